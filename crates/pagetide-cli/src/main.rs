@@ -1,0 +1,2 @@
+//! The `pagetide` command.
+fn main() {}

@@ -1,0 +1,124 @@
+//! Identifiers. One newtype per kind of number, so that a frame can never be passed for a page.
+//!
+//! Every id prints with a prefix (`Fx1a` is a frame, `Px2b` a page), which keeps logs and failing
+//! assertions readable. Conversions are methods; there is no arithmetic across kinds.
+
+use core::fmt;
+
+/// A slot of memory in the arena, one base page long.
+///
+/// Shape: an index from 0 to the arena's frame count. 2^28 frames (1 TiB) is the most one arena holds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FrameId(pub u32);
+
+/// The index of a page of *contents* within its mapping: byte offset divided by the page length.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct PageIndex(pub u64);
+
+/// A file (or, later, a region) whose pages are managed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct MappingId(pub u32);
+
+/// A page of contents, wherever it is: a mapping and an index in it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct PageId {
+    /// The mapping the page belongs to.
+    pub mapping: MappingId,
+    /// Its index there.
+    pub index: PageIndex,
+}
+
+/// The CPU the caller runs on: it selects a per-CPU list, and may be stale by the time it is used.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct CpuId(pub u32);
+
+/// A folio's order: it is `1 << order` frames long.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Order(pub u8);
+
+impl Order {
+    /// One base page.
+    pub const BASE: Order = Order(0);
+    /// The largest order the buddy allocator keeps.
+    pub const MAX: Order = Order(10);
+
+    /// Frames in a folio of this order.
+    pub const fn nr_frames(self) -> u32 {
+        1 << self.0
+    }
+}
+
+/// Where a folio's contents come from, which is what reclaim balances between.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum PageType {
+    /// Backed by nothing but a swap store.
+    Anon = 0,
+    /// Backed by a file: the page cache.
+    File = 1,
+}
+
+impl PageType {
+    /// Both types, in index order.
+    pub const ALL: [PageType; 2] = [PageType::Anon, PageType::File];
+
+    /// The type's position in arrays indexed by type.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The other type.
+    pub const fn other(self) -> PageType {
+        match self {
+            PageType::Anon => PageType::File,
+            PageType::File => PageType::Anon,
+        }
+    }
+}
+
+macro_rules! prefixed {
+    ($id:ty, $prefix:literal, $radix:literal) => {
+        impl fmt::Display for $id {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!($prefix, $radix), self.0)
+            }
+        }
+        impl fmt::Debug for $id {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+    };
+}
+
+prefixed!(FrameId, "Fx", "{:x}");
+prefixed!(PageIndex, "Px", "{:x}");
+prefixed!(MappingId, "Mx", "{:x}");
+prefixed!(CpuId, "cpu", "{}");
+prefixed!(Order, "o", "{}");
+
+impl fmt::Display for PageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.mapping, self.index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+
+    #[test]
+    fn ids_print_their_kind() {
+        assert_eq!(format!("{}", FrameId(26)), "Fx1a");
+        assert_eq!(format!("{}", PageIndex(43)), "Px2b");
+        let page = PageId { mapping: MappingId(2), index: PageIndex(16) };
+        assert_eq!(format!("{page}"), "Mx2:Px10");
+        assert_eq!(format!("{:?}", CpuId(3)), "cpu3");
+    }
+
+    #[test]
+    fn order_counts_frames() {
+        assert_eq!(Order::BASE.nr_frames(), 1);
+        assert_eq!(Order::MAX.nr_frames(), 1024);
+    }
+}

@@ -1,0 +1,2 @@
+//! The project own checks.
+fn main() {}
