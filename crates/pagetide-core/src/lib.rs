@@ -14,4 +14,5 @@
 extern crate alloc;
 
 pub mod ids;
+pub mod record;
 pub mod units;

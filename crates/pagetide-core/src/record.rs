@@ -1,0 +1,270 @@
+//! The compact access record: what a run asked of the page cache, in about two bytes an access.
+//!
+//! # Problem
+//!
+//! A run in the real world must be repeatable in the lab, page for page. That needs every access in
+//! order, on a machine that is busy serving them: the record has to be small, cheap to append, and
+//! readable up to the last whole entry when the process is killed.
+//!
+//! # Idea
+//!
+//! Accesses repeat themselves: same mapping, same thread, a page near the last one. An entry says
+//! only what changed since the previous one.
+//!
+//! ```text
+//!   header: magic, version, page length, memory, policy      once
+//!   entry:  [ delta:3 | mapping? | thread? | kind:3 ]  [thread] [mapping] [delta]
+//!             |                                         varint   varint    zigzag varint
+//!             +-- 0..=6: the page delta itself, zigzag;  7: the delta follows
+//!   end:    [ kind = 7 ] [number of entries]                 written by a run that ended itself
+//! ```
+//!
+//! A sequential read costs one byte, a random one in a file of a few gigabytes three or four.
+//!
+//! # Data and invariants
+//!
+//! Encoder and decoder hold the same small context (last mapping, last thread, and the last index
+//! seen in each of 16 mapping slots), and update it by the same function. Numbers are LEB128, at
+//! most ten bytes. The decoder never panics and never reads past its slice, whatever the bytes are.
+//! The sequence number of an entry is its position.
+//!
+//! # What it deliberately ignores
+//!
+//! Times, byte offsets within a page, contents, and checksums: a torn tail is noticed, silent
+//! corruption of the middle is not, unless it makes an impossible entry or a wrong final count.
+//!
+//! # Sources
+//!
+//! LEB128 and zigzag as in DWARF and Protocol Buffers. The byte table is in `docs/formats.md`.
+
+use crate::ids::{MappingId, PageId};
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::str;
+
+mod decode;
+mod encode;
+
+pub use decode::{Decoder, Entries, Step};
+pub use encode::Encoder;
+
+/// The first eight bytes of a record; the control characters catch text-mode damage.
+pub const MAGIC: [u8; 8] = *b"PTREC\r\n\x1a";
+/// The version this module writes and reads.
+pub const VERSION: u16 = 1;
+/// Bytes of the header before the policy's name.
+pub const HEADER_FIXED_BYTES: usize = 24;
+/// The longest policy name a header may carry, in bytes.
+pub const POLICY_NAME_BYTES_MAX: usize = 64;
+/// The longest entry, in bytes: tag, thread, mapping, delta.
+pub const ENTRY_BYTES_MAX: usize = 1 + 5 + 5 + VARINT_BYTES_MAX;
+
+const VARINT_BYTES_MAX: usize = 10;
+const NR_SLOTS: usize = 16;
+const KIND_MASK: u8 = 0b0000_0111;
+const KIND_END: u8 = 7;
+const THREAD_FOLLOWS: u8 = 1 << 3;
+const MAPPING_FOLLOWS: u8 = 1 << 4;
+const DELTA_SHIFT: u32 = 5;
+const DELTA_FOLLOWS: u64 = 7;
+
+/// What an entry says happened to its page.
+///
+/// The first five are accesses, which hit or miss. The last two are things the page cache did.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum AccessKind {
+    /// Read through a descriptor; counts as a reference.
+    Read = 0,
+    /// Read through a descriptor, of the page in which the same handle's previous call ended; does
+    /// not count as a reference.
+    ReadAgain = 1,
+    /// Written through a descriptor.
+    Write = 2,
+    /// Read through the page table (a guard): makes the page young.
+    Table = 3,
+    /// Brought in by readahead, not accessed.
+    Readahead = 4,
+    /// Dropped by truncation, advice or close: no eviction, no trace left.
+    Discard = 5,
+    /// Written through the page table (a mutable guard): makes the page young and dirty.
+    TableWrite = 6,
+}
+
+impl AccessKind {
+    /// Every kind, in the order of its code.
+    pub const ALL: [AccessKind; 7] = [
+        AccessKind::Read,
+        AccessKind::ReadAgain,
+        AccessKind::Write,
+        AccessKind::Table,
+        AccessKind::Readahead,
+        AccessKind::Discard,
+        AccessKind::TableWrite,
+    ];
+
+    /// Whether somebody used the page, so that it hit or missed.
+    pub const fn is_access(self) -> bool {
+        !matches!(self, AccessKind::Readahead | AccessKind::Discard)
+    }
+
+    /// Whether the page's contents changed.
+    pub const fn is_write(self) -> bool {
+        matches!(self, AccessKind::Write | AccessKind::TableWrite)
+    }
+}
+
+/// One entry: a page, what happened to it, and by whom.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Access {
+    /// The page.
+    pub page: PageId,
+    /// What happened to it.
+    pub kind: AccessKind,
+    /// A small number for the thread that did it, counted from 0 in order of first access.
+    pub thread: u32,
+}
+
+/// What is known about the recorded run before its first entry.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// Bytes in a page of the recorded run.
+    pub page_bytes: u32,
+    /// The memory it had, in frames.
+    pub memory_frames: u64,
+    /// The policy's name as people type it, at most [`POLICY_NAME_BYTES_MAX`] bytes.
+    pub policy: String,
+}
+
+/// Why bytes could not be read as a record. Offsets count from the start of the record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// The header is cut off; pass at least this many bytes, if there are more.
+    #[error("the record's header is cut off: {needed_bytes} bytes needed")]
+    HeaderShort {
+        /// The bytes a complete header has, as far as known.
+        needed_bytes: usize,
+    },
+    /// The file is something else; choose its format by name.
+    #[error("not a pagetide record: the first eight bytes are others")]
+    BadMagic,
+    /// Written by another version of this program; read it with that one.
+    #[error("record version {found} is not {VERSION}")]
+    UnknownVersion {
+        /// The version found.
+        found: u16,
+    },
+    /// The policy's name is too long or not UTF-8: the header is damaged.
+    #[error("the policy name in the record's header is damaged")]
+    BadPolicyName,
+    /// A number is longer than its type: the entry is damaged, and so is all that follows.
+    #[error("number out of range in the entry at byte {offset}")]
+    NumberTooLarge {
+        /// Where the entry starts.
+        offset: u64,
+    },
+    /// The run said at its end how many entries it wrote, and they are not as many.
+    #[error("the record ends after {found} entries, but says it has {stated}")]
+    WrongCount {
+        /// Entries the end says there are.
+        stated: u64,
+        /// Entries decoded.
+        found: u64,
+    },
+    /// Bytes after the end: two records in one file, or damage.
+    #[error("bytes after the record's end, at byte {offset}")]
+    AfterEnd {
+        /// Where they start.
+        offset: u64,
+    },
+}
+
+/// How a record ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// The run closed its record: every access is there.
+    Complete,
+    /// The bytes stop between two entries without an end: the process was killed, or is running.
+    Unfinished,
+    /// The bytes stop inside an entry, which is lost.
+    Torn,
+}
+
+impl Header {
+    /// Appends the header to `out`, which should be empty.
+    ///
+    /// # Panics
+    /// When the policy's name is longer than [`POLICY_NAME_BYTES_MAX`].
+    pub fn append_to(&self, out: &mut Vec<u8>) {
+        assert!(self.policy.len() <= POLICY_NAME_BYTES_MAX, "policy name too long for a header");
+        out.extend_from_slice(&MAGIC);
+        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&(self.policy.len() as u16).to_le_bytes());
+        out.extend_from_slice(&self.page_bytes.to_le_bytes());
+        out.extend_from_slice(&self.memory_frames.to_le_bytes());
+        out.extend_from_slice(self.policy.as_bytes());
+    }
+
+    /// Reads a header from the front of `bytes`; returns it and its length in bytes.
+    ///
+    /// # Errors
+    /// [`RecordError::HeaderShort`] says how many bytes to come back with; the other header errors
+    /// are final.
+    pub fn decode(bytes: &[u8]) -> Result<(Header, usize), RecordError> {
+        let short = RecordError::HeaderShort { needed_bytes: HEADER_FIXED_BYTES };
+        let magic_bytes = bytes.len().min(MAGIC.len());
+        if bytes[..magic_bytes] != MAGIC[..magic_bytes] {
+            return Err(RecordError::BadMagic);
+        }
+        let fixed: &[u8; HEADER_FIXED_BYTES] = bytes.first_chunk().ok_or(short)?;
+        let version = u16::from_le_bytes([fixed[8], fixed[9]]);
+        if version != VERSION {
+            return Err(RecordError::UnknownVersion { found: version });
+        }
+        let name_bytes = usize::from(u16::from_le_bytes([fixed[10], fixed[11]]));
+        if name_bytes > POLICY_NAME_BYTES_MAX {
+            return Err(RecordError::BadPolicyName);
+        }
+        let header_bytes = HEADER_FIXED_BYTES + name_bytes;
+        let name = bytes
+            .get(HEADER_FIXED_BYTES..header_bytes)
+            .ok_or(RecordError::HeaderShort { needed_bytes: header_bytes })?;
+        let policy = str::from_utf8(name).map_err(|_| RecordError::BadPolicyName)?;
+        let header = Header {
+            page_bytes: u32::from_le_bytes([fixed[12], fixed[13], fixed[14], fixed[15]]),
+            memory_frames: u64::from_le_bytes([
+                fixed[16], fixed[17], fixed[18], fixed[19], fixed[20], fixed[21], fixed[22],
+                fixed[23],
+            ]),
+            policy: String::from(policy),
+        };
+        Ok((header, header_bytes))
+    }
+}
+
+/// What both sides remember between entries.
+#[derive(Clone, Debug, Default)]
+struct Context {
+    mapping: MappingId,
+    thread: u32,
+    /// Last page index by the mapping's low bits. Two mappings may share a slot; that costs bytes,
+    /// not correctness.
+    last_index: [u64; NR_SLOTS],
+}
+
+impl Context {
+    fn last_index(&self, mapping: MappingId) -> u64 {
+        self.last_index[mapping.0 as usize % NR_SLOTS]
+    }
+
+    fn update(&mut self, access: &Access) {
+        self.mapping = access.page.mapping;
+        self.thread = access.thread;
+        self.last_index[access.page.mapping.0 as usize % NR_SLOTS] = access.page.index.0;
+    }
+}
+
+const _: () = assert!(AccessKind::ALL.len() == KIND_END as usize);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,185 @@
+//! The reading half of the record. It trusts nothing: every byte may be wrong or missing.
+
+use super::{
+    Access, AccessKind, Context, DELTA_FOLLOWS, DELTA_SHIFT, Ending, Header, KIND_END, KIND_MASK,
+    MAPPING_FOLLOWS, RecordError, THREAD_FOLLOWS, VARINT_BYTES_MAX,
+};
+use crate::ids::{MappingId, PageId, PageIndex};
+
+/// One step of a [`Decoder`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// An entry, and the bytes it took.
+    Entry(Access, usize),
+    /// The run's own end, and the bytes it took. Nothing may follow it.
+    End(usize),
+    /// The slice ends inside an entry (or is empty); come back with more bytes, if there are any.
+    Short,
+}
+
+/// Reads entries one at a time from a stream the caller feeds it.
+#[derive(Clone, Debug)]
+pub struct Decoder {
+    context: Context,
+    nr_entries: u64,
+    offset: u64,
+}
+
+impl Decoder {
+    /// A decoder for the first entry after a header of `header_bytes` bytes.
+    pub fn new(header_bytes: usize) -> Decoder {
+        Decoder { context: Context::default(), nr_entries: 0, offset: header_bytes as u64 }
+    }
+
+    /// Decodes the entry at the front of `bytes`.
+    ///
+    /// The caller drops as many bytes as the step says and calls again. [`Step::Short`] changes
+    /// nothing. With [`ENTRY_BYTES_MAX`] bytes or more a step is never short.
+    ///
+    /// # Errors
+    /// [`RecordError::NumberTooLarge`] and [`RecordError::WrongCount`]; both are final.
+    pub fn step(&mut self, bytes: &[u8]) -> Result<Step, RecordError> {
+        let mut input = Input { bytes, used: 0 };
+        match self.parse(&mut input) {
+            Ok(step) => {
+                self.offset += input.used as u64;
+                Ok(step)
+            }
+            Err(Fault::Short) => Ok(Step::Short),
+            Err(Fault::TooLarge) => Err(RecordError::NumberTooLarge { offset: self.offset }),
+            Err(Fault::WrongCount { stated }) => {
+                Err(RecordError::WrongCount { stated, found: self.nr_entries })
+            }
+        }
+    }
+
+    /// Where the next entry starts, in bytes from the start of the record.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    fn parse(&mut self, input: &mut Input<'_>) -> Result<Step, Fault> {
+        let tag = input.byte()?;
+        if tag & KIND_MASK == KIND_END {
+            let stated = input.varint()?;
+            if stated != self.nr_entries {
+                return Err(Fault::WrongCount { stated });
+            }
+            return Ok(Step::End(input.used));
+        }
+        let kind = AccessKind::ALL[usize::from(tag & KIND_MASK)];
+        let thread =
+            if tag & THREAD_FOLLOWS != 0 { input.varint_u32()? } else { self.context.thread };
+        let mapping = if tag & MAPPING_FOLLOWS != 0 {
+            MappingId(input.varint_u32()?)
+        } else {
+            self.context.mapping
+        };
+        let delta = match u64::from(tag >> DELTA_SHIFT) {
+            DELTA_FOLLOWS => input.varint()?,
+            small => small,
+        };
+        let index = PageIndex(self.context.last_index(mapping).wrapping_add(unzigzag(delta)));
+        let access = Access { page: PageId { mapping, index }, kind, thread };
+        self.context.update(&access);
+        self.nr_entries += 1;
+        Ok(Step::Entry(access, input.used))
+    }
+}
+
+/// Iterates over the entries of a record held in memory. Ends after the first error.
+#[derive(Clone, Debug)]
+pub struct Entries<'a> {
+    decoder: Decoder,
+    bytes: &'a [u8],
+    is_over: bool,
+    ending: Option<Ending>,
+}
+
+impl<'a> Entries<'a> {
+    /// Reads the header of a whole record, and prepares to read its entries.
+    ///
+    /// # Errors
+    /// Those of [`Header::decode`].
+    pub fn new(record: &'a [u8]) -> Result<(Header, Entries<'a>), RecordError> {
+        let (header, header_bytes) = Header::decode(record)?;
+        let decoder = Decoder::new(header_bytes);
+        let bytes = &record[header_bytes..];
+        Ok((header, Entries { decoder, bytes, is_over: false, ending: None }))
+    }
+
+    /// How the record ended; `None` before the iteration has ended, or when an error ended it.
+    pub fn ending(&self) -> Option<Ending> {
+        self.ending
+    }
+}
+
+impl Iterator for Entries<'_> {
+    type Item = Result<Access, RecordError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_over {
+            return None;
+        }
+        let step = self.decoder.step(self.bytes);
+        if let Ok(Step::Entry(access, used)) = step {
+            self.bytes = &self.bytes[used..];
+            return Some(Ok(access));
+        }
+        self.is_over = true;
+        match step {
+            Err(error) => return Some(Err(error)),
+            Ok(Step::End(used)) if used < self.bytes.len() => {
+                return Some(Err(RecordError::AfterEnd { offset: self.decoder.offset() }));
+            }
+            Ok(Step::End(_)) => self.ending = Some(Ending::Complete),
+            Ok(_) if self.bytes.is_empty() => self.ending = Some(Ending::Unfinished),
+            Ok(_) => self.ending = Some(Ending::Torn),
+        }
+        None
+    }
+}
+
+enum Fault {
+    Short,
+    TooLarge,
+    WrongCount { stated: u64 },
+}
+
+/// The slice being decoded and how much of it is used up.
+struct Input<'a> {
+    bytes: &'a [u8],
+    used: usize,
+}
+
+impl Input<'_> {
+    fn byte(&mut self) -> Result<u8, Fault> {
+        let byte = *self.bytes.get(self.used).ok_or(Fault::Short)?;
+        self.used += 1;
+        Ok(byte)
+    }
+
+    fn varint(&mut self) -> Result<u64, Fault> {
+        let mut value = 0;
+        for group in 0..VARINT_BYTES_MAX {
+            let byte = self.byte()?;
+            // The tenth byte has room for one bit.
+            if group == VARINT_BYTES_MAX - 1 && byte > 1 {
+                return Err(Fault::TooLarge);
+            }
+            value |= u64::from(byte & 0x7f) << (7 * group);
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(Fault::TooLarge)
+    }
+
+    fn varint_u32(&mut self) -> Result<u32, Fault> {
+        u32::try_from(self.varint()?).map_err(|_| Fault::TooLarge)
+    }
+}
+
+fn unzigzag(folded: u64) -> u64 {
+    (folded >> 1) ^ (folded & 1).wrapping_neg()
+}

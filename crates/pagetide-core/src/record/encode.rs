@@ -1,0 +1,69 @@
+//! The writing half of the record: one tag byte, then what the tag promises.
+
+use super::{
+    Access, Context, DELTA_FOLLOWS, DELTA_SHIFT, KIND_END, MAPPING_FOLLOWS, THREAD_FOLLOWS,
+};
+use alloc::vec::Vec;
+
+/// Writes entries. One per record; entries must be appended in the order they are to be read.
+#[derive(Clone, Debug, Default)]
+pub struct Encoder {
+    context: Context,
+    nr_entries: u64,
+}
+
+impl Encoder {
+    /// An encoder for the first entry after a header.
+    pub fn new() -> Encoder {
+        Encoder::default()
+    }
+
+    /// Appends one entry to `out`: at most [`ENTRY_BYTES_MAX`] bytes, mostly one to four.
+    ///
+    /// # Concurrency
+    /// The caller serializes; the order of calls is the record's order.
+    pub fn append(&mut self, access: &Access, out: &mut Vec<u8>) {
+        let page = access.page;
+        let delta = zigzag(page.index.0.wrapping_sub(self.context.last_index(page.mapping)));
+        let mut tag = access.kind as u8;
+        tag |= (delta.min(DELTA_FOLLOWS) as u8) << DELTA_SHIFT;
+        if access.thread != self.context.thread {
+            tag |= THREAD_FOLLOWS;
+        }
+        if page.mapping != self.context.mapping {
+            tag |= MAPPING_FOLLOWS;
+        }
+        out.push(tag);
+        if tag & THREAD_FOLLOWS != 0 {
+            append_varint(u64::from(access.thread), out);
+        }
+        if tag & MAPPING_FOLLOWS != 0 {
+            append_varint(u64::from(page.mapping.0), out);
+        }
+        if delta >= DELTA_FOLLOWS {
+            append_varint(delta, out);
+        }
+        self.context.update(access);
+        self.nr_entries += 1;
+    }
+
+    /// Appends the end, which tells a reader that nothing was lost. Nothing may follow it.
+    pub fn finish(self, out: &mut Vec<u8>) {
+        out.push(KIND_END);
+        append_varint(self.nr_entries, out);
+    }
+}
+
+fn append_varint(mut value: u64, out: &mut Vec<u8>) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Folds a two's-complement difference so that small steps either way become small numbers.
+fn zigzag(difference: u64) -> u64 {
+    let sign = (difference as i64 >> 63) as u64;
+    (difference << 1) ^ sign
+}
