@@ -13,6 +13,11 @@
 
 extern crate alloc;
 
+pub mod folio;
 pub mod ids;
+pub mod list;
+pub mod lru;
+pub mod reclaim;
 pub mod record;
 pub mod units;
+pub mod vmstat;

@@ -1,0 +1,284 @@
+//! Folio descriptors: what is known about each frame's contents.
+//!
+//! Problem: a hit must note the access without a lock, while reclaim moves the same folio between
+//! lists under one.
+//!
+//! Idea: one 64-byte descriptor a frame, so that a frame's state is one cache line, in three parts
+//! with three owners:
+//!
+//! ```text
+//!   flags (u64)    anybody, atomically: generation, references, dirty, writeback, list state
+//!   prev, next     the holder of the lruvec's lock, while the folio is on a list
+//!   mapping, index the holder of the frame, set once when the folio is bound to a page
+//! ```
+//!
+//! Invariants: a folio is in at most one of the states pending, on a list, isolated
+//! ([`Flags::PENDING`], [`Flags::ON_LIST`], [`Flags::ISOLATED`]); a free frame is in none. `GEN` is
+//! zero unless a multi-gen policy put the folio on a generation's list.
+//!
+//! Ignored here: large folios (every folio is one frame so far) and the contents themselves.
+//! Everything is an atomic because the crate has no unsafe code; fields that a lock protects are
+//! accessed relaxed, which costs what a plain field costs.
+
+use crate::ids::{FrameId, MappingId, PageId, PageIndex, PageType};
+use alloc::boxed::Box;
+use core::fmt;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// A snapshot of a folio's flags word, or a mask of such flags.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct Flags(pub u64);
+
+impl Flags {
+    /// The generation index plus one; zero when on no generation's list. Four bits.
+    pub const GEN: Flags = Flags(0xf);
+    /// References counted beyond the first, 0 to 3. Two bits.
+    pub const REFS: Flags = Flags(0x3 << 4);
+    /// Accessed at least once since the flag was last cleared.
+    pub const REFERENCED: Flags = Flags(1 << 8);
+    /// Once part of the working set: was active, or saturated its references.
+    pub const WORKINGSET: Flags = Flags(1 << 9);
+    /// On, or on its way to, the active list or the youngest generation.
+    pub const ACTIVE: Flags = Flags(1 << 10);
+    /// Must not be reclaimed (locked in memory by its owner).
+    pub const UNEVICTABLE: Flags = Flags(1 << 11);
+    /// Newer than the store; set by a writer, cleared by the flusher before it writes.
+    pub const DIRTY: Flags = Flags(1 << 12);
+    /// Being written back; its frame may not be taken until the store acknowledged.
+    pub const WRITEBACK: Flags = Flags(1 << 13);
+    /// Reclaim met it dirty or under write-back: rotate it to the old end once clean.
+    pub const RECLAIM: Flags = Flags(1 << 14);
+    /// Backed by swap rather than a file.
+    pub const ANON: Flags = Flags(1 << 15);
+    /// Mapped executable.
+    pub const EXEC: Flags = Flags(1 << 16);
+    /// On one of the lruvec's lists.
+    pub const ON_LIST: Flags = Flags(1 << 17);
+    /// Taken off the lists by a reclaim pass, which owns it until it is settled.
+    pub const ISOLATED: Flags = Flags(1 << 18);
+    /// Waiting in an access log to be put on a list.
+    pub const PENDING: Flags = Flags(1 << 19);
+    /// Its page was dropped while it was isolated: the pass frees the frame.
+    pub const ORPHAN: Flags = Flags(1 << 20);
+    /// Reaching this page starts the next readahead.
+    pub const READAHEAD: Flags = Flags(1 << 21);
+    /// Brought in by readahead and not accessed since.
+    pub const PREFETCHED: Flags = Flags(1 << 22);
+    /// No flag.
+    pub const NONE: Flags = Flags(0);
+
+    const GEN_SHIFT: u32 = 0;
+    const REFS_SHIFT: u32 = 4;
+    /// The most [`Flags::refs`] can say.
+    pub const REFS_MAX: u32 = 3;
+
+    /// Whether any flag of `mask` is set.
+    pub const fn any(self, mask: Flags) -> bool {
+        self.0 & mask.0 != 0
+    }
+
+    /// Whether all flags of `mask` are set.
+    pub const fn all(self, mask: Flags) -> bool {
+        self.0 & mask.0 == mask.0
+    }
+
+    /// Both sets together.
+    pub const fn with(self, mask: Flags) -> Flags {
+        Flags(self.0 | mask.0)
+    }
+
+    /// This set less `mask`.
+    pub const fn without(self, mask: Flags) -> Flags {
+        Flags(self.0 & !mask.0)
+    }
+
+    /// The generation index (sequence modulo the number of generations), if on a generation's list.
+    pub const fn generation(self) -> Option<u32> {
+        match ((self.0 & Self::GEN.0) >> Self::GEN_SHIFT) as u32 {
+            0 => None,
+            index_plus_one => Some(index_plus_one - 1),
+        }
+    }
+
+    /// The same flags with the generation index set.
+    pub const fn with_generation(self, index: Option<u32>) -> Flags {
+        let field = match index {
+            None => 0,
+            Some(index) => index as u64 + 1,
+        };
+        Flags(self.0 & !Self::GEN.0 | field << Self::GEN_SHIFT)
+    }
+
+    /// The reference count field, 0 to [`Flags::REFS_MAX`].
+    pub const fn refs(self) -> u32 {
+        ((self.0 & Self::REFS.0) >> Self::REFS_SHIFT) as u32
+    }
+
+    /// The same flags with the reference count field set.
+    pub const fn with_refs(self, refs: u32) -> Flags {
+        Flags(self.0 & !Self::REFS.0 | (refs as u64) << Self::REFS_SHIFT)
+    }
+
+    /// The folio's type.
+    pub const fn page_type(self) -> PageType {
+        if self.any(Self::ANON) { PageType::Anon } else { PageType::File }
+    }
+}
+
+impl fmt::Debug for Flags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const NAMES: [(&str, Flags); 15] = [
+            ("referenced", Flags::REFERENCED),
+            ("workingset", Flags::WORKINGSET),
+            ("active", Flags::ACTIVE),
+            ("unevictable", Flags::UNEVICTABLE),
+            ("dirty", Flags::DIRTY),
+            ("writeback", Flags::WRITEBACK),
+            ("reclaim", Flags::RECLAIM),
+            ("anon", Flags::ANON),
+            ("exec", Flags::EXEC),
+            ("on-list", Flags::ON_LIST),
+            ("isolated", Flags::ISOLATED),
+            ("pending", Flags::PENDING),
+            ("orphan", Flags::ORPHAN),
+            ("readahead", Flags::READAHEAD),
+            ("prefetched", Flags::PREFETCHED),
+        ];
+        write!(f, "gen {:?} refs {}", self.generation(), self.refs())?;
+        NAMES
+            .iter()
+            .filter(|(_, flag)| self.any(*flag))
+            .try_for_each(|(name, _)| write!(f, " {name}"))
+    }
+}
+
+/// One frame's descriptor. Reached through [`Folios`].
+#[repr(align(64))]
+pub struct Folio {
+    flags: AtomicU64,
+    index: AtomicU64,
+    mapping: AtomicU32,
+    pub(crate) prev: AtomicU32,
+    pub(crate) next: AtomicU32,
+}
+
+const _: () = assert!(size_of::<Folio>() == 64);
+
+impl Folio {
+    fn unused() -> Folio {
+        Folio {
+            flags: AtomicU64::new(0),
+            index: AtomicU64::new(0),
+            mapping: AtomicU32::new(0),
+            prev: AtomicU32::new(0),
+            next: AtomicU32::new(0),
+        }
+    }
+
+    /// Gives the frame to `page`: all flags start clear but the type and those of `flags`.
+    ///
+    /// The caller owns the frame (it came from the allocator and no word names it yet).
+    pub fn bind(&self, page: PageId, page_type: PageType, flags: Flags) {
+        let type_flag = if page_type == PageType::Anon { Flags::ANON } else { Flags::NONE };
+        self.mapping.store(page.mapping.0, Relaxed);
+        self.index.store(page.index.0, Relaxed);
+        self.flags.store(flags.with(type_flag).0, Relaxed);
+    }
+
+    /// The page whose contents the frame holds. Stable while the caller keeps the frame from being
+    /// freed (isolated it, or locked its word).
+    pub fn page(&self) -> PageId {
+        PageId {
+            mapping: MappingId(self.mapping.load(Relaxed)),
+            index: PageIndex(self.index.load(Relaxed)),
+        }
+    }
+
+    /// A snapshot of the flags.
+    pub fn flags(&self) -> Flags {
+        Flags(self.flags.load(Relaxed))
+    }
+
+    /// Sets the flags of `mask`; returns what was there before.
+    pub fn set(&self, mask: Flags) -> Flags {
+        Flags(self.flags.fetch_or(mask.0, Relaxed))
+    }
+
+    /// Clears the flags of `mask`; returns what was there before.
+    pub fn clear(&self, mask: Flags) -> Flags {
+        Flags(self.flags.fetch_and(!mask.0, Relaxed))
+    }
+
+    /// Replaces the flags by `change(flags)` atomically; `None` leaves them. Returns what was there
+    /// before.
+    pub fn update(&self, mut change: impl FnMut(Flags) -> Option<Flags>) -> Flags {
+        let outcome =
+            self.flags.fetch_update(Relaxed, Relaxed, |now| change(Flags(now)).map(|next| next.0));
+        Flags(match outcome {
+            Ok(before) => before,
+            Err(unchanged) => unchanged,
+        })
+    }
+}
+
+/// All descriptors of an arena, indexed by frame. 64 bytes a frame: 1.6 % of the memory described.
+pub struct Folios {
+    slots: Box<[Folio]>,
+}
+
+impl Folios {
+    /// Descriptors for `nr_frames` free frames.
+    pub fn new(nr_frames: u32) -> Folios {
+        Folios { slots: (0..nr_frames).map(|_| Folio::unused()).collect() }
+    }
+
+    /// How many frames are described.
+    pub fn nr_frames(&self) -> u32 {
+        self.slots.len() as u32
+    }
+}
+
+impl core::ops::Index<FrameId> for Folios {
+    type Output = Folio;
+
+    fn index(&self, frame: FrameId) -> &Folio {
+        &self.slots[frame.0 as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+
+    #[test]
+    fn fields_do_not_disturb_each_other() {
+        let flags = Flags::DIRTY.with_generation(Some(3)).with_refs(2);
+        assert_eq!((flags.generation(), flags.refs()), (Some(3), 2));
+        assert!(flags.any(Flags::DIRTY));
+        let moved = flags.with_generation(None).with_refs(3);
+        assert_eq!((moved.generation(), moved.refs()), (None, 3));
+        assert!(moved.any(Flags::DIRTY));
+        assert_eq!(moved.page_type(), PageType::File);
+    }
+
+    #[test]
+    fn bind_starts_a_folio_afresh() {
+        let folios = Folios::new(2);
+        let folio = &folios[FrameId(1)];
+        folio.set(Flags::DIRTY.with(Flags::ACTIVE));
+        let page = PageId { mapping: MappingId(7), index: PageIndex(9) };
+        folio.bind(page, PageType::Anon, Flags::PENDING);
+        assert_eq!(folio.page(), page);
+        assert_eq!(folio.flags(), Flags::ANON.with(Flags::PENDING));
+        assert_eq!(format!("{:?}", folio.flags()), "gen None refs 0 anon pending");
+    }
+
+    #[test]
+    fn update_reports_what_was_there() {
+        let folios = Folios::new(1);
+        let folio = &folios[FrameId(0)];
+        assert_eq!(folio.update(|flags| Some(flags.with_refs(2))), Flags::NONE);
+        assert_eq!(folio.update(|_| None).refs(), 2);
+    }
+}

@@ -1,0 +1,255 @@
+//! Doubly linked lists of folios, linked by index.
+//!
+//! The links live in the descriptors ([`crate::folio`]), so a list is two ends and a length, moving
+//! a folio is a few stores, and no list operation allocates.
+//!
+//! ```text
+//!   head (young end) <-> ... <-> ... <-> tail (old end): eviction takes from here
+//! ```
+//!
+//! Invariant: a folio is on at most one list, and every change happens under the lock of the lruvec
+//! that owns the list. The list does not check membership in release builds: [`FolioList::validate`]
+//! walks it, and the tests compare each step with a plain vector.
+
+use crate::folio::Folios;
+use crate::ids::FrameId;
+use core::sync::atomic::Ordering::Relaxed;
+
+const NIL: u32 = u32::MAX;
+
+/// A list of folios. All operations are O(1) but [`FolioList::iter`] and [`FolioList::validate`].
+#[derive(Debug)]
+pub struct FolioList {
+    head: u32,
+    tail: u32,
+    len: u32,
+}
+
+impl Default for FolioList {
+    fn default() -> FolioList {
+        FolioList::new()
+    }
+}
+
+impl FolioList {
+    /// An empty list.
+    pub const fn new() -> FolioList {
+        FolioList { head: NIL, tail: NIL, len: 0 }
+    }
+
+    /// Folios on the list.
+    pub const fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The oldest folio.
+    pub const fn tail(&self) -> Option<FrameId> {
+        frame(self.tail)
+    }
+
+    /// The youngest folio.
+    pub const fn head(&self) -> Option<FrameId> {
+        frame(self.head)
+    }
+
+    /// The folio one step younger than `of`, which is on this list.
+    pub fn younger(&self, folios: &Folios, of: FrameId) -> Option<FrameId> {
+        frame(folios[of].prev.load(Relaxed))
+    }
+
+    /// Adds at the young end.
+    pub fn push_head(&mut self, folios: &Folios, folio: FrameId) {
+        folios[folio].prev.store(NIL, Relaxed);
+        folios[folio].next.store(self.head, Relaxed);
+        match frame(self.head) {
+            Some(head) => folios[head].prev.store(folio.0, Relaxed),
+            None => self.tail = folio.0,
+        }
+        self.head = folio.0;
+        self.len += 1;
+    }
+
+    /// Adds at the old end.
+    pub fn push_tail(&mut self, folios: &Folios, folio: FrameId) {
+        folios[folio].next.store(NIL, Relaxed);
+        folios[folio].prev.store(self.tail, Relaxed);
+        match frame(self.tail) {
+            Some(tail) => folios[tail].next.store(folio.0, Relaxed),
+            None => self.head = folio.0,
+        }
+        self.tail = folio.0;
+        self.len += 1;
+    }
+
+    /// Takes `folio`, which is on this list, out of it.
+    pub fn remove(&mut self, folios: &Folios, folio: FrameId) {
+        debug_assert!(self.len > 0, "{folio} removed from an empty list");
+        let prev = folios[folio].prev.load(Relaxed);
+        let next = folios[folio].next.load(Relaxed);
+        match frame(prev) {
+            Some(prev) => folios[prev].next.store(next, Relaxed),
+            None => self.head = next,
+        }
+        match frame(next) {
+            Some(next) => folios[next].prev.store(prev, Relaxed),
+            None => self.tail = prev,
+        }
+        self.len -= 1;
+    }
+
+    /// Takes the oldest folio.
+    pub fn pop_tail(&mut self, folios: &Folios) -> Option<FrameId> {
+        let folio = self.tail()?;
+        self.remove(folios, folio);
+        Some(folio)
+    }
+
+    /// Moves `folio`, which is on this list, to the young end.
+    pub fn move_to_head(&mut self, folios: &Folios, folio: FrameId) {
+        if self.head != folio.0 {
+            self.remove(folios, folio);
+            self.push_head(folios, folio);
+        }
+    }
+
+    /// Moves everything of `other`, in order, before this list's young end; `other` ends empty.
+    pub fn splice_head(&mut self, folios: &Folios, other: &mut FolioList) {
+        let Some(other_tail) = other.tail() else { return };
+        folios[other_tail].next.store(self.head, Relaxed);
+        match frame(self.head) {
+            Some(head) => folios[head].prev.store(other_tail.0, Relaxed),
+            None => self.tail = other_tail.0,
+        }
+        self.head = other.head;
+        self.len += other.len;
+        *other = FolioList::new();
+    }
+
+    /// From the oldest to the youngest. The list must not change meanwhile.
+    pub fn iter<'a>(&'a self, folios: &'a Folios) -> impl Iterator<Item = FrameId> + 'a {
+        core::iter::successors(self.tail(), move |folio| self.younger(folios, *folio))
+    }
+
+    /// Walks the whole list and panics if a link or the length is wrong. O(len).
+    pub fn validate(&self, folios: &Folios) {
+        let mut count = 0;
+        let mut newer = NIL;
+        let mut at = self.head;
+        while let Some(folio) = frame(at) {
+            assert!(count < self.len, "list longer than its length {}", self.len);
+            let prev = folios[folio].prev.load(Relaxed);
+            assert_eq!(prev, newer, "{folio} does not point back");
+            newer = at;
+            at = folios[folio].next.load(Relaxed);
+            count += 1;
+        }
+        assert_eq!(newer, self.tail, "the walk does not end at the tail");
+        assert_eq!(count, self.len, "length");
+    }
+}
+
+const fn frame(index: u32) -> Option<FrameId> {
+    if index == NIL { None } else { Some(FrameId(index)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    #[derive(Clone, Debug)]
+    enum Op {
+        PushHead(u32),
+        PushTail(u32),
+        Remove(u32),
+        PopTail,
+        MoveToHead(u32),
+        Splice,
+    }
+
+    fn op() -> impl Strategy<Value = Op> {
+        prop_oneof![
+            (0..16u32).prop_map(Op::PushHead),
+            (0..16u32).prop_map(Op::PushTail),
+            (0..16u32).prop_map(Op::Remove),
+            Just(Op::PopTail),
+            (0..16u32).prop_map(Op::MoveToHead),
+            Just(Op::Splice),
+        ]
+    }
+
+    /// Two lists and their naive twins (front of the vector = head).
+    #[derive(Default)]
+    struct Pair {
+        lists: [FolioList; 2],
+        twins: [Vec<u32>; 2],
+    }
+
+    impl Pair {
+        fn on(&self, id: u32) -> Option<usize> {
+            self.twins.iter().position(|twin| twin.contains(&id))
+        }
+
+        fn apply(&mut self, folios: &Folios, op: &Op) {
+            match *op {
+                Op::PushHead(id) if self.on(id).is_none() => {
+                    let to = id as usize % 2;
+                    self.lists[to].push_head(folios, FrameId(id));
+                    self.twins[to].insert(0, id);
+                }
+                Op::PushTail(id) if self.on(id).is_none() => {
+                    let to = id as usize % 2;
+                    self.lists[to].push_tail(folios, FrameId(id));
+                    self.twins[to].push(id);
+                }
+                Op::Remove(id) => {
+                    if let Some(from) = self.on(id) {
+                        self.lists[from].remove(folios, FrameId(id));
+                        self.twins[from].retain(|other| *other != id);
+                    }
+                }
+                Op::PopTail => {
+                    let popped = self.lists[0].pop_tail(folios);
+                    assert_eq!(popped, self.twins[0].pop().map(FrameId));
+                }
+                Op::MoveToHead(id) => {
+                    if let Some(on) = self.on(id) {
+                        self.lists[on].move_to_head(folios, FrameId(id));
+                        self.twins[on].retain(|other| *other != id);
+                        self.twins[on].insert(0, id);
+                    }
+                }
+                Op::Splice => {
+                    let [first, second] = &mut self.lists;
+                    first.splice_head(folios, second);
+                    let moved = core::mem::take(&mut self.twins[1]);
+                    self.twins[0].splice(0..0, moved);
+                }
+                Op::PushHead(_) | Op::PushTail(_) => {}
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn lists_agree_with_vectors(ops in prop::collection::vec(op(), 0..200)) {
+            let folios = Folios::new(16);
+            let mut pair = Pair::default();
+            for op in &ops {
+                pair.apply(&folios, op);
+                for (list, twin) in pair.lists.iter().zip(&pair.twins) {
+                    list.validate(&folios);
+                    let oldest_first: Vec<u32> = list.iter(&folios).map(|frame| frame.0).collect();
+                    let twin_oldest_first: Vec<u32> = twin.iter().rev().copied().collect();
+                    prop_assert_eq!(oldest_first, twin_oldest_first);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! What an access through a descriptor does to a folio: the hit plane's one decision.
+//!
+//! Problem: millions of hits a second must leave a trace that reclaim can read, without a lock and,
+//! once a page is known to be hot, without writing anything.
+//!
+//! Idea: each policy names one [`AccessRule`]; [`AccessRule::mark`] applies it to the flags word.
+//! Where a rule needs a list operation it asks for one ([`Marked::Log`]) and the caller puts the
+//! folio into its CPU's access log, to be drained later under the lruvec's lock.
+//!
+//! ```text
+//!   count references   1st: REFERENCED   2nd..4th: REFS 1..3   5th: +WORKINGSET   then: no write
+//!   two touches        1st: REFERENCED   2nd on the inactive list: log an activation
+//! ```
+//!
+//! Ignored: accesses through a table (guards), which only set the page word's young bit.
+//! Source: the multi-gen LRU and classic LRU specifications, sections 4 and 2.
+
+use crate::folio::{Flags, Folio};
+
+/// How a policy learns of descriptor accesses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AccessRule {
+    /// Multi-gen LRU: count up to five references in the flags.
+    CountReferences,
+    /// Two lists: the second access of an inactive folio activates it.
+    TwoTouches,
+    /// A reference bit, set once (CLOCK).
+    ReferenceBit,
+    /// Every access is logged in order (strict LRU).
+    LogEach,
+    /// Accesses do not matter (FIFO).
+    Ignore,
+}
+
+/// What the caller of [`AccessRule::mark`] has left to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Marked {
+    /// Nothing.
+    Done,
+    /// Put the folio into this CPU's access log.
+    Log,
+}
+
+/// How an access reached the page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AccessKind {
+    /// Through a descriptor: a read or write call.
+    Descriptor,
+    /// Through a table: a guard, or a mapped region.
+    Table,
+    /// Not an access: readahead brought the page in.
+    Readahead,
+}
+
+impl AccessRule {
+    /// Notes one descriptor access. Lock-free; writes nothing once the folio is saturated.
+    #[inline]
+    pub fn mark(self, folio: &Folio) -> Marked {
+        match self {
+            AccessRule::CountReferences => count_reference(folio),
+            AccessRule::TwoTouches => touch_twice(folio),
+            AccessRule::ReferenceBit => {
+                if !folio.flags().any(Flags::REFERENCED) {
+                    folio.set(Flags::REFERENCED);
+                }
+                Marked::Done
+            }
+            AccessRule::LogEach => Marked::Log,
+            AccessRule::Ignore => Marked::Done,
+        }
+    }
+
+    /// The flags a folio starts with, by how it was brought in. Only the multi-gen LRU treats a page
+    /// fault differently: such a folio starts active.
+    pub const fn flags_on_fill(self, kind: AccessKind) -> Flags {
+        match (self, kind) {
+            (AccessRule::CountReferences, AccessKind::Table) => Flags::ACTIVE,
+            (_, AccessKind::Readahead) => Flags::PREFETCHED,
+            _ => Flags::NONE,
+        }
+    }
+}
+
+fn count_reference(folio: &Folio) -> Marked {
+    const SATURATED: Flags = Flags::REFERENCED.with(Flags::WORKINGSET).with(Flags::REFS);
+    if folio.flags().all(SATURATED) {
+        return Marked::Done;
+    }
+    folio.update(|flags| {
+        if flags.any(Flags::UNEVICTABLE) {
+            None
+        } else if !flags.any(Flags::REFERENCED) {
+            Some(flags.with(Flags::REFERENCED).with_refs(0))
+        } else if flags.refs() < Flags::REFS_MAX {
+            Some(flags.with_refs(flags.refs() + 1))
+        } else if !flags.any(Flags::WORKINGSET) {
+            Some(flags.with(Flags::WORKINGSET))
+        } else {
+            None
+        }
+    });
+    Marked::Done
+}
+
+fn touch_twice(folio: &Folio) -> Marked {
+    let flags = folio.flags();
+    if !flags.any(Flags::REFERENCED) {
+        folio.set(Flags::REFERENCED);
+        return Marked::Done;
+    }
+    if flags.any(Flags::ACTIVE) || flags.any(Flags::UNEVICTABLE) {
+        return Marked::Done;
+    }
+    folio.clear(Flags::REFERENCED);
+    Marked::Log
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::folio::Folios;
+    use crate::ids::FrameId;
+
+    /// Multi-gen LRU specification, section 4, columns "B".
+    #[test]
+    fn references_count_as_the_specification_says() {
+        let folios = Folios::new(1);
+        let folio = &folios[FrameId(0)];
+        let expected = [
+            (Flags::REFERENCED, 0),
+            (Flags::REFERENCED, 1),
+            (Flags::REFERENCED, 2),
+            (Flags::REFERENCED, 3),
+            (Flags::REFERENCED.with(Flags::WORKINGSET), 3),
+            (Flags::REFERENCED.with(Flags::WORKINGSET), 3),
+        ];
+        for (nth, (flags, refs)) in expected.into_iter().enumerate() {
+            assert_eq!(AccessRule::CountReferences.mark(folio), Marked::Done);
+            assert_eq!(folio.flags(), flags.with_refs(refs), "after access {}", nth + 1);
+        }
+    }
+
+    #[test]
+    fn unevictable_folio_ignores_references() {
+        let folios = Folios::new(1);
+        let folio = &folios[FrameId(0)];
+        folio.set(Flags::UNEVICTABLE);
+        assert_eq!(AccessRule::CountReferences.mark(folio), Marked::Done);
+        assert_eq!(folio.flags(), Flags::UNEVICTABLE);
+    }
+
+    /// Classic LRU specification, section 2: inactive, then active, then active and referenced.
+    #[test]
+    fn second_touch_of_an_inactive_folio_asks_for_activation() {
+        let folios = Folios::new(1);
+        let folio = &folios[FrameId(0)];
+        assert_eq!(AccessRule::TwoTouches.mark(folio), Marked::Done);
+        assert_eq!(folio.flags(), Flags::REFERENCED);
+        assert_eq!(AccessRule::TwoTouches.mark(folio), Marked::Log);
+        assert_eq!(folio.flags(), Flags::NONE);
+        folio.set(Flags::ACTIVE);
+        assert_eq!(AccessRule::TwoTouches.mark(folio), Marked::Done);
+        assert_eq!(AccessRule::TwoTouches.mark(folio), Marked::Done);
+        assert_eq!(folio.flags(), Flags::ACTIVE.with(Flags::REFERENCED));
+    }
+}

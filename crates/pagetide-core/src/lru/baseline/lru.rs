@@ -1,0 +1,27 @@
+//! Strict least recently used: the yardstick.
+//!
+//! Every access moves the page to the young end, so the old end is what was unused for longest.
+//! Do not use it where one scan passes over more pages than memory holds: it evicts everything
+//! else. Source: Mattson et al., "Evaluation techniques for storage hierarchies", 1970.
+
+use super::queue::{Queue, QueueRule};
+use crate::folio::Folios;
+use crate::ids::FrameId;
+use crate::list::FolioList;
+use crate::lru::AccessRule;
+
+/// The rule of strict LRU.
+#[derive(Debug)]
+pub struct LruRule;
+
+/// Strict LRU.
+pub type Lru = Queue<LruRule>;
+
+impl QueueRule for LruRule {
+    const ACCESS: AccessRule = AccessRule::LogEach;
+    const TURNS: u64 = 1;
+
+    fn touch(list: &mut FolioList, folios: &Folios, frame: FrameId) {
+        list.move_to_head(folios, frame);
+    }
+}

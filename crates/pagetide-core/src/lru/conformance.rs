@@ -1,0 +1,321 @@
+//! What every policy must do, whatever it prefers. One line a policy at the end.
+//!
+//! A tiny world (a vector of resident pages, random refusals) drives the lruvec through its public
+//! face and checks after every step that no folio is lost, doubled or freed twice. It verifies
+//! safety and progress; it does not verify that a policy is any good.
+
+use super::{
+    AccessKind, AccessLog, Discarded, LruConfig, Lruvec, Marked, PolicyName, Refusal, Room,
+    ShadowEntry,
+};
+use crate::folio::{Flags, Folios};
+use crate::ids::{FrameId, MappingId, PageId, PageIndex, PageType};
+use crate::reclaim::{ReclaimBatch, ReclaimPass, Settled, Step, VICTIMS_MAX, Verdict};
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use proptest::prelude::*;
+
+const NR_FRAMES: u32 = 96;
+/// More steps than any pass over so few folios can need; a pass that exceeds it does not end.
+const STEPS_MAX: usize = 100_000;
+
+#[derive(Clone, Debug)]
+enum Op {
+    /// Access a page: hit, or miss with reclaim as needed.
+    Access { page: u64, table: bool },
+    /// The page becomes dirty.
+    Dirty { page: u64 },
+    /// The page's write-back ends.
+    Clean { page: u64 },
+    /// The page goes away.
+    Discard { page: u64 },
+    /// A background pass.
+    Background { target: u64 },
+    /// Later trials refuse one victim in `one_in` (0: none).
+    Refuse { one_in: u8, how: u8 },
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        20 => (0..200u64, any::<bool>()).prop_map(|(page, table)| Op::Access { page, table }),
+        3 => (0..200u64).prop_map(|page| Op::Dirty { page }),
+        3 => (0..200u64).prop_map(|page| Op::Clean { page }),
+        2 => (0..200u64).prop_map(|page| Op::Discard { page }),
+        1 => (1..64u64).prop_map(|target| Op::Background { target }),
+        1 => (0..4u8, 0..3u8).prop_map(|(one_in, how)| Op::Refuse { one_in, how }),
+    ]
+}
+
+/// The tiny world.
+struct World {
+    folios: Arc<Folios>,
+    lruvec: Lruvec,
+    log: AccessLog,
+    resident: BTreeMap<u64, FrameId>,
+    shadows: BTreeMap<u64, ShadowEntry>,
+    young: BTreeMap<u64, bool>,
+    free: Vec<FrameId>,
+    refuse_one_in: u8,
+    refusal: Refusal,
+    tried: u64,
+    types: fn(u64) -> PageType,
+}
+
+impl World {
+    fn new(name: PolicyName, types: fn(u64) -> PageType, can_swap: bool) -> World {
+        let folios = Arc::new(Folios::new(NR_FRAMES));
+        let config = LruConfig { can_swap, ..LruConfig::file_only(NR_FRAMES) };
+        World {
+            lruvec: Lruvec::new(name, &config, folios.clone()),
+            folios,
+            log: AccessLog::new(),
+            resident: BTreeMap::new(),
+            shadows: BTreeMap::new(),
+            young: BTreeMap::new(),
+            free: (0..NR_FRAMES).map(FrameId).collect(),
+            refuse_one_in: 0,
+            refusal: Refusal::Busy,
+            tried: 0,
+            types,
+        }
+    }
+
+    fn apply(&mut self, op: &Op) {
+        match *op {
+            Op::Access { page, table } => self.access(page, table),
+            Op::Dirty { page } => self.flag(page, |folio| {
+                folio.set(Flags::DIRTY);
+            }),
+            Op::Clean { page } => self.clean(page),
+            Op::Discard { page } => self.discard(page),
+            Op::Background { target } => {
+                let pass = ReclaimPass::background(&self.lruvec, target);
+                self.reclaim(pass);
+            }
+            Op::Refuse { one_in, how } => {
+                self.refuse_one_in = one_in;
+                self.refusal = [Refusal::Busy, Refusal::Young, Refusal::Dirty][usize::from(how)];
+            }
+        }
+        self.check();
+    }
+
+    fn flag(&mut self, page: u64, change: impl FnOnce(&crate::folio::Folio)) {
+        if let Some(frame) = self.resident.get(&page) {
+            change(&self.folios[*frame]);
+        }
+    }
+
+    fn clean(&mut self, page: u64) {
+        let Some(&frame) = self.resident.get(&page) else { return };
+        let before = self.folios[frame].clear(Flags::DIRTY.with(Flags::RECLAIM));
+        if before.any(Flags::RECLAIM) && self.log.rotate(frame) == Room::Full {
+            self.lruvec.drain(&mut self.log);
+        }
+    }
+
+    fn discard(&mut self, page: u64) {
+        let Some(frame) = self.resident.remove(&page) else { return };
+        match self.lruvec.discard(frame) {
+            Discarded::Freed => self.free.push(frame),
+            Discarded::Deferred => panic!("nothing is isolated between passes"),
+        }
+    }
+
+    fn access(&mut self, page: u64, table: bool) {
+        if table {
+            self.young.insert(page, true);
+        }
+        if let Some(&frame) = self.resident.get(&page) {
+            let rule = self.lruvec.access_rule();
+            if !table
+                && rule.mark(&self.folios[frame]) == Marked::Log
+                && self.log.touch(frame) == Room::Full
+            {
+                self.lruvec.drain(&mut self.log);
+            }
+            return;
+        }
+        if self.free.is_empty() {
+            let pass = ReclaimPass::direct(&self.lruvec);
+            self.reclaim(pass);
+        }
+        // Refusals may leave nothing: then the page is read past the cache.
+        if let Some(frame) = self.free.pop() {
+            self.fill(page, frame, table);
+        }
+    }
+
+    fn fill(&mut self, page: u64, frame: FrameId, table: bool) {
+        let kind = if table { AccessKind::Table } else { AccessKind::Descriptor };
+        let id = PageId { mapping: MappingId(0), index: PageIndex(page) };
+        let flags = self.lruvec.access_rule().flags_on_fill(kind);
+        self.folios[frame].bind(id, (self.types)(page), flags);
+        if let Some(shadow) = self.shadows.remove(&page) {
+            self.lruvec.refault(&mut self.log, frame, shadow, kind);
+        }
+        if self.log.add(&self.folios, frame) == Room::Full {
+            self.lruvec.drain(&mut self.log);
+        }
+        self.resident.insert(page, frame);
+    }
+
+    fn reclaim(&mut self, mut pass: ReclaimPass) {
+        self.lruvec.drain(&mut self.log);
+        let mut batch = ReclaimBatch::new();
+        for _ in 0..STEPS_MAX {
+            let step = self.lruvec.reclaim(&mut pass, &mut batch);
+            self.publish(&batch);
+            assert!(batch.victims_mut().len() <= VICTIMS_MAX);
+            match step {
+                Step::TryEvict => self.try_victims(&mut batch),
+                Step::WalkTables => self.walk(),
+                Step::Done => return,
+            }
+        }
+        panic!("the pass does not end: {pass:?}");
+    }
+
+    fn publish(&mut self, batch: &ReclaimBatch) {
+        for settled in &batch.settled {
+            let Settled::Evicted { page, frame, shadow } = *settled else {
+                panic!("nobody discards during these passes")
+            };
+            assert_eq!(self.resident.remove(&page.index.0), Some(frame), "evicted twice");
+            if let Some(shadow) = shadow {
+                self.shadows.insert(page.index.0, shadow);
+            }
+            self.free.push(frame);
+        }
+    }
+
+    fn try_victims(&mut self, batch: &mut ReclaimBatch) {
+        for victim in batch.victims_mut() {
+            self.tried += 1;
+            let index = victim.page.index.0;
+            assert_eq!(self.resident.get(&index), Some(&victim.frame), "not this page's frame");
+            let flags = self.folios[victim.frame].flags();
+            let refuse =
+                self.refuse_one_in > 0 && self.tried.is_multiple_of(u64::from(self.refuse_one_in));
+            victim.verdict = if self.young.remove(&index).is_some() {
+                Verdict::Refused(Refusal::Young)
+            } else if flags.any(Flags::DIRTY.with(Flags::WRITEBACK)) {
+                Verdict::Refused(Refusal::Dirty)
+            } else if refuse {
+                Verdict::Refused(self.refusal)
+            } else {
+                Verdict::Claimed
+            };
+        }
+    }
+
+    fn walk(&mut self) {
+        let young: Vec<FrameId> = core::mem::take(&mut self.young)
+            .keys()
+            .filter_map(|page| self.resident.get(page).copied())
+            .collect();
+        self.lruvec.walked(&young);
+    }
+
+    fn check(&mut self) {
+        self.lruvec.validate();
+        assert_eq!(self.resident.len() + self.free.len(), NR_FRAMES as usize, "frames lost");
+        let pending = self
+            .resident
+            .values()
+            .filter(|frame| self.folios[**frame].flags().any(Flags::PENDING))
+            .count();
+        assert_eq!(self.lruvec.nr_folios() as usize + pending, self.resident.len());
+    }
+}
+
+fn all_files(_page: u64) -> PageType {
+    PageType::File
+}
+
+fn half_anon(page: u64) -> PageType {
+    if page.is_multiple_of(2) { PageType::File } else { PageType::Anon }
+}
+
+/// Random operations: nothing is lost, every pass ends.
+fn survives_anything(name: PolicyName) {
+    let ops = prop::collection::vec(op(), 1..400);
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(64));
+    runner
+        .run(&(ops, any::<bool>()), |(ops, anon)| {
+            let types = if anon { half_anon } else { all_files };
+            let mut world = World::new(name, types, anon);
+            for op in &ops {
+                world.apply(op);
+            }
+            Ok(())
+        })
+        .unwrap();
+}
+
+/// Clean, idle folios can always be reclaimed, down to the last one.
+fn frees_everything_when_asked(name: PolicyName) {
+    let mut world = World::new(name, all_files, false);
+    for page in 0..u64::from(NR_FRAMES) {
+        for _ in 0..page % 7 + 1 {
+            world.access(page, page % 5 == 0);
+        }
+    }
+    for _ in 0..20 {
+        let pass = ReclaimPass::background(&world.lruvec, u64::from(NR_FRAMES));
+        world.reclaim(pass);
+    }
+    assert_eq!(world.free.len(), NR_FRAMES as usize, "{name} keeps folios for ever");
+    world.check();
+}
+
+/// A dirty folio is never handed out for eviction successfully, and is reclaimable once clean.
+fn keeps_dirty_folios(name: PolicyName) {
+    let mut world = World::new(name, all_files, false);
+    for page in 0..u64::from(NR_FRAMES) {
+        world.access(page, false);
+        world.apply(&Op::Dirty { page });
+    }
+    world.access(1000, false);
+    assert!(!world.resident.contains_key(&1000), "a frame came free though all were dirty");
+    for page in 0..u64::from(NR_FRAMES) {
+        world.apply(&Op::Clean { page });
+    }
+    world.access(1000, false);
+    assert!(world.resident.contains_key(&1000), "no frame came free though all were clean");
+}
+
+macro_rules! conformance {
+    ($($module:ident = $name:ident;)+) => {
+        $(mod $module {
+            use super::*;
+
+            #[test]
+            fn survives_anything() {
+                super::survives_anything(PolicyName::$name);
+            }
+
+            #[test]
+            fn frees_everything_when_asked() {
+                super::frees_everything_when_asked(PolicyName::$name);
+            }
+
+            #[test]
+            fn keeps_dirty_folios() {
+                super::keeps_dirty_folios(PolicyName::$name);
+            }
+        })+
+
+        #[test]
+        fn every_policy_is_listed() {
+            assert_eq!([$(PolicyName::$name,)+].len(), PolicyName::ALL.len());
+        }
+    };
+}
+
+conformance! {
+    lru = Lru;
+    fifo = Fifo;
+    clock = Clock;
+}

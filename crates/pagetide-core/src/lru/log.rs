@@ -1,0 +1,134 @@
+//! The access log: one per CPU, what has to happen on the lists soon.
+//!
+//! A miss does not take the lruvec's lock to put its folio on a list, nor does a hit that wants a
+//! list operation: both write one entry here, and 31 of them are drained together.
+//!
+//! The order of the entries is kept, so a single thread sees exact recency. An addition must not be
+//! lost (the folio would be unreachable for reclaim); a touch may be, and the world counts it if
+//! it drops one because the lruvec is contended.
+//!
+//! Entries are hints about a frame, checked again when drained: a frame that was freed and reused in
+//! the meantime is no longer [`Flags::PENDING`](crate::folio::Flags::PENDING), or is already on a
+//! list, and the stale entry does nothing.
+
+use crate::folio::{Flags, Folios};
+use crate::ids::FrameId;
+
+/// Entries in a log; also how late a list operation can be. The kernel's batch length.
+pub const LOG_LEN: usize = 31;
+
+/// One entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Logged {
+    /// Put a new folio on a list.
+    Add(FrameId),
+    /// The folio was accessed and its policy wants to know.
+    Touch(FrameId),
+    /// Write-back of a folio that reclaim wanted is done: move it to the old end.
+    Rotate(FrameId),
+}
+
+/// Whether there is room left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Room {
+    /// More entries fit.
+    Left,
+    /// The log is full: drain it before the next entry.
+    Full,
+}
+
+/// A bounded, ordered list of entries. Not synchronised: its CPU's lock holder owns it.
+#[derive(Debug)]
+pub struct AccessLog {
+    entries: [Logged; LOG_LEN],
+    len: usize,
+}
+
+impl Default for AccessLog {
+    fn default() -> AccessLog {
+        AccessLog::new()
+    }
+}
+
+impl AccessLog {
+    /// An empty log.
+    pub const fn new() -> AccessLog {
+        AccessLog { entries: [Logged::Touch(FrameId(0)); LOG_LEN], len: 0 }
+    }
+
+    /// Appends a new folio and marks it pending.
+    ///
+    /// # Panics
+    /// If the log is full: the answer to the push before said so.
+    pub fn add(&mut self, folios: &Folios, frame: FrameId) -> Room {
+        folios[frame].set(Flags::PENDING);
+        self.push(Logged::Add(frame))
+    }
+
+    /// Appends an access.
+    ///
+    /// # Panics
+    /// If the log is full.
+    pub fn touch(&mut self, frame: FrameId) -> Room {
+        self.push(Logged::Touch(frame))
+    }
+
+    /// Appends a rotation.
+    ///
+    /// # Panics
+    /// If the log is full.
+    pub fn rotate(&mut self, frame: FrameId) -> Room {
+        self.push(Logged::Rotate(frame))
+    }
+
+    fn push(&mut self, entry: Logged) -> Room {
+        assert!(self.len < LOG_LEN, "access log overflows its {LOG_LEN} entries");
+        self.entries[self.len] = entry;
+        self.len += 1;
+        self.room()
+    }
+
+    /// Whether more entries fit.
+    pub fn room(&self) -> Room {
+        if self.len == LOG_LEN { Room::Full } else { Room::Left }
+    }
+
+    /// Whether nothing is waiting.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Empties the log; the entries come in the order they were made.
+    pub fn drain(&mut self) -> impl Iterator<Item = Logged> {
+        let len = core::mem::take(&mut self.len);
+        self.entries[..len].iter().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn entries_come_out_in_order_and_once() {
+        let folios = Folios::new(4);
+        let mut log = AccessLog::new();
+        assert_eq!(log.add(&folios, FrameId(1)), Room::Left);
+        assert_eq!(log.touch(FrameId(2)), Room::Left);
+        assert!(folios[FrameId(1)].flags().any(Flags::PENDING));
+        let drained: Vec<Logged> = log.drain().collect();
+        assert_eq!(drained, [Logged::Add(FrameId(1)), Logged::Touch(FrameId(2))]);
+        assert!(log.is_empty());
+    }
+
+    #[test]
+    fn the_last_entry_says_full() {
+        let mut log = AccessLog::new();
+        for _ in 0..LOG_LEN - 1 {
+            assert_eq!(log.touch(FrameId(0)), Room::Left);
+        }
+        assert_eq!(log.touch(FrameId(0)), Room::Full);
+    }
+}

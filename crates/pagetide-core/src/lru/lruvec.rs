@@ -1,0 +1,154 @@
+//! The lruvec: a policy, its folios and its counters, behind one lock of the world's.
+//!
+//! Here is everything that is the same for all policies: draining access logs, dropping pages, and
+//! the life of a folio between being bound and being freed.
+//!
+//! ```text
+//!   bound --log.add--> PENDING --drain--> ON_LIST --isolate--> ISOLATED --evicted--> free
+//!                         |                  |  ^                 |  |
+//!                         |                  |  +----put back-----+  +--discard--> ORPHAN --> free
+//!                         +-----discard------+--> free                             (by the pass)
+//! ```
+
+use super::{
+    AccessKind, AccessLog, AccessRule, Context, Cursor, Logged, LruConfig, Policy, PolicyName,
+    ShadowEntry,
+};
+use crate::folio::{Flags, Folios};
+use crate::ids::FrameId;
+use crate::vmstat::{Counter, VmStat};
+use alloc::sync::Arc;
+
+/// Who frees the frame of a dropped page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Discarded {
+    /// The caller, now.
+    Freed,
+    /// The reclaim pass that has it isolated; it comes back among its settled frames.
+    Deferred,
+}
+
+/// The folios of one memory group and node. All methods need the lruvec's lock.
+pub struct Lruvec {
+    name: PolicyName,
+    pub(crate) policy: Policy,
+    pub(crate) folios: Arc<Folios>,
+    pub(crate) vmstat: VmStat,
+}
+
+impl Lruvec {
+    /// An empty lruvec over `folios`.
+    pub fn new(name: PolicyName, config: &LruConfig, folios: Arc<Folios>) -> Lruvec {
+        let policy = Policy::new(name, config);
+        Lruvec { name, policy, folios, vmstat: VmStat::default() }
+    }
+
+    /// The policy's name.
+    pub fn policy_name(&self) -> PolicyName {
+        self.name
+    }
+
+    /// How descriptor accesses are noted; the hit plane keeps a copy.
+    pub fn access_rule(&self) -> AccessRule {
+        self.policy.access_rule()
+    }
+
+    /// The counters.
+    pub fn vmstat(&self) -> &VmStat {
+        &self.vmstat
+    }
+
+    /// Folios on the lists (not pending, not isolated).
+    pub fn nr_folios(&self) -> u64 {
+        self.policy.nr_folios()
+    }
+
+    /// Empties an access log into the policy. Stale entries do nothing.
+    pub fn drain(&mut self, log: &mut AccessLog) {
+        let (policy, mut cx) = self.parts();
+        for entry in log.drain() {
+            match entry {
+                Logged::Add(frame) => {
+                    if cx.flags(frame).any(Flags::PENDING) {
+                        cx.folios[frame].clear(Flags::PENDING);
+                        cx.folios[frame].set(Flags::ON_LIST);
+                        policy.add(&mut cx, frame);
+                    }
+                }
+                Logged::Touch(frame) => {
+                    if cx.flags(frame).any(Flags::ON_LIST) {
+                        policy.touch(&mut cx, frame);
+                    }
+                }
+                Logged::Rotate(frame) => {
+                    if cx.flags(frame).any(Flags::ON_LIST) {
+                        cx.vmstat.count(Counter::Pgrotated);
+                        policy.rotate(&mut cx, frame);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Judges the return of an evicted page; `frame` is bound to it and not logged yet.
+    ///
+    /// Drains `log` first where the policy's clock depends on what is in it.
+    pub fn refault(
+        &mut self,
+        log: &mut AccessLog,
+        frame: FrameId,
+        shadow: ShadowEntry,
+        kind: AccessKind,
+    ) {
+        if self.policy.access_rule() == AccessRule::TwoTouches {
+            self.drain(log);
+        }
+        let (policy, mut cx) = self.parts();
+        policy.refault(&mut cx, frame, shadow, kind);
+    }
+
+    /// Drops a page that went away (truncated, invalidated): its frame leaves without a shadow.
+    pub fn discard(&mut self, frame: FrameId) -> Discarded {
+        let (policy, mut cx) = self.parts();
+        cx.vmstat.count(Counter::Pgdiscard);
+        let flags = cx.flags(frame);
+        if flags.any(Flags::ISOLATED) {
+            cx.folios[frame].set(Flags::ORPHAN);
+            return Discarded::Deferred;
+        }
+        if flags.any(Flags::ON_LIST) {
+            policy.remove(&mut cx, frame);
+        }
+        cx.folios[frame].clear(Flags::ON_LIST.with(Flags::PENDING).with(Flags::GEN));
+        Discarded::Freed
+    }
+
+    /// Reports folios that a table walk found young.
+    pub fn walked(&mut self, young: &[FrameId]) {
+        let (policy, mut cx) = self.parts();
+        for &frame in young {
+            if cx.flags(frame).any(Flags::ON_LIST) {
+                policy.young(&mut cx, frame);
+            }
+        }
+    }
+
+    /// Walks everything and panics where an invariant is broken. O(folios).
+    pub fn validate(&self) {
+        self.policy.validate(&self.folios);
+        let on_list = (0..self.folios.nr_frames())
+            .filter(|frame| self.folios[FrameId(*frame)].flags().any(Flags::ON_LIST))
+            .count();
+        assert_eq!(on_list as u64, self.nr_folios(), "folios flagged on a list, and on lists");
+    }
+
+    pub(crate) fn cursor(&self) -> Cursor {
+        self.policy.cursor()
+    }
+
+    pub(crate) fn parts(&mut self) -> (&mut Policy, Context<'_>) {
+        let Lruvec { policy, folios, vmstat, .. } = self;
+        (policy, Context { folios, vmstat })
+    }
+}

@@ -1,0 +1,35 @@
+//! Page reclaim: which folios stay.
+//!
+//! A [`Lruvec`] holds the folios of one memory group and node in the order its policy keeps them.
+//! Every policy has the same face, [`LruPolicy`]; the worlds see only [`Lruvec`], and
+//! [`crate::reclaim`] drives a pass over it.
+//!
+//! ```text
+//!   hit plane (no lock)            decide plane (the lruvec's lock)
+//!   AccessRule::mark(folio) ---+
+//!   a miss, a touch, ... ----> AccessLog --drain--> LruPolicy::{add, touch, rotate}
+//!   a shadow was found ----------------------------> LruPolicy::refault
+//!   out of frames ---> ReclaimPass ----------------> LruPolicy::{isolate, evicted, put_back}
+//! ```
+//!
+//! Adding a policy touches three files: its own, the table in `registry.rs`, and the list in
+//! `conformance.rs`, which holds what every policy must do.
+
+mod access;
+pub mod baseline;
+#[cfg(test)]
+pub(crate) mod conformance;
+mod log;
+mod lruvec;
+mod policy;
+mod registry;
+mod shadow;
+
+pub use access::{AccessKind, AccessRule, Marked};
+pub use log::{AccessLog, LOG_LEN, Logged, Room};
+pub use lruvec::{Discarded, Lruvec};
+pub use policy::{Context, LruConfig, LruPolicy, Progress, PutBack, Refusal};
+pub use registry::{PolicyName, UnknownPolicy};
+pub use shadow::{LruvecId, SHADOW_BITS, ShadowEntry, TOKEN_BITS, TOKEN_MASK};
+
+pub(crate) use registry::{Cursor, Policy};

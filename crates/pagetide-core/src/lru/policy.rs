@@ -1,0 +1,187 @@
+//! The face every replacement policy has.
+//!
+//! A policy owns lists and counters, and answers one question, "which folios next?", in batches. It
+//! never frees anything: [`LruPolicy::isolate`] takes folios off its lists, the world tries to take
+//! their frames and hands back, folio by folio, [`LruPolicy::evicted`] or [`LruPolicy::put_back`].
+//!
+//! All methods run under the lruvec's lock and may take time proportional to the folios they look
+//! at, which [`Scan`] bounds; none blocks, allocates per call, or looks at the clock.
+
+use super::{AccessKind, AccessRule, LruvecId, ShadowEntry};
+use crate::folio::{Flags, Folios};
+use crate::ids::{FrameId, PageType};
+use crate::reclaim::{Scan, Victims};
+use crate::vmstat::{Counter, VmStat};
+
+/// What a policy is told when it is built.
+#[derive(Clone, Copy, Debug)]
+pub struct LruConfig {
+    /// Frames the lruvec can hold at most.
+    pub nr_frames: u32,
+    /// The lruvec's identity, for shadow entries.
+    pub id: LruvecId,
+    /// 0 to 200: how willing to evict anonymous folios. 200 means anonymous only.
+    pub swappiness: u8,
+    /// Whether anonymous folios have anywhere to go.
+    pub can_swap: bool,
+}
+
+impl LruConfig {
+    /// A file-only lruvec: no swap, the usual swappiness.
+    pub fn file_only(nr_frames: u32) -> LruConfig {
+        LruConfig { nr_frames, id: LruvecId::default(), swappiness: 60, can_swap: false }
+    }
+}
+
+/// What a policy works on beside itself.
+pub struct Context<'a> {
+    /// The descriptors.
+    pub folios: &'a Folios,
+    /// The lruvec's counters.
+    pub vmstat: &'a mut VmStat,
+}
+
+impl Context<'_> {
+    /// A folio's flags.
+    pub fn flags(&self, frame: FrameId) -> Flags {
+        self.folios[frame].flags()
+    }
+
+    /// Counts `nr` under the anonymous or the file counter.
+    pub fn count_by_type(&mut self, page_type: PageType, anon: Counter, file: Counter, nr: u64) {
+        let counter = if page_type == PageType::Anon { anon } else { file };
+        self.vmstat.add(counter, nr);
+    }
+}
+
+/// What [`LruPolicy::isolate`] did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Progress {
+    /// At least one victim is in the batch: try to evict them.
+    Isolated,
+    /// Before going on, walk the page tables and report young pages ([`LruPolicy::young`]).
+    WalkTables,
+    /// Nothing more at this priority.
+    Exhausted,
+}
+
+/// Why the world could not take a victim's frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// Its page word was young: accessed through a table since the last look (now cleared).
+    Young,
+    /// Pinned or locked by somebody.
+    Busy,
+    /// Dirty or under write-back.
+    Dirty,
+}
+
+/// What becomes of a refused victim.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum PutBack {
+    /// It is on a list again.
+    Listed,
+    /// Try it once more, at once; it stays isolated.
+    Retry,
+}
+
+/// A replacement policy. See the module for the contract, `conformance.rs` for the test.
+pub trait LruPolicy {
+    /// What one reclaim pass remembers at one priority; a fresh one starts each priority.
+    type Cursor: Default + core::fmt::Debug;
+
+    /// Builds the policy with empty lists.
+    fn new(config: &LruConfig) -> Self
+    where
+        Self: Sized;
+
+    /// How descriptor accesses are noted.
+    fn access_rule(&self) -> AccessRule;
+
+    /// Pages a direct pass should free: 32 for the kernel's policies, 1 for those whose definition
+    /// evicts one page a miss.
+    fn direct_target(&self) -> u64 {
+        32
+    }
+
+    /// The priority a pass starts at; each next priority scans twice as much.
+    fn initial_priority(&self, scan: &Scan) -> u8 {
+        let _ = scan;
+        crate::reclaim::DEF_PRIORITY
+    }
+
+    /// Puts a new folio on a list, as its flags say now.
+    fn add(&mut self, cx: &mut Context<'_>, frame: FrameId);
+
+    /// Hears of a logged access to a folio on its lists.
+    fn touch(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        let _ = (cx, frame);
+    }
+
+    /// Moves a folio on its lists whose write-back ended to where it will be taken soon.
+    fn rotate(&mut self, cx: &mut Context<'_>, frame: FrameId);
+
+    /// Takes a folio off its lists for good; no shadow is left.
+    fn remove(&mut self, cx: &mut Context<'_>, frame: FrameId);
+
+    /// Judges a folio that returns: `shadow` is what its last eviction left. Sets flags that
+    /// [`LruPolicy::add`] will see. The folio is on no list yet.
+    fn refault(
+        &mut self,
+        cx: &mut Context<'_>,
+        frame: FrameId,
+        shadow: ShadowEntry,
+        kind: AccessKind,
+    ) {
+        let _ = (cx, frame, shadow, kind);
+    }
+
+    /// Hears that a table walk found a folio on its lists young. Flags decide what that means.
+    fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        let _ = (cx, frame);
+    }
+
+    /// Takes a bounded batch of victims off the lists ([`Victims::take`]), or says why not.
+    /// Must end in [`Progress::Exhausted`] after finitely many calls at one priority.
+    fn isolate(
+        &mut self,
+        cx: &mut Context<'_>,
+        scan: &mut Scan,
+        cursor: &mut Self::Cursor,
+        victims: &mut Victims,
+    ) -> Progress;
+
+    /// A victim's frame was taken: returns the shadow to leave in its place, if any.
+    fn evicted(
+        &mut self,
+        cx: &mut Context<'_>,
+        scan: &mut Scan,
+        cursor: &mut Self::Cursor,
+        frame: FrameId,
+    ) -> Option<ShadowEntry>;
+
+    /// A victim's frame could not be taken. `PutBack::Retry` at most once a victim.
+    fn put_back(
+        &mut self,
+        cx: &mut Context<'_>,
+        scan: &mut Scan,
+        cursor: &mut Self::Cursor,
+        frame: FrameId,
+        refusal: Refusal,
+    ) -> PutBack;
+
+    /// The pass is over. `true` asks for one more round from the first priority with
+    /// [`Scan::forced`] set; honoured once.
+    fn end_pass(&mut self, cx: &mut Context<'_>, scan: &Scan, cursor: &mut Self::Cursor) -> bool {
+        let _ = (cx, scan, cursor);
+        false
+    }
+
+    /// Folios on the lists.
+    fn nr_folios(&self) -> u64;
+
+    /// Walks everything and panics where an invariant is broken. O(folios).
+    fn validate(&self, folios: &Folios);
+}

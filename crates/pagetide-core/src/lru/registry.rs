@@ -1,0 +1,223 @@
+//! The table of built-in policies: one row each, and the dispatch made from it.
+//!
+//! A policy is an enum variant, so calls are static and the compiler finds every place that must
+//! know of a new one.
+
+use super::baseline::{Clock, Fifo, Lru};
+use super::{
+    AccessKind, AccessRule, Context, LruConfig, LruPolicy, Progress, PutBack, Refusal, ShadowEntry,
+};
+use crate::folio::Folios;
+use crate::ids::FrameId;
+use crate::reclaim::{Scan, Victims};
+use alloc::boxed::Box;
+use core::{fmt, str::FromStr};
+
+macro_rules! policies {
+    ($($(#[doc = $doc:literal])+ $name:ident($type:ty) = $text:literal, $summary:literal;)+) => {
+        /// The name of a built-in policy, as the command line spells it.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum PolicyName {
+            $($(#[doc = $doc])+ $name,)+
+        }
+
+        impl PolicyName {
+            /// All of them.
+            pub const ALL: &'static [PolicyName] = &[$(PolicyName::$name,)+];
+
+            /// The name as typed.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(PolicyName::$name => $text,)+ }
+            }
+
+            /// One sentence: what it is and where it comes from.
+            pub const fn summary(self) -> &'static str {
+                match self { $(PolicyName::$name => $summary,)+ }
+            }
+        }
+
+        /// A policy at work.
+        pub(crate) enum Policy {
+            $($name(Box<$type>),)+
+        }
+
+        /// A pass's memory, of the same variant as the policy it was made by.
+        #[derive(Debug)]
+        pub(crate) enum Cursor {
+            $($name(<$type as LruPolicy>::Cursor),)+
+        }
+
+        impl Policy {
+            pub(crate) fn new(name: PolicyName, config: &LruConfig) -> Policy {
+                match name {
+                    $(PolicyName::$name => Policy::$name(Box::new(<$type>::new(config))),)+
+                }
+            }
+
+            pub(crate) fn cursor(&self) -> Cursor {
+                match self { $(Policy::$name(_) => Cursor::$name(Default::default()),)+ }
+            }
+        }
+
+        macro_rules! each {
+            ($self:expr, $policy:ident => $call:expr) => {
+                match $self { $(Policy::$name($policy) => $call,)+ }
+            };
+        }
+
+        macro_rules! each_with_cursor {
+            ($self:expr, $cursor:expr, ($policy:ident, $inner:ident) => $call:expr) => {
+                match ($self, $cursor) {
+                    $((Policy::$name($policy), Cursor::$name($inner)) => $call,)+
+                    _ => unreachable!("a reclaim pass works on the lruvec that began it"),
+                }
+            };
+        }
+    };
+}
+
+policies! {
+    /// Strict least recently used.
+    Lru(Lru) = "lru", "Strict LRU: every access moves the page to the young end.";
+    /// First in, first out.
+    Fifo(Fifo) = "fifo", "First in, first out: accesses do not matter.";
+    /// CLOCK, the one-bit approximation of LRU.
+    Clock(Clock) = "clock", "CLOCK (Corbato 1968): FIFO with a reference bit and a second chance.";
+}
+
+impl Policy {
+    pub(crate) fn access_rule(&self) -> AccessRule {
+        each!(self, policy => policy.access_rule())
+    }
+
+    pub(crate) fn direct_target(&self) -> u64 {
+        each!(self, policy => policy.direct_target())
+    }
+
+    pub(crate) fn initial_priority(&self, scan: &Scan) -> u8 {
+        each!(self, policy => policy.initial_priority(scan))
+    }
+
+    pub(crate) fn add(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        each!(self, policy => policy.add(cx, frame))
+    }
+
+    pub(crate) fn touch(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        each!(self, policy => policy.touch(cx, frame))
+    }
+
+    pub(crate) fn rotate(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        each!(self, policy => policy.rotate(cx, frame))
+    }
+
+    pub(crate) fn remove(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        each!(self, policy => policy.remove(cx, frame))
+    }
+
+    pub(crate) fn refault(
+        &mut self,
+        cx: &mut Context<'_>,
+        frame: FrameId,
+        shadow: ShadowEntry,
+        kind: AccessKind,
+    ) {
+        each!(self, policy => policy.refault(cx, frame, shadow, kind))
+    }
+
+    pub(crate) fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        each!(self, policy => policy.young(cx, frame))
+    }
+
+    pub(crate) fn isolate(
+        &mut self,
+        cx: &mut Context<'_>,
+        scan: &mut Scan,
+        cursor: &mut Cursor,
+        victims: &mut Victims,
+    ) -> Progress {
+        each_with_cursor!(self, cursor, (policy, inner) => policy.isolate(cx, scan, inner, victims))
+    }
+
+    pub(crate) fn evicted(
+        &mut self,
+        cx: &mut Context<'_>,
+        scan: &mut Scan,
+        cursor: &mut Cursor,
+        frame: FrameId,
+    ) -> Option<ShadowEntry> {
+        each_with_cursor!(self, cursor, (policy, inner) => policy.evicted(cx, scan, inner, frame))
+    }
+
+    pub(crate) fn put_back(
+        &mut self,
+        cx: &mut Context<'_>,
+        scan: &mut Scan,
+        cursor: &mut Cursor,
+        frame: FrameId,
+        refusal: Refusal,
+    ) -> PutBack {
+        each_with_cursor!(self, cursor, (policy, inner) => {
+            policy.put_back(cx, scan, inner, frame, refusal)
+        })
+    }
+
+    pub(crate) fn end_pass(
+        &mut self,
+        cx: &mut Context<'_>,
+        scan: &Scan,
+        cursor: &mut Cursor,
+    ) -> bool {
+        each_with_cursor!(self, cursor, (policy, inner) => policy.end_pass(cx, scan, inner))
+    }
+
+    pub(crate) fn nr_folios(&self) -> u64 {
+        each!(self, policy => policy.nr_folios())
+    }
+
+    pub(crate) fn validate(&self, folios: &Folios) {
+        each!(self, policy => policy.validate(folios))
+    }
+}
+
+/// A policy name nobody knows; the message lists those there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UnknownPolicy;
+
+impl fmt::Display for UnknownPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("unknown policy; there are")?;
+        PolicyName::ALL.iter().try_for_each(|name| write!(f, " {name}"))
+    }
+}
+
+impl core::error::Error for UnknownPolicy {}
+
+impl FromStr for PolicyName {
+    type Err = UnknownPolicy;
+
+    fn from_str(text: &str) -> Result<PolicyName, UnknownPolicy> {
+        PolicyName::ALL.iter().copied().find(|name| name.as_str() == text).ok_or(UnknownPolicy)
+    }
+}
+
+impl fmt::Display for PolicyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn names_parse_back_and_strangers_are_told_the_choice() {
+        for name in PolicyName::ALL {
+            assert_eq!(name.to_string().parse(), Ok(*name));
+            assert!(name.summary().ends_with('.'));
+        }
+        assert_eq!("mru".parse::<PolicyName>(), Err(UnknownPolicy));
+        assert!(UnknownPolicy.to_string().contains("clock"));
+    }
+}

@@ -1,0 +1,321 @@
+//! A reclaim pass: how folios become free frames.
+//!
+//! Problem: choosing victims needs the lruvec's lock; taking their frames needs the world (page
+//! words, pins, dirty state) and must not happen under that lock.
+//!
+//! Idea: a pass is a state machine. Each [`Lruvec::reclaim`] call, under the lock, settles the last
+//! batch and isolates the next; between calls, without the lock, the world tries each victim and
+//! writes down a [`Verdict`].
+//!
+//! ```text
+//!   ReclaimPass::new
+//!        |            +---------------------------------------------+
+//!        v            v                                             |
+//!   lruvec.reclaim(pass, batch) -> TryEvict    world: claim each victim, set its verdict,
+//!        |                                     after first publishing batch.settled
+//!        +-> WalkTables                        world: report young pages, then reclaim again
+//!        +-> Done                              world: publish batch.settled, look at pass.scan
+//! ```
+//!
+//! A claimed victim's page word stays locked until the settle returns its shadow; nobody waits
+//! longer than one batch. Every pass is bounded: priorities only fall, each policy is exhausted
+//! after finitely many batches at one priority, and one forced round is the most there is.
+//!
+//! Source: the kernel's documented reclaim design; priorities from 12 down to 0.
+
+use crate::folio::{Flags, Folios};
+use crate::ids::{FrameId, PageId};
+use crate::lru::{Cursor, Lruvec, Progress, PutBack, Refusal, ShadowEntry};
+use crate::vmstat::Counter;
+use alloc::vec::Vec;
+
+/// The priority a pass starts at: it scans `folios >> 12`.
+pub const DEF_PRIORITY: u8 = 12;
+/// Pages a direct pass wants, and the piece list work is cut into.
+pub const RECLAIM_BATCH: u64 = 32;
+/// The most victims a batch holds.
+pub const VICTIMS_MAX: usize = 64;
+
+/// Who reclaims.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReclaimKind {
+    /// The background thread, between the watermarks: may stop as soon as its target is met.
+    Background,
+    /// A thread that needs a frame and waits: the memory-group flow, which finishes the lruvec's
+    /// round at each priority before it looks at the target.
+    Direct,
+}
+
+/// How far a pass is, for policies to read.
+#[derive(Clone, Copy, Debug)]
+pub struct Scan {
+    /// Who reclaims.
+    pub kind: ReclaimKind,
+    /// 12 down to 0: scan `folios >> priority`.
+    pub priority: u8,
+    /// Pages wanted.
+    pub target: u64,
+    /// Pages freed so far.
+    pub reclaimed: u64,
+    /// Folios looked at so far.
+    pub scanned: u64,
+    /// Victims that were dirty so far.
+    pub dirty: u64,
+    /// The second, forced round: protections that may starve reclaim are off.
+    pub forced: bool,
+}
+
+impl Scan {
+    /// Whether the target is met.
+    pub fn is_satisfied(&self) -> bool {
+        self.reclaimed >= self.target
+    }
+
+    /// Counts folios looked at.
+    pub fn count_scanned(&mut self, nr: u64) {
+        self.scanned += nr;
+    }
+}
+
+/// What the world found when it tried a victim.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Its page word is locked for eviction, its frame is the pass's.
+    Claimed,
+    /// It could not be taken.
+    Refused(Refusal),
+}
+
+/// A folio the pass has isolated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Victim {
+    /// Its frame.
+    pub frame: FrameId,
+    /// The page it holds, whose word is to be claimed.
+    pub page: PageId,
+    /// The world's answer; starts as busy, so that a victim nobody tried is put back.
+    pub verdict: Verdict,
+}
+
+/// The victims of one batch, at most [`VICTIMS_MAX`].
+#[derive(Debug, Default)]
+pub struct Victims {
+    list: Vec<Victim>,
+}
+
+impl Victims {
+    /// Marks a folio, just taken off its list, as isolated and adds it to the batch.
+    pub fn take(&mut self, folios: &Folios, frame: FrameId) {
+        debug_assert!(self.list.len() < VICTIMS_MAX);
+        let folio = &folios[frame];
+        folio.update(|flags| Some(flags.without(Flags::ON_LIST).with(Flags::ISOLATED)));
+        self.push(frame, folio.page());
+    }
+
+    /// Victims so far.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    fn push(&mut self, frame: FrameId, page: PageId) {
+        let verdict = Verdict::Refused(Refusal::Busy);
+        self.list.push(Victim { frame, page, verdict });
+    }
+}
+
+/// What became of a victim that will not come back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Settled {
+    /// Evicted: put `shadow` into its page word, unlock it, free the frame.
+    Evicted {
+        /// The page.
+        page: PageId,
+        /// Its frame, free once the word is published.
+        frame: FrameId,
+        /// What to leave in the word.
+        shadow: Option<ShadowEntry>,
+    },
+    /// Its page was dropped while it was isolated: free the frame, touch no word.
+    Orphan {
+        /// The frame.
+        frame: FrameId,
+    },
+}
+
+/// The victims out for trial, and what came of the last ones. Reused from step to step.
+#[derive(Debug, Default)]
+pub struct ReclaimBatch {
+    victims: Victims,
+    /// To be published, before the next trial, in order.
+    pub settled: Vec<Settled>,
+}
+
+impl ReclaimBatch {
+    /// An empty batch.
+    pub fn new() -> ReclaimBatch {
+        ReclaimBatch::default()
+    }
+
+    /// The victims to try; the world writes each one's verdict.
+    pub fn victims_mut(&mut self) -> &mut [Victim] {
+        &mut self.victims.list
+    }
+}
+
+/// What the world does next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Step {
+    /// Publish `settled`, try the victims, call again.
+    TryEvict,
+    /// Publish `settled`, walk all page tables and report the young pages, call again.
+    WalkTables,
+    /// Publish `settled`; the pass is over.
+    Done,
+}
+
+/// One pass over one lruvec.
+#[derive(Debug)]
+pub struct ReclaimPass {
+    /// How far it is.
+    pub scan: Scan,
+    cursor: Cursor,
+    done: bool,
+}
+
+impl ReclaimPass {
+    /// A direct pass, for a thread that needs a frame. Frees what the policy says (32, or 1).
+    pub fn direct(lruvec: &Lruvec) -> ReclaimPass {
+        ReclaimPass::new(lruvec, ReclaimKind::Direct, lruvec.policy.direct_target())
+    }
+
+    /// A background pass that wants `target` pages.
+    pub fn background(lruvec: &Lruvec, target: u64) -> ReclaimPass {
+        ReclaimPass::new(lruvec, ReclaimKind::Background, target)
+    }
+
+    fn new(lruvec: &Lruvec, kind: ReclaimKind, target: u64) -> ReclaimPass {
+        let mut scan = Scan {
+            kind,
+            priority: DEF_PRIORITY,
+            target,
+            reclaimed: 0,
+            scanned: 0,
+            dirty: 0,
+            forced: false,
+        };
+        scan.priority = lruvec.policy.initial_priority(&scan);
+        ReclaimPass { scan, cursor: lruvec.cursor(), done: false }
+    }
+}
+
+impl Lruvec {
+    /// One step of a pass: settles the batch's verdicts, then isolates the next victims.
+    ///
+    /// Never takes more than one policy batch of work. After [`Step::Done`] it keeps saying so.
+    pub fn reclaim(&mut self, pass: &mut ReclaimPass, batch: &mut ReclaimBatch) -> Step {
+        batch.settled.clear();
+        self.settle(pass, batch);
+        if !batch.victims.is_empty() {
+            return Step::TryEvict;
+        }
+        while !pass.done {
+            let (policy, mut cx) = self.parts();
+            let scanned_before = pass.scan.scanned;
+            let progress =
+                policy.isolate(&mut cx, &mut pass.scan, &mut pass.cursor, &mut batch.victims);
+            let scanned = match pass.scan.kind {
+                ReclaimKind::Background => Counter::PgscanBackground,
+                ReclaimKind::Direct => Counter::PgscanDirect,
+            };
+            cx.vmstat.add(scanned, pass.scan.scanned - scanned_before);
+            match progress {
+                Progress::Isolated => return Step::TryEvict,
+                Progress::WalkTables => return Step::WalkTables,
+                Progress::Exhausted => self.next_priority(pass),
+            }
+        }
+        Step::Done
+    }
+
+    fn next_priority(&mut self, pass: &mut ReclaimPass) {
+        if !pass.scan.is_satisfied() && pass.scan.priority > 0 {
+            pass.scan.priority -= 1;
+            pass.cursor = self.policy.cursor();
+            return;
+        }
+        let (policy, mut cx) = self.parts();
+        let again = policy.end_pass(&mut cx, &pass.scan, &mut pass.cursor);
+        if again && !pass.scan.forced {
+            pass.scan.forced = true;
+            pass.scan.priority = DEF_PRIORITY;
+            pass.cursor = self.policy.cursor();
+        } else {
+            pass.done = true;
+        }
+    }
+
+    fn settle(&mut self, pass: &mut ReclaimPass, batch: &mut ReclaimBatch) {
+        let nr_tried = batch.victims.len();
+        for at in 0..nr_tried {
+            let Victim { frame, page, verdict } = batch.victims.list[at];
+            match verdict {
+                Verdict::Claimed => {
+                    let shadow = self.settle_claimed(pass, frame);
+                    batch.settled.push(Settled::Evicted { page, frame, shadow });
+                }
+                Verdict::Refused(refusal) => {
+                    self.settle_refused(pass, batch, frame, page, refusal);
+                }
+            }
+        }
+        batch.victims.list.drain(..nr_tried);
+    }
+
+    fn settle_claimed(&mut self, pass: &mut ReclaimPass, frame: FrameId) -> Option<ShadowEntry> {
+        let (policy, mut cx) = self.parts();
+        let flags = cx.flags(frame);
+        debug_assert!(flags.any(Flags::ISOLATED) && !flags.any(Flags::ORPHAN));
+        let shadow = policy.evicted(&mut cx, &mut pass.scan, &mut pass.cursor, frame);
+        cx.folios[frame].clear(Flags::ISOLATED.with(Flags::GEN));
+        pass.scan.reclaimed += 1;
+        let stolen = match pass.scan.kind {
+            ReclaimKind::Background => Counter::PgstealBackground,
+            ReclaimKind::Direct => Counter::PgstealDirect,
+        };
+        cx.vmstat.count(stolen);
+        let page_type = flags.page_type();
+        cx.count_by_type(page_type, Counter::PgstealAnon, Counter::PgstealFile, 1);
+        shadow
+    }
+
+    fn settle_refused(
+        &mut self,
+        pass: &mut ReclaimPass,
+        batch: &mut ReclaimBatch,
+        frame: FrameId,
+        page: PageId,
+        refusal: Refusal,
+    ) {
+        let (policy, mut cx) = self.parts();
+        if cx.flags(frame).any(Flags::ORPHAN) {
+            cx.folios[frame].clear(Flags::ISOLATED.with(Flags::ORPHAN).with(Flags::GEN));
+            batch.settled.push(Settled::Orphan { frame });
+            return;
+        }
+        cx.vmstat.count(Counter::PgstealRefused);
+        pass.scan.dirty += u64::from(refusal == Refusal::Dirty);
+        match policy.put_back(&mut cx, &mut pass.scan, &mut pass.cursor, frame, refusal) {
+            PutBack::Retry => batch.victims.push(frame, page),
+            PutBack::Listed => {
+                cx.folios[frame]
+                    .update(|flags| Some(flags.without(Flags::ISOLATED).with(Flags::ON_LIST)));
+            }
+        }
+    }
+}
