@@ -1,1 +1,12 @@
-//! pagetide-lab
+//! The virtual world: recorded accesses replayed through Pagetide's own decision code.
+//!
+//! How much memory does a program need, and which policy serves it best? The lab answers with the
+//! code that runs for real (`pagetide-core`), in virtual time, over a trace, and lets independent
+//! judges check the answers: Belady's optimum is a bound nobody may beat, and naive twins of the
+//! plain policies must agree to the last miss.
+//!
+//! Not inside: Linux, files managed for real, clocks, threads, randomness without a seed.
+#![forbid(unsafe_code)]
+
+pub mod judge;
+pub mod trace;

@@ -1,0 +1,109 @@
+//! Belady's OPT: evict the page whose next use is farthest away. The bound for all policies.
+//!
+//! # Problem
+//!
+//! How few misses are possible at all, for a memory of so many frames, if the future were known?
+//!
+//! # Idea
+//!
+//! One pass from the back finds, for each access, when the same page is used next. One pass from the
+//! front keeps the resident pages in a heap, farthest next use on top:
+//!
+//! ```text
+//!   trace      a  b  a  c  b          heap at c (2 frames):  (never, a)  <- evict
+//!   next use   2  4  -  -  -                                 (4, b)
+//! ```
+//!
+//! # Data and invariants
+//!
+//! A hit changes its page's next use, and pushes the new one; the old heap entry stays and is
+//! recognised as stale, since a page's next uses are distinct and `next_use[page]` knows the current
+//! one. A resident page has exactly one current entry. At most one push per access: O(n log n).
+//!
+//! # What it deliberately ignores
+//!
+//! Bypassing: a missed page always gets a frame, as demand paging must. With bypassing allowed the
+//! optimum can be lower, but no policy here may bypass.
+//!
+//! # Sources
+//!
+//! Belady, "A study of replacement algorithms for a virtual-storage computer", IBM Systems Journal
+//! 5(2), 1966; Mattson et al., "Evaluation techniques for storage hierarchies", 1970.
+
+use crate::trace::DenseTrace;
+use std::collections::BinaryHeap;
+
+/// "Not used again", and "not resident".
+const NEVER: u32 = u32::MAX;
+
+/// For each access of the trace, the position of the next access to the same page.
+///
+/// Shape: `[nr_accesses]` positions among accesses; `u32::MAX` where there is none.
+///
+/// # Panics
+/// At 2^32 - 1 accesses or more.
+pub fn next_uses(trace: &DenseTrace) -> Vec<u32> {
+    let nr_accesses = u32::try_from(trace.nr_accesses()).expect("a trace of under 2^32 accesses");
+    let mut upcoming = vec![NEVER; trace.nr_pages()];
+    let mut next_uses = vec![NEVER; nr_accesses as usize];
+    for (position, rank) in (0..nr_accesses).rev().zip(trace.access_ranks().rev()) {
+        next_uses[position as usize] = upcoming[rank as usize];
+        upcoming[rank as usize] = position;
+    }
+    next_uses
+}
+
+/// The fewest misses possible with `frames` frames.
+///
+/// # Panics
+/// When `frames` is 0, and at 2^32 - 1 accesses or more.
+///
+/// # Cost
+/// O(n log n) time; 12 to 20 bytes an access.
+pub fn count_misses(trace: &DenseTrace, frames: usize) -> u64 {
+    count_misses_with(trace, &next_uses(trace), frames)
+}
+
+/// As [`count_misses`], with the table of [`next_uses`] at hand: for many sizes of one trace.
+///
+/// # Panics
+/// When `frames` is 0.
+pub fn count_misses_with(trace: &DenseTrace, next_uses: &[u32], frames: usize) -> u64 {
+    assert!(frames > 0, "a memory of no frames holds nothing to judge");
+    // Current next use of each resident page. A resident page that is never used again is told from
+    // an absent one by `is_resident`.
+    let mut next_use = vec![NEVER; trace.nr_pages()];
+    let mut is_resident = vec![false; trace.nr_pages()];
+    let mut farthest: BinaryHeap<(u32, u32)> = BinaryHeap::new();
+    let (mut nr_resident, mut misses) = (0, 0);
+    for (rank, &next) in trace.access_ranks().zip(next_uses) {
+        let page = rank as usize;
+        if !is_resident[page] {
+            misses += 1;
+            if nr_resident == frames {
+                let victim = pop_farthest(&mut farthest, &next_use, &is_resident);
+                is_resident[victim] = false;
+            } else {
+                nr_resident += 1;
+            }
+            is_resident[page] = true;
+        }
+        next_use[page] = next;
+        farthest.push((next, rank));
+    }
+    misses
+}
+
+fn pop_farthest(
+    farthest: &mut BinaryHeap<(u32, u32)>,
+    next_use: &[u32],
+    is_resident: &[bool],
+) -> usize {
+    loop {
+        let (next, rank) = farthest.pop().expect("every resident page has its entry in the heap");
+        let page = rank as usize;
+        if is_resident[page] && next_use[page] == next {
+            return page;
+        }
+    }
+}

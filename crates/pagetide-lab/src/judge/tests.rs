@@ -1,0 +1,117 @@
+//! The judges judged: by hand on small traces, by brute force on tiny ones, by each other on others.
+
+use super::{naive_clock, naive_fifo, naive_lru, opt};
+use crate::trace::{Access, AccessKind, DenseTrace};
+use pagetide_core::ids::{PageId, PageIndex};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+/// Belady's own example of an anomaly: FIFO gets worse with a fourth frame.
+const ANOMALY: [u64; 12] = [1, 2, 3, 4, 1, 2, 5, 1, 2, 3, 4, 5];
+
+#[test]
+fn fifo_shows_the_anomaly_and_lru_and_opt_do_not() {
+    let trace = DenseTrace::from_reads(ANOMALY);
+    assert_eq!([3, 4].map(|frames| naive_fifo::count_misses(&trace, frames)), [9, 10]);
+    assert_eq!([3, 4].map(|frames| naive_lru::count_misses(&trace, frames)), [10, 8]);
+    assert_eq!([3, 4].map(|frames| opt::count_misses(&trace, frames)), [7, 6]);
+}
+
+#[test]
+fn a_loop_longer_than_memory_defeats_lru_fifo_and_clock_alike() {
+    let trace = DenseTrace::from_reads((0..1000).map(|i| i % 10));
+    for misses in [naive_lru::count_misses, naive_fifo::count_misses, naive_clock::count_misses] {
+        assert_eq!(misses(&trace, 9), 1000);
+        assert_eq!(misses(&trace, 10), 10);
+    }
+    // OPT keeps 8 of the 10 and lets the rest pass through one frame: 1 miss in (10 - 1) / (10 - 9).
+    assert_eq!(opt::count_misses(&trace, 9), 10 + 990 / 9);
+}
+
+#[test]
+fn clock_gives_a_used_page_a_second_chance() {
+    // Frames 2: 1 and 2 arrive, 1 is used, 3 comes: the hand spares 1 and takes 2.
+    let trace = DenseTrace::from_reads([1, 2, 1, 3, 1, 2]);
+    assert_eq!(naive_clock::count_misses(&trace, 2), 4);
+    assert_eq!(naive_fifo::count_misses(&trace, 2), 5);
+}
+
+#[test]
+fn next_uses_point_forward_to_the_same_page() {
+    let trace = DenseTrace::from_reads([7, 8, 7, 9, 8]);
+    assert_eq!(opt::next_uses(&trace), [2, 4, u32::MAX, u32::MAX, u32::MAX]);
+}
+
+#[test]
+fn readahead_and_discards_are_not_judged() {
+    let entry = |index, kind| Access {
+        page: PageId { index: PageIndex(index), ..PageId::default() },
+        kind,
+        thread: 0,
+    };
+    let mut trace = DenseTrace::from_reads([1, 2]);
+    trace.push(entry(3, AccessKind::Readahead));
+    trace.push(entry(1, AccessKind::Discard));
+    trace.push(entry(1, AccessKind::ReadAgain));
+    trace.push(entry(3, AccessKind::TableWrite));
+    assert_eq!((trace.nr_accesses(), trace.nr_pages()), (4, 3));
+    for misses in [naive_lru::count_misses, naive_fifo::count_misses, opt::count_misses] {
+        assert_eq!(misses(&trace, 3), 3);
+    }
+}
+
+/// The fewest misses over every choice of victims: the set of all memories reachable with the fewest
+/// misses so far, step by step.
+fn brute_force(pages: &[u64], frames: usize) -> u64 {
+    let mut reachable = BTreeSet::from([(0u64, BTreeSet::<u64>::new())]);
+    for &page in pages {
+        let mut next = BTreeSet::new();
+        for (misses, memory) in reachable {
+            if memory.contains(&page) {
+                next.insert((misses, memory));
+                continue;
+            }
+            let mut with_page = memory.clone();
+            with_page.insert(page);
+            if memory.len() < frames {
+                next.insert((misses + 1, with_page));
+                continue;
+            }
+            for victim in &memory {
+                let mut memory = with_page.clone();
+                memory.remove(victim);
+                next.insert((misses + 1, memory));
+            }
+        }
+        reachable = next;
+    }
+    reachable.first().expect("at least one memory is reachable").0
+}
+
+proptest! {
+    #[test]
+    fn opt_is_the_best_of_all_choices(
+        pages in prop::collection::vec(0..6u64, 1..12),
+        frames in 1..4usize,
+    ) {
+        let trace = DenseTrace::from_reads(pages.iter().copied());
+        prop_assert_eq!(opt::count_misses(&trace, frames), brute_force(&pages, frames));
+    }
+
+    #[test]
+    fn nobody_beats_opt_and_nobody_misses_less_than_once_a_page(
+        pages in prop::collection::vec(0..40u64, 1..400),
+        frames in 1..50usize,
+    ) {
+        let trace = DenseTrace::from_reads(pages);
+        let best = opt::count_misses(&trace, frames);
+        prop_assert!(best >= trace.nr_pages() as u64);
+        for misses in [naive_lru::count_misses, naive_fifo::count_misses, naive_clock::count_misses] {
+            prop_assert!(misses(&trace, frames) >= best);
+        }
+        // LRU and OPT are stack algorithms: a frame more never hurts.
+        let more = frames + 1;
+        prop_assert!(naive_lru::count_misses(&trace, more) <= naive_lru::count_misses(&trace, frames));
+        prop_assert!(opt::count_misses(&trace, more) <= best);
+    }
+}

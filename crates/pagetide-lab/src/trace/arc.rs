@@ -1,0 +1,19 @@
+//! The `.lis` format of the ARC traces: "start count ignore n" a line, `count` blocks from `start`.
+//!
+//! Source: Megiddo and Modha, "ARC: A Self-Tuning, Low Overhead Replacement Cache", FAST 2003, and
+//! the notes that come with its traces.
+
+use super::{AccessKind, LineParser, LineProblem, Request, number};
+use pagetide_core::ids::MappingId;
+
+pub(super) struct ArcLis;
+
+impl LineParser for ArcLis {
+    fn parse_line(&mut self, line: &str) -> Result<Option<Request>, LineProblem> {
+        let mut words = line.split_ascii_whitespace();
+        let Some(start) = words.next() else { return Ok(None) };
+        let start = number(Some(start), "start")?;
+        let count = number(words.next(), "count")?;
+        Request::pages(MappingId(0), start, count, AccessKind::Read).map(Some)
+    }
+}

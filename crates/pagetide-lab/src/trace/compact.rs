@@ -1,0 +1,81 @@
+//! Pagetide's own record, fed to core's decoder a buffer at a time.
+
+use super::input::Input;
+use super::{Ending, Header, Request, Source, TraceError};
+use pagetide_core::record::{Decoder, ENTRY_BYTES_MAX, HEADER_FIXED_BYTES, RecordError, Step};
+
+const CHUNK_BYTES: usize = 64 << 10;
+
+pub(super) struct Compact {
+    input: Input,
+    header: Header,
+    decoder: Decoder,
+    /// Bytes read and, up to `used`, decoded.
+    bytes: Vec<u8>,
+    used: usize,
+    ending: Option<Ending>,
+}
+
+impl Compact {
+    pub(super) fn open(mut input: Input) -> Result<Compact, TraceError> {
+        let mut bytes = Vec::new();
+        input.read_bytes(HEADER_FIXED_BYTES, &mut bytes)?;
+        let (header, header_bytes) = loop {
+            match Header::decode(&bytes) {
+                Err(RecordError::HeaderShort { needed_bytes })
+                    if input.offset() < needed_bytes as u64 =>
+                {
+                    let had_bytes = bytes.len();
+                    input.read_bytes(needed_bytes - had_bytes, &mut bytes)?;
+                    if bytes.len() < needed_bytes {
+                        return Err(RecordError::HeaderShort { needed_bytes }.into());
+                    }
+                }
+                decoded => break decoded?,
+            }
+        };
+        let decoder = Decoder::new(header_bytes);
+        Ok(Compact { input, header, decoder, bytes, used: header_bytes, ending: None })
+    }
+
+    /// Makes sure that an entry's worth of bytes is there, unless the file has no more.
+    fn refill(&mut self) -> Result<(), TraceError> {
+        if self.bytes.len() - self.used < ENTRY_BYTES_MAX {
+            self.bytes.drain(..self.used);
+            self.used = 0;
+            self.input.read_bytes(CHUNK_BYTES, &mut self.bytes)?;
+        }
+        Ok(())
+    }
+}
+
+impl Source for Compact {
+    fn next_request(&mut self) -> Result<Option<Request>, TraceError> {
+        self.refill()?;
+        let left = &self.bytes[self.used..];
+        let is_last = left.is_empty();
+        match self.decoder.step(left)? {
+            Step::Entry(access, used) => {
+                self.used += used;
+                let page = Request::page(access.page.index.0, access.kind);
+                let (mapping, thread) = (access.page.mapping, access.thread);
+                return Ok(Some(Request { mapping, thread, ..page }));
+            }
+            Step::End(used) if used < left.len() => {
+                return Err(RecordError::AfterEnd { offset: self.decoder.offset() }.into());
+            }
+            Step::End(_) => self.ending = Some(Ending::Complete),
+            Step::Short if is_last => self.ending = Some(Ending::Unfinished),
+            Step::Short => self.ending = Some(Ending::Torn),
+        }
+        Ok(None)
+    }
+
+    fn header(&self) -> Option<&Header> {
+        Some(&self.header)
+    }
+
+    fn ending(&self) -> Option<Ending> {
+        self.ending
+    }
+}

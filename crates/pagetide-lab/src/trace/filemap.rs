@@ -1,0 +1,27 @@
+//! Page-cache reads as the kernel's filemap tracepoints saw them, boiled down to csv:
+//! "time_us,dev,ino_hex,first_page,npages". Each (device, inode) is a mapping.
+//!
+//! Source: the kernel's tracepoints `filemap:mm_filemap_get_pages` and its neighbours.
+
+use super::mappings::Mappings;
+use super::{AccessKind, LineParser, LineProblem, Request, number};
+
+#[derive(Default)]
+pub(super) struct Filemap {
+    mappings: Mappings,
+}
+
+impl LineParser for Filemap {
+    fn parse_line(&mut self, line: &str) -> Result<Option<Request>, LineProblem> {
+        if line.is_empty() || line.starts_with("time_us,") {
+            return Ok(None);
+        }
+        let (_, rest) = line.split_once(',').ok_or(LineProblem::NoField { field: "dev" })?;
+        let mut from_the_end = rest.rsplitn(3, ',');
+        let nr_pages = number(from_the_end.next(), "npages")?;
+        let first = number(from_the_end.next(), "first_page")?;
+        let file = from_the_end.next().ok_or(LineProblem::NoField { field: "ino_hex" })?;
+        let mapping = self.mappings.number(file);
+        Request::pages(mapping, first, nr_pages, AccessKind::Read).map(Some)
+    }
+}

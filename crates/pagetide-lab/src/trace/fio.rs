@@ -1,0 +1,57 @@
+//! fio's iolog, versions 2 and 3. Each file name is a mapping; bytes are cut into pages.
+//!
+//! ```text
+//!   fio version 2 iolog           fio version 3 iolog
+//!   f.bin add                     20 f.bin add
+//!   f.bin read 4046848 4096       3436 f.bin read 4046848 4096
+//! ```
+//!
+//! A trim discards its pages. Opening, closing, syncing and waiting touch none.
+//!
+//! Source: fio documentation, "Trace file format".
+
+use super::mappings::Mappings;
+use super::{AccessKind, LineParser, LineProblem, Request, number};
+
+#[derive(Default)]
+pub(super) struct Fio {
+    version: Option<Version>,
+    mappings: Mappings,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Version {
+    Two,
+    Three,
+}
+
+impl LineParser for Fio {
+    fn parse_line(&mut self, line: &str) -> Result<Option<Request>, LineProblem> {
+        let Some(version) = self.version else {
+            self.version = Some(match line.trim() {
+                "fio version 2 iolog" => Version::Two,
+                "fio version 3 iolog" => Version::Three,
+                _ => return Err(LineProblem::WrongFirstLine),
+            });
+            return Ok(None);
+        };
+        let mut words = line.split_ascii_whitespace().peekable();
+        if words.peek().is_none() {
+            return Ok(None);
+        }
+        if version == Version::Three {
+            number(words.next(), "timestamp")?;
+        }
+        let file = words.next().ok_or(LineProblem::NoField { field: "file" })?;
+        let kind = match words.next().ok_or(LineProblem::NoField { field: "action" })? {
+            "read" => AccessKind::Read,
+            "write" => AccessKind::Write,
+            "trim" => AccessKind::Discard,
+            "add" | "open" | "close" | "wait" | "sync" | "datasync" => return Ok(None),
+            _ => return Err(LineProblem::UnknownWord { field: "action" }),
+        };
+        let offset_bytes = number(words.next(), "offset")?;
+        let len_bytes = number(words.next(), "length")?;
+        Request::bytes(self.mappings.number(file), offset_bytes, len_bytes, kind).map(Some)
+    }
+}

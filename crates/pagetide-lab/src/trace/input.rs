@@ -1,0 +1,120 @@
+//! The bytes of a trace: decompressed, read in lines or in records, and counted for error messages.
+
+use super::{LineProblem, TraceError};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+
+/// Bytes at the front that a format may be told by.
+const PREFIX_BYTES: usize = 4096;
+/// Compressed and decompressed bytes buffered.
+const BUFFER_BYTES: usize = 64 << 10;
+/// The longest line, with its end.
+const LINE_BYTES_MAX: u64 = 64 << 10;
+/// The mark a zstd frame starts with.
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+type DynRead = Box<dyn Read + Send>;
+
+/// A trace's bytes and the position in them.
+pub(super) struct Input {
+    reader: BufReader<DynRead>,
+    offset: u64,
+    line_number: u64,
+    line: Vec<u8>,
+}
+
+impl Input {
+    /// Looks through zstd, if there is any, and returns the decompressed bytes and a copy of the
+    /// first 4 KiB of them.
+    pub(super) fn open(reader: DynRead) -> Result<(Input, Vec<u8>), TraceError> {
+        let start = |source| TraceError::Read { offset: 0, source };
+        let (magic, mut reader) = peek(reader, ZSTD_MAGIC.len()).map_err(start)?;
+        if magic == ZSTD_MAGIC {
+            reader = Box::new(zstd::Decoder::new(reader).map_err(start)?);
+        }
+        let (prefix, reader) = peek(reader, PREFIX_BYTES).map_err(start)?;
+        let reader = BufReader::with_capacity(BUFFER_BYTES, reader);
+        Ok((Input { reader, offset: 0, line_number: 0, line: Vec::new() }, prefix))
+    }
+
+    /// The line read last, from 1; 0 before the first.
+    pub(super) fn line_number(&self) -> u64 {
+        self.line_number
+    }
+
+    /// The byte to be read next.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The next line without its end (LF or CR LF), or `None` at the end.
+    pub(super) fn read_line(&mut self) -> Result<Option<&str>, TraceError> {
+        self.line.clear();
+        let mut limited = (&mut self.reader).take(LINE_BYTES_MAX);
+        let read_bytes = limited
+            .read_until(b'\n', &mut self.line)
+            .map_err(|source| TraceError::Read { offset: self.offset, source })?;
+        if read_bytes == 0 {
+            return Ok(None);
+        }
+        self.offset += read_bytes as u64;
+        self.line_number += 1;
+        let not_text = TraceError::Line { line: self.line_number, problem: LineProblem::NotText };
+        let ends = self.line.ends_with(b"\n");
+        if read_bytes as u64 == LINE_BYTES_MAX && !ends {
+            return Err(not_text);
+        }
+        let text = str::from_utf8(&self.line).map_err(|_| not_text)?;
+        Ok(Some(text.trim_end_matches(['\r', '\n'])))
+    }
+
+    /// The next record of `N` bytes, or `None` at the end.
+    pub(super) fn read_record<const N: usize>(&mut self) -> Result<Option<[u8; N]>, TraceError> {
+        let mut record = [0; N];
+        let read_bytes = read_full(&mut self.reader, &mut record)
+            .map_err(|source| TraceError::Read { offset: self.offset, source })?;
+        if read_bytes == 0 {
+            return Ok(None);
+        }
+        if read_bytes < N {
+            return Err(TraceError::Cut { offset: self.offset, record_bytes: N });
+        }
+        self.offset += N as u64;
+        Ok(Some(record))
+    }
+
+    /// Appends up to `wanted` bytes to `out`; fewer only at the end.
+    pub(super) fn read_bytes(
+        &mut self,
+        wanted: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), TraceError> {
+        let read_bytes = (&mut self.reader)
+            .take(wanted as u64)
+            .read_to_end(out)
+            .map_err(|source| TraceError::Read { offset: self.offset, source })?;
+        self.offset += read_bytes as u64;
+        Ok(())
+    }
+}
+
+/// Reads up to `wanted` bytes and puts them back.
+fn peek(mut reader: DynRead, wanted: usize) -> io::Result<(Vec<u8>, DynRead)> {
+    let mut front = Vec::with_capacity(wanted);
+    (&mut reader).take(wanted as u64).read_to_end(&mut front)?;
+    let whole = Cursor::new(front.clone()).chain(reader);
+    Ok((front, Box::new(whole)))
+}
+
+/// Fills `out`, and returns how much of it could be filled.
+fn read_full(reader: &mut impl Read, out: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < out.len() {
+        match reader.read(&mut out[filled..]) {
+            Ok(0) => break,
+            Ok(read_bytes) => filled += read_bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}

@@ -1,0 +1,43 @@
+//! The memory trace of `valgrind --tool=lackey --trace-mem=yes`.
+//!
+//! ```text
+//!   I  0023c790,2      instruction fetch: address in hexadecimal, bytes in decimal
+//!    S be80199c,4      store
+//!    L be801950,4      load
+//!    M 0025747c,1      modify: a load and a store
+//! ```
+//!
+//! All go through the page table. Valgrind's own lines (`==pid==`) are skipped. A modify is one
+//! access, a write.
+//!
+//! Source: Valgrind manual, "Lackey: an example tool".
+
+use super::{AccessKind, LineParser, LineProblem, Request, number};
+use pagetide_core::ids::MappingId;
+
+pub(super) struct Lackey;
+
+impl LineParser for Lackey {
+    fn parse_line(&mut self, line: &str) -> Result<Option<Request>, LineProblem> {
+        parse(line)
+    }
+}
+
+pub(super) fn parse(line: &str) -> Result<Option<Request>, LineProblem> {
+    if line.starts_with("==") || line.starts_with("--") || line.trim().is_empty() {
+        return Ok(None);
+    }
+    let (word, range) =
+        line.trim().split_once(' ').ok_or(LineProblem::NoField { field: "address" })?;
+    let kind = match word {
+        "I" | "L" => AccessKind::Table,
+        "S" | "M" => AccessKind::TableWrite,
+        _ => return Err(LineProblem::UnknownWord { field: "access" }),
+    };
+    let (address, len_bytes) =
+        range.trim().split_once(',').ok_or(LineProblem::NoField { field: "size" })?;
+    let address = u64::from_str_radix(address, 16)
+        .map_err(|_| LineProblem::NotANumber { field: "address" })?;
+    let len_bytes = number(Some(len_bytes), "size")?;
+    Request::bytes(MappingId(0), address, len_bytes, kind).map(Some)
+}

@@ -1,0 +1,335 @@
+//! Traces: recorded accesses, in the formats people hold, as one stream.
+//!
+//! # Problem
+//!
+//! Block traces, object traces, memory traces and our own records say the same thing in a dozen
+//! ways: somebody used a page. Everything after this module wants only that.
+//!
+//! # Idea
+//!
+//! ```text
+//!   file -> zstd? -> which format? -> requests -> split into pages -> Access, Access, ...
+//!            input      format        one file      Trace
+//!                                     a format
+//! ```
+//!
+//! A format's reader turns one line or record into one request: some consecutive pages of one
+//! mapping. [`Trace`] cuts requests into pages, so no reader and no user has to.
+//!
+//! # Data and invariants
+//!
+//! Reading streams: memory does not grow with the trace, save for one name per distinct file in the
+//! formats that name files. A trace ends after its first error. Errors say the line, or the byte of
+//! the decompressed file.
+//!
+//! # What it deliberately ignores
+//!
+//! Times, and latencies. In block and object traces an id is a page: their sizes are ignored, as
+//! the published miss ratios for them do. Byte offsets (fio, MSR, lackey) are cut into pages of
+//! 4 KiB.
+//!
+//! # Sources
+//!
+//! Each reader names its own; the table is in `docs/formats.md`.
+
+mod arc;
+mod compact;
+mod csv;
+mod decimal;
+mod dense;
+mod filemap;
+mod fio;
+mod format;
+mod input;
+mod lackey;
+mod mappings;
+mod msr;
+mod oracle_general;
+mod raw;
+#[cfg(test)]
+mod tests;
+
+pub use dense::{DenseTrace, PageRanks};
+pub use format::{Format, UnknownFormatName};
+pub use pagetide_core::record::{Access, AccessKind, Ending, Header};
+
+use input::Input;
+use pagetide_core::ids::{MappingId, PageId, PageIndex};
+use pagetide_core::record::RecordError;
+use pagetide_core::units::PAGE_SHIFT;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// The most pages one request may span: 64 GiB. More is damage, not a request.
+const REQUEST_PAGES_MAX: u64 = 1 << 24;
+
+/// Why a trace could not be opened, or read on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TraceError {
+    /// The file cannot be opened; the operating system says why.
+    #[error("cannot open the trace")]
+    Open {
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The file cannot be read on, or its compression is damaged.
+    #[error("cannot read the trace at byte {offset}")]
+    Read {
+        /// The byte of the decompressed file.
+        offset: u64,
+        /// What the operating system, or the decompressor, said.
+        source: io::Error,
+    },
+    /// No known format looks like this; name the format.
+    #[error("cannot tell the trace's format from its name or its first bytes")]
+    UnknownFormat,
+    /// A line is not what the format says; check the format, or repair the line.
+    #[error("line {line}: {problem}")]
+    Line {
+        /// The line, from 1.
+        line: u64,
+        /// What is wrong with it.
+        problem: LineProblem,
+    },
+    /// The file ends inside a record of fixed length; the download or the format is wrong.
+    #[error("the trace ends inside the {record_bytes}-byte record at byte {offset}")]
+    Cut {
+        /// Where the record starts.
+        offset: u64,
+        /// How long it should be.
+        record_bytes: usize,
+    },
+    /// A damaged access record.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+}
+
+/// What is wrong with a line of a text format.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LineProblem {
+    /// A field is not there.
+    #[error("no field \"{field}\"")]
+    NoField {
+        /// The field's name.
+        field: &'static str,
+    },
+    /// A field is there, but is not a number that fits.
+    #[error("field \"{field}\" is not a number of the right size")]
+    NotANumber {
+        /// The field's name.
+        field: &'static str,
+    },
+    /// A field has a word that the format does not know.
+    #[error("field \"{field}\" has an unknown word")]
+    UnknownWord {
+        /// The field's name.
+        field: &'static str,
+    },
+    /// The first line names no column that could be the page.
+    #[error("the first line names no column for the page: object, obj_id, id, lbn, lba or key")]
+    NoPageColumn,
+    /// The first line is not the one this format starts with.
+    #[error("not the first line of a file in this format")]
+    WrongFirstLine,
+    /// The request is longer than 2^24 pages, or runs past the end of numbers.
+    #[error("the request spans too many pages")]
+    TooManyPages,
+    /// The line is longer than 64 KiB or not UTF-8: the file is no text.
+    #[error("the line is too long or not text")]
+    NotText,
+}
+
+/// Some consecutive pages of one mapping, used together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Request {
+    mapping: MappingId,
+    first: u64,
+    nr_pages: u64,
+    kind: AccessKind,
+    thread: u32,
+}
+
+impl Request {
+    /// One page of the only mapping, by the only thread.
+    fn page(index: u64, kind: AccessKind) -> Request {
+        Request { mapping: MappingId(0), first: index, nr_pages: 1, kind, thread: 0 }
+    }
+
+    /// `nr_pages` pages from `first`.
+    fn pages(
+        mapping: MappingId,
+        first: u64,
+        nr_pages: u64,
+        kind: AccessKind,
+    ) -> Result<Request, LineProblem> {
+        let is_sane = nr_pages <= REQUEST_PAGES_MAX && first.checked_add(nr_pages).is_some();
+        let request = Request { mapping, first, nr_pages, kind, thread: 0 };
+        if is_sane { Ok(request) } else { Err(LineProblem::TooManyPages) }
+    }
+
+    /// The pages that hold `len_bytes` bytes from `offset_bytes`; none for a length of 0.
+    fn bytes(
+        mapping: MappingId,
+        offset_bytes: u64,
+        len_bytes: u64,
+        kind: AccessKind,
+    ) -> Result<Request, LineProblem> {
+        if len_bytes == 0 {
+            return Request::pages(mapping, 0, 0, kind);
+        }
+        let last_byte = offset_bytes.checked_add(len_bytes - 1).ok_or(LineProblem::TooManyPages)?;
+        let first = offset_bytes >> PAGE_SHIFT;
+        Request::pages(mapping, first, (last_byte >> PAGE_SHIFT) - first + 1, kind)
+    }
+}
+
+/// A format's reader.
+trait Source: Send {
+    /// The next request, or `None` at the end. Not called again after an error or the end.
+    fn next_request(&mut self) -> Result<Option<Request>, TraceError>;
+
+    /// The header, in the one format that has one.
+    fn header(&self) -> Option<&Header> {
+        None
+    }
+
+    /// How the trace ended, in the one format that says so.
+    fn ending(&self) -> Option<Ending> {
+        None
+    }
+}
+
+/// A text format: what one line means.
+trait LineParser: Send {
+    /// The request on `line` (without its line end), or `None` when the line holds none.
+    fn parse_line(&mut self, line: &str) -> Result<Option<Request>, LineProblem>;
+}
+
+struct LineSource<P> {
+    input: Input,
+    parser: P,
+}
+
+impl<P: LineParser> Source for LineSource<P> {
+    fn next_request(&mut self) -> Result<Option<Request>, TraceError> {
+        loop {
+            let line = self.input.line_number() + 1;
+            let problem = |problem| TraceError::Line { line, problem };
+            let Some(text) = self.input.read_line()? else { return Ok(None) };
+            if let Some(request) = self.parser.parse_line(text).map_err(problem)? {
+                return Ok(Some(request));
+            }
+        }
+    }
+}
+
+/// An open trace: an iterator of accesses. It ends after the first error.
+pub struct Trace {
+    source: Box<dyn Source>,
+    format: Format,
+    request: Option<Request>,
+    is_over: bool,
+}
+
+impl Trace {
+    /// Opens the trace at `path`, decompressing it if it is zstd.
+    ///
+    /// Without `format`, the format is told by the file's name and first 4 KiB. The raw formats have
+    /// no mark to be told by: they must be named.
+    ///
+    /// # Errors
+    /// [`TraceError::Open`], [`TraceError::UnknownFormat`], and for a damaged start
+    /// [`TraceError::Read`] and [`TraceError::Record`].
+    pub fn open(path: &Path, format: Option<Format>) -> Result<Trace, TraceError> {
+        let file = File::open(path).map_err(|source| TraceError::Open { source })?;
+        let name = path.file_name().map(|name| name.to_string_lossy());
+        Trace::from_reader(file, &name.unwrap_or_default(), format)
+    }
+
+    /// As [`Trace::open`], for bytes that come from elsewhere; `name` helps to tell the format.
+    ///
+    /// # Errors
+    /// As [`Trace::open`].
+    pub fn from_reader(
+        reader: impl Read + Send + 'static,
+        name: &str,
+        format: Option<Format>,
+    ) -> Result<Trace, TraceError> {
+        let (input, prefix) = Input::open(Box::new(reader))?;
+        let format = format.or_else(|| format::detect(&prefix, name));
+        let format = format.ok_or(TraceError::UnknownFormat)?;
+        let source = source_of(format, input)?;
+        Ok(Trace { source, format, request: None, is_over: false })
+    }
+
+    /// The trace's format: as named, or as detected.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// What the recorded run said about itself; [`Format::Compact`] only.
+    pub fn header(&self) -> Option<&Header> {
+        self.source.header()
+    }
+
+    /// How the record ended, once the iteration has; [`Format::Compact`] only.
+    pub fn ending(&self) -> Option<Ending> {
+        self.source.ending()
+    }
+}
+
+fn source_of(format: Format, input: Input) -> Result<Box<dyn Source>, TraceError> {
+    fn lines<P: LineParser + 'static>(input: Input, parser: P) -> Box<dyn Source> {
+        Box::new(LineSource { input, parser })
+    }
+    Ok(match format {
+        Format::Compact => Box::new(compact::Compact::open(input)?),
+        Format::OracleGeneral => Box::new(oracle_general::OracleGeneral::new(input)),
+        Format::Csv => lines(input, csv::Csv::default()),
+        Format::ArcLis => lines(input, arc::ArcLis),
+        Format::Decimal => lines(input, decimal::Decimal),
+        Format::Fio => lines(input, fio::Fio::default()),
+        Format::Lackey => lines(input, lackey::Lackey),
+        Format::Filemap => lines(input, filemap::Filemap::default()),
+        Format::Msr => lines(input, msr::Msr::default()),
+        Format::U32Le | Format::U64Le | Format::I32Be | Format::I64Be | Format::U64LeRw => {
+            Box::new(raw::Raw::new(input, format))
+        }
+    })
+}
+
+impl Iterator for Trace {
+    type Item = Result<Access, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while !self.is_over {
+            if let Some(request) = &mut self.request
+                && request.nr_pages > 0
+            {
+                let index = PageIndex(request.first);
+                request.first = request.first.wrapping_add(1);
+                request.nr_pages -= 1;
+                let page = PageId { mapping: request.mapping, index };
+                return Some(Ok(Access { page, kind: request.kind, thread: request.thread }));
+            }
+            match self.source.next_request() {
+                Ok(Some(request)) => self.request = Some(request),
+                Ok(None) => self.is_over = true,
+                Err(error) => {
+                    self.is_over = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+        None
+    }
+}
+
+/// A field as a decimal number; `name` is for the complaint.
+fn number(field: Option<&str>, name: &'static str) -> Result<u64, LineProblem> {
+    let text = field.ok_or(LineProblem::NoField { field: name })?;
+    text.trim().parse().map_err(|_| LineProblem::NotANumber { field: name })
+}

@@ -1,0 +1,44 @@
+//! The MSR Cambridge block traces: "timestamp,host,disk,type,offset,size,response". Each (host,
+//! disk) is a mapping; bytes are cut into pages.
+//!
+//! Source: Narayanan, Donnelly and Rowstron, "Write Off-Loading", FAST 2008, and SNIA's readme of
+//! the traces.
+
+use super::mappings::Mappings;
+use super::{AccessKind, LineParser, LineProblem, Request, number};
+
+#[derive(Default)]
+pub(super) struct Msr {
+    mappings: Mappings,
+}
+
+impl LineParser for Msr {
+    fn parse_line(&mut self, line: &str) -> Result<Option<Request>, LineProblem> {
+        if line.is_empty() || line.starts_with("Timestamp") {
+            return Ok(None);
+        }
+        let kind = kind_of(line)?;
+        let mut fields = line.split(',').skip(4);
+        let offset_bytes = number(fields.next(), "offset")?;
+        let len_bytes = number(fields.next(), "size")?;
+        let mapping = self.mappings.number(disk_of(line)?);
+        Request::bytes(mapping, offset_bytes, len_bytes, kind).map(Some)
+    }
+}
+
+/// What the line's fourth field says.
+pub(super) fn kind_of(line: &str) -> Result<AccessKind, LineProblem> {
+    match line.split(',').nth(3).ok_or(LineProblem::NoField { field: "type" })? {
+        "Read" => Ok(AccessKind::Read),
+        "Write" => Ok(AccessKind::Write),
+        _ => Err(LineProblem::UnknownWord { field: "type" }),
+    }
+}
+
+/// "host,disk", as one name.
+fn disk_of(line: &str) -> Result<&str, LineProblem> {
+    let no_disk = LineProblem::NoField { field: "disk" };
+    let (_, rest) = line.split_once(',').ok_or(no_disk)?;
+    let (end, _) = rest.match_indices(',').nth(1).ok_or(no_disk)?;
+    Ok(&rest[..end])
+}

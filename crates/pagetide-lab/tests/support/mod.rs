@@ -1,0 +1,41 @@
+//! Real traces for tests: looked for in the folder named by `PAGETIDE_TRACES`, skipped loudly.
+//!
+//! The traces are too large, and not ours, to be kept here. A test that cannot find its trace prints
+//! `SKIPPED: test: why` and appends the same line to the file named by `PAGETIDE_SKIP_LOG`, if set,
+//! so that skips can be counted.
+
+use pagetide_lab::trace::{DenseTrace, Trace};
+use std::env;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// The path of the trace `file`, or `None` after saying that `test` is skipped.
+pub fn find_trace(test: &str, file: &str) -> Option<PathBuf> {
+    let Some(folder) = env::var_os("PAGETIDE_TRACES") else {
+        skip(test, "PAGETIDE_TRACES is not set");
+        return None;
+    };
+    let path = PathBuf::from(folder).join(file);
+    if !path.is_file() {
+        skip(test, &format!("no file {}", path.display()));
+        return None;
+    }
+    Some(path)
+}
+
+/// The trace `file` in memory, its format detected, or `None` after saying that `test` is skipped.
+pub fn load_trace(test: &str, file: &str) -> Option<DenseTrace> {
+    let path = find_trace(test, file)?;
+    let trace = Trace::open(&path, None).expect("the trace opens");
+    Some(DenseTrace::collect(trace).expect("the trace is sound"))
+}
+
+fn skip(test: &str, why: &str) {
+    let line = format!("SKIPPED: {test}: {why}\n");
+    eprint!("{line}");
+    if let Some(log) = env::var_os("PAGETIDE_SKIP_LOG") {
+        let log = OpenOptions::new().create(true).append(true).open(log);
+        log.and_then(|mut log| log.write_all(line.as_bytes())).expect("the skip log takes a line");
+    }
+}
