@@ -7,7 +7,7 @@
 mod support;
 
 use pagetide_lab::judge::{naive_clock, naive_fifo, naive_lru, opt};
-use pagetide_lab::trace::{AccessKind, Format, Trace};
+use pagetide_lab::trace::{Format, Trace};
 use support::{find_trace, load_trace};
 
 /// Frames, then miss ratios in units of 1/10,000: LRU, FIFO, clock, OPT.

@@ -11,9 +11,9 @@ use std::io::Write;
 use std::path::PathBuf;
 
 /// The path of the trace `file`, or `None` after saying that `test` is skipped.
-pub fn find_trace(test: &str, file: &str) -> Option<PathBuf> {
+pub(crate) fn find_trace(test: &str, file: &str) -> Option<PathBuf> {
     let Some(folder) = env::var_os("PAGETIDE_TRACES") else {
-        skip(test, "PAGETIDE_TRACES is not set");
+        skip(test, &format!("PAGETIDE_TRACES is not set, wanted {file}"));
         return None;
     };
     let path = PathBuf::from(folder).join(file);
@@ -25,7 +25,7 @@ pub fn find_trace(test: &str, file: &str) -> Option<PathBuf> {
 }
 
 /// The trace `file` in memory, its format detected, or `None` after saying that `test` is skipped.
-pub fn load_trace(test: &str, file: &str) -> Option<DenseTrace> {
+pub(crate) fn load_trace(test: &str, file: &str) -> Option<DenseTrace> {
     let path = find_trace(test, file)?;
     let trace = Trace::open(&path, None).expect("the trace opens");
     Some(DenseTrace::collect(trace).expect("the trace is sound"))
