@@ -1,2 +1,78 @@
-//! The project own checks.
-fn main() {}
+//! The project's own checks: `cargo x check` is all of CI, `cargo x tidy` is the house rules.
+//!
+//! Everything a reviewer would otherwise have to remember runs here, by the same command on a
+//! laptop and in CI:
+//!
+//! ```text
+//! main ----> check ----> step      one command: a log file, a time limit, a verdict
+//!   |          |-------> tally     test counts and loud skips, read from the logs
+//!   '-------> tidy/                 one small rule a file, each with an example that must fail
+//! ```
+//!
+//! It never installs anything but the no-OS compile target, and never needs root.
+#![forbid(unsafe_code)]
+
+mod check;
+mod step;
+mod tally;
+mod tidy;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const HELP: &str = "\
+The project's own checks.
+
+Usage: cargo x <command>
+
+Commands:
+  check               everything CI runs: format, tidy, clippy, docs, tests, loom, Miri
+    --fast            format, tidy, clippy on the libraries, unit tests of core and xtask
+    --keep-going      run the remaining steps after a failed one
+  tidy                the house rules only
+    --list            print the rules and their reasons, check nothing
+  help, --help, -h    this text
+
+Exit: 0 all well, 1 something failed, 2 usage. Logs: <target folder>/xtask/<step>.log
+The last line of `check` is always `N passed, N failed, N skipped`.
+";
+
+/// The commands a README may name after `cargo x`.
+const COMMANDS: [&str; 2] = ["check", "tidy"];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["help" | "--help" | "-h"] | [_, "--help" | "-h"] => {
+            print!("{HELP}");
+            ExitCode::SUCCESS
+        }
+        ["check", flags @ ..] => match check::Options::parse(flags) {
+            Some(options) => verdict(check::run(&root(), options)),
+            None => usage(),
+        },
+        ["tidy"] => verdict(tidy::run(&root())),
+        ["tidy", "--list"] => {
+            tidy::list();
+            ExitCode::SUCCESS
+        }
+        _ => usage(),
+    }
+}
+
+fn verdict(all_well: bool) -> ExitCode {
+    if all_well { ExitCode::SUCCESS } else { ExitCode::from(1) }
+}
+
+fn usage() -> ExitCode {
+    eprint!("{HELP}");
+    ExitCode::from(2)
+}
+
+/// The workspace's root: the folder above this crate's.
+fn root() -> PathBuf {
+    let manifest_dir =
+        std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    PathBuf::from(manifest_dir).join("..")
+}

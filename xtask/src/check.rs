@@ -1,0 +1,305 @@
+//! The ladder of checks, cheapest first, and the loop that climbs it.
+//!
+//! ```text
+//! format > tidy > clippy > no-OS build > docs > tests > loom > Miri
+//! ```
+//!
+//! The whole ladder is meant to take less than [`TOTAL`] from an empty target folder on two
+//! cores: tests run in the dev profile (optimised a little, see Cargo.toml), loom and Miri look
+//! only at the code that has interleavings or index arithmetic. What a machine cannot do (no
+//! nightly, no network for a compile target) is skipped by name, counted, and printed last.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::step::{Outcome, Room};
+use crate::tally::{self, SKIP_PREFIX, Tally};
+use crate::tidy;
+
+/// How long a whole check may take. The steps that can be skipped get only what is left of it.
+const TOTAL: Duration = Duration::from_secs(900);
+
+/// What the command line asked for.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Options {
+    is_fast: bool,
+    keeps_going: bool,
+}
+
+impl Options {
+    /// `None` where a flag is unknown.
+    pub(crate) fn parse(flags: &[&str]) -> Option<Options> {
+        let mut options = Options::default();
+        for flag in flags {
+            match *flag {
+                "--fast" => options.is_fast = true,
+                "--keep-going" => options.keeps_going = true,
+                _ => return None,
+            }
+        }
+        Some(options)
+    }
+}
+
+/// One rung of the ladder.
+struct Step {
+    name: &'static str,
+    limit_seconds: u64,
+    /// Whether its log holds test results to count.
+    runs_tests: bool,
+    work: fn(&Room) -> Outcome,
+}
+
+const fn step(name: &'static str, limit_seconds: u64, work: fn(&Room) -> Outcome) -> Step {
+    Step { name, limit_seconds, runs_tests: false, work }
+}
+
+const fn tests(name: &'static str, limit_seconds: u64, work: fn(&Room) -> Outcome) -> Step {
+    Step { name, limit_seconds, runs_tests: true, work }
+}
+
+const FULL: [Step; 8] = [
+    step("format", 60, format),
+    step("tidy", 60, house_rules),
+    step("clippy", 600, clippy),
+    step("core without an OS", 180, core_without_an_os),
+    step("docs", 300, docs),
+    tests("tests", 900, all_tests),
+    tests("loom", 300, loom),
+    tests("miri", 300, miri),
+];
+
+const FAST: [Step; 4] = [
+    step("format", 60, format),
+    step("tidy", 60, house_rules),
+    step("clippy on libraries", 600, clippy_on_libraries),
+    tests("unit tests", 300, core_tests),
+];
+
+/// Runs the ladder; true when nothing failed.
+pub(crate) fn run(root: &Path, options: Options) -> bool {
+    let start = Instant::now();
+    let steps: &[Step] = if options.is_fast { &FAST } else { &FULL };
+    let mut sum = Tally::default();
+    for step in steps {
+        let tally = climb(root, step, TOTAL.saturating_sub(start.elapsed()));
+        let has_failed = tally.failed > 0;
+        sum.add(tally);
+        if has_failed && !options.keeps_going {
+            println!("stopped at the first failure; --keep-going runs the rest");
+            break;
+        }
+    }
+    for skip in &sum.skips {
+        println!("{skip}");
+    }
+    println!("total {:.1} s", start.elapsed().as_secs_f64());
+    println!("{}", sum.summary());
+    sum.failed == 0
+}
+
+/// Runs one step and prints its line. A failed step counts at least one failure.
+fn climb(root: &Path, step: &Step, left: Duration) -> Tally {
+    print!("{:<20} ", step.name);
+    std::io::stdout().flush().ok();
+    let start = Instant::now();
+    let limit = Duration::from_secs(step.limit_seconds);
+    let is_optional = matches!(step.name, "loom" | "miri");
+    let limit = if is_optional { limit.min(left) } else { limit };
+    let room = match Room::new(root, step.name, limit) {
+        Ok(room) => room,
+        Err(error) => {
+            println!("FAILED: cannot write its log: {error}");
+            return Tally { failed: 1, ..Tally::default() };
+        }
+    };
+    let outcome = (step.work)(&room);
+    let log = room.read_log();
+    let mut tally = if step.runs_tests { Tally::from_log(&log) } else { Tally::default() };
+    let outcome = match outcome {
+        Outcome::Done if step.runs_tests && tally.nr_tests() == 0 => {
+            Outcome::Skipped("no test matched".to_owned())
+        }
+        Outcome::TimedOut if is_optional && tally.failed == 0 => {
+            Outcome::Skipped(format!("not done within {} s", limit.as_secs()))
+        }
+        other => other,
+    };
+    let seconds = start.elapsed().as_secs_f64();
+    match outcome {
+        Outcome::Done => println!("{seconds:7.1} s  ok"),
+        Outcome::Skipped(why) => {
+            println!("{seconds:7.1} s  SKIPPED");
+            tally.skips.push(format!("{SKIP_PREFIX}step {}: {why}", step.name));
+        }
+        Outcome::Failed | Outcome::TimedOut => {
+            let how = if outcome == Outcome::TimedOut { " (time limit)" } else { "" };
+            println!("{seconds:7.1} s  FAILED{how}");
+            println!("{}", tally::without_successes(&log));
+            println!("^ output of {}, whole in {}", step.name, room.log().display());
+            tally.failed = tally.failed.max(1);
+        }
+    }
+    tally
+}
+
+fn format(room: &Room) -> Outcome {
+    room.cargo(&["fmt", "--all", "--check"])
+}
+
+fn house_rules(room: &Room) -> Outcome {
+    match tidy::report(room.root()) {
+        Ok(report) if report.is_empty() => Outcome::Done,
+        Ok(report) | Err(report) => {
+            if let Err(error) = std::fs::write(room.log(), report) {
+                println!("cannot write {}: {error}", room.log().display());
+            }
+            Outcome::Failed
+        }
+    }
+}
+
+fn clippy(room: &Room) -> Outcome {
+    room.cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
+}
+
+fn clippy_on_libraries(room: &Room) -> Outcome {
+    room.cargo(&["clippy", "--workspace", "--lib", "--locked", "--", "-D", "warnings"])
+}
+
+fn docs(room: &Room) -> Outcome {
+    let env = [("RUSTDOCFLAGS", OsString::from("-D warnings"))];
+    room.cargo_with(&["doc", "--workspace", "--no-deps", "--locked"], &env)
+}
+
+fn core_tests(room: &Room) -> Outcome {
+    let packages = ["test", "-p", "pagetide-core", "-p", "xtask", "--locked", "--no-fail-fast"];
+    room.cargo(&[&packages[..], &["--", "--show-output"]].concat())
+}
+
+fn all_tests(room: &Room) -> Outcome {
+    room.cargo(&["test", "--workspace", "--locked", "--no-fail-fast", "--", "--show-output"])
+}
+
+const NO_OS: &str = "x86_64-unknown-none";
+
+/// The proof of pure-core: no standard library exists for this target.
+fn core_without_an_os(room: &Room) -> Outcome {
+    if !has_target(NO_OS) {
+        // The one download of a check; a machine without a network must not hang here.
+        let added = room.command("timeout", &["60", "rustup", "target", "add", NO_OS], &[]);
+        if added != Outcome::Done {
+            return Outcome::Skipped(format!("the target {NO_OS} cannot be added with rustup"));
+        }
+    }
+    room.cargo(&["build", "-p", "pagetide-core", "--target", NO_OS, "--locked"])
+}
+
+fn has_target(target: &str) -> bool {
+    let libdir = output_of("rustc", &["--print", "target-libdir", "--target", target]);
+    libdir.is_some_and(|dir| Path::new(dir.trim()).is_dir())
+}
+
+/// Every interleaving loom can find for the page word and what is built on it.
+fn loom(room: &Room) -> Outcome {
+    let env = [
+        ("RUSTFLAGS", OsString::from("--cfg loom")),
+        // Its own folder: other flags would rebuild everything, there and back.
+        ("CARGO_TARGET_DIR", room.target_dir().join("loom").into_os_string()),
+    ];
+    let command = ["test", "-p", "pagetide-sys", "-p", "pagetide", "--release", "--lib"];
+    room.cargo_with(&[&command[..], &["--locked", "loom", "--", "--show-output"]].concat(), &env)
+}
+
+/// Undefined behaviour and index mistakes, where an interpreter is quick enough to look for them.
+fn miri(room: &Room) -> Outcome {
+    if let Some(why) = miri_is_missing() {
+        return Outcome::Skipped(why);
+    }
+    if room.cargo(&["+nightly", "miri", "setup"]) != Outcome::Done {
+        return Outcome::Skipped("`cargo +nightly miri setup` cannot build its library".to_owned());
+    }
+    let flags = ["--lib", "--locked", "--", "--show-output"];
+    let command = ["+nightly", "miri", "test", "-p"];
+    for (package, filters) in [("pagetide-core", &["ids", "list"][..]), ("pagetide-sys", &["word"])]
+    {
+        let outcome = room.cargo(&[&command[..], &[package], &flags, filters].concat());
+        if outcome != Outcome::Done {
+            return outcome;
+        }
+    }
+    Outcome::Done
+}
+
+/// Why Miri cannot run, asked in a way that never makes rustup download a toolchain.
+fn miri_is_missing() -> Option<String> {
+    let Some(toolchains) = output_of("rustup", &["toolchain", "list"]) else {
+        return Some("rustup is not here, so neither is a nightly toolchain".to_owned());
+    };
+    if !toolchains.lines().any(|line| line.starts_with("nightly-")) {
+        return Some("no nightly toolchain: rustup toolchain install nightly".to_owned());
+    }
+    let components = ["component", "list", "--installed", "--toolchain", "nightly"];
+    let components = output_of("rustup", &components).unwrap_or_default();
+    if ["miri", "rust-src"].iter().any(|part| !components.contains(part)) {
+        return Some("rustup component add --toolchain nightly miri rust-src".to_owned());
+    }
+    None
+}
+
+/// Standard output of a quick local question; `None` where it cannot be asked or says no.
+fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = std::process::Command::new("timeout")
+        .arg("20")
+        .arg(program)
+        .args(arguments)
+        .output()
+        .ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_flags_are_refused() {
+        assert_eq!(Options::parse(&["--slow"]), None);
+        let both = Options::parse(&["--keep-going", "--fast"]);
+        assert_eq!(both, Some(Options { is_fast: true, keeps_going: true }));
+    }
+
+    #[test]
+    fn every_step_of_the_fast_check_is_a_cheaper_one_of_the_full_check() {
+        let name = |step: &Step| step.name.split(' ').next().unwrap().to_owned();
+        let full: Vec<String> = FULL.iter().map(name).collect();
+        for step in &FAST[..3] {
+            assert!(full.contains(&name(step)), "{}", step.name);
+        }
+    }
+
+    fn climb_with(name: &'static str, runs_tests: bool, work: fn(&Room) -> Outcome) -> Tally {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        climb(root, &Step { name, limit_seconds: 20, runs_tests, work }, TOTAL)
+    }
+
+    #[test]
+    fn a_failed_step_without_tests_counts_one_failure() {
+        let tally = climb_with("test of failing", false, |_| Outcome::Failed);
+        assert_eq!(tally.summary(), "0 passed, 1 failed, 0 skipped");
+    }
+
+    #[test]
+    fn a_test_step_that_runs_nothing_is_a_loud_skip() {
+        let tally = climb_with("test of nothing", true, |_| Outcome::Done);
+        assert_eq!(tally.skips, ["SKIPPED: step test of nothing: no test matched"]);
+    }
+
+    #[test]
+    fn a_step_that_cannot_be_tried_is_a_loud_skip() {
+        let tally = climb_with("test of skips", false, |_| Outcome::Skipped("no right".into()));
+        assert_eq!(tally.summary(), "0 passed, 0 failed, 1 skipped");
+    }
+}

@@ -1,0 +1,156 @@
+//! Runs one command of a check: its output goes to a log, its time is limited.
+//!
+//! A check that hangs is worse than one that fails, so every command runs under `timeout`
+//! (coreutils), which ends the whole process group. Output goes to a file and not through a pipe: a
+//! forgotten grandchild that keeps a pipe open cannot hold the check up, and the log survives it.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How a command, and so a step, ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Done,
+    Failed,
+    /// Ended by its time limit.
+    TimedOut,
+    /// Could not be tried here, and why. Always reported by name.
+    Skipped(String),
+}
+
+/// Where a step runs, where it writes, and how long it may take.
+pub(crate) struct Room<'a> {
+    root: &'a Path,
+    target_dir: PathBuf,
+    log: PathBuf,
+    /// Commands of this step end here at the latest.
+    deadline: Instant,
+}
+
+/// `timeout`'s own exit status for a command that it ended, and the one after `--kill-after`.
+const TIMED_OUT: [i32; 2] = [124, 137];
+
+impl<'a> Room<'a> {
+    /// Makes an empty log `<target folder>/xtask/<name>.log`.
+    pub(crate) fn new(root: &'a Path, name: &str, limit: Duration) -> io::Result<Room<'a>> {
+        let target_dir = target_dir(root);
+        let logs = target_dir.join("xtask");
+        fs::create_dir_all(&logs)?;
+        let log = logs.join(format!("{}.log", name.replace(' ', "-")));
+        File::create(&log)?;
+        Ok(Room { root, target_dir, log, deadline: Instant::now() + limit })
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        self.root
+    }
+
+    pub(crate) fn log(&self) -> &Path {
+        &self.log
+    }
+
+    pub(crate) fn target_dir(&self) -> &Path {
+        &self.target_dir
+    }
+
+    /// Everything the step's commands printed so far.
+    pub(crate) fn read_log(&self) -> String {
+        let bytes = fs::read(&self.log).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    pub(crate) fn cargo(&self, arguments: &[&str]) -> Outcome {
+        self.cargo_with(arguments, &[])
+    }
+
+    pub(crate) fn cargo_with(&self, arguments: &[&str], env: &[(&str, OsString)]) -> Outcome {
+        self.command("cargo", arguments, env)
+    }
+
+    /// Runs `program` from the root, its output appended to the log.
+    pub(crate) fn command(
+        &self,
+        program: &str,
+        arguments: &[&str],
+        env: &[(&str, OsString)],
+    ) -> Outcome {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Outcome::TimedOut;
+        }
+        match self.spawn(program, arguments, env, left.as_secs().max(1)) {
+            Ok(Some(0)) => Outcome::Done,
+            Ok(Some(status)) if TIMED_OUT.contains(&status) => Outcome::TimedOut,
+            Ok(_) => Outcome::Failed,
+            Err(error) => Outcome::Skipped(format!("cannot run {program} under timeout: {error}")),
+        }
+    }
+
+    fn spawn(
+        &self,
+        program: &str,
+        arguments: &[&str],
+        env: &[(&str, OsString)],
+        limit_seconds: u64,
+    ) -> io::Result<Option<i32>> {
+        let log = OpenOptions::new().append(true).open(&self.log)?;
+        let status = Command::new("timeout")
+            .arg("--kill-after=10")
+            .arg(limit_seconds.to_string())
+            .arg(program)
+            .args(arguments)
+            .envs(env.iter().map(|(name, value)| (name, value)))
+            // Set by the `cargo run` around this process; they would leak into the inner builds.
+            .env_remove("CARGO_MANIFEST_DIR")
+            .env_remove("RUSTUP_TOOLCHAIN_SOURCE")
+            .current_dir(self.root)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .status()?;
+        Ok(status.code())
+    }
+}
+
+fn target_dir(root: &Path) -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(dir) => root.join(dir),
+        None => root.join("target"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn room(name: &str, limit: Duration) -> Room<'static> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        // The tests' own logs: a running check writes beside them.
+        Room::new(root, &format!("test of {name}"), limit).expect("the target folder is writable")
+    }
+
+    #[test]
+    fn output_of_both_streams_reaches_the_log() {
+        let room = room("streams", Duration::from_secs(20));
+        assert_eq!(room.command("sh", &["-c", "echo out; echo err >&2"], &[]), Outcome::Done);
+        assert_eq!(room.read_log(), "out\nerr\n");
+    }
+
+    #[test]
+    fn a_hanging_command_is_ended() {
+        let room = room("limit", Duration::from_secs(1));
+        assert_eq!(room.command("sh", &["-c", "sleep 30"], &[]), Outcome::TimedOut);
+        assert_eq!(room.command("true", &[], &[]), Outcome::TimedOut);
+    }
+
+    #[test]
+    fn a_failing_command_fails_the_step() {
+        let room = room("failure", Duration::from_secs(20));
+        let env = [("CODE", OsString::from("3"))];
+        assert_eq!(room.command("sh", &["-c", "exit $CODE"], &env), Outcome::Failed);
+    }
+}

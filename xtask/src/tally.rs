@@ -1,0 +1,147 @@
+//! Counts tests, and finds the tests that did not really run.
+//!
+//! libtest says `ok` for a test that found no permission and returned early. Such a test prints a
+//! line `SKIPPED: <test>: <why>`; `--show-output` makes libtest show what passing tests printed, so
+//! the line is in the step's log without any helper in the tests. Here it is taken out of the
+//! passed and put where people look: at the end.
+//!
+//! ```text
+//! step log --> "test result: ok. 12 passed; ..."  --> passed, failed
+//!          --> "SKIPPED: uffd_moves: no right"    --> skipped, by name (and no longer passed)
+//! ```
+//!
+//! Ignored: measured benchmarks, and filtered-out tests (a filter is this tool's own choice).
+
+/// How a line that reports a skip begins.
+pub(crate) const SKIP_PREFIX: &str = "SKIPPED: ";
+
+/// What the tests of one step, or of all of them, came to.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+    /// One `SKIPPED: <test>: <why>` line each.
+    pub(crate) skips: Vec<String>,
+}
+
+impl Tally {
+    /// Reads what `cargo test` printed.
+    pub(crate) fn from_log(log: &str) -> Tally {
+        let mut tally = Tally::default();
+        let mut ignored = 0;
+        for line in log.lines().map(str::trim) {
+            if let Some(result) = line.strip_prefix("test result: ") {
+                tally.passed += count_before(result, "passed");
+                tally.failed += count_before(result, "failed");
+                ignored += count_before(result, "ignored");
+            } else if line.starts_with(SKIP_PREFIX) && !tally.skips.iter().any(|s| s == line) {
+                tally.skips.push(line.to_owned());
+            }
+        }
+        tally.passed = tally.passed.saturating_sub(tally.skips.len() as u64);
+        for _ in 0..ignored {
+            tally.skips.push(format!("{SKIP_PREFIX}ignored test: its author switched it off"));
+        }
+        tally
+    }
+
+    /// Tests that ran or tried to.
+    pub(crate) fn nr_tests(&self) -> u64 {
+        self.passed + self.failed + self.skips.len() as u64
+    }
+
+    pub(crate) fn add(&mut self, other: Tally) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skips.extend(other.skips);
+    }
+
+    /// The last line of every check.
+    pub(crate) fn summary(&self) -> String {
+        let Tally { passed, failed, skips } = self;
+        format!("{passed} passed, {failed} failed, {} skipped", skips.len())
+    }
+}
+
+/// The number in front of `word` in `ok. 12 passed; 0 failed; ...`; 0 where it does not stand.
+fn count_before(result: &str, word: &str) -> u64 {
+    let mut last = 0;
+    for token in result.split([' ', ';', '.']) {
+        if token == word {
+            return last;
+        }
+        last = token.parse().unwrap_or(last);
+    }
+    0
+}
+
+/// A failing step's log without what went well: passing tests, and what they printed.
+pub(crate) fn without_successes(log: &str) -> String {
+    let mut kept = String::new();
+    let mut in_successes = false;
+    for line in log.lines() {
+        match line {
+            "successes:" => in_successes = true,
+            "failures:" => in_successes = false,
+            _ if line.starts_with("test result: ") => in_successes = false,
+            _ => {}
+        }
+        let is_pass = line.starts_with("test ") && line.ends_with(" ok");
+        if !in_successes && !is_pass {
+            kept.push_str(line);
+            kept.push('\n');
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOG: &str = "\
+running 3 tests
+test maps_frames ... ok
+test moves_pages ... ok
+test reads ... FAILED
+
+successes:
+
+---- moves_pages stdout ----
+SKIPPED: moves_pages: userfaultfd was refused
+
+successes:
+    maps_frames
+
+failures:
+
+---- reads stdout ----
+assertion failed
+
+test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s
+test result: ok. 4 passed; 0 failed; 1 ignored; 0 measured; 7 filtered out; finished in 0.1s
+";
+
+    #[test]
+    fn skipped_tests_leave_the_passed() {
+        let tally = Tally::from_log(LOG);
+        assert_eq!((tally.passed, tally.failed), (5, 1));
+        assert_eq!(tally.skips[0], "SKIPPED: moves_pages: userfaultfd was refused");
+        assert_eq!(tally.summary(), "5 passed, 1 failed, 2 skipped");
+        assert_eq!(tally.nr_tests(), 8);
+    }
+
+    #[test]
+    fn failures_are_shown_without_successes() {
+        let shown = without_successes(LOG);
+        assert!(shown.contains("assertion failed") && shown.contains("reads ... FAILED"));
+        assert!(!shown.contains("maps_frames") && !shown.contains("SKIPPED"));
+    }
+
+    #[test]
+    fn tallies_add_up() {
+        let mut sum = Tally::from_log(LOG);
+        sum.add(Tally { passed: 1, failed: 2, skips: vec!["SKIPPED: a: b".into()] });
+        assert_eq!(sum.summary(), "6 passed, 3 failed, 3 skipped");
+    }
+}

@@ -1,0 +1,138 @@
+//! House rules that a machine can check, so that a review need not.
+//!
+//! Prose drifts: a README names a command that went, a comment cites an invariant that was
+//! renumbered, an arrow between two crates appears in passing. Each rule here keeps one such thing
+//! true. A rule is a function from a [`Tree`] (every file, and the crates) to findings:
+//!
+//! ```text
+//! files, cargo metadata --> Tree --> rule, rule, rule --> file:line: what, why, instead
+//! canary (an example that must fail) ---^
+//! ```
+//!
+//! Every rule brings a canary, and one test runs them all: a rule that cannot fail is not a rule.
+//!
+//! Deliberately ignored: what rustc, clippy and rustfmt already say, and matters of taste.
+
+mod arrows;
+mod bans;
+mod links;
+mod readme;
+mod sizes;
+mod source;
+mod text;
+mod tree;
+mod unsafe_code;
+mod vocabulary;
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use tree::Tree;
+
+/// One place that breaks a rule.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Finding {
+    file: String,
+    /// From 1; 0 where the whole file is meant.
+    line: usize,
+    what: String,
+    /// What to do about it.
+    instead: String,
+}
+
+impl Finding {
+    fn new(file: &str, line: usize, what: impl Into<String>, instead: impl Into<String>) -> Self {
+        Finding { file: file.to_owned(), line, what: what.into(), instead: instead.into() }
+    }
+}
+
+/// A house rule.
+struct Rule {
+    name: &'static str,
+    /// The reason, in one line.
+    why: &'static str,
+    check: fn(&Tree) -> Vec<Finding>,
+    /// A tree that breaks the rule, in as few lines as possible.
+    #[cfg(test)]
+    canary: fn() -> Tree,
+}
+
+const RULES: [Rule; 17] = [
+    arrows::RULE,
+    unsafe_code::LIVES_IN_SYS,
+    unsafe_code::LOCKED_OUT,
+    unsafe_code::SAYS_WHY,
+    sizes::FILE,
+    sizes::FUNCTION,
+    text::ASCII,
+    text::LINE_LENGTH,
+    text::MACHINE_PATH,
+    bans::CODE,
+    bans::SLEEP,
+    bans::COMMENTED_OUT,
+    links::RULE,
+    readme::FACTS,
+    readme::PATHS,
+    vocabulary::BANNED,
+    vocabulary::GLOSSARY,
+];
+
+/// What is wrong with the tree at `root`, as text; empty when nothing is.
+///
+/// # Errors
+/// Also text: why the tree could not be read.
+pub(crate) fn report(root: &Path) -> Result<String, String> {
+    let tree = Tree::read(root)?;
+    let mut report = String::new();
+    for rule in &RULES {
+        for found in (rule.check)(&tree) {
+            let Finding { file, line, what, instead } = found;
+            let (name, why) = (rule.name, rule.why);
+            writeln!(report, "{file}:{line}: {name}: {what}\n    why: {why}\n    do:  {instead}")
+                .expect("writing to a String cannot fail");
+        }
+    }
+    Ok(report)
+}
+
+/// Prints the report; true when there is nothing to say.
+pub(crate) fn run(root: &Path) -> bool {
+    match report(root) {
+        Ok(report) if report.is_empty() => {
+            println!("tidy: {} rules kept", RULES.len());
+            true
+        }
+        Ok(report) | Err(report) => {
+            eprint!("{report}");
+            false
+        }
+    }
+}
+
+/// Prints every rule and its reason.
+pub(crate) fn list() {
+    for rule in &RULES {
+        println!("{:<22} {}", rule.name, rule.why);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_finds_its_canary() {
+        for rule in &RULES {
+            let found = (rule.check)(&(rule.canary)());
+            assert!(!found.is_empty(), "{} does not see its own bad example", rule.name);
+        }
+    }
+
+    #[test]
+    fn rules_have_names_and_reasons_of_one_line() {
+        for (place, rule) in RULES.iter().enumerate() {
+            assert!(!rule.why.contains('\n') && rule.why.len() > 20, "{}", rule.name);
+            assert!(RULES[..place].iter().all(|other| other.name != rule.name), "{}", rule.name);
+        }
+    }
+}
