@@ -24,6 +24,8 @@ pub(super) struct Source {
     pub(super) comments: String,
     /// Whether a line is in a test module or the file is a test.
     is_test: Vec<bool>,
+    /// Modules that are tests and live in other files: `#[cfg(test)] mod name;`.
+    pub(super) test_modules: Vec<String>,
 }
 
 /// What one stretch of a file is.
@@ -52,8 +54,13 @@ impl Source {
         }
         let into_text = |bytes| String::from_utf8(bytes).expect("only ASCII was pushed");
         let (code, comments) = (into_text(code), into_text(comments));
-        let is_test = test_lines(path, &code);
-        Source { code, comments, is_test }
+        let (is_test, test_modules) = test_parts(path, &code);
+        Source { code, comments, is_test, test_modules }
+    }
+
+    /// Takes the whole file for a test, because of what its parent module says.
+    pub(super) fn mark_as_test(&mut self) {
+        self.is_test.fill(true);
     }
 
     pub(super) fn is_test_line(&self, line: usize) -> bool {
@@ -188,9 +195,12 @@ fn is_test_file(path: &str) -> bool {
         || ["/tests/", "/benches/", "/fuzz/"].iter().any(|folder| folders.contains(folder))
 }
 
-fn test_lines(path: &str, code: &str) -> Vec<bool> {
+/// Which lines are tests, and the test modules that live in other files.
+fn test_parts(path: &str, code: &str) -> (Vec<bool>, Vec<String>) {
+    let line = |at: usize| code[..at.min(code.len())].matches('\n').count();
     let nr_lines = code.lines().count();
     let mut is_test = vec![is_test_file(path); nr_lines];
+    let mut modules = Vec::new();
     let mut from = 0;
     while let Some(found) = code[from..].find("#[cfg(") {
         let start = from + found;
@@ -198,15 +208,16 @@ fn test_lines(path: &str, code: &str) -> Vec<bool> {
         from = end;
         if has_word(&code[start..end], "test") && !code[start..end].contains("not(test") {
             // The item under the attribute: up to its closing brace, or its semicolon.
-            let item = start + find(&code.as_bytes()[start..], b"{").min(semicolon(&code[start..]));
-            let stop =
-                if code[item..].starts_with('{') { closing_brace(code, item) } else { item + 1 };
-            let line = |at: usize| code[..at.min(code.len())].matches('\n').count();
+            let item = end + find(&code.as_bytes()[end..], b"{").min(semicolon(&code[end..]));
+            let has_body = code[item..].starts_with('{');
+            let stop = if has_body { closing_brace(code, item) } else { item };
             is_test[line(start)..=line(stop).min(nr_lines - 1)].fill(true);
-            from = stop.max(end).min(code.len());
+            let declared = code[end..item].rsplit_once("mod ").filter(|_| !has_body);
+            modules.extend(declared.map(|(_, name)| name.trim().to_owned()));
+            from = stop;
         }
     }
-    is_test
+    (is_test, modules)
 }
 
 fn semicolon(code: &str) -> usize {
@@ -272,6 +283,7 @@ mod tests {
     fn a_test_module_in_another_file_ends_at_its_semicolon() {
         let source = Source::new("a.rs", "#[cfg(all(loom, test))]\nmod tests;\nfn a() {}\n");
         assert!(source.is_test_line(1) && !source.is_test_line(2));
+        assert_eq!(source.test_modules, ["tests"]);
         let source = Source::new("a.rs", "#[cfg(not(test))]\nfn a() {}\n");
         assert!(!source.is_test_line(1));
     }

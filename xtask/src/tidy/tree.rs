@@ -76,7 +76,32 @@ impl Tree {
 
 fn take_apart(files: &BTreeMap<String, String>) -> BTreeMap<String, Source> {
     let rust = files.iter().filter(|(path, _)| path.ends_with(".rs"));
-    rust.map(|(path, text)| (path.clone(), Source::new(path, text))).collect()
+    let mut sources: BTreeMap<String, Source> =
+        rust.map(|(path, text)| (path.clone(), Source::new(path, text))).collect();
+    let test_files: Vec<String> = sources
+        .iter()
+        .flat_map(|(path, source)| {
+            let folder = module_folder(path);
+            let files =
+                move |name| [format!("{folder}{name}.rs"), format!("{folder}{name}/mod.rs")];
+            source.test_modules.iter().flat_map(files)
+        })
+        .collect();
+    for file in test_files {
+        if let Some(source) = sources.get_mut(&file) {
+            source.mark_as_test();
+        }
+    }
+    sources
+}
+
+/// Where the modules that `path` declares live, with a `/` at the end.
+fn module_folder(path: &str) -> String {
+    let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
+    match file {
+        "lib.rs" | "main.rs" | "mod.rs" => format!("{folder}/"),
+        _ => format!("{}/", path.trim_end_matches(".rs")),
+    }
 }
 
 fn collect_files(
@@ -163,6 +188,19 @@ mod tests {
         let tree = Tree::of(&[("docs/a.md", ""), ("docs.md", "")]);
         assert!(tree.has("docs") && tree.has("docs/") && tree.has("docs/a.md"));
         assert!(!tree.has("doc") && !tree.has("docs/b.md"));
+    }
+
+    #[test]
+    fn a_module_that_is_declared_as_a_test_is_one() {
+        let tree = Tree::of(&[
+            ("src/lru/mod.rs", "#[cfg(test)]\npub(crate) mod conformance;\nmod log;\n"),
+            ("src/lru/conformance.rs", "fn a() {}\n"),
+            ("src/lru/log.rs", "#[cfg(test)]\nmod oracle;\n"),
+            ("src/lru/log/oracle.rs", "fn a() {}\n"),
+        ]);
+        let is_test = |path: &str| tree.sources[path].is_test_line(0);
+        assert!(is_test("src/lru/conformance.rs") && is_test("src/lru/log/oracle.rs"));
+        assert!(!is_test("src/lru/mod.rs"));
     }
 
     #[test]
