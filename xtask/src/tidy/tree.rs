@@ -200,7 +200,7 @@ mod tests {
         ]);
         let is_test = |path: &str| tree.sources[path].is_test_line(0);
         assert!(is_test("src/lru/conformance.rs") && is_test("src/lru/log/oracle.rs"));
-        assert!(!is_test("src/lru/mod.rs"));
+        assert!(!tree.sources["src/lru/mod.rs"].is_test_line(2));
     }
 
     #[test]
