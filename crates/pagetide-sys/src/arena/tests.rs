@@ -1,0 +1,89 @@
+use super::*;
+
+fn arena(nr_frames: u32) -> FrameArena {
+    FrameArena::reserve(nr_frames, ArenaOptions::default()).expect("a small arena fits")
+}
+
+#[test]
+fn frame_is_claimed_once_until_released() {
+    let arena = arena(2);
+    let claimed = arena.claim(FrameId(1)).expect("free");
+    assert_eq!(arena.claim(FrameId(1)), Err(ClaimError::AlreadyClaimed { frame: FrameId(1) }));
+    assert_eq!(arena.release(claimed), FrameId(1));
+    assert!(arena.claim(FrameId(1)).is_ok());
+}
+
+#[test]
+fn frame_outside_is_refused_with_numbers() {
+    let error = arena(2).claim(FrameId(2)).expect_err("there are two");
+    assert_eq!(error.to_string(), "Fx2 is outside the arena's 2 frames");
+}
+
+#[test]
+fn counts_out_of_range_are_refused_with_numbers() {
+    for nr_frames in [0, NR_FRAMES_MAX + 1] {
+        let error = FrameArena::reserve(nr_frames, ArenaOptions::default()).expect_err("refused");
+        assert!(error.to_string().contains(&nr_frames.to_string()), "{error}");
+    }
+}
+
+#[test]
+#[should_panic(expected = "S3")]
+fn release_to_another_arena_panics() {
+    let claimed = arena(1).claim(FrameId(0)).expect("free");
+    arena(1).release(claimed);
+}
+
+#[test]
+#[should_panic(expected = "S1")]
+fn read_past_the_frame_panics() {
+    arena(1).read(FrameId(0), FRAME_BYTES - 1, &mut [0; 2]);
+}
+
+#[test]
+#[should_panic(expected = "S1")]
+fn read_with_an_offset_that_overflows_panics() {
+    arena(1).read(FrameId(0), usize::MAX, &mut [0; 2]);
+}
+
+#[cfg(not(miri))]
+mod on_linux {
+    use super::*;
+
+    #[test]
+    fn more_than_the_machine_has_is_refused_with_numbers() {
+        let options = ArenaOptions { pretouch: true, ..ArenaOptions::default() };
+        match FrameArena::reserve(NR_FRAMES_MAX, options) {
+            Err(ReserveError::NotAvailable { wanted, available }) => {
+                assert_eq!(wanted, Bytes(1 << 40));
+                assert!(available.0 > 0 && available < wanted);
+            }
+            other => panic!("1 TiB was not refused for want of memory: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn pretouched_arena_is_resident_and_an_untouched_one_is_not() {
+        let nr_frames = 1024;
+        for huge_pages in [false, true] {
+            let options = ArenaOptions { huge_pages, pretouch: true };
+            let arena = FrameArena::reserve(nr_frames, options).expect("4 MiB");
+            assert_eq!(arena.count_resident_bytes(), u64::from(nr_frames) * FRAME_BYTES as u64);
+            assert_eq!(arena.memory().frame_ptr(0).addr() % (2 << 20), 0, "2 MiB aligned");
+        }
+        assert_eq!(arena(nr_frames).count_resident_bytes(), 0);
+    }
+
+    #[test]
+    fn discard_gives_back_what_nobody_has() {
+        let options = ArenaOptions { huge_pages: false, pretouch: true };
+        let arena = FrameArena::reserve(16, options).expect("64 KiB");
+        let kept = arena.claim(FrameId(5)).expect("free");
+        let nr_discarded = arena.discard(FrameId(4)..FrameId(100)).expect("madvise on own memory");
+        assert_eq!(nr_discarded, 11);
+        assert_eq!(arena.count_resident_bytes(), 5 * FRAME_BYTES as u64);
+        assert!(arena.claim(FrameId(4)).is_ok(), "usable afterwards");
+        arena.release(kept);
+        assert_eq!(arena.discard(FrameId(9)..FrameId(3)).expect("empty"), 0);
+    }
+}

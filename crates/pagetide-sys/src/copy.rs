@@ -1,0 +1,109 @@
+//! Raw copies in and out of frame memory that may race with each other.
+//!
+//! **Problem.** An optimistic reader copies a frame while its owner may be overwriting it, and only
+//! afterwards learns whether the bytes mean anything. An ordinary `memcpy` of memory another thread
+//! writes is a data race: undefined, whatever is done with the bytes later.
+//!
+//! **Idea.** All racing accesses are made by something the compiler cannot see through and that acts
+//! like relaxed atomics: `rep movsb` in inline assembly on x86-64, and a loop of relaxed 64-bit atomics
+//! anywhere else (other machines, Miri, loom). Torn bytes are a wrong value, never undefined.
+//!
+//! ```text
+//!   reader:  page word -> copy_out -> acquire fence -> page word again: same? the bytes are whole
+//!   writer:  LOCK      -> release fence -> copy_in  -> unlock, version + 1
+//! ```
+//!
+//! **Invariants.** The portable loops touch memory in whole aligned 64-bit cells only, so that racing
+//! accesses are never of mixed sizes; a writer is the only writer of a frame, so it may edit a cell by
+//! load and store. Copies never cross into memory outside the frames (the caller checks, S1).
+//!
+//! **Ignored.** Non-temporal stores, and any order inside one copy.
+//!
+//! Cost: on a 2-core EPYC guest, 4 KiB at random over 1 GiB of huge pages: `rep movsb` 350-374 ns,
+//! the C library's memcpy 337-353 ns, a loop of 32-byte AVX moves 372-383 ns.
+//! Source: H.-J. Boehm, "Can seqlocks get along with programming language memory models?", MSPC 2012.
+
+#[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
+pub(crate) mod portable {
+    use crate::sync::{AtomicU64, Ordering};
+
+    const CELL: usize = size_of::<u64>();
+
+    /// Copies bytes `at..at + target.len()` of `cells` into `target`; panics when out of bounds.
+    pub(crate) fn copy_out(cells: &[AtomicU64], at: usize, target: &mut [u8]) {
+        for_each_part(at, target.len(), |cell, in_cell, done| {
+            let bytes = cells[cell].load(Ordering::Relaxed).to_ne_bytes();
+            target[done..done + in_cell.len()].copy_from_slice(&bytes[in_cell]);
+        });
+    }
+
+    /// Copies `source` to byte `at` of `cells`; the caller is the only writer of these cells.
+    pub(crate) fn copy_in(cells: &[AtomicU64], at: usize, source: &[u8]) {
+        for_each_part(at, source.len(), |cell, in_cell, done| {
+            let mut bytes = [0; CELL];
+            if in_cell.len() < CELL {
+                bytes = cells[cell].load(Ordering::Relaxed).to_ne_bytes();
+            }
+            let part = &source[done..done + in_cell.len()];
+            bytes[in_cell].copy_from_slice(part);
+            cells[cell].store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
+        });
+    }
+
+    /// Calls `each(cell, bytes in that cell, bytes before)` for the cells that `at..at + len` covers.
+    fn for_each_part(
+        at: usize,
+        len: usize,
+        mut each: impl FnMut(usize, std::ops::Range<usize>, usize),
+    ) {
+        let mut done = 0;
+        while done < len {
+            let start = (at + done) % CELL;
+            let end = CELL.min(start + len - done);
+            each((at + done) / CELL, start..end, done);
+            done += end - start;
+        }
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+pub(crate) mod machine {
+    use std::arch::asm;
+
+    /// Copies `len` bytes from `source` to `target`, as if by relaxed atomic byte accesses.
+    ///
+    /// # Safety
+    /// Both ranges are mapped, `target` is writable, they do not overlap. Either may be accessed by
+    /// other threads at the same time, if those too use this module or are the kernel.
+    #[inline]
+    pub(crate) unsafe fn copy(source: *const u8, target: *mut u8, len: usize) {
+        // SAFETY: S2 (racing copies are opaque): the caller vouches for both ranges; the direction
+        // flag is clear at every Rust function's entry.
+        unsafe {
+            asm!(
+                "rep movsb",
+                inout("rcx") len => _,
+                inout("rsi") source => _,
+                inout("rdi") target => _,
+                options(nostack, preserves_flags)
+            );
+        }
+    }
+
+    /// Zeroes `len` bytes at `target`, as if by relaxed atomic byte stores.
+    ///
+    /// # Safety
+    /// As for [`copy`].
+    pub(crate) unsafe fn zero(target: *mut u8, len: usize) {
+        // SAFETY: S2 (racing copies are opaque): the caller vouches for the range.
+        unsafe {
+            asm!(
+                "rep stosb",
+                inout("rcx") len => _,
+                inout("rdi") target => _,
+                in("al") 0_u8,
+                options(nostack, preserves_flags)
+            );
+        }
+    }
+}

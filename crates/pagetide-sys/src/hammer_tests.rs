@@ -1,0 +1,118 @@
+//! Two threads and few frames, for a second: whole-page stamps tell who saw what was never written.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pagetide_core::ids::{FrameId, PageIndex};
+
+use crate::memory::FRAME_BYTES;
+use crate::{ArenaOptions, Claim, FrameArena, PageRef, PageTable, Touch};
+
+const NR_PAGES: u64 = 8;
+const NR_FRAMES: u32 = 3;
+const STAMPS: usize = FRAME_BYTES / 8;
+
+/// A page full of one number, whose low bits name the page.
+fn stamp(index: u64, round: u64) -> [u8; FRAME_BYTES] {
+    let mut bytes = [0; FRAME_BYTES];
+    for chunk in bytes.chunks_exact_mut(8) {
+        chunk.copy_from_slice(&(round * NR_PAGES + index).to_le_bytes());
+    }
+    bytes
+}
+
+fn check_stamp(index: u64, bytes: &[u8]) {
+    let number = |at: usize| u64::from_le_bytes(bytes[at * 8..][..8].try_into().expect("8 bytes"));
+    let first = number(0);
+    assert_eq!(first % NR_PAGES, index, "another page's bytes");
+    assert!((0..STAMPS).all(|at| number(at) == first), "a torn page was accepted");
+}
+
+/// Reads by ticket and by pin; returns how many reads were accepted.
+fn read_pages(table: &PageTable, until: Instant) -> u64 {
+    let (mut bytes, mut nr_accepted) = ([0; FRAME_BYTES], 0);
+    while Instant::now() < until {
+        for index in 0..NR_PAGES {
+            let page = table.page_or_make(PageIndex(index)).expect("in range");
+            if let Some(ticket) = page.peek() {
+                table.arena().read(ticket.frame(), 0, &mut bytes);
+                if page.still(ticket) {
+                    check_stamp(index, &bytes);
+                    nr_accepted += 1;
+                }
+            }
+            if let Ok(pin) = page.try_pin(Touch::Quiet) {
+                check_stamp(index, pin.bytes());
+                nr_accepted += 1;
+            }
+        }
+    }
+    nr_accepted
+}
+
+/// Evicts something and puts `page` into its frame, or rewrites it where it is.
+fn write_page(table: &PageTable, page: PageRef<'_>, round: u64, spare: &mut Vec<FrameId>) {
+    let Ok(mut lock) = page.try_lock() else { return };
+    if lock.frame().is_none() {
+        let Some(frame) = spare.pop() else {
+            drop(lock);
+            evict_one(table, round, spare);
+            return;
+        };
+        lock.install(table.arena().claim(frame).expect("spare frames are nobody's"));
+    }
+    lock.write(0, &stamp(page.index().0, round));
+}
+
+fn evict_one(table: &PageTable, round: u64, spare: &mut Vec<FrameId>) {
+    for step in 0..NR_PAGES {
+        let victim = table.page_or_make(PageIndex((round + step) % NR_PAGES)).expect("in range");
+        if let Claim::Locked(mut lock) = victim.try_claim() {
+            let claimed = lock.evict(Some(round));
+            spare.push(table.arena().release(claimed));
+            return;
+        }
+    }
+}
+
+#[test]
+fn no_reader_accepts_a_torn_or_foreign_page() {
+    let arena = FrameArena::reserve(NR_FRAMES, ArenaOptions::default()).expect("12 KiB");
+    let table = &PageTable::new(Arc::new(arena));
+    let until = Instant::now() + Duration::from_secs(1);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(move || read_pages(table, until));
+        let mut spare: Vec<FrameId> = (0..NR_FRAMES).map(FrameId).collect();
+        let mut round = 0;
+        while Instant::now() < until {
+            round += 1;
+            let page = table.page_or_make(PageIndex(round * 7 % NR_PAGES)).expect("in range");
+            write_page(table, page, round, &mut spare);
+        }
+        let nr_accepted = reader.join().expect("no torn page");
+        assert!(round > 1000 && nr_accepted > 100, "{round} writes, {nr_accepted} reads");
+    });
+}
+
+#[test]
+fn locks_exclude_each_other_and_wake_each_other() {
+    let arena = FrameArena::reserve(1, ArenaOptions::default()).expect("4 KiB");
+    let table = &PageTable::new(Arc::new(arena));
+    let page = table.page_or_make(PageIndex(0)).expect("in range");
+    page.lock().install(table.arena().claim(FrameId(0)).expect("free"));
+    let rounds = 20_000_u64;
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for _ in 0..rounds {
+                    let mut lock = page.lock();
+                    let mut count = [0; 8];
+                    lock.read(8, &mut count);
+                    lock.write(8, &(u64::from_le_bytes(count) + 1).to_le_bytes());
+                }
+            });
+        }
+    });
+    let pin = page.try_pin(Touch::Quiet).expect("free");
+    assert_eq!(pin.bytes()[8..16], (3 * rounds).to_le_bytes());
+}

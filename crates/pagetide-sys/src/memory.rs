@@ -1,0 +1,206 @@
+//! Frame memory: one private mapping, reached by raw copies only.
+//!
+//! **Problem.** The frames are written by several threads and by the kernel, so no reference to them
+//! may exist outside a guard; yet the rest of the crate wants to speak of frames and offsets.
+//!
+//! **Idea.** This file owns the mapping and is the only one that turns (frame, offset, length) into
+//! an address. It checks bounds each time, always, whoever asks.
+//!
+//! ```text
+//!   reserved:  |....|=========================|....|     over-reserved by 2 MiB, ends given back
+//!                   ^ 2 MiB aligned            ^ nr_frames * PAGE_BYTES later
+//! ```
+//!
+//! **Invariants.** S1: `base..base + nr_frames * FRAME_BYTES` is mapped readable and writable from
+//! construction to drop; no byte of it belongs to any other Rust object.
+//!
+//! **Ignored.** NUMA placement; frames larger than a base page.
+//!
+//! Under Miri and loom the mapping is a boxed slice of atomic cells instead; the checks are the same.
+
+use std::io;
+use std::ops::Range;
+
+#[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
+use crate::copy::portable;
+#[cfg(any(miri, loom))]
+use crate::sync::AtomicU64;
+#[cfg(not(any(miri, loom)))]
+use mapping::Mapping;
+
+/// Bytes in one frame. Two cells are enough for loom, which explores every order of every access.
+pub(crate) const FRAME_BYTES: usize =
+    if cfg!(loom) { 16 } else { pagetide_core::units::PAGE_BYTES };
+
+pub(crate) struct FrameMemory {
+    nr_frames: u32,
+    #[cfg(not(any(miri, loom)))]
+    mapping: Mapping,
+    #[cfg(any(miri, loom))]
+    cells: Box<[AtomicU64]>,
+}
+
+impl FrameMemory {
+    /// Reserves memory for `nr_frames` frames, all zero; `huge_pages` is advice.
+    ///
+    /// # Errors
+    /// What `mmap` says: usually `ENOMEM`.
+    pub(crate) fn reserve(nr_frames: u32, huge_pages: bool) -> io::Result<FrameMemory> {
+        let len = nr_frames as usize * FRAME_BYTES;
+        #[cfg(not(any(miri, loom)))]
+        return Ok(FrameMemory { nr_frames, mapping: Mapping::reserve(len, huge_pages)? });
+        #[cfg(any(miri, loom))]
+        {
+            let _ = huge_pages;
+            let cells = (0..len / 8).map(|_| AtomicU64::new(0)).collect();
+            Ok(FrameMemory { nr_frames, cells })
+        }
+    }
+
+    pub(crate) fn nr_frames(&self) -> u32 {
+        self.nr_frames
+    }
+
+    /// Copies `target.len()` bytes of `frame` from `offset`; they may be torn.
+    ///
+    /// Panics when the range leaves the frame or the arena.
+    #[inline]
+    pub(crate) fn read(&self, frame: u32, offset: usize, target: &mut [u8]) {
+        let at = self.locate(frame, offset, target.len());
+        #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+        {
+            let source = self.mapping.base().wrapping_add(at);
+            // SAFETY: S1 (checked ranges are mapped) for the source, S2 (racing copies are opaque)
+            // for the copy; `target` is an exclusive slice outside the mapping.
+            unsafe { crate::copy::machine::copy(source, target.as_mut_ptr(), target.len()) };
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
+        portable::copy_out(self.cells(), at, target);
+    }
+
+    /// Copies `source` to `offset` of `frame`; panics when out of bounds.
+    ///
+    /// # Safety
+    /// The caller owns the frame exclusively (S4): nobody else writes it, no `&[u8]` of it lives.
+    pub(crate) unsafe fn write(&self, frame: u32, offset: usize, source: &[u8]) {
+        let at = self.locate(frame, offset, source.len());
+        #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+        {
+            let target = self.mapping.base().wrapping_add(at);
+            // SAFETY: S1 (checked ranges are mapped), S2 (racing copies are opaque); `source` cannot
+            // overlap: a slice of another frame is another range, one of this frame cannot exist.
+            unsafe { crate::copy::machine::copy(source.as_ptr(), target, source.len()) };
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
+        portable::copy_in(self.cells(), at, source);
+    }
+
+    /// Zeroes `range` of `frame`; panics when out of bounds.
+    ///
+    /// # Safety
+    /// As for [`write`](Self::write).
+    pub(crate) unsafe fn fill_zero(&self, frame: u32, range: Range<usize>) {
+        let len = range.end.checked_sub(range.start).expect("S1: a range ends after its start");
+        let at = self.locate(frame, range.start, len);
+        #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+        {
+            let target = self.mapping.base().wrapping_add(at);
+            // SAFETY: S1 (checked ranges are mapped), S2 (racing copies are opaque).
+            unsafe { crate::copy::machine::zero(target, len) };
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
+        portable::copy_in(self.cells(), at, &[0; FRAME_BYTES][..len]);
+    }
+
+    /// The bytes of `frame`, as a slice; panics when the frame is not in the arena.
+    ///
+    /// # Safety
+    /// Nobody writes the frame while the slice lives (S4): it is pinned, or locked by the caller.
+    #[cfg(not(loom))]
+    pub(crate) unsafe fn bytes(&self, frame: u32) -> &[u8] {
+        let base = self.frame_ptr(frame).cast_const();
+        // SAFETY: S1 (checked ranges are mapped); the caller keeps writers away (S4).
+        unsafe { std::slice::from_raw_parts(base, FRAME_BYTES) }
+    }
+
+    /// The first byte of `frame`: for the kernel, and for slices. Panics when not in the arena.
+    #[cfg(not(loom))]
+    pub(crate) fn frame_ptr(&self, frame: u32) -> *mut u8 {
+        let at = self.locate(frame, 0, FRAME_BYTES);
+        #[cfg(not(miri))]
+        return self.mapping.base().wrapping_add(at);
+        #[cfg(miri)]
+        return self.cells.as_ptr().cast_mut().cast::<u8>().wrapping_add(at);
+    }
+
+    /// The one place where a frame and an offset become a position: S1's check.
+    #[inline]
+    fn locate(&self, frame: u32, offset: usize, len: usize) -> usize {
+        assert!(frame < self.nr_frames, "S1: frame {frame} of {}", self.nr_frames);
+        assert!(
+            offset <= FRAME_BYTES && len <= FRAME_BYTES - offset,
+            "S1: {len} bytes at {offset} leave the frame"
+        );
+        frame as usize * FRAME_BYTES + offset
+    }
+
+    #[cfg(any(miri, loom))]
+    fn cells(&self) -> &[AtomicU64] {
+        &self.cells
+    }
+
+    #[cfg(not(any(miri, loom, target_arch = "x86_64")))]
+    fn cells(&self) -> &[std::sync::atomic::AtomicU64] {
+        let base = self.mapping.base().cast_const().cast();
+        let len = self.nr_frames as usize * FRAME_BYTES / 8;
+        // SAFETY: S1 (the mapping is mapped, and 2 MiB aligned); all racing accesses are atomic (S2).
+        unsafe { std::slice::from_raw_parts(base, len) }
+    }
+}
+
+/// What only a real mapping can do; Miri and loom have nothing to touch, count or give back.
+#[cfg(not(any(miri, loom)))]
+impl FrameMemory {
+    pub(crate) fn touch(&self) -> io::Result<()> {
+        self.mapping.touch()
+    }
+
+    pub(crate) fn count_resident_bytes(&self) -> u64 {
+        self.mapping.count_resident_bytes()
+    }
+
+    /// Gives the memory of `frames` back to the system: they read as zero afterwards.
+    ///
+    /// # Safety
+    /// The caller owns every one of the frames exclusively (S4).
+    pub(crate) unsafe fn discard(&self, frames: Range<u32>) -> io::Result<()> {
+        assert!(frames.start <= frames.end && frames.end <= self.nr_frames, "S1: {frames:?}");
+        let start = frames.start as usize * FRAME_BYTES;
+        // SAFETY: S1 (checked above), S4 (the caller owns the frames).
+        unsafe { self.mapping.discard(start, frames.len() * FRAME_BYTES) }
+    }
+}
+
+#[cfg(any(miri, loom))]
+impl FrameMemory {
+    pub(crate) fn touch(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    pub(crate) fn count_resident_bytes(&self) -> u64 {
+        self.nr_frames as u64 * FRAME_BYTES as u64
+    }
+
+    /// # Safety
+    /// As for the real one.
+    pub(crate) unsafe fn discard(&self, frames: Range<u32>) -> io::Result<()> {
+        for frame in frames {
+            // SAFETY: S4 (the caller owns the frames).
+            unsafe { self.fill_zero(frame, 0..FRAME_BYTES) };
+        }
+        Ok(())
+    }
+}
+
+#[cfg(not(any(miri, loom)))]
+mod mapping;

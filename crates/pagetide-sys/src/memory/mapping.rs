@@ -1,0 +1,116 @@
+//! The mapping itself: `mmap` with 2 MiB alignment, advice, and giving back.
+//!
+//! Invariants (S1): `base` is 2 MiB aligned and `len` bytes from it are mapped readable and writable
+//! until drop; nobody else knows the address. No page of it is ever unmapped in between:
+//! [`Mapping::discard`] drops contents, not the mapping.
+
+use std::io;
+use std::ptr::{self, NonNull};
+
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+use super::FRAME_BYTES;
+
+const ALIGN: usize = 2 << 20;
+/// `mincore` is asked about this many bytes at a time: a vector of 64 KiB.
+const MINCORE_BYTES: usize = (64 << 10) * FRAME_BYTES;
+
+pub(super) struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: S1 (the mapping belongs to this value): nothing in it is tied to a thread.
+unsafe impl Send for Mapping {}
+// SAFETY: S2 (racing copies are opaque): `&Mapping` gives out a pointer, and every use of it is
+// either opaque to races or backed by exclusive ownership (S4).
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    pub(super) fn reserve(len: usize, huge_pages: bool) -> io::Result<Mapping> {
+        let padded = len.checked_add(ALIGN).ok_or(Errno::NOMEM)?;
+        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        // SAFETY: S1 (a fresh mapping overlaps nothing): no address is asked for.
+        let start = unsafe { mmap_anonymous(ptr::null_mut(), padded, access, flags) }?;
+        let head = start.cast::<u8>().align_offset(ALIGN);
+        let base = start.cast::<u8>().wrapping_add(head);
+        give_back(start.cast(), head);
+        give_back(base.wrapping_add(len), padded - head - len);
+        let base = NonNull::new(base).expect("S1: mmap never returns page zero unasked");
+        let mapping = Mapping { base, len };
+        let advice = if huge_pages { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
+        // A kernel built without huge pages answers EINVAL: it is only advice.
+        // SAFETY: S1 (the range is this mapping); the advice changes no contents.
+        let _ = unsafe { madvise(mapping.base().cast(), len, advice) };
+        Ok(mapping)
+    }
+
+    pub(super) fn base(&self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+
+    /// Makes every page present now, so that no later access waits for the kernel.
+    pub(super) fn touch(&self) -> io::Result<()> {
+        // SAFETY: S1 (the range is this mapping); populating changes no contents.
+        match unsafe { madvise(self.base().cast(), self.len, Advice::LinuxPopulateWrite) } {
+            // Kernels before 5.14 do not know the advice.
+            Err(Errno::INVAL) => {
+                self.touch_by_writing();
+                Ok(())
+            }
+            result => Ok(result?),
+        }
+    }
+
+    fn touch_by_writing(&self) {
+        for at in (0..self.len).step_by(FRAME_BYTES) {
+            // SAFETY: S1 (`at` is inside the mapping); called while the arena is being built, when no
+            // other thread has it, and all of it is still zero.
+            unsafe { self.base().wrapping_add(at).write_volatile(0) };
+        }
+    }
+
+    /// Bytes of the mapping the kernel has memory for, as `mincore` tells it.
+    pub(super) fn count_resident_bytes(&self) -> u64 {
+        let mut present = vec![0_u8; MINCORE_BYTES / FRAME_BYTES];
+        let mut pages = 0;
+        for at in (0..self.len).step_by(MINCORE_BYTES) {
+            let len = MINCORE_BYTES.min(self.len - at);
+            let start = self.base().wrapping_add(at).cast();
+            // SAFETY: S1 (the range is mapped), and `present` has a byte for each of its pages.
+            let result = unsafe { libc::mincore(start, len, present.as_mut_ptr()) };
+            if result == 0 {
+                pages += present[..len / FRAME_BYTES].iter().filter(|&&page| page & 1 != 0).count();
+            }
+        }
+        (pages * FRAME_BYTES) as u64
+    }
+
+    /// Drops the contents of `len` bytes from `start`; they read as zero afterwards.
+    ///
+    /// # Safety
+    /// The range is inside the mapping, and the caller owns its frames exclusively.
+    pub(super) unsafe fn discard(&self, start: usize, len: usize) -> io::Result<()> {
+        let start = self.base().wrapping_add(start).cast();
+        // SAFETY: S1 (inside the mapping) and S4 (owned exclusively), both by the caller. A reader
+        // that still copies sees old bytes or zeros, and its ticket no longer holds.
+        Ok(unsafe { madvise(start, len, Advice::LinuxDontNeed) }?)
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        give_back(self.base(), self.len);
+    }
+}
+
+/// Unmaps `len` bytes, which only this file knows about.
+fn give_back(start: *mut u8, len: usize) {
+    if len > 0 {
+        // SAFETY: S1 (the mapping belongs to this file's caller): it is a part nobody else was told
+        // of, or the value that owns it is being dropped, and slices borrow from that value.
+        let result = unsafe { munmap(start.cast(), len) };
+        debug_assert!(result.is_ok(), "munmap refuses only ranges that are not page aligned");
+    }
+}

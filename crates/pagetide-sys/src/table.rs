@@ -1,0 +1,362 @@
+//! The page table of one mapping: page index to page word.
+//!
+//! **Problem.** A file may have 2^33 pages and have touched ten; a hit must find its word in a few
+//! loads; aging must not read words nobody touched.
+//!
+//! **Idea.** A radix tree of three levels, made as it is touched and never unmade before the table is.
+//! Each leaf carries one mark that says a word in it became young.
+//!
+//! ```text
+//!   index:   | top 12 bits | mid 12 bits | leaf 9 bits |
+//!
+//!   top [4096] --> mid [4096] --> leaf { touched, words [512] }       32 TiB of contents
+//!       32 KiB         32 KiB          4 KiB + one line
+//! ```
+//!
+//! **Data and invariants.** S6: a leaf lives as long as its table, and a table keeps its arena alive; so
+//! a [`PageRef`] may go from index to word to frame memory without further checks. A table belongs to one
+//! arena: frames of another are refused at install. Touched covers young: a word that is young and not
+//! yet seen by [`for_each_young`](PageTable::for_each_young) has its leaf marked, or about to be by
+//! the thread that made it young; both sides use sequentially consistent order.
+//!
+//! **Ignored.** Giving back leaves of words that are all absent. Who drops a table must have evicted its
+//! pages first: frames still in it stay claimed, and are lost until the arena goes.
+//!
+//! Source: Linux documentation, "Page Tables" (mm/page_tables), for the shape; MGLRU's design document,
+//! `multigen_lru.rst`, for skipping untouched tables.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use once_cell::race::OnceBox;
+use pagetide_core::ids::{FrameId, PageIndex};
+
+use crate::arena::FrameArena;
+use crate::sync::{AtomicBool, Ordering};
+use crate::token::{Claim, Lock, Pin};
+use crate::wait;
+use crate::word::{LockRefused, PageWord, PinRefused, ReadTicket, Snapshot, Touch};
+
+// Loom makes and watches every word it could meet: its tree is small.
+const LEAF_BITS: u32 = if cfg!(loom) { 1 } else { 9 };
+const MID_BITS: u32 = if cfg!(loom) { 1 } else { 12 };
+const TOP_BITS: u32 = if cfg!(loom) { 1 } else { 12 };
+
+const LEAF_WORDS: usize = 1 << LEAF_BITS;
+const MID_SLOTS: usize = 1 << MID_BITS;
+const TOP_SLOTS: usize = 1 << TOP_BITS;
+const MID_PAGES: u64 = 1 << (LEAF_BITS + MID_BITS);
+
+/// Pages one mapping can have: 2^33, which is 32 TiB.
+pub const PAGES_MAX: u64 = 1 << (LEAF_BITS + MID_BITS + TOP_BITS);
+
+type Mid = [OnceBox<Leaf>; MID_SLOTS];
+
+struct Leaf {
+    /// A word here became young since the last walk. Written when it was not set, so seldom.
+    touched: AtomicBool,
+    words: [PageWord; LEAF_WORDS],
+}
+
+/// The page words of one mapping, made as they are asked for.
+///
+/// # Concurrency
+/// Shared freely; lookups take no lock and write nothing.
+pub struct PageTable {
+    arena: Arc<FrameArena>,
+    top: Box<[OnceBox<Mid>; TOP_SLOTS]>,
+}
+
+impl PageTable {
+    /// A table whose pages are all absent, and will live in frames of `arena`.
+    ///
+    /// # Cost
+    /// 32 KiB; then 32 KiB for each 8 GiB and 4 KiB for each 2 MiB of contents that is touched.
+    pub fn new(arena: Arc<FrameArena>) -> PageTable {
+        PageTable { arena, top: slots() }
+    }
+
+    /// The arena whose frames hold this table's pages.
+    pub fn arena(&self) -> &Arc<FrameArena> {
+        &self.arena
+    }
+
+    /// The page at `index`, or `None` if nothing near it was ever made (so it is absent).
+    ///
+    /// # Cost
+    /// Three dependent loads.
+    #[inline]
+    pub fn page(&self, index: PageIndex) -> Option<PageRef<'_>> {
+        let mid = self.top.get(top_slot(index))?.get()?;
+        let leaf = mid[mid_slot(index)].get()?;
+        Some(PageRef { table: self, leaf, index })
+    }
+
+    /// The page at `index`, or `None` if `index` is not below [`PAGES_MAX`]. Makes what is missing.
+    pub fn page_or_make(&self, index: PageIndex) -> Option<PageRef<'_>> {
+        let mid = self.top.get(top_slot(index))?.get_or_init(slots);
+        let leaf = mid[mid_slot(index)].get_or_init(|| Box::new(Leaf::new()));
+        Some(PageRef { table: self, leaf, index })
+    }
+
+    /// As [`page_or_make`](Self::page_or_make), for a handle that shares the table.
+    pub fn word_ref(self: &Arc<PageTable>, index: PageIndex) -> Option<WordRef> {
+        self.page_or_make(index)?;
+        Some(WordRef { table: Arc::clone(self), index })
+    }
+
+    /// Takes YOUNG away from every page that has it, and calls `each` with page and frame.
+    ///
+    /// Leaves nobody touched since the last walk are skipped unread. A page made young during the
+    /// walk is seen by it or by the next.
+    pub fn for_each_young(&self, mut each: impl FnMut(PageIndex, FrameId)) {
+        self.for_each_leaf(0..PAGES_MAX, |leaf, first| {
+            // Cleared before the words are read: whoever sets YOUNG later marks the leaf again.
+            if !leaf.touched.load(Ordering::Relaxed) || !leaf.touched.swap(false, Ordering::SeqCst)
+            {
+                return;
+            }
+            for (word, index) in leaf.words.iter().zip(first..) {
+                if let Some(frame) = word.take_young() {
+                    each(PageIndex(index), frame);
+                }
+            }
+        });
+    }
+
+    /// Calls `each` for every page of `range` that is resident, locked, or has a shadow entry,
+    /// in order, with its word as it was when looked at. For truncation and for counting.
+    pub fn for_each_present(
+        &self,
+        range: Range<PageIndex>,
+        mut each: impl FnMut(PageRef<'_>, Snapshot),
+    ) {
+        let range = range.start.0..range.end.0.min(PAGES_MAX);
+        self.for_each_leaf(range.clone(), |leaf, first| {
+            for (word, index) in leaf.words.iter().zip(first..) {
+                let seen = word.load();
+                if range.contains(&index) && (!seen.is_absent() || seen.is_locked()) {
+                    each(PageRef { table: self, leaf, index: PageIndex(index) }, seen);
+                }
+            }
+        });
+    }
+
+    /// Calls `each` with every leaf made that has words in `range`, and its first index.
+    fn for_each_leaf<'a>(&'a self, range: Range<u64>, mut each: impl FnMut(&'a Leaf, u64)) {
+        if range.is_empty() {
+            return;
+        }
+        let (first, last) = (range.start, range.end - 1);
+        for top in top_slot(PageIndex(first))..=top_slot(PageIndex(last)) {
+            let Some(mid) = self.top[top].get() else { continue };
+            let base = top as u64 * MID_PAGES;
+            let from = first.max(base);
+            let to = last.min(base + MID_PAGES - 1);
+            let slots = mid_slot(PageIndex(from))..=mid_slot(PageIndex(to));
+            for (leaf, slot) in mid[slots.clone()].iter().zip(slots) {
+                if let Some(leaf) = leaf.get() {
+                    each(leaf, base + (slot << LEAF_BITS) as u64);
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for PageTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PageTable({:?})", self.arena)
+    }
+}
+
+impl Leaf {
+    fn new() -> Leaf {
+        Leaf {
+            touched: AtomicBool::new(false),
+            words: std::array::from_fn(|_| PageWord::new_absent()),
+        }
+    }
+}
+
+/// A page of a table, borrowed. What most calls go through: it is three words, and copied freely.
+#[derive(Clone, Copy)]
+pub struct PageRef<'a> {
+    table: &'a PageTable,
+    leaf: &'a Leaf,
+    index: PageIndex,
+}
+
+impl<'a> PageRef<'a> {
+    /// The page's index in its mapping.
+    pub fn index(self) -> PageIndex {
+        self.index
+    }
+
+    /// The word now.
+    pub fn load(self) -> Snapshot {
+        self.word().load()
+    }
+
+    /// Begins an optimistic read: `None` unless the page is resident and unlocked.
+    ///
+    /// Copy with [`FrameArena::read`] from the ticket's frame, then ask [`still`](Self::still).
+    #[inline]
+    pub fn peek(self) -> Option<ReadTicket> {
+        self.word().peek()
+    }
+
+    /// Whether what was copied since the ticket was taken is whole, and this page's.
+    #[inline]
+    pub fn still(self, ticket: ReadTicket) -> bool {
+        self.word().still(ticket)
+    }
+
+    /// Makes the page young, if it is still where the ticket says. Writes nothing if it was.
+    #[inline]
+    pub fn mark_young(self, ticket: ReadTicket) {
+        if self.word().mark_young(ticket) {
+            self.note_touched();
+        }
+    }
+
+    /// Takes YOUNG away; returns whether the page was young.
+    pub fn test_and_clear_young(self) -> bool {
+        self.word().take_young().is_some()
+    }
+
+    /// Marks a resident page with HINT; returns whether it was not marked before.
+    pub fn set_hint(self) -> bool {
+        self.word().set_hint()
+    }
+
+    /// Takes HINT away; returns whether the page had it.
+    pub fn test_and_clear_hint(self) -> bool {
+        self.word().take_hint()
+    }
+
+    /// [`Pin::try_new`].
+    ///
+    /// # Errors
+    /// [`PinRefused`]; nothing was changed. Never waits.
+    #[inline]
+    pub fn try_pin(self, touch: Touch) -> Result<Pin<PageRef<'a>>, PinRefused> {
+        Pin::try_new(self, touch)
+    }
+
+    /// [`Lock::try_new`].
+    ///
+    /// # Errors
+    /// [`LockRefused`]; nothing was changed. Never waits.
+    pub fn try_lock(self) -> Result<Lock<PageRef<'a>>, LockRefused> {
+        Lock::try_new(self)
+    }
+
+    /// [`Lock::new`]: waits until nobody else has the page locked or pinned.
+    pub fn lock(self) -> Lock<PageRef<'a>> {
+        Lock::new(self)
+    }
+
+    /// [`Lock::try_claim`].
+    pub fn try_claim(self) -> Claim<PageRef<'a>> {
+        Lock::try_claim(self)
+    }
+
+    /// Sleeps until the page is not locked; it may be again by the time this returns.
+    pub fn wait_while_locked(self) {
+        wait::wait_while(self.word(), Snapshot::is_locked);
+    }
+
+    #[inline]
+    pub(crate) fn word(self) -> &'a PageWord {
+        &self.leaf.words[self.index.0 as usize % LEAF_WORDS]
+    }
+
+    #[inline]
+    pub(crate) fn arena(self) -> &'a FrameArena {
+        &self.table.arena
+    }
+
+    /// Called by whoever made the page young.
+    #[inline]
+    pub(crate) fn note_touched(self) {
+        if !self.leaf.touched.load(Ordering::SeqCst) {
+            self.leaf.touched.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+impl fmt::Debug for PageRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {:?}", self.index, self.load())
+    }
+}
+
+/// A page of a shared table: what a token travels with to another thread.
+#[derive(Clone)]
+pub struct WordRef {
+    table: Arc<PageTable>,
+    index: PageIndex,
+}
+
+impl WordRef {
+    /// The page, borrowed from this handle.
+    #[inline]
+    pub fn page(&self) -> PageRef<'_> {
+        self.table.page(self.index).expect("S6: a leaf once made lives as long as its table")
+    }
+
+    /// The table the page belongs to.
+    pub fn table(&self) -> &Arc<PageTable> {
+        &self.table
+    }
+
+    /// [`Pin::try_new`].
+    ///
+    /// # Errors
+    /// [`PinRefused`]; nothing was changed. Never waits.
+    pub fn try_pin(self, touch: Touch) -> Result<Pin<WordRef>, PinRefused> {
+        Pin::try_new(self, touch)
+    }
+
+    /// [`Lock::try_new`].
+    ///
+    /// # Errors
+    /// [`LockRefused`]; nothing was changed. Never waits.
+    pub fn try_lock(self) -> Result<Lock<WordRef>, LockRefused> {
+        Lock::try_new(self)
+    }
+
+    /// [`Lock::new`]: waits until nobody else has the page locked or pinned.
+    pub fn lock(self) -> Lock<WordRef> {
+        Lock::new(self)
+    }
+
+    /// [`Lock::try_claim`].
+    pub fn try_claim(self) -> Claim<WordRef> {
+        Lock::try_claim(self)
+    }
+}
+
+impl fmt::Debug for WordRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.page().fmt(f)
+    }
+}
+
+/// An array of empty slots, made on the heap.
+fn slots<T, const N: usize>() -> Box<[OnceBox<T>; N]> {
+    let slots: Box<[OnceBox<T>]> = (0..N).map(|_| OnceBox::new()).collect();
+    slots.try_into().expect("the slice was made N long")
+}
+
+fn top_slot(index: PageIndex) -> usize {
+    (index.0 >> (LEAF_BITS + MID_BITS)) as usize
+}
+
+fn mid_slot(index: PageIndex) -> usize {
+    (index.0 >> LEAF_BITS) as usize % MID_SLOTS
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

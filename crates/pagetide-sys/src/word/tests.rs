@@ -1,0 +1,268 @@
+//! The word against a naive twin, and its edges one by one.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// What a thread may ask of a word, holding what it must hold.
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Pin(bool),
+    Unpin,
+    Lock,
+    Claim,
+    Install(u32),
+    Evict(Option<u64>),
+    Unlock { wrote: bool },
+    UnlockToPin { wrote: bool },
+    TakeYoung,
+    SetYoung,
+    SetHint,
+    TakeHint,
+    Announce,
+    ClearWaiters,
+}
+
+/// The word as plain fields.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Twin {
+    frame: Option<(u32, u32)>,
+    shadow: Option<u64>,
+    pins: u32,
+    locked: bool,
+    waiters: bool,
+    young: bool,
+    hint: bool,
+}
+
+impl Twin {
+    fn apply(&mut self, op: Op, word: &PageWord) {
+        match op {
+            Op::Pin(young) => self.pin(young, word),
+            Op::Unpin if self.pins > 0 => {
+                self.pins -= 1;
+                assert_eq!(word.unpin(), self.pins == 0 && self.waiters);
+            }
+            Op::Lock => self.lock(word),
+            Op::Claim => self.claim(word),
+            Op::Install(frame) if self.locked && self.frame.is_none() => {
+                word.install(FrameId(frame), VERSION_MASK);
+                *self = Twin {
+                    frame: Some((frame, 0)),
+                    locked: true,
+                    waiters: self.waiters,
+                    ..Twin::default()
+                };
+            }
+            Op::Evict(shadow) if self.locked => {
+                assert_eq!(
+                    word.evict(shadow).frame().map(|frame| frame.0),
+                    self.frame.map(|f| f.0)
+                );
+                *self = Twin { shadow, locked: true, waiters: self.waiters, ..Twin::default() };
+            }
+            Op::Unlock { wrote } if self.locked => {
+                self.locked = false;
+                self.bump(wrote);
+                assert_eq!(word.unlock(wrote), self.waiters);
+            }
+            Op::UnlockToPin { wrote } if self.locked && self.frame.is_some() => {
+                (self.locked, self.pins) = (false, 1);
+                self.bump(wrote);
+                assert_eq!(word.unlock_to_pin(wrote), self.waiters);
+            }
+            Op::TakeYoung => {
+                let taken = word.take_young();
+                assert_eq!(taken.is_some(), std::mem::take(&mut self.young));
+            }
+            Op::SetYoung => {
+                let resident = self.frame.is_some();
+                assert_eq!(word.set_young(), resident && !self.young);
+                self.young |= resident;
+            }
+            Op::SetHint => {
+                let resident = self.frame.is_some();
+                assert_eq!(word.set_hint(), resident && !self.hint);
+                self.hint |= resident;
+            }
+            Op::TakeHint => assert_eq!(word.take_hint(), std::mem::take(&mut self.hint)),
+            Op::Announce => {
+                let busy = self.locked || self.pins > 0;
+                assert_eq!(word.announce_waiter(|seen| !seen.is_free()), busy);
+                self.waiters |= busy;
+            }
+            Op::ClearWaiters => {
+                word.clear_waiters();
+                self.waiters = false;
+            }
+            // What only the holder of a lock or pin could do, and nobody holds one.
+            Op::Unpin
+            | Op::Install(_)
+            | Op::Evict(_)
+            | Op::Unlock { .. }
+            | Op::UnlockToPin { .. } => {}
+        }
+    }
+
+    fn pin(&mut self, young: bool, word: &PageWord) {
+        let result = word.try_pin(if young { Touch::Young } else { Touch::Quiet });
+        match self.frame {
+            _ if self.locked => assert_eq!(result, Err(PinRefused::Locked)),
+            None => assert_eq!(result, Err(PinRefused::NotResident)),
+            Some((frame, _)) => {
+                assert_eq!(result, Ok((FrameId(frame), young && !self.young)));
+                self.pins += 1;
+                self.young |= young;
+            }
+        }
+    }
+
+    fn lock(&mut self, word: &PageWord) {
+        let result = word.try_lock();
+        match (self.locked, self.pins) {
+            (true, _) => assert_eq!(result, Err(LockRefused::Locked)),
+            (_, 0) => {
+                assert_eq!(result, Ok(()));
+                self.locked = true;
+            }
+            (_, pins) => assert_eq!(result, Err(LockRefused::Pinned(pins))),
+        }
+    }
+
+    fn claim(&mut self, word: &PageWord) {
+        let expected = if self.locked || self.pins > 0 {
+            ClaimOutcome::Busy
+        } else if self.frame.is_none() {
+            ClaimOutcome::Gone
+        } else if std::mem::take(&mut self.young) {
+            ClaimOutcome::Young
+        } else {
+            self.locked = true;
+            ClaimOutcome::Locked
+        };
+        assert_eq!(word.try_claim(), expected);
+    }
+
+    fn bump(&mut self, wrote: bool) {
+        if let (true, Some((_, version))) = (wrote, &mut self.frame) {
+            *version = (*version + 1) & VERSION_MASK;
+        }
+    }
+
+    fn check(&self, word: &PageWord) {
+        let seen = word.load();
+        assert_eq!(seen.frame().map(|frame| frame.0), self.frame.map(|(frame, _)| frame));
+        if let Some((_, version)) = self.frame {
+            assert_eq!(seen.version(), version);
+        }
+        assert_eq!(seen.shadow(), self.shadow);
+        assert_eq!(seen.is_absent(), self.frame.is_none() && self.shadow.is_none());
+        assert_eq!((seen.pins(), seen.is_locked()), (self.pins, self.locked));
+        assert_eq!((seen.is_young(), seen.is_hint()), (self.young, self.hint));
+        assert_eq!(seen.0 & WAITERS != 0, self.waiters);
+        assert_eq!(word.peek().is_some(), self.frame.is_some() && !self.locked);
+    }
+}
+
+fn ops() -> impl Strategy<Value = Op> {
+    let payload = prop_oneof![Just(0), Just((1 << PAYLOAD_BITS) - 1), 0..1_u64 << PAYLOAD_BITS];
+    prop_oneof![
+        any::<bool>().prop_map(Op::Pin),
+        Just(Op::Unpin),
+        Just(Op::Lock),
+        Just(Op::Claim),
+        (0..crate::NR_FRAMES_MAX).prop_map(Op::Install),
+        prop::option::of(payload).prop_map(Op::Evict),
+        any::<bool>().prop_map(|wrote| Op::Unlock { wrote }),
+        any::<bool>().prop_map(|wrote| Op::UnlockToPin { wrote }),
+        Just(Op::TakeYoung),
+        Just(Op::SetYoung),
+        Just(Op::SetHint),
+        Just(Op::TakeHint),
+        Just(Op::Announce),
+        Just(Op::ClearWaiters),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: if cfg!(miri) { 8 } else { 512 },
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn word_agrees_with_its_twin(ops in prop::collection::vec(ops(), 1..200)) {
+        let (word, mut twin) = (PageWord::new_absent(), Twin::default());
+        for op in ops {
+            // Tickets are refused after anything that writes, moves or locks, and only then.
+            let ticket = word.peek();
+            let before = (twin.frame, twin.locked);
+            twin.apply(op, &word);
+            twin.check(&word);
+            if let Some(ticket) = ticket {
+                assert_eq!(word.still(ticket), before == (twin.frame, twin.locked), "{op:?}");
+            }
+        }
+    }
+}
+
+fn resident_word() -> PageWord {
+    let word = PageWord::new_absent();
+    assert_eq!(word.try_lock(), Ok(()));
+    word.install(FrameId(7), 41);
+    assert!(!word.unlock(true));
+    word
+}
+
+#[test]
+fn word_prints_what_it_holds() {
+    let word = resident_word();
+    assert!(word.set_young());
+    assert_eq!(format!("{:?}", word.load()), "Fx7 v43 pins 0 young");
+    assert_eq!(format!("{:?}", PageWord::new_absent().load()), "absent");
+}
+
+#[test]
+fn pins_end_at_their_maximum_and_leave_the_frame_alone() {
+    let word = resident_word();
+    for _ in 0..PINS_MAX {
+        assert!(word.try_pin(Touch::Quiet).is_ok());
+    }
+    assert_eq!(word.try_pin(Touch::Quiet), Err(PinRefused::TooMany));
+    assert_eq!(word.try_lock(), Err(LockRefused::Pinned(PINS_MAX)));
+    assert_eq!(word.load().frame(), Some(FrameId(7)));
+    for _ in 0..PINS_MAX {
+        assert!(!word.unpin());
+    }
+    assert_eq!(word.load().pins(), 0);
+}
+
+#[test]
+fn ticket_survives_pins_and_marks_only() {
+    let word = resident_word();
+    let ticket = word.peek().expect("resident and unlocked");
+    assert!(word.try_pin(Touch::Young).is_ok());
+    assert!(word.set_hint());
+    assert!(word.still(ticket));
+    assert!(!word.mark_young(ticket), "young already");
+    word.unpin();
+    assert_eq!(word.try_lock(), Ok(()));
+    assert!(!word.still(ticket), "locked");
+    word.unlock(false);
+    assert!(word.still(ticket), "nothing was written");
+    assert_eq!(word.try_lock(), Ok(()));
+    word.unlock(true);
+    assert!(!word.still(ticket), "written");
+}
+
+#[test]
+fn young_is_not_marked_where_the_page_no_longer_is() {
+    let word = resident_word();
+    let ticket = word.peek().expect("resident and unlocked");
+    assert_eq!(word.try_lock(), Ok(()));
+    word.evict(Some(5));
+    word.unlock(false);
+    assert!(!word.mark_young(ticket));
+    assert_eq!(word.load().shadow(), Some(5));
+}
