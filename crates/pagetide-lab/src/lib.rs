@@ -9,4 +9,5 @@
 #![forbid(unsafe_code)]
 
 pub mod judge;
+pub mod replay;
 pub mod trace;

@@ -53,6 +53,15 @@ pub fn next_uses(trace: &DenseTrace) -> Vec<u32> {
     next_uses
 }
 
+/// How many distinct pages are accessed: the misses no memory avoids.
+pub fn count_pages(trace: &DenseTrace) -> u64 {
+    let mut is_seen = vec![false; trace.nr_pages()];
+    trace
+        .access_ranks()
+        .filter(|&rank| !std::mem::replace(&mut is_seen[rank as usize], true))
+        .count() as u64
+}
+
 /// The fewest misses possible with `frames` frames.
 ///
 /// # Panics

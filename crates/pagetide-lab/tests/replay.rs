@@ -1,0 +1,188 @@
+//! Core's policies, replayed: against the naive twins, against the optimum, and against themselves.
+
+#[path = "support/mod.rs"]
+mod support;
+#[path = "support/synthetic.rs"]
+mod synthetic;
+
+use pagetide_core::ids::PageId;
+use pagetide_core::lru::PolicyName;
+use pagetide_lab::judge::{naive_clock, naive_fifo, naive_lru, opt};
+use pagetide_lab::replay::{self, Contender, World};
+use pagetide_lab::trace::{Access, AccessKind, DenseTrace};
+use proptest::prelude::*;
+
+const SIZES: [u32; 5] = [3, 32, 100, 333, 600];
+
+type Judge = fn(&DenseTrace, usize) -> u64;
+
+const TWINS: [(PolicyName, Judge); 3] = [
+    (PolicyName::Lru, naive_lru::count_misses),
+    (PolicyName::Fifo, naive_fifo::count_misses),
+    (PolicyName::Clock, naive_clock::count_misses),
+];
+
+fn check_twins(name: &str, trace: &DenseTrace, frames: u32) {
+    for (policy, judge) in TWINS {
+        let outcome = replay::run(Contender::Policy(policy), trace, frames);
+        let expected = judge(trace, frames as usize);
+        assert_eq!(outcome.misses, expected, "{policy} on {name} with {frames} frames");
+    }
+}
+
+/// Every policy: no miss fewer than the optimum, nothing lost, every miss accounted for.
+fn check_bounds(name: &str, trace: &DenseTrace, next_uses: &[u32], frames: u32) {
+    let best = opt::count_misses_with(trace, next_uses, frames as usize);
+    for &policy in PolicyName::ALL {
+        let mut resident_evictions = 0;
+        let outcome = replay::run_observed(policy, trace, frames, |_| resident_evictions += 1);
+        let what = format!("{policy} on {name} with {frames} frames");
+        assert_eq!(outcome.accesses, trace.nr_accesses(), "{what}");
+        assert_eq!(outcome.bypasses, 0, "{what}: clean idle pages can always be evicted");
+        assert!(outcome.misses >= best, "{what}: {} misses beat {best}", outcome.misses);
+        assert!(outcome.misses <= outcome.accesses, "{what}");
+        assert_eq!(outcome.evictions, resident_evictions, "{what}: evictions told and counted");
+        let nr_left = outcome.misses - outcome.evictions;
+        assert!(nr_left <= u64::from(frames), "{what}: {nr_left} pages in {frames} frames");
+        assert!(outcome.refaults() <= outcome.misses, "{what}");
+        assert!(outcome.activations() <= outcome.refaults(), "{what}");
+    }
+}
+
+#[test]
+fn plain_policies_miss_exactly_as_their_naive_twins() {
+    for (name, trace) in synthetic::reads() {
+        for frames in SIZES.into_iter().chain([1, 31]) {
+            check_twins(name, &trace, frames);
+        }
+    }
+}
+
+#[test]
+fn nobody_beats_the_optimum() {
+    for (name, trace) in synthetic::reads() {
+        let next_uses = opt::next_uses(&trace);
+        for frames in SIZES {
+            check_bounds(name, &trace, &next_uses, frames);
+        }
+    }
+}
+
+#[test]
+fn a_memory_that_holds_all_misses_each_page_once() {
+    for (name, trace) in synthetic::reads() {
+        for contender in Contender::all() {
+            let outcome = replay::run(contender, &trace, trace.nr_pages() as u32);
+            assert_eq!(outcome.misses, trace.nr_pages() as u64, "{contender} on {name}");
+            assert_eq!((outcome.evictions, outcome.refaults()), (0, 0), "{contender} on {name}");
+        }
+    }
+}
+
+#[test]
+fn the_same_replay_ends_the_same() {
+    let trace = synthetic::mixed(3, 20_000);
+    for &policy in PolicyName::ALL {
+        let replay = || {
+            let mut evicted = Vec::new();
+            let outcome = replay::run_observed(policy, &trace, 64, |page| evicted.push(page));
+            (outcome, evicted)
+        };
+        assert_eq!(replay(), replay(), "{policy}");
+    }
+}
+
+#[test]
+fn readahead_fills_without_counting() {
+    let mut trace = DenseTrace::default();
+    // Brought in, hit, dropped, missed.
+    for kind in [AccessKind::Readahead, AccessKind::Read, AccessKind::Discard, AccessKind::Read] {
+        trace.push(Access { page: PageId::default(), kind, thread: 0 });
+    }
+    for &policy in PolicyName::ALL {
+        let outcome = replay::run(Contender::Policy(policy), &trace, 4);
+        let counted = (outcome.accesses, outcome.misses, outcome.evictions, outcome.refaults());
+        assert_eq!(counted, (2, 1, 0, 0), "{policy}");
+    }
+}
+
+/// Belady's row is consistent with itself: what came in is resident or was evicted.
+#[test]
+fn optimum_counts_its_evictions() {
+    let trace = DenseTrace::from_reads([1, 2, 3, 4, 1, 2, 5, 1, 2, 3, 4, 5]);
+    let outcome = replay::run(Contender::Opt, &trace, 3);
+    assert_eq!((outcome.accesses, outcome.misses, outcome.evictions), (12, 7, 4));
+    assert_eq!(outcome.miss_ratio(), 7.0 / 12.0);
+}
+
+#[test]
+fn rows_keep_their_field_names() {
+    let trace = DenseTrace::from_reads([1, 2, 1, 3]);
+    let lru = Contender::Policy(PolicyName::Lru);
+    let row = replay::run(lru, &trace, 2).to_row(lru, 2, 0.5);
+    let json = r#"{"policy":"lru","frames":2,"accesses":4,"misses":3,"miss_ratio":0.75,"evictions":1,"refaults":0,"activations":0,"seconds":0.5}"#;
+    assert_eq!(serde_json::to_string(&row).expect("serializes"), json);
+}
+
+#[test]
+fn names_parse_back_and_strangers_are_told_the_choice() {
+    for contender in Contender::all() {
+        assert_eq!(contender.to_string().parse(), Ok(contender));
+    }
+    let complaint = "belady".parse::<Contender>().expect_err("a stranger").to_string();
+    assert!(complaint.contains("lru") && complaint.ends_with("(and opt, in the lab)"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Every kind of entry, any size: nothing is lost, at any step.
+    #[test]
+    fn the_world_stays_whole(seed in any::<u64>(), frames in 1..150u32) {
+        let trace = synthetic::mixed(seed, 600);
+        for &policy in PolicyName::ALL {
+            let mut world = World::new(policy, &trace, frames, |_| {});
+            for (rank, kind) in trace.entries() {
+                world.apply(rank, kind);
+                world.validate();
+            }
+            let outcome = world.outcome();
+            prop_assert_eq!(outcome.accesses, trace.nr_accesses());
+            prop_assert!(outcome.bypasses <= outcome.misses);
+        }
+    }
+
+    #[test]
+    fn plain_policies_match_their_twins_on_any_reads(
+        pages in prop::collection::vec(0..60u64, 1..600),
+        frames in 1..70u32,
+    ) {
+        check_twins("random reads", &DenseTrace::from_reads(pages), frames);
+    }
+}
+
+/// Real traces: sizes as in the golden table.
+#[test]
+fn real_traces_keep_all_the_bounds() {
+    let test = "real_traces_keep_all_the_bounds";
+    let files = [
+        ("lirs_2_pools.trace", [100, 450, 1000]),
+        ("lirs_sprite.trace", [100, 600, 1000]),
+        ("lirs_loop.trace", [100, 500, 1000]),
+        ("lirs_cpp.trace", [20, 122, 300]),
+        ("lirs_cs.trace", [100, 500, 1000]),
+        ("lirs_gli.trace", [100, 252, 1000]),
+        ("lirs_ps.trace", [100, 500, 1000]),
+        ("arc_OLTP.lis.zst", [1000, 5000, 15_000]),
+        ("cloudPhysicsIO.oracleGeneral.bin.zst", [4897, 9795, 19_590]),
+        ("sqlite_filemap_tracepoint.csv.zst", [1000, 6136, 12_273]),
+    ];
+    for (file, sizes) in files {
+        let Some(trace) = support::load_trace(test, file) else { continue };
+        let next_uses = opt::next_uses(&trace);
+        for frames in sizes {
+            check_twins(file, &trace, frames);
+            check_bounds(file, &trace, &next_uses, frames);
+        }
+    }
+}
