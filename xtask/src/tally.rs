@@ -12,6 +12,8 @@
 //!
 //! Ignored: measured benchmarks, and filtered-out tests (a filter is this tool's own choice).
 
+use std::collections::BTreeSet;
+
 /// How a line that reports a skip begins.
 pub(crate) const SKIP_PREFIX: &str = "SKIPPED: ";
 
@@ -20,8 +22,10 @@ pub(crate) const SKIP_PREFIX: &str = "SKIPPED: ";
 pub(crate) struct Tally {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
-    /// One `SKIPPED: <test>: <why>` line each.
-    pub(crate) skips: Vec<String>,
+    /// Tests (or steps) that did not run; one may have several reasons.
+    pub(crate) skipped: u64,
+    /// The reasons: `SKIPPED: <test>: <why>` lines.
+    pub(crate) reasons: Vec<String>,
 }
 
 impl Tally {
@@ -34,33 +38,48 @@ impl Tally {
                 tally.passed += count_before(result, "passed");
                 tally.failed += count_before(result, "failed");
                 ignored += count_before(result, "ignored");
-            } else if line.starts_with(SKIP_PREFIX) && !tally.skips.iter().any(|s| s == line) {
-                tally.skips.push(line.to_owned());
+            } else if line.starts_with(SKIP_PREFIX) && !tally.reasons.iter().any(|r| r == line) {
+                tally.reasons.push(line.to_owned());
             }
         }
-        tally.passed = tally.passed.saturating_sub(tally.skips.len() as u64);
+        let tests: BTreeSet<&str> = tally.reasons.iter().map(|line| skipped_test(line)).collect();
+        tally.skipped = tests.len() as u64;
+        tally.passed = tally.passed.saturating_sub(tally.skipped);
         for _ in 0..ignored {
-            tally.skips.push(format!("{SKIP_PREFIX}ignored test: its author switched it off"));
+            tally.skip("ignored test", "its author switched it off");
         }
         tally
     }
 
+    /// Counts a test or a step that could not be tried.
+    pub(crate) fn skip(&mut self, what: &str, why: &str) {
+        self.skipped += 1;
+        self.reasons.push(format!("{SKIP_PREFIX}{what}: {why}"));
+    }
+
     /// Tests that ran or tried to.
     pub(crate) fn nr_tests(&self) -> u64 {
-        self.passed + self.failed + self.skips.len() as u64
+        self.passed + self.failed + self.skipped
     }
 
     pub(crate) fn add(&mut self, other: Tally) {
         self.passed += other.passed;
         self.failed += other.failed;
-        self.skips.extend(other.skips);
+        self.skipped += other.skipped;
+        self.reasons.extend(other.reasons);
     }
 
     /// The last line of every check.
     pub(crate) fn summary(&self) -> String {
-        let Tally { passed, failed, skips } = self;
-        format!("{passed} passed, {failed} failed, {} skipped", skips.len())
+        let Tally { passed, failed, skipped, .. } = self;
+        format!("{passed} passed, {failed} failed, {skipped} skipped")
     }
+}
+
+/// The test's name in `SKIPPED: <test>: <why>`.
+fn skipped_test(line: &str) -> &str {
+    let rest = line.trim_start_matches(SKIP_PREFIX);
+    rest.split_once(": ").map_or(rest, |(test, _)| test)
 }
 
 /// The number in front of `word` in `ok. 12 passed; 0 failed; ...`; 0 where it does not stand.
@@ -109,6 +128,7 @@ successes:
 
 ---- moves_pages stdout ----
 SKIPPED: moves_pages: userfaultfd was refused
+SKIPPED: moves_pages: so was the syscall
 
 successes:
     maps_frames
@@ -126,9 +146,9 @@ test result: ok. 4 passed; 0 failed; 1 ignored; 0 measured; 7 filtered out; fini
     fn skipped_tests_leave_the_passed() {
         let tally = Tally::from_log(LOG);
         assert_eq!((tally.passed, tally.failed), (5, 1));
-        assert_eq!(tally.skips[0], "SKIPPED: moves_pages: userfaultfd was refused");
+        assert_eq!(tally.reasons[0], "SKIPPED: moves_pages: userfaultfd was refused");
         assert_eq!(tally.summary(), "5 passed, 1 failed, 2 skipped");
-        assert_eq!(tally.nr_tests(), 8);
+        assert_eq!((tally.reasons.len(), tally.nr_tests()), (3, 8));
     }
 
     #[test]
@@ -141,7 +161,9 @@ test result: ok. 4 passed; 0 failed; 1 ignored; 0 measured; 7 filtered out; fini
     #[test]
     fn tallies_add_up() {
         let mut sum = Tally::from_log(LOG);
-        sum.add(Tally { passed: 1, failed: 2, skips: vec!["SKIPPED: a: b".into()] });
+        let mut other = Tally { passed: 1, failed: 2, ..Tally::default() };
+        other.skip("step miri", "no nightly");
+        sum.add(other);
         assert_eq!(sum.summary(), "6 passed, 3 failed, 3 skipped");
     }
 }
