@@ -120,7 +120,10 @@ fn rows_keep_their_field_names() {
     let trace = DenseTrace::from_reads([1, 2, 1, 3]);
     let lru = Contender::Policy(PolicyName::Lru);
     let row = replay::run(lru, &trace, 2).to_row(lru, 2, 0.5);
-    let json = r#"{"policy":"lru","frames":2,"accesses":4,"misses":3,"miss_ratio":0.75,"evictions":1,"refaults":0,"activations":0,"seconds":0.5}"#;
+    let json = concat!(
+        r#"{"policy":"lru","frames":2,"accesses":4,"misses":3,"miss_ratio":0.75,"#,
+        r#""evictions":1,"refaults":0,"activations":0,"seconds":0.5}"#,
+    );
     assert_eq!(serde_json::to_string(&row).expect("serializes"), json);
 }
 

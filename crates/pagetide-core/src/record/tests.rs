@@ -49,7 +49,9 @@ fn decode(bytes: &[u8]) -> Result<Decoded, RecordError> {
 
 proptest! {
     #[test]
-    fn every_access_survives_the_round_trip(accesses in prop::collection::vec(any_access(), 0..200)) {
+    fn every_access_survives_the_round_trip(
+        accesses in prop::collection::vec(any_access(), 0..200),
+    ) {
         let bytes = encode(&accesses);
         prop_assert_eq!(Header::decode(&bytes).map(|(header, _)| header), Ok(header()));
         prop_assert_eq!(decode(&bytes), Ok((accesses, None, Some(Ending::Complete))));

@@ -1,7 +1,7 @@
 //! LRU by the book: stamp each page with the access that used it last; evict the oldest stamp.
 //!
-//! Two ordered maps that mirror each other, and nothing else: page to stamp, stamp to page. No lists,
-//! no links, so it can share no mistake with a linked list.
+//! Two ordered maps that mirror each other, and nothing else: page to stamp, stamp to page. No
+//! lists, no links, so it can share no mistake with a linked list.
 
 use crate::trace::DenseTrace;
 use std::collections::BTreeMap;

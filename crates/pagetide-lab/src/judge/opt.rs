@@ -6,8 +6,8 @@
 //!
 //! # Idea
 //!
-//! One pass from the back finds, for each access, when the same page is used next. One pass from the
-//! front keeps the resident pages in a heap, farthest next use on top:
+//! One pass from the back finds, for each access, when the same page is used next. One pass from
+//! the front keeps the resident pages in a heap, farthest next use on top:
 //!
 //! ```text
 //!   trace      a  b  a  c  b          heap at c (2 frames):  (never, a)  <- evict
@@ -16,9 +16,9 @@
 //!
 //! # Data and invariants
 //!
-//! A hit changes its page's next use, and pushes the new one; the old heap entry stays and is
-//! recognised as stale, since a page's next uses are distinct and `next_use[page]` knows the current
-//! one. A resident page has exactly one current entry. At most one push per access: O(n log n).
+//! A hit pushes its page's new next use; the old entry stays in the heap, stale. It can do no harm:
+//! a stale entry's next use is not after now, and the current entry of every resident page is, so
+//! the top of a full memory's heap is always current. One push per access: O(n log n).
 //!
 //! # What it deliberately ignores
 //!
@@ -33,7 +33,7 @@
 use crate::trace::DenseTrace;
 use std::collections::BinaryHeap;
 
-/// "Not used again", and "not resident".
+/// "Not used again".
 const NEVER: u32 = u32::MAX;
 
 /// For each access of the trace, the position of the next access to the same page.
@@ -79,40 +79,21 @@ pub fn count_misses(trace: &DenseTrace, frames: usize) -> u64 {
 /// When `frames` is 0.
 pub fn count_misses_with(trace: &DenseTrace, next_uses: &[u32], frames: usize) -> u64 {
     assert!(frames > 0, "a memory of no frames holds nothing to judge");
-    // Current next use of each resident page. A resident page that is never used again is told from
-    // an absent one by `is_resident`.
-    let mut next_use = vec![NEVER; trace.nr_pages()];
     let mut is_resident = vec![false; trace.nr_pages()];
     let mut farthest: BinaryHeap<(u32, u32)> = BinaryHeap::new();
     let (mut nr_resident, mut misses) = (0, 0);
     for (rank, &next) in trace.access_ranks().zip(next_uses) {
-        let page = rank as usize;
-        if !is_resident[page] {
+        if !is_resident[rank as usize] {
             misses += 1;
             if nr_resident == frames {
-                let victim = pop_farthest(&mut farthest, &next_use, &is_resident);
-                is_resident[victim] = false;
+                let (_, victim) = farthest.pop().expect("every resident page has an entry");
+                is_resident[victim as usize] = false;
             } else {
                 nr_resident += 1;
             }
-            is_resident[page] = true;
+            is_resident[rank as usize] = true;
         }
-        next_use[page] = next;
         farthest.push((next, rank));
     }
     misses
-}
-
-fn pop_farthest(
-    farthest: &mut BinaryHeap<(u32, u32)>,
-    next_use: &[u32],
-    is_resident: &[bool],
-) -> usize {
-    loop {
-        let (next, rank) = farthest.pop().expect("every resident page has its entry in the heap");
-        let page = rank as usize;
-        if is_resident[page] && next_use[page] == next {
-            return page;
-        }
-    }
 }

@@ -25,7 +25,7 @@
 //! # What it deliberately ignores
 //!
 //! Time and threads: one thread, no background reclaim, the store answers at once. Write-back: a
-//! written page is clean again before reclaim meets it. Anonymous memory: every page is a file page.
+//! written page is clean again before reclaim meets it. Anonymous memory: every page is a file's.
 //!
 //! # Sources
 //!

@@ -237,8 +237,8 @@ pub struct Trace {
 impl Trace {
     /// Opens the trace at `path`, decompressing it if it is zstd.
     ///
-    /// Without `format`, the format is told by the file's name and first 4 KiB. The raw formats have
-    /// no mark to be told by: they must be named.
+    /// Without `format`, the format is told by the file's name and first 4 KiB. The raw formats
+    /// have no mark to be told by: they must be named.
     ///
     /// # Errors
     /// [`TraceError::Open`], [`TraceError::UnknownFormat`], and for a damaged start

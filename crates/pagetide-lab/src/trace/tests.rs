@@ -171,7 +171,8 @@ fn lackey_lines_are_table_accesses() {
 
 #[test]
 fn filemap_files_are_mappings() {
-    let text = b"time_us,dev,ino_hex,first_page,npages\n0,254:0,4fa7d,9,2\n3,254:0,2ae,0,1\n4,254:0,4fa7d,0,1\n";
+    let text = b"time_us,dev,ino_hex,first_page,npages\n0,254:0,4fa7d,9,2\n3,254:0,2ae,0,1\n\
+        4,254:0,4fa7d,0,1\n";
     assert_eq!(detected(text), Some(Format::Filemap));
     assert_eq!(read(text, None), [(0, 9, Read), (0, 10, Read), (1, 0, Read), (0, 0, Read)]);
     assert_eq!(complaint(b"0,1,2\n", Format::Filemap), "line 1: no field \"ino_hex\"");
