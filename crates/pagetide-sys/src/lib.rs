@@ -8,7 +8,10 @@
 //! ```text
 //!   FrameArena      all managed memory, reserved once        arena
 //!   PageTable       page index -> page word, per mapping     table, word
-//!   ReadTicket, Pin, Lock    the ways to touch a frame       token
+//!   ReadTicket, Pin, Lock    the ways to touch a frame       token, wait
+//!   StoreFile, AlignedBuf    a file's bytes, in and out      file, aligned
+//!   IoQueue         many of those at once                    ring
+//!   current_cpu, read_*      where, how long, how much       cpu
 //! ```
 //!
 //! # The contract, for all of it
@@ -22,16 +25,31 @@
 //!   leaves every token usable.
 //! - Not inside: which page to evict, which frame to use, when to read ahead.
 
+mod aligned;
 mod arena;
 mod copy;
+mod cpu;
+#[cfg(not(loom))]
+mod file;
 mod memory;
+#[cfg(not(loom))]
+mod ring;
 mod sync;
 mod table;
 mod token;
 mod wait;
 mod word;
 
+pub use aligned::AlignedBuf;
 pub use arena::{ArenaOptions, ClaimError, ClaimedFrame, FrameArena, NR_FRAMES_MAX, ReserveError};
+pub use cpu::{
+    current_cpu, read_monotonic_ns, read_nr_cpus_possible, read_self_resident_bytes,
+    read_thread_cpu_time_ns,
+};
+#[cfg(not(loom))]
+pub use file::{Fingerprint, OpenStoreError, StoreError, StoreFile, StoreOptions};
+#[cfg(not(loom))]
+pub use ring::{Completion, DEPTH_MAX, IoQueue};
 pub use table::{PAGES_MAX, PageRef, PageTable, WordRef};
 pub use token::{Claim, Lock, PageHandle, Pin};
 pub use word::{LockRefused, PAYLOAD_BITS, PINS_MAX, PinRefused, ReadTicket, Snapshot, Touch};

@@ -252,6 +252,14 @@ impl<H: PageHandle> Lock<H> {
         unsafe { self.arena().memory().bytes(frame.0) }
     }
 
+    /// The frame's memory for the kernel to fill, one frame long. Counts as written from here on.
+    #[cfg(not(loom))]
+    pub(crate) fn fill_target(&mut self) -> *mut u8 {
+        let frame = self.resident_frame();
+        self.wrote = true;
+        self.arena().memory().frame_ptr(frame.0)
+    }
+
     /// Makes the page young, as the access it was filled for would have; needs a resident page.
     pub fn set_young(&self) {
         if self.page().word().set_young() {

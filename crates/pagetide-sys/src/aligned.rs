@@ -1,0 +1,92 @@
+//! A buffer that direct I/O takes: page aligned, owned, zeroed when made.
+//!
+//! Invariants: S7: `start..start + len` is an allocation of this value's own, initialised, aligned to
+//! [`PAGE_BYTES`], and stays where it is when the value moves, so the kernel may be given its address
+//! for as long as the value is kept.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+use pagetide_core::units::PAGE_BYTES;
+
+/// Bytes on the heap, aligned to a page. Reads as a slice.
+pub struct AlignedBuf {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: S7 (the allocation is this value's own), as with `Box<[u8]>`.
+unsafe impl Send for AlignedBuf {}
+// SAFETY: S7 (the allocation is this value's own): `&AlignedBuf` only reads.
+unsafe impl Sync for AlignedBuf {}
+
+impl AlignedBuf {
+    /// `len` zero bytes. An empty buffer allocates nothing.
+    pub fn zeroed(len: usize) -> AlignedBuf {
+        if len == 0 {
+            return AlignedBuf { start: NonNull::dangling(), len };
+        }
+        let layout = layout(len);
+        // SAFETY: S7 (the allocation is this value's own): the layout is not empty.
+        let start = unsafe { alloc_zeroed(layout) };
+        match NonNull::new(start) {
+            Some(start) => AlignedBuf { start, len },
+            None => handle_alloc_error(layout),
+        }
+    }
+}
+
+impl Deref for AlignedBuf {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: S7 (the allocation is this value's own, initialised, `len` long); the kernel writes
+        // it only while the value is kept from everybody (S8).
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for AlignedBuf {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: S7 (the allocation is this value's own), borrowed exclusively with it.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for AlignedBuf {
+    fn drop(&mut self) {
+        if self.len > 0 {
+            // SAFETY: S7 (the allocation is this value's own), made with the same layout.
+            unsafe { dealloc(self.start.as_ptr(), layout(self.len)) };
+        }
+    }
+}
+
+impl fmt::Debug for AlignedBuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AlignedBuf({} bytes)", self.len)
+    }
+}
+
+fn layout(len: usize) -> Layout {
+    Layout::from_size_align(len, PAGE_BYTES).expect("S7: a buffer is far shorter than memory")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffer_is_zero_aligned_and_writable() {
+        for len in [1, 100, PAGE_BYTES, 3 * PAGE_BYTES + 1] {
+            let mut buffer = AlignedBuf::zeroed(len);
+            assert_eq!(buffer.as_ptr().addr() % PAGE_BYTES, 0);
+            assert!(buffer.iter().all(|&byte| byte == 0));
+            buffer.fill(7);
+            assert_eq!((buffer.len(), buffer[len - 1]), (len, 7));
+        }
+        assert!(AlignedBuf::zeroed(0).is_empty());
+    }
+}
