@@ -17,6 +17,7 @@ pub mod folio;
 pub mod ids;
 pub mod list;
 pub mod lru;
+pub mod page_alloc;
 pub mod reclaim;
 pub mod record;
 pub mod units;

@@ -1,0 +1,138 @@
+//! The specification's vectors for the buddy allocator, and the shape of odd zones.
+
+use alloc::vec::Vec;
+
+use super::*;
+
+/// Takes a block as someone who asked for a movable one.
+fn take(buddy: &mut Buddy, order: u8) -> u32 {
+    let frame = buddy.take_smallest(Order(order), MigrateType::Movable).expect("a free block");
+    buddy.table.set_allocated(frame, Order(order), MigrateType::Movable);
+    frame.0
+}
+
+fn put(buddy: &mut Buddy, frame: u32, order: u8) {
+    buddy.put(FrameId(frame), Order(order));
+    buddy.validate();
+}
+
+fn free_list(buddy: &Buddy, order: u8) -> Vec<u32> {
+    let mut frames = Vec::new();
+    let list = &buddy.lists[usize::from(order)][MigrateType::Movable.index()];
+    list.validate(&buddy.table, |frame| frames.push(frame.0));
+    frames
+}
+
+#[test]
+fn taking_one_frame_splits_from_the_left() {
+    let mut buddy = Buddy::new(16, 16);
+    assert_eq!(take(&mut buddy, 3), 0);
+    assert_eq!(free_list(&buddy, 3), [8]);
+    assert_eq!(take(&mut buddy, 0), 8);
+    assert_eq!(free_list(&buddy, 0), [9]);
+    assert_eq!(free_list(&buddy, 1), [10]);
+    assert_eq!(free_list(&buddy, 2), [12]);
+    buddy.validate();
+}
+
+#[test]
+fn freeing_next_to_a_free_buddy_merges() {
+    let mut buddy = Buddy::new(16, 16);
+    assert_eq!(take(&mut buddy, 3), 0);
+    assert_eq!(take(&mut buddy, 2), 8);
+    assert_eq!(take(&mut buddy, 2), 12);
+    put(&mut buddy, 8, 2);
+    assert_eq!(free_list(&buddy, 2), [8]);
+    put(&mut buddy, 12, 2);
+    assert!(free_list(&buddy, 2).is_empty());
+    assert_eq!(free_list(&buddy, 3), [8]);
+}
+
+#[test]
+fn merging_stops_at_the_largest_order() {
+    let mut buddy = Buddy::new(4096, 4096);
+    let frames: Vec<u32> = (0..4096).map(|_| take(&mut buddy, 0)).collect();
+    assert_eq!(buddy.nr_free, 0);
+    for frame in frames {
+        buddy.put(FrameId(frame), Order(0));
+    }
+    buddy.validate();
+    assert_eq!(buddy.blocks.nr_blocks_of(Order::MAX), 4);
+    assert_eq!(buddy.nr_free, 4096);
+}
+
+#[test]
+fn freed_blocks_go_to_the_head_unless_they_will_soon_grow() {
+    let mut buddy = Buddy::new(16, 16);
+    let frames: Vec<u32> = (0..16).map(|_| take(&mut buddy, 0)).collect();
+    assert_eq!(frames.len(), 16);
+    put(&mut buddy, 4, 0);
+    put(&mut buddy, 8, 0);
+    assert_eq!(free_list(&buddy, 0), [8, 4], "the latest at the head");
+    put(&mut buddy, 12, 0);
+    put(&mut buddy, 13, 0);
+    assert_eq!(free_list(&buddy, 1), [12]);
+    // 14 and 15 would make the buddy of the free block at 12, so 14 waits at the tail.
+    put(&mut buddy, 14, 0);
+    assert_eq!(free_list(&buddy, 0), [8, 4, 14]);
+}
+
+#[test]
+fn the_tail_rule_looks_at_merged_blocks_too() {
+    let mut buddy = Buddy::new(32, 32);
+    let frames: Vec<u32> = (0..8).map(|_| take(&mut buddy, 2)).collect();
+    assert_eq!(frames, [0, 4, 8, 12, 16, 20, 24, 28]);
+    put(&mut buddy, 0, 2);
+    put(&mut buddy, 24, 2);
+    put(&mut buddy, 28, 2);
+    assert_eq!(free_list(&buddy, 3), [24]);
+    put(&mut buddy, 16, 2);
+    assert_eq!(free_list(&buddy, 2), [0, 16], "its buddy's union would meet the block at 24");
+}
+
+#[test]
+fn any_number_of_frames_becomes_aligned_blocks() {
+    for nr_frames in (1..70).chain([511, 512, 513, 1023, 1025, 2047, 5000]) {
+        let buddy = Buddy::new(nr_frames, nr_frames);
+        buddy.validate();
+        assert_eq!(buddy.nr_free, u64::from(nr_frames));
+        let nr_blocks: u32 = (0..=Order::MAX.0).map(|o| buddy.blocks.nr_blocks_of(Order(o))).sum();
+        assert_eq!(nr_blocks, nr_frames / 1024 + (nr_frames % 1024).count_ones());
+    }
+}
+
+#[test]
+fn offline_blocks_come_back_in_the_pieces_asked_for() {
+    let mut buddy = Buddy::new(100, 37);
+    buddy.validate();
+    assert_eq!((buddy.nr_free, buddy.nr_offline), (37, 63));
+    let mut nr_left = 40;
+    while nr_left > 0 {
+        let (frame, order) = buddy.take_offline(nr_left).expect("63 frames are offline");
+        nr_left -= order.nr_frames();
+        put(&mut buddy, frame.0, order.0);
+    }
+    assert_eq!((buddy.nr_free, buddy.nr_offline), (77, 23));
+    while let Some((frame, order)) = buddy.take_offline(u32::MAX) {
+        put(&mut buddy, frame.0, order.0);
+    }
+    assert_eq!(buddy.nr_free, 100);
+    assert_eq!(buddy.blocks.nr_blocks_of(Order(6)), 1, "merged to 64 + 32 + 4");
+}
+
+#[test]
+fn retyping_a_pageblock_moves_its_free_blocks() {
+    let mut buddy = Buddy::new(1024, 1024);
+    assert_eq!(take(&mut buddy, 3), 0);
+    buddy.retype_pageblock(FrameId(0), MigrateType::HighAtomic);
+    buddy.validate();
+    assert_eq!(buddy.nr_high_atomic, 504);
+    assert_eq!(buddy.blocks.nr_frames(MigrateType::Movable), 512);
+    // The reserve stays a pageblock: its free buddy is not merged with it until it is given up.
+    put(&mut buddy, 0, 3);
+    assert_eq!(buddy.blocks.nr_blocks(Order(9), MigrateType::HighAtomic), 1);
+    buddy.retype_pageblock(FrameId(0), MigrateType::Movable);
+    buddy.validate();
+    assert_eq!(buddy.blocks.nr_blocks(Order(10), MigrateType::Movable), 1);
+    assert_eq!(buddy.nr_high_atomic, 0);
+}

@@ -1,0 +1,440 @@
+//! What every allocator here must do, whatever lists it keeps: judged by a naive twin.
+//!
+//! **Problem.** The buddy lists, the zone and the per-CPU lists are three layers of bookkeeping over
+//! one set of frames, and each can lose or duplicate a frame in its own way.
+//!
+//! **Idea.** Drive a subject with random operations, and a twin that knows only which frames are in
+//! use: a vector of booleans and a map of blocks. Since free buddies never stay unmerged, the twin
+//! can say exactly which free blocks there must be, and so when an allocation must fail.
+//!
+//! ```text
+//!   Op --> subject --> frames handed out, counts, free blocks --.
+//!    `---> twin    --> the same, the slow way -------------------+--> equal after every step
+//! ```
+//!
+//! **Deliberately ignored.** *Which* free block is chosen (unit tests have the vectors), the content
+//! of per-CPU lists beyond their sum, and concurrency.
+
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use super::*;
+use crate::ids::{CpuId, FrameId, Order};
+
+const CPUS: u32 = 3;
+
+/// An allocator under test.
+trait Subject {
+    fn with_zone(zone: Zone) -> Self;
+    fn zone(&self) -> &Zone;
+    fn zone_mut(&mut self) -> &mut Zone;
+    fn alloc(&mut self, cpu: CpuId, request: &AllocRequest) -> Option<FrameId>;
+    fn free(&mut self, cpu: CpuId, frame: FrameId, order: Order);
+    /// Frames neither free in the zone nor handed out.
+    fn nr_in_lists(&self) -> u64;
+    fn drain_all(&mut self);
+    fn set_flags(&mut self, flags: ZoneFlags);
+    fn rederive(&mut self);
+    fn validate(&self);
+}
+
+impl Subject for Zone {
+    fn with_zone(zone: Zone) -> Zone {
+        zone
+    }
+    fn zone(&self) -> &Zone {
+        self
+    }
+    fn zone_mut(&mut self) -> &mut Zone {
+        self
+    }
+    fn alloc(&mut self, _: CpuId, request: &AllocRequest) -> Option<FrameId> {
+        Zone::alloc(self, request)
+    }
+    fn free(&mut self, _: CpuId, frame: FrameId, order: Order) {
+        Zone::free(self, frame, order);
+    }
+    fn nr_in_lists(&self) -> u64 {
+        0
+    }
+    fn drain_all(&mut self) {}
+    fn set_flags(&mut self, _: ZoneFlags) {}
+    fn rederive(&mut self) {
+        self.rederive_watermarks();
+    }
+    fn validate(&self) {
+        Zone::validate(self);
+    }
+}
+
+impl Subject for PageAllocator {
+    fn with_zone(zone: Zone) -> PageAllocator {
+        PageAllocator::new(zone, CPUS, HighFraction::DEFAULT)
+    }
+    fn zone(&self) -> &Zone {
+        self.zone()
+    }
+    fn zone_mut(&mut self) -> &mut Zone {
+        self.zone_mut()
+    }
+    fn alloc(&mut self, cpu: CpuId, request: &AllocRequest) -> Option<FrameId> {
+        self.alloc(cpu, request)
+    }
+    fn free(&mut self, cpu: CpuId, frame: FrameId, order: Order) {
+        self.free(cpu, frame, order);
+    }
+    fn nr_in_lists(&self) -> u64 {
+        self.nr_in_pcps()
+    }
+    fn drain_all(&mut self) {
+        self.drain_all();
+    }
+    fn set_flags(&mut self, flags: ZoneFlags) {
+        self.set_flags(flags);
+    }
+    fn rederive(&mut self) {
+        self.rederive();
+    }
+    fn validate(&self) {
+        self.validate();
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Alloc {
+        cpu: u32,
+        request: AllocRequest,
+    },
+    /// Many at once, to reach the watermarks and the drains.
+    AllocRun {
+        cpu: u32,
+        request: AllocRequest,
+        nr_blocks: u32,
+    },
+    Free {
+        cpu: u32,
+        which: Index,
+    },
+    FreeRun {
+        cpu: u32,
+        which: Index,
+        nr_blocks: u32,
+    },
+    DrainAll,
+    Reclaim(ZoneFlags),
+    Shrink {
+        nr_frames: u32,
+    },
+    Grow {
+        nr_frames: u32,
+    },
+    ReleaseReserve,
+    RelieveBoost,
+}
+
+fn requests() -> impl Strategy<Value = AllocRequest> {
+    let orders = prop_oneof![6 => Just(0u8), 4 => 1..4u8, 2 => 4..9u8, 1 => 9..=10u8];
+    let levels = prop_oneof![
+        2 => Just(None),
+        2 => Just(Some(WatermarkLevel::Min)),
+        3 => Just(Some(WatermarkLevel::Low)),
+        1 => Just(Some(WatermarkLevel::High)),
+    ];
+    let rights = prop_oneof![
+        5 => Just(AllocRights::NONE),
+        1 => (any::<bool>(), any::<bool>(), any::<bool>()).prop_map(|(high, non_blocking, oom_victim)| {
+            AllocRights { high, non_blocking, oom_victim }
+        }),
+    ];
+    let types = proptest::sample::select(&MigrateType::REQUESTABLE);
+    (orders, types, levels, rights).prop_map(|(order, migrate, level, rights)| AllocRequest {
+        order: Order(order),
+        migrate,
+        level,
+        rights,
+    })
+}
+
+fn ops() -> impl Strategy<Value = Op> {
+    let cpu = 0..CPUS;
+    prop_oneof![
+        6 => (cpu.clone(), requests()).prop_map(|(cpu, request)| Op::Alloc { cpu, request }),
+        3 => (cpu.clone(), requests(), 1..200u32)
+            .prop_map(|(cpu, request, nr_blocks)| Op::AllocRun { cpu, request, nr_blocks }),
+        6 => (cpu.clone(), any::<Index>()).prop_map(|(cpu, which)| Op::Free { cpu, which }),
+        3 => (cpu, any::<Index>(), 1..200u32)
+            .prop_map(|(cpu, which, nr_blocks)| Op::FreeRun { cpu, which, nr_blocks }),
+        1 => Just(Op::DrainAll),
+        1 => any::<bool>()
+            .prop_map(|reclaim_active| Op::Reclaim(ZoneFlags { reclaim_active })),
+        1 => (1..1500u32).prop_map(|nr_frames| Op::Shrink { nr_frames }),
+        1 => (1..1500u32).prop_map(|nr_frames| Op::Grow { nr_frames }),
+        1 => Just(Op::ReleaseReserve),
+        1 => Just(Op::RelieveBoost),
+    ]
+}
+
+/// What must be true, the slow way.
+struct Twin {
+    /// Each frame: handed out or offline.
+    is_used: Vec<bool>,
+    is_offline: Vec<bool>,
+    blocks: BTreeMap<u32, Order>,
+}
+
+impl Twin {
+    fn new(config: &ZoneConfig) -> Twin {
+        let offline: Vec<bool> = (0..config.nr_frames).map(|f| f >= config.nr_online).collect();
+        Twin { is_used: offline.clone(), is_offline: offline, blocks: BTreeMap::new() }
+    }
+
+    fn mark(&mut self, frame: FrameId, order: Order, used: bool) {
+        for frame in frame.0..frame.0 + order.nr_frames() {
+            assert_ne!(
+                self.is_used[frame as usize],
+                used,
+                "{} changes hands twice",
+                FrameId(frame)
+            );
+            self.is_used[frame as usize] = used;
+        }
+    }
+
+    fn mark_offline(&mut self, frame: FrameId, order: Order, offline: bool) {
+        self.mark(frame, order, offline);
+        let frames = frame.0 as usize..(frame.0 + order.nr_frames()) as usize;
+        self.is_offline[frames].fill(offline);
+    }
+
+    fn take(&mut self, frame: FrameId, order: Order) {
+        assert_eq!(frame.0 % order.nr_frames(), 0, "{frame} is not aligned to {order}");
+        self.mark(frame, order, true);
+        self.blocks.insert(frame.0, order);
+    }
+
+    fn give(&mut self, which: &Index) -> Option<(FrameId, Order)> {
+        let keys: Vec<u32> = self.blocks.keys().copied().collect();
+        if keys.is_empty() {
+            return None;
+        }
+        let frame = keys[which.index(keys.len())];
+        let order = self.blocks.remove(&frame).expect("a key of this map");
+        self.mark(FrameId(frame), order, false);
+        Some((FrameId(frame), order))
+    }
+
+    fn nr_unused(&self) -> u64 {
+        self.is_used.iter().filter(|&&used| !used).count() as u64
+    }
+
+    fn nr_online(&self) -> u32 {
+        self.is_offline.iter().filter(|&&offline| !offline).count() as u32
+    }
+
+    /// The only way to cover the unused frames with fully merged blocks, as counts per order.
+    fn merged_blocks(&self) -> [u32; 11] {
+        let mut is_left: Vec<bool> = self.is_used.iter().map(|used| !used).collect();
+        let mut counts = [0; 11];
+        for order in (0..11).rev() {
+            for block in is_left.chunks_exact_mut(1 << order) {
+                if block.iter().all(|&left| left) {
+                    block.fill(false);
+                    counts[order] += 1;
+                }
+            }
+        }
+        counts
+    }
+}
+
+/// The check of the specification, from the counts a caller can see.
+fn may_allocate(zone: &Zone, request: &AllocRequest) -> bool {
+    let Some(level) = request.level else { return true };
+    let mark = i128::from(zone.watermarks().mark(level));
+    let mut limit = mark;
+    if request.rights.high {
+        limit -= limit / 2;
+        if request.rights.non_blocking {
+            limit -= limit / 4;
+        }
+    }
+    if request.rights.oom_victim {
+        limit -= limit / 2;
+    }
+    let mut free = i128::from(zone.nr_free()) - ((1 << request.order.0) - 1);
+    if !request.rights.has_reserves() {
+        free -= i128::from(zone.free_blocks().nr_frames(MigrateType::HighAtomic));
+    }
+    free > limit
+}
+
+fn alloc<S: Subject>(subject: &mut S, twin: &mut Twin, cpu: u32, request: &AllocRequest) -> bool {
+    let was_in_lists = subject.nr_in_lists();
+    let may = may_allocate(subject.zone(), request);
+    let nr_reserve = subject.zone().free_blocks().nr_frames(MigrateType::HighAtomic);
+    let order = request.order;
+    let has_block = (order.0..=10).any(|o| subject.zone().free_blocks().nr_blocks_of(Order(o)) > 0);
+    let frame = subject.alloc(CpuId(cpu), request);
+    if let Some(frame) = frame {
+        assert!(may || was_in_lists > 0, "{request:?} went below its level");
+        assert_eq!(
+            subject.zone().table().state(frame),
+            FrameState::Allocated(order, request.migrate)
+        );
+        twin.take(frame, order);
+    } else if nr_reserve == 0 {
+        assert!(!may || !has_block, "{request:?} refused with room to spare");
+    }
+    frame.is_some()
+}
+
+fn free<S: Subject>(subject: &mut S, twin: &mut Twin, cpu: u32, which: &Index) {
+    if let Some((frame, order)) = twin.give(which) {
+        subject.free(CpuId(cpu), frame, order);
+    }
+}
+
+fn step<S: Subject>(subject: &mut S, twin: &mut Twin, op: &Op) {
+    match op {
+        Op::Alloc { cpu, request } => {
+            alloc(subject, twin, *cpu, request);
+        }
+        Op::AllocRun { cpu, request, nr_blocks } => {
+            let _ = (0..*nr_blocks).all(|_| alloc(subject, twin, *cpu, request));
+        }
+        Op::Free { cpu, which } => free(subject, twin, *cpu, which),
+        Op::FreeRun { cpu, which, nr_blocks } => {
+            (0..*nr_blocks).for_each(|_| free(subject, twin, *cpu, which));
+        }
+        Op::DrainAll => subject.drain_all(),
+        Op::Reclaim(flags) => subject.set_flags(*flags),
+        Op::Shrink { nr_frames } => {
+            let nr_free = subject.zone().nr_free();
+            let nr_taken = subject
+                .zone_mut()
+                .take_free(*nr_frames, |frame, order| twin.mark_offline(frame, order, true));
+            assert_eq!(u64::from(nr_taken), nr_free.min(u64::from(*nr_frames)));
+            subject.rederive();
+        }
+        Op::Grow { nr_frames } => {
+            let nr_offline = subject.zone().nr_frames() - subject.zone().nr_managed();
+            let nr_given = subject
+                .zone_mut()
+                .give_back(*nr_frames, |frame, order| twin.mark_offline(frame, order, false));
+            assert_eq!(nr_given, nr_offline.min(*nr_frames));
+            subject.rederive();
+        }
+        Op::ReleaseReserve => {
+            let nr_reserve = subject.zone().free_blocks().nr_frames(MigrateType::HighAtomic);
+            let is_released = subject.zone_mut().release_reserved_pageblock();
+            assert_eq!(is_released, nr_reserve > 0);
+        }
+        Op::RelieveBoost => {
+            let boost = subject.zone().watermarks().boost();
+            subject.zone_mut().relieve_boost(boost);
+            assert_eq!(subject.zone().watermarks().boost(), 0);
+        }
+    }
+}
+
+fn compare<S: Subject>(subject: &S, twin: &Twin) {
+    subject.validate();
+    let zone = subject.zone();
+    assert_eq!(zone.nr_managed(), twin.nr_online());
+    assert_eq!(zone.nr_free() + subject.nr_in_lists(), twin.nr_unused());
+    let is_merged = zone.free_blocks().nr_frames(MigrateType::HighAtomic) == 0;
+    if subject.nr_in_lists() == 0 && is_merged {
+        let counts = core::array::from_fn(|o| zone.free_blocks().nr_blocks_of(Order(o as u8)));
+        assert_eq!(counts, twin.merged_blocks(), "free blocks per order");
+    }
+}
+
+/// Runs `ops` on a fresh subject and the twin, comparing after every step; ends by giving everything
+/// back, which must leave the zone as it began.
+fn agrees_with_the_twin<S: Subject>(config: ZoneConfig, ops: &[Op]) {
+    let mut subject = S::with_zone(Zone::new(config));
+    let mut twin = Twin::new(&config);
+    compare(&subject, &twin);
+    for op in ops {
+        step(&mut subject, &mut twin, op);
+        compare(&subject, &twin);
+    }
+    for (frame, order) in core::mem::take(&mut twin.blocks) {
+        twin.mark(FrameId(frame), order, false);
+        subject.free(CpuId(frame % CPUS), FrameId(frame), order);
+    }
+    subject.drain_all();
+    assert_eq!(subject.nr_in_lists(), 0);
+    while subject.zone_mut().release_reserved_pageblock() {}
+    compare(&subject, &twin);
+    subject.zone_mut().give_back(u32::MAX, |_, _| {});
+    let fresh = Zone::new(ZoneConfig::with_frames(config.nr_frames));
+    for order in (0..=Order::MAX.0).map(Order) {
+        let nr_blocks = subject.zone().free_blocks().nr_blocks_of(order);
+        assert_eq!(nr_blocks, fresh.free_blocks().nr_blocks_of(order), "{order}");
+    }
+}
+
+fn configs() -> impl Strategy<Value = ZoneConfig> {
+    let nr_frames = prop_oneof![3 => 1..40u32, 1 => 500..530u32, 3 => 40..3000u32];
+    (nr_frames, any::<Index>(), any::<bool>()).prop_map(|(nr_frames, online, whole)| {
+        let nr_online = if whole { nr_frames } else { online.index(nr_frames as usize + 1) as u32 };
+        ZoneConfig { nr_online, ..ZoneConfig::with_frames(nr_frames) }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_zone_agrees_with_the_twin(
+        config in configs(), ops in prop::collection::vec(ops(), 1..60)
+    ) {
+        agrees_with_the_twin::<Zone>(config, &ops);
+    }
+
+    #[test]
+    fn per_cpu_lists_agree_with_the_twin(
+        config in configs(), ops in prop::collection::vec(ops(), 1..60)
+    ) {
+        agrees_with_the_twin::<PageAllocator>(config, &ops);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 6, ..ProptestConfig::default() })]
+
+    /// Large enough for a high-order reserve (two pageblocks) and for batches of 15.
+    #[test]
+    fn a_zone_with_a_reserve_agrees_with_the_twin(ops in prop::collection::vec(ops(), 1..40)) {
+        agrees_with_the_twin::<PageAllocator>(ZoneConfig::with_frames(200 * 512 + 77), &ops);
+    }
+}
+
+#[test]
+fn every_small_zone_hands_out_every_frame_once() {
+    for nr_frames in 1..=130 {
+        let mut subject = PageAllocator::with_zone(Zone::new(ZoneConfig::with_frames(nr_frames)));
+        let request = AllocRequest::fast(Order::BASE).at(None);
+        let mut is_seen = vec![false; nr_frames as usize];
+        for turn in 0..nr_frames {
+            let frame = match subject.alloc(CpuId(turn % CPUS), &request) {
+                Some(frame) => frame,
+                None => {
+                    // The rest is on other CPUs' lists: what a failed direct reclaim does.
+                    subject.drain_all();
+                    subject.alloc(CpuId(turn % CPUS), &request).expect("a frame is left")
+                }
+            };
+            assert!(!core::mem::replace(&mut is_seen[frame.0 as usize], true), "{frame} twice");
+        }
+        subject.drain_all();
+        assert!(subject.alloc(CpuId(0), &request).is_none());
+        subject.validate();
+    }
+}

@@ -1,0 +1,67 @@
+//! The page allocator: which frame a page gets, and when there is none to give.
+//!
+//! **Problem.** Many CPUs take and return frames all the time. They must not fight over one lock,
+//! must not run memory down to the last frame, and must leave long runs of free frames for large
+//! folios.
+//!
+//! **Idea.** Three layers, each the common case of the one behind it:
+//!
+//! ```text
+//!   CPU 0        CPU 1        CPU 2
+//!  [ Pcp ]      [ Pcp ]      [ Pcp ]      a few frames each, a try-lock nobody else wants
+//!      \            |            /        refill: a batch; drain: the coldest
+//!       \           |           /
+//!        [         Zone         ]         one lock; watermarks say who may take how much
+//!        [  buddy lists by type ]         blocks of 2^0..2^10 frames, split and merged
+//!        [      FrameTable      ]         one word a frame, shared by all of the above
+//! ```
+//!
+//! | file | idea |
+//! |---|---|
+//! | `watermark` | the levels, their derivation, the boost, the check |
+//! | `pcp` | per-CPU lists, and **the seam**: the calls both worlds make |
+//! | `pcp_limits` | batch and limit as functions of the zone |
+//! | `zone` | the check at every way out; the high-order reserve; shrinking and growing |
+//! | `buddy`, `fallback` | splitting and merging; claiming and stealing across types |
+//! | `frame_table` | one word a frame; who owns it when |
+//! | `migrate`, `free_blocks` | types and pageblocks; what fragmentation looks like |
+//! | `single` | zone and lists without locks, for one thread: the lab's and the tests' |
+//!
+//! **Data and invariants.** managed = free in the zone + on per-CPU lists + handed out. Only the
+//! first of these is `NR_FREE`, and only `NR_FREE` is compared with watermarks. Nothing here locks,
+//! waits or wakes: `None` tells the caller that its request is at its level, and the caller wakes
+//! background reclaim, tries a lower level or reclaims itself.
+//!
+//! Cost: 8 bytes a frame and 1 byte a pageblock, 0.2 % of the memory managed.
+//!
+//! **Deliberately ignored.** NUMA and more than one zone: an arena is one zone. (The derivations that
+//! know several zones are here, as pure functions: [`lowmem_reserve`], [`WatermarkInputs`].)
+//!
+//! Source: the page allocator specification, sections 1 to 4.
+
+mod buddy;
+mod fallback;
+mod frame_table;
+mod free_blocks;
+mod migrate;
+mod pcp;
+mod pcp_limits;
+mod single;
+mod watermark;
+mod zone;
+
+#[cfg(test)]
+mod conformance;
+
+pub use frame_table::{FRAMES_MAX, FrameState, FrameTable};
+pub use free_blocks::FreeBlocks;
+pub use migrate::{MigrateType, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
+pub use pcp::{Drain, PCP_BATCH_SCALE_MAX, PCP_HUGE_ORDER, PCP_ORDER_MAX, Pcp, ZoneFlags};
+pub use pcp_limits::{HighFraction, HighFractionError, PcpInputs, PcpLimits, batch_of};
+pub use single::PageAllocator;
+pub use watermark::{
+    AllocRights, BOOST_FACTOR_DEFAULT, FreeFrames, LOWMEM_RESERVE_RATIOS, SCALE_FACTOR_DEFAULT,
+    SCALE_FACTOR_MAX, WatermarkInputs, WatermarkLevel, Watermarks, ZoneKind, lowmem_reserve,
+    min_free_kbytes,
+};
+pub use zone::{AllocRequest, Zone, ZoneConfig, ZoneStats};

@@ -1,0 +1,346 @@
+//! Per-CPU lists: frames a CPU can take and return without the zone's lock.
+//!
+//! **Problem.** One lock per zone is one cache line that every allocation on every CPU fights over.
+//!
+//! **Idea.** Each CPU keeps some blocks of its own. Taking from an empty list fetches a batch from the
+//! zone; returning to a full one sends the coldest back. Long runs of frees drain ever larger
+//! batches, for nobody here seems to want the frames.
+//!
+//! ```text
+//!              free: head                    refill: tail (in the zone's order)
+//!                 |   alloc: head               |
+//!                 v   ^                         v
+//!   list o0 M    [hot . . . . . . . . . . . cold]--> drain: tail
+//!   list o0 U    [. . .]
+//!   ...          12 lists for orders 0 to 3 by type, 2 for order 9 (movable or not)
+//! ```
+//!
+//! **The seam.** A world wraps the zone in a lock and each `Pcp` in a try-lock, and makes the same
+//! calls, two to allocate and two to free; no decision is its own. `None` from the first call is
+//! what asks for the second:
+//!
+//! ```text
+//! alloc:  match pcps[cpu].try_lock() {
+//!             Some(pcp) => pcp.alloc(table, &request)
+//!                             .or_else(|| pcp.refill(&mut zone.lock(), &request)),
+//!             None      => zone.lock().alloc(&request),
+//!         }
+//! free:   match pcps[cpu].try_lock() {
+//!             Some(pcp) => if let Some(drain) = pcp.free(table, frame, order, flags) {
+//!                             pcp.drain(&mut zone.lock(), drain)
+//!                          },
+//!             None      => zone.lock().free(frame, order),
+//!         }
+//! ```
+//!
+//! `None` from the whole of `alloc` means that the zone is at the request's level: the caller wakes
+//! background reclaim, and tries a lower level, direct reclaim or [`Pcp::full_drain`] of every CPU.
+//! Lock order: per-CPU list, then zone.
+//!
+//! **Data and invariants.** Blocks are linked through the words of the shared [`FrameTable`]; those
+//! on these lists belong to the holder of this list's lock. `count` is in frames; refills are in
+//! blocks. Frames here are *not* free: the zone's `NR_FREE` left them out when they came. The struct
+//! is at most 256 bytes, four cache lines.
+//!
+//! Ours: watermarks are checked when a list is refilled, not on every allocation as in Linux, so
+//! that a hit reads no shared line; the frames were taken out of `NR_FREE` by a check like any other.
+//! And a request with rights to the reserves takes one block from the zone, not a batch, so that
+//! reserves do not end up on lists.
+//!
+//! **Deliberately ignored.** Tuning of the limit by what happens: it is fixed here. Remote draining.
+//!
+//! Source: the page allocator specification, sections 3 and 4 (Linux 5.14 to 6.6, with the cap on
+//! the scale).
+
+use super::frame_table::{FrameList, FrameState, FrameTable, Kind};
+use super::migrate::{MigrateType, PAGEBLOCK_ORDER};
+use super::pcp_limits::PcpLimits;
+use super::zone::{AllocRequest, Zone};
+use crate::ids::{FrameId, Order};
+
+/// The largest order with lists by type; above it only the huge order has any.
+pub const PCP_ORDER_MAX: Order = Order(3);
+/// The order of a huge page, whose blocks are also kept.
+pub const PCP_HUGE_ORDER: Order = PAGEBLOCK_ORDER;
+/// Batches are scaled up to 2^this.
+pub const PCP_BATCH_SCALE_MAX: u8 = 5;
+
+const TYPES: usize = MigrateType::REQUESTABLE.len();
+const SMALL_LISTS: usize = (PCP_ORDER_MAX.0 as usize + 1) * TYPES;
+const LISTS: usize = SMALL_LISTS + 2;
+
+const _: () = assert!(SMALL_LISTS == 12);
+const _: () = assert!(size_of::<Pcp>() <= 256);
+
+/// What the zone's reclaim is doing, as far as per-CPU lists care. The world keeps it beside the
+/// zone, readable without its lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ZoneFlags {
+    /// Background reclaim is balancing the zone: lists keep little.
+    pub reclaim_active: bool,
+}
+
+/// Frames to return to the zone, as [`Pcp::free`] or [`Pcp::full_drain`] decided. Pass it to
+/// [`Pcp::drain`] on the same `Pcp`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use = "the frames stay on the list until the drain is carried out"]
+pub struct Drain(Work);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Work {
+    /// Send back this many frames, beginning with this list.
+    Frames { nr_frames: u32, first_list: u8 },
+    /// This block has no list: it goes straight to the zone.
+    Bypass { frame: FrameId, order: Order },
+}
+
+impl Drain {
+    /// Frames that will go back; whole blocks go, so a few more may.
+    pub const fn nr_frames(&self) -> u32 {
+        match self.0 {
+            Work::Frames { nr_frames, .. } => nr_frames,
+            Work::Bypass { order, .. } => order.nr_frames(),
+        }
+    }
+}
+
+/// The lists of one CPU for one zone.
+///
+/// # Concurrency
+///
+/// No lock inside: the world wraps each in a try-lock. Any CPU may take it, to drain it.
+#[derive(Debug)]
+pub struct Pcp {
+    lists: [FrameList; LISTS],
+    count: u32,
+    high: u32,
+    batch: u32,
+    /// The next drain of a run of frees takes `batch << free_factor`; each allocation halves it.
+    free_factor: u8,
+}
+
+impl Pcp {
+    /// Empty lists.
+    pub const fn new(limits: PcpLimits) -> Pcp {
+        Pcp {
+            lists: [FrameList::EMPTY; LISTS],
+            count: 0,
+            high: limits.high_min(),
+            batch: limits.batch(),
+            free_factor: 0,
+        }
+    }
+
+    /// Follows the zone after a resize or a change of the knob. Frames over the new limit go with
+    /// the next free.
+    pub fn set_limits(&mut self, limits: PcpLimits) {
+        self.high = limits.high_min();
+        self.batch = limits.batch();
+    }
+
+    /// Frames on the lists.
+    pub const fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Frames at which a free drains.
+    pub const fn high(&self) -> u32 {
+        self.high
+    }
+
+    /// Frames per visit to the zone, before scaling.
+    pub const fn batch(&self) -> u32 {
+        self.batch
+    }
+
+    /// Takes a block from this CPU's own lists; `None` asks for [`Pcp::refill`].
+    ///
+    /// # Cost
+    ///
+    /// O(1), no shared line but the frame's own word.
+    pub fn alloc(&mut self, table: &FrameTable, request: &AllocRequest) -> Option<FrameId> {
+        let list = list_of(request.order, request.migrate)?;
+        self.free_factor >>= 1;
+        self.take_head(table, list, request)
+    }
+
+    /// Fetches blocks from the zone and takes one, after [`Pcp::alloc`] found none.
+    ///
+    /// `None` when the watermarks or the zone's lists say no. Orders without a list, and requests
+    /// with rights to the reserves, take one block past the lists.
+    ///
+    /// # Panics
+    ///
+    /// As [`Zone::alloc_bulk`].
+    pub fn refill(&mut self, zone: &mut Zone, request: &AllocRequest) -> Option<FrameId> {
+        let list = match list_of(request.order, request.migrate) {
+            Some(list) if !request.rights.has_reserves() => list,
+            _ => return zone.alloc(request),
+        };
+        let order = request.order;
+        let nr_taken = zone.alloc_bulk(request, self.refill_blocks(order), |table, frame| {
+            self.lists[list].push_tail(table, frame, Kind::InPcp, order);
+        });
+        self.count += nr_taken << order.0;
+        self.take_head(zone.table(), list, request)
+    }
+
+    /// Blocks that a refill at `order` asks the zone for.
+    pub fn refill_blocks(&self, order: Order) -> u32 {
+        match self.batch {
+            0 | 1 => 1,
+            batch => (batch >> order.0).max(2),
+        }
+    }
+
+    /// Returns a block to this CPU's lists. A [`Drain`] must be passed to [`Pcp::drain`], under the
+    /// zone's lock.
+    ///
+    /// # Panics
+    ///
+    /// When the block was not handed out at that order: a double free, a foreign frame.
+    ///
+    /// # Cost
+    ///
+    /// O(1), no shared line but the frame's own word and its pageblock's type.
+    pub fn free(
+        &mut self,
+        table: &FrameTable,
+        frame: FrameId,
+        order: Order,
+        flags: ZoneFlags,
+    ) -> Option<Drain> {
+        table.assert_allocated(frame, order);
+        // Blocks of the high-order reserve are kept with the movable ones.
+        let migrate = match table.migrate_type(frame) {
+            MigrateType::HighAtomic => MigrateType::Movable,
+            migrate => migrate,
+        };
+        let Some(list) = list_of(order, migrate) else {
+            return Some(Drain(Work::Bypass { frame, order }));
+        };
+        self.lists[list].push_head(table, frame, Kind::InPcp, order);
+        self.count += order.nr_frames();
+        let nr_frames = self.nr_frames_to_drain(order, flags);
+        let first_list = list as u8;
+        (nr_frames > 0).then_some(Drain(Work::Frames { nr_frames, first_list }))
+    }
+
+    /// A piece of work towards empty lists, or `None` when they are. Loop with [`Pcp::drain`], and
+    /// let go of the zone's lock in between: for a CPU gone offline, a failed direct reclaim, a shrink.
+    pub fn full_drain(&self) -> Option<Drain> {
+        let nr_frames = self.count.min(self.batch << PCP_BATCH_SCALE_MAX);
+        (nr_frames > 0).then_some(Drain(Work::Frames { nr_frames, first_list: 0 }))
+    }
+
+    /// Returns blocks to the zone, the coldest of each list first: all of the list last freed to,
+    /// then the next list, around, until at least the frames decided on are gone.
+    pub fn drain(&mut self, zone: &mut Zone, drain: Drain) {
+        let (nr_frames, first_list) = match drain.0 {
+            Work::Bypass { frame, order } => return zone.free(frame, order),
+            Work::Frames { nr_frames, first_list } => (nr_frames, usize::from(first_list)),
+        };
+        let mut lists = (first_list..LISTS).chain(0..first_list).peekable();
+        let mut nr_sent = 0;
+        zone.free_bulk(|table| {
+            if nr_sent >= nr_frames {
+                return None;
+            }
+            while lists.next_if(|&list| self.lists[list].is_empty()).is_some() {}
+            let list = *lists.peek()?;
+            let (frame, order) = self.take_tail(table, list)?;
+            nr_sent += order.nr_frames();
+            Some((frame, order))
+        });
+    }
+
+    /// Walks every list.
+    ///
+    /// # Panics
+    ///
+    /// When a link, a frame's state or the count is wrong.
+    ///
+    /// # Cost
+    ///
+    /// O(frames on the lists).
+    pub fn validate(&self, table: &FrameTable) {
+        let mut count = 0;
+        for (index, list) in self.lists.iter().enumerate() {
+            let order = order_of(index);
+            list.validate(table, |frame| {
+                assert_eq!(table.state(frame), FrameState::InPcp(order), "{frame} in list {index}");
+                count += order.nr_frames();
+            });
+        }
+        assert_eq!(self.count, count, "frames counted and listed");
+    }
+
+    /// After a block of `order` was pushed: frames to send back now.
+    fn nr_frames_to_drain(&mut self, order: Order, flags: ZoneFlags) -> u32 {
+        let is_high_order_run = self.free_factor > 0 && (1..=PCP_ORDER_MAX.0).contains(&order.0);
+        let high = if is_high_order_run {
+            0
+        } else if flags.reclaim_active {
+            self.high.min(4 * self.batch)
+        } else {
+            self.high
+        };
+        if self.count < high {
+            return 0;
+        }
+        if is_high_order_run {
+            return self.count;
+        }
+        if high < self.batch {
+            return 1;
+        }
+        // What stays is at least a batch, what goes at least a batch: high is four of them.
+        let nr_frames_max = high - self.batch;
+        let nr_frames = self.batch << self.free_factor;
+        if nr_frames < nr_frames_max && self.free_factor < PCP_BATCH_SCALE_MAX {
+            self.free_factor += 1;
+        }
+        nr_frames.clamp(self.batch, nr_frames_max)
+    }
+
+    fn take_head(
+        &mut self,
+        table: &FrameTable,
+        list: usize,
+        request: &AllocRequest,
+    ) -> Option<FrameId> {
+        let frame = self.lists[list].head()?;
+        self.lists[list].remove(table, frame);
+        table.set_allocated(frame, request.order, request.migrate);
+        self.count -= request.order.nr_frames();
+        Some(frame)
+    }
+
+    fn take_tail(&mut self, table: &FrameTable, list: usize) -> Option<(FrameId, Order)> {
+        let frame = self.lists[list].tail()?;
+        let order = order_of(list);
+        self.lists[list].remove(table, frame);
+        table.set_allocated(frame, order, table.migrate_type(frame));
+        self.count -= order.nr_frames();
+        Some((frame, order))
+    }
+}
+
+/// The list for blocks of this order and type, if there is one.
+fn list_of(order: Order, migrate: MigrateType) -> Option<usize> {
+    if order <= PCP_ORDER_MAX {
+        assert!(migrate.index() < TYPES, "the reserve has no per-CPU list");
+        Some(usize::from(order.0) * TYPES + migrate.index())
+    } else if order == PCP_HUGE_ORDER {
+        Some(SMALL_LISTS + usize::from(migrate == MigrateType::Movable))
+    } else {
+        None
+    }
+}
+
+fn order_of(list: usize) -> Order {
+    if list < SMALL_LISTS { Order((list / TYPES) as u8) } else { PCP_HUGE_ORDER }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,303 @@
+//! The specification's vectors for per-CPU lists with a fixed limit, and the order of drains.
+
+use alloc::vec::Vec;
+
+use super::*;
+use crate::page_alloc::watermark::AllocRights;
+use crate::page_alloc::zone::ZoneConfig;
+use MigrateType::{Movable, Reclaimable, Unmovable};
+
+const CALM: ZoneFlags = ZoneFlags { reclaim_active: false };
+const RECLAIM: ZoneFlags = ZoneFlags { reclaim_active: true };
+
+fn zone(nr_frames: u32) -> Zone {
+    Zone::new(ZoneConfig::with_frames(nr_frames))
+}
+
+fn request(order: u8, migrate: MigrateType) -> AllocRequest {
+    AllocRequest { migrate, ..AllocRequest::fast(Order(order)).at(None) }
+}
+
+/// Takes blocks past the lists, as another CPU would.
+fn take(zone: &mut Zone, nr_blocks: u32, order: u8, migrate: MigrateType) -> Vec<FrameId> {
+    let mut frames = Vec::new();
+    zone.alloc_bulk(&request(order, migrate), nr_blocks, |_, frame| frames.push(frame));
+    assert_eq!(frames.len(), nr_blocks as usize);
+    frames
+}
+
+fn free(pcp: &mut Pcp, zone: &mut Zone, frame: FrameId, order: u8, flags: ZoneFlags) -> u32 {
+    let Some(drain) = pcp.free(zone.table(), frame, Order(order), flags) else { return 0 };
+    let before = zone.nr_free();
+    pcp.drain(zone, drain);
+    (zone.nr_free() - before) as u32
+}
+
+/// The offline and online CPU alike: nothing is left, and everything adds up.
+fn full_drain(pcp: &mut Pcp, zone: &mut Zone) {
+    while let Some(drain) = pcp.full_drain() {
+        pcp.drain(zone, drain);
+    }
+    assert_eq!(pcp.count(), 0);
+    pcp.validate(zone.table());
+    zone.validate();
+}
+
+#[test]
+fn lists_are_numbered_by_order_and_type() {
+    for order in 0..4 {
+        for migrate in MigrateType::REQUESTABLE {
+            let list = list_of(Order(order), migrate).unwrap();
+            assert_eq!(list, 3 * usize::from(order) + migrate.index());
+            assert_eq!(order_of(list), Order(order));
+        }
+    }
+    assert_eq!(list_of(Order(9), Unmovable), Some(12));
+    assert_eq!(list_of(Order(9), Reclaimable), Some(12));
+    assert_eq!(list_of(Order(9), Movable), Some(13));
+    assert_eq!((order_of(12), order_of(13)), (Order(9), Order(9)));
+    for order in [4, 5, 8, 10] {
+        assert_eq!(list_of(Order(order), Movable), None);
+    }
+}
+
+#[test]
+fn a_run_of_frees_drains_ever_more() {
+    let mut zone = zone(16384);
+    let mut pcp = Pcp::new(PcpLimits::fixed(63, 1036));
+    let frames = take(&mut zone, 8000, 0, Movable);
+    let (mut drained, mut left) = (Vec::new(), Vec::new());
+    for frame in frames {
+        let nr_frames = free(&mut pcp, &mut zone, frame, 0, CALM);
+        if nr_frames > 0 {
+            drained.push(nr_frames);
+            left.push(pcp.count());
+        }
+    }
+    assert_eq!(drained[..6], [63, 126, 252, 504, 973, 973]);
+    assert_eq!(left[..6], [973, 910, 784, 532, 63, 63]);
+    full_drain(&mut pcp, &mut zone);
+    assert_eq!(zone.nr_free(), 16384);
+}
+
+#[test]
+fn the_scale_of_drains_is_capped() {
+    let mut zone = zone(100_000);
+    let mut pcp = Pcp::new(PcpLimits::fixed(63, 10_000));
+    let mut drained = Vec::new();
+    for frame in take(&mut zone, 30_000, 0, Movable) {
+        drained.extend(Some(free(&mut pcp, &mut zone, frame, 0, CALM)).filter(|&n| n > 0));
+    }
+    assert_eq!(drained[..8], [63, 126, 252, 504, 1008, 2016, 2016, 2016]);
+}
+
+#[test]
+fn an_allocation_halves_the_drain_scale() {
+    let mut zone = zone(16384);
+    let mut pcp = Pcp::new(PcpLimits::fixed(63, 1036));
+    let mut frames = take(&mut zone, 3000, 0, Movable).into_iter();
+    let mut next_drain = |pcp: &mut Pcp, zone: &mut Zone| {
+        frames.by_ref().find_map(|frame| Some(free(pcp, zone, frame, 0, CALM)).filter(|&n| n > 0))
+    };
+    assert_eq!(next_drain(&mut pcp, &mut zone), Some(63));
+    assert_eq!(next_drain(&mut pcp, &mut zone), Some(126));
+    assert_eq!(next_drain(&mut pcp, &mut zone), Some(252));
+    // The factor is 3; one allocation makes it 1, another 0.
+    assert!(pcp.alloc(zone.table(), &request(0, Movable)).is_some());
+    assert_eq!(next_drain(&mut pcp, &mut zone), Some(126));
+}
+
+#[test]
+fn a_refill_takes_a_batch_by_frames_but_two_blocks_at_least() {
+    let pcp = Pcp::new(PcpLimits::fixed(63, 1036));
+    let blocks = [0, 1, 2, 3, 9].map(|order| pcp.refill_blocks(Order(order)));
+    assert_eq!(blocks, [63, 31, 15, 7, 2]);
+    let pcp = Pcp::new(PcpLimits::fixed(1, 4));
+    assert_eq!([0, 3, 9].map(|order| pcp.refill_blocks(Order(order))), [1, 1, 1]);
+}
+
+#[test]
+fn refilled_frames_are_not_free_and_come_out_in_order() {
+    let mut zone = zone(65536);
+    let mut pcp = Pcp::new(PcpLimits::fixed(63, 1036));
+    let order_2 = request(2, Movable);
+    assert_eq!(pcp.alloc(zone.table(), &order_2), None);
+    assert_eq!(pcp.refill(&mut zone, &order_2), Some(FrameId(0)));
+    assert_eq!((zone.nr_free(), pcp.count()), (65536 - 60, 56));
+    assert_eq!(zone.table().state(FrameId(0)), FrameState::Allocated(Order(2), Movable));
+    assert_eq!(zone.table().state(FrameId(4)), FrameState::InPcp(Order(2)));
+    for frame in 1..15 {
+        assert_eq!(pcp.alloc(zone.table(), &order_2), Some(FrameId(4 * frame)));
+    }
+    assert_eq!(pcp.alloc(zone.table(), &order_2), None);
+    assert_eq!((zone.nr_free(), pcp.count()), (65536 - 60, 0));
+    pcp.validate(zone.table());
+}
+
+#[test]
+fn the_hottest_frame_comes_back_first() {
+    let mut zone = zone(4096);
+    let mut pcp = Pcp::new(PcpLimits::fixed(63, 1036));
+    let frames = take(&mut zone, 3, 0, Movable);
+    for frame in &frames {
+        assert_eq!(free(&mut pcp, &mut zone, *frame, 0, CALM), 0);
+    }
+    for frame in frames.iter().rev() {
+        assert_eq!(pcp.alloc(zone.table(), &request(0, Movable)), Some(*frame));
+    }
+}
+
+#[test]
+fn drains_empty_the_freed_list_from_its_tail_then_go_around() {
+    let mut zone = zone(16384);
+    let mut pcp = Pcp::new(PcpLimits::fixed(4, 16));
+    let movable = take(&mut zone, 5, 0, Movable);
+    let reclaimable = take(&mut zone, 5, 0, Reclaimable);
+    let unmovable = take(&mut zone, 6, 0, Unmovable);
+    for frame in movable.iter().chain(&reclaimable).chain(&unmovable[..5]) {
+        assert_eq!(free(&mut pcp, &mut zone, *frame, 0, CALM), 0);
+    }
+    // 16 frames: the limit. The drain of 4 takes the coldest four of the six unmovable ones.
+    assert_eq!(free(&mut pcp, &mut zone, unmovable[5], 0, CALM), 4);
+    let is_in_pcp =
+        |zone: &Zone, frame: &FrameId| zone.table().state(*frame) == FrameState::InPcp(Order(0));
+    assert_eq!(unmovable.iter().filter(|frame| is_in_pcp(&zone, frame)).count(), 2);
+    assert!(is_in_pcp(&zone, &unmovable[4]) && is_in_pcp(&zone, &unmovable[5]));
+    // Beginning with the reclaimable list (index 2), eight more: its five, then, around, the
+    // unmovable list's two (index 0), then the coldest movable one (index 1).
+    let drain = Drain(Work::Frames { nr_frames: 8, first_list: 2 });
+    pcp.drain(&mut zone, drain);
+    assert!(reclaimable.iter().chain(&unmovable).all(|frame| !is_in_pcp(&zone, frame)));
+    let left: Vec<&FrameId> = movable.iter().filter(|frame| is_in_pcp(&zone, frame)).collect();
+    assert_eq!(left, movable[1..].iter().collect::<Vec<_>>());
+    full_drain(&mut pcp, &mut zone);
+}
+
+#[test]
+fn a_run_of_higher_order_frees_sends_everything_back() {
+    let mut zone = zone(65536);
+    let mut pcp = Pcp::new(PcpLimits::fixed(63, 1036));
+    let singles = take(&mut zone, 1036, 0, Movable);
+    let fours = take(&mut zone, 3, 2, Movable);
+    assert_eq!(free(&mut pcp, &mut zone, fours[0], 2, CALM), 0, "no run yet");
+    let drained: u32 =
+        singles[..1032].iter().map(|frame| free(&mut pcp, &mut zone, *frame, 0, CALM)).sum();
+    assert_eq!((drained, pcp.count()), (63, 973));
+    // The drain made it a run.
+    assert_eq!(free(&mut pcp, &mut zone, fours[1], 2, CALM), 977);
+    assert_eq!(pcp.count(), 0);
+    // It stays one until an allocation says otherwise.
+    assert_eq!(free(&mut pcp, &mut zone, singles[1032], 0, CALM), 0);
+    assert_eq!(pcp.alloc(zone.table(), &request(0, Movable)), Some(singles[1032]));
+    assert_eq!(free(&mut pcp, &mut zone, fours[2], 2, CALM), 0);
+    full_drain(&mut pcp, &mut zone);
+}
+
+#[test]
+fn lists_keep_little_while_reclaim_is_active() {
+    let mut zone = zone(65536);
+    let mut pcp = Pcp::new(PcpLimits::fixed(63, 1036));
+    let frames = take(&mut zone, 600, 0, Movable);
+    for frame in &frames[..500] {
+        assert_eq!(free(&mut pcp, &mut zone, *frame, 0, CALM), 0);
+    }
+    // The limit is 4 * 63 = 252, and at most 252 - 63 = 189 go at once.
+    let drained: Vec<u32> =
+        frames[500..].iter().map(|frame| free(&mut pcp, &mut zone, *frame, 0, RECLAIM)).collect();
+    assert_eq!(drained[..3], [63, 126, 189]);
+    full_drain(&mut pcp, &mut zone);
+}
+
+#[test]
+fn disabled_lists_pass_everything_through() {
+    let mut zone = zone(64);
+    let mut pcp = Pcp::new(PcpLimits::DISABLED);
+    let one = request(0, Movable);
+    assert_eq!(pcp.alloc(zone.table(), &one), None);
+    let frame = pcp.refill(&mut zone, &one).expect("an empty zone");
+    assert_eq!((zone.nr_free(), pcp.count()), (63, 0));
+    assert_eq!(free(&mut pcp, &mut zone, frame, 0, CALM), 1);
+    assert_eq!((zone.nr_free(), pcp.count()), (64, 0));
+}
+
+#[test]
+fn orders_without_a_list_go_past_the_lists() {
+    let mut zone = zone(4096);
+    let mut pcp = Pcp::new(PcpLimits::fixed(63, 1036));
+    let order_5 = request(5, Movable);
+    assert_eq!(pcp.alloc(zone.table(), &order_5), None);
+    let frame = pcp.refill(&mut zone, &order_5).expect("an empty zone");
+    assert_eq!((zone.nr_free(), pcp.count()), (4096 - 32, 0));
+    assert_eq!(free(&mut pcp, &mut zone, frame, 5, CALM), 32);
+    assert_eq!((zone.nr_free(), pcp.count()), (4096, 0));
+}
+
+#[test]
+fn huge_blocks_are_kept_too() {
+    let mut zone = zone(16 * 512);
+    let mut pcp = Pcp::new(PcpLimits::fixed(63, 2000));
+    let huge = request(9, Movable);
+    let frame = pcp.refill(&mut zone, &huge).expect("an empty zone");
+    assert_eq!(pcp.count(), 512, "a refill takes two");
+    assert_eq!(free(&mut pcp, &mut zone, frame, 9, CALM), 0);
+    assert_eq!(pcp.alloc(zone.table(), &huge), Some(frame));
+    full_drain(&mut pcp, &mut zone);
+}
+
+#[test]
+fn a_refill_respects_the_level_and_takes_no_batch_from_reserves() {
+    let mut zone = zone(4096);
+    let mut pcp = Pcp::new(PcpLimits::fixed(63, 1036));
+    take(&mut zone, 4096 - 160, 0, Movable);
+    let fast = AllocRequest::fast(Order(0));
+    assert_eq!(pcp.refill(&mut zone, &fast), None, "free frames equal LOW");
+    let rights = AllocRights { high: true, ..AllocRights::NONE };
+    assert!(pcp.refill(&mut zone, &AllocRequest { rights, ..fast }).is_some());
+    assert_eq!((zone.nr_free(), pcp.count()), (159, 0));
+}
+
+#[test]
+fn full_drains_come_in_bounded_pieces() {
+    let mut zone = zone(16384);
+    let mut pcp = Pcp::new(PcpLimits::fixed(3, 1000));
+    for frame in take(&mut zone, 200, 0, Movable) {
+        assert_eq!(free(&mut pcp, &mut zone, frame, 0, CALM), 0);
+    }
+    let mut pieces = Vec::new();
+    while let Some(drain) = pcp.full_drain() {
+        pieces.push(drain.nr_frames());
+        pcp.drain(&mut zone, drain);
+    }
+    assert_eq!(pieces, [96, 96, 8]);
+}
+
+#[test]
+fn new_limits_apply_from_the_next_free() {
+    let mut zone = zone(16384);
+    let mut pcp = Pcp::new(PcpLimits::fixed(63, 1036));
+    let frames = take(&mut zone, 501, 0, Movable);
+    for frame in &frames[..500] {
+        assert_eq!(free(&mut pcp, &mut zone, *frame, 0, CALM), 0);
+    }
+    pcp.set_limits(PcpLimits::fixed(15, 60));
+    assert_eq!((pcp.high(), pcp.batch(), pcp.count()), (60, 15, 500));
+    assert_eq!(free(&mut pcp, &mut zone, frames[500], 0, CALM), 15);
+}
+
+#[test]
+#[should_panic(expected = "double free: Fx0 is on a per-CPU list already")]
+fn a_double_free_is_caught_before_it_ties_a_knot() {
+    let mut zone = zone(64);
+    let mut pcp = Pcp::new(PcpLimits::fixed(1, 4));
+    let frame = take(&mut zone, 1, 0, Movable)[0];
+    assert_eq!(free(&mut pcp, &mut zone, frame, 0, CALM), 0);
+    free(&mut pcp, &mut zone, frame, 0, CALM);
+}
+
+#[test]
+#[should_panic(expected = "outside this zone")]
+fn a_frame_of_another_zone_is_refused() {
+    let zone = zone(64);
+    let mut pcp = Pcp::new(PcpLimits::fixed(1, 4));
+    let _ = pcp.free(zone.table(), FrameId(64), Order(0), CALM);
+}

@@ -1,0 +1,140 @@
+//! A zone and its per-CPU lists without locks: for a world where one step happens at a time.
+//!
+//! **Problem.** The lab and the tests have many CPUs but one thread; locks would only be noise.
+//!
+//! **Idea.** Make the calls of the seam in `pcp.rs`, in its order, with `&mut` in place of locks.
+//! This file is that loop and nothing else: a decision here would be one the real world lacks.
+//!
+//! ```text
+//!  alloc(cpu, request):  pcps[cpu].alloc  -> pcps[cpu].refill(zone) -> None
+//!  free(cpu, frame):     pcps[cpu].free   -> pcps[cpu].drain(zone)
+//! ```
+//!
+//! **Data and invariants.** managed = free in the zone + on per-CPU lists + handed out.
+//!
+//! **Deliberately ignored.** Contention: a try-lock here never fails. What to do after `None`.
+//!
+//! Source: our own.
+
+use alloc::vec::Vec;
+
+use super::pcp::{Pcp, ZoneFlags};
+use super::pcp_limits::{HighFraction, PcpInputs, PcpLimits};
+use super::watermark::WatermarkLevel;
+use super::zone::{AllocRequest, Zone};
+use crate::ids::{CpuId, FrameId, Order};
+
+/// One zone and one [`Pcp`] per CPU, for a single thread.
+#[derive(Debug)]
+pub struct PageAllocator {
+    zone: Zone,
+    pcps: Vec<Pcp>,
+    fraction: HighFraction,
+    flags: ZoneFlags,
+}
+
+impl PageAllocator {
+    /// `nr_cpus` CPUs, all local to the zone, with limits derived from it.
+    ///
+    /// # Panics
+    ///
+    /// When `nr_cpus` is 0.
+    pub fn new(zone: Zone, nr_cpus: u32, fraction: HighFraction) -> PageAllocator {
+        let limits = limits_for(&zone, nr_cpus, fraction);
+        let pcps = (0..nr_cpus).map(|_| Pcp::new(limits)).collect();
+        PageAllocator { zone, pcps, fraction, flags: ZoneFlags::default() }
+    }
+
+    /// The zone behind the lists.
+    pub fn zone(&self) -> &Zone {
+        &self.zone
+    }
+
+    /// The zone, for a resize or a boost. [`PageAllocator::rederive`] follows a resize.
+    pub fn zone_mut(&mut self) -> &mut Zone {
+        &mut self.zone
+    }
+
+    /// A CPU's lists.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such CPU.
+    pub fn pcp(&self, cpu: CpuId) -> &Pcp {
+        &self.pcps[cpu.0 as usize]
+    }
+
+    /// Frames on all per-CPU lists.
+    pub fn nr_in_pcps(&self) -> u64 {
+        self.pcps.iter().map(|pcp| u64::from(pcp.count())).sum()
+    }
+
+    /// Says what reclaim is doing, for the frees to come.
+    pub fn set_flags(&mut self, flags: ZoneFlags) {
+        self.flags = flags;
+    }
+
+    /// Takes a block as `cpu`. `None`: the zone is at the request's level, or holds no such block.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such CPU, or as [`Zone::alloc_bulk`].
+    pub fn alloc(&mut self, cpu: CpuId, request: &AllocRequest) -> Option<FrameId> {
+        let pcp = &mut self.pcps[cpu.0 as usize];
+        pcp.alloc(self.zone.table(), request).or_else(|| pcp.refill(&mut self.zone, request))
+    }
+
+    /// Returns a block as `cpu`.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such CPU, or the block was not handed out at that order.
+    pub fn free(&mut self, cpu: CpuId, frame: FrameId, order: Order) {
+        let pcp = &mut self.pcps[cpu.0 as usize];
+        if let Some(drain) = pcp.free(self.zone.table(), frame, order, self.flags) {
+            pcp.drain(&mut self.zone, drain);
+        }
+    }
+
+    /// Empties every CPU's lists into the zone.
+    pub fn drain_all(&mut self) {
+        for pcp in &mut self.pcps {
+            while let Some(drain) = pcp.full_drain() {
+                pcp.drain(&mut self.zone, drain);
+            }
+        }
+    }
+
+    /// Derives watermarks and per-CPU limits from the zone as it is now, after a resize.
+    pub fn rederive(&mut self) {
+        self.zone.rederive_watermarks();
+        let limits = limits_for(&self.zone, self.pcps.len() as u32, self.fraction);
+        self.pcps.iter_mut().for_each(|pcp| pcp.set_limits(limits));
+    }
+
+    /// Walks everything.
+    ///
+    /// # Panics
+    ///
+    /// At the first thing that is wrong.
+    ///
+    /// # Cost
+    ///
+    /// O(frames).
+    pub fn validate(&self) {
+        self.zone.validate();
+        self.pcps.iter().for_each(|pcp| pcp.validate(self.zone.table()));
+        let nr_unused = self.zone.nr_free() + self.nr_in_pcps();
+        assert!(nr_unused <= u64::from(self.zone.nr_managed()), "frames counted twice");
+    }
+}
+
+fn limits_for(zone: &Zone, nr_cpus: u32, fraction: HighFraction) -> PcpLimits {
+    PcpLimits::derive(&PcpInputs {
+        managed: u64::from(zone.nr_managed()),
+        low_watermark: zone.watermarks().unboosted(WatermarkLevel::Low),
+        nr_cpus_local: nr_cpus,
+        nr_cpus_online: nr_cpus,
+        fraction,
+    })
+}

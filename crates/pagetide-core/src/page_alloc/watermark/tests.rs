@@ -1,0 +1,215 @@
+//! The specification's table and vectors for watermarks, and our own rules for tiny zones.
+
+use super::*;
+use WatermarkLevel::{High, Low, Min, Promo};
+
+const MIB: u64 = 256;
+const GIB: u64 = 1024 * MIB;
+
+fn levels(marks: &Watermarks) -> [u64; 4] {
+    [Min, Low, High, Promo].map(|level| marks.mark(level))
+}
+
+fn single(managed: u64) -> Watermarks {
+    Watermarks::for_zone(&WatermarkInputs::single_zone(managed))
+}
+
+fn with_free<'a>(nr_free: u64, blocks: &'a FreeBlocks) -> FreeFrames<'a> {
+    FreeFrames { nr_free, nr_high_atomic: 0, lowmem_reserve: 0, blocks }
+}
+
+#[test]
+fn levels_match_the_specification_table() {
+    for (managed, kbytes, expected) in [
+        (16 * MIB, 512, [128, 160, 192, 224]),
+        (64 * MIB, 1024, [256, 320, 384, 448]),
+        (512 * MIB, 2896, [724, 905, 1086, 1267]),
+        (4 * GIB, 8192, [2048, 3096, 4144, 5192]),
+        (16 * GIB, 16384, [4096, 8290, 12484, 16678]),
+    ] {
+        assert_eq!(min_free_kbytes(managed), kbytes, "{managed} frames");
+        assert_eq!(levels(&single(managed)), expected, "{managed} frames");
+    }
+}
+
+#[test]
+fn min_free_is_clamped_at_both_ends() {
+    assert_eq!(min_free_kbytes(1), 128);
+    assert_eq!(min_free_kbytes(1 << 40), 262_144);
+}
+
+#[test]
+fn zones_share_min_free_by_size() {
+    // 4 GiB of low memory: 8192 KiB, 2048 frames; a zone with a quarter of it gets 512.
+    let inputs = WatermarkInputs { lowmem: 4 * GIB, ..WatermarkInputs::single_zone(GIB) };
+    assert_eq!(levels(&Watermarks::for_zone(&inputs)), [512, 774, 1036, 1298]);
+}
+
+#[test]
+fn movable_zones_keep_a_small_fixed_reserve() {
+    for (managed, min) in [(16 * MIB, 32), (64 * 1024, 64), (16 * GIB, 128)] {
+        let kind = ZoneKind::Movable;
+        let inputs = WatermarkInputs { kind, lowmem: 0, ..WatermarkInputs::single_zone(managed) };
+        assert_eq!(Watermarks::for_zone(&inputs).mark(Min), min, "{managed} frames");
+    }
+}
+
+#[test]
+fn scale_factor_spreads_the_levels() {
+    let inputs = WatermarkInputs { scale_factor: 3000, ..WatermarkInputs::single_zone(GIB) };
+    let distance = GIB * 3 / 10;
+    let marks = Watermarks::for_zone(&inputs);
+    assert_eq!(marks.mark(Min), 1024);
+    assert_eq!(marks.mark(Low), 1024 + distance);
+    assert_eq!(marks.mark(Promo), 1024 + 3 * distance);
+}
+
+#[test]
+fn tiny_zones_keep_little_and_stay_usable() {
+    for (managed, expected) in [
+        (0, [0, 0, 0, 0]),
+        (1, [0, 0, 0, 0]),
+        (7, [0, 0, 0, 0]),
+        (8, [0, 1, 2, 3]),
+        (16, [1, 2, 3, 4]),
+        (64, [4, 5, 6, 7]),
+        (256, [16, 20, 24, 28]),
+        (1023, [63, 78, 93, 108]),
+    ] {
+        assert_eq!(levels(&single(managed)), expected, "{managed} frames");
+    }
+    for managed in 1..5000 {
+        for scale_factor in [0, 10, 3000] {
+            let inputs = WatermarkInputs { scale_factor, ..WatermarkInputs::single_zone(managed) };
+            let [min, low, high, promo] = levels(&Watermarks::for_zone(&inputs));
+            assert!(min <= low && low <= high && high <= promo && promo < managed);
+            assert!(min <= managed / 16);
+        }
+    }
+}
+
+#[test]
+fn the_tiny_rules_leave_zones_from_four_mebibytes_alone() {
+    // The distance between levels of zones this small is MIN/4, far above the one-frame floor.
+    for managed in 1024..20_000 {
+        let marks = single(managed);
+        assert_eq!(marks.mark(Min), min_free_kbytes(managed) / 4, "{managed} frames");
+        assert_eq!(marks.mark(Low) - marks.mark(Min), marks.mark(Min) / 4, "{managed} frames");
+    }
+}
+
+#[test]
+fn a_check_fails_on_equality() {
+    let marks = single(16 * GIB);
+    let blocks = FreeBlocks::default();
+    let none = AllocRights::NONE;
+    assert!(marks.check(Order(0), Low, none, &with_free(8291, &blocks)));
+    assert!(!marks.check(Order(0), Low, none, &with_free(8290, &blocks)));
+}
+
+#[test]
+fn high_order_checks_leave_out_the_frames_taken_and_want_a_block() {
+    let marks = single(16 * GIB);
+    let mut blocks = FreeBlocks::default();
+    let none = AllocRights::NONE;
+    assert!(!marks.check(Order(3), Low, none, &with_free(8298, &blocks)), "no block of order 3");
+    blocks.add(Order(2), MigrateType::Movable);
+    assert!(!marks.check(Order(3), Low, none, &with_free(8298, &blocks)), "too small a block");
+    blocks.add(Order(3), MigrateType::Unmovable);
+    assert!(!marks.check(Order(3), Low, none, &with_free(8297, &blocks)));
+    assert!(marks.check(Order(3), Low, none, &with_free(8298, &blocks)));
+    assert!(!marks.check(Order(10), Min, none, &with_free(5, &blocks)), "no underflow");
+}
+
+#[test]
+fn rights_lower_the_limit() {
+    let marks = single(16 * GIB);
+    let blocks = FreeBlocks::default();
+    let high = AllocRights { high: true, ..AllocRights::NONE };
+    let urgent = AllocRights { non_blocking: true, ..high };
+    let victim = AllocRights { oom_victim: true, ..AllocRights::NONE };
+    let patient = AllocRights { non_blocking: true, ..AllocRights::NONE };
+    for (rights, limit) in [
+        (AllocRights::NONE, 4096),
+        (high, 2048),
+        (urgent, 1536),
+        (victim, 2048),
+        (patient, 4096),
+        (AllocRights { oom_victim: true, ..urgent }, 768),
+    ] {
+        assert!(!marks.check(Order(0), Min, rights, &with_free(limit, &blocks)), "{rights:?}");
+        assert!(marks.check(Order(0), Min, rights, &with_free(limit + 1, &blocks)), "{rights:?}");
+    }
+}
+
+#[test]
+fn the_high_order_reserve_is_free_only_to_those_with_rights() {
+    let marks = single(16 * GIB);
+    let mut blocks = FreeBlocks::default();
+    blocks.add(Order(5), MigrateType::HighAtomic);
+    let free = FreeFrames { nr_high_atomic: 512, ..with_free(8291 + 511, &blocks) };
+    assert!(!marks.check(Order(0), Low, AllocRights::NONE, &free));
+    let patient = AllocRights { non_blocking: true, ..AllocRights::NONE };
+    assert!(marks.check(Order(0), Low, patient, &free));
+    assert!(!marks.check(Order(1), Low, patient, &free), "its blocks are not for this request");
+    let urgent = AllocRights { high: true, ..patient };
+    assert!(marks.check(Order(1), Low, urgent, &free));
+}
+
+#[test]
+fn lowmem_reserve_rises_the_limit() {
+    let marks = single(16 * GIB);
+    let blocks = FreeBlocks::default();
+    let free = FreeFrames { lowmem_reserve: 100, ..with_free(8390, &blocks) };
+    assert!(!marks.check(Order(0), Low, AllocRights::NONE, &free));
+    let free = FreeFrames { nr_free: 8391, ..free };
+    assert!(marks.check(Order(0), Low, AllocRights::NONE, &free));
+}
+
+#[test]
+fn lowmem_reserve_is_a_fraction_of_the_zones_above() {
+    let managed = [4096, 1_048_576, 3_145_728, 1_000_000];
+    let reserve = |lower, highest| lowmem_reserve(&managed, &LOWMEM_RESERVE_RATIOS, lower, highest);
+    assert_eq!(reserve(0, 0), 0);
+    assert_eq!(reserve(0, 1), 4096);
+    assert_eq!(reserve(0, 2), 16384);
+    assert_eq!(reserve(1, 2), 12288);
+    assert_eq!(reserve(2, 3), 31250);
+    assert_eq!(reserve(2, 1), 0);
+    assert_eq!(lowmem_reserve(&[10, 20], &[0, 0], 0, 1), 0, "ratio 0 keeps nothing");
+    assert_eq!(lowmem_reserve(&[0, 512], &[256, 0], 0, 1), 0, "an empty zone keeps nothing");
+}
+
+#[test]
+fn fragmentation_boosts_all_levels_up_to_a_cap() {
+    let managed = 512 * MIB;
+    let mut marks = single(managed);
+    let base = levels(&marks);
+    // cap = max(512, 1086 * 1.5) = 1629
+    for boost in [512, 1024, 1536, 1629, 1629] {
+        marks.boost_after_fragmentation(managed);
+        assert_eq!(marks.boost(), boost);
+        assert_eq!(levels(&marks), base.map(|mark| mark + boost));
+        assert_eq!(marks.unboosted(High), base[2]);
+    }
+    // A pass that saw 1000 takes off 1000; later boosts stay.
+    marks.relieve_boost(1000);
+    assert_eq!(marks.boost(), 629);
+    marks.relieve_boost(5000);
+    assert_eq!(levels(&marks), base);
+}
+
+#[test]
+fn small_zones_cap_the_boost_at_a_pageblock_and_smaller_ones_have_none() {
+    let mut marks = single(4096);
+    marks.boost_after_fragmentation(4096);
+    marks.boost_after_fragmentation(4096);
+    assert_eq!(marks.boost(), 512, "HIGH is 192, so a pageblock is the cap");
+    let mut marks = single(2047);
+    marks.boost_after_fragmentation(2047);
+    assert_eq!(marks.boost(), 0);
+    let inputs = WatermarkInputs { boost_factor: 0, ..WatermarkInputs::single_zone(GIB) };
+    let mut marks = Watermarks::for_zone(&inputs);
+    marks.boost_after_fragmentation(GIB);
+    assert_eq!(marks.boost(), 0);
+}

@@ -1,0 +1,399 @@
+//! The zone: the frames behind one lock, and the rules for who may take them.
+//!
+//! **Problem.** The buddy allocator would hand out its last frame to anyone. Reclaim, urgent requests
+//! and large folios need some left, and a live cache grows and shrinks while frames are in use.
+//!
+//! **Idea.** Every way out passes one check against the watermarks; batches for per-CPU lists are
+//! checked once, at their start, so that one lock hold moves a batch. A shrink takes *free* frames
+//! out of service, whichever they are; the arena's address range stays reserved.
+//!
+//! ```text
+//!             alloc, alloc_bulk (check)              take_free
+//!  callers <---------------------------- [ free ] -------------> [ offline ]
+//!  per-CPU lists ----------------------> [      ] <-------------
+//!             free, free_bulk                        give_back
+//!
+//!  managed = all frames - offline        NR_FREE = frames in the buddy lists, and no others
+//! ```
+//!
+//! **Data and invariants.** `NR_FREE` falls when a batch leaves for a per-CPU list and rises when a
+//! drain brings it back: frames on per-CPU lists are not free. Watermarks follow the managed frames
+//! only when the caller says so, after a resize.
+//!
+//! **The high-order reserve.** After a request that is urgent, cannot wait and is above order 0, the
+//! pageblock it was served from is kept for such requests, up to 1 % of the zone: zones under 200
+//! MiB keep none.
+//!
+//! **Deliberately ignored.** Several zones a node, and NUMA fallback: one arena is one zone.
+//!
+//! Source: the page allocator specification, sections 1 to 3. Resizing is our own, and simpler than
+//! memory hotplug: nothing in use is moved.
+
+use super::buddy::{Buddy, order_within};
+use super::fallback::Origin;
+use super::frame_table::FrameTable;
+use super::free_blocks::FreeBlocks;
+use super::migrate::{MigrateType, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
+use super::watermark::{
+    AllocRights, BOOST_FACTOR_DEFAULT, FreeFrames, SCALE_FACTOR_DEFAULT, WatermarkInputs,
+    WatermarkLevel, Watermarks,
+};
+use crate::ids::{FrameId, Order};
+use alloc::sync::Arc;
+
+/// How to lay out a zone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ZoneConfig {
+    /// Frames the zone can ever have: the arena's length. 1 to [`FRAMES_MAX`](super::FRAMES_MAX).
+    pub nr_frames: u32,
+    /// Frames in service at the start; the others are offline until [`Zone::give_back`].
+    pub nr_online: u32,
+    /// Distance between watermarks, in 1/10000 of the zone; default 10, at most 3000.
+    pub scale_factor: u32,
+    /// Bound of the fragmentation boost, in 1/10000 of HIGH; default 15000, 0 is off.
+    pub boost_factor: u32,
+}
+
+impl ZoneConfig {
+    /// All of `nr_frames` in service, and Linux's default factors.
+    pub const fn with_frames(nr_frames: u32) -> ZoneConfig {
+        ZoneConfig {
+            nr_frames,
+            nr_online: nr_frames,
+            scale_factor: SCALE_FACTOR_DEFAULT,
+            boost_factor: BOOST_FACTOR_DEFAULT,
+        }
+    }
+}
+
+/// What one allocation asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AllocRequest {
+    /// The block is 2^order frames.
+    pub order: Order,
+    /// Its kind: one of [`MigrateType::REQUESTABLE`].
+    pub migrate: MigrateType,
+    /// The level that must stay free; `None` ignores the watermarks (reclaim itself only).
+    pub level: Option<WatermarkLevel>,
+    /// How far below the level the request may go.
+    pub rights: AllocRights,
+}
+
+impl AllocRequest {
+    /// One movable block on the fast path: down to LOW, no rights.
+    pub const fn fast(order: Order) -> AllocRequest {
+        AllocRequest {
+            order,
+            migrate: MigrateType::Movable,
+            level: Some(WatermarkLevel::Low),
+            rights: AllocRights::NONE,
+        }
+    }
+
+    /// The same request at another level.
+    pub const fn at(self, level: Option<WatermarkLevel>) -> AllocRequest {
+        AllocRequest { level, ..self }
+    }
+}
+
+/// What went through a zone since it was made. Blocks in units of calls, frames in base pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ZoneStats {
+    /// Allocating calls that got something: each was one hold of the zone's lock.
+    pub nr_alloc_visits: u64,
+    /// Frames they took.
+    pub nr_frames_taken: u64,
+    /// Freeing calls: each was one hold of the zone's lock.
+    pub nr_free_visits: u64,
+    /// Frames they brought back.
+    pub nr_frames_returned: u64,
+    /// Wholly free pageblocks that changed type.
+    pub nr_pageblocks_converted: u64,
+    /// Partly used pageblocks that changed type: fragmentation events.
+    pub nr_pageblocks_claimed: u64,
+    /// Blocks taken from another type's pageblock.
+    pub nr_blocks_stolen: u64,
+}
+
+/// The frames behind one lock.
+///
+/// # Concurrency
+///
+/// No lock inside: the world wraps the zone in one. The [`FrameTable`] is shared without it.
+///
+/// # Cost
+///
+/// 8 bytes a frame and 1 a pageblock, in the frame table; the zone itself is under 2 KiB.
+#[derive(Debug)]
+pub struct Zone {
+    buddy: Buddy,
+    watermarks: Watermarks,
+    config: ZoneConfig,
+    nr_reserved_pageblocks: u32,
+    stats: ZoneStats,
+}
+
+const _: () = assert!(size_of::<Zone>() <= 2048);
+
+impl Zone {
+    /// Lays a zone out: the online frames are free and movable, in blocks as large as they can be.
+    ///
+    /// # Panics
+    ///
+    /// When `nr_frames` is 0 or above [`FRAMES_MAX`](super::FRAMES_MAX), `nr_online` is above it, or
+    /// `scale_factor` is above 3000.
+    ///
+    /// # Cost
+    ///
+    /// O(frames).
+    pub fn new(config: ZoneConfig) -> Zone {
+        let buddy = Buddy::new(config.nr_frames, config.nr_online);
+        let watermarks = Watermarks::for_zone(&watermark_inputs(&config, config.nr_online));
+        Zone { buddy, watermarks, config, nr_reserved_pageblocks: 0, stats: ZoneStats::default() }
+    }
+
+    /// The words of this zone's frames, for the per-CPU lists.
+    pub fn table(&self) -> &Arc<FrameTable> {
+        &self.buddy.table
+    }
+
+    /// Frames the zone can ever have.
+    pub fn nr_frames(&self) -> u32 {
+        self.buddy.nr_frames()
+    }
+
+    /// Frames in service: free, on per-CPU lists, or handed out.
+    pub fn nr_managed(&self) -> u32 {
+        self.buddy.nr_frames() - self.buddy.nr_offline as u32
+    }
+
+    /// Free frames (`NR_FREE`): those on per-CPU lists are not.
+    pub fn nr_free(&self) -> u64 {
+        self.buddy.nr_free
+    }
+
+    /// Free blocks per order and type.
+    pub fn free_blocks(&self) -> &FreeBlocks {
+        &self.buddy.blocks
+    }
+
+    /// The levels, with the boost.
+    pub fn watermarks(&self) -> &Watermarks {
+        &self.watermarks
+    }
+
+    /// What went through.
+    pub fn stats(&self) -> &ZoneStats {
+        &self.stats
+    }
+
+    /// Whether the watermarks allow `request` now.
+    pub fn check(&self, request: &AllocRequest) -> bool {
+        let Some(level) = request.level else { return true };
+        let free = FreeFrames {
+            nr_free: self.buddy.nr_free,
+            nr_high_atomic: self.buddy.nr_high_atomic,
+            lowmem_reserve: 0,
+            blocks: &self.buddy.blocks,
+        };
+        self.watermarks.check(request.order, level, request.rights, &free)
+    }
+
+    /// Takes one block, past the per-CPU lists. `None` when the watermarks or the lists say no.
+    ///
+    /// # Panics
+    ///
+    /// As [`Zone::alloc_bulk`].
+    ///
+    /// # Cost
+    ///
+    /// O(orders); with a fallback, up to one walk of a pageblock per order and type.
+    pub fn alloc(&mut self, request: &AllocRequest) -> Option<FrameId> {
+        let mut taken = None;
+        self.alloc_bulk(request, 1, |_, frame| taken = Some(frame));
+        taken
+    }
+
+    /// Takes up to `nr_blocks` blocks, and gives each to `visit` as an allocated block.
+    ///
+    /// Returns the blocks taken: 0 when the watermarks say no, fewer when the lists run dry. The
+    /// watermarks are checked once, before the first block.
+    ///
+    /// # Panics
+    ///
+    /// When the order is above [`Order::MAX`] or the type is not requestable.
+    pub fn alloc_bulk(
+        &mut self,
+        request: &AllocRequest,
+        nr_blocks: u32,
+        mut visit: impl FnMut(&FrameTable, FrameId),
+    ) -> u32 {
+        let AllocRequest { order, migrate, .. } = *request;
+        assert!(order <= Order::MAX, "no block has order {order}");
+        assert!(
+            migrate != MigrateType::HighAtomic,
+            "the reserve is reached by rights, not by name"
+        );
+        if !self.check(request) {
+            return 0;
+        }
+        let mut nr_taken = 0;
+        while nr_taken < nr_blocks {
+            let Some(frame) = self.take(request) else { break };
+            self.buddy.table.set_allocated(frame, order, migrate);
+            if request.rights.is_high_atomic(order) {
+                self.reserve_pageblock_of(frame, order);
+            }
+            visit(&self.buddy.table, frame);
+            nr_taken += 1;
+        }
+        self.stats.nr_alloc_visits += u64::from(nr_taken > 0);
+        self.stats.nr_frames_taken += u64::from(nr_taken) << order.0;
+        nr_taken
+    }
+
+    /// Returns one block, past the per-CPU lists.
+    ///
+    /// # Panics
+    ///
+    /// When the block is not one this zone handed out at that order: a double free, a foreign frame.
+    pub fn free(&mut self, frame: FrameId, order: Order) {
+        let mut block = Some((frame, order));
+        self.free_bulk(|_| block.take());
+    }
+
+    /// Returns blocks until `next` has no more. `next` owns each until it returns it.
+    ///
+    /// # Panics
+    ///
+    /// As [`Zone::free`], for each block.
+    pub fn free_bulk(&mut self, mut next: impl FnMut(&FrameTable) -> Option<(FrameId, Order)>) {
+        self.stats.nr_free_visits += 1;
+        while let Some((frame, order)) = next(&self.buddy.table) {
+            self.buddy.table.assert_allocated(frame, order);
+            self.buddy.put(frame, order);
+            self.stats.nr_frames_returned += u64::from(order.nr_frames());
+        }
+    }
+
+    /// Takes `seen` off the watermark boost, when the background pass that saw it is done.
+    pub fn relieve_boost(&mut self, seen: u64) {
+        self.watermarks.relieve_boost(seen);
+    }
+
+    /// Gives one pageblock of the high-order reserve to movable requests; `false` when none has a
+    /// free frame. For a caller whose direct reclaim found nothing.
+    pub fn release_reserved_pageblock(&mut self) -> bool {
+        let reserve = MigrateType::HighAtomic;
+        let Some(frame) = (0..=Order::MAX.0).find_map(|o| self.buddy.head(Order(o), reserve))
+        else {
+            return false;
+        };
+        self.buddy.retype_pageblock(frame, MigrateType::Movable);
+        self.nr_reserved_pageblocks -= 1;
+        true
+    }
+
+    /// Takes up to `nr_frames` free frames out of service, as few and large blocks as possible, and
+    /// tells `visit` which. Returns how many; fewer means no more are free in the zone.
+    ///
+    /// Ignores the watermarks: the caller reclaims first, and then calls
+    /// [`Zone::rederive_watermarks`].
+    pub fn take_free(&mut self, nr_frames: u32, mut visit: impl FnMut(FrameId, Order)) -> u32 {
+        let mut nr_taken = 0;
+        let mut order = Order::MAX;
+        while nr_taken < nr_frames {
+            order = order.min(order_within(nr_frames - nr_taken));
+            match self.buddy.take_any(order) {
+                Some(frame) => {
+                    self.buddy.put_offline(frame, order);
+                    visit(frame, order);
+                    nr_taken += order.nr_frames();
+                }
+                None if order > Order::BASE => order = Order(order.0 - 1),
+                None => break,
+            }
+        }
+        nr_taken
+    }
+
+    /// Puts up to `nr_frames` offline frames back in service, the last taken first, and tells `visit`
+    /// which, before anyone can take them. Returns how many; fewer means all are in service.
+    /// [`Zone::rederive_watermarks`] comes next.
+    pub fn give_back(&mut self, nr_frames: u32, mut visit: impl FnMut(FrameId, Order)) -> u32 {
+        let mut nr_given = 0;
+        while nr_given < nr_frames {
+            let Some((frame, order)) = self.buddy.take_offline(nr_frames - nr_given) else { break };
+            visit(frame, order);
+            self.buddy.put(frame, order);
+            nr_given += order.nr_frames();
+        }
+        nr_given
+    }
+
+    /// Derives the watermarks from the frames now in service, and keeps the boost.
+    pub fn rederive_watermarks(&mut self) {
+        let inputs = watermark_inputs(&self.config, self.nr_managed());
+        self.watermarks = self.watermarks.rederived(&inputs);
+    }
+
+    /// Walks every frame, list and count.
+    ///
+    /// # Panics
+    ///
+    /// At the first that is wrong.
+    ///
+    /// # Cost
+    ///
+    /// O(frames): for tests, and the lab between steps.
+    pub fn validate(&self) {
+        self.buddy.validate();
+        assert!(self.buddy.nr_free <= u64::from(self.nr_managed()), "more free than managed");
+    }
+
+    fn take(&mut self, request: &AllocRequest) -> Option<FrameId> {
+        let AllocRequest { order, migrate, rights, .. } = *request;
+        let reserve = MigrateType::HighAtomic;
+        if rights.is_high_atomic(order)
+            && let Some(frame) = self.buddy.take_smallest(order, reserve)
+        {
+            return Some(frame);
+        }
+        let Some((frame, origin)) = self.buddy.take(order, migrate) else {
+            let is_desperate = rights.non_blocking || rights.oom_victim;
+            return is_desperate.then(|| self.buddy.take_smallest(order, reserve)).flatten();
+        };
+        match origin {
+            Origin::Own => {}
+            Origin::WholePageblock => self.stats.nr_pageblocks_converted += 1,
+            Origin::Stolen => self.stats.nr_blocks_stolen += 1,
+            Origin::Claimed => {
+                self.stats.nr_pageblocks_claimed += 1;
+                self.watermarks.boost_after_fragmentation(u64::from(self.nr_managed()));
+            }
+        }
+        Some(frame)
+    }
+
+    fn reserve_pageblock_of(&mut self, frame: FrameId, order: Order) {
+        let nr_frames_wanted = (self.nr_reserved_pageblocks + 1) * PAGEBLOCK_FRAMES;
+        if order <= PAGEBLOCK_ORDER
+            && self.buddy.table.migrate_type(frame) != MigrateType::HighAtomic
+            && nr_frames_wanted <= self.nr_managed() / 100
+        {
+            self.buddy.retype_pageblock(frame, MigrateType::HighAtomic);
+            self.nr_reserved_pageblocks += 1;
+        }
+    }
+}
+
+fn watermark_inputs(config: &ZoneConfig, nr_managed: u32) -> WatermarkInputs {
+    WatermarkInputs {
+        scale_factor: config.scale_factor,
+        boost_factor: config.boost_factor,
+        ..WatermarkInputs::single_zone(u64::from(nr_managed))
+    }
+}
+
+#[cfg(test)]
+mod tests;

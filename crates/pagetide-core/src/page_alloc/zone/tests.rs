@@ -1,0 +1,301 @@
+//! What the zone adds to the buddy lists: checks, migrate types, reserves, resizing, and misuse.
+
+use alloc::vec::Vec;
+
+use super::*;
+use MigrateType::{HighAtomic, Movable, Reclaimable, Unmovable};
+
+fn zone(nr_frames: u32) -> Zone {
+    Zone::new(ZoneConfig::with_frames(nr_frames))
+}
+
+/// Ignores watermarks.
+fn any(order: u8, migrate: MigrateType) -> AllocRequest {
+    AllocRequest { migrate, ..AllocRequest::fast(Order(order)).at(None) }
+}
+
+fn take(zone: &mut Zone, order: u8, migrate: MigrateType) -> FrameId {
+    zone.alloc(&any(order, migrate)).expect("a free block")
+}
+
+/// Ends up with every frame handed out as a movable single frame.
+fn fill(zone: &mut Zone) -> Vec<FrameId> {
+    core::iter::from_fn(|| zone.alloc(&any(0, Movable))).collect()
+}
+
+#[test]
+fn allocation_stops_at_the_level_asked_for() {
+    let mut zone = zone(4096);
+    let fast = AllocRequest::fast(Order(0));
+    let mut nr_taken = 0;
+    let mut take_all = |request: &AllocRequest| {
+        while zone.alloc(request).is_some() {
+            nr_taken += 1;
+        }
+        assert_eq!(zone.nr_free(), 4096 - nr_taken);
+        zone.nr_free()
+    };
+    assert_eq!(take_all(&fast), 160);
+    assert_eq!(take_all(&fast.at(Some(WatermarkLevel::Min))), 128);
+    let rights = AllocRights { high: true, ..AllocRights::NONE };
+    let urgent = AllocRequest { rights, ..fast.at(Some(WatermarkLevel::Min)) };
+    assert_eq!(take_all(&urgent), 64);
+    assert_eq!(take_all(&fast.at(None)), 0);
+    zone.validate();
+}
+
+#[test]
+fn a_batch_is_checked_once_and_stops_when_the_lists_are_dry() {
+    let mut zone = zone(4096);
+    let request = AllocRequest::fast(Order(2));
+    let mut frames = Vec::new();
+    assert_eq!(zone.alloc_bulk(&request, 10, |_, frame| frames.push(frame)), 10);
+    assert_eq!((frames.len(), zone.nr_free()), (10, 4056));
+    assert_eq!(zone.stats().nr_alloc_visits, 1);
+    assert_eq!(zone.stats().nr_frames_taken, 40);
+    assert_eq!(zone.alloc_bulk(&request, 10_000, |_, _| {}), 1014);
+    assert_eq!(zone.alloc_bulk(&request, 1, |_, _| {}), 0);
+    assert_eq!(zone.stats().nr_alloc_visits, 2, "a refused visit is not counted");
+}
+
+#[test]
+fn a_new_type_converts_a_whole_pageblock_without_boost() {
+    let mut zone = zone(4096);
+    let frame = take(&mut zone, 0, Unmovable);
+    zone.validate();
+    assert_eq!(zone.table().migrate_type(frame), Unmovable);
+    assert_eq!(zone.free_blocks().nr_frames(Unmovable), 1023);
+    assert_eq!(zone.stats().nr_pageblocks_converted, 1);
+    assert_eq!(zone.watermarks().boost(), 0);
+    // The next of this type comes from the same place.
+    let next = take(&mut zone, 0, Unmovable);
+    assert!(next.0 < 1024);
+    assert_eq!(zone.stats().nr_pageblocks_converted, 1);
+    zone.free(frame, Order(0));
+    zone.free(next, Order(0));
+    zone.validate();
+}
+
+#[test]
+fn claiming_a_half_free_pageblock_boosts_the_watermarks() {
+    let mut zone = zone(4096);
+    let frames = fill(&mut zone);
+    // Half of pageblock 3 is free, in single blocks of order 0 and in larger ones.
+    for frame in &frames {
+        if (3 * 512..3 * 512 + 256).contains(&frame.0) {
+            zone.free(*frame, Order(0));
+        }
+    }
+    let frame = take(&mut zone, 0, Unmovable);
+    zone.validate();
+    assert_eq!(frame.0 / 512, 3);
+    assert_eq!(zone.stats().nr_pageblocks_claimed, 1);
+    assert_eq!(zone.watermarks().boost(), 512);
+    assert_eq!(zone.free_blocks().nr_frames(Unmovable), 255);
+    assert_eq!(zone.free_blocks().nr_frames(Movable), 0);
+}
+
+#[test]
+fn a_mostly_used_pageblock_is_stolen_from_smallest_first() {
+    let mut zone = zone(4096);
+    let frames = fill(&mut zone);
+    for frame in &frames {
+        if frame.0 == 100 || (512 + 8..512 + 16).contains(&frame.0) {
+            zone.free(*frame, Order(0));
+        }
+    }
+    let frame = take(&mut zone, 0, Unmovable);
+    assert_eq!(frame, FrameId(100), "the single frame, not a piece of the order-3 block");
+    assert_eq!(zone.table().migrate_type(frame), Movable, "the pageblock keeps its type");
+    assert_eq!((zone.stats().nr_blocks_stolen, zone.stats().nr_pageblocks_claimed), (1, 0));
+    zone.free(frame, Order(0));
+    assert_eq!(zone.free_blocks().nr_frames(Movable), 9, "and gets its block back");
+    zone.validate();
+}
+
+#[test]
+fn frames_allocated_as_the_claimers_type_count_for_the_claim() {
+    let mut zone = zone(4096);
+    let frames = fill(&mut zone);
+    // In pageblock 0, 256 frames are freed and stolen or claimed by reclaimable requests, bit by
+    // bit: each claim attempt finds more frames that are already of its type.
+    for frame in frames.iter().filter(|frame| frame.0 < 100) {
+        zone.free(*frame, Order(0));
+    }
+    for _ in 0..100 {
+        take(&mut zone, 0, Reclaimable);
+    }
+    assert_eq!(zone.stats().nr_pageblocks_claimed, 0, "100 of 512 are not half");
+    for frame in frames.iter().filter(|frame| (100..256).contains(&frame.0)) {
+        zone.free(*frame, Order(0));
+    }
+    take(&mut zone, 0, Reclaimable);
+    assert_eq!(zone.stats().nr_pageblocks_claimed, 1, "100 used as ours and 156 free are half");
+    zone.validate();
+}
+
+#[test]
+fn fallback_prefers_the_first_type_in_order() {
+    let mut zone = zone(4096);
+    let unmovable = take(&mut zone, 9, Unmovable);
+    let reclaimable = take(&mut zone, 9, Reclaimable);
+    assert_eq!(zone.free_blocks().nr_blocks(Order(9), Unmovable), 1);
+    assert_eq!(zone.free_blocks().nr_blocks(Order(9), Reclaimable), 1);
+    while zone.free_blocks().nr_frames(Movable) > 0 {
+        take(&mut zone, 9, Movable);
+    }
+    let frame = take(&mut zone, 9, Movable);
+    assert_eq!(frame.0 / 1024, reclaimable.0 / 1024, "reclaimable before unmovable");
+    let frame = take(&mut zone, 9, Movable);
+    assert_eq!(frame.0 / 1024, unmovable.0 / 1024);
+    assert_eq!(zone.nr_free(), 0);
+    zone.validate();
+}
+
+#[test]
+fn urgent_high_order_requests_keep_a_pageblock() {
+    let mut zone = zone(200 * 512);
+    let rights = AllocRights { high: true, non_blocking: true, ..AllocRights::NONE };
+    let urgent = AllocRequest { rights, ..AllocRequest::fast(Order(3)) };
+    let first = zone.alloc(&urgent).expect("an empty zone");
+    assert_eq!(zone.table().migrate_type(first), HighAtomic);
+    assert_eq!(zone.free_blocks().nr_frames(HighAtomic), 504);
+    let second = zone.alloc(&urgent).expect("an empty zone");
+    assert_eq!(second.0 / 512, first.0 / 512, "from the reserve");
+    zone.validate();
+    // Two pageblocks are 1 %. When the first is full the next is kept, and then no more.
+    let mut kept = Vec::new();
+    for _ in 0..400 {
+        kept.push(zone.alloc(&urgent).expect("a large zone"));
+    }
+    assert_eq!(zone.nr_reserved_pageblocks, 2);
+    for frame in kept {
+        zone.free(frame, Order(3));
+    }
+    zone.validate();
+    assert!(zone.release_reserved_pageblock() && zone.release_reserved_pageblock());
+    assert!(!zone.release_reserved_pageblock());
+    assert_eq!((zone.free_blocks().nr_frames(HighAtomic), zone.nr_reserved_pageblocks), (0, 0));
+    zone.validate();
+}
+
+#[test]
+fn ordinary_requests_never_see_the_reserve_and_desperate_ones_do() {
+    let mut zone = zone(100 * 512);
+    let rights = AllocRights { high: true, non_blocking: true, ..AllocRights::NONE };
+    let urgent = AllocRequest { rights, ..AllocRequest::fast(Order(1)) };
+    zone.alloc(&urgent).expect("an empty zone");
+    fill(&mut zone);
+    assert_eq!(zone.nr_free(), 510);
+    assert!(zone.alloc(&any(0, Unmovable)).is_none());
+    let rights = AllocRights { oom_victim: true, ..AllocRights::NONE };
+    let victim = AllocRequest { rights, ..any(0, Movable) };
+    assert!(zone.alloc(&victim).is_some());
+    assert_eq!(zone.nr_free(), 509);
+    zone.validate();
+}
+
+#[test]
+fn shrinking_takes_large_free_blocks_and_growing_gives_them_back() {
+    let mut zone = zone(4096);
+    let held = take(&mut zone, 0, Movable);
+    let mut nr_told = 0;
+    let nr_taken = zone.take_free(3000, |_, order| nr_told += order.nr_frames());
+    assert_eq!((nr_taken, nr_told), (3000, 3000));
+    assert_eq!((zone.nr_managed(), zone.nr_free()), (1096, 1095));
+    zone.rederive_watermarks();
+    assert_eq!(zone.watermarks().mark(WatermarkLevel::Min), 66);
+    zone.validate();
+    assert_eq!(zone.take_free(2000, |_, _| {}), 1095, "only free frames can go");
+    assert_eq!((zone.nr_managed(), zone.nr_free()), (1, 0));
+    zone.rederive_watermarks();
+    zone.validate();
+    assert_eq!(zone.give_back(100, |_, _| {}), 100);
+    zone.validate();
+    assert_eq!(zone.give_back(5000, |_, _| {}), 3995);
+    zone.rederive_watermarks();
+    assert_eq!(zone.watermarks().mark(WatermarkLevel::Min), 128);
+    zone.free(held, Order(0));
+    assert_eq!(zone.free_blocks().nr_blocks_of(Order::MAX), 4, "all merged again");
+    zone.validate();
+}
+
+#[test]
+fn resizing_keeps_the_boost() {
+    let mut zone = zone(8192);
+    zone.watermarks.boost_after_fragmentation(8192);
+    zone.take_free(4096, |_, _| {});
+    zone.rederive_watermarks();
+    assert_eq!(zone.watermarks().boost(), 512);
+    zone.relieve_boost(512);
+    assert_eq!(zone.watermarks().boost(), 0);
+}
+
+#[test]
+fn a_zone_can_start_smaller_than_its_arena() {
+    let mut zone = Zone::new(ZoneConfig { nr_online: 16, ..ZoneConfig::with_frames(1000) });
+    zone.validate();
+    assert_eq!((zone.nr_frames(), zone.nr_managed(), zone.nr_free()), (1000, 16, 16));
+    let frames = fill(&mut zone);
+    assert_eq!(frames.len(), 16);
+    assert!(frames.iter().all(|frame| frame.0 < 16));
+}
+
+#[test]
+fn every_frame_of_the_smallest_zones_but_min_can_be_used() {
+    for (nr_frames, usable) in [(1, 1), (2, 2), (15, 15), (16, 15), (64, 60)] {
+        let mut zone = zone(nr_frames);
+        let direct = AllocRequest::fast(Order(0)).at(Some(WatermarkLevel::Min));
+        let nr_taken = core::iter::from_fn(|| zone.alloc(&direct)).count();
+        assert_eq!(nr_taken, usable, "{nr_frames} frames");
+        zone.validate();
+    }
+}
+
+#[test]
+#[should_panic(expected = "double free: Fx0 is free in the zone already")]
+fn a_double_free_is_caught() {
+    let mut zone = zone(64);
+    let frame = take(&mut zone, 0, Movable);
+    take(&mut zone, 0, Movable);
+    zone.free(frame, Order(0));
+    zone.free(frame, Order(0));
+}
+
+#[test]
+#[should_panic(expected = "no block's first frame")]
+fn a_double_free_of_a_merged_block_is_caught() {
+    let mut zone = zone(64);
+    let first = take(&mut zone, 0, Movable);
+    let second = take(&mut zone, 0, Movable);
+    zone.free(first, Order(0));
+    zone.free(second, Order(0));
+    zone.free(second, Order(0));
+}
+
+#[test]
+#[should_panic(expected = "foreign free: Fx40 is outside this zone's 64 frames")]
+fn a_frame_of_another_zone_is_refused() {
+    zone(64).free(FrameId(64), Order(0));
+}
+
+#[test]
+#[should_panic(expected = "foreign free: Fx3f is offline")]
+fn an_offline_frame_is_refused() {
+    Zone::new(ZoneConfig { nr_online: 63, ..ZoneConfig::with_frames(64) })
+        .free(FrameId(63), Order(0));
+}
+
+#[test]
+#[should_panic(expected = "Fx0 was allocated at order o2 but is freed at order o1")]
+fn a_wrong_order_is_refused() {
+    let mut zone = zone(64);
+    let frame = take(&mut zone, 2, Movable);
+    zone.free(frame, Order(1));
+}
+
+#[test]
+#[should_panic(expected = "reached by rights")]
+fn the_reserve_cannot_be_asked_for_by_name() {
+    zone(64).alloc(&any(0, HighAtomic));
+}
