@@ -1,7 +1,7 @@
 //! What every allocator here must do, whatever lists it keeps: judged by a naive twin.
 //!
-//! **Problem.** The buddy lists, the zone and the per-CPU lists are three layers of bookkeeping over
-//! one set of frames, and each can lose or duplicate a frame in its own way.
+//! **Problem.** The buddy lists, the zone and the per-CPU lists are three layers of bookkeeping
+//! over one set of frames, and each can lose or duplicate a frame in its own way.
 //!
 //! **Idea.** Drive a subject with random operations, and a twin that knows only which frames are in
 //! use: a vector of booleans and a map of blocks. Since free buddies never stay unmerged, the twin
@@ -12,8 +12,8 @@
 //!    `---> twin    --> the same, the slow way -------------------+--> equal after every step
 //! ```
 //!
-//! **Deliberately ignored.** *Which* free block is chosen (unit tests have the vectors), the content
-//! of per-CPU lists beyond their sum, and concurrency.
+//! **Deliberately ignored.** *Which* free block is chosen (unit tests have the vectors), the
+//! content of per-CPU lists beyond their sum, and concurrency.
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -145,12 +145,13 @@ fn requests() -> impl Strategy<Value = AllocRequest> {
         3 => Just(Some(WatermarkLevel::Low)),
         1 => Just(Some(WatermarkLevel::High)),
     ];
-    let rights = prop_oneof![
-        5 => Just(AllocRights::NONE),
-        1 => (any::<bool>(), any::<bool>(), any::<bool>()).prop_map(|(high, non_blocking, oom_victim)| {
-            AllocRights { high, non_blocking, oom_victim }
-        }),
-    ];
+    let some_rights = (any::<bool>(), any::<bool>(), any::<bool>());
+    let some_rights = some_rights.prop_map(|(high, non_blocking, oom_victim)| AllocRights {
+        high,
+        non_blocking,
+        oom_victim,
+    });
+    let rights = prop_oneof![5 => Just(AllocRights::NONE), 1 => some_rights];
     let types = proptest::sample::select(&MigrateType::REQUESTABLE);
     (orders, types, levels, rights).prop_map(|(order, migrate, level, rights)| AllocRequest {
         order: Order(order),
@@ -354,8 +355,8 @@ fn compare<S: Subject>(subject: &S, twin: &Twin) {
     }
 }
 
-/// Runs `ops` on a fresh subject and the twin, comparing after every step; ends by giving everything
-/// back, which must leave the zone as it began.
+/// Runs `ops` on a fresh subject and the twin, comparing after every step; ends by giving
+/// everything back, which must leave the zone as it began.
 fn agrees_with_the_twin<S: Subject>(config: ZoneConfig, ops: &[Op]) {
     let mut subject = S::with_zone(Zone::new(config));
     let mut twin = Twin::new(&config);

@@ -3,9 +3,9 @@
 //! **Problem.** Each small block taken from another type's pageblock is one more pageblock that can
 //! never become a large folio again.
 //!
-//! **Idea.** Take from the *largest* foreign block, and take the pageblock with it, so that the next
-//! requests of this type go to the same place. Only when no pageblock is worth claiming, steal from
-//! the *smallest* foreign block that will do.
+//! **Idea.** Take from the *largest* foreign block, and take the pageblock with it, so that the
+//! next requests of this type go to the same place. Only when no pageblock is worth claiming, steal
+//! from the *smallest* foreign block that will do.
 //!
 //! ```text
 //!  own lists -> whole free pageblock -> pageblock at least half free or ours -> smallest piece

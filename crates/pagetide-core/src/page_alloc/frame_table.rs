@@ -17,12 +17,12 @@
 //! ```
 //!
 //! **Data and invariants.**
-//! - *ownership*: the word of a block's first frame is written only by the block's owner: the holder
-//!   of the zone's lock (free, offline), of the per-CPU list's lock (in it), or of the block itself.
-//!   Handing a block on happens under the giver's lock, or by whatever the program uses to pass the
-//!   frame along, so plain loads and stores with relaxed ordering are enough: the words are atomics
-//!   only because different threads write different words of one array, and because the zone may
-//!   *read* a word it does not own (is my buddy free? how long is this block?).
+//! - *ownership*: the word of a block's first frame is written only by the block's owner: the
+//!   holder of the zone's lock (free, offline), of the per-CPU list's lock (in it), or of the block
+//!   itself. Handing a block on happens under the giver's lock, or by whatever the program uses to
+//!   pass the frame along, so plain loads and stores with relaxed ordering are enough: the words
+//!   are atomics only because different threads write different words of one array, and because the
+//!   zone may *read* a word it does not own (is my buddy free? how long is this block?).
 //! - A word it does not own can tell the zone wrong only between `Allocated` and `InPcp`, never
 //!   about `Free`, nor about the order: both change only under the zone's lock.
 //! - Frames after the first of a block are `Interior`.

@@ -34,8 +34,8 @@
 //!
 //! Cost: 8 bytes a frame and 1 byte a pageblock, 0.2 % of the memory managed.
 //!
-//! **Deliberately ignored.** NUMA and more than one zone: an arena is one zone. (The derivations that
-//! know several zones are here, as pure functions: [`lowmem_reserve`], [`WatermarkInputs`].)
+//! **Deliberately ignored.** NUMA and more than one zone: an arena is one zone. (The derivations
+//! that know several zones are here, as pure functions: [`lowmem_reserve`], [`WatermarkInputs`].)
 //!
 //! Source: the page allocator specification, sections 1 to 4.
 

@@ -2,8 +2,8 @@
 //!
 //! **Problem.** One lock per zone is one cache line that every allocation on every CPU fights over.
 //!
-//! **Idea.** Each CPU keeps some blocks of its own. Taking from an empty list fetches a batch from the
-//! zone; returning to a full one sends the coldest back. Long runs of frees drain ever larger
+//! **Idea.** Each CPU keeps some blocks of its own. Taking from an empty list fetches a batch from
+//! the zone; returning to a full one sends the coldest back. Long runs of frees drain ever larger
 //! batches, for nobody here seems to want the frames.
 //!
 //! ```text
@@ -39,15 +39,16 @@
 //!
 //! **Data and invariants.** Blocks are linked through the words of the shared [`FrameTable`]; those
 //! on these lists belong to the holder of this list's lock. `count` is in frames; refills are in
-//! blocks. Frames here are *not* free: the zone's `NR_FREE` left them out when they came. The struct
-//! is at most 256 bytes, four cache lines.
+//! blocks. Frames here are *not* free: the zone's `NR_FREE` left them out when they came. The
+//! struct is at most 256 bytes, four cache lines.
 //!
 //! Ours: watermarks are checked when a list is refilled, not on every allocation as in Linux, so
-//! that a hit reads no shared line; the frames were taken out of `NR_FREE` by a check like any other.
-//! And a request with rights to the reserves takes one block from the zone, not a batch, so that
-//! reserves do not end up on lists.
+//! that a hit reads no shared line; the frames were taken out of `NR_FREE` by a check like any
+//! other. And a request with rights to the reserves takes one block from the zone, not a batch, so
+//! that reserves do not end up on lists.
 //!
-//! **Deliberately ignored.** Tuning of the limit by what happens: it is fixed here. Remote draining.
+//! **Deliberately ignored.** Tuning of the limit by what happens: it is fixed here. Remote
+//! draining.
 //!
 //! Source: the page allocator specification, sections 3 and 4 (Linux 5.14 to 6.6, with the cap on
 //! the scale).
@@ -227,7 +228,8 @@ impl Pcp {
     }
 
     /// A piece of work towards empty lists, or `None` when they are. Loop with [`Pcp::drain`], and
-    /// let go of the zone's lock in between: for a CPU gone offline, a failed direct reclaim, a shrink.
+    /// let go of the zone's lock in between: for a CPU gone offline, a failed direct reclaim, a
+    /// shrink.
     pub fn full_drain(&self) -> Option<Drain> {
         let nr_frames = self.count.min(self.batch << PCP_BATCH_SCALE_MAX);
         (nr_frames > 0).then_some(Drain(Work::Frames { nr_frames, first_list: 0 }))

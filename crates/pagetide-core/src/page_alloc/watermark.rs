@@ -62,7 +62,8 @@ pub enum WatermarkLevel {
 /// Which rule gives a zone its MIN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ZoneKind {
-    /// A share of `min_free_kbytes`, by its part of low memory. All of a page cache's arena is this.
+    /// A share of `min_free_kbytes`, by its part of low memory. All of a page cache's arena is
+    /// this.
     #[default]
     Lowmem,
     /// Movable contents only, or high memory: a small fixed reserve.
@@ -168,8 +169,8 @@ impl Watermarks {
     ///
     /// # Panics
     ///
-    /// When `scale_factor` is above [`SCALE_FACTOR_MAX`], or a low-memory zone is larger than all of
-    /// low memory.
+    /// When `scale_factor` is above [`SCALE_FACTOR_MAX`], or a low-memory zone is larger than all
+    /// of low memory.
     pub fn for_zone(inputs: &WatermarkInputs) -> Watermarks {
         assert!(inputs.scale_factor <= SCALE_FACTOR_MAX, "watermark scale factor above 3000");
         let managed = inputs.managed;
@@ -271,8 +272,8 @@ pub fn min_free_kbytes(lowmem: u64) -> u64 {
 
 /// Frames of zone `lower` kept from requests that could have used zones up to `highest`.
 ///
-/// `managed` and `ratios` have one entry a zone, lowest first: frames, and the divisor of the frames
-/// above (0 keeps nothing).
+/// `managed` and `ratios` have one entry a zone, lowest first: frames, and the divisor of the
+/// frames above (0 keeps nothing).
 ///
 /// # Panics
 ///

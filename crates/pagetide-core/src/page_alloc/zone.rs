@@ -1,7 +1,8 @@
 //! The zone: the frames behind one lock, and the rules for who may take them.
 //!
-//! **Problem.** The buddy allocator would hand out its last frame to anyone. Reclaim, urgent requests
-//! and large folios need some left, and a live cache grows and shrinks while frames are in use.
+//! **Problem.** The buddy allocator would hand out its last frame to anyone. Reclaim, urgent
+//! requests and large folios need some left, and a live cache grows and shrinks while frames are in
+//! use.
 //!
 //! **Idea.** Every way out passes one check against the watermarks; batches for per-CPU lists are
 //! checked once, at their start, so that one lock hold moves a batch. A shrink takes *free* frames
@@ -20,9 +21,9 @@
 //! drain brings it back: frames on per-CPU lists are not free. Watermarks follow the managed frames
 //! only when the caller says so, after a resize.
 //!
-//! **The high-order reserve.** After a request that is urgent, cannot wait and is above order 0, the
-//! pageblock it was served from is kept for such requests, up to 1 % of the zone: zones under 200
-//! MiB keep none.
+//! **The high-order reserve.** After a request that is urgent, cannot wait and is above order 0,
+//! the pageblock it was served from is kept for such requests, up to 1 % of the zone: zones under
+//! 200 MiB keep none.
 //!
 //! **Deliberately ignored.** Several zones a node, and NUMA fallback: one arena is one zone.
 //!
@@ -140,8 +141,8 @@ impl Zone {
     ///
     /// # Panics
     ///
-    /// When `nr_frames` is 0 or above [`FRAMES_MAX`](super::FRAMES_MAX), `nr_online` is above it, or
-    /// `scale_factor` is above 3000.
+    /// When `nr_frames` is 0 or above [`FRAMES_MAX`](super::FRAMES_MAX), `nr_online` is above it,
+    /// or `scale_factor` is above 3000.
     ///
     /// # Cost
     ///
@@ -256,7 +257,8 @@ impl Zone {
     ///
     /// # Panics
     ///
-    /// When the block is not one this zone handed out at that order: a double free, a foreign frame.
+    /// When the block is not one this zone handed out at that order: a double free, a foreign
+    /// frame.
     pub fn free(&mut self, frame: FrameId, order: Order) {
         let mut block = Some((frame, order));
         self.free_bulk(|_| block.take());
@@ -317,9 +319,9 @@ impl Zone {
         nr_taken
     }
 
-    /// Puts up to `nr_frames` offline frames back in service, the last taken first, and tells `visit`
-    /// which, before anyone can take them. Returns how many; fewer means all are in service.
-    /// [`Zone::rederive_watermarks`] comes next.
+    /// Puts up to `nr_frames` offline frames back in service, the last taken first, and tells
+    /// `visit` which, before anyone can take them. Returns how many; fewer means all are in
+    /// service. [`Zone::rederive_watermarks`] comes next.
     pub fn give_back(&mut self, nr_frames: u32, mut visit: impl FnMut(FrameId, Order)) -> u32 {
         let mut nr_given = 0;
         while nr_given < nr_frames {
