@@ -68,7 +68,7 @@ const FULL: [Step; 8] = [
     step("docs", 300, docs),
     tests("tests", 900, all_tests),
     tests("loom", 300, loom),
-    tests("miri", 300, miri),
+    tests("miri", 420, miri),
 ];
 
 const FAST: [Step; 4] = [
