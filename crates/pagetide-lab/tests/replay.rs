@@ -5,11 +5,15 @@ mod support;
 #[path = "support/synthetic.rs"]
 mod synthetic;
 
-use pagetide_core::ids::PageId;
+use pagetide_core::ids::{PageId, PageIndex};
 use pagetide_core::lru::PolicyName;
+use pagetide_core::record::Encoder;
 use pagetide_lab::judge::{naive_clock, naive_fifo, naive_lru, opt};
 use pagetide_lab::replay::{self, Contender, World};
-use pagetide_lab::trace::{Access, AccessKind, DenseTrace};
+use pagetide_lab::trace::AccessKind::{
+    Discard, Read, ReadAgain, Readahead, Table, TableWrite, Write,
+};
+use pagetide_lab::trace::{Access, AccessKind, DenseTrace, Ending, Header, Trace};
 use proptest::prelude::*;
 
 const SIZES: [u32; 5] = [3, 32, 100, 333, 600];
@@ -96,7 +100,7 @@ fn the_same_replay_ends_the_same() {
 fn readahead_fills_without_counting() {
     let mut trace = DenseTrace::default();
     // Brought in, hit, dropped, missed.
-    for kind in [AccessKind::Readahead, AccessKind::Read, AccessKind::Discard, AccessKind::Read] {
+    for kind in [Readahead, Read, Discard, Read] {
         trace.push(Access { page: PageId::default(), kind, thread: 0 });
     }
     for &policy in PolicyName::ALL {
@@ -104,6 +108,64 @@ fn readahead_fills_without_counting() {
         let counted = (outcome.accesses, outcome.misses, outcome.evictions, outcome.refaults());
         assert_eq!(counted, (2, 1, 0, 0), "{policy}");
     }
+}
+
+fn misses_of(policy: PolicyName, frames: u32, entries: &[(u64, AccessKind)]) -> u64 {
+    let mut trace = DenseTrace::default();
+    for &(index, kind) in entries {
+        let page = PageId { index: PageIndex(index), ..PageId::default() };
+        trace.push(Access { page, kind, thread: 0 });
+    }
+    replay::run(Contender::Policy(policy), &trace, frames).misses
+}
+
+/// Reclaim meets page 1 first; young, it stays, and page 2 goes.
+#[test]
+fn a_table_access_spares_a_page_once() {
+    let entries =
+        |kind| [(1, kind), (2, Read), (3, Read), (1, Read), (4, Read), (5, Read), (1, Read)];
+    assert_eq!(misses_of(PolicyName::Fifo, 2, &entries(Read)), 7);
+    assert_eq!(misses_of(PolicyName::Fifo, 2, &entries(Table)), 6);
+    assert_eq!(misses_of(PolicyName::Fifo, 2, &entries(TableWrite)), 6);
+}
+
+#[test]
+fn a_repeated_read_is_no_reference() {
+    let entries = |kind| [(1, Read), (2, Read), (1, kind), (3, Read), (1, Read)];
+    for policy in [PolicyName::Lru, PolicyName::Clock] {
+        assert_eq!(misses_of(policy, 2, &entries(Read)), 3, "{policy}");
+        assert_eq!(misses_of(policy, 2, &entries(Write)), 3, "{policy}");
+        assert_eq!(misses_of(policy, 2, &entries(ReadAgain)), 4, "{policy}");
+    }
+}
+
+/// What was recorded is what is replayed: the same accesses by way of a record on disk.
+#[test]
+fn a_recorded_run_replays_as_the_run_itself() {
+    let original = synthetic::mixed(11, 5000);
+    let mut bytes = Vec::new();
+    let header = Header { page_bytes: 4096, memory_frames: 90, policy: "clock".to_owned() };
+    header.append_to(&mut bytes);
+    let mut encoder = Encoder::new();
+    for (rank, kind) in original.entries() {
+        encoder.append(&Access { page: original.page(rank), kind, thread: 0 }, &mut bytes);
+    }
+    encoder.finish(&mut bytes);
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    std::fs::write(file.path(), &bytes).expect("the record is written");
+
+    let mut recorded = Trace::open(file.path(), None).expect("the record opens");
+    let replayed = DenseTrace::collect(recorded.by_ref()).expect("the record is sound");
+    assert_eq!(recorded.ending(), Some(Ending::Complete));
+    let header = recorded.header().expect("records have headers");
+    let policy: PolicyName = header.policy.parse().expect("a known policy");
+    let frames = u32::try_from(header.memory_frames).expect("few frames");
+    let replay = |trace: &DenseTrace| {
+        let mut evicted = Vec::new();
+        let outcome = replay::run_observed(policy, trace, frames, |page| evicted.push(page));
+        (outcome, evicted)
+    };
+    assert_eq!(replay(&replayed), replay(&original));
 }
 
 /// Belady's row is consistent with itself: what came in is resident or was evicted.

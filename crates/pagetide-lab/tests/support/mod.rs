@@ -1,8 +1,8 @@
 //! Real traces for tests: looked for in the folder named by `PAGETIDE_TRACES`, skipped loudly.
 //!
 //! The traces are too large, and not ours, to be kept here. A test that cannot find its trace
-//! prints `SKIPPED: test: why` and appends the same line to the file named by `PAGETIDE_SKIP_LOG`, if set,
-//! so that skips can be counted.
+//! prints `SKIPPED: test: why` and appends the same line to the file named by
+//! `PAGETIDE_SKIP_LOG`, if set, so that skips can be counted.
 
 use pagetide_lab::trace::{DenseTrace, Trace};
 use std::env;
