@@ -72,9 +72,22 @@ fn freed_blocks_go_to_the_head_unless_they_will_soon_grow() {
     put(&mut buddy, 12, 0);
     put(&mut buddy, 13, 0);
     assert_eq!(free_list(&buddy, 1), [12]);
-    // 14 and 15 would make the buddy of the free block at 12, so 14 waits at the tail.
-    put(&mut buddy, 14, 0);
-    assert_eq!(free_list(&buddy, 0), [8, 4, 14]);
+    // 14 and 15 would make the buddy of the free block at 12, so 15 waits at the tail.
+    put(&mut buddy, 15, 0);
+    assert_eq!(free_list(&buddy, 0), [8, 4, 15]);
+}
+
+#[test]
+fn blocks_that_could_only_reach_the_largest_order_go_to_the_head() {
+    let mut buddy = Buddy::new(4096, 4096);
+    let frames: Vec<u32> = (0..8).map(|_| take(&mut buddy, 9)).collect();
+    assert_eq!(frames[..4], [0, 512, 1024, 1536]);
+    put(&mut buddy, 2048, 9);
+    put(&mut buddy, 1024, 9);
+    put(&mut buddy, 1536, 9);
+    // Together with 512, block 0 would meet the free block of the largest order at 1024: no merge.
+    put(&mut buddy, 0, 9);
+    assert_eq!(free_list(&buddy, 9), [0, 2048]);
 }
 
 #[test]

@@ -108,6 +108,22 @@ fn an_allocation_halves_the_drain_scale() {
 }
 
 #[test]
+fn the_drain_scale_stops_growing_where_the_limit_stops_the_drain() {
+    let mut zone = zone(16384);
+    let mut pcp = Pcp::new(PcpLimits::fixed(63, 252));
+    let mut frames = take(&mut zone, 3000, 0, Movable).into_iter();
+    let mut next_drain = |pcp: &mut Pcp, zone: &mut Zone| {
+        frames.by_ref().find_map(|frame| Some(free(pcp, zone, frame, 0, CALM)).filter(|&n| n > 0))
+    };
+    for nr_frames in [63, 126, 189, 189, 189, 189] {
+        assert_eq!(next_drain(&mut pcp, &mut zone), Some(nr_frames));
+    }
+    // The factor stayed at 2, so one allocation makes it 1.
+    assert!(pcp.alloc(zone.table(), &request(0, Movable)).is_some());
+    assert_eq!(next_drain(&mut pcp, &mut zone), Some(126));
+}
+
+#[test]
 fn a_refill_takes_a_batch_by_frames_but_two_blocks_at_least() {
     let pcp = Pcp::new(PcpLimits::fixed(63, 1036));
     let blocks = [0, 1, 2, 3, 9].map(|order| pcp.refill_blocks(Order(order)));
@@ -254,6 +270,22 @@ fn a_refill_respects_the_level_and_takes_no_batch_from_reserves() {
     let rights = AllocRights { high: true, ..AllocRights::NONE };
     assert!(pcp.refill(&mut zone, &AllocRequest { rights, ..fast }).is_some());
     assert_eq!((zone.nr_free(), pcp.count()), (159, 0));
+}
+
+#[test]
+fn blocks_of_the_reserve_are_kept_with_the_movable_ones_and_drain_to_the_reserve() {
+    let mut zone = zone(100 * 512);
+    let mut pcp = Pcp::new(PcpLimits::fixed(15, 100));
+    let rights = AllocRights { high: true, non_blocking: true, ..AllocRights::NONE };
+    let urgent = AllocRequest { rights, ..AllocRequest::fast(Order(3)) };
+    let frame = pcp.refill(&mut zone, &urgent).expect("an empty zone");
+    assert_eq!(zone.table().migrate_type(frame), MigrateType::HighAtomic);
+    assert_eq!(free(&mut pcp, &mut zone, frame, 3, CALM), 0);
+    assert_eq!(pcp.alloc(zone.table(), &request(3, Unmovable)), None);
+    assert_eq!(pcp.alloc(zone.table(), &request(3, Movable)), Some(frame));
+    assert_eq!(free(&mut pcp, &mut zone, frame, 3, CALM), 0);
+    full_drain(&mut pcp, &mut zone);
+    assert_eq!(zone.free_blocks().nr_frames(MigrateType::HighAtomic), 512);
 }
 
 #[test]

@@ -134,6 +134,31 @@ fn frames_allocated_as_the_claimers_type_count_for_the_claim() {
     zone.validate();
 }
 
+/// A full zone whose pageblock 1 is of `user`'s type and half free, in blocks of order 3.
+fn half_free_pageblock_of(user: MigrateType) -> Zone {
+    let mut zone = zone(1024);
+    let small: Vec<FrameId> =
+        core::iter::from_fn(|| zone.alloc(&any(3, user))).filter(|frame| frame.0 >= 512).collect();
+    for frame in small.iter().filter(|frame| frame.0 % 16 == 0) {
+        zone.free(*frame, Order(3));
+    }
+    assert_eq!(zone.free_blocks().nr_blocks(Order(3), user), 32);
+    zone
+}
+
+#[test]
+fn only_types_that_cannot_move_away_claim_for_a_small_block() {
+    let mut zone = half_free_pageblock_of(Unmovable);
+    take(&mut zone, 0, Movable);
+    assert_eq!((zone.stats().nr_blocks_stolen, zone.stats().nr_pageblocks_claimed), (1, 0));
+    for stayer in [Unmovable, Reclaimable] {
+        let mut zone = half_free_pageblock_of(Movable);
+        take(&mut zone, 0, stayer);
+        assert_eq!((zone.stats().nr_blocks_stolen, zone.stats().nr_pageblocks_claimed), (0, 1));
+        zone.validate();
+    }
+}
+
 #[test]
 fn fallback_prefers_the_first_type_in_order() {
     let mut zone = zone(4096);
@@ -149,6 +174,8 @@ fn fallback_prefers_the_first_type_in_order() {
     let frame = take(&mut zone, 9, Movable);
     assert_eq!(frame.0 / 1024, unmovable.0 / 1024);
     assert_eq!(zone.nr_free(), 0);
+    assert_eq!(zone.stats().nr_pageblocks_converted, 4, "each a whole free pageblock");
+    assert_eq!((zone.stats().nr_pageblocks_claimed, zone.watermarks().boost()), (0, 0));
     zone.validate();
 }
 
@@ -185,6 +212,8 @@ fn ordinary_requests_never_see_the_reserve_and_desperate_ones_do() {
     let rights = AllocRights { high: true, non_blocking: true, ..AllocRights::NONE };
     let urgent = AllocRequest { rights, ..AllocRequest::fast(Order(1)) };
     zone.alloc(&urgent).expect("an empty zone");
+    let single = zone.alloc(&AllocRequest { order: Order(0), ..urgent }).expect("an empty zone");
+    assert_eq!(zone.table().migrate_type(single), Movable, "above order 0 only, while others last");
     fill(&mut zone);
     assert_eq!(zone.nr_free(), 510);
     assert!(zone.alloc(&any(0, Unmovable)).is_none());

@@ -1,0 +1,161 @@
+//! The page allocator's seam under real locks: one mutex for the zone, one try-lock per CPU.
+//!
+//! The loop below is the real world's, with `std` locks; what it must show is that the frame table
+//! can be shared without a lock (each word has one owner), that no frame is handed out twice at a
+//! time, and that none is lost. A thread writes its name into every frame it holds, and finds it
+//! there when it gives the frame back.
+//!
+//! Not verified: fairness, contention, and interleavings the scheduler does not happen to choose.
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+use pagetide_core::ids::{FrameId, Order};
+use pagetide_core::page_alloc::{
+    AllocRequest, FrameTable, HighFraction, MigrateType, Pcp, PcpInputs, PcpLimits, WatermarkLevel,
+    Zone, ZoneConfig, ZoneFlags,
+};
+
+const THREADS: u32 = 4;
+const NR_FRAMES: u32 = if cfg!(miri) { 64 } else { 4096 };
+const NR_STEPS: u32 = if cfg!(miri) { 60 } else { 20_000 };
+/// Blocks that wait between their last owner and their return by someone else.
+const EXCHANGED: usize = if cfg!(miri) { 2 } else { 16 };
+const NOBODY: u32 = 0;
+
+struct World {
+    table: Arc<FrameTable>,
+    zone: Mutex<Zone>,
+    pcps: Vec<Mutex<Pcp>>,
+    owners: Vec<AtomicU32>,
+}
+
+impl World {
+    /// Fewer CPUs than threads, so that try-locks fail at times.
+    fn new(nr_cpus: u32) -> World {
+        let zone = Zone::new(ZoneConfig::with_frames(NR_FRAMES));
+        let limits = PcpLimits::derive(&PcpInputs {
+            managed: u64::from(NR_FRAMES),
+            low_watermark: zone.watermarks().unboosted(WatermarkLevel::Low),
+            nr_cpus_local: nr_cpus,
+            nr_cpus_online: nr_cpus,
+            fraction: HighFraction::DEFAULT,
+        });
+        World {
+            table: Arc::clone(zone.table()),
+            zone: Mutex::new(zone),
+            pcps: (0..nr_cpus).map(|_| Mutex::new(Pcp::new(limits))).collect(),
+            owners: (0..NR_FRAMES).map(|_| AtomicU32::new(NOBODY)).collect(),
+        }
+    }
+
+    fn alloc(&self, cpu: usize, request: &AllocRequest) -> Option<FrameId> {
+        match self.pcps[cpu].try_lock() {
+            Ok(mut pcp) => pcp
+                .alloc(&self.table, request)
+                .or_else(|| pcp.refill(&mut self.zone.lock().unwrap(), request)),
+            Err(_) => self.zone.lock().unwrap().alloc(request),
+        }
+    }
+
+    fn free(&self, cpu: usize, frame: FrameId, order: Order) {
+        match self.pcps[cpu].try_lock() {
+            Ok(mut pcp) => {
+                // Some frees come while reclaim is active, and drain more.
+                let flags = ZoneFlags { reclaim_active: frame.0 % 1024 < 100 };
+                if let Some(drain) = pcp.free(&self.table, frame, order, flags) {
+                    pcp.drain(&mut self.zone.lock().unwrap(), drain);
+                }
+            }
+            Err(_) => self.zone.lock().unwrap().free(frame, order),
+        }
+    }
+
+    fn own(&self, frame: FrameId, order: Order, from: u32, to: u32) {
+        for owner in &self.owners[frame.0 as usize..][..order.nr_frames() as usize] {
+            let was = owner.swap(to, Relaxed);
+            assert_eq!(was, from, "{frame} is in the hands of {was}, not {from}");
+        }
+    }
+}
+
+/// A small generator: the seed is the thread's number.
+fn next_random(state: &mut u32) -> u32 {
+    *state ^= *state << 13;
+    *state ^= *state >> 17;
+    *state ^= *state << 5;
+    *state
+}
+
+/// Takes and returns blocks at random; most returns are of another thread's blocks.
+fn churn(world: &World, name: u32, exchange: &Mutex<Vec<(FrameId, Order)>>) -> u64 {
+    let mut random = name;
+    let mut held = Vec::new();
+    let mut nr_taken = 0;
+    for _ in 0..NR_STEPS {
+        let dice = next_random(&mut random);
+        let cpu = dice as usize % world.pcps.len();
+        let orders = [0, 0, 0, 0, 1, 2, 3, 5];
+        let request = AllocRequest {
+            migrate: MigrateType::REQUESTABLE[(dice >> 8) as usize % 3],
+            ..AllocRequest::fast(Order(orders[(dice >> 12) as usize % orders.len()]))
+        };
+        if dice >> 20 & 1 == 0 || held.is_empty() {
+            if let Some(frame) = world.alloc(cpu, &request) {
+                world.own(frame, request.order, NOBODY, name);
+                held.push((frame, request.order));
+                nr_taken += 1;
+            }
+            continue;
+        }
+        let mine = held.swap_remove((dice >> 21) as usize % held.len());
+        world.own(mine.0, mine.1, name, NOBODY);
+        let mut exchange = exchange.lock().unwrap();
+        exchange.push(mine);
+        if exchange.len() > EXCHANGED {
+            let (frame, order) = exchange.swap_remove((dice >> 16) as usize % EXCHANGED);
+            drop(exchange);
+            world.free(cpu, frame, order);
+        }
+    }
+    for (frame, order) in held {
+        world.own(frame, order, name, NOBODY);
+        world.free(name as usize % world.pcps.len(), frame, order);
+    }
+    nr_taken
+}
+
+#[test]
+fn threads_share_the_frame_table_without_losing_a_frame() {
+    for nr_cpus in [1, 2, THREADS] {
+        let world = World::new(nr_cpus);
+        let exchange = Mutex::new(Vec::new());
+        let nr_taken: u64 = std::thread::scope(|scope| {
+            let threads: Vec<_> = (1..=THREADS)
+                .map(|name| {
+                    scope.spawn({
+                        let (world, exchange) = (&world, &exchange);
+                        move || churn(world, name, exchange)
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert!(nr_taken > u64::from(THREADS * NR_STEPS / 20), "only {nr_taken} blocks were taken");
+        for (frame, order) in exchange.into_inner().unwrap() {
+            world.free(0, frame, order);
+        }
+        let mut zone = world.zone.into_inner().unwrap();
+        for pcp in world.pcps {
+            let mut pcp = pcp.into_inner().unwrap();
+            pcp.validate(zone.table());
+            while let Some(drain) = pcp.full_drain() {
+                pcp.drain(&mut zone, drain);
+            }
+        }
+        zone.validate();
+        assert_eq!(zone.nr_free(), u64::from(NR_FRAMES));
+        let nr_largest = zone.free_blocks().nr_blocks_of(Order::MAX);
+        assert_eq!(nr_largest, NR_FRAMES / 1024, "everything merged again");
+    }
+}
