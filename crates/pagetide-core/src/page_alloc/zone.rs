@@ -5,8 +5,8 @@
 //! use.
 //!
 //! **Idea.** Every way out passes one check against the watermarks; batches for per-CPU lists are
-//! checked once, at their start, so that one lock hold moves a batch. A shrink takes *free* frames
-//! out of service, whichever they are; the arena's address range stays reserved.
+//! checked once, at their start, so that one lock hold moves a batch. A shrink (`zone/resize.rs`)
+//! takes *free* frames out of service, whichever they are.
 //!
 //! ```text
 //!             alloc, alloc_bulk (check)              take_free
@@ -30,7 +30,7 @@
 //! Source: the page allocator specification, sections 1 to 3. Resizing is our own, and simpler than
 //! memory hotplug: nothing in use is moved.
 
-use super::buddy::{Buddy, order_within};
+use super::buddy::Buddy;
 use super::fallback::Origin;
 use super::frame_table::FrameTable;
 use super::free_blocks::FreeBlocks;
@@ -296,49 +296,6 @@ impl Zone {
         true
     }
 
-    /// Takes up to `nr_frames` free frames out of service, as few and large blocks as possible, and
-    /// tells `visit` which. Returns how many; fewer means no more are free in the zone.
-    ///
-    /// Ignores the watermarks: the caller reclaims first, and then calls
-    /// [`Zone::rederive_watermarks`].
-    pub fn take_free(&mut self, nr_frames: u32, mut visit: impl FnMut(FrameId, Order)) -> u32 {
-        let mut nr_taken = 0;
-        let mut order = Order::MAX;
-        while nr_taken < nr_frames {
-            order = order.min(order_within(nr_frames - nr_taken));
-            match self.buddy.take_any(order) {
-                Some(frame) => {
-                    self.buddy.put_offline(frame, order);
-                    visit(frame, order);
-                    nr_taken += order.nr_frames();
-                }
-                None if order > Order::BASE => order = Order(order.0 - 1),
-                None => break,
-            }
-        }
-        nr_taken
-    }
-
-    /// Puts up to `nr_frames` offline frames back in service, the last taken first, and tells
-    /// `visit` which, before anyone can take them. Returns how many; fewer means all are in
-    /// service. [`Zone::rederive_watermarks`] comes next.
-    pub fn give_back(&mut self, nr_frames: u32, mut visit: impl FnMut(FrameId, Order)) -> u32 {
-        let mut nr_given = 0;
-        while nr_given < nr_frames {
-            let Some((frame, order)) = self.buddy.take_offline(nr_frames - nr_given) else { break };
-            visit(frame, order);
-            self.buddy.put(frame, order);
-            nr_given += order.nr_frames();
-        }
-        nr_given
-    }
-
-    /// Derives the watermarks from the frames now in service, and keeps the boost.
-    pub fn rederive_watermarks(&mut self) {
-        let inputs = watermark_inputs(&self.config, self.nr_managed());
-        self.watermarks = self.watermarks.rederived(&inputs);
-    }
-
     /// Walks every frame, list and count.
     ///
     /// # Panics
@@ -397,5 +354,6 @@ fn watermark_inputs(config: &ZoneConfig, nr_managed: u32) -> WatermarkInputs {
     }
 }
 
+mod resize;
 #[cfg(test)]
 mod tests;
