@@ -13,10 +13,10 @@
 //!
 //! ```text
 //!   header: magic, version, page length, memory, policy      once
-//!   entry:  [ delta:3 | mapping? | thread? | kind:3 ]  [thread] [mapping] [delta]
+//!   entry:  [ delta:2 | mapping? | thread? | kind:4 ]  [thread] [mapping] [delta]
 //!             |                                         varint   varint    zigzag varint
-//!             +-- 0..=6: the page delta itself, zigzag;  7: the delta follows
-//!   end:    [ kind = 7 ] [number of entries]                 written by a run that ended itself
+//!             +-- 0..=2: the page delta itself, zigzag;  3: the delta follows
+//!   end:    [ kind = 15 ] [number of entries]                 written by a run that ended itself
 //! ```
 //!
 //! A sequential read costs one byte, a random one in a file of a few gigabytes three or four.
@@ -61,16 +61,16 @@ pub const ENTRY_BYTES_MAX: usize = 1 + 5 + 5 + VARINT_BYTES_MAX;
 
 const VARINT_BYTES_MAX: usize = 10;
 const NR_SLOTS: usize = 16;
-const KIND_MASK: u8 = 0b0000_0111;
-const KIND_END: u8 = 7;
-const THREAD_FOLLOWS: u8 = 1 << 3;
-const MAPPING_FOLLOWS: u8 = 1 << 4;
-const DELTA_SHIFT: u32 = 5;
-const DELTA_FOLLOWS: u64 = 7;
+const KIND_MASK: u8 = 0b0000_1111;
+const KIND_END: u8 = 15;
+const THREAD_FOLLOWS: u8 = 1 << 4;
+const MAPPING_FOLLOWS: u8 = 1 << 5;
+const DELTA_SHIFT: u32 = 6;
+const DELTA_FOLLOWS: u64 = 3;
 
 /// What an entry says happened to its page.
 ///
-/// The first five are accesses, which hit or miss. The last two are things the page cache did.
+/// Some are accesses, which hit or miss; the others are what the page cache did around them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum AccessKind {
     /// Read through a descriptor; counts as a reference.
@@ -88,11 +88,14 @@ pub enum AccessKind {
     Discard = 5,
     /// Written through the page table (a mutable guard): makes the page young and dirty.
     TableWrite = 6,
+    /// Brought in together with its neighbours for a call that goes on to access it: the miss is
+    /// here, the access follows. A call of one page needs no such entry.
+    Fill = 7,
 }
 
 impl AccessKind {
-    /// Every kind, in the order of its code.
-    pub const ALL: [AccessKind; 7] = [
+    /// Every kind, in the order of their codes.
+    pub const ALL: [AccessKind; 8] = [
         AccessKind::Read,
         AccessKind::ReadAgain,
         AccessKind::Write,
@@ -100,11 +103,12 @@ impl AccessKind {
         AccessKind::Readahead,
         AccessKind::Discard,
         AccessKind::TableWrite,
+        AccessKind::Fill,
     ];
 
-    /// Whether somebody used the page, so that it hit or missed.
+    /// Whether somebody used the page.
     pub const fn is_access(self) -> bool {
-        !matches!(self, AccessKind::Readahead | AccessKind::Discard)
+        !matches!(self, AccessKind::Readahead | AccessKind::Discard | AccessKind::Fill)
     }
 
     /// Whether the page's contents changed.
@@ -157,6 +161,14 @@ pub enum RecordError {
     /// The policy's name is too long or not UTF-8: the header is damaged.
     #[error("the policy name in the record's header is damaged")]
     BadPolicyName,
+    /// An entry of a kind this version does not know: damage, or a newer program's record.
+    #[error("unknown kind of entry, {kind}, at byte {offset}")]
+    UnknownKind {
+        /// The kind's code.
+        kind: u8,
+        /// Where the entry starts.
+        offset: u64,
+    },
     /// A number is longer than its type: the entry is damaged, and so is all that follows.
     #[error("number out of range in the entry at byte {offset}")]
     NumberTooLarge {
@@ -264,7 +276,7 @@ impl Context {
     }
 }
 
-const _: () = assert!(AccessKind::ALL.len() == KIND_END as usize);
+const _: () = assert!(AccessKind::ALL.len() <= KIND_END as usize);
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ use pagetide_core::record::Encoder;
 use pagetide_lab::judge::{naive_clock, naive_fifo, naive_lru, opt};
 use pagetide_lab::replay::{self, Contender, World};
 use pagetide_lab::trace::AccessKind::{
-    Discard, Read, ReadAgain, Readahead, Table, TableWrite, Write,
+    Discard, Fill, Read, ReadAgain, Readahead, Table, TableWrite, Write,
 };
 use pagetide_lab::trace::{Access, AccessKind, DenseTrace, Ending, Header, Trace};
 use proptest::prelude::*;
@@ -117,6 +117,15 @@ fn misses_of(policy: PolicyName, frames: u32, entries: &[(u64, AccessKind)]) -> 
         trace.push(Access { page, kind, thread: 0 });
     }
     replay::run(Contender::Policy(policy), &trace, frames).misses
+}
+
+/// A call of several pages brings them all in before it copies the first: one miss a page.
+#[test]
+fn a_fill_is_the_miss_of_the_access_after_it() {
+    let call = [(1, Fill), (2, Fill), (1, Read), (2, Read), (2, Fill), (2, Read)];
+    for &policy in PolicyName::ALL {
+        assert_eq!(misses_of(policy, 4, &call), 2, "{policy}");
+    }
 }
 
 /// Reclaim meets page 1 first; young, it stays, and page 2 goes.

@@ -37,7 +37,8 @@ impl Decoder {
     /// nothing. With [`ENTRY_BYTES_MAX`] bytes or more a step is never short.
     ///
     /// # Errors
-    /// [`RecordError::NumberTooLarge`] and [`RecordError::WrongCount`]; both are final.
+    /// [`RecordError::UnknownKind`], [`RecordError::NumberTooLarge`] and
+    /// [`RecordError::WrongCount`]; all are final.
     pub fn step(&mut self, bytes: &[u8]) -> Result<Step, RecordError> {
         let mut input = Input { bytes, used: 0 };
         match self.parse(&mut input) {
@@ -46,6 +47,9 @@ impl Decoder {
                 Ok(step)
             }
             Err(Fault::Short) => Ok(Step::Short),
+            Err(Fault::UnknownKind { kind }) => {
+                Err(RecordError::UnknownKind { kind, offset: self.offset })
+            }
             Err(Fault::TooLarge) => Err(RecordError::NumberTooLarge { offset: self.offset }),
             Err(Fault::WrongCount { stated }) => {
                 Err(RecordError::WrongCount { stated, found: self.nr_entries })
@@ -67,7 +71,9 @@ impl Decoder {
             }
             return Ok(Step::End(input.used));
         }
-        let kind = AccessKind::ALL[usize::from(tag & KIND_MASK)];
+        let code = tag & KIND_MASK;
+        let kind =
+            *AccessKind::ALL.get(usize::from(code)).ok_or(Fault::UnknownKind { kind: code })?;
         let thread =
             if tag & THREAD_FOLLOWS != 0 { input.varint_u32()? } else { self.context.thread };
         let mapping = if tag & MAPPING_FOLLOWS != 0 {
@@ -143,6 +149,7 @@ impl Iterator for Entries<'_> {
 enum Fault {
     Short,
     TooLarge,
+    UnknownKind { kind: u8 },
     WrongCount { stated: u64 },
 }
 

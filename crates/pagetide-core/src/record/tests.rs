@@ -151,6 +151,12 @@ fn damage_after_the_header_is_located() {
     let mut damaged = bytes.clone();
     damaged.extend_from_slice(&[0xe0, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255]);
     assert_eq!(decode(&damaged), Ok((vec![], Some(RecordError::NumberTooLarge { offset }), None)));
+    // A kind between the last known one and the end.
+    let mut damaged = bytes.clone();
+    damaged.extend_from_slice(&[0, KIND_END - 1]);
+    let unknown = RecordError::UnknownKind { kind: KIND_END - 1, offset: offset + 1 };
+    let first = access(0, 0, AccessKind::Read, 0);
+    assert_eq!(decode(&damaged), Ok((vec![first], Some(unknown), None)));
     // An end that counts an entry nobody wrote.
     let mut damaged = bytes.clone();
     damaged.extend_from_slice(&[KIND_END, 1]);
@@ -189,7 +195,7 @@ fn the_documented_example_holds() {
     let entries = bytes.split_off(HEADER_FIXED_BYTES + "mglru".len());
     assert_eq!(
         entries,
-        [0xc0, 0x40, 0xfe, 0x01, 0x02, 0xd0, 0x0f, KIND_END, 0x03],
-        "first entry: zigzag(3) = 6 in the tag; second: zigzag(1) = 2"
+        [0xc0, 0x06, 0x80, 0xf6, 0x01, 0x02, 0xd0, 0x0f, KIND_END, 0x03],
+        "first entry: zigzag(3) = 6 follows; second: zigzag(1) = 2 in the tag"
     );
 }

@@ -24,7 +24,7 @@
 //!
 //! # What it deliberately ignores
 //!
-//! Readahead and discards (only accesses are judged), dirty pages, and time.
+//! Readahead, fills and discards (only accesses are judged), dirty pages, and time.
 //!
 //! # Sources
 //!

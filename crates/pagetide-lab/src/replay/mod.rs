@@ -98,9 +98,9 @@ impl FromStr for Contender {
 /// What a replay counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outcome {
-    /// Accesses: readahead and discards do not count.
+    /// Accesses: readahead, fills and discards do not count.
     pub accesses: u64,
-    /// Accesses that found their page absent.
+    /// Accesses that found their page absent, be it at the access or at the fill before it.
     pub misses: u64,
     /// Misses for which no frame came free; their pages did not become resident.
     pub bypasses: u64,

@@ -84,6 +84,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         match kind {
             AccessKind::Discard => self.discard(rank),
             AccessKind::Readahead => self.read_ahead(rank),
+            AccessKind::Fill => self.fill_ahead(rank),
             _ => self.access(rank, kind),
         }
     }
@@ -143,6 +144,15 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         if !matches!(self.words[rank as usize], Word::Resident(_)) {
             // Without a frame there is no readahead, and nobody waits for it.
             let _ = self.fill(rank, lru::AccessKind::Readahead);
+        }
+    }
+
+    /// A page of a call that will access it: this is its miss.
+    fn fill_ahead(&mut self, rank: u32) {
+        if !matches!(self.words[rank as usize], Word::Resident(_)) {
+            self.misses += 1;
+            let filled = self.fill(rank, lru::AccessKind::Descriptor);
+            self.bypasses += u64::from(filled.is_none());
         }
     }
 

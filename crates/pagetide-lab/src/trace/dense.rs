@@ -152,7 +152,7 @@ impl DenseTrace {
         self.ranks.iter().copied().zip(self.kinds.iter().copied())
     }
 
-    /// The entries that are accesses (readahead and discards left out), as ranks.
+    /// The entries that are accesses (readahead, fills and discards left out), as ranks.
     pub fn access_ranks(&self) -> impl DoubleEndedIterator<Item = u32> + '_ {
         self.entries().filter(|(_, kind)| kind.is_access()).map(|(rank, _)| rank)
     }

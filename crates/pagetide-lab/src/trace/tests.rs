@@ -197,7 +197,7 @@ fn compact_records_bring_header_and_ending() {
     let accesses: Vec<Access> = (0..50_000u32)
         .map(|i| Access {
             page: page(i % 3, u64::from(i.wrapping_mul(2_654_435_761) % 1_000_000)),
-            kind: AccessKind::ALL[i as usize % 7],
+            kind: AccessKind::ALL[i as usize % AccessKind::ALL.len()],
             thread: i / 1000 % 4,
         })
         .collect();

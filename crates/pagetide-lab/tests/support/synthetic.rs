@@ -38,7 +38,8 @@ pub(crate) fn mixed(seed: u64, nr_entries: usize) -> DenseTrace {
             60..70 => AccessKind::Write,
             70..82 => AccessKind::Table,
             82..88 => AccessKind::TableWrite,
-            88..96 => AccessKind::Readahead,
+            88..92 => AccessKind::Readahead,
+            92..96 => AccessKind::Fill,
             _ => AccessKind::Discard,
         };
         let mapping = MappingId(random.below(3) as u32);
