@@ -1,8 +1,8 @@
 //! A buffer that direct I/O takes: page aligned, owned, zeroed when made.
 //!
-//! Invariants: S7: `start..start + len` is an allocation of this value's own, initialised, aligned to
-//! [`PAGE_BYTES`], and stays where it is when the value moves, so the kernel may be given its address
-//! for as long as the value is kept.
+//! Invariants: S7: `start..start + len` is an allocation of this value's own, initialised, aligned
+//! to [`PAGE_BYTES`], and stays where it is when the value moves, so the kernel may be given its
+//! address for as long as the value is kept.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
@@ -42,8 +42,8 @@ impl Deref for AlignedBuf {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: S7 (the allocation is this value's own, initialised, `len` long); the kernel writes
-        // it only while the value is kept from everybody (S8).
+        // SAFETY: S7 (the allocation is this value's own, initialised, `len` long); the kernel
+        // writes it only while the value is kept from everybody (S8).
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }

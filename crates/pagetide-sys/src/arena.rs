@@ -16,12 +16,13 @@
 //! ```
 //!
 //! **Data and invariants.** S3: at most one [`ClaimedFrame`] or page word stands for a frame at a
-//! time: `claim` sets the bit by compare-and-swap, a word consumes the token, eviction gives it back,
-//! `release` clears the bit. A token carries its arena's number and is refused elsewhere. The version
-//! travels with the frame, so (frame, version) does not come back before 2^19 installs and writes.
+//! time: `claim` sets the bit by compare-and-swap, a word consumes the token, eviction gives it
+//! back, `release` clears the bit. A token carries its arena's number and is refused elsewhere.
+//! The version travels with the frame, so (frame, version) does not come back before 2^19 installs
+//! and writes.
 //!
-//! **Ignored.** Which frame is given to whom: that is core's. A token that is dropped leaks its frame,
-//! which wastes memory and breaks nothing.
+//! **Ignored.** Which frame is given to whom: that is core's. A token that is dropped leaks its
+//! frame, which wastes memory and breaks nothing.
 //!
 //! Source: V. Leis et al., "Virtual-memory assisted buffer management", SIGMOD 2023 (page states in
 //! one word); our per-frame claim is an addition.
@@ -46,7 +47,8 @@ pub const NR_FRAMES_MAX: u32 = 1 << 28;
 pub struct ArenaOptions {
     /// Ask for 2 MiB pages (advice): faster copies, but memory comes in steps of 2 MiB.
     pub huge_pages: bool,
-    /// Touch all of it now: building takes up to 1 s per 2 GiB, no later access waits for the kernel.
+    /// Touch all of it now: building takes up to 1 s per 2 GiB, no later access waits for the
+    /// kernel.
     pub pretouch: bool,
 }
 
@@ -98,7 +100,8 @@ pub enum ClaimError {
     },
 }
 
-/// The right to use one frame: unique, and given up only to a page word or by [`FrameArena::release`].
+/// The right to use one frame: unique, and given up only to a page word or by
+/// [`FrameArena::release`].
 #[must_use = "a dropped claim loses its frame until the arena is dropped"]
 #[derive(PartialEq, Eq)]
 pub struct ClaimedFrame {

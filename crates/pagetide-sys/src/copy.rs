@@ -4,24 +4,26 @@
 //! afterwards learns whether the bytes mean anything. An ordinary `memcpy` of memory another thread
 //! writes is a data race: undefined, whatever is done with the bytes later.
 //!
-//! **Idea.** All racing accesses are made by something the compiler cannot see through and that acts
-//! like relaxed atomics: `rep movsb` in inline assembly on x86-64, and a loop of relaxed 64-bit atomics
-//! anywhere else (other machines, Miri, loom). Torn bytes are a wrong value, never undefined.
+//! **Idea.** All racing accesses are made by something the compiler cannot see through and that
+//! acts like relaxed atomics: `rep movsb` in inline assembly on x86-64, and a loop of relaxed
+//! 64-bit atomics anywhere else (other machines, Miri, loom). Torn bytes are a wrong value, never
+//! undefined.
 //!
 //! ```text
 //!   reader:  page word -> copy_out -> acquire fence -> page word again: same? the bytes are whole
 //!   writer:  LOCK      -> release fence -> copy_in  -> unlock, version + 1
 //! ```
 //!
-//! **Invariants.** The portable loops touch memory in whole aligned 64-bit cells only, so that racing
-//! accesses are never of mixed sizes; a writer is the only writer of a frame, so it may edit a cell by
-//! load and store. Copies never cross into memory outside the frames (the caller checks, S1).
+//! **Invariants.** The portable loops touch memory in whole aligned 64-bit cells only, so that
+//! racing accesses are never of mixed sizes; a writer is the only writer of a frame, so it may
+//! edit a cell by load and store. Copies never cross into memory outside the frames (the caller
+//! checks, S1).
 //!
 //! **Ignored.** Non-temporal stores, and any order inside one copy.
 //!
 //! Cost: on a 2-core EPYC guest, 4 KiB at random over 1 GiB of huge pages: `rep movsb` 350-374 ns,
-//! the C library's memcpy 337-353 ns, a loop of 32-byte AVX moves 372-383 ns.
-//! Source: H.-J. Boehm, "Can seqlocks get along with programming language memory models?", MSPC 2012.
+//! the C library's memcpy 337-353 ns, a loop of 32-byte AVX moves 372-383 ns. Source: H.-J. Boehm,
+//! "Can seqlocks get along with programming language memory models?", MSPC 2012.
 
 #[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
 pub(crate) mod portable {
@@ -50,7 +52,8 @@ pub(crate) mod portable {
         });
     }
 
-    /// Calls `each(cell, bytes in that cell, bytes before)` for the cells that `at..at + len` covers.
+    /// Calls `each(cell, bytes in that cell, bytes before)` for the cells that `at..at + len`
+    /// covers.
     fn for_each_part(
         at: usize,
         len: usize,

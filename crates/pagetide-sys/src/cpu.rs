@@ -1,8 +1,8 @@
 //! Where we run, how long we ran, what we take: three questions to the kernel, none of which waits.
 //!
 //! Decisions take these as arguments (core has no clock); this is where the real world gets them.
-//! The C library answers the first from the thread's restartable-sequence area and the clocks from the
-//! vDSO, so that they cost nanoseconds, except thread CPU time, which is a system call.
+//! The C library answers the first from the thread's restartable-sequence area and the clocks from
+//! the vDSO, so that they cost nanoseconds, except thread CPU time, which is a system call.
 
 use pagetide_core::ids::CpuId;
 use pagetide_core::units::Bytes;

@@ -1,26 +1,29 @@
 //! A regular file as the store of a mapping: frames in, bytes out, past the kernel's page cache.
 //!
-//! **Problem.** Contents cached twice, here and in the kernel, halve what the memory is worth. Direct
-//! I/O avoids that, but only some file systems take it, only for aligned ranges, and never for the
-//! tail of a file whose length is no multiple of a page.
+//! **Problem.** Contents cached twice, here and in the kernel, halve what the memory is worth.
+//! Direct I/O avoids that, but only some file systems take it, only for aligned ranges, and never
+//! for the tail of a file whose length is no multiple of a page.
 //!
 //! **Idea.** Two descriptors of the same file. Direct where the file proved to take it and the
-//! request is aligned; buffered for all the rest, and to go on where a direct request was cut short.
+//! request is aligned; buffered for all the rest, and to go on where a direct request was cut
+//! short.
 //!
 //! ```text
 //!   file:   |  page 0  |  page 1  |  page 2  |  tail  |  end
 //!   reads:  |<--------- direct, preadv into locked frames ... short ->| then zeros
-//!   writes: |<----------- direct ----------->|<- buffered ->|   dropped from the kernel's cache by sync
+//!   writes: |<----------- direct ----------->|<- buffered ->|   sync drops this from the kernel
 //! ```
 //!
-//! **Invariants.** S8: memory is given to the kernel only while it is exclusively held: frames under
-//! [`Lock`], buffers by `&mut`. A result is negative or a count until it was checked: EINTR is tried
-//! again, EINVAL and EOPNOTSUPP of a direct request are tried buffered, everything else is reported
-//! with its range. A short read means the end of the file only once a read returns nothing.
+//! **Invariants.** S8: memory is given to the kernel only while it is exclusively held: frames
+//! under [`Lock`], buffers by `&mut`. A result is negative or a count until it was checked: EINTR
+//! is tried again, EINVAL and EOPNOTSUPP of a direct request are tried buffered, everything else
+//! is reported with its range. A short read means the end of the file only once a read returns
+//! nothing.
 //!
 //! **Ignored.** Other programs changing the file meanwhile: that is between them and the user.
 //!
-//! Source: Linux man pages open(2) `O_DIRECT`, statx(2) `STATX_DIOALIGN`, preadv(2), posix_fadvise(2).
+//! Source: Linux man pages open(2) `O_DIRECT`, statx(2) `STATX_DIOALIGN`, preadv(2),
+//! posix_fadvise(2).
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -122,8 +125,8 @@ impl StoreFile {
 
     /// Reads from `offset` into the locked frames, one after the other; returns the bytes read.
     ///
-    /// Fewer than asked for means the end of the file; the frames are zero from there. Interrupted and
-    /// short reads are continued. Each lock must hold a resident page, or this panics.
+    /// Fewer than asked for means the end of the file; the frames are zero from there. Interrupted
+    /// and short reads are continued. Each lock must hold a resident page, or this panics.
     ///
     /// # Errors
     /// [`StoreError::Read`]; the frames hold anything.
@@ -166,7 +169,8 @@ impl StoreFile {
         Ok(done)
     }
 
-    /// Reads from `offset` into `target`; returns the bytes read, fewer only at the end of the file.
+    /// Reads from `offset` into `target`; returns the bytes read, fewer only at the end of the
+    /// file.
     ///
     /// Direct if offset, length and memory are page aligned (an [`AlignedBuf`] is), else buffered.
     ///
@@ -240,8 +244,8 @@ impl StoreFile {
     /// Makes all writes so far durable, and what is needed to find them.
     ///
     /// # Errors
-    /// [`StoreError::Sync`]: any write since the last sync may be lost, and the kernel may not say so
-    /// again; keep the contents.
+    /// [`StoreError::Sync`]: any write since the last sync may be lost, and the kernel may not say
+    /// so again; keep the contents.
     pub fn sync_data(&self) -> Result<(), StoreError> {
         self.sync(File::sync_data)
     }
@@ -371,8 +375,8 @@ fn read_parts(file: &File, parts: &[libc::iovec], offset: u64) -> io::Result<usi
     let offset =
         libc::off_t::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
     let nr_parts = parts.len() as libc::c_int;
-    // SAFETY: S8 (the kernel gets only what is exclusively held): the parts are frames whose locks the
-    // caller holds by `&mut`, until after the call.
+    // SAFETY: S8 (the kernel gets only what is exclusively held): the parts are frames whose locks
+    // the caller holds by `&mut`, until after the call.
     let count = unsafe { libc::preadv(file.as_raw_fd(), parts.as_ptr(), nr_parts, offset) };
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }

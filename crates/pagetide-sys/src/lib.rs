@@ -1,8 +1,8 @@
 //! How Pagetide acts on Linux: frame memory, page words, files, io_uring.
 //!
 //! Everything unsafe in the project is here, behind safe functions. Each unsafe block cites a line
-//! `S1`..`Sn` of `docs/soundness.md`. What is decided elsewhere may be wrong, never dangerous: a frame
-//! handed out twice is a refused [claim](FrameArena::claim), a wrong eviction a refused
+//! `S1`..`Sn` of `docs/soundness.md`. What is decided elsewhere may be wrong, never dangerous: a
+//! frame handed out twice is a refused [claim](FrameArena::claim), a wrong eviction a refused
 //! [lock](Lock::try_claim).
 //!
 //! ```text
@@ -16,13 +16,14 @@
 //!
 //! # The contract, for all of it
 //!
-//! - Frames are one base page (4096 bytes), numbered from 0 in their arena. Offsets and lengths are bytes.
+//! - Frames are one base page (4096 bytes), numbered from 0 in their arena. Offsets and lengths
+//!   are bytes.
 //! - Every function may be called from any thread, at any time, in any order; nothing needs `init`.
 //! - Functions named `try_*`, and tickets, never wait. `lock` and `wait_while_locked` may sleep.
 //! - Tokens (`Pin`, `Lock`, `ClaimedFrame`) are unique and give their right back on drop, except
 //!   `ClaimedFrame`, which must be given to [`FrameArena::release`] or to a page.
-//! - A panic here is a programmer's mistake (a frame of another arena, an offset past the frame); it
-//!   leaves every token usable.
+//! - A panic here is a programmer's mistake (a frame of another arena, an offset past the frame);
+//!   it leaves every token usable.
 //! - Not inside: which page to evict, which frame to use, when to read ahead.
 
 mod aligned;

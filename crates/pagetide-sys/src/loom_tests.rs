@@ -1,7 +1,7 @@
 //! Every order in which two or three threads can meet in a word.
 //!
-//! Run: `RUSTFLAGS="--cfg loom" cargo test -p pagetide-sys --release --lib loom`. Frames are 16 bytes
-//! here and copies are two relaxed 64-bit accesses, the weakest the real ones may be.
+//! Run: `RUSTFLAGS="--cfg loom" cargo test -p pagetide-sys --release --lib loom`. Frames are 16
+//! bytes here and copies are two relaxed 64-bit accesses, the weakest the real ones may be.
 
 use std::sync::Arc;
 
@@ -78,6 +78,39 @@ fn loom_reader_accepts_no_other_page_in_its_frame() {
         }
         evictor.join().expect("no panic");
         assert_eq!(read_page(&table), None);
+    });
+}
+
+/// As above, but the frame changes hands between threads, and the new page was locked long before.
+#[test]
+fn loom_reader_accepts_no_other_page_filled_by_another_thread() {
+    loom::model(|| {
+        let table = table();
+        let lock = table.word_ref(PageIndex(1)).expect("in range").lock();
+        let filler = {
+            let (table, mut lock) = (Arc::clone(&table), lock);
+            thread::spawn(move || {
+                if let Ok(claimed) = table.arena().claim(FrameId(0)) {
+                    lock.install(claimed);
+                    lock.write(0, &page_of(2));
+                }
+            })
+        };
+        let evictor = {
+            let table = Arc::clone(&table);
+            thread::spawn(move || {
+                let page = table.page(PageIndex(0)).expect("made");
+                if let Claim::Locked(mut lock) = page.try_claim() {
+                    let claimed = lock.evict(None);
+                    table.arena().release(claimed);
+                }
+            })
+        };
+        if let Some(bytes) = read_page(&table) {
+            assert_eq!(bytes, page_of(1));
+        }
+        filler.join().expect("no panic");
+        evictor.join().expect("no panic");
     });
 }
 

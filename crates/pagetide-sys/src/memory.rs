@@ -1,7 +1,7 @@
 //! Frame memory: one private mapping, reached by raw copies only.
 //!
-//! **Problem.** The frames are written by several threads and by the kernel, so no reference to them
-//! may exist outside a guard; yet the rest of the crate wants to speak of frames and offsets.
+//! **Problem.** The frames are written by several threads and by the kernel, so no reference to
+//! them may exist outside a guard; yet the rest of the crate wants to speak of frames and offsets.
 //!
 //! **Idea.** This file owns the mapping and is the only one that turns (frame, offset, length) into
 //! an address. It checks bounds each time, always, whoever asks.
@@ -16,7 +16,8 @@
 //!
 //! **Ignored.** NUMA placement; frames larger than a base page.
 //!
-//! Under Miri and loom the mapping is a boxed slice of atomic cells instead; the checks are the same.
+//! Under Miri and loom the mapping is a boxed slice of atomic cells instead; the checks are the
+//! same.
 
 use std::io;
 use std::ops::Range;
@@ -87,8 +88,9 @@ impl FrameMemory {
         #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
         {
             let target = self.mapping.base().wrapping_add(at);
-            // SAFETY: S1 (checked ranges are mapped), S2 (racing copies are opaque); `source` cannot
-            // overlap: a slice of another frame is another range, one of this frame cannot exist.
+            // SAFETY: S1 (checked ranges are mapped), S2 (racing copies are opaque); `source`
+            // cannot overlap: a slice of another frame is another range, one of this frame cannot
+            // exist.
             unsafe { crate::copy::machine::copy(source.as_ptr(), target, source.len()) };
         }
         #[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
@@ -153,7 +155,8 @@ impl FrameMemory {
     fn cells(&self) -> &[std::sync::atomic::AtomicU64] {
         let base = self.mapping.base().cast_const().cast();
         let len = self.nr_frames as usize * FRAME_BYTES / 8;
-        // SAFETY: S1 (the mapping is mapped, and 2 MiB aligned); all racing accesses are atomic (S2).
+        // SAFETY: S1 (the mapping is mapped, and 2 MiB aligned); all racing accesses are atomic
+        // (S2).
         unsafe { std::slice::from_raw_parts(base, len) }
     }
 }

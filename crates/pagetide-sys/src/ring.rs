@@ -1,10 +1,12 @@
 //! Batched I/O: io_uring where the system allows it, one call at a time where it does not.
 //!
-//! **Problem.** A device does four times the reads at depth 32 that it does at depth 1, but memory given
-//! to the kernel stays the kernel's until it says otherwise, whatever happens to the thread that asked.
+//! **Problem.** A device does four times the reads at depth 32 that it does at depth 1, but memory
+//! given to the kernel stays the kernel's until it says otherwise, whatever happens to the thread
+//! that asked.
 //!
-//! **Idea.** The queue takes ownership. What is submitted brings its locks or its buffer along, and the
-//! completion brings them back; nobody else can touch them in between, because nobody else has them.
+//! **Idea.** The queue takes ownership. What is submitted brings its locks or its buffer along,
+//! and the completion brings them back; nobody else can touch them in between, because nobody else
+//! has them.
 //!
 //! ```text
 //!   submit_read(file, locks)  --> slot [pending] --> kernel --> short? refused? finish it by
@@ -12,15 +14,16 @@
 //!   reap  <-- Completion { token, locks | buffer, result } <--------------+
 //! ```
 //!
-//! **Data and invariants.** S8: what the kernel may write or read is owned by an occupied slot from
-//! before the submission until the completion was seen. Dropping the queue waits for every completion; if
-//! even that is impossible, the memory is leaked rather than freed. At most `depth` slots are occupied,
-//! and the kernel's queues have room for as many.
+//! **Data and invariants.** S8: what the kernel may write or read is owned by an occupied slot
+//! from before the submission until the completion was seen. Dropping the queue waits for every
+//! completion; if even that is impossible, the memory is leaked rather than freed. At most `depth`
+//! slots are occupied, and the kernel's queues have room for as many.
 //!
-//! **Ignored.** Registered buffers and files (72k instead of 61k reads a second at depth 32 on a virtual
-//! disk), polling, priorities. One thread at a time: give each I/O thread its own queue.
+//! **Ignored.** Registered buffers and files (72k instead of 61k reads a second at depth 32 on a
+//! virtual disk), polling, priorities. One thread at a time: give each I/O thread its own queue.
 //!
-//! Source: Linux man pages io_uring_setup(2), io_uring_enter(2); J. Axboe, "Efficient IO with io_uring".
+//! Source: Linux man pages io_uring_setup(2), io_uring_enter(2); J. Axboe, "Efficient IO with
+//! io_uring".
 
 use std::collections::VecDeque;
 use std::io;
@@ -88,12 +91,13 @@ enum Memory {
 /// The kernel's view of the locked frames beside it in [`Memory::Read`].
 struct Parts(Vec<libc::iovec>);
 
-// SAFETY: S8 (the slot owns what the parts point to): the locks beside them move along, and the frames
-// stay where they are.
+// SAFETY: S8 (the slot owns what the parts point to): the locks beside them move along, and the
+// frames stay where they are.
 unsafe impl Send for Parts {}
 
 impl IoQueue {
-    /// A queue of at most `depth` requests in flight (1 to [`DEPTH_MAX`], else the nearest of these).
+    /// A queue of at most `depth` requests in flight (1 to [`DEPTH_MAX`], else the nearest of
+    /// these).
     ///
     /// `allow_uring` is off to execute each request as it is submitted; the same happens where the
     /// system refuses io_uring (an old kernel, a sandbox, no locked memory left).
@@ -114,11 +118,12 @@ impl IoQueue {
         self.nr_in_flight() + self.done.len()
     }
 
-    /// Reads from `offset`, a multiple of the page length, into the locked frames. They come back, locked,
-    /// in a [`Completion::Read`] with `token`.
+    /// Reads from `offset`, a multiple of the page length, into the locked frames. They come back,
+    /// locked, in a [`Completion::Read`] with `token`.
     ///
-    /// Waits for a completion only when the queue is full. The kernel learns of the request at the next
-    /// [`submit`](Self::submit) or [`reap`](Self::reap). Panics if a lock holds no resident page.
+    /// Waits for a completion only when the queue is full. The kernel learns of the request at the
+    /// next [`submit`](Self::submit) or [`reap`](Self::reap). Panics if a lock holds no resident
+    /// page.
     pub fn submit_read(
         &mut self,
         file: Arc<StoreFile>,
@@ -139,8 +144,9 @@ impl IoQueue {
     /// Writes the first `len` bytes of `buffer` at `offset`. The buffer comes back in a
     /// [`Completion::Write`] with `token`.
     ///
-    /// Waits, and panics, as [`submit_read`](Self::submit_read) does, and if `buffer` is shorter. Whole
-    /// pages at a multiple of the page length go through the queue, the rest by a plain call.
+    /// Waits, and panics, as [`submit_read`](Self::submit_read) does, and if `buffer` is shorter.
+    /// Whole pages at a multiple of the page length go through the queue, the rest by a plain
+    /// call.
     pub fn submit_write(
         &mut self,
         file: Arc<StoreFile>,

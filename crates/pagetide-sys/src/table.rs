@@ -3,8 +3,8 @@
 //! **Problem.** A file may have 2^33 pages and have touched ten; a hit must find its word in a few
 //! loads; aging must not read words nobody touched.
 //!
-//! **Idea.** A radix tree of three levels, made as it is touched and never unmade before the table is.
-//! Each leaf carries one mark that says a word in it became young.
+//! **Idea.** A radix tree of three levels, made as it is touched and never unmade before the table
+//! is. Each leaf carries one mark that says a word in it became young.
 //!
 //! ```text
 //!   index:   | top 12 bits | mid 12 bits | leaf 9 bits |
@@ -13,17 +13,18 @@
 //!       32 KiB         32 KiB          4 KiB + one line
 //! ```
 //!
-//! **Data and invariants.** S6: a leaf lives as long as its table, and a table keeps its arena alive; so
-//! a [`PageRef`] may go from index to word to frame memory without further checks. A table belongs to one
-//! arena: frames of another are refused at install. Touched covers young: a word that is young and not
-//! yet seen by [`for_each_young`](PageTable::for_each_young) has its leaf marked, or about to be by
-//! the thread that made it young; both sides use sequentially consistent order.
+//! **Data and invariants.** S6: a leaf lives as long as its table, and a table keeps its arena
+//! alive; so a [`PageRef`] may go from index to word to frame memory without further checks. A
+//! table belongs to one arena: frames of another are refused at install. Touched covers young: a
+//! word that is young and not yet seen by [`for_each_young`](PageTable::for_each_young) has its
+//! leaf marked, or about to be by the thread that made it young; both sides use sequentially
+//! consistent order.
 //!
-//! **Ignored.** Giving back leaves of words that are all absent. Who drops a table must have evicted its
-//! pages first: frames still in it stay claimed, and are lost until the arena goes.
+//! **Ignored.** Giving back leaves of words that are all absent. Who drops a table must have
+//! evicted its pages first: frames still in it stay claimed, and are lost until the arena goes.
 //!
-//! Source: Linux documentation, "Page Tables" (mm/page_tables), for the shape; MGLRU's design document,
-//! `multigen_lru.rst`, for skipping untouched tables.
+//! Source: Linux documentation, "Page Tables" (mm/page_tables), for the shape; MGLRU's design
+//! document, `multigen_lru.rst`, for skipping untouched tables.
 
 use std::fmt;
 use std::ops::Range;

@@ -15,9 +15,10 @@
 //! There is no `&mut [u8]` to a frame: readers may be copying it at any time. A writer copies in,
 //! with [`Lock::write`].
 //!
-//! **Invariants.** S4 (see `word`): a [`Lock`] excludes every other token but tickets, which notice.
-//! S6: a token's [`PageHandle`] names the same word for all its life, and that word's table keeps the
-//! arena alive. The trait is sealed, because a handle that changed its mind would break S4.
+//! **Invariants.** S4 (see `word`): a [`Lock`] excludes every other token but tickets, which
+//! notice. S6: a token's [`PageHandle`] names the same word for all its life, and that word's
+//! table keeps the arena alive. The trait is sealed, because a handle that changed its mind would
+//! break S4.
 //!
 //! **Ignored.** Order among pages: who takes two locks must have an order, or use `try_lock`.
 
@@ -100,8 +101,8 @@ impl<H: PageHandle> Pin<H> {
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         let memory = self.handle.page().arena().memory();
-        // SAFETY: S4 (LOCK and pins exclude each other): while this pin lives nobody writes the frame;
-        // S6: the handle keeps table and arena alive as long as the slice.
+        // SAFETY: S4 (LOCK and pins exclude each other): while this pin lives nobody writes the
+        // frame; S6: the handle keeps table and arena alive as long as the slice.
         unsafe { memory.bytes(self.frame.0) }
     }
 }
@@ -226,7 +227,8 @@ impl<H: PageHandle> Lock<H> {
     pub fn write(&mut self, offset: usize, source: &[u8]) {
         let frame = self.resident_frame();
         self.wrote = true;
-        // SAFETY: S4 (LOCK excludes pins and other locks), and `&mut self` excludes this lock's slices.
+        // SAFETY: S4 (LOCK excludes pins and other locks), and `&mut self` excludes this lock's
+        // slices.
         unsafe { self.arena().memory().write(frame.0, offset, source) };
     }
 
@@ -234,7 +236,8 @@ impl<H: PageHandle> Lock<H> {
     pub fn fill_zero(&mut self, range: Range<usize>) {
         let frame = self.resident_frame();
         self.wrote = true;
-        // SAFETY: S4 (LOCK excludes pins and other locks), and `&mut self` excludes this lock's slices.
+        // SAFETY: S4 (LOCK excludes pins and other locks), and `&mut self` excludes this lock's
+        // slices.
         unsafe { self.arena().memory().fill_zero(frame.0, range) };
     }
 
@@ -247,8 +250,8 @@ impl<H: PageHandle> Lock<H> {
     #[cfg(not(loom))]
     pub fn bytes(&self) -> &[u8] {
         let frame = self.resident_frame();
-        // SAFETY: S4 (LOCK excludes other writers), and the borrow of `self` excludes this lock's own
-        // writes; S6: the handle keeps table and arena alive as long as the slice.
+        // SAFETY: S4 (LOCK excludes other writers), and the borrow of `self` excludes this lock's
+        // own writes; S6: the handle keeps table and arena alive as long as the slice.
         unsafe { self.arena().memory().bytes(frame.0) }
     }
 

@@ -2,8 +2,9 @@
 //!
 //! **Problem.** There may be 2^33 words, and a waiter needs a mutex and a condition variable.
 //!
-//! **Idea.** A fixed table of both, shared by all words of the process and chosen by the word's address;
-//! one bit in the word says that somebody waits, so that an unlock nobody waits for never comes here.
+//! **Idea.** A fixed table of both, shared by all words of the process and chosen by the word's
+//! address; one bit in the word says that somebody waits, so that an unlock nobody waits for never
+//! comes here.
 //!
 //! ```text
 //!   waiter                                  holder
@@ -13,8 +14,8 @@
 //! ```
 //!
 //! **Invariants.** No wake-up is lost: WAITERS is set only while the page is taken, by one
-//! compare-and-swap, under the bucket's mutex, which the waiter gives up only by sleeping. So a holder
-//! that lets go later sees the bit, and gets the mutex only once the waiter sleeps.
+//! compare-and-swap, under the bucket's mutex, which the waiter gives up only by sleeping. So a
+//! holder that lets go later sees the bit, and gets the mutex only once the waiter sleeps.
 //!
 //! **Ignored.** Fairness, and the strangers who share a bucket: they wake, look, and sleep again.
 

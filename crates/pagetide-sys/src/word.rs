@@ -22,70 +22,46 @@
 //! ```
 //!
 //! **Invariants.**
-//! - S4: LOCK and pins > 0 exclude each other. Only the one who set LOCK changes state, frame, version
-//!   or payload, or writes the frame; it does so only until it clears LOCK.
+//! - S4: LOCK and pins > 0 exclude each other. Only the one who set LOCK changes state, frame,
+//!   version or payload, or writes the frame; it does so only until it clears LOCK.
 //! - WAITERS, YOUNG and HINT may change under anybody's feet (YOUNG and HINT while resident only).
-//! - S5: a version rises with each install and with each unlock after a write; it follows the frame
-//!   through [`ClaimedFrame`](crate::ClaimedFrame). So (frame, version) does not repeat within 2^19 steps.
+//! - S5: a version rises with each install and with each unlock after a write; it follows the
+//!   frame through [`ClaimedFrame`](crate::ClaimedFrame). So (frame, version) does not repeat
+//!   within 2^19 steps.
 //!
-//! **Why an accepted optimistic read is whole.** The reader loads the word (acquire, L1), copies, fences
-//! (acquire), loads again (L2), and accepts when state, frame and version are equal and LOCK is clear.
-//! A writer sets LOCK (W1), fences (release), stores, unlocks with version + 1 (release, W2).
-//! - Reader sees the stores of a writer that locked *after* L1: a store read by the copy, with the two
-//!   fences, makes W1 happen before L2. L2 reads W1 or something later in the word's order: LOCK, or
-//!   another version. Refused.
-//! - The frame moved: evicted here, installed and filled under *another* word. The other word's W1
-//!   comes after its install, after the claim (acquire), after the release, after this word's evict,
-//!   after the LOCK here. The same fences order all of that before L2: refused, unless this word has the
-//!   same frame back, and then with another version (S5).
+//! **Why an accepted optimistic read is whole.** The reader loads the word (acquire, L1), copies,
+//! fences (acquire), loads again (L2), and accepts when state, frame and version are equal and
+//! LOCK is clear. A writer sets LOCK (W1), fences (release), stores, unlocks with version + 1
+//! (release, W2); one that installed the frame under LOCK fences again before it stores (W1').
+//! - Reader sees the stores of a writer that locked *this* page after L1: a store read by the copy,
+//!   with the two fences, makes W1 happen before L2. L2 reads W1 or something later in the word's
+//!   order: LOCK, or another version. Refused.
+//! - The frame moved: evicted here, installed and filled under *another* page's word, by whatever
+//!   thread. LOCK here came before evict, before release of the claim, before the other's claim
+//!   (acquire), before its install and W1'. The fences of W1' and L2 order all that before L2:
+//!   refused, unless this word has the same frame back, and then with another version (S5).
 //! - Reader misses stores of a writer that unlocked *before* L1: L1 is an acquire of W2. Cannot be.
 //!
-//! What remains: 2^19 steps between L1 and L2 would bring the version back. That takes a reader that
-//! stands still for the 0.1 s or more of half a million writes to one frame, and wakes in exactly the
-//! right one; it would return stale bytes, and endanger no memory.
+//! What remains: 2^19 steps between L1 and L2 would bring the version back. That takes a reader
+//! that stands still for the 0.1 s or more of half a million writes to one frame, and wakes in
+//! exactly the right one; it would return stale bytes, and endanger no memory.
 //!
 //! **Ignored.** Who is waiting (see `wait`), and whether a decision is wise.
 //!
-//! Source: V. Leis et al., "Virtual-memory assisted buffer management", SIGMOD 2023; the sequence lock
-//! after H.-J. Boehm, MSPC 2012.
-
-use std::fmt;
+//! Source: V. Leis et al., "Virtual-memory assisted buffer management", SIGMOD 2023; the sequence
+//! lock after H.-J. Boehm, MSPC 2012.
 
 use pagetide_core::ids::FrameId;
 
+pub(crate) use self::snapshot::VERSION_MASK;
+use self::snapshot::{
+    ABSENT, FRAME, FRAME_SHIFT, HINT, IDENTITY, LOCK, PAYLOAD_SHIFT, PIN_ONE, RESIDENT, SHADOW,
+    STATE, VERSION_ONE, VERSION_SHIFT, WAITERS, YOUNG,
+};
+pub use self::snapshot::{PAYLOAD_BITS, PINS_MAX, Snapshot};
 use crate::sync::{AtomicU64, Ordering, fence};
 
-const STATE: u64 = 0b11;
-const ABSENT: u64 = 0b00;
-const SHADOW: u64 = 0b01;
-const RESIDENT: u64 = 0b10;
-const LOCK: u64 = 1 << 2;
-const WAITERS: u64 = 1 << 3;
-const YOUNG: u64 = 1 << 4;
-const HINT: u64 = 1 << 5;
-const PINS_SHIFT: u32 = 6;
-const PIN_ONE: u64 = 1 << PINS_SHIFT;
-const PINS: u64 = PINS_MAX as u64 * PIN_ONE;
-const FRAME_SHIFT: u32 = 17;
-const FRAME: u64 = (crate::arena::NR_FRAMES_MAX as u64 - 1) << FRAME_SHIFT;
-const VERSION_SHIFT: u32 = 45;
-const VERSION_ONE: u64 = 1 << VERSION_SHIFT;
-const VERSION: u64 = !0 << VERSION_SHIFT;
-const PAYLOAD_SHIFT: u32 = 4;
-/// What a reader's ticket holds on to: everything but pins and the bits anybody may change.
-const IDENTITY: u64 = STATE | LOCK | FRAME | VERSION;
-
-/// The most pins one page takes at once.
-pub const PINS_MAX: u32 = (1 << 11) - 1;
-/// Bits of shadow entry a page word keeps where a page was evicted.
-pub const PAYLOAD_BITS: u32 = 60;
-/// A frame's version, modulo its width.
-pub(crate) const VERSION_MASK: u32 = (1 << 19) - 1;
-
-const _: () = assert!(PINS & FRAME == 0 && FRAME & VERSION == 0 && PINS & (HINT | YOUNG) == 0);
-const _: () = assert!(FRAME | VERSION | PINS | HINT | YOUNG | WAITERS | LOCK | STATE == !0);
-const _: () = assert!(VERSION >> VERSION_SHIFT == VERSION_MASK as u64);
-const _: () = assert!(PAYLOAD_BITS + PAYLOAD_SHIFT == u64::BITS);
+mod snapshot;
 
 /// Whether an access makes its page young.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -121,81 +97,6 @@ pub enum LockRefused {
     /// Guards hold the page in place; retry after their release.
     #[error("the page is pinned {0} times")]
     Pinned(u32),
-}
-
-/// A page word as it was at one moment.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Snapshot(u64);
-
-impl Snapshot {
-    /// No frame, and no trace of one.
-    pub fn is_absent(self) -> bool {
-        self.0 & STATE == ABSENT
-    }
-
-    /// A frame holds the page, or is being filled with it if locked.
-    pub fn is_resident(self) -> bool {
-        self.0 & STATE == RESIDENT
-    }
-
-    /// Somebody fills, writes or evicts the page.
-    pub fn is_locked(self) -> bool {
-        self.0 & LOCK != 0
-    }
-
-    /// Resident, and accessed since aging last looked.
-    pub fn is_young(self) -> bool {
-        self.is_resident() && self.0 & YOUNG != 0
-    }
-
-    /// Resident, and marked by [`PageRef::set_hint`](crate::PageRef::set_hint).
-    pub fn is_hint(self) -> bool {
-        self.is_resident() && self.0 & HINT != 0
-    }
-
-    /// Guards that hold the page in place.
-    pub fn pins(self) -> u32 {
-        if self.is_resident() { ((self.0 & PINS) >> PINS_SHIFT) as u32 } else { 0 }
-    }
-
-    /// The frame that holds the page.
-    pub fn frame(self) -> Option<FrameId> {
-        self.is_resident().then_some(FrameId(((self.0 & FRAME) >> FRAME_SHIFT) as u32))
-    }
-
-    /// What eviction left behind, less than `1 << PAYLOAD_BITS`.
-    pub fn shadow(self) -> Option<u64> {
-        (self.0 & STATE == SHADOW).then_some(self.0 >> PAYLOAD_SHIFT)
-    }
-
-    /// Neither locked nor pinned: an attempt to lock would succeed.
-    pub(crate) fn is_free(self) -> bool {
-        !self.is_locked() && self.pins() == 0
-    }
-
-    /// Of a resident word: the version its frame has, and would leave with.
-    pub(crate) fn version(self) -> u32 {
-        (self.0 >> VERSION_SHIFT) as u32
-    }
-}
-
-impl fmt::Debug for Snapshot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.frame(), self.shadow()) {
-            (Some(frame), _) => write!(f, "{frame} v{} pins {}", self.version(), self.pins())?,
-            (None, Some(payload)) => write!(f, "shadow {payload:x}")?,
-            (None, None) => write!(f, "absent")?,
-        }
-        for (is_set, name) in [
-            (self.is_locked(), " locked"),
-            (self.0 & WAITERS != 0, " waiters"),
-            (self.is_young(), " young"),
-            (self.is_hint(), " hint"),
-        ] {
-            write!(f, "{}", if is_set { name } else { "" })?;
-        }
-        Ok(())
-    }
 }
 
 /// A promise to check: the page was in this frame, and unlocked, when an optimistic read began.
@@ -378,6 +279,9 @@ impl PageWord {
         let version = u64::from(version) << VERSION_SHIFT;
         let frame = (u64::from(frame.0) << FRAME_SHIFT) & FRAME;
         self.replace(|_| RESIDENT | frame | version.wrapping_add(VERSION_ONE));
+        // W1': that the frame left its last page is visible before any store to it. The fence of
+        // this page's LOCK may be older than the claim.
+        fence(Ordering::Release);
     }
 
     /// Takes the frame away; returns the word as it was. A payload is cut to [`PAYLOAD_BITS`].

@@ -1,7 +1,7 @@
 //! The mapping itself: `mmap` with 2 MiB alignment, advice, and giving back.
 //!
-//! Invariants (S1): `base` is 2 MiB aligned and `len` bytes from it are mapped readable and writable
-//! until drop; nobody else knows the address. No page of it is ever unmapped in between:
+//! Invariants (S1): `base` is 2 MiB aligned and `len` bytes from it are mapped readable and
+//! writable until drop; nobody else knows the address. No page of it is ever unmapped in between:
 //! [`Mapping::discard`] drops contents, not the mapping.
 
 use std::io;
@@ -65,8 +65,8 @@ impl Mapping {
 
     fn touch_by_writing(&self) {
         for at in (0..self.len).step_by(FRAME_BYTES) {
-            // SAFETY: S1 (`at` is inside the mapping); called while the arena is being built, when no
-            // other thread has it, and all of it is still zero.
+            // SAFETY: S1 (`at` is inside the mapping); called while the arena is being built, when
+            // no other thread has it, and all of it is still zero.
             unsafe { self.base().wrapping_add(at).write_volatile(0) };
         }
     }

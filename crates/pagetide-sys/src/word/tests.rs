@@ -184,15 +184,18 @@ fn ops() -> impl Strategy<Value = Op> {
     ]
 }
 
+/// Miri takes a second for each dozen.
+const NR_OPS_MAX: usize = if cfg!(miri) { 40 } else { 200 };
+
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: if cfg!(miri) { 8 } else { 512 },
+        cases: if cfg!(miri) { 2 } else { 512 },
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
 
     #[test]
-    fn word_agrees_with_its_twin(ops in prop::collection::vec(ops(), 1..200)) {
+    fn word_agrees_with_its_twin(ops in prop::collection::vec(ops(), 1..NR_OPS_MAX)) {
         let (word, mut twin) = (PageWord::new_absent(), Twin::default());
         for op in ops {
             // Tickets are refused after anything that writes, moves or locks, and only then.
