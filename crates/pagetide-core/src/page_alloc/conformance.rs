@@ -390,8 +390,6 @@ fn configs() -> impl Strategy<Value = ZoneConfig> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
-
     #[test]
     fn a_zone_agrees_with_the_twin(
         config in configs(), ops in prop::collection::vec(ops(), 1..60)
@@ -412,7 +410,12 @@ proptest! {
 
     /// Large enough for a high-order reserve (two pageblocks) and for batches of 15.
     #[test]
-    fn a_zone_with_a_reserve_agrees_with_the_twin(ops in prop::collection::vec(ops(), 1..40)) {
+    fn a_zone_with_a_reserve_agrees_with_the_twin(
+        mut ops in prop::collection::vec(ops(), 1..40), nr_before in 0..3usize
+    ) {
+        let rights = AllocRights { high: true, non_blocking: true, ..AllocRights::NONE };
+        let request = AllocRequest { rights, ..AllocRequest::fast(Order(3)) };
+        ops.insert(nr_before.min(ops.len()), Op::Alloc { cpu: 0, request });
         agrees_with_the_twin::<PageAllocator>(ZoneConfig::with_frames(200 * 512 + 77), &ops);
     }
 }
