@@ -32,6 +32,8 @@ mod copy;
 mod cpu;
 #[cfg(not(loom))]
 mod file;
+pub mod huge_buffer;
+pub mod kernel_cache;
 mod memory;
 #[cfg(not(loom))]
 mod ring;
