@@ -13,6 +13,7 @@
 //!        v            v                                             |
 //!   lruvec.reclaim(pass, batch) -> TryEvict    world: claim each victim, set its verdict,
 //!        |                                     after first publishing batch.settled
+//!        +-> Look                              world: read and clear young bits, then again
 //!        +-> WalkTables                        world: report young pages, then reclaim again
 //!        +-> Done                              world: publish batch.settled, look at pass.scan
 //! ```
@@ -63,6 +64,8 @@ pub struct Scan {
     pub dirty: u64,
     /// The second, forced round: protections that may starve reclaim are off.
     pub forced: bool,
+    /// A protection was met that a forced round would ignore.
+    pub skipped: bool,
 }
 
 impl Scan {
@@ -173,6 +176,9 @@ impl ReclaimBatch {
 pub enum Step {
     /// Publish `settled`, try the victims, call again.
     TryEvict,
+    /// Publish `settled`, read and clear each victim's young bit, claim nothing: the verdict is
+    /// [`Refusal::Young`] for those that were young and stays as it is for the others. Call again.
+    Look,
     /// Publish `settled`, walk all page tables and report the young pages, call again.
     WalkTables,
     /// Publish `settled`; the pass is over.
@@ -185,6 +191,8 @@ pub struct ReclaimPass {
     /// How far it is.
     pub scan: Scan,
     cursor: Cursor,
+    /// The victims are out to be looked at, not to be evicted.
+    looking: bool,
     done: bool,
 }
 
@@ -208,9 +216,10 @@ impl ReclaimPass {
             scanned: 0,
             dirty: 0,
             forced: false,
+            skipped: false,
         };
         scan.priority = lruvec.policy.initial_priority(&scan);
-        ReclaimPass { scan, cursor: lruvec.cursor(), done: false }
+        ReclaimPass { scan, cursor: lruvec.cursor(), looking: false, done: false }
     }
 }
 
@@ -234,8 +243,10 @@ impl Lruvec {
                 ReclaimKind::Direct => Counter::PgscanDirect,
             };
             cx.vmstat.add(scanned, pass.scan.scanned - scanned_before);
+            pass.looking = progress == Progress::Look;
             match progress {
                 Progress::Isolated => return Step::TryEvict,
+                Progress::Look => return Step::Look,
                 Progress::WalkTables => return Step::WalkTables,
                 Progress::Exhausted => self.next_priority(pass),
             }
@@ -308,8 +319,10 @@ impl Lruvec {
             batch.settled.push(Settled::Orphan { frame });
             return;
         }
-        cx.vmstat.count(Counter::PgstealRefused);
-        pass.scan.dirty += u64::from(refusal == Refusal::Dirty);
+        if !pass.looking {
+            cx.vmstat.count(Counter::PgstealRefused);
+            pass.scan.dirty += u64::from(refusal == Refusal::Dirty);
+        }
         match policy.put_back(&mut cx, &mut pass.scan, &mut pass.cursor, frame, refusal) {
             PutBack::Retry => batch.victims.push(frame, page),
             PutBack::Listed => {

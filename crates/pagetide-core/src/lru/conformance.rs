@@ -170,6 +170,7 @@ impl World {
             assert!(batch.victims_mut().len() <= VICTIMS_MAX);
             match step {
                 Step::TryEvict => self.try_victims(&mut batch),
+                Step::Look => self.look(&mut batch),
                 Step::WalkTables => self.walk(),
                 Step::Done => return,
             }
@@ -207,6 +208,16 @@ impl World {
             } else {
                 Verdict::Claimed
             };
+        }
+    }
+
+    fn look(&mut self, batch: &mut ReclaimBatch) {
+        for victim in batch.victims_mut() {
+            let index = victim.page.index.0;
+            assert_eq!(self.resident.get(&index), Some(&victim.frame), "not this page's frame");
+            if self.young.remove(&index).is_some() {
+                victim.verdict = Verdict::Refused(Refusal::Young);
+            }
         }
     }
 

@@ -60,6 +60,9 @@ impl Context<'_> {
 pub enum Progress {
     /// At least one victim is in the batch: try to evict them.
     Isolated,
+    /// At least one victim is in the batch, only to learn whether it is young: all come back, as
+    /// [`Refusal::Young`] or [`Refusal::Busy`].
+    Look,
     /// Before going on, walk the page tables and report young pages ([`LruPolicy::young`]).
     WalkTables,
     /// Nothing more at this priority.

@@ -202,6 +202,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
             self.publish();
             match step {
                 Step::TryEvict => self.try_victims(),
+                Step::Look => self.look_at_victims(),
                 Step::WalkTables => self.walk_tables(),
                 Step::Done => return,
             }
@@ -226,6 +227,16 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
             let was_young = std::mem::take(&mut self.young[rank as usize]);
             victim.verdict =
                 if was_young { Verdict::Refused(Refusal::Young) } else { Verdict::Claimed };
+        }
+    }
+
+    /// Reads and clears the victims' young bits; they stay.
+    fn look_at_victims(&mut self) {
+        for victim in self.batch.victims_mut() {
+            let rank = self.rank_in[victim.frame.0 as usize];
+            if std::mem::take(&mut self.young[rank as usize]) {
+                victim.verdict = Verdict::Refused(Refusal::Young);
+            }
         }
     }
 
