@@ -24,6 +24,8 @@ mod lruvec;
 mod policy;
 mod registry;
 mod shadow;
+mod shadow_budget;
+pub mod workingset;
 
 pub use access::{AccessKind, AccessRule, Marked};
 pub use log::{AccessLog, LOG_LEN, Logged, Room};
@@ -31,5 +33,6 @@ pub use lruvec::{Discarded, Lruvec};
 pub use policy::{Context, LruConfig, LruPolicy, Progress, PutBack, Refusal};
 pub use registry::{PolicyName, UnknownPolicy};
 pub use shadow::{LruvecId, SHADOW_BITS, ShadowEntry, TOKEN_BITS, TOKEN_MASK};
+pub use shadow_budget::ShadowBudget;
 
 pub(crate) use registry::{Cursor, Policy};
