@@ -16,6 +16,7 @@
 //! `conformance.rs`, which holds what every policy must do.
 
 mod access;
+pub mod active_inactive;
 pub mod baseline;
 #[cfg(test)]
 pub(crate) mod conformance;

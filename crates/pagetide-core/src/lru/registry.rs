@@ -3,6 +3,7 @@
 //! A policy is an enum variant, so calls are static and the compiler finds every place that must
 //! know of a new one.
 
+use super::active_inactive::ActiveInactive;
 use super::baseline::{Clock, Fifo, Lru};
 use super::{
     AccessKind, AccessRule, Context, LruConfig, LruPolicy, Progress, PutBack, Refusal, ShadowEntry,
@@ -77,6 +78,9 @@ macro_rules! policies {
 }
 
 policies! {
+    /// Two lists per type and refault distance.
+    ActiveInactive(ActiveInactive) = "active-inactive",
+        "Two lists per type and refault distance: the kernel's classic LRU as of 6.18.";
     /// Strict least recently used.
     Lru(Lru) = "lru", "Strict LRU: every access moves the page to the young end.";
     /// First in, first out.

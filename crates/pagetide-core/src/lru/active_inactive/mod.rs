@@ -1,0 +1,273 @@
+//! Two lists per type: the kernel's classic LRU, with refault detection.
+//!
+//! Problem: exact LRU costs a list operation per access and lets one scan over a large file flush
+//! everything. But protecting what was used twice is not enough either: when the working set
+//! changes, the protected pages must go although nothing presses on them.
+//!
+//! Idea: new pages have to prove themselves on an inactive list; a second access there makes them
+//! active, where a scan cannot reach them. Evicted pages leave a shadow, and a page that returns
+//! sooner than the active list is long ([`workingset`](super::workingset)) is made active at once;
+//! each such refault also permits deactivating the oldest active folios, so the two sets compete.
+//!
+//! ```text
+//!    new, or returned too late         returned within W
+//!             |                                |
+//!             v  head                 tail     |
+//!   inactive [ . . . . . . . . . . . . . ] ----|---> evicted, leaves a shadow
+//!             ^       |  second access, or     |
+//!             |       |  young twice           |
+//!             |       v                        v
+//!   active   [ . . . . . . . . . . . . . ] <---+
+//!             |                       tail
+//!             +--- deactivated (WORKINGSET): inactive list low, or a refault was activated
+//! ```
+//!
+//! The parts, each small and pure but for the policy itself:
+//!
+//! | file | decides |
+//! |---|---|
+//! | `scan` | one folio at an inactive or active tail |
+//! | `balance` | inactive list low, permission to deactivate, shares of the types |
+//! | `cost` | what the types have cost lately |
+//! | `round` | the order and the size of the pieces of work at one priority |
+//! | `lists` | nothing: the four lists |
+//! | `shrink` | nothing: does a piece of work on a list and keeps its account |
+//!
+//! Data and invariants: a listed folio is on the list its ACTIVE and ANON flags name. The
+//! nonresident age moves on by one at each eviction, activation by access, activation by refault,
+//! and return of an active folio from isolation. Statistics are live: the kernel reads list sizes
+//! and refault counts from sums that are folded every two seconds, which makes its decisions depend
+//! on a clock and a phase; this crate has no clock, so it corresponds to a kernel whose statistics
+//! are read, and thereby folded, all the time. Misses differ by a few percent where it matters.
+//!
+//! Young bits are in the page tables, which are the world's: inactive victims that are young come
+//! back refused, active folios are shown to the world ([`Progress::Look`]) before they are judged.
+//! A page table reports one bit, so a folio is never young in more than one of them.
+//!
+//! Ignored: large folios, several zones, memory-group protection and ancestors, write-back by
+//! reclaim (the flusher writes; dirty folios wait on the active list and return to the inactive
+//! tail once clean), and how few free pages the machine has (the file type is never "tiny" here,
+//! since a cache has a limit of its own and is reclaimed as a memory group is).
+//!
+//! Sources: the kernel's documented page reclaim and workingset design, as of 6.18; the classic LRU
+//! specification, sections 1 to 7.
+
+mod balance;
+mod cost;
+mod lists;
+mod round;
+mod scan;
+mod shrink;
+#[cfg(test)]
+mod tests;
+
+pub use balance::{
+    ModeInputs, ScanMode, fractions, inactive_is_low, inactive_ratio, may_deactivate, scan_targets,
+};
+pub use cost::ReclaimCost;
+pub use lists::{Activity, ListId};
+pub use round::{Round, Work};
+pub use scan::{InactiveFate, after_look, after_trial, inactive_fate};
+
+use super::workingset::{NonresidentAge, refault_threshold};
+use super::{
+    AccessKind, AccessRule, Context, LruConfig, LruPolicy, LruvecId, Progress, PutBack, Refusal,
+    ShadowEntry,
+};
+use crate::folio::{Flags, Folios};
+use crate::ids::{FrameId, PageType};
+use crate::reclaim::{RECLAIM_BATCH, ReclaimKind, Scan, Victims};
+use crate::vmstat::Counter;
+use lists::FourLists;
+use shrink::{Piece, activated_refaults};
+
+/// The two-list policy of one lruvec.
+#[derive(Debug)]
+pub struct ActiveInactive {
+    lists: FourLists,
+    age: NonresidentAge,
+    cost: ReclaimCost,
+    /// Activated refaults of each type when the last pass ended.
+    activated_then: [u64; 2],
+    id: LruvecId,
+    swappiness: u8,
+    can_swap: bool,
+}
+
+/// What a pass remembers at one priority: its round, and the piece that is out for trial.
+#[derive(Debug, Default)]
+pub struct ActiveInactiveCursor {
+    round: Option<Round>,
+    piece: Option<Piece>,
+}
+
+impl LruPolicy for ActiveInactive {
+    type Cursor = ActiveInactiveCursor;
+
+    fn new(config: &LruConfig) -> ActiveInactive {
+        ActiveInactive {
+            lists: FourLists::default(),
+            age: NonresidentAge::default(),
+            cost: ReclaimCost::default(),
+            activated_then: [0; 2],
+            id: config.id,
+            swappiness: config.swappiness,
+            can_swap: config.can_swap,
+        }
+    }
+
+    fn access_rule(&self) -> AccessRule {
+        AccessRule::TwoTouches
+    }
+
+    fn add(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        self.lists.push_head(cx.folios, frame);
+    }
+
+    /// The second access of an inactive folio: [`AccessRule::mark`] has cleared REFERENCED.
+    fn touch(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        if cx.flags(frame).any(Flags::ACTIVE.with(Flags::UNEVICTABLE)) {
+            return;
+        }
+        self.lists.remove(cx.folios, frame);
+        cx.folios[frame].set(Flags::ACTIVE);
+        self.lists.push_head(cx.folios, frame);
+        self.age.advance(1);
+        cx.vmstat.count(Counter::Pgactivate);
+    }
+
+    fn rotate(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        self.lists.remove(cx.folios, frame);
+        cx.folios[frame].clear(Flags::ACTIVE);
+        self.lists.push_tail(cx.folios, frame);
+    }
+
+    fn remove(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        self.lists.remove(cx.folios, frame);
+    }
+
+    fn refault(
+        &mut self,
+        cx: &mut Context<'_>,
+        frame: FrameId,
+        shadow: ShadowEntry,
+        _kind: AccessKind,
+    ) {
+        let page_type = cx.flags(frame).page_type();
+        cx.count_by_type(
+            page_type,
+            Counter::WorkingsetRefaultAnon,
+            Counter::WorkingsetRefaultFile,
+            1,
+        );
+        let sizes = self.sizes();
+        let threshold = refault_threshold(&sizes, page_type, self.can_swap);
+        if shadow.lruvec() != self.id || !self.age.is_recent(shadow, threshold) {
+            return;
+        }
+        cx.folios[frame].set(Flags::ACTIVE);
+        self.age.advance(1);
+        cx.count_by_type(
+            page_type,
+            Counter::WorkingsetActivateAnon,
+            Counter::WorkingsetActivateFile,
+            1,
+        );
+        if shadow.workingset() {
+            cx.folios[frame].set(Flags::WORKINGSET);
+            self.cost.note(page_type, 1, 0, sizes.total());
+            cx.count_by_type(
+                page_type,
+                Counter::WorkingsetRestoreAnon,
+                Counter::WorkingsetRestoreFile,
+                1,
+            );
+        }
+    }
+
+    /// The walk has taken the young bit: REFERENCED keeps what it said.
+    fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        cx.folios[frame].set(Flags::REFERENCED);
+    }
+
+    fn isolate(
+        &mut self,
+        cx: &mut Context<'_>,
+        scan: &mut Scan,
+        cursor: &mut ActiveInactiveCursor,
+        victims: &mut Victims,
+    ) -> Progress {
+        loop {
+            self.end_piece(cursor);
+            let round = cursor.round.get_or_insert_with(|| self.begin_round(cx, scan));
+            let piece = match round.next_work(scan) {
+                Work::Scan(list, nr) => (list, nr),
+                Work::AgeAnon if self.can_swap && self.is_anon_low() => {
+                    (ListId::new(PageType::Anon, Activity::Active), RECLAIM_BATCH)
+                }
+                Work::AgeAnon => continue,
+                Work::Nothing => return Progress::Exhausted,
+            };
+            cursor.piece = Some(self.begin_piece(cx, scan, piece, victims));
+            if !victims.is_empty() {
+                return match piece.0.activity {
+                    Activity::Inactive => Progress::Isolated,
+                    Activity::Active => Progress::Look,
+                };
+            }
+        }
+    }
+
+    fn evicted(
+        &mut self,
+        cx: &mut Context<'_>,
+        _scan: &mut Scan,
+        cursor: &mut ActiveInactiveCursor,
+        frame: FrameId,
+    ) -> Option<ShadowEntry> {
+        if let Some(piece) = &mut cursor.piece {
+            piece.nr_reclaimed += 1;
+        }
+        Some(self.age.evict(self.id, cx.flags(frame).any(Flags::WORKINGSET)))
+    }
+
+    fn put_back(
+        &mut self,
+        cx: &mut Context<'_>,
+        _scan: &mut Scan,
+        cursor: &mut ActiveInactiveCursor,
+        frame: FrameId,
+        refusal: Refusal,
+    ) -> PutBack {
+        if cx.flags(frame).any(Flags::ACTIVE) {
+            let is_young = refusal == Refusal::Young;
+            self.list_with(cx, frame, |flags| after_look(flags, is_young));
+            if let Some(piece) = &mut cursor.piece {
+                piece.nr_rotated += u64::from(cx.flags(frame).any(Flags::ACTIVE));
+            }
+        } else {
+            self.list_with(cx, frame, |flags| after_trial(flags, refusal));
+        }
+        PutBack::Listed
+    }
+
+    /// Remembers the refault counts for the next pass's permission. A direct pass that freed
+    /// nothing while an active list was skipped is repeated with force.
+    fn end_pass(
+        &mut self,
+        cx: &mut Context<'_>,
+        scan: &Scan,
+        _cursor: &mut ActiveInactiveCursor,
+    ) -> bool {
+        self.activated_then = PageType::ALL.map(|page_type| activated_refaults(cx, page_type));
+        scan.kind == ReclaimKind::Direct && scan.reclaimed == 0 && scan.skipped
+    }
+
+    fn nr_folios(&self) -> u64 {
+        self.sizes().total()
+    }
+
+    fn validate(&self, folios: &Folios) {
+        self.lists.validate(folios);
+    }
+}

@@ -1,0 +1,155 @@
+//! What becomes of one folio that a scan looks at: the two decision tables.
+//!
+//! ```text
+//!   inactive tail                                active tail
+//!     locked in memory ........ stays              young, executable, file ... another trip
+//!     young, seen before ...... active             anything else ............. inactive, and
+//!     young, executable file .. active                                        marked WORKINGSET
+//!     young ................... inactive head, marked REFERENCED
+//!     else .................... reclaim (dirty ones: active, until they are clean)
+//! ```
+//!
+//! REFERENCED alone never saves a folio: it only makes the next young bit count double. An active
+//! folio is deactivated however often it was used; being used again on the inactive list is what
+//! brings it back.
+//!
+//! Both are pure functions of flags and young bits; a policy applies the answers.
+//! Source: the classic LRU specification, sections 3 and 4.
+
+use crate::folio::Flags;
+use crate::lru::Refusal;
+
+/// What becomes of a folio at the inactive tail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InactiveFate {
+    /// To the active list's head, with these flags and ACTIVE.
+    Activate(Flags),
+    /// To the inactive list's head, with these flags.
+    Keep(Flags),
+    /// May be evicted if it is clean; a dirty one goes on with these flags.
+    Reclaim(Flags),
+}
+
+/// Judges a folio at the inactive tail by its flags and the `nr_young` tables it was young in
+/// (whose bits are clear now).
+pub fn inactive_fate(flags: Flags, nr_young: u32) -> InactiveFate {
+    if flags.any(Flags::UNEVICTABLE) {
+        return InactiveFate::Activate(flags);
+    }
+    let was_referenced = flags.any(Flags::REFERENCED);
+    let is_executable_file = flags.any(Flags::EXEC) && !flags.any(Flags::ANON);
+    if nr_young == 0 {
+        return InactiveFate::Reclaim(flags.without(Flags::REFERENCED));
+    }
+    let seen = flags.with(Flags::REFERENCED);
+    if was_referenced || nr_young > 1 || is_executable_file {
+        InactiveFate::Activate(seen)
+    } else {
+        InactiveFate::Keep(seen)
+    }
+}
+
+/// The flags an inactive folio goes back with when the world could not evict it; ACTIVE among them
+/// says to which list.
+pub fn after_trial(flags: Flags, refusal: Refusal) -> Flags {
+    let fate = match refusal {
+        _ if flags.any(Flags::UNEVICTABLE) => InactiveFate::Activate(flags),
+        Refusal::Busy => InactiveFate::Keep(flags),
+        Refusal::Young => inactive_fate(flags, 1),
+        // Write-back is noticed before the references are looked at.
+        Refusal::Dirty if flags.any(Flags::WRITEBACK) => InactiveFate::Reclaim(flags),
+        Refusal::Dirty => inactive_fate(flags, 0),
+    };
+    match fate {
+        InactiveFate::Activate(flags) => flags.with(Flags::ACTIVE),
+        InactiveFate::Keep(flags) => flags,
+        InactiveFate::Reclaim(flags) if flags.any(Flags::DIRTY.with(Flags::WRITEBACK)) => {
+            flags.with(Flags::RECLAIM).with(Flags::ACTIVE)
+        }
+        // It became clean since it was refused, and nobody will rotate it: try it again soon.
+        InactiveFate::Reclaim(flags) => flags,
+    }
+}
+
+/// The flags an active folio goes on with after a look at its young bit (clear now): either it
+/// keeps ACTIVE for another trip, or it is deactivated and remembered as part of the working set.
+pub fn after_look(flags: Flags, is_young: bool) -> Flags {
+    let is_executable_file = flags.any(Flags::EXEC) && !flags.any(Flags::ANON);
+    if is_young && is_executable_file {
+        flags
+    } else {
+        flags.without(Flags::ACTIVE).with(Flags::WORKINGSET)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const R: Flags = Flags::REFERENCED;
+    const ANON: Flags = Flags::ANON;
+    const EXEC: Flags = Flags::EXEC;
+
+    #[test]
+    fn every_row_of_the_inactive_table() {
+        let table = [
+            (Flags::UNEVICTABLE.with(R), 3, InactiveFate::Activate(Flags::UNEVICTABLE.with(R))),
+            (R, 1, InactiveFate::Activate(R)),
+            (Flags::NONE, 2, InactiveFate::Activate(R)),
+            (EXEC, 1, InactiveFate::Activate(EXEC.with(R))),
+            (EXEC.with(ANON), 1, InactiveFate::Keep(EXEC.with(ANON).with(R))),
+            (Flags::NONE, 1, InactiveFate::Keep(R)),
+            (R, 0, InactiveFate::Reclaim(Flags::NONE)),
+            (R.with(Flags::DIRTY), 0, InactiveFate::Reclaim(Flags::DIRTY)),
+            (Flags::NONE, 0, InactiveFate::Reclaim(Flags::NONE)),
+        ];
+        for (flags, nr_young, fate) in table {
+            assert_eq!(inactive_fate(flags, nr_young), fate, "{flags:?}, young in {nr_young}");
+        }
+    }
+
+    #[test]
+    fn anonymous_folio_needs_two_young_scans() {
+        let first = inactive_fate(ANON, 1);
+        assert_eq!(first, InactiveFate::Keep(ANON.with(R)));
+        assert_eq!(inactive_fate(ANON.with(R), 1), InactiveFate::Activate(ANON.with(R)));
+        assert_eq!(inactive_fate(ANON.with(R), 0), InactiveFate::Reclaim(ANON));
+    }
+
+    #[test]
+    fn only_young_executable_files_stay_active() {
+        let exec_anon = EXEC.with(ANON);
+        let table = [
+            (EXEC, true, EXEC.with(Flags::ACTIVE)),
+            (EXEC, false, EXEC.with(Flags::WORKINGSET)),
+            (ANON, true, ANON.with(Flags::WORKINGSET)),
+            (exec_anon, true, exec_anon.with(Flags::WORKINGSET)),
+            (Flags::NONE, false, Flags::WORKINGSET),
+            (R, false, R.with(Flags::WORKINGSET)),
+        ];
+        for (flags, is_young, after) in table {
+            assert_eq!(after_look(flags.with(Flags::ACTIVE), is_young), after, "{flags:?}");
+        }
+    }
+
+    #[test]
+    fn refused_folios_go_where_the_table_says() {
+        const ACTIVE: Flags = Flags::ACTIVE;
+        const DIRTY: Flags = Flags::DIRTY;
+        const WRITEBACK: Flags = Flags::WRITEBACK;
+        let waits = Flags::RECLAIM.with(ACTIVE);
+        let table = [
+            (R, Refusal::Busy, R),
+            (Flags::NONE, Refusal::Young, R),
+            (R, Refusal::Young, R.with(ACTIVE)),
+            (EXEC, Refusal::Young, EXEC.with(R).with(ACTIVE)),
+            (DIRTY.with(R), Refusal::Dirty, DIRTY.with(waits)),
+            (WRITEBACK.with(R), Refusal::Dirty, WRITEBACK.with(R).with(waits)),
+            (R, Refusal::Dirty, Flags::NONE),
+            (Flags::UNEVICTABLE, Refusal::Busy, Flags::UNEVICTABLE.with(ACTIVE)),
+        ];
+        for (flags, refusal, after) in table {
+            assert_eq!(after_trial(flags, refusal), after, "{flags:?}, {refusal:?}");
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Doing what was decided: one piece of work on one list, and its account.
+//!
+//! ```text
+//!   begin_piece   tail -> victims, out to the world      inactive: to try   active: to look at
+//!   list_with     back, one by one, on the list its flags say
+//!   end_piece     what was scanned in vain is charged to the type
+//! ```
+//!
+//! Invariant: every folio taken off a list is a victim or back on a list when a function returns.
+
+use super::balance::{
+    ModeInputs, ScanMode, fractions, inactive_is_low, may_deactivate, scan_targets,
+};
+use super::{ActiveInactive, ActiveInactiveCursor, Activity, ListId, Round, after_trial};
+use crate::folio::Flags;
+use crate::ids::{FrameId, PageType};
+use crate::lru::workingset::ListPages;
+use crate::lru::{Context, Refusal};
+use crate::reclaim::{Scan, Victims};
+use crate::vmstat::Counter;
+
+/// Folios of one list that the world has, and what came of them so far.
+#[derive(Debug)]
+pub(super) struct Piece {
+    list: ListId,
+    nr_scanned: u64,
+    pub(super) nr_reclaimed: u64,
+    /// Active folios that got another trip.
+    pub(super) nr_rotated: u64,
+}
+
+impl ActiveInactive {
+    pub(super) fn sizes(&self) -> ListPages {
+        self.lists.sizes()
+    }
+
+    /// Quotas and permissions at the priority of `scan`.
+    pub(super) fn begin_round(&self, cx: &Context<'_>, scan: &Scan) -> Round {
+        let sizes = self.sizes();
+        let may_deactivate = PageType::ALL.map(|page_type| {
+            let then = self.activated_then[page_type.index()];
+            scan.forced
+                || may_deactivate(&sizes, page_type, activated_refaults(cx, page_type), then)
+        });
+        let mode = ScanMode::choose(&ModeInputs {
+            sizes,
+            can_swap: self.can_swap,
+            swappiness: self.swappiness,
+            priority: scan.priority,
+            is_group: true,
+            is_file_tiny: false,
+            may_deactivate,
+        });
+        let shares = fractions(self.swappiness, &self.cost);
+        Round::new(scan_targets(&sizes, scan.priority, mode, shares), may_deactivate)
+    }
+
+    /// Takes up to `nr` folios off the inactive tail, all of them for trial.
+    fn take_inactive(
+        &mut self,
+        cx: &mut Context<'_>,
+        list: ListId,
+        nr: u64,
+        victims: &mut Victims,
+    ) -> u64 {
+        for nr_scanned in 0..nr {
+            let Some(frame) = self.lists.pop_tail(cx.folios, list) else { return nr_scanned };
+            if cx.flags(frame).any(Flags::UNEVICTABLE) {
+                self.list_with(cx, frame, |flags| after_trial(flags, Refusal::Busy));
+            } else {
+                victims.take(cx.folios, frame);
+            }
+        }
+        nr
+    }
+
+    /// Takes up to `nr` folios off the active tail, to be looked at.
+    fn take_active(
+        &mut self,
+        cx: &mut Context<'_>,
+        list: ListId,
+        nr: u64,
+        victims: &mut Victims,
+    ) -> u64 {
+        for nr_scanned in 0..nr {
+            let Some(frame) = self.lists.pop_tail(cx.folios, list) else { return nr_scanned };
+            if cx.flags(frame).any(Flags::UNEVICTABLE) {
+                self.lists.push_head(cx.folios, frame);
+            } else {
+                victims.take(cx.folios, frame);
+            }
+        }
+        nr
+    }
+
+    /// Does one piece of work up to the point where the world has to answer.
+    pub(super) fn begin_piece(
+        &mut self,
+        cx: &mut Context<'_>,
+        scan: &mut Scan,
+        (list, nr): (ListId, u64),
+        victims: &mut Victims,
+    ) -> Piece {
+        let nr_scanned = match list.activity {
+            Activity::Inactive => {
+                let nr_scanned = self.take_inactive(cx, list, nr, victims);
+                scan.count_scanned(nr_scanned);
+                nr_scanned
+            }
+            Activity::Active => {
+                let nr_scanned = self.take_active(cx, list, nr, victims);
+                cx.vmstat.add(Counter::Pgrefill, nr_scanned);
+                nr_scanned
+            }
+        };
+        Piece { list, nr_scanned, nr_reclaimed: 0, nr_rotated: 0 }
+    }
+
+    /// Draws up the account of the piece that came back, if one was out.
+    pub(super) fn end_piece(&mut self, cursor: &mut ActiveInactiveCursor) {
+        let Some(piece) = cursor.piece.take() else { return };
+        let nr_rotated = match piece.list.activity {
+            Activity::Inactive => piece.nr_scanned - piece.nr_reclaimed,
+            Activity::Active => piece.nr_rotated,
+        };
+        self.cost.note(piece.list.page_type, 0, nr_rotated, self.sizes().total());
+        if let Some(round) = &mut cursor.round {
+            round.count_reclaimed(piece.nr_reclaimed);
+        }
+    }
+
+    /// Changes the flags of a folio that is off its list, and puts it at the young end they say.
+    pub(super) fn list_with(
+        &mut self,
+        cx: &mut Context<'_>,
+        frame: FrameId,
+        change: impl Fn(Flags) -> Flags,
+    ) {
+        let before = cx.folios[frame].update(|now| Some(change(now)));
+        let (was_active, is_active) =
+            (before.any(Flags::ACTIVE), change(before).any(Flags::ACTIVE));
+        if is_active {
+            self.age.advance(1);
+        }
+        match (was_active, is_active) {
+            (false, true) => cx.vmstat.count(Counter::Pgactivate),
+            (true, false) => cx.vmstat.count(Counter::Pgdeactivate),
+            _ => {}
+        }
+        self.lists.push_head(cx.folios, frame);
+    }
+
+    pub(super) fn is_anon_low(&self) -> bool {
+        let sizes = self.sizes();
+        let anon = PageType::Anon.index();
+        inactive_is_low(sizes.inactive[anon], sizes.active[anon])
+    }
+}
+
+/// Refaults of a type that were activated, ever.
+pub(super) fn activated_refaults(cx: &Context<'_>, page_type: PageType) -> u64 {
+    cx.vmstat.read(match page_type {
+        PageType::Anon => Counter::WorkingsetActivateAnon,
+        PageType::File => Counter::WorkingsetActivateFile,
+    })
+}
