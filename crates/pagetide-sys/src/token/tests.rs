@@ -46,6 +46,27 @@ fn what_was_written_is_read_by_each_kind_of_token() {
 }
 
 #[test]
+fn copies_of_any_length_and_place_are_exact() {
+    let table = table(1);
+    fill(&table, 0);
+    let mut lock = table.page(PageIndex(0)).expect("made").lock();
+    let mut expected = [0; FRAME_BYTES];
+    let lengths = (0..20).chain([63, 64, 65, 255, 256, 257, 1000]);
+    for (round, len) in lengths.enumerate() {
+        for offset in [0, 1, 7, 8, 13, FRAME_BYTES - len] {
+            let source: Vec<u8> = (0..len).map(|at| (at * 3 + offset + round) as u8).collect();
+            lock.write(offset, &source);
+            expected[offset..][..len].copy_from_slice(&source);
+            // One byte more on each side would show.
+            let mut copy = vec![0xee; len + 2];
+            lock.read(offset, &mut copy[1..=len]);
+            assert!(copy[1..=len] == source && copy[0] == 0xee && copy[len + 1] == 0xee);
+        }
+        assert!(lock.bytes() == expected, "{len} bytes");
+    }
+}
+
+#[test]
 fn eviction_returns_the_claim_and_leaves_the_shadow() {
     let table = table(1);
     fill(&table, 1);
