@@ -40,7 +40,8 @@ impl Flags {
     pub const WORKINGSET: Flags = Flags(1 << 9);
     /// On, or on its way to, the active list or the youngest generation.
     pub const ACTIVE: Flags = Flags(1 << 10);
-    /// Must not be reclaimed (locked in memory by its owner).
+    /// Must not be reclaimed (locked in memory by its owner). Whoever clears it logs a touch, so
+    /// that a policy which keeps such folios apart takes it back.
     pub const UNEVICTABLE: Flags = Flags(1 << 11);
     /// Newer than the store; set by a writer, cleared by the flusher before it writes.
     pub const DIRTY: Flags = Flags(1 << 12);
@@ -64,11 +65,15 @@ impl Flags {
     pub const READAHEAD: Flags = Flags(1 << 21);
     /// Brought in by readahead and not accessed since.
     pub const PREFETCHED: Flags = Flags(1 << 22);
+    /// Which of its policy's lists the folio is linked on, where there are several; the policy's to
+    /// use otherwise while the folio is isolated. Four bits.
+    pub const LINK: Flags = Flags(0xf << 24);
     /// No flag.
     pub const NONE: Flags = Flags(0);
 
     const GEN_SHIFT: u32 = 0;
     const REFS_SHIFT: u32 = 4;
+    const LINK_SHIFT: u32 = 24;
     /// The most [`Flags::refs`] can say.
     pub const REFS_MAX: u32 = 3;
 
@@ -117,6 +122,16 @@ impl Flags {
     /// The same flags with the reference count field set.
     pub const fn with_refs(self, refs: u32) -> Flags {
         Flags(self.0 & !Self::REFS.0 | (refs as u64) << Self::REFS_SHIFT)
+    }
+
+    /// The list number in [`Flags::LINK`], 0 to 15.
+    pub const fn link(self) -> u32 {
+        ((self.0 & Self::LINK.0) >> Self::LINK_SHIFT) as u32
+    }
+
+    /// The same flags with the list number set.
+    pub const fn with_link(self, link: u32) -> Flags {
+        Flags(self.0 & !Self::LINK.0 | (link as u64) << Self::LINK_SHIFT)
     }
 
     /// The folio's type.
@@ -253,11 +268,11 @@ mod tests {
 
     #[test]
     fn fields_do_not_disturb_each_other() {
-        let flags = Flags::DIRTY.with_generation(Some(3)).with_refs(2);
-        assert_eq!((flags.generation(), flags.refs()), (Some(3), 2));
+        let flags = Flags::DIRTY.with_generation(Some(3)).with_refs(2).with_link(9);
+        assert_eq!((flags.generation(), flags.refs(), flags.link()), (Some(3), 2, 9));
         assert!(flags.any(Flags::DIRTY));
-        let moved = flags.with_generation(None).with_refs(3);
-        assert_eq!((moved.generation(), moved.refs()), (None, 3));
+        let moved = flags.with_generation(None).with_refs(3).with_link(6);
+        assert_eq!((moved.generation(), moved.refs(), moved.link()), (None, 3, 6));
         assert!(moved.any(Flags::DIRTY));
         assert_eq!(moved.page_type(), PageType::File);
     }

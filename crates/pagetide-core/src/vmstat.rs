@@ -66,6 +66,10 @@ counters! {
     LruGenProtected = "lru_gen_protected",
     /// Saturated folios a multi-gen pass moved on (lazy promotion).
     LruGenPromotedLazily = "lru_gen_promoted_lazily",
+    /// Promoted folios a multi-gen pass met and moved to their own generation's list.
+    LruGenSorted = "lru_gen_sorted",
+    /// Dirty folios a multi-gen pass left to the flusher.
+    LruGenUnwritten = "lru_gen_unwritten",
     /// Generations started.
     LruGenAged = "lru_gen_aged",
     /// Folios promoted to the youngest generation by a table walk.

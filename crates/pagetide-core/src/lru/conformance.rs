@@ -326,6 +326,7 @@ macro_rules! conformance {
 }
 
 conformance! {
+    mglru = Mglru;
     active_inactive = ActiveInactive;
     lru = Lru;
     fifo = Fifo;

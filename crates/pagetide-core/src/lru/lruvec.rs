@@ -10,6 +10,7 @@
 //!                         +-----discard------+--> free                             (by the pass)
 //! ```
 
+use super::multigen::MultigenSummary;
 use super::{
     AccessKind, AccessLog, AccessRule, Context, Cursor, Logged, LruConfig, Policy, PolicyName,
     ShadowEntry,
@@ -57,6 +58,11 @@ impl Lruvec {
     /// The counters.
     pub fn vmstat(&self) -> &VmStat {
         &self.vmstat
+    }
+
+    /// Generations, tiers and refaults, if the policy has them. O(1).
+    pub fn multigen_summary(&self) -> Option<MultigenSummary> {
+        self.policy.multigen_summary()
     }
 
     /// Folios on the lists (not pending, not isolated).

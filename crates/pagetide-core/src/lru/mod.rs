@@ -22,6 +22,7 @@ pub mod baseline;
 pub(crate) mod conformance;
 mod log;
 mod lruvec;
+pub mod multigen;
 mod policy;
 mod registry;
 mod shadow;

@@ -20,7 +20,8 @@ pub struct LruConfig {
     pub nr_frames: u32,
     /// The lruvec's identity, for shadow entries.
     pub id: LruvecId,
-    /// 0 to 200: how willing to evict anonymous folios. 200 means anonymous only.
+    /// 0 to 200: how willing to evict anonymous folios. At 200 they always go first; 201 means
+    /// anonymous only.
     pub swappiness: u8,
     /// Whether anonymous folios have anywhere to go.
     pub can_swap: bool,

@@ -5,6 +5,7 @@
 
 use super::active_inactive::ActiveInactive;
 use super::baseline::{Clock, Fifo, Lru};
+use super::multigen::{Mglru, MultigenSummary};
 use super::{
     AccessKind, AccessRule, Context, LruConfig, LruPolicy, Progress, PutBack, Refusal, ShadowEntry,
 };
@@ -78,6 +79,8 @@ macro_rules! policies {
 }
 
 policies! {
+    /// The multi-gen LRU.
+    Mglru(Mglru) = "mglru", "Multi-gen LRU as of Linux 6.18: generations, tiers, refault feedback.";
     /// Two lists per type and refault distance.
     ActiveInactive(ActiveInactive) = "active-inactive",
         "Two lists per type and refault distance: the kernel's classic LRU as of 6.18.";
@@ -172,6 +175,13 @@ impl Policy {
         cursor: &mut Cursor,
     ) -> bool {
         each_with_cursor!(self, cursor, (policy, inner) => policy.end_pass(cx, scan, inner))
+    }
+
+    pub(crate) fn multigen_summary(&self) -> Option<MultigenSummary> {
+        match self {
+            Policy::Mglru(policy) => Some(policy.summary()),
+            _ => None,
+        }
     }
 
     pub(crate) fn nr_folios(&self) -> u64 {

@@ -1,0 +1,53 @@
+//! A read-only picture of a multi-gen lruvec, for statistics and tests.
+
+use super::tiers::NR_TIERS;
+use super::window::MAX_NR_GENS;
+use super::{Mglru, TierCounts};
+use crate::ids::PageType;
+
+/// One generation. Sizes count the folios that belong to it, wherever they are linked.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct GenerationSummary {
+    /// Its sequence number.
+    pub seq: u64,
+    /// Folios, indexed by [`PageType::index`]; zero where the type has retired the generation.
+    pub nr_folios: [u64; 2],
+}
+
+/// The state of a multi-gen lruvec at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MultigenSummary {
+    /// The youngest generation.
+    pub max_seq: u64,
+    /// The oldest generation, indexed by [`PageType::index`].
+    pub min_seq: [u64; 2],
+    /// The generations `max_seq - 3` to `max_seq`, oldest first.
+    pub generations: [GenerationSummary; MAX_NR_GENS],
+    /// What the controller knows: row = page type, column = tier.
+    pub tiers: [[TierCounts; NR_TIERS]; 2],
+    /// The last tier of each type that is evicted now; those above are protected.
+    pub tier_limits: [u8; 2],
+}
+
+impl Mglru {
+    /// Describes the current state. O(1).
+    pub fn summary(&self) -> MultigenSummary {
+        let window = self.generations.window;
+        let mut seq = window.max_seq - (MAX_NR_GENS as u64 - 1);
+        let generations = core::array::from_fn(|_| {
+            let nr_folios = PageType::ALL.map(|page_type| {
+                let is_in_use = seq >= window.oldest(page_type);
+                if is_in_use { self.generations.nr_in(page_type, seq) } else { 0 }
+            });
+            seq += 1;
+            GenerationSummary { seq: seq - 1, nr_folios }
+        });
+        MultigenSummary {
+            max_seq: window.max_seq,
+            min_seq: window.min_seq,
+            generations,
+            tiers: PageType::ALL.map(|page_type| *self.controller.tiers(page_type)),
+            tier_limits: PageType::ALL.map(|page_type| self.controller.tier_limit(page_type).0),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The window of generations: which sequence numbers are in use.
+//!
+//! ```text
+//!   anon   min_seq ----------------- max_seq        2 to 4 generations a type
+//!   file             min_seq ------- max_seq        the young end is shared
+//!          evicted here              aging adds here
+//! ```
+//!
+//! A generation's lists and counters are found at its sequence number modulo 4, so starting one
+//! costs nothing: everything else is one generation older because `max_seq` grew.
+//! Source: the multi-gen LRU specification, sections 2, 5 and 6.
+
+use super::swappiness::Swappiness;
+use crate::ids::PageType;
+
+/// The fewest generations a type keeps: pages in the youngest two are not evicted.
+pub(super) const MIN_NR_GENS: u64 = 2;
+/// The most generations a type has.
+pub const MAX_NR_GENS: usize = 4;
+
+/// Youngest and oldest generation in use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Window {
+    /// The youngest generation, of both types.
+    pub(super) max_seq: u64,
+    /// The oldest, by type.
+    pub(super) min_seq: [u64; 2],
+}
+
+impl Window {
+    /// Four empty generations.
+    pub(super) const fn new() -> Window {
+        Window { max_seq: MAX_NR_GENS as u64 - 1, min_seq: [0, 0] }
+    }
+
+    /// The oldest generation of a type.
+    pub(super) const fn oldest(&self, page_type: PageType) -> u64 {
+        self.min_seq[page_type.index()]
+    }
+
+    /// How many generations a type has.
+    pub(super) const fn nr_gens(&self, page_type: PageType) -> u64 {
+        self.max_seq - self.oldest(page_type) + 1
+    }
+
+    /// How many generations the types that may be evicted have: the longer window counts.
+    pub(super) fn nr_gens_evictable(&self, swappiness: Swappiness) -> u64 {
+        evictable(swappiness).map(|page_type| self.nr_gens(page_type)).max().unwrap_or(MIN_NR_GENS)
+    }
+
+    /// The oldest generations after skipping those that `is_empty`.
+    ///
+    /// At least two generations remain. With both types evictable, neither runs ahead to two
+    /// generations while the other still has all four (or more than three) to go through.
+    pub(super) fn advanced(
+        &self,
+        swappiness: Swappiness,
+        is_empty: impl Fn(PageType, u64) -> bool,
+    ) -> [u64; 2] {
+        let mut min_seq = self.min_seq;
+        for page_type in evictable(swappiness) {
+            let oldest = &mut min_seq[page_type.index()];
+            while *oldest + MIN_NR_GENS <= self.max_seq && is_empty(page_type, *oldest) {
+                *oldest += 1;
+            }
+        }
+        if swappiness.evicts_both() {
+            let third_youngest = self.max_seq - MIN_NR_GENS;
+            for page_type in PageType::ALL {
+                if min_seq[page_type.other().index()] < third_youngest {
+                    let leader = &mut min_seq[page_type.index()];
+                    *leader = (*leader).min(third_youngest).max(self.oldest(page_type));
+                }
+            }
+        }
+        min_seq
+    }
+}
+
+/// The types that reclaim may take.
+pub(super) fn evictable(swappiness: Swappiness) -> impl Iterator<Item = PageType> {
+    PageType::ALL.into_iter().filter(move |page_type| swappiness.evicts(*page_type))
+}
+
+/// Where a generation's lists and counters are.
+pub(super) const fn index_of(seq: u64) -> usize {
+    (seq % MAX_NR_GENS as u64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOW: Window = Window { max_seq: 10, min_seq: [7, 7] };
+
+    fn advanced(swappiness: u8, anon_populated: &[u64], file_populated: &[u64]) -> [u64; 2] {
+        WINDOW.advanced(swappiness.into(), |page_type, seq| match page_type {
+            PageType::Anon => !anon_populated.contains(&seq),
+            PageType::File => !file_populated.contains(&seq),
+        })
+    }
+
+    /// Specification, section 5, the vectors of try_to_inc_min_seq, profile B.
+    #[test]
+    fn empty_generations_are_skipped() {
+        assert_eq!(advanced(60, &[8], &[9]), [8, 9]);
+        assert_eq!(advanced(60, &[7], &[9]), [7, 8], "the leader waits at max-2");
+        assert_eq!(advanced(60, &[9], &[7]), [8, 7]);
+        assert_eq!(advanced(60, &[], &[]), [9, 9], "two generations remain");
+    }
+
+    #[test]
+    fn a_type_out_of_bounds_neither_moves_nor_holds_up_the_other() {
+        assert_eq!(advanced(0, &[], &[]), [7, 9]);
+        assert_eq!(advanced(201, &[], &[]), [9, 7]);
+    }
+
+    #[test]
+    fn the_oldest_generation_never_goes_back() {
+        let window = Window { max_seq: 10, min_seq: [7, 9] };
+        assert_eq!(window.advanced(60.into(), |_, _| false), [7, 9]);
+    }
+
+    #[test]
+    fn the_longer_window_counts() {
+        let window = Window { max_seq: 10, min_seq: [7, 9] };
+        assert_eq!(window.nr_gens_evictable(60.into()), 4);
+        assert_eq!(window.nr_gens_evictable(0.into()), 2);
+        assert_eq!(window.nr_gens_evictable(201.into()), 4);
+    }
+}
