@@ -34,7 +34,8 @@ impl Decoder {
     /// Decodes the entry at the front of `bytes`.
     ///
     /// The caller drops as many bytes as the step says and calls again. [`Step::Short`] changes
-    /// nothing. With [`ENTRY_BYTES_MAX`](super::ENTRY_BYTES_MAX) bytes or more a step is never short.
+    /// nothing. With [`ENTRY_BYTES_MAX`](super::ENTRY_BYTES_MAX) bytes or more a step is never
+    /// short.
     ///
     /// # Errors
     /// [`RecordError::UnknownKind`], [`RecordError::NumberTooLarge`] and

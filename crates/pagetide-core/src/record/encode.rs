@@ -18,7 +18,8 @@ impl Encoder {
         Encoder::default()
     }
 
-    /// Appends one entry to `out`: at most [`ENTRY_BYTES_MAX`](super::ENTRY_BYTES_MAX) bytes, mostly one to four.
+    /// Appends one entry to `out`: mostly one to four bytes, at most
+    /// [`ENTRY_BYTES_MAX`](super::ENTRY_BYTES_MAX).
     ///
     /// # Concurrency
     /// The caller serializes; the order of calls is the record's order.
