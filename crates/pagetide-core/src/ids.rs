@@ -7,7 +7,8 @@ use core::fmt;
 
 /// A slot of memory in the arena, one base page long.
 ///
-/// Shape: an index from 0 to the arena's frame count. 2^28 frames (1 TiB) is the most one arena holds.
+/// Shape: an index from 0 to the arena's frame count. 2^28 frames (1 TiB) is the most one arena
+/// holds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FrameId(pub u32);
 

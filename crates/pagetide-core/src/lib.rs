@@ -15,10 +15,13 @@ extern crate alloc;
 
 pub mod folio;
 pub mod ids;
+pub mod knobs;
 pub mod list;
 pub mod lru;
 pub mod page_alloc;
+pub mod readahead;
 pub mod reclaim;
 pub mod record;
 pub mod units;
 pub mod vmstat;
+pub mod writeback;

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Invariant: a folio is on at most one list, and every change happens under the lock of the lruvec
-//! that owns the list. The list does not check membership in release builds: [`FolioList::validate`]
-//! walks it, and the tests compare each step with a plain vector.
+//! that owns the list. The list does not check membership in release builds:
+//! [`FolioList::validate`] walks it, and the tests compare each step with a plain vector.
 
 use crate::folio::Folios;
 use crate::ids::FrameId;

@@ -74,6 +74,11 @@ impl Scan {
         self.reclaimed >= self.target
     }
 
+    /// Whether dirty folios stood in the way more often than clean ones were found: time to write.
+    pub fn wants_flusher(&self) -> bool {
+        self.dirty > self.reclaimed
+    }
+
     /// Counts folios looked at.
     pub fn count_scanned(&mut self, nr: u64) {
         self.scanned += nr;

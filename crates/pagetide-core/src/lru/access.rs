@@ -71,8 +71,8 @@ impl AccessRule {
         }
     }
 
-    /// The flags a folio starts with, by how it was brought in. Only the multi-gen LRU treats a page
-    /// fault differently: such a folio starts active.
+    /// The flags a folio starts with, by how it was brought in. Only the multi-gen LRU treats a
+    /// page fault differently: such a folio starts active.
     pub const fn flags_on_fill(self, kind: AccessKind) -> Flags {
         match (self, kind) {
             (AccessRule::CountReferences, AccessKind::Table) => Flags::ACTIVE,

@@ -7,9 +7,9 @@
 //! lost (the folio would be unreachable for reclaim); a touch may be, and the world counts it if
 //! it drops one because the lruvec is contended.
 //!
-//! Entries are hints about a frame, checked again when drained: a frame that was freed and reused in
-//! the meantime is no longer [`Flags::PENDING`](crate::folio::Flags::PENDING), or is already on a
-//! list, and the stale entry does nothing.
+//! Entries are hints about a frame, checked again when drained: a frame that was freed and reused
+//! in the meantime is no longer [`Flags::PENDING`](crate::folio::Flags::PENDING), or is already on
+//! a list, and the stale entry does nothing.
 
 use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;

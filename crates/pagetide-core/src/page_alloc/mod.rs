@@ -25,6 +25,7 @@
 //! | `buddy`, `fallback` | splitting and merging; claiming and stealing across types |
 //! | `frame_table` | one word a frame; who owns it when |
 //! | `migrate`, `free_blocks` | types and pageblocks; what fragmentation looks like |
+//! | `slow_path` | what to try, in order, when the fast path finds nothing |
 //! | `single` | zone and lists without locks, for one thread: the lab's and the tests' |
 //!
 //! **Data and invariants.** managed = free in the zone + on per-CPU lists + handed out. Only the
@@ -47,6 +48,7 @@ mod migrate;
 mod pcp;
 mod pcp_limits;
 mod single;
+mod slow_path;
 mod watermark;
 mod zone;
 
@@ -59,6 +61,7 @@ pub use migrate::{MigrateType, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
 pub use pcp::{Drain, PCP_BATCH_SCALE_MAX, PCP_HUGE_ORDER, PCP_ORDER_MAX, Pcp, ZoneFlags};
 pub use pcp_limits::{HighFraction, HighFractionError, PcpInputs, PcpLimits, batch_of};
 pub use single::PageAllocator;
+pub use slow_path::{Attempt, Outcome, SlowPath};
 pub use watermark::{
     AllocRights, BOOST_FACTOR_DEFAULT, FreeFrames, LOWMEM_RESERVE_RATIOS, SCALE_FACTOR_DEFAULT,
     SCALE_FACTOR_MAX, WatermarkInputs, WatermarkLevel, Watermarks, ZoneKind, lowmem_reserve,

@@ -1,0 +1,235 @@
+//! Readahead: how much to read before it is asked for.
+//!
+//! Problem: a sequential reader should find its pages in memory, a random one should not pay for
+//! pages nobody asked for, and nobody says which it is.
+//!
+//! Idea: each open handle keeps one window. A miss right after the last page read starts one; the
+//! first page of its speculative part carries a marker, and the reader who reaches the marker
+//! starts the next window while this one is still being consumed.
+//!
+//! ```text
+//!   |<-- wanted -->|<------ ahead ------>|<-------- next window --------->|
+//!   ^ miss         ^ marker              ^ marker of the next
+//!                  reaching it asks for the next window, twice as large
+//! ```
+//!
+//! The window doubles up to the limit while it pays. It pays as long as the pages brought in are
+//! read before they are evicted: each page evicted unread counts against the handle's mapping, and
+//! a window that wasted half of itself is halved, down to nothing.
+//!
+//! Ignored: backward and strided readers (they read what they ask for).
+//! Sources: Wu et al., "On the design of a new Linux readahead framework", 2008.
+
+/// A run of pages to bring in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReadaheadRun {
+    /// The first page.
+    pub start: u64,
+    /// How many.
+    pub nr: u64,
+    /// How many of them the caller reads itself, now; the rest may come in beside it.
+    pub nr_now: u64,
+    /// The page that gets the marker, inside the run; none for a run nobody will continue.
+    pub marker: Option<u64>,
+}
+
+/// What the caller said about its pattern.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum AccessPattern {
+    /// Nothing: find out.
+    #[default]
+    Normal,
+    /// Front to back: start large, never doubt.
+    Sequential,
+    /// Anywhere: read what is asked for.
+    Random,
+}
+
+/// The readahead state of one open handle. Not synchronised; touched on misses and markers only.
+#[derive(Clone, Debug)]
+pub struct Readahead {
+    pattern: AccessPattern,
+    nr_max: u64,
+    /// End of the last run asked for: where a sequential reader goes on.
+    next: u64,
+    /// Length of the last run, 0 where there is no stream.
+    window: u64,
+    /// The mapping's count of wasted pages when the last run was made.
+    wasted_seen: u64,
+}
+
+/// Pages a stream starts with, at least.
+const WINDOW_MIN: u64 = 4;
+/// A run this short is one request: splitting it would cost more than it hides.
+const NOW_MAX: u64 = 16;
+
+impl Readahead {
+    /// No stream yet. `nr_max` is the largest run; 0 switches readahead off.
+    pub fn new(nr_max: u64) -> Readahead {
+        let pattern = AccessPattern::default();
+        Readahead { pattern, nr_max, next: 0, window: 0, wasted_seen: 0 }
+    }
+
+    /// Takes the caller's advice and forgets the stream.
+    pub fn set_pattern(&mut self, pattern: AccessPattern) {
+        self.pattern = pattern;
+        self.window = 0;
+    }
+
+    /// A miss at `index`, in a call that still wants `wanted` (>= 1) pages, on a handle that read
+    /// `previous` last. `wasted` is the mapping's count of prefetched pages evicted unread.
+    ///
+    /// The run always starts at `index` and holds the wanted pages, `nr_max` at the most.
+    pub fn on_miss(
+        &mut self,
+        index: u64,
+        wanted: u64,
+        previous: Option<u64>,
+        wasted: u64,
+    ) -> ReadaheadRun {
+        let wanted = wanted.max(1);
+        let follows = match previous {
+            None => index == 0,
+            Some(previous) => index == previous || index == previous + 1,
+        };
+        let continues = self.window > 0 && index == self.next;
+        let is_stream = match self.pattern {
+            AccessPattern::Random => false,
+            AccessPattern::Sequential => true,
+            AccessPattern::Normal => follows || continues,
+        };
+        if !is_stream || self.nr_max == 0 {
+            self.window = 0;
+            self.next = index + wanted;
+            self.wasted_seen = wasted;
+            return ReadaheadRun { start: index, nr: wanted, nr_now: wanted, marker: None };
+        }
+        let window =
+            if continues { self.grown(wasted) } else { self.first_window(wanted) }.max(wanted);
+        let ahead = window > wanted;
+        self.commit(index, window, wasted);
+        let nr_now = if window <= NOW_MAX { window } else { wanted };
+        ReadaheadRun { start: index, nr: window, nr_now, marker: ahead.then_some(index + wanted) }
+    }
+
+    /// The reader reached a marker at `index`: the next run, if it pays.
+    ///
+    /// A marker left by another handle's stream is not ours to continue.
+    pub fn on_marker(&mut self, index: u64, wasted: u64) -> Option<ReadaheadRun> {
+        let is_ours = self.window > 0 && index < self.next && index + self.window >= self.next;
+        if !is_ours || self.nr_max == 0 {
+            return None;
+        }
+        let start = self.next;
+        let window = self.grown(wasted);
+        if window == 0 {
+            self.window = 0;
+            return None;
+        }
+        self.commit(start, window, wasted);
+        Some(ReadaheadRun { start, nr: window, nr_now: 0, marker: Some(start) })
+    }
+
+    fn commit(&mut self, start: u64, window: u64, wasted: u64) {
+        self.next = start + window;
+        self.window = window;
+        self.wasted_seen = wasted;
+    }
+
+    fn first_window(&self, wanted: u64) -> u64 {
+        let size = match self.pattern {
+            AccessPattern::Sequential => self.nr_max,
+            _ => (wanted.next_power_of_two() * 4).max(WINDOW_MIN),
+        };
+        size.min(self.nr_max)
+    }
+
+    fn grown(&self, wasted: u64) -> u64 {
+        let wasted = wasted.saturating_sub(self.wasted_seen);
+        if self.pattern != AccessPattern::Sequential && wasted * 2 > self.window {
+            let halved = self.window / 2;
+            return if halved < WINDOW_MIN { 0 } else { halved };
+        }
+        let factor = if self.window * 16 < self.nr_max { 4 } else { 2 };
+        (self.window * factor).clamp(WINDOW_MIN.min(self.nr_max), self.nr_max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sequential_reader_ramps_up_to_the_limit() {
+        let mut readahead = Readahead::new(256);
+        let first = readahead.on_miss(0, 1, None, 0);
+        assert_eq!(first, ReadaheadRun { start: 0, nr: 4, nr_now: 4, marker: Some(1) });
+        let mut sizes = alloc::vec::Vec::new();
+        let mut marker = first.marker;
+        let mut end = first.start + first.nr;
+        for _ in 0..6 {
+            let run = readahead.on_marker(marker.unwrap(), 0).unwrap();
+            assert_eq!(run.start, end, "runs follow each other without a gap");
+            end = run.start + run.nr;
+            marker = run.marker;
+            sizes.push(run.nr);
+        }
+        assert_eq!(sizes, [16, 32, 64, 128, 256, 256]);
+    }
+
+    #[test]
+    fn random_misses_read_what_is_wanted() {
+        let mut readahead = Readahead::new(256);
+        for index in [77, 12, 900, 13_000] {
+            let run = readahead.on_miss(index, 2, Some(40), 0);
+            assert_eq!(run, ReadaheadRun { start: index, nr: 2, nr_now: 2, marker: None });
+        }
+    }
+
+    #[test]
+    fn advice_overrides_the_guess() {
+        let mut readahead = Readahead::new(64);
+        readahead.set_pattern(AccessPattern::Random);
+        assert_eq!(readahead.on_miss(0, 1, None, 0).nr, 1);
+        readahead.set_pattern(AccessPattern::Sequential);
+        assert_eq!(readahead.on_miss(500, 1, None, 0).nr, 64);
+    }
+
+    #[test]
+    fn waste_shrinks_the_window_to_nothing() {
+        let mut readahead = Readahead::new(64);
+        let mut run = readahead.on_miss(0, 1, None, 0);
+        let mut wasted = 0;
+        for _ in 0..4 {
+            run = readahead.on_marker(run.marker.unwrap(), wasted).unwrap();
+        }
+        assert_eq!(run.nr, 64);
+        let mut sizes = alloc::vec::Vec::new();
+        loop {
+            wasted += run.nr;
+            match readahead.on_marker(run.marker.unwrap(), wasted) {
+                Some(next) => run = next,
+                None => break,
+            }
+            sizes.push(run.nr);
+        }
+        assert_eq!(sizes, [32, 16, 8, 4]);
+        assert_eq!(readahead.on_marker(run.marker.unwrap(), wasted), None);
+    }
+
+    #[test]
+    fn a_large_request_is_never_cut() {
+        let mut readahead = Readahead::new(16);
+        assert_eq!(readahead.on_miss(0, 100, None, 0).nr, 100);
+        assert_eq!(Readahead::new(0).on_miss(0, 3, None, 0).nr, 3);
+        let run = Readahead::new(256).on_miss(0, 16, None, 0);
+        assert_eq!((run.nr, run.nr_now), (64, 16), "the rest comes in beside the caller");
+    }
+
+    #[test]
+    fn a_strangers_marker_is_left_alone() {
+        let mut readahead = Readahead::new(64);
+        let _ = readahead.on_miss(0, 1, None, 0);
+        assert_eq!(readahead.on_marker(5_000, 0), None);
+    }
+}
