@@ -1,1 +1,61 @@
-//! pagetide
+//! A page cache a program owns: real files, a hard byte limit, and the reclaim of a kernel.
+//!
+//! The kernel's page cache is shared, sized by whoever shouts loudest, and out of reach. A database
+//! or a storage engine wants the opposite: so many bytes and not one more, for its own files, with
+//! a replacement policy that survives scans and tells what it did.
+//!
+//! ```no_run
+//! use pagetide::{Bytes, OpenOptions, PageCache};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let cache = PageCache::builder().memory(Bytes(64 << 20)).build()?;
+//! let file = cache.open("data.bin", OpenOptions::new().read(true).write(true).create(true))?;
+//! file.write_at(b"hello", 4096)?;
+//! file.sync_data()?;
+//! assert_eq!(&file.page(1)?[..5], b"hello");
+//! println!("hit ratio {:.3}", cache.stats().hit_ratio());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What it promises: managed memory never exceeds the limit, and the limit never makes a read or a
+//! write fail; a dirty page leaves memory only after its write was acknowledged; a failed
+//! write-back is reported by the next sync, once to every handle; hits by copy write no shared
+//! cache line.
+//!
+//! Not inside: any decision. What to evict, when to write, how far to read ahead is
+//! [`pagetide_core`]'s; what touches memory and the system is [`pagetide_sys`]'s. Here are the
+//! locks, the threads and the order of things.
+#![deny(unsafe_code)]
+
+mod builder;
+mod cache;
+mod counters;
+mod dirty;
+mod engine;
+mod errors;
+mod file;
+mod fill;
+mod flush;
+mod frames;
+mod io_pool;
+mod locks;
+mod mapping;
+mod percpu;
+mod prefetch;
+mod reclaim;
+mod recorder;
+mod registry;
+mod store;
+
+pub use builder::Builder;
+pub use cache::{OpenOptions, PageCache};
+pub use counters::CacheStats;
+pub use errors::{
+    AdviseError, BuildError, OpenError, ReadError, ResizeError, SyncError, WriteError,
+};
+pub use file::{Advice, File, PageGuard, PageGuardMut};
+pub use pagetide_core::knobs::KnobError;
+pub use pagetide_core::lru::PolicyName;
+pub use pagetide_core::units::Bytes;
+pub use store::Store;

@@ -1,0 +1,231 @@
+//! Building a page cache: knobs in, a running cache out, or a sentence that says why not.
+
+use crate::cache::{CacheShared, PageCache};
+use crate::counters::Counters;
+use crate::dirty::DirtyPages;
+use crate::engine::Engine;
+use crate::errors::BuildError;
+use crate::frames::FrameAllocator;
+use crate::io_pool::IoPool;
+use crate::locks::Signal;
+use crate::percpu::PerCpu;
+use crate::prefetch::PrefetchQueue;
+use crate::recorder::Recorder;
+use crate::registry::Registry;
+use pagetide_core::folio::Folios;
+use pagetide_core::knobs::{Knob, KnobError, Knobs, MEMORY_MIN};
+use pagetide_core::lru::{AccessLog, LruConfig, Lruvec, LruvecId, PolicyName};
+use pagetide_core::record::Header;
+use pagetide_core::units::{Bytes, PAGE_BYTES};
+use pagetide_core::writeback::DirtyLimits;
+use pagetide_sys::{ArenaOptions, FrameArena, read_nr_cpus_possible};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
+/// Collects settings and builds a [`PageCache`]. Only [`Builder::memory`] must be called.
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until `build`"]
+pub struct Builder {
+    knobs: Knobs,
+    policy: PolicyName,
+    record: Option<PathBuf>,
+}
+
+impl Default for Builder {
+    fn default() -> Builder {
+        Builder { knobs: Knobs::default(), policy: PolicyName::ALL[0], record: None }
+    }
+}
+
+impl Builder {
+    /// The hard limit of managed memory; rounded down to whole frames, at least 64K.
+    pub fn memory(self, memory: Bytes) -> Builder {
+        self.with(Knob::Memory, memory.0)
+    }
+
+    /// The most a later [`PageCache::resize`] can grow to. Reserves address space, not memory.
+    pub fn memory_max(self, memory_max: Bytes) -> Builder {
+        self.with(Knob::MemoryMax, memory_max.0)
+    }
+
+    /// The replacement policy; `mglru` unless set.
+    pub fn policy(mut self, policy: PolicyName) -> Builder {
+        self.policy = policy;
+        self
+    }
+
+    /// Touches all memory while building, so that no access faults later. Off unless set.
+    pub fn pretouch(self, pretouch: bool) -> Builder {
+        self.with(Knob::Pretouch, pretouch.into())
+    }
+
+    /// Asks for huge pages for the arena. On unless set.
+    pub fn huge_pages(self, huge_pages: bool) -> Builder {
+        self.with(Knob::HugePages, huge_pages.into())
+    }
+
+    /// Bypasses the kernel's page cache where the file system allows. On unless set.
+    pub fn direct_io(self, direct_io: bool) -> Builder {
+        self.with(Knob::DirectIo, direct_io.into())
+    }
+
+    /// Uses io_uring for readahead and write-back where the kernel allows. On unless set.
+    pub fn io_uring(self, io_uring: bool) -> Builder {
+        self.with(Knob::IoUring, io_uring.into())
+    }
+
+    /// Runs the reclaim, flusher and readahead threads. Off makes a single-threaded run
+    /// deterministic: everything then happens in the caller.
+    pub fn background(self, background: bool) -> Builder {
+        self.with(Knob::Background, background.into())
+    }
+
+    /// The largest readahead window; 0 switches readahead off.
+    pub fn readahead_max(self, readahead_max: Bytes) -> Builder {
+        self.with(Knob::ReadaheadMax, readahead_max.0)
+    }
+
+    /// Writes every access to a compact record that `pagetide replay` reads.
+    pub fn record(mut self, path: impl Into<PathBuf>) -> Builder {
+        self.record = Some(path.into());
+        self
+    }
+
+    /// Sets a knob by its name in docs/config.md.
+    ///
+    /// # Errors
+    /// [`KnobError`] if there is no such knob or the text is not a value for it.
+    pub fn set(mut self, name: &str, text: &str) -> Result<Builder, KnobError> {
+        self.knobs.set_text(name, text)?;
+        Ok(self)
+    }
+
+    /// Takes settings from `PAGETIDE_*` variables, such as `PAGETIDE_DIRTY=30`.
+    ///
+    /// # Errors
+    /// As [`Builder::set`], for the first variable that is wrong.
+    pub fn from_env(mut self) -> Result<Builder, KnobError> {
+        for knob in Knob::ALL {
+            let name = knob.row().name;
+            if let Ok(text) = std::env::var(format!("PAGETIDE_{}", name.to_uppercase())) {
+                self = self.set(name, &text)?;
+            }
+        }
+        Ok(self)
+    }
+
+    fn with(mut self, knob: Knob, value: u64) -> Builder {
+        self.knobs.set(knob, value);
+        self
+    }
+
+    /// Reserves the memory and starts the threads.
+    ///
+    /// # Errors
+    /// [`BuildError`] says which setting, or which refusal of the system.
+    pub fn build(self) -> Result<PageCache, BuildError> {
+        let limits = Limits::check(&self.knobs)?;
+        let engine = self.build_engine(&limits)?;
+        let shared = CacheShared::start(engine, &limits)?;
+        Ok(PageCache::new(shared))
+    }
+
+    fn build_engine(&self, limits: &Limits) -> Result<Engine, BuildError> {
+        let options = ArenaOptions {
+            huge_pages: self.knobs.is_on(Knob::HugePages),
+            pretouch: self.knobs.is_on(Knob::Pretouch),
+        };
+        let arena = Arc::new(FrameArena::reserve(limits.nr_frames_max, options)?);
+        let folios = Arc::new(Folios::new(limits.nr_frames_max));
+        let config = LruConfig {
+            nr_frames: limits.nr_frames_max,
+            id: LruvecId::default(),
+            swappiness: self.knobs.read(Knob::Swappiness) as u8,
+            can_swap: false,
+        };
+        let lruvec = Lruvec::new(self.policy, &config, Arc::clone(&folios));
+        let io = IoPool::new(self.knobs.is_on(Knob::IoUring));
+        Ok(Engine {
+            frames: FrameAllocator::new(Arc::clone(&arena), limits.nr_frames, limits.nr_cpus),
+            arena,
+            rule: lruvec.access_rule(),
+            lruvec: Mutex::new(lruvec),
+            logs: PerCpu::new(limits.nr_cpus as usize, || Mutex::new(AccessLog::new())),
+            folios,
+            mappings: Registry::default(),
+            counters: Counters::new(limits.nr_cpus as usize),
+            dirty: DirtyPages::new(limits.dirty_limits(limits.nr_frames)),
+            recorder: self.create_record(limits)?,
+            io_uring: AtomicBool::new(io.probe_uring()),
+            io,
+            prefetches: PrefetchQueue::default(),
+            background: Signal::default(),
+            flusher: Signal::default(),
+            has_workers: limits.has_workers,
+            direct_io: AtomicBool::new(limits.direct_io),
+        })
+    }
+
+    fn create_record(&self, limits: &Limits) -> Result<Option<Recorder>, BuildError> {
+        let Some(path) = &self.record else { return Ok(None) };
+        let header = Header {
+            page_bytes: PAGE_BYTES as u32,
+            memory_frames: u64::from(limits.nr_frames),
+            policy: self.policy.to_string(),
+        };
+        let recorder = Recorder::create(path, &header);
+        recorder.map(Some).map_err(|source| BuildError::Record { path: path.clone(), source })
+    }
+}
+
+/// The knobs, checked, and what follows from them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) nr_frames: u32,
+    pub(crate) nr_frames_max: u32,
+    pub(crate) nr_cpus: u32,
+    pub(crate) readahead_pages: u64,
+    pub(crate) direct_io: bool,
+    pub(crate) has_workers: bool,
+    dirty_background: u8,
+    dirty: u8,
+}
+
+impl Limits {
+    fn check(knobs: &Knobs) -> Result<Limits, BuildError> {
+        let memory = knobs.read(Knob::Memory);
+        if memory == 0 {
+            return Err(BuildError::NoMemory);
+        }
+        if memory < MEMORY_MIN {
+            return Err(BuildError::TooSmall { given: Bytes(memory), least: Bytes(MEMORY_MIN) });
+        }
+        knobs.check().map_err(|error| match error {
+            KnobError::OutOfRange { knob, given } => {
+                let row = knob.row();
+                BuildError::Knob { knob: row.name, given, low: row.low, high: row.high }
+            }
+            _ => unreachable!("checking only finds values out of range"),
+        })?;
+        let nr_frames = Bytes(memory).whole_pages() as u32;
+        let nr_frames_max = Bytes(knobs.read(Knob::MemoryMax)).whole_pages() as u32;
+        // A window larger than an eighth of memory would evict what it reads.
+        let readahead_pages =
+            Bytes(knobs.read(Knob::ReadaheadMax)).whole_pages().min(u64::from(nr_frames) / 8);
+        Ok(Limits {
+            nr_frames,
+            nr_frames_max: nr_frames_max.max(nr_frames),
+            nr_cpus: read_nr_cpus_possible(),
+            readahead_pages,
+            direct_io: knobs.is_on(Knob::DirectIo),
+            has_workers: knobs.is_on(Knob::Background),
+            dirty_background: knobs.read(Knob::DirtyBackground) as u8,
+            dirty: knobs.read(Knob::Dirty) as u8,
+        })
+    }
+
+    pub(crate) fn dirty_limits(&self, nr_frames: u32) -> DirtyLimits {
+        DirtyLimits::for_frames(nr_frames, self.dirty_background, self.dirty)
+    }
+}

@@ -1,0 +1,368 @@
+//! The page cache: opening files, looking at it, resizing it, and its end.
+
+use crate::builder::{Builder, Limits};
+use crate::counters::CacheStats;
+use crate::engine::Engine;
+use crate::errors::{BuildError, OpenError, ResizeError, SyncError};
+use crate::file::{Access, File};
+use crate::flush;
+use crate::locks::lock;
+use crate::mapping::{FILE_BYTES_MAX, Mapping};
+use crate::prefetch;
+use crate::reclaim;
+use crate::store::{Backing, Identity, Store};
+use pagetide_core::ids::PageIndex;
+use pagetide_core::knobs::MEMORY_MIN;
+use pagetide_core::units::{Bytes, PAGE_BYTES};
+use pagetide_sys::{PageTable, StoreFile, StoreOptions};
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+/// A page cache with a hard byte limit. Clones are the same cache.
+///
+/// It lives until the last clone and the last [`File`] are gone; then it writes back what is dirty
+/// and stops its threads. Errors of that last write-back cannot be reported: sync first.
+#[derive(Clone)]
+pub struct PageCache {
+    shared: Arc<CacheShared>,
+}
+
+/// How to open a file; as [`std::fs::OpenOptions`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OpenOptions {
+    read: bool,
+    write: bool,
+    create: bool,
+    truncate: bool,
+}
+
+impl OpenOptions {
+    /// No access: set at least one of read and write.
+    pub fn new() -> OpenOptions {
+        OpenOptions::default()
+    }
+
+    /// Allows reading.
+    pub fn read(mut self, read: bool) -> OpenOptions {
+        self.read = read;
+        self
+    }
+
+    /// Allows writing. The file must be readable as well: partial pages are read first.
+    pub fn write(mut self, write: bool) -> OpenOptions {
+        self.write = write;
+        self
+    }
+
+    /// Makes the file if there is none; needs `write`.
+    pub fn create(mut self, create: bool) -> OpenOptions {
+        self.create = create;
+        self
+    }
+
+    /// Cuts the file to nothing; needs `write`.
+    pub fn truncate(mut self, truncate: bool) -> OpenOptions {
+        self.truncate = truncate;
+        self
+    }
+}
+
+impl PageCache {
+    /// Starts building a cache.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    pub(crate) fn new(shared: Arc<CacheShared>) -> PageCache {
+        PageCache { shared }
+    }
+
+    /// Opens a regular file. Two opens of one file share its pages.
+    ///
+    /// Close-to-open consistency: if the file's length or modification time changed behind our back
+    /// since we last agreed on it, its clean pages are dropped and the new length is believed.
+    ///
+    /// # Errors
+    /// [`OpenError::Open`] with the system's reason; [`OpenError::NoAccess`] if neither read nor
+    /// write was asked for.
+    pub fn open(&self, path: impl AsRef<Path>, options: OpenOptions) -> Result<File, OpenError> {
+        if !options.read && !options.write {
+            return Err(OpenError::NoAccess);
+        }
+        let path = path.as_ref();
+        let refused = |source| OpenError::Open { path: path.to_owned(), source };
+        let limits = &self.shared.limits;
+        // Truncation goes through the mapping, so that pages cached already are cut as well.
+        let store_options = StoreOptions {
+            write: options.write,
+            create: options.create && options.write,
+            truncate: false,
+            direct: limits.direct_io,
+        };
+        let file = StoreFile::open(path, store_options)
+            .map_err(|error| refused(io::Error::other(error)))?;
+        if !file.is_direct() {
+            self.shared.engine.direct_io.store(false, Relaxed);
+        }
+        let backing = Backing::File { file: Arc::new(file), writable: options.write };
+        let mapping = self.shared.engine.map_file(backing).map_err(|error| match error {
+            MapError::Io(source) => refused(source),
+            MapError::TooLong(len) => {
+                OpenError::TooLong { len: Bytes(len), most: Bytes(FILE_BYTES_MAX) }
+            }
+            MapError::TooMany => OpenError::TooManyMappings,
+        })?;
+        let file = self.handle(mapping, Access { read: options.read, write: options.write });
+        if options.truncate && options.write {
+            file.set_len(0).map_err(|error| refused(error.into()))?;
+        }
+        Ok(file)
+    }
+
+    /// Opens somebody's own store, for reading and writing. It is shared with no other handle.
+    ///
+    /// # Errors
+    /// [`OpenError::Open`] if the store does not know its length.
+    pub fn open_store(&self, store: Box<dyn Store>) -> Result<File, OpenError> {
+        let refused = |source| OpenError::Open { path: "(a custom store)".into(), source };
+        let mapping = self.shared.engine.map_file(Backing::Custom(store));
+        let mapping = mapping.map_err(|error| match error {
+            MapError::Io(source) => refused(source),
+            MapError::TooLong(len) => {
+                OpenError::TooLong { len: Bytes(len), most: Bytes(FILE_BYTES_MAX) }
+            }
+            MapError::TooMany => OpenError::TooManyMappings,
+        })?;
+        Ok(self.handle(mapping, Access { read: true, write: true }))
+    }
+
+    fn handle(&self, mapping: Arc<Mapping>, access: Access) -> File {
+        let limits = &self.shared.limits;
+        let shared = Arc::clone(&self.shared);
+        File::new(shared, mapping, access, limits.readahead_pages, limits.nr_cpus as usize)
+    }
+
+    /// What the cache has done so far. Takes every lock in turn: not for every request.
+    pub fn stats(&self) -> CacheStats {
+        CacheStats::collect(&self.shared.engine)
+    }
+
+    /// Writes back all dirty pages of all files; does not make them durable.
+    ///
+    /// # Errors
+    /// [`SyncError::Writeback`] if a page could not be written: it is dirty still, and the next
+    /// sync of its file says why.
+    pub fn flush_all(&self) -> Result<(), SyncError> {
+        let flushed = self.shared.engine.flush_all();
+        if flushed.nr_failed == 0 {
+            return Ok(());
+        }
+        let message = format!("{} pages could not be written", flushed.nr_failed);
+        Err(SyncError::Writeback(io::Error::other(message)))
+    }
+
+    /// Changes the limit. Shrinking evicts until it fits, and gives the memory to the system.
+    ///
+    /// # Errors
+    /// [`ResizeError::OutOfRange`]; [`ResizeError::Busy`] if too many frames are pinned or cannot
+    /// be written back.
+    pub fn resize(&self, memory: Bytes) -> Result<(), ResizeError> {
+        let most = Bytes::from_pages(self.shared.limits.nr_frames_max.into());
+        if memory.0 < MEMORY_MIN || memory > most {
+            let least = Bytes(MEMORY_MIN);
+            return Err(ResizeError::OutOfRange { given: memory, least, most });
+        }
+        self.shared.engine.resize(memory.whole_pages() as u32, &self.shared.limits)
+    }
+}
+
+impl fmt::Debug for PageCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PageCache({})", Bytes(self.shared.engine.frames.managed_bytes()))
+    }
+}
+
+/// What a worker thread runs until it is stopped.
+type WorkerLoop = fn(&Arc<Engine>);
+
+/// The engine, its limits and its threads; dropped when nobody can reach the cache any more.
+pub(crate) struct CacheShared {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) limits: Limits,
+    workers: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl CacheShared {
+    pub(crate) fn start(engine: Engine, limits: &Limits) -> Result<Arc<CacheShared>, BuildError> {
+        let shared = Arc::new(CacheShared {
+            engine: Arc::new(engine),
+            limits: *limits,
+            workers: Mutex::default(),
+        });
+        if limits.has_workers {
+            let loops: [(&str, WorkerLoop); 3] = [
+                ("pagetide-reclaim", reclaim::run_background),
+                ("pagetide-flush", flush::run_flusher),
+                ("pagetide-ahead", prefetch::run_prefetcher),
+            ];
+            for (name, work) in loops {
+                let engine = Arc::clone(&shared.engine);
+                let thread = std::thread::Builder::new().name(name.into());
+                let worker = thread.spawn(move || work(&engine)).map_err(BuildError::Thread)?;
+                lock(&shared.workers).push(worker);
+            }
+        }
+        Ok(shared)
+    }
+}
+
+impl Drop for CacheShared {
+    fn drop(&mut self) {
+        let engine = &self.engine;
+        [&engine.background, &engine.flusher, &engine.prefetches.signal]
+            .into_iter()
+            .for_each(|signal| signal.stop());
+        for worker in lock(&self.workers).drain(..) {
+            // A worker that panicked has said so; what it left is written below all the same.
+            let _ = worker.join();
+        }
+        engine.flush_all();
+        if let Some(recorder) = &engine.recorder {
+            recorder.finish();
+        }
+    }
+}
+
+enum MapError {
+    Io(io::Error),
+    TooLong(u64),
+    TooMany,
+}
+
+impl Engine {
+    /// Finds the mapping of a file that is cached already, or makes one. The caller owns one of its
+    /// handles from here on.
+    fn map_file(&self, backing: Backing) -> Result<Arc<Mapping>, MapError> {
+        let identity = backing.fingerprint().ok().map(|seen| seen.identity());
+        if let Some(mapping) = identity.and_then(|identity| self.find_mapping(&identity)) {
+            self.adopt(&mapping, backing)?;
+            return Ok(mapping);
+        }
+        let len = check_len(backing.read_len())?;
+        let mut backing = Some(backing);
+        let mapping = self.mappings.change(|slots| {
+            // Somebody may have been faster.
+            let cached = identity.and_then(|identity| slots.find(&identity)).cloned();
+            let mapping = cached.or_else(|| {
+                forget_empty(slots);
+                let table = PageTable::new(Arc::clone(&self.arena));
+                slots.insert_with(|id| {
+                    Mapping::new(id, table, backing.take().expect("taken once"), len)
+                })
+            });
+            mapping.inspect(|mapping| mapping.add_handle())
+        });
+        let mapping = mapping.ok_or(MapError::TooMany)?;
+        if let Some(backing) = backing {
+            self.adopt(&mapping, backing)?;
+        }
+        Ok(mapping)
+    }
+
+    /// Takes a handle of a cached mapping while the registry keeps it from being forgotten.
+    fn find_mapping(&self, identity: &Identity) -> Option<Arc<Mapping>> {
+        let slots = self.mappings.read();
+        slots.find(identity).cloned().inspect(|mapping| mapping.add_handle())
+    }
+
+    /// Joins another open of a cached file. No write-back of ours is in flight meanwhile, so a file
+    /// that looks different was changed by somebody else.
+    fn adopt(&self, mapping: &Mapping, backing: Backing) -> Result<(), MapError> {
+        let _no_write_back = lock(&mapping.flush);
+        let adopted = backing.fingerprint().map_err(MapError::Io).and_then(|seen| {
+            let len = check_len(Ok(seen.len()))?;
+            Ok((mapping.was_changed(&seen), len))
+        });
+        match adopted {
+            Ok((changed, len)) => {
+                if !mapping.is_open() || backing.is_writable() && !mapping.is_writable() {
+                    mapping.set_backing(Some(backing));
+                }
+                if changed {
+                    self.believe_file(mapping, len);
+                }
+                Ok(())
+            }
+            Err(error) => {
+                mapping.drop_handle();
+                Err(error)
+            }
+        }
+    }
+
+    /// Somebody else changed the file: clean pages go, and its length is the mapping's, unless ours
+    /// is still to be written.
+    fn believe_file(&self, mapping: &Mapping, len: u64) {
+        self.drop_clean_pages(mapping, PageIndex(0)..PageIndex(u64::MAX));
+        if mapping.dirty.is_empty() {
+            mapping.set_len(len);
+        }
+    }
+
+    /// The last handle of a file is gone: its store is closed as soon as nothing waits to be
+    /// written.
+    pub(crate) fn last_handle_dropped(&self, mapping: &Mapping) {
+        if mapping.dirty.is_empty() {
+            mapping.close_if_idle();
+        } else {
+            self.flusher.notify();
+        }
+    }
+
+    fn resize(&self, nr_frames: u32, limits: &Limits) -> Result<(), ResizeError> {
+        /// Rounds without progress before giving up.
+        const ROUNDS_MAX: u32 = 8;
+        self.dirty.set_limits(limits.dirty_limits(nr_frames));
+        let was = self.frames.managed_bytes() / PAGE_BYTES as u64;
+        let mut now = self.frames.resize(nr_frames);
+        let mut rounds = 0;
+        while now > nr_frames && rounds < ROUNDS_MAX {
+            let freed = self.reclaim_pages(u64::from(now - nr_frames));
+            if freed == 0 {
+                self.flush_all();
+                rounds += 1;
+            }
+            now = self.frames.resize(nr_frames);
+        }
+        if now <= nr_frames {
+            return Ok(());
+        }
+        let given_up = was.saturating_sub(now.into());
+        Err(ResizeError::Busy { given_up, wanted: was.saturating_sub(nr_frames.into()) })
+    }
+}
+
+fn check_len(len: io::Result<u64>) -> Result<u64, MapError> {
+    match len.map_err(MapError::Io)? {
+        len if len > FILE_BYTES_MAX => Err(MapError::TooLong(len)),
+        len => Ok(len),
+    }
+}
+
+/// Forgets mappings nobody has open that hold no page: their last page was evicted.
+fn forget_empty(slots: &mut crate::registry::Slots) {
+    let idle: Vec<_> = slots.iter().filter(|one| !one.is_open() && is_empty(one)).collect();
+    let ids: Vec<_> = idle.into_iter().map(|mapping| mapping.id).collect();
+    ids.into_iter().for_each(|id| slots.remove(id));
+}
+
+fn is_empty(mapping: &Mapping) -> bool {
+    let mut nr_resident = 0;
+    let all = PageIndex(0)..PageIndex(u64::MAX);
+    mapping.table.for_each_present(all, |_, seen| nr_resident += u64::from(seen.is_resident()));
+    nr_resident == 0 && !mapping.has_handles()
+}

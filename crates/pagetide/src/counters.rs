@@ -1,0 +1,179 @@
+//! The library's own counters, per CPU, and the snapshot users read.
+//!
+//! Core's counters (refaults, scans, evictions) live with the lruvec; these are what core cannot
+//! see: hits, device requests, time.
+
+use crate::engine::Engine;
+use crate::percpu::PerCpu;
+use pagetide_core::ids::CpuId;
+use pagetide_core::lru::PolicyName;
+use pagetide_core::vmstat::Counter;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+macro_rules! events {
+    ($($(#[doc = $doc:literal])+ $variant:ident,)+) => {
+        /// Something that is counted.
+        #[derive(Clone, Copy)]
+        pub(crate) enum Event {
+            $($(#[doc = $doc])+ $variant,)+
+        }
+
+        const NR_EVENTS: usize = [$(Event::$variant,)+].len();
+    };
+}
+
+events! {
+    /// A page was resident when it was wanted.
+    Hit,
+    /// A page had to be filled.
+    Miss,
+    /// A page was read past the cache, because no frame could be had.
+    BypassRead,
+    /// A page was written past the cache, because no frame could be had.
+    WriteThrough,
+    /// A read request to the store.
+    DeviceRead,
+    /// Bytes read from the store.
+    DeviceReadBytes,
+    /// A write request to the store.
+    DeviceWrite,
+    /// Bytes written to the store.
+    DeviceWriteBytes,
+    /// Pages brought in by readahead.
+    Readahead,
+    /// Readahead pages evicted before anyone read them.
+    ReadaheadWasted,
+    /// Logged accesses dropped because the lruvec was busy.
+    TouchLost,
+    /// CPU time of reclaim passes, ns.
+    ReclaimCpuNs,
+    /// Reclaim passes by threads that needed a frame.
+    DirectPass,
+    /// Reclaim passes by the background thread.
+    BackgroundPass,
+}
+
+/// Per-CPU event counts.
+pub(crate) struct Counters {
+    counts: PerCpu<[AtomicU64; NR_EVENTS]>,
+}
+
+impl Counters {
+    pub(crate) fn new(nr_cpus: usize) -> Counters {
+        Counters { counts: PerCpu::new(nr_cpus, || [const { AtomicU64::new(0) }; NR_EVENTS]) }
+    }
+
+    #[inline]
+    pub(crate) fn count(&self, cpu: CpuId, event: Event) {
+        self.add(cpu, event, 1);
+    }
+
+    #[inline]
+    pub(crate) fn add(&self, cpu: CpuId, event: Event, nr: u64) {
+        self.counts.at(cpu)[event as usize].fetch_add(nr, Relaxed);
+    }
+
+    pub(crate) fn collect(&self, event: Event) -> u64 {
+        self.counts.iter().map(|slot| slot[event as usize].load(Relaxed)).sum()
+    }
+}
+
+/// What the page cache has done so far, and how full it is.
+///
+/// Counts are sums over CPUs read one after the other: exact when nothing is running.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CacheStats {
+    /// The replacement policy.
+    pub policy: PolicyName,
+    /// The limit, bytes.
+    pub memory_bytes: u64,
+    /// Frames in use, bytes; never above the limit.
+    pub resident_bytes: u64,
+    /// The most `resident_bytes` seen, sampled whenever frames ran low.
+    pub resident_bytes_max: u64,
+    /// Dirty pages, bytes.
+    pub dirty_bytes: u64,
+    /// Pages wanted: hits and misses.
+    pub accesses: u64,
+    /// Pages that were resident when wanted.
+    pub hits: u64,
+    /// Pages that were not.
+    pub misses: u64,
+    /// Pages read straight to the caller because no frame could be had.
+    pub bypass_reads: u64,
+    /// Pages written straight to the store because no frame could be had.
+    pub writes_through: u64,
+    /// Read requests to stores.
+    pub device_reads: u64,
+    /// Bytes read from stores.
+    pub device_read_bytes: u64,
+    /// Write requests to stores.
+    pub device_writes: u64,
+    /// Bytes written to stores.
+    pub device_write_bytes: u64,
+    /// Faults on pages evicted before, where the policy keeps shadows.
+    pub refaults: u64,
+    /// Refaults that were made active at once.
+    pub activations: u64,
+    /// Pages evicted.
+    pub evictions: u64,
+    /// CPU time spent reclaiming, ns.
+    pub reclaim_cpu_ns: u64,
+    /// Whether files bypass the kernel's page cache; false once any file refused.
+    pub direct_io: bool,
+    /// Whether batched requests go through io_uring.
+    pub io_uring: bool,
+    /// All counters by name, the kernel's where it has one.
+    pub vmstat: Vec<(&'static str, u64)>,
+}
+
+impl CacheStats {
+    /// Hits over accesses; 0 before the first access.
+    pub fn hit_ratio(&self) -> f64 {
+        if self.accesses == 0 { 0.0 } else { self.hits as f64 / self.accesses as f64 }
+    }
+
+    pub(crate) fn collect(engine: &Engine) -> CacheStats {
+        let lruvec = engine.lock_lruvec();
+        let core = *lruvec.vmstat();
+        let policy = lruvec.policy_name();
+        drop(lruvec);
+        let count = |event| engine.counters.collect(event);
+        let sum = |counters: [Counter; 2]| counters.iter().map(|one| core.read(*one)).sum();
+        let mut vmstat: Vec<(&'static str, u64)> = core.iter().collect();
+        vmstat.extend([
+            ("pgpgin", count(Event::DeviceReadBytes) >> 10),
+            ("pgpgout", count(Event::DeviceWriteBytes) >> 10),
+            ("readahead_pages", count(Event::Readahead)),
+            ("readahead_wasted", count(Event::ReadaheadWasted)),
+            ("touches_lost", count(Event::TouchLost)),
+            ("direct_passes", count(Event::DirectPass)),
+            ("background_passes", count(Event::BackgroundPass)),
+        ]);
+        let (hits, misses) = (count(Event::Hit), count(Event::Miss));
+        CacheStats {
+            policy,
+            memory_bytes: engine.frames.managed_bytes(),
+            resident_bytes: engine.frames.resident_bytes(),
+            resident_bytes_max: engine.frames.resident_bytes_max(),
+            dirty_bytes: engine.dirty.bytes(),
+            accesses: hits + misses,
+            hits,
+            misses,
+            bypass_reads: count(Event::BypassRead),
+            writes_through: count(Event::WriteThrough),
+            device_reads: count(Event::DeviceRead),
+            device_read_bytes: count(Event::DeviceReadBytes),
+            device_writes: count(Event::DeviceWrite),
+            device_write_bytes: count(Event::DeviceWriteBytes),
+            refaults: sum([Counter::WorkingsetRefaultAnon, Counter::WorkingsetRefaultFile]),
+            activations: sum([Counter::WorkingsetActivateAnon, Counter::WorkingsetActivateFile]),
+            evictions: sum([Counter::PgstealBackground, Counter::PgstealDirect]),
+            reclaim_cpu_ns: count(Event::ReclaimCpuNs),
+            direct_io: engine.direct_io.load(Relaxed),
+            io_uring: engine.io_uring.load(Relaxed),
+            vmstat,
+        }
+    }
+}

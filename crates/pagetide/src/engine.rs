@@ -1,0 +1,189 @@
+//! The engine: everything the handles and the worker threads share.
+//!
+//! It has no policy: it asks core what to do, does it, and says how it went. Lock order, outermost
+//! first (take none to the left while holding one to the right):
+//!
+//! ```text
+//!   mapping.resize < mapping.flush < page lock < registry (read) < access log < lruvec
+//!                                                                  per-CPU list < zone
+//!   leaves, held for a few lines each: dirty index, error state, readahead state, recorder
+//! ```
+//!
+//! A page lock may be held while allocating, which may reclaim; reclaim only *tries* other pages'
+//! locks, so it cannot wait in a circle.
+
+use crate::counters::{Counters, Event};
+use crate::dirty::DirtyPages;
+use crate::frames::FrameAllocator;
+use crate::io_pool::IoPool;
+use crate::locks::{Signal, lock};
+use crate::mapping::Mapping;
+use crate::percpu::PerCpu;
+use crate::prefetch::PrefetchQueue;
+use crate::recorder::Recorder;
+use crate::registry::Registry;
+use pagetide_core::folio::{Flags, Folios};
+use pagetide_core::ids::{CpuId, FrameId, PageId, PageType};
+use pagetide_core::lru::{
+    AccessKind, AccessLog, AccessRule, Discarded, Lruvec, Marked, Room, ShadowEntry,
+};
+use pagetide_core::page_alloc::{Attempt, Outcome, SlowPath};
+use pagetide_core::record;
+use pagetide_sys::{ClaimedFrame, FrameArena, Lock, PageHandle};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Shared by handles and workers. See the module for the lock order.
+pub(crate) struct Engine {
+    pub(crate) arena: Arc<FrameArena>,
+    pub(crate) folios: Arc<Folios>,
+    pub(crate) frames: FrameAllocator,
+    pub(crate) lruvec: Mutex<Lruvec>,
+    pub(crate) logs: PerCpu<Mutex<AccessLog>>,
+    pub(crate) rule: AccessRule,
+    pub(crate) mappings: Registry,
+    pub(crate) counters: Counters,
+    pub(crate) dirty: DirtyPages,
+    pub(crate) recorder: Option<Recorder>,
+    pub(crate) io: IoPool,
+    pub(crate) prefetches: PrefetchQueue,
+    /// Wakes background reclaim; nobody listens where it is switched off.
+    pub(crate) background: Signal,
+    /// Wakes the flusher.
+    pub(crate) flusher: Signal,
+    /// Whether worker threads run; without them, their work is done by the callers.
+    pub(crate) has_workers: bool,
+    pub(crate) direct_io: AtomicBool,
+    pub(crate) io_uring: AtomicBool,
+}
+
+/// No frame could be had: all are pinned, dirty or busy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct NoFrame;
+
+impl Engine {
+    pub(crate) fn lock_lruvec(&self) -> MutexGuard<'_, Lruvec> {
+        lock(&self.lruvec)
+    }
+
+    /// Notes an access of a resident page through a descriptor. Takes no lock the hit plane must
+    /// not take; where the policy wants a list operation and the way is blocked, the touch is lost.
+    #[inline]
+    pub(crate) fn mark_accessed(&self, cpu: CpuId, frame: FrameId) {
+        if self.rule.mark(&self.folios[frame]) == Marked::Log {
+            self.log_touch(cpu, frame);
+        }
+    }
+
+    fn log_touch(&self, cpu: CpuId, frame: FrameId) {
+        let Ok(mut log) = self.logs.at(cpu).try_lock() else {
+            return self.counters.count(cpu, Event::TouchLost);
+        };
+        if log.room() == Room::Full {
+            let Ok(mut lruvec) = self.lruvec.try_lock() else {
+                return self.counters.count(cpu, Event::TouchLost);
+            };
+            lruvec.drain(&mut log);
+        }
+        if log.touch(frame) == Room::Full
+            && let Ok(mut lruvec) = self.lruvec.try_lock()
+        {
+            lruvec.drain(&mut log);
+        }
+    }
+
+    /// Tells the policy that a folio it wanted is clean now.
+    pub(crate) fn log_rotation(&self, cpu: CpuId, frame: FrameId) {
+        let mut log = self.log_with_room(cpu);
+        if log.rotate(frame) == Room::Full {
+            self.lock_lruvec().drain(&mut log);
+        }
+    }
+
+    fn log_with_room(&self, cpu: CpuId) -> MutexGuard<'_, AccessLog> {
+        let mut log = lock(self.logs.at(cpu));
+        if log.room() == Room::Full {
+            self.lock_lruvec().drain(&mut log);
+        }
+        log
+    }
+
+    /// Gives the locked, absent page a frame and hands its folio to the policy. The frame's
+    /// contents are whatever was there: the caller fills it before it unlocks the page.
+    pub(crate) fn admit<H: PageHandle>(
+        &self,
+        cpu: CpuId,
+        mapping: &Mapping,
+        page: &mut Lock<H>,
+        kind: AccessKind,
+    ) -> Result<FrameId, NoFrame> {
+        let claimed = self.alloc_frame(cpu)?;
+        let frame = claimed.frame();
+        let shadow = page.shadow().map(ShadowEntry::from_bits);
+        let id = PageId { mapping: mapping.id, index: page.page().index() };
+        self.folios[frame].bind(id, PageType::File, self.rule.flags_on_fill(kind));
+        page.install(claimed);
+        let mut log = self.log_with_room(cpu);
+        if let Some(shadow) = shadow {
+            self.lock_lruvec().refault(&mut log, frame, shadow, kind);
+        }
+        if log.add(&self.folios, frame) == Room::Full {
+            self.lock_lruvec().drain(&mut log);
+        }
+        Ok(frame)
+    }
+
+    /// Takes the page's frame away without leaving a shadow: its contents are wrong or unwanted.
+    pub(crate) fn expel<H: PageHandle>(&self, cpu: CpuId, page: &mut Lock<H>) {
+        if page.frame().is_none() {
+            return page.set_shadow(None);
+        }
+        let claimed = page.evict(None);
+        let discarded = self.lock_lruvec().discard(claimed.frame());
+        let frame = self.arena.release(claimed);
+        match discarded {
+            Discarded::Freed => self.frames.free(cpu, [frame]),
+            // The reclaim pass that has the folio frees the frame.
+            Discarded::Deferred => {}
+        }
+    }
+
+    fn alloc_frame(&self, cpu: CpuId) -> Result<ClaimedFrame, NoFrame> {
+        let mut path = SlowPath::new();
+        let mut outcome = Outcome::Failed;
+        loop {
+            outcome = match path.next(outcome) {
+                Attempt::Take(level) => match self.frames.alloc(cpu, level) {
+                    Some(frame) => return Ok(frame),
+                    None => Outcome::Failed,
+                },
+                Attempt::WakeBackground => {
+                    self.background.notify();
+                    Outcome::Progress
+                }
+                Attempt::DirectReclaim => self.reclaim_directly(cpu),
+                Attempt::DrainLists => {
+                    self.frames.drain_lists();
+                    Outcome::Progress
+                }
+                Attempt::GiveUp => return Err(NoFrame),
+            };
+        }
+    }
+
+    /// Marks a page dirty whose lock the caller holds, after it changed the contents.
+    pub(crate) fn mark_dirty(&self, mapping: &Mapping, index: u64, frame: FrameId) {
+        if !self.folios[frame].set(Flags::DIRTY).any(Flags::DIRTY) {
+            self.dirty.add(1);
+            mapping.dirty.insert(index);
+        }
+    }
+
+    /// Writes the access down, if this run is recorded.
+    #[inline]
+    pub(crate) fn record(&self, mapping: &Mapping, index: u64, kind: record::AccessKind) {
+        if let Some(recorder) = &self.recorder {
+            recorder.record(mapping.id, index, kind);
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! What can go wrong, one enum per operation.
+//!
+//! Each message says what happened, with numbers, and each variant's documentation what to do. All
+//! of them turn into [`std::io::Error`] for callers that speak it; the original stays reachable as
+//! the source.
+
+use pagetide_core::units::Bytes;
+use pagetide_sys::ReserveError;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a page cache could not be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// No memory limit was given: call `memory`.
+    #[error("no memory limit was given")]
+    NoMemory,
+    /// The limit is below the least that works: ask for at least 16 frames (64K).
+    #[error("a memory limit of {given} is too small: at least {least} are needed")]
+    TooSmall {
+        /// What was asked for.
+        given: Bytes,
+        /// The least that works.
+        least: Bytes,
+    },
+    /// A knob is out of its range.
+    #[error("knob {knob} is {given}, outside its range {low} to {high}")]
+    Knob {
+        /// The knob's name.
+        knob: &'static str,
+        /// What was asked for.
+        given: u64,
+        /// The least it takes.
+        low: u64,
+        /// The most it takes.
+        high: u64,
+    },
+    /// The memory could not be reserved: ask for less.
+    #[error("the memory could not be reserved")]
+    Reserve(#[from] ReserveError),
+    /// The access record could not be created.
+    #[error("the access record {path} could not be created")]
+    Record {
+        /// The record's path.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A worker thread could not be started.
+    #[error("a worker thread could not be started")]
+    Thread(#[source] io::Error),
+}
+
+/// Why a file could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Neither read nor write access was asked for.
+    #[error("neither read nor write access was asked for")]
+    NoAccess,
+    /// The system refused: the source says why.
+    #[error("{path} could not be opened")]
+    Open {
+        /// The path.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file is longer than a mapping's tables reach.
+    #[error("the file is {len} long, more than the {most} a cache can map")]
+    TooLong {
+        /// Its length.
+        len: Bytes,
+        /// The most there can be.
+        most: Bytes,
+    },
+    /// More files are cached than there are mapping numbers.
+    #[error("too many files are cached at once")]
+    TooManyMappings,
+}
+
+/// Why a read failed. The buffer's contents are unspecified; nothing else changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The store failed. Reading again tries the store again.
+    #[error("reading {len} bytes at {offset} failed")]
+    Store {
+        /// Where the failed request began.
+        offset: u64,
+        /// How long it was.
+        len: u64,
+        /// What the store said.
+        source: io::Error,
+    },
+    /// The page is past the end of the file; [`crate::File::read_at`] returns 0 there instead.
+    #[error("page {index} is past the end of the file, which is {len} bytes long")]
+    PastEnd {
+        /// The page asked for.
+        index: u64,
+        /// The file's length.
+        len: u64,
+    },
+    /// The handle was opened without read access.
+    #[error("the file was opened without read access")]
+    NotReadable,
+    /// A guard needs a frame, and every frame is in use: drop guards, or read by copying, which
+    /// always works.
+    #[error("no frame is free for a guard: all {frames} are pinned, dirty or busy")]
+    NoFrame {
+        /// Frames in the cache.
+        frames: u64,
+    },
+}
+
+/// Why a write failed. Bytes before the failing page may have been written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// The store failed while the rest of a page was read, or while writing through.
+    #[error("writing {len} bytes at {offset} failed")]
+    Store {
+        /// Where the failed request began.
+        offset: u64,
+        /// How long it was.
+        len: u64,
+        /// What the store said.
+        source: io::Error,
+    },
+    /// The handle was opened without write access.
+    #[error("the file was opened without write access")]
+    NotWritable,
+    /// The write would end beyond the longest file there can be.
+    #[error("a write to {end} would pass the longest file, {most}")]
+    TooLong {
+        /// Where it would end.
+        end: u64,
+        /// The most there can be.
+        most: u64,
+    },
+    /// The page is past the end of the file: grow it with `set_len` first.
+    #[error("page {index} is past the end of the file, which is {len} bytes long")]
+    PastEnd {
+        /// The page asked for.
+        index: u64,
+        /// The file's length.
+        len: u64,
+    },
+    /// A guard needs a frame, and every frame is in use: drop guards, or use `write_at`, which
+    /// always works.
+    #[error("no frame is free for a guard: all {frames} are pinned, dirty or busy")]
+    NoFrame {
+        /// Frames in the cache.
+        frames: u64,
+    },
+}
+
+/// Why a sync failed: some data written before it is not known to be stored.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SyncError {
+    /// Write-back failed since this handle's last sync. The pages are dirty still: make room or
+    /// repair the device, then sync again.
+    #[error("writing back failed; the data stays in memory, dirty")]
+    Writeback(#[source] io::Error),
+    /// The store could not be made durable.
+    #[error("the store could not be made durable")]
+    Store(#[source] io::Error),
+}
+
+/// Why advice was not taken.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AdviseError {
+    /// Dirty pages had to be written first, and could not.
+    #[error("dirty pages could not be written before being dropped")]
+    Writeback(#[source] io::Error),
+}
+
+/// Why the cache could not be resized; it keeps its size.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ResizeError {
+    /// Outside what was reserved when the cache was built.
+    #[error("a size of {given} is outside {least} to {most}, what this cache was built for")]
+    OutOfRange {
+        /// What was asked for.
+        given: Bytes,
+        /// The least that works.
+        least: Bytes,
+        /// What was reserved.
+        most: Bytes,
+    },
+    /// Too many frames are pinned or dirty to give up so many; some were given up.
+    #[error("only {given_up} of {wanted} frames could be given up: the rest are pinned or dirty")]
+    Busy {
+        /// Frames that left.
+        given_up: u64,
+        /// Frames that should have.
+        wanted: u64,
+    },
+}
+
+macro_rules! into_io {
+    ($($error:ty: $store:pat => $kind:expr),+ $(,)?) => {
+        $(impl From<$error> for io::Error {
+            fn from(error: $error) -> io::Error {
+                let kind = match &error {
+                            $store => $kind,
+                    _ => io::ErrorKind::Other,
+                };
+                io::Error::new(kind, error)
+            }
+        })+
+    };
+}
+
+into_io! {
+    BuildError: BuildError::TooSmall { .. } => io::ErrorKind::InvalidInput,
+    OpenError: OpenError::Open { source, .. } => source.kind(),
+    ReadError: ReadError::Store { source, .. } => source.kind(),
+    WriteError: WriteError::Store { source, .. } => source.kind(),
+    ResizeError: ResizeError::OutOfRange { .. } => io::ErrorKind::InvalidInput,
+}
+
+impl From<SyncError> for io::Error {
+    fn from(error: SyncError) -> io::Error {
+        let (SyncError::Writeback(source) | SyncError::Store(source)) = &error;
+        io::Error::new(source.kind(), error)
+    }
+}
+
+impl From<AdviseError> for io::Error {
+    fn from(error: AdviseError) -> io::Error {
+        let AdviseError::Writeback(source) = &error;
+        io::Error::new(source.kind(), error)
+    }
+}

@@ -1,0 +1,100 @@
+//! Advice: what the caller knows of its own accesses, named as `posix_fadvise` has it.
+
+use super::{File, Handle, page_range};
+use crate::errors::AdviseError;
+use crate::locks::lock;
+use pagetide_core::folio::Flags;
+use pagetide_core::ids::PageIndex;
+use pagetide_core::readahead::{AccessPattern, ReadaheadRun};
+use pagetide_core::record;
+use pagetide_core::units::PAGE_BYTES;
+use pagetide_sys::current_cpu;
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Kinds of advice. The first four hold for the handle from now on, the others for a range, once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Advice {
+    /// No particular pattern: forget earlier advice.
+    Normal,
+    /// Front to back: read ahead as far as allowed.
+    Sequential,
+    /// Anywhere: read only what is asked for.
+    Random,
+    /// Accesses through this handle say nothing about the future: do not count them.
+    NoReuse,
+    /// The range will be wanted soon: bring it in beside the caller.
+    WillNeed,
+    /// The range will not be wanted: write back what is dirty and drop it.
+    DontNeed,
+}
+
+impl File {
+    /// Takes advice about the byte range; `len` 0 means to the end of the file.
+    ///
+    /// # Errors
+    /// [`AdviseError::Writeback`] if dirty pages of the range could not be written, and were kept.
+    pub fn advise(&self, advice: Advice, offset: u64, len: u64) -> Result<(), AdviseError> {
+        let handle = &*self.handle;
+        let len = if len == 0 { u64::MAX } else { len };
+        match advice {
+            Advice::Normal => handle.set_pattern(AccessPattern::Normal),
+            Advice::Sequential => handle.set_pattern(AccessPattern::Sequential),
+            Advice::Random => handle.set_pattern(AccessPattern::Random),
+            Advice::NoReuse => handle.no_reuse.store(true, Relaxed),
+            Advice::WillNeed => handle.prefetch(page_range(offset, len)),
+            Advice::DontNeed => return handle.drop_range(page_range(offset, len)),
+        }
+        Ok(())
+    }
+}
+
+impl Handle {
+    fn set_pattern(&self, pattern: AccessPattern) {
+        lock(&self.readahead).set_pattern(pattern);
+        if pattern == AccessPattern::Normal {
+            self.no_reuse.store(false, Relaxed);
+        }
+    }
+
+    fn prefetch(&self, range: Range<PageIndex>) {
+        // Half the memory: more would evict what was just brought in.
+        let most = self.engine().frames.managed_bytes() / PAGE_BYTES as u64 / 2;
+        let end = range.end.0.min(self.mapping.nr_pages());
+        let nr = end.saturating_sub(range.start.0).min(most);
+        let run = ReadaheadRun { start: range.start.0, nr, nr_now: 0, marker: None };
+        self.engine().prefetch(&self.mapping, run);
+    }
+
+    fn drop_range(&self, range: Range<PageIndex>) -> Result<(), AdviseError> {
+        let engine = self.engine();
+        let failures_before = self.mapping.error_count();
+        engine.flush(&self.mapping, range.start.0..range.end.0);
+        engine.drop_clean_pages(&self.mapping, range);
+        if self.mapping.error_count() == failures_before {
+            return Ok(());
+        }
+        let error = std::io::Error::other("the next sync says which write failed, and why");
+        Err(AdviseError::Writeback(error))
+    }
+}
+
+impl crate::engine::Engine {
+    /// Drops the pages of the range that are neither dirty nor in use.
+    pub(crate) fn drop_clean_pages(
+        &self,
+        mapping: &crate::mapping::Mapping,
+        range: Range<PageIndex>,
+    ) {
+        const UNCLEAN: Flags = Flags::DIRTY.with(Flags::WRITEBACK);
+        let cpu = current_cpu();
+        mapping.table.for_each_present(range, |page, _| {
+            let Ok(mut page) = page.try_lock() else { return };
+            if page.frame().is_some_and(|frame| self.folios[frame].flags().any(UNCLEAN)) {
+                return;
+            }
+            self.record(mapping, page.page().index().0, record::AccessKind::Discard);
+            self.expel(cpu, &mut page);
+        });
+    }
+}

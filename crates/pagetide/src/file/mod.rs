@@ -1,0 +1,159 @@
+//! An open file: what users read, write and sync through.
+//!
+//! A [`File`] is a cheap clone of one open handle. Handles of the same file share its pages; each
+//! has its own access rights, readahead stream and view of write-back errors, as POSIX has it.
+
+mod advise;
+mod guard;
+mod read;
+mod resize;
+mod sync;
+mod write;
+
+pub use advise::Advice;
+pub use guard::{PageGuard, PageGuardMut};
+
+use crate::cache::CacheShared;
+use crate::counters::Event;
+use crate::engine::Engine;
+use crate::locks::lock;
+use crate::mapping::Mapping;
+use crate::percpu::PerCpu;
+use pagetide_core::folio::Flags;
+use pagetide_core::ids::{CpuId, FrameId, PageIndex};
+use pagetide_core::readahead::Readahead;
+use pagetide_core::units::PAGE_SHIFT;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+/// No page: where a CPU has not read through this handle yet.
+const NO_PAGE: u64 = u64::MAX;
+
+/// What a handle may do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Access {
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+}
+
+/// An open file. Clones are the same handle; open the file again for another.
+///
+/// # Concurrency
+/// Any number of threads at once. One call's bytes within one page are read or written as a whole;
+/// calls that span pages are not atomic as a whole. A thread that holds a [`PageGuardMut`] must
+/// drop it before it writes, syncs or truncates the same page, or it waits for itself; a
+/// [`PageGuard`] likewise blocks writers of its page.
+#[derive(Clone)]
+pub struct File {
+    handle: Arc<Handle>,
+}
+
+/// The state of one open handle.
+struct Handle {
+    shared: Arc<CacheShared>,
+    mapping: Arc<Mapping>,
+    access: Access,
+    /// The page in which the last read on each CPU ended: reading on in it counts once.
+    last_page: PerCpu<AtomicU64>,
+    readahead: Mutex<Readahead>,
+    no_reuse: AtomicBool,
+    errors_seen: AtomicU64,
+}
+
+impl File {
+    /// Takes over a handle of `mapping` that the caller has counted.
+    pub(crate) fn new(
+        shared: Arc<CacheShared>,
+        mapping: Arc<Mapping>,
+        access: Access,
+        readahead_pages: u64,
+        nr_cpus: usize,
+    ) -> File {
+        let errors_seen = AtomicU64::new(mapping.error_count());
+        File {
+            handle: Arc::new(Handle {
+                shared,
+                mapping,
+                access,
+                last_page: PerCpu::new(nr_cpus, || AtomicU64::new(NO_PAGE)),
+                readahead: Mutex::new(Readahead::new(readahead_pages)),
+                no_reuse: AtomicBool::new(false),
+                errors_seen,
+            }),
+        }
+    }
+
+    /// The file's length in bytes, including what is not written back yet. Free.
+    pub fn len(&self) -> u64 {
+        self.handle.mapping.len()
+    }
+
+    /// Whether the file has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many pages of the byte range are resident now. O(pages of the range that were ever
+    /// resident).
+    pub fn resident_pages(&self, offset: u64, len: u64) -> u64 {
+        let range = page_range(offset, len);
+        let mut nr = 0;
+        self.handle
+            .mapping
+            .table
+            .for_each_present(range, |_, seen| nr += u64::from(seen.is_resident()));
+        nr
+    }
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "File({}, {} bytes)", self.handle.mapping.id, self.len())
+    }
+}
+
+impl Handle {
+    fn engine(&self) -> &Engine {
+        &self.shared.engine
+    }
+
+    /// A resident page was used: what readahead learns from it.
+    ///
+    /// Called only for folios that carry one of the two flags, so hits of ordinary pages pay for
+    /// one test.
+    #[cold]
+    fn note_readahead(&self, index: u64, frame: FrameId) {
+        let engine = self.engine();
+        let before = engine.folios[frame].clear(Flags::READAHEAD.with(Flags::PREFETCHED));
+        if !before.any(Flags::READAHEAD) {
+            return;
+        }
+        let wasted = self.mapping.wasted.load(Relaxed);
+        let run = lock(&self.readahead).on_marker(index, wasted);
+        if let Some(run) = run
+            && run.start < self.mapping.nr_pages()
+        {
+            engine.prefetch(&self.mapping, run);
+        }
+    }
+
+    /// Counts a page that was resident when wanted.
+    fn count_hit(&self, cpu: CpuId) {
+        self.engine().counters.count(cpu, Event::Hit);
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if self.mapping.drop_handle() {
+            self.shared.engine.last_handle_dropped(&self.mapping);
+        }
+    }
+}
+
+/// The pages a byte range touches.
+fn page_range(offset: u64, len: u64) -> std::ops::Range<PageIndex> {
+    let end = offset.saturating_add(len).div_ceil(1 << PAGE_SHIFT);
+    PageIndex(offset >> PAGE_SHIFT)..PageIndex(end)
+}

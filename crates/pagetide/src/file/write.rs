@@ -1,0 +1,144 @@
+//! Writing by copy.
+//!
+//! A write locks each page in turn, brings in what it does not overwrite, copies, and marks the
+//! page dirty before it unlocks. A write that can get no frame goes through to the store at once,
+//! under the page's lock; its error is the caller's.
+
+use super::{File, Handle};
+use crate::counters::Event;
+use crate::errors::{ReadError, WriteError};
+use crate::fill::{FillError, FillPlan, Filled};
+use crate::mapping::FILE_BYTES_MAX;
+use pagetide_core::ids::CpuId;
+use pagetide_core::lru::AccessKind;
+use pagetide_core::record;
+use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
+use pagetide_sys::{AlignedBuf, current_cpu};
+use std::io;
+use std::ops::Range;
+
+impl File {
+    /// Writes all of `source` at `offset`; returns its length. The file grows as needed; a gap
+    /// reads as zeros.
+    ///
+    /// The data is in memory when this returns, and stored after the next sync. Waits while more
+    /// than the hard dirty limit is dirty. Never fails for lack of memory.
+    ///
+    /// # Errors
+    /// [`WriteError::NotWritable`], [`WriteError::TooLong`]; [`WriteError::Store`] if the rest of a
+    /// page could not be read, or a write past the cache failed. Pages before it are written.
+    pub fn write_at(&self, source: &[u8], offset: u64) -> Result<usize, WriteError> {
+        let handle = &*self.handle;
+        if !handle.access.write {
+            return Err(WriteError::NotWritable);
+        }
+        let end = offset.saturating_add(source.len() as u64);
+        if end > FILE_BYTES_MAX {
+            return Err(WriteError::TooLong { end, most: FILE_BYTES_MAX });
+        }
+        let mut done = 0;
+        while done < source.len() {
+            let at = offset + done as u64;
+            let within = at as usize % PAGE_BYTES;
+            let nr_bytes = (PAGE_BYTES - within).min(source.len() - done);
+            {
+                // Taken a page at a time: a truncation waits for one page, not for a whole call.
+                let _no_truncation = handle.mapping.resize.read().expect("no holder panics");
+                handle.write_page(at >> PAGE_SHIFT, within, &source[done..done + nr_bytes])?;
+                handle.mapping.grow_to(at + nr_bytes as u64);
+            }
+            done += nr_bytes;
+            handle.engine().balance_dirty();
+        }
+        Ok(done)
+    }
+}
+
+impl Handle {
+    fn write_page(&self, index: u64, within: usize, source: &[u8]) -> Result<(), WriteError> {
+        let engine = self.engine();
+        let cpu = current_cpu();
+        let page = self.page_or_make(index).map_err(from_read)?;
+        let mut run: Filled<'_> = vec![page.lock()];
+        engine.record(&self.mapping, index, record::AccessKind::Write);
+        if run[0].frame().is_some() {
+            self.count_hit(cpu);
+        } else {
+            engine.counters.count(cpu, Event::Miss);
+            match self.prepare_page(cpu, &mut run, within..within + source.len()) {
+                Ok(()) => {}
+                Err(FillError::NoFrame) => return self.write_through(cpu, index, within, source),
+                Err(FillError::Store(error)) => {
+                    return Err(from_read(self.store_error(index, error)));
+                }
+            }
+        }
+        run[0].write(within, source);
+        let frame = run[0].frame().expect("a prepared page has a frame");
+        engine.mark_dirty(&self.mapping, index, frame);
+        engine.mark_accessed(cpu, frame);
+        Ok(())
+    }
+
+    /// Gives the locked, absent page a frame with right contents outside `overwritten`.
+    fn prepare_page<'m>(
+        &'m self,
+        cpu: CpuId,
+        run: &mut Filled<'m>,
+        overwritten: Range<usize>,
+    ) -> Result<(), FillError> {
+        let engine = self.engine();
+        let start = run[0].page().index().0 << PAGE_SHIFT;
+        let is_whole = overwritten == (0..PAGE_BYTES);
+        if !is_whole && start < self.mapping.stored_len() {
+            return engine.fill(cpu, &self.mapping, run, FillPlan::one(AccessKind::Descriptor));
+        }
+        engine.admit(cpu, &self.mapping, &mut run[0], AccessKind::Descriptor)?;
+        if !is_whole {
+            run[0].fill_zero(0..PAGE_BYTES);
+        }
+        Ok(())
+    }
+
+    /// Writes part of the locked, absent page to the store: read, change, write the whole page.
+    fn write_through(
+        &self,
+        cpu: CpuId,
+        index: u64,
+        within: usize,
+        source: &[u8],
+    ) -> Result<(), WriteError> {
+        let engine = self.engine();
+        engine.counters.count(cpu, Event::WriteThrough);
+        let offset = index << PAGE_SHIFT;
+        let written = self.mapping.backing().and_then(|backing| {
+            let mut buffer = AlignedBuf::zeroed(PAGE_BYTES);
+            let nr_old = if source.len() == PAGE_BYTES || offset >= self.mapping.stored_len() {
+                0
+            } else {
+                engine.count_read(cpu, 1);
+                backing.read_bytes(&mut buffer, offset)?
+            };
+            buffer[within..within + source.len()].copy_from_slice(source);
+            let nr_bytes = nr_old.max(within + source.len());
+            engine.counters.count(cpu, Event::DeviceWrite);
+            engine.counters.add(cpu, Event::DeviceWriteBytes, nr_bytes as u64);
+            backing.write_bytes(&buffer[..nr_bytes], offset)?;
+            self.mapping.note_stored(offset + nr_bytes as u64);
+            Ok(())
+        });
+        written.map_err(|source| WriteError::Store { offset, len: PAGE_BYTES as u64, source })
+    }
+}
+
+/// The failure to read the rest of a page, as the writer sees it.
+pub(super) fn from_read(error: ReadError) -> WriteError {
+    match error {
+        ReadError::Store { offset, len, source } => WriteError::Store { offset, len, source },
+        ReadError::PastEnd { index, len } => WriteError::PastEnd { index, len },
+        ReadError::NoFrame { frames } => WriteError::NoFrame { frames },
+        ReadError::NotReadable => {
+            WriteError::Store { offset: 0, len: 0, source: io::ErrorKind::PermissionDenied.into() }
+        }
+    }
+}

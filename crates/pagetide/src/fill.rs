@@ -1,0 +1,179 @@
+//! Filling: from a locked, absent page to its contents, with whatever readahead goes along.
+//!
+//! ```text
+//!   locked, absent ---admit---> locked, resident ---one read for the run---> contents
+//!         |  no frame                     | the read fails
+//!         v                               v
+//!   read past the cache               expelled, and the caller gets the error
+//! ```
+//!
+//! All pages of a run stay locked until the read is done, so nobody sees half a page. A run ends
+//! early at a page somebody else holds or has, at the end of the file, and where frames run out;
+//! only the first page matters to the caller.
+
+use crate::counters::Event;
+use crate::engine::{Engine, NoFrame};
+use crate::mapping::Mapping;
+use pagetide_core::folio::Flags;
+use pagetide_core::ids::{CpuId, PageIndex};
+use pagetide_core::lru::AccessKind;
+use pagetide_core::record;
+use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
+use pagetide_sys::{Lock, PageHandle, PageRef};
+use std::io;
+
+/// What a fill is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FillPlan {
+    /// Pages the caller wants, from the first on; the others are readahead.
+    pub(crate) nr_wanted: u64,
+    /// Pages to fill in all.
+    pub(crate) nr: u64,
+    /// How the wanted pages are accessed.
+    pub(crate) kind: AccessKind,
+    /// The page to carry the readahead marker.
+    pub(crate) marker: Option<u64>,
+}
+
+impl FillPlan {
+    /// Just one page.
+    pub(crate) fn one(kind: AccessKind) -> FillPlan {
+        FillPlan { nr_wanted: 1, nr: 1, kind, marker: None }
+    }
+}
+
+/// Why the first page could not be filled.
+#[derive(Debug)]
+pub(crate) enum FillError {
+    /// No frame: the page is still absent, and locked.
+    NoFrame,
+    /// The store failed; nothing was admitted.
+    Store(io::Error),
+}
+
+impl From<NoFrame> for FillError {
+    fn from(_: NoFrame) -> FillError {
+        FillError::NoFrame
+    }
+}
+
+/// A run of pages, filled and still locked; the first is the one asked for.
+pub(crate) type Filled<'m> = Vec<Lock<PageRef<'m>>>;
+
+impl Engine {
+    /// Fills `run[0]`, which is locked and absent, and as much of the plan after it as is easy.
+    ///
+    /// On [`FillError::NoFrame`] the page is left locked in `run`.
+    pub(crate) fn fill<'m>(
+        &self,
+        cpu: CpuId,
+        mapping: &'m Mapping,
+        run: &mut Filled<'m>,
+        plan: FillPlan,
+    ) -> Result<(), FillError> {
+        let first = run[0].page().index().0;
+        self.admit(cpu, mapping, &mut run[0], plan.kind)?;
+        self.extend_run(cpu, mapping, run, plan);
+        let offset = first << PAGE_SHIFT;
+        self.count_read(cpu, run.len());
+        let backing = mapping.backing();
+        match backing.and_then(|backing| backing.read_pages(offset, run)) {
+            Ok(nr_bytes) => {
+                self.check_length(mapping, offset, run.len(), nr_bytes);
+                self.set_marker(run, plan.marker);
+                Ok(())
+            }
+            // Readahead may have run into trouble that the wanted page has not.
+            Err(_) if run.len() > 1 => {
+                run.drain(1..).for_each(|mut page| self.expel(cpu, &mut page));
+                self.read_first(cpu, mapping, run)
+            }
+            Err(error) => {
+                self.expel(cpu, &mut run[0]);
+                Err(FillError::Store(error))
+            }
+        }
+    }
+
+    fn read_first(
+        &self,
+        cpu: CpuId,
+        mapping: &Mapping,
+        run: &mut Filled<'_>,
+    ) -> Result<(), FillError> {
+        let offset = run[0].page().index().0 << PAGE_SHIFT;
+        self.count_read(cpu, 1);
+        let read = mapping.backing().and_then(|backing| backing.read_pages(offset, run));
+        match read {
+            Ok(nr_bytes) => self.check_length(mapping, offset, 1, nr_bytes),
+            Err(error) => {
+                self.expel(cpu, &mut run[0]);
+                return Err(FillError::Store(error));
+            }
+        }
+        Ok(())
+    }
+
+    fn extend_run<'m>(
+        &self,
+        cpu: CpuId,
+        mapping: &'m Mapping,
+        run: &mut Filled<'m>,
+        plan: FillPlan,
+    ) {
+        let first = run[0].page().index().0;
+        let end = (first + plan.nr.min(RUN_MAX)).min(mapping.nr_pages());
+        for index in first + 1..end {
+            let Some(page) = mapping.table.page_or_make(PageIndex(index)) else { return };
+            let Ok(mut page) = page.try_lock() else { return };
+            if page.frame().is_some() {
+                return;
+            }
+            let is_wanted = index - first < plan.nr_wanted;
+            let kind = if is_wanted { plan.kind } else { AccessKind::Readahead };
+            if self.admit(cpu, mapping, &mut page, kind).is_err() {
+                return;
+            }
+            if !is_wanted {
+                self.counters.count(cpu, Event::Readahead);
+                self.record(mapping, index, record::AccessKind::Readahead);
+            }
+            run.push(page);
+        }
+    }
+
+    pub(crate) fn set_marker<H: PageHandle>(&self, run: &[Lock<H>], marker: Option<u64>) {
+        let Some(marker) = marker else { return };
+        for page in run {
+            if page.page().index().0 == marker
+                && let Some(frame) = page.frame()
+            {
+                self.folios[frame].set(Flags::READAHEAD);
+            }
+        }
+    }
+
+    pub(crate) fn count_read(&self, cpu: CpuId, nr_pages: usize) {
+        self.counters.count(cpu, Event::DeviceRead);
+        self.counters.add(cpu, Event::DeviceReadBytes, (nr_pages * PAGE_BYTES) as u64);
+    }
+
+    /// Notices a file that is shorter than it was: somebody cut it while we had it open.
+    pub(crate) fn check_length(
+        &self,
+        mapping: &Mapping,
+        offset: u64,
+        nr_pages: usize,
+        nr_bytes: usize,
+    ) {
+        let end = offset + nr_bytes as u64;
+        let expected = mapping.stored_len().min(offset + (nr_pages * PAGE_BYTES) as u64);
+        if end < expected {
+            let now = mapping.backing().and_then(|backing| backing.read_len());
+            mapping.note_shrunk(now.unwrap_or(end));
+        }
+    }
+}
+
+/// Pages one request may have: 1 MiB.
+const RUN_MAX: u64 = 256;

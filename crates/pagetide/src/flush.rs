@@ -1,0 +1,271 @@
+//! Write-back: dirty pages to the store, and what happens when that fails.
+//!
+//! Each page is copied out under a shared pin, so what is written is one state of the page and
+//! writers never wait for the device; the copy is what the store gets. From the copy until the
+//! store's answer the folio is under write-back and cannot be evicted.
+//!
+//! ```text
+//!   dirty index --take_run--> pin, copy, DIRTY -> WRITEBACK --> in flight --ok--> clean
+//!                                                                  |
+//!                                                                  +--error--> dirty again, in the
+//!                                                  index again, numbered for every handle's next
+//! sync
+//! ```
+//!
+//! One thread at a time writes back a mapping (`mapping.flush`), front to back, once: a pass ends
+//! even while writers go on.
+
+use crate::counters::Event;
+use crate::engine::Engine;
+use crate::locks::{Wake, lock};
+use crate::mapping::Mapping;
+use crate::store::Backing;
+use pagetide_core::folio::Flags;
+use pagetide_core::ids::{FrameId, PageIndex};
+use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
+use pagetide_core::writeback::Balance;
+use pagetide_sys::{AlignedBuf, Completion, IoQueue, PinRefused, Touch, current_cpu};
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Pages in one write request: 256 KiB. With 32 in flight, 8 MiB of copies at the most.
+const RUN_MAX: u64 = 64;
+/// Dirty pages nobody asked to write are written after at most this.
+const FLUSH_INTERVAL: Duration = Duration::from_secs(5);
+
+/// What a pass did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Flushed {
+    /// Pages the store has now.
+    pub(crate) nr_written: u64,
+    /// Pages that are dirty again.
+    pub(crate) nr_failed: u64,
+}
+
+/// Pages in flight together: neighbours, copied into one buffer.
+struct Run {
+    start: u64,
+    frames: Vec<FrameId>,
+    /// Where the written bytes end in the file.
+    end: u64,
+}
+
+/// One pass over a mapping.
+struct Pass<'e> {
+    engine: &'e Engine,
+    mapping: &'e Mapping,
+    backing: Arc<Backing>,
+    queue: IoQueue,
+    in_flight: Vec<Option<Run>>,
+    flushed: Flushed,
+}
+
+impl Engine {
+    /// Writes back the mapping's pages in `range` that are dirty now. Errors are recorded in the
+    /// mapping; the pages concerned are dirty again.
+    pub(crate) fn flush(&self, mapping: &Mapping, range: Range<u64>) -> Flushed {
+        let _turn = lock(&mapping.flush);
+        self.flush_locked(mapping, range)
+    }
+
+    /// As [`Engine::flush`], for a caller that holds `mapping.flush`.
+    pub(crate) fn flush_locked(&self, mapping: &Mapping, range: Range<u64>) -> Flushed {
+        if mapping.dirty.is_empty() {
+            return Flushed::default();
+        }
+        let Ok(backing) = mapping.backing() else { return Flushed::default() };
+        let mut pass = Pass {
+            engine: self,
+            mapping,
+            backing,
+            queue: self.io.take(),
+            in_flight: Vec::new(),
+            flushed: Flushed::default(),
+        };
+        pass.run(range);
+        mapping.refresh_fingerprint(&pass.backing);
+        self.io.give_back(pass.queue);
+        pass.flushed
+    }
+
+    /// Writes back everything, everywhere.
+    pub(crate) fn flush_all(&self) -> Flushed {
+        let mut total = Flushed::default();
+        for mapping in self.mappings.snapshot() {
+            let flushed = self.flush(&mapping, 0..u64::MAX);
+            total.nr_written += flushed.nr_written;
+            total.nr_failed += flushed.nr_failed;
+            mapping.close_if_idle();
+        }
+        total
+    }
+
+    /// After a write: wakes the flusher, or waits for it, as the limits say.
+    pub(crate) fn balance_dirty(&self) {
+        match self.dirty.balance() {
+            Balance::Continue => {}
+            Balance::WakeFlusher | Balance::Wait if !self.has_workers => {
+                self.flush_all();
+            }
+            Balance::WakeFlusher => self.flusher.notify(),
+            Balance::Wait => self.dirty.wait_below_hard(|| self.flusher.notify()),
+        }
+    }
+}
+
+impl Pass<'_> {
+    fn run(&mut self, range: Range<u64>) {
+        let mut from = range.start;
+        while let Some(run) = self.mapping.dirty.take_run(from, RUN_MAX) {
+            if run.start >= range.end {
+                run.for_each(|index| self.mapping.dirty.insert(index));
+                break;
+            }
+            from = run.end;
+            self.write_run(run);
+        }
+        self.queue.submit();
+        while self.queue.nr_pending() > 0 {
+            self.reap(1);
+        }
+    }
+
+    /// Copies the pages and submits them; pages that went away meanwhile split the run.
+    fn write_run(&mut self, range: Range<u64>) {
+        let nr_pages = (range.end - range.start) as usize;
+        let mut buffer = AlignedBuf::zeroed(nr_pages * PAGE_BYTES);
+        let mut run =
+            Run { start: range.start, frames: Vec::new(), end: range.start << PAGE_SHIFT };
+        for index in range {
+            let at = run.frames.len() * PAGE_BYTES;
+            match self.snapshot(index, &mut buffer[at..at + PAGE_BYTES]) {
+                Some((frame, nr_bytes)) => {
+                    run.frames.push(frame);
+                    run.end = (index << PAGE_SHIFT) + nr_bytes as u64;
+                }
+                None => {
+                    let rest = AlignedBuf::zeroed(buffer.len());
+                    let filled = std::mem::replace(&mut buffer, rest);
+                    let next = Run { start: index + 1, frames: Vec::new(), end: 0 };
+                    self.submit(std::mem::replace(&mut run, next), filled);
+                }
+            }
+        }
+        self.submit(run, buffer);
+    }
+
+    /// Copies one page out and turns it from dirty to under write-back. `None` if there is nothing
+    /// to write: it was dropped, or lies past the end of the file.
+    fn snapshot(&self, index: u64, target: &mut [u8]) -> Option<(FrameId, usize)> {
+        let page = self.mapping.table.page(PageIndex(index))?;
+        loop {
+            match page.try_pin(Touch::Quiet) {
+                Ok(pin) => {
+                    let nr_bytes = self.mapping.bytes_in_page(PageIndex(index));
+                    let folio = &self.engine.folios[pin.frame()];
+                    if nr_bytes == 0 || !folio.flags().any(Flags::DIRTY) {
+                        return None;
+                    }
+                    target.copy_from_slice(pin.bytes());
+                    folio.update(|flags| Some(flags.without(Flags::DIRTY).with(Flags::WRITEBACK)));
+                    return Some((pin.frame(), nr_bytes));
+                }
+                Err(PinRefused::NotResident) => return None,
+                Err(PinRefused::Locked) => page.wait_while_locked(),
+                // So many guards: one of them will go, and dropping one is not something to sleep
+                // for.
+                Err(_) => std::thread::yield_now(),
+            }
+        }
+    }
+
+    fn submit(&mut self, run: Run, buffer: AlignedBuf) {
+        if run.frames.is_empty() {
+            return;
+        }
+        let offset = run.start << PAGE_SHIFT;
+        let len = (run.end - offset) as usize;
+        let cpu = current_cpu();
+        self.engine.counters.count(cpu, Event::DeviceWrite);
+        self.engine.counters.add(cpu, Event::DeviceWriteBytes, len as u64);
+        let backing = Arc::clone(&self.backing);
+        let Some(file) = backing.file() else {
+            let result = backing.write_bytes(&buffer[..len], offset);
+            return self.complete(&run, result);
+        };
+        let token = self.in_flight.iter().position(Option::is_none).unwrap_or(self.in_flight.len());
+        if token == self.in_flight.len() {
+            self.in_flight.push(None);
+        }
+        self.in_flight[token] = Some(run);
+        self.queue.submit_write(Arc::clone(file), offset, buffer, len, token as u64);
+        self.reap(0);
+    }
+
+    fn reap(&mut self, nr_min: usize) {
+        let mut completions = Vec::new();
+        self.queue.reap(nr_min, &mut completions);
+        for completion in completions {
+            let Completion::Write { token, result, .. } = completion else { continue };
+            if let Some(run) = self.in_flight[token as usize].take() {
+                self.complete(&run, result.map_err(io::Error::from));
+            }
+        }
+    }
+
+    fn complete(&mut self, run: &Run, result: io::Result<()>) {
+        let nr = run.frames.len() as u64;
+        match result {
+            Ok(()) => {
+                self.mapping.note_stored(run.end);
+                run.frames.iter().for_each(|frame| self.set_clean(*frame));
+                self.flushed.nr_written += nr;
+                self.engine.dirty.sub(nr);
+            }
+            Err(error) => {
+                self.mapping.record_error(&error);
+                (run.start..).zip(&run.frames).for_each(|(index, frame)| {
+                    self.set_dirty_again(index, *frame);
+                });
+                self.flushed.nr_failed += nr;
+            }
+        }
+    }
+
+    fn set_clean(&self, frame: FrameId) {
+        let folio = &self.engine.folios[frame];
+        let before = folio.clear(Flags::WRITEBACK);
+        if before.any(Flags::RECLAIM) && !before.any(Flags::DIRTY) {
+            folio.clear(Flags::RECLAIM);
+            self.engine.log_rotation(current_cpu(), frame);
+        }
+    }
+
+    fn set_dirty_again(&self, index: u64, frame: FrameId) {
+        let dirty_again = |flags: Flags| Some(flags.without(Flags::WRITEBACK).with(Flags::DIRTY));
+        let before = self.engine.folios[frame].update(dirty_again);
+        if before.any(Flags::DIRTY) {
+            // A writer came meanwhile and counted the page once more.
+            self.engine.dirty.sub(1);
+        } else {
+            self.mapping.dirty.insert(index);
+        }
+    }
+}
+
+/// The flusher thread: writes back when told, and every few seconds whatever has been left lying.
+pub(crate) fn run_flusher(engine: &Arc<Engine>) {
+    loop {
+        match engine.flusher.wait(FLUSH_INTERVAL) {
+            Wake::Stop => return,
+            Wake::Work | Wake::Timeout => {
+                let flushed = engine.flush_all();
+                if flushed.nr_written == 0 && flushed.nr_failed > 0 {
+                    engine.dirty.set_stalled();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! A mapping: one file's pages, shared by all its open handles.
+//!
+//! ```text
+//!   handle --+
+//!   handle --+--> Mapping --> page table --> page words --> frames
+//!   handle --+        |-----> backing (the open store, while anyone needs it)
+//!                     |-----> dirty index, write-back errors
+//! ```
+//!
+//! `len` is the length readers see; `stored_len` is how long the store is known to be. They differ
+//! while a file has grown in memory only. A mapping outlives its handles for as long as its pages
+//! are worth keeping; its store is closed once nobody has it open and nothing is dirty.
+
+use crate::dirty::DirtyIndex;
+use crate::locks::lock;
+use crate::store::{Backing, Fingerprint, Identity};
+use pagetide_core::ids::{MappingId, PageIndex};
+use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
+use pagetide_sys::PageTable;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+
+/// The longest a file can be, bytes: what the page table reaches.
+pub(crate) const FILE_BYTES_MAX: u64 = pagetide_sys::PAGES_MAX << PAGE_SHIFT;
+
+/// One file's pages.
+pub(crate) struct Mapping {
+    pub(crate) id: MappingId,
+    pub(crate) table: Arc<PageTable>,
+    len: AtomicU64,
+    stored_len: AtomicU64,
+    pub(crate) identity: Option<Identity>,
+    backing: RwLock<Option<Arc<Backing>>>,
+    /// Writers share it, `set_len` has it alone: a write never meets a truncation half-way.
+    pub(crate) resize: RwLock<()>,
+    pub(crate) dirty: DirtyIndex,
+    /// Held by whoever writes back, I/O included: after taking it, no write of this mapping is in
+    /// flight.
+    pub(crate) flush: Mutex<()>,
+    errors: Mutex<WriteErrors>,
+    /// Prefetched pages evicted unread, for the readahead of all handles.
+    pub(crate) wasted: AtomicU64,
+    open: Mutex<OpenState>,
+}
+
+/// Write-back failures, numbered, so that each handle can tell which it has reported.
+#[derive(Default)]
+struct WriteErrors {
+    count: u64,
+    last: Option<StoredError>,
+}
+
+/// An I/O error that can be reported more than once.
+#[derive(Clone, Copy)]
+enum StoredError {
+    Os(i32),
+    Kind(io::ErrorKind),
+}
+
+impl From<&io::Error> for StoredError {
+    fn from(error: &io::Error) -> StoredError {
+        match error.raw_os_error() {
+            Some(code) => StoredError::Os(code),
+            None => StoredError::Kind(error.kind()),
+        }
+    }
+}
+
+impl From<StoredError> for io::Error {
+    fn from(error: StoredError) -> io::Error {
+        match error {
+            StoredError::Os(code) => io::Error::from_raw_os_error(code),
+            StoredError::Kind(kind) => kind.into(),
+        }
+    }
+}
+
+/// Who has the file open, and what it looked like when we last agreed with the file system.
+#[derive(Default)]
+struct OpenState {
+    nr_handles: usize,
+    seen: Option<Fingerprint>,
+}
+
+impl Mapping {
+    pub(crate) fn new(id: MappingId, table: PageTable, backing: Backing, len: u64) -> Mapping {
+        let seen = backing.fingerprint().ok();
+        Mapping {
+            id,
+            table: Arc::new(table),
+            len: AtomicU64::new(len),
+            stored_len: AtomicU64::new(len),
+            identity: seen.as_ref().map(Fingerprint::identity),
+            backing: RwLock::new(Some(Arc::new(backing))),
+            resize: RwLock::new(()),
+            dirty: DirtyIndex::default(),
+            flush: Mutex::new(()),
+            errors: Mutex::default(),
+            wasted: AtomicU64::new(0),
+            open: Mutex::new(OpenState { nr_handles: 0, seen }),
+        }
+    }
+
+    /// The length readers see, bytes.
+    #[inline]
+    pub(crate) fn len(&self) -> u64 {
+        self.len.load(Ordering::Acquire)
+    }
+
+    /// Makes the file at least `end` long in memory; the caller has put the bytes there.
+    pub(crate) fn grow_to(&self, end: u64) {
+        if self.len.load(Ordering::Relaxed) < end {
+            self.len.fetch_max(end, Ordering::AcqRel);
+        }
+    }
+
+    pub(crate) fn set_len(&self, len: u64) {
+        self.len.store(len, Ordering::Release);
+        self.stored_len.store(len, Ordering::Relaxed);
+    }
+
+    /// How long the store is known to be, bytes.
+    pub(crate) fn stored_len(&self) -> u64 {
+        self.stored_len.load(Ordering::Relaxed)
+    }
+
+    /// A write to the store ended at `end`.
+    pub(crate) fn note_stored(&self, end: u64) {
+        self.stored_len.fetch_max(end, Ordering::Relaxed);
+    }
+
+    /// The store ended before where it was known to: the file shrank under us. Believes it, unless
+    /// the file has grown in memory meanwhile.
+    pub(crate) fn note_shrunk(&self, len: u64) {
+        let known = self.stored_len.swap(len, Ordering::Relaxed);
+        if known > len {
+            let shrink = |seen| (seen <= known && seen > len).then_some(len);
+            let _ = self.len.fetch_update(Ordering::AcqRel, Ordering::Acquire, shrink);
+        }
+    }
+
+    /// Pages the file has, the last one perhaps partial.
+    pub(crate) fn nr_pages(&self) -> u64 {
+        self.len().div_ceil(PAGE_BYTES as u64)
+    }
+
+    /// Bytes of the file in page `index`: 4096, fewer in the last, none past the end.
+    pub(crate) fn bytes_in_page(&self, index: PageIndex) -> usize {
+        let start = index.0 << PAGE_SHIFT;
+        self.len().saturating_sub(start).min(PAGE_BYTES as u64) as usize
+    }
+
+    /// The open store.
+    ///
+    /// # Errors
+    /// The store was closed with its last handle: a bug, reported as an error all the same.
+    pub(crate) fn backing(&self) -> io::Result<Arc<Backing>> {
+        let backing = self.backing.read().expect("no holder panics");
+        backing.clone().ok_or_else(|| io::Error::other("the file is closed"))
+    }
+
+    /// Replaces the store: the file was opened again, perhaps with more access.
+    pub(crate) fn set_backing(&self, backing: Option<Backing>) {
+        *self.backing.write().expect("no holder panics") = backing.map(Arc::new);
+    }
+
+    /// Whether the store can be written.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.backing.read().expect("no holder panics").as_ref().is_some_and(|one| one.is_writable())
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.backing.read().expect("no holder panics").is_some()
+    }
+
+    /// Numbers a write-back failure.
+    pub(crate) fn record_error(&self, error: &io::Error) {
+        let mut errors = lock(&self.errors);
+        errors.count += 1;
+        errors.last = Some(error.into());
+    }
+
+    /// How many failures there have been: what a new handle has seen.
+    pub(crate) fn error_count(&self) -> u64 {
+        lock(&self.errors).count
+    }
+
+    /// The last failure, if there was one since `seen`; marks it as seen.
+    pub(crate) fn take_error(&self, seen: &AtomicU64) -> Option<io::Error> {
+        let errors = lock(&self.errors);
+        if seen.swap(errors.count, Ordering::Relaxed) == errors.count {
+            return None;
+        }
+        errors.last.map(io::Error::from)
+    }
+
+    pub(crate) fn add_handle(&self) {
+        lock(&self.open).nr_handles += 1;
+    }
+
+    /// Returns whether it was the last.
+    pub(crate) fn drop_handle(&self) -> bool {
+        let mut open = lock(&self.open);
+        open.nr_handles -= 1;
+        open.nr_handles == 0
+    }
+
+    pub(crate) fn has_handles(&self) -> bool {
+        lock(&self.open).nr_handles > 0
+    }
+
+    /// Closes the store if nobody has the file open and nothing waits to be written. Waits for
+    /// writes in flight: one that fails makes its pages dirty again.
+    pub(crate) fn close_if_idle(&self) {
+        let _no_write_back = lock(&self.flush);
+        let open = lock(&self.open);
+        if open.nr_handles == 0 && self.dirty.is_empty() && self.identity.is_some() {
+            self.set_backing(None);
+        }
+    }
+
+    /// Takes note of how the file looks after our own change.
+    pub(crate) fn refresh_fingerprint(&self, backing: &Backing) {
+        if let Ok(now) = backing.fingerprint() {
+            lock(&self.open).seen = Some(now);
+        }
+    }
+
+    /// Compares with how the file looks now, and remembers that: whether somebody else changed it.
+    pub(crate) fn was_changed(&self, now: &Fingerprint) -> bool {
+        let mut open = lock(&self.open);
+        let changed = open.seen.as_ref().is_some_and(|seen| seen != now);
+        open.seen = Some(now.clone());
+        changed
+    }
+}

@@ -1,0 +1,198 @@
+//! The readahead worker: brings pages in beside the reader.
+//!
+//! Readers leave runs in a bounded queue and go on; one thread locks the absent pages of each run,
+//! gives them frames and submits the reads in pieces, so that the first pages are usable while the
+//! rest is still coming, and the device always has work.
+//!
+//! A run that finds the queue full is dropped: readahead is a wish.
+
+use crate::counters::Event;
+use crate::engine::Engine;
+use crate::locks::{Signal, Wake, lock};
+use crate::mapping::Mapping;
+use pagetide_core::ids::PageIndex;
+use pagetide_core::lru::AccessKind;
+use pagetide_core::readahead::ReadaheadRun;
+use pagetide_core::record;
+use pagetide_core::units::PAGE_SHIFT;
+use pagetide_sys::{Completion, IoQueue, Lock, WordRef, current_cpu};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Runs waiting at most.
+const QUEUE_MAX: usize = 64;
+/// Pages in one read request: 512 KiB, so that a window is several requests in flight.
+const PIECE_MAX: u64 = 128;
+
+/// A run somebody wished for.
+struct Wish {
+    mapping: Arc<Mapping>,
+    run: ReadaheadRun,
+}
+
+/// The queue between readers and the worker.
+#[derive(Default)]
+pub(crate) struct PrefetchQueue {
+    wishes: Mutex<VecDeque<Wish>>,
+    pub(crate) signal: Signal,
+}
+
+impl PrefetchQueue {
+    /// Leaves a wish; dropped if the queue is full.
+    pub(crate) fn push(&self, mapping: &Arc<Mapping>, run: ReadaheadRun) {
+        let mut wishes = lock(&self.wishes);
+        if wishes.len() < QUEUE_MAX {
+            wishes.push_back(Wish { mapping: Arc::clone(mapping), run });
+            drop(wishes);
+            self.signal.notify();
+        }
+    }
+
+    fn pop(&self) -> Option<Wish> {
+        lock(&self.wishes).pop_front()
+    }
+}
+
+impl Engine {
+    /// Brings a run in beside the caller; without worker threads, in the caller.
+    pub(crate) fn prefetch(&self, mapping: &Arc<Mapping>, run: ReadaheadRun) {
+        if self.has_workers {
+            return self.prefetches.push(mapping, run);
+        }
+        let mut worker = Prefetcher { engine: self, queue: self.io.take(), pieces: Vec::new() };
+        worker.submit(&Wish { mapping: Arc::clone(mapping), run });
+        while worker.queue.nr_pending() > 0 {
+            worker.reap();
+        }
+        self.io.give_back(worker.queue);
+    }
+}
+
+/// The worker thread's loop.
+pub(crate) fn run_prefetcher(engine: &Arc<Engine>) {
+    const FOREVER: Duration = Duration::from_secs(3600);
+    let mut worker = Prefetcher { engine, queue: engine.io.take(), pieces: Vec::new() };
+    loop {
+        if worker.pieces.iter().all(Option::is_none) {
+            match engine.prefetches.signal.wait(FOREVER) {
+                Wake::Stop => break,
+                Wake::Work | Wake::Timeout => {}
+            }
+        }
+        while let Some(wish) = engine.prefetches.pop() {
+            worker.submit(&wish);
+        }
+        worker.reap();
+    }
+    engine.io.give_back(worker.queue);
+}
+
+/// What has to be known when a piece completes.
+struct Piece {
+    mapping: Arc<Mapping>,
+    offset: u64,
+    marker: Option<u64>,
+}
+
+struct Prefetcher<'e> {
+    engine: &'e Engine,
+    queue: IoQueue,
+    /// In flight, by token.
+    pieces: Vec<Option<Piece>>,
+}
+
+impl Prefetcher<'_> {
+    /// Submits a run as pieces of pages that follow each other.
+    fn submit(&mut self, wish: &Wish) {
+        let mapping = &wish.mapping;
+        let end = (wish.run.start + wish.run.nr).min(mapping.nr_pages());
+        let mut piece: Vec<Lock<WordRef>> = Vec::new();
+        for index in wish.run.start..end {
+            match self.admit(mapping, index) {
+                Admitted::Page(page) => piece.push(page),
+                Admitted::NotNeeded => self.submit_piece(wish, std::mem::take(&mut piece)),
+                Admitted::NoFrame => break,
+            }
+            if piece.len() as u64 == PIECE_MAX {
+                self.submit_piece(wish, std::mem::take(&mut piece));
+            }
+        }
+        self.submit_piece(wish, piece);
+    }
+
+    fn admit(&self, mapping: &Arc<Mapping>, index: u64) -> Admitted {
+        let engine = self.engine;
+        let cpu = current_cpu();
+        let page = mapping.table.word_ref(PageIndex(index)).map(WordRef::try_lock);
+        let Some(Ok(mut page)) = page else { return Admitted::NotNeeded };
+        if page.frame().is_some() {
+            return Admitted::NotNeeded;
+        }
+        if engine.admit(cpu, mapping, &mut page, AccessKind::Readahead).is_err() {
+            return Admitted::NoFrame;
+        }
+        engine.counters.count(cpu, Event::Readahead);
+        engine.record(mapping, index, record::AccessKind::Readahead);
+        Admitted::Page(page)
+    }
+
+    fn submit_piece(&mut self, wish: &Wish, mut pages: Vec<Lock<WordRef>>) {
+        let Some(first) = pages.first() else { return };
+        let offset = first.page().index().0 << PAGE_SHIFT;
+        let engine = self.engine;
+        engine.count_read(current_cpu(), pages.len());
+        let piece = Piece { mapping: Arc::clone(&wish.mapping), offset, marker: wish.run.marker };
+        let backing = match wish.mapping.backing() {
+            Ok(backing) => backing,
+            Err(_) => return pages.iter_mut().for_each(|page| engine.expel(current_cpu(), page)),
+        };
+        let Some(file) = backing.file() else {
+            let result = backing.read_pages(offset, &mut pages);
+            return self.finish(&piece, pages, result.ok());
+        };
+        let token = self.pieces.iter().position(Option::is_none).unwrap_or(self.pieces.len());
+        if token == self.pieces.len() {
+            self.pieces.push(None);
+        }
+        self.pieces[token] = Some(piece);
+        self.queue.submit_read(Arc::clone(file), offset, pages, token as u64);
+        self.queue.submit();
+    }
+
+    /// Waits for at least one completion, if anything is in flight.
+    fn reap(&mut self) {
+        let mut completions = Vec::new();
+        self.queue.reap(1, &mut completions);
+        for completion in completions {
+            let Completion::Read { token, locks, result } = completion else { continue };
+            if let Some(piece) = self.pieces[token as usize].take() {
+                self.finish(&piece, locks, result.ok());
+            }
+        }
+    }
+
+    /// Unlocks the pages of a piece; without contents they leave again, and whoever needs one reads
+    /// it and gets the error.
+    fn finish(&self, piece: &Piece, mut pages: Vec<Lock<WordRef>>, nr_bytes: Option<usize>) {
+        match nr_bytes {
+            Some(nr_bytes) => {
+                self.engine.check_length(&piece.mapping, piece.offset, pages.len(), nr_bytes);
+                self.engine.set_marker(&pages, piece.marker);
+            }
+            None => {
+                let cpu = current_cpu();
+                pages.iter_mut().for_each(|page| self.engine.expel(cpu, page));
+            }
+        }
+    }
+}
+
+enum Admitted {
+    /// Locked, with a frame, to be filled.
+    Page(Lock<WordRef>),
+    /// Resident already, or somebody is at it.
+    NotNeeded,
+    /// Memory is short: readahead stops here.
+    NoFrame,
+}

@@ -1,0 +1,196 @@
+//! Reclaim, the world's side: the short loop around core's pass.
+//!
+//! Core hands out victims; each is claimed here by locking its page word, which fails where the
+//! page is pinned, locked, young or dirty. Claimed words stay locked until core has settled the
+//! batch and named the shadows; then they are published, unlocked, and the frames freed together.
+
+use crate::counters::Event;
+use crate::engine::Engine;
+use crate::locks::{Wake, lock};
+use crate::registry::Slots;
+use pagetide_core::folio::Flags;
+use pagetide_core::ids::{CpuId, FrameId};
+use pagetide_core::lru::Refusal;
+use pagetide_core::page_alloc::Outcome;
+use pagetide_core::reclaim::{
+    ReclaimBatch, ReclaimPass, Scan, Settled, Step, VICTIMS_MAX, Verdict, Victim,
+};
+use pagetide_sys::{Claim, Lock, PageRef, current_cpu, read_thread_cpu_time_ns};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// The pages of one batch whose words are locked for eviction, in the victims' order.
+type Claimed<'m> = Vec<Lock<PageRef<'m>>>;
+
+impl Engine {
+    /// One direct pass by a thread that needs a frame.
+    pub(crate) fn reclaim_directly(&self, cpu: CpuId) -> Outcome {
+        self.counters.count(cpu, Event::DirectPass);
+        let pass = ReclaimPass::direct(&self.lock_lruvec());
+        let scan = self.run_pass(cpu, pass);
+        if scan.reclaimed > 0 { Outcome::Progress } else { Outcome::Failed }
+    }
+
+    /// Background passes until the high watermark is reached or a pass frees nothing.
+    fn reclaim_in_background(&self) {
+        self.frames.set_reclaim_active(true);
+        loop {
+            let target = self.frames.background_target();
+            if target == 0 {
+                break;
+            }
+            let cpu = current_cpu();
+            self.counters.count(cpu, Event::BackgroundPass);
+            let pass = ReclaimPass::background(&self.lock_lruvec(), target);
+            let scan = self.run_pass(cpu, pass);
+            if scan.reclaimed == 0 {
+                break;
+            }
+        }
+        self.frames.set_reclaim_active(false);
+    }
+
+    /// Frees at least `target` frames if it can; returns how many.
+    pub(crate) fn reclaim_pages(&self, target: u64) -> u64 {
+        let cpu = current_cpu();
+        let pass = ReclaimPass::background(&self.lock_lruvec(), target);
+        self.run_pass(cpu, pass).reclaimed
+    }
+
+    fn run_pass(&self, cpu: CpuId, mut pass: ReclaimPass) -> Scan {
+        let started_ns = read_thread_cpu_time_ns();
+        self.frames.sample_resident();
+        {
+            let mut log = lock(self.logs.at(cpu));
+            self.lock_lruvec().drain(&mut log);
+        }
+        let mappings = self.mappings.read();
+        let mut batch = ReclaimBatch::new();
+        let mut claimed: Claimed<'_> = Vec::with_capacity(VICTIMS_MAX);
+        loop {
+            let step = self.lock_lruvec().reclaim(&mut pass, &mut batch);
+            self.publish(cpu, &mappings, &batch.settled, &mut claimed);
+            match step {
+                Step::TryEvict => {
+                    for victim in batch.victims_mut() {
+                        victim.verdict = self.try_victim(&mappings, victim, &mut claimed);
+                    }
+                }
+                Step::Look => {
+                    for victim in batch.victims_mut() {
+                        if is_young(&mappings, victim) {
+                            victim.verdict = Verdict::Refused(Refusal::Young);
+                        }
+                    }
+                }
+                Step::WalkTables => self.walk_tables(&mappings),
+                Step::Done => break,
+            }
+        }
+        if pass.scan.wants_flusher() {
+            self.flusher.notify();
+        }
+        let spent_ns = read_thread_cpu_time_ns().saturating_sub(started_ns);
+        self.counters.add(cpu, Event::ReclaimCpuNs, spent_ns);
+        pass.scan
+    }
+
+    fn try_victim<'m>(
+        &self,
+        mappings: &'m Slots,
+        victim: &Victim,
+        claimed: &mut Claimed<'m>,
+    ) -> Verdict {
+        const UNCLEAN: Flags = Flags::DIRTY.with(Flags::WRITEBACK);
+        if self.folios[victim.frame].flags().any(UNCLEAN) {
+            return Verdict::Refused(Refusal::Dirty);
+        }
+        let page = mappings
+            .get(victim.page.mapping)
+            .and_then(|mapping| mapping.table.page(victim.page.index));
+        let lock = match page.map(PageRef::try_claim) {
+            Some(Claim::Locked(lock)) => lock,
+            Some(Claim::Young) => return Verdict::Refused(Refusal::Young),
+            Some(Claim::Busy | Claim::Gone) | None => return Verdict::Refused(Refusal::Busy),
+        };
+        // The word may hold another frame by now, and a writer may have come before the lock.
+        if lock.frame() != Some(victim.frame) {
+            return Verdict::Refused(Refusal::Busy);
+        }
+        if self.folios[victim.frame].flags().any(UNCLEAN) {
+            return Verdict::Refused(Refusal::Dirty);
+        }
+        claimed.push(lock);
+        Verdict::Claimed
+    }
+
+    fn publish(
+        &self,
+        cpu: CpuId,
+        mappings: &Slots,
+        settled: &[Settled],
+        claimed: &mut Claimed<'_>,
+    ) {
+        let mut locks = claimed.drain(..);
+        let mut free: Vec<FrameId> = Vec::with_capacity(settled.len());
+        for one in settled {
+            match *one {
+                Settled::Evicted { page, frame, shadow } => {
+                    let mut lock = locks.next().expect("a lock for each evicted victim");
+                    debug_assert_eq!(lock.frame(), Some(frame));
+                    if self.folios[frame].flags().any(Flags::PREFETCHED) {
+                        self.counters.count(cpu, Event::ReadaheadWasted);
+                        if let Some(mapping) = mappings.get(page.mapping) {
+                            mapping.wasted.fetch_add(1, Relaxed);
+                        }
+                    }
+                    let taken = lock.evict(shadow.map(|shadow| shadow.bits()));
+                    free.push(self.arena.release(taken));
+                }
+                Settled::Orphan { frame } => free.push(frame),
+            }
+        }
+        debug_assert!(locks.next().is_none(), "every claimed page was settled");
+        drop(locks);
+        self.frames.free(cpu, free);
+    }
+
+    /// Collects the pages accessed through tables since the last walk.
+    fn walk_tables(&self, mappings: &Slots) {
+        const YOUNG_MAX: usize = 4096;
+        let mut young: Vec<FrameId> = Vec::with_capacity(YOUNG_MAX);
+        for mapping in mappings.iter() {
+            mapping.table.for_each_young(|_, frame| {
+                young.push(frame);
+                if young.len() == YOUNG_MAX {
+                    self.lock_lruvec().walked(&young);
+                    young.clear();
+                }
+            });
+        }
+        self.lock_lruvec().walked(&young);
+    }
+}
+
+/// Whether the victim's page was accessed through a table since the last look; clears the bit.
+fn is_young(mappings: &Slots, victim: &Victim) -> bool {
+    mappings
+        .get(victim.page.mapping)
+        .and_then(|mapping| mapping.table.page(victim.page.index))
+        .is_some_and(|page| {
+            page.load().frame() == Some(victim.frame) && page.test_and_clear_young()
+        })
+}
+
+/// The background reclaim thread: sleeps until an allocation finds the low watermark passed.
+pub(crate) fn run_background(engine: &Arc<Engine>) {
+    const FOREVER: Duration = Duration::from_secs(3600);
+    loop {
+        match engine.background.wait(FOREVER) {
+            Wake::Stop => return,
+            Wake::Work => engine.reclaim_in_background(),
+            Wake::Timeout => {}
+        }
+    }
+}

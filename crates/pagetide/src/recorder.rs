@@ -1,0 +1,83 @@
+//! The access record: every access of a run, written to a file the lab can replay.
+//!
+//! One mutex around an encoder and a buffered file: recording is for finding out, not for speed.
+//! A write error ends the record (the run goes on), and is said once on standard error.
+
+use crate::locks::lock;
+use pagetide_core::ids::{MappingId, PageId, PageIndex};
+use pagetide_core::record::{Access, AccessKind, Encoder, Header};
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Writes one run's record.
+pub(crate) struct Recorder {
+    sink: Mutex<Option<Sink>>,
+}
+
+struct Sink {
+    file: BufWriter<File>,
+    encoder: Encoder,
+    scratch: Vec<u8>,
+}
+
+impl Recorder {
+    pub(crate) fn create(path: &Path, header: &Header) -> io::Result<Recorder> {
+        let mut file = BufWriter::new(File::create(path)?);
+        let mut scratch = Vec::new();
+        header.append_to(&mut scratch);
+        file.write_all(&scratch)?;
+        scratch.clear();
+        Ok(Recorder { sink: Mutex::new(Some(Sink { file, encoder: Encoder::new(), scratch })) })
+    }
+
+    pub(crate) fn record(&self, mapping: MappingId, index: u64, kind: AccessKind) {
+        let page = PageId { mapping, index: PageIndex(index) };
+        let access = Access { page, kind, thread: thread_number() };
+        let mut sink = lock(&self.sink);
+        if let Some(open) = sink.as_mut()
+            && let Err(error) = open.append(&access)
+        {
+            eprintln!("the access record ends here, writing it failed: {error}");
+            *sink = None;
+        }
+    }
+
+    /// Ends the record so that a reader knows it is whole.
+    pub(crate) fn finish(&self) {
+        let Some(mut sink) = lock(&self.sink).take() else { return };
+        sink.encoder.finish(&mut sink.scratch);
+        let written = sink.file.write_all(&sink.scratch).and_then(|()| sink.file.flush());
+        if let Err(error) = written {
+            eprintln!("the end of the access record could not be written: {error}");
+        }
+    }
+}
+
+impl Sink {
+    fn append(&mut self, access: &Access) -> io::Result<()> {
+        self.scratch.clear();
+        self.encoder.append(access, &mut self.scratch);
+        self.file.write_all(&self.scratch)?;
+        self.scratch.clear();
+        Ok(())
+    }
+}
+
+/// A small number for this thread, in order of first access.
+fn thread_number() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    thread_local! {
+        static NUMBER: Cell<Option<u32>> = const { Cell::new(None) };
+    }
+    NUMBER.with(|number| {
+        number.get().unwrap_or_else(|| {
+            let mine = NEXT.fetch_add(1, Ordering::Relaxed);
+            number.set(Some(mine));
+            mine
+        })
+    })
+}

@@ -1,0 +1,210 @@
+//! Stores: where contents live when not resident.
+//!
+//! Two kinds. A [`StoreFile`] is a real file, read straight into frames. A [`Store`] is anything
+//! else that can read and write bytes (a test that fails on purpose, a file in another format, an
+//! object store); it goes through a bounce buffer, a page at a time.
+
+use pagetide_core::units::PAGE_BYTES;
+use pagetide_sys::{AlignedBuf, Fingerprint as FileFingerprint, Lock, PageHandle, StoreFile};
+use std::io;
+use std::sync::Arc;
+
+/// Something that keeps bytes at offsets, beneath a page cache.
+///
+/// Methods are called by many threads at once, never twice at the same time for overlapping ranges
+/// with a write among them. Offsets and lengths of writes are whole pages but for the end of the
+/// file. A method may block; it may not call back into the page cache.
+pub trait Store: Send + Sync {
+    /// Reads from `offset` into `target`; returns the bytes read, fewer only at the end. A short
+    /// read that is not at the end is asked again for the rest.
+    ///
+    /// # Errors
+    /// The reader of that range gets the error.
+    fn read_at(&self, target: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Writes from `source` at `offset`; returns the bytes written. The rest is asked again; 0 is
+    /// an error.
+    ///
+    /// # Errors
+    /// The pages stay dirty and the next sync reports it.
+    fn write_at(&self, source: &[u8], offset: u64) -> io::Result<usize>;
+
+    /// Makes all writes so far durable.
+    ///
+    /// # Errors
+    /// The next sync of every handle reports it.
+    fn sync_data(&self) -> io::Result<()>;
+
+    /// As [`Store::sync_data`], with what describes the file.
+    ///
+    /// # Errors
+    /// As [`Store::sync_data`].
+    fn sync_all(&self) -> io::Result<()> {
+        self.sync_data()
+    }
+
+    /// How long the contents are, bytes.
+    ///
+    /// # Errors
+    /// Whatever prevents knowing.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Whether there are no contents.
+    ///
+    /// # Errors
+    /// As [`Store::len`].
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Cuts or extends the contents to `len` bytes; what is added reads as zero.
+    ///
+    /// # Errors
+    /// The length stays.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+}
+
+/// Which file it is: device, inode, and when that was made (inode numbers are reused).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Identity {
+    dev: u64,
+    ino: u64,
+    btime_ns: Option<i128>,
+}
+
+/// How the file looked at one moment; a difference means somebody changed it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Fingerprint(FileFingerprint);
+
+impl Fingerprint {
+    pub(crate) fn identity(&self) -> Identity {
+        Identity { dev: self.0.dev, ino: self.0.ino, btime_ns: self.0.btime_ns }
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.0.len
+    }
+}
+
+/// What a mapping reads from and writes to.
+pub(crate) enum Backing {
+    /// A regular file.
+    File { file: Arc<StoreFile>, writable: bool },
+    /// Somebody's own store.
+    Custom(Box<dyn Store>),
+}
+
+impl Backing {
+    pub(crate) fn is_writable(&self) -> bool {
+        match self {
+            Backing::File { writable, .. } => *writable,
+            Backing::Custom(_) => true,
+        }
+    }
+
+    /// The file, where batched requests can be used.
+    pub(crate) fn file(&self) -> Option<&Arc<StoreFile>> {
+        match self {
+            Backing::File { file, .. } => Some(file),
+            Backing::Custom(_) => None,
+        }
+    }
+
+    /// How the file looks now; custom stores have no fingerprint, and are never shared.
+    pub(crate) fn fingerprint(&self) -> io::Result<Fingerprint> {
+        match self {
+            Backing::File { file, .. } => Ok(Fingerprint(file.read_fingerprint()?)),
+            Backing::Custom(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    pub(crate) fn read_len(&self) -> io::Result<u64> {
+        match self {
+            Backing::File { file, .. } => Ok(file.read_len()?),
+            Backing::Custom(store) => store.len(),
+        }
+    }
+
+    /// Fills the locked pages from `offset` on; returns the bytes read, the rest is zero.
+    pub(crate) fn read_pages<H: PageHandle>(
+        &self,
+        offset: u64,
+        pages: &mut [Lock<H>],
+    ) -> io::Result<usize> {
+        match self {
+            Backing::File { file, .. } => Ok(file.read_frames(offset, pages)?),
+            Backing::Custom(store) => {
+                let mut buffer = AlignedBuf::zeroed(pages.len() * PAGE_BYTES);
+                let done = read_whole(store.as_ref(), &mut buffer, offset)?;
+                buffer[done..].fill(0);
+                for (page, bytes) in pages.iter_mut().zip(buffer.chunks_exact(PAGE_BYTES)) {
+                    page.write(0, bytes);
+                }
+                Ok(done)
+            }
+        }
+    }
+
+    /// Reads from `offset` into `target`; returns the bytes read, fewer only at the end.
+    pub(crate) fn read_bytes(&self, target: &mut [u8], offset: u64) -> io::Result<usize> {
+        match self {
+            Backing::File { file, .. } => Ok(file.read_bytes(target, offset)?),
+            Backing::Custom(store) => read_whole(store.as_ref(), target, offset),
+        }
+    }
+
+    /// Writes all of `source` at `offset`.
+    pub(crate) fn write_bytes(&self, source: &[u8], offset: u64) -> io::Result<()> {
+        match self {
+            Backing::File { file, .. } => Ok(file.write_bytes(source, offset)?),
+            Backing::Custom(store) => write_whole(store.as_ref(), source, offset),
+        }
+    }
+
+    pub(crate) fn sync_data(&self) -> io::Result<()> {
+        match self {
+            Backing::File { file, .. } => Ok(file.sync_data()?),
+            Backing::Custom(store) => store.sync_data(),
+        }
+    }
+
+    pub(crate) fn sync_all(&self) -> io::Result<()> {
+        match self {
+            Backing::File { file, .. } => Ok(file.sync_all()?),
+            Backing::Custom(store) => store.sync_all(),
+        }
+    }
+
+    pub(crate) fn set_len(&self, len: u64) -> io::Result<()> {
+        match self {
+            Backing::File { file, .. } => Ok(file.set_len(len)?),
+            Backing::Custom(store) => store.set_len(len),
+        }
+    }
+}
+
+fn read_whole(store: &dyn Store, target: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut done = 0;
+    while done < target.len() {
+        match store.read_at(&mut target[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+fn write_whole(store: &dyn Store, source: &[u8], offset: u64) -> io::Result<()> {
+    let mut done = 0;
+    while done < source.len() {
+        match store.write_at(&source[done..], offset + done as u64) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => done += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

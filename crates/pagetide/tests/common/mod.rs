@@ -1,0 +1,41 @@
+//! What the integration tests share: small caches, patterned files, loud skips.
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+use pagetide::{Bytes, PageCache, PolicyName};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+pub(crate) const PAGE: usize = 4096;
+
+/// A cache of `frames` frames.
+pub(crate) fn cache(frames: u64, policy: PolicyName) -> PageCache {
+    PageCache::builder().memory(Bytes::from_pages(frames)).policy(policy).build().unwrap()
+}
+
+/// The byte that belongs at `offset` of a patterned file.
+pub(crate) fn pattern(offset: u64) -> u8 {
+    let page = offset / PAGE as u64;
+    (page.wrapping_mul(31).wrapping_add(offset)) as u8
+}
+
+/// `len` bytes of pattern from `offset` on.
+pub(crate) fn pattern_at(offset: u64, len: usize) -> Vec<u8> {
+    (offset..offset + len as u64).map(pattern).collect()
+}
+
+/// Writes a patterned file of `len` bytes into `dir`.
+pub(crate) fn patterned_file(dir: &Path, name: &str, len: usize) -> PathBuf {
+    let path = dir.join(name);
+    std::fs::write(&path, pattern_at(0, len)).unwrap();
+    path
+}
+
+/// Says that a test could not run here, and why; the check counts these lines.
+pub(crate) fn skip(test: &str, why: &str) {
+    let line = format!("SKIPPED: {test}: {why}\n");
+    eprint!("{line}");
+    if let Ok(path) = std::env::var("PAGETIDE_SKIP_LOG") {
+        let mut log = std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
+        log.write_all(line.as_bytes()).unwrap();
+    }
+}

@@ -1,0 +1,298 @@
+//! The page cache against a plain vector: the same operations, the same bytes.
+
+mod common;
+
+use common::{PAGE, cache, pattern_at, patterned_file};
+use pagetide::{Advice, Bytes, File, OpenOptions, PageCache, PolicyName, ReadError, WriteError};
+use proptest::prelude::*;
+
+fn rw() -> OpenOptions {
+    OpenOptions::new().read(true).write(true).create(true)
+}
+
+#[test]
+fn reads_what_the_file_holds() {
+    let dir = tempfile::tempdir().unwrap();
+    let len = 100 * PAGE + 123;
+    let path = patterned_file(dir.path(), "a", len);
+    for policy in PolicyName::ALL {
+        let cache = cache(32, *policy);
+        let file = cache.open(&path, OpenOptions::new().read(true)).unwrap();
+        assert_eq!(file.len(), len as u64);
+        let mut whole = vec![0; len + 1000];
+        assert_eq!(file.read_at(&mut whole, 0).unwrap(), len);
+        assert!(whole[..len] == pattern_at(0, len)[..], "{policy}");
+        let mut piece = vec![0; 5000];
+        assert_eq!(file.read_at(&mut piece, 4000).unwrap(), 5000);
+        assert!(piece == pattern_at(4000, 5000));
+        assert_eq!(file.read_at(&mut piece, len as u64).unwrap(), 0);
+        assert_eq!(file.read_at(&mut piece, len as u64 - 1).unwrap(), 1);
+        assert!(cache.stats().resident_bytes_max <= 32 * PAGE as u64);
+    }
+}
+
+#[test]
+fn writes_reach_the_file_at_sync() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("new");
+    let cache = cache(64, PolicyName::Lru);
+    let file = cache.open(&path, rw()).unwrap();
+    assert_eq!(file.write_at(b"hello", 3 * PAGE as u64 + 10).unwrap(), 5);
+    assert_eq!(file.len(), 3 * PAGE as u64 + 15);
+    file.sync_data().unwrap();
+    let mut expected = vec![0; 3 * PAGE + 10];
+    expected.extend_from_slice(b"hello");
+    assert!(std::fs::read(&path).unwrap() == expected);
+}
+
+#[test]
+fn guards_see_and_change_pages() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = patterned_file(dir.path(), "a", 3 * PAGE + 5);
+    let cache = cache(64, PolicyName::Lru);
+    let file = cache.open(&path, rw()).unwrap();
+    assert!(file.page(1).unwrap()[..] == pattern_at(PAGE as u64, PAGE)[..]);
+    assert_eq!(file.page(3).unwrap().len(), 5);
+    assert!(matches!(file.page(4), Err(ReadError::PastEnd { index: 4, .. })));
+    {
+        let mut page = file.page_mut(2).unwrap();
+        page[7] = 99;
+    }
+    assert_eq!(file.page(2).unwrap()[7], 99);
+    file.sync_all().unwrap();
+    assert_eq!(std::fs::read(&path).unwrap()[2 * PAGE + 7], 99);
+}
+
+#[test]
+fn read_only_handles_refuse_writes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = patterned_file(dir.path(), "a", PAGE);
+    let cache = cache(64, PolicyName::Lru);
+    let file = cache.open(&path, OpenOptions::new().read(true)).unwrap();
+    assert!(matches!(file.write_at(b"x", 0), Err(WriteError::NotWritable)));
+    let writer = cache.open(&path, rw()).unwrap();
+    writer.write_at(b"x", 0).unwrap();
+    let mut byte = [0];
+    file.read_at(&mut byte, 0).unwrap();
+    assert_eq!(&byte, b"x", "two opens of one file share its pages");
+}
+
+#[test]
+fn a_reader_that_finds_every_frame_pinned_still_reads() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = patterned_file(dir.path(), "a", 64 * PAGE);
+    let cache = cache(16, PolicyName::Lru);
+    let file = cache.open(&path, rw()).unwrap();
+    let mut guards = Vec::new();
+    let refused = loop {
+        match file.page(guards.len() as u64) {
+            Ok(guard) => guards.push(guard),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refused, ReadError::NoFrame { frames: 16 }), "{refused}");
+    assert_eq!(guards.len(), 16);
+    let mut page = vec![0; PAGE];
+    assert_eq!(file.read_at(&mut page, 40 * PAGE as u64).unwrap(), PAGE);
+    assert!(page == pattern_at(40 * PAGE as u64, PAGE));
+    assert_eq!(cache.stats().bypass_reads, 1);
+    file.write_at(b"through", 41 * PAGE as u64 + 1).unwrap();
+    assert_eq!(cache.stats().writes_through, 1);
+    file.read_at(&mut page, 41 * PAGE as u64).unwrap();
+    assert_eq!(&page[1..8], b"through");
+}
+
+#[test]
+fn a_file_changed_behind_our_back_is_seen_at_the_next_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = patterned_file(dir.path(), "a", 2 * PAGE);
+    let cache = cache(64, PolicyName::Lru);
+    let mut page = vec![0; PAGE];
+    let file = cache.open(&path, rw()).unwrap();
+    file.read_at(&mut page, 0).unwrap();
+    drop(file);
+    std::fs::write(&path, vec![7; 3 * PAGE]).unwrap();
+    let file = cache.open(&path, rw()).unwrap();
+    assert_eq!(file.len(), 3 * PAGE as u64);
+    file.read_at(&mut page, 0).unwrap();
+    assert!(page == vec![7; PAGE]);
+}
+
+#[test]
+fn pages_survive_close_and_reopen() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = patterned_file(dir.path(), "a", 8 * PAGE);
+    let cache = cache(64, PolicyName::Lru);
+    let mut all = vec![0; 8 * PAGE];
+    cache.open(&path, rw()).unwrap().read_at(&mut all, 0).unwrap();
+    let misses = cache.stats().misses;
+    cache.open(&path, rw()).unwrap().read_at(&mut all, 0).unwrap();
+    assert_eq!(cache.stats().misses, misses);
+}
+
+#[test]
+fn a_file_that_shrinks_under_us_reads_short() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = patterned_file(dir.path(), "a", 8 * PAGE);
+    let cache = cache(64, PolicyName::Lru);
+    let file = cache.open(&path, OpenOptions::new().read(true)).unwrap();
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(PAGE as u64 + 9).unwrap();
+    let mut all = vec![0; 8 * PAGE];
+    let nr_read = file.read_at(&mut all, 0).unwrap();
+    assert_eq!(nr_read, PAGE + 9);
+    assert_eq!(file.len(), PAGE as u64 + 9);
+    assert_eq!(file.read_at(&mut all, 4 * PAGE as u64).unwrap(), 0);
+}
+
+#[test]
+fn resize_gives_memory_up_and_takes_it_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = patterned_file(dir.path(), "a", 200 * PAGE);
+    let cache = PageCache::builder()
+        .memory(Bytes::from_pages(128))
+        .memory_max(Bytes::from_pages(256))
+        .build()
+        .unwrap();
+    let file = cache.open(&path, rw()).unwrap();
+    let mut all = vec![0; 200 * PAGE];
+    file.read_at(&mut all, 0).unwrap();
+    cache.resize(Bytes::from_pages(32)).unwrap();
+    assert!(cache.stats().resident_bytes <= 32 * PAGE as u64);
+    file.read_at(&mut all, 0).unwrap();
+    assert!(all == pattern_at(0, 200 * PAGE));
+    assert!(cache.stats().resident_bytes <= 32 * PAGE as u64);
+    cache.resize(Bytes::from_pages(256)).unwrap();
+    file.read_at(&mut all, 0).unwrap();
+    file.read_at(&mut all, 0).unwrap();
+    assert_eq!(file.resident_pages(0, 200 * PAGE as u64), 200);
+    assert!(cache.resize(Bytes(4096)).is_err());
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Read { offset: u64, len: usize },
+    Write { offset: u64, len: usize, byte: u8 },
+    SetLen(u64),
+    Guard { index: u64 },
+    GuardMut { index: u64, byte: u8 },
+    Sync,
+    Advise { advice: u8, offset: u64, len: u64 },
+    Reopen,
+}
+
+const SPAN: u64 = 60 * PAGE as u64;
+
+fn op() -> impl Strategy<Value = Op> {
+    let len = 0..3 * PAGE;
+    prop_oneof![
+        6 => (0..SPAN, len.clone()).prop_map(|(offset, len)| Op::Read { offset, len }),
+        6 => (0..SPAN, len, any::<u8>())
+            .prop_map(|(offset, len, byte)| Op::Write { offset, len, byte }),
+        1 => (0..SPAN).prop_map(Op::SetLen),
+        2 => (0..60u64).prop_map(|index| Op::Guard { index }),
+        2 => (0..60u64, any::<u8>()).prop_map(|(index, byte)| Op::GuardMut { index, byte }),
+        1 => Just(Op::Sync),
+        1 => (0..6u8, 0..SPAN, 0..SPAN)
+            .prop_map(|(advice, offset, len)| Op::Advise { advice, offset, len }),
+        1 => Just(Op::Reopen),
+    ]
+}
+
+const ADVICE: [Advice; 6] = [
+    Advice::Normal,
+    Advice::Sequential,
+    Advice::Random,
+    Advice::NoReuse,
+    Advice::WillNeed,
+    Advice::DontNeed,
+];
+
+fn apply(file: &File, twin: &mut Vec<u8>, op: &Op) {
+    match *op {
+        Op::Read { offset, len } => {
+            let mut bytes = vec![0xaa; len];
+            let nr_read = file.read_at(&mut bytes, offset).unwrap();
+            let start = (offset as usize).min(twin.len());
+            let end = (offset as usize + len).min(twin.len());
+            assert_eq!(&bytes[..nr_read], &twin[start..end.max(start)]);
+        }
+        Op::Write { offset, len, byte } => {
+            file.write_at(&vec![byte; len], offset).unwrap();
+            let end = offset as usize + len;
+            if len > 0 && twin.len() < end {
+                twin.resize(end, 0);
+            }
+            twin[..].iter_mut().skip(offset as usize).take(len).for_each(|slot| *slot = byte);
+        }
+        Op::SetLen(len) => {
+            file.set_len(len).unwrap();
+            twin.resize(len as usize, 0);
+        }
+        Op::Guard { index } => {
+            let start = index as usize * PAGE;
+            match file.page(index) {
+                Ok(page) => assert_eq!(&page[..], &twin[start..(start + PAGE).min(twin.len())]),
+                Err(ReadError::PastEnd { .. }) => assert!(start >= twin.len()),
+                Err(other) => panic!("{other}"),
+            }
+        }
+        Op::GuardMut { index, byte } => {
+            let at = index as usize * PAGE;
+            if let Ok(mut page) = file.page_mut(index) {
+                page[0] = byte;
+                twin[at] = byte;
+            } else {
+                assert!(at >= twin.len());
+            }
+        }
+        Op::Sync => file.sync_data().unwrap(),
+        Op::Advise { advice, offset, len } => {
+            file.advise(ADVICE[usize::from(advice)], offset, len).unwrap();
+        }
+        Op::Reopen => {}
+    }
+    assert_eq!(file.len(), twin.len() as u64);
+}
+
+fn agrees_with_a_vector(policy: PolicyName, background: bool) {
+    let dir = tempfile::tempdir().unwrap();
+    let ops = prop::collection::vec(op(), 1..120);
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(24));
+    let path = dir.path().join("file");
+    runner
+        .run(&ops, |ops| {
+            let _ = std::fs::remove_file(&path);
+            let cache = PageCache::builder()
+                .memory(Bytes::from_pages(24))
+                .policy(policy)
+                .background(background)
+                .build()
+                .unwrap();
+            let mut file = cache.open(&path, rw()).unwrap();
+            let mut twin = Vec::new();
+            for op in &ops {
+                if matches!(op, Op::Reopen) {
+                    drop(file);
+                    file = cache.open(&path, rw()).unwrap();
+                }
+                apply(&file, &mut twin, op);
+            }
+            file.sync_all().unwrap();
+            assert!(std::fs::read(&path).unwrap() == twin, "the file differs after the last sync");
+            assert!(cache.stats().resident_bytes_max <= 24 * PAGE as u64);
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn every_policy_agrees_with_a_vector() {
+    for policy in PolicyName::ALL {
+        agrees_with_a_vector(*policy, true);
+    }
+}
+
+#[test]
+fn a_cache_without_threads_agrees_with_a_vector() {
+    agrees_with_a_vector(PolicyName::Lru, false);
+}
