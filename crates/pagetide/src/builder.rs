@@ -34,7 +34,7 @@ pub struct Builder {
 
 impl Default for Builder {
     fn default() -> Builder {
-        Builder { knobs: Knobs::default(), policy: PolicyName::ALL[0], record: None }
+        Builder { knobs: Knobs::default(), policy: PolicyName::Mglru, record: None }
     }
 }
 
