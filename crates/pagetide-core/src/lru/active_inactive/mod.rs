@@ -37,8 +37,10 @@
 //! nonresident age moves on by one at each eviction, activation by access, activation by refault,
 //! and return of an active folio from isolation. Statistics are live: the kernel reads list sizes
 //! and refault counts from sums that are folded every two seconds, which makes its decisions depend
-//! on a clock and a phase; this crate has no clock, so it corresponds to a kernel whose statistics
-//! are read, and thereby folded, all the time. Misses differ by a few percent where it matters.
+//! on a clock and a phase. This crate has no clock, so it corresponds to a kernel whose statistics
+//! are read, and thereby folded, all the time. Measured against such a kernel (6.18.15, hit ratios
+//! of ten pairs of a block or key-value trace and a size) it is 0.4 points off on average and 1.6
+//! at the worst; folding at every sixth pass instead, tried once, gave 0.1 and 0.4.
 //!
 //! Young bits are in the page tables, which are the world's: inactive victims that are young come
 //! back refused, active folios are shown to the world ([`Progress::Look`]) before they are judged.

@@ -206,6 +206,18 @@ fn anonymous_folios_are_aged_after_the_round() {
     }
 }
 
+#[test]
+fn anonymous_folios_are_not_aged_while_their_inactive_list_is_long() {
+    let mut world = World::with_config(&LruConfig { can_swap: true, ..LruConfig::file_only(128) });
+    world.page_type = PageType::Anon;
+    world.read_twice(0..20);
+    world.read_all(20..40);
+    world.page_type = PageType::File;
+    world.read_all(100..164);
+    world.reclaim();
+    assert_eq!(world.count(Counter::Pgdeactivate), 0);
+}
+
 /// Section 5: a refault that was activated opens exactly one pass of deactivation.
 #[test]
 fn activated_refault_opens_one_pass_of_deactivation() {
