@@ -108,6 +108,13 @@ impl Engine {
         log
     }
 
+    fn drain_logs(&self) {
+        for log in self.logs.iter() {
+            let mut log = lock(log);
+            self.lock_lruvec().drain(&mut log);
+        }
+    }
+
     /// Gives the locked, absent page a frame and hands its folio to the policy. The frame's
     /// contents are whatever was there: the caller fills it before it unlocks the page.
     pub(crate) fn admit<H: PageHandle>(
@@ -162,8 +169,9 @@ impl Engine {
                     Outcome::Progress
                 }
                 Attempt::DirectReclaim => self.reclaim_directly(cpu),
-                Attempt::DrainLists => {
+                Attempt::DrainCpus => {
                     self.frames.drain_lists();
+                    self.drain_logs();
                     Outcome::Progress
                 }
                 Attempt::GiveUp => return Err(NoFrame),

@@ -4,15 +4,17 @@
 //! and say how it went.
 //!
 //! ```text
-//!   take at LOW --no--> wake background --> take at MIN --no--> direct reclaim <-----------+
-//!                                                                 |        \               |
-//!                                                          no progress   progress          |
-//!                                                                 v          \             |
-//!                         drain every per-CPU list --> take at NONE   +-> take at MIN --no-+
-//!                                                        |                      (at most 16 times)
-//!                                                       no --> give up
+//!   take at LOW --no--> wake background --> take at MIN --no--> direct reclaim <------------+
+//!                                                                |          \              |
+//!                                                           no progress   progress         |
+//!                                                                |             \           |
+//!        drain all CPUs' lists and logs, reclaim once more <-----+      take at MIN --no---+
+//!                      |                                                (at most 16 times)
+//!                 take at NONE --no--> give up
 //! ```
 //!
+//! Other CPUs' lists hold free frames, and their access logs hold folios that no reclaim can see: in
+//! a small cache that can be all there is, so both are emptied before anything is allowed to fail.
 //! The last take ignores the watermarks: what is left is more use as a page than as a reserve that
 //! nobody may touch. Giving up is not an error: the page is then read past the cache.
 //!
@@ -33,8 +35,8 @@ pub enum Attempt {
     WakeBackground,
     /// Run a direct reclaim pass; answer by whether it freed anything.
     DirectReclaim,
-    /// Return all CPUs' lists to the zone.
-    DrainLists,
+    /// Return all CPUs' frame lists to the zone, and drain all CPUs' access logs.
+    DrainCpus,
     /// There is no frame.
     GiveUp,
 }
@@ -53,6 +55,7 @@ pub enum Outcome {
 pub struct SlowPath {
     last: Option<Attempt>,
     rounds: u8,
+    drained: bool,
 }
 
 impl SlowPath {
@@ -74,8 +77,12 @@ impl SlowPath {
             Some(Attempt::DirectReclaim) if outcome == Outcome::Progress => {
                 Attempt::Take(Some(WatermarkLevel::Min))
             }
-            Some(Attempt::Take(Some(_)) | Attempt::DirectReclaim) => Attempt::DrainLists,
-            Some(Attempt::DrainLists) => Attempt::Take(None),
+            Some(Attempt::Take(Some(_)) | Attempt::DirectReclaim) if !self.drained => {
+                self.drained = true;
+                Attempt::DrainCpus
+            }
+            Some(Attempt::DrainCpus) => Attempt::DirectReclaim,
+            Some(Attempt::Take(Some(_)) | Attempt::DirectReclaim) => Attempt::Take(None),
             Some(Attempt::Take(None) | Attempt::GiveUp) => Attempt::GiveUp,
         };
         self.last = Some(next);
@@ -101,13 +108,14 @@ mod tests {
     }
 
     #[test]
-    fn fruitless_reclaim_ends_after_draining_the_lists() {
+    fn fruitless_reclaim_ends_after_draining_the_cpus() {
         let expected = [
             Attempt::Take(Some(WatermarkLevel::Low)),
             Attempt::WakeBackground,
             Attempt::Take(Some(WatermarkLevel::Min)),
             Attempt::DirectReclaim,
-            Attempt::DrainLists,
+            Attempt::DrainCpus,
+            Attempt::DirectReclaim,
             Attempt::Take(None),
             Attempt::GiveUp,
         ];
@@ -121,8 +129,8 @@ mod tests {
             _ => Outcome::Failed,
         });
         let rounds = made.iter().filter(|attempt| **attempt == Attempt::DirectReclaim).count();
-        assert_eq!(rounds, usize::from(RECLAIM_ROUNDS_MAX));
+        assert_eq!(rounds, usize::from(RECLAIM_ROUNDS_MAX) + 1);
         assert_eq!(made.last(), Some(&Attempt::GiveUp));
-        assert!(made.contains(&Attempt::DrainLists));
+        assert!(made.contains(&Attempt::DrainCpus));
     }
 }
