@@ -51,7 +51,7 @@ fn copies_of_any_length_and_place_are_exact() {
     fill(&table, 0);
     let mut lock = table.page(PageIndex(0)).expect("made").lock();
     let mut expected = [0; FRAME_BYTES];
-    let lengths = (0..20).chain([63, 64, 65, 255, 256, 257, 1000]);
+    let lengths = (0..20).chain([63, 64, 71, 127, 128, 129, 255, 256, 300, 1023, 1024, 1025]);
     for (round, len) in lengths.enumerate() {
         for offset in [0, 1, 7, 8, 13, FRAME_BYTES - len] {
             let source: Vec<u8> = (0..len).map(|at| (at * 3 + offset + round) as u8).collect();
