@@ -1,2 +1,83 @@
 //! The `pagetide` command.
-fn main() {}
+//!
+//! Problem: people meet Pagetide in a shell before they link it. Idea: a few commands, each a
+//! folder or file of its own, that print one thing on stdout and everything else on stderr.
+//!
+//! ```text
+//!   main (arguments, exit code) --> demo/      workloads x subjects, real files -> table, report/
+//!                                   bench/     numbers against references, in one run
+//!                                   replay     a recorded run through the same decisions
+//!                                   policies   names and what they are for
+//! ```
+//!
+//! Exit codes: 0 done, 1 failed or interrupted, 2 the command line cannot mean anything.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod cgroup;
+mod demo;
+mod failure;
+mod interrupt;
+mod machine;
+mod pages;
+mod policies;
+mod replay;
+mod report;
+mod terminal;
+
+use clap::{Parser, Subcommand};
+use failure::Failure;
+use interrupt::Interrupt;
+use std::process::ExitCode;
+
+const ABOUT: &str =
+    "A user-space memory manager: a page cache with a hard limit and kernel-grade reclaim.";
+const EXAMPLES: &str = "Examples:
+  pagetide demo                     the whole show on this machine, with a report
+  pagetide bench hit                one benchmark against its references
+  pagetide replay run.trace --memory 64M,128M --policy mglru,lru
+  pagetide policies                 the replacement policies
+
+Sizes are binary: 512M, 4G. With --json a command prints one document on stdout and
+everything else on stderr. Exit codes: 0 done, 1 failed, 2 bad command line.";
+
+#[derive(Debug, Parser)]
+#[command(name = "pagetide", version, about = ABOUT, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Demo(demo::DemoArgs),
+    Bench(bench::BenchArgs),
+    Replay(replay::ReplayArgs),
+    Policies(policies::PoliciesArgs),
+    /// Play one job from stdin; the demo starts itself this way.
+    #[command(name = demo::child::COMMAND, hide = true)]
+    RunSubject,
+}
+
+fn main() -> ExitCode {
+    // Clap prints usage errors itself, with exit code 2.
+    let cli = Cli::parse();
+    match run(&cli.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            terminal::note(&format!("pagetide: {failure}"));
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+fn run(command: &Command) -> Result<(), Failure> {
+    let interrupt = Interrupt::watch().map_err(|error| Failure::on("watch for signals", &error))?;
+    match command {
+        Command::Demo(args) => demo::run(args, &interrupt),
+        Command::Bench(args) => bench::run(args, &interrupt),
+        Command::Replay(args) => replay::run(args, &interrupt),
+        Command::Policies(args) => policies::run(args),
+        Command::RunSubject => demo::child::serve(&interrupt),
+    }
+}

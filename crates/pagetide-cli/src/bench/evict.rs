@@ -1,0 +1,85 @@
+//! `bench evict`: CPU time per clean page evicted, isolate to free, per policy.
+//!
+//! ```text
+//!   uniform 4 KiB reads over 4x memory: 3 of 4 miss, each miss evicts a clean page
+//!   (the file is read once before, so that every frame is taken)
+//!   subject_ns = CPU time that threads spent in reclaim / pages evicted, by the cache's counters
+//! ```
+//!
+//! Nobody else's eviction can be timed the same way (the kernel accounts it to no one), so there is
+//! no reference. Ignored: dirty pages, whose cost is the device's.
+
+use super::interleave::{Contender, interleave, time_threads};
+use super::{Bench, Row};
+use crate::demo::dataset::DataFile;
+use crate::failure::Failure;
+use crate::machine;
+use ::pagetide::{Advice, OpenOptions};
+use pagetide_core::lru::PolicyName;
+use pagetide_core::units::{Bytes, PAGE_BYTES};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+
+/// File size over memory.
+const FILE_TIMES: u64 = 4;
+/// Bytes in one read while the cache is filled.
+const FILL_BYTES: usize = 64 << 10;
+/// Operations between looks at the clock.
+const BATCH: u32 = 16;
+
+pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
+    let memory = bench.memory(64 << 20, 4 << 20);
+    machine::check_memory(memory)?;
+    let (_folder, data) = bench.make_file(&bench.args.dir, Bytes(memory.0 * FILE_TIMES))?;
+    let mut rows = Vec::new();
+    for &policy in PolicyName::ALL {
+        let contender: Contender<'_> = Box::new(|| time_evictions(bench, &data, policy, memory));
+        let [samples] =
+            interleave(&format!("evict {policy}"), bench.args.runs, bench.interrupt, [contender])?;
+        rows.push(Row::alone(("evict", policy.as_str(), 1), &samples));
+    }
+    Ok(rows)
+}
+
+fn time_evictions(
+    bench: &Bench<'_>,
+    data: &DataFile,
+    policy: PolicyName,
+    memory: Bytes,
+) -> Result<f64, Failure> {
+    let refuse = |error: std::io::Error| Failure::on_path("read", &data.path, &error);
+    let cache = bench.make_cache(policy, memory)?;
+    let file = cache
+        .open(&data.path, OpenOptions::new().read(true))
+        .map_err(|error| refuse(error.into()))?;
+    file.advise(Advice::Random, 0, data.len()).map_err(|error| refuse(error.into()))?;
+    fill(bench, data, |page, offset| {
+        file.read_at(page, offset).map_err(|error| refuse(error.into()))
+    })?;
+    let before = cache.stats();
+    let state = vec![(SmallRng::seed_from_u64(3), vec![0; PAGE_BYTES])];
+    time_threads((bench.duration(1000), BATCH), state, |(random, page)| {
+        let offset = Bytes::from_pages(random.random_range(0..data.nr_pages)).0;
+        file.read_at(page, offset).map(drop).map_err(|error| refuse(error.into()))
+    })?;
+    let after = cache.stats();
+    let nr_evicted = after.evictions - before.evictions;
+    if nr_evicted == 0 {
+        return Err(Failure::Refused(format!("{policy} evicted nothing; use a smaller --memory")));
+    }
+    Ok((after.reclaim_cpu_ns - before.reclaim_cpu_ns) as f64 / nr_evicted as f64)
+}
+
+/// Reads the file once from start to end, so that every frame is taken and reclaim is at work.
+fn fill(
+    bench: &Bench<'_>,
+    data: &DataFile,
+    read: impl Fn(&mut [u8], u64) -> Result<usize, Failure>,
+) -> Result<(), Failure> {
+    let mut buffer = vec![0; FILL_BYTES];
+    for offset in (0..data.len()).step_by(FILL_BYTES) {
+        bench.interrupt.check()?;
+        read(&mut buffer, offset)?;
+    }
+    Ok(())
+}

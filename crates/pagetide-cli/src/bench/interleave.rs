@@ -1,0 +1,139 @@
+//! Measuring in turn, and what to make of the samples.
+//!
+//! ```text
+//!   round 1: a b c   round 2: a b c  ...     each column its own Samples
+//! ```
+//!
+//! A drift of the machine meets all columns alike; ratios are taken within a round.
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::terminal::Progress;
+use std::hint::black_box;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+/// What one contender took in each round, in nanoseconds.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(super) struct Samples(Vec<f64>);
+
+impl Samples {
+    /// The middle sample; of two middles, the mean.
+    pub(super) fn median(&self) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        let middle = sorted.len() / 2;
+        match sorted.len() % 2 {
+            _ if sorted.is_empty() => f64::NAN,
+            0 => (sorted[middle - 1] + sorted[middle]) / 2.0,
+            _ => sorted[middle],
+        }
+    }
+
+    /// `other` / this one, round by round.
+    pub(super) fn ratios_to(&self, other: &Samples) -> Vec<f64> {
+        self.0.iter().zip(&other.0).map(|(subject, reference)| reference / subject).collect()
+    }
+}
+
+/// Something that is measured: returns nanoseconds per operation.
+pub(super) type Contender<'a> = Box<dyn FnMut() -> Result<f64, Failure> + 'a>;
+
+/// Runs each contender once a round; returns their samples in the same order.
+///
+/// # Errors
+/// The first failure of a contender, or an interrupt.
+pub(super) fn interleave<const N: usize>(
+    label: &str,
+    nr_rounds: u32,
+    interrupt: &Interrupt,
+    mut contenders: [Contender<'_>; N],
+) -> Result<[Samples; N], Failure> {
+    let progress = Progress::new(label.to_owned());
+    let mut samples: [Samples; N] = std::array::from_fn(|_| Samples::default());
+    for round in 0..nr_rounds {
+        for (samples, contender) in samples.iter_mut().zip(&mut contenders) {
+            interrupt.check()?;
+            samples.0.push(contender()?);
+        }
+        progress.set(f64::from(round + 1) / f64::from(nr_rounds));
+    }
+    interrupt.check()?;
+    Ok(samples)
+}
+
+/// Runs `operate` on each state, a thread each, for `duration`; the clock is read once in `batch`
+/// operations. Returns one thread's nanoseconds per operation, the mean over threads.
+///
+/// # Errors
+/// The first failure of an operation.
+pub(super) fn time_threads<S: Send>(
+    (duration, batch): (Duration, u32),
+    states: Vec<S>,
+    operate: impl Fn(&mut S) -> Result<(), Failure> + Sync,
+) -> Result<f64, Failure> {
+    let barrier = Barrier::new(states.len());
+    let (barrier, operate) = (&barrier, &operate);
+    let thread_main = move |mut state: S| -> Result<f64, Failure> {
+        barrier.wait();
+        let start = Instant::now();
+        let mut nr_operations = 0_u64;
+        loop {
+            for _ in 0..batch {
+                operate(&mut state)?;
+            }
+            nr_operations += u64::from(batch);
+            let elapsed = start.elapsed();
+            if elapsed >= duration {
+                black_box(&mut state);
+                return Ok(elapsed.as_nanos() as f64 / nr_operations as f64);
+            }
+        }
+    };
+    let outcomes: Vec<Result<f64, Failure>> = std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            states.into_iter().map(|state| scope.spawn(move || thread_main(state))).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().expect("a measured thread does not panic"))
+            .collect()
+    });
+    let times = outcomes.into_iter().collect::<Result<Vec<f64>, _>>()?;
+    Ok(times.iter().sum::<f64>() / times.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn median_is_the_middle() {
+        assert_eq!(Samples(vec![3.0, 1.0, 2.0]).median(), 2.0);
+        assert_eq!(Samples(vec![4.0, 1.0, 2.0, 3.0]).median(), 2.5);
+        assert!(Samples::default().median().is_nan());
+    }
+
+    #[test]
+    fn rounds_take_turns() {
+        let order = std::cell::RefCell::new(Vec::new());
+        let contender = |name: u8| -> Contender<'_> {
+            let order = &order;
+            Box::new(move || {
+                order.borrow_mut().push(name);
+                Ok(f64::from(name))
+            })
+        };
+        let [one, two] = interleave("", 2, &Interrupt::default(), [contender(1), contender(2)])
+            .expect("no failure");
+        assert_eq!(*order.borrow(), [1, 2, 1, 2]);
+        assert_eq!(one.ratios_to(&two), [2.0, 2.0]);
+    }
+
+    #[test]
+    fn failure_of_one_thread_is_the_failure_of_all() {
+        let outcome = time_threads((Duration::from_millis(1), 1), vec![0, 1], |state| {
+            if *state == 1 { Err(Failure::Refused("no".to_owned())) } else { Ok(()) }
+        });
+        assert!(outcome.is_err());
+    }
+}

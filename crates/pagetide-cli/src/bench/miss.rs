@@ -1,0 +1,81 @@
+//! `bench miss`: what a miss costs beside the device's own time.
+//!
+//! ```text
+//!   subject   file.read_at(random page), memory a sixteenth of the file: 15 of 16 reads miss
+//!   direct    O_DIRECT pread of a random page of the same file
+//! ```
+//!
+//! The few hits speed the subject up a little: with a quick device, by at most a sixteenth.
+
+use super::direct::{AlignedBuffer, DirectFile};
+use super::interleave::{interleave, time_threads};
+use super::{Bench, Row};
+use crate::failure::Failure;
+use crate::machine;
+use ::pagetide::{Advice, OpenOptions};
+use pagetide_core::units::{Bytes, PAGE_BYTES};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+
+/// File size over memory.
+const FILE_TIMES: u64 = 16;
+/// Operations between looks at the clock.
+const BATCH: u32 = 16;
+
+pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
+    let memory = bench.memory(64 << 20, 4 << 20);
+    machine::check_memory(memory)?;
+    let (_folder, data) = bench.make_file(&bench.args.dir, Bytes(memory.0 * FILE_TIMES))?;
+    let identity = ("miss", "random", 1);
+    let direct = match DirectFile::open(&data.path) {
+        Ok(file) => file,
+        Err(error) => {
+            return Ok(vec![Row::skipped(
+                identity,
+                "direct",
+                format!("O_DIRECT is refused: {error}"),
+            )]);
+        }
+    };
+    let cache = bench.make_cache(bench.args.policy, memory)?;
+    let refuse = |error: std::io::Error| Failure::on_path("read", &data.path, &error);
+    let file = cache
+        .open(&data.path, OpenOptions::new().read(true))
+        .map_err(|error| Failure::on_path("open", &data.path, &error.into()))?;
+    file.advise(Advice::Random, 0, data.len())
+        .map_err(|error| Failure::on_path("advise on", &data.path, &error.into()))?;
+    let duration = bench.duration(1500);
+    let mut seed = 0;
+    let mut random = || {
+        seed += 1;
+        SmallRng::seed_from_u64(seed)
+    };
+    let mut seeds = [random(), random()];
+    let offset = |random: &mut SmallRng| Bytes::from_pages(random.random_range(0..data.nr_pages)).0;
+    let [first, second] = &mut seeds;
+    let [subject, reference] = interleave(
+        "miss",
+        bench.args.runs,
+        bench.interrupt,
+        [
+            Box::new(|| {
+                time_threads(
+                    (duration, BATCH),
+                    vec![(&mut *first, vec![0; PAGE_BYTES])],
+                    |(random, page)| {
+                        file.read_at(page, offset(random))
+                            .map(drop)
+                            .map_err(|error| refuse(error.into()))
+                    },
+                )
+            }),
+            Box::new(|| {
+                let page = AlignedBuffer::new(PAGE_BYTES);
+                time_threads((duration, BATCH), vec![(&mut *second, page)], |(random, page)| {
+                    direct.read(page, offset(random)).map_err(refuse)
+                })
+            }),
+        ],
+    )?;
+    Ok(vec![Row::measured(identity, "direct", &subject, &reference)])
+}

@@ -1,0 +1,267 @@
+//! `pagetide bench`: numbers against references, measured in the same run.
+//!
+//! Problem: absolute times drift from machine to machine and from minute to minute; a ratio to
+//! something the reader knows, measured alternately, does not. Idea: each case names its reference
+//! and runs subject and reference in turn, at least five times:
+//!
+//! ```text
+//!   run 1: subject, reference    run 2: subject, reference   ...   -> medians, ratio, spread
+//!
+//!   bench   case             reference     time of
+//!   hit     copy             memcpy        copying a random resident page of 4 KiB
+//!   hit     copy             pread         the same, the kernel's page cache hitting
+//!   hit     guard            memcpy        taking and dropping a read guard; an 8-byte load there
+//!   miss    random           direct        a random 4 KiB read over 16x memory; O_DIRECT pread
+//!   seq     cold             direct        a page of a cold file in 64 KiB calls; O_DIRECT, 1 MiB
+//!   zipf    disk, ram        linux         a read, zipf 0.8 over 4x memory; the kernel's page
+//!                                          cache in a cgroup of the same limit (ram: ext4 on a
+//!                                          loop device on tmpfs)
+//!   evict   the policy       -             CPU time per clean page evicted, isolate to free
+//! ```
+//!
+//! Data: [`Row`]; `ratio` = reference / subject, above 1 where Pagetide is ahead.
+//!
+//! Ignored: what other programs do meanwhile; the spread on stderr tells.
+
+mod direct;
+mod evict;
+mod hit;
+mod interleave;
+mod miss;
+mod ram_disk;
+mod seq;
+mod zipf;
+
+use crate::demo::dataset::{self, DataFile};
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::machine;
+use crate::terminal::{self, Progress};
+use ::pagetide::PageCache;
+use interleave::Samples;
+use pagetide_core::lru::PolicyName;
+use pagetide_core::units::Bytes;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const EXAMPLES: &str = "Examples:
+  pagetide bench hit
+  pagetide bench zipf --memory 256M --dir /data --runs 7
+  pagetide bench all --json > bench.json
+  pagetide bench miss --quick               seconds instead of minutes; numbers mean little";
+
+/// Measure against references: memcpy, pread, O_DIRECT, the kernel's page cache.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct BenchArgs {
+    /// What to measure.
+    #[arg(value_enum)]
+    name: BenchName,
+    /// Memory limit (hit: bytes resident). Default: hit 1G, zipf 128M, others 64M.
+    #[arg(long, value_parser = terminal::parse_size)]
+    memory: Option<Bytes>,
+    /// Folder for the files; they are removed at the end, also on Ctrl-C.
+    #[arg(long, default_value = ".")]
+    dir: PathBuf,
+    /// Times that subject and reference are run in turn.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=99))]
+    runs: u32,
+    /// The policy under measurement (evict measures all).
+    #[arg(long, default_value = "mglru")]
+    policy: PolicyName,
+    /// Small sizes and short runs, to see that it works.
+    #[arg(long)]
+    quick: bool,
+    /// Print the rows as one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum BenchName {
+    /// Reads and guards of resident pages.
+    Hit,
+    /// Random reads that miss.
+    Miss,
+    /// A cold sequential read.
+    Seq,
+    /// Skewed reads against the kernel's page cache.
+    Zipf,
+    /// CPU time per evicted page.
+    Evict,
+    /// All of them.
+    All,
+}
+
+/// A measured case. The field names are what `bench --json` prints, and stay.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+struct Row {
+    bench: &'static str,
+    case: String,
+    threads: u32,
+    reference: Option<&'static str>,
+    subject_ns: Option<f64>,
+    reference_ns: Option<f64>,
+    ratio: Option<f64>,
+    ratio_min: Option<f64>,
+    ratio_max: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    skipped: Option<String>,
+}
+
+impl Row {
+    /// The row of `samples` of subject and reference.
+    fn measured(
+        (bench, case, threads): (&'static str, &str, u32),
+        reference: &'static str,
+        subject: &Samples,
+        other: &Samples,
+    ) -> Row {
+        let ratios = subject.ratios_to(other);
+        let (subject_ns, reference_ns) = (subject.median(), other.median());
+        Row {
+            bench,
+            case: case.to_owned(),
+            threads,
+            reference: Some(reference),
+            subject_ns: Some(subject_ns),
+            reference_ns: Some(reference_ns),
+            ratio: Some(reference_ns / subject_ns),
+            ratio_min: ratios.iter().copied().reduce(f64::min),
+            ratio_max: ratios.iter().copied().reduce(f64::max),
+            skipped: None,
+        }
+    }
+
+    /// A row of something that has no reference.
+    fn alone((bench, case, threads): (&'static str, &str, u32), subject: &Samples) -> Row {
+        Row {
+            subject_ns: Some(subject.median()),
+            skipped: None,
+            reference: None,
+            ..Row::skipped((bench, case, threads), "", String::new())
+        }
+    }
+
+    /// A row that says why this machine has no numbers for it.
+    fn skipped(
+        (bench, case, threads): (&'static str, &str, u32),
+        reference: &'static str,
+        why: String,
+    ) -> Row {
+        Row {
+            bench,
+            case: case.to_owned(),
+            threads,
+            reference: Some(reference),
+            subject_ns: None,
+            reference_ns: None,
+            ratio: None,
+            ratio_min: None,
+            ratio_max: None,
+            skipped: Some(why),
+        }
+    }
+}
+
+/// What every bench needs: where, how large, how often.
+struct Bench<'a> {
+    args: &'a BenchArgs,
+    interrupt: &'a Interrupt,
+}
+
+impl Bench<'_> {
+    /// The memory limit: as asked for, or `full`, or `quick` with `--quick`.
+    fn memory(&self, full: u64, quick: u64) -> Bytes {
+        self.args.memory.unwrap_or(Bytes(if self.args.quick { quick } else { full }))
+    }
+
+    /// How long one measurement runs.
+    fn duration(&self, full_ms: u64) -> Duration {
+        Duration::from_millis(if self.args.quick { full_ms / 20 } else { full_ms })
+    }
+
+    /// A file of `len` bytes in a folder of its own under `dir`, which the first guard removes.
+    fn make_file(&self, dir: &Path, len: Bytes) -> Result<(tempfile::TempDir, DataFile), Failure> {
+        machine::check_disk(dir, len)?;
+        let folder = dataset::make_folder(dir)?;
+        let data = DataFile { path: folder.path().join("big"), id: 1, nr_pages: len.whole_pages() };
+        let progress = Progress::new(format!("making {} of file", machine::rounded(len.0)));
+        data.create(self.interrupt, |pages| progress.set(pages as f64 / data.nr_pages as f64))?;
+        Ok((folder, data))
+    }
+
+    /// A cache of `memory` under `policy`, touched beforehand.
+    fn make_cache(&self, policy: PolicyName, memory: Bytes) -> Result<PageCache, Failure> {
+        PageCache::builder()
+            .memory(memory)
+            .policy(policy)
+            .pretouch(true)
+            .build()
+            .map_err(|error| Failure::on(&format!("make a cache of {memory}"), &error))
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A refusal (disk, memory, folder), a failed read, an interrupt.
+pub(crate) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<(), Failure> {
+    if args.memory.is_some_and(|memory| memory.0 < 4 << 20) {
+        return Err(Failure::Usage("--memory is too small: a bench needs at least 4M".to_owned()));
+    }
+    machine::read_disk_free(&args.dir)?;
+    let bench = Bench { args, interrupt };
+    let is_wanted = |name| args.name == BenchName::All || args.name == name;
+    let mut rows = Vec::new();
+    type Run = fn(&Bench<'_>) -> Result<Vec<Row>, Failure>;
+    let benches: [(BenchName, Run); 5] = [
+        (BenchName::Hit, hit::run),
+        (BenchName::Miss, miss::run),
+        (BenchName::Seq, seq::run),
+        (BenchName::Zipf, zipf::run),
+        (BenchName::Evict, evict::run),
+    ];
+    for (_, run) in benches.into_iter().filter(|&(name, _)| is_wanted(name)) {
+        let new = run(&bench)?;
+        new.iter().for_each(note_spread);
+        rows.extend(new);
+    }
+    if args.json { terminal::print_json(&rows) } else { terminal::print(&table(&rows)) }
+}
+
+/// How far the runs of a row lay apart, on stderr.
+fn note_spread(row: &Row) {
+    if let (Some(low), Some(high)) = (row.ratio_min, row.ratio_max) {
+        let reference = row.reference.unwrap_or("-");
+        terminal::note(&format!(
+            "{} {} x{} against {reference}: ratio {low:.2} to {high:.2} over the runs",
+            row.bench, row.case, row.threads
+        ));
+    }
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut text = format!(
+        "{:<6} {:<16} {:>7} {:>10} {:>12} {:>13} {:>7}\n",
+        "bench", "case", "threads", "reference", "subject ns", "reference ns", "ratio"
+    );
+    let number = |value: Option<f64>, decimals: usize| {
+        value.map_or("-".to_owned(), |value| format!("{value:.decimals$}"))
+    };
+    for row in rows {
+        let skipped = row.skipped.as_ref().map_or(String::new(), |why| format!("  skipped: {why}"));
+        text.push_str(&format!(
+            "{:<6} {:<16} {:>7} {:>10} {:>12} {:>13} {:>7}{skipped}\n",
+            row.bench,
+            row.case,
+            row.threads,
+            row.reference.unwrap_or("-"),
+            number(row.subject_ns, 1),
+            number(row.reference_ns, 1),
+            number(row.ratio, 2),
+        ));
+    }
+    text
+}

@@ -1,0 +1,240 @@
+//! Each run in a process of its own.
+//!
+//! Problem: the kernel's page cache needs a cgroup, which holds whole processes; and allocations,
+//! threads and counters of one run must not colour the next. Idea: the program starts itself again
+//! with a hidden command, sends the job on stdin, and reads messages, one JSON object a line:
+//!
+//! ```text
+//!   parent                                     child: pagetide run-subject
+//!     makes files, cgroup -- Job on stdin -->    joins the cgroup, plays the workload
+//!     moves the bar      <-- progress --------   sampler: hit course, resident size
+//!     keeps the outcome  <-- done | failed ---   ends
+//!     removes files, cgroup
+//! ```
+//!
+//! Invariant: all that must be removed belongs to the parent, so a child may be killed at any
+//! moment; the kernel kills it when the parent dies. It joins the cgroup last, when its own memory
+//! is already charged elsewhere: the limit is for the page cache.
+//!
+//! Ignored: several children at a time.
+
+use super::dataset::DataFile;
+use super::measure::{Course, HitCounts};
+use super::row::{Outcome, Row};
+use super::subject::{self, Subject, SubjectName};
+use super::workload::{self, Stage, Tally, Workload};
+use crate::cgroup::GroupHandle;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use pagetide_core::units::Bytes;
+use serde::{Deserialize, Serialize};
+use std::io::{self, BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+/// The hidden command's name.
+pub(crate) const COMMAND: &str = "run-subject";
+/// How often the parent looks for Ctrl-C.
+const POLL: Duration = Duration::from_millis(50);
+/// How often the sampler looks.
+const SAMPLE: Duration = Duration::from_millis(50);
+
+/// All that a child must know.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Job {
+    pub(crate) workload: Workload,
+    pub(crate) subject: String,
+    pub(crate) memory_bytes: u64,
+    pub(crate) seconds: f64,
+    pub(crate) nr_threads: u32,
+    pub(crate) seed: u64,
+    pub(crate) files: Vec<DataFile>,
+    pub(crate) group: Option<GroupHandle>,
+}
+
+/// What a child says.
+#[derive(Debug, Serialize, Deserialize)]
+enum Message {
+    /// Thousandths of the job that are done.
+    Progress(u64),
+    /// The end, with numbers.
+    Done(Box<Outcome>),
+    /// The end, with a sentence.
+    Failed(String),
+}
+
+/// How a child ended, when it did not fail.
+pub(crate) enum Ended {
+    /// With numbers.
+    Done(Box<Outcome>),
+    /// Killed by this signal, which we did not send: the cgroup's limit was too small for it.
+    Killed(i32),
+}
+
+/// Runs `job` in a child; `on_progress` gets the share done, 0 to 1.
+///
+/// # Errors
+/// The child's failure, or an interrupt.
+pub(crate) fn run(
+    job: &Job,
+    interrupt: &Interrupt,
+    on_progress: impl Fn(f64),
+) -> Result<Ended, Failure> {
+    let refuse = |error: io::Error| Failure::on("start a child process", &error);
+    let program = std::env::current_exe().map_err(refuse)?;
+    let child =
+        Command::new(program).arg(COMMAND).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let mut child = Reaped(child.map_err(refuse)?);
+    let mut stdin = child.0.stdin.take().expect("stdin is piped");
+    serde_json::to_writer(&mut stdin, job)
+        .map_err(|error| Failure::on("send a job to the child", &error))?;
+    drop(stdin);
+    let stdout = child.0.stdout.take().expect("stdout is piped");
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            // The receiver goes first when the parent is interrupted.
+            let _ = sender.send(line);
+        }
+    });
+    loop {
+        interrupt.check()?;
+        let line = match receiver.recv_timeout(POLL) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Disconnected) => {
+                return ended_in_silence(&mut child.0, interrupt);
+            }
+        };
+        match serde_json::from_str(&line)
+            .map_err(|error| Failure::on("understand the child process", &error))?
+        {
+            Message::Progress(thousandths) => on_progress(thousandths as f64 / 1000.0),
+            Message::Done(outcome) => return Ok(Ended::Done(outcome)),
+            Message::Failed(sentence) => {
+                interrupt.check()?;
+                return Err(Failure::Refused(format!(
+                    "{} under {}: {sentence}",
+                    job.workload, job.subject
+                )));
+            }
+        }
+    }
+}
+
+fn ended_in_silence(child: &mut Child, interrupt: &Interrupt) -> Result<Ended, Failure> {
+    use std::os::unix::process::ExitStatusExt;
+    let status = child.wait().map_err(|error| Failure::on("wait for the child process", &error))?;
+    interrupt.check()?;
+    match status.signal() {
+        Some(signal) => Ok(Ended::Killed(signal)),
+        None => {
+            Err(Failure::Refused(format!("the child process ended without a result: {status}")))
+        }
+    }
+}
+
+/// A child that does not outlive its guard.
+struct Reaped(Child);
+
+impl Drop for Reaped {
+    fn drop(&mut self) {
+        // Both fail only for a child that is gone already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The hidden command: reads a job from stdin, plays it, says how it went.
+///
+/// # Errors
+/// Only where nobody listens; other failures are said on stdout.
+pub(crate) fn serve(interrupt: &Interrupt) -> Result<(), Failure> {
+    // Where this is refused, a killed parent leaves a child that ends by itself.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    let job: Job = serde_json::from_reader(io::stdin().lock()).map_err(|error| {
+        Failure::on("read the job; this command is for pagetide itself", &error)
+    })?;
+    let message = match play(&job, interrupt) {
+        Ok(outcome) => Message::Done(Box::new(outcome)),
+        Err(failure) => Message::Failed(failure.to_string()),
+    };
+    say(&message)
+}
+
+fn say(message: &Message) -> Result<(), Failure> {
+    let text = serde_json::to_string(message).map_err(|error| Failure::on("write JSON", &error))?;
+    let mut out = io::stdout().lock();
+    writeln!(out, "{text}")
+        .and_then(|()| out.flush())
+        .map_err(|error| Failure::on("answer the parent", &error))
+}
+
+fn play(job: &Job, interrupt: &Interrupt) -> Result<Outcome, Failure> {
+    let name: SubjectName = job.subject.parse().map_err(Failure::Usage)?;
+    let memory = Bytes(job.memory_bytes);
+    let subject = subject::make(name, memory, job.group.clone())
+        .map_err(|error| Failure::on(&format!("make a cache of {memory}"), &error))?;
+    let (hit_counts, done) = (HitCounts::default(), AtomicU64::new(0));
+    let stage = Stage {
+        subject: subject.as_ref(),
+        memory,
+        files: &job.files,
+        duration: Duration::from_secs_f64(job.seconds),
+        nr_threads: job.nr_threads,
+        seed: job.seed,
+        hits: &hit_counts,
+        done: &done,
+        interrupt,
+        group: job.group.as_ref(),
+        is_begun: AtomicBool::new(false),
+    };
+    let before = subject.read_counters();
+    let (tally, course) = play_sampled(job.workload, &stage, before.device_read_bytes);
+    let mut tally = tally?;
+    let after = subject.read_counters();
+    let hits = stage.load_hits(job.workload, after.device_read_bytes - before.device_read_bytes);
+    subject.describe(&mut tally.detail);
+    let (row, latency) =
+        Row::from_run(job.workload, job.subject.clone(), tally, hits, (before, after));
+    Ok(Outcome { row, latency_curve: latency.curve, hit_course: course.points() })
+}
+
+/// Plays the workload on a thread of its own while this one samples.
+fn play_sampled(
+    workload: Workload,
+    stage: &Stage<'_>,
+    device_read_bytes_before: u64,
+) -> (Result<Tally, Failure>, Course) {
+    let mut course = Course::default();
+    let start = Instant::now();
+    let (sender, receiver) = mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            // The receiver lives until the end of this scope.
+            let _ = sender.send(workload::run(workload, stage));
+        });
+        loop {
+            let ended = receiver.recv_timeout(SAMPLE);
+            let device_read_bytes =
+                stage.subject.read_device_read_bytes() - device_read_bytes_before;
+            course
+                .push(start.elapsed().as_secs_f64(), stage.load_hits(workload, device_read_bytes));
+            Subject::sample(stage.subject);
+            match ended {
+                Ok(tally) => return (tally, course),
+                Err(RecvTimeoutError::Timeout) => {
+                    // A parent that does not listen has died, and so will we.
+                    let _ = say(&Message::Progress(stage.done.load(Ordering::Relaxed)));
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    let reason =
+                        "the workload panicked; this is a bug, please report it".to_owned();
+                    return (Err(Failure::Refused(reason)), course);
+                }
+            }
+        }
+    })
+}

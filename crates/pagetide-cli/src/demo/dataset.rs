@@ -1,0 +1,254 @@
+//! Real files whose every word says where it belongs.
+//!
+//! Problem: a page cache that hands out the wrong page, an old version, or a torn one is worse
+//! than none, and random bytes would not show it. Idea: each 8-byte word is a function of the
+//! file, its own position and the page's write generation, so any word read anywhere can be
+//! checked alone:
+//!
+//! ```text
+//!   word = mix(file, index of the word in the file, generation of its page)
+//!
+//!   file 2:  | page 0, gen 0 | page 1, gen 7 | ...     a page of file 1, a neighbour, or gen 6
+//!                                                      differ in every word
+//! ```
+//!
+//! Data: files of whole pages, written once, synced, and dropped from the kernel's page cache. The
+//! folder is a temporary one; its guard removes it, also on errors and on Ctrl-C.
+//!
+//! Ignored: tails that are not a page (the library's own tests have those), compressible content.
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use pagetide_core::units::{Bytes, PAGE_BYTES};
+use rustix::fs::Advice;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Bytes in a checkable word.
+const WORD_BYTES: usize = 8;
+/// Words in a page.
+pub(crate) const WORDS_PER_PAGE: usize = PAGE_BYTES / WORD_BYTES;
+/// Pages in one write while a file is made, and in one read while it is verified.
+const CHUNK_PAGES: u64 = 256;
+
+/// A file of verifiable content.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct DataFile {
+    /// Where it is.
+    pub(crate) path: PathBuf,
+    /// Which file it claims to be; part of every word.
+    pub(crate) id: u32,
+    /// Its length.
+    pub(crate) nr_pages: u64,
+}
+
+/// A word that is not what was written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct WrongWord {
+    /// Byte offset in the file.
+    offset: u64,
+    expected: u64,
+    found: u64,
+}
+
+impl DataFile {
+    /// The file's length in bytes.
+    pub(crate) fn len(&self) -> u64 {
+        Bytes::from_pages(self.nr_pages).0
+    }
+
+    /// Fills `page` with the content of page `index` at `generation`.
+    pub(crate) fn fill_page(&self, index: u64, generation: u32, page: &mut [u8]) {
+        let first = index * WORDS_PER_PAGE as u64;
+        for (word, at) in page.chunks_exact_mut(WORD_BYTES).zip(first..) {
+            word.copy_from_slice(&content_word(self.id, at, generation).to_le_bytes());
+        }
+    }
+
+    /// Checks one word, `at` words into page `index`, of a `page` read at `generation`.
+    pub(crate) fn check_word(
+        &self,
+        index: u64,
+        generation: u32,
+        page: &[u8],
+        at: usize,
+    ) -> Result<(), WrongWord> {
+        let position = index * WORDS_PER_PAGE as u64 + at as u64;
+        let bytes = &page[at * WORD_BYTES..(at + 1) * WORD_BYTES];
+        let found = u64::from_le_bytes(bytes.try_into().expect("a slice of eight bytes"));
+        let expected = content_word(self.id, position, generation);
+        if found == expected {
+            return Ok(());
+        }
+        Err(WrongWord { offset: position * WORD_BYTES as u64, expected, found })
+    }
+
+    /// Checks every word of `page`.
+    pub(crate) fn check_page(
+        &self,
+        index: u64,
+        generation: u32,
+        page: &[u8],
+    ) -> Result<(), WrongWord> {
+        (0..page.len() / WORD_BYTES).try_for_each(|at| self.check_word(index, generation, page, at))
+    }
+
+    /// The failure that a wrong word is.
+    pub(crate) fn failure(&self, wrong: WrongWord) -> Failure {
+        Failure::Refused(format!(
+            "wrong content in {} at byte {}: expected {:#018x}, found {:#018x}; this is a bug, \
+             please report it",
+            self.path.display(),
+            wrong.offset,
+            wrong.expected,
+            wrong.found,
+        ))
+    }
+
+    /// Writes the whole file at generation 0, syncs it and drops it from the kernel's page cache.
+    ///
+    /// # Errors
+    /// The write or sync that failed (a full disk), or an interrupt.
+    pub(crate) fn create(
+        &self,
+        interrupt: &Interrupt,
+        mut on_page: impl FnMut(u64),
+    ) -> Result<(), Failure> {
+        let refuse = |error| Failure::on_path("write", &self.path, &error);
+        let mut file = File::create(&self.path).map_err(refuse)?;
+        let mut chunk = vec![0; CHUNK_PAGES as usize * PAGE_BYTES];
+        let mut index = 0;
+        while index < self.nr_pages {
+            interrupt.check()?;
+            let nr_pages = CHUNK_PAGES.min(self.nr_pages - index);
+            let bytes = &mut chunk[..nr_pages as usize * PAGE_BYTES];
+            for (page, at) in bytes.chunks_exact_mut(PAGE_BYTES).zip(index..) {
+                self.fill_page(at, 0, page);
+            }
+            file.write_all(bytes).map_err(refuse)?;
+            index += nr_pages;
+            on_page(index);
+        }
+        file.sync_all().map_err(refuse)?;
+        drop_from_kernel_cache(&self.path)
+    }
+
+    /// Reads the file from the disk and checks every page against its generation.
+    ///
+    /// # Errors
+    /// The first wrong word, or a read that failed.
+    pub(crate) fn verify(
+        &self,
+        generations: impl Fn(u64) -> u32,
+        interrupt: &Interrupt,
+    ) -> Result<(), Failure> {
+        drop_from_kernel_cache(&self.path)?;
+        let refuse = |error| Failure::on_path("read back", &self.path, &error);
+        let file = File::open(&self.path).map_err(refuse)?;
+        let mut chunk = vec![0; CHUNK_PAGES as usize * PAGE_BYTES];
+        let mut index = 0;
+        while index < self.nr_pages {
+            interrupt.check()?;
+            let nr_pages = CHUNK_PAGES.min(self.nr_pages - index);
+            let bytes = &mut chunk[..nr_pages as usize * PAGE_BYTES];
+            file.read_exact_at(bytes, Bytes::from_pages(index).0).map_err(refuse)?;
+            for (page, at) in bytes.chunks_exact(PAGE_BYTES).zip(index..) {
+                self.check_page(at, generations(at), page).map_err(|wrong| self.failure(wrong))?;
+            }
+            index += nr_pages;
+        }
+        Ok(())
+    }
+}
+
+/// Writes back what the kernel holds of `path` and drops it from the kernel's page cache.
+///
+/// # Errors
+/// Where the file cannot be opened or synced.
+pub(crate) fn drop_from_kernel_cache(path: &Path) -> Result<(), Failure> {
+    let refuse = |error| Failure::on_path("drop from the kernel's page cache", path, &error);
+    let file = File::open(path).map_err(refuse)?;
+    file.sync_all().map_err(refuse)?;
+    rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).map_err(|errno| refuse(errno.into()))
+}
+
+/// A folder of our own under `parent`, removed with all it holds when dropped.
+///
+/// # Errors
+/// Where `parent` is missing or read-only.
+pub(crate) fn make_folder(parent: &Path) -> Result<tempfile::TempDir, Failure> {
+    tempfile::Builder::new()
+        .prefix("pagetide-")
+        .tempdir_in(parent)
+        .map_err(|error| Failure::on_path("make a folder in", parent, &error))
+}
+
+/// Removes a file that may be gone already.
+pub(crate) fn remove(path: &Path) {
+    // The folder's guard removes whatever this leaves.
+    let _ = fs::remove_file(path);
+}
+
+/// The one function that says what any word holds (an avalanche mix of splitmix64's constants).
+fn content_word(file: u32, at: u64, generation: u32) -> u64 {
+    let mut word = at.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        ^ (u64::from(file) << 32 | u64::from(generation)).wrapping_mul(0xd1b5_4a32_d192_ed03);
+    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn small_file(dir: &Path) -> DataFile {
+        DataFile { path: dir.join("data"), id: 3, nr_pages: 300 }
+    }
+
+    #[test]
+    fn fresh_file_verifies() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let file = small_file(dir.path());
+        let mut written = 0;
+        file.create(&Interrupt::default(), |pages| written = pages).expect("room");
+        assert_eq!(written, 300);
+        file.verify(|_| 0, &Interrupt::default()).expect("nothing changed");
+    }
+
+    #[test]
+    fn flipped_byte_is_caught_where_it_is() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let file = small_file(dir.path());
+        file.create(&Interrupt::default(), |_| ()).expect("room");
+        let raw = File::options().read(true).write(true).open(&file.path).expect("the file");
+        let mut byte = [0];
+        raw.read_exact_at(&mut byte, 1_000_003).expect("inside");
+        raw.write_all_at(&[byte[0] ^ 1], 1_000_003).expect("inside");
+        let failure = file.verify(|_| 0, &Interrupt::default()).expect_err("a byte is wrong");
+        assert!(failure.to_string().contains("at byte 1000000:"), "{failure}");
+    }
+
+    #[test]
+    fn other_page_file_or_generation_is_caught() {
+        let file = DataFile { path: "x".into(), id: 1, nr_pages: 10 };
+        let other = DataFile { id: 2, ..file.clone() };
+        let mut page = vec![0; PAGE_BYTES];
+        file.fill_page(4, 7, &mut page);
+        assert_eq!(file.check_page(4, 7, &page), Ok(()));
+        assert!(file.check_page(5, 7, &page).is_err());
+        assert!(file.check_page(4, 6, &page).is_err());
+        assert!(other.check_page(4, 7, &page).is_err());
+    }
+
+    #[test]
+    fn interrupted_creation_stops() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let interrupt = Interrupt::already_set();
+        let outcome = small_file(dir.path()).create(&interrupt, |_| ());
+        assert!(matches!(outcome, Err(Failure::Interrupted)));
+    }
+}

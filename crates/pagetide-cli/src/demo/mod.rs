@@ -1,0 +1,237 @@
+//! `pagetide demo`: each workload under each subject, on real files, at the same memory limit.
+//!
+//! Problem: a claim about a page cache is worth what a stranger can see on their own machine in
+//! two minutes. Idea: make files, play, tell, and leave nothing behind.
+//!
+//! ```text
+//!   check disk and memory -> make files -> for each workload, for each subject:
+//!        drop files from the kernel's cache -> child process plays -> row
+//!   -> table (or JSON) on stdout, report.html, files removed
+//! ```
+//!
+//! Data: everything made (folder, cgroups, children) belongs to a guard of this process.
+//!
+//! Ignored: statistics over repetitions (that is `pagetide bench`); one run shows the shape.
+
+pub(crate) mod child;
+pub(crate) mod dataset;
+mod measure;
+mod plan;
+pub(crate) mod row;
+pub(crate) mod subject;
+pub(crate) mod table;
+pub(crate) mod workload;
+
+use crate::cgroup::MemoryGroup;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::terminal::{self, Progress};
+use crate::{machine, report};
+use child::{Ended, Job};
+use dataset::DataFile;
+use pagetide_core::units::Bytes;
+use row::{Outcome, Row};
+use std::path::{Path, PathBuf};
+use subject::SubjectName;
+use workload::Workload;
+
+/// Least memory that every subject can work in.
+const MEMORY_MIN: Bytes = Bytes(4 << 20);
+/// What a child needs beside the cache itself: its program, stacks and tables.
+const CHILD_OVERHEAD: Bytes = Bytes(64 << 20);
+/// Longest timed run that a host which trims idle page cache leaves undisturbed.
+const QUIET_SECONDS: f64 = 18.0;
+
+const EXAMPLES: &str = "Examples:
+  pagetide demo                                        all of it, about two minutes
+  pagetide demo --memory 256M --dir /data --seconds 15
+  pagetide demo --workloads wschange,wsprotect --subjects linux,mglru
+  pagetide demo --json > rows.json                     one JSON document, notes on stderr";
+
+/// Run the workloads on real files under each subject, print a table, write report.html.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct DemoArgs {
+    /// Memory limit of every subject; the files are 12x as large.
+    #[arg(long, default_value = "64M", value_parser = terminal::parse_size)]
+    memory: Bytes,
+    /// Folder for the files; they are removed at the end, also on Ctrl-C.
+    #[arg(long, default_value = ".")]
+    dir: PathBuf,
+    /// Seconds per timed run (zipf-scan, uniform, oltp).
+    #[arg(long, default_value = "8", value_parser = parse_seconds)]
+    seconds: f64,
+    /// Workloads: wschange, wsprotect, zipf-scan, uniform, oltp.
+    #[arg(long, value_delimiter = ',', default_values_t = Workload::ALL)]
+    workloads: Vec<Workload>,
+    /// Subjects: linux, and the names that `pagetide policies` lists.
+    #[arg(long, value_delimiter = ',', default_value = subject::DEFAULT_NAMES)]
+    subjects: Vec<SubjectName>,
+    /// Threads of the random workloads; one of zipf-scan's scans.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
+    threads: u32,
+    /// Where all randomness comes from.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Where the report goes.
+    #[arg(long, default_value = "report.html")]
+    report: PathBuf,
+    /// Write no report.
+    #[arg(long, conflicts_with = "report")]
+    no_report: bool,
+    /// Print the rows as one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A refusal (disk, memory, folder), a failed or wrong read or write, an interrupt.
+pub(crate) fn run(args: &DemoArgs, interrupt: &Interrupt) -> Result<(), Failure> {
+    if args.memory < MEMORY_MIN {
+        return Err(Failure::Usage(format!(
+            "--memory {} is too small: the demo's subjects need at least {MEMORY_MIN}",
+            args.memory
+        )));
+    }
+    let disk_needed =
+        plan::files(&args.dir, args.memory, &args.workloads).iter().map(DataFile::len).sum();
+    machine::check_disk(&args.dir, Bytes(disk_needed))?;
+    machine::check_memory(Bytes(args.memory.0.saturating_add(CHILD_OVERHEAD.0)))?;
+    warn(args);
+    let folder = dataset::make_folder(&args.dir)?;
+    let outcomes = play_all(args, folder.path(), interrupt)?;
+    drop(folder);
+    let rows: Vec<&Row> = outcomes.iter().map(|outcome| &outcome.row).collect();
+    if args.json {
+        terminal::print_json(&rows)?;
+    } else {
+        terminal::print(&table::render(&rows))?;
+    }
+    if args.no_report {
+        return Ok(());
+    }
+    report::write(&args.report, args.memory, &outcomes)?;
+    terminal::note(&format!("report: {}", args.report.display()));
+    Ok(())
+}
+
+/// Says what will make the numbers less than they could be.
+fn warn(args: &DemoArgs) {
+    if machine::is_in_memory(&args.dir) {
+        terminal::note(&format!(
+            "note: {} is a file system in memory: nothing here reads a disk, and the kernel's page \
+             cache never misses; use --dir on a disk",
+            args.dir.display()
+        ));
+    }
+    if args.seconds > QUIET_SECONDS && args.subjects.contains(&SubjectName::Linux) {
+        terminal::note(
+            "note: on some virtual machines the host trims idle page cache; runs over 18 s may \
+             show it in linux's rows",
+        );
+    }
+}
+
+fn play_all(
+    args: &DemoArgs,
+    folder: &Path,
+    interrupt: &Interrupt,
+) -> Result<Vec<Outcome>, Failure> {
+    let files = plan::files(folder, args.memory, &args.workloads);
+    let (anew, kept): (Vec<&DataFile>, Vec<&DataFile>) =
+        files.iter().partition(|file| file.path.ends_with(plan::OLTP_FILE));
+    make_files(&kept, interrupt)?;
+    let nr_runs = args.workloads.len() * args.subjects.len();
+    let mut outcomes = Vec::with_capacity(nr_runs);
+    for &workload in &args.workloads {
+        for &subject in &args.subjects {
+            let used: Vec<DataFile> = files
+                .iter()
+                .filter(|file| workload.file_names().iter().any(|name| file.path.ends_with(name)))
+                .cloned()
+                .collect();
+            let label = format!("{}/{nr_runs} {workload}, {subject}", outcomes.len() + 1);
+            if workload == Workload::Oltp {
+                make_files(&anew, interrupt)?;
+            }
+            for file in &used {
+                dataset::drop_from_kernel_cache(&file.path)?;
+            }
+            outcomes.push(play_one(
+                args,
+                workload,
+                subject,
+                used,
+                &Progress::new(label),
+                interrupt,
+            )?);
+        }
+    }
+    for file in anew {
+        dataset::remove(&file.path);
+    }
+    Ok(outcomes)
+}
+
+fn make_files(files: &[&DataFile], interrupt: &Interrupt) -> Result<(), Failure> {
+    let total: u64 = files.iter().map(|file| file.nr_pages).sum();
+    let progress =
+        Progress::new(format!("making {} of files", machine::rounded(Bytes::from_pages(total).0)));
+    let mut before = 0;
+    for file in files {
+        file.create(interrupt, |pages| progress.set((before + pages) as f64 / total as f64))?;
+        before += file.nr_pages;
+    }
+    Ok(())
+}
+
+/// One workload under one subject; a subject that this machine cannot have gives a row that says
+/// so.
+fn play_one(
+    args: &DemoArgs,
+    workload: Workload,
+    subject: SubjectName,
+    files: Vec<DataFile>,
+    progress: &Progress,
+    interrupt: &Interrupt,
+) -> Result<Outcome, Failure> {
+    let group = match subject {
+        SubjectName::Linux => match MemoryGroup::with_limit(args.memory) {
+            Ok(group) => Some(group),
+            Err(reason) => return Ok(Outcome::skipped(workload, subject.to_string(), &reason)),
+        },
+        SubjectName::Pagetide(_) => None,
+    };
+    let job = Job {
+        workload,
+        subject: subject.to_string(),
+        memory_bytes: args.memory.0,
+        seconds: args.seconds,
+        nr_threads: args.threads,
+        seed: args.seed,
+        files,
+        group: group.as_ref().map(|group| group.handle().clone()),
+    };
+    match child::run(&job, interrupt, |share| progress.set(share))? {
+        Ended::Done(outcome) => Ok(*outcome),
+        Ended::Killed(signal) if group.is_some() => {
+            let reason =
+                format!("killed by signal {signal}: {} is too little for this cgroup", args.memory);
+            Ok(Outcome::skipped(workload, job.subject, &reason))
+        }
+        Ended::Killed(signal) => Err(Failure::Refused(format!(
+            "{workload} under {subject} was killed by signal {signal}"
+        ))),
+    }
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    let seconds: f64 =
+        text.parse().map_err(|_| "write a number of seconds, as in 8 or 0.5".to_owned())?;
+    if (0.05..=3600.0).contains(&seconds) {
+        return Ok(seconds);
+    }
+    Err(format!("{seconds} seconds are out of range: 0.05 to 3600"))
+}

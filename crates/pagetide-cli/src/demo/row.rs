@@ -1,0 +1,141 @@
+//! One row of the demo: what one subject made of one workload.
+//!
+//! Problem: a table, a JSON document and a report must say the same. Idea: one struct with the
+//! JSON's field names; what was not measured is null, never zero.
+//!
+//! Units: latencies in microseconds; `device_reads` and `device_writes` in 4 KiB pages moved
+//! (requests cannot be counted for the kernel's page cache; ours are in `detail`);
+//! `resident_bytes_max` in bytes. `detail` holds what only that workload or subject knows, and
+//! `detail.skipped` says why a row has no numbers.
+
+use super::measure::{self, Latency};
+use super::subject::Counters;
+use super::workload::{Tally, Workload};
+use pagetide_core::units::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The numbers of one workload under one subject.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct Row {
+    pub(crate) workload: Workload,
+    pub(crate) subject: String,
+    pub(crate) ops_per_s: Option<f64>,
+    pub(crate) hit_ratio: Option<f64>,
+    pub(crate) p50_us: Option<f64>,
+    pub(crate) p99_us: Option<f64>,
+    pub(crate) max_us: Option<f64>,
+    pub(crate) device_reads: Option<u64>,
+    pub(crate) device_writes: Option<u64>,
+    pub(crate) refaults: Option<u64>,
+    pub(crate) evictions: Option<u64>,
+    pub(crate) resident_bytes_max: Option<u64>,
+    pub(crate) detail: Map<String, Value>,
+}
+
+/// A row and the curves that a report draws beside it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    /// The numbers.
+    pub(crate) row: Row,
+    /// (percentile, microseconds), rising.
+    pub(crate) latency_curve: Vec<(f64, f64)>,
+    /// (seconds, hit ratio of the stretch that ends there).
+    pub(crate) hit_course: Vec<(f64, f64)>,
+}
+
+impl Outcome {
+    /// A row that says why there are no numbers.
+    pub(crate) fn skipped(workload: Workload, subject: String, reason: &str) -> Outcome {
+        let mut detail = Map::new();
+        detail.insert("skipped".into(), reason.into());
+        let row = Row {
+            workload,
+            subject,
+            ops_per_s: None,
+            hit_ratio: None,
+            p50_us: None,
+            p99_us: None,
+            max_us: None,
+            device_reads: None,
+            device_writes: None,
+            refaults: None,
+            evictions: None,
+            resident_bytes_max: None,
+            detail,
+        };
+        Outcome { row, latency_curve: Vec::new(), hit_course: Vec::new() }
+    }
+}
+
+impl Row {
+    /// The row of a finished run: `hits` of (pages, hits), counters from before it and after it.
+    pub(crate) fn from_run(
+        workload: Workload,
+        subject: String,
+        tally: Tally,
+        hits: (u64, u64),
+        (before, after): (Counters, Counters),
+    ) -> (Row, Latency) {
+        let latency = Latency::from_histogram(&tally.histogram);
+        let difference =
+            |before: Option<u64>, after: Option<u64>| Some(after?.saturating_sub(before?));
+        let pages =
+            |before: u64, after: u64| Some(Bytes(after.saturating_sub(before)).whole_pages());
+        let evictions = difference(before.evictions, after.evictions);
+        let reclaim_cpu_ns = difference(before.reclaim_cpu_ns, after.reclaim_cpu_ns);
+        let mut detail = tally.detail;
+        let per_evicted = match (reclaim_cpu_ns, evictions) {
+            (Some(nanoseconds), Some(pages)) if pages > 0 => {
+                Some(rounded(nanoseconds as f64 / pages as f64))
+            }
+            _ => None,
+        };
+        detail.insert("cpu_ns_per_evicted_page".into(), per_evicted.into());
+        detail.insert("seconds".into(), rounded(tally.elapsed.as_secs_f64()).into());
+        detail.insert("operations".into(), tally.histogram.len().into());
+        let row = Row {
+            workload,
+            subject,
+            ops_per_s: Some(rounded(tally.histogram.len() as f64 / tally.elapsed.as_secs_f64())),
+            hit_ratio: measure::hit_ratio(hits),
+            p50_us: Some(latency.p50_us),
+            p99_us: Some(latency.p99_us),
+            max_us: Some(latency.max_us),
+            device_reads: pages(before.device_read_bytes, after.device_read_bytes),
+            device_writes: pages(before.device_write_bytes, after.device_write_bytes),
+            refaults: difference(before.refaults, after.refaults),
+            evictions,
+            resident_bytes_max: after.resident_bytes_max,
+            detail,
+        };
+        (row, latency)
+    }
+
+    /// Why there are no numbers, if there are none.
+    pub(crate) fn skipped(&self) -> Option<&str> {
+        self.detail.get("skipped")?.as_str()
+    }
+
+    /// CPU time in reclaim per page it freed.
+    pub(crate) fn cpu_ns_per_evicted_page(&self) -> Option<f64> {
+        self.detail.get("cpu_ns_per_evicted_page")?.as_f64()
+    }
+
+    /// wschange's reads until cached: a list per round of an entry per file.
+    pub(crate) fn reads_until_cached(&self) -> Option<Vec<Vec<Option<u64>>>> {
+        let rounds = self.detail.get("reads_until_cached")?.as_array()?;
+        let round = |round: &Value| Some(round.as_array()?.iter().map(Value::as_u64).collect());
+        rounds.iter().map(round).collect()
+    }
+
+    /// wsprotect's share of the set that survived.
+    pub(crate) fn protected_ratio(&self) -> Option<f64> {
+        self.detail.get("protected_ratio")?.as_f64()
+    }
+}
+
+/// Three decimals: more would be noise.
+fn rounded(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}

@@ -1,0 +1,86 @@
+//! Pagetide under one policy, used as any program would use it.
+
+use super::{Access, Counters, Subject, SubjectFile};
+use ::pagetide::{File, OpenOptions, PageCache};
+use pagetide_core::lru::PolicyName;
+use pagetide_core::units::Bytes;
+use serde_json::{Map, Value};
+use std::io;
+use std::path::Path;
+
+/// A page cache of our own.
+#[derive(Debug)]
+pub(crate) struct PagetideSubject(PageCache);
+
+impl PagetideSubject {
+    /// A cache of `memory`, touched beforehand so that no run pays for first touches.
+    ///
+    /// # Errors
+    /// Where the memory cannot be reserved, or is too small for a cache.
+    pub(crate) fn new(policy: PolicyName, memory: Bytes) -> io::Result<PagetideSubject> {
+        let cache = PageCache::builder().memory(memory).policy(policy).pretouch(true).build()?;
+        Ok(PagetideSubject(cache))
+    }
+}
+
+impl Subject for PagetideSubject {
+    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn SubjectFile>> {
+        let options = OpenOptions::new().read(true).write(access == Access::ReadWrite);
+        Ok(Box::new(PagetideFile(self.0.open(path, options)?)))
+    }
+
+    fn read_device_read_bytes(&self) -> u64 {
+        self.0.stats().device_read_bytes
+    }
+
+    fn read_counters(&self) -> Counters {
+        let stats = self.0.stats();
+        Counters {
+            device_read_bytes: stats.device_read_bytes,
+            device_write_bytes: stats.device_write_bytes,
+            refaults: Some(stats.refaults),
+            evictions: Some(stats.evictions),
+            reclaim_cpu_ns: Some(stats.reclaim_cpu_ns),
+            resident_bytes_max: Some(stats.resident_bytes_max),
+        }
+    }
+
+    fn describe(&self, detail: &mut Map<String, Value>) {
+        let stats = self.0.stats();
+        detail.insert("direct_io".into(), stats.direct_io.into());
+        detail.insert("io_uring".into(), stats.io_uring.into());
+        detail.insert("device_read_requests".into(), stats.device_reads.into());
+        detail.insert("device_write_requests".into(), stats.device_writes.into());
+        detail.insert("bypass_reads".into(), stats.bypass_reads.into());
+        detail.insert("activations".into(), stats.activations.into());
+    }
+}
+
+#[derive(Debug)]
+struct PagetideFile(File);
+
+impl SubjectFile for PagetideFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        Ok(self.0.read_at(buffer, offset)?)
+    }
+
+    fn write_at(&self, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let written = self.0.write_at(bytes, offset)?;
+            if written == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            bytes = &bytes[written..];
+            offset += written as u64;
+        }
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        Ok(self.0.sync_data()?)
+    }
+
+    fn resident_pages(&self, offset: u64, len: u64) -> Option<u64> {
+        Some(self.0.resident_pages(offset, len))
+    }
+}

@@ -1,0 +1,310 @@
+//! The jobs that subjects are given, and the stage they are played on.
+//!
+//! Problem: each subject must get exactly the same job. Idea: a workload is a function of a stage
+//! (a subject, files of known content, a limit, a seed), and knows neither which subject it drives
+//! nor who watches.
+//!
+//! ```text
+//!   wschange   sequential   a working set that changes: how many reads until the new one is kept
+//!   wsprotect  sequential   a working set beside a stream: how much of it survives
+//!   zipf-scan  random       skewed reads beside a scan
+//!   uniform    random       nothing to learn: the cost of a miss
+//!   oltp       random       skewed reads and writes with syncs, every byte verified at the end
+//! ```
+//!
+//! Data: [`Stage`], shared by the threads of a run; [`Tally`], what a run leaves.
+
+mod oltp;
+mod uniform;
+mod wschange;
+mod wsprotect;
+mod zipf_bare;
+mod zipf_scan;
+
+use super::dataset::DataFile;
+use super::measure::{HitCounts, Lane, Looking, nanoseconds};
+use super::plan;
+use super::subject::{Access, Subject, SubjectFile};
+use crate::cgroup::GroupHandle;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use hdrhistogram::Histogram;
+use pagetide_core::units::{Bytes, PAGE_BYTES};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Bytes in one sequential read.
+pub(crate) const SEQUENTIAL_BYTES: usize = 64 << 10;
+/// Random reads for each one before which residence is looked up: rare enough to cost under 1 %.
+pub(crate) const LOOK_EVERY: u32 = 32;
+
+/// A workload's name on the command line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Workload {
+    /// Three working sets, one after the other, twice.
+    #[serde(rename = "wschange")]
+    WsChange,
+    /// A working set beside a stream.
+    #[serde(rename = "wsprotect")]
+    WsProtect,
+    /// Zipf 0.99 random reads beside a scan.
+    ZipfScan,
+    /// Uniform random reads.
+    Uniform,
+    /// Zipf 0.8 random reads and writes, verified.
+    Oltp,
+    /// Zipf 0.8 random reads with nothing measured but their time; for `pagetide bench`.
+    ZipfBare,
+}
+
+impl Workload {
+    /// The demo's, in its order.
+    pub(crate) const ALL: [Workload; 5] = [
+        Workload::WsChange,
+        Workload::WsProtect,
+        Workload::ZipfScan,
+        Workload::Uniform,
+        Workload::Oltp,
+    ];
+
+    /// The name that people type.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Workload::WsChange => "wschange",
+            Workload::WsProtect => "wsprotect",
+            Workload::ZipfScan => "zipf-scan",
+            Workload::Uniform => "uniform",
+            Workload::Oltp => "oltp",
+            Workload::ZipfBare => "zipf-bare",
+        }
+    }
+
+    /// One line on what it does, for tables and reports.
+    pub(crate) fn summary(self) -> &'static str {
+        match self {
+            Workload::WsChange => {
+                "files of 0.75x memory, each read until fully cached plus 2 reads; three files, \
+                 two rounds"
+            }
+            Workload::WsProtect => {
+                "a set of 0.25x memory read 5 times, then a file of 1.06x memory streamed 10 times"
+            }
+            Workload::ZipfScan => {
+                "4 KiB random reads, zipf 0.99 over 4x memory, with a sequential scan of 2.25x \
+                 memory beside them"
+            }
+            Workload::Uniform => "uniform random 4 KiB reads over 2.75x memory",
+            Workload::Oltp => {
+                "70/30 random reads and writes of 4 KiB, zipf 0.8 over 4x memory, syncs, contents \
+                 verified at the end"
+            }
+            Workload::ZipfBare => "4 KiB random reads, zipf 0.8 over 4x memory",
+        }
+    }
+
+    /// Whether it runs for `--seconds`, rather than until its job is done.
+    pub(crate) fn is_timed(self) -> bool {
+        !matches!(self, Workload::WsChange | Workload::WsProtect)
+    }
+
+    /// The files it uses, by the plan's names.
+    pub(crate) fn file_names(self) -> &'static [&'static str] {
+        match self {
+            Workload::WsChange => &plan::CHANGE_FILES,
+            Workload::WsProtect => &[plan::SET_FILE, plan::STREAM_FILE],
+            Workload::ZipfScan => &[plan::BIG_FILE, "data-1", "data-2", "data-3"],
+            Workload::Uniform | Workload::ZipfBare => &[plan::BIG_FILE],
+            Workload::Oltp => &[plan::OLTP_FILE],
+        }
+    }
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Workload {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Workload, String> {
+        Workload::ALL.into_iter().find(|workload| workload.name() == text).ok_or_else(|| {
+            let names = Workload::ALL.map(Workload::name).join(", ");
+            format!("no workload named {text:?}; there are {names}")
+        })
+    }
+}
+
+/// What a workload is played on.
+pub(crate) struct Stage<'a> {
+    /// The cache under measurement.
+    pub(crate) subject: &'a dyn Subject,
+    /// Its limit, on which all sizes depend.
+    pub(crate) memory: Bytes,
+    /// The plan's files, those of [`Workload::file_names`].
+    pub(crate) files: &'a [DataFile],
+    /// How long timed workloads run.
+    pub(crate) duration: Duration,
+    /// Threads of random access.
+    pub(crate) nr_threads: u32,
+    /// Where all randomness comes from.
+    pub(crate) seed: u64,
+    /// Hits seen by the lanes that count.
+    pub(crate) hits: &'a HitCounts,
+    /// Thousandths of the job that are done.
+    pub(crate) done: &'a AtomicU64,
+    /// Ctrl-C.
+    pub(crate) interrupt: &'a Interrupt,
+    /// The cgroup to be in while playing.
+    pub(crate) group: Option<&'a GroupHandle>,
+    /// Whether the workload has begun.
+    pub(crate) is_begun: AtomicBool,
+}
+
+/// What a run leaves.
+pub(crate) struct Tally {
+    /// Latencies in nanoseconds, of the operations that count.
+    pub(crate) histogram: Histogram<u64>,
+    /// How long the operations took together.
+    pub(crate) elapsed: Duration,
+    /// What only this workload knows.
+    pub(crate) detail: Map<String, Value>,
+}
+
+/// Plays `workload` on `stage`.
+///
+/// # Errors
+/// A failed or wrong read or write, or an interrupt.
+pub(crate) fn run(workload: Workload, stage: &Stage<'_>) -> Result<Tally, Failure> {
+    let tally = match workload {
+        Workload::WsChange => wschange::run(stage),
+        Workload::WsProtect => wsprotect::run(stage),
+        Workload::ZipfScan => zipf_scan::run(stage),
+        Workload::Uniform => uniform::run(stage),
+        Workload::Oltp => oltp::run(stage),
+        Workload::ZipfBare => zipf_bare::run(stage),
+    }?;
+    assert!(
+        stage.is_begun.load(Ordering::Relaxed),
+        "a workload that never begins plays without a limit"
+    );
+    Ok(tally)
+}
+
+impl Stage<'_> {
+    /// Pages read so far and how many were hits; `device_read_bytes` since the start.
+    pub(crate) fn load_hits(&self, workload: Workload, device_read_bytes: u64) -> (u64, u64) {
+        if workload.is_timed() {
+            self.hits.load()
+        } else {
+            self.hits.load_with_device(device_read_bytes)
+        }
+    }
+
+    /// Joins the cgroup, and says when the clock starts. Every workload calls it once, when its own
+    /// tables are made: what is charged before stays outside, so the limit is for the page cache.
+    fn begin(&self) -> Result<Instant, Failure> {
+        if let Some(group) = self.group {
+            group.join().map_err(|error| Failure::on("join the memory cgroup", &error))?;
+        }
+        self.is_begun.store(true, Ordering::Relaxed);
+        Ok(Instant::now())
+    }
+
+    /// The plan's file named `name`.
+    fn data(&self, name: &str) -> &DataFile {
+        let found = self.files.iter().find(|file| file.path.ends_with(name));
+        found.expect("the plan makes the files that the workload names")
+    }
+
+    fn open(&self, data: &DataFile, access: Access) -> Result<Box<dyn SubjectFile>, Failure> {
+        self.subject
+            .open(&data.path, access)
+            .map_err(|error| Failure::on_path("open", &data.path, &error))
+    }
+
+    /// Says that `share` of the job is done.
+    fn set_done(&self, share: f64) {
+        self.done.store((share * 1000.0) as u64, Ordering::Relaxed);
+    }
+
+    /// Reads `data` once from start to end.
+    fn read_through(
+        &self,
+        lane: &mut Lane<'_>,
+        file: &dyn SubjectFile,
+        data: &DataFile,
+    ) -> Result<(), Failure> {
+        let mut buffer = vec![0; SEQUENTIAL_BYTES];
+        let mut index = 0;
+        while index < data.nr_pages {
+            self.interrupt.check()?;
+            let nr_pages = (data.nr_pages - index).min((SEQUENTIAL_BYTES / PAGE_BYTES) as u64);
+            let part = &mut buffer[..nr_pages as usize * PAGE_BYTES];
+            lane.read(file, data, index, part)?;
+            lane.check(data, index, 0, part)?;
+            index += nr_pages;
+        }
+        Ok(())
+    }
+
+    /// Runs `operate` again and again on each of `nr_threads` lanes until the time is over.
+    ///
+    /// The workload has begun. `operate` gets its lane, and returns when its operation ended.
+    fn run_timed<S: Send>(
+        &self,
+        states: Vec<S>,
+        operate: impl Fn(&mut S, &mut Lane<'_>) -> Result<Instant, Failure> + Sync,
+    ) -> Result<Tally, Failure> {
+        let start = Instant::now();
+        let lane_main = |mut state: S, is_first: bool| {
+            let mut lane = Lane::new(self.hits, Looking::Every(LOOK_EVERY));
+            loop {
+                self.interrupt.check()?;
+                let elapsed = operate(&mut state, &mut lane)? - start;
+                if is_first {
+                    self.set_done(elapsed.as_secs_f64() / self.duration.as_secs_f64());
+                }
+                if elapsed >= self.duration {
+                    return Ok(lane.into_histogram());
+                }
+            }
+        };
+        let lane_main = &lane_main;
+        let histograms: Vec<Result<Histogram<u64>, Failure>> = std::thread::scope(|scope| {
+            let lanes: Vec<_> = (0..)
+                .zip(states)
+                .map(|(number, state)| scope.spawn(move || lane_main(state, number == 0)))
+                .collect();
+            lanes.into_iter().map(|lane| lane.join().expect("a lane does not panic")).collect()
+        });
+        let elapsed = start.elapsed();
+        let histograms = histograms.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Ok(Tally { histogram: merge(histograms), elapsed, detail: Map::new() })
+    }
+}
+
+/// All lanes' latencies as one.
+fn merge(histograms: Vec<Histogram<u64>>) -> Histogram<u64> {
+    let merged = histograms.into_iter().reduce(|mut total, lane| {
+        total.add(lane).expect("lanes have the same bounds");
+        total
+    });
+    merged.expect("a workload has a lane")
+}
+
+/// The tally of a workload that ran on one lane from `start` on.
+fn tally_of(lane: Lane<'_>, start: Instant, detail: Map<String, Value>) -> Tally {
+    Tally { histogram: lane.into_histogram(), elapsed: start.elapsed(), detail }
+}
+
+/// Microseconds, for details.
+fn microseconds(duration: Duration) -> f64 {
+    nanoseconds(duration) as f64 / 1000.0
+}

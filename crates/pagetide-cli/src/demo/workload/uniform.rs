@@ -1,0 +1,42 @@
+//! Uniform random reads: nothing to learn, so what counts is the cost of a miss.
+//!
+//! ```text
+//!   memory   [############]
+//!   big      [.................................]   2.75x memory, every page alike: at best
+//!                                                  1/2.75 = 36 % can hit
+//! ```
+//!
+//! Ignored: the source's 72 jobs and io_uring queues; these are `--threads` blocking readers.
+//! Source: the MGLRU cover letter's fio run, 99 GiB of files under a 36 GiB limit.
+
+use super::{Stage, Tally};
+use crate::demo::plan::{BIG_FILE, share_pages};
+use crate::demo::subject::Access;
+use crate::failure::Failure;
+use crate::pages::{PagePicker, Shuffle, Skew};
+use pagetide_core::units::PAGE_BYTES;
+
+/// Hundredths of the memory limit that the reads cover.
+const COVER: u64 = 275;
+
+pub(super) fn run(stage: &Stage<'_>) -> Result<Tally, Failure> {
+    let data = stage.data(BIG_FILE);
+    let file = stage.open(data, Access::Read)?;
+    let nr_pages = share_pages(stage.memory, COVER).min(data.nr_pages);
+    let shuffle = Shuffle::new(u32::try_from(nr_pages).unwrap_or(u32::MAX), stage.seed);
+    let states = (0..u64::from(stage.nr_threads))
+        .map(|thread| {
+            (
+                PagePicker::new(&shuffle, Skew::Uniform, stage.seed ^ (thread + 1)),
+                vec![0; PAGE_BYTES],
+            )
+        })
+        .collect();
+    stage.begin()?;
+    stage.run_timed(states, |(picker, buffer), lane| {
+        let index = u64::from(picker.pick());
+        let end = lane.read(file.as_ref(), data, index, buffer)?;
+        lane.check(data, index, 0, buffer)?;
+        Ok(end)
+    })
+}

@@ -1,0 +1,125 @@
+//! What the machine has to give, and refusals with numbers when it is not enough.
+//!
+//! Problem: a run that fills the disk or the memory takes the machine down with it, minutes in.
+//! Idea: ask before the first byte is written, and say both numbers.
+//!
+//! ```text
+//!   statvfs(dir)    -> bytes an ordinary user may still write   vs  bytes the run writes
+//!   /proc/meminfo   -> MemAvailable                             vs  bytes the run holds
+//! ```
+//!
+//! Ignored: quotas (the write that hits one fails with its own sentence), and other programs that
+//! take the room between the question and the writing.
+
+use crate::failure::Failure;
+use pagetide_core::units::Bytes;
+use std::fs;
+use std::path::Path;
+
+/// Room that a run leaves free on the disk, whatever it needs.
+const DISK_SPARE: Bytes = Bytes(64 << 20);
+/// Memory that a run leaves to the rest of the machine.
+const MEMORY_SPARE: Bytes = Bytes(128 << 20);
+
+/// A size rounded to a tenth of its unit, for sentences (`Bytes` itself prints exactly).
+pub(crate) fn rounded(bytes: u64) -> String {
+    let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
+    for (shift, unit) in units {
+        if bytes >= 1 << shift {
+            let tenths = (u128::from(bytes) * 10) >> shift;
+            return format!("{}.{} {unit}", tenths / 10, tenths % 10);
+        }
+    }
+    format!("{bytes} bytes")
+}
+
+/// Bytes that this user may still write to the file system of `dir`.
+///
+/// # Errors
+/// Where `dir` is missing or not a folder.
+pub(crate) fn read_disk_free(dir: &Path) -> Result<Bytes, Failure> {
+    let metadata =
+        fs::metadata(dir).map_err(|error| Failure::on_path("use the folder", dir, &error))?;
+    if !metadata.is_dir() {
+        return Err(Failure::Refused(format!("{} is not a folder", dir.display())));
+    }
+    let answer = rustix::fs::statvfs(dir)
+        .map_err(|errno| Failure::on_path("ask for the free space of", dir, &errno.into()))?;
+    Ok(Bytes(answer.f_bavail.saturating_mul(answer.f_frsize)))
+}
+
+/// Bytes that the kernel could give to programs without swapping, where it says.
+pub(crate) fn read_memory_available() -> Option<Bytes> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(Bytes(kibibytes << 10))
+}
+
+/// Whether `dir` is on tmpfs, where files are page cache and nothing else.
+pub(crate) fn is_in_memory(dir: &Path) -> bool {
+    const TMPFS_MAGIC: u64 = 0x0102_1994;
+    rustix::fs::statfs(dir).is_ok_and(|answer| answer.f_type as u64 == TMPFS_MAGIC)
+}
+
+/// Refuses when `dir` cannot take `needed` bytes and keep a little spare.
+///
+/// # Errors
+/// The sentence with both numbers.
+pub(crate) fn check_disk(dir: &Path, needed: Bytes) -> Result<(), Failure> {
+    let free = read_disk_free(dir)?;
+    let wanted = needed.0.saturating_add(DISK_SPARE.0);
+    if free.0 >= wanted {
+        return Ok(());
+    }
+    Err(Failure::Refused(format!(
+        "not enough disk: this needs {} and {} has {} free; use a smaller --memory, or --dir on a \
+         larger disk",
+        rounded(wanted),
+        dir.display(),
+        rounded(free.0),
+    )))
+}
+
+/// Refuses when the machine cannot give `needed` bytes of memory and keep a little spare.
+///
+/// # Errors
+/// The sentence with both numbers.
+pub(crate) fn check_memory(needed: Bytes) -> Result<(), Failure> {
+    let Some(available) = read_memory_available() else { return Ok(()) };
+    let wanted = needed.0.saturating_add(MEMORY_SPARE.0);
+    if available.0 >= wanted {
+        return Ok(());
+    }
+    Err(Failure::Refused(format!(
+        "not enough memory: this needs {} and the machine has {} available; use a smaller --memory",
+        rounded(wanted),
+        rounded(available.0),
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_rounded_for_sentences() {
+        assert_eq!(rounded(100), "100 bytes");
+        assert_eq!(rounded(1536), "1.5 KiB");
+        assert_eq!(rounded(u64::MAX), "16777215.9 TiB");
+    }
+
+    #[test]
+    fn too_much_is_refused_with_both_numbers() {
+        let disk = check_disk(Path::new("/"), Bytes(u64::MAX)).expect_err("no disk is that large");
+        assert!(disk.to_string().contains("TiB and / has"), "{disk}");
+        let memory = check_memory(Bytes(1 << 60)).expect_err("no machine has that much");
+        assert!(memory.to_string().contains("1048576.0 TiB"), "{memory}");
+    }
+
+    #[test]
+    fn missing_folder_is_named() {
+        let failure = read_disk_free(Path::new("/no/such/folder")).expect_err("it is missing");
+        assert!(failure.to_string().contains("/no/such/folder"), "{failure}");
+    }
+}

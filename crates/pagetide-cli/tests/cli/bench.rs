@@ -1,0 +1,79 @@
+//! The benches from end to end, quick: rows of the promised shape, and nothing left behind.
+
+use crate::run::{left_in, run, stderr};
+use serde_json::Value;
+
+fn quick(name: &str) -> Vec<Value> {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dir_name = dir.path().to_str().expect("a plain name");
+    let output = run(&["bench", name, "--quick", "--runs", "2", "--dir", dir_name, "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(left_in(dir.path()).is_empty());
+    let rows: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    rows.as_array().expect("a list of rows").clone()
+}
+
+/// Each row that was measured has both times, and the ratio that follows from them.
+fn check(rows: &[Value], expected: &[(&str, u64, &str)]) {
+    let found: Vec<(&str, u64, &str)> = rows
+        .iter()
+        .map(|row| {
+            let text = |field: &str| row[field].as_str().expect("a text field");
+            (text("case"), row["threads"].as_u64().expect("threads"), text("reference"))
+        })
+        .collect();
+    assert_eq!(found, expected);
+    for row in rows {
+        if let Some(why) = row.get("skipped") {
+            eprintln!("SKIPPED: {} {}: {why}", row["bench"], row["case"]);
+            continue;
+        }
+        let number = |field: &str| row[field].as_f64().expect("a number");
+        let (subject, reference) = (number("subject_ns"), number("reference_ns"));
+        assert!(subject > 0.0 && reference > 0.0, "{row}");
+        assert!((number("ratio") - reference / subject).abs() < 1e-6, "{row}");
+        assert!(number("ratio_min") <= number("ratio_max"), "{row}");
+    }
+}
+
+#[test]
+fn hit_is_measured_against_memcpy_and_pread() {
+    let expected = [
+        ("copy", 1, "memcpy"),
+        ("copy", 1, "pread"),
+        ("copy", 2, "memcpy"),
+        ("copy", 2, "pread"),
+        ("guard", 1, "memcpy"),
+    ];
+    check(&quick("hit"), &expected);
+}
+
+#[test]
+fn miss_and_seq_are_measured_against_the_bare_device() {
+    check(&quick("miss"), &[("random", 1, "direct")]);
+    check(&quick("seq"), &[("cold", 1, "direct")]);
+}
+
+#[test]
+fn zipf_is_measured_against_the_kernel_on_disk_and_in_memory() {
+    check(&quick("zipf"), &[("disk", 1, "linux"), ("ram", 1, "linux"), ("ram", 2, "linux")]);
+    let mounts = std::fs::read_to_string("/proc/mounts").expect("mounts");
+    assert!(!mounts.contains("/dev/shm/pagetide-"), "a mount was left behind:\n{mounts}");
+}
+
+#[test]
+fn evict_reports_every_policy_without_a_reference() {
+    let rows = quick("evict");
+    for policy in ["mglru", "active-inactive", "lru"] {
+        let row = rows.iter().find(|row| row["case"] == policy).expect("a row for each policy");
+        assert!(row["subject_ns"].as_f64().is_some_and(|nanoseconds| nanoseconds > 0.0), "{row}");
+        assert!(row["reference"].is_null() && row["ratio"].is_null(), "{row}");
+    }
+}
+
+#[test]
+fn bad_names_and_sizes_are_usage_errors() {
+    assert_eq!(run(&["bench", "fly"]).status.code(), Some(2));
+    assert_eq!(run(&["bench", "hit", "--memory", "1M"]).status.code(), Some(2));
+    assert_eq!(run(&["bench", "hit", "--runs", "0"]).status.code(), Some(2));
+}

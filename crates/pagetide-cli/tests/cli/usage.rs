@@ -1,0 +1,134 @@
+//! The command line's edges: what a person or a script gets for good and bad questions.
+
+use crate::run::{run, stderr, stdout};
+
+#[test]
+fn every_command_has_help_with_examples() {
+    for command in ["demo", "bench", "replay", "policies"] {
+        let output = run(&[command, "--help"]);
+        assert_eq!(output.status.code(), Some(0), "{command}: {}", stderr(&output));
+        assert!(
+            stdout(&output).contains(&format!("pagetide {command}")),
+            "{command} shows no example"
+        );
+    }
+}
+
+#[test]
+fn no_command_and_unknown_command_are_usage_errors() {
+    assert_eq!(run(&[]).status.code(), Some(2));
+    assert_eq!(run(&["fly"]).status.code(), Some(2));
+}
+
+#[test]
+fn bad_sizes_are_usage_errors_that_say_what_is_wrong() {
+    for (size, said) in [("12Q", "unknown unit"), ("M", "no number"), ("99999999999T", "64 bits")] {
+        let output = run(&["demo", "--memory", size]);
+        assert_eq!(output.status.code(), Some(2), "{size}");
+        assert!(stderr(&output).contains(said), "{size}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn too_little_memory_is_a_usage_error_with_the_least_there_can_be() {
+    let output = run(&["demo", "--memory", "64K"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("64K") && stderr(&output).contains("4M"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn unknown_names_are_answered_with_the_known_ones() {
+    let output = run(&["demo", "--workloads", "nothing"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("zipf-scan"), "{}", stderr(&output));
+    let output = run(&["demo", "--subjects", "windows"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("active-inactive"), "{}", stderr(&output));
+}
+
+#[test]
+fn missing_folder_is_a_failure_that_names_it() {
+    let output = run(&["demo", "--dir", "/no/such/folder"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("/no/such/folder"), "{}", stderr(&output));
+    assert!(stdout(&output).is_empty());
+}
+
+#[test]
+fn too_small_a_disk_or_memory_is_refused_with_both_numbers() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dir_name = dir.path().to_str().expect("a plain name");
+    let output = run(&["demo", "--memory", "16T", "--dir", dir_name]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr(&output);
+    assert!(
+        said.contains("not enough disk: this needs")
+            && said.contains("TiB")
+            && said.contains("free"),
+        "{said}"
+    );
+    assert!(crate::run::left_in(dir.path()).is_empty());
+}
+
+#[test]
+fn policies_are_listed_for_people_and_scripts() {
+    let output = run(&["policies"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stdout(&output).contains("mglru"));
+    let output = run(&["policies", "--json"]);
+    let list: serde_json::Value =
+        serde_json::from_slice(&output.stdout).expect("one JSON document");
+    let names: Vec<&str> =
+        list.as_array().expect("a list").iter().filter_map(|row| row["name"].as_str()).collect();
+    for name in ["mglru", "active-inactive", "lru"] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    assert!(output.stderr.is_empty());
+}
+
+#[test]
+fn replay_says_what_is_wrong_with_its_file_and_sizes() {
+    let missing = run(&["replay", "/no/such/trace", "--memory", "1M", "--policy", "lru"]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(stderr(&missing).contains("/no/such/trace"), "{}", stderr(&missing));
+    let nothing = run(&["replay", "/no/such/trace", "--memory", "12", "--policy", "lru"]);
+    assert_eq!(nothing.status.code(), Some(2));
+    assert!(stderr(&nothing).contains("no frame"), "{}", stderr(&nothing));
+    assert_eq!(run(&["replay", "/no/such/trace"]).status.code(), Some(2));
+}
+
+#[test]
+fn replay_counts_misses_of_a_loop_as_belady_and_lru_must() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let trace = dir.path().join("loop.trace");
+    let lines: String = (0..1000).map(|step| format!("{}\n", step % 10)).collect();
+    std::fs::write(&trace, lines).expect("room");
+    let name = trace.to_str().expect("a plain name");
+    let output = run(&[
+        "replay", name, "--format", "decimal", "--memory", "32K,40K", "--policy", "lru,opt",
+        "--json",
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let rows: serde_json::Value =
+        serde_json::from_slice(&output.stdout).expect("one JSON document");
+    let misses: Vec<(u64, u64)> = rows
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|row| {
+            (row["frames"].as_u64().expect("frames"), row["misses"].as_u64().expect("misses"))
+        })
+        .collect();
+    // A loop of ten over eight frames: LRU always misses; the optimum keeps seven of them.
+    assert_eq!((misses[0], misses[2], misses[3]), ((8, 1000), (10, 10), (10, 10)));
+    assert!(misses[1].0 == 8 && misses[1].1 < 400, "{misses:?}");
+    for field in
+        ["policy", "accesses", "miss_ratio", "evictions", "refaults", "activations", "seconds"]
+    {
+        assert!(rows[0].get(field).is_some(), "no field {field}");
+    }
+}
