@@ -22,8 +22,8 @@
 //! **Ignored.** Non-temporal stores, and any order inside one copy.
 //!
 //! Cost: on a 2-core EPYC guest, 4 KiB at random over 1 GiB of huge pages, median of 80 blocks of
-//! 2000: the wide loop 345 ns, `rep movsb` 346 ns, the C library's memcpy 343 ns. At 512 bytes to an
-//! unaligned target, with the look-up: 68 ns wide, 123-166 ns by `rep movsb`.
+//! 2000: the wide loop 345 ns, `rep movsb` 346 ns, the C library's memcpy 343 ns. At 512 bytes to
+//! an unaligned target, with the look-up: 68 ns wide, 123-166 ns by `rep movsb`.
 //!
 //! Source: H.-J. Boehm, "Can seqlocks get along with programming language memory models?",
 //! MSPC 2012.
@@ -91,8 +91,8 @@ pub(crate) mod machine {
         let whole = len / WIDE_BYTES * WIDE_BYTES;
         let mut done = 0;
         if whole > 0 && is_x86_feature_detected!("avx") {
-            // SAFETY: S2 (racing copies are opaque): the caller vouches for both ranges, `whole` is a
-            // positive multiple of the step, and the processor was seen to have AVX.
+            // SAFETY: S2 (racing copies are opaque): the caller vouches for both ranges, `whole` is
+            // a positive multiple of the step, and the processor was seen to have AVX.
             unsafe { copy_wide(source, target, whole) };
             done = whole;
         } else if len >= STRING_BYTES_MIN {

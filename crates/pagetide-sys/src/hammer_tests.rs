@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use pagetide_core::ids::{FrameId, PageIndex};
 
 use crate::memory::FRAME_BYTES;
-use crate::{ArenaOptions, Claim, FrameArena, PageRef, PageTable, Touch};
+use crate::{ArenaOptions, Claim, FrameArena, PageRef, PageTable, StoreFile, StoreOptions, Touch};
 
 const NR_PAGES: u64 = 8;
 const NR_FRAMES: u32 = 3;
@@ -91,6 +91,45 @@ fn no_reader_accepts_a_torn_or_foreign_page() {
         }
         let nr_accepted = reader.join().expect("no torn page");
         assert!(round > 1000 && nr_accepted > 100, "{round} writes, {nr_accepted} reads");
+    });
+}
+
+#[test]
+fn no_reader_accepts_a_page_the_kernel_is_filling() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("store");
+    let contents: Vec<u8> = (0..NR_PAGES).flat_map(|index| stamp(index, 1)).collect();
+    std::fs::write(&path, contents).expect("written");
+    // Buffered: the kernel copies byte by byte, which tears more than a device does.
+    let file = StoreFile::open(&path, StoreOptions::default()).expect("opens");
+    let arena = FrameArena::reserve(NR_FRAMES, ArenaOptions::default()).expect("12 KiB");
+    let table = &PageTable::new(Arc::new(arena));
+    let until = Instant::now() + Duration::from_millis(500);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(move || read_pages(table, until));
+        let mut spare: Vec<FrameId> = (0..NR_FRAMES).map(FrameId).collect();
+        let (mut round, mut nr_fills) = (0, 0);
+        while Instant::now() < until {
+            round += 1;
+            let index = round * 7 % NR_PAGES;
+            let page = table.page_or_make(PageIndex(index)).expect("in range");
+            let Some(frame) = spare.pop() else {
+                evict_one(table, round, &mut spare);
+                continue;
+            };
+            match page.try_lock() {
+                Ok(mut lock) if lock.frame().is_none() => {
+                    lock.install(table.arena().claim(frame).expect("spare frames are nobody's"));
+                    let offset = index * FRAME_BYTES as u64;
+                    let count = file.read_frames(offset, std::slice::from_mut(&mut lock));
+                    assert_eq!(count.expect("read"), FRAME_BYTES);
+                    nr_fills += 1;
+                }
+                _ => spare.push(frame),
+            }
+        }
+        let nr_accepted = reader.join().expect("no torn page");
+        assert!(nr_fills > 100 && nr_accepted > 100, "{nr_fills} fills, {nr_accepted} reads");
     });
 }
 

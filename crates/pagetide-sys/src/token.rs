@@ -160,8 +160,8 @@ impl<H: PageHandle> Lock<H> {
 
     /// Locks the page of `handle`; waits until nobody else has it locked or pinned.
     ///
-    /// A thread that has the page pinned or locked itself waits for ever. Pins go first: a page that
-    /// is pinned again and again before it is let go keeps lockers out.
+    /// A thread that has the page pinned or locked itself waits for ever. Pins go first: a page
+    /// that is pinned again and again before it is let go keeps lockers out.
     pub fn new(handle: H) -> Lock<H> {
         while handle.page().word().try_lock().is_err() {
             wait::wait_while(handle.page().word(), |seen| !seen.is_free());
