@@ -61,7 +61,8 @@ impl Mglru {
         cx.vmstat.count(Counter::LruGenAged);
     }
 
-    /// Merges the oldest generation into the next. Of a type that is not evicted at all the folios
+    /// Merges the oldest generation into the next, which only aging on request needs: a pass ages
+    /// when fewer than four generations are left. Of a type that is not evicted at all the folios
     /// stay where they are: their list becomes the youngest, an inversion nobody ever sees.
     fn give_up_oldest(&mut self, cx: &mut Context<'_>, page_type: PageType) {
         while self.swappiness.evicts(page_type) {
@@ -97,7 +98,41 @@ pub(super) fn initial_priority(reclaimable: u64, target: u64) -> u8 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::window::Window;
     use super::*;
+    use crate::folio::Folios;
+    use crate::ids::{FrameId, MappingId, PageId, PageIndex};
+    use crate::lru::{LruConfig, LruPolicy};
+    use crate::vmstat::VmStat;
+
+    /// Specification, section 5, inc_max_seq with four generations in use.
+    #[test]
+    fn aging_on_request_merges_the_two_oldest_generations() {
+        let folios = Folios::new(8);
+        let mut policy = Mglru::new(&LruConfig { can_swap: true, ..LruConfig::file_only(8) });
+        let mut vmstat = VmStat::default();
+        let mut cx = Context { folios: &folios, vmstat: &mut vmstat };
+        let twice = Flags::REFERENCED.with_refs(1);
+        let saturated = Flags::REFERENCED.with(Flags::WORKINGSET).with_refs(Flags::REFS_MAX);
+        for (at, flags) in [twice, twice, Flags::NONE, Flags::NONE].into_iter().enumerate() {
+            let page = PageId { mapping: MappingId(0), index: PageIndex(at as u64) };
+            folios[FrameId(at as u32)].bind(page, PageType::File, flags.with(Flags::ON_LIST));
+            policy.add(&mut cx, FrameId(at as u32));
+        }
+        folios[FrameId(2)].set(saturated);
+        policy.start_generation(&mut cx);
+        policy.validate(&folios);
+        let file = PageType::File;
+        assert_eq!(policy.generations.window, Window { max_seq: 4, min_seq: [1, 1] });
+        assert_eq!(policy.generations.nr_in(file, 1), 4);
+        assert_eq!(policy.generations.oldest_folio(file), Some(FrameId(3)), "last moved");
+        let averages = |policy: &Mglru| policy.controller.tiers(file).map(|tier| tier.avg_total);
+        assert_eq!(averages(&policy), [0, 1, 0, 0], "half of 1 and 2; saturated does not count");
+        policy.start_generation(&mut cx);
+        assert_eq!(policy.generations.window, Window { max_seq: 5, min_seq: [2, 2] });
+        assert_eq!(policy.generations.nr_in(file, 2), 4);
+        assert_eq!(averages(&policy), [1, 0, 0, 0], "their references started over");
+    }
 
     /// Specification, section 6: 8192 pages and 9600 pages, profile B.
     #[test]

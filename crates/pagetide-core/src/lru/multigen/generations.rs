@@ -14,8 +14,8 @@
 //! ```
 //!
 //! Invariants: GEN and LINK are written under the lruvec's lock only; a folio on a generation's
-//! list has ACTIVE clear and a GEN inside its type's window; `nr_folios` agrees with the GEN fields.
-//! Unevictable folios wait on a list of their own and belong to no generation.
+//! list has ACTIVE clear and a GEN inside its type's window; `nr_folios` agrees with the GEN
+//! fields. Unevictable folios wait on a list of their own and belong to no generation.
 //! Source: the multi-gen LRU specification, section 2.
 
 use super::insertion::{Entry, entered_seq};

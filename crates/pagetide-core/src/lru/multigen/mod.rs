@@ -57,6 +57,12 @@
 //! set, which stays as it is until the cold traffic ends. That is the mechanism as it is measured
 //! on the kernel, not a defect of this one.
 //!
+//! A direct pass may end without a victim, having sorted and aged only, where nearly everything was
+//! accessed often: callers try again, as the kernel's do (up to 16 times).
+//!
+//! Cost: a folio that eviction looks at is one cache line, found through the one before it; on top
+//! of that miss come some 20 ns. Nothing is allocated after construction.
+//!
 //! # Ignored
 //!
 //! Large folios, several zones, minimum ages, neighbours of young pages, the Bloom filters that
@@ -282,8 +288,8 @@ impl LruPolicy for Mglru {
     }
 
     /// A direct pass may spend itself on sorting, aging and skipping empty generations. The
-    /// kernel's caller would come back at once and find all that done; this is the same, unless all that
-    /// was found waits for the flusher.
+    /// kernel's caller would come back at once and find all that done; this is the same, unless all
+    /// that was found waits for the flusher.
     fn end_pass(&mut self, _cx: &mut Context<'_>, scan: &Scan, _cursor: &mut MglruCursor) -> bool {
         let waits_for_flusher = scan.scanned > 0 && scan.scanned <= scan.dirty;
         scan.kind == ReclaimKind::Direct

@@ -33,14 +33,14 @@ impl Mglru {
     /// Describes the current state. O(1).
     pub fn summary(&self) -> MultigenSummary {
         let window = self.generations.window;
-        let mut seq = window.max_seq - (MAX_NR_GENS as u64 - 1);
-        let generations = core::array::from_fn(|_| {
+        let first = window.max_seq - (MAX_NR_GENS as u64 - 1);
+        let generations = core::array::from_fn(|nth| {
+            let seq = first + nth as u64;
             let nr_folios = PageType::ALL.map(|page_type| {
                 let is_in_use = seq >= window.oldest(page_type);
                 if is_in_use { self.generations.nr_in(page_type, seq) } else { 0 }
             });
-            seq += 1;
-            GenerationSummary { seq: seq - 1, nr_folios }
+            GenerationSummary { seq, nr_folios }
         });
         MultigenSummary {
             max_seq: window.max_seq,
