@@ -285,11 +285,12 @@ fn a_refused_dirty_page_is_marked_and_kept_young() {
 #[test]
 fn a_write_back_that_ended_meanwhile_means_another_trial() {
     let mut steps = Steps::new(None);
-    let frame = steps.add_one(PageType::File, Flags::NONE);
+    let frame = steps.add_one(PageType::File, Flags::RECLAIM);
     let mut pass = ReclaimPass::direct(&steps.lruvec);
     pass.scan.priority = 0;
     let mut batch = ReclaimBatch::new();
     assert_eq!(steps.lruvec.reclaim(&mut pass, &mut batch), Step::TryEvict);
+    assert!(!steps.folio(frame).flags().any(Flags::RECLAIM), "its turn has come");
     batch.victims_mut()[0].verdict = Verdict::Refused(Refusal::Dirty);
     assert_eq!(steps.lruvec.reclaim(&mut pass, &mut batch), Step::TryEvict);
     assert_eq!(batch.victims_mut()[0].frame, frame);
