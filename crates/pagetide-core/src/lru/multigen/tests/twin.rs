@@ -1,8 +1,8 @@
 //! A naive twin: the same rules over plain vectors and sequence numbers, for files only.
 //!
 //! It shares no code with the policy but the shadow's layout. Random operations are applied to
-//! both; after each pass, the evictions (pages, order and shadows), the window and the counts of all
-//! tiers must be the same. It does not check anonymous pages, unevictable or dropped ones.
+//! both; after each pass, the evictions (pages, order and shadows), the window and the counts of
+//! all tiers must be the same. It does not check anonymous, unevictable or dropped pages.
 
 use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, MappingId, PageId, PageIndex, PageType};
