@@ -75,6 +75,13 @@ impl Engine {
         }
     }
 
+    /// As [`Engine::mark_accessed`], for the access that missed and brought the page in.
+    pub(crate) fn mark_filled(&self, cpu: CpuId, frame: FrameId) {
+        if self.rule.mark_fill(&self.folios[frame]) == Marked::Log {
+            self.log_touch(cpu, frame);
+        }
+    }
+
     fn log_touch(&self, cpu: CpuId, frame: FrameId) {
         let Ok(mut log) = self.logs.at(cpu).try_lock() else {
             return self.counters.count(cpu, Event::TouchLost);

@@ -71,6 +71,18 @@ impl AccessRule {
         }
     }
 
+    /// Notes the descriptor access that missed, on the folio it brought in.
+    ///
+    /// To the kernel's policies the miss is the first access; to the queues coming in is all that a
+    /// miss does, as their papers have it.
+    #[inline]
+    pub fn mark_fill(self, folio: &Folio) -> Marked {
+        match self {
+            AccessRule::CountReferences | AccessRule::TwoTouches => self.mark(folio),
+            AccessRule::ReferenceBit | AccessRule::LogEach | AccessRule::Ignore => Marked::Done,
+        }
+    }
+
     /// The flags a folio starts with, by how it was brought in. Only the multi-gen LRU treats a
     /// page fault differently: such a folio starts active.
     pub const fn flags_on_fill(self, kind: AccessKind) -> Flags {
@@ -138,6 +150,21 @@ mod tests {
         for (nth, (flags, refs)) in expected.into_iter().enumerate() {
             assert_eq!(AccessRule::CountReferences.mark(folio), Marked::Done);
             assert_eq!(folio.flags(), flags.with_refs(refs), "after access {}", nth + 1);
+        }
+    }
+
+    #[test]
+    fn the_access_that_missed_counts_for_the_kernels_policies_only() {
+        let folios = Folios::new(1);
+        let folio = &folios[FrameId(0)];
+        for rule in [AccessRule::ReferenceBit, AccessRule::LogEach, AccessRule::Ignore] {
+            assert_eq!(rule.mark_fill(folio), Marked::Done);
+            assert_eq!(folio.flags(), Flags::NONE, "{rule:?}");
+        }
+        for rule in [AccessRule::CountReferences, AccessRule::TwoTouches] {
+            folio.clear(Flags::REFERENCED);
+            assert_eq!(rule.mark_fill(folio), Marked::Done);
+            assert_eq!(folio.flags(), Flags::REFERENCED, "{rule:?}");
         }
     }
 

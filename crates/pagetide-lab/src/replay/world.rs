@@ -129,7 +129,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
             let reached =
                 if is_table { lru::AccessKind::Table } else { lru::AccessKind::Descriptor };
             match self.fill(rank, reached) {
-                Some(frame) if counts && marks_fill(self.rule) => self.mark(frame),
+                Some(frame) if counts => self.mark_fill(frame),
                 Some(_) => {}
                 None => {
                     self.bypasses += 1;
@@ -168,8 +168,15 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
     }
 
     fn mark(&mut self, frame: FrameId) {
-        if self.rule.mark(&self.folios[frame]) == Marked::Log && self.log.touch(frame) == Room::Full
-        {
+        self.log_touch(self.rule.mark(&self.folios[frame]), frame);
+    }
+
+    fn mark_fill(&mut self, frame: FrameId) {
+        self.log_touch(self.rule.mark_fill(&self.folios[frame]), frame);
+    }
+
+    fn log_touch(&mut self, marked: Marked, frame: FrameId) {
+        if marked == Marked::Log && self.log.touch(frame) == Room::Full {
             self.lruvec.drain(&mut self.log);
         }
     }
@@ -252,12 +259,4 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         found.sort_by_key(|frame| self.folios[*frame].page());
         self.lruvec.walked(&found);
     }
-}
-
-/// Whether the access that missed is also noted as a reference to the folio it brought in.
-///
-/// The kernel's policies count the miss itself as the first access; for the plain ones coming in is
-/// all that the miss does.
-fn marks_fill(rule: AccessRule) -> bool {
-    matches!(rule, AccessRule::CountReferences | AccessRule::TwoTouches)
 }

@@ -110,16 +110,20 @@ impl Handle {
     /// What a successful read of a page leaves behind.
     #[inline]
     fn note_read(&self, cpu: CpuId, piece: &Piece, frame: FrameId, flags: Flags) {
-        let engine = self.engine();
+        self.record_read(piece);
         if piece.counts {
-            engine.record(&self.mapping, piece.index, record::AccessKind::Read);
-            engine.mark_accessed(cpu, frame);
-        } else {
-            engine.record(&self.mapping, piece.index, record::AccessKind::ReadAgain);
+            self.engine().mark_accessed(cpu, frame);
         }
         if flags.any(Flags::READAHEAD.with(Flags::PREFETCHED)) {
             self.note_readahead(piece.index, frame);
         }
+    }
+
+    #[inline]
+    fn record_read(&self, piece: &Piece) {
+        let kind =
+            if piece.counts { record::AccessKind::Read } else { record::AccessKind::ReadAgain };
+        self.engine().record(&self.mapping, piece.index, kind);
     }
 
     /// Brings the page in, or finds that somebody else has; copies from under its lock. Returns the
@@ -162,7 +166,10 @@ impl Handle {
         let filled_end = piece.index + run.len() as u64;
         let nr_wanted = (piece.last + 1).min(filled_end) - piece.index;
         engine.counters.add(cpu, Event::Miss, nr_wanted - 1);
-        self.note_read(cpu, piece, frame, Flags::NONE);
+        self.record_read(piece);
+        if piece.counts {
+            engine.mark_filled(cpu, frame);
+        }
         Ok((nr_read, filled_end.min(piece.last + 1)))
     }
 

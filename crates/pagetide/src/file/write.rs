@@ -61,7 +61,8 @@ impl Handle {
         let page = self.page_or_make(index).map_err(from_read)?;
         let mut run: Filled<'_> = vec![page.lock()];
         engine.record(&self.mapping, index, record::AccessKind::Write);
-        if run[0].frame().is_some() {
+        let is_hit = run[0].frame().is_some();
+        if is_hit {
             self.count_hit(cpu);
         } else {
             engine.counters.count(cpu, Event::Miss);
@@ -76,7 +77,11 @@ impl Handle {
         run[0].write(within, source);
         let frame = run[0].frame().expect("a prepared page has a frame");
         engine.mark_dirty(&self.mapping, index, frame);
-        engine.mark_accessed(cpu, frame);
+        if is_hit {
+            engine.mark_accessed(cpu, frame);
+        } else {
+            engine.mark_filled(cpu, frame);
+        }
         Ok(())
     }
 
