@@ -63,16 +63,19 @@ impl MemoryGroup {
         let membership = fs::read_to_string("/proc/self/cgroup")
             .map_err(|error| format!("no memory cgroup: cannot read /proc/self/cgroup: {error}"))?;
         let places = candidates(&mounts, &membership);
-        let mut reason = "no memory cgroup: no memory hierarchy is mounted".to_owned();
+        let mut first_refusal = None;
         for (version, parent) in places {
             match make_under(version, &parent, limit) {
                 Ok(group) => return Ok(group),
                 Err(error) => {
-                    reason = format!("no memory cgroup under {}: {error}", parent.display())
+                    first_refusal.get_or_insert(format!("under {}: {error}", parent.display()));
                 }
             }
         }
-        Err(reason)
+        Err(match first_refusal {
+            Some(refusal) => format!("no memory cgroup {refusal}; root may make one"),
+            None => "no memory cgroup: no memory hierarchy is mounted".to_owned(),
+        })
     }
 
     /// What a child needs to join.
@@ -128,6 +131,14 @@ impl GroupHandle {
     /// Refaults of file pages: evicted so lately that more memory would have kept them.
     pub(crate) fn read_refaults(&self) -> Option<u64> {
         self.read_stat("workingset_refault_file")
+    }
+
+    /// What [`GroupHandle::read_evictions`] counts here.
+    pub(crate) fn evictions_unit(&self) -> &'static str {
+        match self.version {
+            Version::V1 => "folios (a page or more) that left the cgroup",
+            Version::V2 => "pages reclaimed from the cgroup",
+        }
     }
 
     /// Pages reclaimed (v2), or folios uncharged for any reason (v1, which has no

@@ -23,6 +23,7 @@ mod pages;
 mod policies;
 mod replay;
 mod report;
+mod settings;
 mod terminal;
 
 use clap::{Parser, Subcommand};

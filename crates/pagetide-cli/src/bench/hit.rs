@@ -137,7 +137,8 @@ fn guard(
             Box::new(|| {
                 time_threads((duration, BATCH), states(), |random| {
                     let guard = file.page(random.random_range(0..nr_pages));
-                    black_box(guard.map_err(|error| Failure::on("take a guard", &error))?);
+                    let guard = guard.map_err(|error| Failure::on("take a guard", &error))?;
+                    black_box(guard.as_ptr());
                     Ok(())
                 })
             }),

@@ -36,6 +36,7 @@ use crate::demo::dataset::{self, DataFile};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::machine;
+use crate::settings::{self, Setting};
 use crate::terminal::{self, Progress};
 use ::pagetide::PageCache;
 use interleave::Samples;
@@ -70,6 +71,9 @@ pub(crate) struct BenchArgs {
     /// The policy under measurement (evict measures all).
     #[arg(long, default_value = "mglru")]
     policy: PolicyName,
+    /// A knob of the cache, as in readahead_max=0 (docs/config.md); may be repeated.
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<Setting>,
     /// Small sizes and short runs, to see that it works.
     #[arg(long)]
     quick: bool,
@@ -94,6 +98,9 @@ enum BenchName {
     All,
 }
 
+/// A row's bench, case and threads.
+type Identity<'a> = (&'static str, &'a str, u32);
+
 /// A measured case. The field names are what `bench --json` prints, and stay.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 struct Row {
@@ -111,9 +118,9 @@ struct Row {
 }
 
 impl Row {
-    /// The row of `samples` of subject and reference.
+    /// The row of the samples of a subject and its reference.
     fn measured(
-        (bench, case, threads): (&'static str, &str, u32),
+        identity: Identity<'_>,
         reference: &'static str,
         subject: &Samples,
         other: &Samples,
@@ -121,46 +128,38 @@ impl Row {
         let ratios = subject.ratios_to(other);
         let (subject_ns, reference_ns) = (subject.median(), other.median());
         Row {
-            bench,
-            case: case.to_owned(),
-            threads,
             reference: Some(reference),
             subject_ns: Some(subject_ns),
             reference_ns: Some(reference_ns),
             ratio: Some(reference_ns / subject_ns),
             ratio_min: ratios.iter().copied().reduce(f64::min),
             ratio_max: ratios.iter().copied().reduce(f64::max),
-            skipped: None,
+            ..Row::empty(identity)
         }
     }
 
     /// A row of something that has no reference.
-    fn alone((bench, case, threads): (&'static str, &str, u32), subject: &Samples) -> Row {
-        Row {
-            subject_ns: Some(subject.median()),
-            skipped: None,
-            reference: None,
-            ..Row::skipped((bench, case, threads), "", String::new())
-        }
+    fn alone(identity: Identity<'_>, subject: &Samples) -> Row {
+        Row { subject_ns: Some(subject.median()), ..Row::empty(identity) }
     }
 
     /// A row that says why this machine has no numbers for it.
-    fn skipped(
-        (bench, case, threads): (&'static str, &str, u32),
-        reference: &'static str,
-        why: String,
-    ) -> Row {
+    fn skipped(identity: Identity<'_>, reference: &'static str, why: String) -> Row {
+        Row { reference: Some(reference), skipped: Some(why), ..Row::empty(identity) }
+    }
+
+    fn empty((bench, case, threads): Identity<'_>) -> Row {
         Row {
             bench,
             case: case.to_owned(),
             threads,
-            reference: Some(reference),
+            reference: None,
             subject_ns: None,
             reference_ns: None,
             ratio: None,
             ratio_min: None,
             ratio_max: None,
-            skipped: Some(why),
+            skipped: None,
         }
     }
 }
@@ -194,10 +193,10 @@ impl Bench<'_> {
 
     /// A cache of `memory` under `policy`, touched beforehand.
     fn make_cache(&self, policy: PolicyName, memory: Bytes) -> Result<PageCache, Failure> {
-        PageCache::builder()
+        settings::apply(PageCache::builder().pretouch(true), &self.args.set)
+            .map_err(|error| Failure::on("set a knob", &error))?
             .memory(memory)
             .policy(policy)
-            .pretouch(true)
             .build()
             .map_err(|error| Failure::on(&format!("make a cache of {memory}"), &error))
     }

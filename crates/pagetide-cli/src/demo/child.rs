@@ -26,6 +26,7 @@ use super::workload::{self, Stage, Tally, Workload};
 use crate::cgroup::GroupHandle;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::settings::Setting;
 use pagetide_core::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Write};
@@ -50,6 +51,7 @@ pub(crate) struct Job {
     pub(crate) seconds: f64,
     pub(crate) nr_threads: u32,
     pub(crate) seed: u64,
+    pub(crate) settings: Vec<Setting>,
     pub(crate) files: Vec<DataFile>,
     pub(crate) group: Option<GroupHandle>,
 }
@@ -175,7 +177,7 @@ fn say(message: &Message) -> Result<(), Failure> {
 fn play(job: &Job, interrupt: &Interrupt) -> Result<Outcome, Failure> {
     let name: SubjectName = job.subject.parse().map_err(Failure::Usage)?;
     let memory = Bytes(job.memory_bytes);
-    let subject = subject::make(name, memory, job.group.clone())
+    let subject = subject::make(name, memory, &job.settings, job.group.clone())
         .map_err(|error| Failure::on(&format!("make a cache of {memory}"), &error))?;
     let (hit_counts, done) = (HitCounts::default(), AtomicU64::new(0));
     let stage = Stage {

@@ -25,6 +25,7 @@ pub(crate) mod workload;
 use crate::cgroup::MemoryGroup;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::settings::Setting;
 use crate::terminal::{self, Progress};
 use crate::{machine, report};
 use child::{Ended, Job};
@@ -73,6 +74,9 @@ pub(crate) struct DemoArgs {
     /// Where all randomness comes from.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// A knob of Pagetide's subjects, as in readahead_max=0 (docs/config.md); may be repeated.
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<Setting>,
     /// Where the report goes.
     #[arg(long, default_value = "report.html")]
     report: PathBuf,
@@ -211,6 +215,7 @@ fn play_one(
         seconds: args.seconds,
         nr_threads: args.threads,
         seed: args.seed,
+        settings: args.set.clone(),
         files,
         group: group.as_ref().map(|group| group.handle().clone()),
     };

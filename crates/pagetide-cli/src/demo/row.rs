@@ -10,7 +10,7 @@
 
 use super::measure::{self, Latency};
 use super::subject::Counters;
-use super::workload::{Tally, Workload};
+use super::workload::{LOOK_EVERY, Tally, Workload};
 use pagetide_core::units::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -94,11 +94,13 @@ impl Row {
         detail.insert("cpu_ns_per_evicted_page".into(), per_evicted.into());
         detail.insert("seconds".into(), rounded(tally.elapsed.as_secs_f64()).into());
         detail.insert("operations".into(), tally.histogram.len().into());
+        let hit_ratio = measure::hit_ratio(hits);
+        detail.insert("hits".into(), how_hits_are_counted(workload, hit_ratio).into());
         let row = Row {
             workload,
             subject,
             ops_per_s: Some(rounded(tally.histogram.len() as f64 / tally.elapsed.as_secs_f64())),
-            hit_ratio: measure::hit_ratio(hits),
+            hit_ratio,
             p50_us: Some(latency.p50_us),
             p99_us: Some(latency.p99_us),
             max_us: Some(latency.max_us),
@@ -132,6 +134,17 @@ impl Row {
     /// wsprotect's share of the set that survived.
     pub(crate) fn protected_ratio(&self) -> Option<f64> {
         self.detail.get("protected_ratio")?.as_f64()
+    }
+}
+
+/// What `hit_ratio` is a ratio of.
+fn how_hits_are_counted(workload: Workload, hit_ratio: Option<f64>) -> String {
+    match hit_ratio {
+        None => "unknown: the kernel here cannot be asked (cachestat needs Linux 6.5)".to_owned(),
+        Some(_) if workload.is_timed() => {
+            format!("residence looked up before 1 read in {LOOK_EVERY}")
+        }
+        Some(_) => "pages read that the device did not have to read".to_owned(),
     }
 }
 

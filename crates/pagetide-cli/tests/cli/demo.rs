@@ -114,13 +114,9 @@ fn interrupted_demo_fails_and_leaves_nothing() {
         .spawn()
         .expect("the binary runs");
     let pid = child.id();
-    // The files are made and the subject plays once the folder has a full file.
-    let full = |bytes: u64| {
-        let Some(name) = left_in(dir.path()).pop() else { return false };
-        std::fs::metadata(dir.path().join(name).join("big"))
-            .is_ok_and(|metadata| metadata.len() >= bytes)
-    };
-    while !full(32 << 20) {
+    // The files are made and a subject plays once the command has a child of its own.
+    let children = format!("/proc/{pid}/task/{pid}/children");
+    while !std::fs::read_to_string(&children).is_ok_and(|children| !children.is_empty()) {
         assert!(child.try_wait().expect("a child").is_none(), "it ended by itself");
         std::thread::yield_now();
     }

@@ -51,6 +51,14 @@ fn unknown_names_are_answered_with_the_known_ones() {
 }
 
 #[test]
+fn wrong_knobs_are_usage_errors() {
+    for wrong in ["no_such_knob=1", "dirty=often", "dirty"] {
+        assert_eq!(run(&["demo", "--set", wrong]).status.code(), Some(2), "{wrong}");
+        assert_eq!(run(&["bench", "miss", "--set", wrong]).status.code(), Some(2), "{wrong}");
+    }
+}
+
+#[test]
 fn missing_folder_is_a_failure_that_names_it() {
     let output = run(&["demo", "--dir", "/no/such/folder"]);
     assert_eq!(output.status.code(), Some(1));
@@ -99,6 +107,30 @@ fn replay_says_what_is_wrong_with_its_file_and_sizes() {
     assert_eq!(nothing.status.code(), Some(2));
     assert!(stderr(&nothing).contains("no frame"), "{}", stderr(&nothing));
     assert_eq!(run(&["replay", "/no/such/trace"]).status.code(), Some(2));
+}
+
+#[test]
+fn run_recorded_by_the_library_replays() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (data, record) = (dir.path().join("data"), dir.path().join("run.trace"));
+    std::fs::write(&data, vec![1; 64 * 4096]).expect("room");
+    let builder = pagetide::PageCache::builder().memory(pagetide::Bytes(1 << 20)).background(false);
+    let cache = builder.record(&record).build().expect("a cache");
+    let file = cache.open(&data, pagetide::OpenOptions::new().read(true)).expect("the file");
+    let mut page = [0; 4096];
+    for step in 0..500_u64 {
+        file.read_at(&mut page, step * 7 % 64 * 4096).expect("a read");
+    }
+    drop(file);
+    drop(cache);
+    let name = record.to_str().expect("a plain name");
+    let output = run(&["replay", name, "--memory", "1M,64K", "--policy", "mglru,opt", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let rows: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one document");
+    let rows = rows.as_array().expect("a list");
+    assert_eq!(rows.len(), 4);
+    assert!(rows.iter().all(|row| row["accesses"] == 500), "{rows:?}");
+    assert!(rows[0]["misses"].as_u64() < rows[2]["misses"].as_u64(), "{rows:?}");
 }
 
 #[test]

@@ -72,6 +72,9 @@ impl Subject for LinuxSubject {
 
     fn describe(&self, detail: &mut Map<String, Value>) {
         detail.insert("reclaim_cpu".into(), "not accounted by the kernel".into());
+        if let Some(group) = &self.group {
+            detail.insert("evictions_are".into(), group.evictions_unit().into());
+        }
     }
 }
 

@@ -16,6 +16,7 @@ mod linux;
 mod pagetide;
 
 use crate::cgroup::GroupHandle;
+use crate::settings::Setting;
 use pagetide_core::units::Bytes;
 use serde_json::{Map, Value};
 use std::fmt;
@@ -116,19 +117,22 @@ pub(crate) trait SubjectFile: Send + Sync {
     fn resident_pages(&self, offset: u64, len: u64) -> Option<u64>;
 }
 
-/// Makes the subject named `name` with `memory` as its limit. `group` is the cgroup that holds
-/// this process, for the kernel's counters.
+/// Makes the subject named `name` with `memory` as its limit; `settings` are for ours. `group` is the
+/// cgroup that will hold this process, for the kernel's counters.
 ///
 /// # Errors
 /// Where the cache cannot be built; the kernel's needs nothing.
 pub(crate) fn make(
     name: SubjectName,
     memory: Bytes,
+    settings: &[Setting],
     group: Option<GroupHandle>,
 ) -> io::Result<Box<dyn Subject>> {
     match name {
         SubjectName::Linux => Ok(Box::new(LinuxSubject::new(group))),
-        SubjectName::Pagetide(policy) => Ok(Box::new(PagetideSubject::new(policy, memory)?)),
+        SubjectName::Pagetide(policy) => {
+            Ok(Box::new(PagetideSubject::new(policy, memory, settings)?))
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Pagetide under one policy, used as any program would use it.
 
 use super::{Access, Counters, Subject, SubjectFile};
+use crate::settings::{self, Setting};
 use ::pagetide::{File, OpenOptions, PageCache};
 use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Bytes;
@@ -17,8 +18,16 @@ impl PagetideSubject {
     ///
     /// # Errors
     /// Where the memory cannot be reserved, or is too small for a cache.
-    pub(crate) fn new(policy: PolicyName, memory: Bytes) -> io::Result<PagetideSubject> {
-        let cache = PageCache::builder().memory(memory).policy(policy).pretouch(true).build()?;
+    pub(crate) fn new(
+        policy: PolicyName,
+        memory: Bytes,
+        settings: &[Setting],
+    ) -> io::Result<PagetideSubject> {
+        let cache = settings::apply(PageCache::builder().pretouch(true), settings)
+            .map_err(io::Error::other)?
+            .memory(memory)
+            .policy(policy)
+            .build()?;
         Ok(PagetideSubject(cache))
     }
 }
