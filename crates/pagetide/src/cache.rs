@@ -14,7 +14,7 @@ use crate::store::{Backing, Identity, Store};
 use pagetide_core::ids::PageIndex;
 use pagetide_core::knobs::MEMORY_MIN;
 use pagetide_core::units::{Bytes, PAGE_BYTES};
-use pagetide_sys::{PageTable, StoreFile, StoreOptions};
+use pagetide_sys::{OpenStoreError, PageTable, StoreFile, StoreOptions};
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -103,8 +103,12 @@ impl PageCache {
             truncate: false,
             direct: limits.direct_io,
         };
-        let file = StoreFile::open(path, store_options)
-            .map_err(|error| refused(io::Error::other(error)))?;
+        let file = StoreFile::open(path, store_options).map_err(|error| {
+            refused(match error {
+                OpenStoreError::Os { source } => source,
+                other => io::Error::new(io::ErrorKind::InvalidInput, other),
+            })
+        })?;
         if !file.is_direct() {
             self.shared.engine.direct_io.store(false, Relaxed);
         }
@@ -141,9 +145,7 @@ impl PageCache {
     }
 
     fn handle(&self, mapping: Arc<Mapping>, access: Access) -> File {
-        let limits = &self.shared.limits;
-        let shared = Arc::clone(&self.shared);
-        File::new(shared, mapping, access, limits.readahead_pages, limits.nr_cpus as usize)
+        File::new(Arc::clone(&self.shared), mapping, access)
     }
 
     /// What the cache has done so far. Takes every lock in turn: not for every request.
@@ -282,18 +284,19 @@ impl Engine {
     /// Joins another open of a cached file. No write-back of ours is in flight meanwhile, so a file
     /// that looks different was changed by somebody else.
     fn adopt(&self, mapping: &Mapping, backing: Backing) -> Result<(), MapError> {
-        let _no_write_back = lock(&mapping.flush);
+        let no_write_back = lock(&mapping.flush);
         let adopted = backing.fingerprint().map_err(MapError::Io).and_then(|seen| {
-            let len = check_len(Ok(seen.len()))?;
-            Ok((mapping.was_changed(&seen), len))
+            check_len(Ok(seen.len()))?;
+            Ok(mapping.was_changed(&seen))
         });
         match adopted {
-            Ok((changed, len)) => {
+            Ok(changed) => {
                 if !mapping.is_open() || backing.is_writable() && !mapping.is_writable() {
                     mapping.set_backing(Some(backing));
                 }
+                drop(no_write_back);
                 if changed {
-                    self.believe_file(mapping, len);
+                    self.believe_file(mapping);
                 }
                 Ok(())
             }
@@ -305,10 +308,15 @@ impl Engine {
     }
 
     /// Somebody else changed the file: clean pages go, and its length is the mapping's, unless ours
-    /// is still to be written.
-    fn believe_file(&self, mapping: &Mapping, len: u64) {
+    /// is still to be written. Writers are kept out, or one could grow the file in between.
+    fn believe_file(&self, mapping: &Mapping) {
+        let _no_writers = mapping.resize.write().expect("no holder panics");
+        let _no_write_back = lock(&mapping.flush);
         self.drop_clean_pages(mapping, PageIndex(0)..PageIndex(u64::MAX));
-        if mapping.dirty.is_empty() {
+        let len = mapping.backing().and_then(|backing| backing.read_len());
+        if let Ok(len) = len
+            && mapping.dirty.is_empty()
+        {
             mapping.set_len(len);
         }
     }

@@ -56,6 +56,8 @@ pub(crate) struct DirtyPages {
 
 /// Longest a writer waits at a stretch before it looks again whether the flusher is stuck.
 const WAIT: Duration = Duration::from_millis(50);
+/// Such stretches without fewer dirty pages after which a writer goes on.
+const IDLE_ROUNDS_MAX: u32 = 20;
 
 impl DirtyPages {
     pub(crate) fn new(limits: DirtyLimits) -> DirtyPages {
@@ -101,9 +103,18 @@ impl DirtyPages {
         self.fell.notify_all();
     }
 
-    /// Waits until less than the hard limit is dirty, or write-back is stuck.
+    /// Waits until less than the hard limit is dirty, or write-back is stuck: it failed, or got
+    /// nowhere for a while, as when the waiting threads themselves have the dirty pages locked.
     pub(crate) fn wait_below_hard(&self, mut wake_flusher: impl FnMut()) {
+        let mut least = u64::MAX;
+        let mut idle_rounds = 0;
         while self.balance() == Balance::Wait && !self.is_stalled.load(Relaxed) {
+            let nr_dirty = self.nr_pages.load(Relaxed);
+            idle_rounds = if nr_dirty < least { 0 } else { idle_rounds + 1 };
+            least = least.min(nr_dirty);
+            if idle_rounds == IDLE_ROUNDS_MAX {
+                return;
+            }
             wake_flusher();
             let waiting = lock(&self.waiting);
             if self.balance() == Balance::Wait && !self.is_stalled.load(Relaxed) {

@@ -169,8 +169,7 @@ impl Engine {
         let end = offset + nr_bytes as u64;
         let expected = mapping.stored_len().min(offset + (nr_pages * PAGE_BYTES) as u64);
         if end < expected {
-            let now = mapping.backing().and_then(|backing| backing.read_len());
-            mapping.note_shrunk(now.unwrap_or(end));
+            mapping.believe_shrunk(end);
         }
     }
 }

@@ -35,6 +35,15 @@ const RUN_MAX: u64 = 64;
 /// Dirty pages nobody asked to write are written after at most this.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(5);
 
+/// What a pass does about a page that somebody has locked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OnLocked {
+    /// Waits: the caller needs the page written.
+    Wait,
+    /// Leaves it dirty: whoever has locked it may be waiting for the pass, or be the caller.
+    Skip,
+}
+
 /// What a pass did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Flushed {
@@ -59,6 +68,7 @@ struct Pass<'e> {
     backing: Arc<Backing>,
     queue: IoQueue,
     in_flight: Vec<Option<Run>>,
+    on_locked: OnLocked,
     flushed: Flushed,
 }
 
@@ -67,11 +77,11 @@ impl Engine {
     /// mapping; the pages concerned are dirty again.
     pub(crate) fn flush(&self, mapping: &Mapping, range: Range<u64>) -> Flushed {
         let _turn = lock(&mapping.flush);
-        self.flush_locked(mapping, range)
+        self.flush_locked(mapping, range, OnLocked::Wait)
     }
 
     /// As [`Engine::flush`], for a caller that holds `mapping.flush`.
-    pub(crate) fn flush_locked(&self, mapping: &Mapping, range: Range<u64>) -> Flushed {
+    fn flush_locked(&self, mapping: &Mapping, range: Range<u64>, on_locked: OnLocked) -> Flushed {
         if mapping.dirty.is_empty() {
             return Flushed::default();
         }
@@ -82,6 +92,7 @@ impl Engine {
             backing,
             queue: self.io.take(),
             in_flight: Vec::new(),
+            on_locked,
             flushed: Flushed::default(),
         };
         pass.run(range);
@@ -90,11 +101,14 @@ impl Engine {
         pass.flushed
     }
 
-    /// Writes back everything, everywhere.
+    /// Writes back everything, everywhere, but for pages somebody has locked: a thread that holds a
+    /// write guard may wait for this.
     pub(crate) fn flush_all(&self) -> Flushed {
         let mut total = Flushed::default();
         for mapping in self.mappings.snapshot() {
-            let flushed = self.flush(&mapping, 0..u64::MAX);
+            let turn = lock(&mapping.flush);
+            let flushed = self.flush_locked(&mapping, 0..u64::MAX, OnLocked::Skip);
+            drop(turn);
             total.nr_written += flushed.nr_written;
             total.nr_failed += flushed.nr_failed;
             mapping.close_if_idle();
@@ -165,7 +179,14 @@ impl Pass<'_> {
                 Ok(pin) => {
                     let nr_bytes = self.mapping.bytes_in_page(PageIndex(index));
                     let folio = &self.engine.folios[pin.frame()];
-                    if nr_bytes == 0 || !folio.flags().any(Flags::DIRTY) {
+                    if nr_bytes == 0 {
+                        // A guard taken before a truncation changed it afterwards.
+                        if folio.clear(Flags::DIRTY).any(Flags::DIRTY) {
+                            self.engine.dirty.sub(1);
+                        }
+                        return None;
+                    }
+                    if !folio.flags().any(Flags::DIRTY) {
                         return None;
                     }
                     target.copy_from_slice(pin.bytes());
@@ -173,6 +194,10 @@ impl Pass<'_> {
                     return Some((pin.frame(), nr_bytes));
                 }
                 Err(PinRefused::NotResident) => return None,
+                Err(PinRefused::Locked) if self.on_locked == OnLocked::Skip => {
+                    self.mapping.dirty.insert(index);
+                    return None;
+                }
                 Err(PinRefused::Locked) => page.wait_while_locked(),
                 // So many guards: one of them will go, and dropping one is not something to sleep
                 // for.

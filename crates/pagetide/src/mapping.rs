@@ -16,7 +16,7 @@ use crate::locks::lock;
 use crate::store::{Backing, Fingerprint, Identity};
 use pagetide_core::ids::{MappingId, PageIndex};
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
-use pagetide_sys::PageTable;
+use pagetide_sys::{PageTable, StoreError};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
@@ -60,7 +60,9 @@ enum StoredError {
 
 impl From<&io::Error> for StoredError {
     fn from(error: &io::Error) -> StoredError {
-        match error.raw_os_error() {
+        // The store's own error stands around the system's.
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<StoreError>());
+        match inner.map_or(error, StoreError::os_error).raw_os_error() {
             Some(code) => StoredError::Os(code),
             None => StoredError::Kind(error.kind()),
         }
@@ -130,9 +132,17 @@ impl Mapping {
         self.stored_len.fetch_max(end, Ordering::Relaxed);
     }
 
-    /// The store ended before where it was known to: the file shrank under us. Believes it, unless
-    /// the file has grown in memory meanwhile.
-    pub(crate) fn note_shrunk(&self, len: u64) {
+    /// A read ended at `end`, before where the store was known to: perhaps the file shrank under
+    /// us. Looks, and believes it; not while we change its length ourselves, which looks the same.
+    pub(crate) fn believe_shrunk(&self, end: u64) {
+        let Ok(_no_writers) = self.resize.try_write() else { return };
+        let Ok(_no_write_back) = self.flush.try_lock() else { return };
+        let now = self.backing().and_then(|backing| backing.read_len());
+        self.note_shrunk(now.unwrap_or(end));
+    }
+
+    /// The store is only `len` long. Believes it, unless the file has grown in memory meanwhile.
+    fn note_shrunk(&self, len: u64) {
         let known = self.stored_len.swap(len, Ordering::Relaxed);
         if known > len {
             let shrink = |seen| (seen <= known && seen > len).then_some(len);
@@ -215,7 +225,7 @@ impl Mapping {
     pub(crate) fn close_if_idle(&self) {
         let _no_write_back = lock(&self.flush);
         let open = lock(&self.open);
-        if open.nr_handles == 0 && self.dirty.is_empty() && self.identity.is_some() {
+        if open.nr_handles == 0 && self.dirty.is_empty() {
             self.set_backing(None);
         }
     }

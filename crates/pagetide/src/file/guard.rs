@@ -17,6 +17,7 @@ use pagetide_core::ids::{CpuId, PageIndex};
 use pagetide_core::lru::AccessKind;
 use pagetide_core::record;
 use pagetide_core::units::PAGE_BYTES;
+use pagetide_core::writeback::Balance;
 use pagetide_sys::{Lock, PageRef, Pin, PinRefused, Touch, current_cpu};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -76,6 +77,8 @@ impl File {
         }
         let cpu = current_cpu();
         let mut run = handle.lock_filled(cpu, index).map_err(from_read)?;
+        // The file may have been cut before the page was locked.
+        handle.check_in_file(index).map_err(from_read)?;
         handle.engine().record(&handle.mapping, index, record::AccessKind::TableWrite);
         let page = run.swap_remove(0);
         page.set_young();
@@ -192,7 +195,12 @@ impl Drop for PageGuardMut<'_> {
         let index = self.page.page().index().0;
         self.page.write(0, &self.bytes);
         let frame = self.page.frame().expect("a guarded page has a frame");
-        self.handle.engine().mark_dirty(&self.handle.mapping, index, frame);
+        let engine = self.handle.engine();
+        engine.mark_dirty(&self.handle.mapping, index, frame);
+        // No waiting in a drop: the flusher may need the page, or another this thread has locked.
+        if engine.dirty.balance() != Balance::Continue {
+            engine.flusher.notify();
+        }
     }
 }
 

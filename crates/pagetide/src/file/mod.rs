@@ -37,7 +37,7 @@ pub(crate) struct Access {
     pub(crate) write: bool,
 }
 
-/// An open file. Clones are the same handle; open the file again for another.
+/// An open file. Clones are the same handle; [`File::reopen`] makes another.
 ///
 /// # Concurrency
 /// Any number of threads at once. One call's bytes within one page are read or written as a whole;
@@ -63,13 +63,9 @@ struct Handle {
 
 impl File {
     /// Takes over a handle of `mapping` that the caller has counted.
-    pub(crate) fn new(
-        shared: Arc<CacheShared>,
-        mapping: Arc<Mapping>,
-        access: Access,
-        readahead_pages: u64,
-        nr_cpus: usize,
-    ) -> File {
+    pub(crate) fn new(shared: Arc<CacheShared>, mapping: Arc<Mapping>, access: Access) -> File {
+        let (nr_cpus, readahead_pages) =
+            (shared.limits.nr_cpus as usize, shared.limits.readahead_pages);
         let errors_seen = AtomicU64::new(mapping.error_count());
         File {
             handle: Arc::new(Handle {
@@ -82,6 +78,14 @@ impl File {
                 errors_seen,
             }),
         }
+    }
+
+    /// Another handle of the same file, with the same access: its own readahead, its own advice,
+    /// its own view of write-back errors. The only way to a second handle of a custom store.
+    pub fn reopen(&self) -> File {
+        let handle = &*self.handle;
+        handle.mapping.add_handle();
+        File::new(Arc::clone(&handle.shared), Arc::clone(&handle.mapping), handle.access)
     }
 
     /// The file's length in bytes, including what is not written back yet. Free.

@@ -34,9 +34,9 @@ impl File {
         let mapping = &handle.mapping;
         let _no_writers = mapping.resize.write().expect("no holder panics");
         let _no_write_back = lock(&mapping.flush);
+        let was = mapping.len();
         let changed = mapping.backing().and_then(|backing| backing.set_len(len));
         changed.map_err(|source| WriteError::Store { offset: len, len: 0, source })?;
-        let was = mapping.len();
         mapping.set_len(len);
         if len < was {
             handle.cut_pages(len);

@@ -45,7 +45,6 @@ impl File {
                 // Taken a page at a time: a truncation waits for one page, not for a whole call.
                 let _no_truncation = handle.mapping.resize.read().expect("no holder panics");
                 handle.write_page(at >> PAGE_SHIFT, within, &source[done..done + nr_bytes])?;
-                handle.mapping.grow_to(at + nr_bytes as u64);
             }
             done += nr_bytes;
             handle.engine().balance_dirty();
@@ -75,6 +74,8 @@ impl Handle {
             }
         }
         run[0].write(within, source);
+        // Under the page's lock: write-back takes as much of the page as the file is long.
+        self.mapping.grow_to((index << PAGE_SHIFT) + (within + source.len()) as u64);
         let frame = run[0].frame().expect("a prepared page has a frame");
         engine.mark_dirty(&self.mapping, index, frame);
         if is_hit {
@@ -130,6 +131,7 @@ impl Handle {
             engine.counters.add(cpu, Event::DeviceWriteBytes, nr_bytes as u64);
             backing.write_bytes(&buffer[..nr_bytes], offset)?;
             self.mapping.note_stored(offset + nr_bytes as u64);
+            self.mapping.grow_to(offset + (within + source.len()) as u64);
             Ok(())
         });
         written.map_err(|source| WriteError::Store { offset, len: PAGE_BYTES as u64, source })

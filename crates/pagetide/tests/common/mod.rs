@@ -1,6 +1,8 @@
 //! What the integration tests share: small caches, patterned files, loud skips.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+pub(crate) mod store;
+
 use pagetide::{Bytes, PageCache, PolicyName};
 use std::io::Write;
 use std::path::{Path, PathBuf};
