@@ -28,7 +28,8 @@ const HEADS: [&str; 13] = [
 /// What the heads do not say.
 const NOTES: &str = "dev reads, dev writes: 4 KiB pages. ns/evict: CPU time in reclaim per page \
 freed;
-the kernel accounts it to no one. evictions of linux: folios (a page or more) that left its cgroup.
+the kernel accounts it to no one. evictions of linux: what left its cgroup, in folios (a page or
+more) with cgroup v1, in pages with v2.
 ";
 
 /// The whole table, ending in a newline.

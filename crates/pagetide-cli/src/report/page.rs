@@ -36,11 +36,11 @@ pub(super) const FOOT: &str = "<section><h2>How this was measured</h2>
 <p>Every run is a process of its own, over files made for it and dropped from the kernel's page \
 cache beforehand. <b>linux</b> is plain pread and pwrite in a memory cgroup of the same limit; \
 its hits are counted with cachestat, its device reads and writes from the process's own account, \
-its evictions as the folios (one page or more) that left the cgroup. The kernel accounts reclaim \
-CPU time to nobody, so that column stays empty for it. The others are Pagetide with the named \
-policy. Device reads and writes are 4 KiB pages moved. Loops are closed: a slow operation delays \
-the next one. One run shows the shape; for medians and spreads use <code>pagetide \
-bench</code>.</p></section></body></html>
+its evictions as what left the cgroup (folios of a page or more with cgroup v1, pages with v2). \
+The kernel accounts reclaim CPU time to nobody, so that column stays empty for it. The others \
+are Pagetide with the named policy. Device reads and writes are 4 KiB pages moved. Loops are \
+closed: a slow operation delays the next one. One run shows the shape; for medians and spreads \
+use <code>pagetide bench</code>.</p></section></body></html>
 ";
 
 /// The document up to the first section.
