@@ -29,7 +29,7 @@ const LATENCY_NS_MAX: u64 = 100_000_000_000;
 /// Percentiles that a report draws.
 const CURVE: [f64; 9] = [1.0, 10.0, 25.0, 50.0, 75.0, 90.0, 99.0, 99.9, 100.0];
 /// Points of a course that a report draws at most.
-const COURSE_POINTS_MAX: usize = 120;
+const COURSE_POINTS_MAX: usize = 60;
 
 /// How a lane learns whether its reads are hits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -95,7 +95,7 @@ fn section(workload: Workload, outcomes: &[&Outcome]) -> Result<String, plots::D
     }
     let hits_caption = if workload.is_timed() {
         "Share of the pages that were in memory just before they were read, stretch by stretch; \
-         looked up the same way for every subject, on one read in 32."
+         looked up the same way for every subject, on one read in 16."
     } else {
         "Share of the pages read for which the device had nothing to do, stretch by stretch. \
          (Readahead makes pages resident just before they are read, so looking beforehand would \

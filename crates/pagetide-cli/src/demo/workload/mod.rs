@@ -39,8 +39,8 @@ use std::time::{Duration, Instant};
 
 /// Bytes in one sequential read.
 pub(crate) const SEQUENTIAL_BYTES: usize = 64 << 10;
-/// Random reads for each one before which residence is looked up: rare enough to cost under 1 %.
-pub(crate) const LOOK_EVERY: u32 = 32;
+/// Random reads for each one before which residence is looked up: rare enough to cost about 1 %.
+pub(crate) const LOOK_EVERY: u32 = 16;
 
 /// A workload's name on the command line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
