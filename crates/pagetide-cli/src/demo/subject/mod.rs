@@ -117,8 +117,8 @@ pub(crate) trait SubjectFile: Send + Sync {
     fn resident_pages(&self, offset: u64, len: u64) -> Option<u64>;
 }
 
-/// Makes the subject named `name` with `memory` as its limit; `settings` are for ours. `group` is the
-/// cgroup that will hold this process, for the kernel's counters.
+/// Makes the subject named `name` with `memory` as its limit; `settings` are for ours. `group` is
+/// the cgroup that will hold this process, for the kernel's counters.
 ///
 /// # Errors
 /// Where the cache cannot be built; the kernel's needs nothing.
