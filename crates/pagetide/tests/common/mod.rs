@@ -1,7 +1,9 @@
 //! What the integration tests share: small caches, patterned files, loud skips.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+pub(crate) mod pages;
 pub(crate) mod store;
+pub(crate) mod watchdog;
 
 use pagetide::{Bytes, PageCache, PolicyName};
 use std::io::Write;

@@ -1,0 +1,69 @@
+//! Pages that say what they are: file, index, version, and a filling made of the three.
+//!
+//! A page that is torn between two versions, belongs elsewhere, or was never written by anybody
+//! does not verify. A page of zeros is one that was never written, or was cut off.
+
+use super::PAGE;
+
+/// splitmix64's finisher: any bit of the input changes all of the output.
+fn mix(value: u64) -> u64 {
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+/// Writes page `index` of `file` in its `version` (not 0) into `page`.
+pub(crate) fn stamp(page: &mut [u8], file: u64, index: u64, version: u64) {
+    let base = mix(mix(file) ^ mix(index << 20) ^ version);
+    let head = [file, index, version];
+    for (at, word) in page.chunks_exact_mut(8).enumerate() {
+        let value = head.get(at).copied().unwrap_or_else(|| mix(base.wrapping_add(at as u64)));
+        word.copy_from_slice(&value.to_le_bytes());
+    }
+}
+
+/// The version of a whole page of `file` at `index`, 0 for zeros; what is wrong with it otherwise.
+pub(crate) fn version_of(page: &[u8], file: u64, index: u64) -> Result<u64, String> {
+    assert_eq!(page.len(), PAGE);
+    let word = |at: usize| u64::from_le_bytes(page[at * 8..][..8].try_into().unwrap());
+    let version = word(2);
+    let mut expected = vec![0; PAGE];
+    if version != 0 {
+        stamp(&mut expected, file, index, version);
+    }
+    match page.iter().zip(&expected).position(|(is, should)| is != should) {
+        None => Ok(version),
+        Some(at) => Err(format!(
+            "file {file} page {index}: wrong at byte {at}; the page says file {} page {} version {}",
+            word(0),
+            word(1),
+            version
+        )),
+    }
+}
+
+/// A generator of small random numbers, from a seed.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Random {
+        Random(mix(seed.wrapping_add(0x9e37_79b9_7f4a_7c15)))
+    }
+
+    /// A number below `end`.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(self.0) % end
+    }
+}
+
+/// The seed of this run: `PAGETIDE_SEED`, or one of the clock's, printed for the next time.
+pub(crate) fn seed() -> u64 {
+    let given = std::env::var("PAGETIDE_SEED").ok().and_then(|text| text.parse().ok());
+    let seed = given.unwrap_or_else(|| {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        now.as_nanos() as u64
+    });
+    println!("again with PAGETIDE_SEED={seed}");
+    seed
+}
