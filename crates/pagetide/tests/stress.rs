@@ -146,10 +146,10 @@ impl FileModel {
     }
 
     fn truncate(&self, file: &File, len: u64) {
-        let length = self.length.write().unwrap();
+        let mut length = self.length.write().unwrap();
         self.nr_cuts.fetch_add(1, SeqCst);
         file.set_len(len * PAGE as u64).unwrap();
-        length.store(len, SeqCst);
+        *length.get_mut() = len;
         for page in &self.pages[len as usize..] {
             page.begun.store(0, SeqCst);
             page.done.store(0, SeqCst);

@@ -34,7 +34,7 @@ pub(crate) fn version_of(page: &[u8], file: u64, index: u64) -> Result<u64, Stri
     match page.iter().zip(&expected).position(|(is, should)| is != should) {
         None => Ok(version),
         Some(at) => Err(format!(
-            "file {file} page {index}: wrong at byte {at}; the page says file {} page {} version {}",
+            "file {file} page {index}: wrong at byte {at}; it says file {} page {} version {}",
             word(0),
             word(1),
             version
