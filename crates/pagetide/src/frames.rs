@@ -10,11 +10,13 @@
 //! The try-lock never waits: a contended list (another thread of this CPU was preempted inside, or
 //! somebody drains it) means one trip to the zone. Lock order: per-CPU list, then zone.
 //!
+//! Every order in which threads can meet here is explored by `loom_tests`.
+//!
 //! Every frame handed out is also claimed from the arena, so that memory safety does not rest on
 //! the bookkeeping here being right.
 
-use crate::locks::lock;
 use crate::percpu::PerCpu;
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering::Relaxed, lock};
 use pagetide_core::ids::{CpuId, FrameId, Order};
 use pagetide_core::page_alloc::{
     AllocRequest, FrameTable, HighFraction, Pcp, PcpInputs, PcpLimits, WatermarkLevel, Zone,
@@ -22,8 +24,7 @@ use pagetide_core::page_alloc::{
 };
 use pagetide_core::units::PAGE_BYTES;
 use pagetide_sys::{ClaimedFrame, FrameArena};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// Frames of one arena, for any number of threads.
 pub(crate) struct FrameAllocator {
@@ -165,3 +166,6 @@ fn pcp_limits(zone: &Zone, nr_cpus: u32) -> PcpLimits {
         fraction: HighFraction::DEFAULT,
     })
 }
+
+#[cfg(all(test, loom))]
+mod loom_tests;

@@ -28,34 +28,55 @@
 //! locks, the threads and the order of things.
 #![deny(unsafe_code)]
 
-mod builder;
-mod cache;
-mod counters;
-mod dirty;
-mod engine;
-mod errors;
-mod file;
-mod fill;
-mod flush;
+// What loom explores: the frame allocator, with the locks of `sync`.
 mod frames;
-mod io_pool;
-mod locks;
-mod mapping;
 mod percpu;
+mod sync;
+
+#[cfg(not(loom))]
+mod builder;
+#[cfg(not(loom))]
+mod cache;
+#[cfg(not(loom))]
+mod counters;
+#[cfg(not(loom))]
+mod dirty;
+#[cfg(not(loom))]
+mod engine;
+#[cfg(not(loom))]
+mod errors;
+#[cfg(not(loom))]
+mod file;
+#[cfg(not(loom))]
+mod fill;
+#[cfg(not(loom))]
+mod flush;
+#[cfg(not(loom))]
+mod io_pool;
+#[cfg(not(loom))]
+mod locks;
+#[cfg(not(loom))]
+mod mapping;
+#[cfg(not(loom))]
 mod prefetch;
+#[cfg(not(loom))]
 mod reclaim;
+#[cfg(not(loom))]
 mod recorder;
+#[cfg(not(loom))]
 mod registry;
+#[cfg(not(loom))]
 mod store;
 
-pub use builder::Builder;
-pub use cache::{OpenOptions, PageCache};
-pub use counters::CacheStats;
-pub use errors::{
-    AdviseError, BuildError, OpenError, ReadError, ResizeError, SyncError, WriteError,
+#[cfg(not(loom))]
+pub use {
+    builder::Builder,
+    cache::{OpenOptions, PageCache},
+    counters::CacheStats,
+    errors::{AdviseError, BuildError, OpenError, ReadError, ResizeError, SyncError, WriteError},
+    file::{Advice, File, PageGuard, PageGuardMut},
+    pagetide_core::knobs::KnobError,
+    pagetide_core::lru::PolicyName,
+    pagetide_core::units::Bytes,
+    store::Store,
 };
-pub use file::{Advice, File, PageGuard, PageGuardMut};
-pub use pagetide_core::knobs::KnobError;
-pub use pagetide_core::lru::PolicyName;
-pub use pagetide_core::units::Bytes;
-pub use store::Store;

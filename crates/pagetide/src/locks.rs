@@ -1,16 +1,8 @@
-//! Locking, in one word, and what it means when a lock is poisoned.
-//!
-//! A poisoned lock means an assertion failed while core's state was half changed. Going on could
-//! hand out wrong bytes, so every later user of that state panics too.
+//! Locking, in one word, and how worker threads are woken and stopped.
 
-use std::sync::{Condvar, Mutex, MutexGuard};
+pub(crate) use crate::sync::lock;
+use std::sync::{Condvar, Mutex};
 use std::time::Duration;
-
-/// Locks, and panics if an earlier holder did.
-#[inline]
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().expect("an earlier panic left this state half changed")
-}
 
 /// What a worker thread woke for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,0 +1,132 @@
+//! Every order in which two or three threads can meet in the frame allocator's locks.
+//!
+//! Run: `RUSTFLAGS="--cfg loom" cargo test -p pagetide --release --lib loom`. Zone and per-CPU
+//! lists are core's own. A frame handed out twice is a refused claim, which panics; a frame that
+//! got lost is missed at the end, when all are allocated; threads that wait in a circle are loom's
+//! to report.
+//!
+//! Not explored: the words of core's frame table, which are plain relaxed atomics to loom. Each
+//! belongs to the holder of one of these locks.
+
+use super::*;
+use loom::thread;
+use pagetide_sys::ArenaOptions;
+
+/// Few enough that lists and zone run dry: the reserves keep some of them.
+const NR_FRAMES: u32 = 16;
+
+fn allocator(nr_cpus: u32) -> Arc<FrameAllocator> {
+    let arena = FrameArena::reserve(NR_FRAMES, ArenaOptions::default()).expect("a few frames");
+    Arc::new(FrameAllocator::new(Arc::new(arena), NR_FRAMES, nr_cpus))
+}
+
+/// Takes two frames, and gives them back together.
+fn take_and_give(frames: &FrameAllocator, cpu: CpuId) {
+    let taken: Vec<_> = (0..2).filter_map(|_| frames.alloc(cpu, None)).collect();
+    assert_eq!(taken.len(), 2, "there are enough for everybody");
+    let ids: Vec<_> = taken.into_iter().map(|claimed| frames.arena.release(claimed)).collect();
+    frames.free(cpu, ids);
+}
+
+/// Nobody holds a frame: all can be had, each once.
+fn check_all_there(frames: &FrameAllocator) {
+    assert_eq!(frames.resident_bytes(), 0);
+    frames.drain_lists();
+    let nr_managed = frames.managed_bytes() / PAGE_BYTES as u64;
+    let all: Vec<_> = std::iter::from_fn(|| frames.alloc(CpuId(0), None)).collect();
+    assert_eq!(all.len() as u64, nr_managed, "a frame got lost");
+}
+
+#[test]
+fn loom_threads_of_one_cpu_share_its_list() {
+    loom::model(|| {
+        let frames = allocator(1);
+        let other = {
+            let frames = Arc::clone(&frames);
+            thread::spawn(move || take_and_give(&frames, CpuId(0)))
+        };
+        take_and_give(&frames, CpuId(0));
+        other.join().expect("no panic");
+        check_all_there(&frames);
+    });
+}
+
+#[test]
+fn loom_lists_are_drained_by_another_cpu() {
+    loom::model(|| {
+        let frames = allocator(2);
+        let other = {
+            let frames = Arc::clone(&frames);
+            thread::spawn(move || take_and_give(&frames, CpuId(0)))
+        };
+        frames.drain_lists();
+        take_and_give(&frames, CpuId(1));
+        other.join().expect("no panic");
+        check_all_there(&frames);
+    });
+}
+
+#[test]
+fn loom_counting_beside_allocations_stays_within_the_limit() {
+    loom::model(|| {
+        let frames = allocator(2);
+        let other = {
+            let frames = Arc::clone(&frames);
+            thread::spawn(move || take_and_give(&frames, CpuId(0)))
+        };
+        assert!(frames.resident_bytes_max() <= frames.managed_bytes());
+        other.join().expect("no panic");
+        check_all_there(&frames);
+    });
+}
+
+#[test]
+fn loom_frames_taken_out_of_service_are_nobody_elses() {
+    loom::model(|| {
+        let frames = allocator(2);
+        let other = {
+            let frames = Arc::clone(&frames);
+            thread::spawn(move || take_and_give(&frames, CpuId(0)))
+        };
+        let nr_left = frames.resize(NR_FRAMES / 2);
+        assert!((NR_FRAMES / 2..=NR_FRAMES / 2 + 2).contains(&nr_left), "{nr_left} left");
+        other.join().expect("no panic");
+        check_all_there(&frames);
+    });
+}
+
+#[test]
+fn loom_lists_kept_short_for_reclaim_lose_nothing() {
+    loom::model(|| {
+        let frames = allocator(2);
+        let other = {
+            let frames = Arc::clone(&frames);
+            thread::spawn(move || take_and_give(&frames, CpuId(0)))
+        };
+        frames.set_reclaim_active(true);
+        frames.background_target();
+        take_and_give(&frames, CpuId(0));
+        frames.set_reclaim_active(false);
+        other.join().expect("no panic");
+        check_all_there(&frames);
+    });
+}
+
+/// Three threads have too many orders for all of them: those with up to two preemptions.
+#[test]
+fn loom_two_threads_of_one_cpu_and_one_that_drains() {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.check(|| {
+        let frames = allocator(1);
+        let others = [(); 2].map(|()| {
+            let frames = Arc::clone(&frames);
+            thread::spawn(move || take_and_give(&frames, CpuId(0)))
+        });
+        frames.drain_lists();
+        for other in others {
+            other.join().expect("no panic");
+        }
+        check_all_there(&frames);
+    });
+}
