@@ -49,6 +49,19 @@ pub fn read_monotonic_ns() -> u64 {
     read_clock_ns(ClockId::Monotonic)
 }
 
+/// Memory and swap space of the machine; `None` where `/proc` is not mounted.
+///
+/// # Cost
+/// Reads a file: some microseconds.
+pub fn read_total_memory() -> Option<Bytes> {
+    let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let read_kib = |name: &str| -> Option<u64> {
+        let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().strip_suffix("kB")?.trim().parse().ok()
+    };
+    Some(Bytes((read_kib("MemTotal:")? + read_kib("SwapTotal:").unwrap_or(0)) << 10))
+}
+
 /// Memory the kernel holds for this process now; `None` where `/proc` is not mounted.
 ///
 /// # Cost

@@ -47,7 +47,7 @@ pub use aligned::AlignedBuf;
 pub use arena::{ArenaOptions, ClaimError, ClaimedFrame, FrameArena, NR_FRAMES_MAX, ReserveError};
 pub use cpu::{
     current_cpu, read_monotonic_ns, read_nr_cpus_possible, read_self_resident_bytes,
-    read_thread_cpu_time_ns,
+    read_thread_cpu_time_ns, read_total_memory,
 };
 #[cfg(not(loom))]
 pub use file::{Fingerprint, OpenStoreError, StoreError, StoreFile, StoreOptions};

@@ -18,7 +18,9 @@ use pagetide_core::lru::{AccessLog, LruConfig, Lruvec, LruvecId, PolicyName};
 use pagetide_core::record::Header;
 use pagetide_core::units::{Bytes, PAGE_BYTES};
 use pagetide_core::writeback::DirtyLimits;
-use pagetide_sys::{ArenaOptions, FrameArena, read_nr_cpus_possible};
+use pagetide_sys::{
+    ArenaOptions, FrameArena, ReserveError, read_nr_cpus_possible, read_total_memory,
+};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -136,6 +138,7 @@ impl Builder {
             huge_pages: self.knobs.is_on(Knob::HugePages),
             pretouch: self.knobs.is_on(Knob::Pretouch),
         };
+        limits.check_machine()?;
         let arena = Arc::new(FrameArena::reserve(limits.nr_frames_max, options)?);
         let folios = Arc::new(Folios::new(limits.nr_frames_max));
         let config = LruConfig {
@@ -192,7 +195,23 @@ pub(crate) struct Limits {
     dirty: u8,
 }
 
+/// Bookkeeping written for each frame when the cache is built, bytes: descriptor, arena, allocator.
+const BOOKKEEPING_BYTES: u64 = 64 + 4 + 8;
+
 impl Limits {
+    /// Refuses what the machine can never have. Less than that may still be more than it has free:
+    /// memory comes as it is touched.
+    fn check_machine(&self) -> Result<(), BuildError> {
+        let memory = Bytes::from_pages(self.nr_frames.into()).0;
+        let wanted = Bytes(memory + u64::from(self.nr_frames_max) * BOOKKEEPING_BYTES);
+        match read_total_memory() {
+            Some(available) if wanted > available => {
+                Err(ReserveError::NotAvailable { wanted, available }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn check(knobs: &Knobs) -> Result<Limits, BuildError> {
         let memory = knobs.read(Knob::Memory);
         if memory == 0 {

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum BuildError {
     /// No memory limit was given: call `memory`.
-    #[error("no memory limit was given")]
+    #[error("no memory limit was given: say how much with `memory`")]
     NoMemory,
     /// The limit is below the least that works: ask for at least 16 frames (64K).
     #[error("a memory limit of {given} is too small: at least {least} are needed")]
@@ -37,7 +37,7 @@ pub enum BuildError {
         high: u64,
     },
     /// The memory could not be reserved: ask for less.
-    #[error("the memory could not be reserved")]
+    #[error("the memory could not be reserved: ask for less")]
     Reserve(#[from] ReserveError),
     /// The access record could not be created.
     #[error("the access record {path} could not be created")]

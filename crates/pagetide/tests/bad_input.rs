@@ -1,0 +1,130 @@
+//! What the library says when it is asked for something that cannot be: the numbers, and what to
+//! do.
+
+mod common;
+
+use common::{PAGE, cache, patterned_file};
+use pagetide::{BuildError, Bytes, OpenError, OpenOptions, PageCache, PolicyName, WriteError};
+use std::error::Error;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+
+/// The error and its sources, as a program prints them.
+fn whole_message(error: &dyn Error) -> String {
+    let mut message = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        message += &format!(": {inner}");
+        source = inner.source();
+    }
+    message
+}
+
+fn refusal(memory: u64) -> BuildError {
+    PageCache::builder().memory(Bytes(memory)).build().unwrap_err()
+}
+
+#[test]
+fn a_limit_must_be_given() {
+    let forgotten = PageCache::builder().build().unwrap_err();
+    assert!(matches!(forgotten, BuildError::NoMemory), "{forgotten}");
+    assert!(forgotten.to_string().contains("`memory`"), "{forgotten}");
+    assert!(matches!(refusal(0), BuildError::NoMemory));
+}
+
+#[test]
+fn a_limit_too_small_is_refused_with_the_least_that_works() {
+    let error = refusal(16 * PAGE as u64 - 1);
+    assert!(matches!(error, BuildError::TooSmall { .. }), "{error}");
+    assert!(error.to_string().contains("64K"), "{error}");
+    assert!(io::Error::from(error).kind() == io::ErrorKind::InvalidInput);
+    PageCache::builder().memory(Bytes(16 * PAGE as u64)).build().unwrap();
+}
+
+#[test]
+fn an_absurd_limit_is_refused_with_its_range() {
+    for memory in [u64::MAX, 1 << 60, (1 << 40) + 1] {
+        let error = refusal(memory);
+        assert!(matches!(error, BuildError::Knob { knob: "memory", .. }), "{error}");
+        let message = error.to_string();
+        assert!(message.contains(&memory.to_string()), "{message}");
+        assert!(message.contains(&(1u64 << 40).to_string()), "{message}");
+    }
+    let beyond = PageCache::builder().memory(Bytes(1 << 20)).memory_max(Bytes(1 << 60)).build();
+    let beyond = beyond.unwrap_err();
+    assert!(matches!(beyond, BuildError::Knob { knob: "memory_max", .. }), "{beyond}");
+}
+
+#[test]
+fn a_limit_above_the_machines_memory_is_refused_with_both() {
+    let total = pagetide_sys::read_total_memory().expect("/proc/meminfo").0;
+    let wanted = (total + (64 << 20)).next_multiple_of(1 << 20);
+    if wanted > 1 << 40 {
+        return common::skip("a_limit_above_the_machines_memory", "more than 1 TiB of memory here");
+    }
+    let error = refusal(wanted);
+    assert!(matches!(error, BuildError::Reserve(_)), "{error}");
+    let message = whole_message(&error);
+    assert!(message.contains(&Bytes(total).to_string()), "{message}");
+    assert!(message.contains("ask for less"), "{message}");
+}
+
+fn open_error(path: &std::path::Path, options: OpenOptions) -> (String, io::ErrorKind) {
+    let error = cache(16, PolicyName::Mglru).open(path, options).unwrap_err();
+    let message = whole_message(&error);
+    assert!(message.contains(&path.display().to_string()), "{message}");
+    (message, io::Error::from(error).kind())
+}
+
+#[test]
+fn what_cannot_be_opened_is_named_with_the_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let read = OpenOptions::new().read(true);
+    let write = OpenOptions::new().read(true).write(true);
+
+    let (message, kind) = open_error(&dir.path().join("missing"), read);
+    assert_eq!(kind, io::ErrorKind::NotFound, "{message}");
+    for options in [read, write] {
+        let (message, kind) = open_error(dir.path(), options);
+        assert!(message.contains("this is a directory"), "{message}");
+        assert_eq!(kind, io::ErrorKind::InvalidInput);
+    }
+    let (message, _) = open_error(std::path::Path::new("/dev/null"), read);
+    assert!(message.contains("character device"), "{message}");
+    let (message, kind) = open_error(&dir.path().join("no/such/folder"), write.create(true));
+    assert_eq!(kind, io::ErrorKind::NotFound, "{message}");
+
+    let path = patterned_file(dir.path(), "a", PAGE);
+    let error = cache(16, PolicyName::Mglru).open(&path, OpenOptions::new()).unwrap_err();
+    assert!(matches!(error, OpenError::NoAccess), "{error}");
+}
+
+#[test]
+fn an_unreadable_file_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = patterned_file(dir.path(), "a", PAGE);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o000)).unwrap();
+    if std::fs::File::open(&path).is_ok() {
+        return common::skip("an_unreadable_file_is_refused", "root reads every file");
+    }
+    let (message, kind) = open_error(&path, OpenOptions::new().read(true));
+    assert_eq!(kind, io::ErrorKind::PermissionDenied, "{message}");
+}
+
+#[test]
+fn a_file_beyond_the_tables_is_refused_with_the_most() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = OpenOptions::new().read(true).write(true).create(true);
+    let file = cache(16, PolicyName::Mglru).open(dir.path().join("a"), options).unwrap();
+    for result in [file.write_at(b"x", u64::MAX - 1).map(|_| ()), file.set_len(u64::MAX)] {
+        let error = result.unwrap_err();
+        let WriteError::TooLong { most, .. } = error else { panic!("{error}") };
+        assert!(error.to_string().contains(&most.to_string()), "{error}");
+    }
+    assert_eq!(file.len(), 0);
+    let mut byte = [0];
+    assert_eq!(file.read_at(&mut byte, u64::MAX).unwrap(), 0);
+    file.page(u64::MAX).unwrap_err();
+    file.page(u64::MAX >> 12).unwrap_err();
+    file.page_mut(u64::MAX).unwrap_err();
+}

@@ -1,0 +1,84 @@
+//! The process's resident size under load: the limit, and an overhead that is written down.
+//!
+//! In a binary of its own, so that no other test's memory is counted. `docs/results.md`, "Resident
+//! size", says what the overhead is made of; [`overhead_max`] is that section's first sentence.
+
+mod common;
+
+use common::pages::{Random, seed};
+use common::{PAGE, watchdog::Watchdog};
+use pagetide::{Bytes, File, OpenOptions, PageCache};
+use pagetide_sys::read_self_resident_bytes;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+const FILE_BYTES: u64 = 512 << 20;
+
+/// What a cache may take beside its limit, bytes: 128 a frame, 16 a page of the files, 16 MiB.
+fn overhead_max(limit: u64) -> u64 {
+    limit / PAGE as u64 * 128 + FILE_BYTES / PAGE as u64 * 16 + (16 << 20)
+}
+
+fn resident() -> u64 {
+    read_self_resident_bytes().expect("/proc is mounted").0
+}
+
+fn load(file: &File, mut random: Random, end: Instant, most: &AtomicU64) {
+    let mut bytes = vec![0; 64 << 10];
+    let mut round = 0u64;
+    while Instant::now() < end {
+        let index = random.below(FILE_BYTES / PAGE as u64 - 16);
+        let offset = index * PAGE as u64;
+        match random.below(10) {
+            0..4 => drop(file.read_at(&mut bytes[..PAGE], offset).unwrap()),
+            4 => drop(file.read_at(&mut bytes, offset).unwrap()),
+            5 => drop(file.page(index)),
+            6..8 => drop(file.write_at(&bytes[..PAGE], offset).unwrap()),
+            // Whole runs, so that write-back's copies are as large as they get.
+            8 => drop(file.write_at(&bytes, offset).unwrap()),
+            _ => drop(file.page_mut(index).map(|mut page| page[0] = 1)),
+        }
+        round += 1;
+        if round.is_multiple_of(64) {
+            most.fetch_max(resident(), Relaxed);
+        }
+        if round.is_multiple_of(4096) {
+            file.sync_data().unwrap();
+        }
+    }
+}
+
+#[test]
+fn resident_size_stays_within_the_limit_and_the_stated_overhead() {
+    let _watchdog = Watchdog::new("resident_size_stays_within_the_limit", 60);
+    let seed = seed();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("sparse");
+    std::fs::File::create(&path).unwrap().set_len(FILE_BYTES).unwrap();
+    for limit in [2 << 20, 64 << 20] {
+        let before = resident();
+        let cache = PageCache::builder().memory(Bytes(limit)).build().unwrap();
+        let file = cache.open(&path, OpenOptions::new().read(true).write(true)).unwrap();
+        let most = AtomicU64::new(0);
+        let end = Instant::now() + Duration::from_millis(1500);
+        std::thread::scope(|scope| {
+            for thread in 0..2 {
+                let (file, most) = (&file, &most);
+                scope.spawn(move || load(file, Random::new(seed + thread), end, most));
+            }
+        });
+        let most = most.into_inner().saturating_sub(before);
+        let stats = cache.stats();
+        println!(
+            "limit {}: {} more resident than before, {} in frames, {} evictions",
+            Bytes(limit),
+            Bytes(most),
+            Bytes(stats.resident_bytes_max),
+            stats.evictions
+        );
+        assert!(stats.resident_bytes_max <= limit);
+        assert!(stats.evictions > 0, "the limit was reached");
+        let allowed = limit + overhead_max(limit);
+        assert!(most <= allowed, "{} resident, {} allowed", Bytes(most), Bytes(allowed));
+    }
+}
