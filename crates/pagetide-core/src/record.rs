@@ -4,7 +4,9 @@
 //!
 //! A run in the real world must be repeatable in the lab, page for page. That needs every access in
 //! order, on a machine that is busy serving them: the record has to be small, cheap to append, and
-//! readable up to the last whole entry when the process is killed.
+//! readable up to the last whole entry when the process is killed. Accesses alone do not do: what
+//! else could make reclaim decide differently (readahead, write-back, guards, truncation) is there
+//! too, in the order in which it happened.
 //!
 //! # Idea
 //!
@@ -12,7 +14,7 @@
 //! only what changed since the previous one.
 //!
 //! ```text
-//!   header: magic, version, page length, memory, policy      once
+//!   header: magic, version, page length, memory, machine, policy      once
 //!   entry:  [ delta:2 | mapping? | thread? | kind:4 ]  [thread] [mapping] [delta]
 //!             |                                         varint   varint    zigzag varint
 //!             +-- 0..=2: the page delta itself, zigzag;  3: the delta follows
@@ -26,12 +28,14 @@
 //! Encoder and decoder hold the same small context (last mapping, last thread, and the last index
 //! seen in each of 16 mapping slots), and update it by the same function. Numbers are LEB128, at
 //! most ten bytes. The decoder never panics and never reads past its slice, whatever the bytes are.
-//! The sequence number of an entry is its position.
+//! The sequence number of an entry is its position. Evictions are in it as well: they are results,
+//! which a replay skips, and by which it is judged.
 //!
 //! # What it deliberately ignores
 //!
 //! Times, byte offsets within a page, contents, and checksums: a torn tail is noticed, silent
 //! corruption of the middle is not, unless it makes an impossible entry or a wrong final count.
+//! Resizing the page cache, and which thread a background thread worked for.
 //!
 //! # Sources
 //!
@@ -53,7 +57,7 @@ pub const MAGIC: [u8; 8] = *b"PTREC\r\n\x1a";
 /// The version this module writes and reads.
 pub const VERSION: u16 = 1;
 /// Bytes of the header before the policy's name.
-pub const HEADER_FIXED_BYTES: usize = 24;
+pub const HEADER_FIXED_BYTES: usize = 40;
 /// The longest policy name a header may carry, in bytes.
 pub const POLICY_NAME_BYTES_MAX: usize = 64;
 /// The longest entry, in bytes: tag, thread, mapping, delta.
@@ -80,22 +84,36 @@ pub enum AccessKind {
     ReadAgain = 1,
     /// Written through a descriptor.
     Write = 2,
-    /// Read through the page table (a guard): makes the page young.
+    /// Read through the page table (a guard): makes the page young. Its guard pins it until
+    /// [`AccessKind::Unpin`].
     Table = 3,
     /// Brought in by readahead, not accessed.
     Readahead = 4,
     /// Dropped by truncation, advice or close: no eviction, no trace left.
     Discard = 5,
-    /// Written through the page table (a mutable guard): makes the page young and dirty.
+    /// Taken for writing through the page table (a mutable guard): as [`AccessKind::Table`].
     TableWrite = 6,
-    /// Brought in together with its neighbours for a call that goes on to access it: the miss is
-    /// here, the access follows. A call of one page needs no such entry.
+    /// To be brought in together with its neighbours for a call that goes on to access it: the
+    /// miss is here, the access follows. A call of one page needs no such entry.
     Fill = 7,
+    /// Clean until now; its contents are not in the store any more.
+    Dirty = 8,
+    /// Its write-back was acknowledged.
+    Clean = 9,
+    /// A guard of it was dropped.
+    Unpin = 10,
+    /// Evicted. A result: whoever replays the record arrives at it alone.
+    Evict = 11,
+    /// The pages this thread brought in by [`AccessKind::Fill`] and [`AccessKind::Readahead`] have
+    /// their contents; until here they were locked.
+    Filled = 12,
+    /// Read past the page cache: the [`AccessKind::Fill`] before it found no frame.
+    Bypass = 13,
 }
 
 impl AccessKind {
     /// Every kind, in the order of their codes.
-    pub const ALL: [AccessKind; 8] = [
+    pub const ALL: [AccessKind; 14] = [
         AccessKind::Read,
         AccessKind::ReadAgain,
         AccessKind::Write,
@@ -104,14 +122,28 @@ impl AccessKind {
         AccessKind::Discard,
         AccessKind::TableWrite,
         AccessKind::Fill,
+        AccessKind::Dirty,
+        AccessKind::Clean,
+        AccessKind::Unpin,
+        AccessKind::Evict,
+        AccessKind::Filled,
+        AccessKind::Bypass,
     ];
 
     /// Whether somebody used the page.
     pub const fn is_access(self) -> bool {
-        !matches!(self, AccessKind::Readahead | AccessKind::Discard | AccessKind::Fill)
+        matches!(
+            self,
+            AccessKind::Read
+                | AccessKind::ReadAgain
+                | AccessKind::Write
+                | AccessKind::Table
+                | AccessKind::TableWrite
+                | AccessKind::Bypass
+        )
     }
 
-    /// Whether the page's contents changed.
+    /// Whether it is an access for writing.
     pub const fn is_write(self) -> bool {
         matches!(self, AccessKind::Write | AccessKind::TableWrite)
     }
@@ -135,6 +167,12 @@ pub struct Header {
     pub page_bytes: u32,
     /// The memory it had, in frames.
     pub memory_frames: u64,
+    /// The memory it could have grown to, in frames: what its tables were made for.
+    pub memory_frames_max: u64,
+    /// CPUs it had per-CPU lists for.
+    pub nr_cpus: u32,
+    /// How willing it was to evict anonymous pages, 0 to 200.
+    pub swappiness: u8,
     /// The policy's name as people type it, at most [`POLICY_NAME_BYTES_MAX`] bytes.
     pub policy: String,
 }
@@ -214,6 +252,9 @@ impl Header {
         out.extend_from_slice(&(self.policy.len() as u16).to_le_bytes());
         out.extend_from_slice(&self.page_bytes.to_le_bytes());
         out.extend_from_slice(&self.memory_frames.to_le_bytes());
+        out.extend_from_slice(&self.memory_frames_max.to_le_bytes());
+        out.extend_from_slice(&self.nr_cpus.to_le_bytes());
+        out.extend_from_slice(&[self.swappiness, 0, 0, 0]);
         out.extend_from_slice(self.policy.as_bytes());
     }
 
@@ -229,11 +270,11 @@ impl Header {
             return Err(RecordError::BadMagic);
         }
         let fixed: &[u8; HEADER_FIXED_BYTES] = bytes.first_chunk().ok_or(short)?;
-        let version = u16::from_le_bytes([fixed[8], fixed[9]]);
+        let version = u16::from_le_bytes(field(fixed, 8));
         if version != VERSION {
             return Err(RecordError::UnknownVersion { found: version });
         }
-        let name_bytes = usize::from(u16::from_le_bytes([fixed[10], fixed[11]]));
+        let name_bytes = usize::from(u16::from_le_bytes(field(fixed, 10)));
         if name_bytes > POLICY_NAME_BYTES_MAX {
             return Err(RecordError::BadPolicyName);
         }
@@ -243,15 +284,20 @@ impl Header {
             .ok_or(RecordError::HeaderShort { needed_bytes: header_bytes })?;
         let policy = str::from_utf8(name).map_err(|_| RecordError::BadPolicyName)?;
         let header = Header {
-            page_bytes: u32::from_le_bytes([fixed[12], fixed[13], fixed[14], fixed[15]]),
-            memory_frames: u64::from_le_bytes([
-                fixed[16], fixed[17], fixed[18], fixed[19], fixed[20], fixed[21], fixed[22],
-                fixed[23],
-            ]),
+            page_bytes: u32::from_le_bytes(field(fixed, 12)),
+            memory_frames: u64::from_le_bytes(field(fixed, 16)),
+            memory_frames_max: u64::from_le_bytes(field(fixed, 24)),
+            nr_cpus: u32::from_le_bytes(field(fixed, 32)),
+            swappiness: fixed[36],
             policy: String::from(policy),
         };
         Ok((header, header_bytes))
     }
+}
+
+/// The `N` bytes at `at`.
+fn field<const N: usize>(fixed: &[u8; HEADER_FIXED_BYTES], at: usize) -> [u8; N] {
+    *fixed[at..].first_chunk().expect("every field lies within the fixed part")
 }
 
 /// What both sides remember between entries.

@@ -89,7 +89,7 @@ fn the_same_replay_ends_the_same() {
     for &policy in PolicyName::ALL {
         let replay = || {
             let mut evicted = Vec::new();
-            let outcome = replay::run_observed(policy, &trace, 64, |page| evicted.push(page));
+            let outcome = replay::run_observed(policy, &trace, 64u32, |page| evicted.push(page));
             (outcome, evicted)
         };
         assert_eq!(replay(), replay(), "{policy}");
@@ -153,7 +153,14 @@ fn a_repeated_read_is_no_reference() {
 fn a_recorded_run_replays_as_the_run_itself() {
     let original = synthetic::mixed(11, 5000);
     let mut bytes = Vec::new();
-    let header = Header { page_bytes: 4096, memory_frames: 90, policy: "clock".to_owned() };
+    let header = Header {
+        page_bytes: 4096,
+        memory_frames: 90,
+        memory_frames_max: 90,
+        nr_cpus: 4,
+        swappiness: 60,
+        policy: "clock".to_owned(),
+    };
     header.append_to(&mut bytes);
     let mut encoder = Encoder::new();
     for (rank, kind) in original.entries() {

@@ -89,6 +89,9 @@ impl Builder {
     }
 
     /// Writes every access to a compact record that `pagetide replay` reads.
+    ///
+    /// A run of one thread that stays on one CPU, with [`Builder::background`] off and no
+    /// [`PageCache::resize`], can be repeated from its record page for page.
     pub fn record(mut self, path: impl Into<PathBuf>) -> Builder {
         self.record = Some(path.into());
         self
@@ -175,6 +178,9 @@ impl Builder {
         let header = Header {
             page_bytes: PAGE_BYTES as u32,
             memory_frames: u64::from(limits.nr_frames),
+            memory_frames_max: u64::from(limits.nr_frames_max),
+            nr_cpus: limits.nr_cpus,
+            swappiness: self.knobs.read(Knob::Swappiness) as u8,
             policy: self.policy.to_string(),
         };
         let recorder = Recorder::create(path, &header);

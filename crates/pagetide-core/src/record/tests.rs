@@ -6,7 +6,14 @@ use alloc::vec;
 use proptest::prelude::*;
 
 fn header() -> Header {
-    Header { page_bytes: 4096, memory_frames: 131_072, policy: String::from("mglru") }
+    Header {
+        page_bytes: 4096,
+        memory_frames: 131_072,
+        memory_frames_max: 1 << 33,
+        nr_cpus: 70_000,
+        swappiness: 200,
+        policy: String::from("mglru"),
+    }
 }
 
 fn access(mapping: u32, index: u64, kind: AccessKind, thread: u32) -> Access {

@@ -17,6 +17,10 @@
 //! frames, runs a direct reclaim pass when there is no free frame, and carries out what the pass
 //! says. It decides nothing. [`run`] drives it over a trace and counts.
 //!
+//! Two uses, told apart by the [`Memory`]: *what if* (any trace, any size, in a group's limit), and
+//! *again*: a record of one thread without background threads, in the memory it had, evicts the
+//! same pages in the same order and ends with the same counters. That is the replay law.
+//!
 //! # Data and invariants
 //!
 //! The same trace, policy and frames give the same outcome to the last counter, always. Resident
@@ -24,16 +28,19 @@
 //!
 //! # What it deliberately ignores
 //!
-//! Time and threads: one thread, no background reclaim, the store answers at once. Write-back: a
-//! written page is clean again before reclaim meets it. Anonymous memory: every page is a file's.
+//! Time and threads: one thread, no background reclaim, the store answers at once. Write-back and
+//! guards, but for repeating a record: a written page is clean again before reclaim meets it.
+//! Anonymous memory: every page is a file's.
 //!
 //! # Sources
 //!
 //! The memory-group flow of the kernel's reclaim: the allocating thread itself makes room when the
 //! group is at its limit.
 
+mod memory;
 mod world;
 
+pub use memory::{Memory, ZoneMemory};
 pub use world::World;
 
 use crate::judge::opt;
@@ -174,7 +181,7 @@ pub struct Row {
 /// When `frames` is 0.
 ///
 /// # Cost
-/// 64 bytes a frame and 17 bytes a page of the trace; tens to a few hundred nanoseconds an access.
+/// 64 bytes a frame and 24 bytes a page of the trace; tens to a few hundred nanoseconds an access.
 pub fn run(contender: Contender, trace: &DenseTrace, frames: u32) -> Outcome {
     match contender {
         Contender::Policy(name) => run_observed(name, trace, frames, |_| {}),
@@ -182,17 +189,17 @@ pub fn run(contender: Contender, trace: &DenseTrace, frames: u32) -> Outcome {
     }
 }
 
-/// As [`run`], for a policy, and tells `evicted` of each eviction in order.
+/// As [`run`], for a policy, in any kind of memory, and tells `evicted` of each eviction in order.
 ///
 /// # Panics
-/// When `frames` is 0.
+/// When the memory has no frame.
 pub fn run_observed(
     name: PolicyName,
     trace: &DenseTrace,
-    frames: u32,
+    memory: impl Into<Memory>,
     evicted: impl FnMut(PageId),
 ) -> Outcome {
-    let mut world = World::new(name, trace, frames, evicted);
+    let mut world = World::new(name, trace, memory, evicted);
     for (rank, kind) in trace.entries() {
         world.apply(rank, kind);
     }

@@ -1,34 +1,54 @@
-//! The virtual machine: page words, frames and a free list, and the loop around core.
+//! The virtual machine: page words and frames, and what each entry of a trace does to them.
 //!
 //! Each step mirrors one of the real world's, in the same order:
 //!
 //! ```text
 //!   hit       mark the folio; log a touch if the mark says so; a table access sets the young bit
-//!   miss      free frame, or reclaim -> bind -> refault -> log the addition -> mark
-//!   reclaim   drain the log; publish, try, publish, ... until the pass is done
+//!   miss      allocate a frame -> bind -> refault -> log the addition -> mark
+//!   group     the same for each page of it, and all stay locked until its end
 //! ```
+//!
+//! What only makes sense in a run repeated page for page (dirty pages, guards, locks) is ignored
+//! where the memory is not the recorded run's: see [`Memory`].
 
 use super::Outcome;
+use super::memory::{Frames, Memory};
 use crate::trace::{AccessKind, DenseTrace};
-use pagetide_core::folio::Folios;
+use pagetide_core::folio::{Flags, Folios};
 use pagetide_core::ids::{FrameId, PageId, PageType};
 use pagetide_core::lru::{
-    self, AccessLog, AccessRule, Discarded, LruConfig, Lruvec, Marked, PolicyName, Refusal, Room,
-    ShadowEntry,
+    self, AccessLog, AccessRule, Discarded, Lruvec, Marked, PolicyName, Room, ShadowEntry,
 };
-use pagetide_core::reclaim::{ReclaimBatch, ReclaimPass, Settled, Step, Verdict};
+use pagetide_core::reclaim::ReclaimBatch;
 use pagetide_core::vmstat::Counter;
 use std::sync::Arc;
 
-/// What a page word says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+mod reclaim;
+
+/// Where a page's contents are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Word {
+    #[default]
     Absent,
     Shadow(ShadowEntry),
     Resident(FrameId),
 }
 
-/// One lruvec over a memory of so many frames, and the pages of one trace.
+/// A page word, and what else the real world knows of a page.
+#[derive(Clone, Copy, Default, Debug)]
+struct Page {
+    word: Word,
+    /// Accessed through the table since the last look.
+    is_young: bool,
+    /// Brought in for a call that has yet to access it: that access is the one that missed.
+    is_awaited: bool,
+    /// Locked until its group has its contents.
+    is_filling: bool,
+    /// Guards of it.
+    nr_pins: u32,
+}
+
+/// One lruvec over a memory, and the pages of one trace.
 pub struct World<'a, Evicted> {
     trace: &'a DenseTrace,
     evicted: Evicted,
@@ -37,27 +57,35 @@ pub struct World<'a, Evicted> {
     rule: AccessRule,
     log: AccessLog,
     batch: ReclaimBatch,
+    memory: Memory,
+    frames: Frames,
     /// By rank.
-    words: Vec<Word>,
-    /// By rank: accessed through the table since the last look.
-    young: Vec<bool>,
+    pages: Vec<Page>,
     /// By frame: the rank of the page in it, if it is not free.
     rank_in: Vec<u32>,
-    free: Vec<FrameId>,
+    /// Ranks of the pages locked for being filled.
+    filling: Vec<u32>,
     accesses: u64,
     misses: u64,
     bypasses: u64,
 }
 
 impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
-    /// An empty memory of `frames` frames; `evicted` hears of each eviction in order.
+    /// An empty memory; `evicted` hears of each eviction in order.
     ///
     /// # Panics
-    /// When `frames` is 0.
-    pub fn new(name: PolicyName, trace: &'a DenseTrace, frames: u32, evicted: Evicted) -> Self {
-        assert!(frames > 0, "a memory of no frames holds nothing to replay");
-        let folios = Arc::new(Folios::new(frames));
-        let lruvec = Lruvec::new(name, &LruConfig::file_only(frames), folios.clone());
+    /// When the memory has no frame.
+    pub fn new(
+        name: PolicyName,
+        trace: &'a DenseTrace,
+        memory: impl Into<Memory>,
+        evicted: Evicted,
+    ) -> Self {
+        let memory = memory.into();
+        let nr_frames_max = memory.nr_frames_max();
+        assert!(nr_frames_max > 0, "a memory of no frames holds nothing to replay");
+        let folios = Arc::new(Folios::new(nr_frames_max));
+        let lruvec = Lruvec::new(name, &memory.lru_config(), folios.clone());
         World {
             trace,
             evicted,
@@ -66,10 +94,11 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
             lruvec,
             log: AccessLog::new(),
             batch: ReclaimBatch::new(),
-            words: vec![Word::Absent; trace.nr_pages()],
-            young: vec![false; trace.nr_pages()],
-            rank_in: vec![0; frames as usize],
-            free: (0..frames).rev().map(FrameId).collect(),
+            frames: Frames::new(memory),
+            memory,
+            pages: vec![Page::default(); trace.nr_pages()],
+            rank_in: vec![0; nr_frames_max as usize],
+            filling: Vec::new(),
             accesses: 0,
             misses: 0,
             bypasses: 0,
@@ -85,7 +114,17 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
             AccessKind::Discard => self.discard(rank),
             AccessKind::Readahead => self.read_ahead(rank),
             AccessKind::Fill => self.fill_ahead(rank),
-            _ => self.access(rank, kind),
+            AccessKind::Filled => self.end_group(),
+            AccessKind::Dirty => self.make_dirty(rank),
+            AccessKind::Clean => self.make_clean(rank),
+            AccessKind::Unpin => self.unpin(rank),
+            AccessKind::Evict => {}
+            AccessKind::Read
+            | AccessKind::ReadAgain
+            | AccessKind::Write
+            | AccessKind::Table
+            | AccessKind::TableWrite
+            | AccessKind::Bypass => self.access(rank, kind),
         }
     }
 
@@ -99,15 +138,16 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
 
     /// Pages resident now, never more than frames.
     pub fn nr_resident(&self) -> u32 {
-        self.folios.nr_frames() - self.free.len() as u32
+        self.frames.nr_used(self.memory.nr_frames_max())
     }
 
     /// Walks everything and panics where an invariant is broken. O(pages + frames).
     pub fn validate(&self) {
         self.lruvec.validate();
+        self.frames.validate();
         let mut nr_resident = 0;
-        for (rank, word) in (0..).zip(&self.words) {
-            if let Word::Resident(frame) = *word {
+        for (rank, page) in (0..).zip(&self.pages) {
+            if let Word::Resident(frame) = page.word {
                 nr_resident += 1;
                 assert_eq!(self.rank_in[frame.0 as usize], rank, "{frame} holds another page");
                 assert_eq!(self.folios[frame].page(), self.trace.page(rank), "{frame}'s folio");
@@ -120,15 +160,20 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         self.accesses += 1;
         let is_table = matches!(kind, AccessKind::Table | AccessKind::TableWrite);
         let counts = !is_table && kind != AccessKind::ReadAgain;
-        if let Word::Resident(frame) = self.words[rank as usize] {
-            if counts {
-                self.mark(frame);
+        if let Some(frame) = self.frame_of(rank) {
+            let is_fill = std::mem::take(&mut self.pages[rank as usize].is_awaited);
+            match (counts, is_fill) {
+                (true, true) => self.mark_fill(frame),
+                (true, false) => self.mark(frame),
+                (false, _) => {}
             }
         } else {
             self.misses += 1;
             let reached =
                 if is_table { lru::AccessKind::Table } else { lru::AccessKind::Descriptor };
-            match self.fill(rank, reached) {
+            // A read past the page cache comes after its attempt.
+            let filled = if kind == AccessKind::Bypass { None } else { self.fill(rank, reached) };
+            match filled {
                 Some(frame) if counts => self.mark_fill(frame),
                 Some(_) => {}
                 None => {
@@ -137,33 +182,78 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
                 }
             }
         }
-        self.young[rank as usize] |= is_table;
+        if is_table {
+            let page = &mut self.pages[rank as usize];
+            page.is_young = true;
+            page.nr_pins += u32::from(self.memory.repeats_the_run());
+        }
     }
 
     fn read_ahead(&mut self, rank: u32) {
-        if !matches!(self.words[rank as usize], Word::Resident(_)) {
+        if self.frame_of(rank).is_none() {
             // Without a frame there is no readahead, and nobody waits for it.
-            let _ = self.fill(rank, lru::AccessKind::Readahead);
+            let filled = self.fill(rank, lru::AccessKind::Readahead);
+            self.join_group(rank, filled);
         }
     }
 
-    /// A page of a call that will access it: this is its miss.
+    /// A page of a call that will access it: this is its miss. Without a frame the access is.
     fn fill_ahead(&mut self, rank: u32) {
-        if !matches!(self.words[rank as usize], Word::Resident(_)) {
-            self.misses += 1;
+        if self.frame_of(rank).is_none() {
             let filled = self.fill(rank, lru::AccessKind::Descriptor);
-            self.bypasses += u64::from(filled.is_none());
+            self.misses += u64::from(filled.is_some());
+            self.pages[rank as usize].is_awaited = filled.is_some();
+            self.join_group(rank, filled);
         }
+    }
+
+    fn join_group(&mut self, rank: u32, filled: Option<FrameId>) {
+        if filled.is_some() && self.memory.repeats_the_run() {
+            self.pages[rank as usize].is_filling = true;
+            self.filling.push(rank);
+        }
+    }
+
+    fn end_group(&mut self) {
+        for rank in self.filling.drain(..) {
+            self.pages[rank as usize].is_filling = false;
+        }
+    }
+
+    fn make_dirty(&mut self, rank: u32) {
+        if let (true, Some(frame)) = (self.memory.repeats_the_run(), self.frame_of(rank)) {
+            self.folios[frame].set(Flags::DIRTY);
+        }
+    }
+
+    /// Written back. A folio that reclaim wanted meanwhile goes where it is taken soon.
+    fn make_clean(&mut self, rank: u32) {
+        let Some(frame) = self.frame_of(rank) else { return };
+        let before = self.folios[frame].clear(Flags::DIRTY.with(Flags::RECLAIM));
+        if before.any(Flags::RECLAIM) && self.log.rotate(frame) == Room::Full {
+            self.lruvec.drain(&mut self.log);
+        }
+    }
+
+    fn unpin(&mut self, rank: u32) {
+        let page = &mut self.pages[rank as usize];
+        page.nr_pins = page.nr_pins.saturating_sub(1);
     }
 
     fn discard(&mut self, rank: u32) {
-        let word = std::mem::replace(&mut self.words[rank as usize], Word::Absent);
-        self.young[rank as usize] = false;
-        if let Word::Resident(frame) = word {
+        if let Some(frame) = self.frame_of(rank) {
             match self.lruvec.discard(frame) {
-                Discarded::Freed => self.free.push(frame),
+                Discarded::Freed => self.frames.free(frame),
                 Discarded::Deferred => unreachable!("no pass is under way between two entries"),
             }
+        }
+        self.pages[rank as usize] = Page::default();
+    }
+
+    fn frame_of(&self, rank: u32) -> Option<FrameId> {
+        match self.pages[rank as usize].word {
+            Word::Resident(frame) => Some(frame),
+            Word::Absent | Word::Shadow(_) => None,
         }
     }
 
@@ -183,80 +273,17 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
 
     /// Makes the page resident, or returns `None` when no frame came free.
     fn fill(&mut self, rank: u32, kind: lru::AccessKind) -> Option<FrameId> {
-        if self.free.is_empty() {
-            self.reclaim();
-        }
-        let frame = self.free.pop()?;
+        let frame = self.alloc()?;
         let flags = self.rule.flags_on_fill(kind);
         self.folios[frame].bind(self.trace.page(rank), PageType::File, flags);
-        if let Word::Shadow(shadow) = self.words[rank as usize] {
+        if let Word::Shadow(shadow) = self.pages[rank as usize].word {
             self.lruvec.refault(&mut self.log, frame, shadow, kind);
         }
-        self.words[rank as usize] = Word::Resident(frame);
+        self.pages[rank as usize].word = Word::Resident(frame);
         self.rank_in[frame.0 as usize] = rank;
         if self.log.add(&self.folios, frame) == Room::Full {
             self.lruvec.drain(&mut self.log);
         }
         Some(frame)
-    }
-
-    /// One direct pass.
-    fn reclaim(&mut self) {
-        self.lruvec.drain(&mut self.log);
-        let mut pass = ReclaimPass::direct(&self.lruvec);
-        loop {
-            let step = self.lruvec.reclaim(&mut pass, &mut self.batch);
-            self.publish();
-            match step {
-                Step::TryEvict => self.try_victims(),
-                Step::Look => self.look_at_victims(),
-                Step::WalkTables => self.walk_tables(),
-                Step::Done => return,
-            }
-        }
-    }
-
-    fn publish(&mut self) {
-        for settled in &self.batch.settled {
-            let Settled::Evicted { page, frame, shadow } = *settled else {
-                unreachable!("nothing is discarded during a pass, so nothing is orphaned")
-            };
-            let rank = self.rank_in[frame.0 as usize];
-            self.words[rank as usize] = shadow.map_or(Word::Absent, Word::Shadow);
-            self.free.push(frame);
-            (self.evicted)(page);
-        }
-    }
-
-    fn try_victims(&mut self) {
-        for victim in self.batch.victims_mut() {
-            let rank = self.rank_in[victim.frame.0 as usize];
-            let was_young = std::mem::take(&mut self.young[rank as usize]);
-            victim.verdict =
-                if was_young { Verdict::Refused(Refusal::Young) } else { Verdict::Claimed };
-        }
-    }
-
-    /// Reads and clears the victims' young bits; they stay.
-    fn look_at_victims(&mut self) {
-        for victim in self.batch.victims_mut() {
-            let rank = self.rank_in[victim.frame.0 as usize];
-            if std::mem::take(&mut self.young[rank as usize]) {
-                victim.verdict = Verdict::Refused(Refusal::Young);
-            }
-        }
-    }
-
-    /// Reports and clears every young bit, in the order of pages, as a walk of real tables does.
-    fn walk_tables(&mut self) {
-        let mut found = Vec::new();
-        for (rank, young) in self.young.iter_mut().enumerate() {
-            if let (true, Word::Resident(frame)) = (*young, self.words[rank]) {
-                *young = false;
-                found.push(frame);
-            }
-        }
-        found.sort_by_key(|frame| self.folios[*frame].page());
-        self.lruvec.walked(&found);
     }
 }

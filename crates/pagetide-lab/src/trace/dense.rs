@@ -152,9 +152,16 @@ impl DenseTrace {
         self.ranks.iter().copied().zip(self.kinds.iter().copied())
     }
 
-    /// The entries that are accesses (readahead, fills and discards left out), as ranks.
+    /// The entries that are accesses (readahead, fills, discards and the like left out), as ranks.
     pub fn access_ranks(&self) -> impl DoubleEndedIterator<Item = u32> + '_ {
         self.entries().filter(|(_, kind)| kind.is_access()).map(|(rank, _)| rank)
+    }
+
+    /// The pages a recorded run evicted, in its order: what a replay of it should arrive at. Other
+    /// traces have none.
+    pub fn recorded_evictions(&self) -> impl Iterator<Item = PageId> + '_ {
+        let evicted = self.entries().filter(|(_, kind)| *kind == AccessKind::Evict);
+        evicted.map(|(rank, _)| self.page(rank))
     }
 
     /// How many entries are accesses.

@@ -40,7 +40,14 @@ fn complaint(bytes: &[u8], format: Format) -> String {
 
 fn compact(accesses: &[Access]) -> Vec<u8> {
     let mut bytes = vec![];
-    let header = Header { page_bytes: 4096, memory_frames: 100, policy: "lru".to_owned() };
+    let header = Header {
+        page_bytes: 4096,
+        memory_frames: 100,
+        memory_frames_max: 200,
+        nr_cpus: 2,
+        swappiness: 60,
+        policy: "lru".to_owned(),
+    };
     header.append_to(&mut bytes);
     let mut encoder = Encoder::new();
     for access in accesses {
@@ -222,11 +229,11 @@ fn compact_damage_is_reported() {
     let bytes = compact(&[]);
     assert_eq!(
         complaint(&bytes[..10], Format::Compact),
-        "the record's header is cut off: 24 bytes needed"
+        "the record's header is cut off: 40 bytes needed"
     );
     assert_eq!(
-        complaint(&bytes[..26], Format::Compact),
-        "the record's header is cut off: 27 bytes needed"
+        complaint(&bytes[..42], Format::Compact),
+        "the record's header is cut off: 43 bytes needed"
     );
     let twice = [&bytes[..], &bytes[..]].concat();
     let after = format!("bytes after the record's end, at byte {}", bytes.len());

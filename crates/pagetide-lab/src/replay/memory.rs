@@ -1,0 +1,183 @@
+//! The memory a replay runs in: a group's limit, or the zone of a recorded run.
+//!
+//! # Problem
+//!
+//! A question ("what would half the memory do?") wants a memory that holds exactly so many pages. A
+//! recorded run had less plain a memory: watermarks, per-CPU lists that keep frames back, several
+//! attempts before an allocation fails, pages that were dirty or in use when reclaim met them.
+//! Repeating it page for page takes all of that.
+//!
+//! # Idea
+//!
+//! Two models behind four calls: take, free, drain, count.
+//!
+//! ```text
+//!   Group   [ frame frame frame ... ]        reclaim when it is empty
+//!   Zone    per-CPU list <--> core's zone    core's slow path says when to reclaim
+//! ```
+//!
+//! # Data and invariants
+//!
+//! Frames free and frames in use together are the memory. The zone is laid out as the `pagetide`
+//! crate lays it out; the replayed thread is CPU 0, and with one thread the others' lists stay
+//! empty.
+//!
+//! # What it deliberately ignores
+//!
+//! Resizing: a record that spans one is repeated as if it had not happened.
+//!
+//! # Sources
+//!
+//! The page allocator specification; the memory-group flow of the kernel's reclaim.
+
+use pagetide_core::ids::{CpuId, FrameId, Order};
+use pagetide_core::lru::LruConfig;
+use pagetide_core::page_alloc::{
+    AllocRequest, FRAMES_MAX, HighFraction, PageAllocator, WatermarkLevel, Zone, ZoneConfig,
+};
+use pagetide_core::record::Header;
+
+/// The CPU of the one thread there is.
+const CPU: CpuId = CpuId(0);
+
+/// What a replay runs in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Memory {
+    /// A limit of so many frames, all of which can hold pages. For questions: written pages are
+    /// clean and guards gone before reclaim meets their pages, as the run would have had them
+    /// elsewhere at another size.
+    Group {
+        /// The limit.
+        nr_frames: u32,
+    },
+    /// The zone of a recorded run, with everything that stood in reclaim's way. For repeating it.
+    Zone(ZoneMemory),
+}
+
+/// A recorded run's memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ZoneMemory {
+    /// Frames in service.
+    pub nr_frames: u32,
+    /// Frames its tables were made for, at least as many.
+    pub nr_frames_max: u32,
+    /// CPUs it had lists for.
+    pub nr_cpus: u32,
+    /// How willing it was to evict anonymous pages, 0 to 200.
+    pub swappiness: u8,
+}
+
+impl From<u32> for Memory {
+    fn from(nr_frames: u32) -> Memory {
+        Memory::Group { nr_frames }
+    }
+}
+
+impl Memory {
+    /// The memory of a recorded run; `None` when the header's numbers are no memory's: it is
+    /// damaged.
+    pub fn of_record(header: &Header) -> Option<Memory> {
+        let nr_frames = u32::try_from(header.memory_frames).ok()?;
+        let nr_frames_max = u32::try_from(header.memory_frames_max).ok()?;
+        let Header { nr_cpus, swappiness, .. } = *header;
+        let is_sane = 0 < nr_frames
+            && nr_frames <= nr_frames_max
+            && nr_frames_max <= FRAMES_MAX
+            && (1..=CPUS_MAX).contains(&nr_cpus)
+            && swappiness <= 200;
+        is_sane.then_some(Memory::Zone(ZoneMemory {
+            nr_frames,
+            nr_frames_max,
+            nr_cpus,
+            swappiness,
+        }))
+    }
+
+    /// Frames that can ever hold pages.
+    pub(super) fn nr_frames_max(self) -> u32 {
+        match self {
+            Memory::Group { nr_frames } => nr_frames,
+            Memory::Zone(zone) => zone.nr_frames_max,
+        }
+    }
+
+    /// What the policy is told.
+    pub(super) fn lru_config(self) -> LruConfig {
+        let config = LruConfig::file_only(self.nr_frames_max());
+        match self {
+            Memory::Group { .. } => config,
+            Memory::Zone(zone) => LruConfig { swappiness: zone.swappiness, ..config },
+        }
+    }
+
+    /// Whether what stood in reclaim's way in the recorded run does so again.
+    pub(super) fn repeats_the_run(self) -> bool {
+        matches!(self, Memory::Zone(_))
+    }
+}
+
+/// More CPUs than any machine has: a damaged header must not ask for gigabytes of lists.
+const CPUS_MAX: u32 = 1 << 16;
+
+/// The frames that are not in use.
+#[derive(Debug)]
+pub(super) enum Frames {
+    Group(Vec<FrameId>),
+    Zone(Box<PageAllocator>),
+}
+
+impl Frames {
+    pub(super) fn new(memory: Memory) -> Frames {
+        match memory {
+            Memory::Group { nr_frames } => {
+                Frames::Group((0..nr_frames).rev().map(FrameId).collect())
+            }
+            Memory::Zone(ZoneMemory { nr_frames, nr_frames_max, nr_cpus, .. }) => {
+                let whole = ZoneConfig::with_frames(nr_frames_max);
+                let zone = Zone::new(ZoneConfig { nr_online: nr_frames, ..whole });
+                Frames::Zone(Box::new(PageAllocator::new(zone, nr_cpus, HighFraction::DEFAULT)))
+            }
+        }
+    }
+
+    /// Takes a frame; a zone leaves `level`'s frames alone.
+    pub(super) fn take(&mut self, level: Option<WatermarkLevel>) -> Option<FrameId> {
+        match self {
+            Frames::Group(free) => free.pop(),
+            Frames::Zone(allocator) => {
+                allocator.alloc(CPU, &AllocRequest::fast(Order::BASE).at(level))
+            }
+        }
+    }
+
+    pub(super) fn free(&mut self, frame: FrameId) {
+        match self {
+            Frames::Group(free) => free.push(frame),
+            Frames::Zone(allocator) => allocator.free(CPU, frame, Order::BASE),
+        }
+    }
+
+    /// Empties the per-CPU lists, where there are any.
+    pub(super) fn drain(&mut self) {
+        if let Frames::Zone(allocator) = self {
+            allocator.drain_all();
+        }
+    }
+
+    /// Frames that hold pages, of a memory of at most `nr_frames_max`.
+    pub(super) fn nr_used(&self, nr_frames_max: u32) -> u32 {
+        match self {
+            Frames::Group(free) => nr_frames_max - free.len() as u32,
+            Frames::Zone(allocator) => {
+                let nr_unused = allocator.zone().nr_free() + allocator.nr_in_pcps();
+                allocator.zone().nr_managed() - nr_unused as u32
+            }
+        }
+    }
+
+    pub(super) fn validate(&self) {
+        if let Frames::Zone(allocator) = self {
+            allocator.validate();
+        }
+    }
+}

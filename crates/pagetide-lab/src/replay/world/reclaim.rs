@@ -1,0 +1,125 @@
+//! The world's side of allocation and reclaim: the short loops around core's slow path and pass.
+//!
+//! They are the `pagetide` crate's, step by step, without locks and threads: waking background
+//! reclaim does nothing, as there is none. A change there without one here breaks the replay law,
+//! and the test of it.
+//!
+//! ```text
+//!   alloc    take --> reclaim directly --> take --> drain --> reclaim --> take what is left
+//!   reclaim  drain the log; publish, try, publish, ... until the pass is done
+//! ```
+
+use super::{Page, Word, World};
+use crate::replay::memory::Frames;
+use pagetide_core::folio::Flags;
+use pagetide_core::ids::{FrameId, PageId};
+use pagetide_core::lru::Refusal;
+use pagetide_core::page_alloc::{Attempt, Outcome, SlowPath};
+use pagetide_core::reclaim::{ReclaimPass, Settled, Step, Verdict};
+
+const UNCLEAN: Flags = Flags::DIRTY.with(Flags::WRITEBACK);
+
+impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
+    /// A frame, or `None` when none comes free.
+    pub(super) fn alloc(&mut self) -> Option<FrameId> {
+        match self.frames {
+            Frames::Group(_) => self.frames.take(None).or_else(|| {
+                self.reclaim();
+                self.frames.take(None)
+            }),
+            Frames::Zone(_) => self.alloc_from_zone(),
+        }
+    }
+
+    fn alloc_from_zone(&mut self) -> Option<FrameId> {
+        let mut path = SlowPath::new();
+        let mut outcome = Outcome::Failed;
+        loop {
+            outcome = match path.next(outcome) {
+                Attempt::Take(level) => match self.frames.take(level) {
+                    Some(frame) => return Some(frame),
+                    None => Outcome::Failed,
+                },
+                Attempt::WakeBackground => Outcome::Progress,
+                Attempt::DirectReclaim => self.reclaim(),
+                Attempt::DrainCpus => {
+                    self.frames.drain();
+                    self.lruvec.drain(&mut self.log);
+                    Outcome::Progress
+                }
+                Attempt::GiveUp => return None,
+            };
+        }
+    }
+
+    /// One direct pass.
+    fn reclaim(&mut self) -> Outcome {
+        self.lruvec.drain(&mut self.log);
+        let mut pass = ReclaimPass::direct(&self.lruvec);
+        loop {
+            let step = self.lruvec.reclaim(&mut pass, &mut self.batch);
+            self.publish();
+            match step {
+                Step::TryEvict => self.try_victims(),
+                Step::Look => self.look_at_victims(),
+                Step::WalkTables => self.walk_tables(),
+                Step::Done => break,
+            }
+        }
+        if pass.scan.reclaimed > 0 { Outcome::Progress } else { Outcome::Failed }
+    }
+
+    fn publish(&mut self) {
+        for settled in &self.batch.settled {
+            let Settled::Evicted { page, frame, shadow } = *settled else {
+                unreachable!("nothing is discarded during a pass, so nothing is orphaned")
+            };
+            let rank = self.rank_in[frame.0 as usize];
+            let word = shadow.map_or(Word::Absent, Word::Shadow);
+            let gone = &mut self.pages[rank as usize];
+            *gone = Page { word, nr_pins: gone.nr_pins, ..Page::default() };
+            self.frames.free(frame);
+            (self.evicted)(page);
+        }
+    }
+
+    fn try_victims(&mut self) {
+        for victim in self.batch.victims_mut() {
+            let rank = self.rank_in[victim.frame.0 as usize];
+            let page = &mut self.pages[rank as usize];
+            let is_unclean = self.folios[victim.frame].flags().any(UNCLEAN);
+            victim.verdict = if is_unclean {
+                Verdict::Refused(Refusal::Dirty)
+            } else if page.is_filling || page.nr_pins > 0 {
+                Verdict::Refused(Refusal::Busy)
+            } else if std::mem::take(&mut page.is_young) {
+                Verdict::Refused(Refusal::Young)
+            } else {
+                Verdict::Claimed
+            };
+        }
+    }
+
+    /// Reads and clears the victims' young bits; they stay.
+    fn look_at_victims(&mut self) {
+        for victim in self.batch.victims_mut() {
+            let rank = self.rank_in[victim.frame.0 as usize];
+            if std::mem::take(&mut self.pages[rank as usize].is_young) {
+                victim.verdict = Verdict::Refused(Refusal::Young);
+            }
+        }
+    }
+
+    /// Reports and clears every young bit, in the order of pages, as a walk of real tables does.
+    fn walk_tables(&mut self) {
+        let mut found = Vec::new();
+        for page in &mut self.pages {
+            if let (true, Word::Resident(frame)) = (page.is_young, page.word) {
+                page.is_young = false;
+                found.push(frame);
+            }
+        }
+        found.sort_by_key(|frame| self.folios[*frame].page());
+        self.lruvec.walked(&found);
+    }
+}
