@@ -10,9 +10,11 @@ use crate::locks::lock;
 use crate::mapping::{FILE_BYTES_MAX, Mapping};
 use crate::prefetch;
 use crate::reclaim;
+use crate::registry::Slots;
 use crate::store::{Backing, Identity, Store};
 use pagetide_core::ids::PageIndex;
 use pagetide_core::knobs::MEMORY_MIN;
+use pagetide_core::record;
 use pagetide_core::units::{Bytes, PAGE_BYTES};
 use pagetide_sys::{OpenStoreError, PageTable, StoreFile, StoreOptions};
 use std::fmt;
@@ -260,7 +262,7 @@ impl Engine {
             // Somebody may have been faster.
             let cached = identity.and_then(|identity| slots.find(&identity)).cloned();
             let mapping = cached.or_else(|| {
-                forget_empty(slots);
+                self.forget_empty(slots);
                 let table = PageTable::new(Arc::clone(&self.arena));
                 slots.insert_with(|id| {
                     Mapping::new(id, table, backing.take().expect("taken once"), len)
@@ -331,6 +333,22 @@ impl Engine {
         }
     }
 
+    /// Forgets mappings nobody has open that hold no page: their last page was evicted. Their
+    /// shadows go with them, and their numbers will be others'.
+    fn forget_empty(&self, slots: &mut Slots) {
+        let is_idle = |mapping: &&Arc<Mapping>| !mapping.is_open() && is_empty(mapping);
+        let idle: Vec<_> = slots.iter().filter(is_idle).cloned().collect();
+        for mapping in idle {
+            if self.recorder.is_some() {
+                let all = PageIndex(0)..PageIndex(u64::MAX);
+                mapping.table.for_each_present(all, |page, _| {
+                    self.record(&mapping, page.index().0, record::AccessKind::Discard);
+                });
+            }
+            slots.remove(mapping.id);
+        }
+    }
+
     fn resize(&self, nr_frames: u32, limits: &Limits) -> Result<(), ResizeError> {
         /// Rounds without progress before giving up.
         const ROUNDS_MAX: u32 = 8;
@@ -359,13 +377,6 @@ fn check_len(len: io::Result<u64>) -> Result<u64, MapError> {
         len if len > FILE_BYTES_MAX => Err(MapError::TooLong(len)),
         len => Ok(len),
     }
-}
-
-/// Forgets mappings nobody has open that hold no page: their last page was evicted.
-fn forget_empty(slots: &mut crate::registry::Slots) {
-    let idle: Vec<_> = slots.iter().filter(|one| !one.is_open() && is_empty(one)).collect();
-    let ids: Vec<_> = idle.into_iter().map(|mapping| mapping.id).collect();
-    ids.into_iter().for_each(|id| slots.remove(id));
 }
 
 fn is_empty(mapping: &Mapping) -> bool {

@@ -23,7 +23,7 @@ use crate::prefetch::PrefetchQueue;
 use crate::recorder::Recorder;
 use crate::registry::Registry;
 use pagetide_core::folio::{Flags, Folios};
-use pagetide_core::ids::{CpuId, FrameId, PageId, PageType};
+use pagetide_core::ids::{CpuId, FrameId, PageId, PageIndex, PageType};
 use pagetide_core::lru::{
     AccessKind, AccessLog, AccessRule, Discarded, Lruvec, Marked, Room, ShadowEntry,
 };
@@ -148,7 +148,8 @@ impl Engine {
     }
 
     /// Takes the page's frame away without leaving a shadow: its contents are wrong or unwanted.
-    pub(crate) fn expel<H: PageHandle>(&self, cpu: CpuId, page: &mut Lock<H>) {
+    pub(crate) fn expel<H: PageHandle>(&self, cpu: CpuId, mapping: &Mapping, page: &mut Lock<H>) {
+        self.record(mapping, page.page().index().0, record::AccessKind::Discard);
         if page.frame().is_none() {
             return page.set_shadow(None);
         }
@@ -191,14 +192,17 @@ impl Engine {
         if !self.folios[frame].set(Flags::DIRTY).any(Flags::DIRTY) {
             self.dirty.add(1);
             mapping.dirty.insert(index);
+            self.record(mapping, index, record::AccessKind::Dirty);
         }
     }
 
-    /// Writes the access down, if this run is recorded.
+    /// Writes down what happens to the page, if this run is recorded. To be called before whatever
+    /// follows from it: the order of the record is the order of the decisions.
     #[inline]
     pub(crate) fn record(&self, mapping: &Mapping, index: u64, kind: record::AccessKind) {
         if let Some(recorder) = &self.recorder {
-            recorder.record(mapping.id, index, kind);
+            let page = PageId { mapping: mapping.id, index: PageIndex(index) };
+            recorder.record(page, kind);
         }
     }
 }

@@ -36,6 +36,11 @@ pub(crate) struct FillPlan {
 }
 
 impl FillPlan {
+    /// Whether pages may come in together, and stand in each other's way while they do.
+    pub(crate) fn is_group(&self) -> bool {
+        self.nr > 1
+    }
+
     /// Just one page.
     pub(crate) fn one(kind: AccessKind) -> FillPlan {
         FillPlan { nr_wanted: 1, nr: 1, kind, marker: None }
@@ -72,8 +77,15 @@ impl Engine {
         plan: FillPlan,
     ) -> Result<(), FillError> {
         let first = run[0].page().index().0;
+        if plan.is_group() {
+            self.record(mapping, first, record::AccessKind::Fill);
+        }
         self.admit(cpu, mapping, &mut run[0], plan.kind)?;
         self.extend_run(cpu, mapping, run, plan);
+        if plan.is_group() {
+            // The pages stay locked a little longer, but nothing is decided any more.
+            self.record(mapping, first, record::AccessKind::Filled);
+        }
         let offset = first << PAGE_SHIFT;
         self.count_read(cpu, run.len());
         let backing = mapping.backing();
@@ -85,11 +97,11 @@ impl Engine {
             }
             // Readahead may have run into trouble that the wanted page has not.
             Err(_) if run.len() > 1 => {
-                run.drain(1..).for_each(|mut page| self.expel(cpu, &mut page));
+                run.drain(1..).for_each(|mut page| self.expel(cpu, mapping, &mut page));
                 self.read_first(cpu, mapping, run)
             }
             Err(error) => {
-                self.expel(cpu, &mut run[0]);
+                self.expel(cpu, mapping, &mut run[0]);
                 Err(FillError::Store(error))
             }
         }
@@ -107,7 +119,7 @@ impl Engine {
         match read {
             Ok(nr_bytes) => self.check_length(mapping, offset, 1, nr_bytes),
             Err(error) => {
-                self.expel(cpu, &mut run[0]);
+                self.expel(cpu, mapping, &mut run[0]);
                 return Err(FillError::Store(error));
             }
         }
@@ -130,13 +142,17 @@ impl Engine {
                 return;
             }
             let is_wanted = index - first < plan.nr_wanted;
-            let kind = if is_wanted { plan.kind } else { AccessKind::Readahead };
+            let (kind, recorded) = if is_wanted {
+                (plan.kind, record::AccessKind::Fill)
+            } else {
+                (AccessKind::Readahead, record::AccessKind::Readahead)
+            };
+            self.record(mapping, index, recorded);
             if self.admit(cpu, mapping, &mut page, kind).is_err() {
                 return;
             }
             if !is_wanted {
                 self.counters.count(cpu, Event::Readahead);
-                self.record(mapping, index, record::AccessKind::Readahead);
             }
             run.push(page);
         }

@@ -22,6 +22,7 @@ use crate::mapping::Mapping;
 use crate::store::Backing;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::{FrameId, PageIndex};
+use pagetide_core::record;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
 use pagetide_core::writeback::Balance;
 use pagetide_sys::{AlignedBuf, Completion, IoQueue, PinRefused, Touch, current_cpu};
@@ -183,6 +184,7 @@ impl Pass<'_> {
                         // A guard taken before a truncation changed it afterwards.
                         if folio.clear(Flags::DIRTY).any(Flags::DIRTY) {
                             self.engine.dirty.sub(1);
+                            self.engine.record(self.mapping, index, record::AccessKind::Clean);
                         }
                         return None;
                     }
@@ -245,7 +247,9 @@ impl Pass<'_> {
         match result {
             Ok(()) => {
                 self.mapping.note_stored(run.end);
-                run.frames.iter().for_each(|frame| self.set_clean(*frame));
+                (run.start..).zip(&run.frames).for_each(|(index, frame)| {
+                    self.set_clean(index, *frame);
+                });
                 self.flushed.nr_written += nr;
                 self.engine.dirty.sub(nr);
             }
@@ -259,9 +263,12 @@ impl Pass<'_> {
         }
     }
 
-    fn set_clean(&self, frame: FrameId) {
+    fn set_clean(&self, index: u64, frame: FrameId) {
         let folio = &self.engine.folios[frame];
         let before = folio.clear(Flags::WRITEBACK);
+        if !before.any(Flags::DIRTY) {
+            self.engine.record(self.mapping, index, record::AccessKind::Clean);
+        }
         if before.any(Flags::RECLAIM) && !before.any(Flags::DIRTY) {
             folio.clear(Flags::RECLAIM);
             self.engine.log_rotation(current_cpu(), frame);

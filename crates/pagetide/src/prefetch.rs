@@ -129,11 +129,11 @@ impl Prefetcher<'_> {
         if page.frame().is_some() {
             return Admitted::NotNeeded;
         }
+        engine.record(mapping, index, record::AccessKind::Readahead);
         if engine.admit(cpu, mapping, &mut page, AccessKind::Readahead).is_err() {
             return Admitted::NoFrame;
         }
         engine.counters.count(cpu, Event::Readahead);
-        engine.record(mapping, index, record::AccessKind::Readahead);
         Admitted::Page(page)
     }
 
@@ -145,7 +145,7 @@ impl Prefetcher<'_> {
         let piece = Piece { mapping: Arc::clone(&wish.mapping), offset, marker: wish.run.marker };
         let backing = match wish.mapping.backing() {
             Ok(backing) => backing,
-            Err(_) => return pages.iter_mut().for_each(|page| engine.expel(current_cpu(), page)),
+            Err(_) => return self.finish(&piece, pages, None),
         };
         let Some(file) = backing.file() else {
             let result = backing.read_pages(offset, &mut pages);
@@ -175,6 +175,8 @@ impl Prefetcher<'_> {
     /// Unlocks the pages of a piece; without contents they leave again, and whoever needs one reads
     /// it and gets the error.
     fn finish(&self, piece: &Piece, mut pages: Vec<Lock<WordRef>>, nr_bytes: Option<usize>) {
+        let first = piece.offset >> PAGE_SHIFT;
+        self.engine.record(&piece.mapping, first, record::AccessKind::Filled);
         match nr_bytes {
             Some(nr_bytes) => {
                 self.engine.check_length(&piece.mapping, piece.offset, pages.len(), nr_bytes);
@@ -182,7 +184,7 @@ impl Prefetcher<'_> {
             }
             None => {
                 let cpu = current_cpu();
-                pages.iter_mut().for_each(|page| self.engine.expel(cpu, page));
+                pages.iter_mut().for_each(|page| self.engine.expel(cpu, &piece.mapping, page));
             }
         }
     }

@@ -10,11 +10,12 @@ use crate::locks::{Wake, lock};
 use crate::registry::Slots;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::{CpuId, FrameId};
-use pagetide_core::lru::Refusal;
+use pagetide_core::lru::{Lruvec, Refusal};
 use pagetide_core::page_alloc::Outcome;
 use pagetide_core::reclaim::{
     ReclaimBatch, ReclaimPass, Scan, Settled, Step, VICTIMS_MAX, Verdict, Victim,
 };
+use pagetide_core::record;
 use pagetide_sys::{Claim, Lock, PageRef, current_cpu, read_thread_cpu_time_ns};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -27,7 +28,7 @@ impl Engine {
     /// One direct pass by a thread that needs a frame.
     pub(crate) fn reclaim_directly(&self, cpu: CpuId) -> Outcome {
         self.counters.count(cpu, Event::DirectPass);
-        let pass = ReclaimPass::direct(&self.lock_lruvec());
+        let pass = self.start_pass(cpu, ReclaimPass::direct);
         let scan = self.run_pass(cpu, pass);
         if scan.reclaimed > 0 { Outcome::Progress } else { Outcome::Failed }
     }
@@ -42,7 +43,8 @@ impl Engine {
             }
             let cpu = current_cpu();
             self.counters.count(cpu, Event::BackgroundPass);
-            let pass = ReclaimPass::background(&self.lock_lruvec(), target);
+            let start = |lruvec: &Lruvec| ReclaimPass::background(lruvec, target);
+            let pass = self.start_pass(cpu, start);
             let scan = self.run_pass(cpu, pass);
             if scan.reclaimed == 0 {
                 break;
@@ -54,17 +56,21 @@ impl Engine {
     /// Frees at least `target` frames if it can; returns how many.
     pub(crate) fn reclaim_pages(&self, target: u64) -> u64 {
         let cpu = current_cpu();
-        let pass = ReclaimPass::background(&self.lock_lruvec(), target);
+        let pass = self.start_pass(cpu, |lruvec| ReclaimPass::background(lruvec, target));
         self.run_pass(cpu, pass).reclaimed
+    }
+
+    /// Begins a pass on lists that know of all this CPU did.
+    fn start_pass(&self, cpu: CpuId, start: impl FnOnce(&Lruvec) -> ReclaimPass) -> ReclaimPass {
+        let mut log = lock(self.logs.at(cpu));
+        let mut lruvec = self.lock_lruvec();
+        lruvec.drain(&mut log);
+        start(&lruvec)
     }
 
     fn run_pass(&self, cpu: CpuId, mut pass: ReclaimPass) -> Scan {
         let started_ns = read_thread_cpu_time_ns();
         self.frames.sample_resident();
-        {
-            let mut log = lock(self.logs.at(cpu));
-            self.lock_lruvec().drain(&mut log);
-        }
         let mappings = self.mappings.read();
         let mut batch = ReclaimBatch::new();
         let mut claimed: Claimed<'_> = Vec::with_capacity(VICTIMS_MAX);
@@ -144,6 +150,9 @@ impl Engine {
                         if let Some(mapping) = mappings.get(page.mapping) {
                             mapping.wasted.fetch_add(1, Relaxed);
                         }
+                    }
+                    if let Some(recorder) = &self.recorder {
+                        recorder.record(page, record::AccessKind::Evict);
                     }
                     let taken = lock.evict(shadow.map(|shadow| shadow.bits()));
                     free.push(self.arena.release(taken));

@@ -1,10 +1,11 @@
-//! The access record: every access of a run, written to a file the lab can replay.
+//! The access record: every access of a run, and what else reclaim's decisions depend on, written
+//! to a file the lab can replay.
 //!
 //! One mutex around an encoder and a buffered file: recording is for finding out, not for speed.
 //! A write error ends the record (the run goes on), and is said once on standard error.
 
 use crate::locks::lock;
-use pagetide_core::ids::{MappingId, PageId, PageIndex};
+use pagetide_core::ids::PageId;
 use pagetide_core::record::{Access, AccessKind, Encoder, Header};
 use std::cell::Cell;
 use std::fs::File;
@@ -34,8 +35,7 @@ impl Recorder {
         Ok(Recorder { sink: Mutex::new(Some(Sink { file, encoder: Encoder::new(), scratch })) })
     }
 
-    pub(crate) fn record(&self, mapping: MappingId, index: u64, kind: AccessKind) {
-        let page = PageId { mapping, index: PageIndex(index) };
+    pub(crate) fn record(&self, page: PageId, kind: AccessKind) {
         let access = Access { page, kind, thread: thread_number() };
         let mut sink = lock(&self.sink);
         if let Some(open) = sink.as_mut()

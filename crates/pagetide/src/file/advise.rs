@@ -6,7 +6,6 @@ use crate::locks::lock;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::readahead::{AccessPattern, ReadaheadRun};
-use pagetide_core::record;
 use pagetide_core::units::PAGE_BYTES;
 use pagetide_sys::current_cpu;
 use std::ops::Range;
@@ -93,8 +92,7 @@ impl crate::engine::Engine {
             if page.frame().is_some_and(|frame| self.folios[frame].flags().any(UNCLEAN)) {
                 return;
             }
-            self.record(mapping, page.page().index().0, record::AccessKind::Discard);
-            self.expel(cpu, &mut page);
+            self.expel(cpu, mapping, &mut page);
         });
     }
 }

@@ -26,6 +26,7 @@ use std::ops::{Deref, DerefMut};
 ///
 /// Keep it short: while it lives, the page cannot be evicted and writers of it wait.
 pub struct PageGuard<'f> {
+    handle: &'f Handle,
     pin: Pin<PageRef<'f>>,
     nr_bytes: usize,
 }
@@ -59,7 +60,7 @@ impl File {
             && let Ok(pin) = page.try_pin(Touch::Young)
         {
             handle.note_table_access(cpu, index, &pin);
-            return Ok(PageGuard { pin, nr_bytes });
+            return Ok(PageGuard { handle, pin, nr_bytes });
         }
         handle.pin_slowly(cpu, index)
     }
@@ -76,15 +77,16 @@ impl File {
             return Err(WriteError::NotWritable);
         }
         let cpu = current_cpu();
-        let mut run = handle.lock_filled(cpu, index).map_err(from_read)?;
-        // The file may have been cut before the page was locked.
-        handle.check_in_file(index).map_err(from_read)?;
-        handle.engine().record(&handle.mapping, index, record::AccessKind::TableWrite);
+        let kind = record::AccessKind::TableWrite;
+        let mut run = handle.lock_filled(cpu, index, kind).map_err(from_read)?;
         let page = run.swap_remove(0);
-        page.set_young();
-        let mut bytes = vec![0; handle.mapping.bytes_in_page(PageIndex(index))].into_boxed_slice();
-        page.read(0, &mut bytes);
-        Ok(PageGuardMut { handle, page, bytes, is_changed: false })
+        let mut guard = PageGuardMut { handle, page, bytes: Box::default(), is_changed: false };
+        // The file may have been cut before the page was locked.
+        let nr_bytes = handle.check_in_file(index).map_err(from_read)?;
+        guard.page.set_young();
+        guard.bytes = vec![0; nr_bytes].into_boxed_slice();
+        guard.page.read(0, &mut guard.bytes);
+        Ok(guard)
     }
 }
 
@@ -107,6 +109,12 @@ impl Handle {
         }
     }
 
+    /// A guard goes. The page is free a moment later, before anything else is decided.
+    #[inline]
+    fn note_unpin(&self, index: u64) {
+        self.engine().record(&self.mapping, index, record::AccessKind::Unpin);
+    }
+
     /// Pins a page that is absent, locked, or pinned to the limit.
     #[cold]
     fn pin_slowly(&self, cpu: CpuId, index: u64) -> Result<PageGuard<'_>, ReadError> {
@@ -116,14 +124,15 @@ impl Handle {
             match page.try_pin(Touch::Young) {
                 Ok(pin) => {
                     self.note_table_access(cpu, index, &pin);
-                    return Ok(PageGuard { pin, nr_bytes });
+                    return Ok(PageGuard { handle: self, pin, nr_bytes });
                 }
                 Err(PinRefused::Locked) => page.wait_while_locked(),
                 Err(PinRefused::NotResident) => {
-                    let mut run = self.lock_filled(cpu, index)?;
-                    self.engine().record(&self.mapping, index, record::AccessKind::Table);
+                    let mut run = self.lock_filled(cpu, index, record::AccessKind::Table)?;
                     if let Ok(pin) = run.swap_remove(0).downgrade(Touch::Young) {
-                        return Ok(PageGuard { pin, nr_bytes: self.check_in_file(index)? });
+                        let mut guard = PageGuard { handle: self, pin, nr_bytes: 0 };
+                        guard.nr_bytes = self.check_in_file(index)?;
+                        return Ok(guard);
                     }
                 }
                 // Thousands of guards of this one page: one of them will go.
@@ -133,10 +142,16 @@ impl Handle {
     }
 
     /// Locks a page and makes sure it has its contents; a miss is a page fault to the policy.
-    fn lock_filled(&self, cpu: CpuId, index: u64) -> Result<Filled<'_>, ReadError> {
+    fn lock_filled(
+        &self,
+        cpu: CpuId,
+        index: u64,
+        kind: record::AccessKind,
+    ) -> Result<Filled<'_>, ReadError> {
         self.check_in_file(index)?;
         let engine = self.engine();
         let mut run: Filled<'_> = vec![self.page_or_make(index)?.lock()];
+        engine.record(&self.mapping, index, kind);
         if run[0].frame().is_some() {
             self.count_hit(cpu);
             return Ok(run);
@@ -161,6 +176,13 @@ impl Deref for PageGuard<'_> {
     }
 }
 
+impl Drop for PageGuard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.handle.note_unpin(self.pin.page().index().0);
+    }
+}
+
 impl fmt::Debug for PageGuard<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PageGuard({:?}, {} bytes)", self.pin, self.nr_bytes)
@@ -170,6 +192,17 @@ impl fmt::Debug for PageGuard<'_> {
 impl PageGuardMut<'_> {
     /// Publishes the change; the same as dropping the guard.
     pub fn commit(self) {}
+
+    fn publish(&mut self, index: u64) {
+        self.page.write(0, &self.bytes);
+        let frame = self.page.frame().expect("a guarded page has a frame");
+        let engine = self.handle.engine();
+        engine.mark_dirty(&self.handle.mapping, index, frame);
+        // No waiting in a drop: the flusher may need the page, or another this thread has locked.
+        if engine.dirty.balance() != Balance::Continue {
+            engine.flusher.notify();
+        }
+    }
 }
 
 impl Deref for PageGuardMut<'_> {
@@ -189,18 +222,11 @@ impl DerefMut for PageGuardMut<'_> {
 
 impl Drop for PageGuardMut<'_> {
     fn drop(&mut self) {
-        if !self.is_changed {
-            return;
-        }
         let index = self.page.page().index().0;
-        self.page.write(0, &self.bytes);
-        let frame = self.page.frame().expect("a guarded page has a frame");
-        let engine = self.handle.engine();
-        engine.mark_dirty(&self.handle.mapping, index, frame);
-        // No waiting in a drop: the flusher may need the page, or another this thread has locked.
-        if engine.dirty.balance() != Balance::Continue {
-            engine.flusher.notify();
+        if self.is_changed {
+            self.publish(index);
         }
+        self.handle.note_unpin(index);
     }
 }
 

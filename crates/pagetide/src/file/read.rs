@@ -103,16 +103,18 @@ impl Handle {
         if is_hit {
             self.count_hit(cpu);
         }
-        self.note_read(cpu, piece, frame, flags);
+        self.note_read(cpu, piece, frame, flags, is_hit);
         true
     }
 
-    /// What a successful read of a page leaves behind.
+    /// What a successful read of a page leaves behind; `is_hit` unless the call brought it in.
     #[inline]
-    fn note_read(&self, cpu: CpuId, piece: &Piece, frame: FrameId, flags: Flags) {
+    fn note_read(&self, cpu: CpuId, piece: &Piece, frame: FrameId, flags: Flags, is_hit: bool) {
         self.record_read(piece);
-        if piece.counts {
-            self.engine().mark_accessed(cpu, frame);
+        match (piece.counts, is_hit) {
+            (true, true) => self.engine().mark_accessed(cpu, frame),
+            (true, false) => self.engine().mark_filled(cpu, frame),
+            (false, _) => {}
         }
         if flags.any(Flags::READAHEAD.with(Flags::PREFETCHED)) {
             self.note_readahead(piece.index, frame);
@@ -146,7 +148,7 @@ impl Handle {
         if let Some(frame) = run[0].frame() {
             self.count_hit(cpu);
             run[0].read(piece.within, target);
-            self.note_read(cpu, piece, frame, engine.folios[frame].flags());
+            self.note_read(cpu, piece, frame, engine.folios[frame].flags(), true);
             return Ok((target.len(), 0));
         }
         engine.counters.count(cpu, Event::Miss);
@@ -154,6 +156,11 @@ impl Handle {
         match engine.fill(cpu, &self.mapping, &mut run, plan) {
             Ok(()) => {}
             Err(FillError::NoFrame) => {
+                if plan.is_group() {
+                    engine.record(&self.mapping, piece.index, record::AccessKind::Bypass);
+                } else {
+                    self.record_read(piece);
+                }
                 let nr_read = self.read_past_cache(cpu, piece, target)?;
                 return Ok((nr_read, 0));
             }
@@ -166,10 +173,7 @@ impl Handle {
         let filled_end = piece.index + run.len() as u64;
         let nr_wanted = (piece.last + 1).min(filled_end) - piece.index;
         engine.counters.add(cpu, Event::Miss, nr_wanted - 1);
-        self.record_read(piece);
-        if piece.counts {
-            engine.mark_filled(cpu, frame);
-        }
+        self.note_read(cpu, piece, frame, Flags::NONE, false);
         Ok((nr_read, filled_end.min(piece.last + 1)))
     }
 

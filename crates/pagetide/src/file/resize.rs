@@ -10,7 +10,6 @@ use crate::locks::lock;
 use crate::mapping::FILE_BYTES_MAX;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::PageIndex;
-use pagetide_core::record;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::{PageRef, current_cpu};
 
@@ -80,7 +79,6 @@ impl Handle {
             self.mapping.dirty.remove(index);
             engine.dirty.sub(1);
         }
-        engine.record(&self.mapping, index, record::AccessKind::Discard);
-        engine.expel(current_cpu(), &mut page);
+        engine.expel(current_cpu(), &self.mapping, &mut page);
     }
 }

@@ -77,12 +77,12 @@ impl Handle {
         // Under the page's lock: write-back takes as much of the page as the file is long.
         self.mapping.grow_to((index << PAGE_SHIFT) + (within + source.len()) as u64);
         let frame = run[0].frame().expect("a prepared page has a frame");
-        engine.mark_dirty(&self.mapping, index, frame);
         if is_hit {
             engine.mark_accessed(cpu, frame);
         } else {
             engine.mark_filled(cpu, frame);
         }
+        engine.mark_dirty(&self.mapping, index, frame);
         Ok(())
     }
 

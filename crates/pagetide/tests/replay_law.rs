@@ -1,0 +1,183 @@
+//! The replay law: a recorded run of one thread, replayed in the lab, evicts the same pages in the
+//! same order and ends with the same counters.
+//!
+//! This is what keeps "the same code decides in both worlds" true: whichever of the two changes
+//! what it asks of core, in which order, or how it treats the answer, fails here. The run keeps to
+//! one CPU and does without background threads, so that nothing in it is left to chance.
+
+mod common;
+#[path = "replay_law/run.rs"]
+mod run;
+#[path = "replay_law/scripts.rs"]
+mod scripts;
+
+use common::pages::Random;
+use common::{PAGE, patterned_file, skip};
+use pagetide::{Advice, Bytes, OpenOptions, PolicyName};
+use pagetide_lab::replay::{Memory, ZoneMemory};
+use pagetide_lab::trace::AccessKind;
+use run::{Run, play};
+use scripts::{Player, SCRIPTS, Script, everything, sequential_loop};
+use std::collections::BTreeSet;
+
+/// The least there can be, less than a per-CPU batch or two, some, and enough for a table leaf or
+/// two.
+const SIZES: [u64; 4] = [16, 50, 300, 2000];
+
+/// Seeds of the small runs.
+const NR_SEEDS: u64 = 40;
+
+#[test]
+fn a_replayed_run_decides_as_the_run_did() {
+    if !pin_thread("a_replayed_run_decides_as_the_run_did") {
+        return;
+    }
+    for (name, script) in SCRIPTS {
+        for frames in SIZES {
+            for &policy in PolicyName::ALL {
+                let what = format!("{name}, {policy}, {frames} frames");
+                let run = Run::play(policy, frames, Bytes(128 << 10), script, 0);
+                run.check(&what);
+                assert!(run.stats.evictions > 0 || frames == 2000, "{what}: too little happens");
+            }
+        }
+    }
+}
+
+#[test]
+fn readahead_switched_off_and_on_large_are_replayed_too() {
+    let test = "readahead_switched_off_and_on_large_are_replayed_too";
+    if !pin_thread(test) {
+        return;
+    }
+    for readahead in [0, 1 << 20] {
+        for &policy in PolicyName::ALL {
+            for (name, script) in [("a loop", sequential_loop as Script), ("all", everything)] {
+                let dir = tempfile::tempdir().unwrap();
+                let path = patterned_file(dir.path(), "file", 2100 * PAGE);
+                let run = Run::record(policy, 700, 700, Bytes(readahead), |cache| {
+                    let options = OpenOptions::new().read(true).write(true);
+                    let file = cache.open(&path, options).unwrap();
+                    script(&mut Player { random: Random::new(5), file: &file, memory: 700 });
+                });
+                run.check(&format!("{name}, {policy}, readahead {readahead}"));
+            }
+        }
+    }
+}
+
+/// Small memories are where locks, pins and dirty pages stand in reclaim's way.
+#[test]
+fn runs_short_of_memory_are_replayed_from_any_seed() {
+    let test = "runs_short_of_memory_are_replayed_from_any_seed";
+    if !pin_thread(test) {
+        return;
+    }
+    for seed in 1..=NR_SEEDS {
+        for (name, script) in SCRIPTS {
+            let frames = 16 + seed % 50;
+            let policy = PolicyName::ALL[seed as usize % PolicyName::ALL.len()];
+            let run = Run::play(policy, frames, Bytes(4096 << (seed % 6)), script, seed);
+            run.check(&format!("{name}, {policy}, {frames} frames, seed {seed}"));
+        }
+    }
+}
+
+/// Files opened, closed and opened again, more than fit: mappings are forgotten, with their
+/// shadows, and their numbers used again.
+#[test]
+fn runs_over_many_files_are_replayed() {
+    if !pin_thread("runs_over_many_files_are_replayed") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let paths: Vec<_> = (0..8)
+        .map(|nth| patterned_file(dir.path(), &format!("{nth}"), (90 + 25 * nth) * PAGE + nth))
+        .collect();
+    for &policy in PolicyName::ALL {
+        let run = Run::record(policy, 64, 64, Bytes(64 << 10), |cache| {
+            for round in 0..24 {
+                let path = &paths[round as usize % paths.len()];
+                let options = OpenOptions::new().read(true).write(round % 3 == 0);
+                let file = cache.open(path, options).unwrap();
+                let mut player = Player { random: Random::new(round), file: &file, memory: 64 };
+                sequential_loop(&mut player);
+                player.reads(50);
+                if round % 3 == 0 {
+                    player.write();
+                    file.sync_data().unwrap();
+                    file.advise(Advice::WillNeed, 0, 10 * PAGE as u64).unwrap();
+                }
+            }
+        });
+        run.check(&format!("many files, {policy}"));
+        let ranks = 0..run.trace.nr_pages() as u32;
+        let mappings: BTreeSet<_> = ranks.map(|rank| run.trace.page(rank).mapping).collect();
+        assert!(mappings.len() < paths.len(), "{policy}: no mapping's number was used again");
+    }
+}
+
+#[test]
+fn a_memory_that_may_grow_is_replayed() {
+    if !pin_thread("a_memory_that_may_grow_is_replayed") {
+        return;
+    }
+    for &policy in PolicyName::ALL {
+        let run = Run::record(policy, 200, 5000, Bytes(64 << 10), |cache| {
+            play(cache, everything, 0);
+        });
+        run.check(&format!("200 of 5000 frames, {policy}"));
+    }
+}
+
+/// The canary: a replay that decides differently is noticed.
+#[test]
+fn another_policy_or_memory_does_not_pass_for_the_run() {
+    let test = "another_policy_or_memory_does_not_pass_for_the_run";
+    if !pin_thread(test) {
+        return;
+    }
+    for &policy in PolicyName::ALL {
+        let run = Run::play(policy, 300, Bytes(64 << 10), everything, 0);
+        let Memory::Zone(memory) = run.memory else { unreachable!("a record's memory") };
+        let differs = |policy, memory| run.replay(policy, memory, &run.trace).differs_from(&run);
+        for &other in PolicyName::ALL.iter().filter(|other| **other != policy) {
+            assert!(differs(other, run.memory), "{other} passes for {policy}");
+        }
+        let smaller = ZoneMemory { nr_frames: 299, ..memory };
+        assert!(differs(policy, Memory::Zone(smaller)), "{policy}: one frame less passes");
+        assert!(differs(policy, Memory::from(300)), "{policy}: a group's limit passes");
+    }
+}
+
+/// The other canary: nothing is in the record for nothing.
+#[test]
+fn a_record_without_one_kind_of_entry_does_not_pass_for_the_run() {
+    let test = "a_record_without_one_kind_of_entry_does_not_pass_for_the_run";
+    if !pin_thread(test) {
+        return;
+    }
+    let play = |frames, script| Run::play(PolicyName::Mglru, frames, Bytes(64 << 10), script, 0);
+    let of_script = |(_, script): &(_, Script)| [play(16, *script), play(300, *script)];
+    let runs: Vec<Run> = SCRIPTS.iter().flat_map(of_script).collect();
+    for &left_out in AccessKind::ALL.iter().filter(|kind| **kind != AccessKind::Evict) {
+        let is_missed = runs.iter().any(|run| {
+            let without = run.trace_without(left_out);
+            run.replay(run.stats.policy, run.memory, &without).differs_from(run)
+        });
+        assert!(is_missed, "nothing depends on {left_out:?}");
+    }
+}
+
+/// Keeps this thread on the CPU it runs on, so that one per-CPU list and one access log are used;
+/// says that the test is skipped where that is not allowed.
+fn pin_thread(test: &str) -> bool {
+    use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
+    let mut here = CpuSet::new();
+    here.set(sched_getcpu());
+    let pinned = sched_setaffinity(None, &here);
+    if let Err(error) = pinned {
+        skip(test, &format!("the thread cannot be kept on one CPU: {error}"));
+    }
+    pinned.is_ok()
+}

@@ -1,0 +1,144 @@
+//! A recorded run, its replay, and the comparison of the two: the law itself.
+
+use crate::common::PAGE;
+use crate::common::pages::Random;
+use crate::common::store::FaultyStore;
+use crate::scripts::{Player, Script};
+use pagetide::{Bytes, CacheStats, PageCache, PolicyName};
+use pagetide_core::ids::PageId;
+use pagetide_core::vmstat::Counter;
+use pagetide_lab::replay::{self, Memory, Outcome};
+use pagetide_lab::trace::{Access, AccessKind, DenseTrace, Ending, Header, Trace};
+use std::path::Path;
+
+/// A recorded run.
+pub(crate) struct Run {
+    pub(crate) stats: CacheStats,
+    pub(crate) header: Header,
+    pub(crate) memory: Memory,
+    pub(crate) trace: DenseTrace,
+    pub(crate) evicted: Vec<PageId>,
+}
+
+/// What a replay came to.
+pub(crate) struct Replayed {
+    pub(crate) outcome: Outcome,
+    pub(crate) evicted: Vec<PageId>,
+}
+
+impl Run {
+    /// Runs the script over a store in memory.
+    pub(crate) fn play(
+        policy: PolicyName,
+        frames: u64,
+        readahead: Bytes,
+        script: Script,
+        seed: u64,
+    ) -> Run {
+        Run::record(policy, frames, frames, readahead, |cache| play(cache, script, seed))
+    }
+
+    pub(crate) fn record(
+        policy: PolicyName,
+        frames: u64,
+        frames_max: u64,
+        readahead: Bytes,
+        work: impl FnOnce(&PageCache),
+    ) -> Run {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("run.ptrec");
+        let cache = PageCache::builder()
+            .memory(Bytes::from_pages(frames))
+            .memory_max(Bytes::from_pages(frames_max))
+            .policy(policy)
+            .readahead_max(readahead)
+            .background(false)
+            .record(&path)
+            .build()
+            .unwrap();
+        work(&cache);
+        // So that closing the cache does nothing that the counters miss.
+        cache.flush_all().unwrap();
+        let stats = cache.stats();
+        drop(cache);
+        Run::load(stats, &path)
+    }
+
+    pub(crate) fn load(stats: CacheStats, path: &Path) -> Run {
+        let mut record = Trace::open(path, None).unwrap();
+        let trace = DenseTrace::collect(record.by_ref()).unwrap();
+        assert_eq!(record.ending(), Some(Ending::Complete));
+        let header = record.header().unwrap().clone();
+        let memory = Memory::of_record(&header).unwrap();
+        let evicted = trace.recorded_evictions().collect();
+        Run { stats, header, memory, trace, evicted }
+    }
+
+    pub(crate) fn trace_without(&self, left_out: AccessKind) -> DenseTrace {
+        let mut trace = DenseTrace::default();
+        for (rank, kind) in self.trace.entries().filter(|(_, kind)| *kind != left_out) {
+            let page = self.trace.page(rank);
+            trace.push(Access { page, kind, thread: 0 });
+        }
+        trace
+    }
+
+    pub(crate) fn replay(
+        &self,
+        policy: PolicyName,
+        memory: Memory,
+        trace: &DenseTrace,
+    ) -> Replayed {
+        let mut evicted = Vec::new();
+        let outcome = replay::run_observed(policy, trace, memory, |page| evicted.push(page));
+        Replayed { outcome, evicted }
+    }
+
+    pub(crate) fn counter(&self, name: &str) -> u64 {
+        self.stats.vmstat.iter().find(|(other, _)| *other == name).unwrap().1
+    }
+
+    /// The law.
+    pub(crate) fn check(&self, what: &str) {
+        let policy: PolicyName = self.header.policy.parse().unwrap();
+        assert_eq!(policy, self.stats.policy, "{what}");
+        assert_eq!(self.stats.evictions, self.evicted.len() as u64, "{what}: recorded evictions");
+        assert_eq!(self.counter("touches_lost"), 0, "{what}: nobody to lose them to");
+        let replayed = self.replay(policy, self.memory, &self.trace);
+        let both = self.evicted.iter().zip(&replayed.evicted);
+        if let Some(nth) = both.clone().position(|(real, virtual_)| real != virtual_) {
+            let (real, virtual_) = (self.evicted[nth], replayed.evicted[nth]);
+            panic!("{what}: eviction {nth} was {real:?}, and {virtual_:?} in the replay");
+        }
+        let (real, virtual_) = (self.evicted.len(), replayed.evicted.len());
+        assert_eq!(real, virtual_, "{what}: evictions, the same as far as both go");
+        for &counter in Counter::ALL {
+            let (real, virtual_) =
+                (self.counter(counter.name()), replayed.outcome.vmstat.read(counter));
+            assert_eq!(real, virtual_, "{what}: {}", counter.name());
+        }
+        assert_eq!(self.stats.accesses, replayed.outcome.accesses, "{what}: accesses");
+        assert_eq!(self.stats.misses, replayed.outcome.misses, "{what}: misses");
+        // Guards refused for want of a frame are not counted.
+        let nr_past = self.stats.bypass_reads + self.stats.writes_through;
+        assert!(nr_past <= replayed.outcome.bypasses, "{what}: {nr_past} accesses past the cache");
+    }
+}
+
+impl Replayed {
+    pub(crate) fn differs_from(&self, run: &Run) -> bool {
+        self.evicted != run.evicted
+            || self.outcome.misses != run.stats.misses
+            || Counter::ALL
+                .iter()
+                .any(|counter| self.outcome.vmstat.read(*counter) != run.counter(counter.name()))
+    }
+}
+
+/// Runs the script over a store in memory, three times as large as the page cache.
+pub(crate) fn play(cache: &PageCache, script: Script, seed: u64) {
+    let memory = cache.stats().memory_bytes / PAGE as u64;
+    let store = FaultyStore::with_contents(&vec![1; 3 * memory as usize * PAGE]);
+    let file = cache.open_store(store.boxed()).unwrap();
+    script(&mut Player { random: Random::new(seed), file: &file, memory });
+}

@@ -1,0 +1,190 @@
+//! What the recorded runs do: reads, writes, guards and advice in patterns that make reclaim work.
+
+use crate::common::PAGE;
+use crate::common::pages::Random;
+use pagetide::{Advice, File};
+use std::collections::VecDeque;
+
+/// What a run does, on a file three times as large as memory.
+pub(crate) type Script = fn(&mut Player<'_>);
+
+pub(crate) const SCRIPTS: [(&str, Script); 9] = [
+    ("random reads", random_reads),
+    ("skewed reads", skewed_reads),
+    ("a loop", sequential_loop),
+    ("calls of many pages", long_calls),
+    ("guards", guards),
+    ("guards that stay", long_guards),
+    ("writes", writes),
+    ("more dirty pages than fit", dirty_guards),
+    ("everything", everything),
+];
+
+pub(crate) fn random_reads(player: &mut Player<'_>) {
+    player.reads(4 * player.memory);
+}
+
+pub(crate) fn skewed_reads(player: &mut Player<'_>) {
+    for _ in 0..8 * player.memory {
+        let index = player.skewed_index();
+        player.read(index, 1);
+    }
+}
+
+pub(crate) fn sequential_loop(player: &mut Player<'_>) {
+    let nr_pages = (player.memory * 5 / 4).min(player.nr_pages());
+    for _ in 0..4 {
+        (0..nr_pages).for_each(|index| player.read(index, 1));
+    }
+}
+
+pub(crate) fn long_calls(player: &mut Player<'_>) {
+    for _ in 0..100 {
+        let (index, nr) = (player.any_index(), 1 + player.random.below(40));
+        player.read(index, nr);
+        let index = player.skewed_index();
+        player.read(index, 1);
+    }
+}
+
+pub(crate) fn guards(player: &mut Player<'_>) {
+    for _ in 0..4 * player.memory {
+        let index = player.skewed_index();
+        match player.random.below(4) {
+            0 => drop(player.file.page_mut(index)),
+            1 => player.read(index, 1),
+            _ => drop(player.file.page(index)),
+        }
+    }
+}
+
+/// Up to all of a small memory is pinned, and a write guard is open while others read.
+pub(crate) fn long_guards(player: &mut Player<'_>) {
+    let file = player.file;
+    let mut held = VecDeque::new();
+    // Only the upper half is changed, only the lower half read meanwhile.
+    let half = player.nr_pages() / 2;
+    for _ in 0..2 * player.memory {
+        let changed = file.page_mut(half + player.random.below(half));
+        for _ in 0..4 {
+            let index = player.random.below(half);
+            match player.random.below(3) {
+                0 => held.extend(file.page(index)),
+                _ => player.read(index, 1),
+            }
+        }
+        if held.len() > 14 {
+            held.drain(..player.random.below(15) as usize);
+        }
+        if let (Ok(mut changed), 0) = (changed, player.random.below(4)) {
+            changed[0] ^= 1;
+        }
+        if player.random.below(30) == 0 {
+            file.sync_data().unwrap();
+        }
+    }
+}
+
+pub(crate) fn writes(player: &mut Player<'_>) {
+    for _ in 0..2 * player.memory {
+        player.write();
+        let index = player.skewed_index();
+        player.read(index, 1);
+        if player.random.below(50) == 0 {
+            player.file.sync_data().unwrap();
+        }
+    }
+}
+
+/// Nothing flushes behind write guards: reclaim runs out of clean pages, and reads go past.
+pub(crate) fn dirty_guards(player: &mut Player<'_>) {
+    for _ in 0..3 {
+        let mut nr_refused = 0;
+        while nr_refused < 10 {
+            let index = player.any_index();
+            let changed = player.file.page_mut(index).map(|mut page| page[1] = 7);
+            nr_refused += u32::from(changed.is_err());
+        }
+        for _ in 0..20 {
+            let index = player.any_index();
+            player.read(index, 3);
+            player.read(index + 3, 1);
+        }
+        player.write();
+        player.reads(player.memory);
+    }
+}
+
+pub(crate) fn everything(player: &mut Player<'_>) {
+    for _ in 0..3 * player.memory.max(100) {
+        let (index, nr) = (player.skewed_index(), 1 + player.random.below(6));
+        let (offset, len) = (index * PAGE as u64, nr * PAGE as u64);
+        match player.random.below(40) {
+            0..12 => player.read(index, 1),
+            12..20 => player.read(index, nr),
+            20..24 => drop(player.file.page(index)),
+            24..28 => drop(player.file.page_mut(index).map(|mut page| page[0] = 3)),
+            28..33 => player.write(),
+            33..35 => (index..index + 20).for_each(|index| player.read(index, 1)),
+            35 => player.file.sync_all().unwrap(),
+            36 => player.file.advise(Advice::DontNeed, offset, 4 * len).unwrap(),
+            37 => player.file.advise(Advice::WillNeed, offset, 4 * len).unwrap(),
+            38 => {
+                let advice = [Advice::Normal, Advice::Sequential, Advice::Random, Advice::NoReuse];
+                let nth = player.random.below(4) as usize;
+                player.file.advise(advice[nth], 0, 0).unwrap();
+            }
+            _ => {
+                let whole = player.file.len();
+                player.file.set_len(whole - player.random.below(whole / 4)).unwrap();
+                player.file.set_len(whole).unwrap();
+            }
+        }
+    }
+}
+
+/// Somebody who reads and writes a file.
+pub(crate) struct Player<'f> {
+    pub(crate) random: Random,
+    pub(crate) file: &'f File,
+    /// Frames of the page cache.
+    pub(crate) memory: u64,
+}
+
+impl Player<'_> {
+    pub(crate) fn nr_pages(&self) -> u64 {
+        self.file.len().div_ceil(PAGE as u64)
+    }
+
+    pub(crate) fn any_index(&mut self) -> u64 {
+        let nr_pages = self.nr_pages();
+        self.random.below(nr_pages)
+    }
+
+    /// A tenth of the pages gets about half of the accesses.
+    pub(crate) fn skewed_index(&mut self) -> u64 {
+        let nr_pages = self.nr_pages();
+        let part = self.random.below(1000);
+        nr_pages * part * part * part / 1_000_000_000
+    }
+
+    pub(crate) fn reads(&mut self, nr: u64) {
+        for _ in 0..nr {
+            let index = self.any_index();
+            self.read(index, 1);
+        }
+    }
+
+    /// Reads the end of page `index`, and on until `nr` pages are touched.
+    pub(crate) fn read(&mut self, index: u64, nr: u64) {
+        let mut target = vec![0; (nr - 1) as usize * PAGE + 100];
+        self.file.read_at(&mut target, index * PAGE as u64 + PAGE as u64 - 100).unwrap();
+    }
+
+    /// Writes a part of a page or a few, now and then past the end.
+    pub(crate) fn write(&mut self) {
+        let offset = self.skewed_index() * PAGE as u64 + self.random.below(2) * 50;
+        let len = [10, PAGE, 3 * PAGE][self.random.below(3) as usize];
+        self.file.write_at(&vec![5; len], offset).unwrap();
+    }
+}
