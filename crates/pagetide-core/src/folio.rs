@@ -202,6 +202,7 @@ impl Folio {
 
     /// The page whose contents the frame holds. Stable while the caller keeps the frame from being
     /// freed (isolated it, or locked its word).
+    #[inline]
     pub fn page(&self) -> PageId {
         PageId {
             mapping: MappingId(self.mapping.load(Relaxed)),
@@ -210,16 +211,19 @@ impl Folio {
     }
 
     /// A snapshot of the flags.
+    #[inline]
     pub fn flags(&self) -> Flags {
         Flags(self.flags.load(Relaxed))
     }
 
     /// Sets the flags of `mask`; returns what was there before.
+    #[inline]
     pub fn set(&self, mask: Flags) -> Flags {
         Flags(self.flags.fetch_or(mask.0, Relaxed))
     }
 
     /// Clears the flags of `mask`; returns what was there before.
+    #[inline]
     pub fn clear(&self, mask: Flags) -> Flags {
         Flags(self.flags.fetch_and(!mask.0, Relaxed))
     }
@@ -247,6 +251,12 @@ impl Folios {
         Folios { slots: (0..nr_frames).map(|_| Folio::unused()).collect() }
     }
 
+    /// A frame's descriptor, or `None` past the last.
+    #[inline]
+    pub fn get(&self, frame: FrameId) -> Option<&Folio> {
+        self.slots.get(frame.0 as usize)
+    }
+
     /// How many frames are described.
     pub fn nr_frames(&self) -> u32 {
         self.slots.len() as u32
@@ -256,6 +266,7 @@ impl Folios {
 impl core::ops::Index<FrameId> for Folios {
     type Output = Folio;
 
+    #[inline]
     fn index(&self, frame: FrameId) -> &Folio {
         &self.slots[frame.0 as usize]
     }

@@ -211,6 +211,13 @@ impl FrameArena {
         frame
     }
 
+    /// Starts bringing the line at `offset` of `frame` into the processor's cache, if there is such
+    /// a frame. Costs a few cycles, and changes nothing but time.
+    #[inline]
+    pub fn fetch(&self, frame: FrameId, offset: usize) {
+        self.memory.fetch(frame.0, offset);
+    }
+
     /// Copies bytes of `frame` from `offset` to `target`; they mean something only if a
     /// [`ReadTicket`](crate::ReadTicket) taken before still holds afterwards.
     ///

@@ -23,7 +23,8 @@
 //!
 //! Cost: on a 2-core EPYC guest, 4 KiB at random over 1 GiB of huge pages, median of 80 blocks of
 //! 2000: the wide loop 345 ns, `rep movsb` 346 ns, the C library's memcpy 343 ns. At 512 bytes to
-//! an unaligned target, with the look-up: 68 ns wide, 123-166 ns by `rep movsb`.
+//! an unaligned target, with the look-up: 68 ns wide, 123-166 ns by `rep movsb`. A page cache hit
+//! as a whole, same machine and size, CPU time: 470 ns by 32-byte moves, 434 ns by 64-byte moves.
 //!
 //! Source: H.-J. Boehm, "Can seqlocks get along with programming language memory models?",
 //! MSPC 2012.
@@ -76,6 +77,8 @@ pub(crate) mod portable {
 pub(crate) mod machine {
     use std::arch::asm;
 
+    /// Bytes the widest loop moves in one turn.
+    const WIDEST_BYTES: usize = 256;
     /// Bytes the wide loop moves in one turn.
     const WIDE_BYTES: usize = 128;
     /// From this length on a string move is worth its start.
@@ -90,7 +93,13 @@ pub(crate) mod machine {
     pub(crate) unsafe fn copy(source: *const u8, target: *mut u8, len: usize) {
         let whole = len / WIDE_BYTES * WIDE_BYTES;
         let mut done = 0;
-        if whole > 0 && is_x86_feature_detected!("avx") {
+        let widest = len / WIDEST_BYTES * WIDEST_BYTES;
+        if widest > 0 && is_x86_feature_detected!("avx512f") {
+            // SAFETY: S2 (racing copies are opaque): the caller vouches for both ranges, `widest`
+            // is a positive multiple of the step, and the processor was seen to have AVX-512.
+            unsafe { copy_widest(source, target, widest) };
+            done = widest;
+        } else if whole > 0 && is_x86_feature_detected!("avx") {
             // SAFETY: S2 (racing copies are opaque): the caller vouches for both ranges, `whole` is
             // a positive multiple of the step, and the processor was seen to have AVX.
             unsafe { copy_wide(source, target, whole) };
@@ -104,6 +113,40 @@ pub(crate) mod machine {
             let (source, target) = (source.wrapping_add(done), target.wrapping_add(done));
             // SAFETY: S2 (racing copies are opaque): the caller vouches for both ranges.
             unsafe { copy_short(source, target, len - done) };
+        }
+    }
+
+    /// As [`copy`], by 256 bytes. Half the stores of [`copy_wide`], which leaves the processor room
+    /// to begin what comes after the copy before the copy is through.
+    ///
+    /// # Safety
+    /// As for [`copy`]; the processor has AVX-512, and `len` is a positive multiple of
+    /// [`WIDEST_BYTES`].
+    #[inline]
+    unsafe fn copy_widest(source: *const u8, target: *mut u8, len: usize) {
+        // SAFETY: S2 (racing copies are opaque): the caller vouches for both ranges, and for
+        // AVX-512. Registers above 15 need no `vzeroupper`.
+        unsafe {
+            asm!(
+                "2:",
+                "vmovdqu64 zmm16, [{source} + rax]",
+                "vmovdqu64 zmm17, [{source} + rax + 64]",
+                "vmovdqu64 zmm18, [{source} + rax + 128]",
+                "vmovdqu64 zmm19, [{source} + rax + 192]",
+                "vmovdqu64 [{target} + rax], zmm16",
+                "vmovdqu64 [{target} + rax + 64], zmm17",
+                "vmovdqu64 [{target} + rax + 128], zmm18",
+                "vmovdqu64 [{target} + rax + 192], zmm19",
+                "add rax, 256",
+                "cmp rax, {len}",
+                "jb 2b",
+                source = in(reg) source,
+                target = in(reg) target,
+                len = in(reg) len,
+                inout("rax") 0_usize => _,
+                clobber_abi("C"),
+                options(nostack)
+            );
         }
     }
 

@@ -79,6 +79,19 @@ impl FrameMemory {
         portable::copy_out(self.cells(), at, target);
     }
 
+    /// Starts bringing the line at `offset` of `frame` into the processor's cache, if there is such
+    /// a frame.
+    #[inline]
+    pub(crate) fn fetch(&self, frame: u32, offset: usize) {
+        #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+        if frame < self.nr_frames && offset < FRAME_BYTES {
+            let line = self.mapping.base().wrapping_add(frame as usize * FRAME_BYTES + offset);
+            crate::cpu::fetch_line(line.cast_const());
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
+        let _ = (frame, offset);
+    }
+
     /// Copies `source` to `offset` of `frame`; panics when out of bounds.
     ///
     /// # Safety

@@ -9,9 +9,12 @@
 //! ```text
 //!   index:   | top 12 bits | mid 12 bits | leaf 9 bits |
 //!
-//!   top [4096] --> mid [4096] --> leaf { touched, words [512] }       32 TiB of contents
-//!       32 KiB         32 KiB          4 KiB + one line
+//!   top [4096] --> mid { leaves, guesses [4096] } --> leaf { touched, words [512] }
+//!       32 KiB         48 KiB for 8 GiB                    4 KiB + one line for 2 MiB
 //! ```
+//!
+//! A random reader pays two cache misses in a row: the word, and then the bytes it names. Beside
+//! each leaf is a guess at where its frames are, so that a copying reader can start both.
 //!
 //! **Data and invariants.** S6: a leaf lives as long as its table, and a table keeps its arena
 //! alive; so a [`PageRef`] may go from index to word to frame memory without further checks. A
@@ -34,7 +37,7 @@ use once_cell::race::OnceBox;
 use pagetide_core::ids::{FrameId, PageIndex};
 
 use crate::arena::FrameArena;
-use crate::sync::{AtomicBool, Ordering};
+use crate::sync::{AtomicBool, AtomicU32, Ordering};
 use crate::token::{Claim, Lock, Pin};
 use crate::wait;
 use crate::word::{LockRefused, PageWord, PinRefused, ReadTicket, Snapshot, Touch};
@@ -52,7 +55,13 @@ const MID_PAGES: u64 = 1 << (LEAF_BITS + MID_BITS);
 /// Pages one mapping can have: 2^33, which is 32 TiB.
 pub const PAGES_MAX: u64 = 1 << (LEAF_BITS + MID_BITS + TOP_BITS);
 
-type Mid = [OnceBox<Leaf>; MID_SLOTS];
+/// The middle level: where the leaves are, and a guess at where their frames are.
+struct Mid {
+    leaves: [OnceBox<Leaf>; MID_SLOTS],
+    /// By leaf: the frame last installed in it less that page's place in the leaf, wrapping. Pages
+    /// that were filled in order sit in frames in order, so this guesses the others' frames.
+    guesses: [AtomicU32; MID_SLOTS],
+}
 
 struct Leaf {
     /// A word here became young since the last walk. Written when it was not set, so seldom.
@@ -73,7 +82,7 @@ impl PageTable {
     /// A table whose pages are all absent, and will live in frames of `arena`.
     ///
     /// # Cost
-    /// 32 KiB; then 32 KiB for each 8 GiB and 4 KiB for each 2 MiB of contents that is touched.
+    /// 32 KiB; then 48 KiB for each 8 GiB and 4 KiB for each 2 MiB of contents that is touched.
     pub fn new(arena: Arc<FrameArena>) -> PageTable {
         PageTable { arena, top: slots() }
     }
@@ -90,14 +99,26 @@ impl PageTable {
     #[inline]
     pub fn page(&self, index: PageIndex) -> Option<PageRef<'_>> {
         let mid = self.top.get(top_slot(index))?.get()?;
-        let leaf = mid[mid_slot(index)].get()?;
+        let leaf = mid.leaves[mid_slot(index)].get()?;
         Some(PageRef { table: self, leaf, index })
+    }
+
+    /// The frame the page is probably in, if it is resident: it need not be, nor exist.
+    ///
+    /// For a reader that is going to look the page up and copy it: it can start fetching the bytes
+    /// before the word is known ([`FrameArena::fetch`]), so that the two cache misses pass side by
+    /// side. A wrong guess costs a fetched line, and nothing may depend on it.
+    #[inline]
+    pub fn guess_frame(&self, index: PageIndex) -> Option<FrameId> {
+        let mid = self.top.get(top_slot(index))?.get()?;
+        let base = mid.guesses[mid_slot(index)].load(Ordering::Relaxed);
+        Some(FrameId(base.wrapping_add(leaf_slot(index) as u32)))
     }
 
     /// The page at `index`, or `None` if `index` is not below [`PAGES_MAX`]. Makes what is missing.
     pub fn page_or_make(&self, index: PageIndex) -> Option<PageRef<'_>> {
-        let mid = self.top.get(top_slot(index))?.get_or_init(slots);
-        let leaf = mid[mid_slot(index)].get_or_init(|| Box::new(Leaf::new()));
+        let mid = self.top.get(top_slot(index))?.get_or_init(|| Box::new(Mid::new()));
+        let leaf = mid.leaves[mid_slot(index)].get_or_init(|| Box::new(Leaf::new()));
         Some(PageRef { table: self, leaf, index })
     }
 
@@ -156,7 +177,7 @@ impl PageTable {
             let from = first.max(base);
             let to = last.min(base + MID_PAGES - 1);
             let slots = mid_slot(PageIndex(from))..=mid_slot(PageIndex(to));
-            for (leaf, slot) in mid[slots.clone()].iter().zip(slots) {
+            for (leaf, slot) in mid.leaves[slots.clone()].iter().zip(slots) {
                 if let Some(leaf) = leaf.get() {
                     each(leaf, base + (slot << LEAF_BITS) as u64);
                 }
@@ -168,6 +189,15 @@ impl PageTable {
 impl fmt::Debug for PageTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PageTable({:?})", self.arena)
+    }
+}
+
+impl Mid {
+    fn new() -> Mid {
+        Mid {
+            leaves: std::array::from_fn(|_| OnceBox::new()),
+            guesses: std::array::from_fn(|_| AtomicU32::new(0)),
+        }
     }
 }
 
@@ -270,7 +300,15 @@ impl<'a> PageRef<'a> {
 
     #[inline]
     pub(crate) fn word(self) -> &'a PageWord {
-        &self.leaf.words[self.index.0 as usize % LEAF_WORDS]
+        &self.leaf.words[leaf_slot(self.index)]
+    }
+
+    /// Remembers where the page went, for later guesses.
+    pub(crate) fn note_frame(self, frame: FrameId) {
+        let base = frame.0.wrapping_sub(leaf_slot(self.index) as u32);
+        if let Some(mid) = self.table.top[top_slot(self.index)].get() {
+            mid.guesses[mid_slot(self.index)].store(base, Ordering::Relaxed);
+        }
     }
 
     #[inline]
@@ -353,6 +391,11 @@ fn slots<T, const N: usize>() -> Box<[OnceBox<T>; N]> {
 
 fn top_slot(index: PageIndex) -> usize {
     (index.0 >> (LEAF_BITS + MID_BITS)) as usize
+}
+
+#[inline]
+fn leaf_slot(index: PageIndex) -> usize {
+    index.0 as usize % LEAF_WORDS
 }
 
 fn mid_slot(index: PageIndex) -> usize {

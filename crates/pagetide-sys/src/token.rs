@@ -203,6 +203,7 @@ impl<H: PageHandle> Lock<H> {
         assert!(self.frame().is_none(), "S3: {:?} has a frame already", self.page());
         let (frame, version) = claimed.into_parts(self.arena());
         self.page().word().install(frame, version);
+        self.page().note_frame(frame);
     }
 
     /// Takes the page out of its frame; leaves `shadow` in its place, or nothing. It stays locked.

@@ -160,7 +160,7 @@ impl Builder {
             logs: PerCpu::new(limits.nr_cpus as usize, || Mutex::new(AccessLog::new())),
             folios,
             mappings: Registry::default(),
-            counters: Counters::new(limits.nr_cpus as usize),
+            counters: Counters::default(),
             dirty: DirtyPages::new(limits.dirty_limits(limits.nr_frames)),
             recorder: self.create_record(limits)?,
             io_uring: AtomicBool::new(io.probe_uring()),

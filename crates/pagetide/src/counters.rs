@@ -1,14 +1,16 @@
-//! The library's own counters, per CPU, and the snapshot users read.
+//! The library's own counters, per thread, and the snapshot users read.
 //!
 //! Core's counters (refaults, scans, evictions) live with the lruvec; these are what core cannot
-//! see: hits, device requests, time.
+//! see: hits, device requests, time. Each thread counts in cells of its own, so that a hit adds
+//! with a plain store: a locked instruction would keep the processor from starting the next copy
+//! early.
 
 use crate::engine::Engine;
-use crate::percpu::PerCpu;
-use pagetide_core::ids::CpuId;
+use crossbeam_utils::CachePadded;
 use pagetide_core::lru::PolicyName;
 use pagetide_core::vmstat::Counter;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use thread_local::ThreadLocal;
 
 macro_rules! events {
     ($($(#[doc = $doc:literal])+ $variant:ident,)+) => {
@@ -53,34 +55,37 @@ events! {
     BackgroundPass,
 }
 
-/// Per-CPU event counts.
+/// One thread's counts. Written by that thread alone.
+type Cells = CachePadded<[AtomicU64; NR_EVENTS]>;
+
+/// Event counts of all threads.
+#[derive(Default)]
 pub(crate) struct Counters {
-    counts: PerCpu<[AtomicU64; NR_EVENTS]>,
+    cells: ThreadLocal<Cells>,
 }
 
 impl Counters {
-    pub(crate) fn new(nr_cpus: usize) -> Counters {
-        Counters { counts: PerCpu::new(nr_cpus, || [const { AtomicU64::new(0) }; NR_EVENTS]) }
+    #[inline]
+    pub(crate) fn count(&self, event: Event) {
+        self.add(event, 1);
     }
 
     #[inline]
-    pub(crate) fn count(&self, cpu: CpuId, event: Event) {
-        self.add(cpu, event, 1);
-    }
-
-    #[inline]
-    pub(crate) fn add(&self, cpu: CpuId, event: Event, nr: u64) {
-        self.counts.at(cpu)[event as usize].fetch_add(nr, Relaxed);
+    pub(crate) fn add(&self, event: Event, nr: u64) {
+        let cells =
+            self.cells.get_or(|| CachePadded::new([const { AtomicU64::new(0) }; NR_EVENTS]));
+        let cell = &cells[event as usize];
+        cell.store(cell.load(Relaxed) + nr, Relaxed);
     }
 
     pub(crate) fn collect(&self, event: Event) -> u64 {
-        self.counts.iter().map(|slot| slot[event as usize].load(Relaxed)).sum()
+        self.cells.iter().map(|cells| cells[event as usize].load(Relaxed)).sum()
     }
 }
 
 /// What the page cache has done so far, and how full it is.
 ///
-/// Counts are sums over CPUs read one after the other: exact when nothing is running.
+/// Counts are sums over threads read one after the other: exact when nothing is running.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheStats {

@@ -29,7 +29,7 @@ use pagetide_core::lru::{
 };
 use pagetide_core::page_alloc::{Attempt, Outcome, SlowPath};
 use pagetide_core::record;
-use pagetide_sys::{ClaimedFrame, FrameArena, Lock, PageHandle};
+use pagetide_sys::{ClaimedFrame, FrameArena, Lock, PageHandle, fetch};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -66,6 +66,17 @@ impl Engine {
         lock(&self.lruvec)
     }
 
+    /// Starts fetching the bytes and the descriptor a reader is about to want, from where they
+    /// probably are: its three cache misses (word, bytes, descriptor) then pass side by side.
+    #[inline]
+    pub(crate) fn fetch_guess(&self, guess: Option<FrameId>, offset: usize) {
+        let Some(frame) = guess else { return };
+        self.arena.fetch(frame, offset);
+        if let Some(folio) = self.folios.get(frame) {
+            fetch(folio);
+        }
+    }
+
     /// Notes an access of a resident page through a descriptor. Takes no lock the hit plane must
     /// not take; where the policy wants a list operation and the way is blocked, the touch is lost.
     #[inline]
@@ -84,11 +95,11 @@ impl Engine {
 
     fn log_touch(&self, cpu: CpuId, frame: FrameId) {
         let Ok(mut log) = self.logs.at(cpu).try_lock() else {
-            return self.counters.count(cpu, Event::TouchLost);
+            return self.counters.count(Event::TouchLost);
         };
         if log.room() == Room::Full {
             let Ok(mut lruvec) = self.lruvec.try_lock() else {
-                return self.counters.count(cpu, Event::TouchLost);
+                return self.counters.count(Event::TouchLost);
             };
             lruvec.drain(&mut log);
         }

@@ -87,7 +87,7 @@ impl Engine {
             self.record(mapping, first, record::AccessKind::Filled);
         }
         let offset = first << PAGE_SHIFT;
-        self.count_read(cpu, run.len());
+        self.count_read(run.len());
         let backing = mapping.backing();
         match backing.and_then(|backing| backing.read_pages(offset, run)) {
             Ok(nr_bytes) => {
@@ -114,7 +114,7 @@ impl Engine {
         run: &mut Filled<'_>,
     ) -> Result<(), FillError> {
         let offset = run[0].page().index().0 << PAGE_SHIFT;
-        self.count_read(cpu, 1);
+        self.count_read(1);
         let read = mapping.backing().and_then(|backing| backing.read_pages(offset, run));
         match read {
             Ok(nr_bytes) => self.check_length(mapping, offset, 1, nr_bytes),
@@ -152,7 +152,7 @@ impl Engine {
                 return;
             }
             if !is_wanted {
-                self.counters.count(cpu, Event::Readahead);
+                self.counters.count(Event::Readahead);
             }
             run.push(page);
         }
@@ -169,9 +169,9 @@ impl Engine {
         }
     }
 
-    pub(crate) fn count_read(&self, cpu: CpuId, nr_pages: usize) {
-        self.counters.count(cpu, Event::DeviceRead);
-        self.counters.add(cpu, Event::DeviceReadBytes, (nr_pages * PAGE_BYTES) as u64);
+    pub(crate) fn count_read(&self, nr_pages: usize) {
+        self.counters.count(Event::DeviceRead);
+        self.counters.add(Event::DeviceReadBytes, (nr_pages * PAGE_BYTES) as u64);
     }
 
     /// Notices a file that is shorter than it was: somebody cut it while we had it open.

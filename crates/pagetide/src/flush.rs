@@ -214,9 +214,8 @@ impl Pass<'_> {
         }
         let offset = run.start << PAGE_SHIFT;
         let len = (run.end - offset) as usize;
-        let cpu = current_cpu();
-        self.engine.counters.count(cpu, Event::DeviceWrite);
-        self.engine.counters.add(cpu, Event::DeviceWriteBytes, len as u64);
+        self.engine.counters.count(Event::DeviceWrite);
+        self.engine.counters.add(Event::DeviceWriteBytes, len as u64);
         let backing = Arc::clone(&self.backing);
         let Some(file) = backing.file() else {
             let result = backing.write_bytes(&buffer[..len], offset);

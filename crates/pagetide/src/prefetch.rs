@@ -133,7 +133,7 @@ impl Prefetcher<'_> {
         if engine.admit(cpu, mapping, &mut page, AccessKind::Readahead).is_err() {
             return Admitted::NoFrame;
         }
-        engine.counters.count(cpu, Event::Readahead);
+        engine.counters.count(Event::Readahead);
         Admitted::Page(page)
     }
 
@@ -141,7 +141,7 @@ impl Prefetcher<'_> {
         let Some(first) = pages.first() else { return };
         let offset = first.page().index().0 << PAGE_SHIFT;
         let engine = self.engine;
-        engine.count_read(current_cpu(), pages.len());
+        engine.count_read(pages.len());
         let piece = Piece { mapping: Arc::clone(&wish.mapping), offset, marker: wish.run.marker };
         let backing = match wish.mapping.backing() {
             Ok(backing) => backing,

@@ -27,7 +27,7 @@ type Claimed<'m> = Vec<Lock<PageRef<'m>>>;
 impl Engine {
     /// One direct pass by a thread that needs a frame.
     pub(crate) fn reclaim_directly(&self, cpu: CpuId) -> Outcome {
-        self.counters.count(cpu, Event::DirectPass);
+        self.counters.count(Event::DirectPass);
         let pass = self.start_pass(cpu, ReclaimPass::direct);
         let scan = self.run_pass(cpu, pass);
         if scan.reclaimed > 0 { Outcome::Progress } else { Outcome::Failed }
@@ -42,7 +42,7 @@ impl Engine {
                 break;
             }
             let cpu = current_cpu();
-            self.counters.count(cpu, Event::BackgroundPass);
+            self.counters.count(Event::BackgroundPass);
             let start = |lruvec: &Lruvec| ReclaimPass::background(lruvec, target);
             let pass = self.start_pass(cpu, start);
             let scan = self.run_pass(cpu, pass);
@@ -98,7 +98,7 @@ impl Engine {
             self.flusher.notify();
         }
         let spent_ns = read_thread_cpu_time_ns().saturating_sub(started_ns);
-        self.counters.add(cpu, Event::ReclaimCpuNs, spent_ns);
+        self.counters.add(Event::ReclaimCpuNs, spent_ns);
         pass.scan
     }
 
@@ -146,7 +146,7 @@ impl Engine {
                     let mut lock = locks.next().expect("a lock for each evicted victim");
                     debug_assert_eq!(lock.frame(), Some(frame));
                     if self.folios[frame].flags().any(Flags::PREFETCHED) {
-                        self.counters.count(cpu, Event::ReadaheadWasted);
+                        self.counters.count(Event::ReadaheadWasted);
                         if let Some(mapping) = mappings.get(page.mapping) {
                             mapping.wasted.fetch_add(1, Relaxed);
                         }

@@ -99,9 +99,9 @@ impl Handle {
     }
 
     #[inline]
-    fn note_table_access(&self, cpu: CpuId, index: u64, pin: &Pin<PageRef<'_>>) {
+    fn note_table_access(&self, _cpu: CpuId, index: u64, pin: &Pin<PageRef<'_>>) {
         let engine = self.engine();
-        self.count_hit(cpu);
+        self.count_hit();
         engine.record(&self.mapping, index, record::AccessKind::Table);
         let flags = engine.folios[pin.frame()].flags();
         if flags.any(Flags::READAHEAD.with(Flags::PREFETCHED)) {
@@ -153,10 +153,10 @@ impl Handle {
         let mut run: Filled<'_> = vec![self.page_or_make(index)?.lock()];
         engine.record(&self.mapping, index, kind);
         if run[0].frame().is_some() {
-            self.count_hit(cpu);
+            self.count_hit();
             return Ok(run);
         }
-        engine.counters.count(cpu, Event::Miss);
+        engine.counters.count(Event::Miss);
         match engine.fill(cpu, &self.mapping, &mut run, FillPlan::one(AccessKind::Table)) {
             Ok(()) => Ok(run),
             Err(FillError::NoFrame) => Err(ReadError::NoFrame {

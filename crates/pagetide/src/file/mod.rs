@@ -20,7 +20,7 @@ use crate::locks::lock;
 use crate::mapping::Mapping;
 use crate::percpu::PerCpu;
 use pagetide_core::folio::Flags;
-use pagetide_core::ids::{CpuId, FrameId, PageIndex};
+use pagetide_core::ids::{FrameId, PageIndex};
 use pagetide_core::readahead::Readahead;
 use pagetide_core::units::PAGE_SHIFT;
 use std::fmt;
@@ -143,8 +143,8 @@ impl Handle {
     }
 
     /// Counts a page that was resident when wanted.
-    fn count_hit(&self, cpu: CpuId) {
-        self.engine().counters.count(cpu, Event::Hit);
+    fn count_hit(&self) {
+        self.engine().counters.count(Event::Hit);
     }
 }
 

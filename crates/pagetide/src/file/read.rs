@@ -95,13 +95,15 @@ impl Handle {
     /// Copies from a resident page, or says that there is none to copy from.
     #[inline]
     fn read_hit(&self, cpu: CpuId, piece: &Piece, target: &mut [u8], is_hit: bool) -> bool {
-        let Some(page) = self.mapping.table.page(PageIndex(piece.index)) else { return false };
+        let index = PageIndex(piece.index);
         let engine = self.engine();
+        engine.fetch_guess(self.mapping.table.guess_frame(index), piece.within);
+        let Some(page) = self.mapping.table.page(index) else { return false };
         let Some((frame, flags)) = copy_resident(engine, page, piece.within, target) else {
             return false;
         };
         if is_hit {
-            self.count_hit(cpu);
+            self.count_hit();
         }
         self.note_read(cpu, piece, frame, flags, is_hit);
         true
@@ -146,12 +148,12 @@ impl Handle {
         }
         let mut run: Filled<'_> = vec![page.lock()];
         if let Some(frame) = run[0].frame() {
-            self.count_hit(cpu);
+            self.count_hit();
             run[0].read(piece.within, target);
             self.note_read(cpu, piece, frame, engine.folios[frame].flags(), true);
             return Ok((target.len(), 0));
         }
-        engine.counters.count(cpu, Event::Miss);
+        engine.counters.count(Event::Miss);
         let plan = self.plan_fill(piece, previous);
         match engine.fill(cpu, &self.mapping, &mut run, plan) {
             Ok(()) => {}
@@ -172,7 +174,7 @@ impl Handle {
         let frame = run[0].frame().expect("a filled page has a frame");
         let filled_end = piece.index + run.len() as u64;
         let nr_wanted = (piece.last + 1).min(filled_end) - piece.index;
-        engine.counters.add(cpu, Event::Miss, nr_wanted - 1);
+        engine.counters.add(Event::Miss, nr_wanted - 1);
         self.note_read(cpu, piece, frame, Flags::NONE, false);
         Ok((nr_read, filled_end.min(piece.last + 1)))
     }
@@ -204,13 +206,13 @@ impl Handle {
     /// Reads the locked, absent page's bytes from the store straight for the caller.
     fn read_past_cache(
         &self,
-        cpu: CpuId,
+        _cpu: CpuId,
         piece: &Piece,
         target: &mut [u8],
     ) -> Result<usize, ReadError> {
         let engine = self.engine();
-        engine.counters.count(cpu, Event::BypassRead);
-        engine.count_read(cpu, 1);
+        engine.counters.count(Event::BypassRead);
+        engine.count_read(1);
         let mut buffer = AlignedBuf::zeroed(PAGE_BYTES);
         let offset = piece.index << PAGE_SHIFT;
         let read = self.mapping.backing().and_then(|one| one.read_bytes(&mut buffer, offset));

@@ -62,9 +62,9 @@ impl Handle {
         engine.record(&self.mapping, index, record::AccessKind::Write);
         let is_hit = run[0].frame().is_some();
         if is_hit {
-            self.count_hit(cpu);
+            self.count_hit();
         } else {
-            engine.counters.count(cpu, Event::Miss);
+            engine.counters.count(Event::Miss);
             match self.prepare_page(cpu, &mut run, within..within + source.len()) {
                 Ok(()) => {}
                 Err(FillError::NoFrame) => return self.write_through(cpu, index, within, source),
@@ -109,26 +109,26 @@ impl Handle {
     /// Writes part of the locked, absent page to the store: read, change, write the whole page.
     fn write_through(
         &self,
-        cpu: CpuId,
+        _cpu: CpuId,
         index: u64,
         within: usize,
         source: &[u8],
     ) -> Result<(), WriteError> {
         let engine = self.engine();
-        engine.counters.count(cpu, Event::WriteThrough);
+        engine.counters.count(Event::WriteThrough);
         let offset = index << PAGE_SHIFT;
         let written = self.mapping.backing().and_then(|backing| {
             let mut buffer = AlignedBuf::zeroed(PAGE_BYTES);
             let nr_old = if source.len() == PAGE_BYTES || offset >= self.mapping.stored_len() {
                 0
             } else {
-                engine.count_read(cpu, 1);
+                engine.count_read(1);
                 backing.read_bytes(&mut buffer, offset)?
             };
             buffer[within..within + source.len()].copy_from_slice(source);
             let nr_bytes = nr_old.max(within + source.len());
-            engine.counters.count(cpu, Event::DeviceWrite);
-            engine.counters.add(cpu, Event::DeviceWriteBytes, nr_bytes as u64);
+            engine.counters.count(Event::DeviceWrite);
+            engine.counters.add(Event::DeviceWriteBytes, nr_bytes as u64);
             backing.write_bytes(&buffer[..nr_bytes], offset)?;
             self.mapping.note_stored(offset + nr_bytes as u64);
             self.mapping.grow_to(offset + (within + source.len()) as u64);
