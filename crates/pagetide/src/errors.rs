@@ -164,7 +164,8 @@ pub enum SyncError {
     /// repair the device, then sync again.
     #[error("writing back failed; the data stays in memory, dirty")]
     Writeback(#[source] io::Error),
-    /// The store could not be made durable.
+    /// The store could not be made durable: any write since the last good sync may be lost if the
+    /// machine fails, and no later sync can tell which. Write again what must not be lost.
     #[error("the store could not be made durable")]
     Store(#[source] io::Error),
 }

@@ -184,8 +184,11 @@ impl Engine {
     ) {
         let end = offset + nr_bytes as u64;
         let expected = mapping.stored_len().min(offset + (nr_pages * PAGE_BYTES) as u64);
-        if end < expected {
-            mapping.believe_shrunk(end);
+        if end < expected
+            && let Some(len) = mapping.believe_shrunk(end)
+        {
+            // Bytes past the end would come back if the file grew again.
+            self.drop_clean_pages(mapping, PageIndex(len >> PAGE_SHIFT)..PageIndex(u64::MAX));
         }
     }
 }

@@ -134,20 +134,19 @@ impl Mapping {
 
     /// A read ended at `end`, before where the store was known to: perhaps the file shrank under
     /// us. Looks, and believes it; not while we change its length ourselves, which looks the same.
-    pub(crate) fn believe_shrunk(&self, end: u64) {
-        let Ok(_no_writers) = self.resize.try_write() else { return };
-        let Ok(_no_write_back) = self.flush.try_lock() else { return };
-        let now = self.backing().and_then(|backing| backing.read_len());
-        self.note_shrunk(now.unwrap_or(end));
-    }
-
-    /// The store is only `len` long. Believes it, unless the file has grown in memory meanwhile.
-    fn note_shrunk(&self, len: u64) {
+    /// Returns the new length if the file's end has moved for readers: not where something of ours
+    /// is still to be written.
+    pub(crate) fn believe_shrunk(&self, end: u64) -> Option<u64> {
+        let _no_writers = self.resize.try_write().ok()?;
+        let _no_write_back = self.flush.try_lock().ok()?;
+        let len = self.backing().and_then(|backing| backing.read_len()).unwrap_or(end);
         let known = self.stored_len.swap(len, Ordering::Relaxed);
-        if known > len {
-            let shrink = |seen| (seen <= known && seen > len).then_some(len);
-            let _ = self.len.fetch_update(Ordering::AcqRel, Ordering::Acquire, shrink);
+        if known <= len || !self.dirty.is_empty() {
+            return None;
         }
+        let shrink = |seen| (seen <= known && seen > len).then_some(len);
+        self.len.fetch_update(Ordering::AcqRel, Ordering::Acquire, shrink).ok()?;
+        Some(len)
     }
 
     /// Pages the file has, the last one perhaps partial.

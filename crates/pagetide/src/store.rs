@@ -13,7 +13,7 @@ use std::sync::Arc;
 ///
 /// Methods are called by many threads at once, never twice at the same time for overlapping ranges
 /// with a write among them. Offsets and lengths of writes are whole pages but for the end of the
-/// file. A method may block; it may not call back into the page cache.
+/// file. A method may block; it may not call back into the page cache. One that panics has failed.
 pub trait Store: Send + Sync {
     /// Reads from `offset` into `target`; returns the bytes read, fewer only at the end. A short
     /// read that is not at the end is asked again for the rest.
@@ -121,7 +121,7 @@ impl Backing {
     pub(crate) fn read_len(&self) -> io::Result<u64> {
         match self {
             Backing::File { file, .. } => Ok(file.read_len()?),
-            Backing::Custom(store) => store.len(),
+            Backing::Custom(store) => catch(|| store.len()),
         }
     }
 
@@ -164,21 +164,21 @@ impl Backing {
     pub(crate) fn sync_data(&self) -> io::Result<()> {
         match self {
             Backing::File { file, .. } => Ok(file.sync_data()?),
-            Backing::Custom(store) => store.sync_data(),
+            Backing::Custom(store) => catch(|| store.sync_data()),
         }
     }
 
     pub(crate) fn sync_all(&self) -> io::Result<()> {
         match self {
             Backing::File { file, .. } => Ok(file.sync_all()?),
-            Backing::Custom(store) => store.sync_all(),
+            Backing::Custom(store) => catch(|| store.sync_all()),
         }
     }
 
     pub(crate) fn set_len(&self, len: u64) -> io::Result<()> {
         match self {
             Backing::File { file, .. } => Ok(file.set_len(len)?),
-            Backing::Custom(store) => store.set_len(len),
+            Backing::Custom(store) => catch(|| store.set_len(len)),
         }
     }
 }
@@ -186,7 +186,9 @@ impl Backing {
 fn read_whole(store: &dyn Store, target: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut done = 0;
     while done < target.len() {
-        match store.read_at(&mut target[done..], offset + done as u64) {
+        let rest = &mut target[done..];
+        let most = rest.len();
+        match ask(most, || store.read_at(rest, offset + done as u64)) {
             Ok(0) => break,
             Ok(count) => done += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -199,7 +201,8 @@ fn read_whole(store: &dyn Store, target: &mut [u8], offset: u64) -> io::Result<u
 fn write_whole(store: &dyn Store, source: &[u8], offset: u64) -> io::Result<()> {
     let mut done = 0;
     while done < source.len() {
-        match store.write_at(&source[done..], offset + done as u64) {
+        let rest = &source[done..];
+        match ask(rest.len(), || store.write_at(rest, offset + done as u64)) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(count) => done += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -207,4 +210,18 @@ fn write_whole(store: &dyn Store, source: &[u8], offset: u64) -> io::Result<()> 
         }
     }
     Ok(())
+}
+
+/// Asks somebody's own store, which may panic or claim to have done more than it was asked: both
+/// are errors of its, and pages in the middle of their I/O are treated as after any other.
+fn ask(most: usize, request: impl FnOnce() -> io::Result<usize>) -> io::Result<usize> {
+    match catch(request)? {
+        count if count > most => Err(io::ErrorKind::InvalidData.into()),
+        count => Ok(count),
+    }
+}
+
+fn catch<T>(request: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(request));
+    result.unwrap_or_else(|_| Err(io::Error::other("the store panicked")))
 }

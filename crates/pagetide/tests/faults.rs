@@ -200,7 +200,7 @@ fn write_code(error: &WriteError) -> Option<i32> {
 
 /// Moves one fault through all operations of `kind`.
 fn fail_each(kind: Kind, fault: Fault) {
-    let (Fault::Error(code) | Fault::Torn(code)) = fault;
+    let (Fault::Error(code) | Fault::Torn(code)) = fault else { panic!("faults with a number") };
     for policy in [PolicyName::Mglru, PolicyName::ActiveInactive] {
         for nth in 0.. {
             let mut run = Run::new(policy, kind, code);
@@ -382,4 +382,57 @@ fn a_custom_store_is_dropped_with_its_last_handle() {
     drop(other);
     assert_eq!(store.nr_owners(), 1);
     assert_eq!(store.contents()[0], 1);
+}
+
+/// A store that panics or lies has failed like any other: the caller gets an error, locks are not
+/// left behind, and no page keeps what was in its frame before.
+#[test]
+fn a_store_that_panics_or_lies_has_failed() {
+    let twin = pattern_at(0, NR_PAGES * PAGE);
+    for fault in [Fault::Panic, Fault::Lie] {
+        for background in [false, true] {
+            let store = FaultyStore::with_contents(&twin);
+            let cache = PageCache::builder()
+                .memory(Bytes::from_pages(NR_FRAMES))
+                .background(background)
+                .build()
+                .unwrap();
+            let file = cache.open_store(store.boxed()).unwrap();
+            let mut page = vec![0; PAGE];
+            store.fail(Kind::Read, 0, fault, 2);
+            file.read_at(&mut page, 5 * PAGE as u64).unwrap_err();
+            store.lift();
+            file.read_at(&mut page, 5 * PAGE as u64).unwrap();
+            assert!(page == twin[5 * PAGE..6 * PAGE]);
+            file.write_at(&[0; PAGE], 7 * PAGE as u64).unwrap();
+            store.fail(Kind::Write, 0, fault, 1);
+            file.sync_data().unwrap_err();
+            store.lift();
+            file.sync_data().unwrap();
+            assert_eq!(&store.contents()[7 * PAGE..8 * PAGE], &[0; PAGE]);
+            if fault == Fault::Panic {
+                store.fail(Kind::SetLen, 0, fault, 1);
+                file.set_len(10).unwrap_err();
+                store.fail(Kind::Sync, 0, fault, 1);
+                file.sync_data().unwrap_err();
+            }
+            assert_eq!(file.len(), twin.len() as u64);
+        }
+    }
+}
+
+/// A cache that goes away while its store fails says nothing, and does not hang.
+#[test]
+fn a_cache_over_a_broken_store_ends() {
+    let store = FaultyStore::with_contents(&[0; PAGE]);
+    let file = cache_of(64).open_store(store.boxed()).unwrap();
+    file.write_at(&[1; 3 * PAGE], 0).unwrap();
+    store.fail(Kind::Write, 0, Fault::Error(EIO), u64::MAX);
+    drop(file);
+    assert_eq!(store.nr_owners(), 1);
+    assert!(store.nr_faults() > 0, "it tried");
+}
+
+fn cache_of(nr_frames: u64) -> PageCache {
+    PageCache::builder().memory(Bytes::from_pages(nr_frames)).build().unwrap()
 }

@@ -145,6 +145,42 @@ fn a_file_that_shrinks_under_us_reads_short() {
 }
 
 #[test]
+fn bytes_past_a_foreign_cut_do_not_come_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = patterned_file(dir.path(), "a", 8 * PAGE);
+    let cache = cache(64, PolicyName::Lru);
+    let file = cache.open(&path, rw()).unwrap();
+    let mut all = vec![0; 8 * PAGE];
+    // All but page 0, which will find the file short.
+    file.read_at(&mut all[PAGE..], PAGE as u64).unwrap();
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(9).unwrap();
+    assert_eq!(file.read_at(&mut all, 0).unwrap(), 9);
+    file.write_at(b"end", 8 * PAGE as u64 - 3).unwrap();
+    assert_eq!(file.read_at(&mut all, 0).unwrap(), 8 * PAGE);
+    let mut expected = pattern_at(0, 9);
+    expected.resize(8 * PAGE - 3, 0);
+    expected.extend_from_slice(b"end");
+    assert!(all == expected);
+    file.sync_all().unwrap();
+    assert!(std::fs::read(&path).unwrap() == expected);
+}
+
+#[test]
+fn a_write_outlives_a_foreign_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = patterned_file(dir.path(), "a", 8 * PAGE);
+    let cache = cache(64, PolicyName::Lru);
+    let file = cache.open(&path, rw()).unwrap();
+    file.write_at(&[7; PAGE], 6 * PAGE as u64).unwrap();
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(9).unwrap();
+    let mut page = vec![0; PAGE];
+    file.read_at(&mut page, 2 * PAGE as u64).unwrap();
+    file.sync_all().unwrap();
+    let contents = std::fs::read(&path).unwrap();
+    assert_eq!(&contents[6 * PAGE..7 * PAGE], &[7; PAGE]);
+}
+
+#[test]
 fn resize_gives_memory_up_and_takes_it_back() {
     let dir = tempfile::tempdir().unwrap();
     let path = patterned_file(dir.path(), "a", 200 * PAGE);

@@ -5,17 +5,21 @@
 //! a read finds must lie between. Writers of a page take turns and truncations have a file to
 //! themselves, both by locks of the test; readers, syncs, write-back and reclaim meet everything.
 //!
+//! One file's store may fail now and then. Who is told of a failure shrugs; at the end the faults
+//! are lifted, and everything must be there all the same.
+//!
 //! Not checked here: order between pages of one call, which nobody promises.
 
 mod common;
 
 use common::pages::{Random, seed, stamp, version_of};
-use common::store::FaultyStore;
+use common::store::{Fault, FaultyStore, Kind};
 use common::watchdog::Watchdog;
 use common::{PAGE, pattern_at};
 use pagetide::{
     Advice, Bytes, File, OpenOptions, PageCache, PolicyName, ReadError, ResizeError, WriteError,
 };
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, RwLock};
@@ -38,6 +42,8 @@ struct FileModel {
     path: Option<PathBuf>,
     store: FaultyStore,
     file: File,
+    /// Its store fails at times: operations may, and a write that did has perhaps happened.
+    is_faulty: bool,
     pages: Vec<PageModel>,
     /// Shared by writers, taken alone by truncations; what the length is.
     length: RwLock<AtomicU64>,
@@ -87,7 +93,11 @@ impl FileModel {
         let cuts = self.cuts();
         let done: Vec<u64> = (first..first + nr).map(|index| self.done(index)).collect();
         let mut bytes = vec![0xaa; nr as usize * PAGE];
-        let nr_read = file.read_at(&mut bytes, first * PAGE as u64).unwrap();
+        let nr_read = match file.read_at(&mut bytes, first * PAGE as u64) {
+            Ok(nr_read) => nr_read,
+            Err(ReadError::Store { .. }) if self.is_faulty => return,
+            Err(other) => panic!("{other}"),
+        };
         for (at, done) in done.into_iter().enumerate() {
             let start = (at * PAGE).min(nr_read);
             let end = ((at + 1) * PAGE).min(nr_read);
@@ -102,6 +112,7 @@ impl FileModel {
             Ok(page) => self.check(index, &page, done, cuts),
             Err(ReadError::PastEnd { .. }) => self.check(index, &[], done, cuts),
             Err(ReadError::NoFrame { .. }) => {}
+            Err(ReadError::Store { .. }) if self.is_faulty => {}
             Err(other) => panic!("{other}"),
         }
     }
@@ -120,7 +131,14 @@ impl FileModel {
             model.begun.store(*next, SeqCst);
             turns.push((model, next));
         }
-        assert_eq!(file.write_at(&bytes, first * PAGE as u64).unwrap(), bytes.len());
+        match file.write_at(&bytes, first * PAGE as u64) {
+            Ok(nr) => assert_eq!(nr, bytes.len()),
+            Err(WriteError::Store { .. }) if self.is_faulty => {
+                length.fetch_max(file.len().div_ceil(PAGE as u64), SeqCst);
+                return;
+            }
+            Err(other) => panic!("{other}"),
+        }
         length.fetch_max(indices.end, SeqCst);
         turns.iter().for_each(|(model, next)| model.done.store(**next, SeqCst));
     }
@@ -132,7 +150,8 @@ impl FileModel {
         match file.page_mut(index) {
             Ok(mut page) => {
                 let version = version_of(&page, self.number, index).unwrap();
-                assert_eq!(version, model.done.load(SeqCst), "page {index} under its write guard");
+                let expected = self.versions(index);
+                assert!(expected.contains(&version), "{version} under the guard of page {index}");
                 *next += 1;
                 model.begun.store(*next, SeqCst);
                 stamp(&mut page, self.number, index, *next);
@@ -141,6 +160,7 @@ impl FileModel {
             }
             Err(WriteError::PastEnd { .. }) => assert!(index >= length.load(SeqCst)),
             Err(WriteError::NoFrame { .. }) => {}
+            Err(WriteError::Store { .. }) if self.is_faulty => {}
             Err(other) => panic!("{other}"),
         }
     }
@@ -157,6 +177,21 @@ impl FileModel {
         self.nr_cuts.fetch_add(1, SeqCst);
     }
 
+    /// What page `index` may be while nobody writes it: one version, but after a failed write.
+    fn versions(&self, index: u64) -> RangeInclusive<u64> {
+        let begun = self.pages[index as usize].begun.load(SeqCst);
+        let done = self.done(index);
+        assert!(done == begun || self.is_faulty);
+        done..=begun
+    }
+
+    /// Makes the store fail somewhere soon, for a while.
+    fn break_store(&self, random: &mut Random) {
+        let kind = [Kind::Read, Kind::Write, Kind::Write, Kind::Sync][random.below(4) as usize];
+        let code = [libc::EIO, libc::ENOSPC][random.below(2) as usize];
+        self.store.fail(kind, random.below(20), Fault::Error(code), 1 + random.below(20));
+    }
+
     /// After the last sync: the store holds exactly what the model knows.
     fn check_store(&self) {
         let contents = match &self.path {
@@ -167,7 +202,8 @@ impl FileModel {
         assert_eq!(contents.len() as u64, length * PAGE as u64, "length of file {}", self.number);
         for (index, page) in (0..).zip(contents.chunks_exact(PAGE)) {
             let version = version_of(page, self.number, index).unwrap();
-            assert_eq!(version, self.done(index), "file {} page {index}", self.number);
+            let expected = self.versions(index);
+            assert!(expected.contains(&version), "{version} in file {} page {index}", self.number);
         }
     }
 }
@@ -179,6 +215,7 @@ struct Shape {
     nr_threads: u64,
     nr_frames: u64,
     resizes: bool,
+    faults: bool,
     time: Duration,
 }
 
@@ -203,6 +240,7 @@ fn run(shape: Shape, seed: u64) {
                 path,
                 store,
                 file,
+                is_faulty: shape.faults && number == 2,
                 pages: (0..NR_PAGES).map(|_| PageModel::default()).collect(),
                 length: RwLock::default(),
                 nr_cuts: AtomicU64::new(0),
@@ -217,7 +255,13 @@ fn run(shape: Shape, seed: u64) {
             scope.spawn(move || work(cache, files, random, shape, end));
         }
     });
-    files.iter().for_each(|model| model.file.sync_all().unwrap());
+    for model in &files {
+        model.store.lift();
+        // Tells of earlier failures, and writes all the same.
+        let result = model.file.sync_all();
+        assert!(result.is_ok() || model.is_faulty, "{result:?}");
+        model.file.sync_all().unwrap();
+    }
     files.iter().for_each(FileModel::check_store);
     let stats = cache.stats();
     assert!(stats.resident_bytes_max <= shape.nr_frames * PAGE as u64, "{stats:?}");
@@ -246,10 +290,17 @@ fn work(cache: &PageCache, files: &[FileModel], mut random: Random, shape: Shape
             500..620 => model.look(file, index),
             620..820 => model.write(file, index, 1 + random.below(3)),
             820..920 => model.change_in_place(file, index),
-            920..950 => file.sync_data().unwrap(),
+            920..950 => {
+                let result = file.sync_data();
+                assert!(result.is_ok() || model.is_faulty, "{result:?}");
+            }
             950..965 => file.advise(Advice::WillNeed, index << 12, 32 << 12).unwrap(),
-            965..980 => file.advise(Advice::DontNeed, index << 12, 32 << 12).unwrap(),
-            980..990 => handles[which] = model.reopen(cache),
+            965..975 => {
+                let result = file.advise(Advice::DontNeed, index << 12, 32 << 12);
+                assert!(result.is_ok() || model.is_faulty, "{result:?}");
+            }
+            975..980 if model.is_faulty => model.break_store(&mut random),
+            975..990 => handles[which] = model.reopen(cache),
             990..995 => model.truncate(file, NR_PAGES / 2 + random.below(NR_PAGES / 2)),
             _ if shape.resizes => {
                 let nr_frames = 16 + random.below(shape.nr_frames - 16 + 1);
@@ -277,7 +328,17 @@ fn kernel_policies_keep_every_page_right() {
     for policy in [PolicyName::Mglru, PolicyName::ActiveInactive] {
         for (nr_threads, nr_frames) in [(2, 256), (4, 64)] {
             let time = run_time(1500);
-            run(Shape { policy, nr_threads, nr_frames, resizes: nr_threads == 2, time }, seed);
+            run(
+                Shape {
+                    policy,
+                    nr_threads,
+                    nr_frames,
+                    resizes: nr_threads == 2,
+                    faults: false,
+                    time,
+                },
+                seed,
+            );
         }
     }
 }
@@ -289,7 +350,17 @@ fn plain_policies_keep_every_page_right() {
     for policy in [PolicyName::Lru, PolicyName::Clock] {
         for (nr_threads, nr_frames) in [(2, 64), (4, 256)] {
             let time = run_time(1000);
-            run(Shape { policy, nr_threads, nr_frames, resizes: nr_threads == 4, time }, seed);
+            run(
+                Shape {
+                    policy,
+                    nr_threads,
+                    nr_frames,
+                    resizes: nr_threads == 4,
+                    faults: false,
+                    time,
+                },
+                seed,
+            );
         }
     }
 }
@@ -300,7 +371,27 @@ fn sixteen_frames_are_enough_for_every_policy() {
     let seed = seed();
     for policy in PolicyName::ALL {
         let time = run_time(500);
-        run(Shape { policy: *policy, nr_threads: 2, nr_frames: 16, resizes: false, time }, seed);
+        run(
+            Shape {
+                policy: *policy,
+                nr_threads: 2,
+                nr_frames: 16,
+                resizes: false,
+                faults: false,
+                time,
+            },
+            seed,
+        );
+    }
+}
+
+#[test]
+fn a_store_that_fails_at_times_loses_nothing() {
+    let _watchdog = Watchdog::new("a_store_that_fails_at_times_loses_nothing", 60);
+    let seed = seed();
+    for (policy, nr_frames) in [(PolicyName::Mglru, 128), (PolicyName::ActiveInactive, 32)] {
+        let time = run_time(1500);
+        run(Shape { policy, nr_threads: 3, nr_frames, resizes: true, faults: true, time }, seed);
     }
 }
 

@@ -12,6 +12,10 @@ pub(crate) enum Fault {
     Error(i32),
     /// Fails with this number; a write has done half of its work, and the half is kept.
     Torn(i32),
+    /// Panics, before anything is done.
+    Panic,
+    /// Claims to have done a byte more than it was asked.
+    Lie,
 }
 
 /// Which operations count towards the countdown, and can fail.
@@ -36,6 +40,9 @@ pub(crate) enum Manner {
     Interrupted,
 }
 
+/// An operation under way: where, and whether it writes.
+type Range = (u64, u64, bool);
+
 #[derive(Default)]
 struct State {
     contents: Vec<u8>,
@@ -44,6 +51,23 @@ struct State {
     plan: Option<(Kind, u64, Fault, u64)>,
     nr_faults: u64,
     nr_calls: u64,
+    under_way: Vec<Range>,
+    broken: Option<String>,
+}
+
+/// Takes a range off the list, after a while in which others may come.
+struct UnderWay<'s> {
+    store: &'s FaultyStore,
+    range: Range,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        std::thread::yield_now();
+        let mut state = self.store.lock();
+        let at = state.under_way.iter().position(|other| *other == self.range).unwrap();
+        state.under_way.swap_remove(at);
+    }
 }
 
 /// A shared handle on the contents and the plan; the cache gets a clone in a box.
@@ -88,13 +112,33 @@ impl FaultyStore {
         self.lock().nr_faults
     }
 
+    /// What the store holds; the place where a promise broken by the cache comes out.
     pub(crate) fn contents(&self) -> Vec<u8> {
-        self.lock().contents.clone()
+        let state = self.lock();
+        assert_eq!(state.broken, None);
+        state.contents.clone()
     }
 
     /// Who holds the contents: this, its clones, and boxes.
     pub(crate) fn nr_owners(&self) -> usize {
         Arc::strong_count(&self.state)
+    }
+
+    /// Notes an operation that begins. The cache promises that nothing overlaps a write, and that
+    /// writes begin at a page; [`FaultyStore::contents`] says if it did not keep that.
+    fn begin(&self, start: u64, len: usize, writes: bool) -> UnderWay<'_> {
+        let range = (start, start + len as u64, writes);
+        let mut state = self.lock();
+        let overlaps = |other: &&Range| other.0 < range.1 && start < other.1 && (writes || other.2);
+        let other = state.under_way.iter().find(overlaps).copied();
+        if let Some(other) = other {
+            state.broken = Some(format!("{range:?} beside {other:?}"));
+        }
+        if writes && state.manner == Manner::Whole && !start.is_multiple_of(super::PAGE as u64) {
+            state.broken = Some(format!("a write at {start}"));
+        }
+        state.under_way.push(range);
+        UnderWay { store: self, range }
     }
 
     /// Counts a call, and says what it gets.
@@ -142,6 +186,33 @@ impl State {
 
 impl Store for FaultyStore {
     fn read_at(&self, target: &mut [u8], offset: u64) -> io::Result<usize> {
+        let _under_way = self.begin(offset, target.len(), false);
+        self.read(target, offset)
+    }
+
+    fn write_at(&self, source: &[u8], offset: u64) -> io::Result<usize> {
+        let _under_way = self.begin(offset, source.len(), true);
+        self.write(source, offset)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.refuse_or_nothing(Kind::Sync)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.refuse_or_nothing(Kind::Len)?;
+        Ok(self.lock().contents.len() as u64)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.refuse_or_nothing(Kind::SetLen)?;
+        self.lock().contents.resize(len as usize, 0);
+        Ok(())
+    }
+}
+
+impl FaultyStore {
+    fn read(&self, target: &mut [u8], offset: u64) -> io::Result<usize> {
         let (mut state, fault) = self.meet(Kind::Read);
         let start = (offset as usize).min(state.contents.len());
         let len = target.len().min(state.contents.len() - start);
@@ -152,6 +223,8 @@ impl Store for FaultyStore {
                 Ok(nr)
             }
             Some(Fault::Error(code)) => Err(io::Error::from_raw_os_error(code)),
+            Some(Fault::Lie) => Ok(target.len() + 1),
+            Some(fault @ Fault::Panic) => Err(fault.error_after(state)),
             Some(Fault::Torn(code)) => {
                 // Rubbish in the buffer that nobody may ever see.
                 target.fill(0xee);
@@ -160,7 +233,7 @@ impl Store for FaultyStore {
         }
     }
 
-    fn write_at(&self, source: &[u8], offset: u64) -> io::Result<usize> {
+    fn write(&self, source: &[u8], offset: u64) -> io::Result<usize> {
         let (mut state, fault) = self.meet(Kind::Write);
         match fault {
             None => {
@@ -169,6 +242,8 @@ impl Store for FaultyStore {
                 Ok(nr)
             }
             Some(Fault::Error(code)) => Err(io::Error::from_raw_os_error(code)),
+            Some(Fault::Lie) => Ok(source.len() + 1),
+            Some(fault @ Fault::Panic) => Err(fault.error_after(state)),
             Some(Fault::Torn(code)) => {
                 state.put(&source[..source.len() / 2], offset);
                 Err(io::Error::from_raw_os_error(code))
@@ -176,32 +251,24 @@ impl Store for FaultyStore {
         }
     }
 
-    fn sync_data(&self) -> io::Result<()> {
-        self.refuse_or_nothing(Kind::Sync)
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        let (state, fault) = self.meet(Kind::Len);
-        fault.map_or(Ok(state.contents.len() as u64), |fault| Err(fault.error()))
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        let (mut state, fault) = self.meet(Kind::SetLen);
-        fault.map_or(Ok(()), |fault| Err(fault.error()))?;
-        state.contents.resize(len as usize, 0);
-        Ok(())
-    }
-}
-
-impl FaultyStore {
     fn refuse_or_nothing(&self, kind: Kind) -> io::Result<()> {
-        self.meet(kind).1.map_or(Ok(()), |fault| Err(fault.error()))
+        let fault = self.meet(kind).1;
+        fault.map_or(Ok(()), |fault| Err(fault.error()))
     }
 }
 
 impl Fault {
     fn error(self) -> io::Error {
-        let (Fault::Error(code) | Fault::Torn(code)) = self;
-        io::Error::from_raw_os_error(code)
+        match self {
+            Fault::Error(code) | Fault::Torn(code) => io::Error::from_raw_os_error(code),
+            // Without the message on stderr.
+            Fault::Panic | Fault::Lie => std::panic::resume_unwind(Box::new("planned")),
+        }
+    }
+
+    /// As [`Fault::error`], which may panic: not with the state locked.
+    fn error_after(self, state: MutexGuard<'_, State>) -> io::Error {
+        drop(state);
+        self.error()
     }
 }
