@@ -42,9 +42,6 @@ fn load(file: &File, mut random: Random, end: Instant, most: &AtomicU64) {
         if round.is_multiple_of(64) {
             most.fetch_max(resident(), Relaxed);
         }
-        if round.is_multiple_of(4096) {
-            file.sync_data().unwrap();
-        }
     }
 }
 
