@@ -107,7 +107,8 @@ pub enum AccessKind {
     /// The pages this thread brought in by [`AccessKind::Fill`] and [`AccessKind::Readahead`] have
     /// their contents; until here they were locked.
     Filled = 12,
-    /// Read past the page cache: the [`AccessKind::Fill`] before it found no frame.
+    /// Read past the page cache, or not at all: the [`AccessKind::Fill`] before it found no frame,
+    /// or could not be read.
     Bypass = 13,
 }
 

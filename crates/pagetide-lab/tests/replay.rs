@@ -9,9 +9,10 @@ use pagetide_core::ids::{PageId, PageIndex};
 use pagetide_core::lru::PolicyName;
 use pagetide_core::record::Encoder;
 use pagetide_lab::judge::{naive_clock, naive_fifo, naive_lru, opt};
-use pagetide_lab::replay::{self, Contender, World};
+use pagetide_lab::replay::{self, Contender, Memory, World, ZoneMemory};
 use pagetide_lab::trace::AccessKind::{
-    Discard, Fill, Read, ReadAgain, Readahead, Table, TableWrite, Write,
+    Clean, Dirty, Discard, Evict, Fill, Filled, Read, ReadAgain, Readahead, Table, TableWrite,
+    Unpin, Write,
 };
 use pagetide_lab::trace::{Access, AccessKind, DenseTrace, Ending, Header, Trace};
 use proptest::prelude::*;
@@ -128,6 +129,43 @@ fn a_fill_is_the_miss_of_the_access_after_it() {
     }
 }
 
+/// Nothing of a run's own circumstances counts in a memory that was not the run's.
+#[test]
+fn a_limit_ignores_what_stood_in_the_recorded_runs_way() {
+    let plain = [(1, Table), (2, Write), (3, Read), (4, Read), (1, Read), (2, Read)];
+    let circumstances = [(1, Dirty), (2, Dirty), (3, Evict), (4, Filled), (1, Unpin), (2, Clean)];
+    let mixed: Vec<_> =
+        plain.iter().zip(&circumstances).flat_map(|(entry, other)| [*entry, *other]).collect();
+    for &policy in PolicyName::ALL {
+        assert_eq!(misses_of(policy, 2, &mixed), misses_of(policy, 2, &plain), "{policy}");
+    }
+}
+
+#[test]
+fn a_damaged_header_is_no_memory() {
+    let sane = Header {
+        page_bytes: 4096,
+        memory_frames: 16,
+        memory_frames_max: 20,
+        nr_cpus: 2,
+        swappiness: 60,
+        policy: "lru".to_owned(),
+    };
+    let zone = ZoneMemory { nr_frames: 16, nr_frames_max: 20, nr_cpus: 2, swappiness: 60 };
+    assert_eq!(Memory::of_record(&sane), Some(Memory::Zone(zone)));
+    let damaged = [
+        Header { memory_frames: 0, ..sane.clone() },
+        Header { memory_frames: 21, ..sane.clone() },
+        Header { memory_frames_max: 1 << 40, ..sane.clone() },
+        Header { nr_cpus: 0, ..sane.clone() },
+        Header { nr_cpus: u32::MAX, ..sane.clone() },
+        Header { swappiness: 201, ..sane },
+    ];
+    for header in damaged {
+        assert_eq!(Memory::of_record(&header), None, "{header:?}");
+    }
+}
+
 /// Reclaim meets page 1 first; young, it stays, and page 2 goes.
 #[test]
 fn a_table_access_spares_a_page_once() {
@@ -226,6 +264,30 @@ proptest! {
             for (rank, kind) in trace.entries() {
                 world.apply(rank, kind);
                 world.validate();
+            }
+            let outcome = world.outcome();
+            prop_assert_eq!(outcome.accesses, trace.nr_accesses());
+            prop_assert!(outcome.bypasses <= outcome.misses);
+        }
+    }
+
+    /// So it does in a recorded run's memory, where pages are dirty, pinned and locked as well.
+    #[test]
+    fn the_world_of_a_record_stays_whole(
+        seed in any::<u64>(),
+        nr_frames in 16..150u32,
+        nr_spare in 0..50u32,
+        nr_cpus in 1..5u32,
+    ) {
+        let trace = synthetic::mixed(seed, 600);
+        let nr_frames_max = nr_frames + nr_spare;
+        let memory = ZoneMemory { nr_frames, nr_frames_max, nr_cpus, swappiness: 60 };
+        for &policy in PolicyName::ALL {
+            let mut world = World::new(policy, &trace, Memory::Zone(memory), |_| {});
+            for (rank, kind) in trace.entries() {
+                world.apply(rank, kind);
+                world.validate();
+                prop_assert!(world.nr_resident() <= nr_frames);
             }
             let outcome = world.outcome();
             prop_assert_eq!(outcome.accesses, trace.nr_accesses());

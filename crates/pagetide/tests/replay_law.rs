@@ -17,7 +17,7 @@ use pagetide::{Advice, Bytes, OpenOptions, PolicyName};
 use pagetide_lab::replay::{Memory, ZoneMemory};
 use pagetide_lab::trace::AccessKind;
 use run::{Run, play};
-use scripts::{Player, SCRIPTS, Script, everything, sequential_loop};
+use scripts::{Player, SCRIPTS, Script, everything, failing_store, sequential_loop};
 use std::collections::BTreeSet;
 
 /// The least there can be, less than a per-CPU batch or two, some, and enough for a table leaf or
@@ -114,6 +114,22 @@ fn runs_over_many_files_are_replayed() {
         let ranks = 0..run.trace.nr_pages() as u32;
         let mappings: BTreeSet<_> = ranks.map(|rank| run.trace.page(rank).mapping).collect();
         assert!(mappings.len() < paths.len(), "{policy}: no mapping's number was used again");
+    }
+}
+
+/// Pages that cannot be read leave again, writes that fail leave pages dirty.
+#[test]
+fn runs_over_a_failing_store_are_replayed() {
+    if !pin_thread("runs_over_a_failing_store_are_replayed") {
+        return;
+    }
+    for (seed, &policy) in (0..4).flat_map(|seed| PolicyName::ALL.iter().map(move |p| (seed, p))) {
+        let mut nr_faults = 0;
+        let run = Run::record(policy, 64, 64, Bytes(32 << 10), |cache| {
+            nr_faults = failing_store(cache, seed);
+        });
+        run.check(&format!("failing store, {policy}, seed {seed}"));
+        assert!(nr_faults > 50, "{policy}, seed {seed}: {nr_faults} faults");
     }
 }
 

@@ -247,6 +247,8 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
                 Discarded::Deferred => unreachable!("no pass is under way between two entries"),
             }
         }
+        // Dropped before the call that missed it got to it: the call misses it again.
+        self.misses -= u64::from(self.pages[rank as usize].is_awaited);
         self.pages[rank as usize] = Page::default();
     }
 

@@ -33,8 +33,14 @@ pub(crate) fn mixed(seed: u64, nr_entries: usize) -> DenseTrace {
     let mut trace = DenseTrace::default();
     for _ in 0..nr_entries {
         let kind = match random.below(100) {
-            0..50 => AccessKind::Read,
-            50..60 => AccessKind::ReadAgain,
+            0..32 => AccessKind::Read,
+            32..38 => AccessKind::Dirty,
+            38..43 => AccessKind::Clean,
+            43..50 => AccessKind::Unpin,
+            50..52 => AccessKind::Filled,
+            52 => AccessKind::Bypass,
+            53 => AccessKind::Evict,
+            54..60 => AccessKind::ReadAgain,
             60..70 => AccessKind::Write,
             70..82 => AccessKind::Table,
             82..88 => AccessKind::TableWrite,

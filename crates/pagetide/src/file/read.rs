@@ -155,14 +155,20 @@ impl Handle {
         }
         engine.counters.count(Event::Miss);
         let plan = self.plan_fill(piece, previous);
-        match engine.fill(cpu, &self.mapping, &mut run, plan) {
+        // Alone, the page's access is also the entry for its fill, and stands before it.
+        if !plan.is_group() {
+            self.record_read(piece);
+        }
+        let filled = engine.fill(cpu, &self.mapping, &mut run, plan);
+        if plan.is_group() {
+            match filled {
+                Ok(()) => self.record_read(piece),
+                Err(_) => engine.record(&self.mapping, piece.index, record::AccessKind::Bypass),
+            }
+        }
+        match filled {
             Ok(()) => {}
             Err(FillError::NoFrame) => {
-                if plan.is_group() {
-                    engine.record(&self.mapping, piece.index, record::AccessKind::Bypass);
-                } else {
-                    self.record_read(piece);
-                }
                 let nr_read = self.read_past_cache(cpu, piece, target)?;
                 return Ok((nr_read, 0));
             }
@@ -175,7 +181,9 @@ impl Handle {
         let filled_end = piece.index + run.len() as u64;
         let nr_wanted = (piece.last + 1).min(filled_end) - piece.index;
         engine.counters.add(Event::Miss, nr_wanted - 1);
-        self.note_read(cpu, piece, frame, Flags::NONE, false);
+        if piece.counts {
+            engine.mark_filled(cpu, frame);
+        }
         Ok((nr_read, filled_end.min(piece.last + 1)))
     }
 

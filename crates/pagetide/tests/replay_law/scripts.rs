@@ -2,7 +2,8 @@
 
 use crate::common::PAGE;
 use crate::common::pages::Random;
-use pagetide::{Advice, File};
+use crate::common::store::{Fault, FaultyStore, Kind};
+use pagetide::{Advice, File, PageCache};
 use std::collections::VecDeque;
 
 /// What a run does, on a file three times as large as memory.
@@ -141,6 +142,30 @@ pub(crate) fn everything(player: &mut Player<'_>) {
             }
         }
     }
+}
+
+/// Reads, writes and syncs of which many fail; returns how many calls of the store did.
+pub(crate) fn failing_store(cache: &PageCache, seed: u64) -> u64 {
+    let store = FaultyStore::with_contents(&vec![1; 200 * PAGE]);
+    let file = cache.open_store(store.boxed()).unwrap();
+    let mut random = Random::new(seed);
+    for _ in 0..600 {
+        let kind = [Kind::Read, Kind::Read, Kind::Write][random.below(3) as usize];
+        store.fail(kind, random.below(3), Fault::Error(libc::EIO), 1 + random.below(2));
+        let offset = random.below(190) * PAGE as u64;
+        // Whether a call fails is the store's business; what the cache makes of it is looked at.
+        let _ = match random.below(6) {
+            0 => file.write_at(&[1; 100], offset).is_ok(),
+            1 => file.page(offset / PAGE as u64).is_ok(),
+            2 => file.sync_data().is_ok(),
+            3 => file.advise(Advice::WillNeed, offset, 7 * PAGE as u64).is_ok(),
+            4 => file.read_at(&mut [0; 5 * PAGE], offset).is_ok(),
+            _ => file.read_at(&mut [0; 100], offset).is_ok(),
+        };
+    }
+    let nr_faults = store.lift();
+    file.sync_data().unwrap_or_default();
+    nr_faults
 }
 
 /// Somebody who reads and writes a file.
