@@ -5,7 +5,7 @@ use crate::counters::CacheStats;
 use crate::engine::Engine;
 use crate::errors::{BuildError, OpenError, ResizeError, SyncError};
 use crate::file::{Access, File};
-use crate::flush;
+use crate::flush::{self, OnLocked};
 use crate::locks::lock;
 use crate::mapping::{FILE_BYTES_MAX, Mapping};
 use crate::prefetch;
@@ -161,7 +161,7 @@ impl PageCache {
     /// [`SyncError::Writeback`] if a page could not be written: it is dirty still, and the next
     /// sync of its file says why.
     pub fn flush_all(&self) -> Result<(), SyncError> {
-        let flushed = self.shared.engine.flush_all();
+        let flushed = self.shared.engine.flush_all(OnLocked::Wait);
         if flushed.nr_failed == 0 {
             return Ok(());
         }
@@ -234,7 +234,7 @@ impl Drop for CacheShared {
             // A worker that panicked has said so; what it left is written below all the same.
             let _ = worker.join();
         }
-        engine.flush_all();
+        engine.flush_all(OnLocked::Wait);
         if let Some(recorder) = &engine.recorder {
             recorder.finish();
         }
@@ -359,7 +359,7 @@ impl Engine {
         while now > nr_frames && rounds < ROUNDS_MAX {
             let freed = self.reclaim_pages(u64::from(now - nr_frames));
             if freed == 0 {
-                self.flush_all();
+                self.flush_all(OnLocked::Skip);
                 rounds += 1;
             }
             now = self.frames.resize(nr_frames);

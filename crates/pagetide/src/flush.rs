@@ -102,13 +102,12 @@ impl Engine {
         pass.flushed
     }
 
-    /// Writes back everything, everywhere, but for pages somebody has locked: a thread that holds a
-    /// write guard may wait for this.
-    pub(crate) fn flush_all(&self) -> Flushed {
+    /// Writes back everything, everywhere.
+    pub(crate) fn flush_all(&self, on_locked: OnLocked) -> Flushed {
         let mut total = Flushed::default();
         for mapping in self.mappings.snapshot() {
             let turn = lock(&mapping.flush);
-            let flushed = self.flush_locked(&mapping, 0..u64::MAX, OnLocked::Skip);
+            let flushed = self.flush_locked(&mapping, 0..u64::MAX, on_locked);
             drop(turn);
             total.nr_written += flushed.nr_written;
             total.nr_failed += flushed.nr_failed;
@@ -122,7 +121,7 @@ impl Engine {
         match self.dirty.balance() {
             Balance::Continue => {}
             Balance::WakeFlusher | Balance::Wait if !self.has_workers => {
-                self.flush_all();
+                self.flush_all(OnLocked::Skip);
             }
             Balance::WakeFlusher => self.flusher.notify(),
             Balance::Wait => self.dirty.wait_below_hard(|| self.flusher.notify()),
@@ -292,7 +291,7 @@ pub(crate) fn run_flusher(engine: &Arc<Engine>) {
         match engine.flusher.wait(FLUSH_INTERVAL) {
             Wake::Stop => return,
             Wake::Work | Wake::Timeout => {
-                let flushed = engine.flush_all();
+                let flushed = engine.flush_all(OnLocked::Skip);
                 if flushed.nr_written == 0 && flushed.nr_failed > 0 {
                     engine.dirty.set_stalled();
                 }
