@@ -8,8 +8,7 @@
 //!   dirty index --take_run--> pin, copy, DIRTY -> WRITEBACK --> in flight --ok--> clean
 //!                                                                  |
 //!                                                                  +--error--> dirty again, in the
-//!                                                  index again, numbered for every handle's next
-//! sync
+//!                             index again, and numbered for the next sync of every handle
 //! ```
 //!
 //! One thread at a time writes back a mapping (`mapping.flush`), front to back, once: a pass ends

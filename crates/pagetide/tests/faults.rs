@@ -319,6 +319,40 @@ fn a_full_device_keeps_every_frame_dirty_until_there_is_room() {
     }
 }
 
+/// Past the cache there is no page to stay dirty: the caller hears of the failure, at once, and no
+/// sync repeats it.
+#[test]
+fn failures_past_the_cache_are_the_callers() {
+    let mut twin = pattern_at(0, NR_PAGES * PAGE);
+    let store = FaultyStore::with_contents(&twin);
+    let cache = quiet_cache(PolicyName::Mglru);
+    let file = cache.open_store(store.boxed()).unwrap();
+    let guards: Vec<_> = (0..NR_FRAMES).map(|index| file.page(index).unwrap()).collect();
+    let at = (NR_PAGES - 1) * PAGE;
+    let mut page = vec![0; PAGE];
+
+    store.fail(Kind::Read, 0, Fault::Torn(EIO), 1);
+    let error = file.read_at(&mut page, at as u64).unwrap_err();
+    assert_eq!(read_code(&error), Some(EIO));
+    assert_eq!(file.read_at(&mut page, at as u64).unwrap(), PAGE);
+    assert!(page == twin[at..]);
+
+    // Part of a page: its rest is read first, then all of it is written.
+    for (kind, code) in [(Kind::Read, EIO), (Kind::Write, ENOSPC)] {
+        store.fail(kind, 0, Fault::Error(code), 1);
+        let error = file.write_at(b"past", at as u64 + 9).unwrap_err();
+        assert_eq!(write_code(&error), Some(code));
+        assert!(store.contents() == twin);
+    }
+    file.sync_data().unwrap();
+    file.write_at(b"past", at as u64 + 9).unwrap();
+    twin[at + 9..at + 13].copy_from_slice(b"past");
+    assert!(store.contents() == twin);
+    assert!(guards.iter().zip(0..).all(|(guard, at)| guard[..] == twin[at * PAGE..][..PAGE]));
+    let stats = cache.stats();
+    assert_eq!((stats.bypass_reads, stats.writes_through), (2, 3));
+}
+
 /// The failure of readahead is nobody's: whoever wants the page reads it again.
 #[test]
 fn failed_readahead_is_silent() {
