@@ -229,6 +229,12 @@ impl<'a> PageRef<'a> {
         self.word().load()
     }
 
+    /// Starts bringing the word into the processor's cache, for a look at it a little later.
+    #[inline]
+    pub fn fetch(self) {
+        crate::cpu::fetch(self.word());
+    }
+
     /// Begins an optimistic read: `None` unless the page is resident and unlocked.
     ///
     /// Copy with [`FrameArena::read`] from the ticket's frame, then ask [`still`](Self::still).

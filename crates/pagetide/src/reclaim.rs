@@ -79,6 +79,7 @@ impl Engine {
             self.publish(cpu, &mappings, &batch.settled, &mut claimed);
             match step {
                 Step::TryEvict => {
+                    batch.victims_mut().iter().for_each(|victim| fetch_word(&mappings, victim));
                     for victim in batch.victims_mut() {
                         victim.verdict = self.try_victim(&mappings, victim, &mut claimed);
                     }
@@ -179,6 +180,14 @@ impl Engine {
             });
         }
         self.lock_lruvec().walked(&young);
+    }
+}
+
+/// Starts fetching the victim's page word: the misses of a whole batch then pass side by side.
+fn fetch_word(mappings: &Slots, victim: &Victim) {
+    let mapping = mappings.get(victim.page.mapping);
+    if let Some(page) = mapping.and_then(|mapping| mapping.table.page(victim.page.index)) {
+        page.fetch();
     }
 }
 

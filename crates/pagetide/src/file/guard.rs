@@ -55,14 +55,13 @@ impl File {
             return Err(ReadError::NotReadable);
         }
         let nr_bytes = handle.check_in_file(index)?;
-        let cpu = current_cpu();
         if let Some(page) = handle.mapping.table.page(PageIndex(index))
             && let Ok(pin) = page.try_pin(Touch::Young)
         {
-            handle.note_table_access(cpu, index, &pin);
+            handle.note_table_access(index, &pin);
             return Ok(PageGuard { handle, pin, nr_bytes });
         }
-        handle.pin_slowly(cpu, index)
+        handle.pin_slowly(index)
     }
 
     /// Locks page `index` for changes. Fills it first if it is absent. The file does not grow:
@@ -99,7 +98,7 @@ impl Handle {
     }
 
     #[inline]
-    fn note_table_access(&self, _cpu: CpuId, index: u64, pin: &Pin<PageRef<'_>>) {
+    fn note_table_access(&self, index: u64, pin: &Pin<PageRef<'_>>) {
         let engine = self.engine();
         self.count_hit();
         engine.record(&self.mapping, index, record::AccessKind::Table);
@@ -117,17 +116,18 @@ impl Handle {
 
     /// Pins a page that is absent, locked, or pinned to the limit.
     #[cold]
-    fn pin_slowly(&self, cpu: CpuId, index: u64) -> Result<PageGuard<'_>, ReadError> {
+    fn pin_slowly(&self, index: u64) -> Result<PageGuard<'_>, ReadError> {
         loop {
             let nr_bytes = self.check_in_file(index)?;
             let page = self.page_or_make(index)?;
             match page.try_pin(Touch::Young) {
                 Ok(pin) => {
-                    self.note_table_access(cpu, index, &pin);
+                    self.note_table_access(index, &pin);
                     return Ok(PageGuard { handle: self, pin, nr_bytes });
                 }
                 Err(PinRefused::Locked) => page.wait_while_locked(),
                 Err(PinRefused::NotResident) => {
+                    let cpu = current_cpu();
                     let mut run = self.lock_filled(cpu, index, record::AccessKind::Table)?;
                     if let Ok(pin) = run.swap_remove(0).downgrade(Touch::Young) {
                         let mut guard = PageGuard { handle: self, pin, nr_bytes: 0 };
