@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 const FILE_BYTES: u64 = 512 << 20;
+/// Only its first part is written: a sparse file is soon made, but not so soon removed.
+const WRITTEN_BYTES: u64 = 128 << 20;
 
 /// What a cache may take beside its limit, bytes: 128 a frame, 16 a page of the files, 16 MiB.
 fn overhead_max(limit: u64) -> u64 {
@@ -29,14 +31,15 @@ fn load(file: &File, mut random: Random, end: Instant, most: &AtomicU64) {
     while Instant::now() < end {
         let index = random.below(FILE_BYTES / PAGE as u64 - 16);
         let offset = index * PAGE as u64;
+        let written = offset % WRITTEN_BYTES;
         match random.below(10) {
             0..4 => drop(file.read_at(&mut bytes[..PAGE], offset).unwrap()),
             4 => drop(file.read_at(&mut bytes, offset).unwrap()),
             5 => drop(file.page(index)),
-            6..8 => drop(file.write_at(&bytes[..PAGE], offset).unwrap()),
+            6..8 => drop(file.write_at(&bytes[..PAGE], written).unwrap()),
             // Whole runs, so that write-back's copies are as large as they get.
-            8 => drop(file.write_at(&bytes, offset).unwrap()),
-            _ => drop(file.page_mut(index).map(|mut page| page[0] = 1)),
+            8 => drop(file.write_at(&bytes, written).unwrap()),
+            _ => drop(file.page_mut(written / PAGE as u64).map(|mut page| page[0] = 1)),
         }
         round += 1;
         if round.is_multiple_of(64) {
