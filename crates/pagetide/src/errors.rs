@@ -179,7 +179,7 @@ pub enum AdviseError {
     Writeback(#[source] io::Error),
 }
 
-/// Why the cache could not be resized; it keeps its size.
+/// Why the cache could not be resized.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResizeError {

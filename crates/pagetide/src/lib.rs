@@ -80,3 +80,8 @@ pub use {
     pagetide_core::units::Bytes,
     store::Store,
 };
+
+/// The README's example, so that it keeps compiling and running.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct ReadmeExample;
