@@ -143,6 +143,18 @@ impl Engine {
         kind: AccessKind,
     ) -> Result<FrameId, NoFrame> {
         let claimed = self.alloc_frame(cpu)?;
+        Ok(self.admit_in(cpu, mapping, page, claimed, kind))
+    }
+
+    /// As [`Engine::admit`], in a frame the caller has.
+    pub(crate) fn admit_in<H: PageHandle>(
+        &self,
+        cpu: CpuId,
+        mapping: &Mapping,
+        page: &mut Lock<H>,
+        claimed: ClaimedFrame,
+        kind: AccessKind,
+    ) -> FrameId {
         let frame = claimed.frame();
         let shadow = page.shadow().map(ShadowEntry::from_bits);
         let id = PageId { mapping: mapping.id, index: page.page().index() };
@@ -155,7 +167,7 @@ impl Engine {
         if log.add(&self.folios, frame) == Room::Full {
             self.lock_lruvec().drain(&mut log);
         }
-        Ok(frame)
+        frame
     }
 
     /// Takes the page's frame away without leaving a shadow: its contents are wrong or unwanted.
@@ -174,7 +186,7 @@ impl Engine {
         }
     }
 
-    fn alloc_frame(&self, cpu: CpuId) -> Result<ClaimedFrame, NoFrame> {
+    pub(crate) fn alloc_frame(&self, cpu: CpuId) -> Result<ClaimedFrame, NoFrame> {
         let mut path = SlowPath::new();
         let mut outcome = Outcome::Failed;
         loop {

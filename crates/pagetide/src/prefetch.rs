@@ -15,7 +15,8 @@ use pagetide_core::lru::AccessKind;
 use pagetide_core::readahead::ReadaheadRun;
 use pagetide_core::record;
 use pagetide_core::units::PAGE_SHIFT;
-use pagetide_sys::{Completion, IoQueue, Lock, WordRef, current_cpu};
+use pagetide_sys::{ClaimedFrame, Completion, IoQueue, Lock, WordRef, current_cpu};
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -60,7 +61,12 @@ impl Engine {
         if self.has_workers {
             return self.prefetches.push(mapping, run);
         }
-        let mut worker = Prefetcher { engine: self, queue: self.io.take(), pieces: Vec::new() };
+        let mut worker = Prefetcher {
+            engine: self,
+            queue: self.io.take(),
+            stock: Vec::new(),
+            pieces: Vec::new(),
+        };
         worker.submit(&Wish { mapping: Arc::clone(mapping), run });
         while worker.queue.nr_pending() > 0 {
             worker.reap();
@@ -72,7 +78,8 @@ impl Engine {
 /// The worker thread's loop.
 pub(crate) fn run_prefetcher(engine: &Arc<Engine>) {
     const FOREVER: Duration = Duration::from_secs(3600);
-    let mut worker = Prefetcher { engine, queue: engine.io.take(), pieces: Vec::new() };
+    let mut worker =
+        Prefetcher { engine, queue: engine.io.take(), stock: Vec::new(), pieces: Vec::new() };
     loop {
         if worker.pieces.iter().all(Option::is_none) {
             match engine.prefetches.signal.wait(FOREVER) {
@@ -98,6 +105,8 @@ struct Piece {
 struct Prefetcher<'e> {
     engine: &'e Engine,
     queue: IoQueue,
+    /// Frames for the pages of the run being submitted, the lowest last.
+    stock: Vec<ClaimedFrame>,
     /// In flight, by token.
     pieces: Vec<Option<Piece>>,
 }
@@ -109,7 +118,7 @@ impl Prefetcher<'_> {
         let end = (wish.run.start + wish.run.nr).min(mapping.nr_pages());
         let mut piece: Vec<Lock<WordRef>> = Vec::new();
         for index in wish.run.start..end {
-            match self.admit(mapping, index) {
+            match self.admit(mapping, index, end - index) {
                 Admitted::Page(page) => piece.push(page),
                 Admitted::NotNeeded => self.submit_piece(wish, std::mem::take(&mut piece)),
                 Admitted::NoFrame => break,
@@ -119,9 +128,27 @@ impl Prefetcher<'_> {
             }
         }
         self.submit_piece(wish, piece);
+        let arena = &self.engine.arena;
+        let unused = self.stock.drain(..).map(|frame| arena.release(frame));
+        self.engine.frames.free(current_cpu(), unused);
     }
 
-    fn admit(&self, mapping: &Arc<Mapping>, index: u64) -> Admitted {
+    /// Gets frames for the next piece, in address order: neighbours in the file that are neighbours
+    /// in memory reach the device as one segment. Without worker threads it is one frame at a
+    /// time, because then the run must repeat in the lab, which allocates page by page.
+    fn stock_up(&mut self, nr_left: u64) {
+        if !self.stock.is_empty() {
+            return;
+        }
+        let nr = if self.engine.has_workers { nr_left.min(PIECE_MAX) } else { 1 };
+        let cpu = current_cpu();
+        self.stock.extend((0..nr).map_while(|_| self.engine.alloc_frame(cpu).ok()));
+        self.stock.sort_by_key(|claimed| Reverse(claimed.frame()));
+    }
+
+    /// Locks the page and gives it a frame. `nr_left` pages of the run, this one included, may want
+    /// one.
+    fn admit(&mut self, mapping: &Arc<Mapping>, index: u64, nr_left: u64) -> Admitted {
         let engine = self.engine;
         let cpu = current_cpu();
         let page = mapping.table.word_ref(PageIndex(index)).map(WordRef::try_lock);
@@ -130,9 +157,9 @@ impl Prefetcher<'_> {
             return Admitted::NotNeeded;
         }
         engine.record(mapping, index, record::AccessKind::Readahead);
-        if engine.admit(cpu, mapping, &mut page, AccessKind::Readahead).is_err() {
-            return Admitted::NoFrame;
-        }
+        self.stock_up(nr_left);
+        let Some(claimed) = self.stock.pop() else { return Admitted::NoFrame };
+        engine.admit_in(cpu, mapping, &mut page, claimed, AccessKind::Readahead);
         engine.counters.count(Event::Readahead);
         Admitted::Page(page)
     }
