@@ -326,6 +326,9 @@ impl Engine {
     /// The last handle of a file is gone: its store is closed as soon as nothing waits to be
     /// written.
     pub(crate) fn last_handle_dropped(&self, mapping: &Mapping) {
+        if !self.has_workers {
+            self.flush(mapping, 0..u64::MAX);
+        }
         if mapping.dirty.is_empty() {
             mapping.close_if_idle();
         } else {

@@ -332,3 +332,16 @@ fn every_policy_agrees_with_a_vector() {
 fn a_cache_without_threads_agrees_with_a_vector() {
     agrees_with_a_vector(PolicyName::Lru, false);
 }
+
+#[test]
+fn without_threads_the_last_close_writes_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a");
+    let builder = PageCache::builder().memory(Bytes::from_pages(64)).background(false);
+    let cache = builder.build().unwrap();
+    let file = cache.open(&path, rw()).unwrap();
+    file.write_at(&pattern_at(0, PAGE), 0).unwrap();
+    drop(file);
+    assert!(std::fs::read(&path).unwrap() == pattern_at(0, PAGE));
+    assert_eq!(cache.stats().dirty_bytes, 0);
+}
