@@ -62,6 +62,9 @@ pub struct Scan {
     pub scanned: u64,
     /// Victims that were dirty so far.
     pub dirty: u64,
+    /// What the page that the pass makes room for left when it was evicted, if it is known. Only
+    /// policies that judge a page before they choose its victim look at it (ARC).
+    pub incoming: Option<ShadowEntry>,
     /// The second, forced round: protections that may starve reclaim are off.
     pub forced: bool,
     /// A protection was met that a forced round would ignore.
@@ -207,6 +210,13 @@ impl ReclaimPass {
         ReclaimPass::new(lruvec, ReclaimKind::Direct, lruvec.policy.direct_target())
     }
 
+    /// A direct pass that makes room for one page, known by its shadow if it has one.
+    pub fn direct_for(lruvec: &Lruvec, incoming: Option<ShadowEntry>) -> ReclaimPass {
+        let mut pass = ReclaimPass::direct(lruvec);
+        pass.scan.incoming = incoming;
+        pass
+    }
+
     /// A background pass that wants `target` pages.
     pub fn background(lruvec: &Lruvec, target: u64) -> ReclaimPass {
         ReclaimPass::new(lruvec, ReclaimKind::Background, target)
@@ -220,6 +230,7 @@ impl ReclaimPass {
             reclaimed: 0,
             scanned: 0,
             dirty: 0,
+            incoming: None,
             forced: false,
             skipped: false,
         };

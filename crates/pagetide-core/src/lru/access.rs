@@ -9,6 +9,7 @@
 //!
 //! ```text
 //!   count references   1st: REFERENCED   2nd..4th: REFS 1..3   5th: +WORKINGSET   then: no write
+//!   count hits         2nd..4th: REFS 1..3                             then: no write
 //!   two touches        1st: REFERENCED   2nd on the inactive list: log an activation
 //! ```
 //!
@@ -26,6 +27,8 @@ pub enum AccessRule {
     TwoTouches,
     /// A reference bit, set once (CLOCK).
     ReferenceBit,
+    /// Hits after the miss, counted to three in the reference field (S3-FIFO).
+    CountHits,
     /// Every access is logged in order (strict LRU).
     LogEach,
     /// Accesses do not matter (FIFO).
@@ -66,6 +69,7 @@ impl AccessRule {
                 }
                 Marked::Done
             }
+            AccessRule::CountHits => count_hit(folio),
             AccessRule::LogEach => Marked::Log,
             AccessRule::Ignore => Marked::Done,
         }
@@ -79,7 +83,10 @@ impl AccessRule {
     pub fn mark_fill(self, folio: &Folio) -> Marked {
         match self {
             AccessRule::CountReferences | AccessRule::TwoTouches => self.mark(folio),
-            AccessRule::ReferenceBit | AccessRule::LogEach | AccessRule::Ignore => Marked::Done,
+            AccessRule::ReferenceBit
+            | AccessRule::CountHits
+            | AccessRule::LogEach
+            | AccessRule::Ignore => Marked::Done,
         }
     }
 
@@ -112,6 +119,16 @@ fn count_reference(folio: &Folio) -> Marked {
             None
         }
     });
+    Marked::Done
+}
+
+fn count_hit(folio: &Folio) -> Marked {
+    if folio.flags().refs() < Flags::REFS_MAX {
+        folio.update(|flags| {
+            let hits = flags.refs() + 1;
+            (hits <= Flags::REFS_MAX).then(|| flags.with_refs(hits))
+        });
+    }
     Marked::Done
 }
 
@@ -157,7 +174,13 @@ mod tests {
     fn the_access_that_missed_counts_for_the_kernels_policies_only() {
         let folios = Folios::new(1);
         let folio = &folios[FrameId(0)];
-        for rule in [AccessRule::ReferenceBit, AccessRule::LogEach, AccessRule::Ignore] {
+        let queues = [
+            AccessRule::ReferenceBit,
+            AccessRule::CountHits,
+            AccessRule::LogEach,
+            AccessRule::Ignore,
+        ];
+        for rule in queues {
             assert_eq!(rule.mark_fill(folio), Marked::Done);
             assert_eq!(folio.flags(), Flags::NONE, "{rule:?}");
         }
@@ -165,6 +188,16 @@ mod tests {
             folio.clear(Flags::REFERENCED);
             assert_eq!(rule.mark_fill(folio), Marked::Done);
             assert_eq!(folio.flags(), Flags::REFERENCED, "{rule:?}");
+        }
+    }
+
+    #[test]
+    fn hits_count_to_three() {
+        let folios = Folios::new(1);
+        let folio = &folios[FrameId(0)];
+        for hits in [1, 2, 3, 3] {
+            assert_eq!(AccessRule::CountHits.mark(folio), Marked::Done);
+            assert_eq!(folio.flags(), Flags::NONE.with_refs(hits));
         }
     }
 

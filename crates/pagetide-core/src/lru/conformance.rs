@@ -331,4 +331,9 @@ conformance! {
     lru = Lru;
     fifo = Fifo;
     clock = Clock;
+    sieve = Sieve;
+    s3fifo = S3Fifo;
+    two_queue = TwoQueue;
+    arc = Arc;
+    w_tinylfu = WTinyLfu;
 }

@@ -4,7 +4,7 @@
 //! know of a new one.
 
 use super::active_inactive::ActiveInactive;
-use super::baseline::{Clock, Fifo, Lru};
+use super::baseline::{Arc, Clock, Fifo, Lru, S3Fifo, Sieve, TwoQueue, WTinyLfu};
 use super::multigen::{Mglru, MultigenSummary};
 use super::{
     AccessKind, AccessRule, Context, LruConfig, LruPolicy, Progress, PutBack, Refusal, ShadowEntry,
@@ -90,6 +90,21 @@ policies! {
     Fifo(Fifo) = "fifo", "First in, first out: accesses do not matter.";
     /// CLOCK, the one-bit approximation of LRU.
     Clock(Clock) = "clock", "CLOCK (Corbato 1968): FIFO with a reference bit and a second chance.";
+    /// A queue whose hand leaves what it spares in place.
+    Sieve(Sieve) = "sieve",
+        "SIEVE (Zhang et al. 2024): CLOCK whose hand moves and whose pages do not.";
+    /// Three static queues.
+    S3Fifo(S3Fifo) = "s3fifo",
+        "S3-FIFO (Yang et al. 2023): a small queue filters what a main queue and ghosts keep.";
+    /// Two queues and a list of ghosts.
+    TwoQueue(TwoQueue) = "2q",
+        "2Q (Johnson and Shasha 1994): hot is what came back after eviction.";
+    /// The adaptive replacement cache.
+    Arc(Arc) = "arc",
+        "ARC (Megiddo and Modha 2003): ghosts move memory between recency and frequency.";
+    /// Admission by frequency, behind a small window.
+    WTinyLfu(WTinyLfu) = "w-tinylfu",
+        "W-TinyLFU (Einziger et al. 2017): a frequency sketch decides who enters main memory.";
 }
 
 impl Policy {

@@ -275,10 +275,14 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
 
     /// Makes the page resident, or returns `None` when no frame came free.
     fn fill(&mut self, rank: u32, kind: lru::AccessKind) -> Option<FrameId> {
-        let frame = self.alloc()?;
+        let shadow = match self.pages[rank as usize].word {
+            Word::Shadow(shadow) => Some(shadow),
+            Word::Absent | Word::Resident(_) => None,
+        };
+        let frame = self.alloc(shadow)?;
         let flags = self.rule.flags_on_fill(kind);
         self.folios[frame].bind(self.trace.page(rank), PageType::File, flags);
-        if let Word::Shadow(shadow) = self.pages[rank as usize].word {
+        if let Some(shadow) = shadow {
             self.lruvec.refault(&mut self.log, frame, shadow, kind);
         }
         self.pages[rank as usize].word = Word::Resident(frame);

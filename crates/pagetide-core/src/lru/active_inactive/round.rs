@@ -145,6 +145,7 @@ mod tests {
             reclaimed: 0,
             scanned: 0,
             dirty: 0,
+            incoming: None,
             forced: false,
             skipped: false,
         }

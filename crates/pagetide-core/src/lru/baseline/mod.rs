@@ -1,12 +1,26 @@
 //! Published policies to measure against, each a short file that names its paper and when not to
 //! use it.
 
+mod arc;
 mod clock;
 mod fifo;
+mod ghosts;
 mod lru;
 mod queue;
+mod s3fifo;
+mod segmented;
+mod sieve;
+mod sketch;
+mod two_queue;
+mod w_tinylfu;
 
+pub use arc::{Arc, ArcRule};
 pub use clock::{Clock, ClockRule};
 pub use fifo::{Fifo, FifoRule};
 pub use lru::{Lru, LruRule};
 pub use queue::{Queue, QueueCursor, QueueRule};
+pub use s3fifo::{S3Fifo, S3FifoRule};
+pub use segmented::{Ghost, SEGMENTS_MAX, SegmentRule, Segmented, SegmentedCursor, Segments};
+pub use sieve::{Sieve, SieveCursor};
+pub use two_queue::{TwoQueue, TwoQueueRule};
+pub use w_tinylfu::{WTinyLfu, WTinyLfuRule};

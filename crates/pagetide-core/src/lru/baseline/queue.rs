@@ -152,7 +152,7 @@ impl<R: QueueRule> LruPolicy for Queue<R> {
 }
 
 /// Dirty folios are left for the flusher, and marked so that they are taken once clean.
-fn must_stay(cx: &Context<'_>, scan: &mut Scan, frame: FrameId) -> bool {
+pub(super) fn must_stay(cx: &Context<'_>, scan: &mut Scan, frame: FrameId) -> bool {
     let flags = cx.flags(frame);
     if flags.any(Flags::DIRTY.with(Flags::WRITEBACK)) {
         scan.dirty += 1;

@@ -13,7 +13,7 @@ use super::{Page, Word, World};
 use crate::replay::memory::Frames;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::{FrameId, PageId};
-use pagetide_core::lru::Refusal;
+use pagetide_core::lru::{Refusal, ShadowEntry};
 use pagetide_core::page_alloc::{Attempt, Outcome, SlowPath};
 use pagetide_core::reclaim::{ReclaimPass, Settled, Step, Verdict};
 
@@ -21,10 +21,13 @@ const UNCLEAN: Flags = Flags::DIRTY.with(Flags::WRITEBACK);
 
 impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     /// A frame, or `None` when none comes free.
-    pub(super) fn alloc(&mut self) -> Option<FrameId> {
+    ///
+    /// `incoming` is the shadow of the page it is for. A group's reclaim knows the page it makes
+    /// room for, as the papers have it; a zone's does not, as the page cache's does not.
+    pub(super) fn alloc(&mut self, incoming: Option<ShadowEntry>) -> Option<FrameId> {
         match self.frames {
             Frames::Group(_) => self.frames.take(None).or_else(|| {
-                self.reclaim();
+                self.reclaim(incoming);
                 self.frames.take(None)
             }),
             Frames::Zone(_) => self.alloc_from_zone(),
@@ -41,7 +44,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
                     None => Outcome::Failed,
                 },
                 Attempt::WakeBackground => Outcome::Progress,
-                Attempt::DirectReclaim => self.reclaim(),
+                Attempt::DirectReclaim => self.reclaim(None),
                 Attempt::DrainCpus => {
                     self.frames.drain();
                     self.lruvec.drain(&mut self.log);
@@ -53,9 +56,9 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     }
 
     /// One direct pass.
-    fn reclaim(&mut self) -> Outcome {
+    fn reclaim(&mut self, incoming: Option<ShadowEntry>) -> Outcome {
         self.lruvec.drain(&mut self.log);
-        let mut pass = ReclaimPass::direct(&self.lruvec);
+        let mut pass = ReclaimPass::direct_for(&self.lruvec, incoming);
         loop {
             let step = self.lruvec.reclaim(&mut pass, &mut self.batch);
             self.publish();

@@ -1,0 +1,114 @@
+//! W-TinyLFU: a page enters main memory only if it was accessed more often than the page it would
+//! push out.
+//!
+//! ```text
+//!   new --> window (LRU, 1 %) --candidate--> more frequent than probation's oldest?
+//!                                               yes: it goes, the candidate joins probation
+//!                                               no:  the candidate goes
+//!
+//!   main (99 %):  probation (LRU) --hit--> protected (LRU, 80 % of main)
+//!                       ^--------- over 80 % --------+
+//! ```
+//!
+//! Reading of the paper: static sizes (the adaptive window is a later paper's); frequencies from a
+//! count-min sketch of 4-bit counters ([`super::sketch`]) that counts hits and misses; a tie evicts
+//! the candidate; no random admissions against hash flooding, so that a replay repeats. While there
+//! are free frames, what the window pushes out joins probation unasked.
+//!
+//! Do not use it where the working set shifts: the newcomers must first become as frequent as the
+//! pages that nobody needs any more are remembered to be. Nor for recency alone (a database's log):
+//! 1 % of memory is all it has for it.
+//! Source: Einziger, Friedman and Manes, "TinyLFU: a highly efficient cache admission policy", ACM
+//! Transactions on Storage 13(4), 2017.
+
+use super::segmented::{SegmentRule, Segmented, Segments};
+use super::sketch::Sketch;
+use crate::folio::Folios;
+use crate::ids::FrameId;
+use crate::lru::AccessRule;
+
+const WINDOW: usize = 0;
+const PROBATION: usize = 1;
+const PROTECTED: usize = 2;
+
+/// The window's share of memory, in percent.
+const WINDOW_PERCENT: u64 = 1;
+/// The protected segment's share of main, in percent.
+const PROTECTED_PERCENT: u64 = 80;
+
+/// The rule of W-TinyLFU.
+#[derive(Debug)]
+pub struct WTinyLfuRule {
+    window_max: u64,
+    protected_max: u64,
+    sketch: Sketch,
+}
+
+/// W-TinyLFU with a window of 1 %.
+pub type WTinyLfu = Segmented<WTinyLfuRule>;
+
+impl WTinyLfuRule {
+    /// Whether the window's oldest page is accessed more often than `victim`.
+    fn admits(&self, folios: &Folios, candidate: FrameId, victim: FrameId) -> bool {
+        let [candidate, victim] =
+            [candidate, victim].map(|frame| self.sketch.estimate(folios[frame].page()));
+        candidate > victim
+    }
+}
+
+impl SegmentRule for WTinyLfuRule {
+    const ACCESS: AccessRule = AccessRule::LogEach;
+    /// Twice, for candidates that join a list whose looks were counted before.
+    const TURNS: u64 = 2;
+
+    fn new(nr_frames: u64) -> WTinyLfuRule {
+        let window_max = (nr_frames * WINDOW_PERCENT / 100).max(1);
+        let protected_max = (nr_frames - window_max) * PROTECTED_PERCENT / 100;
+        WTinyLfuRule { window_max, protected_max, sketch: Sketch::new(nr_frames) }
+    }
+
+    fn admit(
+        &mut self,
+        segments: &mut Segments,
+        folios: &Folios,
+        frame: FrameId,
+        _is_recalled: bool,
+    ) {
+        self.sketch.increment(folios[frame].page());
+        segments.push(folios, WINDOW, frame);
+        if segments.len(WINDOW) > self.window_max
+            && let Some(oldest) = segments.tail(WINDOW)
+        {
+            segments.shift(folios, PROBATION, oldest);
+        }
+    }
+
+    fn touch(&mut self, segments: &mut Segments, folios: &Folios, frame: FrameId) {
+        self.sketch.increment(folios[frame].page());
+        if Segments::of(folios, frame) == WINDOW {
+            segments.shift(folios, WINDOW, frame);
+            return;
+        }
+        segments.shift(folios, PROTECTED, frame);
+        if segments.len(PROTECTED) > self.protected_max
+            && let Some(oldest) = segments.tail(PROTECTED)
+        {
+            segments.shift(folios, PROBATION, oldest);
+        }
+    }
+
+    fn victim_from(&mut self, segments: &mut Segments, folios: &Folios) -> usize {
+        let main = if segments.len(PROBATION) > 0 { PROBATION } else { PROTECTED };
+        let Some(victim) = segments.tail(main) else { return WINDOW };
+        if segments.len(WINDOW) < self.window_max {
+            return main;
+        }
+        match segments.tail(WINDOW) {
+            Some(candidate) if self.admits(folios, candidate, victim) => {
+                segments.shift(folios, PROBATION, candidate);
+                main
+            }
+            _ => WINDOW,
+        }
+    }
+}
