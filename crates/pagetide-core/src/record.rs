@@ -162,6 +162,9 @@ pub struct Access {
 }
 
 /// What is known about the recorded run before its first entry.
+///
+/// A record may also hold a trace from elsewhere, converted: it is of no run, and its header says
+/// so by a memory of no frame ([`Header::of_trace`]).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Header {
     /// Bytes in a page of the recorded run.
@@ -242,6 +245,24 @@ pub enum Ending {
 }
 
 impl Header {
+    /// The header of a trace that no page cache recorded: pages of `page_bytes`, and nothing else
+    /// known.
+    pub fn of_trace(page_bytes: u32) -> Header {
+        Header {
+            page_bytes,
+            memory_frames: 0,
+            memory_frames_max: 0,
+            nr_cpus: 0,
+            swappiness: 0,
+            policy: String::new(),
+        }
+    }
+
+    /// Whether a page cache recorded it: then it says what memory and policy that had.
+    pub fn is_of_run(&self) -> bool {
+        self.memory_frames > 0
+    }
+
     /// Appends the header to `out`, which should be empty.
     ///
     /// # Panics

@@ -8,6 +8,7 @@
 //! Not inside: Linux, files managed for real, clocks, threads, randomness without a seed.
 #![forbid(unsafe_code)]
 
+pub mod curve;
 pub mod judge;
 pub mod replay;
 pub mod trace;

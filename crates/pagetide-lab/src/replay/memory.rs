@@ -75,7 +75,7 @@ impl From<u32> for Memory {
 
 impl Memory {
     /// The memory of a recorded run; `None` when the header's numbers are no memory's: it is
-    /// damaged.
+    /// damaged, or of no run.
     pub fn of_record(header: &Header) -> Option<Memory> {
         let nr_frames = u32::try_from(header.memory_frames).ok()?;
         let nr_frames_max = u32::try_from(header.memory_frames_max).ok()?;

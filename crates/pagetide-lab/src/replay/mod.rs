@@ -189,6 +189,50 @@ pub fn run(contender: Contender, trace: &DenseTrace, frames: u32) -> Outcome {
     }
 }
 
+/// Entries replayed between two calls of the `keep_on` of [`run_while`].
+const STRETCH: usize = 1 << 16;
+
+/// As [`run`], but stops early: `keep_on` hears how many entries were replayed since it was asked
+/// last, some ten thousands, and its `false` ends the replay with `None`.
+///
+/// # Panics
+/// As [`run`].
+pub fn run_while(
+    contender: Contender,
+    trace: &DenseTrace,
+    frames: u32,
+    mut keep_on: impl FnMut(u64) -> bool,
+) -> Option<Outcome> {
+    let Contender::Policy(name) = contender else {
+        let outcome = run_opt(trace, frames);
+        return keep_on(trace.nr_entries()).then_some(outcome);
+    };
+    let mut world = World::new(name, trace, frames, |_| {});
+    for (ranks, kinds) in trace.stretches(STRETCH) {
+        for (&rank, &kind) in ranks.iter().zip(kinds) {
+            world.apply(rank, kind);
+        }
+        if !keep_on(ranks.len() as u64) {
+            return None;
+        }
+    }
+    Some(world.outcome())
+}
+
+/// The most memory a [`run`] with `frames` frames takes besides the trace, in bytes.
+pub fn bytes_needed(contender: Contender, trace: &DenseTrace, frames: u32) -> u64 {
+    const FRAME_BYTES: u64 = 96;
+    const PAGE_BYTES: u64 = 64;
+    // The optimum's next uses, and a heap that at worst has an entry for each access.
+    const OPT_ACCESS_BYTES: u64 = 4 + 16;
+    match contender {
+        Contender::Policy(_) => {
+            FRAME_BYTES * u64::from(frames) + PAGE_BYTES * trace.nr_pages() as u64
+        }
+        Contender::Opt => OPT_ACCESS_BYTES * trace.nr_accesses() + trace.nr_pages() as u64,
+    }
+}
+
 /// As [`run`], for a policy, in any kind of memory, and tells `evicted` of each eviction in order.
 ///
 /// # Panics

@@ -152,6 +152,20 @@ impl DenseTrace {
         self.ranks.iter().copied().zip(self.kinds.iter().copied())
     }
 
+    /// Every entry in order, in stretches of `len` (the last may be shorter): for callers that look
+    /// up now and then.
+    ///
+    /// # Panics
+    /// When `len` is 0.
+    pub fn stretches(&self, len: usize) -> impl Iterator<Item = (&[u32], &[AccessKind])> {
+        self.ranks.chunks(len).zip(self.kinds.chunks(len))
+    }
+
+    /// How many entries there are, accesses or not.
+    pub fn nr_entries(&self) -> u64 {
+        self.ranks.len() as u64
+    }
+
     /// The entries that are accesses (readahead, fills, discards and the like left out), as ranks.
     pub fn access_ranks(&self) -> impl DoubleEndedIterator<Item = u32> + '_ {
         self.entries().filter(|(_, kind)| kind.is_access()).map(|(rank, _)| rank)

@@ -42,7 +42,10 @@ pub enum Format {
 
 /// A name that is no format's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("unknown trace format")]
+#[error(
+    "unknown trace format; there are compact, oracle-general, csv, arc-lis, decimal, fio, lackey, \
+     filemap, msr, u32le, u64le, i32be, i64be and u64le-rw"
+)]
 pub struct UnknownFormatName;
 
 impl Format {

@@ -33,7 +33,9 @@
 //! Each reader names its own; the table is in `docs/formats.md`.
 
 mod arc;
+mod census;
 mod compact;
+mod convert;
 mod csv;
 mod decimal;
 mod dense;
@@ -49,6 +51,8 @@ mod raw;
 #[cfg(test)]
 mod tests;
 
+pub use census::{Census, KindCount, Reuse};
+pub use convert::{ConvertError, Converted, convert};
 pub use dense::{DenseTrace, PageRanks};
 pub use format::{Format, UnknownFormatName};
 pub use pagetide_core::record::{Access, AccessKind, Ending, Header};
@@ -85,6 +89,9 @@ pub enum TraceError {
     /// No known format looks like this; name the format.
     #[error("cannot tell the trace's format from its name or its first bytes")]
     UnknownFormat,
+    /// The file has no byte in it.
+    #[error("the trace is empty")]
+    Empty,
     /// A line is not what the format says; check the format, or repair the line.
     #[error("line {line}: {problem}")]
     Line {
@@ -188,7 +195,8 @@ impl Request {
 
 /// A format's reader.
 trait Source: Send {
-    /// The next request, or `None` at the end. Not called again after an error or the end.
+    /// The next request, or `None` at the end. Not called again after the end or an error, but for
+    /// [`TraceError::Line`], after which the next line is read.
     fn next_request(&mut self) -> Result<Option<Request>, TraceError>;
 
     /// The header, in the one format that has one.
@@ -232,6 +240,8 @@ pub struct Trace {
     format: Format,
     request: Option<Request>,
     is_over: bool,
+    is_lenient: bool,
+    nr_skipped: u64,
 }
 
 impl Trace {
@@ -259,10 +269,40 @@ impl Trace {
         format: Option<Format>,
     ) -> Result<Trace, TraceError> {
         let (input, prefix) = Input::open(Box::new(reader))?;
+        if prefix.is_empty() {
+            return Err(TraceError::Empty);
+        }
         let format = format.or_else(|| format::detect(&prefix, name));
         let format = format.ok_or(TraceError::UnknownFormat)?;
         let source = source_of(format, input)?;
-        Ok(Trace { source, format, request: None, is_over: false })
+        let (is_lenient, nr_skipped) = (false, 0);
+        Ok(Trace { source, format, request: None, is_over: false, is_lenient, nr_skipped })
+    }
+
+    /// From here on, lines that make no sense are skipped and counted instead of ending the trace,
+    /// and so is a record of fixed length that the end of the file cuts off. A first line that
+    /// says what the columns are cannot be skipped.
+    pub fn skip_malformed(&mut self) {
+        self.is_lenient = true;
+    }
+
+    /// Lines and records skipped so far.
+    pub fn nr_skipped(&self) -> u64 {
+        self.nr_skipped
+    }
+
+    /// Whether the error is skipped: it is counted then.
+    fn skips(&mut self, error: &TraceError) -> bool {
+        let is_small = match error {
+            TraceError::Line { problem, .. } => {
+                !matches!(problem, LineProblem::NoPageColumn | LineProblem::WrongFirstLine)
+            }
+            TraceError::Cut { .. } => true,
+            _ => false,
+        };
+        let skips = self.is_lenient && is_small;
+        self.nr_skipped += u64::from(skips);
+        skips
     }
 
     /// The trace's format: as named, or as detected.
@@ -318,6 +358,10 @@ impl Iterator for Trace {
             match self.source.next_request() {
                 Ok(Some(request)) => self.request = Some(request),
                 Ok(None) => self.is_over = true,
+                Err(error) if self.skips(&error) => {
+                    // After the cut there is nothing.
+                    self.is_over = matches!(error, TraceError::Cut { .. });
+                }
                 Err(error) => {
                     self.is_over = true;
                     return Some(Err(error));

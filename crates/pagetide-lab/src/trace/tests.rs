@@ -63,6 +63,11 @@ fn names_of_formats_parse_back() {
         assert_eq!(format.to_string().parse(), Ok(format));
     }
     assert_eq!("arc".parse::<Format>(), Err(UnknownFormatName));
+    let said = UnknownFormatName.to_string();
+    let names = said.replace(" and ", ", ");
+    for format in Format::ALL {
+        assert!(names.split([',', ' ']).any(|name| name == format.name()), "{format} is not named");
+    }
 }
 
 #[test]
@@ -274,6 +279,89 @@ fn ranks_are_in_order_of_first_appearance() {
     assert_eq!(ranks.find(page(2, 512)), Some(3));
     assert_eq!(ranks.find(page(3, 512)), None);
     assert_eq!(ranks.pages()[3], page(2, 512));
+}
+
+#[test]
+fn a_lenient_reader_skips_and_counts_malformed_lines() {
+    let read = |bytes: &[u8], format| {
+        let mut trace = open(bytes, "", Some(format)).expect("the trace opens");
+        trace.skip_malformed();
+        let pages: Vec<u64> =
+            trace.by_ref().map(|access| access.expect("skipped").page.index.0).collect();
+        (pages, trace.nr_skipped())
+    };
+    assert_eq!(read(b"1\nx\n2\n\xff\n3\n", Format::Decimal), (vec![1, 2, 3], 2));
+    assert_eq!(read(b"id,op\n7,get\n8\n9,set\n", Format::Csv), (vec![7, 9], 1));
+    assert_eq!(read(b"\x05\0\0\0\x06\0", Format::U32Le), (vec![5], 1));
+    let mut hopeless = open(b"time,size\n1,2\n", "", Some(Format::Csv)).expect("it opens");
+    hopeless.skip_malformed();
+    assert!(hopeless.next().is_some_and(|access| access.is_err()), "columns cannot be skipped");
+    assert!(hopeless.next().is_none());
+}
+
+#[test]
+fn an_empty_file_is_said_to_be_empty() {
+    assert_eq!(complaint(b"", Format::Decimal), "the trace is empty");
+    assert!(matches!(open(b"", "", None), Err(TraceError::Empty)));
+}
+
+#[test]
+fn a_census_counts_kinds_pages_threads_and_reuse() {
+    let page = |mapping, index| PageId { mapping: MappingId(mapping), index: PageIndex(index) };
+    let entries = [
+        (page(0, 1), Read, 0),
+        (page(1, 1), Write, 2),
+        (page(0, 1), Read, 0),
+        (page(0, 9), AccessKind::Readahead, 0),
+        (page(1, 1), AccessKind::Evict, 2),
+    ];
+    let bytes = compact(&entries.map(|(page, kind, thread)| Access { page, kind, thread }));
+    let trace = open(&bytes, "", None).expect("the trace opens");
+    let mut census = Census::new();
+    trace.for_each(|access| census.count(&access.expect("sound")));
+    let kinds: Vec<_> = census.kinds().map(|count| (count.name, count.entries)).collect();
+    assert_eq!(kinds, [("read", 2), ("write", 1), ("readahead", 1), ("evict", 1)]);
+    let counted = (census.nr_entries(), census.nr_accesses(), census.nr_pages());
+    assert_eq!((counted, census.nr_pages_accessed()), ((5, 3, 3), 2));
+    assert_eq!((census.nr_threads(), census.nr_mappings()), (2, 2));
+    let reuse = census.into_reuse();
+    assert_eq!((reuse.first_uses, reuse.pages_used_once, reuse.distance_p50), (2, 1, 2));
+    assert_eq!(reuse.distance_max, 2);
+}
+
+#[test]
+fn a_converted_trace_reads_the_same_and_is_of_no_run() {
+    let text = b"fio version 2 iolog\na read 0 8192\nb write 4096 4096\na trim 0 4096\n";
+    let before = read(text, None);
+    for compression in [false, true] {
+        let mut packed = vec![];
+        let mut trace = open(text, "", None).expect("the trace opens");
+        let done = if compression {
+            let mut out = zstd::Encoder::new(&mut packed, 1).expect("an encoder");
+            let done = convert(&mut trace, &mut out, |_| true).expect("it converts");
+            out.finish().expect("it ends");
+            done
+        } else {
+            convert(&mut trace, &mut packed, |_| true).expect("it converts")
+        };
+        assert_eq!(done.map(|done| done.entries), Some(4));
+        let again = open(&packed, "", None).expect("the record opens");
+        assert_eq!(again.format(), Format::Compact);
+        let header = again.header().expect("a record has a header");
+        assert_eq!((header.is_of_run(), header.page_bytes), (false, 4096));
+        assert_eq!(read(&packed, None), before);
+    }
+}
+
+#[test]
+fn a_converted_record_keeps_its_header_and_a_stopped_one_is_none() {
+    let entry = Access { page: PageId::default(), kind: Read, thread: 0 };
+    let bytes = compact(&[entry; 3]);
+    let (mut trace, mut out) = (open(&bytes, "", None).expect("it opens"), vec![]);
+    convert(&mut trace, &mut out, |_| true).expect("it converts");
+    assert_eq!(out, bytes);
+    let mut trace = open(&bytes, "", None).expect("it opens");
+    assert_eq!(convert(&mut trace, &mut vec![], |_| false).expect("no error"), None);
 }
 
 proptest! {

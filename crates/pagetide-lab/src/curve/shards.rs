@@ -1,0 +1,166 @@
+//! SHARDS: the LRU curve from a sample of the pages, and how far it may be off.
+//!
+//! # Problem
+//!
+//! A long trace has more pages than an exact pass has memory, and a curve is wanted to a point or
+//! two, not to the last miss.
+//!
+//! # Idea
+//!
+//! Follow only the pages whose hash falls below a threshold: all uses of a page or none, so that
+//! reuse stays what it was. With a share R of the pages, every distance is R times the true one.
+//!
+//! ```text
+//!   page --hash--> below R * 2^32 ? --> stack of the sample --> distance / R
+//! ```
+//!
+//! A hot page in or out of the sample shifts all ratios alike; so the sample's accesses are
+//! compared with the R * N there should be, and the difference counted as hits at the smallest
+//! size (the paper's "SHARDS adj").
+//!
+//! The error is measured, not assumed. The hash also deals the sampled pages into eight groups;
+//! each group is a SHARDS sample of its own at rate R / 8, and the spread of their eight answers
+//! is what the answer of all together is uncertain by: standard deviation / sqrt(8).
+//!
+//! # Data and invariants
+//!
+//! The hash is fixed and independent of the one that ranks use: the same trace and rate give the
+//! same sample, always. At rate 1 the curve is the exact one, and its error 0.
+//!
+//! # What it deliberately ignores
+//!
+//! A fixed-size sample with a falling threshold (the paper's s_max): the rate is the caller's. The
+//! curve's error below 8 / R frames, where a group has less than a frame.
+//!
+//! # Sources
+//!
+//! Waldspurger, Park, Garthwaite and Ahmad, "Efficient MRC Construction with SHARDS", FAST 2015.
+//! The error by groups is the textbook method of random groups (Wolter, "Introduction to Variance
+//! Estimation", chapter 2).
+
+use super::{Histogram, StackDistances};
+use crate::trace::DenseTrace;
+use pagetide_core::ids::PageId;
+
+const NR_GROUPS: usize = 8;
+
+/// Which pages are followed.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Sampler {
+    rate: f64,
+    threshold: u64,
+}
+
+impl Sampler {
+    /// A sample of the share `rate` of the pages; `None` unless 0 < rate <= 1.
+    pub fn new(rate: f64) -> Option<Sampler> {
+        let is_share = 0.0 < rate && rate <= 1.0;
+        let threshold = (rate * (1_u64 << 32) as f64).round() as u64;
+        (is_share && threshold > 0).then_some(Sampler { rate, threshold })
+    }
+
+    /// The share of the pages followed.
+    pub fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// Whether the page is in the sample.
+    pub fn takes(&self, page: PageId) -> bool {
+        hash(page) >> 32 < self.threshold
+    }
+
+    /// The size that stands for `frames` among the sampled pages, at least 1.
+    pub fn scale(&self, frames: u32) -> u32 {
+        // At most `frames`, so it fits.
+        ((f64::from(frames) * self.rate).round() as u32).max(1)
+    }
+
+    /// The miss ratio of the whole trace of `nr_accesses`, given the sample's `misses`.
+    pub fn miss_ratio(&self, misses: u64, nr_accesses: u64) -> f64 {
+        adjusted(misses, nr_accesses, self.rate)
+    }
+}
+
+/// An LRU curve from a sample, with its uncertainty.
+#[derive(Clone, Debug)]
+pub struct SampledCurve {
+    sampler: Sampler,
+    nr_accesses: u64,
+    whole: Histogram,
+    groups: Vec<Histogram>,
+}
+
+impl SampledCurve {
+    /// The curve of a trace of `nr_accesses`, of which `sample` has only the pages that `sampler`
+    /// takes.
+    ///
+    /// # Cost
+    /// Two passes over the sample; O(log pages) an access.
+    pub fn new(sampler: Sampler, sample: &DenseTrace, nr_accesses: u64) -> SampledCurve {
+        let mut groups = vec![StackDistances::new(); NR_GROUPS];
+        if sampler.rate < 1.0 {
+            let group_of: Vec<u8> =
+                (0..sample.nr_pages()).map(|rank| group(sample.page(rank as u32))).collect();
+            for (rank, kind) in sample.entries() {
+                groups[usize::from(group_of[rank as usize])].apply(rank, kind);
+            }
+        }
+        SampledCurve {
+            sampler,
+            nr_accesses,
+            whole: super::lru(sample),
+            groups: groups.into_iter().map(StackDistances::into_histogram).collect(),
+        }
+    }
+
+    /// The miss ratio at `frames`; 0 for an empty trace.
+    pub fn miss_ratio(&self, frames: u32) -> f64 {
+        ratio_at(&self.whole, frames, self.nr_accesses, self.sampler.rate)
+    }
+
+    /// One standard error of [`SampledCurve::miss_ratio`]; 0 when all pages are in the sample.
+    pub fn error(&self, frames: u32) -> f64 {
+        if self.sampler.rate >= 1.0 {
+            return 0.0;
+        }
+        let rate = self.sampler.rate / NR_GROUPS as f64;
+        let answers: Vec<f64> = self
+            .groups
+            .iter()
+            .map(|group| ratio_at(group, frames, self.nr_accesses, rate))
+            .collect();
+        let nr_groups = NR_GROUPS as f64;
+        let mean = answers.iter().sum::<f64>() / nr_groups;
+        let squares: f64 = answers.iter().map(|answer| (answer - mean).powi(2)).sum();
+        (squares / (nr_groups - 1.0) / nr_groups).sqrt()
+    }
+}
+
+fn ratio_at(histogram: &Histogram, frames: u32, nr_accesses: u64, rate: f64) -> f64 {
+    let scaled = (f64::from(frames) * rate).round() as u64;
+    adjusted(histogram.misses(scaled), nr_accesses, rate)
+}
+
+fn adjusted(misses: u64, nr_accesses: u64, rate: f64) -> f64 {
+    if nr_accesses == 0 {
+        return 0.0;
+    }
+    (misses as f64 / (nr_accesses as f64 * rate)).min(1.0)
+}
+
+/// The page's group, from bits that the threshold does not look at.
+fn group(page: PageId) -> u8 {
+    (hash(page) % NR_GROUPS as u64) as u8
+}
+
+/// Mixes mapping and index (the finalizer of MurmurHash3, twice, so that neither bit leans on the
+/// other).
+fn hash(page: PageId) -> u64 {
+    mix(mix(page.index.0.wrapping_add(0x9e37_79b9_7f4a_7c15)) ^ u64::from(page.mapping.0))
+}
+
+fn mix(mut word: u64) -> u64 {
+    word = (word ^ (word >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    word = (word ^ (word >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    word ^ (word >> 33)
+}
