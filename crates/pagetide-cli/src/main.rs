@@ -6,7 +6,9 @@
 //! ```text
 //!   main (arguments, exit code) --> demo/      workloads x subjects, real files -> table, report/
 //!                                   bench/     numbers against references, in one run
-//!                                   replay     a recorded run through the same decisions
+//!                                   replay     a trace through the same decisions, at many sizes
+//!                                   mrc        miss ratio by memory size
+//!                                   trace/     what is in a trace; conversion
 //!                                   policies   names and what they are for
 //! ```
 //!
@@ -14,17 +16,21 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod cells;
 mod cgroup;
 mod demo;
 mod failure;
 mod interrupt;
 mod machine;
+mod mrc;
 mod pages;
 mod policies;
 mod replay;
 mod report;
 mod settings;
+mod source;
 mod terminal;
+mod trace;
 
 use clap::{Parser, Subcommand};
 use failure::Failure;
@@ -37,6 +43,8 @@ const EXAMPLES: &str = "Examples:
   pagetide demo                     the whole show on this machine, with a report
   pagetide bench hit                one benchmark against its references
   pagetide replay run.trace --memory 64M,128M --policy mglru,lru
+  pagetide mrc run.trace --policy mglru,lru --svg mrc.svg
+  pagetide trace info run.trace     what is in a trace
   pagetide policies                 the replacement policies
 
 Sizes are binary: 512M, 4G. With --json a command prints one document on stdout and
@@ -54,6 +62,8 @@ enum Command {
     Demo(demo::DemoArgs),
     Bench(bench::BenchArgs),
     Replay(replay::ReplayArgs),
+    Mrc(mrc::MrcArgs),
+    Trace(trace::TraceArgs),
     Policies(policies::PoliciesArgs),
     /// Play one job from stdin; the demo starts itself this way.
     #[command(name = demo::child::COMMAND, hide = true)]
@@ -78,6 +88,8 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Demo(args) => demo::run(args, &interrupt),
         Command::Bench(args) => bench::run(args, &interrupt),
         Command::Replay(args) => replay::run(args, &interrupt),
+        Command::Mrc(args) => mrc::run(args, &interrupt),
+        Command::Trace(args) => trace::run(args, &interrupt),
         Command::Policies(args) => policies::run(args),
         Command::RunSubject => demo::child::serve(&interrupt),
     }

@@ -5,35 +5,34 @@
 //! the file, asks for each policy at each size, and prints.
 //!
 //! ```text
-//!   FILE --> trace --> DenseTrace --+--> policy x frames --> row
-//!                                   +--> ...
+//!   FILE --> trace --> DenseTrace --+--> policy x frames --> row --+--> table or JSON
+//!                                   +--> ... (all cores)           +--> report
 //! ```
 //!
 //! Ignored: times in the record; the lab has no clock. `seconds` is how long the replay took.
 
+use crate::cells::Cell;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::terminal::{self, Progress};
+use crate::source::SourceArgs;
+use crate::{cells, report, terminal};
 use pagetide_core::units::Bytes;
-use pagetide_lab::replay::{self, Contender, Row};
-use pagetide_lab::trace::{DenseTrace, Format, Trace};
+use pagetide_lab::replay::{Contender, Row};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::time::Instant;
-
-/// Accesses read between looks for Ctrl-C.
-const CHECK_EVERY: usize = 1 << 16;
 
 const EXAMPLES: &str = "Examples:
   pagetide replay run.trace --memory 64M
   pagetide replay run.trace --memory 64M,128M,256M --policy mglru,lru,opt
+  pagetide replay run.trace --memory 64M,128M,256M,512M --report replay.html
   pagetide replay OLTP.lis --format arc-lis --frames 1000,5000 --json";
 
 /// Replay a recorded run through the policies, in virtual time.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReplayArgs {
-    /// The record, or a trace in another known format (zstd-compressed ones too).
-    file: PathBuf,
+    #[command(flatten)]
+    source: SourceArgs,
     /// Memory sizes, as in 64M,128M.
     #[arg(long, value_delimiter = ',', value_parser = terminal::parse_size)]
     #[arg(required_unless_present = "frames")]
@@ -44,9 +43,12 @@ pub(crate) struct ReplayArgs {
     /// Policies: the names that `pagetide policies` lists, and opt (Belady's bound).
     #[arg(long, value_delimiter = ',', default_value = "mglru,lru")]
     policy: Vec<Contender>,
-    /// The trace's format, where neither its name nor its first bytes tell.
+    /// Replays under way at a time; as many as there are cores, and memory for, without.
     #[arg(long)]
-    format: Option<Format>,
+    jobs: Option<NonZeroUsize>,
+    /// Write a report with a plot of miss ratio by size, one self-contained HTML file.
+    #[arg(long)]
+    report: Option<PathBuf>,
     /// Print the rows as one JSON document.
     #[arg(long)]
     json: bool,
@@ -58,20 +60,19 @@ pub(crate) struct ReplayArgs {
 /// Sizes of no frame (usage), a file that cannot be read or understood, an interrupt.
 pub(crate) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let sizes = sizes(args)?;
-    let trace = read_trace(args, interrupt)?;
-    let nr_runs = sizes.len() * args.policy.len();
-    let progress = Progress::new(format!("replaying {} accesses", trace.nr_accesses()));
-    let mut rows: Vec<Row> = Vec::with_capacity(nr_runs);
-    for &frames in &sizes {
-        for &contender in &args.policy {
-            interrupt.check()?;
-            let start = Instant::now();
-            let outcome = replay::run(contender, &trace, frames);
-            rows.push(outcome.to_row(contender, frames, start.elapsed().as_secs_f64()));
-            progress.set(rows.len() as f64 / nr_runs as f64);
-        }
+    let trace = args.source.read_dense(interrupt)?;
+    let cells: Vec<Cell> = sizes
+        .iter()
+        .flat_map(|&frames| args.policy.iter().map(move |&contender| Cell { contender, frames }))
+        .collect();
+    let answers = cells::run(&trace, &cells, args.jobs, interrupt)?;
+    let rows: Vec<Row> = answers
+        .iter()
+        .map(|it| it.outcome.to_row(it.cell.contender, it.cell.frames, it.seconds))
+        .collect();
+    if let Some(path) = &args.report {
+        report::write_replay(path, &args.source.file, &trace, &rows)?;
     }
-    drop(progress);
     if args.json { terminal::print_json(&rows) } else { terminal::print(&table(&rows)) }
 }
 
@@ -92,22 +93,6 @@ fn sizes(args: &ReplayArgs) -> Result<Vec<u32>, Failure> {
         ));
     }
     Ok(sizes)
-}
-
-fn read_trace(args: &ReplayArgs, interrupt: &Interrupt) -> Result<DenseTrace, Failure> {
-    let act = format!("read the trace {}", args.file.display());
-    let refuse = |error| Failure::on(&act, &error);
-    let mut dense = DenseTrace::default();
-    for (nr_read, access) in Trace::open(&args.file, args.format).map_err(refuse)?.enumerate() {
-        dense.push(access.map_err(refuse)?);
-        if nr_read % CHECK_EVERY == 0 {
-            interrupt.check()?;
-        }
-    }
-    if dense.nr_accesses() == 0 {
-        return Err(Failure::Refused(format!("the trace {} has no accesses", args.file.display())));
-    }
-    Ok(dense)
 }
 
 fn table(rows: &[Row]) -> String {

@@ -7,9 +7,10 @@
 //! Ignored: terminals' widths beyond what the bar library finds out by itself.
 
 use crate::failure::Failure;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use pagetide_core::units::Bytes;
 use serde::Serialize;
+use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
@@ -59,12 +60,7 @@ pub(crate) struct Progress(ProgressBar);
 impl Progress {
     /// A bar named `label`, at zero.
     pub(crate) fn new(label: String) -> Progress {
-        let target = if io::stderr().is_terminal() {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        let bar = ProgressBar::with_draw_target(Some(BAR_STEPS), target);
+        let bar = ProgressBar::with_draw_target(Some(BAR_STEPS), draw_target());
         if let Ok(style) =
             ProgressStyle::with_template("{msg:34} [{bar:30}] {percent:>3}%  {elapsed}")
         {
@@ -84,5 +80,50 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.0.finish_and_clear();
+    }
+}
+
+/// How many entries of a trace are done, how fast, and how long the rest will take; threads may
+/// share it. Invisible where stderr is not a terminal.
+#[derive(Debug)]
+pub(crate) struct Meter(ProgressBar);
+
+impl Meter {
+    /// A meter named `label`; with a `total` of entries it has a bar and says the time left.
+    pub(crate) fn new(label: String, total: Option<u64>) -> Meter {
+        let bar = ProgressBar::with_draw_target(total, draw_target());
+        let template = match total {
+            Some(_) => "{msg:24} [{bar:30}] {percent:>3}%  {rate:>10}  {eta} left",
+            None => "{msg:24} {human_pos} entries  {rate}",
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            let rate = |state: &ProgressState, out: &mut dyn fmt::Write| {
+                // A bar that cannot be drawn is nobody's loss.
+                let _ = write!(out, "{:.1} M/s", state.per_sec() / 1e6);
+            };
+            bar.set_style(style.progress_chars("=> ").with_key("rate", rate));
+        }
+        bar.set_message(label);
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Meter(bar)
+    }
+
+    /// `entries` more are done.
+    pub(crate) fn add(&self, entries: u64) {
+        self.0.inc(entries);
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+fn draw_target() -> ProgressDrawTarget {
+    if io::stderr().is_terminal() {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
     }
 }

@@ -1,4 +1,4 @@
-//! The report: one HTML file that needs nothing else, for a person.
+//! The reports: one HTML file that needs nothing else, for a person.
 //!
 //! Problem: a table says who won, not how it went. Idea: three plots where each answers one
 //! question, a sentence under each that says how to read it, and the table for those who want the
@@ -7,13 +7,19 @@
 //!
 //! ```text
 //!   outcomes -> plots (SVG, plotters) --+
-//!            -> tables and sentences ---+-> page.rs -> report.html
+//!            -> tables and sentences ---+-> page.rs -> report.html      demo: here
+//! rows     -> curves, table ------------+                               replay: replay.rs
 //! ```
 //!
 //! Ignored: scripts, fonts and anything else that would have to be fetched.
 
+mod curves;
 mod page;
 mod plots;
+mod replay;
+
+pub(crate) use curves::{Curve, alone};
+pub(crate) use replay::write_replay;
 
 use crate::demo::row::{Outcome, Row};
 use crate::demo::workload::Workload;

@@ -45,13 +45,22 @@ use <code>pagetide bench</code>.</p></section></body></html>
 
 /// The document up to the first section.
 pub(super) fn head(memory: Bytes, subjects: &[&str]) -> String {
+    let said = format!(
+        "The same jobs on the same files under a memory limit of <b>{}</b>, by the kernel's page \
+         cache and by Pagetide's policies.",
+        machine::rounded(memory.0)
+    );
+    start("Pagetide demo", &said, subjects)
+}
+
+/// The document up to the first section: a title, a paragraph (HTML), the machine, and the colour
+/// of each subject.
+pub(super) fn start(title: &str, said: &str, subjects: &[&str]) -> String {
     let mut text = format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <title>Pagetide demo</title><style>{STYLE}</style></head><body><h1>Pagetide demo</h1>\
-         <p>The same jobs on the same files under a memory limit of <b>{}</b>, by the kernel's \
-         page cache and by Pagetide's policies.</p><p class=\"dim\">{}</p><ul class=\"legend\">",
-        machine::rounded(memory.0),
+         <title>{title}</title><style>{STYLE}</style></head><body><h1>{title}</h1>\
+         <p>{said}</p><p class=\"dim\">{}</p><ul class=\"legend\">",
         escape(&machine_line()),
     );
     for subject in subjects {
@@ -143,6 +152,7 @@ fn machine_line() -> String {
     format!("Linux {}, {cpus} processors, pagetide {}", kernel.trim(), env!("CARGO_PKG_VERSION"))
 }
 
-fn escape(text: &str) -> String {
+/// Text as HTML.
+pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

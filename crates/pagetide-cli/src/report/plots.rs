@@ -13,17 +13,25 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 pub(super) type DrawError = Box<dyn std::error::Error>;
 
 const SIZE: (u32, u32) = (520, 300);
-const GREY: RGBColor = RGBColor(128, 134, 144);
-const TEXT_PIXELS: u32 = 13;
+pub(super) const GREY: RGBColor = RGBColor(128, 134, 144);
+pub(super) const TEXT_PIXELS: u32 = 13;
 
 /// The colour of a subject, everywhere in the report.
-fn colour(subject: &str) -> RGBColor {
+pub(super) fn colour(subject: &str) -> RGBColor {
     match subject {
         "linux" => RGBColor(0xe0, 0x7b, 0x39),
         "lru" => RGBColor(0x8a, 0x8f, 0x98),
         "active-inactive" => RGBColor(0x3b, 0x82, 0xc4),
         "mglru" => RGBColor(0x2a, 0x9d, 0x6f),
         "fifo" => RGBColor(0xb0, 0x5c, 0xc6),
+        "clock" => RGBColor(0xd1, 0x49, 0x5b),
+        "opt" => RGBColor(0x6d, 0x59, 0xc9),
+        "s3fifo" => RGBColor(0x17, 0xa2, 0xb8),
+        "sieve" => RGBColor(0x9c, 0x6b, 0x3f),
+        "arc" => RGBColor(0xe3, 0x6f, 0xa8),
+        "lirs" => RGBColor(0x7f, 0x9f, 0x2f),
+        "2q" => RGBColor(0x4c, 0x6e, 0x91),
+        "w-tinylfu" => RGBColor(0x5f, 0x9e, 0x7f),
         _ => RGBColor(0xc9, 0xa2, 0x27),
     }
 }
@@ -234,12 +242,20 @@ fn label_above(area: &Area<'_>, at: (i32, i32), text: &str) -> Result<(), DrawEr
     Ok(area.draw(&Text::new(text, (at.0, at.1 - 2), style))?)
 }
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 fn svg(draw: impl FnOnce(&Area<'_>) -> Result<(), DrawError>) -> Result<String, DrawError> {
+    svg_of(SIZE, draw)
+}
+
+/// An `<svg>` of so many pixels, wide and high.
+pub(super) fn svg_of(
+    size: (u32, u32),
+    draw: impl FnOnce(&Area<'_>) -> Result<(), DrawError>,
+) -> Result<String, DrawError> {
     let mut text = String::new();
     {
-        let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+        let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
         draw(&area)?;
         area.present()?;
     }

@@ -2,5 +2,7 @@
 
 mod bench;
 mod demo;
+mod mrc;
 mod run;
+mod trace;
 mod usage;

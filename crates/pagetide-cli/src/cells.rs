@@ -1,0 +1,145 @@
+//! Cells: each policy at each size, replayed on all cores.
+//!
+//! Problem: a table of policies and sizes is many replays that share nothing but the trace, and one
+//! may need gigabytes. Idea: one cell a core at a time, fewer where memory would not hold so many,
+//! and rows in the order asked for, whoever ends first.
+//!
+//! ```text
+//!   trace (shared, read only) --+-- core 0: cell, cell, ...
+//!                               +-- core 1: cell, cell, ...  --> rows in order
+//! ```
+//!
+//! Every cell looks for Ctrl-C some ten thousand entries apart. Memory beyond the trace's pages
+//! changes no miss, so a cell never holds more frames than that, whatever size it stands for.
+//!
+//! Ignored: `seconds` of cells that run side by side is longer than alone, as they share caches;
+//! `--jobs 1` measures.
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::machine;
+use crate::terminal::Meter;
+use pagetide_core::units::Bytes;
+use pagetide_lab::replay::{self, Contender, Outcome};
+use pagetide_lab::trace::DenseTrace;
+use rayon::prelude::*;
+use std::num::NonZeroUsize;
+use std::time::Instant;
+
+/// One replay to be made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cell {
+    pub(crate) contender: Contender,
+    pub(crate) frames: u32,
+}
+
+/// A cell's answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer {
+    pub(crate) cell: Cell,
+    pub(crate) outcome: Outcome,
+    /// How long it took.
+    pub(crate) seconds: f64,
+}
+
+/// Replays `trace` through all `cells`, at most `jobs` at a time (all cores without); the answers
+/// come in the cells' order.
+///
+/// # Errors
+/// A cell that the machine has no memory for; an interrupt.
+pub(crate) fn run(
+    trace: &DenseTrace,
+    cells: &[Cell],
+    jobs: Option<NonZeroUsize>,
+    interrupt: &Interrupt,
+) -> Result<Vec<Answer>, Failure> {
+    if cells.is_empty() {
+        return Ok(Vec::new());
+    }
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(nr_threads(trace, cells, jobs)?)
+        .build()
+        .map_err(|error| Failure::on("start threads", &error))?;
+    let total = trace.nr_entries().saturating_mul(cells.len() as u64);
+    let meter = Meter::new(format!("replaying {} cells", cells.len()), Some(total));
+    let answer = |cell: &Cell| run_cell(trace, *cell, &meter, interrupt);
+    pool.install(|| cells.par_iter().with_max_len(1).map(answer).collect())
+}
+
+fn run_cell(
+    trace: &DenseTrace,
+    cell: Cell,
+    meter: &Meter,
+    interrupt: &Interrupt,
+) -> Result<Answer, Failure> {
+    interrupt.check()?;
+    let start = Instant::now();
+    let outcome = replay::run_while(cell.contender, trace, frames_held(trace, cell), |entries| {
+        meter.add(entries);
+        !interrupt.is_set()
+    });
+    let outcome = outcome.ok_or(Failure::Interrupted)?;
+    Ok(Answer { cell, outcome, seconds: start.elapsed().as_secs_f64() })
+}
+
+fn frames_held(trace: &DenseTrace, cell: Cell) -> u32 {
+    let nr_pages = u32::try_from(trace.nr_pages()).expect("ranks are 32 bits");
+    cell.frames.min(nr_pages.max(1))
+}
+
+/// As many threads as asked for, as there are cells, and as memory holds of the largest cell.
+fn nr_threads(
+    trace: &DenseTrace,
+    cells: &[Cell],
+    jobs: Option<NonZeroUsize>,
+) -> Result<usize, Failure> {
+    let bytes =
+        |cell: &Cell| replay::bytes_needed(cell.contender, trace, frames_held(trace, *cell));
+    let largest = cells.iter().map(bytes).max().unwrap_or(0).max(1);
+    machine::check_memory(Bytes(largest))?;
+    let held = machine::read_memory_available().map_or(u64::MAX, |free| free.0 / 2 / largest);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let wanted = jobs.map_or(cores, usize::from).min(cells.len());
+    Ok(wanted.min(usize::try_from(held).unwrap_or(usize::MAX)).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cells() -> Vec<Cell> {
+        let contenders = Contender::all().filter(|contender| *contender != Contender::Opt);
+        contenders
+            .flat_map(|contender| [3, 10, 40].map(|frames| Cell { contender, frames }))
+            .collect()
+    }
+
+    #[test]
+    fn answers_come_in_the_order_of_cells_whatever_the_number_of_threads() {
+        let trace = DenseTrace::from_reads((0..20_000).map(|step| step * step % 61 % 40));
+        let alone = run(&trace, &cells(), NonZeroUsize::new(1), &Interrupt::default());
+        let together = run(&trace, &cells(), NonZeroUsize::new(4), &Interrupt::default());
+        let counted = |answers: Result<Vec<Answer>, Failure>| -> Vec<(Contender, u32, Outcome)> {
+            let answers = answers.expect("nothing stops it");
+            answers.iter().map(|it| (it.cell.contender, it.cell.frames, it.outcome)).collect()
+        };
+        let (alone, together) = (counted(alone), counted(together));
+        assert_eq!(alone.len(), cells().len());
+        assert_eq!(alone, together);
+    }
+
+    #[test]
+    fn an_interrupt_ends_all_cells_without_an_answer() {
+        let trace = DenseTrace::from_reads(0..1000);
+        let stopped = run(&trace, &cells(), None, &Interrupt::already_set());
+        assert!(matches!(stopped, Err(Failure::Interrupted)));
+    }
+
+    #[test]
+    fn memory_beyond_the_pages_is_not_asked_of_the_machine() {
+        let trace = DenseTrace::from_reads((0..1000).map(|step| step % 7));
+        let cell = Cell { contender: cells()[0].contender, frames: u32::MAX };
+        let answers = run(&trace, &[cell], None, &Interrupt::default()).expect("it fits");
+        assert_eq!((answers[0].outcome.misses, answers[0].cell.frames), (7, u32::MAX));
+    }
+}

@@ -1,0 +1,241 @@
+//! `pagetide mrc`: miss ratio by memory size.
+//!
+//! Problem: "how much memory?" wants a curve, not a guess at a few sizes. Idea: LRU's whole curve
+//! comes from one pass over stack distances; the other policies are replayed at each of the sizes.
+//!
+//! ```text
+//!   FILE --> (sample of the pages?) --+--> stack distances -----> lru   \
+//!                                     +--> policy x size cells -> others --> table, JSON, SVG
+//! ```
+//!
+//! With `--sample R` only a share R of the pages is followed, and sizes shrink with them. The error
+//! is measured on LRU's curve; the replays of the other policies are of the same sample, and its
+//! error stands for theirs. A replay in a memory of very few frames says little about any policy,
+//! so a sampled curve starts where the shrunken memory has some tens.
+//!
+//! Here `lru` is strict: each access is a use. In `replay` it is core's, for which a repeated read
+//! or a table access is not; for traces of plain reads and writes they are the same.
+//!
+//! Sources: see the lab's `curve`; replaying a sample in a shrunken memory is Waldspurger, Saemundsson,
+//! Ahmad and Park, "Cache Modeling and Optimization using Miniature Simulations", USENIX ATC 2017.
+
+use crate::cells::{self, Cell};
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::machine;
+use crate::report::{self, Curve};
+use crate::source::SourceArgs;
+use crate::terminal;
+use pagetide_core::lru::PolicyName;
+use pagetide_core::units::Bytes;
+use pagetide_lab::curve::{self, SampledCurve, Sampler};
+use pagetide_lab::judge::opt;
+use pagetide_lab::replay::Contender;
+use pagetide_lab::trace::DenseTrace;
+use serde::Serialize;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+/// The smallest memory of a curve is this part of the pages, or more.
+const RANGE: u32 = 1024;
+/// The fewest frames a sampled page set is replayed in.
+const SCALED_FRAMES_MIN: f64 = 32.0;
+/// The fewest sampled pages that say anything.
+const SAMPLED_PAGES_MIN: usize = 256;
+
+const EXAMPLES: &str = "Examples:
+  pagetide mrc run.trace
+  pagetide mrc twitter.csv.zst --policy mglru,lru,opt --points 64 --svg mrc.svg
+  pagetide mrc huge.ptrec --sample 0.01 --json";
+
+/// Miss ratio by memory size, as a table, JSON or picture.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct MrcArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// Policies: the names that `pagetide policies` lists, and opt (Belady's bound).
+    #[arg(long, value_delimiter = ',', default_value = "mglru,active-inactive,lru")]
+    policy: Vec<Contender>,
+    /// Sizes on the curve, evenly spaced by ratio up to the size of all pages.
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    points: u16,
+    /// Follow only this share of the pages, above 0 and up to 1, as in 0.01.
+    #[arg(long, value_parser = parse_sampler)]
+    sample: Option<Sampler>,
+    /// Replays under way at a time; as many as there are cores, and memory for, without.
+    #[arg(long)]
+    jobs: Option<NonZeroUsize>,
+    /// Draw the curves into this file.
+    #[arg(long)]
+    svg: Option<PathBuf>,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The field names are what `--json` prints, and stay.
+#[derive(Serialize)]
+struct Curves {
+    accesses: u64,
+    /// Distinct pages; estimated where sampled.
+    pages: u64,
+    sample_rate: Option<f64>,
+    /// Policy by policy, ascending sizes.
+    points: Vec<Point>,
+}
+
+#[derive(Serialize)]
+struct Point {
+    policy: &'static str,
+    frames: u32,
+    memory_bytes: u64,
+    miss_ratio: f64,
+    /// One standard error of the miss ratio, from sampling; 0 when every page was followed.
+    error: f64,
+}
+
+/// The trace, or as much of it as is followed.
+struct Sample {
+    sampler: Sampler,
+    trace: DenseTrace,
+    /// Of the whole trace.
+    nr_accesses: u64,
+}
+
+fn parse_sampler(text: &str) -> Result<Sampler, String> {
+    let rate = text.parse().ok().and_then(Sampler::new);
+    rate.ok_or_else(|| "a share of the pages is above 0 and at most 1, as in 0.01".to_owned())
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A trace that cannot be read, or has too few pages for the sample; no memory for a replay; a
+/// picture that cannot be written; an interrupt.
+pub(crate) fn run(args: &MrcArgs, interrupt: &Interrupt) -> Result<(), Failure> {
+    let sample = read(args, interrupt)?;
+    let nr_pages = opt::count_pages(&sample.trace) as f64 / sample.sampler.rate();
+    let sizes = sizes(args, &sample, nr_pages)?;
+    let curves = Curves {
+        accesses: sample.nr_accesses,
+        pages: nr_pages.round() as u64,
+        sample_rate: args.sample.map(|sampler| sampler.rate()),
+        points: points(args, &sample, &sizes, interrupt)?,
+    };
+    if let Some(path) = &args.svg {
+        let picture = report::alone(&lines(args, &curves))?;
+        std::fs::write(path, picture)
+            .map_err(|error| Failure::on_path("write the picture", path, &error))?;
+    }
+    if args.json {
+        terminal::print_json(&curves)
+    } else {
+        terminal::print(&table(args, &curves, &sizes))
+    }
+}
+
+fn read(args: &MrcArgs, interrupt: &Interrupt) -> Result<Sample, Failure> {
+    let sampler = args.sample.or(Sampler::new(1.0)).expect("1 is a share");
+    let (mut trace, mut nr_accesses) = (DenseTrace::default(), 0);
+    args.source.for_each(interrupt, |access| {
+        nr_accesses += u64::from(access.kind.is_access());
+        if sampler.takes(access.page) {
+            trace.push(access);
+        }
+    })?;
+    Ok(Sample { sampler, trace, nr_accesses })
+}
+
+fn sizes(args: &MrcArgs, sample: &Sample, nr_pages: f64) -> Result<Vec<u32>, Failure> {
+    if args.sample.is_some() && sample.trace.nr_pages() < SAMPLED_PAGES_MIN {
+        return Err(Failure::Refused(format!(
+            "a sample of {} pages says nothing: at least {SAMPLED_PAGES_MIN} are needed; use a \
+             larger --sample, or none",
+            sample.trace.nr_pages()
+        )));
+    }
+    // Saturates at the most frames there can be.
+    let frames_max = (nr_pages.round() as u32).max(1);
+    let scaled_min = match args.sample {
+        Some(sampler) => (SCALED_FRAMES_MIN / sampler.rate()).ceil() as u32,
+        None => 1,
+    };
+    let frames_min = frames_max.div_ceil(RANGE).max(scaled_min).min(frames_max);
+    Ok(curve::sizes(frames_min, frames_max, args.points.into()))
+}
+
+fn points(
+    args: &MrcArgs,
+    sample: &Sample,
+    sizes: &[u32],
+    interrupt: &Interrupt,
+) -> Result<Vec<Point>, Failure> {
+    let Sample { sampler, trace, nr_accesses } = sample;
+    let lru = SampledCurve::new(*sampler, trace, *nr_accesses);
+    interrupt.check()?;
+    let asked =
+        || args.policy.iter().flat_map(|&policy| sizes.iter().map(move |&size| (policy, size)));
+    let cells: Vec<Cell> = asked()
+        .filter(|(contender, _)| !is_lru(*contender))
+        .map(|(contender, size)| Cell { contender, frames: sampler.scale(size) })
+        .collect();
+    let mut answers = cells::run(trace, &cells, args.jobs, interrupt)?.into_iter();
+    let point = |(contender, frames): (Contender, u32)| {
+        let miss_ratio = if is_lru(contender) {
+            lru.miss_ratio(frames)
+        } else {
+            let answer = answers.next().expect("an answer for each cell");
+            sampler.miss_ratio(answer.outcome.misses, *nr_accesses)
+        };
+        let memory_bytes = Bytes::from_pages(frames.into()).0;
+        let policy = contender.as_str();
+        Point { policy, frames, memory_bytes, miss_ratio, error: lru.error(frames) }
+    };
+    Ok(asked().map(point).collect())
+}
+
+fn is_lru(contender: Contender) -> bool {
+    contender == Contender::Policy(PolicyName::Lru)
+}
+
+fn lines<'a>(args: &MrcArgs, curves: &'a Curves) -> Vec<Curve<'a>> {
+    let nr_sizes = curves.points.len() / args.policy.len().max(1);
+    curves
+        .points
+        .chunks(nr_sizes.max(1))
+        .map(|points| Curve {
+            policy: points[0].policy,
+            points: points.iter().map(|point| (point.frames, point.miss_ratio)).collect(),
+        })
+        .collect()
+}
+
+/// A row a size, a column a policy.
+fn table(args: &MrcArgs, curves: &Curves, sizes: &[u32]) -> String {
+    let pages = machine::rounded(Bytes::from_pages(curves.pages).0);
+    let mut text = format!("{} accesses, {} pages ({pages})", curves.accesses, curves.pages);
+    if let Some(rate) = curves.sample_rate {
+        text.push_str(&format!(
+            ", of which {rate} were followed; +- is one standard error, measured on lru"
+        ));
+    }
+    text.push_str(&format!("\n{:>12} {:>10}", "memory", "frames"));
+    for policy in &args.policy {
+        text.push_str(&format!(" {policy:>16}"));
+    }
+    text.push_str(if curves.sample_rate.is_some() { "      +-\n" } else { "\n" });
+    for (row, &frames) in sizes.iter().enumerate() {
+        let memory = machine::rounded(Bytes::from_pages(frames.into()).0);
+        text.push_str(&format!("{memory:>12} {frames:>10}"));
+        let column = curves.points.iter().skip(row).step_by(sizes.len());
+        for point in column.clone() {
+            text.push_str(&format!(" {:>14.2} %", point.miss_ratio * 100.0));
+        }
+        if let (Some(_), Some(point)) = (curves.sample_rate, column.clone().next()) {
+            text.push_str(&format!(" {:>7.2}", point.error * 100.0));
+        }
+        text.push('\n');
+    }
+    text
+}

@@ -1,0 +1,118 @@
+//! Miss ratio by size of memory, a line per policy: in a report, or as a picture of its own.
+//!
+//! The axis of sizes is logarithmic: each step to the right doubles memory at the same cost on
+//! paper, and curves bend where memory is small. A picture of its own has a white ground and a
+//! legend, as it may end up in any document; in a report, the page has both.
+
+use crate::failure::Failure;
+use crate::machine;
+use crate::report::plots::{Area, DrawError, GREY, TEXT_PIXELS, colour, svg_of};
+use pagetide_core::units::PAGE_BYTES;
+use plotters::prelude::*;
+
+/// One policy's line.
+#[derive(Clone, Debug)]
+pub(crate) struct Curve<'a> {
+    pub(crate) policy: &'a str,
+    /// Frames and miss ratio, by ascending frames.
+    pub(crate) points: Vec<(u32, f64)>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    InReport,
+    Alone,
+}
+
+/// The curves as one SVG document.
+///
+/// # Errors
+/// Where they cannot be drawn.
+pub(crate) fn alone(curves: &[Curve<'_>]) -> Result<String, Failure> {
+    svg_of((900, 520), |area| draw(area, curves, Place::Alone))
+        .map_err(|error| Failure::on("draw the curves", &*error))
+}
+
+/// The curves as a figure of a report.
+pub(super) fn in_report(curves: &[Curve<'_>]) -> Result<String, DrawError> {
+    svg_of((900, 420), |area| draw(area, curves, Place::InReport))
+}
+
+fn draw(area: &Area<'_>, curves: &[Curve<'_>], place: Place) -> Result<(), DrawError> {
+    let points = || curves.iter().flat_map(|curve| &curve.points);
+    let doublings = points().map(|point| log_bytes(point.0));
+    let (left, right) =
+        doublings.fold((f64::MAX, f64::MIN), |(low, high), at| (low.min(at), high.max(at)));
+    let top = points().map(|point| point.1).fold(0.01, f64::max);
+    // A lone size still gets an axis; no size at all an empty one.
+    let (left, right) = if left > right { (12.0, 13.0) } else { (left, right.max(left + 0.5)) };
+    if place == Place::Alone {
+        area.fill(&WHITE)?;
+    }
+    let mut chart = ChartBuilder::on(area)
+        .margin(12)
+        .margin_right(36)
+        .x_label_area_size(44)
+        .y_label_area_size(54)
+        .build_cartesian_2d(left..right, 0.0..top * 1.04)?;
+    chart
+        .configure_mesh()
+        .bold_line_style(GREY.mix(0.25))
+        .light_line_style(TRANSPARENT)
+        .axis_style(GREY)
+        .label_style(("sans-serif", TEXT_PIXELS))
+        .x_desc("memory")
+        .y_desc("misses per access")
+        .x_labels(8)
+        .y_labels(6)
+        .x_label_formatter(&|doublings| machine::rounded(doublings.exp2().round() as u64))
+        .y_label_formatter(&|ratio| format!("{:.*} %", usize::from(top < 0.1), ratio * 100.0))
+        .draw()?;
+    for curve in curves {
+        let style = colour(curve.policy).stroke_width(2);
+        let line = curve.points.iter().map(|&(frames, ratio)| (log_bytes(frames), ratio));
+        chart.draw_series(line.clone().map(|at| Circle::new(at, 3, style.filled())))?;
+        chart
+            .draw_series(LineSeries::new(line, style))?
+            .label(curve.policy)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
+    }
+    if place == Place::Alone {
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::UpperRight)
+            .background_style(WHITE.mix(0.85))
+            .border_style(GREY.mix(0.4))
+            .label_font(("sans-serif", TEXT_PIXELS))
+            .draw()?;
+    }
+    Ok(())
+}
+
+/// The binary logarithm of so many frames' bytes.
+fn log_bytes(frames: u32) -> f64 {
+    (f64::from(frames.max(1)) * PAGE_BYTES as f64).log2()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_of_its_own_names_its_policies() {
+        let curves = ["mglru", "lru"]
+            .map(|policy| Curve { policy, points: vec![(10, 0.9), (100, 0.5), (1000, 0.0)] });
+        let text = alone(&curves).expect("it draws");
+        assert!(text.starts_with("<svg") && text.trim_end().ends_with("</svg>"), "{text}");
+        for word in ["mglru", "lru", "memory", "misses per access", "http://www.w3.org/2000/svg"] {
+            assert!(text.contains(word), "{word} is missing");
+        }
+    }
+
+    #[test]
+    fn one_point_and_none_are_drawn() {
+        let point = |points| alone(&[Curve { policy: "lru", points }]).expect("it draws");
+        assert!(point(vec![(5, 0.0)]).contains("<circle"));
+        assert!(!point(vec![]).contains("<circle"));
+    }
+}

@@ -1,0 +1,111 @@
+//! The replay's report: miss ratio by size and policy, as curves and as the table of all numbers.
+
+use crate::failure::Failure;
+use crate::machine;
+use crate::report::curves::{self, Curve};
+use crate::report::page;
+use pagetide_core::units::Bytes;
+use pagetide_lab::replay::Row;
+use pagetide_lab::trace::DenseTrace;
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+const CAPTION: &str = "How many accesses miss at each size of memory; lower is better. A curve that \
+                       falls steeply says what a little more memory is worth, a flat one that more \
+                       is wasted.";
+const FOOT: &str = "<section><h2>How this was counted</h2><p>The trace was replayed, access by \
+access, through the decision code that runs for real, in virtual time: one thread, direct reclaim at \
+a limit of so many frames of 4 KiB, a store that answers at once. <b>opt</b> is Belady's optimum, \
+which knows the future and bounds them all. Refaults are misses on pages that eviction remembered; \
+activations are those taken for hot at once; policies without that memory have neither. Seconds are \
+this machine's, with as many replays side by side as it has cores.</p></section></body></html>
+";
+
+/// Writes the report on `rows`, replays of `trace`, which came from `file`, to `path`.
+///
+/// # Errors
+/// Where the file cannot be written.
+pub(crate) fn write_replay(
+    path: &Path,
+    file: &Path,
+    trace: &DenseTrace,
+    rows: &[Row],
+) -> Result<(), Failure> {
+    let text = render(file, trace, rows)?;
+    fs::write(path, text).map_err(|error| Failure::on_path("write the report", path, &error))
+}
+
+fn render(file: &Path, trace: &DenseTrace, rows: &[Row]) -> Result<String, Failure> {
+    let curves = curves_of(rows);
+    let policies: Vec<&str> = curves.iter().map(|curve| curve.policy).collect();
+    let said = format!(
+        "<b>{}</b>: {} accesses of {} pages ({}).",
+        page::escape(&file.display().to_string()),
+        trace.nr_accesses(),
+        trace.nr_pages(),
+        machine::rounded(Bytes::from_pages(trace.nr_pages() as u64).0),
+    );
+    let plot =
+        curves::in_report(&curves).map_err(|error| Failure::on("draw the report", &*error))?;
+    let mut text = page::start("Pagetide replay", &said, &policies);
+    text.push_str("<section>");
+    text.push_str(&page::figure(&plot, "Miss ratio by size", CAPTION));
+    text.push_str(&table(rows));
+    text.push_str("</section>");
+    text.push_str(FOOT);
+    Ok(text)
+}
+
+/// A curve for each policy, in the order of the rows.
+fn curves_of(rows: &[Row]) -> Vec<Curve<'_>> {
+    let mut curves: Vec<Curve<'_>> = Vec::new();
+    for row in rows {
+        let point = (row.frames, row.miss_ratio);
+        match curves.iter_mut().find(|curve| curve.policy == row.policy) {
+            Some(curve) => curve.points.push(point),
+            None => curves.push(Curve { policy: row.policy, points: vec![point] }),
+        }
+    }
+    for curve in &mut curves {
+        curve.points.sort_by_key(|point| point.0);
+    }
+    curves
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut text = String::from("<div class=\"scroll\"><table><thead><tr>");
+    for head in [
+        "policy",
+        "memory",
+        "frames",
+        "misses",
+        "missed",
+        "evictions",
+        "refaults",
+        "activations",
+        "seconds",
+    ] {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "<th>{head}</th>");
+    }
+    text.push_str("</tr></thead><tbody>");
+    for row in rows {
+        let _ = write!(
+            text,
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.2} %</td><td>{}</td>\
+             <td>{}</td><td>{}</td><td>{:.3}</td></tr>",
+            page::escape(row.policy),
+            machine::rounded(Bytes::from_pages(row.frames.into()).0),
+            row.frames,
+            row.misses,
+            row.miss_ratio * 100.0,
+            row.evictions,
+            row.refaults,
+            row.activations,
+            row.seconds,
+        );
+    }
+    text.push_str("</tbody></table></div>");
+    text
+}

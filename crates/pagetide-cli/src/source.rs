@@ -1,0 +1,141 @@
+//! The trace a command was given: opened, read to its end, and judged.
+//!
+//! Problem: every command that takes a trace must refuse the same bad ones in the same words, stop
+//! at Ctrl-C, and show how far it is. Idea: the arguments and the loop live here.
+//!
+//! ```text
+//!   FILE --format --lenient --> open --> entry, entry, ... --> how did it end? --> Facts
+//! ```
+//!
+//! A record cut off inside an entry is refused unless `--lenient` says that the rest will do; one
+//! that stops between two entries (its program was killed, or still runs) is only remarked on.
+//!
+//! Ignored: traces on stdin; formats are told by looking at the front.
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::terminal::{self, Meter};
+use pagetide_lab::trace::{Access, DenseTrace, Ending, Format, Header, Trace, TraceError};
+use std::path::PathBuf;
+
+/// Entries read between looks for Ctrl-C.
+const CHECK_EVERY: u64 = 1 << 16;
+
+/// What all commands that read a trace are told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SourceArgs {
+    /// The record, or a trace in another known format (zstd-compressed ones too).
+    pub(crate) file: PathBuf,
+    /// The trace's format, where neither its name nor its first bytes tell.
+    #[arg(long)]
+    format: Option<Format>,
+    /// Skip and count malformed lines, and take a record that was cut off as far as it goes.
+    #[arg(long)]
+    lenient: bool,
+}
+
+/// What a trace said besides its entries.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    /// Its format, named or detected.
+    pub(crate) format: Format,
+    /// The recorded run, in the one format that has any.
+    pub(crate) header: Option<Header>,
+    /// Malformed lines and cut-off records skipped.
+    pub(crate) nr_skipped: u64,
+}
+
+impl SourceArgs {
+    /// Opens the trace.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or whose format nobody can tell.
+    pub(crate) fn open(&self) -> Result<Trace, Failure> {
+        let mut trace =
+            Trace::open(&self.file, self.format).map_err(|error| self.refuse(&error))?;
+        if self.lenient {
+            trace.skip_malformed();
+        }
+        Ok(trace)
+    }
+
+    /// A sentence about a trace that cannot be read on.
+    pub(crate) fn refuse(&self, error: &TraceError) -> Failure {
+        let act = format!("read the trace {}", self.file.display());
+        match (Failure::on(&act, error), error) {
+            (Failure::Refused(said), TraceError::UnknownFormat) => {
+                Failure::Refused(format!("{said}; name it with --format"))
+            }
+            (Failure::Refused(said), TraceError::Line { .. } | TraceError::Cut { .. }) => {
+                Failure::Refused(format!("{said} (--lenient skips such)"))
+            }
+            (failure, _) => failure,
+        }
+    }
+
+    /// Judges a trace read to its end, which had `nr_accesses`.
+    ///
+    /// # Errors
+    /// A trace without accesses, and one cut off inside an entry.
+    pub(crate) fn finish(&self, trace: &Trace, nr_accesses: u64) -> Result<Facts, Failure> {
+        let file = self.file.display();
+        let mut nr_skipped = trace.nr_skipped();
+        match trace.ending() {
+            Some(Ending::Torn) if !self.lenient => {
+                return Err(Failure::Refused(format!(
+                    "the record {file} is cut off inside an entry; --lenient takes what is before \
+                     the cut"
+                )));
+            }
+            Some(Ending::Torn) => nr_skipped += 1,
+            Some(Ending::Unfinished) => terminal::note(&format!(
+                "{file} has no end: the program was killed, or still runs; its entries so far are \
+                 used"
+            )),
+            Some(Ending::Complete) | None => {}
+        }
+        if nr_skipped > 0 {
+            terminal::note(&format!("{file}: {nr_skipped} malformed lines or records skipped"));
+        }
+        if nr_accesses == 0 {
+            return Err(Failure::Refused(format!("the trace {file} has no accesses")));
+        }
+        Ok(Facts { format: trace.format(), header: trace.header().cloned(), nr_skipped })
+    }
+
+    /// Reads the whole trace, entry by entry.
+    ///
+    /// # Errors
+    /// As [`SourceArgs::open`] and [`SourceArgs::finish`]; a malformed trace; an interrupt.
+    pub(crate) fn for_each(
+        &self,
+        interrupt: &Interrupt,
+        mut take: impl FnMut(Access),
+    ) -> Result<Facts, Failure> {
+        let mut trace = self.open()?;
+        let meter = Meter::new("reading the trace".to_owned(), None);
+        let (mut nr_read, mut nr_accesses) = (0_u64, 0);
+        for access in &mut trace {
+            let access = access.map_err(|error| self.refuse(&error))?;
+            nr_accesses += u64::from(access.kind.is_access());
+            take(access);
+            nr_read += 1;
+            if nr_read.is_multiple_of(CHECK_EVERY) {
+                interrupt.check()?;
+                meter.add(CHECK_EVERY);
+            }
+        }
+        drop(meter);
+        self.finish(&trace, nr_accesses)
+    }
+
+    /// Reads the whole trace into memory.
+    ///
+    /// # Errors
+    /// As [`SourceArgs::for_each`].
+    pub(crate) fn read_dense(&self, interrupt: &Interrupt) -> Result<DenseTrace, Failure> {
+        let mut dense = DenseTrace::default();
+        self.for_each(interrupt, |access| dense.push(access))?;
+        Ok(dense)
+    }
+}

@@ -1,0 +1,100 @@
+//! `pagetide trace convert`: any trace as a compact record, which reads many times faster.
+//!
+//! The record is written beside its place and moved there when it is whole: an interrupt or a full
+//! disk leaves nothing behind, and never half a record.
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::machine;
+use crate::source::SourceArgs;
+use crate::terminal::{self, Meter};
+use pagetide_lab::trace::{ConvertError, Converted, Trace, convert};
+use serde::Serialize;
+use std::fs::Permissions;
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// Convert a trace to the compact record format.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ConvertArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// The record to write; compressed with zstd if its name ends in .zst.
+    out: PathBuf,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Done {
+    entries: u64,
+    bytes: u64,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A trace that cannot be read, a record that cannot be written, an interrupt.
+pub(crate) fn run(args: &ConvertArgs, interrupt: &Interrupt) -> Result<(), Failure> {
+    let out = &args.out;
+    let is_same = out
+        .canonicalize()
+        .is_ok_and(|target| args.source.file.canonicalize().is_ok_and(|source| source == target));
+    if is_same {
+        return Err(Failure::Usage(format!(
+            "{} is the trace itself: name another file",
+            out.display()
+        )));
+    }
+    let mut trace = args.source.open()?;
+    let refuse = |error: &io::Error| Failure::on_path("write the record", out, error);
+    let folder = match out.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    // As any new file: what the umask leaves of read and write for all.
+    let mut file = tempfile::Builder::new()
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(folder)
+        .map_err(|error| refuse(&error))?;
+    let entries = if out.extension().is_some_and(|extension| extension == "zst") {
+        let mut packed =
+            zstd::Encoder::new(BufWriter::new(&mut file), 0).map_err(|error| refuse(&error))?;
+        let done = write(args, &mut trace, &mut packed, interrupt)?;
+        let ended = packed.finish().and_then(|mut rest| rest.flush());
+        ended.map_err(|error| refuse(&error))?;
+        done.entries
+    } else {
+        write(args, &mut trace, &mut file, interrupt)?.entries
+    };
+    let bytes = file.as_file().metadata().map_err(|error| refuse(&error))?.len();
+    file.persist(out).map_err(|error| refuse(&error.error))?;
+    if args.json {
+        return terminal::print_json(&Done { entries, bytes });
+    }
+    let size = machine::rounded(bytes);
+    terminal::print(&format!("{}: {entries} entries, {size}\n", out.display()))
+}
+
+fn write(
+    args: &ConvertArgs,
+    trace: &mut Trace,
+    out: &mut impl Write,
+    interrupt: &Interrupt,
+) -> Result<Converted, Failure> {
+    let meter = Meter::new("converting".to_owned(), None);
+    let done = convert(trace, out, |entries| {
+        meter.add(entries);
+        !interrupt.is_set()
+    });
+    drop(meter);
+    let done = done.map_err(|error| match &error {
+        ConvertError::Trace(error) => args.source.refuse(error),
+        other => Failure::on(&format!("convert to {}", args.out.display()), other),
+    })?;
+    let done = done.ok_or(Failure::Interrupted)?;
+    args.source.finish(trace, done.accesses)?;
+    Ok(done)
+}
