@@ -16,8 +16,9 @@
 //! Here `lru` is strict: each access is a use. In `replay` it is core's, for which a repeated read
 //! or a table access is not; for traces of plain reads and writes they are the same.
 //!
-//! Sources: see the lab's `curve`; replaying a sample in a shrunken memory is Waldspurger, Saemundsson,
-//! Ahmad and Park, "Cache Modeling and Optimization using Miniature Simulations", USENIX ATC 2017.
+//! Sources: see the lab's `curve`; replaying a sample in a shrunken memory is Waldspurger,
+//! Saemundsson, Ahmad and Park, "Cache Modeling and Optimization using Miniature Simulations",
+//! USENIX ATC 2017.
 
 use crate::cells::{self, Cell};
 use crate::failure::Failure;

@@ -11,15 +11,16 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-const CAPTION: &str = "How many accesses miss at each size of memory; lower is better. A curve that \
-                       falls steeply says what a little more memory is worth, a flat one that more \
-                       is wasted.";
+const CAPTION: &str = "How many accesses miss at each size of memory; lower is better. \
+                       Where a curve falls steeply, a little more memory is worth much; where it \
+                       is flat, more is wasted.";
 const FOOT: &str = "<section><h2>How this was counted</h2><p>The trace was replayed, access by \
-access, through the decision code that runs for real, in virtual time: one thread, direct reclaim at \
-a limit of so many frames of 4 KiB, a store that answers at once. <b>opt</b> is Belady's optimum, \
-which knows the future and bounds them all. Refaults are misses on pages that eviction remembered; \
-activations are those taken for hot at once; policies without that memory have neither. Seconds are \
-this machine's, with as many replays side by side as it has cores.</p></section></body></html>
+access, through the decision code that runs for real, in virtual time: one thread, direct \
+reclaim at a limit of so many frames of 4 KiB, a store that answers at once. <b>opt</b> is \
+Belady's optimum, which knows the future and bounds them all. Refaults are misses on pages that \
+eviction remembered; activations are those taken for hot at once; policies without that memory \
+have neither. Seconds are this machine's, with as many replays side by side as it has \
+cores.</p></section></body></html>
 ";
 
 /// Writes the report on `rows`, replays of `trace`, which came from `file`, to `path`.
