@@ -1,4 +1,4 @@
-//! Any trace as the compact access record: a tenth of a text's size, and read many times faster.
+//! Any trace as the compact access record: smaller than a text, and read many times faster.
 //!
 //! Problem: a text trace costs more to read than to replay, each time. Idea: write its accesses
 //! once as our own record, a buffer at a time. A record keeps its own header; a trace from
