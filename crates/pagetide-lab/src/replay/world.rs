@@ -17,27 +17,21 @@ use crate::trace::{AccessKind, DenseTrace};
 use pagetide_core::folio::{Flags, Folios};
 use pagetide_core::ids::{FrameId, PageId, PageType};
 use pagetide_core::lru::{
-    self, AccessLog, AccessRule, Discarded, Lruvec, Marked, PolicyName, Room, ShadowEntry,
+    self, AccessLog, AccessRule, Discarded, Lruvec, Marked, PolicyName, Room,
 };
 use pagetide_core::reclaim::ReclaimBatch;
 use pagetide_core::vmstat::Counter;
 use std::sync::Arc;
 
 mod reclaim;
+mod word;
 
-/// Where a page's contents are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum Word {
-    #[default]
-    Absent,
-    Shadow(ShadowEntry),
-    Resident(FrameId),
-}
+use word::{PackedWord, Word};
 
 /// A page word, and what else the real world knows of a page.
 #[derive(Clone, Copy, Default, Debug)]
 struct Page {
-    word: Word,
+    word: PackedWord,
     /// Accessed through the table since the last look.
     is_young: bool,
     /// Brought in for a call that has yet to access it: that access is the one that missed.
@@ -147,7 +141,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         self.frames.validate();
         let mut nr_resident = 0;
         for (rank, page) in (0..).zip(&self.pages) {
-            if let Word::Resident(frame) = page.word {
+            if let Word::Resident(frame) = page.word.unpack() {
                 nr_resident += 1;
                 assert_eq!(self.rank_in[frame.0 as usize], rank, "{frame} holds another page");
                 assert_eq!(self.folios[frame].page(), self.trace.page(rank), "{frame}'s folio");
@@ -253,7 +247,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
     }
 
     fn frame_of(&self, rank: u32) -> Option<FrameId> {
-        match self.pages[rank as usize].word {
+        match self.pages[rank as usize].word.unpack() {
             Word::Resident(frame) => Some(frame),
             Word::Absent | Word::Shadow(_) => None,
         }
@@ -275,7 +269,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
 
     /// Makes the page resident, or returns `None` when no frame came free.
     fn fill(&mut self, rank: u32, kind: lru::AccessKind) -> Option<FrameId> {
-        let shadow = match self.pages[rank as usize].word {
+        let shadow = match self.pages[rank as usize].word.unpack() {
             Word::Shadow(shadow) => Some(shadow),
             Word::Absent | Word::Resident(_) => None,
         };
@@ -285,7 +279,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         if let Some(shadow) = shadow {
             self.lruvec.refault(&mut self.log, frame, shadow, kind);
         }
-        self.pages[rank as usize].word = Word::Resident(frame);
+        self.pages[rank as usize].word = Word::Resident(frame).pack();
         self.rank_in[frame.0 as usize] = rank;
         if self.log.add(&self.folios, frame) == Room::Full {
             self.lruvec.drain(&mut self.log);

@@ -78,7 +78,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
                 unreachable!("nothing is discarded during a pass, so nothing is orphaned")
             };
             let rank = self.rank_in[frame.0 as usize];
-            let word = shadow.map_or(Word::Absent, Word::Shadow);
+            let word = shadow.map_or(Word::Absent, Word::Shadow).pack();
             let gone = &mut self.pages[rank as usize];
             *gone = Page { word, nr_pins: gone.nr_pins, ..Page::default() };
             self.frames.free(frame);
@@ -117,7 +117,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     fn walk_tables(&mut self) {
         let mut found = Vec::new();
         for page in &mut self.pages {
-            if let (true, Word::Resident(frame)) = (page.is_young, page.word) {
+            if let (true, Word::Resident(frame)) = (page.is_young, page.word.unpack()) {
                 page.is_young = false;
                 found.push(frame);
             }
