@@ -336,4 +336,5 @@ conformance! {
     two_queue = TwoQueue;
     arc = Arc;
     w_tinylfu = WTinyLfu;
+    lirs = Lirs;
 }

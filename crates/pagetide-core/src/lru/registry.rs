@@ -4,7 +4,7 @@
 //! know of a new one.
 
 use super::active_inactive::ActiveInactive;
-use super::baseline::{Arc, Clock, Fifo, Lru, S3Fifo, Sieve, TwoQueue, WTinyLfu};
+use super::baseline::{Arc, Clock, Fifo, Lirs, Lru, S3Fifo, Sieve, TwoQueue, WTinyLfu};
 use super::multigen::{Mglru, MultigenSummary};
 use super::{
     AccessKind, AccessRule, Context, LruConfig, LruPolicy, Progress, PutBack, Refusal, ShadowEntry,
@@ -105,6 +105,9 @@ policies! {
     /// Admission by frequency, behind a small window.
     WTinyLfu(WTinyLfu) = "w-tinylfu",
         "W-TinyLFU (Einziger et al. 2017): a frequency sketch decides who enters main memory.";
+    /// Low inter-reference recency set.
+    Lirs(Lirs) = "lirs",
+        "LIRS (Jiang and Zhang 2002): keeps pages whose last two accesses lie close together.";
 }
 
 impl Policy {

@@ -1,0 +1,406 @@
+//! LIRS: pages whose last two accesses lie close together stay, whatever came since.
+//!
+//! Problem: LRU asks when a page was last seen; a loop just longer than memory beats it. The
+//! distance between the last two accesses (the inter-reference recency) says more.
+//!
+//! ```text
+//!   stack S, by recency:   top  H h L L H h h L ... L  bottom (always L)      L: LIR, 99 %
+//!   queue Q, residents:    newest H . . . H oldest --> victim                 H: HIR, 1 %
+//!                                                                             h: HIR, evicted
+//!   seen again in S: it becomes L, and the L at the bottom becomes an H outside S
+//! ```
+//!
+//! Reading of the paper: HIR pages have 1 % of memory. Until there are as many LIR pages as there
+//! may be, whoever comes in, or is seen again, becomes one. S holds at most twice as many pages as
+//! memory, as later versions of its authors' code bound it; the page evicted longest ago leaves
+//! first. The stack and its evicted pages are in arrays of this policy's own, see
+//! [`RecencyStack`]: 48 bytes a frame.
+//!
+//! Invariants: the bottom of S is a LIR page, or S is empty. [`Flags::LINK`] says what a resident
+//! folio is; LIR folios are in S only, HIR folios in Q and perhaps in S. While a folio is isolated
+//! its place in S is its ghost's: if its page is dropped meanwhile, only a ghost is left over.
+//!
+//! Do not use it where the working set shifts: LIR pages nobody needs any more leave only as fast as
+//! others are seen twice while in S. Nor with large tables of hot pages seen only through guards,
+//! which it learns of one look late.
+//! Source: Jiang and Zhang, "LIRS: an efficient low inter-reference recency set replacement policy
+//! to improve buffer cache performance", SIGMETRICS 2002.
+
+use super::queue::must_stay;
+use super::recency_stack::RecencyStack;
+use crate::folio::{Flags, Folios};
+use crate::ids::FrameId;
+use crate::list::FolioList;
+use crate::lru::{
+    AccessKind, AccessRule, Context, LruConfig, LruPolicy, LruvecId, Progress, PutBack, Refusal,
+    ShadowEntry, TOKEN_MASK,
+};
+use crate::reclaim::{Scan, VICTIMS_MAX, Victims};
+use crate::vmstat::Counter;
+use alloc::boxed::Box;
+use alloc::vec;
+
+/// HIR pages' share of memory, in percent.
+const HIR_PERCENT: u32 = 1;
+/// The stack's length, in memories; also for how many evictions ghosts are remembered.
+const STACK_MEMORIES: u32 = 2;
+
+/// What a resident folio is, in [`Flags::LINK`].
+const HIR: u32 = 0;
+/// A HIR folio that is in the stack too.
+const HIR_STACKED: u32 = 1;
+const LIR: u32 = 2;
+
+/// No eviction has this number: a slot that holds it is not in the stack.
+const NOBODY: u64 = u64::MAX;
+
+/// Folios still to look at in this pass, HIR and LIR; set at its first batch.
+#[derive(Debug, Default)]
+pub struct LirsCursor {
+    budget: Option<[u64; 2]>,
+}
+
+/// LIRS. Evicts one page a miss.
+#[derive(Debug)]
+pub struct Lirs {
+    id: LruvecId,
+    nr_frames: u32,
+    lir_max: u32,
+    nr_lir: u32,
+    /// Frames by their number; then the ghosts' slots.
+    stack: RecencyStack,
+    /// Resident HIR folios, the next victim at the old end.
+    queue: FolioList,
+    /// By slot: the number of the eviction whose ghost is in the stack, or [`NOBODY`].
+    ghosts: Box<[u64]>,
+    /// The oldest eviction whose ghost may still be in the stack, and the next one's number.
+    oldest: u64,
+    next: u64,
+    /// By frame, while it is isolated: its ghost's number, or [`NOBODY`].
+    stand_ins: Box<[u64]>,
+}
+
+impl Lirs {
+    fn kind(folios: &Folios, frame: FrameId) -> u32 {
+        folios[frame].flags().link()
+    }
+
+    fn set_kind(folios: &Folios, frame: FrameId, kind: u32) {
+        folios[frame].update(|flags| Some(flags.with_link(kind)));
+    }
+
+    fn slot(&self, eviction: u64) -> usize {
+        (eviction % self.ghosts.len() as u64) as usize
+    }
+
+    /// The eviction's number in the stack.
+    fn ghost_number(&self, eviction: u64) -> u32 {
+        self.nr_frames + self.slot(eviction) as u32
+    }
+
+    fn is_remembered(&self, eviction: u64) -> bool {
+        eviction != NOBODY && self.ghosts[self.slot(eviction)] == eviction
+    }
+
+    /// A new ghost takes the place in the stack of a folio that leaves. Returns its number.
+    fn leave_ghost(&mut self, frame: FrameId) -> u64 {
+        if self.next - self.oldest == self.ghosts.len() as u64 {
+            self.forget_oldest();
+        }
+        let eviction = self.next;
+        self.next += 1;
+        let slot = self.slot(eviction);
+        self.ghosts[slot] = eviction;
+        self.stack.replace(frame.0, self.ghost_number(eviction));
+        eviction
+    }
+
+    fn forget_oldest(&mut self) {
+        let eviction = self.oldest;
+        self.oldest += 1;
+        if self.is_remembered(eviction) {
+            self.stack.remove(self.ghost_number(eviction));
+            let slot = self.slot(eviction);
+            self.ghosts[slot] = NOBODY;
+        }
+    }
+
+    /// Keeps the stack within its length. Residents alone never exceed it.
+    fn limit_stack(&mut self) {
+        while self.stack.len() > STACK_MEMORIES * self.nr_frames && self.oldest < self.next {
+            self.forget_oldest();
+        }
+    }
+
+    /// Removes what lies below the lowest LIR page.
+    fn prune(&mut self, folios: &Folios) {
+        while let Some(bottom) = self.stack.bottom() {
+            if bottom >= self.nr_frames {
+                self.ghosts[(bottom - self.nr_frames) as usize] = NOBODY;
+            } else if Lirs::kind(folios, FrameId(bottom)) == LIR {
+                return;
+            } else {
+                Lirs::set_kind(folios, FrameId(bottom), HIR);
+            }
+            self.stack.remove(bottom);
+        }
+    }
+
+    /// Puts a folio that is nowhere on the top of the stack as LIR, in exchange for the bottom one
+    /// if there are enough.
+    fn enter_lir(&mut self, folios: &Folios, frame: FrameId) {
+        Lirs::set_kind(folios, frame, LIR);
+        self.stack.push(frame.0);
+        self.nr_lir += 1;
+        if self.nr_lir > self.lir_max
+            && let Some(bottom) = self.take_bottom(folios)
+        {
+            self.queue.push_head(folios, bottom);
+        }
+        self.prune(folios);
+    }
+
+    /// Takes the LIR folio that was seen longest ago out of the stack; it is nowhere then, and HIR.
+    fn take_bottom(&mut self, folios: &Folios) -> Option<FrameId> {
+        let frame = FrameId(self.stack.bottom()?);
+        debug_assert_eq!(Lirs::kind(folios, frame), LIR, "the bottom is a LIR page");
+        self.unlink(folios, frame);
+        Lirs::set_kind(folios, frame, HIR);
+        Some(frame)
+    }
+
+    /// Takes a listed folio off everything.
+    fn unlink(&mut self, folios: &Folios, frame: FrameId) {
+        let kind = Lirs::kind(folios, frame);
+        if kind != HIR {
+            self.stack.remove(frame.0);
+        }
+        if kind == LIR {
+            self.nr_lir -= 1;
+            self.prune(folios);
+        } else {
+            self.queue.remove(folios, frame);
+        }
+    }
+
+    /// The next folio to look at, off everything but, if it is HIR, the stack.
+    fn next(&mut self, folios: &Folios, budget: &mut [u64; 2]) -> Option<FrameId> {
+        let [hir, lir] = budget;
+        if *hir > 0
+            && let Some(frame) = self.queue.pop_tail(folios)
+        {
+            *hir -= 1;
+            return Some(frame);
+        }
+        *lir = lir.checked_sub(1)?;
+        self.take_bottom(folios)
+    }
+
+    /// Gives a folio that comes back its place in the stack, if its ghost still has it.
+    fn readmit(&mut self, folios: &Folios, frame: FrameId) {
+        let eviction = core::mem::replace(&mut self.stand_ins[frame.0 as usize], NOBODY);
+        let is_stacked = self.is_remembered(eviction);
+        if is_stacked {
+            self.stack.replace(self.ghost_number(eviction), frame.0);
+            let slot = self.slot(eviction);
+            self.ghosts[slot] = NOBODY;
+        }
+        Lirs::set_kind(folios, frame, if is_stacked { HIR_STACKED } else { HIR });
+        self.queue.push_head(folios, frame);
+    }
+}
+
+impl LruPolicy for Lirs {
+    type Cursor = LirsCursor;
+
+    fn new(config: &LruConfig) -> Lirs {
+        let nr_frames = config.nr_frames.max(1);
+        let nr_ghosts = STACK_MEMORIES * nr_frames;
+        Lirs {
+            id: config.id,
+            nr_frames,
+            lir_max: nr_frames - (nr_frames / 100 * HIR_PERCENT).max(1),
+            nr_lir: 0,
+            stack: RecencyStack::new(nr_frames + nr_ghosts),
+            queue: FolioList::new(),
+            ghosts: vec![NOBODY; nr_ghosts as usize].into(),
+            oldest: 0,
+            next: 0,
+            stand_ins: vec![NOBODY; nr_frames as usize].into(),
+        }
+    }
+
+    fn access_rule(&self) -> AccessRule {
+        AccessRule::LogEach
+    }
+
+    fn direct_target(&self) -> u64 {
+        1
+    }
+
+    fn initial_priority(&self, _scan: &Scan) -> u8 {
+        0
+    }
+
+    fn add(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        self.stand_ins[frame.0 as usize] = NOBODY;
+        let is_recalled = cx.folios[frame].clear(Flags::ACTIVE).any(Flags::ACTIVE);
+        if self.nr_lir < self.lir_max || is_recalled && self.lir_max > 0 {
+            self.enter_lir(cx.folios, frame);
+        } else {
+            Lirs::set_kind(cx.folios, frame, HIR_STACKED);
+            self.stack.push(frame.0);
+            self.queue.push_head(cx.folios, frame);
+            self.prune(cx.folios);
+        }
+        self.limit_stack();
+    }
+
+    fn touch(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        match Lirs::kind(cx.folios, frame) {
+            LIR => {
+                self.stack.remove(frame.0);
+                self.stack.push(frame.0);
+                self.prune(cx.folios);
+            }
+            HIR if self.nr_lir >= self.lir_max => {
+                Lirs::set_kind(cx.folios, frame, HIR_STACKED);
+                self.stack.push(frame.0);
+                self.queue.move_to_head(cx.folios, frame);
+                self.prune(cx.folios);
+            }
+            _ => {
+                self.unlink(cx.folios, frame);
+                self.enter_lir(cx.folios, frame);
+            }
+        }
+        self.limit_stack();
+    }
+
+    /// A folio that became LIR since reclaim wanted it stays.
+    fn rotate(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        if Lirs::kind(cx.folios, frame) != LIR {
+            self.queue.remove(cx.folios, frame);
+            self.queue.push_tail(cx.folios, frame);
+        }
+    }
+
+    fn remove(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        self.unlink(cx.folios, frame);
+    }
+
+    fn refault(
+        &mut self,
+        cx: &mut Context<'_>,
+        frame: FrameId,
+        shadow: ShadowEntry,
+        _kind: AccessKind,
+    ) {
+        let page_type = cx.flags(frame).page_type();
+        let refault = (Counter::WorkingsetRefaultAnon, Counter::WorkingsetRefaultFile);
+        cx.count_by_type(page_type, refault.0, refault.1, 1);
+        let age = self.next.wrapping_sub(shadow.token()) & TOKEN_MASK;
+        if age == 0 || age > self.next || !self.is_remembered(self.next - age) {
+            return;
+        }
+        let eviction = self.next - age;
+        self.stack.remove(self.ghost_number(eviction));
+        let slot = self.slot(eviction);
+        self.ghosts[slot] = NOBODY;
+        let activate = (Counter::WorkingsetActivateAnon, Counter::WorkingsetActivateFile);
+        cx.count_by_type(page_type, activate.0, activate.1, 1);
+        cx.folios[frame].set(Flags::ACTIVE);
+    }
+
+    /// A folio seen young by a walk counts as touched.
+    fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        self.touch(cx, frame);
+    }
+
+    fn isolate(
+        &mut self,
+        cx: &mut Context<'_>,
+        scan: &mut Scan,
+        cursor: &mut LirsCursor,
+        victims: &mut Victims,
+    ) -> Progress {
+        let lens = [u64::from(self.queue.len()), u64::from(self.nr_lir)];
+        let budget = cursor.budget.get_or_insert(lens);
+        let wanted = scan.target.saturating_sub(scan.reclaimed).min(VICTIMS_MAX as u64) as usize;
+        while victims.len() < wanted {
+            let Some(frame) = self.next(cx.folios, budget) else { break };
+            scan.count_scanned(1);
+            if must_stay(cx, scan, frame) {
+                self.queue.push_head(cx.folios, frame);
+                continue;
+            }
+            if Lirs::kind(cx.folios, frame) == HIR_STACKED {
+                self.stand_ins[frame.0 as usize] = self.leave_ghost(frame);
+                Lirs::set_kind(cx.folios, frame, HIR);
+            }
+            victims.take(cx.folios, frame);
+        }
+        if victims.is_empty() { Progress::Exhausted } else { Progress::Isolated }
+    }
+
+    fn evicted(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _scan: &mut Scan,
+        _cursor: &mut LirsCursor,
+        frame: FrameId,
+    ) -> Option<ShadowEntry> {
+        let eviction = core::mem::replace(&mut self.stand_ins[frame.0 as usize], NOBODY);
+        self.is_remembered(eviction).then(|| ShadowEntry::new(eviction, self.id, false))
+    }
+
+    fn put_back(
+        &mut self,
+        cx: &mut Context<'_>,
+        _scan: &mut Scan,
+        _cursor: &mut LirsCursor,
+        frame: FrameId,
+        refusal: Refusal,
+    ) -> PutBack {
+        self.readmit(cx.folios, frame);
+        match refusal {
+            Refusal::Young => self.touch(cx, frame),
+            Refusal::Dirty => {
+                cx.folios[frame].set(Flags::RECLAIM);
+            }
+            Refusal::Busy => {}
+        }
+        PutBack::Listed
+    }
+
+    fn nr_folios(&self) -> u64 {
+        u64::from(self.queue.len()) + u64::from(self.nr_lir)
+    }
+
+    fn validate(&self, folios: &Folios) {
+        self.queue.validate(folios);
+        self.stack.validate();
+        let (mut nr_lir, mut nr_stacked, mut nr_ghosts) = (0, 0, 0);
+        for number in self.stack.iter() {
+            if number >= self.nr_frames {
+                let eviction = self.ghosts[(number - self.nr_frames) as usize];
+                assert!(self.is_remembered(eviction), "a ghost nobody remembers");
+                nr_ghosts += 1;
+                continue;
+            }
+            match Lirs::kind(folios, FrameId(number)) {
+                LIR => nr_lir += 1,
+                kind => {
+                    assert_eq!(kind, HIR_STACKED, "{} in the stack", FrameId(number));
+                    assert!(nr_lir > 0, "the bottom of the stack is not a LIR page");
+                    nr_stacked += 1;
+                }
+            }
+        }
+        assert_eq!(nr_lir, self.nr_lir, "LIR folios");
+        let is_stacked = |frame: &FrameId| Lirs::kind(folios, *frame) == HIR_STACKED;
+        assert_eq!(self.queue.iter(folios).filter(is_stacked).count(), nr_stacked, "HIR, stacked");
+        let nr_remembered = self.ghosts.iter().filter(|eviction| **eviction != NOBODY).count();
+        assert_eq!(nr_remembered, nr_ghosts, "ghosts remembered and stacked");
+    }
+}
