@@ -20,9 +20,9 @@
 //! folio is; LIR folios are in S only, HIR folios in Q and perhaps in S. While a folio is isolated
 //! its place in S is its ghost's: if its page is dropped meanwhile, only a ghost is left over.
 //!
-//! Do not use it where the working set shifts: LIR pages nobody needs any more leave only as fast as
-//! others are seen twice while in S. Nor with large tables of hot pages seen only through guards,
-//! which it learns of one look late.
+//! Do not use it where the working set shifts: LIR pages nobody needs any more leave only as fast
+//! as others are seen twice while in S. Nor with hot pages seen only through guards, of which it
+//! learns when it tries to evict them.
 //! Source: Jiang and Zhang, "LIRS: an efficient low inter-reference recency set replacement policy
 //! to improve buffer cache performance", SIGMETRICS 2002.
 
