@@ -297,6 +297,29 @@ fn keeps_dirty_folios(name: PolicyName) {
     assert!(world.resident.contains_key(&1000), "no frame came free though all were clean");
 }
 
+/// One clean folio among dirty ones is found, wherever it is and wherever a hand stands.
+fn finds_the_one_clean_folio(name: PolicyName) {
+    for (clean, nr_before) in [(0, 0), (1, 5), (47, 3), (94, 40), (95, 0)] {
+        let mut world = World::new(name, all_files, false);
+        for page in 1000..1000 + nr_before {
+            world.access(page, false);
+        }
+        for page in 0..u64::from(NR_FRAMES) {
+            world.access(page, false);
+            world.access(page, false);
+        }
+        for page in world.resident.keys().copied().collect::<Vec<_>>() {
+            if page != clean {
+                world.apply(&Op::Dirty { page });
+            }
+        }
+        // Allocations fail only after two passes.
+        world.access(2000, false);
+        world.access(2000, false);
+        assert!(world.resident.contains_key(&2000), "{name} does not find page {clean}");
+    }
+}
+
 macro_rules! conformance {
     ($($module:ident = $name:ident;)+) => {
         $(mod $module {
@@ -315,6 +338,11 @@ macro_rules! conformance {
             #[test]
             fn keeps_dirty_folios() {
                 super::keeps_dirty_folios(PolicyName::$name);
+            }
+
+            #[test]
+            fn finds_the_one_clean_folio() {
+                super::finds_the_one_clean_folio(PolicyName::$name);
             }
         })+
 

@@ -9,8 +9,9 @@
 //! ```
 //!
 //! Reading of the paper: as its algorithm 1, one visited bit, the hand starts at the old end, stays
-//! between evictions and wraps from the young end to the old. A folio the world refuses, and a
-//! dirty one, go to the young end, since the hand would meet them again at once.
+//! between evictions and wraps from the young end to the old. A dirty folio keeps its place, as if
+//! spared. One the world refuses comes back at the old end, behind the hand: put before it, a few
+//! of them would keep the hand among themselves and from ever coming round.
 //!
 //! Do not use it where scans repeat (it has no memory of what it evicted), or where a working set
 //! shifts: spared pages keep their place until the hand has been all the way round.
@@ -103,9 +104,8 @@ impl LruPolicy for Sieve {
             *budget -= 1;
             scan.count_scanned(1);
             self.hand = self.list.younger(cx.folios, frame);
-            if must_stay(cx, scan, frame) {
-                self.list.move_to_head(cx.folios, frame);
-            } else if !cx.folios[frame].clear(Flags::REFERENCED).any(Flags::REFERENCED) {
+            let stays = must_stay(cx, scan, frame);
+            if !stays && !cx.folios[frame].clear(Flags::REFERENCED).any(Flags::REFERENCED) {
                 self.list.remove(cx.folios, frame);
                 victims.take(cx.folios, frame);
             }
@@ -136,7 +136,7 @@ impl LruPolicy for Sieve {
             Refusal::Dirty => cx.folios[frame].set(Flags::RECLAIM),
             Refusal::Busy => Flags::NONE,
         };
-        self.list.push_head(cx.folios, frame);
+        self.list.push_tail(cx.folios, frame);
         PutBack::Listed
     }
 
