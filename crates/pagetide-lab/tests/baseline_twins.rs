@@ -6,6 +6,7 @@
 //! its sketch would have to be the same; `golden_policies.rs` pins it.
 
 #[path = "support/synthetic.rs"]
+#[expect(dead_code, reason = "the twins know nothing but plain reads")]
 mod synthetic;
 
 use pagetide_core::lru::PolicyName;
