@@ -329,3 +329,23 @@ fn real_traces_keep_all_the_bounds() {
         }
     }
 }
+
+/// A replay can be stopped inside, and hears of every entry when it is not.
+#[test]
+fn a_replay_stops_when_told_and_counts_all_entries_when_not() {
+    let trace = DenseTrace::from_reads((0..200_000).map(|step| step * step % 997));
+    for contender in Contender::all() {
+        let mut nr_heard = 0;
+        let whole = replay::run_while(contender, &trace, 50, |entries| {
+            nr_heard += entries;
+            true
+        });
+        assert_eq!((whole, nr_heard), (Some(replay::run(contender, &trace, 50)), 200_000));
+        let mut nr_asked = 0;
+        let stopped = replay::run_while(contender, &trace, 50, |_| {
+            nr_asked += 1;
+            nr_asked < 2
+        });
+        assert_eq!((stopped, nr_asked), (None, 2), "{contender}");
+    }
+}

@@ -35,6 +35,8 @@ use std::collections::BinaryHeap;
 
 /// "Not used again".
 const NEVER: u32 = u32::MAX;
+/// Accesses judged between two calls of `keep_on`.
+const STRETCH: u64 = 1 << 16;
 
 /// For each access of the trace, the position of the next access to the same page.
 ///
@@ -78,11 +80,30 @@ pub fn count_misses(trace: &DenseTrace, frames: usize) -> u64 {
 /// # Panics
 /// When `frames` is 0.
 pub fn count_misses_with(trace: &DenseTrace, next_uses: &[u32], frames: usize) -> u64 {
+    let counted = count_misses_while(trace, next_uses, frames, |_| true);
+    counted.expect("nothing stopped it")
+}
+
+/// As [`count_misses_with`], but stops early: `keep_on` hears how many accesses were judged since
+/// it was asked last, some ten thousands, and its `false` ends the count with `None`.
+///
+/// # Panics
+/// As [`count_misses_with`].
+pub fn count_misses_while(
+    trace: &DenseTrace,
+    next_uses: &[u32],
+    frames: usize,
+    mut keep_on: impl FnMut(u64) -> bool,
+) -> Option<u64> {
     assert!(frames > 0, "a memory of no frames holds nothing to judge");
     let mut is_resident = vec![false; trace.nr_pages()];
     let mut farthest: BinaryHeap<(u32, u32)> = BinaryHeap::new();
-    let (mut nr_resident, mut misses) = (0, 0);
+    let (mut nr_resident, mut misses, mut nr_judged) = (0, 0, 0);
     for (rank, &next) in trace.access_ranks().zip(next_uses) {
+        nr_judged += 1;
+        if nr_judged == STRETCH && !keep_on(std::mem::take(&mut nr_judged)) {
+            return None;
+        }
         if !is_resident[rank as usize] {
             misses += 1;
             if nr_resident == frames {
@@ -95,5 +116,5 @@ pub fn count_misses_with(trace: &DenseTrace, next_uses: &[u32], frames: usize) -
         }
         farthest.push((next, rank));
     }
-    misses
+    keep_on(nr_judged).then_some(misses)
 }

@@ -185,7 +185,7 @@ pub struct Row {
 pub fn run(contender: Contender, trace: &DenseTrace, frames: u32) -> Outcome {
     match contender {
         Contender::Policy(name) => run_observed(name, trace, frames, |_| {}),
-        Contender::Opt => run_opt(trace, frames),
+        Contender::Opt => run_opt(trace, frames, |_| true).expect("nothing stopped it"),
     }
 }
 
@@ -204,8 +204,7 @@ pub fn run_while(
     mut keep_on: impl FnMut(u64) -> bool,
 ) -> Option<Outcome> {
     let Contender::Policy(name) = contender else {
-        let outcome = run_opt(trace, frames);
-        return keep_on(trace.nr_entries()).then_some(outcome);
+        return run_opt(trace, frames, keep_on);
     };
     let mut world = World::new(name, trace, frames, |_| {});
     for (ranks, kinds) in trace.stretches(STRETCH) {
@@ -250,15 +249,16 @@ pub fn run_observed(
     world.outcome()
 }
 
-fn run_opt(trace: &DenseTrace, frames: u32) -> Outcome {
-    let misses = opt::count_misses(trace, frames as usize);
+fn run_opt(trace: &DenseTrace, frames: u32, keep_on: impl FnMut(u64) -> bool) -> Option<Outcome> {
+    let next_uses = opt::next_uses(trace);
+    let misses = opt::count_misses_while(trace, &next_uses, frames as usize, keep_on)?;
     // Memory fills once and stays full: every other miss evicted a page.
     let nr_resident = opt::count_pages(trace).min(u64::from(frames));
-    Outcome {
+    Some(Outcome {
         accesses: trace.nr_accesses(),
         misses,
         bypasses: 0,
         evictions: misses - nr_resident,
         vmstat: VmStat::default(),
-    }
+    })
 }
