@@ -14,19 +14,19 @@ const STYLE: &str = "
 @media(prefers-color-scheme:dark){
 :root{--fg:#e6e9ee;--dim:#9aa4b2;--bg:#14171c;--card:#1b1f26;--line:#313843}}
 *{box-sizing:border-box}
-body{margin:0 auto;max-width:80rem;padding:2rem 1.2rem 4rem;background:var(--bg);color:var(--fg);
+body{margin:0 auto;max-width:88rem;padding:2rem 1.2rem 4rem;background:var(--bg);color:var(--fg);
 font:16px/1.55 system-ui,sans-serif}
 h1{font-size:1.9rem;margin:0 0 .3rem}h2{font-size:1.3rem;margin:2.6rem 0 .2rem}
 p{max-width:46rem;margin:.4rem 0}.dim,figcaption,th{color:var(--dim)}
 .legend{display:flex;flex-wrap:wrap;gap:.4rem 1.4rem;margin:1.2rem 0;padding:0;list-style:none}
 .legend i{display:inline-block;width:.85em;height:.85em;border-radius:3px;
 margin-right:.45em;vertical-align:-.06em}
-.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(21rem,1fr));gap:1rem;margin:1rem 0}
+.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(28rem,100%),1fr));gap:1rem;margin:1rem 0}
 figure{margin:0;padding:1rem;background:var(--card);border:1px solid var(--line);border-radius:10px}
 figure h3{margin:0 0 .4rem;font-size:1rem}figcaption{font-size:.85rem;margin-top:.5rem}
 svg{width:100%;height:auto;display:block}svg text{fill:var(--fg);font-family:system-ui,sans-serif}
 .scroll{overflow-x:auto}
-table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}
+table{border-collapse:collapse;font-size:.8rem;font-variant-numeric:tabular-nums}
 th,td{text-align:right;padding:.35rem .7rem;border-bottom:1px solid var(--line);white-space:nowrap}
 th{font-weight:500}th:first-child,td:first-child,th:last-child,td:last-child{text-align:left}
 ";
