@@ -79,7 +79,8 @@ impl Builder {
 
     /// Runs the reclaim, flusher and readahead threads. Off makes a single-threaded run
     /// deterministic: everything then happens in the caller. Dirty pages are then written by writes
-    /// over the limit, syncs and the last close; pages changed through guards wait for one of these.
+    /// over the limit, syncs and the last close; pages changed through guards wait for one of
+    /// these.
     pub fn background(self, background: bool) -> Builder {
         self.with(Knob::Background, background.into())
     }

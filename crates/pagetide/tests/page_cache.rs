@@ -274,11 +274,13 @@ fn apply(file: &File, twin: &mut Vec<u8>, op: &Op) {
         }
         Op::GuardMut { index, byte } => {
             let at = index as usize * PAGE;
-            if let Ok(mut page) = file.page_mut(index) {
-                page[0] = byte;
-                twin[at] = byte;
-            } else {
-                assert!(at >= twin.len());
+            match file.page_mut(index) {
+                Ok(mut page) => {
+                    page[0] = byte;
+                    twin[at] = byte;
+                }
+                Err(WriteError::PastEnd { .. }) => assert!(at >= twin.len()),
+                Err(other) => panic!("{other}"),
             }
         }
         Op::Sync => file.sync_data().unwrap(),
