@@ -21,7 +21,8 @@ p{max-width:46rem;margin:.4rem 0}.dim,figcaption,th{color:var(--dim)}
 .legend{display:flex;flex-wrap:wrap;gap:.4rem 1.4rem;margin:1.2rem 0;padding:0;list-style:none}
 .legend i{display:inline-block;width:.85em;height:.85em;border-radius:3px;
 margin-right:.45em;vertical-align:-.06em}
-.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(28rem,100%),1fr));gap:1rem;margin:1rem 0}
+.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(28rem,100%),1fr));
+gap:1rem;margin:1rem 0}
 figure{margin:0;padding:1rem;background:var(--card);border:1px solid var(--line);border-radius:10px}
 figure h3{margin:0 0 .4rem;font-size:1rem}figcaption{font-size:.85rem;margin-top:.5rem}
 svg{width:100%;height:auto;display:block}svg text{fill:var(--fg);font-family:system-ui,sans-serif}

@@ -101,6 +101,7 @@ impl AccessRule {
     }
 }
 
+#[inline]
 fn count_reference(folio: &Folio) -> Marked {
     const SATURATED: Flags = Flags::REFERENCED.with(Flags::WORKINGSET).with(Flags::REFS);
     if folio.flags().all(SATURATED) {
@@ -122,6 +123,7 @@ fn count_reference(folio: &Folio) -> Marked {
     Marked::Done
 }
 
+#[inline]
 fn count_hit(folio: &Folio) -> Marked {
     if folio.flags().refs() < Flags::REFS_MAX {
         folio.update(|flags| {
@@ -132,6 +134,7 @@ fn count_hit(folio: &Folio) -> Marked {
     Marked::Done
 }
 
+#[inline]
 fn touch_twice(folio: &Folio) -> Marked {
     let flags = folio.flags();
     if !flags.any(Flags::REFERENCED) {

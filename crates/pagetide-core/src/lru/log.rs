@@ -61,6 +61,7 @@ impl AccessLog {
     ///
     /// # Panics
     /// If the log is full: the answer to the push before said so.
+    #[inline]
     pub fn add(&mut self, folios: &Folios, frame: FrameId) -> Room {
         folios[frame].set(Flags::PENDING);
         self.push(Logged::Add(frame))
@@ -70,6 +71,7 @@ impl AccessLog {
     ///
     /// # Panics
     /// If the log is full.
+    #[inline]
     pub fn touch(&mut self, frame: FrameId) -> Room {
         self.push(Logged::Touch(frame))
     }
@@ -78,10 +80,12 @@ impl AccessLog {
     ///
     /// # Panics
     /// If the log is full.
+    #[inline]
     pub fn rotate(&mut self, frame: FrameId) -> Room {
         self.push(Logged::Rotate(frame))
     }
 
+    #[inline]
     fn push(&mut self, entry: Logged) -> Room {
         assert!(self.len < LOG_LEN, "access log overflows its {LOG_LEN} entries");
         self.entries[self.len] = entry;
@@ -90,6 +94,7 @@ impl AccessLog {
     }
 
     /// Whether more entries fit.
+    #[inline]
     pub fn room(&self) -> Room {
         if self.len == LOG_LEN { Room::Full } else { Room::Left }
     }
