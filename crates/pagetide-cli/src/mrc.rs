@@ -47,7 +47,7 @@ const SAMPLED_PAGES_MIN: usize = 256;
 const EXAMPLES: &str = "Examples:
   pagetide mrc run.trace
   pagetide mrc twitter.csv.zst --policy mglru,lru,opt --points 64 --svg mrc.svg
-  pagetide mrc huge.ptrec --sample 0.01 --json";
+  pagetide mrc huge.ptt --sample 0.01 --json";
 
 /// Miss ratio by memory size, as a table, JSON or picture.
 #[derive(Debug, clap::Args)]

@@ -9,8 +9,8 @@ use crate::interrupt::Interrupt;
 const EXAMPLES: &str = "Examples:
   pagetide trace info OLTP.lis.zst
   pagetide trace info pages.bin --format u64le --json
-  pagetide trace convert twitter.csv.zst twitter.ptrec
-  pagetide trace convert twitter.csv.zst twitter.ptrec.zst";
+  pagetide trace convert twitter.csv.zst twitter.ptt
+  pagetide trace convert twitter.csv.zst twitter.ptt.zst";
 
 /// Look into a trace, or convert it to the compact format.
 #[derive(Debug, clap::Args)]

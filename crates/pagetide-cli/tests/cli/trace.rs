@@ -42,7 +42,7 @@ fn info_counts_and_a_conversion_changes_none_of_it() {
     assert_eq!(before["footprint_bytes"], 51 * 4096);
     assert_eq!(before["reuse"]["first_uses"], 51);
     assert_eq!(before["recorded"], serde_json::Value::Null);
-    for name in ["run.ptrec", "run.ptrec.zst"] {
+    for name in ["run.ptt", "run.ptt.zst"] {
         let record = dir.path().join(name);
         let done = json(&["trace", "convert", text(&original), text(&record), "--json"]);
         assert_eq!(done["entries"], 3000);
@@ -83,7 +83,7 @@ fn conversion_refuses_to_write_over_the_trace_or_where_it_cannot() {
 fn bad_traces_get_one_sentence_and_no_partial_document() {
     let dir = tempfile::tempdir().expect("a folder");
     let original = write(dir.path(), "run.csv", csv());
-    let record = dir.path().join("run.ptrec");
+    let record = dir.path().join("run.ptt");
     json(&["trace", "convert", text(&original), text(&record), "--json"]);
     let whole = std::fs::read(&record).expect("the record");
     let zstd = dir.path().join("run.zst");
@@ -97,7 +97,7 @@ fn bad_traces_get_one_sentence_and_no_partial_document() {
         ("columns.csv", b"1,2,3\n", "--format"),
         ("cut.oracleGeneral", &[1; 30], "ends inside the 24-byte record"),
         // The end marker has a count of two bytes: without them it is cut off inside.
-        ("torn.ptrec", &whole[..whole.len() - 1], "cut off inside an entry"),
+        ("torn.ptt", &whole[..whole.len() - 1], "cut off inside an entry"),
         ("torn.zst", &packed[..packed.len() / 2], "cannot read the trace"),
     ];
     for (name, contents, said) in bad {
@@ -129,10 +129,10 @@ fn lenient_reading_skips_and_counts() {
     let rows = json(&["replay", text(&damaged), "--frames", "9", "--lenient", "--json"]);
     assert_eq!(rows[0]["accesses"], 3001);
     let original = write(dir.path(), "run.csv", csv());
-    let record = dir.path().join("run.ptrec");
+    let record = dir.path().join("run.ptt");
     json(&["trace", "convert", text(&original), text(&record), "--json"]);
     let whole = std::fs::read(&record).expect("the record");
-    let torn = write(dir.path(), "torn.ptrec", &whole[..whole.len() - 1]);
+    let torn = write(dir.path(), "torn.ptt", &whole[..whole.len() - 1]);
     let info = json(&["trace", "info", text(&torn), "--lenient", "--json"]);
     assert_eq!((&info["accesses"], &info["skipped"]), (&3000.into(), &1.into()));
 }

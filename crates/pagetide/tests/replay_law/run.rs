@@ -46,7 +46,7 @@ impl Run {
         work: impl FnOnce(&PageCache),
     ) -> Run {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("run.ptrec");
+        let path = dir.path().join("run.ptt");
         let cache = PageCache::builder()
             .memory(Bytes::from_pages(frames))
             .memory_max(Bytes::from_pages(frames_max))
