@@ -115,13 +115,7 @@ impl PageCache {
             self.shared.engine.direct_io.store(false, Relaxed);
         }
         let backing = Backing::File { file: Arc::new(file), writable: options.write };
-        let mapping = self.shared.engine.map_file(backing).map_err(|error| match error {
-            MapError::Io(source) => refused(source),
-            MapError::TooLong(len) => {
-                OpenError::TooLong { len: Bytes(len), most: Bytes(FILE_BYTES_MAX) }
-            }
-            MapError::TooMany => OpenError::TooManyMappings,
-        })?;
+        let mapping = self.shared.engine.map_file(backing).map_err(|error| error.on(path))?;
         let file = self.handle(mapping, Access { read: options.read, write: options.write });
         if options.truncate && options.write {
             file.set_len(0).map_err(|error| refused(error.into()))?;
@@ -134,15 +128,8 @@ impl PageCache {
     /// # Errors
     /// [`OpenError::Open`] if the store does not know its length.
     pub fn open_store(&self, store: Box<dyn Store>) -> Result<File, OpenError> {
-        let refused = |source| OpenError::Open { path: "(a custom store)".into(), source };
         let mapping = self.shared.engine.map_file(Backing::Custom(store));
-        let mapping = mapping.map_err(|error| match error {
-            MapError::Io(source) => refused(source),
-            MapError::TooLong(len) => {
-                OpenError::TooLong { len: Bytes(len), most: Bytes(FILE_BYTES_MAX) }
-            }
-            MapError::TooMany => OpenError::TooManyMappings,
-        })?;
+        let mapping = mapping.map_err(|error| error.on(Path::new("(a custom store)")))?;
         Ok(self.handle(mapping, Access { read: true, write: true }))
     }
 
@@ -245,6 +232,19 @@ enum MapError {
     Io(io::Error),
     TooLong(u64),
     TooMany,
+}
+
+impl MapError {
+    /// The error of opening `path`.
+    fn on(self, path: &Path) -> OpenError {
+        match self {
+            MapError::Io(source) => OpenError::Open { path: path.to_owned(), source },
+            MapError::TooLong(len) => {
+                OpenError::TooLong { len: Bytes(len), most: Bytes(FILE_BYTES_MAX) }
+            }
+            MapError::TooMany => OpenError::TooManyMappings,
+        }
+    }
 }
 
 impl Engine {

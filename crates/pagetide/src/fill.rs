@@ -86,43 +86,26 @@ impl Engine {
             // The pages stay locked a little longer, but nothing is decided any more.
             self.record(mapping, first, record::AccessKind::Filled);
         }
-        let offset = first << PAGE_SHIFT;
-        self.count_read(run.len());
-        let backing = mapping.backing();
-        match backing.and_then(|backing| backing.read_pages(offset, run)) {
-            Ok(nr_bytes) => {
-                self.check_length(mapping, offset, run.len(), nr_bytes);
-                self.set_marker(run, plan.marker);
-                Ok(())
-            }
+        let mut read = self.read_run(mapping, run);
+        if read.is_err() && run.len() > 1 {
             // Readahead may have run into trouble that the wanted page has not.
-            Err(_) if run.len() > 1 => {
-                run.drain(1..).for_each(|mut page| self.expel(cpu, mapping, &mut page));
-                self.read_first(cpu, mapping, run)
-            }
-            Err(error) => {
-                self.expel(cpu, mapping, &mut run[0]);
-                Err(FillError::Store(error))
-            }
+            run.drain(1..).for_each(|mut page| self.expel(cpu, mapping, &mut page));
+            read = self.read_run(mapping, run);
+        } else if read.is_ok() {
+            self.set_marker(run, plan.marker);
         }
+        read.map_err(|error| {
+            self.expel(cpu, mapping, &mut run[0]);
+            FillError::Store(error)
+        })
     }
 
-    fn read_first(
-        &self,
-        cpu: CpuId,
-        mapping: &Mapping,
-        run: &mut Filled<'_>,
-    ) -> Result<(), FillError> {
+    /// One read for all pages of the run, which are locked and have frames.
+    fn read_run(&self, mapping: &Mapping, run: &mut Filled<'_>) -> io::Result<()> {
         let offset = run[0].page().index().0 << PAGE_SHIFT;
-        self.count_read(1);
-        let read = mapping.backing().and_then(|backing| backing.read_pages(offset, run));
-        match read {
-            Ok(nr_bytes) => self.check_length(mapping, offset, 1, nr_bytes),
-            Err(error) => {
-                self.expel(cpu, mapping, &mut run[0]);
-                return Err(FillError::Store(error));
-            }
-        }
+        self.count_read(run.len());
+        let nr_bytes = mapping.backing().and_then(|backing| backing.read_pages(offset, run))?;
+        self.check_length(mapping, offset, run.len(), nr_bytes);
         Ok(())
     }
 

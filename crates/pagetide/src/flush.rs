@@ -16,6 +16,7 @@
 
 use crate::counters::Event;
 use crate::engine::Engine;
+use crate::in_flight::InFlight;
 use crate::locks::{Wake, lock};
 use crate::mapping::Mapping;
 use crate::store::Backing;
@@ -67,7 +68,7 @@ struct Pass<'e> {
     mapping: &'e Mapping,
     backing: Arc<Backing>,
     queue: IoQueue,
-    in_flight: Vec<Option<Run>>,
+    in_flight: InFlight<Run>,
     on_locked: OnLocked,
     flushed: Flushed,
 }
@@ -91,7 +92,7 @@ impl Engine {
             mapping,
             backing,
             queue: self.io.take(),
-            in_flight: Vec::new(),
+            in_flight: InFlight::new(),
             on_locked,
             flushed: Flushed::default(),
         };
@@ -219,12 +220,8 @@ impl Pass<'_> {
             let result = backing.write_bytes(&buffer[..len], offset);
             return self.complete(&run, result);
         };
-        let token = self.in_flight.iter().position(Option::is_none).unwrap_or(self.in_flight.len());
-        if token == self.in_flight.len() {
-            self.in_flight.push(None);
-        }
-        self.in_flight[token] = Some(run);
-        self.queue.submit_write(Arc::clone(file), offset, buffer, len, token as u64);
+        let token = self.in_flight.insert(run);
+        self.queue.submit_write(Arc::clone(file), offset, buffer, len, token);
         self.reap(0);
     }
 
@@ -233,7 +230,7 @@ impl Pass<'_> {
         self.queue.reap(nr_min, &mut completions);
         for completion in completions {
             let Completion::Write { token, result, .. } = completion else { continue };
-            if let Some(run) = self.in_flight[token as usize].take() {
+            if let Some(run) = self.in_flight.take(token) {
                 self.complete(&run, result.map_err(io::Error::from));
             }
         }

@@ -52,6 +52,8 @@ mod fill;
 #[cfg(not(loom))]
 mod flush;
 #[cfg(not(loom))]
+mod in_flight;
+#[cfg(not(loom))]
 mod io_pool;
 #[cfg(not(loom))]
 mod locks;

@@ -8,6 +8,7 @@
 
 use crate::counters::Event;
 use crate::engine::Engine;
+use crate::in_flight::InFlight;
 use crate::locks::{Signal, Wake, lock};
 use crate::mapping::Mapping;
 use pagetide_core::ids::PageIndex;
@@ -65,7 +66,7 @@ impl Engine {
             engine: self,
             queue: self.io.take(),
             stock: Vec::new(),
-            pieces: Vec::new(),
+            pieces: InFlight::new(),
         };
         worker.submit(&Wish { mapping: Arc::clone(mapping), run });
         while worker.queue.nr_pending() > 0 {
@@ -79,9 +80,9 @@ impl Engine {
 pub(crate) fn run_prefetcher(engine: &Arc<Engine>) {
     const FOREVER: Duration = Duration::from_secs(3600);
     let mut worker =
-        Prefetcher { engine, queue: engine.io.take(), stock: Vec::new(), pieces: Vec::new() };
+        Prefetcher { engine, queue: engine.io.take(), stock: Vec::new(), pieces: InFlight::new() };
     loop {
-        if worker.pieces.iter().all(Option::is_none) {
+        if worker.pieces.is_empty() {
             match engine.prefetches.signal.wait(FOREVER) {
                 Wake::Stop => break,
                 Wake::Work | Wake::Timeout => {}
@@ -108,7 +109,7 @@ struct Prefetcher<'e> {
     /// Frames for the pages of the run being submitted, the lowest last.
     stock: Vec<ClaimedFrame>,
     /// In flight, by token.
-    pieces: Vec<Option<Piece>>,
+    pieces: InFlight<Piece>,
 }
 
 impl Prefetcher<'_> {
@@ -178,12 +179,8 @@ impl Prefetcher<'_> {
             let result = backing.read_pages(offset, &mut pages);
             return self.finish(&piece, pages, result.ok());
         };
-        let token = self.pieces.iter().position(Option::is_none).unwrap_or(self.pieces.len());
-        if token == self.pieces.len() {
-            self.pieces.push(None);
-        }
-        self.pieces[token] = Some(piece);
-        self.queue.submit_read(Arc::clone(file), offset, pages, token as u64);
+        let token = self.pieces.insert(piece);
+        self.queue.submit_read(Arc::clone(file), offset, pages, token);
         self.queue.submit();
     }
 
@@ -193,7 +190,7 @@ impl Prefetcher<'_> {
         self.queue.reap(1, &mut completions);
         for completion in completions {
             let Completion::Read { token, locks, result } = completion else { continue };
-            if let Some(piece) = self.pieces[token as usize].take() {
+            if let Some(piece) = self.pieces.take(token) {
                 self.finish(&piece, locks, result.ok());
             }
         }

@@ -7,13 +7,14 @@
 //!
 //! The few hits speed the subject up a little: with a quick device, by at most a sixteenth.
 
-use super::direct::{AlignedBuffer, DirectFile};
+use super::direct::DirectFile;
 use super::interleave::{interleave, time_threads};
 use super::{Bench, Row};
 use crate::failure::Failure;
 use crate::machine;
 use ::pagetide::{Advice, OpenOptions};
 use pagetide_core::units::{Bytes, PAGE_BYTES};
+use pagetide_sys::AlignedBuf;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
@@ -27,15 +28,9 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     machine::check_memory(memory)?;
     let (_folder, data) = bench.make_file(&bench.args.dir, Bytes(memory.0 * FILE_TIMES))?;
     let identity = ("miss", "random", 1);
-    let direct = match DirectFile::open(&data.path) {
+    let direct = match DirectFile::open(&data.path, identity) {
         Ok(file) => file,
-        Err(error) => {
-            return Ok(vec![Row::skipped(
-                identity,
-                "direct",
-                format!("O_DIRECT is refused: {error}"),
-            )]);
-        }
+        Err(skipped) => return Ok(vec![*skipped]),
     };
     let cache = bench.make_cache(bench.args.policy, memory)?;
     let refuse = |error: std::io::Error| Failure::on_path("read", &data.path, &error);
@@ -70,7 +65,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
                 )
             }),
             Box::new(|| {
-                let page = AlignedBuffer::new(PAGE_BYTES);
+                let page = AlignedBuf::zeroed(PAGE_BYTES);
                 time_threads((duration, BATCH), vec![(&mut *second, page)], |(random, page)| {
                     direct.read(page, offset(random)).map_err(refuse)
                 })

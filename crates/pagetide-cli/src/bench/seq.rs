@@ -7,7 +7,7 @@
 //!
 //! Times are per 4 KiB page. The file is 16 times the memory, so that evicting is part of it.
 
-use super::direct::{AlignedBuffer, DirectFile};
+use super::direct::DirectFile;
 use super::interleave::interleave;
 use super::{Bench, Row};
 use crate::demo::dataset::{DataFile, drop_from_kernel_cache};
@@ -15,6 +15,7 @@ use crate::failure::Failure;
 use crate::machine;
 use ::pagetide::OpenOptions;
 use pagetide_core::units::Bytes;
+use pagetide_sys::AlignedBuf;
 use std::time::Instant;
 
 /// File size over memory.
@@ -29,15 +30,9 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     machine::check_memory(memory)?;
     let (_folder, data) = bench.make_file(&bench.args.dir, Bytes(memory.0 * FILE_TIMES))?;
     let identity = ("seq", "cold", 1);
-    let direct = match DirectFile::open(&data.path) {
+    let direct = match DirectFile::open(&data.path, identity) {
         Ok(file) => file,
-        Err(error) => {
-            return Ok(vec![Row::skipped(
-                identity,
-                "direct",
-                format!("O_DIRECT is refused: {error}"),
-            )]);
-        }
+        Err(skipped) => return Ok(vec![*skipped]),
     };
     let [subject, reference] = interleave(
         "seq",
@@ -71,7 +66,7 @@ fn time_subject(bench: &Bench<'_>, data: &DataFile, memory: Bytes) -> Result<f64
 }
 
 fn time_direct(bench: &Bench<'_>, data: &DataFile, direct: &DirectFile) -> Result<f64, Failure> {
-    let mut buffer = AlignedBuffer::new(DIRECT_BYTES);
+    let mut buffer = AlignedBuf::zeroed(DIRECT_BYTES);
     let start = Instant::now();
     for offset in (0..data.len()).step_by(DIRECT_BYTES) {
         bench.interrupt.check()?;
