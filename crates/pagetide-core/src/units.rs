@@ -26,6 +26,10 @@ impl Bytes {
     }
 }
 
+/// Milliseconds of whatever clock the world has, since whenever it started.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct Millis(pub u64);
+
 /// Why a size could not be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]

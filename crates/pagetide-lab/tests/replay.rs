@@ -9,7 +9,7 @@ use pagetide_core::ids::{PageId, PageIndex};
 use pagetide_core::lru::PolicyName;
 use pagetide_core::record::Encoder;
 use pagetide_lab::judge::{naive_clock, naive_fifo, naive_lru, opt};
-use pagetide_lab::replay::{self, Contender, Memory, World, ZoneMemory};
+use pagetide_lab::replay::{self, Contender, Memory, Setup, World, ZoneMemory};
 use pagetide_lab::trace::AccessKind::{
     Clean, Dirty, Discard, Evict, Fill, Filled, Read, ReadAgain, Readahead, Table, TableWrite,
     Unpin, Write,
@@ -40,7 +40,8 @@ fn check_bounds(name: &str, trace: &DenseTrace, next_uses: &[u32], frames: u32) 
     let best = opt::count_misses_with(trace, next_uses, frames as usize);
     for &policy in PolicyName::ALL {
         let mut resident_evictions = 0;
-        let outcome = replay::run_observed(policy, trace, frames, |_| resident_evictions += 1);
+        let outcome =
+            replay::run_observed(Setup::new(policy, frames), trace, |_| resident_evictions += 1);
         let what = format!("{policy} on {name} with {frames} frames");
         assert_eq!(outcome.accesses, trace.nr_accesses(), "{what}");
         assert_eq!(outcome.bypasses, 0, "{what}: clean idle pages can always be evicted");
@@ -90,7 +91,8 @@ fn the_same_replay_ends_the_same() {
     for &policy in PolicyName::ALL {
         let replay = || {
             let mut evicted = Vec::new();
-            let outcome = replay::run_observed(policy, &trace, 64u32, |page| evicted.push(page));
+            let outcome =
+                replay::run_observed(Setup::new(policy, 64u32), &trace, |page| evicted.push(page));
             (outcome, evicted)
         };
         assert_eq!(replay(), replay(), "{policy}");
@@ -216,7 +218,8 @@ fn a_recorded_run_replays_as_the_run_itself() {
     let frames = u32::try_from(header.memory_frames).expect("few frames");
     let replay = |trace: &DenseTrace| {
         let mut evicted = Vec::new();
-        let outcome = replay::run_observed(policy, trace, frames, |page| evicted.push(page));
+        let outcome =
+            replay::run_observed(Setup::new(policy, frames), trace, |page| evicted.push(page));
         (outcome, evicted)
     };
     assert_eq!(replay(&replayed), replay(&original));
@@ -260,7 +263,7 @@ proptest! {
     fn the_world_stays_whole(seed in any::<u64>(), frames in 1..150u32) {
         let trace = synthetic::mixed(seed, 600);
         for &policy in PolicyName::ALL {
-            let mut world = World::new(policy, &trace, frames, |_| {});
+            let mut world = World::new(Setup::new(policy, frames), &trace, |_| {});
             for (rank, kind) in trace.entries() {
                 world.apply(rank, kind);
                 world.validate();
@@ -283,7 +286,7 @@ proptest! {
         let nr_frames_max = nr_frames + nr_spare;
         let memory = ZoneMemory { nr_frames, nr_frames_max, nr_cpus, swappiness: 60 };
         for &policy in PolicyName::ALL {
-            let mut world = World::new(policy, &trace, Memory::Zone(memory), |_| {});
+            let mut world = World::new(Setup::new(policy, Memory::Zone(memory)), &trace, |_| {});
             for (rank, kind) in trace.entries() {
                 world.apply(rank, kind);
                 world.validate();

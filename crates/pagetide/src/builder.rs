@@ -14,7 +14,7 @@ use crate::recorder::Recorder;
 use crate::registry::Registry;
 use pagetide_core::folio::Folios;
 use pagetide_core::knobs::{Knob, KnobError, Knobs, MEMORY_MIN};
-use pagetide_core::lru::{AccessLog, LruConfig, Lruvec, LruvecId, PolicyName};
+use pagetide_core::lru::{AccessLog, LruConfig, Lruvec, LruvecId, PolicyName, Switches};
 use pagetide_core::record::Header;
 use pagetide_core::units::{Bytes, PAGE_BYTES};
 use pagetide_core::writeback::DirtyLimits;
@@ -31,12 +31,18 @@ use std::sync::{Arc, Mutex};
 pub struct Builder {
     knobs: Knobs,
     policy: PolicyName,
+    switches: Switches,
     record: Option<PathBuf>,
 }
 
 impl Default for Builder {
     fn default() -> Builder {
-        Builder { knobs: Knobs::default(), policy: PolicyName::Mglru, record: None }
+        Builder {
+            knobs: Knobs::default(),
+            policy: PolicyName::Mglru,
+            switches: Switches::default(),
+            record: None,
+        }
     }
 }
 
@@ -54,6 +60,12 @@ impl Builder {
     /// The replacement policy; `mglru` unless set.
     pub fn policy(mut self, policy: PolicyName) -> Builder {
         self.policy = policy;
+        self
+    }
+
+    /// Which of the policy's mechanisms are on; all that are on by default unless set.
+    pub fn switches(mut self, switches: Switches) -> Builder {
+        self.switches = switches;
         self
     }
 
@@ -151,6 +163,7 @@ impl Builder {
             id: LruvecId::default(),
             swappiness: self.knobs.read(Knob::Swappiness) as u8,
             can_swap: false,
+            switches: self.switches,
         };
         let lruvec = Lruvec::new(self.policy, &config, Arc::clone(&folios));
         let io = IoPool::new(self.knobs.is_on(Knob::IoUring));

@@ -78,7 +78,7 @@ pub use {
     errors::{AdviseError, BuildError, OpenError, ReadError, ResizeError, SyncError, WriteError},
     file::{Advice, File, PageGuard, PageGuardMut},
     pagetide_core::knobs::KnobError,
-    pagetide_core::lru::PolicyName,
+    pagetide_core::lru::{Mechanism, PolicyName, Switches},
     pagetide_core::units::Bytes,
     store::Store,
 };

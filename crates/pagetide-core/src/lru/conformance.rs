@@ -5,8 +5,8 @@
 //! safety and progress; it does not verify that a policy is any good.
 
 use super::{
-    AccessKind, AccessLog, Discarded, LruConfig, Lruvec, Marked, PolicyName, Refusal, Room,
-    ShadowEntry,
+    AccessKind, AccessLog, Discarded, LruConfig, Lruvec, Marked, Mechanism, PolicyName, Refusal,
+    Room, ShadowEntry, Switches,
 };
 use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, MappingId, PageId, PageIndex, PageType};
@@ -64,8 +64,17 @@ struct World {
 
 impl World {
     fn new(name: PolicyName, types: fn(u64) -> PageType, can_swap: bool) -> World {
+        World::with_switches(name, types, can_swap, Switches::default())
+    }
+
+    fn with_switches(
+        name: PolicyName,
+        types: fn(u64) -> PageType,
+        can_swap: bool,
+        switches: Switches,
+    ) -> World {
         let folios = Arc::new(Folios::new(NR_FRAMES));
-        let config = LruConfig { can_swap, ..LruConfig::file_only(NR_FRAMES) };
+        let config = LruConfig { can_swap, switches, ..LruConfig::file_only(NR_FRAMES) };
         World {
             lruvec: Lruvec::new(name, &config, folios.clone()),
             folios,
@@ -265,6 +274,27 @@ fn survives_anything(name: PolicyName) {
         .unwrap();
 }
 
+/// The same with each mechanism switched, and with each two of them.
+fn survives_anything_with_two_switches(name: PolicyName) {
+    let mechanisms: Vec<Mechanism> = Mechanism::of(name).collect();
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(4));
+    for (at, first) in mechanisms.iter().enumerate() {
+        for second in &mechanisms[at..] {
+            // A mechanism paired with itself: switched alone.
+            let switches = Switches::default().flipped(*first);
+            let switches = if first == second { switches } else { switches.flipped(*second) };
+            runner
+                .run(&(prop::collection::vec(op(), 1..200), any::<bool>()), |(ops, anon)| {
+                    let types = if anon { half_anon } else { all_files };
+                    let mut world = World::with_switches(name, types, anon, switches);
+                    ops.iter().for_each(|op| world.apply(op));
+                    Ok(())
+                })
+                .unwrap_or_else(|error| panic!("{name} with {first}, {second}: {error}"));
+        }
+    }
+}
+
 /// Clean, idle folios can always be reclaimed, down to the last one.
 fn frees_everything_when_asked(name: PolicyName) {
     let mut world = World::new(name, all_files, false);
@@ -328,6 +358,11 @@ macro_rules! conformance {
             #[test]
             fn survives_anything() {
                 super::survives_anything(PolicyName::$name);
+            }
+
+            #[test]
+            fn survives_anything_with_two_switches() {
+                super::survives_anything_with_two_switches(PolicyName::$name);
             }
 
             #[test]

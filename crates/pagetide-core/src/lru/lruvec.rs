@@ -17,6 +17,7 @@ use super::{
 };
 use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
+use crate::units::Millis;
 use crate::vmstat::{Counter, VmStat};
 use alloc::sync::Arc;
 
@@ -36,13 +37,20 @@ pub struct Lruvec {
     pub(crate) policy: Policy,
     pub(crate) folios: Arc<Folios>,
     pub(crate) vmstat: VmStat,
+    now: Millis,
 }
 
 impl Lruvec {
     /// An empty lruvec over `folios`.
     pub fn new(name: PolicyName, config: &LruConfig, folios: Arc<Folios>) -> Lruvec {
         let policy = Policy::new(name, config);
-        Lruvec { name, policy, folios, vmstat: VmStat::default() }
+        Lruvec { name, policy, folios, vmstat: VmStat::default(), now: Millis::default() }
+    }
+
+    /// Tells the time, in whatever clock the world has; it never goes back. Worlds without a clock
+    /// say nothing, and all ages are zero.
+    pub fn tell_time(&mut self, now: Millis) {
+        self.now = self.now.max(now);
     }
 
     /// The policy's name.
@@ -154,7 +162,7 @@ impl Lruvec {
     }
 
     pub(crate) fn parts(&mut self) -> (&mut Policy, Context<'_>) {
-        let Lruvec { policy, folios, vmstat, .. } = self;
-        (policy, Context { folios, vmstat })
+        let Lruvec { policy, folios, vmstat, now, .. } = self;
+        (policy, Context { folios, vmstat, now: *now })
     }
 }

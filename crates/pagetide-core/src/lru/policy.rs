@@ -7,10 +7,11 @@
 //! All methods run under the lruvec's lock and may take time proportional to the folios they look
 //! at, which [`Scan`] bounds; none blocks, allocates per call, or looks at the clock.
 
-use super::{AccessKind, AccessRule, LruvecId, ShadowEntry};
+use super::{AccessKind, AccessRule, LruvecId, ShadowEntry, Switches};
 use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, PageType};
 use crate::reclaim::{Scan, Victims};
+use crate::units::Millis;
 use crate::vmstat::{Counter, VmStat};
 
 /// What a policy is told when it is built.
@@ -25,12 +26,20 @@ pub struct LruConfig {
     pub swappiness: u8,
     /// Whether anonymous folios have anywhere to go.
     pub can_swap: bool,
+    /// Which of the policy's mechanisms are on.
+    pub switches: Switches,
 }
 
 impl LruConfig {
     /// A file-only lruvec: no swap, the usual swappiness.
     pub fn file_only(nr_frames: u32) -> LruConfig {
-        LruConfig { nr_frames, id: LruvecId::default(), swappiness: 60, can_swap: false }
+        LruConfig {
+            nr_frames,
+            id: LruvecId::default(),
+            swappiness: 60,
+            can_swap: false,
+            switches: Switches::default(),
+        }
     }
 }
 
@@ -40,6 +49,8 @@ pub struct Context<'a> {
     pub folios: &'a Folios,
     /// The lruvec's counters.
     pub vmstat: &'a mut VmStat,
+    /// The time, as the world last told it ([`Lruvec::tell_time`](super::Lruvec::tell_time)).
+    pub now: Millis,
 }
 
 impl Context<'_> {

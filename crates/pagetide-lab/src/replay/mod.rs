@@ -46,7 +46,7 @@ pub use world::World;
 use crate::judge::opt;
 use crate::trace::DenseTrace;
 use pagetide_core::ids::PageId;
-use pagetide_core::lru::PolicyName;
+use pagetide_core::lru::{PolicyName, Switches};
 use pagetide_core::vmstat::{Counter, VmStat};
 use serde::Serialize;
 use std::fmt;
@@ -99,6 +99,24 @@ impl FromStr for Contender {
                 name.parse().map(Contender::Policy).map_err(|unknown| UnknownContender { unknown })
             }
         }
+    }
+}
+
+/// What a replay runs: a policy, with these mechanisms, in this memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// The policy.
+    pub policy: PolicyName,
+    /// Which of its mechanisms are on.
+    pub switches: Switches,
+    /// The memory.
+    pub memory: Memory,
+}
+
+impl Setup {
+    /// The policy as it is, in this memory.
+    pub fn new(policy: PolicyName, memory: impl Into<Memory>) -> Setup {
+        Setup { policy, switches: Switches::default(), memory: memory.into() }
     }
 }
 
@@ -184,7 +202,7 @@ pub struct Row {
 /// 64 bytes a frame and 16 bytes a page of the trace; tens to a few hundred nanoseconds an access.
 pub fn run(contender: Contender, trace: &DenseTrace, frames: u32) -> Outcome {
     match contender {
-        Contender::Policy(name) => run_observed(name, trace, frames, |_| {}),
+        Contender::Policy(name) => run_observed(Setup::new(name, frames), trace, |_| {}),
         Contender::Opt => run_opt(trace, frames, |_| true).expect("nothing stopped it"),
     }
 }
@@ -206,7 +224,7 @@ pub fn run_while(
     let Contender::Policy(name) = contender else {
         return run_opt(trace, frames, keep_on);
     };
-    let mut world = World::new(name, trace, frames, |_| {});
+    let mut world = World::new(Setup::new(name, frames), trace, |_| {});
     for (ranks, kinds) in trace.stretches(STRETCH) {
         for (&rank, &kind) in ranks.iter().zip(kinds) {
             world.apply(rank, kind);
@@ -232,17 +250,12 @@ pub fn bytes_needed(contender: Contender, trace: &DenseTrace, frames: u32) -> u6
     }
 }
 
-/// As [`run`], for a policy, in any kind of memory, and tells `evicted` of each eviction in order.
+/// As [`run`], for a policy in any setup, and tells `evicted` of each eviction in order.
 ///
 /// # Panics
 /// When the memory has no frame.
-pub fn run_observed(
-    name: PolicyName,
-    trace: &DenseTrace,
-    memory: impl Into<Memory>,
-    evicted: impl FnMut(PageId),
-) -> Outcome {
-    let mut world = World::new(name, trace, memory, evicted);
+pub fn run_observed(setup: Setup, trace: &DenseTrace, evicted: impl FnMut(PageId)) -> Outcome {
+    let mut world = World::new(setup, trace, evicted);
     for (rank, kind) in trace.entries() {
         world.apply(rank, kind);
     }

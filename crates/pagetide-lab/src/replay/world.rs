@@ -11,14 +11,12 @@
 //! What only makes sense in a run repeated page for page (dirty pages, guards, locks) is ignored
 //! where the memory is not the recorded run's: see [`Memory`].
 
-use super::Outcome;
 use super::memory::{Frames, Memory};
+use super::{Outcome, Setup};
 use crate::trace::{AccessKind, DenseTrace};
 use pagetide_core::folio::{Flags, Folios};
 use pagetide_core::ids::{FrameId, PageId, PageType};
-use pagetide_core::lru::{
-    self, AccessLog, AccessRule, Discarded, Lruvec, Marked, PolicyName, Room,
-};
+use pagetide_core::lru::{self, AccessLog, AccessRule, Discarded, LruConfig, Lruvec, Marked, Room};
 use pagetide_core::reclaim::ReclaimBatch;
 use pagetide_core::vmstat::Counter;
 use std::sync::Arc;
@@ -69,17 +67,13 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
     ///
     /// # Panics
     /// When the memory has no frame.
-    pub fn new(
-        name: PolicyName,
-        trace: &'a DenseTrace,
-        memory: impl Into<Memory>,
-        evicted: Evicted,
-    ) -> Self {
-        let memory = memory.into();
+    pub fn new(setup: Setup, trace: &'a DenseTrace, evicted: Evicted) -> Self {
+        let Setup { policy, switches, memory } = setup;
         let nr_frames_max = memory.nr_frames_max();
         assert!(nr_frames_max > 0, "a memory of no frames holds nothing to replay");
         let folios = Arc::new(Folios::new(nr_frames_max));
-        let lruvec = Lruvec::new(name, &memory.lru_config(), folios.clone());
+        let lruvec =
+            Lruvec::new(policy, &LruConfig { switches, ..memory.lru_config() }, folios.clone());
         World {
             trace,
             evicted,

@@ -7,7 +7,7 @@ use crate::scripts::{Player, Script};
 use pagetide::{Bytes, CacheStats, PageCache, PolicyName};
 use pagetide_core::ids::PageId;
 use pagetide_core::vmstat::Counter;
-use pagetide_lab::replay::{self, Memory, Outcome};
+use pagetide_lab::replay::{self, Memory, Outcome, Setup};
 use pagetide_lab::trace::{Access, AccessKind, DenseTrace, Ending, Header, Trace};
 use std::path::Path;
 
@@ -90,7 +90,8 @@ impl Run {
         trace: &DenseTrace,
     ) -> Replayed {
         let mut evicted = Vec::new();
-        let outcome = replay::run_observed(policy, trace, memory, |page| evicted.push(page));
+        let outcome =
+            replay::run_observed(Setup::new(policy, memory), trace, |page| evicted.push(page));
         Replayed { outcome, evicted }
     }
 

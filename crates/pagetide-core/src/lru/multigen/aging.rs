@@ -103,6 +103,7 @@ mod tests {
     use crate::folio::Folios;
     use crate::ids::{FrameId, MappingId, PageId, PageIndex};
     use crate::lru::{LruConfig, LruPolicy};
+    use crate::units::Millis;
     use crate::vmstat::VmStat;
 
     /// Specification, section 5, inc_max_seq with four generations in use.
@@ -111,7 +112,7 @@ mod tests {
         let folios = Folios::new(8);
         let mut policy = Mglru::new(&LruConfig { can_swap: true, ..LruConfig::file_only(8) });
         let mut vmstat = VmStat::default();
-        let mut cx = Context { folios: &folios, vmstat: &mut vmstat };
+        let mut cx = Context { folios: &folios, vmstat: &mut vmstat, now: Millis::default() };
         let twice = Flags::REFERENCED.with_refs(1);
         let saturated = Flags::REFERENCED.with(Flags::WORKINGSET).with_refs(Flags::REFS_MAX);
         for (at, flags) in [twice, twice, Flags::NONE, Flags::NONE].into_iter().enumerate() {

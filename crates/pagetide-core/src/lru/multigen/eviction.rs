@@ -25,7 +25,7 @@ use super::tiers::{RefTier, References};
 use super::window::{MIN_NR_GENS, index_of};
 use crate::folio::Flags;
 use crate::ids::{FrameId, PageType};
-use crate::lru::Context;
+use crate::lru::{Context, Mechanism};
 use crate::reclaim::{Scan, VICTIMS_MAX, Victims};
 use crate::vmstat::Counter;
 
@@ -50,13 +50,13 @@ enum Fate {
 }
 
 /// Judges a folio linked in the oldest generation, whose index is `oldest`.
-fn fate(flags: Flags, oldest: usize, tier_limit: RefTier) -> Fate {
+fn fate(flags: Flags, oldest: usize, protection: Protection) -> Fate {
     let references = References::of(flags);
     if flags.any(Flags::UNEVICTABLE) {
         Fate::Park
     } else if flags.generation() != Some(oldest as u32) {
         Fate::Sort
-    } else if references.tier() > tier_limit || references.is_saturated() {
+    } else if protection.covers(references) {
         Fate::Protect
     } else if flags.any(Flags::WRITEBACK)
         || flags.any(Flags::DIRTY) && flags.page_type() == PageType::File
@@ -67,7 +67,31 @@ fn fate(flags: Flags, oldest: usize, tier_limit: RefTier) -> Fate {
     }
 }
 
+/// Which folios a scan moves on although they are in its reach.
+#[derive(Clone, Copy, Debug)]
+struct Protection {
+    /// Tiers above this one.
+    tier_limit: RefTier,
+    /// Those whose access count is full, too.
+    covers_saturated: bool,
+}
+
+impl Protection {
+    fn covers(self, references: References) -> bool {
+        references.tier() > self.tier_limit || self.covers_saturated && references.is_saturated()
+    }
+}
+
 impl Mglru {
+    fn protection(&self, page_type: PageType) -> Protection {
+        let tier_limit = if self.switches.has(Mechanism::Tiers) {
+            self.controller.tier_limit(page_type)
+        } else {
+            RefTier::LAST
+        };
+        Protection { tier_limit, covers_saturated: self.switches.has(Mechanism::LazyPromotion) }
+    }
+
     /// Takes victims, from the type that deserves it less; looks at `budget` folios at most.
     ///
     /// Returns the progress made, in folios; none means that this priority is over.
@@ -102,7 +126,7 @@ impl Mglru {
         if self.generations.window.nr_gens(page_type) <= MIN_NR_GENS {
             return 0;
         }
-        let tier_limit = self.controller.tier_limit(page_type);
+        let protection = self.protection(page_type);
         let oldest = index_of(self.generations.window.oldest(page_type));
         let nr_victims_before = victims.len();
         let mut scanned = 0;
@@ -110,7 +134,7 @@ impl Mglru {
             let Some(frame) = self.generations.oldest_folio(page_type) else { break };
             scanned += 1;
             let flags = cx.flags(frame);
-            match fate(flags, oldest, tier_limit) {
+            match fate(flags, oldest, protection) {
                 Fate::Take => self.take(cx, frame, victims),
                 other => self.keep(cx, scan, frame, flags, other),
             }
@@ -190,8 +214,12 @@ mod tests {
 
     const LISTED: Flags = Flags::ON_LIST.with_generation(Some(1));
 
+    fn fate_of_all(flags: Flags, limit: u8) -> Fate {
+        fate(flags, 1, Protection { tier_limit: RefTier(limit), covers_saturated: true })
+    }
+
     fn fate_of(flags: Flags, limit: u8) -> Fate {
-        fate(LISTED.with(flags), 1, RefTier(limit))
+        fate_of_all(LISTED.with(flags), limit)
     }
 
     /// Specification, section 6, the table of sort(), profile B.
@@ -201,7 +229,7 @@ mod tests {
         let saturated = Flags::REFERENCED.with(Flags::WORKINGSET).with_refs(3);
         assert_eq!(fate_of(Flags::UNEVICTABLE.with(saturated), 0), Fate::Park);
         let promoted = saturated.with(Flags::DIRTY).with_generation(Some(3));
-        assert_eq!(fate(promoted, 1, RefTier(0)), Fate::Sort);
+        assert_eq!(fate_of_all(promoted, 0), Fate::Sort);
         assert_eq!(fate_of(twice.with(Flags::DIRTY), 0), Fate::Protect);
         assert_eq!(fate_of(saturated, 3), Fate::Protect);
         assert_eq!(fate_of(Flags::DIRTY, 3), Fate::AwaitFlush);

@@ -93,7 +93,7 @@ pub use window::MAX_NR_GENS;
 
 use super::{
     AccessKind, AccessRule, Context, LruConfig, LruPolicy, LruvecId, Progress, PutBack, Refusal,
-    ShadowEntry,
+    ShadowEntry, Switches,
 };
 use crate::folio::{Flags, Folio, Folios};
 use crate::ids::FrameId;
@@ -118,6 +118,7 @@ const UNWRITTEN: Flags = Flags::DIRTY.with(Flags::WRITEBACK);
 pub struct Mglru {
     id: LruvecId,
     swappiness: Swappiness,
+    switches: Switches,
     generations: Generations,
     controller: Controller,
 }
@@ -140,6 +141,7 @@ impl LruPolicy for Mglru {
         Mglru {
             id: config.id,
             swappiness: Swappiness::new(config),
+            switches: config.switches,
             generations: Generations::new(),
             controller: Controller::default(),
         }

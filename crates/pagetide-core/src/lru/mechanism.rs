@@ -1,0 +1,189 @@
+//! The mechanisms of the policies, each of which can be switched off alone.
+//!
+//! Problem: a design of ten ideas is judged as one, although some of them earn nothing on a given
+//! workload. Idea: one table with every mechanism, the sentence it is explained by, its source and
+//! the policies that have it; a set of [`Switches`] says which are off. A policy reads the set once,
+//! when it is built, so a switch costs nothing where it is not looked at.
+//!
+//! ```text
+//!   MECHANISMS table --> policies --json       what there is
+//!                    --> --off tiers,...       Switches --> LruConfig --> the policy
+//!                    --> ablate                each off in turn
+//! ```
+//!
+//! Adding a mechanism: a row here, and the `if` in the policy. The conformance tests then try it
+//! off alone and together with every other one of the policy.
+
+use super::PolicyName;
+use core::fmt;
+
+macro_rules! mechanisms {
+    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal, [$($policy:ident),+], $default:ident,
+       $effect:literal, $source:literal;)+) => {
+        /// A part of a policy that can be switched off.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[non_exhaustive]
+        pub enum Mechanism {
+            $($(#[doc = $doc])+ $name,)+
+        }
+
+        impl Mechanism {
+            /// All of them, in table order.
+            pub const ALL: &'static [Mechanism] = &[$(Mechanism::$name,)+];
+
+            /// The name as typed.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Mechanism::$name => $text,)+ }
+            }
+
+            /// One sentence: what the policy does because of it.
+            pub const fn effect(self) -> &'static str {
+                match self { $(Mechanism::$name => $effect,)+ }
+            }
+
+            /// Where it is described.
+            pub const fn source(self) -> &'static str {
+                match self { $(Mechanism::$name => $source,)+ }
+            }
+
+            /// The policies that have it.
+            pub const fn policies(self) -> &'static [PolicyName] {
+                match self { $(Mechanism::$name => &[$(PolicyName::$policy,)+],)+ }
+            }
+
+            /// Whether it is on unless somebody says otherwise.
+            pub const fn is_on_by_default(self) -> bool {
+                match self { $(Mechanism::$name => mechanisms!(@$default),)+ }
+            }
+        }
+    };
+    (@on) => { true };
+    (@off) => { false };
+}
+
+mechanisms! {
+    /// Protection by access count.
+    Tiers = "tiers", [Mglru], on,
+        "Folios of tiers that refault more than tier 0 move on instead of being evicted.",
+        "multi-gen LRU specification, sections 4 and 7";
+    /// Promotion of folios whose access count is full.
+    LazyPromotion = "lazy-promotion", [Mglru], on,
+        "Eviction moves a folio accessed five times or more to the next generation, whatever its tier.",
+        "multi-gen LRU specification, section 4";
+}
+
+impl Mechanism {
+    /// The mechanisms of a policy.
+    pub fn of(policy: PolicyName) -> impl Iterator<Item = Mechanism> {
+        Mechanism::ALL.iter().copied().filter(move |it| it.policies().contains(&policy))
+    }
+
+    /// The mechanism of this name.
+    ///
+    /// # Errors
+    /// [`UnknownMechanism`], whose message lists those there are.
+    pub fn named(text: &str) -> Result<Mechanism, UnknownMechanism> {
+        Mechanism::ALL.iter().copied().find(|it| it.as_str() == text).ok_or(UnknownMechanism)
+    }
+
+    const fn bit(self) -> u64 {
+        1 << self as u32
+    }
+}
+
+impl fmt::Display for Mechanism {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl core::str::FromStr for Mechanism {
+    type Err = UnknownMechanism;
+
+    fn from_str(text: &str) -> Result<Mechanism, UnknownMechanism> {
+        Mechanism::named(text)
+    }
+}
+
+/// A mechanism nobody knows; the message lists those there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UnknownMechanism;
+
+impl fmt::Display for UnknownMechanism {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("unknown mechanism; there are")?;
+        Mechanism::ALL.iter().try_for_each(|it| write!(f, " {it}"))
+    }
+}
+
+impl core::error::Error for UnknownMechanism {}
+
+/// Which mechanisms are on. Those a policy does not have are ignored by it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Switches {
+    on: u64,
+}
+
+const _: () = assert!(Mechanism::ALL.len() <= 64, "a switch is a bit of a word");
+
+impl Default for Switches {
+    /// Every mechanism as its table row says.
+    fn default() -> Switches {
+        Mechanism::ALL
+            .iter()
+            .filter(|it| it.is_on_by_default())
+            .fold(Switches { on: 0 }, |switches, it| switches.with(*it))
+    }
+}
+
+impl Switches {
+    /// Whether `mechanism` is on.
+    pub const fn has(self, mechanism: Mechanism) -> bool {
+        self.on & mechanism.bit() != 0
+    }
+
+    /// These, with `mechanism` on.
+    pub const fn with(self, mechanism: Mechanism) -> Switches {
+        Switches { on: self.on | mechanism.bit() }
+    }
+
+    /// These, with `mechanism` off.
+    pub const fn without(self, mechanism: Mechanism) -> Switches {
+        Switches { on: self.on & !mechanism.bit() }
+    }
+
+    /// These, with `mechanism` on if it was off, and off if it was on: what an ablation tries.
+    pub const fn flipped(self, mechanism: Mechanism) -> Switches {
+        Switches { on: self.on ^ mechanism.bit() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn names_parse_back_and_strangers_are_told_the_choice() {
+        for mechanism in Mechanism::ALL {
+            assert_eq!(mechanism.to_string().parse(), Ok(*mechanism));
+            assert!(mechanism.effect().ends_with('.') && !mechanism.source().is_empty());
+            assert!(!mechanism.policies().is_empty(), "{mechanism} belongs to nobody");
+        }
+        assert_eq!("tears".parse::<Mechanism>(), Err(UnknownMechanism));
+        assert!(UnknownMechanism.to_string().contains("tiers"));
+    }
+
+    #[test]
+    fn a_switch_moves_alone() {
+        let all = Switches::default();
+        for mechanism in Mechanism::ALL {
+            let other = all.flipped(*mechanism);
+            let moved = Mechanism::ALL.iter().filter(|it| all.has(**it) != other.has(**it));
+            assert!(moved.eq([mechanism]));
+            assert_eq!(other.flipped(*mechanism), all);
+            assert!(!all.without(*mechanism).has(*mechanism));
+            assert!(all.with(*mechanism).has(*mechanism));
+        }
+    }
+}
