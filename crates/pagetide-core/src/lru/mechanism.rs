@@ -2,8 +2,7 @@
 //!
 //! Problem: a design of ten ideas is judged as one, although some of them earn nothing on a given
 //! workload. Idea: one table with every mechanism, the sentence it is explained by, its source and
-//! the policies that have it; a set of [`Switches`] says which are off. A policy reads the set once,
-//! when it is built, so a switch costs nothing where it is not looked at.
+//! the policies that have it; a set of [`Switches`] says which are on.
 //!
 //! ```text
 //!   MECHANISMS table --> policies --json       what there is
@@ -68,7 +67,7 @@ mechanisms! {
         "multi-gen LRU specification, sections 4 and 7";
     /// Promotion of folios whose access count is full.
     LazyPromotion = "lazy-promotion", [Mglru], on,
-        "Eviction moves a folio accessed five times or more to the next generation, whatever its tier.",
+        "Eviction moves a folio accessed five times or more on, whatever its tier.",
         "multi-gen LRU specification, section 4";
 }
 
