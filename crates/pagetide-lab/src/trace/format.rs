@@ -27,6 +27,12 @@ pub enum Format {
     Filemap,
     /// "msr": the MSR Cambridge block traces.
     Msr,
+    /// "blkparse": the text that blkparse makes of a block trace.
+    Blkparse,
+    /// "perf-script": `perf script` of filemap and DAMON tracepoints.
+    PerfScript,
+    /// "vscsi": CloudPhysics' records of virtual SCSI disks.
+    Vscsi,
     /// "u32le": raw little-endian 32-bit page numbers.
     U32Le,
     /// "u64le": raw little-endian 64-bit page numbers.
@@ -44,13 +50,13 @@ pub enum Format {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "unknown trace format; there are compact, oracle-general, csv, arc-lis, decimal, fio, lackey, \
-     filemap, msr, u32le, u64le, i32be, i64be and u64le-rw"
+     filemap, msr, blkparse, perf-script, vscsi, u32le, u64le, i32be, i64be and u64le-rw"
 )]
 pub struct UnknownFormatName;
 
 impl Format {
     /// Every format.
-    pub const ALL: [Format; 14] = [
+    pub const ALL: [Format; 17] = [
         Format::Compact,
         Format::OracleGeneral,
         Format::Csv,
@@ -60,6 +66,9 @@ impl Format {
         Format::Lackey,
         Format::Filemap,
         Format::Msr,
+        Format::Blkparse,
+        Format::PerfScript,
+        Format::Vscsi,
         Format::U32Le,
         Format::U64Le,
         Format::I32Be,
@@ -79,6 +88,9 @@ impl Format {
             Format::Lackey => "lackey",
             Format::Filemap => "filemap",
             Format::Msr => "msr",
+            Format::Blkparse => "blkparse",
+            Format::PerfScript => "perf-script",
+            Format::Vscsi => "vscsi",
             Format::U32Le => "u32le",
             Format::U64Le => "u64le",
             Format::I32Be => "i32be",
@@ -115,6 +127,9 @@ pub(super) fn detect(prefix: &[u8], name: &str) -> Option<Format> {
     if is_text && !prefix.is_empty() {
         return detect_text(&String::from_utf8_lossy(prefix));
     }
+    if super::vscsi::looks_right(prefix) {
+        return Some(Format::Vscsi);
+    }
     looks_oracle_general(prefix).then_some(Format::OracleGeneral)
 }
 
@@ -135,6 +150,13 @@ fn detect_text(text: &str) -> Option<Format> {
     }
     if super::msr::kind_of(first).is_ok_and(AccessKind::is_access) {
         return Some(Format::Msr);
+    }
+    if super::blkparse::looks_right(first) {
+        return Some(Format::Blkparse);
+    }
+    let said = text.lines().find(|line| !line.trim().is_empty() && !line.starts_with('#'));
+    if said.and_then(super::perf_script::event_of).is_some() {
+        return Some(Format::PerfScript);
     }
     let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
     let words: Vec<&str> = first.split_ascii_whitespace().collect();

@@ -11,6 +11,8 @@ const BUFFER_BYTES: usize = 64 << 10;
 const LINE_BYTES_MAX: u64 = 64 << 10;
 /// The mark a zstd frame starts with.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// The mark a gzip member starts with: the magic and "deflate".
+const GZIP_MAGIC: [u8; 3] = [0x1f, 0x8b, 0x08];
 
 type DynRead = Box<dyn Read + Send>;
 
@@ -23,13 +25,15 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Looks through zstd, if there is any, and returns the decompressed bytes and a copy of the
-    /// first 4 KiB of them.
+    /// Looks through zstd or gzip, if there is any, and returns the decompressed bytes and a copy
+    /// of the first 4 KiB of them.
     pub(super) fn open(reader: DynRead) -> Result<(Input, Vec<u8>), TraceError> {
         let start = |source| TraceError::Read { offset: 0, source };
         let (magic, mut reader) = peek(reader, ZSTD_MAGIC.len()).map_err(start)?;
         if magic == ZSTD_MAGIC {
             reader = Box::new(zstd::Decoder::new(reader).map_err(start)?);
+        } else if magic.starts_with(&GZIP_MAGIC) {
+            reader = Box::new(flate2::read::MultiGzDecoder::new(reader));
         }
         let (prefix, reader) = peek(reader, PREFIX_BYTES).map_err(start)?;
         let reader = BufReader::with_capacity(BUFFER_BYTES, reader);

@@ -8,7 +8,7 @@
 //! # Idea
 //!
 //! ```text
-//!   file -> zstd? -> which format? -> requests -> split into pages -> Access, Access, ...
+//!   file -> zstd, gzip? -> which format? -> requests -> split into pages -> Access, Access, ...
 //!            input      format        one file      Trace
 //!                                     a format
 //! ```
@@ -33,6 +33,7 @@
 //! Each reader names its own; the table is in `docs/formats.md`.
 
 mod arc;
+mod blkparse;
 mod census;
 mod compact;
 mod convert;
@@ -47,9 +48,11 @@ mod lackey;
 mod mappings;
 mod msr;
 mod oracle_general;
+mod perf_script;
 mod raw;
 #[cfg(test)]
 mod tests;
+mod vscsi;
 
 pub use census::{Census, KindCount, Reuse};
 pub use convert::{ConvertError, Converted, convert};
@@ -107,6 +110,12 @@ pub enum TraceError {
         offset: u64,
         /// How long it should be.
         record_bytes: usize,
+    },
+    /// A record of fixed length says what cannot be; the file is damaged, or of another format.
+    #[error("the record at byte {offset} makes no sense: too long, or past the end of numbers")]
+    Damaged {
+        /// Where it starts.
+        offset: u64,
     },
     /// A damaged access record.
     #[error(transparent)]
@@ -196,7 +205,7 @@ impl Request {
 /// A format's reader.
 trait Source: Send {
     /// The next request, or `None` at the end. Not called again after the end or an error, but for
-    /// [`TraceError::Line`], after which the next line is read.
+    /// [`TraceError::Line`] and [`TraceError::Damaged`], after which the next one is read.
     fn next_request(&mut self) -> Result<Option<Request>, TraceError>;
 
     /// The header, in the one format that has one.
@@ -245,7 +254,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Opens the trace at `path`, decompressing it if it is zstd.
+    /// Opens the trace at `path`, decompressing it if it is zstd or gzip.
     ///
     /// Without `format`, the format is told by the file's name and first 4 KiB. The raw formats
     /// have no mark to be told by: they must be named.
@@ -274,7 +283,7 @@ impl Trace {
         }
         let format = format.or_else(|| format::detect(&prefix, name));
         let format = format.ok_or(TraceError::UnknownFormat)?;
-        let source = source_of(format, input)?;
+        let source = source_of(format, input, &prefix)?;
         let (is_lenient, nr_skipped) = (false, 0);
         Ok(Trace { source, format, request: None, is_over: false, is_lenient, nr_skipped })
     }
@@ -297,7 +306,7 @@ impl Trace {
             TraceError::Line { problem, .. } => {
                 !matches!(problem, LineProblem::NoPageColumn | LineProblem::WrongFirstLine)
             }
-            TraceError::Cut { .. } => true,
+            TraceError::Cut { .. } | TraceError::Damaged { .. } => true,
             _ => false,
         };
         let skips = self.is_lenient && is_small;
@@ -321,7 +330,7 @@ impl Trace {
     }
 }
 
-fn source_of(format: Format, input: Input) -> Result<Box<dyn Source>, TraceError> {
+fn source_of(format: Format, input: Input, prefix: &[u8]) -> Result<Box<dyn Source>, TraceError> {
     fn lines<P: LineParser + 'static>(input: Input, parser: P) -> Box<dyn Source> {
         Box::new(LineSource { input, parser })
     }
@@ -335,6 +344,9 @@ fn source_of(format: Format, input: Input) -> Result<Box<dyn Source>, TraceError
         Format::Lackey => lines(input, lackey::Lackey),
         Format::Filemap => lines(input, filemap::Filemap::default()),
         Format::Msr => lines(input, msr::Msr::default()),
+        Format::Blkparse => lines(input, blkparse::Blkparse::default()),
+        Format::PerfScript => lines(input, perf_script::PerfScript::default()),
+        Format::Vscsi => Box::new(vscsi::Vscsi::new(input, prefix)?),
         Format::U32Le | Format::U64Le | Format::I32Be | Format::I64Be | Format::U64LeRw => {
             Box::new(raw::Raw::new(input, format))
         }

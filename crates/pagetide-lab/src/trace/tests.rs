@@ -4,7 +4,7 @@ use super::AccessKind::{Discard, Read, Table, TableWrite, Write};
 use super::*;
 use pagetide_core::record::Encoder;
 use proptest::prelude::*;
-use std::io::Cursor;
+use std::io::{Cursor, Write as _};
 
 fn open(bytes: &[u8], name: &str, format: Option<Format>) -> Result<Trace, TraceError> {
     Trace::from_reader(Cursor::new(bytes.to_vec()), name, format)
@@ -203,6 +203,93 @@ fn msr_disks_are_mappings() {
 }
 
 #[test]
+fn blkparse_counts_what_was_queued() {
+    let text = b"  8,0    3   1   0.000000000   697  G   W 223490 + 8 [kjournald]
+  8,0    3   2   0.000001829   697  Q   W 16 + 16 [kjournald]
+  8,16   1   3   0.000002000   698  Q  RA 7 + 2 [cat]
+  8,0    3   4   0.000003000   697  Q   D 8 + 8 [trim]
+  8,0    3   5   0.000003100   697  Q FWS [none]
+  8,0    3   6   0.000004000     0  m   N cfq workload slice:300
+CPU0 (sda):
+ Reads Queued:           0,        0KiB\n";
+    assert_eq!(detected(text), Some(Format::Blkparse));
+    // Sectors 7 and 8 are bytes 3584 to 4607, of pages 0 and 1.
+    let accesses = [(0, 2, Write), (0, 3, Write), (1, 0, Read), (1, 1, Read), (0, 1, Discard)];
+    assert_eq!(read(text, None), accesses);
+    let endless = b"8,0 3 2 0.1 697 Q W 99999999999999999999 + 16 [a]\n";
+    assert_eq!(
+        complaint(endless, Format::Blkparse),
+        "line 1: field \"sector\" is not a number of the right size"
+    );
+    let far = b"8,0 3 2 0.1 697 Q W 18446744073709551615 + 16 [a]\n";
+    assert_eq!(complaint(far, Format::Blkparse), "line 1: the request spans too many pages");
+    assert_eq!(complaint(b"sda 1 2\n", Format::Blkparse), "line 1: no field \"device\"");
+}
+
+#[test]
+fn perf_script_reads_filemap_and_damon_events() {
+    let text = b"# ========
+    my cat  93 [001]    12.345678: filemap:mm_filemap_get_pages: dev=254:0 ino=4fa7d ofs=0-8191
+       cat  93 [001]    12.345679: filemap:mm_filemap_fault: dev=254:0 ino=4fa7d ofs=8192
+       cat  93 [001]    12.345680: filemap:mm_filemap_map_pages: dev=254:0 ino=4fa7d ofs=0-65535
+       cat  93 [1] 12.345681: filemap:mm_filemap_add_to_page_cache: dev 254:0 ino 2ae ofs=0
+       cat  93 [001]    12.345682: sched:sched_switch: prev_comm=a prev_pid=1
+       cat  93 [001]    12.345683: filemap:mm_filemap_get_pages: dev=254:0 ino=2ae ofs=4096-8191
+ kdamond.0  9 [027] 79357.842179: damon:damon_aggregated: target_id=3 nr_regions=2 4096-12288: 4 8
+ kdamond.0  9 [027] 79357.842179: damon:damon_aggregated: target_id=3 nr_regions=2 8-99: 0 8\n";
+    assert_eq!(detected(text), Some(Format::PerfScript));
+    let accesses =
+        [(0, 0, Read), (0, 1, Read), (0, 2, Table), (1, 1, Read), (2, 1, Table), (2, 2, Table)];
+    assert_eq!(read(text, None), accesses);
+    assert_eq!(complaint(b"hello\n", Format::PerfScript), "line 1: no field \"event\"");
+    let backwards = b"a 1 [0] 1.0: filemap:mm_filemap_get_pages: dev=1:0 ino=1 ofs=9-1\n";
+    assert_eq!(
+        complaint(backwards, Format::PerfScript),
+        "line 1: field \"ofs\" is not a number of the right size"
+    );
+}
+
+#[test]
+fn vscsi_records_of_both_versions() {
+    let one = |command: u16, bytes: u32, block: u64| {
+        let mut record = vec![];
+        for word in [7, bytes, 1] {
+            record.extend_from_slice(&u32::to_le_bytes(word));
+        }
+        record.extend_from_slice(&command.to_le_bytes());
+        record.extend_from_slice(&0x0100u16.to_le_bytes());
+        record.extend_from_slice(&block.to_le_bytes());
+        record.extend_from_slice(&99u64.to_le_bytes());
+        record
+    };
+    let two = |command: u16, bytes: u32, block: u64| {
+        let mut record = vec![];
+        record.extend_from_slice(&command.to_le_bytes());
+        record.extend_from_slice(&0x0200u16.to_le_bytes());
+        for word in [7, bytes, 1] {
+            record.extend_from_slice(&u32::to_le_bytes(word));
+        }
+        record.extend_from_slice(&block.to_le_bytes());
+        record.extend_from_slice(&[9; 16]);
+        record
+    };
+    // 0x12 is an inquiry, which touches no block.
+    let pages = [(0, 1, Read), (0, 2, Read), (0, 0, Write)];
+    let first = [one(0x28, 8192, 8), one(0x12, 36, 0), one(0x2a, 512, 7)].concat();
+    let second = [two(0x88, 8192, 8), two(0x12, 36, 0), two(0x8a, 512, 7)].concat();
+    for bytes in [&first, &second] {
+        assert_eq!(read(bytes, Some(Format::Vscsi)), pages);
+    }
+    assert_eq!(detected(&[one(0x28, 512, 1), one(0x2a, 512, 1)].concat()), Some(Format::Vscsi));
+    assert_eq!(detected(&[two(0x28, 512, 1), two(0x2a, 512, 1)].concat()), Some(Format::Vscsi));
+    let cut = "the trace ends inside the 32-byte record at byte 64";
+    assert_eq!(complaint(&first[..70], Format::Vscsi), cut);
+    let far = [one(0x28, 512, 1), one(0x28, 512, u64::MAX)].concat();
+    let damaged = "the record at byte 32 makes no sense: too long, or past the end of numbers";
+    assert_eq!(complaint(&far, Format::Vscsi), damaged);
+}
+
+#[test]
 fn compact_records_bring_header_and_ending() {
     let page = |mapping, index| PageId { mapping: MappingId(mapping), index: PageIndex(index) };
     // Long enough for several refills, and threads and mappings that must be carried through.
@@ -249,6 +336,21 @@ fn compact_damage_is_reported() {
 fn zstd_is_looked_through() {
     let text: String = (0..100_000).map(|i| format!("{i}\n")).collect();
     let packed = zstd::encode_all(text.as_bytes(), 1).expect("compresses");
+    assert_eq!(detected(&packed), Some(Format::Decimal));
+    assert_eq!(read(&packed, None).len(), 100_000);
+    let cut = complaint(&packed[..packed.len() / 2], Format::Decimal);
+    assert!(cut.starts_with("cannot read the trace at byte "), "{cut}");
+}
+
+#[test]
+fn gzip_is_looked_through_member_after_member() {
+    let member = |from: u32, to: u32| {
+        let text: String = (from..to).map(|i| format!("{i}\n")).collect();
+        let mut packed = flate2::write::GzEncoder::new(vec![], flate2::Compression::fast());
+        packed.write_all(text.as_bytes()).expect("it takes bytes");
+        packed.finish().expect("it ends")
+    };
+    let packed = [member(0, 60_000), member(60_000, 100_000)].concat();
     assert_eq!(detected(&packed), Some(Format::Decimal));
     assert_eq!(read(&packed, None).len(), 100_000);
     let cut = complaint(&packed[..packed.len() / 2], Format::Decimal);

@@ -1,0 +1,76 @@
+//! What `blkparse` prints of a block trace.
+//!
+//! ```text
+//!   8,0    3        1     0.000000000   697  Q   W 223490 + 8 [kjournald]
+//!   dev    cpu      seq   time          pid  action RWBS  sector + sectors
+//! ```
+//!
+//! One action counts, Q: the request as it was made, before it was merged, split or completed.
+//! Each device is a mapping, sectors are 512 bytes, discards drop their pages. Requests without
+//! sectors (flushes, messages) and the summary at the end touch no page.
+//!
+//! Source: the blkparse(1) manual page, default output format.
+
+use super::mappings::Mappings;
+use super::{AccessKind, LineParser, LineProblem, Request, number};
+
+const SECTOR_BYTES: u64 = 512;
+
+#[derive(Default)]
+pub(super) struct Blkparse {
+    mappings: Mappings,
+    /// The summary has begun.
+    is_over: bool,
+}
+
+impl LineParser for Blkparse {
+    fn parse_line(&mut self, line: &str) -> Result<Option<Request>, LineProblem> {
+        let mut words = line.split_ascii_whitespace();
+        let Some(device) = words.next() else { return Ok(None) };
+        self.is_over |= device.starts_with("CPU") || device == "Total";
+        if self.is_over {
+            return Ok(None);
+        }
+        if !is_device(device) {
+            return Err(LineProblem::NoField { field: "device" });
+        }
+        let action = words.nth(4).ok_or(LineProblem::NoField { field: "action" })?;
+        let kind = words.next().and_then(kind_of);
+        let (Some(kind), "Q") = (kind, action) else { return Ok(None) };
+        let sector = words.next();
+        if words.next() != Some("+") {
+            return Ok(None);
+        }
+        let sector = number(sector, "sector")?;
+        let nr_sectors = number(words.next(), "sectors")?;
+        let bytes =
+            |sectors: u64| sectors.checked_mul(SECTOR_BYTES).ok_or(LineProblem::TooManyPages);
+        let mapping = self.mappings.number(device);
+        Request::bytes(mapping, bytes(sector)?, bytes(nr_sectors)?, kind).map(Some)
+    }
+}
+
+/// Whether the line can be one of blkparse's.
+pub(super) fn looks_right(line: &str) -> bool {
+    let words: Vec<&str> = line.split_ascii_whitespace().take(5).collect();
+    let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    words.len() == 5 && is_device(words[0]) && words[1..].iter().all(|word| is_number(word))
+}
+
+/// "major,minor".
+fn is_device(word: &str) -> bool {
+    let is_number = |part: &str| part.parse::<u32>().is_ok();
+    word.split_once(',').is_some_and(|(major, minor)| is_number(major) && is_number(minor))
+}
+
+/// What the RWBS letters say; a request may be a flush, synchronous, metadata and so on besides.
+fn kind_of(letters: &str) -> Option<AccessKind> {
+    let has = |letter| letters.contains(letter);
+    if has('D') {
+        Some(AccessKind::Discard)
+    } else if has('W') {
+        Some(AccessKind::Write)
+    } else {
+        has('R').then_some(AccessKind::Read)
+    }
+}

@@ -1,0 +1,106 @@
+//! `perf script` of the kernel's page-cache tracepoints, and of DAMON's.
+//!
+//! ```text
+//!   cat 93 [1] 12.345: filemap:mm_filemap_get_pages: dev=254:0 ino=4fa7d ofs=0-8191        read
+//!   cat 93 [1] 12.345: filemap:mm_filemap_fault: dev=254:0 ino=4fa7d ofs=4096              table
+//!   cat 93 [1] 12.345: filemap:mm_filemap_map_pages: dev=254:0 ino=4fa7d ofs=0-65535       -
+//!   cat 93 [1] 12.345: filemap:mm_filemap_add_to_page_cache: dev 254:0 ino 4fa7d ...       -
+//!   kdamond.0 9 [2] 7.1: damon:damon_aggregated: target_id=0 nr_regions=11 4096-16384: 3 9 table
+//! ```
+//!
+//! Each (device, inode), and each DAMON target, is a mapping. Offsets and addresses are bytes.
+//! Pages that the kernel mapped around a fault, put into its page cache or dropped from it were
+//! nobody's access, and are skipped; so is every other event.
+//!
+//! A DAMON line says that a region was seen accessed in one aggregation interval, not which of its
+//! pages: every page of a region with at least one access counts once a line. That overstates what
+//! was used, the more the larger the regions are.
+//!
+//! Source: the format files of `events/filemap` in tracefs; the kernel's documentation of DAMON,
+//! "Tracepoints for Monitoring Results".
+
+use super::mappings::Mappings;
+use super::{AccessKind, LineParser, LineProblem, Request, number};
+
+#[derive(Default)]
+pub(super) struct PerfScript {
+    mappings: Mappings,
+}
+
+impl LineParser for PerfScript {
+    fn parse_line(&mut self, line: &str) -> Result<Option<Request>, LineProblem> {
+        let Some((event, fields)) = event_of(line) else {
+            let is_comment = line.trim().is_empty() || line.starts_with('#');
+            let problem = LineProblem::NoField { field: "event" };
+            return if is_comment { Ok(None) } else { Err(problem) };
+        };
+        match event {
+            "filemap:mm_filemap_get_pages" => self.file_pages(fields, AccessKind::Read),
+            "filemap:mm_filemap_fault" => self.file_pages(fields, AccessKind::Table),
+            "damon:damon_aggregated" => self.region(fields),
+            _ => Ok(None),
+        }
+    }
+}
+
+impl PerfScript {
+    fn file_pages(
+        &mut self,
+        fields: &str,
+        kind: AccessKind,
+    ) -> Result<Option<Request>, LineProblem> {
+        let (dev, ino) = (field(fields, "dev")?, field(fields, "ino")?);
+        let offsets = field(fields, "ofs")?;
+        let (first, last) = offsets.split_once('-').unwrap_or((offsets, offsets));
+        let (first, last) = (number(Some(first), "ofs")?, number(Some(last), "ofs")?);
+        let mapping = self.mappings.number(&format!("{dev},{ino}"));
+        Request::bytes(mapping, first, length(first, last, "ofs")? + 1, kind).map(Some)
+    }
+
+    fn region(&mut self, fields: &str) -> Result<Option<Request>, LineProblem> {
+        let target = field(fields, "target_id")?;
+        let mut words = fields.split_ascii_whitespace().skip(2);
+        let missing = LineProblem::NoField { field: "region" };
+        let range = words.next().and_then(|word| word.strip_suffix(':')).ok_or(missing)?;
+        let (start, end) = range.split_once('-').ok_or(missing)?;
+        let (start, end) = (number(Some(start), "region")?, number(Some(end), "region")?);
+        if number(words.next(), "accesses")? == 0 {
+            return Ok(None);
+        }
+        let mapping = self.mappings.number(target);
+        let len_bytes = length(start, end, "region")?;
+        Request::bytes(mapping, start, len_bytes, AccessKind::Table).map(Some)
+    }
+}
+
+fn length(first: u64, last: u64, field: &'static str) -> Result<u64, LineProblem> {
+    let too_long = LineProblem::TooManyPages;
+    let length = last.checked_sub(first).ok_or(LineProblem::NotANumber { field })?;
+    if length == u64::MAX { Err(too_long) } else { Ok(length) }
+}
+
+/// The event's name, "group:name", and what follows its colon.
+pub(super) fn event_of(line: &str) -> Option<(&str, &str)> {
+    // "comm pid [cpu] time: group:name: fields"; a comm may hold blanks and colons.
+    let (head, _) = ["filemap:", "damon:"]
+        .iter()
+        .find_map(|group| line.find(&format!(": {group}")).map(|at| line.split_at(at + 2)))
+        .or_else(|| other_event(line))?;
+    line[head.len()..].split_once(": ")
+}
+
+/// Some other "time: group:name: fields", which is skipped.
+fn other_event(line: &str) -> Option<(&str, &str)> {
+    let (at, _) = line.match_indices(": ").find(|(at, _)| {
+        let time = line[..*at].rsplit(' ').next().unwrap_or("");
+        !time.is_empty() && time.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+    })?;
+    Some(line.split_at(at + 2))
+}
+
+/// The value of "name=value" or "name value".
+fn field<'a>(fields: &'a str, name: &'static str) -> Result<&'a str, LineProblem> {
+    let mut words = fields.split([' ', '=']);
+    words.by_ref().find(|word| *word == name);
+    words.next().ok_or(LineProblem::NoField { field: name })
+}

@@ -1,0 +1,127 @@
+//! CloudPhysics' traces of virtual SCSI disks, versions 1 and 2: little-endian records.
+//!
+//! ```text
+//!   1   u32 serial | u32 bytes | u32 pieces | u16 command | u16 version | u64 block | u64 us
+//!   2   u16 command | u16 version | u32 serial | u32 bytes | u32 pieces | u64 block | u64 us | u64
+//! ```
+//!
+//! The version is in the upper byte of its field. Blocks are 512 bytes, and cut into pages. SCSI
+//! commands that neither read nor write are skipped.
+//!
+//! Sources: Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST 2015, for the
+//! traces; libCacheSim's documentation of the record; the SCSI block commands for the codes.
+
+use super::input::Input;
+use super::{AccessKind, Request, Source, TraceError};
+use pagetide_core::ids::MappingId;
+
+const BLOCK_BYTES: u64 = 512;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Version {
+    One,
+    Two,
+}
+
+/// A record's fields that matter.
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    command: u16,
+    len_bytes: u32,
+    block: u64,
+}
+
+pub(super) struct Vscsi {
+    input: Input,
+    version: Version,
+}
+
+impl Vscsi {
+    /// `prefix` holds the first record, which tells the version.
+    ///
+    /// # Errors
+    /// [`TraceError::UnknownFormat`] when it is neither.
+    pub(super) fn new(input: Input, prefix: &[u8]) -> Result<Vscsi, TraceError> {
+        let version = version_of(prefix).ok_or(TraceError::UnknownFormat)?;
+        Ok(Vscsi { input, version })
+    }
+
+    fn next_record(&mut self) -> Result<Option<(u64, Record)>, TraceError> {
+        let offset = self.input.offset();
+        let record = match self.version {
+            Version::One => self.input.read_record::<32>()?.map(|bytes| record_one(&bytes)),
+            Version::Two => self.input.read_record::<40>()?.map(|bytes| record_two(&bytes)),
+        };
+        Ok(record.map(|record| (offset, record)))
+    }
+}
+
+impl Source for Vscsi {
+    fn next_request(&mut self) -> Result<Option<Request>, TraceError> {
+        while let Some((offset, record)) = self.next_record()? {
+            let Some(kind) = kind_of(record.command) else { continue };
+            let request = record.block.checked_mul(BLOCK_BYTES).and_then(|first| {
+                Request::bytes(MappingId(0), first, record.len_bytes.into(), kind).ok()
+            });
+            return request.map(Some).ok_or(TraceError::Damaged { offset });
+        }
+        Ok(None)
+    }
+}
+
+/// The version of a file that starts with these bytes: a SCSI command and the version's number must
+/// be where that version has them.
+pub(super) fn looks_right(prefix: &[u8]) -> bool {
+    version_of(prefix).is_some_and(|version| {
+        let (first, second) = match version {
+            Version::One => (record_at(prefix, 0, 32), record_at(prefix, 32, 32)),
+            Version::Two => (record_at(prefix, 0, 40), record_at(prefix, 40, 40)),
+        };
+        let is_same = |bytes: &[u8]| version_of(bytes) == Some(version);
+        first.is_some_and(is_same) && second.is_none_or(is_same)
+    })
+}
+
+fn record_at(bytes: &[u8], at: usize, len: usize) -> Option<&[u8]> {
+    bytes.get(at..at + len)
+}
+
+fn version_of(bytes: &[u8]) -> Option<Version> {
+    let is = |at: usize, version: u8| {
+        let command = bytes.get(at).copied().map(u16::from);
+        bytes.len() >= 32
+            && bytes[at + 1] == 0
+            && bytes[at + 3] == version
+            && command.is_some_and(|command| kind_of(command).is_some())
+    };
+    if is(12, 1) { Some(Version::One) } else { is(0, 2).then_some(Version::Two) }
+}
+
+/// What a SCSI command does; the group codes of 6, 10, 12 and 16 bytes.
+fn kind_of(command: u16) -> Option<AccessKind> {
+    match command {
+        0x08 | 0x28 | 0xa8 | 0x88 => Some(AccessKind::Read),
+        0x0a | 0x2a | 0xaa | 0x8a => Some(AccessKind::Write),
+        _ => None,
+    }
+}
+
+fn record_one(bytes: &[u8; 32]) -> Record {
+    Record {
+        command: u16::from_le_bytes(part(bytes, 12)),
+        len_bytes: u32::from_le_bytes(part(bytes, 4)),
+        block: u64::from_le_bytes(part(bytes, 16)),
+    }
+}
+
+fn record_two(bytes: &[u8; 40]) -> Record {
+    Record {
+        command: u16::from_le_bytes(part(bytes, 0)),
+        len_bytes: u32::from_le_bytes(part(bytes, 8)),
+        block: u64::from_le_bytes(part(bytes, 16)),
+    }
+}
+
+fn part<const N: usize>(record: &[u8], at: usize) -> [u8; N] {
+    *record[at..].first_chunk().expect("field offsets are constants inside the record")
+}
