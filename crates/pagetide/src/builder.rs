@@ -14,7 +14,9 @@ use crate::recorder::Recorder;
 use crate::registry::Registry;
 use pagetide_core::folio::Folios;
 use pagetide_core::knobs::{Knob, KnobError, Knobs, MEMORY_MIN};
-use pagetide_core::lru::{AccessLog, LruConfig, Lruvec, LruvecId, PolicyName, Switches};
+use pagetide_core::lru::{
+    AccessLog, LruConfig, Lruvec, LruvecId, PolicyName, Statistics, Switches,
+};
 use pagetide_core::record::Header;
 use pagetide_core::units::{Bytes, PAGE_BYTES};
 use pagetide_core::writeback::DirtyLimits;
@@ -164,6 +166,7 @@ impl Builder {
             swappiness: self.knobs.read(Knob::Swappiness) as u8,
             can_swap: false,
             switches: self.switches,
+            statistics: Statistics::Live,
         };
         let lruvec = Lruvec::new(self.policy, &config, Arc::clone(&folios));
         let io = IoPool::new(self.knobs.is_on(Knob::IoUring));

@@ -13,7 +13,7 @@
 use super::multigen::MultigenSummary;
 use super::{
     AccessKind, AccessLog, AccessRule, Context, Cursor, Logged, LruConfig, Policy, PolicyName,
-    ShadowEntry,
+    ShadowEntry, Statistics,
 };
 use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
@@ -38,19 +38,51 @@ pub struct Lruvec {
     pub(crate) folios: Arc<Folios>,
     pub(crate) vmstat: VmStat,
     now: Millis,
+    statistics: Statistics,
+    /// Folios on the lists at the last fold.
+    nr_folios_folded: u64,
 }
 
 impl Lruvec {
     /// An empty lruvec over `folios`.
     pub fn new(name: PolicyName, config: &LruConfig, folios: Arc<Folios>) -> Lruvec {
         let policy = Policy::new(name, config);
-        Lruvec { name, policy, folios, vmstat: VmStat::default(), now: Millis::default() }
+        Lruvec {
+            name,
+            policy,
+            folios,
+            vmstat: VmStat::default(),
+            now: Millis::default(),
+            statistics: config.statistics,
+            nr_folios_folded: 0,
+        }
     }
 
     /// Tells the time, in whatever clock the world has; it never goes back. Worlds without a clock
     /// say nothing, and all ages are zero.
     pub fn tell_time(&mut self, now: Millis) {
         self.now = self.now.max(now);
+    }
+
+    /// Sums up the statistics for an lruvec built with [`Statistics::Folded`], which decides on
+    /// these sums until the next call; any other ignores it. The kernel's period is two seconds, at
+    /// a phase that a boot sets. O(1).
+    ///
+    /// What waits in access logs is not on the lists yet, and not in the sums.
+    pub fn fold_statistics(&mut self) {
+        self.nr_folios_folded = self.nr_folios();
+        let (policy, mut cx) = self.parts();
+        policy.fold_statistics(&mut cx);
+    }
+
+    /// The pages of memory that the limit on shadows follows from
+    /// ([`ShadowBudget::nr_leaves_to_free`](super::ShadowBudget::nr_leaves_to_free)): the folios on
+    /// the lists, as the statistics have them.
+    pub fn nr_pages_for_shadows(&self) -> u64 {
+        match self.statistics {
+            Statistics::Live => self.nr_folios(),
+            Statistics::Folded => self.nr_folios_folded,
+        }
     }
 
     /// The policy's name.

@@ -34,7 +34,7 @@ pub use access::{AccessKind, AccessRule, Marked};
 pub use log::{AccessLog, LOG_LEN, Logged, Room};
 pub use lruvec::{Discarded, Lruvec};
 pub use mechanism::{Mechanism, Switches, UnknownMechanism};
-pub use policy::{Context, LruConfig, LruPolicy, Progress, PutBack, Refusal};
+pub use policy::{Context, LruConfig, LruPolicy, Progress, PutBack, Refusal, Statistics};
 pub use registry::{PolicyName, UnknownPolicy};
 pub use shadow::{LruvecId, SHADOW_BITS, ShadowEntry, TOKEN_BITS, TOKEN_MASK};
 pub use shadow_budget::ShadowBudget;

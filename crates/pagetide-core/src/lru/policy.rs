@@ -14,6 +14,18 @@ use crate::reclaim::{Scan, Victims};
 use crate::units::Millis;
 use crate::vmstat::{Counter, VmStat};
 
+/// How old the statistics are that a policy decides on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub enum Statistics {
+    /// As things are: a kernel whose statistics somebody reads, and thereby sums up, all the time.
+    #[default]
+    Live,
+    /// As they were at the last [`Lruvec::fold_statistics`](super::Lruvec::fold_statistics), zero
+    /// before the first: a kernel left alone, which sums up every two seconds. Only the two lists
+    /// of today read such sums; other policies decide the same either way.
+    Folded,
+}
+
 /// What a policy is told when it is built.
 #[derive(Clone, Copy, Debug)]
 pub struct LruConfig {
@@ -28,6 +40,8 @@ pub struct LruConfig {
     pub can_swap: bool,
     /// Which of the policy's mechanisms are on.
     pub switches: Switches,
+    /// How old the statistics are that it decides on.
+    pub statistics: Statistics,
 }
 
 impl LruConfig {
@@ -39,6 +53,7 @@ impl LruConfig {
             swappiness: 60,
             can_swap: false,
             switches: Switches::default(),
+            statistics: Statistics::default(),
         }
     }
 }
@@ -156,6 +171,11 @@ pub trait LruPolicy {
     /// Hears that a table walk found a folio on its lists young. Flags decide what that means.
     fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         let _ = (cx, frame);
+    }
+
+    /// Sums up the statistics that it decides on where they are [`Statistics::Folded`].
+    fn fold_statistics(&mut self, cx: &mut Context<'_>) {
+        let _ = cx;
     }
 
     /// Takes a bounded batch of victims off the lists ([`Victims::take`]), or says why not.

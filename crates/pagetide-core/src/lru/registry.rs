@@ -153,6 +153,10 @@ impl Policy {
         each!(self, policy => policy.young(cx, frame))
     }
 
+    pub(crate) fn fold_statistics(&mut self, cx: &mut Context<'_>) {
+        each!(self, policy => policy.fold_statistics(cx))
+    }
+
     pub(crate) fn isolate(
         &mut self,
         cx: &mut Context<'_>,

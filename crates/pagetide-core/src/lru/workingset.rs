@@ -105,7 +105,7 @@ impl NonresidentAge {
 
 /// The pages a returning page of `page_type` may displace: the `W` of the module's picture.
 ///
-/// `sizes` are those of the lists now, without folios that are isolated or still in a log.
+/// `sizes` are those of the lists, without folios that are isolated or still in a log.
 pub const fn refault_threshold(sizes: &ListPages, page_type: PageType, can_swap: bool) -> u64 {
     const ANON: usize = PageType::Anon.index();
     const FILE: usize = PageType::File.index();

@@ -64,7 +64,7 @@ pub enum ScanMode {
 /// What [`ScanMode::choose`] looks at.
 #[derive(Clone, Copy, Debug)]
 pub struct ModeInputs {
-    /// List sizes.
+    /// List sizes, as the statistics have them.
     pub sizes: ListPages,
     /// Whether anonymous folios have anywhere to go.
     pub can_swap: bool,

@@ -31,16 +31,18 @@
 //! | `cost` | what the types have cost lately |
 //! | `round` | the order and the size of the pieces of work at one priority |
 //! | `lists` | nothing: the four lists |
+//! | `statistics` | nothing: what is read, and how old it is |
 //! | `shrink` | nothing: does a piece of work on a list and keeps its account |
 //!
 //! Data and invariants: a listed folio is on the list its ACTIVE and ANON flags name. The
 //! nonresident age moves on by one at each eviction, activation by access, activation by refault,
-//! and return of an active folio from isolation. Statistics are live: the kernel reads list sizes
-//! and refault counts from sums that are folded every two seconds, which makes its decisions depend
-//! on a clock and a phase. This crate has no clock, so it corresponds to a kernel whose statistics
-//! are read, and thereby folded, all the time. Measured against such a kernel (6.18.15, hit ratios
-//! of ten pairs of a block or key-value trace and a size) it is 0.4 points off on average and 1.6
-//! at the worst; folding at every sixth pass instead, tried once, gave 0.1 and 0.4.
+//! and return of an active folio from isolation. Statistics are live unless the lruvec is told
+//! otherwise: the kernel reads list sizes and refault counts from sums that are folded every two
+//! seconds, which makes its decisions depend on a clock and a phase
+//! ([`Statistics`](super::Statistics), file `statistics`). Live ones correspond to a kernel whose
+//! statistics are read, and thereby folded, all the time. Measured against such a kernel (6.18.15,
+//! hit ratios of ten pairs of a block or key-value trace and a size) they are 0.4 points off on
+//! average and 1.6 at the worst; folding at every sixth pass instead, tried once, gave 0.1 and 0.4.
 //!
 //! Young bits are in the page tables, which are the world's: inactive victims that are young come
 //! back refused, active folios are shown to the world ([`Progress::Look`]) before they are judged.
@@ -60,6 +62,7 @@ mod lists;
 mod round;
 mod scan;
 mod shrink;
+mod statistics;
 #[cfg(test)]
 mod tests;
 
@@ -81,7 +84,8 @@ use crate::ids::{FrameId, PageType};
 use crate::reclaim::{RECLAIM_BATCH, ReclaimKind, Scan, Victims};
 use crate::vmstat::Counter;
 use lists::FourLists;
-use shrink::{Piece, activated_refaults};
+use shrink::Piece;
+use statistics::SummarySource;
 
 /// The two-list policy of one lruvec.
 #[derive(Debug)]
@@ -89,7 +93,8 @@ pub struct ActiveInactive {
     lists: FourLists,
     age: NonresidentAge,
     cost: ReclaimCost,
-    /// Activated refaults of each type when the last pass ended.
+    statistics: SummarySource,
+    /// Activated refaults of each type, as the statistics had them when the last pass ended.
     activated_then: [u64; 2],
     id: LruvecId,
     swappiness: u8,
@@ -111,6 +116,7 @@ impl LruPolicy for ActiveInactive {
             lists: FourLists::default(),
             age: NonresidentAge::default(),
             cost: ReclaimCost::default(),
+            statistics: SummarySource::new(config.statistics),
             activated_then: [0; 2],
             id: config.id,
             swappiness: config.swappiness,
@@ -163,7 +169,8 @@ impl LruPolicy for ActiveInactive {
             1,
         );
         let sizes = self.sizes();
-        let threshold = refault_threshold(&sizes, page_type, self.can_swap);
+        let read = self.statistics.read(cx, sizes);
+        let threshold = refault_threshold(&read.sizes, page_type, self.can_swap);
         if shadow.lruvec() != self.id || !self.age.is_recent(shadow, threshold) {
             return;
         }
@@ -192,6 +199,11 @@ impl LruPolicy for ActiveInactive {
         cx.folios[frame].set(Flags::REFERENCED);
     }
 
+    fn fold_statistics(&mut self, cx: &mut Context<'_>) {
+        let sizes = self.sizes();
+        self.statistics.fold(cx, sizes);
+    }
+
     fn isolate(
         &mut self,
         cx: &mut Context<'_>,
@@ -204,7 +216,7 @@ impl LruPolicy for ActiveInactive {
             let round = cursor.round.get_or_insert_with(|| self.begin_round(cx, scan));
             let piece = match round.next_work(scan) {
                 Work::Scan(list, nr) => (list, nr),
-                Work::AgeAnon if self.can_swap && self.is_anon_low() => {
+                Work::AgeAnon if self.can_swap && self.is_anon_low(cx) => {
                     (ListId::new(PageType::Anon, Activity::Active), RECLAIM_BATCH)
                 }
                 Work::AgeAnon => continue,
@@ -261,7 +273,7 @@ impl LruPolicy for ActiveInactive {
         scan: &Scan,
         _cursor: &mut ActiveInactiveCursor,
     ) -> bool {
-        self.activated_then = PageType::ALL.map(|page_type| activated_refaults(cx, page_type));
+        self.activated_then = self.statistics.read(cx, self.sizes()).activated;
         scan.kind == ReclaimKind::Direct && scan.reclaimed == 0 && scan.skipped
     }
 

@@ -37,13 +37,14 @@ impl ActiveInactive {
     /// Quotas and permissions at the priority of `scan`.
     pub(super) fn begin_round(&self, cx: &Context<'_>, scan: &Scan) -> Round {
         let sizes = self.sizes();
+        let read = self.statistics.read(cx, sizes);
         let may_deactivate = PageType::ALL.map(|page_type| {
-            let then = self.activated_then[page_type.index()];
-            scan.forced
-                || may_deactivate(&sizes, page_type, activated_refaults(cx, page_type), then)
+            let at = page_type.index();
+            let (now, then) = (read.activated[at], self.activated_then[at]);
+            scan.forced || may_deactivate(&read.sizes, page_type, now, then)
         });
         let mode = ScanMode::choose(&ModeInputs {
-            sizes,
+            sizes: read.sizes,
             can_swap: self.can_swap,
             swappiness: self.swappiness,
             priority: scan.priority,
@@ -150,17 +151,9 @@ impl ActiveInactive {
         self.lists.push_head(cx.folios, frame);
     }
 
-    pub(super) fn is_anon_low(&self) -> bool {
-        let sizes = self.sizes();
+    pub(super) fn is_anon_low(&self, cx: &Context<'_>) -> bool {
+        let sizes = self.statistics.read(cx, self.sizes()).sizes;
         let anon = PageType::Anon.index();
         inactive_is_low(sizes.inactive[anon], sizes.active[anon])
     }
-}
-
-/// Refaults of a type that were activated, ever.
-pub(super) fn activated_refaults(cx: &Context<'_>, page_type: PageType) -> u64 {
-    cx.vmstat.read(match page_type {
-        PageType::Anon => Counter::WorkingsetActivateAnon,
-        PageType::File => Counter::WorkingsetActivateFile,
-    })
 }

@@ -2,6 +2,7 @@
 //! the public face, and its acceptance model, section 12.
 
 mod acceptance;
+mod statistics;
 mod world;
 
 use super::{Activity, ListId};
