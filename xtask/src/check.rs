@@ -1,7 +1,7 @@
 //! The ladder of checks, cheapest first, and the loop that climbs it.
 //!
 //! ```text
-//! format > tidy > clippy > no-OS build > docs > tests > loom > Miri
+//! format > tidy > clippy > no-OS build > docs > tests > loom > Miri > fuzz
 //! ```
 //!
 //! The whole ladder is meant to take less than [`TOTAL`] from an empty target folder on two
@@ -59,6 +59,18 @@ enum Kind {
     Tests,
     /// Tests that get the time left over: past it they are a loud skip, and no failure.
     DeepTests,
+    /// As those, but what it runs is not counted as tests.
+    Deep,
+}
+
+impl Kind {
+    const fn counts_tests(self) -> bool {
+        matches!(self, Kind::Tests | Kind::DeepTests)
+    }
+
+    const fn takes_what_is_left(self) -> bool {
+        matches!(self, Kind::DeepTests | Kind::Deep)
+    }
 }
 
 const fn step(
@@ -70,7 +82,7 @@ const fn step(
     Step { name, limit_seconds, kind, work }
 }
 
-const FULL: [Step; 8] = [
+const FULL: [Step; 9] = [
     step("format", 60, Kind::Lint, format),
     step("tidy", 60, Kind::Lint, house_rules),
     step("clippy", 600, Kind::Lint, clippy),
@@ -79,6 +91,7 @@ const FULL: [Step; 8] = [
     step("tests", 900, Kind::Tests, all_tests),
     step("loom", 300, Kind::DeepTests, loom),
     step("miri", 420, Kind::DeepTests, miri),
+    step("fuzz", 300, Kind::Deep, fuzz),
 ];
 
 const FAST: [Step; 4] = [
@@ -116,7 +129,7 @@ fn climb(root: &Path, step: &Step, left: Duration) -> Tally {
     std::io::stdout().flush().ok();
     let start = Instant::now();
     let limit = Duration::from_secs(step.limit_seconds);
-    let limit = if step.kind == Kind::DeepTests { limit.min(left) } else { limit };
+    let limit = if step.kind.takes_what_is_left() { limit.min(left) } else { limit };
     let room = match Room::new(root, step.name, limit) {
         Ok(room) => room,
         Err(error) => {
@@ -126,7 +139,7 @@ fn climb(root: &Path, step: &Step, left: Duration) -> Tally {
     };
     let outcome = (step.work)(&room);
     let log = room.read_log();
-    let mut tally = if step.kind == Kind::Lint { Tally::default() } else { Tally::from_log(&log) };
+    let mut tally = if step.kind.counts_tests() { Tally::from_log(&log) } else { Tally::default() };
     let outcome = judge(step.kind, outcome, &tally, limit);
     print!("{:7.1} s  ", start.elapsed().as_secs_f64());
     match &outcome {
@@ -148,10 +161,10 @@ fn climb(root: &Path, step: &Step, left: Duration) -> Tally {
 /// What a step's ending means: tests that did not run are not tests that passed.
 fn judge(kind: Kind, outcome: Outcome, tally: &Tally, limit: Duration) -> Outcome {
     match outcome {
-        Outcome::Done if kind != Kind::Lint && tally.nr_tests() == 0 => {
+        Outcome::Done if kind.counts_tests() && tally.nr_tests() == 0 => {
             Outcome::Skipped("no test matched".to_owned())
         }
-        Outcome::TimedOut if kind == Kind::DeepTests && tally.failed == 0 => {
+        Outcome::TimedOut if kind.takes_what_is_left() && tally.failed == 0 => {
             Outcome::Skipped(format!("not done within {} s", limit.as_secs()))
         }
         other => other,
@@ -258,13 +271,45 @@ fn miri(room: &Room) -> Outcome {
     Outcome::Done
 }
 
-/// Why Miri cannot run, asked in a way that never makes rustup download a toolchain.
-fn miri_is_missing() -> Option<String> {
+/// A short run of every fuzz target: enough to see that each still builds and holds.
+fn fuzz(room: &Room) -> Outcome {
+    if let Some(why) = fuzz_is_missing() {
+        return Outcome::Skipped(why);
+    }
+    for target in ["traces", "replay"] {
+        let arguments = ["+nightly", "fuzz", "run", target, "--", "-max_total_time=15"];
+        let outcome = room.cargo(&[&arguments[..], &["-max_len=4096"]].concat());
+        if outcome != Outcome::Done {
+            return outcome;
+        }
+    }
+    Outcome::Done
+}
+
+/// Why fuzzing cannot run, asked without a download.
+fn fuzz_is_missing() -> Option<String> {
+    if let Some(why) = nightly_is_missing() {
+        return Some(why);
+    }
+    let version = output_of("cargo", &["fuzz", "--version"]);
+    version.is_none().then(|| "no cargo-fuzz: cargo install cargo-fuzz".to_owned())
+}
+
+/// Why there is no nightly toolchain, asked in a way that never makes rustup download one.
+fn nightly_is_missing() -> Option<String> {
     let Some(toolchains) = output_of("rustup", &["toolchain", "list"]) else {
         return Some("rustup is not here, so neither is a nightly toolchain".to_owned());
     };
     if !toolchains.lines().any(|line| line.starts_with("nightly-")) {
         return Some("no nightly toolchain: rustup toolchain install nightly".to_owned());
+    }
+    None
+}
+
+/// Why Miri cannot run, asked without a download.
+fn miri_is_missing() -> Option<String> {
+    if let Some(why) = nightly_is_missing() {
+        return Some(why);
     }
     let components = ["component", "list", "--installed", "--toolchain", "nightly"];
     let components = output_of("rustup", &components).unwrap_or_default();
