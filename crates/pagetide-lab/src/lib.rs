@@ -11,4 +11,5 @@
 pub mod curve;
 pub mod judge;
 pub mod replay;
+pub mod scenario;
 pub mod trace;

@@ -129,6 +129,14 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         self.frames.nr_used(self.memory.nr_frames_max())
     }
 
+    /// Whether a page is resident now.
+    ///
+    /// # Panics
+    /// When `rank` is not of this world's trace.
+    pub fn is_resident(&self, rank: u32) -> bool {
+        self.frame_of(rank).is_some()
+    }
+
     /// Walks everything and panics where an invariant is broken. O(pages + frames).
     pub fn validate(&self) {
         self.lruvec.validate();

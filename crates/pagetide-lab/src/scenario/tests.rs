@@ -1,0 +1,77 @@
+//! What holds for every scenario.
+
+use super::*;
+use pagetide_core::lru::PolicyName;
+
+fn play(name: &str, policy: PolicyName, seed: u64) -> Measures {
+    let scenario = Scenario::named(name).expect("it exists");
+    scenario.play(policy.into(), seed, &|_| true).expect("nothing stops it")
+}
+
+fn value(measures: &Measures, metric: &str) -> f64 {
+    let found = measures.values.iter().find(|(name, _)| *name == metric);
+    found.expect("a metric of the scenario").1
+}
+
+#[test]
+fn every_scenario_is_the_same_again_by_seed_and_another_by_another() {
+    for scenario in Scenario::ALL {
+        let play = |seed| scenario.play(PolicyName::Mglru.into(), seed, &|_| true);
+        let first = play(1).expect("nothing stops it");
+        assert_eq!(Some(&first), play(1).as_ref(), "{}", scenario.name);
+        assert_ne!(Some(&first), play(2).as_ref(), "{}: the seed decides nothing", scenario.name);
+        assert!(first.accesses > 0);
+    }
+}
+
+#[test]
+fn every_scenario_stops_when_told() {
+    for scenario in Scenario::ALL {
+        assert_eq!(scenario.play(PolicyName::Lru.into(), 1, &|_| false), None, "{}", scenario.name);
+    }
+}
+
+#[test]
+fn names_are_found_and_strangers_are_told_the_choice() {
+    for scenario in Scenario::ALL {
+        assert_eq!(Scenario::named(scenario.name).expect("itself").name, scenario.name);
+        assert!(scenario.story.ends_with('.'), "{}", scenario.name);
+        assert!(scenario.metrics.iter().all(|metric| metric.meaning.ends_with('.')));
+    }
+    let error = Scenario::named("wschang").expect_err("nobody's name");
+    assert!(error.to_string().contains("wschange"), "{error}");
+}
+
+#[test]
+fn two_lists_take_up_a_new_working_set_within_five_reads_whatever_the_seed() {
+    for seed in 1..=10 {
+        let measures = play("wschange", PolicyName::ActiveInactive, seed);
+        let reads = value(&measures, "round_2_reads");
+        assert!(reads <= 5.0, "seed {seed}: {reads} reads in round 2");
+        assert_eq!(value(&measures, "files_never_cached"), 0.0, "seed {seed}");
+    }
+}
+
+#[test]
+fn multi_gen_keeps_the_set_while_a_stream_goes_by_whatever_the_seed() {
+    for seed in 1..=10 {
+        let measures = play("wsprotect", PolicyName::Mglru, seed);
+        assert_eq!(value(&measures, "set_resident_percent"), 100.0, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_stream_washes_an_idle_set_out_of_plain_lru() {
+    // The canary: a scenario in which everybody does well measures nothing.
+    let measures = play("wsprotect", PolicyName::Lru, 1);
+    assert_eq!(value(&measures, "set_resident_percent"), 0.0);
+}
+
+#[test]
+fn uniform_reads_hit_with_memorys_share() {
+    for &policy in PolicyName::ALL {
+        let hits = value(&play("fio-randread", policy, 1), "hit_percent");
+        // Frames vary by 1/64, and so does the share.
+        assert!((35.0..37.6).contains(&hits), "{policy}: {hits}");
+    }
+}
