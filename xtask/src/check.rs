@@ -277,8 +277,15 @@ fn fuzz(room: &Room) -> Outcome {
         return Outcome::Skipped(why);
     }
     for target in ["traces", "replay"] {
-        let arguments = ["+nightly", "fuzz", "run", target, "--", "-max_total_time=15"];
-        let outcome = room.cargo(&[&arguments[..], &["-max_len=4096"]].concat());
+        let corpus = room.target_dir().join("fuzz-corpus").join(target);
+        if let Err(error) = std::fs::create_dir_all(&corpus) {
+            println!("cannot create {}: {error}", corpus.display());
+            return Outcome::Failed;
+        }
+        let corpus = corpus.to_string_lossy();
+        let limits = ["--", "-max_total_time=15", "-max_len=4096"];
+        let outcome =
+            room.cargo(&[&["+nightly", "fuzz", "run", target, &corpus], &limits[..]].concat());
         if outcome != Outcome::Done {
             return outcome;
         }

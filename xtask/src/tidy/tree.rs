@@ -104,6 +104,9 @@ fn module_folder(path: &str) -> String {
     }
 }
 
+/// Folders that git, cargo and the fuzzer make, beside those cargo marks.
+const MADE: [&str; 4] = [".git", "target", "corpus", "artifacts"];
+
 fn collect_files(
     folder: &Path,
     prefix: &str,
@@ -119,7 +122,7 @@ fn collect_files(
         let name = entry.file_name().to_string_lossy().into_owned();
         let path = format!("{prefix}{name}");
         let kind = entry.file_type().map_err(unreadable)?;
-        if kind.is_dir() && name != ".git" && name != "target" {
+        if kind.is_dir() && !MADE.contains(&name.as_str()) {
             collect_files(&entry.path(), &format!("{path}/"), files)?;
         } else if kind.is_file() && name != ".git" {
             let bytes = fs::read(entry.path()).map_err(unreadable)?;
