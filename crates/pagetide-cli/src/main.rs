@@ -9,6 +9,7 @@
 //!                                   replay     a trace through the same decisions, at many sizes
 //!                                   mrc        miss ratio by memory size
 //!                                   trace/     what is in a trace; conversion
+//!                                   lab/       scenarios in virtual memory
 //!                                   policies   names and what they are for
 //! ```
 //!
@@ -21,6 +22,7 @@ mod cgroup;
 mod demo;
 mod failure;
 mod interrupt;
+mod lab;
 mod machine;
 mod mrc;
 mod pages;
@@ -45,6 +47,7 @@ const EXAMPLES: &str = "Examples:
   pagetide replay run.trace --memory 64M,128M --policy mglru,lru
   pagetide mrc run.trace --policy mglru,lru --svg mrc.svg
   pagetide trace info run.trace     what is in a trace
+  pagetide lab run wschange         a scenario in virtual memory, over ten seeds
   pagetide policies                 the replacement policies
 
 Sizes are binary: 512M, 4G. With --json a command prints one document on stdout and
@@ -64,6 +67,7 @@ enum Command {
     Replay(replay::ReplayArgs),
     Mrc(mrc::MrcArgs),
     Trace(trace::TraceArgs),
+    Lab(lab::LabArgs),
     Policies(policies::PoliciesArgs),
     /// Play one job from stdin; the demo starts itself this way.
     #[command(name = demo::child::COMMAND, hide = true)]
@@ -90,6 +94,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Replay(args) => replay::run(args, &interrupt),
         Command::Mrc(args) => mrc::run(args, &interrupt),
         Command::Trace(args) => trace::run(args, &interrupt),
+        Command::Lab(args) => lab::run(args, &interrupt),
         Command::Policies(args) => policies::run(args),
         Command::RunSubject => demo::child::serve(&interrupt),
     }

@@ -17,9 +17,11 @@ mod curves;
 mod page;
 mod plots;
 mod replay;
+mod scenarios;
 
 pub(crate) use curves::{Curve, alone};
 pub(crate) use replay::write_replay;
+pub(crate) use scenarios::write_scenarios;
 
 use crate::demo::row::{Outcome, Row};
 use crate::demo::workload::Workload;

@@ -1,0 +1,46 @@
+//! `pagetide lab`: experiments in virtual memory, where nothing depends on this machine.
+//!
+//! ```text
+//!   run    scenarios x subjects x seeds, on all cores --> table, JSON or report
+//!   list   the scenarios, and what each measures
+//! ```
+
+mod list;
+mod plays;
+mod run;
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+
+pub(crate) use plays::Played;
+
+const EXAMPLES: &str = "Examples:
+  pagetide lab list
+  pagetide lab run wschange
+  pagetide lab run wschange wsprotect --policy mglru,active-inactive,lru --seeds 20
+  pagetide lab run all --report scenarios.html";
+
+/// Play scenarios in virtual memory.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct LabArgs {
+    #[command(subcommand)]
+    command: LabCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum LabCommand {
+    Run(run::RunArgs),
+    List(list::ListArgs),
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A scenario nobody knows, a report that cannot be written, an interrupt.
+pub(crate) fn run(args: &LabArgs, interrupt: &Interrupt) -> Result<(), Failure> {
+    match &args.command {
+        LabCommand::Run(args) => run::run(args, interrupt),
+        LabCommand::List(args) => list::run(args),
+    }
+}

@@ -1,0 +1,196 @@
+//! `pagetide lab run`: scenarios over several seeds, each metric with its range and the claim.
+//!
+//! Problem: one run of one policy proves little, and a number without what others said of it proves
+//! less. Idea: every subject plays every seed; a row is a metric's median, its two ends, and what
+//! the scenario's source says.
+//!
+//! ```text
+//!   NAME... --> scenarios --+--> x subjects x seeds --> rows --+--> table or JSON
+//!   --policy --> subjects --+    (all cores)                   +--> report
+//! ```
+//!
+//! Ignored: how long anything took; virtual memory has no speed.
+
+use super::plays::{self, Played};
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::{report, terminal};
+use pagetide_core::lru::PolicyName;
+use pagetide_lab::scenario::{Scenario, Subject, SummaryRow, summarize};
+use std::fmt::Write;
+use std::num::{NonZeroU64, NonZeroUsize};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "Examples:
+  pagetide lab run wschange
+  pagetide lab run wsprotect --policy mglru,mglru~tiers,lru
+  pagetide lab run get-scan fio-randread --policy all --seeds 30 --json
+  pagetide lab run all --report scenarios.html
+  pagetide lab run wschange --first-seed 7 --seeds 1     one seed again
+
+A subject is a policy, as `pagetide policies` lists them, with ~MECHANISM for each mechanism to be
+turned the other way: mglru~tiers is mglru without tiers.";
+
+/// Play scenarios over several seeds, in virtual memory.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct RunArgs {
+    /// Scenarios, as `pagetide lab list` names them; or all.
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
+    /// Who plays: policies, with ~MECHANISM to flip one; or all. Without: the kernel's and lru.
+    #[arg(long, value_delimiter = ',', value_name = "SUBJECT")]
+    policy: Vec<String>,
+    /// How many seeds.
+    #[arg(long, default_value = "10")]
+    seeds: NonZeroU64,
+    /// The first of them.
+    #[arg(long, default_value_t = 1)]
+    first_seed: u64,
+    /// Plays under way at a time; as many as there are cores without.
+    #[arg(long)]
+    jobs: Option<NonZeroUsize>,
+    /// Write a report with plots, one self-contained HTML file.
+    #[arg(long)]
+    report: Option<PathBuf>,
+    /// Print the rows as one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A scenario or subject nobody knows (usage), a report that cannot be written, an interrupt.
+pub(crate) fn run(args: &RunArgs, interrupt: &Interrupt) -> Result<(), Failure> {
+    let (scenarios, subjects) = (scenarios(&args.names)?, subjects(&args.policy)?);
+    let casts: Vec<(&'static Scenario, Subject)> = scenarios
+        .iter()
+        .flat_map(|&scenario| subjects.iter().map(move |&subject| (scenario, subject)))
+        .collect();
+    let last_seed = args.first_seed.saturating_add(args.seeds.get() - 1);
+    let played = plays::run(&casts, args.first_seed..=last_seed, args.jobs, interrupt)?;
+    let rows: Vec<SummaryRow> =
+        played.iter().flat_map(|it| summarize(it.scenario, it.subject, &it.plays)).collect();
+    if let Some(path) = &args.report {
+        report::write_scenarios(path, &played, &rows)?;
+    }
+    if args.json { terminal::print_json(&rows) } else { terminal::print(&table(&played, &rows)) }
+}
+
+fn scenarios(names: &[String]) -> Result<Vec<&'static Scenario>, Failure> {
+    if names == ["all"] {
+        return Ok(Scenario::ALL.iter().collect());
+    }
+    let named = |name: &String| {
+        Scenario::named(name).map_err(|unknown| Failure::Usage(format!("{name}: {unknown}")))
+    };
+    names.iter().map(named).collect()
+}
+
+fn subjects(names: &[String]) -> Result<Vec<Subject>, Failure> {
+    if names == ["all"] {
+        return Ok(PolicyName::ALL.iter().copied().map(Subject::from).collect());
+    }
+    if names.is_empty() {
+        let usual = PolicyName::ALL.iter().copied().filter(|policy| is_usual(policy.as_str()));
+        return Ok(usual.map(Subject::from).collect());
+    }
+    let named = |name: &String| {
+        name.parse().map_err(|error| Failure::Usage(format!("--policy {name}: {error}")))
+    };
+    names.iter().map(named).collect()
+}
+
+/// The kernel's designs, what we make of them, and the plainest policy to compare with.
+fn is_usual(policy: &str) -> bool {
+    let families = ["mglru", "active-inactive", "pagetide"];
+    policy == "lru" || families.iter().any(|family| policy.starts_with(family))
+}
+
+/// A block a scenario: a line for each metric and subject.
+fn table(played: &[Played], rows: &[SummaryRow]) -> String {
+    let mut text = String::new();
+    for (at, it) in played.iter().enumerate() {
+        let scenario = it.scenario;
+        if at > 0 && played[at - 1].scenario.name == scenario.name {
+            continue;
+        }
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{}: {} Seeds: {}.", scenario.name, scenario.story, it.plays.len());
+        for metric in scenario.metrics {
+            let _ = writeln!(text, "  {}: {}", metric.name, metric.meaning);
+            let of_metric = rows
+                .iter()
+                .filter(|row| row.scenario == scenario.name && row.metric == metric.name);
+            for row in of_metric {
+                let range = format!("[{}, {}]", number(row.low), number(row.high));
+                let said = if row.claim.is_empty() { "" } else { "  claim: " };
+                let line = format!(
+                    "    {:<26} {:>10} {:>18}{said}{}",
+                    row.policy,
+                    number(row.median),
+                    range,
+                    row.claim
+                );
+                let _ = writeln!(text, "{}", line.trim_end());
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// A value without decimals that say nothing.
+pub(super) fn number(value: f64) -> String {
+    if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.2}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    #[test]
+    fn an_unknown_scenario_is_a_usage_error_that_lists_them() {
+        let failure = scenarios(&names(&["wschang"])).expect_err("nobody's name");
+        assert_eq!(failure.exit_code(), 2);
+        let sentence = failure.to_string();
+        assert!(
+            sentence.starts_with("wschang: unknown scenario; there are wschange"),
+            "{sentence}"
+        );
+        assert!(!sentence.contains('\n'));
+    }
+
+    #[test]
+    fn all_means_all_and_none_means_the_usual() {
+        assert_eq!(scenarios(&names(&["all"])).expect("all").len(), Scenario::ALL.len());
+        let all = subjects(&names(&["all"])).expect("all");
+        assert_eq!(all.len(), PolicyName::ALL.len());
+        let usual = subjects(&[]).expect("the usual");
+        assert!(usual.contains(&PolicyName::Mglru.into()) && usual.len() < all.len());
+        let failure = subjects(&names(&["lru~tiers"])).expect_err("lru has no tiers");
+        assert_eq!(
+            (failure.exit_code(), failure.to_string().as_str()),
+            (2, "--policy lru~tiers: lru has no mechanism tiers")
+        );
+    }
+
+    #[test]
+    fn the_table_has_a_line_for_each_metric_and_subject_with_its_claim() {
+        let scenario = Scenario::named("wsprotect").expect("it exists");
+        let casts = subjects(&names(&["mglru", "lru"])).expect("subjects");
+        let casts: Vec<_> = casts.into_iter().map(|subject| (scenario, subject)).collect();
+        let played = plays::run(&casts, 1..=2, None, &Interrupt::default()).expect("it plays");
+        let rows: Vec<SummaryRow> =
+            played.iter().flat_map(|it| summarize(it.scenario, it.subject, &it.plays)).collect();
+        assert_eq!(rows.len(), 2 * scenario.metrics.len());
+        let text = table(&played, &rows);
+        assert_eq!(text.matches("\n    mglru ").count(), scenario.metrics.len(), "{text}");
+        assert!(text.contains("claim: 6.18 in 5 boots: 100"), "{text}");
+    }
+}
