@@ -9,6 +9,7 @@
 //!
 //! ```text
 //!   count references   1st: REFERENCED   2nd..4th: REFS 1..3   5th: +WORKINGSET   then: no write
+//!   ... of Linux 6.1   1st: REFERENCED   2nd: +WORKINGSET   3rd..5th: REFS 1..3   then: no write
 //!   count hits         2nd..4th: REFS 1..3                             then: no write
 //!   two touches        1st: REFERENCED   2nd on the inactive list: log an activation
 //! ```
@@ -23,6 +24,8 @@ use crate::folio::{Flags, Folio};
 pub enum AccessRule {
     /// Multi-gen LRU: count up to five references in the flags.
     CountReferences,
+    /// Multi-gen LRU of Linux 6.1: the second access sets WORKINGSET, the next three count.
+    CountAfterWorkingset,
     /// Two lists: the second access of an inactive folio activates it.
     TwoTouches,
     /// A reference bit, set once (CLOCK).
@@ -62,6 +65,7 @@ impl AccessRule {
     pub fn mark(self, folio: &Folio) -> Marked {
         match self {
             AccessRule::CountReferences => count_reference(folio),
+            AccessRule::CountAfterWorkingset => count_after_workingset(folio),
             AccessRule::TwoTouches => touch_twice(folio),
             AccessRule::ReferenceBit => {
                 if !folio.flags().any(Flags::REFERENCED) {
@@ -82,7 +86,9 @@ impl AccessRule {
     #[inline]
     pub fn mark_fill(self, folio: &Folio) -> Marked {
         match self {
-            AccessRule::CountReferences | AccessRule::TwoTouches => self.mark(folio),
+            AccessRule::CountReferences
+            | AccessRule::CountAfterWorkingset
+            | AccessRule::TwoTouches => self.mark(folio),
             AccessRule::ReferenceBit
             | AccessRule::CountHits
             | AccessRule::LogEach
@@ -94,16 +100,20 @@ impl AccessRule {
     /// page fault differently: such a folio starts active.
     pub const fn flags_on_fill(self, kind: AccessKind) -> Flags {
         match (self, kind) {
-            (AccessRule::CountReferences, AccessKind::Table) => Flags::ACTIVE,
+            (AccessRule::CountReferences | AccessRule::CountAfterWorkingset, AccessKind::Table) => {
+                Flags::ACTIVE
+            }
             (_, AccessKind::Readahead) => Flags::PREFETCHED,
             _ => Flags::NONE,
         }
     }
 }
 
+/// No further access counts.
+const SATURATED: Flags = Flags::REFERENCED.with(Flags::WORKINGSET).with(Flags::REFS);
+
 #[inline]
 fn count_reference(folio: &Folio) -> Marked {
-    const SATURATED: Flags = Flags::REFERENCED.with(Flags::WORKINGSET).with(Flags::REFS);
     if folio.flags().all(SATURATED) {
         return Marked::Done;
     }
@@ -118,6 +128,25 @@ fn count_reference(folio: &Folio) -> Marked {
             Some(flags.with(Flags::WORKINGSET))
         } else {
             None
+        }
+    });
+    Marked::Done
+}
+
+#[inline]
+fn count_after_workingset(folio: &Folio) -> Marked {
+    if folio.flags().all(SATURATED) {
+        return Marked::Done;
+    }
+    folio.update(|flags| {
+        if flags.any(Flags::UNEVICTABLE) {
+            None
+        } else if !flags.any(Flags::REFERENCED) {
+            Some(flags.with(Flags::REFERENCED))
+        } else if !flags.any(Flags::WORKINGSET) {
+            Some(flags.with(Flags::WORKINGSET))
+        } else {
+            (flags.refs() < Flags::REFS_MAX).then(|| flags.with_refs(flags.refs() + 1))
         }
     });
     Marked::Done
@@ -152,7 +181,7 @@ fn touch_twice(folio: &Folio) -> Marked {
 mod tests {
     use super::*;
     use crate::folio::Folios;
-    use crate::ids::FrameId;
+    use crate::ids::{FrameId, PageType};
 
     /// Multi-gen LRU specification, section 4, columns "B".
     #[test]
@@ -173,6 +202,23 @@ mod tests {
         }
     }
 
+    /// Multi-gen LRU specification, section 4, columns "A".
+    #[test]
+    fn references_of_6_1_count_after_workingset() {
+        let folios = Folios::new(1);
+        let folio = &folios[FrameId(0)];
+        let twice = Flags::REFERENCED.with(Flags::WORKINGSET);
+        let expected = [(Flags::REFERENCED, 0), (twice, 0), (twice, 1), (twice, 2), (twice, 3)];
+        for (nth, (flags, refs)) in expected.into_iter().chain([(twice, 3)]).enumerate() {
+            assert_eq!(AccessRule::CountAfterWorkingset.mark(folio), Marked::Done);
+            assert_eq!(folio.flags(), flags.with_refs(refs), "after access {}", nth + 1);
+        }
+        let locked = Flags::UNEVICTABLE;
+        folio.bind(folio.page(), PageType::File, locked);
+        assert_eq!(AccessRule::CountAfterWorkingset.mark(folio), Marked::Done);
+        assert_eq!(folio.flags(), locked);
+    }
+
     #[test]
     fn the_access_that_missed_counts_for_the_kernels_policies_only() {
         let folios = Folios::new(1);
@@ -187,7 +233,9 @@ mod tests {
             assert_eq!(rule.mark_fill(folio), Marked::Done);
             assert_eq!(folio.flags(), Flags::NONE, "{rule:?}");
         }
-        for rule in [AccessRule::CountReferences, AccessRule::TwoTouches] {
+        let kernels =
+            [AccessRule::CountReferences, AccessRule::CountAfterWorkingset, AccessRule::TwoTouches];
+        for rule in kernels {
             folio.clear(Flags::REFERENCED);
             assert_eq!(rule.mark_fill(folio), Marked::Done);
             assert_eq!(folio.flags(), Flags::REFERENCED, "{rule:?}");

@@ -390,6 +390,7 @@ macro_rules! conformance {
 
 conformance! {
     mglru = Mglru;
+    mglru_6_1 = Mglru61;
     active_inactive = ActiveInactive;
     lru = Lru;
     fifo = Fifo;

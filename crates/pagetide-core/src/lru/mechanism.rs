@@ -61,14 +61,70 @@ macro_rules! mechanisms {
 }
 
 mechanisms! {
+    /// Several values of recency.
+    Generations = "generations", [Mglru, Mglru61], on,
+        "How a folio came decides which generation it enters, and table accesses make it young; \
+         off, all enter the youngest and leave in order of arrival.",
+        "multi-gen LRU specification, sections 3 and 5";
+    /// Cold folios enter where eviction takes from.
+    ColdInsertion = "cold-insertion", [Mglru, Mglru61], on,
+        "What was only read enters the oldest generation; off, the one after it (in 6.18, max-2).",
+        "multi-gen LRU specification, sections 3, 13 (6.7) and 15";
     /// Protection by access count.
-    Tiers = "tiers", [Mglru], on,
+    Tiers = "tiers", [Mglru, Mglru61], on,
         "Folios of tiers that refault more than tier 0 move on instead of being evicted.",
         "multi-gen LRU specification, sections 4 and 7";
+    /// The margin of the comparison of tiers.
+    TierMargin = "tier-margin", [Mglru, Mglru61], on,
+        "A tier is protected from 1.5 times tier 0's refault ratio (in 6.1, twice); off, from once.",
+        "multi-gen LRU specification, sections 7 and 15";
     /// Promotion of folios whose access count is full.
     LazyPromotion = "lazy-promotion", [Mglru], on,
         "Eviction moves a folio accessed five times or more on, whatever its tier.",
         "multi-gen LRU specification, section 4";
+    /// Working-set history outlives a move to the next generation.
+    StickyWorkingset = "sticky-workingset", [Mglru], on,
+        "A folio that moves on stays marked as working set; off, as in 6.1, it starts over.",
+        "multi-gen LRU specification, sections 5 and 13 (6.14)";
+    /// The second observation through a table promotes.
+    TwoStepPromotion = "two-step-promotion", [Mglru], on,
+        "A folio found young through a table is promoted the second time; off, as in 6.1, the first.",
+        "multi-gen LRU specification, sections 4 and 13 (6.14)";
+    /// The feedback controller.
+    Controller = "controller", [Mglru, Mglru61], on,
+        "Refaults decide between anon and file and which tiers to protect; off, swappiness alone \
+         decides and no tier is protected.",
+        "multi-gen LRU specification, section 7";
+    /// Types are compared by all their tiers.
+    TypeByAllTiers = "type-by-all-tiers", [Mglru], on,
+        "Anon and file are weighed by the refaults of all tiers; off, as in 6.1, of tier 0.",
+        "multi-gen LRU specification, sections 7 and 13 (6.14)";
+    /// Anon and file run through their generations apart.
+    IndependentTypes = "independent-types", [Mglru], on,
+        "Anon and file retire their generations apart; off, as in 6.1, file waits for anon.",
+        "multi-gen LRU specification, sections 5 and 13 (6.14)";
+    /// What eviction remembers.
+    RefaultMemory = "refault-memory", [Mglru, Mglru61], on,
+        "A page that comes back is known: its tier's refault counts, its history is restored.",
+        "multi-gen LRU specification, section 8";
+    /// How long refaults are recent.
+    RefaultWindow = "refault-window", [Mglru], on,
+        "A refault counts for four generations; off, as in 6.1, while its generation is evicted.",
+        "multi-gen LRU specification, sections 8 and 13 (6.14)";
+    /// Aging by the sizes of generations.
+    AgingBySize = "aging-by-size", [Mglru61], on,
+        "At three generations aging waits until half of all is young or the oldest is short; off, \
+         as in 6.18, it does not wait.",
+        "multi-gen LRU specification, sections 5 and 13 (6.14)";
+    /// A second trial for victims.
+    Retry = "retry", [Mglru, Mglru61], on,
+        "A refused victim that is clean again is tried once more, at once.",
+        "multi-gen LRU specification, section 6";
+    /// The first working patch of the series.
+    MinimalPatch = "minimal-patch", [Mglru61], off,
+        "The series at its sixth patch: no table walks, no forced aging, no second trials, no \
+         fairness between groups.",
+        "multi-gen LRU specification, sections 5 and 6 (M6)";
 }
 
 impl Mechanism {

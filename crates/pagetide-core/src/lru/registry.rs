@@ -5,7 +5,7 @@
 
 use super::active_inactive::ActiveInactive;
 use super::baseline::{Arc, Clock, Fifo, Lirs, Lru, S3Fifo, Sieve, TwoQueue, WTinyLfu};
-use super::multigen::{Mglru, MultigenSummary};
+use super::multigen::{Mglru, Mglru61, MultigenSummary};
 use super::{
     AccessKind, AccessRule, Context, LruConfig, LruPolicy, Progress, PutBack, Refusal, ShadowEntry,
 };
@@ -81,6 +81,9 @@ macro_rules! policies {
 policies! {
     /// The multi-gen LRU.
     Mglru(Mglru) = "mglru", "Multi-gen LRU as of Linux 6.18: generations, tiers, refault feedback.";
+    /// The multi-gen LRU as first measured.
+    Mglru61(Mglru61) = "mglru-6.1",
+        "Multi-gen LRU as of Linux 6.1: aging by size, coupled types, refaults judged briefly.";
     /// Two lists per type and refault distance.
     ActiveInactive(ActiveInactive) = "active-inactive",
         "Two lists per type and refault distance: the kernel's classic LRU as of 6.18.";
@@ -202,6 +205,7 @@ impl Policy {
     pub(crate) fn multigen_summary(&self) -> Option<MultigenSummary> {
         match self {
             Policy::Mglru(policy) => Some(policy.summary()),
+            Policy::Mglru61(policy) => Some(policy.summary()),
             _ => None,
         }
     }

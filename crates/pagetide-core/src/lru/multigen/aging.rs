@@ -4,56 +4,141 @@
 //! increment: nothing moves, every folio is now one generation older.
 //!
 //! ```text
-//!   generations   4               3                     2
-//!   first look    scan size>>12   scan size>>12         nothing
-//!   harder look   scan size>>p    start a generation    start a generation
+//!   census + course --profile--> Scan(budget) ------------------------------> evict
+//!                           \--> Age(then) --> walk tables --> max_seq + 1 --> then
 //! ```
 //!
-//! A "harder look" is a priority below 12. Before the increment the world walks its page tables, so
-//! that pages accessed through them are in the youngest generation and not left behind.
+//! When, the profile says, from the sizes of generations. Before the increment the world walks its
+//! page tables, so that pages accessed through them are in the youngest generation and not left
+//! behind. The decision stands whatever the walk changes; only if another pass started a generation
+//! meanwhile, that one serves.
 //!
-//! Ignored: how folios are spread over generations (only their number counts), timestamps, groups
-//! below their protection. Source: the multi-gen LRU specification, sections 5 and 6, profile B.
+//! Ignored: timestamps, groups below their protection. Source: the multi-gen LRU specification,
+//! sections 5 and 6.
 
-use super::Mglru;
 use super::generations::End;
-use super::tiers::References;
-use super::window::{MAX_NR_GENS, MIN_NR_GENS, index_of};
-use crate::folio::Flags;
+use super::window::{MAX_NR_GENS, index_of};
+use super::{Multigen, MultigenCursor, Profile};
 use crate::ids::PageType;
-use crate::lru::Context;
-use crate::reclaim::DEF_PRIORITY;
+use crate::lru::{Context, Mechanism};
+use crate::reclaim::Scan;
 use crate::vmstat::Counter;
+
+/// How the folios that may be evicted are spread.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Census {
+    /// Generations, of the type that has more of them.
+    pub(super) nr_gens: u64,
+    /// All folios.
+    pub(super) nr_folios: u64,
+    /// Those in the youngest generation.
+    pub(super) nr_young: u64,
+    /// Those in the third youngest.
+    pub(super) nr_old: u64,
+}
+
+/// What a pass has done at its priority.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Course {
+    /// It has looked at the census before.
+    pub(super) has_begun: bool,
+    /// It has isolated anonymous folios.
+    pub(super) took_anon: bool,
+    /// Generations started meanwhile, by anybody.
+    pub(super) nr_started: u64,
+}
 
 /// What a pass does next at its priority.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Plan {
+pub(crate) enum Plan {
     /// Look at this many folios; possibly none.
     Scan(u64),
-    /// Start a generation, then go on to the next priority.
-    Age,
+    /// Start a generation.
+    Age(Then),
 }
 
-/// Decides between evicting and aging, for `nr_folios` evictable folios in `nr_gens` generations.
-pub(super) fn plan(nr_gens: u64, nr_folios: u64, priority: u8) -> Plan {
-    let needs_aging = nr_gens < MAX_NR_GENS as u64;
-    if needs_aging && priority < DEF_PRIORITY {
-        return Plan::Age;
-    }
-    if nr_gens <= MIN_NR_GENS { Plan::Scan(0) } else { Plan::Scan(nr_folios >> priority) }
+/// How a pass goes on after aging.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Then {
+    /// With the next priority.
+    EndPriority,
+    /// With this many folios to look at.
+    Scan(u64),
+    /// With a new plan.
+    PlanAgain,
 }
 
-impl Mglru {
-    /// What to do now, from the state now.
-    pub(super) fn plan(&self, priority: u8) -> Plan {
-        let nr_gens = self.generations.window.nr_gens_evictable(self.swappiness);
-        plan(nr_gens, self.generations.nr_evictable(self.swappiness, 0), priority)
+/// A generation to be started once the tables are walked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Aging {
+    /// The youngest generation when that was decided.
+    max_seq: u64,
+    then: Then,
+}
+
+/// What a pass does next, once aging is settled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Next {
+    /// Have the tables walked.
+    WalkTables,
+    /// Look at this many folios; none means that the priority is over.
+    Scan(u64),
+}
+
+impl<P: Profile> Multigen<P> {
+    /// What to do next, from the state now. Starts a generation where one is due.
+    pub(super) fn next(
+        &mut self,
+        cx: &mut Context<'_>,
+        scan: &Scan,
+        cursor: &mut MultigenCursor,
+    ) -> Next {
+        loop {
+            if let Some(aging) = cursor.aging.take() {
+                if aging.max_seq == self.generations.window.max_seq {
+                    self.start_generation(cx);
+                }
+                match aging.then {
+                    Then::EndPriority => return Next::Scan(0),
+                    Then::Scan(budget) => return Next::Scan(budget),
+                    Then::PlanAgain => {}
+                }
+            }
+            let course = self.course(cursor);
+            cursor.course.has_begun = true;
+            match self.profile.plan(&self.census(), &course, scan) {
+                Plan::Scan(budget) => return Next::Scan(budget),
+                Plan::Age(then) => {
+                    cursor.aging = Some(Aging { max_seq: self.generations.window.max_seq, then });
+                }
+            }
+            if self.profile.walks_tables() && self.switches.has(Mechanism::Generations) {
+                return Next::WalkTables;
+            }
+        }
     }
 
-    /// Starts a generation; a type that has four gives up its oldest first.
+    fn census(&self) -> Census {
+        let Multigen { generations, swappiness, .. } = self;
+        let nr_in = |steps: u64| generations.nr_evictable_in(*swappiness, steps);
+        Census {
+            nr_gens: generations.window.nr_gens_evictable(*swappiness),
+            nr_folios: generations.nr_evictable(*swappiness, 0),
+            nr_young: nr_in(0),
+            nr_old: nr_in(2),
+        }
+    }
+
+    /// Starts a generation; a type that has four gives up its oldest first, if it can.
     pub(super) fn start_generation(&mut self, cx: &mut Context<'_>) {
+        let is_full =
+            |it: &Self, page_type| it.generations.window.nr_gens(page_type) == MAX_NR_GENS as u64;
+        let is_stuck = |page_type| is_full(self, page_type) && self.swappiness.evicts(page_type);
+        if !self.profile.forces_aging() && PageType::ALL.into_iter().any(is_stuck) {
+            return;
+        }
         for page_type in PageType::ALL {
-            if self.generations.window.nr_gens(page_type) == MAX_NR_GENS as u64 {
+            if is_full(self, page_type) {
                 self.give_up_oldest(cx, page_type);
             }
         }
@@ -73,94 +158,92 @@ impl Mglru {
                 self.generations.sort(cx.folios, frame);
                 continue;
             }
-            let references = References::of(flags);
-            if !references.is_saturated() {
-                self.controller.tier_mut(page_type, references.tier()).protected += 1;
+            let references = self.profile.references(flags);
+            if self.profile.counts_forced() && !self.profile.promotes_lazily(references) {
+                self.controller.tier_mut(page_type, references.tier).protected += 1;
             }
-            self.generations.move_on(cx.folios, frame, End::Tail, Flags::NONE);
+            let profile = self.profile;
+            self.generations.move_on(cx.folios, frame, End::Tail, |flags| profile.moved_on(flags));
         }
         self.controller.fold(page_type);
         self.generations.window.min_seq[page_type.index()] += 1;
     }
 }
 
-/// The priority a background pass starts at: low enough to find `target` among the `reclaimable`.
-pub(super) fn initial_priority(reclaimable: u64, target: u64) -> u8 {
-    const LOWEST: u8 = 6;
-    const LARGE_TARGET: u64 = 64;
-    if target < LARGE_TARGET {
-        return DEF_PRIORITY;
-    }
-    let wanted_log = u64::BITS - (target - 1).leading_zeros();
-    let found_log = reclaimable.checked_ilog2().unwrap_or(0);
-    found_log.saturating_sub(wanted_log).clamp(LOWEST.into(), DEF_PRIORITY.into()) as u8
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::window::Window;
+    use super::super::{Linux61, Linux618};
     use super::*;
-    use crate::folio::Folios;
+    use crate::folio::{Flags, Folios};
     use crate::ids::{FrameId, MappingId, PageId, PageIndex};
-    use crate::lru::{LruConfig, LruPolicy};
+    use crate::lru::{LruConfig, LruPolicy, Switches};
     use crate::units::Millis;
     use crate::vmstat::VmStat;
+
+    const FILE: PageType = PageType::File;
+
+    fn with_switches<P: Profile>(switches: Switches) -> Multigen<P> {
+        Multigen::new(&LruConfig { can_swap: true, switches, ..LruConfig::file_only(8) })
+    }
+
+    /// Two folios of tier 1, one never accessed and one of many accesses in the oldest generation;
+    /// then a generation is started on request.
+    fn forced<P: Profile>(policy: &mut Multigen<P>, folios: &Folios, twice: Flags) {
+        let mut vmstat = VmStat::default();
+        let mut cx = Context { folios, vmstat: &mut vmstat, now: Millis::default() };
+        for (at, flags) in [twice, twice, Flags::NONE, Flags::NONE].into_iter().enumerate() {
+            let page = PageId { mapping: MappingId(0), index: PageIndex(at as u64) };
+            folios[FrameId(at as u32)].bind(page, FILE, flags.with(Flags::ON_LIST));
+            policy.add(&mut cx, FrameId(at as u32));
+        }
+        folios[FrameId(2)].set(Flags::REFERENCED.with(Flags::WORKINGSET).with(Flags::REFS));
+        policy.start_generation(&mut cx);
+        policy.validate(folios);
+    }
+
+    fn averages<P: Profile>(policy: &Multigen<P>) -> [u64; 4] {
+        policy.controller.tiers(FILE).map(|tier| tier.avg_total)
+    }
 
     /// Specification, section 5, inc_max_seq with four generations in use.
     #[test]
     fn aging_on_request_merges_the_two_oldest_generations() {
         let folios = Folios::new(8);
-        let mut policy = Mglru::new(&LruConfig { can_swap: true, ..LruConfig::file_only(8) });
+        let mut policy = with_switches::<Linux618>(Switches::default());
+        forced(&mut policy, &folios, Flags::REFERENCED.with_refs(1));
+        assert_eq!(policy.generations.window, Window { max_seq: 4, min_seq: [1, 1] });
+        assert_eq!(policy.generations.nr_in(FILE, 1), 4);
+        assert_eq!(policy.generations.oldest_folio(FILE), Some(FrameId(3)), "last moved");
+        assert_eq!(averages(&policy), [0, 1, 0, 0], "half of 1 and 2; saturated does not count");
+        assert!(folios[FrameId(2)].flags().any(Flags::WORKINGSET));
         let mut vmstat = VmStat::default();
         let mut cx = Context { folios: &folios, vmstat: &mut vmstat, now: Millis::default() };
-        let twice = Flags::REFERENCED.with_refs(1);
-        let saturated = Flags::REFERENCED.with(Flags::WORKINGSET).with_refs(Flags::REFS_MAX);
-        for (at, flags) in [twice, twice, Flags::NONE, Flags::NONE].into_iter().enumerate() {
-            let page = PageId { mapping: MappingId(0), index: PageIndex(at as u64) };
-            folios[FrameId(at as u32)].bind(page, PageType::File, flags.with(Flags::ON_LIST));
-            policy.add(&mut cx, FrameId(at as u32));
-        }
-        folios[FrameId(2)].set(saturated);
-        policy.start_generation(&mut cx);
-        policy.validate(&folios);
-        let file = PageType::File;
-        assert_eq!(policy.generations.window, Window { max_seq: 4, min_seq: [1, 1] });
-        assert_eq!(policy.generations.nr_in(file, 1), 4);
-        assert_eq!(policy.generations.oldest_folio(file), Some(FrameId(3)), "last moved");
-        let averages = |policy: &Mglru| policy.controller.tiers(file).map(|tier| tier.avg_total);
-        assert_eq!(averages(&policy), [0, 1, 0, 0], "half of 1 and 2; saturated does not count");
         policy.start_generation(&mut cx);
         assert_eq!(policy.generations.window, Window { max_seq: 5, min_seq: [2, 2] });
-        assert_eq!(policy.generations.nr_in(file, 2), 4);
+        assert_eq!(policy.generations.nr_in(FILE, 2), 4);
         assert_eq!(averages(&policy), [1, 0, 0, 0], "their references started over");
     }
 
-    /// Specification, section 6: 8192 pages and 9600 pages, profile B.
+    /// The same, profile A: nothing counts as protected, and histories end.
     #[test]
-    fn the_scan_budget_doubles_with_each_priority() {
-        assert_eq!(plan(3, 8192, 12), Plan::Scan(2));
-        assert_eq!(
-            [12, 11, 10, 9].map(|priority| plan(4, 9600, priority)),
-            [2, 4, 9, 18].map(Plan::Scan)
-        );
+    fn in_6_1_forced_folios_are_not_counted_and_forget() {
+        let folios = Folios::new(8);
+        let mut policy = with_switches::<Linux61>(Switches::default());
+        forced(&mut policy, &folios, Flags::REFERENCED.with(Flags::WORKINGSET));
+        assert_eq!(policy.generations.window, Window { max_seq: 4, min_seq: [1, 1] });
+        assert_eq!(policy.generations.nr_in(FILE, 1), 4);
+        assert_eq!(averages(&policy), [0; 4]);
+        assert!(!folios[FrameId(2)].flags().any(Flags::WORKINGSET));
     }
 
-    /// Specification, section 5, should_run_aging, profile B: only the number of generations.
+    /// Specification, section 5, M6: forced aging is only for anon that cannot be swapped.
     #[test]
-    fn too_few_generations_are_aged_below_the_first_priority() {
-        assert_eq!(plan(3, 8192, 10), Plan::Age);
-        assert_eq!(plan(2, 8192, 10), Plan::Age);
-        assert_eq!(plan(2, 8192, 12), Plan::Scan(0));
-        assert_eq!(plan(4, 8192, 10), Plan::Scan(8));
-    }
-
-    /// Specification, section 11, last paragraph.
-    #[test]
-    fn background_passes_start_where_their_target_is() {
-        assert_eq!(initial_priority(1 << 20, 64), 12);
-        assert_eq!(initial_priority(1 << 18, 1024), 8);
-        assert_eq!(initial_priority(1 << 16, 4096), 6);
-        assert_eq!(initial_priority(1 << 18, 63), 12, "small targets start at the top");
-        assert_eq!(initial_priority(0, 1024), 6);
+    fn the_minimal_patch_forces_nothing_that_can_be_evicted() {
+        let folios = Folios::new(8);
+        let switches = Switches::default().with(Mechanism::MinimalPatch);
+        let mut policy = with_switches::<Linux61>(switches);
+        forced(&mut policy, &folios, Flags::NONE);
+        assert_eq!(policy.generations.window, Window::new());
     }
 }

@@ -6,7 +6,7 @@
 //! ```text
 //!                                   +--> unevictable list     locked in memory
 //!   oldest generation's tail --> ? -+--> its own generation   promoted by a table walk
-//!                                   +--> next generation      tier above the limit, or saturated
+//!                                   +--> next generation      tier above the limit, or full count
 //!                                   +--> next generation      dirty: wait for the flusher
 //!                                   +--> victims              all others
 //! ```
@@ -15,14 +15,14 @@
 //! only sorted and did not use up its budget ran out of folios: it counts as nothing, and the other
 //! type gets its turn. Generations that ended up empty are retired at once.
 //!
-//! Ignored: zones (there is one), large folios. Source: the multi-gen LRU specification, section 6,
-//! profile B.
+//! Ignored: zones (there is one), large folios. Source: the multi-gen LRU specification, section 6.
 
-use super::Mglru;
+use super::aging::Course;
 use super::generations::End;
-use super::insertion::Entry;
-use super::tiers::{RefTier, References};
+use super::profile::{Choice, Entry};
+use super::tiers::RefTier;
 use super::window::{MIN_NR_GENS, index_of};
+use super::{Multigen, Profile};
 use crate::folio::Flags;
 use crate::ids::{FrameId, PageType};
 use crate::lru::{Context, Mechanism};
@@ -30,7 +30,7 @@ use crate::reclaim::{Scan, VICTIMS_MAX, Victims};
 use crate::vmstat::Counter;
 
 /// The most folios one scan looks at.
-const SCAN_MAX: u64 = 64 * VICTIMS_MAX as u64;
+pub(super) const SCAN_MAX: u64 = 64 * VICTIMS_MAX as u64;
 
 const _: () = assert!(VICTIMS_MAX == 64, "a scan stops at one machine word's bits of victims");
 
@@ -50,13 +50,12 @@ enum Fate {
 }
 
 /// Judges a folio linked in the oldest generation, whose index is `oldest`.
-fn fate(flags: Flags, oldest: usize, protection: Protection) -> Fate {
-    let references = References::of(flags);
+fn fate(flags: Flags, oldest: usize, is_protected: bool) -> Fate {
     if flags.any(Flags::UNEVICTABLE) {
         Fate::Park
     } else if flags.generation() != Some(oldest as u32) {
         Fate::Sort
-    } else if protection.covers(references) {
+    } else if is_protected {
         Fate::Protect
     } else if flags.any(Flags::WRITEBACK)
         || flags.any(Flags::DIRTY) && flags.page_type() == PageType::File
@@ -67,29 +66,27 @@ fn fate(flags: Flags, oldest: usize, protection: Protection) -> Fate {
     }
 }
 
-/// Which folios a scan moves on although they are in its reach.
-#[derive(Clone, Copy, Debug)]
-struct Protection {
-    /// Tiers above this one.
-    tier_limit: RefTier,
-    /// Those whose access count is full, too.
-    covers_saturated: bool,
-}
-
-impl Protection {
-    fn covers(self, references: References) -> bool {
-        references.tier() > self.tier_limit || self.covers_saturated && references.is_saturated()
+impl<P: Profile> Multigen<P> {
+    /// The type to evict from first, and its tier limit.
+    fn choose(&self) -> Choice {
+        if !self.switches.has(Mechanism::Controller) {
+            let page_type = self.swappiness.preferred_type();
+            return Choice { page_type, tier_limit: RefTier::LAST };
+        }
+        let window = &self.generations.window;
+        let choice = self.profile.choose(&self.controller, window, self.swappiness);
+        Choice { tier_limit: self.unless_off(choice.tier_limit), ..choice }
     }
-}
 
-impl Mglru {
-    fn protection(&self, page_type: PageType) -> Protection {
-        let tier_limit = if self.switches.has(Mechanism::Tiers) {
-            self.controller.tier_limit(page_type)
-        } else {
-            RefTier::LAST
-        };
-        Protection { tier_limit, covers_saturated: self.switches.has(Mechanism::LazyPromotion) }
+    /// The last tier of a type that is not protected, judged by the type alone.
+    pub(super) fn tier_limit(&self, page_type: PageType) -> RefTier {
+        self.unless_off(self.profile.tier_limit(&self.controller, page_type))
+    }
+
+    fn unless_off(&self, limit: RefTier) -> RefTier {
+        let protects =
+            self.switches.has(Mechanism::Tiers) && self.switches.has(Mechanism::Controller);
+        if protects { limit } else { RefTier::LAST }
     }
 
     /// Takes victims, from the type that deserves it less; looks at `budget` folios at most.
@@ -99,16 +96,19 @@ impl Mglru {
         &mut self,
         cx: &mut Context<'_>,
         scan: &mut Scan,
+        course: &mut Course,
         victims: &mut Victims,
         budget: u64,
     ) -> u64 {
-        let first = self.controller.type_to_evict(self.swappiness);
-        let mut progress = 0;
-        for page_type in [first, first.other()] {
-            if progress == 0 && self.swappiness.evicts(page_type) {
-                progress = self.scan_type(cx, scan, victims, page_type, budget.min(SCAN_MAX));
-            }
+        let budget = self.profile.scan_max(budget).min(SCAN_MAX);
+        let mut choice = self.choose();
+        let mut progress = self.scan_type(cx, scan, victims, choice, budget);
+        let other = choice.page_type.other();
+        if progress == 0 && self.swappiness.evicts(other) {
+            choice = Choice { page_type: other, tier_limit: self.tier_limit(other) };
+            progress = self.scan_type(cx, scan, victims, choice, budget);
         }
+        course.took_anon |= choice.page_type == PageType::Anon && !victims.is_empty();
         progress += u64::from(self.retire_empty_generations());
         let nr_gens = self.generations.window.nr_gens_evictable(self.swappiness);
         if nr_gens <= MIN_NR_GENS { 0 } else { progress }
@@ -120,13 +120,12 @@ impl Mglru {
         cx: &mut Context<'_>,
         scan: &mut Scan,
         victims: &mut Victims,
-        page_type: PageType,
+        Choice { page_type, tier_limit }: Choice,
         budget: u64,
     ) -> u64 {
         if self.generations.window.nr_gens(page_type) <= MIN_NR_GENS {
             return 0;
         }
-        let protection = self.protection(page_type);
         let oldest = index_of(self.generations.window.oldest(page_type));
         let nr_victims_before = victims.len();
         let mut scanned = 0;
@@ -134,7 +133,10 @@ impl Mglru {
             let Some(frame) = self.generations.oldest_folio(page_type) else { break };
             scanned += 1;
             let flags = cx.flags(frame);
-            match fate(flags, oldest, protection) {
+            let references = self.profile.references(flags);
+            let is_protected =
+                references.tier > tier_limit || self.profile.promotes_lazily(references);
+            match fate(flags, oldest, is_protected) {
                 Fate::Take => self.take(cx, frame, victims),
                 other => self.keep(cx, scan, frame, flags, other),
             }
@@ -145,10 +147,8 @@ impl Mglru {
     }
 
     fn take(&mut self, cx: &mut Context<'_>, frame: FrameId, victims: &mut Victims) {
-        self.generations.unlink(cx.folios, frame, |flags| {
-            let flags = flags.without(Flags::RECLAIM);
-            if flags.any(Flags::REFERENCED) { flags } else { flags.with_refs(0) }
-        });
+        let profile = self.profile;
+        self.generations.unlink(cx.folios, frame, |flags| profile.isolated(flags));
         victims.take(cx.folios, frame);
     }
 
@@ -163,7 +163,7 @@ impl Mglru {
         match fate {
             Fate::Park => {
                 self.generations.unlink(cx.folios, frame, |flags| flags);
-                self.generations.add(cx.folios, frame, Entry::Added);
+                self.enter(cx, frame, Entry::Added);
             }
             Fate::Sort => {
                 self.generations.sort(cx.folios, frame);
@@ -172,32 +172,42 @@ impl Mglru {
             Fate::Protect => self.protect(cx, frame, flags),
             Fate::AwaitFlush => {
                 scan.dirty += 1;
-                self.generations.move_on(cx.folios, frame, End::Head, Flags::RECLAIM);
+                let change = |flags| self.profile.moved_on(flags).with(Flags::RECLAIM);
+                self.generations.move_on(cx.folios, frame, End::Head, change);
                 cx.vmstat.count(Counter::LruGenUnwritten);
             }
             Fate::Take => unreachable!("victims are not kept"),
         }
     }
 
-    /// Moves a folio on for its accesses. Saturated ones are promoted whatever the controller says,
-    /// so they are not its doing and not counted for it.
+    /// Moves a folio on for its accesses. One whose count is full is promoted whatever the controller
+    /// says, so it is not its doing and not counted for it.
     fn protect(&mut self, cx: &mut Context<'_>, frame: FrameId, flags: Flags) {
-        let references = References::of(flags);
-        if references.is_saturated() {
+        let (profile, page_type) = (self.profile, flags.page_type());
+        let references = profile.references(flags);
+        if profile.promotes_lazily(references) {
             cx.vmstat.count(Counter::LruGenPromotedLazily);
         } else {
-            self.controller.tier_mut(flags.page_type(), references.tier()).protected += 1;
+            self.controller.tier_mut(page_type, references.tier).protected += 1;
             cx.vmstat.count(Counter::LruGenProtected);
         }
-        self.generations.move_on(cx.folios, frame, End::Head, Flags::NONE);
+        if P::PROTECTION_ACTIVATES {
+            let (anon, file) = (Counter::WorkingsetActivateAnon, Counter::WorkingsetActivateFile);
+            cx.count_by_type(page_type, anon, file, 1);
+        }
+        self.generations
+            .move_on(cx.folios, frame, P::PROTECTED_END, |flags| profile.moved_on(flags));
     }
 
     /// Skips generations with nothing left on their lists. Returns whether there were any.
     fn retire_empty_generations(&mut self) -> bool {
         let generations = &mut self.generations;
         let before = generations.window.min_seq;
-        let after =
-            generations.window.advanced(self.swappiness, |t, seq| generations.is_empty(t, seq));
+        let mut after =
+            generations.window.drained(self.swappiness, |t, seq| generations.is_empty(t, seq));
+        if self.swappiness.evicts_both() {
+            after = self.profile.coupled(&generations.window, after);
+        }
         generations.window.min_seq = after;
         for page_type in PageType::ALL {
             if after[page_type.index()] != before[page_type.index()] {
@@ -214,28 +224,18 @@ mod tests {
 
     const LISTED: Flags = Flags::ON_LIST.with_generation(Some(1));
 
-    fn fate_of_all(flags: Flags, limit: u8) -> Fate {
-        fate(flags, 1, Protection { tier_limit: RefTier(limit), covers_saturated: true })
-    }
-
-    fn fate_of(flags: Flags, limit: u8) -> Fate {
-        fate_of_all(LISTED.with(flags), limit)
-    }
-
-    /// Specification, section 6, the table of sort(), profile B.
+    /// Specification, section 6, the table of sort().
     #[test]
     fn the_first_matching_row_decides() {
-        let twice = Flags::REFERENCED.with_refs(1);
-        let saturated = Flags::REFERENCED.with(Flags::WORKINGSET).with_refs(3);
-        assert_eq!(fate_of(Flags::UNEVICTABLE.with(saturated), 0), Fate::Park);
-        let promoted = saturated.with(Flags::DIRTY).with_generation(Some(3));
-        assert_eq!(fate_of_all(promoted, 0), Fate::Sort);
-        assert_eq!(fate_of(twice.with(Flags::DIRTY), 0), Fate::Protect);
-        assert_eq!(fate_of(saturated, 3), Fate::Protect);
-        assert_eq!(fate_of(Flags::DIRTY, 3), Fate::AwaitFlush);
-        assert_eq!(fate_of(Flags::WRITEBACK.with(Flags::ANON), 3), Fate::AwaitFlush);
-        assert_eq!(fate_of(Flags::DIRTY.with(Flags::ANON), 3), Fate::Take);
-        assert_eq!(fate_of(twice, 1), Fate::Take);
-        assert_eq!(fate_of(Flags::WORKINGSET, 3), Fate::Take, "workingset alone: tier 3");
+        let everything = Flags::UNEVICTABLE.with(Flags::DIRTY);
+        assert_eq!(fate(LISTED.with(everything), 1, true), Fate::Park);
+        assert_eq!(fate(Flags::DIRTY.with_generation(Some(3)), 1, true), Fate::Sort);
+        let unwritten = [Flags::DIRTY, Flags::WRITEBACK, Flags::WRITEBACK.with(Flags::ANON)];
+        for flags in unwritten.map(|flags| LISTED.with(flags)) {
+            assert_eq!(fate(flags, 1, true), Fate::Protect);
+            assert_eq!(fate(flags, 1, false), Fate::AwaitFlush);
+        }
+        assert_eq!(fate(LISTED.with(Flags::DIRTY).with(Flags::ANON), 1, false), Fate::Take);
+        assert_eq!(fate(LISTED, 1, false), Fate::Take);
     }
 }

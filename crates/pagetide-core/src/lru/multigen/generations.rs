@@ -18,7 +18,6 @@
 //! fields. Unevictable folios wait on a list of their own and belong to no generation.
 //! Source: the multi-gen LRU specification, section 2.
 
-use super::insertion::{Entry, entered_seq};
 use super::swappiness::Swappiness;
 use super::window::{MAX_NR_GENS, Window, evictable, index_of};
 use crate::folio::{Flags, Folios};
@@ -30,7 +29,7 @@ const UNEVICTABLE_LINK: u32 = MAX_NR_GENS as u32;
 
 /// An end of a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum End {
+pub(crate) enum End {
     /// The young end.
     Head,
     /// The old end, which eviction takes from.
@@ -57,20 +56,19 @@ impl Generations {
         }
     }
 
-    /// Puts an unlinked folio where its flags say; clears ACTIVE.
-    pub(super) fn add(&mut self, folios: &Folios, frame: FrameId, entry: Entry) {
+    /// Puts an unlinked folio into generation `seq`, or apart if it is unevictable; clears ACTIVE.
+    pub(super) fn add(&mut self, folios: &Folios, frame: FrameId, seq: u64, end: End) {
         let flags = folios[frame].flags();
         if flags.any(Flags::UNEVICTABLE) {
             return self.park(folios, frame);
         }
-        let index = index_of(entered_seq(&self.window, flags, entry));
+        let index = index_of(seq);
         let page_type = flags.page_type().index();
         folios[frame].update(|flags| {
             let flags = flags.without(Flags::ACTIVE).with_link(index as u32);
             Some(flags.with_generation(Some(index as u32)))
         });
         self.nr_folios[index][page_type] += 1;
-        let end = if entry == Entry::Rotated { End::Tail } else { End::Head };
         self.push(folios, frame, index, page_type, end);
     }
 
@@ -109,17 +107,21 @@ impl Generations {
         self.push(folios, frame, to, page_type, End::Head);
     }
 
-    /// Moves a folio of the oldest generation to the next one: its references start over (but
-    /// WORKINGSET stays), and `mark` is set.
-    pub(super) fn move_on(&mut self, folios: &Folios, frame: FrameId, end: End, mark: Flags) {
+    /// Moves a folio of the oldest generation to the next one; its other flags as `change` says.
+    pub(super) fn move_on(
+        &mut self,
+        folios: &Folios,
+        frame: FrameId,
+        end: End,
+        change: impl Fn(Flags) -> Flags,
+    ) {
         let flags = folios[frame].flags();
         let page_type = flags.page_type().index();
         let old = generation_of(flags);
         let new = (old + 1) % MAX_NR_GENS;
         self.lists[flags.link() as usize][page_type].remove(folios, frame);
         folios[frame].update(|flags| {
-            let flags = flags.without(Flags::REFERENCED).with_refs(0).with(mark);
-            Some(flags.with_generation(Some(new as u32)).with_link(new as u32))
+            Some(change(flags).with_generation(Some(new as u32)).with_link(new as u32))
         });
         self.nr_folios[old][page_type] -= 1;
         self.nr_folios[new][page_type] += 1;
@@ -176,6 +178,15 @@ impl Generations {
                 let oldest = self.window.oldest(page_type);
                 (oldest..=youngest).map(move |seq| self.nr_in(page_type, seq))
             })
+            .sum()
+    }
+
+    /// Folios that may be evicted, in generation `max_seq - steps`.
+    pub(super) fn nr_evictable_in(&self, swappiness: Swappiness, steps: u64) -> u64 {
+        let seq = self.window.max_seq - steps;
+        evictable(swappiness)
+            .filter(|page_type| seq >= self.window.oldest(*page_type))
+            .map(|page_type| self.nr_in(page_type, seq))
             .sum()
     }
 

@@ -1,4 +1,4 @@
-//! The multi-gen LRU, as of Linux 6.18.
+//! The multi-gen LRU, as of Linux 6.18 and as of 6.1.
 //!
 //! # Problem
 //!
@@ -39,12 +39,14 @@
 //! ```text
 //!   window.rs       which sequence numbers are in use
 //!   generations.rs  lists and sizes; a folio's generation and the list it is linked on may differ
-//!   insertion.rs    which generation a folio enters
-//!   tiers.rs        accesses, from flags
-//!   controller.rs   which type to evict, which tiers to protect
-//!   refault.rs      what an evicted page leaves, and what its return means
-//!   aging.rs        when to start a generation (before it, the world walks its page tables)
+//!   tiers.rs        accesses, in classes
+//!   controller.rs   what evictions and refaults count, and how ratios compare
+//!   refault.rs      what an evicted page leaves, and what its return brings it
+//!   aging.rs        starting a generation (before it, the world walks its page tables)
 //!   eviction.rs     sorting and taking the oldest
+//!   profile.rs      the questions that each kernel answers its own way
+//!   linux618.rs     its answers in 6.18: insertion, access counts, when to age, what to protect
+//!   linux61.rs      and in 6.1
 //! ```
 //!
 //! Each rule is a function of plain values; this file ties them to the face of policies. Every
@@ -52,7 +54,7 @@
 //!
 //! # What to expect
 //!
-//! With four generations and cold reads coming in, new folios join the generation under eviction,
+//! In 6.18, with four generations and cold reads coming in, new folios join the generation under eviction,
 //! so it never empties and aging never runs: this is a FIFO with an admission test into a resident
 //! set, which stays as it is until the cold traffic ends. That is the mechanism as it is measured
 //! on the kernel, not a defect of this one.
@@ -71,13 +73,15 @@
 //! An unevictable folio waits on a list of its own; whoever makes it evictable logs a touch or a
 //! rotation of it, which brings it back.
 //!
-//! Source: Linux `Documentation/mm/multigen_lru.rst`; the multi-gen LRU specification, profile B.
+//! Source: Linux `Documentation/mm/multigen_lru.rst`; the multi-gen LRU specification.
 
 mod aging;
 mod controller;
 mod eviction;
 mod generations;
-mod insertion;
+mod linux61;
+mod linux618;
+mod profile;
 mod refault;
 mod summary;
 mod swappiness;
@@ -92,30 +96,35 @@ pub use tiers::{NR_TIERS, RefTier};
 pub use window::MAX_NR_GENS;
 
 use super::{
-    AccessKind, AccessRule, Context, LruConfig, LruPolicy, LruvecId, Progress, PutBack, Refusal,
-    ShadowEntry, Switches,
+    AccessKind, AccessRule, Context, LruConfig, LruPolicy, LruvecId, Mechanism, Progress, PutBack,
+    Refusal, ShadowEntry, Switches,
 };
-use crate::folio::{Flags, Folio, Folios};
+use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
-use crate::reclaim::{ReclaimKind, Scan, Victims};
+use crate::reclaim::{DEF_PRIORITY, ReclaimKind, Scan, Victims};
 use crate::vmstat::Counter;
-use aging::Plan;
+use aging::{Aging, Course, Next};
 use controller::Controller;
-use generations::{Generations, is_parked};
-use insertion::{Entry, entered_seq};
-use refault::{Returned, shadow_of};
+use generations::{End, Generations, is_parked};
+use linux61::Linux61;
+use linux618::Linux618;
+use profile::{Entry, Profile, UNWRITTEN};
+use refault::{Token, Welcome, shadow_of};
 use swappiness::Swappiness;
-use tiers::{Observed, References, observe_young};
 use window::MIN_NR_GENS;
 
 /// LINK of an isolated folio that is on its second trial.
 const RETRIED_LINK: u32 = 15;
-/// Not written to the store yet.
-const UNWRITTEN: Flags = Flags::DIRTY.with(Flags::WRITEBACK);
 
-/// The multi-gen LRU. See the module.
+/// The multi-gen LRU of Linux 6.18.
+pub(crate) type Mglru = Multigen<Linux618>;
+/// The multi-gen LRU of Linux 6.1.
+pub(crate) type Mglru61 = Multigen<Linux61>;
+
+/// The multi-gen LRU, by the rules of one kernel. See the module.
 #[derive(Debug)]
-pub struct Mglru {
+pub(crate) struct Multigen<P> {
+    profile: P,
     id: LruvecId,
     swappiness: Swappiness,
     switches: Switches,
@@ -125,22 +134,26 @@ pub struct Mglru {
 
 /// What a pass remembers at one priority.
 #[derive(Debug, Default)]
-pub struct MglruCursor {
+pub(crate) struct MultigenCursor {
+    /// The youngest generation when the pass first looked.
+    first_max_seq: Option<u64>,
+    course: Course,
+    /// The table walk was asked for.
+    aging: Option<Aging>,
     /// Progress so far, in folios; compared with what the priority allows.
     progress: u64,
-    /// The table walk was asked for while this was the youngest generation.
-    walked_at: Option<u64>,
     /// Nothing more at this priority.
     is_over: bool,
 }
 
-impl LruPolicy for Mglru {
-    type Cursor = MglruCursor;
+impl<P: Profile> LruPolicy for Multigen<P> {
+    type Cursor = MultigenCursor;
 
-    fn new(config: &LruConfig) -> Mglru {
-        Mglru {
+    fn new(config: &LruConfig) -> Multigen<P> {
+        Multigen {
+            profile: P::new(config.switches),
             id: config.id,
-            swappiness: Swappiness::new(config),
+            swappiness: Swappiness::new(config, P::SWAPPINESS_MAX),
             switches: config.switches,
             generations: Generations::new(),
             controller: Controller::default(),
@@ -148,22 +161,22 @@ impl LruPolicy for Mglru {
     }
 
     fn access_rule(&self) -> AccessRule {
-        AccessRule::CountReferences
+        P::ACCESS_RULE
     }
 
     /// A background pass with a large target starts where that many folios can be found.
     fn initial_priority(&self, scan: &Scan) -> u8 {
         match scan.kind {
-            ReclaimKind::Direct => crate::reclaim::DEF_PRIORITY,
+            ReclaimKind::Direct => DEF_PRIORITY,
             ReclaimKind::Background => {
                 let inactive = self.generations.nr_evictable(self.swappiness, MIN_NR_GENS);
-                aging::initial_priority(inactive, scan.target)
+                self.profile.initial_priority(inactive, scan.target)
             }
         }
     }
 
     fn add(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        self.generations.add(cx.folios, frame, Entry::Added);
+        self.enter(cx, frame, Entry::Added);
     }
 
     /// Accesses live in the flags; only a folio that became evictable again is put back.
@@ -171,13 +184,13 @@ impl LruPolicy for Mglru {
         let flags = cx.flags(frame);
         if is_parked(flags) && !flags.any(Flags::UNEVICTABLE) {
             self.generations.unlink(cx.folios, frame, |flags| flags);
-            self.generations.add(cx.folios, frame, Entry::Added);
+            self.enter(cx, frame, Entry::Added);
         }
     }
 
     fn rotate(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         self.generations.unlink(cx.folios, frame, |flags| flags);
-        self.generations.add(cx.folios, frame, Entry::Rotated);
+        self.enter(cx, frame, Entry::Rotated);
     }
 
     fn remove(&mut self, cx: &mut Context<'_>, frame: FrameId) {
@@ -196,27 +209,33 @@ impl LruPolicy for Mglru {
         }
         let page_type = cx.flags(frame).page_type();
         let mut count = |anon, file| cx.count_by_type(page_type, anon, file, 1);
-        count(Counter::WorkingsetRefaultAnon, Counter::WorkingsetRefaultFile);
-        let max_seq = self.generations.window.max_seq;
-        let Some(returned) = Returned::recently(shadow, max_seq) else { return };
-        self.controller.tier_mut(page_type, returned.tier()).refaulted += 1;
-        if kind == AccessKind::Table {
+        let window = &self.generations.window;
+        let is_recent = self.profile.is_recent(Token::of(shadow), window, page_type);
+        if is_recent || P::COUNTS_OLD_REFAULTS {
+            count(Counter::WorkingsetRefaultAnon, Counter::WorkingsetRefaultFile);
+        }
+        if !is_recent || !self.switches.has(Mechanism::RefaultMemory) {
+            return;
+        }
+        let references = self.profile.remembered(shadow);
+        self.controller.tier_mut(page_type, references.tier).refaulted += 1;
+        let Welcome { flags, is_activated, is_restored } = self.profile.welcome(references, kind);
+        if is_activated {
             count(Counter::WorkingsetActivateAnon, Counter::WorkingsetActivateFile);
         }
-        let References { count: refs, workingset } = returned.references;
-        if workingset {
+        if is_restored {
             count(Counter::WorkingsetRestoreAnon, Counter::WorkingsetRestoreFile);
-            cx.folios[frame].set(Flags::WORKINGSET);
-        } else {
-            cx.folios[frame].update(|flags| Some(flags.with_refs(refs - 1)));
         }
+        cx.folios[frame].set(flags);
     }
 
     fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        if is_parked(cx.flags(frame)) || observe_young(&cx.folios[frame]) == Observed::First {
+        let profile = self.profile;
+        if is_parked(cx.flags(frame)) || !self.switches.has(Mechanism::Generations) {
             return;
         }
-        if self.generations.promote(cx.folios, frame) {
+        let before = cx.folios[frame].update(|flags| Some(profile.seen_young(flags)));
+        if profile.promotes_young(before) && self.generations.promote(cx.folios, frame) {
             cx.vmstat.count(Counter::LruGenWalkPromoted);
         }
     }
@@ -225,21 +244,16 @@ impl LruPolicy for Mglru {
         &mut self,
         cx: &mut Context<'_>,
         scan: &mut Scan,
-        cursor: &mut MglruCursor,
+        cursor: &mut MultigenCursor,
         victims: &mut Victims,
     ) -> Progress {
-        if scan.kind == ReclaimKind::Background && scan.is_satisfied() {
-            return Progress::Exhausted;
-        }
-        while !cursor.is_over {
-            let budget = match self.plan(scan.priority) {
-                Plan::Age => return self.age(cx, cursor),
-                Plan::Scan(budget) => budget,
+        while !cursor.is_over && !self.profile.is_over(&self.course(cursor), scan) {
+            let budget = match self.next(cx, scan, cursor) {
+                Next::WalkTables => return Progress::WalkTables,
+                Next::Scan(0) => break,
+                Next::Scan(budget) => budget,
             };
-            if budget == 0 {
-                break;
-            }
-            let progress = self.evict(cx, scan, victims, budget);
+            let progress = self.evict(cx, scan, &mut cursor.course, victims, budget);
             cursor.progress += progress;
             cursor.is_over = progress == 0 || cursor.progress >= budget;
             if !victims.is_empty() {
@@ -254,13 +268,13 @@ impl LruPolicy for Mglru {
         &mut self,
         cx: &mut Context<'_>,
         _scan: &mut Scan,
-        _cursor: &mut MglruCursor,
+        _cursor: &mut MultigenCursor,
         frame: FrameId,
     ) -> Option<ShadowEntry> {
         let flags = cx.flags(frame);
         let page_type = flags.page_type();
-        let references = References::of(flags);
-        self.controller.tier_mut(page_type, references.tier()).evicted += 1;
+        let references = self.profile.references(flags);
+        self.controller.tier_mut(page_type, references.tier).evicted += 1;
         Some(shadow_of(self.generations.window.oldest(page_type), references, self.id))
     }
 
@@ -268,31 +282,36 @@ impl LruPolicy for Mglru {
         &mut self,
         cx: &mut Context<'_>,
         _scan: &mut Scan,
-        _cursor: &mut MglruCursor,
+        _cursor: &mut MultigenCursor,
         frame: FrameId,
         refusal: Refusal,
     ) -> PutBack {
-        let folio = &cx.folios[frame];
-        note_refusal(folio, refusal);
+        let (profile, folio) = (self.profile, &cx.folios[frame]);
+        if refusal == Refusal::Dirty {
+            // Written meanwhile: no write-back is left to end, so none would rotate it.
+            folio.update(|flags| flags.any(UNWRITTEN).then(|| flags.with(Flags::RECLAIM)));
+        }
         let flags = folio.flags();
-        if deserves_retry(flags, refusal) && flags.link() != RETRIED_LINK {
+        let may_retry = profile.retries() && flags.link() != RETRIED_LINK;
+        if may_retry && deserves_retry(flags, refusal) {
             folio.update(|flags| Some(flags.with_link(RETRIED_LINK)));
             return PutBack::Retry;
         }
         let window = &self.generations.window;
-        if entered_seq(window, flags, Entry::Added) == window.oldest(flags.page_type()) {
-            folio.update(|flags| {
-                Some(flags.without(Flags::REFERENCED).with_refs(0).with(Flags::ACTIVE))
-            });
-        }
-        self.generations.add(cx.folios, frame, Entry::Added);
+        folio.update(|flags| Some(profile.survivor(window, flags, refusal)));
+        self.enter(cx, frame, Entry::Added);
         PutBack::Listed
     }
 
     /// A direct pass may spend itself on sorting, aging and skipping empty generations. The
     /// kernel's caller would come back at once and find all that done; this is the same, unless all
     /// that was found waits for the flusher.
-    fn end_pass(&mut self, _cx: &mut Context<'_>, scan: &Scan, _cursor: &mut MglruCursor) -> bool {
+    fn end_pass(
+        &mut self,
+        _cx: &mut Context<'_>,
+        scan: &Scan,
+        _cursor: &mut MultigenCursor,
+    ) -> bool {
         let waits_for_flusher = scan.scanned > 0 && scan.scanned <= scan.dirty;
         scan.kind == ReclaimKind::Direct
             && scan.reclaimed == 0
@@ -309,35 +328,24 @@ impl LruPolicy for Mglru {
     }
 }
 
-impl Mglru {
-    /// Asks for a table walk, then starts a generation, unless another pass did so meanwhile.
-    fn age(&mut self, cx: &mut Context<'_>, cursor: &mut MglruCursor) -> Progress {
-        let max_seq = self.generations.window.max_seq;
-        let Some(walked_at) = cursor.walked_at else {
-            cursor.walked_at = Some(max_seq);
-            return Progress::WalkTables;
+impl<P: Profile> Multigen<P> {
+    /// Puts an unlinked folio where its flags say.
+    fn enter(&mut self, cx: &Context<'_>, frame: FrameId, entry: Entry) {
+        let window = &self.generations.window;
+        let is_ordered = self.switches.has(Mechanism::Generations);
+        let (seq, end) = match entry {
+            Entry::Added if !is_ordered => (window.max_seq, End::Head),
+            Entry::Added => (self.profile.entered_seq(window, cx.flags(frame), entry), End::Head),
+            Entry::Rotated => (self.profile.entered_seq(window, cx.flags(frame), entry), End::Tail),
         };
-        cursor.is_over = true;
-        if walked_at == max_seq {
-            self.start_generation(cx);
-        }
-        Progress::Exhausted
+        self.generations.add(cx.folios, frame, seq, end);
     }
-}
 
-/// Records on a refused victim why it was refused.
-fn note_refusal(folio: &Folio, refusal: Refusal) {
-    match refusal {
-        Refusal::Busy => {}
-        Refusal::Dirty => {
-            // Written meanwhile: no write-back is left to end, so none would rotate it.
-            folio.update(|flags| flags.any(UNWRITTEN).then(|| flags.with(Flags::RECLAIM)));
-        }
-        Refusal::Young => {
-            if observe_young(folio) == Observed::Again {
-                folio.set(Flags::ACTIVE);
-            }
-        }
+    /// What a pass has done at its priority, up to now.
+    fn course(&self, cursor: &mut MultigenCursor) -> Course {
+        let max_seq = self.generations.window.max_seq;
+        let nr_started = max_seq - *cursor.first_max_seq.get_or_insert(max_seq);
+        Course { nr_started, ..cursor.course }
     }
 }
 

@@ -4,15 +4,16 @@
 //!   token   | oldest generation at eviction ....... | references - 1 (2 bits) |   w = workingset
 //! ```
 //!
-//! The distance between the youngest generation now and the oldest one then says how long ago the
-//! page left. Less than a full window ago, it would still be here had memory been a little larger:
-//! then its tier's refault is counted, and a page of the working set is recognised as such.
+//! The distance between a generation of now and that one says how long ago the page left. If it is
+//! short, the page would still be here had memory been a little larger: then its tier's refault is
+//! counted, and a page of the working set is recognised as such. How short, and what `w` means, are
+//! the profile's.
 //!
 //! Ignored: shadows of other memory groups and nodes. Source: the multi-gen LRU specification,
-//! section 8, profile B.
+//! section 8.
 
-use super::tiers::{RefTier, References};
-use super::window::MAX_NR_GENS;
+use super::tiers::References;
+use crate::folio::Flags;
 use crate::lru::{LruvecId, ShadowEntry, TOKEN_MASK};
 
 const REFS_BITS: u32 = 2;
@@ -25,68 +26,50 @@ pub(super) fn shadow_of(min_seq: u64, references: References, lruvec: LruvecId) 
     ShadowEntry::new(min_seq << REFS_BITS | refs, lruvec, references.workingset)
 }
 
-/// What a shadow says about a page that returned soon enough to matter.
+/// A shadow's token, taken apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Returned {
-    /// What it had been accessed before it was evicted; at least once.
-    pub(super) references: References,
+pub(crate) struct Token {
+    /// The type's oldest generation when the page was evicted, as far as the token holds it.
+    seq: u64,
+    /// References beyond the first, 0 to 3.
+    pub(super) references: u32,
 }
 
-impl Returned {
-    /// Reads `shadow` while `max_seq` is the youngest generation; nothing if it is too old.
-    pub(super) fn recently(shadow: ShadowEntry, max_seq: u64) -> Option<Returned> {
-        let seq = shadow.token() >> REFS_BITS;
-        let is_recent = (max_seq & SEQ_MASK).abs_diff(seq) < MAX_NR_GENS as u64;
-        let count = (shadow.token() & REFS_MASK) as u32 + 1;
-        let references = References { count, workingset: shadow.workingset() };
-        is_recent.then_some(Returned { references })
+impl Token {
+    /// Reads it.
+    pub(super) const fn of(shadow: ShadowEntry) -> Token {
+        let token = shadow.token();
+        Token { seq: token >> REFS_BITS, references: (token & REFS_MASK) as u32 }
     }
 
-    /// The tier it was in.
-    pub(super) fn tier(self) -> RefTier {
-        self.references.tier()
+    /// How many generations lie between the page's and `seq`.
+    pub(super) const fn distance_to(self, seq: u64) -> u64 {
+        (seq & SEQ_MASK).abs_diff(self.seq)
     }
+}
+
+/// What a page is given that returned soon enough to matter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Welcome {
+    /// Flags to set: WORKINGSET or a reference count, or nothing.
+    pub(super) flags: Flags,
+    /// It counts as made active at once.
+    pub(super) is_activated: bool,
+    /// It counts as thrashing: it had been in the working set.
+    pub(super) is_restored: bool,
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::tiers::RefTier;
     use super::*;
 
-    const LRUVEC: LruvecId = LruvecId { group: 5, node: 1 };
-
-    fn shadow(min_seq: u64, count: u32, workingset: bool) -> ShadowEntry {
-        shadow_of(min_seq, References { count, workingset }, LRUVEC)
-    }
-
-    /// Specification, section 8, the vectors of profile B.
     #[test]
-    fn shadows_are_packed_as_specified() {
-        assert_eq!(shadow(9, 4, true).bits(), 0x1380_0283);
-        assert_eq!(shadow(9, 0, false).bits(), 0x1200_0282);
-        assert_eq!(shadow(9, 1, false).bits(), 0x1200_0282);
-    }
-
-    #[test]
-    fn a_window_later_is_not_recent() {
-        let evicted_early = shadow(7, 1, false);
-        assert!(Returned::recently(evicted_early, 10).is_some());
-        assert!(Returned::recently(evicted_early, 11).is_none());
-        let evicted_late = shadow(8, 1, false);
-        assert!(Returned::recently(evicted_late, 11).is_some());
-        assert!(Returned::recently(evicted_late, 12).is_none());
-    }
-
-    #[test]
-    fn the_tier_comes_back() {
-        let tiers = [(0, false), (1, false), (2, false), (3, false), (4, false), (4, true)]
-            .map(|(count, workingset)| shadow(7, count, workingset))
-            .map(|shadow| Returned::recently(shadow, 10).map(|returned| returned.tier().0));
-        assert_eq!(tiers, [0, 0, 1, 2, 2, 3].map(Some));
-    }
-
-    #[test]
-    fn sequences_are_compared_as_the_token_keeps_them() {
+    fn distances_are_compared_as_the_token_keeps_them() {
+        let references = References { count: 3, workingset: false, tier: RefTier(2) };
         let seq = SEQ_MASK + 6;
-        assert!(Returned::recently(shadow(seq, 1, false), seq + 3).is_some());
+        let token = Token::of(shadow_of(seq, references, LruvecId::default()));
+        assert_eq!((token.distance_to(seq), token.distance_to(seq + 3)), (0, 3));
+        assert_eq!(token.references, 2);
     }
 }

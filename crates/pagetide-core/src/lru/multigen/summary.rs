@@ -2,7 +2,7 @@
 
 use super::tiers::NR_TIERS;
 use super::window::MAX_NR_GENS;
-use super::{Mglru, TierCounts};
+use super::{Multigen, Profile, TierCounts};
 use crate::ids::PageType;
 
 /// One generation. Sizes count the folios that belong to it, wherever they are linked.
@@ -25,13 +25,14 @@ pub struct MultigenSummary {
     pub generations: [GenerationSummary; MAX_NR_GENS],
     /// What the controller knows: row = page type, column = tier.
     pub tiers: [[TierCounts; NR_TIERS]; 2],
-    /// The last tier of each type that is evicted now; those above are protected.
+    /// The last tier of each type that is evicted now, measured against the type itself; those
+    /// above are protected.
     pub tier_limits: [u8; 2],
 }
 
-impl Mglru {
+impl<P: Profile> Multigen<P> {
     /// Describes the current state. O(1).
-    pub fn summary(&self) -> MultigenSummary {
+    pub(crate) fn summary(&self) -> MultigenSummary {
         let window = self.generations.window;
         let first = window.max_seq - (MAX_NR_GENS as u64 - 1);
         let generations = core::array::from_fn(|nth| {
@@ -47,7 +48,7 @@ impl Mglru {
             min_seq: window.min_seq,
             generations,
             tiers: PageType::ALL.map(|page_type| *self.controller.tiers(page_type)),
-            tier_limits: PageType::ALL.map(|page_type| self.controller.tier_limit(page_type).0),
+            tier_limits: PageType::ALL.map(|page_type| self.tier_limit(page_type).0),
         }
     }
 }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Nowhere to swap to means 0. At 1 the file type always goes first, at 200 the anonymous type; the
-//! other is then taken only when the first yields nothing.
+//! other is then taken only when the first yields nothing. Linux 6.1 ends at 200.
 //! Source: the multi-gen LRU specification, sections 5 to 7.
 
 use crate::ids::PageType;
@@ -14,17 +14,18 @@ use crate::lru::LruConfig;
 
 /// A checked swappiness, 0 to 201.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Swappiness(u8);
+pub(crate) struct Swappiness(u8);
 
 impl Swappiness {
     /// The largest weight.
     pub(super) const MAX: u8 = 200;
-    const ANON_ONLY: u8 = 201;
+    /// Beyond all weights.
+    pub(super) const ANON_ONLY: u8 = 201;
 
-    /// What `config` asks for; more than 201 counts as 201.
-    pub(super) fn new(config: &LruConfig) -> Swappiness {
+    /// What `config` asks for; more than `max` counts as `max`, which is 201 at most.
+    pub(super) fn new(config: &LruConfig, max: u8) -> Swappiness {
         let wanted = if config.can_swap { config.swappiness } else { 0 };
-        Swappiness(wanted.min(Swappiness::ANON_ONLY))
+        Swappiness(wanted.min(max))
     }
 
     /// Whether reclaim may take folios of this type at all.
@@ -49,6 +50,13 @@ impl Swappiness {
         }
     }
 
+    /// The type that goes first where refaults are not asked.
+    pub(super) fn preferred_type(self) -> PageType {
+        let is_anon_heavier = self.gain(PageType::Anon) > self.gain(PageType::File);
+        let heavier = if is_anon_heavier { PageType::Anon } else { PageType::File };
+        self.forced_type().unwrap_or(heavier)
+    }
+
     /// The type's weight in the controller: the two add up to 200.
     pub(super) const fn gain(self, page_type: PageType) -> u64 {
         match page_type {
@@ -61,7 +69,8 @@ impl Swappiness {
 #[cfg(test)]
 impl From<u8> for Swappiness {
     fn from(swappiness: u8) -> Swappiness {
-        Swappiness::new(&LruConfig { swappiness, can_swap: true, ..LruConfig::file_only(1) })
+        let config = LruConfig { swappiness, can_swap: true, ..LruConfig::file_only(1) };
+        Swappiness::new(&config, Swappiness::ANON_ONLY)
     }
 }
 
@@ -78,6 +87,13 @@ mod tests {
     }
 
     #[test]
+    fn without_refaults_the_heavier_type_goes_first() {
+        let preferred = |swappiness: u8| Swappiness::from(swappiness).preferred_type();
+        assert_eq!([0, 60, 100].map(preferred), [PageType::File; 3]);
+        assert_eq!([101, 200, 201].map(preferred), [PageType::Anon; 3]);
+    }
+
+    #[test]
     fn types_outside_the_range_are_never_taken() {
         let evicts = |swappiness: u8| PageType::ALL.map(|t| Swappiness::from(swappiness).evicts(t));
         assert_eq!(evicts(0), [false, true]);
@@ -85,6 +101,8 @@ mod tests {
         assert_eq!(evicts(200), [true, true]);
         assert_eq!(evicts(201), [true, false]);
         let nowhere = LruConfig { can_swap: false, ..LruConfig::file_only(1) };
-        assert!(!Swappiness::new(&nowhere).evicts(PageType::Anon));
+        assert!(!Swappiness::new(&nowhere, 200).evicts(PageType::Anon));
+        let everywhere = LruConfig { can_swap: true, swappiness: 201, ..nowhere };
+        assert!(Swappiness::new(&everywhere, 200).evicts(PageType::File), "6.1 knows no 201");
     }
 }

@@ -20,7 +20,7 @@ pub const MAX_NR_GENS: usize = 4;
 
 /// Youngest and oldest generation in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Window {
+pub(crate) struct Window {
     /// The youngest generation, of both types.
     pub(super) max_seq: u64,
     /// The oldest, by type.
@@ -48,11 +48,9 @@ impl Window {
         evictable(swappiness).map(|page_type| self.nr_gens(page_type)).max().unwrap_or(MIN_NR_GENS)
     }
 
-    /// The oldest generations after skipping those that `is_empty`.
-    ///
-    /// At least two generations remain. With both types evictable, neither runs ahead to two
-    /// generations while the other still has all four (or more than three) to go through.
-    pub(super) fn advanced(
+    /// The oldest generations after skipping those that `is_empty`: what each type could advance
+    /// to by itself. At least two generations remain.
+    pub(super) fn drained(
         &self,
         swappiness: Swappiness,
         is_empty: impl Fn(PageType, u64) -> bool,
@@ -62,15 +60,6 @@ impl Window {
             let oldest = &mut min_seq[page_type.index()];
             while *oldest + MIN_NR_GENS <= self.max_seq && is_empty(page_type, *oldest) {
                 *oldest += 1;
-            }
-        }
-        if swappiness.evicts_both() {
-            let third_youngest = self.max_seq - MIN_NR_GENS;
-            for page_type in PageType::ALL {
-                if min_seq[page_type.other().index()] < third_youngest {
-                    let leader = &mut min_seq[page_type.index()];
-                    *leader = (*leader).min(third_youngest).max(self.oldest(page_type));
-                }
             }
         }
         min_seq
@@ -93,32 +82,25 @@ mod tests {
 
     const WINDOW: Window = Window { max_seq: 10, min_seq: [7, 7] };
 
-    fn advanced(swappiness: u8, anon_populated: &[u64], file_populated: &[u64]) -> [u64; 2] {
-        WINDOW.advanced(swappiness.into(), |page_type, seq| match page_type {
+    fn drained(swappiness: u8, anon_populated: &[u64], file_populated: &[u64]) -> [u64; 2] {
+        WINDOW.drained(swappiness.into(), |page_type, seq| match page_type {
             PageType::Anon => !anon_populated.contains(&seq),
             PageType::File => !file_populated.contains(&seq),
         })
     }
 
-    /// Specification, section 5, the vectors of try_to_inc_min_seq, profile B.
+    /// Specification, section 5, the candidates of try_to_inc_min_seq.
     #[test]
     fn empty_generations_are_skipped() {
-        assert_eq!(advanced(60, &[8], &[9]), [8, 9]);
-        assert_eq!(advanced(60, &[7], &[9]), [7, 8], "the leader waits at max-2");
-        assert_eq!(advanced(60, &[9], &[7]), [8, 7]);
-        assert_eq!(advanced(60, &[], &[]), [9, 9], "two generations remain");
+        assert_eq!(drained(60, &[8], &[9]), [8, 9]);
+        assert_eq!(drained(60, &[7], &[9]), [7, 9]);
+        assert_eq!(drained(60, &[], &[]), [9, 9], "two generations remain");
     }
 
     #[test]
-    fn a_type_out_of_bounds_neither_moves_nor_holds_up_the_other() {
-        assert_eq!(advanced(0, &[], &[]), [7, 9]);
-        assert_eq!(advanced(201, &[], &[]), [9, 7]);
-    }
-
-    #[test]
-    fn the_oldest_generation_never_goes_back() {
-        let window = Window { max_seq: 10, min_seq: [7, 9] };
-        assert_eq!(window.advanced(60.into(), |_, _| false), [7, 9]);
+    fn a_type_out_of_bounds_does_not_move() {
+        assert_eq!(drained(0, &[], &[]), [7, 9]);
+        assert_eq!(drained(201, &[], &[]), [9, 7]);
     }
 
     #[test]
