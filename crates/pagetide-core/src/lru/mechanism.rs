@@ -76,7 +76,7 @@ mechanisms! {
         "multi-gen LRU specification, sections 4 and 7";
     /// The margin of the comparison of tiers.
     TierMargin = "tier-margin", [Mglru, Mglru61], on,
-        "A tier is protected from 1.5 times tier 0's refault ratio (in 6.1, twice); off, from once.",
+        "Tiers are protected above 1.5 times the refault ratio of tier 0 (6.1: twice); off, above 1.",
         "multi-gen LRU specification, sections 7 and 15";
     /// Promotion of folios whose access count is full.
     LazyPromotion = "lazy-promotion", [Mglru], on,
@@ -88,7 +88,7 @@ mechanisms! {
         "multi-gen LRU specification, sections 5 and 13 (6.14)";
     /// The second observation through a table promotes.
     TwoStepPromotion = "two-step-promotion", [Mglru], on,
-        "A folio found young through a table is promoted the second time; off, as in 6.1, the first.",
+        "A folio found young by its table is promoted the second time; off, as in 6.1, the first.",
         "multi-gen LRU specification, sections 4 and 13 (6.14)";
     /// The feedback controller.
     Controller = "controller", [Mglru, Mglru61], on,

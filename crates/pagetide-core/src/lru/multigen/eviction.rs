@@ -180,8 +180,8 @@ impl<P: Profile> Multigen<P> {
         }
     }
 
-    /// Moves a folio on for its accesses. One whose count is full is promoted whatever the controller
-    /// says, so it is not its doing and not counted for it.
+    /// Moves a folio on for its accesses. One whose count is full is promoted whatever the
+    /// controller says, so it is not its doing and not counted for it.
     fn protect(&mut self, cx: &mut Context<'_>, frame: FrameId, flags: Flags) {
         let (profile, page_type) = (self.profile, flags.page_type());
         let references = profile.references(flags);

@@ -39,7 +39,8 @@ impl RefTier {
 pub(crate) struct References {
     /// As the profile counts, 0 to 4.
     pub(super) count: u32,
-    /// What its shadow says beside the count, if it is evicted: it has been part of the working set.
+    /// What its shadow says beside the count, if it is evicted: it has been part of the working
+    /// set.
     pub(super) workingset: bool,
     /// The tier.
     pub(super) tier: RefTier,
