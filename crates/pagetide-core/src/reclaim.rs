@@ -26,6 +26,7 @@
 
 use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, PageId};
+use crate::lru::page_table::YoungPages;
 use crate::lru::{Cursor, Lruvec, Progress, PutBack, Refusal, ShadowEntry};
 use crate::vmstat::Counter;
 use alloc::vec::Vec;
@@ -164,6 +165,8 @@ pub struct ReclaimBatch {
     victims: Victims,
     /// To be published, before the next trial, in order.
     pub settled: Vec<Settled>,
+    /// What was seen beside young victims.
+    around: YoungPages,
 }
 
 impl ReclaimBatch {
@@ -175,6 +178,12 @@ impl ReclaimBatch {
     /// The victims to try; the world writes each one's verdict.
     pub fn victims_mut(&mut self) -> &mut [Victim] {
         &mut self.victims.list
+    }
+
+    /// The victims, and where to tell of the pages beside those found young
+    /// ([`ReclaimPass::looks_around`]).
+    pub fn victims_and_around(&mut self) -> (&mut [Victim], &mut YoungPages) {
+        (&mut self.victims.list, &mut self.around)
     }
 }
 
@@ -201,6 +210,7 @@ pub struct ReclaimPass {
     cursor: Cursor,
     /// The victims are out to be looked at, not to be evicted.
     looking: bool,
+    looks_around: bool,
     done: bool,
 }
 
@@ -235,7 +245,16 @@ impl ReclaimPass {
             skipped: false,
         };
         scan.priority = lruvec.policy.initial_priority(&scan);
-        ReclaimPass { scan, cursor: lruvec.cursor(), looking: false, done: false }
+        let looks_around = lruvec.policy.looks_around();
+        ReclaimPass { scan, cursor: lruvec.cursor(), looking: false, looks_around, done: false }
+    }
+
+    /// Whether the world, when the trial of a victim finds it young, looks beside it. It takes the
+    /// young bits that [`wants_around`](crate::lru::page_table::wants_around) names among
+    /// [`pages_around`](crate::lru::page_table::pages_around), and tells the batch
+    /// ([`ReclaimBatch::victims_and_around`]).
+    pub fn looks_around(&self) -> bool {
+        self.looks_around
     }
 }
 
@@ -245,6 +264,7 @@ impl Lruvec {
     /// Never takes more than one policy batch of work. After [`Step::Done`] it keeps saying so.
     pub fn reclaim(&mut self, pass: &mut ReclaimPass, batch: &mut ReclaimBatch) -> Step {
         batch.settled.clear();
+        self.report_around(&mut batch.around);
         self.settle(pass, batch);
         if !batch.victims.is_empty() {
             return Step::TryEvict;

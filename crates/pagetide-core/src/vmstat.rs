@@ -74,6 +74,12 @@ counters! {
     LruGenAged = "lru_gen_aged",
     /// Folios promoted to the youngest generation by a table walk.
     LruGenWalkPromoted = "lru_gen_walk_promoted",
+    /// Young pages that table walks found.
+    LruGenWalkYoung = "lru_gen_walk_young",
+    /// Young victims beside which a pass looked at up to 64 pages.
+    LruGenLookAround = "lru_gen_look_around",
+    /// Young pages found beside victims.
+    LruGenLookAroundYoung = "lru_gen_look_around_young",
     /// Folios dropped because their page went away.
     Pgdiscard = "pgdiscard",
 }

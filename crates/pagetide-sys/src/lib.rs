@@ -53,7 +53,7 @@ pub use cpu::{
 pub use file::{Fingerprint, OpenStoreError, StoreError, StoreFile, StoreOptions};
 #[cfg(not(loom))]
 pub use ring::{Completion, DEPTH_MAX, IoQueue};
-pub use table::{PAGES_MAX, PageRef, PageTable, WordRef};
+pub use table::{LeafRef, PAGES_MAX, PageRef, PageTable, WordRef};
 pub use token::{Claim, Lock, PageHandle, Pin};
 pub use word::{LockRefused, PAYLOAD_BITS, PINS_MAX, PinRefused, ReadTicket, Snapshot, Touch};
 

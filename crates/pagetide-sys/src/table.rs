@@ -133,18 +133,34 @@ impl PageTable {
     /// Leaves nobody touched since the last walk are skipped unread. A page made young during the
     /// walk is seen by it or by the next.
     pub fn for_each_young(&self, mut each: impl FnMut(PageIndex, FrameId)) {
+        self.for_each_touched_leaf(|leaf| {
+            leaf.take_touched();
+            leaf.for_each_resident(
+                leaf.pages(),
+                |_| true,
+                |index, frame, was_young| {
+                    if was_young {
+                        each(index, frame);
+                    }
+                },
+            );
+        });
+    }
+
+    /// Calls `each` with every leaf in which a word became young since
+    /// [`take_touched`](LeafRef::take_touched) was last called on it.
+    pub fn for_each_touched_leaf<'a>(&'a self, mut each: impl FnMut(LeafRef<'a>)) {
         self.for_each_leaf(0..PAGES_MAX, |leaf, first| {
-            // Cleared before the words are read: whoever sets YOUNG later marks the leaf again.
-            if !leaf.touched.load(Ordering::Relaxed) || !leaf.touched.swap(false, Ordering::SeqCst)
-            {
-                return;
-            }
-            for (word, index) in leaf.words.iter().zip(first..) {
-                if let Some(frame) = word.take_young() {
-                    each(PageIndex(index), frame);
-                }
+            if leaf.touched.load(Ordering::Relaxed) {
+                each(LeafRef { leaf, first });
             }
         });
+    }
+
+    /// The leaf that holds the word of `index`, or `None` if nothing near it was ever made.
+    pub fn leaf(&self, index: PageIndex) -> Option<LeafRef<'_>> {
+        let leaf = self.page(index)?.leaf;
+        Some(LeafRef { leaf, first: index.0 - leaf_slot(index) as u64 })
     }
 
     /// Calls `each` for every page of `range` that is resident, locked, or has a shadow entry,
@@ -207,6 +223,49 @@ impl Leaf {
             touched: AtomicBool::new(false),
             words: std::array::from_fn(|_| PageWord::new_absent()),
         }
+    }
+}
+
+/// A leaf of a table, borrowed: for those who look at many words.
+#[derive(Clone, Copy)]
+pub struct LeafRef<'a> {
+    leaf: &'a Leaf,
+    first: u64,
+}
+
+impl LeafRef<'_> {
+    /// The pages whose words it holds.
+    pub fn pages(self) -> Range<PageIndex> {
+        PageIndex(self.first)..PageIndex(self.first + LEAF_WORDS as u64)
+    }
+
+    /// Takes the leaf's touched mark away, before its words are read: whoever makes a word young
+    /// later marks the leaf again.
+    pub fn take_touched(self) {
+        self.leaf.touched.swap(false, Ordering::SeqCst);
+    }
+
+    /// Calls `each` with every resident page of `range`, in order: page, frame, and whether YOUNG
+    /// was taken away from it, as happens to young pages in frames that `takes` names.
+    pub fn for_each_resident(
+        self,
+        range: Range<PageIndex>,
+        mut takes: impl FnMut(FrameId) -> bool,
+        mut each: impl FnMut(PageIndex, FrameId, bool),
+    ) {
+        for (word, index) in self.leaf.words.iter().zip(self.first..) {
+            let index = PageIndex(index);
+            let seen = word.load();
+            let Some(frame) = seen.frame().filter(|_| range.contains(&index)) else { continue };
+            let taken = if seen.is_young() && takes(frame) { word.take_young() } else { None };
+            each(index, taken.unwrap_or(frame), taken.is_some());
+        }
+    }
+}
+
+impl fmt::Debug for LeafRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LeafRef({:?})", self.pages())
     }
 }
 

@@ -9,20 +9,24 @@ use crate::engine::Engine;
 use crate::locks::{Wake, lock};
 use crate::registry::Slots;
 use pagetide_core::folio::Flags;
-use pagetide_core::ids::{CpuId, FrameId};
+use pagetide_core::ids::{CpuId, FrameId, PageId, PageIndex};
+use pagetide_core::lru::page_table::{LeafId, LeafLook, YoungPages, pages_around, wants_around};
 use pagetide_core::lru::{Lruvec, Refusal};
 use pagetide_core::page_alloc::Outcome;
 use pagetide_core::reclaim::{
     ReclaimBatch, ReclaimPass, Scan, Settled, Step, VICTIMS_MAX, Verdict, Victim,
 };
 use pagetide_core::record;
-use pagetide_sys::{Claim, Lock, PageRef, current_cpu, read_thread_cpu_time_ns};
+use pagetide_sys::{Claim, LeafRef, Lock, PageRef, current_cpu, read_thread_cpu_time_ns};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// The pages of one batch whose words are locked for eviction, in the victims' order.
 type Claimed<'m> = Vec<Lock<PageRef<'m>>>;
+
+const YOUNG: Verdict = Verdict::Refused(Refusal::Young);
 
 impl Engine {
     /// One direct pass by a thread that needs a frame.
@@ -79,15 +83,19 @@ impl Engine {
             self.publish(cpu, &mappings, &batch.settled, &mut claimed);
             match step {
                 Step::TryEvict => {
-                    batch.victims_mut().iter().for_each(|victim| fetch_word(&mappings, victim));
-                    for victim in batch.victims_mut() {
+                    let (victims, around) = batch.victims_and_around();
+                    victims.iter().for_each(|victim| fetch_word(&mappings, victim));
+                    for victim in victims {
                         victim.verdict = self.try_victim(&mappings, victim, &mut claimed);
+                        if pass.looks_around() && victim.verdict == YOUNG {
+                            self.look_around(&mappings, victim.page, around);
+                        }
                     }
                 }
                 Step::Look => {
                     for victim in batch.victims_mut() {
                         if is_young(&mappings, victim) {
-                            victim.verdict = Verdict::Refused(Refusal::Young);
+                            victim.verdict = YOUNG;
                         }
                     }
                 }
@@ -118,7 +126,7 @@ impl Engine {
             .and_then(|mapping| mapping.table.page(victim.page.index));
         let lock = match page.map(PageRef::try_claim) {
             Some(Claim::Locked(lock)) => lock,
-            Some(Claim::Young) => return Verdict::Refused(Refusal::Young),
+            Some(Claim::Young) => return YOUNG,
             Some(Claim::Busy | Claim::Gone) | None => return Verdict::Refused(Refusal::Busy),
         };
         // The word may hold another frame by now, and a writer may have come before the lock.
@@ -166,21 +174,51 @@ impl Engine {
         self.frames.free(cpu, free);
     }
 
-    /// Collects the pages accessed through tables since the last walk.
+    /// Collects the pages accessed through tables since the last walk, of the tables core wants.
     fn walk_tables(&self, mappings: &Slots) {
-        const YOUNG_MAX: usize = 4096;
-        let mut young: Vec<FrameId> = Vec::with_capacity(YOUNG_MAX);
+        let mut walk = self.lock_lruvec().start_walk();
         for mapping in mappings.iter() {
-            mapping.table.for_each_young(|_, frame| {
-                young.push(frame);
-                if young.len() == YOUNG_MAX {
-                    self.lock_lruvec().walked(&young);
-                    young.clear();
+            mapping.table.for_each_touched_leaf(|words| {
+                let pages = words.pages();
+                let leaf = LeafId::of(PageId { mapping: mapping.id, index: pages.start });
+                if walk.wants(leaf) {
+                    words.take_touched();
+                    read_words(words, pages, |_| true, walk.found().look_at(leaf)).done();
+                }
+                if walk.is_full() {
+                    self.lock_lruvec().report_walk(&mut walk);
                 }
             });
         }
-        self.lock_lruvec().walked(&young);
+        self.lock_lruvec().report_walk(&mut walk);
     }
+
+    /// Takes the young bits beside a page whose own was just taken.
+    fn look_around(&self, mappings: &Slots, page: PageId, around: &mut YoungPages) {
+        let mapping = mappings.get(page.mapping);
+        let Some(words) = mapping.and_then(|mapping| mapping.table.leaf(page.index)) else {
+            return;
+        };
+        let mut look = around.look_at(LeafId::of(page));
+        look.young_victim(page.index);
+        let window = pages_around(page.index);
+        let window = PageIndex(window.start)..PageIndex(window.end);
+        let takes = |frame: FrameId| wants_around(self.folios[frame].flags());
+        read_words(words, window, takes, look).done();
+    }
+}
+
+/// Tells `look` what the words of `range` say; takes the young bits of frames that `takes` names.
+fn read_words<'a>(
+    words: LeafRef<'_>,
+    range: Range<PageIndex>,
+    takes: impl FnMut(FrameId) -> bool,
+    mut look: LeafLook<'a>,
+) -> LeafLook<'a> {
+    words.for_each_resident(range, takes, |index, frame, was_young| {
+        if was_young { look.young(index, frame) } else { look.resident(index) }
+    });
+    look
 }
 
 /// Starts fetching the victim's page word: the misses of a whole batch then pass side by side.

@@ -11,9 +11,10 @@
 //! ```
 
 use super::multigen::MultigenSummary;
+use super::page_table::YoungPages;
 use super::{
     AccessKind, AccessLog, AccessRule, Context, Cursor, Logged, LruConfig, Policy, PolicyName,
-    ShadowEntry, Statistics,
+    ShadowEntry, Statistics, TableWalk,
 };
 use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
@@ -170,7 +171,32 @@ impl Lruvec {
         Discarded::Freed
     }
 
-    /// Reports folios that a table walk found young.
+    /// Begins a walk over the page tables, as [`Step::WalkTables`](crate::reclaim::Step) asks for.
+    pub fn start_walk(&mut self) -> TableWalk {
+        self.policy.start_walk()
+    }
+
+    /// Takes what a walk found since it reported last.
+    pub fn report_walk(&mut self, walk: &mut TableWalk) {
+        let found = walk.found_so_far();
+        self.walked(&found.frames);
+        self.vmstat.add(Counter::LruGenWalkYoung, found.nr_frames_young());
+        self.policy.saw(found, Some(walk.seq));
+        walk.forget_reported();
+    }
+
+    /// Takes what a pass found beside its victims.
+    pub(crate) fn report_around(&mut self, found: &mut YoungPages) {
+        if !found.is_empty() {
+            self.walked(&found.frames);
+            self.vmstat.add(Counter::LruGenLookAround, found.counts.nr_leaves);
+            self.vmstat.add(Counter::LruGenLookAroundYoung, found.nr_frames_young());
+            self.policy.saw(found, None);
+            found.clear();
+        }
+    }
+
+    /// Reports folios that were found young through a table.
     pub fn walked(&mut self, young: &[FrameId]) {
         let (policy, mut cx) = self.parts();
         for &frame in young {

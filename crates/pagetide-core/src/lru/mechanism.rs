@@ -125,6 +125,18 @@ mechanisms! {
         "The series at its sixth patch: no table walks, no forced aging, no second trials, no \
          fairness between groups.",
         "multi-gen LRU specification, sections 5 and 6 (M6)";
+    /// Aging that reads page tables.
+    TableWalks = "table-walks", [Mglru, Mglru61], on,
+        "Aging first walks page tables, so that pages accessed through them do not grow older.",
+        "multi-gen LRU specification, section 9, patch 8";
+    /// A memory of which tables are worth walking.
+    BloomFilter = "bloom-filter", [Mglru, Mglru61], on,
+        "Table walks skip leaf tables that were not dense in young pages the last time.",
+        "multi-gen LRU specification, section 9, patch 8";
+    /// A look at the pages beside a young victim.
+    LookAround = "look-around", [Mglru, Mglru61], on,
+        "Eviction that finds a victim young also clears and counts up to 64 pages beside it.",
+        "multi-gen LRU specification, section 9, patch 7";
 }
 
 impl Mechanism {

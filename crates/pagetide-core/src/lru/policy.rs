@@ -7,7 +7,8 @@
 //! All methods run under the lruvec's lock and may take time proportional to the folios they look
 //! at, which [`Scan`] bounds; none blocks, allocates per call, or looks at the clock.
 
-use super::{AccessKind, AccessRule, LruvecId, ShadowEntry, Switches};
+use super::page_table::YoungPages;
+use super::{AccessKind, AccessRule, LruvecId, ShadowEntry, Switches, TableWalk};
 use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, PageType};
 use crate::reclaim::{Scan, Victims};
@@ -176,6 +177,22 @@ pub trait LruPolicy {
     /// Sums up the statistics that it decides on where they are [`Statistics::Folded`].
     fn fold_statistics(&mut self, cx: &mut Context<'_>) {
         let _ = cx;
+    }
+
+    /// Begins a table walk: which leaf tables it wants to see.
+    fn start_walk(&mut self) -> TableWalk {
+        TableWalk::of_all()
+    }
+
+    /// Hears what looking at page tables found beside the young folios it is told one by one: in a
+    /// walk begun while `walk_seq` was the youngest generation, or beside victims of a pass.
+    fn saw(&mut self, found: &YoungPages, walk_seq: Option<u64>) {
+        let _ = (found, walk_seq);
+    }
+
+    /// Whether a pass that finds a victim young looks at the pages beside it.
+    fn looks_around(&self) -> bool {
+        false
     }
 
     /// Takes a bounded batch of victims off the lists ([`Victims::take`]), or says why not.

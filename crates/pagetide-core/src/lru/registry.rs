@@ -6,8 +6,10 @@
 use super::active_inactive::ActiveInactive;
 use super::baseline::{Arc, Clock, Fifo, Lirs, Lru, S3Fifo, Sieve, TwoQueue, WTinyLfu};
 use super::multigen::{Mglru, Mglru61, MultigenSummary};
+use super::page_table::YoungPages;
 use super::{
     AccessKind, AccessRule, Context, LruConfig, LruPolicy, Progress, PutBack, Refusal, ShadowEntry,
+    TableWalk,
 };
 use crate::folio::Folios;
 use crate::ids::FrameId;
@@ -158,6 +160,18 @@ impl Policy {
 
     pub(crate) fn fold_statistics(&mut self, cx: &mut Context<'_>) {
         each!(self, policy => policy.fold_statistics(cx))
+    }
+
+    pub(crate) fn start_walk(&mut self) -> TableWalk {
+        each!(self, policy => policy.start_walk())
+    }
+
+    pub(crate) fn saw(&mut self, found: &YoungPages, walk_seq: Option<u64>) {
+        each!(self, policy => policy.saw(found, walk_seq))
+    }
+
+    pub(crate) fn looks_around(&self) -> bool {
+        each!(self, policy => policy.looks_around())
     }
 
     pub(crate) fn isolate(

@@ -22,8 +22,10 @@ use pagetide_core::vmstat::Counter;
 use std::sync::Arc;
 
 mod reclaim;
+mod tables;
 mod word;
 
+use tables::Tables;
 use word::{PackedWord, Word};
 
 /// A page word, and what else the real world knows of a page.
@@ -53,6 +55,7 @@ pub struct World<'a, Evicted> {
     frames: Frames,
     /// By rank.
     pages: Vec<Page>,
+    tables: Tables,
     /// By frame: the rank of the page in it, if it is not free.
     rank_in: Vec<u32>,
     /// Ranks of the pages locked for being filled.
@@ -85,6 +88,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
             frames: Frames::new(memory),
             memory,
             pages: vec![Page::default(); trace.nr_pages()],
+            tables: Tables::default(),
             rank_in: vec![0; nr_frames_max as usize],
             filling: Vec::new(),
             accesses: 0,
@@ -122,6 +126,11 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         let evictions = vmstat.read(Counter::PgstealAnon) + vmstat.read(Counter::PgstealFile);
         let World { accesses, misses, bypasses, .. } = *self;
         Outcome { accesses, misses, bypasses, evictions, vmstat }
+    }
+
+    /// The lruvec, to look at.
+    pub fn lruvec(&self) -> &Lruvec {
+        &self.lruvec
     }
 
     /// Pages resident now, never more than frames.
@@ -180,7 +189,9 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         }
         if is_table {
             let page = &mut self.pages[rank as usize];
-            page.is_young = true;
+            if !std::mem::replace(&mut page.is_young, true) {
+                self.tables.touch(self.trace, rank);
+            }
             page.nr_pins += u32::from(self.memory.repeats_the_run());
         }
     }

@@ -112,7 +112,8 @@ impl<P: Profile> Multigen<P> {
                     cursor.aging = Some(Aging { max_seq: self.generations.window.max_seq, then });
                 }
             }
-            if self.profile.walks_tables() && self.switches.has(Mechanism::Generations) {
+            let wanted = [Mechanism::Generations, Mechanism::TableWalks];
+            if self.profile.walks_tables() && wanted.iter().all(|it| self.switches.has(*it)) {
                 return Next::WalkTables;
             }
         }

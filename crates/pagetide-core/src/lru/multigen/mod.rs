@@ -43,6 +43,7 @@
 //!   controller.rs   what evictions and refaults count, and how ratios compare
 //!   refault.rs      what an evicted page leaves, and what its return brings it
 //!   aging.rs        starting a generation (before it, the world walks its page tables)
+//!   walks.rs        which leaf tables a walk reads; bloom.rs remembers those worth it
 //!   eviction.rs     sorting and taking the oldest
 //!   profile.rs      the questions that each kernel answers its own way
 //!   linux618.rs     its answers in 6.18: insertion, access counts, when to age, what to protect
@@ -67,8 +68,7 @@
 //!
 //! # Ignored
 //!
-//! Large folios, several zones, minimum ages, neighbours of young pages, the Bloom filters that
-//! shorten table walks, and fairness between memory groups.
+//! Large folios, several zones, minimum ages, and fairness between memory groups.
 //!
 //! An unevictable folio waits on a list of its own; whoever makes it evictable logs a touch or a
 //! rotation of it, which brings it back.
@@ -76,6 +76,7 @@
 //! Source: Linux `Documentation/mm/multigen_lru.rst`; the multi-gen LRU specification.
 
 mod aging;
+mod bloom;
 mod controller;
 mod eviction;
 mod generations;
@@ -88,11 +89,13 @@ mod swappiness;
 #[cfg(test)]
 mod tests;
 mod tiers;
+mod walks;
 mod window;
 
 pub use controller::TierCounts;
 pub use summary::{GenerationSummary, MultigenSummary};
 pub use tiers::{NR_TIERS, RefTier};
+pub use walks::TableWalk;
 pub use window::MAX_NR_GENS;
 
 use super::{
@@ -101,6 +104,7 @@ use super::{
 };
 use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
+use crate::lru::page_table::YoungPages;
 use crate::reclaim::{DEF_PRIORITY, ReclaimKind, Scan, Victims};
 use crate::vmstat::Counter;
 use aging::{Aging, Course, Next};
@@ -111,6 +115,7 @@ use linux618::Linux618;
 use profile::{Entry, Profile, UNWRITTEN};
 use refault::{Token, Welcome, shadow_of};
 use swappiness::Swappiness;
+use walks::Walks;
 use window::MIN_NR_GENS;
 
 /// LINK of an isolated folio that is on its second trial.
@@ -130,6 +135,7 @@ pub(crate) struct Multigen<P> {
     switches: Switches,
     generations: Generations,
     controller: Controller,
+    walks: Walks,
 }
 
 /// What a pass remembers at one priority.
@@ -157,6 +163,7 @@ impl<P: Profile> LruPolicy for Multigen<P> {
             switches: config.switches,
             generations: Generations::new(),
             controller: Controller::default(),
+            walks: Walks::new(),
         }
     }
 
@@ -238,6 +245,20 @@ impl<P: Profile> LruPolicy for Multigen<P> {
         if profile.promotes_young(before) && self.generations.promote(cx.folios, frame) {
             cx.vmstat.count(Counter::LruGenWalkPromoted);
         }
+    }
+
+    fn start_walk(&mut self) -> TableWalk {
+        let all = !self.switches.has(Mechanism::BloomFilter);
+        self.walks.start(self.generations.window.max_seq, all)
+    }
+
+    fn saw(&mut self, found: &YoungPages, walk_seq: Option<u64>) {
+        let asked_at = walk_seq.map_or(self.generations.window.max_seq, |seq| seq + 1);
+        self.walks.remember(asked_at, found);
+    }
+
+    fn looks_around(&self) -> bool {
+        self.profile.walks_tables() && self.switches.has(Mechanism::LookAround)
     }
 
     fn isolate(

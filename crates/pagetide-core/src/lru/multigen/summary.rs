@@ -4,6 +4,7 @@ use super::tiers::NR_TIERS;
 use super::window::MAX_NR_GENS;
 use super::{Multigen, Profile, TierCounts};
 use crate::ids::PageType;
+use crate::lru::page_table::LookCounts;
 
 /// One generation. Sizes count the folios that belong to it, wherever they are linked.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -23,6 +24,10 @@ pub struct MultigenSummary {
     pub min_seq: [u64; 2],
     /// The generations `max_seq - 3` to `max_seq`, oldest first.
     pub generations: [GenerationSummary; MAX_NR_GENS],
+    /// What looking at page tables has cost and found since the last walk began.
+    pub tables: LookCounts,
+    /// The same since the beginning.
+    pub tables_total: LookCounts,
     /// What the controller knows: row = page type, column = tier.
     pub tiers: [[TierCounts; NR_TIERS]; 2],
     /// The last tier of each type that is evicted now, measured against the type itself; those
@@ -47,6 +52,8 @@ impl<P: Profile> Multigen<P> {
             max_seq: window.max_seq,
             min_seq: window.min_seq,
             generations,
+            tables: self.walks.latest(),
+            tables_total: self.walks.total(),
             tiers: PageType::ALL.map(|page_type| *self.controller.tiers(page_type)),
             tier_limits: PageType::ALL.map(|page_type| self.tier_limit(page_type).0),
         }

@@ -11,11 +11,14 @@
 
 use super::{Page, Word, World};
 use crate::replay::memory::Frames;
+use crate::trace::DenseTrace;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::{FrameId, PageId};
+use pagetide_core::lru::page_table::{LeafId, LeafLook, pages_around, wants_around};
 use pagetide_core::lru::{Refusal, ShadowEntry};
 use pagetide_core::page_alloc::{Attempt, Outcome, SlowPath};
 use pagetide_core::reclaim::{ReclaimPass, Settled, Step, Verdict};
+use std::ops::Range;
 
 const UNCLEAN: Flags = Flags::DIRTY.with(Flags::WRITEBACK);
 
@@ -63,7 +66,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
             let step = self.lruvec.reclaim(&mut pass, &mut self.batch);
             self.publish();
             match step {
-                Step::TryEvict => self.try_victims(),
+                Step::TryEvict => self.try_victims(pass.looks_around()),
                 Step::Look => self.look_at_victims(),
                 Step::WalkTables => self.walk_tables(),
                 Step::Done => break,
@@ -86,8 +89,9 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         }
     }
 
-    fn try_victims(&mut self) {
-        for victim in self.batch.victims_mut() {
+    fn try_victims(&mut self, looks_around: bool) {
+        let (victims, around) = self.batch.victims_and_around();
+        for victim in victims {
             let rank = self.rank_in[victim.frame.0 as usize];
             let page = &mut self.pages[rank as usize];
             let is_unclean = self.folios[victim.frame].flags().any(UNCLEAN);
@@ -100,6 +104,15 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
             } else {
                 Verdict::Claimed
             };
+            if looks_around && victim.verdict == Verdict::Refused(Refusal::Young) {
+                let page = victim.page;
+                let mut look = around.look_at(LeafId::of(page));
+                look.young_victim(page.index);
+                let ranks = self.tables.ranks_beside(self.trace, rank);
+                let words = Words { ranks, trace: self.trace, pages: &mut self.pages };
+                let takes = |frame: FrameId| wants_around(self.folios[frame].flags());
+                words.read(pages_around(page.index), takes, look).done();
+            }
         }
     }
 
@@ -113,16 +126,55 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         }
     }
 
-    /// Reports and clears every young bit, in the order of pages, as a walk of real tables does.
+    /// Reads the touched tables core wants, in the order of pages, as a walk of real tables does.
     fn walk_tables(&mut self) {
-        let mut found = Vec::new();
-        for page in &mut self.pages {
-            if let (true, Word::Resident(frame)) = (page.is_young, page.word.unpack()) {
-                page.is_young = false;
-                found.push(frame);
+        let mut walk = self.lruvec.start_walk();
+        for leaf in self.tables.leaves.iter_mut().filter(|leaf| leaf.is_touched) {
+            if walk.wants(leaf.id) {
+                leaf.is_touched = false;
+                let look = walk.found().look_at(leaf.id);
+                let ranks = &self.tables.ranks[leaf.span.clone()];
+                let words = Words { ranks, trace: self.trace, pages: &mut self.pages };
+                words.read(leaf.id.pages(), |_| true, look).done();
+            }
+            if walk.is_full() {
+                self.lruvec.report_walk(&mut walk);
             }
         }
-        found.sort_by_key(|frame| self.folios[*frame].page());
-        self.lruvec.walked(&found);
+        self.lruvec.report_walk(&mut walk);
+    }
+}
+
+/// The words of a leaf.
+struct Words<'a> {
+    /// Of its pages, in their order.
+    ranks: &'a [u32],
+    trace: &'a DenseTrace,
+    pages: &'a mut [Page],
+}
+
+impl Words<'_> {
+    /// Tells `look` what the words of `range` say; takes the young bits of frames `takes` names.
+    fn read<'l>(
+        self,
+        range: Range<u64>,
+        takes: impl Fn(FrameId) -> bool,
+        mut look: LeafLook<'l>,
+    ) -> LeafLook<'l> {
+        for &rank in self.ranks {
+            let index = self.trace.page(rank).index;
+            let page = &mut self.pages[rank as usize];
+            let Word::Resident(frame) = page.word.unpack() else { continue };
+            if !range.contains(&index.0) {
+                continue;
+            }
+            if page.is_young && takes(frame) {
+                page.is_young = false;
+                look.young(index, frame);
+            } else {
+                look.resident(index);
+            }
+        }
+        look
     }
 }

@@ -1,0 +1,214 @@
+//! Table walks: which leaf tables aging reads, and what it remembers of them.
+//!
+//! ```text
+//!               aging at seq             aging at seq+1           aging at seq+2
+//!   filter 0    says what to walk        emptied, then filled     says what to walk
+//!   filter 1    emptied, then filled ->  says what to walk        emptied, then filled
+//!                     ^ dense leaves of the walk        ^
+//!                                          look-arounds between two walks add here
+//! ```
+//!
+//! A leaf that was dense in young pages is walked the next time; one that was not is left alone,
+//! until eviction tries a page of it, finds it young, and its neighbours too. So the cost of aging
+//! follows the tables in use, not those there are. Young pages in tables not walked lose nothing:
+//! their bits stay, and eviction reads them.
+//!
+//! Several passes may walk at once. The filter of the next walk is emptied by the first of them;
+//! all add to it. Ignored: a list of address spaces, of which each walker takes one (the worlds
+//! walk all mappings), and non-leaf tables. Source: the multi-gen LRU specification, section 9.
+
+use super::bloom::Bloom;
+use crate::lru::page_table::{LEAF_PAGES, LeafId, LookCounts, YoungPages};
+
+/// Young pages reported at once, at most, so that the lruvec is never locked for long.
+const BATCH_MAX: usize = 4096;
+const _: () = assert!(BATCH_MAX > LEAF_PAGES as usize, "there is room for a leaf");
+
+/// One walk over the page tables, in the hands of a world.
+///
+/// Ask it for each leaf table, and have it report when it [is full](TableWalk::is_full) and at the
+/// end ([`Lruvec::report_walk`](crate::lru::Lruvec::report_walk)).
+#[derive(Debug)]
+pub struct TableWalk {
+    /// What to read; everything if there is none.
+    filter: Option<Bloom>,
+    /// The generation that was the youngest when it began.
+    pub(crate) seq: u64,
+    found: YoungPages,
+}
+
+impl TableWalk {
+    /// A walk of all leaves.
+    pub fn of_all() -> TableWalk {
+        TableWalk::new(None, 0)
+    }
+
+    fn new(filter: Option<Bloom>, seq: u64) -> TableWalk {
+        TableWalk { filter, seq, found: YoungPages::default() }
+    }
+
+    /// Whether to read this leaf's words. Ask once a leaf: the refused ones are counted.
+    pub fn wants(&mut self, leaf: LeafId) -> bool {
+        let wanted = self.filter.as_ref().is_none_or(|filter| filter.contains(leaf));
+        self.found.counts.nr_skipped += u64::from(!wanted);
+        wanted
+    }
+
+    /// Where to tell what the leaf's words say.
+    pub fn found(&mut self) -> &mut YoungPages {
+        &mut self.found
+    }
+
+    /// Whether it must report before the next leaf.
+    pub fn is_full(&self) -> bool {
+        self.found.len() > BATCH_MAX - LEAF_PAGES as usize
+    }
+}
+
+/// What a lruvec knows of its leaf tables.
+#[derive(Debug)]
+pub(super) struct Walks {
+    /// By sequence number of the walk that asks it, modulo 2.
+    filters: [Bloom; 2],
+    /// The generation at which the last walk began.
+    last: Option<u64>,
+    /// Of the walks at that generation, and of look-arounds since.
+    latest: LookCounts,
+    /// Of all.
+    total: LookCounts,
+}
+
+impl Walks {
+    /// Nothing known: the first two walks read everything they are not told otherwise of.
+    pub(super) fn new() -> Walks {
+        Walks {
+            filters: [Bloom::of_all(), Bloom::of_all()],
+            last: None,
+            latest: LookCounts::default(),
+            total: LookCounts::default(),
+        }
+    }
+
+    /// Begins a walk while `seq` is the youngest generation; `all` reads every leaf.
+    pub(super) fn start(&mut self, seq: u64, all: bool) -> TableWalk {
+        if self.last != Some(seq) {
+            self.last = Some(seq);
+            self.filters[index_of(seq + 1)].clear();
+            self.latest = LookCounts::default();
+        }
+        let filter = if all { None } else { Some(self.filters[index_of(seq)].clone()) };
+        TableWalk::new(filter, seq)
+    }
+
+    /// Remembers dense leaves for the walk at `seq`.
+    pub(super) fn remember(&mut self, seq: u64, found: &YoungPages) {
+        found.dense.iter().for_each(|leaf| self.filters[index_of(seq)].insert(*leaf));
+        self.latest.add(found.counts);
+        self.total.add(found.counts);
+    }
+
+    /// What looking has cost and found since the last walk began, look-arounds included.
+    pub(super) fn latest(&self) -> LookCounts {
+        self.latest
+    }
+
+    /// The same, since the beginning.
+    pub(super) fn total(&self) -> LookCounts {
+        self.total
+    }
+}
+
+fn index_of(seq: u64) -> usize {
+    (seq % 2) as usize
+}
+
+impl TableWalk {
+    pub(crate) fn found_so_far(&self) -> &YoungPages {
+        &self.found
+    }
+
+    pub(crate) fn forget_reported(&mut self) {
+        self.found.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{FrameId, MappingId, PageIndex};
+
+    const fn leaf(number: u64) -> LeafId {
+        LeafId { mapping: MappingId(1), number }
+    }
+
+    /// Reads the leaf as having `nr_young` young pages among 64.
+    fn look(found: &mut YoungPages, leaf: LeafId, nr_young: u64) {
+        let mut look = found.look_at(leaf);
+        for (nth, index) in leaf.pages().take(64).enumerate() {
+            if (nth as u64) < nr_young {
+                look.young(PageIndex(index), FrameId(nth as u32));
+            } else {
+                look.resident(PageIndex(index));
+            }
+        }
+        look.done();
+    }
+
+    /// A walk at `seq` that finds `nr_young` in the leaf if it reads it; says whether it did.
+    fn walk(walks: &mut Walks, seq: u64, nr_young: u64) -> bool {
+        let mut walk = walks.start(seq, false);
+        let wanted = walk.wants(leaf(1));
+        if wanted {
+            look(walk.found(), leaf(1), nr_young);
+        }
+        walks.remember(seq + 1, walk.found_so_far());
+        wanted
+    }
+
+    #[test]
+    fn a_leaf_is_walked_again_while_it_is_dense() {
+        let mut walks = Walks::new();
+        assert!(walk(&mut walks, 3, 8), "nothing known yet");
+        assert!(walk(&mut walks, 4, 8), "8 of 64");
+        assert!(walk(&mut walks, 5, 7), "8 of 64 again");
+        assert!(!walk(&mut walks, 6, 8), "7 of 64");
+        assert!(!walk(&mut walks, 7, 8), "not seen, so not dense");
+        assert!(walks.start(8, true).wants(leaf(1)), "a forced walk reads all");
+    }
+
+    #[test]
+    fn a_look_around_brings_a_leaf_back() {
+        let mut walks = Walks::new();
+        assert!(walk(&mut walks, 3, 0) && !walk(&mut walks, 4, 0));
+        let mut found = YoungPages::default();
+        look(&mut found, leaf(1), 8);
+        walks.remember(5, &found);
+        assert!(walk(&mut walks, 5, 0));
+        assert!(!walk(&mut walks, 6, 0));
+    }
+
+    #[test]
+    fn walks_side_by_side_share_what_they_find() {
+        let mut walks = Walks::new();
+        assert!(walk(&mut walks, 3, 8));
+        assert!(walk(&mut walks, 3, 0), "the bits were taken by the first");
+        assert_eq!(walks.latest().nr_leaves, 2);
+        assert!(walk(&mut walks, 4, 0), "and it is remembered all the same");
+        let latest = LookCounts { nr_leaves: 1, nr_scanned: 64, ..LookCounts::default() };
+        assert_eq!(walks.latest(), latest);
+        assert_eq!(walks.total().nr_leaves, 3);
+    }
+
+    #[test]
+    fn a_walk_reports_before_the_next_leaf_could_be_too_much() {
+        let mut walk = TableWalk::of_all();
+        let mut nr_leaves = 0;
+        while !walk.is_full() {
+            look(walk.found(), leaf(nr_leaves), 64);
+            nr_leaves += 1;
+        }
+        assert!(walk.found_so_far().len() <= BATCH_MAX && nr_leaves > 7);
+        walk.forget_reported();
+        assert!(!walk.is_full() && walk.found_so_far().is_empty());
+    }
+}

@@ -1,0 +1,91 @@
+//! The page tables of a trace: which pages stand beside each other.
+//!
+//! Ranks are in order of first appearance, so the neighbours of a page are found through a list of
+//! ranks in order of pages, cut where leaf tables are. Most traces never access a page through a
+//! table: the list is made at the first such access.
+//!
+//! ```text
+//!   ranks    [ 4 0 9 | 2 | 7 1 3 5 ]     in order of pages
+//!   leaves     0..3    3..4  4..8        each with its touched mark
+//! ```
+//!
+//! As in the real world, a leaf is marked when a page of it becomes young, and unmarked when its
+//! words are walked.
+
+use crate::trace::DenseTrace;
+use pagetide_core::lru::page_table::LeafId;
+use std::ops::Range;
+
+/// A leaf table.
+#[derive(Clone, Debug)]
+pub(super) struct Leaf {
+    pub(super) id: LeafId,
+    /// Its part of [`Tables::ranks`].
+    pub(super) span: Range<usize>,
+    /// A page of it became young since it was walked.
+    pub(super) is_touched: bool,
+}
+
+/// All leaf tables of a trace; empty until they are needed.
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    pub(super) leaves: Vec<Leaf>,
+    /// In order of pages.
+    pub(super) ranks: Vec<u32>,
+}
+
+impl Tables {
+    /// Notes that a page became young.
+    ///
+    /// # Cost
+    /// The first call sorts the trace's pages; others search its leaves.
+    pub(super) fn touch(&mut self, trace: &DenseTrace, rank: u32) {
+        if self.leaves.is_empty() {
+            *self = Tables::of(trace);
+        }
+        let at = self.leaf_of(trace, rank).expect("every page of the trace has a leaf");
+        self.leaves[at].is_touched = true;
+    }
+
+    /// The pages of a page's leaf, in order; none before any page was young.
+    pub(super) fn ranks_beside(&self, trace: &DenseTrace, rank: u32) -> &[u32] {
+        self.leaf_of(trace, rank).map_or(&[], |at| &self.ranks[self.leaves[at].span.clone()])
+    }
+
+    fn leaf_of(&self, trace: &DenseTrace, rank: u32) -> Option<usize> {
+        let id = LeafId::of(trace.page(rank));
+        self.leaves.binary_search_by_key(&id, |leaf| leaf.id).ok()
+    }
+
+    fn of(trace: &DenseTrace) -> Tables {
+        let mut ranks: Vec<u32> = (0..trace.nr_pages() as u32).collect();
+        ranks.sort_unstable_by_key(|rank| trace.page(*rank));
+        let mut leaves: Vec<Leaf> = Vec::new();
+        for (at, rank) in ranks.iter().enumerate() {
+            let id = LeafId::of(trace.page(*rank));
+            match leaves.last_mut().filter(|leaf| leaf.id == id) {
+                Some(leaf) => leaf.span.end = at + 1,
+                None => leaves.push(Leaf { id, span: at..at + 1, is_touched: false }),
+            }
+        }
+        Tables { leaves, ranks }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_found_whatever_order_they_came_in() {
+        let trace = DenseTrace::from_reads([700, 3, 511, 512, 0]);
+        let mut tables = Tables::default();
+        assert!(tables.ranks_beside(&trace, 0).is_empty());
+        tables.touch(&trace, 3);
+        let spans: Vec<_> = tables.leaves.iter().map(|leaf| leaf.span.clone()).collect();
+        assert_eq!((spans, &tables.ranks[..]), (vec![0..3, 3..5], &[4, 1, 2, 3, 0][..]));
+        assert_eq!(tables.ranks_beside(&trace, 4), [4, 1, 2]);
+        let touched: Vec<_> = tables.leaves.iter().map(|leaf| leaf.is_touched).collect();
+        assert_eq!(touched, [false, true]);
+    }
+}
