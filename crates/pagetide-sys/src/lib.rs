@@ -46,8 +46,8 @@ mod word;
 pub use aligned::AlignedBuf;
 pub use arena::{ArenaOptions, ClaimError, ClaimedFrame, FrameArena, NR_FRAMES_MAX, ReserveError};
 pub use cpu::{
-    current_cpu, fetch, read_monotonic_ns, read_nr_cpus_possible, read_self_resident_bytes,
-    read_thread_cpu_time_ns, read_total_memory,
+    current_cpu, fetch, fetch_to_write, read_monotonic_ns, read_nr_cpus_possible,
+    read_self_resident_bytes, read_thread_cpu_time_ns, read_total_memory,
 };
 #[cfg(not(loom))]
 pub use file::{Fingerprint, OpenStoreError, StoreError, StoreFile, StoreOptions};

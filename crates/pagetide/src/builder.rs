@@ -21,7 +21,8 @@ use pagetide_core::record::Header;
 use pagetide_core::units::{Bytes, PAGE_BYTES};
 use pagetide_core::writeback::DirtyLimits;
 use pagetide_sys::{
-    ArenaOptions, FrameArena, ReserveError, read_nr_cpus_possible, read_total_memory,
+    ArenaOptions, FrameArena, ReserveError, fetch_to_write, read_nr_cpus_possible,
+    read_total_memory,
 };
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -159,7 +160,7 @@ impl Builder {
         };
         limits.check_machine()?;
         let arena = Arc::new(FrameArena::reserve(limits.nr_frames_max, options)?);
-        let folios = Arc::new(Folios::new(limits.nr_frames_max));
+        let folios = Arc::new(Folios::with_prefetch(limits.nr_frames_max, fetch_to_write));
         let config = LruConfig {
             nr_frames: limits.nr_frames_max,
             id: LruvecId::default(),

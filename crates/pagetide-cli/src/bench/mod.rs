@@ -17,6 +17,8 @@
 //!                                          cache in a cgroup of the same limit (ram: ext4 on a
 //!                                          loop device on tmpfs)
 //!   evict   the policy       -             CPU time per clean page evicted, isolate to free
+//!   scan    order, folios    no prefetch   one folio of a list scan: its flags written, moved to
+//!                                          another list; the next one's descriptor prefetched
 //! ```
 //!
 //! Data: [`Row`]; `ratio` = reference / subject, above 1 where Pagetide is ahead.
@@ -29,6 +31,7 @@ mod hit;
 mod interleave;
 mod miss;
 mod ram_disk;
+mod scan;
 mod seq;
 mod zipf;
 
@@ -94,6 +97,8 @@ enum BenchName {
     Zipf,
     /// CPU time per evicted page.
     Evict,
+    /// Prefetching the next folio of a list scan.
+    Scan,
     /// All of them.
     All,
 }
@@ -215,12 +220,13 @@ pub(crate) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<(), Failure
     let is_wanted = |name| args.name == BenchName::All || args.name == name;
     let mut rows = Vec::new();
     type Run = fn(&Bench<'_>) -> Result<Vec<Row>, Failure>;
-    let benches: [(BenchName, Run); 5] = [
+    let benches: [(BenchName, Run); 6] = [
         (BenchName::Hit, hit::run),
         (BenchName::Miss, miss::run),
         (BenchName::Seq, seq::run),
         (BenchName::Zipf, zipf::run),
         (BenchName::Evict, evict::run),
+        (BenchName::Scan, scan::run),
     ];
     for (_, run) in benches.into_iter().filter(|&(name, _)| is_wanted(name)) {
         let new = run(&bench)?;
