@@ -117,7 +117,13 @@ impl FolioList {
 
     /// Takes the oldest folio.
     pub fn pop_tail(&mut self, folios: &Folios) -> Option<FrameId> {
-        let folio = self.tail()?;
+        self.pop_tail_of_scan::<false>(folios)
+    }
+
+    /// Takes the oldest folio; with `PREFETCH`, as [`FolioList::scan_tail`].
+    #[inline]
+    pub fn pop_tail_of_scan<const PREFETCH: bool>(&mut self, folios: &Folios) -> Option<FrameId> {
+        let folio = self.scan_tail::<PREFETCH>(folios)?;
         self.remove(folios, folio);
         Some(folio)
     }
@@ -251,7 +257,7 @@ mod tests {
         }
     }
 
-    /// Folios met by a scan that takes at most `batch`, and those asked for, as the hook marks them.
+    /// Folios met by a scan that takes at most `batch`, and those asked for, marked by the hook.
     fn scan(order: &[u32], batch: usize) -> (Vec<u32>, Vec<u32>) {
         let folios = Folios::with_prefetch(8, |folio| {
             folio.set(Flags::PREFETCHED);

@@ -120,6 +120,10 @@ mechanisms! {
     Retry = "retry", [Mglru, Mglru61], on,
         "A refused victim that is clean again is tried once more, at once.",
         "multi-gen LRU specification, section 6";
+    /// The next folio of a scan is fetched while this one is worked on.
+    ScanPrefetch = "scan-prefetch", [Mglru, Mglru61], on,
+        "A list scan asks for the next folio's descriptor early; no decision depends on it.",
+        "\"mm, lru_gen: try to prefetch next page when scanning LRU\", 2024";
     /// The first working patch of the series.
     MinimalPatch = "minimal-patch", [Mglru61], off,
         "The series at its sixth patch: no table walks, no forced aging, no second trials, no \

@@ -138,9 +138,14 @@ impl<P: Profile> Multigen<P> {
         if !self.profile.forces_aging() && PageType::ALL.into_iter().any(is_stuck) {
             return;
         }
+        let give_up_oldest = if self.switches.has(Mechanism::ScanPrefetch) {
+            Self::give_up_oldest::<true>
+        } else {
+            Self::give_up_oldest::<false>
+        };
         for page_type in PageType::ALL {
             if is_full(self, page_type) {
-                self.give_up_oldest(cx, page_type);
+                give_up_oldest(self, cx, page_type);
             }
         }
         self.generations.window.max_seq += 1;
@@ -150,9 +155,10 @@ impl<P: Profile> Multigen<P> {
     /// Merges the oldest generation into the next, which only aging on request needs: a pass ages
     /// when fewer than four generations are left. Of a type that is not evicted at all the folios
     /// stay where they are: their list becomes the youngest, an inversion nobody ever sees.
-    fn give_up_oldest(&mut self, cx: &mut Context<'_>, page_type: PageType) {
+    fn give_up_oldest<const PREFETCH: bool>(&mut self, cx: &mut Context<'_>, page_type: PageType) {
         while self.swappiness.evicts(page_type) {
-            let Some(frame) = self.generations.oldest_folio(page_type) else { break };
+            let oldest = self.generations.oldest_folio::<PREFETCH>(cx.folios, page_type);
+            let Some(frame) = oldest else { break };
             let flags = cx.flags(frame);
             let oldest = index_of(self.generations.window.oldest(page_type)) as u32;
             if flags.generation() != Some(oldest) {
@@ -215,7 +221,11 @@ mod tests {
         forced(&mut policy, &folios, Flags::REFERENCED.with_refs(1));
         assert_eq!(policy.generations.window, Window { max_seq: 4, min_seq: [1, 1] });
         assert_eq!(policy.generations.nr_in(FILE, 1), 4);
-        assert_eq!(policy.generations.oldest_folio(FILE), Some(FrameId(3)), "last moved");
+        assert_eq!(
+            policy.generations.oldest_folio::<false>(&folios, FILE),
+            Some(FrameId(3)),
+            "last moved"
+        );
         assert_eq!(averages(&policy), [0, 1, 0, 0], "half of 1 and 2; saturated does not count");
         assert!(folios[FrameId(2)].flags().any(Flags::WORKINGSET));
         let mut vmstat = VmStat::default();

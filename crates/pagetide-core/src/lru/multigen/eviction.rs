@@ -101,12 +101,17 @@ impl<P: Profile> Multigen<P> {
         budget: u64,
     ) -> u64 {
         let budget = self.profile.scan_max(budget).min(SCAN_MAX);
+        let scan_type = if self.switches.has(Mechanism::ScanPrefetch) {
+            Self::scan_type::<true>
+        } else {
+            Self::scan_type::<false>
+        };
         let mut choice = self.choose();
-        let mut progress = self.scan_type(cx, scan, victims, choice, budget);
+        let mut progress = scan_type(self, cx, scan, victims, choice, budget);
         let other = choice.page_type.other();
         if progress == 0 && self.swappiness.evicts(other) {
             choice = Choice { page_type: other, tier_limit: self.tier_limit(other) };
-            progress = self.scan_type(cx, scan, victims, choice, budget);
+            progress = scan_type(self, cx, scan, victims, choice, budget);
         }
         course.took_anon |= choice.page_type == PageType::Anon && !victims.is_empty();
         progress += u64::from(self.retire_empty_generations());
@@ -115,7 +120,7 @@ impl<P: Profile> Multigen<P> {
     }
 
     /// One scan of a type; returns what counts as progress.
-    fn scan_type(
+    fn scan_type<const PREFETCH: bool>(
         &mut self,
         cx: &mut Context<'_>,
         scan: &mut Scan,
@@ -130,7 +135,8 @@ impl<P: Profile> Multigen<P> {
         let nr_victims_before = victims.len();
         let mut scanned = 0;
         while scanned < budget && victims.len() < VICTIMS_MAX {
-            let Some(frame) = self.generations.oldest_folio(page_type) else { break };
+            let next = self.generations.oldest_folio::<PREFETCH>(cx.folios, page_type);
+            let Some(frame) = next else { break };
             scanned += 1;
             let flags = cx.flags(frame);
             let references = self.profile.references(flags);

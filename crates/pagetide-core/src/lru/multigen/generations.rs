@@ -151,9 +151,14 @@ impl Generations {
         }
     }
 
-    /// The next folio that eviction of this type looks at.
-    pub(super) fn oldest_folio(&self, page_type: PageType) -> Option<FrameId> {
-        self.list(page_type, self.window.oldest(page_type)).tail()
+    /// The next folio that a scan of this type's oldest generation looks at
+    /// ([`FolioList::scan_tail`]).
+    pub(super) fn oldest_folio<const PREFETCH: bool>(
+        &self,
+        folios: &Folios,
+        page_type: PageType,
+    ) -> Option<FrameId> {
+        self.list(page_type, self.window.oldest(page_type)).scan_tail::<PREFETCH>(folios)
     }
 
     /// Whether no folio is linked in a generation.
