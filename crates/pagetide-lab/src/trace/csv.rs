@@ -6,12 +6,13 @@
 //! ```
 //!
 //! The page is the first column with one of the names below; `op`, if there, tells reads from
-//! writes: in words, or as the SCSI operation code in hexadecimal. Other columns are ignored.
+//! writes: in words, or as the SCSI operation code in hexadecimal. `time` is in seconds, whole or
+//! not, as in libCacheSim's; one that is no number is no time. Other columns are ignored.
 //!
 //! Sources: libCacheSim's data folder; SCSI block commands (operation codes); Twitter's cache trace
 //! (operation words).
 
-use super::{AccessKind, LineParser, LineProblem, Request, number};
+use super::{AccessKind, LineParser, LineProblem, Micros, Request, number};
 
 const PAGE_COLUMNS: [&str; 8] =
     ["object", "obj_id", "obj-id", "object_id", "id", "lbn", "lba", "key"];
@@ -25,6 +26,7 @@ pub(super) struct Csv {
 struct Columns {
     page: usize,
     operation: Option<usize>,
+    time: Option<usize>,
 }
 
 /// The position of the page's column, when `line` names the columns.
@@ -40,8 +42,9 @@ impl LineParser for Csv {
     fn parse_line(&mut self, line: &str) -> Result<Option<Request>, LineProblem> {
         let Some(columns) = self.columns else {
             let page = page_column(line).ok_or(LineProblem::NoPageColumn)?;
-            let operation = names(line).position(|name| name.eq_ignore_ascii_case("op"));
-            self.columns = Some(Columns { page, operation });
+            let position = |wanted| names(line).position(|name| name.eq_ignore_ascii_case(wanted));
+            let (operation, time) = (position("op"), position("time"));
+            self.columns = Some(Columns { page, operation, time });
             return Ok(None);
         };
         if line.is_empty() || line.starts_with('#') {
@@ -52,8 +55,18 @@ impl LineParser for Csv {
             Some(column) => operation(line.split(',').nth(column))?,
             None => AccessKind::Read,
         };
-        Ok(Some(Request::page(page, kind)))
+        let at = columns.time.and_then(|column| time(line.split(',').nth(column)?));
+        Ok(Some(Request::page(page, kind).at(at)))
     }
+}
+
+/// Seconds, whole or not.
+fn time(field: &str) -> Option<Micros> {
+    let text = field.trim();
+    let whole = text.parse().ok().map(Micros::from_secs);
+    // Saturates: a time out of range is as good as the last one there is.
+    let parse = |text: &str| text.parse().ok().filter(|secs: &f64| secs.is_finite());
+    whole.or_else(|| parse(text).map(|secs| Micros((secs * 1e6) as u64)))
 }
 
 fn operation(field: Option<&str>) -> Result<AccessKind, LineProblem> {

@@ -4,7 +4,7 @@
 //! Source: the kernel's tracepoints `filemap:mm_filemap_get_pages` and its neighbours.
 
 use super::mappings::Mappings;
-use super::{AccessKind, LineParser, LineProblem, Request, number};
+use super::{AccessKind, LineParser, LineProblem, Micros, Request, number};
 
 #[derive(Default)]
 pub(super) struct Filemap {
@@ -16,12 +16,13 @@ impl LineParser for Filemap {
         if line.is_empty() || line.starts_with("time_us,") {
             return Ok(None);
         }
-        let (_, rest) = line.split_once(',').ok_or(LineProblem::NoField { field: "dev" })?;
+        let (time, rest) = line.split_once(',').ok_or(LineProblem::NoField { field: "dev" })?;
         let mut from_the_end = rest.rsplitn(3, ',');
         let nr_pages = number(from_the_end.next(), "npages")?;
         let first = number(from_the_end.next(), "first_page")?;
         let file = from_the_end.next().ok_or(LineProblem::NoField { field: "ino_hex" })?;
         let mapping = self.mappings.number(file);
-        Request::pages(mapping, first, nr_pages, AccessKind::Read).map(Some)
+        let at = number(Some(time), "time_us").ok().map(Micros);
+        Ok(Some(Request::pages(mapping, first, nr_pages, AccessKind::Read)?.at(at)))
     }
 }

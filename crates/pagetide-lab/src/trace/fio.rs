@@ -6,12 +6,12 @@
 //!   f.bin read 4046848 4096       3436 f.bin read 4046848 4096
 //! ```
 //!
-//! A trim discards its pages. Opening, closing, syncing and waiting touch none.
+//! The first word of version 3 is milliseconds. A trim discards its pages. Opening, closing, syncing and waiting touch none.
 //!
 //! Source: fio documentation, "Trace file format".
 
 use super::mappings::Mappings;
-use super::{AccessKind, LineParser, LineProblem, Request, number};
+use super::{AccessKind, LineParser, LineProblem, Micros, Request, number};
 
 #[derive(Default)]
 pub(super) struct Fio {
@@ -39,9 +39,10 @@ impl LineParser for Fio {
         if words.peek().is_none() {
             return Ok(None);
         }
-        if version == Version::Three {
-            number(words.next(), "timestamp")?;
-        }
+        let at = match version {
+            Version::Two => None,
+            Version::Three => Some(Micros::from_millis(number(words.next(), "timestamp")?)),
+        };
         let file = words.next().ok_or(LineProblem::NoField { field: "file" })?;
         let kind = match words.next().ok_or(LineProblem::NoField { field: "action" })? {
             "read" => AccessKind::Read,
@@ -52,6 +53,7 @@ impl LineParser for Fio {
         };
         let offset_bytes = number(words.next(), "offset")?;
         let len_bytes = number(words.next(), "length")?;
-        Request::bytes(self.mappings.number(file), offset_bytes, len_bytes, kind).map(Some)
+        let request = Request::bytes(self.mappings.number(file), offset_bytes, len_bytes, kind)?;
+        Ok(Some(request.at(at)))
     }
 }

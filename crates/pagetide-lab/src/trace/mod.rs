@@ -24,7 +24,8 @@
 //!
 //! # What it deliberately ignores
 //!
-//! Times, and latencies. In block and object traces an id is a page: their sizes are ignored, as
+//! Latencies, and the parts of a millisecond that are left when a request's time is counted from
+//! the first one's. In block and object traces an id is a page: their sizes are ignored, as
 //! the published miss ratios for them do. Byte offsets (fio, MSR, lackey) are cut into pages of
 //! 4 KiB.
 //!
@@ -61,9 +62,9 @@ pub use format::{Format, UnknownFormatName};
 pub use pagetide_core::record::{Access, AccessKind, Ending, Header};
 
 use input::Input;
-use pagetide_core::ids::{MappingId, PageId, PageIndex};
+use pagetide_core::ids::{MappingId, PageId, PageIndex, PageType};
 use pagetide_core::record::RecordError;
-use pagetide_core::units::PAGE_SHIFT;
+use pagetide_core::units::{Millis, PAGE_SHIFT};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -166,12 +167,33 @@ struct Request {
     nr_pages: u64,
     kind: AccessKind,
     thread: u32,
+    /// By the trace's own clock, where it has one.
+    at: Option<Micros>,
+}
+
+/// Microseconds of a trace's own clock, since whenever that started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Micros(u64);
+
+impl Micros {
+    fn from_secs(secs: u64) -> Micros {
+        Micros(secs.saturating_mul(1_000_000))
+    }
+
+    fn from_millis(millis: u64) -> Micros {
+        Micros(millis.saturating_mul(1000))
+    }
 }
 
 impl Request {
     /// One page of the only mapping, by the only thread.
     fn page(index: u64, kind: AccessKind) -> Request {
-        Request { mapping: MappingId(0), first: index, nr_pages: 1, kind, thread: 0 }
+        Request { mapping: MappingId(0), first: index, nr_pages: 1, kind, thread: 0, at: None }
+    }
+
+    /// The same, made at this time.
+    fn at(self, at: Option<Micros>) -> Request {
+        Request { at, ..self }
     }
 
     /// `nr_pages` pages from `first`.
@@ -182,7 +204,7 @@ impl Request {
         kind: AccessKind,
     ) -> Result<Request, LineProblem> {
         let is_sane = nr_pages <= REQUEST_PAGES_MAX && first.checked_add(nr_pages).is_some();
-        let request = Request { mapping, first, nr_pages, kind, thread: 0 };
+        let request = Request { mapping, first, nr_pages, kind, thread: 0, at: None };
         if is_sane { Ok(request) } else { Err(LineProblem::TooManyPages) }
     }
 
@@ -248,6 +270,8 @@ pub struct Trace {
     source: Box<dyn Source>,
     format: Format,
     request: Option<Request>,
+    /// The first time there was.
+    start: Option<Micros>,
     is_over: bool,
     is_lenient: bool,
     nr_skipped: u64,
@@ -285,7 +309,8 @@ impl Trace {
         let format = format.ok_or(TraceError::UnknownFormat)?;
         let source = source_of(format, input, &prefix)?;
         let (is_lenient, nr_skipped) = (false, 0);
-        Ok(Trace { source, format, request: None, is_over: false, is_lenient, nr_skipped })
+        let (request, start, is_over) = (None, None, false);
+        Ok(Trace { source, format, request, start, is_over, is_lenient, nr_skipped })
     }
 
     /// From here on, lines that make no sense are skipped and counted instead of ending the trace,
@@ -317,6 +342,21 @@ impl Trace {
     /// The trace's format: as named, or as detected.
     pub fn format(&self) -> Format {
         self.format
+    }
+
+    /// When the access that came last was made, counted from the first request that had a time;
+    /// `None` in formats without times. Times may go back where a trace's do.
+    pub fn time(&self) -> Option<Millis> {
+        let (Micros(at), Micros(start)) = (self.request?.at?, self.start?);
+        Some(Millis(at.saturating_sub(start) / 1000))
+    }
+
+    /// Whose pages they are: formats that trace a program's memory tell of anonymous ones.
+    pub fn page_type(&self) -> PageType {
+        match self.format {
+            Format::Lackey | Format::U64LeRw => PageType::Anon,
+            _ => PageType::File,
+        }
     }
 
     /// What the recorded run said about itself; [`Format::Compact`] only.
@@ -368,7 +408,10 @@ impl Iterator for Trace {
                 return Some(Ok(Access { page, kind: request.kind, thread: request.thread }));
             }
             match self.source.next_request() {
-                Ok(Some(request)) => self.request = Some(request),
+                Ok(Some(request)) => {
+                    self.start = self.start.or(request.at);
+                    self.request = Some(request);
+                }
                 Ok(None) => self.is_over = true,
                 Err(error) if self.skips(&error) => {
                     // After the cut there is nothing.

@@ -1,11 +1,11 @@
 //! The MSR Cambridge block traces: "timestamp,host,disk,type,offset,size,response". Each (host,
-//! disk) is a mapping; bytes are cut into pages.
+//! disk) is a mapping; bytes are cut into pages. Timestamps are in units of 100 ns.
 //!
 //! Source: Narayanan, Donnelly and Rowstron, "Write Off-Loading", FAST 2008, and SNIA's readme of
 //! the traces.
 
 use super::mappings::Mappings;
-use super::{AccessKind, LineParser, LineProblem, Request, number};
+use super::{AccessKind, LineParser, LineProblem, Micros, Request, number};
 
 #[derive(Default)]
 pub(super) struct Msr {
@@ -22,7 +22,9 @@ impl LineParser for Msr {
         let offset_bytes = number(fields.next(), "offset")?;
         let len_bytes = number(fields.next(), "size")?;
         let mapping = self.mappings.number(disk_of(line)?);
-        Request::bytes(mapping, offset_bytes, len_bytes, kind).map(Some)
+        let ticks = number(line.split(',').next(), "timestamp").ok();
+        let request = Request::bytes(mapping, offset_bytes, len_bytes, kind)?;
+        Ok(Some(request.at(ticks.map(|ticks| Micros(ticks / 10)))))
     }
 }
 

@@ -4,12 +4,12 @@
 //!   u32 time | u64 object | u32 size | i64 position of the next access (-1: none)      24 bytes
 //! ```
 //!
-//! An object is a page; sizes are ignored.
+//! An object is a page; sizes are ignored. Times are in seconds.
 //!
 //! Source: libCacheSim, "oracleGeneral" trace format description.
 
 use super::input::Input;
-use super::{AccessKind, Request, Source, TraceError};
+use super::{AccessKind, Micros, Request, Source, TraceError};
 
 /// Bytes in a record.
 pub(super) const RECORD_BYTES: usize = 24;
@@ -27,8 +27,11 @@ impl OracleGeneral {
 impl Source for OracleGeneral {
     fn next_request(&mut self) -> Result<Option<Request>, TraceError> {
         let record = self.input.read_record::<RECORD_BYTES>()?;
-        Ok(record
-            .map(|record| Request::page(u64::from_le_bytes(part(&record, 4)), AccessKind::Read)))
+        Ok(record.map(|record| {
+            let (secs, ..) = marks(&record);
+            let object = u64::from_le_bytes(part(&record, 4));
+            Request::page(object, AccessKind::Read).at(Some(Micros::from_secs(secs.into())))
+        }))
     }
 }
 
