@@ -139,10 +139,10 @@ pub(crate) fn run(args: &MrcArgs, interrupt: &Interrupt) -> Result<(), Failure> 
 fn read(args: &MrcArgs, interrupt: &Interrupt) -> Result<Sample, Failure> {
     let sampler = args.sample.or(Sampler::new(1.0)).expect("1 is a share");
     let (mut trace, mut nr_accesses) = (DenseTrace::default(), 0);
-    args.source.for_each(interrupt, |access| {
+    args.source.for_each(interrupt, |from, access| {
         nr_accesses += u64::from(access.kind.is_access());
         if sampler.takes(access.page) {
-            trace.push(access);
+            trace.push_from(from, access);
         }
     })?;
     Ok(Sample { sampler, trace, nr_accesses })

@@ -103,22 +103,22 @@ impl SourceArgs {
         Ok(Facts { format: trace.format(), header: trace.header().cloned(), nr_skipped })
     }
 
-    /// Reads the whole trace, entry by entry.
+    /// Reads the whole trace, entry by entry; the trace itself tells the entry's time.
     ///
     /// # Errors
     /// As [`SourceArgs::open`] and [`SourceArgs::finish`]; a malformed trace; an interrupt.
     pub(crate) fn for_each(
         &self,
         interrupt: &Interrupt,
-        mut take: impl FnMut(Access),
+        mut take: impl FnMut(&Trace, Access),
     ) -> Result<Facts, Failure> {
         let mut trace = self.open()?;
         let meter = Meter::new("reading the trace".to_owned(), None);
         let (mut nr_read, mut nr_accesses) = (0_u64, 0);
-        for access in &mut trace {
+        while let Some(access) = trace.next() {
             let access = access.map_err(|error| self.refuse(&error))?;
             nr_accesses += u64::from(access.kind.is_access());
-            take(access);
+            take(&trace, access);
             nr_read += 1;
             if nr_read.is_multiple_of(CHECK_EVERY) {
                 interrupt.check()?;
@@ -135,7 +135,7 @@ impl SourceArgs {
     /// As [`SourceArgs::for_each`].
     pub(crate) fn read_dense(&self, interrupt: &Interrupt) -> Result<DenseTrace, Failure> {
         let mut dense = DenseTrace::default();
-        self.for_each(interrupt, |access| dense.push(access))?;
+        self.for_each(interrupt, |trace, access| dense.push_from(trace, access))?;
         Ok(dense)
     }
 }

@@ -12,7 +12,7 @@
 //! Source: the blkparse(1) manual page, default output format.
 
 use super::mappings::Mappings;
-use super::{AccessKind, LineParser, LineProblem, Request, number};
+use super::{AccessKind, LineParser, LineProblem, Micros, Request, number};
 
 const SECTOR_BYTES: u64 = 512;
 
@@ -34,7 +34,8 @@ impl LineParser for Blkparse {
         if !is_device(device) {
             return Err(LineProblem::NoField { field: "device" });
         }
-        let action = words.nth(4).ok_or(LineProblem::NoField { field: "action" })?;
+        let at = words.nth(2).and_then(Micros::parse_secs);
+        let action = words.nth(1).ok_or(LineProblem::NoField { field: "action" })?;
         let kind = words.next().and_then(kind_of);
         let (Some(kind), "Q") = (kind, action) else { return Ok(None) };
         let sector = words.next();
@@ -46,7 +47,7 @@ impl LineParser for Blkparse {
         let bytes =
             |sectors: u64| sectors.checked_mul(SECTOR_BYTES).ok_or(LineProblem::TooManyPages);
         let mapping = self.mappings.number(device);
-        Request::bytes(mapping, bytes(sector)?, bytes(nr_sectors)?, kind).map(Some)
+        Ok(Some(Request::bytes(mapping, bytes(sector)?, bytes(nr_sectors)?, kind)?.at(at)))
     }
 }
 

@@ -55,18 +55,9 @@ impl LineParser for Csv {
             Some(column) => operation(line.split(',').nth(column))?,
             None => AccessKind::Read,
         };
-        let at = columns.time.and_then(|column| time(line.split(',').nth(column)?));
+        let at = columns.time.and_then(|column| Micros::parse_secs(line.split(',').nth(column)?));
         Ok(Some(Request::page(page, kind).at(at)))
     }
-}
-
-/// Seconds, whole or not.
-fn time(field: &str) -> Option<Micros> {
-    let text = field.trim();
-    let whole = text.parse().ok().map(Micros::from_secs);
-    // Saturates: a time out of range is as good as the last one there is.
-    let parse = |text: &str| text.parse().ok().filter(|secs: &f64| secs.is_finite());
-    whole.or_else(|| parse(text).map(|secs| Micros((secs * 1e6) as u64)))
 }
 
 fn operation(field: Option<&str>) -> Result<AccessKind, LineProblem> {

@@ -53,6 +53,8 @@ mod perf_script;
 mod raw;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod time_tests;
 mod vscsi;
 
 pub use census::{Census, KindCount, Reuse};
@@ -178,6 +180,15 @@ struct Micros(u64);
 impl Micros {
     fn from_secs(secs: u64) -> Micros {
         Micros(secs.saturating_mul(1_000_000))
+    }
+
+    /// Seconds, whole or not; `None` for what is no number.
+    fn parse_secs(text: &str) -> Option<Micros> {
+        let text = text.trim();
+        let whole = text.parse().ok().map(Micros::from_secs);
+        let parse = || text.parse().ok().filter(|secs: &f64| secs.is_finite());
+        // The cast saturates: a time out of range is as good as the last one there is.
+        whole.or_else(|| parse().map(|secs| Micros((secs * 1e6).round() as u64)))
     }
 
     fn from_millis(millis: u64) -> Micros {

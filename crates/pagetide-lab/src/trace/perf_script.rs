@@ -20,7 +20,7 @@
 //! "Tracepoints for Monitoring Results".
 
 use super::mappings::Mappings;
-use super::{AccessKind, LineParser, LineProblem, Request, number};
+use super::{AccessKind, LineParser, LineProblem, Micros, Request, number};
 
 #[derive(Default)]
 pub(super) struct PerfScript {
@@ -34,12 +34,15 @@ impl LineParser for PerfScript {
             let problem = LineProblem::NoField { field: "event" };
             return if is_comment { Ok(None) } else { Err(problem) };
         };
-        match event {
+        let request = match event {
             "filemap:mm_filemap_get_pages" => self.file_pages(fields, AccessKind::Read),
             "filemap:mm_filemap_fault" => self.file_pages(fields, AccessKind::Table),
             "damon:damon_aggregated" => self.region(fields),
             _ => Ok(None),
-        }
+        }?;
+        // An event that is a request's has a head, and a time in it.
+        let at = line.split_once(event).and_then(|(head, _)| time_of(head));
+        Ok(request.map(|request| request.at(at)))
     }
 }
 
@@ -87,6 +90,12 @@ pub(super) fn event_of(line: &str) -> Option<(&str, &str)> {
         .find_map(|group| line.find(&format!(": {group}")).map(|at| line.split_at(at + 2)))
         .or_else(|| other_event(line))?;
     line[head.len()..].split_once(": ")
+}
+
+/// The time in "comm pid [cpu] time: ".
+fn time_of(head: &str) -> Option<Micros> {
+    let word = head.trim_end().strip_suffix(':')?.rsplit(' ').next()?;
+    Micros::parse_secs(word)
 }
 
 /// Some other "time: group:name: fields", which is skipped.

@@ -12,7 +12,7 @@
 //! traces; libCacheSim's documentation of the record; the SCSI block commands for the codes.
 
 use super::input::Input;
-use super::{AccessKind, Request, Source, TraceError};
+use super::{AccessKind, Micros, Request, Source, TraceError};
 use pagetide_core::ids::MappingId;
 
 const BLOCK_BYTES: u64 = 512;
@@ -29,6 +29,7 @@ struct Record {
     command: u16,
     len_bytes: u32,
     block: u64,
+    at: Micros,
 }
 
 pub(super) struct Vscsi {
@@ -63,6 +64,7 @@ impl Source for Vscsi {
             let request = record.block.checked_mul(BLOCK_BYTES).and_then(|first| {
                 Request::bytes(MappingId(0), first, record.len_bytes.into(), kind).ok()
             });
+            let request = request.map(|request| request.at(Some(record.at)));
             return request.map(Some).ok_or(TraceError::Damaged { offset });
         }
         Ok(None)
@@ -111,6 +113,7 @@ fn record_one(bytes: &[u8; 32]) -> Record {
         command: u16::from_le_bytes(part(bytes, 12)),
         len_bytes: u32::from_le_bytes(part(bytes, 4)),
         block: u64::from_le_bytes(part(bytes, 16)),
+        at: Micros(u64::from_le_bytes(part(bytes, 24))),
     }
 }
 
@@ -119,6 +122,7 @@ fn record_two(bytes: &[u8; 40]) -> Record {
         command: u16::from_le_bytes(part(bytes, 0)),
         len_bytes: u32::from_le_bytes(part(bytes, 8)),
         block: u64::from_le_bytes(part(bytes, 16)),
+        at: Micros(u64::from_le_bytes(part(bytes, 24))),
     }
 }
 

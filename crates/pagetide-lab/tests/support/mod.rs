@@ -27,8 +27,8 @@ pub(crate) fn find_trace(test: &str, file: &str) -> Option<PathBuf> {
 /// The trace `file` in memory, its format detected, or `None` after saying that `test` is skipped.
 pub(crate) fn load_trace(test: &str, file: &str) -> Option<DenseTrace> {
     let path = find_trace(test, file)?;
-    let trace = Trace::open(&path, None).expect("the trace opens");
-    Some(DenseTrace::collect(trace).expect("the trace is sound"))
+    let mut trace = Trace::open(&path, None).expect("the trace opens");
+    Some(DenseTrace::read(&mut trace).expect("the trace is sound"))
 }
 
 fn skip(test: &str, why: &str) {
