@@ -25,7 +25,7 @@ fuzz_target!(|bytes: &[u8]| {
         .enumerate()
         .filter(|(at, _)| flips >> (at % 32) & 1 == 1)
         .fold(Switches::default(), |switches, (_, mechanism)| switches.flipped(mechanism));
-    let setup = Setup { policy, switches, memory };
+    let setup = Setup { switches, ..Setup::new(policy, memory) };
     let page = |index| PageId { mapping: MappingId(0), index: PageIndex(index) };
     let entries = accesses.as_chunks::<2>().0.iter().map(|&[index, kind]| {
         let kind = AccessKind::ALL[usize::from(kind) % AccessKind::ALL.len()];

@@ -1,4 +1,4 @@
-//! The memory a replay runs in: a group's limit, or the zone of a recorded run.
+//! The memory a replay runs in: a group's limit, a machine's zone, or the zone of a recorded run.
 //!
 //! # Problem
 //!
@@ -12,8 +12,9 @@
 //! Two models behind four calls: take, free, drain, count.
 //!
 //! ```text
-//!   Group   [ frame frame frame ... ]        reclaim when it is empty
-//!   Zone    per-CPU list <--> core's zone    core's slow path says when to reclaim
+//!   Group    [ frame frame frame ... ]        reclaim when it is empty
+//!   Machine  per-CPU list <--> core's zone    core's slow path says when to reclaim, and wakes
+//!   Zone     per-CPU list <--> core's zone    the background, which only a machine has
 //! ```
 //!
 //! # Data and invariants
@@ -34,6 +35,7 @@ use pagetide_core::ids::{CpuId, FrameId, Order};
 use pagetide_core::lru::LruConfig;
 use pagetide_core::page_alloc::{
     AllocRequest, FRAMES_MAX, HighFraction, PageAllocator, WatermarkLevel, Zone, ZoneConfig,
+    ZoneFlags,
 };
 use pagetide_core::record::Header;
 
@@ -48,6 +50,12 @@ pub enum Memory {
     /// elsewhere at another size.
     Group {
         /// The limit.
+        nr_frames: u32,
+    },
+    /// A machine of so many frames: a zone with watermarks, kept up by background reclaim. Some
+    /// frames stay free. Written pages and guards as in a group.
+    Machine {
+        /// The frames, those that stay free among them.
         nr_frames: u32,
     },
     /// The zone of a recorded run, with everything that stood in reclaim's way. For repeating it.
@@ -96,18 +104,22 @@ impl Memory {
     /// Frames that can ever hold pages.
     pub(super) fn nr_frames_max(self) -> u32 {
         match self {
-            Memory::Group { nr_frames } => nr_frames,
+            Memory::Group { nr_frames } | Memory::Machine { nr_frames } => nr_frames,
             Memory::Zone(zone) => zone.nr_frames_max,
         }
     }
 
-    /// What the policy is told.
-    pub(super) fn lru_config(self) -> LruConfig {
-        let config = LruConfig::file_only(self.nr_frames_max());
+    /// The recorded run's, or the usual one.
+    pub(super) fn swappiness(self) -> u8 {
         match self {
-            Memory::Group { .. } => config,
-            Memory::Zone(zone) => LruConfig { swappiness: zone.swappiness, ..config },
+            Memory::Group { .. } | Memory::Machine { .. } => LruConfig::file_only(0).swappiness,
+            Memory::Zone(zone) => zone.swappiness,
         }
+    }
+
+    /// Whether there is a background to wake.
+    pub(super) fn has_background(self) -> bool {
+        matches!(self, Memory::Machine { .. })
     }
 
     /// Whether what stood in reclaim's way in the recorded run does so again.
@@ -131,6 +143,10 @@ impl Frames {
         match memory {
             Memory::Group { nr_frames } => {
                 Frames::Group((0..nr_frames).rev().map(FrameId).collect())
+            }
+            Memory::Machine { nr_frames } => {
+                let zone = Zone::new(ZoneConfig::with_frames(nr_frames));
+                Frames::Zone(Box::new(PageAllocator::new(zone, 1, HighFraction::DEFAULT)))
             }
             Memory::Zone(ZoneMemory { nr_frames, nr_frames_max, nr_cpus, .. }) => {
                 let whole = ZoneConfig::with_frames(nr_frames_max);
@@ -161,6 +177,24 @@ impl Frames {
     pub(super) fn drain(&mut self) {
         if let Frames::Zone(allocator) = self {
             allocator.drain_all();
+        }
+    }
+
+    /// Frames that background reclaim has to free until a zone is at its high watermark.
+    pub(super) fn background_target(&self) -> u64 {
+        match self {
+            Frames::Group(_) => 0,
+            Frames::Zone(allocator) => {
+                let zone = allocator.zone();
+                zone.watermarks().mark(WatermarkLevel::High).saturating_sub(zone.nr_free())
+            }
+        }
+    }
+
+    /// Tells the per-CPU lists that background reclaim is at work: they keep little meanwhile.
+    pub(super) fn set_reclaim_active(&mut self, reclaim_active: bool) {
+        if let Frames::Zone(allocator) = self {
+            allocator.set_flags(ZoneFlags { reclaim_active });
         }
     }
 

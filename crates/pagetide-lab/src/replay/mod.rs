@@ -28,25 +28,27 @@
 //!
 //! # What it deliberately ignores
 //!
-//! Time and threads: one thread, no background reclaim, the store answers at once. Write-back and
-//! guards, but for repeating a record: a written page is clean again before reclaim meets it.
-//! Anonymous memory: every page is a file's.
+//! Threads: one thread accesses; background reclaim, where the [`Memory`] has any, runs beside it
+//! in virtual time. The store answers in a fixed time. Guards, but for repeating a record.
 //!
 //! # Sources
 //!
 //! The memory-group flow of the kernel's reclaim: the allocating thread itself makes room when the
-//! group is at its limit.
+//! group is at its limit. The global flow: background reclaim between the watermarks.
 
+mod clock;
 mod memory;
+mod setup;
 mod world;
 
 pub use memory::{Memory, ZoneMemory};
+pub use setup::{Clock, Costs, Setup, Statistics};
 pub use world::World;
 
 use crate::judge::opt;
 use crate::trace::DenseTrace;
 use pagetide_core::ids::PageId;
-use pagetide_core::lru::{PolicyName, Switches};
+use pagetide_core::lru::PolicyName;
 use pagetide_core::vmstat::{Counter, VmStat};
 use serde::Serialize;
 use std::fmt;
@@ -102,24 +104,6 @@ impl FromStr for Contender {
     }
 }
 
-/// What a replay runs: a policy, with these mechanisms, in this memory.
-#[derive(Clone, Copy, Debug)]
-pub struct Setup {
-    /// The policy.
-    pub policy: PolicyName,
-    /// Which of its mechanisms are on.
-    pub switches: Switches,
-    /// The memory.
-    pub memory: Memory,
-}
-
-impl Setup {
-    /// The policy as it is, in this memory.
-    pub fn new(policy: PolicyName, memory: impl Into<Memory>) -> Setup {
-        Setup { policy, switches: Switches::default(), memory: memory.into() }
-    }
-}
-
 /// What a replay counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outcome {
@@ -127,8 +111,11 @@ pub struct Outcome {
     pub accesses: u64,
     /// Accesses that found their page absent, be it at the access or at the fill before it.
     pub misses: u64,
-    /// Misses for which no frame came free; their pages did not become resident.
+    /// Misses on a file's pages for which no frame came free; they did not become resident.
     pub bypasses: u64,
+    /// The same for anonymous pages: no memory, and no swap. A real program would have ended at the
+    /// first; the replay goes on.
+    pub out_of_memory: u64,
     /// Pages evicted.
     pub evictions: u64,
     /// Core's counters; all zero for the optimum.
@@ -207,9 +194,6 @@ pub fn run(contender: Contender, trace: &DenseTrace, frames: u32) -> Outcome {
     }
 }
 
-/// Entries replayed between two calls of the `keep_on` of [`run_while`].
-const STRETCH: usize = 1 << 16;
-
 /// As [`run`], but stops early: `keep_on` hears how many entries were replayed since it was asked
 /// last, some ten thousands, and its `false` ends the replay with `None`.
 ///
@@ -219,21 +203,33 @@ pub fn run_while(
     contender: Contender,
     trace: &DenseTrace,
     frames: u32,
-    mut keep_on: impl FnMut(u64) -> bool,
+    keep_on: impl FnMut(u64) -> bool,
 ) -> Option<Outcome> {
-    let Contender::Policy(name) = contender else {
-        return run_opt(trace, frames, keep_on);
-    };
-    let mut world = World::new(Setup::new(name, frames), trace, |_| {});
-    for (ranks, kinds) in trace.stretches(STRETCH) {
-        for (&rank, &kind) in ranks.iter().zip(kinds) {
-            world.apply(rank, kind);
-        }
-        if !keep_on(ranks.len() as u64) {
-            return None;
-        }
+    match contender {
+        Contender::Policy(name) => run_setup_while(Setup::new(name, frames), trace, keep_on),
+        Contender::Opt => run_opt(trace, frames, keep_on),
     }
-    Some(world.outcome())
+}
+
+/// Replays the whole trace in any setup.
+///
+/// # Panics
+/// When the memory has no frame.
+pub fn run_setup(setup: Setup, trace: &DenseTrace) -> Outcome {
+    run_observed(setup, trace, |_| {})
+}
+
+/// As [`run_while`], in any setup.
+///
+/// # Panics
+/// When the memory has no frame.
+pub fn run_setup_while(
+    setup: Setup,
+    trace: &DenseTrace,
+    keep_on: impl FnMut(u64) -> bool,
+) -> Option<Outcome> {
+    let mut world = World::new(setup, trace, |_| {});
+    world.play(keep_on).then(|| world.outcome())
 }
 
 /// The most memory a [`run`] with `frames` frames takes besides the trace, in bytes.
@@ -256,9 +252,7 @@ pub fn bytes_needed(contender: Contender, trace: &DenseTrace, frames: u32) -> u6
 /// When the memory has no frame.
 pub fn run_observed(setup: Setup, trace: &DenseTrace, evicted: impl FnMut(PageId)) -> Outcome {
     let mut world = World::new(setup, trace, evicted);
-    for (rank, kind) in trace.entries() {
-        world.apply(rank, kind);
-    }
+    world.play(|_| true);
     world.outcome()
 }
 
@@ -271,6 +265,7 @@ fn run_opt(trace: &DenseTrace, frames: u32, keep_on: impl FnMut(u64) -> bool) ->
         accesses: trace.nr_accesses(),
         misses,
         bypasses: 0,
+        out_of_memory: 0,
         evictions: misses - nr_resident,
         vmstat: VmStat::default(),
     })

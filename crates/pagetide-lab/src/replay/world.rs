@@ -8,25 +8,37 @@
 //!   group     the same for each page of it, and all stay locked until its end
 //! ```
 //!
-//! What only makes sense in a run repeated page for page (dirty pages, guards, locks) is ignored
-//! where the memory is not the recorded run's: see [`Memory`].
+//! What only makes sense in a run repeated page for page (guards, locks, when a page was dirty) is
+//! ignored where the memory is not the recorded run's: see [`Memory`]. Time stands still there, as
+//! records have none.
 
+use super::clock::{self, Counted, VirtualClock};
 use super::memory::{Frames, Memory};
-use super::{Outcome, Setup};
+use super::{Clock, Outcome, Setup, Statistics};
 use crate::trace::{AccessKind, DenseTrace};
 use pagetide_core::folio::{Flags, Folios};
 use pagetide_core::ids::{FrameId, PageId, PageType};
 use pagetide_core::lru::{self, AccessLog, AccessRule, Discarded, LruConfig, Lruvec, Marked, Room};
 use pagetide_core::reclaim::ReclaimBatch;
+use pagetide_core::units::Millis;
 use pagetide_core::vmstat::Counter;
 use std::sync::Arc;
 
+mod background;
 mod reclaim;
 mod tables;
+mod time;
 mod word;
 
+use background::Background;
 use tables::Tables;
 use word::{PackedWord, Word};
+
+/// Whose batch of victims it is.
+const DIRECT: usize = 0;
+const BACKGROUND: usize = 1;
+/// Entries played between two looks at whether to go on.
+const STRETCH: usize = 1 << 16;
 
 /// A page word, and what else the real world knows of a page.
 #[derive(Clone, Copy, Default, Debug)]
@@ -38,8 +50,21 @@ struct Page {
     is_awaited: bool,
     /// Locked until its group has its contents.
     is_filling: bool,
+    backing: Backing,
     /// Guards of it.
     nr_pins: u32,
+}
+
+/// Where the contents are that are not in a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum Backing {
+    /// In a file, or nowhere yet: the page can be evicted without ado.
+    #[default]
+    File,
+    /// Nowhere: anonymous, and evicted only onto the swap device.
+    Nothing,
+    /// On the swap device.
+    Swap,
 }
 
 /// One lruvec over a memory, and the pages of one trace.
@@ -50,7 +75,8 @@ pub struct World<'a, Evicted> {
     lruvec: Lruvec,
     rule: AccessRule,
     log: AccessLog,
-    batch: ReclaimBatch,
+    /// The victims of a direct pass, and of the background one.
+    batches: [ReclaimBatch; 2],
     memory: Memory,
     frames: Frames,
     /// By rank.
@@ -60,9 +86,20 @@ pub struct World<'a, Evicted> {
     rank_in: Vec<u32>,
     /// Ranks of the pages locked for being filled.
     filling: Vec<u32>,
+    background: Background,
+    clock: VirtualClock,
+    follows_trace: bool,
+    /// The count of accesses at which to look at the clock.
+    look_at: u64,
+    /// Written pages stay dirty until the flusher comes; their ranks.
+    has_flusher: bool,
+    dirty: Vec<u32>,
+    /// Pages that the swap device still holds.
+    swap_left: u64,
     accesses: u64,
     misses: u64,
     bypasses: u64,
+    out_of_memory: u64,
 }
 
 impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
@@ -71,12 +108,12 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
     /// # Panics
     /// When the memory has no frame.
     pub fn new(setup: Setup, trace: &'a DenseTrace, evicted: Evicted) -> Self {
-        let Setup { policy, switches, memory } = setup;
+        let memory = setup.memory;
         let nr_frames_max = memory.nr_frames_max();
         assert!(nr_frames_max > 0, "a memory of no frames holds nothing to replay");
         let folios = Arc::new(Folios::new(nr_frames_max));
-        let lruvec =
-            Lruvec::new(policy, &LruConfig { switches, ..memory.lru_config() }, folios.clone());
+        let lruvec = Lruvec::new(setup.policy, &lru_config(&setup), folios.clone());
+        let clock = VirtualClock::new(setup.costs, setup.statistics, setup.flush_every);
         World {
             trace,
             evicted,
@@ -84,16 +121,59 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
             rule: lruvec.access_rule(),
             lruvec,
             log: AccessLog::new(),
-            batch: ReclaimBatch::new(),
+            batches: [ReclaimBatch::new(), ReclaimBatch::new()],
             frames: Frames::new(memory),
             memory,
-            pages: vec![Page::default(); trace.nr_pages()],
+            pages: pages_of(trace, setup.swap_pages.is_some()),
             tables: Tables::default(),
             rank_in: vec![0; nr_frames_max as usize],
             filling: Vec::new(),
+            background: Background::new(setup.costs.scan_ns),
+            clock,
+            follows_trace: setup.clock == Clock::Trace && !memory.repeats_the_run(),
+            look_at: if memory.repeats_the_run() { u64::MAX } else { 0 },
+            has_flusher: setup.flush_every.is_some(),
+            dirty: Vec::new(),
+            swap_left: setup.swap_pages.unwrap_or(0),
             accesses: 0,
             misses: 0,
             bypasses: 0,
+            out_of_memory: 0,
+        }
+    }
+
+    /// Plays the whole trace. `keep_on` hears how many entries were played since it was asked last,
+    /// some ten thousands; its `false` ends the play, which then returns `false`.
+    pub fn play(&mut self, mut keep_on: impl FnMut(u64) -> bool) -> bool {
+        let trace = self.trace;
+        let mut times = trace.times().filter(|_| self.follows_trace).unwrap_or(&[]);
+        for (ranks, kinds) in trace.stretches(STRETCH) {
+            let (now, later) = times.split_at(times.len().min(ranks.len()));
+            times = later;
+            let entries = ranks.iter().zip(kinds);
+            if now.is_empty() {
+                entries.for_each(|(&rank, &kind)| self.apply(rank, kind));
+            } else {
+                self.play_timed(entries.zip(now));
+            }
+            if !keep_on(ranks.len() as u64) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn play_timed<'e>(
+        &mut self,
+        entries: impl Iterator<Item = ((&'e u32, &'e AccessKind), &'e u32)>,
+    ) {
+        let mut told = None;
+        for ((&rank, &kind), &millis) in entries {
+            if told != Some(millis) {
+                told = Some(millis);
+                self.advance_to(Millis(millis.into()));
+            }
+            self.apply(rank, kind);
         }
     }
 
@@ -124,8 +204,8 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
     pub fn outcome(&self) -> Outcome {
         let vmstat = *self.lruvec.vmstat();
         let evictions = vmstat.read(Counter::PgstealAnon) + vmstat.read(Counter::PgstealFile);
-        let World { accesses, misses, bypasses, .. } = *self;
-        Outcome { accesses, misses, bypasses, evictions, vmstat }
+        let World { accesses, misses, bypasses, out_of_memory, .. } = *self;
+        Outcome { accesses, misses, bypasses, out_of_memory, evictions, vmstat }
     }
 
     /// The lruvec, to look at.
@@ -158,12 +238,20 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
                 assert_eq!(self.folios[frame].page(), self.trace.page(rank), "{frame}'s folio");
             }
         }
+        // Dropped while a background pass had them: their frames come back with it.
+        let is_orphan = |frame| self.folios[FrameId(frame)].flags().any(Flags::ORPHAN);
+        nr_resident +=
+            (0..self.memory.nr_frames_max()).filter(|frame| is_orphan(*frame)).count() as u32;
         assert_eq!(nr_resident, self.nr_resident(), "resident pages and used frames");
     }
 
     fn access(&mut self, rank: u32, kind: AccessKind) {
+        if self.accesses >= self.look_at {
+            self.look_at_the_clock();
+        }
         self.accesses += 1;
-        let is_table = matches!(kind, AccessKind::Table | AccessKind::TableWrite);
+        let is_anonymous = self.pages[rank as usize].backing != Backing::File;
+        let is_table = matches!(kind, AccessKind::Table | AccessKind::TableWrite) || is_anonymous;
         let counts = !is_table && kind != AccessKind::ReadAgain;
         if let Some(frame) = self.frame_of(rank) {
             let is_fill = std::mem::take(&mut self.pages[rank as usize].is_awaited);
@@ -182,10 +270,14 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
                 Some(frame) if counts => self.mark_fill(frame),
                 Some(_) => {}
                 None => {
-                    self.bypasses += 1;
+                    self.bypasses += u64::from(!is_anonymous);
+                    self.out_of_memory += u64::from(is_anonymous);
                     return;
                 }
             }
+        }
+        if self.has_flusher && kind.is_write() && !is_anonymous {
+            self.write(rank);
         }
         if is_table {
             let page = &mut self.pages[rank as usize];
@@ -251,12 +343,24 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         if let Some(frame) = self.frame_of(rank) {
             match self.lruvec.discard(frame) {
                 Discarded::Freed => self.frames.free(frame),
-                Discarded::Deferred => unreachable!("no pass is under way between two entries"),
+                // The background pass that has it isolated frees it.
+                Discarded::Deferred => {}
             }
         }
         // Dropped before the call that missed it got to it: the call misses it again.
         self.misses -= u64::from(self.pages[rank as usize].is_awaited);
-        self.pages[rank as usize] = Page::default();
+        let backing = self.leave_swap(rank);
+        self.pages[rank as usize] = Page { backing, ..Page::default() };
+    }
+
+    /// Gives the page's place on the swap device back, if it has one.
+    fn leave_swap(&mut self, rank: u32) -> Backing {
+        let page = &mut self.pages[rank as usize];
+        if page.backing == Backing::Swap {
+            page.backing = Backing::Nothing;
+            self.swap_left += 1;
+        }
+        page.backing
     }
 
     fn frame_of(&self, rank: u32) -> Option<FrameId> {
@@ -288,7 +392,11 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         };
         let frame = self.alloc(shadow)?;
         let flags = self.rule.flags_on_fill(kind);
-        self.folios[frame].bind(self.trace.page(rank), PageType::File, flags);
+        let page_type = match self.leave_swap(rank) {
+            Backing::File => PageType::File,
+            Backing::Nothing | Backing::Swap => PageType::Anon,
+        };
+        self.folios[frame].bind(self.trace.page(rank), page_type, flags);
         if let Some(shadow) = shadow {
             self.lruvec.refault(&mut self.log, frame, shadow, kind);
         }
@@ -299,4 +407,31 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         }
         Some(frame)
     }
+}
+
+/// What the policy is told.
+fn lru_config(setup: &Setup) -> LruConfig {
+    LruConfig {
+        switches: setup.switches,
+        swappiness: setup.swappiness,
+        can_swap: setup.swap_pages.is_some_and(|pages| pages > 0),
+        statistics: match setup.statistics {
+            Statistics::Live => lru::Statistics::Live,
+            Statistics::Every { .. } => lru::Statistics::Folded,
+        },
+        ..LruConfig::file_only(setup.memory.nr_frames_max())
+    }
+}
+
+/// All pages, absent.
+fn pages_of(trace: &DenseTrace, has_anonymous: bool) -> Vec<Page> {
+    let mut pages = vec![Page::default(); trace.nr_pages()];
+    if has_anonymous {
+        for (rank, page) in (0..).zip(&mut pages) {
+            if trace.page_type(trace.page(rank)) == PageType::Anon {
+                page.backing = Backing::Nothing;
+            }
+        }
+    }
+    pages
 }

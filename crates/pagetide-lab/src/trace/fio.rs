@@ -6,7 +6,8 @@
 //!   f.bin read 4046848 4096       3436 f.bin read 4046848 4096
 //! ```
 //!
-//! The first word of version 3 is milliseconds. A trim discards its pages. Opening, closing, syncing and waiting touch none.
+//! The first word of version 3 is milliseconds. A trim discards its pages. Opening, closing,
+//! syncing and waiting touch none.
 //!
 //! Source: fio documentation, "Trace file format".
 

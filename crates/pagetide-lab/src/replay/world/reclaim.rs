@@ -1,15 +1,15 @@
 //! The world's side of allocation and reclaim: the short loops around core's slow path and pass.
 //!
 //! They are the `pagetide` crate's, step by step, without locks and threads: waking background
-//! reclaim does nothing, as there is none. A change there without one here breaks the replay law,
-//! and the test of it.
+//! reclaim does nothing but in a machine's memory (see `background.rs`). A change there without one
+//! here breaks the replay law, and the test of it.
 //!
 //! ```text
 //!   alloc    take --> reclaim directly --> take --> drain --> reclaim --> take what is left
 //!   reclaim  drain the log; publish, try, publish, ... until the pass is done
 //! ```
 
-use super::{Page, Word, World};
+use super::{Backing, DIRECT, Page, Word, World};
 use crate::replay::memory::Frames;
 use crate::trace::DenseTrace;
 use pagetide_core::folio::Flags;
@@ -46,7 +46,10 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
                     Some(frame) => return Some(frame),
                     None => Outcome::Failed,
                 },
-                Attempt::WakeBackground => Outcome::Progress,
+                Attempt::WakeBackground => {
+                    self.wake_background();
+                    Outcome::Progress
+                }
                 Attempt::DirectReclaim => self.reclaim(None),
                 Attempt::DrainCpus => {
                     self.frames.drain();
@@ -63,45 +66,61 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         self.lruvec.drain(&mut self.log);
         let mut pass = ReclaimPass::direct_for(&self.lruvec, incoming);
         loop {
-            let step = self.lruvec.reclaim(&mut pass, &mut self.batch);
-            self.publish();
+            let step = self.lruvec.reclaim(&mut pass, &mut self.batches[DIRECT]);
+            self.publish(DIRECT);
             match step {
-                Step::TryEvict => self.try_victims(pass.looks_around()),
-                Step::Look => self.look_at_victims(),
+                Step::TryEvict => self.try_victims(DIRECT, pass.looks_around()),
+                Step::Look => self.look_at_victims(DIRECT),
                 Step::WalkTables => self.walk_tables(),
                 Step::Done => break,
             }
         }
+        if self.has_flusher && pass.scan.wants_flusher() {
+            self.wake_flusher();
+        }
         if pass.scan.reclaimed > 0 { Outcome::Progress } else { Outcome::Failed }
     }
 
-    fn publish(&mut self) {
-        for settled in &self.batch.settled {
-            let Settled::Evicted { page, frame, shadow } = *settled else {
-                unreachable!("nothing is discarded during a pass, so nothing is orphaned")
-            };
-            let rank = self.rank_in[frame.0 as usize];
-            let word = shadow.map_or(Word::Absent, Word::Shadow).pack();
-            let gone = &mut self.pages[rank as usize];
-            *gone = Page { word, nr_pins: gone.nr_pins, ..Page::default() };
-            self.frames.free(frame);
-            (self.evicted)(page);
+    /// Publishes what was settled in one of the batches.
+    pub(super) fn publish(&mut self, batch: usize) {
+        for settled in &self.batches[batch].settled {
+            match *settled {
+                Settled::Evicted { page, frame, shadow } => {
+                    let rank = self.rank_in[frame.0 as usize];
+                    let word = shadow.map_or(Word::Absent, Word::Shadow).pack();
+                    let gone = &mut self.pages[rank as usize];
+                    let Page { nr_pins, backing, .. } = *gone;
+                    *gone = Page { word, nr_pins, backing, ..Page::default() };
+                    self.frames.free(frame);
+                    (self.evicted)(page);
+                }
+                Settled::Orphan { frame } => self.frames.free(frame),
+            }
         }
     }
 
-    fn try_victims(&mut self, looks_around: bool) {
-        let (victims, around) = self.batch.victims_and_around();
+    pub(super) fn try_victims(&mut self, batch: usize, looks_around: bool) {
+        let (victims, around) = self.batches[batch].victims_and_around();
         for victim in victims {
             let rank = self.rank_in[victim.frame.0 as usize];
             let page = &mut self.pages[rank as usize];
             let is_unclean = self.folios[victim.frame].flags().any(UNCLEAN);
             victim.verdict = if is_unclean {
                 Verdict::Refused(Refusal::Dirty)
-            } else if page.is_filling || page.nr_pins > 0 {
+            } else if page.is_filling
+                || page.nr_pins > 0
+                || page.word.unpack() != Word::Resident(victim.frame)
+            {
                 Verdict::Refused(Refusal::Busy)
             } else if std::mem::take(&mut page.is_young) {
                 Verdict::Refused(Refusal::Young)
+            } else if page.backing == Backing::Nothing && self.swap_left == 0 {
+                Verdict::Refused(Refusal::Busy)
             } else {
+                if page.backing == Backing::Nothing {
+                    page.backing = Backing::Swap;
+                    self.swap_left -= 1;
+                }
                 Verdict::Claimed
             };
             if looks_around && victim.verdict == Verdict::Refused(Refusal::Young) {
@@ -117,8 +136,8 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     }
 
     /// Reads and clears the victims' young bits; they stay.
-    fn look_at_victims(&mut self) {
-        for victim in self.batch.victims_mut() {
+    pub(super) fn look_at_victims(&mut self, batch: usize) {
+        for victim in self.batches[batch].victims_mut() {
             let rank = self.rank_in[victim.frame.0 as usize];
             if std::mem::take(&mut self.pages[rank as usize].is_young) {
                 victim.verdict = Verdict::Refused(Refusal::Young);
@@ -127,7 +146,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     }
 
     /// Reads the touched tables core wants, in the order of pages, as a walk of real tables does.
-    fn walk_tables(&mut self) {
+    pub(super) fn walk_tables(&mut self) {
         let mut walk = self.lruvec.start_walk();
         for leaf in self.tables.leaves.iter_mut().filter(|leaf| leaf.is_touched) {
             if walk.wants(leaf.id) {

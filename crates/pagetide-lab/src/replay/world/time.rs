@@ -1,0 +1,79 @@
+//! The world's time: what it is, and what is done at a look at the clock.
+//!
+//! ```text
+//!   look:  tell the policy; fold if due; flush if due; let the background work; set the next look
+//! ```
+
+use super::{Counted, World, clock};
+use pagetide_core::folio::Flags;
+use pagetide_core::ids::PageId;
+use pagetide_core::units::Millis;
+
+impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
+    /// The time since the start.
+    pub fn now(&self) -> Millis {
+        clock::millis(self.now_ns())
+    }
+
+    /// Lets the time pass until `now`, unless it has: nothing is accessed meanwhile, but whatever
+    /// falls due is done, and background reclaim works.
+    ///
+    /// In a recorded run's memory time stands still.
+    pub fn advance_to(&mut self, now: Millis) {
+        let has_time = !self.memory.repeats_the_run();
+        if has_time && self.clock.advance(self.counted(), clock::nanos(now)) {
+            self.look_at_the_clock();
+        }
+    }
+
+    pub(super) fn now_ns(&self) -> u64 {
+        self.clock.now_ns(self.counted())
+    }
+
+    fn counted(&self) -> Counted {
+        Counted { accesses: self.accesses, misses: self.misses }
+    }
+
+    /// Does what is due.
+    #[cold]
+    pub(super) fn look_at_the_clock(&mut self) {
+        let now_ns = self.now_ns();
+        self.lruvec.tell_time(clock::millis(now_ns));
+        if self.clock.takes_fold(now_ns) {
+            self.lruvec.fold_statistics();
+        }
+        if self.clock.takes_flush(now_ns) {
+            self.flush();
+        }
+        self.run_background(now_ns);
+        self.look_at = match self.background.is_awake() {
+            true => self.accesses + 1,
+            false => self.clock.next_look(self.counted()),
+        };
+    }
+
+    /// The page of this rank is written: dirty, until the flusher comes.
+    pub(super) fn write(&mut self, rank: u32) {
+        let Some(frame) = self.frame_of(rank) else { return };
+        if !self.folios[frame].flags().any(Flags::DIRTY) {
+            self.folios[frame].set(Flags::DIRTY);
+            self.dirty.push(rank);
+        }
+    }
+
+    /// Writes every dirty page back. The store takes them at once.
+    fn flush(&mut self) {
+        for at in 0..self.dirty.len() {
+            let rank = self.dirty[at];
+            self.make_clean(rank);
+        }
+        self.dirty.clear();
+    }
+
+    /// Reclaim met more dirty pages than clean ones: the flusher comes before the next access.
+    pub(super) fn wake_flusher(&mut self) {
+        let now_ns = self.now_ns();
+        self.clock.wake_flusher(now_ns);
+        self.look_at = self.look_at.min(self.accesses);
+    }
+}
