@@ -40,6 +40,12 @@ counters! {
     WorkingsetRestoreAnon = "workingset_restore_anon",
     /// Refaults of file pages that had been in the working set: thrashing.
     WorkingsetRestoreFile = "workingset_restore_file",
+    /// Refaults of pages that were away for too long to have fitted (challenging two lists).
+    WorkingsetStale = "workingset_stale",
+    /// Refaults that challenged an active folio (challenging two lists).
+    WorkingsetBalance = "workingset_balance",
+    /// Those of them that came while the inactive list was not low.
+    WorkingsetBalanceForce = "workingset_balance_force",
     /// Folios looked at by background reclaim.
     PgscanBackground = "pgscan_kswapd",
     /// Folios looked at by direct reclaim.

@@ -392,6 +392,9 @@ conformance! {
     mglru = Mglru;
     mglru_6_1 = Mglru61;
     active_inactive = ActiveInactive;
+    active_inactive_315 = ActiveInactive315;
+    active_inactive_2013 = ActiveInactive2013;
+    active_inactive_vanilla = ActiveInactiveVanilla;
     lru = Lru;
     fifo = Fifo;
     clock = Clock;

@@ -141,6 +141,42 @@ mechanisms! {
     LookAround = "look-around", [Mglru, Mglru61], on,
         "Eviction that finds a victim young also clears and counts up to 64 pages beside it.",
         "multi-gen LRU specification, section 9, patch 7";
+    /// Activation by access.
+    Activation = "activation", [ActiveInactive, ActiveInactive315, ActiveInactive2013,
+        ActiveInactiveVanilla], on,
+        "The second access to an inactive folio moves it to the active list.",
+        "classic LRU specification, section 2";
+    /// Judging returning pages.
+    RefaultDistance = "refault-distance", [ActiveInactive, ActiveInactive315, ActiveInactive2013],
+        on,
+        "A page that returns sooner than the active list is long is treated as part of the working \
+         set.",
+        "classic LRU specification, sections 7 and 10";
+    /// Permission to deactivate by refaults.
+    RefaultDeactivation = "refault-deactivation", [ActiveInactive], on,
+        "After a refault was activated, one pass may deactivate though the inactive list is long.",
+        "classic LRU specification, section 5";
+    /// The square root of the size as the ratio of the lists.
+    SqrtRatio = "sqrt-ratio", [ActiveInactive], on,
+        "The larger memory is, the smaller the part of it that has to stay inactive.",
+        "classic LRU specification, section 5";
+    /// Shares of the types by what they cost.
+    CostModel = "cost-model", [ActiveInactive, ActiveInactive315, ActiveInactive2013,
+        ActiveInactiveVanilla], on,
+        "The type whose scans and refaults cost more is scanned less.",
+        "classic LRU specification, section 6";
+    /// Refaults challenge, instead of being activated.
+    Challenge = "challenge", [ActiveInactive2013], on,
+        "A page that returns in time stays inactive and has an active one put beside it.",
+        "classic LRU specification, section 10";
+    /// History of a file by its debt.
+    ShadowThrottle = "shadow-throttle", [ActiveInactive2013], on,
+        "A file whose evicted pages do not come back leaves fewer shadows.",
+        "classic LRU specification, section 10.1";
+    /// The limit on all shadows of the design of 2013.
+    ShadowShrinker = "shadow-shrinker", [ActiveInactive2013], on,
+        "Of more shadows than two memories, those go that are older than this.",
+        "classic LRU specification, section 10.1";
 }
 
 impl Mechanism {

@@ -3,7 +3,9 @@
 //! A policy is an enum variant, so calls are static and the compiler finds every place that must
 //! know of a new one.
 
-use super::active_inactive::ActiveInactive;
+use super::active_inactive::{
+    ActiveInactive, ActiveInactive315, ActiveInactive2013, ActiveInactiveVanilla,
+};
 use super::baseline::{Arc, Clock, Fifo, Lirs, Lru, S3Fifo, Sieve, TwoQueue, WTinyLfu};
 use super::multigen::{Mglru, Mglru61, MultigenSummary};
 use super::page_table::YoungPages;
@@ -89,6 +91,15 @@ policies! {
     /// Two lists per type and refault distance.
     ActiveInactive(ActiveInactive) = "active-inactive",
         "Two lists per type and refault distance: the kernel's classic LRU as of 6.18.";
+    /// Two lists and refault distance as first merged.
+    ActiveInactive315(ActiveInactive315) = "active-inactive-3.15",
+        "Two lists and refault distance as first merged (3.15): a page back in time is activated.";
+    /// Two lists and refault distance as first proposed.
+    ActiveInactive2013(ActiveInactive2013) = "active-inactive-2013",
+        "Two lists, refault distance as proposed (2013): a page back in time challenges another.";
+    /// Two lists without refault detection.
+    ActiveInactiveVanilla(ActiveInactiveVanilla) = "active-inactive-vanilla",
+        "Two lists before refault detection: at most half of the file pages are active.";
     /// Strict least recently used.
     Lru(Lru) = "lru", "Strict LRU: every access moves the page to the young end.";
     /// First in, first out.

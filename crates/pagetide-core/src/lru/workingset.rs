@@ -86,9 +86,14 @@ impl NonresidentAge {
 
     /// A folio of one page is evicted from lruvec `id`: packs the age as it is, then moves it on.
     pub fn evict(&mut self, id: LruvecId, workingset: bool) -> ShadowEntry {
-        let shadow = ShadowEntry::new(self.age, id, workingset);
+        let shadow = self.shadow(id, workingset);
         self.advance(1);
         shadow
+    }
+
+    /// The clock packed as it is.
+    pub fn shadow(self, id: LruvecId, workingset: bool) -> ShadowEntry {
+        ShadowEntry::new(self.age, id, workingset)
     }
 
     /// How far the clock has moved since `shadow` was left, modulo `2^TOKEN_BITS`.

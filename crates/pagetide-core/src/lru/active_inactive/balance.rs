@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   is the inactive list too short?       inactive_is_low    inactive * ratio(total) < active
-//!   may active folios be deactivated?     may_deactivate     low, or a refault was activated
+//!                                         active_is_longer   the rule before v4.7
 //!   which types are scanned, and how?     ScanMode::choose   first matching rule
 //!   how much of each list?                scan_targets       (size >> priority) * share
 //! ```
@@ -33,19 +33,9 @@ pub const fn inactive_is_low(inactive: u64, active: u64) -> bool {
     inactive * inactive_ratio(inactive + active) < active
 }
 
-/// Whether active folios of `page_type` may be deactivated.
-///
-/// `activated_now` and `activated_then` are the counts of refaults that were activated, now and at
-/// the end of the last pass: if they differ, pages that would fit are being evicted, so the active
-/// list has to prove itself. It is a test for inequality, not for growth.
-pub const fn may_deactivate(
-    sizes: &ListPages,
-    page_type: PageType,
-    activated_now: u64,
-    activated_then: u64,
-) -> bool {
-    let (inactive, active) = (sizes.inactive[page_type.index()], sizes.active[page_type.index()]);
-    activated_now != activated_then || inactive_is_low(inactive, active)
+/// Whether more than half of a type's pages are active: the rule before the ratio.
+pub const fn active_is_longer(inactive: u64, active: u64) -> bool {
+    inactive < active
 }
 
 /// How the types share a scan.
@@ -162,12 +152,10 @@ mod tests {
     }
 
     #[test]
-    fn activated_refault_permits_deactivation() {
-        let sizes = ListPages { inactive: [10, 100], active: [100, 100] };
-        assert!(!may_deactivate(&sizes, PageType::File, 7, 7));
-        assert!(may_deactivate(&sizes, PageType::File, 8, 7));
-        assert!(may_deactivate(&sizes, PageType::File, 6, 7), "inequality, not growth");
-        assert!(may_deactivate(&sizes, PageType::Anon, 7, 7), "low, without refaults");
+    fn half_may_be_active() {
+        assert!(!active_is_longer(100, 100));
+        assert!(active_is_longer(100, 101));
+        assert!(active_is_longer(262_144, 786_432), "however large memory is");
     }
 
     #[test]

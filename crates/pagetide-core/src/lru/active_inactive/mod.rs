@@ -1,4 +1,4 @@
-//! Two lists per type: the kernel's classic LRU, with refault detection.
+//! Two lists per type: the kernel's classic LRU, and its designs of refault detection.
 //!
 //! Problem: exact LRU costs a list operation per access and lets one scan over a large file flush
 //! everything. But protecting what was used twice is not enough either: when the working set
@@ -8,6 +8,8 @@
 //! active, where a scan cannot reach them. Evicted pages leave a shadow, and a page that returns
 //! sooner than the active list is long ([`workingset`](super::workingset)) is made active at once;
 //! each such refault also permits deactivating the oldest active folios, so the two sets compete.
+//! That is today's design; what was different in earlier ones is in `design`, and the picture is
+//! the same.
 //!
 //! ```text
 //!    new, or returned too late         returned within W
@@ -22,7 +24,7 @@
 //!             +--- deactivated (WORKINGSET): inactive list low, or a refault was activated
 //! ```
 //!
-//! The parts, each small and pure but for the policy itself:
+//! The parts, each small and pure but for the policy itself and its design:
 //!
 //! | file | decides |
 //! |---|---|
@@ -30,15 +32,16 @@
 //! | `balance` | inactive list low, permission to deactivate, shares of the types |
 //! | `cost` | what the types have cost lately |
 //! | `round` | the order and the size of the pieces of work at one priority |
+//! | `design` | history: what eviction leaves, what a return means, who may be deactivated |
 //! | `lists` | nothing: the four lists |
 //! | `statistics` | nothing: what is read, and how old it is |
 //! | `shrink` | nothing: does a piece of work on a list and keeps its account |
 //!
 //! Data and invariants: a listed folio is on the list its ACTIVE and ANON flags name. The
 //! nonresident age moves on by one at each eviction, activation by access, activation by refault,
-//! and return of an active folio from isolation. Statistics are live unless the lruvec is told
-//! otherwise: the kernel reads list sizes and refault counts from sums that are folded every two
-//! seconds, which makes its decisions depend on a clock and a phase
+//! and return of an active folio from isolation (in today's design). Statistics are live unless the
+//! lruvec is told otherwise: the kernel reads list sizes and refault counts from sums that are
+//! folded every two seconds, which makes its decisions depend on a clock and a phase
 //! ([`Statistics`](super::Statistics), file `statistics`). Live ones correspond to a kernel whose
 //! statistics are read, and thereby folded, all the time. Measured against such a kernel (6.18.15,
 //! hit ratios of ten pairs of a block or key-value trace and a size) they are 0.4 points off on
@@ -54,10 +57,11 @@
 //! since a cache has a limit of its own and is reclaimed as a memory group is).
 //!
 //! Sources: the kernel's documented page reclaim and workingset design, as of 6.18; the classic LRU
-//! specification, sections 1 to 7.
+//! specification, sections 1 to 7 and 10.
 
 mod balance;
 mod cost;
+mod design;
 mod lists;
 mod round;
 mod scan;
@@ -67,17 +71,21 @@ mod statistics;
 mod tests;
 
 pub use balance::{
-    ModeInputs, ScanMode, fractions, inactive_is_low, inactive_ratio, may_deactivate, scan_targets,
+    ModeInputs, ScanMode, active_is_longer, fractions, inactive_is_low, inactive_ratio,
+    scan_targets,
 };
 pub use cost::ReclaimCost;
+pub use design::{
+    Asked, Challenge, Design, FileDebts, FirstMerged, ShadowShrinker, Subject, Today, Vanilla,
+    Verdict,
+};
 pub use lists::{Activity, ListId};
 pub use round::{Round, Work};
 pub use scan::{InactiveFate, after_look, after_trial, inactive_fate};
 
-use super::workingset::{NonresidentAge, refault_threshold};
 use super::{
-    AccessKind, AccessRule, Context, LruConfig, LruPolicy, LruvecId, Progress, PutBack, Refusal,
-    ShadowEntry,
+    AccessKind, AccessRule, Context, LruConfig, LruPolicy, Mechanism, Progress, PutBack, Refusal,
+    ShadowEntry, Switches,
 };
 use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, PageType};
@@ -85,40 +93,43 @@ use crate::reclaim::{RECLAIM_BATCH, ReclaimKind, Scan, Victims};
 use crate::vmstat::Counter;
 use lists::FourLists;
 use shrink::Piece;
-use statistics::SummarySource;
 
-/// The two-list policy of one lruvec.
+/// The two-list policy of one lruvec, in one of its designs.
 #[derive(Debug)]
-pub struct ActiveInactive {
+pub struct TwoLists<D> {
     lists: FourLists,
-    age: NonresidentAge,
     cost: ReclaimCost,
-    statistics: SummarySource,
-    /// Activated refaults of each type, as the statistics had them when the last pass ended.
-    activated_then: [u64; 2],
-    id: LruvecId,
+    design: D,
+    switches: Switches,
     swappiness: u8,
     can_swap: bool,
 }
 
+/// As of Linux 6.18.
+pub type ActiveInactive = TwoLists<Today>;
+/// As first merged.
+pub type ActiveInactive315 = TwoLists<FirstMerged>;
+/// As first proposed.
+pub type ActiveInactive2013 = TwoLists<Challenge>;
+/// As it was before.
+pub type ActiveInactiveVanilla = TwoLists<Vanilla>;
+
 /// What a pass remembers at one priority: its round, and the piece that is out for trial.
 #[derive(Debug, Default)]
-pub struct ActiveInactiveCursor {
+pub struct TwoListsCursor {
     round: Option<Round>,
     piece: Option<Piece>,
 }
 
-impl LruPolicy for ActiveInactive {
-    type Cursor = ActiveInactiveCursor;
+impl<D: Design> LruPolicy for TwoLists<D> {
+    type Cursor = TwoListsCursor;
 
-    fn new(config: &LruConfig) -> ActiveInactive {
-        ActiveInactive {
+    fn new(config: &LruConfig) -> TwoLists<D> {
+        TwoLists {
             lists: FourLists::default(),
-            age: NonresidentAge::default(),
             cost: ReclaimCost::default(),
-            statistics: SummarySource::new(config.statistics),
-            activated_then: [0; 2],
-            id: config.id,
+            design: D::new(config),
+            switches: config.switches,
             swappiness: config.swappiness,
             can_swap: config.can_swap,
         }
@@ -134,13 +145,16 @@ impl LruPolicy for ActiveInactive {
 
     /// The second access of an inactive folio: [`AccessRule::mark`] has cleared REFERENCED.
     fn touch(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        if cx.flags(frame).any(Flags::ACTIVE.with(Flags::UNEVICTABLE)) {
+        let flags = cx.flags(frame);
+        if !self.switches.has(Mechanism::Activation)
+            || flags.any(Flags::ACTIVE.with(Flags::UNEVICTABLE))
+        {
             return;
         }
         self.lists.remove(cx.folios, frame);
         cx.folios[frame].set(Flags::ACTIVE);
         self.lists.push_head(cx.folios, frame);
-        self.age.advance(1);
+        self.design.activated(flags.page_type());
         cx.vmstat.count(Counter::Pgactivate);
     }
 
@@ -161,36 +175,32 @@ impl LruPolicy for ActiveInactive {
         shadow: ShadowEntry,
         _kind: AccessKind,
     ) {
-        let page_type = cx.flags(frame).page_type();
-        cx.count_by_type(
-            page_type,
-            Counter::WorkingsetRefaultAnon,
-            Counter::WorkingsetRefaultFile,
-            1,
-        );
-        let sizes = self.sizes();
-        let read = self.statistics.read(cx, sizes);
-        let threshold = refault_threshold(&read.sizes, page_type, self.can_swap);
-        if shadow.lruvec() != self.id || !self.age.is_recent(shadow, threshold) {
+        let subject = subject(cx, frame);
+        let verdict = if self.switches.has(Mechanism::RefaultDistance) {
+            self.design.refault(cx, subject, shadow, self.lists.sizes())
+        } else {
+            Verdict::Stays
+        };
+        if verdict == Verdict::Forgotten {
             return;
         }
+        let page_type = subject.flags.page_type();
+        let mut count = |anon, file| cx.count_by_type(page_type, anon, file, 1);
+        count(Counter::WorkingsetRefaultAnon, Counter::WorkingsetRefaultFile);
+        if verdict == Verdict::Stays {
+            return;
+        }
+        count(Counter::WorkingsetActivateAnon, Counter::WorkingsetActivateFile);
         cx.folios[frame].set(Flags::ACTIVE);
-        self.age.advance(1);
-        cx.count_by_type(
-            page_type,
-            Counter::WorkingsetActivateAnon,
-            Counter::WorkingsetActivateFile,
-            1,
-        );
-        if shadow.workingset() {
+        if verdict == Verdict::Restores {
             cx.folios[frame].set(Flags::WORKINGSET);
-            self.cost.note(page_type, 1, 0, sizes.total());
             cx.count_by_type(
                 page_type,
                 Counter::WorkingsetRestoreAnon,
                 Counter::WorkingsetRestoreFile,
                 1,
             );
+            self.charge(page_type, 1, 0);
         }
     }
 
@@ -200,20 +210,22 @@ impl LruPolicy for ActiveInactive {
     }
 
     fn fold_statistics(&mut self, cx: &mut Context<'_>) {
-        let sizes = self.sizes();
-        self.statistics.fold(cx, sizes);
+        self.design.fold(cx, self.lists.sizes());
     }
 
     fn isolate(
         &mut self,
         cx: &mut Context<'_>,
         scan: &mut Scan,
-        cursor: &mut ActiveInactiveCursor,
+        cursor: &mut TwoListsCursor,
         victims: &mut Victims,
     ) -> Progress {
         loop {
             self.end_piece(cursor);
             let round = cursor.round.get_or_insert_with(|| self.begin_round(cx, scan));
+            if D::ASKED == Asked::EachPiece {
+                round.permit(self.permission(cx, scan));
+            }
             let piece = match round.next_work(scan) {
                 Work::Scan(list, nr) => (list, nr),
                 Work::AgeAnon if self.can_swap && self.is_anon_low(cx) => {
@@ -236,20 +248,20 @@ impl LruPolicy for ActiveInactive {
         &mut self,
         cx: &mut Context<'_>,
         _scan: &mut Scan,
-        cursor: &mut ActiveInactiveCursor,
+        cursor: &mut TwoListsCursor,
         frame: FrameId,
     ) -> Option<ShadowEntry> {
         if let Some(piece) = &mut cursor.piece {
             piece.nr_reclaimed += 1;
         }
-        Some(self.age.evict(self.id, cx.flags(frame).any(Flags::WORKINGSET)))
+        self.design.evicted(subject(cx, frame))
     }
 
     fn put_back(
         &mut self,
         cx: &mut Context<'_>,
         _scan: &mut Scan,
-        cursor: &mut ActiveInactiveCursor,
+        cursor: &mut TwoListsCursor,
         frame: FrameId,
         refusal: Refusal,
     ) -> PutBack {
@@ -265,16 +277,16 @@ impl LruPolicy for ActiveInactive {
         PutBack::Listed
     }
 
-    /// Remembers the refault counts for the next pass's permission. A direct pass that freed
-    /// nothing while an active list was skipped is repeated with force.
+    /// A direct pass that freed nothing while an active list was skipped is repeated with force, in
+    /// designs that do so.
     fn end_pass(
         &mut self,
         cx: &mut Context<'_>,
         scan: &Scan,
-        _cursor: &mut ActiveInactiveCursor,
+        _cursor: &mut TwoListsCursor,
     ) -> bool {
-        self.activated_then = self.statistics.read(cx, self.sizes()).activated;
-        scan.kind == ReclaimKind::Direct && scan.reclaimed == 0 && scan.skipped
+        self.design.pass_ended(cx, self.lists.sizes());
+        D::FORCES && scan.kind == ReclaimKind::Direct && scan.reclaimed == 0 && scan.skipped
     }
 
     fn nr_folios(&self) -> u64 {
@@ -284,4 +296,8 @@ impl LruPolicy for ActiveInactive {
     fn validate(&self, folios: &Folios) {
         self.lists.validate(folios);
     }
+}
+
+fn subject(cx: &Context<'_>, frame: FrameId) -> Subject {
+    Subject { mapping: cx.folios[frame].page().mapping, flags: cx.flags(frame) }
 }

@@ -58,6 +58,11 @@ impl Round {
         Round { targets, left: targets, may_deactivate, stage, reclaimed: 0 }
     }
 
+    /// From the next piece on, this is the permission to deactivate.
+    pub fn permit(&mut self, may_deactivate: [bool; 2]) {
+        self.may_deactivate = may_deactivate;
+    }
+
     /// Counts folios reclaimed by the last piece.
     pub fn count_reclaimed(&mut self, nr: u64) {
         self.reclaimed += nr;

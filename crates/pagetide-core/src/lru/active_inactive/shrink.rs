@@ -8,14 +8,13 @@
 //!
 //! Invariant: every folio taken off a list is a victim or back on a list when a function returns.
 
-use super::balance::{
-    ModeInputs, ScanMode, fractions, inactive_is_low, may_deactivate, scan_targets,
-};
-use super::{ActiveInactive, ActiveInactiveCursor, Activity, ListId, Round, after_trial};
+use super::balance::{ModeInputs, ScanMode, fractions, scan_targets};
+use super::design::Design;
+use super::{Activity, ListId, Round, TwoLists, TwoListsCursor, after_trial};
 use crate::folio::Flags;
 use crate::ids::{FrameId, PageType};
 use crate::lru::workingset::ListPages;
-use crate::lru::{Context, Refusal};
+use crate::lru::{Context, Mechanism, Refusal};
 use crate::reclaim::{Scan, Victims};
 use crate::vmstat::Counter;
 
@@ -29,7 +28,7 @@ pub(super) struct Piece {
     pub(super) nr_rotated: u64,
 }
 
-impl ActiveInactive {
+impl<D: Design> TwoLists<D> {
     pub(super) fn sizes(&self) -> ListPages {
         self.lists.sizes()
     }
@@ -37,14 +36,9 @@ impl ActiveInactive {
     /// Quotas and permissions at the priority of `scan`.
     pub(super) fn begin_round(&self, cx: &Context<'_>, scan: &Scan) -> Round {
         let sizes = self.sizes();
-        let read = self.statistics.read(cx, sizes);
-        let may_deactivate = PageType::ALL.map(|page_type| {
-            let at = page_type.index();
-            let (now, then) = (read.activated[at], self.activated_then[at]);
-            scan.forced || may_deactivate(&read.sizes, page_type, now, then)
-        });
+        let may_deactivate = self.permission(cx, scan);
         let mode = ScanMode::choose(&ModeInputs {
-            sizes: read.sizes,
+            sizes: self.design.read(cx, sizes),
             can_swap: self.can_swap,
             swappiness: self.swappiness,
             priority: scan.priority,
@@ -54,6 +48,21 @@ impl ActiveInactive {
         });
         let shares = fractions(self.swappiness, &self.cost);
         Round::new(scan_targets(&sizes, scan.priority, mode, shares), may_deactivate)
+    }
+
+    /// Whether active folios may be deactivated, by type.
+    pub(super) fn permission(&self, cx: &Context<'_>, scan: &Scan) -> [bool; 2] {
+        let read = self.design.read(cx, self.sizes());
+        PageType::ALL
+            .map(|page_type| scan.forced || self.design.may_deactivate(cx, &read, page_type))
+    }
+
+    /// Charges a type, if costs are kept.
+    pub(super) fn charge(&mut self, page_type: PageType, nr_io: u64, nr_rotated: u64) {
+        if self.switches.has(Mechanism::CostModel) {
+            let nr_listed = self.sizes().total();
+            self.cost.note(page_type, nr_io, nr_rotated, nr_listed);
+        }
     }
 
     /// Takes up to `nr` folios off the inactive tail, all of them for trial.
@@ -111,6 +120,7 @@ impl ActiveInactive {
             Activity::Active => {
                 let nr_scanned = self.take_active(cx, list, nr, victims);
                 cx.vmstat.add(Counter::Pgrefill, nr_scanned);
+                self.design.shrank_active(list.page_type, nr_scanned);
                 nr_scanned
             }
         };
@@ -118,13 +128,13 @@ impl ActiveInactive {
     }
 
     /// Draws up the account of the piece that came back, if one was out.
-    pub(super) fn end_piece(&mut self, cursor: &mut ActiveInactiveCursor) {
+    pub(super) fn end_piece(&mut self, cursor: &mut TwoListsCursor) {
         let Some(piece) = cursor.piece.take() else { return };
         let nr_rotated = match piece.list.activity {
             Activity::Inactive => piece.nr_scanned - piece.nr_reclaimed,
             Activity::Active => piece.nr_rotated,
         };
-        self.cost.note(piece.list.page_type, 0, nr_rotated, self.sizes().total());
+        self.charge(piece.list.page_type, 0, nr_rotated);
         if let Some(round) = &mut cursor.round {
             round.count_reclaimed(piece.nr_reclaimed);
         }
@@ -141,7 +151,7 @@ impl ActiveInactive {
         let (was_active, is_active) =
             (before.any(Flags::ACTIVE), change(before).any(Flags::ACTIVE));
         if is_active {
-            self.age.advance(1);
+            self.design.put_back_active();
         }
         match (was_active, is_active) {
             (false, true) => cx.vmstat.count(Counter::Pgactivate),
@@ -152,8 +162,7 @@ impl ActiveInactive {
     }
 
     pub(super) fn is_anon_low(&self, cx: &Context<'_>) -> bool {
-        let sizes = self.statistics.read(cx, self.sizes()).sizes;
-        let anon = PageType::Anon.index();
-        inactive_is_low(sizes.inactive[anon], sizes.active[anon])
+        let read = self.design.read(cx, self.sizes());
+        self.design.is_low(&read, PageType::Anon)
     }
 }

@@ -2,6 +2,7 @@
 //! the public face, and its acceptance model, section 12.
 
 mod acceptance;
+mod designs;
 mod statistics;
 mod world;
 
@@ -247,7 +248,7 @@ fn refault_distance_counts_all_that_happened_in_between() {
         world.read_twice(1000..1000 + nr_active);
         world.read_all(0..41);
         world.drain();
-        world.policy().age = NonresidentAge::new(1000);
+        *world.policy().design.age_mut() = NonresidentAge::new(1000);
         let scan = world.reclaim_in_full(41);
         assert_eq!((scan.reclaimed, world.age()), (41, 1041));
         assert_eq!(world.shadows[&0].token(), 1000, "packed before the clock moves on");

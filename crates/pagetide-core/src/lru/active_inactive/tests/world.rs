@@ -1,5 +1,5 @@
-//! A tiny world with this policy: pages 0, 1, 2, ... of one mapping, accesses through descriptors
-//! and through tables, and direct reclaim when it is full.
+//! A tiny world with one of the designs: pages 0, 1, 2, ... of one mapping or several, accesses
+//! through descriptors and through tables, and direct reclaim when it is full.
 
 use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, MappingId, PageId, PageIndex, PageType};
@@ -27,6 +27,8 @@ pub(super) struct World {
     pub(super) pinned: BTreeSet<u64>,
     pub(super) free: Vec<FrameId>,
     pub(super) page_type: PageType,
+    /// Pages of a mapping; page numbers go on through all of them.
+    pub(super) mapping_pages: u64,
 }
 
 impl World {
@@ -35,9 +37,13 @@ impl World {
     }
 
     pub(super) fn with_config(config: &LruConfig) -> World {
+        World::with_policy(PolicyName::ActiveInactive, config)
+    }
+
+    pub(super) fn with_policy(name: PolicyName, config: &LruConfig) -> World {
         let folios = Arc::new(Folios::new(config.nr_frames));
         World {
-            lruvec: Lruvec::new(PolicyName::ActiveInactive, config, folios.clone()),
+            lruvec: Lruvec::new(name, config, folios.clone()),
             folios,
             log: AccessLog::new(),
             resident: BTreeMap::new(),
@@ -46,12 +52,13 @@ impl World {
             pinned: BTreeSet::new(),
             free: (0..config.nr_frames).rev().map(FrameId).collect(),
             page_type: PageType::File,
+            mapping_pages: u64::MAX,
         }
     }
 
     pub(super) fn policy(&mut self) -> &mut ActiveInactive {
         let Policy::ActiveInactive(policy) = &mut self.lruvec.policy else {
-            panic!("the world was built with this policy")
+            panic!("asked of worlds with today's design only")
         };
         policy
     }
@@ -98,7 +105,7 @@ impl World {
             self.reclaim();
         }
         let frame = self.free.pop().expect("a pass frees something here");
-        let id = PageId { mapping: MappingId(0), index: PageIndex(page) };
+        let id = self.page_id(page);
         self.folios[frame].bind(id, self.page_type, Flags::NONE);
         if let Some(shadow) = self.shadows.remove(&page) {
             self.lruvec.refault(&mut self.log, frame, shadow, kind);
@@ -108,6 +115,15 @@ impl World {
         }
         self.resident.insert(page, frame);
         frame
+    }
+
+    fn page_id(&self, page: u64) -> PageId {
+        let mapping = MappingId((page / self.mapping_pages) as u32);
+        PageId { mapping, index: PageIndex(page % self.mapping_pages) }
+    }
+
+    fn page_of(&self, id: PageId) -> u64 {
+        u64::from(id.mapping.0) * self.mapping_pages + id.index.0
     }
 
     pub(super) fn reclaim(&mut self) -> Scan {
@@ -144,15 +160,18 @@ impl World {
             let Settled::Evicted { page, frame, shadow } = *settled else {
                 panic!("nobody discards here")
             };
-            assert_eq!(self.resident.remove(&page.index.0), Some(frame));
-            self.shadows.insert(page.index.0, shadow.expect("two lists leave shadows"));
+            let page = self.page_of(page);
+            assert_eq!(self.resident.remove(&page), Some(frame));
+            if let Some(shadow) = shadow {
+                self.shadows.insert(page, shadow);
+            }
             self.free.push(frame);
         }
     }
 
     pub(super) fn answer(&mut self, batch: &mut ReclaimBatch, evict: bool) {
         for victim in batch.victims_mut() {
-            let page = victim.page.index.0;
+            let page = self.page_of(victim.page);
             let flags = self.folios[victim.frame].flags();
             if self.young.remove(&page) {
                 victim.verdict = Verdict::Refused(Refusal::Young);
@@ -189,6 +208,6 @@ impl World {
     }
 
     pub(super) fn age(&mut self) -> u64 {
-        self.policy().age.read()
+        self.policy().design.age_mut().read()
     }
 }

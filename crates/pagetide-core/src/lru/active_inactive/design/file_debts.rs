@@ -1,0 +1,221 @@
+//! How much eviction history is kept, in the design of 2013: by file, and in all.
+//!
+//! Problem: a file that is streamed once leaves a shadow for each page, and none is ever asked for.
+//!
+//! Idea: trust by file, in the form of a debt. A new file owes a whole memory; each shadow it
+//! plants is one more, each refault pays back as many as the planted one stood for. The deeper in
+//! debt, the rarer a file may plant.
+//!
+//! ```text
+//!   debt >> shift:     0        1        2        3         4 and more
+//!   plants:          each   1 of 32  1 of 64  1 of 128   1 of 256, and the debt stays
+//!   a refault pays:    1       32       64      128        256
+//! ```
+//!
+//! In all, shadows of two memories are allowed. Beyond that, those go that are older than this
+//! many evictions and activations. Nobody has to walk the shadows for that: [`ShadowShrinker`]
+//! counts what was planted and, when it is too much, remembers the clock; a shadow that comes back
+//! is asked whether it would have been deleted then. Since the cutoff is never below the memory,
+//! and what was away for longer than a memory never counts as recent, no decision depends on it but
+//! the debts, which a deleted shadow does not pay.
+//!
+//! Data: one number for each file that planted or refaulted; files are never forgotten, so an id
+//! that is used again inherits the trust of its last owner. The planted are an upper bound: those
+//! overwritten or truncated are not known here.
+//!
+//! Ignored: that the original walked a few files a call, so that deletion came a little later.
+//! Source: the classic LRU specification, section 10.1.
+
+use crate::ids::MappingId;
+use crate::lru::workingset::NonresidentAge;
+use crate::lru::{ShadowEntry, TOKEN_MASK};
+use alloc::collections::BTreeMap;
+
+/// From this depth on, debts do not grow.
+const DEPTH_MAX: u32 = 4;
+
+/// The base-two logarithm of the pages a depth of debt holds.
+fn depth_shift(dirtyable: u32) -> u32 {
+    dirtyable.saturating_sub(1).checked_ilog2().unwrap_or(0)
+}
+
+/// Who may plant shadows, and how often.
+#[derive(Clone, Debug)]
+pub struct FileDebts {
+    dirtyable: u64,
+    shift: u32,
+    /// Of the files that planted or refaulted; any other owes `dirtyable`.
+    debts: BTreeMap<MappingId, u64>,
+}
+
+impl FileDebts {
+    /// For a memory of `dirtyable` pages.
+    pub fn new(dirtyable: u32) -> FileDebts {
+        let shift = depth_shift(dirtyable);
+        FileDebts { dirtyable: u64::from(dirtyable), shift, debts: BTreeMap::new() }
+    }
+
+    /// What a file owes, in shadows.
+    pub fn debt(&self, mapping: MappingId) -> u64 {
+        self.debts.get(&mapping).copied().unwrap_or(self.dirtyable)
+    }
+
+    fn depth(&self, debt: u64) -> u32 {
+        (debt >> self.shift).min(u64::from(DEPTH_MAX)) as u32
+    }
+
+    /// Evictions a shadow stands for, at a depth of debt.
+    const fn period(depth: u32) -> u64 {
+        if depth == 0 { 1 } else { 32 << (depth - 1) }
+    }
+
+    /// A page of `mapping` was evicted, as event `clock`: whether its shadow is kept.
+    pub fn plants(&mut self, mapping: MappingId, clock: u64) -> bool {
+        let debt = self.debt(mapping);
+        let depth = self.depth(debt);
+        if !clock.is_multiple_of(FileDebts::period(depth)) {
+            return false;
+        }
+        if depth < DEPTH_MAX {
+            self.debts.insert(mapping, debt + 1);
+        }
+        true
+    }
+
+    /// A planted shadow of `mapping` was asked for.
+    pub fn repay(&mut self, mapping: MappingId) {
+        let debt = self.debt(mapping);
+        let paid = FileDebts::period(self.depth(debt));
+        self.debts.insert(mapping, debt.saturating_sub(paid));
+    }
+}
+
+/// How many shadows there may be in all, and which are deleted when there are more.
+#[derive(Clone, Debug)]
+pub struct ShadowShrinker {
+    /// The most shadows, and the age up to which they survive.
+    allowed: u64,
+    nr_shadows: u64,
+    /// The clock when shadows were deleted last.
+    shrunk_at: Option<NonresidentAge>,
+}
+
+impl ShadowShrinker {
+    /// For a memory of `dirtyable` pages.
+    pub fn new(dirtyable: u32) -> ShadowShrinker {
+        ShadowShrinker { allowed: 2 << depth_shift(dirtyable), nr_shadows: 0, shrunk_at: None }
+    }
+
+    /// A shadow was planted.
+    pub fn planted(&mut self) {
+        self.nr_shadows += 1;
+    }
+
+    /// Deletes the old shadows if there are too many. To be called at the end of each pass.
+    pub fn shrink(&mut self, clock: NonresidentAge) {
+        if self.nr_shadows > self.allowed {
+            self.shrunk_at = Some(clock);
+            // No two are of one age, and those left are no older than this.
+            self.nr_shadows = self.allowed;
+        }
+    }
+
+    /// A page came back and its shadow is looked for: whether it was deleted.
+    pub fn take(&mut self, shadow: ShadowEntry) -> bool {
+        let is_deleted = self.shrunk_at.is_some_and(|clock| {
+            // Of a shadow planted since then, the distance wraps to the upper half.
+            let age = clock.distance(shadow);
+            age > self.allowed && age <= TOKEN_MASK / 2
+        });
+        if !is_deleted {
+            self.nr_shadows = self.nr_shadows.saturating_sub(1);
+        }
+        is_deleted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lru::LruvecId;
+
+    const FILE: MappingId = MappingId(7);
+
+    fn debts(debt: u64) -> FileDebts {
+        let mut debts = FileDebts::new(4096);
+        debts.debts.insert(FILE, debt);
+        debts
+    }
+
+    #[test]
+    fn new_file_plants_one_of_64_and_a_refault_pays_for_64() {
+        let mut debts = FileDebts::new(4096);
+        assert_eq!((debts.shift, debts.debt(FILE)), (11, 4096));
+        assert!((4097..4160).all(|clock| !debts.plants(FILE, clock)));
+        assert_eq!(debts.debt(FILE), 4096);
+        assert!(debts.plants(FILE, 4160));
+        assert_eq!(debts.debt(FILE), 4097);
+        debts.repay(FILE);
+        assert_eq!(debts.debt(FILE), 4033);
+        assert_eq!(debts.depth(4033), 1);
+    }
+
+    #[test]
+    fn file_without_debt_plants_at_each_eviction_and_pays_one_by_one() {
+        let mut debts = debts(2000);
+        for clock in 101..111 {
+            assert!(debts.plants(FILE, clock));
+        }
+        assert_eq!(debts.debt(FILE), 2010);
+        debts.repay(FILE);
+        assert_eq!(debts.debt(FILE), 2009);
+    }
+
+    #[test]
+    fn each_depth_has_its_period_and_the_deepest_debt_is_frozen() {
+        for (debt, period, grows) in
+            [(2048, 32, 1), (4096, 64, 1), (6144, 128, 1), (8192, 256, 0), (1 << 40, 256, 0)]
+        {
+            let mut debts = debts(debt);
+            let planted: alloc::vec::Vec<u64> =
+                (1..=period).filter(|clock| debts.plants(FILE, *clock)).collect();
+            assert_eq!(planted, [period], "debt {debt}");
+            assert_eq!(debts.debt(FILE), debt + grows);
+            debts.repay(FILE);
+            assert_eq!(debts.debt(FILE), debt + grows - period);
+        }
+    }
+
+    #[test]
+    fn debts_are_of_one_file_and_never_negative() {
+        let mut debts = debts(0);
+        debts.repay(FILE);
+        assert_eq!((debts.debt(FILE), debts.debt(MappingId(8))), (0, 4096));
+    }
+
+    #[test]
+    fn old_shadows_go_when_there_are_more_than_two_memories_of_them() {
+        let mut shrinker = ShadowShrinker::new(4096);
+        assert_eq!(shrinker.allowed, 4096);
+        let mut clock = NonresidentAge::default();
+        let plant = |shrinker: &mut ShadowShrinker, clock: &mut NonresidentAge| {
+            clock.advance(1);
+            shrinker.planted();
+            clock.shadow(LruvecId::default(), false)
+        };
+        let shadows: alloc::vec::Vec<ShadowEntry> =
+            (0..4096).map(|_| plant(&mut shrinker, &mut clock)).collect();
+        clock.advance(100);
+        shrinker.shrink(clock);
+        assert!(!shrinker.take(shadows[0]), "as many as are allowed: the oldest is kept");
+        plant(&mut shrinker, &mut clock);
+        plant(&mut shrinker, &mut clock);
+        shrinker.shrink(clock);
+        assert!(shrinker.take(shadows[1]) && shrinker.take(shadows[100]));
+        assert_eq!(clock.distance(shadows[101]), 4096, "the cutoff");
+        assert!(!shrinker.take(shadows[101]));
+        let newer = plant(&mut shrinker, &mut clock);
+        clock.advance(5000);
+        assert!(!shrinker.take(newer), "planted since: kept until the next time");
+    }
+}
