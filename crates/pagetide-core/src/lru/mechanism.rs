@@ -76,7 +76,7 @@ mechanisms! {
         "multi-gen LRU specification, sections 4 and 7";
     /// The margin of the comparison of tiers.
     TierMargin = "tier-margin", [Mglru, Mglru61], on,
-        "Tiers are protected above 1.5 times the refault ratio of tier 0 (6.1: twice); off, above 1.",
+        "Tiers are protected above 1.5 times the refault ratio of tier 0 (6.1: 2); off, above 1.",
         "multi-gen LRU specification, sections 7 and 15";
     /// Promotion of folios whose access count is full.
     LazyPromotion = "lazy-promotion", [Mglru], on,
