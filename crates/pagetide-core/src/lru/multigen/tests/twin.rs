@@ -1,343 +1,27 @@
-//! A naive twin: the same rules over plain vectors and sequence numbers, for files only.
+//! A naive twin: the same rules over plain maps and sequence numbers, for each profile.
 //!
-//! It shares no code with the policy but the shadow's layout. Random operations are applied to
-//! both; after each pass, the evictions (pages, order and shadows), the window and the counts of
-//! all tiers must be the same. It does not check anonymous, unevictable or dropped pages.
+//! Random operations are applied to both. After each one the policy validates itself; after each
+//! pass the evictions (pages, order and shadows), the window, the counts of all tiers and every
+//! counter that the model keeps must be the same. The model is in `model.rs`. It knows no
+//! unevictable folios, no switches but the minimal patch, and no second pass at the same time.
+
+mod model;
 
 use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, MappingId, PageId, PageIndex, PageType};
 use crate::lru::{
-    AccessKind, AccessLog, LruConfig, Lruvec, LruvecId, Marked, PolicyName, Refusal, Room,
-    ShadowEntry,
+    AccessKind, AccessLog, Discarded, LruConfig, Lruvec, Marked, Mechanism, PolicyName, Room,
+    ShadowEntry, Switches,
 };
-use crate::reclaim::{ReclaimBatch, ReclaimKind, ReclaimPass, Settled, Step, Verdict};
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use crate::reclaim::{ReclaimBatch, ReclaimPass, Settled, Step, Verdict};
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use model::{Evicted, Logged, Model, Rules, World};
 use proptest::prelude::*;
 
 const FRAMES: u32 = 160;
 const PAGES: u64 = 400;
-
-/// What one pass evicted, in order.
-type Evicted = Vec<(u64, ShadowEntry)>;
-
-/// What the world, which both share, answers to a trial.
-#[derive(Default)]
-struct World {
-    young: BTreeSet<u64>,
-    dirty: BTreeSet<u64>,
-    busy: BTreeSet<u64>,
-}
-
-impl World {
-    fn refusal(&mut self, page: u64) -> Option<Refusal> {
-        if self.young.remove(&page) {
-            Some(Refusal::Young)
-        } else if self.dirty.contains(&page) {
-            Some(Refusal::Dirty)
-        } else if self.busy.contains(&page) {
-            Some(Refusal::Busy)
-        } else {
-            None
-        }
-    }
-}
-
-#[derive(Clone, Copy, Default)]
-struct TwinPage {
-    referenced: bool,
-    refs: u32,
-    workingset: bool,
-    active: bool,
-    reclaim: bool,
-    seq: u64,
-}
-
-impl TwinPage {
-    fn count(&self) -> u32 {
-        if self.referenced { self.refs + 1 } else { 0 }
-    }
-
-    fn tier(&self) -> usize {
-        if self.workingset { 3 } else { [0, 0, 1, 2, 2][self.count() as usize] }
-    }
-
-    fn mark(&mut self) {
-        if !self.referenced {
-            (self.referenced, self.refs) = (true, 0);
-        } else if self.refs < 3 {
-            self.refs += 1;
-        } else {
-            self.workingset = true;
-        }
-    }
-
-    /// Returns whether it had been seen before.
-    fn see_young(&mut self) -> bool {
-        let again = self.referenced || self.workingset;
-        (self.referenced, self.refs) = (!again, 0);
-        self.workingset |= again;
-        again
-    }
-}
-
-enum TwinLog {
-    Add(u64),
-    Rotate(u64),
-}
-
-#[derive(Default)]
-struct Twin {
-    max: u64,
-    min: u64,
-    /// Front = head = youngest.
-    lists: BTreeMap<u64, VecDeque<u64>>,
-    pages: BTreeMap<u64, TwinPage>,
-    listed: BTreeSet<u64>,
-    log: Vec<TwinLog>,
-    /// By tier: averages of refaulted and total, then refaulted, evicted, protected.
-    counts: [[u64; 5]; 4],
-}
-
-impl Twin {
-    fn insert(&mut self, world: &World, page: u64, rotated: bool) {
-        let (max, min) = (self.max, self.min);
-        let twin = self.pages.get_mut(&page).unwrap();
-        let wanted = match (twin.active, rotated) {
-            (true, _) if twin.workingset => max,
-            (true, _) => max - 1,
-            (false, true) => max - 3,
-            (false, false) if twin.reclaim && world.dirty.contains(&page) => max - 1,
-            (false, false) if twin.workingset => max - 2,
-            (false, false) => max - 3,
-        };
-        (twin.seq, twin.active) = (wanted.max(min), false);
-        let list = self.lists.entry(twin.seq).or_default();
-        if rotated {
-            list.push_back(page)
-        } else {
-            list.push_front(page)
-        }
-        self.listed.insert(page);
-    }
-
-    fn drain(&mut self, world: &World) {
-        for entry in core::mem::take(&mut self.log) {
-            match entry {
-                TwinLog::Add(page) => self.insert(world, page, false),
-                TwinLog::Rotate(page) if self.listed.contains(&page) => {
-                    self.lists.values_mut().for_each(|list| list.retain(|other| *other != page));
-                    self.insert(world, page, true);
-                }
-                TwinLog::Rotate(_) => {}
-            }
-        }
-    }
-
-    fn push_log(&mut self, world: &World, entry: TwinLog) {
-        self.log.push(entry);
-        if self.log.len() == 31 {
-            self.drain(world);
-        }
-    }
-
-    fn fill(&mut self, world: &World, page: u64, shadow: Option<ShadowEntry>, table: bool) {
-        let mut twin = TwinPage { active: table, ..TwinPage::default() };
-        if let Some(shadow) = shadow
-            && self.max - (shadow.token() >> 2) < 4
-        {
-            let refs = (shadow.token() & 3) as u32;
-            let (count, workingset) = (refs + 1, shadow.workingset());
-            let tier = if workingset { 3 } else { [0, 0, 1, 2, 2][count as usize] };
-            self.counts[tier][2] += 1;
-            twin.workingset = workingset;
-            twin.refs = if workingset { 0 } else { refs };
-        }
-        self.pages.insert(page, twin);
-        self.push_log(world, TwinLog::Add(page));
-    }
-
-    fn tier_limit(&self) -> usize {
-        let position = |tier: usize| {
-            let [avg_refaulted, avg_total, refaulted, evicted, protected] = self.counts[tier];
-            (u128::from(avg_refaulted + refaulted), u128::from(avg_total + evicted + protected))
-        };
-        let (base, base_total) = position(0);
-        let is_evicted = |tier: &usize| {
-            let (refaulted, total) = position(*tier);
-            refaulted < 64 || refaulted * (base_total + 64) * 2 <= (base + 1) * total * 3
-        };
-        (1..4).take_while(is_evicted).count()
-    }
-
-    fn pass(&mut self, world: &mut World, kind: ReclaimKind, target: u64, first: u8) -> Evicted {
-        self.drain(world);
-        let mut evicted = Vec::new();
-        let (mut scanned, mut dirty) = (0, 0);
-        let mut first = first;
-        for _round in 0..2 {
-            for priority in (0..=first).rev() {
-                self.at_priority(
-                    world,
-                    kind,
-                    target,
-                    priority,
-                    &mut evicted,
-                    &mut scanned,
-                    &mut dirty,
-                );
-                if evicted.len() as u64 >= target {
-                    break;
-                }
-            }
-            let waits = scanned > 0 && scanned <= dirty;
-            let again = kind == ReclaimKind::Direct && evicted.is_empty() && !waits;
-            if !again || self.listed.is_empty() {
-                break;
-            }
-            first = 12;
-        }
-        evicted
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "the twin stays one plain function")]
-    fn at_priority(
-        &mut self,
-        world: &mut World,
-        kind: ReclaimKind,
-        target: u64,
-        priority: u8,
-        evicted: &mut Evicted,
-        all_scanned: &mut u64,
-        all_dirty: &mut u64,
-    ) {
-        let mut progress = 0;
-        while kind == ReclaimKind::Direct || (evicted.len() as u64) < target {
-            let gens = self.max - self.min + 1;
-            if gens < 4 && priority < 12 {
-                return self.age(world);
-            }
-            let nr = if gens <= 2 { 0 } else { self.listed.len() as u64 >> priority };
-            if nr == 0 {
-                return;
-            }
-            let (victims, scanned, dirty) = self.scan(world, nr);
-            *all_scanned += scanned;
-            *all_dirty += dirty;
-            let counts = !victims.is_empty() || scanned == nr.min(4096);
-            let mut delta = if counts { scanned } else { 0 };
-            delta += u64::from(self.retire());
-            if self.max - self.min < 2 {
-                delta = 0;
-            }
-            progress += delta;
-            *all_dirty += self.settle(world, victims, evicted);
-            if delta == 0 || progress >= nr {
-                return;
-            }
-        }
-    }
-
-    fn age(&mut self, world: &mut World) {
-        for page in core::mem::take(&mut world.young) {
-            if self.listed.contains(&page) && self.pages.get_mut(&page).unwrap().see_young() {
-                self.pages.get_mut(&page).unwrap().seq = self.max;
-            }
-        }
-        self.max += 1;
-    }
-
-    fn retire(&mut self) -> bool {
-        let before = self.min;
-        while self.min + 2 <= self.max && self.lists.get(&self.min).is_none_or(VecDeque::is_empty) {
-            self.min += 1;
-        }
-        if self.min != before {
-            for counts in &mut self.counts {
-                let [avg_refaulted, avg_total, refaulted, evicted, protected] = *counts;
-                let total = (avg_total + evicted + protected) / 2;
-                *counts = [(avg_refaulted + refaulted) / 2, total, 0, 0, 0];
-            }
-        }
-        self.min != before
-    }
-
-    /// Returns the victims, the pages looked at, and the dirty ones among them.
-    fn scan(&mut self, world: &World, nr: u64) -> (Vec<u64>, u64, u64) {
-        let limit = self.tier_limit();
-        let (mut victims, mut scanned, mut dirty) = (Vec::new(), 0, 0);
-        while scanned < nr.min(4096) && victims.len() < 64 {
-            let oldest = self.lists.entry(self.min).or_default();
-            let Some(page) = oldest.pop_back() else { break };
-            scanned += 1;
-            let twin = self.pages.get_mut(&page).unwrap();
-            let tier = twin.tier();
-            let is_saturated = twin.workingset && twin.count() == 4;
-            let is_dirty = world.dirty.contains(&page);
-            if twin.seq == self.min {
-                if tier > limit || is_saturated {
-                    self.counts[tier][4] += u64::from(!is_saturated);
-                } else if is_dirty {
-                    dirty += 1;
-                    twin.reclaim = true;
-                } else {
-                    twin.reclaim = false;
-                    twin.refs *= u32::from(twin.referenced);
-                    self.listed.remove(&page);
-                    victims.push(page);
-                    continue;
-                }
-                (twin.referenced, twin.refs, twin.seq) = (false, 0, self.min + 1);
-            }
-            self.lists.entry(twin.seq).or_default().push_front(page);
-        }
-        (victims, scanned, dirty)
-    }
-
-    /// Returns how many were refused as dirty.
-    fn settle(&mut self, world: &mut World, victims: Vec<u64>, evicted: &mut Evicted) -> u64 {
-        let mut dirty = 0;
-        let mut trial = victims;
-        for may_retry in [true, false] {
-            let verdicts: Vec<_> =
-                trial.into_iter().map(|page| (page, world.refusal(page))).collect();
-            trial = Vec::new();
-            for (page, refusal) in verdicts {
-                let twin = self.pages.get_mut(&page).unwrap();
-                let Some(refusal) = refusal else {
-                    self.counts[twin.tier()][3] += 1;
-                    let token = self.min << 2 | u64::from(twin.count().saturating_sub(1));
-                    let id = LruvecId::default();
-                    evicted.push((page, ShadowEntry::new(token, id, twin.workingset)));
-                    self.pages.remove(&page);
-                    continue;
-                };
-                twin.reclaim |= refusal == Refusal::Dirty;
-                dirty += u64::from(refusal == Refusal::Dirty);
-                if refusal == Refusal::Young {
-                    twin.active = twin.see_young();
-                }
-                if refusal == Refusal::Busy && may_retry {
-                    trial.push(page);
-                    continue;
-                }
-                let ahead = if twin.workingset { 2 } else { 3 };
-                let is_waiting = twin.reclaim && world.dirty.contains(&page);
-                let steps = match twin.active {
-                    true => u64::from(!twin.workingset),
-                    false if is_waiting => 1,
-                    false => ahead,
-                };
-                if self.max - steps <= self.min {
-                    (twin.referenced, twin.refs, twin.active) = (false, 0, true);
-                }
-                self.insert(world, page, false);
-            }
-        }
-        dirty
-    }
-}
 
 /// The policy behind its real driver, with the same world.
 struct Real {
@@ -347,10 +31,19 @@ struct Real {
 }
 
 impl Real {
-    fn new() -> Real {
+    fn new(policy: PolicyName, rules: &Rules) -> Real {
         let folios = Arc::new(Folios::new(FRAMES));
-        let config = LruConfig::file_only(FRAMES);
-        let lruvec = Lruvec::new(PolicyName::Mglru, &config, folios.clone());
+        let mut switches = Switches::default();
+        if rules.minimal {
+            switches = switches.with(Mechanism::MinimalPatch);
+        }
+        let config = LruConfig {
+            can_swap: rules.swappiness > 0,
+            swappiness: rules.swappiness as u8,
+            switches,
+            ..LruConfig::file_only(FRAMES)
+        };
+        let lruvec = Lruvec::new(policy, &config, folios.clone());
         Real { folios, lruvec, log: AccessLog::new() }
     }
 
@@ -362,7 +55,7 @@ impl Real {
             let step = self.lruvec.reclaim(&mut pass, &mut batch);
             for settled in &batch.settled {
                 if let Settled::Evicted { page, shadow, .. } = settled {
-                    evicted.push((page.index.0, shadow.expect("mglru leaves shadows")));
+                    evicted.push((page.index.0, shadow.expect("a multi-gen LRU leaves shadows")));
                 }
             }
             match step {
@@ -372,19 +65,21 @@ impl Real {
                         victim.verdict = refusal.map_or(Verdict::Claimed, Verdict::Refused);
                     }
                 }
-                Step::WalkTables => {
-                    let resident = |frame: &u32| {
-                        let index = self.folios[FrameId(*frame)].page().index.0;
-                        world.young.contains(&index)
-                    };
-                    let young: Vec<FrameId> = (0..FRAMES).filter(resident).map(FrameId).collect();
-                    self.lruvec.walked(&young);
-                    world.young.clear();
-                }
-                Step::Look => unreachable!("mglru learns of young pages from walks and trials"),
+                Step::WalkTables => self.walk(world),
+                Step::Look => unreachable!("young pages are learnt from walks and trials"),
                 Step::Done => return evicted,
             }
         }
+    }
+
+    fn walk(&mut self, world: &mut World) {
+        let is_young = |frame: &u32| {
+            let index = self.folios[FrameId(*frame)].page().index.0;
+            world.young.contains(&index)
+        };
+        let young: Vec<FrameId> = (0..FRAMES).filter(is_young).map(FrameId).collect();
+        self.lruvec.walked(&young);
+        world.young.clear();
     }
 }
 
@@ -402,15 +97,24 @@ enum Op {
     Dirty {
         page: u64,
     },
+    /// Pages in a row are written back.
     Clean {
-        page: u64,
+        first: u64,
+        nr: u64,
     },
     Busy {
         page: u64,
     },
     Idle,
+    Discard {
+        page: u64,
+    },
     Background {
         target: u64,
+        priority: u8,
+    },
+    Direct {
+        priority: u8,
     },
 }
 
@@ -419,29 +123,37 @@ fn op() -> impl Strategy<Value = Op> {
         8 => (0..PAGES, 1..40u64, 1..7u32)
             .prop_map(|(first, nr, times)| Op::Read { first, nr, times }),
         8 => (0..PAGES).prop_map(|page| Op::Table { page }),
-        2 => (0..PAGES).prop_map(|page| Op::Dirty { page }),
-        4 => (0..PAGES).prop_map(|page| Op::Clean { page }),
+        4 => (0..PAGES).prop_map(|page| Op::Dirty { page }),
+        2 => (0..PAGES, 1..200u64).prop_map(|(first, nr)| Op::Clean { first, nr }),
         2 => (0..PAGES).prop_map(|page| Op::Busy { page }),
         1 => Just(Op::Idle),
-        1 => (1..100u64).prop_map(|target| Op::Background { target }),
+        1 => (0..PAGES).prop_map(|page| Op::Discard { page }),
+        1 => (1..100u64, 0..13u8)
+            .prop_map(|(target, priority)| Op::Background { target, priority }),
+        1 => (0..13u8).prop_map(|priority| Op::Direct { priority }),
     ]
 }
 
 struct Pair {
     world: World,
     real: Real,
-    twin: Twin,
+    model: Model,
     resident: BTreeMap<u64, FrameId>,
     shadows: BTreeMap<u64, ShadowEntry>,
     free: Vec<FrameId>,
 }
 
+/// Every third page is anonymous.
+fn type_of(page: u64) -> PageType {
+    if page.is_multiple_of(3) { PageType::Anon } else { PageType::File }
+}
+
 impl Pair {
-    fn new() -> Pair {
+    fn new(policy: PolicyName, rules: Rules) -> Pair {
         Pair {
             world: World::default(),
-            real: Real::new(),
-            twin: Twin { max: 3, ..Twin::default() },
+            real: Real::new(policy, &rules),
+            model: Model::new(rules),
             resident: BTreeMap::new(),
             shadows: BTreeMap::new(),
             free: (0..FRAMES).map(FrameId).collect(),
@@ -462,31 +174,50 @@ impl Pair {
                     self.world.dirty.insert(page);
                 }
             }
-            Op::Clean { page } => self.clean(page),
+            Op::Clean { first, nr } => {
+                (first..first + nr).for_each(|page| self.clean(page % PAGES));
+            }
             Op::Busy { page } => {
                 self.world.busy.insert(page);
             }
             Op::Idle => self.world.busy.clear(),
-            Op::Background { target } => {
-                self.real.lruvec.drain(&mut self.real.log);
-                let pass = ReclaimPass::background(&self.real.lruvec, target);
+            Op::Discard { page } => self.discard(page),
+            Op::Background { target, priority } => {
+                let mut pass = ReclaimPass::background(&self.real.lruvec, target);
+                pass.scan.priority = priority;
+                self.reclaim(pass);
+            }
+            Op::Direct { priority } => {
+                let mut pass = ReclaimPass::direct(&self.real.lruvec);
+                pass.scan.priority = priority;
                 self.reclaim(pass);
             }
         }
+        self.real.lruvec.validate();
     }
 
     fn clean(&mut self, page: u64) {
         let Some(&frame) = self.resident.get(&page) else { return };
         self.world.dirty.remove(&page);
         let before = self.real.folios[frame].clear(Flags::DIRTY.with(Flags::RECLAIM));
-        let twin = self.twin.pages.get_mut(&page).unwrap();
-        assert_eq!(core::mem::take(&mut twin.reclaim), before.any(Flags::RECLAIM), "page {page}");
-        if before.any(Flags::RECLAIM) {
+        let was_wanted = before.any(Flags::RECLAIM);
+        assert_eq!(self.model.clean(page), was_wanted, "page {page}");
+        if was_wanted {
             if self.real.log.rotate(frame) == Room::Full {
                 self.real.lruvec.drain(&mut self.real.log);
             }
-            self.twin.push_log(&self.world, TwinLog::Rotate(page));
+            self.model.push_log(&self.world, Logged::Rotate(page));
         }
+    }
+
+    fn discard(&mut self, page: u64) {
+        let Some(frame) = self.resident.remove(&page) else { return };
+        self.real.lruvec.drain(&mut self.real.log);
+        assert_eq!(self.real.lruvec.discard(frame), Discarded::Freed);
+        self.model.discard(&self.world, page);
+        self.world.dirty.remove(&page);
+        self.world.young.remove(&page);
+        self.free.push(frame);
     }
 
     fn access(&mut self, page: u64, table: bool) {
@@ -504,14 +235,14 @@ impl Pair {
         }
         let folio = &self.real.folios[self.resident[&page]];
         assert_eq!(self.real.lruvec.access_rule().mark(folio), Marked::Done);
-        self.twin.pages.get_mut(&page).unwrap().mark();
+        self.model.mark(page);
     }
 
     fn fill(&mut self, page: u64, frame: FrameId, table: bool) {
         let Real { folios, lruvec, log } = &mut self.real;
         let kind = if table { AccessKind::Table } else { AccessKind::Descriptor };
         let id = PageId { mapping: MappingId(0), index: PageIndex(page) };
-        folios[frame].bind(id, PageType::File, lruvec.access_rule().flags_on_fill(kind));
+        folios[frame].bind(id, type_of(page), lruvec.access_rule().flags_on_fill(kind));
         let shadow = self.shadows.remove(&page);
         if let Some(shadow) = shadow {
             lruvec.refault(log, frame, shadow, kind);
@@ -520,41 +251,68 @@ impl Pair {
             lruvec.drain(log);
         }
         self.resident.insert(page, frame);
-        self.twin.fill(&self.world, page, shadow, table);
+        self.model.fill(&self.world, page, type_of(page).index(), shadow, table);
     }
 
     fn reclaim(&mut self, pass: ReclaimPass) {
         let (kind, target, first) = (pass.scan.kind, pass.scan.target, pass.scan.priority);
-        let mut twins_world = World {
-            young: self.world.young.clone(),
-            dirty: self.world.dirty.clone(),
-            busy: self.world.busy.clone(),
-        };
-        let expected = self.twin.pass(&mut twins_world, kind, target, first);
+        let mut models_world = self.world.clone();
+        let expected = self.model.pass(&mut models_world, kind, target, first);
         let evicted = self.real.pass(&mut self.world, pass);
         assert_eq!(evicted, expected, "pages evicted, in order, and their shadows");
-        assert_eq!(self.world.young, twins_world.young);
+        assert_eq!(self.world.young, models_world.young);
         for (page, shadow) in evicted {
             self.free.push(self.resident.remove(&page).expect("it was resident"));
             self.shadows.insert(page, shadow);
         }
-        let summary = self.real.lruvec.multigen_summary().expect("the policy is mglru");
-        let file = PageType::File.index();
-        assert_eq!((summary.max_seq, summary.min_seq[file]), (self.twin.max, self.twin.min));
-        let tiers = summary.tiers[file].map(|tier| {
-            [tier.avg_refaulted, tier.avg_total, tier.refaulted, tier.evicted, tier.protected]
-        });
-        assert_eq!(tiers, self.twin.counts);
-        self.real.lruvec.validate();
+        self.compare();
     }
+
+    fn compare(&self) {
+        let summary = self.real.lruvec.multigen_summary().expect("a multi-gen LRU");
+        assert_eq!((summary.max_seq, summary.min_seq), (self.model.max, self.model.min));
+        let tiers = summary.tiers.map(|tiers| {
+            tiers.map(|tier| {
+                [tier.avg_refaulted, tier.avg_total, tier.refaulted, tier.evicted, tier.protected]
+            })
+        });
+        assert_eq!(tiers, self.model.counts);
+        let counters: BTreeMap<&str, u64> =
+            self.real.lruvec.vmstat().iter().filter(|(_, value)| *value > 0).collect();
+        assert_eq!(counters, self.model.stat);
+    }
+}
+
+fn agrees(policy: PolicyName, rules: Rules, ops: &[Op]) {
+    let mut pair = Pair::new(policy, rules);
+    ops.iter().for_each(|op| pair.apply(op));
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    prop::collection::vec(op(), 1..250)
+}
+
+/// No swap, both ends of the range, and between them.
+fn swappiness(max: u64) -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), Just(1), Just(60), 2..200u64, 200..=max]
 }
 
 proptest! {
     #[test]
-    fn the_policy_agrees_with_its_naive_twin(ops in prop::collection::vec(op(), 1..250)) {
-        let mut pair = Pair::new();
-        for op in &ops {
-            pair.apply(op);
-        }
+    fn mglru_agrees_with_its_naive_twin(swappiness in swappiness(201), ops in ops()) {
+        let rules = Rules { a: false, minimal: false, swappiness };
+        agrees(PolicyName::Mglru, rules, &ops);
+    }
+
+    #[test]
+    fn mglru_6_1_agrees_with_its_naive_twin(swappiness in swappiness(200), ops in ops()) {
+        let rules = Rules { a: true, minimal: false, swappiness };
+        agrees(PolicyName::Mglru61, rules, &ops);
+    }
+
+    #[test]
+    fn the_minimal_patch_agrees_with_its_naive_twin(swappiness in swappiness(200), ops in ops()) {
+        let rules = Rules { a: true, minimal: true, swappiness };
+        agrees(PolicyName::Mglru61, rules, &ops);
     }
 }
