@@ -26,6 +26,7 @@
 //! | `frame_table` | one word a frame; who owns it when |
 //! | `migrate`, `free_blocks` | types and pageblocks; what fragmentation looks like |
 //! | `slow_path` | what to try, in order, when the fast path finds nothing |
+//! | `fair_zones` | whose turn it is among several zones: for models of them |
 //! | `single` | zone and lists without locks, for one thread: the lab's and the tests' |
 //!
 //! **Data and invariants.** managed = free in the zone + on per-CPU lists + handed out. Only the
@@ -36,11 +37,13 @@
 //! Cost: 8 bytes a frame and 1 byte a pageblock, 0.2 % of the memory managed.
 //!
 //! **Deliberately ignored.** NUMA and more than one zone: an arena is one zone. (The derivations
-//! that know several zones are here, as pure functions: [`lowmem_reserve`], [`WatermarkInputs`].)
+//! that know several zones are here, as pure functions: [`lowmem_reserve`], [`WatermarkInputs`];
+//! and so is [`FairZones`].)
 //!
 //! Source: the page allocator specification, sections 1 to 4.
 
 mod buddy;
+mod fair_zones;
 mod fallback;
 mod frame_table;
 mod free_blocks;
@@ -55,6 +58,7 @@ mod zone;
 #[cfg(test)]
 mod conformance;
 
+pub use fair_zones::FairZones;
 pub use frame_table::{FRAMES_MAX, FrameState, FrameTable};
 pub use free_blocks::FreeBlocks;
 pub use migrate::{MigrateType, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
