@@ -10,6 +10,7 @@
 //!   flags (u64)    anybody, atomically: generation, references, dirty, writeback, list state
 //!   prev, next     the holder of the lruvec's lock, while the folio is on a list
 //!   mapping, index the holder of the frame, set once when the folio is bound to a page
+//!   group          the same, when the group is charged for the frame
 //! ```
 //!
 //! Invariants: a folio is in at most one of the states pending, on a list, isolated
@@ -20,10 +21,10 @@
 //! Everything is an atomic because the crate has no unsafe code; fields that a lock protects are
 //! accessed relaxed, which costs what a plain field costs.
 
-use crate::ids::{FrameId, MappingId, PageId, PageIndex, PageType};
+use crate::ids::{FrameId, GroupId, MappingId, PageId, PageIndex, PageType};
 use alloc::boxed::Box;
 use core::fmt;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// A snapshot of a folio's flags word, or a mask of such flags.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -175,6 +176,7 @@ pub struct Folio {
     mapping: AtomicU32,
     pub(crate) prev: AtomicU32,
     pub(crate) next: AtomicU32,
+    group: AtomicU16,
 }
 
 const _: () = assert!(size_of::<Folio>() == 64);
@@ -187,6 +189,7 @@ impl Folio {
             mapping: AtomicU32::new(0),
             prev: AtomicU32::new(0),
             next: AtomicU32::new(0),
+            group: AtomicU16::new(0),
         }
     }
 
@@ -208,6 +211,17 @@ impl Folio {
             mapping: MappingId(self.mapping.load(Relaxed)),
             index: PageIndex(self.index.load(Relaxed)),
         }
+    }
+
+    /// The memory group that pays for the frame. Stable while [`Folio::page`] is.
+    pub fn group(&self) -> GroupId {
+        GroupId(self.group.load(Relaxed))
+    }
+
+    /// Names the group that was charged for the frame. The caller owns the frame, as for
+    /// [`Folio::bind`]; a world without groups never calls it, and the root pays for all.
+    pub fn set_group(&self, group: GroupId) {
+        self.group.store(group.0, Relaxed);
     }
 
     /// A snapshot of the flags.

@@ -49,6 +49,15 @@ impl Order {
     }
 }
 
+/// A memory group: who pays for a frame. The root, which every group is below, is 0.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct GroupId(pub u16);
+
+impl GroupId {
+    /// The group that everything is below.
+    pub const ROOT: GroupId = GroupId(0);
+}
+
 /// Where a folio's contents come from, which is what reclaim balances between.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum PageType {
@@ -96,6 +105,7 @@ prefixed!(PageIndex, "Px", "{:x}");
 prefixed!(MappingId, "Mx", "{:x}");
 prefixed!(CpuId, "cpu", "{}");
 prefixed!(Order, "o", "{}");
+prefixed!(GroupId, "Gx", "{:x}");
 
 impl fmt::Display for PageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -115,6 +125,7 @@ mod tests {
         let page = PageId { mapping: MappingId(2), index: PageIndex(16) };
         assert_eq!(format!("{page}"), "Mx2:Px10");
         assert_eq!(format!("{:?}", CpuId(3)), "cpu3");
+        assert_eq!(format!("{}", GroupId(18)), "Gx12");
     }
 
     #[test]

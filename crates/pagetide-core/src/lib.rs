@@ -14,6 +14,7 @@
 extern crate alloc;
 
 pub mod folio;
+pub mod group;
 pub mod ids;
 pub mod knobs;
 pub mod list;

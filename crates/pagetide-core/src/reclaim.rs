@@ -25,6 +25,7 @@
 //! Source: the kernel's documented reclaim design; priorities from 12 down to 0.
 
 use crate::folio::{Flags, Folios};
+use crate::group::GroupScan;
 use crate::ids::{FrameId, PageId};
 use crate::lru::page_table::YoungPages;
 use crate::lru::{Cursor, Lruvec, Progress, PutBack, Refusal, ShadowEntry};
@@ -70,12 +71,35 @@ pub struct Scan {
     pub forced: bool,
     /// A protection was met that a forced round would ignore.
     pub skipped: bool,
+    /// What a lruvec among several has to know of its group; nothing where there is one.
+    pub group: GroupScan,
 }
 
 impl Scan {
+    /// Nothing done yet, at the first priority.
+    pub(crate) fn new(kind: ReclaimKind, target: u64) -> Scan {
+        Scan {
+            kind,
+            priority: DEF_PRIORITY,
+            target,
+            reclaimed: 0,
+            scanned: 0,
+            dirty: 0,
+            incoming: None,
+            forced: false,
+            skipped: false,
+            group: GroupScan::default(),
+        }
+    }
+
     /// Whether the target is met.
     pub fn is_satisfied(&self) -> bool {
         self.reclaimed >= self.target
+    }
+
+    /// Whether the pass may end between two folios, rather than finish the lruvec's round.
+    pub fn may_stop(&self) -> bool {
+        self.is_satisfied() && (self.kind == ReclaimKind::Background || self.group.is_global)
     }
 
     /// Whether dirty folios stood in the way more often than clean ones were found: time to write.
@@ -180,6 +204,11 @@ impl ReclaimBatch {
         &mut self.victims.list
     }
 
+    /// Young folios seen beside the victims.
+    pub(crate) fn young_around(&self) -> &[FrameId] {
+        &self.around.frames
+    }
+
     /// The victims, and where to tell of the pages beside those found young
     /// ([`ReclaimPass::looks_around`]).
     pub fn victims_and_around(&mut self) -> (&mut [Victim], &mut YoungPages) {
@@ -211,6 +240,8 @@ pub struct ReclaimPass {
     /// The victims are out to be looked at, not to be evicted.
     looking: bool,
     looks_around: bool,
+    /// The pass ends with its first priority: it is one visit of a pass over several lruvecs.
+    is_visit: bool,
     done: bool,
 }
 
@@ -233,20 +264,19 @@ impl ReclaimPass {
     }
 
     fn new(lruvec: &Lruvec, kind: ReclaimKind, target: u64) -> ReclaimPass {
-        let mut scan = Scan {
-            kind,
-            priority: DEF_PRIORITY,
-            target,
-            reclaimed: 0,
-            scanned: 0,
-            dirty: 0,
-            incoming: None,
-            forced: false,
-            skipped: false,
-        };
+        let mut scan = Scan::new(kind, target);
         scan.priority = lruvec.policy.initial_priority(&scan);
         let looks_around = lruvec.policy.looks_around();
-        ReclaimPass { scan, cursor: lruvec.cursor(), looking: false, looks_around, done: false }
+        let cursor = lruvec.cursor();
+        ReclaimPass { scan, cursor, looking: false, looks_around, is_visit: false, done: false }
+    }
+
+    /// The part of a pass over several lruvecs that is spent on this one, at the priority of
+    /// `scan`.
+    pub(crate) fn visit(lruvec: &Lruvec, scan: Scan) -> ReclaimPass {
+        let looks_around = lruvec.policy.looks_around();
+        let cursor = lruvec.cursor();
+        ReclaimPass { scan, cursor, looking: false, looks_around, is_visit: true, done: false }
     }
 
     /// Whether the world, when the trial of a victim finds it young, looks beside it. It takes the
@@ -264,12 +294,25 @@ impl Lruvec {
     /// Never takes more than one policy batch of work. After [`Step::Done`] it keeps saying so.
     pub fn reclaim(&mut self, pass: &mut ReclaimPass, batch: &mut ReclaimBatch) -> Step {
         batch.settled.clear();
+        self.reclaim_more(pass, batch)
+    }
+
+    /// As [`Lruvec::reclaim`], but what is settled already stays in the batch.
+    pub(crate) fn reclaim_more(
+        &mut self,
+        pass: &mut ReclaimPass,
+        batch: &mut ReclaimBatch,
+    ) -> Step {
         self.report_around(&mut batch.around);
         self.settle(pass, batch);
         if !batch.victims.is_empty() {
             return Step::TryEvict;
         }
         while !pass.done {
+            if pass.scan.group.has_given_enough(&pass.scan) {
+                pass.done = true;
+                break;
+            }
             let (policy, mut cx) = self.parts();
             let scanned_before = pass.scan.scanned;
             let progress =
@@ -291,6 +334,10 @@ impl Lruvec {
     }
 
     fn next_priority(&mut self, pass: &mut ReclaimPass) {
+        if pass.is_visit {
+            pass.done = true;
+            return;
+        }
         if !pass.scan.is_satisfied() && pass.scan.priority > 0 {
             pass.scan.priority -= 1;
             pass.cursor = self.policy.cursor();

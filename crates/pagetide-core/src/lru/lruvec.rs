@@ -17,7 +17,7 @@ use super::{
     ShadowEntry, Statistics, TableWalk,
 };
 use crate::folio::{Flags, Folios};
-use crate::ids::FrameId;
+use crate::ids::{FrameId, GroupId};
 use crate::units::Millis;
 use crate::vmstat::{Counter, VmStat};
 use alloc::sync::Arc;
@@ -34,6 +34,8 @@ pub enum Discarded {
 
 /// The folios of one memory group and node. All methods need the lruvec's lock.
 pub struct Lruvec {
+    /// Whose folios these are.
+    group: GroupId,
     name: PolicyName,
     pub(crate) policy: Policy,
     pub(crate) folios: Arc<Folios>,
@@ -49,6 +51,7 @@ impl Lruvec {
     pub fn new(name: PolicyName, config: &LruConfig, folios: Arc<Folios>) -> Lruvec {
         let policy = Policy::new(name, config);
         Lruvec {
+            group: GroupId(config.id.group),
             name,
             policy,
             folios,
@@ -113,26 +116,31 @@ impl Lruvec {
 
     /// Empties an access log into the policy. Stale entries do nothing.
     pub fn drain(&mut self, log: &mut AccessLog) {
-        let (policy, mut cx) = self.parts();
         for entry in log.drain() {
-            match entry {
-                Logged::Add(frame) => {
-                    if cx.flags(frame).any(Flags::PENDING) {
-                        cx.folios[frame].clear(Flags::PENDING);
-                        cx.folios[frame].set(Flags::ON_LIST);
-                        policy.add(&mut cx, frame);
-                    }
+            self.hear(entry);
+        }
+    }
+
+    /// Does what one log entry asks for.
+    pub(crate) fn hear(&mut self, entry: Logged) {
+        let (policy, mut cx) = self.parts();
+        match entry {
+            Logged::Add(frame) => {
+                if cx.flags(frame).any(Flags::PENDING) {
+                    cx.folios[frame].clear(Flags::PENDING);
+                    cx.folios[frame].set(Flags::ON_LIST);
+                    policy.add(&mut cx, frame);
                 }
-                Logged::Touch(frame) => {
-                    if cx.flags(frame).any(Flags::ON_LIST) {
-                        policy.touch(&mut cx, frame);
-                    }
+            }
+            Logged::Touch(frame) => {
+                if cx.flags(frame).any(Flags::ON_LIST) {
+                    policy.touch(&mut cx, frame);
                 }
-                Logged::Rotate(frame) => {
-                    if cx.flags(frame).any(Flags::ON_LIST) {
-                        cx.vmstat.count(Counter::Pgrotated);
-                        policy.rotate(&mut cx, frame);
-                    }
+            }
+            Logged::Rotate(frame) => {
+                if cx.flags(frame).any(Flags::ON_LIST) {
+                    cx.vmstat.count(Counter::Pgrotated);
+                    policy.rotate(&mut cx, frame);
                 }
             }
         }
@@ -196,11 +204,13 @@ impl Lruvec {
         }
     }
 
-    /// Reports folios that were found young through a table.
+    /// Reports folios that were found young through a table. Those of other groups are not its own
+    /// to hear of.
     pub fn walked(&mut self, young: &[FrameId]) {
+        let group = self.group;
         let (policy, mut cx) = self.parts();
         for &frame in young {
-            if cx.flags(frame).any(Flags::ON_LIST) {
+            if cx.flags(frame).any(Flags::ON_LIST) && cx.folios[frame].group() == group {
                 policy.young(&mut cx, frame);
             }
         }
@@ -208,11 +218,16 @@ impl Lruvec {
 
     /// Walks everything and panics where an invariant is broken. O(folios).
     pub fn validate(&self) {
-        self.policy.validate(&self.folios);
+        self.validate_lists();
         let on_list = (0..self.folios.nr_frames())
             .filter(|frame| self.folios[FrameId(*frame)].flags().any(Flags::ON_LIST))
             .count();
         assert_eq!(on_list as u64, self.nr_folios(), "folios flagged on a list, and on lists");
+    }
+
+    /// As [`Lruvec::validate`], for one of several over the same folios.
+    pub(crate) fn validate_lists(&self) {
+        self.policy.validate(&self.folios);
     }
 
     pub(crate) fn cursor(&self) -> Cursor {

@@ -8,6 +8,7 @@
 //! at, which [`Scan`] bounds; none blocks, allocates per call, or looks at the clock.
 
 use super::page_table::YoungPages;
+use super::workingset::{ListPages, Passed};
 use super::{AccessKind, AccessRule, LruvecId, ShadowEntry, Switches, TableWalk};
 use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, PageType};
@@ -167,6 +168,55 @@ pub trait LruPolicy {
         kind: AccessKind,
     ) {
         let _ = (cx, frame, shadow, kind);
+    }
+
+    /// As [`LruPolicy::refault`], where the clock that the page was evicted by says whether it is
+    /// recent: that of another lruvec, perhaps. Only for policies that answer
+    /// [`LruPolicy::is_recent`].
+    fn refault_judged(
+        &mut self,
+        cx: &mut Context<'_>,
+        frame: FrameId,
+        shadow: ShadowEntry,
+        kind: AccessKind,
+        is_recent: bool,
+    ) {
+        let _ = is_recent;
+        self.refault(cx, frame, shadow, kind);
+    }
+
+    /// Whether a page that left `shadow` by this lruvec's clock is recent among lists of `sizes`,
+    /// its group's and those below it. `None`: the policy judges returns by itself.
+    fn is_recent(
+        &self,
+        shadow: ShadowEntry,
+        page_type: PageType,
+        sizes: &ListPages,
+    ) -> Option<bool> {
+        let _ = (shadow, page_type, sizes);
+        None
+    }
+
+    /// The lengths of its lists, as [`LruPolicy::is_recent`] wants them; zeros without such lists.
+    fn list_pages(&self, cx: &Context<'_>) -> ListPages {
+        let _ = cx;
+        ListPages::default()
+    }
+
+    /// What its ancestors count, too, so far.
+    fn passed(&self) -> Passed {
+        Passed::default()
+    }
+
+    /// Counts what passed in a lruvec below this one. `nr_listed` are the folios on this one's
+    /// lists and below.
+    fn count_below(&mut self, passed: &Passed, nr_listed: u64) {
+        let _ = (passed, nr_listed);
+    }
+
+    /// Weighs the types as `config` says from now on.
+    fn set_swappiness(&mut self, config: &LruConfig) {
+        let _ = config;
     }
 
     /// Hears that a table walk found a folio on its lists young. Flags decide what that means.

@@ -9,12 +9,13 @@ use super::active_inactive::{
 use super::baseline::{Arc, Clock, Fifo, Lirs, Lru, S3Fifo, Sieve, TwoQueue, WTinyLfu};
 use super::multigen::{Mglru, Mglru61, MultigenSummary};
 use super::page_table::YoungPages;
+use super::workingset::{ListPages, Passed};
 use super::{
     AccessKind, AccessRule, Context, LruConfig, LruPolicy, Progress, PutBack, Refusal, ShadowEntry,
     TableWalk,
 };
 use crate::folio::Folios;
-use crate::ids::FrameId;
+use crate::ids::{FrameId, PageType};
 use crate::reclaim::{Scan, Victims};
 use alloc::boxed::Box;
 use core::{fmt, str::FromStr};
@@ -163,6 +164,42 @@ impl Policy {
         kind: AccessKind,
     ) {
         each!(self, policy => policy.refault(cx, frame, shadow, kind))
+    }
+
+    pub(crate) fn refault_judged(
+        &mut self,
+        cx: &mut Context<'_>,
+        frame: FrameId,
+        shadow: ShadowEntry,
+        kind: AccessKind,
+        is_recent: bool,
+    ) {
+        each!(self, policy => policy.refault_judged(cx, frame, shadow, kind, is_recent))
+    }
+
+    pub(crate) fn is_recent(
+        &self,
+        shadow: ShadowEntry,
+        page_type: PageType,
+        sizes: &ListPages,
+    ) -> Option<bool> {
+        each!(self, policy => policy.is_recent(shadow, page_type, sizes))
+    }
+
+    pub(crate) fn list_pages(&self, cx: &Context<'_>) -> ListPages {
+        each!(self, policy => policy.list_pages(cx))
+    }
+
+    pub(crate) fn passed(&self) -> Passed {
+        each!(self, policy => policy.passed())
+    }
+
+    pub(crate) fn count_below(&mut self, passed: &Passed, nr_listed: u64) {
+        each!(self, policy => policy.count_below(passed, nr_listed))
+    }
+
+    pub(crate) fn set_swappiness(&mut self, config: &LruConfig) {
+        each!(self, policy => policy.set_swappiness(config))
     }
 
     pub(crate) fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {

@@ -25,9 +25,11 @@
 //! [`TOKEN_BITS`]. Distances are taken modulo `2^37`: a page that stays away for
 //! more than 2^37 events (512 TiB of evictions) may be misjudged once.
 //!
-//! Ignored: ancestors. A memory group here has no parent, so the age is not passed up; and a shadow
-//! that another lruvec left is treated as one of a group that is gone, because the distance would
-//! have to be taken on that lruvec's clock.
+//! Where memory groups nest, ages move on in a lruvec and in those of all its ancestors
+//! ([`Passed`]); a page is evicted by the clock of the group whose limit was the cause
+//! ([`CauseClock`]), and its return is judged on that clock, among the lists of that group and
+//! those below it. [`Groups`](crate::group::Groups) carries all this from lruvec to lruvec. A
+//! lruvec that stands alone treats a shadow of another as one of a group that is gone.
 //!
 //! Sources: the kernel's documented workingset design, "double CLOCK lists" and "refault distance";
 //! the classic LRU specification, section 7.
@@ -51,6 +53,19 @@ pub struct ListPages {
 }
 
 impl ListPages {
+    /// Each of the four, changed.
+    pub fn map(&self, change: impl Fn(u64) -> u64) -> ListPages {
+        ListPages { inactive: self.inactive.map(&change), active: self.active.map(&change) }
+    }
+
+    /// These and `other` together.
+    pub const fn plus(&self, other: &ListPages) -> ListPages {
+        ListPages {
+            inactive: [self.inactive[0] + other.inactive[0], self.inactive[1] + other.inactive[1]],
+            active: [self.active[0] + other.active[0], self.active[1] + other.active[1]],
+        }
+    }
+
     /// Both lists of one type.
     pub const fn of_type(&self, page_type: PageType) -> u64 {
         self.inactive[page_type.index()] + self.active[page_type.index()]
@@ -105,6 +120,44 @@ impl NonresidentAge {
     /// `threshold` pages. The comparison includes equality.
     pub const fn is_recent(self, shadow: ShadowEntry, threshold: u64) -> bool {
         self.distance(shadow) <= threshold
+    }
+}
+
+/// What a lruvec counted that its ancestors count, too: totals that only grow.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Passed {
+    /// By how much the nonresident age has moved on, modulo 2^64.
+    pub age: u64,
+    /// What reclaim of each type has cost, in rotated folios.
+    pub cost: [u64; 2],
+}
+
+impl Passed {
+    /// What passed since `then`.
+    pub const fn since(&self, then: &Passed) -> Passed {
+        Passed {
+            age: self.age.wrapping_sub(then.age),
+            cost: [
+                self.cost[0].wrapping_sub(then.cost[0]),
+                self.cost[1].wrapping_sub(then.cost[1]),
+            ],
+        }
+    }
+}
+
+/// The clock by which pages are evicted when the limit of another group is the cause.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CauseClock {
+    /// The lruvec of the group with the limit.
+    pub id: LruvecId,
+    /// Its age.
+    pub age: NonresidentAge,
+}
+
+impl CauseClock {
+    /// As [`NonresidentAge::evict`], by this clock.
+    pub fn evict(&mut self, workingset: bool) -> ShadowEntry {
+        self.age.evict(self.id, workingset)
     }
 }
 

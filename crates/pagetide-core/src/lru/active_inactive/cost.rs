@@ -8,7 +8,8 @@
 //!   +32 * nr_io + nr_rotated --> cost[type];   cost[anon] + cost[file] > lists / 4 : halve both
 //! ```
 //!
-//! Ignored: ancestors (a memory group here has no parent).
+//! A group's ancestors are charged, too ([`ReclaimCost::note_below`]), in sums of what passed below
+//! them meanwhile: they halve once a sum where the kernel's halve once an event.
 //! Source: the classic LRU specification, section 6, cost accounting since v6.2.
 
 use crate::ids::PageType;
@@ -20,12 +21,14 @@ const IO_COST: u64 = 32;
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ReclaimCost {
     by_type: [u64; 2],
+    /// All that was noted here, without decay: what ancestors have to hear of.
+    noted: [u64; 2],
 }
 
 impl ReclaimCost {
     /// Costs to start from; index by [`PageType::index`].
     pub const fn new(by_type: [u64; 2]) -> ReclaimCost {
-        ReclaimCost { by_type }
+        ReclaimCost { by_type, noted: [0; 2] }
     }
 
     /// The cost of one type.
@@ -37,6 +40,24 @@ impl ReclaimCost {
     /// `nr_listed` are the folios on all lists. An event of no cost changes nothing.
     pub fn note(&mut self, page_type: PageType, nr_io: u64, nr_rotated: u64, nr_listed: u64) {
         let cost = nr_io * IO_COST + nr_rotated;
+        self.noted[page_type.index()] = self.noted[page_type.index()].wrapping_add(cost);
+        self.add(page_type, cost, nr_listed);
+    }
+
+    /// All that was ever noted, by type; it only grows, modulo 2^64.
+    pub const fn noted(&self) -> [u64; 2] {
+        self.noted
+    }
+
+    /// Adds what was noted below, for a group's ancestor; `nr_listed` as for
+    /// [`ReclaimCost::note`].
+    pub fn note_below(&mut self, cost: [u64; 2], nr_listed: u64) {
+        for page_type in PageType::ALL {
+            self.add(page_type, cost[page_type.index()], nr_listed);
+        }
+    }
+
+    fn add(&mut self, page_type: PageType, cost: u64, nr_listed: u64) {
         if cost == 0 {
             return;
         }
@@ -55,17 +76,18 @@ mod tests {
     fn an_event_halves_both_types_once() {
         let mut cost = ReclaimCost::new([200, 40]);
         cost.note(PageType::Anon, 1, 3, 1000);
-        assert_eq!(cost, ReclaimCost::new([117, 20]));
+        assert_eq!(cost.by_type, [117, 20]);
+        assert_eq!(cost.noted(), [35, 0]);
         let mut far_over = ReclaimCost::new([2000, 400]);
         far_over.note(PageType::File, 0, 1, 1000);
-        assert_eq!(far_over, ReclaimCost::new([1000, 200]), "once, though still over a quarter");
+        assert_eq!(far_over.by_type, [1000, 200], "once, though still over a quarter");
     }
 
     #[test]
     fn a_quarter_of_the_lists_is_not_over_it() {
         let mut cost = ReclaimCost::new([200, 40]);
         cost.note(PageType::File, 0, 10, 1000);
-        assert_eq!(cost, ReclaimCost::new([200, 50]));
+        assert_eq!(cost.by_type, [200, 50]);
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub use vanilla::Vanilla;
 use super::balance::{active_is_longer, inactive_is_low};
 use crate::folio::Flags;
 use crate::ids::{MappingId, PageType};
-use crate::lru::workingset::ListPages;
+use crate::lru::workingset::{ListPages, NonresidentAge};
 use crate::lru::{Context, LruConfig, ShadowEntry};
 use core::fmt;
 
@@ -104,6 +104,35 @@ pub trait Design: fmt::Debug {
         shadow: ShadowEntry,
         sizes: ListPages,
     ) -> Verdict;
+
+    /// The same, where the clock that the page was evicted by, perhaps another lruvec's, has judged
+    /// it. Only asked of designs that answer [`Design::is_recent`].
+    fn refault_judged(&mut self, shadow: ShadowEntry, is_recent: bool) -> Verdict {
+        let _ = (shadow, is_recent);
+        Verdict::Stays
+    }
+
+    /// Whether a page that left `shadow` by this clock would have fitted among lists of `sizes`.
+    /// `None`: the design judges returns to its own lruvec only.
+    fn is_recent(
+        &self,
+        shadow: ShadowEntry,
+        page_type: PageType,
+        sizes: &ListPages,
+    ) -> Option<bool> {
+        let _ = (shadow, page_type, sizes);
+        None
+    }
+
+    /// The clock that a group's ancestors share; none in designs older than they are.
+    fn clock(&self) -> Option<NonresidentAge> {
+        None
+    }
+
+    /// The same, to move on.
+    fn clock_mut(&mut self) -> Option<&mut NonresidentAge> {
+        None
+    }
 
     /// A second access made a folio active.
     fn activated(&mut self, page_type: PageType);

@@ -51,7 +51,7 @@
 //! back refused, active folios are shown to the world ([`Progress::Look`]) before they are judged.
 //! A page table reports one bit, so a folio is never young in more than one of them.
 //!
-//! Ignored: large folios, several zones, memory-group protection and ancestors, write-back by
+//! Ignored: large folios, several zones, write-back by
 //! reclaim (the flusher writes; dirty folios wait on the active list and return to the inactive
 //! tail once clean), and how few free pages the machine has (the file type is never "tiny" here,
 //! since a cache has a limit of its own and is reclaimed as a memory group is).
@@ -83,6 +83,7 @@ pub use lists::{Activity, ListId};
 pub use round::{Round, Work};
 pub use scan::{InactiveFate, after_look, after_trial, inactive_fate};
 
+use super::workingset::{ListPages, NonresidentAge, Passed};
 use super::{
     AccessKind, AccessRule, Context, LruConfig, LruPolicy, Mechanism, Progress, PutBack, Refusal,
     ShadowEntry, Switches,
@@ -181,27 +182,53 @@ impl<D: Design> LruPolicy for TwoLists<D> {
         } else {
             Verdict::Stays
         };
-        if verdict == Verdict::Forgotten {
-            return;
+        self.react(cx, frame, verdict);
+    }
+
+    fn refault_judged(
+        &mut self,
+        cx: &mut Context<'_>,
+        frame: FrameId,
+        shadow: ShadowEntry,
+        _kind: AccessKind,
+        is_recent: bool,
+    ) {
+        let verdict = if self.switches.has(Mechanism::RefaultDistance) {
+            self.design.refault_judged(shadow, is_recent)
+        } else {
+            Verdict::Stays
+        };
+        self.react(cx, frame, verdict);
+    }
+
+    fn is_recent(
+        &self,
+        shadow: ShadowEntry,
+        page_type: PageType,
+        sizes: &ListPages,
+    ) -> Option<bool> {
+        self.design.is_recent(shadow, page_type, sizes)
+    }
+
+    fn list_pages(&self, cx: &Context<'_>) -> ListPages {
+        self.design.read(cx, self.lists.sizes())
+    }
+
+    fn passed(&self) -> Passed {
+        let age = self.design.clock().map_or(0, NonresidentAge::read);
+        Passed { age, cost: self.cost.noted() }
+    }
+
+    fn count_below(&mut self, passed: &Passed, nr_listed: u64) {
+        if let Some(age) = self.design.clock_mut() {
+            age.advance(passed.age);
         }
-        let page_type = subject.flags.page_type();
-        let mut count = |anon, file| cx.count_by_type(page_type, anon, file, 1);
-        count(Counter::WorkingsetRefaultAnon, Counter::WorkingsetRefaultFile);
-        if verdict == Verdict::Stays {
-            return;
-        }
-        count(Counter::WorkingsetActivateAnon, Counter::WorkingsetActivateFile);
-        cx.folios[frame].set(Flags::ACTIVE);
-        if verdict == Verdict::Restores {
-            cx.folios[frame].set(Flags::WORKINGSET);
-            cx.count_by_type(
-                page_type,
-                Counter::WorkingsetRestoreAnon,
-                Counter::WorkingsetRestoreFile,
-                1,
-            );
-            self.charge(page_type, 1, 0);
-        }
+        self.cost.note_below(passed.cost, nr_listed);
+    }
+
+    /// There is no anonymous-only mode here: more than 200 counts as 200.
+    fn set_swappiness(&mut self, config: &LruConfig) {
+        self.swappiness = config.swappiness.min(200);
     }
 
     /// The walk has taken the young bit: REFERENCED keeps what it said.
@@ -247,14 +274,17 @@ impl<D: Design> LruPolicy for TwoLists<D> {
     fn evicted(
         &mut self,
         cx: &mut Context<'_>,
-        _scan: &mut Scan,
+        scan: &mut Scan,
         cursor: &mut TwoListsCursor,
         frame: FrameId,
     ) -> Option<ShadowEntry> {
         if let Some(piece) = &mut cursor.piece {
             piece.nr_reclaimed += 1;
         }
-        self.design.evicted(subject(cx, frame))
+        match (&mut scan.group.clock, self.design.clock()) {
+            (Some(clock), Some(_)) => Some(clock.evict(cx.flags(frame).any(Flags::WORKINGSET))),
+            _ => self.design.evicted(subject(cx, frame)),
+        }
     }
 
     fn put_back(
@@ -295,6 +325,33 @@ impl<D: Design> LruPolicy for TwoLists<D> {
 
     fn validate(&self, folios: &Folios) {
         self.lists.validate(folios);
+    }
+}
+
+impl<D: Design> TwoLists<D> {
+    /// Does what the return of a page means.
+    fn react(&mut self, cx: &mut Context<'_>, frame: FrameId, verdict: Verdict) {
+        if verdict == Verdict::Forgotten {
+            return;
+        }
+        let page_type = cx.flags(frame).page_type();
+        let mut count = |anon, file| cx.count_by_type(page_type, anon, file, 1);
+        count(Counter::WorkingsetRefaultAnon, Counter::WorkingsetRefaultFile);
+        if verdict == Verdict::Stays {
+            return;
+        }
+        count(Counter::WorkingsetActivateAnon, Counter::WorkingsetActivateFile);
+        cx.folios[frame].set(Flags::ACTIVE);
+        if verdict == Verdict::Restores {
+            cx.folios[frame].set(Flags::WORKINGSET);
+            cx.count_by_type(
+                page_type,
+                Counter::WorkingsetRestoreAnon,
+                Counter::WorkingsetRestoreFile,
+                1,
+            );
+            self.charge(page_type, 1, 0);
+        }
     }
 }
 

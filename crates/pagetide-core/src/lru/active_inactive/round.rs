@@ -134,7 +134,7 @@ impl Round {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reclaim::{DEF_PRIORITY, ReclaimKind};
+    use crate::reclaim::ReclaimKind;
     use alloc::vec::Vec;
 
     const INACTIVE_ANON: ListId = ListId::ROUND[0];
@@ -143,17 +143,7 @@ mod tests {
     const ACTIVE_FILE: ListId = ListId::ROUND[3];
 
     fn scan() -> Scan {
-        Scan {
-            kind: ReclaimKind::Direct,
-            priority: DEF_PRIORITY,
-            target: 32,
-            reclaimed: 0,
-            scanned: 0,
-            dirty: 0,
-            incoming: None,
-            forced: false,
-            skipped: false,
-        }
+        Scan::new(ReclaimKind::Direct, 32)
     }
 
     /// All work of a round in which `reclaims(list)` of each piece's folios are reclaimed.

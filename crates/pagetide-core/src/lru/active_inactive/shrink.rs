@@ -42,11 +42,12 @@ impl<D: Design> TwoLists<D> {
             can_swap: self.can_swap,
             swappiness: self.swappiness,
             priority: scan.priority,
-            is_group: true,
+            is_group: !scan.group.is_global,
             is_file_tiny: false,
             may_deactivate,
         });
         let shares = fractions(self.swappiness, &self.cost);
+        let sizes = sizes.map(|size| scan.group.share.unprotected(size));
         Round::new(scan_targets(&sizes, scan.priority, mode, shares), may_deactivate)
     }
 

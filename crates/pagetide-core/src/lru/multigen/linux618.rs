@@ -49,7 +49,7 @@ use super::window::{MAX_NR_GENS, MIN_NR_GENS, Window};
 use crate::folio::Flags;
 use crate::ids::PageType;
 use crate::lru::{AccessKind, AccessRule, Mechanism, Refusal, ShadowEntry, Switches};
-use crate::reclaim::{DEF_PRIORITY, ReclaimKind, Scan};
+use crate::reclaim::{DEF_PRIORITY, Scan};
 
 /// Weights of tier 0 and of the tier compared with it: 1.5 times the ratio is still evicted.
 const TIER_GAINS: Gains = Gains { base: 2, compared: 3 };
@@ -173,13 +173,14 @@ impl Profile for Linux618 {
         } else if census.nr_gens <= MIN_NR_GENS {
             Plan::Scan(0)
         } else {
-            Plan::Scan(census.nr_folios >> scan.priority)
+            Plan::Scan(scan.group.share.unprotected(census.nr_folios) >> scan.priority)
         }
     }
 
-    /// The background thread stops at its watermark, whatever is left to scan.
+    /// The background thread stops at its watermark, whatever is left to scan; global reclaim, at
+    /// its target.
     fn is_over(self, _course: &Course, scan: &Scan) -> bool {
-        scan.kind == ReclaimKind::Background && scan.is_satisfied()
+        scan.may_stop()
     }
 
     /// Low enough to find `target` among the `reclaimable`.

@@ -340,6 +340,10 @@ impl<P: Profile> LruPolicy for Multigen<P> {
             && self.generations.nr_evictable(self.swappiness, 0) > 0
     }
 
+    fn set_swappiness(&mut self, config: &LruConfig) {
+        self.swappiness = Swappiness::new(config, P::SWAPPINESS_MAX);
+    }
+
     fn nr_folios(&self) -> u64 {
         self.generations.nr_folios()
     }

@@ -6,7 +6,8 @@
 //!   permission:  inactive list low by the ratio, or refaults were activated since the last pass
 //! ```
 //!
-//! Ignored: ancestors, each of which has an age of its own in the kernel.
+//! Where memory groups nest, ages and judgements are carried among their lruvecs by
+//! [`Groups`](crate::group::Groups).
 //! Source: the classic LRU specification, sections 5 and 7.
 
 use super::{Asked, Design, Subject, Verdict};
@@ -63,14 +64,35 @@ impl Design for Today {
         shadow: ShadowEntry,
         sizes: ListPages,
     ) -> Verdict {
-        let read = self.statistics.read(cx, sizes);
-        let page_type = subject.flags.page_type();
-        let threshold = refault_threshold(&read.sizes, page_type, self.can_swap);
-        if shadow.lruvec() != self.id || !self.age.is_recent(shadow, threshold) {
+        let read = self.read(cx, sizes);
+        let is_recent = self.is_recent(shadow, subject.flags.page_type(), &read) == Some(true);
+        self.refault_judged(shadow, is_recent && shadow.lruvec() == self.id)
+    }
+
+    fn refault_judged(&mut self, shadow: ShadowEntry, is_recent: bool) -> Verdict {
+        if !is_recent {
             return Verdict::Stays;
         }
         self.age.advance(1);
         if shadow.workingset() { Verdict::Restores } else { Verdict::Activates }
+    }
+
+    fn is_recent(
+        &self,
+        shadow: ShadowEntry,
+        page_type: PageType,
+        sizes: &ListPages,
+    ) -> Option<bool> {
+        let threshold = refault_threshold(sizes, page_type, self.can_swap);
+        Some(self.age.is_recent(shadow, threshold))
+    }
+
+    fn clock(&self) -> Option<NonresidentAge> {
+        Some(self.age)
+    }
+
+    fn clock_mut(&mut self) -> Option<&mut NonresidentAge> {
+        Some(&mut self.age)
     }
 
     fn activated(&mut self, _page_type: PageType) {

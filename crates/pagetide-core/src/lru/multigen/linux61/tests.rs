@@ -78,17 +78,7 @@ fn the_specification_vectors_of_aging_hold() {
 }
 
 fn scan(kind: ReclaimKind, priority: u8) -> Scan {
-    Scan {
-        kind,
-        priority,
-        target: 32,
-        reclaimed: 0,
-        scanned: 0,
-        dirty: 0,
-        incoming: None,
-        forced: false,
-        skipped: false,
-    }
+    Scan { priority, ..Scan::new(kind, 32) }
 }
 
 fn census(nr_gens: u64, nr_old: u64) -> Census {

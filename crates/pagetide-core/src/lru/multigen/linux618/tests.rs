@@ -6,6 +6,7 @@ use super::*;
 use crate::folio::Folios;
 use crate::ids::FrameId;
 use crate::lru::{LruvecId, Marked};
+use crate::reclaim::ReclaimKind;
 
 const ANON: PageType = PageType::Anon;
 const FILE: PageType = PageType::File;
@@ -87,17 +88,7 @@ fn young_words_promote_at_the_second_observation() {
 }
 
 fn plan(nr_gens: u64, nr_folios: u64, priority: u8) -> Plan {
-    let scan = Scan {
-        kind: ReclaimKind::Direct,
-        priority,
-        target: 32,
-        reclaimed: 0,
-        scanned: 0,
-        dirty: 0,
-        incoming: None,
-        forced: false,
-        skipped: false,
-    };
+    let scan = Scan { priority, ..Scan::new(ReclaimKind::Direct, 32) };
     let census = Census { nr_gens, nr_folios, ..Census::default() };
     rules().plan(&census, &Course::default(), &scan)
 }

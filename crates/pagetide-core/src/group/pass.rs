@@ -1,0 +1,378 @@
+//! A reclaim pass over several lruvecs.
+//!
+//! # Problem
+//!
+//! A limit may be that of a group with groups below it, or that of the memory itself. Which lruvecs
+//! are scanned, in which order, how much each, and what if all are protected?
+//!
+//! # Idea
+//!
+//! The same state machine as a pass over one lruvec ([`ReclaimPass`]), which is now cut into
+//! visits: one lruvec at one priority.
+//!
+//! ```text
+//!   round        normal --nothing freed--> forced --nothing freed--> low overridden
+//!                (forced only where a policy asks for it; the last round always walks)
+//!   priority     12, 11, ... 0, until enough is freed
+//!   visits       group's limit: the groups below it in turn, from where the last pass stopped
+//!                memory itself: the old generation of the group LRU, from a random bin
+//!   each visit   below min: no.  below low: no, but in the last round.
+//!                else (size - protected share) >> priority, and no further than the protection
+//! ```
+//!
+//! Scanning each lruvec in proportion to its size is what makes groups give in proportion, as long
+//! as a pass gets around; one that stops early takes from the groups it met, and the next starts
+//! elsewhere.
+//!
+//! Removed groups are scanned in full at every priority. A visit ends at the group's protection, so
+//! that a group gives at most one batch (64 pages) more than it has to.
+//!
+//! Ignored: the order of nodes. Policies that are not scanned by priority (the baselines) take all
+//! they need from the first group that has it: the order is then all there is to fairness.
+//!
+//! Sources: the multi-gen LRU specification, sections 6, 10 and 15; the kernel's documented control
+//! group v2 (`memory.min`, `memory.low`, `memory.reclaim`).
+
+use super::groups::{GlobalOrder, Groups};
+use super::protection::Protection;
+use super::rotation::Visit;
+use super::scan::GroupScan;
+use crate::ids::GroupId;
+use crate::lru::workingset::{CauseClock, NonresidentAge, Passed};
+use crate::lru::{LruvecId, ShadowEntry, TableWalk};
+use crate::reclaim::{ReclaimBatch, ReclaimKind, ReclaimPass, Scan, Settled, Step};
+use crate::vmstat::Counter;
+use alloc::vec::Vec;
+
+/// What the pass tries, one after the other, until something is freed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Round {
+    Normal,
+    /// Policies' own protections are off.
+    Forced,
+    /// The groups' low protection is off.
+    LowOverridden,
+}
+
+/// One lruvec at one priority.
+#[derive(Debug)]
+struct Visiting {
+    group: GroupId,
+    pass: ReclaimPass,
+    /// Generations its policy had started when the visit began.
+    nr_aged: u64,
+}
+
+/// One pass over a group and all groups below it.
+#[derive(Debug)]
+pub struct GroupPass {
+    /// How far it is, all visits together.
+    pub scan: Scan,
+    cause: GroupId,
+    round: Round,
+    order: GlobalOrder,
+    swappiness: Option<u8>,
+    priority_first: u8,
+    /// The groups to visit at this priority, and how many were.
+    queue: Vec<GroupId>,
+    nr_visited: usize,
+    visiting: Option<Visiting>,
+    /// Protection by low kept something from being scanned.
+    spared_low: bool,
+    is_over: bool,
+}
+
+impl GroupPass {
+    /// A direct pass for a group at its limit; it frees what the policy says (32, or 1).
+    ///
+    /// # Panics
+    /// If there is no such group.
+    pub fn for_limit(groups: &mut Groups, cause: GroupId) -> GroupPass {
+        let target = groups.lruvec(cause).policy.direct_target();
+        GroupPass::new(groups, cause, Scan::new(ReclaimKind::Direct, target))
+    }
+
+    /// The same, which makes room for a page, known by its shadow if it has one.
+    pub fn for_page(
+        groups: &mut Groups,
+        cause: GroupId,
+        incoming: Option<ShadowEntry>,
+    ) -> GroupPass {
+        let mut pass = GroupPass::for_limit(groups, cause);
+        pass.scan.incoming = incoming;
+        pass
+    }
+
+    /// A pass because memory as a whole is short, that wants `target` pages; of the policy's usual
+    /// number if it is direct and `target` is `None`.
+    pub fn global(groups: &mut Groups, kind: ReclaimKind, target: Option<u64>) -> GroupPass {
+        let usual = groups.lruvec(GroupId::ROOT).policy.direct_target();
+        let mut scan = Scan::new(kind, target.unwrap_or(usual));
+        scan.group.is_global = true;
+        GroupPass::new(groups, GroupId::ROOT, scan)
+    }
+
+    /// A pass that somebody asked for: `nr_pages` from a group and those below it, weighing the
+    /// types by `swappiness` if that is given. [`GroupPass::nr_reclaimed`] says what came of it.
+    ///
+    /// # Panics
+    /// If there is no such group.
+    pub fn proactive(
+        groups: &mut Groups,
+        group: GroupId,
+        nr_pages: u64,
+        swappiness: Option<u8>,
+    ) -> GroupPass {
+        let mut pass = GroupPass::new(groups, group, Scan::new(ReclaimKind::Direct, nr_pages));
+        pass.swappiness = swappiness;
+        pass
+    }
+
+    fn new(groups: &mut Groups, cause: GroupId, scan: Scan) -> GroupPass {
+        let is_global = scan.group.is_global;
+        let initial = |group| groups.lruvec(group).policy.initial_priority(&scan);
+        let priority_first = groups.tree().subtree(cause).map(initial).max().unwrap_or(0);
+        let order = if is_global { groups.global_order() } else { GlobalOrder::Walk };
+        let mut pass = GroupPass {
+            scan: Scan { priority: priority_first, ..scan },
+            cause,
+            round: Round::Normal,
+            order,
+            swappiness: None,
+            priority_first,
+            queue: Vec::new(),
+            nr_visited: 0,
+            visiting: None,
+            spared_low: false,
+            is_over: false,
+        };
+        groups.fill_queue(&mut pass);
+        pass
+    }
+
+    /// Pages freed so far. None at the end of a pass means that nothing can be taken: the group, or
+    /// memory itself, is out of it.
+    pub fn nr_reclaimed(&self) -> u64 {
+        self.scan.reclaimed
+    }
+
+    /// The group whose limit is the cause; the root also stands for memory as a whole.
+    pub fn cause(&self) -> GroupId {
+        self.cause
+    }
+
+    /// Whether the world looks at the pages beside a victim that it finds young
+    /// ([`ReclaimPass::looks_around`]).
+    pub fn looks_around(&self) -> bool {
+        self.visiting.as_ref().is_some_and(|visiting| visiting.pass.looks_around())
+    }
+
+    /// Whether to stop before the next visit. A background pass for a limit gets around first.
+    fn may_stop(&self) -> bool {
+        let gets_around =
+            self.scan.kind == ReclaimKind::Background && self.order == GlobalOrder::Walk;
+        self.scan.is_satisfied() && !gets_around
+    }
+
+    /// The group being visited; the cause between two visits.
+    fn visited(&self) -> GroupId {
+        self.visiting.as_ref().map_or(self.cause, |visiting| visiting.group)
+    }
+
+    fn overrides_low(&self) -> bool {
+        self.round == Round::LowOverridden
+    }
+}
+
+impl Groups {
+    /// One step of a pass over several lruvecs: as [`reclaim`](crate::lru::Lruvec::reclaim),
+    /// step by step the same for the world. What is settled is uncharged already.
+    pub fn reclaim(&mut self, pass: &mut GroupPass, batch: &mut ReclaimBatch) -> Step {
+        batch.settled.clear();
+        while !pass.is_over {
+            if let Some(mut visiting) = pass.visiting.take() {
+                let step = self.visit(pass, &mut visiting, batch);
+                let Scan { priority, .. } = pass.scan;
+                let group =
+                    GroupScan { is_global: pass.scan.group.is_global, ..Default::default() };
+                pass.scan = Scan { priority, group, ..visiting.pass.scan };
+                if step != Step::Done {
+                    pass.visiting = Some(visiting);
+                    return step;
+                }
+                self.end_visit(pass, &visiting);
+            }
+            self.next_visit(pass);
+        }
+        Step::Done
+    }
+
+    /// Begins the walk that a step asked for ([`Step::WalkTables`]): of the tables that the visited
+    /// group's policy wants to see.
+    pub fn start_walk(&mut self, pass: &GroupPass) -> TableWalk {
+        self.member_mut(pass.visited()).lruvec.start_walk()
+    }
+
+    /// Takes what a walk found since it reported last.
+    pub fn report_walk(&mut self, pass: &GroupPass, walk: &mut TableWalk) {
+        let group = pass.visited();
+        self.walked_outside(&walk.found_so_far().frames, Some(group));
+        self.member_mut(group).lruvec.report_walk(walk);
+        self.pass_up(group);
+    }
+
+    /// Goes on with a visit.
+    fn visit(
+        &mut self,
+        pass: &GroupPass,
+        visiting: &mut Visiting,
+        batch: &mut ReclaimBatch,
+    ) -> Step {
+        let Visiting { group, pass: visit, .. } = visiting;
+        let (group, is_cause) = (*group, *group == pass.cause);
+        let age = NonresidentAge::new(self.lruvec(pass.cause).policy.passed().age);
+        let id = LruvecId { group: pass.cause.0, node: self.lru_config(None).id.node };
+        visit.scan.group.clock = (!is_cause).then_some(CauseClock { id, age });
+        let (usual, asked) = (self.lru_config(None), self.lru_config(pass.swappiness));
+        // All its pages may be gone since the last step, and a removed group with them.
+        if !self.tree().exists(group) {
+            return Step::Done;
+        }
+        let nr_settled = batch.settled.len();
+        self.walked_outside(batch.young_around(), Some(group));
+        let member = self.member_mut(group);
+        member.lruvec.policy.set_swappiness(&asked);
+        let step = member.lruvec.reclaim_more(visit, batch);
+        member.lruvec.policy.set_swappiness(&usual);
+        if let Some(clock) = visit.scan.group.clock {
+            let moved = clock.age.read().wrapping_sub(age.read());
+            self.count_in_lineage(pass.cause, &Passed { age: moved, cost: [0; 2] });
+        }
+        self.pass_up(group);
+        for settled in &batch.settled[nr_settled..] {
+            let (Settled::Evicted { .. } | Settled::Orphan { .. }) = settled;
+            self.uncharge(group);
+        }
+        step
+    }
+
+    fn end_visit(&mut self, pass: &GroupPass, visiting: &Visiting) {
+        let group = visiting.group;
+        if pass.order == GlobalOrder::Walk {
+            self.member_mut(pass.cause).last_visited = group;
+            return;
+        }
+        let Some(member) = self.find_mut(group) else { return };
+        let has_aged = member.lruvec.vmstat().read(Counter::LruGenAged) > visiting.nr_aged;
+        let visit = if !self.tree().is_online(group) {
+            Visit::RemovedOrSmall
+        } else if has_aged {
+            Visit::Aged
+        } else {
+            Visit::Scanned
+        };
+        self.rotation.visited(group, visit);
+    }
+
+    /// Begins the next visit, at the next priority or in the next round if need be; or ends the
+    /// pass.
+    fn next_visit(&mut self, pass: &mut GroupPass) {
+        while !pass.is_over {
+            if pass.may_stop() {
+                self.end_round(pass);
+            } else if let Some(&group) = pass.queue.get(pass.nr_visited) {
+                pass.nr_visited += 1;
+                if self.tree().exists(group) && self.begin_visit(pass, group) {
+                    return;
+                }
+            } else if pass.scan.is_satisfied() || pass.scan.priority == 0 {
+                self.end_round(pass);
+            } else {
+                pass.scan.priority -= 1;
+                self.fill_queue(pass);
+            }
+        }
+    }
+
+    /// Begins a visit, unless the group is to be left alone; the group LRU hears of it then.
+    fn begin_visit(&mut self, pass: &mut GroupPass, group: GroupId) -> bool {
+        let protection = self.tree().protection(group, pass.cause);
+        let is_removed = !self.tree().is_online(group);
+        let is_small = self.lruvec(group).nr_folios() >> pass.scan.priority == 0;
+        let left_alone = if protection.is_below_min() {
+            Some(Visit::BelowMin)
+        } else if protection.is_below_low() && !pass.overrides_low() {
+            pass.spared_low = true;
+            Some(Visit::BelowLow)
+        } else if is_small && !is_removed {
+            Some(Visit::RemovedOrSmall)
+        } else {
+            None
+        };
+        if let Some(visit) = left_alone {
+            if pass.order == GlobalOrder::Rotation {
+                self.rotation.visited(group, visit);
+            }
+            return false;
+        }
+        pass.spared_low |= protection.low > protection.min && !pass.overrides_low();
+        let priority = if is_removed { 0 } else { pass.scan.priority };
+        let scan = Scan { priority, group: scan_of(pass, &protection), ..pass.scan };
+        let lruvec = self.lruvec(group);
+        let nr_aged = lruvec.vmstat().read(Counter::LruGenAged);
+        let visit = ReclaimPass::visit(lruvec, scan);
+        pass.visiting = Some(Visiting { group, pass: visit, nr_aged });
+        true
+    }
+
+    /// Nothing more in this round: the next one, if nothing was freed and there is another to try.
+    fn end_round(&mut self, pass: &mut GroupPass) {
+        let mut asks_again = false;
+        let mut at = Some(pass.cause);
+        while let Some(group) = at {
+            let lruvec = &mut self.member_mut(group).lruvec;
+            let mut cursor = lruvec.cursor();
+            let (policy, mut cx) = lruvec.parts();
+            asks_again |= policy.end_pass(&mut cx, &pass.scan, &mut cursor);
+            at = self.tree().next_in_subtree(pass.cause, group);
+        }
+        let has_more = pass.spared_low || pass.order == GlobalOrder::Rotation;
+        pass.round = if pass.scan.reclaimed == 0 && asks_again && pass.round < Round::Forced {
+            Round::Forced
+        } else if pass.scan.reclaimed == 0 && has_more && pass.round < Round::LowOverridden {
+            pass.order = GlobalOrder::Walk;
+            Round::LowOverridden
+        } else {
+            pass.is_over = true;
+            return;
+        };
+        pass.scan.forced |= pass.round == Round::Forced;
+        pass.scan.priority = pass.priority_first;
+        self.fill_queue(pass);
+    }
+
+    /// Lists the groups to visit at a priority. O(groups below the cause).
+    fn fill_queue(&mut self, pass: &mut GroupPass) {
+        pass.nr_visited = 0;
+        if pass.order == GlobalOrder::Rotation {
+            return self.rotation.order(&mut pass.queue);
+        }
+        pass.queue.clear();
+        pass.queue.extend(self.tree().subtree(pass.cause));
+        let last = self.member(pass.cause).last_visited;
+        let next = pass.queue.iter().position(|group| *group == last).map_or(0, |at| at + 1);
+        pass.queue.rotate_left(next);
+    }
+}
+
+/// What a visit is told of its group.
+fn scan_of(pass: &GroupPass, protection: &Protection) -> GroupScan {
+    let share = protection.share(pass.overrides_low());
+    let spare = protection.usage.saturating_sub(share.protected);
+    GroupScan {
+        is_global: pass.scan.group.is_global,
+        share,
+        clock: None,
+        end: (share.protected > 0).then_some(pass.scan.reclaimed + spare),
+    }
+}

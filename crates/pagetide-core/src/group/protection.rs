@@ -1,0 +1,208 @@
+//! How much of a group's memory reclaim leaves alone.
+//!
+//! # Problem
+//!
+//! A group asks for protection of so many pages. Its parent may have less to give than its children
+//! ask for together, and a child that does not use what it asked for should not take it from those
+//! that do.
+//!
+//! # Idea
+//!
+//! Protection is handed down from the group whose limit is the cause of the reclaim, and only usage
+//! has a claim to it:
+//!
+//! ```text
+//!   claim(g)     = min(usage(g), asked(g))
+//!   effective(g) = asked(g)                                       directly below the cause
+//!                = claim(g)                                       the parent has enough
+//!                = claim(g) * effective(parent) / sum of claims   the children ask for more
+//! ```
+//!
+//! The first line says that nothing stands above the top: what is asked for there is given, and
+//! asking for more than there is ends in being out of memory. The cause itself is not protected,
+//! since it is the one that has to give. The rule is applied to `min` and `low` apart.
+//!
+//! ```text
+//!   usage   0 ......... min ............... low .................. usage
+//!           never taken  taken when nothing  taken, the less the
+//!                        else is left        nearer it is to low
+//! ```
+//!
+//! A group is below its protection when its usage is no more than that; above it, it is scanned in
+//! proportion to what lies above: [`Share::unprotected`].
+//!
+//! Divisions round down, so effective protections of siblings never add up to more than their
+//! parent's, below the first level.
+//!
+//! Ignored: handing protection that no child claims to the children in proportion to their usage
+//! (the kernel's mount option `memory_recursiveprot`).
+//!
+//! Sources: the kernel's documented control group v2, `memory.min` and `memory.low` ("each child
+//! cgroup will get the part of parent's protection proportional to its actual memory usage below
+//! memory.min"; "limited by memory.min values of all ancestor cgroups"; "above the effective
+//! boundary, pages are reclaimed proportionally to the overage"); the classic LRU specification,
+//! section 6, for the share.
+
+use super::tree::{GroupConfig, GroupTree};
+use crate::ids::GroupId;
+use crate::reclaim::RECLAIM_BATCH;
+
+/// The two kinds of protection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Guard {
+    Min = 0,
+    Low = 1,
+}
+
+impl Guard {
+    pub(super) const ALL: [Guard; 2] = [Guard::Min, Guard::Low];
+
+    /// What the group's owner asked for.
+    pub(super) const fn asked_of(self, config: &GroupConfig) -> u64 {
+        match self {
+            Guard::Min => config.min,
+            Guard::Low => config.low,
+        }
+    }
+}
+
+/// What reclaim for one cause spares of one group, in pages.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Protection {
+    /// Never taken.
+    pub min: u64,
+    /// Taken only where nothing else is left.
+    pub low: u64,
+    /// The group's usage, which the two are compared with.
+    pub usage: u64,
+}
+
+impl Protection {
+    /// The protection of `group` against reclaim for `cause`, which is it or one of its ancestors.
+    pub(super) fn of(tree: &GroupTree, group: GroupId, cause: GroupId) -> Protection {
+        let [min, low] = Guard::ALL.map(|guard| effective(tree, group, cause, guard));
+        Protection { min, low, usage: tree.usage(group) }
+    }
+
+    /// Whether nothing may be taken.
+    pub const fn is_below_min(&self) -> bool {
+        self.min > 0 && self.usage <= self.min
+    }
+
+    /// Whether something may be taken only where nothing else is left.
+    pub const fn is_below_low(&self) -> bool {
+        self.low > 0 && self.usage <= self.low
+    }
+
+    /// What a pass leaves alone: the higher of the two, or `min` when nothing else is left.
+    pub const fn share(&self, overrides_low: bool) -> Share {
+        let is_low_higher = self.low > self.min && !overrides_low;
+        Share { protected: if is_low_higher { self.low } else { self.min }, usage: self.usage }
+    }
+}
+
+fn effective(tree: &GroupTree, group: GroupId, cause: GroupId, guard: Guard) -> u64 {
+    if group == cause {
+        return 0;
+    }
+    let asked = guard.asked_of(&tree.group(group).config);
+    let Some(parent) = tree.parent(group) else { return 0 };
+    if parent == cause || asked == 0 {
+        return asked;
+    }
+    let given = effective(tree, parent, cause, guard);
+    let claim = tree.group(group).claim(guard);
+    part(claim, given, tree.group(parent).children_claims[guard as usize])
+}
+
+/// The part of `given` that goes to one child's `claim`, one of `claims` in all.
+fn part(claim: u64, given: u64, claims: u64) -> u64 {
+    if claims <= given {
+        return claim;
+    }
+    (u128::from(claim) * u128::from(given) / u128::from(claims)) as u64
+}
+
+/// The protected part of a group's memory, which shortens every scan of it.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Share {
+    /// Protected pages; 0 for none.
+    pub protected: u64,
+    /// Pages used.
+    pub usage: u64,
+}
+
+impl Share {
+    /// Of `size` folios, those that count for a scan: less the protected share, but at least a
+    /// batch, so that a group just above its protection is scanned at all in the end.
+    pub fn unprotected(&self, size: u64) -> u64 {
+        if self.protected == 0 {
+            return size;
+        }
+        let usage = self.usage.max(self.protected);
+        let spared = u128::from(size) * u128::from(self.protected) / (u128::from(usage) + 1);
+        (size - spared as u64).max(RECLAIM_BATCH)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three siblings of a parent with 100 to give: claims 60, 60 and 0 of usage below what is
+    /// asked. 60 * 100 / 120 = 50 each; what the third asked for and does not use costs nobody.
+    #[test]
+    fn overcommitted_protection_is_shared_by_usage() {
+        let mut tree = GroupTree::default();
+        let given = GroupConfig { min: 100, low: 300, ..GroupConfig::NONE };
+        let parent = tree.create(GroupId::ROOT, given).unwrap();
+        let asks = |min, low| GroupConfig { min, low, ..GroupConfig::NONE };
+        let busy = tree.create(parent, asks(60, 60)).unwrap();
+        let large = tree.create(parent, asks(80, 80)).unwrap();
+        let idle = tree.create(parent, asks(500, 500)).unwrap();
+        tree.charge(busy, 90).unwrap();
+        tree.charge(large, 60).unwrap();
+        let of = |group| {
+            let Protection { min, low, .. } = tree.protection(group, GroupId::ROOT);
+            (min, low)
+        };
+        assert_eq!(of(parent), (100, 300), "directly below the cause: as asked");
+        assert_eq!(of(busy), (50, 60), "of min the parent has too little, of low enough");
+        assert_eq!(of(large), (50, 60));
+        assert_eq!(of(idle), (0, 0));
+        let against = |cause| tree.protection(busy, cause).min;
+        assert_eq!(against(parent), 60, "the parent's own limit: its children get what they ask");
+        assert_eq!(against(busy), 0, "and none against oneself");
+    }
+
+    /// 7, 7 and 7 claimed of 10: 70 / 21 = 3 each, and one page is protected for nobody.
+    #[test]
+    fn shares_round_down() {
+        assert_eq!(part(7, 10, 21), 3);
+        assert_eq!(part(7, 21, 21), 7);
+        assert_eq!(part(u64::MAX / 2, u64::MAX - 1, u64::MAX), u64::MAX / 2 - 1);
+    }
+
+    #[test]
+    fn a_group_is_below_its_protection_up_to_and_with_equality() {
+        let protection = |usage| Protection { min: 10, low: 20, usage };
+        assert!(protection(10).is_below_min() && !protection(11).is_below_min());
+        assert!(protection(20).is_below_low() && !protection(21).is_below_low());
+        let none = Protection::default();
+        assert!(!none.is_below_min() && !none.is_below_low(), "no protection, no usage");
+    }
+
+    /// size - size * protected / (usage + 1), at least 32.
+    #[test]
+    fn what_lies_above_the_protection_is_scanned() {
+        let share = |protected, usage| Share { protected, usage };
+        assert_eq!(share(0, 1000).unprotected(5), 5, "unprotected groups have no minimum");
+        assert_eq!(share(500, 999).unprotected(900), 900 - 450);
+        assert_eq!(share(900, 999).unprotected(900), 900 - 810);
+        assert_eq!(share(999, 999).unprotected(900), 32, "900 - 899, raised");
+        assert_eq!(share(2000, 999).unprotected(900), 32, "protection beyond the usage");
+        let both = Protection { min: 100, low: 400, usage: 500 };
+        assert_eq!(both.share(false).protected, 400);
+        assert_eq!(both.share(true).protected, 100);
+    }
+}

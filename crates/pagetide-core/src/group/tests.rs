@@ -1,0 +1,5 @@
+mod conformance;
+mod reclaim;
+mod tree;
+mod workingset;
+mod world;

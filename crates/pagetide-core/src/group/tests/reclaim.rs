@@ -1,0 +1,167 @@
+//! Whose pages go: limits, protection, proactive reclaim, and the shares of equals.
+
+use super::world::World;
+use crate::group::{GlobalOrder, GroupConfig, GroupPass};
+use crate::ids::GroupId;
+use crate::lru::PolicyName;
+use crate::reclaim::ReclaimKind;
+use alloc::vec::Vec;
+
+const KERNELS: [PolicyName; 2] = [PolicyName::Mglru, PolicyName::ActiveInactive];
+
+/// 44 anonymous pages and 8 of a file under a limit of 48, nowhere to swap to: the file's pages
+/// make room for each other, and the group is out of memory only once none is left.
+#[test]
+fn file_pages_go_before_the_group_is_out_of_memory() {
+    for name in KERNELS {
+        let mut world = World::new(name, 256);
+        world.first_anon = 1000;
+        let group = world.create(GroupId::ROOT, GroupConfig::limited(48));
+        world.read_all(group, 1000..1044);
+        for _ in 0..3 {
+            world.read_all(group, 0..8);
+        }
+        assert_eq!(world.resident.range(1000..).count(), 44, "{name}: anonymous pages stay");
+        world.read_all(group, 1044..1048);
+        assert!(!world.access(group, 1048), "{name}: 48 anonymous pages fill the group");
+        assert_eq!(world.resident.range(1000..).count(), 48);
+        world.check();
+    }
+}
+
+/// A neighbour that streams takes nothing from a group within its protection.
+#[test]
+fn a_protected_group_keeps_its_pages_while_a_neighbour_streams() {
+    for name in KERNELS {
+        for config in [
+            GroupConfig { min: 60, ..GroupConfig::NONE },
+            GroupConfig { low: 60, ..GroupConfig::NONE },
+        ] {
+            let mut world = World::new(name, 1024);
+            let top = world.create(GroupId::ROOT, GroupConfig::limited(200));
+            let guarded = world.create(top, config);
+            let stream = world.create(top, GroupConfig::NONE);
+            world.read_all(guarded, 0..60);
+            world.read_all(stream, 1000..4000);
+            assert_eq!(world.nr_resident(guarded), 60, "{name}, {config:?}");
+            world.check();
+        }
+    }
+}
+
+/// The same without protection: the idle group's pages go.
+#[test]
+fn an_unprotected_group_gives_to_a_streaming_neighbour() {
+    for name in KERNELS {
+        let mut world = World::new(name, 1024);
+        let top = world.create(GroupId::ROOT, GroupConfig::limited(200));
+        let [idle, stream] = [(); 2].map(|()| world.create(top, GroupConfig::NONE));
+        world.read_all(idle, 0..60);
+        world.read_all(stream, 1000..4000);
+        assert!(world.nr_resident(idle) < 20, "{name}: {}", world.nr_resident(idle));
+        assert_eq!(world.evictions.values().sum::<u64>(), 3060 - world.resident.len() as u64);
+    }
+}
+
+/// Low gives way when there is nothing else, min never.
+#[test]
+fn low_is_overridden_and_min_is_not() {
+    for name in KERNELS {
+        for order in [GlobalOrder::Rotation, GlobalOrder::Walk] {
+            let mut world = World::with_config(name, 256, false, order);
+            let low = world.create(GroupId::ROOT, GroupConfig { low: 100, ..GroupConfig::NONE });
+            let min = world.create(GroupId::ROOT, GroupConfig { min: 100, ..GroupConfig::NONE });
+            world.read_all(low, 0..80);
+            world.read_all(min, 100..180);
+            for _ in 0..20 {
+                world.global(ReclaimKind::Direct, 32);
+            }
+            let left = [low, min].map(|group| world.nr_resident(group));
+            assert_eq!(left, [0, 80], "{name} by {order:?}");
+            assert_eq!(world.global(ReclaimKind::Direct, 1), 0, "{name}: out of memory");
+            world.check();
+        }
+    }
+}
+
+/// A group above its protection gives what lies above it, and stays there.
+#[test]
+fn reclaim_stops_at_the_protection() {
+    for name in KERNELS {
+        let mut world = World::new(name, 512);
+        let group = world.create(GroupId::ROOT, GroupConfig { min: 200, ..GroupConfig::NONE });
+        world.read_all(group, 0..400);
+        for _ in 0..50 {
+            world.global(ReclaimKind::Direct, 16);
+        }
+        let left = world.nr_resident(group);
+        assert!((200 - 64..=200).contains(&left), "{name}: {left}, at most a batch below");
+    }
+}
+
+#[test]
+fn proactive_reclaim_takes_from_the_group_asked() {
+    for name in KERNELS {
+        let mut world = World::new(name, 512);
+        let [asked, other] = [(); 2].map(|()| world.create(GroupId::ROOT, GroupConfig::NONE));
+        let below = world.create(asked, GroupConfig::NONE);
+        world.read_all(asked, 0..100);
+        world.read_all(below, 100..200);
+        world.read_all(other, 200..300);
+        let pass = GroupPass::proactive(&mut world.groups, asked, 150, None);
+        let nr_reclaimed = world.reclaim(pass);
+        assert!((150..=200).contains(&nr_reclaimed), "{name}: {nr_reclaimed}");
+        assert_eq!(world.nr_resident(other), 100);
+        assert_eq!(world.groups.tree().usage(asked), 200 - nr_reclaimed);
+    }
+}
+
+/// With swap, swappiness says which type a request is met from.
+#[test]
+fn proactive_reclaim_weighs_the_types_as_asked() {
+    let reclaimed = |name, swappiness| {
+        let mut world = World::with_config(name, 512, true, GlobalOrder::Walk);
+        world.first_anon = 1000;
+        let group = world.create(GroupId::ROOT, GroupConfig::NONE);
+        world.read_all(group, 0..200);
+        world.read_all(group, 1000..1200);
+        let pass = GroupPass::proactive(&mut world.groups, group, 64, Some(swappiness));
+        assert!(world.reclaim(pass) >= 64);
+        let anon_left = world.resident.range(1000..).count();
+        [200 - anon_left, 200 - (world.resident.len() - anon_left)]
+    };
+    for name in KERNELS {
+        let [anon, file] = reclaimed(name, 0);
+        assert!(anon == 0 && file >= 64, "{name}: {anon} anonymous pages, {file} of files");
+    }
+    let [anon, file] = reclaimed(PolicyName::Mglru, 201);
+    assert!(anon >= 64 && file == 0, "{anon} anonymous pages, {file} of files");
+}
+
+/// Groups of 100, 200, 300 and 400 pages that all read on and on: each loses in proportion to what
+/// it has brought in.
+#[test]
+fn global_reclaim_takes_in_proportion() {
+    for name in KERNELS {
+        for order in [GlobalOrder::Rotation, GlobalOrder::Walk] {
+            let mut world = World::with_config(name, 4000, false, order);
+            let groups: Vec<GroupId> =
+                (0..4).map(|_| world.create(GroupId::ROOT, GroupConfig::NONE)).collect();
+            let mut next = [0, 1 << 20, 2 << 20, 3 << 20];
+            for _ in 0..100 {
+                for (at, group) in groups.iter().enumerate() {
+                    let nr = 40 * (at as u64 + 1);
+                    world.read_all(*group, next[at]..next[at] + nr);
+                    next[at] += nr;
+                }
+            }
+            let total: u64 = world.evictions.values().sum();
+            let shares: Vec<u64> =
+                groups.iter().map(|group| world.evictions[group] * 1000 / total).collect();
+            for (share, fair) in shares.iter().zip([100, 200, 300, 400]) {
+                assert!(share.abs_diff(fair) <= 30, "{name} by {order:?}: {shares:?} permille");
+            }
+            world.check();
+        }
+    }
+}
