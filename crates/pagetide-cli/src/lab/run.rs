@@ -26,10 +26,12 @@ const EXAMPLES: &str = "Examples:
   pagetide lab run wsprotect --policy mglru,mglru~tiers,lru
   pagetide lab run get-scan fio-randread --policy all --seeds 30 --json
   pagetide lab run all --report scenarios.html
+  pagetide lab run wschange wsprotect --causes           why kernels differ from boot to boot
   pagetide lab run wschange --first-seed 7 --seeds 1     one seed again
 
 A subject is a policy, as `pagetide policies` lists them, with ~MECHANISM for each mechanism to be
-turned the other way: mglru~tiers is mglru without tiers.";
+turned the other way (mglru~tiers is mglru without tiers), and @stale-statistics or
+@readahead-in-flight for what a real machine does to it.";
 
 /// Play scenarios over several seeds, in virtual memory.
 #[derive(Debug, clap::Args)]
@@ -41,6 +43,10 @@ pub(crate) struct RunArgs {
     /// Who plays: policies, with ~MECHANISM to flip one; or all. Without: the kernel's and lru.
     #[arg(long, value_delimiter = ',', value_name = "SUBJECT")]
     policy: Vec<String>,
+    /// Play the suspected causes of why real kernels differ from boot to boot, one subject each
+    /// beside the design as it is; of wschange and wsprotect.
+    #[arg(long, conflicts_with = "policy")]
+    causes: bool,
     /// How many seeds.
     #[arg(long, default_value = "10")]
     seeds: NonZeroU64,
@@ -63,11 +69,12 @@ pub(crate) struct RunArgs {
 /// # Errors
 /// A scenario or subject nobody knows (usage), a report that cannot be written, an interrupt.
 pub(crate) fn run(args: &RunArgs, interrupt: &Interrupt) -> Result<(), Failure> {
-    let (scenarios, subjects) = (scenarios(&args.names)?, subjects(&args.policy)?);
-    let casts: Vec<(&'static Scenario, Subject)> = scenarios
-        .iter()
-        .flat_map(|&scenario| subjects.iter().map(move |&subject| (scenario, subject)))
-        .collect();
+    let scenarios = scenarios(&args.names)?;
+    let mut casts: Vec<(&'static Scenario, Subject)> = Vec::new();
+    for scenario in scenarios {
+        let subjects = if args.causes { causes(scenario)? } else { subjects(&args.policy)? };
+        casts.extend(subjects.into_iter().map(|subject| (scenario, subject)));
+    }
     let last_seed = args.first_seed.saturating_add(args.seeds.get() - 1);
     let played = plays::run(&casts, args.first_seed..=last_seed, args.jobs, interrupt)?;
     let rows: Vec<SummaryRow> =
@@ -102,6 +109,16 @@ fn subjects(names: &[String]) -> Result<Vec<Subject>, Failure> {
     names.iter().map(named).collect()
 }
 
+fn causes(scenario: &Scenario) -> Result<Vec<Subject>, Failure> {
+    if scenario.causes.is_empty() {
+        let name = scenario.name;
+        return Err(Failure::Usage(format!(
+            "--causes is for wschange and wsprotect: of {name} no kernel was seen to differ"
+        )));
+    }
+    subjects(&scenario.causes.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+}
+
 /// The kernel's designs, what we make of them, and the plainest policy to compare with.
 fn is_usual(policy: &str) -> bool {
     let families = ["mglru", "active-inactive", "pagetide"];
@@ -127,7 +144,7 @@ fn table(played: &[Played], rows: &[SummaryRow]) -> String {
                 let range = format!("[{}, {}]", number(row.low), number(row.high));
                 let said = if row.claim.is_empty() { "" } else { "  claim: " };
                 let line = format!(
-                    "    {:<26} {:>10} {:>18}{said}{}",
+                    "    {:<34} {:>10} {:>18}{said}{}",
                     row.policy,
                     number(row.median),
                     range,
@@ -178,6 +195,17 @@ mod tests {
             (failure.exit_code(), failure.to_string().as_str()),
             (2, "--policy lru~tiers: lru has no mechanism tiers")
         );
+    }
+
+    #[test]
+    fn causes_are_subjects_of_two_scenarios() {
+        for scenario in Scenario::ALL {
+            match causes(scenario) {
+                Ok(subjects) => assert_eq!(subjects.len(), 4, "{}", scenario.name),
+                Err(failure) => assert_eq!(failure.exit_code(), 2, "{}", scenario.name),
+            }
+        }
+        assert!(causes(&Scenario::ALL[0]).is_ok());
     }
 
     #[test]

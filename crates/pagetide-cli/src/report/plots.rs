@@ -32,8 +32,19 @@ pub(super) fn colour(subject: &str) -> RGBColor {
         "lirs" => RGBColor(0x7f, 0x9f, 0x2f),
         "2q" => RGBColor(0x4c, 0x6e, 0x91),
         "w-tinylfu" => RGBColor(0x5f, 0x9e, 0x7f),
-        _ => RGBColor(0xc9, 0xa2, 0x27),
+        _ => colour_by_name(subject),
     }
+}
+
+/// A mid-tone of its own for any other name: a policy with mechanisms turned, or a new one.
+fn colour_by_name(name: &str) -> RGBColor {
+    // FNV-1a: neighbouring names end far apart.
+    let hash = name
+        .bytes()
+        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    let hue = f64::from(hash >> 8) / f64::from(1_u32 << 24);
+    let (red, green, blue) = HSLColor(hue, 0.5, 0.47).to_backend_color().rgb;
+    RGBColor(red, green, blue)
 }
 
 /// The same as CSS writes it.

@@ -17,13 +17,14 @@ use std::fs;
 use std::path::Path;
 
 const SIZE: (u32, u32) = (520, 300);
-const FOOT: &str = "<section><h2>How this was played</h2><p>In virtual memory: the decision code \
-that runs for real, over accesses made up by the scenario as it goes, in a machine that exists \
-only as counters. Nothing here depends on the computer it ran on; the same seeds give the same \
-numbers anywhere. A seed decides what a scenario leaves open: frames within 1/64 of the size, \
-where reading starts, how many pages a call reads, orders and popularities. Bars are medians over seeds, \
-whiskers the lowest and the highest of them. Claims are what a scenario's source says of the \
-same quantity.</p></section></body></html>\n";
+const FOOT: &str = "\
+<section><h2>How this was played</h2><p>In virtual memory: the decision code that runs for \
+real, over accesses made up by the scenario as it goes, in a machine that exists only as \
+counters. Nothing here depends on the computer it ran on; the same seeds give the same numbers \
+anywhere. A seed decides what a scenario leaves open: frames within 1/64 of the size, where \
+reading starts, how many pages a call reads, orders and popularities. Bars are medians over \
+seeds, whiskers the lowest and the highest of them. Claims are what a scenario's source says \
+of the same quantity.</p></section></body></html>\n";
 
 /// Writes the report on what was played to `path`.
 ///

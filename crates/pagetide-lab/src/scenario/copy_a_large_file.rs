@@ -15,7 +15,7 @@
 //! Source: the thrash detection series of 2013 ("like a nightly backup evicting all the interactive
 //! user program data").
 
-use super::machine::Layout;
+use super::machine::{Host, Layout};
 use super::stage::{Stage, Stopped, percent};
 use super::{Claim, FRAMES, Metric, Scenario};
 
@@ -28,6 +28,7 @@ const COPIED_TO_A_READ: u32 = 8;
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "copy-a-large-file",
     story: "A file of 4 x memory is copied beside a set of 0.5 x memory, in use or left alone.",
+    causes: &[],
     source: "thrash detection series, 2013 (the nightly backup)",
     metrics: &[
         Metric::new(
@@ -76,7 +77,7 @@ fn run(
     let mut layout = Layout::new();
     let set = layout.file(SET_PAGES);
     let (source, copy) = (layout.file(COPY_PAGES), layout.file(COPY_PAGES));
-    let mut machine = stage.machine(&layout, nr_frames);
+    let mut machine = stage.machine(&layout, Host::group(nr_frames));
     for _ in 0..SET_READS {
         machine.read_all(set, start, 1)?;
     }

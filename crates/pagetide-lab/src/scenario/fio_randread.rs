@@ -13,7 +13,7 @@
 //! Source: the multi-gen LRU series, table A: fio, 72 jobs, 99 GiB in a group of 36 GiB, uniform;
 //! its gain (+30 to 32 % operations) is processor time, which a virtual machine does not have.
 
-use super::machine::Layout;
+use super::machine::{Host, Layout};
 use super::stage::{Stage, Stopped, percent};
 use super::{Claim, FRAMES, Metric, Scenario};
 use pagetide_core::vmstat::{Counter, VmStat};
@@ -28,6 +28,7 @@ const STEPS: u32 = 20;
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "fio-randread",
     story: "Uniform random reads of a file of 2.75 x memory, one page a call.",
+    causes: &[],
     source: "multi-gen LRU series, 2022: fio table",
     metrics: &[
         Metric::new(
@@ -48,7 +49,7 @@ fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     let nr_frames = stage.vary_frames(FRAMES);
     let mut layout = Layout::new();
     let file = layout.file(FILE_PAGES);
-    let mut machine = stage.machine(&layout, nr_frames);
+    let mut machine = stage.machine(&layout, Host::group(nr_frames));
     for _ in 0..RAMP {
         machine.read(file, stage.random.below(FILE_PAGES), 1)?;
     }

@@ -14,7 +14,7 @@
 //!
 //! Source: the classic argument for scan resistance (2Q, 1994; ARC, 2003); no number is claimed.
 
-use super::machine::Layout;
+use super::machine::{Host, Layout};
 use super::random::Zipf;
 use super::stage::{Stage, Stopped, percent};
 use super::{FRAMES, Metric, Scenario};
@@ -34,6 +34,7 @@ const PAUSE_GETS: u32 = 2_000;
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "get-scan",
     story: "Zipf 0.9 gets over 4 x memory beside scans of 0.5 x memory, one after the other.",
+    causes: &[],
     source: "the argument for scan resistance: 2Q 1994, ARC 2003",
     metrics: &[
         Metric::new("get_hit_percent", "Gets that hit while scans come by; higher is better.", &[]),
@@ -75,7 +76,7 @@ fn run(stage: &mut Stage<'_>, nr_frames: u32, gets: &[u32], scans: Scans) -> Res
     const STEP: usize = 4_000;
     let mut layout = Layout::new();
     let data = layout.file(DATA_PAGES);
-    let mut machine = stage.machine(&layout, nr_frames);
+    let mut machine = stage.machine(&layout, Host::group(nr_frames));
     let (warm, counted) = gets.split_at(WARM_GETS as usize);
     for &page in warm {
         machine.read(data, page, 1)?;

@@ -25,14 +25,53 @@
 //! Readahead beyond the call, and anything that takes time.
 
 use super::stage::Stopped;
-use crate::replay::{Outcome, Setup, World};
+use crate::replay::{Memory, Outcome, Setup, World};
 use crate::trace::{Access, AccessKind, DenseTrace};
 use pagetide_core::ids::{MappingId, PageId, PageIndex};
+use std::ops::Range;
 
 /// Accesses between two questions whether to go on.
-const STRETCH: u32 = 1 << 14;
+const STRETCH: u32 = 1 << 12;
 
-/// A stretch of pages: a file.
+/// What a machine is made of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Host {
+    pub(super) memory: Memory,
+    pub(super) swappiness: u8,
+    /// Pages its swap device holds; none, and nothing anonymous, without.
+    pub(super) swap_pages: Option<u64>,
+}
+
+impl Host {
+    /// A memory group with this limit, for files only.
+    pub(super) fn group(nr_frames: u32) -> Host {
+        Host { memory: Memory::Group { nr_frames }, swappiness: 60, swap_pages: None }
+    }
+
+    /// A machine of its own, with background reclaim, for files only.
+    pub(super) fn machine(nr_frames: u32) -> Host {
+        Host { memory: Memory::Machine { nr_frames }, ..Host::group(nr_frames) }
+    }
+
+    /// The same with anonymous memory, and a swap device of so many pages.
+    pub(super) fn with_swap(self, nr_pages: u64) -> Host {
+        Host { swap_pages: Some(nr_pages), ..self }
+    }
+
+    /// The same, so willing to swap (0 to 200).
+    pub(super) fn with_swappiness(self, swappiness: u8) -> Host {
+        Host { swappiness, ..self }
+    }
+
+    pub(super) fn nr_frames(self) -> u32 {
+        match self.memory {
+            Memory::Group { nr_frames } | Memory::Machine { nr_frames } => nr_frames,
+            Memory::Zone(zone) => zone.nr_frames,
+        }
+    }
+}
+
+/// A stretch of pages: a file, or a program's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Area {
     first: u32,
@@ -50,6 +89,12 @@ pub(super) struct Layout {
 impl Layout {
     pub(super) fn new() -> Layout {
         Layout::default()
+    }
+
+    /// One more program's memory.
+    pub(super) fn anonymous(&mut self, nr_pages: u32) -> Area {
+        self.pages.mark_anonymous(MappingId(self.nr_areas));
+        self.file(nr_pages)
     }
 
     /// One more file.
@@ -71,21 +116,24 @@ pub(super) struct Machine<'a> {
     keep_on: &'a dyn Fn(u64) -> bool,
     /// Until the next question.
     stretch_left: u32,
+    /// Pages that files are read ahead, if they are.
+    window: Option<u32>,
 }
 
 impl<'a> Machine<'a> {
     pub(super) fn new(
         setup: Setup,
         layout: &'a Layout,
+        window: Option<u32>,
         keep_on: &'a dyn Fn(u64) -> bool,
     ) -> Machine<'a> {
         fn nobody(_: PageId) {}
         let world = World::new(setup, &layout.pages, nobody as fn(PageId));
-        Machine { world, keep_on, stretch_left: STRETCH }
+        Machine { world, keep_on, stretch_left: STRETCH, window }
     }
 
     /// One call that reads pages `index..index + nr_pages` of a file, cut at its end; returns how
-    /// many were absent.
+    /// many were absent, those that were read ahead with them included.
     pub(super) fn read(&mut self, area: Area, index: u32, nr_pages: u32) -> Result<u32, Stopped> {
         self.call(area, index, nr_pages, AccessKind::Read)
     }
@@ -93,6 +141,16 @@ impl<'a> Machine<'a> {
     /// As [`Machine::read`], but writes.
     pub(super) fn write(&mut self, area: Area, index: u32, nr_pages: u32) -> Result<u32, Stopped> {
         self.call(area, index, nr_pages, AccessKind::Write)
+    }
+
+    /// One access of a page through the table, of a file that is mapped or of a program's memory;
+    /// returns 1 if the page was absent, and 0 if not.
+    pub(super) fn touch(&mut self, area: Area, index: u32) -> Result<u32, Stopped> {
+        let rank = area.first + index;
+        let nr_absent = u32::from(!self.world.is_resident(rank));
+        self.world.apply(rank, AccessKind::Table);
+        self.tick()?;
+        Ok(nr_absent)
     }
 
     fn call(
@@ -104,18 +162,32 @@ impl<'a> Machine<'a> {
     ) -> Result<u32, Stopped> {
         let end = (index + nr_pages).min(area.nr_pages);
         let ranks = area.first + index..area.first + end;
-        let nr_absent = ranks.clone().filter(|&rank| !self.world.is_resident(rank)).count() as u32;
-        if nr_absent > 0 && ranks.len() > 1 {
-            for rank in ranks.clone() {
-                self.world.apply(rank, AccessKind::Fill);
-            }
-            self.world.apply(area.first, AccessKind::Filled);
+        let mut nr_absent = self.count_absent(ranks.clone());
+        if let (true, Some(window)) = (nr_absent > 0, self.window) {
+            let ahead = ranks.start..area.first + (index + window).max(end).min(area.nr_pages);
+            nr_absent = self.count_absent(ahead.clone());
+            self.fill(ahead, AccessKind::Readahead);
+        } else if nr_absent > 0 && ranks.len() > 1 {
+            self.fill(ranks.clone(), AccessKind::Fill);
         }
         for rank in ranks {
             self.world.apply(rank, kind);
             self.tick()?;
         }
         Ok(nr_absent)
+    }
+
+    fn count_absent(&self, ranks: Range<u32>) -> u32 {
+        ranks.filter(|&rank| !self.world.is_resident(rank)).count() as u32
+    }
+
+    /// Brings in what is absent, as one group.
+    fn fill(&mut self, ranks: Range<u32>, kind: AccessKind) {
+        let first = ranks.start;
+        for rank in ranks {
+            self.world.apply(rank, kind);
+        }
+        self.world.apply(first, AccessKind::Filled);
     }
 
     /// Reads a whole file once, from page `start` round to the page before it, in calls of
@@ -135,8 +207,12 @@ impl<'a> Machine<'a> {
 
     /// How many of an area's pages are resident.
     pub(super) fn nr_resident(&self, area: Area) -> u32 {
-        let ranks = area.first..area.first + area.nr_pages;
-        ranks.filter(|&rank| self.world.is_resident(rank)).count() as u32
+        area.nr_pages - self.count_absent_of(area, 0..area.nr_pages)
+    }
+
+    /// How many of these pages of an area are not.
+    pub(super) fn count_absent_of(&self, area: Area, pages: Range<u32>) -> u32 {
+        self.count_absent(area.first + pages.start..area.first + pages.end)
     }
 
     /// What was counted so far.

@@ -38,10 +38,14 @@
 //! Each scenario names its own. Sizes are the sources', divided so that memory is 4096 frames (a
 //! 16 GiB machine becomes 16 MiB) with every ratio kept.
 
+mod anon_vs_file;
 mod copy_a_large_file;
 mod fio_randread;
 mod get_scan;
 mod machine;
+mod memcachetest;
+mod memory_group_oom;
+mod micro;
 mod oldest_generation_stuck;
 mod random;
 mod stage;
@@ -53,7 +57,7 @@ mod wschange;
 mod wsprotect;
 
 pub use stage::{Course, Measures};
-pub use subject::{ParseSubjectError, Subject};
+pub use subject::{Condition, ParseSubjectError, Subject};
 pub use summary::{SummaryRow, summarize};
 
 use stage::{Stage, Stopped};
@@ -61,6 +65,9 @@ use std::fmt;
 
 /// Frames of a scenario's machine, before the seed's variation.
 const FRAMES: u32 = 4096;
+/// The designs whose boots differ, as they are and under what is suspected.
+const CAUSES: &[&str] =
+    &["active-inactive", "active-inactive@stale-statistics", "mglru", "mglru@readahead-in-flight"];
 
 /// A story, with what is measured in it.
 #[derive(Debug)]
@@ -71,6 +78,9 @@ pub struct Scenario {
     pub story: &'static str,
     /// Where it comes from.
     pub source: &'static str,
+    /// Subjects that may show why real kernels differ from boot to boot; empty where that is not
+    /// known to be a question.
+    pub causes: &'static [&'static str],
     /// What is measured, in the order of reports.
     pub metrics: &'static [Metric],
     play: fn(&mut Stage<'_>) -> Result<(), Stopped>,
@@ -124,9 +134,13 @@ impl Scenario {
     pub const ALL: &'static [Scenario] = &[
         wschange::SCENARIO,
         wsprotect::SCENARIO,
+        memcachetest::SCENARIO,
+        micro::SCENARIO,
         get_scan::SCENARIO,
         oldest_generation_stuck::SCENARIO,
+        anon_vs_file::SCENARIO,
         copy_a_large_file::SCENARIO,
+        memory_group_oom::SCENARIO,
         fio_randread::SCENARIO,
     ];
 
@@ -140,7 +154,7 @@ impl Scenario {
 
     /// Plays it once.
     ///
-    /// `keep_on` hears how many accesses were played since it was asked last, some ten thousands;
+    /// `keep_on` hears how many accesses were played since it was asked last, some thousands;
     /// its `false` ends the play with `None`.
     ///
     /// # Cost

@@ -15,7 +15,7 @@
 //! Source: the multi-gen LRU specification, section 15 ("a FIFO with one admission test into a
 //! resident set that is frozen while any cold traffic lasts").
 
-use super::machine::{Area, Layout, Machine};
+use super::machine::{Area, Host, Layout, Machine};
 use super::random::Random;
 use super::stage::{Stage, Stopped, percent};
 use super::{Claim, FRAMES, Metric, Scenario};
@@ -34,6 +34,7 @@ const STALE: &str = "Frames that the old set holds after six passes over the new
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "oldest-generation-stuck",
     story: "A set of 1.1, 1.5 or 2 x memory read in six random orders, then another such set.",
+    causes: &[],
     source: "multi-gen LRU specification, section 15",
     metrics: &[
         Metric::new(SIZES[0].1, HIT, &[Claim::of_all("a fixed share would hit 91")]),
@@ -52,7 +53,7 @@ fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
         let mut layout = Layout::new();
         let nr_pages = FRAMES * tenths / 10;
         let (old, new) = (layout.file(nr_pages), layout.file(nr_pages));
-        let mut machine = stage.machine(&layout, nr_frames);
+        let mut machine = stage.machine(&layout, Host::group(nr_frames));
         let mut hits = Vec::new();
         for set in [old, new] {
             for _ in 0..PASSES {

@@ -11,10 +11,20 @@
 //!
 //! Ignored: units. A metric's name ends in its unit.
 
-use super::machine::{Layout, Machine};
+use super::FRAMES;
+use super::machine::{Host, Layout, Machine};
 use super::random::Random;
-use super::subject::Subject;
-use crate::replay::Setup;
+use super::subject::{Condition, Subject};
+use crate::replay::{Memory, Setup, Statistics, ZoneMemory};
+use pagetide_core::units::Millis;
+
+/// What a scenario's memory stands for where a time or a window is scaled with it: the pages that a
+/// machine of 512 MiB has left for its page cache.
+const REAL_PAGES: u32 = 109_312;
+/// The kernel's period of summing statistics up, scaled.
+const FOLD_MS: u32 = 2_000 * FRAMES / REAL_PAGES;
+/// A readahead window of 8 MiB, scaled.
+const WINDOW_PAGES: u32 = 2_048 * FRAMES / REAL_PAGES;
 
 /// The play was told to stop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,11 +56,17 @@ pub(super) struct Stage<'a> {
     pub(super) random: Random,
     keep_on: &'a dyn Fn(u64) -> bool,
     measures: Measures,
+    fold_phase: u32,
+    window: u32,
 }
 
 impl<'a> Stage<'a> {
     pub(super) fn new(subject: Subject, seed: u64, keep_on: &'a dyn Fn(u64) -> bool) -> Self {
-        Stage { subject, random: Random::new(seed), keep_on, measures: Measures::default() }
+        let mut random = Random::new(seed);
+        // Drawn whatever the condition: it must not change what else the seed decides.
+        let fold_phase = random.below(FOLD_MS);
+        let window = WINDOW_PAGES + random.below(WINDOW_PAGES + 1);
+        Stage { subject, random, keep_on, measures: Measures::default(), fold_phase, window }
     }
 
     /// `base` frames, or up to 1/64 fewer or more: no two boots leave the same memory.
@@ -63,14 +79,37 @@ impl<'a> Stage<'a> {
         1 << self.random.below(6)
     }
 
-    /// An empty machine whose files are `layout`'s.
-    pub(super) fn machine<'b>(&self, layout: &'b Layout, nr_frames: u32) -> Machine<'b>
+    /// An empty machine whose pages are `layout`'s.
+    pub(super) fn machine<'b>(&self, layout: &'b Layout, host: Host) -> Machine<'b>
     where
         'a: 'b,
     {
-        let Subject { policy, switches } = self.subject;
-        let setup = Setup { switches, ..Setup::new(policy, nr_frames) };
-        Machine::new(setup, layout, self.keep_on)
+        let Subject { policy, switches, condition } = self.subject;
+        let usual = Setup {
+            switches,
+            swappiness: host.swappiness,
+            swap_pages: host.swap_pages,
+            ..Setup::new(policy, host.memory)
+        };
+        let phase = Millis(self.fold_phase.into());
+        match condition {
+            Condition::Tidy => Machine::new(usual, layout, None, self.keep_on),
+            Condition::StaleStatistics => {
+                let statistics = Statistics::Every { period: Millis(FOLD_MS.into()), phase };
+                Machine::new(Setup { statistics, ..usual }, layout, None, self.keep_on)
+            }
+            Condition::ReadaheadInFlight => {
+                // Only a recorded run's memory keeps folios locked while they are filled.
+                let memory = Memory::Zone(ZoneMemory {
+                    nr_frames: host.nr_frames(),
+                    nr_frames_max: host.nr_frames(),
+                    nr_cpus: 1,
+                    swappiness: host.swappiness,
+                });
+                let setup = Setup { memory, ..usual };
+                Machine::new(setup, layout, Some(self.window), self.keep_on)
+            }
+        }
     }
 
     /// Writes a metric down.

@@ -1,30 +1,63 @@
-//! Who plays: a policy, with some of its mechanisms turned the other way.
+//! Who plays: a policy, with some of its mechanisms turned the other way, under some condition.
 //!
 //! ```text
-//!   mglru                        the policy as it is
-//!   mglru~tiers                  without tiers, which are on by default
-//!   mglru~tiers~lazy-promotion   without either
+//!   mglru                               the policy as it is
+//!   mglru~tiers                         without tiers, which are on by default
+//!   mglru~tiers~lazy-promotion          without either
+//!   active-inactive@stale-statistics    on a machine whose statistics lag
 //! ```
 //!
 //! `~` flips: off what is on by default, on what is off. A mechanism the policy does not have is an
-//! error, as it would change nothing.
+//! error, as it would change nothing. `@` names what a real machine does to a policy and a tidy one
+//! does not: the suspected causes of why kernels differ from boot to boot.
 
 use pagetide_core::lru::{Mechanism, PolicyName, Switches, UnknownMechanism, UnknownPolicy};
 use std::fmt;
 use std::str::FromStr;
 
-/// A policy and its switches.
+/// A policy, its switches, and the condition it plays under.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Subject {
     /// The policy.
     pub policy: PolicyName,
     /// Which of its mechanisms are on.
     pub switches: Switches,
+    /// What the machine does to it.
+    pub condition: Condition,
+}
+
+/// What a machine does to the policies on it.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Condition {
+    /// Nothing: statistics are as things are, and a read is done before the next begins.
+    #[default]
+    Tidy,
+    /// Statistics are summed up every so often, at a phase that the seed decides, and are as old as
+    /// the last sum in between. The period is the kernel's two seconds, scaled with memory.
+    StaleStatistics,
+    /// Files are read ahead in windows of up to twice 8 MiB (scaled with memory; the seed decides),
+    /// whose folios are locked until all of a window has come.
+    ReadaheadInFlight,
+}
+
+impl Condition {
+    /// All of them.
+    pub const ALL: [Condition; 3] =
+        [Condition::Tidy, Condition::StaleStatistics, Condition::ReadaheadInFlight];
+
+    /// The name as typed behind `@`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Condition::Tidy => "tidy",
+            Condition::StaleStatistics => "stale-statistics",
+            Condition::ReadaheadInFlight => "readahead-in-flight",
+        }
+    }
 }
 
 impl From<PolicyName> for Subject {
     fn from(policy: PolicyName) -> Subject {
-        Subject { policy, switches: Switches::default() }
+        Subject { policy, switches: Switches::default(), condition: Condition::Tidy }
     }
 }
 
@@ -37,6 +70,10 @@ impl fmt::Display for Subject {
                 text.push('~');
                 text.push_str(mechanism.as_str());
             }
+        }
+        if self.condition != Condition::Tidy {
+            text.push('@');
+            text.push_str(self.condition.as_str());
         }
         f.pad(&text)
     }
@@ -60,12 +97,22 @@ pub enum ParseSubjectError {
         /// The mechanism.
         mechanism: Mechanism,
     },
+    /// The word behind `@` is no condition's name.
+    #[error("unknown condition; there are tidy stale-statistics readahead-in-flight")]
+    Condition,
 }
 
 impl FromStr for Subject {
     type Err = ParseSubjectError;
 
     fn from_str(text: &str) -> Result<Subject, ParseSubjectError> {
+        let (text, condition) = match text.split_once('@') {
+            None => (text, Condition::Tidy),
+            Some((text, name)) => {
+                let named = Condition::ALL.into_iter().find(|it| it.as_str() == name);
+                (text, named.ok_or(ParseSubjectError::Condition)?)
+            }
+        };
         let mut words = text.split('~');
         let policy: PolicyName = words.next().unwrap_or_default().parse()?;
         let mut switches = Switches::default();
@@ -76,7 +123,7 @@ impl FromStr for Subject {
             }
             switches = switches.flipped(mechanism);
         }
-        Ok(Subject { policy, switches })
+        Ok(Subject { policy, switches, condition })
     }
 }
 
@@ -86,7 +133,14 @@ mod tests {
 
     #[test]
     fn subjects_print_as_they_are_typed() {
-        for text in ["mglru", "mglru~tiers", "mglru~tiers~lazy-promotion", "lru"] {
+        for text in [
+            "mglru",
+            "mglru~tiers",
+            "mglru~tiers~lazy-promotion",
+            "active-inactive@stale-statistics",
+            "mglru~tiers@readahead-in-flight",
+            "lru",
+        ] {
             let subject: Subject = text.parse().expect("a subject");
             assert_eq!(subject.to_string(), text);
         }
@@ -98,5 +152,9 @@ mod tests {
         assert_eq!(error.to_string(), "lru has no mechanism tiers");
         assert!("mglru~tears".parse::<Subject>().is_err());
         assert!("mlgru".parse::<Subject>().is_err());
+        let error = "mglru@stale".parse::<Subject>().expect_err("half a name");
+        for condition in Condition::ALL {
+            assert!(error.to_string().contains(condition.as_str()), "{error}");
+        }
     }
 }

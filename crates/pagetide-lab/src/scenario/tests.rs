@@ -75,3 +75,50 @@ fn uniform_reads_hit_with_memorys_share() {
         assert!((35.0..37.6).contains(&hits), "{policy}: {hits}");
     }
 }
+
+#[test]
+fn a_group_without_swap_gives_up_its_file_before_it_runs_out() {
+    for policy in [PolicyName::Mglru, PolicyName::ActiveInactive] {
+        for seed in 1..=10 {
+            let measures = play("memory-group-oom", policy, seed);
+            let early = value(&measures, "early_out_of_memory");
+            assert_eq!(early, 0.0, "{policy}, seed {seed}: out of memory with file pages left");
+            let anonymous = value(&measures, "anonymous_at_first_out_of_memory_percent");
+            assert!(anonymous > 95.0, "{policy}, seed {seed}: {anonymous}");
+        }
+    }
+}
+
+#[test]
+fn two_lists_without_refault_detection_never_take_up_the_second_file() {
+    for seed in 1..=10 {
+        let measures = play("wschange", PolicyName::ActiveInactiveVanilla, seed);
+        assert_eq!(value(&measures, "round_1_reads"), 30.0, "seed {seed}");
+        assert!(value(&measures, "files_never_cached") >= 4.0, "seed {seed}");
+    }
+}
+
+#[test]
+fn at_swappiness_zero_nothing_is_swapped_and_at_200_what_is_cold() {
+    let swapped = |policy, metric| value(&play("anon-vs-file", policy, 1), metric);
+    for policy in [PolicyName::Mglru, PolicyName::ActiveInactive] {
+        assert_eq!(swapped(policy, "cold_swapped_percent_s0"), 0.0, "{policy}");
+    }
+    let cold = swapped(PolicyName::ActiveInactive, "cold_swapped_percent_s200");
+    assert!(cold > 50.0, "{cold}");
+}
+
+#[test]
+fn stale_statistics_spread_what_two_lists_protect() {
+    let left = |condition| {
+        let subject = Subject { condition, ..PolicyName::ActiveInactive.into() };
+        let scenario = Scenario::named("wsprotect").expect("it exists");
+        let left = |seed| {
+            let measures = scenario.play(subject, seed, &|_| true).expect("nothing stops it");
+            value(&measures, "set_resident_percent_after_wschange")
+        };
+        (1..=10).map(left).fold(f64::MAX, f64::min)
+    };
+    assert_eq!(left(Condition::Tidy), 100.0);
+    assert!(left(Condition::StaleStatistics) < 90.0);
+}

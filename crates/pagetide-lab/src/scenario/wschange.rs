@@ -16,9 +16,9 @@
 //! 6.18 kernels (512 MiB, files of 300 MiB, 5 boots), whose reads are counted here as its table
 //! does: the pass that missed nothing is one of them.
 
-use super::machine::{Area, Layout, Machine};
+use super::machine::{Area, Host, Layout, Machine};
 use super::stage::{Stage, Stopped, percent};
-use super::{Claim, FRAMES, Metric, Scenario};
+use super::{CAUSES, Claim, FRAMES, Metric, Scenario};
 
 /// A file's pages.
 const FILE_PAGES: u32 = FRAMES / 4 * 3;
@@ -32,6 +32,7 @@ const READS_MORE: u32 = 2;
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "wschange",
     story: "Three files of 0.75 x memory, each read until fully cached and twice more; two rounds.",
+    causes: CAUSES,
     source: "thrash detection series, 2013 (wschange); booted 6.18 kernels",
     metrics: &[
         Metric::new(
@@ -83,10 +84,10 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     let nr_frames = stage.vary_frames(FRAMES);
-    let plan = Plan::new(stage, READS_MAX);
+    let plan = Plan::new(stage, FILE_PAGES, READS_MAX);
     let mut layout = Layout::new();
-    let files = files(&mut layout);
-    let mut machine = stage.machine(&layout, nr_frames);
+    let files = files(&mut layout, FILE_PAGES);
+    let mut machine = stage.machine(&layout, Host::group(nr_frames));
     let rounds = plan.run(&mut machine, files)?;
     let of_round = |round: usize| rounds.iter().filter(move |file| file.round == round);
     let most = |round| of_round(round).map(|file| file.nr_reads).max().unwrap_or(0);
@@ -132,8 +133,8 @@ impl FileRead {
 }
 
 impl Plan {
-    pub(super) fn new(stage: &mut Stage<'_>, reads_max: u32) -> Plan {
-        let (start, call) = (stage.random.below(FILE_PAGES), stage.vary_call());
+    pub(super) fn new(stage: &mut Stage<'_>, file_pages: u32, reads_max: u32) -> Plan {
+        let (start, call) = (stage.random.below(file_pages), stage.vary_call());
         Plan { start, call, reads_max }
     }
 
@@ -184,7 +185,7 @@ impl Plan {
     }
 }
 
-/// Files for [`Plan::wear`].
-pub(super) fn files(layout: &mut Layout) -> [Area; FILES] {
-    std::array::from_fn(|_| layout.file(FILE_PAGES))
+/// The files, of so many pages each.
+pub(super) fn files(layout: &mut Layout, nr_pages: u32) -> [Area; FILES] {
+    std::array::from_fn(|_| layout.file(nr_pages))
 }

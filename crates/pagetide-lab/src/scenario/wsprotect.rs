@@ -16,21 +16,24 @@
 //! Sources: the thrash detection series of 2013 (16 GiB, 4 GiB set, 17 GiB stream, 10 times);
 //! booted 6.18 kernels (512 MiB, 110 MiB set, 544 MiB stream, 6 times, 5 boots).
 
-use super::machine::{Area, Layout, Machine};
+use super::machine::{Area, Host, Layout, Machine};
 use super::stage::{Stage, Stopped, percent};
 use super::wschange::{self, Plan};
-use super::{Claim, FRAMES, Metric, Scenario};
+use super::{CAUSES, Claim, FRAMES, Metric, Scenario};
 
-const SET_PAGES: u32 = FRAMES / 4;
-const SET_READS: u32 = 5;
-const STREAM_PAGES: u32 = FRAMES / 16 * 17;
-const STREAM_READS: u32 = 10;
+/// The series' 4, 17 and 16 GiB.
+const FRESH: Sizes = Sizes { set: FRAMES / 4, stream: FRAMES / 16 * 17, stream_reads: 10 };
+/// The booted kernels' 110, 544 and 427 MiB: beside one file of wschange, the set still fits.
+const WORN: Sizes = Sizes { set: FRAMES * 110 / 427, stream: FRAMES * 544 / 427, stream_reads: 6 };
+const WORN_FILE_PAGES: u32 = FRAMES * 300 / 427;
 /// Reads of a file in the wschange before, as in the booted kernels.
 const WSCHANGE_READS_MAX: u32 = 8;
+const SET_READS: u32 = 5;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "wsprotect",
     story: "A set of 0.25 x memory read 5 times, then a stream of 1.06 x memory read 10 times.",
+    causes: CAUSES,
     source: "thrash detection series, 2013 (wsprotect); booted 6.18 kernels",
     metrics: &[
         Metric::new(
@@ -66,40 +69,39 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     let nr_frames = stage.vary_frames(FRAMES);
-    let plan = Plan::new(stage, WSCHANGE_READS_MAX);
-    let calls = Calls {
-        set_start: stage.random.below(SET_PAGES),
-        stream_start: stage.random.below(STREAM_PAGES),
-        size: stage.vary_call(),
-    };
-    let mut layout = Layout::new();
-    let (set, stream) = (layout.file(SET_PAGES), layout.file(STREAM_PAGES));
-    let files = wschange::files(&mut layout);
+    let plan = Plan::new(stage, WORN_FILE_PAGES, WSCHANGE_READS_MAX);
+    let (start, call) = (stage.random.below(FRESH.set), stage.vary_call());
 
-    let mut fresh = stage.machine(&layout, nr_frames);
-    let fresh_seen = calls.protect(&mut fresh, set, stream)?;
-    stage.end(fresh);
-    let mut worn = stage.machine(&layout, nr_frames);
-    plan.wear(&mut worn, files)?;
-    let worn_seen = calls.protect(&mut worn, set, stream)?;
-    stage.end(worn);
+    let mut layout = Layout::new();
+    let (set, stream) = (layout.file(FRESH.set), layout.file(FRESH.stream));
+    let mut machine = stage.machine(&layout, Host::group(nr_frames));
+    let fresh = protect(&mut machine, (set, stream), FRESH.stream_reads, (start, call))?;
+    stage.end(machine);
+
+    let mut layout = Layout::new();
+    let (set, stream) = (layout.file(WORN.set), layout.file(WORN.stream));
+    let files = wschange::files(&mut layout, WORN_FILE_PAGES);
+    let mut machine = stage.machine(&layout, Host::group(nr_frames));
+    plan.wear(&mut machine, files)?;
+    let worn = protect(&mut machine, (set, stream), WORN.stream_reads, (start, call))?;
+    stage.end(machine);
 
     let last = |resident: &[f64]| resident.last().copied().unwrap_or(0.0);
-    let later: u64 = fresh_seen.missed[1..].iter().copied().map(u64::from).sum();
-    let later_pages = u64::from(STREAM_PAGES) * (fresh_seen.missed.len() as u64 - 1);
-    stage.measure("set_resident_percent", last(&fresh_seen.resident));
-    stage.measure("set_resident_percent_after_wschange", last(&worn_seen.resident));
+    let later: u64 = fresh.missed[1..].iter().copied().map(u64::from).sum();
+    let later_pages = u64::from(FRESH.stream) * (fresh.missed.len() as u64 - 1);
+    stage.measure("set_resident_percent", last(&fresh.resident));
+    stage.measure("set_resident_percent_after_wschange", last(&worn.resident));
     stage.measure("stream_missed_percent", percent(later, later_pages));
-    stage.course("set resident after each stream, in percent", fresh_seen.resident);
-    stage.course("the same after wschange", worn_seen.resident);
+    stage.course("set resident after each stream, in percent", fresh.resident);
+    stage.course("the same after wschange", worn.resident);
     Ok(())
 }
 
-/// How set and stream are read, as far as the seed decides it.
-struct Calls {
-    set_start: u32,
-    stream_start: u32,
-    size: u32,
+/// Pages, and how often the stream is read.
+struct Sizes {
+    set: u32,
+    stream: u32,
+    stream_reads: u32,
 }
 
 /// What was seen after each read of the stream.
@@ -110,18 +112,22 @@ struct Seen {
     missed: Vec<u32>,
 }
 
-impl Calls {
-    fn protect(&self, machine: &mut Machine<'_>, set: Area, stream: Area) -> Result<Seen, Stopped> {
-        for _ in 0..SET_READS {
-            machine.read_all(set, self.set_start, self.size)?;
-        }
-        let share =
-            |machine: &Machine<'_>| percent(machine.nr_resident(set).into(), SET_PAGES.into());
-        let mut seen = Seen { resident: vec![share(machine)], missed: Vec::new() };
-        for _ in 0..STREAM_READS {
-            seen.missed.push(machine.read_all(stream, self.stream_start, self.size)?);
-            seen.resident.push(share(machine));
-        }
-        Ok(seen)
+/// Reads the set, then the stream; both from page `start`, in calls of `call` pages.
+fn protect(
+    machine: &mut Machine<'_>,
+    (set, stream): (Area, Area),
+    stream_reads: u32,
+    (start, call): (u32, u32),
+) -> Result<Seen, Stopped> {
+    for _ in 0..SET_READS {
+        machine.read_all(set, start, call)?;
     }
+    let share =
+        |machine: &Machine<'_>| percent(machine.nr_resident(set).into(), set.nr_pages.into());
+    let mut seen = Seen { resident: vec![share(machine)], missed: Vec::new() };
+    for _ in 0..stream_reads {
+        seen.missed.push(machine.read_all(stream, start, call)?);
+        seen.resident.push(share(machine));
+    }
+    Ok(seen)
 }

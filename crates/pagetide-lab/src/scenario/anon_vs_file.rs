@@ -1,0 +1,83 @@
+//! anon-vs-file: memory a program once needed against files it needs now, at each swappiness.
+//!
+//! ```text
+//!   anonymous   |<-- 0.75 x memory -->|   all touched once; then only a quarter of it, hot
+//!   files       |<-- 0.6 x memory  -->|   read in random orders, eight passes
+//! ```
+//!
+//! Together 1.35 x memory; what is hot, 0.19 + 0.6, fits. The cold anonymous pages should go to the
+//! swap device and make room for the files; how soon depends on how willing reclaim is to swap. At
+//! swappiness 0 it may not, and the files thrash in what is left.
+//!
+//! The multi-gen LRU of 6.18 swaps nothing here at any swappiness: new file pages keep joining the
+//! oldest generation, so it never empties, so nothing ages, so the anonymous pages stay two
+//! generations from the end, however cold. Its type is chosen, found to have nothing to evict, and
+//! the other type pays.
+//!
+//! The seed varies frames, and every order.
+//!
+//! Source: the meaning of the kernel's swappiness, 0 (files only) to 200 (anonymous only).
+
+use super::machine::{Host, Layout};
+use super::stage::{Stage, Stopped, percent};
+use super::{Claim, FRAMES, Metric, Scenario};
+
+const ANON_PAGES: u32 = FRAMES / 4 * 3;
+/// The hot part of them: these first ones.
+const HOT_PAGES: u32 = ANON_PAGES / 4;
+const FILE_PAGES: u32 = FRAMES / 10 * 6;
+const PASSES: u32 = 8;
+const SWAP_PAGES: u64 = 4 * FRAMES as u64;
+/// Swappiness, and the metrics: hits of the last pass, cold anonymous pages that are gone.
+const WILLING: [(u8, &str, &str); 4] = [
+    (0, "file_hit_percent_s0", "cold_swapped_percent_s0"),
+    (60, "file_hit_percent_s60", "cold_swapped_percent_s60"),
+    (100, "file_hit_percent_s100", "cold_swapped_percent_s100"),
+    (200, "file_hit_percent_s200", "cold_swapped_percent_s200"),
+];
+const HIT: &str = "Hits of the last pass over the files, at this swappiness; 100 is best.";
+const COLD: &str = "Cold anonymous pages that are not resident at the end, at this swappiness.";
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "anon-vs-file",
+    story: "0.75 x memory anonymous, three quarters of it cold, against files of 0.6 x memory.",
+    causes: &[],
+    source: "the kernel's documentation of swappiness",
+    metrics: &[
+        Metric::new(WILLING[0].1, HIT, &[]),
+        Metric::new(WILLING[0].2, COLD, &[Claim::of_all("0: files only")]),
+        Metric::new(WILLING[1].1, HIT, &[]),
+        Metric::new(WILLING[1].2, COLD, &[]),
+        Metric::new(WILLING[2].1, HIT, &[]),
+        Metric::new(WILLING[2].2, COLD, &[]),
+        Metric::new(WILLING[3].1, HIT, &[]),
+        Metric::new(WILLING[3].2, COLD, &[]),
+    ],
+    play,
+};
+
+fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
+    let nr_frames = stage.vary_frames(FRAMES);
+    for (swappiness, hit, cold) in WILLING {
+        let mut layout = Layout::new();
+        let (program, files) = (layout.anonymous(ANON_PAGES), layout.file(FILE_PAGES));
+        let host = Host::machine(nr_frames).with_swap(SWAP_PAGES).with_swappiness(swappiness);
+        let mut machine = stage.machine(&layout, host);
+        for index in stage.random.order(ANON_PAGES) {
+            machine.touch(program, index)?;
+        }
+        let mut nr_missed = 0;
+        for _ in 0..PASSES {
+            nr_missed = 0;
+            for index in stage.random.order(FILE_PAGES) {
+                nr_missed += machine.read(files, index, 1)?;
+                machine.touch(program, stage.random.below(HOT_PAGES))?;
+            }
+        }
+        let gone = machine.count_absent_of(program, HOT_PAGES..ANON_PAGES);
+        stage.measure(hit, percent((FILE_PAGES - nr_missed).into(), FILE_PAGES.into()));
+        stage.measure(cold, percent(gone.into(), (ANON_PAGES - HOT_PAGES).into()));
+        stage.end(machine);
+    }
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! memory-group-oom: a group without swap whose file pages must go before anybody is killed.
+//!
+//! ```text
+//!   limit       |<----------------- 48 ---------------->|
+//!   file        |<- 8 ->|                                    read first, and again now and then
+//!   anonymous           |<------------- 44 ------------>|    touched page by page: 4 too many
+//!   more                                                |+4..   until nothing of the file is left
+//! ```
+//!
+//! In the first part four of the eight have to be given up, and there is plenty: running out of
+//! memory here is reclaim's fault, not the program's. It is how a design fails that must not look
+//! at a type's youngest generations, or gives up when one look over everything finds all of it
+//! young. In the second part the program goes on to the limit and beyond, and running out is right
+//! once the file is gone.
+//!
+//! The seed varies frames, and which page of the file is read meanwhile.
+//!
+//! Source: a memory group's promise, that it is out of memory only when nothing in it can be
+//! reclaimed; sizes as in reports of groups killed too early (44 anonymous and 8 of a file in 48,
+//! without swap), here 64 pages for each MiB.
+
+use super::machine::{Area, Host, Layout, Machine};
+use super::random::Random;
+use super::stage::{Stage, Stopped, percent};
+use super::{Claim, Metric, Scenario};
+
+/// Pages for a MiB.
+const SCALE: u32 = 64;
+const LIMIT: u32 = 48 * SCALE;
+const FILE_PAGES: u32 = 8 * SCALE;
+const ANON_PAGES: u32 = 44 * SCALE;
+/// As much again as the limit could hold, to run out for certain.
+const MORE_PAGES: u32 = 8 * SCALE;
+/// Anonymous pages to one read of the file.
+const PAGES_TO_A_READ: u32 = 4;
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "memory-group-oom",
+    story: "44 MiB anonymous and 8 of a file in a group of 48, without swap; then more.",
+    causes: &[],
+    source: "a memory group's promise; reports of groups killed too early",
+    metrics: &[
+        Metric::new(
+            "early_out_of_memory",
+            "Times memory ran out although half the file would have been enough; 0 is right.",
+            &[Claim::of_all("0: file pages are reclaimed first")],
+        ),
+        Metric::new(
+            "file_left_percent",
+            "How much of the file is resident once 44 MiB are; about 50 fits.",
+            &[],
+        ),
+        Metric::new(
+            "anonymous_at_first_out_of_memory_percent",
+            "Anonymous pages when memory first ran out, as a share of the limit; 100 is best.",
+            &[Claim::of_all("about 100: only when the file is gone")],
+        ),
+        Metric::new(
+            "file_at_first_out_of_memory_percent",
+            "How much of the file was resident then; 0 is right.",
+            &[Claim::of_all("0")],
+        ),
+    ],
+    play,
+};
+
+fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
+    let nr_frames = stage.vary_frames(LIMIT);
+    let mut layout = Layout::new();
+    let file = layout.file(FILE_PAGES);
+    let (program, more) = (layout.anonymous(ANON_PAGES), layout.anonymous(MORE_PAGES));
+    let mut machine = stage.machine(&layout, Host::group(nr_frames).with_swap(0));
+    machine.read_all(file, stage.random.below(FILE_PAGES), 8)?;
+    grow(&mut machine, program, file, &mut stage.random)?;
+    stage.measure("early_out_of_memory", machine.outcome().out_of_memory as f64);
+    let left = |machine: &Machine<'_>| percent(machine.nr_resident(file).into(), FILE_PAGES.into());
+    stage.measure("file_left_percent", left(&machine));
+    grow(&mut machine, more, file, &mut stage.random)?;
+    let nr_anonymous = machine.nr_resident(program) + machine.nr_resident(more);
+    stage.measure(
+        "anonymous_at_first_out_of_memory_percent",
+        percent(nr_anonymous.into(), nr_frames.into()),
+    );
+    stage.measure("file_at_first_out_of_memory_percent", left(&machine));
+    stage.end(machine);
+    Ok(())
+}
+
+/// Touches the area page by page, and reads a page of the file now and then, until memory runs out
+/// or all of it was touched.
+fn grow(
+    machine: &mut Machine<'_>,
+    area: Area,
+    file: Area,
+    random: &mut Random,
+) -> Result<(), Stopped> {
+    for index in 0..area.nr_pages {
+        machine.touch(area, index)?;
+        if machine.outcome().out_of_memory > 0 {
+            break;
+        }
+        if index % PAGES_TO_A_READ == 0 {
+            machine.read(file, random.below(FILE_PAGES), 1)?;
+        }
+    }
+    Ok(())
+}
