@@ -3,5 +3,8 @@
 // Hundreds of thousands of reads, too many for an interpreter; no unsafe code is reached either.
 #[cfg(not(miri))]
 mod group;
+mod linux61;
 mod steps;
+mod switches;
 mod twin;
+mod world;

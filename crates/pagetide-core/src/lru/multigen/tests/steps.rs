@@ -1,141 +1,14 @@
 //! Single steps of the policy: small states, stated results.
 
-use crate::folio::{Flags, Folio, Folios};
-use crate::ids::{FrameId, MappingId, PageId, PageIndex, PageType};
-use crate::lru::multigen::MultigenSummary;
-use crate::lru::{
-    AccessKind, AccessLog, LruConfig, Lruvec, LruvecId, Marked, PolicyName, Refusal, Room,
-    ShadowEntry,
-};
-use crate::reclaim::{ReclaimBatch, ReclaimPass, Settled, Step, Verdict};
+use super::world::{ANON, FILE, Steps};
+use crate::folio::Flags;
+use crate::ids::{FrameId, PageType};
+use crate::lru::{AccessKind, AccessLog, LruvecId, Marked, Refusal, ShadowEntry};
+use crate::reclaim::{ReclaimBatch, ReclaimPass, Step, Verdict};
 use crate::vmstat::Counter;
-use alloc::collections::BTreeMap;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-const ANON: usize = PageType::Anon.index();
-const FILE: usize = PageType::File.index();
 const SATURATED: Flags = Flags::REFERENCED.with(Flags::WORKINGSET).with(Flags::REFS);
-
-/// A lruvec whose frames are used in order and never again.
-struct Steps {
-    folios: Arc<Folios>,
-    lruvec: Lruvec,
-    next_frame: u32,
-    /// Verdict for each frame that must not be evicted.
-    refusals: BTreeMap<FrameId, Refusal>,
-    /// What the next table walk reports.
-    young: Vec<FrameId>,
-    trials: BTreeMap<FrameId, u32>,
-    evicted: Vec<(FrameId, ShadowEntry)>,
-    walks: u32,
-}
-
-impl Steps {
-    fn new(swappiness: Option<u8>) -> Steps {
-        let folios = Arc::new(Folios::new(4096));
-        let config = LruConfig {
-            can_swap: swappiness.is_some(),
-            swappiness: swappiness.unwrap_or(60),
-            ..LruConfig::file_only(4096)
-        };
-        Steps {
-            lruvec: Lruvec::new(PolicyName::Mglru, &config, folios.clone()),
-            folios,
-            next_frame: 0,
-            refusals: BTreeMap::new(),
-            young: Vec::new(),
-            trials: BTreeMap::new(),
-            evicted: Vec::new(),
-            walks: 0,
-        }
-    }
-
-    fn bind(&mut self, page_type: PageType, flags: Flags) -> FrameId {
-        let frame = FrameId(self.next_frame);
-        self.next_frame += 1;
-        let page = PageId { mapping: MappingId(0), index: PageIndex(frame.0.into()) };
-        self.folios[frame].bind(page, page_type, flags);
-        frame
-    }
-
-    fn add_one(&mut self, page_type: PageType, flags: Flags) -> FrameId {
-        let frame = self.bind(page_type, flags);
-        self.log(|log, folios| log.add(folios, frame));
-        frame
-    }
-
-    fn add(&mut self, nr: u32, page_type: PageType, flags: Flags) -> Vec<FrameId> {
-        (0..nr).map(|_| self.add_one(page_type, flags)).collect()
-    }
-
-    fn log(&mut self, entry: impl FnOnce(&mut AccessLog, &Folios) -> Room) {
-        let mut log = AccessLog::new();
-        assert_eq!(entry(&mut log, &self.folios), Room::Left);
-        self.lruvec.drain(&mut log);
-    }
-
-    fn folio(&self, frame: FrameId) -> &Folio {
-        &self.folios[frame]
-    }
-
-    /// Runs a pass from `priority`; returns it.
-    fn run(&mut self, mut pass: ReclaimPass, priority: u8) -> ReclaimPass {
-        pass.scan.priority = priority;
-        let mut batch = ReclaimBatch::new();
-        loop {
-            let step = self.lruvec.reclaim(&mut pass, &mut batch);
-            for settled in &batch.settled {
-                if let Settled::Evicted { frame, shadow, .. } = settled {
-                    self.evicted.push((*frame, shadow.expect("mglru leaves shadows")));
-                }
-            }
-            self.lruvec.validate();
-            match step {
-                Step::TryEvict => {
-                    for victim in batch.victims_mut() {
-                        *self.trials.entry(victim.frame).or_default() += 1;
-                        victim.verdict = match self.refusals.get(&victim.frame) {
-                            Some(refusal) => Verdict::Refused(*refusal),
-                            None => Verdict::Claimed,
-                        };
-                    }
-                }
-                Step::Look => unreachable!("mglru learns of young pages from walks and trials"),
-                Step::WalkTables => {
-                    self.walks += 1;
-                    self.lruvec.walked(&self.young);
-                }
-                Step::Done => return pass,
-            }
-        }
-    }
-
-    fn direct(&mut self, priority: u8) -> u64 {
-        let pass = ReclaimPass::direct(&self.lruvec);
-        self.run(pass, priority).scan.reclaimed
-    }
-
-    fn summary(&self) -> MultigenSummary {
-        self.lruvec.multigen_summary().expect("the policy is mglru")
-    }
-
-    /// Folios in each generation, oldest possible first.
-    fn sizes(&self, page_type: usize) -> [u64; 4] {
-        self.summary().generations.map(|generation| generation.nr_folios[page_type])
-    }
-
-    fn counter(&self, counter: Counter) -> u64 {
-        self.lruvec.vmstat().read(counter)
-    }
-
-    /// The generation a frame belongs to.
-    fn seq_of(&self, frame: FrameId) -> u64 {
-        let index = self.folio(frame).flags().generation().expect("listed");
-        let seqs = self.summary().generations.map(|generation| generation.seq);
-        seqs.into_iter().find(|seq| seq % 4 == u64::from(index)).expect("in the window")
-    }
-}
 
 /// Specification, section 14, with the rules of profile B.
 #[test]
