@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod curve;
+pub mod groups;
 pub mod judge;
 pub mod replay;
 pub mod scenario;
