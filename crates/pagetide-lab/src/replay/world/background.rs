@@ -37,7 +37,7 @@ enum State {
     /// Awake, and between two passes.
     Awake,
     /// In a pass, which said to do this next.
-    InPass(ReclaimPass, Step),
+    InPass(Box<ReclaimPass>, Step),
 }
 
 impl Background {
@@ -80,13 +80,13 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
             return State::Asleep;
         }
         self.lruvec.drain(&mut self.log);
-        let mut pass = ReclaimPass::background(&self.lruvec, target);
+        let mut pass = Box::new(ReclaimPass::background(&self.lruvec, target));
         let step = self.next_background_step(&mut pass);
         State::InPass(pass, step)
     }
 
     /// The step's time is over: its victims go, and the next step begins.
-    fn go_on_in_background(&mut self, mut pass: ReclaimPass, step: Step) -> State {
+    fn go_on_in_background(&mut self, mut pass: Box<ReclaimPass>, step: Step) -> State {
         match step {
             Step::TryEvict => self.try_victims(BACKGROUND, pass.looks_around()),
             Step::Look => self.look_at_victims(BACKGROUND),
