@@ -160,6 +160,11 @@ mechanisms! {
     SqrtRatio = "sqrt-ratio", [ActiveInactive], on,
         "The larger memory is, the smaller the part of it that has to stay inactive.",
         "classic LRU specification, section 5";
+    /// Another trip for young executable pages of files.
+    ExecProtection = "exec-protection", [ActiveInactive, ActiveInactive315, ActiveInactive2013,
+        ActiveInactiveVanilla], on,
+        "Executable pages of files become and stay active when they are young once.",
+        "classic LRU specification, sections 3 and 4";
     /// Shares of the types by what they cost.
     CostModel = "cost-model", [ActiveInactive, ActiveInactive315, ActiveInactive2013,
         ActiveInactiveVanilla], on,

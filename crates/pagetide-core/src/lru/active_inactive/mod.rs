@@ -93,7 +93,7 @@ use crate::ids::{FrameId, PageType};
 use crate::reclaim::{RECLAIM_BATCH, ReclaimKind, Scan, Victims};
 use crate::vmstat::Counter;
 use lists::FourLists;
-use shrink::Piece;
+use shrink::{Piece, protecting};
 
 /// The two-list policy of one lruvec, in one of its designs.
 #[derive(Debug)]
@@ -297,12 +297,14 @@ impl<D: Design> LruPolicy for TwoLists<D> {
     ) -> PutBack {
         if cx.flags(frame).any(Flags::ACTIVE) {
             let is_young = refusal == Refusal::Young;
-            self.list_with(cx, frame, |flags| after_look(flags, is_young));
+            let judge = protecting(self.switches, |flags| after_look(flags, is_young));
+            self.list_with(cx, frame, judge);
             if let Some(piece) = &mut cursor.piece {
                 piece.nr_rotated += u64::from(cx.flags(frame).any(Flags::ACTIVE));
             }
         } else {
-            self.list_with(cx, frame, |flags| after_trial(flags, refusal));
+            let judge = protecting(self.switches, |flags| after_trial(flags, refusal));
+            self.list_with(cx, frame, judge);
         }
         PutBack::Listed
     }

@@ -14,7 +14,7 @@ use super::{Activity, ListId, Round, TwoLists, TwoListsCursor, after_trial};
 use crate::folio::Flags;
 use crate::ids::{FrameId, PageType};
 use crate::lru::workingset::ListPages;
-use crate::lru::{Context, Mechanism, Refusal};
+use crate::lru::{Context, Mechanism, Refusal, Switches};
 use crate::reclaim::{Scan, Victims};
 use crate::vmstat::Counter;
 
@@ -165,5 +165,18 @@ impl<D: Design> TwoLists<D> {
     pub(super) fn is_anon_low(&self, cx: &Context<'_>) -> bool {
         let read = self.design.read(cx, self.sizes());
         self.design.is_low(&read, PageType::Anon)
+    }
+}
+
+/// A judge of flags who sees whether a folio is executable only if such folios are protected.
+pub(super) fn protecting(
+    switches: Switches,
+    judge: impl Fn(Flags) -> Flags,
+) -> impl Fn(Flags) -> Flags {
+    let is_on = switches.has(Mechanism::ExecProtection);
+    let hidden = if is_on { Flags::NONE } else { Flags::EXEC };
+    move |flags| {
+        let judged = judge(flags.without(hidden));
+        if flags.any(hidden) { judged.with(hidden) } else { judged }
     }
 }

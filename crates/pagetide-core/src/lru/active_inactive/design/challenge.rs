@@ -11,6 +11,11 @@
 //! both have one trip to prove themselves. Where accesses activate pages anyway, the lists are
 //! balancing themselves, and less challenging is due.
 //!
+//! Every scan of the active list counts, also one that the 50 % rule called for. Under a steady
+//! load that rule keeps calling, what is owed stays far below zero, and no challenge gets through:
+//! the design then decides as one without history. It acts when a working set changes, while the
+//! inactive list is the longer one.
+//!
 //! Counters: the posting names three; here `workingset_stale` counts refaults too far away to fit,
 //! `workingset_balance` those that challenge, and `workingset_balance_force` those of them that
 //! came while the inactive list was not low, so that only the challenge can shrink the active one.

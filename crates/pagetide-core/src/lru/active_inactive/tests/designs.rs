@@ -194,6 +194,28 @@ fn without_costs_vain_scans_change_no_share() {
     }
 }
 
+/// Young executable pages, at both tails: protected, or judged as any other page. One piece of the
+/// active list is looked at.
+#[test]
+fn without_protection_executables_are_pages_as_others() {
+    for (is_on, nr_active) in [(true, 40 + 5), (false, 40 - 32)] {
+        let switches = Switches::default();
+        let switches = if is_on { switches } else { switches.without(Mechanism::ExecProtection) };
+        let mut world = World::with_config(&LruConfig { switches, ..LruConfig::file_only(64) });
+        world.read_twice(0..40);
+        world.read(200);
+        (100..105).for_each(|page| world.map(page));
+        world.drain();
+        for page in (0..40).chain(100..105) {
+            world.set(page, Flags::EXEC);
+            world.young.insert(page);
+        }
+        world.reclaim_in_full(1);
+        assert_eq!(world.sizes().active[1], nr_active);
+        assert!((100..105).all(|page| world.flags(page).any(Flags::EXEC)), "it stays what it is");
+    }
+}
+
 /// Where earlier designs may not deactivate, they give up instead of forcing it.
 #[test]
 fn only_todays_design_forces_deactivation() {
