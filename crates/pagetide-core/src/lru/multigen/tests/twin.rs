@@ -122,6 +122,9 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         8 => (0..PAGES, 1..40u64, 1..7u32)
             .prop_map(|(first, nr, times)| Op::Read { first, nr, times }),
+        // More than fits: this is what makes pages come back, and the controller judge.
+        1 => (0..PAGES, 150..300u64, 1..4u32)
+            .prop_map(|(first, nr, times)| Op::Read { first, nr, times }),
         8 => (0..PAGES).prop_map(|page| Op::Table { page }),
         4 => (0..PAGES).prop_map(|page| Op::Dirty { page }),
         2 => (0..PAGES, 1..200u64).prop_map(|(first, nr)| Op::Clean { first, nr }),
