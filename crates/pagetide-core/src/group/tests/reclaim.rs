@@ -165,3 +165,20 @@ fn global_reclaim_takes_in_proportion() {
         }
     }
 }
+
+/// Half of one group's memory is protected, nothing of the other's: it is scanned half as much.
+#[test]
+fn a_group_above_its_protection_gives_in_proportion_to_what_lies_above() {
+    for name in KERNELS {
+        let mut world = World::with_config(name, 4096, false, GlobalOrder::Walk);
+        let half = world.create(GroupId::ROOT, GroupConfig { low: 500, ..GroupConfig::NONE });
+        let open = world.create(GroupId::ROOT, GroupConfig::NONE);
+        world.read_all(half, 0..1000);
+        world.read_all(open, 5000..6000);
+        world.global(ReclaimKind::Direct, 150);
+        let [from_half, from_open] = [half, open].map(|group| world.evictions[&group]);
+        assert!(from_open >= 90, "{name}: {from_open}");
+        let ratio = from_half * 100 / from_open;
+        assert!((40..=60).contains(&ratio), "{name}: {from_half} and {from_open}");
+    }
+}
