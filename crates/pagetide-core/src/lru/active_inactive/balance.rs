@@ -13,8 +13,8 @@
 //! The ratio grows with the square root of the size: a 1 TiB lruvec keeps 1 % inactive, enough for
 //! a new page to be seen twice, where a small one keeps half.
 //!
-//! Ignored: protection of memory groups (there is one), and the kernel's request to reclaim
-//! anonymous memory only, which nobody here makes.
+//! What a memory group is protected by is taken off the sizes before they get here. Ignored: the
+//! kernel's request to reclaim anonymous memory only, which nobody here makes.
 //! Source: the classic LRU specification, sections 5 and 6.
 
 use super::cost::ReclaimCost;

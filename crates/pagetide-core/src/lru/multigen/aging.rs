@@ -13,7 +13,8 @@
 //! behind. The decision stands whatever the walk changes; only if another pass started a generation
 //! meanwhile, that one serves.
 //!
-//! Ignored: timestamps, groups below their protection. Source: the multi-gen LRU specification,
+//! Ignored: timestamps; groups below their protection, which are not visited
+//! ([`group`](crate::group)). Source: the multi-gen LRU specification,
 //! sections 5 and 6.
 
 use super::generations::End;

@@ -68,7 +68,8 @@
 //!
 //! # Ignored
 //!
-//! Large folios, several zones, minimum ages, and fairness between memory groups.
+//! Large folios, several zones, and minimum ages. Fairness between memory groups is for
+//! [`group`](crate::group) to keep.
 //!
 //! An unevictable folio waits on a list of its own; whoever makes it evictable logs a touch or a
 //! rotation of it, which brings it back.
