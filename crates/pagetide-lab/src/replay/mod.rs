@@ -38,11 +38,13 @@
 
 mod clock;
 mod memory;
+mod phases;
 mod setup;
 mod world;
 
 pub use memory::{Memory, ZoneMemory};
-pub use setup::{Clock, Costs, Setup, Statistics};
+pub use phases::{NR_PHASES, Phases};
+pub use setup::{Clock, Costs, Reader, Setup, Statistics};
 pub use world::World;
 
 use crate::judge::opt;
@@ -153,6 +155,8 @@ impl Outcome {
             refaults: self.refaults(),
             activations: self.activations(),
             seconds,
+            miss_ratio_min: None,
+            miss_ratio_max: None,
         }
     }
 }
@@ -178,6 +182,12 @@ pub struct Row {
     pub activations: u64,
     /// How long the replay took.
     pub seconds: f64,
+    /// The lowest miss ratio, where the row is the mean of several replays.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub miss_ratio_min: Option<f64>,
+    /// The highest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub miss_ratio_max: Option<f64>,
 }
 
 /// Replays the whole trace with `frames` frames.

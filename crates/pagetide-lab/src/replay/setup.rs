@@ -28,6 +28,8 @@ pub struct Setup {
     pub swappiness: u8,
     /// When an access happens.
     pub clock: Clock,
+    /// Whose reads they are.
+    pub reader: Reader,
     /// How long it takes.
     pub costs: Costs,
     /// How old the statistics are that the policy reads.
@@ -51,6 +53,7 @@ impl Setup {
             memory,
             swappiness: memory.swappiness(),
             clock: Clock::Trace,
+            reader: Reader::Recorded,
             costs: Costs::default(),
             statistics: Statistics::Live,
             swap_pages: None,
@@ -67,6 +70,17 @@ pub enum Clock {
     Trace,
     /// Once the one before it is done: the trace is run as fast as it goes.
     Costs,
+}
+
+/// Whose reads they are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reader {
+    /// As the trace says: every read is a reference, unless it is one that says it repeats.
+    Recorded,
+    /// One open file that all is read through, as when somebody replays a trace on a kernel: to the
+    /// kernel's policies, reading the page again in which the last read ended is no reference. The
+    /// published policies have no such rule, and nothing changes for them.
+    OneHandle,
 }
 
 /// What things take, in nanoseconds.

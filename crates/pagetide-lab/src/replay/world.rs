@@ -14,7 +14,7 @@
 
 use super::clock::{self, Counted, VirtualClock};
 use super::memory::{Frames, Memory};
-use super::{Clock, Outcome, Setup, Statistics};
+use super::{Clock, Outcome, Reader, Setup, Statistics};
 use crate::trace::{AccessKind, DenseTrace};
 use pagetide_core::folio::{Flags, Folios};
 use pagetide_core::ids::{FrameId, PageId, PageType};
@@ -89,6 +89,9 @@ pub struct World<'a, Evicted> {
     background: Background,
     clock: VirtualClock,
     follows_trace: bool,
+    /// Everything is read through one handle, whose last read ended in the page of this rank.
+    has_one_handle: bool,
+    last_read: u32,
     /// The count of accesses at which to look at the clock.
     look_at: u64,
     /// Written pages stay dirty until the flusher comes; their ranks.
@@ -114,11 +117,12 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         let folios = Arc::new(Folios::new(nr_frames_max));
         let lruvec = Lruvec::new(setup.policy, &lru_config(&setup), folios.clone());
         let clock = VirtualClock::new(setup.costs, setup.statistics, setup.flush_every);
+        let rule = lruvec.access_rule();
         World {
             trace,
             evicted,
             folios,
-            rule: lruvec.access_rule(),
+            rule,
             lruvec,
             log: AccessLog::new(),
             batches: [ReclaimBatch::new(), ReclaimBatch::new()],
@@ -131,6 +135,8 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
             background: Background::new(setup.costs.scan_ns),
             clock,
             follows_trace: setup.clock == Clock::Trace && !memory.repeats_the_run(),
+            has_one_handle: setup.reader == Reader::OneHandle && skips_repeats(rule),
+            last_read: u32::MAX,
             look_at: if memory.repeats_the_run() { u64::MAX } else { 0 },
             has_flusher: setup.flush_every.is_some(),
             dirty: Vec::new(),
@@ -252,7 +258,12 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         self.accesses += 1;
         let is_anonymous = self.pages[rank as usize].backing != Backing::File;
         let is_table = matches!(kind, AccessKind::Table | AccessKind::TableWrite) || is_anonymous;
-        let counts = !is_table && kind != AccessKind::ReadAgain;
+        let repeats =
+            kind == AccessKind::ReadAgain || (kind == AccessKind::Read && rank == self.last_read);
+        let counts = !is_table && !repeats;
+        if self.has_one_handle {
+            self.last_read = rank;
+        }
         if let Some(frame) = self.frame_of(rank) {
             let is_fill = std::mem::take(&mut self.pages[rank as usize].is_awaited);
             match (counts, is_fill) {
@@ -421,6 +432,11 @@ fn lru_config(setup: &Setup) -> LruConfig {
         },
         ..LruConfig::file_only(setup.memory.nr_frames_max())
     }
+}
+
+/// Whether a repeated read through one handle is no reference to policies with this rule.
+fn skips_repeats(rule: AccessRule) -> bool {
+    matches!(rule, AccessRule::CountReferences | AccessRule::TwoTouches)
 }
 
 /// All pages, absent.

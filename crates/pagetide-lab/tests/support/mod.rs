@@ -31,7 +31,7 @@ pub(crate) fn load_trace(test: &str, file: &str) -> Option<DenseTrace> {
     Some(DenseTrace::read(&mut trace).expect("the trace is sound"))
 }
 
-fn skip(test: &str, why: &str) {
+pub(crate) fn skip(test: &str, why: &str) {
     let line = format!("SKIPPED: {test}: {why}\n");
     eprint!("{line}");
     if let Some(log) = env::var_os("PAGETIDE_SKIP_LOG") {

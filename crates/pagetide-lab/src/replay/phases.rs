@@ -1,0 +1,78 @@
+//! Folded statistics at several phases: a mean and a range instead of one number.
+//!
+//! Problem: with statistics that are summed up every two seconds, what a replay counts depends on
+//! when in the trace the first sum is made, by up to a point of hit ratio; nobody can say when a
+//! machine's was. Idea: replay at evenly spaced phases of the period, report their mean and range.
+//!
+//! ```text
+//!   phase 0   |---------|---------|---------|
+//!   phase 1   -|---------|---------|---------|
+//!   ...                                          7 replays, 7 outcomes
+//! ```
+//!
+//! Ignored: that the real distribution of phases need not be even.
+
+use super::{Contender, Outcome, Row, Setup, Statistics};
+use pagetide_core::units::Millis;
+use pagetide_core::vmstat::VmStat;
+
+/// How many phases of a period are tried.
+pub const NR_PHASES: u64 = 7;
+
+impl Setup {
+    /// This setup with statistics folded every `period`, once for each of [`NR_PHASES`] phases.
+    pub fn phases(self, period: Millis) -> impl Iterator<Item = Setup> {
+        (0..NR_PHASES).map(move |at| {
+            let phase = Millis(period.0 * at / NR_PHASES);
+            Setup { statistics: Statistics::Every { period, phase }, ..self }
+        })
+    }
+}
+
+/// The outcomes of one setup at several phases.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Phases(pub Vec<Outcome>);
+
+impl Phases {
+    /// The mean of each number, rounded; the counters are the first phase's.
+    ///
+    /// # Panics
+    /// When there is no outcome.
+    pub fn mean(&self) -> Outcome {
+        let vmstat: VmStat = self.0.first().expect("phases have outcomes").vmstat;
+        Outcome {
+            accesses: self.mean_of(|outcome| outcome.accesses),
+            misses: self.mean_of(|outcome| outcome.misses),
+            bypasses: self.mean_of(|outcome| outcome.bypasses),
+            out_of_memory: self.mean_of(|outcome| outcome.out_of_memory),
+            evictions: self.mean_of(|outcome| outcome.evictions),
+            vmstat,
+        }
+    }
+
+    /// The lowest and the highest miss ratio.
+    pub fn miss_ratio_range(&self) -> (f64, f64) {
+        let ratios = self.0.iter().map(Outcome::miss_ratio);
+        ratios.fold((f64::MAX, f64::MIN), |(low, high), ratio| (low.min(ratio), high.max(ratio)))
+    }
+
+    /// The means as a line of a report, with the range of the miss ratio.
+    ///
+    /// # Panics
+    /// As [`Phases::mean`].
+    pub fn to_row(&self, contender: Contender, frames: u32, seconds: f64) -> Row {
+        let (low, high) = self.miss_ratio_range();
+        Row {
+            refaults: self.mean_of(Outcome::refaults),
+            activations: self.mean_of(Outcome::activations),
+            miss_ratio_min: Some(low),
+            miss_ratio_max: Some(high),
+            ..self.mean().to_row(contender, frames, seconds)
+        }
+    }
+
+    fn mean_of(&self, number: impl Fn(&Outcome) -> u64) -> u64 {
+        let (sum, count) = (self.0.iter().map(number).sum::<u64>(), self.0.len() as u64);
+        (sum + count / 2) / count.max(1)
+    }
+}
