@@ -19,9 +19,11 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::terminal::Meter;
+use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Bytes;
-use pagetide_lab::replay::{self, Contender, Outcome};
+use pagetide_lab::replay::{self, Contender, Memory, Outcome, Setup};
 use pagetide_lab::trace::DenseTrace;
+use pagetide_sys::read_thread_cpu_time_ns;
 use rayon::prelude::*;
 use std::num::NonZeroUsize;
 use std::time::Instant;
@@ -31,6 +33,23 @@ use std::time::Instant;
 pub(crate) struct Cell {
     pub(crate) contender: Contender,
     pub(crate) frames: u32,
+    /// What runs, if it is a policy.
+    pub(crate) setup: Option<Setup>,
+}
+
+impl Cell {
+    /// A contender at a size; `setup` makes a policy's setup.
+    pub(crate) fn new(
+        contender: Contender,
+        frames: u32,
+        setup: impl FnOnce(PolicyName, u32) -> Setup,
+    ) -> Cell {
+        let setup = match contender {
+            Contender::Policy(policy) => Some(setup(policy, frames)),
+            Contender::Opt => None,
+        };
+        Cell { contender, frames, setup }
+    }
 }
 
 /// A cell's answer.
@@ -40,6 +59,8 @@ pub(crate) struct Answer {
     pub(crate) outcome: Outcome,
     /// How long it took.
     pub(crate) seconds: f64,
+    /// How long its thread was on a CPU.
+    pub(crate) cpu_ns: u64,
 }
 
 /// Replays `trace` through all `cells`, at most `jobs` at a time (all cores without); the answers
@@ -73,13 +94,28 @@ fn run_cell(
     interrupt: &Interrupt,
 ) -> Result<Answer, Failure> {
     interrupt.check()?;
-    let start = Instant::now();
-    let outcome = replay::run_while(cell.contender, trace, frames_held(trace, cell), |entries| {
+    let (start, start_ns) = (Instant::now(), read_thread_cpu_time_ns());
+    let keep_on = |entries| {
         meter.add(entries);
         !interrupt.is_set()
-    });
+    };
+    let outcome = match held(trace, cell) {
+        Some(setup) => replay::run_setup_while(setup, trace, keep_on),
+        None => replay::run_while(cell.contender, trace, frames_held(trace, cell), keep_on),
+    };
     let outcome = outcome.ok_or(Failure::Interrupted)?;
-    Ok(Answer { cell, outcome, seconds: start.elapsed().as_secs_f64() })
+    let cpu_ns = read_thread_cpu_time_ns().saturating_sub(start_ns);
+    Ok(Answer { cell, outcome, seconds: start.elapsed().as_secs_f64(), cpu_ns })
+}
+
+/// The cell's setup, in no more memory than can matter. A machine keeps frames free by its size.
+fn held(trace: &DenseTrace, cell: Cell) -> Option<Setup> {
+    let setup = cell.setup?;
+    let memory = match setup.memory {
+        Memory::Group { .. } => Memory::Group { nr_frames: frames_held(trace, cell) },
+        memory @ (Memory::Machine { .. } | Memory::Zone(_)) => memory,
+    };
+    Some(Setup { memory, ..setup })
 }
 
 fn frames_held(trace: &DenseTrace, cell: Cell) -> u32 {
@@ -110,7 +146,9 @@ mod tests {
     fn cells() -> Vec<Cell> {
         let contenders = Contender::all().filter(|contender| *contender != Contender::Opt);
         contenders
-            .flat_map(|contender| [3, 10, 40].map(|frames| Cell { contender, frames }))
+            .flat_map(|contender| {
+                [3, 10, 40].map(|frames| Cell::new(contender, frames, Setup::new))
+            })
             .collect()
     }
 
@@ -138,7 +176,7 @@ mod tests {
     #[test]
     fn memory_beyond_the_pages_is_not_asked_of_the_machine() {
         let trace = DenseTrace::from_reads((0..1000).map(|step| step % 7));
-        let cell = Cell { contender: cells()[0].contender, frames: u32::MAX };
+        let cell = Cell::new(cells()[0].contender, u32::MAX, Setup::new);
         let answers = run(&trace, &[cell], None, &Interrupt::default()).expect("it fits");
         assert_eq!((answers[0].outcome.misses, answers[0].cell.frames), (7, u32::MAX));
     }

@@ -7,6 +7,7 @@
 //!   main (arguments, exit code) --> demo/      workloads x subjects, real files -> table, report/
 //!                                   bench/     numbers against references, in one run
 //!                                   replay     a trace through the same decisions, at many sizes
+//!                                   ablate     what each mechanism of a policy is worth
 //!                                   mrc        miss ratio by memory size
 //!                                   trace/     what is in a trace; conversion
 //!                                   lab/       scenarios in virtual memory
@@ -16,6 +17,7 @@
 //! Exit codes: 0 done, 1 failed or interrupted, 2 the command line cannot mean anything.
 #![forbid(unsafe_code)]
 
+mod ablate;
 mod bench;
 mod cells;
 mod cgroup;
@@ -30,6 +32,7 @@ mod policies;
 mod replay;
 mod report;
 mod settings;
+mod setup;
 mod source;
 mod terminal;
 mod trace;
@@ -45,6 +48,7 @@ const EXAMPLES: &str = "Examples:
   pagetide demo                     the whole show on this machine, with a report
   pagetide bench hit                one benchmark against its references
   pagetide replay run.trace --memory 64M,128M --policy mglru,lru
+  pagetide ablate run.trace --memory 64M --policy mglru
   pagetide mrc run.trace --policy mglru,lru --svg mrc.svg
   pagetide trace info run.trace     what is in a trace
   pagetide lab run wschange         a scenario in virtual memory, over ten seeds
@@ -65,6 +69,7 @@ enum Command {
     Demo(demo::DemoArgs),
     Bench(bench::BenchArgs),
     Replay(replay::ReplayArgs),
+    Ablate(ablate::AblateArgs),
     Mrc(mrc::MrcArgs),
     Trace(trace::TraceArgs),
     Lab(lab::LabArgs),
@@ -92,6 +97,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Demo(args) => demo::run(args, &interrupt),
         Command::Bench(args) => bench::run(args, &interrupt),
         Command::Replay(args) => replay::run(args, &interrupt),
+        Command::Ablate(args) => ablate::run(args, &interrupt),
         Command::Mrc(args) => mrc::run(args, &interrupt),
         Command::Trace(args) => trace::run(args, &interrupt),
         Command::Lab(args) => lab::run(args, &interrupt),

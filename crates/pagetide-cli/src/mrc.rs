@@ -25,13 +25,14 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::report::{self, Curve};
+use crate::setup;
 use crate::source::SourceArgs;
 use crate::terminal;
 use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Bytes;
 use pagetide_lab::curve::{self, SampledCurve, Sampler};
 use pagetide_lab::judge::opt;
-use pagetide_lab::replay::Contender;
+use pagetide_lab::replay::{Contender, Reader, Setup};
 use pagetide_lab::trace::DenseTrace;
 use serde::Serialize;
 use std::num::NonZeroUsize;
@@ -102,6 +103,7 @@ struct Sample {
     trace: DenseTrace,
     /// Of the whole trace.
     nr_accesses: u64,
+    reader: Reader,
 }
 
 fn parse_sampler(text: &str) -> Result<Sampler, String> {
@@ -139,13 +141,15 @@ pub(crate) fn run(args: &MrcArgs, interrupt: &Interrupt) -> Result<(), Failure> 
 fn read(args: &MrcArgs, interrupt: &Interrupt) -> Result<Sample, Failure> {
     let sampler = args.sample.or(Sampler::new(1.0)).expect("1 is a share");
     let (mut trace, mut nr_accesses) = (DenseTrace::default(), 0);
-    args.source.for_each(interrupt, |from, access| {
+    let facts = args.source.for_each(interrupt, |from, access| {
         nr_accesses += u64::from(access.kind.is_access());
         if sampler.takes(access.page) {
             trace.push_from(from, access);
         }
     })?;
-    Ok(Sample { sampler, trace, nr_accesses })
+    // In a sample, reads that follow each other did not in the trace.
+    let reader = if args.sample.is_some() { Reader::Recorded } else { setup::reader_of(&facts) };
+    Ok(Sample { sampler, trace, nr_accesses, reader })
 }
 
 fn sizes(args: &MrcArgs, sample: &Sample, nr_pages: f64) -> Result<Vec<u32>, Failure> {
@@ -172,14 +176,15 @@ fn points(
     sizes: &[u32],
     interrupt: &Interrupt,
 ) -> Result<Vec<Point>, Failure> {
-    let Sample { sampler, trace, nr_accesses } = sample;
+    let Sample { sampler, trace, nr_accesses, reader } = sample;
+    let setup = |policy, frames: u32| Setup { reader: *reader, ..Setup::new(policy, frames) };
     let lru = SampledCurve::new(*sampler, trace, *nr_accesses);
     interrupt.check()?;
     let asked =
         || args.policy.iter().flat_map(|&policy| sizes.iter().map(move |&size| (policy, size)));
     let cells: Vec<Cell> = asked()
         .filter(|(contender, _)| !is_lru(*contender))
-        .map(|(contender, size)| Cell { contender, frames: sampler.scale(size) })
+        .map(|(contender, size)| Cell::new(contender, sampler.scale(size), setup))
         .collect();
     let mut answers = cells::run(trace, &cells, args.jobs, interrupt)?.into_iter();
     let point = |(contender, frames): (Contender, u32)| {

@@ -2,18 +2,22 @@
 
 use crate::failure::Failure;
 use crate::terminal;
-use pagetide_core::lru::PolicyName;
+use pagetide_core::lru::{Mechanism, PolicyName};
 use serde::Serialize;
 
 const EXAMPLES: &str = "Examples:
   pagetide policies
+  pagetide policies --mechanisms
   pagetide policies --json";
 
 /// List the replacement policies.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PoliciesArgs {
-    /// Print one JSON document.
+    /// List each policy's mechanisms too, which --off and --on of other commands switch.
+    #[arg(long)]
+    mechanisms: bool,
+    /// Print one JSON document, mechanisms included.
     #[arg(long)]
     json: bool,
 }
@@ -26,6 +30,27 @@ struct Policy {
     name: &'static str,
     summary: &'static str,
     default: bool,
+    mechanisms: Vec<MechanismRow>,
+}
+
+#[derive(Serialize)]
+struct MechanismRow {
+    name: &'static str,
+    /// One sentence: what the policy does because of it.
+    effect: &'static str,
+    source: &'static str,
+    /// On unless somebody says otherwise.
+    default: bool,
+}
+
+fn mechanisms_of(policy: PolicyName) -> Vec<MechanismRow> {
+    let row = |it: Mechanism| MechanismRow {
+        name: it.as_str(),
+        effect: it.effect(),
+        source: it.source(),
+        default: it.is_on_by_default(),
+    };
+    Mechanism::of(policy).map(row).collect()
 }
 
 /// Runs the command.
@@ -39,6 +64,7 @@ pub(crate) fn run(args: &PoliciesArgs) -> Result<(), Failure> {
             name: name.as_str(),
             summary: name.summary(),
             default: name.as_str() == DEFAULT,
+            mechanisms: mechanisms_of(*name),
         })
         .collect();
     if args.json {
@@ -47,7 +73,13 @@ pub(crate) fn run(args: &PoliciesArgs) -> Result<(), Failure> {
     let width = policies.iter().map(|policy| policy.name.len()).max().unwrap_or(0);
     let line = |policy: &Policy| {
         let default = if policy.default { " (default)" } else { "" };
-        format!("{:<width$}  {}{default}\n", policy.name, policy.summary)
+        let mut text = format!("{:<width$}  {}{default}\n", policy.name, policy.summary);
+        for it in policy.mechanisms.iter().filter(|_| args.mechanisms) {
+            let off = if it.default { "" } else { " (off unless switched on)" };
+            text.push_str(&format!("    {}{off}\n        {}\n", it.name, it.effect));
+            text.push_str(&format!("        Source: {}.\n", it.source));
+        }
+        text
     };
     terminal::print(&policies.iter().map(line).collect::<String>())
 }

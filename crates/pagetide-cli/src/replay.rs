@@ -9,15 +9,17 @@
 //!                                   +--> ... (all cores)           +--> report
 //! ```
 //!
-//! Ignored: times in the record; the lab has no clock. `seconds` is how long the replay took.
+//! With `--fold` a policy's row is the mean of seven replays, at seven phases of the period.
+//! `seconds` is how long the replay took.
 
-use crate::cells::Cell;
+use crate::cells::{Answer, Cell};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::setup::{SetupArgs, parse_period};
 use crate::source::SourceArgs;
 use crate::{cells, report, terminal};
-use pagetide_core::units::Bytes;
-use pagetide_lab::replay::{Contender, Row};
+use pagetide_core::units::{Bytes, Millis};
+use pagetide_lab::replay::{Contender, NR_PHASES, Phases, Row};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -25,6 +27,8 @@ const EXAMPLES: &str = "Examples:
   pagetide replay run.trace --memory 64M
   pagetide replay run.trace --memory 64M,128M,256M --policy mglru,lru,opt
   pagetide replay run.trace --memory 64M,128M,256M,512M --report replay.html
+  pagetide replay run.trace --memory 64M --policy mglru --off tiers
+  pagetide replay run.trace --memory 64M --policy active-inactive --fold 2s
   pagetide replay OLTP.lis --format arc-lis --frames 1000,5000 --json";
 
 /// Replay a recorded run through the policies, in virtual time.
@@ -43,6 +47,12 @@ pub(crate) struct ReplayArgs {
     /// Policies: the names that `pagetide policies` lists, and opt (Belady's bound).
     #[arg(long, value_delimiter = ',', default_value = "mglru,lru")]
     policy: Vec<Contender>,
+    #[command(flatten)]
+    setup: SetupArgs,
+    /// Let the policy's statistics be summed up only so often, as the kernel does every 2s; a row
+    /// is the mean over 7 phases of the period.
+    #[arg(long, value_parser = parse_period)]
+    fold: Option<Millis>,
     /// Replays under way at a time; as many as there are cores, and memory for, without.
     #[arg(long)]
     jobs: Option<NonZeroUsize>,
@@ -59,34 +69,68 @@ pub(crate) struct ReplayArgs {
 /// # Errors
 /// Sizes of no frame (usage), a file that cannot be read or understood, an interrupt.
 pub(crate) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failure> {
-    let sizes = sizes(args)?;
-    let trace = args.source.read_dense(interrupt)?;
+    let sizes = sizes(&args.memory, &args.frames)?;
+    args.setup.check(&args.policy)?;
+    let (trace, facts) = args.source.read_dense(interrupt)?;
+    let cell = |frames, contender| {
+        Cell::new(contender, frames, |policy, frames| args.setup.setup(policy, frames, &facts))
+    };
     let cells: Vec<Cell> = sizes
         .iter()
-        .flat_map(|&frames| args.policy.iter().map(move |&contender| Cell { contender, frames }))
+        .flat_map(|&frames| args.policy.iter().map(move |&contender| cell(frames, contender)))
+        .flat_map(|cell| phases_of(cell, args.fold))
         .collect();
     let answers = cells::run(&trace, &cells, args.jobs, interrupt)?;
-    let rows: Vec<Row> = answers
-        .iter()
-        .map(|it| it.outcome.to_row(it.cell.contender, it.cell.frames, it.seconds))
-        .collect();
+    let rows = rows(&answers, args.fold.is_some());
     if let Some(path) = &args.report {
         report::write_replay(path, &args.source.file, &trace, &rows)?;
     }
     if args.json { terminal::print_json(&rows) } else { terminal::print(&table(&rows)) }
 }
 
+/// The cell, once for each phase.
+fn phases_of(cell: Cell, fold: Option<Millis>) -> Vec<Cell> {
+    match (cell.setup, fold) {
+        (Some(setup), Some(period)) => {
+            setup.phases(period).map(|setup| Cell { setup: Some(setup), ..cell }).collect()
+        }
+        _ => vec![cell],
+    }
+}
+
+/// A row for each policy and size: of one answer, or of its phases.
+fn rows(answers: &[Answer], is_folded: bool) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mut left = answers;
+    while let Some(first) = left.first() {
+        let Cell { contender, frames, setup } = first.cell;
+        if !is_folded || setup.is_none() {
+            rows.push(first.outcome.to_row(contender, frames, first.seconds));
+            left = &left[1..];
+            continue;
+        }
+        let (phases, rest) = left.split_at(NR_PHASES as usize);
+        let seconds = phases.iter().map(|answer| answer.seconds).sum();
+        let outcomes = phases.iter().map(|answer| answer.outcome).collect();
+        rows.push(Phases(outcomes).to_row(contender, frames, seconds));
+        left = rest;
+    }
+    rows
+}
+
 /// The sizes asked for, in frames.
-fn sizes(args: &ReplayArgs) -> Result<Vec<u32>, Failure> {
-    let of_memory = args.memory.iter().map(|memory| {
+///
+/// # Errors
+/// A size of no frame, or of too many (usage).
+pub(crate) fn sizes(memory: &[Bytes], frames: &[u32]) -> Result<Vec<u32>, Failure> {
+    let of_memory = memory.iter().map(|memory| {
         u32::try_from(memory.whole_pages()).map_err(|_| {
             Failure::Usage(format!(
                 "--memory {memory} is too large: a replay has at most 2^32 - 1 frames of 4 KiB"
             ))
         })
     });
-    let sizes =
-        of_memory.chain(args.frames.iter().copied().map(Ok)).collect::<Result<Vec<u32>, _>>()?;
+    let sizes = of_memory.chain(frames.iter().copied().map(Ok)).collect::<Result<Vec<u32>, _>>()?;
     if sizes.contains(&0) {
         return Err(Failure::Usage(
             "a memory of no frame holds nothing: use at least 4K, or --frames 1".to_owned(),
@@ -121,6 +165,11 @@ fn table(rows: &[Row]) -> String {
             row.activations,
             row.seconds
         ));
+        if let (Some(low), Some(high)) = (row.miss_ratio_min, row.miss_ratio_max) {
+            let (low, high) = (low * 100.0, high * 100.0);
+            text.pop();
+            text.push_str(&format!("  missed {low:.2} to {high:.2} %, by phase\n"));
+        }
     }
     text
 }

@@ -133,9 +133,9 @@ impl SourceArgs {
     ///
     /// # Errors
     /// As [`SourceArgs::for_each`].
-    pub(crate) fn read_dense(&self, interrupt: &Interrupt) -> Result<DenseTrace, Failure> {
+    pub(crate) fn read_dense(&self, interrupt: &Interrupt) -> Result<(DenseTrace, Facts), Failure> {
         let mut dense = DenseTrace::default();
-        self.for_each(interrupt, |trace, access| dense.push_from(trace, access))?;
-        Ok(dense)
+        let facts = self.for_each(interrupt, |trace, access| dense.push_from(trace, access))?;
+        Ok((dense, facts))
     }
 }

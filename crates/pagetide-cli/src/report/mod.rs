@@ -13,12 +13,14 @@
 //!
 //! Ignored: scripts, fonts and anything else that would have to be fetched.
 
+mod ablation;
 mod curves;
 mod page;
 mod plots;
 mod replay;
 mod scenarios;
 
+pub(crate) use ablation::write_ablation;
 pub(crate) use curves::{Curve, alone};
 pub(crate) use replay::write_replay;
 pub(crate) use scenarios::write_scenarios;

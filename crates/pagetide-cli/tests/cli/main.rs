@@ -1,5 +1,6 @@
 //! The command as people and scripts meet it: run as a process, judged by exit code and output.
 
+mod ablate;
 mod bench;
 mod demo;
 mod mrc;

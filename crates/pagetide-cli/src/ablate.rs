@@ -1,0 +1,259 @@
+//! `pagetide ablate`: what each mechanism of a policy is worth on a trace.
+//!
+//! Problem: a design of many ideas is judged as one, although some of them earn nothing on a given
+//! workload. Idea: replay with every mechanism as it is, then with each one flipped alone (off if it
+//! was on, on if it was off), and say what that changed.
+//!
+//! ```text
+//!   policy x size --+-- as it is          --> misses, CPU time
+//!                   +-- without tiers     --> difference
+//!                   +-- without ...       --> difference       (all cores)
+//! ```
+//!
+//! CPU time is the replaying thread's own, core and virtual world together; replays side by side
+//! share caches, so `--jobs 1` measures it best. Ignored: pairs of mechanisms, which may stand in
+//! for each other.
+
+use crate::cells::{self, Answer, Cell};
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::replay::sizes;
+use crate::setup::SetupArgs;
+use crate::source::SourceArgs;
+use crate::{report, terminal};
+use pagetide_core::lru::{Mechanism, PolicyName};
+use pagetide_core::units::Bytes;
+use pagetide_lab::replay::{Contender, Setup};
+use serde::Serialize;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "Examples:
+  pagetide ablate run.trace --memory 64M
+  pagetide ablate twitter.csv.zst --frames 14354 --policy mglru,active-inactive
+  pagetide ablate run.trace --memory 64M,256M --policy mglru --report ablation.html";
+
+/// Switch each mechanism of a policy alone, and say what it is worth on a trace.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct AblateArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// Memory sizes, as in 64M,128M.
+    #[arg(long, value_delimiter = ',', value_parser = terminal::parse_size)]
+    #[arg(required_unless_present = "frames")]
+    memory: Vec<Bytes>,
+    /// Memory sizes in frames of 4 KiB, as in 1000,5000.
+    #[arg(long, value_delimiter = ',', conflicts_with = "memory")]
+    frames: Vec<u32>,
+    /// Policies: those that `pagetide policies --mechanisms` lists mechanisms of.
+    #[arg(long, value_delimiter = ',', default_value = "mglru")]
+    policy: Vec<PolicyName>,
+    #[command(flatten)]
+    setup: SetupArgs,
+    /// Replays under way at a time; as many as there are cores, and memory for, without.
+    #[arg(long)]
+    jobs: Option<NonZeroUsize>,
+    /// Write a report with a bar for each mechanism, one self-contained HTML file.
+    #[arg(long)]
+    report: Option<PathBuf>,
+    /// Print the rows as one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+/// One replay, and how it differs from the policy as it is. The field names are what `--json`
+/// prints, and stay.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct AblationRow {
+    /// The policy's name.
+    pub(crate) policy: &'static str,
+    /// Memory, in frames.
+    pub(crate) frames: u32,
+    /// The mechanism that was flipped; `None` for the policy as it is.
+    pub(crate) mechanism: Option<&'static str>,
+    /// What it was flipped to.
+    pub(crate) is_on: Option<bool>,
+    /// Accesses that missed.
+    pub(crate) misses: u64,
+    /// Misses more than with the policy as it is.
+    pub(crate) misses_more: i64,
+    /// The same in percentage points of all accesses.
+    pub(crate) points_more: f64,
+    /// Pages evicted.
+    pub(crate) evictions: u64,
+    /// CPU time of the replay, for each eviction; none without evictions.
+    pub(crate) cpu_ns_per_eviction: Option<f64>,
+    /// More of it than with the policy as it is.
+    pub(crate) cpu_ns_per_eviction_more: Option<f64>,
+    /// CPU time of the replay, for each access.
+    pub(crate) cpu_ns_per_access: f64,
+    /// More of it than with the policy as it is.
+    pub(crate) cpu_ns_per_access_more: f64,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Policies without mechanisms and sizes of no frame (usage), a file that cannot be read or
+/// understood, an interrupt.
+pub(crate) fn run(args: &AblateArgs, interrupt: &Interrupt) -> Result<(), Failure> {
+    let sizes = sizes(&args.memory, &args.frames)?;
+    check_policies(&args.policy)?;
+    let contenders: Vec<Contender> = args.policy.iter().copied().map(Contender::Policy).collect();
+    args.setup.check(&contenders)?;
+    let (trace, facts) = args.source.read_dense(interrupt)?;
+    let groups: Vec<Vec<Variant>> = sizes
+        .iter()
+        .flat_map(|&frames| args.policy.iter().map(move |&policy| (policy, frames)))
+        .map(|(policy, frames)| variants(args.setup.setup(policy, frames, &facts), frames))
+        .collect();
+    let cells: Vec<Cell> = groups.iter().flatten().map(|variant| variant.cell).collect();
+    let answers = cells::run(&trace, &cells, args.jobs, interrupt)?;
+    let rows = rows(&groups, &answers);
+    if let Some(path) = &args.report {
+        report::write_ablation(path, &args.source.file, &trace, &rows)?;
+    }
+    if args.json { terminal::print_json(&rows) } else { terminal::print(&table(&rows)) }
+}
+
+/// A cell, and what was flipped in it.
+#[derive(Clone, Copy, Debug)]
+struct Variant {
+    flipped: Option<(Mechanism, bool)>,
+    cell: Cell,
+}
+
+fn check_policies(policies: &[PolicyName]) -> Result<(), Failure> {
+    match policies.iter().find(|policy| Mechanism::of(**policy).next().is_none()) {
+        Some(policy) => Err(Failure::Usage(format!(
+            "{policy} has no mechanism to switch: `pagetide policies --mechanisms` lists who has"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// The setup as it is, then with each mechanism flipped.
+fn variants(setup: Setup, frames: u32) -> Vec<Variant> {
+    let variant = |flipped: Option<(Mechanism, bool)>| {
+        let switches = match flipped {
+            Some((mechanism, _)) => setup.switches.flipped(mechanism),
+            None => setup.switches,
+        };
+        let setup = Setup { switches, ..setup };
+        let cell = Cell::new(Contender::Policy(setup.policy), frames, |_, _| setup);
+        Variant { flipped, cell }
+    };
+    let flips = Mechanism::of(setup.policy).map(|it| Some((it, !setup.switches.has(it))));
+    std::iter::once(None).chain(flips).map(variant).collect()
+}
+
+/// A row for each answer; each group's first is what the others are compared with.
+fn rows(groups: &[Vec<Variant>], answers: &[Answer]) -> Vec<AblationRow> {
+    let mut rows = Vec::with_capacity(answers.len());
+    let mut left = answers;
+    for group in groups {
+        let (of_group, rest) = left.split_at(group.len());
+        left = rest;
+        let as_it_is = &of_group[0];
+        let compared = group.iter().zip(of_group).map(|(variant, it)| row(variant, it, as_it_is));
+        rows.extend(compared);
+    }
+    rows
+}
+
+fn row(variant: &Variant, answer: &Answer, as_it_is: &Answer) -> AblationRow {
+    let outcome = &answer.outcome;
+    let misses_more = outcome.misses as i64 - as_it_is.outcome.misses as i64;
+    let accesses = outcome.accesses.max(1) as f64;
+    let per_eviction = |answer: &Answer| {
+        let evictions = answer.outcome.evictions;
+        (evictions > 0).then(|| answer.cpu_ns as f64 / evictions as f64)
+    };
+    let (mine, its) = (per_eviction(answer), per_eviction(as_it_is));
+    AblationRow {
+        policy: variant.cell.contender.as_str(),
+        frames: variant.cell.frames,
+        mechanism: variant.flipped.map(|(mechanism, _)| mechanism.as_str()),
+        is_on: variant.flipped.map(|(_, is_on)| is_on),
+        misses: outcome.misses,
+        misses_more,
+        points_more: misses_more as f64 / accesses * 100.0,
+        evictions: outcome.evictions,
+        cpu_ns_per_eviction: mine,
+        cpu_ns_per_eviction_more: mine.zip(its).map(|(mine, its)| mine - its),
+        cpu_ns_per_access: answer.cpu_ns as f64 / accesses,
+        cpu_ns_per_access_more: (answer.cpu_ns as f64 - as_it_is.cpu_ns as f64) / accesses,
+    }
+}
+
+fn table(rows: &[AblationRow]) -> String {
+    let mut text = format!(
+        "{:<20} {:>9} {:<26} {:>11} {:>11} {:>8} {:>10} {:>8} {:>10} {:>8}\n",
+        "policy",
+        "frames",
+        "flipped",
+        "misses",
+        "more",
+        "points",
+        "ns/evict",
+        "more",
+        "ns/access",
+        "more"
+    );
+    let or_dash = |number: Option<f64>| number.map_or("-".to_owned(), |it| format!("{it:.0}"));
+    for row in rows {
+        text.push_str(&format!(
+            "{:<20} {:>9} {:<26} {:>11} {:>+11} {:>+8.2} {:>10} {:>8} {:>10.1} {:>+8.1}\n",
+            row.policy,
+            row.frames,
+            name_of(row),
+            row.misses,
+            row.misses_more,
+            row.points_more,
+            or_dash(row.cpu_ns_per_eviction),
+            or_dash(row.cpu_ns_per_eviction_more),
+            row.cpu_ns_per_access,
+            row.cpu_ns_per_access_more,
+        ));
+    }
+    text
+}
+
+/// What was done to the policy, in words.
+pub(crate) fn name_of(row: &AblationRow) -> String {
+    match (row.mechanism, row.is_on) {
+        (Some(name), Some(true)) => format!("{name} on"),
+        (Some(name), _) => format!("{name} off"),
+        (None, _) => "as it is".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pagetide_lab::trace::DenseTrace;
+
+    #[test]
+    fn each_mechanism_is_flipped_alone_and_compared_with_none() {
+        let setup = Setup::new(PolicyName::Mglru, 64);
+        let group = variants(setup, 64);
+        assert_eq!(group.len(), 1 + Mechanism::of(PolicyName::Mglru).count());
+        for variant in &group[1..] {
+            let (mechanism, is_on) = variant.flipped.expect("flipped");
+            let flipped = variant.cell.setup.expect("a policy").switches;
+            assert_eq!(flipped.has(mechanism), is_on);
+            assert_eq!(flipped.flipped(mechanism), setup.switches);
+        }
+        let trace = DenseTrace::from_reads((0..9000).map(|step| step * step % 997 % 200));
+        let cells: Vec<Cell> = group.iter().map(|variant| variant.cell).collect();
+        let answers = cells::run(&trace, &cells, None, &Interrupt::default()).expect("it runs");
+        let rows = rows(&[group], &answers);
+        assert_eq!((rows[0].mechanism, rows[0].misses_more), (None, 0));
+        assert_eq!((rows[0].cpu_ns_per_access_more, rows[0].points_more), (0.0, 0.0));
+        for row in &rows[1..] {
+            assert_eq!(row.misses as i64 - rows[0].misses as i64, row.misses_more);
+        }
+        assert!(table(&rows).lines().count() == rows.len() + 1);
+    }
+}

@@ -1,0 +1,160 @@
+//! The ablation's report: a horizontal bar for each mechanism, and the table of all numbers.
+
+use super::page;
+use super::plots::{DrawError, GREY, TEXT_PIXELS, colour, svg_of};
+use crate::ablate::{AblationRow, name_of};
+use crate::failure::Failure;
+use crate::machine;
+use pagetide_core::units::Bytes;
+use pagetide_lab::trace::DenseTrace;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+const WIDTH: u32 = 640;
+const BAR_PIXELS: u32 = 24;
+const CAPTION: &str = "Percentage points of all accesses that miss more when the mechanism alone \
+                       is flipped. A bar to the right is what the mechanism saves, if it was on; a \
+                       bar to the left is what it costs.";
+const FOOT: &str = "<section><h2>How this was counted</h2><p>The trace was replayed with every \
+mechanism as it is, then once more with each one flipped. Pairs of mechanisms may stand in for each \
+other: two bars of nothing do not say that both can go. CPU time is the replaying thread's \
+own.</p></section></body></html>
+";
+
+/// Writes the report on `rows`, replays of `trace`, which came from `file`, to `path`.
+///
+/// # Errors
+/// Where the file cannot be written.
+pub(crate) fn write_ablation(
+    path: &Path,
+    file: &Path,
+    trace: &DenseTrace,
+    rows: &[AblationRow],
+) -> Result<(), Failure> {
+    let text = render(file, trace, rows);
+    let text = text.map_err(|error| Failure::on("draw the report", &*error))?;
+    fs::write(path, text).map_err(|error| Failure::on_path("write the report", path, &error))
+}
+
+fn render(file: &Path, trace: &DenseTrace, rows: &[AblationRow]) -> Result<String, DrawError> {
+    let said = format!(
+        "<b>{}</b>: {} accesses of {} pages.",
+        page::escape(&file.display().to_string()),
+        trace.nr_accesses(),
+        trace.nr_pages(),
+    );
+    let mut policies: Vec<&str> = rows.iter().map(|row| row.policy).collect();
+    policies.dedup();
+    let mut text = page::start("Pagetide ablation", &said, &policies);
+    for group in rows.chunk_by(|row, next| (row.policy, row.frames) == (next.policy, next.frames)) {
+        let memory = machine::rounded(Bytes::from_pages(group[0].frames.into()).0);
+        let title = format!("{}, {memory}", group[0].policy);
+        // Writing to a string cannot fail.
+        let _ = write!(text, "<section><h2>{}</h2>", page::escape(&title));
+        text.push_str(&page::figure(&bars(&group[1..])?, "What each mechanism is worth", CAPTION));
+        text.push_str(&table(group));
+        text.push_str("</section>");
+    }
+    text.push_str(FOOT);
+    Ok(text)
+}
+
+/// A bar a row, from zero to its points, named at the left; the first one on top.
+fn bars(rows: &[AblationRow]) -> Result<String, DrawError> {
+    let high = rows.iter().map(|row| row.points_more).fold(0.0, f64::max);
+    let low = rows.iter().map(|row| row.points_more).fold(0.0, f64::min);
+    let margin = ((high - low) * 0.16).max(0.05);
+    let nr_rows = rows.len().max(1) as u32;
+    svg_of((WIDTH, nr_rows * BAR_PIXELS + 60), |area| {
+        let mut chart = ChartBuilder::on(area)
+            .margin(8)
+            .x_label_area_size(30)
+            .y_label_area_size(190)
+            .build_cartesian_2d(low - margin..high + margin, 0.0..f64::from(nr_rows))?;
+        chart
+            .configure_mesh()
+            .disable_y_mesh()
+            .bold_line_style(GREY.mix(0.25))
+            .light_line_style(TRANSPARENT)
+            .axis_style(GREY)
+            .label_style(("sans-serif", TEXT_PIXELS))
+            .y_labels(0)
+            .draw()?;
+        let style = ("sans-serif", TEXT_PIXELS).into_text_style(area).color(&GREY);
+        for (row, below) in rows.iter().rev().zip((0..).map(f64::from)) {
+            let bar = [(0.0, below + 0.15), (row.points_more, below + 0.85)];
+            chart.draw_series([Rectangle::new(bar, colour(row.policy).filled())])?;
+            let (left, middle) = chart.backend_coord(&(low - margin, below + 0.5));
+            let named = style.pos(Pos::new(HPos::Right, VPos::Center));
+            area.draw_text(&name_of(row), &named, (left - 6, middle))?;
+            let (end, _) = chart.backend_coord(&(row.points_more.max(0.0), below + 0.5));
+            let valued = style.pos(Pos::new(HPos::Left, VPos::Center));
+            area.draw_text(&format!("{:+.2}", row.points_more), &valued, (end + 4, middle))?;
+        }
+        Ok(())
+    })
+}
+
+fn table(rows: &[AblationRow]) -> String {
+    let mut text = String::from("<div class=\"scroll\"><table><thead><tr>");
+    for head in
+        ["flipped", "misses", "more", "points", "ns an eviction", "more", "ns an access", "more"]
+    {
+        let _ = write!(text, "<th>{head}</th>");
+    }
+    text.push_str("</tr></thead><tbody>");
+    let or_dash = |number: Option<f64>| number.map_or("-".to_owned(), |it| format!("{it:.0}"));
+    for row in rows {
+        let _ = write!(
+            text,
+            "<tr><td>{}</td><td>{}</td><td>{:+}</td><td>{:+.2}</td><td>{}</td><td>{}</td>\
+             <td>{:.1}</td><td>{:+.1}</td></tr>",
+            page::escape(&name_of(row)),
+            row.misses,
+            row.misses_more,
+            row.points_more,
+            or_dash(row.cpu_ns_per_eviction),
+            or_dash(row.cpu_ns_per_eviction_more),
+            row.cpu_ns_per_access,
+            row.cpu_ns_per_access_more,
+        );
+    }
+    text.push_str("</tbody></table></div>");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(mechanism: Option<&'static str>, points_more: f64) -> AblationRow {
+        AblationRow {
+            policy: "mglru",
+            frames: 100,
+            mechanism,
+            is_on: mechanism.map(|_| false),
+            misses: 10,
+            misses_more: 3,
+            points_more,
+            evictions: 0,
+            cpu_ns_per_eviction: None,
+            cpu_ns_per_eviction_more: None,
+            cpu_ns_per_access: 1.0,
+            cpu_ns_per_access_more: 0.5,
+        }
+    }
+
+    #[test]
+    fn a_bar_for_each_mechanism_and_none_for_the_policy_as_it_is() {
+        let rows = [row(None, 0.0), row(Some("tiers"), 1.25), row(Some("aging"), -0.5)];
+        let picture = bars(&rows[1..]).expect("drawn");
+        assert!(picture.contains("tiers off") && picture.contains("+1.25"));
+        assert!(picture.contains("aging off") && picture.contains("-0.50"));
+        let text = render(Path::new("x"), &DenseTrace::default(), &rows).expect("rendered");
+        assert_eq!(text.matches("<figure>").count(), 1);
+        assert!(text.contains("as it is"));
+    }
+}

@@ -1,0 +1,140 @@
+//! What a replay runs besides policy and size: mechanisms, who reclaims, the clock, swap.
+//!
+//! Problem: `replay` and `ablate` ask the same further questions, and must refuse the same
+//! nonsense. Idea: one set of arguments, that becomes the lab's setup for any policy and size.
+//!
+//! ```text
+//!   --off --on --reclaim --fold --clock --swappiness --swap  -->  Template  -->  Setup, Setup, ...
+//! ```
+//!
+//! A trace that no page cache recorded is taken for the reads of one open file, as a benchmark that
+//! replays it on a kernel makes them: to the kernel's policies, reading the page again in which the
+//! last read ended is no reference.
+
+use crate::failure::Failure;
+use crate::source::Facts;
+use crate::terminal;
+use pagetide_core::lru::{Mechanism, PolicyName};
+use pagetide_core::units::{Bytes, Millis};
+use pagetide_lab::replay::{Clock, Contender, Memory, Reader, Setup};
+
+/// Who makes room.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub(crate) enum Reclaim {
+    /// The access that needs it, at a group's limit.
+    Group,
+    /// A thread beside the accesses, between a machine's watermarks.
+    Background,
+}
+
+/// When an access happens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub(crate) enum ClockName {
+    /// As soon as the one before it is done: 5 us a hit, 17.5 us a miss.
+    Costs,
+    /// Not before its time in the trace.
+    Trace,
+}
+
+/// What else a replay is told.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct SetupArgs {
+    /// Mechanisms to switch off, as in tiers,lazy-promotion (see `pagetide policies --mechanisms`).
+    #[arg(long, value_delimiter = ',')]
+    off: Vec<Mechanism>,
+    /// Mechanisms to switch on.
+    #[arg(long, value_delimiter = ',')]
+    on: Vec<Mechanism>,
+    /// Who makes room: the access that needs it, or a thread beside the accesses.
+    #[arg(long, value_enum, default_value = "group")]
+    reclaim: Reclaim,
+    /// When an access happens.
+    #[arg(long, value_enum, default_value = "costs")]
+    clock: ClockName,
+    /// How willing to evict anonymous pages, 0 to 200.
+    #[arg(long, value_parser = clap::value_parser!(u8).range(0..=200))]
+    swappiness: Option<u8>,
+    /// Take the pages of memory traces for anonymous, with a swap device of this size; 0 is none.
+    #[arg(long, value_parser = terminal::parse_size)]
+    swap: Option<Bytes>,
+}
+
+impl SetupArgs {
+    /// The setup of a policy at a size, but for what a command adds.
+    pub(crate) fn setup(&self, policy: PolicyName, frames: u32, facts: &Facts) -> Setup {
+        let memory = match self.reclaim {
+            Reclaim::Group => Memory::Group { nr_frames: frames },
+            Reclaim::Background => Memory::Machine { nr_frames: frames },
+        };
+        let setup = Setup::new(policy, memory);
+        let off = self.off.iter().fold(setup.switches, |switches, it| switches.without(*it));
+        let switches = self.on.iter().fold(off, |switches, it| switches.with(*it));
+        Setup {
+            switches,
+            swappiness: self.swappiness.unwrap_or(setup.swappiness),
+            clock: match self.clock {
+                ClockName::Costs => Clock::Costs,
+                ClockName::Trace => Clock::Trace,
+            },
+            reader: reader_of(facts),
+            swap_pages: self.swap.map(Bytes::whole_pages),
+            ..setup
+        }
+    }
+
+    /// Refuses mechanisms that none of the policies has, or that are to be both on and off.
+    ///
+    /// # Errors
+    /// A usage error that names the mechanism.
+    pub(crate) fn check(&self, contenders: &[Contender]) -> Result<(), Failure> {
+        let has = |mechanism: &Mechanism, contender: &Contender| match contender {
+            Contender::Policy(policy) => mechanism.policies().contains(policy),
+            Contender::Opt => false,
+        };
+        for mechanism in self.off.iter().chain(&self.on) {
+            if !contenders.iter().any(|contender| has(mechanism, contender)) {
+                return Err(Failure::Usage(format!(
+                    "no chosen policy has the mechanism {mechanism}: `pagetide policies \
+                     --mechanisms` lists whose it is"
+                )));
+            }
+            if self.off.contains(mechanism) && self.on.contains(mechanism) {
+                return Err(Failure::Usage(format!("{mechanism} cannot be both on and off")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whose reads the trace's are.
+pub(crate) fn reader_of(facts: &Facts) -> Reader {
+    match &facts.header {
+        Some(header) if header.is_of_run() => Reader::Recorded,
+        _ => Reader::OneHandle,
+    }
+}
+
+/// Parses a period: "2s", "500ms".
+pub(crate) fn parse_period(text: &str) -> Result<Millis, String> {
+    let (number, scale) = match text.strip_suffix("ms") {
+        Some(number) => (number, 1),
+        None => (text.strip_suffix('s').unwrap_or(""), 1000),
+    };
+    let millis = number.parse().ok().and_then(|number: u64| number.checked_mul(scale));
+    let period = millis.filter(|millis| (1..=3_600_000).contains(millis)).map(Millis);
+    period.ok_or_else(|| "write it as 2s or 500ms, from 1ms to an hour".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn periods_have_a_unit() {
+        assert_eq!(parse_period("2s"), Ok(Millis(2000)));
+        assert_eq!(parse_period("500ms"), Ok(Millis(500)));
+        for wrong in ["2", "", "s", "0s", "-1s", "2h", "3601s", "99999999999999999999s"] {
+            assert!(parse_period(wrong).is_err(), "{wrong}");
+        }
+    }
+}
