@@ -5,8 +5,9 @@
 //! where somebody looked; elsewhere the group's limit less its tree nodes / 7 (of 64 slots, and
 //! nothing of them freed) and about 28. Pages are numbered in the order of first appearance.
 //!
-//! Three comparisons. Multi-gen LRU with the range of two boots. Two lists with live statistics,
-//! against a kernel whose statistics somebody read all the time ("fresh"). Two lists with statistics
+//! Four comparisons. Multi-gen LRU with the range of two boots. Two lists with live statistics,
+//! against a kernel whose statistics somebody read all the time ("fresh"), and with statistics
+//! folded as often as that reader came, every 10 ms or less. Two lists with statistics
 //! folded every two seconds, the mean of seven phases, against kernels left alone: those differ
 //! from boot to boot by up to 1.25 points, as the phase does.
 //!
@@ -17,7 +18,7 @@ mod support;
 
 use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Millis;
-use pagetide_lab::replay::{self, Clock, Outcome, Phases, Reader, Setup};
+use pagetide_lab::replay::{self, Clock, Outcome, Phases, Reader, Setup, Statistics};
 use pagetide_lab::trace::{Access, DenseTrace};
 use std::env;
 use support::{load_trace, skip};
@@ -26,21 +27,28 @@ use support::{load_trace, skip};
 const MGLRU_TOLERANCE: f64 = 0.0035;
 const FRESH_TOLERANCE: f64 = 0.004;
 const FOLDED_TOLERANCE: f64 = 0.009;
+/// How often the reader of `memory.stat` made the kernel fold, about.
+const READ_PERIOD: Millis = Millis(10);
 /// The kernel's period of folding.
 const PERIOD: Millis = Millis(2000);
 
-/// Comparisons that are further off, for a reason that is not known yet, and how far they may be.
-/// Nothing else may, and none of these may get worse.
-const UNEXPLAINED: [(&str, &str, u32, f64); 6] = [
+/// Comparisons that are further off, and how far they may be: nothing else may, and none of these
+/// may get worse. The live ones are so because live is not what the kernel had: with the reader's
+/// folds they come near (P3: from 1.48 points to 0.01). The reason of the others is not known.
+const FURTHER: [(&str, &str, u32, f64); 9] = [
     ("OLTP", MGLRU, 14_507, 0.006),
     ("P3", MGLRU, 64_541, 0.0095),
+    ("P6", MGLRU, 64_261, 0.0045),
     ("cloudphysics", LIVE, 9651, 0.0105),
     ("OLTP", LIVE, 4606, 0.005),
     ("P3", LIVE, 64_541, 0.0155),
-    ("P6", LIVE, 64_541, 0.0155),
+    ("P6", LIVE, 64_261, 0.009),
+    ("OLTP", READ, 4606, 0.005),
+    ("P6", READ, 64_261, 0.005),
 ];
 const MGLRU: &str = "mglru";
 const LIVE: &str = "active-inactive live";
+const READ: &str = "active-inactive read";
 const FOLDED: &str = "active-inactive folded";
 
 /// What the kernel did at one limit of a group.
@@ -78,7 +86,7 @@ fn check(name: &str, trace: &DenseTrace, rows: &[Row]) {
             );
             let is_it =
                 |it: &&(&str, &str, u32, f64)| (it.0, it.1, it.2) == (name, what, row.frames.0);
-            let tolerance = UNEXPLAINED.iter().find(is_it).map_or(tolerance, |it| it.3);
+            let tolerance = FURTHER.iter().find(is_it).map_or(tolerance, |it| it.3);
             if error.abs() > tolerance {
                 missed.push(format!("{what} in {} frames: {hit_ratio:.4}", row.frames.0));
             }
@@ -87,6 +95,9 @@ fn check(name: &str, trace: &DenseTrace, rows: &[Row]) {
         if let Some(fresh) = row.fresh {
             let outcome = replay::run_setup(two_lists, trace);
             compare(LIVE, &outcome, (fresh, fresh), FRESH_TOLERANCE);
+            let statistics = Statistics::Every { period: READ_PERIOD, phase: Millis(0) };
+            let outcome = replay::run_setup(Setup { statistics, ..two_lists }, trace);
+            compare(READ, &outcome, (fresh, fresh), FRESH_TOLERANCE);
         }
         let outcomes = two_lists.phases(PERIOD).map(|setup| replay::run_setup(setup, trace));
         let mean = Phases(outcomes.collect()).mean();
