@@ -1,8 +1,8 @@
 //! `pagetide ablate`: what each mechanism of a policy is worth on a trace.
 //!
 //! Problem: a design of many ideas is judged as one, although some of them earn nothing on a given
-//! workload. Idea: replay with every mechanism as it is, then with each one flipped alone (off if it
-//! was on, on if it was off), and say what that changed.
+//! workload. Idea: replay with every mechanism as it is, then with each one flipped alone (off if
+//! it was on, on if it was off), and say what that changed.
 //!
 //! ```text
 //!   policy x size --+-- as it is          --> misses, CPU time

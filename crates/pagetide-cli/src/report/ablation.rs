@@ -19,8 +19,8 @@ const CAPTION: &str = "Percentage points of all accesses that miss more when the
                        is flipped. A bar to the right is what the mechanism saves, if it was on; a \
                        bar to the left is what it costs.";
 const FOOT: &str = "<section><h2>How this was counted</h2><p>The trace was replayed with every \
-mechanism as it is, then once more with each one flipped. Pairs of mechanisms may stand in for each \
-other: two bars of nothing do not say that both can go. CPU time is the replaying thread's \
+mechanism as it is, then once more with each one flipped. Pairs of mechanisms may stand in for \
+each other: two bars of nothing do not say that both can go. CPU time is the replaying thread's \
 own.</p></section></body></html>
 ";
 
