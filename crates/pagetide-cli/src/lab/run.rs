@@ -30,8 +30,8 @@ const EXAMPLES: &str = "Examples:
   pagetide lab run wschange --first-seed 7 --seeds 1     one seed again
 
 A subject is a policy, as `pagetide policies` lists them, with ~MECHANISM for each mechanism to be
-turned the other way (mglru~tiers is mglru without tiers), and @stale-statistics or
-@readahead-in-flight for what a real machine does to it.";
+turned the other way (mglru~tiers is mglru without tiers), and @stale-statistics,
+@readahead-in-flight or @background-reclaim for what a real machine does to it.";
 
 /// Play scenarios over several seeds, in virtual memory.
 #[derive(Debug, clap::Args)]
@@ -201,7 +201,7 @@ mod tests {
     fn causes_are_subjects_of_two_scenarios() {
         for scenario in Scenario::ALL {
             match causes(scenario) {
-                Ok(subjects) => assert_eq!(subjects.len(), 4, "{}", scenario.name),
+                Ok(subjects) => assert_eq!(subjects.len(), 6, "{}", scenario.name),
                 Err(failure) => assert_eq!(failure.exit_code(), 2, "{}", scenario.name),
             }
         }

@@ -98,6 +98,10 @@ impl<'a> Stage<'a> {
                 let statistics = Statistics::Every { period: Millis(FOLD_MS.into()), phase };
                 Machine::new(Setup { statistics, ..usual }, layout, None, self.keep_on)
             }
+            Condition::BackgroundReclaim => {
+                let memory = Memory::Machine { nr_frames: host.nr_frames() };
+                Machine::new(Setup { memory, ..usual }, layout, None, self.keep_on)
+            }
             Condition::ReadaheadInFlight => {
                 // Only a recorded run's memory keeps folios locked while they are filled.
                 let memory = Memory::Zone(ZoneMemory {

@@ -38,12 +38,19 @@ pub enum Condition {
     /// Files are read ahead in windows of up to twice 8 MiB (scaled with memory; the seed decides),
     /// whose folios are locked until all of a window has come.
     ReadaheadInFlight,
+    /// The memory is a machine's, not a group's: a background thread reclaims between watermarks,
+    /// in passes with larger targets.
+    BackgroundReclaim,
 }
 
 impl Condition {
     /// All of them.
-    pub const ALL: [Condition; 3] =
-        [Condition::Tidy, Condition::StaleStatistics, Condition::ReadaheadInFlight];
+    pub const ALL: [Condition; 4] = [
+        Condition::Tidy,
+        Condition::StaleStatistics,
+        Condition::ReadaheadInFlight,
+        Condition::BackgroundReclaim,
+    ];
 
     /// The name as typed behind `@`.
     pub const fn as_str(self) -> &'static str {
@@ -51,6 +58,7 @@ impl Condition {
             Condition::Tidy => "tidy",
             Condition::StaleStatistics => "stale-statistics",
             Condition::ReadaheadInFlight => "readahead-in-flight",
+            Condition::BackgroundReclaim => "background-reclaim",
         }
     }
 }
@@ -98,7 +106,9 @@ pub enum ParseSubjectError {
         mechanism: Mechanism,
     },
     /// The word behind `@` is no condition's name.
-    #[error("unknown condition; there are tidy stale-statistics readahead-in-flight")]
+    #[error(
+        "unknown condition; there are tidy stale-statistics readahead-in-flight background-reclaim"
+    )]
     Condition,
 }
 
