@@ -53,7 +53,7 @@ pub enum Memory {
         nr_frames: u32,
     },
     /// A machine of so many frames: a zone with watermarks, kept up by background reclaim. Some
-    /// frames stay free. Written pages and guards as in a group.
+    /// frames stay free. Written pages and guards as in a group; what is being filled is locked.
     Machine {
         /// The frames, those that stay free among them.
         nr_frames: u32,
@@ -120,6 +120,12 @@ impl Memory {
     /// Whether there is a background to wake.
     pub(super) fn has_background(self) -> bool {
         matches!(self, Memory::Machine { .. })
+    }
+
+    /// Whether folios are locked until their group's contents have come: where reclaim may meet
+    /// them, which a group's limit as a plain question leaves out.
+    pub(super) fn locks_fills(self) -> bool {
+        !matches!(self, Memory::Group { .. })
     }
 
     /// Whether what stood in reclaim's way in the recorded run does so again.

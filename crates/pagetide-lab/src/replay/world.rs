@@ -318,7 +318,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
     }
 
     fn join_group(&mut self, rank: u32, filled: Option<FrameId>) {
-        if filled.is_some() && self.memory.repeats_the_run() {
+        if filled.is_some() && self.memory.locks_fills() {
             self.pages[rank as usize].is_filling = true;
             self.filling.push(rank);
         }

@@ -66,8 +66,14 @@ use std::fmt;
 /// Frames of a scenario's machine, before the seed's variation.
 const FRAMES: u32 = 4096;
 /// The designs whose boots differ, as they are and under what is suspected.
-const CAUSES: &[&str] =
-    &["active-inactive", "active-inactive@stale-statistics", "mglru", "mglru@readahead-in-flight"];
+const CAUSES: &[&str] = &[
+    "active-inactive",
+    "active-inactive@stale-statistics",
+    "active-inactive@background-reclaim",
+    "mglru",
+    "mglru@readahead-in-flight",
+    "mglru@background-reclaim",
+];
 
 /// A story, with what is measured in it.
 #[derive(Debug)]

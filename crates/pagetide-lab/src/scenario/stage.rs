@@ -15,7 +15,7 @@ use super::FRAMES;
 use super::machine::{Host, Layout, Machine};
 use super::random::Random;
 use super::subject::{Condition, Subject};
-use crate::replay::{Memory, Setup, Statistics, ZoneMemory};
+use crate::replay::{Memory, Setup, Statistics};
 use pagetide_core::units::Millis;
 
 /// What a scenario's memory stands for where a time or a window is scaled with it: the pages that a
@@ -103,13 +103,8 @@ impl<'a> Stage<'a> {
                 Machine::new(Setup { memory, ..usual }, layout, None, self.keep_on)
             }
             Condition::ReadaheadInFlight => {
-                // Only a recorded run's memory keeps folios locked while they are filled.
-                let memory = Memory::Zone(ZoneMemory {
-                    nr_frames: host.nr_frames(),
-                    nr_frames_max: host.nr_frames(),
-                    nr_cpus: 1,
-                    swappiness: host.swappiness,
-                });
+                // A group's limit knows no locked folios: this is background reclaim, and more.
+                let memory = Memory::Machine { nr_frames: host.nr_frames() };
                 let setup = Setup { memory, ..usual };
                 Machine::new(setup, layout, Some(self.window), self.keep_on)
             }

@@ -35,8 +35,9 @@ pub enum Condition {
     /// Statistics are summed up every so often, at a phase that the seed decides, and are as old as
     /// the last sum in between. The period is the kernel's two seconds, scaled with memory.
     StaleStatistics,
-    /// Files are read ahead in windows of up to twice 8 MiB (scaled with memory; the seed decides),
-    /// whose folios are locked until all of a window has come.
+    /// As [`Condition::BackgroundReclaim`], and files are read ahead in windows of up to twice
+    /// 8 MiB (scaled with memory; the seed decides), whose folios are locked until all of one has
+    /// come.
     ReadaheadInFlight,
     /// The memory is a machine's, not a group's: a background thread reclaims between watermarks,
     /// in passes with larger targets.
