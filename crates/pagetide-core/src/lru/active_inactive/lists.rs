@@ -103,9 +103,13 @@ impl FourLists {
         self.list_mut(ListId::of(folios[frame].flags())).remove(folios, frame);
     }
 
-    /// Takes the oldest folio of a list.
-    pub(super) fn pop_tail(&mut self, folios: &Folios, id: ListId) -> Option<FrameId> {
-        self.list_mut(id).pop_tail(folios)
+    /// Takes the oldest folio of a list that is scanned ([`FolioList::scan_tail`]).
+    pub(super) fn pop_tail<const PREFETCH: bool>(
+        &mut self,
+        folios: &Folios,
+        id: ListId,
+    ) -> Option<FrameId> {
+        self.list_mut(id).pop_tail_of_scan::<PREFETCH>(folios)
     }
 
     /// Walks all lists and panics where a link, a length or a folio's flags are wrong. O(folios).

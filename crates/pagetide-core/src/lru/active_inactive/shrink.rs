@@ -66,8 +66,8 @@ impl<D: Design> TwoLists<D> {
         }
     }
 
-    /// Takes up to `nr` folios off the inactive tail, all of them for trial.
-    fn take_inactive(
+    /// Takes up to `nr` folios off a list's tail, for trial or to be looked at.
+    fn take<const PREFETCH: bool>(
         &mut self,
         cx: &mut Context<'_>,
         list: ListId,
@@ -75,30 +75,15 @@ impl<D: Design> TwoLists<D> {
         victims: &mut Victims,
     ) -> u64 {
         for nr_scanned in 0..nr {
-            let Some(frame) = self.lists.pop_tail(cx.folios, list) else { return nr_scanned };
-            if cx.flags(frame).any(Flags::UNEVICTABLE) {
-                self.list_with(cx, frame, |flags| after_trial(flags, Refusal::Busy));
-            } else {
+            let Some(frame) = self.lists.pop_tail::<PREFETCH>(cx.folios, list) else {
+                return nr_scanned;
+            };
+            if !cx.flags(frame).any(Flags::UNEVICTABLE) {
                 victims.take(cx.folios, frame);
-            }
-        }
-        nr
-    }
-
-    /// Takes up to `nr` folios off the active tail, to be looked at.
-    fn take_active(
-        &mut self,
-        cx: &mut Context<'_>,
-        list: ListId,
-        nr: u64,
-        victims: &mut Victims,
-    ) -> u64 {
-        for nr_scanned in 0..nr {
-            let Some(frame) = self.lists.pop_tail(cx.folios, list) else { return nr_scanned };
-            if cx.flags(frame).any(Flags::UNEVICTABLE) {
+            } else if list.activity == Activity::Active {
                 self.lists.push_head(cx.folios, frame);
             } else {
-                victims.take(cx.folios, frame);
+                self.list_with(cx, frame, |flags| after_trial(flags, Refusal::Busy));
             }
         }
         nr
@@ -112,19 +97,18 @@ impl<D: Design> TwoLists<D> {
         (list, nr): (ListId, u64),
         victims: &mut Victims,
     ) -> Piece {
-        let nr_scanned = match list.activity {
-            Activity::Inactive => {
-                let nr_scanned = self.take_inactive(cx, list, nr, victims);
-                scan.count_scanned(nr_scanned);
-                nr_scanned
-            }
+        let nr_scanned = if self.switches.has(Mechanism::ScanPrefetch) {
+            self.take::<true>(cx, list, nr, victims)
+        } else {
+            self.take::<false>(cx, list, nr, victims)
+        };
+        match list.activity {
+            Activity::Inactive => scan.count_scanned(nr_scanned),
             Activity::Active => {
-                let nr_scanned = self.take_active(cx, list, nr, victims);
                 cx.vmstat.add(Counter::Pgrefill, nr_scanned);
                 self.design.shrank_active(list.page_type, nr_scanned);
-                nr_scanned
             }
-        };
+        }
         Piece { list, nr_scanned, nr_reclaimed: 0, nr_rotated: 0 }
     }
 
