@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use pagetide_core::ids::{FrameId, Order};
 use pagetide_core::page_alloc::{
     AllocRequest, FrameTable, HighFraction, MigrateType, Pcp, PcpInputs, PcpLimits, WatermarkLevel,
-    Zone, ZoneConfig, ZoneFlags,
+    Zone, ZoneConfig, ZoneSignals,
 };
 
 const THREADS: u32 = 4;
@@ -40,6 +40,7 @@ impl World {
             nr_cpus_local: nr_cpus,
             nr_cpus_online: nr_cpus,
             fraction: HighFraction::DEFAULT,
+            cache_slice: 0,
         });
         World {
             table: Arc::clone(zone.table()),
@@ -62,7 +63,8 @@ impl World {
         match self.pcps[cpu].try_lock() {
             Ok(mut pcp) => {
                 // Some frees come while reclaim is active, and drain more.
-                let flags = ZoneFlags { reclaim_active: frame.0 % 1024 < 100 };
+                let flags =
+                    ZoneSignals { reclaim_active: frame.0 % 1024 < 100, ..Default::default() };
                 if let Some(drain) = pcp.free(&self.table, frame, order, flags) {
                     pcp.drain(&mut self.zone.lock().unwrap(), drain);
                 }

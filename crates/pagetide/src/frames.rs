@@ -20,7 +20,7 @@ use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering::Relaxed, lock};
 use pagetide_core::ids::{CpuId, FrameId, Order};
 use pagetide_core::page_alloc::{
     AllocRequest, FrameTable, HighFraction, Pcp, PcpInputs, PcpLimits, WatermarkLevel, Zone,
-    ZoneConfig, ZoneFlags,
+    ZoneConfig, ZoneSignals,
 };
 use pagetide_core::units::PAGE_BYTES;
 use pagetide_sys::{ClaimedFrame, FrameArena};
@@ -70,7 +70,10 @@ impl FrameAllocator {
 
     /// Gives frames back.
     pub(crate) fn free(&self, cpu: CpuId, frames: impl IntoIterator<Item = FrameId>) {
-        let flags = ZoneFlags { reclaim_active: self.is_reclaim_active.load(Relaxed) };
+        let flags = ZoneSignals {
+            reclaim_active: self.is_reclaim_active.load(Relaxed),
+            ..Default::default()
+        };
         let Ok(mut pcp) = self.pcps.at(cpu).try_lock() else {
             let mut zone = lock(&self.zone);
             frames.into_iter().for_each(|frame| zone.free(frame, Order::BASE));
@@ -164,6 +167,7 @@ fn pcp_limits(zone: &Zone, nr_cpus: u32) -> PcpLimits {
         nr_cpus_local: nr_cpus,
         nr_cpus_online: nr_cpus,
         fraction: HighFraction::DEFAULT,
+        cache_slice: 0,
     })
 }
 

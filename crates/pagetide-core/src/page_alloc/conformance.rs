@@ -24,6 +24,7 @@ use proptest::sample::Index;
 
 use super::*;
 use crate::ids::{CpuId, FrameId, Order};
+use crate::units::Millis;
 
 const CPUS: u32 = 3;
 
@@ -37,7 +38,9 @@ trait Subject {
     /// Frames neither free in the zone nor handed out.
     fn nr_in_lists(&self) -> u64;
     fn drain_all(&mut self);
-    fn set_flags(&mut self, flags: ZoneFlags);
+    fn set_signals(&mut self, signals: ZoneSignals);
+    /// A second passes; whoever visits the zone from now on had its lock like this.
+    fn tick(&mut self, wait: LockWait);
     fn rederive(&mut self);
     fn validate(&self);
 }
@@ -62,7 +65,8 @@ impl Subject for Zone {
         0
     }
     fn drain_all(&mut self) {}
-    fn set_flags(&mut self, _: ZoneFlags) {}
+    fn set_signals(&mut self, _: ZoneSignals) {}
+    fn tick(&mut self, _: LockWait) {}
     fn rederive(&mut self) {
         self.rederive_watermarks();
     }
@@ -71,36 +75,47 @@ impl Subject for Zone {
     }
 }
 
-impl Subject for PageAllocator {
-    fn with_zone(zone: Zone) -> PageAllocator {
-        PageAllocator::new(zone, CPUS, HighFraction::DEFAULT)
+/// The per-CPU lists with the tuning of this number.
+struct Tuned<const TUNING: usize>(PageAllocator);
+
+impl<const TUNING: usize> Subject for Tuned<TUNING> {
+    fn with_zone(zone: Zone) -> Tuned<TUNING> {
+        let tuning = PcpTuning::from_index(TUNING).expect("one of the four");
+        Tuned(PageAllocator::with_tuning(zone, CPUS, HighFraction::DEFAULT, tuning))
     }
     fn zone(&self) -> &Zone {
-        self.zone()
+        self.0.zone()
     }
     fn zone_mut(&mut self) -> &mut Zone {
-        self.zone_mut()
+        self.0.zone_mut()
     }
     fn alloc(&mut self, cpu: CpuId, request: &AllocRequest) -> Option<FrameId> {
-        self.alloc(cpu, request)
+        self.0.alloc(cpu, request)
     }
     fn free(&mut self, cpu: CpuId, frame: FrameId, order: Order) {
-        self.free(cpu, frame, order);
+        self.0.free(cpu, frame, order);
     }
     fn nr_in_lists(&self) -> u64 {
-        self.nr_in_pcps()
+        self.0.nr_in_pcps()
     }
     fn drain_all(&mut self) {
-        self.drain_all();
+        self.0.drain_all();
     }
-    fn set_flags(&mut self, flags: ZoneFlags) {
-        self.set_flags(flags);
+    fn set_signals(&mut self, signals: ZoneSignals) {
+        self.0.set_signals(signals);
+    }
+    fn tick(&mut self, wait: LockWait) {
+        self.0.tick();
+        self.0.set_lock_wait(wait);
     }
     fn rederive(&mut self) {
-        self.rederive();
+        self.0.rederive();
     }
     fn validate(&self) {
-        self.validate();
+        self.0.validate();
+        for cpu in (0..CPUS).map(CpuId) {
+            assert!(self.0.pcp(cpu).high() <= self.0.zone().nr_frames(), "a limit out of bounds");
+        }
     }
 }
 
@@ -126,7 +141,10 @@ enum Op {
         nr_blocks: u32,
     },
     DrainAll,
-    Reclaim(ZoneFlags),
+    Signal(ZoneSignals),
+    Tick {
+        waits: bool,
+    },
     Shrink {
         nr_frames: u32,
     },
@@ -171,8 +189,10 @@ fn ops() -> impl Strategy<Value = Op> {
         3 => (cpu, any::<Index>(), 1..200u32)
             .prop_map(|(cpu, which, nr_blocks)| Op::FreeRun { cpu, which, nr_blocks }),
         1 => Just(Op::DrainAll),
-        1 => any::<bool>()
-            .prop_map(|reclaim_active| Op::Reclaim(ZoneFlags { reclaim_active })),
+        1 => (any::<bool>(), 0..5000u64).prop_map(|(reclaim_active, now)| {
+            Op::Signal(ZoneSignals { reclaim_active, now: Millis(now) })
+        }),
+        1 => any::<bool>().prop_map(|waits| Op::Tick { waits }),
         1 => (1..1500u32).prop_map(|nr_frames| Op::Shrink { nr_frames }),
         1 => (1..1500u32).prop_map(|nr_frames| Op::Grow { nr_frames }),
         1 => Just(Op::ReleaseReserve),
@@ -313,7 +333,9 @@ fn step<S: Subject>(subject: &mut S, twin: &mut Twin, op: &Op) {
             (0..*nr_blocks).for_each(|_| free(subject, twin, *cpu, which));
         }
         Op::DrainAll => subject.drain_all(),
-        Op::Reclaim(flags) => subject.set_flags(*flags),
+        Op::Signal(signals) => subject.set_signals(*signals),
+        Op::Tick { waits: true } => subject.tick(LockWait::Waited),
+        Op::Tick { waits: false } => subject.tick(LockWait::None),
         Op::Shrink { nr_frames } => {
             let nr_free = subject.zone().nr_free();
             let nr_taken = subject
@@ -398,10 +420,13 @@ proptest! {
     }
 
     #[test]
-    fn per_cpu_lists_agree_with_the_twin(
+    fn per_cpu_lists_agree_with_the_twin_under_every_tuning(
         config in configs(), ops in prop::collection::vec(ops(), 1..60)
     ) {
-        agrees_with_the_twin::<PageAllocator>(config, &ops);
+        agrees_with_the_twin::<Tuned<0>>(config, &ops);
+        agrees_with_the_twin::<Tuned<1>>(config, &ops);
+        agrees_with_the_twin::<Tuned<2>>(config, &ops);
+        agrees_with_the_twin::<Tuned<3>>(config, &ops);
     }
 }
 
@@ -416,14 +441,16 @@ proptest! {
         let rights = AllocRights { high: true, non_blocking: true, ..AllocRights::NONE };
         let request = AllocRequest { rights, ..AllocRequest::fast(Order(3)) };
         ops.insert(nr_before.min(ops.len()), Op::Alloc { cpu: 0, request });
-        agrees_with_the_twin::<PageAllocator>(ZoneConfig::with_frames(200 * 512 + 77), &ops);
+        let config = ZoneConfig::with_frames(200 * 512 + 77);
+        agrees_with_the_twin::<Tuned<2>>(config, &ops);
+        agrees_with_the_twin::<Tuned<3>>(config, &ops);
     }
 }
 
 #[test]
 fn every_small_zone_hands_out_every_frame_once() {
     for nr_frames in 1..=130 {
-        let mut subject = PageAllocator::with_zone(Zone::new(ZoneConfig::with_frames(nr_frames)));
+        let mut subject = Tuned::<2>::with_zone(Zone::new(ZoneConfig::with_frames(nr_frames)));
         let request = AllocRequest::fast(Order::BASE).at(None);
         let mut is_seen = vec![false; nr_frames as usize];
         for turn in 0..nr_frames {

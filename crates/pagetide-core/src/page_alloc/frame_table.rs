@@ -26,6 +26,8 @@
 //! - A word it does not own can tell the zone wrong only between `Allocated` and `InPcp`, never
 //!   about `Free`, nor about the order: both change only under the zone's lock.
 //! - Frames after the first of a block are `Interior`.
+//! - Whether free frames are under HIGH is written under the zone's lock and may be read by anyone:
+//!   a stale reading keeps a batch too many or too few.
 //! - A pageblock's type is written under the zone's lock and may be read by anyone; a stale reading
 //!   puts a block on another type's per-CPU list, which is harmless.
 //!
@@ -38,7 +40,7 @@
 //! Source: our own. Linux threads the same lists through `struct page`.
 
 use alloc::boxed::Box;
-use core::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use super::migrate::{MigrateType, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
 use crate::ids::{FrameId, Order};
@@ -104,6 +106,8 @@ pub(super) enum Kind {
 pub struct FrameTable {
     words: Box<[AtomicU64]>,
     block_types: Box<[AtomicU8]>,
+    /// Free frames were under HIGH when last looked at; written under the zone's lock.
+    below_high: AtomicBool,
 }
 
 impl FrameTable {
@@ -118,6 +122,7 @@ impl FrameTable {
         FrameTable {
             words: (0..nr_frames).map(|_| AtomicU64::new(INTERIOR_TAG << TAG_SHIFT)).collect(),
             block_types: (0..nr_blocks).map(|_| AtomicU8::new(movable)).collect(),
+            below_high: AtomicBool::new(false),
         }
     }
 
@@ -158,6 +163,18 @@ impl FrameTable {
     pub fn migrate_type(&self, frame: FrameId) -> MigrateType {
         let block = (frame.0 >> PAGEBLOCK_ORDER.0) as usize;
         MigrateType::from_index(usize::from(self.block_types[block].load(Relaxed)))
+    }
+
+    /// Whether the zone's free frames were at or under its HIGH watermark when somebody last
+    /// looked: an allocation that found them so, or a free that did not.
+    #[inline]
+    pub fn is_below_high(&self) -> bool {
+        self.below_high.load(Relaxed)
+    }
+
+    /// To be called under the zone's lock.
+    pub(super) fn set_below_high(&self, below_high: bool) {
+        self.below_high.store(below_high, Relaxed);
     }
 
     /// Asserts that the block at `frame` may be freed at `order`, with a message that says why not.

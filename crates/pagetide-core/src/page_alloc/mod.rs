@@ -21,6 +21,7 @@
 //! | `watermark` | the levels, their derivation, the boost, the check |
 //! | `pcp` | per-CPU lists, and **the seam**: the calls both worlds make |
 //! | `pcp_limits` | batch and limit as functions of the zone |
+//! | `pcp_tuning` | how long the lists may grow: fixed, depth, refill, adaptive |
 //! | `zone` | the check at every way out; the high-order reserve; shrinking and growing |
 //! | `buddy`, `fallback` | splitting and merging; claiming and stealing across types |
 //! | `frame_table` | one word a frame; who owns it when |
@@ -50,6 +51,7 @@ mod free_blocks;
 mod migrate;
 mod pcp;
 mod pcp_limits;
+mod pcp_tuning;
 mod single;
 mod slow_path;
 mod watermark;
@@ -62,8 +64,9 @@ pub use fair_zones::FairZones;
 pub use frame_table::{FRAMES_MAX, FrameState, FrameTable};
 pub use free_blocks::FreeBlocks;
 pub use migrate::{MigrateType, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
-pub use pcp::{Drain, PCP_BATCH_SCALE_MAX, PCP_HUGE_ORDER, PCP_ORDER_MAX, Pcp, ZoneFlags};
+pub use pcp::{Drain, PCP_HUGE_ORDER, PCP_ORDER_MAX, Pcp, ZoneHome, ZoneSignals};
 pub use pcp_limits::{HighFraction, HighFractionError, PcpInputs, PcpLimits, batch_of};
+pub use pcp_tuning::{LockWait, PCP_BATCH_SCALE_MAX, PcpTuning, UnknownPcpTuning};
 pub use single::PageAllocator;
 pub use slow_path::{Attempt, Outcome, SlowPath};
 pub use watermark::{

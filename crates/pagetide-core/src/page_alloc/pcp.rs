@@ -3,8 +3,8 @@
 //! **Problem.** One lock per zone is one cache line that every allocation on every CPU fights over.
 //!
 //! **Idea.** Each CPU keeps some blocks of its own. Taking from an empty list fetches a batch from
-//! the zone; returning to a full one sends the coldest back. Long runs of frees drain ever larger
-//! batches, for nobody here seems to want the frames.
+//! the zone; returning to a full one sends the coldest back. How many at a time, and what full is,
+//! a tuning says (`pcp_tuning.rs`).
 //!
 //! ```text
 //!              free: head                    refill: tail (in the zone's order)
@@ -26,12 +26,18 @@
 //!             None      => zone.lock().alloc(&request),
 //!         }
 //! free:   match pcps[cpu].try_lock() {
-//!             Some(pcp) => if let Some(drain) = pcp.free(table, frame, order, flags) {
+//!             Some(pcp) => if let Some(drain) = pcp.free(table, frame, order, signals) {
 //!                             pcp.drain(&mut zone.lock(), drain)
 //!                          },
 //!             None      => zone.lock().free(frame, order),
 //!         }
+//! tick:   once a second, for each CPU, in pieces of a batch: if let Some(drain) = pcp.tick(home) {
+//!             pcp.drain(&mut zone.lock(), drain)
+//!         }
 //! ```
+//!
+//! A world whose zone lock can be waited for says so with [`Pcp::note_visit`] before each refill
+//! and drain: a tuning may want to know.
 //!
 //! `None` from the whole of `alloc` means that the zone is at the request's level: the caller wakes
 //! background reclaim, and tries a lower level, direct reclaim or [`Pcp::full_drain`] of every CPU.
@@ -47,24 +53,24 @@
 //! other. And a request with rights to the reserves takes one block from the zone, not a batch, so
 //! that reserves do not end up on lists.
 //!
-//! **Deliberately ignored.** Tuning of the limit by what happens: it is fixed here. Remote
-//! draining.
+//! **Deliberately ignored.** Which node a frame is of: one zone's lists hold one zone's frames.
 //!
-//! Source: the page allocator specification, sections 3 and 4 (Linux 5.14 to 6.6, with the cap on
-//! the scale).
+//! Source: the page allocator specification, sections 3, 4 and 7.
 
 use super::frame_table::{FrameList, FrameState, FrameTable, Kind};
 use super::migrate::{MigrateType, PAGEBLOCK_ORDER};
 use super::pcp_limits::PcpLimits;
+use super::pcp_tuning::{Gauge, LockWait, PCP_BATCH_SCALE_MAX, PcpTuning, Tuning, ZoneView};
 use super::zone::{AllocRequest, Zone};
 use crate::ids::{FrameId, Order};
+use crate::units::Millis;
 
 /// The largest order with lists by type; above it only the huge order has any.
 pub const PCP_ORDER_MAX: Order = Order(3);
 /// The order of a huge page, whose blocks are also kept.
 pub const PCP_HUGE_ORDER: Order = PAGEBLOCK_ORDER;
-/// Batches are scaled up to 2^this.
-pub const PCP_BATCH_SCALE_MAX: u8 = 5;
+/// Ticks that frames of another node's zone stay on a list that nobody uses.
+const EXPIRE_TICKS: u8 = 3;
 
 const TYPES: usize = MigrateType::REQUESTABLE.len();
 const SMALL_LISTS: usize = (PCP_ORDER_MAX.0 as usize + 1) * TYPES;
@@ -73,12 +79,24 @@ const LISTS: usize = SMALL_LISTS + 2;
 const _: () = assert!(SMALL_LISTS == 12);
 const _: () = assert!(size_of::<Pcp>() <= 256);
 
-/// What the zone's reclaim is doing, as far as per-CPU lists care. The world keeps it beside the
-/// zone, readable without its lock.
+/// What the world knows and a free is told. The world keeps it beside the zone, readable without
+/// its lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ZoneFlags {
+pub struct ZoneSignals {
     /// Background reclaim is balancing the zone: lists keep little.
     pub reclaim_active: bool,
+    /// The time, as of the last tick or so; only the depth tuning looks at it.
+    pub now: Millis,
+}
+
+/// Whose zone it is that a CPU's lists hold frames of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ZoneHome {
+    /// Of the CPU's own node.
+    #[default]
+    Local,
+    /// Of another node: frames that are not used go back sooner.
+    Remote,
 }
 
 /// Frames to return to the zone, as [`Pcp::free`] or [`Pcp::full_drain`] decided. Pass it to
@@ -103,6 +121,21 @@ impl Drain {
             Work::Bypass { order, .. } => order.nr_frames(),
         }
     }
+
+    /// The drain in pieces of about `nr_frames_max` frames, so that the zone's lock can be let go
+    /// in between. `nr_frames_max` is not 0.
+    pub fn pieces(self, nr_frames_max: u32) -> impl Iterator<Item = Drain> {
+        let mut left = Some(self.0);
+        core::iter::from_fn(move || {
+            let piece = left.take()?;
+            let Work::Frames { nr_frames, first_list } = piece else { return Some(Drain(piece)) };
+            let now = nr_frames.min(nr_frames_max);
+            if now < nr_frames {
+                left = Some(Work::Frames { nr_frames: nr_frames - now, first_list });
+            }
+            Some(Drain(Work::Frames { nr_frames: now, first_list }))
+        })
+    }
 }
 
 /// The lists of one CPU for one zone.
@@ -113,45 +146,51 @@ impl Drain {
 #[derive(Debug)]
 pub struct Pcp {
     lists: [FrameList; LISTS],
-    count: u32,
-    high: u32,
-    batch: u32,
-    /// The next drain of a run of frees takes `batch << free_factor`; each allocation halves it.
-    free_factor: u8,
+    pub(super) gauge: Gauge,
+    pub(super) tuning: Tuning,
+    /// Ticks until the frames of another node's zone go back.
+    expire: u8,
+    /// The zone was visited since the last tick.
+    was_visited: bool,
 }
 
 impl Pcp {
-    /// Empty lists.
-    pub const fn new(limits: PcpLimits) -> Pcp {
+    /// Empty lists with the default tuning.
+    pub fn new(limits: PcpLimits) -> Pcp {
+        Pcp::with_tuning(limits, PcpTuning::default())
+    }
+
+    /// Empty lists with this tuning.
+    pub fn with_tuning(limits: PcpLimits, tuning: PcpTuning) -> Pcp {
         Pcp {
             lists: [FrameList::EMPTY; LISTS],
-            count: 0,
-            high: limits.high_min(),
-            batch: limits.batch(),
-            free_factor: 0,
+            gauge: Gauge { count: 0, high: limits.high_min(), limits },
+            tuning: Tuning::new(tuning),
+            expire: 0,
+            was_visited: false,
         }
     }
 
     /// Follows the zone after a resize or a change of the knob. Frames over the new limit go with
     /// the next free.
     pub fn set_limits(&mut self, limits: PcpLimits) {
-        self.high = limits.high_min();
-        self.batch = limits.batch();
+        self.gauge.limits = limits;
+        self.tuning.follow_limits(&mut self.gauge);
     }
 
     /// Frames on the lists.
     pub const fn count(&self) -> u32 {
-        self.count
+        self.gauge.count
     }
 
-    /// Frames at which a free drains.
+    /// Frames at which a free drains, now.
     pub const fn high(&self) -> u32 {
-        self.high
+        self.gauge.high
     }
 
     /// Frames per visit to the zone, before scaling.
     pub const fn batch(&self) -> u32 {
-        self.batch
+        self.gauge.limits.batch()
     }
 
     /// Takes a block from this CPU's own lists; `None` asks for [`Pcp::refill`].
@@ -161,7 +200,7 @@ impl Pcp {
     /// O(1), no shared line but the frame's own word.
     pub fn alloc(&mut self, table: &FrameTable, request: &AllocRequest) -> Option<FrameId> {
         let list = list_of(request.order, request.migrate)?;
-        self.free_factor >>= 1;
+        self.tuning.note_alloc(&self.gauge, request.order.nr_frames());
         self.take_head(table, list, request)
     }
 
@@ -179,19 +218,19 @@ impl Pcp {
             _ => return zone.alloc(request),
         };
         let order = request.order;
-        let nr_taken = zone.alloc_bulk(request, self.refill_blocks(order), |table, frame| {
+        let below_high = zone.table().is_below_high();
+        let nr_blocks = self.tuning.blocks_to_fetch(&mut self.gauge, order, below_high);
+        let nr_taken = zone.alloc_bulk(request, nr_blocks, |table, frame| {
             self.lists[list].push_tail(table, frame, Kind::InPcp, order);
         });
-        self.count += nr_taken << order.0;
+        self.gauge.count += nr_taken << order.0;
+        self.was_visited = true;
         self.take_head(zone.table(), list, request)
     }
 
-    /// Blocks that a refill at `order` asks the zone for.
-    pub fn refill_blocks(&self, order: Order) -> u32 {
-        match self.batch {
-            0 | 1 => 1,
-            batch => (batch >> order.0).max(2),
-        }
+    /// Says how the zone's lock was had, before a [`Pcp::refill`] or [`Pcp::drain`] under it.
+    pub fn note_visit(&mut self, wait: LockWait) {
+        self.tuning.note_visit(wait);
     }
 
     /// Returns a block to this CPU's lists. A [`Drain`] must be passed to [`Pcp::drain`], under the
@@ -209,7 +248,7 @@ impl Pcp {
         table: &FrameTable,
         frame: FrameId,
         order: Order,
-        flags: ZoneFlags,
+        signals: ZoneSignals,
     ) -> Option<Drain> {
         table.assert_allocated(frame, order);
         // Blocks of the high-order reserve are kept with the movable ones.
@@ -221,17 +260,39 @@ impl Pcp {
             return Some(Drain(Work::Bypass { frame, order }));
         };
         self.lists[list].push_head(table, frame, Kind::InPcp, order);
-        self.count += order.nr_frames();
-        let nr_frames = self.nr_frames_to_drain(order, flags);
+        self.gauge.count += order.nr_frames();
+        let zone = ZoneView { signals, below_high: table.is_below_high() };
+        let nr_frames = self.tuning.frames_to_drain(&mut self.gauge, order, zone);
         let first_list = list as u8;
         (nr_frames > 0).then_some(Drain(Work::Frames { nr_frames, first_list }))
+    }
+
+    /// Lets the limit decay, and frames of another node's zone go that nobody used for three ticks.
+    /// To be called about once a second; without it, limits and lists only follow events.
+    ///
+    /// The drain may be long: carry it out in [`Drain::pieces`].
+    pub fn tick(&mut self, home: ZoneHome) -> Option<Drain> {
+        let decayed = self.tuning.tick(&mut self.gauge).min(self.gauge.count);
+        if core::mem::take(&mut self.was_visited) {
+            self.expire = EXPIRE_TICKS;
+        }
+        let nr_left = self.gauge.count - decayed;
+        let mut expired = 0;
+        if self.expire > 0 && nr_left > 0 {
+            self.expire = if home == ZoneHome::Local { 0 } else { self.expire - 1 };
+            if home == ZoneHome::Remote && self.expire == 0 {
+                expired = nr_left.min(self.batch());
+            }
+        }
+        let nr_frames = decayed + expired;
+        (nr_frames > 0).then_some(Drain(Work::Frames { nr_frames, first_list: 0 }))
     }
 
     /// A piece of work towards empty lists, or `None` when they are. Loop with [`Pcp::drain`], and
     /// let go of the zone's lock in between: for a CPU gone offline, a failed direct reclaim, a
     /// shrink.
     pub fn full_drain(&self) -> Option<Drain> {
-        let nr_frames = self.count.min(self.batch << PCP_BATCH_SCALE_MAX);
+        let nr_frames = self.gauge.count.min(self.batch() << PCP_BATCH_SCALE_MAX);
         (nr_frames > 0).then_some(Drain(Work::Frames { nr_frames, first_list: 0 }))
     }
 
@@ -242,6 +303,7 @@ impl Pcp {
             Work::Bypass { frame, order } => return zone.free(frame, order),
             Work::Frames { nr_frames, first_list } => (nr_frames, usize::from(first_list)),
         };
+        self.was_visited = true;
         let mut lists = (first_list..LISTS).chain(0..first_list).peekable();
         let mut nr_sent = 0;
         zone.free_bulk(|table| {
@@ -274,35 +336,7 @@ impl Pcp {
                 count += order.nr_frames();
             });
         }
-        assert_eq!(self.count, count, "frames counted and listed");
-    }
-
-    /// After a block of `order` was pushed: frames to send back now.
-    fn nr_frames_to_drain(&mut self, order: Order, flags: ZoneFlags) -> u32 {
-        let is_high_order_run = self.free_factor > 0 && (1..=PCP_ORDER_MAX.0).contains(&order.0);
-        let high = if is_high_order_run {
-            0
-        } else if flags.reclaim_active {
-            self.high.min(4 * self.batch)
-        } else {
-            self.high
-        };
-        if self.count < high {
-            return 0;
-        }
-        if is_high_order_run {
-            return self.count;
-        }
-        if high < self.batch {
-            return 1;
-        }
-        // What stays is at least a batch, what goes at least a batch: high is four of them.
-        let nr_frames_max = high - self.batch;
-        let nr_frames = self.batch << self.free_factor;
-        if nr_frames < nr_frames_max && self.free_factor < PCP_BATCH_SCALE_MAX {
-            self.free_factor += 1;
-        }
-        nr_frames.clamp(self.batch, nr_frames_max)
+        assert_eq!(self.gauge.count, count, "frames counted and listed");
     }
 
     fn take_head(
@@ -314,7 +348,7 @@ impl Pcp {
         let frame = self.lists[list].head()?;
         self.lists[list].remove(table, frame);
         table.set_allocated(frame, request.order, request.migrate);
-        self.count -= request.order.nr_frames();
+        self.gauge.count -= request.order.nr_frames();
         Some(frame)
     }
 
@@ -323,7 +357,7 @@ impl Pcp {
         let order = order_of(list);
         self.lists[list].remove(table, frame);
         table.set_allocated(frame, order, table.migrate_type(frame));
-        self.count -= order.nr_frames();
+        self.gauge.count -= order.nr_frames();
         Some((frame, order))
     }
 }

@@ -78,6 +78,8 @@ pub struct PcpInputs {
     pub nr_cpus_online: u32,
     /// The knob.
     pub fraction: HighFraction,
+    /// One CPU's part of its last data cache, in frames; 0 when it is not known.
+    pub cache_slice: u32,
 }
 
 /// The limits of each per-CPU list set of one zone, in frames.
@@ -86,11 +88,13 @@ pub struct PcpLimits {
     batch: u32,
     high_min: u32,
     high_max: u32,
+    keeps_batch_in_runs: bool,
 }
 
 impl PcpLimits {
     /// Lists that hold nothing.
-    pub const DISABLED: PcpLimits = PcpLimits { batch: 1, high_min: 0, high_max: 0 };
+    pub const DISABLED: PcpLimits =
+        PcpLimits { batch: 1, high_min: 0, high_max: 0, keeps_batch_in_runs: false };
 
     /// Derives the limits.
     ///
@@ -108,7 +112,12 @@ impl PcpLimits {
             // A knob set by hand turns tuning off.
             _ => high_min,
         };
-        PcpLimits { batch, high_min, high_max: high_max.max(high_min) }
+        PcpLimits {
+            batch,
+            high_min,
+            high_max: high_max.max(high_min),
+            keeps_batch_in_runs: inputs.cache_slice > 3 * batch,
+        }
     }
 
     /// Limits set by hand, which do not follow from a zone: for experiments.
@@ -117,9 +126,25 @@ impl PcpLimits {
     ///
     /// When `batch` is 0, or `high` is not 0 and under four batches.
     pub const fn fixed(batch: u32, high: u32) -> PcpLimits {
+        PcpLimits::tuned(batch, high, high)
+    }
+
+    /// Limits set by hand with room for tuning: for experiments.
+    ///
+    /// # Panics
+    ///
+    /// As [`PcpLimits::fixed`], or when `high_max` is under `high_min`.
+    pub const fn tuned(batch: u32, high_min: u32, high_max: u32) -> PcpLimits {
         assert!(batch > 0, "a batch of no frames moves nothing");
-        assert!(high == 0 || high >= 4 * batch, "high is 0 or at least four batches");
-        PcpLimits { batch, high_min: high, high_max: high }
+        assert!(high_min == 0 || high_min >= 4 * batch, "high is 0 or at least four batches");
+        assert!(high_min <= high_max, "the lower bound is above the upper one");
+        PcpLimits { batch, high_min, high_max, keeps_batch_in_runs: false }
+    }
+
+    /// The same limits for a CPU whose data cache holds more than three batches: see
+    /// [`PcpLimits::keeps_batch_in_runs`].
+    pub const fn with_batch_kept_in_runs(self) -> PcpLimits {
+        PcpLimits { keeps_batch_in_runs: true, ..self }
     }
 
     /// Frames moved per visit to the zone, before scaling. At least 1.
@@ -130,6 +155,12 @@ impl PcpLimits {
     /// The fixed limit, and the lower bound of a tuned one.
     pub const fn high_min(&self) -> u32 {
         self.high_min
+    }
+
+    /// Whether a run of frees of order 1 to 3 leaves less than a batch alone: the data cache keeps
+    /// that much warm.
+    pub const fn keeps_batch_in_runs(&self) -> bool {
+        self.keeps_batch_in_runs
     }
 
     /// The upper bound of a tuned limit; equal to `high_min` when there is no tuning.
@@ -178,6 +209,7 @@ mod tests {
             nr_cpus_local: nr_cpus,
             nr_cpus_online: nr_cpus,
             fraction: HighFraction::DEFAULT,
+            cache_slice: 0,
         }
     }
 

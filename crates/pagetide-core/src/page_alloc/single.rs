@@ -12,14 +12,16 @@
 //!
 //! **Data and invariants.** managed = free in the zone + on per-CPU lists + handed out.
 //!
-//! **Deliberately ignored.** Contention: a try-lock here never fails. What to do after `None`.
+//! **Deliberately ignored.** Contention: a try-lock here never fails, and the zone's lock is waited
+//! for only when the caller says so. What to do after `None`.
 //!
 //! Source: our own.
 
 use alloc::vec::Vec;
 
-use super::pcp::{Pcp, ZoneFlags};
+use super::pcp::{Pcp, ZoneHome, ZoneSignals};
 use super::pcp_limits::{HighFraction, PcpInputs, PcpLimits};
+use super::pcp_tuning::{LockWait, PcpTuning};
 use super::watermark::WatermarkLevel;
 use super::zone::{AllocRequest, Zone};
 use crate::ids::{CpuId, FrameId, Order};
@@ -30,19 +32,35 @@ pub struct PageAllocator {
     zone: Zone,
     pcps: Vec<Pcp>,
     fraction: HighFraction,
-    flags: ZoneFlags,
+    signals: ZoneSignals,
+    wait: LockWait,
 }
 
 impl PageAllocator {
-    /// `nr_cpus` CPUs, all local to the zone, with limits derived from it.
+    /// `nr_cpus` CPUs, all local to the zone, with limits derived from it and the default tuning.
     ///
     /// # Panics
     ///
     /// When `nr_cpus` is 0.
     pub fn new(zone: Zone, nr_cpus: u32, fraction: HighFraction) -> PageAllocator {
+        PageAllocator::with_tuning(zone, nr_cpus, fraction, PcpTuning::default())
+    }
+
+    /// As [`PageAllocator::new`], with this tuning.
+    ///
+    /// # Panics
+    ///
+    /// When `nr_cpus` is 0.
+    pub fn with_tuning(
+        zone: Zone,
+        nr_cpus: u32,
+        fraction: HighFraction,
+        tuning: PcpTuning,
+    ) -> PageAllocator {
         let limits = limits_for(&zone, nr_cpus, fraction);
-        let pcps = (0..nr_cpus).map(|_| Pcp::new(limits)).collect();
-        PageAllocator { zone, pcps, fraction, flags: ZoneFlags::default() }
+        let pcps = (0..nr_cpus).map(|_| Pcp::with_tuning(limits, tuning)).collect();
+        let signals = ZoneSignals::default();
+        PageAllocator { zone, pcps, fraction, signals, wait: LockWait::None }
     }
 
     /// The zone behind the lists.
@@ -69,9 +87,28 @@ impl PageAllocator {
         self.pcps.iter().map(|pcp| u64::from(pcp.count())).sum()
     }
 
-    /// Says what reclaim is doing, for the frees to come.
-    pub fn set_flags(&mut self, flags: ZoneFlags) {
-        self.flags = flags;
+    /// Says what reclaim is doing and what time it is, for the frees to come.
+    pub fn set_signals(&mut self, signals: ZoneSignals) {
+        self.signals = signals;
+    }
+
+    /// Says how the zone's lock is had by the visits to come: a simulated world that charges its
+    /// CPUs for waiting knows.
+    pub fn set_lock_wait(&mut self, wait: LockWait) {
+        self.wait = wait;
+    }
+
+    /// A tick of every CPU, about once a second: see [`Pcp::tick`]. Returns the frames drained.
+    pub fn tick(&mut self) -> u64 {
+        let before = self.zone.nr_free();
+        for pcp in &mut self.pcps {
+            let drain = pcp.tick(ZoneHome::Local);
+            let batch = pcp.batch();
+            for piece in drain.into_iter().flat_map(|drain| drain.pieces(batch)) {
+                pcp.drain(&mut self.zone, piece);
+            }
+        }
+        self.zone.nr_free() - before
     }
 
     /// Takes a block as `cpu`. `None`: the zone is at the request's level, or holds no such block.
@@ -81,7 +118,10 @@ impl PageAllocator {
     /// When there is no such CPU, or as [`Zone::alloc_bulk`].
     pub fn alloc(&mut self, cpu: CpuId, request: &AllocRequest) -> Option<FrameId> {
         let pcp = &mut self.pcps[cpu.0 as usize];
-        pcp.alloc(self.zone.table(), request).or_else(|| pcp.refill(&mut self.zone, request))
+        pcp.alloc(self.zone.table(), request).or_else(|| {
+            pcp.note_visit(self.wait);
+            pcp.refill(&mut self.zone, request)
+        })
     }
 
     /// Returns a block as `cpu`.
@@ -91,7 +131,8 @@ impl PageAllocator {
     /// When there is no such CPU, or the block was not handed out at that order.
     pub fn free(&mut self, cpu: CpuId, frame: FrameId, order: Order) {
         let pcp = &mut self.pcps[cpu.0 as usize];
-        if let Some(drain) = pcp.free(self.zone.table(), frame, order, self.flags) {
+        if let Some(drain) = pcp.free(self.zone.table(), frame, order, self.signals) {
+            pcp.note_visit(self.wait);
             pcp.drain(&mut self.zone, drain);
         }
     }
@@ -136,5 +177,6 @@ fn limits_for(zone: &Zone, nr_cpus: u32, fraction: HighFraction) -> PcpLimits {
         nr_cpus_local: nr_cpus,
         nr_cpus_online: nr_cpus,
         fraction,
+        cache_slice: 0,
     })
 }

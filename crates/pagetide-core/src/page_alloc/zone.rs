@@ -235,7 +235,7 @@ impl Zone {
             migrate != MigrateType::HighAtomic,
             "the reserve is reached by rights, not by name"
         );
-        if !self.check(request) {
+        if !self.admit(request) {
             return 0;
         }
         let mut nr_taken = 0;
@@ -276,6 +276,9 @@ impl Zone {
             self.buddy.put(frame, order);
             self.stats.nr_frames_returned += u64::from(order.nr_frames());
         }
+        if self.buddy.table.is_below_high() {
+            self.look_at_high();
+        }
     }
 
     /// Takes `seen` off the watermark boost, when the background pass that saw it is done.
@@ -308,6 +311,26 @@ impl Zone {
     pub fn validate(&self) {
         self.buddy.validate();
         assert!(self.buddy.nr_free <= u64::from(self.nr_managed()), "more free than managed");
+    }
+
+    /// Checks `request`, and whether it finds the zone at or under HIGH: then the per-CPU lists are
+    /// told to give frames back, before reclaim has to.
+    fn admit(&mut self, request: &AllocRequest) -> bool {
+        if request.level.is_some_and(|level| level <= WatermarkLevel::High)
+            && !self.buddy.table.is_below_high()
+        {
+            if self.check(&request.at(Some(WatermarkLevel::High))) {
+                return true;
+            }
+            self.buddy.table.set_below_high(true);
+        }
+        self.check(request)
+    }
+
+    /// Notes whether one more frame can be had without going under HIGH.
+    fn look_at_high(&self) {
+        let one = AllocRequest::fast(Order::BASE).at(Some(WatermarkLevel::High));
+        self.buddy.table.set_below_high(!self.check(&one));
     }
 
     fn take(&mut self, request: &AllocRequest) -> Option<FrameId> {

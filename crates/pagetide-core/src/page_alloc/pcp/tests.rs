@@ -7,8 +7,8 @@ use crate::page_alloc::watermark::AllocRights;
 use crate::page_alloc::zone::ZoneConfig;
 use MigrateType::{Movable, Reclaimable, Unmovable};
 
-const CALM: ZoneFlags = ZoneFlags { reclaim_active: false };
-const RECLAIM: ZoneFlags = ZoneFlags { reclaim_active: true };
+const CALM: ZoneSignals = ZoneSignals { reclaim_active: false, now: Millis(0) };
+const RECLAIM: ZoneSignals = ZoneSignals { reclaim_active: true, now: Millis(0) };
 
 fn zone(nr_frames: u32) -> Zone {
     Zone::new(ZoneConfig::with_frames(nr_frames))
@@ -16,6 +16,10 @@ fn zone(nr_frames: u32) -> Zone {
 
 fn request(order: u8, migrate: MigrateType) -> AllocRequest {
     AllocRequest { migrate, ..AllocRequest::fast(Order(order)).at(None) }
+}
+
+fn fixed(limits: PcpLimits) -> Pcp {
+    Pcp::with_tuning(limits, PcpTuning::Fixed)
 }
 
 /// Takes blocks past the lists, as another CPU would.
@@ -26,7 +30,7 @@ fn take(zone: &mut Zone, nr_blocks: u32, order: u8, migrate: MigrateType) -> Vec
     frames
 }
 
-fn free(pcp: &mut Pcp, zone: &mut Zone, frame: FrameId, order: u8, flags: ZoneFlags) -> u32 {
+fn free(pcp: &mut Pcp, zone: &mut Zone, frame: FrameId, order: u8, flags: ZoneSignals) -> u32 {
     let Some(drain) = pcp.free(zone.table(), frame, Order(order), flags) else { return 0 };
     let before = zone.nr_free();
     pcp.drain(zone, drain);
@@ -64,7 +68,7 @@ fn lists_are_numbered_by_order_and_type() {
 #[test]
 fn a_run_of_frees_drains_ever_more() {
     let mut zone = zone(16384);
-    let mut pcp = Pcp::new(PcpLimits::fixed(63, 1036));
+    let mut pcp = fixed(PcpLimits::fixed(63, 1036));
     let frames = take(&mut zone, 8000, 0, Movable);
     let (mut drained, mut left) = (Vec::new(), Vec::new());
     for frame in frames {
@@ -83,7 +87,7 @@ fn a_run_of_frees_drains_ever_more() {
 #[test]
 fn the_scale_of_drains_is_capped() {
     let mut zone = zone(100_000);
-    let mut pcp = Pcp::new(PcpLimits::fixed(63, 10_000));
+    let mut pcp = fixed(PcpLimits::fixed(63, 10_000));
     let mut drained = Vec::new();
     for frame in take(&mut zone, 30_000, 0, Movable) {
         drained.extend(Some(free(&mut pcp, &mut zone, frame, 0, CALM)).filter(|&n| n > 0));
@@ -94,7 +98,7 @@ fn the_scale_of_drains_is_capped() {
 #[test]
 fn an_allocation_halves_the_drain_scale() {
     let mut zone = zone(16384);
-    let mut pcp = Pcp::new(PcpLimits::fixed(63, 1036));
+    let mut pcp = fixed(PcpLimits::fixed(63, 1036));
     let mut frames = take(&mut zone, 3000, 0, Movable).into_iter();
     let mut next_drain = |pcp: &mut Pcp, zone: &mut Zone| {
         frames.by_ref().find_map(|frame| Some(free(pcp, zone, frame, 0, CALM)).filter(|&n| n > 0))
@@ -110,7 +114,7 @@ fn an_allocation_halves_the_drain_scale() {
 #[test]
 fn the_drain_scale_stops_growing_where_the_limit_stops_the_drain() {
     let mut zone = zone(16384);
-    let mut pcp = Pcp::new(PcpLimits::fixed(63, 252));
+    let mut pcp = fixed(PcpLimits::fixed(63, 252));
     let mut frames = take(&mut zone, 3000, 0, Movable).into_iter();
     let mut next_drain = |pcp: &mut Pcp, zone: &mut Zone| {
         frames.by_ref().find_map(|frame| Some(free(pcp, zone, frame, 0, CALM)).filter(|&n| n > 0))
@@ -125,17 +129,20 @@ fn the_drain_scale_stops_growing_where_the_limit_stops_the_drain() {
 
 #[test]
 fn a_refill_takes_a_batch_by_frames_but_two_blocks_at_least() {
-    let pcp = Pcp::new(PcpLimits::fixed(63, 1036));
-    let blocks = [0, 1, 2, 3, 9].map(|order| pcp.refill_blocks(Order(order)));
-    assert_eq!(blocks, [63, 31, 15, 7, 2]);
-    let pcp = Pcp::new(PcpLimits::fixed(1, 4));
-    assert_eq!([0, 3, 9].map(|order| pcp.refill_blocks(Order(order))), [1, 1, 1]);
+    let refilled = |batch, high, order| {
+        let mut zone = zone(8192);
+        let mut pcp = fixed(PcpLimits::fixed(batch, high));
+        assert!(pcp.refill(&mut zone, &request(order, Movable)).is_some());
+        (pcp.count() >> order) + 1
+    };
+    assert_eq!([0, 1, 2, 3, 9].map(|order| refilled(63, 1036, order)), [63, 31, 15, 7, 2]);
+    assert_eq!([0, 3, 9].map(|order| refilled(1, 4, order)), [1, 1, 1]);
 }
 
 #[test]
 fn refilled_frames_are_not_free_and_come_out_in_order() {
     let mut zone = zone(65536);
-    let mut pcp = Pcp::new(PcpLimits::fixed(63, 1036));
+    let mut pcp = fixed(PcpLimits::fixed(63, 1036));
     let order_2 = request(2, Movable);
     assert_eq!(pcp.alloc(zone.table(), &order_2), None);
     assert_eq!(pcp.refill(&mut zone, &order_2), Some(FrameId(0)));
@@ -153,7 +160,7 @@ fn refilled_frames_are_not_free_and_come_out_in_order() {
 #[test]
 fn the_hottest_frame_comes_back_first() {
     let mut zone = zone(4096);
-    let mut pcp = Pcp::new(PcpLimits::fixed(63, 1036));
+    let mut pcp = fixed(PcpLimits::fixed(63, 1036));
     let frames = take(&mut zone, 3, 0, Movable);
     for frame in &frames {
         assert_eq!(free(&mut pcp, &mut zone, *frame, 0, CALM), 0);
@@ -166,7 +173,7 @@ fn the_hottest_frame_comes_back_first() {
 #[test]
 fn drains_empty_the_freed_list_from_its_tail_then_go_around() {
     let mut zone = zone(16384);
-    let mut pcp = Pcp::new(PcpLimits::fixed(4, 16));
+    let mut pcp = fixed(PcpLimits::fixed(4, 16));
     let movable = take(&mut zone, 5, 0, Movable);
     let reclaimable = take(&mut zone, 5, 0, Reclaimable);
     let unmovable = take(&mut zone, 6, 0, Unmovable);
@@ -192,7 +199,7 @@ fn drains_empty_the_freed_list_from_its_tail_then_go_around() {
 #[test]
 fn a_run_of_higher_order_frees_sends_everything_back() {
     let mut zone = zone(65536);
-    let mut pcp = Pcp::new(PcpLimits::fixed(63, 1036));
+    let mut pcp = fixed(PcpLimits::fixed(63, 1036));
     let singles = take(&mut zone, 1036, 0, Movable);
     let fours = take(&mut zone, 3, 2, Movable);
     assert_eq!(free(&mut pcp, &mut zone, fours[0], 2, CALM), 0, "no run yet");
@@ -212,7 +219,7 @@ fn a_run_of_higher_order_frees_sends_everything_back() {
 #[test]
 fn lists_keep_little_while_reclaim_is_active() {
     let mut zone = zone(65536);
-    let mut pcp = Pcp::new(PcpLimits::fixed(63, 1036));
+    let mut pcp = fixed(PcpLimits::fixed(63, 1036));
     let frames = take(&mut zone, 600, 0, Movable);
     for frame in &frames[..500] {
         assert_eq!(free(&mut pcp, &mut zone, *frame, 0, CALM), 0);
@@ -227,7 +234,7 @@ fn lists_keep_little_while_reclaim_is_active() {
 #[test]
 fn disabled_lists_pass_everything_through() {
     let mut zone = zone(64);
-    let mut pcp = Pcp::new(PcpLimits::DISABLED);
+    let mut pcp = fixed(PcpLimits::DISABLED);
     let one = request(0, Movable);
     assert_eq!(pcp.alloc(zone.table(), &one), None);
     let frame = pcp.refill(&mut zone, &one).expect("an empty zone");
@@ -239,7 +246,7 @@ fn disabled_lists_pass_everything_through() {
 #[test]
 fn orders_without_a_list_go_past_the_lists() {
     let mut zone = zone(4096);
-    let mut pcp = Pcp::new(PcpLimits::fixed(63, 1036));
+    let mut pcp = fixed(PcpLimits::fixed(63, 1036));
     let order_5 = request(5, Movable);
     assert_eq!(pcp.alloc(zone.table(), &order_5), None);
     let frame = pcp.refill(&mut zone, &order_5).expect("an empty zone");
@@ -251,7 +258,7 @@ fn orders_without_a_list_go_past_the_lists() {
 #[test]
 fn huge_blocks_are_kept_too() {
     let mut zone = zone(16 * 512);
-    let mut pcp = Pcp::new(PcpLimits::fixed(63, 2000));
+    let mut pcp = fixed(PcpLimits::fixed(63, 2000));
     let huge = request(9, Movable);
     let frame = pcp.refill(&mut zone, &huge).expect("an empty zone");
     assert_eq!(pcp.count(), 512, "a refill takes two");
@@ -263,7 +270,7 @@ fn huge_blocks_are_kept_too() {
 #[test]
 fn a_refill_respects_the_level_and_takes_no_batch_from_reserves() {
     let mut zone = zone(4096);
-    let mut pcp = Pcp::new(PcpLimits::fixed(63, 1036));
+    let mut pcp = fixed(PcpLimits::fixed(63, 1036));
     take(&mut zone, 4096 - 160, 0, Movable);
     let fast = AllocRequest::fast(Order(0));
     assert_eq!(pcp.refill(&mut zone, &fast), None, "free frames equal LOW");
@@ -275,7 +282,7 @@ fn a_refill_respects_the_level_and_takes_no_batch_from_reserves() {
 #[test]
 fn blocks_of_the_reserve_are_kept_with_the_movable_ones_and_drain_to_the_reserve() {
     let mut zone = zone(100 * 512);
-    let mut pcp = Pcp::new(PcpLimits::fixed(15, 100));
+    let mut pcp = fixed(PcpLimits::fixed(15, 100));
     let rights = AllocRights { high: true, non_blocking: true, ..AllocRights::NONE };
     let urgent = AllocRequest { rights, ..AllocRequest::fast(Order(3)) };
     let frame = pcp.refill(&mut zone, &urgent).expect("an empty zone");
@@ -291,7 +298,7 @@ fn blocks_of_the_reserve_are_kept_with_the_movable_ones_and_drain_to_the_reserve
 #[test]
 fn full_drains_come_in_bounded_pieces() {
     let mut zone = zone(16384);
-    let mut pcp = Pcp::new(PcpLimits::fixed(3, 1000));
+    let mut pcp = fixed(PcpLimits::fixed(3, 1000));
     for frame in take(&mut zone, 200, 0, Movable) {
         assert_eq!(free(&mut pcp, &mut zone, frame, 0, CALM), 0);
     }
@@ -306,7 +313,7 @@ fn full_drains_come_in_bounded_pieces() {
 #[test]
 fn new_limits_apply_from_the_next_free() {
     let mut zone = zone(16384);
-    let mut pcp = Pcp::new(PcpLimits::fixed(63, 1036));
+    let mut pcp = fixed(PcpLimits::fixed(63, 1036));
     let frames = take(&mut zone, 501, 0, Movable);
     for frame in &frames[..500] {
         assert_eq!(free(&mut pcp, &mut zone, *frame, 0, CALM), 0);
@@ -320,7 +327,7 @@ fn new_limits_apply_from_the_next_free() {
 #[should_panic(expected = "double free: Fx0 is on a per-CPU list already")]
 fn a_double_free_is_caught_before_it_ties_a_knot() {
     let mut zone = zone(64);
-    let mut pcp = Pcp::new(PcpLimits::fixed(1, 4));
+    let mut pcp = fixed(PcpLimits::fixed(1, 4));
     let frame = take(&mut zone, 1, 0, Movable)[0];
     assert_eq!(free(&mut pcp, &mut zone, frame, 0, CALM), 0);
     free(&mut pcp, &mut zone, frame, 0, CALM);
@@ -330,6 +337,6 @@ fn a_double_free_is_caught_before_it_ties_a_knot() {
 #[should_panic(expected = "outside this zone")]
 fn a_frame_of_another_zone_is_refused() {
     let zone = zone(64);
-    let mut pcp = Pcp::new(PcpLimits::fixed(1, 4));
+    let mut pcp = fixed(PcpLimits::fixed(1, 4));
     let _ = pcp.free(zone.table(), FrameId(64), Order(0), CALM);
 }

@@ -67,5 +67,6 @@ impl Zone {
     pub fn rederive_watermarks(&mut self) {
         let inputs = watermark_inputs(&self.config, self.nr_managed());
         self.watermarks = self.watermarks.rederived(&inputs);
+        self.look_at_high();
     }
 }

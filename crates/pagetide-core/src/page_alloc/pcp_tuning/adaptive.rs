@@ -1,0 +1,187 @@
+//! The limit grows by what would have saved a contended visit, and by nothing else. Our own.
+//!
+//! **Problem.** A refill alone says little: a CPU that only allocates refills all day, and longer
+//! lists would hold nothing for it. Nor does a refill hurt when nobody else wants the lock.
+//!
+//! **Idea.** Keep the *balance of trade* with the zone: frames fetched less frames sent back, of
+//! late. Frames that come free while the balance is positive were fetched a moment ago, and will
+//! be wanted again; frames fetched while it is negative were sent back too early. Either way `high`
+//! was short by that much, and is raised by it, but only while the zone's lock is contended.
+//!
+//! ```text
+//!   balance   +  .---fetch---.
+//!             0 -'            `--free: high += balance, keep--.        fetch: high += -balance
+//!             -                                               `--send--'
+//!
+//!   allocates only:  balance > 0, nothing comes free  -> high stays, batches grow
+//!   frees only:      balance < 0, nothing is fetched  -> high stays, batches grow
+//!   both, in turns:  high grows to the depth of the turns, in one turn
+//!   nobody waits:    nothing grows
+//! ```
+//!
+//! A tick halves the balance, so that what was fetched long ago earns nothing. It also knows how
+//! few frames the lists came down to since the last one: those were not needed, and `high` gives
+//! them up, an eighth of it after one such tick, a quarter after the next, then half. Lists that
+//! came down to an eighth of `high` in between are busy, and keep all they have.
+//!
+//! **Data and invariants.** 16 bytes. A free adds to `free_count`, an allocation halves it and
+//! notes the least count; all else happens at refills, drains and ticks. `high` is moved only
+//! between its bounds, never up while free frames are under HIGH, and down with every free then.
+//!
+//! **Deliberately ignored.** *Who* waited: contention felt by one CPU does not make another one
+//! grow its lists. A world without ticks never forgets; it should be short-lived.
+//!
+//! Source: our own; the reviewers' seventeen concerns are the page allocator specification's,
+//! section 6, and `concerns.rs` has a test for each.
+
+use super::{Gauge, LockWait, PCP_BATCH_SCALE_MAX, Tune, ZoneView, is_run_order};
+use crate::ids::Order;
+
+/// Ticks for which a wait for the zone's lock counts as contention.
+const WAIT_TICKS: u8 = 2;
+/// An idle tick gives up `high >> (this - idle ticks)` frames.
+const IDLE_SHIFT: u8 = 3;
+
+/// The limit that follows contention.
+#[derive(Debug, Default)]
+pub(in crate::page_alloc) struct Adaptive {
+    /// Frames fetched from the zone less frames sent back, of late.
+    pub(super) balance: i32,
+    /// Frames freed of late: halved by every allocation.
+    free_count: u32,
+    /// The least frames on the lists since the last tick.
+    least_count: u32,
+    /// The next refill asks for `batch << alloc_factor`; halved by every free.
+    alloc_factor: u8,
+    /// Ticks until the last wait for the lock is forgotten.
+    wait_ticks: u8,
+    /// Ticks in a row that left frames unused, up to [`IDLE_SHIFT`].
+    idle_ticks: u8,
+    /// The last free was of order 1 to 3.
+    was_run_order: bool,
+}
+
+impl Tune for Adaptive {
+    #[inline]
+    fn note_alloc(&mut self, gauge: &Gauge, nr_frames: u32) {
+        self.free_count >>= 1;
+        self.least_count = self.least_count.min(gauge.count.saturating_sub(nr_frames));
+    }
+
+    fn blocks_to_fetch(&mut self, gauge: &mut Gauge, order: Order, below_high: bool) -> u32 {
+        let batch = gauge.batch();
+        gauge.set_high(gauge.high);
+        if gauge.high < batch {
+            return 1;
+        }
+        let may_grow = self.may_grow(gauge, below_high);
+        if !may_grow {
+            self.alloc_factor = 0;
+        }
+        let mut wanted = if order.0 > 0 { batch } else { batch << self.alloc_factor };
+        if may_grow {
+            // Frames that were sent back too early.
+            gauge.raise_high(wanted.min(self.balance.min(0).unsigned_abs()));
+            if order.0 == 0 {
+                let most = (gauge.limits.high_max() / 4).max(batch);
+                if wanted <= most && self.alloc_factor < PCP_BATCH_SCALE_MAX {
+                    self.alloc_factor += 1;
+                }
+                wanted = wanted.min(most);
+            }
+        }
+        let nr_blocks = Gauge::blocks_of(wanted, order);
+        self.balance = self.balance.saturating_add_unsigned(nr_blocks << order.0);
+        nr_blocks
+    }
+
+    #[inline]
+    fn frames_to_drain(&mut self, gauge: &mut Gauge, order: Order, zone: ZoneView) -> u32 {
+        self.alloc_factor >>= 1;
+        let is_run = self.note_run(gauge, order);
+        if self.free_count < gauge.batch_max() {
+            self.free_count += order.nr_frames();
+        }
+        if gauge.count < gauge.high && !(is_run || zone.signals.reclaim_active || zone.below_high) {
+            return 0;
+        }
+        let nr_frames = self.drain_at_limit(gauge, is_run, zone);
+        self.balance = self.balance.saturating_sub_unsigned(nr_frames);
+        nr_frames
+    }
+
+    fn tick(&mut self, gauge: &mut Gauge) -> u32 {
+        self.wait_ticks = self.wait_ticks.saturating_sub(1);
+        self.balance /= 2;
+        let nr_unused = self.least_count.min(gauge.count);
+        if nr_unused <= gauge.batch().max(gauge.high >> IDLE_SHIFT) {
+            self.idle_ticks = 0;
+        } else {
+            let most = gauge.high >> (IDLE_SHIFT - self.idle_ticks);
+            self.idle_ticks = (self.idle_ticks + 1).min(IDLE_SHIFT);
+            gauge.lower_high(most);
+        }
+        let nr_frames = gauge.count.saturating_sub(gauge.high).min(nr_unused);
+        self.least_count = gauge.count - nr_frames;
+        nr_frames
+    }
+
+    fn note_visit(&mut self, wait: LockWait) {
+        if wait == LockWait::Waited {
+            self.wait_ticks = WAIT_TICKS;
+        }
+    }
+
+    fn follow_limits(&mut self, gauge: &mut Gauge) {
+        gauge.set_high(gauge.high);
+    }
+}
+
+impl Adaptive {
+    fn may_grow(&self, gauge: &Gauge, below_high: bool) -> bool {
+        self.wait_ticks > 0 && gauge.is_tunable() && !below_high
+    }
+
+    /// As in the refill tuning: a run of frees of order 1 to 3 is not worth keeping.
+    fn note_run(&mut self, gauge: &Gauge, order: Order) -> bool {
+        let was_run_order = core::mem::replace(&mut self.was_run_order, is_run_order(order));
+        is_run_order(order)
+            && was_run_order
+            && self.free_count >= gauge.batch() + gauge.high_min() / 2
+            && (!gauge.limits.keeps_batch_in_runs() || gauge.count >= gauge.batch())
+    }
+
+    fn drain_at_limit(&mut self, gauge: &mut Gauge, is_run: bool, zone: ZoneView) -> u32 {
+        gauge.set_high(gauge.high);
+        if gauge.high == 0 {
+            return 1;
+        }
+        if is_run {
+            gauge.lower_high(gauge.batch_max());
+            return gauge.count.min(gauge.batch_max());
+        }
+        let (batch, high_min) = (gauge.batch(), gauge.high_min());
+        let freed = self.free_count.max(batch);
+        if zone.signals.reclaim_active || (zone.below_high && gauge.is_tunable()) {
+            gauge.lower_high(freed);
+            let four_batches = gauge.high.min(4 * batch);
+            let high = if zone.signals.reclaim_active { four_batches } else { high_min };
+            let drains = gauge.count >= high;
+            return if drains { gauge.bounded_drain(freed, gauge.count.max(high)) } else { 0 };
+        }
+        let high = gauge.high;
+        if !self.may_grow(gauge, zone.below_high) {
+            return if gauge.count >= high { gauge.bounded_drain(batch, high) } else { 0 };
+        }
+        // Frames that were fetched a moment ago.
+        gauge.raise_high(self.balance.max(0).unsigned_abs());
+        self.balance = self.balance.min(0);
+        if gauge.count < gauge.high {
+            return 0;
+        }
+        // The next drain of this run is to leave a batch.
+        let high = gauge.high;
+        gauge.set_high(high.max(self.free_count + batch));
+        gauge.bounded_drain(self.free_count, high)
+    }
+}

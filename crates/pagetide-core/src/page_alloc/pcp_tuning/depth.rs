@@ -1,0 +1,115 @@
+//! The depth of runs: once a second, the limit becomes what runs of allocations and of frees need.
+//!
+//! **Problem.** A limit is worth raising only for a CPU that takes many frames *and* returns them.
+//!
+//! **Idea.** Count allocations up and frees down. The largest rise within a second is the
+//! allocation depth, the largest fall the free depth; lists as deep as the smaller of the two
+//! would have served both runs without the zone.
+//!
+//! ```text
+//!   frames held    /\        /\
+//!   by this CPU   /  \      /  \        depth 30000, period 1 s: high 15000, 22500, 26250, ...
+//!                /    \    /    \
+//!   ------------'      '--'      '---> time        tuned at the first free after a second
+//! ```
+//!
+//! **Data and invariants.** Depths are measured from 0 at the period's start. The averages halve
+//! the past each period; a period twice too long forgets everything. Refills and drains are the
+//! fixed tuning's.
+//!
+//! **Deliberately ignored.** Pressure beyond the fixed tuning's, and everything faster than a
+//! second: what its reviewers said, and why it was not merged.
+//!
+//! Source: the page allocator specification, section 5 (Y. Huang, "mm: PCP high auto-tuning", RFC
+//! of July 2023).
+
+use super::fixed::Fixed;
+use super::{Gauge, Tune, ZoneView};
+use crate::ids::Order;
+use crate::units::Millis;
+
+/// The tuning period.
+const PERIOD_MS: u64 = 1000;
+
+/// Runs of allocations and frees, in frames.
+#[derive(Debug, Default)]
+pub(in crate::page_alloc) struct Depth {
+    batches: Fixed,
+    counts: Counts,
+    avg_alloc_depth: u32,
+    avg_free_depth: u32,
+    tune_start: Millis,
+}
+
+/// What is counted in one period.
+#[derive(Debug, Default)]
+struct Counts {
+    /// Allocations less frees since the period began.
+    alloc_count: i32,
+    alloc_high: i32,
+    alloc_low: i32,
+    alloc_depth: i32,
+    free_depth: i32,
+}
+
+impl Tune for Depth {
+    #[inline]
+    fn note_alloc(&mut self, gauge: &Gauge, nr_frames: u32) {
+        self.batches.note_alloc(gauge, nr_frames);
+        let counts = &mut self.counts;
+        counts.alloc_count = counts.alloc_count.saturating_add(nr_frames as i32);
+        counts.alloc_high = counts.alloc_high.max(counts.alloc_count);
+        let depth = counts.alloc_count.saturating_sub(counts.alloc_low);
+        counts.alloc_depth = counts.alloc_depth.max(depth);
+    }
+
+    fn blocks_to_fetch(&mut self, gauge: &mut Gauge, order: Order, below_high: bool) -> u32 {
+        self.batches.blocks_to_fetch(gauge, order, below_high)
+    }
+
+    #[inline]
+    fn frames_to_drain(&mut self, gauge: &mut Gauge, order: Order, zone: ZoneView) -> u32 {
+        if gauge.high_min() == 0 {
+            gauge.high = 0;
+            self.tune_start = Millis(0);
+        } else {
+            let counts = &mut self.counts;
+            counts.alloc_count = counts.alloc_count.saturating_sub(order.nr_frames() as i32);
+            counts.alloc_low = counts.alloc_low.min(counts.alloc_count);
+            let depth = counts.alloc_high.saturating_sub(counts.alloc_count);
+            counts.free_depth = counts.free_depth.max(depth);
+            self.tune(gauge, zone.signals.now);
+        }
+        self.batches.frames_to_drain(gauge, order, zone)
+    }
+
+    fn follow_limits(&mut self, gauge: &mut Gauge) {
+        gauge.set_high(gauge.high);
+    }
+}
+
+impl Depth {
+    fn tune(&mut self, gauge: &mut Gauge, now: Millis) {
+        let elapsed_ms = now.0.saturating_sub(self.tune_start.0);
+        if elapsed_ms <= PERIOD_MS {
+            return;
+        }
+        let counts = core::mem::take(&mut self.counts);
+        self.tune_start = now;
+        if elapsed_ms > 2 * PERIOD_MS {
+            (self.avg_alloc_depth, self.avg_free_depth) = (0, 0);
+        } else {
+            // Both depths are 0 or more: each is a maximum with 0.
+            self.avg_alloc_depth = (self.avg_alloc_depth + counts.alloc_depth as u32) / 2;
+            self.avg_free_depth = (self.avg_free_depth + counts.free_depth as u32) / 2;
+        }
+        gauge.set_high(self.avg_alloc_depth.min(self.avg_free_depth));
+    }
+}
+
+#[cfg(test)]
+impl Depth {
+    pub(super) fn averages(&self) -> (u32, u32) {
+        (self.avg_alloc_depth, self.avg_free_depth)
+    }
+}

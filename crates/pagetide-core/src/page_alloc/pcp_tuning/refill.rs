@@ -1,0 +1,144 @@
+//! Refills raise the limit: each trip to the zone says that the lists were too short.
+//!
+//! **Problem.** Bursts are shorter than any sampling period, and come whenever they like.
+//!
+//! **Idea.** Act on events. A refill raises `high` by what it fetches, and doubles the next refill;
+//! a run of frees doubles its drains. Time (a tick a second) and pressure lower `high` again.
+//!
+//! ```text
+//!   high |         ,-------- refills            pressure:  below HIGH     no growth, frees drain
+//!        |      ,--'       `-._  ticks, 1/8 each           reclaim active at most 4 batches
+//!        |   ,--'              `-._
+//!   min  |---'                     `------
+//!        +--------------------------------> time
+//! ```
+//!
+//! **Data and invariants.** `alloc_factor` halves with every free, `free_count` with every
+//! allocation: mixed traffic keeps both near 0, and the batches small. With equal bounds nothing
+//! is tuned but the batches.
+//!
+//! **Deliberately ignored.** Whether the zone's lock is contended at all: a refill stands for it.
+//!
+//! Source: the page allocator specification, section 7 (Linux 6.18).
+
+use super::{Gauge, PCP_BATCH_SCALE_MAX, Tune, ZoneView, is_run_order};
+use crate::ids::Order;
+
+/// The event-driven limit.
+#[derive(Debug, Default)]
+pub(in crate::page_alloc) struct Refill {
+    /// Frames freed of late: halved by every allocation.
+    pub(super) free_count: u32,
+    /// The next refill asks for `batch << alloc_factor`; halved by every free.
+    pub(super) alloc_factor: u8,
+    /// The last free was of order 1 to 3.
+    was_run_order: bool,
+}
+
+impl Tune for Refill {
+    #[inline]
+    fn note_alloc(&mut self, _gauge: &Gauge, _nr_frames: u32) {
+        self.free_count >>= 1;
+    }
+
+    fn blocks_to_fetch(&mut self, gauge: &mut Gauge, order: Order, below_high: bool) -> u32 {
+        let batch = gauge.batch();
+        gauge.set_high(gauge.high);
+        if gauge.high < batch {
+            return 1;
+        }
+        let mut wanted = if order.0 > 0 { batch } else { batch << self.alloc_factor };
+        if gauge.is_tunable() && !below_high {
+            gauge.raise_high(wanted);
+        }
+        if order.0 == 0 {
+            let room = gauge.high.saturating_sub(gauge.count).saturating_sub(batch).max(batch);
+            if wanted <= room && self.alloc_factor < PCP_BATCH_SCALE_MAX {
+                self.alloc_factor += 1;
+            }
+            wanted = wanted.min(room);
+        }
+        Gauge::blocks_of(wanted, order)
+    }
+
+    #[inline]
+    fn frames_to_drain(&mut self, gauge: &mut Gauge, order: Order, zone: ZoneView) -> u32 {
+        self.alloc_factor >>= 1;
+        let is_run = self.note_run(gauge, order);
+        if self.free_count < gauge.batch_max() {
+            self.free_count += order.nr_frames();
+        }
+        // The common case, in which none of what follows changes anything.
+        if gauge.count < gauge.high && !(is_run || zone.signals.reclaim_active || zone.below_high) {
+            return 0;
+        }
+        self.drain_at_limit(gauge, is_run, zone)
+    }
+
+    fn tick(&mut self, gauge: &mut Gauge) -> u32 {
+        if gauge.high > gauge.high_min() {
+            let kept = gauge.count.saturating_sub(gauge.batch_max());
+            let decayed = gauge.high - (gauge.high >> 3);
+            gauge.high = kept.max(decayed).max(gauge.high_min());
+        }
+        gauge.count.saturating_sub(gauge.high)
+    }
+
+    fn follow_limits(&mut self, gauge: &mut Gauge) {
+        gauge.set_high(gauge.high);
+    }
+}
+
+impl Refill {
+    /// Whether this free goes on with a run of frees of order 1 to 3, none of which is worth
+    /// keeping.
+    fn note_run(&mut self, gauge: &Gauge, order: Order) -> bool {
+        let was_run_order = core::mem::replace(&mut self.was_run_order, is_run_order(order));
+        is_run_order(order)
+            && was_run_order
+            && self.free_count >= gauge.batch() + gauge.high_min() / 2
+            && (!gauge.limits.keeps_batch_in_runs() || gauge.count >= gauge.batch())
+    }
+
+    fn drain_at_limit(&mut self, gauge: &mut Gauge, is_run: bool, zone: ZoneView) -> u32 {
+        let high = self.limit(gauge, is_run, zone);
+        if gauge.count < high {
+            0
+        } else if is_run {
+            gauge.count.min(gauge.batch_max())
+        } else {
+            gauge.bounded_drain(self.free_count, high)
+        }
+    }
+
+    /// Moves `high`, and says at which count this free drains.
+    fn limit(&self, gauge: &mut Gauge, is_run: bool, zone: ZoneView) -> u32 {
+        let batch = gauge.batch();
+        gauge.set_high(gauge.high);
+        if gauge.high == 0 {
+            return 0;
+        }
+        if is_run {
+            gauge.lower_high(gauge.batch_max());
+            return 0;
+        }
+        let freed = self.free_count.max(batch);
+        if zone.signals.reclaim_active {
+            gauge.lower_high(freed);
+            return gauge.high.min(4 * batch);
+        }
+        if !gauge.is_tunable() {
+            return gauge.high;
+        }
+        if zone.below_high {
+            gauge.lower_high(freed);
+            return gauge.count.max(gauge.high_min());
+        }
+        let high = gauge.high;
+        if gauge.count >= high {
+            // The next drain of this run is to leave a batch.
+            gauge.set_high(high.max(self.free_count + batch));
+        }
+        high
+    }
+}
