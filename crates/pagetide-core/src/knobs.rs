@@ -4,6 +4,7 @@
 //! Builder setters, `PAGETIDE_*` variables, the command line's `--set` and `docs/config.md` are all
 //! made from this table, so they cannot disagree.
 
+use crate::page_alloc::PcpTuning;
 use crate::units::Bytes;
 use core::fmt;
 
@@ -16,6 +17,8 @@ pub enum KnobUnit {
     Percent,
     /// 0 or 1; people may write `off` and `on`.
     Switch,
+    /// The number of a tuning of the per-CPU lists; people write its name.
+    Tuning,
     /// A plain number.
     Number,
 }
@@ -27,6 +30,7 @@ impl KnobUnit {
             KnobUnit::Bytes => "bytes",
             KnobUnit::Percent => "%",
             KnobUnit::Switch => "on/off",
+            KnobUnit::Tuning => "name",
             KnobUnit::Number => "number",
         }
     }
@@ -107,6 +111,11 @@ knobs! {
     ReadaheadMax = "readahead_max", Bytes, 2 << 20, 0, 64 << 20,
         "largest readahead window; faster streams, more waste when wrong; 0 is off",
         "own: four 512K requests in flight";
+    /// How the per-CPU lists of frames find their length.
+    PcpTuning = "pcp_tuning", Tuning, PcpTuning::Refill as u64, PcpTuning::Fixed as u64,
+        PcpTuning::Adaptive as u64,
+        "length of per-CPU frame lists: `fixed`, `depth`, `refill` or `adaptive`",
+        "Linux 6.7 and later";
     /// Touch all memory when the cache is built.
     Pretouch = "pretouch", Switch, 0, 0, 1,
         "touch all memory at build: a slower start, no page faults later", "own";
@@ -169,7 +178,13 @@ impl fmt::Display for KnobError {
             }
             KnobError::NotANumber { knob } => {
                 let row = knob.row();
-                write!(f, "knob {} takes a number in {}", row.name, row.unit.as_str())
+                match row.unit {
+                    KnobUnit::Tuning => {
+                        write!(f, "knob {} takes one of", row.name)?;
+                        PcpTuning::NAMES.iter().try_for_each(|name| write!(f, " {name}"))
+                    }
+                    _ => write!(f, "knob {} takes a number in {}", row.name, row.unit.as_str()),
+                }
             }
             KnobError::OutOfRange { knob, given } => {
                 let row = knob.row();
@@ -208,6 +223,7 @@ impl Knobs {
         let value = match (knob.row().unit, text) {
             (KnobUnit::Switch, "on" | "true" | "yes") => 1,
             (KnobUnit::Switch, "off" | "false" | "no") => 0,
+            (KnobUnit::Tuning, text) => text.parse::<PcpTuning>().map_err(|_| bad)? as u64,
             (KnobUnit::Bytes, text) => text.parse::<Bytes>().map_err(|_| bad)?.0,
             (_, text) => text.parse().map_err(|_| bad)?,
         };
@@ -244,6 +260,8 @@ mod tests {
         let mut knobs = Knobs::default();
         assert_eq!(knobs.set_text("memory", "64M"), Ok(()));
         assert_eq!(knobs.set_text("direct_io", "off"), Ok(()));
+        assert_eq!(knobs.set_text("pcp_tuning", "adaptive"), Ok(()));
+        assert_eq!(knobs.read(Knob::PcpTuning), 3);
         assert_eq!(knobs.read(Knob::Memory), 64 << 20);
         assert!(!knobs.is_on(Knob::DirectIo));
         assert_eq!(knobs.check(), Ok(()));
@@ -257,6 +275,8 @@ mod tests {
         assert_eq!(error.to_string(), "knob dirty takes a number in %");
         let error = knobs.set_text("swappiness", "201").unwrap_err();
         assert_eq!(error.to_string(), "knob swappiness is 201, outside 0 to 200");
+        let error = knobs.set_text("pcp_tuning", "2").unwrap_err();
+        assert_eq!(error.to_string(), "knob pcp_tuning takes one of fixed depth refill adaptive");
         assert!(knobs.check().is_err(), "memory must be given");
     }
 
@@ -268,6 +288,7 @@ mod tests {
         for row in Knob::ALL.iter().map(|knob| knob.row()) {
             let text = |value: u64| match row.unit {
                 KnobUnit::Bytes => Bytes(value).to_string(),
+                KnobUnit::Tuning => PcpTuning::NAMES[value as usize].to_string(),
                 _ => value.to_string(),
             };
             table += &format!(

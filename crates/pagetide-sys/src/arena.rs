@@ -211,6 +211,15 @@ impl FrameArena {
         frame
     }
 
+    /// Where `frame` begins in memory. Having the address is no right to what is there.
+    ///
+    /// Panics when the arena has no such frame.
+    #[cfg(not(loom))]
+    pub fn address(&self, frame: FrameId) -> *mut u8 {
+        assert!(frame.0 < self.nr_frames(), "{frame} is outside the arena");
+        self.memory.frame_ptr(frame.0)
+    }
+
     /// Starts bringing the line at `offset` of `frame` into the processor's cache, if there is such
     /// a frame. Costs a few cycles, and changes nothing but time.
     #[inline]

@@ -11,6 +11,7 @@
 //!   ReadTicket, Pin, Lock    the ways to touch a frame       token, wait
 //!   StoreFile, AlignedBuf    a file's bytes, in and out      file, aligned
 //!   IoQueue         many of those at once                    ring
+//!   TryLock         a value per CPU                        try_lock
 //!   current_cpu, read_*      where, how long, how much       cpu
 //! ```
 //!
@@ -40,6 +41,7 @@ mod ring;
 mod sync;
 mod table;
 mod token;
+mod try_lock;
 mod wait;
 mod word;
 
@@ -55,6 +57,7 @@ pub use file::{Fingerprint, OpenStoreError, StoreError, StoreFile, StoreOptions}
 pub use ring::{Completion, DEPTH_MAX, IoQueue};
 pub use table::{LeafRef, PAGES_MAX, PageRef, PageTable, WordRef};
 pub use token::{Claim, Lock, PageHandle, Pin};
+pub use try_lock::{TryGuard, TryLock};
 pub use word::{LockRefused, PAYLOAD_BITS, PINS_MAX, PinRefused, ReadTicket, Snapshot, Touch};
 
 #[cfg(all(test, not(loom), not(miri)))]

@@ -5,7 +5,7 @@ use crate::counters::Counters;
 use crate::dirty::DirtyPages;
 use crate::engine::Engine;
 use crate::errors::BuildError;
-use crate::frames::FrameAllocator;
+use crate::frames::ArenaFrames;
 use crate::io_pool::IoPool;
 use crate::locks::Signal;
 use crate::percpu::PerCpu;
@@ -17,6 +17,7 @@ use pagetide_core::knobs::{Knob, KnobError, Knobs, MEMORY_MIN};
 use pagetide_core::lru::{
     AccessLog, LruConfig, Lruvec, LruvecId, PolicyName, Statistics, Switches,
 };
+use pagetide_core::page_alloc::PcpTuning;
 use pagetide_core::record::Header;
 use pagetide_core::units::{Bytes, PAGE_BYTES};
 use pagetide_core::writeback::DirtyLimits;
@@ -105,6 +106,11 @@ impl Builder {
         self.with(Knob::ReadaheadMax, readahead_max.0)
     }
 
+    /// How the per-CPU lists of frames find their length; `refill` unless set.
+    pub fn pcp_tuning(self, tuning: PcpTuning) -> Builder {
+        self.with(Knob::PcpTuning, tuning as u64)
+    }
+
     /// Writes every access to a compact record that `pagetide replay` reads.
     ///
     /// A run of one thread that stays on one CPU, with [`Builder::background`] off and no
@@ -172,7 +178,12 @@ impl Builder {
         let lruvec = Lruvec::new(self.policy, &config, Arc::clone(&folios));
         let io = IoPool::new(self.knobs.is_on(Knob::IoUring));
         Ok(Engine {
-            frames: FrameAllocator::new(Arc::clone(&arena), limits.nr_frames, limits.nr_cpus),
+            frames: ArenaFrames::new(
+                Arc::clone(&arena),
+                limits.nr_frames,
+                limits.nr_cpus,
+                limits.pcp_tuning,
+            ),
             arena,
             rule: lruvec.access_rule(),
             lruvec: Mutex::new(lruvec),
@@ -214,6 +225,7 @@ pub(crate) struct Limits {
     pub(crate) nr_frames_max: u32,
     pub(crate) nr_cpus: u32,
     pub(crate) readahead_pages: u64,
+    pub(crate) pcp_tuning: PcpTuning,
     pub(crate) direct_io: bool,
     pub(crate) has_workers: bool,
     dirty_background: u8,
@@ -262,6 +274,8 @@ impl Limits {
             nr_frames_max: nr_frames_max.max(nr_frames),
             nr_cpus: read_nr_cpus_possible(),
             readahead_pages,
+            pcp_tuning: PcpTuning::from_index(knobs.read(Knob::PcpTuning) as usize)
+                .expect("the knob's range was checked"),
             direct_io: knobs.is_on(Knob::DirectIo),
             has_workers: knobs.is_on(Knob::Background),
             dirty_background: knobs.read(Knob::DirtyBackground) as u8,

@@ -14,7 +14,7 @@
 
 use crate::counters::{Counters, Event};
 use crate::dirty::DirtyPages;
-use crate::frames::FrameAllocator;
+use crate::frames::ArenaFrames;
 use crate::io_pool::IoPool;
 use crate::locks::{Signal, lock};
 use crate::mapping::Mapping;
@@ -37,7 +37,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 pub(crate) struct Engine {
     pub(crate) arena: Arc<FrameArena>,
     pub(crate) folios: Arc<Folios>,
-    pub(crate) frames: FrameAllocator,
+    pub(crate) frames: ArenaFrames,
     pub(crate) lruvec: Mutex<Lruvec>,
     pub(crate) logs: PerCpu<Mutex<AccessLog>>,
     pub(crate) rule: AccessRule,

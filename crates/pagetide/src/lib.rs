@@ -52,6 +52,8 @@ mod fill;
 #[cfg(not(loom))]
 mod flush;
 #[cfg(not(loom))]
+mod frame_allocator;
+#[cfg(not(loom))]
 mod in_flight;
 #[cfg(not(loom))]
 mod io_pool;
@@ -77,8 +79,11 @@ pub use {
     counters::CacheStats,
     errors::{AdviseError, BuildError, OpenError, ReadError, ResizeError, SyncError, WriteError},
     file::{Advice, File, PageGuard, PageGuardMut},
+    frame_allocator::{FrameAllocator, FrameAllocatorBuilder, FrameAllocatorStats, FrameBlock},
+    pagetide_core::ids::{FrameId, Order},
     pagetide_core::knobs::KnobError,
     pagetide_core::lru::{Mechanism, PolicyName, Switches},
+    pagetide_core::page_alloc::{PcpTuning, ZoneStats},
     pagetide_core::units::Bytes,
     store::Store,
 };

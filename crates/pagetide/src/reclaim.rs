@@ -17,7 +17,10 @@ use pagetide_core::reclaim::{
     ReclaimBatch, ReclaimPass, Scan, Settled, Step, VICTIMS_MAX, Verdict, Victim,
 };
 use pagetide_core::record;
-use pagetide_sys::{Claim, LeafRef, Lock, PageRef, current_cpu, read_thread_cpu_time_ns};
+use pagetide_core::units::Millis;
+use pagetide_sys::{
+    Claim, LeafRef, Lock, PageRef, current_cpu, read_monotonic_ns, read_thread_cpu_time_ns,
+};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -239,11 +242,14 @@ fn is_young(mappings: &Slots, victim: &Victim) -> bool {
         })
 }
 
-/// The background reclaim thread: sleeps until an allocation finds the low watermark passed.
+/// The background reclaim thread: sleeps until an allocation finds the low watermark passed, and
+/// wakes once a second to let the per-CPU lists shrink.
 pub(crate) fn run_background(engine: &Arc<Engine>) {
-    const FOREVER: Duration = Duration::from_secs(3600);
+    const TICK: Duration = Duration::from_secs(1);
     loop {
-        match engine.background.wait(FOREVER) {
+        let wake = engine.background.wait(TICK);
+        engine.frames.tick(Millis(read_monotonic_ns() / 1_000_000));
+        match wake {
             Wake::Stop => return,
             Wake::Work => engine.reclaim_in_background(),
             Wake::Timeout => {}

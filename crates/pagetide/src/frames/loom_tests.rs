@@ -15,13 +15,13 @@ use pagetide_sys::ArenaOptions;
 /// Few enough that lists and zone run dry: the reserves keep some of them.
 const NR_FRAMES: u32 = 16;
 
-fn allocator(nr_cpus: u32) -> Arc<FrameAllocator> {
+fn allocator(nr_cpus: u32) -> Arc<ArenaFrames> {
     let arena = FrameArena::reserve(NR_FRAMES, ArenaOptions::default()).expect("a few frames");
-    Arc::new(FrameAllocator::new(Arc::new(arena), NR_FRAMES, nr_cpus))
+    Arc::new(ArenaFrames::new(Arc::new(arena), NR_FRAMES, nr_cpus, PcpTuning::Refill))
 }
 
 /// Takes two frames, and gives them back together.
-fn take_and_give(frames: &FrameAllocator, cpu: CpuId) {
+fn take_and_give(frames: &ArenaFrames, cpu: CpuId) {
     let taken: Vec<_> = (0..2).filter_map(|_| frames.alloc(cpu, None)).collect();
     assert_eq!(taken.len(), 2, "there are enough for everybody");
     let ids: Vec<_> = taken.into_iter().map(|claimed| frames.arena.release(claimed)).collect();
@@ -29,7 +29,7 @@ fn take_and_give(frames: &FrameAllocator, cpu: CpuId) {
 }
 
 /// Nobody holds a frame: all can be had, each once.
-fn check_all_there(frames: &FrameAllocator) {
+fn check_all_there(frames: &ArenaFrames) {
     assert_eq!(frames.resident_bytes(), 0);
     frames.drain_lists();
     let nr_managed = frames.managed_bytes() / PAGE_BYTES as u64;
@@ -127,6 +127,50 @@ fn loom_two_threads_of_one_cpu_and_one_that_drains() {
         for other in others {
             other.join().expect("no panic");
         }
+        check_all_there(&frames);
+    });
+}
+
+#[test]
+fn loom_a_tick_beside_allocations_loses_nothing() {
+    loom::model(|| {
+        let frames = allocator(1);
+        let other = {
+            let frames = Arc::clone(&frames);
+            thread::spawn(move || take_and_give(&frames, CpuId(0)))
+        };
+        frames.tick(Millis(10_000));
+        take_and_give(&frames, CpuId(0));
+        other.join().expect("no panic");
+        check_all_there(&frames);
+    });
+}
+
+/// All frames but the lists' are taken: whoever drains before it gives up finds what the other
+/// thread returned, or the other thread still had it.
+#[test]
+fn loom_nothing_fails_while_frames_lie_on_lists() {
+    loom::model(|| {
+        let frames = allocator(2);
+        let mut all: Vec<_> = std::iter::from_fn(|| frames.alloc(CpuId(0), None)).collect();
+        let last = frames.arena.release(all.pop().expect("sixteen"));
+        let other = {
+            let frames = Arc::clone(&frames);
+            thread::spawn(move || frames.free(CpuId(1), [last]))
+        };
+        let take = || {
+            frames.alloc(CpuId(0), None).or_else(|| {
+                frames.drain_lists();
+                frames.alloc(CpuId(0), None)
+            })
+        };
+        let early = take();
+        other.join().expect("no panic");
+        let found = early.or_else(take).expect("the frame lay on a list");
+        assert!(frames.alloc(CpuId(0), None).is_none(), "one frame was handed out twice");
+        all.push(found);
+        let ids: Vec<_> = all.into_iter().map(|claimed| frames.arena.release(claimed)).collect();
+        frames.free(CpuId(0), ids);
         check_all_there(&frames);
     });
 }

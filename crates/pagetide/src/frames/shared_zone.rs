@@ -1,0 +1,192 @@
+//! One zone and its per-CPU lists for any number of threads: core's calls, with real locks.
+//!
+//! ```text
+//!   alloc(cpu) -> try-lock this CPU's list -> its own frames
+//!                        |  contended            | empty
+//!                        v                       v
+//!                     lock the zone <---- refill a batch
+//! ```
+//!
+//! The try-lock never waits: a contended list (another thread of this CPU was preempted inside, or
+//! somebody drains it) means one trip to the zone. Lock order: per-CPU list, then zone.
+//!
+//! The CPU is where the caller ran a moment ago. A thread that was moved since, a CPU that was
+//! added (it shares a list), a CPU that went away (its list is drained with the others before an
+//! allocation fails): all that is only slower, because the list's lock and not the CPU's number is
+//! the right to a list.
+//!
+//! Every order in which threads can meet here is explored by `loom_tests`.
+
+use crate::percpu::PerCpu;
+use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering::Relaxed, lock};
+use pagetide_core::ids::{CpuId, FrameId, Order};
+use pagetide_core::page_alloc::{
+    AllocRequest, Drain, FrameTable, HighFraction, LockWait, Pcp, PcpInputs, PcpLimits, PcpTuning,
+    WatermarkLevel, Zone, ZoneHome, ZoneSignals,
+};
+use pagetide_core::units::Millis;
+use pagetide_sys::TryLock;
+use std::sync::Arc;
+
+/// Time between two ticks of the lists.
+const TICK_MS: u64 = 1000;
+
+/// A zone behind a lock, its lists behind one each.
+pub(crate) struct SharedZone {
+    table: Arc<FrameTable>,
+    pcps: PerCpu<TryLock<Pcp>>,
+    nr_cpus: u32,
+    is_reclaim_active: AtomicBool,
+    /// As of the last tick.
+    now_ms: AtomicU64,
+    zone: Mutex<Zone>,
+    nr_waits: AtomicU64,
+}
+
+impl SharedZone {
+    pub(crate) fn new(zone: Zone, nr_cpus: u32, tuning: PcpTuning) -> SharedZone {
+        let limits = pcp_limits(&zone, nr_cpus);
+        SharedZone {
+            table: Arc::clone(zone.table()),
+            pcps: PerCpu::new(nr_cpus as usize, || TryLock::new(Pcp::with_tuning(limits, tuning))),
+            nr_cpus,
+            is_reclaim_active: AtomicBool::new(false),
+            now_ms: AtomicU64::new(0),
+            zone: Mutex::new(zone),
+            nr_waits: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes a block. `None`: the zone is at the request's level, or has no such block.
+    #[inline]
+    pub(crate) fn alloc(&self, cpu: CpuId, request: &AllocRequest) -> Option<FrameId> {
+        let Some(mut pcp) = self.pcps.at(cpu).try_lock() else {
+            return self.visit().0.alloc(request);
+        };
+        pcp.alloc(&self.table, request).or_else(|| self.refill(&mut pcp, request))
+    }
+
+    #[cold]
+    fn refill(&self, pcp: &mut Pcp, request: &AllocRequest) -> Option<FrameId> {
+        let (mut zone, wait) = self.visit();
+        pcp.note_visit(wait);
+        pcp.refill(&mut zone, request)
+    }
+
+    /// Gives blocks of one order back.
+    #[inline]
+    pub(crate) fn free(&self, cpu: CpuId, order: Order, blocks: impl IntoIterator<Item = FrameId>) {
+        let Some(mut pcp) = self.pcps.at(cpu).try_lock() else {
+            let mut zone = self.visit().0;
+            blocks.into_iter().for_each(|frame| zone.free(frame, order));
+            return;
+        };
+        let signals = self.signals();
+        for frame in blocks {
+            if let Some(drain) = pcp.free(&self.table, frame, order, signals) {
+                self.drain(&mut pcp, drain);
+            }
+        }
+    }
+
+    #[cold]
+    fn drain(&self, pcp: &mut Pcp, drain: Drain) {
+        let (mut zone, wait) = self.visit();
+        pcp.note_visit(wait);
+        pcp.drain(&mut zone, drain);
+    }
+
+    /// Returns every CPU's list to the zone, a bounded piece for each hold of its lock. Who must
+    /// not fail calls this before it does.
+    pub(crate) fn drain_lists(&self) {
+        for pcp in self.pcps.iter() {
+            let mut pcp = pcp.lock();
+            while let Some(drain) = pcp.full_drain() {
+                pcp.drain(&mut lock(&self.zone), drain);
+            }
+        }
+    }
+
+    /// Lets the lists' limits decay, if a second has passed since the last time.
+    pub(crate) fn tick(&self, now: Millis) {
+        let last_ms = self.now_ms.load(Relaxed);
+        let is_due = now.0.saturating_sub(last_ms) >= TICK_MS
+            && self.now_ms.compare_exchange(last_ms, now.0, Relaxed, Relaxed).is_ok();
+        if !is_due {
+            return;
+        }
+        for pcp in self.pcps.iter() {
+            // A list that is in use is not idle: its turn comes with the next tick.
+            let Some(mut pcp) = pcp.try_lock() else { continue };
+            let (drain, batch) = (pcp.tick(ZoneHome::Local), pcp.batch());
+            for piece in drain.into_iter().flat_map(|drain| drain.pieces(batch)) {
+                pcp.drain(&mut lock(&self.zone), piece);
+            }
+        }
+    }
+
+    /// Tells the lists that background reclaim is at work: they keep little meanwhile.
+    pub(crate) fn set_reclaim_active(&self, active: bool) {
+        self.is_reclaim_active.store(active, Relaxed);
+    }
+
+    /// The zone, for looking at it or for a resize.
+    pub(crate) fn lock_zone(&self) -> MutexGuard<'_, Zone> {
+        lock(&self.zone)
+    }
+
+    /// Derives watermarks and limits after a resize.
+    pub(crate) fn rederive(&self, mut zone: MutexGuard<'_, Zone>) {
+        zone.rederive_watermarks();
+        let limits = pcp_limits(&zone, self.nr_cpus);
+        drop(zone);
+        self.pcps.iter().for_each(|pcp| pcp.lock().set_limits(limits));
+    }
+
+    /// Frames on all lists, as of a moment for each. Takes every list's lock in turn.
+    pub(crate) fn count_listed(&self) -> u64 {
+        self.pcps.iter().map(|pcp| u64::from(pcp.lock().count())).sum()
+    }
+
+    /// Sum of the lists' limits, frames.
+    #[cfg(not(loom))]
+    pub(crate) fn sum_high(&self) -> u64 {
+        self.pcps.iter().map(|pcp| u64::from(pcp.lock().high())).sum()
+    }
+
+    /// Visits to the zone that found its lock taken.
+    #[cfg(not(loom))]
+    pub(crate) fn nr_waits(&self) -> u64 {
+        self.nr_waits.load(Relaxed)
+    }
+
+    #[inline]
+    fn signals(&self) -> ZoneSignals {
+        ZoneSignals {
+            reclaim_active: self.is_reclaim_active.load(Relaxed),
+            now: Millis(self.now_ms.load(Relaxed)),
+        }
+    }
+
+    /// The zone, and whether somebody had to be waited for.
+    fn visit(&self) -> (MutexGuard<'_, Zone>, LockWait) {
+        match self.zone.try_lock() {
+            Ok(zone) => (zone, LockWait::None),
+            Err(_) => {
+                self.nr_waits.fetch_add(1, Relaxed);
+                (lock(&self.zone), LockWait::Waited)
+            }
+        }
+    }
+}
+
+fn pcp_limits(zone: &Zone, nr_cpus: u32) -> PcpLimits {
+    PcpLimits::derive(&PcpInputs {
+        managed: u64::from(zone.nr_managed()),
+        low_watermark: zone.watermarks().unboosted(WatermarkLevel::Low),
+        nr_cpus_local: nr_cpus,
+        nr_cpus_online: nr_cpus,
+        fraction: HighFraction::DEFAULT,
+        cache_slice: 0,
+    })
+}
