@@ -17,6 +17,12 @@ use std::time::{Duration, Instant};
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Samples(Vec<f64>);
 
+impl From<Vec<f64>> for Samples {
+    fn from(samples: Vec<f64>) -> Samples {
+        Samples(samples)
+    }
+}
+
 impl Samples {
     /// The middle sample; of two middles, the mean.
     pub(super) fn median(&self) -> f64 {

@@ -19,16 +19,24 @@
 //!   evict   the policy       -             CPU time per clean page evicted, isolate to free
 //!   scan    order, folios    no prefetch   one folio of a list scan: its flags written, moved to
 //!                                          another list; the next one's descriptor prefetched
+//!   alloc   pair             mutex         a frame taken and given back; a list behind a mutex, a
+//!                            spin          spinning lock, a lock-free queue
+//!                            array-queue
+//!   alloc   fault, locked    -             a loop over 128 MiB: time a frame, frames through the lock
+//!   lock    hold, hand-off,  -             the zone's lock: what holding it, handing it on and
+//!           wait             uncontended   waiting for it cost
 //! ```
 //!
 //! Data: [`Row`]; `ratio` = reference / subject, above 1 where Pagetide is ahead.
 //!
 //! Ignored: what other programs do meanwhile; the spread on stderr tells.
 
+mod alloc;
 mod direct;
 mod evict;
 mod hit;
 mod interleave;
+mod lock;
 mod miss;
 mod ram_disk;
 mod scan;
@@ -99,6 +107,10 @@ enum BenchName {
     Evict,
     /// Prefetching the next folio of a list scan.
     Scan,
+    /// Frames from the allocator, against shared free lists.
+    Alloc,
+    /// The zone's lock: holding it, handing it on, waiting for it.
+    Lock,
     /// All of them.
     All,
 }
@@ -220,13 +232,15 @@ pub(crate) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<(), Failure
     let is_wanted = |name| args.name == BenchName::All || args.name == name;
     let mut rows = Vec::new();
     type Run = fn(&Bench<'_>) -> Result<Vec<Row>, Failure>;
-    let benches: [(BenchName, Run); 6] = [
+    let benches: [(BenchName, Run); 8] = [
         (BenchName::Hit, hit::run),
         (BenchName::Miss, miss::run),
         (BenchName::Seq, seq::run),
         (BenchName::Zipf, zipf::run),
         (BenchName::Evict, evict::run),
         (BenchName::Scan, scan::run),
+        (BenchName::Alloc, alloc::run),
+        (BenchName::Lock, lock::run),
     ];
     for (_, run) in benches.into_iter().filter(|&(name, _)| is_wanted(name)) {
         let new = run(&bench)?;

@@ -127,6 +127,7 @@ impl FrameTable {
     }
 
     /// Frames described.
+    #[inline]
     pub fn nr_frames(&self) -> u32 {
         self.words.len() as u32
     }
@@ -140,6 +141,7 @@ impl FrameTable {
     /// # Panics
     ///
     /// When the frame is outside the table.
+    #[inline]
     pub fn state(&self, frame: FrameId) -> FrameState {
         let word = self.word(frame);
         let tag = word >> TAG_SHIFT;
@@ -160,6 +162,7 @@ impl FrameTable {
     /// # Panics
     ///
     /// When the frame is outside the table.
+    #[inline]
     pub fn migrate_type(&self, frame: FrameId) -> MigrateType {
         let block = (frame.0 >> PAGEBLOCK_ORDER.0) as usize;
         MigrateType::from_index(usize::from(self.block_types[block].load(Relaxed)))
@@ -182,17 +185,27 @@ impl FrameTable {
     /// # Panics
     ///
     /// On a frame outside the table, a double free, a frame inside a block, or a wrong order.
+    #[inline]
     pub(super) fn assert_allocated(&self, frame: FrameId, order: Order) {
+        let is_ours = frame.0 < self.nr_frames();
+        let tag = (Kind::Allocated as u64) << 4 | u64::from(order.0);
+        if !is_ours || self.word(frame) >> TAG_SHIFT != tag {
+            self.refuse_free(frame, order);
+        }
+    }
+
+    /// Panics with what is wrong about freeing the block at `frame`.
+    #[cold]
+    fn refuse_free(&self, frame: FrameId, order: Order) -> ! {
+        let nr_frames = self.nr_frames();
         assert!(
-            frame.0 < self.nr_frames(),
-            "foreign free: {frame} is outside this zone's {} frames",
-            self.nr_frames()
+            frame.0 < nr_frames,
+            "foreign free: {frame} is outside this zone's {nr_frames} frames"
         );
         match self.state(frame) {
-            FrameState::Allocated(allocated, _) => assert!(
-                allocated == order,
-                "{frame} was allocated at order {allocated} but is freed at order {order}"
-            ),
+            FrameState::Allocated(allocated, _) => {
+                panic!("{frame} was allocated at order {allocated} but is freed at order {order}")
+            }
             FrameState::Interior => {
                 panic!("{frame} freed, but it is no block's first frame: a double or partial free")
             }
@@ -215,11 +228,13 @@ impl FrameTable {
         self.set_word(frame, INTERIOR_TAG << TAG_SHIFT);
     }
 
+    #[inline]
     pub(super) fn set_allocated(&self, frame: FrameId, order: Order, migrate: MigrateType) {
         let tag = (Kind::Allocated as u64) << 4 | u64::from(order.0);
         self.set_word(frame, tag << TAG_SHIFT | migrate.index() as u64);
     }
 
+    #[inline]
     fn set_listed(&self, frame: FrameId, kind: Kind, order: Order, previous: u32, next: u32) {
         debug_assert!(kind != Kind::Allocated, "allocated blocks are on no list");
         let tag = (kind as u64) << 4 | u64::from(order.0);
@@ -245,10 +260,12 @@ impl FrameTable {
         self.set_word(FrameId(frame), word | u64::from(previous) << LINK_BITS);
     }
 
+    #[inline]
     fn word(&self, frame: FrameId) -> u64 {
         self.words[frame.0 as usize].load(Relaxed)
     }
 
+    #[inline]
     fn set_word(&self, frame: FrameId, word: u64) {
         self.words[frame.0 as usize].store(word, Relaxed);
     }
@@ -276,6 +293,19 @@ impl FrameList {
         (self.tail != NONE).then_some(FrameId(self.tail))
     }
 
+    /// Takes the head off. Its word is stale until the caller writes the next state.
+    #[inline]
+    pub(super) fn pop_head(&mut self, table: &FrameTable) -> Option<FrameId> {
+        let head = self.head()?;
+        self.head = table.next(head.0);
+        match self.head {
+            NONE => self.tail = NONE,
+            next => table.set_previous(next, NONE),
+        }
+        Some(head)
+    }
+
+    #[inline]
     pub(super) fn push_head(
         &mut self,
         table: &FrameTable,

@@ -73,6 +73,7 @@ impl MigrateType {
     /// # Panics
     ///
     /// When `index` is not below [`MigrateType::COUNT`].
+    #[inline]
     pub const fn from_index(index: usize) -> MigrateType {
         MigrateType::ALL[index]
     }

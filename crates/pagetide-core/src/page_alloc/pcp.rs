@@ -198,6 +198,7 @@ impl Pcp {
     /// # Cost
     ///
     /// O(1), no shared line but the frame's own word.
+    #[inline]
     pub fn alloc(&mut self, table: &FrameTable, request: &AllocRequest) -> Option<FrameId> {
         let list = list_of(request.order, request.migrate)?;
         self.tuning.note_alloc(&self.gauge, request.order.nr_frames());
@@ -243,6 +244,7 @@ impl Pcp {
     /// # Cost
     ///
     /// O(1), no shared line but the frame's own word and its pageblock's type.
+    #[inline]
     pub fn free(
         &mut self,
         table: &FrameTable,
@@ -339,14 +341,14 @@ impl Pcp {
         assert_eq!(self.gauge.count, count, "frames counted and listed");
     }
 
+    #[inline]
     fn take_head(
         &mut self,
         table: &FrameTable,
         list: usize,
         request: &AllocRequest,
     ) -> Option<FrameId> {
-        let frame = self.lists[list].head()?;
-        self.lists[list].remove(table, frame);
+        let frame = self.lists[list].pop_head(table)?;
         table.set_allocated(frame, request.order, request.migrate);
         self.gauge.count -= request.order.nr_frames();
         Some(frame)
@@ -363,6 +365,7 @@ impl Pcp {
 }
 
 /// The list for blocks of this order and type, if there is one.
+#[inline]
 fn list_of(order: Order, migrate: MigrateType) -> Option<usize> {
     if order <= PCP_ORDER_MAX {
         assert!(migrate.index() < TYPES, "the reserve has no per-CPU list");

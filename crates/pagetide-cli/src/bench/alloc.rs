@@ -1,0 +1,197 @@
+//! `bench alloc`: what a frame costs, from a per-CPU list and through the zone.
+//!
+//! ```text
+//!   pair         alloc and free of one frame, the list hit       threads 1, 2
+//!     mutex        the same, a vector behind one mutex
+//!     spin         the same, a vector behind one spinning lock
+//!     array-queue  the same, a lock-free bounded queue
+//!   fault <t>    128 MiB allocated, then freed, again and again; a frame, with tuning <t>
+//!   locked <t>   the same loop: frames through the zone's lock in a cycle, after the third
+//! ```
+//!
+//! `fault` and `locked` rows are alone: the tunings are each other's reference. `locked` counts
+//! frames, not nanoseconds, on all threads together. Ignored: what the frames are used for.
+
+use super::interleave::{Samples, interleave, time_threads};
+use super::{Bench, Row};
+use crate::failure::Failure;
+use ::pagetide::{FrameAllocator, FrameBlock, Order, PcpTuning};
+use crossbeam_queue::ArrayQueue;
+use pagetide_core::units::Bytes;
+use std::hint::black_box;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Operations between looks at the clock.
+const BATCH: u32 = 1024;
+/// Frames on the references' free lists.
+const NR_FRAMES: u32 = 1024;
+/// Cycles of a fault loop before its frames through the lock are counted.
+const WARM_CYCLES: u32 = 3;
+/// Cycles counted.
+const CYCLES: u32 = 5;
+/// Fastest of so many short runs is a sample: on a shared machine the rest is other programs.
+const SHORT_RUNS: u32 = 5;
+
+pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
+    let mut rows = Vec::new();
+    for threads in [1, 2] {
+        pairs(bench, threads, &mut rows)?;
+    }
+    for threads in [1, 2] {
+        for tuning in PcpTuning::ALL {
+            fault_loop(bench, threads, tuning, &mut rows)?;
+        }
+    }
+    Ok(rows)
+}
+
+fn allocator(memory: Bytes, tuning: PcpTuning) -> Result<FrameAllocator, Failure> {
+    let builder = FrameAllocator::builder().memory(memory).pcp_tuning(tuning).huge_pages(false);
+    builder.build().map_err(|error| Failure::on(&format!("reserve {memory}"), &error))
+}
+
+fn pairs(bench: &Bench<'_>, threads: u32, rows: &mut Vec<Row>) -> Result<(), Failure> {
+    let duration = bench.duration(100);
+    let time = |pair: &(dyn Fn() + Sync)| fastest_of(threads, duration, pair);
+    let frames = allocator(Bytes(64 << 20), PcpTuning::default())?;
+    let mutex: Mutex<Vec<u32>> = Mutex::new((0..NR_FRAMES).collect());
+    let spin =
+        SpinList { is_held: AtomicBool::new(false), list: Mutex::new((0..NR_FRAMES).collect()) };
+    let queue = ArrayQueue::new(NR_FRAMES as usize);
+    (0..NR_FRAMES).try_for_each(|frame| queue.push(frame)).expect("it is as long");
+    let [subject, by_mutex, by_spin, by_queue] = interleave(
+        &format!("alloc pair, {threads} threads"),
+        bench.args.runs,
+        bench.interrupt,
+        [
+            Box::new(|| {
+                time(&|| {
+                    black_box(frames.alloc(Order::BASE));
+                })
+            }),
+            Box::new(|| {
+                time(&|| {
+                    let frame = lock(&mutex).pop();
+                    lock(&mutex).extend(black_box(frame));
+                })
+            }),
+            Box::new(|| {
+                time(&|| {
+                    let frame = spin.with(Vec::pop);
+                    spin.with(|list| list.extend(black_box(frame)));
+                })
+            }),
+            Box::new(|| {
+                time(&|| {
+                    let frame = black_box(queue.pop());
+                    frame.into_iter().for_each(|frame| queue.push(frame).expect("there is room"));
+                })
+            }),
+        ],
+    )?;
+    for (reference, samples) in [("mutex", by_mutex), ("spin", by_spin), ("array-queue", by_queue)]
+    {
+        rows.push(Row::measured(("alloc", "pair", threads), reference, &subject, &samples));
+    }
+    Ok(())
+}
+
+/// Nanoseconds for one `pair` on each of `threads` threads, in the fastest of some short runs.
+fn fastest_of(threads: u32, duration: Duration, pair: &(dyn Fn() + Sync)) -> Result<f64, Failure> {
+    let mut fastest = f64::INFINITY;
+    for _ in 0..SHORT_RUNS {
+        let states = vec![(); threads as usize];
+        let time = time_threads((duration / SHORT_RUNS, 1), states, |()| {
+            (0..BATCH).for_each(|_| pair());
+            Ok(())
+        })?;
+        fastest = fastest.min(time / f64::from(BATCH));
+    }
+    Ok(fastest)
+}
+
+/// A list behind a lock that spins; the mutex inside is never contended, and only there because
+/// nothing unsafe is written here. Its cost is measured with it.
+struct SpinList {
+    is_held: AtomicBool,
+    list: Mutex<Vec<u32>>,
+}
+
+impl SpinList {
+    fn with<T>(&self, change: impl FnOnce(&mut Vec<u32>) -> T) -> T {
+        while self.is_held.swap(true, Ordering::Acquire) {
+            while self.is_held.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        }
+        let result = change(&mut lock(&self.list));
+        self.is_held.store(false, Ordering::Release);
+        result
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().expect("no measured thread panics")
+}
+
+/// Each thread takes 128 MiB and gives it back, as a process that faults its memory in and exits.
+fn fault_loop(
+    bench: &Bench<'_>,
+    threads: u32,
+    tuning: PcpTuning,
+    rows: &mut Vec<Row>,
+) -> Result<(), Failure> {
+    let burst = Bytes(if bench.args.quick { 4 << 20 } else { 128 << 20 });
+    // The lists of all CPUs may hold an eighth: each thread's burst has to fit in its share.
+    let nr_cpus = u64::from(pagetide_sys::read_nr_cpus_possible());
+    let frames = allocator(Bytes(burst.0 * 10 * nr_cpus.max(u64::from(threads))), tuning)?;
+    let (mut times, mut locked) = (Vec::new(), Vec::new());
+    for cycle in 0..WARM_CYCLES + CYCLES {
+        bench.interrupt.check()?;
+        let before = through_lock(&frames);
+        let time = one_cycle(&frames, threads, burst.whole_pages());
+        // A cycle ends as a second does, for the tuning that counts them.
+        frames.tick();
+        if cycle >= WARM_CYCLES {
+            times.push(time);
+            locked.push((through_lock(&frames) - before) as f64);
+        }
+    }
+    let (case, counted) = (format!("fault {tuning}"), format!("locked {tuning}"));
+    rows.push(Row::alone(("alloc", &case, threads), &Samples::from(times)));
+    rows.push(Row::alone(("alloc", &counted, threads), &Samples::from(locked)));
+    Ok(())
+}
+
+/// Frames that went through the zone's lock, either way.
+fn through_lock(frames: &FrameAllocator) -> u64 {
+    let zone = frames.stats().zone;
+    zone.nr_frames_taken + zone.nr_frames_returned
+}
+
+/// Nanoseconds a frame, taken and given back.
+fn one_cycle(frames: &FrameAllocator, threads: u32, nr_frames: u64) -> f64 {
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for cpu in 0..threads {
+            scope.spawn(move || {
+                stay_on(cpu);
+                let held: Vec<FrameBlock<'_>> =
+                    (0..nr_frames).filter_map(|_| frames.alloc(Order::BASE)).collect();
+                assert_eq!(held.len() as u64, nr_frames, "ten times as much is there");
+            });
+        }
+    });
+    start.elapsed().as_nanos() as f64 / nr_frames as f64
+}
+
+/// Keeps this thread on a CPU of its own, where there are enough: a burst that is given back on
+/// another CPU is another measurement.
+fn stay_on(cpu: u32) {
+    let mut cpus = rustix::thread::CpuSet::new();
+    cpus.set(cpu as usize);
+    // Not allowed: then the scheduler decides, and the spread tells.
+    let _ = rustix::thread::sched_setaffinity(None, &cpus);
+}
