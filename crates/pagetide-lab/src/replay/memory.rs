@@ -35,7 +35,7 @@ use pagetide_core::ids::{CpuId, FrameId, Order};
 use pagetide_core::lru::LruConfig;
 use pagetide_core::page_alloc::{
     AllocRequest, FRAMES_MAX, HighFraction, PageAllocator, WatermarkLevel, Zone, ZoneConfig,
-    ZoneFlags,
+    ZoneSignals,
 };
 use pagetide_core::record::Header;
 
@@ -200,7 +200,7 @@ impl Frames {
     /// Tells the per-CPU lists that background reclaim is at work: they keep little meanwhile.
     pub(super) fn set_reclaim_active(&mut self, reclaim_active: bool) {
         if let Frames::Zone(allocator) = self {
-            allocator.set_flags(ZoneFlags { reclaim_active });
+            allocator.set_signals(ZoneSignals { reclaim_active, ..ZoneSignals::default() });
         }
     }
 
