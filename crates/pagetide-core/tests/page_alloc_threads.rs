@@ -5,23 +5,27 @@
 //! time, and that none is lost. A thread writes its name into every frame it holds, and finds it
 //! there when it gives the frame back.
 //!
+//! A few seconds by default; `PAGETIDE_LONG=1` repeats it for half a minute.
+//!
 //! Not verified: fairness, contention, and interleavings the scheduler does not happen to choose.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, TryLockError};
 
 use pagetide_core::ids::{FrameId, Order};
 use pagetide_core::page_alloc::{
-    AllocRequest, FrameTable, HighFraction, MigrateType, Pcp, PcpInputs, PcpLimits, WatermarkLevel,
-    Zone, ZoneConfig, ZoneSignals,
+    AllocRequest, FrameTable, HighFraction, LockWait, MigrateType, Pcp, PcpInputs, PcpLimits,
+    PcpTuning, WatermarkLevel, Zone, ZoneConfig, ZoneHome, ZoneSignals,
 };
 
 const THREADS: u32 = 4;
 const NR_FRAMES: u32 = if cfg!(miri) { 64 } else { 4096 };
-const NR_STEPS: u32 = if cfg!(miri) { 60 } else { 20_000 };
+const NR_STEPS: u32 = if cfg!(miri) { 60 } else { 10_000 };
 /// Blocks that wait between their last owner and their return by someone else.
 const EXCHANGED: usize = if cfg!(miri) { 2 } else { 16 };
 const NOBODY: u32 = 0;
+/// Rounds that take about half a minute.
+const LONG_ROUNDS: u32 = 200;
 
 struct World {
     table: Arc<FrameTable>,
@@ -32,7 +36,7 @@ struct World {
 
 impl World {
     /// Fewer CPUs than threads, so that try-locks fail at times.
-    fn new(nr_cpus: u32) -> World {
+    fn new(nr_cpus: u32, tuning: PcpTuning) -> World {
         let zone = Zone::new(ZoneConfig::with_frames(NR_FRAMES));
         let limits = PcpLimits::derive(&PcpInputs {
             managed: u64::from(NR_FRAMES),
@@ -45,16 +49,18 @@ impl World {
         World {
             table: Arc::clone(zone.table()),
             zone: Mutex::new(zone),
-            pcps: (0..nr_cpus).map(|_| Mutex::new(Pcp::new(limits))).collect(),
+            pcps: (0..nr_cpus).map(|_| Mutex::new(Pcp::with_tuning(limits, tuning))).collect(),
             owners: (0..NR_FRAMES).map(|_| AtomicU32::new(NOBODY)).collect(),
         }
     }
 
     fn alloc(&self, cpu: usize, request: &AllocRequest) -> Option<FrameId> {
         match self.pcps[cpu].try_lock() {
-            Ok(mut pcp) => pcp
-                .alloc(&self.table, request)
-                .or_else(|| pcp.refill(&mut self.zone.lock().unwrap(), request)),
+            Ok(mut pcp) => pcp.alloc(&self.table, request).or_else(|| {
+                let (mut zone, wait) = self.visit();
+                pcp.note_visit(wait);
+                pcp.refill(&mut zone, request)
+            }),
             Err(_) => self.zone.lock().unwrap().alloc(request),
         }
     }
@@ -66,10 +72,29 @@ impl World {
                 let flags =
                     ZoneSignals { reclaim_active: frame.0 % 1024 < 100, ..Default::default() };
                 if let Some(drain) = pcp.free(&self.table, frame, order, flags) {
-                    pcp.drain(&mut self.zone.lock().unwrap(), drain);
+                    let (mut zone, wait) = self.visit();
+                    pcp.note_visit(wait);
+                    pcp.drain(&mut zone, drain);
                 }
             }
             Err(_) => self.zone.lock().unwrap().free(frame, order),
+        }
+    }
+
+    fn visit(&self) -> (std::sync::MutexGuard<'_, Zone>, LockWait) {
+        match self.zone.try_lock() {
+            Ok(zone) => (zone, LockWait::None),
+            Err(TryLockError::WouldBlock) => (self.zone.lock().unwrap(), LockWait::Waited),
+            Err(TryLockError::Poisoned(_)) => panic!("another thread panicked"),
+        }
+    }
+
+    /// What background threads do: ticks, and drains of other CPUs' lists before a failure.
+    fn disturb(&self, cpu: usize, is_drain: bool) {
+        let mut pcp = self.pcps[cpu].lock().unwrap();
+        let drain = if is_drain { pcp.full_drain() } else { pcp.tick(ZoneHome::Remote) };
+        if let Some(drain) = drain {
+            pcp.drain(&mut self.zone.lock().unwrap(), drain);
         }
     }
 
@@ -97,6 +122,9 @@ fn churn(world: &World, name: u32, exchange: &Mutex<Vec<(FrameId, Order)>>) -> u
     for _ in 0..NR_STEPS {
         let dice = next_random(&mut random);
         let cpu = dice as usize % world.pcps.len();
+        if dice >> 22 & 127 == 0 {
+            world.disturb((dice >> 4) as usize % world.pcps.len(), dice >> 29 & 1 == 0);
+        }
         let orders = [0, 0, 0, 0, 1, 2, 3, 5];
         let request = AllocRequest {
             migrate: MigrateType::REQUESTABLE[(dice >> 8) as usize % 3],
@@ -129,35 +157,42 @@ fn churn(world: &World, name: u32, exchange: &Mutex<Vec<(FrameId, Order)>>) -> u
 
 #[test]
 fn threads_share_the_frame_table_without_losing_a_frame() {
-    for nr_cpus in [1, 2, THREADS] {
-        let world = World::new(nr_cpus);
-        let exchange = Mutex::new(Vec::new());
-        let nr_taken: u64 = std::thread::scope(|scope| {
-            let threads: Vec<_> = (1..=THREADS)
-                .map(|name| {
-                    scope.spawn({
-                        let (world, exchange) = (&world, &exchange);
-                        move || churn(world, name, exchange)
-                    })
-                })
-                .collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
-        });
-        assert!(nr_taken > u64::from(THREADS * NR_STEPS / 20), "only {nr_taken} blocks were taken");
-        for (frame, order) in exchange.into_inner().unwrap() {
-            world.free(0, frame, order);
+    let is_long = std::env::var_os("PAGETIDE_LONG").is_some();
+    for _ in 0..if is_long { LONG_ROUNDS } else { 1 } {
+        for tuning in PcpTuning::ALL {
+            [1, 2, THREADS].into_iter().for_each(|nr_cpus| hammer(nr_cpus, tuning));
         }
-        let mut zone = world.zone.into_inner().unwrap();
-        for pcp in world.pcps {
-            let mut pcp = pcp.into_inner().unwrap();
-            pcp.validate(zone.table());
-            while let Some(drain) = pcp.full_drain() {
-                pcp.drain(&mut zone, drain);
-            }
-        }
-        zone.validate();
-        assert_eq!(zone.nr_free(), u64::from(NR_FRAMES));
-        let nr_largest = zone.free_blocks().nr_blocks_of(Order::MAX);
-        assert_eq!(nr_largest, NR_FRAMES / 1024, "everything merged again");
     }
+}
+
+fn hammer(nr_cpus: u32, tuning: PcpTuning) {
+    let world = World::new(nr_cpus, tuning);
+    let exchange = Mutex::new(Vec::new());
+    let nr_taken: u64 = std::thread::scope(|scope| {
+        let threads: Vec<_> = (1..=THREADS)
+            .map(|name| {
+                scope.spawn({
+                    let (world, exchange) = (&world, &exchange);
+                    move || churn(world, name, exchange)
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert!(nr_taken > u64::from(THREADS * NR_STEPS / 20), "only {nr_taken} blocks were taken");
+    for (frame, order) in exchange.into_inner().unwrap() {
+        world.free(0, frame, order);
+    }
+    let mut zone = world.zone.into_inner().unwrap();
+    for pcp in world.pcps {
+        let mut pcp = pcp.into_inner().unwrap();
+        pcp.validate(zone.table());
+        while let Some(drain) = pcp.full_drain() {
+            pcp.drain(&mut zone, drain);
+        }
+    }
+    zone.validate();
+    assert_eq!(zone.nr_free(), u64::from(NR_FRAMES));
+    let nr_largest = zone.free_blocks().nr_blocks_of(Order::MAX);
+    assert_eq!(nr_largest, NR_FRAMES / 1024, "everything merged again");
 }

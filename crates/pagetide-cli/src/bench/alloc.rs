@@ -30,9 +30,11 @@ const NR_FRAMES: u32 = 1024;
 /// Cycles of a fault loop before its frames through the lock are counted.
 const WARM_CYCLES: u32 = 3;
 /// Cycles counted.
-const CYCLES: u32 = 5;
+const CYCLES: usize = 5;
 /// Fastest of so many short runs is a sample: on a shared machine the rest is other programs.
-const SHORT_RUNS: u32 = 5;
+const SHORT_RUNS: u32 = 50;
+/// The depth tuning needs some of its seconds before it has found its limit.
+const DEPTH_WARM: Duration = Duration::from_secs(10);
 
 pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
@@ -147,14 +149,17 @@ fn fault_loop(
     // The lists of all CPUs may hold an eighth: each thread's burst has to fit in its share.
     let nr_cpus = u64::from(pagetide_sys::read_nr_cpus_possible());
     let frames = allocator(Bytes(burst.0 * 10 * nr_cpus.max(u64::from(threads))), tuning)?;
+    let is_slow = tuning == PcpTuning::Depth && !bench.args.quick;
+    let warm = if is_slow { DEPTH_WARM } else { Duration::ZERO };
+    let (start, mut cycle) = (Instant::now(), 0);
     let (mut times, mut locked) = (Vec::new(), Vec::new());
-    for cycle in 0..WARM_CYCLES + CYCLES {
+    while times.len() < CYCLES {
         bench.interrupt.check()?;
         let before = through_lock(&frames);
         let time = one_cycle(&frames, threads, burst.whole_pages());
-        // A cycle ends as a second does, for the tuning that counts them.
         frames.tick();
-        if cycle >= WARM_CYCLES {
+        cycle += 1;
+        if cycle > WARM_CYCLES && start.elapsed() >= warm {
             times.push(time);
             locked.push((through_lock(&frames) - before) as f64);
         }

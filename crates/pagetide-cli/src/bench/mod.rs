@@ -22,7 +22,8 @@
 //!   alloc   pair             mutex         a frame taken and given back; a list behind a mutex, a
 //!                            spin          spinning lock, a lock-free queue
 //!                            array-queue
-//!   alloc   fault, locked    -             a loop over 128 MiB: time a frame, frames through the lock
+//!   alloc   fault, locked    -             a loop over 128 MiB: time a frame; frames through the
+//!                                          zone's lock
 //!   lock    hold, hand-off,  -             the zone's lock: what holding it, handing it on and
 //!           wait             uncontended   waiting for it cost
 //! ```
