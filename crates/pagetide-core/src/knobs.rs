@@ -13,6 +13,8 @@ use core::fmt;
 pub enum KnobUnit {
     /// Bytes; people may write `512M`.
     Bytes,
+    /// Thousandths of a second.
+    Milliseconds,
     /// Hundredths.
     Percent,
     /// 0 or 1; people may write `off` and `on`.
@@ -28,6 +30,7 @@ impl KnobUnit {
     pub const fn as_str(self) -> &'static str {
         match self {
             KnobUnit::Bytes => "bytes",
+            KnobUnit::Milliseconds => "ms",
             KnobUnit::Percent => "%",
             KnobUnit::Switch => "on/off",
             KnobUnit::Tuning => "name",
@@ -101,6 +104,11 @@ knobs! {
     /// Preference between anonymous and file pages.
     Swappiness = "swappiness", Number, 60, 0, 200,
         "how willing to evict anonymous rather than file pages", "Linux vm.swappiness";
+    /// How long generations are kept at least.
+    MinTtl = "min_ttl_ms", Milliseconds, 0, 0, 1 << 32,
+        "how long the multi-gen LRU keeps a generation at least; while all are younger, reads go \
+         past memory instead of thrashing; 0 is off",
+        "Linux lru_gen min_ttl_ms";
     /// Where the flusher starts.
     DirtyBackground = "dirty_background", Percent, 10, 0, 100,
         "share of memory dirty above which the flusher works", "Linux vm.dirty_background_ratio";

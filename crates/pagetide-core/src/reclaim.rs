@@ -27,6 +27,7 @@
 use crate::folio::{Flags, Folios};
 use crate::group::GroupScan;
 use crate::ids::{FrameId, PageId};
+use crate::lru::lru_gen::{GenCommand, GenCommandError, GenRequest};
 use crate::lru::page_table::YoungPages;
 use crate::lru::{Cursor, Lruvec, Progress, PutBack, Refusal, ShadowEntry};
 use crate::vmstat::Counter;
@@ -47,6 +48,8 @@ pub enum ReclaimKind {
     /// A thread that needs a frame and waits: the memory-group flow, which finishes the lruvec's
     /// round at each priority before it looks at the target.
     Direct,
+    /// Somebody's request, whatever memory is free.
+    Proactive,
 }
 
 /// How far a pass is, for policies to read.
@@ -67,6 +70,12 @@ pub struct Scan {
     /// What the page that the pass makes room for left when it was evicted, if it is known. Only
     /// policies that judge a page before they choose its victim look at it (ARC).
     pub incoming: Option<ShadowEntry>,
+    /// What a request asks for; other passes have none.
+    pub command: Option<GenCommand>,
+    /// Folios are evicted however young their generation is.
+    pub ignores_age: bool,
+    /// The pass ended because everything is younger than `min_ttl`: out of memory.
+    pub too_young: bool,
     /// The second, forced round: protections that may starve reclaim are off.
     pub forced: bool,
     /// A protection was met that a forced round would ignore.
@@ -86,6 +95,9 @@ impl Scan {
             scanned: 0,
             dirty: 0,
             incoming: None,
+            command: None,
+            ignores_age: false,
+            too_young: false,
             forced: false,
             skipped: false,
             group: GroupScan::default(),
@@ -263,6 +275,31 @@ impl ReclaimPass {
         ReclaimPass::new(lruvec, ReclaimKind::Background, target)
     }
 
+    /// A pass that carries out a command.
+    ///
+    /// # Errors
+    /// [`GenCommandError`], if the lruvec is another or has no such generations.
+    pub fn on_command(
+        lruvec: &Lruvec,
+        command: &GenCommand,
+    ) -> Result<ReclaimPass, GenCommandError> {
+        let has_work = lruvec.check_command(command)?;
+        let target = match command.request {
+            GenRequest::Age { .. } => 0,
+            GenRequest::Evict { nr_max, .. } => nr_max,
+        };
+        let mut pass = ReclaimPass::new(lruvec, ReclaimKind::Proactive, target);
+        pass.scan.command = Some(*command);
+        pass.done = !has_work;
+        Ok(pass)
+    }
+
+    /// The same pass, for somebody who insists: `min_ttl` protects nothing from it.
+    pub fn ignoring_age(mut self) -> ReclaimPass {
+        self.scan.ignores_age = true;
+        self
+    }
+
     fn new(lruvec: &Lruvec, kind: ReclaimKind, target: u64) -> ReclaimPass {
         let mut scan = Scan::new(kind, target);
         scan.priority = lruvec.policy.initial_priority(&scan);
@@ -274,6 +311,7 @@ impl ReclaimPass {
     /// The part of a pass over several lruvecs that is spent on this one, at the priority of
     /// `scan`.
     pub(crate) fn visit(lruvec: &Lruvec, scan: Scan) -> ReclaimPass {
+        let scan = Scan { too_young: false, ..scan };
         let looks_around = lruvec.policy.looks_around();
         let cursor = lruvec.cursor();
         ReclaimPass { scan, cursor, looking: false, looks_around, is_visit: true, done: false }
@@ -320,6 +358,7 @@ impl Lruvec {
             let scanned = match pass.scan.kind {
                 ReclaimKind::Background => Counter::PgscanBackground,
                 ReclaimKind::Direct => Counter::PgscanDirect,
+                ReclaimKind::Proactive => Counter::PgscanProactive,
             };
             cx.vmstat.add(scanned, pass.scan.scanned - scanned_before);
             pass.looking = progress == Progress::Look;
@@ -334,7 +373,8 @@ impl Lruvec {
     }
 
     fn next_priority(&mut self, pass: &mut ReclaimPass) {
-        if pass.is_visit {
+        self.vmstat.add(Counter::LruGenTooYoung, pass.scan.too_young.into());
+        if pass.is_visit || pass.scan.too_young || pass.scan.command.is_some() {
             pass.done = true;
             return;
         }
@@ -381,6 +421,7 @@ impl Lruvec {
         let stolen = match pass.scan.kind {
             ReclaimKind::Background => Counter::PgstealBackground,
             ReclaimKind::Direct => Counter::PgstealDirect,
+            ReclaimKind::Proactive => Counter::PgstealProactive,
         };
         cx.vmstat.count(stolen);
         let page_type = flags.page_type();

@@ -54,6 +54,10 @@ counters! {
     PgstealBackground = "pgsteal_kswapd",
     /// Folios evicted by direct reclaim.
     PgstealDirect = "pgsteal_direct",
+    /// Folios looked at on request.
+    PgscanProactive = "pgscan_proactive",
+    /// Folios evicted on request.
+    PgstealProactive = "pgsteal_proactive",
     /// Anonymous folios evicted.
     PgstealAnon = "pgsteal_anon",
     /// File folios evicted.
@@ -86,6 +90,8 @@ counters! {
     LruGenLookAround = "lru_gen_look_around",
     /// Young pages found beside victims.
     LruGenLookAroundYoung = "lru_gen_look_around_young",
+    /// Passes that took nothing more, as all generations were younger than `min_ttl`.
+    LruGenTooYoung = "lru_gen_too_young",
     /// Folios dropped because their page went away.
     Pgdiscard = "pgdiscard",
 }

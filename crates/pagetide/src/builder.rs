@@ -19,7 +19,7 @@ use pagetide_core::lru::{
 };
 use pagetide_core::page_alloc::PcpTuning;
 use pagetide_core::record::Header;
-use pagetide_core::units::{Bytes, PAGE_BYTES};
+use pagetide_core::units::{Bytes, Millis, PAGE_BYTES};
 use pagetide_core::writeback::DirtyLimits;
 use pagetide_sys::{
     ArenaOptions, FrameArena, ReserveError, fetch_to_write, read_nr_cpus_possible,
@@ -28,6 +28,7 @@ use pagetide_sys::{
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 /// Collects settings and builds a [`PageCache`]. Only [`Builder::memory`] must be called.
 #[derive(Clone, Debug)]
@@ -71,6 +72,14 @@ impl Builder {
     pub fn switches(mut self, switches: Switches) -> Builder {
         self.switches = switches;
         self
+    }
+
+    /// How long the multi-gen LRU keeps a generation at least; 0 unless set. Memory in use for less
+    /// is then not taken for something newer: reads that find no frame go past memory, to the
+    /// caller's buffer, and guards are refused. [`PageCache::resize`] takes it all the same.
+    pub fn min_ttl(self, min_ttl: Duration) -> Builder {
+        let millis = u64::try_from(min_ttl.as_millis()).unwrap_or(u64::MAX);
+        self.with(Knob::MinTtl, millis)
     }
 
     /// Touches all memory while building, so that no access faults later. Off unless set.
@@ -172,6 +181,7 @@ impl Builder {
             id: LruvecId::default(),
             swappiness: self.knobs.read(Knob::Swappiness) as u8,
             can_swap: false,
+            min_ttl: Millis(self.knobs.read(Knob::MinTtl)),
             switches: self.switches,
             statistics: Statistics::Live,
         };
@@ -192,6 +202,7 @@ impl Builder {
             mappings: Registry::default(),
             counters: Counters::default(),
             dirty: DirtyPages::new(limits.dirty_limits(limits.nr_frames)),
+            started_at: Instant::now(),
             recorder: self.create_record(limits)?,
             io_uring: AtomicBool::new(io.probe_uring()),
             io,

@@ -14,6 +14,7 @@ use crate::registry::Slots;
 use crate::store::{Backing, Identity, Store};
 use pagetide_core::ids::PageIndex;
 use pagetide_core::knobs::MEMORY_MIN;
+use pagetide_core::lru::lru_gen::{Detail, GenCommandError};
 use pagetide_core::record;
 use pagetide_core::units::{Bytes, PAGE_BYTES};
 use pagetide_sys::{OpenStoreError, PageTable, StoreFile, StoreOptions};
@@ -140,6 +141,26 @@ impl PageCache {
     /// What the cache has done so far. Takes every lock in turn: not for every request.
     pub fn stats(&self) -> CacheStats {
         CacheStats::collect(&self.shared.engine)
+    }
+
+    /// The generations in the shape of Linux's `lru_gen`, or `lru_gen_full`: sequence number, age in
+    /// milliseconds, anonymous and file pages. Empty where the policy has none. The one group is
+    /// `memcg 0 /`, its node 0.
+    pub fn describe_lru_gen(&self, detail: Detail) -> String {
+        self.shared.engine.describe_lru_gen(detail)
+    }
+
+    /// Carries out commands in the shape of Linux's `lru_gen`, which stand apart by `,`, `;` or new
+    /// lines: `+ 0 0 max_gen [swappiness [force]]` starts a generation, `- 0 0 min_gen [swappiness
+    /// [nr_pages]]` evicts those up to one. Returns how many pages were evicted.
+    ///
+    /// # Errors
+    /// [`GenCommandError`], for the first that cannot be carried out; those before it are.
+    ///
+    /// # Concurrency
+    /// In the calling thread, beside others that reclaim.
+    pub fn command_lru_gen(&self, commands: &str) -> Result<u64, GenCommandError> {
+        self.shared.engine.command_lru_gen(commands)
     }
 
     /// Writes back all dirty pages of all files; does not make them durable.

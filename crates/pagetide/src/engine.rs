@@ -32,6 +32,7 @@ use pagetide_core::record;
 use pagetide_sys::{ClaimedFrame, FrameArena, Lock, PageHandle, fetch};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
 
 /// Shared by handles and workers. See the module for the lock order.
 pub(crate) struct Engine {
@@ -44,6 +45,8 @@ pub(crate) struct Engine {
     pub(crate) mappings: Registry,
     pub(crate) counters: Counters,
     pub(crate) dirty: DirtyPages,
+    /// When the clock of generations began.
+    pub(crate) started_at: Instant,
     pub(crate) recorder: Option<Recorder>,
     pub(crate) io: IoPool,
     pub(crate) prefetches: PrefetchQueue,

@@ -82,6 +82,7 @@ pub use {
     frame_allocator::{FrameAllocator, FrameAllocatorBuilder, FrameAllocatorStats, FrameBlock},
     pagetide_core::ids::{FrameId, Order},
     pagetide_core::knobs::KnobError,
+    pagetide_core::lru::lru_gen::{Detail, GenCommandError},
     pagetide_core::lru::{Mechanism, PolicyName, Switches},
     pagetide_core::page_alloc::{PcpTuning, ZoneStats},
     pagetide_core::units::Bytes,

@@ -10,6 +10,7 @@ use crate::locks::{Wake, lock};
 use crate::registry::Slots;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::{CpuId, FrameId, PageId, PageIndex};
+use pagetide_core::lru::lru_gen::{Detail, GenCommandError, parse_commands};
 use pagetide_core::lru::page_table::{LeafId, LeafLook, YoungPages, pages_around, wants_around};
 use pagetide_core::lru::{Lruvec, Refusal};
 use pagetide_core::page_alloc::Outcome;
@@ -21,6 +22,7 @@ use pagetide_core::units::Millis;
 use pagetide_sys::{
     Claim, LeafRef, Lock, PageRef, current_cpu, read_monotonic_ns, read_thread_cpu_time_ns,
 };
+use pagetide_sys::{Claim, LeafRef, Lock, PageRef, current_cpu, read_thread_cpu_time_ns};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -63,14 +65,38 @@ impl Engine {
     /// Frees at least `target` frames if it can; returns how many.
     pub(crate) fn reclaim_pages(&self, target: u64) -> u64 {
         let cpu = current_cpu();
-        let pass = self.start_pass(cpu, |lruvec| ReclaimPass::background(lruvec, target));
+        let start = |lruvec: &Lruvec| ReclaimPass::background(lruvec, target).ignoring_age();
+        let pass = self.start_pass(cpu, start);
         self.run_pass(cpu, pass).reclaimed
     }
 
+    /// Carries out the commands of a text, in order, up to the first that cannot be; returns how
+    /// many pages were evicted.
+    pub(crate) fn command_lru_gen(&self, text: &str) -> Result<u64, GenCommandError> {
+        let mut nr_evicted = 0;
+        for command in parse_commands(text) {
+            let (command, cpu) = (command?, current_cpu());
+            let pass = self.start_pass(cpu, |lruvec| ReclaimPass::on_command(lruvec, &command))?;
+            nr_evicted += self.run_pass(cpu, pass).reclaimed;
+        }
+        Ok(nr_evicted)
+    }
+
+    /// Writes the generations, their ages up to date.
+    pub(crate) fn describe_lru_gen(&self, detail: Detail) -> String {
+        let mut text = String::new();
+        let written =
+            self.start_pass(current_cpu(), |lruvec| lruvec.write_lru_gen(&mut text, "/", detail));
+        written.expect("a string has room");
+        text
+    }
+
     /// Begins a pass on lists that know of all this CPU did.
-    fn start_pass(&self, cpu: CpuId, start: impl FnOnce(&Lruvec) -> ReclaimPass) -> ReclaimPass {
+    fn start_pass<T>(&self, cpu: CpuId, start: impl FnOnce(&Lruvec) -> T) -> T {
+        let now = Millis(self.started_at.elapsed().as_millis() as u64);
         let mut log = lock(self.logs.at(cpu));
         let mut lruvec = self.lock_lruvec();
+        lruvec.tell_time(now);
         lruvec.drain(&mut log);
         start(&lruvec)
     }

@@ -13,8 +13,8 @@
 use super::multigen::MultigenSummary;
 use super::page_table::YoungPages;
 use super::{
-    AccessKind, AccessLog, AccessRule, Context, Cursor, Logged, LruConfig, Policy, PolicyName,
-    ShadowEntry, Statistics, TableWalk,
+    AccessKind, AccessLog, AccessRule, Context, Cursor, Logged, LruConfig, LruvecId, Policy,
+    PolicyName, ShadowEntry, Statistics, TableWalk,
 };
 use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, GroupId};
@@ -37,6 +37,7 @@ pub struct Lruvec {
     /// Whose folios these are.
     group: GroupId,
     name: PolicyName,
+    id: LruvecId,
     pub(crate) policy: Policy,
     pub(crate) folios: Arc<Folios>,
     pub(crate) vmstat: VmStat,
@@ -53,6 +54,7 @@ impl Lruvec {
         Lruvec {
             group: GroupId(config.id.group),
             name,
+            id: config.id,
             policy,
             folios,
             vmstat: VmStat::default(),
@@ -87,6 +89,22 @@ impl Lruvec {
             Statistics::Live => self.nr_folios(),
             Statistics::Folded => self.nr_folios_folded,
         }
+    }
+
+    /// The group and node whose folios these are.
+    pub fn id(&self) -> LruvecId {
+        self.id
+    }
+
+    /// The time, as it was told last.
+    pub fn now(&self) -> Millis {
+        self.now
+    }
+
+    /// Whether a pass at `priority` would find folios here, and none that `min_ttl` protects. Where
+    /// no lruvec of a node is reclaimable, it is out of memory.
+    pub fn is_reclaimable(&self, priority: u8) -> bool {
+        self.policy.is_reclaimable(self.now, priority)
     }
 
     /// The policy's name.

@@ -21,6 +21,7 @@ pub mod baseline;
 #[cfg(test)]
 pub(crate) mod conformance;
 mod log;
+pub mod lru_gen;
 mod lruvec;
 mod mechanism;
 pub mod multigen;

@@ -40,6 +40,8 @@ pub struct LruConfig {
     pub swappiness: u8,
     /// Whether anonymous folios have anywhere to go.
     pub can_swap: bool,
+    /// How long the multi-gen LRU keeps a generation at least; 0 asks for nothing.
+    pub min_ttl: Millis,
     /// Which of the policy's mechanisms are on.
     pub switches: Switches,
     /// How old the statistics are that it decides on.
@@ -54,6 +56,7 @@ impl LruConfig {
             id: LruvecId::default(),
             swappiness: 60,
             can_swap: false,
+            min_ttl: Millis::default(),
             switches: Switches::default(),
             statistics: Statistics::default(),
         }
@@ -279,6 +282,12 @@ pub trait LruPolicy {
     fn end_pass(&mut self, cx: &mut Context<'_>, scan: &Scan, cursor: &mut Self::Cursor) -> bool {
         let _ = (cx, scan, cursor);
         false
+    }
+
+    /// Whether a pass at `priority` would find enough folios, old enough to be evicted.
+    fn is_reclaimable(&self, now: Millis, priority: u8) -> bool {
+        let _ = now;
+        self.nr_folios() >> priority > 0
     }
 
     /// Folios on the lists.

@@ -17,6 +17,7 @@ use super::{
 use crate::folio::Folios;
 use crate::ids::{FrameId, PageType};
 use crate::reclaim::{Scan, Victims};
+use crate::units::Millis;
 use alloc::boxed::Box;
 use core::{fmt, str::FromStr};
 
@@ -270,6 +271,10 @@ impl Policy {
             Policy::Mglru61(policy) => Some(policy.summary()),
             _ => None,
         }
+    }
+
+    pub(crate) fn is_reclaimable(&self, now: Millis, priority: u8) -> bool {
+        each!(self, policy => policy.is_reclaimable(now, priority))
     }
 
     pub(crate) fn nr_folios(&self) -> u64 {

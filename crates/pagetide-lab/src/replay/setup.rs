@@ -34,6 +34,9 @@ pub struct Setup {
     pub costs: Costs,
     /// How old the statistics are that the policy reads.
     pub statistics: Statistics,
+    /// How long the multi-gen LRU keeps a generation at least; while all are younger, misses get no
+    /// frame. Zero asks for nothing.
+    pub min_ttl: Millis,
     /// `None`: every page is a file's, whatever the trace says. Otherwise pages of anonymous
     /// mappings are anonymous, are accessed through the table, and so many of them fit on the swap
     /// device; 0 is no swap.
@@ -56,6 +59,7 @@ impl Setup {
             reader: Reader::Recorded,
             costs: Costs::default(),
             statistics: Statistics::Live,
+            min_ttl: Millis::default(),
             swap_pages: None,
             flush_every: None,
         }

@@ -425,6 +425,7 @@ fn lru_config(setup: &Setup) -> LruConfig {
     LruConfig {
         switches: setup.switches,
         swappiness: setup.swappiness,
+        min_ttl: setup.min_ttl,
         can_swap: setup.swap_pages.is_some_and(|pages| pages > 0),
         statistics: match setup.statistics {
             Statistics::Live => lru::Statistics::Live,

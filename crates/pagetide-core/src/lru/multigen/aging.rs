@@ -13,8 +13,8 @@
 //! behind. The decision stands whatever the walk changes; only if another pass started a generation
 //! meanwhile, that one serves.
 //!
-//! Ignored: timestamps; groups below their protection, which are not visited
-//! ([`group`](crate::group)). Source: the multi-gen LRU specification,
+//! Ignored: groups below their protection, which are not visited ([`group`](crate::group)).
+//! Source: the multi-gen LRU specification,
 //! sections 5 and 6.
 
 use super::generations::End;
@@ -113,8 +113,7 @@ impl<P: Profile> Multigen<P> {
                     cursor.aging = Some(Aging { max_seq: self.generations.window.max_seq, then });
                 }
             }
-            let wanted = [Mechanism::Generations, Mechanism::TableWalks];
-            if self.profile.walks_tables() && wanted.iter().all(|it| self.switches.has(*it)) {
+            if self.walks_tables() {
                 return Next::WalkTables;
             }
         }
@@ -150,6 +149,7 @@ impl<P: Profile> Multigen<P> {
             }
         }
         self.generations.window.max_seq += 1;
+        self.births.stamp(self.generations.window.max_seq, cx.now);
         cx.vmstat.count(Counter::LruGenAged);
     }
 

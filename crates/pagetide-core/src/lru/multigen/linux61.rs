@@ -137,7 +137,7 @@ impl Profile for Linux61 {
             ReclaimKind::Background if !course.has_begun => Plan::Age(Then::PlanAgain),
             _ if is_first_look => Plan::Scan(budget),
             ReclaimKind::Background => Plan::Scan(0),
-            ReclaimKind::Direct => Plan::Age(Then::Scan(budget)),
+            ReclaimKind::Direct | ReclaimKind::Proactive => Plan::Age(Then::Scan(budget)),
         }
     }
 

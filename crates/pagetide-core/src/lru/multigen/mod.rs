@@ -44,6 +44,8 @@
 //!   refault.rs      what an evicted page leaves, and what its return brings it
 //!   aging.rs        starting a generation (before it, the world walks its page tables)
 //!   walks.rs        which leaf tables a walk reads; bloom.rs remembers those worth it
+//!   births.rs       when generations were started, and how long they are kept at least
+//!   request.rs      aging and eviction on request
 //!   eviction.rs     sorting and taking the oldest
 //!   profile.rs      the questions that each kernel answers its own way
 //!   linux618.rs     its answers in 6.18: insertion, access counts, when to age, what to protect
@@ -68,7 +70,7 @@
 //!
 //! # Ignored
 //!
-//! Large folios, several zones, and minimum ages. Fairness between memory groups is for
+//! Large folios and several zones. Fairness between memory groups is for
 //! [`group`](crate::group) to keep.
 //!
 //! An unevictable folio waits on a list of its own; whoever makes it evictable logs a touch or a
@@ -77,6 +79,7 @@
 //! Source: Linux `Documentation/mm/multigen_lru.rst`; the multi-gen LRU specification.
 
 mod aging;
+mod births;
 mod bloom;
 mod controller;
 mod eviction;
@@ -85,6 +88,7 @@ mod linux61;
 mod linux618;
 mod profile;
 mod refault;
+mod request;
 mod summary;
 mod swappiness;
 #[cfg(test)]
@@ -107,8 +111,10 @@ use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
 use crate::lru::page_table::YoungPages;
 use crate::reclaim::{DEF_PRIORITY, ReclaimKind, Scan, Victims};
+use crate::units::Millis;
 use crate::vmstat::Counter;
 use aging::{Aging, Course, Next};
+use births::Births;
 use controller::Controller;
 use generations::{End, Generations, is_parked};
 use linux61::Linux61;
@@ -137,6 +143,8 @@ pub(crate) struct Multigen<P> {
     generations: Generations,
     controller: Controller,
     walks: Walks,
+    births: Births,
+    min_ttl: Millis,
 }
 
 /// What a pass remembers at one priority.
@@ -165,6 +173,8 @@ impl<P: Profile> LruPolicy for Multigen<P> {
             generations: Generations::new(),
             controller: Controller::default(),
             walks: Walks::new(),
+            births: Births::default(),
+            min_ttl: config.min_ttl,
         }
     }
 
@@ -175,7 +185,7 @@ impl<P: Profile> LruPolicy for Multigen<P> {
     /// A background pass with a large target starts where that many folios can be found.
     fn initial_priority(&self, scan: &Scan) -> u8 {
         match scan.kind {
-            ReclaimKind::Direct => DEF_PRIORITY,
+            ReclaimKind::Direct | ReclaimKind::Proactive => DEF_PRIORITY,
             ReclaimKind::Background => {
                 let inactive = self.generations.nr_evictable(self.swappiness, MIN_NR_GENS);
                 self.profile.initial_priority(inactive, scan.target)
@@ -269,6 +279,13 @@ impl<P: Profile> LruPolicy for Multigen<P> {
         cursor: &mut MultigenCursor,
         victims: &mut Victims,
     ) -> Progress {
+        if let Some(command) = scan.command {
+            return self.serve(cx, scan, cursor, victims, command);
+        }
+        if !self.is_ripe(cx.now) && !scan.ignores_age {
+            scan.too_young = true;
+            return Progress::Exhausted;
+        }
         while !cursor.is_over && !self.profile.is_over(&self.course(cursor), scan) {
             let budget = match self.next(cx, scan, cursor) {
                 Next::WalkTables => return Progress::WalkTables,
@@ -343,6 +360,11 @@ impl<P: Profile> LruPolicy for Multigen<P> {
 
     fn set_swappiness(&mut self, config: &LruConfig) {
         self.swappiness = Swappiness::new(config, P::SWAPPINESS_MAX);
+    }
+
+    fn is_reclaimable(&self, now: Millis, priority: u8) -> bool {
+        let nr_folios = self.generations.nr_evictable(self.swappiness, 0);
+        nr_folios >> priority > 0 && self.is_ripe(now)
     }
 
     fn nr_folios(&self) -> u64 {

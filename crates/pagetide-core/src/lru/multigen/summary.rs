@@ -5,12 +5,15 @@ use super::window::MAX_NR_GENS;
 use super::{Multigen, Profile, TierCounts};
 use crate::ids::PageType;
 use crate::lru::page_table::LookCounts;
+use crate::units::Millis;
 
 /// One generation. Sizes count the folios that belong to it, wherever they are linked.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct GenerationSummary {
     /// Its sequence number.
     pub seq: u64,
+    /// When it was started, by the world's clock.
+    pub birth: Millis,
     /// Folios, indexed by [`PageType::index`]; zero where the type has retired the generation.
     pub nr_folios: [u64; 2],
 }
@@ -46,7 +49,7 @@ impl<P: Profile> Multigen<P> {
                 let is_in_use = seq >= window.oldest(page_type);
                 if is_in_use { self.generations.nr_in(page_type, seq) } else { 0 }
             });
-            GenerationSummary { seq, nr_folios }
+            GenerationSummary { seq, birth: self.births.of(seq), nr_folios }
         });
         MultigenSummary {
             max_seq: window.max_seq,

@@ -28,6 +28,11 @@ impl Swappiness {
         Swappiness(wanted.min(max))
     }
 
+    /// `asked`, unless there is nowhere to swap to.
+    pub(super) const fn limited_to(self, asked: u8) -> Swappiness {
+        if self.0 == 0 { self } else { Swappiness(asked) }
+    }
+
     /// Whether reclaim may take folios of this type at all.
     pub(super) const fn evicts(self, page_type: PageType) -> bool {
         match page_type {

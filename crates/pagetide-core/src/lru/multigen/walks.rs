@@ -72,6 +72,8 @@ pub(super) struct Walks {
     filters: [Bloom; 2],
     /// The generation at which the last walk began.
     last: Option<u64>,
+    /// The next walk reads everything.
+    is_forced: bool,
     /// Of the walks at that generation, and of look-arounds since.
     latest: LookCounts,
     /// Of all.
@@ -84,9 +86,15 @@ impl Walks {
         Walks {
             filters: [Bloom::of_all(), Bloom::of_all()],
             last: None,
+            is_forced: false,
             latest: LookCounts::default(),
             total: LookCounts::default(),
         }
+    }
+
+    /// Has the next walk read every leaf, if `force`.
+    pub(super) fn force_next(&mut self, force: bool) {
+        self.is_forced = force;
     }
 
     /// Begins a walk while `seq` is the youngest generation; `all` reads every leaf.
@@ -96,6 +104,7 @@ impl Walks {
             self.filters[index_of(seq + 1)].clear();
             self.latest = LookCounts::default();
         }
+        let all = core::mem::take(&mut self.is_forced) || all;
         let filter = if all { None } else { Some(self.filters[index_of(seq)].clone()) };
         TableWalk::new(filter, seq)
     }

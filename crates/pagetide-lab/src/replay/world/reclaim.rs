@@ -14,10 +14,11 @@ use crate::replay::memory::Frames;
 use crate::trace::DenseTrace;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::{FrameId, PageId};
+use pagetide_core::lru::lru_gen::{Detail, GenCommandError, parse_commands};
 use pagetide_core::lru::page_table::{LeafId, LeafLook, pages_around, wants_around};
 use pagetide_core::lru::{Refusal, ShadowEntry};
 use pagetide_core::page_alloc::{Attempt, Outcome, SlowPath};
-use pagetide_core::reclaim::{ReclaimPass, Settled, Step, Verdict};
+use pagetide_core::reclaim::{ReclaimPass, Scan, Settled, Step, Verdict};
 use std::ops::Range;
 
 const UNCLEAN: Flags = Flags::DIRTY.with(Flags::WRITEBACK);
@@ -63,8 +64,42 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
 
     /// One direct pass.
     fn reclaim(&mut self, incoming: Option<ShadowEntry>) -> Outcome {
+        self.settle_lists();
+        let pass = ReclaimPass::direct_for(&self.lruvec, incoming);
+        let scan = self.run_pass(pass);
+        if scan.reclaimed > 0 { Outcome::Progress } else { Outcome::Failed }
+    }
+
+    /// Carries out commands in the shape of `lru_gen`, up to the first that cannot be; returns how
+    /// many pages were evicted.
+    ///
+    /// # Errors
+    /// [`GenCommandError`], for that one.
+    pub fn command_lru_gen(&mut self, text: &str) -> Result<u64, GenCommandError> {
+        let mut nr_evicted = 0;
+        for command in parse_commands(text) {
+            self.settle_lists();
+            let pass = ReclaimPass::on_command(&self.lruvec, &command?)?;
+            nr_evicted += self.run_pass(pass).reclaimed;
+        }
+        Ok(nr_evicted)
+    }
+
+    /// Describes the generations in the shape of `lru_gen`.
+    pub fn describe_lru_gen(&mut self, detail: Detail) -> String {
+        self.settle_lists();
+        let mut text = String::new();
+        self.lruvec.write_lru_gen(&mut text, "/", detail).expect("a string has room");
+        text
+    }
+
+    /// Lists that know of all that was done, and the time.
+    fn settle_lists(&mut self) {
+        self.lruvec.tell_time(self.now());
         self.lruvec.drain(&mut self.log);
-        let mut pass = ReclaimPass::direct_for(&self.lruvec, incoming);
+    }
+
+    fn run_pass(&mut self, mut pass: ReclaimPass) -> Scan {
         loop {
             let step = self.lruvec.reclaim(&mut pass, &mut self.batches[DIRECT]);
             self.publish(DIRECT);
@@ -78,7 +113,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         if self.has_flusher && pass.scan.wants_flusher() {
             self.wake_flusher();
         }
-        if pass.scan.reclaimed > 0 { Outcome::Progress } else { Outcome::Failed }
+        pass.scan
     }
 
     /// Publishes what was settled in one of the batches.
