@@ -143,8 +143,8 @@ impl PageCache {
         CacheStats::collect(&self.shared.engine)
     }
 
-    /// The generations in the shape of Linux's `lru_gen`, or `lru_gen_full`: sequence number, age in
-    /// milliseconds, anonymous and file pages. Empty where the policy has none. The one group is
+    /// The generations in the shape of Linux's `lru_gen`, or `lru_gen_full`: sequence number, age
+    /// in milliseconds, anonymous and file pages. Empty where the policy has none. The one group is
     /// `memcg 0 /`, its node 0.
     pub fn describe_lru_gen(&self, detail: Detail) -> String {
         self.shared.engine.describe_lru_gen(detail)

@@ -3,8 +3,10 @@
 //! ```text
 //!   run    scenarios x subjects x seeds, on all cores --> table, JSON or report
 //!   list   the scenarios, and what each measures
+//!   dump   a trace, stopped anywhere: the generations as text, and commands to them
 //! ```
 
+mod dump;
 mod list;
 mod plays;
 mod run;
@@ -32,6 +34,7 @@ pub(crate) struct LabArgs {
 enum LabCommand {
     Run(run::RunArgs),
     List(list::ListArgs),
+    Dump(dump::DumpArgs),
 }
 
 /// Runs the command.
@@ -42,5 +45,6 @@ pub(crate) fn run(args: &LabArgs, interrupt: &Interrupt) -> Result<(), Failure> 
     match &args.command {
         LabCommand::Run(args) => run::run(args, interrupt),
         LabCommand::List(args) => list::run(args),
+        LabCommand::Dump(args) => dump::run(args, interrupt),
     }
 }

@@ -13,9 +13,10 @@
 //! ```
 //!
 //! The worlds read words, take their young bits and tell a [`YoungPages`] what they met, leaf by
-//! leaf ([`LeafLook`]). The policy hears of a batch at a time, under its lock. As in the kernel,
-//! where a mapping's length cuts the range, words before the first and after the last resident page
-//! do not count as scanned.
+//! leaf ([`LeafLook`]). The policy hears of a batch at a time, under its lock. In the kernel a
+//! mapping's length cuts the range; here words before the first and after the last resident page do
+//! not count as scanned, but any look counts for 64 words at least, or a leaf with one page would be
+//! dense. So mappings of fewer than eight pages are never dense: eviction's trials see to them.
 //!
 //! Source: the multi-gen LRU specification, sections 8 and 9 (patches 7 and 8).
 
@@ -88,7 +89,7 @@ pub struct LookCounts {
     pub nr_leaves: u64,
     /// Leaves in use that a walk did not look at.
     pub nr_skipped: u64,
-    /// Words between the first and the last resident page, both included, summed over leaves.
+    /// Words from the first to the last resident page, at least 64 a leaf.
     pub nr_scanned: u64,
     /// Pages that were young.
     pub nr_young: u64,
@@ -165,7 +166,8 @@ impl LeafLook<'_> {
 
     /// Ends the look.
     pub fn done(self) {
-        let nr_scanned = self.resident.map_or(0, |(first, last)| last.0 - first.0 + 1);
+        let span = self.resident.map_or(0, |(first, last)| last.0 - first.0 + 1);
+        let nr_scanned = span.max(AROUND_PAGES);
         let is_dense = is_dense(self.nr_young, nr_scanned);
         let counts = &mut self.found.counts;
         counts.nr_leaves += 1;
@@ -217,18 +219,25 @@ mod tests {
         look.resident(PageIndex(1030));
         look.young(PageIndex(1040), FrameId(1));
         look.young_victim(PageIndex(1044));
-        look.resident(PageIndex(1045));
+        look.resident(PageIndex(1109));
+        (1046..1052).for_each(|index| look.young(PageIndex(index), FrameId(7)));
         look.done();
-        let counts =
-            LookCounts { nr_leaves: 1, nr_skipped: 0, nr_scanned: 16, nr_young: 2, nr_dense: 1 };
-        assert_eq!(found.counts, counts);
-        assert_eq!((&found.frames[..], &found.dense[..]), (&[FrameId(1)][..], &[LEAF][..]));
-        let mut sparse = found.look_at(LEAF);
-        sparse.young(PageIndex(1024), FrameId(2));
-        sparse.resident(PageIndex(1032));
-        sparse.done();
-        assert_eq!(found.dense.len(), 1, "one of nine words");
-        assert_eq!(found.len(), 2);
+        let mut expected = LookCounts { nr_leaves: 1, nr_scanned: 80, nr_young: 8, ..found.counts };
+        expected.nr_dense = 0;
+        assert_eq!(found.counts, expected, "8 of 80");
+        assert_eq!((found.len(), found.frames[0]), (7, FrameId(1)), "the victim is not reported");
+    }
+
+    #[test]
+    fn few_pages_do_not_make_a_leaf_dense() {
+        let mut found = YoungPages::default();
+        for nr_young in [7, 8] {
+            let mut look = found.look_at(LEAF);
+            (0..nr_young).for_each(|nth| look.young(PageIndex(1024 + nth), FrameId(0)));
+            look.done();
+        }
+        assert_eq!(found.counts.nr_scanned, 128);
+        assert_eq!((&found.dense[..], found.counts.nr_dense), (&[LEAF][..], 1));
     }
 
     #[test]

@@ -215,6 +215,22 @@ impl DenseTrace {
         }
     }
 
+    /// Forgets what comes after the first `nr_accesses` accesses. Their pages keep their ranks.
+    pub fn truncate(&mut self, nr_accesses: u64) {
+        let mut left = nr_accesses;
+        let is_past = |kind: &AccessKind| {
+            let is_past = left == 0;
+            left -= u64::from(kind.is_access() && !is_past);
+            is_past
+        };
+        if let Some(end) = self.kinds.iter().position(is_past) {
+            self.ranks.truncate(end);
+            self.kinds.truncate(end);
+            self.times.truncate(end);
+            self.nr_accesses = nr_accesses;
+        }
+    }
+
     /// Every entry in order: the page's rank, and what happened to it.
     pub fn entries(&self) -> impl DoubleEndedIterator<Item = (u32, AccessKind)> + '_ {
         self.ranks.iter().copied().zip(self.kinds.iter().copied())

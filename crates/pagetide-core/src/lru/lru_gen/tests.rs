@@ -7,7 +7,6 @@ use crate::reclaim::{ReclaimBatch, ReclaimPass, Scan, Step, Verdict};
 use crate::vmstat::Counter;
 use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 const ID: LruvecId = LruvecId { group: 1, node: 0 };
 

@@ -266,6 +266,9 @@ impl<P: Profile> LruPolicy for Multigen<P> {
     fn saw(&mut self, found: &YoungPages, walk_seq: Option<u64>) {
         let asked_at = walk_seq.map_or(self.generations.window.max_seq, |seq| seq + 1);
         self.walks.remember(asked_at, found);
+        if walk_seq.is_some() {
+            self.walks.count(found.counts);
+        }
     }
 
     fn looks_around(&self) -> bool {

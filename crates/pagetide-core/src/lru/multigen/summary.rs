@@ -27,9 +27,9 @@ pub struct MultigenSummary {
     pub min_seq: [u64; 2],
     /// The generations `max_seq - 3` to `max_seq`, oldest first.
     pub generations: [GenerationSummary; MAX_NR_GENS],
-    /// What looking at page tables has cost and found since the last walk began.
+    /// What the latest walk of page tables cost and found.
     pub tables: LookCounts,
-    /// The same since the beginning.
+    /// What all walks did.
     pub tables_total: LookCounts,
     /// What the controller knows: row = page type, column = tier.
     pub tiers: [[TierCounts; NR_TIERS]; 2],

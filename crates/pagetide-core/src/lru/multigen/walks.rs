@@ -74,7 +74,7 @@ pub(super) struct Walks {
     last: Option<u64>,
     /// The next walk reads everything.
     is_forced: bool,
-    /// Of the walks at that generation, and of look-arounds since.
+    /// Of the walks at that generation.
     latest: LookCounts,
     /// Of all.
     total: LookCounts,
@@ -112,16 +112,20 @@ impl Walks {
     /// Remembers dense leaves for the walk at `seq`.
     pub(super) fn remember(&mut self, seq: u64, found: &YoungPages) {
         found.dense.iter().for_each(|leaf| self.filters[index_of(seq)].insert(*leaf));
-        self.latest.add(found.counts);
-        self.total.add(found.counts);
     }
 
-    /// What looking has cost and found since the last walk began, look-arounds included.
+    /// Counts what a walk read.
+    pub(super) fn count(&mut self, read: LookCounts) {
+        self.latest.add(read);
+        self.total.add(read);
+    }
+
+    /// What walks at the latest generation have cost and found.
     pub(super) fn latest(&self) -> LookCounts {
         self.latest
     }
 
-    /// The same, since the beginning.
+    /// What all walks have.
     pub(super) fn total(&self) -> LookCounts {
         self.total
     }
@@ -171,6 +175,7 @@ mod tests {
             look(walk.found(), leaf(1), nr_young);
         }
         walks.remember(seq + 1, walk.found_so_far());
+        walks.count(walk.found_so_far().counts);
         wanted
     }
 

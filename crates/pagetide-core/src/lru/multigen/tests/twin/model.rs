@@ -554,6 +554,7 @@ impl Model {
             self.count(match pass.kind {
                 ReclaimKind::Background => "pgscan_kswapd",
                 ReclaimKind::Direct => "pgscan_direct",
+                ReclaimKind::Proactive => "pgscan_proactive",
             });
             if self.sort(world, pass, page, limit) {
                 continue;
@@ -648,6 +649,7 @@ impl Model {
         self.count(match pass.kind {
             ReclaimKind::Background => "pgsteal_kswapd",
             ReclaimKind::Direct => "pgsteal_direct",
+            ReclaimKind::Proactive => "pgsteal_proactive",
         });
         let token = self.min[page_type] << 2 | nr_refs.saturating_sub(1);
         let w = if a { nr_refs > 0 } else { state.workingset };

@@ -1,0 +1,81 @@
+//! `pagetide lab dump`: a replay stopped anywhere, and its generations as text.
+//!
+//! Problem: a miss ratio says that a policy did badly, not what it believed. Idea: replay a trace
+//! up to the access in question, then print the generations as Linux prints its own, so that the
+//! two can be laid side by side; commands to them (aging, eviction on request) are carried out first.
+//!
+//! ```text
+//!   FILE --> the first N accesses --> replay --> commands --> lru_gen text
+//! ```
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::source::SourceArgs;
+use crate::terminal;
+use pagetide_core::lru::PolicyName;
+use pagetide_core::lru::lru_gen::Detail;
+use pagetide_core::units::Bytes;
+use pagetide_lab::replay::{Setup, World};
+
+const EXAMPLES: &str = "Examples:
+  pagetide lab dump run.trace --memory 64M
+  pagetide lab dump run.trace --memory 64M --at 100000 --full
+  pagetide lab dump run.trace --memory 64M --command '+ 0 0 3' --command '- 0 0 2'";
+
+/// Replay a trace up to an access, and print the generations as Linux's lru_gen does.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct DumpArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// Memory, as in 64M.
+    #[arg(long, value_parser = terminal::parse_size)]
+    memory: Bytes,
+    /// A policy with generations.
+    #[arg(long, default_value = "mglru")]
+    policy: PolicyName,
+    /// Stop after so many accesses; at the end of the trace without.
+    #[arg(long)]
+    at: Option<u64>,
+    /// Add tiers, refaults and what table walks counted (lru_gen_full).
+    #[arg(long)]
+    full: bool,
+    /// A command to carry out first, as in '+ 0 0 3' (start a generation) or '- 0 0 1' (evict).
+    #[arg(long, allow_hyphen_values = true)]
+    command: Vec<String>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A memory of no frame (usage), a policy without generations, a trace that cannot be read, a
+/// command that cannot be carried out.
+pub(crate) fn run(args: &DumpArgs, interrupt: &Interrupt) -> Result<(), Failure> {
+    let nr_frames = match u32::try_from(args.memory.whole_pages()) {
+        Ok(nr_frames) if nr_frames > 0 => nr_frames,
+        _ => {
+            let given = args.memory;
+            return Err(Failure::Usage(format!("--memory {given}: 4K to 16T hold pages")));
+        }
+    };
+    let mut trace = args.source.read_dense(interrupt)?;
+    if let Some(at) = args.at {
+        trace.truncate(at);
+    }
+    let mut world = World::new(Setup::new(args.policy, nr_frames), &trace, |_| {});
+    if world.lruvec().multigen_summary().is_none() {
+        let policy = args.policy;
+        return Err(Failure::Refused(format!("{policy} has no generations: use mglru")));
+    }
+    if !world.play(|_| !interrupt.is_set()) {
+        return Err(Failure::Interrupted);
+    }
+    for command in &args.command {
+        let evicted = world
+            .command_lru_gen(command)
+            .map_err(|error| Failure::Refused(format!("cannot carry out '{command}': {error}")))?;
+        terminal::note(&format!("{command}: {evicted} pages evicted"));
+    }
+    let detail = if args.full { Detail::Full } else { Detail::Sizes };
+    terminal::print(&world.describe_lru_gen(detail))
+}
