@@ -78,11 +78,7 @@ fn age_sparse(switches: Switches) -> (LookCounts, u64, u64) {
     }
     let tables = world.lruvec().multigen_summary().expect("generations").tables_total;
     let before = world.outcome().misses;
-    for nth in 0..2 {
-        let max_seq = 3 + ROUNDS + nth;
-        world.command_lru_gen(&format!("- 0 0 {}", max_seq - 2)).expect("evicted");
-        world.command_lru_gen(&format!("+ 0 0 {max_seq}")).expect("aged");
-    }
+    world.command_lru_gen(&format!("- 0 0 {}", 3 + ROUNDS - 2)).expect("evicted");
     for (rank, kind) in trace.entries().take(SET as usize) {
         world.apply(rank, kind);
     }

@@ -174,7 +174,7 @@ impl CacheStats {
             device_write_bytes: count(Event::DeviceWriteBytes),
             refaults: sum([Counter::WorkingsetRefaultAnon, Counter::WorkingsetRefaultFile]),
             activations: sum([Counter::WorkingsetActivateAnon, Counter::WorkingsetActivateFile]),
-            evictions: sum([Counter::PgstealBackground, Counter::PgstealDirect]),
+            evictions: sum([Counter::PgstealAnon, Counter::PgstealFile]),
             reclaim_cpu_ns: count(Event::ReclaimCpuNs),
             direct_io: engine.direct_io.load(Relaxed),
             io_uring: engine.io_uring.load(Relaxed),
