@@ -62,8 +62,8 @@ fn a_set_used_through_tables_survives_a_scan_if_tables_are_walked() {
     assert!(left > 4 * walked && left_longer > left + SET, "{left}, {left_longer}");
 }
 
-/// A set of two full leaf tables, and one page in each of [`SPARSE`] others, all used in each round;
-/// then aging on request. At last all that is not young is evicted.
+/// A set of two full leaf tables, and one page in each of [`SPARSE`] others, all used in each
+/// round; then aging on request. At last all that is not young is evicted.
 fn age_sparse(switches: Switches) -> (LookCounts, u64, u64) {
     const SPARSE: u64 = 2000;
     const ROUNDS: u64 = 6;

@@ -9,8 +9,8 @@ use std::time::Duration;
 const FRAMES: u64 = 256;
 
 fn cache(min_ttl: Duration) -> PageCache {
-    let builder = PageCache::builder().memory(Bytes::from_pages(FRAMES)).min_ttl(min_ttl);
-    builder.background(false).readahead_max(Bytes(0)).build().unwrap()
+    let builder = PageCache::builder().memory(Bytes::from_pages(FRAMES)).policy(PolicyName::Mglru);
+    builder.min_ttl(min_ttl).background(false).readahead_max(Bytes(0)).build().unwrap()
 }
 
 /// Sequence numbers and file pages of each generation.

@@ -2,7 +2,8 @@
 //!
 //! Problem: a miss ratio says that a policy did badly, not what it believed. Idea: replay a trace
 //! up to the access in question, then print the generations as Linux prints its own, so that the
-//! two can be laid side by side; commands to them (aging, eviction on request) are carried out first.
+//! two can be laid side by side; commands to them (aging, eviction on request) are carried out
+//! first.
 //!
 //! ```text
 //!   FILE --> the first N accesses --> replay --> commands --> lru_gen text

@@ -63,7 +63,7 @@ fn write_generations(
     let oldest = summary.min_seq[0].min(summary.min_seq[1]);
     for generation in &summary.generations {
         if detail == Detail::Full || generation.seq >= oldest {
-            write_sizes(out, summary, generation, now)?;
+            write_sizes(out, summary, generation, now, detail)?;
         }
         if detail == Detail::Full {
             write_tiers(out, summary, generation.seq)?;
@@ -77,10 +77,11 @@ fn write_sizes(
     summary: &MultigenSummary,
     generation: &GenerationSummary,
     now: Millis,
+    detail: Detail,
 ) -> fmt::Result {
     let GenerationSummary { seq, birth, nr_folios } = *generation;
     let mark = |page_type: PageType| {
-        if seq < summary.min_seq[page_type.index()] { "x" } else { "" }
+        if detail == Detail::Full && seq < summary.min_seq[page_type.index()] { "x" } else { "" }
     };
     let [anon, file] = PageType::ALL.map(mark);
     let age = now.0.saturating_sub(birth.0);
