@@ -59,7 +59,7 @@ pub(crate) fn run(args: &DumpArgs, interrupt: &Interrupt) -> Result<(), Failure>
             return Err(Failure::Usage(format!("--memory {given}: 4K to 16T hold pages")));
         }
     };
-    let mut trace = args.source.read_dense(interrupt)?;
+    let (mut trace, _) = args.source.read_dense(interrupt)?;
     if let Some(at) = args.at {
         trace.truncate(at);
     }
