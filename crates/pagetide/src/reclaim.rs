@@ -22,7 +22,6 @@ use pagetide_core::units::Millis;
 use pagetide_sys::{
     Claim, LeafRef, Lock, PageRef, current_cpu, read_monotonic_ns, read_thread_cpu_time_ns,
 };
-use pagetide_sys::{Claim, LeafRef, Lock, PageRef, current_cpu, read_thread_cpu_time_ns};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
