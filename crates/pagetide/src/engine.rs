@@ -129,7 +129,7 @@ impl Engine {
         log
     }
 
-    fn drain_logs(&self) {
+    pub(crate) fn drain_logs(&self) {
         for log in self.logs.iter() {
             let mut log = lock(log);
             self.lock_lruvec().drain(&mut log);

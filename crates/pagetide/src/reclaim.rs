@@ -72,6 +72,8 @@ impl Engine {
     /// Carries out the commands of a text, in order, up to the first that cannot be; returns how
     /// many pages were evicted.
     pub(crate) fn command_lru_gen(&self, text: &str) -> Result<u64, GenCommandError> {
+        // On request, what other CPUs have not told yet counts, too.
+        self.drain_logs();
         let mut nr_evicted = 0;
         for command in parse_commands(text) {
             let (command, cpu) = (command?, current_cpu());
@@ -83,6 +85,7 @@ impl Engine {
 
     /// Writes the generations, their ages up to date.
     pub(crate) fn describe_lru_gen(&self, detail: Detail) -> String {
+        self.drain_logs();
         let mut text = String::new();
         let written =
             self.start_pass(current_cpu(), |lruvec| lruvec.write_lru_gen(&mut text, "/", detail));
