@@ -11,6 +11,7 @@
 pub mod curve;
 pub mod groups;
 pub mod judge;
+pub mod machine;
 pub mod replay;
 pub mod scenario;
 pub mod trace;

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::terminal;
+use pagetide_lab::machine::pcp::PcpWorkload;
 use pagetide_lab::scenario::Scenario;
 use serde::Serialize;
 
@@ -47,6 +48,9 @@ pub(crate) fn run(args: &ListArgs) -> Result<(), Failure> {
         for metric in scenario.metrics {
             text.push_str(&format!("    {:<36} {}\n", metric.name, metric.meaning));
         }
+    }
+    for workload in PcpWorkload::ALL {
+        text.push_str(&format!("{workload}\n  {}\n", workload.summary()));
     }
     terminal::print(&text)
 }

@@ -8,19 +8,22 @@
 
 mod dump;
 mod list;
+mod pcp;
 mod plays;
 mod run;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 
+pub(crate) use pcp::{PcpRuns, prices_line, published_line};
 pub(crate) use plays::Played;
 
 const EXAMPLES: &str = "Examples:
   pagetide lab list
   pagetide lab run wschange
   pagetide lab run wschange wsprotect --policy mglru,active-inactive,lru --seeds 20
-  pagetide lab run all --report scenarios.html";
+  pagetide lab run all --report scenarios.html
+  pagetide lab run pcp-page-fault1 --report lists.html     56 virtual CPUs and one zone lock";
 
 /// Play scenarios in virtual memory.
 #[derive(Debug, clap::Args)]

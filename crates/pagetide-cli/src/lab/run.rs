@@ -11,6 +11,7 @@
 //!
 //! Ignored: how long anything took; virtual memory has no speed.
 
+use super::pcp;
 use super::plays::{self, Played};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -39,7 +40,7 @@ turned the other way (mglru~tiers is mglru without tiers), and @stale-statistics
 pub(crate) struct RunArgs {
     /// Scenarios, as `pagetide lab list` names them; or all.
     #[arg(required = true, value_name = "NAME")]
-    names: Vec<String>,
+    pub(super) names: Vec<String>,
     /// Who plays: policies, with ~MECHANISM to flip one; or all. Without: the kernel's and lru.
     #[arg(long, value_delimiter = ',', value_name = "SUBJECT")]
     policy: Vec<String>,
@@ -47,35 +48,42 @@ pub(crate) struct RunArgs {
     /// beside the design as it is; of wschange and wsprotect.
     #[arg(long, conflicts_with = "policy")]
     causes: bool,
-    /// How many seeds.
-    #[arg(long, default_value = "10")]
-    seeds: NonZeroU64,
+    /// How many seeds: 10 without, and 1 for pcp-... .
+    #[arg(long)]
+    pub(super) seeds: Option<NonZeroU64>,
     /// The first of them.
     #[arg(long, default_value_t = 1)]
-    first_seed: u64,
+    pub(super) first_seed: u64,
     /// Plays under way at a time; as many as there are cores without.
     #[arg(long)]
-    jobs: Option<NonZeroUsize>,
+    pub(super) jobs: Option<NonZeroUsize>,
     /// Write a report with plots, one self-contained HTML file.
     #[arg(long)]
-    report: Option<PathBuf>,
+    pub(super) report: Option<PathBuf>,
     /// Print the rows as one JSON document.
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) pcp: pcp::PcpArgs,
 }
+
+const SEEDS: u64 = 10;
 
 /// Runs the command.
 ///
 /// # Errors
 /// A scenario or subject nobody knows (usage), a report that cannot be written, an interrupt.
 pub(crate) fn run(args: &RunArgs, interrupt: &Interrupt) -> Result<(), Failure> {
+    if is_about_lists(args)? {
+        return pcp::run(args, interrupt);
+    }
     let scenarios = scenarios(&args.names)?;
     let mut casts: Vec<(&'static Scenario, Subject)> = Vec::new();
     for scenario in scenarios {
         let subjects = if args.causes { causes(scenario)? } else { subjects(&args.policy)? };
         casts.extend(subjects.into_iter().map(|subject| (scenario, subject)));
     }
-    let last_seed = args.first_seed.saturating_add(args.seeds.get() - 1);
+    let last_seed = args.first_seed.saturating_add(args.seeds.map_or(SEEDS, NonZeroU64::get) - 1);
     let played = plays::run(&casts, args.first_seed..=last_seed, args.jobs, interrupt)?;
     let rows: Vec<SummaryRow> =
         played.iter().flat_map(|it| summarize(it.scenario, it.subject, &it.plays)).collect();
@@ -83,6 +91,19 @@ pub(crate) fn run(args: &RunArgs, interrupt: &Interrupt) -> Result<(), Failure> 
         report::write_scenarios(path, &played, &rows)?;
     }
     if args.json { terminal::print_json(&rows) } else { terminal::print(&table(&played, &rows)) }
+}
+
+/// Whether the names are the per-CPU lists' workloads: all of them, or none.
+fn is_about_lists(args: &RunArgs) -> Result<bool, Failure> {
+    let nr_of_lists = args.names.iter().filter(|name| name.starts_with(pcp::PREFIX)).count();
+    let refused = |sentence: &str| Err(Failure::Usage(sentence.to_owned()));
+    match nr_of_lists {
+        0 if args.pcp.is_given() => refused("--tuning and --cost are for pcp-... workloads"),
+        0 => Ok(false),
+        all if all < args.names.len() => refused("pcp-... workloads and scenarios run apart"),
+        _ if args.causes || !args.policy.is_empty() => refused("pcp-... workloads have tunings, not policies"),
+        _ => Ok(true),
+    }
 }
 
 fn scenarios(names: &[String]) -> Result<Vec<&'static Scenario>, Failure> {

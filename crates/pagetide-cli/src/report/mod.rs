@@ -16,12 +16,14 @@
 mod ablation;
 mod curves;
 mod page;
+mod pcp;
 mod plots;
 mod replay;
 mod scenarios;
 
 pub(crate) use ablation::write_ablation;
 pub(crate) use curves::{Curve, alone};
+pub(crate) use pcp::write_pcp;
 pub(crate) use replay::write_replay;
 pub(crate) use scenarios::write_scenarios;
 

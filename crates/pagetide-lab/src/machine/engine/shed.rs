@@ -1,0 +1,57 @@
+//! Emptying lists, one's own or another CPU's.
+//!
+//! ```text
+//!   for each CPU:  wait for its list's lock --> core: a drain? -- Some --> the zone, and again
+//!                                                              `- None --> let go, next CPU
+//! ```
+//!
+//! The periodic work asks core once, and carries out what it says; the full drain loops until the
+//! list is empty, and lets go of the zone in between, as the real world does.
+
+use super::Machine;
+use crate::machine::clock::Nanos;
+use crate::machine::memory::Visit;
+use crate::machine::task::{Job, Shed, Stage, TaskId};
+use pagetide_core::ids::CpuId;
+
+impl Machine {
+    /// Asks for the lock of the next list to shed, or ends the job.
+    pub(super) fn ask_list(&mut self, id: TaskId) {
+        let Some(&Job::Shed { cpu, end, .. }) = self.task(id).jobs.last() else {
+            unreachable!("a shedding is under way");
+        };
+        if cpu == end {
+            self.task(id).jobs.pop();
+            return self.plan(id, Nanos::ZERO, Stage::Running);
+        }
+        let asker = self.asker(id);
+        match self.list_locks[cpu as usize].ask(asker, &self.costs) {
+            Some(after) => {
+                self.meter.busy += after;
+                self.plan(id, after, Stage::WithList);
+            }
+            None => self.task(id).stage = Stage::WithList,
+        }
+    }
+
+    /// With the list's lock: what core says goes next, or on to the next list.
+    pub(super) fn shed_one(&mut self, id: TaskId) {
+        let Some(Job::Shed { cpu, how, .. }) = self.tasks[id.0 as usize].jobs.last_mut() else {
+            unreachable!("a shedding is under way");
+        };
+        let at = CpuId(*cpu);
+        if matches!(how, Shed::Tick) {
+            *how = Shed::Pieces(self.memory.tick(at));
+        }
+        let drain = match how {
+            Shed::Pieces(drains) => drains.pop(),
+            Shed::Full | Shed::Tick => self.memory.full_drain(at),
+        };
+        if let Some(drain) = drain {
+            return self.plan(id, Nanos::ZERO, Stage::AtZone(Visit::Drain(at, drain)));
+        }
+        *cpu += 1;
+        self.release_list(id, at);
+        self.plan(id, Nanos::ZERO, Stage::AtList);
+    }
+}

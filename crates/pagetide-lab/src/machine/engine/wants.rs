@@ -1,0 +1,91 @@
+//! From a workload's want to a job, a wait, or a moment later.
+
+use super::Machine;
+use crate::machine::clock::Nanos;
+use crate::machine::task::{AllocJob, Job, Shed, Stage, TaskId};
+use crate::machine::workload::{INBOX_PAGES_MAX, View, Want};
+
+impl Machine {
+    /// The workload's turn: its next want begins now.
+    pub(super) fn ask_workload(&mut self, id: TaskId) {
+        let now = self.agenda.now();
+        let task = &mut self.tasks[id.0 as usize];
+        let mut view = View {
+            now,
+            nr_held: task.held.len() as u64,
+            nr_failed: task.nr_failed,
+            random: &mut task.random,
+        };
+        let want = task.workload.step(&mut view);
+        let job = match want {
+            Want::Compute(nanos) => {
+                self.meter.busy += nanos;
+                return self.plan(id, nanos, Stage::Running);
+            }
+            Want::Sleep(nanos) => return self.plan(id, nanos, Stage::Running),
+            Want::Device { device, bytes } => {
+                let done = self.devices[device.0 as usize].ask(now, bytes);
+                return self.plan(id, done - now, Stage::Running);
+            }
+            Want::Done => {
+                self.task(id).stage = Stage::Done;
+                return;
+            }
+            Want::Alloc { nr_pages: 0, .. } | Want::Free { nr_pages: 0, .. } => {
+                return self.plan(id, Nanos::ZERO, Stage::Running);
+            }
+            Want::Alloc { nr_pages, each } => Job::Alloc(AllocJob::new(nr_pages, each)),
+            Want::Free { nr_pages, end, each } => Job::Free { nr_left: nr_pages, end, each },
+            Want::Send { to, nr_pages } => Job::Send { to, nr_pages },
+            Want::Receive { nr_pages } => Job::Receive { nr_pages },
+            Want::Tick => {
+                let cpu = task.cpu.0;
+                Job::Shed { cpu, end: cpu + 1, how: Shed::Tick }
+            }
+            Want::Balloon { nr_free } => Job::Balloon { nr_free },
+        };
+        self.task(id).jobs.push(job);
+        self.run_job(id);
+    }
+
+    /// Hands pages over, or waits for room in the inbox.
+    pub(super) fn try_send(&mut self, id: TaskId, to: TaskId, nr_pages: u32) {
+        if self.task(to).inbox.len() > INBOX_PAGES_MAX {
+            self.task(to).senders.push_back(id);
+            self.task(id).stage = Stage::Waiting;
+            return;
+        }
+        let task = self.task(id);
+        let nr_pages = task.held.len().min(nr_pages as usize);
+        let pages: Vec<_> = task.held.drain(..nr_pages).collect();
+        task.jobs.pop();
+        self.plan(id, Nanos::ZERO, Stage::Running);
+        let receiver = self.task(to);
+        receiver.inbox.extend(pages);
+        let is_waiting = matches!(receiver.stage, Stage::Waiting);
+        if is_waiting
+            && let Some(Job::Receive { nr_pages }) = receiver.jobs.last()
+            && receiver.inbox.len() >= *nr_pages as usize
+        {
+            self.plan(to, self.costs.wake, Stage::Running);
+        }
+    }
+
+    /// Takes what was sent, or waits until there is enough.
+    pub(super) fn try_receive(&mut self, id: TaskId, nr_pages: u32) {
+        let task = self.task(id);
+        if task.inbox.len() < nr_pages as usize {
+            task.stage = Stage::Waiting;
+            return;
+        }
+        let pages = task.inbox.drain(..nr_pages as usize);
+        task.held.extend(pages);
+        task.jobs.pop();
+        let sender =
+            if task.inbox.len() <= INBOX_PAGES_MAX { task.senders.pop_front() } else { None };
+        if let Some(sender) = sender {
+            self.plan(sender, self.costs.wake, Stage::Running);
+        }
+        self.plan(id, Nanos::ZERO, Stage::Running);
+    }
+}

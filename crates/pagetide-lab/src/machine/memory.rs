@@ -1,0 +1,195 @@
+//! Core's page allocator, cut at its locks: what a task does between taking and releasing one.
+//!
+//! **Problem.** The real world calls core with a lock held for the length of a call. In virtual time
+//! a call must be able to end in "wait for the zone", with everyone else going on meanwhile.
+//! **Idea.** The seam's calls one by one (`pagetide_core::page_alloc`, "The seam"), each marked with
+//! the lock the machine must hold for it:
+//!
+//! ```text
+//!              this CPU's list              and the zone                  the zone only
+//!   alloc      take ----- None ---------->  Visit::Refill                 Visit::TakePast
+//!   free       give ----- Some(drain) --->  Visit::Drain                  Visit::GivePast
+//!   tick       tick, full_drain ---------^
+//! ```
+//!
+//! **Invariants.** No decision here: every number that moves a page is core's.
+//! **Ignored.** Orders above 0 (the workloads take base pages), and more than one zone.
+
+use super::clock::Nanos;
+use super::workload::End;
+use pagetide_core::ids::{CpuId, FrameId, Order};
+use pagetide_core::page_alloc::{
+    AllocRequest, Drain, FrameTable, HighFraction, LockWait, Pcp, PcpInputs, PcpLimits, PcpTuning,
+    WatermarkLevel, Zone, ZoneConfig, ZoneHome, ZoneSignals,
+};
+use pagetide_core::units::Millis;
+use std::sync::Arc;
+
+/// Nanoseconds in core's unit of time.
+const NANOS_PER_MILLI: u64 = 1_000_000;
+
+/// What a task does while it has the zone's lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Visit {
+    /// Fetches a batch to its own CPU's list, and takes one page of it.
+    Refill(AllocRequest),
+    /// Takes one page, as its list's lock was not to be had.
+    TakePast(AllocRequest),
+    /// Carries out what core decided about this CPU's list.
+    Drain(CpuId, Drain),
+    /// Returns one page, as the list's lock was not to be had.
+    GivePast(End),
+    /// Puts frames out of service, or back, until so many are free.
+    Balloon { nr_free: u64 },
+}
+
+/// One zone, and the lists of so many CPUs.
+pub(super) struct Memory {
+    table: Arc<FrameTable>,
+    zone: Zone,
+    pcps: Vec<Pcp>,
+    is_reclaim_active: bool,
+}
+
+impl Memory {
+    pub(super) fn new(nr_frames: u32, nr_cpus: u32, tuning: PcpTuning) -> Memory {
+        let zone = Zone::new(ZoneConfig::with_frames(nr_frames));
+        let limits = PcpLimits::derive(&PcpInputs {
+            managed: u64::from(zone.nr_managed()),
+            low_watermark: zone.watermarks().unboosted(WatermarkLevel::Low),
+            nr_cpus_local: nr_cpus,
+            nr_cpus_online: nr_cpus,
+            cache_slice: 0,
+            fraction: HighFraction::DEFAULT,
+        });
+        Memory {
+            table: Arc::clone(zone.table()),
+            pcps: (0..nr_cpus).map(|_| Pcp::with_tuning(limits, tuning)).collect(),
+            zone,
+            is_reclaim_active: false,
+        }
+    }
+
+    pub(super) fn zone(&self) -> &Zone {
+        &self.zone
+    }
+
+    pub(super) fn nr_cpus(&self) -> u32 {
+        self.pcps.len() as u32
+    }
+
+    pub(super) fn pcp(&self, cpu: CpuId) -> &Pcp {
+        &self.pcps[cpu.0 as usize]
+    }
+
+    /// Frames on all lists.
+    pub(super) fn nr_listed(&self) -> u64 {
+        self.pcps.iter().map(|pcp| u64::from(pcp.count())).sum()
+    }
+
+    /// A page of the CPU's own list. Its lock is held.
+    pub(super) fn take(&mut self, cpu: CpuId, request: &AllocRequest) -> Option<FrameId> {
+        self.pcps[cpu.0 as usize].alloc(&self.table, request)
+    }
+
+    /// A page to the CPU's own list. Its lock is held; the answer asks for [`Visit::Drain`].
+    pub(super) fn give(&mut self, cpu: CpuId, frame: FrameId, now: Nanos) -> Option<Drain> {
+        let signals = ZoneSignals {
+            reclaim_active: self.is_reclaim_active,
+            now: Millis(now.0 / NANOS_PER_MILLI),
+        };
+        self.pcps[cpu.0 as usize].free(&self.table, frame, Order::BASE, signals)
+    }
+
+    /// What time takes off the CPU's list, in pieces, the first last. Its lock is held.
+    pub(super) fn tick(&mut self, cpu: CpuId) -> Vec<Drain> {
+        let pcp = &mut self.pcps[cpu.0 as usize];
+        let drain = pcp.tick(ZoneHome::Local);
+        let batch = pcp.batch();
+        let mut pieces: Vec<Drain> =
+            drain.into_iter().flat_map(|drain| drain.pieces(batch)).collect();
+        pieces.reverse();
+        pieces
+    }
+
+    /// A piece of what empties the CPU's list. Its lock is held.
+    pub(super) fn full_drain(&self, cpu: CpuId) -> Option<Drain> {
+        self.pcps[cpu.0 as usize].full_drain()
+    }
+
+    /// Background reclaim was woken: lists keep little until the zone is at HIGH.
+    pub(super) fn wake_reclaim(&mut self) {
+        self.is_reclaim_active = true;
+    }
+
+    /// Under the zone's lock: fetches a batch (and the list's lock) and takes one.
+    pub(super) fn refill(
+        &mut self,
+        cpu: CpuId,
+        request: &AllocRequest,
+        wait: LockWait,
+    ) -> Option<FrameId> {
+        let pcp = &mut self.pcps[cpu.0 as usize];
+        pcp.note_visit(wait);
+        pcp.refill(&mut self.zone, request)
+    }
+
+    /// Under the zone's lock alone.
+    pub(super) fn take_past(&mut self, request: &AllocRequest) -> Option<FrameId> {
+        self.zone.alloc(request)
+    }
+
+    /// Under the zone's lock, and the list's.
+    pub(super) fn drain(&mut self, cpu: CpuId, drain: Drain, wait: LockWait) {
+        let pcp = &mut self.pcps[cpu.0 as usize];
+        pcp.note_visit(wait);
+        pcp.drain(&mut self.zone, drain);
+        self.settle();
+    }
+
+    /// Under the zone's lock alone.
+    pub(super) fn give_past(&mut self, frame: FrameId) {
+        self.zone.free(frame, Order::BASE);
+        self.settle();
+    }
+
+    /// Under the zone's lock: takes free frames out of service, or gives them back, until
+    /// `nr_free` are free, as far as there are any.
+    pub(super) fn balloon(&mut self, nr_free: u64) {
+        let now = self.zone.nr_free();
+        let change = u32::try_from(now.abs_diff(nr_free)).unwrap_or(u32::MAX);
+        if now > nr_free {
+            self.zone.take_free(change, |_, _| {});
+        } else {
+            self.zone.give_back(change, |_, _| {});
+        }
+        self.settle();
+    }
+
+    /// Background reclaim is done when the zone is above HIGH.
+    fn settle(&mut self) {
+        let high = self.zone.watermarks().mark(WatermarkLevel::High);
+        if self.is_reclaim_active && self.zone.nr_free() > high {
+            self.is_reclaim_active = false;
+        }
+    }
+
+    /// Frames that entered or left the zone's lists, since the start.
+    pub(super) fn nr_through_zone(&self) -> u64 {
+        self.zone.stats().nr_frames_taken + self.zone.stats().nr_frames_returned
+    }
+
+    /// Walks everything; `nr_in_use` pages are somebody's.
+    ///
+    /// # Panics
+    /// At the first thing that is wrong.
+    pub(super) fn validate(&self, nr_in_use: u64) {
+        self.zone.validate();
+        self.pcps.iter().for_each(|pcp| pcp.validate(&self.table));
+        assert_eq!(
+            nr_in_use + self.zone.nr_free() + self.nr_listed(),
+            u64::from(self.zone.nr_managed()),
+            "in use + free + on lists = managed"
+        );
+    }
+}

@@ -1,0 +1,258 @@
+//! The programs that the workloads are made of.
+//!
+//! ```text
+//!   FaultLoop     /|/|/|   128 MiB up and down, always
+//!   Compiler      /^^|__/^^|__   30000 pages a second or so, small children in between
+//!   Sender/Receiver   pages taken on one CPU and returned on another
+//!   Loader        /------   gigabytes once, then next to nothing
+//!   Neighbour     leaves a given number of frames free, and looks again and again
+//!   Worker        a tick of its CPU's list each second
+//! ```
+//!
+//! Each is a state machine of a few states; sizes and prices come from outside. Source: the
+//! benchmarks' descriptions in the specification, section C.
+
+use super::super::clock::Nanos;
+use super::super::device::DeviceId;
+use super::super::task::TaskId;
+use super::super::workload::{End, View, Want, Workload};
+
+/// Allocates and touches so many pages, then frees them in the order of their addresses; forever.
+#[derive(Debug)]
+pub(super) struct FaultLoop {
+    pub(super) nr_pages: u32,
+    pub(super) touch: Nanos,
+    /// Programs that start at once would march in step.
+    pub(super) start_within: Nanos,
+    pub(super) is_started: bool,
+}
+
+impl FaultLoop {
+    pub(super) fn new(nr_pages: u32, touch: Nanos) -> FaultLoop {
+        let start_within = touch * u64::from(nr_pages);
+        FaultLoop { nr_pages, touch, start_within, is_started: false }
+    }
+}
+
+impl Workload for FaultLoop {
+    fn step(&mut self, view: &mut View<'_>) -> Want {
+        if !self.is_started {
+            self.is_started = true;
+            return Want::Sleep(Nanos(view.random.below(self.start_within.0)));
+        }
+        if view.nr_held == 0 {
+            Want::Alloc { nr_pages: self.nr_pages, each: self.touch }
+        } else {
+            let nr_pages = u32::try_from(view.nr_held).unwrap_or(u32::MAX);
+            Want::Free { nr_pages, end: End::Oldest, each: Nanos::ZERO }
+        }
+    }
+}
+
+/// A compiler run after the other on one CPU. Each takes its pages in steps over most of its life,
+/// with short-lived children in between, writes its object file, returns everything and makes room
+/// for the next.
+#[derive(Debug)]
+pub(super) struct Compiler {
+    pub(super) depth: u32,
+    pub(super) life: Nanos,
+    pub(super) touch: Nanos,
+    pub(super) disk: DeviceId,
+    pub(super) stage: CompilerStage,
+    /// Of this run: pages a step, and CPU between steps.
+    pub(super) step_pages: u32,
+    pub(super) step_compute: Nanos,
+    pub(super) started: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum CompilerStage {
+    Begin,
+    Grow { steps_left: u32 },
+    Think { steps_left: u32 },
+    Child { steps_left: u32 },
+    Reap { steps_left: u32, nr_pages: u32 },
+    Write,
+    Exit,
+}
+
+/// Steps in which a compiler takes its pages, and every how many a child comes and goes.
+const COMPILER_STEPS: u32 = 100;
+const STEPS_PER_CHILD: u32 = 10;
+/// A shell or a dependency scanner: 2 MiB.
+const CHILD_PAGES: u64 = 512;
+const OBJECT_BYTES: u64 = 256 << 10;
+/// Give or take, of depth and life.
+const NOISE_PERCENT: u64 = 10;
+
+impl Compiler {
+    pub(super) fn new(depth: u32, life: Nanos, touch: Nanos, disk: DeviceId) -> Compiler {
+        let stage = CompilerStage::Begin;
+        let (step_pages, step_compute, started) = (0, Nanos::ZERO, false);
+        Compiler { depth, life, touch, disk, stage, step_pages, step_compute, started }
+    }
+
+    fn begin(&mut self, view: &mut View<'_>) -> Want {
+        let depth = view.random.around(u64::from(self.depth), NOISE_PERCENT);
+        let life = view.random.around(self.life.0, NOISE_PERCENT);
+        self.step_pages = depth as u32 / COMPILER_STEPS;
+        let touching = self.touch.0 * depth;
+        self.step_compute = Nanos(life.saturating_sub(touching) / u64::from(COMPILER_STEPS));
+        self.stage = CompilerStage::Grow { steps_left: COMPILER_STEPS };
+        if self.started {
+            return Want::Compute(Nanos::ZERO);
+        }
+        self.started = true;
+        Want::Sleep(Nanos(view.random.below(life)))
+    }
+}
+
+impl Workload for Compiler {
+    fn step(&mut self, view: &mut View<'_>) -> Want {
+        use CompilerStage::{Begin, Child, Exit, Grow, Reap, Think, Write};
+        let (next, want) = match self.stage {
+            Begin => return self.begin(view),
+            Grow { steps_left: 0 } => {
+                (Write, Want::Device { device: self.disk, bytes: OBJECT_BYTES })
+            }
+            Grow { steps_left } => (
+                Think { steps_left: steps_left - 1 },
+                Want::Alloc { nr_pages: self.step_pages, each: self.touch },
+            ),
+            Think { steps_left } if steps_left % STEPS_PER_CHILD == 0 => {
+                (Child { steps_left }, Want::Compute(self.step_compute))
+            }
+            Think { steps_left } => (Grow { steps_left }, Want::Compute(self.step_compute)),
+            Child { steps_left } => {
+                let nr_pages = view.random.around(CHILD_PAGES, NOISE_PERCENT) as u32;
+                (Reap { steps_left, nr_pages }, Want::Alloc { nr_pages, each: self.touch })
+            }
+            Reap { steps_left, nr_pages } => {
+                (Grow { steps_left }, Want::Free { nr_pages, end: End::Newest, each: Nanos::ZERO })
+            }
+            Write => {
+                let nr_pages = u32::try_from(view.nr_held).unwrap_or(u32::MAX);
+                (Exit, Want::Free { nr_pages, end: End::Oldest, each: Nanos::ZERO })
+            }
+            Exit => (Begin, Want::Compute(Nanos::ZERO)),
+        };
+        self.stage = next;
+        want
+    }
+}
+
+/// Takes a message's pages, works on each, and sends them: but each tenth message it frees itself.
+#[derive(Debug)]
+pub(super) struct Sender {
+    pub(super) to: TaskId,
+    pub(super) work: Nanos,
+    pub(super) nr_sent: u32,
+}
+
+/// Pages of a message: 64 KiB.
+const MESSAGE_PAGES: u32 = 16;
+/// One message in so many never leaves its CPU.
+const MESSAGES_PER_LOCAL: u32 = 10;
+
+impl Workload for Sender {
+    fn step(&mut self, view: &mut View<'_>) -> Want {
+        if view.nr_held == 0 {
+            return Want::Alloc { nr_pages: MESSAGE_PAGES, each: self.work };
+        }
+        self.nr_sent = (self.nr_sent + 1) % MESSAGES_PER_LOCAL;
+        match self.nr_sent {
+            0 => Want::Free { nr_pages: MESSAGE_PAGES, end: End::Oldest, each: Nanos::ZERO },
+            _ => Want::Send { to: self.to, nr_pages: MESSAGE_PAGES },
+        }
+    }
+}
+
+/// Waits for a message, and frees its pages after working on each.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    pub(super) work: Nanos,
+}
+
+impl Workload for Receiver {
+    fn step(&mut self, view: &mut View<'_>) -> Want {
+        match view.nr_held {
+            0 => Want::Receive { nr_pages: MESSAGE_PAGES },
+            _ => Want::Free { nr_pages: MESSAGE_PAGES, end: End::Oldest, each: self.work },
+        }
+    }
+}
+
+/// Takes all its pages at its start, and from then on a few, for a moment, now and then.
+#[derive(Debug)]
+pub(super) struct Loader {
+    pub(super) nr_pages: u32,
+    pub(super) touch: Nanos,
+    pub(super) stage: LoaderStage,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum LoaderStage {
+    Load,
+    Rest,
+    Use,
+    Return,
+}
+
+const LOADER_REST: Nanos = Nanos::from_millis(10);
+const LOADER_USED_PAGES: u32 = 64;
+
+impl Workload for Loader {
+    fn step(&mut self, _view: &mut View<'_>) -> Want {
+        use LoaderStage::{Load, Rest, Return, Use};
+        let (nr_pages, each) = (LOADER_USED_PAGES, self.touch);
+        let (next, want) = match self.stage {
+            Load => (Rest, Want::Alloc { nr_pages: self.nr_pages, each }),
+            Rest => (Use, Want::Sleep(LOADER_REST)),
+            Use => (Return, Want::Alloc { nr_pages, each }),
+            Return => (Rest, Want::Free { nr_pages, end: End::Newest, each: Nanos::ZERO }),
+        };
+        self.stage = next;
+        want
+    }
+}
+
+/// From `from` on, leaves `nr_free` frames free, and looks again every `every`.
+#[derive(Debug)]
+pub(super) struct Neighbour {
+    pub(super) from: Nanos,
+    pub(super) every: Nanos,
+    pub(super) nr_free: u64,
+    pub(super) is_looking: bool,
+}
+
+impl Workload for Neighbour {
+    fn step(&mut self, view: &mut View<'_>) -> Want {
+        if view.now < self.from {
+            return Want::Sleep(self.from - view.now);
+        }
+        self.is_looking = !self.is_looking;
+        match self.is_looking {
+            true => Want::Balloon { nr_free: self.nr_free },
+            false => Want::Sleep(self.every),
+        }
+    }
+}
+
+/// The periodic work of a CPU: its list's tick, once a second, at a moment of its own.
+#[derive(Debug, Default)]
+pub(super) struct Worker {
+    nr_steps: u64,
+}
+
+const TICK: Nanos = Nanos::from_secs(1);
+
+impl Workload for Worker {
+    fn step(&mut self, view: &mut View<'_>) -> Want {
+        self.nr_steps += 1;
+        match self.nr_steps {
+            1 => Want::Sleep(Nanos(view.random.below(TICK.0))),
+            even if even % 2 == 0 => Want::Tick,
+            _ => Want::Sleep(TICK),
+        }
+    }
+}
