@@ -6,7 +6,8 @@
 //!
 //! ```text
 //!   NAME... x --tuning x --seeds --> machines, on all cores --+--> table or JSON (medians)
-//!                                                             +--> report (limit and list over time)
+//!                                                             +--> report (limit and list over
+//! time)
 //! ```
 //!
 //! Ignored: the scenarios of reclaim, which have policies where these have tunings.
@@ -33,7 +34,8 @@ const PARTS: f64 = 1000.0;
 /// What these workloads can be told beyond seeds and a report.
 #[derive(Debug, clap::Args)]
 pub(super) struct PcpArgs {
-    /// For pcp-... only: tunings of the per-CPU lists: fixed, depth, refill, adaptive. All, without.
+    /// For pcp-... only: tunings of the per-CPU lists: fixed, depth, refill, adaptive. All,
+    /// without.
     #[arg(long, value_delimiter = ',', value_name = "TUNING")]
     tuning: Vec<PcpTuning>,
     /// For pcp-... only: a price, in nanoseconds, as in zone_page=60. The table ends with all.
@@ -88,7 +90,8 @@ impl PcpRuns {
 /// Runs the workloads of these names.
 ///
 /// # Errors
-/// A name that is none (usage), too little memory for a machine, an unwritable report, an interrupt.
+/// A name that is none (usage), too little memory for a machine, an unwritable report, an
+/// interrupt.
 pub(super) fn run(args: &RunArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let workloads = workloads(&args.names)?;
     let tunings: &[PcpTuning] =

@@ -3,6 +3,7 @@
 mod ablate;
 mod bench;
 mod demo;
+mod lab;
 mod mrc;
 mod run;
 mod trace;

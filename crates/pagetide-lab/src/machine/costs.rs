@@ -1,7 +1,7 @@
 //! What things cost on a virtual CPU: the only numbers in the machine that are not core's.
 //!
-//! **Problem.** Virtual time is worth what its prices are. **Idea.** One table, each price with where
-//! it was measured, printed with every report, and each can be set from outside.
+//! **Problem.** Virtual time is worth what its prices are. **Idea.** One table, each price with
+//! where it was measured, printed with every report, and each can be set from outside.
 //!
 //! **Deliberately ignored.** Caches beyond the lock's line (a page's own lines are in `zone_page`
 //! and `touch`), memory bandwidth shared by CPUs, sockets, turbo, hyperthreads.
@@ -61,8 +61,8 @@ impl Costs {
     /// Measured on the machine this was written on: a virtual machine with 2 AMD EPYC CPUs, Linux
     /// 6.18. Sources, price by price:
     ///
-    /// - `list_hit`, `acquire`: core's own list behind an uncontended try-lock, 13.6 ns a call; half
-    ///   of a lock and unlock of a mutex, 9.8 ns;
+    /// - `list_hit`: core's own list behind a try-lock that nobody else wants, 13.6 ns a call;
+    /// - `acquire`: half of what locking and unlocking a free mutex takes, 9.8 ns;
     /// - `zone_page`: core's own zone, a page of a batch fetched or sent back, with 56 lists of 128
     ///   MiB each in turn: 38 ns both ways, the best of six rounds;
     /// - `hand_off`, `line_transfer`: a list behind a spin lock costs 13 ns a pair of calls on one

@@ -1,8 +1,8 @@
 //! A lock in virtual time: first come, first served.
 //!
 //! **Problem.** What contention costs is decided by queues: who waits behind whom, and how long the
-//! lock is nobody's while it moves from one CPU to the next. **Idea.** The kernel's queued spin lock,
-//! as a queue:
+//! lock is nobody's while it moves from one CPU to the next. **Idea.** The kernel's queued spin
+//! lock, as a queue:
 //!
 //! ```text
 //!   ask:      free -> granted, after `acquire` (and `line_transfer` if another CPU had it last)
@@ -10,8 +10,8 @@
 //!   release:  the first of the queue is granted it, `hand_off` later
 //! ```
 //!
-//! **Invariants.** Granted in the order asked; never to two. A release by anyone but the holder is a
-//! bug, and panics. **Ignored.** Stealing a lock between its release and its hand-off, as a real
+//! **Invariants.** Granted in the order asked; never to two. A release by anyone but the holder is
+//! a bug, and panics. **Ignored.** Stealing a lock between its release and its hand-off, as a real
 //! queued spin lock allows in a narrow window; readers beside writers; sleeping while waiting.
 //!
 //! Source: Linux's qspinlock, by its documentation and published measurements.

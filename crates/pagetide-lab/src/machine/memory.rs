@@ -1,9 +1,9 @@
 //! Core's page allocator, cut at its locks: what a task does between taking and releasing one.
 //!
-//! **Problem.** The real world calls core with a lock held for the length of a call. In virtual time
-//! a call must be able to end in "wait for the zone", with everyone else going on meanwhile.
-//! **Idea.** The seam's calls one by one (`pagetide_core::page_alloc`, "The seam"), each marked with
-//! the lock the machine must hold for it:
+//! **Problem.** The real world calls core with a lock held for the length of a call. In virtual
+//! time a call must be able to end in "wait for the zone", with everyone else going on meanwhile.
+//! **Idea.** The seam's calls one by one (`pagetide_core::page_alloc`, "The seam"), each marked
+//! with the lock the machine must hold for it:
 //!
 //! ```text
 //!              this CPU's list              and the zone                  the zone only

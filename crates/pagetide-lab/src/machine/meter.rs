@@ -1,8 +1,9 @@
 //! What the machine counts, and the samples it takes.
 //!
-//! Problem: a table wants a few numbers over a stretch of time, a plot wants a course. Idea: counters
-//! and histograms that can be started anew after the warm-up, and a sample at fixed intervals. Ignored:
-//! intervals that straddle the start of the measured stretch count where they end.
+//! Problem: a table wants a few numbers over a stretch of time, a plot wants a course. Idea:
+//! counters and histograms that can be started anew after the warm-up, and a sample at fixed
+//! intervals. Ignored: intervals that straddle the start of the measured stretch count where they
+//! end.
 
 use super::clock::Nanos;
 use hdrhistogram::Histogram;

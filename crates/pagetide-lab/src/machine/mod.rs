@@ -35,8 +35,9 @@
 //!
 //! # What it deliberately ignores
 //!
-//! Whatever has no price in [`Costs`]: memory bandwidth, other caches than a lock's line, sockets and
-//! nodes, interrupts, preemption, reclaim. Only ratios between runs of one machine mean something.
+//! Whatever has no price in [`Costs`]: memory bandwidth, other caches than a lock's line, sockets
+//! and nodes, interrupts, preemption, reclaim. Only ratios between runs of one machine mean
+//! something.
 //!
 //! # Sources
 //!

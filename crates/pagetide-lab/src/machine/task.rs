@@ -11,7 +11,8 @@
 //!           Running --> Waiting                                          for a task, sleep, device
 //! ```
 //!
-//! **Invariants.** A task is on the agenda once, or in one lock's queue, or waiting for another task.
+//! **Invariants.** A task is on the agenda once, or in one lock's queue, or waiting for another
+//! task.
 //! **Ignored.** Two tasks on a CPU run side by side; the periodic workers are the only case.
 
 use super::clock::Nanos;

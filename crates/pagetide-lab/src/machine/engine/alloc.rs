@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   take:  list's lock? -- held --> zone: TakePast          none? -- core's SlowPath says what is
-//!            | free                                                  tried next, or that it is over
+//!            | free                                                  tried next, or that it is
+//! over
 //!          from the list -- empty --> zone: Refill
 //!   give:  list's lock? -- held --> zone: GivePast
 //!            | free

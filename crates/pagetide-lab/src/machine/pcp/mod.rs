@@ -16,7 +16,7 @@
 //! | name | CPUs | what | memory |
 //! |---|---|---|---|
 //! | `pcp-page-fault1` | 56 | each takes, touches and frees 128 MiB in a loop | 128 GiB |
-//! | `pcp-kbuild` | 224 | compilers of 30000 pages, about one a second and CPU, with children | 256 GiB |
+//! | `pcp-kbuild` | 224 | compilers of 30000 pages, one a second and CPU, with children | 256 GiB |
 //! | `pcp-netperf` | 128 | 64 pairs; nine messages in ten are freed on the other CPU | 128 GiB |
 //! | `pcp-pattern-a` | 8 | each takes 2 GiB once, then very little | 64 GiB |
 //! | `pcp-pressure` | 56 | page-fault1, while a neighbour keeps free memory under HIGH | 16 GiB |
