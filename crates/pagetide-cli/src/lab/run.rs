@@ -101,7 +101,9 @@ fn is_about_lists(args: &RunArgs) -> Result<bool, Failure> {
         0 if args.pcp.is_given() => refused("--tuning and --cost are for pcp-... workloads"),
         0 => Ok(false),
         all if all < args.names.len() => refused("pcp-... workloads and scenarios run apart"),
-        _ if args.causes || !args.policy.is_empty() => refused("pcp-... workloads have tunings, not policies"),
+        _ if args.causes || !args.policy.is_empty() => {
+            refused("pcp-... workloads have tunings, not policies")
+        }
         _ => Ok(true),
     }
 }

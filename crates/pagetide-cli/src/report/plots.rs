@@ -33,11 +33,6 @@ pub(super) fn colour(subject: &str) -> RGBColor {
         "2q" => RGBColor(0x4c, 0x6e, 0x91),
         "w-tinylfu" => RGBColor(0x5f, 0x9e, 0x7f),
         _ => colour_by_name(subject),
-        "fixed" => RGBColor(0xe0, 0x7b, 0x39),
-        "depth" => RGBColor(0x8a, 0x8f, 0x98),
-        "refill" => RGBColor(0x3b, 0x82, 0xc4),
-        "adaptive" => RGBColor(0x2a, 0x9d, 0x6f),
-        _ => RGBColor(0xc9, 0xa2, 0x27),
     }
 }
 
