@@ -17,12 +17,11 @@
 use crate::cells::{self, Answer, Cell};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::replay::sizes;
 use crate::setup::SetupArgs;
+use crate::sizes::SizeArgs;
 use crate::source::SourceArgs;
 use crate::{report, terminal};
 use pagetide_core::lru::{Mechanism, PolicyName};
-use pagetide_core::units::Bytes;
 use pagetide_lab::replay::{Contender, Setup};
 use serde::Serialize;
 use std::num::NonZeroUsize;
@@ -39,13 +38,8 @@ const EXAMPLES: &str = "Examples:
 pub(crate) struct AblateArgs {
     #[command(flatten)]
     source: SourceArgs,
-    /// Memory sizes, as in 64M,128M.
-    #[arg(long, value_delimiter = ',', value_parser = terminal::parse_size)]
-    #[arg(required_unless_present = "frames")]
-    memory: Vec<Bytes>,
-    /// Memory sizes in frames of 4 KiB, as in 1000,5000.
-    #[arg(long, value_delimiter = ',', conflicts_with = "memory")]
-    frames: Vec<u32>,
+    #[command(flatten)]
+    sizes: SizeArgs,
     /// Policies: those that `pagetide policies --mechanisms` lists mechanisms of.
     #[arg(long, value_delimiter = ',', default_value = "mglru")]
     policy: Vec<PolicyName>,
@@ -98,7 +92,7 @@ pub(crate) struct AblationRow {
 /// Policies without mechanisms and sizes of no frame (usage), a file that cannot be read or
 /// understood, an interrupt.
 pub(crate) fn run(args: &AblateArgs, interrupt: &Interrupt) -> Result<(), Failure> {
-    let sizes = sizes(&args.memory, &args.frames)?;
+    let sizes = args.sizes.frames()?;
     check_policies(&args.policy)?;
     let contenders: Vec<Contender> = args.policy.iter().copied().map(Contender::Policy).collect();
     args.setup.check(&contenders)?;

@@ -33,6 +33,7 @@ mod replay;
 mod report;
 mod settings;
 mod setup;
+mod sizes;
 mod source;
 mod terminal;
 mod trace;

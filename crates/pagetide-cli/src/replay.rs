@@ -16,9 +16,10 @@ use crate::cells::{Answer, Cell};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::setup::{SetupArgs, parse_period};
+use crate::sizes::SizeArgs;
 use crate::source::SourceArgs;
 use crate::{cells, report, terminal};
-use pagetide_core::units::{Bytes, Millis};
+use pagetide_core::units::Millis;
 use pagetide_lab::replay::{Contender, NR_PHASES, Phases, Row};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -37,13 +38,8 @@ const EXAMPLES: &str = "Examples:
 pub(crate) struct ReplayArgs {
     #[command(flatten)]
     source: SourceArgs,
-    /// Memory sizes, as in 64M,128M.
-    #[arg(long, value_delimiter = ',', value_parser = terminal::parse_size)]
-    #[arg(required_unless_present = "frames")]
-    memory: Vec<Bytes>,
-    /// Memory sizes in frames of 4 KiB, as in 1000,5000.
-    #[arg(long, value_delimiter = ',', conflicts_with = "memory")]
-    frames: Vec<u32>,
+    #[command(flatten)]
+    sizes: SizeArgs,
     /// Policies: the names that `pagetide policies` lists, and opt (Belady's bound).
     #[arg(long, value_delimiter = ',', default_value = "mglru,lru")]
     policy: Vec<Contender>,
@@ -69,7 +65,7 @@ pub(crate) struct ReplayArgs {
 /// # Errors
 /// Sizes of no frame (usage), a file that cannot be read or understood, an interrupt.
 pub(crate) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failure> {
-    let sizes = sizes(&args.memory, &args.frames)?;
+    let sizes = args.sizes.frames()?;
     args.setup.check(&args.policy)?;
     let (trace, facts) = args.source.read_dense(interrupt)?;
     let cell = |frames, contender| {
@@ -116,27 +112,6 @@ fn rows(answers: &[Answer], is_folded: bool) -> Vec<Row> {
         left = rest;
     }
     rows
-}
-
-/// The sizes asked for, in frames.
-///
-/// # Errors
-/// A size of no frame, or of too many (usage).
-pub(crate) fn sizes(memory: &[Bytes], frames: &[u32]) -> Result<Vec<u32>, Failure> {
-    let of_memory = memory.iter().map(|memory| {
-        u32::try_from(memory.whole_pages()).map_err(|_| {
-            Failure::Usage(format!(
-                "--memory {memory} is too large: a replay has at most 2^32 - 1 frames of 4 KiB"
-            ))
-        })
-    });
-    let sizes = of_memory.chain(frames.iter().copied().map(Ok)).collect::<Result<Vec<u32>, _>>()?;
-    if sizes.contains(&0) {
-        return Err(Failure::Usage(
-            "a memory of no frame holds nothing: use at least 4K, or --frames 1".to_owned(),
-        ));
-    }
-    Ok(sizes)
 }
 
 fn table(rows: &[Row]) -> String {

@@ -11,11 +11,11 @@
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::sizes::SizeArgs;
 use crate::source::SourceArgs;
 use crate::terminal;
 use pagetide_core::lru::PolicyName;
 use pagetide_core::lru::lru_gen::Detail;
-use pagetide_core::units::Bytes;
 use pagetide_lab::replay::{Setup, World};
 
 const EXAMPLES: &str = "Examples:
@@ -29,9 +29,8 @@ const EXAMPLES: &str = "Examples:
 pub(crate) struct DumpArgs {
     #[command(flatten)]
     source: SourceArgs,
-    /// Memory, as in 64M.
-    #[arg(long, value_parser = terminal::parse_size)]
-    memory: Bytes,
+    #[command(flatten)]
+    sizes: SizeArgs,
     /// A policy with generations.
     #[arg(long, default_value = "mglru")]
     policy: PolicyName,
@@ -52,13 +51,7 @@ pub(crate) struct DumpArgs {
 /// A memory of no frame (usage), a policy without generations, a trace that cannot be read, a
 /// command that cannot be carried out.
 pub(crate) fn run(args: &DumpArgs, interrupt: &Interrupt) -> Result<(), Failure> {
-    let nr_frames = match u32::try_from(args.memory.whole_pages()) {
-        Ok(nr_frames) if nr_frames > 0 => nr_frames,
-        _ => {
-            let given = args.memory;
-            return Err(Failure::Usage(format!("--memory {given}: 4K to 16T hold pages")));
-        }
-    };
+    let nr_frames = args.sizes.only_frames()?;
     let (mut trace, _) = args.source.read_dense(interrupt)?;
     if let Some(at) = args.at {
         trace.truncate(at);

@@ -3,6 +3,7 @@
 mod ablate;
 mod bench;
 mod demo;
+mod dump;
 mod lab;
 mod mrc;
 mod run;
