@@ -212,7 +212,7 @@ impl Groups {
             let group = self.folios[frame].group();
             // A stale entry may name a frame whose group is gone.
             if let Some(member) = self.find_mut(group) {
-                member.lruvec.hear(entry);
+                member.lruvec.hear([entry]);
                 self.pass_up(group);
             }
         }

@@ -13,8 +13,8 @@
 use super::multigen::MultigenSummary;
 use super::page_table::YoungPages;
 use super::{
-    AccessKind, AccessLog, AccessRule, Context, Cursor, Logged, LruConfig, LruvecId, Policy,
-    PolicyName, ShadowEntry, Statistics, TableWalk,
+    AccessKind, AccessLog, AccessRule, Context, Cursor, Logged, LruConfig, LruPolicy, LruvecId,
+    Policy, PolicyName, ShadowEntry, Statistics, TableWalk,
 };
 use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, GroupId};
@@ -134,34 +134,13 @@ impl Lruvec {
 
     /// Empties an access log into the policy. Stale entries do nothing.
     pub fn drain(&mut self, log: &mut AccessLog) {
-        for entry in log.drain() {
-            self.hear(entry);
-        }
+        self.hear(log.drain());
     }
 
-    /// Does what one log entry asks for.
-    pub(crate) fn hear(&mut self, entry: Logged) {
+    /// Does what log entries ask for, in their order.
+    pub(crate) fn hear(&mut self, entries: impl IntoIterator<Item = Logged>) {
         let (policy, mut cx) = self.parts();
-        match entry {
-            Logged::Add(frame) => {
-                if cx.flags(frame).any(Flags::PENDING) {
-                    cx.folios[frame].clear(Flags::PENDING);
-                    cx.folios[frame].set(Flags::ON_LIST);
-                    policy.add(&mut cx, frame);
-                }
-            }
-            Logged::Touch(frame) => {
-                if cx.flags(frame).any(Flags::ON_LIST) {
-                    policy.touch(&mut cx, frame);
-                }
-            }
-            Logged::Rotate(frame) => {
-                if cx.flags(frame).any(Flags::ON_LIST) {
-                    cx.vmstat.count(Counter::Pgrotated);
-                    policy.rotate(&mut cx, frame);
-                }
-            }
-        }
+        policy.hear(&mut cx, entries);
     }
 
     /// Judges the return of an evicted page; `frame` is bound to it and not logged yet.
@@ -255,5 +234,37 @@ impl Lruvec {
     pub(crate) fn parts(&mut self) -> (&mut Policy, Context<'_>) {
         let Lruvec { policy, folios, vmstat, now, .. } = self;
         (policy, Context { folios, vmstat, now: *now })
+    }
+}
+
+/// Does what log entries ask a policy for: which policy is found out once a log, not once an entry.
+pub(super) fn hear_all(
+    policy: &mut impl LruPolicy,
+    cx: &mut Context<'_>,
+    entries: impl IntoIterator<Item = Logged>,
+) {
+    for entry in entries {
+        match entry {
+            Logged::Add(frame) => {
+                let before = cx.folios[frame].update(|flags| {
+                    let listed = flags.without(Flags::PENDING).with(Flags::ON_LIST);
+                    flags.any(Flags::PENDING).then_some(listed)
+                });
+                if before.any(Flags::PENDING) {
+                    policy.add(cx, frame);
+                }
+            }
+            Logged::Touch(frame) => {
+                if cx.flags(frame).any(Flags::ON_LIST) {
+                    policy.touch(cx, frame);
+                }
+            }
+            Logged::Rotate(frame) => {
+                if cx.flags(frame).any(Flags::ON_LIST) {
+                    cx.vmstat.count(Counter::Pgrotated);
+                    policy.rotate(cx, frame);
+                }
+            }
+        }
     }
 }

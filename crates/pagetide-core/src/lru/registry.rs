@@ -7,12 +7,13 @@ use super::active_inactive::{
     ActiveInactive, ActiveInactive315, ActiveInactive2013, ActiveInactiveVanilla,
 };
 use super::baseline::{Arc, Clock, Fifo, Lirs, Lru, S3Fifo, Sieve, TwoQueue, WTinyLfu};
+use super::lruvec::hear_all;
 use super::multigen::{Mglru, Mglru61, MultigenSummary};
 use super::page_table::YoungPages;
 use super::workingset::{ListPages, Passed};
 use super::{
-    AccessKind, AccessRule, Context, LruConfig, LruPolicy, Progress, PutBack, Refusal, ShadowEntry,
-    TableWalk,
+    AccessKind, AccessRule, Context, Logged, LruConfig, LruPolicy, Progress, PutBack, Refusal,
+    ShadowEntry, TableWalk,
 };
 use crate::folio::Folios;
 use crate::ids::{FrameId, PageType};
@@ -141,16 +142,8 @@ impl Policy {
         each!(self, policy => policy.initial_priority(scan))
     }
 
-    pub(crate) fn add(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        each!(self, policy => policy.add(cx, frame))
-    }
-
-    pub(crate) fn touch(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        each!(self, policy => policy.touch(cx, frame))
-    }
-
-    pub(crate) fn rotate(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        each!(self, policy => policy.rotate(cx, frame))
+    pub(crate) fn hear(&mut self, cx: &mut Context<'_>, entries: impl IntoIterator<Item = Logged>) {
+        each!(self, policy => hear_all(&mut **policy, cx, entries))
     }
 
     pub(crate) fn remove(&mut self, cx: &mut Context<'_>, frame: FrameId) {

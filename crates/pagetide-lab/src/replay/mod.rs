@@ -196,7 +196,7 @@ pub struct Row {
 /// When `frames` is 0.
 ///
 /// # Cost
-/// 64 bytes a frame and 16 bytes a page of the trace; tens to a few hundred nanoseconds an access.
+/// 68 bytes a frame and 8 bytes a page of the trace; tens to a few hundred nanoseconds an access.
 pub fn run(contender: Contender, trace: &DenseTrace, frames: u32) -> Outcome {
     match contender {
         Contender::Policy(name) => run_observed(Setup::new(name, frames), trace, |_| {}),

@@ -22,6 +22,7 @@ use pagetide_core::lru::{self, AccessLog, AccessRule, Discarded, LruConfig, Lruv
 use pagetide_core::reclaim::ReclaimBatch;
 use pagetide_core::units::Millis;
 use pagetide_core::vmstat::Counter;
+use std::hint::{black_box, select_unpredictable};
 use std::sync::Arc;
 
 mod background;
@@ -32,40 +33,15 @@ mod word;
 
 use background::Background;
 use tables::Tables;
-use word::{PackedWord, Word};
+use word::{Backing, Mark, Page, Word};
 
 /// Whose batch of victims it is.
 const DIRECT: usize = 0;
 const BACKGROUND: usize = 1;
 /// Entries played between two looks at whether to go on.
 const STRETCH: usize = 1 << 16;
-
-/// A page word, and what else the real world knows of a page.
-#[derive(Clone, Copy, Default, Debug)]
-struct Page {
-    word: PackedWord,
-    /// Accessed through the table since the last look.
-    is_young: bool,
-    /// Brought in for a call that has yet to access it: that access is the one that missed.
-    is_awaited: bool,
-    /// Locked until its group has its contents.
-    is_filling: bool,
-    backing: Backing,
-    /// Guards of it.
-    nr_pins: u32,
-}
-
-/// Where the contents are that are not in a frame.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-enum Backing {
-    /// In a file, or nowhere yet: the page can be evicted without ado.
-    #[default]
-    File,
-    /// Nowhere: anonymous, and evicted only onto the swap device.
-    Nothing,
-    /// On the swap device.
-    Swap,
-}
+/// Entries whose pages are looked up together.
+const AHEAD: usize = 64;
 
 /// One lruvec over a memory, and the pages of one trace.
 pub struct World<'a, Evicted> {
@@ -81,6 +57,8 @@ pub struct World<'a, Evicted> {
     frames: Frames,
     /// By rank.
     pages: Vec<Page>,
+    /// Guards of each page, by rank, where the recorded run had some.
+    nr_pins: Vec<u32>,
     tables: Tables,
     /// By frame: the rank of the page in it, if it is not free.
     rank_in: Vec<u32>,
@@ -129,6 +107,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
             frames: Frames::new(memory),
             memory,
             pages: pages_of(trace, setup.swap_pages.is_some()),
+            nr_pins: vec![0; if memory.repeats_the_run() { trace.nr_pages() } else { 0 }],
             tables: Tables::default(),
             rank_in: vec![0; nr_frames_max as usize],
             filling: Vec::new(),
@@ -156,17 +135,39 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         for (ranks, kinds) in trace.stretches(STRETCH) {
             let (now, later) = times.split_at(times.len().min(ranks.len()));
             times = later;
-            let entries = ranks.iter().zip(kinds);
             if now.is_empty() {
-                entries.for_each(|(&rank, &kind)| self.apply(rank, kind));
+                self.play_timeless(ranks, kinds);
             } else {
-                self.play_timed(entries.zip(now));
+                self.play_timed(ranks.iter().zip(kinds).zip(now));
             }
             if !keep_on(ranks.len() as u64) {
                 return false;
             }
         }
         true
+    }
+
+    fn play_timeless(&mut self, ranks: &[u32], kinds: &[AccessKind]) {
+        for (ranks, kinds) in ranks.chunks(AHEAD).zip(kinds.chunks(AHEAD)) {
+            self.look_ahead(ranks);
+            for (&rank, &kind) in ranks.iter().zip(kinds) {
+                self.apply(rank, kind);
+            }
+        }
+    }
+
+    /// Reads what the entries of these ranks are going to read, many at a time, so that each finds
+    /// it in the processor's cache: the page word, and of an absent page its name.
+    ///
+    /// Whether a page is absent is what a branch cannot guess: there is none here.
+    fn look_ahead(&self, ranks: &[u32]) {
+        let mut read = 0;
+        for &rank in ranks {
+            let is_here = self.pages[rank as usize].is_resident();
+            let absent = select_unpredictable(is_here, ranks[0], rank);
+            read ^= self.trace.page(absent).index.0;
+        }
+        black_box(read);
     }
 
     fn play_timed<'e>(
@@ -187,7 +188,28 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
     ///
     /// # Panics
     /// When `rank` is not of this world's trace.
+    #[inline]
     pub fn apply(&mut self, rank: u32, kind: AccessKind) {
+        if kind != AccessKind::Read || !self.reads_plainly(rank) {
+            self.apply_any(rank, kind);
+        }
+    }
+
+    /// Makes a read that has nothing to do but to mark a folio, as most have: its page is there, a
+    /// file's, and nobody waits for it or for the clock. Says whether this was one.
+    #[inline]
+    fn reads_plainly(&mut self, rank: u32) -> bool {
+        let frame = self.pages[rank as usize].plain_frame();
+        let Some(frame) = frame.filter(|_| self.accesses < self.look_at && !self.has_one_handle)
+        else {
+            return false;
+        };
+        self.accesses += 1;
+        self.mark(frame);
+        true
+    }
+
+    fn apply_any(&mut self, rank: u32, kind: AccessKind) {
         match kind {
             AccessKind::Discard => self.discard(rank),
             AccessKind::Readahead => self.read_ahead(rank),
@@ -238,7 +260,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         self.frames.validate();
         let mut nr_resident = 0;
         for (rank, page) in (0..).zip(&self.pages) {
-            if let Word::Resident(frame) = page.word.unpack() {
+            if let Word::Resident(frame) = page.word() {
                 nr_resident += 1;
                 assert_eq!(self.rank_in[frame.0 as usize], rank, "{frame} holds another page");
                 assert_eq!(self.folios[frame].page(), self.trace.page(rank), "{frame}'s folio");
@@ -256,7 +278,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
             self.look_at_the_clock();
         }
         self.accesses += 1;
-        let is_anonymous = self.pages[rank as usize].backing != Backing::File;
+        let is_anonymous = self.pages[rank as usize].backing() != Backing::File;
         let is_table = matches!(kind, AccessKind::Table | AccessKind::TableWrite) || is_anonymous;
         let repeats =
             kind == AccessKind::ReadAgain || (kind == AccessKind::Read && rank == self.last_read);
@@ -265,7 +287,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
             self.last_read = rank;
         }
         if let Some(frame) = self.frame_of(rank) {
-            let is_fill = std::mem::take(&mut self.pages[rank as usize].is_awaited);
+            let is_fill = self.pages[rank as usize].take(Mark::Awaited);
             match (counts, is_fill) {
                 (true, true) => self.mark_fill(frame),
                 (true, false) => self.mark(frame),
@@ -291,11 +313,12 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
             self.write(rank);
         }
         if is_table {
-            let page = &mut self.pages[rank as usize];
-            if !std::mem::replace(&mut page.is_young, true) {
+            if !self.pages[rank as usize].set(Mark::Young) {
                 self.tables.touch(self.trace, rank);
             }
-            page.nr_pins += u32::from(self.memory.repeats_the_run());
+            if let Some(nr_pins) = self.nr_pins.get_mut(rank as usize) {
+                *nr_pins += 1;
+            }
         }
     }
 
@@ -311,22 +334,24 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
     fn fill_ahead(&mut self, rank: u32) {
         if self.frame_of(rank).is_none() {
             let filled = self.fill(rank, lru::AccessKind::Descriptor);
-            self.misses += u64::from(filled.is_some());
-            self.pages[rank as usize].is_awaited = filled.is_some();
+            if filled.is_some() {
+                self.misses += 1;
+                self.pages[rank as usize].set(Mark::Awaited);
+            }
             self.join_group(rank, filled);
         }
     }
 
     fn join_group(&mut self, rank: u32, filled: Option<FrameId>) {
         if filled.is_some() && self.memory.locks_fills() {
-            self.pages[rank as usize].is_filling = true;
+            self.pages[rank as usize].set(Mark::Filling);
             self.filling.push(rank);
         }
     }
 
     fn end_group(&mut self) {
         for rank in self.filling.drain(..) {
-            self.pages[rank as usize].is_filling = false;
+            self.pages[rank as usize].take(Mark::Filling);
         }
     }
 
@@ -346,8 +371,9 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
     }
 
     fn unpin(&mut self, rank: u32) {
-        let page = &mut self.pages[rank as usize];
-        page.nr_pins = page.nr_pins.saturating_sub(1);
+        if let Some(nr_pins) = self.nr_pins.get_mut(rank as usize) {
+            *nr_pins = nr_pins.saturating_sub(1);
+        }
     }
 
     fn discard(&mut self, rank: u32) {
@@ -359,23 +385,26 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
             }
         }
         // Dropped before the call that missed it got to it: the call misses it again.
-        self.misses -= u64::from(self.pages[rank as usize].is_awaited);
-        let backing = self.leave_swap(rank);
-        self.pages[rank as usize] = Page { backing, ..Page::default() };
+        self.misses -= u64::from(self.pages[rank as usize].has(Mark::Awaited));
+        self.leave_swap(rank);
+        self.pages[rank as usize].set_word(Word::Absent);
+        if let Some(nr_pins) = self.nr_pins.get_mut(rank as usize) {
+            *nr_pins = 0;
+        }
     }
 
     /// Gives the page's place on the swap device back, if it has one.
     fn leave_swap(&mut self, rank: u32) -> Backing {
         let page = &mut self.pages[rank as usize];
-        if page.backing == Backing::Swap {
-            page.backing = Backing::Nothing;
+        if page.backing() == Backing::Swap {
+            page.set_backing(Backing::Nothing);
             self.swap_left += 1;
         }
-        page.backing
+        page.backing()
     }
 
     fn frame_of(&self, rank: u32) -> Option<FrameId> {
-        match self.pages[rank as usize].word.unpack() {
+        match self.pages[rank as usize].word() {
             Word::Resident(frame) => Some(frame),
             Word::Absent | Word::Shadow(_) => None,
         }
@@ -397,7 +426,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
 
     /// Makes the page resident, or returns `None` when no frame came free.
     fn fill(&mut self, rank: u32, kind: lru::AccessKind) -> Option<FrameId> {
-        let shadow = match self.pages[rank as usize].word.unpack() {
+        let shadow = match self.pages[rank as usize].word() {
             Word::Shadow(shadow) => Some(shadow),
             Word::Absent | Word::Resident(_) => None,
         };
@@ -411,7 +440,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         if let Some(shadow) = shadow {
             self.lruvec.refault(&mut self.log, frame, shadow, kind);
         }
-        self.pages[rank as usize].word = Word::Resident(frame).pack();
+        self.pages[rank as usize].set_word(Word::Resident(frame));
         self.rank_in[frame.0 as usize] = rank;
         if self.log.add(&self.folios, frame) == Room::Full {
             self.lruvec.drain(&mut self.log);
@@ -446,7 +475,7 @@ fn pages_of(trace: &DenseTrace, has_anonymous: bool) -> Vec<Page> {
     if has_anonymous {
         for (rank, page) in (0..).zip(&mut pages) {
             if trace.page_type(trace.page(rank)) == PageType::Anon {
-                page.backing = Backing::Nothing;
+                page.set_backing(Backing::Nothing);
             }
         }
     }

@@ -9,7 +9,7 @@
 //!   reclaim  drain the log; publish, try, publish, ... until the pass is done
 //! ```
 
-use super::{Backing, DIRECT, Page, Word, World};
+use super::{Backing, DIRECT, Mark, Page, Word, World};
 use crate::replay::memory::Frames;
 use crate::trace::DenseTrace;
 use pagetide_core::folio::Flags;
@@ -122,10 +122,8 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
             match *settled {
                 Settled::Evicted { page, frame, shadow } => {
                     let rank = self.rank_in[frame.0 as usize];
-                    let word = shadow.map_or(Word::Absent, Word::Shadow).pack();
-                    let gone = &mut self.pages[rank as usize];
-                    let Page { nr_pins, backing, .. } = *gone;
-                    *gone = Page { word, nr_pins, backing, ..Page::default() };
+                    let word = shadow.map_or(Word::Absent, Word::Shadow);
+                    self.pages[rank as usize].set_word(word);
                     self.frames.free(frame);
                     (self.evicted)(page);
                 }
@@ -142,18 +140,18 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
             let is_unclean = self.folios[victim.frame].flags().any(UNCLEAN);
             victim.verdict = if is_unclean {
                 Verdict::Refused(Refusal::Dirty)
-            } else if page.is_filling
-                || page.nr_pins > 0
-                || page.word.unpack() != Word::Resident(victim.frame)
+            } else if page.has(Mark::Filling)
+                || self.nr_pins.get(rank as usize).is_some_and(|nr_pins| *nr_pins > 0)
+                || page.word() != Word::Resident(victim.frame)
             {
                 Verdict::Refused(Refusal::Busy)
-            } else if std::mem::take(&mut page.is_young) {
+            } else if page.take(Mark::Young) {
                 Verdict::Refused(Refusal::Young)
-            } else if page.backing == Backing::Nothing && self.swap_left == 0 {
+            } else if page.backing() == Backing::Nothing && self.swap_left == 0 {
                 Verdict::Refused(Refusal::Busy)
             } else {
-                if page.backing == Backing::Nothing {
-                    page.backing = Backing::Swap;
+                if page.backing() == Backing::Nothing {
+                    page.set_backing(Backing::Swap);
                     self.swap_left -= 1;
                 }
                 Verdict::Claimed
@@ -174,7 +172,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     pub(super) fn look_at_victims(&mut self, batch: usize) {
         for victim in self.batches[batch].victims_mut() {
             let rank = self.rank_in[victim.frame.0 as usize];
-            if std::mem::take(&mut self.pages[rank as usize].is_young) {
+            if self.pages[rank as usize].take(Mark::Young) {
                 victim.verdict = Verdict::Refused(Refusal::Young);
             }
         }
@@ -218,12 +216,12 @@ impl Words<'_> {
         for &rank in self.ranks {
             let index = self.trace.page(rank).index;
             let page = &mut self.pages[rank as usize];
-            let Word::Resident(frame) = page.word.unpack() else { continue };
+            let Word::Resident(frame) = page.word() else { continue };
             if !range.contains(&index.0) {
                 continue;
             }
-            if page.is_young && takes(frame) {
-                page.is_young = false;
+            if page.has(Mark::Young) && takes(frame) {
+                page.take(Mark::Young);
                 look.young(index, frame);
             } else {
                 look.resident(index);
