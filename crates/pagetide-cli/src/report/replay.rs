@@ -15,8 +15,10 @@ const CAPTION: &str = "How many accesses miss at each size of memory; lower is b
                        Where a curve falls steeply, a little more memory is worth much; where it \
                        is flat, more is wasted.";
 const FOOT: &str = "<section><h2>How this was counted</h2><p>The trace was replayed, access by \
-access, through the decision code that runs for real, in virtual time: one thread, direct \
-reclaim at a limit of so many frames of 4 KiB, a store that answers at once. <b>opt</b> is \
+access, through the decision code that runs for real, in virtual time: one thread, frames of \
+4 KiB, a store that answers in a fixed time. Room is made by the access that needs it, at a \
+group's limit of so many frames; with --reclaim background, by a thread beside the accesses, \
+between the watermarks of a machine of so many. <b>opt</b> is \
 Belady's optimum, which knows the future and bounds them all. Refaults are misses on pages that \
 eviction remembered; activations are those taken for hot at once; policies without that memory \
 have neither. Seconds are this machine's, with as many replays side by side as it has \

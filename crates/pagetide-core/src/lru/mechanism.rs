@@ -274,7 +274,11 @@ impl Switches {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::string::ToString;
+    use alloc::format;
+    use alloc::string::{String, ToString};
+    use alloc::vec::Vec;
+
+    const DOCUMENTED: &str = include_str!("../../../../docs/policies.md");
 
     #[test]
     fn names_parse_back_and_strangers_are_told_the_choice() {
@@ -297,6 +301,35 @@ mod tests {
             assert_eq!(other.flipped(*mechanism), all);
             assert!(!all.without(*mechanism).has(*mechanism));
             assert!(all.with(*mechanism).has(*mechanism));
+        }
+    }
+
+    #[test]
+    fn documentation_has_every_row() {
+        let mut table = String::from(
+            "| mechanism | policies | default | effect | source |\n|---|---|---|---|---|\n",
+        );
+        for it in Mechanism::ALL {
+            let policies: Vec<String> =
+                it.policies().iter().map(|policy| format!("`{policy}`")).collect();
+            table += &format!(
+                "| `{it}` | {} | {} | {} | {} |\n",
+                policies.join(", "),
+                if it.is_on_by_default() { "on" } else { "off" },
+                it.effect(),
+                it.source()
+            );
+        }
+        // The line after the table must not be a row of it.
+        table.push('\n');
+        assert!(DOCUMENTED.contains(&table), "docs/policies.md should hold:\n{table}");
+    }
+
+    #[test]
+    fn documentation_has_a_paragraph_for_every_policy() {
+        for policy in PolicyName::ALL {
+            let start = format!("\n\n**`{policy}`**: ");
+            assert!(DOCUMENTED.contains(&start), "docs/policies.md says nothing of {policy}");
         }
     }
 }
