@@ -10,9 +10,9 @@
 //!                   +-- without ...       --> difference       (all cores)
 //! ```
 //!
-//! CPU time is the replaying thread's own, core and virtual world together: the least of some rounds
-//! over all variants, since noise only adds to it. Replays side by side share caches, so `--jobs 1`
-//! measures it best. Ignored: pairs of mechanisms, which may stand in
+//! CPU time is the replaying thread's own, core and virtual world together: the least of some
+//! rounds over all variants, since noise only adds to it. Replays side by side share caches, so
+//! `--jobs 1` measures it best. Ignored: pairs of mechanisms, which may stand in
 //! for each other.
 
 use crate::cells::{self, Answer, Cell};
