@@ -11,6 +11,7 @@
 //!   prev, next     the holder of the lruvec's lock, while the folio is on a list
 //!   mapping, index the holder of the frame, set once when the folio is bound to a page
 //!   group          the same, when the group is charged for the frame
+//!   stamp          the holder of the lruvec's lock: whatever its policy notes of the folio
 //! ```
 //!
 //! Invariants: a folio is in at most one of the states pending, on a list, isolated
@@ -177,6 +178,8 @@ pub struct Folio {
     pub(crate) prev: AtomicU32,
     pub(crate) next: AtomicU32,
     group: AtomicU16,
+    /// Its policy's own; means nothing until that sets it.
+    pub(crate) stamp: AtomicU32,
 }
 
 const _: () = assert!(size_of::<Folio>() == 64);
@@ -190,6 +193,7 @@ impl Folio {
             prev: AtomicU32::new(0),
             next: AtomicU32::new(0),
             group: AtomicU16::new(0),
+            stamp: AtomicU32::new(0),
         }
     }
 

@@ -14,6 +14,7 @@ use crate::recorder::Recorder;
 use crate::registry::Registry;
 use pagetide_core::folio::Folios;
 use pagetide_core::knobs::{Knob, KnobError, Knobs, MEMORY_MIN};
+use pagetide_core::lru::pagetide::Tuning;
 use pagetide_core::lru::{
     AccessLog, LruConfig, Lruvec, LruvecId, PolicyName, Statistics, Switches,
 };
@@ -184,6 +185,7 @@ impl Builder {
             min_ttl: Millis(self.knobs.read(Knob::MinTtl)),
             switches: self.switches,
             statistics: Statistics::Live,
+            tuning: Tuning::default(),
         };
         let lruvec = Lruvec::new(self.policy, &config, Arc::clone(&folios));
         let io = IoPool::new(self.knobs.is_on(Knob::IoUring));

@@ -11,6 +11,7 @@
 //!   count references   1st: REFERENCED   2nd..4th: REFS 1..3   5th: +WORKINGSET   then: no write
 //!   ... of Linux 6.1   1st: REFERENCED   2nd: +WORKINGSET   3rd..5th: REFS 1..3   then: no write
 //!   count hits         2nd..4th: REFS 1..3                             then: no write
+//!   count and log      the same, and each is logged
 //!   two touches        1st: REFERENCED   2nd on the inactive list: log an activation
 //! ```
 //!
@@ -32,6 +33,9 @@ pub enum AccessRule {
     ReferenceBit,
     /// Hits after the miss, counted to three in the reference field (S3-FIFO).
     CountHits,
+    /// As [`AccessRule::CountHits`], and every access is logged in order (pagetide): the count
+    /// survives where an entry of the log is lost.
+    CountAndLog,
     /// Every access is logged in order (strict LRU).
     LogEach,
     /// Accesses do not matter (FIFO).
@@ -74,6 +78,10 @@ impl AccessRule {
                 Marked::Done
             }
             AccessRule::CountHits => count_hit(folio),
+            AccessRule::CountAndLog => {
+                let _ = count_hit(folio);
+                Marked::Log
+            }
             AccessRule::LogEach => Marked::Log,
             AccessRule::Ignore => Marked::Done,
         }
@@ -91,6 +99,7 @@ impl AccessRule {
             | AccessRule::TwoTouches => self.mark(folio),
             AccessRule::ReferenceBit
             | AccessRule::CountHits
+            | AccessRule::CountAndLog
             | AccessRule::LogEach
             | AccessRule::Ignore => Marked::Done,
         }
@@ -226,6 +235,7 @@ mod tests {
         let queues = [
             AccessRule::ReferenceBit,
             AccessRule::CountHits,
+            AccessRule::CountAndLog,
             AccessRule::LogEach,
             AccessRule::Ignore,
         ];

@@ -183,6 +183,23 @@ mechanisms! {
     ShadowShrinker = "shadow-shrinker", [ActiveInactive2013], on,
         "Of more shadows than two memories, those go that are older than this.",
         "classic LRU specification, section 10.1";
+    /// Trying other designs in miniature.
+    ArmSelection = "arm-selection", [Pagetide], on,
+        "Three designs are tried on samples, and the best one is in charge; off, the first is.",
+        "miniature simulation, Waldspurger et al., 2017; the choice is our own";
+    /// Judging returning pages.
+    RefaultAdmission = "refault-admission", [Pagetide], on,
+        "A page that comes back in time may enter main at once; off, it goes on probation.",
+        "our own; the instants that are compared are those of LIRS, 2002";
+    /// A returning page must be clearly nearer than the one it displaces.
+    DistanceMargin = "distance-margin", [Pagetide], on,
+        "A page that comes back must fit memory, or be a quarter nearer in distinct pages than its \
+         victim; off, to be nearer is enough.",
+        "our own";
+    /// A page of main has a credit for each hit.
+    HitCredit = "hit-credit", [Pagetide], on,
+        "Each hit, up to three, spares a page of main once; off, all together spare it once.",
+        "our own; one bit of it is CLOCK, Corbato 1968";
 }
 
 impl Mechanism {

@@ -26,6 +26,7 @@ mod lruvec;
 mod mechanism;
 pub mod multigen;
 pub mod page_table;
+pub mod pagetide;
 mod policy;
 mod registry;
 mod shadow;

@@ -8,6 +8,7 @@
 //! at, which [`Scan`] bounds; none blocks, allocates per call, or looks at the clock.
 
 use super::page_table::YoungPages;
+use super::pagetide::Tuning;
 use super::workingset::{ListPages, Passed};
 use super::{AccessKind, AccessRule, LruvecId, ShadowEntry, Switches, TableWalk};
 use crate::folio::{Flags, Folios};
@@ -46,6 +47,8 @@ pub struct LruConfig {
     pub switches: Switches,
     /// How old the statistics are that it decides on.
     pub statistics: Statistics,
+    /// The constants of the policy that is called pagetide; others have their own in their files.
+    pub tuning: Tuning,
 }
 
 impl LruConfig {
@@ -59,6 +62,7 @@ impl LruConfig {
             min_ttl: Millis::default(),
             switches: Switches::default(),
             statistics: Statistics::default(),
+            tuning: Tuning::default(),
         }
     }
 }

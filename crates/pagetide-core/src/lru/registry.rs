@@ -10,6 +10,7 @@ use super::baseline::{Arc, Clock, Fifo, Lirs, Lru, S3Fifo, Sieve, TwoQueue, WTin
 use super::lruvec::hear_all;
 use super::multigen::{Mglru, Mglru61, MultigenSummary};
 use super::page_table::YoungPages;
+use super::pagetide::Pagetide;
 use super::workingset::{ListPages, Passed};
 use super::{
     AccessKind, AccessRule, Context, Logged, LruConfig, LruPolicy, Progress, PutBack, Refusal,
@@ -86,6 +87,9 @@ macro_rules! policies {
 }
 
 policies! {
+    /// Our own.
+    Pagetide(Pagetide) = "pagetide",
+        "Our own: probation and main judged by instants; miniatures choose between three designs.";
     /// The multi-gen LRU.
     Mglru(Mglru) = "mglru", "Multi-gen LRU as of Linux 6.18: generations, tiers, refault feedback.";
     /// The multi-gen LRU as first measured.

@@ -6,12 +6,14 @@
 //! of it, and [`Setup::new`] is the short question.
 //!
 //! ```text
-//!   Setup { policy, switches, memory, swappiness     the decisions
+//!   Setup { policy, switches, tuning, memory,        the decisions
+//!           swappiness
 //!           clock, costs, statistics                 when
 //!           swap_pages, flush_every }                what pages are, and how they get clean
 //! ```
 
 use super::Memory;
+use pagetide_core::lru::pagetide::Tuning;
 use pagetide_core::lru::{PolicyName, Switches};
 use pagetide_core::units::Millis;
 
@@ -22,6 +24,8 @@ pub struct Setup {
     pub policy: PolicyName,
     /// Which of its mechanisms are on.
     pub switches: Switches,
+    /// The constants of the policy called pagetide.
+    pub tuning: Tuning,
     /// The memory, and with it who reclaims.
     pub memory: Memory,
     /// How willing to evict anonymous pages, 0 to 200.
@@ -53,6 +57,7 @@ impl Setup {
         Setup {
             policy,
             switches: Switches::default(),
+            tuning: Tuning::default(),
             memory,
             swappiness: memory.swappiness(),
             clock: Clock::Trace,

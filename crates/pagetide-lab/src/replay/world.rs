@@ -453,6 +453,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
 fn lru_config(setup: &Setup) -> LruConfig {
     LruConfig {
         switches: setup.switches,
+        tuning: setup.tuning,
         swappiness: setup.swappiness,
         min_ttl: setup.min_ttl,
         can_swap: setup.swap_pages.is_some_and(|pages| pages > 0),

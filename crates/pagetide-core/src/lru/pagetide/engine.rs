@@ -1,0 +1,352 @@
+//! The engine: two lists, a credit for each hit, and one question, [`Engine::judge`].
+//!
+//! # Problem
+//!
+//! What enters main memory must be worth more than what it displaces there. Policies differ in how
+//! they compare: by order of return (ARC), by a frequency sketch (W-TinyLFU), by position in a
+//! stack (LIRS). A stack must be kept in order at each hit; a sketch forgets when things happened.
+//!
+//! # Idea
+//!
+//! ```text
+//!   new ---> PROBATION (FIFO) ---> out            a page leaves its stamp and the hour it left
+//!                |  hits: judged                                |
+//!                v                                              v
+//!              MAIN (CLOCK, 0..3 credits) <--- judged --- comes back in time
+//! ```
+//!
+//! Both judgements compare *instants*. The page that wants in was accessed before, in epoch `e`.
+//! The page at main's old end, once its credits are used up, was last accessed in epoch `v`.
+//!
+//! ```text
+//!            v            e                    now
+//!   ---------|------------|---------------------|--->   v < e: the candidate was seen since the
+//!            |            |<-- reuse distance ->|       victim was: it is the LIRS test, without
+//!            |<------ victim's recency -------->|       a stack
+//! ```
+//!
+//! For a page seen again while on probation that is enough. A page that comes back after eviction
+//! has missed by definition, so it must also fit, or win clearly:
+//!
+//! - its reuse distance is at most memory: a working set that fits gets in at its second pass;
+//! - or the victim's recency is a quarter longer than it. In a loop longer than memory both are the
+//!   loop's length, so an idle set is kept, until nobody knows how long ago it was used.
+//!
+//! Credits come first: a page with hits to its name is not compared at all, it pays one and goes
+//! round. Each step uses up an earlier hit, so a judgement is O(1) amortised, and `turns` bounds
+//! it.
+//!
+//! # Data and invariants
+//!
+//! A folio's stamp is the epoch of its last access, its list, and whether it is sampled; references
+//! are in its flags, where hits count them without the lock. Every listed folio's stamp names the
+//! list it is on. `main_max + probation's share = capacity`.
+//!
+//! The same engine runs memory itself and, with descriptors of their own, the miniatures.
+//!
+//! # What it deliberately ignores
+//!
+//! Page types; whether a folio may be evicted (its user looks at that).
+//!
+//! Sources: CLOCK, Corbato 1968; LIRS, Jiang and Zhang 2002; S3-FIFO, Yang et al. 2023, for
+//! probation by FIFO. The combination, and the comparison in distinct pages, are our own.
+
+use super::page_clock::{Epoch, PageClock};
+use super::tuning::{Arm, Tuning};
+use crate::folio::{Flags, Folios};
+use crate::ids::FrameId;
+use crate::list::FolioList;
+use crate::lru::{Mechanism, Switches};
+use core::sync::atomic::Ordering::Relaxed;
+
+/// One of the engine's lists.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    Probation,
+    Main,
+}
+
+/// What is noted of a folio in its descriptor.
+///
+/// ```text
+///   bit 17       16       15 ... 0
+///   sampled     main      epoch of the last access
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Stamp {
+    pub(super) epoch: Epoch,
+    pub(super) place: Place,
+    pub(super) is_sampled: bool,
+}
+
+impl Stamp {
+    const MAIN: u32 = 1 << 16;
+    const SAMPLED: u32 = 1 << 17;
+
+    pub(super) fn of(folios: &Folios, frame: FrameId) -> Stamp {
+        let bits = folios[frame].stamp.load(Relaxed);
+        let place = if bits & Stamp::MAIN != 0 { Place::Main } else { Place::Probation };
+        Stamp { epoch: bits as Epoch, place, is_sampled: bits & Stamp::SAMPLED != 0 }
+    }
+
+    pub(super) fn put(self, folios: &Folios, frame: FrameId) {
+        let main = if self.place == Place::Main { Stamp::MAIN } else { 0 };
+        let sampled = if self.is_sampled { Stamp::SAMPLED } else { 0 };
+        folios[frame].stamp.store(u32::from(self.epoch) | main | sampled, Relaxed);
+    }
+}
+
+/// What is remembered of an evicted page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Past {
+    /// Evictions since its own.
+    pub(super) nr_evictions: u64,
+    /// When it was accessed last.
+    pub(super) epoch: Epoch,
+}
+
+/// Two lists and the judgement between them.
+#[derive(Debug)]
+pub(super) struct Engine {
+    probation: FolioList,
+    main: FolioList,
+    pub(super) clock: PageClock,
+    arm: Arm,
+    capacity: u32,
+    main_max: u32,
+    tuning: Tuning,
+    judges_refaults: bool,
+    compares_distances: bool,
+    keeps_credits: bool,
+}
+
+impl Engine {
+    pub(super) fn new(capacity: u32, tuning: &Tuning, switches: Switches) -> Engine {
+        let mut engine = Engine {
+            probation: FolioList::new(),
+            main: FolioList::new(),
+            clock: PageClock::new(0),
+            arm: tuning.arms[0],
+            capacity: 0,
+            main_max: 0,
+            tuning: *tuning,
+            judges_refaults: switches.has(Mechanism::RefaultAdmission),
+            compares_distances: switches.has(Mechanism::DistanceMargin),
+            keeps_credits: switches.has(Mechanism::HitCredit),
+        };
+        engine.set_capacity(capacity);
+        engine
+    }
+
+    /// Memory is so many frames from now on. The lists drift to their shares by themselves.
+    pub(super) fn set_capacity(&mut self, capacity: u32) {
+        self.capacity = capacity.max(1);
+        self.clock.set_epoch_pages(self.capacity / self.tuning.epochs_a_memory);
+        self.set_arm(self.arm);
+    }
+
+    /// Works by another arm from now on. Nothing moves at once.
+    pub(super) fn set_arm(&mut self, arm: Arm) {
+        let share = u64::from(self.capacity) * u64::from(arm.probation_percent) / 100;
+        self.main_max = self.capacity - (share as u32).max(1);
+        self.arm = arm;
+    }
+
+    pub(super) fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    /// Folios on the lists.
+    pub(super) fn len(&self) -> u32 {
+        self.probation.len() + self.main.len()
+    }
+
+    pub(super) fn len_of(&self, place: Place) -> u32 {
+        self.list(place).len()
+    }
+
+    pub(super) fn is_main_full(&self) -> bool {
+        self.main.len() >= self.main_max
+    }
+
+    fn list(&self, place: Place) -> &FolioList {
+        match place {
+            Place::Probation => &self.probation,
+            Place::Main => &self.main,
+        }
+    }
+
+    fn list_mut(&mut self, place: Place) -> &mut FolioList {
+        match place {
+            Place::Probation => &mut self.probation,
+            Place::Main => &mut self.main,
+        }
+    }
+
+    /// A folio that is on no list is accessed, and goes to a list's young end. `last`: the epoch of
+    /// its page's last access, if that is known.
+    pub(super) fn enter(
+        &mut self,
+        folios: &Folios,
+        frame: FrameId,
+        place: Place,
+        last: Option<Epoch>,
+    ) {
+        let epoch = self.clock.touch(last);
+        Stamp { epoch, ..Stamp::of(folios, frame) }.put(folios, frame);
+        self.push(folios, frame, place);
+    }
+
+    /// Notes when a folio is accessed. Its hits are counted in its flags by whoever accesses it.
+    pub(super) fn hit(&mut self, folios: &Folios, frame: FrameId) {
+        let stamp = Stamp::of(folios, frame);
+        if stamp.epoch != self.clock.now() {
+            let epoch = self.clock.touch(Some(stamp.epoch));
+            Stamp { epoch, ..stamp }.put(folios, frame);
+        }
+    }
+
+    /// Puts a folio that is on no list at a list's young end.
+    pub(super) fn push(&mut self, folios: &Folios, frame: FrameId, place: Place) {
+        Stamp { place, ..Stamp::of(folios, frame) }.put(folios, frame);
+        self.list_mut(place).push_head(folios, frame);
+    }
+
+    /// Puts a listed folio at the old end of its list.
+    pub(super) fn move_to_old_end(&mut self, folios: &Folios, frame: FrameId) {
+        let list = self.list_mut(Stamp::of(folios, frame).place);
+        list.remove(folios, frame);
+        list.push_tail(folios, frame);
+    }
+
+    /// Takes a listed folio off its list.
+    pub(super) fn remove(&mut self, folios: &Folios, frame: FrameId) {
+        self.list_mut(Stamp::of(folios, frame).place).remove(folios, frame);
+    }
+
+    /// Whether a page that comes back goes to main.
+    pub(super) fn judge_return(&mut self, folios: &Folios, past: Past) -> bool {
+        let horizon = u64::from(self.capacity) * u64::from(self.tuning.horizon_percent) / 100;
+        self.judges_refaults
+            && past.nr_evictions <= horizon
+            && self.judge(folios, past.epoch, |engine, victim| engine.is_nearer(past.epoch, victim))
+    }
+
+    /// Whether the reuse distance of a page last accessed in `epoch` fits memory, or is clearly
+    /// less than the recency of a victim.
+    fn is_nearer(&self, epoch: Epoch, victim: Epoch) -> bool {
+        if !self.compares_distances {
+            return true;
+        }
+        let Some(distance) = self.clock.at_most(epoch) else { return false };
+        if distance <= self.capacity {
+            return true;
+        }
+        // What the victim shares its epoch with may have come before it.
+        match self.clock.at_least(victim.wrapping_add(1)) {
+            Some(recency) => {
+                let margin = u64::from(self.tuning.margin_percent);
+                margin * u64::from(distance) < 100 * u64::from(recency)
+            }
+            None => true,
+        }
+    }
+
+    /// Whether a page last accessed in `epoch` goes to main, if `wins` against the victim. If main
+    /// is full and the answer is yes, the victim is at its old end, without credits.
+    fn judge(
+        &mut self,
+        folios: &Folios,
+        epoch: Epoch,
+        wins: impl Fn(&Engine, Epoch) -> bool,
+    ) -> bool {
+        if !self.is_main_full() {
+            return true;
+        }
+        let (mut turns, mut young_moves) = (self.arm.turns, self.tuning.young_moves);
+        while let Some(tail) = self.main.tail() {
+            let left = if folios[tail].flags().refs() > 0 { &mut turns } else { &mut young_moves };
+            let victim = Stamp::of(folios, tail).epoch;
+            if folios[tail].flags().refs() == 0 && self.clock.age(victim) > self.clock.age(epoch) {
+                return wins(self, victim);
+            }
+            if *left == 0 {
+                return false;
+            }
+            *left -= 1;
+            self.use_credit(folios, tail);
+            self.main.move_to_head(folios, tail);
+        }
+        true
+    }
+
+    /// Takes one of a folio's credits, if it has any.
+    fn use_credit(&self, folios: &Folios, frame: FrameId) {
+        let refs = folios[frame].flags().refs();
+        if refs > 0 {
+            let left = if self.keeps_credits { refs - 1 } else { 0 };
+            folios[frame].update(|flags| Some(flags.with_refs(left)));
+        }
+    }
+
+    /// The list that gives up its oldest folio, when `nr_incoming` pages are about to enter main.
+    pub(super) fn victim_from(&self, nr_incoming: u32) -> Place {
+        let is_main_over = self.main.len() + nr_incoming > self.main_max;
+        if self.main.is_empty() || !self.probation.is_empty() && !is_main_over {
+            Place::Probation
+        } else {
+            Place::Main
+        }
+    }
+
+    /// Looks at the oldest folio of a list, and takes it off unless it is worth another trip.
+    pub(super) fn look(&mut self, folios: &Folios, place: Place) -> Option<FrameId> {
+        let frame = self.list_mut(place).pop_tail(folios)?;
+        let refs = folios[frame].flags().refs();
+        match place {
+            Place::Main if refs > 0 => {
+                self.use_credit(folios, frame);
+                self.push(folios, frame, Place::Main);
+                None
+            }
+            Place::Probation if refs >= self.arm.hits_to_main => {
+                folios[frame].update(|flags| Some(flags.with_refs(0)));
+                let epoch = Stamp::of(folios, frame).epoch;
+                let is_main = self.judge(folios, epoch, |_, _| true);
+                let place = if is_main { Place::Main } else { Place::Probation };
+                self.push(folios, frame, place);
+                None
+            }
+            _ => Some(frame),
+        }
+    }
+
+    /// Counts and panics if an invariant is broken. O(folios).
+    pub(super) fn validate(&self, folios: &Folios) {
+        for place in [Place::Probation, Place::Main] {
+            self.list(place).validate(folios);
+            for frame in self.list(place).iter(folios) {
+                assert_eq!(Stamp::of(folios, frame).place, place, "{frame} is on another list");
+            }
+        }
+        assert!(self.main_max < self.capacity, "no room for probation");
+    }
+
+    /// The folios on both lists.
+    pub(super) fn iter<'a>(&'a self, folios: &'a Folios) -> impl Iterator<Item = FrameId> + 'a {
+        self.probation.iter(folios).chain(self.main.iter(folios))
+    }
+
+    /// A new folio's flags say where it goes while there is room for all.
+    pub(super) fn place_of_stranger(&self, is_cold: bool) -> Place {
+        if is_cold && !self.is_main_full() { Place::Main } else { Place::Probation }
+    }
+}
+
+/// A folio's hit counts as one in its flags, as a miniature accesses it.
+pub(super) fn count_hit(folios: &Folios, frame: FrameId) {
+    let refs = folios[frame].flags().refs();
+    if refs < Flags::REFS_MAX {
+        folios[frame].update(|flags| Some(flags.with_refs(refs + 1)));
+    }
+}

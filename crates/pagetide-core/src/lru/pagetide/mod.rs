@@ -1,0 +1,411 @@
+//! Pagetide's own policy: nothing to set, near the best design on each kind of trace.
+//!
+//! # Problem
+//!
+//! Each published policy is the best one somewhere and loses by tens of points elsewhere: LRU to a
+//! loop, LIRS to a working set that shifts, S3-FIFO to a loop, W-TinyLFU to recency. Whoever has to
+//! choose one does not know the trace.
+//!
+//! # Idea
+//!
+//! Three parts, each a file:
+//!
+//! ```text
+//!   accesses --+--> page_clock   how many distinct pages since then?     the comparison's unit
+//!              |        |
+//!              |        v
+//!              +--> engine       probation | main, judged by instants    who stays
+//!              |        ^
+//!              |        | arm: probation's share, and how busy main may be
+//!              +--> selection    the engine three times, in miniature    which share
+//! ```
+//!
+//! In the words of the multi-gen LRU: an epoch is a fine generation, the credit is the tier, the
+//! distinct-page clock is refault distance made exact, and the selection is the feedback
+//! controller.
+//!
+//! In the page cache a hit writes nothing that is shared: it counts in the folio's own flags until
+//! it has counted three, and goes to its CPU's log. Under contention log entries are lost, and the
+//! world counts them; the counted hits are not.
+//!
+//! # Data and invariants
+//!
+//! What an evicted page leaves fits the token of a shadow entry:
+//!
+//! ```text
+//!   36              16 15            0
+//!   +-----------------+--------------+
+//!   | evictions so far| epoch of the |      evictions in units of 1/4096 memory: they come around
+//!   | (21 bits)       | last access  |      after 512 memories, and two memories count
+//!   +-----------------+--------------+
+//! ```
+//!
+//! How large memory is follows from how much it holds whenever it must give: where a limit moves,
+//! or a group has only a part of the frames, shares and epochs follow when that changed by more
+//! than an eighth, and the miniatures start again. Folios that cannot be evicted at all
+//! (unevictable, or anonymous without swap) wait on a list of their own.
+//!
+//! # What it deliberately ignores
+//!
+//! Swappiness: anonymous and file pages compete by their accesses alone. Priorities: it looks until
+//! it has found a victim or seen everything. Guards, of which it learns when it tries to evict.
+//!
+//! Do not expect it to protect where only recency helps (zigzag, windows that slide): it must learn
+//! that, and pays for main memory before it gives it up.
+//!
+//! # Sources
+//!
+//! Each part names its own. The whole is ours.
+
+mod engine;
+mod page_clock;
+mod sampled_pages;
+mod selection;
+#[cfg(test)]
+mod tests;
+mod tuning;
+
+pub use tuning::{Arm, NR_ARMS, Tuning};
+
+use super::{
+    AccessKind, AccessRule, Context, LOG_LEN, LruConfig, LruPolicy, LruvecId, Mechanism, Progress,
+    PutBack, Refusal, ShadowEntry, Switches, TOKEN_BITS,
+};
+use crate::folio::{Flags, Folios};
+use crate::ids::FrameId;
+use crate::list::FolioList;
+use crate::reclaim::{Scan, VICTIMS_MAX, Victims};
+use crate::vmstat::Counter;
+use alloc::boxed::Box;
+use engine::{Engine, Past, Place, Stamp, count_hit};
+use page_clock::Epoch;
+use selection::Selection;
+
+const EPOCH_BITS: u32 = 16;
+const HOUR_BITS: u32 = TOKEN_BITS - EPOCH_BITS;
+/// Parts of memory that eviction hours are told in.
+const HOURS_A_MEMORY: u32 = 4096;
+/// Looks at a folio until it is a victim: three credits, or a second trip on probation.
+const TURNS: u64 = Flags::REFS_MAX as u64 + 1;
+
+/// Looks left in this pass, on probation and at main; set at its first batch.
+#[derive(Debug, Default)]
+pub struct PagetideCursor {
+    budget: Option<[u64; 2]>,
+    /// Pages that the pass makes room for and that go to main.
+    nr_incoming: u32,
+}
+
+/// Pagetide's own policy. Evicts one page a miss.
+pub struct Pagetide {
+    id: LruvecId,
+    can_swap: bool,
+    tuning: Tuning,
+    switches: Switches,
+    engine: Engine,
+    selection: Option<Box<Selection>>,
+    /// Folios that cannot be evicted.
+    kept: FolioList,
+    nr_evictions: u64,
+    /// Evictions that an hour is long, as a power of two.
+    hour_shift: u32,
+    /// The shadow judged ahead of its refault, and the judgement.
+    judged: Option<(ShadowEntry, bool)>,
+}
+
+impl Pagetide {
+    fn set_capacity(&mut self, capacity: u32) {
+        self.engine.set_capacity(capacity);
+        let chosen = self.selection.as_ref().map_or(0, |it| it.chosen());
+        self.start_selection(chosen);
+    }
+
+    fn start_selection(&mut self, chosen: usize) {
+        self.selection = self.switches.has(Mechanism::ArmSelection).then(|| {
+            let capacity = self.engine.capacity();
+            Box::new(Selection::new(capacity, chosen, &self.tuning, self.switches))
+        });
+    }
+
+    /// A reclaim pass begins: memory is what it holds.
+    fn look_at_capacity(&mut self) {
+        let (holds, believed) = (self.nr_folios() as u32, self.engine.capacity());
+        if holds.abs_diff(believed) > believed / 8 + LOG_LEN as u32 {
+            self.set_capacity(holds);
+        }
+    }
+
+    /// The selection hears of an access, if it samples the page.
+    fn sample(&mut self, folios: &Folios, frame: FrameId) {
+        if let Some(selection) = &mut self.selection
+            && let Some(arm) = selection.access(folios[frame].page())
+        {
+            self.engine.set_arm(self.tuning.arms[arm]);
+        }
+    }
+
+    fn is_kept(&self, flags: Flags) -> bool {
+        flags.any(Flags::UNEVICTABLE) || flags.any(Flags::ANON) && !self.can_swap
+    }
+
+    fn push(&mut self, folios: &Folios, frame: FrameId, place: Place) {
+        let is_kept = self.is_kept(folios[frame].flags());
+        folios[frame].update(|flags| Some(flags.with_link(u32::from(is_kept))));
+        if is_kept {
+            self.kept.push_head(folios, frame);
+        } else {
+            self.engine.push(folios, frame, place);
+        }
+    }
+
+    fn unlink(&mut self, folios: &Folios, frame: FrameId) {
+        if folios[frame].flags().link() > 0 {
+            self.kept.remove(folios, frame);
+        } else {
+            self.engine.remove(folios, frame);
+        }
+    }
+
+    fn pack(&self, epoch: Epoch) -> u64 {
+        self.nr_evictions >> self.hour_shift << EPOCH_BITS | u64::from(epoch)
+    }
+
+    fn unpack(&self, shadow: ShadowEntry) -> Past {
+        let now = self.nr_evictions >> self.hour_shift;
+        let hours = now.wrapping_sub(shadow.token() >> EPOCH_BITS) & ((1 << HOUR_BITS) - 1);
+        Past { nr_evictions: hours << self.hour_shift, epoch: shadow.token() as Epoch }
+    }
+
+    /// Judges a page that comes back, once.
+    fn judge(&mut self, folios: &Folios, shadow: ShadowEntry) -> bool {
+        match self.judged {
+            Some((judged, is_main)) if judged == shadow => is_main,
+            _ => {
+                let past = self.unpack(shadow);
+                self.engine.judge_return(folios, past)
+            }
+        }
+    }
+
+    /// The folio to look at next, if one is left to look at; `Some(None)`: it is worth another
+    /// trip.
+    fn look(&mut self, folios: &Folios, cursor: &mut PagetideCursor) -> Option<Option<FrameId>> {
+        let budget = cursor.budget.as_mut()?;
+        let preferred = self.engine.victim_from(cursor.nr_incoming);
+        let other = if preferred == Place::Main { Place::Probation } else { Place::Main };
+        let has_more = |place: Place| budget[place as usize] > 0 && self.engine.len_of(place) > 0;
+        let place = [preferred, other].into_iter().find(|place| has_more(*place))?;
+        budget[place as usize] -= 1;
+        Some(self.engine.look(folios, place))
+    }
+
+    /// Whether a folio cannot be a victim now; it is on a list again then.
+    fn must_stay(&mut self, cx: &Context<'_>, scan: &mut Scan, frame: FrameId) -> bool {
+        let flags = cx.flags(frame);
+        let is_dirty = flags.any(Flags::DIRTY.with(Flags::WRITEBACK));
+        if is_dirty {
+            scan.dirty += 1;
+            cx.folios[frame].set(Flags::RECLAIM);
+        }
+        let stays = is_dirty || self.is_kept(flags);
+        if stays {
+            self.push(cx.folios, frame, Stamp::of(cx.folios, frame).place);
+        }
+        stays
+    }
+}
+
+impl LruPolicy for Pagetide {
+    type Cursor = PagetideCursor;
+
+    fn new(config: &LruConfig) -> Pagetide {
+        let nr_frames = config.nr_frames.max(1);
+        let mut policy = Pagetide {
+            id: config.id,
+            can_swap: config.can_swap,
+            tuning: config.tuning,
+            switches: config.switches,
+            engine: Engine::new(nr_frames, &config.tuning, config.switches),
+            selection: None,
+            kept: FolioList::new(),
+            nr_evictions: 0,
+            hour_shift: (nr_frames / HOURS_A_MEMORY).max(1).ilog2(),
+            judged: None,
+        };
+        policy.start_selection(0);
+        policy
+    }
+
+    fn access_rule(&self) -> AccessRule {
+        AccessRule::CountAndLog
+    }
+
+    fn direct_target(&self) -> u64 {
+        1
+    }
+
+    fn initial_priority(&self, _scan: &Scan) -> u8 {
+        0
+    }
+
+    /// Readahead is no access: what it brings waits on probation, as if never seen.
+    fn add(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        let is_main = cx.folios[frame].clear(Flags::ACTIVE).any(Flags::ACTIVE);
+        let flags = cx.flags(frame);
+        let last = flags.any(Flags::WORKINGSET).then(|| Stamp::of(cx.folios, frame).epoch);
+        let is_sampled =
+            self.selection.as_ref().is_some_and(|it| it.samples(cx.folios[frame].page()));
+        let is_accessed = !flags.any(Flags::PREFETCHED);
+        let is_cold = self.nr_evictions == 0 && is_accessed;
+        let place = if is_main { Place::Main } else { self.engine.place_of_stranger(is_cold) };
+        let epoch = match (is_accessed, last) {
+            (true, _) => self.engine.clock.touch(last),
+            (false, Some(last)) => last,
+            (false, None) => self.engine.clock.never(),
+        };
+        Stamp { epoch, place, is_sampled }.put(cx.folios, frame);
+        self.push(cx.folios, frame, place);
+        if is_sampled && is_accessed {
+            self.sample(cx.folios, frame);
+        }
+    }
+
+    fn touch(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        let flags = cx.flags(frame);
+        if flags.link() > 0 && !self.is_kept(flags) {
+            self.unlink(cx.folios, frame);
+            self.push(cx.folios, frame, Stamp::of(cx.folios, frame).place);
+        }
+        self.engine.hit(cx.folios, frame);
+        if Stamp::of(cx.folios, frame).is_sampled {
+            self.sample(cx.folios, frame);
+        }
+    }
+
+    fn rotate(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        if cx.flags(frame).link() == 0 {
+            self.engine.move_to_old_end(cx.folios, frame);
+        }
+    }
+
+    fn remove(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        self.unlink(cx.folios, frame);
+    }
+
+    fn refault(
+        &mut self,
+        cx: &mut Context<'_>,
+        frame: FrameId,
+        shadow: ShadowEntry,
+        _kind: AccessKind,
+    ) {
+        let page_type = cx.flags(frame).page_type();
+        let refault = (Counter::WorkingsetRefaultAnon, Counter::WorkingsetRefaultFile);
+        cx.count_by_type(page_type, refault.0, refault.1, 1);
+        let is_main = self.judge(cx.folios, shadow);
+        self.judged = None;
+        let Past { epoch, .. } = self.unpack(shadow);
+        Stamp { epoch, place: Place::Probation, is_sampled: false }.put(cx.folios, frame);
+        cx.folios[frame].set(Flags::WORKINGSET);
+        if is_main {
+            let activate = (Counter::WorkingsetActivateAnon, Counter::WorkingsetActivateFile);
+            cx.count_by_type(page_type, activate.0, activate.1, 1);
+            cx.folios[frame].set(Flags::ACTIVE);
+        }
+    }
+
+    fn set_swappiness(&mut self, config: &LruConfig) {
+        self.can_swap = config.can_swap;
+    }
+
+    /// A folio seen young by a walk counts as touched.
+    fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        count_hit(cx.folios, frame);
+        self.touch(cx, frame);
+    }
+
+    fn isolate(
+        &mut self,
+        cx: &mut Context<'_>,
+        scan: &mut Scan,
+        cursor: &mut PagetideCursor,
+        victims: &mut Victims,
+    ) -> Progress {
+        if cursor.budget.is_none() {
+            self.look_at_capacity();
+            if let Some(shadow) = scan.incoming {
+                let is_main = self.judge(cx.folios, shadow);
+                self.judged = Some((shadow, is_main));
+                cursor.nr_incoming = u32::from(is_main);
+            }
+            let nr_probation = u64::from(self.engine.len_of(Place::Probation));
+            let nr_main = u64::from(self.engine.len_of(Place::Main)) + nr_probation;
+            cursor.budget = Some([TURNS * nr_probation, TURNS * nr_main]);
+        }
+        let wanted = scan.target.saturating_sub(scan.reclaimed).min(VICTIMS_MAX as u64) as usize;
+        while victims.len() < wanted {
+            let Some(looked) = self.look(cx.folios, cursor) else { break };
+            scan.count_scanned(1);
+            if let Some(frame) = looked
+                && !self.must_stay(cx, scan, frame)
+            {
+                victims.take(cx.folios, frame);
+            }
+        }
+        if victims.is_empty() { Progress::Exhausted } else { Progress::Isolated }
+    }
+
+    fn evicted(
+        &mut self,
+        cx: &mut Context<'_>,
+        _scan: &mut Scan,
+        _cursor: &mut PagetideCursor,
+        frame: FrameId,
+    ) -> Option<ShadowEntry> {
+        let Stamp { epoch, place, .. } = Stamp::of(cx.folios, frame);
+        let shadow = ShadowEntry::new(self.pack(epoch), self.id, place == Place::Main);
+        self.nr_evictions += 1;
+        Some(shadow)
+    }
+
+    fn put_back(
+        &mut self,
+        cx: &mut Context<'_>,
+        _scan: &mut Scan,
+        _cursor: &mut PagetideCursor,
+        frame: FrameId,
+        refusal: Refusal,
+    ) -> PutBack {
+        self.push(cx.folios, frame, Stamp::of(cx.folios, frame).place);
+        match refusal {
+            Refusal::Young => self.young(cx, frame),
+            Refusal::Dirty => {
+                cx.folios[frame].set(Flags::RECLAIM);
+            }
+            Refusal::Busy => {}
+        }
+        PutBack::Listed
+    }
+
+    fn nr_folios(&self) -> u64 {
+        u64::from(self.engine.len()) + u64::from(self.kept.len())
+    }
+
+    fn validate(&self, folios: &Folios) {
+        self.engine.validate(folios);
+        self.kept.validate(folios);
+        for (frame, is_kept) in self
+            .engine
+            .iter(folios)
+            .map(|frame| (frame, false))
+            .chain(self.kept.iter(folios).map(|frame| (frame, true)))
+        {
+            let flags = folios[frame].flags();
+            assert!(flags.any(Flags::ON_LIST), "{frame} listed but not flagged");
+            assert_eq!(flags.link() > 0, is_kept, "{frame} is on another list");
+        }
+        if let Some(selection) = &self.selection {
+            selection.validate();
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! The selection: which arm would have hit more often, lately?
+//!
+//! # Problem
+//!
+//! How much of memory is on probation decides more than anything else, and no one share is right:
+//! loops want next to none, recency wants nearly all. Feedback from the refaults of the design in
+//! charge says little of the others.
+//!
+//! # Idea
+//!
+//! Try all of them, in miniature. A page is sampled if its hash says so; a miniature of m frames
+//! sees the accesses to one page in C/m, so it hits about as often as C frames would under all of
+//! them. There is one for each arm, and it never stops, so each is always warm.
+//!
+//! ```text
+//!   accesses --hash--> sampled --+--> miniature: tight    hit . hit  .  .  hit
+//!                                +--> miniature: loose    hit .  .  hit hit hit
+//!                                +--> miniature: recency   .  .  .   .  .  hit
+//!                                                               ^   ^
+//!                         arms that disagree: lead[tight][loose] +1 -1, seen[tight][loose] +2
+//! ```
+//!
+//! Were two arms equally good, each disagreement would be a toss of a coin, and after V tosses a
+//! lead L as large as z standard deviations, L > z sqrt(V), would be a rare accident. In integers,
+//! for L > 0:
+//!
+//! ```text
+//!   L > z sqrt(V)      <=>      L^2 > z^2 V
+//! ```
+//!
+//! z = 4, since one burst of hits is many tosses that are not independent. Halving L and V every
+//! few memories of samples keeps the question to "lately".
+//!
+//! Changing costs: of an arm with a larger probation, a part of main must go, and if the lead was
+//! luck it must all be learnt again. As with skis, rent until the rent paid is the price: the lead
+//! must also exceed the frames that would move. Moving the first fifth is free, and so is the way
+//! back, which loses nothing that probation would have kept.
+//!
+//! # Data and invariants
+//!
+//! Bounded: three miniatures, each with descriptors for its frames and a table of twice as many
+//! pages gone. Deterministic: the hash has a seed, and there is no other chance.
+//!
+//! # What it deliberately ignores
+//!
+//! Refused evictions, dropped pages and page types: a miniature is an idea of memory, not memory.
+//!
+//! Sources: miniature simulation, Waldspurger et al., "Cache modeling and optimization using
+//! miniature simulations", ATC 2017; ski rental, Karlin et al. 1988.
+
+use super::engine::{Engine, Past, Place, Stamp, count_hit};
+use super::sampled_pages::{SampledPages, Whereabouts};
+use super::tuning::{NR_ARMS, Tuning};
+use crate::folio::{Flags, Folios};
+use crate::ids::{FrameId, PageId, PageType};
+use crate::lru::Switches;
+
+/// A policy in miniature: one arm's engine over frames of its own, which hold nothing.
+struct Miniature {
+    seed: u64,
+    engine: Engine,
+    folios: Folios,
+    pages: SampledPages,
+    nr_used: u32,
+}
+
+impl Miniature {
+    fn new(nr_frames: u32, arm: usize, tuning: &Tuning, switches: Switches) -> Miniature {
+        let mut engine = Engine::new(nr_frames, tuning, switches);
+        engine.set_arm(tuning.arms[arm]);
+        let nr_gone = u64::from(nr_frames) * u64::from(tuning.horizon_percent) / 100;
+        Miniature {
+            seed: tuning.seed,
+            engine,
+            folios: Folios::new(nr_frames),
+            pages: SampledPages::new(nr_frames, nr_gone as u32),
+            nr_used: 0,
+        }
+    }
+
+    /// Accesses a page. Returns whether it hit.
+    fn access(&mut self, key: u32, page: PageId) -> bool {
+        let past = match self.pages.find(key) {
+            Some(Whereabouts::Here(frame)) => {
+                count_hit(&self.folios, FrameId(frame));
+                self.engine.hit(&self.folios, FrameId(frame));
+                return true;
+            }
+            Some(Whereabouts::Gone(departure, epoch)) => {
+                let nr_evictions = u64::from(self.pages.nr_departures_since(departure));
+                Some(Past { nr_evictions, epoch })
+            }
+            None => None,
+        };
+        let is_main = past.is_some_and(|past| self.engine.judge_return(&self.folios, past));
+        let is_cold = self.nr_used < self.folios.nr_frames();
+        let frame = if is_cold { self.next_unused() } else { self.evict(is_main) };
+        let place = if is_main { Place::Main } else { self.engine.place_of_stranger(is_cold) };
+        self.folios[frame].bind(page, PageType::File, Flags::NONE);
+        self.engine.enter(&self.folios, frame, place, past.map(|past| past.epoch));
+        self.pages.arrive(key, frame.0);
+        false
+    }
+
+    fn next_unused(&mut self) -> FrameId {
+        self.nr_used += 1;
+        FrameId(self.nr_used - 1)
+    }
+
+    fn evict(&mut self, is_main: bool) -> FrameId {
+        loop {
+            let place = self.engine.victim_from(u32::from(is_main));
+            if let Some(frame) = self.engine.look(&self.folios, place) {
+                let key = key_of(hash(self.folios[frame].page(), self.seed));
+                self.pages.depart(key, Stamp::of(&self.folios, frame).epoch);
+                return frame;
+            }
+        }
+    }
+}
+
+/// How two arms compare.
+#[derive(Clone, Copy, Default, Debug)]
+struct Duel {
+    /// Hits of the first more than of the second.
+    lead: i64,
+    /// Accesses at which they disagreed.
+    nr_seen: u64,
+}
+
+/// All arms in miniature, and the one in charge.
+pub(super) struct Selection {
+    miniatures: [Miniature; NR_ARMS],
+    /// Row: the challenger; column: the other.
+    duels: [[Duel; NR_ARMS]; NR_ARMS],
+    tuning: Tuning,
+    /// Pages are sampled whose hash has so many zeros at its low end.
+    shift: u32,
+    /// Frames of a miniature.
+    nr_frames: u32,
+    nr_samples: u64,
+    chosen: usize,
+}
+
+impl Selection {
+    /// Miniatures of a memory of `capacity` frames; `chosen` is in charge so far.
+    pub(super) fn new(
+        capacity: u32,
+        chosen: usize,
+        tuning: &Tuning,
+        switches: Switches,
+    ) -> Selection {
+        let wanted = tuning.sample_frames_min.max(capacity / tuning.sample_parts);
+        let shift = (0..32).take_while(|shift| capacity >> shift >= wanted).last().unwrap_or(0);
+        let nr_frames = (capacity >> shift).max(1);
+        Selection {
+            miniatures: core::array::from_fn(|arm| {
+                Miniature::new(nr_frames, arm, tuning, switches)
+            }),
+            duels: [[Duel::default(); NR_ARMS]; NR_ARMS],
+            tuning: *tuning,
+            shift,
+            nr_frames,
+            nr_samples: 0,
+            chosen,
+        }
+    }
+
+    /// The arm in charge.
+    pub(super) fn chosen(&self) -> usize {
+        self.chosen
+    }
+
+    /// Whether accesses to a page are to be told.
+    pub(super) fn samples(&self, page: PageId) -> bool {
+        hash(page, self.tuning.seed) & ((1 << self.shift) - 1) == 0
+    }
+
+    /// Hears of an access to a sampled page. Returns another arm to be in charge, if one is better.
+    pub(super) fn access(&mut self, page: PageId) -> Option<usize> {
+        let key = key_of(hash(page, self.tuning.seed));
+        let hits: [bool; NR_ARMS] =
+            core::array::from_fn(|arm| self.miniatures[arm].access(key, page));
+        for (first, row) in self.duels.iter_mut().enumerate() {
+            for (second, duel) in row.iter_mut().enumerate() {
+                duel.lead += i64::from(hits[first]) - i64::from(hits[second]);
+                duel.nr_seen += u64::from(hits[first] != hits[second]);
+            }
+        }
+        self.nr_samples += 1;
+        let period = u64::from(self.nr_frames) * u64::from(self.tuning.halve_after);
+        if self.nr_samples.is_multiple_of(period) {
+            self.halve();
+        }
+        let between_looks = (period / u64::from(self.tuning.looks)).max(1);
+        if self.nr_samples.is_multiple_of(between_looks) { self.choose() } else { None }
+    }
+
+    fn halve(&mut self) {
+        for duel in self.duels.as_flattened_mut() {
+            duel.lead /= 2;
+            duel.nr_seen /= 2;
+        }
+    }
+
+    fn choose(&mut self) -> Option<usize> {
+        let better = (0..NR_ARMS)
+            .filter(|arm| *arm != self.chosen && self.wins(*arm))
+            .max_by_key(|arm| self.duels[*arm][self.chosen].lead)?;
+        self.chosen = better;
+        Some(better)
+    }
+
+    /// Whether an arm leads by more than chance, after paying for the change.
+    fn wins(&self, arm: usize) -> bool {
+        let Duel { lead, nr_seen } = self.duels[arm][self.chosen];
+        let left = lead - self.price(arm);
+        let z = u64::from(self.tuning.sigmas);
+        left > 0 && left.unsigned_abs().pow(2) > z * z * nr_seen
+    }
+
+    /// The miniature's frames that would move to probation, but for those that are free.
+    fn price(&self, arm: usize) -> i64 {
+        let Tuning { arms, price_percent, free_percent, .. } = self.tuning;
+        let grows = arms[arm]
+            .probation_percent
+            .saturating_sub(arms[self.chosen].probation_percent)
+            .saturating_sub(free_percent);
+        let frames = u64::from(self.nr_frames) * u64::from(grows) / 100;
+        (frames * u64::from(price_percent) / 100) as i64
+    }
+
+    /// Walks everything and panics where an invariant is broken.
+    pub(super) fn validate(&self) {
+        for miniature in &self.miniatures {
+            miniature.engine.validate(&miniature.folios);
+            miniature.pages.validate();
+            assert_eq!(miniature.engine.len(), miniature.nr_used, "frames of a miniature");
+        }
+    }
+}
+
+/// Mixes a page's identity and the seed (the finalizer of SplitMix64).
+fn hash(page: PageId, seed: u64) -> u64 {
+    let mut mixed = page.index.0 ^ u64::from(page.mapping.0).rotate_left(40);
+    mixed = mixed.wrapping_add(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// The half of a hash that decides nothing about sampling; never 0.
+fn key_of(hash: u64) -> u32 {
+    ((hash >> 32) as u32).max(1)
+}

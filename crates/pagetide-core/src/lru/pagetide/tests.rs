@@ -1,0 +1,200 @@
+//! Stated results of the whole policy, beside what conformance asks of every one.
+
+use super::*;
+use crate::ids::{MappingId, PageId, PageIndex};
+use crate::lru::{Lruvec, PolicyName};
+use crate::reclaim::{ReclaimBatch, ReclaimPass, Settled, Step, Verdict};
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// Plain reads of pages through an lruvec, without a log or refusals.
+struct Reads {
+    folios: Arc<Folios>,
+    lruvec: Lruvec,
+    log: crate::lru::AccessLog,
+    resident: BTreeMap<u64, FrameId>,
+    shadows: BTreeMap<u64, ShadowEntry>,
+    free: Vec<FrameId>,
+    types: fn(u64) -> crate::ids::PageType,
+}
+
+impl Reads {
+    fn new(config: &LruConfig) -> Reads {
+        let folios = Arc::new(Folios::new(config.nr_frames));
+        Reads {
+            lruvec: Lruvec::new(PolicyName::Pagetide, config, folios.clone()),
+            folios,
+            log: crate::lru::AccessLog::new(),
+            resident: BTreeMap::new(),
+            shadows: BTreeMap::new(),
+            free: (0..config.nr_frames).rev().map(FrameId).collect(),
+            types: |_| crate::ids::PageType::File,
+        }
+    }
+
+    /// Whether it hit.
+    fn read(&mut self, page: u64) -> bool {
+        if let Some(frame) = self.resident.get(&page).copied() {
+            let _ = self.lruvec.access_rule().mark(&self.folios[frame]);
+            let _ = self.log.touch(frame);
+            self.lruvec.drain(&mut self.log);
+            return true;
+        }
+        let shadow = self.shadows.remove(&page);
+        if self.free.is_empty() {
+            self.reclaim(shadow);
+        }
+        let Some(frame) = self.free.pop() else { return false };
+        let id = PageId { mapping: MappingId(0), index: PageIndex(page) };
+        self.folios[frame].bind(id, (self.types)(page), Flags::NONE);
+        if let Some(shadow) = shadow {
+            self.lruvec.refault(&mut self.log, frame, shadow, AccessKind::Descriptor);
+        }
+        let _ = self.log.add(&self.folios, frame);
+        self.lruvec.drain(&mut self.log);
+        self.resident.insert(page, frame);
+        false
+    }
+
+    fn reclaim(&mut self, incoming: Option<ShadowEntry>) {
+        let mut pass = ReclaimPass::direct_for(&self.lruvec, incoming);
+        let mut batch = ReclaimBatch::new();
+        loop {
+            let step = self.lruvec.reclaim(&mut pass, &mut batch);
+            for settled in &batch.settled {
+                let Settled::Evicted { page, frame, shadow } = *settled else { continue };
+                self.resident.remove(&page.index.0);
+                self.shadows.extend(shadow.map(|shadow| (page.index.0, shadow)));
+                self.free.push(frame);
+            }
+            if step == Step::Done {
+                return;
+            }
+            for victim in batch.victims_mut() {
+                let is_anon = self.folios[victim.frame].flags().any(Flags::ANON);
+                assert!(!is_anon, "an anonymous folio without swap was taken for a victim");
+                victim.verdict = Verdict::Claimed;
+            }
+        }
+    }
+
+    fn policy(&self) -> &Pagetide {
+        match &self.lruvec.policy {
+            crate::lru::registry::Policy::Pagetide(policy) => policy,
+            _ => panic!("another policy"),
+        }
+    }
+
+    fn nr_hits(&mut self, pages: impl IntoIterator<Item = u64>) -> usize {
+        pages.into_iter().filter(|page| self.read(*page)).count()
+    }
+}
+
+/// A loop of one and a half memories: all but probation's share of main stays.
+#[test]
+fn a_loop_longer_than_memory_hits_as_often_as_can_be() {
+    let mut reads = Reads::new(&LruConfig::file_only(200));
+    reads.nr_hits((0..10).flat_map(|_| 0..300));
+    assert_eq!(reads.nr_hits(0..300), 198);
+    assert_eq!(reads.policy().engine.len_of(Place::Main), 198);
+    reads.lruvec.validate();
+}
+
+/// A stream that cannot fit does not push out a set that is left alone.
+#[test]
+fn an_idle_set_outlives_a_stream_longer_than_memory() {
+    let mut reads = Reads::new(&LruConfig::file_only(1024));
+    reads.nr_hits((0..5).flat_map(|_| 0..256));
+    reads.nr_hits((0..8).flat_map(|_| 1000..2100));
+    assert_eq!(reads.nr_hits(0..256), 256);
+}
+
+/// A new working set that fits gets in, and quickly.
+#[test]
+fn a_new_working_set_gets_in() {
+    let mut reads = Reads::new(&LruConfig::file_only(1024));
+    for set in 0..3 {
+        reads.nr_hits((0..6).flat_map(|_| set * 5000..set * 5000 + 768));
+        assert_eq!(reads.nr_hits(set * 5000..set * 5000 + 768), 768, "set {set}");
+    }
+}
+
+/// A window that slides, whose pages come back soon and then never.
+fn window(len: u64) -> impl Iterator<Item = u64> {
+    (0..len).flat_map(|at| [at / 4, (at / 4).saturating_sub(at * 31 % 100)])
+}
+
+fn a_loop(len: u64, rounds: u64) -> impl Iterator<Item = u64> {
+    (0..rounds).flat_map(move |_| 900_000..900_000 + len)
+}
+
+/// Where recency helps, the tight arm gives way, and takes charge again in a loop.
+#[test]
+fn the_selection_follows_the_trace() {
+    let mut reads = Reads::new(&LruConfig::file_only(128));
+    let chosen = |reads: &Reads| reads.policy().selection.as_ref().expect("it is on").chosen();
+    reads.nr_hits(window(40_000));
+    assert_ne!(chosen(&reads), 0);
+    reads.nr_hits(a_loop(180, 100));
+    assert_eq!(chosen(&reads), 0);
+    reads.lruvec.validate();
+}
+
+/// The same seed takes the same steps; another samples other pages.
+#[test]
+fn the_seed_decides_everything() {
+    let reads_with = |seed| {
+        let tuning = Tuning { seed, sample_frames_min: 32, ..Tuning::default() };
+        Reads::new(&LruConfig { tuning, ..LruConfig::file_only(256) })
+    };
+    let play = |seed| {
+        let mut reads = reads_with(seed);
+        let hits = reads.nr_hits(window(9000).chain(a_loop(400, 20)));
+        (hits, reads.resident.into_keys().collect::<Vec<_>>())
+    };
+    assert_eq!(play(1), play(1));
+    let sampled = |seed| {
+        let reads = reads_with(seed);
+        let page = |index| PageId { mapping: MappingId(0), index: PageIndex(index) };
+        let selection = reads.policy().selection.as_ref().expect("it is on");
+        (0..4000).filter(|index| selection.samples(page(*index))).collect::<Vec<_>>()
+    };
+    assert_ne!(sampled(1), sampled(2));
+    assert!((400..600).contains(&sampled(1).len()), "one page in eight");
+}
+
+/// Shadows keep the two things they are read for, and time comes around.
+#[test]
+fn a_shadow_tells_when_and_how_long_ago() {
+    let mut policy = Pagetide::new(&LruConfig::file_only(1 << 20));
+    assert_eq!(policy.hour_shift, 8);
+    let shadow = ShadowEntry::new(policy.pack(0xabcd), policy.id, true);
+    policy.nr_evictions = 1 << 21;
+    assert_eq!(policy.unpack(shadow), Past { nr_evictions: 1 << 21, epoch: 0xabcd });
+    policy.nr_evictions = 1 << 29;
+    assert_eq!(policy.unpack(shadow).nr_evictions, 0, "512 memories later it looks recent");
+}
+
+/// Half of memory is taken away: shares and epochs follow.
+#[test]
+fn memory_is_as_large_as_what_it_holds() {
+    let mut reads = Reads::new(&LruConfig::file_only(400));
+    reads.free.truncate(200);
+    reads.nr_hits((0..10).flat_map(|_| 0..300));
+    assert_eq!(reads.policy().engine.capacity(), 200);
+    assert_eq!(reads.nr_hits(0..300), 198);
+}
+
+/// Anonymous folios without swap are kept apart, and are not looked at again and again.
+#[test]
+fn anonymous_folios_without_swap_are_never_looked_at() {
+    let mut reads = Reads::new(&LruConfig::file_only(100));
+    reads.types = |page| {
+        if page < 50 { crate::ids::PageType::Anon } else { crate::ids::PageType::File }
+    };
+    reads.nr_hits(0..5000);
+    assert_eq!(reads.policy().kept.len(), 50);
+    assert_eq!(reads.nr_hits(0..50), 50);
+    reads.lruvec.validate();
+}
