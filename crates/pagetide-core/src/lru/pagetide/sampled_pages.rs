@@ -6,8 +6,7 @@
 //!
 //! ```text
 //!   slots   [key|Here(frame)] [ ] [key|Gone(departure, epoch)] ...    probed in turn, <= 3/4 full
-//!   gone    key key key key ...                                      by departure modulo its
-//! length
+//!   gone    key key key key ...                                       by departure, in a ring
 //! ```
 //!
 //! Invariants: a key is in one slot at most, and no empty slot lies between it and its home. Each
