@@ -13,7 +13,8 @@
 //! ```
 //!
 //! Adding a policy touches three files: its own, the table in `registry.rs`, and the list in
-//! `conformance.rs`, which holds what every policy must do.
+//! `conformance.rs`, which holds what every policy must do. Its paragraph in `docs/policies.md` is
+//! asked for by a test.
 
 mod access;
 pub mod active_inactive;
