@@ -4,7 +4,7 @@
 //! nonsense. Idea: one set of arguments, that becomes the lab's setup for any policy and size.
 //!
 //! ```text
-//!   --off --on --reclaim --fold --clock --swappiness --swap  -->  Template  -->  Setup, Setup, ...
+//!   --off --on --reclaim --clock --swappiness --swap  -->  SetupArgs  -->  Setup, Setup, ...
 //! ```
 //!
 //! A trace that no page cache recorded is taken for the reads of one open file, as a benchmark that

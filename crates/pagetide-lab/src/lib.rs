@@ -5,7 +5,15 @@
 //! judges check the answers: Belady's optimum is a bound nobody may beat, and naive twins of the
 //! plain policies must agree to the last miss.
 //!
-//! Not inside: Linux, files managed for real, clocks, threads, randomness without a seed.
+//! ```text
+//!   trace --> replay     one program's accesses, once          curve, judge: what to hold it to
+//!             scenario   a story that reacts to what it finds, over many seeds
+//!             groups     several tenants of one memory
+//!             machine    many CPUs and their locks, over the page allocator
+//! ```
+//!
+//! Not inside: Linux, files managed for real, clocks that tick by themselves, threads, randomness
+//! without a seed.
 #![forbid(unsafe_code)]
 
 pub mod curve;

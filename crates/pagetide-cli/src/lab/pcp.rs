@@ -6,8 +6,8 @@
 //!
 //! ```text
 //!   NAME... x --tuning x --seeds --> machines, on all cores --+--> table or JSON (medians)
-//!                                                             +--> report (limit and list over
-//! time)
+//!                                                             +--> report (limit and list,
+//!                                                                  over time)
 //! ```
 //!
 //! Ignored: the scenarios of reclaim, which have policies where these have tunings.

@@ -6,9 +6,9 @@
 //! that stand on both.
 //!
 //! ```text
-//!   outcomes -> plots (SVG, plotters) --+
-//!            -> tables and sentences ---+-> page.rs -> report.html      demo: here
-//! rows     -> curves, table ------------+                               replay: replay.rs
+//!   outcomes -> plots (SVG, plotters) --+                      demo: here
+//!            -> tables and sentences ---+-> page.rs -> HTML    replay.rs, ablation.rs,
+//!   rows     -> curves, bars, table ----+                      scenarios.rs, pcp.rs
 //! ```
 //!
 //! Ignored: scripts, fonts and anything else that would have to be fetched.

@@ -11,8 +11,8 @@
 //! ```text
 //!   access(group, page) --charge, refault, log--> core's Groups
 //!       |            <---- victims, shadows -----
-//!       +-- page words, frames: plain maps             counts by group: accesses, misses,
-//! evictions
+//!       +-- page words, frames: plain maps             counts by group: accesses,
+//!                                                      misses, evictions
 //! ```
 //!
 //! [`GroupsWorld`] does for core what the page cache would: it charges first, reclaims for the

@@ -4,8 +4,8 @@
 //! seed means nothing. **Idea.** A heap ordered by moment, then by who was planned first.
 //!
 //! ```text
-//!   plan(at, what) --> [ (moment, number, what), ... ] --> advance(): the earliest, and now = its
-//! moment
+//!   plan(at, what) --> [ (moment, number, what), ... ] --> advance(): the earliest one,
+//!                                                          and now = its moment
 //! ```
 //!
 //! **Invariants.** Nothing is planned for the past; `now` never goes back. **Ignored.** Taking back

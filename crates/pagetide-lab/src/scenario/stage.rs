@@ -1,6 +1,6 @@
 //! What a story is played on: its subject, its chance, and where it writes down what it measured.
 //!
-//! Problem: twelve stories would each carry the same four things around. Idea: one value that makes
+//! Problem: every story would carry the same four things around. Idea: one value that makes
 //! machines, draws numbers, and collects measures.
 //!
 //! ```text

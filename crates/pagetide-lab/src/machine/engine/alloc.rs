@@ -1,9 +1,8 @@
 //! Taking and returning pages: the seam of core's allocator, in virtual time.
 //!
 //! ```text
-//!   take:  list's lock? -- held --> zone: TakePast          none? -- core's SlowPath says what is
-//!            | free                                                  tried next, or that it is
-//! over
+//!   take:  list's lock? -- held --> zone: TakePast       none? -- core's SlowPath says what is
+//!            | free                                               tried next, or that it is over
 //!          from the list -- empty --> zone: Refill
 //!   give:  list's lock? -- held --> zone: GivePast
 //!            | free
