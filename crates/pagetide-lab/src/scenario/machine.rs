@@ -22,7 +22,8 @@
 //!
 //! # What it deliberately ignores
 //!
-//! Readahead beyond the call, and anything that takes time.
+//! Readahead beyond the call, but for whole windows under the condition that asks for them. Time, but
+//! for what accesses and background reclaim cost.
 
 use super::stage::Stopped;
 use crate::replay::{Memory, Outcome, Setup, World};
