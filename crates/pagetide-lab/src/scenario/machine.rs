@@ -22,8 +22,8 @@
 //!
 //! # What it deliberately ignores
 //!
-//! Readahead beyond the call, but for whole windows under the condition that asks for them. Time, but
-//! for what accesses and background reclaim cost.
+//! Readahead beyond the call, but for whole windows under the condition that asks for them. Time,
+//! but for what accesses and background reclaim cost.
 
 use super::stage::Stopped;
 use crate::replay::{Memory, Outcome, Setup, World};
