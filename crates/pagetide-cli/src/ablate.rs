@@ -99,7 +99,7 @@ pub(crate) fn run(args: &AblateArgs, interrupt: &Interrupt) -> Result<(), Failur
     let sizes = args.sizes.frames()?;
     check_policies(&args.policy)?;
     let contenders: Vec<Contender> = args.policy.iter().copied().map(Contender::Policy).collect();
-    args.setup.check(&contenders)?;
+    args.setup.check(&contenders, &sizes)?;
     let (trace, facts) = args.source.read_dense(interrupt)?;
     let groups: Vec<Vec<Variant>> = sizes
         .iter()

@@ -113,14 +113,21 @@ fn held(trace: &DenseTrace, cell: Cell) -> Option<Setup> {
     let setup = cell.setup?;
     let memory = match setup.memory {
         Memory::Group { .. } => Memory::Group { nr_frames: frames_held(trace, cell) },
+        // Every page and its nodes fit twice as many, and the group's other charges.
+        Memory::KernelGroup { limit_pages } => Memory::KernelGroup {
+            limit_pages: limit_pages.min(nr_pages(trace).saturating_mul(2).saturating_add(128)),
+        },
         memory @ (Memory::Machine { .. } | Memory::Zone(_)) => memory,
     };
     Some(Setup { memory, ..setup })
 }
 
 fn frames_held(trace: &DenseTrace, cell: Cell) -> u32 {
-    let nr_pages = u32::try_from(trace.nr_pages()).expect("ranks are 32 bits");
-    cell.frames.min(nr_pages.max(1))
+    cell.frames.min(nr_pages(trace).max(1))
+}
+
+fn nr_pages(trace: &DenseTrace) -> u32 {
+    u32::try_from(trace.nr_pages()).expect("ranks are 32 bits")
 }
 
 /// As many threads as asked for, as there are cells, and as memory holds of the largest cell.

@@ -30,7 +30,8 @@ const EXAMPLES: &str = "Examples:
   pagetide replay run.trace --memory 64M,128M,256M,512M --report replay.html
   pagetide replay run.trace --memory 64M --policy mglru --off tiers
   pagetide replay run.trace --memory 64M --policy active-inactive --fold 2s
-  pagetide replay OLTP.lis --format arc-lis --frames 1000,5000 --json";
+  pagetide replay OLTP.lis --format arc-lis --frames 1000,5000 --json
+  pagetide replay OLTP.lis --format arc-lis --frames 5000 --reclaim kernel-group --fold 2s";
 
 /// Replay a recorded run through the policies, in virtual time.
 #[derive(Debug, clap::Args)]
@@ -66,7 +67,7 @@ pub(crate) struct ReplayArgs {
 /// Sizes of no frame (usage), a file that cannot be read or understood, an interrupt.
 pub(crate) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let sizes = args.sizes.frames()?;
-    args.setup.check(&args.policy)?;
+    args.setup.check(&args.policy, &sizes)?;
     let (trace, facts) = args.source.read_dense(interrupt)?;
     let cell = |frames, contender| {
         Cell::new(contender, frames, |policy, frames| args.setup.setup(policy, frames, &facts))

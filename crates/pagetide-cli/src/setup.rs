@@ -23,6 +23,9 @@ use pagetide_lab::replay::{Clock, Contender, Memory, Reader, Setup};
 pub(crate) enum Reclaim {
     /// The access that needs it, at a group's limit.
     Group,
+    /// The same, at a limit that also pays for what the kernel charges a group for besides pages of
+    /// files: tree nodes, a seventh of a page each, and 28 pages of others.
+    KernelGroup,
     /// A thread beside the accesses, between a machine's watermarks.
     Background,
 }
@@ -45,7 +48,8 @@ pub(crate) struct SetupArgs {
     /// Mechanisms to switch on.
     #[arg(long, value_delimiter = ',')]
     on: Vec<Mechanism>,
-    /// Who makes room: the access that needs it, or a thread beside the accesses.
+    /// Who makes room, and what the size is: of a group's pages, of all that a kernel charges the
+    /// group for, or of a machine. opt has all of it for pages in any case.
     #[arg(long, value_enum, default_value = "group")]
     reclaim: Reclaim,
     /// When an access happens.
@@ -60,13 +64,17 @@ pub(crate) struct SetupArgs {
 }
 
 impl SetupArgs {
+    fn memory(&self, frames: u32) -> Memory {
+        match self.reclaim {
+            Reclaim::Group => Memory::Group { nr_frames: frames },
+            Reclaim::KernelGroup => Memory::KernelGroup { limit_pages: frames },
+            Reclaim::Background => Memory::Machine { nr_frames: frames },
+        }
+    }
+
     /// The setup of a policy at a size, but for what a command adds.
     pub(crate) fn setup(&self, policy: PolicyName, frames: u32, facts: &Facts) -> Setup {
-        let memory = match self.reclaim {
-            Reclaim::Group => Memory::Group { nr_frames: frames },
-            Reclaim::Background => Memory::Machine { nr_frames: frames },
-        };
-        let setup = Setup::new(policy, memory);
+        let setup = Setup::new(policy, self.memory(frames));
         let off = self.off.iter().fold(setup.switches, |switches, it| switches.without(*it));
         let switches = self.on.iter().fold(off, |switches, it| switches.with(*it));
         Setup {
@@ -82,11 +90,20 @@ impl SetupArgs {
         }
     }
 
-    /// Refuses mechanisms that none of the policies has, or that are to be both on and off.
+    /// Refuses sizes that leave no frame for pages, and mechanisms that none of the policies has,
+    /// or that are to be both on and off.
     ///
     /// # Errors
-    /// A usage error that names the mechanism.
-    pub(crate) fn check(&self, contenders: &[Contender]) -> Result<(), Failure> {
+    /// A usage error that names the size or the mechanism.
+    pub(crate) fn check(&self, contenders: &[Contender], sizes: &[u32]) -> Result<(), Failure> {
+        for &size in sizes {
+            if self.memory(size).nr_frames_max() == 0 {
+                return Err(Failure::Usage(format!(
+                    "a group's limit of {size} pages leaves none for files: what else the kernel \
+                     charges takes 28, so use at least 256K, or --frames 64"
+                )));
+            }
+        }
         let has = |mechanism: &Mechanism, contender: &Contender| match contender {
             Contender::Policy(policy) => mechanism.policies().contains(policy),
             Contender::Opt => false,

@@ -86,6 +86,26 @@ fn folded_rows_are_means_with_a_range_and_live_rows_are_as_ever() {
 }
 
 #[test]
+fn limit_that_pays_for_more_than_pages_holds_fewer_of_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let name = &trace(&folder);
+    let args = ["replay", name, "--frames", "128", "--policy", "lru,opt", "--json"];
+    let group = json(&args);
+    let args = [&args[..], &["--reclaim", "kernel-group"]].concat();
+    let kernel_group = json(&args);
+    let held = |rows: &serde_json::Value| {
+        let number = |field: &str| rows[0][field].as_u64().expect("a number");
+        number("misses") - number("evictions")
+    };
+    assert!(held(&kernel_group) < 128 - 28 && held(&group) == 128, "{kernel_group}");
+    assert_eq!(kernel_group[0]["frames"], 128, "the row is of the limit");
+    assert_eq!(kernel_group[1]["misses"], group[1]["misses"], "the optimum has all of it");
+
+    let limited = run(&[&args[..4], &["--policy", "lru", "--on", "shadow-limit"]].concat());
+    assert_eq!(limited.status.code(), Some(2), "lru leaves no shadows");
+}
+
+#[test]
 fn background_reclaim_keeps_frames_free_and_misses_more() {
     let folder = tempfile::tempdir().expect("a folder");
     let name = &trace(&folder);

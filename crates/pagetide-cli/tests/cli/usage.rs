@@ -107,6 +107,10 @@ fn replay_says_what_is_wrong_with_its_file_and_sizes() {
     assert_eq!(nothing.status.code(), Some(2));
     assert!(stderr(&nothing).contains("no frame"), "{}", stderr(&nothing));
     assert_eq!(run(&["replay", "/no/such/trace"]).status.code(), Some(2));
+    let args = ["replay", "/no/such/trace", "--memory", "112K", "--reclaim", "kernel-group"];
+    let others_only = run(&args);
+    assert_eq!(others_only.status.code(), Some(2));
+    assert!(stderr(&others_only).contains("28"), "{}", stderr(&others_only));
 }
 
 #[test]

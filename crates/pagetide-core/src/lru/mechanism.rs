@@ -201,6 +201,11 @@ mechanisms! {
     HitCredit = "hit-credit", [Pagetide], on,
         "Each hit, up to three, spares a page of main once; off, all together spare it once.",
         "our own; one bit of it is CLOCK, Corbato 1968";
+    /// The limit on tree nodes that hold nothing but shadows.
+    ShadowLimit = "shadow-limit", [Mglru, Mglru61, ActiveInactive, ActiveInactive315], on,
+        "Of tree nodes that hold shadows alone, no more are kept than an eighth of the pages; only \
+         replays that pay for nodes (--reclaim kernel-group) have such nodes.",
+        "classic LRU specification, section 8";
 }
 
 impl Mechanism {

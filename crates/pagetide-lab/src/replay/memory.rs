@@ -9,12 +9,13 @@
 //!
 //! # Idea
 //!
-//! Two models behind four calls: take, free, drain, count.
+//! Three models behind four calls: take, free, drain, count.
 //!
 //! ```text
-//!   Group    [ frame frame frame ... ]        reclaim when it is empty
-//!   Machine  per-CPU list <--> core's zone    core's slow path says when to reclaim, and wakes
-//!   Zone     per-CPU list <--> core's zone    the background, which only a machine has
+//!   Group        [ frame frame frame ... ]        reclaim when it is empty
+//!   KernelGroup  charges against a limit          reclaim when a page or its nodes get none
+//!   Machine      per-CPU list <--> core's zone    core's slow path says when to reclaim, and wakes
+//!   Zone         per-CPU list <--> core's zone    the background, which only a machine has
 //! ```
 //!
 //! # Data and invariants
@@ -31,8 +32,16 @@
 //!
 //! The page allocator specification; the memory-group flow of the kernel's reclaim.
 
+mod kernel_group;
+mod page_tree;
+
+pub(super) use kernel_group::KernelGroup;
+pub(super) use page_tree::Slot;
+
+use super::Setup;
+use crate::trace::DenseTrace;
 use pagetide_core::ids::{CpuId, FrameId, Order};
-use pagetide_core::lru::LruConfig;
+use pagetide_core::lru::{LruConfig, Mechanism};
 use pagetide_core::page_alloc::{
     AllocRequest, FRAMES_MAX, HighFraction, PageAllocator, WatermarkLevel, Zone, ZoneConfig,
     ZoneSignals,
@@ -51,6 +60,14 @@ pub enum Memory {
     Group {
         /// The limit.
         nr_frames: u32,
+    },
+    /// A group's limit as the kernel accounts it: of so many pages, about 28 are the process's own,
+    /// and nodes of the page cache's tree take one for every seven, those that hold only shadows
+    /// included. Written pages and guards as in a group. The mechanism `shadow-limit` is honoured
+    /// here, and nowhere else.
+    KernelGroup {
+        /// The limit.
+        limit_pages: u32,
     },
     /// A machine of so many frames: a zone with watermarks, kept up by background reclaim. Some
     /// frames stay free. Written pages and guards as in a group; what is being filled is locked.
@@ -102,9 +119,10 @@ impl Memory {
     }
 
     /// Frames that can ever hold pages.
-    pub(super) fn nr_frames_max(self) -> u32 {
+    pub fn nr_frames_max(self) -> u32 {
         match self {
             Memory::Group { nr_frames } | Memory::Machine { nr_frames } => nr_frames,
+            Memory::KernelGroup { limit_pages } => kernel_group::nr_frames_max(limit_pages),
             Memory::Zone(zone) => zone.nr_frames_max,
         }
     }
@@ -112,8 +130,10 @@ impl Memory {
     /// The recorded run's, or the usual one.
     pub(super) fn swappiness(self) -> u8 {
         match self {
-            Memory::Group { .. } | Memory::Machine { .. } => LruConfig::file_only(0).swappiness,
             Memory::Zone(zone) => zone.swappiness,
+            Memory::Group { .. } | Memory::KernelGroup { .. } | Memory::Machine { .. } => {
+                LruConfig::file_only(0).swappiness
+            }
         }
     }
 
@@ -125,7 +145,7 @@ impl Memory {
     /// Whether folios are locked until their group's contents have come: where reclaim may meet
     /// them, which a group's limit as a plain question leaves out.
     pub(super) fn locks_fills(self) -> bool {
-        !matches!(self, Memory::Group { .. })
+        !matches!(self, Memory::Group { .. } | Memory::KernelGroup { .. })
     }
 
     /// Whether what stood in reclaim's way in the recorded run does so again.
@@ -141,14 +161,19 @@ const CPUS_MAX: u32 = 1 << 16;
 #[derive(Debug)]
 pub(super) enum Frames {
     Group(Vec<FrameId>),
+    KernelGroup(Box<KernelGroup>),
     Zone(Box<PageAllocator>),
 }
 
 impl Frames {
-    pub(super) fn new(memory: Memory) -> Frames {
-        match memory {
+    pub(super) fn new(setup: &Setup, trace: &DenseTrace) -> Frames {
+        match setup.memory {
             Memory::Group { nr_frames } => {
                 Frames::Group((0..nr_frames).rev().map(FrameId).collect())
+            }
+            Memory::KernelGroup { limit_pages } => {
+                let limits_shadows = setup.switches.has(Mechanism::ShadowLimit);
+                Frames::KernelGroup(Box::new(KernelGroup::new(limit_pages, limits_shadows, trace)))
             }
             Memory::Machine { nr_frames } => {
                 let zone = Zone::new(ZoneConfig::with_frames(nr_frames));
@@ -166,6 +191,7 @@ impl Frames {
     pub(super) fn take(&mut self, level: Option<WatermarkLevel>) -> Option<FrameId> {
         match self {
             Frames::Group(free) => free.pop(),
+            Frames::KernelGroup(group) => group.take(),
             Frames::Zone(allocator) => {
                 allocator.alloc(CPU, &AllocRequest::fast(Order::BASE).at(level))
             }
@@ -175,6 +201,7 @@ impl Frames {
     pub(super) fn free(&mut self, frame: FrameId) {
         match self {
             Frames::Group(free) => free.push(frame),
+            Frames::KernelGroup(group) => group.free(frame),
             Frames::Zone(allocator) => allocator.free(CPU, frame, Order::BASE),
         }
     }
@@ -189,7 +216,7 @@ impl Frames {
     /// Frames that background reclaim has to free until a zone is at its high watermark.
     pub(super) fn background_target(&self) -> u64 {
         match self {
-            Frames::Group(_) => 0,
+            Frames::Group(_) | Frames::KernelGroup(_) => 0,
             Frames::Zone(allocator) => {
                 let zone = allocator.zone();
                 zone.watermarks().mark(WatermarkLevel::High).saturating_sub(zone.nr_free())
@@ -208,6 +235,7 @@ impl Frames {
     pub(super) fn nr_used(&self, nr_frames_max: u32) -> u32 {
         match self {
             Frames::Group(free) => nr_frames_max - free.len() as u32,
+            Frames::KernelGroup(group) => nr_frames_max - group.nr_free(),
             Frames::Zone(allocator) => {
                 let nr_unused = allocator.zone().nr_free() + allocator.nr_in_pcps();
                 allocator.zone().nr_managed() - nr_unused as u32
@@ -215,9 +243,19 @@ impl Frames {
         }
     }
 
-    pub(super) fn validate(&self) {
-        if let Frames::Zone(allocator) = self {
-            allocator.validate();
+    /// What the slot of the page of this rank holds changes, in the tree of its file.
+    pub(super) fn change_slot(&mut self, rank: u32, before: Slot, after: Slot) {
+        if let Frames::KernelGroup(group) = self {
+            group.change(rank, before, after);
+        }
+    }
+
+    /// Counts again; `slot` says what the slot of a page of this rank holds.
+    pub(super) fn validate(&self, slot: impl Fn(u32) -> Slot) {
+        match self {
+            Frames::Group(_) => {}
+            Frames::KernelGroup(group) => group.validate(slot),
+            Frames::Zone(allocator) => allocator.validate(),
         }
     }
 }

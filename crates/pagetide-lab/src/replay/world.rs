@@ -13,11 +13,12 @@
 //! records have none.
 
 use super::clock::{self, Counted, VirtualClock};
-use super::memory::{Frames, Memory};
+use super::memory::{Frames, Memory, Slot};
 use super::{Clock, Outcome, Reader, Setup, Statistics};
 use crate::trace::{AccessKind, DenseTrace};
 use pagetide_core::folio::{Flags, Folios};
 use pagetide_core::ids::{FrameId, PageId, PageType};
+use pagetide_core::lru::ShadowEntry;
 use pagetide_core::lru::{self, AccessLog, AccessRule, Discarded, LruConfig, Lruvec, Marked, Room};
 use pagetide_core::reclaim::ReclaimBatch;
 use pagetide_core::units::Millis;
@@ -104,7 +105,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
             lruvec,
             log: AccessLog::new(),
             batches: [ReclaimBatch::new(), ReclaimBatch::new()],
-            frames: Frames::new(memory),
+            frames: Frames::new(&setup, trace),
             memory,
             pages: pages_of(trace, setup.swap_pages.is_some()),
             nr_pins: vec![0; if memory.repeats_the_run() { trace.nr_pages() } else { 0 }],
@@ -257,7 +258,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
     /// Walks everything and panics where an invariant is broken. O(pages + frames).
     pub fn validate(&self) {
         self.lruvec.validate();
-        self.frames.validate();
+        self.frames.validate(|rank| self.slot_of(rank));
         let mut nr_resident = 0;
         for (rank, page) in (0..).zip(&self.pages) {
             if let Word::Resident(frame) = page.word() {
@@ -384,6 +385,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
                 Discarded::Deferred => {}
             }
         }
+        self.change_slot(rank, Slot::Empty);
         // Dropped before the call that missed it got to it: the call misses it again.
         self.misses -= u64::from(self.pages[rank as usize].has(Mark::Awaited));
         self.leave_swap(rank);
@@ -410,6 +412,32 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         }
     }
 
+    fn shadow_of(&self, rank: u32) -> Option<ShadowEntry> {
+        match self.pages[rank as usize].word() {
+            Word::Shadow(shadow) => Some(shadow),
+            Word::Absent | Word::Resident(_) => None,
+        }
+    }
+
+    /// What there is of the page in its file's tree, where anonymous pages have nothing.
+    fn slot_of(&self, rank: u32) -> Slot {
+        let page = &self.pages[rank as usize];
+        match page.word() {
+            _ if page.backing() != Backing::File => Slot::Empty,
+            Word::Absent => Slot::Empty,
+            Word::Shadow(_) => Slot::Shadow,
+            Word::Resident(_) => Slot::Page,
+        }
+    }
+
+    /// The page's word is about to say something else.
+    fn change_slot(&mut self, rank: u32, after: Slot) {
+        let is_of_file = self.pages[rank as usize].backing() == Backing::File;
+        if matches!(self.frames, Frames::KernelGroup(_)) && is_of_file {
+            self.frames.change_slot(rank, self.slot_of(rank), after);
+        }
+    }
+
     fn mark(&mut self, frame: FrameId) {
         self.log_touch(self.rule.mark(&self.folios[frame]), frame);
     }
@@ -426,11 +454,9 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
 
     /// Makes the page resident, or returns `None` when no frame came free.
     fn fill(&mut self, rank: u32, kind: lru::AccessKind) -> Option<FrameId> {
-        let shadow = match self.pages[rank as usize].word() {
-            Word::Shadow(shadow) => Some(shadow),
-            Word::Absent | Word::Resident(_) => None,
-        };
-        let frame = self.alloc(shadow)?;
+        let frame = self.alloc(rank)?;
+        // Making room may have dropped it.
+        let shadow = self.shadow_of(rank);
         let flags = self.rule.flags_on_fill(kind);
         let page_type = match self.leave_swap(rank) {
             Backing::File => PageType::File,
@@ -440,6 +466,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         if let Some(shadow) = shadow {
             self.lruvec.refault(&mut self.log, frame, shadow, kind);
         }
+        self.change_slot(rank, Slot::Page);
         self.pages[rank as usize].set_word(Word::Resident(frame));
         self.rank_in[frame.0 as usize] = rank;
         if self.log.add(&self.folios, frame) == Room::Full {

@@ -10,7 +10,7 @@
 //! ```
 
 use super::{Backing, DIRECT, Mark, Page, Word, World};
-use crate::replay::memory::Frames;
+use crate::replay::memory::{Frames, Slot};
 use crate::trace::DenseTrace;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::{FrameId, PageId};
@@ -18,23 +18,48 @@ use pagetide_core::lru::lru_gen::{Detail, GenCommandError, parse_commands};
 use pagetide_core::lru::page_table::{LeafId, LeafLook, pages_around, wants_around};
 use pagetide_core::lru::{Refusal, ShadowEntry};
 use pagetide_core::page_alloc::{Attempt, Outcome, SlowPath};
-use pagetide_core::reclaim::{ReclaimPass, Scan, Settled, Step, Verdict};
+use pagetide_core::reclaim::{DEF_PRIORITY, ReclaimPass, Scan, Settled, Step, Verdict};
 use std::ops::Range;
 
 const UNCLEAN: Flags = Flags::DIRTY.with(Flags::WRITEBACK);
 
 impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
-    /// A frame, or `None` when none comes free.
+    /// A frame for the page of this rank, or `None` when none comes free.
     ///
-    /// `incoming` is the shadow of the page it is for. A group's reclaim knows the page it makes
-    /// room for, as the papers have it; a zone's does not, as the page cache's does not.
-    pub(super) fn alloc(&mut self, incoming: Option<ShadowEntry>) -> Option<FrameId> {
+    /// A group's reclaim knows the page it makes room for, as the papers have it; a zone's does
+    /// not, as the page cache's does not.
+    pub(super) fn alloc(&mut self, rank: u32) -> Option<FrameId> {
         match self.frames {
-            Frames::Group(_) => self.frames.take(None).or_else(|| {
-                self.reclaim(incoming);
-                self.frames.take(None)
-            }),
+            Frames::Group(_) => self.alloc_in_limit(rank),
+            Frames::KernelGroup(_) => {
+                let frame = self.alloc_in_limit(rank)?;
+                let has_slot = self.grow_tree(rank) || {
+                    self.reclaim(self.shadow_of(rank));
+                    self.grow_tree(rank)
+                };
+                if !has_slot {
+                    self.frames.free(frame);
+                }
+                has_slot.then_some(frame)
+            }
             Frames::Zone(_) => self.alloc_from_zone(),
+        }
+    }
+
+    fn alloc_in_limit(&mut self, rank: u32) -> Option<FrameId> {
+        self.frames.take(None).or_else(|| {
+            self.reclaim(self.shadow_of(rank));
+            self.frames.take(None)
+        })
+    }
+
+    /// Charges the nodes that a page of a file needs; says whether they are there.
+    fn grow_tree(&mut self, rank: u32) -> bool {
+        match &mut self.frames {
+            Frames::KernelGroup(group) => {
+                self.pages[rank as usize].backing() != Backing::File || group.grow(rank)
+            }
+            Frames::Group(_) | Frames::Zone(_) => true,
         }
     }
 
@@ -110,10 +135,25 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
                 Step::Done => break,
             }
         }
+        self.trim_shadows(pass.scan.priority);
         if self.has_flusher && pass.scan.wants_flusher() {
             self.wake_flusher();
         }
         pass.scan
+    }
+
+    /// Forgets what a group's limit on shadows says, after a pass down to this priority. The kernel
+    /// asks after each priority, we at the end.
+    fn trim_shadows(&mut self, last_priority: u8) {
+        let Frames::KernelGroup(group) = &mut self.frames else { return };
+        let nr_pages = self.lruvec.nr_pages_for_shadows();
+        for priority in (last_priority..=DEF_PRIORITY).rev() {
+            for _ in 0..group.nr_leaves_to_drop(nr_pages, priority) {
+                for &rank in group.drop_oldest_leaf() {
+                    self.pages[rank as usize].set_word(Word::Absent);
+                }
+            }
+        }
     }
 
     /// Publishes what was settled in one of the batches.
@@ -122,6 +162,10 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
             match *settled {
                 Settled::Evicted { page, frame, shadow } => {
                     let rank = self.rank_in[frame.0 as usize];
+                    let left = if shadow.is_some() { Slot::Shadow } else { Slot::Empty };
+                    if self.pages[rank as usize].backing() == Backing::File {
+                        self.frames.change_slot(rank, Slot::Page, left);
+                    }
                     let word = shadow.map_or(Word::Absent, Word::Shadow);
                     self.pages[rank as usize].set_word(word);
                     self.frames.free(frame);

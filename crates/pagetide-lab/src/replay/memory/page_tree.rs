@@ -1,0 +1,264 @@
+//! The nodes of the tree in which a kernel keeps a file's pages, and what pages it has evicted.
+//!
+//! Problem: memory groups pay for these nodes, so that the more pages of a file were ever touched,
+//! the fewer can be resident. A node lives as long as anything is in it, be it the shadow of a page
+//! that is gone. Idea: count what each node holds, and keep those of shadows alone in order.
+//!
+//! ```text
+//!   above   [ .  .  .  . ]            64 leaves of 64 slots: 4096 pages of one file
+//!            /      |
+//!   leaf  [P S . P] [S S . .]         the second holds shadows only: first to be dropped
+//! ```
+//!
+//! Data and invariants: a leaf is in the tree from [`PageTree::grow`] on, until it is empty; a node
+//! above as long as a leaf below is. Leaves of shadows alone are in `shadow_leaves`, oldest first.
+//!
+//! Ignored: the levels above the second, which are a node for every 262,144 pages; anonymous pages,
+//! nothing of which is in a file's tree.
+//!
+//! Source: the classic LRU specification, section 8; the multi-gen LRU specification, section 15.
+
+use crate::trace::DenseTrace;
+use pagetide_core::ids::PageId;
+use std::collections::BTreeMap;
+
+/// Slots of a node, as a power of two.
+const SLOTS_SHIFT: u32 = 6;
+
+/// What a page's slot holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in super::super) enum Slot {
+    Empty,
+    Shadow,
+    Page,
+}
+
+/// The trees of all files of a trace.
+#[derive(Debug)]
+pub(super) struct PageTree {
+    /// By the page's rank.
+    leaf_of: Vec<u32>,
+    /// In order of pages.
+    ranks: Vec<u32>,
+    leaves: Vec<Leaf>,
+    /// Leaves in the tree below each node above.
+    nr_below: Vec<u32>,
+    nr_nodes: u32,
+    /// By when they came to hold nothing else.
+    shadow_leaves: BTreeMap<u64, u32>,
+    nr_stamps: u64,
+}
+
+#[derive(Debug)]
+struct Leaf {
+    /// Its pages are [`PageTree::ranks`] from here to the next leaf's.
+    first: u32,
+    above: u32,
+    is_in_tree: bool,
+    nr_pages: u32,
+    nr_shadows: u32,
+    /// Its key in [`PageTree::shadow_leaves`], if it is there.
+    stamp: Option<u64>,
+}
+
+impl PageTree {
+    /// Empty trees for the pages of `trace`.
+    pub(super) fn new(trace: &DenseTrace) -> PageTree {
+        let mut ranks: Vec<u32> = (0..trace.nr_pages() as u32).collect();
+        ranks.sort_unstable_by_key(|rank| trace.page(*rank));
+        let mut tree = PageTree {
+            leaf_of: vec![0; ranks.len()],
+            ranks: Vec::new(),
+            leaves: Vec::new(),
+            nr_below: Vec::new(),
+            nr_nodes: 0,
+            shadow_leaves: BTreeMap::new(),
+            nr_stamps: 0,
+        };
+        let node = |page: PageId, level: u32| (page.mapping, page.index.0 >> (level * SLOTS_SHIFT));
+        let mut last = None;
+        for (at, &rank) in (0..).zip(&ranks) {
+            let page = trace.page(rank);
+            if last.is_none_or(|last| node(last, 2) != node(page, 2)) {
+                tree.nr_below.push(0);
+            }
+            if last.is_none_or(|last| node(last, 1) != node(page, 1)) {
+                tree.leaves.push(Leaf::new(at, tree.nr_below.len() as u32 - 1));
+            }
+            tree.leaf_of[rank as usize] = tree.leaves.len() as u32 - 1;
+            last = Some(page);
+        }
+        tree.ranks = ranks;
+        tree
+    }
+
+    /// Nodes in the trees.
+    pub(super) fn nr_nodes(&self) -> u32 {
+        self.nr_nodes
+    }
+
+    /// Leaves that hold nothing but shadows.
+    pub(super) fn nr_shadow_leaves(&self) -> u64 {
+        self.shadow_leaves.len() as u64
+    }
+
+    /// Nodes that are to be made before the page has a slot.
+    pub(super) fn nr_missing(&self, rank: u32) -> u32 {
+        let leaf = &self.leaves[self.leaf_of[rank as usize] as usize];
+        match (leaf.is_in_tree, self.nr_below[leaf.above as usize]) {
+            (true, _) => 0,
+            (false, 0) => 2,
+            (false, _) => 1,
+        }
+    }
+
+    /// Makes the nodes that are missing for the page, which is about to be put in.
+    pub(super) fn grow(&mut self, rank: u32) {
+        self.nr_nodes += self.nr_missing(rank);
+        let leaf = &mut self.leaves[self.leaf_of[rank as usize] as usize];
+        if !std::mem::replace(&mut leaf.is_in_tree, true) {
+            self.nr_below[leaf.above as usize] += 1;
+        }
+    }
+
+    /// What the page's slot holds changes. Nodes that are left empty are gone.
+    pub(super) fn change(&mut self, rank: u32, before: Slot, after: Slot) {
+        let at = self.leaf_of[rank as usize];
+        let leaf = &mut self.leaves[at as usize];
+        if let Some(count) = leaf.count(before) {
+            *count -= 1;
+        }
+        if let Some(count) = leaf.count(after) {
+            *count += 1;
+        }
+        let is_of_shadows = leaf.nr_pages == 0 && leaf.nr_shadows > 0;
+        match (leaf.stamp, is_of_shadows) {
+            (Some(stamp), false) => {
+                leaf.stamp = None;
+                self.shadow_leaves.remove(&stamp);
+            }
+            (None, true) => {
+                leaf.stamp = Some(self.nr_stamps);
+                self.shadow_leaves.insert(self.nr_stamps, at);
+                self.nr_stamps += 1;
+            }
+            (Some(_), true) | (None, false) => {}
+        }
+        if leaf.is_in_tree && leaf.nr_pages == 0 && leaf.nr_shadows == 0 {
+            self.remove(at);
+        }
+    }
+
+    /// Drops the leaf that has been one of shadows alone for longest, and says which it was.
+    pub(super) fn drop_oldest(&mut self) -> Option<u32> {
+        let (_, at) = self.shadow_leaves.pop_first()?;
+        let leaf = &mut self.leaves[at as usize];
+        (leaf.nr_shadows, leaf.stamp) = (0, None);
+        self.remove(at);
+        Some(at)
+    }
+
+    /// The ranks of the pages with slots in a leaf.
+    pub(super) fn ranks_in(&self, leaf: u32) -> &[u32] {
+        let first = self.leaves[leaf as usize].first as usize;
+        let next = self.leaves.get(leaf as usize + 1);
+        &self.ranks[first..next.map_or(self.ranks.len(), |next| next.first as usize)]
+    }
+
+    fn remove(&mut self, at: u32) {
+        let leaf = &mut self.leaves[at as usize];
+        leaf.is_in_tree = false;
+        let nr_below = &mut self.nr_below[leaf.above as usize];
+        *nr_below -= 1;
+        self.nr_nodes -= 1 + u32::from(*nr_below == 0);
+    }
+
+    /// Counts everything again, by what `slot` says each page's slot holds.
+    pub(super) fn validate(&self, slot: impl Fn(u32) -> Slot) {
+        let mut counts = vec![(0, 0); self.leaves.len()];
+        for (rank, &leaf) in (0..).zip(&self.leaf_of) {
+            match slot(rank) {
+                Slot::Empty => {}
+                Slot::Page => counts[leaf as usize].0 += 1,
+                Slot::Shadow => counts[leaf as usize].1 += 1,
+            }
+        }
+        let mut nr_below = vec![0; self.nr_below.len()];
+        for (at, (leaf, count)) in self.leaves.iter().zip(&counts).enumerate() {
+            assert_eq!((leaf.nr_pages, leaf.nr_shadows), *count, "leaf {at}");
+            assert_eq!(leaf.is_in_tree, *count != (0, 0), "leaf {at} lives while it holds any");
+            let is_of_shadows = count.0 == 0 && count.1 > 0;
+            assert_eq!(leaf.stamp.is_some(), is_of_shadows, "leaf {at} of shadows is listed");
+            nr_below[leaf.above as usize] += u32::from(leaf.is_in_tree);
+        }
+        assert_eq!(self.nr_below, nr_below, "leaves below each node");
+        let nr_above = nr_below.iter().filter(|below| **below > 0).count() as u32;
+        assert_eq!(self.nr_nodes, nr_above + nr_below.iter().sum::<u32>(), "nodes");
+        let nr_listed = self.leaves.iter().filter(|leaf| leaf.stamp.is_some()).count();
+        assert_eq!(self.shadow_leaves.len(), nr_listed, "leaves listed and marked");
+    }
+}
+
+impl Leaf {
+    fn new(first: u32, above: u32) -> Leaf {
+        Leaf { first, above, is_in_tree: false, nr_pages: 0, nr_shadows: 0, stamp: None }
+    }
+
+    fn count(&mut self, slot: Slot) -> Option<&mut u32> {
+        match slot {
+            Slot::Empty => None,
+            Slot::Shadow => Some(&mut self.nr_shadows),
+            Slot::Page => Some(&mut self.nr_pages),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(tree: &mut PageTree, rank: u32, before: Slot) {
+        tree.grow(rank);
+        tree.change(rank, before, Slot::Page);
+    }
+
+    #[test]
+    fn nodes_live_while_anything_is_in_them() {
+        // Two leaves below one node, and a leaf below another.
+        let trace = DenseTrace::from_reads([0, 63, 64, 4096]);
+        let mut tree = PageTree::new(&trace);
+        assert_eq!((0..4).map(|rank| tree.nr_missing(rank)).collect::<Vec<_>>(), [2, 2, 2, 2]);
+        put(&mut tree, 0, Slot::Empty);
+        assert_eq!((0..4).map(|rank| tree.nr_missing(rank)).collect::<Vec<_>>(), [0, 0, 1, 2]);
+        put(&mut tree, 1, Slot::Empty);
+        put(&mut tree, 2, Slot::Empty);
+        put(&mut tree, 3, Slot::Empty);
+        assert_eq!(tree.nr_nodes(), 5);
+        tree.change(3, Slot::Page, Slot::Empty);
+        assert_eq!(tree.nr_nodes(), 3, "leaf and node above are gone");
+        tree.change(2, Slot::Page, Slot::Shadow);
+        assert_eq!((tree.nr_nodes(), tree.nr_shadow_leaves()), (3, 1), "a shadow keeps a leaf");
+        let slots = [Slot::Page, Slot::Page, Slot::Shadow, Slot::Empty];
+        tree.validate(|rank| slots[rank as usize]);
+    }
+
+    #[test]
+    fn the_oldest_leaf_of_shadows_goes_first_and_names_its_pages() {
+        let trace = DenseTrace::from_reads([130, 0, 64, 65]);
+        let mut tree = PageTree::new(&trace);
+        (0..4).for_each(|rank| put(&mut tree, rank, Slot::Empty));
+        for rank in [2, 3, 0, 1] {
+            tree.change(rank, Slot::Page, Slot::Shadow);
+        }
+        // The page comes back: its leaf is the youngest once it is gone again.
+        put(&mut tree, 3, Slot::Shadow);
+        tree.change(3, Slot::Page, Slot::Shadow);
+        let dropped = [(); 2].map(|()| tree.drop_oldest().map(|leaf| tree.ranks_in(leaf).to_vec()));
+        assert_eq!(dropped, [Some(vec![0]), Some(vec![1])]);
+        assert_eq!((tree.nr_nodes(), tree.nr_shadow_leaves()), (2, 1));
+        let last = tree.drop_oldest().expect("one is left");
+        assert_eq!(tree.ranks_in(last), [2, 3]);
+        assert_eq!(tree.drop_oldest(), None);
+        tree.validate(|_| Slot::Empty);
+    }
+}
