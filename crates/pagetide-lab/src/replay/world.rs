@@ -29,6 +29,8 @@ use std::sync::Arc;
 mod background;
 mod reclaim;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod time;
 mod word;
 
