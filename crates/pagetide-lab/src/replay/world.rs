@@ -13,7 +13,8 @@
 //! records have none.
 
 use super::clock::{self, Counted, VirtualClock};
-use super::memory::{Frames, Memory, Slot};
+use super::memory::Slot;
+use super::memory::{Frames, Memory};
 use super::{Clock, Outcome, Reader, Setup, Statistics};
 use crate::trace::{AccessKind, DenseTrace};
 use pagetide_core::folio::{Flags, Folios};
@@ -28,6 +29,7 @@ use std::sync::Arc;
 
 mod background;
 mod reclaim;
+mod slots;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -418,25 +420,6 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         match self.pages[rank as usize].word() {
             Word::Shadow(shadow) => Some(shadow),
             Word::Absent | Word::Resident(_) => None,
-        }
-    }
-
-    /// What there is of the page in its file's tree, where anonymous pages have nothing.
-    fn slot_of(&self, rank: u32) -> Slot {
-        let page = &self.pages[rank as usize];
-        match page.word() {
-            _ if page.backing() != Backing::File => Slot::Empty,
-            Word::Absent => Slot::Empty,
-            Word::Shadow(_) => Slot::Shadow,
-            Word::Resident(_) => Slot::Page,
-        }
-    }
-
-    /// The page's word is about to say something else.
-    fn change_slot(&mut self, rank: u32, after: Slot) {
-        let is_of_file = self.pages[rank as usize].backing() == Backing::File;
-        if matches!(self.frames, Frames::KernelGroup(_)) && is_of_file {
-            self.frames.change_slot(rank, self.slot_of(rank), after);
         }
     }
 
