@@ -12,7 +12,7 @@
 //!   StoreFile, AlignedBuf    a file's bytes, in and out      file, aligned
 //!   IoQueue         many of those at once                    ring
 //!   TryLock         a value per CPU                        try_lock
-//!   current_cpu, read_*      where, how long, how much       cpu
+//!   current_cpu, read_*      where, how long, how much       cpu, cpu_cache
 //! ```
 //!
 //! # The contract, for all of it
@@ -31,6 +31,7 @@ mod aligned;
 mod arena;
 mod copy;
 mod cpu;
+mod cpu_cache;
 #[cfg(not(loom))]
 mod file;
 pub mod huge_buffer;
@@ -51,6 +52,7 @@ pub use cpu::{
     current_cpu, fetch, fetch_to_write, read_monotonic_ns, read_nr_cpus_possible,
     read_self_resident_bytes, read_thread_cpu_time_ns, read_total_memory,
 };
+pub use cpu_cache::read_cache_slice;
 #[cfg(not(loom))]
 pub use file::{Fingerprint, OpenStoreError, StoreError, StoreFile, StoreOptions};
 #[cfg(not(loom))]

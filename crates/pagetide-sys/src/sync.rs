@@ -6,13 +6,13 @@
 #[cfg(loom)]
 pub(crate) use loom::sync::{
     Condvar, Mutex,
-    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
+    atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
     Condvar, Mutex,
-    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
+    atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
 /// For counters that are no part of a protocol, and may live in a `static`: outside loom's view.
-pub(crate) use std::sync::atomic::AtomicU32 as PlainAtomicU32;
+pub(crate) use std::sync::atomic::{AtomicU32 as PlainAtomicU32, AtomicUsize as PlainAtomicUsize};

@@ -10,6 +10,7 @@
 
 use super::*;
 use loom::thread;
+use pagetide_core::page_alloc::{HighFraction, PcpTuning};
 use pagetide_sys::ArenaOptions;
 
 /// Few enough that lists and zone run dry: the reserves keep some of them.
@@ -17,7 +18,20 @@ const NR_FRAMES: u32 = 16;
 
 fn allocator(nr_cpus: u32) -> Arc<ArenaFrames> {
     let arena = FrameArena::reserve(NR_FRAMES, ArenaOptions::default()).expect("a few frames");
-    Arc::new(ArenaFrames::new(Arc::new(arena), NR_FRAMES, nr_cpus, PcpTuning::Refill))
+    let settings = PcpSettings {
+        nr_cpus,
+        tuning: PcpTuning::Refill,
+        fraction: HighFraction::DEFAULT,
+        cache_slice: 0,
+    };
+    Arc::new(ArenaFrames::new(Arc::new(arena), NR_FRAMES, settings))
+}
+
+/// All orders with up to two preemptions: more of them are minutes.
+fn explore(test: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.check(test);
 }
 
 /// Takes two frames, and gives them back together.
@@ -39,7 +53,7 @@ fn check_all_there(frames: &ArenaFrames) {
 
 #[test]
 fn loom_threads_of_one_cpu_share_its_list() {
-    loom::model(|| {
+    explore(|| {
         let frames = allocator(1);
         let other = {
             let frames = Arc::clone(&frames);
@@ -53,7 +67,7 @@ fn loom_threads_of_one_cpu_share_its_list() {
 
 #[test]
 fn loom_lists_are_drained_by_another_cpu() {
-    loom::model(|| {
+    explore(|| {
         let frames = allocator(2);
         let other = {
             let frames = Arc::clone(&frames);
@@ -68,7 +82,7 @@ fn loom_lists_are_drained_by_another_cpu() {
 
 #[test]
 fn loom_counting_beside_allocations_stays_within_the_limit() {
-    loom::model(|| {
+    explore(|| {
         let frames = allocator(2);
         let other = {
             let frames = Arc::clone(&frames);
@@ -82,7 +96,7 @@ fn loom_counting_beside_allocations_stays_within_the_limit() {
 
 #[test]
 fn loom_frames_taken_out_of_service_are_nobody_elses() {
-    loom::model(|| {
+    explore(|| {
         let frames = allocator(2);
         let other = {
             let frames = Arc::clone(&frames);
@@ -97,7 +111,7 @@ fn loom_frames_taken_out_of_service_are_nobody_elses() {
 
 #[test]
 fn loom_lists_kept_short_for_reclaim_lose_nothing() {
-    loom::model(|| {
+    explore(|| {
         let frames = allocator(2);
         let other = {
             let frames = Arc::clone(&frames);
@@ -112,12 +126,9 @@ fn loom_lists_kept_short_for_reclaim_lose_nothing() {
     });
 }
 
-/// Three threads have too many orders for all of them: those with up to two preemptions.
 #[test]
 fn loom_two_threads_of_one_cpu_and_one_that_drains() {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(2);
-    builder.check(|| {
+    explore(|| {
         let frames = allocator(1);
         let others = [(); 2].map(|()| {
             let frames = Arc::clone(&frames);
@@ -133,7 +144,7 @@ fn loom_two_threads_of_one_cpu_and_one_that_drains() {
 
 #[test]
 fn loom_a_tick_beside_allocations_loses_nothing() {
-    loom::model(|| {
+    explore(|| {
         let frames = allocator(1);
         let other = {
             let frames = Arc::clone(&frames);
@@ -150,7 +161,7 @@ fn loom_a_tick_beside_allocations_loses_nothing() {
 /// thread returned, or the other thread still had it.
 #[test]
 fn loom_nothing_fails_while_frames_lie_on_lists() {
-    loom::model(|| {
+    explore(|| {
         let frames = allocator(2);
         let mut all: Vec<_> = std::iter::from_fn(|| frames.alloc(CpuId(0), None)).collect();
         let last = frames.arena.release(all.pop().expect("sixteen"));
