@@ -12,7 +12,7 @@
 //! `fault` and `locked` rows are alone: the tunings are each other's reference. `locked` counts
 //! frames, not nanoseconds, on all threads together. Ignored: what the frames are used for.
 
-use super::interleave::{Samples, interleave, time_threads};
+use super::interleave::{Samples, fastest_of, interleave, stay_on, time_threads};
 use super::{Bench, Row};
 use crate::failure::Failure;
 use ::pagetide::{FrameAllocator, FrameBlock, Order, PcpTuning};
@@ -31,8 +31,6 @@ const NR_FRAMES: u32 = 1024;
 const WARM_CYCLES: u32 = 3;
 /// Cycles counted.
 const CYCLES: usize = 5;
-/// Fastest of so many short runs is a sample: on a shared machine the rest is other programs.
-const SHORT_RUNS: u32 = 50;
 /// The depth tuning needs some of its seconds before it has found its limit.
 const DEPTH_WARM: Duration = Duration::from_secs(10);
 
@@ -56,7 +54,6 @@ fn allocator(memory: Bytes, tuning: PcpTuning) -> Result<FrameAllocator, Failure
 
 fn pairs(bench: &Bench<'_>, threads: u32, rows: &mut Vec<Row>) -> Result<(), Failure> {
     let duration = bench.duration(100);
-    let time = |pair: &(dyn Fn() + Sync)| fastest_of(threads, duration, pair);
     let frames = allocator(Bytes(64 << 20), PcpTuning::default())?;
     let mutex: Mutex<Vec<u32>> = Mutex::new((0..NR_FRAMES).collect());
     let spin =
@@ -69,24 +66,24 @@ fn pairs(bench: &Bench<'_>, threads: u32, rows: &mut Vec<Row>) -> Result<(), Fai
         bench.interrupt,
         [
             Box::new(|| {
-                time(&|| {
+                time_pairs(threads, duration, || {
                     black_box(frames.alloc(Order::BASE));
                 })
             }),
             Box::new(|| {
-                time(&|| {
+                time_pairs(threads, duration, || {
                     let frame = lock(&mutex).pop();
                     lock(&mutex).extend(black_box(frame));
                 })
             }),
             Box::new(|| {
-                time(&|| {
+                time_pairs(threads, duration, || {
                     let frame = spin.with(Vec::pop);
                     spin.with(|list| list.extend(black_box(frame)));
                 })
             }),
             Box::new(|| {
-                time(&|| {
+                time_pairs(threads, duration, || {
                     let frame = black_box(queue.pop());
                     frame.into_iter().for_each(|frame| queue.push(frame).expect("there is room"));
                 })
@@ -100,18 +97,19 @@ fn pairs(bench: &Bench<'_>, threads: u32, rows: &mut Vec<Row>) -> Result<(), Fai
     Ok(())
 }
 
-/// Nanoseconds for one `pair` on each of `threads` threads, in the fastest of some short runs.
-fn fastest_of(threads: u32, duration: Duration, pair: &(dyn Fn() + Sync)) -> Result<f64, Failure> {
-    let mut fastest = f64::INFINITY;
-    for _ in 0..SHORT_RUNS {
-        let states = vec![(); threads as usize];
-        let time = time_threads((duration / SHORT_RUNS, 1), states, |()| {
+/// Nanoseconds for one `pair` on each of `threads` threads: of one thread in the fastest of some
+/// short runs; several have to meet, so theirs is a long run.
+fn time_pairs(threads: u32, duration: Duration, pair: impl Fn() + Sync) -> Result<f64, Failure> {
+    let time = |duration| {
+        let cpus = (0..threads).map(Some).collect();
+        time_threads((duration, 1), cpus, |cpu| {
+            cpu.take().into_iter().for_each(stay_on);
             (0..BATCH).for_each(|_| pair());
             Ok(())
-        })?;
-        fastest = fastest.min(time / f64::from(BATCH));
-    }
-    Ok(fastest)
+        })
+    };
+    let time = if threads == 1 { fastest_of(duration, time) } else { time(duration) };
+    Ok(time? / f64::from(BATCH))
 }
 
 /// A list behind a lock that spins; the mutex inside is never contended, and only there because
@@ -190,13 +188,4 @@ fn one_cycle(frames: &FrameAllocator, threads: u32, nr_frames: u64) -> f64 {
         }
     });
     start.elapsed().as_nanos() as f64 / nr_frames as f64
-}
-
-/// Keeps this thread on a CPU of its own, where there are enough: a burst that is given back on
-/// another CPU is another measurement.
-fn stay_on(cpu: u32) {
-    let mut cpus = rustix::thread::CpuSet::new();
-    cpus.set(cpu as usize);
-    // Not allowed: then the scheduler decides, and the spread tells.
-    let _ = rustix::thread::sched_setaffinity(None, &cpus);
 }

@@ -38,7 +38,12 @@ impl Samples {
 
     /// `other` / this one, round by round.
     pub(super) fn ratios_to(&self, other: &Samples) -> Vec<f64> {
-        self.0.iter().zip(&other.0).map(|(subject, reference)| reference / subject).collect()
+        self.with(other, |subject, reference| reference / subject).0
+    }
+
+    /// What follows from this one and `other`, round by round.
+    pub(super) fn with(&self, other: &Samples, combine: impl Fn(f64, f64) -> f64) -> Samples {
+        Samples(self.0.iter().zip(&other.0).map(|(mine, other)| combine(*mine, *other)).collect())
     }
 }
 
@@ -66,6 +71,30 @@ pub(super) fn interleave<const N: usize>(
     }
     interrupt.check()?;
     Ok(samples)
+}
+
+/// Times within `duration` that a short run is made: the fastest is what counts on a machine that
+/// others use too.
+const SHORT_RUNS: u32 = 50;
+
+/// The fastest of many runs, which together take about `duration`; each is told its own.
+///
+/// # Errors
+/// The first failure of a run.
+pub(super) fn fastest_of(
+    duration: Duration,
+    mut run: impl FnMut(Duration) -> Result<f64, Failure>,
+) -> Result<f64, Failure> {
+    let mut runs = (0..SHORT_RUNS).map(|_| run(duration / SHORT_RUNS));
+    runs.try_fold(f64::INFINITY, |fastest, time| Ok(fastest.min(time?)))
+}
+
+/// Keeps this thread on a CPU of its own, where there are enough and it is allowed; else the
+/// scheduler decides, and the spread tells.
+pub(super) fn stay_on(cpu: u32) {
+    let mut cpus = rustix::thread::CpuSet::new();
+    cpus.set(cpu as usize);
+    let _ = rustix::thread::sched_setaffinity(None, &cpus);
 }
 
 /// Runs `operate` on each state, a thread each, for `duration`; the clock is read once in `batch`

@@ -24,8 +24,10 @@
 //!                            array-queue
 //!   alloc   fault, locked    -             a loop over 128 MiB: time a frame; frames through the
 //!                                          zone's lock
-//!   lock    hold, hand-off,  -             the zone's lock: what holding it, handing it on and
-//!           wait             uncontended   waiting for it cost
+//!   lock    hold, zone_page, -             the zone's lock: what holding it, taking it and
+//!           acquire,                       handing it on cost
+//!           hand_off, line_transfer
+//!   lock    wait             uncontended   and waiting for it
 //! ```
 //!
 //! Data: [`Row`]; `ratio` = reference / subject, above 1 where Pagetide is ahead.

@@ -71,6 +71,52 @@ fn evict_reports_every_policy_without_a_reference() {
     }
 }
 
+/// A number in the row of this case.
+fn number_of(rows: &[Value], case: &str, threads: u64) -> f64 {
+    let row = rows.iter().find(|row| row["case"] == case && row["threads"] == threads);
+    let row = row.unwrap_or_else(|| panic!("no row {case} with {threads} threads"));
+    assert!(row["reference"].is_null() && row["ratio"].is_null(), "{row}");
+    row["subject_ns"].as_f64().unwrap_or_else(|| panic!("no number: {row}"))
+}
+
+#[test]
+fn alloc_is_measured_against_shared_lists_and_its_tunings_in_a_loop() {
+    let rows = quick("alloc");
+    let (pairs, loops): (Vec<Value>, Vec<Value>) =
+        rows.into_iter().partition(|row| row["case"] == "pair");
+    let references = ["mutex", "spin", "array-queue"];
+    let expected: Vec<_> =
+        [1, 2].into_iter().flat_map(|n| references.map(|name| ("pair", n, name))).collect();
+    check(&pairs, &expected);
+    assert_eq!(loops.len(), 16);
+    for threads in [1, 2] {
+        for tuning in ["fixed", "depth", "refill", "adaptive"] {
+            assert!(number_of(&loops, &format!("fault {tuning}"), threads) > 0.0);
+        }
+        // After three cycles, a limit that grows with use is as long as the loop is deep.
+        let locked = |tuning: &str| number_of(&loops, &format!("locked {tuning}"), threads);
+        assert_eq!(locked("refill"), 0.0);
+        assert!(locked("fixed") > 0.0);
+    }
+}
+
+#[test]
+fn lock_has_the_prices_of_a_virtual_machine() {
+    let rows = quick("lock");
+    let hold = |nr_frames: u32| number_of(&rows, &format!("hold {nr_frames}"), 1);
+    assert!(hold(2016) > hold(63) && hold(63) > hold(1));
+    for case in ["zone_page", "acquire"] {
+        assert!(number_of(&rows, case, 1) > 0.0, "{case}");
+    }
+    let with_two = |case: &str| rows.iter().find(|row| row["case"] == case).expect("a row");
+    for case in ["hand_off", "line_transfer", "wait"] {
+        match with_two(case).get("skipped") {
+            Some(why) => eprintln!("SKIPPED: lock {case}: {why}"),
+            None => assert!(with_two(case)["subject_ns"].as_f64().expect(case) >= 0.0),
+        }
+    }
+}
+
 #[test]
 fn bad_names_and_sizes_are_usage_errors() {
     assert_eq!(run(&["bench", "fly"]).status.code(), Some(2));
