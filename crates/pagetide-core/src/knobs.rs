@@ -124,6 +124,10 @@ knobs! {
         PcpTuning::Adaptive as u64,
         "length of per-CPU frame lists: `fixed`, `depth`, `refill` or `adaptive`",
         "Linux 6.7 and later";
+    /// How much the per-CPU lists of frames may hold, set by hand.
+    PcpHighFraction = "percpu_pagelist_high_fraction", Number, 0, 0, 65535,
+        "8 and up: per-CPU frame lists hold 1/this of memory and are not tuned; 0: tuned",
+        "Linux vm.percpu_pagelist_high_fraction";
     /// Touch all memory when the cache is built.
     Pretouch = "pretouch", Switch, 0, 0, 1,
         "touch all memory at build: a slower start, no page faults later", "own";

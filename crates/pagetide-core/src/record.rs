@@ -42,6 +42,7 @@
 //! LEB128 and zigzag as in DWARF and Protocol Buffers. The byte table is in `docs/formats.md`.
 
 use crate::ids::{MappingId, PageId};
+use crate::page_alloc::PcpTuning;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::str;
@@ -62,6 +63,10 @@ pub const HEADER_FIXED_BYTES: usize = 40;
 pub const POLICY_NAME_BYTES_MAX: usize = 64;
 /// The longest entry, in bytes: tag, thread, mapping, delta.
 pub const ENTRY_BYTES_MAX: usize = 1 + 5 + 5 + VARINT_BYTES_MAX;
+
+/// The tunings by their codes. Records from before there was a choice say 0.
+const TUNINGS: [PcpTuning; 4] =
+    [PcpTuning::Refill, PcpTuning::Fixed, PcpTuning::Depth, PcpTuning::Adaptive];
 
 const VARINT_BYTES_MAX: usize = 10;
 const NR_SLOTS: usize = 16;
@@ -177,6 +182,10 @@ pub struct Header {
     pub nr_cpus: u32,
     /// How willing it was to evict anonymous pages, 0 to 200.
     pub swappiness: u8,
+    /// How its per-CPU lists found their length.
+    pub pcp_tuning: PcpTuning,
+    /// Its knob `percpu_pagelist_high_fraction`.
+    pub pcp_high_fraction: u16,
     /// The policy's name as people type it, at most [`POLICY_NAME_BYTES_MAX`] bytes.
     pub policy: String,
 }
@@ -203,6 +212,13 @@ pub enum RecordError {
     /// The policy's name is too long or not UTF-8: the header is damaged.
     #[error("the policy name in the record's header is damaged")]
     BadPolicyName,
+    /// A tuning of the per-CPU lists this version does not know: damage, or a newer program's
+    /// record.
+    #[error("unknown tuning of the per-CPU lists, {found}, in the record's header")]
+    UnknownTuning {
+        /// The tuning's code.
+        found: u8,
+    },
     /// An entry of a kind this version does not know: damage, or a newer program's record.
     #[error("unknown kind of entry, {kind}, at byte {offset}")]
     UnknownKind {
@@ -254,6 +270,8 @@ impl Header {
             memory_frames_max: 0,
             nr_cpus: 0,
             swappiness: 0,
+            pcp_tuning: TUNINGS[0],
+            pcp_high_fraction: 0,
             policy: String::new(),
         }
     }
@@ -276,7 +294,9 @@ impl Header {
         out.extend_from_slice(&self.memory_frames.to_le_bytes());
         out.extend_from_slice(&self.memory_frames_max.to_le_bytes());
         out.extend_from_slice(&self.nr_cpus.to_le_bytes());
-        out.extend_from_slice(&[self.swappiness, 0, 0, 0]);
+        let tuning = TUNINGS.iter().position(|tuning| *tuning == self.pcp_tuning);
+        out.extend_from_slice(&[self.swappiness, tuning.expect("every tuning has a code") as u8]);
+        out.extend_from_slice(&self.pcp_high_fraction.to_le_bytes());
         out.extend_from_slice(self.policy.as_bytes());
     }
 
@@ -311,6 +331,10 @@ impl Header {
             memory_frames_max: u64::from_le_bytes(field(fixed, 24)),
             nr_cpus: u32::from_le_bytes(field(fixed, 32)),
             swappiness: fixed[36],
+            pcp_tuning: *TUNINGS
+                .get(usize::from(fixed[37]))
+                .ok_or(RecordError::UnknownTuning { found: fixed[37] })?,
+            pcp_high_fraction: u16::from_le_bytes(field(fixed, 38)),
             policy: String::from(policy),
         };
         Ok((header, header_bytes))

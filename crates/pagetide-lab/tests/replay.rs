@@ -7,6 +7,7 @@ mod synthetic;
 
 use pagetide_core::ids::{PageId, PageIndex};
 use pagetide_core::lru::PolicyName;
+use pagetide_core::page_alloc::{HighFraction, PcpTuning};
 use pagetide_core::record::Encoder;
 use pagetide_lab::judge::{naive_clock, naive_fifo, naive_lru, opt};
 use pagetide_lab::replay::{self, Contender, Memory, Setup, World, ZoneMemory};
@@ -151,9 +152,18 @@ fn a_damaged_header_is_no_memory() {
         memory_frames_max: 20,
         nr_cpus: 2,
         swappiness: 60,
+        pcp_tuning: PcpTuning::Depth,
+        pcp_high_fraction: 8,
         policy: "lru".to_owned(),
     };
-    let zone = ZoneMemory { nr_frames: 16, nr_frames_max: 20, nr_cpus: 2, swappiness: 60 };
+    let zone = ZoneMemory {
+        nr_frames: 16,
+        nr_frames_max: 20,
+        nr_cpus: 2,
+        swappiness: 60,
+        pcp_tuning: PcpTuning::Depth,
+        pcp_fraction: HighFraction::new(8).expect("an eighth"),
+    };
     assert_eq!(Memory::of_record(&sane), Some(Memory::Zone(zone)));
     let damaged = [
         Header { memory_frames: 0, ..sane.clone() },
@@ -161,7 +171,8 @@ fn a_damaged_header_is_no_memory() {
         Header { memory_frames_max: 1 << 40, ..sane.clone() },
         Header { nr_cpus: 0, ..sane.clone() },
         Header { nr_cpus: u32::MAX, ..sane.clone() },
-        Header { swappiness: 201, ..sane },
+        Header { swappiness: 201, ..sane.clone() },
+        Header { pcp_high_fraction: 7, ..sane },
     ];
     for header in damaged {
         assert_eq!(Memory::of_record(&header), None, "{header:?}");
@@ -199,6 +210,8 @@ fn a_recorded_run_replays_as_the_run_itself() {
         memory_frames_max: 90,
         nr_cpus: 4,
         swappiness: 60,
+        pcp_tuning: PcpTuning::Depth,
+        pcp_high_fraction: 8,
         policy: "clock".to_owned(),
     };
     header.append_to(&mut bytes);
@@ -284,7 +297,14 @@ proptest! {
     ) {
         let trace = synthetic::mixed(seed, 600);
         let nr_frames_max = nr_frames + nr_spare;
-        let memory = ZoneMemory { nr_frames, nr_frames_max, nr_cpus, swappiness: 60 };
+        let memory = ZoneMemory {
+            nr_frames,
+            nr_frames_max,
+            nr_cpus,
+            swappiness: 60,
+            pcp_tuning: PcpTuning::ALL[seed as usize % 4],
+            pcp_fraction: HighFraction::DEFAULT,
+        };
         for &policy in PolicyName::ALL {
             let mut world = World::new(Setup::new(policy, Memory::Zone(memory)), &trace, |_| {});
             for (rank, kind) in trace.entries() {

@@ -6,6 +6,7 @@ use crate::dirty::DirtyPages;
 use crate::engine::Engine;
 use crate::errors::BuildError;
 use crate::frames::ArenaFrames;
+use crate::frames::shared_zone::PcpSettings;
 use crate::io_pool::IoPool;
 use crate::locks::Signal;
 use crate::percpu::PerCpu;
@@ -18,14 +19,11 @@ use pagetide_core::lru::pagetide::Tuning;
 use pagetide_core::lru::{
     AccessLog, LruConfig, Lruvec, LruvecId, PolicyName, Statistics, Switches,
 };
-use pagetide_core::page_alloc::PcpTuning;
+use pagetide_core::page_alloc::{HighFraction, PcpTuning};
 use pagetide_core::record::Header;
 use pagetide_core::units::{Bytes, Millis, PAGE_BYTES};
 use pagetide_core::writeback::DirtyLimits;
-use pagetide_sys::{
-    ArenaOptions, FrameArena, ReserveError, fetch_to_write, read_nr_cpus_possible,
-    read_total_memory,
-};
+use pagetide_sys::{ArenaOptions, FrameArena, ReserveError, fetch_to_write, read_total_memory};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -121,6 +119,12 @@ impl Builder {
         self.with(Knob::PcpTuning, tuning as u64)
     }
 
+    /// Lets the per-CPU lists of frames together hold one in `fraction` frames, at least 8, and
+    /// switches their tuning off; 0, unless set, leaves them tuned.
+    pub fn percpu_pagelist_high_fraction(self, fraction: u16) -> Builder {
+        self.with(Knob::PcpHighFraction, fraction.into())
+    }
+
     /// Writes every access to a compact record that `pagetide replay` reads.
     ///
     /// A run of one thread that stays on one CPU, with [`Builder::background`] off and no
@@ -190,16 +194,11 @@ impl Builder {
         let lruvec = Lruvec::new(self.policy, &config, Arc::clone(&folios));
         let io = IoPool::new(self.knobs.is_on(Knob::IoUring));
         Ok(Engine {
-            frames: ArenaFrames::new(
-                Arc::clone(&arena),
-                limits.nr_frames,
-                limits.nr_cpus,
-                limits.pcp_tuning,
-            ),
+            frames: ArenaFrames::new(Arc::clone(&arena), limits.nr_frames, limits.pcp),
             arena,
             rule: lruvec.access_rule(),
             lruvec: Mutex::new(lruvec),
-            logs: PerCpu::new(limits.nr_cpus as usize, || Mutex::new(AccessLog::new())),
+            logs: PerCpu::new(limits.pcp.nr_cpus as usize, || Mutex::new(AccessLog::new())),
             folios,
             mappings: Registry::default(),
             counters: Counters::default(),
@@ -222,8 +221,10 @@ impl Builder {
             page_bytes: PAGE_BYTES as u32,
             memory_frames: u64::from(limits.nr_frames),
             memory_frames_max: u64::from(limits.nr_frames_max),
-            nr_cpus: limits.nr_cpus,
+            nr_cpus: limits.pcp.nr_cpus,
             swappiness: self.knobs.read(Knob::Swappiness) as u8,
+            pcp_tuning: limits.pcp.tuning,
+            pcp_high_fraction: self.knobs.read(Knob::PcpHighFraction) as u16,
             policy: self.policy.to_string(),
         };
         let recorder = Recorder::create(path, &header);
@@ -236,13 +237,26 @@ impl Builder {
 pub(crate) struct Limits {
     pub(crate) nr_frames: u32,
     pub(crate) nr_frames_max: u32,
-    pub(crate) nr_cpus: u32,
     pub(crate) readahead_pages: u64,
-    pub(crate) pcp_tuning: PcpTuning,
+    pub(crate) pcp: PcpSettings,
     pub(crate) direct_io: bool,
     pub(crate) has_workers: bool,
     dirty_background: u8,
     dirty: u8,
+}
+
+fn pcp_settings(knobs: &Knobs) -> Result<PcpSettings, BuildError> {
+    let (fraction, row) = (knobs.read(Knob::PcpHighFraction), Knob::PcpHighFraction.row());
+    let tuning = PcpTuning::from_index(knobs.read(Knob::PcpTuning) as usize);
+    Ok(PcpSettings {
+        fraction: HighFraction::new(fraction as u32).map_err(|_| BuildError::Knob {
+            knob: row.name,
+            given: fraction,
+            low: HighFraction::LEAST.into(),
+            high: row.high,
+        })?,
+        ..PcpSettings::read(tuning.expect("the knob's range was checked"))
+    })
 }
 
 /// Bookkeeping written for each frame when the cache is built, bytes: descriptor, arena, allocator.
@@ -285,10 +299,8 @@ impl Limits {
         Ok(Limits {
             nr_frames,
             nr_frames_max: nr_frames_max.max(nr_frames),
-            nr_cpus: read_nr_cpus_possible(),
             readahead_pages,
-            pcp_tuning: PcpTuning::from_index(knobs.read(Knob::PcpTuning) as usize)
-                .expect("the knob's range was checked"),
+            pcp: pcp_settings(knobs)?,
             direct_io: knobs.is_on(Knob::DirectIo),
             has_workers: knobs.is_on(Knob::Background),
             dirty_background: knobs.read(Knob::DirtyBackground) as u8,

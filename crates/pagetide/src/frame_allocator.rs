@@ -14,19 +14,17 @@
 //! address of a block is given out, never a reference: what is there is the program's business.
 //!
 //! **Ignored.** Reclaim: when there is no frame, there is none. And threads of its own: somebody
-//! calls [`FrameAllocator::tick`] about once a second, or the lists never shrink by themselves.
+//! calls [`FrameAllocator::tick`] a few times a second, or the lists never shrink by themselves.
 
 use crate::errors::BuildError;
-use crate::frames::shared_zone::SharedZone;
+use crate::frames::shared_zone::{PcpSettings, SharedZone};
 use pagetide_core::ids::{FrameId, Order};
 use pagetide_core::knobs::MEMORY_MIN;
 use pagetide_core::page_alloc::{
     AllocRequest, MigrateType, PcpTuning, Zone, ZoneConfig, ZoneStats,
 };
 use pagetide_core::units::{Bytes, Millis};
-use pagetide_sys::{
-    ArenaOptions, FrameArena, current_cpu, read_monotonic_ns, read_nr_cpus_possible,
-};
+use pagetide_sys::{ArenaOptions, FrameArena, current_cpu, read_monotonic_ns};
 use std::fmt;
 
 /// Settings of a [`FrameAllocator`].
@@ -83,8 +81,9 @@ impl FrameAllocatorBuilder {
         let nr_frames = u32::try_from(self.memory.whole_pages()).unwrap_or(u32::MAX);
         let arena = FrameArena::reserve(nr_frames, self.options)?;
         let zone = Zone::new(ZoneConfig::with_frames(nr_frames));
-        let nr_cpus = self.nr_cpus.unwrap_or_else(read_nr_cpus_possible);
-        Ok(FrameAllocator { arena, zone: SharedZone::new(zone, nr_cpus, self.tuning) })
+        let mut settings = PcpSettings::read(self.tuning);
+        settings.nr_cpus = self.nr_cpus.unwrap_or(settings.nr_cpus);
+        Ok(FrameAllocator { arena, zone: SharedZone::new(zone, settings) })
     }
 }
 
@@ -160,7 +159,7 @@ impl FrameAllocator {
     }
 
     /// Lets the lists shrink by what they did not need, if a second has passed since the last call
-    /// that did. To be called about once a second.
+    /// that did, and tells them the time. To be called a few times a second.
     pub fn tick(&self) {
         self.zone.tick(Millis(read_monotonic_ns() / 1_000_000));
     }

@@ -5,10 +5,10 @@
 
 use crate::sync::{AtomicU64, Ordering::Relaxed};
 use pagetide_core::ids::{CpuId, FrameId, Order};
-use pagetide_core::page_alloc::{AllocRequest, PcpTuning, WatermarkLevel, Zone, ZoneConfig};
+use pagetide_core::page_alloc::{AllocRequest, WatermarkLevel, Zone, ZoneConfig};
 use pagetide_core::units::{Millis, PAGE_BYTES};
 use pagetide_sys::{ClaimedFrame, FrameArena};
-use shared_zone::SharedZone;
+use shared_zone::{PcpSettings, SharedZone};
 use std::sync::Arc;
 
 pub(crate) mod shared_zone;
@@ -26,14 +26,13 @@ impl ArenaFrames {
     pub(crate) fn new(
         arena: Arc<FrameArena>,
         nr_online: u32,
-        nr_cpus: u32,
-        tuning: PcpTuning,
+        settings: PcpSettings,
     ) -> ArenaFrames {
         let zone =
             Zone::new(ZoneConfig { nr_online, ..ZoneConfig::with_frames(arena.nr_frames()) });
         ArenaFrames {
             nr_managed: AtomicU64::new(u64::from(zone.nr_managed())),
-            zone: SharedZone::new(zone, nr_cpus, tuning),
+            zone: SharedZone::new(zone, settings),
             arena,
             nr_resident_max: AtomicU64::new(0),
         }

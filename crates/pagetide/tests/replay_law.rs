@@ -13,7 +13,7 @@ mod scripts;
 
 use common::pages::Random;
 use common::{PAGE, patterned_file, skip};
-use pagetide::{Advice, Bytes, OpenOptions, PolicyName};
+use pagetide::{Advice, Bytes, OpenOptions, PageCache, PcpTuning, PolicyName};
 use pagetide_lab::replay::{Memory, ZoneMemory};
 use pagetide_lab::trace::AccessKind;
 use run::{Run, play};
@@ -144,6 +144,35 @@ fn a_memory_that_may_grow_is_replayed() {
         });
         run.check(&format!("200 of 5000 frames, {policy}"));
     }
+}
+
+/// How long the per-CPU lists get decides who is short of frames, and when: the record says how
+/// they were tuned.
+#[test]
+fn every_tuning_of_the_lists_is_replayed() {
+    if !pin_thread("every_tuning_of_the_lists_is_replayed") {
+        return;
+    }
+    let mut nr_differing = 0;
+    for tuning in PcpTuning::ALL {
+        for (fraction, frames) in [(0, 1000), (0, 9000), (8, 9000)] {
+            let memory = Bytes::from_pages(frames);
+            let builder = PageCache::builder().memory(memory).readahead_max(Bytes(64 << 10));
+            let builder = builder.pcp_tuning(tuning).percpu_pagelist_high_fraction(fraction);
+            let run = Run::record_with(builder, |cache| play(cache, everything, 3));
+            let what = format!("{tuning}, a fraction of {fraction}, {frames} frames");
+            assert_eq!((run.header.pcp_tuning, run.header.pcp_high_fraction), (tuning, fraction));
+            run.check(&what);
+            assert!(run.stats.evictions > 0, "{what}: too little happens");
+            let Memory::Zone(memory) = run.memory else { unreachable!("a record's memory") };
+            for other in PcpTuning::ALL {
+                let memory = Memory::Zone(ZoneMemory { pcp_tuning: other, ..memory });
+                let replayed = run.replay(run.stats.policy, memory, &run.trace);
+                nr_differing += u32::from(replayed.differs_from(&run));
+            }
+        }
+    }
+    assert!(nr_differing > 0, "nothing depends on the tuning");
 }
 
 /// The canary: a replay that decides differently is noticed.

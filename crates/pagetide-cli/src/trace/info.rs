@@ -46,6 +46,8 @@ struct Recorded {
     memory_frames_max: u64,
     cpus: u32,
     swappiness: u8,
+    pcp_tuning: &'static str,
+    pcp_high_fraction: u16,
 }
 
 /// Runs the command.
@@ -72,6 +74,8 @@ pub(crate) fn run(args: &InfoArgs, interrupt: &Interrupt) -> Result<(), Failure>
             memory_frames_max: header.memory_frames_max,
             cpus: header.nr_cpus,
             swappiness: header.swappiness,
+            pcp_tuning: header.pcp_tuning.as_str(),
+            pcp_high_fraction: header.pcp_high_fraction,
         }),
         reuse: census.into_reuse(),
     };

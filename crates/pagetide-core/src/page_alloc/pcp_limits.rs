@@ -51,6 +51,8 @@ pub enum HighFractionError {
 impl HighFraction {
     /// From the LOW watermark.
     pub const DEFAULT: HighFraction = HighFraction(0);
+    /// The least number but 0: an eighth.
+    pub const LEAST: u32 = FRACTION_FOR_TUNING;
 
     /// The knob's value as people type it: 0 is the default, 8 an eighth, 16 a sixteenth.
     ///

@@ -12,6 +12,8 @@ fn header() -> Header {
         memory_frames_max: 1 << 33,
         nr_cpus: 70_000,
         swappiness: 200,
+        pcp_tuning: PcpTuning::Adaptive,
+        pcp_high_fraction: 8,
         policy: String::from("mglru"),
     }
 }

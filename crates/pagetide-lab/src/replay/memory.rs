@@ -43,8 +43,8 @@ use crate::trace::DenseTrace;
 use pagetide_core::ids::{CpuId, FrameId, Order};
 use pagetide_core::lru::{LruConfig, Mechanism};
 use pagetide_core::page_alloc::{
-    AllocRequest, FRAMES_MAX, HighFraction, PageAllocator, WatermarkLevel, Zone, ZoneConfig,
-    ZoneSignals,
+    AllocRequest, FRAMES_MAX, HighFraction, PageAllocator, PcpTuning, WatermarkLevel, Zone,
+    ZoneConfig, ZoneSignals,
 };
 use pagetide_core::record::Header;
 
@@ -90,6 +90,10 @@ pub struct ZoneMemory {
     pub nr_cpus: u32,
     /// How willing it was to evict anonymous pages, 0 to 200.
     pub swappiness: u8,
+    /// How its lists found their length.
+    pub pcp_tuning: PcpTuning,
+    /// How much of the zone its lists could hold.
+    pub pcp_fraction: HighFraction,
 }
 
 impl From<u32> for Memory {
@@ -104,7 +108,8 @@ impl Memory {
     pub fn of_record(header: &Header) -> Option<Memory> {
         let nr_frames = u32::try_from(header.memory_frames).ok()?;
         let nr_frames_max = u32::try_from(header.memory_frames_max).ok()?;
-        let Header { nr_cpus, swappiness, .. } = *header;
+        let Header { nr_cpus, swappiness, pcp_tuning, .. } = *header;
+        let pcp_fraction = HighFraction::new(header.pcp_high_fraction.into()).ok()?;
         let is_sane = 0 < nr_frames
             && nr_frames <= nr_frames_max
             && nr_frames_max <= FRAMES_MAX
@@ -115,6 +120,8 @@ impl Memory {
             nr_frames_max,
             nr_cpus,
             swappiness,
+            pcp_tuning,
+            pcp_fraction,
         }))
     }
 
@@ -179,10 +186,16 @@ impl Frames {
                 let zone = Zone::new(ZoneConfig::with_frames(nr_frames));
                 Frames::Zone(Box::new(PageAllocator::new(zone, 1, HighFraction::DEFAULT)))
             }
-            Memory::Zone(ZoneMemory { nr_frames, nr_frames_max, nr_cpus, .. }) => {
-                let whole = ZoneConfig::with_frames(nr_frames_max);
-                let zone = Zone::new(ZoneConfig { nr_online: nr_frames, ..whole });
-                Frames::Zone(Box::new(PageAllocator::new(zone, nr_cpus, HighFraction::DEFAULT)))
+            Memory::Zone(memory) => {
+                let whole = ZoneConfig::with_frames(memory.nr_frames_max);
+                let zone = Zone::new(ZoneConfig { nr_online: memory.nr_frames, ..whole });
+                let ZoneMemory { nr_cpus, pcp_tuning, pcp_fraction, .. } = memory;
+                Frames::Zone(Box::new(PageAllocator::with_tuning(
+                    zone,
+                    nr_cpus,
+                    pcp_fraction,
+                    pcp_tuning,
+                )))
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use super::AccessKind::{Discard, Read, Table, TableWrite, Write};
 use super::*;
+use pagetide_core::page_alloc::PcpTuning;
 use pagetide_core::record::Encoder;
 use proptest::prelude::*;
 use std::io::{Cursor, Write as _};
@@ -46,6 +47,8 @@ fn compact(accesses: &[Access]) -> Vec<u8> {
         memory_frames_max: 200,
         nr_cpus: 2,
         swappiness: 60,
+        pcp_tuning: PcpTuning::Refill,
+        pcp_high_fraction: 0,
         policy: "lru".to_owned(),
     };
     header.append_to(&mut bytes);

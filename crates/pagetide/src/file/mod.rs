@@ -65,7 +65,7 @@ impl File {
     /// Takes over a handle of `mapping` that the caller has counted.
     pub(crate) fn new(shared: Arc<CacheShared>, mapping: Arc<Mapping>, access: Access) -> File {
         let (nr_cpus, readahead_pages) =
-            (shared.limits.nr_cpus as usize, shared.limits.readahead_pages);
+            (shared.limits.pcp.nr_cpus as usize, shared.limits.readahead_pages);
         let errors_seen = AtomicU64::new(mapping.error_count());
         File {
             handle: Arc::new(Handle {

@@ -1,6 +1,8 @@
 //! The allocator as a program sees it.
 
 use super::*;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 fn allocator(memory: u64, nr_cpus: u32) -> FrameAllocator {
     FrameAllocator::builder()
@@ -75,6 +77,51 @@ fn every_tuning_serves_threads_that_share_few_lists() {
                         allocator.tick();
                     }
                 });
+            }
+        });
+        check_all_free(&allocator);
+    }
+}
+
+/// Whatever the threads do meanwhile: each frame is free, on a list, or somebody's. While they
+/// work, no look at all three can be at one moment, so each round ends with everybody standing
+/// still.
+#[test]
+fn free_listed_and_allocated_frames_are_all_there_are() {
+    const NR_THREADS: usize = 3;
+    for tuning in PcpTuning::ALL {
+        let builder = FrameAllocator::builder().memory(Bytes(64 << 20)).pcp_tuning(tuning);
+        let allocator = builder.nr_cpus(2).huge_pages(false).build().expect("64 MiB");
+        let nr_held = AtomicU64::new(0);
+        let meeting = Barrier::new(NR_THREADS + 1);
+        std::thread::scope(|scope| {
+            for name in 0..NR_THREADS {
+                let (allocator, nr_held, meeting) = (&allocator, &nr_held, &meeting);
+                scope.spawn(move || {
+                    let mut held = Vec::new();
+                    for round in 0..40 {
+                        // Up and down, in all orders that have lists and some that have none.
+                        for nth in 0..300 + 700 * (round % 3) {
+                            let order = Order([0, 0, 0, 1, 3, 5, 0, 2][(nth + name) % 8]);
+                            held.extend(allocator.alloc(order));
+                        }
+                        held.drain(..held.len() * (round % 4) / 3);
+                        let mine = held.iter().map(|block| u64::from(block.order().nr_frames()));
+                        nr_held.fetch_add(mine.sum(), Relaxed);
+                        meeting.wait();
+                        meeting.wait();
+                    }
+                });
+            }
+            for round in 0..40 {
+                allocator.tick();
+                let seen = allocator.stats();
+                assert!(seen.nr_free <= seen.nr_managed, "{tuning}, round {round}");
+                meeting.wait();
+                let stats = allocator.stats();
+                let sum = stats.nr_free + stats.nr_listed + nr_held.swap(0, Relaxed);
+                assert_eq!(sum, stats.nr_managed, "{tuning}, round {round}");
+                meeting.wait();
             }
         });
         check_all_free(&allocator);

@@ -25,33 +25,60 @@ use pagetide_core::page_alloc::{
     WatermarkLevel, Zone, ZoneHome, ZoneSignals,
 };
 use pagetide_core::units::Millis;
-use pagetide_sys::TryLock;
+use pagetide_sys::{TryLock, read_cache_slice, read_nr_cpus_possible};
 use std::sync::Arc;
 
 /// Time between two ticks of the lists.
 const TICK_MS: u64 = 1000;
 
+/// What a zone's lists are made with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PcpSettings {
+    pub(crate) nr_cpus: u32,
+    pub(crate) tuning: PcpTuning,
+    pub(crate) fraction: HighFraction,
+    /// A CPU's part of its last data cache, in frames; 0 when it is not known.
+    pub(crate) cache_slice: u32,
+}
+
+impl PcpSettings {
+    /// For this machine.
+    pub(crate) fn read(tuning: PcpTuning) -> PcpSettings {
+        let slice = read_cache_slice().map_or(0, |slice| slice.whole_pages());
+        PcpSettings {
+            nr_cpus: read_nr_cpus_possible(),
+            tuning,
+            fraction: HighFraction::DEFAULT,
+            cache_slice: u32::try_from(slice).unwrap_or(u32::MAX),
+        }
+    }
+}
+
 /// A zone behind a lock, its lists behind one each.
 pub(crate) struct SharedZone {
     table: Arc<FrameTable>,
     pcps: PerCpu<TryLock<Pcp>>,
-    nr_cpus: u32,
+    settings: PcpSettings,
     is_reclaim_active: AtomicBool,
-    /// As of the last tick.
+    /// As of the last call of `tick`, due or not: a tuning measures periods of a second with it,
+    /// which ticks a second apart would miss as often as not.
     now_ms: AtomicU64,
+    last_tick_ms: AtomicU64,
     zone: Mutex<Zone>,
     nr_waits: AtomicU64,
 }
 
 impl SharedZone {
-    pub(crate) fn new(zone: Zone, nr_cpus: u32, tuning: PcpTuning) -> SharedZone {
-        let limits = pcp_limits(&zone, nr_cpus);
+    pub(crate) fn new(zone: Zone, settings: PcpSettings) -> SharedZone {
+        let limits = pcp_limits(&zone, settings);
+        let nr_lists = settings.nr_cpus as usize;
         SharedZone {
             table: Arc::clone(zone.table()),
-            pcps: PerCpu::new(nr_cpus as usize, || TryLock::new(Pcp::with_tuning(limits, tuning))),
-            nr_cpus,
+            pcps: PerCpu::new(nr_lists, || TryLock::new(Pcp::with_tuning(limits, settings.tuning))),
+            settings,
             is_reclaim_active: AtomicBool::new(false),
             now_ms: AtomicU64::new(0),
+            last_tick_ms: AtomicU64::new(0),
             zone: Mutex::new(zone),
             nr_waits: AtomicU64::new(0),
         }
@@ -109,9 +136,12 @@ impl SharedZone {
 
     /// Lets the lists' limits decay, if a second has passed since the last time.
     pub(crate) fn tick(&self, now: Millis) {
-        let last_ms = self.now_ms.load(Relaxed);
+        if self.now_ms.load(Relaxed) < now.0 {
+            self.now_ms.store(now.0, Relaxed);
+        }
+        let (ticked, last_ms) = (&self.last_tick_ms, self.last_tick_ms.load(Relaxed));
         let is_due = now.0.saturating_sub(last_ms) >= TICK_MS
-            && self.now_ms.compare_exchange(last_ms, now.0, Relaxed, Relaxed).is_ok();
+            && ticked.compare_exchange(last_ms, now.0, Relaxed, Relaxed).is_ok();
         if !is_due {
             return;
         }
@@ -138,7 +168,7 @@ impl SharedZone {
     /// Derives watermarks and limits after a resize.
     pub(crate) fn rederive(&self, mut zone: MutexGuard<'_, Zone>) {
         zone.rederive_watermarks();
-        let limits = pcp_limits(&zone, self.nr_cpus);
+        let limits = pcp_limits(&zone, self.settings);
         drop(zone);
         self.pcps.iter().for_each(|pcp| pcp.lock().set_limits(limits));
     }
@@ -180,13 +210,13 @@ impl SharedZone {
     }
 }
 
-fn pcp_limits(zone: &Zone, nr_cpus: u32) -> PcpLimits {
+fn pcp_limits(zone: &Zone, settings: PcpSettings) -> PcpLimits {
     PcpLimits::derive(&PcpInputs {
         managed: u64::from(zone.nr_managed()),
         low_watermark: zone.watermarks().unboosted(WatermarkLevel::Low),
-        nr_cpus_local: nr_cpus,
-        nr_cpus_online: nr_cpus,
-        fraction: HighFraction::DEFAULT,
-        cache_slice: 0,
+        nr_cpus_local: settings.nr_cpus,
+        nr_cpus_online: settings.nr_cpus,
+        fraction: settings.fraction,
+        cache_slice: settings.cache_slice,
     })
 }

@@ -4,7 +4,7 @@ use crate::common::PAGE;
 use crate::common::pages::Random;
 use crate::common::store::FaultyStore;
 use crate::scripts::{Player, Script};
-use pagetide::{Bytes, CacheStats, PageCache, PolicyName};
+use pagetide::{Builder, Bytes, CacheStats, PageCache, PolicyName};
 use pagetide_core::ids::PageId;
 use pagetide_core::vmstat::Counter;
 use pagetide_lab::replay::{self, Memory, Outcome, Setup};
@@ -45,17 +45,15 @@ impl Run {
         readahead: Bytes,
         work: impl FnOnce(&PageCache),
     ) -> Run {
+        let memory = (Bytes::from_pages(frames), Bytes::from_pages(frames_max));
+        let builder = PageCache::builder().memory(memory.0).memory_max(memory.1);
+        Run::record_with(builder.policy(policy).readahead_max(readahead), work)
+    }
+
+    pub(crate) fn record_with(builder: Builder, work: impl FnOnce(&PageCache)) -> Run {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("run.ptt");
-        let cache = PageCache::builder()
-            .memory(Bytes::from_pages(frames))
-            .memory_max(Bytes::from_pages(frames_max))
-            .policy(policy)
-            .readahead_max(readahead)
-            .background(false)
-            .record(&path)
-            .build()
-            .unwrap();
+        let cache = builder.background(false).record(&path).build().unwrap();
         work(&cache);
         // So that closing the cache does nothing that the counters miss.
         cache.flush_all().unwrap();
