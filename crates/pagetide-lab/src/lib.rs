@@ -23,3 +23,4 @@ pub mod machine;
 pub mod replay;
 pub mod scenario;
 pub mod trace;
+pub mod tune;

@@ -3,6 +3,7 @@
 //! ```text
 //!   run    scenarios x subjects x seeds, on all cores --> table, JSON or report
 //!   list   the scenarios, and what each measures
+//!   tune   the constants of our own policy, over many traces
 //!   dump   a trace, stopped anywhere: the generations as text, and commands to them
 //! ```
 
@@ -11,6 +12,7 @@ mod list;
 mod pcp;
 mod plays;
 mod run;
+mod tune;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -38,6 +40,7 @@ enum LabCommand {
     Run(run::RunArgs),
     List(list::ListArgs),
     Dump(dump::DumpArgs),
+    Tune(tune::TuneArgs),
 }
 
 /// Runs the command.
@@ -49,5 +52,6 @@ pub(crate) fn run(args: &LabArgs, interrupt: &Interrupt) -> Result<(), Failure> 
         LabCommand::Run(args) => run::run(args, interrupt),
         LabCommand::List(args) => list::run(args),
         LabCommand::Dump(args) => dump::run(args, interrupt),
+        LabCommand::Tune(args) => tune::run(args, interrupt),
     }
 }

@@ -47,7 +47,7 @@ mod memcachetest;
 mod memory_group_oom;
 mod micro;
 mod oldest_generation_stuck;
-mod random;
+pub(crate) mod random;
 mod stage;
 mod subject;
 mod summary;

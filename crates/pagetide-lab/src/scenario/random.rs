@@ -9,11 +9,11 @@
 
 /// A stream of numbers that a seed decides.
 #[derive(Clone, Debug)]
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
     /// The stream of a seed.
-    pub(super) fn new(seed: u64) -> Random {
+    pub(crate) fn new(seed: u64) -> Random {
         // One step apart, seeds 0, 1, 2, ... would give the same stream, shifted.
         let mut scrambled = Random(seed ^ 0x70a6_e71d_e000_0000);
         Random(scrambled.next())
@@ -31,7 +31,7 @@ impl Random {
     ///
     /// # Panics
     /// When `end` is 0.
-    pub(super) fn below(&mut self, end: u32) -> u32 {
+    pub(crate) fn below(&mut self, end: u32) -> u32 {
         assert!(end > 0, "no number is below zero");
         ((u128::from(self.next()) * u128::from(end)) >> 64) as u32
     }
@@ -42,7 +42,7 @@ impl Random {
     }
 
     /// The numbers below `end` in random order.
-    pub(super) fn order(&mut self, end: u32) -> Vec<u32> {
+    pub(crate) fn order(&mut self, end: u32) -> Vec<u32> {
         let mut order: Vec<u32> = (0..end).collect();
         for last in (1..end).rev() {
             order.swap(last as usize, self.below(last + 1) as usize);
@@ -53,7 +53,7 @@ impl Random {
 
 /// Zipf's popularity over so many items, the items in random order.
 #[derive(Debug)]
-pub(super) struct Zipf {
+pub(crate) struct Zipf {
     /// `[items]`, the chance of this rank or a better one.
     cumulative: Vec<f64>,
     /// `[items]`, the item of each rank.
@@ -62,7 +62,7 @@ pub(super) struct Zipf {
 
 impl Zipf {
     /// Item of rank k with a chance in proportion to `k^-skew`.
-    pub(super) fn new(random: &mut Random, nr_items: u32, skew: f64) -> Zipf {
+    pub(crate) fn new(random: &mut Random, nr_items: u32, skew: f64) -> Zipf {
         let mut sum = 0.0;
         let mut cumulative: Vec<f64> = Vec::with_capacity(nr_items as usize);
         for rank in 1..=nr_items {
@@ -74,7 +74,7 @@ impl Zipf {
     }
 
     /// The next item.
-    pub(super) fn next(&self, random: &mut Random) -> u32 {
+    pub(crate) fn next(&self, random: &mut Random) -> u32 {
         let at = random.unit();
         let rank = self.cumulative.partition_point(|chance| *chance <= at);
         self.items[rank.min(self.items.len() - 1)]

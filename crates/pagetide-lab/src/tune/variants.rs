@@ -1,0 +1,54 @@
+//! Variants: the constants as they are, and each of them changed alone.
+
+use pagetide_core::lru::pagetide::{Arm, Tuning};
+
+/// Some constants, and what is different about them.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Variant {
+    /// What was changed, as in "horizon_percent=100".
+    pub name: String,
+    /// The constants, all seeds aside.
+    pub tuning: Tuning,
+}
+
+/// Changes one constant to a value.
+type Change = fn(&mut Tuning, u32);
+
+/// Name, how to change it, and the values to try.
+const CHANGES: [(&str, Change, &[u32]); 13] = [
+    ("horizon_percent", |it, to| it.horizon_percent = to, &[100, 150, 300]),
+    ("margin_percent", |it, to| it.margin_percent = to, &[100, 110, 150]),
+    ("epochs_a_memory", |it, to| it.epochs_a_memory = to, &[8, 32]),
+    ("young_moves", |it, to| it.young_moves = to, &[0, 1, 4]),
+    ("sample_frames_min", |it, to| it.sample_frames_min = to, &[128, 256, 1024]),
+    ("sample_parts", |it, to| it.sample_parts = to, &[32, 128]),
+    ("sigmas", |it, to| it.sigmas = to, &[2, 3]),
+    ("halve_after", |it, to| it.halve_after = to, &[2, 4, 8]),
+    ("looks", |it, to| it.looks = to, &[4, 64]),
+    ("price_percent", |it, to| it.price_percent = to, &[0, 10, 30]),
+    ("tight_hits_to_main", |it, to| it.arms[0].hits_to_main = to, &[1]),
+    ("tight_turns", |it, to| it.arms[0].turns = to, &[2, 16]),
+    ("loose_probation_percent", |it, to| it.arms[1].probation_percent = to, &[10, 30]),
+];
+
+impl Variant {
+    /// All of them; the first is as it is.
+    pub fn all() -> Vec<Variant> {
+        let usual = Variant { name: "as it is".to_owned(), tuning: Tuning::default() };
+        let changed = CHANGES.iter().flat_map(|&(name, change, values)| {
+            values.iter().map(move |&value| {
+                let mut tuning = Tuning::default();
+                change(&mut tuning, value);
+                Variant { name: format!("{name}={value}"), tuning }
+            })
+        });
+        std::iter::once(usual).chain(changed).chain([Variant::without_recency()]).collect()
+    }
+
+    /// Two arms: recency is never worth its price.
+    fn without_recency() -> Variant {
+        let mut tuning = Tuning::default();
+        tuning.arms[2] = Arm { name: "tight again", ..tuning.arms[0] };
+        Variant { name: "no recency arm".to_owned(), tuning }
+    }
+}
