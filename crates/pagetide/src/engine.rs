@@ -192,6 +192,7 @@ impl Engine {
     pub(crate) fn alloc_frame(&self, cpu: CpuId) -> Result<ClaimedFrame, NoFrame> {
         let mut path = SlowPath::new();
         let mut outcome = Outcome::Failed;
+        let mut _starving = None;
         loop {
             outcome = match path.next(outcome) {
                 Attempt::Take(level) => match self.frames.alloc(cpu, level) {
@@ -204,6 +205,7 @@ impl Engine {
                 }
                 Attempt::DirectReclaim => self.reclaim_directly(cpu),
                 Attempt::DrainCpus => {
+                    _starving = Some(self.frames.starve());
                     self.frames.drain_lists();
                     self.drain_logs();
                     Outcome::Progress

@@ -5,7 +5,7 @@
 
 use crate::sync::{AtomicU64, Ordering::Relaxed};
 use pagetide_core::ids::{CpuId, FrameId, Order};
-use pagetide_core::page_alloc::{AllocRequest, WatermarkLevel, Zone, ZoneConfig};
+use pagetide_core::page_alloc::{AllocRequest, Starving, WatermarkLevel, Zone, ZoneConfig};
 use pagetide_core::units::{Millis, PAGE_BYTES};
 use pagetide_sys::{ClaimedFrame, FrameArena};
 use shared_zone::{PcpSettings, SharedZone};
@@ -47,6 +47,12 @@ impl ArenaFrames {
     /// Gives frames back.
     pub(crate) fn free(&self, cpu: CpuId, frames: impl IntoIterator<Item = FrameId>) {
         self.zone.free(cpu, Order::BASE, frames);
+    }
+
+    /// Lists keep nothing while the answer lives: before [`Frames::drain_lists`], by who must not
+    /// fail.
+    pub(crate) fn starve(&self) -> Starving {
+        self.zone.starve()
     }
 
     /// Returns every CPU's list to the zone.

@@ -40,9 +40,10 @@
 //! Source: our own. Linux threads the same lists through `struct page`.
 
 use alloc::boxed::Box;
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use super::migrate::{MigrateType, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
+use super::pressure::Pressure;
 use crate::ids::{FrameId, Order};
 
 /// The most frames one table describes: 1 TiB of them.
@@ -106,8 +107,8 @@ pub(super) enum Kind {
 pub struct FrameTable {
     words: Box<[AtomicU64]>,
     block_types: Box<[AtomicU8]>,
-    /// Free frames were under HIGH when last looked at; written under the zone's lock.
-    below_high: AtomicBool,
+    /// What the zone tells the lists.
+    pub(super) pressure: Pressure,
 }
 
 impl FrameTable {
@@ -122,7 +123,7 @@ impl FrameTable {
         FrameTable {
             words: (0..nr_frames).map(|_| AtomicU64::new(INTERIOR_TAG << TAG_SHIFT)).collect(),
             block_types: (0..nr_blocks).map(|_| AtomicU8::new(movable)).collect(),
-            below_high: AtomicBool::new(false),
+            pressure: Pressure::default(),
         }
     }
 
@@ -172,12 +173,7 @@ impl FrameTable {
     /// looked: an allocation that found them so, or a free that did not.
     #[inline]
     pub fn is_below_high(&self) -> bool {
-        self.below_high.load(Relaxed)
-    }
-
-    /// To be called under the zone's lock.
-    pub(super) fn set_below_high(&self, below_high: bool) {
-        self.below_high.store(below_high, Relaxed);
+        self.pressure.now().is_below_high()
     }
 
     /// Asserts that the block at `frame` may be freed at `order`, with a message that says why not.

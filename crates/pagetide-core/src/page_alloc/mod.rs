@@ -26,6 +26,7 @@
 //! | `buddy`, `fallback` | splitting and merging; claiming and stealing across types |
 //! | `frame_table` | one word a frame; who owns it when |
 //! | `migrate`, `free_blocks` | types and pageblocks; what fragmentation looks like |
+//! | `pressure` | the word that tells lists that frames are scarce |
 //! | `slow_path` | what to try, in order, when the fast path finds nothing |
 //! | `fair_zones` | whose turn it is among several zones: for models of them |
 //! | `single` | zone and lists without locks, for one thread: the lab's and the tests' |
@@ -52,6 +53,7 @@ mod migrate;
 mod pcp;
 mod pcp_limits;
 mod pcp_tuning;
+mod pressure;
 mod single;
 mod slow_path;
 mod watermark;
@@ -67,6 +69,7 @@ pub use migrate::{MigrateType, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
 pub use pcp::{Drain, PCP_HUGE_ORDER, PCP_ORDER_MAX, Pcp, ZoneHome, ZoneSignals};
 pub use pcp_limits::{HighFraction, HighFractionError, PcpInputs, PcpLimits, batch_of};
 pub use pcp_tuning::{LockWait, PCP_BATCH_SCALE_MAX, PcpTuning, UnknownPcpTuning};
+pub use pressure::Starving;
 pub use single::PageAllocator;
 pub use slow_path::{Attempt, Outcome, SlowPath};
 pub use watermark::{

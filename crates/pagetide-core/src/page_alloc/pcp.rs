@@ -60,7 +60,7 @@
 use super::frame_table::{FrameList, FrameState, FrameTable, Kind};
 use super::migrate::{MigrateType, PAGEBLOCK_ORDER};
 use super::pcp_limits::PcpLimits;
-use super::pcp_tuning::{Gauge, LockWait, PCP_BATCH_SCALE_MAX, PcpTuning, Tuning, ZoneView};
+use super::pcp_tuning::{Gauge, LockWait, PcpTuning, Tuning, ZoneView};
 use super::zone::{AllocRequest, Zone};
 use crate::ids::{FrameId, Order};
 use crate::units::Millis;
@@ -219,9 +219,17 @@ impl Pcp {
             _ => return zone.alloc(request),
         };
         let order = request.order;
-        let below_high = zone.table().is_below_high();
-        let nr_blocks = self.tuning.blocks_to_fetch(&mut self.gauge, order, below_high);
-        let nr_taken = zone.alloc_bulk(request, nr_blocks, |table, frame| {
+        // First, as it may find the zone under HIGH: this very refill is not to grow anything then.
+        if !zone.admit(request) {
+            return None;
+        }
+        let pressure = zone.table().pressure.now();
+        let nr_blocks = if pressure.is_starving() {
+            1
+        } else {
+            self.tuning.blocks_to_fetch(&mut self.gauge, order, pressure.is_below_high())
+        };
+        let nr_taken = zone.take_bulk(request, nr_blocks, |table, frame| {
             self.lists[list].push_tail(table, frame, Kind::InPcp, order);
         });
         self.gauge.count += nr_taken << order.0;
@@ -263,8 +271,12 @@ impl Pcp {
         };
         self.lists[list].push_head(table, frame, Kind::InPcp, order);
         self.gauge.count += order.nr_frames();
-        let zone = ZoneView { signals, below_high: table.is_below_high() };
-        let nr_frames = self.tuning.frames_to_drain(&mut self.gauge, order, zone);
+        let pressure = table.pressure.now();
+        let zone = ZoneView { signals, below_high: pressure.is_below_high() };
+        let mut nr_frames = self.tuning.frames_to_drain(&mut self.gauge, order, zone);
+        if pressure.is_starving() {
+            nr_frames = nr_frames.max(self.nr_frames_of_piece());
+        }
         let first_list = list as u8;
         (nr_frames > 0).then_some(Drain(Work::Frames { nr_frames, first_list }))
     }
@@ -294,7 +306,7 @@ impl Pcp {
     /// let go of the zone's lock in between: for a CPU gone offline, a failed direct reclaim, a
     /// shrink.
     pub fn full_drain(&self) -> Option<Drain> {
-        let nr_frames = self.gauge.count.min(self.batch() << PCP_BATCH_SCALE_MAX);
+        let nr_frames = self.nr_frames_of_piece();
         (nr_frames > 0).then_some(Drain(Work::Frames { nr_frames, first_list: 0 }))
     }
 
@@ -339,6 +351,11 @@ impl Pcp {
             });
         }
         assert_eq!(self.gauge.count, count, "frames counted and listed");
+    }
+
+    /// All on the lists, or as many as one visit moves.
+    fn nr_frames_of_piece(&self) -> u32 {
+        self.gauge.count.min(self.gauge.batch_max())
     }
 
     #[inline]

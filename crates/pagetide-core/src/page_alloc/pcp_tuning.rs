@@ -135,7 +135,7 @@ impl Gauge {
     }
 
     /// The most frames one visit moves.
-    fn batch_max(&self) -> u32 {
+    pub(super) fn batch_max(&self) -> u32 {
         self.batch() << PCP_BATCH_SCALE_MAX
     }
 

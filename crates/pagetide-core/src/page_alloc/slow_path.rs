@@ -35,7 +35,9 @@ pub enum Attempt {
     WakeBackground,
     /// Run a direct reclaim pass; answer by whether it freed anything.
     DirectReclaim,
-    /// Return all CPUs' frame lists to the zone, and drain all CPUs' access logs.
+    /// Return all CPUs' frame lists to the zone, and drain all CPUs' access logs. With other
+    /// threads about, make a [`Starving`](super::Starving) first, and keep it until this
+    /// allocation has ended: what others free meanwhile is then in the zone as well.
     DrainCpus,
     /// There is no frame.
     GiveUp,

@@ -227,7 +227,7 @@ impl Zone {
         &mut self,
         request: &AllocRequest,
         nr_blocks: u32,
-        mut visit: impl FnMut(&FrameTable, FrameId),
+        visit: impl FnMut(&FrameTable, FrameId),
     ) -> u32 {
         let AllocRequest { order, migrate, .. } = *request;
         assert!(order <= Order::MAX, "no block has order {order}");
@@ -238,6 +238,17 @@ impl Zone {
         if !self.admit(request) {
             return 0;
         }
+        self.take_bulk(request, nr_blocks, visit)
+    }
+
+    /// Takes up to `nr_blocks` blocks for a request that [`Zone::admit`] let in.
+    pub(super) fn take_bulk(
+        &mut self,
+        request: &AllocRequest,
+        nr_blocks: u32,
+        mut visit: impl FnMut(&FrameTable, FrameId),
+    ) -> u32 {
+        let AllocRequest { order, migrate, .. } = *request;
         let mut nr_taken = 0;
         while nr_taken < nr_blocks {
             let Some(frame) = self.take(request) else { break };
@@ -250,6 +261,7 @@ impl Zone {
         }
         self.stats.nr_alloc_visits += u64::from(nr_taken > 0);
         self.stats.nr_frames_taken += u64::from(nr_taken) << order.0;
+        self.note_fall();
         nr_taken
     }
 
@@ -315,22 +327,33 @@ impl Zone {
 
     /// Checks `request`, and whether it finds the zone at or under HIGH: then the per-CPU lists are
     /// told to give frames back, before reclaim has to.
-    fn admit(&mut self, request: &AllocRequest) -> bool {
+    pub(super) fn admit(&mut self, request: &AllocRequest) -> bool {
         if request.level.is_some_and(|level| level <= WatermarkLevel::High)
             && !self.buddy.table.is_below_high()
         {
             if self.check(&request.at(Some(WatermarkLevel::High))) {
                 return true;
             }
-            self.buddy.table.set_below_high(true);
+            self.buddy.table.pressure.set_below_high(true);
         }
         self.check(request)
+    }
+
+    /// Frames have left: notes at once that HIGH was crossed, as Linux's next allocation would,
+    /// since ours may be a hit that does not come here.
+    fn note_fall(&self) {
+        if !self.buddy.table.is_below_high() {
+            self.look_at_high();
+        }
     }
 
     /// Notes whether one more frame can be had without going under HIGH.
     fn look_at_high(&self) {
         let one = AllocRequest::fast(Order::BASE).at(Some(WatermarkLevel::High));
-        self.buddy.table.set_below_high(!self.check(&one));
+        let below_high = !self.check(&one);
+        if below_high != self.buddy.table.is_below_high() {
+            self.buddy.table.pressure.set_below_high(below_high);
+        }
     }
 
     fn take(&mut self, request: &AllocRequest) -> Option<FrameId> {

@@ -22,7 +22,7 @@ use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering::Relaxed, l
 use pagetide_core::ids::{CpuId, FrameId, Order};
 use pagetide_core::page_alloc::{
     AllocRequest, Drain, FrameTable, HighFraction, LockWait, Pcp, PcpInputs, PcpLimits, PcpTuning,
-    WatermarkLevel, Zone, ZoneHome, ZoneSignals,
+    Starving, WatermarkLevel, Zone, ZoneHome, ZoneSignals,
 };
 use pagetide_core::units::Millis;
 use pagetide_sys::{TryLock, read_cache_slice, read_nr_cpus_possible};
@@ -121,6 +121,12 @@ impl SharedZone {
         let (mut zone, wait) = self.visit();
         pcp.note_visit(wait);
         pcp.drain(&mut zone, drain);
+    }
+
+    /// Lists keep nothing while the answer lives: to be called before [`SharedZone::drain_lists`]
+    /// by who must not fail.
+    pub(crate) fn starve(&self) -> Starving {
+        Starving::new(&self.table)
     }
 
     /// Returns every CPU's list to the zone, a bounded piece for each hold of its lock. Who must

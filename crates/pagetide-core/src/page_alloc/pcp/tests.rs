@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::*;
-use crate::page_alloc::watermark::AllocRights;
+use crate::page_alloc::watermark::{AllocRights, WatermarkLevel};
 use crate::page_alloc::zone::ZoneConfig;
 use MigrateType::{Movable, Reclaimable, Unmovable};
 
@@ -339,4 +339,39 @@ fn a_frame_of_another_zone_is_refused() {
     let zone = zone(64);
     let mut pcp = fixed(PcpLimits::fixed(1, 4));
     let _ = pcp.free(zone.table(), FrameId(64), Order(0), CALM);
+}
+
+#[test]
+fn while_someone_starves_lists_keep_nothing() {
+    for tuning in PcpTuning::ALL {
+        let mut zone = zone(1 << 15);
+        let mut pcp = Pcp::with_tuning(PcpLimits::tuned(63, 1036, 65536), tuning);
+        let request = request(0, Movable);
+        let mut frames = take(&mut zone, 20, 0, Movable);
+        let starving = crate::page_alloc::Starving::new(zone.table());
+        let before = zone.nr_free();
+        for frame in frames.drain(..10) {
+            assert_eq!(free(&mut pcp, &mut zone, frame, 0, ZoneSignals::default()), 1, "{tuning}");
+        }
+        assert_eq!((pcp.count(), zone.nr_free()), (0, before + 10), "{tuning}: none is kept");
+        frames.extend(pcp.refill(&mut zone, &request));
+        assert_eq!((pcp.count(), zone.nr_free()), (0, before + 9), "{tuning}: none is fetched");
+        drop(starving);
+        let frame = frames.pop().expect("some are left");
+        assert_eq!(free(&mut pcp, &mut zone, frame, 0, ZoneSignals::default()), 0, "{tuning}");
+        assert_eq!(pcp.count(), 1, "{tuning}: and now they keep again");
+    }
+}
+
+#[test]
+fn the_refill_that_finds_the_zone_under_high_grows_nothing() {
+    let mut zone = zone(1 << 15);
+    let mut pcp = Pcp::with_tuning(PcpLimits::tuned(3, 40, 4096), PcpTuning::Refill);
+    let high = zone.watermarks().mark(WatermarkLevel::High);
+    let nr_above = (zone.nr_free() - high - 1) as u32;
+    take(&mut zone, nr_above, 0, Movable);
+    // A block of eight wants more than is above HIGH; nobody has asked for so many yet.
+    assert!(!zone.table().is_below_high());
+    assert!(pcp.refill(&mut zone, &AllocRequest::fast(Order(3))).is_some());
+    assert_eq!(pcp.high(), 40);
 }

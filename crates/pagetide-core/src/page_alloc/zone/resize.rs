@@ -46,6 +46,7 @@ impl Zone {
                 None => break,
             }
         }
+        self.note_fall();
         nr_taken
     }
 
@@ -60,6 +61,7 @@ impl Zone {
             self.buddy.put(frame, order);
             nr_given += order.nr_frames();
         }
+        self.look_at_high();
         nr_given
     }
 
