@@ -20,6 +20,7 @@ pub mod curve;
 pub mod groups;
 pub mod judge;
 pub mod machine;
+mod random;
 pub mod replay;
 pub mod scenario;
 pub mod trace;

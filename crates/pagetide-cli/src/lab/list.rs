@@ -10,7 +10,18 @@ const EXAMPLES: &str = "Examples:
   pagetide lab list
   pagetide lab list --json";
 
-/// List the scenarios.
+const WORKLOADS_SOURCE: &str = "Y. Huang, mm: PCP high auto-tuning, RFC of July 2023";
+/// The fields of a workload's row, as `lab run pcp-... --json` prints them.
+const WORKLOAD_METRICS: [(&str, &str); 6] = [
+    ("throughput", "pages taken and freed again, GB (10^9 bytes) a second"),
+    ("lock_wait_share", "waiting for the zone's lock, of the time not idle, 0 to 1"),
+    ("alloc_p99_ns", "99th percentile of allocating a page"),
+    ("free_p99_ns", "99th percentile of freeing a page"),
+    ("zone_pages", "pages that entered or left the zone's lists"),
+    ("idle_pages", "pages on all per-CPU lists, the mean"),
+];
+
+/// List the scenarios, and the workloads of the per-CPU lists.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ListArgs {
@@ -39,7 +50,7 @@ struct ListedMetric {
 /// Where stdout cannot take the list.
 pub(crate) fn run(args: &ListArgs) -> Result<(), Failure> {
     if args.json {
-        return terminal::print_json(&Scenario::ALL.iter().map(listed).collect::<Vec<_>>());
+        return terminal::print_json(&all());
     }
     let mut text = String::new();
     for scenario in Scenario::ALL {
@@ -55,6 +66,24 @@ pub(crate) fn run(args: &ListArgs) -> Result<(), Failure> {
     terminal::print(&text)
 }
 
+/// The scenarios, then the workloads of the per-CPU lists.
+fn all() -> Vec<Listed> {
+    let workloads = PcpWorkload::ALL.into_iter().map(listed_workload);
+    Scenario::ALL.iter().map(listed).chain(workloads).collect()
+}
+
+fn listed_workload(workload: PcpWorkload) -> Listed {
+    Listed {
+        name: workload.as_str(),
+        story: workload.summary(),
+        source: WORKLOADS_SOURCE,
+        metrics: WORKLOAD_METRICS
+            .map(|(name, meaning)| ListedMetric { name, meaning })
+            .into_iter()
+            .collect(),
+    }
+}
+
 fn listed(scenario: &Scenario) -> Listed {
     let metrics = scenario.metrics.iter();
     Listed {
@@ -64,5 +93,33 @@ fn listed(scenario: &Scenario) -> Listed {
         metrics: metrics
             .map(|metric| ListedMetric { name: metric.name, meaning: metric.meaning })
             .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pagetide_core::page_alloc::PcpTuning;
+    use pagetide_lab::machine::pcp::Row;
+
+    #[test]
+    fn everything_that_runs_is_listed_with_the_fields_its_row_has() {
+        let all = all();
+        let names: Vec<&str> = all.iter().map(|it| it.name).collect();
+        assert!(PcpWorkload::ALL.iter().all(|it| names.contains(&it.as_str())), "{names:?}");
+        assert!(Scenario::ALL.iter().all(|it| names.contains(&it.name)), "{names:?}");
+        let row = Row {
+            workload: "",
+            tuning: PcpTuning::Fixed.as_str(),
+            cpus: 1,
+            throughput: 0.0,
+            lock_wait_share: 0.0,
+            alloc_p99_ns: 0,
+            free_p99_ns: 0,
+            zone_pages: 0,
+            idle_pages: 0,
+        };
+        let row = serde_json::to_value(row).expect("it serializes");
+        assert!(WORKLOAD_METRICS.iter().all(|(name, _)| row.get(name).is_some()));
     }
 }

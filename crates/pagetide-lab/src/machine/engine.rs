@@ -30,9 +30,9 @@ use super::device::{Device, DeviceId};
 use super::lock::{Asker, FifoLock};
 use super::memory::{Memory, Visit};
 use super::meter::{Measured, Meter, Sample};
-use super::random::Random;
 use super::task::{Job, Stage, Task, TaskId};
 use super::workload::Workload;
+use crate::random::Random;
 use pagetide_core::ids::CpuId;
 use pagetide_core::page_alloc::PcpTuning;
 use std::collections::VecDeque;
@@ -139,7 +139,7 @@ impl Machine {
         self.tasks.push(Task {
             cpu,
             workload,
-            random: Random::new(self.seed, u64::from(id.0)),
+            random: Random::stream(self.seed, u64::from(id.0)),
             jobs: Vec::new(),
             stage: Stage::Running,
             held: VecDeque::new(),
@@ -277,6 +277,7 @@ impl Machine {
             }
             Some(&Job::Send { to, nr_pages }) => self.try_send(id, to, nr_pages),
             Some(&Job::Receive { nr_pages }) => self.try_receive(id, nr_pages),
+            Some(&Job::AwaitReceipt { by }) => self.await_receipt(id, by),
         }
     }
 

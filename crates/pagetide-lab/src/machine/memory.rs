@@ -20,7 +20,7 @@ use super::workload::End;
 use pagetide_core::ids::{CpuId, FrameId, Order};
 use pagetide_core::page_alloc::{
     AllocRequest, Drain, FrameTable, HighFraction, LockWait, Pcp, PcpInputs, PcpLimits, PcpTuning,
-    WatermarkLevel, Zone, ZoneConfig, ZoneHome, ZoneSignals,
+    Starving, WatermarkLevel, Zone, ZoneConfig, ZoneHome, ZoneSignals,
 };
 use pagetide_core::units::Millis;
 use std::sync::Arc;
@@ -115,6 +115,11 @@ impl Memory {
     /// A piece of what empties the CPU's list. Its lock is held.
     pub(super) fn full_drain(&self, cpu: CpuId) -> Option<Drain> {
         self.pcps[cpu.0 as usize].full_drain()
+    }
+
+    /// Lists keep nothing while the answer lives.
+    pub(super) fn starve(&self) -> Starving {
+        Starving::new(&self.table)
     }
 
     /// Background reclaim was woken: lists keep little until the zone is at HIGH.

@@ -21,7 +21,7 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `clock`, `random` | nanoseconds and the agenda; seeds |
+//! | `clock` | nanoseconds and the agenda |
 //! | `lock`, `device`, `costs` | what makes CPUs wait |
 //! | `workload`, `task` | what programs want, and how far they are |
 //! | `memory`, `engine` | core's calls between the locks; the loop |
@@ -52,16 +52,15 @@ mod lock;
 mod memory;
 mod meter;
 pub mod pcp;
-mod random;
 mod task;
 mod workload;
 
+pub use crate::random::Random;
 pub use clock::{Agenda, Nanos};
 pub use costs::{CostError, Costs, Price};
 pub use device::{Device, DeviceId};
 pub use engine::{Machine, MachineConfig, MachineError, QUANTUM};
 pub use lock::{Asker, FifoLock};
 pub use meter::{Measured, Sample};
-pub use random::Random;
 pub use task::TaskId;
 pub use workload::{End, INBOX_PAGES_MAX, View, Want, Workload};

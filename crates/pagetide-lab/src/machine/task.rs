@@ -17,10 +17,10 @@
 
 use super::clock::Nanos;
 use super::memory::Visit;
-use super::random::Random;
 use super::workload::{End, Workload};
+use crate::random::Random;
 use pagetide_core::ids::{CpuId, FrameId};
-use pagetide_core::page_alloc::{Drain, SlowPath, WatermarkLevel};
+use pagetide_core::page_alloc::{Drain, SlowPath, Starving, WatermarkLevel};
 use std::collections::VecDeque;
 
 /// A task's number in its machine.
@@ -43,6 +43,10 @@ pub(super) enum Job {
     },
     Receive {
         nr_pages: u32,
+    },
+    /// Another task has dealt with all that was sent to it: go on.
+    AwaitReceipt {
+        by: TaskId,
     },
     /// Sheds lists from `cpu` up to, not including, `end`.
     Shed {
@@ -73,6 +77,8 @@ pub(super) struct AllocJob {
     pub(super) level: Option<WatermarkLevel>,
     /// The way through core's attempts, once the fast path has failed.
     pub(super) path: Option<SlowPath>,
+    /// From when it emptied the lists until it has its page, or none.
+    pub(super) starving: Option<Starving>,
 }
 
 impl AllocJob {
@@ -80,7 +86,7 @@ impl AllocJob {
     pub(super) const FAST: Option<WatermarkLevel> = Some(WatermarkLevel::Low);
 
     pub(super) fn new(nr_left: u32, each: Nanos) -> AllocJob {
-        AllocJob { nr_left, each, level: AllocJob::FAST, path: None }
+        AllocJob { nr_left, each, level: AllocJob::FAST, path: None, starving: None }
     }
 
     /// One page less to go, or given up on; the next begins at the beginning.
@@ -88,6 +94,7 @@ impl AllocJob {
         self.nr_left -= 1;
         self.level = AllocJob::FAST;
         self.path = None;
+        self.starving = None;
     }
 }
 
@@ -121,7 +128,7 @@ pub(super) struct Task {
     /// Oldest first.
     pub(super) held: VecDeque<FrameId>,
     pub(super) inbox: VecDeque<FrameId>,
-    /// Tasks that wait for room in the inbox, in order.
+    /// Tasks that wait for room in the inbox, or for it to be empty, in order.
     pub(super) senders: VecDeque<TaskId>,
     pub(super) nr_failed: u64,
     /// When the allocation or return under way began.

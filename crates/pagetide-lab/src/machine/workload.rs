@@ -13,8 +13,8 @@
 
 use super::clock::Nanos;
 use super::device::DeviceId;
-use super::random::Random;
 use super::task::TaskId;
+use crate::random::Random;
 
 /// One program.
 pub trait Workload {
@@ -68,6 +68,16 @@ pub enum Want {
     Receive {
         /// How many.
         nr_pages: u32,
+    },
+    /// To wait until a task has nothing left of what was sent to it, and waits for more.
+    AwaitReceipt {
+        /// Who.
+        by: TaskId,
+    },
+    /// To go on on another task's CPU, and that one on this task's, if it waits for pages.
+    Swap {
+        /// With whom.
+        with: TaskId,
     },
     /// Not to run for so long.
     Sleep(Nanos),

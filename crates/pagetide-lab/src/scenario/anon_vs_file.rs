@@ -79,7 +79,7 @@ fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
             nr_missed = 0;
             for index in stage.random.order(FILE_PAGES) {
                 nr_missed += machine.read(files, index, 1)?;
-                machine.touch(program, stage.random.below(HOT_PAGES))?;
+                machine.touch(program, stage.random.index(HOT_PAGES))?;
             }
         }
         let gone = machine.count_absent_of(program, HOT_PAGES..ANON_PAGES);

@@ -58,7 +58,7 @@ enum Set {
 
 fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     let nr_frames = stage.vary_frames(FRAMES);
-    let (start, call) = (stage.random.below(SET_PAGES), stage.vary_call().max(COPIED_TO_A_READ));
+    let (start, call) = (stage.random.index(SET_PAGES), stage.vary_call().max(COPIED_TO_A_READ));
     let (used_hits, used_left) = run(stage, nr_frames, (start, call), Set::Used)?;
     let (_, idle_left) = run(stage, nr_frames, (start, call), Set::Idle)?;
     stage.measure("used_set_hit_percent", used_hits);
@@ -89,7 +89,7 @@ fn run(
         if use_of_set == Set::Used {
             for _ in 0..call / COPIED_TO_A_READ {
                 nr_reads += 1;
-                let page = stage.random.below(SET_PAGES);
+                let page = stage.random.index(SET_PAGES);
                 nr_missed += u64::from(machine.read(set, page, 1)?);
             }
         }

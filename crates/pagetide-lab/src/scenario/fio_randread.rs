@@ -51,7 +51,7 @@ fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     let file = layout.file(FILE_PAGES);
     let mut machine = stage.machine(&layout, Host::group(nr_frames));
     for _ in 0..RAMP {
-        machine.read(file, stage.random.below(FILE_PAGES), 1)?;
+        machine.read(file, stage.random.index(FILE_PAGES), 1)?;
     }
     let before = machine.outcome().vmstat;
     let mut course = Vec::new();
@@ -59,7 +59,7 @@ fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     for _ in 0..STEPS {
         let hits_before = nr_hits;
         for _ in 0..READS / STEPS {
-            nr_hits += u64::from(1 - machine.read(file, stage.random.below(FILE_PAGES), 1)?);
+            nr_hits += u64::from(1 - machine.read(file, stage.random.index(FILE_PAGES), 1)?);
         }
         course.push(percent(nr_hits - hits_before, (READS / STEPS).into()));
     }

@@ -15,8 +15,8 @@
 //! Source: the classic argument for scan resistance (2Q, 1994; ARC, 2003); no number is claimed.
 
 use super::machine::{Host, Layout};
-use super::random::Zipf;
 use super::stage::{Stage, Stopped, percent};
+use super::zipf::Zipf;
 use super::{FRAMES, Metric, Scenario};
 
 const DATA_PAGES: u32 = 4 * FRAMES;
@@ -97,7 +97,7 @@ fn run(stage: &mut Stage<'_>, nr_frames: u32, gets: &[u32], scans: Scans) -> Res
                 pause_left -= 1;
                 if pause_left == 0 {
                     (scan_left, pause_left) = (SCAN_PAGES, PAUSE_GETS);
-                    scan_at = stage.random.below(DATA_PAGES - SCAN_PAGES);
+                    scan_at = stage.random.index(DATA_PAGES - SCAN_PAGES);
                 }
                 continue;
             }

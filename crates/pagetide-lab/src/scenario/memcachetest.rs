@@ -115,10 +115,10 @@ fn run(stage: &mut Stage<'_>, nr_frames: u32, stream_pages: u32) -> Result<Seen,
     for stream in streams {
         let mut read = 0;
         for nr_ops in 0..OPS {
-            nr_faults += u64::from(machine.touch(store, stage.random.below(STORE_PAGES))?);
+            nr_faults += u64::from(machine.touch(store, stage.random.index(STORE_PAGES))?);
             // As far along in the stream as in the operations, within a call or two.
             let due = u64::from(stream_pages) * u64::from(nr_ops) / u64::from(OPS);
-            if u64::from(read) < due && stage.random.below(2) == 0 {
+            if u64::from(read) < due && stage.random.index(2) == 0 {
                 machine.read(stream, read, call)?;
                 read += call;
             }

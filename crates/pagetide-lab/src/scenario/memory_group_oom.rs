@@ -20,9 +20,9 @@
 //! without swap), here 64 pages for each MiB.
 
 use super::machine::{Area, Host, Layout, Machine};
-use super::random::Random;
 use super::stage::{Stage, Stopped, percent};
 use super::{Claim, Metric, Scenario};
+use crate::random::Random;
 
 /// Pages for a MiB.
 const SCALE: u32 = 64;
@@ -70,7 +70,7 @@ fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     let file = layout.file(FILE_PAGES);
     let (program, more) = (layout.anonymous(ANON_PAGES), layout.anonymous(MORE_PAGES));
     let mut machine = stage.machine(&layout, Host::group(nr_frames).with_swap(0));
-    machine.read_all(file, stage.random.below(FILE_PAGES), 8)?;
+    machine.read_all(file, stage.random.index(FILE_PAGES), 8)?;
     grow(&mut machine, program, file, &mut stage.random)?;
     stage.measure("early_out_of_memory", machine.outcome().out_of_memory as f64);
     let left = |machine: &Machine<'_>| percent(machine.nr_resident(file).into(), FILE_PAGES.into());
@@ -100,7 +100,7 @@ fn grow(
             break;
         }
         if index % PAGES_TO_A_READ == 0 {
-            machine.read(file, random.below(FILE_PAGES), 1)?;
+            machine.read(file, random.index(FILE_PAGES), 1)?;
         }
     }
     Ok(())

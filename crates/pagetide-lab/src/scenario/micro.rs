@@ -66,13 +66,13 @@ fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     let mut sweeps: Vec<Sweep> = anonymous
         .iter()
         .chain(&mapped)
-        .map(|&area| Sweep { area, at: stage.random.below(area.nr_pages) })
+        .map(|&area| Sweep { area, at: stage.random.index(area.nr_pages) })
         .collect();
     let host = Host::machine(nr_frames).with_swap(SWAP_PAGES);
     let mut machine = stage.machine(&layout, host);
     let mut file_faults = 0;
     for _ in 0..ACCESSES {
-        let thread = stage.random.below(sweeps.len() as u32) as usize;
+        let thread = stage.random.index(sweeps.len() as u32) as usize;
         let nr_absent = sweeps[thread].step(&mut machine)?;
         file_faults += u64::from(if thread >= THREADS { nr_absent } else { 0 });
     }

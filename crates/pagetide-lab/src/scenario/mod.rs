@@ -47,7 +47,6 @@ mod memcachetest;
 mod memory_group_oom;
 mod micro;
 mod oldest_generation_stuck;
-pub(crate) mod random;
 mod stage;
 mod subject;
 mod summary;
@@ -55,6 +54,7 @@ mod summary;
 mod tests;
 mod wschange;
 mod wsprotect;
+pub(crate) mod zipf;
 
 pub use stage::{Course, Measures};
 pub use subject::{Condition, ParseSubjectError, Subject};

@@ -16,9 +16,9 @@
 //! resident set that is frozen while any cold traffic lasts").
 
 use super::machine::{Area, Host, Layout, Machine};
-use super::random::Random;
 use super::stage::{Stage, Stopped, percent};
 use super::{Claim, FRAMES, Metric, Scenario};
+use crate::random::Random;
 
 const PASSES: u32 = 6;
 /// Size of a set in tenths of memory, and the metrics it is measured by.

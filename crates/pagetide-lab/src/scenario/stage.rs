@@ -13,8 +13,8 @@
 
 use super::FRAMES;
 use super::machine::{Host, Layout, Machine};
-use super::random::Random;
 use super::subject::{Condition, Subject};
+use crate::random::Random;
 use crate::replay::{Memory, Setup, Statistics};
 use pagetide_core::units::Millis;
 
@@ -64,19 +64,19 @@ impl<'a> Stage<'a> {
     pub(super) fn new(subject: Subject, seed: u64, keep_on: &'a dyn Fn(u64) -> bool) -> Self {
         let mut random = Random::new(seed);
         // Drawn whatever the condition: it must not change what else the seed decides.
-        let fold_phase = random.below(FOLD_MS);
-        let window = WINDOW_PAGES + random.below(WINDOW_PAGES + 1);
+        let fold_phase = random.index(FOLD_MS);
+        let window = WINDOW_PAGES + random.index(WINDOW_PAGES + 1);
         Stage { subject, random, keep_on, measures: Measures::default(), fold_phase, window }
     }
 
     /// `base` frames, or up to 1/64 fewer or more: no two boots leave the same memory.
     pub(super) fn vary_frames(&mut self, base: u32) -> u32 {
-        base - base / 64 + self.random.below(base / 32 + 1)
+        base - base / 64 + self.random.index(base / 32 + 1)
     }
 
     /// How many pages a call reads: 1 to 32, a power of two.
     pub(super) fn vary_call(&mut self) -> u32 {
-        1 << self.random.below(6)
+        1 << self.random.index(6)
     }
 
     /// An empty machine whose pages are `layout`'s.

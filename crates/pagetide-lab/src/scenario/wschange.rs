@@ -141,7 +141,7 @@ impl FileRead {
 
 impl Plan {
     pub(super) fn new(stage: &mut Stage<'_>, file_pages: u32, reads_max: u32) -> Plan {
-        let (start, call) = (stage.random.below(file_pages), stage.vary_call());
+        let (start, call) = (stage.random.index(file_pages), stage.vary_call());
         Plan { start, call, reads_max }
     }
 

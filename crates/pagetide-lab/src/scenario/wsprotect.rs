@@ -70,7 +70,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     let nr_frames = stage.vary_frames(FRAMES);
     let plan = Plan::new(stage, WORN_FILE_PAGES, WSCHANGE_READS_MAX);
-    let (start, call) = (stage.random.below(FRESH.set), stage.vary_call());
+    let (start, call) = (stage.random.index(FRESH.set), stage.vary_call());
 
     let mut layout = Layout::new();
     let (set, stream) = (layout.file(FRESH.set), layout.file(FRESH.stream));

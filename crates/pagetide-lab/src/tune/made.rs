@@ -8,7 +8,8 @@
 //!   zigzag    up and down, one and a half memories            recency wins
 //! ```
 
-use crate::scenario::random::{Random, Zipf};
+use crate::random::Random;
+use crate::scenario::zipf::Zipf;
 use crate::trace::DenseTrace;
 
 /// A trace that is made, by habit. Sizes are in pages.

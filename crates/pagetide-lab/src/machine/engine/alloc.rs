@@ -198,7 +198,7 @@ impl Machine {
     /// An attempt found nothing: the next one, as core orders them. There is nothing here that
     /// reclaim could free.
     fn try_harder(&mut self, id: TaskId) {
-        let nr_cpus = self.memory.nr_cpus();
+        let (nr_cpus, memory) = (self.memory.nr_cpus(), &mut self.memory);
         let Some(Job::Alloc(job)) = self.tasks[id.0 as usize].jobs.last_mut() else {
             unreachable!("an allocation is under way");
         };
@@ -216,11 +216,12 @@ impl Machine {
                     return self.plan(id, Nanos::ZERO, Stage::Running);
                 }
                 Attempt::WakeBackground => {
-                    self.memory.wake_reclaim();
+                    memory.wake_reclaim();
                     Outcome::Progress
                 }
                 Attempt::DirectReclaim => Outcome::Failed,
                 Attempt::DrainCpus => {
+                    job.starving = Some(memory.starve());
                     let shed = Job::Shed { cpu: 0, end: nr_cpus, how: Shed::Full };
                     self.task(id).jobs.push(shed);
                     return self.plan(id, Nanos::ZERO, Stage::Running);

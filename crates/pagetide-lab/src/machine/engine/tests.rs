@@ -292,3 +292,41 @@ proptest! {
         prop_assert_eq!(machine.memory.nr_listed() + machine.memory.zone().nr_free(), 0);
     }
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// With all CPUs at it: an allocation fails only when the zone is empty, and no list has a
+    /// frame but one that a free has just put there and is taking on to the zone.
+    #[test]
+    fn no_allocation_fails_while_other_cpus_free_to_their_lists(case in programs()) {
+        let (programs, nr_cpus, tuning) = case;
+        let mut machine = machine(nr_cpus + 1, 600, tuning);
+        for (task, wants) in (0..).zip(&programs) {
+            let local = |want: &&Want| !matches!(want, Want::Send { .. } | Want::Balloon { .. });
+            let local: Vec<Want> = wants.iter().filter(local).copied().collect();
+            start(&mut machine, task % nr_cpus, &local);
+        }
+        // One that wants ever more, so that there is never enough.
+        let greedy = [alloc(400), free(50, End::Oldest)].repeat(20);
+        start(&mut machine, nr_cpus, &greedy);
+        let mut nr_failed = 0;
+        while machine.step() {
+            let now = machine.measured().nr_failed;
+            if now == nr_failed {
+                continue;
+            }
+            nr_failed = now;
+            machine.validate();
+            prop_assert_eq!(machine.memory.zone().nr_free(), 0);
+            for (cpu, lock) in (0..).map(CpuId).zip(&machine.list_locks) {
+                prop_assert!(
+                    machine.nr_listed_on(cpu) == 0 || lock.is_held(),
+                    "{tuning}: {cpu} had {} frames and no lock held",
+                    machine.nr_listed_on(cpu)
+                );
+            }
+        }
+        prop_assert!(nr_failed > 0, "it is about failing");
+    }
+}

@@ -38,6 +38,11 @@ impl Machine {
             Want::Free { nr_pages, end, each } => Job::Free { nr_left: nr_pages, end, each },
             Want::Send { to, nr_pages } => Job::Send { to, nr_pages },
             Want::Receive { nr_pages } => Job::Receive { nr_pages },
+            Want::AwaitReceipt { by } => Job::AwaitReceipt { by },
+            Want::Swap { with } => {
+                self.swap(id, with);
+                return self.plan(id, Nanos::ZERO, Stage::Running);
+            }
             Want::Tick => {
                 let cpu = task.cpu.0;
                 Job::Shed { cpu, end: cpu + 1, how: Shed::Tick }
@@ -76,16 +81,41 @@ impl Machine {
         let task = self.task(id);
         if task.inbox.len() < nr_pages as usize {
             task.stage = Stage::Waiting;
-            return;
+            return self.wake_sender(id);
         }
         let pages = task.inbox.drain(..nr_pages as usize);
         task.held.extend(pages);
         task.jobs.pop();
+        self.wake_sender(id);
+        self.plan(id, Nanos::ZERO, Stage::Running);
+    }
+
+    /// Lets the first of those who wait for this task's inbox look at it again.
+    fn wake_sender(&mut self, id: TaskId) {
+        let task = self.task(id);
         let sender =
             if task.inbox.len() <= INBOX_PAGES_MAX { task.senders.pop_front() } else { None };
         if let Some(sender) = sender {
             self.plan(sender, self.costs.wake, Stage::Running);
         }
-        self.plan(id, Nanos::ZERO, Stage::Running);
+    }
+
+    /// Goes on when the other has nothing to do, or waits until then.
+    pub(super) fn await_receipt(&mut self, id: TaskId, by: TaskId) {
+        let receiver = self.task(by);
+        if matches!(receiver.stage, Stage::Waiting) && receiver.inbox.is_empty() {
+            self.task(id).jobs.pop();
+            return self.plan(id, Nanos::ZERO, Stage::Running);
+        }
+        receiver.senders.push_back(id);
+        self.task(id).stage = Stage::Waiting;
+    }
+
+    /// A waiting task has no lock, and no list is its own: it may wake anywhere.
+    fn swap(&mut self, id: TaskId, with: TaskId) {
+        if matches!(self.task(with).stage, Stage::Waiting) {
+            let cpu = self.task(id).cpu;
+            self.task(id).cpu = std::mem::replace(&mut self.task(with).cpu, cpu);
+        }
     }
 }

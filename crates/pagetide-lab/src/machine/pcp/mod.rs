@@ -29,7 +29,8 @@
 //! # What it deliberately ignores
 //!
 //! The seed machines' nodes: all CPUs share one zone here, where 112 did with two sockets, so
-//! `pcp-kbuild` is fought over harder. Memory bandwidth, which bounded the published page_fault1.
+//! `pcp-kbuild` is fought over harder. Blocks above one page: `pcp-netperf` knows neither slabs nor
+//! the kernel's rules for runs of large frees. Memory bandwidth, which bounded the published page_fault1.
 //! Network protocols: a page of a message costs what it did on the published machine, all in all.
 //!
 //! # Sources
@@ -341,7 +342,7 @@ fn pairs(machine: &mut Machine, cpus: std::ops::Range<u32>) {
     for cpu in cpus.clone().step_by(2).filter(|cpu| cpu + 1 < cpus.end) {
         let receiver = Receiver { work: MESSAGE_WORK };
         let to: TaskId = machine.start(CpuId(cpu + 1), Box::new(receiver));
-        machine.start(CpuId(cpu), Box::new(Sender { to, work: MESSAGE_WORK, nr_sent: 0 }));
+        machine.start(CpuId(cpu), Box::new(Sender::new(to, MESSAGE_WORK)));
     }
 }
 

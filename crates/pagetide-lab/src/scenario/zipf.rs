@@ -1,0 +1,51 @@
+//! Popularities as Zipf found them: few items that everybody wants, many that hardly anyone does.
+//!
+//! A table of cumulative chances by rank, and the items in random order, so that neighbours are not
+//! equally popular. Source: the distribution of the benchmarks that the scenarios repeat.
+
+use crate::random::Random;
+
+/// Zipf's popularity over so many items, the items in random order.
+#[derive(Debug)]
+pub(crate) struct Zipf {
+    /// `[items]`, the chance of this rank or a better one.
+    cumulative: Vec<f64>,
+    /// `[items]`, the item of each rank.
+    items: Vec<u32>,
+}
+
+impl Zipf {
+    /// Item of rank k with a chance in proportion to `k^-skew`.
+    pub(crate) fn new(random: &mut Random, nr_items: u32, skew: f64) -> Zipf {
+        let mut sum = 0.0;
+        let mut cumulative: Vec<f64> = Vec::with_capacity(nr_items as usize);
+        for rank in 1..=nr_items {
+            sum += f64::from(rank).powf(-skew);
+            cumulative.push(sum);
+        }
+        cumulative.iter_mut().for_each(|chance| *chance /= sum);
+        Zipf { cumulative, items: random.order(nr_items) }
+    }
+
+    /// The next item.
+    pub(crate) fn next(&self, random: &mut Random) -> u32 {
+        let at = random.unit();
+        let rank = self.cumulative.partition_point(|chance| *chance <= at);
+        self.items[rank.min(self.items.len() - 1)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_popular_item_comes_as_often_as_zipf_says() {
+        let mut random = Random::new(3);
+        let zipf = Zipf::new(&mut random, 100, 1.0);
+        let best = zipf.items[0];
+        let nr_hits = (0..20_000).filter(|_| zipf.next(&mut random) == best).count();
+        // 1 / H(100) = 0.1928.
+        assert!((3600..4120).contains(&nr_hits), "{nr_hits} of 20000");
+    }
+}
