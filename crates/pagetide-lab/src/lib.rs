@@ -10,6 +10,7 @@
 //!             scenario   a story that reacts to what it finds, over many seeds
 //!             groups     several tenants of one memory
 //!             machine    many CPUs and their locks, over the page allocator
+//!   tune                 what the constants of our own policy are worth, over many traces
 //! ```
 //!
 //! Not inside: Linux, files managed for real, clocks that tick by themselves, threads, randomness
