@@ -32,7 +32,8 @@ const EXAMPLES: &str = "Examples:
 
 A subject is a policy, as `pagetide policies` lists them, with ~MECHANISM for each mechanism to be
 turned the other way (mglru~tiers is mglru without tiers), and @stale-statistics,
-@readahead-in-flight or @background-reclaim for what a real machine does to it.";
+@readahead-in-flight or @background-reclaim for what a real machine does to it; @booted is all of
+that at the size of the machine that was booted, and @booted-fresh the same with live statistics.";
 
 /// Play scenarios over several seeds, in virtual memory.
 #[derive(Debug, clap::Args)]

@@ -13,8 +13,7 @@
 //! records have none.
 
 use super::clock::{self, Counted, VirtualClock};
-use super::memory::Slot;
-use super::memory::{Frames, Memory};
+use super::memory::{Frames, Memory, Slot};
 use super::{Clock, Outcome, Reader, Setup, Statistics};
 use crate::trace::{AccessKind, DenseTrace};
 use pagetide_core::folio::{Flags, Folios};
@@ -22,12 +21,12 @@ use pagetide_core::ids::{FrameId, PageId, PageType};
 use pagetide_core::lru::ShadowEntry;
 use pagetide_core::lru::{self, AccessLog, AccessRule, Discarded, LruConfig, Lruvec, Marked, Room};
 use pagetide_core::reclaim::ReclaimBatch;
-use pagetide_core::units::Millis;
 use pagetide_core::vmstat::Counter;
-use std::hint::{black_box, select_unpredictable};
+use std::ops::Range;
 use std::sync::Arc;
 
 mod background;
+mod play;
 mod reclaim;
 mod slots;
 mod tables;
@@ -43,10 +42,6 @@ use word::{Backing, Mark, Page, Word};
 /// Whose batch of victims it is.
 const DIRECT: usize = 0;
 const BACKGROUND: usize = 1;
-/// Entries played between two looks at whether to go on.
-const STRETCH: usize = 1 << 16;
-/// Entries whose pages are looked up together.
-const AHEAD: usize = 64;
 
 /// One lruvec over a memory, and the pages of one trace.
 pub struct World<'a, Evicted> {
@@ -129,63 +124,6 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
             misses: 0,
             bypasses: 0,
             out_of_memory: 0,
-        }
-    }
-
-    /// Plays the whole trace. `keep_on` hears how many entries were played since it was asked last,
-    /// some ten thousands; its `false` ends the play, which then returns `false`.
-    pub fn play(&mut self, mut keep_on: impl FnMut(u64) -> bool) -> bool {
-        let trace = self.trace;
-        let mut times = trace.times().filter(|_| self.follows_trace).unwrap_or(&[]);
-        for (ranks, kinds) in trace.stretches(STRETCH) {
-            let (now, later) = times.split_at(times.len().min(ranks.len()));
-            times = later;
-            if now.is_empty() {
-                self.play_timeless(ranks, kinds);
-            } else {
-                self.play_timed(ranks.iter().zip(kinds).zip(now));
-            }
-            if !keep_on(ranks.len() as u64) {
-                return false;
-            }
-        }
-        true
-    }
-
-    fn play_timeless(&mut self, ranks: &[u32], kinds: &[AccessKind]) {
-        for (ranks, kinds) in ranks.chunks(AHEAD).zip(kinds.chunks(AHEAD)) {
-            self.look_ahead(ranks);
-            for (&rank, &kind) in ranks.iter().zip(kinds) {
-                self.apply(rank, kind);
-            }
-        }
-    }
-
-    /// Reads what the entries of these ranks are going to read, many at a time, so that each finds
-    /// it in the processor's cache: the page word, and of an absent page its name.
-    ///
-    /// Whether a page is absent is what a branch cannot guess: there is none here.
-    fn look_ahead(&self, ranks: &[u32]) {
-        let mut read = 0;
-        for &rank in ranks {
-            let is_here = self.pages[rank as usize].is_resident();
-            let absent = select_unpredictable(is_here, ranks[0], rank);
-            read ^= self.trace.page(absent).index.0;
-        }
-        black_box(read);
-    }
-
-    fn play_timed<'e>(
-        &mut self,
-        entries: impl Iterator<Item = ((&'e u32, &'e AccessKind), &'e u32)>,
-    ) {
-        let mut told = None;
-        for ((&rank, &kind), &millis) in entries {
-            if told != Some(millis) {
-                told = Some(millis);
-                self.advance_to(Millis(millis.into()));
-            }
-            self.apply(rank, kind);
         }
     }
 
@@ -358,6 +296,17 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         for rank in self.filling.drain(..) {
             self.pages[rank as usize].take(Mark::Filling);
         }
+    }
+
+    /// The contents of these pages have come: whatever else is being filled stays locked.
+    ///
+    /// # Cost
+    /// O(pages being filled).
+    pub fn end_fill_of(&mut self, ranks: Range<u32>) {
+        for rank in ranks.clone() {
+            self.pages[rank as usize].take(Mark::Filling);
+        }
+        self.filling.retain(|rank| !ranks.contains(rank));
     }
 
     fn make_dirty(&mut self, rank: u32) {

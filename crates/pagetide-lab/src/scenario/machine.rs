@@ -29,6 +29,8 @@ use super::stage::Stopped;
 use crate::replay::{Memory, Outcome, Setup, World};
 use crate::trace::{Access, AccessKind, DenseTrace};
 use pagetide_core::ids::{MappingId, PageId, PageIndex};
+use pagetide_core::units::Millis;
+use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Accesses between two questions whether to go on.
@@ -118,20 +120,38 @@ pub(super) struct Machine<'a> {
     keep_on: &'a dyn Fn(u64) -> bool,
     /// Until the next question.
     stretch_left: u32,
-    /// Pages that files are read ahead, if they are.
-    window: Option<u32>,
+    ahead: Ahead,
+    /// Windows under way, oldest first, of the file that is being read.
+    in_flight: VecDeque<Range<u32>>,
+}
+
+/// How files are read ahead.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Ahead {
+    /// Not beyond the call.
+    Nothing,
+    /// A miss brings in so many pages, and waits for them.
+    Window(u32),
+    /// The same, but the next window is asked for as soon as the reader is at the start of one, so
+    /// that two are locked at a time.
+    Stream {
+        /// Pages of a window.
+        window: u32,
+        /// How long the device takes for one.
+        time: Millis,
+    },
 }
 
 impl<'a> Machine<'a> {
     pub(super) fn new(
         setup: Setup,
         layout: &'a Layout,
-        window: Option<u32>,
+        ahead: Ahead,
         keep_on: &'a dyn Fn(u64) -> bool,
     ) -> Machine<'a> {
         fn nobody(_: PageId) {}
         let world = World::new(setup, &layout.pages, nobody as fn(PageId));
-        Machine { world, keep_on, stretch_left: STRETCH, window }
+        Machine { world, keep_on, stretch_left: STRETCH, ahead, in_flight: VecDeque::new() }
     }
 
     /// One call that reads pages `index..index + nr_pages` of a file, cut at its end; returns how
@@ -164,8 +184,11 @@ impl<'a> Machine<'a> {
     ) -> Result<u32, Stopped> {
         let end = (index + nr_pages).min(area.nr_pages);
         let ranks = area.first + index..area.first + end;
+        if let Ahead::Stream { window, time } = self.ahead {
+            return self.call_in_stream(area, ranks, kind, window, time);
+        }
         let mut nr_absent = self.count_absent(ranks.clone());
-        if let (true, Some(window)) = (nr_absent > 0, self.window) {
+        if let (true, Ahead::Window(window)) = (nr_absent > 0, self.ahead) {
             let ahead = ranks.start..area.first + (index + window).max(end).min(area.nr_pages);
             nr_absent = self.count_absent(ahead.clone());
             self.fill(ahead, AccessKind::Readahead);
@@ -177,6 +200,48 @@ impl<'a> Machine<'a> {
             self.tick()?;
         }
         Ok(nr_absent)
+    }
+
+    /// As [`Machine::call`], with windows in flight.
+    fn call_in_stream(
+        &mut self,
+        area: Area,
+        ranks: Range<u32>,
+        kind: AccessKind,
+        window: u32,
+        time: Millis,
+    ) -> Result<u32, Stopped> {
+        let end = area.first + area.nr_pages;
+        let mut nr_absent = 0;
+        for rank in ranks {
+            if !self.world.is_resident(rank) {
+                nr_absent += self.ask_for(rank..(rank + window).min(end));
+            }
+            if self.in_flight.back().is_some_and(|last| last.start == rank) {
+                let next = self.in_flight.back().map_or(end, |last| last.end);
+                nr_absent += self.ask_for(next..(next + window).min(end));
+            }
+            while let Some(first) = self.in_flight.pop_front_if(|first| first.start <= rank) {
+                self.world.advance_to(Millis(self.world.now().0 + time.0));
+                self.world.end_fill_of(first);
+            }
+            self.world.apply(rank, kind);
+            self.tick()?;
+        }
+        Ok(nr_absent)
+    }
+
+    /// Asks the device for what is absent of a window; returns how many pages that are.
+    fn ask_for(&mut self, window: Range<u32>) -> u32 {
+        let first = window.clone().find(|&rank| !self.world.is_resident(rank));
+        let Some(first) = first else { return 0 };
+        let ranks = first..window.end;
+        let nr_absent = self.count_absent(ranks.clone());
+        for rank in ranks.clone() {
+            self.world.apply(rank, AccessKind::Readahead);
+        }
+        self.in_flight.push_back(ranks);
+        nr_absent
     }
 
     fn count_absent(&self, ranks: Range<u32>) -> u32 {
@@ -207,6 +272,11 @@ impl<'a> Machine<'a> {
         Ok(nr_absent)
     }
 
+    /// Whether its readers look at what is resident, where others read once more to see.
+    pub(super) fn looks_at_residents(&self) -> bool {
+        matches!(self.ahead, Ahead::Stream { .. })
+    }
+
     /// How many of an area's pages are resident.
     pub(super) fn nr_resident(&self, area: Area) -> u32 {
         area.nr_pages - self.count_absent_of(area, 0..area.nr_pages)
@@ -230,5 +300,34 @@ impl<'a> Machine<'a> {
         }
         self.stretch_left = STRETCH;
         if (self.keep_on)(u64::from(STRETCH)) { Ok(()) } else { Err(Stopped) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pagetide_core::lru::PolicyName;
+
+    #[test]
+    fn a_stream_of_windows_misses_each_page_once_and_takes_the_devices_time() {
+        let mut layout = Layout::new();
+        let file = layout.file(256);
+        let setup = Setup::new(PolicyName::Mglru, Memory::Machine { nr_frames: 1024 });
+        let ahead = Ahead::Stream { window: 32, time: Millis(10) };
+        let mut machine = Machine::new(setup, &layout, ahead, &|_| true);
+        assert_eq!(machine.read(file, 0, 1), Ok(64), "the second window is asked for at once");
+        assert!(
+            machine.in_flight.iter().eq(std::iter::once(&(32..64))),
+            "and still under way when the first has come"
+        );
+        assert_eq!(machine.read_all(file, 0, 8), Ok(256 - 64));
+        assert_eq!(machine.nr_resident(file), 256);
+        assert!(
+            (80..90).contains(&machine.world.now().0),
+            "{:?} for 8 windows",
+            machine.world.now()
+        );
+        assert!(machine.in_flight.is_empty());
+        assert_eq!(machine.read_all(file, 0, 8), Ok(0));
     }
 }

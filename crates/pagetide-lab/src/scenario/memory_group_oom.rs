@@ -16,8 +16,8 @@
 //! The seed varies frames, and which page of the file is read meanwhile.
 //!
 //! Source: a memory group's promise, that it is out of memory only when nothing in it can be
-//! reclaimed; sizes as in reports of groups killed too early (44 anonymous and 8 of a file in 48,
-//! without swap), here 64 pages for each MiB.
+//! reclaimed. The sizes (44 anonymous and 8 of a file in 48, without swap; 64 pages for each MiB)
+//! are this scenario's own: a few too many, and most of the file to spare.
 
 use super::machine::{Area, Host, Layout, Machine};
 use super::stage::{Stage, Stopped, percent};
@@ -38,7 +38,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     name: "memory-group-oom",
     story: "44 MiB anonymous and 8 of a file in a group of 48, without swap; then more.",
     causes: &[],
-    source: "a memory group's promise; reports of groups killed too early",
+    source: "a memory group's promise; sizes of its own",
     metrics: &[
         Metric::new(
             "early_out_of_memory",

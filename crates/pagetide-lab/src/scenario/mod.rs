@@ -73,6 +73,9 @@ const CAUSES: &[&str] = &[
     "mglru",
     "mglru@readahead-in-flight",
     "mglru@background-reclaim",
+    "active-inactive@booted",
+    "active-inactive@booted-fresh",
+    "mglru@booted",
 ];
 
 /// A story, with what is measured in it.

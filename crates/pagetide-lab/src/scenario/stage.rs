@@ -12,19 +12,28 @@
 //! Ignored: units. A metric's name ends in its unit.
 
 use super::FRAMES;
-use super::machine::{Host, Layout, Machine};
+use super::machine::{Ahead, Host, Layout, Machine};
 use super::subject::{Condition, Subject};
 use crate::random::Random;
-use crate::replay::{Memory, Setup, Statistics};
+use crate::replay::{Costs, Memory, Setup, Statistics};
 use pagetide_core::units::Millis;
+use std::ops::Range;
 
 /// What a scenario's memory stands for where a time or a window is scaled with it: the pages that a
 /// machine of 512 MiB has left for its page cache.
 const REAL_PAGES: u32 = 109_312;
-/// The kernel's period of summing statistics up, scaled.
-const FOLD_MS: u32 = 2_000 * FRAMES / REAL_PAGES;
-/// A readahead window of 8 MiB, scaled.
-const WINDOW_PAGES: u32 = 2_048 * FRAMES / REAL_PAGES;
+/// The kernel's period of summing statistics up.
+const REAL_FOLD_MS: u32 = 2_000;
+/// A readahead window of 8 MiB.
+const REAL_WINDOW_PAGES: u32 = 2_048;
+/// The same, scaled.
+const FOLD_MS: u32 = REAL_FOLD_MS * FRAMES / REAL_PAGES;
+const WINDOW_PAGES: u32 = REAL_WINDOW_PAGES * FRAMES / REAL_PAGES;
+/// How long the device takes for a window: 300 MiB in 0.3 to 0.6 seconds.
+const WINDOW_MS: Range<u32> = 8..16;
+/// A page of a sequential read, copied at 4 GB/s. Folios of up to 2 MiB make looking at a page
+/// cheap: at 100 ns, reclaim is never what readers wait for.
+const BOOTED_COSTS: Costs = Costs { hit_ns: 1_000, miss_ns: 2_000, scan_ns: 100 };
 
 /// The play was told to stop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,6 +67,7 @@ pub(super) struct Stage<'a> {
     measures: Measures,
     fold_phase: u32,
     window: u32,
+    window_ms: u32,
 }
 
 impl<'a> Stage<'a> {
@@ -66,7 +76,20 @@ impl<'a> Stage<'a> {
         // Drawn whatever the condition: it must not change what else the seed decides.
         let fold_phase = random.index(FOLD_MS);
         let window = WINDOW_PAGES + random.index(WINDOW_PAGES + 1);
-        Stage { subject, random, keep_on, measures: Measures::default(), fold_phase, window }
+        // By another chance: what the seed decided before there was a device stays.
+        let window_ms = WINDOW_MS.start + Random::new(!seed).index(WINDOW_MS.end - WINDOW_MS.start);
+        let measures = Measures::default();
+        Stage { subject, random, keep_on, measures, fold_phase, window, window_ms }
+    }
+
+    /// Pages of the machine's memory: a small one's, or the booted machine's own.
+    pub(super) fn nr_pages(&self) -> u32 {
+        if self.is_booted() { REAL_PAGES } else { FRAMES }
+    }
+
+    /// Whether sizes, costs and calls are the booted machine's.
+    pub(super) fn is_booted(&self) -> bool {
+        matches!(self.subject.condition, Condition::Booted | Condition::BootedFresh)
     }
 
     /// `base` frames, or up to 1/64 fewer or more: no two boots leave the same memory.
@@ -77,6 +100,13 @@ impl<'a> Stage<'a> {
     /// How many pages a call reads: 1 to 32, a power of two.
     pub(super) fn vary_call(&mut self) -> u32 {
         1 << self.random.index(6)
+    }
+
+    /// Where reads of so many pages start, and how many pages a call reads. A booted machine's
+    /// started at 0.
+    pub(super) fn vary_read(&mut self, nr_pages: u32) -> (u32, u32) {
+        let (start, call) = (self.random.index(nr_pages), self.vary_call());
+        if self.is_booted() { (0, call) } else { (start, call) }
     }
 
     /// An empty machine whose pages are `layout`'s.
@@ -93,20 +123,37 @@ impl<'a> Stage<'a> {
         };
         let phase = Millis(self.fold_phase.into());
         match condition {
-            Condition::Tidy => Machine::new(usual, layout, None, self.keep_on),
+            Condition::Tidy => Machine::new(usual, layout, Ahead::Nothing, self.keep_on),
             Condition::StaleStatistics => {
                 let statistics = Statistics::Every { period: Millis(FOLD_MS.into()), phase };
-                Machine::new(Setup { statistics, ..usual }, layout, None, self.keep_on)
+                Machine::new(Setup { statistics, ..usual }, layout, Ahead::Nothing, self.keep_on)
             }
             Condition::BackgroundReclaim => {
                 let memory = Memory::Machine { nr_frames: host.nr_frames() };
-                Machine::new(Setup { memory, ..usual }, layout, None, self.keep_on)
+                Machine::new(Setup { memory, ..usual }, layout, Ahead::Nothing, self.keep_on)
             }
             Condition::ReadaheadInFlight => {
                 // A group's limit knows no locked folios: this is background reclaim, and more.
                 let memory = Memory::Machine { nr_frames: host.nr_frames() };
                 let setup = Setup { memory, ..usual };
-                Machine::new(setup, layout, Some(self.window), self.keep_on)
+                Machine::new(setup, layout, Ahead::Window(self.window), self.keep_on)
+            }
+            Condition::Booted | Condition::BootedFresh => {
+                let memory = Memory::Machine { nr_frames: host.nr_frames() };
+                let statistics = match condition {
+                    Condition::Booted => {
+                        let phase = u64::from(self.fold_phase * REAL_FOLD_MS / FOLD_MS);
+                        Statistics::Every {
+                            period: Millis(REAL_FOLD_MS.into()),
+                            phase: Millis(phase),
+                        }
+                    }
+                    _ => Statistics::Live,
+                };
+                let setup = Setup { memory, statistics, costs: BOOTED_COSTS, ..usual };
+                let time = Millis(self.window_ms.into());
+                let ahead = Ahead::Stream { window: REAL_WINDOW_PAGES, time };
+                Machine::new(setup, layout, ahead, self.keep_on)
             }
         }
     }

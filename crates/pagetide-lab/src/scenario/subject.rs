@@ -42,15 +42,23 @@ pub enum Condition {
     /// The memory is a machine's, not a group's: a background thread reclaims between watermarks,
     /// in passes with larger targets.
     BackgroundReclaim,
+    /// The machine of 512 MiB that was booted, at its own size: all of the above, with windows of
+    /// 8 MiB of which two are in flight at a time, reads that take the time they took, and sums
+    /// every two seconds.
+    Booted,
+    /// The same, with statistics as things are: somebody reads them all the time.
+    BootedFresh,
 }
 
 impl Condition {
     /// All of them.
-    pub const ALL: [Condition; 4] = [
+    pub const ALL: [Condition; 6] = [
         Condition::Tidy,
         Condition::StaleStatistics,
         Condition::ReadaheadInFlight,
         Condition::BackgroundReclaim,
+        Condition::Booted,
+        Condition::BootedFresh,
     ];
 
     /// The name as typed behind `@`.
@@ -60,6 +68,8 @@ impl Condition {
             Condition::StaleStatistics => "stale-statistics",
             Condition::ReadaheadInFlight => "readahead-in-flight",
             Condition::BackgroundReclaim => "background-reclaim",
+            Condition::Booted => "booted",
+            Condition::BootedFresh => "booted-fresh",
         }
     }
 }
@@ -108,7 +118,8 @@ pub enum ParseSubjectError {
     },
     /// The word behind `@` is no condition's name.
     #[error(
-        "unknown condition; there are tidy stale-statistics readahead-in-flight background-reclaim"
+        "unknown condition; there are tidy stale-statistics readahead-in-flight background-reclaim \
+         booted booted-fresh"
     )]
     Condition,
 }

@@ -2,6 +2,7 @@ use super::*;
 use crate::trace::Access;
 use pagetide_core::ids::{MappingId, PageIndex};
 use pagetide_core::lru::{Mechanism, PolicyName};
+use pagetide_core::units::Millis;
 
 /// A design with two kinds of lists each, and a plain one.
 const POLICIES: [PolicyName; 3] = [PolicyName::Mglru, PolicyName::ActiveInactive, PolicyName::Lru];
@@ -24,18 +25,14 @@ fn with_anonymous(nr_anonymous: u32, nr_of_file: u32) -> DenseTrace {
     trace
 }
 
-fn apply<E: FnMut(PageId)>(
-    world: &mut World<'_, E>,
-    ranks: std::ops::Range<u32>,
-    kind: AccessKind,
-) {
+fn apply<E: FnMut(PageId)>(world: &mut World<'_, E>, ranks: Range<u32>, kind: AccessKind) {
     for rank in ranks {
         world.apply(rank, kind);
         world.validate();
     }
 }
 
-fn nr_resident<E: FnMut(PageId)>(world: &World<'_, E>, ranks: std::ops::Range<u32>) -> usize {
+fn nr_resident<E: FnMut(PageId)>(world: &World<'_, E>, ranks: Range<u32>) -> usize {
     ranks.filter(|rank| world.is_resident(*rank)).count()
 }
 

@@ -1,0 +1,82 @@
+//! Playing a trace: entry after entry, with a look at what comes next.
+//!
+//! Problem: the pages of a trace lie scattered in tables larger than the processor's cache, and the
+//! entry at hand cannot go on before its page word is there. Idea: the trace knows the future, so
+//! the words of the next entries are read together, before the first of them is played.
+//!
+//! ```text
+//!   look ahead   64 page words, none waits for another
+//!   apply        64 entries, each finds its word in the cache
+//! ```
+//!
+//! Ignored: looking ahead where the trace has times.
+
+use super::World;
+use crate::trace::AccessKind;
+use pagetide_core::ids::PageId;
+use pagetide_core::units::Millis;
+use std::hint::{black_box, select_unpredictable};
+
+/// Entries played between two looks at whether to go on.
+const STRETCH: usize = 1 << 16;
+/// Entries whose pages are looked up together.
+const AHEAD: usize = 64;
+
+impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
+    /// Plays the whole trace. `keep_on` hears how many entries were played since it was asked last,
+    /// some ten thousands; its `false` ends the play, which then returns `false`.
+    pub fn play(&mut self, mut keep_on: impl FnMut(u64) -> bool) -> bool {
+        let trace = self.trace;
+        let mut times = trace.times().filter(|_| self.follows_trace).unwrap_or(&[]);
+        for (ranks, kinds) in trace.stretches(STRETCH) {
+            let (now, later) = times.split_at(times.len().min(ranks.len()));
+            times = later;
+            if now.is_empty() {
+                self.play_timeless(ranks, kinds);
+            } else {
+                self.play_timed(ranks.iter().zip(kinds).zip(now));
+            }
+            if !keep_on(ranks.len() as u64) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn play_timeless(&mut self, ranks: &[u32], kinds: &[AccessKind]) {
+        for (ranks, kinds) in ranks.chunks(AHEAD).zip(kinds.chunks(AHEAD)) {
+            self.look_ahead(ranks);
+            for (&rank, &kind) in ranks.iter().zip(kinds) {
+                self.apply(rank, kind);
+            }
+        }
+    }
+
+    /// Reads what the entries of these ranks are going to read, many at a time, so that each finds
+    /// it in the processor's cache: the page word, and of an absent page its name.
+    ///
+    /// Whether a page is absent is what a branch cannot guess: there is none here.
+    fn look_ahead(&self, ranks: &[u32]) {
+        let mut read = 0;
+        for &rank in ranks {
+            let is_here = self.pages[rank as usize].is_resident();
+            let absent = select_unpredictable(is_here, ranks[0], rank);
+            read ^= self.trace.page(absent).index.0;
+        }
+        black_box(read);
+    }
+
+    fn play_timed<'e>(
+        &mut self,
+        entries: impl Iterator<Item = ((&'e u32, &'e AccessKind), &'e u32)>,
+    ) {
+        let mut told = None;
+        for ((&rank, &kind), &millis) in entries {
+            if told != Some(millis) {
+                told = Some(millis);
+                self.advance_to(Millis(millis.into()));
+            }
+            self.apply(rank, kind);
+        }
+    }
+}
