@@ -30,8 +30,9 @@
 //!
 //! The seed machines' nodes: all CPUs share one zone here, where 112 did with two sockets, so
 //! `pcp-kbuild` is fought over harder. Blocks above one page: `pcp-netperf` knows neither slabs nor
-//! the kernel's rules for runs of large frees. Memory bandwidth, which bounded the published page_fault1.
-//! Network protocols: a page of a message costs what it did on the published machine, all in all.
+//! the kernel's rules for runs of large frees. Memory bandwidth, which bounded the published
+//! page_fault1. Network protocols: a page of a message costs what it did on the published machine,
+//! all in all.
 //!
 //! # Sources
 //!
