@@ -225,7 +225,7 @@ mod tests {
     fn causes_are_subjects_of_two_scenarios() {
         for scenario in Scenario::ALL {
             match causes(scenario) {
-                Ok(subjects) => assert_eq!(subjects.len(), 6, "{}", scenario.name),
+                Ok(subjects) => assert_eq!(subjects.len(), 9, "{}", scenario.name),
                 Err(failure) => assert_eq!(failure.exit_code(), 2, "{}", scenario.name),
             }
         }

@@ -43,8 +43,8 @@ use crate::trace::DenseTrace;
 use pagetide_core::ids::{CpuId, FrameId, Order};
 use pagetide_core::lru::{LruConfig, Mechanism};
 use pagetide_core::page_alloc::{
-    AllocRequest, FRAMES_MAX, HighFraction, PageAllocator, PcpTuning, WatermarkLevel, Zone,
-    ZoneConfig, ZoneSignals,
+    AllocRequest, FRAMES_MAX, HighFraction, PageAllocator, PcpTuning, Starving, WatermarkLevel,
+    Zone, ZoneConfig, ZoneSignals,
 };
 use pagetide_core::record::Header;
 
@@ -219,11 +219,12 @@ impl Frames {
         }
     }
 
-    /// Empties the per-CPU lists, where there are any.
-    pub(super) fn drain(&mut self) {
-        if let Frames::Zone(allocator) = self {
-            allocator.drain_all();
-        }
+    /// Empties the per-CPU lists, where there are any; they keep nothing while the answer lives.
+    pub(super) fn drain(&mut self) -> Option<Starving> {
+        let Frames::Zone(allocator) = self else { return None };
+        let starving = Starving::new(allocator.zone().table());
+        allocator.drain_all();
+        Some(starving)
     }
 
     /// Frames that background reclaim has to free until a zone is at its high watermark.

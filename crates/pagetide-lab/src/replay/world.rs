@@ -236,6 +236,9 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
                 (true, false) => self.mark(frame),
                 (false, _) => {}
             }
+            if !kind.is_write() && self.pages[rank as usize].take(Mark::Ahead) {
+                self.folios[frame].clear(Flags::PREFETCHED);
+            }
         } else {
             self.misses += 1;
             let reached =
@@ -269,6 +272,9 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         if self.frame_of(rank).is_none() {
             // Without a frame there is no readahead, and nobody waits for it.
             let filled = self.fill(rank, lru::AccessKind::Readahead);
+            if filled.is_some() {
+                self.pages[rank as usize].set(Mark::Ahead);
+            }
             self.join_group(rank, filled);
         }
     }

@@ -66,6 +66,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     fn alloc_from_zone(&mut self) -> Option<FrameId> {
         let mut path = SlowPath::new();
         let mut outcome = Outcome::Failed;
+        let mut _starving = None;
         loop {
             outcome = match path.next(outcome) {
                 Attempt::Take(level) => match self.frames.take(level) {
@@ -78,7 +79,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
                 }
                 Attempt::DirectReclaim => self.reclaim(None),
                 Attempt::DrainCpus => {
-                    self.frames.drain();
+                    _starving = self.frames.drain();
                     self.lruvec.drain(&mut self.log);
                     Outcome::Progress
                 }

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   [ shadow's 60 bits           | backing | 01 shadow ]
-//!   [ 0 .. filling awaited young | frame, 32 bits | backing | 10 resident ]
+//!   [ ahead filling awaited young | frame, 32 bits | backing | 10 resident ]
 //!   [ 0                          | backing | 00 absent ]
 //! ```
 //!
@@ -52,6 +52,8 @@ pub(super) enum Mark {
     Awaited = 37,
     /// Locked until its group has its contents.
     Filling = 38,
+    /// Read ahead, and not used since.
+    Ahead = 39,
 }
 
 /// A [`Word`], its [`Backing`] and its [`Mark`]s, packed; absent and a file's by default.
@@ -131,7 +133,7 @@ impl Page {
 mod tests {
     use super::*;
 
-    const MARKS: [Mark; 3] = [Mark::Young, Mark::Awaited, Mark::Filling];
+    const MARKS: [Mark; 4] = [Mark::Young, Mark::Awaited, Mark::Filling, Mark::Ahead];
 
     fn words() -> [Word; 6] {
         let shadow = ShadowEntry::from_bits((1 << 60) - 1);
