@@ -123,7 +123,7 @@ mechanisms! {
         "multi-gen LRU specification, section 6";
     /// The next folio of a scan is fetched while this one is worked on.
     ScanPrefetch = "scan-prefetch", [Mglru, Mglru61, ActiveInactive, ActiveInactive315,
-        ActiveInactive2013, ActiveInactiveVanilla], on,
+        ActiveInactive2013, ActiveInactiveVanilla], off,
         "A list scan asks for the next folio's descriptor early; no decision depends on it.",
         "\"mm, lru_gen: try to prefetch next page when scanning LRU\", 2024";
     /// The first working patch of the series.
