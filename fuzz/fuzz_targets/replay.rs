@@ -6,6 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use pagetide_core::ids::{MappingId, PageId, PageIndex};
 use pagetide_core::lru::{Mechanism, PolicyName, Switches};
+use pagetide_core::page_alloc::{HighFraction, PcpTuning};
 use pagetide_lab::replay::{Memory, Setup, World, ZoneMemory};
 use pagetide_lab::trace::{Access, AccessKind, DenseTrace};
 use std::convert::Infallible;
@@ -18,7 +19,15 @@ fuzz_target!(|bytes: &[u8]| {
         Memory::Group { nr_frames: frames }
     } else {
         let (nr_frames, nr_frames_max) = (frames + 32, frames + 64);
-        Memory::Zone(ZoneMemory { nr_frames, nr_frames_max, nr_cpus: 2, swappiness: 60 })
+        let tuning = PcpTuning::ALL[usize::from(choice[3]) % PcpTuning::ALL.len()];
+        Memory::Zone(ZoneMemory {
+            nr_frames,
+            nr_frames_max,
+            nr_cpus: 2,
+            swappiness: 60,
+            pcp_tuning: tuning,
+            pcp_fraction: HighFraction::DEFAULT,
+        })
     };
     let flips = u32::from_le_bytes([choice[4], choice[5], choice[6], choice[7]]);
     let switches = Mechanism::of(policy)
