@@ -114,6 +114,11 @@ impl Scan {
         self.is_satisfied() && (self.kind == ReclaimKind::Background || self.group.is_global)
     }
 
+    /// Victims that are still wanted, as many as a batch holds at most.
+    pub fn nr_victims_wanted(&self) -> usize {
+        self.target.saturating_sub(self.reclaimed).min(VICTIMS_MAX as u64) as usize
+    }
+
     /// Whether dirty folios stood in the way more often than clean ones were found: time to write.
     pub fn wants_flusher(&self) -> bool {
         self.dirty > self.reclaimed
@@ -425,7 +430,7 @@ impl Lruvec {
         };
         cx.vmstat.count(stolen);
         let page_type = flags.page_type();
-        cx.count_by_type(page_type, Counter::PgstealAnon, Counter::PgstealFile, 1);
+        cx.count_by_type(page_type, Counter::PgstealAnon, Counter::PgstealFile);
         shadow
     }
 

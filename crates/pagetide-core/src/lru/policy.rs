@@ -83,10 +83,27 @@ impl Context<'_> {
         self.folios[frame].flags()
     }
 
-    /// Counts `nr` under the anonymous or the file counter.
-    pub fn count_by_type(&mut self, page_type: PageType, anon: Counter, file: Counter, nr: u64) {
-        let counter = if page_type == PageType::Anon { anon } else { file };
-        self.vmstat.add(counter, nr);
+    /// Counts one under the anonymous or the file counter.
+    pub fn count_by_type(&mut self, page_type: PageType, anon: Counter, file: Counter) {
+        self.vmstat.count(if page_type == PageType::Anon { anon } else { file });
+    }
+
+    /// Counts a page that came back after its eviction.
+    pub fn count_refault(&mut self, page_type: PageType) {
+        let (anon, file) = (Counter::WorkingsetRefaultAnon, Counter::WorkingsetRefaultFile);
+        self.count_by_type(page_type, anon, file);
+    }
+
+    /// Counts a folio taken for part of the working set.
+    pub fn count_activation(&mut self, page_type: PageType) {
+        let (anon, file) = (Counter::WorkingsetActivateAnon, Counter::WorkingsetActivateFile);
+        self.count_by_type(page_type, anon, file);
+    }
+
+    /// Counts a page that came back and was part of the working set before.
+    pub fn count_restore(&mut self, page_type: PageType) {
+        let (anon, file) = (Counter::WorkingsetRestoreAnon, Counter::WorkingsetRestoreFile);
+        self.count_by_type(page_type, anon, file);
     }
 }
 
@@ -103,6 +120,13 @@ pub enum Progress {
     WalkTables,
     /// Nothing more at this priority.
     Exhausted,
+}
+
+impl Progress {
+    /// What a policy says that takes all victims it is going to in one batch.
+    pub fn of_batch(victims: &Victims) -> Progress {
+        if victims.is_empty() { Progress::Exhausted } else { Progress::Isolated }
+    }
 }
 
 /// Why the world could not take a victim's frame.

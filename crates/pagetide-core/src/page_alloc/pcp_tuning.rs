@@ -43,6 +43,7 @@ mod adaptive;
 mod depth;
 mod fixed;
 mod refill;
+mod traffic;
 
 use adaptive::Adaptive;
 use depth::Depth;

@@ -337,21 +337,15 @@ impl<D: Design> TwoLists<D> {
             return;
         }
         let page_type = cx.flags(frame).page_type();
-        let mut count = |anon, file| cx.count_by_type(page_type, anon, file, 1);
-        count(Counter::WorkingsetRefaultAnon, Counter::WorkingsetRefaultFile);
+        cx.count_refault(page_type);
         if verdict == Verdict::Stays {
             return;
         }
-        count(Counter::WorkingsetActivateAnon, Counter::WorkingsetActivateFile);
+        cx.count_activation(page_type);
         cx.folios[frame].set(Flags::ACTIVE);
         if verdict == Verdict::Restores {
             cx.folios[frame].set(Flags::WORKINGSET);
-            cx.count_by_type(
-                page_type,
-                Counter::WorkingsetRestoreAnon,
-                Counter::WorkingsetRestoreFile,
-                1,
-            );
+            cx.count_restore(page_type);
             self.charge(page_type, 1, 0);
         }
     }

@@ -35,8 +35,7 @@ use crate::lru::{
     AccessKind, AccessRule, Context, LruConfig, LruPolicy, LruvecId, Progress, PutBack, Refusal,
     ShadowEntry, TOKEN_MASK,
 };
-use crate::reclaim::{Scan, VICTIMS_MAX, Victims};
-use crate::vmstat::Counter;
+use crate::reclaim::{Scan, Victims};
 use alloc::boxed::Box;
 use alloc::vec;
 
@@ -297,8 +296,7 @@ impl LruPolicy for Lirs {
         _kind: AccessKind,
     ) {
         let page_type = cx.flags(frame).page_type();
-        let refault = (Counter::WorkingsetRefaultAnon, Counter::WorkingsetRefaultFile);
-        cx.count_by_type(page_type, refault.0, refault.1, 1);
+        cx.count_refault(page_type);
         let age = self.next.wrapping_sub(shadow.token()) & TOKEN_MASK;
         if age == 0 || age > self.next || !self.is_remembered(self.next - age) {
             return;
@@ -307,8 +305,7 @@ impl LruPolicy for Lirs {
         self.stack.remove(self.ghost_number(eviction));
         let slot = self.slot(eviction);
         self.ghosts[slot] = NOBODY;
-        let activate = (Counter::WorkingsetActivateAnon, Counter::WorkingsetActivateFile);
-        cx.count_by_type(page_type, activate.0, activate.1, 1);
+        cx.count_activation(page_type);
         cx.folios[frame].set(Flags::ACTIVE);
     }
 
@@ -326,7 +323,7 @@ impl LruPolicy for Lirs {
     ) -> Progress {
         let lens = [u64::from(self.queue.len()), u64::from(self.nr_lir)];
         let budget = cursor.budget.get_or_insert(lens);
-        let wanted = scan.target.saturating_sub(scan.reclaimed).min(VICTIMS_MAX as u64) as usize;
+        let wanted = scan.nr_victims_wanted();
         while victims.len() < wanted {
             let Some(frame) = self.next(cx.folios, budget) else { break };
             scan.count_scanned(1);
@@ -340,7 +337,7 @@ impl LruPolicy for Lirs {
             }
             victims.take(cx.folios, frame);
         }
-        if victims.is_empty() { Progress::Exhausted } else { Progress::Isolated }
+        Progress::of_batch(victims)
     }
 
     fn evicted(

@@ -15,7 +15,7 @@ use crate::list::FolioList;
 use crate::lru::{
     AccessRule, Context, LruConfig, LruPolicy, Progress, PutBack, Refusal, ShadowEntry,
 };
-use crate::reclaim::{Scan, VICTIMS_MAX, Victims};
+use crate::reclaim::{Scan, Victims};
 use core::marker::PhantomData;
 
 /// What makes one queue policy different from another.
@@ -100,7 +100,7 @@ impl<R: QueueRule> LruPolicy for Queue<R> {
         victims: &mut Victims,
     ) -> Progress {
         let budget = cursor.budget.get_or_insert(R::TURNS * u64::from(self.list.len()));
-        let wanted = scan.target.saturating_sub(scan.reclaimed).min(VICTIMS_MAX as u64) as usize;
+        let wanted = scan.nr_victims_wanted();
         while victims.len() < wanted && *budget > 0 {
             let Some(frame) = self.list.pop_tail(cx.folios) else { break };
             *budget -= 1;
@@ -111,7 +111,7 @@ impl<R: QueueRule> LruPolicy for Queue<R> {
                 victims.take(cx.folios, frame);
             }
         }
-        if victims.is_empty() { Progress::Exhausted } else { Progress::Isolated }
+        Progress::of_batch(victims)
     }
 
     fn evicted(

@@ -28,8 +28,7 @@ use crate::lru::{
     AccessKind, AccessRule, Context, LruConfig, LruPolicy, LruvecId, Marked, Progress, PutBack,
     Refusal, ShadowEntry,
 };
-use crate::reclaim::{Scan, VICTIMS_MAX, Victims};
-use crate::vmstat::Counter;
+use crate::reclaim::{Scan, Victims};
 use core::fmt;
 
 /// The most lists a rule can have.
@@ -239,15 +238,13 @@ impl<R: SegmentRule> LruPolicy for Segmented<R> {
         _kind: AccessKind,
     ) {
         let page_type = cx.flags(frame).page_type();
-        let refault = (Counter::WorkingsetRefaultAnon, Counter::WorkingsetRefaultFile);
-        cx.count_by_type(page_type, refault.0, refault.1, 1);
+        cx.count_refault(page_type);
         let is_recalled = match self.recalled.take() {
             Some((recalled, outcome)) if recalled == shadow => outcome,
             _ => self.recall(shadow),
         };
         if is_recalled {
-            let activate = (Counter::WorkingsetActivateAnon, Counter::WorkingsetActivateFile);
-            cx.count_by_type(page_type, activate.0, activate.1, 1);
+            cx.count_activation(page_type);
             cx.folios[frame].set(Flags::ACTIVE);
         }
     }
@@ -269,7 +266,7 @@ impl<R: SegmentRule> LruPolicy for Segmented<R> {
         }
         let lens = core::array::from_fn(|segment| R::TURNS * self.segments.len(segment));
         let budget = cursor.budget.get_or_insert(lens);
-        let wanted = scan.target.saturating_sub(scan.reclaimed).min(VICTIMS_MAX as u64) as usize;
+        let wanted = scan.nr_victims_wanted();
         while victims.len() < wanted {
             let Some(frame) = self.next(cx.folios, budget) else { break };
             scan.count_scanned(1);
@@ -283,7 +280,7 @@ impl<R: SegmentRule> LruPolicy for Segmented<R> {
                 victims.take(cx.folios, frame);
             }
         }
-        if victims.is_empty() { Progress::Exhausted } else { Progress::Isolated }
+        Progress::of_batch(victims)
     }
 
     fn evicted(

@@ -24,7 +24,7 @@ use crate::list::FolioList;
 use crate::lru::{
     AccessRule, Context, LruConfig, LruPolicy, Progress, PutBack, Refusal, ShadowEntry,
 };
-use crate::reclaim::{Scan, VICTIMS_MAX, Victims};
+use crate::reclaim::{Scan, Victims};
 
 /// How often one pass may go round: once to clear the bits, once to find a clear one.
 const TURNS: u64 = 2;
@@ -98,7 +98,7 @@ impl LruPolicy for Sieve {
         victims: &mut Victims,
     ) -> Progress {
         let budget = cursor.budget.get_or_insert(TURNS * u64::from(self.list.len()));
-        let wanted = scan.target.saturating_sub(scan.reclaimed).min(VICTIMS_MAX as u64) as usize;
+        let wanted = scan.nr_victims_wanted();
         while victims.len() < wanted && *budget > 0 {
             let Some(frame) = self.hand.or(self.list.tail()) else { break };
             *budget -= 1;
@@ -110,7 +110,7 @@ impl LruPolicy for Sieve {
                 victims.take(cx.folios, frame);
             }
         }
-        if victims.is_empty() { Progress::Exhausted } else { Progress::Isolated }
+        Progress::of_batch(victims)
     }
 
     fn evicted(

@@ -198,8 +198,7 @@ impl<P: Profile> Multigen<P> {
             cx.vmstat.count(Counter::LruGenProtected);
         }
         if P::PROTECTION_ACTIVATES {
-            let (anon, file) = (Counter::WorkingsetActivateAnon, Counter::WorkingsetActivateFile);
-            cx.count_by_type(page_type, anon, file, 1);
+            cx.count_activation(page_type);
         }
         self.generations
             .move_on(cx.folios, frame, P::PROTECTED_END, |flags| profile.moved_on(flags));

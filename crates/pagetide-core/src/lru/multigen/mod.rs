@@ -226,11 +226,10 @@ impl<P: Profile> LruPolicy for Multigen<P> {
             return;
         }
         let page_type = cx.flags(frame).page_type();
-        let mut count = |anon, file| cx.count_by_type(page_type, anon, file, 1);
         let window = &self.generations.window;
         let is_recent = self.profile.is_recent(Token::of(shadow), window, page_type);
         if is_recent || P::COUNTS_OLD_REFAULTS {
-            count(Counter::WorkingsetRefaultAnon, Counter::WorkingsetRefaultFile);
+            cx.count_refault(page_type);
         }
         if !is_recent || !self.switches.has(Mechanism::RefaultMemory) {
             return;
@@ -239,10 +238,10 @@ impl<P: Profile> LruPolicy for Multigen<P> {
         self.controller.tier_mut(page_type, references.tier).refaulted += 1;
         let Welcome { flags, is_activated, is_restored } = self.profile.welcome(references, kind);
         if is_activated {
-            count(Counter::WorkingsetActivateAnon, Counter::WorkingsetActivateFile);
+            cx.count_activation(page_type);
         }
         if is_restored {
-            count(Counter::WorkingsetRestoreAnon, Counter::WorkingsetRestoreFile);
+            cx.count_restore(page_type);
         }
         cx.folios[frame].set(flags);
     }

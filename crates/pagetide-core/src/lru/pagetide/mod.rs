@@ -74,8 +74,7 @@ use super::{
 use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
 use crate::list::FolioList;
-use crate::reclaim::{Scan, VICTIMS_MAX, Victims};
-use crate::vmstat::Counter;
+use crate::reclaim::{Scan, Victims};
 use alloc::boxed::Box;
 use engine::{Engine, Past, Place, Stamp, count_hit};
 use page_clock::Epoch;
@@ -300,16 +299,14 @@ impl LruPolicy for Pagetide {
         _kind: AccessKind,
     ) {
         let page_type = cx.flags(frame).page_type();
-        let refault = (Counter::WorkingsetRefaultAnon, Counter::WorkingsetRefaultFile);
-        cx.count_by_type(page_type, refault.0, refault.1, 1);
+        cx.count_refault(page_type);
         let is_main = self.judge(cx.folios, shadow);
         self.judged = None;
         let Past { epoch, .. } = self.unpack(shadow);
         Stamp { epoch, place: Place::Probation, is_sampled: false }.put(cx.folios, frame);
         cx.folios[frame].set(Flags::WORKINGSET);
         if is_main {
-            let activate = (Counter::WorkingsetActivateAnon, Counter::WorkingsetActivateFile);
-            cx.count_by_type(page_type, activate.0, activate.1, 1);
+            cx.count_activation(page_type);
             cx.folios[frame].set(Flags::ACTIVE);
         }
     }
@@ -342,7 +339,7 @@ impl LruPolicy for Pagetide {
             let nr_main = u64::from(self.engine.len_of(Place::Main)) + nr_probation;
             cursor.budget = Some([TURNS * nr_probation, TURNS * nr_main]);
         }
-        let wanted = scan.target.saturating_sub(scan.reclaimed).min(VICTIMS_MAX as u64) as usize;
+        let wanted = scan.nr_victims_wanted();
         while victims.len() < wanted {
             let Some(looked) = self.look(cx.folios, cursor) else { break };
             scan.count_scanned(1);
@@ -352,7 +349,7 @@ impl LruPolicy for Pagetide {
                 victims.take(cx.folios, frame);
             }
         }
-        if victims.is_empty() { Progress::Exhausted } else { Progress::Isolated }
+        Progress::of_batch(victims)
     }
 
     fn evicted(

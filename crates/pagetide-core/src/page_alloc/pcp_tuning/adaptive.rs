@@ -34,7 +34,8 @@
 //! Source: our own; the reviewers' seventeen concerns are the page allocator specification's,
 //! section 6, and `concerns.rs` has a test for each.
 
-use super::{Gauge, LockWait, PCP_BATCH_SCALE_MAX, Tune, ZoneView, is_run_order};
+use super::traffic::Traffic;
+use super::{Gauge, LockWait, PCP_BATCH_SCALE_MAX, Tune, ZoneView};
 use crate::ids::Order;
 
 /// Ticks for which a wait for the zone's lock counts as contention.
@@ -47,24 +48,19 @@ const IDLE_SHIFT: u8 = 3;
 pub(in crate::page_alloc) struct Adaptive {
     /// Frames fetched from the zone less frames sent back, of late.
     pub(super) balance: i32,
-    /// Frames freed of late: halved by every allocation.
-    free_count: u32,
     /// The least frames on the lists since the last tick.
     least_count: u32,
-    /// The next refill asks for `batch << alloc_factor`; halved by every free.
-    alloc_factor: u8,
     /// Ticks until the last wait for the lock is forgotten.
     wait_ticks: u8,
     /// Ticks in a row that left frames unused, up to [`IDLE_SHIFT`].
     idle_ticks: u8,
-    /// The last free was of order 1 to 3.
-    was_run_order: bool,
+    traffic: Traffic,
 }
 
 impl Tune for Adaptive {
     #[inline]
     fn note_alloc(&mut self, gauge: &Gauge, nr_frames: u32) {
-        self.free_count >>= 1;
+        self.traffic.note_alloc();
         self.least_count = self.least_count.min(gauge.count.saturating_sub(nr_frames));
     }
 
@@ -76,16 +72,16 @@ impl Tune for Adaptive {
         }
         let may_grow = self.may_grow(gauge, below_high);
         if !may_grow {
-            self.alloc_factor = 0;
+            self.traffic.alloc_factor = 0;
         }
-        let mut wanted = if order.0 > 0 { batch } else { batch << self.alloc_factor };
+        let mut wanted = if order.0 > 0 { batch } else { batch << self.traffic.alloc_factor };
         if may_grow {
             // Frames that were sent back too early.
             gauge.raise_high(wanted.min(self.balance.min(0).unsigned_abs()));
             if order.0 == 0 {
                 let most = (gauge.limits.high_max() / 4).max(batch);
-                if wanted <= most && self.alloc_factor < PCP_BATCH_SCALE_MAX {
-                    self.alloc_factor += 1;
+                if wanted <= most && self.traffic.alloc_factor < PCP_BATCH_SCALE_MAX {
+                    self.traffic.alloc_factor += 1;
                 }
                 wanted = wanted.min(most);
             }
@@ -97,11 +93,7 @@ impl Tune for Adaptive {
 
     #[inline]
     fn frames_to_drain(&mut self, gauge: &mut Gauge, order: Order, zone: ZoneView) -> u32 {
-        self.alloc_factor >>= 1;
-        let is_run = self.note_run(gauge, order);
-        if self.free_count < gauge.batch_max() {
-            self.free_count += order.nr_frames();
-        }
+        let is_run = self.traffic.note_free(gauge, order);
         if gauge.count < gauge.high && !(is_run || zone.signals.reclaim_active || zone.below_high) {
             return 0;
         }
@@ -142,15 +134,6 @@ impl Adaptive {
         self.wait_ticks > 0 && gauge.is_tunable() && !below_high
     }
 
-    /// As in the refill tuning: a run of frees of order 1 to 3 is not worth keeping.
-    fn note_run(&mut self, gauge: &Gauge, order: Order) -> bool {
-        let was_run_order = core::mem::replace(&mut self.was_run_order, is_run_order(order));
-        is_run_order(order)
-            && was_run_order
-            && self.free_count >= gauge.batch() + gauge.high_min() / 2
-            && (!gauge.limits.keeps_batch_in_runs() || gauge.count >= gauge.batch())
-    }
-
     fn drain_at_limit(&mut self, gauge: &mut Gauge, is_run: bool, zone: ZoneView) -> u32 {
         gauge.set_high(gauge.high);
         if gauge.high == 0 {
@@ -161,7 +144,7 @@ impl Adaptive {
             return gauge.count.min(gauge.batch_max());
         }
         let (batch, high_min) = (gauge.batch(), gauge.high_min());
-        let freed = self.free_count.max(batch);
+        let freed = self.traffic.free_count.max(batch);
         if zone.signals.reclaim_active || (zone.below_high && gauge.is_tunable()) {
             gauge.lower_high(freed);
             let four_batches = gauge.high.min(4 * batch);
@@ -181,7 +164,7 @@ impl Adaptive {
         }
         // The next drain of this run is to leave a batch.
         let high = gauge.high;
-        gauge.set_high(high.max(self.free_count + batch));
-        gauge.bounded_drain(self.free_count, high)
+        gauge.set_high(high.max(self.traffic.free_count + batch));
+        gauge.bounded_drain(self.traffic.free_count, high)
     }
 }

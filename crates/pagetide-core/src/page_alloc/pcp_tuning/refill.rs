@@ -21,24 +21,20 @@
 //!
 //! Source: the page allocator specification, section 7 (Linux 6.18).
 
-use super::{Gauge, PCP_BATCH_SCALE_MAX, Tune, ZoneView, is_run_order};
+use super::traffic::Traffic;
+use super::{Gauge, PCP_BATCH_SCALE_MAX, Tune, ZoneView};
 use crate::ids::Order;
 
 /// The event-driven limit.
 #[derive(Debug, Default)]
 pub(in crate::page_alloc) struct Refill {
-    /// Frames freed of late: halved by every allocation.
-    pub(super) free_count: u32,
-    /// The next refill asks for `batch << alloc_factor`; halved by every free.
-    pub(super) alloc_factor: u8,
-    /// The last free was of order 1 to 3.
-    was_run_order: bool,
+    pub(super) traffic: Traffic,
 }
 
 impl Tune for Refill {
     #[inline]
     fn note_alloc(&mut self, _gauge: &Gauge, _nr_frames: u32) {
-        self.free_count >>= 1;
+        self.traffic.note_alloc();
     }
 
     fn blocks_to_fetch(&mut self, gauge: &mut Gauge, order: Order, below_high: bool) -> u32 {
@@ -47,14 +43,14 @@ impl Tune for Refill {
         if gauge.high < batch {
             return 1;
         }
-        let mut wanted = if order.0 > 0 { batch } else { batch << self.alloc_factor };
+        let mut wanted = if order.0 > 0 { batch } else { batch << self.traffic.alloc_factor };
         if gauge.is_tunable() && !below_high {
             gauge.raise_high(wanted);
         }
         if order.0 == 0 {
             let room = gauge.high.saturating_sub(gauge.count).saturating_sub(batch).max(batch);
-            if wanted <= room && self.alloc_factor < PCP_BATCH_SCALE_MAX {
-                self.alloc_factor += 1;
+            if wanted <= room && self.traffic.alloc_factor < PCP_BATCH_SCALE_MAX {
+                self.traffic.alloc_factor += 1;
             }
             wanted = wanted.min(room);
         }
@@ -63,11 +59,7 @@ impl Tune for Refill {
 
     #[inline]
     fn frames_to_drain(&mut self, gauge: &mut Gauge, order: Order, zone: ZoneView) -> u32 {
-        self.alloc_factor >>= 1;
-        let is_run = self.note_run(gauge, order);
-        if self.free_count < gauge.batch_max() {
-            self.free_count += order.nr_frames();
-        }
+        let is_run = self.traffic.note_free(gauge, order);
         // The common case, in which none of what follows changes anything.
         if gauge.count < gauge.high && !(is_run || zone.signals.reclaim_active || zone.below_high) {
             return 0;
@@ -90,16 +82,6 @@ impl Tune for Refill {
 }
 
 impl Refill {
-    /// Whether this free goes on with a run of frees of order 1 to 3, none of which is worth
-    /// keeping.
-    fn note_run(&mut self, gauge: &Gauge, order: Order) -> bool {
-        let was_run_order = core::mem::replace(&mut self.was_run_order, is_run_order(order));
-        is_run_order(order)
-            && was_run_order
-            && self.free_count >= gauge.batch() + gauge.high_min() / 2
-            && (!gauge.limits.keeps_batch_in_runs() || gauge.count >= gauge.batch())
-    }
-
     fn drain_at_limit(&mut self, gauge: &mut Gauge, is_run: bool, zone: ZoneView) -> u32 {
         let high = self.limit(gauge, is_run, zone);
         if gauge.count < high {
@@ -107,7 +89,7 @@ impl Refill {
         } else if is_run {
             gauge.count.min(gauge.batch_max())
         } else {
-            gauge.bounded_drain(self.free_count, high)
+            gauge.bounded_drain(self.traffic.free_count, high)
         }
     }
 
@@ -122,7 +104,7 @@ impl Refill {
             gauge.lower_high(gauge.batch_max());
             return 0;
         }
-        let freed = self.free_count.max(batch);
+        let freed = self.traffic.free_count.max(batch);
         if zone.signals.reclaim_active {
             gauge.lower_high(freed);
             return gauge.high.min(4 * batch);
@@ -137,7 +119,7 @@ impl Refill {
         let high = gauge.high;
         if gauge.count >= high {
             // The next drain of this run is to leave a batch.
-            gauge.set_high(high.max(self.free_count + batch));
+            gauge.set_high(high.max(self.traffic.free_count + batch));
         }
         high
     }

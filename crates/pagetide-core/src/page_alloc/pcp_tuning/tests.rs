@@ -131,7 +131,7 @@ fn refills_grow_the_limit_and_themselves() {
         let before = cpu.refilled.len();
         cpu.alloc(1);
         if cpu.refilled.len() > before {
-            highs.push((cpu.pcp.high(), cpu.refill_state().alloc_factor));
+            highs.push((cpu.pcp.high(), cpu.refill_state().traffic.alloc_factor));
         }
     }
     assert_eq!(cpu.refilled, [63, 126, 252, 504, 1008, 2016, 2016]);
@@ -143,7 +143,10 @@ fn refills_grow_the_limit_and_themselves() {
     cpu.free(4000);
     assert_eq!(cpu.drained, []);
     assert_eq!((cpu.pcp.count(), cpu.pcp.high()), (5985, 7021));
-    assert_eq!((cpu.refill_state().free_count, cpu.refill_state().alloc_factor), (2016, 0));
+    assert_eq!(
+        (cpu.refill_state().traffic.free_count, cpu.refill_state().traffic.alloc_factor),
+        (2016, 0)
+    );
 
     // Then ticks: what was kept goes, an eighth of the limit at a time.
     let mut highs = Vec::new();
@@ -196,7 +199,7 @@ fn three_thousand() -> OneCpu {
     }
     cpu.pcp.gauge.high = 5000;
     let Tuning::Refill(refill) = &mut cpu.pcp.tuning else { panic!("another tuning") };
-    refill.free_count = 100;
+    refill.traffic.free_count = 100;
     assert_eq!(cpu.drained, []);
     cpu
 }
@@ -226,7 +229,7 @@ fn refills_of_higher_orders_are_a_batch_in_frames() {
     cpu.alloc_order(1, 2);
     assert_eq!(cpu.refilled, [60]);
     assert_eq!((cpu.pcp.count(), cpu.pcp.high()), (56, 1036 + 63));
-    assert_eq!(cpu.refill_state().alloc_factor, 0);
+    assert_eq!(cpu.refill_state().traffic.alloc_factor, 0);
 }
 
 #[test]
