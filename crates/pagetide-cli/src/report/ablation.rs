@@ -1,7 +1,7 @@
 //! The ablation's report: a horizontal bar for each mechanism, and the table of all numbers.
 
 use super::page;
-use super::plots::{DrawError, GREY, TEXT_PIXELS, colour, svg_of};
+use super::plots::{DrawError, GREY, TEXT_PIXELS, colour, mesh, svg_of};
 use crate::ablate::{AblationRow, name_of};
 use crate::failure::Failure;
 use crate::machine;
@@ -74,15 +74,7 @@ fn bars(rows: &[AblationRow]) -> Result<String, DrawError> {
             .x_label_area_size(30)
             .y_label_area_size(190)
             .build_cartesian_2d(low - margin..high + margin, 0.0..f64::from(nr_rows))?;
-        chart
-            .configure_mesh()
-            .disable_y_mesh()
-            .bold_line_style(GREY.mix(0.25))
-            .light_line_style(TRANSPARENT)
-            .axis_style(GREY)
-            .label_style(("sans-serif", TEXT_PIXELS))
-            .y_labels(0)
-            .draw()?;
+        mesh(&mut chart).disable_y_mesh().y_labels(0).draw()?;
         let style = ("sans-serif", TEXT_PIXELS).into_text_style(area).color(&GREY);
         for (row, below) in rows.iter().rev().zip((0..).map(f64::from)) {
             let bar = [(0.0, below + 0.15), (row.points_more, below + 0.85)];

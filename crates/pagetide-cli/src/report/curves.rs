@@ -6,7 +6,7 @@
 
 use crate::failure::Failure;
 use crate::machine;
-use crate::report::plots::{Area, DrawError, GREY, TEXT_PIXELS, colour, svg_of};
+use crate::report::plots::{Area, DrawError, GREY, TEXT_PIXELS, colour, mesh, svg_of};
 use pagetide_core::units::PAGE_BYTES;
 use plotters::prelude::*;
 
@@ -55,12 +55,7 @@ fn draw(area: &Area<'_>, curves: &[Curve<'_>], place: Place) -> Result<(), DrawE
         .x_label_area_size(44)
         .y_label_area_size(54)
         .build_cartesian_2d(left..right, 0.0..top * 1.04)?;
-    chart
-        .configure_mesh()
-        .bold_line_style(GREY.mix(0.25))
-        .light_line_style(TRANSPARENT)
-        .axis_style(GREY)
-        .label_style(("sans-serif", TEXT_PIXELS))
+    mesh(&mut chart)
         .x_desc("memory")
         .y_desc("misses per access")
         .x_labels(8)

@@ -4,7 +4,7 @@
 use crate::failure::Failure;
 use crate::lab::{PcpRuns, prices_line, published_line};
 use crate::report::page;
-use crate::report::plots::{Area, DrawError, GREY, TEXT_PIXELS, colour, svg_of};
+use crate::report::plots::{Area, DrawError, colour, mesh, svg_of};
 use pagetide_core::page_alloc::PcpTuning;
 use pagetide_lab::machine::pcp::PcpWorkload;
 use pagetide_lab::machine::{Costs, Sample};
@@ -95,12 +95,7 @@ fn draw(area: &Area<'_>, runs: &[&PcpRuns], value: Reading) -> Result<(), DrawEr
         .x_label_area_size(34)
         .y_label_area_size(64)
         .build_cartesian_2d(0.0..end, 0.0..top * 1.05)?;
-    chart
-        .configure_mesh()
-        .bold_line_style(GREY.mix(0.25))
-        .light_line_style(TRANSPARENT)
-        .axis_style(GREY)
-        .label_style(("sans-serif", TEXT_PIXELS))
+    mesh(&mut chart)
         .x_labels(8)
         .y_labels(6)
         .x_label_formatter(&|seconds| format!("{seconds:.1} s"))

@@ -5,7 +5,9 @@
 //! are half-transparent grey and nothing paints a background: both colour schemes show through.
 
 use crate::demo::row::{Outcome, Row};
+use plotters::chart::MeshStyle;
 use plotters::coord::Shift;
+use plotters::coord::ranged1d::ValueFormatter;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -63,12 +65,7 @@ pub(super) fn hit_course(outcomes: &[&Outcome]) -> Result<String, DrawError> {
             .x_label_area_size(34)
             .y_label_area_size(46)
             .build_cartesian_2d(0.0..seconds_max, 0.0..1.03)?;
-        chart
-            .configure_mesh()
-            .bold_line_style(GREY.mix(0.25))
-            .light_line_style(TRANSPARENT)
-            .axis_style(GREY)
-            .label_style(("sans-serif", TEXT_PIXELS))
+        mesh(&mut chart)
             .x_desc("seconds")
             .y_label_formatter(&|ratio| format!("{:.0} %", ratio * 100.0))
             .y_labels(6)
@@ -101,13 +98,8 @@ pub(super) fn latency(outcomes: &[&Outcome]) -> Result<String, DrawError> {
                 -0.3..right + 0.3,
                 (low * 0.7..high.max(low * 10.0) * 1.5).log_scale(),
             )?;
-        chart
-            .configure_mesh()
+        mesh(&mut chart)
             .disable_x_mesh()
-            .bold_line_style(GREY.mix(0.25))
-            .light_line_style(TRANSPARENT)
-            .axis_style(GREY)
-            .label_style(("sans-serif", TEXT_PIXELS))
             .x_labels(0)
             .y_label_formatter(&|us| microseconds(*us))
             .draw()?;
@@ -210,13 +202,8 @@ fn bars(
             .x_label_area_size(34)
             .y_label_area_size(54)
             .build_cartesian_2d(0.0..groups.len().max(1) as f64, 0.0..top * 1.12)?;
-        chart
-            .configure_mesh()
+        mesh(&mut chart)
             .disable_x_mesh()
-            .bold_line_style(GREY.mix(0.25))
-            .light_line_style(TRANSPARENT)
-            .axis_style(GREY)
-            .label_style(("sans-serif", TEXT_PIXELS))
             .x_labels(0)
             .y_labels(6)
             .y_label_formatter(&|value| tick(*value))
@@ -247,10 +234,27 @@ fn label_below(area: &Area<'_>, at: (i32, i32), text: &str) -> Result<(), DrawEr
 }
 
 /// `text` centred over the point `at`, given in pixels of the whole plot.
-fn label_above(area: &Area<'_>, at: (i32, i32), text: &str) -> Result<(), DrawError> {
+pub(super) fn label_above(area: &Area<'_>, at: (i32, i32), text: &str) -> Result<(), DrawError> {
     let style =
         ("sans-serif", TEXT_PIXELS).into_text_style(area).pos(Pos::new(HPos::Center, VPos::Bottom));
     Ok(area.draw(&Text::new(text, (at.0, at.1 - 2), style))?)
+}
+
+/// The grid and the labels that all plots have.
+pub(super) fn mesh<'a, 'b, DB, X, Y>(
+    chart: &'b mut ChartContext<'a, DB, Cartesian2d<X, Y>>,
+) -> MeshStyle<'a, 'b, X, Y, DB>
+where
+    DB: DrawingBackend + 'a,
+    X: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
+{
+    let mut mesh = chart.configure_mesh();
+    mesh.bold_line_style(GREY.mix(0.25))
+        .light_line_style(TRANSPARENT)
+        .axis_style(GREY)
+        .label_style(("sans-serif", TEXT_PIXELS));
+    mesh
 }
 
 pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;

@@ -8,10 +8,9 @@
 use crate::failure::Failure;
 use crate::lab::Played;
 use crate::report::page;
-use crate::report::plots::{Area, DrawError, GREY, TEXT_PIXELS, colour, svg_of};
+use crate::report::plots::{DrawError, GREY, colour, label_above, mesh, svg_of};
 use pagetide_lab::scenario::{Scenario, SummaryRow};
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
@@ -108,16 +107,7 @@ fn bars(rows: &[&SummaryRow]) -> Result<String, DrawError> {
             .x_label_area_size(12)
             .y_label_area_size(54)
             .build_cartesian_2d(0.0..rows.len().max(1) as f64, bottom..top)?;
-        chart
-            .configure_mesh()
-            .disable_x_mesh()
-            .bold_line_style(GREY.mix(0.25))
-            .light_line_style(TRANSPARENT)
-            .axis_style(GREY)
-            .label_style(("sans-serif", TEXT_PIXELS))
-            .x_labels(0)
-            .y_labels(6)
-            .draw()?;
+        mesh(&mut chart).disable_x_mesh().x_labels(0).y_labels(6).draw()?;
         for (row, left) in rows.iter().zip((0..).map(f64::from)) {
             let (start, middle, end) = (left + 0.15, left + 0.5, left + 0.85);
             let fill = colour(&row.policy).filled();
@@ -129,18 +119,16 @@ fn bars(rows: &[&SummaryRow]) -> Result<String, DrawError> {
                 vec![(middle - 0.12, row.high), (middle + 0.12, row.high)],
             ];
             chart.draw_series(lines.into_iter().map(|line| PathElement::new(line, whisker)))?;
-            label_above(area, chart.backend_coord(&(middle, row.high)), row.median)?;
+            // Clear of the whisker.
+            let (x, y) = chart.backend_coord(&(middle, row.high));
+            label_above(area, (x, y - 1), &median_text(row.median))?;
         }
         Ok(())
     })
 }
 
-/// The median, centred over the point `at`, given in pixels of the whole plot.
-fn label_above(area: &Area<'_>, at: (i32, i32), median: f64) -> Result<(), DrawError> {
-    let style =
-        ("sans-serif", TEXT_PIXELS).into_text_style(area).pos(Pos::new(HPos::Center, VPos::Bottom));
-    let text = if median.fract() == 0.0 { format!("{median:.0}") } else { format!("{median:.1}") };
-    Ok(area.draw(&Text::new(text, (at.0, at.1 - 3), style))?)
+fn median_text(median: f64) -> String {
+    if median.fract() == 0.0 { format!("{median:.0}") } else { format!("{median:.1}") }
 }
 
 /// A line for each seed of each subject.
@@ -161,12 +149,7 @@ fn courses(played: &[&Played], name: &str) -> Result<String, DrawError> {
             .x_label_area_size(34)
             .y_label_area_size(54)
             .build_cartesian_2d(0.5..right + 0.5, 0.0..top * 1.04)?;
-        chart
-            .configure_mesh()
-            .bold_line_style(GREY.mix(0.25))
-            .light_line_style(TRANSPARENT)
-            .axis_style(GREY)
-            .label_style(("sans-serif", TEXT_PIXELS))
+        mesh(&mut chart)
             .x_desc("step")
             .x_label_formatter(&|step| format!("{step:.0}"))
             .x_labels(8)

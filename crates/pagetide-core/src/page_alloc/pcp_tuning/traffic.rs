@@ -5,8 +5,8 @@
 //!   allocations halve free_count
 //! ```
 //!
-//! Mixed traffic keeps both near 0, and the batches small. Source: the page allocator specification,
-//! section 7.
+//! Mixed traffic keeps both near 0, and the batches small. Source: the page allocator
+//! specification, section 7.
 
 use super::{Gauge, is_run_order};
 use crate::ids::Order;
