@@ -1,5 +1,6 @@
 //! Two threads and few frames, for a second: whole-page stamps tell who saw what was never written.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -30,21 +31,27 @@ fn check_stamp(index: u64, bytes: &[u8]) {
 
 /// Reads by ticket and by pin; returns how many reads were accepted.
 fn read_pages(table: &PageTable, until: Instant) -> u64 {
-    let (mut bytes, mut nr_accepted) = ([0; FRAME_BYTES], 0);
+    let mut nr_accepted = 0;
     while Instant::now() < until {
-        for index in 0..NR_PAGES {
-            let page = table.page_or_make(PageIndex(index)).expect("in range");
-            if let Some(ticket) = page.peek() {
-                table.arena().read(ticket.frame(), 0, &mut bytes);
-                if page.still(ticket) {
-                    check_stamp(index, &bytes);
-                    nr_accepted += 1;
-                }
-            }
-            if let Ok(pin) = page.try_pin(Touch::Quiet) {
-                check_stamp(index, pin.bytes());
+        nr_accepted += read_pages_once(table);
+    }
+    nr_accepted
+}
+
+fn read_pages_once(table: &PageTable) -> u64 {
+    let (mut bytes, mut nr_accepted) = ([0; FRAME_BYTES], 0);
+    for index in 0..NR_PAGES {
+        let page = table.page_or_make(PageIndex(index)).expect("in range");
+        if let Some(ticket) = page.peek() {
+            table.arena().read(ticket.frame(), 0, &mut bytes);
+            if page.still(ticket) {
+                check_stamp(index, &bytes);
                 nr_accepted += 1;
             }
+        }
+        if let Ok(pin) = page.try_pin(Touch::Quiet) {
+            check_stamp(index, pin.bytes());
+            nr_accepted += 1;
         }
     }
     nr_accepted
@@ -130,6 +137,58 @@ fn no_reader_accepts_a_page_the_kernel_is_filling() {
         }
         let nr_accepted = reader.join().expect("no torn page");
         assert!(nr_fills > 100 && nr_accepted > 100, "{nr_fills} fills, {nr_accepted} reads");
+    });
+}
+
+/// Reads pages, and writes every other one whole.
+fn read_and_write_pages(table: &PageTable, from: u64, until: Instant) -> (u64, u64) {
+    let (mut round, mut nr_accepted) = (from, 0);
+    while Instant::now() < until {
+        round += 2;
+        let page = table.page(PageIndex(round * 7 % NR_PAGES)).expect("made");
+        page.lock().write(0, &stamp(page.index().0, round));
+        nr_accepted += read_pages_once(table);
+    }
+    (round, nr_accepted)
+}
+
+/// How long the long tests run: a minute when `PAGETIDE_LONG` is set.
+fn hammer_time() -> Duration {
+    let is_long = std::env::var_os("PAGETIDE_LONG").is_some_and(|value| value == "1");
+    Duration::from_secs(if is_long { 60 } else { 2 })
+}
+
+/// Two threads read and write whole pages while a third moves them from frame to frame.
+#[test]
+fn pages_that_move_are_neither_torn_nor_lost() {
+    let nr_frames = NR_PAGES as u32 + 3;
+    let arena = FrameArena::reserve(nr_frames, ArenaOptions::default()).expect("44 KiB");
+    let table = &PageTable::new(Arc::new(arena));
+    for index in 0..NR_PAGES {
+        let mut lock = table.page_or_make(PageIndex(index)).expect("in range").lock();
+        lock.install(table.arena().claim(FrameId(index as u32)).expect("free"));
+        lock.write(0, &stamp(index, 0));
+    }
+    let until = Instant::now() + hammer_time();
+    std::thread::scope(|scope| {
+        let users =
+            [1, 2].map(|from| scope.spawn(move || read_and_write_pages(table, from, until)));
+        let mut spare: VecDeque<FrameId> = (NR_PAGES as u32..nr_frames).map(FrameId).collect();
+        let mut nr_moves = 0_u64;
+        while Instant::now() < until {
+            let page = table.page(PageIndex(nr_moves * 3 % NR_PAGES)).expect("made");
+            let Ok(mut lock) = page.try_lock() else { continue };
+            let frame = spare.pop_front().expect("a frame for each move");
+            let left = lock.relocate(table.arena().claim(frame).expect("spare"));
+            drop(lock);
+            spare.push_back(table.arena().release(left));
+            nr_moves += 1;
+        }
+        for user in users {
+            let (nr_writes, nr_reads) = user.join().expect("no torn page");
+            assert!(nr_writes > 1000 && nr_reads > 100, "{nr_writes} writes, {nr_reads} reads");
+        }
+        assert!(nr_moves > 1000, "{nr_moves} moves");
     });
 }
 

@@ -65,4 +65,6 @@ pub use word::{LockRefused, PAYLOAD_BITS, PINS_MAX, PinRefused, ReadTicket, Snap
 #[cfg(all(test, not(loom), not(miri)))]
 mod hammer_tests;
 #[cfg(all(test, loom))]
+mod loom_move_tests;
+#[cfg(all(test, loom))]
 mod loom_tests;

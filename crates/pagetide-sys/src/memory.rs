@@ -110,6 +110,31 @@ impl FrameMemory {
         portable::copy_in(self.cells(), at, source);
     }
 
+    /// Copies the whole of frame `source` to frame `target`; panics when out of bounds.
+    ///
+    /// # Safety
+    /// As for [`write`](Self::write), of the target. Nobody writes the source meanwhile, or the
+    /// copy is torn.
+    pub(crate) unsafe fn copy_frame(&self, source: u32, target: u32) {
+        assert!(source != target, "S3: a frame that is claimed holds no page");
+        let from = self.locate(source, 0, FRAME_BYTES);
+        let to = self.locate(target, 0, FRAME_BYTES);
+        #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+        {
+            let from = self.mapping.base().wrapping_add(from).cast_const();
+            let to = self.mapping.base().wrapping_add(to);
+            // SAFETY: S1 (checked ranges are mapped), S2 (racing copies are opaque); two frames do
+            // not overlap.
+            unsafe { crate::copy::machine::copy(from, to, FRAME_BYTES) };
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
+        {
+            let mut bytes = [0; FRAME_BYTES];
+            portable::copy_out(self.cells(), from, &mut bytes);
+            portable::copy_in(self.cells(), to, &bytes);
+        }
+    }
+
     /// Zeroes `range` of `frame`; panics when out of bounds.
     ///
     /// # Safety

@@ -9,7 +9,7 @@
 //!   ReadTicket   nothing held       copy, then check              any number, never waits
 //!   Pin          pins + 1           &[u8]                         up to 2047, excludes Lock
 //!   Lock         LOCK               read, write, fill, install,   one, excludes Pin and tickets
-//!                                   evict
+//!                                   relocate, evict
 //! ```
 //!
 //! There is no `&mut [u8]` to a frame: readers may be copying it at any time. A writer copies in,
@@ -69,6 +69,7 @@ impl PageHandle for WordRef {
 pub struct Pin<H: PageHandle> {
     handle: H,
     frame: FrameId,
+    has_hint: bool,
 }
 
 impl<H: PageHandle> Pin<H> {
@@ -79,16 +80,22 @@ impl<H: PageHandle> Pin<H> {
     #[inline]
     pub fn try_new(handle: H, touch: Touch) -> Result<Pin<H>, PinRefused> {
         let page = handle.page();
-        let (frame, newly_young) = page.word().try_pin(touch)?;
-        if newly_young {
+        let pinned = page.word().try_pin(touch)?;
+        if pinned.newly_young {
             page.note_touched();
         }
-        Ok(Pin { handle, frame })
+        Ok(Pin { handle, frame: pinned.frame, has_hint: pinned.has_hint })
     }
 
     /// The frame that holds the page, until the pin is dropped.
     pub fn frame(&self) -> FrameId {
         self.frame
+    }
+
+    /// Whether the page was marked with HINT when it was pinned; a downgraded lock says no.
+    #[inline]
+    pub fn has_hint(&self) -> bool {
+        self.has_hint
     }
 
     /// The page pinned.
@@ -218,6 +225,27 @@ impl<H: PageHandle> Lock<H> {
         ClaimedFrame::from_parts(frame, before.version(), self.arena())
     }
 
+    /// Moves the page to the claimed frame, contents and all, and returns the claim on the frame it
+    /// was in. The page stays locked, stays young if it was, and loses its hint. Readers that hold
+    /// a ticket read again.
+    ///
+    /// Panics if the page is not resident, or if the frame was claimed from another arena than the
+    /// table's.
+    ///
+    /// # Cost
+    /// A copy of one frame.
+    pub fn relocate(&mut self, target: ClaimedFrame) -> ClaimedFrame {
+        let source = self.resident_frame();
+        let (frame, version) = target.into_parts(self.arena());
+        self.page().word().before_copy_in();
+        // SAFETY: S3 (one claim a frame): the target was the caller's claim and is no page's, so
+        // nobody else writes or borrows it (S4); LOCK keeps writers from the source (S4).
+        unsafe { self.arena().memory().copy_frame(source.0, frame.0) };
+        let before = self.page().word().relocate(frame, version);
+        self.wrote = false;
+        ClaimedFrame::from_parts(source, before.version(), self.arena())
+    }
+
     /// Replaces the shadow entry of a page that is not resident; panics if it is.
     pub fn set_shadow(&mut self, shadow: Option<u64>) {
         assert!(self.frame().is_none(), "S3: {:?} has a frame", self.page());
@@ -293,7 +321,7 @@ impl<H: PageHandle> Lock<H> {
         if page.word().unlock_to_pin(self.wrote) {
             wait::wake(page.word());
         }
-        Ok(Pin { handle, frame })
+        Ok(Pin { handle, frame, has_hint: false })
     }
 
     fn load(&self) -> Snapshot {

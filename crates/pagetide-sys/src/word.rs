@@ -16,8 +16,9 @@
 //!            try_lock           install             unlock
 //!   absent/shadow ----> locked ---------> locked   --------> resident <--> pinned
 //!                          ^    (absent)    |  (resident)        |          (pins > 0)
-//!                          |     <----------+                    |
-//!                          |       evict        try_claim, try_lock (pins = 0)
+//!                          |     <----------+--+                 |
+//!                          |       evict    +--+ relocate        |
+//!                          |                    try_claim, try_lock (pins = 0)
 //!                          +-------------------------------------+
 //! ```
 //!
@@ -40,6 +41,13 @@
 //!   thread. LOCK here came before evict, before release of the claim, before the other's claim
 //!   (acquire), before its install and W1'. The fences of W1' and L2 order all that before L2:
 //!   refused, unless this word has the same frame back, and then with another version (S5).
+//! - The page moved (`relocate`), under LOCK: who moves it copies into a claimed frame, and only
+//!   then names that frame in the word. For the frame left behind this is an eviction: its bytes
+//!   are not touched, so a reader that copied them and still finds the old word has the page as it
+//!   was, and whoever reuses it orders the new word before its stores, as above. For the frame
+//!   moved to it is a fill, with the fence W1'' between the claim and the first store: a reader of
+//!   the page that was there before is refused by its own word. A ticket of the new word is taken
+//!   after the unlock, and so after the copy.
 //! - Reader misses stores of a writer that unlocked *before* L1: L1 is an acquire of W2. Cannot be.
 //!
 //! What remains: 2^19 steps between L1 and L2 would bring the version back. That takes a reader
@@ -114,6 +122,21 @@ impl ReadTicket {
     pub fn is_young(self) -> bool {
         self.0.is_young()
     }
+
+    /// Whether the page was marked with HINT when the read began.
+    #[inline]
+    pub fn is_hint(self) -> bool {
+        self.0.0 & HINT != 0
+    }
+}
+
+/// What a pin found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Pinned {
+    pub(crate) frame: FrameId,
+    /// The pin made the page young.
+    pub(crate) newly_young: bool,
+    pub(crate) has_hint: bool,
 }
 
 /// What an attempt to take a page for eviction came to.
@@ -153,9 +176,9 @@ impl PageWord {
         (now ^ ticket.0.0) & IDENTITY == 0
     }
 
-    /// Adds a pin; returns the frame, and whether this made the page young.
+    /// Adds a pin.
     #[inline]
-    pub(crate) fn try_pin(&self, touch: Touch) -> Result<(FrameId, bool), PinRefused> {
+    pub(crate) fn try_pin(&self, touch: Touch) -> Result<Pinned, PinRefused> {
         let young = if touch == Touch::Young { YOUNG } else { 0 };
         let mut now = self.0.load(Ordering::Relaxed);
         loop {
@@ -172,7 +195,10 @@ impl PageWord {
             }
             // SeqCst, not only Acquire: orders YOUNG before the look at the leaf's touched mark.
             match self.exchange(now, (now + PIN_ONE) | young) {
-                Ok(()) => return Ok((frame, young & !now != 0)),
+                Ok(()) => {
+                    let (newly_young, has_hint) = (young & !now != 0, seen.is_hint());
+                    return Ok(Pinned { frame, newly_young, has_hint });
+                }
                 Err(newer) => now = newer,
             }
         }
@@ -287,6 +313,21 @@ impl PageWord {
     /// Takes the frame away; returns the word as it was. A payload is cut to [`PAYLOAD_BITS`].
     pub(crate) fn evict(&self, shadow: Option<u64>) -> Snapshot {
         self.replace(|_| shadow.map_or(ABSENT, |payload| payload << PAYLOAD_SHIFT | SHADOW))
+    }
+
+    /// To be called before the first store to a frame that is claimed and not installed yet.
+    pub(crate) fn before_copy_in(&self) {
+        debug_assert!(self.load().is_locked(), "S4: {:?}", self.load());
+        // W1'': what W1' is to a frame that is installed before it is filled.
+        fence(Ordering::Release);
+    }
+
+    /// Makes the page resident in another `frame`, which has its contents already, at the version
+    /// after the frame's last; returns the word as it was. YOUNG stays, HINT goes.
+    pub(crate) fn relocate(&self, frame: FrameId, version: u32) -> Snapshot {
+        let version = u64::from(version) << VERSION_SHIFT;
+        let frame = (u64::from(frame.0) << FRAME_SHIFT) & FRAME;
+        self.replace(|now| RESIDENT | frame | version.wrapping_add(VERSION_ONE) | now & YOUNG)
     }
 
     /// Clears LOCK, with a new version if the frame was `wrote`; returns whether somebody waits.

@@ -83,6 +83,49 @@ fn eviction_returns_the_claim_and_leaves_the_shadow() {
 }
 
 #[test]
+fn a_page_that_moves_takes_its_bytes_and_its_youth_along() {
+    let table = table(2);
+    fill(&table, 5);
+    let page = table.page(PageIndex(0)).expect("made");
+    assert!(page.set_hint());
+    let ticket = page.peek().expect("resident");
+    assert!(ticket.is_hint() && page.try_pin(Touch::Young).expect("free").has_hint());
+    let mut lock = page.lock();
+    lock.write(9, &[6]);
+    let left = lock.relocate(table.arena().claim(FrameId(1)).expect("free"));
+    assert_eq!((left.frame(), lock.frame()), (FrameId(0), Some(FrameId(1))));
+    lock.write(10, &[7]);
+    drop(lock);
+    assert!(!page.still(ticket));
+    assert_eq!((page.load().is_young(), page.load().is_hint()), (true, false));
+    let pin = page.try_pin(Touch::Quiet).expect("free");
+    assert_eq!((pin.frame(), &pin.bytes()[8..12]), (FrameId(1), &[5, 6, 7, 5][..]));
+    drop(pin);
+    // Back again, and the frame left first is free for others.
+    let moved = page.peek().expect("resident");
+    let left = page.lock().relocate(left);
+    assert!(!page.still(moved) && !page.still(ticket), "the same frame, another version");
+    assert_eq!(table.arena().release(left), FrameId(1));
+}
+
+#[test]
+#[should_panic(expected = "S3")]
+fn a_page_does_not_move_to_a_frame_of_another_arena() {
+    let (table, other) = (table(1), table(1));
+    fill(&table, 1);
+    let claimed = other.arena().claim(FrameId(0)).expect("free");
+    let _ = table.page(PageIndex(0)).expect("made").lock().relocate(claimed);
+}
+
+#[test]
+#[should_panic(expected = "S3")]
+fn an_absent_page_does_not_move() {
+    let table = table(1);
+    let claimed = table.arena().claim(FrameId(0)).expect("free");
+    let _ = table.word_ref(PageIndex(0)).expect("in range").lock().relocate(claimed);
+}
+
+#[test]
 fn claim_takes_youth_first_and_refuses_pinned_pages() {
     let table = table(1);
     fill(&table, 1);

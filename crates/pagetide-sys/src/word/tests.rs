@@ -10,6 +10,7 @@ enum Op {
     Lock,
     Claim,
     Install(u32),
+    Relocate(u32),
     Evict(Option<u64>),
     Unlock { wrote: bool },
     UnlockToPin { wrote: bool },
@@ -51,6 +52,13 @@ impl Twin {
                     waiters: self.waiters,
                     ..Twin::default()
                 };
+            }
+            Op::Relocate(frame) if self.locked && self.frame.is_some() => {
+                word.before_copy_in();
+                let before = word.relocate(FrameId(frame), VERSION_MASK);
+                let was = self.frame.replace((frame, 0)).map(|(frame, _)| frame);
+                assert_eq!(before.frame().map(|frame| frame.0), was);
+                self.hint = false;
             }
             Op::Evict(shadow) if self.locked => {
                 assert_eq!(
@@ -96,6 +104,7 @@ impl Twin {
             // What only the holder of a lock or pin could do, and nobody holds one.
             Op::Unpin
             | Op::Install(_)
+            | Op::Relocate(_)
             | Op::Evict(_)
             | Op::Unlock { .. }
             | Op::UnlockToPin { .. } => {}
@@ -108,7 +117,9 @@ impl Twin {
             _ if self.locked => assert_eq!(result, Err(PinRefused::Locked)),
             None => assert_eq!(result, Err(PinRefused::NotResident)),
             Some((frame, _)) => {
-                assert_eq!(result, Ok((FrameId(frame), young && !self.young)));
+                let newly_young = young && !self.young;
+                let has_hint = self.hint;
+                assert_eq!(result, Ok(Pinned { frame: FrameId(frame), newly_young, has_hint }));
                 self.pins += 1;
                 self.young |= young;
             }
@@ -176,7 +187,7 @@ fn check_against_twin(ops: impl IntoIterator<Item = Op>) {
     }
 }
 
-/// Operation `kind` of fourteen, with `bit` and `number` for what it carries.
+/// Operation `kind` of fifteen, with `bit` and `number` for what it carries.
 fn op(kind: u8, bit: bool, number: u64) -> Op {
     let payload = [0, (1 << PAYLOAD_BITS) - 1, number >> 4][number as usize % 3];
     match kind {
@@ -193,6 +204,7 @@ fn op(kind: u8, bit: bool, number: u64) -> Op {
         10 => Op::SetHint,
         11 => Op::TakeHint,
         12 => Op::Announce,
+        13 => Op::Relocate(number as u32 % crate::NR_FRAMES_MAX),
         _ => Op::ClearWaiters,
     }
 }
@@ -212,7 +224,7 @@ mod model {
 
         #[test]
         fn word_agrees_with_its_twin(
-            ops in prop::collection::vec((0..14_u8, any::<bool>(), any::<u64>()), 1..200)
+            ops in prop::collection::vec((0..15_u8, any::<bool>(), any::<u64>()), 1..200)
         ) {
             check_against_twin(ops.into_iter().map(|(kind, bit, number)| op(kind, bit, number)));
         }
@@ -226,7 +238,7 @@ fn word_agrees_with_its_twin() {
     let mut state = 1_u64;
     check_against_twin((0..2000).map(|_| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        op((state >> 33) as u8 % 14, state >> 62 & 1 == 0, state >> 3)
+        op((state >> 33) as u8 % 15, state >> 62 & 1 == 0, state >> 3)
     }));
 }
 
