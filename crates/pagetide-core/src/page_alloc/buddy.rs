@@ -258,7 +258,7 @@ impl Iterator for PageblockWalk<'_> {
 }
 
 /// The block's one possible partner at this order.
-const fn buddy_of(frame: FrameId, order: Order) -> FrameId {
+pub(super) const fn buddy_of(frame: FrameId, order: Order) -> FrameId {
     FrameId(frame.0 ^ order.nr_frames())
 }
 

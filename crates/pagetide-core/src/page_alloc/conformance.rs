@@ -16,6 +16,7 @@
 //! content of per-CPU lists beyond their sum, and concurrency.
 
 use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -140,6 +141,15 @@ enum Op {
         which: Index,
         nr_blocks: u32,
     },
+    /// A block in use, into parts of an order up to this.
+    Split {
+        which: Index,
+        into: u8,
+    },
+    /// Two blocks in use that are the halves of one.
+    Join {
+        which: Index,
+    },
     DrainAll,
     Signal(ZoneSignals),
     Tick {
@@ -188,6 +198,8 @@ fn ops() -> impl Strategy<Value = Op> {
         6 => (cpu.clone(), any::<Index>()).prop_map(|(cpu, which)| Op::Free { cpu, which }),
         3 => (cpu, any::<Index>(), 1..200u32)
             .prop_map(|(cpu, which, nr_blocks)| Op::FreeRun { cpu, which, nr_blocks }),
+        2 => (any::<Index>(), 0..=10u8).prop_map(|(which, into)| Op::Split { which, into }),
+        4 => any::<Index>().prop_map(|which| Op::Join { which }),
         1 => Just(Op::DrainAll),
         1 => (any::<bool>(), 0..5000u64).prop_map(|(reclaim_active, now)| {
             Op::Signal(ZoneSignals { reclaim_active, now: Millis(now) })
@@ -247,6 +259,30 @@ impl Twin {
         let order = self.blocks.remove(&frame).expect("a key of this map");
         self.mark(FrameId(frame), order, false);
         Some((FrameId(frame), order))
+    }
+
+    /// A block in use, and the order to split it into.
+    fn split(&mut self, which: &Index, into: Order) -> Option<(FrameId, Order, Order)> {
+        let nth = which.index(self.blocks.len().max(1));
+        let (&first, &order) = self.blocks.iter().nth(nth)?;
+        let into = into.min(order);
+        let parts = (first..first + order.nr_frames()).step_by(into.nr_frames() as usize);
+        self.blocks.extend(parts.map(|part| (part, into)));
+        Some((FrameId(first), order, into))
+    }
+
+    /// Two halves in use, if there are any, and their order.
+    fn join(&mut self, which: &Index) -> Option<([FrameId; 2], Order)> {
+        let second = |first: u32, order: Order| first | order.nr_frames();
+        let is_half = |&(&first, &order): &(&u32, &Order)| {
+            order < Order::MAX
+                && first & order.nr_frames() == 0
+                && self.blocks.get(&second(first, order)) == Some(&order)
+        };
+        let halves: Vec<(u32, Order)> =
+            self.blocks.iter().filter(is_half).map(|(&first, &order)| (first, order)).collect();
+        let &(first, order) = halves.get(which.index(halves.len().max(1)))?;
+        Some(([first, second(first, order)].map(FrameId), order))
     }
 
     fn nr_unused(&self) -> u64 {
@@ -320,6 +356,37 @@ fn free<S: Subject>(subject: &mut S, twin: &mut Twin, cpu: u32, which: &Index) {
     }
 }
 
+fn join<S: Subject>(subject: &mut S, twin: &mut Twin, which: &Index) {
+    let Some((halves, order)) = twin.join(which) else { return };
+    let table = Arc::clone(subject.zone().table());
+    let is_reserve = |half: &FrameId| table.migrate_type(*half) == MigrateType::HighAtomic;
+    let joined = subject.zone_mut().join_held(halves, order);
+    if order >= PAGEBLOCK_ORDER && halves.iter().any(is_reserve) {
+        return assert_eq!(joined, None, "reserves are kept by pageblocks");
+    }
+    assert_eq!(joined, Some(halves[0]));
+    twin.blocks.remove(&halves[1].0);
+    twin.blocks.insert(halves[0].0, Order(order.0 + 1));
+}
+
+/// Takes a block as one who must not fail: past the watermarks, and once more after all lists were
+/// emptied. Refused only when no aligned run of frames is unused, wherever the frames lie.
+fn take_or_drain<S: Subject>(subject: &mut S, twin: &mut Twin, cpu: u32, request: &AllocRequest) {
+    let request = AllocRequest { level: None, rights: AllocRights::NONE, ..*request };
+    let taken = subject.alloc(CpuId(cpu), &request).or_else(|| {
+        subject.drain_all();
+        subject.alloc(CpuId(cpu), &request)
+    });
+    match taken {
+        Some(frame) => twin.take(frame, request.order),
+        None => {
+            let counts = twin.merged_blocks();
+            let larger = &counts[usize::from(request.order.0)..];
+            assert!(larger.iter().all(|&count| count == 0), "{request:?} refused: {counts:?}");
+        }
+    }
+}
+
 fn step<S: Subject>(subject: &mut S, twin: &mut Twin, op: &Op) {
     match op {
         Op::Alloc { cpu, request } => {
@@ -332,6 +399,12 @@ fn step<S: Subject>(subject: &mut S, twin: &mut Twin, op: &Op) {
         Op::FreeRun { cpu, which, nr_blocks } => {
             (0..*nr_blocks).for_each(|_| free(subject, twin, *cpu, which));
         }
+        Op::Split { which, into } => {
+            if let Some((frame, order, into)) = twin.split(which, Order(*into)) {
+                subject.zone_mut().split_held(frame, order, into);
+            }
+        }
+        Op::Join { which } => join(subject, twin, which),
         Op::DrainAll => subject.drain_all(),
         Op::Signal(signals) => subject.set_signals(*signals),
         Op::Tick { waits: true } => subject.tick(LockWait::Waited),
@@ -403,6 +476,22 @@ fn agrees_with_the_twin<S: Subject>(config: ZoneConfig, ops: &[Op]) {
     }
 }
 
+/// Runs `ops`, with each allocation one that must not fail while any CPU's list holds its block.
+fn finds_the_last_block<S: Subject>(config: ZoneConfig, ops: &[Op]) {
+    let mut subject = S::with_zone(Zone::new(config));
+    let mut twin = Twin::new(&config);
+    for op in ops {
+        match op {
+            Op::Alloc { cpu, request } => take_or_drain(&mut subject, &mut twin, *cpu, request),
+            Op::AllocRun { cpu, request, nr_blocks } => {
+                (0..*nr_blocks).for_each(|_| take_or_drain(&mut subject, &mut twin, *cpu, request))
+            }
+            op => step(&mut subject, &mut twin, op),
+        }
+    }
+    compare(&subject, &twin);
+}
+
 fn configs() -> impl Strategy<Value = ZoneConfig> {
     let nr_frames = prop_oneof![3 => 1..40u32, 1 => 500..530u32, 3 => 40..3000u32];
     (nr_frames, any::<Index>(), any::<bool>()).prop_map(|(nr_frames, online, whole)| {
@@ -427,6 +516,20 @@ proptest! {
         agrees_with_the_twin::<Tuned<1>>(config, &ops);
         agrees_with_the_twin::<Tuned<2>>(config, &ops);
         agrees_with_the_twin::<Tuned<3>>(config, &ops);
+    }
+}
+
+proptest! {
+    /// Frames freed by one CPU lie on its lists when another looks for the last block.
+    #[test]
+    fn nothing_fails_while_any_list_holds_the_block(
+        config in configs(), ops in prop::collection::vec(ops(), 1..60)
+    ) {
+        finds_the_last_block::<Zone>(config, &ops);
+        finds_the_last_block::<Tuned<0>>(config, &ops);
+        finds_the_last_block::<Tuned<1>>(config, &ops);
+        finds_the_last_block::<Tuned<2>>(config, &ops);
+        finds_the_last_block::<Tuned<3>>(config, &ops);
     }
 }
 

@@ -12,6 +12,7 @@
 //!           ^   ^                            |       ^                        |    |
 //!           |   +-----------drain------------+       +----------free----------+    |
 //!           +------------------------free, past the per-CPU lists------------------+
+//!                                             split, join: Allocated at another order
 //!
 //!  word:  | kind 2 | order 4 | previous 29 | next 29 |      (allocated: next = migrate type)
 //! ```

@@ -114,6 +114,10 @@ pub struct ZoneStats {
     pub nr_pageblocks_claimed: u64,
     /// Blocks taken from another type's pageblock.
     pub nr_blocks_stolen: u64,
+    /// Blocks in use that were cut into smaller ones.
+    pub nr_blocks_split: u64,
+    /// Blocks that were made of two in use.
+    pub nr_blocks_joined: u64,
 }
 
 /// The frames behind one lock.
@@ -400,6 +404,7 @@ fn watermark_inputs(config: &ZoneConfig, nr_managed: u32) -> WatermarkInputs {
     }
 }
 
+mod held;
 mod resize;
 #[cfg(test)]
 mod tests;

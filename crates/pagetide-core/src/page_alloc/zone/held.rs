@@ -1,0 +1,213 @@
+//! Splitting and joining blocks that somebody holds.
+//!
+//! **Problem.** Who took 2 MiB in one piece may come to need them in small ones, given back one by
+//! one; who holds two halves of a block may want to give them on as one.
+//!
+//! **Idea.** How long a block is stands in its first frame's word, so nothing moves: a split makes
+//! more first frames, a join makes one less.
+//!
+//! ```text
+//!   held:  [8                      15]      order 3, freed as one
+//!             split into order 1 |  ^
+//!                                v  | three joins
+//!   held:  [8  9][10 11][12 13][14 15]      each freed alone, and merged with what is free then
+//! ```
+//!
+//! **Data and invariants.** Nothing is free before or after, so no count changes; parts merge with
+//! their free buddies when they are freed, as all blocks do. The parts keep the type the block was
+//! asked for as, a joined block that of its first half. Words of held blocks change under the
+//! zone's lock here, because `fallback` reads them under it to see how a pageblock is used.
+//!
+//! **Deliberately ignored.** Contents: they stay where they are. And blocks on per-CPU lists.
+//!
+//! Source: the split is that of Linux's higher-order pages; joining is our own.
+
+use super::Zone;
+use crate::ids::{FrameId, Order};
+use crate::page_alloc::buddy::buddy_of;
+use crate::page_alloc::frame_table::FrameState;
+use crate::page_alloc::migrate::{MigrateType, PAGEBLOCK_ORDER};
+
+impl Zone {
+    /// Cuts the block at `frame`, which the caller holds, into blocks of order `into`: from now on
+    /// each is held, and freed, alone.
+    ///
+    /// # Panics
+    ///
+    /// When no block of `order` was handed out there, or `into` is above it.
+    ///
+    /// # Cost
+    ///
+    /// One word for each part.
+    pub fn split_held(&mut self, frame: FrameId, order: Order, into: Order) {
+        assert!(into <= order, "{frame} of order {order} cannot be split into order {into}");
+        let migrate = self.assert_held(frame, order);
+        let end = frame.0 + order.nr_frames();
+        for part in (frame.0..end).step_by(into.nr_frames() as usize) {
+            self.buddy.table.set_allocated(FrameId(part), into, migrate);
+        }
+        self.stats.nr_blocks_split += u64::from(into < order);
+    }
+
+    /// Makes one block of two of `order` that the caller holds, and returns its first frame.
+    ///
+    /// `None`, and nothing is changed, when they are not the halves of one block: not each other's
+    /// buddies, or as large as blocks get. Nor can a pageblock of the high-order reserve be joined
+    /// with another, as the reserve is kept by pageblocks.
+    ///
+    /// # Panics
+    ///
+    /// When either is not a block of `order` that was handed out.
+    pub fn join_held(&mut self, halves: [FrameId; 2], order: Order) -> Option<FrameId> {
+        let [migrate, other] = halves.map(|half| self.assert_held(half, order));
+        let (first, second) = (halves[0].min(halves[1]), halves[0].max(halves[1]));
+        let is_reserve = |half| self.buddy.table.migrate_type(half) == MigrateType::HighAtomic;
+        if order >= Order::MAX
+            || buddy_of(first, order) != second
+            || (order >= PAGEBLOCK_ORDER && halves.into_iter().any(is_reserve))
+        {
+            return None;
+        }
+        let migrate = if first == halves[0] { migrate } else { other };
+        self.buddy.table.set_interior(second);
+        self.buddy.table.set_allocated(first, Order(order.0 + 1), migrate);
+        self.stats.nr_blocks_joined += 1;
+        Some(first)
+    }
+
+    /// The type the block at `frame` was asked for as.
+    fn assert_held(&self, frame: FrameId, order: Order) -> MigrateType {
+        match self.buddy.table.state(frame) {
+            FrameState::Allocated(held, migrate) if held == order => migrate,
+            state => panic!("no block of order {order} is held at {frame}, which is {state:?}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page_alloc::{AllocRequest, AllocRights, WatermarkLevel, ZoneConfig};
+    use alloc::vec::Vec;
+
+    fn request(order: u8, migrate: MigrateType) -> AllocRequest {
+        AllocRequest { migrate, ..AllocRequest::fast(Order(order)).at(None) }
+    }
+
+    fn take(zone: &mut Zone, order: u8) -> FrameId {
+        zone.alloc(&request(order, MigrateType::Movable)).expect("a free block")
+    }
+
+    fn zone(nr_frames: u32) -> Zone {
+        Zone::new(ZoneConfig::with_frames(nr_frames))
+    }
+
+    #[test]
+    fn parts_are_freed_alone_and_merge_again() {
+        let mut zone = zone(4096);
+        let huge = take(&mut zone, 9);
+        zone.split_held(huge, Order(9), Order(0));
+        zone.validate();
+        assert_eq!(zone.nr_free(), 4096 - 512, "all of it is still held");
+        // Every second frame: nothing can merge.
+        let frames = || (huge.0..huge.0 + 512).map(FrameId);
+        frames().step_by(2).for_each(|frame| zone.free(frame, Order(0)));
+        zone.validate();
+        assert_eq!(zone.free_blocks().nr_blocks_of(Order(0)), 256);
+        frames().skip(1).step_by(2).for_each(|frame| zone.free(frame, Order(0)));
+        zone.validate();
+        assert_eq!(zone.free_blocks().nr_blocks_of(Order::MAX), 4, "as before");
+        assert_eq!(zone.stats().nr_blocks_split, 1);
+    }
+
+    #[test]
+    fn a_split_goes_to_any_lower_order_and_keeps_the_type() {
+        for into in 0..=10 {
+            let mut zone = zone(4096);
+            let first = zone.alloc(&request(10, MigrateType::Reclaimable)).expect("a free block");
+            zone.split_held(first, Order(10), Order(into));
+            zone.validate();
+            let parts: Vec<FrameId> =
+                (first.0..first.0 + 1024).step_by(1 << into).map(FrameId).collect();
+            for part in parts {
+                let state = zone.table().state(part);
+                assert_eq!(state, FrameState::Allocated(Order(into), MigrateType::Reclaimable));
+                zone.free(part, Order(into));
+            }
+            zone.validate();
+            assert_eq!(zone.nr_free(), 4096);
+        }
+    }
+
+    #[test]
+    fn halves_join_in_either_order_up_to_the_largest() {
+        let mut zone = zone(1024);
+        let blocks: Vec<FrameId> = (0..128).map(|_| take(&mut zone, 3)).collect();
+        for order in (3..10).map(Order) {
+            let step = 2 * order.nr_frames();
+            for first in (0..1024).step_by(step as usize).map(FrameId) {
+                let second = FrameId(first.0 + order.nr_frames());
+                let halves = if order.0 % 2 == 0 { [first, second] } else { [second, first] };
+                assert_eq!(zone.join_held(halves, order), Some(first));
+            }
+            zone.validate();
+        }
+        assert_eq!(zone.table().state(blocks[0]).order_of_head(blocks[0]), Order::MAX);
+        assert_eq!((zone.nr_free(), zone.stats().nr_blocks_joined), (0, 127));
+        zone.free(FrameId(0), Order::MAX);
+        zone.validate();
+        assert_eq!(zone.nr_free(), 1024);
+    }
+
+    #[test]
+    fn only_the_halves_of_one_block_join() {
+        let mut zone = zone(4096);
+        let blocks: Vec<FrameId> = (0..4).map(|_| take(&mut zone, 2)).collect();
+        assert_eq!(blocks, [0, 4, 8, 12].map(FrameId));
+        assert_eq!(zone.join_held([blocks[1], blocks[2]], Order(2)), None, "of two blocks");
+        assert_eq!(zone.join_held([blocks[0], blocks[0]], Order(2)), None, "one half twice");
+        let largest = [take(&mut zone, 10), take(&mut zone, 10)];
+        assert_eq!(largest, [1024, 2048].map(FrameId));
+        assert_eq!(zone.join_held(largest, Order(10)), None, "nothing is larger");
+        assert_eq!(zone.stats().nr_blocks_joined, 0);
+        zone.validate();
+    }
+
+    #[test]
+    fn pageblocks_of_two_types_join_and_those_of_the_reserve_do_not() {
+        let mut zone = zone(1024);
+        let first = take(&mut zone, 9);
+        let second = zone.alloc(&request(9, MigrateType::Unmovable)).expect("the other half");
+        assert_eq!(zone.join_held([first, second], Order(9)), Some(first));
+        zone.validate();
+        zone.free(first, Order(10));
+        zone.validate();
+        assert_eq!(zone.free_blocks().nr_blocks(Order(10), MigrateType::Movable), 1);
+
+        let mut zone = self::zone(200 * 512);
+        let rights = AllocRights { high: true, non_blocking: true, ..AllocRights::NONE };
+        let level = Some(WatermarkLevel::Low);
+        let urgent = AllocRequest { rights, ..request(9, MigrateType::Movable).at(level) };
+        let halves = [zone.alloc(&urgent), zone.alloc(&urgent)].map(|half| half.expect("free"));
+        assert_eq!(buddy_of(halves[0], Order(9)), halves[1]);
+        assert_eq!(zone.join_held(halves, Order(9)), None);
+        halves.into_iter().for_each(|half| zone.free(half, Order(9)));
+        zone.validate();
+    }
+
+    #[test]
+    #[should_panic(expected = "no block of order o2 is held at Fx0")]
+    fn a_block_of_another_order_is_not_split() {
+        let mut zone = zone(64);
+        let frame = take(&mut zone, 3);
+        zone.split_held(frame, Order(2), Order(0));
+    }
+
+    #[test]
+    #[should_panic(expected = "no block of order o0 is held at Fx1, which is Free(o0)")]
+    fn a_free_half_is_not_joined() {
+        let mut zone = zone(64);
+        let frame = take(&mut zone, 0);
+        zone.join_held([frame, FrameId(frame.0 + 1)], Order(0));
+    }
+}
