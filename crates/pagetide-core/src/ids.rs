@@ -34,6 +34,9 @@ pub struct PageId {
 pub struct CpuId(pub u32);
 
 /// A folio's order: it is `1 << order` frames long.
+///
+/// Numbers that come from outside go through [`Order::new`]. No block has an order above
+/// [`Order::MAX`], so whoever allocates one gets nothing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Order(pub u8);
 
@@ -43,10 +46,27 @@ impl Order {
     /// The largest order the buddy allocator keeps.
     pub const MAX: Order = Order(10);
 
-    /// Frames in a folio of this order.
+    /// The order with this number.
+    ///
+    /// # Errors
+    ///
+    /// [`OrderTooLarge`]: it is above [`Order::MAX`].
+    pub const fn new(order: u8) -> Result<Order, OrderTooLarge> {
+        if order > Order::MAX.0 { Err(OrderTooLarge { given: order }) } else { Ok(Order(order)) }
+    }
+
+    /// Frames in a folio of this order, which is at most [`Order::MAX`].
     pub const fn nr_frames(self) -> u32 {
         1 << self.0
     }
+}
+
+/// No block is that large; ask for several smaller ones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("order {given} is above {largest}, the largest of a block", largest = Order::MAX.0)]
+pub struct OrderTooLarge {
+    /// The number asked for.
+    pub given: u8,
 }
 
 /// A memory group: who pays for a frame. The root, which every group is below, is 0.
@@ -132,5 +152,13 @@ mod tests {
     fn order_counts_frames() {
         assert_eq!(Order::BASE.nr_frames(), 1);
         assert_eq!(Order::MAX.nr_frames(), 1024);
+    }
+
+    #[test]
+    fn orders_past_the_largest_are_refused_with_numbers() {
+        assert_eq!(Order::new(10), Ok(Order::MAX));
+        let error = Order::new(11).expect_err("no block is that large");
+        assert_eq!(format!("{error}"), "order 11 is above 10, the largest of a block");
+        assert!(Order::new(255).is_err());
     }
 }

@@ -5,9 +5,9 @@
 //! **Idea.** A count for each free list, kept beside the lists: `/proc/pagetypeinfo` as a value.
 //!
 //! ```text
-//!              order 0   1   2 ...  10
-//!  Unmovable        5   0   1        0
-//!  Movable         12   7   3      201      frames = sum of count << order
+//!  free blocks   4K   8K  16K ...  4M
+//!  unmovable      5    0    1       0
+//!  movable       12    7    3     201      frames = sum of count << order
 //! ```
 //!
 //! **Data and invariants.** Each count is the length of one list of the buddy allocator, which its
@@ -17,8 +17,12 @@
 //!
 //! Source: the page allocator specification, section 2.
 
+use alloc::string::ToString;
+use core::fmt;
+
 use super::migrate::MigrateType;
 use crate::ids::Order;
+use crate::units::Bytes;
 
 /// Orders the buddy allocator keeps lists for.
 pub(super) const ORDERS: usize = Order::MAX.0 as usize + 1;
@@ -26,7 +30,7 @@ pub(super) const ORDERS: usize = Order::MAX.0 as usize + 1;
 /// The number of free blocks of each order and type.
 ///
 /// Shape: `[order 0..=10][migrate type]`, in blocks.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FreeBlocks {
     counts: [[u32; MigrateType::COUNT]; ORDERS],
 }
@@ -45,6 +49,11 @@ impl FreeBlocks {
     /// Whether a block of at least this order is free on the type's own lists.
     pub fn has(&self, order: Order, migrate: MigrateType) -> bool {
         self.counts[order.0 as usize..].iter().any(|counts| counts[migrate.index()] > 0)
+    }
+
+    /// The order of the largest free block of any type; `None` when nothing is free.
+    pub fn largest(&self) -> Option<Order> {
+        (0..=Order::MAX.0).rev().map(Order).find(|&order| self.nr_blocks_of(order) > 0)
     }
 
     /// Frames in the free blocks of one type.
@@ -95,9 +104,41 @@ impl FreeBlocks {
     }
 }
 
+/// A table for people: a column for each length of blocks, a row for each type that has any free.
+impl fmt::Display for FreeBlocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:<11}", "free blocks")?;
+        for order in (0..=Order::MAX.0).map(Order) {
+            write!(f, " {:>6}", Bytes::from_pages(order.nr_frames().into()).to_string())?;
+        }
+        for migrate in MigrateType::ALL {
+            if self.nr_frames(migrate) > 0 {
+                write!(f, "\n{:<11}", migrate.as_str())?;
+                let counts = self.counts.iter().map(|counts| counts[migrate.index()]);
+                counts.into_iter().try_for_each(|count| write!(f, " {count:>6}"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::format;
+
+    #[test]
+    fn the_table_has_a_row_for_each_type_with_free_blocks() {
+        let mut blocks = FreeBlocks::default();
+        (0..12).for_each(|_| blocks.add(Order(0), MigrateType::Movable));
+        blocks.add(Order(10), MigrateType::Movable);
+        blocks.add(Order(1), MigrateType::Unmovable);
+        let expected = "\
+free blocks     4K     8K    16K    32K    64K   128K   256K   512K     1M     2M     4M
+unmovable        0      1      0      0      0      0      0      0      0      0      0
+movable         12      0      0      0      0      0      0      0      0      0      1";
+        assert_eq!(format!("{blocks}"), expected);
+    }
 
     #[test]
     fn indices_tell_fragments_from_lack() {
@@ -130,6 +171,8 @@ mod tests {
         blocks.add(Order(4), MigrateType::Unmovable);
         assert_eq!(blocks.nr_frames(MigrateType::Movable), 17);
         assert_eq!(blocks.nr_blocks_of(Order(4)), 2);
+        assert_eq!(blocks.largest(), Some(Order(4)));
+        assert_eq!(FreeBlocks::default().largest(), None);
         assert!(blocks.has(Order(3), MigrateType::Movable));
         assert!(!blocks.has(Order(5), MigrateType::Movable));
         blocks.subtract(Order(4), MigrateType::Movable);

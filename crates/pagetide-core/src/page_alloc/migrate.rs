@@ -63,6 +63,16 @@ impl MigrateType {
     pub const REQUESTABLE: [MigrateType; 3] =
         [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable];
 
+    /// Its name, as in the kernel's statistics but in lower case.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            MigrateType::Unmovable => "unmovable",
+            MigrateType::Movable => "movable",
+            MigrateType::Reclaimable => "reclaimable",
+            MigrateType::HighAtomic => "high-atomic",
+        }
+    }
+
     /// The type's position in arrays indexed by type.
     pub const fn index(self) -> usize {
         self as usize

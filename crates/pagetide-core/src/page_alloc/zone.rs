@@ -204,7 +204,8 @@ impl Zone {
         self.watermarks.check(request.order, level, request.rights, &free)
     }
 
-    /// Takes one block, past the per-CPU lists. `None` when the watermarks or the lists say no.
+    /// Takes one block, past the per-CPU lists. `None` when the watermarks or the lists say no, and
+    /// for an order above [`Order::MAX`]: no block is that large.
     ///
     /// # Panics
     ///
@@ -221,25 +222,23 @@ impl Zone {
 
     /// Takes up to `nr_blocks` blocks, and gives each to `visit` as an allocated block.
     ///
-    /// Returns the blocks taken: 0 when the watermarks say no, fewer when the lists run dry. The
-    /// watermarks are checked once, before the first block.
+    /// Returns the blocks taken: 0 when the watermarks say no or the order is above [`Order::MAX`],
+    /// fewer when the lists run dry. The watermarks are checked once, before the first block.
     ///
     /// # Panics
     ///
-    /// When the order is above [`Order::MAX`] or the type is not requestable.
+    /// When the type is not requestable.
     pub fn alloc_bulk(
         &mut self,
         request: &AllocRequest,
         nr_blocks: u32,
         visit: impl FnMut(&FrameTable, FrameId),
     ) -> u32 {
-        let AllocRequest { order, migrate, .. } = *request;
-        assert!(order <= Order::MAX, "no block has order {order}");
         assert!(
-            migrate != MigrateType::HighAtomic,
+            request.migrate != MigrateType::HighAtomic,
             "the reserve is reached by rights, not by name"
         );
-        if !self.admit(request) {
+        if request.order > Order::MAX || !self.admit(request) {
             return 0;
         }
         self.take_bulk(request, nr_blocks, visit)

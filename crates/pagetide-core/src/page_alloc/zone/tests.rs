@@ -324,6 +324,16 @@ fn a_wrong_order_is_refused() {
 }
 
 #[test]
+fn no_block_is_larger_than_the_largest() {
+    let mut zone = zone(4096);
+    for order in [11, 31, 32, 64, 255] {
+        assert_eq!(zone.alloc(&any(order, Movable)), None, "order {order}");
+        assert_eq!(zone.alloc(&AllocRequest::fast(Order(order))), None, "order {order}");
+    }
+    assert_eq!((zone.nr_free(), *zone.stats()), (4096, ZoneStats::default()));
+}
+
+#[test]
 #[should_panic(expected = "reached by rights")]
 fn the_reserve_cannot_be_asked_for_by_name() {
     zone(64).alloc(&any(0, HighAtomic));
