@@ -52,6 +52,15 @@ pub struct ArenaOptions {
     pub pretouch: bool,
 }
 
+/// Frames whose memory is to come from one NUMA node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Placement {
+    /// The frames.
+    pub frames: Range<FrameId>,
+    /// The node's number, as the system has it.
+    pub node: u32,
+}
+
 /// Why an arena could not be reserved.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -69,6 +78,17 @@ pub enum ReserveError {
         wanted: Bytes,
         /// Bytes the kernel says it can give without swapping.
         available: Bytes,
+    },
+    /// The kernel does not give this process memory of that node: it is not online, the process is
+    /// confined to others, or the call is forbidden. Choose another node, or lift the confinement.
+    #[error("{wanted} bytes could not be placed on node {node}")]
+    NotBound {
+        /// Bytes to be placed.
+        wanted: Bytes,
+        /// The node.
+        node: u32,
+        /// What the kernel said.
+        source: std::io::Error,
     },
     /// The kernel refused the mapping or the touching; ask for less.
     #[error("{wanted} bytes could not be reserved")]
@@ -152,6 +172,19 @@ impl FrameArena {
     /// # Errors
     /// [`ReserveError`], with the numbers. # Cost: one `mmap`, 4 bytes a frame, and the touching.
     pub fn reserve(nr_frames: u32, options: ArenaOptions) -> Result<FrameArena, ReserveError> {
+        FrameArena::reserve_on(nr_frames, &[], options)
+    }
+
+    /// As [`FrameArena::reserve`]; the memory of each `place` comes from its node alone, the rest
+    /// from where the system pleases.
+    ///
+    /// # Errors
+    /// [`ReserveError`], with the numbers. Panics where a place leaves the arena.
+    pub fn reserve_on(
+        nr_frames: u32,
+        places: &[Placement],
+        options: ArenaOptions,
+    ) -> Result<FrameArena, ReserveError> {
         if nr_frames == 0 || nr_frames > NR_FRAMES_MAX {
             return Err(ReserveError::FrameCount { nr_frames });
         }
@@ -162,6 +195,15 @@ impl FrameArena {
             return Err(ReserveError::NotAvailable { wanted, available });
         }
         let memory = FrameMemory::reserve(nr_frames, options.huge_pages).map_err(refused)?;
+        for place in places {
+            memory.bind(place.frames.start.0..place.frames.end.0, place.node).map_err(
+                |source| {
+                    let wanted =
+                        Bytes::from_pages(u64::from(place.frames.end.0 - place.frames.start.0));
+                    ReserveError::NotBound { wanted, node: place.node, source }
+                },
+            )?;
+        }
         if options.pretouch {
             memory.touch().map_err(refused)?;
         }

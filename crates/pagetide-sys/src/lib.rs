@@ -13,6 +13,7 @@
 //!   IoQueue         many of those at once                    ring
 //!   TryLock         a value per CPU                        try_lock
 //!   current_cpu, read_*      where, how long, how much       cpu, cpu_cache
+//!   read_nodes               fast and slow memory            numa
 //! ```
 //!
 //! # The contract, for all of it
@@ -37,6 +38,7 @@ mod file;
 pub mod huge_buffer;
 pub mod kernel_cache;
 mod memory;
+pub mod numa;
 #[cfg(not(loom))]
 mod ring;
 mod sync;
@@ -47,7 +49,9 @@ mod wait;
 mod word;
 
 pub use aligned::AlignedBuf;
-pub use arena::{ArenaOptions, ClaimError, ClaimedFrame, FrameArena, NR_FRAMES_MAX, ReserveError};
+pub use arena::{
+    ArenaOptions, ClaimError, ClaimedFrame, FrameArena, NR_FRAMES_MAX, Placement, ReserveError,
+};
 pub use cpu::{
     current_cpu, fetch, fetch_to_write, read_monotonic_ns, read_nr_cpus_possible,
     read_self_resident_bytes, read_thread_cpu_time_ns, read_total_memory,

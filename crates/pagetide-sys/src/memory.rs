@@ -14,7 +14,7 @@
 //! **Invariants.** S1: `base..base + nr_frames * FRAME_BYTES` is mapped readable and writable from
 //! construction to drop; no byte of it belongs to any other Rust object.
 //!
-//! **Ignored.** NUMA placement; frames larger than a base page.
+//! **Ignored.** Frames larger than a base page.
 //!
 //! Under Miri and loom the mapping is a boxed slice of atomic cells instead; the checks are the
 //! same.
@@ -202,6 +202,13 @@ impl FrameMemory {
 /// What only a real mapping can do; Miri and loom have nothing to touch, count or give back.
 #[cfg(not(any(miri, loom)))]
 impl FrameMemory {
+    /// Has the memory of `frames` come from `node`; panics when they are not in the arena.
+    pub(crate) fn bind(&self, frames: Range<u32>, node: u32) -> io::Result<()> {
+        assert!(frames.start <= frames.end && frames.end <= self.nr_frames, "S1: {frames:?}");
+        let start = frames.start as usize * FRAME_BYTES;
+        self.mapping.bind(start, frames.len() * FRAME_BYTES, node)
+    }
+
     pub(crate) fn touch(&self) -> io::Result<()> {
         self.mapping.touch()
     }
@@ -224,6 +231,10 @@ impl FrameMemory {
 
 #[cfg(any(miri, loom))]
 impl FrameMemory {
+    pub(crate) fn bind(&self, _frames: Range<u32>, _node: u32) -> io::Result<()> {
+        Ok(())
+    }
+
     pub(crate) fn touch(&self) -> io::Result<()> {
         Ok(())
     }

@@ -245,6 +245,11 @@ impl LeafRef<'_> {
         self.leaf.touched.swap(false, Ordering::SeqCst);
     }
 
+    /// Marks the leaf as touched: its young words were not all taken.
+    pub fn mark_touched(self) {
+        self.leaf.touched.store(true, Ordering::SeqCst);
+    }
+
     /// Calls `each` with every resident page of `range`, in order: page, frame, and whether YOUNG
     /// was taken away from it, as happens to young pages in frames that `takes` names.
     pub fn for_each_resident(

@@ -87,3 +87,44 @@ mod on_linux {
         assert_eq!(arena.discard(FrameId(9)..FrameId(3)).expect("empty"), 0);
     }
 }
+
+/// Which node each frame's memory came from, as the kernel tells; `None` where it does not.
+#[cfg(not(miri))]
+fn nodes_of(arena: &FrameArena) -> Option<Vec<u32>> {
+    let address = arena.address(FrameId(0)) as usize;
+    let maps = std::fs::read_to_string("/proc/self/numa_maps").ok()?;
+    let line = maps.lines().find(|line| line.starts_with(&format!("{address:x} ")))?;
+    let counts = line.split_whitespace().filter_map(|word| word.strip_prefix('N'));
+    Some(counts.filter_map(|word| word.split_once('=')?.0.parse().ok()).collect())
+}
+
+#[cfg(not(miri))]
+#[test]
+fn frames_come_from_the_node_they_were_placed_on() {
+    let test = "frames_come_from_the_node_they_were_placed_on";
+    let nodes = crate::numa::read_nodes(crate::numa::NODES).unwrap_or_default();
+    if nodes.len() < 2 {
+        eprintln!("SKIPPED: {test}: {} node here, two are needed to tell", nodes.len());
+    }
+    let Some(node) = nodes.iter().rfind(|node| node.available.0 > 1 << 20) else { return };
+    let places = [Placement { frames: FrameId(0)..FrameId(8), node: node.number }];
+    let options = ArenaOptions { pretouch: true, ..ArenaOptions::default() };
+    match FrameArena::reserve_on(8, &places, options) {
+        Ok(arena) => match nodes_of(&arena) {
+            Some(seen) => assert_eq!(seen, [node.number]),
+            None => eprintln!("SKIPPED: {test}: no /proc/self/numa_maps"),
+        },
+        Err(ReserveError::NotBound { source, .. }) => eprintln!("SKIPPED: {test}: {source}"),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[cfg(not(miri))]
+#[test]
+fn a_node_that_does_not_exist_is_refused() {
+    for node in [1023, 1024, u32::MAX] {
+        let places = [Placement { frames: FrameId(0)..FrameId(8), node }];
+        let refused = FrameArena::reserve_on(8, &places, ArenaOptions::default());
+        assert!(matches!(refused, Err(ReserveError::NotBound { .. })), "{node}: {refused:?}");
+    }
+}

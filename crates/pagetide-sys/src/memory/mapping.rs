@@ -13,6 +13,8 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use super::FRAME_BYTES;
 
 const ALIGN: usize = 2 << 20;
+/// Nodes a machine can have: the most any kernel is built for.
+const NODES_MAX: u32 = 1024;
 /// `mincore` is asked about this many bytes at a time: a vector of 64 KiB.
 const MINCORE_BYTES: usize = (64 << 10) * FRAME_BYTES;
 
@@ -48,6 +50,30 @@ impl Mapping {
 
     pub(super) fn base(&self) -> *mut u8 {
         self.base.as_ptr()
+    }
+
+    /// Has the pages of `len` bytes from `start` come from `node` and from nowhere else, as they are
+    /// touched. Pages that are present already stay where they are.
+    pub(super) fn bind(&self, start: usize, len: usize, node: u32) -> io::Result<()> {
+        let mut mask = [0_u64; NODES_MAX as usize / 64];
+        let Some(word) = mask.get_mut(node as usize / 64) else { return Err(Errno::INVAL.into()) };
+        *word = 1 << (node % 64);
+        let start = self.base().wrapping_add(start);
+        // SAFETY: S1 (the caller checked that the range is this mapping's); S16 (a placement changes
+        // no contents): the mask lives until the call returns, and is as long as it says.
+        let status = unsafe {
+            libc::syscall(
+                libc::SYS_mbind,
+                start,
+                len,
+                libc::MPOL_BIND,
+                mask.as_ptr(),
+                // The kernel counts one more than it looks at.
+                u64::from(NODES_MAX) + 1,
+                0_u32,
+            )
+        };
+        if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
     /// Makes every page present now, so that no later access waits for the kernel.
