@@ -124,6 +124,11 @@ impl VmStat {
         self.counts[counter as usize]
     }
 
+    /// Adds another set, counter by counter.
+    pub fn merge(&mut self, other: &VmStat) {
+        self.counts.iter_mut().zip(other.counts).for_each(|(sum, nr)| *sum += nr);
+    }
+
     /// All counters, in report order.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
         Counter::ALL.iter().map(|counter| (counter.name(), self.read(*counter)))
@@ -142,5 +147,7 @@ mod tests {
         assert_eq!(stat.read(Counter::PgscanDirect), 3);
         assert_eq!(stat.iter().filter(|(_, value)| *value != 0).count(), 2);
         assert!(stat.iter().any(|row| row == ("pgscan_direct", 3)));
+        stat.merge(&stat.clone());
+        assert_eq!(stat.read(Counter::PgscanDirect), 6);
     }
 }

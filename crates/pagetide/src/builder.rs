@@ -9,24 +9,22 @@ use crate::frames::ArenaFrames;
 use crate::frames::shared_zone::PcpSettings;
 use crate::io_pool::IoPool;
 use crate::locks::Signal;
-use crate::percpu::PerCpu;
+use crate::node::{Node, Nodes};
 use crate::prefetch::PrefetchQueue;
 use crate::recorder::Recorder;
 use crate::registry::Registry;
 use pagetide_core::folio::Folios;
 use pagetide_core::knobs::{Knob, KnobError, Knobs, MEMORY_MIN};
 use pagetide_core::lru::pagetide::Tuning;
-use pagetide_core::lru::{
-    AccessLog, LruConfig, Lruvec, LruvecId, PolicyName, Statistics, Switches,
-};
+use pagetide_core::lru::{LruConfig, Lruvec, LruvecId, PolicyName, Statistics, Switches};
 use pagetide_core::page_alloc::{HighFraction, PcpTuning};
 use pagetide_core::record::Header;
 use pagetide_core::units::{Bytes, Millis, PAGE_BYTES};
 use pagetide_core::writeback::DirtyLimits;
 use pagetide_sys::{ArenaOptions, FrameArena, ReserveError, fetch_to_write, read_total_memory};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Collects settings and builds a [`PageCache`]. Only [`Builder::memory`] must be called.
@@ -193,12 +191,14 @@ impl Builder {
         };
         let lruvec = Lruvec::new(self.policy, &config, Arc::clone(&folios));
         let io = IoPool::new(self.knobs.is_on(Knob::IoUring));
+        let rule = lruvec.access_rule();
+        let all = 0..limits.nr_frames_max;
+        let frames = ArenaFrames::new(Arc::clone(&arena), all, limits.nr_frames, limits.pcp);
+        let node = Node::new(frames, lruvec, limits.pcp.nr_cpus);
         Ok(Engine {
-            frames: ArenaFrames::new(Arc::clone(&arena), limits.nr_frames, limits.pcp),
+            nodes: Nodes::new(vec![node]),
             arena,
-            rule: lruvec.access_rule(),
-            lruvec: Mutex::new(lruvec),
-            logs: PerCpu::new(limits.pcp.nr_cpus as usize, || Mutex::new(AccessLog::new())),
+            rule,
             folios,
             mappings: Registry::default(),
             counters: Counters::default(),

@@ -194,7 +194,7 @@ impl PageCache {
 
 impl fmt::Debug for PageCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PageCache({})", Bytes(self.shared.engine.frames.managed_bytes()))
+        write!(f, "PageCache({})", Bytes(self.shared.engine.nodes.managed_bytes()))
     }
 }
 
@@ -377,16 +377,17 @@ impl Engine {
         /// Rounds without progress before giving up.
         const ROUNDS_MAX: u32 = 8;
         self.dirty.set_limits(limits.dirty_limits(nr_frames));
-        let was = self.frames.managed_bytes() / PAGE_BYTES as u64;
-        let mut now = self.frames.resize(nr_frames);
+        let node = self.nodes.first();
+        let was = node.frames.managed_bytes() / PAGE_BYTES as u64;
+        let mut now = node.frames.resize(nr_frames);
         let mut rounds = 0;
         while now > nr_frames && rounds < ROUNDS_MAX {
-            let freed = self.reclaim_pages(u64::from(now - nr_frames));
+            let freed = self.reclaim_pages(node, u64::from(now - nr_frames));
             if freed == 0 {
                 self.flush_all(OnLocked::Skip);
                 rounds += 1;
             }
-            now = self.frames.resize(nr_frames);
+            now = node.frames.resize(nr_frames);
         }
         if now <= nr_frames {
             return Ok(());

@@ -6,9 +6,11 @@
 //! early.
 
 use crate::engine::Engine;
+use crate::frames::ArenaFrames;
+use crate::node::Nodes;
 use crossbeam_utils::CachePadded;
 use pagetide_core::lru::PolicyName;
-use pagetide_core::vmstat::Counter;
+use pagetide_core::vmstat::{Counter, VmStat};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use thread_local::ThreadLocal;
 
@@ -140,10 +142,9 @@ impl CacheStats {
     }
 
     pub(crate) fn collect(engine: &Engine) -> CacheStats {
-        let lruvec = engine.lock_lruvec();
-        let core = *lruvec.vmstat();
-        let policy = lruvec.policy_name();
-        drop(lruvec);
+        let policy = engine.nodes.first().lock_lruvec().policy_name();
+        let mut core = VmStat::default();
+        engine.nodes.iter().for_each(|node| core.merge(node.lock_lruvec().vmstat()));
         let count = |event| engine.counters.collect(event);
         let sum = |counters: [Counter; 2]| counters.iter().map(|one| core.read(*one)).sum();
         let mut vmstat: Vec<(&'static str, u64)> = core.iter().collect();
@@ -159,9 +160,9 @@ impl CacheStats {
         let (hits, misses) = (count(Event::Hit), count(Event::Miss));
         CacheStats {
             policy,
-            memory_bytes: engine.frames.managed_bytes(),
-            resident_bytes: engine.frames.resident_bytes(),
-            resident_bytes_max: engine.frames.resident_bytes_max(),
+            memory_bytes: engine.nodes.managed_bytes(),
+            resident_bytes: sum_nodes(&engine.nodes, ArenaFrames::resident_bytes),
+            resident_bytes_max: sum_nodes(&engine.nodes, ArenaFrames::resident_bytes_max),
             dirty_bytes: engine.dirty.bytes(),
             accesses: hits + misses,
             hits,
@@ -181,4 +182,8 @@ impl CacheStats {
             vmstat,
         }
     }
+}
+
+fn sum_nodes(nodes: &Nodes, of: impl Fn(&ArenaFrames) -> u64) -> u64 {
+    nodes.iter().map(|node| of(&node.frames)).sum()
 }

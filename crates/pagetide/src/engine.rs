@@ -12,35 +12,31 @@
 //! A page lock may be held while allocating, which may reclaim; reclaim only *tries* other pages'
 //! locks, so it cannot wait in a circle.
 
-use crate::counters::{Counters, Event};
+use crate::counters::Counters;
 use crate::dirty::DirtyPages;
-use crate::frames::ArenaFrames;
 use crate::io_pool::IoPool;
-use crate::locks::{Signal, lock};
+use crate::locks::Signal;
 use crate::mapping::Mapping;
-use crate::percpu::PerCpu;
+use crate::node::Nodes;
 use crate::prefetch::PrefetchQueue;
 use crate::recorder::Recorder;
 use crate::registry::Registry;
 use pagetide_core::folio::{Flags, Folios};
 use pagetide_core::ids::{CpuId, FrameId, PageId, PageIndex, PageType};
-use pagetide_core::lru::{
-    AccessKind, AccessLog, AccessRule, Discarded, Lruvec, Marked, Room, ShadowEntry,
-};
+use pagetide_core::lru::{AccessKind, AccessRule, Discarded, Marked, ShadowEntry};
 use pagetide_core::page_alloc::{Attempt, Outcome, SlowPath};
 use pagetide_core::record;
 use pagetide_sys::{ClaimedFrame, FrameArena, Lock, PageHandle, fetch};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 /// Shared by handles and workers. See the module for the lock order.
 pub(crate) struct Engine {
     pub(crate) arena: Arc<FrameArena>,
     pub(crate) folios: Arc<Folios>,
-    pub(crate) frames: ArenaFrames,
-    pub(crate) lruvec: Mutex<Lruvec>,
-    pub(crate) logs: PerCpu<Mutex<AccessLog>>,
+    /// Frames and lists, by speed of memory.
+    pub(crate) nodes: Nodes,
     pub(crate) rule: AccessRule,
     pub(crate) mappings: Registry,
     pub(crate) counters: Counters,
@@ -65,10 +61,6 @@ pub(crate) struct Engine {
 pub(crate) struct NoFrame;
 
 impl Engine {
-    pub(crate) fn lock_lruvec(&self) -> MutexGuard<'_, Lruvec> {
-        lock(&self.lruvec)
-    }
-
     /// Starts fetching the bytes and the descriptor a reader is about to want, from where they
     /// probably are: its three cache misses (word, bytes, descriptor) then pass side by side.
     #[inline]
@@ -85,54 +77,14 @@ impl Engine {
     #[inline]
     pub(crate) fn mark_accessed(&self, cpu: CpuId, frame: FrameId) {
         if self.rule.mark(&self.folios[frame]) == Marked::Log {
-            self.log_touch(cpu, frame);
+            self.nodes.of(frame).log_touch(cpu, frame, &self.counters);
         }
     }
 
     /// As [`Engine::mark_accessed`], for the access that missed and brought the page in.
     pub(crate) fn mark_filled(&self, cpu: CpuId, frame: FrameId) {
         if self.rule.mark_fill(&self.folios[frame]) == Marked::Log {
-            self.log_touch(cpu, frame);
-        }
-    }
-
-    fn log_touch(&self, cpu: CpuId, frame: FrameId) {
-        let Ok(mut log) = self.logs.at(cpu).try_lock() else {
-            return self.counters.count(Event::TouchLost);
-        };
-        if log.room() == Room::Full {
-            let Ok(mut lruvec) = self.lruvec.try_lock() else {
-                return self.counters.count(Event::TouchLost);
-            };
-            lruvec.drain(&mut log);
-        }
-        if log.touch(frame) == Room::Full
-            && let Ok(mut lruvec) = self.lruvec.try_lock()
-        {
-            lruvec.drain(&mut log);
-        }
-    }
-
-    /// Tells the policy that a folio it wanted is clean now.
-    pub(crate) fn log_rotation(&self, cpu: CpuId, frame: FrameId) {
-        let mut log = self.log_with_room(cpu);
-        if log.rotate(frame) == Room::Full {
-            self.lock_lruvec().drain(&mut log);
-        }
-    }
-
-    fn log_with_room(&self, cpu: CpuId) -> MutexGuard<'_, AccessLog> {
-        let mut log = lock(self.logs.at(cpu));
-        if log.room() == Room::Full {
-            self.lock_lruvec().drain(&mut log);
-        }
-        log
-    }
-
-    pub(crate) fn drain_logs(&self) {
-        for log in self.logs.iter() {
-            let mut log = lock(log);
-            self.lock_lruvec().drain(&mut log);
+            self.nodes.of(frame).log_touch(cpu, frame, &self.counters);
         }
     }
 
@@ -163,13 +115,13 @@ impl Engine {
         let id = PageId { mapping: mapping.id, index: page.page().index() };
         self.folios[frame].bind(id, PageType::File, self.rule.flags_on_fill(kind));
         page.install(claimed);
-        let mut log = self.log_with_room(cpu);
         if let Some(shadow) = shadow {
-            self.lock_lruvec().refault(&mut log, frame, shadow, kind);
+            // Pages leave memory from the slowest node: its lists know how long this one was away.
+            let judge = self.nodes.last();
+            let mut log = judge.log_with_room(cpu);
+            judge.lock_lruvec().refault(&mut log, frame, shadow, kind);
         }
-        if log.add(&self.folios, frame) == Room::Full {
-            self.lock_lruvec().drain(&mut log);
-        }
+        self.nodes.of(frame).log_add(cpu, &self.folios, frame);
         frame
     }
 
@@ -180,22 +132,24 @@ impl Engine {
             return page.set_shadow(None);
         }
         let claimed = page.evict(None);
-        let discarded = self.lock_lruvec().discard(claimed.frame());
+        let node = self.nodes.of(claimed.frame());
+        let discarded = node.lock_lruvec().discard(claimed.frame());
         let frame = self.arena.release(claimed);
         match discarded {
-            Discarded::Freed => self.frames.free(cpu, [frame]),
+            Discarded::Freed => node.frames.free(cpu, [frame]),
             // The reclaim pass that has the folio frees the frame.
             Discarded::Deferred => {}
         }
     }
 
     pub(crate) fn alloc_frame(&self, cpu: CpuId) -> Result<ClaimedFrame, NoFrame> {
+        let node = self.nodes.first();
         let mut path = SlowPath::new();
         let mut outcome = Outcome::Failed;
         let mut _starving = None;
         loop {
             outcome = match path.next(outcome) {
-                Attempt::Take(level) => match self.frames.alloc(cpu, level) {
+                Attempt::Take(level) => match node.frames.alloc(cpu, level) {
                     Some(frame) => return Ok(frame),
                     None => Outcome::Failed,
                 },
@@ -203,11 +157,11 @@ impl Engine {
                     self.background.notify();
                     Outcome::Progress
                 }
-                Attempt::DirectReclaim => self.reclaim_directly(cpu),
+                Attempt::DirectReclaim => self.reclaim_directly(cpu, node),
                 Attempt::DrainCpus => {
-                    _starving = Some(self.frames.starve());
-                    self.frames.drain_lists();
-                    self.drain_logs();
+                    _starving = Some(node.frames.starve());
+                    node.frames.drain_lists();
+                    node.drain_logs();
                     Outcome::Progress
                 }
                 Attempt::GiveUp => return Err(NoFrame),

@@ -265,7 +265,7 @@ impl Pass<'_> {
         }
         if before.any(Flags::RECLAIM) && !before.any(Flags::DIRTY) {
             folio.clear(Flags::RECLAIM);
-            self.engine.log_rotation(current_cpu(), frame);
+            self.engine.nodes.of(frame).log_rotation(current_cpu(), frame);
         }
     }
 

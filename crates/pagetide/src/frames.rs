@@ -9,28 +9,35 @@ use pagetide_core::page_alloc::{AllocRequest, Starving, WatermarkLevel, Zone, Zo
 use pagetide_core::units::{Millis, PAGE_BYTES};
 use pagetide_sys::{ClaimedFrame, FrameArena};
 use shared_zone::{PcpSettings, SharedZone};
+use std::ops::Range;
 use std::sync::Arc;
 
 pub(crate) mod shared_zone;
 
-/// Frames of one arena, for any number of threads.
+/// A range of one arena's frames, for any number of threads.
 pub(crate) struct ArenaFrames {
     arena: Arc<FrameArena>,
+    /// The first of the range: the zone counts its frames from 0.
+    first: u32,
+    nr_frames: u32,
     zone: SharedZone,
     nr_managed: AtomicU64,
     nr_resident_max: AtomicU64,
 }
 
 impl ArenaFrames {
-    /// All of the arena's frames, the first `nr_online` of them in service.
+    /// The frames of `range`, the first `nr_online` of them in service.
     pub(crate) fn new(
         arena: Arc<FrameArena>,
+        range: Range<u32>,
         nr_online: u32,
         settings: PcpSettings,
     ) -> ArenaFrames {
-        let zone =
-            Zone::new(ZoneConfig { nr_online, ..ZoneConfig::with_frames(arena.nr_frames()) });
+        let nr_frames = range.len() as u32;
+        let zone = Zone::new(ZoneConfig { nr_online, ..ZoneConfig::with_frames(nr_frames) });
         ArenaFrames {
+            first: range.start,
+            nr_frames,
             nr_managed: AtomicU64::new(u64::from(zone.nr_managed())),
             zone: SharedZone::new(zone, settings),
             arena,
@@ -41,12 +48,21 @@ impl ArenaFrames {
     /// Takes a frame, leaving `level`'s frames alone.
     pub(crate) fn alloc(&self, cpu: CpuId, level: Option<WatermarkLevel>) -> Option<ClaimedFrame> {
         let frame = self.zone.alloc(cpu, &AllocRequest::fast(Order::BASE).at(level))?;
+        let frame = FrameId(self.first + frame.0);
         Some(self.arena.claim(frame).expect("the allocator hands out each frame once"))
     }
 
     /// Gives frames back.
     pub(crate) fn free(&self, cpu: CpuId, frames: impl IntoIterator<Item = FrameId>) {
-        self.zone.free(cpu, Order::BASE, frames);
+        let first = self.first;
+        let in_zone = frames.into_iter().map(|frame| FrameId(frame.0 - first));
+        self.zone.free(cpu, Order::BASE, in_zone);
+    }
+
+    /// The frames, in service or not.
+    #[cfg(not(loom))]
+    pub(crate) fn range(&self) -> Range<FrameId> {
+        FrameId(self.first)..FrameId(self.first + self.nr_frames)
     }
 
     /// Lists keep nothing while the answer lives: before [`Frames::drain_lists`], by who must not
@@ -86,6 +102,7 @@ impl ArenaFrames {
             zone.give_back(nr_frames - now, |_, _| {});
         } else {
             zone.take_free(now - nr_frames, |first, order| {
+                let first = FrameId(self.first + first.0);
                 let end = FrameId(first.0 + order.nr_frames());
                 // What cannot be given to the system stays mapped; it is out of service all the
                 // same.

@@ -62,6 +62,8 @@ mod locks;
 #[cfg(not(loom))]
 mod mapping;
 #[cfg(not(loom))]
+mod node;
+#[cfg(not(loom))]
 mod prefetch;
 #[cfg(not(loom))]
 mod reclaim;

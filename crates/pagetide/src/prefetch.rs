@@ -130,8 +130,8 @@ impl Prefetcher<'_> {
         }
         self.submit_piece(wish, piece);
         let arena = &self.engine.arena;
-        let unused = self.stock.drain(..).map(|frame| arena.release(frame));
-        self.engine.frames.free(current_cpu(), unused);
+        let unused: Vec<_> = self.stock.drain(..).map(|frame| arena.release(frame)).collect();
+        self.engine.nodes.free(current_cpu(), &unused);
     }
 
     /// Gets frames for the next piece, in address order: neighbours in the file that are neighbours

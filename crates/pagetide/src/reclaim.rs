@@ -6,7 +6,8 @@
 
 use crate::counters::Event;
 use crate::engine::Engine;
-use crate::locks::{Wake, lock};
+use crate::locks::Wake;
+use crate::node::Node;
 use crate::registry::Slots;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::{CpuId, FrameId, PageId, PageIndex};
@@ -34,83 +35,86 @@ const YOUNG: Verdict = Verdict::Refused(Refusal::Young);
 
 impl Engine {
     /// One direct pass by a thread that needs a frame.
-    pub(crate) fn reclaim_directly(&self, cpu: CpuId) -> Outcome {
+    pub(crate) fn reclaim_directly(&self, cpu: CpuId, node: &Node) -> Outcome {
         self.counters.count(Event::DirectPass);
-        let pass = self.start_pass(cpu, ReclaimPass::direct);
-        let scan = self.run_pass(cpu, pass);
+        let pass = self.start_pass(cpu, node, ReclaimPass::direct);
+        let scan = self.run_pass(cpu, node, pass);
         if scan.reclaimed > 0 { Outcome::Progress } else { Outcome::Failed }
     }
 
     /// Background passes until the high watermark is reached or a pass frees nothing.
-    fn reclaim_in_background(&self) {
-        self.frames.set_reclaim_active(true);
+    fn reclaim_in_background(&self, node: &Node) {
+        node.frames.set_reclaim_active(true);
         loop {
-            let target = self.frames.background_target();
+            let target = node.frames.background_target();
             if target == 0 {
                 break;
             }
             let cpu = current_cpu();
             self.counters.count(Event::BackgroundPass);
             let start = |lruvec: &Lruvec| ReclaimPass::background(lruvec, target);
-            let pass = self.start_pass(cpu, start);
-            let scan = self.run_pass(cpu, pass);
+            let pass = self.start_pass(cpu, node, start);
+            let scan = self.run_pass(cpu, node, pass);
             if scan.reclaimed == 0 {
                 break;
             }
         }
-        self.frames.set_reclaim_active(false);
+        node.frames.set_reclaim_active(false);
     }
 
     /// Frees at least `target` frames if it can; returns how many.
-    pub(crate) fn reclaim_pages(&self, target: u64) -> u64 {
+    pub(crate) fn reclaim_pages(&self, node: &Node, target: u64) -> u64 {
         let cpu = current_cpu();
         let start = |lruvec: &Lruvec| ReclaimPass::background(lruvec, target).ignoring_age();
-        let pass = self.start_pass(cpu, start);
-        self.run_pass(cpu, pass).reclaimed
+        let pass = self.start_pass(cpu, node, start);
+        self.run_pass(cpu, node, pass).reclaimed
     }
 
     /// Carries out the commands of a text, in order, up to the first that cannot be; returns how
     /// many pages were evicted.
     pub(crate) fn command_lru_gen(&self, text: &str) -> Result<u64, GenCommandError> {
         // On request, what other CPUs have not told yet counts, too.
-        self.drain_logs();
+        self.nodes.drain_logs();
         let mut nr_evicted = 0;
         for command in parse_commands(text) {
             let (command, cpu) = (command?, current_cpu());
-            let pass = self.start_pass(cpu, |lruvec| ReclaimPass::on_command(lruvec, &command))?;
-            nr_evicted += self.run_pass(cpu, pass).reclaimed;
+            let node = self.nodes.first();
+            let start = |lruvec: &Lruvec| ReclaimPass::on_command(lruvec, &command);
+            let pass = self.start_pass(cpu, node, start)?;
+            nr_evicted += self.run_pass(cpu, node, pass).reclaimed;
         }
         Ok(nr_evicted)
     }
 
     /// Writes the generations, their ages up to date.
     pub(crate) fn describe_lru_gen(&self, detail: Detail) -> String {
-        self.drain_logs();
+        self.nodes.drain_logs();
         let mut text = String::new();
-        let written =
-            self.start_pass(current_cpu(), |lruvec| lruvec.write_lru_gen(&mut text, "/", detail));
-        written.expect("a string has room");
+        for node in self.nodes.iter() {
+            let write = |lruvec: &Lruvec| lruvec.write_lru_gen(&mut text, "/", detail);
+            self.start_pass(current_cpu(), node, write).expect("a string has room");
+        }
         text
     }
 
     /// Begins a pass on lists that know of all this CPU did.
-    fn start_pass<T>(&self, cpu: CpuId, start: impl FnOnce(&Lruvec) -> T) -> T {
+    fn start_pass<T>(&self, cpu: CpuId, node: &Node, start: impl FnOnce(&Lruvec) -> T) -> T {
         let now = Millis(self.started_at.elapsed().as_millis() as u64);
-        let mut log = lock(self.logs.at(cpu));
-        let mut lruvec = self.lock_lruvec();
+        let mut log = node.lock_log(cpu);
+        let mut lruvec = node.lock_lruvec();
         lruvec.tell_time(now);
         lruvec.drain(&mut log);
         start(&lruvec)
     }
 
-    fn run_pass(&self, cpu: CpuId, mut pass: ReclaimPass) -> Scan {
+    fn run_pass(&self, cpu: CpuId, node: &Node, mut pass: ReclaimPass) -> Scan {
         let started_ns = read_thread_cpu_time_ns();
-        self.frames.sample_resident();
+        node.frames.sample_resident();
         let mappings = self.mappings.read();
         let mut batch = ReclaimBatch::new();
         let mut claimed: Claimed<'_> = Vec::with_capacity(VICTIMS_MAX);
         loop {
-            let step = self.lock_lruvec().reclaim(&mut pass, &mut batch);
+            let step = node.lock_lruvec().reclaim(&mut pass, &mut batch);
             self.publish(cpu, &mappings, &batch.settled, &mut claimed);
             match step {
                 Step::TryEvict => {
@@ -119,7 +123,7 @@ impl Engine {
                     for victim in victims {
                         victim.verdict = self.try_victim(&mappings, victim, &mut claimed);
                         if pass.looks_around() && victim.verdict == YOUNG {
-                            self.look_around(&mappings, victim.page, around);
+                            self.look_around(&mappings, node, victim.page, around);
                         }
                     }
                 }
@@ -130,7 +134,7 @@ impl Engine {
                         }
                     }
                 }
-                Step::WalkTables => self.walk_tables(&mappings),
+                Step::WalkTables => self.walk_tables(&mappings, node),
                 Step::Done => break,
             }
         }
@@ -202,30 +206,30 @@ impl Engine {
         }
         debug_assert!(locks.next().is_none(), "every claimed page was settled");
         drop(locks);
-        self.frames.free(cpu, free);
+        self.nodes.free(cpu, &free);
     }
 
     /// Collects the pages accessed through tables since the last walk, of the tables core wants.
-    fn walk_tables(&self, mappings: &Slots) {
-        let mut walk = self.lock_lruvec().start_walk();
+    fn walk_tables(&self, mappings: &Slots, node: &Node) {
+        let mut walk = node.lock_lruvec().start_walk();
         for mapping in mappings.iter() {
             mapping.table.for_each_touched_leaf(|words| {
                 let pages = words.pages();
                 let leaf = LeafId::of(PageId { mapping: mapping.id, index: pages.start });
                 if walk.wants(leaf) {
                     words.take_touched();
-                    read_words(words, pages, |_| true, walk.found().look_at(leaf)).done();
+                    read_words(words, pages, node, |_| true, walk.found().look_at(leaf)).done();
                 }
                 if walk.is_full() {
-                    self.lock_lruvec().report_walk(&mut walk);
+                    node.lock_lruvec().report_walk(&mut walk);
                 }
             });
         }
-        self.lock_lruvec().report_walk(&mut walk);
+        node.lock_lruvec().report_walk(&mut walk);
     }
 
     /// Takes the young bits beside a page whose own was just taken.
-    fn look_around(&self, mappings: &Slots, page: PageId, around: &mut YoungPages) {
+    fn look_around(&self, mappings: &Slots, node: &Node, page: PageId, around: &mut YoungPages) {
         let mapping = mappings.get(page.mapping);
         let Some(words) = mapping.and_then(|mapping| mapping.table.leaf(page.index)) else {
             return;
@@ -235,20 +239,32 @@ impl Engine {
         let window = pages_around(page.index);
         let window = PageIndex(window.start)..PageIndex(window.end);
         let takes = |frame: FrameId| wants_around(self.folios[frame].flags());
-        read_words(words, window, takes, look).done();
+        read_words(words, window, node, takes, look).done();
     }
 }
 
-/// Tells `look` what the words of `range` say; takes the young bits of frames that `takes` names.
+/// Tells `look` what the words of `range` say of the node's frames; takes the young bits of those
+/// that `takes` names. Young pages of other nodes keep theirs, and their leaf its mark.
 fn read_words<'a>(
     words: LeafRef<'_>,
     range: Range<PageIndex>,
-    takes: impl FnMut(FrameId) -> bool,
+    node: &Node,
+    mut takes: impl FnMut(FrameId) -> bool,
     mut look: LeafLook<'a>,
 ) -> LeafLook<'a> {
-    words.for_each_resident(range, takes, |index, frame, was_young| {
-        if was_young { look.young(index, frame) } else { look.resident(index) }
+    let mut leaves_young = false;
+    let takes = |frame| {
+        leaves_young |= !node.has(frame);
+        node.has(frame) && takes(frame)
+    };
+    words.for_each_resident(range, takes, |index, frame, was_young| match was_young {
+        true => look.young(index, frame),
+        false if node.has(frame) => look.resident(index),
+        false => {}
     });
+    if leaves_young {
+        words.mark_touched();
+    }
     look
 }
 
@@ -276,10 +292,11 @@ pub(crate) fn run_background(engine: &Arc<Engine>) {
     const TICK: Duration = Duration::from_secs(1);
     loop {
         let wake = engine.background.wait(TICK);
-        engine.frames.tick(Millis(read_monotonic_ns() / 1_000_000));
+        let now = Millis(read_monotonic_ns() / 1_000_000);
+        engine.nodes.iter().for_each(|node| node.frames.tick(now));
         match wake {
             Wake::Stop => return,
-            Wake::Work => engine.reclaim_in_background(),
+            Wake::Work => engine.nodes.iter().for_each(|node| engine.reclaim_in_background(node)),
             Wake::Timeout => {}
         }
     }

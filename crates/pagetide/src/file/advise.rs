@@ -58,7 +58,7 @@ impl Handle {
 
     fn prefetch(&self, range: Range<PageIndex>) {
         // Half the memory: more would evict what was just brought in.
-        let most = self.engine().frames.managed_bytes() / PAGE_BYTES as u64 / 2;
+        let most = self.engine().nodes.managed_bytes() / PAGE_BYTES as u64 / 2;
         let end = range.end.0.min(self.mapping.nr_pages());
         let nr = end.saturating_sub(range.start.0).min(most);
         let run = ReadaheadRun { start: range.start.0, nr, nr_now: 0, marker: None };

@@ -159,9 +159,9 @@ impl Handle {
         engine.counters.count(Event::Miss);
         match engine.fill(cpu, &self.mapping, &mut run, FillPlan::one(AccessKind::Table)) {
             Ok(()) => Ok(run),
-            Err(FillError::NoFrame) => Err(ReadError::NoFrame {
-                frames: engine.frames.managed_bytes() / PAGE_BYTES as u64,
-            }),
+            Err(FillError::NoFrame) => {
+                Err(ReadError::NoFrame { frames: engine.nodes.managed_bytes() / PAGE_BYTES as u64 })
+            }
             Err(FillError::Store(source)) => Err(self.store_error(index, source)),
         }
     }

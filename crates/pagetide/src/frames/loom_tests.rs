@@ -24,7 +24,7 @@ fn allocator(nr_cpus: u32) -> Arc<ArenaFrames> {
         fraction: HighFraction::DEFAULT,
         cache_slice: 0,
     };
-    Arc::new(ArenaFrames::new(Arc::new(arena), NR_FRAMES, settings))
+    Arc::new(ArenaFrames::new(Arc::new(arena), 0..NR_FRAMES, NR_FRAMES, settings))
 }
 
 /// All orders with up to two preemptions: more of them are minutes.
