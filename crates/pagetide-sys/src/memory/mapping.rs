@@ -52,15 +52,15 @@ impl Mapping {
         self.base.as_ptr()
     }
 
-    /// Has the pages of `len` bytes from `start` come from `node` and from nowhere else, as they are
-    /// touched. Pages that are present already stay where they are.
+    /// Has the pages of `len` bytes from `start` come from `node` and from nowhere else, as they
+    /// are touched. Pages that are present already stay where they are.
     pub(super) fn bind(&self, start: usize, len: usize, node: u32) -> io::Result<()> {
         let mut mask = [0_u64; NODES_MAX as usize / 64];
         let Some(word) = mask.get_mut(node as usize / 64) else { return Err(Errno::INVAL.into()) };
         *word = 1 << (node % 64);
         let start = self.base().wrapping_add(start);
-        // SAFETY: S1 (the caller checked that the range is this mapping's); S16 (a placement changes
-        // no contents): the mask lives until the call returns, and is as long as it says.
+        // SAFETY: S1 (the caller checked that the range is this mapping's); S16 (a placement
+        // changes no contents): the mask lives until the call returns, and is as long as it says.
         let status = unsafe {
             libc::syscall(
                 libc::SYS_mbind,
