@@ -12,6 +12,7 @@
 //!   mapping, index the holder of the frame, set once when the folio is bound to a page
 //!   group          the same, when the group is charged for the frame
 //!   stamp          the holder of the lruvec's lock: whatever its policy notes of the folio
+//!   hint_stamp     whoever sets or takes the hint of the page's word: when its table was scanned
 //! ```
 //!
 //! Invariants: a folio is in at most one of the states pending, on a list, isolated
@@ -169,6 +170,9 @@ impl fmt::Debug for Flags {
     }
 }
 
+/// The hint stamp of a page that no scan has seen where it is now: all ones, at any width.
+pub const HINT_STAMP_RESET: u32 = u32::MAX;
+
 /// One frame's descriptor. Reached through [`Folios`].
 #[repr(align(64))]
 pub struct Folio {
@@ -180,6 +184,7 @@ pub struct Folio {
     group: AtomicU16,
     /// Its policy's own; means nothing until that sets it.
     pub(crate) stamp: AtomicU32,
+    hint_stamp: AtomicU32,
 }
 
 const _: () = assert!(size_of::<Folio>() == 64);
@@ -194,16 +199,19 @@ impl Folio {
             next: AtomicU32::new(0),
             group: AtomicU16::new(0),
             stamp: AtomicU32::new(0),
+            hint_stamp: AtomicU32::new(HINT_STAMP_RESET),
         }
     }
 
-    /// Gives the frame to `page`: all flags start clear but the type and those of `flags`.
+    /// Gives the frame to `page`: all flags start clear but the type and those of `flags`, and the
+    /// hint stamp is reset.
     ///
     /// The caller owns the frame (it came from the allocator and no word names it yet).
     pub fn bind(&self, page: PageId, page_type: PageType, flags: Flags) {
         let type_flag = if page_type == PageType::Anon { Flags::ANON } else { Flags::NONE };
         self.mapping.store(page.mapping.0, Relaxed);
         self.index.store(page.index.0, Relaxed);
+        self.hint_stamp.store(HINT_STAMP_RESET, Relaxed);
         self.flags.store(flags.with(type_flag).0, Relaxed);
     }
 
@@ -226,6 +234,20 @@ impl Folio {
     /// [`Folio::bind`]; a world without groups never calls it, and the root pays for all.
     pub fn set_group(&self, group: GroupId) {
         self.group.store(group.0, Relaxed);
+    }
+
+    /// When a hint scan last armed the page, as [`StampWidth::store`] keeps it;
+    /// [`HINT_STAMP_RESET`] until one did.
+    ///
+    /// [`StampWidth::store`]: crate::tiering::StampWidth::store
+    pub fn hint_stamp(&self) -> u32 {
+        self.hint_stamp.load(Relaxed)
+    }
+
+    /// Notes a stamp; returns the one before. The caller has the page's hint: it arms the word, or
+    /// took the fault.
+    pub fn swap_hint_stamp(&self, stamp: u32) -> u32 {
+        self.hint_stamp.swap(stamp, Relaxed)
     }
 
     /// A snapshot of the flags.
@@ -328,9 +350,12 @@ mod tests {
         let folios = Folios::new(2);
         let folio = &folios[FrameId(1)];
         folio.set(Flags::DIRTY.with(Flags::ACTIVE));
+        assert_eq!(folio.swap_hint_stamp(77), HINT_STAMP_RESET);
+        assert_eq!(folio.hint_stamp(), 77);
         let page = PageId { mapping: MappingId(7), index: PageIndex(9) };
         folio.bind(page, PageType::Anon, Flags::PENDING);
         assert_eq!(folio.page(), page);
+        assert_eq!(folio.hint_stamp(), HINT_STAMP_RESET);
         assert_eq!(folio.flags(), Flags::ANON.with(Flags::PENDING));
         assert_eq!(format!("{:?}", folio.flags()), "gen None refs 0 anon pending");
     }

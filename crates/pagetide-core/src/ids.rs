@@ -78,6 +78,21 @@ impl GroupId {
     pub const ROOT: GroupId = GroupId(0);
 }
 
+/// A NUMA node: frames with one zone, one lruvec a group, and one speed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct NodeId(pub u8);
+
+impl NodeId {
+    /// The node's position in arrays indexed by node.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A class of memory by speed; the lowest is the fastest.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TierId(pub u32);
+
 /// Where a folio's contents come from, which is what reclaim balances between.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum PageType {
@@ -126,6 +141,8 @@ prefixed!(MappingId, "Mx", "{:x}");
 prefixed!(CpuId, "cpu", "{}");
 prefixed!(Order, "o", "{}");
 prefixed!(GroupId, "Gx", "{:x}");
+prefixed!(NodeId, "node", "{}");
+prefixed!(TierId, "tier", "{}");
 
 impl fmt::Display for PageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -146,6 +163,7 @@ mod tests {
         assert_eq!(format!("{page}"), "Mx2:Px10");
         assert_eq!(format!("{:?}", CpuId(3)), "cpu3");
         assert_eq!(format!("{}", GroupId(18)), "Gx12");
+        assert_eq!(format!("{} {:?}", NodeId(1), TierId(4)), "node1 tier4");
     }
 
     #[test]

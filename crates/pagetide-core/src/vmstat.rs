@@ -94,6 +94,20 @@ counters! {
     LruGenTooYoung = "lru_gen_too_young",
     /// Folios dropped because their page went away.
     Pgdiscard = "pgdiscard",
+    /// Page words a hint scan armed.
+    NumaPteUpdates = "numa_pte_updates",
+    /// Faults on armed words.
+    NumaHintFaults = "numa_hint_faults",
+    /// Those of them on a page of the node that the accessing CPU belongs to.
+    NumaHintFaultsLocal = "numa_hint_faults_local",
+    /// Pages moved after their hint fault.
+    NumaPagesMigrated = "numa_pages_migrated",
+    /// Pages promoted: moved from a slow node to a fast one.
+    PgpromoteSuccess = "pgpromote_success",
+    /// Pages found hot, whether the rate limit let them pass or not.
+    PgpromoteCandidate = "pgpromote_candidate",
+    /// Pages promoted unconditionally, as the fast node had much room.
+    PgpromoteCandidateNrl = "pgpromote_candidate_nrl",
 }
 
 /// A set of counters.

@@ -177,6 +177,12 @@ impl Zone {
         self.buddy.nr_free
     }
 
+    /// Those of them that are not in the high-order reserve: what a check of an ordinary request
+    /// for one frame compares with a level.
+    pub fn nr_free_unreserved(&self) -> u64 {
+        self.buddy.nr_free - self.buddy.nr_high_atomic
+    }
+
     /// Free blocks per order and type.
     pub fn free_blocks(&self) -> &FreeBlocks {
         &self.buddy.blocks

@@ -1,0 +1,159 @@
+//! The numbers of tiering, as they come from outside.
+//!
+//! All have the kernel's defaults. Times are in whatever milliseconds the world has: a lab that
+//! runs a minute in a second scales every one of them alike.
+//!
+//! Source: the tiering specification, sections 2 and 5 (Linux 6.18, `sched/numa_balancing`).
+
+use crate::units::{Bytes, Millis};
+
+/// Frames a second at so many megabytes (2^20 bytes) a second.
+pub const fn frames_per_second(mb_per_s: u64) -> u64 {
+    Bytes(mb_per_s.saturating_mul(1 << 20)).whole_pages()
+}
+
+/// The knobs of tiering. Plain numbers; [`TieringKnobs::check`] says whether they go together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TieringKnobs {
+    /// The least time between two runs of the hint scan over little memory; default 1000 ms, 1 and
+    /// up. Longer: less work, and later knowledge.
+    pub scan_period_min: Millis,
+    /// The most; default 60,000 ms, at least the minimum. Also the period in which the threshold
+    /// adjusts itself.
+    pub scan_period_max: Millis,
+    /// Resident pages that one run arms at most; default 65,536 (256 MiB), 1 and up. More: fewer
+    /// runs, each longer.
+    pub scan_pages: u64,
+    /// How old a mapping is before its first scan; default 1000 ms.
+    pub scan_delay: Millis,
+    /// The hint-fault latency below which a page is hot, until it adjusts itself; default 1000 ms,
+    /// 8 and up. Higher: more pages are candidates.
+    pub hot_threshold: Millis,
+    /// Candidates promoted a second; default 16,777,216 frames (64 GiB). A megabyte a second is 256
+    /// ([`frames_per_second`]). Higher: hot pages arrive sooner, and moving them costs more.
+    pub promote_rate_frames: u64,
+    /// The window in which that rate is kept, each with its share of it; default 1000 ms, 1 and up.
+    pub rate_window: Millis,
+    /// A fast node with so many frames free above its PROMO watermark takes everything: this, or a
+    /// 16th of the node if that is more. Default 262,144 (1 GiB).
+    pub free_space_frames: u64,
+}
+
+impl Default for TieringKnobs {
+    fn default() -> TieringKnobs {
+        TieringKnobs {
+            scan_period_min: Millis(1000),
+            scan_period_max: Millis(60_000),
+            scan_pages: Bytes(256 << 20).whole_pages(),
+            scan_delay: Millis(1000),
+            hot_threshold: Millis(1000),
+            promote_rate_frames: frames_per_second(65_536),
+            rate_window: Millis(1000),
+            free_space_frames: Bytes(1 << 30).whole_pages(),
+        }
+    }
+}
+
+/// Why knobs do not go together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TieringKnobError {
+    /// The scan's periods exclude each other, or are none; raise the maximum.
+    #[error("scan periods from {min} to {max} ms: the least is 1 ms, and the maximum not below it")]
+    ScanPeriods {
+        /// The minimum given.
+        min: u64,
+        /// The maximum given.
+        max: u64,
+    },
+    /// A run that arms nothing never gets anywhere; give it one page at least.
+    #[error("a hint scan of 0 pages a run: give it at least one")]
+    NoScanPages,
+    /// The threshold moves in eighths of its default; give it eight milliseconds at least.
+    #[error("a hot threshold of {given} ms: it moves in eighths, give it at least 8 ms")]
+    HotThreshold {
+        /// The threshold given, in milliseconds.
+        given: u64,
+    },
+    /// A rate is kept in windows of some length; give it a millisecond at least.
+    #[error("a promotion window of 0 ms: give it at least one")]
+    NoRateWindow,
+    /// The numbers overflow when they are multiplied; give a smaller one.
+    #[error("{given} does not fit in 32 bits: give a smaller number")]
+    TooLarge {
+        /// The number given.
+        given: u64,
+    },
+}
+
+impl TieringKnobs {
+    /// Checks the ranges. All times, pages and rates fit in 32 bits, so that no product of two
+    /// overflows.
+    ///
+    /// # Errors
+    /// The first number that is out of its range.
+    pub fn check(&self) -> Result<(), TieringKnobError> {
+        let (min, max) = (self.scan_period_min.0, self.scan_period_max.0);
+        if min == 0 || max < min {
+            return Err(TieringKnobError::ScanPeriods { min, max });
+        }
+        if self.scan_pages == 0 {
+            return Err(TieringKnobError::NoScanPages);
+        }
+        if self.hot_threshold.0 < 8 {
+            return Err(TieringKnobError::HotThreshold { given: self.hot_threshold.0 });
+        }
+        if self.rate_window.0 == 0 {
+            return Err(TieringKnobError::NoRateWindow);
+        }
+        let times = [self.scan_period_max, self.scan_delay, self.hot_threshold, self.rate_window];
+        let counts = [self.scan_pages, self.promote_rate_frames, self.free_space_frames];
+        let all = times.iter().map(|time| time.0).chain(counts);
+        match all.max() {
+            Some(given) if given > u64::from(u32::MAX) => Err(TieringKnobError::TooLarge { given }),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn defaults_are_the_kernels() {
+        let knobs = TieringKnobs::default();
+        assert_eq!(knobs.check(), Ok(()));
+        assert_eq!(knobs.scan_pages, 65_536);
+        assert_eq!(knobs.promote_rate_frames, 16_777_216);
+        assert_eq!(knobs.free_space_frames, 262_144);
+        assert_eq!((frames_per_second(100), frames_per_second(2)), (25_600, 512));
+    }
+
+    #[test]
+    fn knobs_out_of_range_say_what_to_do() {
+        let knobs = TieringKnobs::default();
+        let said = |knobs: TieringKnobs| knobs.check().unwrap_err().to_string();
+        assert_eq!(
+            said(TieringKnobs { scan_period_max: Millis(999), ..knobs }),
+            "scan periods from 1000 to 999 ms: the least is 1 ms, and the maximum not below it"
+        );
+        assert_eq!(
+            said(TieringKnobs { scan_pages: 0, ..knobs }),
+            "a hint scan of 0 pages a run: give it at least one"
+        );
+        assert_eq!(
+            said(TieringKnobs { hot_threshold: Millis(7), ..knobs }),
+            "a hot threshold of 7 ms: it moves in eighths, give it at least 8 ms"
+        );
+        assert_eq!(
+            said(TieringKnobs { rate_window: Millis(0), ..knobs }),
+            "a promotion window of 0 ms: give it at least one"
+        );
+        assert_eq!(
+            said(TieringKnobs { promote_rate_frames: 1 << 32, ..knobs }),
+            "4294967296 does not fit in 32 bits: give a smaller number"
+        );
+    }
+}

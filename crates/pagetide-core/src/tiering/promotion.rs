@@ -1,0 +1,322 @@
+//! Whether a page that faulted is promoted: hot-page selection.
+//!
+//! **Problem.** A page was touched after the scan armed it. Promoting all such pages promotes what
+//! was touched *last*, which after a scan period of a minute says little, and moves pages at a rate
+//! that costs more than it gains.
+//!
+//! **Idea.** The time from scan to fault is about the page's reuse interval: short means hot. Hot
+//! pages pass a rate limit. And as nobody knows which interval is hot, the threshold moves until
+//! there are as many hot pages as the limit lets pass.
+//!
+//! ```text
+//!   hint fault --> room to spare? --yes-------------------------------------+
+//!                     | no                                                  |
+//!                     v                                                     v
+//!                  adjust the threshold (once a period)              movable? room at HIGH?
+//!                     v                                                     ^
+//!                  latency < threshold? --> C += 1 --> C of this window < R-+
+//!                     | no: too cold                      | no: rate limited
+//! ```
+//!
+//! **Data and invariants.** One [`Promotion`] for each fast node. `C`, the candidates, counts every
+//! hot page, also those that the limit turns away: that is how the threshold sees that it lets too
+//! many in. Windows are lazy: one starts with the first fault after the last is over, and the
+//! candidate that starts it is not in its count. The order of the steps matters and is the
+//! kernel's: room to spare touches neither `C` nor the page's stamp.
+//!
+//! **Deliberately ignored.** Promotion of pages that nobody faults on (the page cache of system
+//! calls, in the kernel), and more than one zone a node.
+//!
+//! Source: the tiering specification, sections 4, 5 and 7 (Linux 6.1 and 6.18). Switching parts of
+//! it off, and a rate window other than a second, are our own.
+
+use super::knobs::TieringKnobs;
+use super::{StampWidth, TieringSwitches};
+use crate::folio::{Flags, Folio};
+use crate::ids::PageType;
+use crate::page_alloc::{WatermarkLevel, Zone};
+use crate::units::Millis;
+use crate::vmstat::{Counter, VmStat};
+
+/// The threshold moves in this many steps from nothing to twice its default.
+const THRESHOLD_STEPS: u64 = 16;
+
+/// A fault on an armed page of a slow node.
+#[derive(Clone, Copy)]
+pub struct HintFault<'a> {
+    /// The page's folio: its stamp is read and renewed, its flags are read.
+    pub folio: &'a Folio,
+    /// How many frames it has.
+    pub nr_frames: u64,
+}
+
+/// How much room the fast node has. In frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Room {
+    /// Frames the node has; none, and it is nobody's destination.
+    pub nr_frames: u64,
+    /// Those that are free to everybody.
+    pub nr_free: u64,
+    /// Its HIGH watermark, with the boost.
+    pub high: u64,
+    /// Its PROMO watermark, with the boost.
+    pub promo: u64,
+}
+
+impl Room {
+    /// The room of a node that is one zone.
+    pub fn of(zone: &Zone) -> Room {
+        let marks = zone.watermarks();
+        Room {
+            nr_frames: u64::from(zone.nr_managed()),
+            nr_free: zone.nr_free_unreserved(),
+            high: marks.mark(WatermarkLevel::High),
+            promo: marks.mark(WatermarkLevel::Promo),
+        }
+    }
+
+    /// Whether so many frames may be moved there: what reclaim keeps free stays so. Equality fails,
+    /// as in every watermark check.
+    pub const fn admits(&self, nr_frames: u64) -> bool {
+        self.nr_free > self.high + nr_frames
+    }
+
+    /// Whether there is so much that nothing need be chosen.
+    const fn is_ample(&self, free_space_frames: u64) -> bool {
+        let sixteenth = self.nr_frames / 16;
+        let enough = if sixteenth > free_space_frames { sixteenth } else { free_space_frames };
+        self.nr_free > self.promo + enough
+    }
+}
+
+/// Why a page is promoted.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Because {
+    /// It was touched, and nothing selects ([`TieringSwitches::is_base`]).
+    Touched,
+    /// The fast node has room to spare.
+    FreeSpace,
+    /// It is hot, and the rate limit lets it pass.
+    Hot,
+}
+
+/// What becomes of a page after its hint fault. All but [`Decision::Promote`] serve it in place.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[must_use]
+pub enum Decision {
+    /// Move it: take a frame of the fast node without reclaim and without a retry, then
+    /// [`Promotion::count_promoted`]. Where that fails, it is served in place too.
+    Promote(Because),
+    /// Its fault came too late after the scan.
+    TooCold,
+    /// It is hot, and enough are promoted already in this window.
+    RateLimited,
+    /// It would be promoted, but is being written, or is a file's and about to be.
+    Unmovable,
+    /// It would be promoted, but the fast node is at its HIGH watermark.
+    NoRoom,
+    /// The fast node has no memory.
+    NoTarget,
+}
+
+impl Decision {
+    /// Whether the world wakes background reclaim of the fast node, which demotes and thereby makes
+    /// room for the next.
+    pub const fn wakes_reclaim(self) -> bool {
+        matches!(self, Decision::NoRoom)
+    }
+}
+
+/// When a window began, and how many candidates there had been.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Window {
+    start: Millis,
+    nr_candidates: u64,
+}
+
+impl Window {
+    fn is_over(&self, now: Millis, length: Millis) -> bool {
+        now.0.saturating_sub(self.start.0) > length.0
+    }
+}
+
+/// The promotions to one fast node.
+///
+/// # Concurrency
+/// Behind a lock of the world's, which needs no other. The time it is told never goes back; where
+/// it does, no window ends.
+#[derive(Clone, Debug)]
+pub struct Promotion {
+    knobs: TieringKnobs,
+    switches: TieringSwitches,
+    width: StampWidth,
+    /// 0 stands for the default.
+    threshold: u64,
+    adjusting: Window,
+    limiting: Window,
+    vmstat: VmStat,
+}
+
+impl Promotion {
+    /// Nothing promoted yet.
+    ///
+    /// # Panics
+    /// When [`TieringKnobs::check`] fails.
+    pub fn new(knobs: &TieringKnobs, switches: TieringSwitches, width: StampWidth) -> Promotion {
+        knobs.check().expect("knobs were checked where they came from");
+        Promotion {
+            knobs: *knobs,
+            switches,
+            width,
+            threshold: 0,
+            adjusting: Window::default(),
+            limiting: Window::default(),
+            vmstat: VmStat::default(),
+        }
+    }
+
+    /// Forgets what it found out about the threshold: tiering is turned on, now.
+    pub fn restart(&mut self, now: Millis) {
+        self.threshold = 0;
+        self.adjusting = Window { start: now, nr_candidates: self.nr_candidates() };
+    }
+
+    /// Judges a fault on an armed page of a slow node, by a CPU of this fast one.
+    ///
+    /// The page's hint was taken by the caller, so that nobody else judges the same fault. Counts
+    /// candidates; the world counts what it then does.
+    ///
+    /// # Cost
+    /// O(1).
+    pub fn decide(&mut self, now: Millis, fault: &HintFault<'_>, room: &Room) -> Decision {
+        if room.nr_frames == 0 {
+            return Decision::NoTarget;
+        }
+        let because = match self.select(now, fault, room) {
+            Ok(because) => because,
+            Err(refusal) => return refusal,
+        };
+        if is_unmovable(fault.folio.flags()) {
+            Decision::Unmovable
+        } else if room.admits(fault.nr_frames) {
+            Decision::Promote(because)
+        } else {
+            Decision::NoRoom
+        }
+    }
+
+    /// Whether the page should be promoted, as far as that follows from its heat.
+    fn select(
+        &mut self,
+        now: Millis,
+        fault: &HintFault<'_>,
+        room: &Room,
+    ) -> Result<Because, Decision> {
+        if self.switches.is_base() {
+            return Ok(Because::Touched);
+        }
+        if room.is_ample(self.knobs.free_space_frames) {
+            self.threshold = 0;
+            self.vmstat.add(Counter::PgpromoteCandidateNrl, fault.nr_frames);
+            return Ok(Because::FreeSpace);
+        }
+        if self.switches.auto_threshold {
+            self.adjust_threshold(now);
+        }
+        if self.switches.hot_selection && self.take_latency(now, fault) >= self.hot_threshold() {
+            return Err(Decision::TooCold);
+        }
+        self.vmstat.add(Counter::PgpromoteCandidate, fault.nr_frames);
+        if self.switches.rate_limit && !self.is_within_rate(now) {
+            return Err(Decision::RateLimited);
+        }
+        Ok(Because::Hot)
+    }
+
+    /// Once a period, moves the threshold by a step if the candidates were not about as many as the
+    /// rate limit lets pass.
+    fn adjust_threshold(&mut self, now: Millis) {
+        let period = self.knobs.scan_period_max;
+        if !self.adjusting.is_over(now, period) {
+            return;
+        }
+        let nr_wanted = self.knobs.promote_rate_frames * period.0 / 1000;
+        let nr_found = self.nr_candidates() - self.adjusting.nr_candidates;
+        let highest = 2 * self.knobs.hot_threshold.0;
+        let step = highest / THRESHOLD_STEPS;
+        let threshold = self.hot_threshold().0;
+        self.threshold = if nr_found > nr_wanted * 11 / 10 {
+            threshold.saturating_sub(step).max(step)
+        } else if nr_found < nr_wanted * 9 / 10 {
+            (threshold + step).min(highest)
+        } else {
+            threshold
+        };
+        self.adjusting = Window { start: now, nr_candidates: self.nr_candidates() };
+    }
+
+    /// Whether the candidate that was just counted is within the window's share of the rate.
+    fn is_within_rate(&mut self, now: Millis) -> bool {
+        let length = self.knobs.rate_window;
+        if self.limiting.is_over(now, length) {
+            self.limiting = Window { start: now, nr_candidates: self.nr_candidates() };
+        }
+        let nr_allowed = self.knobs.promote_rate_frames * length.0 / 1000;
+        self.nr_candidates() - self.limiting.nr_candidates < nr_allowed
+    }
+
+    /// How long ago the page was armed. Its stamp says now, afterwards.
+    fn take_latency(&self, now: Millis, fault: &HintFault<'_>) -> Millis {
+        let stored = fault.folio.swap_hint_stamp(self.width.store(now));
+        self.width.latency(now, stored)
+    }
+
+    /// The latency below which a page is hot.
+    pub const fn hot_threshold(&self) -> Millis {
+        match self.threshold {
+            0 => self.knobs.hot_threshold,
+            adjusted => Millis(adjusted),
+        }
+    }
+
+    /// Hot pages so far, in frames: `C`.
+    pub fn nr_candidates(&self) -> u64 {
+        self.vmstat.read(Counter::PgpromoteCandidate)
+    }
+
+    /// How stamps are kept, for the scan that writes them.
+    pub const fn stamp_width(&self) -> StampWidth {
+        self.width
+    }
+
+    /// Counts a fault on an armed page, wherever the page is.
+    pub fn count_hint_fault(&mut self, is_local: bool) {
+        self.vmstat.count(Counter::NumaHintFaults);
+        self.vmstat.add(Counter::NumaHintFaultsLocal, is_local.into());
+    }
+
+    /// Counts frames that a hint scan armed.
+    pub fn count_armed(&mut self, nr_words: u64) {
+        self.vmstat.add(Counter::NumaPteUpdates, nr_words);
+    }
+
+    /// Counts a promotion that succeeded.
+    pub fn count_promoted(&mut self, nr_frames: u64) {
+        self.vmstat.add(Counter::NumaPagesMigrated, nr_frames);
+        self.vmstat.add(Counter::PgpromoteSuccess, nr_frames);
+    }
+
+    /// The node's counters of tiering; add them to the report of its lruvec.
+    pub fn vmstat(&self) -> &VmStat {
+        &self.vmstat
+    }
+}
+
+/// Moving waits for no write, and makes no file page newer than its store meanwhile.
+fn is_unmovable(flags: Flags) -> bool {
+    let is_dirty_file = flags.any(Flags::DIRTY) && flags.page_type() == PageType::File;
+    is_dirty_file || flags.any(Flags::WRITEBACK)
+}
+
+#[cfg(test)]
+mod tests;
