@@ -9,8 +9,11 @@
 //!                                   +--> ... (all cores)           +--> report
 //! ```
 //!
-//! With `--fold` a policy's row is the mean of seven replays, at seven phases of the period.
+//! With `--fold` a policy's row is the mean of seven replays, at seven phases of the period. With
+//! `--explain`, a policy that chooses between arms is replayed once more, and says which when.
 //! `seconds` is how long the replay took.
+
+mod explain;
 
 use crate::cells::{Answer, Cell};
 use crate::failure::Failure;
@@ -24,11 +27,14 @@ use pagetide_lab::replay::{Contender, NR_PHASES, Phases, Row};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+pub(crate) use explain::Explained;
+
 const EXAMPLES: &str = "Examples:
   pagetide replay run.trace --memory 64M
   pagetide replay run.trace --memory 64M,128M,256M --policy mglru,lru,opt
   pagetide replay run.trace --memory 64M,128M,256M,512M --report replay.html
   pagetide replay run.trace --memory 64M --policy mglru --off tiers
+  pagetide replay run.trace --memory 64M --policy pagetide --explain --report arms.html
   pagetide replay run.trace --memory 64M --policy active-inactive --fold 2s
   pagetide replay OLTP.lis --format arc-lis --frames 1000,5000 --json
   pagetide replay OLTP.lis --format arc-lis --frames 5000 --reclaim kernel-group --fold 2s";
@@ -50,6 +56,9 @@ pub(crate) struct ReplayArgs {
     /// is the mean over 7 phases of the period.
     #[arg(long, value_parser = parse_period)]
     fold: Option<Millis>,
+    /// Say which arm of a policy that has some was in charge when, and what it was chosen by.
+    #[arg(long)]
+    explain: bool,
     /// Replays under way at a time; as many as there are cores, and memory for, without.
     #[arg(long)]
     jobs: Option<NonZeroUsize>,
@@ -79,10 +88,15 @@ pub(crate) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
         .collect();
     let answers = cells::run(&trace, &cells, args.jobs, interrupt)?;
     let rows = rows(&answers, args.fold.is_some());
+    let courses = if args.explain { explain::courses(&trace, &cells, interrupt)? } else { vec![] };
     if let Some(path) = &args.report {
-        report::write_replay(path, &args.source.file, &trace, &rows)?;
+        report::write_replay(path, &args.source.file, &trace, &rows, &courses)?;
     }
-    if args.json { terminal::print_json(&rows) } else { terminal::print(&table(&rows)) }
+    if args.json {
+        terminal::print_json(&explain::told(&rows, &courses))
+    } else {
+        terminal::print(&(table(&rows) + &explain::text(&courses)))
+    }
 }
 
 /// The cell, once for each phase.

@@ -5,6 +5,7 @@
 //!   list   the scenarios, and what each measures
 //!   tune   the constants of our own policy, over many traces
 //!   dump   a trace, stopped anywhere: the generations as text, and commands to them
+//!   why    one page of a trace: what its accesses met, and why it was evicted
 //! ```
 
 mod dump;
@@ -13,6 +14,7 @@ mod pcp;
 mod plays;
 mod run;
 mod tune;
+mod why;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -41,6 +43,7 @@ enum LabCommand {
     List(list::ListArgs),
     Dump(dump::DumpArgs),
     Tune(tune::TuneArgs),
+    Why(why::WhyArgs),
 }
 
 /// Runs the command.
@@ -53,5 +56,6 @@ pub(crate) fn run(args: &LabArgs, interrupt: &Interrupt) -> Result<(), Failure> 
         LabCommand::List(args) => list::run(args),
         LabCommand::Dump(args) => dump::run(args, interrupt),
         LabCommand::Tune(args) => tune::run(args, interrupt),
+        LabCommand::Why(args) => why::run(args, interrupt),
     }
 }

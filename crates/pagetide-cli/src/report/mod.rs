@@ -14,6 +14,7 @@
 //! Ignored: scripts, fonts and anything else that would have to be fetched.
 
 mod ablation;
+mod arms;
 mod curves;
 mod page;
 mod pcp;

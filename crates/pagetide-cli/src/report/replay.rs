@@ -2,6 +2,8 @@
 
 use crate::failure::Failure;
 use crate::machine;
+use crate::replay::Explained;
+use crate::report::arms;
 use crate::report::curves::{self, Curve};
 use crate::report::page;
 use pagetide_core::units::Bytes;
@@ -35,12 +37,18 @@ pub(crate) fn write_replay(
     file: &Path,
     trace: &DenseTrace,
     rows: &[Row],
+    courses: &[Explained],
 ) -> Result<(), Failure> {
-    let text = render(file, trace, rows)?;
+    let text = render(file, trace, rows, courses)?;
     fs::write(path, text).map_err(|error| Failure::on_path("write the report", path, &error))
 }
 
-fn render(file: &Path, trace: &DenseTrace, rows: &[Row]) -> Result<String, Failure> {
+fn render(
+    file: &Path,
+    trace: &DenseTrace,
+    rows: &[Row],
+    courses: &[Explained],
+) -> Result<String, Failure> {
     let curves = curves_of(rows);
     let policies: Vec<&str> = curves.iter().map(|curve| curve.policy).collect();
     let said = format!(
@@ -57,6 +65,11 @@ fn render(file: &Path, trace: &DenseTrace, rows: &[Row]) -> Result<String, Failu
     text.push_str(&page::figure(&plot, "Miss ratio by size", CAPTION));
     text.push_str(&table(rows));
     text.push_str("</section>");
+    for course in courses {
+        let section =
+            arms::section(course).map_err(|error| Failure::on("draw the report", &*error))?;
+        text.push_str(&section);
+    }
     text.push_str(FOOT);
     Ok(text)
 }

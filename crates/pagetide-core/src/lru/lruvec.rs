@@ -12,6 +12,7 @@
 
 use super::multigen::MultigenSummary;
 use super::page_table::YoungPages;
+use super::pagetide::SelectionSummary;
 use super::{
     AccessKind, AccessLog, AccessRule, Context, Cursor, Logged, LruConfig, LruPolicy, LruvecId,
     Policy, PolicyName, ShadowEntry, Statistics, TableWalk,
@@ -21,6 +22,7 @@ use crate::ids::{FrameId, GroupId};
 use crate::units::Millis;
 use crate::vmstat::{Counter, VmStat};
 use alloc::sync::Arc;
+use core::fmt;
 
 /// Who frees the frame of a dropped page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -125,6 +127,28 @@ impl Lruvec {
     /// Generations, tiers and refaults, if the policy has them. O(1).
     pub fn multigen_summary(&self) -> Option<MultigenSummary> {
         self.policy.multigen_summary()
+    }
+
+    /// Which arm is in charge and what it saw, if the policy chooses between arms. O(arms).
+    pub fn selection_summary(&self) -> Option<SelectionSummary> {
+        self.policy.selection_summary()
+    }
+
+    /// Says in words where a folio on the lists stands, for people: its list, and what speaks for
+    /// it.
+    ///
+    /// # Errors
+    /// What `out` returns.
+    pub fn write_standing(&self, frame: FrameId, out: &mut dyn fmt::Write) -> fmt::Result {
+        self.policy.write_standing(&self.folios, frame, out)
+    }
+
+    /// Says in words what a shadow entry remembers; nothing if the policy has nothing to say.
+    ///
+    /// # Errors
+    /// What `out` returns.
+    pub fn write_past(&self, shadow: ShadowEntry, out: &mut dyn fmt::Write) -> fmt::Result {
+        self.policy.write_past(shadow, out)
     }
 
     /// Folios on the lists (not pending, not isolated).

@@ -16,6 +16,7 @@ use crate::ids::{FrameId, PageType};
 use crate::reclaim::{Scan, Victims};
 use crate::units::Millis;
 use crate::vmstat::{Counter, VmStat};
+use core::fmt;
 
 /// How old the statistics are that a policy decides on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
@@ -153,7 +154,7 @@ pub enum PutBack {
 /// A replacement policy. See the module for the contract, `conformance.rs` for the test.
 pub trait LruPolicy {
     /// What one reclaim pass remembers at one priority; a fresh one starts each priority.
-    type Cursor: Default + core::fmt::Debug;
+    type Cursor: Default + fmt::Debug;
 
     /// Builds the policy with empty lists.
     fn new(config: &LruConfig) -> Self
@@ -316,6 +317,29 @@ pub trait LruPolicy {
     fn is_reclaimable(&self, now: Millis, priority: u8) -> bool {
         let _ = now;
         self.nr_folios() >> priority > 0
+    }
+
+    /// Says in words where a folio on its lists stands, for people. What its flags say, unless the
+    /// policy knows more.
+    ///
+    /// # Errors
+    /// What `out` returns.
+    fn write_standing(
+        &self,
+        folios: &Folios,
+        frame: FrameId,
+        out: &mut dyn fmt::Write,
+    ) -> fmt::Result {
+        write!(out, "{:?}", folios[frame].flags())
+    }
+
+    /// Says in words what a shadow entry remembers, for people.
+    ///
+    /// # Errors
+    /// What `out` returns.
+    fn write_past(&self, shadow: ShadowEntry, out: &mut dyn fmt::Write) -> fmt::Result {
+        let _ = (shadow, out);
+        Ok(())
     }
 
     /// Folios on the lists.

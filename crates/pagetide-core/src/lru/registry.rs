@@ -10,7 +10,7 @@ use super::baseline::{Arc, Clock, Fifo, Lirs, Lru, S3Fifo, Sieve, TwoQueue, WTin
 use super::lruvec::hear_all;
 use super::multigen::{Mglru, Mglru61, MultigenSummary};
 use super::page_table::YoungPages;
-use super::pagetide::Pagetide;
+use super::pagetide::{Pagetide, SelectionSummary};
 use super::workingset::{ListPages, Passed};
 use super::{
     AccessKind, AccessRule, Context, Logged, LruConfig, LruPolicy, Progress, PutBack, Refusal,
@@ -268,6 +268,26 @@ impl Policy {
             Policy::Mglru61(policy) => Some(policy.summary()),
             _ => None,
         }
+    }
+
+    pub(crate) fn selection_summary(&self) -> Option<SelectionSummary> {
+        match self {
+            Policy::Pagetide(policy) => policy.selection_summary(),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn write_standing(
+        &self,
+        folios: &Folios,
+        frame: FrameId,
+        out: &mut dyn fmt::Write,
+    ) -> fmt::Result {
+        each!(self, policy => policy.write_standing(folios, frame, out))
+    }
+
+    pub(crate) fn write_past(&self, shadow: ShadowEntry, out: &mut dyn fmt::Write) -> fmt::Result {
+        each!(self, policy => policy.write_past(shadow, out))
     }
 
     pub(crate) fn is_reclaimable(&self, now: Millis, priority: u8) -> bool {

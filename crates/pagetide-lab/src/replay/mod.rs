@@ -37,14 +37,18 @@
 //! group is at its limit. The global flow: background reclaim between the watermarks.
 
 mod clock;
+mod course;
 mod memory;
 mod phases;
 mod setup;
+mod story;
 mod world;
 
+pub use course::{ArmStay, Course, CoursePoint, course_of};
 pub use memory::{Memory, ZoneMemory};
 pub use phases::{NR_PHASES, Phases};
 pub use setup::{Clock, Costs, Reader, Setup, Statistics};
+pub use story::{Event, Happening, Story, story_of};
 pub use world::World;
 
 use crate::judge::opt;

@@ -197,6 +197,34 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         self.frame_of(rank).is_some()
     }
 
+    /// Where the page's folio stands, in words, if it is resident. What waits in the access log is
+    /// told as waiting.
+    ///
+    /// # Panics
+    /// When `rank` is not of this world's trace.
+    pub fn standing(&self, rank: u32) -> Option<String> {
+        let frame = self.frame_of(rank)?;
+        let mut said = String::new();
+        if self.folios[frame].flags().any(Flags::ON_LIST) {
+            self.lruvec.write_standing(frame, &mut said).expect("a string has room");
+        } else {
+            said.push_str("just in, not listed yet");
+        }
+        Some(said)
+    }
+
+    /// What the page's shadow entry remembers, in words; empty without one.
+    ///
+    /// # Panics
+    /// When `rank` is not of this world's trace.
+    pub fn past(&self, rank: u32) -> String {
+        let mut said = String::new();
+        if let Some(shadow) = self.shadow_of(rank) {
+            self.lruvec.write_past(shadow, &mut said).expect("a string has room");
+        }
+        said
+    }
+
     /// Walks everything and panics where an invariant is broken. O(pages + frames).
     pub fn validate(&self) {
         self.lruvec.validate();

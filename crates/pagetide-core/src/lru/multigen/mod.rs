@@ -116,6 +116,7 @@ use crate::vmstat::Counter;
 use aging::{Aging, Course, Next};
 use births::Births;
 use controller::Controller;
+use core::fmt;
 use generations::{End, Generations, is_parked};
 use linux61::Linux61;
 use linux618::Linux618;
@@ -367,6 +368,15 @@ impl<P: Profile> LruPolicy for Multigen<P> {
     fn is_reclaimable(&self, now: Millis, priority: u8) -> bool {
         let nr_folios = self.generations.nr_evictable(self.swappiness, 0);
         nr_folios >> priority > 0 && self.is_ripe(now)
+    }
+
+    fn write_standing(
+        &self,
+        folios: &Folios,
+        frame: FrameId,
+        out: &mut dyn fmt::Write,
+    ) -> fmt::Result {
+        self.tell_standing(folios[frame].flags(), out)
     }
 
     fn nr_folios(&self) -> u64 {

@@ -1,11 +1,13 @@
 //! A read-only picture of a multi-gen lruvec, for statistics and tests.
 
 use super::tiers::NR_TIERS;
-use super::window::MAX_NR_GENS;
+use super::window::{self, MAX_NR_GENS};
 use super::{Multigen, Profile, TierCounts};
+use crate::folio::Flags;
 use crate::ids::PageType;
 use crate::lru::page_table::LookCounts;
 use crate::units::Millis;
+use core::fmt;
 
 /// One generation. Sizes count the folios that belong to it, wherever they are linked.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -60,5 +62,19 @@ impl<P: Profile> Multigen<P> {
             tiers: PageType::ALL.map(|page_type| *self.controller.tiers(page_type)),
             tier_limits: PageType::ALL.map(|page_type| self.tier_limit(page_type).0),
         }
+    }
+
+    /// Says which generation a folio is in, counted from the oldest of its type.
+    pub(super) fn tell_standing(&self, flags: Flags, out: &mut dyn fmt::Write) -> fmt::Result {
+        let window = self.generations.window;
+        let page_type = flags.page_type();
+        let nr_gens = window.nr_gens(page_type);
+        if let Some(index) = flags.generation() {
+            let is_it = |seq: &u64| window::index_of(*seq) == index as usize;
+            let seq = (window.oldest(page_type)..=window.max_seq).find(is_it);
+            let nth = seq.map_or(0, |seq| seq - window.oldest(page_type) + 1);
+            write!(out, "generation {nth} of {nr_gens}, the 1st is the oldest; ")?;
+        }
+        write!(out, "{flags:?}")
     }
 }

@@ -152,6 +152,11 @@ impl Engine {
         self.arm = arm;
     }
 
+    /// The arm it works by.
+    pub(super) fn arm(&self) -> &Arm {
+        &self.arm
+    }
+
     pub(super) fn capacity(&self) -> u32 {
         self.capacity
     }

@@ -61,10 +61,12 @@ mod engine;
 mod page_clock;
 mod sampled_pages;
 mod selection;
+mod standing;
 #[cfg(test)]
 mod tests;
 mod tuning;
 
+pub use selection::{ArmChange, ArmSummary, SelectionSummary};
 pub use tuning::{Arm, NR_ARMS, Tuning};
 
 use super::{
@@ -76,6 +78,7 @@ use crate::ids::FrameId;
 use crate::list::FolioList;
 use crate::reclaim::{Scan, Victims};
 use alloc::boxed::Box;
+use core::fmt::{self, Write};
 use engine::{Engine, Past, Place, Stamp, count_hit};
 use page_clock::Epoch;
 use selection::Selection;
@@ -382,6 +385,14 @@ impl LruPolicy for Pagetide {
             Refusal::Busy => {}
         }
         PutBack::Listed
+    }
+
+    fn write_standing(&self, folios: &Folios, frame: FrameId, out: &mut dyn Write) -> fmt::Result {
+        self.tell_standing(folios, frame, out)
+    }
+
+    fn write_past(&self, shadow: ShadowEntry, out: &mut dyn Write) -> fmt::Result {
+        self.tell_past(shadow, out)
     }
 
     fn nr_folios(&self) -> u64 {

@@ -48,6 +48,10 @@
 //! Sources: miniature simulation, Waldspurger et al., "Cache modeling and optimization using
 //! miniature simulations", ATC 2017; ski rental, Karlin et al. 1988.
 
+mod summary;
+
+pub use summary::{ArmChange, ArmSummary, SelectionSummary};
+
 use super::engine::{Engine, Past, Place, Stamp, count_hit};
 use super::sampled_pages::{SampledPages, Whereabouts};
 use super::tuning::{NR_ARMS, Tuning};
@@ -140,6 +144,10 @@ pub(super) struct Selection {
     nr_frames: u32,
     nr_samples: u64,
     chosen: usize,
+    /// For explanations: changes of the arm in charge, and the last, after so many samples.
+    nr_changes: u64,
+    last_change: Option<ArmChange>,
+    changed_at: u64,
 }
 
 impl Selection {
@@ -163,6 +171,9 @@ impl Selection {
             nr_frames,
             nr_samples: 0,
             chosen,
+            nr_changes: 0,
+            last_change: None,
+            changed_at: 0,
         }
     }
 
@@ -207,6 +218,7 @@ impl Selection {
         let better = (0..NR_ARMS)
             .filter(|arm| *arm != self.chosen && self.wins(*arm))
             .max_by_key(|arm| self.duels[*arm][self.chosen].lead)?;
+        self.note_change(better);
         self.chosen = better;
         Some(better)
     }

@@ -26,9 +26,18 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     /// Plays the whole trace. `keep_on` hears how many entries were played since it was asked last,
     /// some ten thousands; its `false` ends the play, which then returns `false`.
     pub fn play(&mut self, mut keep_on: impl FnMut(u64) -> bool) -> bool {
+        self.play_by(STRETCH, |_, entries| keep_on(entries))
+    }
+
+    /// As [`World::play`], in stretches of at most `len` entries, after each of which `look` sees
+    /// the world.
+    ///
+    /// # Panics
+    /// When `len` is 0.
+    pub fn play_by(&mut self, len: usize, mut look: impl FnMut(&Self, u64) -> bool) -> bool {
         let trace = self.trace;
         let mut times = trace.times().filter(|_| self.follows_trace).unwrap_or(&[]);
-        for (ranks, kinds) in trace.stretches(STRETCH) {
+        for (ranks, kinds) in trace.stretches(len) {
             let (now, later) = times.split_at(times.len().min(ranks.len()));
             times = later;
             if now.is_empty() {
@@ -36,7 +45,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
             } else {
                 self.play_timed(ranks.iter().zip(kinds).zip(now));
             }
-            if !keep_on(ranks.len() as u64) {
+            if !look(self, ranks.len() as u64) {
                 return false;
             }
         }

@@ -1,0 +1,116 @@
+//! `--explain`: which arm a policy chose, when, and by what lead.
+//!
+//! ```text
+//!   pagetide, 14354 frames: 1 page in 16 sampled, into miniatures of 897 frames
+//!     accesses       arm        hits   chosen by
+//!     0              tight   71.20 %   the start
+//!     203112         loose   79.93 %   lead 61 in 200 disagreements, price 0
+//! ```
+
+use crate::cells::Cell;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::terminal::Meter;
+use pagetide_lab::replay::{ArmStay, Course, Row, course_of};
+use pagetide_lab::trace::DenseTrace;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// Points of a hit ratio's course.
+const NR_POINTS: usize = 200;
+
+/// The course of one policy at one size.
+#[derive(Debug)]
+pub(crate) struct Explained {
+    pub(crate) policy: &'static str,
+    pub(crate) frames: u32,
+    pub(crate) course: Course,
+}
+
+/// Replays once more whatever chooses between arms.
+///
+/// # Errors
+/// An interrupt; nothing that has arms (usage).
+pub(super) fn courses(
+    trace: &DenseTrace,
+    cells: &[Cell],
+    interrupt: &Interrupt,
+) -> Result<Vec<Explained>, Failure> {
+    let meter = Meter::new("replaying what has arms, to explain".to_owned(), None);
+    let mut courses: Vec<Explained> = Vec::new();
+    for cell in cells {
+        let (Some(setup), policy) = (cell.setup, cell.contender.as_str()) else { continue };
+        if courses.iter().any(|it| it.policy == policy && it.frames == cell.frames) {
+            continue;
+        }
+        let keep_on = |entries| {
+            meter.add(entries);
+            !interrupt.is_set()
+        };
+        let course = course_of(setup, trace, NR_POINTS, keep_on);
+        interrupt.check()?;
+        courses.extend(course.map(|course| Explained { policy, frames: cell.frames, course }));
+    }
+    if courses.is_empty() {
+        return Err(Failure::Usage(
+            "--explain tells of policies that choose between arms: add --policy pagetide"
+                .to_owned(),
+        ));
+    }
+    Ok(courses)
+}
+
+/// A row as JSON has it, with the arms if they are told.
+#[derive(Debug, Serialize)]
+pub(super) struct Told<'a> {
+    #[serde(flatten)]
+    row: &'a Row,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arms: Option<&'a [ArmStay]>,
+}
+
+/// Each row with its arms.
+pub(super) fn told<'a>(rows: &'a [Row], courses: &'a [Explained]) -> Vec<Told<'a>> {
+    let is_of = |row: &Row, it: &Explained| it.policy == row.policy && it.frames == row.frames;
+    let arms = |row| courses.iter().find(|it| is_of(row, it)).map(|it| &it.course.stays[..]);
+    rows.iter().map(|row| Told { row, arms: arms(row) }).collect()
+}
+
+/// The courses as text.
+pub(super) fn text(courses: &[Explained]) -> String {
+    let mut text = String::new();
+    for Explained { policy, frames, course } in courses {
+        // Writing to a string cannot fail.
+        let _ = write!(
+            text,
+            "\n{policy}, {frames} frames: 1 page in {} sampled, into miniatures of {} frames\n\
+             {:>12}  {:<10} {:>8}  chosen by\n",
+            course.sampled_one_in, course.miniature_frames, "accesses", "arm", "hits",
+        );
+        for stay in &course.stays {
+            let _ = writeln!(
+                text,
+                "{:>12}  {:<10} {:>6.2} %  {}",
+                stay.since,
+                stay.arm,
+                hit_percent(stay),
+                chosen_by(stay),
+            );
+        }
+    }
+    text
+}
+
+fn hit_percent(stay: &ArmStay) -> f64 {
+    100.0 * (stay.accesses - stay.misses) as f64 / stay.accesses.max(1) as f64
+}
+
+/// Why the arm took charge.
+pub(crate) fn chosen_by(stay: &ArmStay) -> String {
+    match (stay.lead, stay.nr_disagreed, stay.price) {
+        (Some(lead), Some(nr), Some(price)) => {
+            format!("a lead of {lead} in {nr} disagreements; the change cost {price}")
+        }
+        _ => "nothing: the policy starts so".to_owned(),
+    }
+}

@@ -1,0 +1,78 @@
+//! `replay --explain` and `lab why`: what a policy did, told to people.
+
+use crate::run::{run, stderr, stdout};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// A loop larger than memory, then pages that only recency keeps.
+fn shifting_trace(dir: &Path) -> PathBuf {
+    let path = dir.join("shift.txt");
+    let looped = (0..40_000).map(|at| at % 1200);
+    let sliding = (0..60_000).map(|at| 10_000 + at / 4 + at % 2 * 300);
+    let lines: String = looped.chain(sliding).map(|page| format!("{page}\n")).collect();
+    std::fs::write(&path, lines).expect("it works");
+    path
+}
+
+#[test]
+fn explain_tells_the_arms_and_draws_them() {
+    let dir = tempfile::tempdir().expect("it works");
+    let trace = shifting_trace(dir.path());
+    let trace = trace.to_str().expect("it works");
+    let report = dir.path().join("arms.html");
+    let report = report.to_str().expect("it works");
+    let asked = ["replay", trace, "--frames", "1000", "--policy", "lru,pagetide", "--explain"];
+    let told = run(&[&asked[..], &["--report", report, "--json"]].concat());
+    assert_eq!(told.status.code(), Some(0), "{}", stderr(&told));
+    let rows: Value = serde_json::from_str(&stdout(&told)).expect("JSON");
+    assert!(rows[0].get("arms").is_none(), "lru has no arms: {rows}");
+    let arms = rows[1]["arms"].as_array().expect("arms");
+    assert!(arms.len() > 1 && arms[0]["arm"] == "tight", "{rows}");
+    let accesses: u64 = arms.iter().map(|stay| stay["accesses"].as_u64().expect("a number")).sum();
+    assert_eq!(accesses, 100_000);
+    let html = std::fs::read_to_string(report).expect("a report");
+    assert!(html.contains("Arms of pagetide with 1000 frames"));
+    let told = run(&asked);
+    assert!(stdout(&told).contains("chosen by"), "{}", stdout(&told));
+}
+
+#[test]
+fn explain_without_arms_is_a_usage_error() {
+    let dir = tempfile::tempdir().expect("it works");
+    let trace = shifting_trace(dir.path());
+    let trace = trace.to_str().expect("it works");
+    let told = run(&["replay", trace, "--frames", "100", "--policy", "lru", "--explain"]);
+    assert_eq!(told.status.code(), Some(2));
+    assert!(stderr(&told).contains("--policy pagetide"), "{}", stderr(&told));
+}
+
+#[test]
+fn why_tells_a_pages_story() {
+    let dir = tempfile::tempdir().expect("it works");
+    let trace = shifting_trace(dir.path());
+    let trace = trace.to_str().expect("it works");
+    for policy in ["pagetide", "mglru", "lru"] {
+        let told =
+            run(&["lab", "why", trace, "5", "--frames", "1000", "--policy", policy, "--json"]);
+        assert_eq!(told.status.code(), Some(0), "{}", stderr(&told));
+        let story: Value = serde_json::from_str(&stdout(&told)).expect("JSON");
+        let events = story["events"].as_array().expect("events");
+        assert_eq!((&events[0]["what"], &events[0]["access"]), (&"missed".into(), &6.into()));
+        let is_evicted = events.iter().any(|event| event["what"] == "evicted");
+        assert!(is_evicted && story["is_resident"] == false, "{policy}: {story}");
+    }
+    let told = run(&["lab", "why", trace, "5", "--frames", "1000"]);
+    assert!(stdout(&told).contains("at the end: not resident"), "{}", stdout(&told));
+}
+
+#[test]
+fn why_refuses_pages_that_are_not_there() {
+    let dir = tempfile::tempdir().expect("it works");
+    let trace = shifting_trace(dir.path());
+    let trace = trace.to_str().expect("it works");
+    let told = run(&["lab", "why", trace, "99999999", "--frames", "100"]);
+    assert_eq!(told.status.code(), Some(1));
+    assert!(stderr(&told).contains("not among the"), "{}", stderr(&told));
+    let told = run(&["lab", "why", trace, "page", "--frames", "100"]);
+    assert_eq!(told.status.code(), Some(2));
+}

@@ -1,0 +1,61 @@
+//! Where a folio stands, in words: what the engine would say if it were asked.
+//!
+//! ```text
+//!   on probation, 1 of 2 hits; last accessed 900 to 1160 distinct pages ago, memory is 4096
+//!   evicted 512 evictions ago, last accessed 4100 to 4360 distinct pages ago, memory is 4096
+//! ```
+//!
+//! For people: nothing decides by it.
+
+use super::engine::{Place, Stamp};
+use super::{Epoch, Pagetide, Past, SelectionSummary};
+use crate::folio::Folios;
+use crate::ids::FrameId;
+use crate::lru::ShadowEntry;
+use core::fmt::{self, Write};
+
+impl Pagetide {
+    /// Which arm is in charge, and why; `None` where the selection is switched off.
+    pub(in crate::lru) fn selection_summary(&self) -> Option<SelectionSummary> {
+        self.selection.as_ref().map(|selection| selection.summary())
+    }
+
+    pub(super) fn tell_standing(
+        &self,
+        folios: &Folios,
+        frame: FrameId,
+        out: &mut dyn Write,
+    ) -> fmt::Result {
+        let (flags, stamp) = (folios[frame].flags(), Stamp::of(folios, frame));
+        if flags.link() > 0 {
+            return out.write_str("cannot be evicted");
+        }
+        match stamp.place {
+            Place::Probation => {
+                let wanted = self.engine.arm().hits_to_main;
+                write!(out, "on probation, {} of {wanted} hits", flags.refs())?;
+            }
+            Place::Main => write!(out, "at main, {} credits", flags.refs())?,
+        }
+        out.write_str("; ")?;
+        self.tell_distance(stamp.epoch, out)
+    }
+
+    pub(super) fn tell_past(&self, shadow: ShadowEntry, out: &mut dyn Write) -> fmt::Result {
+        let Past { nr_evictions, epoch } = self.unpack(shadow);
+        write!(out, "evicted {nr_evictions} evictions ago, ")?;
+        self.tell_distance(epoch, out)
+    }
+
+    fn tell_distance(&self, epoch: Epoch, out: &mut dyn Write) -> fmt::Result {
+        let clock = &self.engine.clock;
+        match (clock.at_least(epoch.wrapping_add(1)), clock.at_most(epoch)) {
+            (Some(low), Some(high)) if epoch != clock.now() => {
+                write!(out, "last accessed {low} to {high}")?;
+            }
+            (_, Some(high)) => write!(out, "last accessed at most {high}")?,
+            (_, None) => return out.write_str("last accessed longer ago than is known"),
+        }
+        write!(out, " distinct pages ago, memory is {}", self.engine.capacity())
+    }
+}

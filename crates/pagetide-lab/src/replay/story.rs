@@ -1,0 +1,171 @@
+//! The story of one page: what each of its accesses met, and why it was evicted.
+//!
+//! Problem: "why was this page gone?" is what people ask of a page cache, and counters answer for
+//! all pages at once. Idea: replay the trace and, for one page, ask core where its folio stands
+//! before each entry, and what its shadow remembers when it comes back:
+//!
+//! ```text
+//!   access 812   missed      evicted 512 evictions ago, ...
+//!          812   came in     at main, 0 credits; ...
+//!          970   hit         at main, 1 credits; ...
+//!         1544   evicted     at main, 0 credits; ...        as it stood before that access
+//! ```
+//!
+//! Ignored: the steps of a reclaim pass. Where a folio stood is told as of before the access that
+//! evicted it: credits it still had then, the pass used up. Source: our own.
+
+use super::{Setup, World};
+use crate::trace::{AccessKind, DenseTrace};
+use pagetide_core::ids::PageId;
+use serde::Serialize;
+use std::cell::Cell;
+
+/// What happened to the page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Happening {
+    /// It was accessed, and resident.
+    Hit,
+    /// It was accessed, and not.
+    Missed,
+    /// It became resident, for its own access or ahead of it.
+    CameIn,
+    /// It was evicted.
+    Evicted,
+    /// It was dropped: truncated, or no longer wanted.
+    Dropped,
+}
+
+impl Happening {
+    /// The word for people.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Happening::Hit => "hit",
+            Happening::Missed => "missed",
+            Happening::CameIn => "came in",
+            Happening::Evicted => "evicted",
+            Happening::Dropped => "dropped",
+        }
+    }
+}
+
+/// One line of the story.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Event {
+    /// The access at which it happened, of all pages', counted from 1.
+    pub access: u64,
+    /// What.
+    pub what: Happening,
+    /// Where the folio stood (hit, came in, evicted), or what was remembered (missed); empty where
+    /// nothing was.
+    pub standing: String,
+}
+
+/// All that happened to a page, in order.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Story {
+    /// The lines.
+    pub events: Vec<Event>,
+    /// Whether it was resident at the end.
+    pub is_resident: bool,
+}
+
+/// Replays the trace and tells the story of the page of this rank. `None`: `keep_on` ended it (see
+/// [`run_while`](super::run_while)).
+///
+/// # Panics
+/// When the memory has no frame, or `rank` is not of the trace.
+pub fn story_of(
+    setup: Setup,
+    trace: &DenseTrace,
+    rank: u32,
+    mut keep_on: impl FnMut(u64) -> bool,
+) -> Option<Story> {
+    const STRETCH: u64 = 1 << 16;
+    let page = trace.page(rank);
+    let is_evicted = Cell::new(false);
+    let evicted = |gone: PageId| is_evicted.set(is_evicted.get() || gone == page);
+    let mut world = World::new(setup, trace, evicted);
+    let mut story = Story::default();
+    for (nth, (entry_rank, kind)) in (1..).zip(trace.entries()) {
+        let before = world.standing(rank);
+        let is_its_own = entry_rank == rank && is_access(kind);
+        let past = if is_its_own { world.past(rank) } else { String::new() };
+        world.apply(entry_rank, kind);
+        let access = world.outcome().accesses;
+        let mut tell = |what, standing| story.events.push(Event { access, what, standing });
+        let after = world.standing(rank);
+        match (before, is_evicted.take()) {
+            (Some(standing), true) => tell(Happening::Evicted, standing),
+            (Some(_), false) if is_its_own => tell(Happening::Hit, after.clone().unwrap_or(past)),
+            (Some(_), false) if after.is_none() => tell(Happening::Dropped, String::new()),
+            (Some(_), false) => {}
+            (None, _) => {
+                if is_its_own {
+                    tell(Happening::Missed, past);
+                }
+                if let Some(standing) = after {
+                    tell(Happening::CameIn, standing);
+                }
+            }
+        }
+        if nth % STRETCH == 0 && !keep_on(STRETCH) {
+            return None;
+        }
+    }
+    story.is_resident = world.is_resident(rank);
+    Some(story)
+}
+
+/// Whether an entry is somebody's access.
+fn is_access(kind: AccessKind) -> bool {
+    use AccessKind::{Bypass, Read, ReadAgain, Table, TableWrite, Write};
+    matches!(kind, Read | ReadAgain | Write | Table | TableWrite | Bypass)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::run_observed;
+    use pagetide_core::lru::PolicyName;
+
+    /// Each page's story agrees with what the replay counts, for every policy.
+    #[test]
+    fn the_stories_of_all_pages_add_up() {
+        let trace = DenseTrace::from_reads((0..2000_u64).map(|at| at * at % 97 % 24));
+        for &policy in PolicyName::ALL {
+            let setup = Setup::new(policy, 16);
+            let mut evictions = Vec::new();
+            let outcome = run_observed(setup, &trace, |page| evictions.push(page));
+            let (mut nr_missed, mut nr_accesses) = (0, 0);
+            for rank in 0..trace.nr_pages() as u32 {
+                let story = story_of(setup, &trace, rank, |_| true).expect("it is not stopped");
+                let count = |what| story.events.iter().filter(|event| event.what == what).count();
+                nr_missed += count(Happening::Missed);
+                nr_accesses += count(Happening::Missed) + count(Happening::Hit);
+                let page = trace.page(rank);
+                let nr_evicted = evictions.iter().filter(|gone| **gone == page).count();
+                assert_eq!(count(Happening::Evicted), nr_evicted, "{policy} {page}");
+                assert_eq!(count(Happening::CameIn), nr_evicted + usize::from(story.is_resident));
+            }
+            assert_eq!(nr_missed as u64, outcome.misses, "{policy}");
+            assert_eq!(nr_accesses as u64, outcome.accesses, "{policy}");
+        }
+    }
+
+    #[test]
+    fn our_own_policy_says_where_a_page_stood() {
+        let reads = [7, 7, 7].into_iter().chain(100..140).chain([7]).chain(200..400).chain([100]);
+        let trace = DenseTrace::from_reads(reads);
+        let setup = Setup::new(PolicyName::Pagetide, 16);
+        let story = story_of(setup, &trace, 1, |_| true).expect("it is not stopped");
+        let first = &story.events[1];
+        assert_eq!((first.access, first.what), (4, Happening::CameIn));
+        let gone = story.events.iter().find(|event| event.what == Happening::Evicted);
+        let said = &gone.expect("it was evicted").standing;
+        assert!(said.contains("distinct pages ago, memory is 16"), "{story:?}");
+        let returned = story.events.iter().rev().find(|event| event.what == Happening::Missed);
+        let said = &returned.expect("it was evicted").standing;
+        assert!(said.starts_with("evicted ") && said.contains("evictions ago"), "{story:?}");
+    }
+}
