@@ -24,6 +24,9 @@ pub struct TieringKnobs {
     /// Resident pages that one run arms at most; default 65,536 (256 MiB), 1 and up. More: fewer
     /// runs, each longer.
     pub scan_pages: u64,
+    /// Pages that runs may arm a second, whatever the periods say; default 655,360 (2560 MiB). More:
+    /// the scan of much memory may run more often.
+    pub scan_rate_max: u64,
     /// How old a mapping is before its first scan; default 1000 ms.
     pub scan_delay: Millis,
     /// The hint-fault latency below which a page is hot, until it adjusts itself; default 1000 ms,
@@ -45,6 +48,7 @@ impl Default for TieringKnobs {
             scan_period_min: Millis(1000),
             scan_period_max: Millis(60_000),
             scan_pages: Bytes(256 << 20).whole_pages(),
+            scan_rate_max: Bytes(2560 << 20).whole_pages(),
             scan_delay: Millis(1000),
             hot_threshold: Millis(1000),
             promote_rate_frames: frames_per_second(65_536),
@@ -107,7 +111,8 @@ impl TieringKnobs {
             return Err(TieringKnobError::NoRateWindow);
         }
         let times = [self.scan_period_max, self.scan_delay, self.hot_threshold, self.rate_window];
-        let counts = [self.scan_pages, self.promote_rate_frames, self.free_space_frames];
+        let counts =
+            [self.scan_pages, self.scan_rate_max, self.promote_rate_frames, self.free_space_frames];
         let all = times.iter().map(|time| time.0).chain(counts);
         match all.max() {
             Some(given) if given > u64::from(u32::MAX) => Err(TieringKnobError::TooLarge { given }),
@@ -127,6 +132,7 @@ mod tests {
         assert_eq!(knobs.check(), Ok(()));
         assert_eq!(knobs.scan_pages, 65_536);
         assert_eq!(knobs.promote_rate_frames, 16_777_216);
+        assert_eq!(knobs.scan_rate_max, 655_360);
         assert_eq!(knobs.free_space_frames, 262_144);
         assert_eq!((frames_per_second(100), frames_per_second(2)), (25_600, 512));
     }

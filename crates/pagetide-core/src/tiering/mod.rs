@@ -20,6 +20,7 @@
 //! |---|---|
 //! | `topology.rs` | tiers, and the ways between nodes |
 //! | `hint_stamp.rs` | when a page was armed, in few bits |
+//! | `scan_period.rs`, `hint_scan.rs` | how often pages are armed, and which |
 //! | `promotion.rs` | whether a page that faulted is promoted |
 //! | `knobs.rs`, `stage.rs` | the numbers of it; which of its mechanisms are on |
 //!
@@ -28,15 +29,22 @@
 //!
 //! Source: the tiering specification; "memory tiering: hot page selection", Huang Ying, 2022.
 
+mod hint_scan;
 mod hint_stamp;
 mod knobs;
 mod promotion;
+mod scan_period;
 mod stage;
 mod topology;
 
+pub use hint_scan::{
+    BalancingMode, EntryFacts, HintScanner, ScanChunk, ScanRun, ScannedMapping,
+    UnknownBalancingMode,
+};
 pub use hint_stamp::StampWidth;
 pub use knobs::{TieringKnobError, TieringKnobs, frames_per_second};
 pub use promotion::{Because, Decision, HintFault, Promotion, Room};
+pub use scan_period::{FaultCounts, ScanPace, ScanPeriods};
 pub use stage::{Stage, TieringSwitches, UnknownStage};
 pub use topology::{
     AbstractDistance, DISTANCE_LOCAL, DISTANCE_REMOTE, MemoryPerformance, NODES_MAX,

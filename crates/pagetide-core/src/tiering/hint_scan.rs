@@ -1,0 +1,300 @@
+//! The hint scan: arms page words, so that the next access says when it came.
+//!
+//! **Problem.** Nobody tells which pages of slow memory are used. Arming all page words at once
+//! would tell, and make all accesses fault at the same time.
+//!
+//! **Idea.** Arm a piece now and then, going round and round through the address space. One *run*
+//! has two budgets: pages of pieces in which it changed something, and eight times as many of any
+//! kind, so that holes cost little and do not go on for ever.
+//!
+//! ```text
+//!   address space   |mapping 0 ....|mapping 1 ...............|mapping 2 ......|
+//!   run n                 >--------|------->                       offset saved
+//!   run n+1                                 >------------------|-->
+//!   run n+2         >---->  (sequence + 1)                         >----------| end
+//! ```
+//!
+//! The world walks, as only it knows its tables:
+//!
+//! ```text
+//!   if pace.is_due(runtime) && let Some(mut run) = scanner.start_run(now, pace.period()) {
+//!       while let Some(chunk) = run.next_chunk(first mapping from an id on) {
+//!           for each word of chunk: if mode.wants_hint(facts) { arm it; stamp its folio }
+//!           run.scanned(how many were armed);
+//!       }
+//!       scanner.end_run(&run);
+//!   }
+//! ```
+//!
+//! **Data and invariants.** A run visits no page twice. The sequence number counts how often the
+//! scan began at the start again.
+//!
+//! **Deliberately ignored.** What the kernel skips whole mappings for: mapped read-only from a file
+//! (there, mostly shared code; here, what the memory is for), not touched by this task of late.
+//!
+//! Source: the tiering specification, section 2 (Linux 6.18).
+
+use super::TieringKnobs;
+use crate::folio::Flags;
+use crate::ids::{MappingId, PageId, PageIndex, PageType};
+use crate::units::Millis;
+use core::fmt;
+use core::ops::Range;
+use core::str::FromStr;
+
+/// Pages of address space in a run for each resident page it may arm.
+const VIRTUAL_FACTOR: u64 = 8;
+/// Pieces end where a huge page could.
+const CHUNK_ALIGN: u64 = 512;
+/// Above all mappings that a scan visits.
+const MAPPING_END: MappingId = MappingId(u32::MAX);
+
+/// What hint faults are for: the two bits of the kernel's `numa_balancing`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum BalancingMode {
+    /// Nothing: no scan runs.
+    #[default]
+    Off = 0,
+    /// To bring pages to the node that uses them, among fast nodes.
+    Locality = 1,
+    /// To promote hot pages of slow nodes.
+    Tiering = 2,
+    /// Both.
+    Both = 3,
+}
+
+impl BalancingMode {
+    /// All modes, by their number.
+    pub const ALL: [BalancingMode; 4] =
+        [BalancingMode::Off, BalancingMode::Locality, BalancingMode::Tiering, BalancingMode::Both];
+
+    /// The name, as typed.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            BalancingMode::Off => "off",
+            BalancingMode::Locality => "locality",
+            BalancingMode::Tiering => "tiering",
+            BalancingMode::Both => "both",
+        }
+    }
+
+    /// Whether pages are brought to the node that uses them.
+    pub const fn is_locality(self) -> bool {
+        self as u8 & 1 != 0
+    }
+
+    /// Whether hot pages of slow nodes are promoted.
+    pub const fn is_tiering(self) -> bool {
+        self as u8 & 2 != 0
+    }
+
+    /// Whether a page's stamp is the time of its scan, and is to be set when its word is armed.
+    pub const fn keeps_scan_time(self, is_top_tier: bool) -> bool {
+        self.is_tiering() && !is_top_tier
+    }
+
+    /// Whether a scan arms a page's word.
+    pub fn wants_hint(self, entry: &EntryFacts) -> bool {
+        let EntryFacts { flags, is_armed, is_pinned, is_top_tier, is_at_home } = *entry;
+        let is_dirty_file = flags.any(Flags::DIRTY) && flags.page_type() == PageType::File;
+        let is_settled = is_armed || is_pinned || is_dirty_file || is_at_home;
+        let has_use = if is_top_tier { self.is_locality() } else { self != BalancingMode::Off };
+        has_use && !is_settled
+    }
+}
+
+impl fmt::Display for BalancingMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// No balancing mode has that name; [`BalancingMode::ALL`] are those there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("no such balancing mode; there are off, locality, tiering and both")]
+pub struct UnknownBalancingMode;
+
+impl FromStr for BalancingMode {
+    type Err = UnknownBalancingMode;
+
+    fn from_str(text: &str) -> Result<BalancingMode, UnknownBalancingMode> {
+        let mut all = BalancingMode::ALL.into_iter();
+        all.find(|mode| mode.as_str() == text).ok_or(UnknownBalancingMode)
+    }
+}
+
+/// What a scan sees of a resident page. An absent page has no word to arm.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EntryFacts {
+    /// Its folio's flags.
+    pub flags: Flags,
+    /// Its word is armed already.
+    pub is_armed: bool,
+    /// Somebody holds it where it is.
+    pub is_pinned: bool,
+    /// Its node is in the top tiers.
+    pub is_top_tier: bool,
+    /// Only one thread uses its mapping, and it is on that thread's node.
+    pub is_at_home: bool,
+}
+
+/// A piece of a mapping, to be armed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ScanChunk {
+    /// The mapping.
+    pub mapping: MappingId,
+    /// The indices of its pages.
+    pub pages: Range<u64>,
+}
+
+/// A mapping, as a run wants to know it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ScannedMapping {
+    /// Its id; runs go in order of ids.
+    pub id: MappingId,
+    /// Its length.
+    pub nr_pages: u64,
+    /// When it was made.
+    pub created: Millis,
+}
+
+/// One run of the scan.
+#[derive(Clone, Debug)]
+pub struct ScanRun {
+    next: PageId,
+    sequence: u64,
+    now: Millis,
+    scan_delay: Millis,
+    nr_pages_left: u64,
+    nr_virtual_left: u64,
+    /// The length of the piece that is out.
+    nr_out: u64,
+    nr_armed: u64,
+    /// The end was met: a run goes on from the start only when it began there.
+    is_over: bool,
+    has_begun: bool,
+}
+
+impl ScanRun {
+    /// The next piece to arm; `None` ends the run. `first_from` names the mapping with the lowest
+    /// id at or above the one it is given, among those that hold pages to be scanned.
+    ///
+    /// # Panics
+    /// When the last piece was not reported ([`ScanRun::scanned`]).
+    pub fn next_chunk(
+        &mut self,
+        mut first_from: impl FnMut(MappingId) -> Option<ScannedMapping>,
+    ) -> Option<ScanChunk> {
+        assert!(self.nr_out == 0, "a piece of {} pages was not reported", self.nr_out);
+        let mut from_start = self.next == PageId::default();
+        while !self.is_over {
+            let mapping = first_from(self.next.mapping);
+            let Some(mapping) = mapping.filter(|found| found.id < MAPPING_END) else {
+                self.wrap(from_start);
+                from_start = true;
+                continue;
+            };
+            let start = if mapping.id == self.next.mapping { self.next.index.0 } else { 0 };
+            let old_enough = mapping.created.0.saturating_add(self.scan_delay.0);
+            let is_new = self.sequence > 0 && self.now.0 < old_enough;
+            if start < mapping.nr_pages && !is_new {
+                return Some(self.cut(&mapping, start));
+            }
+            self.next = PageId { mapping: MappingId(mapping.id.0 + 1), index: PageIndex(0) };
+        }
+        None
+    }
+
+    /// The end of the address space was met.
+    fn wrap(&mut self, from_start: bool) {
+        self.next = PageId::default();
+        self.sequence += 1;
+        self.is_over = from_start || self.has_begun;
+    }
+
+    fn cut(&mut self, mapping: &ScannedMapping, start: u64) -> ScanChunk {
+        let aligned = (start + self.nr_pages_left).next_multiple_of(CHUNK_ALIGN);
+        let end = aligned.min(mapping.nr_pages);
+        self.nr_out = end - start;
+        self.has_begun = true;
+        self.next = PageId { mapping: mapping.id, index: PageIndex(end) };
+        ScanChunk { mapping: mapping.id, pages: start..end }
+    }
+
+    /// Hears how many words of the piece that [`ScanRun::next_chunk`] named last were armed.
+    pub fn scanned(&mut self, nr_armed: u64) {
+        let nr_pages = core::mem::take(&mut self.nr_out);
+        if nr_armed > 0 {
+            self.nr_pages_left = self.nr_pages_left.saturating_sub(nr_pages);
+        }
+        self.nr_virtual_left = self.nr_virtual_left.saturating_sub(nr_pages);
+        self.nr_armed += nr_armed;
+        self.is_over |= self.nr_pages_left == 0 || self.nr_virtual_left == 0;
+    }
+
+    /// Words armed so far.
+    pub const fn nr_armed(&self) -> u64 {
+        self.nr_armed
+    }
+}
+
+/// The hint scan of one address space.
+#[derive(Clone, Debug)]
+pub struct HintScanner {
+    scan_pages: u64,
+    scan_delay: Millis,
+    next_run: Millis,
+    next: PageId,
+    sequence: u64,
+}
+
+impl HintScanner {
+    /// An address space that exists from `now` on; its first run is `scan_delay` later.
+    pub fn new(knobs: &TieringKnobs, now: Millis) -> HintScanner {
+        HintScanner {
+            scan_pages: knobs.scan_pages,
+            scan_delay: knobs.scan_delay,
+            next_run: Millis(now.0 + knobs.scan_delay.0),
+            next: PageId::default(),
+            sequence: 0,
+        }
+    }
+
+    /// Begins a run, if it is time for one; the next is a period later at least. Of several tasks
+    /// that are due, the first to ask makes the run.
+    pub fn start_run(&mut self, now: Millis, period: Millis) -> Option<ScanRun> {
+        if now < self.next_run {
+            return None;
+        }
+        self.next_run = Millis(now.0 + period.0);
+        Some(ScanRun {
+            next: self.next,
+            sequence: self.sequence,
+            now,
+            scan_delay: self.scan_delay,
+            nr_pages_left: self.scan_pages,
+            nr_virtual_left: self.scan_pages * VIRTUAL_FACTOR,
+            nr_out: 0,
+            nr_armed: 0,
+            is_over: false,
+            has_begun: false,
+        })
+    }
+
+    /// Remembers where a run got to. Returns whether a new sequence began, which is when tasks
+    /// update their periods ([`ScanPace::update`](super::ScanPace::update)).
+    pub fn end_run(&mut self, run: &ScanRun) -> bool {
+        let is_new_sequence = run.sequence > self.sequence;
+        self.next = run.next;
+        self.sequence = run.sequence;
+        is_new_sequence
+    }
+
+    /// How often the scan has begun at the start again.
+    pub const fn sequence(&self) -> u64 {
+        self.sequence
+    }
+}
+
+#[cfg(test)]
+mod tests;
