@@ -10,6 +10,7 @@ use crate::frames::ArenaFrames;
 use crate::node::Nodes;
 use crossbeam_utils::CachePadded;
 use pagetide_core::lru::PolicyName;
+use pagetide_core::lru::pagetide::SelectionSummary;
 use pagetide_core::vmstat::{Counter, VmStat};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use thread_local::ThreadLocal;
@@ -131,6 +132,9 @@ pub struct CacheStats {
     pub direct_io: bool,
     /// Whether batched requests go through io_uring.
     pub io_uring: bool,
+    /// Which arm the policy works by, and how the others compare, where it chooses between some:
+    /// on the node where pages come in.
+    pub selection: Option<SelectionSummary>,
     /// All counters by name, the kernel's where it has one.
     pub vmstat: Vec<(&'static str, u64)>,
 }
@@ -142,7 +146,10 @@ impl CacheStats {
     }
 
     pub(crate) fn collect(engine: &Engine) -> CacheStats {
-        let policy = engine.nodes.first().lock_lruvec().policy_name();
+        let (policy, selection) = {
+            let lruvec = engine.nodes.first().lock_lruvec();
+            (lruvec.policy_name(), lruvec.selection_summary())
+        };
         let mut core = VmStat::default();
         engine.nodes.iter().for_each(|node| core.merge(node.lock_lruvec().vmstat()));
         let count = |event| engine.counters.collect(event);
@@ -179,6 +186,7 @@ impl CacheStats {
             reclaim_cpu_ns: count(Event::ReclaimCpuNs),
             direct_io: engine.direct_io.load(Relaxed),
             io_uring: engine.io_uring.load(Relaxed),
+            selection,
             vmstat,
         }
     }

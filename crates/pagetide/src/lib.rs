@@ -85,6 +85,7 @@ pub use {
     pagetide_core::ids::{FrameId, Order},
     pagetide_core::knobs::KnobError,
     pagetide_core::lru::lru_gen::{Detail, GenCommandError},
+    pagetide_core::lru::pagetide::{ArmChange, ArmSummary, SelectionSummary},
     pagetide_core::lru::{Mechanism, PolicyName, Switches},
     pagetide_core::page_alloc::{PcpTuning, ZoneStats},
     pagetide_core::units::Bytes,

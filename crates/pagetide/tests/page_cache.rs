@@ -10,6 +10,15 @@ fn rw() -> OpenOptions {
     OpenOptions::new().read(true).write(true).create(true)
 }
 
+/// A policy that chooses between arms says which, and from the start.
+#[test]
+fn statistics_tell_the_arm_in_charge() {
+    let stats = cache(64, PolicyName::Pagetide).stats();
+    let selection = stats.selection.expect("it has arms");
+    assert_eq!((selection.chosen, selection.nr_changes), (selection.arms[0].name, 0));
+    assert_eq!(cache(64, PolicyName::Lru).stats().selection, None);
+}
+
 #[test]
 fn reads_what_the_file_holds() {
     let dir = tempfile::tempdir().unwrap();

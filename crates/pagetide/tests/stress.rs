@@ -343,6 +343,19 @@ fn kernel_policies_keep_every_page_right() {
     }
 }
 
+/// Two threads while memory grows and shrinks under the policy, which must follow: its shares, its
+/// epochs, its miniatures.
+#[test]
+fn our_own_policy_keeps_every_page_right() {
+    let is_long = std::env::var_os("PAGETIDE_LONG").is_some();
+    let time = run_time(if is_long { 30_000 } else { 1500 });
+    let _watchdog = Watchdog::new("our_own_policy_keeps_every_page_right", 120);
+    let (policy, nr_threads) = (PolicyName::Pagetide, 2);
+    for (nr_frames, resizes, faults) in [(256, true, false), (48, false, true)] {
+        run(Shape { policy, nr_threads, nr_frames, resizes, faults, time }, seed());
+    }
+}
+
 #[test]
 fn plain_policies_keep_every_page_right() {
     let _watchdog = Watchdog::new("plain_policies_keep_every_page_right", 60);
