@@ -246,16 +246,21 @@ pub(crate) struct Limits {
 }
 
 fn pcp_settings(knobs: &Knobs) -> Result<PcpSettings, BuildError> {
-    let (fraction, row) = (knobs.read(Knob::PcpHighFraction), Knob::PcpHighFraction.row());
     let tuning = PcpTuning::from_index(knobs.read(Knob::PcpTuning) as usize);
     Ok(PcpSettings {
-        fraction: HighFraction::new(fraction as u32).map_err(|_| BuildError::Knob {
-            knob: row.name,
-            given: fraction,
-            low: HighFraction::LEAST.into(),
-            high: row.high,
-        })?,
+        fraction: high_fraction(knobs.read(Knob::PcpHighFraction))?,
         ..PcpSettings::read(tuning.expect("the knob's range was checked"))
+    })
+}
+
+/// How much the per-CPU lists may hold, as typed.
+pub(crate) fn high_fraction(given: u64) -> Result<HighFraction, BuildError> {
+    let row = Knob::PcpHighFraction.row();
+    HighFraction::new(given as u32).map_err(|_| BuildError::Knob {
+        knob: row.name,
+        given,
+        low: HighFraction::LEAST.into(),
+        high: row.high,
     })
 }
 

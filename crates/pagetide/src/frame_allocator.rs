@@ -4,25 +4,34 @@
 //! page cache: per-CPU lists that tune themselves, and large blocks that stay possible.
 //!
 //! **Idea.** The same zone and lists as the page cache's, over memory of their own; a block is
-//! given back when it is dropped.
+//! given back when it is dropped, and can be split and joined before that (`block`).
 //!
 //! ```text
 //!   FrameAllocator --alloc(order)--> FrameBlock --drop--> FrameAllocator
+//!                                     |      ^
+//!                                     split, join
 //! ```
 //!
 //! **Data and invariants.** A block borrows its allocator, so that the memory outlives it. The
-//! address of a block is given out, never a reference: what is there is the program's business.
+//! address of a block is given out, never a reference: what is there is the program's business. An
+//! allocation fails only when no block of its order could be made, wherever the free frames lie.
 //!
-//! **Ignored.** Reclaim: when there is no frame, there is none. And threads of its own: somebody
-//! calls [`FrameAllocator::tick`] a few times a second, or the lists never shrink by themselves.
+//! **Ignored.** Reclaim: when there is no frame, there is none, and so no watermark is kept to, and
+//! mixing types boosts none. And threads of its own: somebody calls [`FrameAllocator::tick`] a few
+//! times a second, or the lists never shrink by themselves.
 
+mod block;
+mod stats;
+
+pub use block::{FrameBlock, FrameBlocks, JoinError};
+pub use stats::FrameAllocatorStats;
+
+use crate::builder::high_fraction;
 use crate::errors::BuildError;
 use crate::frames::shared_zone::{PcpSettings, SharedZone};
 use pagetide_core::ids::{FrameId, Order};
 use pagetide_core::knobs::MEMORY_MIN;
-use pagetide_core::page_alloc::{
-    AllocRequest, MigrateType, PcpTuning, Zone, ZoneConfig, ZoneStats,
-};
+use pagetide_core::page_alloc::{AllocRequest, MigrateType, PcpTuning, Zone, ZoneConfig};
 use pagetide_core::units::{Bytes, Millis};
 use pagetide_sys::{ArenaOptions, FrameArena, current_cpu, read_monotonic_ns};
 use std::fmt;
@@ -35,6 +44,7 @@ pub struct FrameAllocatorBuilder {
     tuning: PcpTuning,
     options: ArenaOptions,
     nr_cpus: Option<u32>,
+    fraction: u16,
 }
 
 impl FrameAllocatorBuilder {
@@ -48,13 +58,21 @@ impl FrameAllocatorBuilder {
         FrameAllocatorBuilder { tuning, ..self }
     }
 
+    /// Lets the per-CPU lists together hold one in `fraction` frames, at least 8, and switches
+    /// their tuning off; 0, unless set, leaves them tuned.
+    pub fn percpu_pagelist_high_fraction(self, fraction: u16) -> FrameAllocatorBuilder {
+        FrameAllocatorBuilder { fraction, ..self }
+    }
+
     /// Touches all memory while building. Off unless set.
     pub fn pretouch(mut self, pretouch: bool) -> FrameAllocatorBuilder {
         self.options.pretouch = pretouch;
         self
     }
 
-    /// Asks for huge pages. On unless set.
+    /// Asks the system to back each aligned 2 MiB with a huge page when it is first touched: the
+    /// blocks of order 9 and 10 are such pieces. Faster accesses, but memory comes in steps of
+    /// 2 MiB. Advice only. On unless set.
     pub fn huge_pages(mut self, huge_pages: bool) -> FrameAllocatorBuilder {
         self.options.huge_pages = huge_pages;
         self
@@ -69,7 +87,8 @@ impl FrameAllocatorBuilder {
     /// Reserves the memory.
     ///
     /// # Errors
-    /// [`BuildError`]: no memory or too little was asked for, or the system refused.
+    /// [`BuildError`]: no memory or too little was asked for, a fraction from 1 to 7, or the system
+    /// refused.
     pub fn build(self) -> Result<FrameAllocator, BuildError> {
         match self.memory.0 {
             0 => return Err(BuildError::NoMemory),
@@ -78,11 +97,13 @@ impl FrameAllocatorBuilder {
             }
             _ => {}
         }
+        let fraction = high_fraction(self.fraction.into())?;
         let nr_frames = u32::try_from(self.memory.whole_pages()).unwrap_or(u32::MAX);
         let arena = FrameArena::reserve(nr_frames, self.options)?;
-        let zone = Zone::new(ZoneConfig::with_frames(nr_frames));
-        let mut settings = PcpSettings::read(self.tuning);
-        settings.nr_cpus = self.nr_cpus.unwrap_or(settings.nr_cpus);
+        let zone = Zone::new(ZoneConfig { boost_factor: 0, ..ZoneConfig::with_frames(nr_frames) });
+        let machine = PcpSettings::read(self.tuning);
+        let nr_cpus = self.nr_cpus.unwrap_or(machine.nr_cpus);
+        let settings = PcpSettings { nr_cpus, fraction, ..machine };
         Ok(FrameAllocator { arena, zone: SharedZone::new(zone, settings) })
     }
 }
@@ -96,23 +117,6 @@ pub struct FrameAllocator {
     zone: SharedZone,
 }
 
-/// What an allocator holds and what went through it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FrameAllocatorStats {
-    /// Frames in all.
-    pub nr_managed: u64,
-    /// Frames free in the zone.
-    pub nr_free: u64,
-    /// Frames on per-CPU lists: neither free nor in use.
-    pub nr_listed: u64,
-    /// Frames the lists may hold, now: the sum of their limits.
-    pub nr_listed_max: u64,
-    /// Visits to the zone that found its lock taken.
-    pub nr_lock_waits: u64,
-    /// What went through the zone's lock.
-    pub zone: ZoneStats,
-}
-
 impl FrameAllocator {
     /// Starts collecting settings.
     pub fn builder() -> FrameAllocatorBuilder {
@@ -121,36 +125,69 @@ impl FrameAllocator {
             tuning: PcpTuning::default(),
             options: ArenaOptions { huge_pages: true, pretouch: false },
             nr_cpus: None,
+            fraction: 0,
         }
     }
 
-    /// Takes a block of 2^order frames; `None` when there is none, even on other CPUs' lists.
+    /// Takes a block of 2^order frames; `None` when none could be made, whatever lists the free
+    /// frames are on, and for orders above [`Order::MAX`], of which there are none: numbers that
+    /// come from outside go through [`Order::new`].
     ///
-    /// # Panics
-    /// When the order is above [`Order::MAX`].
+    /// # Concurrency
+    /// Frames whose return was complete before the call, and that nobody else took since, are
+    /// found.
     ///
     /// # Cost
     /// Some ten nanoseconds from this CPU's list (orders 0 to 3 and 9); otherwise the zone's lock.
+    /// To fail costs a visit to every list.
     #[inline]
     pub fn alloc(&self, order: Order) -> Option<FrameBlock<'_>> {
-        let request = AllocRequest { migrate: MigrateType::Movable, ..Self::request(order) };
+        self.alloc_as(MigrateType::Movable, order)
+    }
+
+    /// As [`FrameAllocator::alloc`], which takes movable ones, for a block of this type. Types are
+    /// kept apart by 2 MiB: what stays for long, asked for as unmovable, does not lie where others
+    /// come and go, and large blocks stay possible there.
+    ///
+    /// `None` for [`MigrateType::HighAtomic`] as well, which is nobody's here.
+    #[inline]
+    pub fn alloc_as(&self, migrate: MigrateType, order: Order) -> Option<FrameBlock<'_>> {
+        if migrate == MigrateType::HighAtomic {
+            return None;
+        }
+        // Nothing here is reclaimed: there is nobody to keep frames for.
+        let request = AllocRequest { migrate, ..AllocRequest::fast(order).at(None) };
         match self.zone.alloc(current_cpu(), &request) {
             Some(first) => Some(FrameBlock { allocator: self, first, order }),
             None => self.alloc_after_drain(&request),
         }
     }
 
-    /// Nothing here is reclaimed: there is nobody to keep frames for.
-    const fn request(order: Order) -> AllocRequest {
-        AllocRequest::fast(order).at(None)
-    }
-
-    /// Other CPUs' lists hold frames: they are emptied before anything is allowed to fail.
+    /// Other CPUs' lists hold frames: they are emptied before anything is allowed to fail, and keep
+    /// nothing meanwhile, so that what is freed behind the drain's back is found, too.
     #[cold]
     fn alloc_after_drain(&self, request: &AllocRequest) -> Option<FrameBlock<'_>> {
+        if request.order > Order::MAX {
+            return None;
+        }
+        let _starving = self.zone.starve();
         self.zone.drain_lists();
         let first = self.zone.alloc(current_cpu(), request)?;
         Some(FrameBlock { allocator: self, first, order: request.order })
+    }
+
+    /// Takes blocks of one order back.
+    ///
+    /// A thread that panics gives its blocks straight to the zone: the lists' locks take a guard
+    /// that is dropped in a panic for one whose holder left the list half changed.
+    #[inline]
+    fn take_back(&self, order: Order, blocks: impl IntoIterator<Item = FrameId>) {
+        if std::thread::panicking() {
+            let mut zone = self.zone.lock_zone();
+            blocks.into_iter().for_each(|first| zone.free(first, order));
+        } else {
+            self.zone.free(current_cpu(), order, blocks);
+        }
     }
 
     /// Returns all CPUs' lists to the zone, where blocks merge.
@@ -171,9 +208,11 @@ impl FrameAllocator {
         FrameAllocatorStats {
             nr_managed: u64::from(zone.nr_managed()),
             nr_free: zone.nr_free(),
+            nr_lists: self.zone.nr_lists(),
             nr_listed,
             nr_listed_max,
             nr_lock_waits: self.zone.nr_waits(),
+            free_blocks: *zone.free_blocks(),
             zone: *zone.stats(),
         }
     }
@@ -182,51 +221,6 @@ impl FrameAllocator {
 impl fmt::Debug for FrameAllocator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "FrameAllocator({:?})", self.arena)
-    }
-}
-
-/// A block of 2^order frames, given back on drop.
-#[must_use = "a block that is dropped is free again"]
-pub struct FrameBlock<'a> {
-    allocator: &'a FrameAllocator,
-    first: FrameId,
-    order: Order,
-}
-
-impl FrameBlock<'_> {
-    /// Its first frame's number; a multiple of 2^order.
-    pub fn first(&self) -> FrameId {
-        self.first
-    }
-
-    /// Its order.
-    pub fn order(&self) -> Order {
-        self.order
-    }
-
-    /// Its length in bytes.
-    pub fn len_bytes(&self) -> usize {
-        Bytes::from_pages(self.order.nr_frames().into()).0 as usize
-    }
-
-    /// Where it begins, aligned to a frame. [`FrameBlock::len_bytes`] bytes from there are mapped,
-    /// readable and writable, and nobody else's until the block is dropped; their contents are
-    /// whatever was there before.
-    pub fn as_ptr(&self) -> *mut u8 {
-        self.allocator.arena.address(self.first)
-    }
-}
-
-impl Drop for FrameBlock<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        self.allocator.zone.free(current_cpu(), self.order, [self.first]);
-    }
-}
-
-impl fmt::Debug for FrameBlock<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "FrameBlock({} o{})", self.first, self.order.0)
     }
 }
 

@@ -179,6 +179,12 @@ impl SharedZone {
         self.pcps.iter().for_each(|pcp| pcp.lock().set_limits(limits));
     }
 
+    /// How many lists there are.
+    #[cfg(not(loom))]
+    pub(crate) fn nr_lists(&self) -> u64 {
+        self.pcps.iter().count() as u64
+    }
+
     /// Frames on all lists, as of a moment for each. Takes every list's lock in turn.
     pub(crate) fn count_listed(&self) -> u64 {
         self.pcps.iter().map(|pcp| u64::from(pcp.lock().count())).sum()

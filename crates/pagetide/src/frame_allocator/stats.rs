@@ -1,0 +1,86 @@
+//! What a frame allocator holds, as numbers and as text.
+
+use pagetide_core::ids::Order;
+use pagetide_core::page_alloc::{FreeBlocks, PAGEBLOCK_ORDER, ZoneStats};
+use pagetide_core::units::Bytes;
+use std::fmt;
+
+/// What an allocator holds and what went through it. Prints as a few lines for people.
+///
+/// Zone and lists are looked at one after the other: while other threads work, a frame may be
+/// counted twice or not at all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct FrameAllocatorStats {
+    /// Frames in all.
+    pub nr_managed: u64,
+    /// Frames free in the zone.
+    pub nr_free: u64,
+    /// How many per-CPU lists there are.
+    pub nr_lists: u64,
+    /// Frames on per-CPU lists: neither free nor in use.
+    pub nr_listed: u64,
+    /// Frames the lists may hold, now: the sum of their limits.
+    pub nr_listed_max: u64,
+    /// Visits to the zone that found its lock taken.
+    pub nr_lock_waits: u64,
+    /// The zone's free blocks, by length and type: what can be had in one piece.
+    pub free_blocks: FreeBlocks,
+    /// What went through the zone's lock.
+    pub zone: ZoneStats,
+}
+
+impl FrameAllocatorStats {
+    /// Frames handed out.
+    pub fn nr_in_use(&self) -> u64 {
+        self.nr_managed.saturating_sub(self.nr_free + self.nr_listed)
+    }
+}
+
+impl fmt::Display for FrameAllocatorStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let FrameAllocatorStats { nr_managed, nr_free, nr_lists, nr_listed, .. } = *self;
+        let zone = &self.zone;
+        let memory = Bytes::from_pages(nr_managed);
+        writeln!(
+            f,
+            "{memory} in {nr_managed} frames: {} in use, {nr_free} free",
+            self.nr_in_use()
+        )?;
+        writeln!(
+            f,
+            "lists       {nr_lists} hold {nr_listed} frames, and may hold {}",
+            self.nr_listed_max
+        )?;
+        writeln!(f, "{}", self.free_blocks)?;
+        let huge = Bytes::from_pages(PAGEBLOCK_ORDER.nr_frames().into());
+        let (nr_thousandths, largest) =
+            (self.free_blocks.unusable_index(PAGEBLOCK_ORDER), self.free_blocks.largest());
+        let largest = largest.map_or(0, Order::nr_frames);
+        writeln!(
+            f,
+            "fragments   {}.{} % of the free frames in pieces under {huge}, the largest piece {}",
+            nr_thousandths / 10,
+            nr_thousandths % 10,
+            Bytes::from_pages(largest.into())
+        )?;
+        writeln!(
+            f,
+            "zone        {} visits took {} frames, {} returned {}; {} found the lock taken",
+            zone.nr_alloc_visits,
+            zone.nr_frames_taken,
+            zone.nr_free_visits,
+            zone.nr_frames_returned,
+            self.nr_lock_waits
+        )?;
+        write!(
+            f,
+            "blocks      {} split, {} joined, {} stolen; {} pageblocks converted, {} claimed",
+            zone.nr_blocks_split,
+            zone.nr_blocks_joined,
+            zone.nr_blocks_stolen,
+            zone.nr_pageblocks_converted,
+            zone.nr_pageblocks_claimed
+        )
+    }
+}
