@@ -98,6 +98,17 @@ impl World {
         }
     }
 
+    /// Cuts a block that the caller holds into single frames, and joins the first two again.
+    fn split(&self, frame: FrameId, order: Order) -> Vec<(FrameId, Order)> {
+        let mut zone = self.zone.lock().unwrap();
+        zone.split_held(frame, order, Order::BASE);
+        let pair = [frame, FrameId(frame.0 + 1)];
+        assert_eq!(zone.join_held(pair, Order::BASE), Some(frame));
+        let singles = frame.0 + 2..frame.0 + order.nr_frames();
+        let singles = singles.map(|single| (FrameId(single), Order::BASE));
+        [(frame, Order(1))].into_iter().chain(singles).collect()
+    }
+
     fn own(&self, frame: FrameId, order: Order, from: u32, to: u32) {
         for owner in &self.owners[frame.0 as usize..][..order.nr_frames() as usize] {
             let was = owner.swap(to, Relaxed);
@@ -139,6 +150,10 @@ fn churn(world: &World, name: u32, exchange: &Mutex<Vec<(FrameId, Order)>>) -> u
             continue;
         }
         let mine = held.swap_remove((dice >> 21) as usize % held.len());
+        if mine.1 > Order::BASE && dice >> 24 & 3 == 0 {
+            held.extend(world.split(mine.0, mine.1));
+            continue;
+        }
         world.own(mine.0, mine.1, name, NOBODY);
         let mut exchange = exchange.lock().unwrap();
         exchange.push(mine);

@@ -74,6 +74,15 @@ fn every_tuning_serves_threads_that_share_few_lists() {
                         firsts.sort_unstable();
                         firsts.dedup();
                         assert_eq!(firsts.len(), blocks.len(), "thread {name}");
+                        // Every third round they go back in parts, some of them joined again.
+                        if round % 3 == 0 {
+                            let mut parts = blocks.into_iter().flat_map(|b| b.split(Order(1)));
+                            while let (Some(one), Some(two)) = (parts.next(), parts.next()) {
+                                assert_eq!(one.order(), order.min(Order(1)), "thread {name}");
+                                let halves = one.buddy() == Some(two.first());
+                                assert_eq!(one.join(two).is_ok(), halves, "thread {name}");
+                            }
+                        }
                         if round % 64 == 0 {
                             allocator.drain();
                         }
