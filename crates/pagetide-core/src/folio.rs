@@ -71,6 +71,17 @@ impl Flags {
     /// Which of its policy's lists the folio is linked on, where there are several; the policy's to
     /// use otherwise while the folio is isolated. Four bits.
     pub const LINK: Flags = Flags(0xf << 24);
+    /// What a page takes along when it is moved to another frame. What its lists made of it stays
+    /// behind: it enters those of the other node afresh.
+    pub const KEPT_ON_MOVE: Flags = Flags(
+        Self::REFERENCED.0
+            | Self::WORKINGSET.0
+            | Self::UNEVICTABLE.0
+            | Self::DIRTY.0
+            | Self::EXEC.0
+            | Self::READAHEAD.0
+            | Self::PREFETCHED.0,
+    );
     /// No flag.
     pub const NONE: Flags = Flags(0);
 
@@ -213,6 +224,17 @@ impl Folio {
         self.index.store(page.index.0, Relaxed);
         self.hint_stamp.store(HINT_STAMP_RESET, Relaxed);
         self.flags.store(flags.with(type_flag).0, Relaxed);
+    }
+
+    /// Gives the frame to the page of `from`, with its type, its group and what it keeps
+    /// ([`Flags::KEPT_ON_MOVE`]), and sets `flags` beside. The hint stamp is reset.
+    ///
+    /// The caller owns both frames: nobody accesses the page until its word names this one.
+    pub fn bind_moved(&self, from: &Folio, flags: Flags) {
+        let before = from.flags();
+        let kept = Flags(before.0 & Flags::KEPT_ON_MOVE.0);
+        self.bind(from.page(), before.page_type(), kept.with(flags));
+        self.set_group(from.group());
     }
 
     /// The page whose contents the frame holds. Stable while the caller keeps the frame from being
@@ -358,6 +380,22 @@ mod tests {
         assert_eq!(folio.hint_stamp(), HINT_STAMP_RESET);
         assert_eq!(folio.flags(), Flags::ANON.with(Flags::PENDING));
         assert_eq!(format!("{:?}", folio.flags()), "gen None refs 0 anon pending");
+    }
+
+    #[test]
+    fn moved_pages_keep_what_is_theirs() {
+        let folios = Folios::new(2);
+        let (from, to) = (&folios[FrameId(0)], &folios[FrameId(1)]);
+        let page = PageId { mapping: MappingId(7), index: PageIndex(9) };
+        let kept = Flags::DIRTY.with(Flags::REFERENCED);
+        from.bind(page, PageType::Anon, kept.with(Flags::ISOLATED).with_generation(Some(2)));
+        from.set_group(GroupId(3));
+        from.swap_hint_stamp(77);
+        to.swap_hint_stamp(78);
+        to.bind_moved(from, Flags::ACTIVE);
+        assert_eq!((to.page(), to.group()), (page, GroupId(3)));
+        assert_eq!(to.flags(), kept.with(Flags::ANON).with(Flags::ACTIVE));
+        assert_eq!(to.hint_stamp(), HINT_STAMP_RESET);
     }
 
     #[test]

@@ -19,19 +19,23 @@
 //! ```
 //!
 //! A claimed victim's page word stays locked until the settle returns its shadow; nobody waits
-//! longer than one batch. Every pass is bounded: priorities only fall, each policy is exhausted
-//! after finitely many batches at one priority, and one forced round is the most there is.
+//! longer than one batch. On a node whose pages may be demoted, the world tries to move a claimed
+//! victim first; one that moved is settled as demoted, without a shadow. Every pass is bounded:
+//! priorities only fall, each policy is exhausted after finitely many batches at one priority, and
+//! one forced round is the most there is.
 //!
 //! Source: the kernel's documented reclaim design; priorities from 12 down to 0.
 
-use crate::folio::{Flags, Folios};
+use crate::folio::Flags;
 use crate::group::GroupScan;
 use crate::ids::{FrameId, PageId};
 use crate::lru::lru_gen::{GenCommand, GenCommandError, GenRequest};
-use crate::lru::page_table::YoungPages;
 use crate::lru::{Cursor, Lruvec, Progress, PutBack, Refusal, ShadowEntry};
 use crate::vmstat::Counter;
-use alloc::vec::Vec;
+
+mod batch;
+
+pub use batch::{ReclaimBatch, Settled, Verdict, Victim, Victims};
 
 /// The priority a pass starts at: it scans `folios >> 12`.
 pub const DEF_PRIORITY: u8 = 12;
@@ -61,8 +65,10 @@ pub struct Scan {
     pub priority: u8,
     /// Pages wanted.
     pub target: u64,
-    /// Pages freed so far.
+    /// Frames freed so far, by eviction and by demotion.
     pub reclaimed: u64,
+    /// Those of them whose pages were demoted.
+    pub demoted: u64,
     /// Folios looked at so far.
     pub scanned: u64,
     /// Victims that were dirty so far.
@@ -72,6 +78,8 @@ pub struct Scan {
     pub incoming: Option<ShadowEntry>,
     /// What a request asks for; other passes have none.
     pub command: Option<GenCommand>,
+    /// The world tries to demote victims first, which dirty ones need not be written for.
+    pub demotes: bool,
     /// Folios are evicted however young their generation is.
     pub ignores_age: bool,
     /// The pass ended because everything is younger than `min_ttl`: out of memory.
@@ -92,10 +100,12 @@ impl Scan {
             priority: DEF_PRIORITY,
             target,
             reclaimed: 0,
+            demoted: 0,
             scanned: 0,
             dirty: 0,
             incoming: None,
             command: None,
+            demotes: false,
             ignores_age: false,
             too_young: false,
             forced: false,
@@ -124,112 +134,16 @@ impl Scan {
         self.dirty > self.reclaimed
     }
 
+    /// What keeps a folio from being a victim until it is written. The two multi-gen LRUs have
+    /// rules of their own, which are the kernel's: they leave dirty file pages to the flusher even
+    /// where they could be demoted.
+    pub const fn unclean(&self) -> Flags {
+        if self.demotes { Flags::WRITEBACK } else { Flags::DIRTY.with(Flags::WRITEBACK) }
+    }
+
     /// Counts folios looked at.
     pub fn count_scanned(&mut self, nr: u64) {
         self.scanned += nr;
-    }
-}
-
-/// What the world found when it tried a victim.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
-    /// Its page word is locked for eviction, its frame is the pass's.
-    Claimed,
-    /// It could not be taken.
-    Refused(Refusal),
-}
-
-/// A folio the pass has isolated.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Victim {
-    /// Its frame.
-    pub frame: FrameId,
-    /// The page it holds, whose word is to be claimed.
-    pub page: PageId,
-    /// The world's answer; starts as busy, so that a victim nobody tried is put back.
-    pub verdict: Verdict,
-}
-
-/// The victims of one batch, at most [`VICTIMS_MAX`].
-#[derive(Debug, Default)]
-pub struct Victims {
-    list: Vec<Victim>,
-}
-
-impl Victims {
-    /// Marks a folio, just taken off its list, as isolated and adds it to the batch.
-    pub fn take(&mut self, folios: &Folios, frame: FrameId) {
-        debug_assert!(self.list.len() < VICTIMS_MAX);
-        let folio = &folios[frame];
-        folio.update(|flags| Some(flags.without(Flags::ON_LIST).with(Flags::ISOLATED)));
-        self.push(frame, folio.page());
-    }
-
-    /// Victims so far.
-    pub fn len(&self) -> usize {
-        self.list.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
-    }
-
-    fn push(&mut self, frame: FrameId, page: PageId) {
-        let verdict = Verdict::Refused(Refusal::Busy);
-        self.list.push(Victim { frame, page, verdict });
-    }
-}
-
-/// What became of a victim that will not come back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Settled {
-    /// Evicted: put `shadow` into its page word, unlock it, free the frame.
-    Evicted {
-        /// The page.
-        page: PageId,
-        /// Its frame, free once the word is published.
-        frame: FrameId,
-        /// What to leave in the word.
-        shadow: Option<ShadowEntry>,
-    },
-    /// Its page was dropped while it was isolated: free the frame, touch no word.
-    Orphan {
-        /// The frame.
-        frame: FrameId,
-    },
-}
-
-/// The victims out for trial, and what came of the last ones. Reused from step to step.
-#[derive(Debug, Default)]
-pub struct ReclaimBatch {
-    victims: Victims,
-    /// To be published, before the next trial, in order.
-    pub settled: Vec<Settled>,
-    /// What was seen beside young victims.
-    around: YoungPages,
-}
-
-impl ReclaimBatch {
-    /// An empty batch.
-    pub fn new() -> ReclaimBatch {
-        ReclaimBatch::default()
-    }
-
-    /// The victims to try; the world writes each one's verdict.
-    pub fn victims_mut(&mut self) -> &mut [Victim] {
-        &mut self.victims.list
-    }
-
-    /// Young folios seen beside the victims.
-    pub(crate) fn young_around(&self) -> &[FrameId] {
-        &self.around.frames
-    }
-
-    /// The victims, and where to tell of the pages beside those found young
-    /// ([`ReclaimPass::looks_around`]).
-    pub fn victims_and_around(&mut self) -> (&mut [Victim], &mut YoungPages) {
-        (&mut self.victims.list, &mut self.around)
     }
 }
 
@@ -302,6 +216,13 @@ impl ReclaimPass {
     /// The same pass, for somebody who insists: `min_ttl` protects nothing from it.
     pub fn ignoring_age(mut self) -> ReclaimPass {
         self.scan.ignores_age = true;
+        self
+    }
+
+    /// The same pass, on a node whose victims the world tries to demote first
+    /// ([`Demotion`](crate::tiering::Demotion)).
+    pub fn demoting(mut self) -> ReclaimPass {
+        self.scan.demotes = true;
         self
     }
 
@@ -408,6 +329,10 @@ impl Lruvec {
                     let shadow = self.settle_claimed(pass, frame);
                     batch.settled.push(Settled::Evicted { page, frame, shadow });
                 }
+                Verdict::Demoted => {
+                    self.settle_demoted(pass, frame);
+                    batch.settled.push(Settled::Demoted { page, frame });
+                }
                 Verdict::Refused(refusal) => {
                     self.settle_refused(pass, batch, frame, page, refusal);
                 }
@@ -418,10 +343,30 @@ impl Lruvec {
 
     fn settle_claimed(&mut self, pass: &mut ReclaimPass, frame: FrameId) -> Option<ShadowEntry> {
         let (policy, mut cx) = self.parts();
-        let flags = cx.flags(frame);
-        debug_assert!(flags.any(Flags::ISOLATED) && !flags.any(Flags::ORPHAN));
         let shadow = policy.evicted(&mut cx, &mut pass.scan, &mut pass.cursor, frame);
-        cx.folios[frame].clear(Flags::ISOLATED.with(Flags::GEN));
+        self.count_reclaimed(pass, frame);
+        shadow
+    }
+
+    fn settle_demoted(&mut self, pass: &mut ReclaimPass, frame: FrameId) {
+        debug_assert!(pass.scan.demotes, "{frame} demoted by a pass that does not");
+        let (policy, mut cx) = self.parts();
+        policy.demoted(&mut cx, &mut pass.scan, &mut pass.cursor, frame);
+        self.count_reclaimed(pass, frame);
+        pass.scan.demoted += 1;
+        let demoted = match pass.scan.kind {
+            ReclaimKind::Background => Counter::PgdemoteBackground,
+            ReclaimKind::Direct => Counter::PgdemoteDirect,
+            ReclaimKind::Proactive => Counter::PgdemoteProactive,
+        };
+        self.vmstat.count(demoted);
+    }
+
+    /// A victim's frame is free: its folio is isolated no longer.
+    fn count_reclaimed(&mut self, pass: &mut ReclaimPass, frame: FrameId) {
+        let (_, mut cx) = self.parts();
+        let flags = cx.folios[frame].clear(Flags::ISOLATED.with(Flags::GEN));
+        debug_assert!(flags.any(Flags::ISOLATED) && !flags.any(Flags::ORPHAN));
         pass.scan.reclaimed += 1;
         let stolen = match pass.scan.kind {
             ReclaimKind::Background => Counter::PgstealBackground,
@@ -431,7 +376,6 @@ impl Lruvec {
         cx.vmstat.count(stolen);
         let page_type = flags.page_type();
         cx.count_by_type(page_type, Counter::PgstealAnon, Counter::PgstealFile);
-        shadow
     }
 
     fn settle_refused(

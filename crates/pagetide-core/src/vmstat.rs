@@ -50,17 +50,17 @@ counters! {
     PgscanBackground = "pgscan_kswapd",
     /// Folios looked at by direct reclaim.
     PgscanDirect = "pgscan_direct",
-    /// Folios evicted by background reclaim.
+    /// Folios that background reclaim got rid of: evicted or demoted.
     PgstealBackground = "pgsteal_kswapd",
-    /// Folios evicted by direct reclaim.
+    /// Folios that direct reclaim got rid of.
     PgstealDirect = "pgsteal_direct",
     /// Folios looked at on request.
     PgscanProactive = "pgscan_proactive",
-    /// Folios evicted on request.
+    /// Folios that were got rid of on request.
     PgstealProactive = "pgsteal_proactive",
-    /// Anonymous folios evicted.
+    /// Anonymous folios that reclaim got rid of.
     PgstealAnon = "pgsteal_anon",
-    /// File folios evicted.
+    /// File folios that reclaim got rid of.
     PgstealFile = "pgsteal_file",
     /// Folios made active.
     Pgactivate = "pgactivate",
@@ -94,6 +94,12 @@ counters! {
     LruGenTooYoung = "lru_gen_too_young",
     /// Folios dropped because their page went away.
     Pgdiscard = "pgdiscard",
+    /// Folios that background reclaim demoted: moved to a slower node.
+    PgdemoteBackground = "pgdemote_kswapd",
+    /// Folios that direct reclaim demoted.
+    PgdemoteDirect = "pgdemote_direct",
+    /// Folios demoted on request.
+    PgdemoteProactive = "pgdemote_proactive",
     /// Page words a hint scan armed.
     NumaPteUpdates = "numa_pte_updates",
     /// Faults on armed words.

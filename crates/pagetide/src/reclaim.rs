@@ -201,7 +201,7 @@ impl Engine {
                     let taken = lock.evict(shadow.map(|shadow| shadow.bits()));
                     free.push(self.arena.release(taken));
                 }
-                Settled::Orphan { frame } => free.push(frame),
+                Settled::Demoted { frame, .. } | Settled::Orphan { frame } => free.push(frame),
             }
         }
         debug_assert!(locks.next().is_none(), "every claimed page was settled");

@@ -250,8 +250,11 @@ impl Groups {
         }
         self.pass_up(group);
         for settled in &batch.settled[nr_settled..] {
-            let (Settled::Evicted { .. } | Settled::Orphan { .. }) = settled;
-            self.uncharge(group);
+            match settled {
+                Settled::Evicted { .. } | Settled::Orphan { .. } => self.uncharge(group),
+                // The page is still the group's, wherever it is.
+                Settled::Demoted { .. } => {}
+            }
         }
         step
     }

@@ -11,6 +11,7 @@ use super::{
 use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, MappingId, PageId, PageIndex, PageType};
 use crate::reclaim::{ReclaimBatch, ReclaimPass, Settled, Step, VICTIMS_MAX, Verdict};
+use crate::vmstat::Counter;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -32,6 +33,10 @@ enum Op {
     Discard { page: u64 },
     /// A background pass.
     Background { target: u64 },
+    /// The page moves to another node, after a hint fault perhaps.
+    Move { page: u64 },
+    /// Later trials demote one victim in `one_in` (0: none), dirty or not.
+    Demote { one_in: u8 },
     /// Later trials refuse one victim in `one_in` (0: none).
     Refuse { one_in: u8, how: u8 },
 }
@@ -43,6 +48,8 @@ fn op() -> impl Strategy<Value = Op> {
         3 => (0..200u64).prop_map(|page| Op::Clean { page }),
         2 => (0..200u64).prop_map(|page| Op::Discard { page }),
         1 => (1..64u64).prop_map(|target| Op::Background { target }),
+        2 => (0..200u64).prop_map(|page| Op::Move { page }),
+        1 => (0..4u8).prop_map(|one_in| Op::Demote { one_in }),
         1 => (0..4u8, 0..3u8).prop_map(|(one_in, how)| Op::Refuse { one_in, how }),
     ]
 }
@@ -55,9 +62,12 @@ struct World {
     resident: BTreeMap<u64, FrameId>,
     shadows: BTreeMap<u64, ShadowEntry>,
     young: BTreeMap<u64, bool>,
+    /// Pages in another node's memory, with what they took along.
+    elsewhere: BTreeMap<u64, Folios>,
     free: Vec<FrameId>,
     refuse_one_in: u8,
     refusal: Refusal,
+    demote_one_in: u8,
     tried: u64,
     types: fn(u64) -> PageType,
 }
@@ -82,9 +92,11 @@ impl World {
             resident: BTreeMap::new(),
             shadows: BTreeMap::new(),
             young: BTreeMap::new(),
+            elsewhere: BTreeMap::new(),
             free: (0..NR_FRAMES).map(FrameId).collect(),
             refuse_one_in: 0,
             refusal: Refusal::Busy,
+            demote_one_in: 0,
             tried: 0,
             types,
         }
@@ -102,6 +114,8 @@ impl World {
                 let pass = ReclaimPass::background(&self.lruvec, target);
                 self.reclaim(pass);
             }
+            Op::Move { page } => self.move_away(page),
+            Op::Demote { one_in } => self.demote_one_in = one_in,
             Op::Refuse { one_in, how } => {
                 self.refuse_one_in = one_in;
                 self.refusal = [Refusal::Busy, Refusal::Young, Refusal::Dirty][usize::from(how)];
@@ -130,6 +144,20 @@ impl World {
             Discarded::Freed => self.free.push(frame),
             Discarded::Deferred => panic!("nothing is isolated between passes"),
         }
+    }
+
+    /// The page of this frame is in another node's memory from now on.
+    fn copy_away(&mut self, page: u64, frame: FrameId) {
+        let copy = Folios::new(1);
+        copy[FrameId(0)].bind_moved(&self.folios[frame], Flags::NONE);
+        self.elsewhere.insert(page, copy);
+    }
+
+    fn move_away(&mut self, page: u64) {
+        let Some(frame) = self.resident.remove(&page) else { return };
+        assert!(self.lruvec.withdraw(frame), "nothing is isolated between passes");
+        self.copy_away(page, frame);
+        self.free.push(frame);
     }
 
     fn access(&mut self, page: u64, table: bool) {
@@ -161,7 +189,10 @@ impl World {
         let id = PageId { mapping: MappingId(0), index: PageIndex(page) };
         let flags = self.lruvec.access_rule().flags_on_fill(kind);
         self.folios[frame].bind(id, (self.types)(page), flags);
-        if let Some(shadow) = self.shadows.remove(&page) {
+        if let Some(copy) = self.elsewhere.remove(&page) {
+            self.folios[frame].bind_moved(&copy[FrameId(0)], flags);
+            self.lruvec.welcome(frame);
+        } else if let Some(shadow) = self.shadows.remove(&page) {
             self.lruvec.refault(&mut self.log, frame, shadow, kind);
         }
         if self.log.add(&self.folios, frame) == Room::Full {
@@ -171,6 +202,7 @@ impl World {
     }
 
     fn reclaim(&mut self, mut pass: ReclaimPass) {
+        pass.scan.demotes |= self.demote_one_in > 0;
         self.lruvec.drain(&mut self.log);
         let mut batch = ReclaimBatch::new();
         for _ in 0..STEPS_MAX {
@@ -189,10 +221,14 @@ impl World {
 
     fn publish(&mut self, batch: &ReclaimBatch) {
         for settled in &batch.settled {
-            let Settled::Evicted { page, frame, shadow } = *settled else {
-                panic!("nobody discards during these passes")
+            let (page, frame, shadow) = match *settled {
+                Settled::Evicted { page, frame, shadow } => (page, frame, shadow),
+                Settled::Demoted { page, frame } => (page, frame, None),
+                Settled::Orphan { .. } => panic!("nobody discards during these passes"),
             };
             assert_eq!(self.resident.remove(&page.index.0), Some(frame), "evicted twice");
+            let is_demoted = matches!(settled, Settled::Demoted { .. });
+            assert_eq!(self.elsewhere.contains_key(&page.index.0), is_demoted, "{page}");
             if let Some(shadow) = shadow {
                 self.shadows.insert(page.index.0, shadow);
             }
@@ -206,10 +242,13 @@ impl World {
             let index = victim.page.index.0;
             assert_eq!(self.resident.get(&index), Some(&victim.frame), "not this page's frame");
             let flags = self.folios[victim.frame].flags();
-            let refuse =
-                self.refuse_one_in > 0 && self.tried.is_multiple_of(u64::from(self.refuse_one_in));
+            let is_one_in = |nr: u8| nr > 0 && self.tried.is_multiple_of(u64::from(nr));
+            let (refuse, demote) = (is_one_in(self.refuse_one_in), is_one_in(self.demote_one_in));
             victim.verdict = if self.young.remove(&index).is_some() {
                 Verdict::Refused(Refusal::Young)
+            } else if demote {
+                self.copy_away(index, victim.frame);
+                Verdict::Demoted
             } else if flags.any(Flags::DIRTY.with(Flags::WRITEBACK)) {
                 Verdict::Refused(Refusal::Dirty)
             } else if refuse {
@@ -247,6 +286,15 @@ impl World {
             .filter(|frame| self.folios[**frame].flags().any(Flags::PENDING))
             .count();
         assert_eq!(self.lruvec.nr_folios() as usize + pending, self.resident.len());
+    }
+
+    /// All pages of the memory are demoted, and nothing of them is remembered.
+    fn demote_all(&mut self) {
+        self.demote_one_in = 1;
+        for _ in 0..20 {
+            let pass = ReclaimPass::background(&self.lruvec, u64::from(NR_FRAMES));
+            self.reclaim(pass.demoting());
+        }
     }
 }
 
@@ -327,6 +375,35 @@ fn keeps_dirty_folios(name: PolicyName) {
     assert!(world.resident.contains_key(&1000), "no frame came free though all were clean");
 }
 
+/// Demotion empties a memory of dirty pages, counts as reclaim, and leaves no trace in it.
+fn demotes_everything_without_a_trace(name: PolicyName) {
+    let mut world = World::new(name, half_anon, true);
+    for round in 0..3 {
+        for page in 0..u64::from(NR_FRAMES) {
+            world.access(page, page % 5 == 0);
+            world.access(page, false);
+            // The kernel's multi-gen LRU leaves dirty file pages to the flusher.
+            let is_multigen = matches!(name, PolicyName::Mglru | PolicyName::Mglru61);
+            if !is_multigen || half_anon(page) == PageType::Anon {
+                world.apply(&Op::Dirty { page });
+            }
+        }
+        world.lruvec.drain(&mut world.log);
+        world.demote_all();
+        world.check();
+        let nr_demoted = (round + 1) * u64::from(NR_FRAMES);
+        let vmstat = world.lruvec.vmstat();
+        assert_eq!(vmstat.read(Counter::PgdemoteBackground), nr_demoted, "{name}");
+        assert_eq!(vmstat.read(Counter::PgstealBackground), nr_demoted, "{name}");
+        assert_eq!(world.elsewhere.len(), NR_FRAMES as usize);
+        let is_dirty = |page: &u64| world.elsewhere[page][FrameId(0)].flags().any(Flags::DIRTY);
+        assert!((1..96).step_by(2).all(|page| is_dirty(&page)), "dirty pages stay dirty");
+    }
+    assert!(world.shadows.is_empty());
+    let nr_refaults = world.lruvec.vmstat().read(Counter::WorkingsetRefaultFile);
+    assert_eq!(nr_refaults, 0, "a page that was demoted does not refault");
+}
+
 /// One clean folio among dirty ones is found, wherever it is and wherever a hand stands.
 fn finds_the_one_clean_folio(name: PolicyName) {
     for (clean, nr_before) in [(0, 0), (1, 5), (47, 3), (94, 40), (95, 0)] {
@@ -375,6 +452,11 @@ macro_rules! conformance {
             #[test]
             fn keeps_dirty_folios() {
                 super::keeps_dirty_folios(PolicyName::$name);
+            }
+
+            #[test]
+            fn demotes_everything_without_a_trace() {
+                super::demotes_everything_without_a_trace(PolicyName::$name);
             }
 
             #[test]

@@ -8,6 +8,7 @@
 //!                         |                  |  ^                 |  |
 //!                         |                  |  +----put back-----+  +--discard--> ORPHAN --> free
 //!                         +-----discard------+--> free                             (by the pass)
+//!                         +-----withdraw-----+--> free, its page in another node's frame
 //! ```
 
 use super::multigen::MultigenSummary;
@@ -198,6 +199,31 @@ impl Lruvec {
         }
         cx.folios[frame].clear(Flags::ON_LIST.with(Flags::PENDING).with(Flags::GEN));
         Discarded::Freed
+    }
+
+    /// Takes a folio off the lists, as its page moves to another node. `false`: a pass has it
+    /// isolated, and it stays; so does one that was dropped.
+    ///
+    /// The frame is the caller's then, as after [`Discarded::Freed`]; its flags still say what the
+    /// page takes along ([`Folio::bind_moved`](crate::folio::Folio::bind_moved)).
+    pub fn withdraw(&mut self, frame: FrameId) -> bool {
+        let (policy, mut cx) = self.parts();
+        let flags = cx.flags(frame);
+        if flags.any(Flags::ISOLATED) {
+            return false;
+        }
+        if flags.any(Flags::ON_LIST) {
+            policy.remove(&mut cx, frame);
+        }
+        cx.folios[frame].clear(Flags::ON_LIST.with(Flags::PENDING).with(Flags::GEN));
+        true
+    }
+
+    /// Prepares the lists for a page that was moved here from another node: `frame` is bound to it
+    /// and not logged yet, as in [`Lruvec::refault`]. The world logs it afterwards.
+    pub fn welcome(&mut self, frame: FrameId) {
+        let (policy, mut cx) = self.parts();
+        policy.welcome(&mut cx, frame);
     }
 
     /// Begins a walk over the page tables, as [`Step::WalkTables`](crate::reclaim::Step) asks for.

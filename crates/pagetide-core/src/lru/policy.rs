@@ -179,6 +179,13 @@ pub trait LruPolicy {
     /// Puts a new folio on a list, as its flags say now.
     fn add(&mut self, cx: &mut Context<'_>, frame: FrameId);
 
+    /// Hears of a page that was moved here from another node, in a frame on no list yet;
+    /// [`LruPolicy::add`] follows. What the policy keeps in the descriptor beside flags is left
+    /// over from another page.
+    fn welcome(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        let _ = (cx, frame);
+    }
+
     /// Hears of a logged access to a folio on its lists.
     fn touch(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         let _ = (cx, frame);
@@ -295,6 +302,19 @@ pub trait LruPolicy {
         cursor: &mut Self::Cursor,
         frame: FrameId,
     ) -> Option<ShadowEntry>;
+
+    /// A victim's page was moved to a slower node. To its lists it is gone, but nothing was
+    /// evicted: no shadow is left, no clock of evictions moves, and what would have been remembered
+    /// of it is forgotten.
+    fn demoted(
+        &mut self,
+        cx: &mut Context<'_>,
+        scan: &mut Scan,
+        cursor: &mut Self::Cursor,
+        frame: FrameId,
+    ) {
+        let _ = (cx, scan, cursor, frame);
+    }
 
     /// A victim's frame could not be taken. `PutBack::Retry` at most once a victim.
     fn put_back(

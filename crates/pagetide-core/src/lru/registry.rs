@@ -150,6 +150,10 @@ impl Policy {
         each!(self, policy => hear_all(&mut **policy, cx, entries))
     }
 
+    pub(crate) fn welcome(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        each!(self, policy => policy.welcome(cx, frame))
+    }
+
     pub(crate) fn remove(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         each!(self, policy => policy.remove(cx, frame))
     }
@@ -238,6 +242,16 @@ impl Policy {
         frame: FrameId,
     ) -> Option<ShadowEntry> {
         each_with_cursor!(self, cursor, (policy, inner) => policy.evicted(cx, scan, inner, frame))
+    }
+
+    pub(crate) fn demoted(
+        &mut self,
+        cx: &mut Context<'_>,
+        scan: &mut Scan,
+        cursor: &mut Cursor,
+        frame: FrameId,
+    ) {
+        each_with_cursor!(self, cursor, (policy, inner) => policy.demoted(cx, scan, inner, frame))
     }
 
     pub(crate) fn put_back(

@@ -24,8 +24,8 @@ pub struct TieringKnobs {
     /// Resident pages that one run arms at most; default 65,536 (256 MiB), 1 and up. More: fewer
     /// runs, each longer.
     pub scan_pages: u64,
-    /// Pages that runs may arm a second, whatever the periods say; default 655,360 (2560 MiB). More:
-    /// the scan of much memory may run more often.
+    /// Pages that runs may arm a second, whatever the periods say; default 655,360 (2560 MiB).
+    /// More: the scan of much memory may run more often.
     pub scan_rate_max: u64,
     /// How old a mapping is before its first scan; default 1000 ms.
     pub scan_delay: Millis,
@@ -35,7 +35,8 @@ pub struct TieringKnobs {
     /// Candidates promoted a second; default 16,777,216 frames (64 GiB). A megabyte a second is 256
     /// ([`frames_per_second`]). Higher: hot pages arrive sooner, and moving them costs more.
     pub promote_rate_frames: u64,
-    /// The window in which that rate is kept, each with its share of it; default 1000 ms, 1 and up.
+    /// The window in which that rate is kept, each with its share of it; default 1000 ms, 1 and
+    /// up.
     pub rate_window: Millis,
     /// A fast node with so many frames free above its PROMO watermark takes everything: this, or a
     /// 16th of the node if that is more. Default 262,144 (1 GiB).

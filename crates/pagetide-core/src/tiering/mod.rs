@@ -22,6 +22,7 @@
 //! | `hint_stamp.rs` | when a page was armed, in few bits |
 //! | `scan_period.rs`, `hint_scan.rs` | how often pages are armed, and which |
 //! | `promotion.rs` | whether a page that faulted is promoted |
+//! | `demotion.rs` | where reclaim's victims go instead of away |
 //! | `knobs.rs`, `stage.rs` | the numbers of it; which of its mechanisms are on |
 //!
 //! **Deliberately ignored.** Which of several fast nodes is nearer to a thread (locality balancing
@@ -29,6 +30,7 @@
 //!
 //! Source: the tiering specification; "memory tiering: hot page selection", Huang Ying, 2022.
 
+mod demotion;
 mod hint_scan;
 mod hint_stamp;
 mod knobs;
@@ -37,6 +39,7 @@ mod scan_period;
 mod stage;
 mod topology;
 
+pub use demotion::{Demotion, DemotionMode, Leftover, background_level};
 pub use hint_scan::{
     BalancingMode, EntryFacts, HintScanner, ScanChunk, ScanRun, ScannedMapping,
     UnknownBalancingMode,

@@ -287,6 +287,18 @@ impl<D: Design> LruPolicy for TwoLists<D> {
         }
     }
 
+    fn demoted(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _scan: &mut Scan,
+        cursor: &mut TwoListsCursor,
+        _frame: FrameId,
+    ) {
+        if let Some(piece) = &mut cursor.piece {
+            piece.nr_reclaimed += 1;
+        }
+    }
+
     fn put_back(
         &mut self,
         cx: &mut Context<'_>,

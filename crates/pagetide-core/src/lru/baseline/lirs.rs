@@ -118,10 +118,15 @@ impl Lirs {
         let eviction = self.oldest;
         self.oldest += 1;
         if self.is_remembered(eviction) {
-            self.stack.remove(self.ghost_number(eviction));
-            let slot = self.slot(eviction);
-            self.ghosts[slot] = NOBODY;
+            self.forget(eviction);
         }
+    }
+
+    /// Takes a ghost that is remembered out of the stack.
+    fn forget(&mut self, eviction: u64) {
+        self.stack.remove(self.ghost_number(eviction));
+        let slot = self.slot(eviction);
+        self.ghosts[slot] = NOBODY;
     }
 
     /// Keeps the stack within its length. Residents alone never exceed it.
@@ -301,10 +306,7 @@ impl LruPolicy for Lirs {
         if age == 0 || age > self.next || !self.is_remembered(self.next - age) {
             return;
         }
-        let eviction = self.next - age;
-        self.stack.remove(self.ghost_number(eviction));
-        let slot = self.slot(eviction);
-        self.ghosts[slot] = NOBODY;
+        self.forget(self.next - age);
         cx.count_activation(page_type);
         cx.folios[frame].set(Flags::ACTIVE);
     }
@@ -349,6 +351,20 @@ impl LruPolicy for Lirs {
     ) -> Option<ShadowEntry> {
         let eviction = core::mem::replace(&mut self.stand_ins[frame.0 as usize], NOBODY);
         self.is_remembered(eviction).then(|| ShadowEntry::new(eviction, self.id, false))
+    }
+
+    /// The page has not left memory: its ghost would stand for nothing.
+    fn demoted(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _scan: &mut Scan,
+        _cursor: &mut LirsCursor,
+        frame: FrameId,
+    ) {
+        let eviction = core::mem::replace(&mut self.stand_ins[frame.0 as usize], NOBODY);
+        if self.is_remembered(eviction) {
+            self.forget(eviction);
+        }
     }
 
     fn put_back(

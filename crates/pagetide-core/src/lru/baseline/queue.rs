@@ -154,7 +154,7 @@ impl<R: QueueRule> LruPolicy for Queue<R> {
 /// Dirty folios are left for the flusher, and marked so that they are taken once clean.
 pub(super) fn must_stay(cx: &Context<'_>, scan: &mut Scan, frame: FrameId) -> bool {
     let flags = cx.flags(frame);
-    if flags.any(Flags::DIRTY.with(Flags::WRITEBACK)) {
+    if flags.any(scan.unclean()) {
         scan.dirty += 1;
         cx.folios[frame].set(Flags::RECLAIM);
         return true;

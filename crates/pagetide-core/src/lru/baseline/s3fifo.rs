@@ -38,7 +38,7 @@ pub struct S3FifoRule {
     small_max: u64,
     main_max: u64,
     ghosts: Ghosts,
-    /// The evictions have begun.
+    /// The evictions, or demotions, have begun.
     is_warm: bool,
 }
 
@@ -92,6 +92,10 @@ impl SegmentRule for S3FifoRule {
     fn leave(&mut self, _segments: &Segments, from: usize) -> Option<Ghost> {
         self.is_warm = true;
         (from == SMALL).then(|| Ghost { token: self.ghosts.push(), is_second: false })
+    }
+
+    fn demoted(&mut self) {
+        self.is_warm = true;
     }
 
     fn validate(&self, _segments: &Segments) {

@@ -135,6 +135,9 @@ pub trait SegmentRule: fmt::Debug {
         None
     }
 
+    /// A folio went to another node's memory: this one is full.
+    fn demoted(&mut self) {}
+
     /// Panics where an invariant of the rule's own is broken.
     fn validate(&self, segments: &Segments) {
         let _ = segments;
@@ -292,6 +295,16 @@ impl<R: SegmentRule> LruPolicy for Segmented<R> {
     ) -> Option<ShadowEntry> {
         let ghost = self.rule.leave(&self.segments, Segments::of(cx.folios, frame))?;
         Some(ShadowEntry::new(ghost.token, self.id, ghost.is_second))
+    }
+
+    fn demoted(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _scan: &mut Scan,
+        _cursor: &mut SegmentedCursor,
+        _frame: FrameId,
+    ) {
+        self.rule.demoted();
     }
 
     fn put_back(

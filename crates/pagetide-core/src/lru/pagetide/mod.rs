@@ -109,6 +109,8 @@ pub struct Pagetide {
     /// Folios that cannot be evicted.
     kept: FolioList,
     nr_evictions: u64,
+    /// Something was evicted or demoted: there is no room for every stranger.
+    is_full: bool,
     /// Evictions that an hour is long, as a power of two.
     hour_shift: u32,
     /// The shadow judged ahead of its refault, and the judgement.
@@ -204,7 +206,7 @@ impl Pagetide {
     /// Whether a folio cannot be a victim now; it is on a list again then.
     fn must_stay(&mut self, cx: &Context<'_>, scan: &mut Scan, frame: FrameId) -> bool {
         let flags = cx.flags(frame);
-        let is_dirty = flags.any(Flags::DIRTY.with(Flags::WRITEBACK));
+        let is_dirty = flags.any(scan.unclean());
         if is_dirty {
             scan.dirty += 1;
             cx.folios[frame].set(Flags::RECLAIM);
@@ -231,6 +233,7 @@ impl LruPolicy for Pagetide {
             selection: None,
             kept: FolioList::new(),
             nr_evictions: 0,
+            is_full: false,
             hour_shift: (nr_frames / HOURS_A_MEMORY).max(1).ilog2(),
             judged: None,
         };
@@ -258,7 +261,7 @@ impl LruPolicy for Pagetide {
         let is_sampled =
             self.selection.as_ref().is_some_and(|it| it.samples(cx.folios[frame].page()));
         let is_accessed = !flags.any(Flags::PREFETCHED);
-        let is_cold = self.nr_evictions == 0 && is_accessed;
+        let is_cold = !self.is_full && is_accessed;
         let place = if is_main { Place::Main } else { self.engine.place_of_stranger(is_cold) };
         let epoch = match (is_accessed, last) {
             (true, _) => self.engine.clock.touch(last),
@@ -270,6 +273,11 @@ impl LruPolicy for Pagetide {
         if is_sampled && is_accessed {
             self.sample(cx.folios, frame);
         }
+    }
+
+    /// When the page was accessed last is known to another node's clock only.
+    fn welcome(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        cx.folios[frame].clear(Flags::WORKINGSET);
     }
 
     fn touch(&mut self, cx: &mut Context<'_>, frame: FrameId) {
@@ -365,7 +373,18 @@ impl LruPolicy for Pagetide {
         let Stamp { epoch, place, .. } = Stamp::of(cx.folios, frame);
         let shadow = ShadowEntry::new(self.pack(epoch), self.id, place == Place::Main);
         self.nr_evictions += 1;
+        self.is_full = true;
         Some(shadow)
+    }
+
+    fn demoted(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _scan: &mut Scan,
+        _cursor: &mut PagetideCursor,
+        _frame: FrameId,
+    ) {
+        self.is_full = true;
     }
 
     fn put_back(

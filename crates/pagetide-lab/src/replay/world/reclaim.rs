@@ -172,7 +172,9 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
                     self.frames.free(frame);
                     (self.evicted)(page);
                 }
-                Settled::Orphan { frame } => self.frames.free(frame),
+                Settled::Demoted { frame, .. } | Settled::Orphan { frame } => {
+                    self.frames.free(frame)
+                }
             }
         }
     }
