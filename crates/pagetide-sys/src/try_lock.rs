@@ -104,6 +104,38 @@ impl<T> TryLock<T> {
         }
     }
 
+    /// What `change` makes of the value, if this thread owns the lock's bias and is in no lock by
+    /// one. `None`: nothing was done, and [`TryLock::try_lock`] is what to ask. The shortest way in
+    /// there is, for who has a longer way as well.
+    ///
+    /// # Cost
+    /// About a nanosecond.
+    #[inline]
+    pub fn with_bias<R>(&self, change: impl FnOnce(&mut T) -> R) -> Option<R> {
+        let me = slot::mine();
+        if self.word.load(Ordering::Relaxed) != me.tag()
+            || me.inside.load(Ordering::Relaxed) != slot::OUTSIDE
+        {
+            return None;
+        }
+        // As in `enter`, but for the guard: only a panic in `change` ever drops this one.
+        me.inside.store(self.tag(), Ordering::Release);
+        barrier::light();
+        if self.word.load(Ordering::Acquire) != me.tag() {
+            me.inside.store(slot::OUTSIDE, Ordering::Release);
+            return None;
+        }
+        let mut guard = TryGuard {
+            lock: self,
+            held_by: &me.inside,
+            was_panicking: false,
+            of_one_thread: PhantomData,
+        };
+        let result = change(&mut guard);
+        guard.unlock();
+        Some(result)
+    }
+
     /// The value, once nobody else has it. Spins, then gives time slices away; never sleeps.
     ///
     /// # Panics
@@ -234,7 +266,8 @@ impl<T> TryLock<T> {
     }
 
     fn guard<'a>(&'a self, held_by: &'a AtomicUsize) -> TryGuard<'a, T> {
-        TryGuard { lock: self, held_by, of_one_thread: PhantomData }
+        let was_panicking = std::thread::panicking();
+        TryGuard { lock: self, held_by, was_panicking, of_one_thread: PhantomData }
     }
 
     /// What a slot says whose thread is in here.
@@ -270,6 +303,8 @@ pub struct TryGuard<'a, T> {
     lock: &'a TryLock<T>,
     /// The word that says so: the lock's own, or the owner's slot. 0 gives the right back.
     held_by: &'a AtomicUsize,
+    /// The panic began before this guard, and says nothing of the value: a destructor came by.
+    was_panicking: bool,
     of_one_thread: PhantomData<*const ()>,
 }
 
@@ -294,7 +329,7 @@ impl<T> DerefMut for TryGuard<'_, T> {
 impl<T> Drop for TryGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        if std::thread::panicking() && !self.was_panicking {
             return self.poison();
         }
         self.held_by.store(FREE, Ordering::Release);
@@ -302,6 +337,15 @@ impl<T> Drop for TryGuard<'_, T> {
 }
 
 impl<T> TryGuard<'_, T> {
+    /// Gives the right back without a look for a panic: where none can be under way that began
+    /// since it was got.
+    #[inline]
+    fn unlock(self) {
+        let held_by = self.held_by;
+        std::mem::forget(self);
+        held_by.store(FREE, Ordering::Release);
+    }
+
     /// Nobody gets in any more.
     #[cold]
     fn poison(&self) {

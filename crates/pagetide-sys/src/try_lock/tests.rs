@@ -130,3 +130,61 @@ fn a_panic_inside_is_passed_on() {
         assert!(message.downcast_ref::<&str>().expect("a text").contains("half changed"));
     }
 }
+
+#[test]
+fn a_destructor_that_comes_by_while_its_thread_panics_harms_nothing() {
+    struct ComesBy<'a>(&'a TryLock<u32>);
+    impl Drop for ComesBy<'_> {
+        fn drop(&mut self) {
+            *self.0.lock() += 1;
+            assert!(self.0.with_bias(|value| *value += 1).is_none() || is_biased(self.0));
+        }
+    }
+    for wanted in [1, ROW] {
+        let lock = TryLock::with_row(0, wanted);
+        std::thread::scope(|scope| {
+            let holder = scope.spawn(|| {
+                let _one = ComesBy(&lock);
+                let _two = ComesBy(&lock);
+                panic!("outside");
+            });
+            assert!(holder.join().is_err());
+        });
+        assert!(*lock.lock() >= 2);
+    }
+}
+
+#[test]
+fn only_the_owner_of_a_bias_is_let_in_by_it() {
+    let lock = TryLock::with_row(0, ROW);
+    assert_eq!(lock.with_bias(|value| *value += 1), None, "nobody has one yet");
+    let lock = biased(0);
+    if !is_biased(&lock) {
+        eprintln!("SKIPPED: only_the_owner_of_a_bias: the kernel has no membarrier");
+        return;
+    }
+    assert_eq!(lock.with_bias(|value| std::mem::replace(value, 7)), Some(0));
+    assert_eq!(lock.with_bias(|_| lock.with_bias(|_| ())), Some(None), "inside already");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            assert_eq!(lock.with_bias(|value| *value), None, "another's");
+            assert_eq!(*lock.lock(), 7);
+        });
+    });
+    assert_eq!(lock.with_bias(|value| *value), None, "it was taken away");
+}
+
+#[test]
+fn a_panic_inside_by_bias_is_passed_on() {
+    let lock = biased(0);
+    if !is_biased(&lock) {
+        eprintln!("SKIPPED: a_panic_inside_by_bias: the kernel has no membarrier");
+        return;
+    }
+    let inside = std::panic::AssertUnwindSafe(|| lock.with_bias(|_| panic!("inside")));
+    assert!(std::panic::catch_unwind(inside).is_err());
+    let next = std::panic::AssertUnwindSafe(|| lock.with_bias(|_| ()).is_some());
+    assert_eq!(std::panic::catch_unwind(next).ok(), Some(false));
+    let next = std::panic::AssertUnwindSafe(|| lock.try_lock().is_some());
+    assert!(std::panic::catch_unwind(next).is_err());
+}
