@@ -44,7 +44,9 @@
 //! Lock order: per-CPU list, then zone.
 //!
 //! **Data and invariants.** Blocks are linked through the words of the shared [`FrameTable`]; those
-//! on these lists belong to the holder of this list's lock. `count` is in frames; refills are in
+//! on these lists belong to the holder of this list's lock. The hottest frames of the list that
+//! most requests go to are not linked but kept in an array (`pcp/hot.rs`), so that a hit need not
+//! write a line that other CPUs' frames are in. `count` is in frames; refills are in
 //! blocks. Frames here are *not* free: the zone's `NR_FREE` left them out when they came. The
 //! struct is at most 256 bytes, four cache lines.
 //!
@@ -64,6 +66,7 @@ use super::pcp_tuning::{Gauge, LockWait, PcpTuning, Tuning, ZoneView};
 use super::zone::{AllocRequest, Zone};
 use crate::ids::{FrameId, Order};
 use crate::units::Millis;
+use hot::HotFrames;
 
 /// The largest order with lists by type; above it only the huge order has any.
 pub const PCP_ORDER_MAX: Order = Order(3);
@@ -75,6 +78,8 @@ const EXPIRE_TICKS: u8 = 3;
 const TYPES: usize = MigrateType::REQUESTABLE.len();
 const SMALL_LISTS: usize = (PCP_ORDER_MAX.0 as usize + 1) * TYPES;
 const LISTS: usize = SMALL_LISTS + 2;
+/// The list whose hottest frames are kept apart: movable base frames, what most requests are for.
+const HOT_LIST: usize = MigrateType::Movable.index();
 
 const _: () = assert!(SMALL_LISTS == 12);
 const _: () = assert!(size_of::<Pcp>() <= 256);
@@ -146,6 +151,8 @@ impl Drain {
 #[derive(Debug)]
 pub struct Pcp {
     lists: [FrameList; LISTS],
+    /// Before the head of [`HOT_LIST`].
+    hot: HotFrames,
     pub(super) gauge: Gauge,
     pub(super) tuning: Tuning,
     /// Ticks until the frames of another node's zone go back.
@@ -164,6 +171,7 @@ impl Pcp {
     pub fn with_tuning(limits: PcpLimits, tuning: PcpTuning) -> Pcp {
         Pcp {
             lists: [FrameList::EMPTY; LISTS],
+            hot: HotFrames::EMPTY,
             gauge: Gauge { count: 0, high: limits.high_min(), limits },
             tuning: Tuning::new(tuning),
             expire: 0,
@@ -197,12 +205,21 @@ impl Pcp {
     ///
     /// # Cost
     ///
-    /// O(1), no shared line but the frame's own word.
+    /// O(1), no shared line but the frame's own word, which is only read when it is a hot one.
     #[inline]
     pub fn alloc(&mut self, table: &FrameTable, request: &AllocRequest) -> Option<FrameId> {
         let list = list_of(request.order, request.migrate)?;
         self.tuning.note_alloc(&self.gauge, request.order.nr_frames());
         self.take_head(table, list, request)
+    }
+
+    /// As [`Pcp::alloc`] when this CPU's own lists have such a block; `None`, and nothing changed,
+    /// when they have not: a world that lets go of the lists in between then begins anew.
+    #[inline]
+    pub fn alloc_hit(&mut self, table: &FrameTable, request: &AllocRequest) -> Option<FrameId> {
+        let list = list_of(request.order, request.migrate)?;
+        let is_empty = (list != HOT_LIST || self.hot.is_empty()) && self.lists[list].is_empty();
+        if is_empty { None } else { self.alloc(table, request) }
     }
 
     /// Fetches blocks from the zone and takes one, after [`Pcp::alloc`] found none.
@@ -260,6 +277,9 @@ impl Pcp {
         order: Order,
         signals: ZoneSignals,
     ) -> Option<Drain> {
+        if self.free_hit(table, frame, order, signals) {
+            return None;
+        }
         table.assert_allocated(frame, order);
         // Blocks of the high-order reserve are kept with the movable ones.
         let migrate = match table.migrate_type(frame) {
@@ -269,7 +289,11 @@ impl Pcp {
         let Some(list) = list_of(order, migrate) else {
             return Some(Drain(Work::Bypass { frame, order }));
         };
-        self.lists[list].push_head(table, frame, Kind::InPcp, order);
+        if list == HOT_LIST {
+            self.keep_hot(table, frame);
+        } else {
+            self.lists[list].push_head(table, frame, Kind::InPcp, order);
+        }
         self.gauge.count += order.nr_frames();
         let pressure = table.pressure.now();
         let zone = ZoneView { signals, below_high: pressure.is_below_high() };
@@ -279,6 +303,29 @@ impl Pcp {
         }
         let first_list = list as u8;
         (nr_frames > 0).then_some(Drain(Work::Frames { nr_frames, first_list }))
+    }
+
+    /// Keeps a frame hot if nothing else has to be decided about it; `false`, and nothing changed,
+    /// asks for [`Pcp::free`].
+    #[inline]
+    pub fn free_hit(
+        &mut self,
+        table: &FrameTable,
+        frame: FrameId,
+        order: Order,
+        signals: ZoneSignals,
+    ) -> bool {
+        let is_quiet = table.pressure.now().is_none() && !signals.reclaim_active;
+        let is_kept = order == Order::BASE
+            && is_quiet
+            && table.is_hot_kind(frame)
+            && !self.hot.contains(frame)
+            && self.tuning.note_kept(&self.gauge);
+        if is_kept {
+            self.push_hot(table, frame);
+            self.gauge.count += 1;
+        }
+        is_kept
     }
 
     /// Lets the limit decay, and frames of another node's zone go that nobody used for three ticks.
@@ -318,6 +365,7 @@ impl Pcp {
             Work::Frames { nr_frames, first_list } => (nr_frames, usize::from(first_list)),
         };
         self.was_visited = true;
+        self.cool_all(zone.table());
         let mut lists = (first_list..LISTS).chain(0..first_list).peekable();
         let mut nr_sent = 0;
         zone.free_bulk(|table| {
@@ -350,6 +398,7 @@ impl Pcp {
                 count += order.nr_frames();
             });
         }
+        count += self.validate_hot(table);
         assert_eq!(self.gauge.count, count, "frames counted and listed");
     }
 
@@ -365,9 +414,20 @@ impl Pcp {
         list: usize,
         request: &AllocRequest,
     ) -> Option<FrameId> {
-        let frame = self.lists[list].pop_head(table)?;
-        table.set_allocated(frame, request.order, request.migrate);
-        self.gauge.count -= request.order.nr_frames();
+        let AllocRequest { order, migrate, .. } = *request;
+        let hottest = if list == HOT_LIST { self.hot.pop() } else { None };
+        let frame = match hottest {
+            Some(frame) => {
+                table.hand_on(frame, order, migrate);
+                frame
+            }
+            None => {
+                let frame = self.lists[list].pop_head(table)?;
+                table.set_allocated(frame, order, migrate);
+                frame
+            }
+        };
+        self.gauge.count -= order.nr_frames();
         Some(frame)
     }
 
@@ -398,5 +458,6 @@ fn order_of(list: usize) -> Order {
     if list < SMALL_LISTS { Order((list / TYPES) as u8) } else { PCP_HUGE_ORDER }
 }
 
+mod hot;
 #[cfg(test)]
 mod tests;

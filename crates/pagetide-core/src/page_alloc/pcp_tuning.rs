@@ -188,6 +188,9 @@ trait Tune {
     fn blocks_to_fetch(&mut self, gauge: &mut Gauge, order: Order, below_high: bool) -> u32;
     /// A block was put on its list: frames to send back now.
     fn frames_to_drain(&mut self, gauge: &mut Gauge, order: Order, zone: ZoneView) -> u32;
+    /// A base frame is about to come back, and free frames are plenty: as `frames_to_drain` where
+    /// that would be 0, but for the count; `false`, and nothing changed, asks for it.
+    fn note_kept(&mut self, gauge: &Gauge) -> bool;
     /// Some time has passed: frames to send back now.
     fn tick(&mut self, _gauge: &mut Gauge) -> u32 {
         0
@@ -250,6 +253,11 @@ impl Tuning {
         zone: ZoneView,
     ) -> u32 {
         dispatch!(self, tuning => tuning.frames_to_drain(gauge, order, zone))
+    }
+
+    #[inline]
+    pub(super) fn note_kept(&mut self, gauge: &Gauge) -> bool {
+        gauge.count + 1 < gauge.high && dispatch!(self, tuning => tuning.note_kept(gauge))
     }
 
     pub(super) fn tick(&mut self, gauge: &mut Gauge) -> u32 {

@@ -52,6 +52,12 @@ impl Pressure {
 }
 
 impl PressureNow {
+    /// Neither.
+    #[inline]
+    pub(super) fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
     #[inline]
     pub(super) fn is_below_high(self) -> bool {
         self.0 & BELOW_HIGH != 0

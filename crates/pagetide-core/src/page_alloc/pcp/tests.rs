@@ -375,3 +375,68 @@ fn the_refill_that_finds_the_zone_under_high_grows_nothing() {
     assert!(pcp.refill(&mut zone, &AllocRequest::fast(Order(3))).is_some());
     assert_eq!(pcp.high(), 40);
 }
+
+#[test]
+fn hot_frames_come_back_hottest_first_and_their_words_are_left_alone() {
+    let mut zone = zone(4096);
+    let mut pcp = fixed(PcpLimits::fixed(63, 1036));
+    let frames = take(&mut zone, 30, 0, Movable);
+    for nr_frames in 1..=frames.len() {
+        // More than are kept hot: the others are linked behind them.
+        for frame in &frames[..nr_frames] {
+            assert_eq!(free(&mut pcp, &mut zone, *frame, 0, CALM), 0);
+            assert_eq!(zone.table().state(*frame), FrameState::Allocated(Order(0), Movable));
+        }
+        pcp.validate(zone.table());
+        for frame in frames[..nr_frames].iter().rev() {
+            assert_eq!(pcp.alloc(zone.table(), &request(0, Movable)), Some(*frame));
+            assert_eq!(zone.table().state(*frame), FrameState::Allocated(Order(0), Movable));
+        }
+        assert_eq!(pcp.count(), 0);
+    }
+}
+
+#[test]
+fn a_hot_frame_is_handed_on_as_what_it_is_asked_for_now() {
+    let mut zone = zone(4096);
+    let mut pcp = fixed(PcpLimits::fixed(63, 1036));
+    // Stolen by another type, which leaves the pageblock movable.
+    let frame = take(&mut zone, 1, 0, Movable)[0];
+    zone.table().set_allocated(frame, Order(0), Unmovable);
+    assert_eq!(free(&mut pcp, &mut zone, frame, 0, CALM), 0);
+    assert_eq!(pcp.alloc(zone.table(), &request(0, Unmovable)), None);
+    assert_eq!(pcp.alloc(zone.table(), &request(0, Movable)), Some(frame));
+    assert_eq!(zone.table().state(frame), FrameState::Allocated(Order(0), Movable));
+}
+
+#[test]
+fn drains_take_the_hot_frames_last() {
+    let mut zone = zone(4096);
+    let mut pcp = fixed(PcpLimits::fixed(4, 1036));
+    let frames = take(&mut zone, 20, 0, Movable);
+    for frame in &frames {
+        assert_eq!(free(&mut pcp, &mut zone, *frame, 0, CALM), 0);
+    }
+    pcp.drain(&mut zone, Drain(Work::Frames { nr_frames: 17, first_list: 0 }));
+    pcp.validate(zone.table());
+    for frame in frames[17..].iter().rev() {
+        assert_eq!(pcp.alloc(zone.table(), &request(0, Movable)), Some(*frame));
+    }
+    assert_eq!((pcp.count(), zone.nr_free()), (0, 4096 - 3));
+}
+
+/// Freed on two CPUs, a frame is hot on both, until one of them moves it on.
+#[test]
+#[should_panic(expected = "double free: Fx0 is on a per-CPU list already")]
+fn a_double_free_on_another_cpu_is_caught_when_the_frame_cools() {
+    let mut zone = zone(4096);
+    let mut cpus = [(); 2].map(|()| fixed(PcpLimits::fixed(1, 100)));
+    let frames = take(&mut zone, 20, 0, Movable);
+    for pcp in &mut cpus {
+        assert_eq!(free(pcp, &mut zone, frames[0], 0, CALM), 0);
+    }
+    cpus[0].drain(&mut zone, Drain(Work::Frames { nr_frames: 0, first_list: 0 }));
+    for frame in &frames[1..] {
+        assert_eq!(free(&mut cpus[1], &mut zone, *frame, 0, CALM), 0);
+    }
+}

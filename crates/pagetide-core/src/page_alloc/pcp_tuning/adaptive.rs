@@ -102,6 +102,12 @@ impl Tune for Adaptive {
         nr_frames
     }
 
+    #[inline]
+    fn note_kept(&mut self, gauge: &Gauge) -> bool {
+        self.traffic.note_free(gauge, Order::BASE);
+        true
+    }
+
     fn tick(&mut self, gauge: &mut Gauge) -> u32 {
         self.wait_ticks = self.wait_ticks.saturating_sub(1);
         self.balance /= 2;

@@ -17,6 +17,10 @@
 //! the past each period; a period twice too long forgets everything. Refills and drains are the
 //! fixed tuning's.
 //!
+//! Rounding down leaves the limit one short of the runs' depth: each run of frees fills the lists
+//! to it and sends a batch back, which the next run of allocations fetches. Runs of 32768 frames,
+//! with batches of 63: 126 frames through the zone's lock a cycle, and never none.
+//!
 //! **Deliberately ignored.** Pressure beyond the fixed tuning's, and everything faster than a
 //! second: what its reviewers said, and why it was not merged.
 //!
@@ -81,6 +85,12 @@ impl Tune for Depth {
             self.tune(gauge, zone.signals.now);
         }
         self.batches.frames_to_drain(gauge, order, zone)
+    }
+
+    /// Each free is counted, and may be the first after a second.
+    #[inline]
+    fn note_kept(&mut self, _gauge: &Gauge) -> bool {
+        false
     }
 
     fn follow_limits(&mut self, gauge: &mut Gauge) {

@@ -53,6 +53,11 @@ impl Tune for Fixed {
         if is_run { gauge.count } else { self.scaled_drain(gauge, high) }
     }
 
+    #[inline]
+    fn note_kept(&mut self, _gauge: &Gauge) -> bool {
+        true
+    }
+
     fn follow_limits(&mut self, gauge: &mut Gauge) {
         gauge.high = gauge.high_min();
     }

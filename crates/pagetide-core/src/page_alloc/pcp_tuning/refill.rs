@@ -67,6 +67,12 @@ impl Tune for Refill {
         self.drain_at_limit(gauge, is_run, zone)
     }
 
+    #[inline]
+    fn note_kept(&mut self, gauge: &Gauge) -> bool {
+        self.traffic.note_free(gauge, Order::BASE);
+        true
+    }
+
     fn tick(&mut self, gauge: &mut Gauge) -> u32 {
         if gauge.high > gauge.high_min() {
             let kept = gauge.count.saturating_sub(gauge.batch_max());

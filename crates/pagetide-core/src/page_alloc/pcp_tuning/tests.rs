@@ -320,6 +320,22 @@ fn the_limit_approaches_the_depth_of_the_runs() {
     assert!(fetched <= 30_000 / 50 && sent <= 30_000 / 50, "{fetched} {sent}");
 }
 
+/// The averages round down, so that runs of D frames bring the limit to D - 1 and not over it; the
+/// lists then hold D frames at the end of a run of frees, which is at the limit: a batch goes back,
+/// and the next run of allocations has to fetch one. That is the design, however long it runs.
+#[test]
+fn the_depth_limit_stops_one_short_of_the_runs_and_trades_a_batch_a_cycle_for_ever() {
+    let mut cpu = depth_from(100_000);
+    for cycle in 0..60 {
+        cpu.take_traffic();
+        depth_cycle(&mut cpu, 100_000 + 1001 * cycle, 32_768, 32_768);
+        if cycle >= 20 {
+            assert_eq!(cpu.pcp.high(), 32_767);
+            assert_eq!(cpu.take_traffic(), (BATCH, BATCH), "cycle {cycle}");
+        }
+    }
+}
+
 #[test]
 fn allocations_without_frees_leave_the_depth_limit_alone() {
     let mut cpu = depth_from(100_000);
