@@ -29,12 +29,13 @@ pub use stats::FrameAllocatorStats;
 use crate::builder::high_fraction;
 use crate::errors::BuildError;
 use crate::frames::shared_zone::{PcpSettings, SharedZone};
-use pagetide_core::ids::{FrameId, Order};
+use pagetide_core::ids::Order;
 use pagetide_core::knobs::MEMORY_MIN;
 use pagetide_core::page_alloc::{AllocRequest, MigrateType, PcpTuning, Zone, ZoneConfig};
 use pagetide_core::units::{Bytes, Millis};
 use pagetide_sys::{ArenaOptions, FrameArena, current_cpu, read_monotonic_ns};
 use std::fmt;
+use std::sync::Arc;
 
 /// Settings of a [`FrameAllocator`].
 #[derive(Clone, Copy, Debug)]
@@ -104,7 +105,7 @@ impl FrameAllocatorBuilder {
         let machine = PcpSettings::read(self.tuning);
         let nr_cpus = self.nr_cpus.unwrap_or(machine.nr_cpus);
         let settings = PcpSettings { nr_cpus, fraction, ..machine };
-        Ok(FrameAllocator { arena, zone: SharedZone::new(zone, settings) })
+        Ok(FrameAllocator { arena: Arc::new(arena), zone: SharedZone::new(zone, settings) })
     }
 }
 
@@ -113,7 +114,7 @@ impl FrameAllocatorBuilder {
 /// # Concurrency
 /// Shared by reference between any number of threads. A block may be dropped on any thread.
 pub struct FrameAllocator {
-    arena: FrameArena,
+    arena: Arc<FrameArena>,
     zone: SharedZone,
 }
 
@@ -176,20 +177,6 @@ impl FrameAllocator {
         Some(FrameBlock { allocator: self, first, order: request.order })
     }
 
-    /// Takes blocks of one order back.
-    ///
-    /// A thread that panics gives its blocks straight to the zone: the lists' locks take a guard
-    /// that is dropped in a panic for one whose holder left the list half changed.
-    #[inline]
-    fn take_back(&self, order: Order, blocks: impl IntoIterator<Item = FrameId>) {
-        if std::thread::panicking() {
-            let mut zone = self.zone.lock_zone();
-            blocks.into_iter().for_each(|first| zone.free(first, order));
-        } else {
-            self.zone.free(current_cpu(), order, blocks);
-        }
-    }
-
     /// Returns all CPUs' lists to the zone, where blocks merge.
     pub fn drain(&self) {
         self.zone.drain_lists();
@@ -224,5 +211,7 @@ impl fmt::Debug for FrameAllocator {
     }
 }
 
+#[cfg(test)]
+mod hammer_tests;
 #[cfg(test)]
 mod tests;

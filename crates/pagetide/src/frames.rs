@@ -11,6 +11,7 @@ use pagetide_sys::{ClaimedFrame, FrameArena};
 use shared_zone::{PcpSettings, SharedZone};
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub(crate) mod shared_zone;
 
@@ -76,7 +77,13 @@ impl ArenaFrames {
         self.zone.drain_lists();
     }
 
-    /// Lets the lists' limits decay, if a second has passed since the last time.
+    /// How often [`ArenaFrames::tick`] should be called.
+    pub(crate) fn tick_period(&self) -> Duration {
+        self.zone.tick_period()
+    }
+
+    /// Tells the lists the time, and lets their limits decay if a second has passed since the last
+    /// time.
     pub(crate) fn tick(&self, now: Millis) {
         self.zone.tick(now);
     }

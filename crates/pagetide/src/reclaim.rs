@@ -26,7 +26,6 @@ use pagetide_sys::{
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
 
 /// The pages of one batch whose words are locked for eviction, in the victims' order.
 type Claimed<'m> = Vec<Lock<PageRef<'m>>>;
@@ -287,11 +286,11 @@ fn is_young(mappings: &Slots, victim: &Victim) -> bool {
 }
 
 /// The background reclaim thread: sleeps until an allocation finds the low watermark passed, and
-/// wakes once a second to let the per-CPU lists shrink.
+/// wakes as often as the per-CPU lists want to know the time, to let them shrink.
 pub(crate) fn run_background(engine: &Arc<Engine>) {
-    const TICK: Duration = Duration::from_secs(1);
+    let period = engine.nodes.first().frames.tick_period();
     loop {
-        let wake = engine.background.wait(TICK);
+        let wake = engine.background.wait(period);
         let now = Millis(read_monotonic_ns() / 1_000_000);
         engine.nodes.iter().for_each(|node| node.frames.tick(now));
         match wake {

@@ -11,6 +11,7 @@
 use super::FrameAllocator;
 use pagetide_core::ids::{FrameId, Order};
 use pagetide_core::units::Bytes;
+use pagetide_sys::current_cpu;
 use std::fmt;
 use std::iter::FusedIterator;
 
@@ -120,7 +121,7 @@ impl<'a> FrameBlock<'a> {
 impl Drop for FrameBlock<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.allocator.take_back(self.order, [self.first]);
+        self.allocator.zone.free_one(current_cpu(), self.order, self.first);
     }
 }
 
@@ -164,7 +165,7 @@ impl Drop for FrameBlocks<'_> {
     fn drop(&mut self) {
         if self.next < self.end {
             let rest = (self.next..self.end).step_by(self.order.nr_frames() as usize);
-            self.allocator.take_back(self.order, rest.map(FrameId));
+            self.allocator.zone.free(current_cpu(), self.order, rest.map(FrameId));
         }
     }
 }

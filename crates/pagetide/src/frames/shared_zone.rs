@@ -27,9 +27,13 @@ use pagetide_core::page_alloc::{
 use pagetide_core::units::Millis;
 use pagetide_sys::{TryLock, read_cache_slice, read_nr_cpus_possible};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Time between two ticks of the lists.
 const TICK_MS: u64 = 1000;
+/// Time between two looks at the clock for a tuning that measures periods of a second by it: a call
+/// in four may come late, and each second is still told from the next.
+const CLOCK_MS: u64 = 250;
 
 /// What a zone's lists are made with.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +65,7 @@ pub(crate) struct SharedZone {
     settings: PcpSettings,
     is_reclaim_active: AtomicBool,
     /// As of the last call of `tick`, due or not: a tuning measures periods of a second with it,
-    /// which ticks a second apart would miss as often as not.
+    /// which ticks a second apart would miss as often as not. See [`SharedZone::tick_period`].
     now_ms: AtomicU64,
     last_tick_ms: AtomicU64,
     zone: Mutex<Zone>,
@@ -87,6 +91,16 @@ impl SharedZone {
     /// Takes a block. `None`: the zone is at the request's level, or has no such block.
     #[inline]
     pub(crate) fn alloc(&self, cpu: CpuId, request: &AllocRequest) -> Option<FrameId> {
+        let hit = self.pcps.at(cpu).with_bias(|pcp| pcp.alloc_hit(&self.table, request));
+        match hit.flatten() {
+            Some(frame) => Some(frame),
+            None => self.alloc_beyond_hit(cpu, request),
+        }
+    }
+
+    /// Out of line, as everything that a hit does without: it would save registers for all this.
+    #[inline(never)]
+    fn alloc_beyond_hit(&self, cpu: CpuId, request: &AllocRequest) -> Option<FrameId> {
         let Some(mut pcp) = self.pcps.at(cpu).try_lock() else {
             return self.visit().0.alloc(request);
         };
@@ -100,8 +114,23 @@ impl SharedZone {
         pcp.refill(&mut zone, request)
     }
 
-    /// Gives blocks of one order back.
+    /// Gives one block back.
     #[inline]
+    pub(crate) fn free_one(&self, cpu: CpuId, order: Order, block: FrameId) {
+        let signals = self.signals();
+        let pcp = self.pcps.at(cpu);
+        let is_hit = pcp.with_bias(|pcp| pcp.free_hit(&self.table, block, order, signals));
+        if is_hit != Some(true) {
+            self.free_beyond_hit(cpu, order, block);
+        }
+    }
+
+    #[inline(never)]
+    fn free_beyond_hit(&self, cpu: CpuId, order: Order, block: FrameId) {
+        self.free(cpu, order, [block]);
+    }
+
+    /// Gives blocks of one order back.
     pub(crate) fn free(&self, cpu: CpuId, order: Order, blocks: impl IntoIterator<Item = FrameId>) {
         let Some(mut pcp) = self.pcps.at(cpu).try_lock() else {
             let mut zone = self.visit().0;
@@ -140,7 +169,16 @@ impl SharedZone {
         }
     }
 
-    /// Lets the lists' limits decay, if a second has passed since the last time.
+    /// How often [`SharedZone::tick`] should be called: as often as the tuning reads the clock.
+    pub(crate) fn tick_period(&self) -> Duration {
+        Duration::from_millis(match self.settings.tuning {
+            PcpTuning::Depth => CLOCK_MS,
+            PcpTuning::Fixed | PcpTuning::Refill | PcpTuning::Adaptive => TICK_MS,
+        })
+    }
+
+    /// Tells the lists the time, and lets their limits decay if a second has passed since the last
+    /// time.
     pub(crate) fn tick(&self, now: Millis) {
         if self.now_ms.load(Relaxed) < now.0 {
             self.now_ms.store(now.0, Relaxed);
