@@ -320,3 +320,5 @@ fn is_unmovable(flags: Flags) -> bool {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod twin;

@@ -1,5 +1,6 @@
 use super::*;
 use alloc::string::ToString;
+use proptest::prelude::*;
 
 fn node(distance: u32, has_cpus: bool) -> NodeDescription {
     NodeDescription { distance: AbstractDistance(distance), has_cpus, nr_frames: 1000 }
@@ -143,4 +144,49 @@ fn nodes_that_make_no_sense_are_refused_with_a_way_out() {
         "memory of 0 ns and 10 MB/s: neither latency nor bandwidth may be zero"
     );
     assert!(Topology::one_tier(10).unwrap().fast_nodes() == [NodeId(0)]);
+}
+
+proptest! {
+    /// On any machine: pages go down only, to memory, and to the nearest first.
+    #[test]
+    fn demotion_goes_down_to_memory(
+        nodes in prop::collection::vec((0..40u32, any::<bool>(), 0..3u64), 1..8),
+        numa in prop::collection::vec(10..40u8, 64),
+        seed: u64,
+    ) {
+        let nodes: Vec<NodeDescription> = nodes
+            .iter()
+            .map(|(tier, has_cpus, nr_frames)| NodeDescription {
+                distance: AbstractDistance(tier * 128 / 4),
+                has_cpus: *has_cpus,
+                nr_frames: *nr_frames,
+            })
+            .collect();
+        let distances = &numa[..nodes.len() * nodes.len()];
+        let Ok(topology) = Topology::new(&nodes, distances) else { return Ok(()) };
+        let tier = |id: NodeId| topology.describe(id).distance.tier();
+        for at in 0..nodes.len() {
+            let from = NodeId(at as u8);
+            let far = |to: NodeId| (tier(to), distances[at * nodes.len() + to.index()]);
+            let (fallback, targets) = (topology.demotion_fallback(from), topology.demotion_targets(from));
+            for to in fallback {
+                prop_assert!(tier(*to) > tier(from) && nodes[to.index()].nr_frames > 0);
+            }
+            prop_assert!(fallback.is_sorted_by_key(|to| far(*to)));
+            prop_assert!(fallback.starts_with(targets));
+            prop_assert_eq!(targets.is_empty(), fallback.is_empty());
+            prop_assert!(targets.iter().all(|to| far(*to) == far(targets[0])));
+            prop_assert!(fallback[targets.len()..].iter().all(|to| far(*to) > far(targets[0])));
+            let chosen = topology.choose_demotion_target(from, seed);
+            prop_assert_eq!(chosen.is_some(), !targets.is_empty());
+            prop_assert!(chosen.is_none_or(|chosen| targets.contains(&chosen)));
+        }
+        prop_assert_eq!(topology.demotion_targets(topology.slowest()), []);
+        let (fast, slow): (Vec<_>, Vec<_>) = (0..nodes.len())
+            .map(|at| NodeId(at as u8))
+            .filter(|id| nodes[id.index()].nr_frames > 0)
+            .partition(|id| topology.is_top_tier(*id));
+        prop_assert_eq!(topology.fast_nodes(), &fast);
+        prop_assert!(slow.iter().all(|id| !nodes[id.index()].has_cpus), "CPUs are at the top");
+    }
 }
