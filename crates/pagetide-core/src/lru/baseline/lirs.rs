@@ -417,3 +417,41 @@ impl LruPolicy for Lirs {
         assert_eq!(nr_remembered, nr_ghosts, "ghosts remembered and stacked");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{MappingId, PageId, PageIndex, PageType};
+    use crate::lru::{AccessLog, Lruvec, Policy, PolicyName};
+    use crate::reclaim::{ReclaimBatch, ReclaimPass, Step, Verdict};
+    use alloc::sync::Arc;
+
+    /// The ghosts left after one page of ten, in the stack as HIR, was taken.
+    fn nr_ghosts_after(verdict: Verdict) -> usize {
+        let folios = Arc::new(Folios::new(10));
+        let config = LruConfig::file_only(10);
+        let mut lruvec = Lruvec::new(PolicyName::Lirs, &config, folios.clone());
+        let mut log = AccessLog::new();
+        for frame in (0..10).map(FrameId) {
+            let page = PageId { mapping: MappingId(0), index: PageIndex(frame.0.into()) };
+            folios[frame].bind(page, PageType::File, Flags::NONE);
+            let _ = log.add(&folios, frame);
+        }
+        lruvec.drain(&mut log);
+        let mut pass = ReclaimPass::background(&lruvec, 1).demoting();
+        let mut batch = ReclaimBatch::new();
+        while lruvec.reclaim(&mut pass, &mut batch) != Step::Done {
+            batch.victims_mut().iter_mut().for_each(|victim| victim.verdict = verdict);
+        }
+        assert_eq!(lruvec.nr_folios(), 9);
+        lruvec.validate();
+        let Policy::Lirs(lirs) = &lruvec.policy else { unreachable!("it was built as LIRS") };
+        lirs.ghosts.iter().filter(|eviction| **eviction != NOBODY).count()
+    }
+
+    #[test]
+    fn only_an_evicted_page_leaves_a_ghost() {
+        assert_eq!(nr_ghosts_after(Verdict::Claimed), 1);
+        assert_eq!(nr_ghosts_after(Verdict::Demoted), 0);
+    }
+}

@@ -4,6 +4,7 @@ use super::*;
 use crate::ids::{MappingId, PageId, PageIndex};
 use crate::lru::{Lruvec, PolicyName};
 use crate::reclaim::{ReclaimBatch, ReclaimPass, Settled, Step, Verdict};
+use crate::vmstat::Counter;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -197,4 +198,31 @@ fn anonymous_folios_without_swap_are_never_looked_at() {
     assert_eq!(reads.policy().kept.len(), 50);
     assert_eq!(reads.nr_hits(0..50), 50);
     reads.lruvec.validate();
+}
+
+/// While nothing has left, strangers go where they can stay; a demotion ends that as an eviction
+/// does.
+#[test]
+fn strangers_wait_on_probation_once_a_page_was_demoted() {
+    let mut reads = Reads::new(&LruConfig::file_only(100));
+    (0..100).for_each(|page| assert!(!reads.read(page)));
+    let place = |reads: &Reads, page: u64| Stamp::of(&reads.folios, reads.resident[&page]).place;
+    assert_eq!(place(&reads, 0), Place::Main);
+    // So many that there is room among the main pages.
+    let mut pass = ReclaimPass::background(&reads.lruvec, 50).demoting();
+    let mut batch = ReclaimBatch::new();
+    loop {
+        let step = reads.lruvec.reclaim(&mut pass, &mut batch);
+        for settled in &batch.settled {
+            let Settled::Demoted { frame, .. } = *settled else { panic!("{settled:?}") };
+            reads.free.push(frame);
+        }
+        if step == Step::Done {
+            break;
+        }
+        batch.victims_mut().iter_mut().for_each(|victim| victim.verdict = Verdict::Demoted);
+    }
+    reads.read(1000);
+    assert_eq!(place(&reads, 1000), Place::Probation);
+    assert_eq!(reads.lruvec.vmstat().read(Counter::PgdemoteBackground), 50);
 }

@@ -16,6 +16,8 @@ const NR_PAGES: usize = 4;
 enum Op {
     /// So much time passes.
     Wait { millis: u64 },
+    /// Until this moment, or a millisecond later.
+    WaitUntil { moment: Moment, is_past: bool },
     /// A scan arms the page.
     Arm { page: usize },
     /// The page, of so many frames, faults.
@@ -28,11 +30,27 @@ enum Op {
     Restart,
 }
 
+/// The moments after which decisions change.
+#[derive(Clone, Copy, Debug)]
+enum Moment {
+    /// The rate window's end.
+    Window,
+    /// The end of the threshold's period.
+    Period,
+    /// The first page has been armed for as long as the threshold.
+    Threshold,
+}
+
 fn op() -> impl Strategy<Value = Op> {
     let page = 0..NR_PAGES;
     prop_oneof![
         6 => prop_oneof![0..20u64, 0..1500u64, 0..70_000u64]
             .prop_map(|millis| Op::Wait { millis }),
+        4 => (
+            prop_oneof![Just(Moment::Window), Just(Moment::Period), Just(Moment::Threshold)],
+            any::<bool>(),
+        )
+            .prop_map(|(moment, is_past)| Op::WaitUntil { moment, is_past }),
         6 => page.clone().prop_map(|page| Op::Arm { page }),
         12 => (page.clone(), prop_oneof![Just(1u64), 1..600u64])
             .prop_map(|(page, nr_frames)| Op::Fault { page, nr_frames }),
@@ -121,6 +139,14 @@ impl Twin {
             None => wrap - step,
         };
         (now % wrap + wrap - held) % wrap / step * step
+    }
+
+    fn moment(&self, moment: Moment) -> Option<u128> {
+        match moment {
+            Moment::Window => Some(self.rl_start + self.window),
+            Moment::Period => Some(self.th_start + self.p),
+            Moment::Threshold => self.stamped[0].map(|stamped| stamped + self.th() - 1),
+        }
     }
 
     fn fault(&mut self, now: u128, page: usize, nr: u128, room: &Room) -> Decision {
@@ -218,6 +244,10 @@ impl Pair {
         let now = u128::from(self.now.0);
         match op {
             Op::Wait { millis } => self.now.0 += millis,
+            Op::WaitUntil { moment, is_past } => {
+                let moment = self.twin.moment(moment).unwrap_or(now) + u128::from(is_past);
+                self.now = Millis(now.max(moment) as u64);
+            }
             Op::Arm { page } => {
                 let stamp = self.promotion.stamp_width().store(self.now);
                 self.folios[FrameId(page as u32)].swap_hint_stamp(stamp);
