@@ -168,7 +168,8 @@ proptest! {
         for at in 0..nodes.len() {
             let from = NodeId(at as u8);
             let far = |to: NodeId| (tier(to), distances[at * nodes.len() + to.index()]);
-            let (fallback, targets) = (topology.demotion_fallback(from), topology.demotion_targets(from));
+            let fallback = topology.demotion_fallback(from);
+            let targets = topology.demotion_targets(from);
             for to in fallback {
                 prop_assert!(tier(*to) > tier(from) && nodes[to.index()].nr_frames > 0);
             }
