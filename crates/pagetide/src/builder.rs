@@ -1,6 +1,7 @@
 //! Building a page cache: knobs in, a running cache out, or a sentence that says why not.
 
 use crate::cache::{CacheShared, PageCache};
+use crate::compressed::CompressedPool;
 use crate::counters::Counters;
 use crate::dirty::DirtyPages;
 use crate::engine::Engine;
@@ -13,6 +14,9 @@ use crate::node::{Node, Nodes};
 use crate::prefetch::PrefetchQueue;
 use crate::recorder::Recorder;
 use crate::registry::Registry;
+use crate::tier::Tier;
+use crate::tier::plan::{TierError, TierPlan};
+use crate::tiering::{Tiering, TieringOptions};
 use pagetide_core::folio::Folios;
 use pagetide_core::knobs::{Knob, KnobError, Knobs, MEMORY_MIN};
 use pagetide_core::lru::pagetide::Tuning;
@@ -21,13 +25,18 @@ use pagetide_core::page_alloc::{HighFraction, PcpTuning};
 use pagetide_core::record::Header;
 use pagetide_core::units::{Bytes, Millis, PAGE_BYTES};
 use pagetide_core::writeback::DirtyLimits;
-use pagetide_sys::{ArenaOptions, FrameArena, ReserveError, fetch_to_write, read_total_memory};
+use pagetide_sys::numa::{NODES, read_nodes};
+use pagetide_sys::{
+    ArenaOptions, FrameArena, ReserveError, fetch_to_write, read_monotonic_ns, read_total_memory,
+};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// Collects settings and builds a [`PageCache`]. Only [`Builder::memory`] must be called.
+/// Collects settings and builds a [`PageCache`]. Only [`Builder::memory`], or
+/// [`Builder::tier`], must be called.
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct Builder {
@@ -35,6 +44,8 @@ pub struct Builder {
     policy: PolicyName,
     switches: Switches,
     record: Option<PathBuf>,
+    tiers: Vec<Tier>,
+    tiering: TieringOptions,
 }
 
 impl Default for Builder {
@@ -44,6 +55,8 @@ impl Default for Builder {
             policy: PolicyName::Mglru,
             switches: Switches::default(),
             record: None,
+            tiers: Vec::new(),
+            tiering: TieringOptions::default(),
         }
     }
 }
@@ -52,6 +65,28 @@ impl Builder {
     /// The hard limit of managed memory; rounded down to whole frames, at least 64K.
     pub fn memory(self, memory: Bytes) -> Builder {
         self.with(Knob::Memory, memory.0)
+    }
+
+    /// Adds a kind of memory, instead of [`Builder::memory`]: see [`Tier`]. The order of calls does
+    /// not matter; one tier must be fast. A cache with tiers keeps the size it was built with.
+    ///
+    /// ```
+    /// # use pagetide::{Bytes, PageCache, Tier};
+    /// # use std::time::Duration;
+    /// let slow = Tier::emulated(Bytes(8 << 20), Duration::from_nanos(300));
+    /// let cache = PageCache::builder().tier(Tier::dram(Bytes(2 << 20))).tier(slow).build()?;
+    /// assert_eq!(cache.stats().memory_bytes, 10 << 20);
+    /// # Ok::<(), pagetide::BuildError>(())
+    /// ```
+    pub fn tier(mut self, tier: Tier) -> Builder {
+        self.tiers.push(tier);
+        self
+    }
+
+    /// How pages move between tiers; as Linux does it unless set.
+    pub fn tiering(mut self, options: TieringOptions) -> Builder {
+        self.tiering = options;
+        self
     }
 
     /// The most a later [`PageCache::resize`] can grow to. Reserves address space, not memory.
@@ -164,41 +199,62 @@ impl Builder {
     ///
     /// # Errors
     /// [`BuildError`] says which setting, or which refusal of the system.
-    pub fn build(self) -> Result<PageCache, BuildError> {
+    pub fn build(mut self) -> Result<PageCache, BuildError> {
+        let plan = self.plan_tiers()?;
         let limits = Limits::check(&self.knobs)?;
-        let engine = self.build_engine(&limits)?;
+        let engine = self.build_engine(&limits, plan.as_ref())?;
         let shared = CacheShared::start(engine, &limits)?;
         Ok(PageCache::new(shared))
     }
 
-    fn build_engine(&self, limits: &Limits) -> Result<Engine, BuildError> {
+    /// What the tiers come to, if there are any. The memory limit is then their sum.
+    fn plan_tiers(&mut self) -> Result<Option<TierPlan>, BuildError> {
+        if self.tiers.is_empty() {
+            return Ok(None);
+        }
+        let given = self.knobs.read(Knob::Memory).max(self.knobs.read(Knob::MemoryMax));
+        if given > 0 {
+            return Err(TierError::MemoryToo { memory: Bytes(given) }.into());
+        }
+        // A machine without a notion of nodes has none to offer.
+        let machine = read_nodes(NODES).unwrap_or_default();
+        let plan = TierPlan::check(&self.tiers, &machine)?;
+        if plan.nodes.len() > 1 && self.policy == PolicyName::Lirs {
+            return Err(TierError::Policy { policy: self.policy.as_str() }.into());
+        }
+        if self.record.is_some() {
+            return Err(TierError::Record.into());
+        }
+        self.tiering.knobs.check().map_err(BuildError::Tiering)?;
+        self.knobs.set(Knob::Memory, Bytes::from_pages(plan.nr_frames().into()).0);
+        Ok(Some(plan))
+    }
+
+    fn build_engine(&self, limits: &Limits, plan: Option<&TierPlan>) -> Result<Engine, BuildError> {
         let options = ArenaOptions {
             huge_pages: self.knobs.is_on(Knob::HugePages),
             pretouch: self.knobs.is_on(Knob::Pretouch),
         };
         limits.check_machine()?;
-        let arena = Arc::new(FrameArena::reserve(limits.nr_frames_max, options)?);
+        let places = plan.map(TierPlan::placements).unwrap_or_default();
+        let arena = Arc::new(FrameArena::reserve_on(limits.nr_frames_max, &places, options)?);
         let folios = Arc::new(Folios::with_prefetch(limits.nr_frames_max, fetch_to_write));
-        let config = LruConfig {
-            nr_frames: limits.nr_frames_max,
-            id: LruvecId::default(),
-            swappiness: self.knobs.read(Knob::Swappiness) as u8,
-            can_swap: false,
-            min_ttl: Millis(self.knobs.read(Knob::MinTtl)),
-            switches: self.switches,
-            statistics: Statistics::Live,
-            tuning: Tuning::default(),
-        };
-        let lruvec = Lruvec::new(self.policy, &config, Arc::clone(&folios));
+        let nodes = self.build_nodes(limits, plan, &arena, &folios);
+        let is_tiered = nodes.len() > 1;
+        let rule = nodes.first().lock_lruvec().access_rule();
+        let compressed = plan.and_then(|plan| plan.compressed);
+        // The clock is the background thread's, or whatever the owner's ticks will say.
+        let now = Millis(if limits.has_workers { read_monotonic_ns() / 1_000_000 } else { 0 });
         let io = IoPool::new(self.knobs.is_on(Knob::IoUring));
-        let rule = lruvec.access_rule();
-        let all = 0..limits.nr_frames_max;
-        let frames = ArenaFrames::new(Arc::clone(&arena), all, limits.nr_frames, limits.pcp);
-        let node = Node::new(frames, lruvec, limits.pcp.nr_cpus);
         Ok(Engine {
-            nodes: Nodes::new(vec![node]),
-            arena,
             rule,
+            slow_from: if is_tiered { nodes.at(1).range().start.0 } else { u32::MAX },
+            tiering: plan
+                .filter(|_| is_tiered)
+                .map(|plan| Box::new(Tiering::new(plan, self.tiering, now))),
+            pool: compressed.map(|len| Box::new(CompressedPool::new(len))),
+            nodes,
+            arena,
             folios,
             mappings: Registry::default(),
             counters: Counters::default(),
@@ -213,6 +269,37 @@ impl Builder {
             has_workers: limits.has_workers,
             direct_io: AtomicBool::new(limits.direct_io),
         })
+    }
+
+    /// A node for each tier of frames, or the one there is.
+    fn build_nodes(
+        &self,
+        limits: &Limits,
+        plan: Option<&TierPlan>,
+        arena: &Arc<FrameArena>,
+        folios: &Arc<Folios>,
+    ) -> Nodes {
+        let ranges = match plan {
+            Some(plan) => plan.ranges(),
+            None => std::iter::once(0..limits.nr_frames_max).collect(),
+        };
+        let build = |(nth, range): (usize, Range<u32>)| {
+            let config = LruConfig {
+                nr_frames: range.len() as u32,
+                id: LruvecId { group: 0, node: nth as u8 },
+                swappiness: self.knobs.read(Knob::Swappiness) as u8,
+                can_swap: false,
+                min_ttl: Millis(self.knobs.read(Knob::MinTtl)),
+                switches: self.switches,
+                statistics: Statistics::Live,
+                tuning: Tuning::default(),
+            };
+            let lruvec = Lruvec::new(self.policy, &config, Arc::clone(folios));
+            let nr_online = if plan.is_some() { range.len() as u32 } else { limits.nr_frames };
+            let frames = ArenaFrames::new(Arc::clone(arena), range, nr_online, limits.pcp);
+            Node::new(frames, lruvec, limits.pcp.nr_cpus)
+        };
+        Nodes::new(ranges.into_iter().enumerate().map(build).collect())
     }
 
     fn create_record(&self, limits: &Limits) -> Result<Option<Recorder>, BuildError> {

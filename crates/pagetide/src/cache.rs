@@ -16,7 +16,7 @@ use pagetide_core::ids::PageIndex;
 use pagetide_core::knobs::MEMORY_MIN;
 use pagetide_core::lru::lru_gen::{Detail, GenCommandError};
 use pagetide_core::record;
-use pagetide_core::units::{Bytes, PAGE_BYTES};
+use pagetide_core::units::{Bytes, Millis, PAGE_BYTES};
 use pagetide_sys::{OpenStoreError, PageTable, StoreFile, StoreOptions};
 use std::fmt;
 use std::io;
@@ -163,6 +163,21 @@ impl PageCache {
         self.shared.engine.command_lru_gen(commands)
     }
 
+    /// Tells the time, in milliseconds of any clock that does not go back: what is due is done, in
+    /// the calling thread. A cache with [background threads](Builder::background) does it by
+    /// itself; without them, hot pages of slow memory are found only if this is called now and
+    /// then.
+    pub fn tick(&self, now: Millis) {
+        self.shared.engine.tick(now);
+    }
+
+    /// Walks all pages, frames and lists, and panics where they contradict each other: for tests.
+    /// No other thread may use the cache meanwhile, and it must have no
+    /// [background threads](Builder::background).
+    pub fn validate(&self) {
+        self.shared.engine.validate();
+    }
+
     /// Writes back all dirty pages of all files; does not make them durable.
     ///
     /// # Errors
@@ -180,12 +195,14 @@ impl PageCache {
     /// Changes the limit. Shrinking evicts until it fits, and gives the memory to the system.
     ///
     /// # Errors
-    /// [`ResizeError::OutOfRange`]; [`ResizeError::Busy`] if too many frames are pinned or cannot
+    /// [`ResizeError::OutOfRange`], also for any other size of a cache with tiers;
+    /// [`ResizeError::Busy`] if too many frames are pinned or cannot
     /// be written back.
     pub fn resize(&self, memory: Bytes) -> Result<(), ResizeError> {
         let most = Bytes::from_pages(self.shared.limits.nr_frames_max.into());
-        if memory.0 < MEMORY_MIN || memory > most {
-            let least = Bytes(MEMORY_MIN);
+        let is_tiered = self.shared.engine.tiering.is_some();
+        let least = if is_tiered { most } else { Bytes(MEMORY_MIN) };
+        if memory < least || memory > most {
             return Err(ResizeError::OutOfRange { given: memory, least, most });
         }
         self.shared.engine.resize(memory.whole_pages() as u32, &self.shared.limits)
@@ -285,8 +302,9 @@ impl Engine {
             let mapping = cached.or_else(|| {
                 self.forget_empty(slots);
                 let table = PageTable::new(Arc::clone(&self.arena));
+                let now = self.tiering.as_ref().map_or(Millis(0), |tiering| tiering.now());
                 slots.insert_with(|id| {
-                    Mapping::new(id, table, backing.take().expect("taken once"), len)
+                    Mapping::new(id, table, backing.take().expect("taken once"), len, now)
                 })
             });
             mapping.inspect(|mapping| mapping.add_handle())
@@ -369,6 +387,9 @@ impl Engine {
                     self.record(&mapping, page.index().0, record::AccessKind::Discard);
                 });
             }
+            if let Some(pool) = &self.pool {
+                pool.forget_mapping(mapping.id);
+            }
             slots.remove(mapping.id);
         }
     }
@@ -377,6 +398,9 @@ impl Engine {
         /// Rounds without progress before giving up.
         const ROUNDS_MAX: u32 = 8;
         self.dirty.set_limits(limits.dirty_limits(nr_frames));
+        if self.tiering.is_some() {
+            return Ok(());
+        }
         let node = self.nodes.first();
         let was = node.frames.managed_bytes() / PAGE_BYTES as u64;
         let mut now = node.frames.resize(nr_frames);

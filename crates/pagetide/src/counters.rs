@@ -7,7 +7,9 @@
 
 use crate::engine::Engine;
 use crate::frames::ArenaFrames;
+use crate::locks::lock;
 use crate::node::Nodes;
+use crate::tier_stats::TieringStats;
 use crossbeam_utils::CachePadded;
 use pagetide_core::lru::PolicyName;
 use pagetide_core::lru::pagetide::SelectionSummary;
@@ -135,6 +137,8 @@ pub struct CacheStats {
     /// Which arm the policy works by, and how the others compare, where it chooses between some:
     /// on the node where pages come in.
     pub selection: Option<SelectionSummary>,
+    /// What tiers did, where there are any.
+    pub tiering: Option<TieringStats>,
     /// All counters by name, the kernel's where it has one.
     pub vmstat: Vec<(&'static str, u64)>,
 }
@@ -152,6 +156,9 @@ impl CacheStats {
         };
         let mut core = VmStat::default();
         engine.nodes.iter().for_each(|node| core.merge(node.lock_lruvec().vmstat()));
+        if let Some(tiering) = &engine.tiering {
+            core.merge(lock(&tiering.judge).promotion.vmstat());
+        }
         let count = |event| engine.counters.collect(event);
         let sum = |counters: [Counter; 2]| counters.iter().map(|one| core.read(*one)).sum();
         let mut vmstat: Vec<(&'static str, u64)> = core.iter().collect();
@@ -182,11 +189,12 @@ impl CacheStats {
             device_write_bytes: count(Event::DeviceWriteBytes),
             refaults: sum([Counter::WorkingsetRefaultAnon, Counter::WorkingsetRefaultFile]),
             activations: sum([Counter::WorkingsetActivateAnon, Counter::WorkingsetActivateFile]),
-            evictions: sum([Counter::PgstealAnon, Counter::PgstealFile]),
+            evictions: sum([Counter::PgstealAnon, Counter::PgstealFile]) - nr_demoted(&core),
             reclaim_cpu_ns: count(Event::ReclaimCpuNs),
             direct_io: engine.direct_io.load(Relaxed),
             io_uring: engine.io_uring.load(Relaxed),
             selection,
+            tiering: TieringStats::collect(engine, &core, hits),
             vmstat,
         }
     }
@@ -194,4 +202,11 @@ impl CacheStats {
 
 fn sum_nodes(nodes: &Nodes, of: impl Fn(&ArenaFrames) -> u64) -> u64 {
     nodes.iter().map(|node| of(&node.frames)).sum()
+}
+
+/// Pages that reclaim got rid of by moving them.
+pub(crate) fn nr_demoted(core: &VmStat) -> u64 {
+    let counters =
+        [Counter::PgdemoteBackground, Counter::PgdemoteDirect, Counter::PgdemoteProactive];
+    counters.map(|counter| core.read(counter)).iter().sum()
 }

@@ -6,25 +6,28 @@
 //! ```text
 //!   mapping.resize < mapping.flush < page lock < registry (read) < access log < lruvec
 //!                                                                  per-CPU list < zone
+//!   judge of hint faults < zone
 //!   leaves, held for a few lines each: dirty index, error state, readahead state, recorder
 //! ```
 //!
 //! A page lock may be held while allocating, which may reclaim; reclaim only *tries* other pages'
 //! locks, so it cannot wait in a circle.
 
+use crate::compressed::CompressedPool;
 use crate::counters::Counters;
 use crate::dirty::DirtyPages;
 use crate::io_pool::IoPool;
 use crate::locks::Signal;
 use crate::mapping::Mapping;
-use crate::node::Nodes;
+use crate::node::{Node, Nodes};
 use crate::prefetch::PrefetchQueue;
 use crate::recorder::Recorder;
 use crate::registry::Registry;
+use crate::tiering::Tiering;
 use pagetide_core::folio::{Flags, Folios};
 use pagetide_core::ids::{CpuId, FrameId, PageId, PageIndex, PageType};
 use pagetide_core::lru::{AccessKind, AccessRule, Discarded, Marked, ShadowEntry};
-use pagetide_core::page_alloc::{Attempt, Outcome, SlowPath};
+use pagetide_core::page_alloc::{Attempt, Outcome, SlowPath, WatermarkLevel};
 use pagetide_core::record;
 use pagetide_sys::{ClaimedFrame, FrameArena, Lock, PageHandle, fetch};
 use std::sync::Arc;
@@ -37,6 +40,12 @@ pub(crate) struct Engine {
     pub(crate) folios: Arc<Folios>,
     /// Frames and lists, by speed of memory.
     pub(crate) nodes: Nodes,
+    /// Frames from here on are slow memory; none are in a cache of one node.
+    pub(crate) slow_from: u32,
+    /// Where there are several nodes.
+    pub(crate) tiering: Option<Box<Tiering>>,
+    /// Evicted pages, compressed, where there is such a tier.
+    pub(crate) pool: Option<Box<CompressedPool>>,
     pub(crate) rule: AccessRule,
     pub(crate) mappings: Registry,
     pub(crate) counters: Counters,
@@ -115,6 +124,7 @@ impl Engine {
         let id = PageId { mapping: mapping.id, index: page.page().index() };
         self.folios[frame].bind(id, PageType::File, self.rule.flags_on_fill(kind));
         page.install(claimed);
+        self.forget_compressed(id);
         if let Some(shadow) = shadow {
             // Pages leave memory from the slowest node: its lists know how long this one was away.
             let judge = self.nodes.last();
@@ -127,7 +137,9 @@ impl Engine {
 
     /// Takes the page's frame away without leaving a shadow: its contents are wrong or unwanted.
     pub(crate) fn expel<H: PageHandle>(&self, cpu: CpuId, mapping: &Mapping, page: &mut Lock<H>) {
-        self.record(mapping, page.page().index().0, record::AccessKind::Discard);
+        let index = page.page().index();
+        self.record(mapping, index.0, record::AccessKind::Discard);
+        self.forget_compressed(PageId { mapping: mapping.id, index });
         if page.frame().is_none() {
             return page.set_shadow(None);
         }
@@ -142,9 +154,43 @@ impl Engine {
         }
     }
 
+    /// The page's compressed copy, if there is one, is not to be read again. The caller has the
+    /// page locked.
+    #[inline]
+    pub(crate) fn forget_compressed(&self, page: PageId) {
+        if let Some(pool) = &self.pool {
+            pool.forget(page);
+        }
+    }
+
     pub(crate) fn alloc_frame(&self, cpu: CpuId) -> Result<ClaimedFrame, NoFrame> {
-        let node = self.nodes.first();
-        let mut path = SlowPath::new();
+        if self.nodes.len() == 1 {
+            let wake = || self.background.notify();
+            return self.alloc_slowly(cpu, self.nodes.first(), SlowPath::new(), wake);
+        }
+        let at_low = |node: &Node| node.frames.alloc(cpu, Some(WatermarkLevel::Low));
+        if let Some(claimed) = self.nodes.iter().find_map(at_low) {
+            return Ok(claimed);
+        }
+        self.wake_background(0);
+        // The slow nodes first: there, a frame costs a page that is cold.
+        let mut slowest_first = self.nodes.iter().rev();
+        let found = slowest_first.find_map(|node| {
+            let mut path = SlowPath::new();
+            while path.next(Outcome::Progress) != Attempt::WakeBackground {}
+            self.alloc_slowly(cpu, node, path, || {}).ok()
+        });
+        found.ok_or(NoFrame)
+    }
+
+    /// A frame of the node, by what `path` says is left to try.
+    fn alloc_slowly(
+        &self,
+        cpu: CpuId,
+        node: &Node,
+        mut path: SlowPath,
+        wake_background: impl Fn(),
+    ) -> Result<ClaimedFrame, NoFrame> {
         let mut outcome = Outcome::Failed;
         let mut _starving = None;
         loop {
@@ -154,7 +200,7 @@ impl Engine {
                     None => Outcome::Failed,
                 },
                 Attempt::WakeBackground => {
-                    self.background.notify();
+                    wake_background();
                     Outcome::Progress
                 }
                 Attempt::DirectReclaim => self.reclaim_directly(cpu, node),

@@ -4,6 +4,8 @@
 //! of them turn into [`std::io::Error`] for callers that speak it; the original stays reachable as
 //! the source.
 
+use crate::tier::plan::TierError;
+use pagetide_core::tiering::TieringKnobError;
 use pagetide_core::units::Bytes;
 use pagetide_sys::ReserveError;
 use std::io;
@@ -36,6 +38,12 @@ pub enum BuildError {
         /// The most it takes.
         high: u64,
     },
+    /// The tiers do not go together, or not with this machine: the message says what to change.
+    #[error(transparent)]
+    Tiers(#[from] TierError),
+    /// A number of tiering is out of its range.
+    #[error(transparent)]
+    Tiering(TieringKnobError),
     /// The memory could not be reserved: ask for less.
     #[error("the memory could not be reserved: ask for less")]
     Reserve(#[from] ReserveError),

@@ -15,7 +15,7 @@ use crate::counters::Event;
 use crate::engine::{Engine, NoFrame};
 use crate::mapping::Mapping;
 use pagetide_core::folio::Flags;
-use pagetide_core::ids::{CpuId, PageIndex};
+use pagetide_core::ids::{CpuId, PageId, PageIndex};
 use pagetide_core::lru::AccessKind;
 use pagetide_core::record;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
@@ -77,6 +77,9 @@ impl Engine {
         plan: FillPlan,
     ) -> Result<(), FillError> {
         let first = run[0].page().index().0;
+        if self.fill_from_pool(cpu, mapping, &mut run[0], plan.kind)? {
+            return Ok(());
+        }
         if plan.is_group() {
             self.record(mapping, first, record::AccessKind::Fill);
         }
@@ -98,6 +101,22 @@ impl Engine {
             self.expel(cpu, mapping, &mut run[0]);
             FillError::Store(error)
         })
+    }
+
+    /// Fills a page from its compressed copy, if there is one.
+    fn fill_from_pool<H: PageHandle>(
+        &self,
+        cpu: CpuId,
+        mapping: &Mapping,
+        page: &mut Lock<H>,
+        kind: AccessKind,
+    ) -> Result<bool, NoFrame> {
+        let Some(pool) = &self.pool else { return Ok(false) };
+        let id = PageId { mapping: mapping.id, index: page.page().index() };
+        let Some(bytes) = pool.read(id) else { return Ok(false) };
+        self.admit(cpu, mapping, page, kind)?;
+        page.write(0, &bytes);
+        Ok(true)
     }
 
     /// One read for all pages of the run, which are locked and have frames.

@@ -6,6 +6,8 @@
 use crate::sync::{AtomicU64, Ordering::Relaxed};
 use pagetide_core::ids::{CpuId, FrameId, Order};
 use pagetide_core::page_alloc::{AllocRequest, Starving, WatermarkLevel, Zone, ZoneConfig};
+#[cfg(not(loom))]
+use pagetide_core::tiering::Room;
 use pagetide_core::units::{Millis, PAGE_BYTES};
 use pagetide_sys::{ClaimedFrame, FrameArena};
 use shared_zone::{PcpSettings, SharedZone};
@@ -88,10 +90,30 @@ impl ArenaFrames {
         self.zone.tick(now);
     }
 
-    /// Frames background reclaim should free: the distance to HIGH, 0 when there already.
-    pub(crate) fn background_target(&self) -> u64 {
+    /// Frames background reclaim should free: the distance to `level`, 0 when there already.
+    pub(crate) fn background_target(&self, level: WatermarkLevel) -> u64 {
         let zone = self.zone.lock_zone();
-        zone.watermarks().mark(WatermarkLevel::High).saturating_sub(zone.nr_free())
+        let marks = zone.watermarks();
+        // In a zone so small that the levels lie a frame apart, PROMO would leave no room for a
+        // promotion, which must end above HIGH.
+        let room_for_one = match level {
+            WatermarkLevel::Promo => marks.mark(WatermarkLevel::High) + 2,
+            _ => 0,
+        };
+        marks.mark(level).max(room_for_one).saturating_sub(zone.nr_free())
+    }
+
+    /// Frames that could be taken without reclaim: those above MIN.
+    #[cfg(not(loom))]
+    pub(crate) fn nr_above_min(&self) -> u64 {
+        let zone = self.zone.lock_zone();
+        zone.nr_free().saturating_sub(zone.watermarks().mark(WatermarkLevel::Min))
+    }
+
+    /// How much room promotions find.
+    #[cfg(not(loom))]
+    pub(crate) fn room(&self) -> Room {
+        Room::of(&self.zone.lock_zone())
     }
 
     /// Tells the per-CPU lists that background reclaim is at work: they keep little meanwhile.

@@ -38,7 +38,11 @@ mod builder;
 #[cfg(not(loom))]
 mod cache;
 #[cfg(not(loom))]
+mod compressed;
+#[cfg(not(loom))]
 mod counters;
+#[cfg(not(loom))]
+mod delay;
 #[cfg(not(loom))]
 mod dirty;
 #[cfg(not(loom))]
@@ -53,6 +57,8 @@ mod fill;
 mod flush;
 #[cfg(not(loom))]
 mod frame_allocator;
+#[cfg(not(loom))]
+mod hint_scan;
 #[cfg(not(loom))]
 mod in_flight;
 #[cfg(not(loom))]
@@ -73,11 +79,21 @@ mod recorder;
 mod registry;
 #[cfg(not(loom))]
 mod store;
+#[cfg(not(loom))]
+mod tier;
+#[cfg(not(loom))]
+mod tier_stats;
+#[cfg(not(loom))]
+mod tiering;
+
+#[cfg(not(loom))]
+mod validate;
 
 #[cfg(not(loom))]
 pub use {
     builder::Builder,
     cache::{OpenOptions, PageCache},
+    compressed::CompressedStats,
     counters::CacheStats,
     errors::{AdviseError, BuildError, OpenError, ReadError, ResizeError, SyncError, WriteError},
     file::{Advice, File, PageGuard, PageGuardMut},
@@ -91,8 +107,13 @@ pub use {
     pagetide_core::lru::pagetide::{ArmChange, ArmSummary, SelectionSummary},
     pagetide_core::lru::{Mechanism, PolicyName, Switches},
     pagetide_core::page_alloc::{FreeBlocks, MigrateType, PcpTuning, ZoneStats},
-    pagetide_core::units::Bytes,
+    pagetide_core::tiering::{Stage, TieringKnobs, TieringSwitches},
+    pagetide_core::units::{Bytes, Millis},
     store::Store,
+    tier::plan::TierError,
+    tier::{ParseTierError, Tier},
+    tier_stats::{TierStats, TieringStats},
+    tiering::TieringOptions,
 };
 
 /// The README's example, so that it keeps compiling and running.

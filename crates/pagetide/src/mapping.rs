@@ -15,7 +15,7 @@ use crate::dirty::DirtyIndex;
 use crate::locks::lock;
 use crate::store::{Backing, Fingerprint, Identity};
 use pagetide_core::ids::{MappingId, PageIndex};
-use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
+use pagetide_core::units::{Millis, PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::{PageTable, StoreError};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,6 +39,10 @@ pub(crate) struct Mapping {
     /// flight.
     pub(crate) flush: Mutex<()>,
     errors: Mutex<WriteErrors>,
+    /// When it was made, by the coarse clock.
+    pub(crate) created: Millis,
+    /// Rises whenever contents are dropped without looking at each page: see `compressed`.
+    pub(crate) epoch: AtomicU64,
     /// Prefetched pages evicted unread, for the readahead of all handles.
     pub(crate) wasted: AtomicU64,
     open: Mutex<OpenState>,
@@ -86,7 +90,13 @@ struct OpenState {
 }
 
 impl Mapping {
-    pub(crate) fn new(id: MappingId, table: PageTable, backing: Backing, len: u64) -> Mapping {
+    pub(crate) fn new(
+        id: MappingId,
+        table: PageTable,
+        backing: Backing,
+        len: u64,
+        created: Millis,
+    ) -> Mapping {
         let seen = backing.fingerprint().ok();
         Mapping {
             id,
@@ -99,6 +109,8 @@ impl Mapping {
             dirty: DirtyIndex::default(),
             flush: Mutex::new(()),
             errors: Mutex::default(),
+            created,
+            epoch: AtomicU64::new(0),
             wasted: AtomicU64::new(0),
             open: Mutex::new(OpenState { nr_handles: 0, seen }),
         }

@@ -59,6 +59,11 @@ impl Node {
         self.range.contains(&frame)
     }
 
+    /// The frames it has, in service or not.
+    pub(crate) fn range(&self) -> Range<FrameId> {
+        self.range.clone()
+    }
+
     /// Notes a touch that wants a list operation; where the way is blocked, it is lost.
     pub(crate) fn log_touch(&self, cpu: CpuId, frame: FrameId, counters: &Counters) {
         let Ok(mut log) = self.logs.at(cpu).try_lock() else {
@@ -148,6 +153,22 @@ impl Nodes {
     /// The slowest, from which pages leave memory.
     pub(crate) fn last(&self) -> &Node {
         &self.list[self.list.len() - 1]
+    }
+
+    /// How many places down from the fastest the node of a frame is.
+    pub(crate) fn index_of(&self, frame: FrameId) -> usize {
+        let nth = self.list.iter().position(|node| node.has(frame));
+        nth.expect("nodes partition the arena")
+    }
+
+    /// The node this many places down from the fastest.
+    pub(crate) fn at(&self, nth: usize) -> &Node {
+        &self.list[nth]
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
     }
 
     /// Gives frames back, each to its node.

@@ -6,6 +6,7 @@
 
 use crate::counters::Event;
 use crate::engine::Engine;
+use crate::hint_scan::tick_interval;
 use crate::locks::Wake;
 use crate::node::Node;
 use crate::registry::Slots;
@@ -14,22 +15,57 @@ use pagetide_core::ids::{CpuId, FrameId, PageId, PageIndex};
 use pagetide_core::lru::lru_gen::{Detail, GenCommandError, parse_commands};
 use pagetide_core::lru::page_table::{LeafId, LeafLook, YoungPages, pages_around, wants_around};
 use pagetide_core::lru::{Lruvec, Refusal};
-use pagetide_core::page_alloc::Outcome;
+use pagetide_core::page_alloc::{Outcome, WatermarkLevel};
 use pagetide_core::reclaim::{
     ReclaimBatch, ReclaimPass, Scan, Settled, Step, VICTIMS_MAX, Verdict, Victim,
 };
 use pagetide_core::record;
+use pagetide_core::tiering::{Demotion, Leftover};
 use pagetide_core::units::Millis;
 use pagetide_sys::{
-    Claim, LeafRef, Lock, PageRef, current_cpu, read_monotonic_ns, read_thread_cpu_time_ns,
+    Claim, ClaimedFrame, LeafRef, Lock, PageHandle, PageRef, current_cpu, read_monotonic_ns,
+    read_thread_cpu_time_ns,
 };
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The pages of one batch whose words are locked for eviction, in the victims' order.
-type Claimed<'m> = Vec<Lock<PageRef<'m>>>;
+/// The pages of one batch whose words are locked until they are settled, in the victims' order.
+type Claimed<'m> = Vec<Locked<'m>>;
 
+/// A page whose word is locked, to be evicted, or because it was just demoted.
+struct Locked<'m> {
+    lock: Lock<PageRef<'m>>,
+    /// Which epoch its mapping was in, before.
+    epoch: u64,
+    /// The frame it left, if it was demoted.
+    left: Option<ClaimedFrame>,
+}
+
+/// What is the same for all victims of a pass.
+struct Trial<'m> {
+    mappings: &'m Slots,
+    /// The node's place, where its victims move to slower memory.
+    demotes_from: Option<usize>,
+    /// What becomes of those for which there is no room.
+    leftover: Leftover,
+    /// Folios with one of these flags are not to be taken.
+    unmovable: Flags,
+}
+
+impl<'m> Trial<'m> {
+    fn of(nth: usize, scan: &Scan, mappings: &'m Slots) -> Trial<'m> {
+        Trial {
+            mappings,
+            demotes_from: scan.demotes.then_some(nth),
+            leftover: Demotion::leftover(scan.kind),
+            // What moves stays dirty. What is being written is found again by its frame.
+            unmovable: scan.unclean(),
+        }
+    }
+}
+
+const UNCLEAN: Flags = Flags::DIRTY.with(Flags::WRITEBACK);
 const YOUNG: Verdict = Verdict::Refused(Refusal::Young);
 
 impl Engine {
@@ -41,13 +77,26 @@ impl Engine {
         if scan.reclaimed > 0 { Outcome::Progress } else { Outcome::Failed }
     }
 
-    /// Background passes until the high watermark is reached or a pass frees nothing.
-    fn reclaim_in_background(&self, node: &Node) {
+    /// Background passes over the node this many places down, until it has the frames free that it
+    /// should, or a pass frees nothing. Slower nodes come first: what leaves this one goes there.
+    pub(crate) fn reclaim_in_background(&self, nth: usize) {
+        let node = self.nodes.at(nth);
+        let demotes = self.demotes(nth);
+        let tiering = self.tiering.as_ref();
+        let level = tiering.map_or(WatermarkLevel::High, |tiering| tiering.background_level(nth));
         node.frames.set_reclaim_active(true);
         loop {
-            let target = node.frames.background_target();
+            let mut room = 0;
+            if nth + 1 < self.nodes.len() {
+                self.reclaim_in_background(nth + 1);
+                room = self.nodes.at(nth + 1).frames.nr_above_min();
+            }
+            let mut target = node.frames.background_target(level);
             if target == 0 {
                 break;
+            }
+            if demotes && room > 0 {
+                target = target.min(room);
             }
             let cpu = current_cpu();
             self.counters.count(Event::BackgroundPass);
@@ -59,6 +108,11 @@ impl Engine {
             }
         }
         node.frames.set_reclaim_active(false);
+    }
+
+    /// Whether what reclaim takes from the node moves to slower memory.
+    fn demotes(&self, nth: usize) -> bool {
+        self.tiering.as_ref().is_some_and(|tiering| tiering.demotes(nth))
     }
 
     /// Frees at least `target` frames if it can; returns how many.
@@ -107,9 +161,14 @@ impl Engine {
     }
 
     fn run_pass(&self, cpu: CpuId, node: &Node, mut pass: ReclaimPass) -> Scan {
+        let nth = self.nodes.index_of(node.range().start);
+        if self.demotes(nth) {
+            pass = pass.demoting();
+        }
         let started_ns = read_thread_cpu_time_ns();
         node.frames.sample_resident();
         let mappings = self.mappings.read();
+        let trial = Trial::of(nth, &pass.scan, &mappings);
         let mut batch = ReclaimBatch::new();
         let mut claimed: Claimed<'_> = Vec::with_capacity(VICTIMS_MAX);
         loop {
@@ -120,7 +179,7 @@ impl Engine {
                     let (victims, around) = batch.victims_and_around();
                     victims.iter().for_each(|victim| fetch_word(&mappings, victim));
                     for victim in victims {
-                        victim.verdict = self.try_victim(&mappings, victim, &mut claimed);
+                        victim.verdict = self.try_victim(cpu, &trial, victim, &mut claimed);
                         if pass.looks_around() && victim.verdict == YOUNG {
                             self.look_around(&mappings, node, victim.page, around);
                         }
@@ -147,18 +206,21 @@ impl Engine {
 
     fn try_victim<'m>(
         &self,
-        mappings: &'m Slots,
+        cpu: CpuId,
+        trial: &Trial<'m>,
         victim: &Victim,
         claimed: &mut Claimed<'m>,
     ) -> Verdict {
-        const UNCLEAN: Flags = Flags::DIRTY.with(Flags::WRITEBACK);
-        if self.folios[victim.frame].flags().any(UNCLEAN) {
+        if self.folios[victim.frame].flags().any(trial.unmovable) {
             return Verdict::Refused(Refusal::Dirty);
         }
-        let page = mappings
-            .get(victim.page.mapping)
-            .and_then(|mapping| mapping.table.page(victim.page.index));
-        let lock = match page.map(PageRef::try_claim) {
+        let Some(mapping) = trial.mappings.get(victim.page.mapping) else {
+            return Verdict::Refused(Refusal::Busy);
+        };
+        // Before the lock: what is dropped from here on is noticed.
+        let epoch = mapping.epoch.load(Relaxed);
+        let page = mapping.table.page(victim.page.index);
+        let mut lock = match page.map(PageRef::try_claim) {
             Some(Claim::Locked(lock)) => lock,
             Some(Claim::Young) => return YOUNG,
             Some(Claim::Busy | Claim::Gone) | None => return Verdict::Refused(Refusal::Busy),
@@ -167,11 +229,33 @@ impl Engine {
         if lock.frame() != Some(victim.frame) {
             return Verdict::Refused(Refusal::Busy);
         }
-        if self.folios[victim.frame].flags().any(UNCLEAN) {
+        if self.folios[victim.frame].flags().any(trial.unmovable) {
             return Verdict::Refused(Refusal::Dirty);
         }
-        claimed.push(lock);
-        Verdict::Claimed
+        let left = trial.demotes_from.and_then(|nth| self.demote(cpu, nth, &mut lock));
+        if left.is_none() {
+            if self.folios[victim.frame].flags().any(UNCLEAN) {
+                return Verdict::Refused(Refusal::Dirty);
+            }
+            if trial.demotes_from.is_some() && trial.leftover == Leftover::Keep {
+                return Verdict::Refused(Refusal::Busy);
+            }
+        }
+        let verdict = if left.is_some() { Verdict::Demoted } else { Verdict::Claimed };
+        claimed.push(Locked { lock, epoch, left });
+        verdict
+    }
+
+    /// Moves a page that was claimed to slower memory, if there is a frame for it without reclaim;
+    /// returns the claim on the frame it left.
+    fn demote<H: PageHandle>(
+        &self,
+        cpu: CpuId,
+        nth: usize,
+        page: &mut Lock<H>,
+    ) -> Option<ClaimedFrame> {
+        let target = self.alloc_demoted(cpu, nth)?;
+        Some(self.move_page(page, target, Flags::NONE))
     }
 
     fn publish(
@@ -186,26 +270,51 @@ impl Engine {
         for one in settled {
             match *one {
                 Settled::Evicted { page, frame, shadow } => {
-                    let mut lock = locks.next().expect("a lock for each evicted victim");
-                    debug_assert_eq!(lock.frame(), Some(frame));
-                    if self.folios[frame].flags().any(Flags::PREFETCHED) {
-                        self.counters.count(Event::ReadaheadWasted);
-                        if let Some(mapping) = mappings.get(page.mapping) {
-                            mapping.wasted.fetch_add(1, Relaxed);
-                        }
-                    }
-                    if let Some(recorder) = &self.recorder {
-                        recorder.record(page, record::AccessKind::Evict);
-                    }
-                    let taken = lock.evict(shadow.map(|shadow| shadow.bits()));
-                    free.push(self.arena.release(taken));
+                    let locked = locks.next().expect("a lock for each evicted victim");
+                    debug_assert_eq!(locked.lock.frame(), Some(frame));
+                    let shadow = shadow.map(|shadow| shadow.bits());
+                    free.push(self.evict(mappings, page, locked, shadow));
                 }
-                Settled::Demoted { frame, .. } | Settled::Orphan { frame } => free.push(frame),
+                Settled::Demoted { frame, .. } => {
+                    let locked = locks.next().expect("a lock for each demoted victim");
+                    let left = locked.left.expect("a demoted page left a frame");
+                    debug_assert_eq!(left.frame(), frame);
+                    let moved = locked.lock.frame().expect("a demoted page is resident");
+                    self.list_moved(cpu, moved);
+                    free.push(self.arena.release(left));
+                }
+                Settled::Orphan { frame } => free.push(frame),
             }
         }
         debug_assert!(locks.next().is_none(), "every claimed page was settled");
         drop(locks);
         self.nodes.free(cpu, &free);
+    }
+
+    /// Takes the frame of a page whose eviction is settled.
+    fn evict(
+        &self,
+        mappings: &Slots,
+        page: PageId,
+        locked: Locked<'_>,
+        shadow: Option<u64>,
+    ) -> FrameId {
+        let Locked { mut lock, epoch, .. } = locked;
+        let mapping = mappings.get(page.mapping);
+        let flags = lock.frame().map(|frame| self.folios[frame].flags());
+        if flags.is_some_and(|flags| flags.any(Flags::PREFETCHED)) {
+            self.counters.count(Event::ReadaheadWasted);
+            if let Some(mapping) = mapping {
+                mapping.wasted.fetch_add(1, Relaxed);
+            }
+        }
+        if let Some(recorder) = &self.recorder {
+            recorder.record(page, record::AccessKind::Evict);
+        }
+        if let (Some(pool), Some(mapping)) = (&self.pool, mapping) {
+            pool.store(mapping, page.index, epoch, lock.bytes());
+        }
+        self.arena.release(lock.evict(shadow))
     }
 
     /// Collects the pages accessed through tables since the last walk, of the tables core wants.
@@ -288,14 +397,16 @@ fn is_young(mappings: &Slots, victim: &Victim) -> bool {
 /// The background reclaim thread: sleeps until an allocation finds the low watermark passed, and
 /// wakes as often as the per-CPU lists want to know the time, to let them shrink.
 pub(crate) fn run_background(engine: &Arc<Engine>) {
-    let period = engine.nodes.first().frames.tick_period();
+    let mut period = engine.nodes.first().frames.tick_period();
+    if let Some(tiering) = &engine.tiering {
+        period = period.min(tick_interval(&tiering.options.knobs));
+    }
     loop {
         let wake = engine.background.wait(period);
-        let now = Millis(read_monotonic_ns() / 1_000_000);
-        engine.nodes.iter().for_each(|node| node.frames.tick(now));
+        engine.tick(Millis(read_monotonic_ns() / 1_000_000));
         match wake {
             Wake::Stop => return,
-            Wake::Work => engine.nodes.iter().for_each(|node| engine.reclaim_in_background(node)),
+            Wake::Work => engine.reclaim_in_background(0),
             Wake::Timeout => {}
         }
     }

@@ -28,6 +28,11 @@ impl Slots {
         self.by_id.iter().flatten()
     }
 
+    /// The mapping with the lowest number from `id` on.
+    pub(crate) fn first_from(&self, id: MappingId) -> Option<&Arc<Mapping>> {
+        self.by_id.get(id.0 as usize..)?.iter().flatten().next()
+    }
+
     /// The mapping of a file that is cached already.
     pub(crate) fn find(&self, identity: &Identity) -> Option<&Arc<Mapping>> {
         self.get(*self.by_identity.get(identity)?)

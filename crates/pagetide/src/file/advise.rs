@@ -87,12 +87,16 @@ impl crate::engine::Engine {
     ) {
         const UNCLEAN: Flags = Flags::DIRTY.with(Flags::WRITEBACK);
         let cpu = current_cpu();
-        mapping.table.for_each_present(range, |page, _| {
+        mapping.table.for_each_present(range.clone(), |page, _| {
             let Ok(mut page) = page.try_lock() else { return };
             if page.frame().is_some_and(|frame| self.folios[frame].flags().any(UNCLEAN)) {
                 return;
             }
             self.expel(cpu, mapping, &mut page);
         });
+        // Last: also what was evicted meanwhile.
+        if let Some(pool) = &self.pool {
+            pool.forget_range(mapping, range);
+        }
     }
 }

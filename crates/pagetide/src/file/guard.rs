@@ -59,6 +59,9 @@ impl File {
             && let Ok(pin) = page.try_pin(Touch::Young)
         {
             handle.note_table_access(index, &pin);
+            if handle.engine().is_slow(pin.frame(), pin.has_hint()) {
+                return handle.pin_in_slow_memory(index, pin);
+            }
             return Ok(PageGuard { handle, pin, nr_bytes });
         }
         handle.pin_slowly(index)
@@ -114,6 +117,28 @@ impl Handle {
         self.engine().record(&self.mapping, index, record::AccessKind::Unpin);
     }
 
+    /// Pins a page again that was pinned in slow memory, or was armed: it may have to move first,
+    /// which nobody does to a pinned page.
+    #[cold]
+    fn pin_in_slow_memory<'f>(
+        &'f self,
+        index: u64,
+        pin: Pin<PageRef<'f>>,
+    ) -> Result<PageGuard<'f>, ReadError> {
+        let (page, frame, has_hint) = (self.page_or_make(index)?, pin.frame(), pin.has_hint());
+        if !has_hint {
+            self.engine().note_slow_access(current_cpu(), page, frame, has_hint);
+            return Ok(PageGuard { handle: self, pin, nr_bytes: self.check_in_file(index)? });
+        }
+        drop(pin);
+        self.engine().note_slow_access(current_cpu(), page, frame, has_hint);
+        let nr_bytes = self.check_in_file(index)?;
+        match page.try_pin(Touch::Quiet) {
+            Ok(pin) => Ok(PageGuard { handle: self, pin, nr_bytes }),
+            Err(_) => self.pin_slowly(index),
+        }
+    }
+
     /// Pins a page that is absent, locked, or pinned to the limit.
     #[cold]
     fn pin_slowly(&self, index: u64) -> Result<PageGuard<'_>, ReadError> {
@@ -123,6 +148,9 @@ impl Handle {
             match page.try_pin(Touch::Young) {
                 Ok(pin) => {
                     self.note_table_access(index, &pin);
+                    if self.engine().is_slow(pin.frame(), pin.has_hint()) {
+                        return self.pin_in_slow_memory(index, pin);
+                    }
                     return Ok(PageGuard { handle: self, pin, nr_bytes });
                 }
                 Err(PinRefused::Locked) => page.wait_while_locked(),
@@ -154,6 +182,7 @@ impl Handle {
         engine.record(&self.mapping, index, kind);
         if run[0].frame().is_some() {
             self.count_hit();
+            engine.note_locked_access(cpu, &mut run[0]);
             return Ok(run);
         }
         engine.counters.count(Event::Miss);

@@ -99,24 +99,36 @@ impl Handle {
         let engine = self.engine();
         engine.fetch_guess(self.mapping.table.guess_frame(index), piece.within);
         let Some(page) = self.mapping.table.page(index) else { return false };
-        let Some((frame, flags)) = copy_resident(engine, page, piece.within, target) else {
+        let Some(copied) = copy_resident(engine, page, piece.within, target) else {
             return false;
         };
         if is_hit {
             self.count_hit();
         }
-        self.note_read(cpu, piece, frame, flags, is_hit);
+        self.note_read(cpu, piece, page, copied, is_hit);
         true
     }
 
     /// What a successful read of a page leaves behind; `is_hit` unless the call brought it in.
     #[inline]
-    fn note_read(&self, cpu: CpuId, piece: &Piece, frame: FrameId, flags: Flags, is_hit: bool) {
+    fn note_read(
+        &self,
+        cpu: CpuId,
+        piece: &Piece,
+        page: PageRef<'_>,
+        copied: Copied,
+        is_hit: bool,
+    ) {
+        let engine = self.engine();
+        let Copied { mut frame, flags, has_hint } = copied;
         self.record_read(piece);
         match (piece.counts, is_hit) {
-            (true, true) => self.engine().mark_accessed(cpu, frame),
-            (true, false) => self.engine().mark_filled(cpu, frame),
+            (true, true) => engine.mark_accessed(cpu, frame),
+            (true, false) => engine.mark_filled(cpu, frame),
             (false, _) => {}
+        }
+        if engine.is_slow(frame, has_hint) {
+            frame = engine.note_slow_access(cpu, page, frame, has_hint);
         }
         if flags.any(Flags::READAHEAD.with(Flags::PREFETCHED)) {
             self.note_readahead(piece.index, frame);
@@ -150,7 +162,9 @@ impl Handle {
         if let Some(frame) = run[0].frame() {
             self.count_hit();
             run[0].read(piece.within, target);
-            self.note_read(cpu, piece, frame, engine.folios[frame].flags(), true);
+            // Tiering needs the lock: who meets a page here has waited for it, and is served as is.
+            let copied = Copied { frame, flags: engine.folios[frame].flags(), has_hint: false };
+            self.note_read(cpu, piece, page, copied, true);
             return Ok((target.len(), 0));
         }
         engine.counters.count(Event::Miss);
@@ -242,14 +256,23 @@ impl Handle {
     }
 }
 
-/// Copies from the page's frame if it is resident, and returns its frame and flags.
+/// Where the bytes of a hit were copied from.
+#[derive(Clone, Copy)]
+struct Copied {
+    frame: FrameId,
+    flags: Flags,
+    /// The page was armed by a hint scan.
+    has_hint: bool,
+}
+
+/// Copies from the page's frame if it is resident.
 #[inline]
 fn copy_resident(
     engine: &Engine,
     page: PageRef<'_>,
     within: usize,
     target: &mut [u8],
-) -> Option<(FrameId, Flags)> {
+) -> Option<Copied> {
     for _ in 0..OPTIMISTIC_TRIES {
         let ticket = page.peek()?;
         let frame = ticket.frame();
@@ -257,10 +280,11 @@ fn copy_resident(
         let flags = engine.folios[frame].flags();
         engine.arena.read(frame, within, target);
         if page.still(ticket) {
-            return Some((frame, flags));
+            return Some(Copied { frame, flags, has_hint: ticket.is_hint() });
         }
     }
     let pin = page.try_pin(Touch::Quiet).ok()?;
-    engine.arena.read(pin.frame(), within, target);
-    Some((pin.frame(), engine.folios[pin.frame()].flags()))
+    let frame = pin.frame();
+    engine.arena.read(frame, within, target);
+    Some(Copied { frame, flags: engine.folios[frame].flags(), has_hint: pin.has_hint() })
 }

@@ -66,6 +66,11 @@ impl Handle {
                 last.fill_zero(within..PAGE_BYTES);
             }
         }
+        if let Some(pool) = &self.engine().pool {
+            // Last, as pages may have been evicted meanwhile; and with the last page, of which a
+            // copy may have the bytes that were cut off.
+            pool.forget_range(&self.mapping, PageIndex(len >> PAGE_SHIFT)..PageIndex(u64::MAX));
+        }
     }
 
     /// Drops one page, dirty or not.

@@ -9,7 +9,7 @@ use crate::counters::Event;
 use crate::errors::{ReadError, WriteError};
 use crate::fill::{FillError, FillPlan, Filled};
 use crate::mapping::FILE_BYTES_MAX;
-use pagetide_core::ids::CpuId;
+use pagetide_core::ids::{CpuId, PageId, PageIndex};
 use pagetide_core::lru::AccessKind;
 use pagetide_core::record;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
@@ -73,13 +73,16 @@ impl Handle {
                 }
             }
         }
+        if is_hit {
+            let frame = run[0].frame().expect("a page that was hit has a frame");
+            engine.mark_accessed(cpu, frame);
+            engine.note_locked_access(cpu, &mut run[0]);
+        }
         run[0].write(within, source);
         // Under the page's lock: write-back takes as much of the page as the file is long.
         self.mapping.grow_to((index << PAGE_SHIFT) + (within + source.len()) as u64);
         let frame = run[0].frame().expect("a prepared page has a frame");
-        if is_hit {
-            engine.mark_accessed(cpu, frame);
-        } else {
+        if !is_hit {
             engine.mark_filled(cpu, frame);
         }
         engine.mark_dirty(&self.mapping, index, frame);
@@ -116,6 +119,7 @@ impl Handle {
     ) -> Result<(), WriteError> {
         let engine = self.engine();
         engine.counters.count(Event::WriteThrough);
+        engine.forget_compressed(PageId { mapping: self.mapping.id, index: PageIndex(index) });
         let offset = index << PAGE_SHIFT;
         let written = self.mapping.backing().and_then(|backing| {
             let mut buffer = AlignedBuf::zeroed(PAGE_BYTES);

@@ -1,0 +1,146 @@
+//! Tiers: what kinds of memory a cache has, as people say it.
+//!
+//! ```text
+//!   Tier::dram(2G)              dram=2G                   fast: the machine's own memory
+//!   Tier::numa(1, 8G)           numa1=8G                  memory of node 1: CXL, persistent memory
+//!   Tier::emulated(8G, 300 ns)  slow=8G,latency=300ns     DRAM that is made slow, to find out
+//!   Tier::compressed(4G)        compressed=4G             pages on their way out, compressed
+//! ```
+//!
+//! Pages come in at the fast tier as long as it has room. What the replacement policy calls cold
+//! there is *demoted*, to the next slower tier, and what is hot in slow memory is *promoted*. Which
+//! combinations make sense is checked when the cache is built: see `plan`.
+
+use pagetide_core::units::{Bytes, ParseBytesError};
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+pub(crate) mod plan;
+#[cfg(test)]
+mod tests;
+
+/// One kind of memory of a cache, and how much of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tier {
+    pub(crate) kind: TierKind,
+    pub(crate) len: Bytes,
+}
+
+/// What a tier is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TierKind {
+    /// The machine's own memory, from wherever the system gives it.
+    Dram,
+    /// Memory of one NUMA node.
+    Numa(u32),
+    /// DRAM, with this much added to each access of a page.
+    Emulated(Duration),
+    /// Compressed copies of clean pages.
+    Compressed,
+}
+
+impl Tier {
+    /// The machine's own memory: the fast tier.
+    pub const fn dram(len: Bytes) -> Tier {
+        Tier { kind: TierKind::Dram, len }
+    }
+
+    /// Memory of NUMA node `node`, as the system numbers them: CXL or persistent memory.
+    pub const fn numa(node: u32, len: Bytes) -> Tier {
+        Tier { kind: TierKind::Numa(node), len }
+    }
+
+    /// DRAM that behaves like slower memory: `latency` is added to each access of a 4 KiB page, by
+    /// waiting busily. To find out what such memory would do, without having it.
+    pub const fn emulated(len: Bytes, latency: Duration) -> Tier {
+        Tier { kind: TierKind::Emulated(latency), len }
+    }
+
+    /// `len` bytes of compressed pages, between the slowest memory and the stores. A page that is
+    /// evicted clean is kept here if it compresses, and comes back without a read.
+    pub const fn compressed(len: Bytes) -> Tier {
+        Tier { kind: TierKind::Compressed, len }
+    }
+
+    /// How much of it there is.
+    pub const fn len(&self) -> Bytes {
+        self.len
+    }
+
+    /// Whether there is none of it.
+    pub const fn is_empty(&self) -> bool {
+        self.len.0 == 0
+    }
+}
+
+/// Why a text is no tier.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParseTierError {
+    /// Not a kind of memory, `=`, and a size.
+    #[error(
+        "a tier is dram=SIZE, numaN=SIZE, slow=SIZE,latency=300ns or compressed=SIZE, as in dram=2G"
+    )]
+    Form,
+    /// The size is none.
+    #[error("the tier's size is not one")]
+    Length(#[from] ParseBytesError),
+    /// A slow tier must say how slow.
+    #[error("a slow tier needs its latency: write slow=SIZE,latency=300ns")]
+    NoLatency,
+    /// The latency is none.
+    #[error("a latency is a whole number of ns, us or ms, as in 300ns")]
+    Latency,
+}
+
+impl FromStr for Tier {
+    type Err = ParseTierError;
+
+    fn from_str(text: &str) -> Result<Tier, ParseTierError> {
+        let (first, rest) = text.split_once(',').map_or((text, None), |(a, b)| (a, Some(b)));
+        let (kind, len) = first.split_once('=').ok_or(ParseTierError::Form)?;
+        let kind = kind.trim();
+        if kind == "slow" {
+            let latency = rest.ok_or(ParseTierError::NoLatency)?.trim();
+            let latency = latency.strip_prefix("latency=").ok_or(ParseTierError::NoLatency)?;
+            return Ok(Tier::emulated(len.parse()?, parse_latency(latency)?));
+        }
+        if rest.is_some() {
+            return Err(ParseTierError::Form);
+        }
+        match (kind, kind.strip_prefix("numa")) {
+            ("dram", _) => Ok(Tier::dram(len.parse()?)),
+            ("compressed", _) => Ok(Tier::compressed(len.parse()?)),
+            (_, Some(node)) => {
+                let node = node.parse().map_err(|_| ParseTierError::Form)?;
+                Ok(Tier::numa(node, len.parse()?))
+            }
+            _ => Err(ParseTierError::Form),
+        }
+    }
+}
+
+fn parse_latency(text: &str) -> Result<Duration, ParseTierError> {
+    let units = [("ns", 1), ("us", 1000), ("ms", 1_000_000)];
+    let in_unit = |(unit, ns): (&str, u64)| -> Option<Duration> {
+        let number: u64 = text.trim().strip_suffix(unit)?.trim_end().parse().ok()?;
+        Some(Duration::from_nanos(number.checked_mul(ns)?))
+    };
+    units.into_iter().find_map(in_unit).ok_or(ParseTierError::Latency)
+}
+
+impl fmt::Display for Tier {
+    /// As it is typed.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let len = self.len;
+        match self.kind {
+            TierKind::Dram => write!(f, "dram={len}"),
+            TierKind::Numa(node) => write!(f, "numa{node}={len}"),
+            TierKind::Emulated(latency) => {
+                write!(f, "slow={len},latency={}ns", latency.as_nanos())
+            }
+            TierKind::Compressed => write!(f, "compressed={len}"),
+        }
+    }
+}

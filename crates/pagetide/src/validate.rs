@@ -1,0 +1,57 @@
+//! Walks everything a cache has, and panics where something is not as it should be.
+//!
+//! ```text
+//!   page tables --> resident words --> frames: each once, and its folio names the page
+//!                                        |
+//!   a node's frames = resident + free + on per-CPU lists
+//!   compressed copies: of absent pages only
+//! ```
+
+use crate::engine::Engine;
+use pagetide_core::folio::Flags;
+use pagetide_core::ids::{FrameId, PageId, PageIndex};
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Engine {
+    /// Checks what must hold while nothing else is running.
+    pub(crate) fn validate(&self) {
+        let resident = self.collect_resident();
+        let absent_copies = self.pool.as_ref().map_or(Vec::new(), |pool| pool.collect_pages());
+        let pages: BTreeSet<PageId> = resident.values().copied().collect();
+        assert_eq!(pages.len(), resident.len(), "a page is in two frames");
+        for page in absent_copies {
+            assert!(!pages.contains(&page), "{page} is resident, and has a compressed copy");
+        }
+        self.nodes.drain_logs();
+        for node in self.nodes.iter() {
+            let range = node.range();
+            let nr_resident = resident.range(range.clone()).count() as u64;
+            assert_eq!(node.frames.sample_resident(), nr_resident, "frames of {range:?} are lost");
+            let frames = (range.start.0..range.end.0).map(FrameId);
+            let on_list = |frame: &FrameId| self.folios[*frame].flags().any(Flags::ON_LIST);
+            let nr_listed = frames.filter(on_list).count() as u64;
+            let lruvec = node.lock_lruvec();
+            assert_eq!(lruvec.nr_folios(), nr_listed, "folios on lists of {range:?}");
+            assert_eq!(nr_listed, nr_resident, "resident folios of {range:?} that are on no list");
+            if self.nodes.len() == 1 {
+                lruvec.validate();
+            }
+        }
+    }
+
+    /// The page in each frame that a word names.
+    fn collect_resident(&self) -> BTreeMap<FrameId, PageId> {
+        let mut resident = BTreeMap::new();
+        for mapping in self.mappings.snapshot() {
+            let all = PageIndex(0)..PageIndex(u64::MAX);
+            mapping.table.for_each_present(all, |page, seen| {
+                assert!(!seen.is_locked() && seen.pins() == 0, "{page:?} is in use");
+                let Some(frame) = seen.frame() else { return };
+                let id = PageId { mapping: mapping.id, index: page.index() };
+                assert_eq!(self.folios[frame].page(), id, "{frame} belongs to another page");
+                assert!(resident.insert(frame, id).is_none(), "{frame} has two pages");
+            });
+        }
+        resident
+    }
+}
