@@ -10,6 +10,7 @@
 //!             scenario   a story that reacts to what it finds, over many seeds
 //!             groups     several tenants of one memory
 //!             machine    many CPUs and their locks, over the page allocator
+//!             tiers      fast and slow memory: what is promoted, and what it is worth
 //!   tune                 what the constants of our own policy are worth, over many traces
 //! ```
 //!
@@ -24,5 +25,6 @@ pub mod machine;
 mod random;
 pub mod replay;
 pub mod scenario;
+pub mod tiers;
 pub mod trace;
 pub mod tune;

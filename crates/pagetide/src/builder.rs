@@ -293,6 +293,7 @@ impl Builder {
                 switches: self.switches,
                 statistics: Statistics::Live,
                 tuning: Tuning::default(),
+                frames_stand_for: 1,
             };
             let lruvec = Lruvec::new(self.policy, &config, Arc::clone(folios));
             let nr_online = if plan.is_some() { range.len() as u32 } else { limits.nr_frames };

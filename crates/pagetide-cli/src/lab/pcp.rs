@@ -96,7 +96,8 @@ pub(super) fn run(args: &RunArgs, interrupt: &Interrupt) -> Result<(), Failure> 
     let workloads = workloads(&args.names)?;
     let tunings: &[PcpTuning] =
         if args.pcp.tuning.is_empty() { &PcpTuning::ALL } else { &args.pcp.tuning };
-    let costs = args.pcp.cost.iter().fold(Costs::HOST, |costs, price| costs.with(*price));
+    let costs = args.pcp.cost.iter().try_fold(Costs::HOST, Costs::with);
+    let costs = costs.map_err(|error| Failure::Usage(format!("--cost {error}")))?;
     let casts: Vec<(PcpWorkload, PcpTuning)> = workloads
         .iter()
         .flat_map(|&workload| tunings.iter().map(move |&tuning| (workload, tuning)))

@@ -50,6 +50,10 @@ pub struct LruConfig {
     pub statistics: Statistics,
     /// The constants of the policy that is called pagetide; others have their own in their files.
     pub tuning: Tuning,
+    /// Frames of a larger machine that each frame here stands for: 1, but in a model of one. What
+    /// depends on how much memory there is in bytes goes by the larger machine's; that is the
+    /// length of inactive lists.
+    pub frames_stand_for: u32,
 }
 
 impl LruConfig {
@@ -64,6 +68,7 @@ impl LruConfig {
             switches: Switches::default(),
             statistics: Statistics::default(),
             tuning: Tuning::default(),
+            frames_stand_for: 1,
         }
     }
 }

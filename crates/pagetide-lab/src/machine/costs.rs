@@ -33,22 +33,26 @@ pub struct Costs {
 #[non_exhaustive]
 pub enum CostError {
     /// Not NAME=NUMBER; write it so.
-    #[error("{text:?} is no price: write NAME=NANOSECONDS, as in zone_page=40")]
+    #[error("{text:?} is no price: write NAME=NUMBER, as in zone_page=40")]
     NotAPrice {
         /// What was written.
         text: String,
     },
     /// There is no such price; the message names those there are.
-    #[error("no price is called {name:?}: there are {}", NAMES.join(", "))]
+    #[error("no price is called {name:?}: there are {}", known.join(", "))]
     UnknownName {
         /// What was written.
         name: String,
+        /// What it could have been.
+        known: &'static [&'static str],
     },
-    /// A second is the most a price may be.
-    #[error("{nanos} ns is more than a second")]
+    /// A thousand million is the most a price may be: a second, where it is a time.
+    #[error("{name}={number} is more than a price may be, {LARGEST}")]
     TooLarge {
+        /// Of the price.
+        name: String,
         /// What was written.
-        nanos: u64,
+        number: u64,
     },
 }
 
@@ -88,8 +92,11 @@ impl Costs {
     }
 
     /// The same prices, but for one.
-    pub fn with(mut self, price: Price) -> Costs {
-        let slot = match price.index {
+    ///
+    /// # Errors
+    /// [`CostError::UnknownName`], if these prices have none of that name.
+    pub fn with(mut self, price: &Price) -> Result<Costs, CostError> {
+        let slot = match price.index_in(&NAMES)? {
             0 => &mut self.list_hit,
             1 => &mut self.acquire,
             2 => &mut self.hand_off,
@@ -98,8 +105,8 @@ impl Costs {
             5 => &mut self.touch,
             _ => &mut self.wake,
         };
-        *slot = price.nanos;
-        self
+        *slot = Nanos(price.number);
+        Ok(self)
     }
 }
 
@@ -109,11 +116,24 @@ impl Default for Costs {
     }
 }
 
-/// One price, as people write it: `zone_page=40`, in nanoseconds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// One price, as people write it: `zone_page=40`. What it is a price of is found out by the table
+/// of prices it is set in.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Price {
-    index: usize,
-    nanos: Nanos,
+    name: String,
+    /// In the unit of its table: nanoseconds, mostly.
+    pub number: u64,
+}
+
+impl Price {
+    /// Which of `names` it is.
+    ///
+    /// # Errors
+    /// [`CostError::UnknownName`], if it is none of them.
+    pub fn index_in(&self, names: &'static [&'static str]) -> Result<usize, CostError> {
+        let index = names.iter().position(|known| *known == self.name);
+        index.ok_or_else(|| CostError::UnknownName { name: self.name.clone(), known: names })
+    }
 }
 
 impl FromStr for Price {
@@ -122,14 +142,13 @@ impl FromStr for Price {
     fn from_str(text: &str) -> Result<Price, CostError> {
         let none = || CostError::NotAPrice { text: text.to_owned() };
         let (name, number) = text.split_once('=').ok_or_else(none)?;
-        let nanos: u64 = number.trim().parse().map_err(|_| none())?;
-        let name = name.trim();
-        let index = NAMES.iter().position(|known| *known == name);
-        let index = index.ok_or_else(|| CostError::UnknownName { name: name.to_owned() })?;
-        if nanos > LARGEST {
-            return Err(CostError::TooLarge { nanos });
+        let (name, number): (_, u64) =
+            (name.trim().to_owned(), number.trim().parse().map_err(|_| none())?);
+        match (name.is_empty(), number > LARGEST) {
+            (true, _) => Err(none()),
+            (_, true) => Err(CostError::TooLarge { name, number }),
+            (false, false) => Ok(Price { name, number }),
         }
-        Ok(Price { index, nanos: Nanos(nanos) })
     }
 }
 
@@ -141,7 +160,7 @@ mod tests {
     fn every_price_can_be_set_by_its_name_alone() {
         for (index, name) in NAMES.iter().enumerate() {
             let price = format!("{name}=12345").parse().expect("a price");
-            let costs = Costs::HOST.with(price);
+            let costs = Costs::HOST.with(&price).expect("a name of the table");
             for (at, (before, after)) in
                 Costs::HOST.named().into_iter().zip(costs.named()).enumerate()
             {
@@ -154,9 +173,10 @@ mod tests {
     fn what_is_no_price_is_refused_with_the_names() {
         let refused = |text: &str| text.parse::<Price>().expect_err(text).to_string();
         for text in ["", "zone_page", "zone_page=", "zone_page=-1", "zone_page=4x", "=4="] {
-            assert!(refused(text).contains("NAME=NANOSECONDS"), "{text}");
+            assert!(refused(text).contains("NAME=NUMBER"), "{text}");
         }
-        assert!(refused("zonepage=4").contains("zone_page"));
-        assert!(refused("touch=1000000001").contains("more than a second"));
+        let unknown = Costs::HOST.with(&"zonepage=4".parse().expect("the shape of a price"));
+        assert!(unknown.expect_err("nobody's name").to_string().contains("zone_page"));
+        assert!(refused("touch=1000000001").contains("more than a price may be"));
     }
 }

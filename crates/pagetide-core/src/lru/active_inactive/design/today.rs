@@ -24,6 +24,8 @@ pub struct Today {
     id: LruvecId,
     can_swap: bool,
     switches: Switches,
+    /// Pages of the machine that is meant, for each of these lists.
+    frames_stand_for: u64,
     age: NonresidentAge,
     statistics: SummarySource,
     /// Activated refaults of each type, as the statistics had them when the last pass ended.
@@ -47,6 +49,7 @@ impl Design for Today {
             id: config.id,
             can_swap: config.can_swap,
             switches: config.switches,
+            frames_stand_for: config.frames_stand_for.into(),
             age: NonresidentAge::default(),
             statistics: SummarySource::new(config.statistics),
             activated_then: [0; 2],
@@ -114,7 +117,7 @@ impl Design for Today {
     fn is_low(&self, read: &ListPages, page_type: PageType) -> bool {
         let (inactive, active) = (read.inactive[page_type.index()], read.active[page_type.index()]);
         if self.switches.has(Mechanism::SqrtRatio) {
-            inactive_is_low(inactive, active)
+            inactive_is_low(inactive * self.frames_stand_for, active * self.frames_stand_for)
         } else {
             active_is_longer(inactive, active)
         }

@@ -1,0 +1,135 @@
+//! Who judges tiering: memory that is all fast, all slow, or placed by somebody who knows what
+//! comes.
+//!
+//! ```text
+//!   all-slow <= first-touch ? base ? hot-selection ? ... <= oracle <= all-fast
+//! ```
+//!
+//! **Problem.** A score means nothing alone. **Idea.** Play the same touches at the same prices
+//! with no decisions to make: that bounds what decisions can be worth. The oracle looks at each
+//! window of touches before it is played, and has the pages touched most in fast memory while it
+//! is; its moves are free, so nobody gets there.
+//!
+//! **Data and invariants.** All hot pages are fast with the oracle; the share of their accesses
+//! that another machine serves from fast memory is its *recall*.
+//!
+//! **Ignored.** That a very patient oracle would do better than the best of each window. Source:
+//! our own; the bounds are Belady's idea with two memories.
+
+use super::lane::{Lane, Node, Touch};
+use pagetide_core::ids::FrameId;
+
+/// Where pages are without decisions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Placement {
+    AllFast,
+    AllSlow,
+    Oracle,
+}
+
+/// A machine that places pages as it is told.
+#[derive(Debug)]
+pub(super) struct Flat {
+    lane: Lane,
+    placement: Placement,
+}
+
+impl Flat {
+    pub(super) fn new(mut lane: Lane, placement: Placement) -> Flat {
+        let node = if placement == Placement::AllFast { Node::Fast } else { Node::Slow };
+        (0..lane.nr_pages()).for_each(|page| lane.place(page, node, FrameId(page)));
+        lane.stop_at_ns(u64::MAX);
+        Flat { lane, placement }
+    }
+
+    pub(super) fn lane(&self) -> &Lane {
+        &self.lane
+    }
+
+    pub(super) fn play(&mut self, touches: &[Touch]) {
+        let mut rest = touches;
+        while !rest.is_empty() {
+            rest = &rest[self.lane.play(rest)..];
+            if self.lane.is_due() {
+                self.lane.look_at_load();
+                self.lane.stop_at_ns(u64::MAX);
+            }
+        }
+    }
+
+    pub(super) fn set_hot(&mut self, hottest: &[u32]) {
+        if self.placement == Placement::Oracle {
+            for page in 0..self.lane.nr_pages() {
+                self.lane.place(page, Node::Slow, FrameId(page));
+            }
+            for &page in hottest {
+                self.lane.place(page, Node::Fast, FrameId(page));
+            }
+        }
+        self.lane.set_hot(hottest);
+    }
+}
+
+/// Finds the pages that a window touches most.
+#[derive(Debug)]
+pub(super) struct Hottest {
+    counts: Vec<u32>,
+    pages: Vec<u32>,
+}
+
+impl Hottest {
+    pub(super) fn new(nr_pages: u32) -> Hottest {
+        Hottest { counts: vec![0; nr_pages as usize], pages: Vec::new() }
+    }
+
+    /// At most `nr` pages, those touched most; of equals, the first.
+    pub(super) fn of(&mut self, window: &[Touch], nr: u32) -> &[u32] {
+        self.counts.fill(0);
+        window.iter().for_each(|touch| self.counts[touch.page() as usize] += 1);
+        self.pages.clear();
+        let touched = (0..self.counts.len() as u32).filter(|page| self.counts[*page as usize] > 0);
+        self.pages.extend(touched);
+        let nr = nr as usize;
+        if nr < self.pages.len() {
+            let counts = &self.counts;
+            let key = |page: &u32| (std::cmp::Reverse(counts[*page as usize]), *page);
+            self.pages.select_nth_unstable_by_key(nr, key);
+            self.pages.truncate(nr);
+        }
+        &self.pages
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tiers::prices::TierPrices;
+
+    #[test]
+    fn the_hottest_are_those_touched_most_and_of_equals_the_first() {
+        let mut hottest = Hottest::new(6);
+        let window = [5, 5, 5, 2, 4, 4, 2, 1].map(Touch::read);
+        let mut found = |nr| {
+            let mut pages = hottest.of(&window, nr).to_vec();
+            pages.sort_unstable();
+            pages
+        };
+        assert_eq!((found(1), found(2), found(3)), (vec![5], vec![2, 5], vec![2, 4, 5]));
+        assert_eq!((found(0), found(9)), (vec![], vec![1, 2, 4, 5]));
+    }
+
+    #[test]
+    fn the_oracle_is_between_all_slow_and_all_fast_and_misses_nothing_hot() {
+        let window: Vec<Touch> = (0..10_000_u32).map(|at| Touch::read(at * at % 97 % 40)).collect();
+        let play = |placement| {
+            let mut flat = Flat::new(Lane::new(TierPrices::OPTANE, 40, 1, 1), placement);
+            flat.set_hot(Hottest::new(40).of(&window, 10));
+            flat.play(&window);
+            (flat.lane().now_ns(), flat.lane().counts().hot())
+        };
+        let (slow, fast, oracle) =
+            (play(Placement::AllSlow), play(Placement::AllFast), play(Placement::Oracle));
+        assert!(fast.0 < oracle.0 && oracle.0 < slow.0);
+        assert_eq!((slow.1.1, oracle.1.1), (0, oracle.1.0));
+    }
+}

@@ -1,0 +1,60 @@
+//! Fast and slow memory in virtual time: which pages should live where, and what it is worth.
+//!
+//! # Problem
+//!
+//! Hot-page selection was measured on servers with hundreds of gigabytes of two kinds of memory,
+//! for minutes a run. Whether a threshold or a rate is right can be found out there only by those
+//! who have one, and why it is right by nobody.
+//!
+//! # Idea
+//!
+//! Core's own decisions, thousands of times smaller, beside judges who make none or know the
+//! future:
+//!
+//! ```text
+//!   programs/ --touches--> run.rs --> world/: core decides      --> Row: score, MB/s, precision
+//!                            |                                      recall, ping-pong
+//!                            +------> judge.rs: nobody decides  --> Row: the bounds
+//! ```
+//!
+//! | file | idea |
+//! |---|---|
+//! | `prices` | what an access and a move cost, and where the numbers come from |
+//! | `load` | busy memory answers later |
+//! | `lane` | the loop over accesses, and its clock |
+//! | `programs` | what is touched |
+//! | `world` | the machine: scan, hint faults, promotion, demotion |
+//! | `tally` | whether promotions paid |
+//! | `judge` | all fast, all slow, and the oracle |
+//! | `run` | set-up, warm-up, measurement, rows |
+//! | `grid` | the best threshold, rate and scan period for a program |
+//! | `published` | what others measured |
+//!
+//! # Data and invariants
+//!
+//! The same set-up, program and seed give the same row, to the last digit.
+//!
+//! # What it deliberately ignores
+//!
+//! Sockets, huge pages, file pages and their write-back, caches, and what interrupts cost other
+//! CPUs when a page moves. Scores are comparable within one set of prices only.
+//!
+//! # Sources
+//!
+//! The tiering specification, section 10, and the benchmark specification, section D.
+
+mod grid;
+mod judge;
+mod lane;
+mod load;
+pub mod prices;
+pub mod programs;
+mod published;
+mod run;
+mod tally;
+mod world;
+
+pub use grid::{Grid, GridPoint, GridResult, best, best_while};
+pub use lane::{Node, Touch};
+pub use published::{Published, change};
+pub use run::{NotARatio, Outcome, Ratio, Row, SCALE_MAX, Subject, TierSetup, run_while};

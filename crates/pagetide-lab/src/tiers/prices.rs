@@ -1,0 +1,236 @@
+//! What fast and slow memory cost: the only numbers of this world that are not core's.
+//!
+//! **Problem.** Whether a page is worth moving depends on what an access costs here and there, and
+//! on what the move costs. **Idea.** One table of prices, each with where it comes from; each can
+//! be set from outside, and all are printed with every result.
+//!
+//! ```text
+//!   an access      cpu + latency(node, read or write) x how loaded the node is
+//!   a hint fault   hint_fault, and move_page more if the page is promoted
+//!   beside it      demote and scan, by the reclaim thread; all of them move bytes
+//! ```
+//!
+//! The usual prices are of a machine with two sockets, six DRAM and six Optane modules each, as the
+//! published figures were measured on one. Sources, price by price:
+//!
+//! - latencies, and the bandwidth of six interleaved modules (39.4 GB/s read, 13.9 GB/s written, a
+//!   quarter of it for single cache lines, since the medium has lines of 256 bytes): Izraelevitz et
+//!   al., "Basic Performance Measurements of the Intel Optane DC Persistent Memory Module", 2019; a
+//!   write is a store and its write-back, which end at the memory controller;
+//! - bandwidth of DRAM: assumed, four fifths of what six channels of DDR4-2666 have, and two thirds
+//!   of that for writes;
+//! - `cpu`, what the program does between two accesses, page walk included: assumed;
+//! - `hint_fault`, `page_fault`, `arm`, `move_page`, `demote`, `scan`: assumed, what the kernel's
+//!   paths of that kind take within a factor of two.
+//!
+//! **Deliberately ignored.** Which socket a thread and its page are on; interrupts to other CPUs
+//! when a page is unmapped; caches: every access is one that missed them.
+
+use crate::machine::{CostError, Price};
+use std::fmt;
+
+/// Something that has a price.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Item {
+    /// A read of fast memory that nobody else uses, in nanoseconds.
+    FastRead,
+    /// A write to it.
+    FastWrite,
+    /// How much can be read of all of it, in MB (10^6 bytes) a second.
+    FastReadMb,
+    /// How much can be written.
+    FastWriteMb,
+    /// Bytes that one access moves.
+    FastLine,
+    /// As [`Item::FastRead`], of slow memory.
+    SlowRead,
+    /// As [`Item::FastWrite`].
+    SlowWrite,
+    /// As [`Item::FastReadMb`].
+    SlowReadMb,
+    /// As [`Item::FastWriteMb`].
+    SlowWriteMb,
+    /// As [`Item::FastLine`].
+    SlowLine,
+    /// What the program does for each access beside waiting for memory.
+    Cpu,
+    /// A hint fault that leaves its page where it is.
+    HintFault,
+    /// The first access of a page: a fault that clears a frame.
+    PageFault,
+    /// Making one page-table entry inaccessible.
+    Arm,
+    /// Moving a page within a hint fault: copy, reverse map, translation caches.
+    MovePage,
+    /// Demoting a page, by the reclaim thread.
+    Demote,
+    /// Looking at a folio, by the reclaim thread.
+    Scan,
+}
+
+/// `[items]`: name, and the usual price.
+const TABLE: [(&str, u64); 17] = [
+    ("fast_read", 101),
+    ("fast_write", 57),
+    ("fast_read_mb", 204_000),
+    ("fast_write_mb", 136_000),
+    ("fast_line", 64),
+    ("slow_read", 305),
+    ("slow_write", 62),
+    ("slow_read_mb", 78_800),
+    ("slow_write_mb", 27_800),
+    ("slow_line", 256),
+    ("cpu", 100),
+    ("hint_fault", 1_000),
+    ("page_fault", 1_500),
+    ("arm", 50),
+    ("move_page", 3_000),
+    ("demote", 3_000),
+    ("scan", 300),
+];
+
+const NAMES: [&str; 17] = {
+    let mut names = [""; 17];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = TABLE[at].0;
+        at += 1;
+    }
+    names
+};
+
+/// All prices: nanoseconds, but for the bandwidths (MB a second) and line lengths (bytes).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TierPrices([u64; 17]);
+
+/// Prices that are impossible together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PriceError {
+    /// Nothing takes no time, and nothing moves no bytes; set it above zero.
+    #[error("{name} is 0: memory takes time and moves bytes; set it to 1 or more")]
+    Zero {
+        /// The price.
+        name: &'static str,
+    },
+    /// What is called slow is not slower; swap the two.
+    #[error(
+        "slow memory reads in {slow_ns} ns, fast memory in {fast_ns} ns: these are one tier; make \
+         slow_read the larger"
+    )]
+    NotSlower {
+        /// A read of slow memory.
+        slow_ns: u64,
+        /// A read of fast memory.
+        fast_ns: u64,
+    },
+}
+
+impl TierPrices {
+    /// DRAM and Optane on two sockets: see the module.
+    pub const OPTANE: TierPrices = {
+        let mut prices = [0; 17];
+        let mut at = 0;
+        while at < prices.len() {
+            prices[at] = TABLE[at].1;
+            at += 1;
+        }
+        TierPrices(prices)
+    };
+
+    /// The price of an item.
+    pub const fn of(&self, item: Item) -> u64 {
+        self.0[item as usize]
+    }
+
+    /// The same prices, but for one.
+    pub const fn set(mut self, item: Item, number: u64) -> TierPrices {
+        self.0[item as usize] = number;
+        self
+    }
+
+    /// The same prices, but for one that somebody typed.
+    ///
+    /// # Errors
+    /// [`CostError::UnknownName`].
+    pub fn with(mut self, price: &Price) -> Result<TierPrices, CostError> {
+        self.0[price.index_in(&NAMES)?] = price.number;
+        Ok(self)
+    }
+
+    /// Whether a machine can have these prices.
+    ///
+    /// # Errors
+    /// [`PriceError`], at the first that it cannot.
+    pub fn check(self) -> Result<TierPrices, PriceError> {
+        let may_be_zero = [Item::Cpu, Item::Arm, Item::Scan].map(|item| item as usize);
+        for (at, name) in NAMES.into_iter().enumerate() {
+            if self.0[at] == 0 && !may_be_zero.contains(&at) {
+                return Err(PriceError::Zero { name });
+            }
+        }
+        let (fast_ns, slow_ns) = (self.of(Item::FastRead), self.of(Item::SlowRead));
+        if slow_ns <= fast_ns {
+            return Err(PriceError::NotSlower { slow_ns, fast_ns });
+        }
+        Ok(self)
+    }
+
+    /// How many accesses a promotion has to serve before it has earned back what it cost: the
+    /// fault, the move, and the move of the page that made room. In idle memory, all reads.
+    pub fn accesses_to_earn_back(&self) -> u64 {
+        let cost = self.of(Item::HintFault) + self.of(Item::MovePage) + self.of(Item::Demote);
+        let gain = self.of(Item::SlowRead).saturating_sub(self.of(Item::FastRead));
+        cost.div_ceil(gain.max(1))
+    }
+}
+
+impl Default for TierPrices {
+    fn default() -> TierPrices {
+        TierPrices::OPTANE
+    }
+}
+
+impl fmt::Display for TierPrices {
+    /// All of them, in a line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let listed = NAMES.iter().zip(self.0).map(|(name, number)| format!("{name} {number}"));
+        write!(f, "{}", listed.collect::<Vec<_>>().join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_price_is_set_by_its_name_and_found_by_its_item() {
+        for (at, name) in NAMES.into_iter().enumerate() {
+            let price = format!("{name}=7").parse().expect("a price");
+            let prices = TierPrices::OPTANE.with(&price).expect("a name of the table");
+            for (other, (_, usual)) in TABLE.into_iter().enumerate() {
+                assert_eq!(prices.0[other], if other == at { 7 } else { usual }, "{name}");
+            }
+        }
+        assert_eq!(TierPrices::OPTANE.of(Item::SlowLine), 256);
+        assert_eq!(TierPrices::OPTANE.of(Item::Scan), 300, "the last item has the last price");
+        let unknown = TierPrices::OPTANE.with(&"slow=3".parse().expect("the shape of a price"));
+        assert!(unknown.expect_err("nobody's name").to_string().contains("slow_read_mb"));
+    }
+
+    #[test]
+    fn impossible_prices_are_refused_in_a_sentence() {
+        assert_eq!(TierPrices::OPTANE.check(), Ok(TierPrices::OPTANE));
+        let free = TierPrices::OPTANE.set(Item::SlowRead, 0).check();
+        assert_eq!(free, Err(PriceError::Zero { name: "slow_read" }));
+        let one_tier = TierPrices::OPTANE.set(Item::SlowRead, 101).check();
+        assert_eq!(one_tier, Err(PriceError::NotSlower { slow_ns: 101, fast_ns: 101 }));
+        assert!(TierPrices::OPTANE.set(Item::Cpu, 0).check().is_ok());
+    }
+
+    #[test]
+    fn a_promotion_earns_its_cost_back_after_so_many_accesses() {
+        // 7000 ns at 204 ns each.
+        assert_eq!(TierPrices::OPTANE.accesses_to_earn_back(), 35);
+    }
+}

@@ -1,0 +1,78 @@
+use super::*;
+use crate::tiers::programs::TierWorkload;
+use crate::tiers::published::change;
+
+/// The published machine for so long, in seconds.
+fn setup(warm_up: u64, measured: u64) -> TierSetup {
+    let (warm_up, measured) = (Nanos::from_secs(warm_up), Nanos::from_secs(measured));
+    TierSetup { warm_up, measured, ..TierSetup::published() }
+}
+
+fn run(setup: &TierSetup, workload: TierWorkload, subject: Subject) -> Outcome {
+    let mut program = workload.program(setup.nr_pages, 1);
+    let outcome = run_while(setup, workload.as_str(), &mut *program, subject, |_| true);
+    outcome.expect("nobody stops it")
+}
+
+/// What the series claims, on a model of its benchmark: directions, and generous sizes.
+#[test]
+fn each_stage_on_pmbench_does_what_its_patch_claims() {
+    let setup = setup(3000, 900);
+    let rows = Stage::ALL.map(|stage| {
+        let outcome = run(&setup, TierWorkload::Pmbench, Subject::stage(stage));
+        let row = outcome.row;
+        assert_eq!(row.stage, stage.as_str());
+        let moved = (row.promotion_mb_per_s + row.demotion_mb_per_s) * 900.0 * 1_048_576.0;
+        let bytes = outcome.migration_bytes as f64;
+        assert!((bytes / moved - 1.0).abs() < 0.02, "{bytes} moved, {moved} by the rates");
+        row
+    });
+    let score = |later: usize, before: usize| change(rows[before].score, rows[later].score);
+    let traffic = |later: usize, before: usize| {
+        change(rows[before].promotion_mb_per_s, rows[later].promotion_mb_per_s)
+    };
+    assert!(score(1, 0) >= 8.0 && traffic(1, 0) <= -20.0, "hot selection: {rows:#?}");
+    assert!(score(2, 1) >= -3.0 && traffic(2, 1) <= -50.0, "rate limit: {rows:#?}");
+    assert!(score(3, 0) >= 10.0 && traffic(3, 0) <= -70.0, "all three: {rows:#?}");
+    assert!(rows.windows(2).all(|pair| pair[1].precision > pair[0].precision - 0.2));
+}
+
+#[test]
+fn every_subject_is_between_all_slow_and_all_fast_and_a_run_repeats() {
+    let setup = setup(300, 100);
+    let stages = Stage::ALL.map(Subject::stage);
+    let of = |subject| run(&setup, TierWorkload::Gups, subject).row;
+    let (slow, fast) = (of(Subject::AllSlow).score, of(Subject::AllFast).score);
+    for subject in Subject::JUDGES.into_iter().chain(stages) {
+        let row = of(subject);
+        assert!(row.score >= slow * 0.95 && row.score <= fast * 1.001, "{slow} {fast} {row:?}");
+        for share in [row.fast_share, row.precision, row.recall, row.ping_pong] {
+            assert!((0.0..=1.0).contains(&share), "{row:?}");
+        }
+    }
+    assert_eq!((of(Subject::Oracle).recall, of(Subject::AllSlow).recall), (1.0, 0.0));
+    assert_eq!(of(stages[3]), of(stages[3]));
+}
+
+#[test]
+fn a_run_that_is_stopped_has_no_answer() {
+    let mut program = TierWorkload::Zipf.program(1000, 1);
+    let mut told = Vec::new();
+    let keep_on = |share| {
+        told.push(share);
+        told.len() < 3
+    };
+    let setup = setup(300, 100);
+    let stopped = run_while(&setup, "tier-zipf", &mut *program, Subject::FirstTouch, keep_on);
+    assert!(stopped.is_none());
+    assert!(told.len() == 3 && told.is_sorted() && told[2] > 0.0, "{told:?}");
+}
+
+#[test]
+fn a_larger_scale_is_a_larger_machine_with_the_same_model() {
+    let small = TierSetup::scaled(1024);
+    assert_eq!((small.knobs.scan_pages, small.knobs.promote_rate_frames), (64, 64));
+    assert!((small.with_rate_limit(512).rate_limit_mb_per_s() - 512.0).abs() < 1e-9);
+    assert_eq!(TierSetup::scaled(SCALE_MAX).knobs.scan_pages, 1);
+    assert_eq!(TierSetup::scaled(1).knobs.check(), Ok(()));
+}

@@ -1,0 +1,340 @@
+//! A machine with fast and slow memory, in virtual time.
+//!
+//! # Problem
+//!
+//! Tiering is three loops that see each other only through pages: a scan that arms them, faults
+//! that promote them, reclaim that demotes them. Any of them alone looks fine.
+//!
+//! # Idea
+//!
+//! Core's own decisions, with two nodes in one numbering of frames, and a clock that everything
+//! takes its time of:
+//!
+//! ```text
+//!   frames   [ fast node .......... | slow node ...................................... ]
+//!
+//!   touch --> plain? price --> next                                   the program's threads
+//!         `-> armed: hint fault -> Promotion::decide -> moving.rs
+//!         `-> absent: fast at LOW, else slow at LOW, else what there is
+//!   due   --> scan.rs: a run of the hint scan                         one of the threads
+//!         `-> background.rs: a step of the fast node's reclaim        a thread beside them
+//! ```
+//!
+//! # Data and invariants
+//!
+//! A page is in one frame of one node, on that node's lruvec and armed only if it is slow. Frames
+//! handed out = resident pages, but for those whose demotion is not settled yet. The same set-up
+//! and seed give the same counts.
+//!
+//! # What it deliberately ignores
+//!
+//! Files and write-back: all pages are a program's memory, reached through its page table. The slow
+//! node holds whatever the fast one does not: nothing is evicted. Locality between sockets.
+//!
+//! # Sources
+//!
+//! The tiering specification, sections 2 to 7 and 10.
+
+mod background;
+mod moving;
+mod scan;
+mod tables;
+
+use super::lane::{Lane, Node, Touch};
+use super::prices::{Item, TierPrices};
+use super::tally::{Migrations, Tally};
+use background::Background;
+use pagetide_core::folio::{Flags, Folios};
+use pagetide_core::ids::{FrameId, MappingId, Order, PageId, PageIndex, PageType};
+use pagetide_core::lru::{
+    AccessKind, AccessLog, LruConfig, Lruvec, LruvecId, PolicyName, Room as LogRoom,
+};
+use pagetide_core::page_alloc::{AllocRequest, WatermarkLevel, Zone, ZoneConfig};
+use pagetide_core::reclaim::ReclaimBatch;
+use pagetide_core::tiering::{
+    Decision, HintFault, Promotion, Room, StampWidth, TieringKnobs, TieringSwitches, Topology,
+};
+use pagetide_core::units::Millis;
+use scan::Scan;
+use std::sync::Arc;
+use tables::Tables;
+
+/// What a world is made of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WorldConfig {
+    pub(super) prices: TierPrices,
+    pub(super) policy: PolicyName,
+    pub(super) knobs: TieringKnobs,
+    /// `None`: no hint scan, and so no promotion: pages stay where they came.
+    pub(super) switches: Option<TieringSwitches>,
+    pub(super) nr_pages: u32,
+    /// Frames of the nodes, fast and slow.
+    pub(super) nr_frames: [u32; 2],
+    pub(super) threads: u32,
+    pub(super) scale: u32,
+}
+
+/// The machine; see the module.
+pub(super) struct World {
+    lane: Lane,
+    folios: Arc<Folios>,
+    /// By node.
+    zones: [Zone; 2],
+    lruvecs: [Lruvec; 2],
+    logs: [AccessLog; 2],
+    /// Frames of the fast node: where the slow one's begin.
+    nr_fast: u32,
+    /// By frame: the page in it, if it is not free.
+    page_in: Vec<u32>,
+    tables: Tables,
+    topology: Topology,
+    promotion: Promotion,
+    scan: Scan,
+    background: Background,
+    batch: ReclaimBatch,
+    tally: Tally,
+}
+
+impl World {
+    /// A machine on which the program has just written all of its memory, in order of addresses.
+    ///
+    /// # Panics
+    /// When the frames do not hold the pages, or the knobs do not check.
+    pub(super) fn new(config: &WorldConfig, topology: Topology) -> World {
+        let [nr_fast, nr_slow] = config.nr_frames;
+        assert!(config.nr_pages < nr_fast + nr_slow, "memory holds its program");
+        let folios = Arc::new(Folios::new(nr_fast + nr_slow));
+        let lruvec = |node: Node| {
+            let id = LruvecId { group: 0, node: node as u8 };
+            // Policies that index by frame count from the first node's.
+            let nr_frames = if node == Node::Fast { nr_fast } else { nr_fast + nr_slow };
+            let lru = LruConfig {
+                id,
+                can_swap: true,
+                frames_stand_for: config.scale,
+                ..LruConfig::file_only(nr_frames)
+            };
+            Lruvec::new(config.policy, &lru, folios.clone())
+        };
+        let mut world = World {
+            lane: Lane::new(config.prices, config.nr_pages, config.threads, config.scale),
+            zones: config.nr_frames.map(|nr_frames| Zone::new(ZoneConfig::with_frames(nr_frames))),
+            lruvecs: [lruvec(Node::Fast), lruvec(Node::Slow)],
+            logs: [AccessLog::new(), AccessLog::new()],
+            nr_fast,
+            page_in: vec![u32::MAX; (nr_fast + nr_slow) as usize],
+            tables: Tables::new(config.nr_pages),
+            topology,
+            promotion: Promotion::new(
+                &config.knobs,
+                config.switches.unwrap_or_default(),
+                StampWidth::WIDEST,
+            ),
+            scan: Scan::new(config),
+            background: Background::default(),
+            batch: ReclaimBatch::new(),
+            tally: Tally::new(config.nr_pages, config.prices.accesses_to_earn_back()),
+            folios,
+        };
+        world.plan();
+        let pages: Vec<Touch> = (0..config.nr_pages).map(Touch::write).collect();
+        world.play(&pages);
+        world
+    }
+
+    /// Plays touches, and whatever falls due meanwhile.
+    pub(super) fn play(&mut self, touches: &[Touch]) {
+        let mut rest = touches;
+        while !rest.is_empty() {
+            rest = &rest[self.lane.play(rest)..];
+            let Some(&touch) = rest.first() else { break };
+            if self.lane.is_due() {
+                self.do_what_is_due();
+            } else {
+                self.attend_to(touch.page());
+                self.lane.play_one(touch);
+                rest = &rest[1..];
+            }
+        }
+    }
+
+    /// Counts from here on.
+    pub(super) fn start_measuring(&mut self) {
+        self.tally.restart();
+    }
+
+    /// Pages, clock and counts of accesses.
+    pub(super) fn lane(&self) -> &Lane {
+        &self.lane
+    }
+
+    /// Names the pages that the judge calls hot.
+    pub(super) fn set_hot(&mut self, hottest: &[u32]) {
+        self.lane.set_hot(hottest);
+    }
+
+    /// What was moved since it started measuring.
+    pub(super) fn migrations(&self) -> Migrations {
+        self.tally.sum(|page| self.lane.uses(page))
+    }
+
+    /// The latency below which a page is hot, now.
+    pub(super) fn hot_threshold(&self) -> Millis {
+        self.promotion.hot_threshold()
+    }
+
+    /// Walks everything.
+    ///
+    /// # Panics
+    /// At the first thing that is wrong.
+    ///
+    /// # Cost
+    /// O(pages + frames).
+    pub(super) fn validate(&self) {
+        self.zones.iter().for_each(Zone::validate);
+        let mut nr_resident = [0_u64; 2];
+        for page in 0..self.lane.nr_pages() {
+            let word = self.lane.word(page);
+            if !word.is_resident() {
+                continue;
+            }
+            let frame = word.frame();
+            nr_resident[word.node() as usize] += 1;
+            assert_eq!(self.page_in[frame.0 as usize], page, "{frame} holds another page");
+            assert_eq!(self.folios[frame].page(), page_id(page), "{frame}'s folio");
+            assert_eq!(self.node_of(frame), word.node(), "{frame} is of the other node");
+            assert!(word.node() == Node::Slow || !word.is_armed(), "page {page} is fast and armed");
+        }
+        // Demoted, and not settled yet.
+        let is_left = |frame: &u32| {
+            let page = self.page_in[*frame as usize];
+            page != u32::MAX && self.lane.word(page).frame() != FrameId(*frame)
+        };
+        let nr_unsettled = (0..self.nr_fast).filter(is_left).count() as u64;
+        let nr_used =
+            |node: usize| u64::from(self.zones[node].nr_managed()) - self.zones[node].nr_free();
+        assert_eq!(nr_used(0), nr_resident[0] + nr_unsettled, "frames of the fast node");
+        assert_eq!(nr_used(1), nr_resident[1], "frames of the slow node");
+    }
+
+    fn do_what_is_due(&mut self) {
+        self.lane.look_at_load();
+        let now_ns = self.lane.now_ns();
+        self.run_background(now_ns);
+        if self.scan.due_ns() <= now_ns {
+            self.scan_some(now_ns);
+        }
+        self.plan();
+    }
+
+    /// Has the lane stop at whatever is due next.
+    fn plan(&mut self) {
+        let next = self.scan.due_ns().min(self.background.due_ns());
+        self.lane.stop_at_ns(next);
+    }
+
+    /// Does what an access needs beside its latency.
+    fn attend_to(&mut self, page: u32) {
+        let word = self.lane.word(page);
+        if !word.is_resident() {
+            self.fault(page);
+        } else if word.is_armed() {
+            self.hint_fault(page);
+        }
+        if !self.lane.word(page).is_young() {
+            self.lane.set_young(page);
+        }
+        self.tables.touch(page);
+    }
+
+    fn hint_fault(&mut self, page: u32) {
+        let word = self.lane.word(page);
+        self.lane.disarm(page);
+        self.lane.charge(Item::HintFault, 1);
+        self.tally.hint_fault();
+        self.promotion.count_hint_fault(word.node() == Node::Fast);
+        if word.node() == Node::Fast {
+            return;
+        }
+        let fault = HintFault { folio: &self.folios[word.frame()], nr_frames: 1 };
+        let room = Room::of(&self.zones[Node::Fast as usize]);
+        let decision = self.promotion.decide(self.now(), &fault, &room);
+        if decision.wakes_reclaim() {
+            self.wake_background();
+        } else if let Decision::Promote(_) = decision {
+            self.promote(page);
+        }
+    }
+
+    /// The first access of a page.
+    fn fault(&mut self, page: u32) {
+        self.lane.charge(Item::PageFault, 1);
+        let (node, frame) = self.alloc();
+        let rule = self.lruvecs[node as usize].access_rule();
+        self.put(page, node, frame, rule.flags_on_fill(AccessKind::Table));
+    }
+
+    /// A frame for a page that has none: fast memory as long as there is some to spare.
+    fn alloc(&mut self) -> (Node, FrameId) {
+        let low = Some(WatermarkLevel::Low);
+        let first = [Node::Fast, Node::Slow].into_iter().find_map(|node| self.take(node, low));
+        if let Some(found) = first {
+            return found;
+        }
+        self.wake_background();
+        let urgent = [Some(WatermarkLevel::Min), None].into_iter().find_map(|level| {
+            [Node::Slow, Node::Fast].into_iter().find_map(|node| self.take(node, level))
+        });
+        urgent.expect("memory holds its program")
+    }
+
+    /// A frame of this node, if that leaves more than `level` free.
+    fn take(&mut self, node: Node, level: Option<WatermarkLevel>) -> Option<(Node, FrameId)> {
+        let request = AllocRequest::fast(Order::BASE).at(level);
+        let frame = self.zones[node as usize].alloc(&request)?;
+        Some((node, FrameId(frame.0 + self.first_frame(node))))
+    }
+
+    fn free(&mut self, frame: FrameId) {
+        let node = self.node_of(frame);
+        let in_zone = FrameId(frame.0 - self.first_frame(node));
+        self.page_in[frame.0 as usize] = u32::MAX;
+        self.zones[node as usize].free(in_zone, Order::BASE);
+    }
+
+    /// Makes `frame` the page's that has none.
+    fn put(&mut self, page: u32, node: Node, frame: FrameId, flags: Flags) {
+        self.folios[frame].bind(page_id(page), PageType::Anon, flags);
+        self.give(page, node, frame);
+    }
+
+    /// Names the frame, bound to the page already, in its word, and tells the node's lruvec.
+    fn give(&mut self, page: u32, node: Node, frame: FrameId) {
+        self.page_in[frame.0 as usize] = page;
+        self.lane.place(page, node, frame);
+        let (log, lruvec) = (&mut self.logs[node as usize], &mut self.lruvecs[node as usize]);
+        if log.add(&self.folios, frame) == LogRoom::Full {
+            lruvec.drain(log);
+        }
+    }
+
+    fn first_frame(&self, node: Node) -> u32 {
+        if node == Node::Fast { 0 } else { self.nr_fast }
+    }
+
+    fn node_of(&self, frame: FrameId) -> Node {
+        if frame.0 < self.nr_fast { Node::Fast } else { Node::Slow }
+    }
+
+    fn now(&self) -> Millis {
+        Millis(self.lane.now_ns() / 1_000_000)
+    }
+}
+
+/// The only mapping there is: the program's memory.
+fn page_id(page: u32) -> PageId {
+    PageId { mapping: MappingId(0), index: PageIndex(page.into()) }
+}
+
+#[cfg(test)]
+mod tests;

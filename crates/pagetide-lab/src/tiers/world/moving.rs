@@ -1,0 +1,65 @@
+//! Moving a page from node to node: promotion in the fault, demotion in reclaim.
+//!
+//! ```text
+//!   promote   slow frame off its lruvec -> fast frame, youngest there -> slow frame free
+//!   demote    victim of the fast node's pass -> slow frame -> its verdict; free when it is settled
+//! ```
+//!
+//! Problem: a moved page must be on one list and in one frame at any time, and must not bring a
+//! stale stamp along. Idea: the page gets a new folio, with the flags that say how it was used;
+//! binding it resets the stamp. Ignored: moves that fail half way. Source: the tiering
+//! specification, sections 4 and 7.
+
+use super::World;
+use crate::tiers::lane::Node;
+use crate::tiers::prices::Item;
+use pagetide_core::folio::Flags;
+use pagetide_core::ids::FrameId;
+use pagetide_core::lru::AccessKind;
+use pagetide_core::page_alloc::WatermarkLevel;
+use pagetide_core::tiering::{Demotion, DemotionMode};
+
+impl World {
+    /// Moves a page of the slow node to the fast one, if there is still a frame.
+    pub(super) fn promote(&mut self, page: u32) {
+        let high = Some(WatermarkLevel::High);
+        let Some((_, frame)) = self.take(Node::Fast, high) else {
+            return self.wake_background();
+        };
+        let before = self.lane.word(page).frame();
+        assert!(self.lruvecs[Node::Slow as usize].withdraw(before), "nothing reclaims slow memory");
+        let rule = self.lruvecs[Node::Fast as usize].access_rule();
+        self.put_moved(page, Node::Fast, frame, rule.flags_on_fill(AccessKind::Table));
+        self.free(before);
+        self.lane.count_copy(Node::Slow, Node::Fast);
+        self.lane.charge(Item::MovePage, 1);
+        self.promotion.count_promoted(1);
+        self.tally.promoted(page, self.lane.now_ns(), self.lane.uses(page));
+    }
+
+    /// Moves a victim of the fast node's pass to a slower node; says whether there was a frame. Its
+    /// old frame stays the pass's.
+    pub(super) fn demote(&mut self, page: u32) -> bool {
+        let demotion = Demotion::of(&self.topology, Node::Fast.id(), DemotionMode::On, 0);
+        // There is one slower node, so that no other is tried after it.
+        if demotion.is_none_or(|demotion| demotion.preferred() != Node::Slow.id()) {
+            return false;
+        }
+        let Some((_, frame)) = self.take(Node::Slow, Some(WatermarkLevel::Low)) else {
+            return false;
+        };
+        self.put_moved(page, Node::Slow, frame, Flags::NONE);
+        self.lane.take_young(page);
+        self.lane.count_copy(Node::Fast, Node::Slow);
+        self.tally.demoted(page, self.lane.now_ns(), self.lane.uses(page));
+        true
+    }
+
+    /// Makes `frame` the page's in place of the one it has.
+    fn put_moved(&mut self, page: u32, node: Node, frame: FrameId, flags: Flags) {
+        let before = self.lane.word(page).frame();
+        self.folios[frame].bind_moved(&self.folios[before], flags);
+        self.lruvecs[node as usize].welcome(frame);
+        self.give(page, node, frame);
+    }
+}

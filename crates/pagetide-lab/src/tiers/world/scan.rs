@@ -1,0 +1,110 @@
+//! The hint scan over the program's memory, in steps that fit the model.
+//!
+//! ```text
+//!   pages    [ 8 | 8 | 8 | 8 | 8 | ... ]      a mapping each, to core
+//!   runs       >---  >---  >---               one a period, from where the last ended
+//! ```
+//!
+//! **Problem.** Core's scan goes in pieces that end where a huge page could, 512 pages on; a model
+//! thousands of times smaller than its machine has a few pages a run. **Idea.** Tell core that
+//! memory is many mappings, of a run's length each: its pieces end with them.
+//!
+//! **Data and invariants.** Only slow pages are armed, and their folios stamped with the time of
+//! it.
+//!
+//! **Deliberately ignored.** That a run puts off the next one of its thread: there are tens of
+//! threads, and each run is another's. Source: the tiering specification, section 2.
+
+use super::{World, WorldConfig};
+use crate::tiers::lane::Node;
+use crate::tiers::prices::Item;
+use pagetide_core::ids::MappingId;
+use pagetide_core::tiering::{
+    BalancingMode, EntryFacts, FaultCounts, HintScanner, ScanPace, ScanPeriods, ScannedMapping,
+};
+use pagetide_core::units::Millis;
+
+const MODE: BalancingMode = BalancingMode::Tiering;
+
+/// Where the scan is, and when it goes on.
+#[derive(Debug)]
+pub(super) struct Scan {
+    scanner: HintScanner,
+    periods: ScanPeriods,
+    pace: ScanPace,
+    /// Pages a run arms, which is how long a mapping is here.
+    run_pages: u32,
+    /// Never, where there is no scan.
+    due_ns: u64,
+}
+
+impl Scan {
+    pub(super) fn new(config: &WorldConfig) -> Scan {
+        let periods = ScanPeriods::of(config.nr_pages.into(), &config.knobs);
+        Scan {
+            scanner: HintScanner::new(&config.knobs, Millis(0)),
+            periods,
+            pace: ScanPace::new(&periods),
+            run_pages: u32::try_from(config.knobs.scan_pages).unwrap_or(u32::MAX),
+            due_ns: if config.switches.is_some() { 0 } else { u64::MAX },
+        }
+    }
+
+    pub(super) fn due_ns(&self) -> u64 {
+        self.due_ns
+    }
+}
+
+impl World {
+    /// Makes a run, if core says that it is time for one.
+    pub(super) fn scan_some(&mut self, now_ns: u64) {
+        let now = self.now();
+        let period = self.scan.pace.period();
+        self.scan.due_ns = now_ns + period.0 * 1_000_000;
+        if !self.scan.pace.is_due(now_ns) {
+            return;
+        }
+        let Some(mut run) = self.scan.scanner.start_run(now, period) else { return };
+        let (run_pages, nr_pages) = (self.scan.run_pages, self.lane.nr_pages());
+        let mapping_from = |id: MappingId| {
+            let first = id.0.checked_mul(run_pages).filter(|first| *first < nr_pages)?;
+            let nr_pages = u64::from(run_pages.min(nr_pages - first));
+            Some(ScannedMapping { id, nr_pages, created: Millis(0) })
+        };
+        while let Some(chunk) = run.next_chunk(mapping_from) {
+            let first = chunk.mapping.0 * run_pages;
+            let armed = chunk.pages.filter(|index| self.arm(first + *index as u32, now)).count();
+            run.scanned(armed as u64);
+        }
+        self.promotion.count_armed(run.nr_armed());
+        self.lane.charge(Item::Arm, run.nr_armed());
+        if self.scan.scanner.end_run(&run) {
+            // Faults on slow memory are in no count.
+            self.scan.pace.update(&FaultCounts::default(), &self.scan.periods);
+        }
+    }
+
+    /// Arms a page, if it should be; says whether it did.
+    fn arm(&mut self, page: u32, now: Millis) -> bool {
+        let word = self.lane.word(page);
+        if !word.is_resident() {
+            return false;
+        }
+        let folio = &self.folios[word.frame()];
+        let is_top_tier = word.node() == Node::Fast;
+        let wants_hint = MODE.wants_hint(&EntryFacts {
+            flags: folio.flags(),
+            is_armed: word.is_armed(),
+            is_pinned: false,
+            is_top_tier,
+            is_at_home: false,
+        });
+        if wants_hint {
+            if MODE.keeps_scan_time(is_top_tier) {
+                folio.swap_hint_stamp(self.promotion.stamp_width().store(now));
+            }
+            self.lane.arm(page);
+        }
+        wants_hint
+    }
+}
