@@ -12,6 +12,7 @@
 //!   StoreFile, AlignedBuf    a file's bytes, in and out      file, aligned
 //!   IoQueue         many of those at once                    ring
 //!   TryLock         a value per CPU                        try_lock
+//!   wire            what `pagetide run` and programs say      wire
 //!   current_cpu, read_*      where, how long, how much       cpu, cpu_cache
 //!   read_nodes               fast and slow memory            numa
 //! ```
@@ -46,6 +47,7 @@ mod table;
 mod token;
 mod try_lock;
 mod wait;
+pub mod wire;
 mod word;
 
 pub use aligned::AlignedBuf;

@@ -17,6 +17,18 @@ impl File {
         self.handle.sync(Backing::sync_data)
     }
 
+    /// Writes back every page of the file that is dirty now, without making it durable: whoever
+    /// reads the file past this cache sees the data from here on.
+    ///
+    /// # Errors
+    /// [`SyncError::Writeback`] as for [`File::sync_data`].
+    pub fn flush(&self) -> Result<(), SyncError> {
+        let handle = &*self.handle;
+        handle.engine().flush(&handle.mapping, 0..u64::MAX);
+        let failed = handle.mapping.take_error(&handle.errors_seen);
+        failed.map_or(Ok(()), |error| Err(SyncError::Writeback(error)))
+    }
+
     /// As [`File::sync_data`], and what describes the file (its times, its links).
     ///
     /// # Errors

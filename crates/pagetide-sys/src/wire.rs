@@ -1,0 +1,341 @@
+//! What `pagetide run` and the programs under it say to each other.
+//!
+//! **Problem.** A program that knows nothing of Pagetide has its file I/O answered by another
+//! process. The two are built as two artifacts, and must agree on every byte between them.
+//!
+//! **Idea.** One socket a thread of the program, made by the program and handed over through a
+//! *doorbell*: a socket that all processes of the tree inherit. One request, one reply, each one
+//! packet (`SOCK_SEQPACKET`), data behind a fixed head, a descriptor beside it where one is meant.
+//!
+//! ```text
+//!   program                                    pagetide run
+//!   doorbell <-- Greeting + new socket ------> a thread for it
+//!   socket   --- Request head | data --------> page cache
+//!            <-- Reply head   | data ---------
+//! ```
+//!
+//! **Which open file description?** An inherited descriptor must be recognised after fork, exec,
+//! posix_spawn, whatever. So the description itself carries its number: the kernel's file position,
+//! which is of no other use while we keep the real one, is set to a *tag*, 2^43 plus the number.
+//!
+//! **Data and invariants.** Everything is numbers in little-endian order, encoded and decoded here;
+//! any bytes decode to something or to `None`. A greeting of another version is refused.
+//!
+//! **Ignored.** Byte order of other machines: both ends are one machine.
+
+/// Both ends must be of the same one.
+pub const VERSION: u32 = 1;
+/// The environment variable that tells a program where its doorbell is: `VERSION:FD:INODE`.
+pub const VARIABLE: &str = "PAGETIDE_RUN";
+/// The most data in one packet.
+pub const CHUNK_BYTES: usize = 128 << 10;
+/// Bytes of a [`Request`].
+pub const REQUEST_BYTES: usize = 48;
+/// Bytes of a [`Reply`].
+pub const REPLY_BYTES: usize = 32;
+/// Bytes of a [`Greeting`].
+pub const GREETING_BYTES: usize = 24;
+/// File positions from here on are tags. Files as long as this are not managed.
+pub const TAG: u64 = 1 << 43;
+/// Descriptors of ours in other programs are moved up to here, out of their way.
+pub const DESCRIPTOR_BASE: i32 = 900;
+
+/// The first packet about a new socket, sent through the doorbell with the socket itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Greeting {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The sender's process id, for people.
+    pub pid: u32,
+    /// Tells the sender's process from all others.
+    pub process: u64,
+}
+
+const GREETING_MAGIC: u64 = u64::from_le_bytes(*b"pagetide");
+
+impl Greeting {
+    /// As bytes.
+    pub fn encode(&self) -> [u8; GREETING_BYTES] {
+        let mut bytes = [0; GREETING_BYTES];
+        put(&mut bytes, 0, GREETING_MAGIC);
+        put(&mut bytes, 8, u64::from(self.version) | u64::from(self.pid) << 32);
+        put(&mut bytes, 16, self.process);
+        bytes
+    }
+
+    /// From bytes; `None` if they are something else.
+    pub fn decode(bytes: &[u8]) -> Option<Greeting> {
+        if bytes.len() != GREETING_BYTES || take(bytes, 0) != GREETING_MAGIC {
+            return None;
+        }
+        let second = take(bytes, 8);
+        Some(Greeting {
+            version: second as u32,
+            pid: (second >> 32) as u32,
+            process: take(bytes, 16),
+        })
+    }
+}
+
+macro_rules! ops {
+    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+        /// What is asked for. Numbers are of the request; see [`Request`].
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Op { $($(#[doc = $doc])+ $name,)+ }
+
+        const OPS: &[Op] = &[$(Op::$name,)+];
+    };
+}
+
+ops! {
+    /// Nothing: whether somebody is there, and speaks our version.
+    Hello,
+    /// Take over the descriptor that comes along; `flags` as given to open(2), and the adopt
+    /// flags. Replies with its number, or that the kernel has the file.
+    Adopt,
+    /// The process has one descriptor more of description `id`.
+    Dup,
+    /// The process has one descriptor less of it.
+    Close,
+    /// Read `len` bytes at the position, which moves by as much of `total` as there is.
+    Read,
+    /// Read `len` bytes at `offset`.
+    ReadAt,
+    /// Write the data at the position, which moves by `total`.
+    Write,
+    /// Write the data at `offset`.
+    WriteAt,
+    /// Write the data at the end of the file; `total` bytes are reserved there.
+    Append,
+    /// Move the position by `offset`, from `flags` as lseek(2)'s whence.
+    Seek,
+    /// Cut or extend the file to `len`.
+    SetLen,
+    /// fallocate(2) with mode `flags`, `offset`, `len`.
+    Allocate,
+    /// Make data durable; with `flags` 1, metadata as well.
+    Sync,
+    /// Write back what is dirty.
+    Flush,
+    /// As sync(2): all files.
+    FlushAll,
+    /// posix_fadvise(2) with advice `flags`, `offset`, `len`.
+    Advise,
+    /// The status flags are now `flags`.
+    SetFlags,
+    /// Give the file to the kernel for good, because of reason `flags`; the descriptor comes along
+    /// and gets its position back.
+    HandOver,
+    /// The file was given to the kernel: give the descriptor that comes along its position back.
+    Settle,
+    /// The descriptor that comes along is about to be executed: replies 1 if it cannot be served.
+    Execute,
+    /// Write back what is dirty of the file that the descriptor that comes along names.
+    FlushFile,
+    /// The process is about to end, and has nothing open any more.
+    Leave,
+    /// As `Execute`, for a program that uses a kernel interface past us; the reason in `flags`.
+    Bypass,
+}
+
+impl Op {
+    fn from_number(number: u32) -> Option<Op> {
+        OPS.get(number as usize).copied()
+    }
+}
+
+/// Adopt flags, beside open(2)'s.
+pub mod adopt {
+    /// The sender has just opened the descriptor: nobody else can have it. Without this, an
+    /// untagged descriptor comes from outside, and its file is the kernel's.
+    pub const FRESH: u64 = 1 << 32;
+    /// Cut the file to nothing, as O_TRUNC.
+    pub const TRUNCATE: u64 = 1 << 33;
+    /// The descriptor's number is one that we cannot keep, or is the C library's: hand it over.
+    pub const KERNEL: u64 = 1 << 34;
+}
+
+/// Why a file is given to the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Reason {
+    /// It is mapped.
+    Mapped,
+    /// A C stream is open on it.
+    Stream,
+    /// It is standard input, output or error.
+    Standard,
+    /// A program we cannot serve inherits it.
+    Inherited,
+    /// It is used through a kernel interface that does not pass us.
+    Interface,
+    /// Somebody outside has it open.
+    Outside,
+    /// It is excluded.
+    Excluded,
+}
+
+impl Reason {
+    /// All of them, in order.
+    pub const ALL: [Reason; 7] = [
+        Reason::Mapped,
+        Reason::Stream,
+        Reason::Standard,
+        Reason::Inherited,
+        Reason::Interface,
+        Reason::Outside,
+        Reason::Excluded,
+    ];
+
+    /// From a number of a request.
+    pub fn from_number(number: u64) -> Option<Reason> {
+        Reason::ALL.get(usize::try_from(number).ok()?).copied()
+    }
+}
+
+/// A request's head.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// What.
+    pub op: Op,
+    /// The open file description, as [`Op::Adopt`] has numbered it.
+    pub id: u64,
+    /// See the operation.
+    pub flags: u64,
+    /// Bytes from the file's start, or as the operation says.
+    pub offset: i64,
+    /// Bytes.
+    pub len: u64,
+    /// Bytes of the whole call that this request begins.
+    pub total: u64,
+}
+
+impl Request {
+    /// A request for `op` of description `id`, and zeros.
+    pub const fn new(op: Op, id: u64) -> Request {
+        Request { op, id, flags: 0, offset: 0, len: 0, total: 0 }
+    }
+
+    /// As bytes.
+    pub fn encode(&self) -> [u8; REQUEST_BYTES] {
+        let mut bytes = [0; REQUEST_BYTES];
+        let fields =
+            [self.op as u64, self.id, self.flags, self.offset as u64, self.len, self.total];
+        (0..).step_by(8).zip(fields).for_each(|(at, field)| put(&mut bytes, at, field));
+        bytes
+    }
+
+    /// From the front of a packet; `None` if it is too short or asks for nothing known.
+    pub fn decode(bytes: &[u8]) -> Option<Request> {
+        let bytes = bytes.get(..REQUEST_BYTES)?;
+        Some(Request {
+            op: Op::from_number(u32::try_from(take(bytes, 0)).ok()?)?,
+            id: take(bytes, 8),
+            flags: take(bytes, 16),
+            offset: take(bytes, 24) as i64,
+            len: take(bytes, 32),
+            total: take(bytes, 40),
+        })
+    }
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Status {
+    /// Done: the result is the call's, or minus its errno.
+    Done,
+    /// The kernel has the file: do it there. The position is the kernel's already.
+    Kernel,
+    /// The kernel has the file, but not yet the position: ask to [`Op::Settle`] first.
+    Unsettled,
+    /// Nobody was known to have the description any more: [`Op::Adopt`] it again.
+    Forgotten,
+}
+
+const STATUSES: [Status; 4] = [Status::Done, Status::Kernel, Status::Unsettled, Status::Forgotten];
+
+/// A reply's head.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reply {
+    /// How it ended.
+    pub status: Status,
+    /// The call's result, or minus its errno.
+    pub result: i64,
+    /// Where a read, write or append began.
+    pub offset: u64,
+    /// How much of the whole call is reserved from there on.
+    pub total: u64,
+}
+
+impl Reply {
+    /// A result without more to say.
+    pub const fn done(result: i64) -> Reply {
+        Reply { status: Status::Done, result, offset: 0, total: 0 }
+    }
+
+    /// A status without a result.
+    pub const fn status(status: Status) -> Reply {
+        Reply { status, result: 0, offset: 0, total: 0 }
+    }
+
+    /// As bytes.
+    pub fn encode(&self) -> [u8; REPLY_BYTES] {
+        let mut bytes = [0; REPLY_BYTES];
+        let fields = [self.status as u64, self.result as u64, self.offset, self.total];
+        (0..).step_by(8).zip(fields).for_each(|(at, field)| put(&mut bytes, at, field));
+        bytes
+    }
+
+    /// From the front of a packet; `None` if it is too short or no reply.
+    pub fn decode(bytes: &[u8]) -> Option<Reply> {
+        let bytes = bytes.get(..REPLY_BYTES)?;
+        Some(Reply {
+            status: *STATUSES.get(usize::try_from(take(bytes, 0)).ok()?)?,
+            result: take(bytes, 8) as i64,
+            offset: take(bytes, 16),
+            total: take(bytes, 24),
+        })
+    }
+}
+
+fn put(bytes: &mut [u8], at: usize, value: u64) {
+    bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+}
+
+fn take(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_survive_the_wire() {
+        let greeting = Greeting { version: VERSION, pid: 77, process: 1 << 60 };
+        assert_eq!(Greeting::decode(&greeting.encode()), Some(greeting));
+        for (number, op) in OPS.iter().enumerate() {
+            assert_eq!(*op as usize, number);
+            let request =
+                Request { op: *op, id: 9, flags: adopt::FRESH, offset: -1, len: 3, total: 4 };
+            assert_eq!(Request::decode(&request.encode()), Some(request));
+        }
+        for status in STATUSES {
+            let reply = Reply { status, result: -5, offset: u64::MAX, total: 1 };
+            assert_eq!(Reply::decode(&reply.encode()), Some(reply));
+        }
+        for (number, reason) in Reason::ALL.into_iter().enumerate() {
+            assert_eq!(Reason::from_number(number as u64), Some(reason));
+        }
+    }
+
+    #[test]
+    fn what_nobody_sent_is_refused() {
+        assert_eq!(Greeting::decode(&[0; GREETING_BYTES]), None);
+        assert_eq!(Request::decode(&[0; REQUEST_BYTES - 1]), None);
+        assert_eq!(Request::decode(&[0xff; REQUEST_BYTES]), None);
+        assert_eq!(Reply::decode(&[0xff; REPLY_BYTES]), None);
+        assert_eq!(Reason::from_number(7), None);
+    }
+}
