@@ -1,0 +1,275 @@
+//! Length, durability, advice and times.
+//!
+//! The kernel knows a managed file's length at any moment, so stat and its relatives are not here.
+//! Its times are those of the last write-back; who sets times has the file written back first.
+
+use crate::channel;
+use crate::errno::{Errno, or_minus_one};
+use crate::table::{self, Entry};
+use crate::{next, process, serve};
+use libc::{c_char, c_int, c_uint, c_void, off_t, size_t, ssize_t, timespec, timeval};
+use pagetide_sys::wire::{Op, Request};
+
+/// Asks for a managed descriptor: the errno, 0 for none; `None` if it is the kernel's.
+fn ask(fd: c_int, request: impl FnOnce(u64) -> Request) -> Option<Result<(), Errno>> {
+    let id = serve::managed(fd)?;
+    match serve::plain(fd, request(id)) {
+        Ok(None) => None,
+        Ok(Some(_)) => Some(Ok(())),
+        Err(errno) => Some(Err(errno)),
+    }
+}
+
+fn as_status(result: Result<(), Errno>) -> c_int {
+    or_minus_one(result.map(|()| 0))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ftruncate64(fd: c_int, len: off_t) -> c_int {
+    if len < 0 {
+        return as_status(Err(Errno(libc::EINVAL)));
+    }
+    match ask(fd, |id| Request { len: len as u64, ..Request::new(Op::SetLen, id) }) {
+        Some(result) => as_status(result),
+        // SAFETY: numbers (S20).
+        None => unsafe { next::ftruncate64(fd, len) },
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ftruncate(fd: c_int, len: off_t) -> c_int {
+    // SAFETY: the same function (S20).
+    unsafe { ftruncate64(fd, len) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn truncate64(path: *const c_char, len: off_t) -> c_int {
+    if !process::is_on() {
+        // SAFETY: our caller's arguments (S20).
+        return unsafe { next::truncate64(path, len) };
+    }
+    let flags = libc::O_WRONLY | libc::O_CLOEXEC | libc::O_NONBLOCK;
+    // SAFETY: our caller's path (S20).
+    let fd = unsafe { next::open(path, flags, 0) };
+    if fd < 0 {
+        // SAFETY: our caller's arguments; it fails with the right reason (S20).
+        return unsafe { next::truncate64(path, len) };
+    }
+    let result = match super::open::take_over(fd, flags, false) {
+        // SAFETY: numbers (S20).
+        Ok(()) => unsafe { ftruncate64(fd, len) },
+        Err(errno) => as_status(Err(errno)),
+    };
+    let why = crate::errno::read();
+    // The truncation's errors are the program's; there is nothing else in this descriptor.
+    let _ = serve::forget(fd);
+    // SAFETY: our descriptor (S20).
+    unsafe { next::close(fd) };
+    crate::errno::set(why);
+    result
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn truncate(path: *const c_char, len: off_t) -> c_int {
+    // SAFETY: the same function (S20).
+    unsafe { truncate64(path, len) }
+}
+
+fn allocate(fd: c_int, mode: c_int, offset: off_t, len: off_t) -> Option<Result<(), Errno>> {
+    let is_wrong = offset < 0 || len <= 0;
+    if is_wrong && serve::managed(fd).is_some() {
+        return Some(Err(Errno(libc::EINVAL)));
+    }
+    let flags = mode as u32 as u64;
+    ask(fd, |id| Request { flags, offset, len: len as u64, ..Request::new(Op::Allocate, id) })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fallocate64(fd: c_int, mode: c_int, offset: off_t, len: off_t) -> c_int {
+    match allocate(fd, mode, offset, len) {
+        Some(result) => as_status(result),
+        // SAFETY: numbers (S20).
+        None => unsafe { next::fallocate64(fd, mode, offset, len) },
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fallocate(fd: c_int, mode: c_int, offset: off_t, len: off_t) -> c_int {
+    // SAFETY: the same function (S20).
+    unsafe { fallocate64(fd, mode, offset, len) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn posix_fallocate64(fd: c_int, offset: off_t, len: off_t) -> c_int {
+    match allocate(fd, 0, offset, len) {
+        Some(Ok(())) => 0,
+        // Where the file system has no allocation, a longer file is what was asked for.
+        Some(Err(Errno(libc::EOPNOTSUPP))) => lengthen(fd, offset.saturating_add(len)),
+        Some(Err(errno)) => errno.0,
+        // SAFETY: numbers (S20).
+        None => unsafe { next::posix_fallocate64(fd, offset, len) },
+    }
+}
+
+fn lengthen(fd: c_int, end: off_t) -> c_int {
+    let is_long = process::stat(fd).is_ok_and(|stat| stat.st_size >= end);
+    let grown = |id| Request { len: end as u64, ..Request::new(Op::SetLen, id) };
+    match (is_long, ask(fd, grown)) {
+        (true, _) | (_, Some(Ok(()))) => 0,
+        (_, Some(Err(errno))) => errno.0,
+        (_, None) => libc::EOPNOTSUPP,
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn posix_fallocate(fd: c_int, offset: off_t, len: off_t) -> c_int {
+    // SAFETY: the same function (S20).
+    unsafe { posix_fallocate64(fd, offset, len) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fsync(fd: c_int) -> c_int {
+    match ask(fd, |id| Request { flags: 1, ..Request::new(Op::Sync, id) }) {
+        Some(result) => as_status(result),
+        // SAFETY: a number (S20).
+        None => unsafe { next::fsync(fd) },
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fdatasync(fd: c_int) -> c_int {
+    match ask(fd, |id| Request::new(Op::Sync, id)) {
+        Some(result) => as_status(result),
+        // SAFETY: a number (S20).
+        None => unsafe { next::fdatasync(fd) },
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn sync_file_range(fd: c_int, at: off_t, len: off_t, flags: c_uint) -> c_int {
+    match ask(fd, |id| Request::new(Op::Flush, id)) {
+        Some(result) => as_status(result),
+        // SAFETY: numbers (S20).
+        None => unsafe { next::sync_file_range(fd, at, len, flags) },
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn sync() {
+    if process::is_on() {
+        // sync reports nothing.
+        let _ = channel::tell(Op::FlushAll);
+    }
+    // SAFETY: no arguments (S20).
+    unsafe { next::sync() };
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn syncfs(fd: c_int) -> c_int {
+    if process::is_on()
+        && let Err(errno) = channel::tell(Op::FlushAll).and_then(|reply| match reply.result {
+            0.. => Ok(()),
+            failed => Err(Errno(-failed as c_int)),
+        })
+    {
+        return as_status(Err(errno));
+    }
+    // SAFETY: a number (S20).
+    unsafe { next::syncfs(fd) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn posix_fadvise64(fd: c_int, offset: off_t, len: off_t, advice: c_int) -> c_int {
+    let flags = advice as u32 as u64;
+    let len_asked = len.max(0) as u64;
+    match ask(fd, |id| Request { flags, offset, len: len_asked, ..Request::new(Op::Advise, id) }) {
+        Some(result) => result.map_or_else(|errno| errno.0, |()| 0),
+        // SAFETY: numbers (S20).
+        None => unsafe { next::posix_fadvise64(fd, offset, len, advice) },
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn posix_fadvise(fd: c_int, offset: off_t, len: off_t, advice: c_int) -> c_int {
+    // SAFETY: the same function (S20).
+    unsafe { posix_fadvise64(fd, offset, len, advice) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn readahead(fd: c_int, offset: off_t, len: size_t) -> ssize_t {
+    let flags = libc::POSIX_FADV_WILLNEED as u64;
+    match ask(fd, |id| Request { flags, offset, len: len as u64, ..Request::new(Op::Advise, id) }) {
+        Some(result) => or_minus_one(result.map(|()| 0)),
+        // SAFETY: numbers (S20).
+        None => unsafe { next::readahead(fd, offset, len) },
+    }
+}
+
+/// Times are about to be set: a later write-back must not change them again.
+fn write_back(fd: c_int) {
+    if process::is_on() && fd >= 0 && table::entry(fd) != Entry::Kernel {
+        // What cannot be written now, changes the times once it can.
+        let _ = ask(fd, |id| Request::new(Op::Flush, id));
+    }
+}
+
+/// As [`write_back`], for the file at a path.
+fn write_back_path(folder: c_int, path: *const c_char, no_follow: bool) {
+    if !process::is_on() || path.is_null() {
+        return;
+    }
+    let before = crate::errno::read();
+    let follow = if no_follow { libc::O_NOFOLLOW } else { 0 };
+    let flags = libc::O_PATH | libc::O_CLOEXEC | follow;
+    // SAFETY: our caller's path (S20).
+    let fd = unsafe { next::openat(folder, path, flags, 0) };
+    if fd >= 0 {
+        let _ = channel::ask(&Request::new(Op::FlushFile, 0), &[], Some(fd), &[]);
+        // SAFETY: our descriptor (S20).
+        unsafe { next::close(fd) };
+    }
+    crate::errno::set(before);
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn futimens(fd: c_int, times: *const timespec) -> c_int {
+    write_back(fd);
+    // SAFETY: our caller's arguments (S20).
+    unsafe { next::futimens(fd, times) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn futimes(fd: c_int, times: *const timeval) -> c_int {
+    write_back(fd);
+    // SAFETY: our caller's arguments (S20).
+    unsafe { next::futimes(fd, times) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn utimensat(
+    folder: c_int,
+    path: *const c_char,
+    times: *const timespec,
+    flags: c_int,
+) -> c_int {
+    if path.is_null() {
+        write_back(folder);
+    }
+    write_back_path(folder, path, flags & libc::AT_SYMLINK_NOFOLLOW != 0);
+    // SAFETY: our caller's arguments (S20).
+    unsafe { next::utimensat(folder, path, times, flags) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn utimes(path: *const c_char, times: *const timeval) -> c_int {
+    write_back_path(libc::AT_FDCWD, path, false);
+    // SAFETY: our caller's arguments (S20).
+    unsafe { next::utimes(path, times) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn utime(path: *const c_char, times: *const c_void) -> c_int {
+    write_back_path(libc::AT_FDCWD, path, false);
+    // SAFETY: our caller's arguments (S20).
+    unsafe { next::utime(path, times) }
+}

@@ -1,0 +1,15 @@
+//! The functions that a program calls instead of the C library's, a file for each kind.
+//!
+//! Each follows one pattern: what is not managed goes on to the next definition untouched; what is
+//! managed becomes a request; where the kernel has the file by now, the call goes on after all.
+//! All keep the C contract of their name, and no more: they may be called from any thread, in a
+//! signal's handler, between fork and exec.
+
+mod copy;
+mod descriptors;
+mod interfaces;
+mod metadata;
+mod open;
+mod read_write;
+mod spawn;
+pub(crate) mod stdio;

@@ -1,0 +1,266 @@
+//! Reading, writing and the position.
+
+use crate::errno::{Errno, or_minus_one};
+use crate::next;
+use crate::serve::{self, Place};
+use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
+use pagetide_sys::wire::{Op, Request};
+
+/// Flags of preadv2 and pwritev2 that mean something here.
+const RWF_DSYNC: c_int = 2;
+const RWF_SYNC: c_int = 4;
+const RWF_NOWAIT: c_int = 8;
+const RWF_APPEND: c_int = 16;
+
+/// Reads if `fd` is managed, and stays so.
+fn read_managed(fd: c_int, parts: &[iovec], place: Place) -> Option<ssize_t> {
+    let id = serve::managed(fd)?;
+    finish(serve::read(fd, id, parts, place))
+}
+
+/// Writes if `fd` is managed, and stays so.
+fn write_managed(fd: c_int, parts: &[iovec], place: Place) -> Option<ssize_t> {
+    let id = serve::managed(fd)?;
+    finish(serve::write(fd, id, parts, place))
+}
+
+fn finish(result: Result<Option<usize>, Errno>) -> Option<ssize_t> {
+    match result {
+        Ok(None) => None,
+        Ok(Some(nr)) => Some(nr as ssize_t),
+        Err(errno) => Some(or_minus_one(Err(errno))),
+    }
+}
+
+/// The parts of a vector call; an impossible number of them is the kernel's to refuse.
+fn vector<'a>(parts: *const iovec, nr: c_int) -> Option<&'a [iovec]> {
+    if !(1..=1024).contains(&nr) || parts.is_null() {
+        return None;
+    }
+    // SAFETY: readv's contract: `nr` of them, for the time of the call (S20).
+    Some(unsafe { std::slice::from_raw_parts(parts, nr as usize) })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn read(fd: c_int, buffer: *mut c_void, len: size_t) -> ssize_t {
+    match read_managed(fd, &serve::part(buffer, len), Place::Position) {
+        Some(result) => result,
+        // SAFETY: our caller's arguments (S20).
+        None => unsafe { next::read(fd, buffer, len) },
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __read_chk(fd: c_int, buffer: *mut c_void, len: size_t, _: size_t) -> ssize_t {
+    // SAFETY: our caller's arguments, and it has checked its buffer's length (S20).
+    unsafe { read(fd, buffer, len) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn readv(fd: c_int, parts: *const iovec, nr: c_int) -> ssize_t {
+    match vector(parts, nr).and_then(|parts| read_managed(fd, parts, Place::Position)) {
+        Some(result) => result,
+        // SAFETY: our caller's arguments (S20).
+        None => unsafe { next::readv(fd, parts, nr) },
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pread64(fd: c_int, buffer: *mut c_void, len: size_t, at: off_t) -> ssize_t {
+    match read_managed(fd, &serve::part(buffer, len), Place::At(at)) {
+        Some(result) => result,
+        // SAFETY: our caller's arguments (S20).
+        None => unsafe { next::pread64(fd, buffer, len, at) },
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pread(fd: c_int, buffer: *mut c_void, len: size_t, at: off_t) -> ssize_t {
+    // SAFETY: the same function (S20).
+    unsafe { pread64(fd, buffer, len, at) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __pread_chk(
+    fd: c_int,
+    buffer: *mut c_void,
+    len: size_t,
+    at: off_t,
+    _: size_t,
+) -> ssize_t {
+    // SAFETY: our caller's arguments, and it has checked its buffer's length (S20).
+    unsafe { pread64(fd, buffer, len, at) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __pread64_chk(
+    fd: c_int,
+    buffer: *mut c_void,
+    len: size_t,
+    at: off_t,
+    _: size_t,
+) -> ssize_t {
+    // SAFETY: our caller's arguments, and it has checked its buffer's length (S20).
+    unsafe { pread64(fd, buffer, len, at) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn preadv64(fd: c_int, parts: *const iovec, nr: c_int, at: off_t) -> ssize_t {
+    match vector(parts, nr).and_then(|parts| read_managed(fd, parts, Place::At(at))) {
+        Some(result) => result,
+        // SAFETY: our caller's arguments (S20).
+        None => unsafe { next::preadv64(fd, parts, nr, at) },
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn preadv(fd: c_int, parts: *const iovec, nr: c_int, at: off_t) -> ssize_t {
+    // SAFETY: the same function (S20).
+    unsafe { preadv64(fd, parts, nr, at) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn preadv64v2(
+    fd: c_int,
+    parts: *const iovec,
+    nr: c_int,
+    at: off_t,
+    flags: c_int,
+) -> ssize_t {
+    if serve::managed(fd).is_some() && flags & RWF_NOWAIT != 0 {
+        return or_minus_one(Err(Errno(libc::EOPNOTSUPP)));
+    }
+    let place = if at == -1 { Place::Position } else { Place::At(at) };
+    match vector(parts, nr).and_then(|parts| read_managed(fd, parts, place)) {
+        Some(result) => result,
+        // SAFETY: our caller's arguments (S20).
+        None => unsafe { next::preadv64v2(fd, parts, nr, at, flags) },
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn preadv2(
+    fd: c_int,
+    parts: *const iovec,
+    nr: c_int,
+    at: off_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the same function (S20).
+    unsafe { preadv64v2(fd, parts, nr, at, flags) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t {
+    match write_managed(fd, &serve::part(buffer, len), Place::Position) {
+        Some(result) => result,
+        // SAFETY: our caller's arguments (S20).
+        None => unsafe { next::write(fd, buffer, len) },
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn writev(fd: c_int, parts: *const iovec, nr: c_int) -> ssize_t {
+    match vector(parts, nr).and_then(|parts| write_managed(fd, parts, Place::Position)) {
+        Some(result) => result,
+        // SAFETY: our caller's arguments (S20).
+        None => unsafe { next::writev(fd, parts, nr) },
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pwrite64(fd: c_int, buffer: *const c_void, len: size_t, at: off_t) -> ssize_t {
+    match write_managed(fd, &serve::part(buffer, len), Place::At(at)) {
+        Some(result) => result,
+        // SAFETY: our caller's arguments (S20).
+        None => unsafe { next::pwrite64(fd, buffer, len, at) },
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pwrite(fd: c_int, buffer: *const c_void, len: size_t, at: off_t) -> ssize_t {
+    // SAFETY: the same function (S20).
+    unsafe { pwrite64(fd, buffer, len, at) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pwritev64(fd: c_int, parts: *const iovec, nr: c_int, at: off_t) -> ssize_t {
+    match vector(parts, nr).and_then(|parts| write_managed(fd, parts, Place::At(at))) {
+        Some(result) => result,
+        // SAFETY: our caller's arguments (S20).
+        None => unsafe { next::pwritev64(fd, parts, nr, at) },
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pwritev(fd: c_int, parts: *const iovec, nr: c_int, at: off_t) -> ssize_t {
+    // SAFETY: the same function (S20).
+    unsafe { pwritev64(fd, parts, nr, at) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pwritev64v2(
+    fd: c_int,
+    parts: *const iovec,
+    nr: c_int,
+    at: off_t,
+    flags: c_int,
+) -> ssize_t {
+    if serve::managed(fd).is_some() && flags & RWF_NOWAIT != 0 {
+        return or_minus_one(Err(Errno(libc::EOPNOTSUPP)));
+    }
+    let place = match at {
+        _ if flags & RWF_APPEND != 0 => Place::End,
+        -1 => Place::Position,
+        at => Place::At(at),
+    };
+    match vector(parts, nr).and_then(|parts| write_managed(fd, parts, place)) {
+        Some(result) if result > 0 => made_durable(fd, flags, result),
+        Some(result) => result,
+        // SAFETY: our caller's arguments (S20).
+        None => unsafe { next::pwritev64v2(fd, parts, nr, at, flags) },
+    }
+}
+
+/// What a write's own flags ask for beyond it.
+fn made_durable(fd: c_int, flags: c_int, written: ssize_t) -> ssize_t {
+    if flags & (RWF_DSYNC | RWF_SYNC) == 0 {
+        return written;
+    }
+    let Some(id) = serve::managed(fd) else { return written };
+    let flags = u64::from(flags & RWF_SYNC != 0);
+    let synced = serve::plain(fd, Request { flags, ..Request::new(Op::Sync, id) });
+    or_minus_one(synced.map(|_| written))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pwritev2(
+    fd: c_int,
+    parts: *const iovec,
+    nr: c_int,
+    at: off_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the same function (S20).
+    unsafe { pwritev64v2(fd, parts, nr, at, flags) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn lseek64(fd: c_int, offset: off_t, whence: c_int) -> off_t {
+    let asked = serve::managed(fd).map(|id| {
+        let flags = whence as u32 as u64;
+        serve::plain(fd, Request { offset, flags, ..Request::new(Op::Seek, id) })
+    });
+    match asked {
+        Some(Ok(Some(reply))) => reply.result,
+        Some(Err(errno)) => or_minus_one(Err(errno)),
+        // SAFETY: our caller's arguments (S20).
+        Some(Ok(None)) | None => unsafe { next::lseek64(fd, offset, whence) },
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn lseek(fd: c_int, offset: off_t, whence: c_int) -> off_t {
+    // SAFETY: the same function (S20).
+    unsafe { lseek64(fd, offset, whence) }
+}

@@ -1,0 +1,302 @@
+//! Other programs, other processes, and the end of this one.
+//!
+//! ```text
+//!   exec      the environment keeps our two variables; a program that cannot be served is said so,
+//!             and what it would inherit becomes the kernel's
+//!   vfork     is fork: its child would change our table under us
+//!   _exit     says goodbye first, as exit does
+//! ```
+//!
+//! Nothing to do for fork: see `process` for what a child begins with, and the tags on descriptions
+//! (`pagetide_sys::wire`) for how it knows what it inherits.
+//!
+//! Ignored: execl and its relatives need no help as long as the environment is whole; a static
+//! program started by them is not noticed.
+
+use crate::channel;
+use crate::next::{self, Strings};
+use crate::{process, serve, table};
+use libc::{c_char, c_int, c_void, pid_t};
+use pagetide_sys::wire::{Op, Reason, Request};
+use std::ffi::CStr;
+
+const PRELOAD: &[u8] = b"LD_PRELOAD=";
+const RUN: &[u8] = b"PAGETIDE_RUN=";
+const LIBRARY: &[u8] = b"libpagetide_preload.so";
+
+unsafe extern "C" {
+    static environ: Strings;
+}
+
+/// Tells the server of the program at `path`, and hands over what it inherits if it cannot be
+/// served.
+fn prepare(folder: c_int, path: *const c_char) {
+    if !process::is_on() || path.is_null() {
+        return;
+    }
+    // SAFETY: our caller's path (S20).
+    let fd = unsafe { next::openat(folder, path, libc::O_RDONLY | libc::O_CLOEXEC, 0) };
+    // What cannot be read cannot be judged, nor, most likely, executed.
+    if fd >= 0 {
+        prepare_file(fd);
+        // SAFETY: our descriptor (S20).
+        unsafe { next::close(fd) };
+    }
+}
+
+fn prepare_file(fd: c_int) {
+    let reply = channel::ask(&Request::new(Op::Execute, 0), &[], Some(fd), &[]);
+    if reply.is_ok_and(|reply| reply.result == 1) {
+        for (fd, _) in table::managed() {
+            // What cannot be handed over has been said.
+            let _ = serve::hand_over(fd, Reason::Inherited);
+        }
+    }
+}
+
+/// As [`prepare`], for a program that is looked up as a shell does.
+fn prepare_name(name: *const c_char) {
+    if !process::is_on() || name.is_null() {
+        return;
+    }
+    // SAFETY: our caller's string (S20).
+    let bytes = unsafe { CStr::from_ptr(name) }.to_bytes();
+    if bytes.contains(&b'/') {
+        return prepare(libc::AT_FDCWD, name);
+    }
+    let path = process::variable(c"PATH").map_or(&b"/bin:/usr/bin"[..], CStr::to_bytes);
+    for folder in path.split(|byte| *byte == b':') {
+        let mut full = [0_u8; 4096];
+        let len = folder.len() + 1 + bytes.len();
+        if len >= full.len() {
+            continue;
+        }
+        full[..folder.len()].copy_from_slice(folder);
+        full[folder.len()] = b'/';
+        full[folder.len() + 1..len].copy_from_slice(bytes);
+        // SAFETY: a string that ends with zero (S20).
+        if unsafe { libc::access(full.as_ptr().cast(), libc::X_OK) } == 0 {
+            return prepare(libc::AT_FDCWD, full.as_ptr().cast());
+        }
+    }
+}
+
+/// An environment in which our variables are as this process found them.
+struct Environment {
+    /// Our own mapping, if one was needed: start and length.
+    mapping: Option<(usize, usize)>,
+    strings: Strings,
+}
+
+impl Environment {
+    /// # Safety
+    /// `given` is an environment of our caller's.
+    unsafe fn new(given: Strings) -> Environment {
+        let as_given = Environment { mapping: None, strings: given };
+        if !process::is_on() || given.is_null() {
+            return as_given;
+        }
+        // SAFETY: our caller's environment (S20).
+        let given_preload = unsafe { lookup(given, PRELOAD) };
+        // SAFETY: our caller's environment (S20).
+        let has_run = unsafe { lookup(given, RUN) }.is_some();
+        let has_library = given_preload
+            .is_some_and(|value| value.windows(LIBRARY.len()).any(|part| part == LIBRARY));
+        if has_run && has_library {
+            return as_given;
+        }
+        let (preload, run) = process::own_variables();
+        // SAFETY: our caller's environment (S20).
+        unsafe { Environment::complete(given, given_preload.unwrap_or_default(), preload, run) }
+            .unwrap_or(as_given)
+    }
+
+    /// A copy of `given` with `LD_PRELOAD` and `PAGETIDE_RUN` put right, in a mapping: after fork,
+    /// malloc may not be called.
+    ///
+    /// # Safety
+    /// `given` is an environment of our caller's.
+    unsafe fn complete(
+        given: Strings,
+        given_preload: &[u8],
+        preload: &[u8],
+        run: &[u8],
+    ) -> Option<Environment> {
+        let mut nr = 0;
+        // SAFETY: a vector that ends with null (S20).
+        while !unsafe { *given.wrapping_add(nr) }.is_null() {
+            nr += 1;
+        }
+        let pointers = (nr + 3) * size_of::<*const c_char>();
+        let len = pointers + PRELOAD.len() + preload.len() + given_preload.len() + run.len() + 32;
+        let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+        let kind = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
+        let arguments = [0, len, access, kind, usize::MAX, 0];
+        // SAFETY: a new mapping, where the kernel likes it (S22).
+        let start = unsafe { next::system(libc::SYS_mmap, arguments) }.ok()?;
+        // SAFETY: the mapping begins with room for `nr + 3` pointers, which are zero (S22).
+        let vector = unsafe { std::slice::from_raw_parts_mut(start as *mut *const c_char, nr + 3) };
+        let text_len = len - pointers;
+        // SAFETY: and ends with the rest, of which the vector has no part (S22).
+        let text =
+            unsafe { std::slice::from_raw_parts_mut((start + pointers) as *mut u8, text_len) };
+        let mut at = 0;
+        for index in 0..nr {
+            // SAFETY: below the vector's end (S20).
+            let entry = unsafe { *given.wrapping_add(index) };
+            // SAFETY: an entry is a string (S20).
+            let bytes = unsafe { CStr::from_ptr(entry) }.to_bytes();
+            if !bytes.starts_with(PRELOAD) && !bytes.starts_with(RUN) {
+                vector[at] = entry;
+                at += 1;
+            }
+        }
+        let separator: &[u8] = if given_preload.is_empty() { b"" } else { b":" };
+        let (first, second) =
+            (text.as_ptr(), put(text, &[PRELOAD, preload, separator, given_preload]));
+        vector[at] = first.cast();
+        vector[at + 1] = text[second..].as_ptr().cast();
+        put(&mut text[second..], &[RUN, run]);
+        Some(Environment { mapping: Some((start, len)), strings: start as Strings })
+    }
+}
+
+/// Puts the parts and a zero at the front of `text`; returns how much that was.
+fn put(text: &mut [u8], parts: &[&[u8]]) -> usize {
+    let mut at = 0;
+    for part in parts {
+        text[at..at + part.len()].copy_from_slice(part);
+        at += part.len();
+    }
+    text[at] = 0;
+    at + 1
+}
+
+impl Drop for Environment {
+    fn drop(&mut self) {
+        if let Some((start, len)) = self.mapping {
+            // SAFETY: our own mapping; whoever has executed has its own copy (S22).
+            let _ = unsafe { next::system(libc::SYS_munmap, [start, len, 0, 0, 0, 0]) };
+        }
+    }
+}
+
+/// The value of the variable that begins with `name`, equals sign included.
+///
+/// # Safety
+/// `environment` is a vector of strings that ends with null.
+unsafe fn lookup<'a>(environment: Strings, name: &[u8]) -> Option<&'a [u8]> {
+    for index in 0.. {
+        // SAFETY: not past the null (S20).
+        let entry = unsafe { *environment.wrapping_add(index) };
+        if entry.is_null() {
+            break;
+        }
+        // SAFETY: an entry is a string (S20).
+        let bytes = unsafe { CStr::from_ptr(entry) }.to_bytes();
+        if let Some(value) = bytes.strip_prefix(name) {
+            return Some(value);
+        }
+    }
+    None
+}
+
+fn current_environment() -> Strings {
+    // SAFETY: the C library's variable; whoever changes it meanwhile races with exec itself (S20).
+    unsafe { environ }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn execve(path: *const c_char, arguments: Strings, given: Strings) -> c_int {
+    prepare(libc::AT_FDCWD, path);
+    // SAFETY: our caller's environment (S20).
+    let environment = unsafe { Environment::new(given) };
+    // SAFETY: our caller's arguments (S20).
+    unsafe { next::execve(path, arguments, environment.strings) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn execv(path: *const c_char, arguments: Strings) -> c_int {
+    // SAFETY: execv is this (S20).
+    unsafe { execve(path, arguments, current_environment()) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn execvpe(name: *const c_char, arguments: Strings, given: Strings) -> c_int {
+    prepare_name(name);
+    // SAFETY: our caller's environment (S20).
+    let environment = unsafe { Environment::new(given) };
+    // SAFETY: our caller's arguments (S20).
+    unsafe { next::execvpe(name, arguments, environment.strings) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn execvp(name: *const c_char, arguments: Strings) -> c_int {
+    // SAFETY: execvp is this (S20).
+    unsafe { execvpe(name, arguments, current_environment()) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fexecve(fd: c_int, arguments: Strings, given: Strings) -> c_int {
+    if process::is_on() {
+        prepare_file(fd);
+    }
+    // SAFETY: our caller's environment (S20).
+    let environment = unsafe { Environment::new(given) };
+    // SAFETY: our caller's arguments (S20).
+    unsafe { next::fexecve(fd, arguments, environment.strings) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn posix_spawn(
+    pid: *mut pid_t,
+    path: *const c_char,
+    actions: *const c_void,
+    attributes: *const c_void,
+    arguments: Strings,
+    given: Strings,
+) -> c_int {
+    prepare(libc::AT_FDCWD, path);
+    let given = if given.is_null() { current_environment() } else { given };
+    // SAFETY: our caller's environment (S20).
+    let environment = unsafe { Environment::new(given) };
+    // SAFETY: our caller's arguments (S20).
+    unsafe { next::posix_spawn(pid, path, actions, attributes, arguments, environment.strings) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn posix_spawnp(
+    pid: *mut pid_t,
+    name: *const c_char,
+    actions: *const c_void,
+    attributes: *const c_void,
+    arguments: Strings,
+    given: Strings,
+) -> c_int {
+    prepare_name(name);
+    let given = if given.is_null() { current_environment() } else { given };
+    // SAFETY: our caller's environment (S20).
+    let environment = unsafe { Environment::new(given) };
+    // SAFETY: our caller's arguments (S20).
+    unsafe { next::posix_spawnp(pid, name, actions, attributes, arguments, environment.strings) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn vfork() -> pid_t {
+    // SAFETY: POSIX lets vfork be fork (S20).
+    unsafe { next::fork() }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn _exit(status: c_int) -> ! {
+    process::say_goodbye();
+    // SAFETY: a number; it does not return (S20).
+    let _ = unsafe { next::system(libc::SYS_exit_group, [status as usize, 0, 0, 0, 0, 0]) };
+    std::process::abort()
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn _Exit(status: c_int) -> ! {
+    // SAFETY: the same function (S20).
+    unsafe { _exit(status) }
+}

@@ -1,0 +1,140 @@
+//! The next definition of each function: the C library's, or another preloaded library's.
+//!
+//! ```text
+//!   program --> ours --> next::read --dlsym(RTLD_NEXT, "read"), once--> the C library's
+//! ```
+//!
+//! Ignored: libraries that are loaded later with a definition of their own. They come after ours in
+//! the search, and the first answer is kept.
+
+use libc::{c_char, c_int, c_long, c_void, dlsym, iovec, off_t, size_t, ssize_t};
+use std::mem::transmute_copy;
+use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+
+/// A `FILE`, whatever that is.
+pub(crate) type Stream = libc::FILE;
+/// An environment or argument vector.
+pub(crate) type Strings = *const *const c_char;
+
+macro_rules! next {
+    ($(fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty;)+) => {
+        $(
+            /// The next definition.
+            ///
+            /// # Safety
+            /// As the C function's of this name.
+            pub(crate) unsafe fn $name($($arg: $ty),*) -> $ret {
+                static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+                let found = find(&NEXT, concat!(stringify!($name), "\0"));
+                if found.is_null() {
+                    crate::errno::set(crate::errno::Errno(libc::ENOSYS));
+                    // SAFETY: all results here are integers or pointers; all ones is -1 (S21).
+                    return unsafe { transmute_copy(&usize::MAX) };
+                }
+                type Function = unsafe extern "C" fn($($ty),*) -> $ret;
+                // SAFETY: the symbol of this name has this C prototype (S21).
+                let function = unsafe { transmute_copy::<*mut c_void, Function>(&found) };
+                // SAFETY: our caller keeps the C function's contract (S20).
+                unsafe { function($($arg),*) }
+            }
+        )+
+    };
+}
+
+fn find(kept: &AtomicPtr<c_void>, name: &'static str) -> *mut c_void {
+    let found = kept.load(Relaxed);
+    if !found.is_null() {
+        return found;
+    }
+    // SAFETY: `name` ends with a zero, as the macro above has it (S21).
+    let found = unsafe { dlsym(libc::RTLD_NEXT, name.as_ptr().cast()) };
+    kept.store(found, Relaxed);
+    found
+}
+
+next! {
+    fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long;
+    fn open(path: *const c_char, flags: c_int, mode: libc::mode_t) -> c_int;
+    fn openat(folder: c_int, path: *const c_char, flags: c_int, mode: libc::mode_t) -> c_int;
+    fn mkostemps(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int;
+    fn close(fd: c_int) -> c_int;
+    fn dup(fd: c_int) -> c_int;
+    fn dup3(fd: c_int, target: c_int, flags: c_int) -> c_int;
+    fn dup2(fd: c_int, target: c_int) -> c_int;
+    fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int;
+    fn ioctl(fd: c_int, request: libc::c_ulong, argument: usize) -> c_int;
+    fn read(fd: c_int, buffer: *mut c_void, len: size_t) -> ssize_t;
+    fn readv(fd: c_int, parts: *const iovec, nr: c_int) -> ssize_t;
+    fn pread64(fd: c_int, buffer: *mut c_void, len: size_t, offset: off_t) -> ssize_t;
+    fn preadv64(fd: c_int, parts: *const iovec, nr: c_int, offset: off_t) -> ssize_t;
+    fn preadv64v2(fd: c_int, p: *const iovec, nr: c_int, offset: off_t, flags: c_int) -> ssize_t;
+    fn write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t;
+    fn writev(fd: c_int, parts: *const iovec, nr: c_int) -> ssize_t;
+    fn pwrite64(fd: c_int, buffer: *const c_void, len: size_t, offset: off_t) -> ssize_t;
+    fn pwritev64(fd: c_int, parts: *const iovec, nr: c_int, offset: off_t) -> ssize_t;
+    fn pwritev64v2(fd: c_int, p: *const iovec, nr: c_int, offset: off_t, flags: c_int) -> ssize_t;
+    fn lseek64(fd: c_int, offset: off_t, whence: c_int) -> off_t;
+    fn ftruncate64(fd: c_int, len: off_t) -> c_int;
+    fn truncate64(path: *const c_char, len: off_t) -> c_int;
+    fn fallocate64(fd: c_int, mode: c_int, offset: off_t, len: off_t) -> c_int;
+    fn posix_fallocate64(fd: c_int, offset: off_t, len: off_t) -> c_int;
+    fn fsync(fd: c_int) -> c_int;
+    fn fdatasync(fd: c_int) -> c_int;
+    fn sync_file_range(fd: c_int, offset: off_t, len: off_t, flags: libc::c_uint) -> c_int;
+    fn sync() -> c_int;
+    fn syncfs(fd: c_int) -> c_int;
+    fn posix_fadvise64(fd: c_int, offset: off_t, len: off_t, advice: c_int) -> c_int;
+    fn readahead(fd: c_int, offset: off_t, len: size_t) -> ssize_t;
+    fn futimens(fd: c_int, times: *const libc::timespec) -> c_int;
+    fn futimes(fd: c_int, times: *const libc::timeval) -> c_int;
+    fn utimensat(d: c_int, p: *const c_char, times: *const libc::timespec, flags: c_int) -> c_int;
+    fn utimes(path: *const c_char, times: *const libc::timeval) -> c_int;
+    fn utime(path: *const c_char, times: *const c_void) -> c_int;
+    fn sendfile64(out: c_int, from: c_int, offset: *mut off_t, len: size_t) -> ssize_t;
+    fn copy_file_range(
+        from: c_int, from_at: *mut off_t, to: c_int, to_at: *mut off_t, len: size_t,
+        flags: libc::c_uint,
+    ) -> ssize_t;
+    fn splice(
+        from: c_int, from_at: *mut off_t, to: c_int, to_at: *mut off_t, len: size_t,
+        flags: libc::c_uint,
+    ) -> ssize_t;
+    fn mmap64(
+        at: *mut c_void, len: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t,
+    ) -> *mut c_void;
+    fn aio_read64(control: *mut c_void) -> c_int;
+    fn aio_write64(control: *mut c_void) -> c_int;
+    fn lio_listio64(mode: c_int, list: *const *mut c_void, nr: c_int, event: *mut c_void) -> c_int;
+    fn fopen64(path: *const c_char, mode: *const c_char) -> *mut Stream;
+    fn freopen64(path: *const c_char, mode: *const c_char, stream: *mut Stream) -> *mut Stream;
+    fn fdopen(fd: c_int, mode: *const c_char) -> *mut Stream;
+    fn fclose(stream: *mut Stream) -> c_int;
+    fn fork() -> libc::pid_t;
+    fn execve(path: *const c_char, arguments: Strings, environment: Strings) -> c_int;
+    fn execvpe(name: *const c_char, arguments: Strings, environment: Strings) -> c_int;
+    fn fexecve(fd: c_int, arguments: Strings, environment: Strings) -> c_int;
+    fn posix_spawn(
+        pid: *mut libc::pid_t, path: *const c_char, actions: *const c_void, attr: *const c_void,
+        arguments: Strings, environment: Strings,
+    ) -> c_int;
+    fn posix_spawnp(
+        pid: *mut libc::pid_t, name: *const c_char, actions: *const c_void, attr: *const c_void,
+        arguments: Strings, environment: Strings,
+    ) -> c_int;
+}
+
+/// A system call whose arguments are numbers, or point to what lives through it.
+///
+/// Not a cancellation point, unlike most functions of the C library.
+///
+/// # Safety
+/// As the system call's.
+pub(crate) unsafe fn system(
+    number: c_long,
+    arguments: [usize; 6],
+) -> Result<usize, crate::errno::Errno> {
+    let [a, b, c, d, e, f] = arguments;
+    // SAFETY: our caller keeps the system call's contract (S20).
+    let result = unsafe { syscall(number, a, b, c, d, e, f) };
+    if result == -1 { Err(crate::errno::read()) } else { Ok(result as usize) }
+}

@@ -1,0 +1,309 @@
+//! A managed descriptor's calls, as requests.
+//!
+//! ```text
+//!   look up --> request --> Done       the result
+//!                           Kernel     remember that, and let the caller call the kernel
+//!                           Unsettled  give the kernel the position first
+//!                           Forgotten  adopt again, ask again
+//! ```
+//!
+//! Calls longer than a packet reserve their range with the first, and go on in it with others.
+
+use crate::channel::{PARTS_MAX, ask};
+use crate::errno::Errno;
+use crate::table::{self, Entry};
+use crate::{next, process};
+use libc::{c_int, c_void, iovec, off_t};
+use pagetide_sys::wire::{CHUNK_BYTES, Op, Reason, Reply, Request, Status, adopt};
+
+/// A later packet of a write that has its place already.
+const CONTINUED: u64 = 1;
+
+/// The description behind `fd`, if it is managed.
+#[inline]
+pub(crate) fn managed(fd: c_int) -> Option<u64> {
+    if !process::is_on() {
+        return None;
+    }
+    match table::entry(fd) {
+        Entry::Managed(id) => Some(id),
+        Entry::Kernel => None,
+        Entry::Unknown => classify(fd),
+    }
+}
+
+/// Looks at a descriptor that came from somewhere unseen: by exec, from another process, from
+/// within the C library.
+#[cold]
+fn classify(fd: c_int) -> Option<u64> {
+    let before = crate::errno::read();
+    let found = match process::stat(fd) {
+        Ok(stat) if is_regular(&stat) => {
+            // What cannot be asked is the kernel's; it was said.
+            adopt_descriptor(fd, status_flags(fd)).unwrap_or(Entry::Kernel)
+        }
+        Ok(_) => Entry::Kernel,
+        Err(_) => Entry::Unknown,
+    };
+    if found != Entry::Unknown {
+        table::set(fd, found);
+    }
+    crate::errno::set(before);
+    match found {
+        Entry::Managed(id) => Some(id),
+        _ => None,
+    }
+}
+
+/// Whether it is a regular file.
+pub(crate) fn is_regular(stat: &libc::stat) -> bool {
+    stat.st_mode & libc::S_IFMT == libc::S_IFREG
+}
+
+fn status_flags(fd: c_int) -> u64 {
+    let arguments = [fd as usize, libc::F_GETFL as usize, 0, 0, 0, 0];
+    // SAFETY: numbers only (S20).
+    let flags = unsafe { next::system(libc::SYS_fcntl, arguments) };
+    flags.map_or(0, |flags| flags as u64 & u64::from(u32::MAX))
+}
+
+/// Asks the server to take `fd` over; says what it is from now on.
+pub(crate) fn adopt_descriptor(fd: c_int, flags: u64) -> Result<Entry, Errno> {
+    let kernel = if table::can_manage(fd) { 0 } else { adopt::KERNEL };
+    let request = Request { flags: flags | kernel, ..Request::new(Op::Adopt, 0) };
+    let reply = ask(&request, &[], Some(fd), &[])?;
+    match reply.status {
+        Status::Kernel => Ok(Entry::Kernel),
+        _ if reply.result < 0 => Err(Errno(-reply.result as c_int)),
+        _ => Ok(Entry::Managed(reply.result as u64)),
+    }
+}
+
+/// Sends a request for a managed descriptor. `None`: the kernel has the file now.
+pub(crate) fn request(
+    fd: c_int,
+    request: &Request,
+    source: &[iovec],
+    target: &[iovec],
+) -> Result<Option<Reply>, Errno> {
+    loop {
+        let reply = ask(request, source, None, target)?;
+        let now = match reply.status {
+            Status::Done if reply.result < 0 => return Err(Errno(-reply.result as c_int)),
+            Status::Done => return Ok(Some(reply)),
+            Status::Kernel => Entry::Kernel,
+            Status::Unsettled => {
+                ask(&Request::new(Op::Settle, request.id), &[], Some(fd), &[])?;
+                Entry::Kernel
+            }
+            Status::Forgotten => adopt_descriptor(fd, status_flags(fd))?,
+        };
+        table::set(fd, now);
+        match now {
+            // The same description has the same number for ever.
+            Entry::Managed(id) if id == request.id => {}
+            Entry::Managed(_) => return Err(Errno(libc::EIO)),
+            _ => return Ok(None),
+        }
+    }
+}
+
+/// A request without data.
+pub(crate) fn plain(fd: c_int, one: Request) -> Result<Option<Reply>, Errno> {
+    request(fd, &one, &[], &[])
+}
+
+/// Has the kernel take the file over, now and for good, so that it can be used past us.
+pub(crate) fn hand_over(fd: c_int, reason: Reason) -> Result<(), Errno> {
+    let request = Request { flags: reason as u64, ..Request::new(Op::HandOver, 0) };
+    let reply = ask(&request, &[], Some(fd), &[])?;
+    if reply.result < 0 {
+        return Err(Errno(-reply.result as c_int));
+    }
+    table::set(fd, Entry::Kernel);
+    Ok(())
+}
+
+/// The parts of a call's memory from byte `skip` on, as many as fit a packet.
+struct Window {
+    parts: [iovec; PARTS_MAX],
+    nr: usize,
+    len: usize,
+}
+
+impl Window {
+    fn new(all: &[iovec], mut skip: usize) -> Window {
+        let nothing = iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        let mut window = Window { parts: [nothing; PARTS_MAX], nr: 0, len: 0 };
+        for part in all {
+            if skip >= part.iov_len {
+                skip -= part.iov_len;
+                continue;
+            }
+            if window.nr == PARTS_MAX || window.len == CHUNK_BYTES {
+                break;
+            }
+            let iov_len = (part.iov_len - skip).min(CHUNK_BYTES - window.len);
+            let iov_base = part.iov_base.wrapping_byte_add(skip);
+            window.parts[window.nr] = iovec { iov_base, iov_len };
+            window.nr += 1;
+            window.len += iov_len;
+            skip = 0;
+        }
+        window
+    }
+
+    fn parts(&self) -> &[iovec] {
+        &self.parts[..self.nr]
+    }
+}
+
+fn total_of(parts: &[iovec]) -> Result<usize, Errno> {
+    let sum = parts.iter().try_fold(0_usize, |sum, part| sum.checked_add(part.iov_len));
+    sum.filter(|sum| isize::try_from(*sum).is_ok()).ok_or(Errno(libc::EINVAL))
+}
+
+/// Where a call reads or writes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// At the position, which moves.
+    Position,
+    /// Somewhere.
+    At(off_t),
+    /// At the end of the file.
+    End,
+}
+
+/// Reads into `parts`. `None`: ask the kernel instead.
+pub(crate) fn read(
+    fd: c_int,
+    id: u64,
+    parts: &[iovec],
+    place: Place,
+) -> Result<Option<usize>, Errno> {
+    let total = total_of(parts)?;
+    let (op, offset) = match place {
+        Place::At(offset) => (Op::ReadAt, offset),
+        _ => (Op::Read, 0),
+    };
+    let window = Window::new(parts, 0);
+    let first =
+        Request { offset, len: window.len as u64, total: total as u64, ..Request::new(op, id) };
+    let Some(reply) = request(fd, &first, &[], window.parts())? else { return Ok(None) };
+    let mut done = reply.result as usize;
+    let (base, most) = match place {
+        Place::At(offset) => (offset, total),
+        _ => (reply.offset as off_t, reply.total as usize),
+    };
+    let mut is_whole = done == window.len;
+    while is_whole && done < most {
+        let window = Window::new(parts, done);
+        let len = window.len.min(most - done);
+        let offset = base + done as off_t;
+        let more = Request { offset, len: len as u64, ..Request::new(Op::ReadAt, id) };
+        match request(fd, &more, &[], window.parts()) {
+            Ok(Some(reply)) => {
+                done += reply.result as usize;
+                is_whole = reply.result as usize == len;
+            }
+            // The file changed hands in between: the range is ours, wherever its bytes are.
+            Ok(None) => return Ok(Some(done + rest_from_kernel(fd, window.parts(), offset))),
+            // What has been read, has been read.
+            Err(_) => break,
+        }
+    }
+    Ok(Some(done))
+}
+
+/// Writes from `parts`. `None`: ask the kernel instead.
+pub(crate) fn write(
+    fd: c_int,
+    id: u64,
+    parts: &[iovec],
+    place: Place,
+) -> Result<Option<usize>, Errno> {
+    let total = total_of(parts)?;
+    if total == 0 {
+        return Ok(Some(0));
+    }
+    let (op, offset) = match place {
+        Place::Position => (Op::Write, 0),
+        Place::At(offset) => (Op::WriteAt, offset),
+        Place::End => (Op::Append, 0),
+    };
+    let window = Window::new(parts, 0);
+    let first = Request { offset, total: total as u64, ..Request::new(op, id) };
+    let Some(reply) = request(fd, &first, window.parts(), &[])? else { return Ok(None) };
+    let mut done = reply.result as usize;
+    let base = reply.offset as off_t;
+    while done > 0 && done < total {
+        let window = Window::new(parts, done);
+        let offset = base + done as off_t;
+        let more = Request { offset, flags: CONTINUED, ..Request::new(Op::WriteAt, id) };
+        match request(fd, &more, window.parts(), &[]) {
+            Ok(Some(reply)) if reply.result > 0 => done += reply.result as usize,
+            Ok(None) => return Ok(Some(done + rest_to_kernel(fd, window.parts(), offset))),
+            // What has been written, has been written.
+            _ => break,
+        }
+    }
+    Ok(Some(done))
+}
+
+fn rest_from_kernel(fd: c_int, parts: &[iovec], offset: off_t) -> usize {
+    // SAFETY: parts of the program's memory, given for just this (S20).
+    let nr = unsafe { next::preadv64(fd, parts.as_ptr(), parts.len() as c_int, offset) };
+    nr.max(0) as usize
+}
+
+fn rest_to_kernel(fd: c_int, parts: &[iovec], offset: off_t) -> usize {
+    // SAFETY: parts of the program's memory, given for just this (S20).
+    let nr = unsafe { next::pwritev64(fd, parts.as_ptr(), parts.len() as c_int, offset) };
+    nr.max(0) as usize
+}
+
+/// One part of memory.
+pub(crate) fn part(buffer: *const c_void, len: usize) -> [iovec; 1] {
+    [iovec { iov_base: buffer.cast_mut(), iov_len: len }]
+}
+
+/// A descriptor that is about to be closed, or to mean something else: nobody's from here on.
+/// Returns what has to be told of it.
+pub(crate) fn forget(fd: c_int) -> Result<(), Errno> {
+    let Entry::Managed(id) = table::set(fd, Entry::Unknown) else { return Ok(()) };
+    // A child that has asked for nothing has nothing to give back.
+    if !process::has_entered() {
+        return Ok(());
+    }
+    let reply = ask(&Request::new(Op::Close, id), &[], None, &[])?;
+    if reply.result < 0 { Err(Errno(-reply.result as c_int)) } else { Ok(()) }
+}
+
+/// `copy` is a new descriptor for what `fd` has open.
+pub(crate) fn duplicated(fd: c_int, copy: c_int) {
+    let id = if table::can_manage(copy) { known(fd) } else { managed(fd) };
+    match id {
+        Some(id) if table::can_manage(copy) => {
+            table::set(copy, Entry::Managed(id));
+            if process::has_entered() {
+                // A count that is wrong costs opening the file again.
+                let _ = ask(&Request::new(Op::Dup, id), &[], None, &[]);
+            }
+        }
+        Some(_) => {
+            if hand_over(copy, Reason::Standard).is_ok() {
+                table::set(fd, Entry::Kernel);
+            }
+        }
+        None => {
+            table::set(copy, table::entry(fd));
+        }
+    }
+}
+
+fn known(fd: c_int) -> Option<u64> {
+    match table::entry(fd) {
+        Entry::Managed(id) => Some(id),
+        _ => None,
+    }
+}
