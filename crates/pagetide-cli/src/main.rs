@@ -11,6 +11,7 @@
 //!                                   mrc        miss ratio by memory size
 //!                                   trace/     what is in a trace; conversion
 //!                                   lab/       scenarios in virtual memory
+//!                                   run/       an unmodified program over the page cache
 //!                                   policies   names and what they are for
 //! ```
 //!
@@ -31,6 +32,7 @@ mod pages;
 mod policies;
 mod replay;
 mod report;
+mod run;
 mod settings;
 mod setup;
 mod sizes;
@@ -47,6 +49,7 @@ const ABOUT: &str =
     "A user-space memory manager: a page cache with a hard limit and kernel-grade reclaim.";
 const EXAMPLES: &str = "Examples:
   pagetide demo                     the whole show on this machine, with a report
+  pagetide run --memory 512M -- CMD  an unmodified program, its files in a limited cache
   pagetide bench hit                one benchmark against its references
   pagetide replay run.trace --memory 64M,128M --policy mglru,lru
   pagetide ablate run.trace --memory 64M --policy mglru
@@ -68,6 +71,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Demo(demo::DemoArgs),
+    Run(run::RunArgs),
     Bench(bench::BenchArgs),
     Replay(replay::ReplayArgs),
     Ablate(ablate::AblateArgs),
@@ -84,7 +88,7 @@ fn main() -> ExitCode {
     // Clap prints usage errors itself, with exit code 2.
     let cli = Cli::parse();
     match run(&cli.command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(failure) => {
             terminal::note(&format!("pagetide: {failure}"));
             ExitCode::from(failure.exit_code())
@@ -92,9 +96,19 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: &Command) -> Result<(), Failure> {
+fn run(command: &Command) -> Result<ExitCode, Failure> {
+    if let Command::Run(args) = command {
+        // Signals are the program's, there.
+        return run::run(args);
+    }
+    run_here(command)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_here(command: &Command) -> Result<(), Failure> {
     let interrupt = Interrupt::watch().map_err(|error| Failure::on("watch for signals", &error))?;
     match command {
+        Command::Run(args) => run::run(args).map(|_| ()),
         Command::Demo(args) => demo::run(args, &interrupt),
         Command::Bench(args) => bench::run(args, &interrupt),
         Command::Replay(args) => replay::run(args, &interrupt),

@@ -1,0 +1,345 @@
+//! An open file description: what all descriptors have that were made from one open.
+//!
+//! POSIX keeps position and status flags in it, shared by dup, fork and exec; so do we, here.
+//!
+//! ```text
+//!   handle  Some(file)   somebody is known to have it open
+//!           None         not yet: `pending` is what to open, when bytes are first wanted. Many
+//!                        files are opened only to be mapped, or asked for their size
+//!                        forgotten: everybody we know of has closed it. Whoever inherited it
+//!                        unseen (a child right after fork) adopts it again, position and all
+//! ```
+//!
+//! Lock order: the file's owner, then `inner`. The position's lock is held while bytes move, as
+//! the kernel does: two readers of one description never get the same bytes.
+//!
+//! A call longer than one packet reserves its whole range with its first packet, so that what
+//! others do meanwhile comes before it or after it.
+
+use super::errno::{Errno, IntoErrno};
+use super::served_file::{FileKey, Opened, Owner, ServedFile, lock};
+use pagetide::{Advice, File, PageCache};
+use pagetide_sys::wire::{Reply, Request, Status, TAG};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+const O_ACCMODE: u64 = 0o3;
+const O_APPEND: u64 = 0o2000;
+const O_DSYNC: u64 = 0o10000;
+const O_SYNC: u64 = 0o4010000;
+/// A later packet of a write that has its place already.
+const CONTINUED: u64 = 1;
+
+/// One open file description.
+pub(super) struct Description {
+    pub(super) id: u64,
+    pub(super) key: FileKey,
+    pub(super) file: Arc<ServedFile>,
+    read: bool,
+    pub(super) write: bool,
+    pub(super) inner: Mutex<Inner>,
+}
+
+/// What changes.
+pub(super) struct Inner {
+    pub(super) handle: Option<File>,
+    pub(super) pending: Option<OwnedFd>,
+    /// Descriptors that are known, in all processes. A hint: see the module.
+    pub(super) nr_known: u64,
+    pub(super) position: u64,
+    /// The kernel has the position, with the file.
+    pub(super) is_settled: bool,
+    append: bool,
+    durability: Durability,
+}
+
+/// What each write waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Durability {
+    None,
+    Contents,
+    All,
+}
+
+impl Durability {
+    fn of(flags: u64) -> Durability {
+        match flags {
+            _ if flags & O_SYNC == O_SYNC => Durability::All,
+            _ if flags & O_DSYNC != 0 => Durability::Contents,
+            _ => Durability::None,
+        }
+    }
+}
+
+/// Whether open(2)'s `flags` give write access.
+pub(super) fn is_write(flags: u64) -> bool {
+    flags & O_ACCMODE != 0
+}
+
+/// A bound on one answer: the reply, and how many bytes of the buffer go with it.
+pub(super) type Answer = Result<(Reply, usize), Errno>;
+
+fn done(result: u64) -> Answer {
+    Ok((Reply::done(result as i64), 0))
+}
+
+impl Description {
+    pub(super) fn new(id: u64, key: FileKey, file: Arc<ServedFile>, flags: u64) -> Description {
+        Description {
+            id,
+            key,
+            file,
+            read: flags & O_ACCMODE != 1,
+            write: is_write(flags),
+            inner: Mutex::new(Inner {
+                handle: None,
+                pending: None,
+                nr_known: 0,
+                position: 0,
+                is_settled: false,
+                append: flags & O_APPEND != 0,
+                durability: Durability::of(flags),
+            }),
+        }
+    }
+
+    pub(super) fn inner(&self) -> MutexGuard<'_, Inner> {
+        lock(&self.inner)
+    }
+
+    /// Opens what is to be opened, before the first request that needs it.
+    pub(super) fn open_pending(&self, cache: &PageCache) -> Result<(), Errno> {
+        if self.inner().pending.is_none() {
+            return Ok(());
+        }
+        let mut owner = self.file.owner.write().expect("no holder panics");
+        let mut inner = self.inner();
+        if let Some(descriptor) = inner.pending.take()
+            && !matches!(*owner, Owner::Kernel)
+        {
+            inner.handle = Some(self.file.open(&mut owner, cache, &descriptor, self.write)?);
+        }
+        Ok(())
+    }
+
+    /// Runs a request that any number may run at once.
+    pub(super) fn share(
+        &self,
+        request: impl FnOnce(&Opened, &mut MutexGuard<'_, Inner>, &File) -> Answer,
+    ) -> Answer {
+        let owner = self.file.owner.read().expect("no holder panics");
+        let mut inner = self.inner();
+        match &*owner {
+            Owner::Kernel => Ok((Reply::status(inner.kernel_status()), 0)),
+            Owner::Nobody => Ok((Reply::status(Status::Forgotten), 0)),
+            Owner::PageCache(opened) => match inner.handle.clone() {
+                Some(handle) => request(opened, &mut inner, &handle),
+                None => Ok((Reply::status(Status::Forgotten), 0)),
+            },
+        }
+    }
+
+    /// As [`Description::share`], without the position: others move it meanwhile.
+    fn share_apart(&self, request: impl FnOnce(&Opened, &File) -> Answer) -> Answer {
+        let owner = self.file.owner.read().expect("no holder panics");
+        let inner = self.inner();
+        let handle = inner.handle.clone();
+        let status = inner.kernel_status();
+        drop(inner);
+        match (&*owner, handle) {
+            (Owner::PageCache(opened), Some(handle)) => request(opened, &handle),
+            (Owner::Kernel, _) => Ok((Reply::status(status), 0)),
+            _ => Ok((Reply::status(Status::Forgotten), 0)),
+        }
+    }
+
+    /// Runs a request that must have the file to itself.
+    fn alone(&self, request: impl FnOnce(&Opened, &File) -> Answer) -> Answer {
+        let owner = self.file.owner.write().expect("no holder panics");
+        let inner = self.inner();
+        match (&*owner, &inner.handle) {
+            (Owner::PageCache(opened), Some(handle)) => request(opened, handle),
+            (Owner::Kernel, _) => Ok((Reply::status(inner.kernel_status()), 0)),
+            _ => Ok((Reply::status(Status::Forgotten), 0)),
+        }
+    }
+
+    pub(super) fn read(&self, request: &Request, target: &mut [u8]) -> Answer {
+        self.must_read()?;
+        self.share(|_, inner, handle| {
+            let base = inner.position;
+            let left = handle.len().saturating_sub(base);
+            let len = request.len.min(target.len() as u64) as usize;
+            let nr_read = handle.read_at(&mut target[..len], base).errno()?;
+            let total = request.total.max(request.len).min(left).max(nr_read as u64);
+            let reserved = if (nr_read as u64) < request.len { nr_read as u64 } else { total };
+            inner.position = base + reserved;
+            let reply = Reply {
+                status: Status::Done,
+                result: nr_read as i64,
+                offset: base,
+                total: reserved,
+            };
+            Ok((reply, nr_read))
+        })
+    }
+
+    pub(super) fn read_at(&self, request: &Request, target: &mut [u8]) -> Answer {
+        self.must_read()?;
+        let offset = u64::try_from(request.offset).map_err(|_| Errno::INVAL)?;
+        self.share_apart(|_, handle| {
+            let len = request.len.min(target.len() as u64) as usize;
+            let nr_read = handle.read_at(&mut target[..len], offset).errno()?;
+            Ok((Reply::done(nr_read as i64), nr_read))
+        })
+    }
+
+    pub(super) fn write(&self, request: &Request, source: &[u8], append: bool) -> Answer {
+        self.must_write()?;
+        self.share(|opened, inner, handle| {
+            let total = request.total.max(source.len() as u64);
+            let appends = append || inner.append;
+            let base = if appends { self.file.reserve(opened, total) } else { inner.position };
+            let end = base.checked_add(total).ok_or(Errno::FBIG)?;
+            self.file.grow(opened, end)?;
+            let nr_written = handle.write_at(source, base).errno()?;
+            inner.make_durable(handle)?;
+            inner.position = end;
+            let reply =
+                Reply { status: Status::Done, result: nr_written as i64, offset: base, total };
+            Ok((reply, 0))
+        })
+    }
+
+    pub(super) fn write_at(&self, request: &Request, source: &[u8]) -> Answer {
+        self.must_write()?;
+        let offset = u64::try_from(request.offset).map_err(|_| Errno::INVAL)?;
+        let durability = {
+            let inner = self.inner();
+            // Linux appends then, whatever the offset.
+            if inner.append && request.flags & CONTINUED == 0 {
+                let before = inner.position;
+                drop(inner);
+                let answer = self.write(request, source, true);
+                self.inner().position = before;
+                return answer;
+            }
+            inner.durability
+        };
+        self.share_apart(|opened, handle| {
+            let total = request.total.max(source.len() as u64);
+            let end = offset.checked_add(total).ok_or(Errno::FBIG)?;
+            self.file.grow(opened, end)?;
+            let nr_written = handle.write_at(source, offset).errno()?;
+            durability.make(handle)?;
+            Ok((Reply { offset, total, ..Reply::done(nr_written as i64) }, 0))
+        })
+    }
+
+    pub(super) fn seek(&self, request: &Request) -> Answer {
+        self.share(|_, inner, handle| {
+            let len = handle.len() as i64;
+            let position = match request.flags {
+                0 => Some(request.offset),
+                1 => (inner.position as i64).checked_add(request.offset),
+                2 => len.checked_add(request.offset),
+                // Everything is data, and then there is one hole: as POSIX allows.
+                3 | 4 if request.offset < 0 || request.offset >= len => return Err(Errno::NXIO),
+                3 => Some(request.offset),
+                4 => Some(len),
+                _ => None,
+            };
+            let position = position.and_then(|position| u64::try_from(position).ok());
+            let position = position.filter(|at| *at < TAG).ok_or(Errno::INVAL)?;
+            inner.position = position;
+            done(position)
+        })
+    }
+
+    pub(super) fn set_len(&self, len: u64) -> Answer {
+        if !self.write {
+            return Err(Errno::INVAL);
+        }
+        if len >= TAG {
+            return Err(Errno::FBIG);
+        }
+        self.alone(|_, handle| self.file.set_len(handle, len).and_then(|()| done(0)))
+    }
+
+    pub(super) fn allocate(&self, request: &Request) -> Answer {
+        self.must_write()?;
+        let offset = u64::try_from(request.offset).map_err(|_| Errno::INVAL)?;
+        let mode = u32::try_from(request.flags).map_err(|_| Errno::INVAL)?;
+        self.alone(|opened, handle| {
+            self.file.allocate(opened, handle, mode, offset, request.len)?;
+            done(0)
+        })
+    }
+
+    pub(super) fn sync(&self, with_metadata: bool) -> Answer {
+        self.share_apart(|_, handle| {
+            if with_metadata {
+                handle.sync_all().errno()?
+            } else {
+                handle.sync_data().errno()?
+            }
+            done(0)
+        })
+    }
+
+    pub(super) fn flush(&self) -> Answer {
+        self.share_apart(|_, handle| handle.flush().errno().and_then(|()| done(0)))
+    }
+
+    pub(super) fn advise(&self, request: &Request) -> Answer {
+        let advice = match request.flags {
+            0 => Advice::Normal,
+            1 => Advice::Random,
+            2 => Advice::Sequential,
+            3 => Advice::WillNeed,
+            4 => Advice::DontNeed,
+            5 => Advice::NoReuse,
+            _ => return Err(Errno::INVAL),
+        };
+        let offset = u64::try_from(request.offset).map_err(|_| Errno::INVAL)?;
+        self.share_apart(|_, handle| {
+            // Advice is no promise; what could not be written is the next sync's to tell.
+            let _ = handle.advise(advice, offset, request.len);
+            done(0)
+        })
+    }
+
+    pub(super) fn set_flags(&self, flags: u64) -> Answer {
+        let mut inner = self.inner();
+        inner.append = flags & O_APPEND != 0;
+        done(0)
+    }
+
+    fn must_read(&self) -> Result<(), Errno> {
+        if self.read { Ok(()) } else { Err(Errno::BADF) }
+    }
+
+    fn must_write(&self) -> Result<(), Errno> {
+        if self.write { Ok(()) } else { Err(Errno::BADF) }
+    }
+}
+
+impl Inner {
+    fn kernel_status(&self) -> Status {
+        if self.is_settled { Status::Kernel } else { Status::Unsettled }
+    }
+
+    fn make_durable(&self, handle: &File) -> Result<(), Errno> {
+        self.durability.make(handle)
+    }
+}
+
+impl Durability {
+    fn make(self, handle: &File) -> Result<(), Errno> {
+        match self {
+            Durability::None => Ok(()),
+            Durability::Contents => handle.sync_data().errno(),
+            Durability::All => handle.sync_all().errno(),
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Starting the program, passing signals on, and its end.
+//!
+//! ```text
+//!   LD_PRELOAD    our library, before whatever was there
+//!   PAGETIDE_RUN  version, doorbell
+//!   signals       SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGINT, SIGQUIT --> the program
+//!   status        its exit code, 128 + signal, 127 not found, 126 cannot be executed
+//! ```
+//!
+//! A terminal sends its Ctrl-C to the whole foreground group, the program included: those are not
+//! passed on a second time.
+
+use crate::failure::Failure;
+use pagetide_sys::wire::{VARIABLE, VERSION};
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::{Handle, Signals};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::thread::JoinHandle;
+
+const LIBRARY: &str = "libpagetide_preload.so";
+/// What the library contains if it speaks our version; see the library's `VERSION_MARK`.
+pub(super) fn version_mark() -> String {
+    format!("pagetide preload protocol {VERSION};")
+}
+
+/// Finds the library beside our own executable.
+///
+/// # Errors
+/// One sentence: it is not there, or speaks another version.
+pub(super) fn find_library() -> Result<PathBuf, Failure> {
+    let own =
+        std::env::current_exe().map_err(|error| Failure::on("find my own executable", &error))?;
+    let folder = own.parent().unwrap_or(Path::new("/"));
+    let path = folder.join(LIBRARY);
+    let contents = std::fs::read(&path)
+        .map_err(|error| Failure::Refused(format!("{} is missing: {error}", path.display())))?;
+    let mark = version_mark();
+    let speaks = contents.windows(mark.len()).any(|window| window == mark.as_bytes());
+    if !speaks {
+        let path = path.display();
+        return Err(Failure::Refused(format!("{path} is of another version than this pagetide")));
+    }
+    Ok(path)
+}
+
+/// Starts the program; it inherits the doorbell.
+pub(super) fn start(
+    command: &[OsString],
+    library: &Path,
+    doorbell: &OwnedFd,
+) -> Result<Child, io::Error> {
+    let inode = std::fs::metadata(format!("/proc/self/fd/{}", doorbell.as_raw_fd()))?.ino();
+    let mut preload = library.as_os_str().to_owned();
+    if let Some(before) = std::env::var_os("LD_PRELOAD").filter(|before| !before.is_empty()) {
+        preload.push(OsStr::new(":"));
+        preload.push(before);
+    }
+    Command::new(&command[0])
+        .args(&command[1..])
+        .env("LD_PRELOAD", preload)
+        .env(VARIABLE, format!("{VERSION}:{}:{inode}", doorbell.as_raw_fd()))
+        .spawn()
+}
+
+/// What a shell says of a program that could not be started.
+pub(super) fn exit_code_of(error: &io::Error) -> u8 {
+    if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }
+}
+
+/// What a shell says of a program that has ended.
+pub(super) fn exit_code(status: ExitStatus) -> u8 {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => code as u8,
+        (None, Some(signal)) => 128_u8.saturating_add(signal as u8),
+        (None, None) => 1,
+    }
+}
+
+/// Passes signals on until dropped.
+pub(super) struct Forwarder {
+    handle: Handle,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Forwarder {
+    /// Passes signals on to `child` from here on.
+    pub(super) fn start(child: &Child) -> io::Result<Forwarder> {
+        let mut signals = Signals::new([SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGINT, SIGQUIT])?;
+        let handle = signals.handle();
+        let child = Pid::from_child(child);
+        let thread =
+            std::thread::Builder::new().name("pagetide-signal".into()).spawn(move || {
+                for number in signals.forever() {
+                    let is_from_terminal = matches!(number, SIGINT | SIGQUIT) && is_in_foreground();
+                    if let Some(signal) =
+                        Signal::from_named_raw(number).filter(|_| !is_from_terminal)
+                    {
+                        // It may have ended already.
+                        let _ = kill_process(child, signal);
+                    }
+                }
+            })?;
+        Ok(Forwarder { handle, thread: Some(thread) })
+    }
+}
+
+impl Drop for Forwarder {
+    fn drop(&mut self) {
+        self.handle.close();
+        if let Some(thread) = self.thread.take() {
+            // It has nothing to say.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Whether a terminal's keys reach us, and with us the program.
+fn is_in_foreground() -> bool {
+    let Ok(terminal) = std::fs::File::open("/dev/tty") else { return false };
+    rustix::termios::tcgetpgrp(&terminal).is_ok_and(|group| group == rustix::process::getpgrp())
+}

@@ -1,0 +1,183 @@
+//! `pagetide run`: an unmodified program, its file I/O through a page cache with a hard limit.
+//!
+//! Problem: the programs people run cannot be changed, and their file I/O takes as much memory as
+//! the kernel gives it. Idea: this process has the page cache and is the server; a library that is
+//! loaded before the program's own sends it what would have been system calls.
+//!
+//! ```text
+//!   program + libpagetide_preload.so --socket a thread--+
+//!   its child                        --socket a thread--+--> server --> PageCache --> files
+//!   its child's child                --socket a thread--+
+//! ```
+//!
+//! What cannot be served this way is the kernel's, coherently: a file is written back, dropped from
+//! the page cache, and the kernel's for the rest of the run. See `served_file`.
+//!
+//! Ignored: limits on what the kernel then caches; the summary says how many files those were.
+
+mod description;
+mod errno;
+mod filter;
+mod launch;
+mod program;
+mod served_file;
+mod server;
+mod sockets;
+mod summary;
+
+use crate::failure::Failure;
+use crate::settings::{self, Setting};
+use crate::terminal;
+use filter::Filter;
+use pagetide::{BuildError, PageCache};
+use pagetide_core::lru::PolicyName;
+use pagetide_core::units::Bytes;
+use pagetide_sys::wire::DESCRIPTOR_BASE;
+use server::Server;
+use sockets::Doorbell;
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+const NOTES: &str = "What is managed: regular files, opened by the program or its children, except
+those under /proc /sys /dev /usr /lib /lib64 /bin /sbin /etc, and programs and libraries.
+--include replaces this rule, --exclude goes before it. A pattern without a slash is
+matched against the file's name, one with a slash against the whole path; * stops at a
+slash, ** does not.
+
+What is left to the kernel, coherently, for the rest of the run: files that are mapped,
+opened as C streams (fopen), open outside, used as standard input, output or error, or
+inherited by a program that is linked statically or runs with another user's rights.
+The summary says how many. Programs that ask for io_uring or kernel AIO are refused it.
+
+Exit code: the program's; 128 + the signal that ended it; 127 where there is no such
+program, 126 where it cannot be executed; 1 and 2 as always, before the program starts.
+
+Examples:
+  pagetide run --memory 512M -- sqlite3 big.db 'select count(*) from t'
+  pagetide run --memory 64M --policy active-inactive --record t.ptt -- grep -rc x src
+  pagetide run --memory 1G --include '*.db' --json out.json -- ./server";
+
+/// Run a program with its file I/O through a page cache of a limited size.
+#[derive(Debug, clap::Args)]
+#[command(after_help = NOTES)]
+pub(crate) struct RunArgs {
+    /// The limit of the page cache, for the program and all its children together.
+    #[arg(long, value_parser = terminal::parse_size)]
+    memory: Bytes,
+    /// The replacement policy; see `pagetide policies`.
+    #[arg(long, default_value = "mglru")]
+    policy: PolicyName,
+    /// Manage only files that match; may be repeated.
+    #[arg(long, value_name = "GLOB")]
+    include: Vec<String>,
+    /// Never manage files that match; may be repeated.
+    #[arg(long, value_name = "GLOB")]
+    exclude: Vec<String>,
+    /// Write every access to this record, for `pagetide replay`.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Write the summary to this file, as one JSON document.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// A knob of the page cache, as in readahead_max=0 (docs/config.md); may be repeated.
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<Setting>,
+    /// The program and its arguments.
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// Runs the command; the exit code is the program's.
+///
+/// # Errors
+/// Where the page cache cannot be built, the library is not there, or something the program has
+/// written could not be.
+pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
+    let library = launch::find_library()?;
+    let cache = build(args)?;
+    let filter = Filter { include: args.include.clone(), exclude: args.exclude.clone() };
+    let server = Arc::new(Server::new(cache, filter));
+    let doorbell = Doorbell::new(DESCRIPTOR_BASE)
+        .map_err(|error| Failure::on("make a socket for the program", &error))?;
+    warn_of_unserved(&args.command[0]);
+    let started = launch::start(&args.command, &library, &doorbell.far);
+    let mut child = match started {
+        Ok(child) => child,
+        Err(error) => {
+            let name = Path::new(&args.command[0]).display();
+            terminal::note(&format!("pagetide: cannot run {name}: {error}"));
+            return Ok(ExitCode::from(launch::exit_code_of(&error)));
+        }
+    };
+    drop(doorbell.far);
+    raise_descriptor_limit();
+    let forwarder = launch::Forwarder::start(&child)
+        .map_err(|error| Failure::on("watch for signals", &error))?;
+    let sockets = serve(&server, doorbell.near)?;
+    let status = child.wait().map_err(|error| Failure::on("wait for the program", &error))?;
+    drop(forwarder);
+    if sockets.join().is_err() {
+        return Err(Failure::Refused("the server's thread panicked".to_owned()));
+    }
+    finish(args, &server, launch::exit_code(status))
+}
+
+fn build(args: &RunArgs) -> Result<PageCache, Failure> {
+    let mut builder = PageCache::builder().memory(args.memory).policy(args.policy);
+    if let Some(path) = &args.record {
+        builder = builder.record(path);
+    }
+    let builder =
+        settings::apply(builder, &args.set).map_err(|error| Failure::Usage(error.to_string()))?;
+    builder.build().map_err(|error| match error {
+        BuildError::TooSmall { .. } | BuildError::NoMemory | BuildError::Knob { .. } => {
+            Failure::Usage(error.to_string())
+        }
+        error => Failure::on("build the page cache", &error),
+    })
+}
+
+fn warn_of_unserved(command: &OsString) {
+    let Some(path) = program::find(Path::new(command)) else { return };
+    let Ok(file) = File::open(&path) else { return };
+    if let Some(unserved) = program::inspect(&file) {
+        let why = unserved.reason();
+        terminal::note(&format!(
+            "pagetide: {} {why}: its file I/O goes to the kernel",
+            path.display()
+        ));
+    }
+}
+
+/// Two descriptors for each open file, and one for each thread under us.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // As many as there may be; where even that is refused, opens will say so.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
+fn serve(server: &Arc<Server>, near: std::os::fd::OwnedFd) -> Result<JoinHandle<()>, Failure> {
+    let server = Arc::clone(server);
+    let thread = std::thread::Builder::new().name("pagetide-doorbell".into());
+    thread
+        .spawn(move || sockets::serve(&near, &server))
+        .map_err(|error| Failure::on("start the server", &error))
+}
+
+/// Writes back what is left, makes it durable, and says how it went.
+fn finish(args: &RunArgs, server: &Server, code: u8) -> Result<ExitCode, Failure> {
+    let flushed = server.cache.flush_all();
+    rustix::fs::sync();
+    let summary = summary::Summary::collect(server, code);
+    terminal::note(&summary.to_string());
+    if let Some(path) = &args.json {
+        summary.write(path)?;
+    }
+    flushed.map_err(|error| Failure::on("write back what the program wrote", &error))?;
+    Ok(ExitCode::from(code))
+}

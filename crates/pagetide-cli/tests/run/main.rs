@@ -1,0 +1,79 @@
+//! Real programs under `pagetide run`: the same output, the same files, as without.
+//!
+//! The library is built first, beside the command, as `pagetide run` looks for it. A program that
+//! is not installed is a loud skip.
+
+mod bad_luck;
+mod processes;
+mod programs;
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use tempfile::TempDir;
+
+/// The command under test, with its library beside it.
+fn pagetide() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let command = PathBuf::from(env!("CARGO_BIN_EXE_pagetide"));
+        let profile = command.parent().unwrap();
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--package", "pagetide-preload", "--target-dir"]);
+        cargo.arg(profile.parent().unwrap());
+        if profile.ends_with("release") {
+            cargo.arg("--release");
+        }
+        assert!(cargo.status().unwrap().success(), "the library builds");
+        command
+    })
+}
+
+/// A folder on the disk, not in memory.
+fn folder() -> TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+/// A run of `command` in `folder`, with so much memory.
+fn run_in<S: AsRef<OsStr>>(folder: &Path, memory: &str, command: &[S]) -> Output {
+    let mut run = Command::new(pagetide());
+    run.args(["run", "--memory", memory, "--"]).args(command);
+    run.current_dir(folder).output().unwrap()
+}
+
+/// As [`run_in`], of a shell's command line that must succeed; what it prints.
+fn shell_in(folder: &Path, memory: &str, line: &str) -> String {
+    let output = run_in(folder, memory, &["sh", "-c", line]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{line}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The same without us.
+fn plain_shell_in(folder: &Path, line: &str) -> String {
+    let output = Command::new("sh").args(["-c", line]).current_dir(folder).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{line}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Whether the program is there; says so if not.
+fn has(program: &str, test: &str) -> bool {
+    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
+    let is_there = found.is_ok_and(|output| output.status.success());
+    if !is_there {
+        eprintln!("SKIPPED: {test}: {program} is not installed");
+    }
+    is_there
+}
+
+/// Bytes that are no pattern: a linear congruential generator's.
+fn noise(len: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed;
+    let next = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) as u8
+    };
+    std::iter::repeat_with(next).take(len).collect()
+}

@@ -1,0 +1,92 @@
+//! Several processes: one cache, one limit, and nobody's death is another's loss.
+
+use super::{folder, has, noise, pagetide, run_in, shell_in};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+fn summary_of(folder: &Path, memory: &str, line: &str) -> Value {
+    let mut run = Command::new(pagetide());
+    run.args(["run", "--memory", memory, "--json", "summary.json", "--", "sh", "-c", line]);
+    let output = run.current_dir(folder).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&std::fs::read(folder.join("summary.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn two_processes_hold_one_file_once() {
+    let here = folder();
+    let contents = noise(1 << 20, 4);
+    std::fs::write(here.path().join("a"), &contents).unwrap();
+    let once = summary_of(here.path(), "4M", "cp a b1");
+    let twice = summary_of(here.path(), "4M", "cp a b1; cp a b2 & cp a b3; wait");
+    let read = |summary: &Value| summary["device_read_bytes"].as_u64().unwrap();
+    assert_eq!(read(&once), 1 << 20);
+    assert_eq!(read(&twice), 1 << 20);
+    for copy in ["b1", "b2", "b3"] {
+        assert!(std::fs::read(here.path().join(copy)).unwrap() == contents, "{copy}");
+    }
+}
+
+#[test]
+fn the_limit_holds_for_the_whole_tree() {
+    let here = folder();
+    std::fs::write(here.path().join("a"), noise(2 << 20, 5)).unwrap();
+    let summary = summary_of(here.path(), "512K", "for i in 1 2 3 4; do cp a b$i & done; wait");
+    let resident = summary["resident_bytes_max"].as_u64().unwrap();
+    assert!(resident <= 512 << 10, "{resident}");
+    assert!(summary["evictions"].as_u64().unwrap() > 0);
+    assert!(summary["processes"].as_u64().unwrap() >= 4);
+}
+
+#[test]
+fn a_killed_writer_leaves_what_it_wrote_and_harms_nobody() {
+    let test = "a_killed_writer_leaves_what_it_wrote_and_harms_nobody";
+    if !has("python3", test) {
+        return;
+    }
+    let here = folder();
+    std::fs::write(here.path().join("killed.py"), include_str!("killed.py")).unwrap();
+    let output = run_in(here.path(), "256K", &["python3", "killed.py"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{errors}");
+}
+
+#[test]
+fn a_killed_database_is_whole() {
+    if !has("sqlite3", "a_killed_database_is_whole") {
+        return;
+    }
+    let here = folder();
+    let line = "sqlite3 a.db 'create table t(a integer primary key, b text)'; \
+        for i in 1 2 3 4 5 6; do \
+          (i=0; while :; do echo \"insert into t(b) values(hex(randomblob(900)));\"; done) | \
+            sqlite3 a.db & \
+          until [ \"$(sqlite3 a.db 'select count(*) from t' 2>/dev/null || echo 0)\" -ge \
+            $((i * 5)) ]; do :; done; \
+          kill -9 $! 2>/dev/null; wait $! 2>/dev/null; \
+          sqlite3 a.db 'pragma integrity_check'; \
+        done";
+    let printed = shell_in(here.path(), "256K", line);
+    assert_eq!(printed, "ok\n".repeat(6));
+}
+
+#[test]
+fn signals_reach_the_program_and_its_status_is_ours() {
+    let here = folder();
+    let line = "trap 'echo caught; exit 7' TERM; echo ready; while :; do :; done";
+    let mut run = Command::new(pagetide());
+    run.args(["run", "--memory", "1M", "--", "sh", "-c", line]).current_dir(here.path());
+    let mut child = run.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    assert_eq!(lines.next().unwrap().unwrap(), "caught");
+    assert_eq!(child.wait().unwrap().code(), Some(7));
+    let killed = run_in(here.path(), "1M", &["sh", "-c", "kill -9 $$"]);
+    assert_eq!(killed.status.code(), Some(137));
+    assert_eq!(killed.status.signal(), None);
+}
