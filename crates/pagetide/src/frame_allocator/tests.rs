@@ -424,3 +424,22 @@ fn a_panic_gives_back_what_its_thread_held_and_breaks_nothing() {
     drop(allocator.alloc(Order::BASE).expect("16 MiB are free"));
     check_all_free(&allocator);
 }
+
+/// It forgets everything when two of its seconds pass between two looks at the clock, and sees
+/// nothing in less than one.
+#[test]
+fn the_depth_tuning_is_told_the_time_often_enough_to_find_each_second() {
+    let builder = FrameAllocator::builder().memory(Bytes(64 << 20)).pcp_tuning(PcpTuning::Depth);
+    let allocator = builder.nr_cpus(1).huge_pages(false).build().expect("64 MiB");
+    let period_ms = allocator.zone.tick_period().as_millis() as u64;
+    let mut now = Millis(10_000);
+    for call in 0..80 {
+        // In time, or late as a busy machine makes it.
+        now = Millis(now.0 + period_ms + call % 3 * 60);
+        allocator.zone.tick(now);
+        let held: Vec<_> = (0..1000).map(|_| allocator.alloc(Order::BASE)).collect();
+        drop(held);
+    }
+    let limit = allocator.stats().nr_listed_max;
+    assert!((980..=1000).contains(&limit), "runs of 1000, a limit of {limit}");
+}
