@@ -104,10 +104,14 @@ pub struct ZoneStats {
     pub nr_alloc_visits: u64,
     /// Frames they took.
     pub nr_frames_taken: u64,
+    /// Blocks they took them in.
+    pub nr_blocks_taken: u64,
     /// Freeing calls: each was one hold of the zone's lock.
     pub nr_free_visits: u64,
     /// Frames they brought back.
     pub nr_frames_returned: u64,
+    /// Blocks they brought them back in.
+    pub nr_blocks_returned: u64,
     /// Wholly free pageblocks that changed type.
     pub nr_pageblocks_converted: u64,
     /// Partly used pageblocks that changed type: fragmentation events.
@@ -270,6 +274,7 @@ impl Zone {
         }
         self.stats.nr_alloc_visits += u64::from(nr_taken > 0);
         self.stats.nr_frames_taken += u64::from(nr_taken) << order.0;
+        self.stats.nr_blocks_taken += u64::from(nr_taken);
         self.note_fall();
         nr_taken
     }
@@ -296,6 +301,7 @@ impl Zone {
             self.buddy.table.assert_allocated(frame, order);
             self.buddy.put(frame, order);
             self.stats.nr_frames_returned += u64::from(order.nr_frames());
+            self.stats.nr_blocks_returned += 1;
         }
         if self.buddy.table.is_below_high() {
             self.look_at_high();

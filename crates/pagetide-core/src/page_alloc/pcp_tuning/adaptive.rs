@@ -24,9 +24,15 @@
 //! them up, an eighth of it after one such tick, a quarter after the next, then half. Lists that
 //! came down to an eighth of `high` in between are busy, and keep all they have.
 //!
+//! While free frames are under HIGH, lists are no store any more, but batches stay large where the
+//! lock is contended: small ones would make everybody wait, and free no frame sooner. A run of
+//! allocations fetches 7 batches at a time, a run of frees collects 16 before it sends them: less
+//! than four are idle on average, and what a run leaves behind goes with the second tick. While
+//! background reclaim is at work, four batches are the most.
+//!
 //! **Data and invariants.** 16 bytes. A free adds to `free_count`, an allocation halves it and
 //! notes the least count; all else happens at refills, drains and ticks. `high` is moved only
-//! between its bounds, never up while free frames are under HIGH, and down with every free then.
+//! between its bounds, never up while free frames are under HIGH, and down with the frees then.
 //!
 //! **Deliberately ignored.** *Who* waited: contention felt by one CPU does not make another one
 //! grow its lists. A world without ticks never forgets; it should be short-lived.
@@ -42,6 +48,11 @@ use crate::ids::Order;
 const WAIT_TICKS: u8 = 2;
 /// An idle tick gives up `high >> (this - idle ticks)` frames.
 const IDLE_SHIFT: u8 = 3;
+
+/// Batches fetched at most while free frames are under HIGH: half of them are idle on average.
+const PRESSED_FETCH: u32 = 7;
+/// Batches that a run of frees collects then, before it sends them back.
+const PRESSED_RUN: u32 = 16;
 
 /// The limit that follows contention.
 #[derive(Debug, Default)]
@@ -70,16 +81,19 @@ impl Tune for Adaptive {
         if gauge.high < batch {
             return 1;
         }
-        let may_grow = self.may_grow(gauge, below_high);
-        if !may_grow {
+        let is_contended = self.is_contended(gauge);
+        if !is_contended {
             self.traffic.alloc_factor = 0;
         }
         let mut wanted = if order.0 > 0 { batch } else { batch << self.traffic.alloc_factor };
-        if may_grow {
-            // Frames that were sent back too early.
-            gauge.raise_high(wanted.min(self.balance.min(0).unsigned_abs()));
+        if is_contended {
+            if !below_high {
+                // Frames that were sent back too early.
+                gauge.raise_high(wanted.min(self.balance.min(0).unsigned_abs()));
+            }
             if order.0 == 0 {
-                let most = (gauge.limits.high_max() / 4).max(batch);
+                let bound = gauge.limits.high_max() / 4;
+                let most = if below_high { PRESSED_FETCH * batch } else { bound }.max(batch);
                 if wanted <= most && self.traffic.alloc_factor < PCP_BATCH_SCALE_MAX {
                     self.traffic.alloc_factor += 1;
                 }
@@ -136,8 +150,8 @@ impl Tune for Adaptive {
 }
 
 impl Adaptive {
-    fn may_grow(&self, gauge: &Gauge, below_high: bool) -> bool {
-        self.wait_ticks > 0 && gauge.is_tunable() && !below_high
+    fn is_contended(&self, gauge: &Gauge) -> bool {
+        self.wait_ticks > 0 && gauge.is_tunable()
     }
 
     fn drain_at_limit(&mut self, gauge: &mut Gauge, is_run: bool, zone: ZoneView) -> u32 {
@@ -153,13 +167,18 @@ impl Adaptive {
         let freed = self.traffic.free_count.max(batch);
         if zone.signals.reclaim_active || (zone.below_high && gauge.is_tunable()) {
             gauge.lower_high(freed);
-            let four_batches = gauge.high.min(4 * batch);
-            let high = if zone.signals.reclaim_active { four_batches } else { high_min };
+            let high = if zone.signals.reclaim_active {
+                gauge.high.min(4 * batch)
+            } else if self.is_contended(gauge) {
+                high_min.max(PRESSED_RUN * batch)
+            } else {
+                high_min
+            };
             let drains = gauge.count >= high;
             return if drains { gauge.bounded_drain(freed, gauge.count.max(high)) } else { 0 };
         }
         let high = gauge.high;
-        if !self.may_grow(gauge, zone.below_high) {
+        if !self.is_contended(gauge) {
             return if gauge.count >= high { gauge.bounded_drain(batch, high) } else { 0 };
         }
         // Frames that were fetched a moment ago.
