@@ -3,8 +3,11 @@
 //!
 //! ```text
 //!   hold 1, 63, 2016   frames fetched under one hold of the zone's lock, and sent back under
-//!                      another: a hold of so many frames
+//!                      another: a hold of so many frames, always the same ones. Two threads: by
+//!                      turns, each for 28 programs that take and return 128 MiB; so the zone, and
+//!                      half of its frames, were touched by the other CPU last, and long ago
 //!   zone_page          a frame more in a hold
+//!   zone_lines         what a hold of no frames costs more when the other thread had the zone last
 //!   acquire            taking a free lock: half of taking it and letting it go
 //!   hand_off           a word that two threads write in turn: from one's write to the other's
 //!   line_transfer      what taking a free lock costs more when the other thread had it last
@@ -13,8 +16,12 @@
 //! ```
 //!
 //! Names with an underscore are those of the prices in `pagetide lab`'s virtual machine; its
-//! `list_hit` is half of `bench alloc`'s pair. All but `wait` are the fastest of short runs: what
-//! the machine does when nobody else is on it. Two threads are each kept on a CPU of their own.
+//! `list_hit` is half of `bench alloc`'s fault loop. One thread's rows, `hand_off` and
+//! `line_transfer` are the fastest of short runs, two threads' holds their median, each without the
+//! hand-off: what
+//! the machine does when nobody else is on it. Two threads are each kept on a CPU of their own; in
+//! a virtual machine these may at one time be two threads of one core, whose caches are shared, and
+//! at another two cores. `hand_off` tells them apart: some 20 ns, or some 50 to 200.
 //!
 //! Ignored: more CPUs than two, and how unfair a mutex is.
 
@@ -23,6 +30,7 @@ use super::{Bench, Row};
 use crate::failure::Failure;
 use pagetide_core::ids::{FrameId, Order};
 use pagetide_core::page_alloc::{AllocRequest, Zone, ZoneConfig};
+use std::collections::VecDeque;
 use std::hint::black_box;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -38,27 +46,35 @@ const OVER: u64 = u64::MAX;
 /// Looks at a word before the time slice is given away: on a machine that is busy the other thread
 /// may not be running at all.
 const LOOKS: u32 = 1 << 12;
+/// Lists of the crowded machine that two threads play, and frames that each grows to: 56 CPUs with
+/// page_fault1's 128 MiB. Their words alone are 15 MB, more than a core's own caches.
+const LISTS: u32 = 56;
+const QUICK_LISTS: u32 = 4;
+const LIST_FRAMES: u32 = 1 << 15;
 /// Frames of a hold: one, a batch, the most a batch is scaled to.
 const HOLDS: [u32; 3] = [1, 63, 2016];
 
 pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
-    let mut rows = holds(bench)?;
+    let (mut rows, near) = near_holds(bench)?;
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
         let why = "one CPU: nobody to hand the lock to".to_owned();
-        for case in ["hand_off", "line_transfer"] {
+        for case in ["hold 63", "hold 2016", "zone_page", "zone_lines", "hand_off", "line_transfer"]
+        {
             rows.push(Row::skipped(("lock", case, 2), "-", why.clone()));
         }
         rows.push(Row::skipped(("lock", "wait", 2), "uncontended", why));
         return Ok(rows);
     }
     let lock = Mutex::new(0_u64);
-    let [turns, locking_turns, acquire, waits, alone] = interleave(
+    let [turns, locking_turns, far_batches, far_large, acquire, waits, alone] = interleave(
         "lock hand-off and wait",
         bench.args.runs,
         bench.interrupt,
         [
-            Box::new(|| Ok(time_turns(bench, || ()))),
-            Box::new(|| Ok(time_turns(bench, || hold(&lock)))),
+            Box::new(|| Ok(fastest(&time_turns(bench, TURNS, || || ())))),
+            Box::new(|| Ok(fastest(&time_turns(bench, TURNS, || || hold(&lock))))),
+            Box::new(|| Ok(time_far_holds(bench, HOLDS[1]))),
+            Box::new(|| Ok(time_far_holds(bench, HOLDS[2]))),
             Box::new(|| time_acquire(bench)),
             Box::new(|| time_short_holds(bench, true)),
             Box::new(|| time_short_holds(bench, false)),
@@ -67,13 +83,46 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     // A hold by turns takes the lock and lets it go, and so do two of the others.
     let transfer = locking_turns.with(&turns, |with, without| with - without);
     let transfer = transfer.with(&acquire, |there, here| (there - 2.0 * here).max(0.0));
-    rows.push(Row::alone(("lock", "hand_off", 2), &turns));
-    rows.push(Row::alone(("lock", "line_transfer", 2), &transfer));
+    let far = Holds {
+        batch: far_batches.with(&turns, |with, without| with - without),
+        large: far_large.with(&turns, |with, without| with - without),
+    };
+    let lines = far.of_none().with(&near.of_none(), |far, near| far - near);
+    let lines = lines.with(&transfer, |lines, of_lock| (lines - of_lock).max(0.0));
+    let row = |case: &str, samples: &Samples| Row::alone(("lock", case, 2), samples);
+    rows.extend([
+        row("hold 63", &far.batch),
+        row("hold 2016", &far.large),
+        row("zone_page", &far.per_page()),
+        row("zone_lines", &lines),
+        row("hand_off", &turns),
+        row("line_transfer", &transfer),
+    ]);
     rows.push(Row::measured(("lock", "wait", 2), "uncontended", &waits, &alone));
     Ok(rows)
 }
 
-fn holds(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
+/// Holds of a batch, and of the largest one.
+struct Holds {
+    batch: Samples,
+    large: Samples,
+}
+
+impl Holds {
+    /// What a frame more takes.
+    fn per_page(&self) -> Samples {
+        let more = f64::from(HOLDS[2] - HOLDS[1]);
+        self.large.with(&self.batch, |large, batch| (large - batch) / more)
+    }
+
+    /// What is left of a hold without its frames.
+    fn of_none(&self) -> Samples {
+        self.batch.with(&self.per_page(), |batch, page| batch - f64::from(HOLDS[1]) * page)
+    }
+}
+
+/// One thread's holds.
+fn near_holds(bench: &Bench<'_>) -> Result<(Vec<Row>, Holds), Failure> {
     let [one, batch, large, acquire] = interleave(
         "lock holds",
         bench.args.runs,
@@ -85,16 +134,100 @@ fn holds(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
             Box::new(|| time_acquire(bench)),
         ],
     )?;
-    let per_page =
-        large.with(&batch, |large, batch| (large - batch) / f64::from(HOLDS[2] - HOLDS[1]));
     let row = |case: &str, samples: &Samples| Row::alone(("lock", case, 1), samples);
-    Ok(vec![
+    let near = Holds { batch, large };
+    let rows = vec![
         row("hold 1", &one),
-        row("hold 63", &batch),
-        row("hold 2016", &large),
-        row("zone_page", &per_page),
+        row("hold 63", &near.batch),
+        row("hold 2016", &near.large),
+        row("zone_page", &near.per_page()),
         row("acquire", &acquire),
-    ])
+    ];
+    Ok((rows, near))
+}
+
+/// Nanoseconds for a turn with a hold of `nr_frames` frames of a large zone.
+fn time_far_holds(bench: &Bench<'_>, nr_frames: u32) -> f64 {
+    let nr_lists = if bench.args.quick { QUICK_LISTS } else { LISTS };
+    let zone = Mutex::new(Zone::new(ZoneConfig::with_frames(nr_lists * LIST_FRAMES / 8 * 9)));
+    let nr_turns = (TURNS * u64::from(HOLDS[1]) / u64::from(nr_frames)).max(4);
+    let mut times = time_turns(bench, nr_turns, || Program::new(&zone, nr_lists / 2, nr_frames));
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+/// Half of a crowded machine, on one thread: page_fault1 on each of its CPUs. Each list is filled
+/// to 128 MiB and emptied again, a hold in each turn, the lists in turn.
+struct Program<'z> {
+    zone: &'z Mutex<Zone>,
+    lists: Vec<FaultList>,
+    at: usize,
+    /// What moves next, or has moved.
+    batch: Vec<FrameId>,
+    nr_frames: u32,
+}
+
+struct FaultList {
+    held: VecDeque<FrameId>,
+    is_filling: bool,
+}
+
+impl<'z> Program<'z> {
+    /// Lists at different levels, their frames mixed, one batch after the other.
+    fn new(zone: &'z Mutex<Zone>, nr_lists: u32, nr_frames: u32) -> Program<'z> {
+        let list = |at| FaultList {
+            held: VecDeque::with_capacity((LIST_FRAMES + nr_frames) as usize),
+            is_filling: at % 2 == 0,
+        };
+        let lists: Vec<FaultList> = (0..nr_lists).map(list).collect();
+        let mut program = Program { zone, lists, at: 0, batch: Vec::new(), nr_frames: HOLDS[1] };
+        let nr_rounds = LIST_FRAMES / HOLDS[1];
+        for round in 0..2 * nr_rounds {
+            for at in 0..nr_lists {
+                program.at = at as usize;
+                if round % nr_rounds >= nr_rounds * at / nr_lists || round < nr_rounds / 2 {
+                    program.prepare();
+                    program.visit();
+                }
+            }
+        }
+        program.nr_frames = nr_frames;
+        program.prepare();
+        program
+    }
+}
+
+impl Visitor for Program<'_> {
+    fn visit(&mut self) {
+        let request = AllocRequest::fast(Order::BASE).at(None);
+        let is_filling = self.lists[self.at].is_filling;
+        let mut zone = self.zone.lock().expect("no measured thread panics");
+        if is_filling {
+            let batch = &mut self.batch;
+            zone.alloc_bulk(&request, self.nr_frames, |_, frame| batch.push(frame));
+        } else {
+            let mut batch = self.batch.iter();
+            zone.free_bulk(|_| batch.next().map(|&frame| (frame, Order::BASE)));
+        }
+    }
+
+    fn prepare(&mut self) {
+        if self.lists[self.at].is_filling {
+            self.lists[self.at].held.extend(&self.batch);
+        }
+        self.batch.clear();
+        self.at = (self.at + 1) % self.lists.len();
+        let list = &mut self.lists[self.at];
+        if list.held.len() >= LIST_FRAMES as usize {
+            list.is_filling = false;
+        } else if list.held.is_empty() {
+            list.is_filling = true;
+        }
+        if !list.is_filling {
+            let nr_frames = list.held.len().min(self.nr_frames as usize);
+            self.batch.extend(list.held.drain(..nr_frames));
+        }
+    }
 }
 
 /// Nanoseconds for one hold that moves `nr_frames` frames.
@@ -133,44 +266,72 @@ fn hold(lock: &Mutex<u64>) {
     *black_box(lock).lock().expect("no measured thread panics") += 1;
 }
 
-/// Nanoseconds for a turn: from one thread's write until the other, which waits for it, has seen
-/// it and made its `visit`.
-fn time_turns(bench: &Bench<'_>, visit: impl Fn() + Sync) -> f64 {
+/// What a thread does in its turns, and between them.
+trait Visitor {
+    fn visit(&mut self);
+    fn prepare(&mut self) {}
+}
+
+impl<F: FnMut()> Visitor for F {
+    fn visit(&mut self) {
+        self();
+    }
+}
+
+/// Nanoseconds for a turn, in each of many short runs: from one thread's write until the other,
+/// which waits for it, has seen it and made its visit. Each thread has a visitor of its own.
+fn time_turns<V: Visitor>(
+    bench: &Bench<'_>,
+    nr_turns: u64,
+    visitor: impl Fn() -> V + Sync,
+) -> Vec<f64> {
     let word = AtomicU64::new(0);
-    let (word, visit) = (&word, &visit);
-    let take = |turn: u64| {
+    let (word, visitor) = (&word, &visitor);
+    let take = |turn: u64, visitor: &mut V| {
         let is_on = await_turn(word, turn);
         if is_on {
-            visit();
+            visitor.visit();
             word.store(turn + 1, Ordering::Release);
+            visitor.prepare();
         }
         is_on
     };
     std::thread::scope(|scope| {
         scope.spawn(|| {
             stay_on(1);
-            let mut turn = 1;
-            while take(turn) {
+            let (mut turn, mut visitor) = (1, visitor());
+            while take(turn, &mut visitor) {
                 turn += 2;
             }
         });
         let leader = scope.spawn(|| {
             stay_on(0);
-            let (begin, mut turn, mut fastest) = (Instant::now(), 0, f64::INFINITY);
-            while begin.elapsed() < bench.duration(200) {
+            let (mut turn, mut visitor, mut times) = (0, visitor(), Vec::new());
+            // The first turns wait until the other is there.
+            let mut begin = Instant::now();
+            while times.is_empty() || begin.elapsed() < bench.duration(200) {
                 let start = Instant::now();
-                for _ in 0..TURNS {
-                    take(turn);
+                for _ in 0..nr_turns {
+                    take(turn, &mut visitor);
                     turn += 2;
                 }
-                fastest = fastest.min(start.elapsed().as_nanos() as f64 / (2 * TURNS) as f64);
+                if turn == 2 * nr_turns {
+                    begin = Instant::now();
+                    continue;
+                }
+                times.push(start.elapsed().as_nanos() as f64 / (2 * nr_turns) as f64);
             }
             await_turn(word, turn);
             word.store(OVER, Ordering::Release);
-            fastest
+            times
         });
         leader.join().expect("no measured thread panics")
     })
+}
+
+/// The least of these.
+fn fastest(times: &[f64]) -> f64 {
+    times.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
 /// Waits for this turn; `false` when there are no more.
