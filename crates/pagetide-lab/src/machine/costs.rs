@@ -3,8 +3,8 @@
 //! **Problem.** Virtual time is worth what its prices are. **Idea.** One table, each price with
 //! where it was measured, printed with every report, and each can be set from outside.
 //!
-//! **Deliberately ignored.** Caches beyond the lock's line (a page's own lines are in `zone_page`
-//! and `touch`), memory bandwidth shared by CPUs, sockets, turbo, hyperthreads.
+//! **Deliberately ignored.** Caches beyond the lock's line and the zone's (a page's own are in
+//! `zone_page` and `touch`), memory bandwidth shared by CPUs, sockets, turbo, hyperthreads.
 
 use super::clock::Nanos;
 use std::str::FromStr;
@@ -20,8 +20,10 @@ pub struct Costs {
     pub hand_off: Nanos,
     /// Added to `acquire` when another CPU had the lock last.
     pub line_transfer: Nanos,
-    /// A page moved between the zone's lists and a CPU's, under the zone's lock.
+    /// A block moved between the zone's lists and a CPU's, under the zone's lock.
     pub zone_page: Nanos,
+    /// The zone's own lines, once a hold, when another CPU had its lock last.
+    pub zone_lines: Nanos,
     /// A page fault, clearing the page and unmapping it, but for the allocator's part.
     pub touch: Nanos,
     /// From one task's sending to another's waking on another CPU.
@@ -56,38 +58,57 @@ pub enum CostError {
     },
 }
 
-const NAMES: [&str; 7] =
-    ["list_hit", "acquire", "hand_off", "line_transfer", "zone_page", "touch", "wake"];
+const NAMES: [&str; 8] = [
+    "list_hit",
+    "acquire",
+    "hand_off",
+    "line_transfer",
+    "zone_page",
+    "zone_lines",
+    "touch",
+    "wake",
+];
 
 const LARGEST: u64 = 1_000_000_000;
 
 impl Costs {
-    /// Measured on the machine this was written on: a virtual machine with 2 AMD EPYC CPUs, Linux
-    /// 6.18. Sources, price by price:
+    /// Measured on the machine this was written on: a virtual machine with 2 CPUs of an AMD EPYC
+    /// (family 26), Linux 6.18, while its two CPUs were two cores. Its host at times makes them two
+    /// threads of one core, between which nothing costs much; a machine of 56 programs on 56 cores
+    /// is never like that. Prices by name are `pagetide bench lock`'s, the median of seven runs:
     ///
-    /// - `list_hit`: core's own list behind a try-lock that nobody else wants, 13.6 ns a call;
-    /// - `acquire`: half of what locking and unlocking a free mutex takes, 9.8 ns;
-    /// - `zone_page`: core's own zone, a page of a batch fetched or sent back, with 56 lists of 128
-    ///   MiB each in turn: 38 ns both ways, the best of six rounds;
-    /// - `hand_off`, `line_transfer`: a list behind a spin lock costs 13 ns a pair of calls on one
-    ///   thread and 190 ns on two: (190 - 13) / 2 a call;
-    /// - `touch`: will-it-scale's page_fault1 with one process moves 2.2 GB/s: 1862 ns a page, less
-    ///   the 94 ns that Linux's allocator is published to take for a pair;
+    /// - `list_hit`: half of `pagetide bench alloc`'s fault loop with `refill`, 128 MiB at a time
+    ///   and nothing through the zone, 23.8 ns. A single pair, 10.6 ns, finds its frame's word in
+    ///   the nearest cache, as only the smallest of the workloads would;
+    /// - `acquire` 4.9, `line_transfer` 88, `hand_off` 176 (22 between threads of a core). Between
+    ///   cores of one socket others publish 47 to 51 (Intel, 24 and 32 cores), between groups of
+    ///   cores 107 and 115 (AMD), between sockets 108 to 197 (N. Viennot, "core-to-core latency");
+    /// - `zone_page` 20.2, `zone_lines` 1138: two threads by turns, each playing 28 programs that
+    ///   take and return 128 MiB, so that a hold finds the zone in the other CPU's caches and half
+    ///   of its frames' words in nobody's: 2501 ns for 63 frames, 41,919 for 2016. With one thread
+    ///   and the same few frames again and again it is 10 ns a frame and nothing else, which is the
+    ///   price of a machine with one CPU;
+    /// - `touch`: page_fault1's loop with one process (`mmap`, a write to each page, `munmap`, 128
+    ///   MiB, no huge pages) takes 1876 ns a page here, the median of seven runs of 1738 to 2721;
+    ///   less the 94 ns that Linux's allocator is published to take for a pair;
     /// - `wake`: the fastest wake-up across its CPUs.
     pub const HOST: Costs = Costs {
-        list_hit: Nanos(14),
+        list_hit: Nanos(12),
         acquire: Nanos(5),
-        hand_off: Nanos(88),
+        hand_off: Nanos(176),
         line_transfer: Nanos(88),
-        zone_page: Nanos(38),
-        touch: Nanos(1768),
+        zone_page: Nanos(20),
+        zone_lines: Nanos(1138),
+        touch: Nanos(1782),
         wake: Nanos(17_000),
     };
 
     /// Each price with its name.
-    pub fn named(&self) -> [(&'static str, Nanos); 7] {
-        let Costs { list_hit, acquire, hand_off, line_transfer, zone_page, touch, wake } = *self;
-        let prices = [list_hit, acquire, hand_off, line_transfer, zone_page, touch, wake];
+    pub fn named(&self) -> [(&'static str, Nanos); 8] {
+        let Costs { list_hit, acquire, hand_off, line_transfer, .. } = *self;
+        let Costs { zone_page, zone_lines, touch, wake, .. } = *self;
+        let prices =
+            [list_hit, acquire, hand_off, line_transfer, zone_page, zone_lines, touch, wake];
         std::array::from_fn(|at| (NAMES[at], prices[at]))
     }
 
@@ -102,7 +123,8 @@ impl Costs {
             2 => &mut self.hand_off,
             3 => &mut self.line_transfer,
             4 => &mut self.zone_page,
-            5 => &mut self.touch,
+            5 => &mut self.zone_lines,
+            6 => &mut self.touch,
             _ => &mut self.wake,
         };
         *slot = Nanos(price.number);

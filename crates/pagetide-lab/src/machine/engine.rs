@@ -196,6 +196,7 @@ impl Machine {
             elapsed: self.agenda.now() - meter.start,
             busy: meter.busy,
             waited: meter.waited,
+            nr_taken: meter.nr_taken,
             nr_freed: meter.nr_freed,
             nr_failed: meter.nr_failed,
             alloc_p99: Nanos(meter.allocs.value_at_quantile(0.99)),
@@ -228,9 +229,9 @@ impl Machine {
     /// # Panics
     /// When a page is lost, or in two places.
     pub fn validate(&self) {
-        let nr_in_use: usize =
-            self.tasks.iter().map(|task| task.held.len() + task.inbox.len()).sum();
-        self.memory.validate(nr_in_use as u64);
+        let in_use = self.tasks.iter().flat_map(|task| task.held.iter().chain(&task.inbox));
+        let nr_in_use = in_use.map(|&frame| u64::from(self.memory.order_of(frame).nr_frames()));
+        self.memory.validate(nr_in_use.sum());
     }
 
     fn sample_until(&mut self, end: Nanos) {
@@ -298,14 +299,12 @@ impl Machine {
         if is_contended {
             self.meter.waited += waited;
         }
-        let before = self.memory.nr_through_zone();
+        let before = self.memory.nr_blocks_through_zone();
         let found = self.visit(id, visit, is_contended);
-        let nr_moved = match visit {
-            // A neighbour's moves are not the allocator's.
-            Visit::Balloon { .. } => 0,
-            _ => self.memory.nr_through_zone() - before,
-        };
-        let held_for = self.costs.zone_page * nr_moved;
+        self.memory.flow_in();
+        let nr_moved = self.memory.nr_blocks_through_zone() - before;
+        let lines = if self.zone_lock.is_moved() { self.costs.zone_lines } else { Nanos::ZERO };
+        let held_for = lines + self.costs.zone_page * nr_moved;
         self.meter.busy += held_for;
         self.plan(id, held_for, Stage::Leaving { visit, found });
     }

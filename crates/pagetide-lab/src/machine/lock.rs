@@ -38,12 +38,19 @@ pub struct FifoLock {
     waiters: VecDeque<Asker>,
     /// The CPU in whose caches the lock's line is.
     line_at: Option<CpuId>,
+    /// It, and what it protects, came to the holder from another CPU.
+    is_moved: bool,
 }
 
 impl FifoLock {
     /// Whether somebody has it, or is being handed it.
     pub fn is_held(&self) -> bool {
         self.holder.is_some()
+    }
+
+    /// Whether another CPU than the holder's had it last.
+    pub fn is_moved(&self) -> bool {
+        self.is_moved
     }
 
     /// Takes a free lock, and says after how long it is the asker's; `None` puts the asker in the
@@ -53,9 +60,9 @@ impl FifoLock {
     /// When the asker has it already.
     pub fn ask(&mut self, asker: Asker, costs: &Costs) -> Option<Nanos> {
         let Some(holder) = self.holder else {
-            let is_near = self.line_at.is_none_or(|cpu| cpu == asker.cpu);
             self.take(asker);
-            return Some(costs.acquire + if is_near { Nanos::ZERO } else { costs.line_transfer });
+            let transfer = if self.is_moved { costs.line_transfer } else { Nanos::ZERO };
+            return Some(costs.acquire + transfer);
         };
         assert!(holder.task != asker.task, "{:?} waits for itself", asker.task);
         self.waiters.push_back(asker);
@@ -84,6 +91,7 @@ impl FifoLock {
     }
 
     fn take(&mut self, asker: Asker) {
+        self.is_moved = self.line_at.is_some_and(|cpu| cpu != asker.cpu);
         self.holder = Some(asker);
         self.line_at = Some(asker.cpu);
     }

@@ -13,14 +13,14 @@
 //! ```
 //!
 //! **Invariants.** No decision here: every number that moves a page is core's.
-//! **Ignored.** Orders above 0 (the workloads take base pages), and more than one zone.
+//! **Ignored.** More than one zone.
 
 use super::clock::Nanos;
 use super::workload::End;
 use pagetide_core::ids::{CpuId, FrameId, Order};
 use pagetide_core::page_alloc::{
-    AllocRequest, Drain, FrameTable, HighFraction, LockWait, Pcp, PcpInputs, PcpLimits, PcpTuning,
-    Starving, WatermarkLevel, Zone, ZoneConfig, ZoneHome, ZoneSignals,
+    AllocRequest, Drain, FrameState, FrameTable, HighFraction, LockWait, Pcp, PcpInputs, PcpLimits,
+    PcpTuning, Starving, WatermarkLevel, Zone, ZoneConfig, ZoneHome, ZoneSignals,
 };
 use pagetide_core::units::Millis;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub(super) enum Visit {
     Drain(CpuId, Drain),
     /// Returns one page, as the list's lock was not to be had.
     GivePast(End),
-    /// Puts frames out of service, or back, until so many are free.
+    /// From now on a neighbour leaves so many frames free.
     Balloon { nr_free: u64 },
 }
 
@@ -49,6 +49,8 @@ pub(super) struct Memory {
     zone: Zone,
     pcps: Vec<Pcp>,
     is_reclaim_active: bool,
+    /// Frames that a neighbour leaves free.
+    nr_free_kept: Option<u64>,
 }
 
 impl Memory {
@@ -67,6 +69,7 @@ impl Memory {
             pcps: (0..nr_cpus).map(|_| Pcp::with_tuning(limits, tuning)).collect(),
             zone,
             is_reclaim_active: false,
+            nr_free_kept: None,
         }
     }
 
@@ -98,7 +101,8 @@ impl Memory {
             reclaim_active: self.is_reclaim_active,
             now: Millis(now.0 / NANOS_PER_MILLI),
         };
-        self.pcps[cpu.0 as usize].free(&self.table, frame, Order::BASE, signals)
+        let order = self.order_of(frame);
+        self.pcps[cpu.0 as usize].free(&self.table, frame, order, signals)
     }
 
     /// What time takes off the CPU's list, in pieces, the first last. Its lock is held.
@@ -154,13 +158,27 @@ impl Memory {
 
     /// Under the zone's lock alone.
     pub(super) fn give_past(&mut self, frame: FrameId) {
-        self.zone.free(frame, Order::BASE);
+        self.zone.free(frame, self.order_of(frame));
         self.settle();
     }
 
-    /// Under the zone's lock: takes free frames out of service, or gives them back, until
-    /// `nr_free` are free, as far as there are any.
-    pub(super) fn balloon(&mut self, nr_free: u64) {
+    /// The order of a block that was given to somebody.
+    pub(super) fn order_of(&self, frame: FrameId) -> Order {
+        match self.table.state(frame) {
+            FrameState::Allocated(order, _) => order,
+            state => panic!("{frame} is nobody's: {state:?}"),
+        }
+    }
+
+    /// From now on a neighbour leaves so many frames free.
+    pub(super) fn keep_free(&mut self, nr_free: u64) {
+        self.nr_free_kept = Some(nr_free);
+    }
+
+    /// Under the zone's lock: takes free frames out of service, or gives them back, until as many
+    /// are free as the neighbour leaves, as far as there are any.
+    pub(super) fn flow_in(&mut self) {
+        let Some(nr_free) = self.nr_free_kept else { return };
         let now = self.zone.nr_free();
         let change = u32::try_from(now.abs_diff(nr_free)).unwrap_or(u32::MAX);
         if now > nr_free {
@@ -177,6 +195,11 @@ impl Memory {
         if self.is_reclaim_active && self.zone.nr_free() > high {
             self.is_reclaim_active = false;
         }
+    }
+
+    /// Blocks that entered or left the zone's lists, since the start.
+    pub(super) fn nr_blocks_through_zone(&self) -> u64 {
+        self.zone.stats().nr_blocks_taken + self.zone.stats().nr_blocks_returned
     }
 
     /// Frames that entered or left the zone's lists, since the start.

@@ -18,6 +18,7 @@ pub(super) struct Meter {
     pub(super) start: Nanos,
     pub(super) busy: Nanos,
     pub(super) waited: Nanos,
+    pub(super) nr_taken: u64,
     pub(super) nr_freed: u64,
     pub(super) nr_failed: u64,
     pub(super) nr_through_zone_at_start: u64,
@@ -35,6 +36,7 @@ impl Meter {
             start,
             busy: Nanos::ZERO,
             waited: Nanos::ZERO,
+            nr_taken: 0,
             nr_freed: 0,
             nr_failed: 0,
             nr_through_zone_at_start: nr_through_zone,
@@ -54,6 +56,8 @@ pub struct Measured {
     pub busy: Nanos,
     /// Of that, waiting in the queue of the zone's lock.
     pub waited: Nanos,
+    /// Pages given to those who asked.
+    pub nr_taken: u64,
     /// Pages let go of by those who held them.
     pub nr_freed: u64,
     /// Pages asked for and not got.

@@ -19,7 +19,7 @@ use super::clock::Nanos;
 use super::memory::Visit;
 use super::workload::{End, Workload};
 use crate::random::Random;
-use pagetide_core::ids::{CpuId, FrameId};
+use pagetide_core::ids::{CpuId, FrameId, Order};
 use pagetide_core::page_alloc::{Drain, SlowPath, Starving, WatermarkLevel};
 use std::collections::VecDeque;
 
@@ -73,6 +73,7 @@ pub(super) enum Shed {
 #[derive(Debug)]
 pub(super) struct AllocJob {
     pub(super) nr_left: u32,
+    pub(super) order: Order,
     pub(super) each: Nanos,
     pub(super) level: Option<WatermarkLevel>,
     /// The way through core's attempts, once the fast path has failed.
@@ -85,8 +86,8 @@ impl AllocJob {
     /// The level of a first attempt, which [`SlowPath`] begins with as well.
     pub(super) const FAST: Option<WatermarkLevel> = Some(WatermarkLevel::Low);
 
-    pub(super) fn new(nr_left: u32, each: Nanos) -> AllocJob {
-        AllocJob { nr_left, each, level: AllocJob::FAST, path: None, starving: None }
+    pub(super) fn new(nr_left: u32, order: Order, each: Nanos) -> AllocJob {
+        AllocJob { nr_left, order, each, level: AllocJob::FAST, path: None, starving: None }
     }
 
     /// One page less to go, or given up on; the next begins at the beginning.

@@ -8,13 +8,14 @@
 //! ```
 //!
 //! **Data.** Pages a task holds are in a queue of the machine's, oldest first: a workload counts
-//! pages and never sees a frame. **Ignored.** Which contents a page has; orders above 0.
-//! Source: our own.
+//! pages and never sees a frame. A block of several pages is one in that queue, wherever pages are
+//! counted here. **Ignored.** Which contents a page has. Source: our own.
 
 use super::clock::Nanos;
 use super::device::DeviceId;
 use super::task::TaskId;
 use crate::random::Random;
+use pagetide_core::ids::Order;
 
 /// One program.
 pub trait Workload {
@@ -45,6 +46,15 @@ pub enum Want {
         /// How many.
         nr_pages: u32,
         /// CPU per page.
+        each: Nanos,
+    },
+    /// So many blocks of 2^order pages, likewise.
+    AllocBlocks {
+        /// How many.
+        nr_blocks: u32,
+        /// Of which size; one that has a per-CPU list.
+        order: Order,
+        /// CPU per block.
         each: Nanos,
     },
     /// To let go of so many of its pages (all, when it has fewer), one after the other.
@@ -90,8 +100,9 @@ pub enum Want {
     },
     /// The periodic work on this CPU's list: let it shrink by what core says.
     Tick,
-    /// To leave exactly so many frames free in the zone, by taking frames out of service or giving
-    /// them back: a neighbour whose needs come first.
+    /// To leave exactly so many frames free in the zone from now on, by taking frames out of
+    /// service or giving them back at the end of each visit: a neighbour whose needs come first,
+    /// and who needs no time.
     Balloon {
         /// How many.
         nr_free: u64,

@@ -17,7 +17,6 @@ use crate::machine::clock::Nanos;
 use crate::machine::memory::Visit;
 use crate::machine::task::{AllocJob, Job, Shed, Stage, TaskId};
 use crate::machine::workload::End;
-use pagetide_core::ids::Order;
 use pagetide_core::page_alloc::{AllocRequest, Attempt, LockWait, Outcome, SlowPath};
 
 impl Machine {
@@ -28,7 +27,7 @@ impl Machine {
         let Some(Job::Alloc(job)) = task.jobs.last_mut() else {
             unreachable!("an allocation is under way");
         };
-        let request = AllocRequest::fast(Order::BASE).at(job.level);
+        let request = AllocRequest::fast(job.order).at(job.level);
         let each = self.costs.list_hit + job.each;
         let mut nr_hits = 0;
         let mut past = None;
@@ -50,6 +49,7 @@ impl Machine {
         }
         let is_done = job.nr_left == 0;
         self.record_hits(nr_hits, each, Direction::Alloc);
+        self.meter.nr_taken += nr_hits << request.order.0;
         match past {
             Some(visit) => self.leave_list(id, each * nr_hits, visit),
             None => self.finish_if(id, is_done, each * nr_hits),
@@ -65,7 +65,7 @@ impl Machine {
         };
         let (end, each) = (*end, self.costs.list_hit + *each);
         let now = self.agenda.now();
-        let mut nr_hits = 0;
+        let (mut nr_hits, mut nr_frames) = (0, 0);
         let mut past = None;
         while *nr_left > 0 && nr_hits < u64::from(QUANTUM) {
             if self.list_locks[cpu.0 as usize].is_held() {
@@ -80,6 +80,7 @@ impl Machine {
                 *nr_left = 0;
                 break;
             };
+            nr_frames += u64::from(self.memory.order_of(frame).nr_frames());
             if let Some(drain) = self.memory.give(cpu, frame, now + each * nr_hits) {
                 past = Some(Visit::Drain(cpu, drain));
                 break;
@@ -89,7 +90,7 @@ impl Machine {
         }
         let is_done = *nr_left == 0;
         self.record_hits(nr_hits, each, Direction::Free);
-        self.meter.nr_freed += nr_hits;
+        self.meter.nr_freed += nr_frames;
         match past {
             Some(visit) => self.leave_list(id, each * nr_hits, visit),
             None => self.finish_if(id, is_done, each * nr_hits),
@@ -133,12 +134,13 @@ impl Machine {
                     End::Newest => task.held.pop_back(),
                 };
                 if let Some(frame) = frame {
+                    self.meter.nr_freed += u64::from(self.memory.order_of(frame).nr_frames());
                     self.memory.give_past(frame);
                 }
                 None
             }
             Visit::Balloon { nr_free } => {
-                self.memory.balloon(nr_free);
+                self.memory.keep_free(nr_free);
                 None
             }
         };
@@ -177,6 +179,7 @@ impl Machine {
         };
         job.next_page();
         let (is_done, each) = (job.nr_left == 0, job.each);
+        self.meter.nr_taken += u64::from(job.order.nr_frames());
         self.meter.busy += each;
         self.finish_if(id, is_done, each);
     }
@@ -184,7 +187,6 @@ impl Machine {
     fn after_give(&mut self, id: TaskId) {
         let took = self.agenda.now() - self.task(id).began;
         self.meter.frees.saturating_record(took.0);
-        self.meter.nr_freed += 1;
         let Some(Job::Free { nr_left, each, .. }) = self.tasks[id.0 as usize].jobs.last_mut()
         else {
             unreachable!("a return is under way");

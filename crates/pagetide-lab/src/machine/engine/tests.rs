@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::machine::workload::{End, View, Want};
-use pagetide_core::ids::FrameId;
+use pagetide_core::ids::{FrameId, Order};
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,6 +14,7 @@ const PRICES: Costs = Costs {
     hand_off: Nanos(100),
     line_transfer: Nanos(50),
     zone_page: Nanos(20),
+    zone_lines: Nanos(0),
     touch: Nanos(1000),
     wake: Nanos(500),
 };
@@ -101,6 +102,35 @@ fn a_lock_whose_line_is_elsewhere_costs_the_transfer() {
     // 1000 + a look of 10 + 5 + 50 + a page of 20.
     assert_eq!(*second.borrow(), [0, 1000, 1085]);
     assert_eq!(machine.measured().waited, Nanos::ZERO);
+}
+
+#[test]
+fn a_zone_that_another_cpu_had_costs_its_lines_once_a_hold() {
+    let costs = Costs { zone_lines: Nanos(1000), ..PRICES };
+    let config = MachineConfig { costs, ..config(2, SMALL, PcpTuning::Fixed) };
+    let mut machine = Machine::new(&config).expect("the machine can be built");
+    let first = start(&mut machine, 0, &[alloc(2)]);
+    let later = Want::Sleep(Nanos(1000));
+    let second = start(&mut machine, 1, &[later, alloc(1), later, alloc(1)]);
+    run_out(&mut machine);
+    // Nobody had it before: two visits of 10 + 5 + 20.
+    assert_eq!(*first.borrow(), [0, 70]);
+    // 10 + 5 + 50, the lines and a page; the second time they are here.
+    assert_eq!(*second.borrow(), [0, 1000, 2085, 3085, 3120]);
+}
+
+#[test]
+fn blocks_are_taken_and_returned_whole() {
+    let mut machine = machine(1, 1 << 18, PcpTuning::Fixed);
+    let blocks = Want::AllocBlocks { nr_blocks: 16, order: Order(2), each: Nanos::ZERO };
+    let asked = start(&mut machine, 0, &[blocks, free(16, End::Oldest)]);
+    run_out(&mut machine);
+    // Two refills of 63 pages in 15 blocks, each at the price of a page; 14 hits between them.
+    let refill = 10 + 5 + 15 * 20;
+    assert_eq!(*asked.borrow(), [0, 2 * refill + 14 * 10, 2 * refill + 30 * 10]);
+    let measured = machine.measured();
+    assert_eq!((measured.nr_taken, measured.nr_freed), (64, 64));
+    assert_eq!(measured.zone_pages, 120);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::Machine;
 use crate::machine::clock::Nanos;
 use crate::machine::task::{AllocJob, Job, Shed, Stage, TaskId};
 use crate::machine::workload::{INBOX_PAGES_MAX, View, Want};
+use pagetide_core::ids::Order;
 
 impl Machine {
     /// The workload's turn: its next want begins now.
@@ -31,10 +32,17 @@ impl Machine {
                 self.task(id).stage = Stage::Done;
                 return;
             }
-            Want::Alloc { nr_pages: 0, .. } | Want::Free { nr_pages: 0, .. } => {
+            Want::Alloc { nr_pages: 0, .. }
+            | Want::AllocBlocks { nr_blocks: 0, .. }
+            | Want::Free { nr_pages: 0, .. } => {
                 return self.plan(id, Nanos::ZERO, Stage::Running);
             }
-            Want::Alloc { nr_pages, each } => Job::Alloc(AllocJob::new(nr_pages, each)),
+            Want::Alloc { nr_pages, each } => {
+                Job::Alloc(AllocJob::new(nr_pages, Order::BASE, each))
+            }
+            Want::AllocBlocks { nr_blocks, order, each } => {
+                Job::Alloc(AllocJob::new(nr_blocks, order, each))
+            }
             Want::Free { nr_pages, end, each } => Job::Free { nr_left: nr_pages, end, each },
             Want::Send { to, nr_pages } => Job::Send { to, nr_pages },
             Want::Receive { nr_pages } => Job::Receive { nr_pages },

@@ -34,6 +34,49 @@ fn every_workload_runs_repeats_by_seed_and_loses_no_frame() {
     }
 }
 
+/// Loops of 16 MiB on 16 CPUs of a zone of 4 GiB, where the least limit is four batches; scarce
+/// from 100 ms on. Pages idle on lists before and after, and pages taken, a CPU.
+fn pressed(tuning: PcpTuning) -> (u64, u64, u64) {
+    const NR_CPUS: u32 = 16;
+    let mut machine = Machine::new(&MachineConfig {
+        nr_cpus: NR_CPUS,
+        nr_frames: 1 << 20,
+        tuning,
+        costs: Costs::HOST,
+        seed: 1,
+        sample_every: Nanos::from_millis(1),
+    })
+    .expect("it can be built");
+    for cpu in (0..NR_CPUS).map(CpuId) {
+        machine.start(cpu, Box::new(FaultLoop::new(4096, Costs::HOST.touch)));
+    }
+    let (from, nr_free) = (Nanos::from_millis(100), between_low_and_high(machine.nr_managed()));
+    machine.start(CpuId(0), Box::new(Neighbour { from, nr_free }));
+    machine.run_until(Nanos::from_millis(50));
+    machine.start_measuring();
+    machine.run_until(from);
+    let before = machine.measured().idle_pages;
+    machine.run_until(Nanos::from_millis(120));
+    machine.start_measuring();
+    machine.run_until(Nanos::from_millis(200));
+    machine.validate();
+    let pressed = machine.measured();
+    let in_a_cpu = |nr_pages: u64| nr_pages / u64::from(NR_CPUS);
+    (in_a_cpu(before), in_a_cpu(pressed.idle_pages), in_a_cpu(pressed.nr_taken))
+}
+
+#[test]
+fn under_high_four_batches_a_cpu_are_idle_and_no_tuning_is_slower_than_fixed() {
+    const BATCH: u64 = 63;
+    let (_, _, taken_fixed) = pressed(PcpTuning::Fixed);
+    for tuning in [PcpTuning::Refill, PcpTuning::Adaptive] {
+        let (before, idle, taken) = pressed(tuning);
+        assert!(before > 4 * BATCH, "{tuning}: {before} pages idle while memory is plenty");
+        assert!(idle <= 4 * BATCH, "{tuning}: {idle} pages idle");
+        assert!(taken >= taken_fixed, "{tuning}: {taken} pages taken, {taken_fixed} by fixed");
+    }
+}
+
 #[test]
 fn names_are_read_back_and_unknown_ones_refused_with_the_list() {
     for workload in PcpWorkload::ALL {
