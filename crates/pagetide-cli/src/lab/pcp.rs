@@ -7,7 +7,8 @@
 //! ```text
 //!   NAME... x --tuning x --seeds --> machines, on all cores --+--> table or JSON (medians)
 //!                                                             +--> report (limit and list,
-//!                                                                  over time)
+//!                                                             |    over time)
+//!                 --sensitivity: each price halved, doubled --+--> ratios (sensitivity.rs)
 //! ```
 //!
 //! Ignored: the scenarios of reclaim, which have policies where these have tunings.
@@ -26,6 +27,8 @@ use std::fmt::Write;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+mod sensitivity;
+
 /// What all names of these workloads begin with.
 pub(super) const PREFIX: &str = "pcp-";
 /// Parts that a run's progress is counted in.
@@ -41,13 +44,25 @@ pub(super) struct PcpArgs {
     /// For pcp-... only: a price, in nanoseconds, as in zone_page=60. The table ends with all.
     #[arg(long, value_name = "NAME=NS")]
     cost: Vec<Price>,
+    /// For pcp-... only: instead of the table, what refill makes of fixed with each price halved
+    /// and doubled.
+    #[arg(long, conflicts_with_all = ["tuning", "report"])]
+    sensitivity: bool,
 }
 
 impl PcpArgs {
     /// Whether anything was said.
     pub(super) fn is_given(&self) -> bool {
-        !(self.tuning.is_empty() && self.cost.is_empty())
+        self.sensitivity || !(self.tuning.is_empty() && self.cost.is_empty())
     }
+}
+
+/// What is run once a seed.
+#[derive(Clone, Copy, Debug)]
+struct Cast {
+    workload: PcpWorkload,
+    tuning: PcpTuning,
+    costs: Costs,
 }
 
 /// A workload with a tuning, run once a seed.
@@ -98,13 +113,20 @@ pub(super) fn run(args: &RunArgs, interrupt: &Interrupt) -> Result<(), Failure> 
         if args.pcp.tuning.is_empty() { &PcpTuning::ALL } else { &args.pcp.tuning };
     let costs = args.pcp.cost.iter().try_fold(Costs::HOST, Costs::with);
     let costs = costs.map_err(|error| Failure::Usage(format!("--cost {error}")))?;
-    let casts: Vec<(PcpWorkload, PcpTuning)> = workloads
-        .iter()
-        .flat_map(|&workload| tunings.iter().map(move |&tuning| (workload, tuning)))
-        .collect();
     let nr_seeds = args.seeds.map_or(1, NonZeroU64::get);
     let seeds: Vec<u64> = (0..nr_seeds).map(|at| args.first_seed.wrapping_add(at)).collect();
-    let runs = run_all(&casts, &seeds, costs, args.jobs, interrupt)?;
+    if args.pcp.sensitivity {
+        let run_all = |casts: &[Cast]| run_all(casts, &seeds, args.jobs, interrupt);
+        let rows = sensitivity::rows(&workloads, costs, run_all)?;
+        return match args.json {
+            true => terminal::print_json(&rows),
+            false => terminal::print(&sensitivity::table(&rows, &costs)),
+        };
+    }
+    let cast = |workload| move |&tuning| Cast { workload, tuning, costs };
+    let casts: Vec<Cast> =
+        workloads.iter().flat_map(|&workload| tunings.iter().map(cast(workload))).collect();
+    let runs = run_all(&casts, &seeds, args.jobs, interrupt)?;
     if let Some(path) = &args.report {
         report::write_pcp(path, &runs, &costs)?;
     }
@@ -126,9 +148,8 @@ fn workloads(names: &[String]) -> Result<Vec<PcpWorkload>, Failure> {
 }
 
 fn run_all(
-    casts: &[(PcpWorkload, PcpTuning)],
+    casts: &[Cast],
     seeds: &[u64],
-    costs: Costs,
     jobs: Option<NonZeroUsize>,
     interrupt: &Interrupt,
 ) -> Result<Vec<PcpRuns>, Failure> {
@@ -141,7 +162,7 @@ fn run_all(
     let nr_parts = AtomicU64::new(0);
     let run_one = |at: usize| {
         interrupt.check()?;
-        let (workload, tuning) = casts[at / seeds.len()];
+        let Cast { workload, tuning, costs } = casts[at / seeds.len()];
         let mut told = 0;
         let keep_on = |share: f64| {
             let part = (share * PARTS) as u64;
@@ -158,7 +179,7 @@ fn run_all(
         (0..nr_runs).into_par_iter().with_max_len(1).map(run_one).collect::<Result<_, _>>()
     })?;
     let mut outcomes = outcomes.into_iter();
-    let runs = |&(workload, tuning): &(PcpWorkload, PcpTuning)| PcpRuns {
+    let runs = |&Cast { workload, tuning, .. }: &Cast| PcpRuns {
         workload,
         tuning,
         outcomes: outcomes.by_ref().take(seeds.len()).collect(),
@@ -167,11 +188,8 @@ fn run_all(
 }
 
 /// As many threads as asked for, as there are cores, and as memory holds of the largest machine.
-fn nr_threads(
-    casts: &[(PcpWorkload, PcpTuning)],
-    jobs: Option<NonZeroUsize>,
-) -> Result<usize, Failure> {
-    let largest = casts.iter().map(|cast| cast.0.bytes_needed()).max().unwrap_or(1);
+fn nr_threads(casts: &[Cast], jobs: Option<NonZeroUsize>) -> Result<usize, Failure> {
+    let largest = casts.iter().map(|cast| cast.workload.bytes_needed()).max().unwrap_or(1);
     machine::check_memory(Bytes(largest))?;
     let held = machine::read_memory_available().map_or(u64::MAX, |free| free.0 / 2 / largest);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -284,7 +302,7 @@ mod tests {
         let text = table(&runs(), &Costs::HOST);
         assert_eq!(text.matches("[1.00, 3.00]").count(), 4, "{text}");
         assert_eq!(text.matches("25.00 %").count(), 4, "{text}");
-        for part in ["published: 162.67 -> 162.67 s", "lock wait 17.0 % -> 12.3 %", "zone_page 38"]
+        for part in ["published: 162.67 -> 162.67 s", "lock wait 17.0 % -> 12.3 %", "zone_page 20"]
         {
             assert!(text.contains(part), "{part} is missing: {text}");
         }
@@ -301,8 +319,9 @@ mod tests {
 
     #[test]
     fn an_interrupt_ends_all_runs_without_an_answer() {
-        let casts = [(PcpWorkload::PatternA, PcpTuning::Fixed)];
-        let stopped = run_all(&casts, &[1, 2], Costs::HOST, None, &Interrupt::already_set());
+        let (workload, tuning) = (PcpWorkload::PatternA, PcpTuning::Fixed);
+        let casts = [Cast { workload, tuning, costs: Costs::HOST }];
+        let stopped = run_all(&casts, &[1, 2], None, &Interrupt::already_set());
         assert!(matches!(stopped, Err(Failure::Interrupted)));
     }
 }

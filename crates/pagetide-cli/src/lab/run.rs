@@ -99,7 +99,9 @@ fn is_about_lists(args: &RunArgs) -> Result<bool, Failure> {
     let nr_of_lists = args.names.iter().filter(|name| name.starts_with(pcp::PREFIX)).count();
     let refused = |sentence: &str| Err(Failure::Usage(sentence.to_owned()));
     match nr_of_lists {
-        0 if args.pcp.is_given() => refused("--tuning and --cost are for pcp-... workloads"),
+        0 if args.pcp.is_given() => {
+            refused("--tuning, --cost and --sensitivity are for pcp-... workloads")
+        }
         0 => Ok(false),
         all if all < args.names.len() => refused("pcp-... workloads and scenarios run apart"),
         _ if args.causes || !args.policy.is_empty() => {

@@ -62,7 +62,8 @@ fn section(workload: PcpWorkload, runs: &[&PcpRuns]) -> Result<String, DrawError
     let plots: [(&str, &str, Reading); 3] = [
         (
             "Limit of one CPU's list",
-            "How many pages the first CPU's list may hold before a free drains it, over time.",
+            "How many pages the first CPU's list may hold before a free drains it, over time. Each \
+             unit up is ten times as much, here and beside.",
             |sample| u64::from(sample.high),
         ),
         (
@@ -92,9 +93,10 @@ fn draw(area: &Area<'_>, runs: &[&PcpRuns], value: Reading) -> Result<(), DrawEr
     let top = samples().map(|sample| value(sample) as f64).fold(1.0, f64::max);
     let mut chart = ChartBuilder::on(area)
         .margin(8)
+        .margin_right(28)
         .x_label_area_size(34)
         .y_label_area_size(64)
-        .build_cartesian_2d(0.0..end, 0.0..top * 1.05)?;
+        .build_cartesian_2d(0.0..end, (1.0..top * 1.5).log_scale())?;
     mesh(&mut chart)
         .x_labels(8)
         .y_labels(6)
@@ -103,7 +105,7 @@ fn draw(area: &Area<'_>, runs: &[&PcpRuns], value: Reading) -> Result<(), DrawEr
         .draw()?;
     for it in runs {
         let line = it.outcomes[0].samples.iter();
-        let line = line.map(|sample| (sample.at.as_secs(), value(sample) as f64));
+        let line = line.map(|sample| (sample.at.as_secs(), (value(sample) as f64).max(1.0)));
         chart.draw_series(LineSeries::new(line, colour(it.tuning.as_str()).stroke_width(1)))?;
     }
     Ok(())
@@ -155,7 +157,7 @@ mod tests {
         let text = render(&runs, &Costs::HOST).expect("it draws");
         assert_eq!(text.matches("<svg").count(), 3);
         assert_eq!(text.matches("<section").count(), text.matches("</section>").count());
-        assert!(text.contains("zone_page 38") && text.contains("<td>refill</td>"));
+        assert!(text.contains("zone_page 20") && text.contains("<td>refill</td>"));
         for fetched in ["src=", "href=", "@import", "url("] {
             assert!(!text.contains(fetched), "the report fetches something: {fetched}");
         }

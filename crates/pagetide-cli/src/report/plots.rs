@@ -33,6 +33,10 @@ pub(super) fn colour(subject: &str) -> RGBColor {
         "arc" => RGBColor(0xe3, 0x6f, 0xa8),
         "lirs" => RGBColor(0x7f, 0x9f, 0x2f),
         "2q" => RGBColor(0x4c, 0x6e, 0x91),
+        "fixed" => RGBColor(0x8a, 0x8f, 0x98),
+        "depth" => RGBColor(0xe0, 0x7b, 0x39),
+        "refill" => RGBColor(0x3b, 0x82, 0xc4),
+        "adaptive" => RGBColor(0x2a, 0x9d, 0x6f),
         "w-tinylfu" => RGBColor(0x5f, 0x9e, 0x7f),
         _ => colour_by_name(subject),
     }

@@ -31,15 +31,6 @@ impl Shared {
         })
     }
 
-    /// Returns what was added: nothing without a bias.
-    fn add_by_bias(&self) -> u32 {
-        let added = self.lock.with_bias(|()| {
-            let before = self.word.load(Ordering::Relaxed);
-            self.word.store(before + 1, Ordering::Relaxed);
-        });
-        u32::from(added.is_some())
-    }
-
     fn add_under(&self, guard: TryGuard<'_, ()>) {
         let before = self.word.load(Ordering::Relaxed);
         self.word.store(before + 1, Ordering::Relaxed);
@@ -131,22 +122,5 @@ fn loom_a_try_finds_the_owner_inside_or_gets_in() {
         let mine = shared.try_to_add();
         let theirs = other.join().expect("no panic");
         shared.check(2 + mine + theirs);
-    });
-}
-
-/// By the shortest way in, which has no guard, as by the others.
-#[test]
-fn loom_an_owner_let_in_by_its_bias_alone_meets_nobody() {
-    explore(3, || {
-        let shared = Shared::new(1);
-        shared.add();
-        shared.add();
-        let other = {
-            let shared = Arc::clone(&shared);
-            thread::spawn(move || shared.add())
-        };
-        let mine: u32 = (0..2).map(|_| shared.add_by_bias()).sum();
-        other.join().expect("no panic");
-        shared.check(3 + mine);
     });
 }

@@ -1,0 +1,196 @@
+//! `--sensitivity`: how much of what `refill` gains hangs on which price.
+//!
+//! Problem: prices were measured on one machine, and another has others. Idea: the same workload
+//! with all prices as they are, then with one of them halved and doubled, price by price:
+//!
+//! ```text
+//!   workload x (as it is, list_hit / 2, list_hit x 2, acquire / 2, ...) x (fixed, refill) x seeds
+//! ```
+//!
+//! A line is the medians over the seeds. Ignored: prices that move together, as those of a slower
+//! interconnect would.
+
+use super::{Cast, PcpRuns, prices_line};
+use crate::failure::Failure;
+use pagetide_core::page_alloc::PcpTuning;
+use pagetide_lab::machine::pcp::PcpWorkload;
+use pagetide_lab::machine::{Costs, Nanos, Price};
+use serde::Serialize;
+use std::fmt::Write;
+
+/// A workload with the prices of a line. The field names are what `--json` prints, and stay.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub(super) struct Row {
+    /// The workload.
+    workload: &'static str,
+    /// The price that is another, if one is.
+    price: Option<&'static str>,
+    /// What it is now, in nanoseconds.
+    ns: Option<u64>,
+    /// Pages taken with the fixed limit, in GB a second.
+    fixed_throughput: f64,
+    /// With refill's.
+    refill_throughput: f64,
+    /// The second of the first.
+    ratio: f64,
+    /// Of the cycles not idle, those waiting for the zone's lock, with the fixed limit.
+    fixed_lock_wait_share: f64,
+    /// With refill's.
+    refill_lock_wait_share: f64,
+}
+
+/// One price changed, or none.
+type Change = Option<(&'static str, Nanos)>;
+
+const TUNINGS: [PcpTuning; 2] = [PcpTuning::Fixed, PcpTuning::Refill];
+
+/// Runs the lines of all workloads.
+///
+/// # Errors
+/// Those of `run_all`.
+pub(super) fn rows(
+    workloads: &[PcpWorkload],
+    costs: Costs,
+    run_all: impl Fn(&[Cast]) -> Result<Vec<PcpRuns>, Failure>,
+) -> Result<Vec<Row>, Failure> {
+    let lines: Vec<(PcpWorkload, Change)> = workloads
+        .iter()
+        .flat_map(|&workload| changes(&costs).into_iter().map(move |change| (workload, change)))
+        .collect();
+    let casts: Vec<Cast> = lines
+        .iter()
+        .flat_map(|&(workload, change)| {
+            TUNINGS.map(|tuning| Cast { workload, tuning, costs: changed(costs, change) })
+        })
+        .collect();
+    let runs = run_all(&casts)?;
+    let pairs = lines.iter().zip(runs.chunks_exact(TUNINGS.len()));
+    Ok(pairs.map(|(&(_, change), runs)| row(change, &runs[0], &runs[1])).collect())
+}
+
+fn row(change: Change, fixed: &PcpRuns, refill: &PcpRuns) -> Row {
+    let (fixed, refill) = (fixed.median(), refill.median());
+    Row {
+        workload: fixed.workload,
+        price: change.map(|(name, _)| name),
+        ns: change.map(|(_, nanos)| nanos.0),
+        fixed_throughput: fixed.throughput,
+        refill_throughput: refill.throughput,
+        ratio: refill.throughput / fixed.throughput,
+        fixed_lock_wait_share: fixed.lock_wait_share,
+        refill_lock_wait_share: refill.lock_wait_share,
+    }
+}
+
+/// None, then each price halved and doubled.
+fn changes(costs: &Costs) -> Vec<Change> {
+    let halved_and_doubled = costs
+        .named()
+        .into_iter()
+        .flat_map(|(name, nanos)| [Some((name, Nanos(nanos.0 / 2))), Some((name, nanos * 2))]);
+    std::iter::once(None).chain(halved_and_doubled).collect()
+}
+
+fn changed(costs: Costs, change: Change) -> Costs {
+    let Some((name, nanos)) = change else { return costs };
+    let price: Price = format!("{name}={}", nanos.0).parse().expect("a price has a name");
+    costs.with(&price).expect("a price of this table")
+}
+
+/// The lines, and the prices as they are.
+pub(super) fn table(rows: &[Row], costs: &Costs) -> String {
+    let mut text = String::new();
+    for (at, row) in rows.iter().enumerate() {
+        // Writing to a string cannot fail.
+        if at == 0 || rows[at - 1].workload != row.workload {
+            let _ = writeln!(
+                text,
+                "{}{}\n  {:<24}{:>10} {:>12} {:>7} {:>13} {:>13}",
+                if at == 0 { "" } else { "\n" },
+                row.workload,
+                "price, ns",
+                "fixed GB/s",
+                "refill GB/s",
+                "ratio",
+                "wait of fixed",
+                "of refill"
+            );
+        }
+        let price = match (row.price, row.ns) {
+            (Some(name), Some(ns)) => format!("{name} {ns}"),
+            _ => "as they are".to_owned(),
+        };
+        let _ = writeln!(
+            text,
+            "  {price:<24}{:>10.2} {:>12.2} {:>7.2} {:>11.2} % {:>11.2} %",
+            row.fixed_throughput,
+            row.refill_throughput,
+            row.ratio,
+            row.fixed_lock_wait_share * 100.0,
+            row.refill_lock_wait_share * 100.0
+        );
+    }
+    let _ = writeln!(text, "\n{}", prices_line(costs));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pagetide_lab::machine::pcp;
+
+    #[test]
+    fn each_price_is_halved_and_doubled_alone() {
+        let costs = Costs::HOST;
+        let changes = changes(&costs);
+        assert_eq!(changes.len(), 1 + 2 * costs.named().len());
+        assert_eq!(changed(costs, changes[0]), costs);
+        for change in &changes[1..] {
+            let (name, nanos) = change.expect("a price is another");
+            let before = costs.named();
+            let after = changed(costs, *change).named();
+            for ((name_before, was), (_, is)) in before.into_iter().zip(after) {
+                let is_it = name_before == name;
+                assert_eq!(is, if is_it { nanos } else { was }, "{name}");
+                assert!(!is_it || is == Nanos(was.0 / 2) || is == was * 2, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_has_both_tunings_and_the_table_all_prices() {
+        let run_all = |casts: &[Cast]| {
+            let runs = |cast: &Cast| {
+                let outcome = pcp::Outcome {
+                    row: pcp::Row {
+                        workload: cast.workload.as_str(),
+                        tuning: cast.tuning.as_str(),
+                        cpus: 56,
+                        throughput: if cast.tuning == PcpTuning::Fixed { 10.0 } else { 25.0 },
+                        lock_wait_share: cast.costs.named()[0].1.0 as f64 / 1e3,
+                        alloc_p99_ns: 1,
+                        free_p99_ns: 2,
+                        zone_pages: 3,
+                        idle_pages: 4,
+                    },
+                    samples: Vec::new(),
+                    nr_failed: 0,
+                    batch: 63,
+                };
+                let outcomes = vec![outcome];
+                PcpRuns { workload: cast.workload, tuning: cast.tuning, outcomes }
+            };
+            Ok(casts.iter().map(runs).collect())
+        };
+        let workloads = [PcpWorkload::PageFault1, PcpWorkload::Netperf];
+        let rows = rows(&workloads, Costs::HOST, run_all).expect("nothing fails");
+        assert_eq!(rows.len(), 2 * (1 + 2 * Costs::HOST.named().len()));
+        assert!(rows.iter().all(|row| row.ratio == 2.5));
+        let value = serde_json::to_value(rows[1]).expect("it serializes");
+        assert_eq!((&value["price"], &value["ns"]), (&"list_hit".into(), &6.into()));
+        assert_eq!(value["fixed_lock_wait_share"], 0.006);
+        let text = table(&rows, &Costs::HOST);
+        assert_eq!(text.matches("as they are").count(), 2, "{text}");
+        assert!(text.contains("zone_lines 2276") && text.contains("Prices in ns"), "{text}");
+    }
+}
