@@ -85,6 +85,8 @@ fn time_child(
         workload: Workload::ZipfBare,
         subject: subject.to_owned(),
         memory_bytes: memory.0,
+        limit_bytes: memory.0,
+        tiers: Vec::new(),
         seconds: bench.duration(2500).as_secs_f64(),
         nr_threads: threads,
         seed: 1,

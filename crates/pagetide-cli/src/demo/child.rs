@@ -27,6 +27,7 @@ use crate::cgroup::GroupHandle;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::settings::Setting;
+use ::pagetide::{ParseTierError, Tier};
 use pagetide_core::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Write};
@@ -47,7 +48,12 @@ const SAMPLE: Duration = Duration::from_millis(50);
 pub(crate) struct Job {
     pub(crate) workload: Workload,
     pub(crate) subject: String,
+    /// What sizes depend on.
     pub(crate) memory_bytes: u64,
+    /// What the subject may have: as much, but for one in the fast tier alone.
+    pub(crate) limit_bytes: u64,
+    /// As typed.
+    pub(crate) tiers: Vec<String>,
     pub(crate) seconds: f64,
     pub(crate) nr_threads: u32,
     pub(crate) seed: u64,
@@ -176,9 +182,11 @@ fn say(message: &Message) -> Result<(), Failure> {
 
 fn play(job: &Job, interrupt: &Interrupt) -> Result<Outcome, Failure> {
     let name: SubjectName = job.subject.parse().map_err(Failure::Usage)?;
-    let memory = Bytes(job.memory_bytes);
-    let subject = subject::make(name, memory, &job.settings, job.group.clone())
-        .map_err(|error| Failure::on(&format!("make a cache of {memory}"), &error))?;
+    let (memory, limit) = (Bytes(job.memory_bytes), Bytes(job.limit_bytes));
+    let tiers: Result<Vec<Tier>, _> = job.tiers.iter().map(|tier| tier.parse()).collect();
+    let tiers = tiers.map_err(|error: ParseTierError| Failure::Usage(error.to_string()))?;
+    let subject = subject::make(name, limit, &tiers, &job.settings, job.group.clone())
+        .map_err(|error| Failure::on(&format!("make a cache of {limit}"), &error))?;
     let (hit_counts, done) = (HitCounts::default(), AtomicU64::new(0));
     let stage = Stage {
         subject: subject.as_ref(),

@@ -20,6 +20,7 @@ mod plan;
 pub(crate) mod row;
 pub(crate) mod subject;
 pub(crate) mod table;
+mod tiers;
 pub(crate) mod workload;
 
 use crate::cgroup::MemoryGroup;
@@ -28,12 +29,15 @@ use crate::interrupt::Interrupt;
 use crate::settings::Setting;
 use crate::terminal::{self, Progress};
 use crate::{machine, report};
+use ::pagetide::Tier;
 use child::{Ended, Job};
+use clap::builder::ArgPredicate;
 use dataset::DataFile;
 use pagetide_core::units::Bytes;
 use row::{Outcome, Row};
 use std::path::{Path, PathBuf};
 use subject::SubjectName;
+use tiers::{Seat, Tiers};
 use workload::Workload;
 
 /// Least memory that every subject can work in.
@@ -47,6 +51,7 @@ const EXAMPLES: &str = "Examples:
   pagetide demo                                        all of it, about two minutes
   pagetide demo --memory 256M --dir /data --seconds 15
   pagetide demo --workloads wschange,wsprotect --subjects linux,mglru
+  pagetide demo --tier dram=256M --tier slow=1G,latency=300ns
   pagetide demo --json > rows.json                     one JSON document, notes on stderr";
 
 /// Run the workloads on real files under each subject, print a table, write report.html.
@@ -62,12 +67,21 @@ pub(crate) struct DemoArgs {
     /// Seconds per timed run (zipf-scan, uniform, oltp).
     #[arg(long, default_value = "8", value_parser = parse_seconds)]
     seconds: f64,
-    /// Workloads: wschange, wsprotect, zipf-scan, uniform, oltp.
-    #[arg(long, value_delimiter = ',', default_values_t = Workload::ALL)]
+    /// Workloads: wschange, wsprotect, zipf-scan, uniform, oltp, and zipf-fit, which is for tiers.
+    #[arg(long, value_delimiter = ',')]
+    #[arg(default_values_t = Workload::USUAL)]
+    #[arg(default_value_if("tier", ArgPredicate::IsPresent, "zipf-fit"))]
     workloads: Vec<Workload>,
-    /// Subjects: linux, and the names that `pagetide policies` lists.
-    #[arg(long, value_delimiter = ',', default_value = subject::DEFAULT_NAMES)]
+    /// Subjects: linux, and the names that `pagetide policies` lists; with tiers, NAME@all-fast and
+    /// NAME@fast-only are the same policy in as much fast memory, and in the fast tier alone.
+    #[arg(long, value_delimiter = ',')]
+    #[arg(default_value = subject::DEFAULT_NAMES)]
+    #[arg(default_value_if("tier", ArgPredicate::IsPresent, subject::TIERED_NAMES))]
     subjects: Vec<SubjectName>,
+    /// A tier of memory, instead of --memory; may be repeated: dram=256M, numa1=1G,
+    /// slow=1G,latency=300ns (DRAM that is made slow) or compressed=1G.
+    #[arg(long, conflicts_with = "memory")]
+    tier: Vec<Tier>,
     /// Threads of the random workloads; one of zipf-scan's scans.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     threads: u32,
@@ -93,19 +107,14 @@ pub(crate) struct DemoArgs {
 /// # Errors
 /// A refusal (disk, memory, folder), a failed or wrong read or write, an interrupt.
 pub(crate) fn run(args: &DemoArgs, interrupt: &Interrupt) -> Result<(), Failure> {
-    if args.memory < MEMORY_MIN {
-        return Err(Failure::Usage(format!(
-            "--memory {} is too small: the demo's subjects need at least {MEMORY_MIN}",
-            args.memory
-        )));
-    }
+    let demo = Demo::of(args)?;
     let disk_needed =
-        plan::files(&args.dir, args.memory, &args.workloads).iter().map(DataFile::len).sum();
+        plan::files(&args.dir, demo.memory, &args.workloads).iter().map(DataFile::len).sum();
     machine::check_disk(&args.dir, Bytes(disk_needed))?;
-    machine::check_memory(Bytes(args.memory.0.saturating_add(CHILD_OVERHEAD.0)))?;
+    machine::check_memory(Bytes(demo.memory.0.saturating_add(CHILD_OVERHEAD.0)))?;
     warn(args);
     let folder = dataset::make_folder(&args.dir)?;
-    let outcomes = play_all(args, folder.path(), interrupt)?;
+    let outcomes = play_all(&demo, folder.path(), interrupt)?;
     drop(folder);
     let rows: Vec<&Row> = outcomes.iter().map(|outcome| &outcome.row).collect();
     if args.json {
@@ -116,9 +125,49 @@ pub(crate) fn run(args: &DemoArgs, interrupt: &Interrupt) -> Result<(), Failure>
     if args.no_report {
         return Ok(());
     }
-    report::write(&args.report, args.memory, &outcomes)?;
+    report::write(&args.report, demo.memory, &outcomes)?;
     terminal::note(&format!("report: {}", args.report.display()));
     Ok(())
+}
+
+/// What is asked for, and the memory it comes to.
+struct Demo<'a> {
+    args: &'a DemoArgs,
+    memory: Bytes,
+    tiers: Option<Tiers>,
+}
+
+impl Demo<'_> {
+    fn of(args: &DemoArgs) -> Result<Demo<'_>, Failure> {
+        let tiers = Tiers::check(&args.tier)?;
+        let memory = tiers.as_ref().map_or(args.memory, Tiers::total);
+        if memory < MEMORY_MIN {
+            return Err(Failure::Usage(format!(
+                "a memory of {memory} is too small: the demo's subjects need at least {MEMORY_MIN}"
+            )));
+        }
+        let is_seated = |subject: &&SubjectName| {
+            matches!(subject, SubjectName::Pagetide(_, Seat::AllFast | Seat::FastOnly))
+        };
+        match args.subjects.iter().find(is_seated) {
+            Some(subject) if tiers.is_none() => Err(Failure::Usage(format!(
+                "{subject} is part of a comparison of tiers: add --tier dram=64M --tier \
+                 slow=256M,latency=300ns"
+            ))),
+            _ => Ok(Demo { args, memory, tiers }),
+        }
+    }
+
+    /// The tiers a subject gets, and the limit.
+    fn memory_of(&self, subject: SubjectName) -> (Vec<String>, Bytes) {
+        match (&self.tiers, subject) {
+            (Some(tiers), SubjectName::Pagetide(_, seat)) => {
+                let typed = tiers.of_seat(seat).iter().map(Tier::to_string).collect();
+                (typed, tiers.memory_of_seat(seat))
+            }
+            _ => (Vec::new(), self.memory),
+        }
+    }
 }
 
 /// Says what will make the numbers less than they could be.
@@ -139,11 +188,12 @@ fn warn(args: &DemoArgs) {
 }
 
 fn play_all(
-    args: &DemoArgs,
+    demo: &Demo<'_>,
     folder: &Path,
     interrupt: &Interrupt,
 ) -> Result<Vec<Outcome>, Failure> {
-    let files = plan::files(folder, args.memory, &args.workloads);
+    let args = demo.args;
+    let files = plan::files(folder, demo.memory, &args.workloads);
     let (anew, kept): (Vec<&DataFile>, Vec<&DataFile>) =
         files.iter().partition(|file| file.path.ends_with(plan::OLTP_FILE));
     make_files(&kept, interrupt)?;
@@ -164,7 +214,7 @@ fn play_all(
                 dataset::drop_from_kernel_cache(&file.path)?;
             }
             outcomes.push(play_one(
-                args,
+                demo,
                 workload,
                 subject,
                 used,
@@ -194,24 +244,28 @@ fn make_files(files: &[&DataFile], interrupt: &Interrupt) -> Result<(), Failure>
 /// One workload under one subject; a subject that this machine cannot have gives a row that says
 /// so.
 fn play_one(
-    args: &DemoArgs,
+    demo: &Demo<'_>,
     workload: Workload,
     subject: SubjectName,
     files: Vec<DataFile>,
     progress: &Progress,
     interrupt: &Interrupt,
 ) -> Result<Outcome, Failure> {
+    let args = demo.args;
+    let (tiers, memory) = demo.memory_of(subject);
     let group = match subject {
-        SubjectName::Linux => match MemoryGroup::with_limit(args.memory) {
+        SubjectName::Linux => match MemoryGroup::with_limit(memory) {
             Ok(group) => Some(group),
             Err(reason) => return Ok(Outcome::skipped(workload, subject.to_string(), &reason)),
         },
-        SubjectName::Pagetide(_) => None,
+        SubjectName::Pagetide(..) => None,
     };
     let job = Job {
         workload,
         subject: subject.to_string(),
-        memory_bytes: args.memory.0,
+        memory_bytes: demo.memory.0,
+        limit_bytes: memory.0,
+        tiers,
         seconds: args.seconds,
         nr_threads: args.threads,
         seed: args.seed,
@@ -223,7 +277,7 @@ fn play_one(
         Ended::Done(outcome) => Ok(*outcome),
         Ended::Killed(signal) if group.is_some() => {
             let reason =
-                format!("killed by signal {signal}: {} is too little for this cgroup", args.memory);
+                format!("killed by signal {signal}: {memory} is too little for this cgroup");
             Ok(Outcome::skipped(workload, job.subject, &reason))
         }
         Ended::Killed(signal) => Err(Failure::Refused(format!(

@@ -11,6 +11,7 @@
 //!   stream      1.06     wsprotect
 //!   big         4        zipf-scan, uniform (its first 2.75)
 //!   oltp        4        oltp, made anew for each subject
+//!   fit         0.8      zipf-fit
 //! ```
 //!
 //! Sources: the working-set patches' wschange and wsprotect (16 GiB machine: files of 12, 4 and 17
@@ -32,8 +33,11 @@ pub(crate) const BIG_FILE: &str = "big";
 /// The file that is written.
 pub(crate) const OLTP_FILE: &str = "oltp";
 
+/// The file that fits.
+pub(crate) const FIT_FILE: &str = "fit";
+
 /// Every file there is: name and size in hundredths of the memory limit.
-const FILES: [(&str, u64); 7] = [
+const FILES: [(&str, u64); 8] = [
     ("data-1", 75),
     ("data-2", 75),
     ("data-3", 75),
@@ -41,6 +45,7 @@ const FILES: [(&str, u64); 7] = [
     (STREAM_FILE, 106),
     (BIG_FILE, 400),
     (OLTP_FILE, 400),
+    (FIT_FILE, 80),
 ];
 
 /// Pages of the first `hundredths`/100 of `memory`.

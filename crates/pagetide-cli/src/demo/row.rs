@@ -131,6 +131,11 @@ impl Row {
         rounds.iter().map(round).collect()
     }
 
+    /// Accesses that each tier served, where there are tiers.
+    pub(crate) fn served_by_tier(&self) -> Option<Vec<u64>> {
+        self.detail.get("served_by_tier")?.as_array()?.iter().map(Value::as_u64).collect()
+    }
+
     /// wsprotect's share of the set that survived.
     pub(crate) fn protected_ratio(&self) -> Option<f64> {
         self.detail.get("protected_ratio")?.as_f64()

@@ -6,6 +6,7 @@
 use super::row::Row;
 use super::workload::Workload;
 use crate::machine;
+use serde_json::Value;
 use std::fmt::Write;
 
 /// Column heads, all but the first right-aligned.
@@ -90,6 +91,16 @@ pub(crate) fn remark(row: &Row) -> String {
     }
     if let Some(ratio) = row.protected_ratio() {
         return format!("protected: {:.1} %", ratio * 100.0);
+    }
+    if let Some(served) = row.served_by_tier() {
+        let all = served.iter().sum::<u64>().max(1) as f64;
+        let count = |name| row.detail.get(name).and_then(Value::as_u64).unwrap_or(0);
+        return format!(
+            "fast memory served {:.1} %; {} pages moved up, {} down",
+            100.0 * served.first().copied().unwrap_or(0) as f64 / all,
+            count("promoted_pages"),
+            count("demoted_pages"),
+        );
     }
     match row.detail.get("verified_pages") {
         Some(pages) => format!("verified: {pages} pages"),

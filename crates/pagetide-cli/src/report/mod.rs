@@ -96,7 +96,11 @@ fn section(workload: Workload, outcomes: &[&Outcome]) -> Result<String, plots::D
                  streamed ten times. Higher is better.",
             ));
         }
-        Workload::ZipfScan | Workload::Uniform | Workload::Oltp | Workload::ZipfBare => {
+        Workload::ZipfScan
+        | Workload::Uniform
+        | Workload::Oltp
+        | Workload::ZipfFit
+        | Workload::ZipfBare => {
             let plot = plots::operations(&rows)?;
             text.push_str(&page::figure(
                 &plot,

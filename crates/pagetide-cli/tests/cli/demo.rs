@@ -152,3 +152,44 @@ fn unwritable_report_is_a_failure_that_names_it() {
     assert!(stderr(&output).contains("/no/such/report.html"), "{}", stderr(&output));
     assert!(left_in(dir.path()).is_empty());
 }
+
+/// The same memory as tiers, all fast, and without its slow part.
+#[test]
+fn tiers_stand_beside_memory_that_is_all_fast() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dir_name = dir.path().to_str().expect("a plain name");
+    let tiers = ["--tier", "dram=4M", "--tier", "slow=12M,latency=500ns"];
+    let rest = ["demo", "--seconds", "0.3", "--no-report", "--dir", dir_name, "--json"];
+    let output = run(&[&rest[..], &tiers[..]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let rows: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    let rows = rows.as_array().expect("a list of rows");
+    let subjects: Vec<&str> = rows.iter().filter_map(|row| row["subject"].as_str()).collect();
+    assert_eq!(subjects, ["mglru@fast-only", "mglru", "mglru@all-fast"]);
+    let limits = [4 << 20, 16 << 20, 16 << 20];
+    for (row, limit) in rows.iter().zip(limits) {
+        assert_eq!(row["workload"], "zipf-fit");
+        assert!(row["resident_bytes_max"].as_u64().is_some_and(|bytes| bytes <= limit), "{row}");
+    }
+    let served = rows[1]["detail"]["served_by_tier"].as_array().expect("two tiers");
+    assert_eq!(served.len(), 2);
+    assert!(served.iter().all(|count| count.as_u64() > Some(0)), "{}", rows[1]);
+    assert!(rows[2]["detail"].get("served_by_tier").is_none(), "{}", rows[2]);
+}
+
+#[test]
+fn tiers_that_cannot_be_are_usage_errors() {
+    let refused = |args: &[&str], said: &str| {
+        let output = run(&[&["demo", "--no-report"], args].concat());
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(said), "{args:?}: {}", stderr(&output));
+    };
+    let slow = "slow=64M,latency=300ns";
+    refused(&["--tier", "dram=1G", "--tier", slow], "at least as large");
+    refused(&["--tier", "dram=16M", "--tier", "slow=64M,latency=0ns"], "is not slow");
+    refused(&["--tier", "dram=16M", "--tier", "numa4095=64M"], "no memory node 4095");
+    refused(&["--tier", "dram=16M", "--tier", "dram=64M"], "the same memory");
+    refused(&["--tier", "dram=16M", "--memory", "64M"], "cannot be used with");
+    refused(&["--tier", "slow=64M"], "latency");
+    refused(&["--subjects", "mglru@all-fast"], "--tier");
+}

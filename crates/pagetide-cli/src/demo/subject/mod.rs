@@ -15,8 +15,10 @@
 mod linux;
 mod pagetide;
 
+use super::tiers::Seat;
 use crate::cgroup::GroupHandle;
 use crate::settings::Setting;
+use ::pagetide::Tier;
 use pagetide_core::units::Bytes;
 use serde_json::{Map, Value};
 use std::fmt;
@@ -33,10 +35,12 @@ use pagetide_core::lru::PolicyName;
 pub(crate) enum SubjectName {
     /// The kernel's page cache in a memory cgroup.
     Linux,
-    /// Pagetide under this policy.
-    Pagetide(PolicyName),
+    /// Pagetide under this policy, in this shape of memory.
+    Pagetide(PolicyName, Seat),
 }
 
+/// The subjects of a demo with tiers.
+pub(crate) const TIERED_NAMES: &str = "mglru@fast-only,mglru,mglru@all-fast";
 /// The subjects of a demo, in the order of its table, as typed.
 pub(crate) const DEFAULT_NAMES: &str = "linux,lru,active-inactive,mglru";
 
@@ -44,7 +48,7 @@ impl fmt::Display for SubjectName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SubjectName::Linux => f.write_str("linux"),
-            SubjectName::Pagetide(policy) => f.write_str(policy.as_str()),
+            SubjectName::Pagetide(policy, seat) => write!(f, "{policy}{seat}"),
         }
     }
 }
@@ -56,7 +60,8 @@ impl FromStr for SubjectName {
         if text == "linux" {
             return Ok(SubjectName::Linux);
         }
-        text.parse().map(SubjectName::Pagetide).map_err(|_| {
+        let (policy, seat) = Seat::split(text);
+        policy.parse().map(|policy| SubjectName::Pagetide(policy, seat)).map_err(|_| {
             let policies: Vec<&str> =
                 PolicyName::ALL.iter().map(|policy| policy.as_str()).collect();
             format!("no subject named {text:?}; there are linux, {}", policies.join(", "))
@@ -117,7 +122,8 @@ pub(crate) trait SubjectFile: Send + Sync {
     fn resident_pages(&self, offset: u64, len: u64) -> Option<u64>;
 }
 
-/// Makes the subject named `name` with `memory` as its limit; `settings` are for ours. `group` is
+/// Makes the subject named `name` with `memory` as its limit; `tiers`, which make it up if there
+/// are any, and `settings` are for ours. `group` is
 /// the cgroup that will hold this process, for the kernel's counters.
 ///
 /// # Errors
@@ -125,13 +131,14 @@ pub(crate) trait SubjectFile: Send + Sync {
 pub(crate) fn make(
     name: SubjectName,
     memory: Bytes,
+    tiers: &[Tier],
     settings: &[Setting],
     group: Option<GroupHandle>,
 ) -> io::Result<Box<dyn Subject>> {
     match name {
         SubjectName::Linux => Ok(Box::new(LinuxSubject::new(group))),
-        SubjectName::Pagetide(policy) => {
-            Ok(Box::new(PagetideSubject::new(policy, memory, settings)?))
+        SubjectName::Pagetide(policy, _) => {
+            Ok(Box::new(PagetideSubject::new(policy, memory, tiers, settings)?))
         }
     }
 }
@@ -142,7 +149,7 @@ mod tests {
 
     #[test]
     fn names_print_and_parse_back() {
-        for name in DEFAULT_NAMES.split(',') {
+        for name in DEFAULT_NAMES.split(',').chain(TIERED_NAMES.split(',')) {
             let subject: SubjectName = name.parse().expect("a name of ours");
             assert_eq!(subject.to_string(), name);
         }

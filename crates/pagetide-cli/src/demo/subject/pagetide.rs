@@ -2,7 +2,7 @@
 
 use super::{Access, Counters, Subject, SubjectFile};
 use crate::settings::{self, Setting};
-use ::pagetide::{File, OpenOptions, PageCache};
+use ::pagetide::{File, OpenOptions, PageCache, Tier};
 use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Bytes;
 use serde_json::{Map, Value};
@@ -14,21 +14,26 @@ use std::path::Path;
 pub(crate) struct PagetideSubject(PageCache);
 
 impl PagetideSubject {
-    /// A cache of `memory`, touched beforehand so that no run pays for first touches.
+    /// A cache of `memory`, or of `tiers` if there are any, touched beforehand so that no run pays
+    /// for first touches.
     ///
     /// # Errors
     /// Where the memory cannot be reserved, or is too small for a cache.
     pub(crate) fn new(
         policy: PolicyName,
         memory: Bytes,
+        tiers: &[Tier],
         settings: &[Setting],
     ) -> io::Result<PagetideSubject> {
-        let cache = settings::apply(PageCache::builder().pretouch(true), settings)
+        let builder = settings::apply(PageCache::builder().pretouch(true), settings)
             .map_err(io::Error::other)?
-            .memory(memory)
-            .policy(policy)
-            .build()?;
-        Ok(PagetideSubject(cache))
+            .policy(policy);
+        // Tiers are the memory, where there are some.
+        let builder = match tiers {
+            [] => builder.memory(memory),
+            tiers => tiers.iter().fold(builder, |builder, tier| builder.tier(*tier)),
+        };
+        Ok(PagetideSubject(builder.build()?))
     }
 }
 
@@ -62,6 +67,13 @@ impl Subject for PagetideSubject {
         detail.insert("device_write_requests".into(), stats.device_writes.into());
         detail.insert("bypass_reads".into(), stats.bypass_reads.into());
         detail.insert("activations".into(), stats.activations.into());
+        if let Some(tiering) = stats.tiering {
+            let served: Vec<u64> = tiering.tiers.iter().map(|tier| tier.served).collect();
+            detail.insert("served_by_tier".into(), served.into());
+            detail.insert("promoted_pages".into(), tiering.promoted.into());
+            detail.insert("demoted_pages".into(), tiering.demoted.into());
+            detail.insert("hint_faults".into(), tiering.hint_faults.into());
+        }
     }
 }
 

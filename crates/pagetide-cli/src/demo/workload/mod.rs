@@ -10,6 +10,7 @@
 //!   zipf-scan  random       skewed reads beside a scan
 //!   uniform    random       nothing to learn: the cost of a miss
 //!   oltp       random       skewed reads and writes with syncs, every byte verified at the end
+//!   zipf-fit   random       skewed reads of what fits: for tiers of memory
 //! ```
 //!
 //! Data: [`Stage`], shared by the threads of a run; [`Tally`], what a run leaves.
@@ -19,6 +20,7 @@ mod uniform;
 mod wschange;
 mod wsprotect;
 mod zipf_bare;
+mod zipf_fit;
 mod zipf_scan;
 
 use super::dataset::DataFile;
@@ -58,13 +60,24 @@ pub(crate) enum Workload {
     Uniform,
     /// Zipf 0.8 random reads and writes, verified.
     Oltp,
+    /// Zipf 0.99 random reads of what fits; for tiers.
+    ZipfFit,
     /// Zipf 0.8 random reads with nothing measured but their time; for `pagetide bench`.
     ZipfBare,
 }
 
 impl Workload {
     /// The demo's, in its order.
-    pub(crate) const ALL: [Workload; 5] = [
+    pub(crate) const ALL: [Workload; 6] = [
+        Workload::WsChange,
+        Workload::WsProtect,
+        Workload::ZipfScan,
+        Workload::Uniform,
+        Workload::Oltp,
+        Workload::ZipfFit,
+    ];
+    /// Those that a demo plays which is told nothing else.
+    pub(crate) const USUAL: [Workload; 5] = [
         Workload::WsChange,
         Workload::WsProtect,
         Workload::ZipfScan,
@@ -80,6 +93,7 @@ impl Workload {
             Workload::ZipfScan => "zipf-scan",
             Workload::Uniform => "uniform",
             Workload::Oltp => "oltp",
+            Workload::ZipfFit => "zipf-fit",
             Workload::ZipfBare => "zipf-bare",
         }
     }
@@ -103,6 +117,9 @@ impl Workload {
                 "70/30 random reads and writes of 4 KiB, zipf 0.8 over 4x memory, syncs, contents \
                  verified at the end"
             }
+            Workload::ZipfFit => {
+                "4 KiB random reads, zipf 0.99 over 0.8x memory, after reading it all once"
+            }
             Workload::ZipfBare => "4 KiB random reads, zipf 0.8 over 4x memory",
         }
     }
@@ -120,6 +137,7 @@ impl Workload {
             Workload::ZipfScan => &[plan::BIG_FILE, "data-1", "data-2", "data-3"],
             Workload::Uniform | Workload::ZipfBare => &[plan::BIG_FILE],
             Workload::Oltp => &[plan::OLTP_FILE],
+            Workload::ZipfFit => &[plan::FIT_FILE],
         }
     }
 }
@@ -188,6 +206,7 @@ pub(crate) fn run(workload: Workload, stage: &Stage<'_>) -> Result<Tally, Failur
         Workload::ZipfScan => zipf_scan::run(stage),
         Workload::Uniform => uniform::run(stage),
         Workload::Oltp => oltp::run(stage),
+        Workload::ZipfFit => zipf_fit::run(stage),
         Workload::ZipfBare => zipf_bare::run(stage),
     }?;
     assert!(
