@@ -68,8 +68,8 @@ impl PageHandle for WordRef {
 #[must_use = "a pin that is dropped holds nothing"]
 pub struct Pin<H: PageHandle> {
     handle: H,
-    frame: FrameId,
-    has_hint: bool,
+    /// The word as the pin found it.
+    seen: Snapshot,
 }
 
 impl<H: PageHandle> Pin<H> {
@@ -80,22 +80,23 @@ impl<H: PageHandle> Pin<H> {
     #[inline]
     pub fn try_new(handle: H, touch: Touch) -> Result<Pin<H>, PinRefused> {
         let page = handle.page();
-        let pinned = page.word().try_pin(touch)?;
-        if pinned.newly_young {
+        let seen = page.word().try_pin(touch)?;
+        if touch == Touch::Young && !seen.is_young() {
             page.note_touched();
         }
-        Ok(Pin { handle, frame: pinned.frame, has_hint: pinned.has_hint })
+        Ok(Pin { handle, seen })
     }
 
     /// The frame that holds the page, until the pin is dropped.
+    #[inline]
     pub fn frame(&self) -> FrameId {
-        self.frame
+        self.seen.resident_frame()
     }
 
-    /// Whether the page was marked with HINT when it was pinned; a downgraded lock says no.
+    /// Whether the page was marked with HINT when it was pinned.
     #[inline]
     pub fn has_hint(&self) -> bool {
-        self.has_hint
+        self.seen.is_hint()
     }
 
     /// The page pinned.
@@ -110,7 +111,7 @@ impl<H: PageHandle> Pin<H> {
         let memory = self.handle.page().arena().memory();
         // SAFETY: S4 (LOCK and pins exclude each other): while this pin lives nobody writes the
         // frame; S6: the handle keeps table and arena alive as long as the slice.
-        unsafe { memory.bytes(self.frame.0) }
+        unsafe { memory.bytes(self.frame().0) }
     }
 }
 
@@ -312,7 +313,10 @@ impl<H: PageHandle> Lock<H> {
     /// # Errors
     /// The lock itself, if the page is not resident.
     pub fn downgrade(mut self, touch: Touch) -> Result<Pin<H>, Lock<H>> {
-        let Some(frame) = self.frame() else { return Err(self) };
+        let seen = self.load();
+        if !seen.is_resident() {
+            return Err(self);
+        }
         if touch == Touch::Young {
             self.set_young();
         }
@@ -321,7 +325,7 @@ impl<H: PageHandle> Lock<H> {
         if page.word().unlock_to_pin(self.wrote) {
             wait::wake(page.word());
         }
-        Ok(Pin { handle, frame, has_hint: false })
+        Ok(Pin { handle, seen })
     }
 
     fn load(&self) -> Snapshot {

@@ -130,15 +130,6 @@ impl ReadTicket {
     }
 }
 
-/// What a pin found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Pinned {
-    pub(crate) frame: FrameId,
-    /// The pin made the page young.
-    pub(crate) newly_young: bool,
-    pub(crate) has_hint: bool,
-}
-
 /// What an attempt to take a page for eviction came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ClaimOutcome {
@@ -176,17 +167,17 @@ impl PageWord {
         (now ^ ticket.0.0) & IDENTITY == 0
     }
 
-    /// Adds a pin.
+    /// Adds a pin; returns the resident word as it was before.
     #[inline]
-    pub(crate) fn try_pin(&self, touch: Touch) -> Result<Pinned, PinRefused> {
+    pub(crate) fn try_pin(&self, touch: Touch) -> Result<Snapshot, PinRefused> {
         let young = if touch == Touch::Young { YOUNG } else { 0 };
         let mut now = self.0.load(Ordering::Relaxed);
         loop {
             let seen = Snapshot(now);
-            let Some(frame) = seen.frame() else {
+            if !seen.is_resident() {
                 let locked = seen.is_locked();
                 return Err(if locked { PinRefused::Locked } else { PinRefused::NotResident });
-            };
+            }
             if seen.is_locked() {
                 return Err(PinRefused::Locked);
             }
@@ -195,10 +186,7 @@ impl PageWord {
             }
             // SeqCst, not only Acquire: orders YOUNG before the look at the leaf's touched mark.
             match self.exchange(now, (now + PIN_ONE) | young) {
-                Ok(()) => {
-                    let (newly_young, has_hint) = (young & !now != 0, seen.is_hint());
-                    return Ok(Pinned { frame, newly_young, has_hint });
-                }
+                Ok(()) => return Ok(seen),
                 Err(newer) => now = newer,
             }
         }

@@ -76,6 +76,13 @@ impl Snapshot {
         self.is_resident().then_some(FrameId(((self.0 & FRAME) >> FRAME_SHIFT) as u32))
     }
 
+    /// The frame that holds the page, of a word that is known to be resident.
+    #[inline]
+    pub(crate) fn resident_frame(self) -> FrameId {
+        debug_assert!(self.is_resident(), "S4: {self:?}");
+        FrameId(((self.0 & FRAME) >> FRAME_SHIFT) as u32)
+    }
+
     /// What eviction left behind, less than `1 << PAYLOAD_BITS`.
     pub fn shadow(self) -> Option<u64> {
         (self.0 & STATE == SHADOW).then_some(self.0 >> PAYLOAD_SHIFT)

@@ -117,9 +117,9 @@ impl Twin {
             _ if self.locked => assert_eq!(result, Err(PinRefused::Locked)),
             None => assert_eq!(result, Err(PinRefused::NotResident)),
             Some((frame, _)) => {
-                let newly_young = young && !self.young;
-                let has_hint = self.hint;
-                assert_eq!(result, Ok(Pinned { frame: FrameId(frame), newly_young, has_hint }));
+                let before = result.expect("resident and unlocked");
+                assert_eq!(before.frame(), Some(FrameId(frame)));
+                assert_eq!((before.is_young(), before.is_hint()), (self.young, self.hint));
                 self.pins += 1;
                 self.young |= young;
             }
