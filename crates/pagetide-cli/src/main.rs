@@ -12,6 +12,7 @@
 //!                                   trace/     what is in a trace; conversion
 //!                                   lab/       scenarios in virtual memory
 //!                                   run/       an unmodified program over the page cache
+//!                                   tier/      what a slow tier would cost
 //!                                   policies   names and what they are for
 //! ```
 //!
@@ -38,6 +39,7 @@ mod setup;
 mod sizes;
 mod source;
 mod terminal;
+mod tier;
 mod trace;
 
 use clap::{Parser, Subcommand};
@@ -56,6 +58,7 @@ const EXAMPLES: &str = "Examples:
   pagetide mrc run.trace --policy mglru,lru --svg mrc.svg
   pagetide trace info run.trace     what is in a trace
   pagetide lab run wschange         a scenario in virtual memory, over ten seeds
+  pagetide tier run.trace           what a slow tier of memory would cost
   pagetide policies                 the replacement policies
 
 Sizes are binary: 512M, 4G. With --json a command prints one document on stdout and
@@ -78,6 +81,7 @@ enum Command {
     Mrc(mrc::MrcArgs),
     Trace(trace::TraceArgs),
     Lab(lab::LabArgs),
+    Tier(tier::TierArgs),
     Policies(policies::PoliciesArgs),
     /// Play one job from stdin; the demo starts itself this way.
     #[command(name = demo::child::COMMAND, hide = true)]
@@ -116,6 +120,7 @@ fn run_here(command: &Command) -> Result<(), Failure> {
         Command::Mrc(args) => mrc::run(args, &interrupt),
         Command::Trace(args) => trace::run(args, &interrupt),
         Command::Lab(args) => lab::run(args, &interrupt),
+        Command::Tier(args) => tier::run(args, &interrupt),
         Command::Policies(args) => policies::run(args),
         Command::RunSubject => demo::child::serve(&interrupt),
     }

@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use crate::terminal;
 use pagetide_lab::machine::pcp::PcpWorkload;
 use pagetide_lab::scenario::Scenario;
+use pagetide_lab::tiers::programs::TierWorkload;
 use serde::Serialize;
 
 const EXAMPLES: &str = "Examples:
@@ -21,7 +22,20 @@ const WORKLOAD_METRICS: [(&str, &str); 6] = [
     ("idle_pages", "pages on all per-CPU lists, the mean"),
 ];
 
-/// List the scenarios, and the workloads of the per-CPU lists.
+const TIERS_SOURCE: &str = "Huang Ying, memory tiering: hot page selection, version 4, June 2022";
+/// The fields of a row of fast and slow memory, as `lab run pmbench --json` prints them.
+const TIER_METRICS: [(&str, &str); 8] = [
+    ("score", "accesses a second"),
+    ("promotion_mb_per_s", "moved to fast memory, MB (2^20 bytes) a second"),
+    ("demotion_mb_per_s", "moved to slow memory"),
+    ("hint_faults", "faults on armed pages"),
+    ("fast_share", "accesses that fast memory served, 0 to 1"),
+    ("precision", "promotions that earned back what they cost, 0 to 1"),
+    ("recall", "accesses of the oracle's hot pages that fast memory served, 0 to 1"),
+    ("ping_pong", "promotions demoted within a minute, 0 to 1"),
+];
+
+/// List the scenarios, and the workloads of the per-CPU lists and of fast and slow memory.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ListArgs {
@@ -63,25 +77,29 @@ pub(crate) fn run(args: &ListArgs) -> Result<(), Failure> {
     for workload in PcpWorkload::ALL {
         text.push_str(&format!("{workload}\n  {}\n", workload.summary()));
     }
+    for workload in TierWorkload::ALL {
+        text.push_str(&format!("{workload}\n  {}\n", workload.summary()));
+    }
     terminal::print(&text)
 }
 
-/// The scenarios, then the workloads of the per-CPU lists.
+/// The scenarios, then the workloads of the per-CPU lists, and of fast and slow memory.
 fn all() -> Vec<Listed> {
-    let workloads = PcpWorkload::ALL.into_iter().map(listed_workload);
-    Scenario::ALL.iter().map(listed).chain(workloads).collect()
+    let lists = PcpWorkload::ALL
+        .map(|it| listed_workload(it.as_str(), it.summary(), WORKLOADS_SOURCE, &WORKLOAD_METRICS));
+    let tiers = TierWorkload::ALL
+        .map(|it| listed_workload(it.as_str(), it.summary(), TIERS_SOURCE, &TIER_METRICS));
+    Scenario::ALL.iter().map(listed).chain(lists).chain(tiers).collect()
 }
 
-fn listed_workload(workload: PcpWorkload) -> Listed {
-    Listed {
-        name: workload.as_str(),
-        story: workload.summary(),
-        source: WORKLOADS_SOURCE,
-        metrics: WORKLOAD_METRICS
-            .map(|(name, meaning)| ListedMetric { name, meaning })
-            .into_iter()
-            .collect(),
-    }
+fn listed_workload(
+    name: &'static str,
+    story: &'static str,
+    source: &'static str,
+    metrics: &[(&'static str, &'static str)],
+) -> Listed {
+    let metrics = metrics.iter().map(|&(name, meaning)| ListedMetric { name, meaning }).collect();
+    Listed { name, story, source, metrics }
 }
 
 fn listed(scenario: &Scenario) -> Listed {
@@ -121,5 +139,6 @@ mod tests {
         };
         let row = serde_json::to_value(row).expect("it serializes");
         assert!(WORKLOAD_METRICS.iter().all(|(name, _)| row.get(name).is_some()));
+        assert!(TierWorkload::ALL.iter().all(|it| names.contains(&it.as_str())), "{names:?}");
     }
 }

@@ -13,6 +13,7 @@ mod list;
 mod pcp;
 mod plays;
 mod run;
+mod tiers;
 mod tune;
 mod why;
 
@@ -21,13 +22,15 @@ use crate::interrupt::Interrupt;
 
 pub(crate) use pcp::{PcpRuns, prices_line, published_line};
 pub(crate) use plays::Played;
+pub(crate) use tiers::{TierRuns, prices as tier_prices};
 
 const EXAMPLES: &str = "Examples:
   pagetide lab list
   pagetide lab run wschange
   pagetide lab run wschange wsprotect --policy mglru,active-inactive,lru --seeds 20
   pagetide lab run all --report scenarios.html
-  pagetide lab run pcp-page-fault1 --report lists.html     56 virtual CPUs and one zone lock";
+  pagetide lab run pcp-page-fault1 --report lists.html     56 virtual CPUs and one zone lock
+  pagetide lab run pmbench --seeds 3                       fast and slow memory";
 
 /// Play scenarios in virtual memory.
 #[derive(Debug, clap::Args)]

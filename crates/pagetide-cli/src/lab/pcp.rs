@@ -41,16 +41,22 @@ pub(super) struct PcpArgs {
     /// without.
     #[arg(long, value_delimiter = ',', value_name = "TUNING")]
     tuning: Vec<PcpTuning>,
-    /// For pcp-... only: a price, in nanoseconds, as in zone_page=60. The table ends with all.
-    #[arg(long, value_name = "NAME=NS")]
-    cost: Vec<Price>,
     /// For pcp-... only: instead of the table, what refill makes of fixed with each price halved
     /// and doubled.
     #[arg(long, conflicts_with_all = ["tuning", "report"])]
     sensitivity: bool,
+    /// For pcp-..., pmbench and tier-... only: a price, in nanoseconds where it is a time, as in
+    /// zone_page=60. The table ends with all.
+    #[arg(long, value_name = "NAME=NUMBER")]
+    pub(super) cost: Vec<Price>,
 }
 
 impl PcpArgs {
+    /// Whether anything was said that only lists have.
+    pub(super) fn is_about_lists(&self) -> bool {
+        self.sensitivity || !self.tuning.is_empty()
+    }
+
     /// Whether anything was said.
     pub(super) fn is_given(&self) -> bool {
         self.sensitivity || !(self.tuning.is_empty() && self.cost.is_empty())

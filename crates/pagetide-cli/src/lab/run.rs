@@ -13,6 +13,7 @@
 
 use super::pcp;
 use super::plays::{self, Played};
+use super::tiers;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::{report, terminal};
@@ -44,12 +45,12 @@ pub(crate) struct RunArgs {
     pub(super) names: Vec<String>,
     /// Who plays: policies, with ~MECHANISM to flip one; or all. Without: the kernel's and lru.
     #[arg(long, value_delimiter = ',', value_name = "SUBJECT")]
-    policy: Vec<String>,
+    pub(super) policy: Vec<String>,
     /// Play the suspected causes of why real kernels differ from boot to boot, one subject each
     /// beside the design as it is; of wschange and wsprotect.
     #[arg(long, conflicts_with = "policy")]
     causes: bool,
-    /// How many seeds: 10 without, and 1 for pcp-... .
+    /// How many seeds: 10 without, and 1 for pcp-..., pmbench and tier-... .
     #[arg(long)]
     pub(super) seeds: Option<NonZeroU64>,
     /// The first of them.
@@ -66,6 +67,8 @@ pub(crate) struct RunArgs {
     pub(super) json: bool,
     #[command(flatten)]
     pub(super) pcp: pcp::PcpArgs,
+    #[command(flatten)]
+    pub(super) tiers: tiers::TierArgs,
 }
 
 const SEEDS: u64 = 10;
@@ -75,6 +78,9 @@ const SEEDS: u64 = 10;
 /// # Errors
 /// A scenario or subject nobody knows (usage), a report that cannot be written, an interrupt.
 pub(crate) fn run(args: &RunArgs, interrupt: &Interrupt) -> Result<(), Failure> {
+    if is_about_tiers(args)? {
+        return tiers::run(args, interrupt);
+    }
     if is_about_lists(args)? {
         return pcp::run(args, interrupt);
     }
@@ -94,14 +100,31 @@ pub(crate) fn run(args: &RunArgs, interrupt: &Interrupt) -> Result<(), Failure> 
     if args.json { terminal::print_json(&rows) } else { terminal::print(&table(&played, &rows)) }
 }
 
+/// Whether the names are workloads of fast and slow memory: all of them, or none.
+fn is_about_tiers(args: &RunArgs) -> Result<bool, Failure> {
+    let nr_of_tiers = args.names.iter().filter(|name| tiers::is_named(name)).count();
+    let refused = |sentence: &str| Err(Failure::Usage(sentence.to_owned()));
+    match nr_of_tiers {
+        0 if args.tiers.is_given() => {
+            refused("--off, --ratio, --scale, --rate-limit and --grid are for pmbench and tier-...")
+        }
+        0 => Ok(false),
+        all if all < args.names.len() => refused("pmbench and tier-... run apart from the others"),
+        _ if args.causes || args.pcp.is_about_lists() => {
+            refused("pmbench and tier-... have stages, not causes or tunings of lists")
+        }
+        _ => Ok(true),
+    }
+}
+
 /// Whether the names are the per-CPU lists' workloads: all of them, or none.
 fn is_about_lists(args: &RunArgs) -> Result<bool, Failure> {
     let nr_of_lists = args.names.iter().filter(|name| name.starts_with(pcp::PREFIX)).count();
     let refused = |sentence: &str| Err(Failure::Usage(sentence.to_owned()));
     match nr_of_lists {
-        0 if args.pcp.is_given() => {
-            refused("--tuning, --cost and --sensitivity are for pcp-... workloads")
-        }
+        0 if args.pcp.is_given() => refused(
+            "--tuning and --sensitivity are for pcp-... workloads, --cost for pmbench and tier-... too",
+        ),
         0 => Ok(false),
         all if all < args.names.len() => refused("pcp-... workloads and scenarios run apart"),
         _ if args.causes || !args.policy.is_empty() => {

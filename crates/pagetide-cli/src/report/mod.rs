@@ -8,7 +8,8 @@
 //! ```text
 //!   outcomes -> plots (SVG, plotters) --+                      demo: here
 //!            -> tables and sentences ---+-> page.rs -> HTML    replay.rs, ablation.rs,
-//!   rows     -> curves, bars, table ----+                      scenarios.rs, pcp.rs
+//!   rows     -> curves, bars, table ----+                      scenarios.rs, pcp.rs,
+//!                                                               tiers.rs
 //! ```
 //!
 //! Ignored: scripts, fonts and anything else that would have to be fetched.
@@ -21,12 +22,14 @@ mod pcp;
 mod plots;
 mod replay;
 mod scenarios;
+mod tiers;
 
 pub(crate) use ablation::write_ablation;
 pub(crate) use curves::{Curve, alone};
 pub(crate) use pcp::write_pcp;
 pub(crate) use replay::write_replay;
 pub(crate) use scenarios::write_scenarios;
+pub(crate) use tiers::{write_tier_costs, write_tiers};
 
 use crate::demo::row::{Outcome, Row};
 use crate::demo::workload::Workload;

@@ -8,5 +8,6 @@ mod explain;
 mod lab;
 mod mrc;
 mod run;
+mod tier;
 mod trace;
 mod usage;

@@ -1,0 +1,265 @@
+//! `pagetide tier`: what a slow tier would cost a program, from its trace.
+//!
+//! Problem: slow memory is cheap, and whether a program would suffer is found out by buying it.
+//! Idea: play the trace on a model of a machine with both, at several ratios, under each stage of
+//! promotion, and compare with memory that is all fast.
+//!
+//! ```text
+//!   FILE --> touches, round and round --> shares of fast memory x (judges, stages)
+//!                                     --> slowdown --> table, JSON, report
+//! ```
+//!
+//! A trace says which pages, and not how large the program is that it stands for, nor how fast. It
+//! is taken for the one on the machine that `lab run pmbench` models, 608 GiB and 48 threads: its
+//! pages stand for so many each. It is played over and over, for ten minutes to warm up and ten to
+//! be measured. What was recorded below a page is not known: every access is one of a cache line
+//! that no cache had.
+//!
+//! Ignored: evictions (all pages fit), the trace's times, and that file pages are not a program's
+//! own.
+
+pub(crate) mod plays;
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::machine::rounded;
+use crate::source::SourceArgs;
+use crate::{lab, report, terminal};
+use pagetide_core::lru::PolicyName;
+use pagetide_core::tiering::Stage;
+use pagetide_core::units::PAGE_BYTES;
+use pagetide_lab::machine::{Nanos, Price};
+use pagetide_lab::tiers::prices::{Item, TierPrices};
+use pagetide_lab::tiers::programs::{PAGES_MIN, Program, Recorded};
+use pagetide_lab::tiers::{Outcome, Ratio, Row, SCALE_MAX, Subject, TierSetup};
+use plays::Play;
+use serde::Serialize;
+use std::fmt::Write;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "Examples:
+  pagetide tier run.trace
+  pagetide tier run.trace --fast 25%,10% --slow latency=250ns,bandwidth=40GB --report tier.html
+  pagetide tier run.trace --ratio 1:4 --cost move_page=5000 --json
+
+Prices, by name, are those of `pagetide lab run pmbench`; its table ends with all.";
+
+/// What a slow tier would cost a program, from its trace.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct TierArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// Shares of memory that are fast, at most half, as in 25%.
+    #[arg(long, value_delimiter = ',', value_parser = parse_share, conflicts_with = "ratio")]
+    fast: Vec<Share>,
+    /// Fast to slow memory, as in 1:4; 1:1 to 1:16 without.
+    #[arg(long, value_delimiter = ',')]
+    ratio: Vec<Ratio>,
+    /// How slow memory performs: latency=305ns, bandwidth=78GB (to read), write-bandwidth=27GB.
+    #[arg(long, value_delimiter = ',', value_name = "WHAT=NUMBER", value_parser = parse_speed)]
+    slow: Vec<(Item, u64)>,
+    /// Any other price, as in move_page=5000.
+    #[arg(long, value_name = "NAME=NUMBER")]
+    cost: Vec<Price>,
+    /// Which replacement policy says what is demoted.
+    #[arg(long, default_value = "active-inactive")]
+    policy: PolicyName,
+    /// How long the program runs before it is measured, and how long it is.
+    #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    seconds: u64,
+    /// Runs under way at a time; as many as there are cores without.
+    #[arg(long)]
+    jobs: Option<NonZeroUsize>,
+    /// Write a report with plots, one self-contained HTML file.
+    #[arg(long)]
+    report: Option<PathBuf>,
+    /// Print the rows as one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A share of memory, above 0 and below 1.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Share(f64);
+
+/// What one division of memory costs under one stage. The field names are what `--json` prints, and
+/// stay.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Cost {
+    /// The share of memory that is fast, 0 to 1.
+    pub(crate) fast: f64,
+    /// Times as long as in memory that is all fast.
+    pub(crate) slowdown: f64,
+    #[serde(flatten)]
+    pub(crate) row: Row,
+}
+
+fn parse_share(text: &str) -> Result<Share, String> {
+    let percent = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+    let share = percent.filter(|percent| *percent > 0.0 && *percent < 100.0);
+    share
+        .map(|percent| Share(percent / 100.0))
+        .ok_or_else(|| "a share of memory is above 0% and below 100%, as in 25%".to_owned())
+}
+
+fn parse_speed(text: &str) -> Result<(Item, u64), String> {
+    let said = || {
+        "slow memory has latency=305ns, write-latency=62ns, bandwidth=78GB or write-bandwidth=27GB"
+            .to_owned()
+    };
+    let (what, number) = text.split_once('=').ok_or_else(said)?;
+    let (item, units): (Item, &[(&str, u64)]) = match what {
+        "latency" => (Item::SlowRead, &[("ns", 1), ("us", 1000)]),
+        "write-latency" => (Item::SlowWrite, &[("ns", 1), ("us", 1000)]),
+        "bandwidth" => (Item::SlowReadMb, &[("GB", 1000), ("MB", 1)]),
+        "write-bandwidth" => (Item::SlowWriteMb, &[("GB", 1000), ("MB", 1)]),
+        _ => return Err(said()),
+    };
+    let value = units.iter().find_map(|(unit, factor)| {
+        let number: u64 = number.strip_suffix(unit)?.trim().parse().ok()?;
+        number.checked_mul(*factor).filter(|number| *number <= 1_000_000_000)
+    });
+    value.map(|value| (item, value)).ok_or_else(said)
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Prices or shares that no machine has (usage), a trace that cannot be read or is too small, an
+/// unwritable report, an interrupt.
+pub(crate) fn run(args: &TierArgs, interrupt: &Interrupt) -> Result<(), Failure> {
+    let prices = prices(args)?;
+    let shares = shares(args);
+    // Before the trace is read: whether such a machine can be.
+    for share in &shares {
+        let setup = setup_of(args, prices, *share, 1 << 20);
+        setup.topology().map_err(|error| Failure::Usage(error.to_string()))?;
+    }
+    let (trace, _) = args.source.read_dense(interrupt)?;
+    let program = Recorded::new(&trace).filter(|_| trace.nr_pages() >= PAGES_MIN as usize);
+    let Some(program) = program else {
+        return Err(Failure::Refused(format!(
+            "{} pages are too few to divide: {PAGES_MIN} are needed, and fewer than 67 million",
+            trace.nr_pages()
+        )));
+    };
+    let nr_pages = program.nr_pages();
+    let costs = play(args, prices, &shares, &program, interrupt)?;
+    let said = said(&program, nr_pages, args.seconds);
+    if let Some(path) = &args.report {
+        report::write_tier_costs(path, &said, &costs, &prices)?;
+    }
+    if args.json {
+        return terminal::print_json(&costs);
+    }
+    terminal::print(&table(&said, &costs, &prices))
+}
+
+fn prices(args: &TierArgs) -> Result<TierPrices, Failure> {
+    let prices = lab::tier_prices(&args.cost)?;
+    let prices = args.slow.iter().fold(prices, |prices, (item, number)| prices.set(*item, *number));
+    prices.check().map_err(|error| Failure::Usage(error.to_string()))
+}
+
+fn shares(args: &TierArgs) -> Vec<Share> {
+    if !args.fast.is_empty() {
+        return args.fast.clone();
+    }
+    let ratios = if args.ratio.is_empty() { &Ratio::ALL[..] } else { &args.ratio };
+    ratios.iter().map(|ratio| Share(1.0 / f64::from(1 + ratio.0))).collect()
+}
+
+/// The model of the machine, in which the trace's pages stand for all of the program's.
+fn machine_of(nr_pages: u32) -> TierSetup {
+    let published = TierSetup::published();
+    let pages = u64::from(published.nr_pages) * u64::from(published.scale);
+    let scale = u32::try_from(pages / u64::from(nr_pages.max(1))).unwrap_or(SCALE_MAX);
+    TierSetup::scaled(scale.clamp(1, SCALE_MAX))
+}
+
+fn setup_of(args: &TierArgs, prices: TierPrices, share: Share, nr_pages: u32) -> TierSetup {
+    // As much to spare as the watermarks of both nodes want, and then some.
+    let all = nr_pages + nr_pages / 8 + 64;
+    let fast = ((f64::from(all) * share.0).round() as u32).clamp(16, all - 16);
+    let time = Nanos::from_secs(args.seconds);
+    TierSetup {
+        nr_frames: [fast, all - fast],
+        nr_pages,
+        prices,
+        policy: args.policy,
+        warm_up: time,
+        measured: time,
+        ..machine_of(nr_pages)
+    }
+}
+
+fn play(
+    args: &TierArgs,
+    prices: TierPrices,
+    shares: &[Share],
+    program: &Recorded,
+    interrupt: &Interrupt,
+) -> Result<Vec<Cost>, Failure> {
+    let subjects: Vec<Subject> = [Subject::AllSlow, Subject::FirstTouch, Subject::Oracle]
+        .into_iter()
+        .chain(Stage::ALL.into_iter().map(Subject::stage))
+        .collect();
+    let one = |share, subject| Play {
+        setup: setup_of(args, prices, share, program.nr_pages()),
+        workload: "trace",
+        program: Box::new(|| Box::new(program.clone())),
+        subject,
+    };
+    let mut machines = vec![one(shares[0], Subject::AllFast)];
+    for &share in shares {
+        machines.extend(subjects.iter().map(|subject| one(share, *subject)));
+    }
+    let mut outcomes = plays::run(&machines, args.jobs, interrupt)?.into_iter();
+    let all_fast = outcomes.next().map_or(0.0, |outcome| outcome.row.score);
+    let cost = |(outcome, at): (Outcome, usize)| Cost {
+        fast: shares[at / subjects.len()].0,
+        slowdown: all_fast / outcome.row.score.max(1e-9),
+        row: outcome.row,
+    };
+    Ok(outcomes.zip(0..).map(cost).collect())
+}
+
+fn said(program: &Recorded, nr_pages: u32, seconds: u64) -> String {
+    let machine = machine_of(nr_pages);
+    let bytes = u64::from(nr_pages) * u64::from(machine.scale) * PAGE_BYTES as u64;
+    format!(
+        "{} accesses of {nr_pages} pages, each taken for {} of a program of {} and {} threads; \
+         played over and over, {seconds} s to warm up and {seconds} s measured.",
+        program.len(),
+        machine.scale,
+        rounded(bytes),
+        machine.threads
+    )
+}
+
+fn table(said: &str, costs: &[Cost], prices: &TierPrices) -> String {
+    let mut text = format!(
+        "{said}\n  {:>6}  {:<16}{:>9} {:>8} {:>8} {:>13} {:>8} {:>10}\n",
+        "fast", "stage", "slowdown", "served", "recall", "promote MB/s", "paid", "ping-pong"
+    );
+    for cost in costs {
+        let row = &cost.row;
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "  {:>4.0} %  {:<16}{:>8.3}x {:>6.1} % {:>6.1} % {:>13.1} {:>6.1} % {:>8.1} %",
+            cost.fast * 100.0,
+            row.stage,
+            cost.slowdown,
+            row.fast_share * 100.0,
+            row.recall * 100.0,
+            row.promotion_mb_per_s,
+            row.precision * 100.0,
+            row.ping_pong * 100.0
+        );
+    }
+    let _ = writeln!(text, "Prices, in ns where no unit is said: {prices}.");
+    text
+}
