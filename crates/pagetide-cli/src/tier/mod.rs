@@ -182,7 +182,7 @@ fn machine_of(nr_pages: u32) -> TierSetup {
 fn setup_of(args: &TierArgs, prices: TierPrices, share: Share, nr_pages: u32) -> TierSetup {
     // As much to spare as the watermarks of both nodes want, and then some.
     let all = nr_pages + nr_pages / 8 + 64;
-    let fast = ((f64::from(all) * share.0).round() as u32).clamp(16, all - 16);
+    let fast = ((f64::from(all) * share.0) as u32).clamp(16, all - 16);
     let time = Nanos::from_secs(args.seconds);
     TierSetup {
         nr_frames: [fast, all - fast],
