@@ -123,7 +123,7 @@ fn is_about_lists(args: &RunArgs) -> Result<bool, Failure> {
     let refused = |sentence: &str| Err(Failure::Usage(sentence.to_owned()));
     match nr_of_lists {
         0 if args.pcp.is_given() => refused(
-            "--tuning and --sensitivity are for pcp-... workloads, --cost for pmbench and tier-... too",
+            "--tuning and --sensitivity are for pcp-... workloads, --cost for those and tier-...",
         ),
         0 => Ok(false),
         all if all < args.names.len() => refused("pcp-... workloads and scenarios run apart"),

@@ -14,6 +14,9 @@ use std::path::Path;
 
 const SIZE: (u32, u32) = (520, 300);
 
+/// What a plot shows of a cost.
+type Reading = fn(&Cost) -> f64;
+
 /// Writes the report on `runs` to `path`.
 ///
 /// # Errors
@@ -85,7 +88,7 @@ fn render_costs(said: &str, costs: &[Cost], prices: &TierPrices) -> Result<Strin
     }
     let mut text = page::start("Pagetide: what slow memory costs", &page::escape(said), &stages);
     text.push_str("<section><div class=\"plots\">");
-    let plots: [(&str, &str, fn(&Cost) -> f64); 3] = [
+    let plots: [(&str, &str, Reading); 3] = [
         (
             "Slowdown",
             "Times as long as in memory that is all fast, by the share of memory that is.",
@@ -144,7 +147,7 @@ fn lines(
     area: &Area<'_>,
     stages: &[&str],
     costs: &[Cost],
-    value: fn(&Cost) -> f64,
+    value: Reading,
 ) -> Result<(), DrawError> {
     let doublings = |cost: &Cost| cost.fast.log2();
     let (left, right) = costs
