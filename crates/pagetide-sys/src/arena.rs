@@ -29,11 +29,15 @@
 
 use std::fmt;
 use std::ops::Range;
+#[cfg(not(any(miri, loom)))]
+use std::os::fd::BorrowedFd;
 
 use pagetide_core::ids::FrameId;
 use pagetide_core::units::Bytes;
 
 use crate::memory::{FRAME_BYTES, FrameMemory};
+#[cfg(not(any(miri, loom)))]
+use crate::shared::{Numbers, Sight};
 use crate::sync::{AtomicU32, Ordering, PlainAtomicU32};
 use crate::word::VERSION_MASK;
 
@@ -162,6 +166,9 @@ pub struct FrameArena {
     memory: FrameMemory,
     /// `[nr_frames]`: claimed bit and the version the frame was released with.
     versions: Box<[AtomicU32]>,
+    /// What other processes are told by, if there are any.
+    #[cfg(not(any(miri, loom)))]
+    numbers: Option<Numbers>,
     /// Distinguishes this process's arenas from each other; never reused.
     id: u32,
 }
@@ -195,6 +202,39 @@ impl FrameArena {
             return Err(ReserveError::NotAvailable { wanted, available });
         }
         let memory = FrameMemory::reserve(nr_frames, options.huge_pages).map_err(refused)?;
+        FrameArena::with_memory(memory, places, options, wanted)
+    }
+
+    /// As [`FrameArena::reserve`]; other processes can be given [views](crate::shared::FrameView)
+    /// of the frames.
+    ///
+    /// # Errors
+    /// [`ReserveError`], with the numbers.
+    #[cfg(not(any(miri, loom)))]
+    pub fn reserve_shared(
+        nr_frames: u32,
+        options: ArenaOptions,
+    ) -> Result<FrameArena, ReserveError> {
+        if nr_frames == 0 || nr_frames > NR_FRAMES_MAX {
+            return Err(ReserveError::FrameCount { nr_frames });
+        }
+        let wanted = Bytes(u64::from(nr_frames) * FRAME_BYTES as u64);
+        let refused = |source| ReserveError::Refused { wanted, source };
+        let memory = FrameMemory::reserve_shared(nr_frames, options.huge_pages).map_err(refused)?;
+        let numbers = Numbers::new(nr_frames).map_err(refused)?;
+        let mut arena = FrameArena::with_memory(memory, &[], options, wanted)?;
+        arena.numbers = Some(numbers);
+        Ok(arena)
+    }
+
+    fn with_memory(
+        memory: FrameMemory,
+        places: &[Placement],
+        options: ArenaOptions,
+        wanted: Bytes,
+    ) -> Result<FrameArena, ReserveError> {
+        let nr_frames = memory.nr_frames();
+        let refused = |source| ReserveError::Refused { wanted, source };
         for place in places {
             memory.bind(place.frames.start.0..place.frames.end.0, place.node).map_err(
                 |source| {
@@ -208,7 +248,13 @@ impl FrameArena {
             memory.touch().map_err(refused)?;
         }
         let versions = (0..nr_frames).map(|_| AtomicU32::new(0)).collect();
-        Ok(FrameArena { memory, versions, id: next_arena_id() })
+        Ok(FrameArena {
+            memory,
+            versions,
+            #[cfg(not(any(miri, loom)))]
+            numbers: None,
+            id: next_arena_id(),
+        })
     }
 
     /// Frames in the arena, claimed or not.
@@ -308,6 +354,62 @@ impl FrameArena {
             self.release(claimed);
         }
         result.map(|()| nr_frames)
+    }
+
+    /// The two files that a [view](crate::shared::FrameView) of the frames is made of: the frames'
+    /// and their numbers'. `None` unless the arena was reserved to be shared.
+    #[cfg(not(any(miri, loom)))]
+    pub fn shared_files(&self) -> Option<[BorrowedFd<'_>; 2]> {
+        Some([self.memory.file()?, self.numbers.as_ref()?.file()])
+    }
+
+    /// From here on, nothing that other processes were told before is good any more.
+    #[cfg(not(any(miri, loom)))]
+    pub fn start_epoch(&self) {
+        if let Some(numbers) = &self.numbers {
+            numbers.start_epoch(self.nr_frames());
+        }
+    }
+
+    /// What another process may be told of a page that is in `frame` now, unlocked; the caller
+    /// looks again, afterwards, whether the page is still there.
+    #[cfg(not(any(miri, loom)))]
+    pub(crate) fn sight(&self, frame: FrameId) -> Option<Sight> {
+        let numbers = self.numbers.as_ref()?;
+        let epoch = numbers.epoch(self.nr_frames());
+        let number = numbers.load(frame.0);
+        (number & 1 == 0).then_some(Sight { frame: frame.0, number, epoch })
+    }
+
+    /// The contents of `frame` may change from here on, or be another page's.
+    #[inline]
+    pub(crate) fn begin_change(&self, frame: Option<FrameId>) {
+        #[cfg(not(any(miri, loom)))]
+        if let (Some(numbers), Some(frame)) = (&self.numbers, frame) {
+            numbers.begin(frame.0);
+        }
+        #[cfg(any(miri, loom))]
+        let _ = frame;
+    }
+
+    /// The contents of `frame` are a page's again.
+    #[inline]
+    pub(crate) fn end_change(&self, frame: Option<FrameId>) {
+        #[cfg(not(any(miri, loom)))]
+        if let (Some(numbers), Some(frame)) = (&self.numbers, frame) {
+            numbers.end(frame.0);
+        }
+        #[cfg(any(miri, loom))]
+        let _ = frame;
+    }
+
+    /// Whether other processes are told of frames.
+    #[inline]
+    pub(crate) fn is_shared(&self) -> bool {
+        #[cfg(not(any(miri, loom)))]
+        return self.numbers.is_some();
+        #[cfg(any(miri, loom))]
+        false
     }
 
     pub(crate) fn memory(&self) -> &FrameMemory {

@@ -42,6 +42,8 @@ mod memory;
 pub mod numa;
 #[cfg(not(loom))]
 mod ring;
+#[cfg(not(any(miri, loom)))]
+pub mod shared;
 mod sync;
 mod table;
 mod token;

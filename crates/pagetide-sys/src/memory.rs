@@ -58,6 +58,19 @@ impl FrameMemory {
         }
     }
 
+    /// As [`FrameMemory::reserve`], in a file that other processes can map.
+    #[cfg(not(any(miri, loom)))]
+    pub(crate) fn reserve_shared(nr_frames: u32, huge_pages: bool) -> io::Result<FrameMemory> {
+        let len = nr_frames as usize * FRAME_BYTES;
+        Ok(FrameMemory { nr_frames, mapping: Mapping::reserve_shared(len, huge_pages)? })
+    }
+
+    /// The file that other processes can map, if there is one.
+    #[cfg(not(any(miri, loom)))]
+    pub(crate) fn file(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        self.mapping.file()
+    }
+
     pub(crate) fn nr_frames(&self) -> u32 {
         self.nr_frames
     }

@@ -313,6 +313,15 @@ impl<'a> PageRef<'a> {
         self.word().still(ticket)
     }
 
+    /// What another process may be told of the page: `None` unless it is resident and unlocked, in
+    /// an arena that is shared.
+    #[cfg(not(any(miri, loom)))]
+    pub fn sight(self) -> Option<crate::shared::Sight> {
+        let ticket = self.peek()?;
+        let sight = self.arena().sight(ticket.frame())?;
+        self.still(ticket).then_some(sight)
+    }
+
     /// Makes the page young, if it is still where the ticket says. Writes nothing if it was.
     #[inline]
     pub fn mark_young(self, ticket: ReadTicket) {

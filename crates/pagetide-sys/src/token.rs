@@ -163,7 +163,7 @@ impl<H: PageHandle> Lock<H> {
     /// [`LockRefused`]; nothing was changed. Never waits.
     pub fn try_new(handle: H) -> Result<Lock<H>, LockRefused> {
         handle.page().word().try_lock()?;
-        Ok(Lock { handle: Some(handle), wrote: false })
+        Ok(Lock::begin(handle))
     }
 
     /// Locks the page of `handle`; waits until nobody else has it locked or pinned.
@@ -174,14 +174,32 @@ impl<H: PageHandle> Lock<H> {
         while handle.page().word().try_lock().is_err() {
             wait::wait_while(handle.page().word(), |seen| !seen.is_free());
         }
-        Lock { handle: Some(handle), wrote: false }
+        Lock::begin(handle)
+    }
+
+    /// The lock is had: other processes may not look until it is given back.
+    #[inline]
+    fn begin(handle: H) -> Lock<H> {
+        let lock = Lock { handle: Some(handle), wrote: false };
+        if lock.arena().is_shared() {
+            lock.arena().begin_change(lock.frame());
+        }
+        lock
+    }
+
+    /// The lock is about to be given back.
+    #[inline]
+    fn end(&self) {
+        if self.arena().is_shared() {
+            self.arena().end_change(self.frame());
+        }
     }
 
     /// Locks the page of `handle` if it is resident, free and not young; if it is young, takes that
     /// away instead. What reclaim asks of each victim.
     pub fn try_claim(handle: H) -> Claim<H> {
         match handle.page().word().try_claim() {
-            ClaimOutcome::Locked => Claim::Locked(Lock { handle: Some(handle), wrote: false }),
+            ClaimOutcome::Locked => Claim::Locked(Lock::begin(handle)),
             ClaimOutcome::Young => Claim::Young,
             ClaimOutcome::Busy => Claim::Busy,
             ClaimOutcome::Gone => Claim::Gone,
@@ -210,6 +228,7 @@ impl<H: PageHandle> Lock<H> {
     pub fn install(&mut self, claimed: ClaimedFrame) {
         assert!(self.frame().is_none(), "S3: {:?} has a frame already", self.page());
         let (frame, version) = claimed.into_parts(self.arena());
+        self.arena().begin_change(Some(frame));
         self.page().word().install(frame, version);
         self.page().note_frame(frame);
     }
@@ -238,6 +257,7 @@ impl<H: PageHandle> Lock<H> {
     pub fn relocate(&mut self, target: ClaimedFrame) -> ClaimedFrame {
         let source = self.resident_frame();
         let (frame, version) = target.into_parts(self.arena());
+        self.arena().begin_change(Some(frame));
         self.page().word().before_copy_in();
         // SAFETY: S3 (one claim a frame): the target was the caller's claim and is no page's, so
         // nobody else writes or borrows it (S4); LOCK keeps writers from the source (S4).
@@ -320,6 +340,7 @@ impl<H: PageHandle> Lock<H> {
         if touch == Touch::Young {
             self.set_young();
         }
+        self.end();
         let handle = self.handle.take().expect("S6: a live lock has its handle");
         let page = handle.page();
         if page.word().unlock_to_pin(self.wrote) {
@@ -344,6 +365,7 @@ impl<H: PageHandle> Lock<H> {
 impl<H: PageHandle> Drop for Lock<H> {
     fn drop(&mut self) {
         if let Some(handle) = &self.handle {
+            self.end();
             let page = handle.page();
             if page.word().unlock(self.wrote) {
                 wait::wake(page.word());

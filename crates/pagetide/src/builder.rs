@@ -46,6 +46,7 @@ pub struct Builder {
     record: Option<PathBuf>,
     tiers: Vec<Tier>,
     tiering: TieringOptions,
+    shared: bool,
 }
 
 impl Default for Builder {
@@ -57,6 +58,7 @@ impl Default for Builder {
             record: None,
             tiers: Vec::new(),
             tiering: TieringOptions::default(),
+            shared: false,
         }
     }
 }
@@ -167,6 +169,13 @@ impl Builder {
         self
     }
 
+    /// Lets other processes be given [`PageCache::shared_files`], to copy resident pages from by
+    /// themselves. Off unless set; not for memory with [tiers](Builder::tier).
+    pub fn shared(mut self, shared: bool) -> Builder {
+        self.shared = shared;
+        self
+    }
+
     /// Sets a knob by its name in docs/config.md.
     ///
     /// # Errors
@@ -237,7 +246,11 @@ impl Builder {
         };
         limits.check_machine()?;
         let places = plan.map(TierPlan::placements).unwrap_or_default();
-        let arena = Arc::new(FrameArena::reserve_on(limits.nr_frames_max, &places, options)?);
+        let arena = Arc::new(if self.shared && plan.is_none() {
+            FrameArena::reserve_shared(limits.nr_frames_max, options)?
+        } else {
+            FrameArena::reserve_on(limits.nr_frames_max, &places, options)?
+        });
         let folios = Arc::new(Folios::with_prefetch(limits.nr_frames_max, fetch_to_write));
         let nodes = self.build_nodes(limits, plan, &arena, &folios);
         let is_tiered = nodes.len() > 1;

@@ -20,6 +20,7 @@ use pagetide_core::units::{Bytes, Millis, PAGE_BYTES};
 use pagetide_sys::{OpenStoreError, PageTable, StoreFile, StoreOptions};
 use std::fmt;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
@@ -176,6 +177,19 @@ impl PageCache {
     /// [background threads](Builder::background).
     pub fn validate(&self) {
         self.shared.engine.validate();
+    }
+
+    /// Two memory files, and the number of frames they are of: what another process makes a
+    /// [view](pagetide_sys::shared::FrameView) from, to be told of pages by
+    /// [`File::sights`](crate::File::sights). `None` unless the cache was built to be shared.
+    pub fn shared_files(&self) -> Option<([BorrowedFd<'_>; 2], u32)> {
+        let arena = &self.shared.engine.arena;
+        Some((arena.shared_files()?, arena.nr_frames()))
+    }
+
+    /// Makes everything that other processes were told of pages worthless: they ask again.
+    pub fn start_epoch(&self) {
+        self.shared.engine.arena.start_epoch();
     }
 
     /// Writes back all dirty pages of all files; does not make them durable.

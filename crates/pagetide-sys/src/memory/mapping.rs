@@ -5,10 +5,11 @@
 //! [`Mapping::discard`] drops contents, not the mapping.
 
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
 
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
 use super::FRAME_BYTES;
 
@@ -21,6 +22,8 @@ const MINCORE_BYTES: usize = (64 << 10) * FRAME_BYTES;
 pub(super) struct Mapping {
     base: NonNull<u8>,
     len: usize,
+    /// What is mapped, if others may map it too.
+    file: Option<OwnedFd>,
 }
 
 // SAFETY: S1 (the mapping belongs to this value): nothing in it is tied to a thread.
@@ -40,12 +43,30 @@ impl Mapping {
         give_back(start.cast(), head);
         give_back(base.wrapping_add(len), padded - head - len);
         let base = NonNull::new(base).expect("S1: mmap never returns page zero unasked");
-        let mapping = Mapping { base, len };
+        let mapping = Mapping { base, len, file: None };
         let advice = if huge_pages { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
         // A kernel built without huge pages answers EINVAL: it is only advice.
         // SAFETY: S1 (the range is this mapping); the advice changes no contents.
         let _ = unsafe { madvise(mapping.base().cast(), len, advice) };
         Ok(mapping)
+    }
+
+    /// As [`Mapping::reserve`], of a memory file in place of private memory.
+    pub(super) fn reserve_shared(len: usize, huge_pages: bool) -> io::Result<Mapping> {
+        let mut mapping = Mapping::reserve(len, huge_pages)?;
+        let file = crate::shared::memory_file("pagetide-frames", len)?;
+        let (access, flags) =
+            (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
+        // SAFETY: S1 (the range is this mapping, of which nobody has been told yet): it is replaced
+        // by one of the file, which is as long and cannot shrink.
+        unsafe { mmap(mapping.base().cast(), len, access, flags, &file, 0) }?;
+        mapping.file = Some(file);
+        Ok(mapping)
+    }
+
+    /// What others may map, if this is shared.
+    pub(super) fn file(&self) -> Option<BorrowedFd<'_>> {
+        self.file.as_ref().map(AsFd::as_fd)
     }
 
     pub(super) fn base(&self) -> *mut u8 {
@@ -119,9 +140,14 @@ impl Mapping {
     /// The range is inside the mapping, and the caller owns its frames exclusively.
     pub(super) unsafe fn discard(&self, start: usize, len: usize) -> io::Result<()> {
         let start = self.base().wrapping_add(start).cast();
+        let advice = match self.file {
+            // Private pages are dropped, those of a file removed from it.
+            None => Advice::LinuxDontNeed,
+            Some(_) => Advice::LinuxRemove,
+        };
         // SAFETY: S1 (inside the mapping) and S4 (owned exclusively), both by the caller. A reader
         // that still copies sees old bytes or zeros, and its ticket no longer holds.
-        Ok(unsafe { madvise(start, len, Advice::LinuxDontNeed) }?)
+        Ok(unsafe { madvise(start, len, advice) }?)
     }
 }
 

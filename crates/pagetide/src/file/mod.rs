@@ -7,6 +7,7 @@ mod advise;
 mod guard;
 mod read;
 mod resize;
+mod share;
 mod sync;
 mod write;
 

@@ -24,14 +24,14 @@ use std::sync::atomic::Ordering::Relaxed;
 const OPTIMISTIC_TRIES: usize = 3;
 
 /// One page's part of a read call.
-struct Piece {
-    index: u64,
+pub(super) struct Piece {
+    pub(super) index: u64,
     /// The last page the call wants.
-    last: u64,
+    pub(super) last: u64,
     /// Where in the page it starts.
-    within: usize,
+    pub(super) within: usize,
     /// Whether the access counts as a reference.
-    counts: bool,
+    pub(super) counts: bool,
 }
 
 impl File {
@@ -94,7 +94,13 @@ impl Handle {
 
     /// Copies from a resident page, or says that there is none to copy from.
     #[inline]
-    fn read_hit(&self, cpu: CpuId, piece: &Piece, target: &mut [u8], is_hit: bool) -> bool {
+    pub(super) fn read_hit(
+        &self,
+        cpu: CpuId,
+        piece: &Piece,
+        target: &mut [u8],
+        is_hit: bool,
+    ) -> bool {
         let index = PageIndex(piece.index);
         let engine = self.engine();
         engine.fetch_guess(self.mapping.table.guess_frame(index), piece.within);
