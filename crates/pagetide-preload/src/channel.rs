@@ -81,6 +81,40 @@ pub(crate) fn ask(
     reply.map_err(lost)
 }
 
+/// Sends a log of pages read, if this thread has a socket to send it by; nobody waits for it.
+pub(crate) fn send_touches(log: &[u8]) {
+    let channel = CHANNEL.get();
+    if channel.is_busy || channel.fd < 0 || channel.process != process::number() {
+        return;
+    }
+    let request = Request { len: log.len() as u64, ..Request::new(Op::Touch, 0) }.encode();
+    let part = iovec { iov_base: log.as_ptr().cast_mut().cast(), iov_len: log.len() };
+    // What cannot be sent is not learnt from.
+    let _ = send(channel.fd, &request, &[part], None);
+}
+
+/// A request whose reply brings two files; -1 where one did not come.
+pub(crate) fn ask_for_files(op: Op) -> Result<(Reply, [c_int; 2]), Errno> {
+    let fd = open(process::number())?;
+    let reply = exchange_for_files(fd, op);
+    close(fd);
+    reply
+}
+
+fn exchange_for_files(fd: c_int, op: Op) -> Result<(Reply, [c_int; 2]), Errno> {
+    send(fd, &Request::new(op, 0).encode(), &[], None)?;
+    let mut head = [0; REPLY_BYTES];
+    let mut rights = [Rights { len: 0, level: 0, kind: 0, files: [-1; 2] }];
+    let (parts, nr_parts) = with_head(head.as_mut_ptr(), head.len(), &[]);
+    let mut message = message(&parts, nr_parts);
+    message.msg_control = rights.as_mut_ptr().cast::<c_void>();
+    message.msg_controllen = size_of::<Rights>();
+    let nr_bytes = packet(libc::SYS_recvmsg, fd, &message, libc::MSG_CMSG_CLOEXEC)?;
+    let reply = Reply::decode(&head[..nr_bytes]).ok_or(Errno(libc::EIO))?;
+    let is_rights = rights[0].level == libc::SOL_SOCKET && rights[0].kind == libc::SCM_RIGHTS;
+    Ok((reply, if is_rights { rights[0].files } else { [-1; 2] }))
+}
+
 /// What the program is told of a failed exchange.
 fn lost(errno: Errno) -> Errno {
     if errno.0 == libc::EFAULT {
@@ -106,13 +140,13 @@ fn exchange(
     Reply::decode(&head[..nr_bytes.min(REPLY_BYTES)]).ok_or(Errno(libc::EIO))
 }
 
-/// A control message with one descriptor in it, as cmsg(3) lays it out.
+/// A control message with up to two descriptors in it, as cmsg(3) lays it out.
 #[repr(C, align(8))]
 struct Rights {
     len: usize,
     level: c_int,
     kind: c_int,
-    fd: c_int,
+    files: [c_int; 2],
 }
 
 fn send(fd: c_int, head: &[u8], source: &[iovec], descriptor: Option<c_int>) -> Result<(), Errno> {
@@ -121,7 +155,7 @@ fn send(fd: c_int, head: &[u8], source: &[iovec], descriptor: Option<c_int>) -> 
         len: 16 + size_of::<c_int>(),
         level: libc::SOL_SOCKET,
         kind: libc::SCM_RIGHTS,
-        fd: descriptor.unwrap_or(-1),
+        files: [descriptor.unwrap_or(-1), 0],
     };
     let mut message = message(&parts, nr_parts);
     if descriptor.is_some() {
@@ -201,7 +235,7 @@ fn move_up(fd: c_int) -> c_int {
     }
 }
 
-fn close(fd: c_int) {
+pub(crate) fn close(fd: c_int) {
     // SAFETY: a descriptor of ours that nobody uses any more (S22).
     let _ = unsafe { next::system(libc::SYS_close, [fd as usize, 0, 0, 0, 0, 0]) };
 }
@@ -236,6 +270,7 @@ extern "C" fn close_with_thread(value: *mut c_void) {
     let fd = (value as usize).wrapping_sub(1) as c_int;
     let channel = CHANNEL.get();
     if channel.fd == fd && channel.process == process::number() {
+        crate::view::tell();
         CHANNEL.set(Channel { process: 0, fd: -1, is_busy: false });
         process::remove_own(fd);
         close(fd);

@@ -33,6 +33,7 @@ mod next;
 mod process;
 mod serve;
 mod table;
+mod view;
 
 /// What `pagetide run` looks for before it loads us; it changes with the protocol.
 #[used]

@@ -12,9 +12,11 @@
 use crate::channel::{PARTS_MAX, ask};
 use crate::errno::Errno;
 use crate::table::{self, Entry};
-use crate::{next, process};
+use crate::{next, process, view};
 use libc::{c_int, c_void, iovec, off_t};
-use pagetide_sys::wire::{CHUNK_BYTES, Op, Reason, Reply, Request, Status, adopt};
+use pagetide_sys::wire::{
+    CHUNK_BYTES, Op, PAGE_SHIFT, Reason, Reply, Request, SIGHT_BYTES, SIGHTS_MAX, Status, adopt,
+};
 
 /// A later packet of a write that has its place already.
 const CONTINUED: u64 = 1;
@@ -186,6 +188,11 @@ pub(crate) fn read(
         Place::At(offset) => (Op::ReadAt, offset),
         _ => (Op::Read, 0),
     };
+    if let (Place::At(offset), [only]) = (place, parts)
+        && let Some(result) = read_one(fd, id, *only, offset)
+    {
+        return result;
+    }
     let window = Window::new(parts, 0);
     let first =
         Request { offset, len: window.len as u64, total: total as u64, ..Request::new(op, id) };
@@ -213,6 +220,33 @@ pub(crate) fn read(
         }
     }
     Ok(Some(done))
+}
+
+/// Reads one part at a place without asking, or is told where its pages are. `None`: it is too long
+/// for that.
+fn read_one(
+    fd: c_int,
+    id: u64,
+    part: iovec,
+    offset: off_t,
+) -> Option<Result<Option<usize>, Errno>> {
+    if view::read(id, part.iov_base, part.iov_len, offset) {
+        return Some(Ok(Some(part.iov_len)));
+    }
+    let is_short = part.iov_len <= (SIGHTS_MAX - 1) << PAGE_SHIFT;
+    if part.iov_len == 0 || !is_short || !view::is_there() {
+        return None;
+    }
+    let mut told = [0; SIGHTS_MAX * SIGHT_BYTES];
+    let beside = iovec { iov_base: told.as_mut_ptr().cast(), iov_len: told.len() };
+    let one =
+        Request { offset, len: part.iov_len as u64, flags: 1, ..Request::new(Op::ReadAt, id) };
+    Some(request(fd, &one, &[], &[part, beside]).map(|reply| {
+        reply.map(|reply| {
+            view::learn(id, offset, &reply, &told);
+            reply.result as usize
+        })
+    }))
 }
 
 /// Writes from `parts`. `None`: ask the kernel instead.

@@ -99,7 +99,8 @@ ops! {
     Close,
     /// Read `len` bytes at the position, which moves by as much of `total` as there is.
     Read,
-    /// Read `len` bytes at `offset`.
+    /// Read `len` bytes at `offset`. With `flags` 1, a reply with all of them also tells where
+    /// their pages are: `total` of them behind the bytes, as of the epoch in `offset`.
     ReadAt,
     /// Write the data at the position, which moves by `total`.
     Write,
@@ -132,6 +133,10 @@ ops! {
     Execute,
     /// Write back what is dirty of the file that the descriptor that comes along names.
     FlushFile,
+    /// The frames, to be looked at: replies with how many there are, and their two files.
+    Share,
+    /// The pages named in the data were read without asking. There is no reply.
+    Touch,
     /// The process is about to end, and has nothing open any more.
     Leave,
     /// As `Execute`, for a program that uses a kernel interface past us; the reason in `flags`.
@@ -142,6 +147,39 @@ impl Op {
     fn from_number(number: u32) -> Option<Op> {
         OPS.get(number as usize).copied()
     }
+}
+
+/// A page's bytes, as a power of two.
+pub const PAGE_SHIFT: u32 = 12;
+/// Bytes that tell where one page is.
+pub const SIGHT_BYTES: usize = 16;
+/// The most pages told of at once.
+pub const SIGHTS_MAX: usize = 32;
+
+/// A page's frame and its number, for the wire; an odd number says that it is nowhere.
+pub fn encode_sight(frame: u32, number: u64) -> [u8; SIGHT_BYTES] {
+    let mut bytes = [0; SIGHT_BYTES];
+    put(&mut bytes, 0, u64::from(frame));
+    put(&mut bytes, 8, number);
+    bytes
+}
+
+/// From as many bytes.
+pub fn decode_sight(bytes: &[u8]) -> (u32, u64) {
+    (take(bytes, 0) as u32, take(bytes, 8))
+}
+
+/// A description and the page of it that was read.
+pub fn encode_touch(id: u64, page: u64) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    put(&mut bytes, 0, id);
+    put(&mut bytes, 8, page);
+    bytes
+}
+
+/// All of a log's descriptions and pages.
+pub fn decode_touches(bytes: &[u8]) -> impl Iterator<Item = (u64, u64)> {
+    bytes.chunks_exact(16).map(|entry| (take(entry, 0), take(entry, 8)))
 }
 
 /// Adopt flags, beside open(2)'s.

@@ -19,7 +19,7 @@
 use super::errno::{Errno, IntoErrno};
 use super::served_file::{FileKey, Opened, Owner, ServedFile, lock};
 use pagetide::{Advice, File, PageCache};
-use pagetide_sys::wire::{Reply, Request, Status, TAG};
+use pagetide_sys::wire::{Reply, Request, SIGHT_BYTES, SIGHTS_MAX, Status, TAG, encode_sight};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -29,6 +29,9 @@ const O_DSYNC: u64 = 0o10000;
 const O_SYNC: u64 = 0o4010000;
 /// A later packet of a write that has its place already.
 const CONTINUED: u64 = 1;
+
+/// Where the pages are that were read is to be told.
+const WITH_SIGHTS: u64 = 1;
 
 /// One open file description.
 pub(super) struct Description {
@@ -69,6 +72,29 @@ impl Durability {
             _ => Durability::None,
         }
     }
+}
+
+/// Puts behind the bytes read where their pages are now.
+fn tell_sights(
+    handle: &File,
+    offset: u64,
+    nr_read: usize,
+    mut reply: Reply,
+    target: &mut [u8],
+) -> (Reply, usize) {
+    let room = target[nr_read..].chunks_exact_mut(SIGHT_BYTES).take(SIGHTS_MAX);
+    let mut epoch = u64::MAX;
+    for (sight, bytes) in handle.sights(offset, nr_read as u64).zip(room) {
+        let (frame, number) = sight.map_or((0, 1), |sight| {
+            // The oldest at worst: what it says of the others is then refused.
+            epoch = epoch.min(sight.epoch);
+            (sight.frame, sight.number)
+        });
+        bytes.copy_from_slice(&encode_sight(frame, number));
+        reply.total += 1;
+    }
+    reply.offset = epoch;
+    (reply, nr_read + reply.total as usize * SIGHT_BYTES)
 }
 
 /// Whether open(2)'s `flags` give write access.
@@ -190,7 +216,11 @@ impl Description {
         self.share_apart(|_, handle| {
             let len = request.len.min(target.len() as u64) as usize;
             let nr_read = handle.read_at(&mut target[..len], offset).errno()?;
-            Ok((Reply::done(nr_read as i64), nr_read))
+            let reply = Reply::done(nr_read as i64);
+            if request.flags & WITH_SIGHTS == 0 || nr_read < len {
+                return Ok((reply, nr_read));
+            }
+            Ok(tell_sights(handle, offset, nr_read, reply, target))
         })
     }
 

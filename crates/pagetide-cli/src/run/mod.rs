@@ -127,7 +127,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
 }
 
 fn build(args: &RunArgs) -> Result<PageCache, Failure> {
-    let mut builder = PageCache::builder().memory(args.memory).policy(args.policy);
+    let mut builder = PageCache::builder().memory(args.memory).policy(args.policy).shared(true);
     if let Some(path) = &args.record {
         builder = builder.record(path);
     }

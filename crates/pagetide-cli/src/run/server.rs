@@ -17,12 +17,11 @@ use super::filter::Filter;
 use super::program;
 use super::served_file::{FileKey, Owner, ServedFile, lock, path_of};
 use crate::terminal;
-use pagetide::PageCache;
-use pagetide_sys::wire::{Op, Reason, Reply, Request, Status, TAG, adopt};
+use pagetide::{File, PageCache};
+use pagetide_sys::wire::{self, Op, Reason, Reply, Request, Status, TAG, adopt};
 use rustix::fs::SeekFrom;
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -198,6 +197,24 @@ impl Server {
         }
     }
 
+    /// Pages that were read without asking: hits as any other.
+    pub(super) fn touch(&self, log: &[u8]) {
+        let mut last: Option<(u64, File)> = None;
+        for (id, page) in wire::decode_touches(log) {
+            if last.as_ref().is_none_or(|(known, _)| *known != id) {
+                last = self.find(id).and_then(|one| Some((id, one.inner().handle.clone()?)));
+            }
+            if let Some((_, handle)) = &last {
+                handle.touch_page(page);
+            }
+        }
+    }
+
+    /// The frames' files, for a process to look at.
+    pub(super) fn shared_files(&self) -> Option<([BorrowedFd<'_>; 2], u32)> {
+        self.cache.shared_files()
+    }
+
     fn find(&self, id: u64) -> Option<Arc<Description>> {
         lock(&self.descriptions).get(&id).cloned()
     }
@@ -286,6 +303,8 @@ impl Server {
     /// Hands the file over, and counts it.
     fn give_up(&self, owner: &mut Owner, reason: Reason) -> Result<Reply, Errno> {
         ServedFile::hand_over(owner)?;
+        // What processes were told of its pages, they must not use any more.
+        self.cache.start_epoch();
         self.handed_over[reason as usize].fetch_add(1, Relaxed);
         Ok(Reply::status(Status::Kernel))
     }
@@ -408,14 +427,14 @@ fn is_program(descriptor: &OwnedFd, path: &Path) -> bool {
     if !is_named && !may_run {
         return false;
     }
-    let Ok(file) = File::open(path_of(&descriptor.as_fd())) else { return true };
+    let Ok(file) = std::fs::File::open(path_of(&descriptor.as_fd())) else { return true };
     let mut head = [0; 4];
     file.read_at(&mut head, 0).is_ok_and(|_| program::is_elf(&head))
 }
 
 fn execute(descriptor: OwnedFd) -> Reply {
     let path = std::fs::read_link(path_of(&descriptor)).unwrap_or_default();
-    let Ok(file) = File::open(path_of(&descriptor)) else { return Reply::done(0) };
+    let Ok(file) = std::fs::File::open(path_of(&descriptor)) else { return Reply::done(0) };
     match program::inspect(&file) {
         Some(unserved) => {
             let why = unserved.reason();

@@ -10,12 +10,13 @@
 use super::server::Server;
 use crate::terminal;
 use pagetide_sys::wire::{
-    CHUNK_BYTES, GREETING_BYTES, Greeting, REPLY_BYTES, REQUEST_BYTES, Request, VERSION,
+    CHUNK_BYTES, GREETING_BYTES, Greeting, Op, REPLY_BYTES, REQUEST_BYTES, Reply, Request,
+    SIGHT_BYTES, SIGHTS_MAX, VERSION,
 };
 use rustix::io::{Errno, FdFlags, IoSlice, IoSliceMut};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 use std::io;
 use std::mem::MaybeUninit;
@@ -91,7 +92,7 @@ impl Drop for Membership<'_> {
 fn serve_socket(socket: &OwnedFd, process: u64, server: &Server) {
     let _membership = Membership(server, process);
     let mut packet = vec![0; REQUEST_BYTES + CHUNK_BYTES];
-    let mut target = vec![0; CHUNK_BYTES];
+    let mut target = vec![0; CHUNK_BYTES + SIGHTS_MAX * SIGHT_BYTES];
     loop {
         let (nr_bytes, descriptor) = match receive(socket, &mut packet) {
             Ok((0, _)) | Err(_) => return,
@@ -100,11 +101,34 @@ fn serve_socket(socket: &OwnedFd, process: u64, server: &Server) {
         // What is no request comes from no library of ours: nothing more is to be learnt from it.
         let Some(request) = Request::decode(&packet[..nr_bytes]) else { return };
         let source = &packet[REQUEST_BYTES..nr_bytes];
+        if request.op == Op::Touch {
+            server.touch(source);
+            continue;
+        }
+        if request.op == Op::Share {
+            if send_shared(socket, server).is_err() {
+                return;
+            }
+            continue;
+        }
         let (reply, nr_out) = server.answer(process, &request, source, descriptor, &mut target);
         if send(socket, &reply.encode(), &target[..nr_out]).is_err() {
             return;
         }
     }
+}
+
+/// How many frames there are, and their files; none where the cache is not shared.
+fn send_shared(socket: &OwnedFd, server: &Server) -> Result<(), Errno> {
+    let Some((files, nr_frames)) = server.shared_files() else {
+        return send(socket, &Reply::done(0).encode(), &[]);
+    };
+    let head = Reply::done(i64::from(nr_frames)).encode();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut beside = SendAncillaryBuffer::new(&mut space);
+    beside.push(SendAncillaryMessage::ScmRights(&files));
+    sendmsg(socket, &[IoSlice::new(&head)], &mut beside, SendFlags::NOSIGNAL)?;
+    Ok(())
 }
 
 fn send(socket: &OwnedFd, head: &[u8; REPLY_BYTES], bytes: &[u8]) -> Result<(), Errno> {

@@ -9,7 +9,9 @@ use std::process::{Command, Stdio};
 
 fn summary_of(folder: &Path, memory: &str, line: &str) -> Value {
     let mut run = Command::new(pagetide());
-    run.args(["run", "--memory", memory, "--json", "summary.json", "--", "sh", "-c", line]);
+    // Nothing but the test's own files: a shell's and an interpreter's are theirs.
+    run.args(["run", "--memory", memory, "--json", "summary.json", "--include"]);
+    run.args([&format!("{}/**", folder.display()), "--", "sh", "-c", line]);
     let output = run.current_dir(folder).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&std::fs::read(folder.join("summary.json")).unwrap()).unwrap()
@@ -52,6 +54,34 @@ fn a_killed_writer_leaves_what_it_wrote_and_harms_nobody() {
     let output = run_in(here.path(), "256K", &["python3", "killed.py"]);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{errors}");
+}
+
+#[test]
+fn pages_copied_without_asking_are_always_the_files() {
+    if !has("python3", "pages_copied_without_asking_are_always_the_files") {
+        return;
+    }
+    let here = folder();
+    std::fs::write(here.path().join("views.py"), include_str!("views.py")).unwrap();
+    let output = run_in(here.path(), "256K", &["python3", "views.py"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{errors}");
+}
+
+#[test]
+fn hits_are_counted_that_nobody_asked_for() {
+    if !has("python3", "hits_are_counted_that_nobody_asked_for") {
+        return;
+    }
+    let here = folder();
+    std::fs::write(here.path().join("a"), noise(64 << 10, 7)).unwrap();
+    let line = "python3 -c 'import os; f = os.open(\"a\", os.O_RDONLY); \
+                [os.pread(f, 4096, p % 16 * 4096) for p in range(16000)]'";
+    let summary = summary_of(here.path(), "1M", line);
+    let count = |name: &str| summary[name].as_u64().unwrap();
+    assert!((15_900..=16_000).contains(&count("accesses")), "{summary}");
+    assert_eq!(count("accesses") - count("hits"), count("misses"));
+    assert!((1..=16).contains(&count("misses")), "{summary}");
 }
 
 #[test]
