@@ -15,6 +15,10 @@
 //!   hint_stamp     whoever sets or takes the hint of the page's word: when its table was scanned
 //! ```
 //!
+//! Beside the descriptors there is one number for all of them, the tick. A policy that wants to
+//! hear of a folio once in a while, and not of each hit, lets the while end by a new tick; a hit
+//! compares the tick in its folio's flags, and has nothing to say where they agree.
+//!
 //! Invariants: a folio is in at most one of the states pending, on a list, isolated
 //! ([`Flags::PENDING`], [`Flags::ON_LIST`], [`Flags::ISOLATED`]); a free frame is in none. `GEN` is
 //! zero unless a multi-gen policy put the folio on a generation's list.
@@ -71,6 +75,11 @@ impl Flags {
     /// Which of its policy's lists the folio is linked on, where there are several; the policy's to
     /// use otherwise while the folio is isolated. Four bits.
     pub const LINK: Flags = Flags(0xf << 24);
+    /// Its policy wants to hear of each access. Only `pagetide` sets it, on a few folios.
+    pub const WATCHED: Flags = Flags(1 << 28);
+    /// The tick ([`Folios::tick`]) in which an access was logged last; 0: none since the folio was
+    /// bound. Sixteen bits.
+    pub const TICK: Flags = Flags(0xffff << 32);
     /// What a page takes along when it is moved to another frame. What its lists made of it stays
     /// behind: it enters those of the other node afresh.
     pub const KEPT_ON_MOVE: Flags = Flags(
@@ -88,6 +97,7 @@ impl Flags {
     const GEN_SHIFT: u32 = 0;
     const REFS_SHIFT: u32 = 4;
     const LINK_SHIFT: u32 = 24;
+    const TICK_SHIFT: u32 = 32;
     /// The most [`Flags::refs`] can say.
     pub const REFS_MAX: u32 = 3;
 
@@ -148,6 +158,16 @@ impl Flags {
         Flags(self.0 & !Self::LINK.0 | (link as u64) << Self::LINK_SHIFT)
     }
 
+    /// The tick in [`Flags::TICK`].
+    pub const fn tick(self) -> u16 {
+        (self.0 >> Self::TICK_SHIFT) as u16
+    }
+
+    /// The same flags with the tick set.
+    pub const fn with_tick(self, tick: u16) -> Flags {
+        Flags(self.0 & !Self::TICK.0 | (tick as u64) << Self::TICK_SHIFT)
+    }
+
     /// The folio's type.
     pub const fn page_type(self) -> PageType {
         if self.any(Self::ANON) { PageType::Anon } else { PageType::File }
@@ -156,7 +176,7 @@ impl Flags {
 
 impl fmt::Debug for Flags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [(&str, Flags); 15] = [
+        const NAMES: [(&str, Flags); 16] = [
             ("referenced", Flags::REFERENCED),
             ("workingset", Flags::WORKINGSET),
             ("active", Flags::ACTIVE),
@@ -172,6 +192,7 @@ impl fmt::Debug for Flags {
             ("orphan", Flags::ORPHAN),
             ("readahead", Flags::READAHEAD),
             ("prefetched", Flags::PREFETCHED),
+            ("watched", Flags::WATCHED),
         ];
         write!(f, "gen {:?} refs {}", self.generation(), self.refs())?;
         NAMES
@@ -306,6 +327,8 @@ impl Folio {
 pub struct Folios {
     slots: Box<[Folio]>,
     prefetch: Prefetch,
+    /// Never 0. Read by each hit, written so seldom that it stays in every processor's cache.
+    tick: AtomicU16,
 }
 
 /// Starts bringing a descriptor into the processor's cache, to be written. A hint: it may do
@@ -321,7 +344,21 @@ impl Folios {
     /// As [`Folios::new`], with the world's way to prefetch; this crate has none, as there is none
     /// without unsafe code.
     pub fn with_prefetch(nr_frames: u32, prefetch: Prefetch) -> Folios {
-        Folios { slots: (0..nr_frames).map(|_| Folio::unused()).collect(), prefetch }
+        let slots = (0..nr_frames).map(|_| Folio::unused()).collect();
+        Folios { slots, prefetch, tick: AtomicU16::new(1) }
+    }
+
+    /// The running tick, which is never 0.
+    #[inline]
+    pub fn tick(&self) -> u16 {
+        self.tick.load(Relaxed)
+    }
+
+    /// Begins another tick: the next access of each folio is worth logging again. Of several
+    /// lruvecs over the same folios each may; that of one costs the others some entries, no more.
+    pub fn end_tick(&self) {
+        let after = |tick: u16| Some(tick.wrapping_add(1).max(1));
+        let _ = self.tick.fetch_update(Relaxed, Relaxed, after);
     }
 
     /// Asks for a frame's descriptor, soon to be written.
@@ -358,11 +395,13 @@ mod tests {
 
     #[test]
     fn fields_do_not_disturb_each_other() {
-        let flags = Flags::DIRTY.with_generation(Some(3)).with_refs(2).with_link(9);
-        assert_eq!((flags.generation(), flags.refs(), flags.link()), (Some(3), 2, 9));
+        let fields = |it: Flags| (it.generation(), it.refs(), it.link(), it.tick());
+        let flags =
+            Flags::DIRTY.with_generation(Some(3)).with_refs(2).with_link(9).with_tick(0xfedc);
+        assert_eq!(fields(flags), (Some(3), 2, 9, 0xfedc));
         assert!(flags.any(Flags::DIRTY));
-        let moved = flags.with_generation(None).with_refs(3).with_link(6);
-        assert_eq!((moved.generation(), moved.refs(), moved.link()), (None, 3, 6));
+        let moved = flags.with_generation(None).with_refs(3).with_link(6).with_tick(1);
+        assert_eq!(fields(moved), (None, 3, 6, 1));
         assert!(moved.any(Flags::DIRTY));
         assert_eq!(moved.page_type(), PageType::File);
     }

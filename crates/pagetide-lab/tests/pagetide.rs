@@ -19,8 +19,8 @@ use support::load_trace;
 #[test]
 fn small_traces_miss_as_pinned() {
     let pinned: [(&str, u64); 6] = [
-        ("uniform", 16_669),
-        ("skewed", 17_823),
+        ("uniform", 16_727),
+        ("skewed", 17_849),
         ("loop", 15_644),
         ("phases", 18_416),
         ("scan", 10_050),

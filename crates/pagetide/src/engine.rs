@@ -85,14 +85,14 @@ impl Engine {
     /// not take; where the policy wants a list operation and the way is blocked, the touch is lost.
     #[inline]
     pub(crate) fn mark_accessed(&self, cpu: CpuId, frame: FrameId) {
-        if self.rule.mark(&self.folios[frame]) == Marked::Log {
+        if self.rule.mark(&self.folios, frame) == Marked::Log {
             self.nodes.of(frame).log_touch(cpu, frame, &self.counters);
         }
     }
 
     /// As [`Engine::mark_accessed`], for the access that missed and brought the page in.
     pub(crate) fn mark_filled(&self, cpu: CpuId, frame: FrameId) {
-        if self.rule.mark_fill(&self.folios[frame]) == Marked::Log {
+        if self.rule.mark_fill(&self.folios, frame) == Marked::Log {
             self.nodes.of(frame).log_touch(cpu, frame, &self.counters);
         }
     }

@@ -11,14 +11,15 @@
 //!   count references   1st: REFERENCED   2nd..4th: REFS 1..3   5th: +WORKINGSET   then: no write
 //!   ... of Linux 6.1   1st: REFERENCED   2nd: +WORKINGSET   3rd..5th: REFS 1..3   then: no write
 //!   count hits         2nd..4th: REFS 1..3                             then: no write
-//!   count and log      the same, and each is logged
+//!   count and log      the same, and in each tick the first is logged; of a watched folio all
 //!   two touches        1st: REFERENCED   2nd on the inactive list: log an activation
 //! ```
 //!
 //! Ignored: accesses through a table (guards), which only set the page word's young bit.
 //! Source: the multi-gen LRU and classic LRU specifications, sections 4 and 2.
 
-use crate::folio::{Flags, Folio};
+use crate::folio::{Flags, Folio, Folios};
+use crate::ids::FrameId;
 
 /// How a policy learns of descriptor accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,8 +34,9 @@ pub enum AccessRule {
     ReferenceBit,
     /// Hits after the miss, counted to three in the reference field (S3-FIFO).
     CountHits,
-    /// As [`AccessRule::CountHits`], and every access is logged in order (pagetide): the count
-    /// survives where an entry of the log is lost.
+    /// As [`AccessRule::CountHits`], and the first access in each tick is logged, or all, where the
+    /// folio is [`Flags::WATCHED`] (pagetide): the count survives where an entry of the log is
+    /// lost.
     CountAndLog,
     /// Every access is logged in order (strict LRU).
     LogEach,
@@ -66,7 +68,8 @@ pub enum AccessKind {
 impl AccessRule {
     /// Notes one descriptor access. Lock-free; writes nothing once the folio is saturated.
     #[inline]
-    pub fn mark(self, folio: &Folio) -> Marked {
+    pub fn mark(self, folios: &Folios, frame: FrameId) -> Marked {
+        let folio = &folios[frame];
         match self {
             AccessRule::CountReferences => count_reference(folio),
             AccessRule::CountAfterWorkingset => count_after_workingset(folio),
@@ -78,10 +81,7 @@ impl AccessRule {
                 Marked::Done
             }
             AccessRule::CountHits => count_hit(folio),
-            AccessRule::CountAndLog => {
-                let _ = count_hit(folio);
-                Marked::Log
-            }
+            AccessRule::CountAndLog => count_and_log(folio, folios.tick()),
             AccessRule::LogEach => Marked::Log,
             AccessRule::Ignore => Marked::Done,
         }
@@ -92,11 +92,11 @@ impl AccessRule {
     /// To the kernel's policies the miss is the first access; to the queues coming in is all that a
     /// miss does, as their papers have it.
     #[inline]
-    pub fn mark_fill(self, folio: &Folio) -> Marked {
+    pub fn mark_fill(self, folios: &Folios, frame: FrameId) -> Marked {
         match self {
             AccessRule::CountReferences
             | AccessRule::CountAfterWorkingset
-            | AccessRule::TwoTouches => self.mark(folio),
+            | AccessRule::TwoTouches => self.mark(folios, frame),
             AccessRule::ReferenceBit
             | AccessRule::CountHits
             | AccessRule::CountAndLog
@@ -173,6 +173,19 @@ fn count_hit(folio: &Folio) -> Marked {
 }
 
 #[inline]
+fn count_and_log(folio: &Folio, tick: u16) -> Marked {
+    let quiet = Flags::REFS.with(Flags::TICK).with(Flags::WATCHED);
+    let flags = folio.flags();
+    if flags.0 & quiet.0 == Flags::REFS.with_tick(tick).0 {
+        return Marked::Done;
+    }
+    folio.update(|flags| {
+        Some(flags.with_refs((flags.refs() + 1).min(Flags::REFS_MAX)).with_tick(tick))
+    });
+    if flags.tick() == tick && !flags.any(Flags::WATCHED) { Marked::Done } else { Marked::Log }
+}
+
+#[inline]
 fn touch_twice(folio: &Folio) -> Marked {
     let flags = folio.flags();
     if !flags.any(Flags::REFERENCED) {
@@ -189,8 +202,7 @@ fn touch_twice(folio: &Folio) -> Marked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::folio::Folios;
-    use crate::ids::{FrameId, PageType};
+    use crate::ids::PageType;
 
     /// Multi-gen LRU specification, section 4, columns "B".
     #[test]
@@ -206,7 +218,7 @@ mod tests {
             (Flags::REFERENCED.with(Flags::WORKINGSET), 3),
         ];
         for (nth, (flags, refs)) in expected.into_iter().enumerate() {
-            assert_eq!(AccessRule::CountReferences.mark(folio), Marked::Done);
+            assert_eq!(AccessRule::CountReferences.mark(&folios, FrameId(0)), Marked::Done);
             assert_eq!(folio.flags(), flags.with_refs(refs), "after access {}", nth + 1);
         }
     }
@@ -219,12 +231,12 @@ mod tests {
         let twice = Flags::REFERENCED.with(Flags::WORKINGSET);
         let expected = [(Flags::REFERENCED, 0), (twice, 0), (twice, 1), (twice, 2), (twice, 3)];
         for (nth, (flags, refs)) in expected.into_iter().chain([(twice, 3)]).enumerate() {
-            assert_eq!(AccessRule::CountAfterWorkingset.mark(folio), Marked::Done);
+            assert_eq!(AccessRule::CountAfterWorkingset.mark(&folios, FrameId(0)), Marked::Done);
             assert_eq!(folio.flags(), flags.with_refs(refs), "after access {}", nth + 1);
         }
         let locked = Flags::UNEVICTABLE;
         folio.bind(folio.page(), PageType::File, locked);
-        assert_eq!(AccessRule::CountAfterWorkingset.mark(folio), Marked::Done);
+        assert_eq!(AccessRule::CountAfterWorkingset.mark(&folios, FrameId(0)), Marked::Done);
         assert_eq!(folio.flags(), locked);
     }
 
@@ -240,14 +252,14 @@ mod tests {
             AccessRule::Ignore,
         ];
         for rule in queues {
-            assert_eq!(rule.mark_fill(folio), Marked::Done);
+            assert_eq!(rule.mark_fill(&folios, FrameId(0)), Marked::Done);
             assert_eq!(folio.flags(), Flags::NONE, "{rule:?}");
         }
         let kernels =
             [AccessRule::CountReferences, AccessRule::CountAfterWorkingset, AccessRule::TwoTouches];
         for rule in kernels {
             folio.clear(Flags::REFERENCED);
-            assert_eq!(rule.mark_fill(folio), Marked::Done);
+            assert_eq!(rule.mark_fill(&folios, FrameId(0)), Marked::Done);
             assert_eq!(folio.flags(), Flags::REFERENCED, "{rule:?}");
         }
     }
@@ -257,9 +269,27 @@ mod tests {
         let folios = Folios::new(1);
         let folio = &folios[FrameId(0)];
         for hits in [1, 2, 3, 3] {
-            assert_eq!(AccessRule::CountHits.mark(folio), Marked::Done);
+            assert_eq!(AccessRule::CountHits.mark(&folios, FrameId(0)), Marked::Done);
             assert_eq!(folio.flags(), Flags::NONE.with_refs(hits));
         }
+    }
+
+    #[test]
+    fn a_tick_hears_of_a_folio_once_and_of_a_watched_one_each_time() {
+        let folios = Folios::new(1);
+        let folio = &folios[FrameId(0)];
+        let mark = || AccessRule::CountAndLog.mark(&folios, FrameId(0));
+        assert_eq!(
+            [mark(), mark(), mark(), mark()],
+            [Marked::Log, Marked::Done, Marked::Done, Marked::Done]
+        );
+        assert_eq!(folio.flags(), Flags::NONE.with_refs(3).with_tick(1));
+        folios.end_tick();
+        assert_eq!([mark(), mark()], [Marked::Log, Marked::Done]);
+        folio.set(Flags::WATCHED);
+        assert_eq!([mark(), mark()], [Marked::Log, Marked::Log]);
+        (0..0xffff).for_each(|_| folios.end_tick());
+        assert_eq!(folios.tick(), 2, "65,535 ticks: none is 0");
     }
 
     #[test]
@@ -267,7 +297,7 @@ mod tests {
         let folios = Folios::new(1);
         let folio = &folios[FrameId(0)];
         folio.set(Flags::UNEVICTABLE);
-        assert_eq!(AccessRule::CountReferences.mark(folio), Marked::Done);
+        assert_eq!(AccessRule::CountReferences.mark(&folios, FrameId(0)), Marked::Done);
         assert_eq!(folio.flags(), Flags::UNEVICTABLE);
     }
 
@@ -276,13 +306,13 @@ mod tests {
     fn second_touch_of_an_inactive_folio_asks_for_activation() {
         let folios = Folios::new(1);
         let folio = &folios[FrameId(0)];
-        assert_eq!(AccessRule::TwoTouches.mark(folio), Marked::Done);
+        assert_eq!(AccessRule::TwoTouches.mark(&folios, FrameId(0)), Marked::Done);
         assert_eq!(folio.flags(), Flags::REFERENCED);
-        assert_eq!(AccessRule::TwoTouches.mark(folio), Marked::Log);
+        assert_eq!(AccessRule::TwoTouches.mark(&folios, FrameId(0)), Marked::Log);
         assert_eq!(folio.flags(), Flags::NONE);
         folio.set(Flags::ACTIVE);
-        assert_eq!(AccessRule::TwoTouches.mark(folio), Marked::Done);
-        assert_eq!(AccessRule::TwoTouches.mark(folio), Marked::Done);
+        assert_eq!(AccessRule::TwoTouches.mark(&folios, FrameId(0)), Marked::Done);
+        assert_eq!(AccessRule::TwoTouches.mark(&folios, FrameId(0)), Marked::Done);
         assert_eq!(folio.flags(), Flags::ACTIVE.with(Flags::REFERENCED));
     }
 }

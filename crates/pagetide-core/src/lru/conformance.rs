@@ -167,7 +167,7 @@ impl World {
         if let Some(&frame) = self.resident.get(&page) {
             let rule = self.lruvec.access_rule();
             if !table
-                && rule.mark(&self.folios[frame]) == Marked::Log
+                && rule.mark(&self.folios, frame) == Marked::Log
                 && self.log.touch(frame) == Room::Full
             {
                 self.lruvec.drain(&mut self.log);

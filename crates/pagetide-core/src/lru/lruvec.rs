@@ -178,7 +178,7 @@ impl Lruvec {
         shadow: ShadowEntry,
         kind: AccessKind,
     ) {
-        if self.policy.access_rule() == AccessRule::TwoTouches {
+        if matches!(self.policy.access_rule(), AccessRule::TwoTouches | AccessRule::CountAndLog) {
             self.drain(log);
         }
         let (policy, mut cx) = self.parts();

@@ -155,15 +155,16 @@ mod tests {
 
     #[test]
     fn our_own_policy_says_where_a_page_stood() {
-        let reads = [7, 7, 7].into_iter().chain(100..140).chain([7]).chain(200..400).chain([100]);
-        let trace = DenseTrace::from_reads(reads);
-        let setup = Setup::new(PolicyName::Pagetide, 16);
-        let story = story_of(setup, &trace, 1, |_| true).expect("it is not stopped");
+        // Page 600 comes when memory is full, is read once, and again long after.
+        let trace = DenseTrace::from_reads((0..1000).chain([600]));
+        let setup = Setup::new(PolicyName::Pagetide, 400);
+        let story = story_of(setup, &trace, 600, |_| true).expect("it is not stopped");
         let first = &story.events[1];
-        assert_eq!((first.access, first.what), (4, Happening::CameIn));
+        assert_eq!((first.access, first.what), (601, Happening::CameIn));
         let gone = story.events.iter().find(|event| event.what == Happening::Evicted);
         let said = &gone.expect("it was evicted").standing;
-        assert!(said.contains("distinct pages ago, memory is 16"), "{story:?}");
+        assert!(said.starts_with("on probation, 0 of ") && said.contains(" hits; "), "{story:?}");
+        assert!(said.contains("distinct pages ago, memory is "), "{story:?}");
         let returned = story.events.iter().rev().find(|event| event.what == Happening::Missed);
         let said = &returned.expect("it was evicted").standing;
         assert!(said.starts_with("evicted ") && said.contains("evictions ago"), "{story:?}");

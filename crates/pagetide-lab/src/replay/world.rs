@@ -407,11 +407,11 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
     }
 
     fn mark(&mut self, frame: FrameId) {
-        self.log_touch(self.rule.mark(&self.folios[frame]), frame);
+        self.log_touch(self.rule.mark(&self.folios, frame), frame);
     }
 
     fn mark_fill(&mut self, frame: FrameId) {
-        self.log_touch(self.rule.mark_fill(&self.folios[frame]), frame);
+        self.log_touch(self.rule.mark_fill(&self.folios, frame), frame);
     }
 
     fn log_touch(&mut self, marked: Marked, frame: FrameId) {

@@ -6,6 +6,7 @@
 //!   loop      one and a half memories, round and round        nothing but keeping a part helps
 //!   shift     four skewed sets, one after the other           what was hot must go
 //!   zigzag    up and down, one and a half memories            recency wins
+//!   slide     new pages, and looks back at not so new ones    recency wins
 //! ```
 
 use crate::random::Random;
@@ -28,6 +29,9 @@ pub enum Made {
     Shift,
     /// 0 up to 29,999 and down again, 25 times.
     Zigzag,
+    /// Every fourth access to the next page, the others as far back from there as Pareto says: half
+    /// of them farther than 2,000 pages, one in ten farther than 20,000; 2,000,000 accesses.
+    Slide,
 }
 
 const SEED: u64 = 42;
@@ -35,6 +39,9 @@ const UNIVERSE: u32 = 1_000_000;
 const NR_ACCESSES: u64 = 5_000_000;
 const LOOP_PAGES: u64 = 30_000;
 const ROUNDS: u64 = 50;
+const SLIDES: u64 = 2_000_000;
+const LOOK_BACK_MIN: f64 = 1000.0;
+const LOOK_BACK_SHAPE: f64 = 1.0;
 
 impl Made {
     /// The trace.
@@ -69,8 +76,17 @@ impl Made {
                 let step = at % (2 * LOOP_PAGES);
                 step.min(2 * LOOP_PAGES - 1 - step)
             })),
+            Made::Slide => DenseTrace::from_reads((0..SLIDES).map(|at| {
+                let newest = at / 4;
+                if at % 4 == 0 { newest } else { newest.saturating_sub(look_back(&mut random)) }
+            })),
         }
     }
+}
+
+/// How far back: Pareto's distribution, by its inverse.
+fn look_back(random: &mut Random) -> u64 {
+    (LOOK_BACK_MIN * random.unit().max(f64::MIN_POSITIVE).powf(-LOOK_BACK_SHAPE.recip())) as u64
 }
 
 #[cfg(test)]

@@ -86,4 +86,5 @@ pub const ROWS: &[Row] = &[
     made("loop15@20000", Made::Loop, 20_000, 0.3532, PolicyName::Lirs),
     made("shift4@20000", Made::Shift, 20_000, 0.1558, PolicyName::Clock),
     made("zigzag@20000", Made::Zigzag, 20_000, 0.3467, PolicyName::Lru),
+    made("slide@20000", Made::Slide, 20_000, 0.2850, PolicyName::Fifo),
 ];

@@ -66,7 +66,7 @@ impl World {
     /// Accesses a page for a group; `false` if it could not be made resident.
     pub(super) fn access(&mut self, group: GroupId, page: u64) -> bool {
         if let Some(&frame) = self.resident.get(&page) {
-            let marked = self.groups.access_rule().mark(&self.folios[frame]);
+            let marked = self.groups.access_rule().mark(&self.folios, frame);
             if marked == Marked::Log && self.log.touch(frame) == Room::Full {
                 self.groups.drain(&mut self.log);
             }
@@ -85,7 +85,7 @@ impl World {
         if self.log.add(&self.folios, frame) == Room::Full {
             self.groups.drain(&mut self.log);
         }
-        let _ = self.groups.access_rule().mark_fill(&self.folios[frame]);
+        let _ = self.groups.access_rule().mark_fill(&self.folios, frame);
         true
     }
 

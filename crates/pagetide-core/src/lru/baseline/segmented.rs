@@ -189,7 +189,7 @@ impl<R: SegmentRule> Segmented<R> {
 
     /// A folio on the lists turned out to have been accessed.
     fn mark(&mut self, folios: &Folios, frame: FrameId) {
-        if R::ACCESS.mark(&folios[frame]) == Marked::Log {
+        if R::ACCESS.mark(folios, frame) == Marked::Log {
             self.rule.touch(&mut self.segments, folios, frame);
         }
     }

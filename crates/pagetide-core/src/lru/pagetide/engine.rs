@@ -36,11 +36,14 @@
 //! round. Each step uses up an earlier hit, so a judgement is O(1) amortised, and `turns` bounds
 //! it.
 //!
+//! An arm may also move a page to probation's young end when it is hit. Probation is LRU then, and
+//! main what was hit three times and grew old: the one order in which going to and fro is kept.
+//!
 //! # Data and invariants
 //!
-//! A folio's stamp is the epoch of its last access, its list, and whether it is sampled; references
-//! are in its flags, where hits count them without the lock. Every listed folio's stamp names the
-//! list it is on. `main_max + probation's share = capacity`.
+//! A folio's stamp is the epoch of its last access, and its list; references are in its flags,
+//! where hits count them without the lock. Every listed folio's stamp names the list it is on.
+//! `main_max + probation's share = capacity`.
 //!
 //! The same engine runs memory itself and, with descriptors of their own, the miniatures.
 //!
@@ -69,30 +72,27 @@ pub(super) enum Place {
 /// What is noted of a folio in its descriptor.
 ///
 /// ```text
-///   bit 17       16       15 ... 0
-///   sampled     main      epoch of the last access
+///   bit 16    15 ... 0
+///   main      epoch of the last access
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Stamp {
     pub(super) epoch: Epoch,
     pub(super) place: Place,
-    pub(super) is_sampled: bool,
 }
 
 impl Stamp {
     const MAIN: u32 = 1 << 16;
-    const SAMPLED: u32 = 1 << 17;
 
     pub(super) fn of(folios: &Folios, frame: FrameId) -> Stamp {
         let bits = folios[frame].stamp.load(Relaxed);
         let place = if bits & Stamp::MAIN != 0 { Place::Main } else { Place::Probation };
-        Stamp { epoch: bits as Epoch, place, is_sampled: bits & Stamp::SAMPLED != 0 }
+        Stamp { epoch: bits as Epoch, place }
     }
 
     pub(super) fn put(self, folios: &Folios, frame: FrameId) {
         let main = if self.place == Place::Main { Stamp::MAIN } else { 0 };
-        let sampled = if self.is_sampled { Stamp::SAMPLED } else { 0 };
-        folios[frame].stamp.store(u32::from(self.epoch) | main | sampled, Relaxed);
+        folios[frame].stamp.store(u32::from(self.epoch) | main, Relaxed);
     }
 }
 
@@ -211,6 +211,14 @@ impl Engine {
         }
     }
 
+    /// Moves a listed folio that is hit, where the arm wants the order of accesses.
+    pub(super) fn move_hit(&mut self, folios: &Folios, frame: FrameId) {
+        if self.arm.moves_hits {
+            self.remove(folios, frame);
+            self.push(folios, frame, Place::Probation);
+        }
+    }
+
     /// Puts a folio that is on no list at a list's young end.
     pub(super) fn push(&mut self, folios: &Folios, frame: FrameId, place: Place) {
         Stamp { place, ..Stamp::of(folios, frame) }.put(folios, frame);
@@ -235,6 +243,17 @@ impl Engine {
         self.judges_refaults
             && past.nr_evictions <= horizon
             && self.judge(folios, past.epoch, |engine, victim| engine.is_nearer(past.epoch, victim))
+    }
+
+    /// Makes room in main for one more: the folio at its old end is the next to go from probation.
+    pub(super) fn make_room_in_main(&mut self, folios: &Folios) {
+        if self.is_main_full()
+            && let Some(victim) = self.main.pop_tail(folios)
+        {
+            let stamp = Stamp::of(folios, victim);
+            Stamp { place: Place::Probation, ..stamp }.put(folios, victim);
+            self.probation.push_tail(folios, victim);
+        }
     }
 
     /// Whether the reuse distance of a page last accessed in `epoch` fits memory, or is clearly

@@ -25,8 +25,15 @@
 //! controller.
 //!
 //! In the page cache a hit writes nothing that is shared: it counts in the folio's own flags until
-//! it has counted three, and goes to its CPU's log. Under contention log entries are lost, and the
-//! world counts them; the counted hits are not.
+//! it has counted three, and the first in each epoch goes to its CPU's log, as the clock counts
+//! pages, not accesses. Of sampled pages all go there, since a miniature counts for itself.
+//!
+//! ```text
+//!   hit  --> three counted, seen in this epoch, not sampled?   nothing is written
+//!        --> else: count, note the epoch, log                  drained 31 at a time
+//! ```
+//!
+//! Under contention log entries are lost, and the world counts them; the counted hits are not.
 //!
 //! # Data and invariants
 //!
@@ -40,6 +47,10 @@
 //!   +-----------------+--------------+
 //! ```
 //!
+//! A page that comes back and enters a full main takes the place of main's oldest folio, which is
+//! the next to go from probation: victims are taken several at a time, and each judgement must meet
+//! another one.
+//!
 //! How large memory is follows from how much it holds whenever it must give: where a limit moves,
 //! or a group has only a part of the frames, shares and epochs follow when that changed by more
 //! than an eighth, and the miniatures start again. Folios that cannot be evicted at all
@@ -50,8 +61,8 @@
 //! Swappiness: anonymous and file pages compete by their accesses alone. Priorities: it looks until
 //! it has found a victim or seen everything. Guards, of which it learns when it tries to evict.
 //!
-//! Do not expect it to protect where only recency helps (zigzag, windows that slide): it must learn
-//! that, and pays for main memory before it gives it up.
+//! Where only recency helps (zigzag, windows that slide) it must learn that, and pays for main
+//! memory before it gives it up: it stays a point or two behind LRU, which always knew.
 //!
 //! # Sources
 //!
@@ -87,6 +98,10 @@ const EPOCH_BITS: u32 = 16;
 const HOUR_BITS: u32 = TOKEN_BITS - EPOCH_BITS;
 /// Parts of memory that eviction hours are told in.
 const HOURS_A_MEMORY: u32 = 4096;
+/// An access that finds no frame makes room for so many at once: one of so many parts of memory, up
+/// to the kernel's batch. A pass costs several times what a victim does.
+const BATCH_PARTS: u32 = 256;
+const BATCH_MAX: u32 = 32;
 /// Looks at a folio until it is a victim: three credits, or a second trip on probation.
 const TURNS: u64 = Flags::REFS_MAX as u64 + 1;
 
@@ -94,11 +109,9 @@ const TURNS: u64 = Flags::REFS_MAX as u64 + 1;
 #[derive(Debug, Default)]
 pub struct PagetideCursor {
     budget: Option<[u64; 2]>,
-    /// Pages that the pass makes room for and that go to main.
-    nr_incoming: u32,
 }
 
-/// Pagetide's own policy. Evicts one page a miss.
+/// Pagetide's own policy.
 pub struct Pagetide {
     id: LruvecId,
     can_swap: bool,
@@ -113,8 +126,6 @@ pub struct Pagetide {
     is_full: bool,
     /// Evictions that an hour is long, as a power of two.
     hour_shift: u32,
-    /// The shadow judged ahead of its refault, and the judgement.
-    judged: Option<(ShadowEntry, bool)>,
 }
 
 impl Pagetide {
@@ -139,12 +150,25 @@ impl Pagetide {
         }
     }
 
-    /// The selection hears of an access, if it samples the page.
+    /// The selection hears of an access to a watched page, unless others are sampled by now.
     fn sample(&mut self, folios: &Folios, frame: FrameId) {
-        if let Some(selection) = &mut self.selection
-            && let Some(arm) = selection.access(folios[frame].page())
-        {
-            self.engine.set_arm(self.tuning.arms[arm]);
+        let page = folios[frame].page();
+        match &mut self.selection {
+            Some(selection) if selection.samples(page) => {
+                if let Some(arm) = selection.access(page) {
+                    self.engine.set_arm(self.tuning.arms[arm]);
+                }
+            }
+            _ => {
+                folios[frame].clear(Flags::WATCHED);
+            }
+        }
+    }
+
+    /// Lets hits be logged again once an epoch has ended.
+    fn tell_epoch(&self, folios: &Folios, before: Epoch) {
+        if self.engine.clock.now() != before {
+            folios.end_tick();
         }
     }
 
@@ -153,8 +177,11 @@ impl Pagetide {
     }
 
     fn push(&mut self, folios: &Folios, frame: FrameId, place: Place) {
-        let is_kept = self.is_kept(folios[frame].flags());
-        folios[frame].update(|flags| Some(flags.with_link(u32::from(is_kept))));
+        let flags = folios[frame].flags();
+        let is_kept = self.is_kept(flags);
+        if flags.link() != u32::from(is_kept) {
+            folios[frame].update(|flags| Some(flags.with_link(u32::from(is_kept))));
+        }
         if is_kept {
             self.kept.push_head(folios, frame);
         } else {
@@ -180,22 +207,11 @@ impl Pagetide {
         Past { nr_evictions: hours << self.hour_shift, epoch: shadow.token() as Epoch }
     }
 
-    /// Judges a page that comes back, once.
-    fn judge(&mut self, folios: &Folios, shadow: ShadowEntry) -> bool {
-        match self.judged {
-            Some((judged, is_main)) if judged == shadow => is_main,
-            _ => {
-                let past = self.unpack(shadow);
-                self.engine.judge_return(folios, past)
-            }
-        }
-    }
-
     /// The folio to look at next, if one is left to look at; `Some(None)`: it is worth another
     /// trip.
     fn look(&mut self, folios: &Folios, cursor: &mut PagetideCursor) -> Option<Option<FrameId>> {
         let budget = cursor.budget.as_mut()?;
-        let preferred = self.engine.victim_from(cursor.nr_incoming);
+        let preferred = self.engine.victim_from(0);
         let other = if preferred == Place::Main { Place::Probation } else { Place::Main };
         let has_more = |place: Place| budget[place as usize] > 0 && self.engine.len_of(place) > 0;
         let place = [preferred, other].into_iter().find(|place| has_more(*place))?;
@@ -235,7 +251,6 @@ impl LruPolicy for Pagetide {
             nr_evictions: 0,
             is_full: false,
             hour_shift: (nr_frames / HOURS_A_MEMORY).max(1).ilog2(),
-            judged: None,
         };
         policy.start_selection(0);
         policy
@@ -246,7 +261,7 @@ impl LruPolicy for Pagetide {
     }
 
     fn direct_target(&self) -> u64 {
-        1
+        u64::from((self.engine.capacity() / BATCH_PARTS).clamp(1, BATCH_MAX))
     }
 
     fn initial_priority(&self, _scan: &Scan) -> u8 {
@@ -255,20 +270,26 @@ impl LruPolicy for Pagetide {
 
     /// Readahead is no access: what it brings waits on probation, as if never seen.
     fn add(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        let is_main = cx.folios[frame].clear(Flags::ACTIVE).any(Flags::ACTIVE);
         let flags = cx.flags(frame);
+        let is_main = flags.any(Flags::ACTIVE);
         let last = flags.any(Flags::WORKINGSET).then(|| Stamp::of(cx.folios, frame).epoch);
         let is_sampled =
             self.selection.as_ref().is_some_and(|it| it.samples(cx.folios[frame].page()));
         let is_accessed = !flags.any(Flags::PREFETCHED);
         let is_cold = !self.is_full && is_accessed;
         let place = if is_main { Place::Main } else { self.engine.place_of_stranger(is_cold) };
+        let tick = if is_accessed { cx.folios.tick() } else { 0 };
+        let watched = if is_sampled { Flags::WATCHED } else { Flags::NONE };
+        cx.folios[frame]
+            .update(|flags| Some(flags.without(Flags::ACTIVE).with(watched).with_tick(tick)));
+        let before = self.engine.clock.now();
         let epoch = match (is_accessed, last) {
             (true, _) => self.engine.clock.touch(last),
             (false, Some(last)) => last,
             (false, None) => self.engine.clock.never(),
         };
-        Stamp { epoch, place, is_sampled }.put(cx.folios, frame);
+        self.tell_epoch(cx.folios, before);
+        Stamp { epoch, place }.put(cx.folios, frame);
         self.push(cx.folios, frame, place);
         if is_sampled && is_accessed {
             self.sample(cx.folios, frame);
@@ -282,12 +303,19 @@ impl LruPolicy for Pagetide {
 
     fn touch(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         let flags = cx.flags(frame);
-        if flags.link() > 0 && !self.is_kept(flags) {
+        let mut is_kept = flags.link() > 0;
+        if is_kept && !self.is_kept(flags) {
             self.unlink(cx.folios, frame);
             self.push(cx.folios, frame, Stamp::of(cx.folios, frame).place);
+            is_kept = false;
         }
+        let before = self.engine.clock.now();
         self.engine.hit(cx.folios, frame);
-        if Stamp::of(cx.folios, frame).is_sampled {
+        if !is_kept {
+            self.engine.move_hit(cx.folios, frame);
+        }
+        self.tell_epoch(cx.folios, before);
+        if flags.any(Flags::WATCHED) {
             self.sample(cx.folios, frame);
         }
     }
@@ -311,12 +339,12 @@ impl LruPolicy for Pagetide {
     ) {
         let page_type = cx.flags(frame).page_type();
         cx.count_refault(page_type);
-        let is_main = self.judge(cx.folios, shadow);
-        self.judged = None;
-        let Past { epoch, .. } = self.unpack(shadow);
-        Stamp { epoch, place: Place::Probation, is_sampled: false }.put(cx.folios, frame);
+        let past @ Past { epoch, .. } = self.unpack(shadow);
+        let is_main = self.engine.judge_return(cx.folios, past);
+        Stamp { epoch, place: Place::Probation }.put(cx.folios, frame);
         cx.folios[frame].set(Flags::WORKINGSET);
         if is_main {
+            self.engine.make_room_in_main(cx.folios);
             cx.count_activation(page_type);
             cx.folios[frame].set(Flags::ACTIVE);
         }
@@ -341,11 +369,6 @@ impl LruPolicy for Pagetide {
     ) -> Progress {
         if cursor.budget.is_none() {
             self.look_at_capacity();
-            if let Some(shadow) = scan.incoming {
-                let is_main = self.judge(cx.folios, shadow);
-                self.judged = Some((shadow, is_main));
-                cursor.nr_incoming = u32::from(is_main);
-            }
             let nr_probation = u64::from(self.engine.len_of(Place::Probation));
             let nr_main = u64::from(self.engine.len_of(Place::Main)) + nr_probation;
             cursor.budget = Some([TURNS * nr_probation, TURNS * nr_main]);

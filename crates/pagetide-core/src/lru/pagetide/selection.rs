@@ -28,13 +28,13 @@
 //!   L > z sqrt(V)      <=>      L^2 > z^2 V
 //! ```
 //!
-//! z = 4, since one burst of hits is many tosses that are not independent. Halving L and V every
-//! few memories of samples keeps the question to "lately".
+//! z = 3, and a lead is looked at often: what a wrong change costs is in the price. Halving L and V
+//! every few memories of samples keeps the question to "lately".
 //!
 //! Changing costs: of an arm with a larger probation, a part of main must go, and if the lead was
 //! luck it must all be learnt again. As with skis, rent until the rent paid is the price: the lead
-//! must also exceed the frames that would move. Moving the first fifth is free, and so is the way
-//! back, which loses nothing that probation would have kept.
+//! must also exceed half of the frames that would move. Moving the first fifth is free, and so is
+//! the way back, which loses nothing that probation would have kept.
 //!
 //! # Data and invariants
 //!
@@ -88,6 +88,7 @@ impl Miniature {
             Some(Whereabouts::Here(frame)) => {
                 count_hit(&self.folios, FrameId(frame));
                 self.engine.hit(&self.folios, FrameId(frame));
+                self.engine.move_hit(&self.folios, FrameId(frame));
                 return true;
             }
             Some(Whereabouts::Gone(departure, epoch)) => {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ids::{MappingId, PageId, PageIndex};
-use crate::lru::{Lruvec, PolicyName};
+use crate::lru::{Lruvec, Marked, PolicyName};
 use crate::reclaim::{ReclaimBatch, ReclaimPass, Settled, Step, Verdict};
 use crate::vmstat::Counter;
 use alloc::collections::BTreeMap;
@@ -18,6 +18,8 @@ struct Reads {
     shadows: BTreeMap<u64, ShadowEntry>,
     free: Vec<FrameId>,
     types: fn(u64) -> crate::ids::PageType,
+    /// Whether the log of this touch is lost, as it is where the lruvec is contended.
+    loses: fn(u64) -> bool,
 }
 
 impl Reads {
@@ -31,15 +33,18 @@ impl Reads {
             shadows: BTreeMap::new(),
             free: (0..config.nr_frames).rev().map(FrameId).collect(),
             types: |_| crate::ids::PageType::File,
+            loses: |_| false,
         }
     }
 
     /// Whether it hit.
     fn read(&mut self, page: u64) -> bool {
         if let Some(frame) = self.resident.get(&page).copied() {
-            let _ = self.lruvec.access_rule().mark(&self.folios[frame]);
-            let _ = self.log.touch(frame);
-            self.lruvec.drain(&mut self.log);
+            let marked = self.lruvec.access_rule().mark(&self.folios, frame);
+            if marked == Marked::Log && !(self.loses)(page) {
+                let _ = self.log.touch(frame);
+                self.lruvec.drain(&mut self.log);
+            }
             return true;
         }
         let shadow = self.shadows.remove(&page);
@@ -185,6 +190,76 @@ fn memory_is_as_large_as_what_it_holds() {
     reads.nr_hits((0..10).flat_map(|_| 0..300));
     assert_eq!(reads.policy().engine.capacity(), 200);
     assert_eq!(reads.nr_hits(0..300), 198);
+}
+
+/// Frames come and go in the middle of a trace, and back: what it holds is what it works with.
+#[test]
+fn memory_that_shrinks_and_grows_is_followed() {
+    let mut reads = Reads::new(&LruConfig::file_only(400));
+    reads.nr_hits((0..10).flat_map(|_| 0..600));
+    assert_eq!(reads.policy().engine.capacity(), 400);
+    // Whoever shrinks memory reclaims and keeps the frames.
+    let mut taken = Vec::new();
+    while taken.len() < 250 {
+        reads.reclaim(None);
+        taken.append(&mut reads.free);
+    }
+    reads.nr_hits((0..10).flat_map(|_| 0..600));
+    let shrunk = reads.resident.len() as u32;
+    assert!((130..=150).contains(&shrunk), "{shrunk} pages are left");
+    assert!(reads.policy().engine.capacity().abs_diff(shrunk) <= shrunk / 8 + LOG_LEN as u32);
+    reads.lruvec.validate();
+    reads.free.append(&mut taken);
+    reads.nr_hits((0..20).flat_map(|_| 0..600));
+    let capacity = reads.policy().engine.capacity();
+    assert!((350..=400).contains(&capacity), "{capacity} of 400 frames");
+    assert!(reads.nr_hits(0..600) > 300, "a loop keeps most of memory again");
+    reads.lruvec.validate();
+}
+
+/// Under overload touches are lost, even all of them: hits still count, and a set stays.
+#[test]
+fn lost_touches_break_no_invariant() {
+    let losses: [fn(u64) -> bool; 2] = [|page| page % 3 != 0, |_| true];
+    for loses in losses {
+        let mut reads = Reads::new(&LruConfig::file_only(1024));
+        reads.loses = loses;
+        reads.nr_hits((0..5).flat_map(|_| 0..256));
+        reads.nr_hits(window(20_000).map(|page| page + 5000));
+        reads.lruvec.validate();
+        reads.nr_hits((0..5).flat_map(|_| 0..256));
+        assert_eq!(reads.nr_hits(0..256), 256);
+        reads.lruvec.validate();
+    }
+}
+
+/// Up and down again: what was accessed last comes back first.
+#[test]
+fn the_recency_arm_is_next_to_lru_on_a_zigzag() {
+    let usual = Tuning::default();
+    let tuning = Tuning { arms: [usual.arms[2]; NR_ARMS], ..usual };
+    let mut reads = Reads::new(&LruConfig { tuning, ..LruConfig::file_only(2000) });
+    let zigzag = || (0..3000).chain((0..3000).rev());
+    reads.nr_hits((0..10).flat_map(|_| zigzag()));
+    // LRU keeps the 2000 before each turn.
+    let nr_hits = reads.nr_hits(zigzag());
+    assert!((3900..=4000).contains(&nr_hits), "{nr_hits} of 4000");
+    reads.lruvec.validate();
+}
+
+/// A hit on a folio that is kept apart does not look for it on a list it is not on.
+#[test]
+fn kept_folios_stay_apart_where_hits_move() {
+    let usual = Tuning::default();
+    let tuning = Tuning { arms: [usual.arms[2]; NR_ARMS], ..usual };
+    let mut reads = Reads::new(&LruConfig { tuning, ..LruConfig::file_only(100) });
+    reads.types = |page| {
+        if page < 20 { crate::ids::PageType::Anon } else { crate::ids::PageType::File }
+    };
+    reads.nr_hits((0..4).flat_map(|_| (0..40).chain(30..200)));
+    assert_eq!(reads.policy().kept.len(), 20);
+    assert_eq!(reads.nr_hits(0..20), 20);
+    reads.lruvec.validate();
 }
 
 /// Anonymous folios without swap are kept apart, and are not looked at again and again.

@@ -7,6 +7,8 @@
 //!
 //! Source: measured; the sweep prints the table.
 
+use crate::folio::Flags;
+
 /// How the engine is set: one of the designs that the selection chooses between.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arm {
@@ -18,6 +20,9 @@ pub struct Arm {
     pub turns: u32,
     /// Hits on probation after which a page is judged for main.
     pub hits_to_main: u32,
+    /// Whether a hit moves its page to the young end of probation, which is LRU then: as exact as
+    /// hits are logged, which is to an epoch.
+    pub moves_hits: bool,
 }
 
 /// How many arms there are.
@@ -62,20 +67,23 @@ impl Default for Tuning {
             probation_percent,
             turns,
             hits_to_main,
+            moves_hits: false,
         };
+        // What main keeps is what an idle set has to survive in, while recency rules the rest.
+        let recency = Arm { moves_hits: true, ..arm("recency", 70, 4, Flags::REFS_MAX) };
         Tuning {
             seed: 0,
-            arms: [arm("tight", 1, 4, 2), arm("loose", 20, 64, 1), arm("recency", 97, 64, 1)],
+            arms: [arm("tight", 1, 4, 2), arm("loose", 20, 64, 1), recency],
             epochs_a_memory: 16,
             horizon_percent: 200,
             margin_percent: 125,
             young_moves: 2,
             sample_frames_min: 512,
             sample_parts: 64,
-            sigmas: 4,
+            sigmas: 3,
             halve_after: 3,
-            looks: 16,
-            price_percent: 100,
+            looks: 64,
+            price_percent: 50,
             free_percent: 20,
         }
     }

@@ -135,7 +135,7 @@ impl TwoZones {
         };
         let zone = &mut self.zones[zone];
         let mut log = AccessLog::new();
-        if zone.lruvec.access_rule().mark(&zone.folios[frame]) == Marked::Log {
+        if zone.lruvec.access_rule().mark(&zone.folios, frame) == Marked::Log {
             assert_eq!(log.touch(frame), Room::Left);
             zone.lruvec.drain(&mut log);
         }

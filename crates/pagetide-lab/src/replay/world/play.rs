@@ -5,7 +5,7 @@
 //! the words of the next entries are read together, before the first of them is played.
 //!
 //! ```text
-//!   look ahead   64 page words, none waits for another
+//!   look ahead   64 page words and their folios, none waits for another
 //!   apply        64 entries, each finds its word in the cache
 //! ```
 //!
@@ -13,7 +13,7 @@
 
 use super::World;
 use crate::trace::AccessKind;
-use pagetide_core::ids::PageId;
+use pagetide_core::ids::{FrameId, PageId};
 use pagetide_core::units::Millis;
 use std::hint::{black_box, select_unpredictable};
 
@@ -62,15 +62,18 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     }
 
     /// Reads what the entries of these ranks are going to read, many at a time, so that each finds
-    /// it in the processor's cache: the page word, and of an absent page its name.
+    /// it in the processor's cache: the page word, then the folio of a page that is there, and of
+    /// an absent page its name.
     ///
     /// Whether a page is absent is what a branch cannot guess: there is none here.
     fn look_ahead(&self, ranks: &[u32]) {
         let mut read = 0;
         for &rank in ranks {
-            let is_here = self.pages[rank as usize].is_resident();
+            let page = self.pages[rank as usize];
+            let is_here = page.is_resident();
             let absent = select_unpredictable(is_here, ranks[0], rank);
-            read ^= self.trace.page(absent).index.0;
+            let frame = select_unpredictable(is_here, page.payload(), 0);
+            read ^= self.trace.page(absent).index.0 ^ self.folios[FrameId(frame)].flags().0;
         }
         black_box(read);
     }

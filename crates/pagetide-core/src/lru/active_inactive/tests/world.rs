@@ -70,7 +70,7 @@ impl World {
             None => (self.fill(page, AccessKind::Descriptor), true),
         };
         let rule = self.lruvec.access_rule();
-        if rule.mark(&self.folios[frame]) == Marked::Log && self.log.touch(frame) == Room::Full {
+        if rule.mark(&self.folios, frame) == Marked::Log && self.log.touch(frame) == Room::Full {
             self.drain();
         }
         missed

@@ -50,7 +50,7 @@ fn tiers_follow_the_access_count() {
         let references = rules().references(folio.flags());
         assert_eq!((references.count, references.tier.0), (count, tier), "{nth} accesses");
         assert!(!rules().promotes_lazily(references));
-        assert_eq!(Linux61::ACCESS_RULE.mark(folio), Marked::Done);
+        assert_eq!(Linux61::ACCESS_RULE.mark(&folios, FrameId(0)), Marked::Done);
     }
 }
 

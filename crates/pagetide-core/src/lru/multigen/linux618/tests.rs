@@ -62,7 +62,7 @@ fn tiers_follow_the_access_count() {
         assert_eq!((references.count, references.tier.0), (count, tier), "{nth} accesses");
         assert_eq!(rules().promotes_lazily(references), nth >= 5, "{nth} accesses");
         assert!(!without(Mechanism::LazyPromotion).promotes_lazily(references));
-        assert_eq!(Linux618::ACCESS_RULE.mark(folio), Marked::Done);
+        assert_eq!(Linux618::ACCESS_RULE.mark(&folios, FrameId(0)), Marked::Done);
     }
 }
 

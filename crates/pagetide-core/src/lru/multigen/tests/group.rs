@@ -65,7 +65,7 @@ impl Group {
         };
         if self.last_read.replace(page) != Some(page) {
             let rule = self.lruvec.access_rule();
-            assert_eq!(rule.mark(&self.folios[frame]), Marked::Done);
+            assert_eq!(rule.mark(&self.folios, frame), Marked::Done);
         }
     }
 

@@ -225,7 +225,7 @@ fn saturated_folios_move_on_without_counting_as_protected() {
     let frames = steps.add(80, PageType::File, Flags::NONE);
     for _ in 0..5 {
         for &frame in &frames[..10] {
-            assert_eq!(steps.lruvec.access_rule().mark(steps.folio(frame)), Marked::Done);
+            assert_eq!(steps.lruvec.access_rule().mark(&steps.folios, frame), Marked::Done);
         }
     }
     let pass = ReclaimPass::background(&steps.lruvec, 10);

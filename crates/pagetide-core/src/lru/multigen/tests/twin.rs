@@ -236,8 +236,8 @@ impl Pair {
             self.world.young.insert(page);
             return;
         }
-        let folio = &self.real.folios[self.resident[&page]];
-        assert_eq!(self.real.lruvec.access_rule().mark(folio), Marked::Done);
+        let frame = self.resident[&page];
+        assert_eq!(self.real.lruvec.access_rule().mark(&self.real.folios, frame), Marked::Done);
         self.model.mark(page);
     }
 
