@@ -16,6 +16,8 @@
 //!   zipf    disk, ram        linux         a read, zipf 0.8 over 4x memory; the kernel's page
 //!                                          cache in a cgroup of the same limit (ram: ext4 on a
 //!                                          loop device on tmpfs)
+//!   tier    zipf, fits       all-fast      a read, zipf 0.99, of fast memory over 4x slow memory;
+//!                                          as much fast memory
 //!   evict   the policy       -             CPU time per clean page evicted, isolate to free
 //!   scan    order, folios    no prefetch   one folio of a list scan: its flags written, moved to
 //!                                          another list; the next one's descriptor prefetched
@@ -44,6 +46,7 @@ mod miss;
 mod ram_disk;
 mod scan;
 mod seq;
+mod tier;
 mod zipf;
 
 use crate::demo::dataset::{self, DataFile};
@@ -73,7 +76,8 @@ pub(crate) struct BenchArgs {
     /// What to measure.
     #[arg(value_enum)]
     name: BenchName,
-    /// Memory limit (hit: bytes resident). Default: hit 1G, zipf 128M, others 64M.
+    /// Memory limit (hit: bytes resident). Default: hit 1G, zipf and tier (fast
+    /// memory) 128M, others 64M.
     #[arg(long, value_parser = terminal::parse_size)]
     memory: Option<Bytes>,
     /// Folder for the files; they are removed at the end, also on Ctrl-C.
@@ -106,6 +110,8 @@ enum BenchName {
     Seq,
     /// Skewed reads against the kernel's page cache.
     Zipf,
+    /// Skewed reads from fast and slow memory.
+    Tier,
     /// CPU time per evicted page.
     Evict,
     /// Prefetching the next folio of a list scan.
@@ -235,11 +241,12 @@ pub(crate) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<(), Failure
     let is_wanted = |name| args.name == BenchName::All || args.name == name;
     let mut rows = Vec::new();
     type Run = fn(&Bench<'_>) -> Result<Vec<Row>, Failure>;
-    let benches: [(BenchName, Run); 8] = [
+    let benches: [(BenchName, Run); 9] = [
         (BenchName::Hit, hit::run),
         (BenchName::Miss, miss::run),
         (BenchName::Seq, seq::run),
         (BenchName::Zipf, zipf::run),
+        (BenchName::Tier, tier::run),
         (BenchName::Evict, evict::run),
         (BenchName::Scan, scan::run),
         (BenchName::Alloc, alloc::run),

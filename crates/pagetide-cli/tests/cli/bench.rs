@@ -62,6 +62,12 @@ fn zipf_is_measured_against_the_kernel_on_disk_and_in_memory() {
 }
 
 #[test]
+fn tier_is_measured_against_fast_memory_alone() {
+    let expected = ["zipf promoted", "zipf still", "fits"].map(|case| (case, 1, "all-fast"));
+    check(&quick("tier"), &expected);
+}
+
+#[test]
 fn evict_reports_every_policy_without_a_reference() {
     let rows = quick("evict");
     for policy in ["mglru", "active-inactive", "lru"] {

@@ -1,0 +1,157 @@
+//! `bench tier`: skewed reads from fast and slow memory, against fast memory alone.
+//!
+//! ```text
+//!   zipf 0.99, 4 KiB reads at random, all resident: fast memory F over slow memory 4 F, where a
+//!   page takes 300 ns longer; warmed, and then timed
+//!   zipf promoted   as shipped                            reference: 5 F of fast memory
+//!   zipf still      no page moves                         (all-fast)
+//!   fits            the file fits in fast memory: what having tiers costs where none is slow
+//! ```
+//!
+//! Slow memory is DRAM whose accesses wait busily. The times of tiering are a tenth of the
+//! kernel's, as are those of the run: half a minute of warming is what there is patience for.
+//!
+//! Ignored: bandwidth, which slow memory has less of as well.
+
+use super::interleave::{Contender, interleave, time_threads};
+use super::{Bench, Row};
+use crate::demo::dataset::DataFile;
+use crate::failure::Failure;
+use crate::machine;
+use crate::pages::{PagePicker, Shuffle, Skew};
+use crate::settings;
+use crate::terminal;
+use ::pagetide::{
+    Advice, File, Millis, OpenOptions, PageCache, Tier, TieringKnobs, TieringOptions,
+};
+use pagetide_core::units::{Bytes, PAGE_BYTES};
+use std::hint::black_box;
+use std::time::Duration;
+
+/// Slow memory over fast.
+const SLOW_TIMES: u64 = 4;
+/// What slow memory adds to the access of a page.
+const LATENCY: Duration = Duration::from_nanos(300);
+const EXPONENT: f64 = 0.99;
+const SEED: u64 = 1;
+/// Operations between looks at the clock.
+const BATCH: u32 = 1024;
+const CASES: [Case; 3] = [
+    Case { name: "zipf promoted", fits: false, moves: true },
+    Case { name: "zipf still", fits: false, moves: false },
+    Case { name: "fits", fits: true, moves: true },
+];
+
+struct Case {
+    name: &'static str,
+    /// The file is smaller than the fast memory.
+    fits: bool,
+    /// Whether pages move.
+    moves: bool,
+}
+
+pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
+    let fast = bench.memory(128 << 20, 4 << 20);
+    let all = Bytes(fast.0 * (1 + SLOW_TIMES));
+    machine::check_memory(Bytes(2 * all.0))?;
+    let mut rows = Vec::new();
+    for case in &CASES {
+        let len = if case.fits { fast } else { all };
+        // A part is left free, so that nothing is evicted.
+        let (_folder, data) = bench.make_file(&bench.args.dir, Bytes(len.0 / 8 * 7))?;
+        let tiered = tiered(bench, fast, case)?;
+        let plain = bench.make_cache(bench.args.policy, all)?;
+        let shuffle = Shuffle::new(data.nr_pages as u32, SEED);
+        let warmed = [
+            open_warm(bench, &tiered, &data, &shuffle)?,
+            open_warm(bench, &plain, &data, &shuffle)?,
+        ];
+        let contender = |file: &File| -> Contender<'_> {
+            let (file, shuffle, mut round) = (file.clone(), shuffle.clone(), SEED);
+            let duration = bench.duration(1000);
+            Box::new(move || {
+                round += 1;
+                time_reads(&file, &shuffle, round, duration)
+            })
+        };
+        let contenders = [contender(&warmed[0]), contender(&warmed[1])];
+        let label = format!("tier {}", case.name);
+        let [subject, reference] =
+            interleave(&label, bench.args.runs, bench.interrupt, contenders)?;
+        if let Some(stats) = tiered.stats().tiering {
+            terminal::note(&format!("{label}: {}", stats.to_string().replace('\n', "; ")));
+        }
+        rows.push(Row::measured(("tier", case.name, 1), "all-fast", &subject, &reference));
+    }
+    Ok(rows)
+}
+
+fn tiered(bench: &Bench<'_>, fast: Bytes, case: &Case) -> Result<PageCache, Failure> {
+    let knobs = TieringKnobs::default();
+    let tenth = |time: Millis| Millis(time.0 / 10);
+    let knobs = TieringKnobs {
+        scan_period_min: tenth(knobs.scan_period_min),
+        scan_period_max: tenth(knobs.scan_period_max),
+        scan_delay: tenth(knobs.scan_delay),
+        hot_threshold: tenth(knobs.hot_threshold),
+        ..knobs
+    };
+    let options = TieringOptions {
+        knobs,
+        promotion: case.moves,
+        demotion: case.moves,
+        ..TieringOptions::default()
+    };
+    let slow = Tier::emulated(Bytes(fast.0 * SLOW_TIMES), LATENCY);
+    settings::apply(PageCache::builder().pretouch(true), &bench.args.set)
+        .map_err(|error| Failure::on("set a knob", &error))?
+        .tier(Tier::dram(fast))
+        .tier(slow)
+        .tiering(options)
+        .policy(bench.args.policy)
+        .build()
+        .map_err(|error| Failure::on(&format!("make a cache of {fast} and {slow}"), &error))
+}
+
+/// Brings the file in, front to back, and reads from it as it will be read.
+fn open_warm(
+    bench: &Bench<'_>,
+    cache: &PageCache,
+    data: &DataFile,
+    shuffle: &Shuffle,
+) -> Result<File, Failure> {
+    let refuse = |error: std::io::Error| Failure::on_path("read", &data.path, &error);
+    let file = cache
+        .open(&data.path, OpenOptions::new().read(true))
+        .map_err(|error| refuse(error.into()))?;
+    let mut page = vec![0; PAGE_BYTES];
+    for index in 0..data.nr_pages {
+        bench.interrupt.check()?;
+        let offset = Bytes::from_pages(index).0;
+        file.read_at(&mut page, offset).map_err(|error| refuse(error.into()))?;
+        data.check_word(index, 0, &page, 0).map_err(|wrong| data.failure(wrong))?;
+    }
+    file.advise(Advice::Random, 0, 0).map_err(|error| refuse(error.into()))?;
+    for round in 0..10 {
+        bench.interrupt.check()?;
+        time_reads(&file, shuffle, round, bench.duration(1500))?;
+    }
+    Ok(file)
+}
+
+/// Nanoseconds for one 4 KiB read.
+fn time_reads(
+    file: &File,
+    shuffle: &Shuffle,
+    seed: u64,
+    duration: Duration,
+) -> Result<f64, Failure> {
+    let picker = PagePicker::new(shuffle, Skew::Zipf(EXPONENT), SEED ^ (seed << 8));
+    let states = vec![(picker, vec![0; PAGE_BYTES])];
+    time_threads((duration, BATCH), states, |(picker, page)| {
+        let offset = Bytes::from_pages(picker.pick().into()).0;
+        file.read_at(page, offset).map_err(|error| Failure::on("read", &error))?;
+        black_box(&page);
+        Ok(())
+    })
+}
