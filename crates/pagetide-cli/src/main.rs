@@ -101,27 +101,20 @@ fn main() -> ExitCode {
 }
 
 fn run(command: &Command) -> Result<ExitCode, Failure> {
-    if let Command::Run(args) = command {
-        // Signals are the program's, there.
-        return run::run(args);
-    }
-    run_here(command)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn run_here(command: &Command) -> Result<(), Failure> {
-    let interrupt = Interrupt::watch().map_err(|error| Failure::on("watch for signals", &error))?;
+    let watch = || Interrupt::watch().map_err(|error| Failure::on("watch for signals", &error));
     match command {
-        Command::Run(args) => run::run(args).map(|_| ()),
-        Command::Demo(args) => demo::run(args, &interrupt),
-        Command::Bench(args) => bench::run(args, &interrupt),
-        Command::Replay(args) => replay::run(args, &interrupt),
-        Command::Ablate(args) => ablate::run(args, &interrupt),
-        Command::Mrc(args) => mrc::run(args, &interrupt),
-        Command::Trace(args) => trace::run(args, &interrupt),
-        Command::Lab(args) => lab::run(args, &interrupt),
-        Command::Tier(args) => tier::run(args, &interrupt),
+        // Signals are the program's, there.
+        Command::Run(args) => return run::run(args),
+        Command::Demo(args) => demo::run(args, &watch()?),
+        Command::Bench(args) => bench::run(args, &watch()?),
+        Command::Replay(args) => replay::run(args, &watch()?),
+        Command::Ablate(args) => ablate::run(args, &watch()?),
+        Command::Mrc(args) => mrc::run(args, &watch()?),
+        Command::Trace(args) => trace::run(args, &watch()?),
+        Command::Lab(args) => lab::run(args, &watch()?),
+        Command::Tier(args) => tier::run(args, &watch()?),
         Command::Policies(args) => policies::run(args),
-        Command::RunSubject => demo::child::serve(&interrupt),
-    }
+        Command::RunSubject => demo::child::serve(&watch()?),
+    }?;
+    Ok(ExitCode::SUCCESS)
 }
