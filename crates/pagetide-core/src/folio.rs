@@ -13,6 +13,7 @@
 //!   group          the same, when the group is charged for the frame
 //!   stamp          the holder of the lruvec's lock: whatever its policy notes of the folio
 //!   hint_stamp     whoever sets or takes the hint of the page's word: when its table was scanned
+//!   heat           the same: how soon after it the page was touched, so far
 //! ```
 //!
 //! Beside the descriptors there is one number for all of them, the tick. A policy that wants to
@@ -217,6 +218,8 @@ pub struct Folio {
     /// Its policy's own; means nothing until that sets it.
     pub(crate) stamp: AtomicU32,
     hint_stamp: AtomicU32,
+    /// See `tiering::auto`; 0 is nothing known.
+    heat: AtomicU32,
 }
 
 const _: () = assert!(size_of::<Folio>() == 64);
@@ -232,6 +235,7 @@ impl Folio {
             group: AtomicU16::new(0),
             stamp: AtomicU32::new(0),
             hint_stamp: AtomicU32::new(HINT_STAMP_RESET),
+            heat: AtomicU32::new(0),
         }
     }
 
@@ -244,6 +248,7 @@ impl Folio {
         self.mapping.store(page.mapping.0, Relaxed);
         self.index.store(page.index.0, Relaxed);
         self.hint_stamp.store(HINT_STAMP_RESET, Relaxed);
+        self.heat.store(0, Relaxed);
         self.flags.store(flags.with(type_flag).0, Relaxed);
     }
 
@@ -256,6 +261,7 @@ impl Folio {
         let kept = Flags(before.0 & Flags::KEPT_ON_MOVE.0);
         self.bind(from.page(), before.page_type(), kept.with(flags));
         self.set_group(from.group());
+        self.set_heat(from.heat());
     }
 
     /// The page whose contents the frame holds. Stable while the caller keeps the frame from being
@@ -291,6 +297,16 @@ impl Folio {
     /// took the fault.
     pub fn swap_hint_stamp(&self, stamp: u32) -> u32 {
         self.hint_stamp.swap(stamp, Relaxed)
+    }
+
+    /// How hot tiering without knobs takes the page to be; it goes along when the page is moved.
+    pub(crate) fn heat(&self) -> u32 {
+        self.heat.load(Relaxed)
+    }
+
+    /// Notes it; who may is as for [`Folio::swap_hint_stamp`].
+    pub(crate) fn set_heat(&self, heat: u32) {
+        self.heat.store(heat, Relaxed);
     }
 
     /// A snapshot of the flags.

@@ -314,7 +314,7 @@ impl Engine {
 impl Judged {
     fn count(&mut self, decision: Decision) {
         match decision {
-            Decision::TooCold => self.nr_too_cold += 1,
+            Decision::TooCold | Decision::Unsure => self.nr_too_cold += 1,
             Decision::RateLimited => self.nr_rate_limited += 1,
             Decision::NoRoom => self.nr_no_room += 1,
             Decision::Unmovable => self.nr_unmovable += 1,

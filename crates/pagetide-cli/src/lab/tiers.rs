@@ -72,6 +72,7 @@ impl TierArgs {
             hot_selection: has(OffMechanism::HotSelection),
             rate_limit: has(OffMechanism::RateLimit),
             auto_threshold: has(OffMechanism::AutoThreshold),
+            auto: false,
         };
         let name = match [switches.hot_selection, switches.rate_limit, switches.auto_threshold] {
             [true, true, true] => return None,

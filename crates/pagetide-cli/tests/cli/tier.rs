@@ -17,7 +17,7 @@ const FIELDS: [&str; 10] = [
     "ping_pong",
 ];
 
-const STAGES: [&str; 8] = [
+const STAGES: [&str; 9] = [
     "all-slow",
     "first-touch",
     "oracle",
@@ -26,6 +26,7 @@ const STAGES: [&str; 8] = [
     "hot-selection",
     "rate-limit",
     "auto-threshold",
+    "auto",
 ];
 
 /// 40000 uses of up to 600 pages, of which those of low numbers are hot.

@@ -22,6 +22,7 @@
 //! | `hint_stamp.rs` | when a page was armed, in few bits |
 //! | `scan_period.rs`, `hint_scan.rs` | how often pages are armed, and which |
 //! | `promotion.rs` | whether a page that faulted is promoted |
+//! | `auto.rs`, `heat.rs`, `returns.rs` | the same without knobs, by cost and benefit |
 //! | `demotion.rs` | where reclaim's victims go instead of away |
 //! | `knobs.rs`, `stage.rs` | the numbers of it; which of its mechanisms are on |
 //!
@@ -30,15 +31,19 @@
 //!
 //! Source: the tiering specification; "memory tiering: hot page selection", Huang Ying, 2022.
 
+mod auto;
 mod demotion;
+mod heat;
 mod hint_scan;
 mod hint_stamp;
 mod knobs;
 mod promotion;
+mod returns;
 mod scan_period;
 mod stage;
 mod topology;
 
+pub use auto::{Auto, TierCosts};
 pub use demotion::{Demotion, DemotionMode, Leftover, background_level};
 pub use hint_scan::{
     BalancingMode, EntryFacts, HintScanner, ScanChunk, ScanRun, ScannedMapping,

@@ -30,6 +30,7 @@
 //! Source: the tiering specification, sections 4, 5 and 7 (Linux 6.1 and 6.18). Switching parts of
 //! it off, and a rate window other than a second, are our own.
 
+use super::auto::{Auto, TierCosts, Worth};
 use super::knobs::TieringKnobs;
 use super::{StampWidth, TieringSwitches};
 use crate::folio::{Flags, Folio};
@@ -109,6 +110,8 @@ pub enum Decision {
     Promote(Because),
     /// Its fault came too late after the scan.
     TooCold,
+    /// It may be hot: arm it again at once, its stamp is renewed. Without knobs only.
+    Unsure,
     /// It is hot, and enough are promoted already in this window.
     RateLimited,
     /// It would be promoted, but is being written, or is a file's and about to be.
@@ -154,6 +157,8 @@ pub struct Promotion {
     threshold: u64,
     adjusting: Window,
     limiting: Window,
+    /// In charge instead of all that, once it is known how large the node is.
+    auto: Option<Auto>,
     vmstat: VmStat,
 }
 
@@ -171,6 +176,7 @@ impl Promotion {
             threshold: 0,
             adjusting: Window::default(),
             limiting: Window::default(),
+            auto: None,
             vmstat: VmStat::default(),
         }
     }
@@ -215,6 +221,9 @@ impl Promotion {
         if self.switches.is_base() {
             return Ok(Because::Touched);
         }
+        if self.switches.auto {
+            return self.select_by_cost(now, fault, room);
+        }
         if room.is_ample(self.knobs.free_space_frames) {
             self.threshold = 0;
             self.vmstat.add(Counter::PgpromoteCandidateNrl, fault.nr_frames);
@@ -231,6 +240,71 @@ impl Promotion {
             return Err(Decision::RateLimited);
         }
         Ok(Because::Hot)
+    }
+
+    /// Whether promoting the page is expected to pay.
+    fn select_by_cost(
+        &mut self,
+        now: Millis,
+        fault: &HintFault<'_>,
+        room: &Room,
+    ) -> Result<Because, Decision> {
+        let latency = self.take_latency(now, fault);
+        let auto = self.auto.get_or_insert_with(|| Auto::new(room.nr_frames));
+        let worth = auto.judge(latency, fault.folio);
+        if room.nr_free > room.promo + room.nr_frames / 16 {
+            return Ok(Because::FreeSpace);
+        }
+        match worth {
+            Worth::Cold => return Err(Decision::TooCold),
+            Worth::Unsure => return Err(Decision::Unsure),
+            Worth::Hot => {}
+        }
+        self.vmstat.add(Counter::PgpromoteCandidate, fault.nr_frames);
+        if auto.is_affordable() { Ok(Because::Hot) } else { Err(Decision::RateLimited) }
+    }
+
+    /// Notes what accesses, faults and moves cost now, a few times a second. Without knobs, all
+    /// follows from it; otherwise it does nothing.
+    pub fn tell_costs(&mut self, now: Millis, room: &Room, costs: &TierCosts) {
+        if self.switches.auto {
+            let auto = self.auto.get_or_insert_with(|| Auto::new(room.nr_frames));
+            auto.tell_costs(now, costs);
+        }
+    }
+
+    /// The judge of costs and benefits, if it is in charge and has been told any.
+    pub fn auto(&self) -> Option<&Auto> {
+        self.auto.as_ref()
+    }
+
+    /// A page was moved, and `folio` is its new one. `true`: the world arms it now, wherever it is;
+    /// the stamp says so already.
+    #[must_use]
+    pub fn arms_moved(&mut self, now: Millis, folio: &Folio, is_promoted: bool) -> bool {
+        let Some(auto) = &mut self.auto else { return false };
+        if is_promoted {
+            auto.note_promoted(folio);
+        } else {
+            auto.note_demoted(folio);
+        }
+        folio.swap_hint_stamp(self.width.store(now));
+        true
+    }
+
+    /// Whether the scan arms this page of the fast node, which is not armed yet, and stamps it.
+    #[must_use]
+    pub fn wants_fast(&mut self, page: u64) -> bool {
+        self.auto.as_mut().is_some_and(|auto| auto.wants_fast(page))
+    }
+
+    /// A page of the fast node, armed when it was moved there, was touched. `true`: the world arms
+    /// it again.
+    #[must_use]
+    pub fn note_fast_fault(&mut self, now: Millis, folio: &Folio) -> bool {
+        let stored = folio.swap_hint_stamp(self.width.store(now));
+        let latency = self.width.latency(now, stored);
+        self.auto.as_mut().is_some_and(|auto| auto.note_fast(latency, folio))
     }
 
     /// Once a period, moves the threshold by a step if the candidates were not about as many as the
@@ -272,10 +346,11 @@ impl Promotion {
     }
 
     /// The latency below which a page is hot.
-    pub const fn hot_threshold(&self) -> Millis {
-        match self.threshold {
-            0 => self.knobs.hot_threshold,
-            adjusted => Millis(adjusted),
+    pub fn hot_threshold(&self) -> Millis {
+        match (&self.auto, self.threshold) {
+            (Some(auto), _) => auto.threshold(),
+            (None, 0) => self.knobs.hot_threshold,
+            (None, adjusted) => Millis(adjusted),
         }
     }
 

@@ -91,6 +91,11 @@ impl ScanPace {
         self.period
     }
 
+    /// Sets the period: somebody else knows better.
+    pub const fn set_period(&mut self, period: Millis) {
+        self.period = period;
+    }
+
     /// Whether the task has run for a period since it last was told so. `runtime_ns` is the CPU
     /// time it has used in its life.
     pub fn is_due(&mut self, runtime_ns: u64) -> bool {

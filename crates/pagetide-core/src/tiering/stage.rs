@@ -6,9 +6,11 @@
 //!   hot-selection         x              -              -         what was touched soon enough
 //!   rate-limit            x              x              -         and not too many a second
 //!   auto-threshold        x              x              x         soon enough is found out
+//!   auto                       by cost and benefit instead        what pays
 //! ```
 //!
-//! Source: the tiering specification, sections 5 and 9; the three patches of the series.
+//! Source: the tiering specification, sections 5 and 9; the three patches of the series. The
+//! last stage is our own.
 
 use core::fmt;
 use core::str::FromStr;
@@ -23,21 +25,28 @@ pub struct TieringSwitches {
     /// The threshold moves until there are as many candidates as the rate limit lets pass; off, it
     /// stays at its default. Moves nothing without hot selection.
     pub auto_threshold: bool,
+    /// A page is promoted when that pays, and the scan runs as often as that does (see `auto`); the
+    /// other three, and their knobs, do not matter.
+    pub auto: bool,
 }
 
 impl TieringSwitches {
     /// All off: promote whatever was touched.
-    pub const BASE: TieringSwitches =
-        TieringSwitches { hot_selection: false, rate_limit: false, auto_threshold: false };
+    pub const BASE: TieringSwitches = TieringSwitches {
+        hot_selection: false,
+        rate_limit: false,
+        auto_threshold: false,
+        auto: false,
+    };
 
     /// Whether nothing is selected: the balancing that was there before.
     pub const fn is_base(self) -> bool {
-        !(self.hot_selection || self.rate_limit || self.auto_threshold)
+        !(self.hot_selection || self.rate_limit || self.auto_threshold || self.auto)
     }
 }
 
 impl Default for TieringSwitches {
-    /// All on.
+    /// All on that Linux has.
     fn default() -> TieringSwitches {
         Stage::default().switches()
     }
@@ -55,12 +64,14 @@ pub enum Stage {
     /// And what is hot follows from that rate: Linux 6.1 and later.
     #[default]
     AutoThreshold,
+    /// None of them: what is promoted, and how much, follows from what it costs and gains.
+    Auto,
 }
 
 impl Stage {
     /// All stages, in their order.
-    pub const ALL: [Stage; 4] =
-        [Stage::Base, Stage::HotSelection, Stage::RateLimit, Stage::AutoThreshold];
+    pub const ALL: [Stage; 5] =
+        [Stage::Base, Stage::HotSelection, Stage::RateLimit, Stage::AutoThreshold, Stage::Auto];
 
     /// The name, as typed.
     pub const fn as_str(self) -> &'static str {
@@ -69,6 +80,7 @@ impl Stage {
             Stage::HotSelection => "hot-selection",
             Stage::RateLimit => "rate-limit",
             Stage::AutoThreshold => "auto-threshold",
+            Stage::Auto => "auto",
         }
     }
 
@@ -78,6 +90,7 @@ impl Stage {
             hot_selection: self as u8 >= Stage::HotSelection as u8,
             rate_limit: self as u8 >= Stage::RateLimit as u8,
             auto_threshold: self as u8 >= Stage::AutoThreshold as u8,
+            auto: self as u8 >= Stage::Auto as u8,
         }
     }
 }
@@ -90,7 +103,9 @@ impl fmt::Display for Stage {
 
 /// No stage has that name; [`Stage::ALL`] are those there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("no such stage of tiering; there are base, hot-selection, rate-limit and auto-threshold")]
+#[error(
+    "no such stage of tiering; there are base, hot-selection, rate-limit, auto-threshold, auto"
+)]
 pub struct UnknownStage;
 
 impl FromStr for Stage {
@@ -118,11 +133,14 @@ mod tests {
     #[test]
     fn each_stage_adds_one_mechanism() {
         let nr_on = |stage: Stage| {
-            let TieringSwitches { hot_selection, rate_limit, auto_threshold } = stage.switches();
-            [hot_selection, rate_limit, auto_threshold].map(u32::from)
+            let TieringSwitches { hot_selection, rate_limit, auto_threshold, auto } =
+                stage.switches();
+            [hot_selection, rate_limit, auto_threshold, auto].iter().filter(|is_on| **is_on).count()
         };
-        assert_eq!(Stage::ALL.map(nr_on), [[0, 0, 0], [1, 0, 0], [1, 1, 0], [1, 1, 1]]);
-        assert_eq!(Stage::ALL.map(|stage| stage.switches().is_base()), [true, false, false, false]);
+        assert_eq!(Stage::ALL.map(nr_on), [0, 1, 2, 3, 4]);
+        assert!(
+            Stage::ALL.iter().all(|stage| stage.switches().is_base() == (*stage == Stage::Base))
+        );
         assert_eq!(Stage::Base.switches(), TieringSwitches::BASE);
     }
 }

@@ -111,7 +111,7 @@ pub fn best_while(
         let seed = seeds[at % nr_seeds];
         let mut program = workload.program(setup.nr_pages, seed);
         let switches =
-            TieringSwitches { hot_selection: true, rate_limit: true, auto_threshold: false };
+            TieringSwitches { hot_selection: true, rate_limit: true, ..TieringSwitches::BASE };
         let subject = Subject::Core { switches, name: "grid" };
         let outcome = run_while(&setup, workload.as_str(), &mut *program, subject, |_| keep_on())?;
         Some((outcome.row.score, outcome.row.promotion_mb_per_s))

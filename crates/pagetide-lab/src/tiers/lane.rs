@@ -24,6 +24,7 @@
 use super::load::{Bandwidth, Moved};
 use super::prices::{Item, TierPrices};
 use pagetide_core::ids::{FrameId, NodeId};
+use pagetide_core::tiering::TierCosts;
 
 /// Ticks of the lane's clock in a nanosecond.
 const TICKS_PER_NS: u64 = 1024;
@@ -164,6 +165,10 @@ pub(super) struct Lane {
     counts: Counts,
     prices: TierPrices,
     bandwidth: Bandwidth,
+    /// How busy the nodes are: times as long as in idle memory.
+    factors: [f64; 2],
+    /// The share of accesses that wrote in the last window.
+    write_share: f64,
     /// Ticks that a nanosecond of one of the threads, and of a thread beside them, is.
     ticks_of_threads: f64,
     ticks_of_helper: u64,
@@ -186,6 +191,8 @@ impl Lane {
             counts: Counts::default(),
             prices,
             bandwidth: Bandwidth::new(&prices, scale),
+            factors: [1.0; 2],
+            write_share: 0.0,
             ticks_of_threads: (TICKS_PER_NS * u64::from(scale)) as f64 / f64::from(threads),
             ticks_of_helper: TICKS_PER_NS * u64::from(scale),
             window_start: 0,
@@ -331,6 +338,8 @@ impl Lane {
         }
         let elapsed_ns = (self.now - self.window_start) / TICKS_PER_NS;
         self.set_costs(self.bandwidth.factors(&moved, elapsed_ns));
+        let nr_writes = counts.writes_of(0) + counts.writes_of(1);
+        self.write_share = nr_writes as f64 / (counts.all() as f64).max(1.0);
         self.window_start = self.now;
         self.window_counts = self.counts;
         self.window_moved = Moved::default();
@@ -340,7 +349,27 @@ impl Lane {
         self.window_start + LOAD_WINDOW_NS * TICKS_PER_NS
     }
 
+    /// What things cost now, as a machine could measure it; how many pages are slow, the world
+    /// knows.
+    pub(super) fn tier_costs(&self) -> TierCosts {
+        let latency = |node: usize, read: Item, write: Item| {
+            let [read, write] = [read, write].map(|item| self.prices.of(item) as f64);
+            let mixed = read * (1.0 - self.write_share) + write * self.write_share;
+            (mixed * self.factors[node]) as u64
+        };
+        let sum = |items: &[Item]| items.iter().map(|item| self.prices.of(*item)).sum();
+        TierCosts {
+            fast_ns: latency(0, Item::FastRead, Item::FastWrite),
+            slow_ns: latency(1, Item::SlowRead, Item::SlowWrite),
+            hint_fault_ns: sum(&[Item::Arm, Item::HintFault]),
+            move_ns: sum(&[Item::MovePage, Item::Demote]),
+            thread_ns_per_s: (1e9 * TICKS_PER_NS as f64 / self.ticks_of_threads) as u64,
+            nr_slow: 0,
+        }
+    }
+
     fn set_costs(&mut self, factors: [f64; 2]) {
+        self.factors = factors;
         let items = [Item::FastRead, Item::FastWrite, Item::SlowRead, Item::SlowWrite];
         let cpu = self.prices.of(Item::Cpu) as f64;
         for (at, item) in items.into_iter().enumerate() {

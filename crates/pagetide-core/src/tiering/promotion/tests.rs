@@ -219,7 +219,7 @@ fn mechanisms_work_alone() {
         .count();
     assert_eq!(nr_promoted, 10, "cold pages too, at the rate");
     world.promotion.switches =
-        TieringSwitches { hot_selection: true, auto_threshold: true, rate_limit: false };
+        TieringSwitches { hot_selection: true, auto_threshold: true, ..TieringSwitches::BASE };
     assert_eq!(world.hot(90_000, 1), Decision::Promote(Because::Hot), "no limit");
     assert_eq!(world.promotion.hot_threshold(), Millis(1125), "50 of 600 candidates");
 }

@@ -80,6 +80,7 @@ fn switches() -> impl Strategy<Value = TieringSwitches> {
         hot_selection,
         rate_limit,
         auto_threshold,
+        auto: false,
     })
 }
 

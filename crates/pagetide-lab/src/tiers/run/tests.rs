@@ -1,4 +1,5 @@
 use super::*;
+use crate::tiers::grid::{Grid, best};
 use crate::tiers::programs::TierWorkload;
 use crate::tiers::published::change;
 
@@ -34,6 +35,7 @@ fn each_stage_on_pmbench_does_what_its_patch_claims() {
     assert!(score(1, 0) >= 8.0 && traffic(1, 0) <= -20.0, "hot selection: {rows:#?}");
     assert!(score(2, 1) >= -3.0 && traffic(2, 1) <= -50.0, "rate limit: {rows:#?}");
     assert!(score(3, 0) >= 10.0 && traffic(3, 0) <= -70.0, "all three: {rows:#?}");
+    assert!(score(4, 3) >= 0.0 && rows[4].recall > rows[3].recall, "no knobs: {rows:#?}");
     assert!(rows.windows(2).all(|pair| pair[1].precision > pair[0].precision - 0.2));
 }
 
@@ -52,6 +54,20 @@ fn every_subject_is_between_all_slow_and_all_fast_and_a_run_repeats() {
     }
     assert_eq!((of(Subject::Oracle).recall, of(Subject::AllSlow).recall), (1.0, 0.0));
     assert_eq!(of(stages[3]), of(stages[3]));
+    assert_eq!(of(stages[4]), of(stages[4]));
+}
+
+/// The whole grid, and the other programs, take minutes; this is the part where knobs are worth
+/// most.
+#[test]
+fn without_knobs_pmbench_runs_as_well_as_with_those_tuned_for_it() {
+    let setup = setup(1500, 500);
+    let run_stage = |stage| run(&setup, TierWorkload::Pmbench, Subject::stage(stage)).row.score;
+    let grid =
+        Grid { thresholds: vec![125, 1000], rates: vec![1024], scan_periods: vec![480_000], setup };
+    let tuned = best(TierWorkload::Pmbench, Ratio(4), &[1], &grid).best().score;
+    let auto = run_stage(Stage::Auto);
+    assert!(auto >= run_stage(Stage::Base) && auto >= 0.9 * tuned, "{auto}, tuned {tuned}");
 }
 
 #[test]

@@ -22,7 +22,8 @@
 //!
 //! # Data and invariants
 //!
-//! A page is in one frame of one node, on that node's lruvec and armed only if it is slow. Frames
+//! A page is in one frame of one node, on that node's lruvec, and armed only if it is slow or
+//! was moved by a judge that wants to know what came of it. Frames
 //! handed out = resident pages, but for those whose demotion is not settled yet. The same set-up
 //! and seed give the same counts.
 //!
@@ -52,7 +53,8 @@ use pagetide_core::lru::{
 use pagetide_core::page_alloc::{AllocRequest, WatermarkLevel, Zone, ZoneConfig};
 use pagetide_core::reclaim::ReclaimBatch;
 use pagetide_core::tiering::{
-    Decision, HintFault, Promotion, Room, StampWidth, TieringKnobs, TieringSwitches, Topology,
+    Decision, HintFault, Promotion, Room, StampWidth, TierCosts, TieringKnobs, TieringSwitches,
+    Topology,
 };
 use pagetide_core::units::Millis;
 use scan::Scan;
@@ -203,7 +205,8 @@ impl World {
             assert_eq!(self.page_in[frame.0 as usize], page, "{frame} holds another page");
             assert_eq!(self.folios[frame].page(), page_id(page), "{frame}'s folio");
             assert_eq!(self.node_of(frame), word.node(), "{frame} is of the other node");
-            assert!(word.node() == Node::Slow || !word.is_armed(), "page {page} is fast and armed");
+            let may_be_armed = word.node() == Node::Slow || self.promotion.auto().is_some();
+            assert!(may_be_armed || !word.is_armed(), "page {page} is fast and armed");
         }
         // Demoted, and not settled yet.
         let is_left = |frame: &u32| {
@@ -219,6 +222,9 @@ impl World {
 
     fn do_what_is_due(&mut self) {
         self.lane.look_at_load();
+        let room = Room::of(&self.zones[Node::Fast as usize]);
+        let costs = TierCosts { nr_slow: self.nr_slow_pages(), ..self.lane.tier_costs() };
+        self.promotion.tell_costs(self.now(), &room, &costs);
         let now_ns = self.lane.now_ns();
         self.run_background(now_ns);
         if self.scan.due_ns() <= now_ns {
@@ -254,6 +260,9 @@ impl World {
         self.tally.hint_fault();
         self.promotion.count_hint_fault(word.node() == Node::Fast);
         if word.node() == Node::Fast {
+            if self.promotion.note_fast_fault(self.now(), &self.folios[word.frame()]) {
+                self.arm_again(page);
+            }
             return;
         }
         let fault = HintFault { folio: &self.folios[word.frame()], nr_frames: 1 };
@@ -261,8 +270,11 @@ impl World {
         let decision = self.promotion.decide(self.now(), &fault, &room);
         if decision.wakes_reclaim() {
             self.wake_background();
-        } else if let Decision::Promote(_) = decision {
-            self.promote(page);
+        }
+        match decision {
+            Decision::Promote(_) => self.promote(page),
+            Decision::Unsure => self.arm_again(page),
+            _ => {}
         }
     }
 
@@ -324,6 +336,11 @@ impl World {
 
     fn node_of(&self, frame: FrameId) -> Node {
         if frame.0 < self.nr_fast { Node::Fast } else { Node::Slow }
+    }
+
+    fn nr_slow_pages(&self) -> u64 {
+        let zone = &self.zones[Node::Slow as usize];
+        u64::from(zone.nr_managed()) - zone.nr_free()
     }
 
     fn now(&self) -> Millis {

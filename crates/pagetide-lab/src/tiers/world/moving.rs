@@ -34,6 +34,7 @@ impl World {
         self.lane.count_copy(Node::Slow, Node::Fast);
         self.lane.charge(Item::MovePage, 1);
         self.promotion.count_promoted(1);
+        self.arm_moved(page, frame, true);
         self.tally.promoted(page, self.lane.now_ns(), self.lane.uses(page));
     }
 
@@ -50,9 +51,22 @@ impl World {
         };
         self.put_moved(page, Node::Slow, frame, Flags::NONE);
         self.lane.take_young(page);
+        self.arm_moved(page, frame, false);
         self.lane.count_copy(Node::Fast, Node::Slow);
         self.tally.demoted(page, self.lane.now_ns(), self.lane.uses(page));
         true
+    }
+
+    /// Arms a page where it has just been moved to, if core wants to know how soon it is touched.
+    fn arm_moved(&mut self, page: u32, frame: FrameId, is_promoted: bool) {
+        if self.promotion.arms_moved(self.now(), &self.folios[frame], is_promoted) {
+            self.arm_again(page);
+        }
+    }
+
+    pub(super) fn arm_again(&mut self, page: u32) {
+        self.lane.arm(page);
+        self.lane.charge(Item::Arm, 1);
     }
 
     /// Makes `frame` the page's in place of the one it has.

@@ -59,7 +59,8 @@ impl World {
     /// Makes a run, if core says that it is time for one.
     pub(super) fn scan_some(&mut self, now_ns: u64) {
         let now = self.now();
-        let period = self.scan.pace.period();
+        let period = self.scan_period();
+        self.scan.pace.set_period(period);
         self.scan.due_ns = now_ns + period.0 * 1_000_000;
         if !self.scan.pace.is_due(now_ns) {
             return;
@@ -84,6 +85,13 @@ impl World {
         }
     }
 
+    /// How long until the next run. Without knobs a round takes as long as is worth it.
+    fn scan_period(&self) -> Millis {
+        let Some(auto) = self.promotion.auto() else { return self.scan.pace.period() };
+        let nr_runs = self.nr_slow_pages().div_ceil(self.scan.run_pages.into()).max(1);
+        Millis((auto.pass().0 / nr_runs).max(1))
+    }
+
     /// Arms a page, if it should be; says whether it did.
     fn arm(&mut self, page: u32, now: Millis) -> bool {
         let word = self.lane.word(page);
@@ -99,8 +107,10 @@ impl World {
             is_top_tier,
             is_at_home: false,
         });
+        let is_sample = is_top_tier && !word.is_armed() && self.promotion.wants_fast(page.into());
+        let wants_hint = wants_hint || is_sample;
         if wants_hint {
-            if MODE.keeps_scan_time(is_top_tier) {
+            if MODE.keeps_scan_time(is_top_tier) || is_sample {
                 folio.swap_hint_stamp(self.promotion.stamp_width().store(now));
             }
             self.lane.arm(page);
