@@ -72,9 +72,9 @@ fn a_row_a_stage_with_exactly_these_fields_and_ratios_and_seeds_where_there_are_
     assert_eq!(text.matches("<svg").count(), 2);
     let more = ["--ratio", "1:2,1:8", "--seeds", "2", "--off", "rate-limit"];
     let rows = json(&[&usual[..], &more].concat());
-    assert_eq!(rows.len(), 2 * 2 * 9);
+    assert_eq!(rows.len(), 2 * 2 * 10);
     assert_eq!((&rows[0]["ratio"], &rows[1]["seed"]), (&"1:2".into(), &2.into()));
-    assert_eq!(rows[17]["stage"], "all~rate-limit");
+    assert_eq!(rows[19]["stage"], "all~rate-limit");
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_slow_tier_costs_more_the_less_is_fast_and_never_less_than_nothing() {
     let report = dir.path().join("tier.html");
     let path = report.to_str().expect("a plain name");
     let rows = json(&["tier", name, "--fast", "50%,10%", "--json", "--report", path]);
-    assert_eq!(rows.len(), 2 * 7);
+    assert_eq!(rows.len(), 2 * 8);
     let slowdown = |fast: f64, stage: &str| {
         let is_it = |row: &&Value| row["fast"] == fast && row["stage"] == stage;
         rows.iter().find(is_it).and_then(|row| row["slowdown"].as_f64()).expect(stage)
