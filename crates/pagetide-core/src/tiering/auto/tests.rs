@@ -198,11 +198,9 @@ proptest! {
                     1 => auto.note_demoted(folio),
                     2 => seen.push(auto.note_fast(Millis(*number), folio)),
                     3 => seen.push(auto.wants_fast(*number)),
-                    _ if auto.judge(Millis(*number), folio) == Worth::Hot => {
-                        if auto.is_affordable() {
-                            auto.note_promoted(folio);
-                            nr_promoted += 1;
-                        }
+                    _ if auto.judge(Millis(*number), folio) == Worth::Hot && auto.is_affordable() => {
+                        auto.note_promoted(folio);
+                        nr_promoted += 1;
                     }
                     _ => {}
                 }
