@@ -193,12 +193,13 @@ proptest! {
             let (mut now, mut nr_promoted, mut seen) = (0, 0, Vec::new());
             for (kind, number) in &events {
                 let folio = &folios[FrameId((number % 8) as u32)];
+                let latency = Millis(*number);
                 match kind {
                     0 => now += number,
                     1 => auto.note_demoted(folio),
-                    2 => seen.push(auto.note_fast(Millis(*number), folio)),
+                    2 => seen.push(auto.note_fast(latency, folio)),
                     3 => seen.push(auto.wants_fast(*number)),
-                    _ if auto.judge(Millis(*number), folio) == Worth::Hot && auto.is_affordable() => {
+                    _ if auto.judge(latency, folio) == Worth::Hot && auto.is_affordable() => {
                         auto.note_promoted(folio);
                         nr_promoted += 1;
                     }
