@@ -171,7 +171,7 @@ mod tests {
             })
             .collect();
         let text = render(Bytes(64 << 20), &outcomes).expect("it draws");
-        assert_eq!(text.matches("<svg").count(), 15);
+        assert_eq!(text.matches("<svg").count(), 18);
         assert_eq!(text.matches("<section").count(), text.matches("</section>").count());
         assert!(text.contains("no &lt;cgroup&gt;"));
         for fetched in ["src=", "href=", "@import", "url("] {
