@@ -130,6 +130,15 @@ impl Decision {
     }
 }
 
+/// A page's move from node to node.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Migration {
+    /// To the fast node.
+    Promotion,
+    /// Away from it, to a slower one.
+    Demotion,
+}
+
 /// When a window began, and how many candidates there had been.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Window {
@@ -281,12 +290,11 @@ impl Promotion {
     /// A page was moved, and `folio` is its new one. `true`: the world arms it now, wherever it is;
     /// the stamp says so already.
     #[must_use]
-    pub fn arms_moved(&mut self, now: Millis, folio: &Folio, is_promoted: bool) -> bool {
+    pub fn arms_moved(&mut self, now: Millis, folio: &Folio, migration: Migration) -> bool {
         let Some(auto) = &mut self.auto else { return false };
-        if is_promoted {
-            auto.note_promoted(folio);
-        } else {
-            auto.note_demoted(folio);
+        match migration {
+            Migration::Promotion => auto.note_promoted(folio),
+            Migration::Demotion => auto.note_demoted(folio),
         }
         folio.swap_hint_stamp(self.width.store(now));
         true

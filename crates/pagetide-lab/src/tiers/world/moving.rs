@@ -17,7 +17,7 @@ use pagetide_core::folio::Flags;
 use pagetide_core::ids::FrameId;
 use pagetide_core::lru::AccessKind;
 use pagetide_core::page_alloc::WatermarkLevel;
-use pagetide_core::tiering::{Demotion, DemotionMode};
+use pagetide_core::tiering::{Demotion, DemotionMode, Migration};
 
 impl World {
     /// Moves a page of the slow node to the fast one, if there is still a frame.
@@ -34,7 +34,7 @@ impl World {
         self.lane.count_copy(Node::Slow, Node::Fast);
         self.lane.charge(Item::MovePage, 1);
         self.promotion.count_promoted(1);
-        self.arm_moved(page, frame, true);
+        self.arm_moved(page, frame, Migration::Promotion);
         self.tally.promoted(page, self.lane.now_ns(), self.lane.uses(page));
     }
 
@@ -51,15 +51,15 @@ impl World {
         };
         self.put_moved(page, Node::Slow, frame, Flags::NONE);
         self.lane.take_young(page);
-        self.arm_moved(page, frame, false);
+        self.arm_moved(page, frame, Migration::Demotion);
         self.lane.count_copy(Node::Fast, Node::Slow);
         self.tally.demoted(page, self.lane.now_ns(), self.lane.uses(page));
         true
     }
 
     /// Arms a page where it has just been moved to, if core wants to know how soon it is touched.
-    fn arm_moved(&mut self, page: u32, frame: FrameId, is_promoted: bool) {
-        if self.promotion.arms_moved(self.now(), &self.folios[frame], is_promoted) {
+    fn arm_moved(&mut self, page: u32, frame: FrameId, migration: Migration) {
+        if self.promotion.arms_moved(self.now(), &self.folios[frame], migration) {
             self.arm_again(page);
         }
     }
