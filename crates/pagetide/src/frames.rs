@@ -94,13 +94,7 @@ impl ArenaFrames {
     pub(crate) fn background_target(&self, level: WatermarkLevel) -> u64 {
         let zone = self.zone.lock_zone();
         let marks = zone.watermarks();
-        // In a zone so small that the levels lie a frame apart, PROMO would leave no room for a
-        // promotion, which must end above HIGH.
-        let room_for_one = match level {
-            WatermarkLevel::Promo => marks.mark(WatermarkLevel::High) + 2,
-            _ => 0,
-        };
-        marks.mark(level).max(room_for_one).saturating_sub(zone.nr_free())
+        marks.mark(level).saturating_sub(zone.nr_free())
     }
 
     /// Frames that could be taken without reclaim: those above MIN.

@@ -12,7 +12,7 @@ use crate::registry::Slots;
 use crate::tiering::Tiering;
 use pagetide_core::ids::{MappingId, PageIndex};
 use pagetide_core::tiering::{
-    BalancingMode, EntryFacts, FaultCounts, HintScanner, ScanChunk, ScanPace, ScanPeriods,
+    Auto, BalancingMode, EntryFacts, FaultCounts, HintScanner, ScanChunk, ScanPace, ScanPeriods,
     ScannedMapping, TieringKnobs,
 };
 use pagetide_core::units::Millis;
@@ -54,15 +54,34 @@ impl Engine {
         if let Some(tiering) = &self.tiering {
             tiering.set_now(now);
             if tiering.mode() != BalancingMode::Off {
+                self.tell_costs(tiering);
                 self.scan_hints(tiering);
             }
         }
+    }
+
+    /// Tells core what accesses and moves cost.
+    fn tell_costs(&self, tiering: &Tiering) {
+        let nr_slow = self.nodes.iter().skip(1).map(|node| node.frames.sample_resident()).sum();
+        let room = self.nodes.first().frames.room();
+        let costs = tiering.costs(nr_slow);
+        lock(&tiering.judge).promotion.tell_costs(tiering.now(), &room, &costs);
+    }
+
+    /// Frames of all nodes that hold pages.
+    fn nr_in_use(&self) -> u64 {
+        self.nodes.iter().map(|node| node.frames.sample_resident()).sum()
     }
 
     /// One run of the hint scan, if it is due.
     fn scan_hints(&self, tiering: &Tiering) {
         let now = tiering.now();
         let mut scan = lock(&tiering.scan);
+        if let Some(pass) = lock(&tiering.judge).promotion.auto().map(Auto::pass) {
+            // A round takes as long as is worth it.
+            let nr_runs = self.nr_in_use().div_ceil(tiering.options.knobs.scan_pages).max(1);
+            scan.pace.set_period(Millis((pass.0 / nr_runs).max(1)));
+        }
         let runtime_ns = (now.0 - scan.began.0) * NANOS_PER_MILLI;
         if !scan.pace.is_due(runtime_ns) {
             return;
@@ -77,8 +96,7 @@ impl Engine {
         lock(&tiering.judge).promotion.count_armed(run.nr_armed());
         if scan.scanner.end_run(&run) {
             // Faults on slow memory say nothing of where threads run: they are in no count.
-            let nr_resident = self.nodes.iter().map(|node| node.frames.sample_resident()).sum();
-            let periods = ScanPeriods::of(nr_resident, &tiering.options.knobs);
+            let periods = ScanPeriods::of(self.nr_in_use(), &tiering.options.knobs);
             scan.pace.update(&FaultCounts::default(), &periods);
         }
         if self.has_workers {
@@ -92,6 +110,7 @@ impl Engine {
         let (pages, mode) = (&chunk.pages, tiering.mode());
         let stamp = tiering.stamp_width.store(tiering.now());
         let mut nr_armed = 0;
+        let mut judge = lock(&tiering.judge);
         let range = PageIndex(pages.start)..PageIndex(pages.end);
         mapping.table.for_each_present(range, |page, seen| {
             let Some(frame) = seen.frame().filter(|_| !seen.is_locked()) else { return };
@@ -103,7 +122,9 @@ impl Engine {
                 is_top_tier: frame.0 < self.slow_from,
                 is_at_home: false,
             };
-            if mode.wants_hint(&facts) {
+            let is_sample =
+                facts.is_top_tier && !facts.is_armed && judge.promotion.wants_fast(page.index().0);
+            if mode.wants_hint(&facts) || is_sample {
                 folio.swap_hint_stamp(stamp);
                 nr_armed += u64::from(page.set_hint());
             }

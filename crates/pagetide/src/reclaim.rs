@@ -20,7 +20,7 @@ use pagetide_core::reclaim::{
     ReclaimBatch, ReclaimPass, Scan, Settled, Step, VICTIMS_MAX, Verdict, Victim,
 };
 use pagetide_core::record;
-use pagetide_core::tiering::{Demotion, Leftover};
+use pagetide_core::tiering::{Demotion, Leftover, Migration};
 use pagetide_core::units::Millis;
 use pagetide_sys::{
     Claim, ClaimedFrame, LeafRef, Lock, PageHandle, PageRef, current_cpu, read_monotonic_ns,
@@ -279,8 +279,7 @@ impl Engine {
                     let locked = locks.next().expect("a lock for each demoted victim");
                     let left = locked.left.expect("a demoted page left a frame");
                     debug_assert_eq!(left.frame(), frame);
-                    let moved = locked.lock.frame().expect("a demoted page is resident");
-                    self.list_moved(cpu, moved);
+                    self.list_moved(cpu, &locked.lock, Migration::Demotion);
                     free.push(self.arena.release(left));
                 }
                 Settled::Orphan { frame } => free.push(frame),

@@ -26,11 +26,11 @@ use pagetide_core::ids::{CpuId, FrameId, NodeId};
 use pagetide_core::lru::AccessKind;
 use pagetide_core::page_alloc::WatermarkLevel;
 use pagetide_core::tiering::{
-    BalancingMode, Decision, Demotion, DemotionMode, HintFault, Promotion, Stage, StampWidth,
-    TieringKnobs, TieringSwitches, Topology, background_level,
+    BalancingMode, Decision, Demotion, DemotionMode, HintFault, Migration, Promotion, Stage,
+    StampWidth, TierCosts, TieringKnobs, TieringSwitches, Topology, background_level,
 };
 use pagetide_core::units::Millis;
-use pagetide_sys::{ClaimedFrame, Lock, PageHandle, PageRef};
+use pagetide_sys::{ClaimedFrame, Lock, PageHandle, PageRef, read_monotonic_ns};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use thread_local::ThreadLocal;
@@ -72,6 +72,17 @@ pub(crate) struct Judged {
     pub(crate) nr_rate_limited: u64,
     pub(crate) nr_no_room: u64,
     pub(crate) nr_unmovable: u64,
+}
+
+/// What follows from a hint fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Sentence {
+    /// Nothing.
+    Stay,
+    /// The page is armed again.
+    Arm,
+    /// It moves to the fast node.
+    Move,
 }
 
 /// Promotion to the fast node, behind its lock.
@@ -143,6 +154,12 @@ impl Tiering {
         cell.store(cell.load(Relaxed) + 1, Relaxed);
     }
 
+    /// What things cost, with so many pages in slow memory.
+    pub(crate) fn costs(&self, nr_slow: u64) -> TierCosts {
+        let [fast, slow] = [0, 1].map(|nth| self.topology.describe(NodeId(nth)).distance);
+        TierCosts::in_user_space(fast, slow, nr_slow)
+    }
+
     /// Waits as long as an access of the node's memory takes longer than one of DRAM.
     pub(crate) fn wait_for(&self, nth: usize) {
         if let Some(delay) = self.delays[nth] {
@@ -191,12 +208,19 @@ impl Engine {
         has_hint: bool,
     ) -> FrameId {
         self.pay_for_access(frame);
-        if !has_hint || !page.test_and_clear_hint() || !self.judge_fault(frame) {
+        if !has_hint || !page.test_and_clear_hint() {
             return frame;
         }
-        let Ok(mut lock) = page.try_lock() else { return frame };
-        self.promote(cpu, &mut lock, frame);
-        lock.frame().unwrap_or(frame)
+        match self.judge_fault(frame) {
+            Sentence::Stay => {}
+            Sentence::Arm => drop(page.set_hint()),
+            Sentence::Move => {
+                let Ok(mut lock) = page.try_lock() else { return frame };
+                self.promote(cpu, &mut lock, frame);
+                return lock.frame().unwrap_or(frame);
+            }
+        }
+        frame
     }
 
     /// As [`Engine::note_slow_access`], of a resident page that the caller has locked.
@@ -207,8 +231,13 @@ impl Engine {
             return;
         }
         self.pay_for_access(frame);
-        if has_hint && page.page().test_and_clear_hint() && self.judge_fault(frame) {
-            self.promote(cpu, page, frame);
+        if !has_hint || !page.page().test_and_clear_hint() {
+            return;
+        }
+        match self.judge_fault(frame) {
+            Sentence::Stay => {}
+            Sentence::Arm => drop(page.page().set_hint()),
+            Sentence::Move => self.promote(cpu, page, frame),
         }
     }
 
@@ -221,26 +250,40 @@ impl Engine {
         tiering.wait_for(nth);
     }
 
-    /// Judges the fault on an armed page, whose hint the caller took; returns whether to promote.
-    fn judge_fault(&self, frame: FrameId) -> bool {
-        let Some(tiering) = &self.tiering else { return false };
+    /// Judges the fault on an armed page, whose hint the caller took.
+    fn judge_fault(&self, frame: FrameId) -> Sentence {
+        let Some(tiering) = &self.tiering else { return Sentence::Stay };
         let is_local = self.nodes.index_of(frame) == 0;
+        let (now, folio) = (self.fine_now(tiering), &self.folios[frame]);
         let decision = {
             let mut judge = lock(&tiering.judge);
             judge.promotion.count_hint_fault(is_local);
             if is_local {
-                return false;
+                let arms = judge.promotion.note_fast_fault(now, folio);
+                return if arms { Sentence::Arm } else { Sentence::Stay };
             }
             let room = self.nodes.first().frames.room();
-            let fault = HintFault { folio: &self.folios[frame], nr_frames: 1 };
-            let decision = judge.promotion.decide(tiering.now(), &fault, &room);
+            let decision = judge.promotion.decide(now, &HintFault { folio, nr_frames: 1 }, &room);
             judge.judged.count(decision);
             decision
         };
         if decision.wakes_reclaim() {
             self.wake_background(0);
         }
-        matches!(decision, Decision::Promote(_))
+        match decision {
+            Decision::Promote(_) => Sentence::Move,
+            Decision::Unsure => Sentence::Arm,
+            _ => Sentence::Stay,
+        }
+    }
+
+    /// The time of a hint fault: with worker threads what the clock says, as latencies may be
+    /// shorter than a tick; without, what the last tick said, so that runs can be repeated.
+    fn fine_now(&self, tiering: &Tiering) -> Millis {
+        if self.has_workers {
+            tiering.set_now(Millis(read_monotonic_ns() / 1_000_000));
+        }
+        tiering.now()
     }
 
     /// Moves the locked page from `frame` to the fast node, if it is there still and free to move.
@@ -256,13 +299,16 @@ impl Engine {
             let unused = self.arena.release(target);
             return fast.frames.free(cpu, [unused]);
         }
-        let moved = target.frame();
         // It came by a fault, of sorts.
         let left = self.move_page(page, target, self.rule.flags_on_fill(AccessKind::Table));
         source.frames.free(cpu, [self.arena.release(left)]);
-        self.list_moved(cpu, moved);
+        self.list_moved(cpu, page, Migration::Promotion);
         if let Some(tiering) = &self.tiering {
             lock(&tiering.judge).promotion.count_promoted(1);
+        }
+        // Before the next finds none.
+        if fast.frames.room().is_short() {
+            self.wake_background(0);
         }
     }
 
@@ -284,11 +330,23 @@ impl Engine {
         page.relocate(target)
     }
 
-    /// Hands the folio of a page that was moved to the lists of its node. Its page is locked.
-    pub(crate) fn list_moved(&self, cpu: CpuId, frame: FrameId) {
+    /// Hands the folio of a page that was moved to the lists of its node, and arms the page if core
+    /// wants to know how soon it is touched there.
+    pub(crate) fn list_moved<H: PageHandle>(
+        &self,
+        cpu: CpuId,
+        page: &Lock<H>,
+        migration: Migration,
+    ) {
+        let frame = page.frame().expect("a page that moved is resident");
         let node = self.nodes.of(frame);
         node.lock_lruvec().welcome(frame);
         node.log_add(cpu, &self.folios, frame);
+        let Some(tiering) = &self.tiering else { return };
+        let folio = &self.folios[frame];
+        if lock(&tiering.judge).promotion.arms_moved(tiering.now(), folio, migration) {
+            page.page().set_hint();
+        }
     }
 
     /// Wakes background reclaim of the node this many places down; without worker threads it is

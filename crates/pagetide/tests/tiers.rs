@@ -123,7 +123,10 @@ fn play_hot_pages(stage: Stage) -> TieringStats {
     let before = tiering(&cache).tiers[1].served;
     (0..20).for_each(|nth| drop(read_page(&file, 260 + nth)));
     let stats = tiering(&cache);
-    assert!(stats.tiers[1].served - before < 3, "{stage}: the hot pages are slow: {stats}");
+    // Where whatever was touched is promoted, a hot page is displaced now and then.
+    let nr_slow_max = if stage == Stage::Base { 5 } else { 2 };
+    let nr_slow = stats.tiers[1].served - before;
+    assert!(nr_slow <= nr_slow_max, "{stage}: {nr_slow} of 20 hot pages are slow: {stats}");
     stats
 }
 

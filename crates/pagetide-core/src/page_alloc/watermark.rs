@@ -22,8 +22,9 @@
 //!
 //! **Tiny zones (ours).** Linux keeps at least 128 KiB free, which is twice what a page cache of 16
 //! frames has. So MIN is at most a sixteenth of the zone (it bites below 4 MiB), and from 8 frames
-//! up LOW, HIGH and PROMO lie at least one frame apart, so that background reclaim has a goal.
-//! Nothing of 16 MiB or more is changed by either rule.
+//! up LOW, HIGH and PROMO lie at least one frame apart, so that background reclaim has a goal; PROMO
+//! two above HIGH, as a promotion must leave more than HIGH free. Nothing of 16 MiB or more is
+//! changed by these rules.
 //!
 //! **Deliberately ignored.** CMA (there is none) and a hand-set `min_free_kbytes`.
 //!
@@ -43,7 +44,7 @@ pub const BOOST_FACTOR_DEFAULT: u32 = 15000;
 /// The denominator of both factors.
 const FACTOR_UNIT: u64 = 10_000;
 const PAGE_KBYTES: u64 = PAGE_BYTES as u64 / 1024;
-/// The smallest zone whose levels are kept apart: MIN 0, LOW 1, HIGH 2, PROMO 3.
+/// The smallest zone whose levels are kept apart: MIN 0, LOW 1, HIGH 2, PROMO 4.
 const FRAMES_FOR_DISTINCT_LEVELS: u64 = 8;
 
 /// One of the levels of a zone.
@@ -186,8 +187,9 @@ impl Watermarks {
         let scaled = managed * u64::from(inputs.scale_factor) / FACTOR_UNIT;
         let floor = u64::from(managed >= FRAMES_FOR_DISTINCT_LEVELS);
         let distance = (min / 4).max(scaled).max(floor);
+        let [low, high] = [min + distance, min + 2 * distance];
         Watermarks {
-            marks: [min, min + distance, min + 2 * distance, min + 3 * distance],
+            marks: [min, low, high, high + distance.max(2 * floor)],
             boost: 0,
             boost_factor: inputs.boost_factor,
         }

@@ -38,6 +38,7 @@
 
 use super::heat::{DOUBLING, Heat, Moved, log_of, log_of_rate, rate_of};
 use super::returns::Returns;
+use super::topology::AbstractDistance;
 use crate::folio::Folio;
 use crate::units::Millis;
 
@@ -78,6 +79,25 @@ pub struct TierCosts {
     pub thread_ns_per_s: u64,
     /// Pages in slow memory.
     pub nr_slow: u64,
+}
+
+impl TierCosts {
+    /// Those of a world that arms its words and moves its pages by itself, without the kernel: a
+    /// fault is a lock, and a move a copy.
+    pub fn in_user_space(
+        fast: AbstractDistance,
+        slow: AbstractDistance,
+        nr_slow: u64,
+    ) -> TierCosts {
+        TierCosts {
+            fast_ns: fast.access_ns(),
+            slow_ns: slow.access_ns(),
+            hint_fault_ns: 300,
+            move_ns: 4000,
+            nr_slow: nr_slow.max(1),
+            ..TierCosts::default()
+        }
+    }
 }
 
 impl Default for TierCosts {

@@ -82,6 +82,12 @@ impl Room {
         self.nr_free > self.high + nr_frames
     }
 
+    /// Whether half of what promotions live on is used up, so that the world wakes background
+    /// reclaim of the node: after a promotion, so that the next need not be refused.
+    pub const fn is_short(&self) -> bool {
+        self.nr_free <= self.high + (self.promo - self.high) / 2
+    }
+
     /// Whether there is so much that nothing need be chosen.
     const fn is_ample(&self, free_space_frames: u64) -> bool {
         let sixteenth = self.nr_frames / 16;

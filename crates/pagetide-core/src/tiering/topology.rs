@@ -80,6 +80,8 @@ impl AbstractDistance {
     /// Distances in one tier.
     const CHUNK: u32 = 1 << Self::CHUNK_SHIFT;
     const CHUNK_SHIFT: u32 = 7;
+    /// What a random access of DRAM takes, about.
+    pub const DRAM_NS: u64 = 100;
 
     /// The distance of memory that performs like `memory`, on a machine whose DRAM performs like
     /// `dram`: it grows with latency and shrinks with bandwidth. Saturates.
@@ -95,6 +97,11 @@ impl AbstractDistance {
         let scaled = u128::from(Self::DRAM.0) * latency * bandwidth_dram;
         let distance = scaled / (latency_dram * bandwidth);
         Ok(AbstractDistance(distance.try_into().unwrap_or(u32::MAX)))
+    }
+
+    /// What a random access takes, about, in nanoseconds: DRAM's time, so many times as far.
+    pub const fn access_ns(self) -> u64 {
+        Self::DRAM_NS * self.0 as u64 / Self::DRAM.0 as u64
     }
 
     /// The tier it belongs to.

@@ -24,8 +24,6 @@ use crate::node::NODES_MAX;
 
 /// The least a tier of frames has: the least a cache has.
 const TIER_MIN: Bytes = Bytes(pagetide_core::knobs::MEMORY_MIN);
-/// What a page of DRAM takes to read at random, to compare emulated memory with.
-const DRAM_LATENCY_NS: u64 = 100;
 /// One tier further.
 const NEXT_TIER: u32 = 128;
 
@@ -282,9 +280,9 @@ fn distance_of(tier: &Tier, machine: &[MemoryNode]) -> AbstractDistance {
         TierKind::Numa(node) => from_firmware(node).unwrap_or(AbstractDistance::SLOW),
         TierKind::Emulated(latency) => {
             let latency_ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
-            let total_ns = latency_ns.saturating_add(DRAM_LATENCY_NS);
+            let total_ns = latency_ns.saturating_add(AbstractDistance::DRAM_NS);
             let scaled = u64::from(AbstractDistance::DRAM.0).saturating_mul(total_ns);
-            let distance = scaled / DRAM_LATENCY_NS;
+            let distance = scaled / AbstractDistance::DRAM_NS;
             AbstractDistance(u32::try_from(distance).unwrap_or(u32::MAX - NODES_MAX as u32 * 128))
         }
     }

@@ -70,9 +70,9 @@ fn tiny_zones_keep_little_and_stay_usable() {
         (0, [0, 0, 0, 0]),
         (1, [0, 0, 0, 0]),
         (7, [0, 0, 0, 0]),
-        (8, [0, 1, 2, 3]),
-        (16, [1, 2, 3, 4]),
-        (64, [4, 5, 6, 7]),
+        (8, [0, 1, 2, 4]),
+        (16, [1, 2, 3, 5]),
+        (64, [4, 5, 6, 8]),
         (256, [16, 20, 24, 28]),
         (1023, [63, 78, 93, 108]),
     ] {
@@ -84,6 +84,7 @@ fn tiny_zones_keep_little_and_stay_usable() {
             let [min, low, high, promo] = levels(&Watermarks::for_zone(&inputs));
             assert!(min <= low && low <= high && high <= promo && promo < managed);
             assert!(min <= managed / 16);
+            assert!(managed < 8 || promo >= high + 2, "a promotion leaves more than HIGH free");
         }
     }
 }
