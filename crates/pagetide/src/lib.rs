@@ -68,6 +68,8 @@ mod locks;
 #[cfg(not(loom))]
 mod mapping;
 #[cfg(not(loom))]
+mod moving;
+#[cfg(not(loom))]
 mod node;
 #[cfg(not(loom))]
 mod prefetch;

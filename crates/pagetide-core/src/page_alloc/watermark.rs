@@ -22,9 +22,9 @@
 //!
 //! **Tiny zones (ours).** Linux keeps at least 128 KiB free, which is twice what a page cache of 16
 //! frames has. So MIN is at most a sixteenth of the zone (it bites below 4 MiB), and from 8 frames
-//! up LOW, HIGH and PROMO lie at least one frame apart, so that background reclaim has a goal; PROMO
-//! two above HIGH, as a promotion must leave more than HIGH free. Nothing of 16 MiB or more is
-//! changed by these rules.
+//! up LOW, HIGH and PROMO lie at least one frame apart, so that background reclaim has a goal;
+//! PROMO two above HIGH, as a promotion must leave more than HIGH free. Nothing of 16 MiB or more
+//! is changed by these rules.
 //!
 //! **Deliberately ignored.** CMA (there is none) and a hand-set `min_free_kbytes`.
 //!

@@ -1,0 +1,211 @@
+//! What an access of slow memory, or of an armed page, comes to: the wait, the judgement, the move.
+//!
+//! ```text
+//!   access --slow?--> wait --armed?--> core: stay | arm again | move --> lock, frame, copy, lists
+//! ```
+//!
+//! Problem: the access is over in nanoseconds, and most are of fast memory. Idea: those pay one
+//! comparison; all others come here. A page that cannot be moved at once is served where it is.
+//!
+//! Ignored: moving pages that nobody accesses, other than down ([`reclaim`](crate::reclaim)).
+
+use crate::engine::Engine;
+use crate::locks::lock;
+use crate::tiering::Tiering;
+use pagetide_core::folio::Flags;
+use pagetide_core::ids::{CpuId, FrameId};
+use pagetide_core::lru::AccessKind;
+use pagetide_core::page_alloc::WatermarkLevel;
+use pagetide_core::tiering::{Decision, HintFault, Migration};
+use pagetide_core::units::Millis;
+use pagetide_sys::{ClaimedFrame, Lock, PageHandle, PageRef, read_monotonic_ns};
+
+/// What follows from a hint fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Sentence {
+    /// Nothing.
+    Stay,
+    /// The page is armed again.
+    Arm,
+    /// It moves to the fast node.
+    Move,
+}
+
+impl Engine {
+    /// Whether an access that found `frame`, and the page's hint as told, concerns tiering.
+    #[inline]
+    pub(crate) fn is_slow(&self, frame: FrameId, has_hint: bool) -> bool {
+        frame.0 >= self.slow_from || has_hint
+    }
+
+    /// An access met a page for which [`Engine::is_slow`] says so: pays for slow memory, and judges
+    /// the fault if the page was armed. Returns the frame the page was in when that was done.
+    #[cold]
+    pub(crate) fn note_slow_access(
+        &self,
+        cpu: CpuId,
+        page: PageRef<'_>,
+        frame: FrameId,
+        has_hint: bool,
+    ) -> FrameId {
+        self.pay_for_access(frame);
+        if !has_hint || !page.test_and_clear_hint() {
+            return frame;
+        }
+        match self.judge_fault(frame) {
+            Sentence::Stay => {}
+            Sentence::Arm => drop(page.set_hint()),
+            Sentence::Move => {
+                let Ok(mut lock) = page.try_lock() else { return frame };
+                self.promote(cpu, &mut lock, frame);
+                return lock.frame().unwrap_or(frame);
+            }
+        }
+        frame
+    }
+
+    /// As [`Engine::note_slow_access`], of a resident page that the caller has locked.
+    pub(crate) fn note_locked_access<H: PageHandle>(&self, cpu: CpuId, page: &mut Lock<H>) {
+        let Some(frame) = page.frame() else { return };
+        let has_hint = page.page().load().is_hint();
+        if !self.is_slow(frame, has_hint) {
+            return;
+        }
+        self.pay_for_access(frame);
+        if !has_hint || !page.page().test_and_clear_hint() {
+            return;
+        }
+        match self.judge_fault(frame) {
+            Sentence::Stay => {}
+            Sentence::Arm => drop(page.page().set_hint()),
+            Sentence::Move => self.promote(cpu, page, frame),
+        }
+    }
+
+    fn pay_for_access(&self, frame: FrameId) {
+        let Some(tiering) = &self.tiering else { return };
+        let nth = self.nodes.index_of(frame);
+        if nth > 0 {
+            tiering.count_served(nth);
+        }
+        tiering.wait_for(nth);
+    }
+
+    /// Judges the fault on an armed page, whose hint the caller took.
+    fn judge_fault(&self, frame: FrameId) -> Sentence {
+        let Some(tiering) = &self.tiering else { return Sentence::Stay };
+        let is_local = self.nodes.index_of(frame) == 0;
+        let (now, folio) = (self.fine_now(tiering), &self.folios[frame]);
+        let decision = {
+            let mut judge = lock(&tiering.judge);
+            judge.promotion.count_hint_fault(is_local);
+            if is_local {
+                let arms = judge.promotion.note_fast_fault(now, folio);
+                return if arms { Sentence::Arm } else { Sentence::Stay };
+            }
+            let room = self.nodes.first().frames.room();
+            let decision = judge.promotion.decide(now, &HintFault { folio, nr_frames: 1 }, &room);
+            judge.judged.count(decision);
+            decision
+        };
+        if decision.wakes_reclaim() {
+            self.wake_background(0);
+        }
+        match decision {
+            Decision::Promote(_) => Sentence::Move,
+            Decision::Unsure => Sentence::Arm,
+            _ => Sentence::Stay,
+        }
+    }
+
+    /// The time of a hint fault: with worker threads what the clock says, as latencies may be
+    /// shorter than a tick; without, what the last tick said, so that runs can be repeated.
+    fn fine_now(&self, tiering: &Tiering) -> Millis {
+        if self.has_workers {
+            tiering.set_now(Millis(read_monotonic_ns() / 1_000_000));
+        }
+        tiering.now()
+    }
+
+    /// Moves the locked page from `frame` to the fast node, if it is there still and free to move.
+    fn promote<H: PageHandle>(&self, cpu: CpuId, page: &mut Lock<H>, frame: FrameId) {
+        let fast = self.nodes.first();
+        if page.frame() != Some(frame) || self.folios[frame].flags().any(Flags::WRITEBACK) {
+            return;
+        }
+        let Some(target) = fast.frames.alloc(cpu, Some(WatermarkLevel::High)) else { return };
+        let source = self.nodes.of(frame);
+        if !source.lock_lruvec().withdraw(frame) {
+            // A reclaim pass has it: that decides first.
+            let unused = self.arena.release(target);
+            return fast.frames.free(cpu, [unused]);
+        }
+        // It came by a fault, of sorts.
+        let left = self.move_page(page, target, self.rule.flags_on_fill(AccessKind::Table));
+        source.frames.free(cpu, [self.arena.release(left)]);
+        self.list_moved(cpu, page, Migration::Promotion);
+        if let Some(tiering) = &self.tiering {
+            lock(&tiering.judge).promotion.count_promoted(1);
+        }
+        // Before the next finds none.
+        if fast.frames.room().is_short() {
+            self.wake_background(0);
+        }
+    }
+
+    /// Moves a locked page and what is known of it to another frame, whose folio gets `flags`
+    /// beside; returns the claim on the one it left. The folio is on no list afterwards.
+    pub(crate) fn move_page<H: PageHandle>(
+        &self,
+        page: &mut Lock<H>,
+        target: ClaimedFrame,
+        flags: Flags,
+    ) -> ClaimedFrame {
+        let source = page.frame().expect("a page that moves is resident");
+        let (from, to) = (&self.folios[source], &self.folios[target.frame()]);
+        to.bind_moved(from, flags);
+        if let Some(tiering) = &self.tiering {
+            tiering.wait_for(self.nodes.index_of(source));
+            tiering.wait_for(self.nodes.index_of(target.frame()));
+        }
+        page.relocate(target)
+    }
+
+    /// Hands the folio of a page that was moved to the lists of its node, and arms the page if core
+    /// wants to know how soon it is touched there.
+    pub(crate) fn list_moved<H: PageHandle>(
+        &self,
+        cpu: CpuId,
+        page: &Lock<H>,
+        migration: Migration,
+    ) {
+        let frame = page.frame().expect("a page that moved is resident");
+        let node = self.nodes.of(frame);
+        node.lock_lruvec().welcome(frame);
+        node.log_add(cpu, &self.folios, frame);
+        let Some(tiering) = &self.tiering else { return };
+        let folio = &self.folios[frame];
+        if lock(&tiering.judge).promotion.arms_moved(tiering.now(), folio, migration) {
+            page.page().set_hint();
+        }
+    }
+
+    /// Wakes background reclaim of the node this many places down; without worker threads it is
+    /// done here, at once, where there are tiers.
+    pub(crate) fn wake_background(&self, nth: usize) {
+        if self.has_workers || self.tiering.is_none() {
+            return self.background.notify();
+        }
+        self.reclaim_in_background(nth);
+    }
+
+    /// A frame of a node that pages are demoted to, without reclaim.
+    pub(crate) fn alloc_demoted(&self, cpu: CpuId, nth: usize) -> Option<ClaimedFrame> {
+        let demotion = self.tiering.as_ref()?.demotion_from(nth)?;
+        let levels = [WatermarkLevel::Low, WatermarkLevel::Min];
+        demotion.targets().find_map(|target| {
+            let node = self.nodes.at(target.index());
+            levels.into_iter().find_map(|level| node.frames.alloc(cpu, Some(level)))
+        })
+    }
+}
