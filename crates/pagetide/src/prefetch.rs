@@ -5,8 +5,8 @@
 //! rest is still coming, and the device always has work.
 //!
 //! A run that finds the queue full is dropped: readahead is a wish. For the same reason at most a
-//! quarter of the memory is being filled at a time: what others ask for needs frames, too, and those
-//! in flight cannot be reclaimed.
+//! quarter of the memory is being filled at a time: what others ask for needs frames, too, and
+//! those in flight cannot be reclaimed.
 
 use crate::counters::Event;
 use crate::engine::Engine;
