@@ -15,6 +15,10 @@
 //!   two touches        1st: REFERENCED   2nd on the inactive list: log an activation
 //! ```
 //!
+//! The first access to a page that readahead brought is the access that would have missed: to the
+//! queues it counts as little as a miss does. Were it a hit, a file read once from end to end would
+//! be a file of pages that were all hit.
+//!
 //! Ignored: accesses through a table (guards), which only set the page word's young bit.
 //! Source: the multi-gen LRU and classic LRU specifications, sections 4 and 2.
 
@@ -75,13 +79,14 @@ impl AccessRule {
             AccessRule::CountAfterWorkingset => count_after_workingset(folio),
             AccessRule::TwoTouches => touch_twice(folio),
             AccessRule::ReferenceBit => {
-                if !folio.flags().any(Flags::REFERENCED) {
+                if !folio.flags().any(Flags::REFERENCED) && !takes_first_access(folio) {
                     folio.set(Flags::REFERENCED);
                 }
                 Marked::Done
             }
             AccessRule::CountHits => count_hit(folio),
             AccessRule::CountAndLog => count_and_log(folio, folios.tick()),
+            AccessRule::LogEach if takes_first_access(folio) => Marked::Done,
             AccessRule::LogEach => Marked::Log,
             AccessRule::Ignore => Marked::Done,
         }
@@ -116,6 +121,12 @@ impl AccessRule {
             _ => Flags::NONE,
         }
     }
+}
+
+/// Whether nobody has accessed what readahead brought; it is so once.
+#[inline]
+fn takes_first_access(folio: &Folio) -> bool {
+    folio.flags().any(Flags::PREFETCHED) && folio.clear(Flags::PREFETCHED).any(Flags::PREFETCHED)
 }
 
 /// No further access counts.
@@ -163,7 +174,7 @@ fn count_after_workingset(folio: &Folio) -> Marked {
 
 #[inline]
 fn count_hit(folio: &Folio) -> Marked {
-    if folio.flags().refs() < Flags::REFS_MAX {
+    if folio.flags().refs() < Flags::REFS_MAX && !takes_first_access(folio) {
         folio.update(|flags| {
             let hits = flags.refs() + 1;
             (hits <= Flags::REFS_MAX).then(|| flags.with_refs(hits))
@@ -179,10 +190,21 @@ fn count_and_log(folio: &Folio, tick: u16) -> Marked {
     if flags.0 & quiet.0 == Flags::REFS.with_tick(tick).0 {
         return Marked::Done;
     }
+    if flags.any(Flags::PREFETCHED) {
+        return log_first_access(folio, tick);
+    }
     folio.update(|flags| {
         Some(flags.with_refs((flags.refs() + 1).min(Flags::REFS_MAX)).with_tick(tick))
     });
     if flags.tick() == tick && !flags.any(Flags::WATCHED) { Marked::Done } else { Marked::Log }
+}
+
+/// Logged and not counted. A folio that still waits in a log is not logged twice: once there, it is
+/// taken for one that its access brought in.
+#[cold]
+fn log_first_access(folio: &Folio, tick: u16) -> Marked {
+    let before = folio.update(|flags| Some(flags.without(Flags::PREFETCHED).with_tick(tick)));
+    if before.any(Flags::PENDING) { Marked::Done } else { Marked::Log }
 }
 
 #[inline]
@@ -272,6 +294,39 @@ mod tests {
             assert_eq!(AccessRule::CountHits.mark(&folios, FrameId(0)), Marked::Done);
             assert_eq!(folio.flags(), Flags::NONE.with_refs(hits));
         }
+    }
+
+    #[test]
+    fn the_first_access_to_what_readahead_brought_counts_as_little_as_a_miss() {
+        let folios = Folios::new(1);
+        let folio = &folios[FrameId(0)];
+        let rules = [
+            (AccessRule::ReferenceBit, Marked::Done, Flags::REFERENCED),
+            (AccessRule::CountHits, Marked::Done, Flags::NONE.with_refs(1)),
+            (AccessRule::LogEach, Marked::Log, Flags::NONE),
+            (AccessRule::Ignore, Marked::Done, Flags::NONE),
+        ];
+        for (rule, second, after) in rules {
+            folio.bind(folio.page(), PageType::File, rule.flags_on_fill(AccessKind::Readahead));
+            assert_eq!(rule.mark(&folios, FrameId(0)), Marked::Done);
+            assert!(!folio.flags().any(Flags::REFERENCED.with(Flags::REFS)), "{rule:?}");
+            assert_eq!(rule.mark(&folios, FrameId(0)), second, "{rule:?}");
+            assert_eq!(folio.flags().without(Flags::PREFETCHED), after, "{rule:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_access_to_what_readahead_brought_is_told_once() {
+        let folios = Folios::new(1);
+        let folio = &folios[FrameId(0)];
+        let mark = || AccessRule::CountAndLog.mark(&folios, FrameId(0));
+        folio.bind(folio.page(), PageType::File, Flags::PREFETCHED);
+        assert_eq!([mark(), mark()], [Marked::Log, Marked::Done]);
+        assert_eq!(folio.flags(), Flags::NONE.with_refs(1).with_tick(1));
+        let waiting = Flags::PREFETCHED.with(Flags::PENDING);
+        folio.bind(folio.page(), PageType::File, waiting);
+        assert_eq!(mark(), Marked::Done, "the folio's entry in the log is its access");
+        assert_eq!(folio.flags(), Flags::PENDING.with_tick(1));
     }
 
     #[test]

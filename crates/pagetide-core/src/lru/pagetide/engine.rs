@@ -43,7 +43,8 @@
 //!
 //! A folio's stamp is the epoch of its last access, and its list; references are in its flags,
 //! where hits count them without the lock. Every listed folio's stamp names the list it is on.
-//! `main_max + probation's share = capacity`.
+//! `main_max + probation's share = held <= capacity`: what is held is counted whenever memory must
+//! give, as a zone keeps frames free.
 //!
 //! The same engine runs memory itself and, with descriptors of their own, the miniatures.
 //!
@@ -61,6 +62,9 @@ use crate::ids::FrameId;
 use crate::list::FolioList;
 use crate::lru::{Mechanism, Switches};
 use core::sync::atomic::Ordering::Relaxed;
+
+/// Of frames that there are more of than before, main believes one in so many at a time.
+const HELD_PARTS: u32 = 16;
 
 /// One of the engine's lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,6 +117,8 @@ pub(super) struct Engine {
     pub(super) clock: PageClock,
     arm: Arm,
     capacity: u32,
+    /// Folios that memory holds when it must give: some of its frames may have to stay free.
+    held: u32,
     main_max: u32,
     tuning: Tuning,
     judges_refaults: bool,
@@ -128,6 +134,7 @@ impl Engine {
             clock: PageClock::new(0),
             arm: tuning.arms[0],
             capacity: 0,
+            held: 0,
             main_max: 0,
             tuning: *tuning,
             judges_refaults: switches.has(Mechanism::RefaultAdmission),
@@ -142,13 +149,30 @@ impl Engine {
     pub(super) fn set_capacity(&mut self, capacity: u32) {
         self.capacity = capacity.max(1);
         self.clock.set_epoch_pages(self.capacity / self.tuning.epochs_a_memory);
+        self.set_held(self.capacity);
+    }
+
+    /// So many folios are all there is room for now. Main must leave probation its share of these:
+    /// were it allowed frames that always stay free, it would never be full, and every page that
+    /// came back would enter it.
+    ///
+    /// How many stay free moves by the batches in which frames are taken and given. Main gets what
+    /// it can keep: it gives at once, and takes a part of what is more.
+    pub(super) fn note_held(&mut self, held: u32) {
+        let held = held.min(self.capacity);
+        let more = held.saturating_sub(self.held).div_ceil(HELD_PARTS);
+        self.set_held(held.min(self.held) + more);
+    }
+
+    fn set_held(&mut self, held: u32) {
+        self.held = held.max(1);
         self.set_arm(self.arm);
     }
 
     /// Works by another arm from now on. Nothing moves at once.
     pub(super) fn set_arm(&mut self, arm: Arm) {
-        let share = u64::from(self.capacity) * u64::from(arm.probation_percent) / 100;
-        self.main_max = self.capacity - (share as u32).max(1);
+        let share = u64::from(self.held) * u64::from(arm.probation_percent) / 100;
+        self.main_max = self.held - (share as u32).max(1);
         self.arm = arm;
     }
 

@@ -52,9 +52,9 @@
 //! another one.
 //!
 //! How large memory is follows from how much it holds whenever it must give: where a limit moves,
-//! or a group has only a part of the frames, shares and epochs follow when that changed by more
-//! than an eighth, and the miniatures start again. Folios that cannot be evicted at all
-//! (unevictable, or anonymous without swap) wait on a list of their own.
+//! or a group has only a part of the frames, epochs follow when that changed by more than an
+//! eighth, and the miniatures start again; the lists' shares follow at once. Folios that cannot be
+//! evicted at all (unevictable, or anonymous without swap) wait on a list of their own.
 //!
 //! # What it deliberately ignores
 //!
@@ -148,6 +148,7 @@ impl Pagetide {
         if holds.abs_diff(believed) > believed / 8 + LOG_LEN as u32 {
             self.set_capacity(holds);
         }
+        self.engine.note_held(holds);
     }
 
     /// The selection hears of an access to a watched page, unless others are sampled by now.

@@ -193,6 +193,17 @@ fn memory_is_as_large_as_what_it_holds() {
 }
 
 /// Frames come and go in the middle of a trace, and back: what it holds is what it works with.
+/// A zone keeps frames free, too few to be another memory: main must not count on them.
+#[test]
+fn frames_that_stay_free_are_no_room_in_main() {
+    let mut reads = Reads::new(&LruConfig::file_only(1000));
+    reads.free.truncate(970);
+    reads.nr_hits((0..10).flat_map(|_| 0..1200));
+    let nr_hits = reads.nr_hits(0..1200);
+    assert!((900..970).contains(&nr_hits), "{nr_hits} hits");
+    assert!(reads.policy().engine.is_main_full() && reads.policy().engine.capacity() == 1000);
+}
+
 #[test]
 fn memory_that_shrinks_and_grows_is_followed() {
     let mut reads = Reads::new(&LruConfig::file_only(400));
