@@ -31,6 +31,7 @@ use ::pagetide::{ParseTierError, Tier};
 use pagetide_core::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Write};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -58,6 +59,8 @@ pub(crate) struct Job {
     pub(crate) nr_threads: u32,
     pub(crate) seed: u64,
     pub(crate) settings: Vec<Setting>,
+    /// Where accesses are written down.
+    pub(crate) record: Option<PathBuf>,
     pub(crate) files: Vec<DataFile>,
     pub(crate) group: Option<GroupHandle>,
 }
@@ -185,7 +188,7 @@ fn play(job: &Job, interrupt: &Interrupt) -> Result<Outcome, Failure> {
     let (memory, limit) = (Bytes(job.memory_bytes), Bytes(job.limit_bytes));
     let tiers: Result<Vec<Tier>, _> = job.tiers.iter().map(|tier| tier.parse()).collect();
     let tiers = tiers.map_err(|error: ParseTierError| Failure::Usage(error.to_string()))?;
-    let subject = subject::make(name, limit, &tiers, &job.settings, job.group.clone())
+    let subject = subject::make(name, limit, &tiers, job)
         .map_err(|error| Failure::on(&format!("make a cache of {limit}"), &error))?;
     let (hit_counts, done) = (HitCounts::default(), AtomicU64::new(0));
     let stage = Stage {

@@ -91,6 +91,10 @@ pub(crate) struct DemoArgs {
     /// A knob of Pagetide's subjects, as in readahead_max=0 (docs/config.md); may be repeated.
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<Setting>,
+    /// Write every access of Pagetide's subjects to WORKLOAD-SUBJECT.ptt in this folder, for
+    /// `pagetide replay`. It takes time, and space: some bytes an access.
+    #[arg(long, value_name = "DIR")]
+    record: Option<PathBuf>,
     /// Where the report goes.
     #[arg(long, default_value = "report.html")]
     report: PathBuf,
@@ -270,6 +274,7 @@ fn play_one(
         nr_threads: args.threads,
         seed: args.seed,
         settings: args.set.clone(),
+        record: record_of(args, workload, subject)?,
         files,
         group: group.as_ref().map(|group| group.handle().clone()),
     };
@@ -284,6 +289,20 @@ fn play_one(
             "{workload} under {subject} was killed by signal {signal}"
         ))),
     }
+}
+
+/// Where the accesses of a run are written down, if they are.
+fn record_of(
+    args: &DemoArgs,
+    workload: Workload,
+    subject: SubjectName,
+) -> Result<Option<PathBuf>, Failure> {
+    let (Some(folder), SubjectName::Pagetide(..)) = (&args.record, subject) else {
+        return Ok(None);
+    };
+    let refuse = |error| Failure::on_path("make the folder for records", folder, &error);
+    std::fs::create_dir_all(folder).map_err(refuse)?;
+    Ok(Some(folder.join(format!("{workload}-{subject}.ptt"))))
 }
 
 fn parse_seconds(text: &str) -> Result<f64, String> {

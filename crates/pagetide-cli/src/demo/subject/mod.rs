@@ -15,9 +15,8 @@
 mod linux;
 mod pagetide;
 
+use super::child::Job;
 use super::tiers::Seat;
-use crate::cgroup::GroupHandle;
-use crate::settings::Setting;
 use ::pagetide::Tier;
 use pagetide_core::units::Bytes;
 use serde_json::{Map, Value};
@@ -123,8 +122,8 @@ pub(crate) trait SubjectFile: Send + Sync {
 }
 
 /// Makes the subject named `name` with `memory` as its limit; `tiers`, which make it up if there
-/// are any, and `settings` are for ours. `group` is
-/// the cgroup that will hold this process, for the kernel's counters.
+/// are any, and the job's settings and record are for ours, its group, the cgroup that will hold
+/// this process, for the kernel's counters.
 ///
 /// # Errors
 /// Where the cache cannot be built; the kernel's needs nothing.
@@ -132,13 +131,12 @@ pub(crate) fn make(
     name: SubjectName,
     memory: Bytes,
     tiers: &[Tier],
-    settings: &[Setting],
-    group: Option<GroupHandle>,
+    job: &Job,
 ) -> io::Result<Box<dyn Subject>> {
     match name {
-        SubjectName::Linux => Ok(Box::new(LinuxSubject::new(group))),
+        SubjectName::Linux => Ok(Box::new(LinuxSubject::new(job.group.clone()))),
         SubjectName::Pagetide(policy, _) => {
-            Ok(Box::new(PagetideSubject::new(policy, memory, tiers, settings)?))
+            Ok(Box::new(PagetideSubject::new(policy, memory, tiers, job)?))
         }
     }
 }

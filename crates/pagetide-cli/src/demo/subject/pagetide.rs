@@ -1,7 +1,8 @@
 //! Pagetide under one policy, used as any program would use it.
 
 use super::{Access, Counters, Subject, SubjectFile};
-use crate::settings::{self, Setting};
+use crate::demo::child::Job;
+use crate::settings;
 use ::pagetide::{File, OpenOptions, PageCache, Tier};
 use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Bytes;
@@ -23,15 +24,19 @@ impl PagetideSubject {
         policy: PolicyName,
         memory: Bytes,
         tiers: &[Tier],
-        settings: &[Setting],
+        job: &Job,
     ) -> io::Result<PagetideSubject> {
-        let builder = settings::apply(PageCache::builder().pretouch(true), settings)
+        let builder = settings::apply(PageCache::builder().pretouch(true), &job.settings)
             .map_err(io::Error::other)?
             .policy(policy);
         // Tiers are the memory, where there are some.
         let builder = match tiers {
             [] => builder.memory(memory),
             tiers => tiers.iter().fold(builder, |builder, tier| builder.tier(*tier)),
+        };
+        let builder = match &job.record {
+            Some(path) => builder.record(path),
+            None => builder,
         };
         Ok(PagetideSubject(builder.build()?))
     }
