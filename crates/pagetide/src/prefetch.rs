@@ -4,7 +4,9 @@
 //! gives them frames and submits the reads in pieces, so that the first pages are usable while the
 //! rest is still coming, and the device always has work.
 //!
-//! A run that finds the queue full is dropped: readahead is a wish.
+//! A run that finds the queue full is dropped: readahead is a wish. For the same reason at most a
+//! quarter of the memory is being filled at a time: what others ask for needs frames, too, and
+//! those in flight cannot be reclaimed.
 
 use crate::counters::Event;
 use crate::engine::Engine;
@@ -15,7 +17,7 @@ use pagetide_core::ids::PageIndex;
 use pagetide_core::lru::AccessKind;
 use pagetide_core::readahead::ReadaheadRun;
 use pagetide_core::record;
-use pagetide_core::units::PAGE_SHIFT;
+use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::{ClaimedFrame, Completion, IoQueue, Lock, WordRef, current_cpu};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -26,6 +28,8 @@ use std::time::Duration;
 const QUEUE_MAX: usize = 64;
 /// Pages in one read request: 512 KiB, so that a window is several requests in flight.
 const PIECE_MAX: u64 = 128;
+/// Of the frames, at most one in so many is being filled.
+const FRAMES_IN_FLIGHT: u64 = 4;
 
 /// A run somebody wished for.
 struct Wish {
@@ -62,12 +66,7 @@ impl Engine {
         if self.has_workers {
             return self.prefetches.push(mapping, run);
         }
-        let mut worker = Prefetcher {
-            engine: self,
-            queue: self.io.take(),
-            stock: Vec::new(),
-            pieces: InFlight::new(),
-        };
+        let mut worker = Prefetcher::new(self);
         worker.submit(&Wish { mapping: Arc::clone(mapping), run });
         while worker.queue.nr_pending() > 0 {
             worker.reap();
@@ -79,8 +78,7 @@ impl Engine {
 /// The worker thread's loop.
 pub(crate) fn run_prefetcher(engine: &Arc<Engine>) {
     const FOREVER: Duration = Duration::from_secs(3600);
-    let mut worker =
-        Prefetcher { engine, queue: engine.io.take(), stock: Vec::new(), pieces: InFlight::new() };
+    let mut worker = Prefetcher::new(engine);
     loop {
         if worker.pieces.is_empty() {
             match engine.prefetches.signal.wait(FOREVER) {
@@ -110,22 +108,54 @@ struct Prefetcher<'e> {
     stock: Vec<ClaimedFrame>,
     /// In flight, by token.
     pieces: InFlight<Piece>,
+    /// Pages of the pieces in flight.
+    nr_in_flight: u64,
 }
 
-impl Prefetcher<'_> {
+impl<'e> Prefetcher<'e> {
+    fn new(engine: &'e Engine) -> Prefetcher<'e> {
+        Prefetcher {
+            engine,
+            queue: engine.io.take(),
+            stock: Vec::new(),
+            pieces: InFlight::new(),
+            nr_in_flight: 0,
+        }
+    }
+
+    /// Pages the next piece may have; waits until it may have one.
+    fn wait_for_room(&mut self) -> u64 {
+        if !self.engine.has_workers {
+            // Then nobody else needs a frame meanwhile.
+            return PIECE_MAX;
+        }
+        let nr_frames = self.engine.nodes.managed_bytes() / PAGE_BYTES as u64;
+        let nr_max = (nr_frames / FRAMES_IN_FLIGHT).max(1);
+        while self.nr_in_flight >= nr_max {
+            self.reap();
+        }
+        (nr_max - self.nr_in_flight).min(PIECE_MAX)
+    }
+
     /// Submits a run as pieces of pages that follow each other.
     fn submit(&mut self, wish: &Wish) {
         let mapping = &wish.mapping;
         let end = (wish.run.start + wish.run.nr).min(mapping.nr_pages());
         let mut piece: Vec<Lock<WordRef>> = Vec::new();
+        let mut room = self.wait_for_room();
         for index in wish.run.start..end {
-            match self.admit(mapping, index, end - index) {
+            let nr_left = (end - index).min(room - piece.len() as u64);
+            match self.admit(mapping, index, nr_left) {
                 Admitted::Page(page) => piece.push(page),
-                Admitted::NotNeeded => self.submit_piece(wish, std::mem::take(&mut piece)),
+                Admitted::NotNeeded => {
+                    self.submit_piece(wish, std::mem::take(&mut piece));
+                    room = self.wait_for_room();
+                }
                 Admitted::NoFrame => break,
             }
-            if piece.len() as u64 == PIECE_MAX {
+            if piece.len() as u64 == room {
                 self.submit_piece(wish, std::mem::take(&mut piece));
+                room = self.wait_for_room();
             }
         }
         self.submit_piece(wish, piece);
@@ -141,7 +171,7 @@ impl Prefetcher<'_> {
         if !self.stock.is_empty() {
             return;
         }
-        let nr = if self.engine.has_workers { nr_left.min(PIECE_MAX) } else { 1 };
+        let nr = if self.engine.has_workers { nr_left } else { 1 };
         let cpu = current_cpu();
         self.stock.extend((0..nr).map_while(|_| self.engine.alloc_frame(cpu).ok()));
         self.stock.sort_by_key(|claimed| Reverse(claimed.frame()));
@@ -180,6 +210,7 @@ impl Prefetcher<'_> {
             return self.finish(&piece, pages, result.ok());
         };
         let token = self.pieces.insert(piece);
+        self.nr_in_flight += pages.len() as u64;
         self.queue.submit_read(Arc::clone(file), offset, pages, token);
         self.queue.submit();
     }
@@ -191,6 +222,7 @@ impl Prefetcher<'_> {
         for completion in completions {
             let Completion::Read { token, locks, result } = completion else { continue };
             if let Some(piece) = self.pieces.take(token) {
+                self.nr_in_flight -= locks.len() as u64;
                 self.finish(&piece, locks, result.ok());
             }
         }

@@ -10,8 +10,12 @@ mod common;
 use common::store::{Fault, FaultyStore, Kind, Manner};
 use common::{PAGE, pattern_at};
 use libc::{EIO, ENOSPC};
-use pagetide::{Bytes, File, PageCache, PolicyName, ReadError, SyncError, WriteError};
+use pagetide::{
+    Advice, Bytes, File, PageCache, PolicyName, ReadError, Store, SyncError, WriteError,
+};
 use std::io;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 const NR_PAGES: usize = 40;
 const NR_FRAMES: u64 = 20;
@@ -469,4 +473,58 @@ fn a_cache_over_a_broken_store_ends() {
 
 fn cache_of(nr_frames: u64) -> PageCache {
     PageCache::builder().memory(Bytes::from_pages(nr_frames)).build().unwrap()
+}
+
+/// A store whose reads wait until they are let through.
+struct StalledStore {
+    reads_begun: Sender<()>,
+    gate: Mutex<Receiver<()>>,
+}
+
+impl Store for StalledStore {
+    fn read_at(&self, target: &mut [u8], _offset: u64) -> io::Result<usize> {
+        let gate = self.gate.lock().unwrap();
+        // Nobody listens any more once the test is over.
+        let _ = self.reads_begun.send(());
+        let _ = gate.recv();
+        target.fill(7);
+        Ok(target.len())
+    }
+
+    fn write_at(&self, source: &[u8], _offset: u64) -> io::Result<usize> {
+        Ok(source.len())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(200 * PAGE as u64)
+    }
+
+    fn set_len(&self, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Readahead that waits for its store leaves frames to those who need one.
+#[test]
+fn stalled_readahead_leaves_frames_for_others() {
+    let cache = PageCache::builder().memory(Bytes::from_pages(24)).build().unwrap();
+    let (reads_begun, begun) = channel();
+    // Dropped before the cache, which waits for its readahead.
+    let (pass, gate) = channel();
+    let stalled = StalledStore { reads_begun, gate: Mutex::new(gate) };
+    let stalled = cache.open_store(Box::new(stalled)).unwrap();
+    let twin = pattern_at(0, NR_PAGES * PAGE);
+    let other = cache.open_store(FaultyStore::with_contents(&twin).boxed()).unwrap();
+    stalled.advise(Advice::WillNeed, 0, 200 * PAGE as u64).unwrap();
+    begun.recv().unwrap();
+    let three_quarters = (0..18).map(|index| other.page(index).unwrap());
+    let guards: Vec<_> = three_quarters.collect();
+    for (index, page) in guards.iter().enumerate() {
+        assert!(page[..] == twin[index * PAGE..(index + 1) * PAGE]);
+    }
+    drop(pass);
 }
