@@ -5,8 +5,8 @@
 //! A run in the real world must be repeatable in the lab, page for page. That needs every access in
 //! order, on a machine that is busy serving them: the record has to be small, cheap to append, and
 //! readable up to the last whole entry when the process is killed. Accesses alone do not do: what
-//! else could make reclaim decide differently (readahead, write-back, guards, truncation) is there
-//! too, in the order in which it happened.
+//! else could make reclaim decide differently (readahead, write-back, guards, truncation, and with
+//! tiers of memory the time and the files' lengths) is there too, in the order in which it happened.
 //!
 //! # Idea
 //!
@@ -14,10 +14,12 @@
 //! only what changed since the previous one.
 //!
 //! ```text
-//!   header: magic, version, page length, memory, machine, policy      once
+//!   header: magic, version, page length, memory, machine, policy, tiers      once
 //!   entry:  [ delta:2 | mapping? | thread? | kind:4 ]  [thread] [mapping] [delta]
 //!             |                                         varint   varint    zigzag varint
 //!             +-- 0..=2: the page delta itself, zigzag;  3: the delta follows
+//!           kind = 14: another byte says which of the rarer kinds, or which note
+//!   note:   [ kind = 14 ] [ which ] [numbers]                 of no page: a tick, a file's length
 //!   end:    [ kind = 15 ] [number of entries]                 written by a run that ended itself
 //! ```
 //!
@@ -28,14 +30,14 @@
 //! Encoder and decoder hold the same small context (last mapping, last thread, and the last index
 //! seen in each of 16 mapping slots), and update it by the same function. Numbers are LEB128, at
 //! most ten bytes. The decoder never panics and never reads past its slice, whatever the bytes are.
-//! The sequence number of an entry is its position. Evictions are in it as well: they are results,
-//! which a replay skips, and by which it is judged.
+//! The sequence number of an entry is its position; notes count. Evictions and moves between tiers
+//! are in it as well: they are results, which a replay skips, and by which it is judged.
 //!
 //! # What it deliberately ignores
 //!
-//! Times, byte offsets within a page, contents, and checksums: a torn tail is noticed, silent
-//! corruption of the middle is not, unless it makes an impossible entry or a wrong final count.
-//! Resizing the page cache, and which thread a background thread worked for.
+//! Times of accesses, byte offsets within a page, contents, and checksums: a torn tail is noticed,
+//! silent corruption of the middle is not, unless it makes an impossible entry or a wrong final
+//! count. Resizing the page cache, and which thread a background thread worked for.
 //!
 //! # Sources
 //!
@@ -43,26 +45,30 @@
 
 use crate::ids::{MappingId, PageId};
 use crate::page_alloc::PcpTuning;
+use crate::tiering::ScannedMapping;
+use crate::units::Millis;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::str;
 
 mod decode;
 mod encode;
+mod tiers;
 
 pub use decode::{Decoder, Entries, Step};
 pub use encode::Encoder;
+pub use tiers::{RecordedNode, RecordedNodes, RecordedTiers};
 
 /// The first eight bytes of a record; the control characters catch text-mode damage.
 pub const MAGIC: [u8; 8] = *b"PTREC\r\n\x1a";
-/// The version this module writes and reads.
-pub const VERSION: u16 = 1;
+/// The version this module writes. It reads those before, too: 1 had no tiers and no notes.
+pub const VERSION: u16 = 2;
 /// Bytes of the header before the policy's name.
 pub const HEADER_FIXED_BYTES: usize = 40;
 /// The longest policy name a header may carry, in bytes.
 pub const POLICY_NAME_BYTES_MAX: usize = 64;
-/// The longest entry, in bytes: tag, thread, mapping, delta.
-pub const ENTRY_BYTES_MAX: usize = 1 + 5 + 5 + VARINT_BYTES_MAX;
+/// The longest entry, in bytes: tag, which, mapping, two numbers.
+pub const ENTRY_BYTES_MAX: usize = 2 + 5 + 2 * VARINT_BYTES_MAX;
 
 /// The tunings by their codes. Records from before there was a choice say 0.
 const TUNINGS: [PcpTuning; 4] =
@@ -71,7 +77,12 @@ const TUNINGS: [PcpTuning; 4] =
 const VARINT_BYTES_MAX: usize = 10;
 const NR_SLOTS: usize = 16;
 const KIND_MASK: u8 = 0b0000_1111;
+/// Another byte follows, with a kind from this one on, or a note.
+const KIND_MORE: u8 = 14;
 const KIND_END: u8 = 15;
+/// The byte after [`KIND_MORE`]: from 0 on, kinds.
+const NOTE_TICK: u8 = 64;
+const NOTE_MAPPING: u8 = 65;
 const THREAD_FOLLOWS: u8 = 1 << 4;
 const MAPPING_FOLLOWS: u8 = 1 << 5;
 const DELTA_SHIFT: u32 = 6;
@@ -115,11 +126,15 @@ pub enum AccessKind {
     /// Read past the page cache, or not at all: the [`AccessKind::Fill`] before it found no frame,
     /// or could not be read.
     Bypass = 13,
+    /// Moved to slower memory. A result, as [`AccessKind::Evict`] is.
+    Demote = 14,
+    /// Moved to the fast memory. A result.
+    Promote = 15,
 }
 
 impl AccessKind {
     /// Every kind, in the order of their codes.
-    pub const ALL: [AccessKind; 14] = [
+    pub const ALL: [AccessKind; 16] = [
         AccessKind::Read,
         AccessKind::ReadAgain,
         AccessKind::Write,
@@ -134,6 +149,8 @@ impl AccessKind {
         AccessKind::Evict,
         AccessKind::Filled,
         AccessKind::Bypass,
+        AccessKind::Demote,
+        AccessKind::Promote,
     ];
 
     /// Whether somebody used the page.
@@ -147,6 +164,11 @@ impl AccessKind {
                 | AccessKind::TableWrite
                 | AccessKind::Bypass
         )
+    }
+
+    /// Whether it says what was decided, which a replay arrives at by itself.
+    pub const fn is_result(self) -> bool {
+        matches!(self, AccessKind::Evict | AccessKind::Demote | AccessKind::Promote)
     }
 
     /// Whether it is an access for writing.
@@ -164,6 +186,24 @@ pub struct Access {
     pub kind: AccessKind,
     /// A small number for the thread that did it, counted from 0 in order of first access.
     pub thread: u32,
+}
+
+/// What happened to no page in particular, and yet makes a difference to what is decided later.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Note {
+    /// The time was told, and what was due then was done. Milliseconds of the run's own clock.
+    Tick(Millis),
+    /// From now on the mapping has so many pages, as hint scans see it; none, and it is forgotten.
+    Mapping(ScannedMapping),
+}
+
+/// An entry, or a note between entries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Entry {
+    /// Something happened to a page.
+    Access(Access),
+    /// Something else happened.
+    Note(Note),
 }
 
 /// What is known about the recorded run before its first entry.
@@ -188,6 +228,8 @@ pub struct Header {
     pub pcp_high_fraction: u16,
     /// The policy's name as people type it, at most [`POLICY_NAME_BYTES_MAX`] bytes.
     pub policy: String,
+    /// What its memory was made of, if it was of several kinds.
+    pub tiers: Option<RecordedTiers>,
 }
 
 /// Why bytes could not be read as a record. Offsets count from the start of the record.
@@ -204,7 +246,7 @@ pub enum RecordError {
     #[error("not a pagetide record: the first eight bytes are others")]
     BadMagic,
     /// Written by another version of this program; read it with that one.
-    #[error("record version {found} is not {VERSION}")]
+    #[error("record version {found} is not one of 1 to {VERSION}")]
     UnknownVersion {
         /// The version found.
         found: u16,
@@ -219,6 +261,9 @@ pub enum RecordError {
         /// The tuning's code.
         found: u8,
     },
+    /// Tiers that no page cache has: damage, or a newer program's record.
+    #[error("the tiers in the record's header make no sense")]
+    BadTiers,
     /// An entry of a kind this version does not know: damage, or a newer program's record.
     #[error("unknown kind of entry, {kind}, at byte {offset}")]
     UnknownKind {
@@ -273,6 +318,7 @@ impl Header {
             pcp_tuning: TUNINGS[0],
             pcp_high_fraction: 0,
             policy: String::new(),
+            tiers: None,
         }
     }
 
@@ -284,7 +330,8 @@ impl Header {
     /// Appends the header to `out`, which should be empty.
     ///
     /// # Panics
-    /// When the policy's name is longer than [`POLICY_NAME_BYTES_MAX`].
+    /// When the policy's name is longer than [`POLICY_NAME_BYTES_MAX`], or there are more tiers
+    /// than a topology has.
     pub fn append_to(&self, out: &mut Vec<u8>) {
         assert!(self.policy.len() <= POLICY_NAME_BYTES_MAX, "policy name too long for a header");
         out.extend_from_slice(&MAGIC);
@@ -298,6 +345,7 @@ impl Header {
         out.extend_from_slice(&[self.swappiness, tuning.expect("every tuning has a code") as u8]);
         out.extend_from_slice(&self.pcp_high_fraction.to_le_bytes());
         out.extend_from_slice(self.policy.as_bytes());
+        tiers::append(self.tiers.as_ref(), out);
     }
 
     /// Reads a header from the front of `bytes`; returns it and its length in bytes.
@@ -313,17 +361,21 @@ impl Header {
         }
         let fixed: &[u8; HEADER_FIXED_BYTES] = bytes.first_chunk().ok_or(short)?;
         let version = u16::from_le_bytes(field(fixed, 8));
-        if version != VERSION {
+        if !(1..=VERSION).contains(&version) {
             return Err(RecordError::UnknownVersion { found: version });
         }
         let name_bytes = usize::from(u16::from_le_bytes(field(fixed, 10)));
         if name_bytes > POLICY_NAME_BYTES_MAX {
             return Err(RecordError::BadPolicyName);
         }
-        let header_bytes = HEADER_FIXED_BYTES + name_bytes;
+        let named_bytes = HEADER_FIXED_BYTES + name_bytes;
         let name = bytes
-            .get(HEADER_FIXED_BYTES..header_bytes)
-            .ok_or(RecordError::HeaderShort { needed_bytes: header_bytes })?;
+            .get(HEADER_FIXED_BYTES..named_bytes)
+            .ok_or(RecordError::HeaderShort { needed_bytes: named_bytes })?;
+        let (tiers, header_bytes) = match version {
+            1 => (None, named_bytes),
+            _ => tiers::decode(bytes, named_bytes)?,
+        };
         let policy = str::from_utf8(name).map_err(|_| RecordError::BadPolicyName)?;
         let header = Header {
             page_bytes: u32::from_le_bytes(field(fixed, 12)),
@@ -336,6 +388,7 @@ impl Header {
                 .ok_or(RecordError::UnknownTuning { found: fixed[37] })?,
             pcp_high_fraction: u16::from_le_bytes(field(fixed, 38)),
             policy: String::from(policy),
+            tiers,
         };
         Ok((header, header_bytes))
     }
@@ -351,6 +404,8 @@ fn field<const N: usize>(fixed: &[u8; HEADER_FIXED_BYTES], at: usize) -> [u8; N]
 struct Context {
     mapping: MappingId,
     thread: u32,
+    /// When the last tick was.
+    tick: Millis,
     /// Last page index by the mapping's low bits. Two mappings may share a slot; that costs bytes,
     /// not correctness.
     last_index: [u64; NR_SLOTS],
@@ -368,7 +423,7 @@ impl Context {
     }
 }
 
-const _: () = assert!(AccessKind::ALL.len() <= KIND_END as usize);
+const _: () = assert!(AccessKind::ALL.len() - KIND_MORE as usize <= NOTE_TICK as usize);
 
 #[cfg(test)]
 mod tests;

@@ -163,7 +163,8 @@ impl Builder {
     /// Writes every access to a compact record that `pagetide replay` reads.
     ///
     /// A run of one thread that stays on one CPU, with [`Builder::background`] off and no
-    /// [`PageCache::resize`], can be repeated from its record page for page.
+    /// [`PageCache::resize`], can be repeated from its record page for page; with
+    /// [tiers](Builder::tier), too.
     pub fn record(mut self, path: impl Into<PathBuf>) -> Builder {
         self.record = Some(path.into());
         self
@@ -231,9 +232,6 @@ impl Builder {
         if plan.nodes.len() > 1 && self.policy == PolicyName::Lirs {
             return Err(TierError::Policy { policy: self.policy.as_str() }.into());
         }
-        if self.record.is_some() {
-            return Err(TierError::Record.into());
-        }
         self.tiering.knobs.check().map_err(BuildError::Tiering)?;
         self.knobs.set(Knob::Memory, Bytes::from_pages(plan.nr_frames().into()).0);
         Ok(Some(plan))
@@ -273,7 +271,7 @@ impl Builder {
             counters: Counters::default(),
             dirty: DirtyPages::new(limits.dirty_limits(limits.nr_frames)),
             started_at: Instant::now(),
-            recorder: self.create_record(limits)?,
+            recorder: self.create_record(limits, plan.filter(|_| is_tiered), now)?,
             io_uring: AtomicBool::new(io.probe_uring()),
             io,
             prefetches: PrefetchQueue::default(),
@@ -316,7 +314,12 @@ impl Builder {
         Nodes::new(ranges.into_iter().enumerate().map(build).collect())
     }
 
-    fn create_record(&self, limits: &Limits) -> Result<Option<Recorder>, BuildError> {
+    fn create_record(
+        &self,
+        limits: &Limits,
+        plan: Option<&TierPlan>,
+        now: Millis,
+    ) -> Result<Option<Recorder>, BuildError> {
         let Some(path) = &self.record else { return Ok(None) };
         let header = Header {
             page_bytes: PAGE_BYTES as u32,
@@ -327,6 +330,7 @@ impl Builder {
             pcp_tuning: limits.pcp.tuning,
             pcp_high_fraction: self.knobs.read(Knob::PcpHighFraction) as u16,
             policy: self.policy.to_string(),
+            tiers: plan.map(|plan| self.tiering.recorded(plan.recorded(), now)),
         };
         let recorder = Recorder::create(path, &header);
         recorder.map(Some).map_err(|source| BuildError::Record { path: path.clone(), source })

@@ -77,7 +77,7 @@ impl Engine {
         plan: FillPlan,
     ) -> Result<(), FillError> {
         let first = run[0].page().index().0;
-        if self.fill_from_pool(cpu, mapping, &mut run[0], plan.kind)? {
+        if self.fill_from_pool(cpu, mapping, &mut run[0], plan)? {
             return Ok(());
         }
         if plan.is_group() {
@@ -109,12 +109,18 @@ impl Engine {
         cpu: CpuId,
         mapping: &Mapping,
         page: &mut Lock<H>,
-        kind: AccessKind,
+        plan: FillPlan,
     ) -> Result<bool, NoFrame> {
         let Some(pool) = &self.pool else { return Ok(false) };
         let id = PageId { mapping: mapping.id, index: page.page().index() };
         let Some(bytes) = pool.read(id) else { return Ok(false) };
-        self.admit(cpu, mapping, page, kind)?;
+        if plan.is_group() {
+            self.record(mapping, id.index.0, record::AccessKind::Fill);
+        }
+        self.admit(cpu, mapping, page, plan.kind)?;
+        if plan.is_group() {
+            self.record(mapping, id.index.0, record::AccessKind::Filled);
+        }
         page.write(0, &bytes);
         Ok(true)
     }

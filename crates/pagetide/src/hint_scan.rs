@@ -8,6 +8,7 @@
 
 use crate::engine::Engine;
 use crate::locks::lock;
+use crate::mapping::Mapping;
 use crate::registry::Slots;
 use crate::tiering::Tiering;
 use pagetide_core::ids::{MappingId, PageIndex};
@@ -50,6 +51,11 @@ pub(crate) fn tick_interval(knobs: &TieringKnobs) -> Duration {
 impl Engine {
     /// Does what is due at `now`.
     pub(crate) fn tick(&self, now: Millis) {
+        if let Some(recorder) = &self.recorder {
+            // What a scan looks at, if there are any.
+            let scanned = self.mappings.snapshot().into_iter().filter(|_| self.tiering.is_some());
+            recorder.record_tick(now, scanned.map(|mapping| scanned_as(&mapping)));
+        }
         self.nodes.iter().for_each(|node| node.frames.tick(now));
         if let Some(tiering) = &self.tiering {
             tiering.set_now(now);
@@ -134,7 +140,9 @@ impl Engine {
 }
 
 fn first_from(mappings: &Slots, from: MappingId) -> Option<ScannedMapping> {
-    let mapping = mappings.first_from(from)?;
-    let (id, nr_pages) = (mapping.id, mapping.nr_pages());
-    Some(ScannedMapping { id, nr_pages, created: mapping.created })
+    mappings.first_from(from).map(|mapping| scanned_as(mapping))
+}
+
+fn scanned_as(mapping: &Mapping) -> ScannedMapping {
+    ScannedMapping { id: mapping.id, nr_pages: mapping.nr_pages(), created: mapping.created }
 }

@@ -16,6 +16,7 @@ use pagetide_core::folio::Flags;
 use pagetide_core::ids::{CpuId, FrameId};
 use pagetide_core::lru::AccessKind;
 use pagetide_core::page_alloc::WatermarkLevel;
+use pagetide_core::record;
 use pagetide_core::tiering::{Decision, HintFault, Migration};
 use pagetide_core::units::Millis;
 use pagetide_sys::{ClaimedFrame, Lock, PageHandle, PageRef, read_monotonic_ns};
@@ -39,7 +40,7 @@ impl Engine {
     }
 
     /// An access met a page for which [`Engine::is_slow`] says so: pays for slow memory, and judges
-    /// the fault if the page was armed. Returns the frame the page was in when that was done.
+    /// the fault if the page was armed. Returns the frame the page is in when that is done.
     #[cold]
     pub(crate) fn note_slow_access(
         &self,
@@ -47,21 +48,22 @@ impl Engine {
         page: PageRef<'_>,
         frame: FrameId,
         has_hint: bool,
-    ) -> FrameId {
+    ) -> Option<FrameId> {
         self.pay_for_access(frame);
         if !has_hint || !page.test_and_clear_hint() {
-            return frame;
+            return Some(frame);
         }
         match self.judge_fault(frame) {
             Sentence::Stay => {}
             Sentence::Arm => drop(page.set_hint()),
             Sentence::Move => {
-                let Ok(mut lock) = page.try_lock() else { return frame };
-                self.promote(cpu, &mut lock, frame);
-                return lock.frame().unwrap_or(frame);
+                if let Ok(mut lock) = page.try_lock() {
+                    self.promote(cpu, &mut lock, frame);
+                }
             }
         }
-        frame
+        // Room that was made for it may have been its own.
+        page.load().frame()
     }
 
     /// As [`Engine::note_slow_access`], of a resident page that the caller has locked.
@@ -183,6 +185,13 @@ impl Engine {
         let node = self.nodes.of(frame);
         node.lock_lruvec().welcome(frame);
         node.log_add(cpu, &self.folios, frame);
+        if let Some(recorder) = &self.recorder {
+            let kind = match migration {
+                Migration::Promotion => record::AccessKind::Promote,
+                Migration::Demotion => record::AccessKind::Demote,
+            };
+            recorder.record(self.folios[frame].page(), kind);
+        }
         let Some(tiering) = &self.tiering else { return };
         let folio = &self.folios[frame];
         if lock(&tiering.judge).promotion.arms_moved(tiering.now(), folio, migration) {

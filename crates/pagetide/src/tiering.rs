@@ -19,6 +19,7 @@ use crate::tier::{Tier, TierKind};
 use crossbeam_utils::CachePadded;
 use pagetide_core::ids::NodeId;
 use pagetide_core::page_alloc::WatermarkLevel;
+use pagetide_core::record::{RecordedNodes, RecordedTiers};
 use pagetide_core::tiering::{
     BalancingMode, Decision, Demotion, DemotionMode, Promotion, Stage, StampWidth, TierCosts,
     TieringKnobs, TieringSwitches, Topology, background_level,
@@ -39,6 +40,29 @@ pub struct TieringOptions {
     pub promotion: bool,
     /// Whether reclaim of fast memory moves pages to slow memory; off, it evicts them.
     pub demotion: bool,
+}
+
+impl TieringOptions {
+    /// What hint faults are for.
+    pub(crate) fn mode(&self) -> BalancingMode {
+        if self.promotion { BalancingMode::Tiering } else { BalancingMode::Off }
+    }
+
+    fn demotion_mode(&self) -> DemotionMode {
+        if self.demotion { DemotionMode::On } else { DemotionMode::Off }
+    }
+
+    /// What a record is to say of them, with these nodes, of a run that begins `now`.
+    pub(crate) fn recorded(&self, nodes: RecordedNodes, now: Millis) -> RecordedTiers {
+        RecordedTiers {
+            mode: self.mode(),
+            demotion: self.demotion_mode(),
+            switches: self.switches,
+            knobs: self.knobs,
+            began: now,
+            ..RecordedTiers::new(nodes)
+        }
+    }
 }
 
 impl Default for TieringOptions {
@@ -151,9 +175,8 @@ impl Tiering {
 
     /// Where pages of the node this many places down are demoted to.
     pub(crate) fn demotion_from(&self, nth: usize) -> Option<Demotion<'_>> {
-        let mode = if self.options.demotion { DemotionMode::On } else { DemotionMode::Off };
         // Nodes are a chain: there is nothing for a seed to choose from.
-        Demotion::of(&self.topology, NodeId(nth as u8), mode, 0)
+        Demotion::of(&self.topology, NodeId(nth as u8), self.options.demotion_mode(), 0)
     }
 
     /// Whether what reclaim takes from the node moves to slower memory.
@@ -168,7 +191,7 @@ impl Tiering {
 
     /// What hint faults are for.
     pub(crate) fn mode(&self) -> BalancingMode {
-        if self.options.promotion { BalancingMode::Tiering } else { BalancingMode::Off }
+        self.options.mode()
     }
 }
 

@@ -391,7 +391,6 @@ fn tiers_that_make_no_cache_are_refused() {
         "a memory limit of 1M and tiers were both given: leave one of them out"
     );
     assert!(refused(tiers().policy(PolicyName::Lirs)).contains("lirs"));
-    assert!(refused(tiers().record("/nonexistent/record")).contains("cannot be recorded"));
     assert!(refused(PageCache::builder().tier(slow(64))).contains("no tier is fast"));
     assert!(refused(tiered(65, 64, Stage::Base)).contains("at least as large"));
     assert!(refused(tiers().tier(Tier::numa(999, pages(64)))).contains("no memory node 999"));

@@ -1,16 +1,19 @@
 //! The reading half of the record. It trusts nothing: every byte may be wrong or missing.
 
 use super::{
-    Access, AccessKind, Context, DELTA_FOLLOWS, DELTA_SHIFT, Ending, Header, KIND_END, KIND_MASK,
-    MAPPING_FOLLOWS, RecordError, THREAD_FOLLOWS, VARINT_BYTES_MAX,
+    Access, AccessKind, Context, DELTA_FOLLOWS, DELTA_SHIFT, Ending, Entry, Header, KIND_END,
+    KIND_MASK, KIND_MORE, MAPPING_FOLLOWS, NOTE_MAPPING, NOTE_TICK, Note, RecordError,
+    THREAD_FOLLOWS, VARINT_BYTES_MAX,
 };
 use crate::ids::{MappingId, PageId, PageIndex};
+use crate::tiering::ScannedMapping;
+use crate::units::Millis;
 
 /// One step of a [`Decoder`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// An entry, and the bytes it took.
-    Entry(Access, usize),
+    Entry(Entry, usize),
     /// The run's own end, and the bytes it took. Nothing may follow it.
     End(usize),
     /// The slice ends inside an entry (or is empty); come back with more bytes, if there are any.
@@ -72,7 +75,15 @@ impl Decoder {
             }
             return Ok(Step::End(input.used));
         }
-        let code = tag & KIND_MASK;
+        let mut code = tag & KIND_MASK;
+        if code == KIND_MORE {
+            let more = input.byte()?;
+            if more >= NOTE_TICK {
+                let note = self.parse_note(more, tag, input)?;
+                return Ok(Step::Entry(Entry::Note(note), input.used));
+            }
+            code += more;
+        }
         let kind =
             *AccessKind::ALL.get(usize::from(code)).ok_or(Fault::UnknownKind { kind: code })?;
         let thread =
@@ -90,7 +101,27 @@ impl Decoder {
         let access = Access { page: PageId { mapping, index }, kind, thread };
         self.context.update(&access);
         self.nr_entries += 1;
-        Ok(Step::Entry(access, input.used))
+        Ok(Step::Entry(Entry::Access(access), input.used))
+    }
+
+    fn parse_note(&mut self, which: u8, tag: u8, input: &mut Input<'_>) -> Result<Note, Fault> {
+        let note = match which {
+            _ if tag != KIND_MORE => return Err(Fault::UnknownKind { kind: tag }),
+            NOTE_TICK => {
+                let step = unzigzag(input.varint()?);
+                let now = Millis(self.context.tick.0.wrapping_add(step));
+                self.context.tick = now;
+                Note::Tick(now)
+            }
+            NOTE_MAPPING => Note::Mapping(ScannedMapping {
+                id: MappingId(input.varint_u32()?),
+                nr_pages: input.varint()?,
+                created: Millis(input.varint()?),
+            }),
+            _ => return Err(Fault::UnknownKind { kind: which }),
+        };
+        self.nr_entries += 1;
+        Ok(note)
     }
 }
 
@@ -122,16 +153,16 @@ impl<'a> Entries<'a> {
 }
 
 impl Iterator for Entries<'_> {
-    type Item = Result<Access, RecordError>;
+    type Item = Result<Entry, RecordError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.is_over {
             return None;
         }
         let step = self.decoder.step(self.bytes);
-        if let Ok(Step::Entry(access, used)) = step {
+        if let Ok(Step::Entry(entry, used)) = step {
             self.bytes = &self.bytes[used..];
-            return Some(Ok(access));
+            return Some(Ok(entry));
         }
         self.is_over = true;
         match step {

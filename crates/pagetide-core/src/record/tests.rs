@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ids::{MappingId, PageId, PageIndex};
+use crate::tiering::{AbstractDistance, BalancingMode, DemotionMode, Stage, TieringKnobs};
 use alloc::vec;
 use proptest::prelude::*;
 
@@ -15,7 +16,29 @@ fn header() -> Header {
         pcp_tuning: PcpTuning::Adaptive,
         pcp_high_fraction: 8,
         policy: String::from("mglru"),
+        tiers: None,
     }
+}
+
+fn tiers() -> RecordedTiers {
+    let node = |nr_frames, distance| RecordedNode { nr_frames, distance };
+    let nodes = [
+        node(100, AbstractDistance::DRAM),
+        node(70_000, AbstractDistance::SLOW),
+        node(u32::MAX, AbstractDistance(u32::MAX)),
+    ];
+    RecordedTiers {
+        mode: BalancingMode::Both,
+        demotion: DemotionMode::Off,
+        switches: Stage::HotSelection.switches(),
+        knobs: TieringKnobs { scan_pages: 12_345, rate_window: Millis(77), ..Default::default() },
+        began: Millis(1 << 41),
+        ..RecordedTiers::new(RecordedNodes::new(&nodes))
+    }
+}
+
+fn tiered() -> Header {
+    Header { tiers: Some(tiers()), ..header() }
 }
 
 fn access(mapping: u32, index: u64, kind: AccessKind, thread: u32) -> Access {
@@ -30,40 +53,70 @@ fn any_access() -> impl Strategy<Value = Access> {
     (mapping, index, kind, thread).prop_map(|(m, i, k, t)| access(m, i, k, t))
 }
 
-fn encode(accesses: &[Access]) -> Vec<u8> {
-    let mut bytes = vec![];
-    header().append_to(&mut bytes);
-    let mut encoder = Encoder::new();
-    for access in accesses {
-        encoder.append(access, &mut bytes);
+fn any_note() -> impl Strategy<Value = Note> {
+    let number = || prop_oneof![4 => 0..1_000u64, 1 => any::<u64>()];
+    let mapping = (any::<u32>(), number(), number()).prop_map(|(id, nr_pages, created)| {
+        Note::Mapping(ScannedMapping { id: MappingId(id), nr_pages, created: Millis(created) })
+    });
+    prop_oneof![number().prop_map(|now| Note::Tick(Millis(now))), mapping]
+}
+
+fn any_entry() -> impl Strategy<Value = Entry> {
+    prop_oneof![
+        4 => any_access().prop_map(Entry::Access),
+        1 => any_note().prop_map(Entry::Note),
+    ]
+}
+
+fn entries(accesses: &[Access]) -> Vec<Entry> {
+    accesses.iter().copied().map(Entry::Access).collect()
+}
+
+fn append(encoder: &mut Encoder, entry: &Entry, bytes: &mut Vec<u8>) {
+    match entry {
+        Entry::Access(access) => encoder.append(access, bytes),
+        Entry::Note(note) => encoder.append_note(note, bytes),
     }
+}
+
+fn encode_all(header: &Header, entries: &[Entry]) -> Vec<u8> {
+    let mut bytes = vec![];
+    header.append_to(&mut bytes);
+    let mut encoder = Encoder::new();
+    entries.iter().for_each(|entry| append(&mut encoder, entry, &mut bytes));
     encoder.finish(&mut bytes);
     bytes
 }
 
-type Decoded = (Vec<Access>, Option<RecordError>, Option<Ending>);
+fn encode(accesses: &[Access]) -> Vec<u8> {
+    encode_all(&header(), &entries(accesses))
+}
+
+type Decoded = (Vec<Entry>, Option<RecordError>, Option<Ending>);
 
 fn decode(bytes: &[u8]) -> Result<Decoded, RecordError> {
     let (_, mut entries) = Entries::new(bytes)?;
-    let (mut accesses, mut failure) = (vec![], None);
+    let (mut decoded, mut failure) = (vec![], None);
     for entry in entries.by_ref() {
         match entry {
-            Ok(access) => accesses.push(access),
+            Ok(entry) => decoded.push(entry),
             Err(error) => failure = Some(error),
         }
     }
     assert!(entries.next().is_none(), "an ended iteration stays ended");
-    Ok((accesses, failure, entries.ending()))
+    Ok((decoded, failure, entries.ending()))
 }
 
 proptest! {
     #[test]
-    fn every_access_survives_the_round_trip(
-        accesses in prop::collection::vec(any_access(), 0..200),
+    fn every_entry_survives_the_round_trip(
+        entries in prop::collection::vec(any_entry(), 0..200),
+        is_tiered in any::<bool>(),
     ) {
-        let bytes = encode(&accesses);
-        prop_assert_eq!(Header::decode(&bytes).map(|(header, _)| header), Ok(header()));
-        prop_assert_eq!(decode(&bytes), Ok((accesses, None, Some(Ending::Complete))));
+        let header = if is_tiered { tiered() } else { header() };
+        let bytes = encode_all(&header, &entries);
+        prop_assert_eq!(Header::decode(&bytes).map(|(header, _)| header), Ok(header));
+        prop_assert_eq!(decode(&bytes), Ok((entries, None, Some(Ending::Complete))));
     }
 
     #[test]
@@ -80,22 +133,22 @@ proptest! {
 
     #[test]
     fn flipped_bytes_never_panic(
-        accesses in prop::collection::vec(any_access(), 1..50),
+        entries in prop::collection::vec(any_entry(), 1..50),
         at in any::<prop::sample::Index>(),
         flip in 1..=255u8,
     ) {
-        let mut bytes = encode(&accesses);
+        let mut bytes = encode_all(&tiered(), &entries);
         let at = at.index(bytes.len());
         bytes[at] ^= flip;
         let _ = decode(&bytes);
     }
 
     #[test]
-    fn an_entry_is_never_longer_than_promised(access in any_access(), before in any_access()) {
+    fn an_entry_is_never_longer_than_promised(entry in any_entry(), before in any_entry()) {
         let (mut encoder, mut bytes) = (Encoder::new(), vec![]);
-        encoder.append(&before, &mut bytes);
+        append(&mut encoder, &before, &mut bytes);
         bytes.clear();
-        encoder.append(&access, &mut bytes);
+        append(&mut encoder, &entry, &mut bytes);
         prop_assert!(bytes.len() <= ENTRY_BYTES_MAX);
     }
 }
@@ -107,16 +160,16 @@ fn every_cut_keeps_the_whole_entries_before_it() {
     let bytes = encode(&accesses);
     let header_bytes = Header::decode(&bytes).expect("whole").1;
     let (mut encoder, mut boundaries) = (Encoder::new(), vec![header_bytes]);
-    let mut entries = vec![];
+    let mut encoded = vec![];
     for access in &accesses {
-        encoder.append(access, &mut entries);
-        boundaries.push(header_bytes + entries.len());
+        encoder.append(access, &mut encoded);
+        boundaries.push(header_bytes + encoded.len());
     }
     for cut in header_bytes..bytes.len() {
         let whole = boundaries.iter().filter(|&&boundary| boundary <= cut).count() - 1;
         let is_clean = boundaries.contains(&cut);
         let ending = if is_clean { Ending::Unfinished } else { Ending::Torn };
-        assert_eq!(decode(&bytes[..cut]), Ok((accesses[..whole].to_vec(), None, Some(ending))));
+        assert_eq!(decode(&bytes[..cut]), Ok((entries(&accesses[..whole]), None, Some(ending))));
     }
 }
 
@@ -130,7 +183,40 @@ fn a_cut_header_says_what_it_needs() {
     let needed_bytes = HEADER_FIXED_BYTES + "mglru".len();
     let short = RecordError::HeaderShort { needed_bytes };
     assert_eq!(Header::decode(&bytes[..needed_bytes - 1]), Err(short));
-    assert_eq!(Header::decode(&bytes[..needed_bytes]), Ok((header(), needed_bytes)));
+    assert_eq!(Header::decode(&bytes[..=needed_bytes]), Ok((header(), needed_bytes + 1)));
+
+    let mut whole = vec![];
+    tiered().append_to(&mut whole);
+    for cut in needed_bytes..whole.len() {
+        let needed_bytes = if cut == needed_bytes { cut + 1 } else { whole.len() };
+        let short = RecordError::HeaderShort { needed_bytes };
+        assert_eq!(Header::decode(&whole[..cut]), Err(short));
+    }
+    assert_eq!(Header::decode(&whole), Ok((tiered(), whole.len())));
+}
+
+/// A record from before there were tiers: its header ends with the name.
+#[test]
+fn records_of_the_first_version_are_read() {
+    let accesses = [access(0, 3, AccessKind::Read, 0), access(0, 4, AccessKind::Evict, 0)];
+    let mut bytes = encode(&accesses);
+    bytes[8] = 1;
+    assert_eq!(bytes.remove(HEADER_FIXED_BYTES + "mglru".len()), 0, "no tiers");
+    assert_eq!(Header::decode(&bytes).map(|(header, _)| header), Ok(header()));
+    assert_eq!(decode(&bytes), Ok((entries(&accesses), None, Some(Ending::Complete))));
+}
+
+#[test]
+fn tiers_that_make_no_sense_are_refused() {
+    let mut whole = vec![];
+    tiered().append_to(&mut whole);
+    let start = HEADER_FIXED_BYTES + "mglru".len();
+    // Nodes, switches, mode, demotion, and the least and the greatest time between two scans.
+    for (at, wrong) in [(0, 9), (1, 16), (2, 4), (3, 2), (4 + 3, 255)] {
+        let mut damaged = whole.clone();
+        damaged[start + at] = wrong;
+        assert_eq!(Header::decode(&damaged), Err(RecordError::BadTiers), "byte {at}");
+    }
 }
 
 #[test]
@@ -160,12 +246,16 @@ fn damage_after_the_header_is_located() {
     let mut damaged = bytes.clone();
     damaged.extend_from_slice(&[0xe0, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255]);
     assert_eq!(decode(&damaged), Ok((vec![], Some(RecordError::NumberTooLarge { offset }), None)));
-    // A kind between the last known one and the end.
-    let mut damaged = bytes.clone();
-    damaged.extend_from_slice(&[0, KIND_END - 1]);
-    let unknown = RecordError::UnknownKind { kind: KIND_END - 1, offset: offset + 1 };
-    let first = access(0, 0, AccessKind::Read, 0);
-    assert_eq!(decode(&damaged), Ok((vec![first], Some(unknown), None)));
+    // Kinds and notes that there are not, and a note with a mapping of its own.
+    let first = Entry::Access(access(0, 0, AccessKind::Read, 0));
+    let more = [([KIND_MORE, 2], 16), ([KIND_MORE, 200], 200)];
+    for (tag, kind) in more.into_iter().chain([([0x2e, NOTE_TICK], 0x2e)]) {
+        let mut damaged = bytes.clone();
+        damaged.push(0);
+        damaged.extend_from_slice(&tag);
+        let unknown = RecordError::UnknownKind { kind, offset: offset + 1 };
+        assert_eq!(decode(&damaged), Ok((vec![first], Some(unknown), None)));
+    }
     // An end that counts an entry nobody wrote.
     let mut damaged = bytes.clone();
     damaged.extend_from_slice(&[KIND_END, 1]);
@@ -204,7 +294,7 @@ fn the_documented_example_holds() {
     let entries = bytes.split_off(HEADER_FIXED_BYTES + "mglru".len());
     assert_eq!(
         entries,
-        [0xc0, 0x06, 0x80, 0xf6, 0x01, 0x02, 0xd0, 0x0f, KIND_END, 0x03],
-        "first entry: zigzag(3) = 6 follows; second: zigzag(1) = 2 in the tag"
+        [0, 0xc0, 0x06, 0x80, 0xf6, 0x01, 0x02, 0xd0, 0x0f, KIND_END, 0x03],
+        "no tiers; first entry: zigzag(3) = 6 follows; second: zigzag(1) = 2 in the tag"
     );
 }

@@ -263,6 +263,26 @@ impl Topology {
         Topology::new(&[fast, slow], &[local, remote, remote, local])
     }
 
+    /// A node with CPUs and slower ones without, each in turn, by their distances and their frames:
+    /// every node is as near to every other.
+    ///
+    /// # Errors
+    /// As [`Topology::new`].
+    pub fn chain(
+        nodes: impl IntoIterator<Item = (AbstractDistance, u64)>,
+    ) -> Result<Topology, TopologyError> {
+        let describe = |(nth, (distance, nr_frames))| NodeDescription {
+            distance,
+            has_cpus: nth == 0,
+            nr_frames,
+        };
+        let nodes: Vec<_> = nodes.into_iter().enumerate().map(describe).collect();
+        let pairs = (0..nodes.len()).flat_map(|from| (0..nodes.len()).map(move |to| (from, to)));
+        let distance = |(from, to)| if from == to { DISTANCE_LOCAL } else { DISTANCE_REMOTE };
+        let distances: Vec<u8> = pairs.map(distance).collect();
+        Topology::new(&nodes, &distances)
+    }
+
     /// How many nodes there are; ids count from 0.
     pub fn nr_nodes(&self) -> usize {
         self.nodes.len()

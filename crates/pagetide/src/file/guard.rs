@@ -58,10 +58,11 @@ impl File {
         if let Some(page) = handle.mapping.table.page(PageIndex(index))
             && let Ok(pin) = page.try_pin(Touch::Young)
         {
-            handle.note_table_access(index, &pin);
+            handle.note_table_access(index);
             if handle.engine().is_slow(pin.frame(), pin.has_hint()) {
                 return handle.pin_in_slow_memory(index, pin);
             }
+            handle.note_pinned(index, &pin);
             return Ok(PageGuard { handle, pin, nr_bytes });
         }
         handle.pin_slowly(index)
@@ -101,11 +102,15 @@ impl Handle {
     }
 
     #[inline]
-    fn note_table_access(&self, index: u64, pin: &Pin<PageRef<'_>>) {
-        let engine = self.engine();
+    fn note_table_access(&self, index: u64) {
         self.count_hit();
-        engine.record(&self.mapping, index, record::AccessKind::Table);
-        let flags = engine.folios[pin.frame()].flags();
+        self.engine().record(&self.mapping, index, record::AccessKind::Table);
+    }
+
+    /// What the page has to say to readahead, once it is where it stays.
+    #[inline]
+    fn note_pinned(&self, index: u64, pin: &Pin<PageRef<'_>>) {
+        let flags = self.engine().folios[pin.frame()].flags();
         if flags.any(Flags::READAHEAD.with(Flags::PREFETCHED)) {
             self.note_readahead(index, pin.frame());
         }
@@ -128,13 +133,17 @@ impl Handle {
         let (page, frame, has_hint) = (self.page_or_make(index)?, pin.frame(), pin.has_hint());
         if !has_hint {
             self.engine().note_slow_access(current_cpu(), page, frame, has_hint);
+            self.note_pinned(index, &pin);
             return Ok(PageGuard { handle: self, pin, nr_bytes: self.check_in_file(index)? });
         }
         drop(pin);
         self.engine().note_slow_access(current_cpu(), page, frame, has_hint);
         let nr_bytes = self.check_in_file(index)?;
         match page.try_pin(Touch::Quiet) {
-            Ok(pin) => Ok(PageGuard { handle: self, pin, nr_bytes }),
+            Ok(pin) => {
+                self.note_pinned(index, &pin);
+                Ok(PageGuard { handle: self, pin, nr_bytes })
+            }
             Err(_) => self.pin_slowly(index),
         }
     }
@@ -147,10 +156,11 @@ impl Handle {
             let page = self.page_or_make(index)?;
             match page.try_pin(Touch::Young) {
                 Ok(pin) => {
-                    self.note_table_access(index, &pin);
+                    self.note_table_access(index);
                     if self.engine().is_slow(pin.frame(), pin.has_hint()) {
                         return self.pin_in_slow_memory(index, pin);
                     }
+                    self.note_pinned(index, &pin);
                     return Ok(PageGuard { handle: self, pin, nr_bytes });
                 }
                 Err(PinRefused::Locked) => page.wait_while_locked(),

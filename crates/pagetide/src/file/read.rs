@@ -133,8 +133,12 @@ impl Handle {
             (true, false) => engine.mark_filled(cpu, frame),
             (false, _) => {}
         }
-        if engine.is_slow(frame, has_hint) {
-            frame = engine.note_slow_access(cpu, page, frame, has_hint);
+        // What this call brought in was paid for with it.
+        if is_hit && engine.is_slow(frame, has_hint) {
+            match engine.note_slow_access(cpu, page, frame, has_hint) {
+                Some(now) => frame = now,
+                None => return,
+            }
         }
         if flags.any(Flags::READAHEAD.with(Flags::PREFETCHED)) {
             self.note_readahead(piece.index, frame);

@@ -12,9 +12,8 @@
 
 use super::{Tier, TierKind};
 use pagetide_core::ids::FrameId;
-use pagetide_core::tiering::{
-    AbstractDistance, DISTANCE_LOCAL, DISTANCE_REMOTE, MemoryPerformance, NodeDescription, Topology,
-};
+use pagetide_core::record::{RecordedNode, RecordedNodes};
+use pagetide_core::tiering::{AbstractDistance, MemoryPerformance, Topology};
 use pagetide_core::units::Bytes;
 use pagetide_sys::numa::{MemoryNode, NodePerformance};
 use pagetide_sys::{NR_FRAMES_MAX, Placement};
@@ -97,9 +96,6 @@ pub enum TierError {
         /// Its name.
         policy: &'static str,
     },
-    /// A record does not say what tiers there were.
-    #[error("a run with tiers cannot be recorded yet: leave out the record, or the tiers")]
-    Record,
     /// There are more kinds of memory than nodes.
     #[error("{given} tiers of memory are more than {}", NODES_MAX)]
     TooMany {
@@ -197,18 +193,19 @@ impl TierPlan {
         self.nodes.iter().map(next).collect()
     }
 
+    /// What a record is to say of the nodes.
+    pub(crate) fn recorded(&self) -> RecordedNodes {
+        let node = |node: &NodePlan| RecordedNode {
+            nr_frames: node.nr_frames,
+            distance: node.distance,
+        };
+        RecordedNodes::new(&self.nodes.iter().map(node).collect::<Vec<_>>())
+    }
+
     /// What core is to know of the nodes.
     pub(crate) fn topology(&self) -> Topology {
-        let describe = |(nth, node): (usize, &NodePlan)| NodeDescription {
-            distance: node.distance,
-            has_cpus: nth == 0,
-            nr_frames: node.nr_frames.into(),
-        };
-        let nodes: Vec<_> = self.nodes.iter().enumerate().map(describe).collect();
-        let pairs = (0..nodes.len()).flat_map(|from| (0..nodes.len()).map(move |to| (from, to)));
-        let distance = |(from, to)| if from == to { DISTANCE_LOCAL } else { DISTANCE_REMOTE };
-        let distances: Vec<u8> = pairs.map(distance).collect();
-        Topology::new(&nodes, &distances).expect("the plan was checked")
+        let nodes = self.nodes.iter().map(|node| (node.distance, node.nr_frames.into()));
+        Topology::chain(nodes).expect("the plan was checked")
     }
 }
 
