@@ -117,7 +117,7 @@ fn held(trace: &DenseTrace, cell: Cell) -> Option<Setup> {
         Memory::KernelGroup { limit_pages } => Memory::KernelGroup {
             limit_pages: limit_pages.min(nr_pages(trace).saturating_mul(2).saturating_add(128)),
         },
-        memory @ (Memory::Machine { .. } | Memory::Zone(_)) => memory,
+        memory @ (Memory::Machine { .. } | Memory::Zone(_) | Memory::Tiers(_)) => memory,
     };
     Some(Setup { memory, ..setup })
 }

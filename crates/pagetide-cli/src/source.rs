@@ -15,7 +15,7 @@
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::terminal::{self, Meter};
-use pagetide_lab::trace::{Access, DenseTrace, Ending, Format, Header, Trace, TraceError};
+use pagetide_lab::trace::{Access, DenseTrace, Ending, Format, Header, Note, Trace, TraceError};
 use std::path::PathBuf;
 
 /// Entries read between looks for Ctrl-C.
@@ -43,6 +43,8 @@ pub(crate) struct Facts {
     pub(crate) header: Option<Header>,
     /// Malformed lines and cut-off records skipped.
     pub(crate) nr_skipped: u64,
+    /// What a record noted after its last entry.
+    pub(crate) notes: Vec<Note>,
 }
 
 impl SourceArgs {
@@ -100,7 +102,8 @@ impl SourceArgs {
         if nr_accesses == 0 {
             return Err(Failure::Refused(format!("the trace {file} has no accesses")));
         }
-        Ok(Facts { format: trace.format(), header: trace.header().cloned(), nr_skipped })
+        let notes = trace.notes().to_vec();
+        Ok(Facts { format: trace.format(), header: trace.header().cloned(), nr_skipped, notes })
     }
 
     /// Reads the whole trace, entry by entry; the trace itself tells the entry's time.
@@ -136,6 +139,7 @@ impl SourceArgs {
     pub(crate) fn read_dense(&self, interrupt: &Interrupt) -> Result<(DenseTrace, Facts), Failure> {
         let mut dense = DenseTrace::default();
         let facts = self.for_each(interrupt, |trace, access| dense.push_from(trace, access))?;
+        dense.push_notes(&facts.notes);
         Ok((dense, facts))
     }
 }

@@ -155,6 +155,7 @@ fn a_damaged_header_is_no_memory() {
         pcp_tuning: PcpTuning::Depth,
         pcp_high_fraction: 8,
         policy: "lru".to_owned(),
+        tiers: None,
     };
     let zone = ZoneMemory {
         nr_frames: 16,
@@ -213,6 +214,7 @@ fn a_recorded_run_replays_as_the_run_itself() {
         pcp_tuning: PcpTuning::Depth,
         pcp_high_fraction: 8,
         policy: "clock".to_owned(),
+        tiers: None,
     };
     header.append_to(&mut bytes);
     let mut encoder = Encoder::new();

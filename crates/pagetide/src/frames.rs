@@ -6,8 +6,9 @@
 use crate::sync::{AtomicU64, Ordering::Relaxed};
 use pagetide_core::ids::{CpuId, FrameId, Order};
 use pagetide_core::page_alloc::{AllocRequest, Starving, WatermarkLevel, Zone, ZoneConfig};
+use pagetide_core::tiering::background_target;
 #[cfg(not(loom))]
-use pagetide_core::tiering::Room;
+use pagetide_core::tiering::{Room, room_for_demoted};
 use pagetide_core::units::{Millis, PAGE_BYTES};
 use pagetide_sys::{ClaimedFrame, FrameArena};
 use shared_zone::{PcpSettings, SharedZone};
@@ -90,18 +91,15 @@ impl ArenaFrames {
         self.zone.tick(now);
     }
 
-    /// Frames background reclaim should free: the distance to `level`, 0 when there already.
-    pub(crate) fn background_target(&self, level: WatermarkLevel) -> u64 {
-        let zone = self.zone.lock_zone();
-        let marks = zone.watermarks();
-        marks.mark(level).saturating_sub(zone.nr_free())
+    /// Frames background reclaim should free: see [`background_target`].
+    pub(crate) fn background_target(&self, level: WatermarkLevel, room_below: u64) -> u64 {
+        background_target(&self.zone.lock_zone(), level, room_below)
     }
 
-    /// Frames that could be taken without reclaim: those above MIN.
+    /// Frames for what is demoted.
     #[cfg(not(loom))]
-    pub(crate) fn nr_above_min(&self) -> u64 {
-        let zone = self.zone.lock_zone();
-        zone.nr_free().saturating_sub(zone.watermarks().mark(WatermarkLevel::Min))
+    pub(crate) fn room_for_demoted(&self) -> u64 {
+        room_for_demoted(&self.zone.lock_zone())
     }
 
     /// How much room promotions find.

@@ -17,7 +17,7 @@ use pagetide_core::ids::{CpuId, FrameId};
 use pagetide_core::lru::AccessKind;
 use pagetide_core::page_alloc::WatermarkLevel;
 use pagetide_core::record;
-use pagetide_core::tiering::{Decision, HintFault, Migration};
+use pagetide_core::tiering::{Decision, Demotion, HintFault, Migration};
 use pagetide_core::units::Millis;
 use pagetide_sys::{ClaimedFrame, Lock, PageHandle, PageRef, read_monotonic_ns};
 
@@ -211,10 +211,9 @@ impl Engine {
     /// A frame of a node that pages are demoted to, without reclaim.
     pub(crate) fn alloc_demoted(&self, cpu: CpuId, nth: usize) -> Option<ClaimedFrame> {
         let demotion = self.tiering.as_ref()?.demotion_from(nth)?;
-        let levels = [WatermarkLevel::Low, WatermarkLevel::Min];
         demotion.targets().find_map(|target| {
             let node = self.nodes.at(target.index());
-            levels.into_iter().find_map(|level| node.frames.alloc(cpu, Some(level)))
+            Demotion::LEVELS.into_iter().find_map(|level| node.frames.alloc(cpu, Some(level)))
         })
     }
 }

@@ -89,14 +89,13 @@ impl Engine {
             let mut room = 0;
             if nth + 1 < self.nodes.len() {
                 self.reclaim_in_background(nth + 1);
-                room = self.nodes.at(nth + 1).frames.nr_above_min();
+                if demotes {
+                    room = self.nodes.at(nth + 1).frames.room_for_demoted();
+                }
             }
-            let mut target = node.frames.background_target(level);
+            let target = node.frames.background_target(level, room);
             if target == 0 {
                 break;
-            }
-            if demotes && room > 0 {
-                target = target.min(room);
             }
             let cpu = current_cpu();
             self.counters.count(Event::BackgroundPass);

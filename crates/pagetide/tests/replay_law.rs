@@ -10,6 +10,8 @@ mod common;
 mod run;
 #[path = "replay_law/scripts.rs"]
 mod scripts;
+#[path = "replay_law/tiers.rs"]
+mod tiers;
 
 use common::pages::Random;
 use common::{PAGE, patterned_file, skip};
@@ -17,7 +19,7 @@ use pagetide::{Advice, Bytes, OpenOptions, PageCache, PcpTuning, PolicyName};
 use pagetide_lab::replay::{Memory, ZoneMemory};
 use pagetide_lab::trace::AccessKind;
 use run::{Run, play};
-use scripts::{Player, SCRIPTS, Script, everything, failing_store, sequential_loop};
+use scripts::{Player, SCRIPTS, Script, Ticks, everything, failing_store, sequential_loop};
 use std::collections::BTreeSet;
 
 /// The least there can be, less than a per-CPU batch or two, some, and enough for a table leaf or
@@ -58,7 +60,8 @@ fn readahead_switched_off_and_on_large_are_replayed_too() {
                 let run = Run::record(policy, 700, 700, Bytes(readahead), |cache| {
                     let options = OpenOptions::new().read(true).write(true);
                     let file = cache.open(&path, options).unwrap();
-                    script(&mut Player { random: Random::new(5), file: &file, memory: 700 });
+                    let (random, ticks) = (Random::new(5), Ticks::NONE);
+                    script(&mut Player { random, file: &file, memory: 700, ticks });
                 });
                 run.check(&format!("{name}, {policy}, readahead {readahead}"));
             }
@@ -101,7 +104,8 @@ fn runs_over_many_files_are_replayed() {
                 let path = &paths[round as usize % paths.len()];
                 let options = OpenOptions::new().read(true).write(round % 3 == 0);
                 let file = cache.open(path, options).unwrap();
-                let mut player = Player { random: Random::new(round), file: &file, memory: 64 };
+                let (random, ticks) = (Random::new(round), Ticks::of(cache));
+                let mut player = Player { random, file: &file, memory: 64, ticks };
                 sequential_loop(&mut player);
                 player.reads(50);
                 if round % 3 == 0 {
@@ -209,7 +213,7 @@ fn a_record_without_one_kind_of_entry_does_not_pass_for_the_run() {
     let play = |frames, script| Run::play(PolicyName::Mglru, frames, Bytes(64 << 10), script, 0);
     let of_script = |(_, script): &(_, Script)| [play(16, *script), play(300, *script)];
     let runs: Vec<Run> = SCRIPTS.iter().flat_map(of_script).collect();
-    for &left_out in AccessKind::ALL.iter().filter(|kind| **kind != AccessKind::Evict) {
+    for &left_out in AccessKind::ALL.iter().filter(|kind| !kind.is_result()) {
         let is_missed = runs.iter().any(|run| {
             let without = run.trace_without(left_out);
             run.replay(run.stats.policy, run.memory, &without).differs_from(run)

@@ -27,7 +27,7 @@
 
 use super::{BalancingMode, Topology};
 use crate::ids::NodeId;
-use crate::page_alloc::WatermarkLevel;
+use crate::page_alloc::{WatermarkLevel, Zone};
 use crate::reclaim::ReclaimKind;
 
 /// Whether reclaim may demote: the kernel's `demotion_enabled`.
@@ -58,6 +58,9 @@ pub struct Demotion<'t> {
 }
 
 impl<'t> Demotion<'t> {
+    /// At which levels a frame is asked for at each target, in turn; nothing is reclaimed for it.
+    pub const LEVELS: [WatermarkLevel; 2] = [WatermarkLevel::Low, WatermarkLevel::Min];
+
     /// Where victims of `node` may go, or `None`: they may not, or there is nothing slower. `seed`
     /// picks among equally near nodes; a new one for each batch spreads them.
     pub fn of(
@@ -101,9 +104,25 @@ pub fn background_level(topology: &Topology, node: NodeId, mode: BalancingMode) 
     if makes_room { WatermarkLevel::Promo } else { WatermarkLevel::High }
 }
 
+/// Frames that a background pass over a node's zone should free; 0 when it is at `level` already.
+///
+/// `room_below` is how many frames the next slower node has for what moves there
+/// ([`room_for_demoted`]): the pass frees no more while there is any, as the rest would be evicted.
+/// 0 limits nothing, for nodes that demote nothing.
+pub fn background_target(zone: &Zone, level: WatermarkLevel, room_below: u64) -> u64 {
+    let target = zone.watermarks().mark(level).saturating_sub(zone.nr_free());
+    if room_below > 0 { target.min(room_below) } else { target }
+}
+
+/// Frames that could be taken without reclaim for what is demoted: those above MIN.
+pub fn room_for_demoted(zone: &Zone) -> u64 {
+    zone.nr_free().saturating_sub(zone.watermarks().mark(WatermarkLevel::Min))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::page_alloc::ZoneConfig;
     use crate::tiering::{AbstractDistance, NodeDescription};
     use alloc::vec::Vec;
 
@@ -145,6 +164,23 @@ mod tests {
         assert_eq!(Demotion::leftover(ReclaimKind::Background), Leftover::Evict);
         assert_eq!(Demotion::leftover(ReclaimKind::Direct), Leftover::Evict);
         assert_eq!(Demotion::leftover(ReclaimKind::Proactive), Leftover::Keep);
+    }
+
+    #[test]
+    fn a_pass_frees_what_the_level_wants_and_the_node_below_takes() {
+        let whole = Zone::new(ZoneConfig::with_frames(4096));
+        for level in [WatermarkLevel::High, WatermarkLevel::Promo] {
+            assert_eq!(background_target(&whole, level, 0), 0, "all is free");
+        }
+        assert_eq!(
+            room_for_demoted(&whole),
+            whole.nr_free() - whole.watermarks().mark(WatermarkLevel::Min)
+        );
+        let none = Zone::new(ZoneConfig { nr_online: 0, ..ZoneConfig::with_frames(4096) });
+        let promo = none.watermarks().mark(WatermarkLevel::Promo);
+        let target = |room| background_target(&none, WatermarkLevel::Promo, room);
+        assert_eq!((target(0), room_for_demoted(&none)), (promo, 0));
+        assert_eq!((target(1), target(1 << 20)), (1.min(promo), promo));
     }
 
     #[test]

@@ -44,7 +44,9 @@ mod stage;
 mod topology;
 
 pub use auto::{Auto, TierCosts};
-pub use demotion::{Demotion, DemotionMode, Leftover, background_level};
+pub use demotion::{
+    Demotion, DemotionMode, Leftover, background_level, background_target, room_for_demoted,
+};
 pub use hint_scan::{
     BalancingMode, EntryFacts, HintScanner, ScanChunk, ScanRun, ScannedMapping,
     UnknownBalancingMode,

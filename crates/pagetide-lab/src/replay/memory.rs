@@ -9,13 +9,14 @@
 //!
 //! # Idea
 //!
-//! Three models behind four calls: take, free, drain, count.
+//! Three models behind a few calls: take, free, drain, count.
 //!
 //! ```text
 //!   Group        [ frame frame frame ... ]        reclaim when it is empty
 //!   KernelGroup  charges against a limit          reclaim when a page or its nodes get none
 //!   Machine      per-CPU list <--> core's zone    core's slow path says when to reclaim, and wakes
 //!   Zone         per-CPU list <--> core's zone    the background, which only a machine has
+//!   Tiers        a zone a node, the fastest first
 //! ```
 //!
 //! # Data and invariants
@@ -34,22 +35,22 @@
 
 mod kernel_group;
 mod page_tree;
+mod zone;
 
 pub(super) use kernel_group::KernelGroup;
 pub(super) use page_tree::Slot;
+pub(super) use zone::ZoneFrames;
 
 use super::Setup;
 use crate::trace::DenseTrace;
-use pagetide_core::ids::{CpuId, FrameId, Order};
+use pagetide_core::ids::FrameId;
 use pagetide_core::lru::{LruConfig, Mechanism};
 use pagetide_core::page_alloc::{
-    AllocRequest, FRAMES_MAX, HighFraction, PageAllocator, PcpTuning, Starving, WatermarkLevel,
-    Zone, ZoneConfig, ZoneSignals,
+    FRAMES_MAX, HighFraction, PageAllocator, PcpTuning, Starving, WatermarkLevel, Zone, ZoneConfig,
 };
-use pagetide_core::record::Header;
-
-/// The CPU of the one thread there is.
-const CPU: CpuId = CpuId(0);
+use pagetide_core::record::{Header, RecordedTiers};
+use pagetide_core::tiering::Room;
+use pagetide_core::units::Millis;
 
 /// What a replay runs in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,6 +78,17 @@ pub enum Memory {
     },
     /// The zone of a recorded run, with everything that stood in reclaim's way. For repeating it.
     Zone(ZoneMemory),
+    /// The fast and slow memory of a recorded run, a zone each. For repeating it.
+    Tiers(TierMemory),
+}
+
+/// The memory of a recorded run that had several kinds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TierMemory {
+    /// The kinds, and how pages moved between them.
+    pub tiers: RecordedTiers,
+    /// All of it: lists and swappiness are the same for each node.
+    pub whole: ZoneMemory,
 }
 
 /// A recorded run's memory.
@@ -115,14 +127,16 @@ impl Memory {
             && nr_frames_max <= FRAMES_MAX
             && (1..=CPUS_MAX).contains(&nr_cpus)
             && swappiness <= 200;
-        is_sane.then_some(Memory::Zone(ZoneMemory {
-            nr_frames,
-            nr_frames_max,
-            nr_cpus,
-            swappiness,
-            pcp_tuning,
-            pcp_fraction,
-        }))
+        let whole =
+            ZoneMemory { nr_frames, nr_frames_max, nr_cpus, swappiness, pcp_tuning, pcp_fraction };
+        let Some(tiers) = header.tiers else { return is_sane.then_some(Memory::Zone(whole)) };
+        let nodes = tiers.nodes.as_slice();
+        let nr_in_nodes: u64 = nodes.iter().map(|node| u64::from(node.nr_frames)).sum();
+        let is_whole = nr_in_nodes == header.memory_frames && nr_frames == nr_frames_max;
+        let has_none = nodes.iter().any(|node| node.nr_frames == 0);
+        let has_several = nodes.len() > 1 && !has_none;
+        let is_sane = is_sane && is_whole && has_several && tiers.topology().is_ok();
+        is_sane.then_some(Memory::Tiers(TierMemory { tiers, whole }))
     }
 
     /// Frames that can ever hold pages.
@@ -131,6 +145,7 @@ impl Memory {
             Memory::Group { nr_frames } | Memory::Machine { nr_frames } => nr_frames,
             Memory::KernelGroup { limit_pages } => kernel_group::nr_frames_max(limit_pages),
             Memory::Zone(zone) => zone.nr_frames_max,
+            Memory::Tiers(memory) => memory.whole.nr_frames_max,
         }
     }
 
@@ -138,6 +153,7 @@ impl Memory {
     pub(super) fn swappiness(self) -> u8 {
         match self {
             Memory::Zone(zone) => zone.swappiness,
+            Memory::Tiers(memory) => memory.whole.swappiness,
             Memory::Group { .. } | Memory::KernelGroup { .. } | Memory::Machine { .. } => {
                 LruConfig::file_only(0).swappiness
             }
@@ -157,7 +173,17 @@ impl Memory {
 
     /// Whether what stood in reclaim's way in the recorded run does so again.
     pub(super) fn repeats_the_run(self) -> bool {
-        matches!(self, Memory::Zone(_))
+        matches!(self, Memory::Zone(_) | Memory::Tiers(_))
+    }
+
+    /// The frames of each kind of memory there is.
+    pub(super) fn nodes(self) -> Vec<u32> {
+        match self {
+            Memory::Tiers(memory) => {
+                memory.tiers.nodes.as_slice().iter().map(|node| node.nr_frames).collect()
+            }
+            _ => vec![self.nr_frames_max()],
+        }
     }
 }
 
@@ -169,10 +195,11 @@ const CPUS_MAX: u32 = 1 << 16;
 pub(super) enum Frames {
     Group(Vec<FrameId>),
     KernelGroup(Box<KernelGroup>),
-    Zone(Box<PageAllocator>),
+    Zone(Box<ZoneFrames>),
 }
 
 impl Frames {
+    /// Of a memory of one kind.
     pub(super) fn new(setup: &Setup, trace: &DenseTrace) -> Frames {
         match setup.memory {
             Memory::Group { nr_frames } => {
@@ -184,20 +211,23 @@ impl Frames {
             }
             Memory::Machine { nr_frames } => {
                 let zone = Zone::new(ZoneConfig::with_frames(nr_frames));
-                Frames::Zone(Box::new(PageAllocator::new(zone, 1, HighFraction::DEFAULT)))
+                let allocator = PageAllocator::new(zone, 1, HighFraction::DEFAULT);
+                Frames::Zone(Box::new(ZoneFrames::new(allocator, 0)))
             }
-            Memory::Zone(memory) => {
-                let whole = ZoneConfig::with_frames(memory.nr_frames_max);
-                let zone = Zone::new(ZoneConfig { nr_online: memory.nr_frames, ..whole });
-                let ZoneMemory { nr_cpus, pcp_tuning, pcp_fraction, .. } = memory;
-                Frames::Zone(Box::new(PageAllocator::with_tuning(
-                    zone,
-                    nr_cpus,
-                    pcp_fraction,
-                    pcp_tuning,
-                )))
+            Memory::Zone(memory) | Memory::Tiers(TierMemory { whole: memory, .. }) => {
+                Frames::of_zone(&memory, 0)
             }
         }
+    }
+
+    /// A recorded run's zone, whose frames are numbered from `first`.
+    pub(super) fn of_zone(memory: &ZoneMemory, first: u32) -> Frames {
+        let ZoneMemory { nr_frames, nr_frames_max, nr_cpus, pcp_tuning, pcp_fraction, .. } =
+            *memory;
+        let whole = ZoneConfig::with_frames(nr_frames_max);
+        let zone = Zone::new(ZoneConfig { nr_online: nr_frames, ..whole });
+        let allocator = PageAllocator::with_tuning(zone, nr_cpus, pcp_fraction, pcp_tuning);
+        Frames::Zone(Box::new(ZoneFrames::new(allocator, first)))
     }
 
     /// Takes a frame; a zone leaves `level`'s frames alone.
@@ -205,9 +235,7 @@ impl Frames {
         match self {
             Frames::Group(free) => free.pop(),
             Frames::KernelGroup(group) => group.take(),
-            Frames::Zone(allocator) => {
-                allocator.alloc(CPU, &AllocRequest::fast(Order::BASE).at(level))
-            }
+            Frames::Zone(zone) => zone.take(level),
         }
     }
 
@@ -215,33 +243,52 @@ impl Frames {
         match self {
             Frames::Group(free) => free.push(frame),
             Frames::KernelGroup(group) => group.free(frame),
-            Frames::Zone(allocator) => allocator.free(CPU, frame, Order::BASE),
+            Frames::Zone(zone) => zone.free(frame),
         }
     }
 
     /// Empties the per-CPU lists, where there are any; they keep nothing while the answer lives.
     pub(super) fn drain(&mut self) -> Option<Starving> {
-        let Frames::Zone(allocator) = self else { return None };
-        let starving = Starving::new(allocator.zone().table());
-        allocator.drain_all();
-        Some(starving)
+        let Frames::Zone(zone) = self else { return None };
+        Some(zone.drain())
     }
 
-    /// Frames that background reclaim has to free until a zone is at its high watermark.
-    pub(super) fn background_target(&self) -> u64 {
+    /// Tells the per-CPU lists the time.
+    pub(super) fn tick(&mut self, now: Millis) {
+        if let Frames::Zone(zone) = self {
+            zone.tick(now);
+        }
+    }
+
+    /// Frames that background reclaim has to free until a zone is at `level`; no more than there is
+    /// room for below, if any.
+    pub(super) fn background_target(&self, level: WatermarkLevel, room_below: u64) -> u64 {
         match self {
             Frames::Group(_) | Frames::KernelGroup(_) => 0,
-            Frames::Zone(allocator) => {
-                let zone = allocator.zone();
-                zone.watermarks().mark(WatermarkLevel::High).saturating_sub(zone.nr_free())
-            }
+            Frames::Zone(zone) => zone.background_target(level, room_below),
+        }
+    }
+
+    /// Frames of a zone for what is demoted.
+    pub(super) fn room_for_demoted(&self) -> u64 {
+        match self {
+            Frames::Group(_) | Frames::KernelGroup(_) => 0,
+            Frames::Zone(zone) => zone.room_for_demoted(),
+        }
+    }
+
+    /// How much room promotions find in a zone.
+    pub(super) fn room(&self) -> Option<Room> {
+        match self {
+            Frames::Group(_) | Frames::KernelGroup(_) => None,
+            Frames::Zone(zone) => Some(zone.room()),
         }
     }
 
     /// Tells the per-CPU lists that background reclaim is at work: they keep little meanwhile.
     pub(super) fn set_reclaim_active(&mut self, reclaim_active: bool) {
-        if let Frames::Zone(allocator) = self {
-            allocator.set_signals(ZoneSignals { reclaim_active, ..ZoneSignals::default() });
+        if let Frames::Zone(zone) = self {
+            zone.set_reclaim_active(reclaim_active);
         }
     }
 
@@ -250,10 +297,7 @@ impl Frames {
         match self {
             Frames::Group(free) => nr_frames_max - free.len() as u32,
             Frames::KernelGroup(group) => nr_frames_max - group.nr_free(),
-            Frames::Zone(allocator) => {
-                let nr_unused = allocator.zone().nr_free() + allocator.nr_in_pcps();
-                allocator.zone().nr_managed() - nr_unused as u32
-            }
+            Frames::Zone(zone) => zone.nr_used(),
         }
     }
 
@@ -269,7 +313,7 @@ impl Frames {
         match self {
             Frames::Group(_) => {}
             Frames::KernelGroup(group) => group.validate(slot),
-            Frames::Zone(allocator) => allocator.validate(),
+            Frames::Zone(zone) => zone.validate(),
         }
     }
 }

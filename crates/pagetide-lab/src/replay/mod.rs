@@ -45,11 +45,11 @@ mod story;
 mod world;
 
 pub use course::{ArmStay, Course, CoursePoint, course_of};
-pub use memory::{Memory, ZoneMemory};
+pub use memory::{Memory, TierMemory, ZoneMemory};
 pub use phases::{NR_PHASES, Phases};
 pub use setup::{Clock, Costs, Reader, Setup, Statistics};
 pub use story::{Event, Happening, Story, story_of};
-pub use world::World;
+pub use world::{TierCounts, World};
 
 use crate::judge::opt;
 use crate::trace::DenseTrace;
@@ -126,6 +126,8 @@ pub struct Outcome {
     pub evictions: u64,
     /// Core's counters; all zero for the optimum.
     pub vmstat: VmStat,
+    /// What each kind of memory did, where there were several.
+    pub tiers: Option<TierCounts>,
 }
 
 impl Outcome {
@@ -282,5 +284,6 @@ fn run_opt(trace: &DenseTrace, frames: u32, keep_on: impl FnMut(u64) -> bool) ->
         out_of_memory: 0,
         evictions: misses - nr_resident,
         vmstat: VmStat::default(),
+        tiers: None,
     })
 }

@@ -34,7 +34,7 @@ impl Setup {
 pub struct Phases(pub Vec<Outcome>);
 
 impl Phases {
-    /// The mean of each number, rounded; the counters are the first phase's.
+    /// The mean of each number, rounded; the counters and the tiers are the first phase's.
     ///
     /// # Panics
     /// When there is no outcome.
@@ -47,6 +47,7 @@ impl Phases {
             out_of_memory: self.mean_of(|outcome| outcome.out_of_memory),
             evictions: self.mean_of(|outcome| outcome.evictions),
             vmstat,
+            tiers: self.0.first().and_then(|outcome| outcome.tiers),
         }
     }
 

@@ -8,53 +8,64 @@
 //!   group     the same for each page of it, and all stay locked until its end
 //! ```
 //!
+//! Memory of several kinds: see `tiering.rs`.
+//!
 //! What only makes sense in a run repeated page for page (guards, locks, when a page was dirty) is
 //! ignored where the memory is not the recorded run's: see [`Memory`]. Time stands still there, as
 //! records have none.
 
 use super::clock::{self, Counted, VirtualClock};
-use super::memory::{Frames, Memory, Slot};
+use super::memory::{Memory, Slot};
 use super::{Clock, Outcome, Reader, Setup, Statistics};
 use crate::trace::{AccessKind, DenseTrace};
 use pagetide_core::folio::{Flags, Folios};
 use pagetide_core::ids::{FrameId, PageId, PageType};
 use pagetide_core::lru::ShadowEntry;
-use pagetide_core::lru::{self, AccessLog, AccessRule, Discarded, LruConfig, Lruvec, Marked, Room};
+use pagetide_core::lru::{self, AccessRule, Discarded, LruConfig, Lruvec, Marked};
 use pagetide_core::reclaim::ReclaimBatch;
-use pagetide_core::vmstat::Counter;
+use pagetide_core::vmstat::{Counter, VmStat};
 use std::ops::Range;
 use std::sync::Arc;
 
 mod background;
+mod node;
 mod play;
 mod reclaim;
 mod slots;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod tiering;
 mod time;
 mod word;
 
+pub use tiering::TierCounts;
+
 use background::Background;
+use node::Node;
 use tables::Tables;
+use tiering::Tiering;
 use word::{Backing, Mark, Page, Word};
 
 /// Whose batch of victims it is.
 const DIRECT: usize = 0;
 const BACKGROUND: usize = 1;
 
-/// One lruvec over a memory, and the pages of one trace.
+/// A memory with its lists, and the pages of one trace.
 pub struct World<'a, Evicted> {
     trace: &'a DenseTrace,
     evicted: Evicted,
     folios: Arc<Folios>,
-    lruvec: Lruvec,
+    /// The kinds of memory, the fastest first; mostly one.
+    nodes: Vec<Node>,
+    /// Frames from here on are slow memory; none are in a memory of one kind.
+    slow_from: u32,
+    /// Where there are several.
+    tiering: Option<Box<Tiering>>,
     rule: AccessRule,
-    log: AccessLog,
     /// The victims of a direct pass, and of the background one.
     batches: [ReclaimBatch; 2],
     memory: Memory,
-    frames: Frames,
     /// By rank.
     pages: Vec<Page>,
     /// Guards of each page, by rank, where the recorded run had some.
@@ -93,18 +104,20 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         let nr_frames_max = memory.nr_frames_max();
         assert!(nr_frames_max > 0, "a memory of no frames holds nothing to replay");
         let folios = Arc::new(Folios::new(nr_frames_max));
-        let lruvec = Lruvec::new(setup.policy, &lru_config(&setup), folios.clone());
+        let nodes = Node::all(&setup, lru_config(&setup), &folios, trace);
+        let tiering = Tiering::of(&memory).map(Box::new);
         let clock = VirtualClock::new(setup.costs, setup.statistics, setup.flush_every);
-        let rule = lruvec.access_rule();
+        let rule = nodes[0].lruvec.access_rule();
+        let nr_fast = memory.nodes()[0];
         World {
             trace,
             evicted,
             folios,
             rule,
-            lruvec,
-            log: AccessLog::new(),
+            slow_from: if tiering.is_some() { nr_fast } else { u32::MAX },
+            nodes,
+            tiering,
             batches: [ReclaimBatch::new(), ReclaimBatch::new()],
-            frames: Frames::new(&setup, trace),
             memory,
             pages: pages_of(trace, setup.swap_pages.is_some()),
             nr_pins: vec![0; if memory.repeats_the_run() { trace.nr_pages() } else { 0 }],
@@ -143,8 +156,10 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
     #[inline]
     fn reads_plainly(&mut self, rank: u32) -> bool {
         let frame = self.pages[rank as usize].plain_frame();
-        let Some(frame) = frame.filter(|_| self.accesses < self.look_at && !self.has_one_handle)
-        else {
+        let is_plain = |frame: &FrameId| {
+            frame.0 < self.slow_from && self.accesses < self.look_at && !self.has_one_handle
+        };
+        let Some(frame) = frame.filter(is_plain) else {
             return false;
         };
         self.accesses += 1;
@@ -161,7 +176,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
             AccessKind::Dirty => self.make_dirty(rank),
             AccessKind::Clean => self.make_clean(rank),
             AccessKind::Unpin => self.unpin(rank),
-            AccessKind::Evict => {}
+            AccessKind::Evict | AccessKind::Demote | AccessKind::Promote => {}
             AccessKind::Read
             | AccessKind::ReadAgain
             | AccessKind::Write
@@ -173,20 +188,27 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
 
     /// What was counted so far.
     pub fn outcome(&self) -> Outcome {
-        let vmstat = *self.lruvec.vmstat();
-        let evictions = vmstat.read(Counter::PgstealAnon) + vmstat.read(Counter::PgstealFile);
+        let mut vmstat = VmStat::default();
+        self.nodes.iter().for_each(|node| vmstat.merge(node.lruvec.vmstat()));
+        if let Some(tiering) = &self.tiering {
+            vmstat.merge(tiering.vmstat());
+        }
+        let sum =
+            |counters: &[Counter]| -> u64 { counters.iter().map(|it| vmstat.read(*it)).sum() };
+        let evictions = sum(&[Counter::PgstealAnon, Counter::PgstealFile]) - sum(&DEMOTED);
         let World { accesses, misses, bypasses, out_of_memory, .. } = *self;
-        Outcome { accesses, misses, bypasses, out_of_memory, evictions, vmstat }
+        let tiers = self.tier_counts();
+        Outcome { accesses, misses, bypasses, out_of_memory, evictions, vmstat, tiers }
     }
 
-    /// The lruvec, to look at.
+    /// The lruvec, to look at: that of the fastest memory, where there are several kinds.
     pub fn lruvec(&self) -> &Lruvec {
-        &self.lruvec
+        &self.nodes[0].lruvec
     }
 
     /// Pages resident now, never more than frames.
     pub fn nr_resident(&self) -> u32 {
-        self.frames.nr_used(self.memory.nr_frames_max())
+        self.nodes.iter().map(Node::nr_used).sum()
     }
 
     /// Whether a page is resident now.
@@ -206,7 +228,8 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         let frame = self.frame_of(rank)?;
         let mut said = String::new();
         if self.folios[frame].flags().any(Flags::ON_LIST) {
-            self.lruvec.write_standing(frame, &mut said).expect("a string has room");
+            let lruvec = &self.nodes[self.nth_of(frame)].lruvec;
+            lruvec.write_standing(frame, &mut said).expect("a string has room");
         } else {
             said.push_str("just in, not listed yet");
         }
@@ -220,15 +243,17 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
     pub fn past(&self, rank: u32) -> String {
         let mut said = String::new();
         if let Some(shadow) = self.shadow_of(rank) {
-            self.lruvec.write_past(shadow, &mut said).expect("a string has room");
+            self.last().lruvec.write_past(shadow, &mut said).expect("a string has room");
         }
         said
     }
 
     /// Walks everything and panics where an invariant is broken. O(pages + frames).
     pub fn validate(&self) {
-        self.lruvec.validate();
-        self.frames.validate(|rank| self.slot_of(rank));
+        for node in &self.nodes {
+            node.lruvec.validate();
+            node.frames.validate(|rank| self.slot_of(rank));
+        }
         let mut nr_resident = 0;
         for (rank, page) in (0..).zip(&self.pages) {
             if let Word::Resident(frame) = page.word() {
@@ -257,6 +282,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         if self.has_one_handle {
             self.last_read = rank;
         }
+        let mut is_young = false;
         if let Some(frame) = self.frame_of(rank) {
             let is_fill = self.pages[rank as usize].take(Mark::Awaited);
             match (counts, is_fill) {
@@ -264,6 +290,16 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
                 (true, false) => self.mark(frame),
                 (false, _) => {}
             }
+            // A guard is taken first; otherwise the page is locked until all is done.
+            is_young = kind == AccessKind::Table;
+            if is_young {
+                self.make_young(rank);
+            }
+            if !is_fill {
+                self.note_hit(rank, frame, kind.is_write());
+            }
+            // Room that was made for it may have been its own.
+            let Some(frame) = self.frame_of(rank) else { return };
             if !kind.is_write() && self.pages[rank as usize].take(Mark::Ahead) {
                 self.folios[frame].clear(Flags::PREFETCHED);
             }
@@ -287,12 +323,22 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
             self.write(rank);
         }
         if is_table {
-            if !self.pages[rank as usize].set(Mark::Young) {
-                self.tables.touch(self.trace, rank);
+            if !is_young {
+                self.make_young(rank);
             }
             if let Some(nr_pins) = self.nr_pins.get_mut(rank as usize) {
                 *nr_pins += 1;
+                if kind == AccessKind::TableWrite {
+                    self.pages[rank as usize].set(Mark::Held);
+                }
             }
+        }
+    }
+
+    /// The page was accessed through the table.
+    fn make_young(&mut self, rank: u32) {
+        if !self.pages[rank as usize].set(Mark::Young) {
+            self.tables.touch(self.trace, rank);
         }
     }
 
@@ -353,21 +399,23 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
     fn make_clean(&mut self, rank: u32) {
         let Some(frame) = self.frame_of(rank) else { return };
         let before = self.folios[frame].clear(Flags::DIRTY.with(Flags::RECLAIM));
-        if before.any(Flags::RECLAIM) && self.log.rotate(frame) == Room::Full {
-            self.lruvec.drain(&mut self.log);
+        if before.any(Flags::RECLAIM) {
+            self.node_of(frame).log_rotation(frame);
         }
     }
 
     fn unpin(&mut self, rank: u32) {
         if let Some(nr_pins) = self.nr_pins.get_mut(rank as usize) {
             *nr_pins = nr_pins.saturating_sub(1);
+            self.pages[rank as usize].take(Mark::Held);
         }
     }
 
     fn discard(&mut self, rank: u32) {
         if let Some(frame) = self.frame_of(rank) {
-            match self.lruvec.discard(frame) {
-                Discarded::Freed => self.frames.free(frame),
+            let node = self.node_of(frame);
+            match node.lruvec.discard(frame) {
+                Discarded::Freed => node.frames.free(frame),
                 // The background pass that has it isolated frees it.
                 Discarded::Deferred => {}
             }
@@ -415,8 +463,8 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
     }
 
     fn log_touch(&mut self, marked: Marked, frame: FrameId) {
-        if marked == Marked::Log && self.log.touch(frame) == Room::Full {
-            self.lruvec.drain(&mut self.log);
+        if marked == Marked::Log {
+            self.node_of(frame).log_touch(frame);
         }
     }
 
@@ -432,17 +480,30 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         };
         self.folios[frame].bind(self.trace.page(rank), page_type, flags);
         if let Some(shadow) = shadow {
-            self.lruvec.refault(&mut self.log, frame, shadow, kind);
+            // Pages leave memory from the slowest node: its lists know how long this one was away.
+            let judge = self.last_mut();
+            judge.lruvec.refault(&mut judge.log, frame, shadow, kind);
         }
         self.change_slot(rank, Slot::Page);
         self.pages[rank as usize].set_word(Word::Resident(frame));
         self.rank_in[frame.0 as usize] = rank;
-        if self.log.add(&self.folios, frame) == Room::Full {
-            self.lruvec.drain(&mut self.log);
-        }
+        let nth = self.nth_of(frame);
+        self.nodes[nth].log_add(&self.folios, frame);
         Some(frame)
     }
+
+    fn last(&self) -> &Node {
+        self.nodes.last().expect("a memory has a node")
+    }
+
+    fn last_mut(&mut self) -> &mut Node {
+        self.nodes.last_mut().expect("a memory has a node")
+    }
 }
+
+/// Pages that reclaim got rid of by moving them.
+const DEMOTED: [Counter; 3] =
+    [Counter::PgdemoteBackground, Counter::PgdemoteDirect, Counter::PgdemoteProactive];
 
 /// What the policy is told.
 fn lru_config(setup: &Setup) -> LruConfig {

@@ -70,6 +70,7 @@ impl Host {
         match self.memory {
             Memory::Group { nr_frames } | Memory::Machine { nr_frames } => nr_frames,
             Memory::Zone(zone) => zone.nr_frames,
+            Memory::Tiers(memory) => memory.whole.nr_frames,
             memory @ Memory::KernelGroup { .. } => memory.nr_frames_max(),
         }
     }

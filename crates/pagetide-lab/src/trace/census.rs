@@ -168,5 +168,7 @@ const fn name_of(kind: AccessKind) -> &'static str {
         AccessKind::Evict => "evict",
         AccessKind::Filled => "filled",
         AccessKind::Bypass => "bypass",
+        AccessKind::Demote => "demote",
+        AccessKind::Promote => "promote",
     }
 }

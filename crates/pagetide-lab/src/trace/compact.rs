@@ -1,8 +1,10 @@
 //! Pagetide's own record, fed to core's decoder a buffer at a time.
 
 use super::input::Input;
-use super::{Ending, Header, Request, Source, TraceError};
-use pagetide_core::record::{Decoder, ENTRY_BYTES_MAX, HEADER_FIXED_BYTES, RecordError, Step};
+use super::{Ending, Header, Note, Request, Source, TraceError};
+use pagetide_core::record::{
+    Decoder, ENTRY_BYTES_MAX, Entry, HEADER_FIXED_BYTES, RecordError, Step,
+};
 
 const CHUNK_BYTES: usize = 64 << 10;
 
@@ -13,6 +15,8 @@ pub(super) struct Compact {
     /// Bytes read and, up to `used`, decoded.
     bytes: Vec<u8>,
     used: usize,
+    /// Those since the entry before the last one.
+    notes: Vec<Note>,
     ending: Option<Ending>,
 }
 
@@ -35,7 +39,8 @@ impl Compact {
             }
         };
         let decoder = Decoder::new(header_bytes);
-        Ok(Compact { input, header, decoder, bytes, used: header_bytes, ending: None })
+        let (used, notes, ending) = (header_bytes, Vec::new(), None);
+        Ok(Compact { input, header, decoder, bytes, used, notes, ending })
     }
 
     /// Makes sure that an entry's worth of bytes is there, unless the file has no more.
@@ -51,24 +56,36 @@ impl Compact {
 
 impl Source for Compact {
     fn next_request(&mut self) -> Result<Option<Request>, TraceError> {
-        self.refill()?;
-        let left = &self.bytes[self.used..];
-        let is_last = left.is_empty();
-        match self.decoder.step(left)? {
-            Step::Entry(access, used) => {
-                self.used += used;
-                let page = Request::page(access.page.index.0, access.kind);
-                let (mapping, thread) = (access.page.mapping, access.thread);
-                return Ok(Some(Request { mapping, thread, ..page }));
+        self.notes.clear();
+        loop {
+            self.refill()?;
+            let left = &self.bytes[self.used..];
+            let is_last = left.is_empty();
+            match self.decoder.step(left)? {
+                Step::Entry(Entry::Access(access), used) => {
+                    self.used += used;
+                    let page = Request::page(access.page.index.0, access.kind);
+                    let (mapping, thread) = (access.page.mapping, access.thread);
+                    return Ok(Some(Request { mapping, thread, ..page }));
+                }
+                Step::Entry(Entry::Note(note), used) => {
+                    self.used += used;
+                    self.notes.push(note);
+                    continue;
+                }
+                Step::End(used) if used < left.len() => {
+                    return Err(RecordError::AfterEnd { offset: self.decoder.offset() }.into());
+                }
+                Step::End(_) => self.ending = Some(Ending::Complete),
+                Step::Short if is_last => self.ending = Some(Ending::Unfinished),
+                Step::Short => self.ending = Some(Ending::Torn),
             }
-            Step::End(used) if used < left.len() => {
-                return Err(RecordError::AfterEnd { offset: self.decoder.offset() }.into());
-            }
-            Step::End(_) => self.ending = Some(Ending::Complete),
-            Step::Short if is_last => self.ending = Some(Ending::Unfinished),
-            Step::Short => self.ending = Some(Ending::Torn),
+            return Ok(None);
         }
-        Ok(None)
+    }
+
+    fn notes(&self) -> &[Note] {
+        &self.notes
     }
 
     fn header(&self) -> Option<&Header> {

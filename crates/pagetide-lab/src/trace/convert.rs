@@ -65,8 +65,9 @@ pub fn convert(
     };
     header.append_to(&mut buffer);
     let mut encoder = Encoder::new();
-    for access in trace {
+    while let Some(access) = trace.next() {
         let access = access?;
+        trace.notes().iter().for_each(|note| encoder.append_note(note, &mut buffer));
         encoder.append(&access, &mut buffer);
         done.accesses += u64::from(access.kind.is_access());
         done.entries += 1;
@@ -77,6 +78,7 @@ pub fn convert(
             return Ok(None);
         }
     }
+    trace.notes().iter().for_each(|note| encoder.append_note(note, &mut buffer));
     encoder.finish(&mut buffer);
     done.bytes += write(&mut buffer)?;
     Ok(keep_on(done.entries % STRETCH).then_some(done))

@@ -17,13 +17,14 @@
 //! `pages[rank_of(page)] == page`. The index is an open-addressing table of ranks, at most half
 //! full, with a fixed hash: the same trace gives the same ranks and takes the same steps, always.
 //! `ranks` and `kinds` are as long as each other; `times` too, unless it is empty, because nobody
-//! told any. Times never go back.
+//! told any. Times never go back. What a record notes between its entries stands beside them, with
+//! the number of entries before it.
 //!
 //! # What it deliberately ignores
 //!
 //! Threads, and what lies below a millisecond or beyond 49 days. At most 2^32 - 1 distinct pages.
 
-use super::{Access, AccessKind, Trace, TraceError};
+use super::{Access, AccessKind, Note, Trace, TraceError};
 use pagetide_core::ids::{MappingId, PageId, PageType};
 use pagetide_core::units::Millis;
 
@@ -113,6 +114,8 @@ pub struct DenseTrace {
     kinds: Vec<AccessKind>,
     /// Milliseconds since the first entry.
     times: Vec<u32>,
+    /// With how many entries are before each, ascending.
+    notes: Vec<(u64, Note)>,
     /// The mappings whose pages are anonymous, ascending.
     anonymous: Vec<MappingId>,
     pages: PageRanks,
@@ -149,11 +152,14 @@ impl DenseTrace {
         while let Some(access) = trace.next() {
             dense.push_from(trace, access?);
         }
+        dense.push_notes(trace.notes());
         Ok(dense)
     }
 
-    /// Appends the entry that `trace` has just given, at its time and with its type of page.
+    /// Appends the entry that `trace` has just given, at its time and with its type of page, and
+    /// the notes before it.
     pub fn push_from(&mut self, trace: &Trace, access: Access) {
+        self.push_notes(trace.notes());
         if trace.page_type() == PageType::Anon {
             self.mark_anonymous(access.page.mapping);
         }
@@ -161,6 +167,18 @@ impl DenseTrace {
             Some(time) => self.push_at(access, time),
             None => self.push(access),
         }
+    }
+
+    /// Appends notes, after the last entry so far.
+    pub fn push_notes(&mut self, notes: &[Note]) {
+        let nr_before = self.nr_entries();
+        self.notes.extend(notes.iter().map(|note| (nr_before, *note)));
+    }
+
+    /// What a record notes between its entries, in order, each with the number of entries before
+    /// it.
+    pub fn notes(&self) -> &[(u64, Note)] {
+        &self.notes
     }
 
     /// A trace of plain reads of pages 0, 1, ... of one mapping, for workloads made up on the spot.
@@ -227,6 +245,7 @@ impl DenseTrace {
             self.ranks.truncate(end);
             self.kinds.truncate(end);
             self.times.truncate(end);
+            self.notes.retain(|(nr_before, _)| *nr_before <= end as u64);
             self.nr_accesses = nr_accesses;
         }
     }
@@ -260,6 +279,14 @@ impl DenseTrace {
     pub fn recorded_evictions(&self) -> impl Iterator<Item = PageId> + '_ {
         let evicted = self.entries().filter(|(_, kind)| *kind == AccessKind::Evict);
         evicted.map(|(rank, _)| self.page(rank))
+    }
+
+    /// The pages that a recorded run moved to slower memory (`Demote`) and to fast memory
+    /// (`Promote`), in its order.
+    pub fn recorded_moves(&self) -> impl Iterator<Item = (PageId, AccessKind)> + '_ {
+        let is_move = |kind| matches!(kind, AccessKind::Demote | AccessKind::Promote);
+        let moved = self.entries().filter(move |(_, kind)| is_move(*kind));
+        moved.map(|(rank, kind)| (self.page(rank), kind))
     }
 
     /// How many entries are accesses.

@@ -61,7 +61,7 @@ pub use census::{Census, KindCount, Reuse};
 pub use convert::{ConvertError, Converted, convert};
 pub use dense::{DenseTrace, PageRanks};
 pub use format::{Format, UnknownFormatName};
-pub use pagetide_core::record::{Access, AccessKind, Ending, Header};
+pub use pagetide_core::record::{Access, AccessKind, Ending, Header, Note};
 
 use input::Input;
 use pagetide_core::ids::{MappingId, PageId, PageIndex, PageType};
@@ -246,6 +246,12 @@ trait Source: Send {
         None
     }
 
+    /// What stands before the last request, or before the end, and is none, in the one format that
+    /// has such.
+    fn notes(&self) -> &[Note] {
+        &[]
+    }
+
     /// How the trace ended, in the one format that says so.
     fn ending(&self) -> Option<Ending> {
         None
@@ -373,6 +379,12 @@ impl Trace {
     /// What the recorded run said about itself; [`Format::Compact`] only.
     pub fn header(&self) -> Option<&Header> {
         self.source.header()
+    }
+
+    /// What happened between the access that came last and the one before it, or after the last
+    /// one, once the iteration has ended; [`Format::Compact`] only.
+    pub fn notes(&self) -> &[Note] {
+        self.source.notes()
     }
 
     /// How the record ended, once the iteration has; [`Format::Compact`] only.

@@ -50,6 +50,7 @@ fn compact(accesses: &[Access]) -> Vec<u8> {
         pcp_tuning: PcpTuning::Refill,
         pcp_high_fraction: 0,
         policy: "lru".to_owned(),
+        tiers: None,
     };
     header.append_to(&mut bytes);
     let mut encoder = Encoder::new();

@@ -118,7 +118,7 @@ fn loom_lists_kept_short_for_reclaim_lose_nothing() {
             thread::spawn(move || take_and_give(&frames, CpuId(0)))
         };
         frames.set_reclaim_active(true);
-        frames.background_target(WatermarkLevel::High);
+        frames.background_target(WatermarkLevel::High, 0);
         take_and_give(&frames, CpuId(0));
         frames.set_reclaim_active(false);
         other.join().expect("no panic");

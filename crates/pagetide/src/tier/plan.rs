@@ -195,10 +195,8 @@ impl TierPlan {
 
     /// What a record is to say of the nodes.
     pub(crate) fn recorded(&self) -> RecordedNodes {
-        let node = |node: &NodePlan| RecordedNode {
-            nr_frames: node.nr_frames,
-            distance: node.distance,
-        };
+        let node =
+            |node: &NodePlan| RecordedNode { nr_frames: node.nr_frames, distance: node.distance };
         RecordedNodes::new(&self.nodes.iter().map(node).collect::<Vec<_>>())
     }
 

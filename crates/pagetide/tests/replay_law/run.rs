@@ -3,12 +3,13 @@
 use crate::common::PAGE;
 use crate::common::pages::Random;
 use crate::common::store::FaultyStore;
-use crate::scripts::{Player, Script};
+use crate::scripts::{Player, Script, Ticks};
 use pagetide::{Builder, Bytes, CacheStats, PageCache, PolicyName};
 use pagetide_core::ids::PageId;
 use pagetide_core::vmstat::Counter;
-use pagetide_lab::replay::{self, Memory, Outcome, Setup};
+use pagetide_lab::replay::{Memory, Outcome, Setup, World};
 use pagetide_lab::trace::{Access, AccessKind, DenseTrace, Ending, Header, Trace};
+use std::cell::RefCell;
 use std::path::Path;
 
 /// A recorded run.
@@ -18,12 +19,17 @@ pub(crate) struct Run {
     pub(crate) memory: Memory,
     pub(crate) trace: DenseTrace,
     pub(crate) evicted: Vec<PageId>,
+    /// Pages that moved between tiers, in order.
+    pub(crate) moved: Vec<(PageId, AccessKind)>,
 }
 
 /// What a replay came to.
 pub(crate) struct Replayed {
     pub(crate) outcome: Outcome,
     pub(crate) evicted: Vec<PageId>,
+    pub(crate) moved: Vec<(PageId, AccessKind)>,
+    /// After each entry, how many pages were evicted, and how many moved.
+    pub(crate) progress: Vec<(usize, usize)>,
 }
 
 impl Run {
@@ -64,12 +70,13 @@ impl Run {
 
     pub(crate) fn load(stats: CacheStats, path: &Path) -> Run {
         let mut record = Trace::open(path, None).unwrap();
-        let trace = DenseTrace::collect(record.by_ref()).unwrap();
+        let trace = DenseTrace::read(&mut record).unwrap();
         assert_eq!(record.ending(), Some(Ending::Complete));
         let header = record.header().unwrap().clone();
         let memory = Memory::of_record(&header).unwrap();
         let evicted = trace.recorded_evictions().collect();
-        Run { stats, header, memory, trace, evicted }
+        let moved = trace.recorded_moves().collect();
+        Run { stats, header, memory, trace, evicted, moved }
     }
 
     pub(crate) fn trace_without(&self, left_out: AccessKind) -> DenseTrace {
@@ -87,14 +94,76 @@ impl Run {
         memory: Memory,
         trace: &DenseTrace,
     ) -> Replayed {
-        let mut evicted = Vec::new();
-        let outcome =
-            replay::run_observed(Setup::new(policy, memory), trace, |page| evicted.push(page));
-        Replayed { outcome, evicted }
+        let evicted = RefCell::new(Vec::new());
+        let evict = |page| evicted.borrow_mut().push(page);
+        let mut world = World::new(Setup::new(policy, memory), trace, evict);
+        world.watch_moves();
+        let mut progress = Vec::new();
+        world.play_by(1, |world, _| {
+            progress.push((evicted.borrow().len(), world.moves().len()));
+            true
+        });
+        let (outcome, moved) = (world.outcome(), world.moves().to_vec());
+        drop(world);
+        Replayed { outcome, evicted: evicted.into_inner(), moved, progress }
+    }
+
+    /// As [`Replayed::progress`], of the run: a result stands after the entry that led to it.
+    fn progress(&self) -> Vec<Option<(usize, usize)>> {
+        let kinds: Vec<AccessKind> = self.trace.entries().map(|(_, kind)| kind).collect();
+        let (mut nr_evicted, mut nr_moved) = (0, 0);
+        let count = |(nth, kind): (usize, &AccessKind)| {
+            nr_evicted += usize::from(*kind == AccessKind::Evict);
+            nr_moved += usize::from(kind.is_result() && *kind != AccessKind::Evict);
+            let is_last = kinds.get(nth + 1).is_none_or(|next| !next.is_result());
+            is_last.then_some((nr_evicted, nr_moved))
+        };
+        kinds.iter().enumerate().map(count).collect()
     }
 
     pub(crate) fn counter(&self, name: &str) -> u64 {
         self.stats.vmstat.iter().find(|(other, _)| *other == name).unwrap().1
+    }
+
+    /// Each eviction and each move follows from the same entry: so each access finds what it found.
+    fn check_progress(&self, what: &str, replayed: &Replayed) {
+        let both = self.progress().into_iter().zip(&replayed.progress).enumerate();
+        for (nth, (real, virtual_)) in both {
+            if let Some(real) = real.filter(|real| real != virtual_) {
+                let entries: Vec<_> = self.trace.entries().collect();
+                let around: Vec<_> = entries[nth.saturating_sub(12)..(nth + 3).min(entries.len())]
+                    .iter()
+                    .map(|(rank, kind)| (self.trace.page(*rank).index.0, *kind))
+                    .collect();
+                let moves = |moved: &[(PageId, AccessKind)], nr: usize| {
+                    let of = |(page, kind): &(PageId, AccessKind)| (page.index.0, *kind);
+                    let end = nr.min(moved.len());
+                    moved[end.saturating_sub(6)..end].iter().map(of).collect::<Vec<_>>()
+                };
+                panic!(
+                    "{what}: after entry {nth}, {real:?} were evicted and moved, {virtual_:?} in \
+                     the replay; entries {around:?}, moves {:?} and {:?}",
+                    moves(&self.moved, real.1),
+                    moves(&replayed.moved, virtual_.1)
+                );
+            }
+        }
+        assert!(self.moved == replayed.moved, "{what}: the same moves");
+    }
+
+    fn check_tiers(&self, what: &str, replayed: &Replayed) {
+        let (Some(real), Some(virtual_)) = (&self.stats.tiering, replayed.outcome.tiers) else {
+            return assert!(replayed.outcome.tiers.is_none(), "{what}: tiers from nowhere");
+        };
+        let resident = real.tiers.iter().map(|tier| tier.resident_bytes / PAGE as u64);
+        assert_eq!(resident.collect::<Vec<_>>(), virtual_.resident(), "{what}: resident");
+        let served: Vec<u64> = real.tiers.iter().map(|tier| tier.served).collect();
+        assert_eq!(served, virtual_.served(), "{what}: accesses served");
+        assert_eq!(
+            (real.too_cold, real.rate_limited, real.no_room, real.unmovable),
+            (virtual_.too_cold, virtual_.rate_limited, virtual_.no_room, virtual_.unmovable),
+            "{what}: too cold, over the rate, without room, unmovable"
+        );
     }
 
     /// The law.
@@ -111,6 +180,8 @@ impl Run {
         }
         let (real, virtual_) = (self.evicted.len(), replayed.evicted.len());
         assert_eq!(real, virtual_, "{what}: evictions, the same as far as both go");
+        self.check_progress(what, &replayed);
+        self.check_tiers(what, &replayed);
         for &counter in Counter::ALL {
             let (real, virtual_) =
                 (self.counter(counter.name()), replayed.outcome.vmstat.read(counter));
@@ -127,6 +198,7 @@ impl Run {
 impl Replayed {
     pub(crate) fn differs_from(&self, run: &Run) -> bool {
         self.evicted != run.evicted
+            || self.moved != run.moved
             || self.outcome.misses != run.stats.misses
             || Counter::ALL
                 .iter()
@@ -139,5 +211,5 @@ pub(crate) fn play(cache: &PageCache, script: Script, seed: u64) {
     let memory = cache.stats().memory_bytes / PAGE as u64;
     let store = FaultyStore::with_contents(&vec![1; 3 * memory as usize * PAGE]);
     let file = cache.open_store(store.boxed()).unwrap();
-    script(&mut Player { random: Random::new(seed), file: &file, memory });
+    script(&mut Player { random: Random::new(seed), file: &file, memory, ticks: Ticks::of(cache) });
 }

@@ -3,7 +3,8 @@
 use crate::common::PAGE;
 use crate::common::pages::Random;
 use crate::common::store::{Fault, FaultyStore, Kind};
-use pagetide::{Advice, File, PageCache};
+use pagetide::{Advice, File, Millis, PageCache};
+use std::cell::Cell;
 use std::collections::VecDeque;
 
 /// What a run does, on a file three times as large as memory.
@@ -51,6 +52,7 @@ pub(crate) fn long_calls(player: &mut Player<'_>) {
 pub(crate) fn guards(player: &mut Player<'_>) {
     for _ in 0..4 * player.memory {
         let index = player.skewed_index();
+        player.ticks.note_call();
         match player.random.below(4) {
             0 => drop(player.file.page_mut(index)),
             1 => player.read(index, 1),
@@ -168,12 +170,41 @@ pub(crate) fn failing_store(cache: &PageCache, seed: u64) -> u64 {
     nr_faults
 }
 
+/// A clock that goes on by itself, a tick every few calls.
+pub(crate) struct Ticks<'f> {
+    cache: Option<&'f PageCache>,
+    calls: Cell<u64>,
+}
+
+impl<'f> Ticks<'f> {
+    /// Nobody tells the time.
+    pub(crate) const NONE: Ticks<'static> = Ticks { cache: None, calls: Cell::new(0) };
+
+    /// For a cache with tiers, which has work to do at a tick.
+    pub(crate) fn of(cache: &'f PageCache) -> Ticks<'f> {
+        let has_tiers = cache.stats().tiering.is_some();
+        Ticks { cache: Some(cache).filter(|_| has_tiers), calls: Cell::new(0) }
+    }
+
+    fn note_call(&self) {
+        let Some(cache) = self.cache else { return };
+        let nr_calls = self.calls.get();
+        self.calls.set(nr_calls + 1);
+        if nr_calls.is_multiple_of(5) {
+            // Now and then the clock stands still, or jumps.
+            let jump = if nr_calls % 700 < 100 { nr_calls % 3 } else { 0 };
+            cache.tick(Millis(nr_calls / 5 * 3 + jump));
+        }
+    }
+}
+
 /// Somebody who reads and writes a file.
 pub(crate) struct Player<'f> {
     pub(crate) random: Random,
     pub(crate) file: &'f File,
     /// Frames of the page cache.
     pub(crate) memory: u64,
+    pub(crate) ticks: Ticks<'f>,
 }
 
 impl Player<'_> {
@@ -202,12 +233,14 @@ impl Player<'_> {
 
     /// Reads the end of page `index`, and on until `nr` pages are touched.
     pub(crate) fn read(&mut self, index: u64, nr: u64) {
+        self.ticks.note_call();
         let mut target = vec![0; (nr - 1) as usize * PAGE + 100];
         self.file.read_at(&mut target, index * PAGE as u64 + PAGE as u64 - 100).unwrap();
     }
 
     /// Writes a part of a page or a few, now and then past the end.
     pub(crate) fn write(&mut self) {
+        self.ticks.note_call();
         let offset = self.skewed_index() * PAGE as u64 + self.random.below(2) * 50;
         let len = [10, PAGE, 3 * PAGE][self.random.below(3) as usize];
         self.file.write_at(&vec![5; len], offset).unwrap();

@@ -19,6 +19,7 @@
 
 use super::{BACKGROUND, World};
 use pagetide_core::ids::PageId;
+use pagetide_core::page_alloc::WatermarkLevel;
 use pagetide_core::reclaim::{ReclaimPass, Step};
 
 /// The reclaim thread of a machine; asleep for ever in any other memory.
@@ -58,7 +59,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         }
         self.background.state = State::Awake;
         self.background.busy_until_ns = self.now_ns();
-        self.frames.set_reclaim_active(true);
+        self.nodes[0].frames.set_reclaim_active(true);
         self.look_at = self.look_at.min(self.accesses);
     }
 
@@ -74,13 +75,14 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     }
 
     fn start_background_pass(&mut self) -> State {
-        let target = self.frames.background_target();
+        let node = &mut self.nodes[0];
+        let target = node.frames.background_target(WatermarkLevel::High, 0);
         if target == 0 {
-            self.frames.set_reclaim_active(false);
+            node.frames.set_reclaim_active(false);
             return State::Asleep;
         }
-        self.lruvec.drain(&mut self.log);
-        let mut pass = Box::new(ReclaimPass::background(&self.lruvec, target));
+        node.drain();
+        let mut pass = Box::new(ReclaimPass::background(&node.lruvec, target));
         let step = self.next_background_step(&mut pass);
         State::InPass(pass, step)
     }
@@ -88,11 +90,11 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     /// The step's time is over: its victims go, and the next step begins.
     fn go_on_in_background(&mut self, mut pass: Box<ReclaimPass>, step: Step) -> State {
         match step {
-            Step::TryEvict => self.try_victims(BACKGROUND, pass.looks_around()),
+            Step::TryEvict => self.try_victims(0, BACKGROUND, &pass),
             Step::Look => self.look_at_victims(BACKGROUND),
-            Step::WalkTables => self.walk_tables(),
+            Step::WalkTables => self.walk_tables(0),
             Step::Done if pass.scan.reclaimed == 0 => {
-                self.frames.set_reclaim_active(false);
+                self.nodes[0].frames.set_reclaim_active(false);
                 return State::Asleep;
             }
             Step::Done => return State::Awake,
@@ -103,7 +105,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
 
     fn next_background_step(&mut self, pass: &mut ReclaimPass) -> Step {
         let scanned_before = pass.scan.scanned;
-        let step = self.lruvec.reclaim(pass, &mut self.batches[BACKGROUND]);
+        let step = self.nodes[0].lruvec.reclaim(pass, &mut self.batches[BACKGROUND]);
         self.publish(BACKGROUND);
         let nr_scanned = pass.scan.scanned - scanned_before;
         self.background.busy_until_ns += nr_scanned * self.background.scan_ns;

@@ -9,10 +9,12 @@
 //!   apply        64 entries, each finds its word in the cache
 //! ```
 //!
-//! Ignored: looking ahead where the trace has times.
+//! Where a recorded run is repeated, what it noted between its entries is heard there.
+//!
+//! Ignored: looking ahead where the trace has times, or notes that are heard.
 
 use super::World;
-use crate::trace::AccessKind;
+use crate::trace::{AccessKind, Note};
 use pagetide_core::ids::{FrameId, PageId};
 use pagetide_core::units::Millis;
 use std::hint::{black_box, select_unpredictable};
@@ -36,20 +38,48 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     /// When `len` is 0.
     pub fn play_by(&mut self, len: usize, mut look: impl FnMut(&Self, u64) -> bool) -> bool {
         let trace = self.trace;
+        let mut notes = trace.notes();
+        if !self.memory.repeats_the_run() {
+            notes = &[];
+        }
+        let mut nr_played = 0;
         let mut times = trace.times().filter(|_| self.follows_trace).unwrap_or(&[]);
         for (ranks, kinds) in trace.stretches(len) {
             let (now, later) = times.split_at(times.len().min(ranks.len()));
             times = later;
-            if now.is_empty() {
+            if !notes.is_empty() {
+                self.play_noted(nr_played, ranks.iter().zip(kinds), &mut notes);
+            } else if now.is_empty() {
                 self.play_timeless(ranks, kinds);
             } else {
                 self.play_timed(ranks.iter().zip(kinds).zip(now));
             }
+            nr_played += ranks.len() as u64;
             if !look(self, ranks.len() as u64) {
                 return false;
             }
         }
+        notes.iter().for_each(|(_, note)| self.hear(note));
         true
+    }
+
+    /// Plays entries of which the first has `nr_before` before it, and those of the notes that stand
+    /// before them.
+    fn play_noted<'e>(
+        &mut self,
+        nr_before: u64,
+        entries: impl Iterator<Item = (&'e u32, &'e AccessKind)>,
+        notes: &mut &[(u64, Note)],
+    ) {
+        for (at, (&rank, &kind)) in (nr_before..).zip(entries) {
+            while let Some(((before, note), rest)) = notes.split_first()
+                && *before <= at
+            {
+                self.hear(note);
+                *notes = rest;
+            }
+            self.apply(rank, kind);
+        }
     }
 
     fn play_timeless(&mut self, ranks: &[u32], kinds: &[AccessKind]) {

@@ -1,14 +1,16 @@
 //! The world's side of allocation and reclaim: the short loops around core's slow path and pass.
 //!
 //! They are the `pagetide` crate's, step by step, without locks and threads: waking background
-//! reclaim does nothing but in a machine's memory (see `background.rs`). A change there without one
-//! here breaks the replay law, and the test of it.
+//! reclaim does nothing but in a machine's memory (see `background.rs`) and in memory of several
+//! kinds (see `tiering.rs`). A change there without one here breaks the replay law, and the test of
+//! it.
 //!
 //! ```text
 //!   alloc    take --> reclaim directly --> take --> drain --> reclaim --> take what is left
 //!   reclaim  drain the log; publish, try, publish, ... until the pass is done
 //! ```
 
+use super::node::Node;
 use super::{Backing, DIRECT, Mark, Page, Word, World};
 use crate::replay::memory::{Frames, Slot};
 use crate::trace::DenseTrace;
@@ -19,6 +21,7 @@ use pagetide_core::lru::page_table::{LeafId, LeafLook, pages_around, wants_aroun
 use pagetide_core::lru::{Refusal, ShadowEntry};
 use pagetide_core::page_alloc::{Attempt, Outcome, SlowPath};
 use pagetide_core::reclaim::{DEF_PRIORITY, ReclaimPass, Scan, Settled, Step, Verdict};
+use pagetide_core::tiering::{Demotion, Leftover, Migration};
 use std::ops::Range;
 
 const UNCLEAN: Flags = Flags::DIRTY.with(Flags::WRITEBACK);
@@ -29,33 +32,34 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     /// A group's reclaim knows the page it makes room for, as the papers have it; a zone's does
     /// not, as the page cache's does not.
     pub(super) fn alloc(&mut self, rank: u32) -> Option<FrameId> {
-        match self.frames {
+        match self.nodes[0].frames {
             Frames::Group(_) => self.alloc_in_limit(rank),
             Frames::KernelGroup(_) => {
                 let frame = self.alloc_in_limit(rank)?;
                 let has_slot = self.grow_tree(rank) || {
-                    self.reclaim(self.shadow_of(rank));
+                    self.reclaim(0, self.shadow_of(rank));
                     self.grow_tree(rank)
                 };
                 if !has_slot {
-                    self.frames.free(frame);
+                    self.nodes[0].frames.free(frame);
                 }
                 has_slot.then_some(frame)
             }
-            Frames::Zone(_) => self.alloc_from_zone(),
+            Frames::Zone(_) if self.tiering.is_some() => self.alloc_from_tiers(),
+            Frames::Zone(_) => self.alloc_from_zone(0, SlowPath::new()),
         }
     }
 
     fn alloc_in_limit(&mut self, rank: u32) -> Option<FrameId> {
-        self.frames.take(None).or_else(|| {
-            self.reclaim(self.shadow_of(rank));
-            self.frames.take(None)
+        self.nodes[0].frames.take(None).or_else(|| {
+            self.reclaim(0, self.shadow_of(rank));
+            self.nodes[0].frames.take(None)
         })
     }
 
     /// Charges the nodes that a page of a file needs; says whether they are there.
     fn grow_tree(&mut self, rank: u32) -> bool {
-        match &mut self.frames {
+        match &mut self.nodes[0].frames {
             Frames::KernelGroup(group) => {
                 self.pages[rank as usize].backing() != Backing::File || group.grow(rank)
             }
@@ -63,13 +67,13 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         }
     }
 
-    fn alloc_from_zone(&mut self) -> Option<FrameId> {
-        let mut path = SlowPath::new();
+    /// A frame of the node, by what `path` says is left to try.
+    pub(super) fn alloc_from_zone(&mut self, nth: usize, mut path: SlowPath) -> Option<FrameId> {
         let mut outcome = Outcome::Failed;
         let mut _starving = None;
         loop {
             outcome = match path.next(outcome) {
-                Attempt::Take(level) => match self.frames.take(level) {
+                Attempt::Take(level) => match self.nodes[nth].frames.take(level) {
                     Some(frame) => return Some(frame),
                     None => Outcome::Failed,
                 },
@@ -77,10 +81,10 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
                     self.wake_background();
                     Outcome::Progress
                 }
-                Attempt::DirectReclaim => self.reclaim(None),
+                Attempt::DirectReclaim => self.reclaim(nth, None),
                 Attempt::DrainCpus => {
-                    _starving = self.frames.drain();
-                    self.lruvec.drain(&mut self.log);
+                    _starving = self.nodes[nth].frames.drain();
+                    self.nodes[nth].drain();
                     Outcome::Progress
                 }
                 Attempt::GiveUp => return None,
@@ -89,10 +93,10 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     }
 
     /// One direct pass.
-    fn reclaim(&mut self, incoming: Option<ShadowEntry>) -> Outcome {
-        self.settle_lists();
-        let pass = ReclaimPass::direct_for(&self.lruvec, incoming);
-        let scan = self.run_pass(pass);
+    fn reclaim(&mut self, nth: usize, incoming: Option<ShadowEntry>) -> Outcome {
+        self.settle_lists(nth);
+        let pass = ReclaimPass::direct_for(&self.nodes[nth].lruvec, incoming);
+        let scan = self.run_pass(nth, DIRECT, pass);
         if scan.reclaimed > 0 { Outcome::Progress } else { Outcome::Failed }
     }
 
@@ -104,35 +108,41 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     pub fn command_lru_gen(&mut self, text: &str) -> Result<u64, GenCommandError> {
         let mut nr_evicted = 0;
         for command in parse_commands(text) {
-            self.settle_lists();
-            let pass = ReclaimPass::on_command(&self.lruvec, &command?)?;
-            nr_evicted += self.run_pass(pass).reclaimed;
+            self.settle_lists(0);
+            let pass = ReclaimPass::on_command(&self.nodes[0].lruvec, &command?)?;
+            nr_evicted += self.run_pass(0, DIRECT, pass).reclaimed;
         }
         Ok(nr_evicted)
     }
 
     /// Describes the generations in the shape of `lru_gen`.
     pub fn describe_lru_gen(&mut self, detail: Detail) -> String {
-        self.settle_lists();
         let mut text = String::new();
-        self.lruvec.write_lru_gen(&mut text, "/", detail).expect("a string has room");
+        for nth in 0..self.nodes.len() {
+            self.settle_lists(nth);
+            let written = self.nodes[nth].lruvec.write_lru_gen(&mut text, "/", detail);
+            written.expect("a string has room");
+        }
         text
     }
 
     /// Lists that know of all that was done, and the time.
-    fn settle_lists(&mut self) {
-        self.lruvec.tell_time(self.now());
-        self.lruvec.drain(&mut self.log);
+    pub(super) fn settle_lists(&mut self, nth: usize) {
+        let now = self.now();
+        self.nodes[nth].settle(now);
     }
 
-    fn run_pass(&mut self, mut pass: ReclaimPass) -> Scan {
+    pub(super) fn run_pass(&mut self, nth: usize, batch: usize, mut pass: ReclaimPass) -> Scan {
+        if self.tiering.as_ref().is_some_and(|tiering| tiering.demotes(nth)) {
+            pass = pass.demoting();
+        }
         loop {
-            let step = self.lruvec.reclaim(&mut pass, &mut self.batches[DIRECT]);
-            self.publish(DIRECT);
+            let step = self.nodes[nth].lruvec.reclaim(&mut pass, &mut self.batches[batch]);
+            self.publish(batch);
             match step {
-                Step::TryEvict => self.try_victims(DIRECT, pass.looks_around()),
-                Step::Look => self.look_at_victims(DIRECT),
-                Step::WalkTables => self.walk_tables(),
+                Step::TryEvict => self.try_victims(nth, batch, &pass),
+                Step::Look => self.look_at_victims(batch),
+                Step::WalkTables => self.walk_tables(nth),
                 Step::Done => break,
             }
         }
@@ -146,8 +156,10 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     /// Forgets what a group's limit on shadows says, after a pass down to this priority. The kernel
     /// asks after each priority, we at the end.
     fn trim_shadows(&mut self, last_priority: u8) {
-        let Frames::KernelGroup(group) = &mut self.frames else { return };
-        let nr_pages = self.lruvec.nr_pages_for_shadows();
+        let Node { frames: Frames::KernelGroup(group), lruvec, .. } = &mut self.nodes[0] else {
+            return;
+        };
+        let nr_pages = lruvec.nr_pages_for_shadows();
         for priority in (last_priority..=DEF_PRIORITY).rev() {
             for _ in 0..group.nr_leaves_to_drop(nr_pages, priority) {
                 for &rank in group.drop_oldest_leaf() {
@@ -159,33 +171,39 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
 
     /// Publishes what was settled in one of the batches.
     pub(super) fn publish(&mut self, batch: usize) {
-        for settled in &self.batches[batch].settled {
-            match *settled {
+        for at in 0..self.batches[batch].settled.len() {
+            match self.batches[batch].settled[at] {
                 Settled::Evicted { page, frame, shadow } => {
                     let rank = self.rank_in[frame.0 as usize];
                     let left = if shadow.is_some() { Slot::Shadow } else { Slot::Empty };
                     if self.pages[rank as usize].backing() == Backing::File {
-                        self.frames.change_slot(rank, Slot::Page, left);
+                        self.nodes[0].frames.change_slot(rank, Slot::Page, left);
                     }
                     let word = shadow.map_or(Word::Absent, Word::Shadow);
                     self.pages[rank as usize].set_word(word);
-                    self.frames.free(frame);
+                    self.node_of(frame).frames.free(frame);
                     (self.evicted)(page);
                 }
-                Settled::Demoted { frame, .. } | Settled::Orphan { frame } => {
-                    self.frames.free(frame)
+                Settled::Demoted { frame, .. } => {
+                    let rank = self.rank_in[frame.0 as usize];
+                    let moved = self.frame_of(rank).expect("a demoted page is resident");
+                    self.list_moved(rank, moved, Migration::Demotion);
+                    self.node_of(frame).frames.free(frame);
                 }
+                Settled::Orphan { frame } => self.node_of(frame).frames.free(frame),
             }
         }
     }
 
-    pub(super) fn try_victims(&mut self, batch: usize, looks_around: bool) {
+    pub(super) fn try_victims(&mut self, nth: usize, batch: usize, pass: &ReclaimPass) {
+        // What moves stays dirty.
+        let unmovable = pass.scan.unclean();
         let (victims, around) = self.batches[batch].victims_and_around();
         for victim in victims {
             let rank = self.rank_in[victim.frame.0 as usize];
             let page = &mut self.pages[rank as usize];
-            let is_unclean = self.folios[victim.frame].flags().any(UNCLEAN);
-            victim.verdict = if is_unclean {
+            let flags = self.folios[victim.frame].flags();
+            victim.verdict = if flags.any(unmovable) {
                 Verdict::Refused(Refusal::Dirty)
             } else if page.has(Mark::Filling)
                 || self.nr_pins.get(rank as usize).is_some_and(|nr_pins| *nr_pins > 0)
@@ -196,6 +214,20 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
                 Verdict::Refused(Refusal::Young)
             } else if page.backing() == Backing::Nothing && self.swap_left == 0 {
                 Verdict::Refused(Refusal::Busy)
+            } else if let Some(tiering) = self.tiering.as_ref().filter(|_| pass.scan.demotes) {
+                match tiering.alloc_demoted(&mut self.nodes, nth) {
+                    Some(target) => {
+                        self.folios[target].bind_moved(&self.folios[victim.frame], Flags::NONE);
+                        page.move_to(target);
+                        self.rank_in[target.0 as usize] = rank;
+                        Verdict::Demoted
+                    }
+                    None if flags.any(UNCLEAN) => Verdict::Refused(Refusal::Dirty),
+                    None if Demotion::leftover(pass.scan.kind) == Leftover::Keep => {
+                        Verdict::Refused(Refusal::Busy)
+                    }
+                    None => Verdict::Claimed,
+                }
             } else {
                 if page.backing() == Backing::Nothing {
                     page.set_backing(Backing::Swap);
@@ -203,14 +235,16 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
                 }
                 Verdict::Claimed
             };
-            if looks_around && victim.verdict == Verdict::Refused(Refusal::Young) {
+            if pass.looks_around() && victim.verdict == Verdict::Refused(Refusal::Young) {
                 let page = victim.page;
                 let mut look = around.look_at(LeafId::of(page));
                 look.young_victim(page.index);
-                let ranks = self.tables.ranks_beside(self.trace, rank);
-                let words = Words { ranks, trace: self.trace, pages: &mut self.pages };
                 let takes = |frame: FrameId| wants_around(self.folios[frame].flags());
-                words.read(pages_around(page.index), takes, look).done();
+                let Some((leaf, ranks)) = self.tables.leaf_with(self.trace, rank) else { continue };
+                let node = &self.nodes[nth];
+                let words = Words { ranks, trace: self.trace, pages: &mut self.pages, node };
+                let leaves_young = words.read(pages_around(page.index), takes, look);
+                leaf.is_touched |= leaves_young;
             }
         }
     }
@@ -226,21 +260,22 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     }
 
     /// Reads the touched tables core wants, in the order of pages, as a walk of real tables does.
-    pub(super) fn walk_tables(&mut self) {
-        let mut walk = self.lruvec.start_walk();
+    pub(super) fn walk_tables(&mut self, nth: usize) {
+        let mut walk = self.nodes[nth].lruvec.start_walk();
         for leaf in self.tables.leaves.iter_mut().filter(|leaf| leaf.is_touched) {
             if walk.wants(leaf.id) {
                 leaf.is_touched = false;
                 let look = walk.found().look_at(leaf.id);
                 let ranks = &self.tables.ranks[leaf.span.clone()];
-                let words = Words { ranks, trace: self.trace, pages: &mut self.pages };
-                words.read(leaf.id.pages(), |_| true, look).done();
+                let node = &self.nodes[nth];
+                let words = Words { ranks, trace: self.trace, pages: &mut self.pages, node };
+                leaf.is_touched = words.read(leaf.id.pages(), |_| true, look);
             }
             if walk.is_full() {
-                self.lruvec.report_walk(&mut walk);
+                self.nodes[nth].lruvec.report_walk(&mut walk);
             }
         }
-        self.lruvec.report_walk(&mut walk);
+        self.nodes[nth].lruvec.report_walk(&mut walk);
     }
 }
 
@@ -250,21 +285,28 @@ struct Words<'a> {
     ranks: &'a [u32],
     trace: &'a DenseTrace,
     pages: &'a mut [Page],
+    node: &'a Node,
 }
 
 impl Words<'_> {
-    /// Tells `look` what the words of `range` say; takes the young bits of frames `takes` names.
-    fn read<'l>(
+    /// Tells `look` what the words of `range` say of the node's frames; takes the young bits of
+    /// those that `takes` names. Young pages of other nodes keep theirs: says whether there are.
+    fn read(
         self,
         range: Range<u64>,
         takes: impl Fn(FrameId) -> bool,
-        mut look: LeafLook<'l>,
-    ) -> LeafLook<'l> {
+        mut look: LeafLook<'_>,
+    ) -> bool {
+        let mut leaves_young = false;
         for &rank in self.ranks {
             let index = self.trace.page(rank).index;
             let page = &mut self.pages[rank as usize];
             let Word::Resident(frame) = page.word() else { continue };
             if !range.contains(&index.0) {
+                continue;
+            }
+            if !self.node.has(frame) {
+                leaves_young |= page.has(Mark::Young);
                 continue;
             }
             if page.has(Mark::Young) && takes(frame) {
@@ -274,6 +316,7 @@ impl Words<'_> {
                 look.resident(index);
             }
         }
-        look
+        look.done();
+        leaves_young
     }
 }

@@ -13,6 +13,7 @@
 //! words are walked.
 
 use crate::trace::DenseTrace;
+use pagetide_core::ids::{MappingId, PageId, PageIndex};
 use pagetide_core::lru::page_table::LeafId;
 use std::ops::Range;
 
@@ -47,9 +48,34 @@ impl Tables {
         self.leaves[at].is_touched = true;
     }
 
-    /// The pages of a page's leaf, in order; none before any page was young.
-    pub(super) fn ranks_beside(&self, trace: &DenseTrace, rank: u32) -> &[u32] {
-        self.leaf_of(trace, rank).map_or(&[], |at| &self.ranks[self.leaves[at].span.clone()])
+    /// A page's leaf and its pages, in order; `None` before any page was young.
+    pub(super) fn leaf_with(
+        &mut self,
+        trace: &DenseTrace,
+        rank: u32,
+    ) -> Option<(&mut Leaf, &[u32])> {
+        let at = self.leaf_of(trace, rank)?;
+        let leaf = &mut self.leaves[at];
+        let ranks = &self.ranks[leaf.span.clone()];
+        Some((leaf, ranks))
+    }
+
+    /// The pages of a stretch of a mapping, in order.
+    ///
+    /// # Cost
+    /// As [`Tables::touch`].
+    pub(super) fn ranks_of(
+        &mut self,
+        trace: &DenseTrace,
+        mapping: MappingId,
+        pages: &Range<u64>,
+    ) -> &[u32] {
+        if self.leaves.is_empty() {
+            *self = Tables::of(trace);
+        }
+        let from = |index| PageId { mapping, index: PageIndex(index) };
+        let nr_before = |page| self.ranks.partition_point(|rank| trace.page(*rank) < page);
+        &self.ranks[nr_before(from(pages.start))..nr_before(from(pages.end))]
     }
 
     fn leaf_of(&self, trace: &DenseTrace, rank: u32) -> Option<usize> {
@@ -80,12 +106,16 @@ mod tests {
     fn neighbours_are_found_whatever_order_they_came_in() {
         let trace = DenseTrace::from_reads([700, 3, 511, 512, 0]);
         let mut tables = Tables::default();
-        assert!(tables.ranks_beside(&trace, 0).is_empty());
+        assert!(tables.leaf_with(&trace, 0).is_none());
         tables.touch(&trace, 3);
         let spans: Vec<_> = tables.leaves.iter().map(|leaf| leaf.span.clone()).collect();
         assert_eq!((spans, &tables.ranks[..]), (vec![0..3, 3..5], &[4, 1, 2, 3, 0][..]));
-        assert_eq!(tables.ranks_beside(&trace, 4), [4, 1, 2]);
+        let beside = tables.leaf_with(&trace, 4).map(|(_, ranks)| ranks.to_vec());
+        assert_eq!(beside, Some(vec![4, 1, 2]));
         let touched: Vec<_> = tables.leaves.iter().map(|leaf| leaf.is_touched).collect();
         assert_eq!(touched, [false, true]);
+        let mut ranks = |pages| tables.ranks_of(&trace, MappingId(0), &pages).to_vec();
+        assert_eq!((ranks(0..4), ranks(4..512)), (vec![4, 1], vec![2]));
+        assert_eq!((ranks(512..u64::MAX), ranks(701..900)), (vec![3, 0], vec![]));
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   [ shadow's 60 bits           | backing | 01 shadow ]
-//!   [ ahead filling awaited young | frame, 32 bits | backing | 10 resident ]
+//!   [ held armed ahead filling awaited young | frame, 32 bits | backing | 10 resident ]
 //!   [ 0                          | backing | 00 absent ]
 //! ```
 //!
@@ -54,6 +54,10 @@ pub(super) enum Mark {
     Filling = 38,
     /// Read ahead, and not used since.
     Ahead = 39,
+    /// Armed by a hint scan: the next access says how soon it came.
+    Armed = 40,
+    /// Locked by a guard for writing, until that is dropped.
+    Held = 41,
 }
 
 /// A [`Word`], its [`Backing`] and its [`Mark`]s, packed; absent and a file's by default.
@@ -81,6 +85,13 @@ impl Page {
             Word::Resident(frame) => (u64::from(frame.0), RESIDENT),
         };
         self.0 = payload << PAYLOAD_SHIFT | self.0 & BACKING_MASK | tag;
+    }
+
+    /// A resident page moves to another frame, with its marks; but it is not armed any more.
+    pub(super) fn move_to(&mut self, frame: FrameId) {
+        debug_assert!(self.is_resident());
+        let marks = self.0 & PLAIN_MASK & !(1 << Mark::Armed as u32);
+        self.0 = marks | u64::from(frame.0) << PAYLOAD_SHIFT;
     }
 
     /// The frame of a file's page without marks.
@@ -139,7 +150,8 @@ impl Page {
 mod tests {
     use super::*;
 
-    const MARKS: [Mark; 4] = [Mark::Young, Mark::Awaited, Mark::Filling, Mark::Ahead];
+    const MARKS: [Mark; 6] =
+        [Mark::Young, Mark::Awaited, Mark::Filling, Mark::Ahead, Mark::Held, Mark::Armed];
 
     fn words() -> [Word; 6] {
         let shadow = ShadowEntry::from_bits((1 << 60) - 1);
@@ -188,6 +200,12 @@ mod tests {
             );
             assert!(page.take(mark) && !page.take(mark));
         }
+        page.set_backing(Backing::Swap);
+        MARKS.iter().for_each(|mark| assert!(!page.set(*mark)));
+        page.move_to(FrameId(7));
+        assert_eq!((page.word(), page.backing()), (Word::Resident(FrameId(7)), Backing::Swap));
+        assert_eq!(MARKS.map(|mark| page.take(mark)), [true, true, true, true, true, false]);
+        page.set_backing(Backing::File);
         page.set(Mark::Young);
         page.set_word(Word::Shadow(ShadowEntry::from_bits(5)));
         page.set_word(Word::Resident(FrameId(5)));

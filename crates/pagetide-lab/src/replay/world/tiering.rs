@@ -1,0 +1,417 @@
+//! Fast and slow memory in a replay: the page cache's moves, step by step, without locks.
+//!
+//! ```text
+//!   note   Mapping: what scans will see       Tick: the zones' time, and a scan, if it is due
+//!   hit    of an armed page   --> core: stay | arm again | move to the fast node
+//!          no or little room  --> background passes, at once: the slowest node's first
+//!   pass   over a node with slower ones: a victim moves down, if there is a frame
+//! ```
+//!
+//! Which page moves is core's to say. Ignored: what accesses and moves cost; they decide nothing
+//! here. Where this differs from the page cache, the replay law's test fails.
+
+use super::node::Node;
+use super::{DIRECT, Mark, Word, World};
+use crate::replay::memory::{Memory, TierMemory};
+use pagetide_core::folio::Flags;
+use pagetide_core::ids::{FrameId, MappingId, NodeId, PageId};
+use pagetide_core::lru::AccessKind as Reached;
+use pagetide_core::page_alloc::{Attempt, Outcome, SlowPath, WatermarkLevel};
+use pagetide_core::reclaim::ReclaimPass;
+use pagetide_core::record::{AccessKind, Note, RecordedTiers};
+use pagetide_core::tiering::{
+    Auto, BalancingMode, Decision, Demotion, EntryFacts, FaultCounts, HintFault, HintScanner,
+    Migration, Promotion, Room, ScanChunk, ScanPace, ScanPeriods, ScannedMapping, StampWidth,
+    TierCosts, Topology, background_level,
+};
+use pagetide_core::units::Millis;
+use pagetide_core::vmstat::VmStat;
+use std::collections::BTreeMap;
+
+/// The most kinds of memory there can be.
+pub(super) const TIERS_MAX: usize = 8;
+const NANOS_PER_MILLI: u64 = 1_000_000;
+/// Later than any clock says: a damaged record must not make times overflow.
+const TIME_MAX: Millis = Millis(1 << 43);
+
+/// What a replay in several tiers of memory counted, besides the counters of core. Pages.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct TierCounts {
+    nr_tiers: usize,
+    resident: [u64; TIERS_MAX],
+    served: [u64; TIERS_MAX],
+    /// Pages whose access came too late after the scan.
+    pub too_cold: u64,
+    /// Hot pages not promoted, as enough were already.
+    pub rate_limited: u64,
+    /// Hot pages not promoted, as the fast tier was full.
+    pub no_room: u64,
+    /// Hot pages not promoted, as they were to be written.
+    pub unmovable: u64,
+}
+
+impl TierCounts {
+    /// Pages in each tier at the end, the fastest first.
+    pub fn resident(&self) -> &[u64] {
+        &self.resident[..self.nr_tiers]
+    }
+
+    /// Accesses of resident pages that each tier served, the fastest first.
+    pub fn served(&self) -> &[u64] {
+        &self.served[..self.nr_tiers]
+    }
+
+    fn count(&mut self, decision: Decision) {
+        match decision {
+            Decision::TooCold | Decision::Unsure => self.too_cold += 1,
+            Decision::RateLimited => self.rate_limited += 1,
+            Decision::NoRoom => self.no_room += 1,
+            Decision::Unmovable => self.unmovable += 1,
+            Decision::Promote(_) | Decision::NoTarget => {}
+        }
+    }
+}
+
+/// What a world of several nodes has besides them.
+pub(super) struct Tiering {
+    settings: RecordedTiers,
+    topology: Topology,
+    promotion: Promotion,
+    scanner: HintScanner,
+    pace: ScanPace,
+    now: Millis,
+    /// What scans see of each.
+    mappings: BTreeMap<MappingId, ScannedMapping>,
+    counts: TierCounts,
+    /// Pages that moved, in order, where somebody wants to know.
+    moves: Option<Vec<(PageId, AccessKind)>>,
+}
+
+impl Tiering {
+    /// Of a memory of several kinds.
+    pub(super) fn of(memory: &Memory) -> Option<Tiering> {
+        let Memory::Tiers(TierMemory { tiers, .. }) = memory else { return None };
+        let topology = tiers.topology().expect("a record's tiers were checked");
+        let mut settings = *tiers;
+        settings.began = settings.began.min(TIME_MAX);
+        Some(Tiering {
+            promotion: Promotion::new(&settings.knobs, settings.switches, StampWidth::WIDEST),
+            scanner: HintScanner::new(&settings.knobs, settings.began),
+            pace: ScanPace::new(&ScanPeriods::of(0, &settings.knobs)),
+            now: settings.began,
+            mappings: BTreeMap::new(),
+            counts: TierCounts {
+                nr_tiers: settings.nodes.as_slice().len(),
+                ..TierCounts::default()
+            },
+            moves: None,
+            settings,
+            topology,
+        })
+    }
+
+    fn demotion_from(&self, nth: usize) -> Option<Demotion<'_>> {
+        // Nodes are a chain: there is nothing for a seed to choose from.
+        Demotion::of(&self.topology, NodeId(nth as u8), self.settings.demotion, 0)
+    }
+
+    pub(super) fn demotes(&self, nth: usize) -> bool {
+        self.demotion_from(nth).is_some()
+    }
+
+    fn background_level(&self, nth: usize) -> WatermarkLevel {
+        background_level(&self.topology, NodeId(nth as u8), self.settings.mode)
+    }
+
+    /// A frame for what is demoted from the node, without reclaim.
+    pub(super) fn alloc_demoted(&self, nodes: &mut [Node], nth: usize) -> Option<FrameId> {
+        self.demotion_from(nth)?.targets().find_map(|target| {
+            let frames = &mut nodes[target.index()].frames;
+            Demotion::LEVELS.into_iter().find_map(|level| frames.take(Some(level)))
+        })
+    }
+
+    pub(super) fn vmstat(&self) -> &VmStat {
+        self.promotion.vmstat()
+    }
+
+    /// What things cost, with so many pages in slow memory.
+    fn costs(&self, nr_slow: u64) -> TierCosts {
+        let [fast, slow] = [0, 1].map(|nth| self.topology.describe(NodeId(nth)).distance);
+        TierCosts::in_user_space(fast, slow, nr_slow)
+    }
+}
+
+/// What follows from a hint fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Sentence {
+    Stay,
+    /// The page is armed again.
+    Arm,
+    /// It moves to the fast node.
+    Move,
+}
+
+impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
+    /// From here on, remembers which pages are moved between tiers.
+    pub fn watch_moves(&mut self) {
+        if let Some(tiering) = &mut self.tiering {
+            tiering.moves = Some(Vec::new());
+        }
+    }
+
+    /// The pages moved since [`World::watch_moves`], in order: `Demote` down, `Promote` up.
+    pub fn moves(&self) -> &[(PageId, AccessKind)] {
+        let moves = self.tiering.as_ref().and_then(|tiering| tiering.moves.as_deref());
+        moves.unwrap_or(&[])
+    }
+
+    /// What each tier did so far; `None` where the memory is of one kind.
+    pub fn tier_counts(&self) -> Option<TierCounts> {
+        let mut counts = self.tiering.as_ref()?.counts;
+        for (resident, node) in counts.resident.iter_mut().zip(&self.nodes) {
+            *resident = node.nr_used().into();
+        }
+        let nr_slow: u64 = counts.served[1..].iter().sum();
+        counts.served[0] = self.accesses.saturating_sub(self.misses).saturating_sub(nr_slow);
+        Some(counts)
+    }
+
+    /// Hears what a record notes between its entries; other memories than a recorded run's do not.
+    pub fn hear(&mut self, note: &Note) {
+        if !self.memory.repeats_the_run() {
+            return;
+        }
+        match note {
+            Note::Tick(now) => self.tick((*now).min(TIME_MAX)),
+            Note::Mapping(mapping) => {
+                if let Some(tiering) = &mut self.tiering {
+                    let created = mapping.created.min(TIME_MAX);
+                    let seen = ScannedMapping { created, ..*mapping };
+                    tiering.mappings.insert(mapping.id, seen);
+                }
+            }
+        }
+    }
+
+    fn tick(&mut self, now: Millis) {
+        self.nodes.iter_mut().for_each(|node| node.frames.tick(now));
+        let Some(mut tiering) = self.tiering.take() else { return };
+        tiering.now = tiering.now.max(now);
+        if tiering.settings.mode != BalancingMode::Off {
+            let nr_slow = self.nodes[1..].iter().map(|node| u64::from(node.nr_used())).sum();
+            let costs = tiering.costs(nr_slow);
+            tiering.promotion.tell_costs(tiering.now, &self.room(), &costs);
+            self.scan_hints(&mut tiering);
+        }
+        self.tiering = Some(tiering);
+    }
+
+    /// One run of the hint scan, if it is due.
+    fn scan_hints(&mut self, tiering: &mut Tiering) {
+        let now = tiering.now;
+        let nr_in_use: u64 = self.nodes.iter().map(|node| u64::from(node.nr_used())).sum();
+        if let Some(pass) = tiering.promotion.auto().map(Auto::pass) {
+            let nr_runs = nr_in_use.div_ceil(tiering.settings.knobs.scan_pages).max(1);
+            tiering.pace.set_period(Millis((pass.0 / nr_runs).max(1)));
+        }
+        let runtime_ns = (now.0 - tiering.settings.began.0) * NANOS_PER_MILLI;
+        if !tiering.pace.is_due(runtime_ns) {
+            return;
+        }
+        let period = tiering.pace.period();
+        let Some(mut run) = tiering.scanner.start_run(now, period) else { return };
+        let first_from = |tiering: &Tiering, from| -> Option<ScannedMapping> {
+            Some(*tiering.mappings.range(from..).next()?.1)
+        };
+        while let Some(chunk) = run.next_chunk(|from| first_from(tiering, from)) {
+            run.scanned(self.arm(tiering, &chunk));
+        }
+        tiering.promotion.count_armed(run.nr_armed());
+        if tiering.scanner.end_run(&run) {
+            let periods = ScanPeriods::of(nr_in_use, &tiering.settings.knobs);
+            tiering.pace.update(&FaultCounts::default(), &periods);
+        }
+    }
+
+    /// Arms the pages of a piece that core wants armed; returns how many.
+    fn arm(&mut self, tiering: &mut Tiering, chunk: &ScanChunk) -> u64 {
+        let stamp = StampWidth::WIDEST.store(tiering.now);
+        let mut nr_armed = 0;
+        for &rank in self.tables.ranks_of(self.trace, chunk.mapping, &chunk.pages) {
+            let page = &mut self.pages[rank as usize];
+            let Word::Resident(frame) = page.word() else { continue };
+            if page.has(Mark::Filling) || page.has(Mark::Held) {
+                continue;
+            }
+            let facts = EntryFacts {
+                flags: self.folios[frame].flags(),
+                is_armed: page.has(Mark::Armed),
+                is_pinned: self.nr_pins[rank as usize] > 0,
+                is_top_tier: frame.0 < self.slow_from,
+                is_at_home: false,
+            };
+            let is_sample = facts.is_top_tier
+                && !facts.is_armed
+                && tiering.promotion.wants_fast(self.trace.page(rank).index.0);
+            if tiering.settings.mode.wants_hint(&facts) || is_sample {
+                self.folios[frame].swap_hint_stamp(stamp);
+                nr_armed += u64::from(!page.set(Mark::Armed));
+            }
+        }
+        nr_armed
+    }
+
+    /// An access found a resident page: if that concerns tiering, counts it and judges the fault if
+    /// the page was armed. Where the page is locked meanwhile, nobody else takes it.
+    pub(super) fn note_hit(&mut self, rank: u32, frame: FrameId, is_locked: bool) {
+        let is_armed = self.pages[rank as usize].take(Mark::Armed);
+        if frame.0 < self.slow_from && !is_armed {
+            return;
+        }
+        let nth = self.nth_of(frame);
+        let Some(tiering) = &mut self.tiering else { return };
+        if nth > 0 {
+            tiering.counts.served[nth] += 1;
+        }
+        if !is_armed {
+            return;
+        }
+        let lock = u32::from(is_locked);
+        self.nr_pins[rank as usize] += lock;
+        let sentence = self.judge_fault(nth, frame);
+        self.nr_pins[rank as usize] -= lock;
+        match sentence {
+            Sentence::Stay => {}
+            Sentence::Arm => self.arm_again(rank),
+            Sentence::Move if self.nr_pins[rank as usize] > 0 => {}
+            Sentence::Move => {
+                self.nr_pins[rank as usize] += 1;
+                self.promote(rank, frame);
+                self.nr_pins[rank as usize] -= 1;
+            }
+        }
+    }
+
+    fn arm_again(&mut self, rank: u32) {
+        let page = &mut self.pages[rank as usize];
+        if page.is_resident() {
+            page.set(Mark::Armed);
+        }
+    }
+
+    /// How much room promotions find.
+    fn room(&self) -> Room {
+        self.nodes[0].frames.room().expect("fast memory is a zone")
+    }
+
+    /// Judges the fault on an armed page.
+    fn judge_fault(&mut self, nth: usize, frame: FrameId) -> Sentence {
+        let room = self.room();
+        let Some(tiering) = &mut self.tiering else { return Sentence::Stay };
+        let (now, folio) = (tiering.now, &self.folios[frame]);
+        tiering.promotion.count_hint_fault(nth == 0);
+        if nth == 0 {
+            let arms = tiering.promotion.note_fast_fault(now, folio);
+            return if arms { Sentence::Arm } else { Sentence::Stay };
+        }
+        let decision = tiering.promotion.decide(now, &HintFault { folio, nr_frames: 1 }, &room);
+        tiering.counts.count(decision);
+        if decision.wakes_reclaim() {
+            self.reclaim_in_background(0);
+        }
+        match decision {
+            Decision::Promote(_) => Sentence::Move,
+            Decision::Unsure => Sentence::Arm,
+            _ => Sentence::Stay,
+        }
+    }
+
+    /// Moves the page from `frame` to the fast node, if it is there still. Nobody else takes it
+    /// meanwhile.
+    fn promote(&mut self, rank: u32, frame: FrameId) {
+        let is_there = self.frame_of(rank) == Some(frame);
+        if !is_there || self.folios[frame].flags().any(Flags::WRITEBACK) {
+            return;
+        }
+        let Some(target) = self.nodes[0].frames.take(Some(WatermarkLevel::High)) else { return };
+        let nth = self.nth_of(frame);
+        if !self.nodes[nth].lruvec.withdraw(frame) {
+            return self.nodes[0].frames.free(target);
+        }
+        self.folios[target]
+            .bind_moved(&self.folios[frame], self.rule.flags_on_fill(Reached::Table));
+        self.pages[rank as usize].move_to(target);
+        self.rank_in[target.0 as usize] = rank;
+        self.nodes[nth].frames.free(frame);
+        self.list_moved(rank, target, Migration::Promotion);
+        if let Some(tiering) = &mut self.tiering {
+            tiering.promotion.count_promoted(1);
+        }
+        if self.room().is_short() {
+            self.reclaim_in_background(0);
+        }
+    }
+
+    /// Hands the folio of a page that was moved to the lists of its node, and arms the page if core
+    /// wants to know how soon it is touched there.
+    pub(super) fn list_moved(&mut self, rank: u32, frame: FrameId, migration: Migration) {
+        let nth = self.nth_of(frame);
+        let node = &mut self.nodes[nth];
+        node.lruvec.welcome(frame);
+        node.log_add(&self.folios, frame);
+        let Some(tiering) = &mut self.tiering else { return };
+        if let Some(moves) = &mut tiering.moves {
+            let kind = match migration {
+                Migration::Promotion => AccessKind::Promote,
+                Migration::Demotion => AccessKind::Demote,
+            };
+            moves.push((self.trace.page(rank), kind));
+        }
+        if tiering.promotion.arms_moved(tiering.now, &self.folios[frame], migration) {
+            self.pages[rank as usize].set(Mark::Armed);
+        }
+    }
+
+    /// A frame for a page that comes in: of the fastest node that has one, or of the slowest that
+    /// can be made to have one.
+    pub(super) fn alloc_from_tiers(&mut self) -> Option<FrameId> {
+        let at_low = |node: &mut Node| node.frames.take(Some(WatermarkLevel::Low));
+        if let Some(frame) = self.nodes.iter_mut().find_map(at_low) {
+            return Some(frame);
+        }
+        self.reclaim_in_background(0);
+        (0..self.nodes.len()).rev().find_map(|nth| {
+            let mut path = SlowPath::new();
+            while path.next(Outcome::Progress) != Attempt::WakeBackground {}
+            self.alloc_from_zone(nth, path)
+        })
+    }
+
+    /// Background passes over the node, at once, until it has the frames free that it should, or a
+    /// pass frees nothing. Slower nodes come first: what leaves this one goes there.
+    fn reclaim_in_background(&mut self, nth: usize) {
+        let Some(tiering) = &self.tiering else { return };
+        let (demotes, level) = (tiering.demotes(nth), tiering.background_level(nth));
+        self.nodes[nth].frames.set_reclaim_active(true);
+        loop {
+            let mut room = 0;
+            if nth + 1 < self.nodes.len() {
+                self.reclaim_in_background(nth + 1);
+                if demotes {
+                    room = self.nodes[nth + 1].frames.room_for_demoted();
+                }
+            }
+            let target = self.nodes[nth].frames.background_target(level, room);
+            if target == 0 {
+                break;
+            }
+            self.settle_lists(nth);
+            let pass = ReclaimPass::background(&self.nodes[nth].lruvec, target);
+            if self.run_pass(nth, DIRECT, pass).reclaimed == 0 {
+                break;
+            }
+        }
+        self.nodes[nth].frames.set_reclaim_active(false);
+    }
+}
