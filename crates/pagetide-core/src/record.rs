@@ -6,7 +6,8 @@
 //! order, on a machine that is busy serving them: the record has to be small, cheap to append, and
 //! readable up to the last whole entry when the process is killed. Accesses alone do not do: what
 //! else could make reclaim decide differently (readahead, write-back, guards, truncation, and with
-//! tiers of memory the time and the files' lengths) is there too, in the order in which it happened.
+//! tiers of memory the time and the files' lengths) is there too, in the order in which it
+//! happened.
 //!
 //! # Idea
 //!

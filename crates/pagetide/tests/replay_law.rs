@@ -60,7 +60,7 @@ fn readahead_switched_off_and_on_large_are_replayed_too() {
                 let run = Run::record(policy, 700, 700, Bytes(readahead), |cache| {
                     let options = OpenOptions::new().read(true).write(true);
                     let file = cache.open(&path, options).unwrap();
-                    let (random, ticks) = (Random::new(5), Ticks::NONE);
+                    let (random, ticks) = (Random::new(5), Ticks::none());
                     script(&mut Player { random, file: &file, memory: 700, ticks });
                 });
                 run.check(&format!("{name}, {policy}, readahead {readahead}"));

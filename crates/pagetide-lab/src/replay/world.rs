@@ -24,10 +24,10 @@ use pagetide_core::lru::ShadowEntry;
 use pagetide_core::lru::{self, AccessRule, Discarded, LruConfig, Lruvec, Marked};
 use pagetide_core::reclaim::ReclaimBatch;
 use pagetide_core::vmstat::{Counter, VmStat};
-use std::ops::Range;
 use std::sync::Arc;
 
 mod background;
+mod filling;
 mod node;
 mod play;
 mod reclaim;
@@ -342,53 +342,6 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         }
     }
 
-    fn read_ahead(&mut self, rank: u32) {
-        if self.frame_of(rank).is_none() {
-            // Without a frame there is no readahead, and nobody waits for it.
-            let filled = self.fill(rank, lru::AccessKind::Readahead);
-            if filled.is_some() {
-                self.pages[rank as usize].set(Mark::Ahead);
-            }
-            self.join_group(rank, filled);
-        }
-    }
-
-    /// A page of a call that will access it: this is its miss. Without a frame the access is.
-    fn fill_ahead(&mut self, rank: u32) {
-        if self.frame_of(rank).is_none() {
-            let filled = self.fill(rank, lru::AccessKind::Descriptor);
-            if filled.is_some() {
-                self.misses += 1;
-                self.pages[rank as usize].set(Mark::Awaited);
-            }
-            self.join_group(rank, filled);
-        }
-    }
-
-    fn join_group(&mut self, rank: u32, filled: Option<FrameId>) {
-        if filled.is_some() && self.memory.locks_fills() {
-            self.pages[rank as usize].set(Mark::Filling);
-            self.filling.push(rank);
-        }
-    }
-
-    fn end_group(&mut self) {
-        for rank in self.filling.drain(..) {
-            self.pages[rank as usize].take(Mark::Filling);
-        }
-    }
-
-    /// The contents of these pages have come: whatever else is being filled stays locked.
-    ///
-    /// # Cost
-    /// O(pages being filled).
-    pub fn end_fill_of(&mut self, ranks: Range<u32>) {
-        for rank in ranks.clone() {
-            self.pages[rank as usize].take(Mark::Filling);
-        }
-        self.filling.retain(|rank| !ranks.contains(rank));
-    }
-
     fn make_dirty(&mut self, rank: u32) {
         if let (true, Some(frame)) = (self.memory.repeats_the_run(), self.frame_of(rank)) {
             self.folios[frame].set(Flags::DIRTY);
@@ -466,30 +419,6 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         if marked == Marked::Log {
             self.node_of(frame).log_touch(frame);
         }
-    }
-
-    /// Makes the page resident, or returns `None` when no frame came free.
-    fn fill(&mut self, rank: u32, kind: lru::AccessKind) -> Option<FrameId> {
-        let frame = self.alloc(rank)?;
-        // Making room may have dropped it.
-        let shadow = self.shadow_of(rank);
-        let flags = self.rule.flags_on_fill(kind);
-        let page_type = match self.leave_swap(rank) {
-            Backing::File => PageType::File,
-            Backing::Nothing | Backing::Swap => PageType::Anon,
-        };
-        self.folios[frame].bind(self.trace.page(rank), page_type, flags);
-        if let Some(shadow) = shadow {
-            // Pages leave memory from the slowest node: its lists know how long this one was away.
-            let judge = self.last_mut();
-            judge.lruvec.refault(&mut judge.log, frame, shadow, kind);
-        }
-        self.change_slot(rank, Slot::Page);
-        self.pages[rank as usize].set_word(Word::Resident(frame));
-        self.rank_in[frame.0 as usize] = rank;
-        let nth = self.nth_of(frame);
-        self.nodes[nth].log_add(&self.folios, frame);
-        Some(frame)
     }
 
     fn last(&self) -> &Node {

@@ -178,7 +178,9 @@ pub(crate) struct Ticks<'f> {
 
 impl<'f> Ticks<'f> {
     /// Nobody tells the time.
-    pub(crate) const NONE: Ticks<'static> = Ticks { cache: None, calls: Cell::new(0) };
+    pub(crate) fn none() -> Ticks<'static> {
+        Ticks { cache: None, calls: Cell::new(0) }
+    }
 
     /// For a cache with tiers, which has work to do at a tick.
     pub(crate) fn of(cache: &'f PageCache) -> Ticks<'f> {

@@ -63,8 +63,8 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         true
     }
 
-    /// Plays entries of which the first has `nr_before` before it, and those of the notes that stand
-    /// before them.
+    /// Plays entries of which the first has `nr_before` before it, and those of the notes that
+    /// stand before them.
     fn play_noted<'e>(
         &mut self,
         nr_before: u64,

@@ -3,6 +3,7 @@ use crate::trace::Access;
 use pagetide_core::ids::{MappingId, PageIndex};
 use pagetide_core::lru::{Mechanism, PolicyName};
 use pagetide_core::units::Millis;
+use std::ops::Range;
 
 /// A design with two kinds of lists each, and a plain one.
 const POLICIES: [PolicyName; 3] = [PolicyName::Mglru, PolicyName::ActiveInactive, PolicyName::Lru];

@@ -1,0 +1,87 @@
+//! Filling: absent pages become resident, one by one or with their neighbours.
+//!
+//! ```text
+//!   frame --> bind --> what its shadow says --> word --> access log
+//!   group     so for each page of it, and all stay locked until its end
+//! ```
+//!
+//! Pages that a call brings in before it accesses them are *awaited*: their miss is counted here.
+
+use super::{Backing, Mark, Word, World};
+use crate::replay::memory::Slot;
+use pagetide_core::ids::{FrameId, PageId, PageType};
+use pagetide_core::lru;
+use std::ops::Range;
+
+impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
+    pub(super) fn read_ahead(&mut self, rank: u32) {
+        if self.frame_of(rank).is_none() {
+            // Without a frame there is no readahead, and nobody waits for it.
+            let filled = self.fill(rank, lru::AccessKind::Readahead);
+            if filled.is_some() {
+                self.pages[rank as usize].set(Mark::Ahead);
+            }
+            self.join_group(rank, filled);
+        }
+    }
+
+    /// A page of a call that will access it: this is its miss. Without a frame the access is.
+    pub(super) fn fill_ahead(&mut self, rank: u32) {
+        if self.frame_of(rank).is_none() {
+            let filled = self.fill(rank, lru::AccessKind::Descriptor);
+            if filled.is_some() {
+                self.misses += 1;
+                self.pages[rank as usize].set(Mark::Awaited);
+            }
+            self.join_group(rank, filled);
+        }
+    }
+
+    fn join_group(&mut self, rank: u32, filled: Option<FrameId>) {
+        if filled.is_some() && self.memory.locks_fills() {
+            self.pages[rank as usize].set(Mark::Filling);
+            self.filling.push(rank);
+        }
+    }
+
+    pub(super) fn end_group(&mut self) {
+        for rank in self.filling.drain(..) {
+            self.pages[rank as usize].take(Mark::Filling);
+        }
+    }
+
+    /// The contents of these pages have come: whatever else is being filled stays locked.
+    ///
+    /// # Cost
+    /// O(pages being filled).
+    pub fn end_fill_of(&mut self, ranks: Range<u32>) {
+        for rank in ranks.clone() {
+            self.pages[rank as usize].take(Mark::Filling);
+        }
+        self.filling.retain(|rank| !ranks.contains(rank));
+    }
+
+    /// Makes the page resident, or returns `None` when no frame came free.
+    pub(super) fn fill(&mut self, rank: u32, kind: lru::AccessKind) -> Option<FrameId> {
+        let frame = self.alloc(rank)?;
+        // Making room may have dropped it.
+        let shadow = self.shadow_of(rank);
+        let flags = self.rule.flags_on_fill(kind);
+        let page_type = match self.leave_swap(rank) {
+            Backing::File => PageType::File,
+            Backing::Nothing | Backing::Swap => PageType::Anon,
+        };
+        self.folios[frame].bind(self.trace.page(rank), page_type, flags);
+        if let Some(shadow) = shadow {
+            // Pages leave memory from the slowest node: its lists know how long this one was away.
+            let judge = self.last_mut();
+            judge.lruvec.refault(&mut judge.log, frame, shadow, kind);
+        }
+        self.change_slot(rank, Slot::Page);
+        self.pages[rank as usize].set_word(Word::Resident(frame));
+        self.rank_in[frame.0 as usize] = rank;
+        let nth = self.nth_of(frame);
+        self.nodes[nth].log_add(&self.folios, frame);
+        Some(frame)
+    }
+}
