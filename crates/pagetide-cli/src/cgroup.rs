@@ -109,7 +109,12 @@ impl GroupHandle {
     /// # Errors
     /// Where the kernel refuses the move.
     pub(crate) fn join(&self) -> io::Result<()> {
-        fs::write(self.path.join("cgroup.procs"), std::process::id().to_string())
+        fs::write(self.members(), std::process::id().to_string())
+    }
+
+    /// The file that processes join by writing their numbers to it.
+    pub(crate) fn members(&self) -> PathBuf {
+        self.path.join("cgroup.procs")
     }
 
     /// Bytes charged to the group now.

@@ -13,6 +13,7 @@
 
 use ::pagetide::{Builder, KnobError, PageCache};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::str::FromStr;
 
 /// One knob and its value, both as typed, known to be valid.
@@ -37,6 +38,13 @@ impl FromStr for Setting {
             Ok(_) => Ok(setting),
             Err(error) => Err(error.to_string()),
         }
+    }
+}
+
+/// As typed.
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.name, self.value)
     }
 }
 

@@ -81,16 +81,24 @@ pub(crate) fn ask(
     reply.map_err(lost)
 }
 
-/// Sends a log of pages read, if this thread has a socket to send it by; nobody waits for it.
-pub(crate) fn send_touches(log: &[u8]) {
+/// Makes sure that this thread has a socket, and so somebody to notice its end.
+pub(crate) fn enter() -> bool {
+    let process = process::number();
     let channel = CHANNEL.get();
-    if channel.is_busy || channel.fd < 0 || channel.process != process::number() {
-        return;
+    if channel.process == process && channel.fd >= 0 {
+        return true;
     }
-    let request = Request { len: log.len() as u64, ..Request::new(Op::Touch, 0) }.encode();
-    let part = iovec { iov_base: log.as_ptr().cast_mut().cast(), iov_len: log.len() };
-    // What cannot be sent is not learnt from.
-    let _ = send(channel.fd, &request, &[part], None);
+    let is_busy = channel.is_busy && channel.process == process;
+    let Some(Ok(fd)) = (!is_busy).then(|| open(process)) else { return false };
+    CHANNEL.set(Channel { process, fd: adopt(fd), is_busy: false });
+    true
+}
+
+/// Sends a request that has no reply; what cannot be sent is forgotten.
+pub(crate) fn tell_only(request: &Request, source: &[iovec]) {
+    if enter() && !CHANNEL.get().is_busy {
+        let _ = send(CHANNEL.get().fd, &request.encode(), source, None);
+    }
 }
 
 /// A request whose reply brings two files; -1 where one did not come.
@@ -270,6 +278,7 @@ extern "C" fn close_with_thread(value: *mut c_void) {
     let fd = (value as usize).wrapping_sub(1) as c_int;
     let channel = CHANNEL.get();
     if channel.fd == fd && channel.process == process::number() {
+        crate::self_read::finish();
         crate::view::tell();
         CHANNEL.set(Channel { process: 0, fd: -1, is_busy: false });
         process::remove_own(fd);

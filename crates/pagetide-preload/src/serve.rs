@@ -12,11 +12,9 @@
 use crate::channel::{PARTS_MAX, ask};
 use crate::errno::Errno;
 use crate::table::{self, Entry};
-use crate::{next, process, view};
+use crate::{next, process, self_read, view};
 use libc::{c_int, c_void, iovec, off_t};
-use pagetide_sys::wire::{
-    CHUNK_BYTES, Op, PAGE_SHIFT, Reason, Reply, Request, SIGHT_BYTES, SIGHTS_MAX, Status, adopt,
-};
+use pagetide_sys::wire::{CHUNK_BYTES, Op, PAGE_SHIFT, Reason, Reply, Request, Status, adopt};
 
 /// A later packet of a write that has its place already.
 const CONTINUED: u64 = 1;
@@ -184,69 +182,101 @@ pub(crate) fn read(
     place: Place,
 ) -> Result<Option<usize>, Errno> {
     let total = total_of(parts)?;
-    let (op, offset) = match place {
-        Place::At(offset) => (Op::ReadAt, offset),
-        _ => (Op::Read, 0),
+    let (mut done, base, most) = match (place, parts) {
+        (Place::At(offset), [only]) if offset >= 0 => match read_found(fd, id, *only, offset)? {
+            Progress::Whole(nr_bytes) => return Ok(Some(nr_bytes)),
+            Progress::Part(nr_bytes) => (nr_bytes, offset, total),
+            Progress::Kernel(0) => return Ok(None),
+            Progress::Kernel(nr_bytes) => {
+                let rest = Window::new(parts, nr_bytes);
+                let at = offset + nr_bytes as off_t;
+                return Ok(Some(nr_bytes + rest_from_kernel(fd, rest.parts(), at)));
+            }
+        },
+        (Place::At(offset), _) => (0, offset, total),
+        _ => {
+            let window = Window::new(parts, 0);
+            let (len, total) = (window.len as u64, total as u64);
+            let first = Request { len, total, ..Request::new(Op::Read, id) };
+            let Some(reply) = request(fd, &first, &[], window.parts())? else { return Ok(None) };
+            let done = reply.result as usize;
+            let most = if done == window.len { reply.total as usize } else { done };
+            if done >= most {
+                return Ok(Some(done));
+            }
+            (done, reply.offset as off_t, most)
+        }
     };
-    if let (Place::At(offset), [only]) = (place, parts)
-        && let Some(result) = read_one(fd, id, *only, offset)
-    {
-        return result;
-    }
-    let window = Window::new(parts, 0);
-    let first =
-        Request { offset, len: window.len as u64, total: total as u64, ..Request::new(op, id) };
-    let Some(reply) = request(fd, &first, &[], window.parts())? else { return Ok(None) };
-    let mut done = reply.result as usize;
-    let (base, most) = match place {
-        Place::At(offset) => (offset, total),
-        _ => (reply.offset as off_t, reply.total as usize),
-    };
-    let mut is_whole = done == window.len;
-    while is_whole && done < most {
+    loop {
         let window = Window::new(parts, done);
         let len = window.len.min(most - done);
         let offset = base + done as off_t;
         let more = Request { offset, len: len as u64, ..Request::new(Op::ReadAt, id) };
         match request(fd, &more, &[], window.parts()) {
             Ok(Some(reply)) => {
+                view::learn(id, reply.total);
                 done += reply.result as usize;
-                is_whole = reply.result as usize == len;
+                if (reply.result as usize) < len || done >= most {
+                    return Ok(Some(done));
+                }
             }
+            Ok(None) if done == 0 => return Ok(None),
             // The file changed hands in between: the range is ours, wherever its bytes are.
             Ok(None) => return Ok(Some(done + rest_from_kernel(fd, window.parts(), offset))),
+            Err(errno) if done == 0 => return Err(errno),
             // What has been read, has been read.
-            Err(_) => break,
+            Err(_) => return Ok(Some(done)),
         }
     }
-    Ok(Some(done))
 }
 
-/// Reads one part at a place without asking, or is told where its pages are. `None`: it is too long
-/// for that.
-fn read_one(
-    fd: c_int,
-    id: u64,
-    part: iovec,
-    offset: off_t,
-) -> Option<Result<Option<usize>, Errno>> {
-    if view::read(id, part.iov_base, part.iov_len, offset) {
-        return Some(Ok(Some(part.iov_len)));
+/// How far a read came without bytes from the server.
+enum Progress {
+    /// All there is.
+    Whole(usize),
+    /// The rest is to be asked for.
+    Part(usize),
+    /// The kernel has the file from here on.
+    Kernel(usize),
+}
+
+/// Reads one part at a place: what is found is copied, what is missing is brought in, or read here.
+fn read_found(fd: c_int, id: u64, part: iovec, offset: off_t) -> Result<Progress, Errno> {
+    let Some(tag) = view::tag(id) else { return Ok(Progress::Part(0)) };
+    let len = part.iov_len;
+    let last = (offset as u64).saturating_add(len.saturating_sub(1) as u64) >> PAGE_SHIFT;
+    let goes_on = view::goes_on(id, offset as u64 >> PAGE_SHIFT, last);
+    // Bytes whose pages the server has counted, or will.
+    let (mut done, mut counted) = (0, 0);
+    loop {
+        let (target, at) = (part.iov_base.wrapping_byte_add(done), offset as u64 + done as u64);
+        let Some(found) = view::copy(tag, target, len - done, at) else { break };
+        if done >= counted {
+            view::note(id, at, found.nr_bytes);
+        }
+        done += found.nr_bytes;
+        if found.is_all {
+            return Ok(Progress::Whole(done));
+        }
+        if done < counted {
+            // Brought in, and gone again: there is little room.
+            break;
+        }
+        let (target, at) = (part.iov_base.wrapping_byte_add(done), offset as u64 + done as u64);
+        if !goes_on && self_read::read(fd, id, tag, target, len - done, at) {
+            return Ok(Progress::Whole(len));
+        }
+        let wanted = (len - done).min(CHUNK_BYTES) as u64;
+        let one = Request { offset: at as i64, len: wanted, ..Request::new(Op::BringIn, id) };
+        match plain(fd, one) {
+            Ok(Some(reply)) if reply.result == 0 => return Ok(Progress::Whole(done)),
+            Ok(Some(reply)) => counted = done + reply.result as usize,
+            Ok(None) => return Ok(Progress::Kernel(done)),
+            Err(errno) if done == 0 => return Err(errno),
+            Err(_) => return Ok(Progress::Whole(done)),
+        }
     }
-    let is_short = part.iov_len <= (SIGHTS_MAX - 1) << PAGE_SHIFT;
-    if part.iov_len == 0 || !is_short || !view::is_there() {
-        return None;
-    }
-    let mut told = [0; SIGHTS_MAX * SIGHT_BYTES];
-    let beside = iovec { iov_base: told.as_mut_ptr().cast(), iov_len: told.len() };
-    let one =
-        Request { offset, len: part.iov_len as u64, flags: 1, ..Request::new(Op::ReadAt, id) };
-    Some(request(fd, &one, &[], &[part, beside]).map(|reply| {
-        reply.map(|reply| {
-            view::learn(id, offset, &reply, &told);
-            reply.result as usize
-        })
-    }))
+    Ok(Progress::Part(done))
 }
 
 /// Writes from `parts`. `None`: ask the kernel instead.
@@ -309,6 +339,9 @@ pub(crate) fn forget(fd: c_int) -> Result<(), Errno> {
     if !process::has_entered() {
         return Ok(());
     }
+    // While somebody knows the description.
+    self_read::finish();
+    view::tell();
     let reply = ask(&Request::new(Op::Close, id), &[], None, &[])?;
     if reply.result < 0 { Err(Errno(-reply.result as c_int)) } else { Ok(()) }
 }

@@ -1,60 +1,43 @@
-//! Hits without the server: pages we were told of, copied from the server's own frames.
+//! Hits without the server: pages that are found in the server's own frames, and copied.
 //!
 //! ```text
-//!   pread --> slot of (description, page) --> sight still good? copy, still good --> done
-//!                                                 | no, or no slot
-//!                                                 v
-//!                              request; the reply tells where the pages are now --> slots
+//!   pread --> tag of the description --> hint, number, key --> copy, number still the same --> done
+//!                 | none yet                 | not there
+//!                 v                          v
+//!              request; the reply has it    `serve` has them brought in, or read here, and looks
+//!                                           again
 //! ```
 //!
 //! What was read so is written to a log of this thread, and sent when that is full: the server
-//! counts each as a hit. A log that cannot be sent is dropped, and with it what a policy would have
-//! learnt from it.
+//! counts each page as a hit. A log that cannot be sent is dropped, and with it what a policy would
+//! have learnt from it.
 //!
-//! **Data and invariants.** One table a process, of slots that each have a sequence lock; a slot
-//! that a fork caught half-written stays unused. The frames are mapped read-only, once.
+//! **Data and invariants.** A table of atomics, so that nothing is half-written in a fork's child:
+//! the tag for each description. A tag is never another file's, and one that is revoked finds
+//! nothing. The frames are mapped read-only, once.
 //!
 //! **Ignored.** Reads at the file position: the position is the server's, so it is asked.
 
 use crate::channel;
-use libc::{c_int, c_void, off_t};
-use pagetide_sys::shared::{FrameView, Sight};
-use pagetide_sys::wire::{
-    Op, PAGE_SHIFT, Reply, SIGHT_BYTES, SIGHTS_MAX, decode_sight, encode_touch,
-};
+use libc::{c_int, c_void, iovec};
+use pagetide_sys::shared::FrameView;
+use pagetide_sys::wire::{Op, PAGE_SHIFT, Request, encode_touch};
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
-/// Slots, a power of two: pages of 1 GiB. Untouched ones take no memory; no description has
-/// number 0.
-const SLOTS: usize = 1 << 18;
-/// Reads that are told at once.
+/// Descriptions whose tags are known: a power of two.
+const NR_TAGS: usize = 1 << 12;
+/// Entries of a log, and the pages in them, that are told at once.
 const LOG_LEN: usize = 64;
 
-/// Where one page was last.
-struct Slot {
-    /// Odd while it is written.
-    sequence: AtomicU32,
-    frame: AtomicU32,
-    id: AtomicU64,
-    page: AtomicU64,
-    number: AtomicU64,
-    epoch: AtomicU64,
-}
-
-static TABLE: [Slot; SLOTS] = [const {
-    Slot {
-        sequence: AtomicU32::new(0),
-        frame: AtomicU32::new(0),
-        id: AtomicU64::new(0),
-        page: AtomicU64::new(0),
-        number: AtomicU64::new(0),
-        epoch: AtomicU64::new(0),
-    }
-}; SLOTS];
+/// Number and tag of a description, half a word each.
+static TAGS: [AtomicU64; NR_TAGS] = [const { AtomicU64::new(0) }; NR_TAGS];
+/// Number of a description, and the page where its last read ended.
+static LAST: [AtomicU64; NR_TAGS] = [const { AtomicU64::new(0) }; NR_TAGS];
 
 const NOT_TRIED: u8 = 0;
 const TRYING: u8 = 1;
@@ -71,8 +54,11 @@ static STATE: AtomicU8 = AtomicU8::new(NOT_TRIED);
 static VIEW: Storage = Storage(UnsafeCell::new(MaybeUninit::uninit()));
 
 thread_local! {
-    static LOG: [Cell<(u64, u64)>; LOG_LEN] = const { [const { Cell::new((0, 0)) }; LOG_LEN] };
-    static LOGGED: Cell<usize> = const { Cell::new(0) };
+    /// A description, the first page, and how many.
+    static LOG: [Cell<(u64, u64, u64)>; LOG_LEN] =
+        const { [const { Cell::new((0, 0, 0)) }; LOG_LEN] };
+    static NR_LOGGED: Cell<usize> = const { Cell::new(0) };
+    static NR_PAGES_LOGGED: Cell<u64> = const { Cell::new(0) };
 }
 
 /// The server's frames, if we have them.
@@ -86,8 +72,8 @@ fn view() -> Option<&'static FrameView> {
     Some(unsafe { storage.assume_init_ref() })
 }
 
-/// Whether it is worth being told where pages are; asks for the frames the first time.
-pub(crate) fn is_there() -> bool {
+/// Whether pages can be found; asks for the frames the first time.
+fn is_there() -> bool {
     match STATE.load(Ordering::Acquire) {
         THERE => true,
         NOT_TRIED => open(),
@@ -119,103 +105,113 @@ fn open() -> bool {
     true
 }
 
-fn slot_of(id: u64, page: u64) -> &'static Slot {
-    let spread = id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
-    &TABLE[(spread.wrapping_add(page)) as usize % SLOTS]
+/// A half of a word for a description's number; `None` for one that is too large to be kept.
+fn half(id: u64) -> Option<u64> {
+    (id >> 32 == 0).then_some(id << 32)
 }
 
-fn look_up(id: u64, page: u64) -> Option<Sight> {
-    let slot = slot_of(id, page);
-    let before = slot.sequence.load(Ordering::Acquire);
-    let is_it = slot.id.load(Ordering::Relaxed) == id && slot.page.load(Ordering::Relaxed) == page;
-    let sight = Sight {
-        frame: slot.frame.load(Ordering::Relaxed),
-        number: slot.number.load(Ordering::Relaxed),
-        epoch: slot.epoch.load(Ordering::Relaxed),
-    };
-    fence(Ordering::Acquire);
-    let is_whole = before & 1 == 0 && slot.sequence.load(Ordering::Relaxed) == before;
-    (is_it && is_whole).then_some(sight)
+/// What pages of the description are found by, if that is known.
+#[inline]
+pub(crate) fn tag(id: u64) -> Option<u32> {
+    let known = TAGS[id as usize % NR_TAGS].load(Relaxed);
+    (known >> 32 == id).then_some(known as u32)
 }
 
-fn remember(id: u64, page: u64, sight: Sight) {
-    let slot = slot_of(id, page);
-    let before = slot.sequence.load(Ordering::Relaxed);
-    let mine = before & 1 == 0
-        && slot
-            .sequence
-            .compare_exchange(before, before + 1, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok();
-    if !mine {
-        return;
+/// Remembers the tag that a reply tells; 0 is none.
+pub(crate) fn learn(id: u64, tag: u64) {
+    if let (Ok(1..), Some(half)) = (u32::try_from(tag), half(id))
+        && is_there()
+    {
+        TAGS[id as usize % NR_TAGS].store(half | tag, Relaxed);
     }
-    fence(Ordering::Release);
-    slot.id.store(id, Ordering::Relaxed);
-    slot.page.store(page, Ordering::Relaxed);
-    slot.frame.store(sight.frame, Ordering::Relaxed);
-    slot.number.store(sight.number, Ordering::Relaxed);
-    slot.epoch.store(sight.epoch, Ordering::Relaxed);
-    slot.sequence.store(before.wrapping_add(2), Ordering::Release);
 }
 
-/// Reads without asking, if all of the range is known to be where it was.
-pub(crate) fn read(id: u64, target: *mut c_void, len: usize, offset: off_t) -> bool {
-    let Some(view) = view() else { return false };
-    if offset < 0 || len == 0 || len > SIGHTS_MAX * PAGE_BYTES {
-        return false;
-    }
-    let offset = offset as u64;
+/// The file's length and its count of writes, if it may be looked at.
+#[inline]
+pub(crate) fn file(tag: u32) -> Option<(u64, u64)> {
+    view()?.file(tag)
+}
+
+/// Whether a read from page `first` to page `last` goes on where the last one ended; remembers
+/// where it ends.
+pub(crate) fn goes_on(id: u64, first: u64, last: u64) -> bool {
+    let Some(half) = half(id) else { return true };
+    let known = LAST[id as usize % NR_TAGS].swap(half | last & u64::from(u32::MAX), Relaxed);
+    let previous = u64::from(known as u32);
+    if known >> 32 == id { first == previous || first == previous + 1 } else { first == 0 }
+}
+
+/// What was found of a range.
+pub(crate) struct Found {
+    /// Bytes that were copied, from its start.
+    pub(crate) nr_bytes: usize,
+    /// They are all that the file has of it.
+    pub(crate) is_all: bool,
+}
+
+/// Copies as much of the range as is found before the first page that is not. `None` if the file
+/// may not be looked at, or is just changing its length.
+pub(crate) fn copy(tag: u32, target: *mut c_void, len: usize, offset: u64) -> Option<Found> {
+    let view = view()?;
+    let (file_len, _) = view.file(tag)?;
+    let most = file_len.saturating_sub(offset).min(len as u64) as usize;
     let mut done = 0;
-    while done < len {
+    while done < most {
         let at = offset + done as u64;
         let within = at as usize % PAGE_BYTES;
-        let nr_bytes = (PAGE_BYTES - within).min(len - done);
-        let Some(sight) = look_up(id, at >> PAGE_SHIFT) else { return false };
+        let nr_bytes = (PAGE_BYTES - within).min(most - done);
         let part = target.wrapping_byte_add(done).cast();
         // SAFETY: part of the program's memory, given to be read into (S20).
-        if !unsafe { view.read(sight, within, part, nr_bytes) } {
-            return false;
+        if !unsafe { view.read(tag, at >> PAGE_SHIFT, within, part, nr_bytes) } {
+            break;
         }
         done += nr_bytes;
     }
-    let last = (offset + len as u64 - 1) >> PAGE_SHIFT;
-    (offset >> PAGE_SHIFT..=last).for_each(|page| note(id, page));
-    true
+    let is_same = view.file(tag).is_some_and(|(now, _)| now == file_len);
+    is_same.then_some(Found { nr_bytes: done, is_all: done == most })
 }
 
-/// Remembers what a reply tells about the pages from `offset` on; the sights are in `told`.
-pub(crate) fn learn(id: u64, offset: off_t, reply: &Reply, told: &[u8]) {
-    let first = offset as u64 >> PAGE_SHIFT;
-    let nr = (reply.total as usize).min(SIGHTS_MAX);
-    for (page, bytes) in (first..).zip(told.chunks_exact(SIGHT_BYTES).take(nr)) {
-        let (frame, number) = decode_sight(bytes);
-        if number & 1 == 0 {
-            remember(id, page, Sight { frame, number, epoch: reply.offset });
-        }
+/// Writes down that the bytes were found, and copied.
+pub(crate) fn note(id: u64, offset: u64, nr_bytes: usize) {
+    if nr_bytes == 0 {
+        return;
     }
-}
-
-fn note(id: u64, page: u64) {
-    let nr = LOGGED.get();
-    LOG.with(|log| log[nr.min(LOG_LEN - 1)].set((id, page)));
-    LOGGED.set(nr + 1);
-    if nr + 1 >= LOG_LEN {
+    let first = offset >> PAGE_SHIFT;
+    let nr = ((offset + nr_bytes as u64 - 1) >> PAGE_SHIFT) + 1 - first;
+    let nr_logged = NR_LOGGED.get();
+    LOG.with(|log| {
+        let last = nr_logged.checked_sub(1).map(|last| &log[last.min(LOG_LEN - 1)]);
+        match last.map(|last| (last, last.get())) {
+            Some((last, (known, from, nr_known))) if known == id && from + nr_known == first => {
+                last.set((id, from, nr_known + nr));
+            }
+            _ => {
+                log[nr_logged.min(LOG_LEN - 1)].set((id, first, nr));
+                NR_LOGGED.set(nr_logged + 1);
+            }
+        }
+    });
+    let nr_pages = NR_PAGES_LOGGED.get() + nr;
+    NR_PAGES_LOGGED.set(nr_pages);
+    if nr_pages >= LOG_LEN as u64 {
         tell();
     }
 }
 
 /// Sends this thread's log.
 pub(crate) fn tell() {
-    let nr = LOGGED.replace(0).min(LOG_LEN);
+    let nr = NR_LOGGED.replace(0).min(LOG_LEN);
+    NR_PAGES_LOGGED.set(0);
     if nr == 0 {
         return;
     }
     let mut packet = [0; LOG_LEN * 16];
     LOG.with(|log| {
         for (entry, bytes) in log[..nr].iter().zip(packet.chunks_exact_mut(16)) {
-            let (id, page) = entry.get();
-            bytes.copy_from_slice(&encode_touch(id, page));
+            let (id, first, nr) = entry.get();
+            bytes.copy_from_slice(&encode_touch(id, first, nr));
         }
     });
-    channel::send_touches(&packet[..nr * 16]);
+    let part = iovec { iov_base: packet.as_mut_ptr().cast(), iov_len: nr * 16 };
+    channel::tell_only(&Request::new(Op::Touch, 0), &[part]);
 }

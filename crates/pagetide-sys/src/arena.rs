@@ -32,12 +32,12 @@ use std::ops::Range;
 #[cfg(not(any(miri, loom)))]
 use std::os::fd::BorrowedFd;
 
-use pagetide_core::ids::FrameId;
+use pagetide_core::ids::{FrameId, PageIndex};
 use pagetide_core::units::Bytes;
 
 use crate::memory::{FRAME_BYTES, FrameMemory};
 #[cfg(not(any(miri, loom)))]
-use crate::shared::{Numbers, Sight};
+use crate::shared::Numbers;
 use crate::sync::{AtomicU32, Ordering, PlainAtomicU32};
 use crate::word::VERSION_MASK;
 
@@ -363,22 +363,11 @@ impl FrameArena {
         Some([self.memory.file()?, self.numbers.as_ref()?.file()])
     }
 
-    /// From here on, nothing that other processes were told before is good any more.
+    /// What other processes are told by, if there are any.
     #[cfg(not(any(miri, loom)))]
-    pub fn start_epoch(&self) {
-        if let Some(numbers) = &self.numbers {
-            numbers.start_epoch(self.nr_frames());
-        }
-    }
-
-    /// What another process may be told of a page that is in `frame` now, unlocked; the caller
-    /// looks again, afterwards, whether the page is still there.
-    #[cfg(not(any(miri, loom)))]
-    pub(crate) fn sight(&self, frame: FrameId) -> Option<Sight> {
-        let numbers = self.numbers.as_ref()?;
-        let epoch = numbers.epoch(self.nr_frames());
-        let number = numbers.load(frame.0);
-        (number & 1 == 0).then_some(Sight { frame: frame.0, number, epoch })
+    #[inline]
+    pub(crate) fn numbers(&self) -> Option<&Numbers> {
+        self.numbers.as_ref()
     }
 
     /// The contents of `frame` may change from here on, or be another page's.
@@ -398,6 +387,29 @@ impl FrameArena {
         #[cfg(not(any(miri, loom)))]
         if let (Some(numbers), Some(frame)) = (&self.numbers, frame) {
             numbers.end(frame.0);
+        }
+        #[cfg(any(miri, loom))]
+        let _ = frame;
+    }
+
+    /// `frame`, whose contents are being changed, is to be page `index` of the file that has the
+    /// tag.
+    #[inline]
+    pub(crate) fn name(&self, frame: FrameId, tag: u32, index: PageIndex) {
+        #[cfg(not(any(miri, loom)))]
+        if let Some(numbers) = &self.numbers {
+            numbers.name(frame.0, tag, index);
+        }
+        #[cfg(any(miri, loom))]
+        let _ = (frame, tag, index);
+    }
+
+    /// `frame`, whose contents are being changed, is nobody's page.
+    #[inline]
+    pub(crate) fn unname(&self, frame: FrameId) {
+        #[cfg(not(any(miri, loom)))]
+        if let Some(numbers) = &self.numbers {
+            numbers.unname(frame.0);
         }
         #[cfg(any(miri, loom))]
         let _ = frame;

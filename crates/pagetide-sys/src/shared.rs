@@ -1,19 +1,30 @@
-//! Frames that other processes may look at, and how they tell whether a look was good.
+//! Frames that other processes may look at, where to find pages in them, and how to tell whether a
+//! look was good.
 //!
 //! **Problem.** Another process is to copy a resident page without asking, while we evict, refill
 //! and write as ever; and nothing it does may matter to us.
 //!
-//! **Idea.** It maps the frames, and one number a frame, both read-only. The number is odd while
-//! somebody here holds the frame's page locked, and another even one afterwards. Who was told a
-//! page's frame and number may copy for as long as the number is that one.
+//! **Idea.** It maps the frames, and a file of numbers, both read-only. Each frame has a number,
+//! odd while somebody here holds the frame's page locked, and a key that says whose page it is. A
+//! hint leads from key to frame; it may be wrong, or missing, because the key is compared.
 //!
 //! ```text
-//!   here     LOCK --> odd --> contents, or eviction --> even + 2 --> unlock
-//!   there    number == told?  copy  number == told still?  then the copy is the page
+//!   here     LOCK --> odd --> key, contents, or eviction --> even + 2 --> unlock
+//!   there    hint --> number even?  key right?  copy  number the same?  then the copy is the page
+//!
+//!   numbers  | number, key | .. a frame each || 8 hints | .. || tag, length, writes | .. a file each
 //! ```
 //!
-//! A frame that is taken from its page stays odd until it is another page's. One number more, the
-//! *epoch*, stands for all: whoever was told something in an earlier epoch has to ask again.
+//! A frame that is taken from its page stays odd until it is another page's. A key is a file's *tag*
+//! and the page's index; tags are never used again. A file whose tag is revoked is found by nobody
+//! any more, whatever its pages do.
+//!
+//! Hints stand in buckets of one line, and are overwritten where a bucket is full: who finds none
+//! has to ask, and is then answered with the hint made anew ([`PageRef::publish`]).
+//!
+//! *Writes* tells whether the file on disk is what it was when its tag was made: even, nobody has
+//! changed it through us since; odd, somebody has. So a process may read the file by itself, and
+//! offer what it has read, as long as the number has not changed meanwhile.
 //!
 //! **Invariants.** S1 and S2 as for our own copies; S23: the mappings of a view are read-only, of
 //! two memory files that cannot shrink, and live as long as the view.
@@ -22,15 +33,24 @@
 //! and can see all the others' frames as well. It must be trusted as a reader.
 //!
 //! Source: Linux memfd_create(2), fcntl(2) `F_SEAL_SHRINK`; the number is a sequence lock's.
+//!
+//! [`PageRef::publish`]: crate::PageRef::publish
+
+mod view;
+
+pub use view::FrameView;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
+use pagetide_core::ids::PageIndex;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
+use crate::arena::FrameArena;
 use crate::memory::FRAME_BYTES;
 
 /// A memory file of `len` bytes, all zero, that can neither shrink nor grow.
@@ -60,6 +80,7 @@ impl Mapped {
         Ok(Mapped { start, len })
     }
 
+    #[inline]
     fn words(&self) -> &[AtomicU64] {
         let start = self.start.as_ptr().cast_const().cast();
         // SAFETY: S23 (mapped, page aligned, so long); every process reaches it through atomics,
@@ -76,27 +97,95 @@ impl Drop for Mapped {
     }
 }
 
-/// The numbers of all frames, and the epoch after them: where they are changed.
+/// Hints in a bucket: a line of them.
+const BUCKET: usize = 8;
+/// Files that can have a tag at one time.
+const NR_FILES: usize = 1 << 14;
+/// Words of a file's entry: a line.
+const FILE_WORDS: usize = 8;
+/// In a file's first word: the tag is taken, and not to be found.
+const REVOKED: u64 = 1 << 32;
+
+/// Where things are in the file of numbers, in words.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    nr_frames: usize,
+    hints: usize,
+    nr_buckets: usize,
+    files: usize,
+}
+
+impl Layout {
+    fn new(nr_frames: u32) -> Layout {
+        let nr_frames = nr_frames as usize;
+        let hints = (2 * nr_frames).next_multiple_of(BUCKET);
+        // Two hints a frame, at least.
+        let nr_buckets = nr_frames.div_ceil(BUCKET / 2).next_power_of_two();
+        Layout { nr_frames, hints, nr_buckets, files: hints + nr_buckets * BUCKET }
+    }
+
+    fn bytes(&self) -> usize {
+        ((self.files + NR_FILES * FILE_WORDS) * 8).next_multiple_of(FRAME_BYTES)
+    }
+
+    /// The first hint of the key's bucket, and what its hint has in its upper half.
+    #[inline]
+    fn bucket_of(&self, key: u64) -> (usize, u64) {
+        let spread = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let spread = (spread ^ (spread >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        let bucket = (spread >> 32) as usize & (self.nr_buckets - 1);
+        (self.hints + bucket * BUCKET, spread << 32)
+    }
+
+    fn file(&self, tag: u32) -> usize {
+        self.files + tag as usize % NR_FILES * FILE_WORDS
+    }
+}
+
+/// Says whose page it is; 0 for nobody's.
+#[inline]
+fn key_of(tag: u32, index: PageIndex) -> u64 {
+    match u32::try_from(index.0) {
+        Ok(index) if tag != 0 => u64::from(tag) << 32 | u64::from(index),
+        _ => 0,
+    }
+}
+
+/// The numbers, keys, hints and files: where they are changed.
 pub(crate) struct Numbers {
     mapped: Mapped,
     file: OwnedFd,
+    layout: Layout,
+    next_tag: AtomicU32,
 }
 
 impl Numbers {
     pub(crate) fn new(nr_frames: u32) -> io::Result<Numbers> {
-        let len = numbers_len(nr_frames);
-        let file = memory_file("pagetide-numbers", len)?;
-        let mapped = Mapped::new(file.as_fd(), len, ProtFlags::READ | ProtFlags::WRITE)?;
-        Ok(Numbers { mapped, file })
+        let layout = Layout::new(nr_frames);
+        let file = memory_file("pagetide-numbers", layout.bytes())?;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let mapped = Mapped::new(file.as_fd(), layout.bytes(), access)?;
+        Ok(Numbers { mapped, file, layout, next_tag: AtomicU32::new(1) })
     }
 
     pub(crate) fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 
+    #[inline]
+    fn number(&self, frame: u32) -> &AtomicU64 {
+        &self.mapped.words()[2 * frame as usize]
+    }
+
+    #[inline]
+    fn key(&self, frame: u32) -> &AtomicU64 {
+        &self.mapped.words()[2 * frame as usize + 1]
+    }
+
     /// The frame's page is locked, or about to be filled. Does nothing the second time.
+    #[inline]
     pub(crate) fn begin(&self, frame: u32) {
-        let number = &self.mapped.words()[frame as usize];
+        let number = self.number(frame);
         let now = number.load(Ordering::Relaxed);
         if now & 1 == 0 {
             number.store(now + 1, Ordering::Relaxed);
@@ -106,211 +195,138 @@ impl Numbers {
     }
 
     /// The frame's page is about to be unlocked.
+    #[inline]
     pub(crate) fn end(&self, frame: u32) {
-        let number = &self.mapped.words()[frame as usize];
+        let number = self.number(frame);
         let now = number.load(Ordering::Relaxed);
         if now & 1 == 1 {
             number.store(now + 1, Ordering::Release);
         }
     }
 
-    /// The frame's number now; odd means that nobody may look.
-    pub(crate) fn load(&self, frame: u32) -> u64 {
-        self.mapped.words()[frame as usize].load(Ordering::Acquire)
+    /// The frame is to be page `index` of file `tag`; its number is odd.
+    pub(crate) fn name(&self, frame: u32, tag: u32, index: PageIndex) {
+        let key = key_of(tag, index);
+        self.key(frame).store(key, Ordering::Relaxed);
+        self.hint(frame, key);
     }
 
-    pub(crate) fn epoch(&self, nr_frames: u32) -> u64 {
-        self.mapped.words()[nr_frames as usize].load(Ordering::SeqCst)
+    /// The frame is nobody's page; its number is odd, and stays so.
+    pub(crate) fn unname(&self, frame: u32) {
+        self.key(frame).store(0, Ordering::Relaxed);
     }
 
-    pub(crate) fn start_epoch(&self, nr_frames: u32) {
-        self.mapped.words()[nr_frames as usize].fetch_add(1, Ordering::SeqCst);
+    /// Makes the hint to a page's frame anew, if it is gone.
+    pub(crate) fn hint_again(&self, frame: u32, tag: u32, index: PageIndex) {
+        self.hint(frame, key_of(tag, index));
+    }
+
+    /// Puts a hint into the key's bucket: where it is already, or where one leads nowhere any more,
+    /// or in the place of another.
+    fn hint(&self, frame: u32, key: u64) {
+        if key == 0 {
+            return;
+        }
+        let (start, upper) = self.layout.bucket_of(key);
+        let bucket = &self.mapped.words()[start..start + BUCKET];
+        let hint = upper | u64::from(frame);
+        let mut place = frame as usize % BUCKET;
+        for (index, entry) in bucket.iter().enumerate() {
+            let known = entry.load(Ordering::Relaxed);
+            if known == hint {
+                return;
+            }
+            if self.leads_nowhere(known, start) {
+                place = index;
+            }
+        }
+        bucket[place].store(hint, Ordering::Relaxed);
+    }
+
+    fn leads_nowhere(&self, hint: u64, start: usize) -> bool {
+        let frame = hint as u32;
+        let key = self.key(frame).load(Ordering::Relaxed);
+        key == 0 || self.layout.bucket_of(key) != (start, hint & !u64::from(u32::MAX))
+    }
+
+    fn file_words(&self, tag: u32) -> &[AtomicU64] {
+        let start = self.layout.file(tag);
+        &self.mapped.words()[start..start + FILE_WORDS]
+    }
+
+    /// A tag of its own for a file of `len` bytes; 0 where there are too many.
+    fn take_tag(&self, len: u64) -> u32 {
+        for _ in 0..64 {
+            let tag = self.next_tag.fetch_add(1, Ordering::Relaxed);
+            // Before numbers come round: what was told of a tag is not taken back.
+            if tag == 0 || tag > u32::MAX / 2 {
+                self.next_tag.store(u32::MAX / 2, Ordering::Relaxed);
+                return 0;
+            }
+            let words = self.file_words(tag);
+            let taken = u64::from(tag) | REVOKED;
+            let free = words[0].compare_exchange(0, taken, Ordering::Acquire, Ordering::Relaxed);
+            if free.is_ok() {
+                words[1].store(len, Ordering::Relaxed);
+                words[2].store(0, Ordering::Relaxed);
+                words[0].store(tag.into(), Ordering::Release);
+                return tag;
+            }
+        }
+        0
     }
 }
 
-fn numbers_len(nr_frames: u32) -> usize {
-    ((nr_frames as usize + 1) * 8).next_multiple_of(FRAME_BYTES)
-}
-
-/// What a process is told about a resident page: good for as long as the numbers are these.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sight {
-    /// The frame the page is in.
-    pub frame: u32,
-    /// The frame's number.
-    pub number: u64,
-    /// The epoch.
-    pub epoch: u64,
-}
-
-/// Another process's frames, mapped to be looked at.
+/// What other processes may know of one file: its tag, its length, whether it was written.
 ///
 /// # Concurrency
-/// Shared freely. Never waits.
-pub struct FrameView {
-    frames: Mapped,
-    numbers: Mapped,
-    nr_frames: u32,
+/// Shared freely. Found by nobody any more once it is dropped.
+pub struct SharedFile {
+    arena: Arc<FrameArena>,
+    tag: u32,
 }
 
-impl FrameView {
-    /// Maps the two files that [`FrameArena::shared_files`](crate::FrameArena::shared_files) names,
-    /// of an arena of `nr_frames` frames.
-    ///
-    /// # Errors
-    /// What the system says: of mappings, or of files that are not so long.
-    pub fn open(
-        frames: BorrowedFd<'_>,
-        numbers: BorrowedFd<'_>,
-        nr_frames: u32,
-    ) -> io::Result<FrameView> {
-        let lens = (nr_frames as usize * FRAME_BYTES, numbers_len(nr_frames));
-        let is_long = |file: BorrowedFd<'_>, len: usize| -> io::Result<bool> {
-            Ok(rustix::fs::fstat(file)?.st_size as u64 >= len as u64)
-        };
-        if nr_frames == 0 || !is_long(frames, lens.0)? || !is_long(numbers, lens.1)? {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        Ok(FrameView {
-            frames: Mapped::new(frames, lens.0, ProtFlags::READ)?,
-            numbers: Mapped::new(numbers, lens.1, ProtFlags::READ)?,
-            nr_frames,
-        })
+impl SharedFile {
+    /// A tag for a file of `len` bytes whose pages will live in `arena`; `None` unless the arena is
+    /// shared, or if there are too many files.
+    pub fn new(arena: &Arc<FrameArena>, len: u64) -> Option<SharedFile> {
+        let tag = arena.numbers()?.take_tag(len);
+        (tag != 0).then(|| SharedFile { arena: Arc::clone(arena), tag })
     }
 
-    /// Copies bytes of the page from `offset` on to `target`; returns whether they are the page's.
-    /// If not, `target` holds anything.
-    ///
-    /// # Safety
-    /// `target` is valid for writes of `len` bytes, outside this view.
+    /// Tells the file from all others, for ever. Never 0.
+    pub fn tag(&self) -> u32 {
+        self.tag
+    }
+
+    /// The file's length in bytes.
     #[inline]
-    pub unsafe fn read(&self, sight: Sight, offset: usize, target: *mut u8, len: usize) -> bool {
-        let words = self.numbers.words();
-        let fits = offset <= FRAME_BYTES && len <= FRAME_BYTES - offset;
-        if sight.frame >= self.nr_frames || !fits || sight.number & 1 == 1 {
-            return false;
-        }
-        let number = &words[sight.frame as usize];
-        let epoch = &words[self.nr_frames as usize];
-        if number.load(Ordering::Acquire) != sight.number {
-            return false;
-        }
-        let at = sight.frame as usize * FRAME_BYTES + offset;
-        let source = self.frames.start.as_ptr().wrapping_add(at).cast_const();
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: S23 (checked ranges are mapped), S2 (racing copies are opaque); the caller
-        // answers for the target.
-        unsafe {
-            crate::copy::machine::copy(source, target, len)
-        };
-        #[cfg(not(target_arch = "x86_64"))]
-        {
-            let _ = source;
-            // SAFETY: the caller answers for the target (S20 is how it knows).
-            let target = unsafe { std::slice::from_raw_parts_mut(target, len) };
-            crate::copy::portable::copy_out(self.frames.words(), at, target);
-        }
-        fence(Ordering::Acquire);
-        number.load(Ordering::Relaxed) == sight.number
-            && epoch.load(Ordering::Relaxed) == sight.epoch
+    pub fn len(&self) -> &AtomicU64 {
+        &self.words()[1]
+    }
+
+    /// Odd once the file has been changed since the number was last made even.
+    #[inline]
+    pub fn writes(&self) -> &AtomicU64 {
+        &self.words()[2]
+    }
+
+    /// Nobody finds the file's pages any more.
+    pub fn revoke(&self) {
+        self.words()[0].store(u64::from(self.tag) | REVOKED, Ordering::SeqCst);
+    }
+
+    #[inline]
+    fn words(&self) -> &[AtomicU64] {
+        self.arena.numbers().expect("S23: a tag is had from a shared arena").file_words(self.tag)
+    }
+}
+
+impl Drop for SharedFile {
+    fn drop(&mut self) {
+        self.words()[0].store(0, Ordering::Release);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{ArenaOptions, FrameArena, PageTable};
-    use pagetide_core::ids::{FrameId, PageIndex};
-    use std::sync::Arc;
-
-    const NR_FRAMES: u32 = 3;
-
-    fn arena() -> (Arc<FrameArena>, FrameView) {
-        let arena = FrameArena::reserve_shared(NR_FRAMES, ArenaOptions::default()).unwrap();
-        let [frames, numbers] = arena.shared_files().unwrap();
-        let view = FrameView::open(frames, numbers, NR_FRAMES).unwrap();
-        (Arc::new(arena), view)
-    }
-
-    fn look(view: &FrameView, sight: Sight) -> Option<[u8; 4]> {
-        let mut bytes = [0; 4];
-        // SAFETY: S23: an array of its own, so long.
-        let is_good = unsafe { view.read(sight, 8, bytes.as_mut_ptr(), bytes.len()) };
-        is_good.then_some(bytes)
-    }
-
-    #[test]
-    fn a_sight_is_good_until_the_page_is_locked() {
-        let (arena, view) = arena();
-        let table = PageTable::new(Arc::clone(&arena));
-        let page = table.page_or_make(PageIndex(5)).unwrap();
-        assert_eq!(page.sight(), None);
-        let mut lock = page.lock();
-        lock.install(arena.claim(FrameId(1)).unwrap());
-        lock.write(8, b"once");
-        assert_eq!(page.sight(), None);
-        drop(lock);
-        let sight = page.sight().unwrap();
-        assert_eq!(sight.frame, 1);
-        assert_eq!(look(&view, sight), Some(*b"once"));
-        let mut lock = page.lock();
-        assert_eq!(look(&view, sight), None);
-        lock.write(8, b"more");
-        drop(lock);
-        assert_eq!(look(&view, sight), None);
-        assert_eq!(look(&view, page.sight().unwrap()), Some(*b"more"));
-    }
-
-    #[test]
-    fn a_frame_that_changes_pages_was_never_seen() {
-        let (arena, view) = arena();
-        let table = PageTable::new(Arc::clone(&arena));
-        let page = table.page_or_make(PageIndex(0)).unwrap();
-        page.lock().install(arena.claim(FrameId(0)).unwrap());
-        let first = page.sight().unwrap();
-        let mut lock = page.lock();
-        let old = lock.relocate(arena.claim(FrameId(2)).unwrap());
-        drop(lock);
-        let moved = page.sight().unwrap();
-        assert_eq!((moved.frame, look(&view, first)), (2, None));
-        assert!(look(&view, moved).is_some());
-        let other = table.page_or_make(PageIndex(1)).unwrap();
-        other.lock().install(old);
-        assert_eq!(look(&view, first), None);
-        let freed = page.lock().evict(None);
-        arena.release(freed);
-        assert_eq!(look(&view, moved), None);
-        assert!(look(&view, other.sight().unwrap()).is_some());
-    }
-
-    #[test]
-    fn an_epoch_ends_all_sights() {
-        let (arena, view) = arena();
-        let table = PageTable::new(Arc::clone(&arena));
-        let page = table.page_or_make(PageIndex(0)).unwrap();
-        page.lock().install(arena.claim(FrameId(0)).unwrap());
-        let sight = page.sight().unwrap();
-        arena.start_epoch();
-        assert_eq!(look(&view, sight), None);
-        assert!(look(&view, page.sight().unwrap()).is_some());
-        let wrong = Sight { frame: NR_FRAMES, ..sight };
-        assert_eq!(look(&view, wrong), None);
-    }
-
-    #[test]
-    fn memory_given_back_is_gone_for_all() {
-        let (arena, view) = arena();
-        let table = PageTable::new(Arc::clone(&arena));
-        let page = table.page_or_make(PageIndex(0)).unwrap();
-        let mut lock = page.lock();
-        lock.install(arena.claim(FrameId(0)).unwrap());
-        lock.write(8, b"gone");
-        let freed = lock.evict(None);
-        drop(lock);
-        arena.release(freed);
-        assert_eq!(arena.discard(FrameId(0)..FrameId(NR_FRAMES)).unwrap(), NR_FRAMES);
-        assert_eq!(arena.count_resident_bytes(), 0);
-        page.lock().install(arena.claim(FrameId(0)).unwrap());
-        assert_eq!(look(&view, page.sight().unwrap()), Some([0; 4]));
-    }
-}
+mod tests;

@@ -75,6 +75,8 @@ struct Leaf {
 /// Shared freely; lookups take no lock and write nothing.
 pub struct PageTable {
     arena: Arc<FrameArena>,
+    /// By which other processes know the file; 0 where they do not.
+    tag: u32,
     top: Box<[OnceBox<Mid>; TOP_SLOTS]>,
 }
 
@@ -84,7 +86,12 @@ impl PageTable {
     /// # Cost
     /// 32 KiB; then 48 KiB for each 8 GiB and 4 KiB for each 2 MiB of contents that is touched.
     pub fn new(arena: Arc<FrameArena>) -> PageTable {
-        PageTable { arena, top: slots() }
+        PageTable::with_tag(arena, 0)
+    }
+
+    /// As [`PageTable::new`], for a file that other processes know by `tag`; 0 for none.
+    pub fn with_tag(arena: Arc<FrameArena>, tag: u32) -> PageTable {
+        PageTable { arena, tag, top: slots() }
     }
 
     /// The arena whose frames hold this table's pages.
@@ -313,13 +320,21 @@ impl<'a> PageRef<'a> {
         self.word().still(ticket)
     }
 
-    /// What another process may be told of the page: `None` unless it is resident and unlocked, in
-    /// an arena that is shared.
+    /// Lets other processes find the page, if it is resident and unlocked, in an arena that is
+    /// shared: their hints get lost now and then. Returns whether it is.
     #[cfg(not(any(miri, loom)))]
-    pub fn sight(self) -> Option<crate::shared::Sight> {
-        let ticket = self.peek()?;
-        let sight = self.arena().sight(ticket.frame())?;
-        self.still(ticket).then_some(sight)
+    pub fn publish(self) -> bool {
+        let Some(ticket) = self.peek() else { return false };
+        if let Some(numbers) = self.arena().numbers() {
+            // A page that leaves meanwhile leaves a hint that leads nowhere.
+            numbers.hint_again(ticket.frame().0, self.tag(), self.index);
+        }
+        true
+    }
+
+    /// The table's tag.
+    pub(crate) fn tag(self) -> u32 {
+        self.table.tag
     }
 
     /// Makes the page young, if it is still where the ticket says. Writes nothing if it was.

@@ -229,6 +229,7 @@ impl<H: PageHandle> Lock<H> {
         assert!(self.frame().is_none(), "S3: {:?} has a frame already", self.page());
         let (frame, version) = claimed.into_parts(self.arena());
         self.arena().begin_change(Some(frame));
+        self.arena().name(frame, self.page().tag(), self.page().index());
         self.page().word().install(frame, version);
         self.page().note_frame(frame);
     }
@@ -240,6 +241,7 @@ impl<H: PageHandle> Lock<H> {
     pub fn evict(&mut self, shadow: Option<u64>) -> ClaimedFrame {
         let frame = self.resident_frame();
         assert!(shadow.unwrap_or(0) >> PAYLOAD_BITS == 0, "a shadow entry has 60 bits");
+        self.arena().unname(frame);
         let before = self.page().word().evict(shadow);
         self.wrote = false;
         ClaimedFrame::from_parts(frame, before.version(), self.arena())
@@ -262,6 +264,8 @@ impl<H: PageHandle> Lock<H> {
         // SAFETY: S3 (one claim a frame): the target was the caller's claim and is no page's, so
         // nobody else writes or borrows it (S4); LOCK keeps writers from the source (S4).
         unsafe { self.arena().memory().copy_frame(source.0, frame.0) };
+        self.arena().unname(source);
+        self.arena().name(frame, self.page().tag(), self.page().index());
         let before = self.page().word().relocate(frame, version);
         self.wrote = false;
         ClaimedFrame::from_parts(source, before.version(), self.arena())

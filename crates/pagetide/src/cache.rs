@@ -17,7 +17,7 @@ use pagetide_core::knobs::MEMORY_MIN;
 use pagetide_core::lru::lru_gen::{Detail, GenCommandError};
 use pagetide_core::record;
 use pagetide_core::units::{Bytes, Millis, PAGE_BYTES};
-use pagetide_sys::{OpenStoreError, PageTable, StoreFile, StoreOptions};
+use pagetide_sys::{OpenStoreError, StoreFile, StoreOptions};
 use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -180,16 +180,11 @@ impl PageCache {
     }
 
     /// Two memory files, and the number of frames they are of: what another process makes a
-    /// [view](pagetide_sys::shared::FrameView) from, to be told of pages by
-    /// [`File::sights`](crate::File::sights). `None` unless the cache was built to be shared.
+    /// [view](pagetide_sys::shared::FrameView) from, to find pages in by a
+    /// [`File::tag`](crate::File::tag). `None` unless the cache was built to be shared.
     pub fn shared_files(&self) -> Option<([BorrowedFd<'_>; 2], u32)> {
         let arena = &self.shared.engine.arena;
         Some((arena.shared_files()?, arena.nr_frames()))
-    }
-
-    /// Makes everything that other processes were told of pages worthless: they ask again.
-    pub fn start_epoch(&self) {
-        self.shared.engine.arena.start_epoch();
     }
 
     /// Writes back all dirty pages of all files; does not make them durable.
@@ -315,10 +310,10 @@ impl Engine {
             let cached = identity.and_then(|identity| slots.find(&identity)).cloned();
             let mapping = cached.or_else(|| {
                 self.forget_empty(slots);
-                let table = PageTable::new(Arc::clone(&self.arena));
                 let now = self.tiering.as_ref().map_or(Millis(0), |tiering| tiering.now());
                 slots.insert_with(|id| {
-                    Mapping::new(id, table, backing.take().expect("taken once"), len, now)
+                    let backing = backing.take().expect("taken once");
+                    Mapping::new(id, &self.arena, backing, len, now)
                 })
             });
             mapping.inspect(|mapping| mapping.add_handle())
@@ -346,6 +341,9 @@ impl Engine {
         });
         match adopted {
             Ok(changed) => {
+                if !mapping.is_open() {
+                    mapping.forget_writes();
+                }
                 if !mapping.is_open() || backing.is_writable() && !mapping.is_writable() {
                     mapping.set_backing(Some(backing));
                 }
@@ -367,6 +365,7 @@ impl Engine {
     fn believe_file(&self, mapping: &Mapping) {
         let _no_writers = mapping.resize.write().expect("no holder panics");
         let _no_write_back = lock(&mapping.flush);
+        mapping.note_foreign_writer();
         self.drop_clean_pages(mapping, PageIndex(0)..PageIndex(u64::MAX));
         let len = mapping.backing().and_then(|backing| backing.read_len());
         if let Ok(len) = len

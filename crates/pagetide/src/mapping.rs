@@ -16,7 +16,8 @@ use crate::locks::lock;
 use crate::store::{Backing, Fingerprint, Identity};
 use pagetide_core::ids::{MappingId, PageIndex};
 use pagetide_core::units::{Millis, PAGE_BYTES, PAGE_SHIFT};
-use pagetide_sys::{PageTable, StoreError};
+use pagetide_sys::shared::SharedFile;
+use pagetide_sys::{FrameArena, PageTable, StoreError};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
@@ -28,7 +29,7 @@ pub(crate) const FILE_BYTES_MAX: u64 = pagetide_sys::PAGES_MAX << PAGE_SHIFT;
 pub(crate) struct Mapping {
     pub(crate) id: MappingId,
     pub(crate) table: Arc<PageTable>,
-    len: AtomicU64,
+    public: Public,
     stored_len: AtomicU64,
     pub(crate) identity: Option<Identity>,
     backing: RwLock<Option<Arc<Backing>>>,
@@ -46,6 +47,32 @@ pub(crate) struct Mapping {
     /// Prefetched pages evicted unread, for the readahead of all handles.
     pub(crate) wasted: AtomicU64,
     open: Mutex<OpenState>,
+}
+
+/// What of a mapping other processes may look at, where the cache is shared.
+enum Public {
+    Own { len: AtomicU64, writes: AtomicU64 },
+    Shared(SharedFile),
+}
+
+impl Public {
+    /// The length readers see.
+    #[inline]
+    fn len(&self) -> &AtomicU64 {
+        match self {
+            Public::Own { len, .. } => len,
+            Public::Shared(file) => file.len(),
+        }
+    }
+
+    /// Odd once somebody has changed the file through the cache: see `pagetide_sys::shared`.
+    #[inline]
+    fn writes(&self) -> &AtomicU64 {
+        match self {
+            Public::Own { writes, .. } => writes,
+            Public::Shared(file) => file.writes(),
+        }
+    }
 }
 
 /// Write-back failures, numbered, so that each handle can tell which it has reported.
@@ -92,16 +119,21 @@ struct OpenState {
 impl Mapping {
     pub(crate) fn new(
         id: MappingId,
-        table: PageTable,
+        arena: &Arc<FrameArena>,
         backing: Backing,
         len: u64,
         created: Millis,
     ) -> Mapping {
         let seen = backing.fingerprint().ok();
+        let public = match SharedFile::new(arena, len) {
+            Some(file) => Public::Shared(file),
+            None => Public::Own { len: AtomicU64::new(len), writes: AtomicU64::new(0) },
+        };
+        let tag = if let Public::Shared(file) = &public { file.tag() } else { 0 };
         Mapping {
             id,
-            table: Arc::new(table),
-            len: AtomicU64::new(len),
+            table: Arc::new(PageTable::with_tag(Arc::clone(arena), tag)),
+            public,
             stored_len: AtomicU64::new(len),
             identity: seen.as_ref().map(Fingerprint::identity),
             backing: RwLock::new(Some(Arc::new(backing))),
@@ -119,19 +151,61 @@ impl Mapping {
     /// The length readers see, bytes.
     #[inline]
     pub(crate) fn len(&self) -> u64 {
-        self.len.load(Ordering::Acquire)
+        self.public.len().load(Ordering::Acquire)
     }
 
     /// Makes the file at least `end` long in memory; the caller has put the bytes there.
     pub(crate) fn grow_to(&self, end: u64) {
-        if self.len.load(Ordering::Relaxed) < end {
-            self.len.fetch_max(end, Ordering::AcqRel);
+        let len = self.public.len();
+        if len.load(Ordering::Relaxed) < end {
+            len.fetch_max(end, Ordering::AcqRel);
         }
     }
 
     pub(crate) fn set_len(&self, len: u64) {
-        self.len.store(len, Ordering::Release);
+        self.public.len().store(len, Ordering::Release);
         self.stored_len.store(len, Ordering::Relaxed);
+    }
+
+    /// The tag that other processes know the file by, if they may look at it.
+    pub(crate) fn tag(&self) -> Option<u32> {
+        match &self.public {
+            Public::Own { .. } => None,
+            Public::Shared(file) => Some(file.tag()),
+        }
+    }
+
+    /// Other processes find none of its pages from here on, for good.
+    pub(crate) fn revoke(&self) {
+        if let Public::Shared(file) = &self.public {
+            file.revoke();
+        }
+    }
+
+    /// The contents are about to change: what was read past the cache before is not to be admitted.
+    /// Called before the page's lock is taken, or with all writers kept out.
+    #[inline]
+    pub(crate) fn note_writer(&self) {
+        let writes = self.public.writes();
+        if writes.load(Ordering::Relaxed) & 1 == 0 {
+            writes.fetch_or(1, Ordering::SeqCst);
+        }
+    }
+
+    /// The count of changes; even if the store has what readers are to see.
+    pub(crate) fn writes(&self) -> u64 {
+        self.public.writes().load(Ordering::SeqCst)
+    }
+
+    /// The store has all there is, and nobody can write: it was closed, and is opened again.
+    pub(crate) fn forget_writes(&self) {
+        let even = |writes: u64| Some(writes.next_multiple_of(2));
+        let _ = self.public.writes().fetch_update(Ordering::SeqCst, Ordering::SeqCst, even);
+    }
+
+    /// Somebody else has changed the file.
+    pub(crate) fn note_foreign_writer(&self) {
+        self.public.writes().fetch_add(2, Ordering::SeqCst);
     }
 
     /// How long the store is known to be, bytes.
@@ -157,7 +231,7 @@ impl Mapping {
             return None;
         }
         let shrink = |seen| (seen <= known && seen > len).then_some(len);
-        self.len.fetch_update(Ordering::AcqRel, Ordering::Acquire, shrink).ok()?;
+        self.public.len().fetch_update(Ordering::AcqRel, Ordering::Acquire, shrink).ok()?;
         Some(len)
     }
 

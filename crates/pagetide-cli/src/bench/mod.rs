@@ -16,6 +16,8 @@
 //!   zipf    disk, ram        linux         a read, zipf 0.8 over 4x memory; the kernel's page
 //!                                          cache in a cgroup of the same limit (ram: ext4 on a
 //!                                          loop device on tmpfs)
+//!   run     zipf, resident,  linux         unmodified programs (fio, sqlite3) under
+//!           seq, sqlite                    `pagetide run`; in a cgroup of the same limit
 //!   tier    zipf, fits       all-fast      a read, zipf 0.99, of fast memory over 4x slow memory;
 //!                                          as much fast memory
 //!   evict   the policy       -             CPU time per clean page evicted, isolate to free
@@ -43,6 +45,7 @@ mod hit;
 mod interleave;
 mod lock;
 mod miss;
+mod programs;
 mod ram_disk;
 mod scan;
 mod seq;
@@ -76,8 +79,8 @@ pub(crate) struct BenchArgs {
     /// What to measure.
     #[arg(value_enum)]
     name: BenchName,
-    /// Memory limit (hit: bytes resident). Default: hit 1G, zipf and tier (fast
-    /// memory) 128M, others 64M.
+    /// Memory limit (hit: bytes resident). Default: hit 1G, run 512M, zipf and tier
+    /// (fast memory) 128M, others 64M.
     #[arg(long, value_parser = terminal::parse_size)]
     memory: Option<Bytes>,
     /// Folder for the files; they are removed at the end, also on Ctrl-C.
@@ -110,6 +113,8 @@ enum BenchName {
     Seq,
     /// Skewed reads against the kernel's page cache.
     Zipf,
+    /// Unmodified programs under `pagetide run` (fio, sqlite3), against the kernel's page cache.
+    Run,
     /// Skewed reads from fast and slow memory.
     Tier,
     /// CPU time per evicted page.
@@ -241,11 +246,12 @@ pub(crate) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<(), Failure
     let is_wanted = |name| args.name == BenchName::All || args.name == name;
     let mut rows = Vec::new();
     type Run = fn(&Bench<'_>) -> Result<Vec<Row>, Failure>;
-    let benches: [(BenchName, Run); 9] = [
+    let benches: [(BenchName, Run); 10] = [
         (BenchName::Hit, hit::run),
         (BenchName::Miss, miss::run),
         (BenchName::Seq, seq::run),
         (BenchName::Zipf, zipf::run),
+        (BenchName::Run, programs::run),
         (BenchName::Tier, tier::run),
         (BenchName::Evict, evict::run),
         (BenchName::Scan, scan::run),

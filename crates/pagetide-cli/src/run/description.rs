@@ -19,19 +19,19 @@
 use super::errno::{Errno, IntoErrno};
 use super::served_file::{FileKey, Opened, Owner, ServedFile, lock};
 use pagetide::{Advice, File, PageCache};
-use pagetide_sys::wire::{Reply, Request, SIGHT_BYTES, SIGHTS_MAX, Status, TAG, encode_sight};
+use pagetide_core::units::PAGE_BYTES;
+use pagetide_sys::wire::{CHUNK_BYTES, Offer, Reply, Request, Status, TAG};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 const O_ACCMODE: u64 = 0o3;
 const O_APPEND: u64 = 0o2000;
 const O_DSYNC: u64 = 0o10000;
+/// As the C library has it for the machine we are.
+const O_DIRECT: u64 = rustix::fs::OFlags::DIRECT.bits() as u64;
 const O_SYNC: u64 = 0o4010000;
 /// A later packet of a write that has its place already.
 const CONTINUED: u64 = 1;
-
-/// Where the pages are that were read is to be told.
-const WITH_SIGHTS: u64 = 1;
 
 /// One open file description.
 pub(super) struct Description {
@@ -52,6 +52,8 @@ pub(super) struct Inner {
     pub(super) position: u64,
     /// The kernel has the position, with the file.
     pub(super) is_settled: bool,
+    /// The program has asked for O_DIRECT. If not, its library may have: see `settle`.
+    pub(super) wants_direct: bool,
     append: bool,
     durability: Durability,
 }
@@ -74,27 +76,9 @@ impl Durability {
     }
 }
 
-/// Puts behind the bytes read where their pages are now.
-fn tell_sights(
-    handle: &File,
-    offset: u64,
-    nr_read: usize,
-    mut reply: Reply,
-    target: &mut [u8],
-) -> (Reply, usize) {
-    let room = target[nr_read..].chunks_exact_mut(SIGHT_BYTES).take(SIGHTS_MAX);
-    let mut epoch = u64::MAX;
-    for (sight, bytes) in handle.sights(offset, nr_read as u64).zip(room) {
-        let (frame, number) = sight.map_or((0, 1), |sight| {
-            // The oldest at worst: what it says of the others is then refused.
-            epoch = epoch.min(sight.epoch);
-            (sight.frame, sight.number)
-        });
-        bytes.copy_from_slice(&encode_sight(frame, number));
-        reply.total += 1;
-    }
-    reply.offset = epoch;
-    (reply, nr_read + reply.total as usize * SIGHT_BYTES)
+/// What the other side finds the file's pages by.
+fn tag_of(handle: &File) -> u64 {
+    handle.tag().map_or(0, u64::from)
 }
 
 /// Whether open(2)'s `flags` give write access.
@@ -123,6 +107,7 @@ impl Description {
                 nr_known: 0,
                 position: 0,
                 is_settled: false,
+                wants_direct: flags & O_DIRECT != 0,
                 append: flags & O_APPEND != 0,
                 durability: Durability::of(flags),
             }),
@@ -216,12 +201,26 @@ impl Description {
         self.share_apart(|_, handle| {
             let len = request.len.min(target.len() as u64) as usize;
             let nr_read = handle.read_at(&mut target[..len], offset).errno()?;
-            let reply = Reply::done(nr_read as i64);
-            if request.flags & WITH_SIGHTS == 0 || nr_read < len {
-                return Ok((reply, nr_read));
-            }
-            Ok(tell_sights(handle, offset, nr_read, reply, target))
+            Ok((Reply { total: tag_of(handle), ..Reply::done(nr_read as i64) }, nr_read))
         })
+    }
+
+    pub(super) fn bring_in(&self, request: &Request) -> Answer {
+        self.must_read()?;
+        let offset = u64::try_from(request.offset).map_err(|_| Errno::INVAL)?;
+        self.share_apart(|_, handle| {
+            let len = request.len.min(CHUNK_BYTES as u64);
+            let nr_bytes = handle.bring_in(offset, len).errno()?;
+            Ok((Reply { total: tag_of(handle), ..Reply::done(nr_bytes as i64) }, 0))
+        })
+    }
+
+    /// Takes in a page that the other side has read by itself; what cannot be had is not missed.
+    pub(super) fn admit(&self, offer: &Offer, page: &[u8; PAGE_BYTES]) {
+        let _ = self.share_apart(|_, handle| {
+            handle.admit(offer.index, offer.writes, page);
+            done(0)
+        });
     }
 
     pub(super) fn write(&self, request: &Request, source: &[u8], append: bool) -> Answer {
@@ -342,6 +341,7 @@ impl Description {
     pub(super) fn set_flags(&self, flags: u64) -> Answer {
         let mut inner = self.inner();
         inner.append = flags & O_APPEND != 0;
+        inner.wants_direct = flags & O_DIRECT != 0;
         done(0)
     }
 

@@ -34,7 +34,7 @@ pub(super) fn version_mark() -> String {
 ///
 /// # Errors
 /// One sentence: it is not there, or speaks another version.
-pub(super) fn find_library() -> Result<PathBuf, Failure> {
+pub(crate) fn find_library() -> Result<PathBuf, Failure> {
     let own =
         std::env::current_exe().map_err(|error| Failure::on("find my own executable", &error))?;
     let folder = own.parent().unwrap_or(Path::new("/"));

@@ -25,6 +25,8 @@ mod server;
 mod sockets;
 mod summary;
 
+pub(crate) use launch::find_library;
+
 use crate::failure::Failure;
 use crate::settings::{self, Setting};
 use crate::terminal;
@@ -97,7 +99,7 @@ pub(crate) struct RunArgs {
 /// Where the page cache cannot be built, the library is not there, or something the program has
 /// written could not be.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
-    let library = launch::find_library()?;
+    let library = find_library()?;
     let cache = build(args)?;
     let filter = Filter { include: args.include.clone(), exclude: args.exclude.clone() };
     let server = Arc::new(Server::new(cache, filter));

@@ -143,6 +143,8 @@ impl ServedFile {
     /// What could not be written is dirty still, and the file stays where it was.
     pub(super) fn hand_over(owner: &mut Owner) -> Result<(), Errno> {
         if let Owner::PageCache(opened) = owner {
+            // What processes can find of its pages, they must not use any more.
+            opened.file.revoke();
             opened.flush()?;
             opened.file.advise(Advice::DontNeed, 0, 0).errno()?;
         }

@@ -19,7 +19,7 @@ use super::served_file::{FileKey, Owner, ServedFile, lock, path_of};
 use crate::terminal;
 use pagetide::{File, PageCache};
 use pagetide_sys::wire::{self, Op, Reason, Reply, Request, Status, TAG, adopt};
-use rustix::fs::SeekFrom;
+use rustix::fs::{OFlags, SeekFrom};
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
@@ -183,6 +183,7 @@ impl Server {
             }
             Op::Read => one.read(request, target),
             Op::ReadAt => one.read_at(request, target),
+            Op::BringIn => one.bring_in(request),
             Op::Write => one.write(request, source, false),
             Op::WriteAt => one.write_at(request, source),
             Op::Append => one.write(request, source, true),
@@ -200,12 +201,21 @@ impl Server {
     /// Pages that were read without asking: hits as any other.
     pub(super) fn touch(&self, log: &[u8]) {
         let mut last: Option<(u64, File)> = None;
-        for (id, page) in wire::decode_touches(log) {
+        for (id, first, nr) in wire::decode_touches(log) {
             if last.as_ref().is_none_or(|(known, _)| *known != id) {
                 last = self.find(id).and_then(|one| Some((id, one.inner().handle.clone()?)));
             }
             if let Some((_, handle)) = &last {
-                handle.touch_page(page);
+                handle.touch_pages(first, nr);
+            }
+        }
+    }
+
+    /// Pages that were missed, and read, by who sends them.
+    pub(super) fn admit(&self, request: &Request, data: &[u8]) {
+        for (offer, page) in wire::decode_offers(data, request.len) {
+            if let Some(one) = self.find(offer.id).filter(|_| offer.is_whole(page)) {
+                one.admit(&offer, page);
             }
         }
     }
@@ -303,8 +313,6 @@ impl Server {
     /// Hands the file over, and counts it.
     fn give_up(&self, owner: &mut Owner, reason: Reason) -> Result<Reply, Errno> {
         ServedFile::hand_over(owner)?;
-        // What processes were told of its pages, they must not use any more.
-        self.cache.start_epoch();
         self.handed_over[reason as usize].fetch_add(1, Relaxed);
         Ok(Reply::status(Status::Kernel))
     }
@@ -412,6 +420,10 @@ fn settle(description: &Description, descriptor: &OwnedFd) -> Result<(), Errno> 
     let mut inner = description.inner();
     if !inner.is_settled {
         rustix::fs::seek(descriptor, SeekFrom::Start(inner.position))?;
+        if !inner.wants_direct {
+            let flags = rustix::fs::fcntl_getfl(descriptor)?;
+            rustix::fs::fcntl_setfl(descriptor, flags - OFlags::DIRECT)?;
+        }
         inner.is_settled = true;
         inner.handle = None;
         inner.pending = None;

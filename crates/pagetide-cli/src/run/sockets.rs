@@ -10,8 +10,7 @@
 use super::server::Server;
 use crate::terminal;
 use pagetide_sys::wire::{
-    CHUNK_BYTES, GREETING_BYTES, Greeting, Op, REPLY_BYTES, REQUEST_BYTES, Reply, Request,
-    SIGHT_BYTES, SIGHTS_MAX, VERSION,
+    CHUNK_BYTES, GREETING_BYTES, Greeting, Op, REPLY_BYTES, REQUEST_BYTES, Reply, Request, VERSION,
 };
 use rustix::io::{Errno, FdFlags, IoSlice, IoSliceMut};
 use rustix::net::{
@@ -92,7 +91,7 @@ impl Drop for Membership<'_> {
 fn serve_socket(socket: &OwnedFd, process: u64, server: &Server) {
     let _membership = Membership(server, process);
     let mut packet = vec![0; REQUEST_BYTES + CHUNK_BYTES];
-    let mut target = vec![0; CHUNK_BYTES + SIGHTS_MAX * SIGHT_BYTES];
+    let mut target = vec![0; CHUNK_BYTES];
     loop {
         let (nr_bytes, descriptor) = match receive(socket, &mut packet) {
             Ok((0, _)) | Err(_) => return,
@@ -103,6 +102,10 @@ fn serve_socket(socket: &OwnedFd, process: u64, server: &Server) {
         let source = &packet[REQUEST_BYTES..nr_bytes];
         if request.op == Op::Touch {
             server.touch(source);
+            continue;
+        }
+        if request.op == Op::Admit {
+            server.admit(&request, source);
             continue;
         }
         if request.op == Op::Share {

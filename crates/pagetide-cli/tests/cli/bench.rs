@@ -55,6 +55,18 @@ fn miss_and_seq_are_measured_against_the_bare_device() {
 }
 
 #[test]
+fn programs_are_measured_against_the_kernel() {
+    let expected = [
+        ("zipf", 1, "linux"),
+        ("zipf", 2, "linux"),
+        ("resident", 1, "linux"),
+        ("seq", 1, "linux"),
+        ("sqlite", 1, "linux"),
+    ];
+    check(&quick("run"), &expected);
+}
+
+#[test]
 fn zipf_is_measured_against_the_kernel_on_disk_and_in_memory() {
     check(&quick("zipf"), &[("disk", 1, "linux"), ("ram", 1, "linux"), ("ram", 2, "linux")]);
     let mounts = std::fs::read_to_string("/proc/mounts").expect("mounts");

@@ -69,6 +69,43 @@ fn pages_copied_without_asking_are_always_the_files() {
 }
 
 #[test]
+fn pages_read_past_the_server_are_always_the_files() {
+    if !has("python3", "pages_read_past_the_server_are_always_the_files") {
+        return;
+    }
+    let here = folder();
+    let contents: Vec<u8> = (0..512_u32)
+        .flat_map(|page| [(page % 251) as u8, 0].into_iter().cycle().take(4096))
+        .collect();
+    for name in ["a", "b"] {
+        std::fs::write(here.path().join(name), &contents).unwrap();
+    }
+    std::fs::write(here.path().join("self_reads.py"), include_str!("self_reads.py")).unwrap();
+    // Little room, and room for all.
+    for memory in ["256K", "8M"] {
+        std::fs::write(here.path().join("a"), &contents).unwrap();
+        let output = run_in(here.path(), memory, &["python3", "self_reads.py"]);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{memory}: {errors}");
+    }
+}
+
+#[test]
+fn misses_are_counted_that_nobody_asked_for() {
+    if !has("python3", "misses_are_counted_that_nobody_asked_for") {
+        return;
+    }
+    let here = folder();
+    std::fs::write(here.path().join("a"), noise(1 << 20, 8)).unwrap();
+    let line = "python3 -c 'import os; f = os.open(\"a\", os.O_RDONLY); \
+                [os.pread(f, 4096, (p * 97 + 5) % 256 * 4096) for p in range(1024)]; os.close(f)'";
+    let summary = summary_of(here.path(), "4M", line);
+    let count = |name: &str| summary[name].as_u64().unwrap();
+    assert_eq!((count("accesses"), count("misses")), (1024, 256), "{summary}");
+    assert_eq!(count("device_read_bytes"), 1 << 20, "{summary}");
+}
+
+#[test]
 fn hits_are_counted_that_nobody_asked_for() {
     if !has("python3", "hits_are_counted_that_nobody_asked_for") {
         return;

@@ -2,7 +2,7 @@
 
 use crate::errno::{Errno, or_minus_one};
 use crate::table::{self, Entry};
-use crate::{next, process, serve};
+use crate::{next, process, self_read, serve};
 use libc::{c_int, c_uint};
 use pagetide_sys::wire::{Op, Request};
 
@@ -122,8 +122,13 @@ unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_in
                 let flags = argument as u64 & u64::from(u32::MAX);
                 // The server knows the file, so it knows its flags.
                 let _ = serve::plain(fd, Request { flags, ..Request::new(Op::SetFlags, id) });
+                self_read::forget(id);
             }
             result
+        }
+        libc::F_GETFL if result >= 0 => {
+            let is_ours = serve::managed(fd).is_some_and(self_read::has_set_direct);
+            if is_ours { result & !libc::O_DIRECT } else { result }
         }
         _ => result,
     }

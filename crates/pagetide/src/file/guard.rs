@@ -79,6 +79,7 @@ impl File {
         if !handle.access.write {
             return Err(WriteError::NotWritable);
         }
+        handle.mapping.note_writer();
         let cpu = current_cpu();
         let kind = record::AccessKind::TableWrite;
         let mut run = handle.lock_filled(cpu, index, kind).map_err(from_read)?;

@@ -146,7 +146,7 @@ impl Handle {
     }
 
     #[inline]
-    fn record_read(&self, piece: &Piece) {
+    pub(super) fn record_read(&self, piece: &Piece) {
         let kind =
             if piece.counts { record::AccessKind::Read } else { record::AccessKind::ReadAgain };
         self.engine().record(&self.mapping, piece.index, kind);
@@ -155,7 +155,7 @@ impl Handle {
     /// Brings the page in, or finds that somebody else has; copies from under its lock. Returns the
     /// bytes copied and the end of the run that was filled.
     #[cold]
-    fn read_miss(
+    pub(super) fn read_miss(
         &self,
         cpu: CpuId,
         piece: &Piece,

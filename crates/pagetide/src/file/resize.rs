@@ -34,6 +34,7 @@ impl File {
         let _no_writers = mapping.resize.write().expect("no holder panics");
         let _no_write_back = lock(&mapping.flush);
         let was = mapping.len();
+        mapping.note_writer();
         let changed = mapping.backing().and_then(|backing| backing.set_len(len));
         changed.map_err(|source| WriteError::Store { offset: len, len: 0, source })?;
         mapping.set_len(len);

@@ -1,42 +1,122 @@
-//! Hits in other processes: what they are told, and what they say afterwards.
+//! Hits, and misses, of other processes: what they are told, and what they say afterwards.
 //!
 //! ```text
-//!   other process: read, missing --> we answer, and tell where the pages are now (sights)
-//!                  read again    --> copies by itself, as long as the sights are good
-//!                  now and then  --> which pages it has read: touched here, as if read here
+//!   other process: page found by tag and index --> copies by itself     touch_pages, now and then
+//!                  absent, one of many          --> we bring them in     bring_in
+//!                  absent, one for itself       --> reads it by itself   admit, with the bytes
 //! ```
+//!
+//! What is offered to be admitted is believed, but only as what the file on disk had: not once
+//! anybody has written the file through the cache, for then the truth may be here alone.
 
+use super::File;
 use super::read::Piece;
-use super::{File, page_range};
+use crate::counters::Event;
+use crate::errors::ReadError;
 use pagetide_core::ids::PageIndex;
-use pagetide_core::units::PAGE_SHIFT;
+use pagetide_core::lru::AccessKind;
+use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::current_cpu;
-use pagetide_sys::shared::Sight;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl File {
-    /// Where the pages of a byte range are now, for a process with a
-    /// [view](pagetide_sys::shared::FrameView) of [`PageCache::shared_files`]. `None` for a page
-    /// that is not resident, is being changed, or does not lie in the file as a whole.
+    /// What a process with a [view](pagetide_sys::shared::FrameView) of
+    /// [`PageCache::shared_files`] finds the file's pages by. `None` where the cache is not shared.
     ///
     /// [`PageCache::shared_files`]: crate::PageCache::shared_files
-    pub fn sights(&self, offset: u64, len: u64) -> impl Iterator<Item = Option<Sight>> {
-        let mapping = &self.handle.mapping;
-        let range = page_range(offset, len);
-        (range.start.0..range.end.0).map(|index| {
-            let sight = mapping.table.page(PageIndex(index))?.sight()?;
-            // Looked at last: a file that is cut meanwhile changes its pages after its length.
-            (mapping.len() >> PAGE_SHIFT > index).then_some(sight)
-        })
+    pub fn tag(&self) -> Option<u32> {
+        self.handle.mapping.tag()
     }
 
-    /// Notes that page `index` was read by somebody who was told where it is: a hit as any other.
-    /// Returns whether it is resident still; nothing is noted otherwise.
-    pub fn touch_page(&self, index: u64) -> bool {
+    /// No other process finds the file's pages any more, and none is admitted: for good.
+    pub fn revoke(&self) {
+        let mapping = &self.handle.mapping;
+        mapping.revoke();
+        mapping.note_foreign_writer();
+    }
+
+    /// Reads as [`File::read_at`] does, without the bytes; they are to be found by others then, as
+    /// far as there is room. Returns how many bytes of the range the file has.
+    ///
+    /// # Errors
+    /// As [`File::read_at`].
+    pub fn bring_in(&self, offset: u64, len: u64) -> Result<u64, ReadError> {
+        let handle = &*self.handle;
+        if !handle.access.read {
+            return Err(ReadError::NotReadable);
+        }
+        let end = offset.saturating_add(len).min(handle.mapping.len());
+        if offset >= end {
+            return Ok(0);
+        }
+        let cpu = current_cpu();
+        let (first, last) = (offset >> PAGE_SHIFT, (end - 1) >> PAGE_SHIFT);
+        let previous = handle.last_page.at(cpu).swap(last, Relaxed);
+        let is_counted = !handle.no_reuse.load(Relaxed);
+        let mut missed_below = 0;
+        for index in first..=last {
+            let counts = is_counted && (index > first || previous != first);
+            let piece = Piece { index, last, within: 0, counts };
+            if !handle.read_hit(cpu, &piece, &mut [], index >= missed_below) {
+                let (_, filled_end) = handle.read_miss(cpu, &piece, previous, &mut [])?;
+                missed_below = missed_below.max(filled_end);
+            }
+            if let Some(page) = handle.mapping.table.page(PageIndex(index)) {
+                page.publish();
+            }
+        }
+        Ok(end - offset)
+    }
+
+    /// Notes that `nr` pages from `first` on were read by somebody who found them: hits as any
+    /// other. Pages that are not resident any more are passed over.
+    pub fn touch_pages(&self, first: u64, nr: u64) {
         let handle = &*self.handle;
         let cpu = current_cpu();
-        let counts = handle.last_page.at(cpu).swap(index, Relaxed) != index
-            && !handle.no_reuse.load(Relaxed);
-        handle.read_hit(cpu, &Piece { index, last: index, within: 0, counts }, &mut [], true)
+        let Some(last) = nr.checked_sub(1).and_then(|more| first.checked_add(more)) else { return };
+        let previous = handle.last_page.at(cpu).swap(last, Relaxed);
+        let is_counted = !handle.no_reuse.load(Relaxed);
+        for index in first..=last {
+            let counts = is_counted && (index > first || previous != first);
+            let piece = Piece { index, last, within: 0, counts };
+            handle.read_hit(cpu, &piece, &mut [], true);
+        }
+    }
+
+    /// Takes in page `index`, which somebody has missed and read past the cache from the file on
+    /// disk, when its [count of writes](pagetide_sys::shared) was `writes`. Returns whether the
+    /// page is resident now; if not, it was stale, or there was no room, and nothing is lost.
+    pub fn admit(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool {
+        let handle = &*self.handle;
+        let (engine, mapping) = (handle.engine(), &handle.mapping);
+        let is_whole = index < mapping.len() >> PAGE_SHIFT;
+        if !handle.access.read || !is_whole || writes & 1 == 1 {
+            return false;
+        }
+        let cpu = current_cpu();
+        let Some(page) = mapping.table.page_or_make(PageIndex(index)) else { return false };
+        let mut page = page.lock();
+        if page.frame().is_some() {
+            drop(page);
+            self.touch_pages(index, 1);
+            return true;
+        }
+        // Under the page's lock: whoever writes has counted itself before it takes it.
+        if mapping.writes() != writes {
+            return false;
+        }
+        engine.counters.count(Event::Miss);
+        engine.count_read(1);
+        let previous = handle.last_page.at(cpu).swap(index, Relaxed);
+        let counts = previous != index && !handle.no_reuse.load(Relaxed);
+        handle.record_read(&Piece { index, last: index, within: 0, counts });
+        let Ok(frame) = engine.admit(cpu, mapping, &mut page, AccessKind::Descriptor) else {
+            return false;
+        };
+        page.write(0, bytes);
+        if counts {
+            engine.mark_filled(cpu, frame);
+        }
+        true
     }
 }

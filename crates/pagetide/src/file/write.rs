@@ -44,6 +44,7 @@ impl File {
             {
                 // Taken a page at a time: a truncation waits for one page, not for a whole call.
                 let _no_truncation = handle.mapping.resize.read().expect("no holder panics");
+                handle.mapping.note_writer();
                 handle.write_page(at >> PAGE_SHIFT, within, &source[done..done + nr_bytes])?;
             }
             done += nr_bytes;

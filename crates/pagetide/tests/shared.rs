@@ -1,0 +1,112 @@
+//! A cache that other processes look into: what they find, and what is taken from them.
+
+mod common;
+
+use common::{PAGE, pattern_at, patterned_file};
+use pagetide::{File, OpenOptions, PageCache};
+use pagetide_sys::shared::FrameView;
+use std::path::Path;
+
+struct Both {
+    cache: PageCache,
+    file: File,
+    view: FrameView,
+    tag: u32,
+}
+
+fn both(path: &Path) -> Both {
+    let memory = pagetide::Bytes(64 * PAGE as u64);
+    let cache = PageCache::builder().memory(memory).background(false).shared(true).build().unwrap();
+    let file = cache.open(path, OpenOptions::new().read(true).write(true)).unwrap();
+    let ([frames, numbers], nr_frames) = cache.shared_files().unwrap();
+    let view = FrameView::open(frames, numbers, nr_frames).unwrap();
+    let tag = file.tag().unwrap();
+    Both { cache, file, view, tag }
+}
+
+impl Both {
+    fn look(&self, index: u64) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; PAGE];
+        self.view.read_into(self.tag, index, 0, &mut bytes).then_some(bytes)
+    }
+
+    fn writes(&self) -> u64 {
+        self.view.file(self.tag).unwrap().1
+    }
+
+    fn admit(&self, index: u64, writes: u64) -> bool {
+        let bytes = pattern_at(index * PAGE as u64, PAGE);
+        self.file.admit(index, writes, bytes.as_slice().try_into().unwrap())
+    }
+}
+
+#[test]
+fn what_is_brought_in_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let both = both(&patterned_file(dir.path(), "a", 8 * PAGE + 10));
+    assert_eq!(both.view.file(both.tag), Some((8 * PAGE as u64 + 10, 0)));
+    assert_eq!(both.look(3), None);
+    assert_eq!(both.file.bring_in(3 * PAGE as u64 + 5, 2 * PAGE as u64).unwrap(), 2 * PAGE as u64);
+    for index in 3..=5 {
+        assert_eq!(both.look(index).unwrap(), pattern_at(index * PAGE as u64, PAGE), "{index}");
+    }
+    assert_eq!(both.cache.stats().misses, 3);
+    assert_eq!(both.file.bring_in(8 * PAGE as u64, 1 << 20).unwrap(), 10, "the file ends");
+    assert_eq!(both.file.bring_in(9 * PAGE as u64, 1).unwrap(), 0);
+    both.cache.validate();
+}
+
+#[test]
+fn an_offered_page_is_admitted_until_somebody_has_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let both = both(&patterned_file(dir.path(), "a", 8 * PAGE + 10));
+    let before = both.writes();
+    assert_eq!(before % 2, 0);
+    assert!(both.admit(2, before));
+    assert_eq!(both.look(2).unwrap(), pattern_at(2 * PAGE as u64, PAGE));
+    assert!(both.admit(2, before), "twice is a hit");
+    let stats = both.cache.stats();
+    assert_eq!((stats.misses, stats.hits, stats.device_reads), (1, 1, 1));
+    assert!(!both.admit(8, before), "the last page is not whole");
+    assert!(!both.admit(900, before));
+    both.file.write_at(b"new", 5 * PAGE as u64).unwrap();
+    assert_eq!(both.writes() % 2, 1);
+    assert!(!both.admit(3, before), "read before the write");
+    assert!(!both.admit(3, both.writes()), "nobody can know by himself what is written");
+    both.file.sync_all().unwrap();
+    assert!(!both.admit(3, both.writes()));
+    both.cache.validate();
+}
+
+#[test]
+fn a_file_that_was_closed_is_as_the_disk_has_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = patterned_file(dir.path(), "a", 8 * PAGE);
+    let Both { cache, file, view, tag } = both(&path);
+    file.write_at(b"new", 0).unwrap();
+    file.sync_all().unwrap();
+    let odd = view.file(tag).unwrap().1;
+    drop(file);
+    let file = cache.open(&path, OpenOptions::new().read(true)).unwrap();
+    assert_eq!(file.tag(), Some(tag), "its pages were kept");
+    let even = view.file(tag).unwrap().1;
+    assert!(even % 2 == 0 && even > odd, "{odd} {even}");
+    let bytes = pattern_at(3 * PAGE as u64, PAGE);
+    assert!(!file.admit(3, even - 2, bytes.as_slice().try_into().unwrap()), "of an earlier time");
+    assert!(file.admit(3, even, bytes.as_slice().try_into().unwrap()));
+    let mut start = [0; 3];
+    file.read_at(&mut start, 0).unwrap();
+    assert_eq!(&start, b"new");
+}
+
+#[test]
+fn nothing_is_found_of_a_file_that_was_revoked() {
+    let dir = tempfile::tempdir().unwrap();
+    let both = both(&patterned_file(dir.path(), "a", 8 * PAGE));
+    let before = both.writes();
+    both.file.bring_in(0, PAGE as u64).unwrap();
+    both.file.revoke();
+    assert_eq!(both.view.file(both.tag), None);
+    assert!(!both.admit(4, before));
+    assert_eq!(both.file.len(), 8 * PAGE as u64);
+}
