@@ -1,8 +1,9 @@
 //! Misses without waiting for the server: a page here and there, read from the file by ourselves.
 //!
-//! **Problem.** A miss that asks the server is two switches of threads longer than the device takes,
-//! for the one who waits. **Idea.** The thread that misses a page reads it from the file itself,
-//! past the kernel's page cache, and sends the server what it has read; nobody waits for that.
+//! **Problem.** A miss that asks the server is two switches of threads longer than the device
+//! takes, for the one who waits. **Idea.** The thread that misses a page reads it from the file
+//! itself, past the kernel's page cache, and sends the server what it has read; nobody waits for
+//! that.
 //!
 //! ```text
 //!   count of writes even? --> read into this thread's buffer --> count the same? --> checksum

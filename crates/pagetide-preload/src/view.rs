@@ -1,7 +1,7 @@
 //! Hits without the server: pages that are found in the server's own frames, and copied.
 //!
 //! ```text
-//!   pread --> tag of the description --> hint, number, key --> copy, number still the same --> done
+//!   pread --> tag of the description --> hint, number, key --> copy, number the same --> done
 //!                 | none yet                 | not there
 //!                 v                          v
 //!              request; the reply has it    `serve` has them brought in, or read here, and looks

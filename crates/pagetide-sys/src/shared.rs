@@ -12,11 +12,11 @@
 //!   here     LOCK --> odd --> key, contents, or eviction --> even + 2 --> unlock
 //!   there    hint --> number even?  key right?  copy  number the same?  then the copy is the page
 //!
-//!   numbers  | number, key | .. a frame each || 8 hints | .. || tag, length, writes | .. a file each
+//!   numbers  | number, key | .. each frame || 8 hints | .. || tag, length, writes | .. each file
 //! ```
 //!
-//! A frame that is taken from its page stays odd until it is another page's. A key is a file's *tag*
-//! and the page's index; tags are never used again. A file whose tag is revoked is found by nobody
+//! A frame that is taken from its page stays odd until it is another page's. A key is a file's
+//! *tag* and the page's index; tags are never used again. A file whose tag is revoked is found by nobody
 //! any more, whatever its pages do.
 //!
 //! Hints stand in buckets of one line, and are overwritten where a bucket is full: who finds none
