@@ -16,8 +16,8 @@
 //! ```
 //!
 //! A frame that is taken from its page stays odd until it is another page's. A key is a file's
-//! *tag* and the page's index; tags are never used again. A file whose tag is revoked is found by nobody
-//! any more, whatever its pages do.
+//! *tag* and the page's index; tags are never used again. A file whose tag is revoked is found by
+//! nobody any more, whatever its pages do.
 //!
 //! Hints stand in buckets of one line, and are overwritten where a bucket is full: who finds none
 //! has to ask, and is then answered with the hint made anew ([`PageRef::publish`]).
