@@ -7,7 +7,7 @@
 use crate::counters::Event;
 use crate::engine::Engine;
 use crate::hint_scan::tick_interval;
-use crate::locks::Wake;
+use crate::locks::{Wake, lock};
 use crate::node::Node;
 use crate::registry::Slots;
 use pagetide_core::folio::Flags;
@@ -178,6 +178,10 @@ impl Engine {
                     let (victims, around) = batch.victims_and_around();
                     victims.iter().for_each(|victim| fetch_word(&mappings, victim));
                     for victim in victims {
+                        if self.spares(&trial, victim) {
+                            victim.verdict = YOUNG;
+                            continue;
+                        }
                         victim.verdict = self.try_victim(cpu, &trial, victim, &mut claimed);
                         if pass.looks_around() && victim.verdict == YOUNG {
                             self.look_around(&mappings, node, victim.page, around);
@@ -201,6 +205,17 @@ impl Engine {
         let spent_ns = read_thread_cpu_time_ns().saturating_sub(started_ns);
         self.counters.add(Event::ReclaimCpuNs, spent_ns);
         pass.scan
+    }
+
+    /// Whether the page is too hot to be demoted, as far as core knows.
+    fn spares(&self, trial: &Trial<'_>, victim: &Victim) -> bool {
+        let (Some(_), Some(tiering)) = (trial.demotes_from, &self.tiering) else { return false };
+        let mapping = trial.mappings.get(victim.page.mapping);
+        let Some(page) = mapping.and_then(|mapping| mapping.table.page(victim.page.index)) else {
+            return false;
+        };
+        let (is_armed, folio) = (page.load().is_hint(), &self.folios[victim.frame]);
+        lock(&tiering.judge).promotion.spares(tiering.now(), folio, is_armed)
     }
 
     fn try_victim<'m>(

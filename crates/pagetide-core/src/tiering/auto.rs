@@ -38,6 +38,7 @@
 
 use super::heat::{DOUBLING, Heat, Moved, log_of, log_of_rate, rate_of};
 use super::returns::Returns;
+use super::sparing::Sparing;
 use super::topology::AbstractDistance;
 use crate::folio::Folio;
 use crate::units::Millis;
@@ -156,6 +157,7 @@ pub struct Auto {
     promoted_long: u64,
     gain_short: u64,
     gain_long: u64,
+    sparing: Sparing,
 }
 
 impl Auto {
@@ -185,6 +187,7 @@ impl Auto {
             promoted_long: 0,
             gain_short: 0,
             gain_long: 0,
+            sparing: Sparing::default(),
         };
         auto.look();
         auto
@@ -251,6 +254,11 @@ impl Auto {
         }
         folio.set_heat(heat.with_sample(sample, self.usual).0);
         false
+    }
+
+    /// Whether a victim of reclaim stays; `waited` is how long it has been armed, if it is.
+    pub(super) fn spares(&mut self, folio: &Folio, waited: Option<Millis>) -> bool {
+        self.sparing.spares(Heat(folio.heat()), waited)
     }
 
     /// Whether the window allows one more promotion.

@@ -92,6 +92,13 @@ pub enum TieringKnobError {
 }
 
 impl TieringKnobs {
+    /// The same, with a round of the scan over so many frames cut into 64 runs at least: a round at
+    /// once has all faults come at once, and all promotions. Without knobs
+    /// ([`TieringSwitches::auto`](super::TieringSwitches)), the world takes these.
+    pub fn in_small_runs(self, nr_frames: u64) -> TieringKnobs {
+        TieringKnobs { scan_pages: self.scan_pages.min((nr_frames / 64).max(1)), ..self }
+    }
+
     /// Checks the ranges. All times, pages and rates fit in 32 bits, so that no product of two
     /// overflows.
     ///
@@ -136,6 +143,12 @@ mod tests {
         assert_eq!(knobs.scan_rate_max, 655_360);
         assert_eq!(knobs.free_space_frames, 262_144);
         assert_eq!((frames_per_second(100), frames_per_second(2)), (25_600, 512));
+    }
+
+    #[test]
+    fn small_runs_are_a_64th_of_memory_and_never_longer_than_asked_for() {
+        let scan_pages = |nr_frames| TieringKnobs::default().in_small_runs(nr_frames).scan_pages;
+        assert_eq!([0, 64_000, 1 << 30].map(scan_pages), [1, 1000, 65_536]);
     }
 
     #[test]

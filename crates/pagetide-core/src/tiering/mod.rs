@@ -24,6 +24,7 @@
 //! | `promotion.rs` | whether a page that faulted is promoted |
 //! | `auto.rs`, `heat.rs`, `returns.rs` | the same without knobs, by cost and benefit |
 //! | `demotion.rs` | where reclaim's victims go instead of away |
+//! | `sparing.rs` | which of them stay |
 //! | `knobs.rs`, `stage.rs` | the numbers of it; which of its mechanisms are on |
 //!
 //! **Deliberately ignored.** Which of several fast nodes is nearer to a thread (locality balancing
@@ -40,6 +41,7 @@ mod knobs;
 mod promotion;
 mod returns;
 mod scan_period;
+mod sparing;
 mod stage;
 mod topology;
 

@@ -321,6 +321,14 @@ impl Promotion {
         self.auto.as_mut().is_some_and(|auto| auto.note_fast(latency, folio))
     }
 
+    /// Whether a victim that reclaim would demote is too hot for that, as far as is known. `true`:
+    /// it is refused as young.
+    #[must_use]
+    pub fn spares(&mut self, now: Millis, folio: &Folio, is_armed: bool) -> bool {
+        let waited = is_armed.then(|| self.width.latency(now, folio.hint_stamp()));
+        self.auto.as_mut().is_some_and(|auto| auto.spares(folio, waited))
+    }
+
     /// Once a period, moves the threshold by a step if the candidates were not about as many as the
     /// rate limit lets pass.
     fn adjust_threshold(&mut self, now: Millis) {
