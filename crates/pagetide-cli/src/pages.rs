@@ -40,6 +40,11 @@ impl Shuffle {
         order.shuffle(&mut SmallRng::seed_from_u64(seed));
         Shuffle(order.into())
     }
+
+    /// The page of a rank, counted from 0, the hottest.
+    pub(crate) fn page_of(&self, rank: usize) -> u32 {
+        self.0[rank]
+    }
 }
 
 /// One thread's endless sequence of pages.

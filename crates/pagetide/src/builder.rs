@@ -233,6 +233,9 @@ impl Builder {
             return Err(TierError::Policy { policy: self.policy.as_str() }.into());
         }
         self.tiering.knobs.check().map_err(BuildError::Tiering)?;
+        if self.tiering.switches.auto {
+            self.tiering.knobs = self.tiering.knobs.in_small_runs(plan.nr_frames().into());
+        }
         self.knobs.set(Knob::Memory, Bytes::from_pages(plan.nr_frames().into()).0);
         Ok(Some(plan))
     }

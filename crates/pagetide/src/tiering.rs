@@ -116,10 +116,7 @@ pub(crate) struct Tiering {
 
 impl Tiering {
     /// Begins at `now` of the clock that later ticks will tell.
-    pub(crate) fn new(plan: &TierPlan, mut options: TieringOptions, now: Millis) -> Tiering {
-        if options.switches.auto {
-            options.knobs = options.knobs.in_small_runs(plan.nr_frames().into());
-        }
+    pub(crate) fn new(plan: &TierPlan, options: TieringOptions, now: Millis) -> Tiering {
         let delay_of = |tier: &Tier| match tier.kind {
             TierKind::Emulated(latency) => Some(Delay::new(latency)),
             TierKind::Dram | TierKind::Numa(_) | TierKind::Compressed => None,

@@ -75,7 +75,8 @@ fn zipf_is_measured_against_the_kernel_on_disk_and_in_memory() {
 
 #[test]
 fn tier_is_measured_against_fast_memory_alone() {
-    let expected = ["zipf promoted", "zipf still", "fits"].map(|case| (case, 1, "all-fast"));
+    let expected = ["zipf auto", "zipf hot-selection", "zipf oracle", "zipf still", "fits"]
+        .map(|case| (case, 1, "all-fast"));
     check(&quick("tier"), &expected);
 }
 

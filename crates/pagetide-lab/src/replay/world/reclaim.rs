@@ -203,6 +203,12 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
             let rank = self.rank_in[victim.frame.0 as usize];
             let page = &mut self.pages[rank as usize];
             let flags = self.folios[victim.frame].flags();
+            if let Some(tiering) = self.tiering.as_mut().filter(|_| pass.scan.demotes)
+                && tiering.spares(&self.folios[victim.frame], page.has(Mark::Armed))
+            {
+                victim.verdict = Verdict::Refused(Refusal::Young);
+                continue;
+            }
             victim.verdict = if flags.any(unmovable) {
                 Verdict::Refused(Refusal::Dirty)
             } else if page.has(Mark::Filling)

@@ -13,7 +13,7 @@
 use super::node::Node;
 use super::{DIRECT, Mark, Word, World};
 use crate::replay::memory::{Memory, TierMemory};
-use pagetide_core::folio::Flags;
+use pagetide_core::folio::{Flags, Folio};
 use pagetide_core::ids::{FrameId, MappingId, NodeId, PageId};
 use pagetide_core::lru::AccessKind as Reached;
 use pagetide_core::page_alloc::{Attempt, Outcome, SlowPath, WatermarkLevel};
@@ -129,6 +129,11 @@ impl Tiering {
             let frames = &mut nodes[target.index()].frames;
             Demotion::LEVELS.into_iter().find_map(|level| frames.take(Some(level)))
         })
+    }
+
+    /// Whether a victim is too hot to be demoted, as far as core knows.
+    pub(super) fn spares(&mut self, folio: &Folio, is_armed: bool) -> bool {
+        self.promotion.spares(self.now, folio, is_armed)
     }
 
     pub(super) fn vmstat(&self) -> &VmStat {
