@@ -20,7 +20,7 @@
 //! A scenario reacts to what it finds ("read until fully cached"), so it is no trace: it drives the
 //! replay's own [`World`](crate::replay::World) access by access. The seed chooses everything the
 //! story leaves open: frames within 1/64, where reading starts, how many pages a call reads, the
-//! order of popularity, who is interleaved with whom.
+//! order of popularity, who is interleaved with whom, and what a policy that samples samples.
 //!
 //! # Data and invariants
 //!

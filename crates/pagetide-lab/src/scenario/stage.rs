@@ -16,6 +16,7 @@ use super::machine::{Ahead, Host, Layout, Machine};
 use super::subject::{Condition, Subject};
 use crate::random::Random;
 use crate::replay::{Costs, Memory, Setup, Statistics};
+use pagetide_core::lru::pagetide::Tuning;
 use pagetide_core::units::Millis;
 use std::ops::Range;
 
@@ -65,6 +66,8 @@ pub(super) struct Stage<'a> {
     pub(super) random: Random,
     keep_on: &'a dyn Fn(u64) -> bool,
     measures: Measures,
+    /// Which pages the policy called pagetide samples.
+    sampling: u64,
     fold_phase: u32,
     window: u32,
     window_ms: u32,
@@ -79,7 +82,7 @@ impl<'a> Stage<'a> {
         // By another chance: what the seed decided before there was a device stays.
         let window_ms = WINDOW_MS.start + Random::new(!seed).index(WINDOW_MS.end - WINDOW_MS.start);
         let measures = Measures::default();
-        Stage { subject, random, keep_on, measures, fold_phase, window, window_ms }
+        Stage { subject, random, keep_on, measures, sampling: seed, fold_phase, window, window_ms }
     }
 
     /// Pages of the machine's memory: a small one's, or the booted machine's own.
@@ -117,6 +120,7 @@ impl<'a> Stage<'a> {
         let Subject { policy, switches, condition } = self.subject;
         let usual = Setup {
             switches,
+            tuning: Tuning { seed: self.sampling, ..Tuning::default() },
             swappiness: host.swappiness,
             swap_pages: host.swap_pages,
             ..Setup::new(policy, host.memory)

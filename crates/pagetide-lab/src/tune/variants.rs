@@ -14,21 +14,27 @@ pub struct Variant {
 /// Changes one constant to a value.
 type Change = fn(&mut Tuning, u32);
 
-/// Name, how to change it, and the values to try.
-const CHANGES: [(&str, Change, &[u32]); 13] = [
-    ("horizon_percent", |it, to| it.horizon_percent = to, &[100, 150, 300]),
-    ("margin_percent", |it, to| it.margin_percent = to, &[100, 110, 150]),
+/// Name, how to change it, and the values to try: half of it and double, and what was in doubt.
+const CHANGES: [(&str, Change, &[u32]); 19] = [
+    ("horizon_percent", |it, to| it.horizon_percent = to, &[100, 150, 300, 400]),
+    ("margin_percent", |it, to| it.margin_percent = to, &[100, 112, 150]),
     ("epochs_a_memory", |it, to| it.epochs_a_memory = to, &[8, 32]),
     ("young_moves", |it, to| it.young_moves = to, &[0, 1, 4]),
-    ("sample_frames_min", |it, to| it.sample_frames_min = to, &[128, 256, 1024]),
+    ("insist_parts", |it, to| it.insist_parts = to, &[32, 128, 512]),
+    ("sample_frames_min", |it, to| it.sample_frames_min = to, &[256, 1024]),
     ("sample_parts", |it, to| it.sample_parts = to, &[32, 128]),
-    ("sigmas", |it, to| it.sigmas = to, &[2, 4]),
-    ("halve_after", |it, to| it.halve_after = to, &[2, 4, 8]),
-    ("looks", |it, to| it.looks = to, &[4, 16]),
-    ("price_percent", |it, to| it.price_percent = to, &[0, 30, 100]),
+    ("sigmas", |it, to| it.sigmas = to, &[2, 4, 6]),
+    ("halve_after", |it, to| it.halve_after = to, &[2, 4, 6]),
+    ("looks", |it, to| it.looks = to, &[32, 128]),
+    ("price_percent", |it, to| it.price_percent = to, &[25, 100]),
+    ("free_percent", |it, to| it.free_percent = to, &[10, 40]),
+    ("tight_probation_percent", |it, to| it.arms[0].probation_percent = to, &[2]),
+    ("tight_turns", |it, to| it.arms[0].turns = to, &[2, 8]),
     ("tight_hits_to_main", |it, to| it.arms[0].hits_to_main = to, &[1]),
-    ("tight_turns", |it, to| it.arms[0].turns = to, &[2, 16]),
-    ("loose_probation_percent", |it, to| it.arms[1].probation_percent = to, &[10, 30]),
+    ("loose_probation_percent", |it, to| it.arms[1].probation_percent = to, &[10, 40]),
+    ("loose_turns", |it, to| it.arms[1].turns = to, &[32, 128]),
+    ("recency_probation_percent", |it, to| it.arms[2].probation_percent = to, &[35, 85]),
+    ("recency_turns", |it, to| it.arms[2].turns = to, &[2, 8]),
 ];
 
 impl Variant {

@@ -36,6 +36,15 @@
 //! round. Each step uses up an earlier hit, so a judgement is O(1) amortised, and `turns` bounds
 //! it.
 //!
+//! A page that fits and is denied all the same has met credits of the past. One such page proves
+//! nothing; a row of them, and nobody let in between, is a working set that changed. So the row
+//! insists: each time it has grown by a part of memory, a judgement may take twice as many steps.
+//!
+//! ```text
+//!   denied in a row    1/64 of memory   2/64   3/64   4/64        one let in: 4 again
+//!   steps      4             8           16     32     64  (most)
+//! ```
+//!
 //! An arm may also move a page to probation's young end when it is hit. Probation is LRU then, and
 //! main what was hit three times and grew old: the one order in which going to and fro is kept.
 //!
@@ -124,7 +133,12 @@ pub(super) struct Engine {
     judges_refaults: bool,
     compares_distances: bool,
     keeps_credits: bool,
+    /// Pages in a row that fit, came back, and were denied.
+    nr_denied: u32,
 }
+
+/// Steps that a judgement takes at most, however it is insisted on.
+const STEPS_MAX: u32 = 64;
 
 impl Engine {
     pub(super) fn new(capacity: u32, tuning: &Tuning, switches: Switches) -> Engine {
@@ -140,6 +154,7 @@ impl Engine {
             judges_refaults: switches.has(Mechanism::RefaultAdmission),
             compares_distances: switches.has(Mechanism::DistanceMargin),
             keeps_credits: switches.has(Mechanism::HitCredit),
+            nr_denied: 0,
         };
         engine.set_capacity(capacity);
         engine
@@ -183,6 +198,11 @@ impl Engine {
 
     pub(super) fn capacity(&self) -> u32 {
         self.capacity
+    }
+
+    /// Frames that probation is to have.
+    pub(super) fn probation_max(&self) -> u32 {
+        self.capacity - self.main_max
     }
 
     /// Folios on the lists.
@@ -264,9 +284,25 @@ impl Engine {
     /// Whether a page that comes back goes to main.
     pub(super) fn judge_return(&mut self, folios: &Folios, past: Past) -> bool {
         let horizon = u64::from(self.capacity) * u64::from(self.tuning.horizon_percent) / 100;
-        self.judges_refaults
-            && past.nr_evictions <= horizon
-            && self.judge(folios, past.epoch, |engine, victim| engine.is_nearer(past.epoch, victim))
+        if !self.judges_refaults || past.nr_evictions > horizon {
+            return false;
+        }
+        let Some(distance) = self.clock.at_most(past.epoch) else {
+            return !self.compares_distances && self.judge(folios, past.epoch, 0, |_, _| true);
+        };
+        if distance > self.capacity {
+            return self
+                .judge(folios, past.epoch, 0, |engine, victim| engine.is_nearer(distance, victim));
+        }
+        let is_main = self.judge(folios, past.epoch, self.insistence(), |_, _| true);
+        self.nr_denied = if is_main { 0 } else { self.nr_denied.saturating_add(1) };
+        is_main
+    }
+
+    /// How often the steps of a judgement are doubled, as pages that fit were denied in a row.
+    fn insistence(&self) -> u32 {
+        let part = (self.capacity / self.tuning.insist_parts).max(1);
+        (self.nr_denied / part).min(STEPS_MAX.ilog2())
     }
 
     /// Makes room in main for one more: the folio at its old end is the next to go from probation.
@@ -280,14 +316,9 @@ impl Engine {
         }
     }
 
-    /// Whether the reuse distance of a page last accessed in `epoch` fits memory, or is clearly
-    /// less than the recency of a victim.
-    fn is_nearer(&self, epoch: Epoch, victim: Epoch) -> bool {
+    /// Whether a reuse distance is clearly less than the recency of a victim.
+    fn is_nearer(&self, distance: u32, victim: Epoch) -> bool {
         if !self.compares_distances {
-            return true;
-        }
-        let Some(distance) = self.clock.at_most(epoch) else { return false };
-        if distance <= self.capacity {
             return true;
         }
         // What the victim shares its epoch with may have come before it.
@@ -301,17 +332,20 @@ impl Engine {
     }
 
     /// Whether a page last accessed in `epoch` goes to main, if `wins` against the victim. If main
-    /// is full and the answer is yes, the victim is at its old end, without credits.
+    /// is full and the answer is yes, the victim is at its old end, without credits. Its steps are
+    /// doubled `insistence` times.
     fn judge(
         &mut self,
         folios: &Folios,
         epoch: Epoch,
+        insistence: u32,
         wins: impl Fn(&Engine, Epoch) -> bool,
     ) -> bool {
         if !self.is_main_full() {
             return true;
         }
-        let (mut turns, mut young_moves) = (self.arm.turns, self.tuning.young_moves);
+        let [mut turns, mut young_moves] = [self.arm.turns, self.tuning.young_moves]
+            .map(|steps| (steps << insistence).min(STEPS_MAX.max(steps)));
         while let Some(tail) = self.main.tail() {
             let left = if folios[tail].flags().refs() > 0 { &mut turns } else { &mut young_moves };
             let victim = Stamp::of(folios, tail).epoch;
@@ -360,7 +394,7 @@ impl Engine {
             Place::Probation if refs >= self.arm.hits_to_main => {
                 folios[frame].update(|flags| Some(flags.with_refs(0)));
                 let epoch = Stamp::of(folios, frame).epoch;
-                let is_main = self.judge(folios, epoch, |_, _| true);
+                let is_main = self.judge(folios, epoch, 0, |_, _| true);
                 let place = if is_main { Place::Main } else { Place::Probation };
                 self.push(folios, frame, place);
                 None

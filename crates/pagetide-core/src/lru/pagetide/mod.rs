@@ -102,6 +102,9 @@ const HOURS_A_MEMORY: u32 = 4096;
 /// to the kernel's batch. A pass costs several times what a victim does.
 const BATCH_PARTS: u32 = 256;
 const BATCH_MAX: u32 = 32;
+/// And of probation at most one of so many parts, lest a call that brings in several pages evicts
+/// the first of them before it has read them.
+const BATCH_PARTS_OF_PROBATION: u32 = 8;
 /// Looks at a folio until it is a victim: three credits, or a second trip on probation.
 const TURNS: u64 = Flags::REFS_MAX as u64 + 1;
 
@@ -262,7 +265,9 @@ impl LruPolicy for Pagetide {
     }
 
     fn direct_target(&self) -> u64 {
-        u64::from((self.engine.capacity() / BATCH_PARTS).clamp(1, BATCH_MAX))
+        let of_memory = (self.engine.capacity() / BATCH_PARTS).min(BATCH_MAX);
+        let of_probation = self.engine.probation_max() / BATCH_PARTS_OF_PROBATION;
+        u64::from(of_memory.min(of_probation).max(1))
     }
 
     fn initial_priority(&self, _scan: &Scan) -> u8 {

@@ -8,9 +8,13 @@
 //!
 //! # Idea
 //!
-//! Try all of them, in miniature. A page is sampled if its hash says so; a miniature of m frames
-//! sees the accesses to one page in C/m, so it hits about as often as C frames would under all of
-//! them. There is one for each arm, and it never stops, so each is always warm.
+//! Try all of them, in miniature. Of each block of C/m pages one is sampled, and the block's hash
+//! says which; a miniature of m frames sees the accesses to those, so it hits about as often as C
+//! frames would under all. There is one for each arm, and it never stops, so each is always warm.
+//!
+//! A sample of single pages drawn by chance has 512 of a file's 4096 pages give or take 21, and
+//! whether a stream a little longer than memory fits is then luck. One page a block leaves no luck
+//! where neighbours share a fate, and is no worse a sample where they do not.
 //!
 //! ```text
 //!   accesses --hash--> sampled --+--> miniature: tight    hit . hit  .  .  hit
@@ -56,7 +60,7 @@ use super::engine::{Engine, Past, Place, Stamp, count_hit};
 use super::sampled_pages::{SampledPages, Whereabouts};
 use super::tuning::{NR_ARMS, Tuning};
 use crate::folio::{Flags, Folios};
-use crate::ids::{FrameId, PageId, PageType};
+use crate::ids::{FrameId, PageId, PageIndex, PageType};
 use crate::lru::Switches;
 
 /// A policy in miniature: one arm's engine over frames of its own, which hold nothing.
@@ -139,7 +143,7 @@ pub(super) struct Selection {
     /// Row: the challenger; column: the other.
     duels: [[Duel; NR_ARMS]; NR_ARMS],
     tuning: Tuning,
-    /// Pages are sampled whose hash has so many zeros at its low end.
+    /// One page is sampled of each block of so many, as a power of two.
     shift: u32,
     /// Frames of a miniature.
     nr_frames: u32,
@@ -183,16 +187,23 @@ impl Selection {
         self.chosen
     }
 
-    /// Whether accesses to a page are to be told.
+    /// Whether accesses to a page are to be told: one of each block is.
     pub(super) fn samples(&self, page: PageId) -> bool {
-        hash(page, self.tuning.seed) & ((1 << self.shift) - 1) == 0
+        let in_block = (1 << self.shift) - 1;
+        hash(self.block_of(page), self.tuning.seed) & in_block == page.index.0 & in_block
+    }
+
+    /// The block of a page, which stands for its one sampled page in the miniatures.
+    fn block_of(&self, page: PageId) -> PageId {
+        PageId { index: PageIndex(page.index.0 >> self.shift), ..page }
     }
 
     /// Hears of an access to a sampled page. Returns another arm to be in charge, if one is better.
     pub(super) fn access(&mut self, page: PageId) -> Option<usize> {
-        let key = key_of(hash(page, self.tuning.seed));
+        let block = self.block_of(page);
+        let key = key_of(hash(block, self.tuning.seed));
         let hits: [bool; NR_ARMS] =
-            core::array::from_fn(|arm| self.miniatures[arm].access(key, page));
+            core::array::from_fn(|arm| self.miniatures[arm].access(key, block));
         for (first, row) in self.duels.iter_mut().enumerate() {
             for (second, duel) in row.iter_mut().enumerate() {
                 duel.lead += i64::from(hits[first]) - i64::from(hits[second]);

@@ -44,6 +44,9 @@ pub struct Tuning {
     pub margin_percent: u32,
     /// Young pages that a judgement may pass at main's old end.
     pub young_moves: u32,
+    /// Pages that come back and fit are let in more insistently by each of so many parts of memory
+    /// that were denied in a row.
+    pub insist_parts: u32,
     /// The least frames of a miniature, where memory has as many.
     pub sample_frames_min: u32,
     /// A miniature has at least one of so many parts of memory.
@@ -78,6 +81,7 @@ impl Default for Tuning {
             horizon_percent: 200,
             margin_percent: 125,
             young_moves: 2,
+            insist_parts: 64,
             sample_frames_min: 512,
             sample_parts: 64,
             sigmas: 3,
