@@ -73,6 +73,9 @@ impl Flags {
     pub const READAHEAD: Flags = Flags(1 << 21);
     /// Brought in by readahead and not accessed since.
     pub const PREFETCHED: Flags = Flags(1 << 22);
+    /// Its page is one of the few whose uses are followed, to tell what other sizes of memory would
+    /// do: see [`sizing`](crate::sizing). A hit tests it beside the flags of readahead.
+    pub const SAMPLED: Flags = Flags(1 << 29);
     /// Which of its policy's lists the folio is linked on, where there are several; the policy's to
     /// use otherwise while the folio is isolated. Four bits.
     pub const LINK: Flags = Flags(0xf << 24);
@@ -90,7 +93,8 @@ impl Flags {
             | Self::DIRTY.0
             | Self::EXEC.0
             | Self::READAHEAD.0
-            | Self::PREFETCHED.0,
+            | Self::PREFETCHED.0
+            | Self::SAMPLED.0,
     );
     /// No flag.
     pub const NONE: Flags = Flags(0);
@@ -177,7 +181,7 @@ impl Flags {
 
 impl fmt::Debug for Flags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [(&str, Flags); 16] = [
+        const NAMES: [(&str, Flags); 17] = [
             ("referenced", Flags::REFERENCED),
             ("workingset", Flags::WORKINGSET),
             ("active", Flags::ACTIVE),
@@ -194,6 +198,7 @@ impl fmt::Debug for Flags {
             ("readahead", Flags::READAHEAD),
             ("prefetched", Flags::PREFETCHED),
             ("watched", Flags::WATCHED),
+            ("sampled", Flags::SAMPLED),
         ];
         write!(f, "gen {:?} refs {}", self.generation(), self.refs())?;
         NAMES

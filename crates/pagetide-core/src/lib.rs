@@ -23,6 +23,7 @@ pub mod page_alloc;
 pub mod readahead;
 pub mod reclaim;
 pub mod record;
+pub mod sizing;
 pub mod tiering;
 pub mod units;
 pub mod vmstat;

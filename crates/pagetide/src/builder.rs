@@ -14,6 +14,7 @@ use crate::node::{Node, Nodes};
 use crate::prefetch::PrefetchQueue;
 use crate::recorder::Recorder;
 use crate::registry::Registry;
+use crate::sizing::ReuseSampler;
 use crate::tier::Tier;
 use crate::tier::plan::{TierError, TierPlan};
 use crate::tiering::{Tiering, TieringOptions};
@@ -275,6 +276,7 @@ impl Builder {
             dirty: DirtyPages::new(limits.dirty_limits(limits.nr_frames)),
             started_at: Instant::now(),
             recorder: self.create_record(limits, plan.filter(|_| is_tiered), now)?,
+            reuse: ReuseSampler::new(limits.nr_frames),
             io_uring: AtomicBool::new(io.probe_uring()),
             io,
             prefetches: PrefetchQueue::default(),

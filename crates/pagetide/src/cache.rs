@@ -416,6 +416,7 @@ impl Engine {
         }
         let node = self.nodes.first();
         let was = node.frames.managed_bytes() / PAGE_BYTES as u64;
+        self.reuse.resize(nr_frames);
         let mut now = node.frames.resize(nr_frames);
         let mut rounds = 0;
         while now > nr_frames && rounds < ROUNDS_MAX {

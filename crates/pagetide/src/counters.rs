@@ -9,10 +9,13 @@ use crate::engine::Engine;
 use crate::frames::ArenaFrames;
 use crate::locks::lock;
 use crate::node::Nodes;
+use crate::sizing::Sizing;
 use crate::tier_stats::TieringStats;
 use crossbeam_utils::CachePadded;
 use pagetide_core::lru::PolicyName;
 use pagetide_core::lru::pagetide::SelectionSummary;
+use pagetide_core::sizing::ReuseCounts;
+use pagetide_core::units::Bytes;
 use pagetide_core::vmstat::{Counter, VmStat};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use thread_local::ThreadLocal;
@@ -141,12 +144,23 @@ pub struct CacheStats {
     pub tiering: Option<TieringStats>,
     /// All counters by name, the kernel's where it has one.
     pub vmstat: Vec<(&'static str, u64)>,
+    reuse: ReuseCounts,
 }
 
 impl CacheStats {
     /// Hits over accesses; 0 before the first access.
     pub fn hit_ratio(&self) -> f64 {
         if self.accesses == 0 { 0.0 } else { self.hits as f64 / self.accesses as f64 }
+    }
+
+    /// What the hit ratio would have been with less memory, or with more.
+    pub fn sizing(&self) -> Sizing {
+        Sizing {
+            counts: self.reuse.clone(),
+            memory: Bytes(self.memory_bytes),
+            nr_hits: self.hits,
+            nr_accesses: self.accesses,
+        }
     }
 
     pub(crate) fn collect(engine: &Engine) -> CacheStats {
@@ -196,6 +210,7 @@ impl CacheStats {
             selection,
             tiering: TieringStats::collect(engine, &core, hits),
             vmstat,
+            reuse: engine.reuse.counts(),
         }
     }
 }

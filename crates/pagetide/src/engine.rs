@@ -7,7 +7,8 @@
 //!   mapping.resize < mapping.flush < page lock < registry (read) < access log < lruvec
 //!                                                                  per-CPU list < zone
 //!   judge of hint faults < zone
-//!   leaves, held for a few lines each: dirty index, error state, readahead state, recorder
+//!   leaves, held for a few lines each: dirty index, error state, readahead state, recorder,
+//!   sample of reuse
 //! ```
 //!
 //! A page lock may be held while allocating, which may reclaim; reclaim only *tries* other pages'
@@ -23,6 +24,7 @@ use crate::node::{Node, Nodes};
 use crate::prefetch::PrefetchQueue;
 use crate::recorder::Recorder;
 use crate::registry::Registry;
+use crate::sizing::ReuseSampler;
 use crate::tiering::Tiering;
 use pagetide_core::folio::{Flags, Folios};
 use pagetide_core::ids::{CpuId, FrameId, PageId, PageIndex, PageType};
@@ -53,6 +55,8 @@ pub(crate) struct Engine {
     /// When the clock of generations began.
     pub(crate) started_at: Instant,
     pub(crate) recorder: Option<Recorder>,
+    /// Follows the uses of a few pages.
+    pub(crate) reuse: ReuseSampler,
     pub(crate) io: IoPool,
     pub(crate) prefetches: PrefetchQueue,
     /// Wakes background reclaim; nobody listens where it is switched off.
@@ -122,7 +126,8 @@ impl Engine {
         let frame = claimed.frame();
         let shadow = page.shadow().map(ShadowEntry::from_bits);
         let id = PageId { mapping: mapping.id, index: page.page().index() };
-        self.folios[frame].bind(id, PageType::File, self.rule.flags_on_fill(kind));
+        let flags = self.rule.flags_on_fill(kind).with(self.reuse.flag(mapping, id.index));
+        self.folios[frame].bind(id, PageType::File, flags);
         page.install(claimed);
         self.forget_compressed(id);
         if let Some(shadow) = shadow {
@@ -139,6 +144,7 @@ impl Engine {
     pub(crate) fn expel<H: PageHandle>(&self, cpu: CpuId, mapping: &Mapping, page: &mut Lock<H>) {
         let index = page.page().index();
         self.record(mapping, index.0, record::AccessKind::Discard);
+        self.reuse.discard(mapping, index);
         self.forget_compressed(PageId { mapping: mapping.id, index });
         if page.frame().is_none() {
             return page.set_shadow(None);

@@ -80,6 +80,8 @@ mod recorder;
 #[cfg(not(loom))]
 mod registry;
 #[cfg(not(loom))]
+mod sizing;
+#[cfg(not(loom))]
 mod store;
 #[cfg(not(loom))]
 mod tier;
@@ -111,6 +113,7 @@ pub use {
     pagetide_core::page_alloc::{FreeBlocks, MigrateType, PcpTuning, ZoneStats},
     pagetide_core::tiering::{Stage, TieringKnobs, TieringSwitches},
     pagetide_core::units::{Bytes, Millis},
+    sizing::Sizing,
     store::Store,
     tier::plan::TierError,
     tier::{ParseTierError, Tier},

@@ -18,6 +18,7 @@ use pagetide_core::ids::{MappingId, PageIndex};
 use pagetide_core::units::{Millis, PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::shared::SharedFile;
 use pagetide_sys::{FrameArena, PageTable, StoreError};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
@@ -32,6 +33,9 @@ pub(crate) struct Mapping {
     public: Public,
     stored_len: AtomicU64,
     pub(crate) identity: Option<Identity>,
+    /// Tells the file from others in a sample of pages, by its identity: the same whenever it is
+    /// opened again.
+    pub(crate) name_hash: u64,
     backing: RwLock<Option<Arc<Backing>>>,
     /// Writers share it, `set_len` has it alone: a write never meets a truncation half-way.
     pub(crate) resize: RwLock<()>,
@@ -130,12 +134,14 @@ impl Mapping {
             None => Public::Own { len: AtomicU64::new(len), writes: AtomicU64::new(0) },
         };
         let tag = if let Public::Shared(file) = &public { file.tag() } else { 0 };
+        let identity = seen.as_ref().map(Fingerprint::identity);
         Mapping {
             id,
             table: Arc::new(PageTable::with_tag(Arc::clone(arena), tag)),
             public,
             stored_len: AtomicU64::new(len),
-            identity: seen.as_ref().map(Fingerprint::identity),
+            name_hash: hash(&(identity, identity.is_none().then_some(id.0))),
+            identity,
             backing: RwLock::new(Some(Arc::new(backing))),
             resize: RwLock::new(()),
             dirty: DirtyIndex::default(),
@@ -329,4 +335,11 @@ impl Mapping {
         open.seen = Some(now.clone());
         changed
     }
+}
+
+/// The same in every run, for the same name.
+fn hash(name: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    hasher.finish()
 }

@@ -23,6 +23,7 @@ impl Engine {
             assert!(!pages.contains(&page), "{page} is resident, and has a compressed copy");
         }
         self.nodes.drain_logs();
+        self.reuse.validate();
         for node in self.nodes.iter() {
             let range = node.range();
             let nr_resident = resident.range(range.clone()).count() as u64;

@@ -9,7 +9,7 @@
 //!   outcomes -> plots (SVG, plotters) --+                      demo: here
 //!            -> tables and sentences ---+-> page.rs -> HTML    replay.rs, ablation.rs,
 //!   rows     -> curves, bars, table ----+                      scenarios.rs, pcp.rs,
-//!                                                               tiers.rs
+//!                                                               tiers.rs, run.rs
 //! ```
 //!
 //! Ignored: scripts, fonts and anything else that would have to be fetched.
@@ -21,6 +21,7 @@ mod page;
 mod pcp;
 mod plots;
 mod replay;
+mod run;
 mod scenarios;
 mod tiers;
 
@@ -28,6 +29,7 @@ pub(crate) use ablation::write_ablation;
 pub(crate) use curves::{Curve, alone};
 pub(crate) use pcp::write_pcp;
 pub(crate) use replay::write_replay;
+pub(crate) use run::{RunPoint, write_run};
 pub(crate) use scenarios::write_scenarios;
 pub(crate) use tiers::{write_tier_costs, write_tiers};
 

@@ -263,7 +263,9 @@ where
 
 pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-fn svg(draw: impl FnOnce(&Area<'_>) -> Result<(), DrawError>) -> Result<String, DrawError> {
+pub(super) fn svg(
+    draw: impl FnOnce(&Area<'_>) -> Result<(), DrawError>,
+) -> Result<String, DrawError> {
     svg_of(SIZE, draw)
 }
 

@@ -15,6 +15,7 @@
 //!
 //! Ignored: limits on what the kernel then caches; the summary says how many files those were.
 
+mod course;
 mod description;
 mod errno;
 mod filter;
@@ -28,8 +29,10 @@ mod summary;
 pub(crate) use launch::find_library;
 
 use crate::failure::Failure;
+use crate::report;
 use crate::settings::{self, Setting};
 use crate::terminal;
+use course::Watcher;
 use filter::Filter;
 use pagetide::{BuildError, PageCache};
 use pagetide_core::lru::PolicyName;
@@ -61,6 +64,7 @@ program, 126 where it cannot be executed; 1 and 2 as always, before the program 
 Examples:
   pagetide run --memory 512M -- sqlite3 big.db 'select count(*) from t'
   pagetide run --memory 64M --policy active-inactive --record t.ptt -- grep -rc x src
+  pagetide run --memory 512M --report r.html -- fio job.fio
   pagetide run --memory 1G --include '*.db' --json out.json -- ./server";
 
 /// Run a program with its file I/O through a page cache of a limited size.
@@ -82,6 +86,9 @@ pub(crate) struct RunArgs {
     /// Write every access to this record, for `pagetide replay`.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
+    /// Write how it went to this HTML file: hit ratio, memory, device, other sizes.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     /// Write the summary to this file, as one JSON document.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -100,8 +107,13 @@ pub(crate) struct RunArgs {
 /// written could not be.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let library = find_library()?;
+    if let Some(path) = &args.report {
+        // What cannot be written is said before the program runs for an hour.
+        File::create(path).map_err(|error| Failure::on_path("write the report", path, &error))?;
+    }
     let cache = build(args)?;
     let filter = Filter { include: args.include.clone(), exclude: args.exclude.clone() };
+    let watcher = args.report.as_ref().map(|_| Watcher::start(&cache)).transpose()?;
     let server = Arc::new(Server::new(cache, filter));
     let doorbell = Doorbell::new(DESCRIPTOR_BASE)
         .map_err(|error| Failure::on("make a socket for the program", &error))?;
@@ -125,7 +137,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     if sockets.join().is_err() {
         return Err(Failure::Refused("the server's thread panicked".to_owned()));
     }
-    finish(args, &server, launch::exit_code(status))
+    finish(args, &server, watcher, launch::exit_code(status))
 }
 
 fn build(args: &RunArgs) -> Result<PageCache, Failure> {
@@ -172,11 +184,21 @@ fn serve(server: &Arc<Server>, near: std::os::fd::OwnedFd) -> Result<JoinHandle<
 }
 
 /// Writes back what is left, makes it durable, and says how it went.
-fn finish(args: &RunArgs, server: &Server, code: u8) -> Result<ExitCode, Failure> {
+fn finish(
+    args: &RunArgs,
+    server: &Server,
+    watcher: Option<Watcher>,
+    code: u8,
+) -> Result<ExitCode, Failure> {
     let flushed = server.cache.flush_all();
     rustix::fs::sync();
     let summary = summary::Summary::collect(server, code);
     terminal::note(&summary.to_string());
+    if let (Some(path), Some(watcher)) = (&args.report, watcher) {
+        let command: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
+        let stats = server.cache.stats();
+        report::write_run(path, &command.join(" "), &stats, &watcher.stop())?;
+    }
     if let Some(path) = &args.json {
         summary.write(path)?;
     }

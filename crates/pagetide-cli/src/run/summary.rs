@@ -3,7 +3,8 @@
 use super::served_file::say_reason;
 use super::server::Server;
 use crate::failure::Failure;
-use pagetide::CacheStats;
+use crate::machine;
+use pagetide::{CacheStats, Sizing};
 use pagetide_core::units::Bytes;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -30,8 +31,55 @@ pub(super) struct Summary {
     dirty_bytes: u64,
     direct_io: bool,
     processes: u64,
+    sizing: SizingSummary,
     /// Files that the kernel has instead, by reason.
     kernel_files: BTreeMap<&'static str, u64>,
+}
+
+/// What other sizes of memory would have done.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct SizingSummary {
+    /// With LRU, [`WORKING_SET`] of the hits there are with any memory up to `memory_known_bytes`.
+    working_set_bytes: u64,
+    memory_known_bytes: u64,
+    sampled_accesses: u64,
+    hit_ratios: Vec<SizeRow>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct SizeRow {
+    memory_bytes: u64,
+    /// Drawn through what was measured.
+    hit_ratio: f64,
+    /// LRU's, without readahead.
+    lru_hit_ratio: f64,
+}
+
+/// The share of the hits that counts as having the working set in memory.
+const WORKING_SET: f64 = 0.99;
+
+impl SizingSummary {
+    fn of(sizing: &Sizing) -> SizingSummary {
+        // An eighth of the memory to four times it.
+        let sizes = (0..6).map(|doublings| Bytes((sizing.memory().0 / 8) << doublings));
+        SizingSummary {
+            working_set_bytes: sizing.working_set(WORKING_SET).0,
+            memory_known_bytes: sizing.memory_known().0,
+            sampled_accesses: sizing.sampled_accesses(),
+            hit_ratios: sizes
+                .map(|memory| SizeRow {
+                    memory_bytes: memory.0,
+                    hit_ratio: sizing.hit_ratio(memory),
+                    lru_hit_ratio: sizing.lru_hit_ratio(memory),
+                })
+                .collect(),
+        }
+    }
+
+    /// The ratio at `memory`, where that is one of the sizes.
+    fn at(&self, memory: u64) -> Option<f64> {
+        self.hit_ratios.iter().find(|row| row.memory_bytes == memory).map(|row| row.hit_ratio)
+    }
 }
 
 impl Summary {
@@ -57,6 +105,7 @@ impl Summary {
             dirty_bytes: stats.dirty_bytes,
             direct_io: stats.direct_io,
             processes: server.nr_processes(),
+            sizing: SizingSummary::of(&stats.sizing()),
             kernel_files: kernel_files.map(|(reason, nr)| (say_reason(reason), nr)).collect(),
         }
     }
@@ -70,6 +119,28 @@ impl Summary {
             .map_err(|error| Failure::on("write JSON", &error))?;
         text.push('\n');
         std::fs::write(path, text).map_err(|error| Failure::on_path("write", path, &error))
+    }
+}
+
+impl Summary {
+    fn write_sizing(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let memory = self.memory_bytes / 8 * 8;
+        let sides = [memory / 2, memory * 2].map(|size| (size, self.sizing.at(size)));
+        let [(half, Some(with_half)), (double, Some(with_double))] = sides else { return Ok(()) };
+        if self.sizing.working_set_bytes == 0 {
+            return write!(f, "\npagetide: working set: none, no page was used again");
+        }
+        write!(
+            f,
+            "\npagetide: working set ({:.0}% of the hits): {}; with {} the hit ratio would have \
+             been {:.3}, with {} {:.3}",
+            WORKING_SET * 100.0,
+            machine::rounded(self.sizing.working_set_bytes),
+            machine::rounded(half),
+            with_half,
+            machine::rounded(double),
+            with_double
+        )
     }
 }
 
@@ -88,6 +159,7 @@ impl fmt::Display for Summary {
             Bytes(self.resident_bytes_max),
             Bytes(self.memory_bytes)
         )?;
+        self.write_sizing(f)?;
         let left: u64 = self.kernel_files.values().sum();
         if left > 0 {
             let reasons: Vec<String> =

@@ -7,12 +7,11 @@
 //!
 //! Guards are table accesses: they set the page's young bit, which aging collects.
 
-use super::{File, Handle};
+use super::{File, Handle, NOTED};
 use crate::counters::Event;
 use crate::errors::{ReadError, WriteError};
 use crate::file::write::from_read;
 use crate::fill::{FillError, FillPlan, Filled};
-use pagetide_core::folio::Flags;
 use pagetide_core::ids::{CpuId, PageIndex};
 use pagetide_core::lru::AccessKind;
 use pagetide_core::record;
@@ -108,12 +107,12 @@ impl Handle {
         self.engine().record(&self.mapping, index, record::AccessKind::Table);
     }
 
-    /// What the page has to say to readahead, once it is where it stays.
+    /// What the page has to say to readahead and to the sample of reuse, once it is where it stays.
     #[inline]
     fn note_pinned(&self, index: u64, pin: &Pin<PageRef<'_>>) {
         let flags = self.engine().folios[pin.frame()].flags();
-        if flags.any(Flags::READAHEAD.with(Flags::PREFETCHED)) {
-            self.note_readahead(index, pin.frame());
+        if flags.any(NOTED) {
+            self.note_flags(index, pin.frame(), flags);
         }
     }
 
@@ -191,6 +190,7 @@ impl Handle {
         let engine = self.engine();
         let mut run: Filled<'_> = vec![self.page_or_make(index)?.lock()];
         engine.record(&self.mapping, index, kind);
+        engine.reuse.access(&self.mapping, PageIndex(index));
         if run[0].frame().is_some() {
             self.count_hit();
             engine.note_locked_access(cpu, &mut run[0]);

@@ -31,6 +31,9 @@ use std::sync::{Arc, Mutex};
 /// No page: where a CPU has not read through this handle yet.
 const NO_PAGE: u64 = u64::MAX;
 
+/// Flags of pages that somebody wants to hear of when they are used.
+const NOTED: Flags = Flags::READAHEAD.with(Flags::PREFETCHED).with(Flags::SAMPLED);
+
 /// What a handle may do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Access {
@@ -123,11 +126,19 @@ impl Handle {
         &self.shared.engine
     }
 
-    /// A resident page was used: what readahead learns from it.
-    ///
-    /// Called only for folios that carry one of the two flags, so hits of ordinary pages pay for
-    /// one test.
+    /// A resident page was used whose folio carries some of [`NOTED`], so that hits of ordinary
+    /// pages pay for one test.
     #[cold]
+    fn note_flags(&self, index: u64, frame: FrameId, flags: Flags) {
+        if flags.any(Flags::SAMPLED) {
+            self.engine().reuse.hit(&self.mapping, PageIndex(index));
+        }
+        if flags.any(Flags::READAHEAD.with(Flags::PREFETCHED)) {
+            self.note_readahead(index, frame);
+        }
+    }
+
+    /// What readahead learns from a page that was used.
     fn note_readahead(&self, index: u64, frame: FrameId) {
         let engine = self.engine();
         let before = engine.folios[frame].clear(Flags::READAHEAD.with(Flags::PREFETCHED));

@@ -5,7 +5,7 @@
 //! locks the page, fills it, and copies from under the lock. A read that can get no frame goes past
 //! the cache, also under the page's lock, so that it sees every write before it.
 
-use super::{File, Handle, NO_PAGE};
+use super::{File, Handle, NO_PAGE, NOTED};
 use crate::counters::Event;
 use crate::engine::Engine;
 use crate::errors::ReadError;
@@ -140,8 +140,8 @@ impl Handle {
                 None => return,
             }
         }
-        if flags.any(Flags::READAHEAD.with(Flags::PREFETCHED)) {
-            self.note_readahead(piece.index, frame);
+        if flags.any(NOTED) {
+            self.note_flags(piece.index, frame, flags);
         }
     }
 
@@ -178,6 +178,7 @@ impl Handle {
             return Ok((target.len(), 0));
         }
         engine.counters.count(Event::Miss);
+        engine.reuse.access(&self.mapping, PageIndex(piece.index));
         let plan = self.plan_fill(piece, previous);
         // Alone, the page's access is also the entry for its fill, and stands before it.
         if !plan.is_group() {

@@ -61,6 +61,7 @@ impl Handle {
         let page = self.page_or_make(index).map_err(from_read)?;
         let mut run: Filled<'_> = vec![page.lock()];
         engine.record(&self.mapping, index, record::AccessKind::Write);
+        engine.reuse.access(&self.mapping, PageIndex(index));
         let is_hit = run[0].frame().is_some();
         if is_hit {
             self.count_hit();

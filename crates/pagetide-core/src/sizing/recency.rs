@@ -1,0 +1,212 @@
+//! The exact LRU stack of a bounded number of pages, each found in O(1).
+//!
+//! Problem: how many pages were used since this one, without a walk and without a tree. Idea: give
+//! each use a slot in time, mark the slots that are some page's last use, and count marks in three
+//! levels.
+//!
+//! ```text
+//!   slots    0 1 2 3 4 5 ...   64 a word      marks after slot 1: the rest of its word,
+//!   marks    . x . x x .                      the words left in its block,
+//!   words    [ones]  [ones] ... 16 a block    the blocks after it
+//!   blocks   [sum of ones] ...
+//! ```
+//!
+//! When the slots run out, the marked ones are moved together to the front, in order; there are
+//! twice as many as pages. A table of keys, open addressing, finds a page's slot.
+//!
+//! Invariants: `slot_of` has each page once, and no empty place lies between a key and its home;
+//! `key_in[slot]` is its key, and the slot is marked; all sums are right. At most `capacity` pages.
+//!
+//! Ignored: two pages whose 32 bits of key are the same count as one.
+
+use alloc::boxed::Box;
+use alloc::vec;
+
+const WORD_SLOTS: usize = 64;
+const BLOCK_WORDS: usize = 16;
+const BLOCK_SLOTS: usize = WORD_SLOTS * BLOCK_WORDS;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    key: u32,
+    slot: u32,
+}
+
+/// An empty place: no page has key 0.
+const EMPTY: Place = Place { key: 0, slot: 0 };
+
+/// Pages by recency of use.
+#[derive(Clone, Debug)]
+pub(super) struct RecencyStack {
+    /// `[power of two]`, at most half full.
+    slot_of: Box<[Place]>,
+    key_in: Box<[u32]>,
+    marks: Box<[u64]>,
+    /// Marks of each word, and of each block.
+    in_word: Box<[u8]>,
+    in_block: Box<[u16]>,
+    next: usize,
+    /// No slot before it is marked.
+    oldest: usize,
+    nr_pages: u32,
+    capacity: u32,
+}
+
+impl RecencyStack {
+    /// Room for `capacity` pages, a power of two.
+    pub(super) fn new(capacity: u32) -> RecencyStack {
+        let nr_slots = (2 * capacity as usize).max(WORD_SLOTS);
+        let nr_words = nr_slots / WORD_SLOTS;
+        RecencyStack {
+            slot_of: vec![EMPTY; 2 * capacity as usize].into(),
+            key_in: vec![0; nr_slots].into(),
+            marks: vec![0; nr_words].into(),
+            in_word: vec![0; nr_words].into(),
+            in_block: vec![0; nr_words.div_ceil(BLOCK_WORDS)].into(),
+            next: 0,
+            oldest: 0,
+            nr_pages: 0,
+            capacity,
+        }
+    }
+
+    /// Puts the page on top. Returns where it was, 1 for the top; `None` where it was not there.
+    pub(super) fn use_page(&mut self, key: u32) -> Option<u32> {
+        let distance = self.forget(key);
+        if self.nr_pages == self.capacity {
+            self.drop_oldest();
+        }
+        if self.next == self.key_in.len() {
+            self.move_together();
+        }
+        let slot = self.next;
+        self.next += 1;
+        self.key_in[slot] = key;
+        self.set_mark(slot);
+        let at = self.place_of(key);
+        self.slot_of[at] = Place { key, slot: slot as u32 };
+        self.nr_pages += 1;
+        distance
+    }
+
+    /// Takes the page out. Returns where it was, as [`RecencyStack::use_page`].
+    pub(super) fn forget(&mut self, key: u32) -> Option<u32> {
+        let at = self.place_of(key);
+        let place = self.slot_of[at];
+        if place.key != key {
+            return None;
+        }
+        let slot = place.slot as usize;
+        let distance = 1 + self.nr_marked_after(slot);
+        self.clear_mark(slot);
+        self.empty_place(at);
+        self.nr_pages -= 1;
+        Some(distance)
+    }
+
+    fn drop_oldest(&mut self) {
+        while self.key_in[self.oldest] == 0 {
+            self.oldest += 1;
+        }
+        self.forget(self.key_in[self.oldest]);
+    }
+
+    fn set_mark(&mut self, slot: usize) {
+        self.marks[slot / WORD_SLOTS] |= 1 << (slot % WORD_SLOTS);
+        self.in_word[slot / WORD_SLOTS] += 1;
+        self.in_block[slot / BLOCK_SLOTS] += 1;
+    }
+
+    fn clear_mark(&mut self, slot: usize) {
+        self.key_in[slot] = 0;
+        self.marks[slot / WORD_SLOTS] &= !(1 << (slot % WORD_SLOTS));
+        self.in_word[slot / WORD_SLOTS] -= 1;
+        self.in_block[slot / BLOCK_SLOTS] -= 1;
+    }
+
+    fn nr_marked_after(&self, slot: usize) -> u32 {
+        let word = slot / WORD_SLOTS;
+        let block = slot / BLOCK_SLOTS;
+        let last_block = (self.next - 1) / BLOCK_SLOTS;
+        // Shifted twice: a shift by 64 is none.
+        let in_own = (self.marks[word] >> (slot % WORD_SLOTS) >> 1).count_ones();
+        let words_end = ((block + 1) * BLOCK_WORDS).min(self.in_word.len());
+        let words = self.in_word[word + 1..words_end].iter().map(|nr| u32::from(*nr));
+        let blocks = self.in_block[block + 1..=last_block.max(block)].iter();
+        in_own + words.sum::<u32>() + blocks.map(|nr| u32::from(*nr)).sum::<u32>()
+    }
+
+    #[cold]
+    fn move_together(&mut self) {
+        let mut to = 0;
+        for from in 0..self.key_in.len() {
+            let key = self.key_in[from];
+            if key == 0 {
+                continue;
+            }
+            if from != to {
+                self.clear_mark(from);
+                self.key_in[to] = key;
+                self.set_mark(to);
+                let at = self.place_of(key);
+                self.slot_of[at].slot = to as u32;
+            }
+            to += 1;
+        }
+        self.next = to;
+        self.oldest = 0;
+    }
+
+    /// The place that holds the key, or the empty one where it belongs.
+    fn place_of(&self, key: u32) -> usize {
+        let mask = self.slot_of.len() - 1;
+        let mut at = key as usize & mask;
+        while self.slot_of[at].key != key && self.slot_of[at].key != 0 {
+            at = (at + 1) & mask;
+        }
+        at
+    }
+
+    /// Empties a place, and moves up those that were pushed past it.
+    fn empty_place(&mut self, at: usize) {
+        let mask = self.slot_of.len() - 1;
+        let (mut hole, mut next) = (at, at);
+        loop {
+            next = (next + 1) & mask;
+            let key = self.slot_of[next].key;
+            if key == 0 {
+                break;
+            }
+            let from_home = next.wrapping_sub(key as usize) & mask;
+            if from_home >= next.wrapping_sub(hole) & mask {
+                self.slot_of[hole] = self.slot_of[next];
+                hole = next;
+            }
+        }
+        self.slot_of[hole] = EMPTY;
+    }
+
+    pub(super) fn validate(&self) {
+        let mut nr_pages = 0;
+        for place in self.slot_of.iter().filter(|place| place.key != 0) {
+            nr_pages += 1;
+            let slot = place.slot as usize;
+            assert_eq!(self.slot_of[self.place_of(place.key)], *place, "out of reach");
+            assert_eq!(self.key_in[slot], place.key, "two ideas of slot {slot}");
+            assert!(slot >= self.oldest && slot < self.next, "slot {slot} is out of the stack");
+        }
+        assert_eq!(nr_pages, self.nr_pages, "pages in the table");
+        assert!(self.nr_pages <= self.capacity, "too many pages");
+        let is_marked = |slot: usize| self.marks[slot / WORD_SLOTS] >> (slot % WORD_SLOTS) & 1 == 1;
+        for (slot, key) in self.key_in.iter().enumerate() {
+            assert_eq!(is_marked(slot), *key != 0, "the mark of slot {slot}");
+        }
+        for (word, nr) in self.marks.iter().zip(&self.in_word) {
+            assert_eq!(word.count_ones(), u32::from(*nr), "marks of a word");
+        }
+        for (words, nr) in self.in_word.chunks(BLOCK_WORDS).zip(&self.in_block) {
+            let sum: u32 = words.iter().map(|nr| u32::from(*nr)).sum();
+            assert_eq!(sum, u32::from(*nr), "marks of a block");
+        }
+    }
+}
