@@ -12,6 +12,7 @@
 //!                                   trace/     what is in a trace; conversion
 //!                                   lab/       scenarios in virtual memory
 //!                                   run/       an unmodified program over the page cache
+//!                                   record/    the same over the kernel's, written down
 //!                                   tier/      what a slow tier would cost
 //!                                   policies   names and what they are for
 //! ```
@@ -31,6 +32,7 @@ mod machine;
 mod mrc;
 mod pages;
 mod policies;
+mod record;
 mod replay;
 mod report;
 mod run;
@@ -52,6 +54,7 @@ const ABOUT: &str =
 const EXAMPLES: &str = "Examples:
   pagetide demo                     the whole show on this machine, with a report
   pagetide run --memory 512M -- CMD  an unmodified program, its files in a limited cache
+  pagetide record --filemap -- CMD  a program on the kernel's page cache, as a trace
   pagetide bench hit                one benchmark against its references
   pagetide replay run.trace --memory 64M,128M --policy mglru,lru
   pagetide ablate run.trace --memory 64M --policy mglru
@@ -75,6 +78,7 @@ struct Cli {
 enum Command {
     Demo(demo::DemoArgs),
     Run(run::RunArgs),
+    Record(record::RecordArgs),
     Bench(bench::BenchArgs),
     Replay(replay::ReplayArgs),
     Ablate(ablate::AblateArgs),
@@ -86,6 +90,9 @@ enum Command {
     /// Play one job from stdin; the demo starts itself this way.
     #[command(name = demo::child::COMMAND, hide = true)]
     RunSubject,
+    /// Becomes a program once it is traced; `record` starts itself this way.
+    #[command(name = record::HELD, hide = true)]
+    RecordHeld(record::HeldArgs),
 }
 
 fn main() -> ExitCode {
@@ -105,6 +112,8 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
     match command {
         // Signals are the program's, there.
         Command::Run(args) => return run::run(args),
+        Command::Record(args) => return record::run(args),
+        Command::RecordHeld(args) => return Ok(record::become_program(args)),
         Command::Demo(args) => demo::run(args, &watch()?),
         Command::Bench(args) => bench::run(args, &watch()?),
         Command::Replay(args) => replay::run(args, &watch()?),

@@ -19,6 +19,9 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+/// Written at a time, under the lock: what a killed process loses of its record, too.
+const BUFFER_BYTES: usize = 64 << 10;
+
 /// Writes one run's record.
 pub(crate) struct Recorder {
     sink: Mutex<Option<Sink>>,
@@ -34,7 +37,7 @@ struct Sink {
 
 impl Recorder {
     pub(crate) fn create(path: &Path, header: &Header) -> io::Result<Recorder> {
-        let mut file = BufWriter::new(File::create(path)?);
+        let mut file = BufWriter::with_capacity(BUFFER_BYTES, File::create(path)?);
         let mut scratch = Vec::new();
         header.append_to(&mut scratch);
         file.write_all(&scratch)?;

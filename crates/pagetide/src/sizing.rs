@@ -105,7 +105,7 @@ fn key(mapping: &Mapping, index: PageIndex) -> PageKey {
 /// others.
 ///
 /// How far it may be off: with 512 to 1024 sampled pages in memory, a few points for most programs;
-/// docs/results.md has measurements. Sizes beyond [`Sizing::memory_known`] are told as that one.
+/// docs/design-decisions.md has measurements. Sizes beyond [`Sizing::memory_known`] are told as that one.
 ///
 /// ```
 /// # use pagetide::{Bytes, OpenOptions, PageCache};

@@ -41,7 +41,8 @@ fn a_loop_is_known_below_and_above_the_memory_there_is() {
     assert_eq!(sizing.hit_ratio(pages(64)), stats.hit_ratio(), "drawn through what was");
     assert_eq!(sizing.sampled_accesses(), stats.accesses);
     assert_eq!(sizing.memory(), pages(64));
-    near(&sizing, 8, 0.0);
+    // A page of the long loop is in the short one's way now and then.
+    near(&sizing, 8, 0.04);
     near(&sizing, 40, stats.hit_ratio());
     near(&sizing, 200, 0.99);
     assert!(sizing.working_set(0.99) > pages(80), "{}", sizing.working_set(0.99));

@@ -70,12 +70,12 @@ pub(super) fn start(
 }
 
 /// What a shell says of a program that could not be started.
-pub(super) fn exit_code_of(error: &io::Error) -> u8 {
+pub(crate) fn exit_code_of(error: &io::Error) -> u8 {
     if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }
 }
 
 /// What a shell says of a program that has ended.
-pub(super) fn exit_code(status: ExitStatus) -> u8 {
+pub(crate) fn exit_code(status: ExitStatus) -> u8 {
     match (status.code(), status.signal()) {
         (Some(code), _) => code as u8,
         (None, Some(signal)) => 128_u8.saturating_add(signal as u8),
@@ -84,14 +84,14 @@ pub(super) fn exit_code(status: ExitStatus) -> u8 {
 }
 
 /// Passes signals on until dropped.
-pub(super) struct Forwarder {
+pub(crate) struct Forwarder {
     handle: Handle,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Forwarder {
     /// Passes signals on to `child` from here on.
-    pub(super) fn start(child: &Child) -> io::Result<Forwarder> {
+    pub(crate) fn start(child: &Child) -> io::Result<Forwarder> {
         let mut signals = Signals::new([SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGINT, SIGQUIT])?;
         let handle = signals.handle();
         let child = Pid::from_child(child);

@@ -19,7 +19,7 @@ mod course;
 mod description;
 mod errno;
 mod filter;
-mod launch;
+pub(crate) mod launch;
 mod program;
 mod served_file;
 mod server;

@@ -7,6 +7,7 @@ mod dump;
 mod explain;
 mod lab;
 mod mrc;
+mod record;
 mod run;
 mod tier;
 mod trace;

@@ -4,7 +4,7 @@ use crate::run::{run, stderr, stdout};
 
 #[test]
 fn every_command_has_help_with_examples() {
-    for command in ["demo", "bench", "replay", "mrc", "trace", "policies"] {
+    for command in ["demo", "bench", "replay", "mrc", "record", "trace", "policies"] {
         let output = run(&[command, "--help"]);
         assert_eq!(output.status.code(), Some(0), "{command}: {}", stderr(&output));
         assert!(

@@ -6,6 +6,7 @@
 mod bad_luck;
 mod processes;
 mod programs;
+mod sizing;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

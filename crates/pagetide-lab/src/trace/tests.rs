@@ -245,6 +245,12 @@ fn perf_script_reads_filemap_and_damon_events() {
     let accesses =
         [(0, 0, Read), (0, 1, Read), (0, 2, Table), (1, 1, Read), (2, 1, Table), (2, 2, Table)];
     assert_eq!(read(text, None), accesses);
+    // As the kernel's own trace has it, the group left out.
+    let plain = b"# tracer: nop
+   my-cat-93      [001] ..... 12.3: mm_filemap_get_pages: dev=254:0 ino=4fa7d ofs=4096-12287
+   my-cat-93      [001] d..1. 12.4: mm_filemap_fault: dev=254:0 ino=2ae ofs=0\n";
+    assert_eq!(detected(plain), Some(Format::PerfScript));
+    assert_eq!(read(plain, None), [(0, 1, Read), (0, 2, Read), (1, 0, Table)]);
     assert_eq!(complaint(b"hello\n", Format::PerfScript), "line 1: no field \"event\"");
     let backwards = b"a 1 [0] 1.0: filemap:mm_filemap_get_pages: dev=1:0 ino=1 ofs=9-1\n";
     assert_eq!(

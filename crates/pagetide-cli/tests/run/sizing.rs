@@ -1,0 +1,93 @@
+//! What a run says at its end of other sizes of memory, and the report it leaves.
+
+use super::{folder, has, noise, pagetide};
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// A run with a report and a summary, of a shell's command line.
+fn run_with_report(folder: &Path, memory: &str, line: &str) -> (Output, serde_json::Value, String) {
+    let mut run = Command::new(pagetide());
+    run.args(["run", "--memory", memory, "--report", "r.html", "--json", "s.json", "--set"]);
+    run.args(["readahead_max=0", "--exclude", "*.html", "--exclude", "*.json"]);
+    let output = run.args(["--", "sh", "-c", line]).current_dir(folder).output().unwrap();
+    let text = std::fs::read_to_string(folder.join("s.json")).unwrap();
+    let report = std::fs::read_to_string(folder.join("r.html")).unwrap();
+    (output, serde_json::from_str(&text).unwrap(), report)
+}
+
+/// A loop over 2 MiB with 1 MiB: nothing hits, and with twice as much nearly all would.
+#[test]
+fn a_loop_is_told_how_much_memory_it_needs() {
+    let here = folder();
+    std::fs::write(here.path().join("a"), noise(2 << 20, 5)).unwrap();
+    let line = "for i in 1 2 3 4 5 6 7 8; do dd if=a of=/dev/null bs=4k 2>/dev/null; done";
+    let (output, summary, report) = run_with_report(here.path(), "1M", line);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("working set (99% of the hits): 2.0 MiB"), "{said}");
+    assert!(said.contains("with 512.0 KiB") && said.contains("with 2.0 MiB 0.8"), "{said}");
+    let sizing = &summary["sizing"];
+    assert_eq!(sizing["working_set_bytes"], 2 << 20, "{sizing}");
+    let ratios = sizing["hit_ratios"].as_array().unwrap();
+    assert_eq!(ratios.len(), 6);
+    assert_eq!(ratios[3]["hit_ratio"], summary["hit_ratio"], "drawn through what was");
+    assert!(ratios[4]["lru_hit_ratio"].as_f64().unwrap() > 0.87, "{sizing}");
+    assert_eq!(report.matches("<svg").count(), 5);
+}
+
+#[test]
+fn a_program_that_is_killed_has_its_report_as_well() {
+    let here = folder();
+    let line = "echo x > a; cat a; kill -9 $$";
+    let (output, summary, report) = run_with_report(here.path(), "1M", line);
+    assert_eq!(output.status.code(), Some(137));
+    assert_eq!(summary["exit_code"], 137);
+    assert!(report.contains("kill -9") && report.trim_end().ends_with("</html>"));
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_said_before_the_program_runs() {
+    let here = folder();
+    let mut run = Command::new(pagetide());
+    run.args(["run", "--memory", "1M", "--report", "/nonexistent/r.html", "--", "touch", "ran"]);
+    let output = run.current_dir(here.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(!here.path().join("ran").exists());
+}
+
+/// Hit ratio of a replay of `record` with so much memory, under the policy it was recorded with.
+fn replayed(folder: &Path, record: &str, memory: &str) -> f64 {
+    let mut replay = Command::new(pagetide());
+    replay.args(["replay", record, "--memory", memory, "--policy", "mglru", "--json"]);
+    let output = replay.current_dir(folder).output().unwrap();
+    let rows: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    1.0 - rows[0]["miss_ratio"].as_f64().unwrap()
+}
+
+/// Record once, replay at other sizes; and run at those sizes.
+#[test]
+fn a_record_predicts_real_runs_at_half_and_double_the_memory() {
+    if !has("fio", "a_record_predicts_real_runs_at_half_and_double_the_memory") {
+        return;
+    }
+    let here = folder();
+    std::fs::write(here.path().join("a"), noise(32 << 20, 9)).unwrap();
+    let job = "fio --name=a --filename=a --size=32M --rw=randread --bs=4k --ioengine=psync \
+               --random_distribution=zipf:0.8 --io_size=96M --randseed=7 --invalidate=0";
+    let measured = |memory: &str, record: &[&str]| {
+        let mut run = Command::new(pagetide());
+        run.args(["run", "--memory", memory, "--json", "s.json", "--include", "**/a"]);
+        run.args(["--set", "readahead_max=0"]).args(record);
+        let output = run.args(["--", "sh", "-c", job]).current_dir(here.path()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = std::fs::read_to_string(here.path().join("s.json")).unwrap();
+        let summary: serde_json::Value = serde_json::from_str(&text).unwrap();
+        summary["hit_ratio"].as_f64().unwrap()
+    };
+    for (memory, points, recorded) in
+        [("8M", 0.5, &["--record", "t.ptt"][..]), ("4M", 2.0, &[]), ("16M", 2.0, &[])]
+    {
+        let (real, told) = (measured(memory, recorded), replayed(here.path(), "t.ptt", memory));
+        println!("{memory}: {real:.4} measured, {told:.4} replayed");
+        assert!((real - told).abs() * 100.0 <= points, "{memory}: {real}, replayed {told}");
+    }
+}
