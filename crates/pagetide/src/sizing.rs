@@ -105,7 +105,8 @@ fn key(mapping: &Mapping, index: PageIndex) -> PageKey {
 /// others.
 ///
 /// How far it may be off: with 512 to 1024 sampled pages in memory, a few points for most programs;
-/// docs/design-decisions.md has measurements. Sizes beyond [`Sizing::memory_known`] are told as that one.
+/// the design decisions have measurements. Sizes beyond [`Sizing::memory_known`] are told as that
+/// one.
 ///
 /// ```
 /// # use pagetide::{Bytes, OpenOptions, PageCache};

@@ -1,9 +1,9 @@
 //! The lines of a trace pipe, as the reader of `perf-script` takes them.
 //!
 //! ```text
-//!   cat-93  [001] ..... 12.345678: mm_filemap_get_pages: dev=254:0 ino=4fa7d ofs=0-8191   passed on
-//!   cat-93  [001] ..... 12.345679: mm_filemap_add_to_page_cache: ...                      counted
-//!   CPU:1 [LOST 12 EVENTS]                                                                counted
+//!   cat-93  [001] ..... 12.345678: mm_filemap_get_pages: dev=254:0 ino=4fa7d ofs=0-8191  passed on
+//!   cat-93  [001] ..... 12.345679: mm_filemap_add_to_page_cache: ...                     counted
+//!   CPU:1 [LOST 12 EVENTS]                                                               counted
 //! ```
 //!
 //! One read of many pages makes several events: the kernel gets a batch of pages, copies them, and

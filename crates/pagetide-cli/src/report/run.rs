@@ -34,11 +34,12 @@ pub(crate) struct RunPoint {
     pub(crate) generations: Vec<(u64, u64)>,
 }
 
-const FOOT: &str = "<section><h2>How this was measured</h2><p>By the page cache itself, looked at \
-several times a second. Rates are between two looks. Other sizes are estimated from a sample of the \
-pages, whose uses were followed in LRU order: <b>lru</b> is that curve, without readahead; the \
-policy's is the same drawn through what was measured at the size there was. For what another policy \
-would have done, record the run and use <code>pagetide replay</code>.</p></section></body></html>
+const FOOT: &str = "<section><h2>How this was measured</h2><p>By the page cache itself, looked \
+at several times a second. Rates are between two looks. Other sizes are estimated from a sample of \
+the pages, whose uses were followed in LRU order: <b>lru</b> is that curve, without readahead; \
+the policy's is the same drawn through what was measured at the size there was. For what another \
+policy would have done, record the run and use <code>pagetide replay</code>.</p></section></body>\
+</html>
 ";
 
 /// Writes the report on a run of `command` to `path`.
@@ -89,15 +90,15 @@ const READ: &str = "read";
 const WRITTEN: &str = "written";
 const HIT_CAPTION: &str = "Share of the pages wanted that were in memory, between two looks. It \
                            begins low: nothing is in memory yet.";
-const REFAULT_CAPTION: &str = "Misses a second on pages that had been evicted not long before. Where \
-                               this stays high, memory is too small, or the policy keeps the wrong \
-                               pages.";
-const RESIDENT_CAPTION: &str = "Memory in use. Where the policy has generations, each is a band: the \
-                                oldest, which goes first, at the bottom.";
+const REFAULT_CAPTION: &str = "Misses a second on pages that had been evicted not long before. \
+                               Where this stays high, memory is too small, or the policy keeps the \
+                               wrong pages.";
+const RESIDENT_CAPTION: &str = "Memory in use. Where the policy has generations, each is a band: \
+                                the oldest, which goes first, at the bottom.";
 const DEVICE_CAPTION: &str = "Bytes read from and written to the device each second.";
 const SIZING_CAPTION: &str = "What would have been missed with other sizes of memory, estimated. \
-                              Where a curve falls steeply, a little more memory is worth much; where \
-                              it is flat, more is wasted.";
+                              Where a curve falls steeply, a little more memory is worth much; \
+                              where it is flat, more is wasted.";
 
 type Line<'a> = (&'a str, Vec<(f64, f64)>);
 

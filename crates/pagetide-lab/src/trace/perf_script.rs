@@ -8,7 +8,7 @@
 //!   kdamond.0 9 [2] 7.1: damon:damon_aggregated: target_id=0 nr_regions=11 4096-16384: 3 9 table
 //! ```
 //!
-//! The kernel's own `trace` and `trace_pipe` write the event without its group, and are read as well.
+//! The kernel's own `trace` and `trace_pipe` leave the group out, and are read as well.
 //! Each (device, inode), and each DAMON target, is a mapping. Offsets and addresses are bytes.
 //! Pages that the kernel mapped around a fault, put into its page cache or dropped from it were
 //! nobody's access, and are skipped; so is every other event.
