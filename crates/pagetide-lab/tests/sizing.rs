@@ -1,7 +1,7 @@
 //! The live estimate of the curve against the exact one, at the precision a running cache has.
 //!
 //! Each row is a trace and a memory; the error is the mean over 16 sizes from a quarter of that
-//! memory to four times it, evenly spaced by ratio. A memory of up to 1024 frames is not sampled:
+//! memory to four times it, evenly spaced by ratio. A memory of up to 512 frames is not sampled:
 //! what is left there is the width of the buckets.
 //!
 //! Not verified: that policies other than LRU have such a curve. They have not.

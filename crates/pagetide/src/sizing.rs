@@ -104,7 +104,7 @@ fn key(mapping: &Mapping, index: PageIndex) -> PageKey {
 /// knows of the policy and of readahead what they did at one size, and takes that to hold for
 /// others.
 ///
-/// How far it may be off: with 512 to 1024 sampled pages in memory, a few points for most programs;
+/// How far it may be off: with 256 to 1024 sampled pages in memory, a few points for most programs;
 /// the design decisions have measurements. Sizes beyond [`Sizing::memory_known`] are told as that
 /// one.
 ///

@@ -22,10 +22,11 @@
 //!
 //! # Data and invariants
 //!
-//! One page in 2^shift is followed, so that 512 to 1024 of the pages that fit into memory are; the
-//! stack holds eight times as many, and its memory is fixed: at most 300 KB. Distances are counted
+//! One page in 2^shift is followed, so that 512 to 1024 of the pages that fit into memory are (256
+//! to 512 up to 128 MiB); the stack holds eight times as many, and its memory is fixed: at most 300
+//! KB. Distances are counted
 //! in buckets a sixteenth wide; up to 16 they are exact. Where everything is followed (a memory of
-//! up to 1024 frames) and distances are short, the curve is the exact one.
+//! up to 512 frames) and distances are short, the curve is the exact one.
 //!
 //! A hot page in or out of the sample shifts all ratios alike. So whoever reads the counts says how
 //! many accesses there were in all; what the sample has too many or too few of is counted at the
@@ -52,8 +53,12 @@ pub use counts::ReuseCounts;
 use crate::ids::PageIndex;
 use recency::RecencyStack;
 
-/// Sampled pages that fit into memory, at most.
+/// Sampled pages that fit into memory, at most; and in one of up to [`SMALL_FRAMES`], whose hits
+/// are so quick that following more of them would be felt.
 const RESIDENT_MAX: u64 = 1024;
+const RESIDENT_MAX_SMALL: u64 = 512;
+/// 128 MiB.
+const SMALL_FRAMES: u32 = 32 << 10;
 /// How many memories deep the stack is.
 const DEPTH: u32 = 8;
 /// The least the stack holds.
@@ -88,7 +93,9 @@ pub struct SampleRate {
 impl SampleRate {
     /// The rate for a memory of `nr_frames`.
     pub const fn for_frames(nr_frames: u32) -> SampleRate {
-        let shares = (nr_frames as u64).div_ceil(RESIDENT_MAX);
+        let is_small = nr_frames <= SMALL_FRAMES;
+        let resident_max = if is_small { RESIDENT_MAX_SMALL } else { RESIDENT_MAX };
+        let shares = (nr_frames as u64).div_ceil(resident_max);
         SampleRate { shift: shares.next_power_of_two().trailing_zeros() as u8 }
     }
 

@@ -32,9 +32,9 @@ fn naive_hits(frames: usize, pages: &[u64]) -> u64 {
 
 #[test]
 fn rates_fall_as_memory_grows_and_one_holds_what_the_other_takes() {
-    let shifts = [0, 1, 1024, 1025, 2048, 131_072, u32::MAX]
+    let shifts = [0, 1, 512, 513, 16_384, 32_768, 32_769, 131_072, u32::MAX]
         .map(|nr_frames| SampleRate::for_frames(nr_frames).shift());
-    assert_eq!(shifts, [0, 0, 0, 1, 1, 7, 22]);
+    assert_eq!(shifts, [0, 0, 0, 1, 5, 6, 6, 7, 22]);
     let (some, few) = (SampleRate { shift: 3 }, SampleRate { shift: 5 });
     let taken = (0..100_000).filter(|&index| few.takes(key(index))).count();
     assert!((2800..3450).contains(&taken), "{taken} of 100000 at one in 32");
@@ -110,7 +110,7 @@ fn a_difference_is_of_the_time_between() {
     assert_eq!(before.since(sample.counts()), before, "the wrong way round is no difference");
 }
 
-/// A sample of one in 16 pages, of a loop whose size falls between what memory holds and twice it.
+/// A sample of one in 32 pages, of a loop whose size falls between what memory holds and twice it.
 #[test]
 fn a_sampled_loop_turns_near_its_size() {
     let (nr_frames, nr_pages) = (16_384, 24_000);
