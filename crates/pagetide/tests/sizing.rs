@@ -61,7 +61,7 @@ fn guards_writes_and_told_pages_count_as_well() {
         for index in 0..32 {
             drop(file.page(index).unwrap());
             file.write_at(&[1], index * PAGE as u64).unwrap();
-            assert!(file.touch_page(index));
+            file.touch_pages(index, 1);
         }
     }
     let stats = cache.stats();

@@ -106,6 +106,7 @@ impl File {
             return false;
         }
         engine.counters.count(Event::Miss);
+        engine.reuse.access(mapping, PageIndex(index));
         engine.count_read(1);
         let previous = handle.last_page.at(cpu).swap(index, Relaxed);
         let counts = previous != index && !handle.no_reuse.load(Relaxed);
