@@ -59,6 +59,9 @@ pub(crate) struct ReplayArgs {
     /// Say which arm of a policy that has some was in charge when, and what it was chosen by.
     #[arg(long)]
     explain: bool,
+    /// Draw the arms over time of the first that has some, and its hit ratio, into this file.
+    #[arg(long, requires = "explain")]
+    svg: Option<PathBuf>,
     /// Replays under way at a time; as many as there are cores, and memory for, without.
     #[arg(long)]
     jobs: Option<NonZeroUsize>,
@@ -89,6 +92,10 @@ pub(crate) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
     let answers = cells::run(&trace, &cells, args.jobs, interrupt)?;
     let rows = rows(&answers, args.fold.is_some());
     let courses = if args.explain { explain::courses(&trace, &cells, interrupt)? } else { vec![] };
+    if let (Some(path), Some(first)) = (&args.svg, courses.first()) {
+        std::fs::write(path, report::arms_alone(first)?)
+            .map_err(|error| Failure::on_path("write the picture", path, &error))?;
+    }
     if let Some(path) = &args.report {
         report::write_replay(path, &args.source.file, &trace, &rows, &courses)?;
     }

@@ -5,11 +5,13 @@
 //!   list   the scenarios, and what each measures
 //!   tune   the constants of our own policy, over many traces
 //!   dump   a trace, stopped anywhere: the generations as text, and commands to them
+//!   make   a trace of one pure habit, as a file
 //!   why    one page of a trace: what its accesses met, and why it was evicted
 //! ```
 
 mod dump;
 mod list;
+mod make;
 mod pcp;
 mod plays;
 mod run;
@@ -46,6 +48,7 @@ enum LabCommand {
     List(list::ListArgs),
     Dump(dump::DumpArgs),
     Tune(tune::TuneArgs),
+    Make(make::MakeArgs),
     Why(why::WhyArgs),
 }
 
@@ -59,6 +62,7 @@ pub(crate) fn run(args: &LabArgs, interrupt: &Interrupt) -> Result<(), Failure> 
         LabCommand::List(args) => list::run(args),
         LabCommand::Dump(args) => dump::run(args, interrupt),
         LabCommand::Tune(args) => tune::run(args, interrupt),
+        LabCommand::Make(args) => make::run(args, interrupt),
         LabCommand::Why(args) => why::run(args, interrupt),
     }
 }

@@ -7,6 +7,7 @@
 //!          ~~~~~^^^^^^^^^^^~~~~~~~     hit ratio
 //! ```
 
+use crate::failure::Failure;
 use crate::replay::Explained;
 use crate::report::page;
 use crate::report::plots::{Area, DrawError, GREY, TEXT_PIXELS, colour, mesh, svg_of};
@@ -17,6 +18,7 @@ const CAPTION: &str = "The hit ratio, stretch by stretch of accesses, and above 
                        charge: each bar is a stay. An arm takes charge when its miniature would \
                        have hit more often than that of the arm before, by more than chance and \
                        by more than the change costs.";
+const SIZE: (u32, u32) = (900, 420);
 /// Of the plot's height, for the arms.
 const ARMS_SHARE: f64 = 0.32;
 
@@ -24,13 +26,27 @@ const ARMS_SHARE: f64 = 0.32;
 pub(super) fn section(explained: &Explained) -> Result<String, DrawError> {
     let Explained { policy, frames, .. } = explained;
     let title = format!("Arms of {policy} with {frames} frames");
-    let plot = svg_of((900, 420), |area| {
-        let split = (f64::from(420) * ARMS_SHARE) as u32;
-        let (above, below) = area.split_vertically(split);
-        bars(&above, explained)?;
-        hits(&below, explained)
-    })?;
+    let plot = svg_of(SIZE, |area| draw(area, explained))?;
     Ok(format!("<section><h2>{title}</h2>{}</section>", page::figure(&plot, &title, CAPTION)))
+}
+
+/// The arms and the hit ratio as one SVG document, on a white ground.
+///
+/// # Errors
+/// Where they cannot be drawn.
+pub(crate) fn alone(explained: &Explained) -> Result<String, Failure> {
+    let plot = svg_of(SIZE, |area| {
+        area.fill(&WHITE)?;
+        draw(area, explained)
+    });
+    plot.map_err(|error| Failure::on("draw the arms", &*error))
+}
+
+fn draw(area: &Area<'_>, explained: &Explained) -> Result<(), DrawError> {
+    let split = (f64::from(SIZE.1) * ARMS_SHARE) as u32;
+    let (above, below) = area.split_vertically(split);
+    bars(&above, explained)?;
+    hits(&below, explained)
 }
 
 fn end_of(explained: &Explained) -> f64 {

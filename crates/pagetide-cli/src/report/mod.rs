@@ -26,6 +26,7 @@ mod scenarios;
 mod tiers;
 
 pub(crate) use ablation::write_ablation;
+pub(crate) use arms::alone as arms_alone;
 pub(crate) use curves::{Curve, alone};
 pub(crate) use pcp::write_pcp;
 pub(crate) use replay::write_replay;

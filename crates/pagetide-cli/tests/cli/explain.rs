@@ -37,6 +37,26 @@ fn explain_tells_the_arms_and_draws_them() {
 }
 
 #[test]
+fn a_made_trace_is_written_and_its_arms_are_drawn() {
+    let dir = tempfile::tempdir().expect("it works");
+    let path = |name: &str| dir.path().join(name).to_str().expect("it works").to_owned();
+    let (trace, picture) = (path("loop15.txt"), path("arms.svg"));
+    let made = run(&["lab", "make", "loop15", &trace]);
+    assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
+    let text = std::fs::read_to_string(&trace).expect("a trace");
+    assert_eq!((text.lines().count(), text.lines().nth(30_001)), (1_500_000, Some("1")));
+    let asked = ["replay", &trace, "--frames", "20000", "--policy", "pagetide", "--svg", &picture];
+    assert_eq!(run(&asked).status.code(), Some(2), "--svg draws what --explain tells");
+    let told = run(&[&asked[..], &["--explain"]].concat());
+    assert_eq!(told.status.code(), Some(0), "{}", stderr(&told));
+    let svg = std::fs::read_to_string(picture).expect("a picture");
+    assert!(svg.starts_with("<svg") && svg.contains("tight"), "{svg}");
+    let refused = run(&["lab", "make", "circle", &trace]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("zigzag"), "{}", stderr(&refused));
+}
+
+#[test]
 fn explain_without_arms_is_a_usage_error() {
     let dir = tempfile::tempdir().expect("it works");
     let trace = shifting_trace(dir.path());

@@ -7,6 +7,7 @@
 //!   shift     four skewed sets, one after the other           what was hot must go
 //!   zigzag    up and down, one and a half memories            recency wins
 //!   slide     new pages, and looks back at not so new ones    recency wins
+//!   habits    skewed, then a loop, then a zigzag              who changes with it wins
 //! ```
 
 use crate::random::Random;
@@ -32,11 +33,15 @@ pub enum Made {
     /// Every fourth access to the next page, the others as far back from there as Pareto says: half
     /// of them farther than 2,000 pages, one in ten farther than 20,000; 2,000,000 accesses.
     Slide,
+    /// One habit after the other, each over pages of its own: 500,000 accesses as shift's, 16
+    /// rounds of the loop, 8 of the zigzag up and down.
+    Habits,
 }
 
 const SEED: u64 = 42;
 const UNIVERSE: u32 = 1_000_000;
 const NR_ACCESSES: u64 = 5_000_000;
+const SET_PAGES: u32 = 40_000;
 const LOOP_PAGES: u64 = 30_000;
 const ROUNDS: u64 = 50;
 const SLIDES: u64 = 2_000_000;
@@ -44,44 +49,71 @@ const LOOK_BACK_MIN: f64 = 1000.0;
 const LOOK_BACK_SHAPE: f64 = 1.0;
 
 impl Made {
+    /// Each by the name that people type.
+    pub const NAMED: [(&'static str, Made); 8] = [
+        ("zipf90", Made::Zipf { skew: 0.9 }),
+        ("zipf99", Made::Zipf { skew: 0.99 }),
+        ("zscan", Made::ZipfAndScan),
+        ("loop15", Made::Loop),
+        ("shift4", Made::Shift),
+        ("zigzag", Made::Zigzag),
+        ("slide", Made::Slide),
+        ("habits", Made::Habits),
+    ];
+
     /// The trace.
     pub fn trace(self) -> DenseTrace {
+        DenseTrace::from_reads(self.reads())
+    }
+
+    /// The pages it reads, in order.
+    pub fn reads(self) -> Box<dyn Iterator<Item = u64>> {
         let mut random = Random::new(SEED);
         match self {
             Made::Zipf { skew } => {
                 let zipf = Zipf::new(&mut random, UNIVERSE, skew);
-                DenseTrace::from_reads((0..NR_ACCESSES).map(|_| zipf.next(&mut random).into()))
+                Box::new((0..NR_ACCESSES).map(move |_| zipf.next(&mut random).into()))
             }
             Made::ZipfAndScan => {
                 let zipf = Zipf::new(&mut random, UNIVERSE, 0.9);
-                DenseTrace::from_reads((0..NR_ACCESSES).map(|at| {
-                    if at % 2 == 0 {
-                        zipf.next(&mut random).into()
-                    } else {
-                        u64::from(UNIVERSE) + at
-                    }
+                Box::new((0..NR_ACCESSES).map(move |at| match at % 2 {
+                    0 => zipf.next(&mut random).into(),
+                    _ => u64::from(UNIVERSE) + at,
                 }))
             }
-            Made::Loop => {
-                DenseTrace::from_reads((0..LOOP_PAGES * ROUNDS).map(|at| at % LOOP_PAGES))
-            }
+            Made::Loop => Box::new((0..LOOP_PAGES * ROUNDS).map(|at| at % LOOP_PAGES)),
             Made::Shift => {
-                let zipf = Zipf::new(&mut random, 40_000, 0.9);
-                DenseTrace::from_reads(
-                    (0..2_000_000_u64)
-                        .map(|at| at / 500_000 * 40_000 + u64::from(zipf.next(&mut random))),
-                )
+                let zipf = Zipf::new(&mut random, SET_PAGES, 0.9);
+                Box::new((0..2_000_000_u64).map(move |at| {
+                    at / 500_000 * u64::from(SET_PAGES) + u64::from(zipf.next(&mut random))
+                }))
             }
-            Made::Zigzag => DenseTrace::from_reads((0..LOOP_PAGES * ROUNDS).map(|at| {
-                let step = at % (2 * LOOP_PAGES);
-                step.min(2 * LOOP_PAGES - 1 - step)
-            })),
-            Made::Slide => DenseTrace::from_reads((0..SLIDES).map(|at| {
+            Made::Zigzag => Box::new(zigzag(ROUNDS)),
+            Made::Slide => Box::new((0..SLIDES).map(move |at| {
                 let newest = at / 4;
                 if at % 4 == 0 { newest } else { newest.saturating_sub(look_back(&mut random)) }
             })),
+            Made::Habits => {
+                let zipf = Zipf::new(&mut random, SET_PAGES, 0.9);
+                let popular = (0..500_000).map(move |_| u64::from(zipf.next(&mut random)));
+                let round = (0..LOOP_PAGES * 16).map(|at| at % LOOP_PAGES);
+                let apart = u64::from(SET_PAGES);
+                Box::new(
+                    popular
+                        .chain(round.map(move |page| apart + page))
+                        .chain(zigzag(16).map(move |page| 2 * apart + page)),
+                )
+            }
         }
     }
+}
+
+/// Up and down, so many times one of both.
+fn zigzag(rounds: u64) -> impl Iterator<Item = u64> {
+    (0..LOOP_PAGES * rounds).map(|at| {
+        let step = at % (2 * LOOP_PAGES);
+        step.min(2 * LOOP_PAGES - 1 - step)
+    })
 }
 
 /// How far back: Pareto's distribution, by its inverse.
@@ -102,5 +134,6 @@ mod tests {
         assert_eq!(extent(Made::Loop), (1_500_000, 30_000));
         assert_eq!(extent(Made::Zigzag), (1_500_000, 30_000));
         assert_eq!(extent(Made::Shift).0, 2_000_000);
+        assert_eq!(extent(Made::Habits).0, 500_000 + 2 * 16 * 30_000);
     }
 }

@@ -1,0 +1,61 @@
+//! `pagetide lab make`: a trace of one pure habit, as a file for every command that takes one.
+//!
+//! Problem: an argument over policies needs a trace that whoever doubts it can have too. Idea: what
+//! the lab makes from a seed is always the same; write it down, a page number a line.
+//!
+//! ```text
+//!   NAME --> reads --> 17\n 4\n 17\n ... --> FILE --> replay, mrc, ablate, lab why
+//! ```
+//!
+//! Ignored: writes, several files, times.
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use pagetide_lab::tune::Made;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "Examples:
+  pagetide lab make loop15 loop15.txt
+  pagetide mrc loop15.txt --policy pagetide,lru,lirs --points 16 --svg loop15.svg
+  pagetide lab make habits habits.txt
+  pagetide replay habits.txt --frames 20000 --policy pagetide --explain --svg habits.svg";
+
+/// Reads written between looks for Ctrl-C.
+const CHECK_EVERY: usize = 1 << 16;
+
+/// Write one of the lab's made traces to a file, a page number a line.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct MakeArgs {
+    /// Which: zipf90, zipf99, zscan, loop15, shift4, zigzag, slide, habits.
+    #[arg(value_parser = parse_made)]
+    name: Made,
+    /// Where it goes.
+    file: PathBuf,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A file that cannot be written, an interrupt.
+pub(super) fn run(args: &MakeArgs, interrupt: &Interrupt) -> Result<(), Failure> {
+    let refuse = |error: io::Error| Failure::on_path("write the trace", &args.file, &error);
+    let mut out = BufWriter::new(File::create(&args.file).map_err(refuse)?);
+    for (nth, page) in args.name.reads().enumerate() {
+        if nth.is_multiple_of(CHECK_EVERY) {
+            interrupt.check()?;
+        }
+        writeln!(out, "{page}").map_err(refuse)?;
+    }
+    out.flush().map_err(refuse)
+}
+
+fn parse_made(text: &str) -> Result<Made, String> {
+    let found = Made::NAMED.into_iter().find(|(name, _)| *name == text);
+    found.map(|(_, made)| made).ok_or_else(|| {
+        let names = Made::NAMED.map(|(name, _)| name).join(", ");
+        format!("no made trace is named {text:?}; there are {names}")
+    })
+}
