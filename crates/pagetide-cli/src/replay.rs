@@ -9,11 +9,14 @@
 //!                                   +--> ... (all cores)           +--> report
 //! ```
 //!
-//! With `--fold` a policy's row is the mean of seven replays, at seven phases of the period. With
+//! With `--recorded` the sizes are the run's own, and so is what stood in reclaim's way: the same
+//! policy decides the same again, also where memory was of several kinds. With `--fold` a policy's
+//! row is the mean of seven replays, at seven phases of the period. With
 //! `--explain`, a policy that chooses between arms is replayed once more, and says which when.
 //! `seconds` is how long the replay took.
 
 mod explain;
+mod recorded;
 
 use crate::cells::{Answer, Cell};
 use crate::failure::Failure;
@@ -22,6 +25,7 @@ use crate::setup::{SetupArgs, parse_period};
 use crate::sizes::SizeArgs;
 use crate::source::SourceArgs;
 use crate::{cells, report, terminal};
+use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Millis;
 use pagetide_lab::replay::{Contender, NR_PHASES, Phases, Row};
 use std::num::NonZeroUsize;
@@ -34,6 +38,7 @@ const EXAMPLES: &str = "Examples:
   pagetide replay run.trace --memory 64M,128M,256M --policy mglru,lru,opt
   pagetide replay run.trace --memory 64M,128M,256M,512M --report replay.html
   pagetide replay run.trace --memory 64M --policy mglru --off tiers
+  pagetide replay run.ptt --recorded --off hot-selection
   pagetide replay run.trace --memory 64M --policy pagetide --explain --report arms.html
   pagetide replay run.trace --memory 64M --policy active-inactive --fold 2s
   pagetide replay OLTP.lis --format arc-lis --frames 1000,5000 --json
@@ -47,9 +52,15 @@ pub(crate) struct ReplayArgs {
     source: SourceArgs,
     #[command(flatten)]
     sizes: SizeArgs,
-    /// Policies: the names that `pagetide policies` lists, and opt (Belady's bound).
-    #[arg(long, value_delimiter = ',', default_value = "mglru,lru")]
+    /// Policies: the names that `pagetide policies` lists, and opt (Belady's bound) [default:
+    /// mglru,lru; with --recorded the run's].
+    #[arg(long, value_delimiter = ',')]
     policy: Vec<Contender>,
+    /// Repeat a recorded run in the memory that it had, fast and slow: watermarks, per-CPU lists,
+    /// locks, ticks and all.
+    #[arg(long, conflicts_with_all = ["memory", "frames", "reclaim", "clock", "swap", "fold"])]
+    #[arg(conflicts_with_all = ["explain", "report"])]
+    recorded: bool,
     #[command(flatten)]
     setup: SetupArgs,
     /// Let the policy's statistics be summed up only so often, as the kernel does every 2s; a row
@@ -78,15 +89,20 @@ pub(crate) struct ReplayArgs {
 /// # Errors
 /// Sizes of no frame (usage), a file that cannot be read or understood, an interrupt.
 pub(crate) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failure> {
+    if args.recorded {
+        return recorded::run(args, interrupt);
+    }
     let sizes = args.sizes.frames()?;
-    args.setup.check(&args.policy, &sizes)?;
+    let usual = [PolicyName::Mglru, PolicyName::Lru].map(Contender::Policy);
+    let policies = if args.policy.is_empty() { &usual[..] } else { &args.policy };
+    args.setup.check(policies, &sizes)?;
     let (trace, facts) = args.source.read_dense(interrupt)?;
     let cell = |frames, contender| {
         Cell::new(contender, frames, |policy, frames| args.setup.setup(policy, frames, &facts))
     };
     let cells: Vec<Cell> = sizes
         .iter()
-        .flat_map(|&frames| args.policy.iter().map(move |&contender| cell(frames, contender)))
+        .flat_map(|&frames| policies.iter().map(move |&contender| cell(frames, contender)))
         .flat_map(|cell| phases_of(cell, args.fold))
         .collect();
     let answers = cells::run(&trace, &cells, args.jobs, interrupt)?;

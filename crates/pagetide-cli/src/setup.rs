@@ -15,8 +15,68 @@ use crate::failure::Failure;
 use crate::source::Facts;
 use crate::terminal;
 use pagetide_core::lru::{Mechanism, PolicyName};
+use pagetide_core::tiering::TieringSwitches;
 use pagetide_core::units::{Bytes, Millis};
-use pagetide_lab::replay::{Clock, Contender, Memory, Reader, Setup};
+use pagetide_lab::replay::{Clock, Contender, Memory, Reader, Setup, TierMemory};
+use std::fmt;
+use std::str::FromStr;
+
+/// What can be switched: a policy's mechanism, or a part of tiering.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Part {
+    Policy(Mechanism),
+    Tiering(TieringPart),
+}
+
+/// A part of how pages move between tiers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TieringPart {
+    HotSelection,
+    RateLimit,
+    AutoThreshold,
+    Auto,
+}
+
+const TIERING_PARTS: [(&str, TieringPart); 4] = [
+    ("hot-selection", TieringPart::HotSelection),
+    ("rate-limit", TieringPart::RateLimit),
+    ("auto-threshold", TieringPart::AutoThreshold),
+    ("auto", TieringPart::Auto),
+];
+
+impl TieringPart {
+    fn switch(self, switches: &mut TieringSwitches, is_on: bool) {
+        *match self {
+            TieringPart::HotSelection => &mut switches.hot_selection,
+            TieringPart::RateLimit => &mut switches.rate_limit,
+            TieringPart::AutoThreshold => &mut switches.auto_threshold,
+            TieringPart::Auto => &mut switches.auto,
+        } = is_on;
+    }
+}
+
+impl FromStr for Part {
+    type Err = <Mechanism as FromStr>::Err;
+
+    fn from_str(text: &str) -> Result<Part, Self::Err> {
+        match TIERING_PARTS.iter().find(|(name, _)| *name == text) {
+            Some((_, part)) => Ok(Part::Tiering(*part)),
+            None => text.parse().map(Part::Policy),
+        }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Part::Policy(mechanism) => write!(f, "{mechanism}"),
+            Part::Tiering(part) => {
+                let named = TIERING_PARTS.iter().find(|(_, other)| other == part);
+                f.write_str(named.expect("every part has a name").0)
+            }
+        }
+    }
+}
 
 /// Who makes room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -42,12 +102,13 @@ pub(crate) enum ClockName {
 /// What else a replay is told.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct SetupArgs {
-    /// Mechanisms to switch off, as in tiers,lazy-promotion (see `pagetide policies --mechanisms`).
+    /// Mechanisms to switch off, as in tiers,lazy-promotion (see `pagetide policies --mechanisms`);
+    /// of a recorded run with tiers also hot-selection, rate-limit, auto-threshold and auto.
     #[arg(long, value_delimiter = ',')]
-    off: Vec<Mechanism>,
+    off: Vec<Part>,
     /// Mechanisms to switch on.
     #[arg(long, value_delimiter = ',')]
-    on: Vec<Mechanism>,
+    on: Vec<Part>,
     /// Who makes room, and what the size is: of a group's pages, of all that a kernel charges the
     /// group for, or of a machine. opt has all of it for pages in any case.
     #[arg(long, value_enum, default_value = "group")]
@@ -74,9 +135,25 @@ impl SetupArgs {
 
     /// The setup of a policy at a size, but for what a command adds.
     pub(crate) fn setup(&self, policy: PolicyName, frames: u32, facts: &Facts) -> Setup {
-        let setup = Setup::new(policy, self.memory(frames));
-        let off = self.off.iter().fold(setup.switches, |switches, it| switches.without(*it));
-        let switches = self.on.iter().fold(off, |switches, it| switches.with(*it));
+        self.setup_in(policy, self.memory(frames), facts)
+    }
+
+    /// The same in this memory.
+    pub(crate) fn setup_in(&self, policy: PolicyName, memory: Memory, facts: &Facts) -> Setup {
+        let mut memory = memory;
+        let mut switches = Setup::new(policy, memory).switches;
+        let off = self.off.iter().map(|part| (part, false));
+        for (part, is_on) in off.chain(self.on.iter().map(|part| (part, true))) {
+            match (part, &mut memory) {
+                (Part::Policy(it), _) if is_on => switches = switches.with(*it),
+                (Part::Policy(it), _) => switches = switches.without(*it),
+                (Part::Tiering(it), Memory::Tiers(TierMemory { tiers, .. })) => {
+                    it.switch(&mut tiers.switches, is_on);
+                }
+                (Part::Tiering(_), _) => {}
+            }
+        }
+        let setup = Setup::new(policy, memory);
         Setup {
             switches,
             swappiness: self.swappiness.unwrap_or(setup.swappiness),
@@ -104,19 +181,40 @@ impl SetupArgs {
                 )));
             }
         }
+        self.check_parts(contenders, false)
+    }
+
+    /// Refuses parts that nothing here has, and those that are to be both on and off.
+    ///
+    /// # Errors
+    /// A usage error that names the part.
+    pub(crate) fn check_parts(
+        &self,
+        contenders: &[Contender],
+        has_tiers: bool,
+    ) -> Result<(), Failure> {
         let has = |mechanism: &Mechanism, contender: &Contender| match contender {
             Contender::Policy(policy) => mechanism.policies().contains(policy),
             Contender::Opt => false,
         };
-        for mechanism in self.off.iter().chain(&self.on) {
-            if !contenders.iter().any(|contender| has(mechanism, contender)) {
-                return Err(Failure::Usage(format!(
-                    "no chosen policy has the mechanism {mechanism}: `pagetide policies \
-                     --mechanisms` lists whose it is"
-                )));
+        for part in self.off.iter().chain(&self.on) {
+            match part {
+                Part::Policy(mechanism) if !contenders.iter().any(|it| has(mechanism, it)) => {
+                    return Err(Failure::Usage(format!(
+                        "no chosen policy has the mechanism {mechanism}: `pagetide policies \
+                         --mechanisms` lists whose it is"
+                    )));
+                }
+                Part::Tiering(_) if !has_tiers => {
+                    return Err(Failure::Usage(format!(
+                        "{part} is a part of tiering: there is some in the record of a run with \
+                         tiers, repeated with --recorded"
+                    )));
+                }
+                Part::Policy(_) | Part::Tiering(_) => {}
             }
-            if self.off.contains(mechanism) && self.on.contains(mechanism) {
-                return Err(Failure::Usage(format!("{mechanism} cannot be both on and off")));
+            if self.off.contains(part) && self.on.contains(part) {
+                return Err(Failure::Usage(format!("{part} cannot be both on and off")));
             }
         }
         Ok(())

@@ -4,12 +4,11 @@ use crate::failure::Failure;
 use crate::terminal;
 use pagetide_core::units::Bytes;
 
-/// The flags; one of them is needed.
+/// The flags; one of them is needed, unless the command knows a size without.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SizeArgs {
     /// Memory sizes, as in 64M,128M.
     #[arg(long, value_delimiter = ',', value_parser = terminal::parse_size)]
-    #[arg(required_unless_present = "frames")]
     memory: Vec<Bytes>,
     /// Memory sizes in frames of 4 KiB, as in 1000,5000.
     #[arg(long, value_delimiter = ',', conflicts_with = "memory")]
@@ -20,8 +19,13 @@ impl SizeArgs {
     /// The sizes asked for, in frames.
     ///
     /// # Errors
-    /// A size of no frame, or of too many (usage).
+    /// No size; a size of no frame, or of too many (usage).
     pub(crate) fn frames(&self) -> Result<Vec<u32>, Failure> {
+        if self.memory.is_empty() && self.frames.is_empty() {
+            return Err(Failure::Usage(
+                "how much memory? --memory 64M or --frames 1000 says so".to_owned(),
+            ));
+        }
         let of_memory = self.memory.iter().map(|memory| {
             u32::try_from(memory.whole_pages()).map_err(|_| {
                 Failure::Usage(format!(

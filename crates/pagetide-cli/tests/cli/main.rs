@@ -8,6 +8,7 @@ mod explain;
 mod lab;
 mod mrc;
 mod record;
+mod recorded;
 mod run;
 mod tier;
 mod trace;

@@ -163,6 +163,7 @@ impl Outcome {
             seconds,
             miss_ratio_min: None,
             miss_ratio_max: None,
+            tiers: self.tiers,
         }
     }
 }
@@ -194,6 +195,9 @@ pub struct Row {
     /// The highest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub miss_ratio_max: Option<f64>,
+    /// What each kind of memory did, where there were several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tiers: Option<TierCounts>,
 }
 
 /// Replays the whole trace with `frames` frames.

@@ -195,9 +195,10 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         }
         let sum =
             |counters: &[Counter]| -> u64 { counters.iter().map(|it| vmstat.read(*it)).sum() };
-        let evictions = sum(&[Counter::PgstealAnon, Counter::PgstealFile]) - sum(&DEMOTED);
+        let demoted = sum(&DEMOTED);
+        let evictions = sum(&[Counter::PgstealAnon, Counter::PgstealFile]) - demoted;
         let World { accesses, misses, bypasses, out_of_memory, .. } = *self;
-        let tiers = self.tier_counts();
+        let tiers = self.tier_counts().map(|counts| counts.with_moves(&vmstat, demoted));
         Outcome { accesses, misses, bypasses, out_of_memory, evictions, vmstat, tiers }
     }
 

@@ -64,6 +64,7 @@ impl Run {
         // So that closing the cache does nothing that the counters miss.
         cache.flush_all().unwrap();
         let stats = cache.stats();
+        cache.validate();
         drop(cache);
         Run::load(stats, &path)
     }

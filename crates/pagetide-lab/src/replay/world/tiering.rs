@@ -25,7 +25,8 @@ use pagetide_core::tiering::{
     TierCosts, Topology, background_level,
 };
 use pagetide_core::units::Millis;
-use pagetide_core::vmstat::VmStat;
+use pagetide_core::vmstat::{Counter, VmStat};
+use serde::ser::{Serialize, SerializeStruct, Serializer};
 use std::collections::BTreeMap;
 
 /// The most kinds of memory there can be.
@@ -40,6 +41,12 @@ pub struct TierCounts {
     nr_tiers: usize,
     resident: [u64; TIERS_MAX],
     served: [u64; TIERS_MAX],
+    /// Pages moved to the fast tier.
+    pub promoted: u64,
+    /// Pages moved to a slower tier.
+    pub demoted: u64,
+    /// Accesses that met an armed page.
+    pub hint_faults: u64,
     /// Pages whose access came too late after the scan.
     pub too_cold: u64,
     /// Hot pages not promoted, as enough were already.
@@ -61,6 +68,16 @@ impl TierCounts {
         &self.served[..self.nr_tiers]
     }
 
+    /// The same, with what core's counters say of moves.
+    pub(super) fn with_moves(self, vmstat: &VmStat, demoted: u64) -> TierCounts {
+        TierCounts {
+            promoted: vmstat.read(Counter::PgpromoteSuccess),
+            demoted,
+            hint_faults: vmstat.read(Counter::NumaHintFaults),
+            ..self
+        }
+    }
+
     fn count(&mut self, decision: Decision) {
         match decision {
             Decision::TooCold | Decision::Unsure => self.too_cold += 1,
@@ -69,6 +86,28 @@ impl TierCounts {
             Decision::Unmovable => self.unmovable += 1,
             Decision::Promote(_) | Decision::NoTarget => {}
         }
+    }
+}
+
+impl Serialize for TierCounts {
+    /// With a list of as many numbers as there are tiers for what each did.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("TierCounts", 9)?;
+        fields.serialize_field("resident", self.resident())?;
+        fields.serialize_field("served", self.served())?;
+        let moves = [
+            ("promoted", self.promoted),
+            ("demoted", self.demoted),
+            ("hint_faults", self.hint_faults),
+            ("too_cold", self.too_cold),
+            ("rate_limited", self.rate_limited),
+            ("no_room", self.no_room),
+            ("unmovable", self.unmovable),
+        ];
+        for (name, number) in moves {
+            fields.serialize_field(name, &number)?;
+        }
+        fields.end()
     }
 }
 
@@ -171,8 +210,8 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         moves.unwrap_or(&[])
     }
 
-    /// What each tier did so far; `None` where the memory is of one kind.
-    pub fn tier_counts(&self) -> Option<TierCounts> {
+    /// What each tier did so far; `None` where the memory is of one kind. Moves are not in it.
+    pub(super) fn tier_counts(&self) -> Option<TierCounts> {
         let mut counts = self.tiering.as_ref()?.counts;
         for (resident, node) in counts.resident.iter_mut().zip(&self.nodes) {
             *resident = node.nr_used().into();

@@ -1,0 +1,94 @@
+//! `--recorded`: a run again, in the memory that it had.
+//!
+//! ```text
+//!   header --> policy, memory, tiers --> cells --> rows, and what each tier did
+//! ```
+//!
+//! Ignored: which mechanisms of its policy the run had switched; a record does not say.
+
+use super::{ReplayArgs, explain, rows, table};
+use crate::cells::{self, Cell};
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::source::Facts;
+use crate::terminal;
+use pagetide_core::lru::PolicyName;
+use pagetide_lab::replay::{Contender, Memory, Row};
+
+/// Runs the command.
+///
+/// # Errors
+/// As `replay`; a file that is no record of a run.
+pub(super) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failure> {
+    let (trace, facts) = args.source.read_dense(interrupt)?;
+    let (policy, memory) = recorded(args, &facts)?;
+    let policies = if args.policy.is_empty() { vec![policy] } else { args.policy.clone() };
+    let has_tiers = matches!(memory, Memory::Tiers(_));
+    args.setup.check_parts(&policies, has_tiers)?;
+    if has_tiers && policies.contains(&Contender::Policy(PolicyName::Lirs)) {
+        return Err(Failure::Usage(
+            "the policy lirs does not know tiers: choose others".to_owned(),
+        ));
+    }
+    let cell = |contender| {
+        Cell::new(contender, memory.nr_frames_max(), |policy, _| {
+            args.setup.setup_in(policy, memory, &facts)
+        })
+    };
+    let cells: Vec<Cell> = policies.into_iter().map(cell).collect();
+    let answers = cells::run(&trace, &cells, args.jobs, interrupt)?;
+    let rows = rows(&answers, false);
+    if args.json {
+        terminal::print_json(&explain::told(&rows, &[]))
+    } else {
+        terminal::print(&(table(&rows) + &tiers_table(&rows)))
+    }
+}
+
+/// What the record says of the run.
+fn recorded(args: &ReplayArgs, facts: &Facts) -> Result<(Contender, Memory), Failure> {
+    let file = args.source.file.display();
+    let header = facts.header.as_ref().filter(|header| header.is_of_run()).ok_or_else(|| {
+        Failure::Refused(format!(
+            "{file} is of no recorded run: leave out --recorded, and say how much memory"
+        ))
+    })?;
+    let memory = Memory::of_record(header);
+    let policy = header.policy.parse::<PolicyName>().ok().map(Contender::Policy);
+    policy.zip(memory).ok_or_else(|| {
+        Failure::Refused(format!("{file} has a damaged header: no such run can have been"))
+    })
+}
+
+/// Served and resident pages of each tier, and the moves between them; nothing for one kind of
+/// memory.
+fn tiers_table(rows: &[Row]) -> String {
+    let Some(nr_tiers) = rows.iter().find_map(|row| Some(row.tiers?.served().len())) else {
+        return String::new();
+    };
+    let mut text = format!("\n{:<16}", "policy");
+    for nth in 0..nr_tiers {
+        text.push_str(&format!(" {:>12} {:>12}", format!("tier{nth} held"), "served"));
+    }
+    let moves = ["promoted", "demoted", "hint faults", "too cold", "over rate", "no room"];
+    moves.iter().for_each(|name| text.push_str(&format!(" {name:>12}")));
+    text.push('\n');
+    for row in rows {
+        let Some(counts) = row.tiers else { continue };
+        text.push_str(&format!("{:<16}", row.policy));
+        for (held, served) in counts.resident().iter().zip(counts.served()) {
+            text.push_str(&format!(" {held:>12} {served:>12}"));
+        }
+        let moves = [
+            counts.promoted,
+            counts.demoted,
+            counts.hint_faults,
+            counts.too_cold,
+            counts.rate_limited,
+            counts.no_room,
+        ];
+        moves.iter().for_each(|nr| text.push_str(&format!(" {nr:>12}")));
+        text.push('\n');
+    }
+    text
+}
