@@ -238,6 +238,27 @@ impl ScanRun {
     }
 }
 
+/// Where the `nth` of `count` pieces is, in an order that leaps about: what lies together is found
+/// a little at a time, in each round. A permutation of `0..count`.
+pub const fn scattered(nth: u32, count: u32) -> u32 {
+    if count < 4 {
+        return nth;
+    }
+    // The golden section of them, or the next that shares no factor with it.
+    let mut stride = (count as u64 * 618 / 1000) as u32;
+    while gcd(stride, count) != 1 {
+        stride += 1;
+    }
+    (nth as u64 * stride as u64 % count as u64) as u32
+}
+
+const fn gcd(mut a: u32, mut b: u32) -> u32 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
 /// The hint scan of one address space.
 #[derive(Clone, Debug)]
 pub struct HintScanner {

@@ -51,7 +51,7 @@ pub use demotion::{
 };
 pub use hint_scan::{
     BalancingMode, EntryFacts, HintScanner, ScanChunk, ScanRun, ScannedMapping,
-    UnknownBalancingMode,
+    UnknownBalancingMode, scattered,
 };
 pub use hint_stamp::StampWidth;
 pub use knobs::{TieringKnobError, TieringKnobs, frames_per_second};

@@ -266,6 +266,7 @@ impl Promotion {
     ) -> Result<Because, Decision> {
         let latency = self.take_latency(now, fault);
         let auto = self.auto.get_or_insert_with(|| Auto::new(room.nr_frames));
+        auto.tell_time(now);
         let worth = auto.judge(latency, fault.folio);
         if room.nr_free > room.promo + room.nr_frames / 16 {
             return Ok(Because::FreeSpace);
@@ -298,6 +299,7 @@ impl Promotion {
     #[must_use]
     pub fn arms_moved(&mut self, now: Millis, folio: &Folio, migration: Migration) -> bool {
         let Some(auto) = &mut self.auto else { return false };
+        auto.tell_time(now);
         match migration {
             Migration::Promotion => auto.note_promoted(folio),
             Migration::Demotion => auto.note_demoted(folio),
@@ -318,7 +320,9 @@ impl Promotion {
     pub fn note_fast_fault(&mut self, now: Millis, folio: &Folio) -> bool {
         let stored = folio.swap_hint_stamp(self.width.store(now));
         let latency = self.width.latency(now, stored);
-        self.auto.as_mut().is_some_and(|auto| auto.note_fast(latency, folio))
+        let Some(auto) = &mut self.auto else { return false };
+        auto.tell_time(now);
+        auto.note_fast(latency, folio)
     }
 
     /// Whether a victim that reclaim would demote is too hot for that, as far as is known. `true`:

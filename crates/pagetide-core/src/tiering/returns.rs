@@ -2,55 +2,134 @@
 //!
 //! **Problem.** How often a page is touched follows from how long it is left alone, but that of a
 //! cold one is not known until much later. **Idea.** Arm each, and count those touched *soon*: of
-//! pages with so many accesses, so large a share is.
+//! pages with so many accesses, so large a share is. A page counts once its time is up, and not
+//! before: otherwise many pages moved at once would look cold.
 //!
 //! ```text
 //!   share touched within t = 1 - exp(-accesses x t)         t moves until it is about a half
+//!
+//!   epoch before the last   last epoch        this epoch
+//!   ------- settled ------|---- awaited ----|--- awaited -->  now         an epoch lasts t or more
 //! ```
 //!
-//! **Data and invariants.** Old counts fade by halves; those awaited still are few beside them.
-//! Between a quarter and five eighths of 1024 come soon, or the time is on its way there.
+//! **Data and invariants.** Old counts fade by halves. Between a quarter and five eighths of 1024
+//! come soon, or the time is on its way there.
 //!
 //! **Ignored.** That pages differ: of hot and cold ones together, the hot count for less than they
 //! are. Source: our own.
 
 use crate::units::Millis;
 
+/// The shortest epoch.
+const EPOCH_MIN_MS: u64 = 32;
+const SOON_MAX_MS: u64 = 1 << 16;
+
+/// Pages moved in an epoch, and those of them touched soon.
+#[derive(Clone, Copy, Default, Debug)]
+struct Epoch {
+    nr_moved: u32,
+    nr_soon: u32,
+}
+
 /// How soon moved pages are touched again: how many accesses they have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Returns {
-    nr_moved: u32,
-    nr_soon: u32,
+    settled: Epoch,
+    /// This epoch, and the last.
+    awaited: [Epoch; 2],
+    epoch_start: Millis,
     /// A fault within so long of the move comes soon.
     soon_ms: u64,
+    /// Pages settled since that was changed.
+    nr_news: u32,
+    /// Pages settled since somebody asked.
+    nr_untaken: u32,
     /// The last so many count.
-    pub(super) memory: u32,
+    memory: u32,
 }
 
 impl Returns {
     pub(super) fn new(memory: u32) -> Returns {
-        Returns { nr_moved: 0, nr_soon: 0, soon_ms: 1000, memory }
-    }
-
-    pub(super) fn count_moved(&mut self) {
-        self.nr_moved += 1;
-        if self.nr_moved > self.memory {
-            self.nr_moved /= 2;
-            self.nr_soon /= 2;
+        Returns {
+            settled: Epoch::default(),
+            awaited: [Epoch::default(); 2],
+            epoch_start: Millis(0),
+            soon_ms: 1000,
+            nr_news: 0,
+            nr_untaken: 0,
+            memory,
         }
     }
 
-    pub(super) fn count_back(&mut self, latency: Millis) {
-        self.nr_soon += u32::from(latency.0 < self.soon_ms);
+    pub(super) fn count_moved(&mut self, now: Millis) {
+        self.tell_time(now);
+        self.awaited[0].nr_moved += 1;
+    }
+
+    /// A page was touched so long after its move.
+    pub(super) fn count_back(&mut self, now: Millis, latency: Millis) {
+        self.tell_time(now);
+        if latency.0 >= self.soon_ms {
+            return;
+        }
+        let is_last = now.0.saturating_sub(latency.0) < self.epoch_start.0;
+        let epoch = &mut self.awaited[usize::from(is_last)];
+        // Some were moved before epochs began anew.
+        epoch.nr_soon = (epoch.nr_soon + 1).min(epoch.nr_moved);
+    }
+
+    /// Settles the epochs that are over.
+    pub(super) fn tell_time(&mut self, now: Millis) {
+        let length = self.soon_ms.max(EPOCH_MIN_MS);
+        let elapsed = now.0.saturating_sub(self.epoch_start.0);
+        if elapsed < length {
+            return;
+        }
+        let [this, last] = self.awaited;
+        self.settle(last);
+        self.awaited = [Epoch::default(), this];
+        self.epoch_start = now;
+        if elapsed >= 2 * length {
+            self.settle(this);
+            self.awaited = [Epoch::default(); 2];
+        }
+        self.adjust();
+    }
+
+    fn settle(&mut self, epoch: Epoch) {
+        self.settled.nr_moved += epoch.nr_moved;
+        self.settled.nr_soon += epoch.nr_soon;
+        self.nr_news += epoch.nr_moved;
+        self.nr_untaken += epoch.nr_moved;
+        while self.settled.nr_moved > self.memory {
+            self.fade();
+        }
+    }
+
+    fn fade(&mut self) {
+        self.settled.nr_moved /= 2;
+        self.settled.nr_soon /= 2;
+    }
+
+    /// As if so many had been moved, and never touched.
+    pub(super) fn count_cold(&mut self, nr_moved: u64) {
+        let nr_moved = u32::try_from(nr_moved).unwrap_or(u32::MAX).min(self.memory);
+        self.settle(Epoch { nr_moved, nr_soon: 0 });
     }
 
     pub(super) fn is_known(&self) -> bool {
-        self.nr_moved >= self.memory / 8
+        self.settled.nr_moved >= self.memory / 8
+    }
+
+    /// Pages settled since this was last asked.
+    pub(super) fn take_news(&mut self) -> u32 {
+        core::mem::take(&mut self.nr_untaken)
     }
 
     /// Of 1024.
     fn share_soon(&self) -> u64 {
-        (u64::from(self.nr_soon) * 1024 / u64::from(self.nr_moved.max(1))).min(1000)
+        let Epoch { nr_moved, nr_soon } = self.settled;
+        (u64::from(nr_soon) * 1024 / u64::from(nr_moved.max(1))).min(1000)
     }
 
     /// Accesses in 1024 s.
@@ -64,22 +143,82 @@ impl Returns {
     }
 
     /// Keeps the share where it tells most.
-    pub(super) fn adjust(&mut self) {
+    fn adjust(&mut self) {
         let share = self.share_soon();
-        if !self.is_known() || (256..=640).contains(&share) {
+        if self.nr_news < self.memory / 8 || (256..=640).contains(&share) {
             return;
         }
+        let (soon_ms, nr_soon) = (self.soon_ms, self.settled.nr_soon);
         // The share follows, about.
-        if share > 640 && self.soon_ms > 1 {
-            self.soon_ms = (self.soon_ms * 3 / 4).max(1);
-            self.nr_soon = self.nr_soon * 7 / 8;
-        } else if share < 256 && self.soon_ms < 1 << 16 {
-            self.soon_ms = (self.soon_ms * 4).div_ceil(3);
-            self.nr_soon = (self.nr_soon * 4).div_ceil(3);
-        } else {
+        (self.soon_ms, self.settled.nr_soon) = match share {
+            0..16 => (soon_ms * 4, nr_soon * 4),
+            16..256 => ((soon_ms * 4).div_ceil(3), (nr_soon * 4).div_ceil(3)),
+            641..960 => (soon_ms * 3 / 4, nr_soon * 7 / 8),
+            _ => (soon_ms / 4, nr_soon * 3 / 4),
+        };
+        self.soon_ms = self.soon_ms.clamp(1, SOON_MAX_MS);
+        if self.soon_ms == soon_ms {
+            self.settled.nr_soon = nr_soon;
             return;
         }
-        self.nr_moved /= 2;
-        self.nr_soon /= 2;
+        self.nr_news = 0;
+        // Those awaited were counted by the old time.
+        self.awaited = [Epoch::default(); 2];
+        self.fade();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Moves a page each 10 ms, of which one in `part` is touched again after `latency`, and the
+    /// others never.
+    fn play(returns: &mut Returns, from: u64, to: u64, part: u64, latency: u64) {
+        for now in (from..to).step_by(10) {
+            let moved_at = now.saturating_sub(latency);
+            if now >= from + latency && (moved_at / 10).is_multiple_of(part) {
+                returns.count_back(Millis(now), Millis(latency));
+            }
+            returns.count_moved(Millis(now));
+        }
+    }
+
+    #[test]
+    fn pages_count_when_their_time_is_up() {
+        let mut returns = Returns::new(256);
+        play(&mut returns, 0, 1990, 2, 500);
+        assert_eq!(returns.settled.nr_moved, 0, "the first may still be touched");
+        // 0.7 accesses a second, in 1024 s.
+        play(&mut returns, 1990, 60_000, 2, 500);
+        assert!(returns.is_known());
+        assert!((600..800).contains(&returns.rate()), "{returns:?}");
+    }
+
+    #[test]
+    fn many_moved_at_once_do_not_look_cold() {
+        let mut returns = Returns::new(256);
+        play(&mut returns, 0, 60_000, 2, 500);
+        let before = returns.rate();
+        (0..10_000).for_each(|_| returns.count_moved(Millis(60_000)));
+        assert!(returns.rate().abs_diff(before) < before / 20, "{before}: {returns:?}");
+    }
+
+    #[test]
+    fn the_time_that_is_soon_follows_what_comes() {
+        let mut returns = Returns::new(256);
+        play(&mut returns, 0, 60_000, 1, 10);
+        assert!(returns.soon_ms <= 16, "{returns:?}");
+        play(&mut returns, 60_000, 400_000, 1, 9000);
+        assert!((6000..30_000).contains(&returns.soon_ms), "{returns:?}");
+        returns.count_cold(100_000);
+        assert!(returns.rate() < 10 && returns.settled.nr_moved <= 256, "{returns:?}");
+    }
+
+    #[test]
+    fn news_are_told_once() {
+        let mut returns = Returns::new(256);
+        returns.count_cold(7);
+        assert_eq!((returns.take_news(), returns.take_news()), (7, 0));
     }
 }

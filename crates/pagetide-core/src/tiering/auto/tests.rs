@@ -28,12 +28,24 @@ fn judged(auto: &mut Auto, latencies: &[u64]) -> Vec<Worth> {
     latencies.iter().map(|&latency| auto.judge(Millis(latency), folio)).collect()
 }
 
+/// Time goes on by so much.
+fn wait(auto: &mut Auto, latency: u64) {
+    auto.tell_time(Millis(auto.now.0 + latency));
+}
+
+/// The window ends now.
+fn end_window(auto: &mut Auto) {
+    let costs = auto.costs;
+    auto.tell_costs(Millis(auto.now.0.max(auto.window_start.0 + WINDOW.0)), &costs);
+}
+
 /// Pages demoted, and touched again after so long each.
 fn demote(auto: &mut Auto, nr: u64, latency: u64) {
     let folios = Folios::new(1);
     let folio = &folios[FrameId(0)];
     for _ in 0..nr {
         auto.note_demoted(folio);
+        wait(auto, latency);
         let _ = auto.judge(Millis(latency), folio);
     }
 }
@@ -67,13 +79,13 @@ fn a_page_that_earns_its_move_back_while_it_stays_is_needed_and_no_hotter() {
 fn what_leaves_is_added_to_what_is_needed() {
     let mut auto = auto(COSTS);
     // Touched again in half a second, one in two: 0.7 accesses in the second that counts as soon.
-    for _ in 0..60 {
+    for _ in 0..200 {
         demote(&mut auto, 1, 500);
         demote(&mut auto, 1, 5000);
     }
     let leaving = auto.leaving();
     assert!((600..800).contains(&leaving), "{leaving}");
-    auto.tell_costs(Millis(2000), &COSTS);
+    end_window(&mut auto);
     assert_eq!(auto.need, leaving + 60);
 }
 
@@ -89,12 +101,12 @@ fn a_saturated_fast_node_gets_no_page() {
 fn one_short_latency_among_cold_pages_is_looked_at_again() {
     let mut auto = auto(COSTS);
     // Slow memory is touched once in minutes, and what leaves is touched once in ten seconds.
-    judged(&mut auto, &[200_000; 64]);
     for _ in 0..200 {
         demote(&mut auto, 1, 900);
         demote(&mut auto, 9, 20_000);
     }
-    auto.tell_costs(Millis(2000), &COSTS);
+    judged(&mut auto, &[200_000; 400]);
+    end_window(&mut auto);
     let seen = judged(&mut auto, &[2000, 2000, 2000, 2000]);
     assert_eq!(seen[0], Worth::Unsure, "{auto:?}");
     assert!(seen.contains(&Worth::Hot), "{seen:?}");
@@ -106,19 +118,20 @@ fn the_bar_rises_while_promotions_disappoint_and_falls_when_they_do_not() {
     let mut auto = auto(COSTS);
     let folios = Folios::new(1);
     let folio = &folios[FrameId(0)];
-    let promote = |auto: &mut Auto, window: u64, latency: u64| {
+    let promote = |auto: &mut Auto, latency: u64| {
         for _ in 0..40 {
             folio.set_heat(Heat(auto.cut - 1).0);
             auto.note_promoted(folio);
             assert_eq!(Heat(folio.heat()).moved(), Moved::Barely);
+            wait(auto, latency);
             while auto.note_fast(Millis(latency), folio) {}
         }
-        auto.tell_costs(Millis(window * 1000), &COSTS);
+        end_window(auto);
     };
-    (2..12).for_each(|window| promote(&mut auto, window, 100_000));
+    (0..40).for_each(|_| promote(&mut auto, 100_000));
     let raised = auto.bar;
     assert!(raised >= 100, "{raised}");
-    (12..40).for_each(|window| promote(&mut auto, window, 40));
+    (0..200).for_each(|_| promote(&mut auto, 40));
     assert!(auto.bar < raised, "{} after {raised}", auto.bar);
     let cut = log_of_rate(auto.need) - auto.bar.unsigned_abs();
     assert_eq!(auto.cut, cut);
@@ -141,16 +154,19 @@ fn an_access_that_goes_on_says_nothing() {
 #[test]
 fn what_is_known_of_demoted_pages_ages_and_gives_way_to_what_stays() {
     let mut auto = auto(COSTS);
-    demote(&mut auto, 100, 10);
+    demote(&mut auto, 400, 10);
     let before = auto.leaving();
-    (2..3000).for_each(|second| auto.tell_costs(Millis(second * 1000), &COSTS));
+    assert!(before > 10_000, "{before}");
+    (6..3000).for_each(|second| auto.tell_costs(Millis(second * 1000), &COSTS));
     assert!(auto.leaving() * 4 < before, "{} of {before}", auto.leaving());
 
     let mut auto = self::auto(COSTS);
-    demote(&mut auto, 100, 10);
+    demote(&mut auto, 400, 10);
     let before = auto.leaving();
     let nr_armed = (0..400).filter(|page| auto.wants_fast(*page)).count();
     assert!((100..=134).contains(&nr_armed), "{nr_armed}: an eighth of the slow pages");
+    wait(&mut auto, 4000);
+    end_window(&mut auto);
     assert!(auto.leaving() < before, "none was touched: the hot set has moved");
 }
 
@@ -166,7 +182,8 @@ fn the_scan_hurries_while_it_finds_something() {
         for _ in 0..100 {
             folio.set_heat(Heat(log_of(Millis(100))).0);
             auto.note_promoted(folio);
-            while auto.note_fast(Millis(100), folio) {}
+            wait(&mut auto, 10);
+            while auto.note_fast(Millis(10), folio) {}
         }
         auto.tell_costs(Millis(window * 1000), &COSTS);
     }
@@ -194,6 +211,7 @@ proptest! {
             for (kind, number) in &events {
                 let folio = &folios[FrameId((number % 8) as u32)];
                 let latency = Millis(*number);
+                auto.tell_time(Millis(now));
                 match kind {
                     0 => now += number,
                     1 => auto.note_demoted(folio),

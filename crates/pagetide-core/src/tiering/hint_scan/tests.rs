@@ -215,3 +215,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn scattered_pieces_are_all_there_and_neighbours_are_far_apart() {
+    for count in [1, 2, 3, 4, 5, 100, 809, 2432] {
+        let mut places: Vec<u32> = (0..count).map(|nth| scattered(nth, count)).collect();
+        if count > 8 {
+            let leaps = places.windows(2).map(|pair| pair[0].abs_diff(pair[1]));
+            assert!(leaps.min().is_some_and(|least| least > count / 4), "{count}");
+            // Any tenth of the order finds something in any eighth of the pieces.
+            let eighth = |place: &u32| place * 8 / count;
+            let found = |tenth: &[u32]| (0..8).all(|at| tenth.iter().any(|it| eighth(it) == at));
+            let nr = (count as usize / 10).max(16);
+            assert!(places.windows(nr).all(found), "{count}");
+        }
+        places.sort_unstable();
+        assert!(places.into_iter().eq(0..count), "{count}");
+    }
+}

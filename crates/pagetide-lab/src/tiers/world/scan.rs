@@ -21,6 +21,7 @@ use crate::tiers::prices::Item;
 use pagetide_core::ids::MappingId;
 use pagetide_core::tiering::{
     BalancingMode, EntryFacts, FaultCounts, HintScanner, ScanPace, ScanPeriods, ScannedMapping,
+    scattered,
 };
 use pagetide_core::units::Millis;
 
@@ -67,13 +68,13 @@ impl World {
         }
         let Some(mut run) = self.scan.scanner.start_run(now, period) else { return };
         let (run_pages, nr_pages) = (self.scan.run_pages, self.lane.nr_pages());
+        let nr_runs = nr_pages.div_ceil(run_pages);
         let mapping_from = |id: MappingId| {
-            let first = id.0.checked_mul(run_pages).filter(|first| *first < nr_pages)?;
-            let nr_pages = u64::from(run_pages.min(nr_pages - first));
-            Some(ScannedMapping { id, nr_pages, created: Millis(0) })
+            let nr_pages = u64::from(run_pages);
+            (id.0 < nr_runs).then_some(ScannedMapping { id, nr_pages, created: Millis(0) })
         };
         while let Some(chunk) = run.next_chunk(mapping_from) {
-            let first = chunk.mapping.0 * run_pages;
+            let first = self.first_page(chunk.mapping, nr_runs);
             let armed = chunk.pages.filter(|index| self.arm(first + *index as u32, now)).count();
             run.scanned(armed as u64);
         }
@@ -85,6 +86,13 @@ impl World {
         }
     }
 
+    /// The first page of a mapping: without knobs, mappings are anywhere.
+    fn first_page(&self, mapping: MappingId, nr_runs: u32) -> u32 {
+        let leaps = self.promotion.auto().is_some();
+        let nth = if leaps { scattered(mapping.0, nr_runs) } else { mapping.0 };
+        nth * self.scan.run_pages
+    }
+
     /// How long until the next run. Without knobs a round takes as long as is worth it.
     fn scan_period(&self) -> Millis {
         let Some(auto) = self.promotion.auto() else { return self.scan.pace.period() };
@@ -94,6 +102,9 @@ impl World {
 
     /// Arms a page, if it should be; says whether it did.
     fn arm(&mut self, page: u32, now: Millis) -> bool {
+        if page >= self.lane.nr_pages() {
+            return false;
+        }
         let word = self.lane.word(page);
         if !word.is_resident() {
             return false;
