@@ -3,11 +3,12 @@
 //! Problem: a hit must note the access without a lock, while reclaim moves the same folio between
 //! lists under one.
 //!
-//! Idea: one 64-byte descriptor a frame, so that a frame's state is one cache line, in three parts
-//! with three owners:
+//! Idea: one 64-byte descriptor a frame, so that a frame's state is one cache line, in parts with
+//! different owners:
 //!
 //! ```text
 //!   flags (u64)    anybody, atomically: generation, references, dirty, writeback, list state
+//!   hits           anybody, but not in one step: of two changes at once one may be lost
 //!   prev, next     the holder of the lruvec's lock, while the folio is on a list
 //!   mapping, index the holder of the frame, set once when the folio is bound to a page
 //!   group          the same, when the group is charged for the frame
@@ -23,6 +24,9 @@
 //! Invariants: a folio is in at most one of the states pending, on a list, isolated
 //! ([`Flags::PENDING`], [`Flags::ON_LIST`], [`Flags::ISOLATED`]); a free frame is in none. `GEN` is
 //! zero unless a multi-gen policy put the folio on a generation's list.
+//!
+//! Where there is one thread ([`Folios::for_one_thread`]) nothing need be one step, and a change of
+//! flags is a load and a store: a locked instruction takes as long as twenty others.
 //!
 //! Ignored here: large folios (every folio is one frame so far) and the contents themselves.
 //! Everything is an atomic because the crate has no unsafe code; fields that a lock protects are
@@ -79,11 +83,6 @@ impl Flags {
     /// Which of its policy's lists the folio is linked on, where there are several; the policy's to
     /// use otherwise while the folio is isolated. Four bits.
     pub const LINK: Flags = Flags(0xf << 24);
-    /// Its policy wants to hear of each access. Only `pagetide` sets it, on a few folios.
-    pub const WATCHED: Flags = Flags(1 << 28);
-    /// The tick ([`Folios::tick`]) in which an access was logged last; 0: none since the folio was
-    /// bound. Sixteen bits.
-    pub const TICK: Flags = Flags(0xffff << 32);
     /// What a page takes along when it is moved to another frame. What its lists made of it stays
     /// behind: it enters those of the other node afresh.
     pub const KEPT_ON_MOVE: Flags = Flags(
@@ -102,7 +101,6 @@ impl Flags {
     const GEN_SHIFT: u32 = 0;
     const REFS_SHIFT: u32 = 4;
     const LINK_SHIFT: u32 = 24;
-    const TICK_SHIFT: u32 = 32;
     /// The most [`Flags::refs`] can say.
     pub const REFS_MAX: u32 = 3;
 
@@ -163,16 +161,6 @@ impl Flags {
         Flags(self.0 & !Self::LINK.0 | (link as u64) << Self::LINK_SHIFT)
     }
 
-    /// The tick in [`Flags::TICK`].
-    pub const fn tick(self) -> u16 {
-        (self.0 >> Self::TICK_SHIFT) as u16
-    }
-
-    /// The same flags with the tick set.
-    pub const fn with_tick(self, tick: u16) -> Flags {
-        Flags(self.0 & !Self::TICK.0 | (tick as u64) << Self::TICK_SHIFT)
-    }
-
     /// The folio's type.
     pub const fn page_type(self) -> PageType {
         if self.any(Self::ANON) { PageType::Anon } else { PageType::File }
@@ -181,7 +169,7 @@ impl Flags {
 
 impl fmt::Debug for Flags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [(&str, Flags); 17] = [
+        const NAMES: [(&str, Flags); 16] = [
             ("referenced", Flags::REFERENCED),
             ("workingset", Flags::WORKINGSET),
             ("active", Flags::ACTIVE),
@@ -197,7 +185,6 @@ impl fmt::Debug for Flags {
             ("orphan", Flags::ORPHAN),
             ("readahead", Flags::READAHEAD),
             ("prefetched", Flags::PREFETCHED),
-            ("watched", Flags::WATCHED),
             ("sampled", Flags::SAMPLED),
         ];
         write!(f, "gen {:?} refs {}", self.generation(), self.refs())?;
@@ -205,6 +192,67 @@ impl fmt::Debug for Flags {
             .iter()
             .filter(|(_, flag)| self.any(*flag))
             .try_for_each(|(name, _)| write!(f, " {name}"))
+    }
+}
+
+/// What a policy that does not hear of each hit keeps of them.
+///
+/// ```text
+///   bit 18    17 16   15 ... 0
+///   watched   count   tick of the access logged last; 0: none since the folio was bound
+/// ```
+///
+/// It is read and written apart, without a locked instruction, which would hold up what the reader
+/// of a page does next; so of two hits at once one may not count.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Hits(u32);
+
+impl Hits {
+    const COUNT_SHIFT: u32 = 16;
+    const WATCHED: u32 = 1 << 18;
+    /// The most [`Hits::count`] can say.
+    pub const COUNT_MAX: u32 = 3;
+
+    /// All that is counted, in this tick: another hit changes nothing, if nobody watches.
+    #[inline]
+    pub const fn quiet(tick: u16) -> Hits {
+        Hits(Hits::COUNT_MAX << Hits::COUNT_SHIFT | tick as u32)
+    }
+
+    /// Hits counted, 0 to [`Hits::COUNT_MAX`].
+    #[inline]
+    pub const fn count(self) -> u32 {
+        self.0 >> Hits::COUNT_SHIFT & Hits::COUNT_MAX
+    }
+
+    /// The same with another count.
+    #[inline]
+    pub const fn with_count(self, count: u32) -> Hits {
+        Hits(self.0 & !(Hits::COUNT_MAX << Hits::COUNT_SHIFT) | count << Hits::COUNT_SHIFT)
+    }
+
+    /// The tick in which an access was logged last.
+    #[inline]
+    pub const fn tick(self) -> u16 {
+        self.0 as u16
+    }
+
+    /// The same with another tick.
+    #[inline]
+    pub const fn with_tick(self, tick: u16) -> Hits {
+        Hits(self.0 & !(u16::MAX as u32) | tick as u32)
+    }
+
+    /// Whether its policy wants to hear of each access: of few folios.
+    #[inline]
+    pub const fn is_watched(self) -> bool {
+        self.0 & Hits::WATCHED != 0
+    }
+
+    /// The same, watched or not.
+    #[inline]
+    pub const fn with_watched(self, is_watched: bool) -> Hits {
+        Hits(if is_watched { self.0 | Hits::WATCHED } else { self.0 & !Hits::WATCHED })
     }
 }
 
@@ -220,6 +268,9 @@ pub struct Folio {
     pub(crate) prev: AtomicU32,
     pub(crate) next: AtomicU32,
     group: AtomicU16,
+    /// Several threads reach it: what is to be one step must be.
+    is_shared: bool,
+    hits: AtomicU32,
     /// Its policy's own; means nothing until that sets it.
     pub(crate) stamp: AtomicU32,
     hint_stamp: AtomicU32,
@@ -230,7 +281,7 @@ pub struct Folio {
 const _: () = assert!(size_of::<Folio>() == 64);
 
 impl Folio {
-    fn unused() -> Folio {
+    fn unused(is_shared: bool) -> Folio {
         Folio {
             flags: AtomicU64::new(0),
             index: AtomicU64::new(0),
@@ -238,6 +289,8 @@ impl Folio {
             prev: AtomicU32::new(0),
             next: AtomicU32::new(0),
             group: AtomicU16::new(0),
+            is_shared,
+            hits: AtomicU32::new(0),
             stamp: AtomicU32::new(0),
             hint_stamp: AtomicU32::new(HINT_STAMP_RESET),
             heat: AtomicU32::new(0),
@@ -254,6 +307,7 @@ impl Folio {
         self.index.store(page.index.0, Relaxed);
         self.hint_stamp.store(HINT_STAMP_RESET, Relaxed);
         self.heat.store(0, Relaxed);
+        self.hits.store(0, Relaxed);
         self.flags.store(flags.with(type_flag).0, Relaxed);
     }
 
@@ -323,24 +377,56 @@ impl Folio {
     /// Sets the flags of `mask`; returns what was there before.
     #[inline]
     pub fn set(&self, mask: Flags) -> Flags {
+        if !self.is_shared {
+            return self.replace(|flags| flags.with(mask));
+        }
         Flags(self.flags.fetch_or(mask.0, Relaxed))
     }
 
     /// Clears the flags of `mask`; returns what was there before.
     #[inline]
     pub fn clear(&self, mask: Flags) -> Flags {
+        if !self.is_shared {
+            return self.replace(|flags| flags.without(mask));
+        }
         Flags(self.flags.fetch_and(!mask.0, Relaxed))
     }
 
     /// Replaces the flags by `change(flags)` atomically; `None` leaves them. Returns what was there
     /// before.
+    #[inline]
     pub fn update(&self, mut change: impl FnMut(Flags) -> Option<Flags>) -> Flags {
+        if !self.is_shared {
+            return self.replace(|flags| change(flags).unwrap_or(flags));
+        }
         let outcome =
             self.flags.fetch_update(Relaxed, Relaxed, |now| change(Flags(now)).map(|next| next.0));
         Flags(match outcome {
             Ok(before) => before,
             Err(unchanged) => unchanged,
         })
+    }
+
+    /// Changes the flags where nobody else can. Returns what was there before.
+    #[inline]
+    fn replace(&self, change: impl FnOnce(Flags) -> Flags) -> Flags {
+        let before = self.flags();
+        self.flags.store(change(before).0, Relaxed);
+        before
+    }
+
+    /// The hits, as [`AccessRule::mark`] counts them for policies that have them apart from flags.
+    ///
+    /// [`AccessRule::mark`]: crate::lru::AccessRule::mark
+    #[inline]
+    pub fn hits(&self) -> Hits {
+        Hits(self.hits.load(Relaxed))
+    }
+
+    /// Writes them; a hit at the same moment may be lost, or win.
+    #[inline]
+    pub fn set_hits(&self, hits: Hits) {
+        self.hits.store(hits.0, Relaxed);
     }
 }
 
@@ -365,8 +451,15 @@ impl Folios {
     /// As [`Folios::new`], with the world's way to prefetch; this crate has none, as there is none
     /// without unsafe code.
     pub fn with_prefetch(nr_frames: u32, prefetch: Prefetch) -> Folios {
-        let slots = (0..nr_frames).map(|_| Folio::unused()).collect();
+        let slots = (0..nr_frames).map(|_| Folio::unused(true)).collect();
         Folios { slots, prefetch, tick: AtomicU16::new(1) }
+    }
+
+    /// As [`Folios::new`], for a world of one thread: the same answers, sooner. Should two threads
+    /// change a folio at once after all, one of the changes may be lost.
+    pub fn for_one_thread(nr_frames: u32) -> Folios {
+        let slots = (0..nr_frames).map(|_| Folio::unused(false)).collect();
+        Folios { slots, prefetch: |_| (), tick: AtomicU16::new(1) }
     }
 
     /// The running tick, which is never 0.
@@ -416,15 +509,24 @@ mod tests {
 
     #[test]
     fn fields_do_not_disturb_each_other() {
-        let fields = |it: Flags| (it.generation(), it.refs(), it.link(), it.tick());
-        let flags =
-            Flags::DIRTY.with_generation(Some(3)).with_refs(2).with_link(9).with_tick(0xfedc);
-        assert_eq!(fields(flags), (Some(3), 2, 9, 0xfedc));
+        let fields = |it: Flags| (it.generation(), it.refs(), it.link());
+        let flags = Flags::DIRTY.with_generation(Some(3)).with_refs(2).with_link(9);
+        assert_eq!(fields(flags), (Some(3), 2, 9));
         assert!(flags.any(Flags::DIRTY));
-        let moved = flags.with_generation(None).with_refs(3).with_link(6).with_tick(1);
-        assert_eq!(fields(moved), (None, 3, 6, 1));
+        let moved = flags.with_generation(None).with_refs(3).with_link(6);
+        assert_eq!(fields(moved), (None, 3, 6));
         assert!(moved.any(Flags::DIRTY));
         assert_eq!(moved.page_type(), PageType::File);
+    }
+
+    #[test]
+    fn parts_of_hits_do_not_disturb_each_other() {
+        let parts = |it: Hits| (it.count(), it.tick(), it.is_watched());
+        let hits = Hits::default().with_count(2).with_tick(0xfedc).with_watched(true);
+        assert_eq!(parts(hits), (2, 0xfedc, true));
+        let moved = hits.with_count(3).with_tick(1).with_watched(false);
+        assert_eq!(parts(moved), (3, 1, false));
+        assert_eq!(moved, Hits::quiet(1));
     }
 
     #[test]
@@ -434,11 +536,13 @@ mod tests {
         folio.set(Flags::DIRTY.with(Flags::ACTIVE));
         assert_eq!(folio.swap_hint_stamp(77), HINT_STAMP_RESET);
         assert_eq!(folio.hint_stamp(), 77);
+        folio.set_hits(Hits::quiet(5));
         let page = PageId { mapping: MappingId(7), index: PageIndex(9) };
         folio.bind(page, PageType::Anon, Flags::PENDING);
         assert_eq!(folio.page(), page);
         assert_eq!(folio.hint_stamp(), HINT_STAMP_RESET);
         assert_eq!(folio.flags(), Flags::ANON.with(Flags::PENDING));
+        assert_eq!(folio.hits(), Hits::default());
         assert_eq!(format!("{:?}", folio.flags()), "gen None refs 0 anon pending");
     }
 
@@ -460,9 +564,13 @@ mod tests {
 
     #[test]
     fn update_reports_what_was_there() {
-        let folios = Folios::new(1);
-        let folio = &folios[FrameId(0)];
-        assert_eq!(folio.update(|flags| Some(flags.with_refs(2))), Flags::NONE);
-        assert_eq!(folio.update(|_| None).refs(), 2);
+        for folios in [Folios::new(1), Folios::for_one_thread(1)] {
+            let folio = &folios[FrameId(0)];
+            assert_eq!(folio.update(|flags| Some(flags.with_refs(2))), Flags::NONE);
+            assert_eq!(folio.update(|_| None).refs(), 2);
+            assert_eq!(folio.set(Flags::DIRTY), Flags::NONE.with_refs(2));
+            assert_eq!(folio.clear(Flags::REFS), Flags::DIRTY.with_refs(2));
+            assert_eq!(folio.flags(), Flags::DIRTY);
+        }
     }
 }

@@ -22,7 +22,7 @@
 //! Ignored: accesses through a table (guards), which only set the page word's young bit.
 //! Source: the multi-gen LRU and classic LRU specifications, sections 4 and 2.
 
-use crate::folio::{Flags, Folio, Folios};
+use crate::folio::{Flags, Folio, Folios, Hits};
 use crate::ids::FrameId;
 
 /// How a policy learns of descriptor accesses.
@@ -39,8 +39,8 @@ pub enum AccessRule {
     /// Hits after the miss, counted to three in the reference field (S3-FIFO).
     CountHits,
     /// As [`AccessRule::CountHits`], and the first access in each tick is logged, or all, where the
-    /// folio is [`Flags::WATCHED`] (pagetide): the count survives where an entry of the log is
-    /// lost.
+    /// folio is watched (pagetide): the count survives where an entry of the log is lost. Count,
+    /// tick and watch are [`Hits`].
     CountAndLog,
     /// Every access is logged in order (strict LRU).
     LogEach,
@@ -185,25 +185,24 @@ fn count_hit(folio: &Folio) -> Marked {
 
 #[inline]
 fn count_and_log(folio: &Folio, tick: u16) -> Marked {
-    let quiet = Flags::REFS.with(Flags::TICK).with(Flags::WATCHED);
-    let flags = folio.flags();
-    if flags.0 & quiet.0 == Flags::REFS.with_tick(tick).0 {
+    let hits = folio.hits();
+    if hits == Hits::quiet(tick) {
         return Marked::Done;
     }
-    if flags.any(Flags::PREFETCHED) {
+    if folio.flags().any(Flags::PREFETCHED) {
         return log_first_access(folio, tick);
     }
-    folio.update(|flags| {
-        Some(flags.with_refs((flags.refs() + 1).min(Flags::REFS_MAX)).with_tick(tick))
-    });
-    if flags.tick() == tick && !flags.any(Flags::WATCHED) { Marked::Done } else { Marked::Log }
+    let count = (hits.count() + 1).min(Hits::COUNT_MAX);
+    folio.set_hits(hits.with_count(count).with_tick(tick));
+    if hits.tick() == tick && !hits.is_watched() { Marked::Done } else { Marked::Log }
 }
 
 /// Logged and not counted. A folio that still waits in a log is not logged twice: once there, it is
 /// taken for one that its access brought in.
 #[cold]
 fn log_first_access(folio: &Folio, tick: u16) -> Marked {
-    let before = folio.update(|flags| Some(flags.without(Flags::PREFETCHED).with_tick(tick)));
+    folio.set_hits(folio.hits().with_tick(tick));
+    let before = folio.clear(Flags::PREFETCHED);
     if before.any(Flags::PENDING) { Marked::Done } else { Marked::Log }
 }
 
@@ -322,11 +321,12 @@ mod tests {
         let mark = || AccessRule::CountAndLog.mark(&folios, FrameId(0));
         folio.bind(folio.page(), PageType::File, Flags::PREFETCHED);
         assert_eq!([mark(), mark()], [Marked::Log, Marked::Done]);
-        assert_eq!(folio.flags(), Flags::NONE.with_refs(1).with_tick(1));
+        let heard = Hits::default().with_tick(1);
+        assert_eq!((folio.flags(), folio.hits()), (Flags::NONE, heard.with_count(1)));
         let waiting = Flags::PREFETCHED.with(Flags::PENDING);
         folio.bind(folio.page(), PageType::File, waiting);
         assert_eq!(mark(), Marked::Done, "the folio's entry in the log is its access");
-        assert_eq!(folio.flags(), Flags::PENDING.with_tick(1));
+        assert_eq!((folio.flags(), folio.hits()), (Flags::PENDING, heard));
     }
 
     #[test]
@@ -338,10 +338,10 @@ mod tests {
             [mark(), mark(), mark(), mark()],
             [Marked::Log, Marked::Done, Marked::Done, Marked::Done]
         );
-        assert_eq!(folio.flags(), Flags::NONE.with_refs(3).with_tick(1));
+        assert_eq!((folio.hits(), folio.flags()), (Hits::quiet(1), Flags::NONE));
         folios.end_tick();
         assert_eq!([mark(), mark()], [Marked::Log, Marked::Done]);
-        folio.set(Flags::WATCHED);
+        folio.set_hits(folio.hits().with_watched(true));
         assert_eq!([mark(), mark()], [Marked::Log, Marked::Log]);
         (0..0xffff).for_each(|_| folios.end_tick());
         assert_eq!(folios.tick(), 2, "65,535 ticks: none is 0");

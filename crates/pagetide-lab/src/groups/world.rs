@@ -99,7 +99,7 @@ impl GroupsWorld {
     /// An empty memory, and the root.
     pub fn new(setup: GroupsSetup) -> GroupsWorld {
         let GroupsSetup { policy, switches, nr_frames, can_swap, global_order, seed } = setup;
-        let folios = Arc::new(Folios::new(nr_frames));
+        let folios = Arc::new(Folios::for_one_thread(nr_frames));
         let lru = LruConfig { can_swap, switches, ..LruConfig::file_only(nr_frames) };
         let config = GroupsConfig { policy, lru, limit: UNLIMITED, global_order, seed };
         let groups = Groups::new(config, folios.clone());

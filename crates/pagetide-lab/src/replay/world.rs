@@ -103,7 +103,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         let memory = setup.memory;
         let nr_frames_max = memory.nr_frames_max();
         assert!(nr_frames_max > 0, "a memory of no frames holds nothing to replay");
-        let folios = Arc::new(Folios::new(nr_frames_max));
+        let folios = Arc::new(Folios::for_one_thread(nr_frames_max));
         let nodes = Node::all(&setup, lru_config(&setup), &folios, trace);
         let tiering = Tiering::of(&memory).map(Box::new);
         let clock = VirtualClock::new(setup.costs, setup.statistics, setup.flush_every);

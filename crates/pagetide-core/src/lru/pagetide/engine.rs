@@ -50,8 +50,8 @@
 //!
 //! # Data and invariants
 //!
-//! A folio's stamp is the epoch of its last access, and its list; references are in its flags,
-//! where hits count them without the lock. Every listed folio's stamp names the list it is on.
+//! A folio's stamp is the epoch of its last access, and its list; its hits are counted beside it,
+//! without the lock. Every listed folio's stamp names the list it is on.
 //! `main_max + probation's share = held <= capacity`: what is held is counted whenever memory must
 //! give, as a zone keeps frames free.
 //!
@@ -66,7 +66,7 @@
 
 use super::page_clock::{Epoch, PageClock};
 use super::tuning::{Arm, Tuning};
-use crate::folio::{Flags, Folios};
+use crate::folio::{Folios, Hits};
 use crate::ids::FrameId;
 use crate::list::FolioList;
 use crate::lru::{Mechanism, Switches};
@@ -246,7 +246,7 @@ impl Engine {
         self.push(folios, frame, place);
     }
 
-    /// Notes when a folio is accessed. Its hits are counted in its flags by whoever accesses it.
+    /// Notes when a folio is accessed. Its hits are counted by whoever accesses it.
     pub(super) fn hit(&mut self, folios: &Folios, frame: FrameId) {
         let stamp = Stamp::of(folios, frame);
         if stamp.epoch != self.clock.now() {
@@ -347,9 +347,9 @@ impl Engine {
         let [mut turns, mut young_moves] = [self.arm.turns, self.tuning.young_moves]
             .map(|steps| (steps << insistence).min(STEPS_MAX.max(steps)));
         while let Some(tail) = self.main.tail() {
-            let left = if folios[tail].flags().refs() > 0 { &mut turns } else { &mut young_moves };
+            let left = if folios[tail].hits().count() > 0 { &mut turns } else { &mut young_moves };
             let victim = Stamp::of(folios, tail).epoch;
-            if folios[tail].flags().refs() == 0 && self.clock.age(victim) > self.clock.age(epoch) {
+            if folios[tail].hits().count() == 0 && self.clock.age(victim) > self.clock.age(epoch) {
                 return wins(self, victim);
             }
             if *left == 0 {
@@ -364,10 +364,10 @@ impl Engine {
 
     /// Takes one of a folio's credits, if it has any.
     fn use_credit(&self, folios: &Folios, frame: FrameId) {
-        let refs = folios[frame].flags().refs();
+        let refs = folios[frame].hits().count();
         if refs > 0 {
             let left = if self.keeps_credits { refs - 1 } else { 0 };
-            folios[frame].update(|flags| Some(flags.with_refs(left)));
+            folios[frame].set_hits(folios[frame].hits().with_count(left));
         }
     }
 
@@ -384,7 +384,7 @@ impl Engine {
     /// Looks at the oldest folio of a list, and takes it off unless it is worth another trip.
     pub(super) fn look(&mut self, folios: &Folios, place: Place) -> Option<FrameId> {
         let frame = self.list_mut(place).pop_tail(folios)?;
-        let refs = folios[frame].flags().refs();
+        let refs = folios[frame].hits().count();
         match place {
             Place::Main if refs > 0 => {
                 self.use_credit(folios, frame);
@@ -392,7 +392,7 @@ impl Engine {
                 None
             }
             Place::Probation if refs >= self.arm.hits_to_main => {
-                folios[frame].update(|flags| Some(flags.with_refs(0)));
+                folios[frame].set_hits(folios[frame].hits().with_count(0));
                 let epoch = Stamp::of(folios, frame).epoch;
                 let is_main = self.judge(folios, epoch, 0, |_, _| true);
                 let place = if is_main { Place::Main } else { Place::Probation };
@@ -425,10 +425,10 @@ impl Engine {
     }
 }
 
-/// A folio's hit counts as one in its flags, as a miniature accesses it.
+/// A folio's hit counts as one, as a miniature accesses it.
 pub(super) fn count_hit(folios: &Folios, frame: FrameId) {
-    let refs = folios[frame].flags().refs();
-    if refs < Flags::REFS_MAX {
-        folios[frame].update(|flags| Some(flags.with_refs(refs + 1)));
+    let hits = folios[frame].hits();
+    if hits.count() < Hits::COUNT_MAX {
+        folios[frame].set_hits(hits.with_count(hits.count() + 1));
     }
 }

@@ -24,8 +24,8 @@
 //! distinct-page clock is refault distance made exact, and the selection is the feedback
 //! controller.
 //!
-//! In the page cache a hit writes nothing that is shared: it counts in the folio's own flags until
-//! it has counted three, and the first in each epoch goes to its CPU's log, as the clock counts
+//! In the page cache a hit writes nothing that is shared: it counts in the folio's descriptor
+//! until it has counted three, and the first in each epoch goes to its CPU's log, as the clock counts
 //! pages, not accesses. Of sampled pages all go there, since a miniature counts for itself.
 //!
 //! ```text
@@ -84,7 +84,7 @@ use super::{
     AccessKind, AccessRule, Context, LOG_LEN, LruConfig, LruPolicy, LruvecId, Mechanism, Progress,
     PutBack, Refusal, ShadowEntry, Switches, TOKEN_BITS,
 };
-use crate::folio::{Flags, Folios};
+use crate::folio::{Flags, Folios, Hits};
 use crate::ids::FrameId;
 use crate::list::FolioList;
 use crate::reclaim::{Scan, Victims};
@@ -106,7 +106,7 @@ const BATCH_MAX: u32 = 32;
 /// the first of them before it has read them.
 const BATCH_PARTS_OF_PROBATION: u32 = 8;
 /// Looks at a folio until it is a victim: three credits, or a second trip on probation.
-const TURNS: u64 = Flags::REFS_MAX as u64 + 1;
+const TURNS: u64 = Hits::COUNT_MAX as u64 + 1;
 
 /// Looks left in this pass, on probation and at main; set at its first batch.
 #[derive(Debug, Default)]
@@ -164,7 +164,7 @@ impl Pagetide {
                 }
             }
             _ => {
-                folios[frame].clear(Flags::WATCHED);
+                folios[frame].set_hits(folios[frame].hits().with_watched(false));
             }
         }
     }
@@ -285,9 +285,11 @@ impl LruPolicy for Pagetide {
         let is_cold = !self.is_full && is_accessed;
         let place = if is_main { Place::Main } else { self.engine.place_of_stranger(is_cold) };
         let tick = if is_accessed { cx.folios.tick() } else { 0 };
-        let watched = if is_sampled { Flags::WATCHED } else { Flags::NONE };
-        cx.folios[frame]
-            .update(|flags| Some(flags.without(Flags::ACTIVE).with(watched).with_tick(tick)));
+        let hits = cx.folios[frame].hits().with_watched(is_sampled).with_tick(tick);
+        cx.folios[frame].set_hits(hits);
+        if is_main {
+            cx.folios[frame].clear(Flags::ACTIVE);
+        }
         let before = self.engine.clock.now();
         let epoch = match (is_accessed, last) {
             (true, _) => self.engine.clock.touch(last),
@@ -321,7 +323,7 @@ impl LruPolicy for Pagetide {
             self.engine.move_hit(cx.folios, frame);
         }
         self.tell_epoch(cx.folios, before);
-        if flags.any(Flags::WATCHED) {
+        if cx.folios[frame].hits().is_watched() {
             self.sample(cx.folios, frame);
         }
     }

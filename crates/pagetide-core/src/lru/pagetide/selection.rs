@@ -80,7 +80,7 @@ impl Miniature {
         Miniature {
             seed: tuning.seed,
             engine,
-            folios: Folios::new(nr_frames),
+            folios: Folios::for_one_thread(nr_frames),
             pages: SampledPages::new(nr_frames, nr_gone as u32),
             nr_used: 0,
         }

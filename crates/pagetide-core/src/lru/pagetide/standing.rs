@@ -27,15 +27,16 @@ impl Pagetide {
         out: &mut dyn Write,
     ) -> fmt::Result {
         let (flags, stamp) = (folios[frame].flags(), Stamp::of(folios, frame));
+        let nr_hits = folios[frame].hits().count();
         if flags.link() > 0 {
             return out.write_str("cannot be evicted");
         }
         match stamp.place {
             Place::Probation => {
                 let wanted = self.engine.arm().hits_to_main;
-                write!(out, "on probation, {} of {wanted} hits", flags.refs())?;
+                write!(out, "on probation, {} of {wanted} hits", nr_hits)?;
             }
-            Place::Main => write!(out, "at main, {} credits", flags.refs())?,
+            Place::Main => write!(out, "at main, {} credits", nr_hits)?,
         }
         out.write_str("; ")?;
         self.tell_distance(stamp.epoch, out)

@@ -7,7 +7,7 @@
 //!
 //! Source: measured; the sweep prints the table.
 
-use crate::folio::Flags;
+use crate::folio::Hits;
 
 /// How the engine is set: one of the designs that the selection chooses between.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,7 +73,7 @@ impl Default for Tuning {
             moves_hits: false,
         };
         // What main keeps is what an idle set has to survive in, while recency rules the rest.
-        let recency = Arm { moves_hits: true, ..arm("recency", 70, 4, Flags::REFS_MAX) };
+        let recency = Arm { moves_hits: true, ..arm("recency", 70, 4, Hits::COUNT_MAX) };
         Tuning {
             seed: 0,
             arms: [arm("tight", 1, 4, 2), arm("loose", 20, 64, 1), recency],

@@ -105,7 +105,7 @@ impl World {
     pub(super) fn new(config: &WorldConfig, topology: Topology) -> World {
         let [nr_fast, nr_slow] = config.nr_frames;
         assert!(config.nr_pages < nr_fast + nr_slow, "memory holds its program");
-        let folios = Arc::new(Folios::new(nr_fast + nr_slow));
+        let folios = Arc::new(Folios::for_one_thread(nr_fast + nr_slow));
         let lruvec = |node: Node| {
             let id = LruvecId { group: 0, node: node as u8 };
             // Policies that index by frame count from the first node's.
