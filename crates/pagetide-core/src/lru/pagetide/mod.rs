@@ -105,6 +105,9 @@ const BATCH_MAX: u32 = 32;
 /// And of probation at most one of so many parts, lest a call that brings in several pages evicts
 /// the first of them before it has read them.
 const BATCH_PARTS_OF_PROBATION: u32 = 8;
+/// Epochs without an eviction after which hits are not heard of any more, until the next one: four
+/// memories of distinct pages.
+const EPOCHS_HEARD: u32 = 64;
 /// Looks at a folio until it is a victim: three credits, or a second trip on probation.
 const TURNS: u64 = Hits::COUNT_MAX as u64 + 1;
 
@@ -125,6 +128,8 @@ pub struct Pagetide {
     /// Folios that cannot be evicted.
     kept: FolioList,
     nr_evictions: u64,
+    /// Epochs that ended since something was evicted or demoted.
+    epochs_at_peace: u32,
     /// Something was evicted or demoted: there is no room for every stranger.
     is_full: bool,
     /// Evictions that an hour is long, as a power of two.
@@ -169,11 +174,23 @@ impl Pagetide {
         }
     }
 
-    /// Lets hits be logged again once an epoch has ended.
-    fn tell_epoch(&self, folios: &Folios, before: Epoch) {
+    /// Lets hits be logged again once an epoch has ended, unless nobody has been evicted for long.
+    fn tell_epoch(&mut self, folios: &Folios, before: Epoch) {
         if self.engine.clock.now() != before {
+            self.epochs_at_peace += 1;
+            if self.epochs_at_peace <= EPOCHS_HEARD {
+                folios.end_tick();
+            }
+        }
+    }
+
+    /// Somebody had to go: who is hit matters from now on.
+    fn note_departure(&mut self, folios: &Folios) {
+        self.is_full = true;
+        if self.epochs_at_peace > EPOCHS_HEARD {
             folios.end_tick();
         }
+        self.epochs_at_peace = 0;
     }
 
     fn is_kept(&self, flags: Flags) -> bool {
@@ -253,6 +270,7 @@ impl LruPolicy for Pagetide {
             selection: None,
             kept: FolioList::new(),
             nr_evictions: 0,
+            epochs_at_peace: 0,
             is_full: false,
             hour_shift: (nr_frames / HOURS_A_MEMORY).max(1).ilog2(),
         };
@@ -404,18 +422,18 @@ impl LruPolicy for Pagetide {
         let Stamp { epoch, place, .. } = Stamp::of(cx.folios, frame);
         let shadow = ShadowEntry::new(self.pack(epoch), self.id, place == Place::Main);
         self.nr_evictions += 1;
-        self.is_full = true;
+        self.note_departure(cx.folios);
         Some(shadow)
     }
 
     fn demoted(
         &mut self,
-        _cx: &mut Context<'_>,
+        cx: &mut Context<'_>,
         _scan: &mut Scan,
         _cursor: &mut PagetideCursor,
         _frame: FrameId,
     ) {
-        self.is_full = true;
+        self.note_departure(cx.folios);
     }
 
     fn put_back(
