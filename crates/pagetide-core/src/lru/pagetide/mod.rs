@@ -24,8 +24,8 @@
 //! distinct-page clock is refault distance made exact, and the selection is the feedback
 //! controller.
 //!
-//! In the page cache a hit writes nothing that is shared: it counts in the folio's descriptor
-//! until it has counted three, and the first in each epoch goes to its CPU's log, as the clock counts
+//! In the page cache a hit writes nothing that is shared: it counts in the folio's descriptor until
+//! it has counted three, and the first in each epoch goes to its CPU's log, as the clock counts
 //! pages, not accesses. Of sampled pages all go there, since a miniature counts for itself.
 //!
 //! ```text
