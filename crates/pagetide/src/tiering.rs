@@ -29,7 +29,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use thread_local::ThreadLocal;
 
-/// How pages move between tiers. The default is what Linux does since 6.1.
+/// How pages move between tiers. The default is [`Stage::Auto`], which has nothing to set: on real
+/// files it came near the oracle's placement, and the stages that Linux has did not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TieringOptions {
     /// Which mechanisms choose what is promoted.
@@ -67,7 +68,7 @@ impl TieringOptions {
 
 impl Default for TieringOptions {
     fn default() -> TieringOptions {
-        Stage::default().into()
+        Stage::Auto.into()
     }
 }
 
