@@ -16,6 +16,7 @@ extern crate alloc;
 pub mod folio;
 pub mod group;
 pub mod ids;
+mod key_table;
 pub mod knobs;
 pub mod list;
 pub mod lru;

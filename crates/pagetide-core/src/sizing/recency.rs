@@ -12,13 +12,14 @@
 //! ```
 //!
 //! When the slots run out, the marked ones are moved together to the front, in order; there are
-//! twice as many as pages. A table of keys, open addressing, finds a page's slot.
+//! twice as many as pages. A table of keys finds a page's slot.
 //!
-//! Invariants: `slot_of` has each page once, and no empty place lies between a key and its home;
-//! `key_in[slot]` is its key, and the slot is marked; all sums are right. At most `capacity` pages.
+//! Invariants: `slot_of` has each page once; `key_in[slot]` is its key, and the slot is marked; all
+//! sums are right. At most `capacity` pages.
 //!
 //! Ignored: two pages whose 32 bits of key are the same count as one.
 
+use crate::key_table::KeyTable;
 use alloc::boxed::Box;
 use alloc::vec;
 
@@ -26,20 +27,11 @@ const WORD_SLOTS: usize = 64;
 const BLOCK_WORDS: usize = 16;
 const BLOCK_SLOTS: usize = WORD_SLOTS * BLOCK_WORDS;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
-    key: u32,
-    slot: u32,
-}
-
-/// An empty place: no page has key 0.
-const EMPTY: Place = Place { key: 0, slot: 0 };
-
 /// Pages by recency of use.
 #[derive(Clone, Debug)]
 pub(super) struct RecencyStack {
-    /// `[power of two]`, at most half full.
-    slot_of: Box<[Place]>,
+    /// At most half full.
+    slot_of: KeyTable<u32>,
     key_in: Box<[u32]>,
     marks: Box<[u64]>,
     /// Marks of each word, and of each block.
@@ -58,7 +50,7 @@ impl RecencyStack {
         let nr_slots = (2 * capacity as usize).max(WORD_SLOTS);
         let nr_words = nr_slots / WORD_SLOTS;
         RecencyStack {
-            slot_of: vec![EMPTY; 2 * capacity as usize].into(),
+            slot_of: KeyTable::new(2 * capacity as usize, 0),
             key_in: vec![0; nr_slots].into(),
             marks: vec![0; nr_words].into(),
             in_word: vec![0; nr_words].into(),
@@ -83,23 +75,16 @@ impl RecencyStack {
         self.next += 1;
         self.key_in[slot] = key;
         self.set_mark(slot);
-        let at = self.place_of(key);
-        self.slot_of[at] = Place { key, slot: slot as u32 };
+        self.slot_of.put(key, slot as u32);
         self.nr_pages += 1;
         distance
     }
 
     /// Takes the page out. Returns where it was, as [`RecencyStack::use_page`].
     pub(super) fn forget(&mut self, key: u32) -> Option<u32> {
-        let at = self.place_of(key);
-        let place = self.slot_of[at];
-        if place.key != key {
-            return None;
-        }
-        let slot = place.slot as usize;
+        let slot = self.slot_of.remove_if(key, |_| true)? as usize;
         let distance = 1 + self.nr_marked_after(slot);
         self.clear_mark(slot);
-        self.empty_place(at);
         self.nr_pages -= 1;
         Some(distance)
     }
@@ -148,8 +133,7 @@ impl RecencyStack {
                 self.clear_mark(from);
                 self.key_in[to] = key;
                 self.set_mark(to);
-                let at = self.place_of(key);
-                self.slot_of[at].slot = to as u32;
+                self.slot_of.put(key, to as u32);
             }
             to += 1;
         }
@@ -157,42 +141,12 @@ impl RecencyStack {
         self.oldest = 0;
     }
 
-    /// The place that holds the key, or the empty one where it belongs.
-    fn place_of(&self, key: u32) -> usize {
-        let mask = self.slot_of.len() - 1;
-        let mut at = key as usize & mask;
-        while self.slot_of[at].key != key && self.slot_of[at].key != 0 {
-            at = (at + 1) & mask;
-        }
-        at
-    }
-
-    /// Empties a place, and moves up those that were pushed past it.
-    fn empty_place(&mut self, at: usize) {
-        let mask = self.slot_of.len() - 1;
-        let (mut hole, mut next) = (at, at);
-        loop {
-            next = (next + 1) & mask;
-            let key = self.slot_of[next].key;
-            if key == 0 {
-                break;
-            }
-            let from_home = next.wrapping_sub(key as usize) & mask;
-            if from_home >= next.wrapping_sub(hole) & mask {
-                self.slot_of[hole] = self.slot_of[next];
-                hole = next;
-            }
-        }
-        self.slot_of[hole] = EMPTY;
-    }
-
     pub(super) fn validate(&self) {
         let mut nr_pages = 0;
-        for place in self.slot_of.iter().filter(|place| place.key != 0) {
+        for (key, slot) in self.slot_of.validate() {
             nr_pages += 1;
-            let slot = place.slot as usize;
-            assert_eq!(self.slot_of[self.place_of(place.key)], *place, "out of reach");
-            assert_eq!(self.key_in[slot], place.key, "two ideas of slot {slot}");
+            let slot = slot as usize;
+            assert_eq!(self.key_in[slot], key, "two ideas of slot {slot}");
             assert!(slot >= self.oldest && slot < self.next, "slot {slot} is out of the stack");
         }
         assert_eq!(nr_pages, self.nr_pages, "pages in the table");

@@ -1,22 +1,22 @@
 //! What a miniature knows of sampled pages: where each is, or when it left.
 //!
-//! Problem: a miniature sees page identities, not page words, and core has no hash maps. Idea: a
-//! small open-addressing table, and a ring with the pages that left, oldest first, so that each is
-//! forgotten when its time has come. Both have a fixed size.
+//! Problem: a miniature sees page identities, not page words. Idea: a table by key, and a ring with
+//! the pages that left, oldest first, so that each is forgotten when its time has come. Both have a
+//! fixed size.
 //!
 //! ```text
-//!   slots   [key|Here(frame)] [ ] [key|Gone(departure, epoch)] ...    probed in turn, <= 3/4 full
+//!   places  [key|Here(frame)] [ ] [key|Gone(departure, epoch)] ...    <= 3/4 full
 //!   gone    key key key key ...                                       by departure, in a ring
 //! ```
 //!
-//! Invariants: a key is in one slot at most, and no empty slot lies between it and its home. Each
-//! `Gone(departure)` is in the ring at that departure. Resident pages and the ring's length
-//! together are at most three quarters of the slots.
+//! Invariants: each `Gone(departure)` is in the ring at that departure. Resident pages and the ring's
+//! length together are at most three quarters of the slots.
 //!
 //! Ignored: two pages whose 32 bits of hash are the same count as one; with so few pages that is
 //! rare, and costs a wrong hit.
 
 use super::page_clock::Epoch;
+use crate::key_table::KeyTable;
 use alloc::boxed::Box;
 use alloc::vec;
 
@@ -29,17 +29,10 @@ pub(super) enum Whereabouts {
     Gone(u32, Epoch),
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    key: u32,
-    place: Whereabouts,
-}
-
 /// Pages by key; a key is any number but 0.
 #[derive(Debug)]
 pub(super) struct SampledPages {
-    /// `[power of two]`; key 0 is an empty slot.
-    slots: Box<[Slot]>,
+    places: KeyTable<Whereabouts>,
     /// Keys by departure modulo its length; 0 where nobody left yet.
     gone: Box<[u32]>,
     nr_departures: u32,
@@ -51,7 +44,7 @@ impl SampledPages {
         let nr_pages = u64::from(nr_resident) + u64::from(nr_gone.max(1));
         let nr_slots = (nr_pages * 4).div_ceil(3).next_power_of_two() as usize;
         SampledPages {
-            slots: vec![Slot { key: 0, place: Whereabouts::Here(0) }; nr_slots].into(),
+            places: KeyTable::new(nr_slots, Whereabouts::Here(0)),
             gone: vec![0; nr_gone.max(1) as usize].into(),
             nr_departures: 0,
         }
@@ -59,8 +52,7 @@ impl SampledPages {
 
     /// What is known of a page, if anything.
     pub(super) fn find(&self, key: u32) -> Option<Whereabouts> {
-        let slot = self.slots[self.slot_of(key)];
-        (slot.key == key).then_some(slot.place)
+        self.places.find(key)
     }
 
     /// Pages that left since one that left as number `departure`.
@@ -70,8 +62,7 @@ impl SampledPages {
 
     /// The page is in a frame.
     pub(super) fn arrive(&mut self, key: u32, frame: u32) {
-        let at = self.slot_of(key);
-        self.slots[at] = Slot { key, place: Whereabouts::Here(frame) };
+        self.places.put(key, Whereabouts::Here(frame));
     }
 
     /// A resident page left; the one that left longest ago is forgotten.
@@ -80,55 +71,20 @@ impl SampledPages {
         let turn = departure as usize % self.gone.len();
         let oldest = core::mem::replace(&mut self.gone[turn], key);
         if oldest != 0 {
-            let at = self.slot_of(oldest);
             let left = departure.wrapping_sub(self.gone.len() as u32);
-            let Slot { key, place } = self.slots[at];
-            if key == oldest && matches!(place, Whereabouts::Gone(since, _) if since == left) {
-                self.forget(at);
-            }
+            self.places.remove_if(
+                oldest,
+                |place| matches!(place, Whereabouts::Gone(since, _) if since == left),
+            );
         }
-        let at = self.slot_of(key);
-        self.slots[at] = Slot { key, place: Whereabouts::Gone(departure, epoch) };
+        self.places.put(key, Whereabouts::Gone(departure, epoch));
         self.nr_departures = departure.wrapping_add(1);
-    }
-
-    /// The slot that holds the key, or the empty one where it belongs.
-    fn slot_of(&self, key: u32) -> usize {
-        let mask = self.slots.len() - 1;
-        let mut at = key as usize & mask;
-        while self.slots[at].key != key && self.slots[at].key != 0 {
-            at = (at + 1) & mask;
-        }
-        at
-    }
-
-    /// Empties a slot, and moves up those that were pushed past it.
-    fn forget(&mut self, at: usize) {
-        let mask = self.slots.len() - 1;
-        let (mut hole, mut next) = (at, at);
-        loop {
-            next = (next + 1) & mask;
-            let Slot { key, .. } = self.slots[next];
-            if key == 0 {
-                break;
-            }
-            let from_home = next.wrapping_sub(key as usize) & mask;
-            if from_home >= next.wrapping_sub(hole) & mask {
-                self.slots[hole] = self.slots[next];
-                hole = next;
-            }
-        }
-        self.slots[hole].key = 0;
     }
 
     /// Counts and panics if an invariant is broken. O(slots).
     pub(super) fn validate(&self) {
-        let mut nr_pages = 0;
-        for slot in self.slots.iter().filter(|slot| slot.key != 0) {
-            nr_pages += 1;
-            assert_eq!(self.find(slot.key), Some(slot.place), "{:#x} is out of reach", slot.key);
-        }
-        assert!(nr_pages * 4 <= self.slots.len() * 3, "{nr_pages} pages are too many");
+        let nr_pages = self.places.validate().count();
+        assert!(nr_pages * 4 <= self.places.nr_slots() * 3, "{nr_pages} pages are too many");
     }
 }
 
