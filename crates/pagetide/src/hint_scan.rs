@@ -13,7 +13,7 @@ use crate::registry::Slots;
 use crate::tiering::Tiering;
 use pagetide_core::ids::{MappingId, PageIndex};
 use pagetide_core::tiering::{
-    Auto, BalancingMode, EntryFacts, FaultCounts, HintScanner, ScanChunk, ScanPace, ScanPeriods,
+    BalancingMode, EntryFacts, FaultCounts, HintScanner, ScanChunk, ScanPace, ScanPeriods,
     ScannedMapping, TieringKnobs,
 };
 use pagetide_core::units::Millis;
@@ -53,7 +53,7 @@ impl Engine {
     pub(crate) fn tick(&self, now: Millis) {
         if let Some(recorder) = &self.recorder {
             // What a scan looks at, if there are any.
-            let scanned = self.mappings.snapshot().into_iter().filter(|_| self.tiering.is_some());
+            let scanned = self.tiering.iter().flat_map(|_| self.mappings.snapshot());
             recorder.record_tick(now, scanned.map(|mapping| scanned_as(&mapping)));
         }
         self.nodes.iter().for_each(|node| node.frames.tick(now));
@@ -83,10 +83,9 @@ impl Engine {
     fn scan_hints(&self, tiering: &Tiering) {
         let now = tiering.now();
         let mut scan = lock(&tiering.scan);
-        if let Some(pass) = lock(&tiering.judge).promotion.auto().map(Auto::pass) {
-            // A round takes as long as is worth it.
-            let nr_runs = self.nr_in_use().div_ceil(tiering.options.knobs.scan_pages).max(1);
-            scan.pace.set_period(Millis((pass.0 / nr_runs).max(1)));
+        let nr_in_use = self.nr_in_use();
+        if let Some(period) = lock(&tiering.judge).promotion.run_period(nr_in_use) {
+            scan.pace.set_period(period);
         }
         let runtime_ns = (now.0 - scan.began.0) * NANOS_PER_MILLI;
         if !scan.pace.is_due(runtime_ns) {
@@ -102,7 +101,7 @@ impl Engine {
         lock(&tiering.judge).promotion.count_armed(run.nr_armed());
         if scan.scanner.end_run(&run) {
             // Faults on slow memory say nothing of where threads run: they are in no count.
-            let periods = ScanPeriods::of(self.nr_in_use(), &tiering.options.knobs);
+            let periods = ScanPeriods::of(nr_in_use, &tiering.options.knobs);
             scan.pace.update(&FaultCounts::default(), &periods);
         }
         if self.has_workers {
@@ -128,9 +127,7 @@ impl Engine {
                 is_top_tier: frame.0 < self.slow_from,
                 is_at_home: false,
             };
-            let is_sample =
-                facts.is_top_tier && !facts.is_armed && judge.promotion.wants_fast(page.index().0);
-            if mode.wants_hint(&facts) || is_sample {
+            if judge.promotion.wants_hint(mode, &facts, page.index()) {
                 folio.swap_hint_stamp(stamp);
                 nr_armed += u64::from(page.set_hint());
             }

@@ -16,21 +16,9 @@ use pagetide_core::folio::Flags;
 use pagetide_core::ids::{CpuId, FrameId};
 use pagetide_core::lru::AccessKind;
 use pagetide_core::page_alloc::WatermarkLevel;
-use pagetide_core::record;
-use pagetide_core::tiering::{Decision, Demotion, HintFault, Migration};
+use pagetide_core::tiering::{Demotion, HintFault, Migration, Sentence};
 use pagetide_core::units::Millis;
 use pagetide_sys::{ClaimedFrame, Lock, PageHandle, PageRef, read_monotonic_ns};
-
-/// What follows from a hint fault.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Sentence {
-    /// Nothing.
-    Stay,
-    /// The page is armed again.
-    Arm,
-    /// It moves to the fast node.
-    Move,
-}
 
 impl Engine {
     /// Whether an access that found `frame`, and the page's hint as told, concerns tiering.
@@ -49,18 +37,11 @@ impl Engine {
         frame: FrameId,
         has_hint: bool,
     ) -> Option<FrameId> {
-        self.pay_for_access(frame);
-        if !has_hint || !page.test_and_clear_hint() {
-            return Some(frame);
-        }
-        match self.judge_fault(frame) {
-            Sentence::Stay => {}
-            Sentence::Arm => drop(page.set_hint()),
-            Sentence::Move => {
-                if let Ok(mut lock) = page.try_lock() {
-                    self.promote(cpu, &mut lock, frame);
-                }
-            }
+        let Some(sentence) = self.hear_access(page, frame, has_hint) else { return Some(frame) };
+        if sentence == Sentence::Move
+            && let Ok(mut lock) = page.try_lock()
+        {
+            self.promote(cpu, &mut lock, frame);
         }
         // Room that was made for it may have been its own.
         page.load().frame()
@@ -73,15 +54,23 @@ impl Engine {
         if !self.is_slow(frame, has_hint) {
             return;
         }
+        if self.hear_access(page.page(), frame, has_hint) == Some(Sentence::Move) {
+            self.promote(cpu, page, frame);
+        }
+    }
+
+    /// Pays for the access, and has the fault judged if the page was armed; it is armed again where
+    /// core says so. `None`: there was no fault, or somebody else has it.
+    fn hear_access(&self, page: PageRef<'_>, frame: FrameId, has_hint: bool) -> Option<Sentence> {
         self.pay_for_access(frame);
-        if !has_hint || !page.page().test_and_clear_hint() {
-            return;
+        if !has_hint || !page.test_and_clear_hint() {
+            return None;
         }
-        match self.judge_fault(frame) {
-            Sentence::Stay => {}
-            Sentence::Arm => drop(page.page().set_hint()),
-            Sentence::Move => self.promote(cpu, page, frame),
+        let sentence = self.judge_fault(frame);
+        if sentence == Sentence::Arm {
+            page.set_hint();
         }
+        Some(sentence)
     }
 
     fn pay_for_access(&self, frame: FrameId) {
@@ -102,8 +91,7 @@ impl Engine {
             let mut judge = lock(&tiering.judge);
             judge.promotion.count_hint_fault(is_local);
             if is_local {
-                let arms = judge.promotion.note_fast_fault(now, folio);
-                return if arms { Sentence::Arm } else { Sentence::Stay };
+                return judge.promotion.note_fast_fault(now, folio);
             }
             let room = self.nodes.first().frames.room();
             let decision = judge.promotion.decide(now, &HintFault { folio, nr_frames: 1 }, &room);
@@ -113,11 +101,7 @@ impl Engine {
         if decision.wakes_reclaim() {
             self.wake_background(0);
         }
-        match decision {
-            Decision::Promote(_) => Sentence::Move,
-            Decision::Unsure => Sentence::Arm,
-            _ => Sentence::Stay,
-        }
+        decision.sentence()
     }
 
     /// The time of a hint fault: with worker threads what the clock says, as latencies may be
@@ -186,11 +170,7 @@ impl Engine {
         node.lock_lruvec().welcome(frame);
         node.log_add(cpu, &self.folios, frame);
         if let Some(recorder) = &self.recorder {
-            let kind = match migration {
-                Migration::Promotion => record::AccessKind::Promote,
-                Migration::Demotion => record::AccessKind::Demote,
-            };
-            recorder.record(self.folios[frame].page(), kind);
+            recorder.record(self.folios[frame].page(), migration.into());
         }
         let Some(tiering) = &self.tiering else { return };
         let folio = &self.folios[frame];

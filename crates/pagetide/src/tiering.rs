@@ -163,8 +163,7 @@ impl Tiering {
 
     /// What things cost, with so many pages in slow memory.
     pub(crate) fn costs(&self, nr_slow: u64) -> TierCosts {
-        let [fast, slow] = [0, 1].map(|nth| self.topology.describe(NodeId(nth)).distance);
-        TierCosts::in_user_space(fast, slow, nr_slow)
+        TierCosts::in_user_space(&self.topology, nr_slow)
     }
 
     /// Waits as long as an access of the node's memory takes longer than one of DRAM.

@@ -32,10 +32,11 @@
 
 use super::auto::{Auto, TierCosts, Worth};
 use super::knobs::TieringKnobs;
-use super::{StampWidth, TieringSwitches};
+use super::{BalancingMode, EntryFacts, StampWidth, TieringSwitches};
 use crate::folio::{Flags, Folio};
-use crate::ids::PageType;
+use crate::ids::{PageIndex, PageType};
 use crate::page_alloc::{WatermarkLevel, Zone};
+use crate::record::AccessKind;
 use crate::units::Millis;
 use crate::vmstat::{Counter, VmStat};
 
@@ -134,6 +135,27 @@ impl Decision {
     pub const fn wakes_reclaim(self) -> bool {
         matches!(self, Decision::NoRoom)
     }
+
+    /// What the world does with the page.
+    pub const fn sentence(self) -> Sentence {
+        match self {
+            Decision::Promote(_) => Sentence::Move,
+            Decision::Unsure => Sentence::Arm,
+            _ => Sentence::Stay,
+        }
+    }
+}
+
+/// What the world does with a page after its hint fault, on a fast node or a slow one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[must_use]
+pub enum Sentence {
+    /// Nothing: it is served where it is.
+    Stay,
+    /// Arms it again, at once.
+    Arm,
+    /// Moves it to the fast node, as [`Decision::Promote`] has it.
+    Move,
 }
 
 /// A page's move from node to node.
@@ -143,6 +165,16 @@ pub enum Migration {
     Promotion,
     /// Away from it, to a slower one.
     Demotion,
+}
+
+impl From<Migration> for AccessKind {
+    /// What a record says of the move.
+    fn from(migration: Migration) -> AccessKind {
+        match migration {
+            Migration::Promotion => AccessKind::Promote,
+            Migration::Demotion => AccessKind::Demote,
+        }
+    }
 }
 
 /// When a window began, and how many candidates there had been.
@@ -247,7 +279,9 @@ impl Promotion {
         if self.switches.auto_threshold {
             self.adjust_threshold(now);
         }
-        if self.switches.hot_selection && self.take_latency(now, fault) >= self.hot_threshold() {
+        if self.switches.hot_selection
+            && self.take_latency(now, fault.folio) >= self.hot_threshold()
+        {
             return Err(Decision::TooCold);
         }
         self.vmstat.add(Counter::PgpromoteCandidate, fault.nr_frames);
@@ -264,7 +298,7 @@ impl Promotion {
         fault: &HintFault<'_>,
         room: &Room,
     ) -> Result<Because, Decision> {
-        let latency = self.take_latency(now, fault);
+        let latency = self.take_latency(now, fault.folio);
         let auto = self.auto.get_or_insert_with(|| Auto::new(room.nr_frames));
         auto.tell_time(now);
         let worth = auto.judge(latency, fault.folio);
@@ -308,21 +342,29 @@ impl Promotion {
         true
     }
 
-    /// Whether the scan arms this page of the fast node, which is not armed yet, and stamps it.
+    /// Whether a scan arms a page's word: what `mode` wants of it, and without knobs a sample of
+    /// the fast node's pages. The world stamps its folio then.
     #[must_use]
-    pub fn wants_fast(&mut self, page: u64) -> bool {
-        self.auto.as_mut().is_some_and(|auto| auto.wants_fast(page))
+    pub fn wants_hint(&mut self, mode: BalancingMode, entry: &EntryFacts, page: PageIndex) -> bool {
+        let may_be_sample = entry.is_top_tier && !entry.is_armed;
+        let auto = self.auto.as_mut().filter(|_| may_be_sample);
+        let is_sample = auto.is_some_and(|auto| auto.wants_fast(page.0));
+        is_sample || mode.wants_hint(entry)
     }
 
-    /// A page of the fast node, armed when it was moved there, was touched. `true`: the world arms
-    /// it again.
-    #[must_use]
-    pub fn note_fast_fault(&mut self, now: Millis, folio: &Folio) -> bool {
-        let stored = folio.swap_hint_stamp(self.width.store(now));
-        let latency = self.width.latency(now, stored);
-        let Some(auto) = &mut self.auto else { return false };
+    /// How long until the scan's next run of a world with so many pages to scan; without knobs a
+    /// round takes as long as is worth it. `None`: as [`ScanPace`](super::ScanPace) has it.
+    pub fn run_period(&self, nr_pages: u64) -> Option<Millis> {
+        let nr_runs = nr_pages.div_ceil(self.knobs.scan_pages).max(1);
+        self.auto.as_ref().map(|auto| Millis((auto.pass().0 / nr_runs).max(1)))
+    }
+
+    /// A page of the fast node, armed when it was moved there or as a sample, was touched.
+    pub fn note_fast_fault(&mut self, now: Millis, folio: &Folio) -> Sentence {
+        let latency = self.take_latency(now, folio);
+        let Some(auto) = &mut self.auto else { return Sentence::Stay };
         auto.tell_time(now);
-        auto.note_fast(latency, folio)
+        if auto.note_fast(latency, folio) { Sentence::Arm } else { Sentence::Stay }
     }
 
     /// Whether a victim that reclaim would demote is too hot for that, as far as is known. `true`:
@@ -366,8 +408,8 @@ impl Promotion {
     }
 
     /// How long ago the page was armed. Its stamp says now, afterwards.
-    fn take_latency(&self, now: Millis, fault: &HintFault<'_>) -> Millis {
-        let stored = fault.folio.swap_hint_stamp(self.width.store(now));
+    fn take_latency(&self, now: Millis, folio: &Folio) -> Millis {
+        let stored = folio.swap_hint_stamp(self.width.store(now));
         self.width.latency(now, stored)
     }
 

@@ -7,7 +7,8 @@
 //! Problem: the judge knows pages and times, not machines. Idea: the world tells it, again and
 //! again, as busy memory is slower. Ignored: that reads and writes differ. Source: our own.
 
-use crate::tiering::AbstractDistance;
+use crate::ids::NodeId;
+use crate::tiering::Topology;
 
 /// What only the world knows: measured, or told by whoever made the memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,11 +32,10 @@ impl TierCosts {
     /// fault is a lock, and a move two copies and what they cost readers beside. Told 4000 ns a
     /// move, readers of a page cache paid some 6700 (`pagetide bench tier`), and moved four times
     /// the pages for the same share of accesses to fast memory.
-    pub fn in_user_space(
-        fast: AbstractDistance,
-        slow: AbstractDistance,
-        nr_slow: u64,
-    ) -> TierCosts {
+    ///
+    /// `nr_slow` pages are in slow memory now. The first two nodes are the fast one and the next.
+    pub fn in_user_space(topology: &Topology, nr_slow: u64) -> TierCosts {
+        let [fast, slow] = [0, 1].map(|nth| topology.describe(NodeId(nth)).distance);
         TierCosts {
             fast_ns: fast.access_ns(),
             slow_ns: slow.access_ns(),

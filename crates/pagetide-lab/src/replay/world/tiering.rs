@@ -20,8 +20,8 @@ use pagetide_core::page_alloc::{Attempt, Outcome, SlowPath, WatermarkLevel};
 use pagetide_core::reclaim::ReclaimPass;
 use pagetide_core::record::{AccessKind, Note, RecordedTiers};
 use pagetide_core::tiering::{
-    Auto, BalancingMode, Decision, Demotion, EntryFacts, FaultCounts, HintFault, HintScanner,
-    Migration, Promotion, Room, ScanChunk, ScanPace, ScanPeriods, ScannedMapping, StampWidth,
+    BalancingMode, Decision, Demotion, EntryFacts, FaultCounts, HintFault, HintScanner, Migration,
+    Promotion, Room, ScanChunk, ScanPace, ScanPeriods, ScannedMapping, Sentence, StampWidth,
     TierCosts, Topology, background_level,
 };
 use pagetide_core::units::Millis;
@@ -181,19 +181,8 @@ impl Tiering {
 
     /// What things cost, with so many pages in slow memory.
     fn costs(&self, nr_slow: u64) -> TierCosts {
-        let [fast, slow] = [0, 1].map(|nth| self.topology.describe(NodeId(nth)).distance);
-        TierCosts::in_user_space(fast, slow, nr_slow)
+        TierCosts::in_user_space(&self.topology, nr_slow)
     }
-}
-
-/// What follows from a hint fault.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Sentence {
-    Stay,
-    /// The page is armed again.
-    Arm,
-    /// It moves to the fast node.
-    Move,
 }
 
 impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
@@ -255,9 +244,8 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     fn scan_hints(&mut self, tiering: &mut Tiering) {
         let now = tiering.now;
         let nr_in_use: u64 = self.nodes.iter().map(|node| u64::from(node.nr_used())).sum();
-        if let Some(pass) = tiering.promotion.auto().map(Auto::pass) {
-            let nr_runs = nr_in_use.div_ceil(tiering.settings.knobs.scan_pages).max(1);
-            tiering.pace.set_period(Millis((pass.0 / nr_runs).max(1)));
+        if let Some(period) = tiering.promotion.run_period(nr_in_use) {
+            tiering.pace.set_period(period);
         }
         let runtime_ns = (now.0 - tiering.settings.began.0) * NANOS_PER_MILLI;
         if !tiering.pace.is_due(runtime_ns) {
@@ -295,10 +283,8 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
                 is_top_tier: frame.0 < self.slow_from,
                 is_at_home: false,
             };
-            let is_sample = facts.is_top_tier
-                && !facts.is_armed
-                && tiering.promotion.wants_fast(self.trace.page(rank).index.0);
-            if tiering.settings.mode.wants_hint(&facts) || is_sample {
+            let index = self.trace.page(rank).index;
+            if tiering.promotion.wants_hint(tiering.settings.mode, &facts, index) {
                 self.folios[frame].swap_hint_stamp(stamp);
                 nr_armed += u64::from(!page.set(Mark::Armed));
             }
@@ -356,19 +342,14 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         let (now, folio) = (tiering.now, &self.folios[frame]);
         tiering.promotion.count_hint_fault(nth == 0);
         if nth == 0 {
-            let arms = tiering.promotion.note_fast_fault(now, folio);
-            return if arms { Sentence::Arm } else { Sentence::Stay };
+            return tiering.promotion.note_fast_fault(now, folio);
         }
         let decision = tiering.promotion.decide(now, &HintFault { folio, nr_frames: 1 }, &room);
         tiering.counts.count(decision);
         if decision.wakes_reclaim() {
             self.reclaim_in_background(0);
         }
-        match decision {
-            Decision::Promote(_) => Sentence::Move,
-            Decision::Unsure => Sentence::Arm,
-            _ => Sentence::Stay,
-        }
+        decision.sentence()
     }
 
     /// Moves the page from `frame` to the fast node, if it is there still. Nobody else takes it
@@ -406,11 +387,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         node.log_add(&self.folios, frame);
         let Some(tiering) = &mut self.tiering else { return };
         if let Some(moves) = &mut tiering.moves {
-            let kind = match migration {
-                Migration::Promotion => AccessKind::Promote,
-                Migration::Demotion => AccessKind::Demote,
-            };
-            moves.push((self.trace.page(rank), kind));
+            moves.push((self.trace.page(rank), migration.into()));
         }
         if tiering.promotion.arms_moved(tiering.now, &self.folios[frame], migration) {
             self.pages[rank as usize].set(Mark::Armed);

@@ -53,7 +53,7 @@ use pagetide_core::lru::{
 use pagetide_core::page_alloc::{AllocRequest, WatermarkLevel, Zone, ZoneConfig};
 use pagetide_core::reclaim::ReclaimBatch;
 use pagetide_core::tiering::{
-    Decision, HintFault, Promotion, Room, StampWidth, TierCosts, TieringKnobs, TieringSwitches,
+    HintFault, Promotion, Room, Sentence, StampWidth, TierCosts, TieringKnobs, TieringSwitches,
     Topology,
 };
 use pagetide_core::units::Millis;
@@ -259,23 +259,24 @@ impl World {
         self.lane.charge(Item::HintFault, 1);
         self.tally.hint_fault();
         self.promotion.count_hint_fault(word.node() == Node::Fast);
-        if word.node() == Node::Fast {
-            if self.promotion.note_fast_fault(self.now(), &self.folios[word.frame()]) {
-                self.arm_again(page);
-            }
-            return;
+        match self.judge_fault(word.node(), word.frame()) {
+            Sentence::Stay => {}
+            Sentence::Arm => self.arm_again(page),
+            Sentence::Move => self.promote(page),
         }
-        let fault = HintFault { folio: &self.folios[word.frame()], nr_frames: 1 };
+    }
+
+    fn judge_fault(&mut self, node: Node, frame: FrameId) -> Sentence {
+        let (now, folio) = (self.now(), &self.folios[frame]);
+        if node == Node::Fast {
+            return self.promotion.note_fast_fault(now, folio);
+        }
         let room = Room::of(&self.zones[Node::Fast as usize]);
-        let decision = self.promotion.decide(self.now(), &fault, &room);
+        let decision = self.promotion.decide(now, &HintFault { folio, nr_frames: 1 }, &room);
         if decision.wakes_reclaim() {
             self.wake_background();
         }
-        match decision {
-            Decision::Promote(_) => self.promote(page),
-            Decision::Unsure => self.arm_again(page),
-            _ => {}
-        }
+        decision.sentence()
     }
 
     /// The first access of a page.

@@ -18,7 +18,7 @@
 use super::{World, WorldConfig};
 use crate::tiers::lane::Node;
 use crate::tiers::prices::Item;
-use pagetide_core::ids::MappingId;
+use pagetide_core::ids::{MappingId, PageIndex};
 use pagetide_core::tiering::{
     BalancingMode, EntryFacts, FaultCounts, HintScanner, ScanPace, ScanPeriods, ScannedMapping,
     scattered,
@@ -95,9 +95,8 @@ impl World {
 
     /// How long until the next run. Without knobs a round takes as long as is worth it.
     fn scan_period(&self) -> Millis {
-        let Some(auto) = self.promotion.auto() else { return self.scan.pace.period() };
-        let nr_runs = self.nr_slow_pages().div_ceil(self.scan.run_pages.into()).max(1);
-        Millis((auto.pass().0 / nr_runs).max(1))
+        let worth = self.promotion.run_period(self.nr_slow_pages());
+        worth.unwrap_or(self.scan.pace.period())
     }
 
     /// Arms a page, if it should be; says whether it did.
@@ -110,20 +109,16 @@ impl World {
             return false;
         }
         let folio = &self.folios[word.frame()];
-        let is_top_tier = word.node() == Node::Fast;
-        let wants_hint = MODE.wants_hint(&EntryFacts {
+        let facts = EntryFacts {
             flags: folio.flags(),
             is_armed: word.is_armed(),
             is_pinned: false,
-            is_top_tier,
+            is_top_tier: word.node() == Node::Fast,
             is_at_home: false,
-        });
-        let is_sample = is_top_tier && !word.is_armed() && self.promotion.wants_fast(page.into());
-        let wants_hint = wants_hint || is_sample;
+        };
+        let wants_hint = self.promotion.wants_hint(MODE, &facts, PageIndex(page.into()));
         if wants_hint {
-            if MODE.keeps_scan_time(is_top_tier) || is_sample {
-                folio.swap_hint_stamp(self.promotion.stamp_width().store(now));
-            }
+            folio.swap_hint_stamp(self.promotion.stamp_width().store(now));
             self.lane.arm(page);
         }
         wants_hint
