@@ -5,7 +5,8 @@
 //! those that were pushed past it move up, so that nothing is left behind.
 //!
 //! ```text
-//!   home of k:  key as it is, modulo the slots          slots  [k|value] [ ] [l|value] [m|value] ...
+//!   home of k:  key as it is, modulo the slots          slots  [k|value] [ ] [l|value] [m|value]
+//! ...
 //! ```
 //!
 //! Invariants: a key is in one slot at most, and no vacant slot lies between it and its home. The

@@ -9,8 +9,8 @@
 //!   gone    key key key key ...                                       by departure, in a ring
 //! ```
 //!
-//! Invariants: each `Gone(departure)` is in the ring at that departure. Resident pages and the ring's
-//! length together are at most three quarters of the slots.
+//! Invariants: each `Gone(departure)` is in the ring at that departure. Resident pages and the
+//! ring's length together are at most three quarters of the slots.
 //!
 //! Ignored: two pages whose 32 bits of hash are the same count as one; with so few pages that is
 //! rare, and costs a wrong hit.
