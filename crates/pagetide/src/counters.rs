@@ -171,7 +171,7 @@ impl CacheStats {
         let mut core = VmStat::default();
         engine.nodes.iter().for_each(|node| core.merge(node.lock_lruvec().vmstat()));
         if let Some(tiering) = &engine.tiering {
-            core.merge(lock(&tiering.judge).promotion.vmstat());
+            core.merge(lock(&tiering.promotion).vmstat());
         }
         let count = |event| engine.counters.collect(event);
         let sum = |counters: [Counter; 2]| counters.iter().map(|one| core.read(*one)).sum();

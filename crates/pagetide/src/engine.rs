@@ -6,7 +6,7 @@
 //! ```text
 //!   mapping.resize < mapping.flush < page lock < registry (read) < access log < lruvec
 //!                                                                  per-CPU list < zone
-//!   judge of hint faults < zone
+//!   promotion < zone
 //!   leaves, held for a few lines each: dirty index, error state, readahead state, recorder,
 //!   sample of reuse
 //! ```

@@ -71,7 +71,7 @@ impl Engine {
         let nr_slow = self.nodes.iter().skip(1).map(|node| node.frames.sample_resident()).sum();
         let room = self.nodes.first().frames.room();
         let costs = tiering.costs(nr_slow);
-        lock(&tiering.judge).promotion.tell_costs(tiering.now(), &room, &costs);
+        lock(&tiering.promotion).tell_costs(tiering.now(), &room, &costs);
     }
 
     /// Frames of all nodes that hold pages.
@@ -84,7 +84,7 @@ impl Engine {
         let now = tiering.now();
         let mut scan = lock(&tiering.scan);
         let nr_in_use = self.nr_in_use();
-        if let Some(period) = lock(&tiering.judge).promotion.run_period(nr_in_use) {
+        if let Some(period) = lock(&tiering.promotion).run_period(nr_in_use) {
             scan.pace.set_period(period);
         }
         let runtime_ns = (now.0 - scan.began.0) * NANOS_PER_MILLI;
@@ -98,7 +98,7 @@ impl Engine {
         while let Some(chunk) = run.next_chunk(|from| first_from(&mappings, from)) {
             run.scanned(self.arm(tiering, &mappings, &chunk));
         }
-        lock(&tiering.judge).promotion.count_armed(run.nr_armed());
+        lock(&tiering.promotion).count_armed(run.nr_armed());
         if scan.scanner.end_run(&run) {
             // Faults on slow memory say nothing of where threads run: they are in no count.
             let periods = ScanPeriods::of(nr_in_use, &tiering.options.knobs);
@@ -115,7 +115,7 @@ impl Engine {
         let (pages, mode) = (&chunk.pages, tiering.mode());
         let stamp = tiering.stamp_width.store(tiering.now());
         let mut nr_armed = 0;
-        let mut judge = lock(&tiering.judge);
+        let mut promotion = lock(&tiering.promotion);
         let range = PageIndex(pages.start)..PageIndex(pages.end);
         mapping.table.for_each_present(range, |page, seen| {
             let Some(frame) = seen.frame().filter(|_| !seen.is_locked()) else { return };
@@ -127,7 +127,7 @@ impl Engine {
                 is_top_tier: frame.0 < self.slow_from,
                 is_at_home: false,
             };
-            if judge.promotion.wants_hint(mode, &facts, page.index()) {
+            if promotion.wants_hint(mode, &facts, page.index()) {
                 folio.swap_hint_stamp(stamp);
                 nr_armed += u64::from(page.set_hint());
             }

@@ -16,7 +16,7 @@ use pagetide_core::folio::Flags;
 use pagetide_core::ids::{CpuId, FrameId};
 use pagetide_core::lru::AccessKind;
 use pagetide_core::page_alloc::WatermarkLevel;
-use pagetide_core::tiering::{Demotion, HintFault, Migration, Sentence};
+use pagetide_core::tiering::{HintFault, Migration, Sentence};
 use pagetide_core::units::Millis;
 use pagetide_sys::{ClaimedFrame, Lock, PageHandle, PageRef, read_monotonic_ns};
 
@@ -88,15 +88,13 @@ impl Engine {
         let is_local = self.nodes.index_of(frame) == 0;
         let (now, folio) = (self.fine_now(tiering), &self.folios[frame]);
         let decision = {
-            let mut judge = lock(&tiering.judge);
-            judge.promotion.count_hint_fault(is_local);
+            let mut promotion = lock(&tiering.promotion);
+            promotion.count_hint_fault(is_local);
             if is_local {
-                return judge.promotion.note_fast_fault(now, folio);
+                return promotion.note_fast_fault(now, folio);
             }
             let room = self.nodes.first().frames.room();
-            let decision = judge.promotion.decide(now, &HintFault { folio, nr_frames: 1 }, &room);
-            judge.judged.count(decision);
-            decision
+            promotion.decide(now, &HintFault { folio, nr_frames: 1 }, &room)
         };
         if decision.wakes_reclaim() {
             self.wake_background(0);
@@ -131,7 +129,7 @@ impl Engine {
         source.frames.free(cpu, [self.arena.release(left)]);
         self.list_moved(cpu, page, Migration::Promotion);
         if let Some(tiering) = &self.tiering {
-            lock(&tiering.judge).promotion.count_promoted(1);
+            lock(&tiering.promotion).count_promoted(1);
         }
         // Before the next finds none.
         if fast.frames.room().is_short() {
@@ -174,7 +172,7 @@ impl Engine {
         }
         let Some(tiering) = &self.tiering else { return };
         let folio = &self.folios[frame];
-        if lock(&tiering.judge).promotion.arms_moved(tiering.now(), folio, migration) {
+        if lock(&tiering.promotion).arms_moved(tiering.now(), folio, migration) {
             page.page().set_hint();
         }
     }
@@ -191,9 +189,7 @@ impl Engine {
     /// A frame of a node that pages are demoted to, without reclaim.
     pub(crate) fn alloc_demoted(&self, cpu: CpuId, nth: usize) -> Option<ClaimedFrame> {
         let demotion = self.tiering.as_ref()?.demotion_from(nth)?;
-        demotion.targets().find_map(|target| {
-            let node = self.nodes.at(target.index());
-            Demotion::LEVELS.into_iter().find_map(|level| node.frames.alloc(cpu, Some(level)))
-        })
+        demotion
+            .find_frame(|node, level| self.nodes.at(node.index()).frames.alloc(cpu, Some(level)))
     }
 }

@@ -215,7 +215,7 @@ impl Engine {
             return false;
         };
         let (is_armed, folio) = (page.load().is_hint(), &self.folios[victim.frame]);
-        lock(&tiering.judge).promotion.spares(tiering.now(), folio, is_armed)
+        lock(&tiering.promotion).spares(tiering.now(), folio, is_armed)
     }
 
     fn try_victim<'m>(

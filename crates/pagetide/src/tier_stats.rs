@@ -68,9 +68,9 @@ impl TieringStats {
         let Some(tiering) = &engine.tiering else {
             return compressed.map(|compressed| TieringStats::of_pool(engine, compressed, nr_hits));
         };
-        let (judged, hot_threshold) = {
-            let judge = lock(&tiering.judge);
-            (judge.judged, judge.promotion.hot_threshold())
+        let (refusals, hot_threshold) = {
+            let promotion = lock(&tiering.promotion);
+            (*promotion.refusals(), promotion.hot_threshold())
         };
         let nr_slow: u64 = (1..engine.nodes.len()).map(|nth| tiering.collect_served(nth)).sum();
         let tier_stats = |(nth, tier): (usize, &Tier)| TierStats {
@@ -87,10 +87,10 @@ impl TieringStats {
             armed: core.read(Counter::NumaPteUpdates),
             hint_faults: core.read(Counter::NumaHintFaults),
             candidates: core.read(Counter::PgpromoteCandidate),
-            rate_limited: judged.nr_rate_limited,
-            too_cold: judged.nr_too_cold,
-            no_room: judged.nr_no_room,
-            unmovable: judged.nr_unmovable,
+            rate_limited: refusals.rate_limited,
+            too_cold: refusals.too_cold,
+            no_room: refusals.no_room,
+            unmovable: refusals.unmovable,
             promoted: core.read(Counter::PgpromoteSuccess),
             demoted: nr_demoted(core),
             hot_threshold,

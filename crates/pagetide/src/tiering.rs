@@ -21,8 +21,8 @@ use pagetide_core::ids::NodeId;
 use pagetide_core::page_alloc::WatermarkLevel;
 use pagetide_core::record::{RecordedNodes, RecordedTiers};
 use pagetide_core::tiering::{
-    BalancingMode, Decision, Demotion, DemotionMode, Promotion, Stage, StampWidth, TierCosts,
-    TieringKnobs, TieringSwitches, Topology, background_level,
+    BalancingMode, Demotion, DemotionMode, Promotion, Stage, StampWidth, TierCosts, TieringKnobs,
+    TieringSwitches, Topology, background_level,
 };
 use pagetide_core::units::Millis;
 use std::sync::Mutex;
@@ -83,21 +83,6 @@ impl From<Stage> for TieringOptions {
     }
 }
 
-/// What became of hint faults, counted beside core's counters.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Judged {
-    pub(crate) nr_too_cold: u64,
-    pub(crate) nr_rate_limited: u64,
-    pub(crate) nr_no_room: u64,
-    pub(crate) nr_unmovable: u64,
-}
-
-/// Promotion to the fast node, behind its lock.
-pub(crate) struct Judge {
-    pub(crate) promotion: Promotion,
-    pub(crate) judged: Judged,
-}
-
 /// One thread's count of accesses, by node.
 type Served = CachePadded<[AtomicU64; NODES_MAX]>;
 
@@ -106,7 +91,8 @@ pub(crate) struct Tiering {
     pub(crate) tiers: Vec<Tier>,
     pub(crate) topology: Topology,
     pub(crate) options: TieringOptions,
-    pub(crate) judge: Mutex<Judge>,
+    /// Promotion to the fast node.
+    pub(crate) promotion: Mutex<Promotion>,
     pub(crate) scan: Mutex<HintScan>,
     pub(crate) stamp_width: StampWidth,
     delays: Vec<Option<Delay>>,
@@ -131,7 +117,7 @@ impl Tiering {
             tiers,
             topology: plan.topology(),
             options,
-            judge: Mutex::new(Judge { promotion, judged: Judged::default() }),
+            promotion: Mutex::new(promotion),
             scan: Mutex::new(HintScan::new(&options.knobs, now)),
             stamp_width,
             now_ms: AtomicU64::new(now.0),
@@ -192,17 +178,5 @@ impl Tiering {
     /// What hint faults are for.
     pub(crate) fn mode(&self) -> BalancingMode {
         self.options.mode()
-    }
-}
-
-impl Judged {
-    pub(crate) fn count(&mut self, decision: Decision) {
-        match decision {
-            Decision::TooCold | Decision::Unsure => self.nr_too_cold += 1,
-            Decision::RateLimited => self.nr_rate_limited += 1,
-            Decision::NoRoom => self.nr_no_room += 1,
-            Decision::Unmovable => self.nr_unmovable += 1,
-            Decision::Promote(_) | Decision::NoTarget => {}
-        }
     }
 }

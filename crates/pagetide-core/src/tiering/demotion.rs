@@ -59,7 +59,7 @@ pub struct Demotion<'t> {
 
 impl<'t> Demotion<'t> {
     /// At which levels a frame is asked for at each target, in turn; nothing is reclaimed for it.
-    pub const LEVELS: [WatermarkLevel; 2] = [WatermarkLevel::Low, WatermarkLevel::Min];
+    const LEVELS: [WatermarkLevel; 2] = [WatermarkLevel::Low, WatermarkLevel::Min];
 
     /// Where victims of `node` may go, or `None`: they may not, or there is nothing slower. `seed`
     /// picks among equally near nodes; a new one for each batch spreads them.
@@ -87,6 +87,16 @@ impl<'t> Demotion<'t> {
         let preferred = self.preferred;
         let others = self.slower.iter().copied().filter(move |node| *node != preferred);
         core::iter::once(preferred).chain(others)
+    }
+
+    /// The first frame that `alloc` has for a victim: at each target down to each level in turn,
+    /// the nearest target first.
+    pub fn find_frame<F>(
+        &self,
+        mut alloc: impl FnMut(NodeId, WatermarkLevel) -> Option<F>,
+    ) -> Option<F> {
+        self.targets()
+            .find_map(|node| Self::LEVELS.into_iter().find_map(|level| alloc(node, level)))
     }
 
     /// What a pass of this kind does with victims that no node had a frame for.

@@ -21,7 +21,7 @@
 //! | `topology.rs` | tiers, and the ways between nodes |
 //! | `hint_stamp.rs` | when a page was armed, in few bits |
 //! | `scan_period.rs`, `hint_scan.rs` | how often pages are armed, and which |
-//! | `promotion.rs` | whether a page that faulted is promoted |
+//! | `promotion.rs`, `decision.rs` | whether a page that faulted is promoted; what comes of it |
 //! | `auto.rs`, `heat.rs`, `returns.rs` | the same without knobs, by cost and benefit |
 //! | `demotion.rs` | where reclaim's victims go instead of away |
 //! | `sparing.rs` | which of them stay |
@@ -33,6 +33,7 @@
 //! Source: the tiering specification; "memory tiering: hot page selection", Huang Ying, 2022.
 
 mod auto;
+mod decision;
 mod demotion;
 mod heat;
 mod hint_scan;
@@ -46,6 +47,7 @@ mod stage;
 mod topology;
 
 pub use auto::{Auto, TierCosts};
+pub use decision::{Because, Decision, Migration, Refusals, Sentence};
 pub use demotion::{
     Demotion, DemotionMode, Leftover, background_level, background_target, room_for_demoted,
 };
@@ -55,7 +57,7 @@ pub use hint_scan::{
 };
 pub use hint_stamp::StampWidth;
 pub use knobs::{TieringKnobError, TieringKnobs, frames_per_second};
-pub use promotion::{Because, Decision, HintFault, Migration, Promotion, Room, Sentence};
+pub use promotion::{HintFault, Promotion, Room};
 pub use scan_period::{FaultCounts, ScanPace, ScanPeriods};
 pub use stage::{Stage, TieringSwitches, UnknownStage};
 pub use topology::{

@@ -31,12 +31,12 @@
 //! it off, and a rate window other than a second, are our own.
 
 use super::auto::{Auto, TierCosts, Worth};
+use super::decision::{Because, Decision, Refusals, Sentence};
 use super::knobs::TieringKnobs;
-use super::{BalancingMode, EntryFacts, StampWidth, TieringSwitches};
+use super::{BalancingMode, EntryFacts, Migration, StampWidth, TieringSwitches};
 use crate::folio::{Flags, Folio};
 use crate::ids::{PageIndex, PageType};
 use crate::page_alloc::{WatermarkLevel, Zone};
-use crate::record::AccessKind;
 use crate::units::Millis;
 use crate::vmstat::{Counter, VmStat};
 
@@ -97,86 +97,6 @@ impl Room {
     }
 }
 
-/// Why a page is promoted.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Because {
-    /// It was touched, and nothing selects ([`TieringSwitches::is_base`]).
-    Touched,
-    /// The fast node has room to spare.
-    FreeSpace,
-    /// It is hot, and the rate limit lets it pass.
-    Hot,
-}
-
-/// What becomes of a page after its hint fault. All but [`Decision::Promote`] serve it in place.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[must_use]
-pub enum Decision {
-    /// Move it: take a frame of the fast node without reclaim and without a retry, then
-    /// [`Promotion::count_promoted`]. Where that fails, it is served in place too.
-    Promote(Because),
-    /// Its fault came too late after the scan.
-    TooCold,
-    /// It may be hot: arm it again at once, its stamp is renewed. Without knobs only.
-    Unsure,
-    /// It is hot, and enough are promoted already in this window.
-    RateLimited,
-    /// It would be promoted, but is being written, or is a file's and about to be.
-    Unmovable,
-    /// It would be promoted, but the fast node is at its HIGH watermark.
-    NoRoom,
-    /// The fast node has no memory.
-    NoTarget,
-}
-
-impl Decision {
-    /// Whether the world wakes background reclaim of the fast node, which demotes and thereby makes
-    /// room for the next.
-    pub const fn wakes_reclaim(self) -> bool {
-        matches!(self, Decision::NoRoom)
-    }
-
-    /// What the world does with the page.
-    pub const fn sentence(self) -> Sentence {
-        match self {
-            Decision::Promote(_) => Sentence::Move,
-            Decision::Unsure => Sentence::Arm,
-            _ => Sentence::Stay,
-        }
-    }
-}
-
-/// What the world does with a page after its hint fault, on a fast node or a slow one.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[must_use]
-pub enum Sentence {
-    /// Nothing: it is served where it is.
-    Stay,
-    /// Arms it again, at once.
-    Arm,
-    /// Moves it to the fast node, as [`Decision::Promote`] has it.
-    Move,
-}
-
-/// A page's move from node to node.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Migration {
-    /// To the fast node.
-    Promotion,
-    /// Away from it, to a slower one.
-    Demotion,
-}
-
-impl From<Migration> for AccessKind {
-    /// What a record says of the move.
-    fn from(migration: Migration) -> AccessKind {
-        match migration {
-            Migration::Promotion => AccessKind::Promote,
-            Migration::Demotion => AccessKind::Demote,
-        }
-    }
-}
-
 /// When a window began, and how many candidates there had been.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Window {
@@ -207,6 +127,7 @@ pub struct Promotion {
     /// In charge instead of all that, once it is known how large the node is.
     auto: Option<Auto>,
     vmstat: VmStat,
+    refusals: Refusals,
 }
 
 impl Promotion {
@@ -225,6 +146,7 @@ impl Promotion {
             limiting: Window::default(),
             auto: None,
             vmstat: VmStat::default(),
+            refusals: Refusals::default(),
         }
     }
 
@@ -237,11 +159,17 @@ impl Promotion {
     /// Judges a fault on an armed page of a slow node, by a CPU of this fast one.
     ///
     /// The page's hint was taken by the caller, so that nobody else judges the same fault. Counts
-    /// candidates; the world counts what it then does.
+    /// candidates and refusals; the world counts what it then does.
     ///
     /// # Cost
     /// O(1).
     pub fn decide(&mut self, now: Millis, fault: &HintFault<'_>, room: &Room) -> Decision {
+        let decision = self.judge(now, fault, room);
+        self.refusals.note(decision);
+        decision
+    }
+
+    fn judge(&mut self, now: Millis, fault: &HintFault<'_>, room: &Room) -> Decision {
         if room.nr_frames == 0 {
             return Decision::NoTarget;
         }
@@ -452,6 +380,11 @@ impl Promotion {
     /// The node's counters of tiering; add them to the report of its lruvec.
     pub fn vmstat(&self) -> &VmStat {
         &self.vmstat
+    }
+
+    /// Faults that moved nothing, so far.
+    pub fn refusals(&self) -> &Refusals {
+        &self.refusals
     }
 }
 

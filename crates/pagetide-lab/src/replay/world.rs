@@ -198,7 +198,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         let demoted = sum(&DEMOTED);
         let evictions = sum(&[Counter::PgstealAnon, Counter::PgstealFile]) - demoted;
         let World { accesses, misses, bypasses, out_of_memory, .. } = *self;
-        let tiers = self.tier_counts().map(|counts| counts.with_moves(&vmstat, demoted));
+        let tiers = self.tier_counts(demoted);
         Outcome { accesses, misses, bypasses, out_of_memory, evictions, vmstat, tiers }
     }
 

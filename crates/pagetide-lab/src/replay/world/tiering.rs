@@ -20,9 +20,9 @@ use pagetide_core::page_alloc::{Attempt, Outcome, SlowPath, WatermarkLevel};
 use pagetide_core::reclaim::ReclaimPass;
 use pagetide_core::record::{AccessKind, Note, RecordedTiers};
 use pagetide_core::tiering::{
-    BalancingMode, Decision, Demotion, EntryFacts, FaultCounts, HintFault, HintScanner, Migration,
-    Promotion, Room, ScanChunk, ScanPace, ScanPeriods, ScannedMapping, Sentence, StampWidth,
-    TierCosts, Topology, background_level,
+    BalancingMode, Demotion, EntryFacts, FaultCounts, HintFault, HintScanner, Migration, Promotion,
+    Room, ScanChunk, ScanPace, ScanPeriods, ScannedMapping, Sentence, StampWidth, TierCosts,
+    Topology, background_level,
 };
 use pagetide_core::units::Millis;
 use pagetide_core::vmstat::{Counter, VmStat};
@@ -66,26 +66,6 @@ impl TierCounts {
     /// Accesses of resident pages that each tier served, the fastest first.
     pub fn served(&self) -> &[u64] {
         &self.served[..self.nr_tiers]
-    }
-
-    /// The same, with what core's counters say of moves.
-    pub(super) fn with_moves(self, vmstat: &VmStat, demoted: u64) -> TierCounts {
-        TierCounts {
-            promoted: vmstat.read(Counter::PgpromoteSuccess),
-            demoted,
-            hint_faults: vmstat.read(Counter::NumaHintFaults),
-            ..self
-        }
-    }
-
-    fn count(&mut self, decision: Decision) {
-        match decision {
-            Decision::TooCold | Decision::Unsure => self.too_cold += 1,
-            Decision::RateLimited => self.rate_limited += 1,
-            Decision::NoRoom => self.no_room += 1,
-            Decision::Unmovable => self.unmovable += 1,
-            Decision::Promote(_) | Decision::NoTarget => {}
-        }
     }
 }
 
@@ -164,10 +144,8 @@ impl Tiering {
 
     /// A frame for what is demoted from the node, without reclaim.
     pub(super) fn alloc_demoted(&self, nodes: &mut [Node], nth: usize) -> Option<FrameId> {
-        self.demotion_from(nth)?.targets().find_map(|target| {
-            let frames = &mut nodes[target.index()].frames;
-            Demotion::LEVELS.into_iter().find_map(|level| frames.take(Some(level)))
-        })
+        let demotion = self.demotion_from(nth)?;
+        demotion.find_frame(|node, level| nodes[node.index()].frames.take(Some(level)))
     }
 
     /// Whether a victim is too hot to be demoted, as far as core knows.
@@ -199,9 +177,21 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         moves.unwrap_or(&[])
     }
 
-    /// What each tier did so far; `None` where the memory is of one kind. Moves are not in it.
-    pub(super) fn tier_counts(&self) -> Option<TierCounts> {
-        let mut counts = self.tiering.as_ref()?.counts;
+    /// What each tier did so far; `None` where the memory is of one kind. The lruvecs counted
+    /// what was `demoted`.
+    pub(super) fn tier_counts(&self, demoted: u64) -> Option<TierCounts> {
+        let Tiering { promotion, counts, .. } = self.tiering.as_deref()?;
+        let (vmstat, refusals) = (promotion.vmstat(), promotion.refusals());
+        let mut counts = TierCounts {
+            promoted: vmstat.read(Counter::PgpromoteSuccess),
+            demoted,
+            hint_faults: vmstat.read(Counter::NumaHintFaults),
+            too_cold: refusals.too_cold,
+            rate_limited: refusals.rate_limited,
+            no_room: refusals.no_room,
+            unmovable: refusals.unmovable,
+            ..*counts
+        };
         for (resident, node) in counts.resident.iter_mut().zip(&self.nodes) {
             *resident = node.nr_used().into();
         }
@@ -345,7 +335,6 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
             return tiering.promotion.note_fast_fault(now, folio);
         }
         let decision = tiering.promotion.decide(now, &HintFault { folio, nr_frames: 1 }, &room);
-        tiering.counts.count(decision);
         if decision.wakes_reclaim() {
             self.reclaim_in_background(0);
         }
