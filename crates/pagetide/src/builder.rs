@@ -19,9 +19,10 @@ use crate::tier::Tier;
 use crate::tier::plan::{TierError, TierPlan};
 use crate::tiering::{Tiering, TieringOptions};
 use pagetide_core::folio::Folios;
+use pagetide_core::group::{Grouping, NodeLists};
 use pagetide_core::knobs::{Knob, KnobError, Knobs, MEMORY_MIN};
 use pagetide_core::lru::pagetide::Tuning;
-use pagetide_core::lru::{LruConfig, Lruvec, LruvecId, PolicyName, Statistics, Switches};
+use pagetide_core::lru::{LruConfig, LruvecId, PolicyName, Statistics, Switches};
 use pagetide_core::page_alloc::{HighFraction, PcpTuning};
 use pagetide_core::record::Header;
 use pagetide_core::units::{Bytes, Millis, PAGE_BYTES};
@@ -256,7 +257,7 @@ impl Builder {
         let folios = Arc::new(Folios::with_prefetch(limits.nr_frames_max, fetch_to_write));
         let nodes = self.build_nodes(limits, plan, &arena, &folios);
         let is_tiered = nodes.len() > 1;
-        let rule = nodes.first().lock_lruvec().access_rule();
+        let rule = nodes.first().lock_lists().root().access_rule();
         let compressed = plan.and_then(|plan| plan.compressed);
         // The clock is the background thread's, or whatever the owner's ticks will say.
         let now = Millis(if limits.has_workers { read_monotonic_ns() / 1_000_000 } else { 0 });
@@ -311,10 +312,10 @@ impl Builder {
                 tuning: Tuning::default(),
                 frames_stand_for: 1,
             };
-            let lruvec = Lruvec::new(self.policy, &config, Arc::clone(folios));
+            let lists = NodeLists::new(self.policy, &config, Arc::clone(folios), Grouping::Off);
             let nr_online = if plan.is_some() { range.len() as u32 } else { limits.nr_frames };
             let frames = ArenaFrames::new(Arc::clone(arena), range, nr_online, limits.pcp);
-            Node::new(frames, lruvec, limits.pcp.nr_cpus)
+            Node::new(frames, lists, limits.pcp.nr_cpus)
         };
         Nodes::new(ranges.into_iter().enumerate().map(build).collect())
     }

@@ -165,11 +165,11 @@ impl CacheStats {
 
     pub(crate) fn collect(engine: &Engine) -> CacheStats {
         let (policy, selection) = {
-            let lruvec = engine.nodes.first().lock_lruvec();
-            (lruvec.policy_name(), lruvec.selection_summary())
+            let lists = engine.nodes.first().lock_lists();
+            (lists.root().policy_name(), lists.root().selection_summary())
         };
         let mut core = VmStat::default();
-        engine.nodes.iter().for_each(|node| core.merge(node.lock_lruvec().vmstat()));
+        engine.nodes.iter().for_each(|node| core.merge(&node.lock_lists().vmstat()));
         if let Some(tiering) = &engine.tiering {
             core.merge(lock(&tiering.promotion).vmstat());
         }

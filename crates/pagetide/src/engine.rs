@@ -134,7 +134,7 @@ impl Engine {
             // Pages leave memory from the slowest node: its lists know how long this one was away.
             let judge = self.nodes.last();
             let mut log = judge.log_with_room(cpu);
-            judge.lock_lruvec().refault(&mut log, frame, shadow, kind);
+            judge.lock_lists().refault(&mut log, frame, shadow, kind);
         }
         self.nodes.of(frame).log_add(cpu, &self.folios, frame);
         frame
@@ -151,7 +151,7 @@ impl Engine {
         }
         let claimed = page.evict(None);
         let node = self.nodes.of(claimed.frame());
-        let discarded = node.lock_lruvec().discard(claimed.frame());
+        let discarded = node.lock_lists().discard(claimed.frame());
         let frame = self.arena.release(claimed);
         match discarded {
             Discarded::Freed => node.frames.free(cpu, [frame]),

@@ -119,7 +119,7 @@ impl Engine {
         }
         let Some(target) = fast.frames.alloc(cpu, Some(WatermarkLevel::High)) else { return };
         let source = self.nodes.of(frame);
-        if !source.lock_lruvec().withdraw(frame) {
+        if !source.lock_lists().whole_mut().withdraw(frame) {
             // A reclaim pass has it: that decides first.
             let unused = self.arena.release(target);
             return fast.frames.free(cpu, [unused]);
@@ -165,7 +165,7 @@ impl Engine {
     ) {
         let frame = page.frame().expect("a page that moved is resident");
         let node = self.nodes.of(frame);
-        node.lock_lruvec().welcome(frame);
+        node.lock_lists().whole_mut().welcome(frame);
         node.log_add(cpu, &self.folios, frame);
         if let Some(recorder) = &self.recorder {
             recorder.record(self.folios[frame].page(), migration.into());

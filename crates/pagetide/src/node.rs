@@ -11,7 +11,7 @@
 //!   frames     0 ............. n0 ........................ n1
 //!   node       |  0, fastest  |         1, slower          |
 //!              zone, lists      zone, lists
-//!              lruvec, logs     lruvec, logs
+//!              lruvec, logs     lruvec, logs     (a lruvec for each group, where there are any)
 //! ```
 //!
 //! Data and invariants: nodes partition the arena, the fastest first. A folio is on the lists of
@@ -24,8 +24,9 @@ use crate::frames::ArenaFrames;
 use crate::locks::lock;
 use crate::percpu::PerCpu;
 use pagetide_core::folio::Folios;
+use pagetide_core::group::NodeLists;
 use pagetide_core::ids::{CpuId, FrameId};
-use pagetide_core::lru::{AccessLog, Lruvec, Room};
+use pagetide_core::lru::{AccessLog, Room};
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
 
@@ -36,23 +37,23 @@ pub(crate) const NODES_MAX: usize = 8;
 pub(crate) struct Node {
     pub(crate) frames: ArenaFrames,
     range: Range<FrameId>,
-    lruvec: Mutex<Lruvec>,
+    lists: Mutex<NodeLists>,
     logs: PerCpu<Mutex<AccessLog>>,
 }
 
 impl Node {
-    /// Over the frames of `frames`, whose folios `lruvec` keeps.
-    pub(crate) fn new(frames: ArenaFrames, lruvec: Lruvec, nr_cpus: u32) -> Node {
+    /// Over the frames of `frames`, whose folios `lists` keeps.
+    pub(crate) fn new(frames: ArenaFrames, lists: NodeLists, nr_cpus: u32) -> Node {
         Node {
             range: frames.range(),
             frames,
-            lruvec: Mutex::new(lruvec),
+            lists: Mutex::new(lists),
             logs: PerCpu::new(nr_cpus as usize, || Mutex::new(AccessLog::new())),
         }
     }
 
-    pub(crate) fn lock_lruvec(&self) -> MutexGuard<'_, Lruvec> {
-        lock(&self.lruvec)
+    pub(crate) fn lock_lists(&self) -> MutexGuard<'_, NodeLists> {
+        lock(&self.lists)
     }
 
     pub(crate) fn has(&self, frame: FrameId) -> bool {
@@ -70,15 +71,15 @@ impl Node {
             return counters.count(Event::TouchLost);
         };
         if log.room() == Room::Full {
-            let Ok(mut lruvec) = self.lruvec.try_lock() else {
+            let Ok(mut lists) = self.lists.try_lock() else {
                 return counters.count(Event::TouchLost);
             };
-            lruvec.drain(&mut log);
+            lists.drain(&mut log);
         }
         if log.touch(frame) == Room::Full
-            && let Ok(mut lruvec) = self.lruvec.try_lock()
+            && let Ok(mut lists) = self.lists.try_lock()
         {
-            lruvec.drain(&mut log);
+            lists.drain(&mut log);
         }
     }
 
@@ -86,7 +87,7 @@ impl Node {
     pub(crate) fn log_rotation(&self, cpu: CpuId, frame: FrameId) {
         let mut log = self.log_with_room(cpu);
         if log.rotate(frame) == Room::Full {
-            self.lock_lruvec().drain(&mut log);
+            self.lock_lists().drain(&mut log);
         }
     }
 
@@ -94,14 +95,14 @@ impl Node {
     pub(crate) fn log_add(&self, cpu: CpuId, folios: &Folios, frame: FrameId) {
         let mut log = self.log_with_room(cpu);
         if log.add(folios, frame) == Room::Full {
-            self.lock_lruvec().drain(&mut log);
+            self.lock_lists().drain(&mut log);
         }
     }
 
     pub(crate) fn log_with_room(&self, cpu: CpuId) -> MutexGuard<'_, AccessLog> {
         let mut log = lock(self.logs.at(cpu));
         if log.room() == Room::Full {
-            self.lock_lruvec().drain(&mut log);
+            self.lock_lists().drain(&mut log);
         }
         log
     }
@@ -114,7 +115,7 @@ impl Node {
     pub(crate) fn drain_logs(&self) {
         for log in self.logs.iter() {
             let mut log = lock(log);
-            self.lock_lruvec().drain(&mut log);
+            self.lock_lists().drain(&mut log);
         }
     }
 }

@@ -11,14 +11,13 @@ use crate::locks::{Wake, lock};
 use crate::node::Node;
 use crate::registry::Slots;
 use pagetide_core::folio::Flags;
+use pagetide_core::group::{NodeLists, NodePass};
 use pagetide_core::ids::{CpuId, FrameId, PageId, PageIndex};
+use pagetide_core::lru::Refusal;
 use pagetide_core::lru::lru_gen::{Detail, GenCommandError, parse_commands};
 use pagetide_core::lru::page_table::{LeafId, LeafLook, YoungPages, pages_around, wants_around};
-use pagetide_core::lru::{Lruvec, Refusal};
 use pagetide_core::page_alloc::{Outcome, WatermarkLevel};
-use pagetide_core::reclaim::{
-    ReclaimBatch, ReclaimPass, Scan, Settled, Step, VICTIMS_MAX, Verdict, Victim,
-};
+use pagetide_core::reclaim::{ReclaimBatch, Scan, Settled, Step, VICTIMS_MAX, Verdict, Victim};
 use pagetide_core::record;
 use pagetide_core::tiering::{Demotion, Leftover, Migration};
 use pagetide_core::units::Millis;
@@ -72,7 +71,7 @@ impl Engine {
     /// One direct pass by a thread that needs a frame.
     pub(crate) fn reclaim_directly(&self, cpu: CpuId, node: &Node) -> Outcome {
         self.counters.count(Event::DirectPass);
-        let pass = self.start_pass(cpu, node, ReclaimPass::direct);
+        let pass = self.start_pass(cpu, node, NodePass::direct);
         let scan = self.run_pass(cpu, node, pass);
         if scan.reclaimed > 0 { Outcome::Progress } else { Outcome::Failed }
     }
@@ -99,7 +98,7 @@ impl Engine {
             }
             let cpu = current_cpu();
             self.counters.count(Event::BackgroundPass);
-            let start = |lruvec: &Lruvec| ReclaimPass::background(lruvec, target);
+            let start = |lists: &mut NodeLists| NodePass::background(lists, target);
             let pass = self.start_pass(cpu, node, start);
             let scan = self.run_pass(cpu, node, pass);
             if scan.reclaimed == 0 {
@@ -117,7 +116,7 @@ impl Engine {
     /// Frees at least `target` frames if it can; returns how many.
     pub(crate) fn reclaim_pages(&self, node: &Node, target: u64) -> u64 {
         let cpu = current_cpu();
-        let start = |lruvec: &Lruvec| ReclaimPass::background(lruvec, target).ignoring_age();
+        let start = |lists: &mut NodeLists| NodePass::background(lists, target).ignoring_age();
         let pass = self.start_pass(cpu, node, start);
         self.run_pass(cpu, node, pass).reclaimed
     }
@@ -131,7 +130,7 @@ impl Engine {
         for command in parse_commands(text) {
             let (command, cpu) = (command?, current_cpu());
             let node = self.nodes.first();
-            let start = |lruvec: &Lruvec| ReclaimPass::on_command(lruvec, &command);
+            let start = |lists: &mut NodeLists| NodePass::on_command(lists, &command);
             let pass = self.start_pass(cpu, node, start)?;
             nr_evicted += self.run_pass(cpu, node, pass).reclaimed;
         }
@@ -143,23 +142,23 @@ impl Engine {
         self.nodes.drain_logs();
         let mut text = String::new();
         for node in self.nodes.iter() {
-            let write = |lruvec: &Lruvec| lruvec.write_lru_gen(&mut text, "/", detail);
+            let write = |lists: &mut NodeLists| lists.root().write_lru_gen(&mut text, "/", detail);
             self.start_pass(current_cpu(), node, write).expect("a string has room");
         }
         text
     }
 
     /// Begins a pass on lists that know of all this CPU did.
-    fn start_pass<T>(&self, cpu: CpuId, node: &Node, start: impl FnOnce(&Lruvec) -> T) -> T {
+    fn start_pass<T>(&self, cpu: CpuId, node: &Node, start: impl FnOnce(&mut NodeLists) -> T) -> T {
         let now = Millis(self.started_at.elapsed().as_millis() as u64);
         let mut log = node.lock_log(cpu);
-        let mut lruvec = node.lock_lruvec();
-        lruvec.tell_time(now);
-        lruvec.drain(&mut log);
-        start(&lruvec)
+        let mut lists = node.lock_lists();
+        lists.tell_time(now);
+        lists.drain(&mut log);
+        start(&mut lists)
     }
 
-    fn run_pass(&self, cpu: CpuId, node: &Node, mut pass: ReclaimPass) -> Scan {
+    fn run_pass(&self, cpu: CpuId, node: &Node, mut pass: NodePass) -> Scan {
         let nth = self.nodes.index_of(node.range().start);
         if self.demotes(nth) {
             pass = pass.demoting();
@@ -167,11 +166,11 @@ impl Engine {
         let started_ns = read_thread_cpu_time_ns();
         node.frames.sample_resident();
         let mappings = self.mappings.read();
-        let trial = Trial::of(nth, &pass.scan, &mappings);
+        let trial = Trial::of(nth, pass.scan(), &mappings);
         let mut batch = ReclaimBatch::new();
         let mut claimed: Claimed<'_> = Vec::with_capacity(VICTIMS_MAX);
         loop {
-            let step = node.lock_lruvec().reclaim(&mut pass, &mut batch);
+            let step = node.lock_lists().reclaim(&mut pass, &mut batch);
             self.publish(cpu, &mappings, &batch.settled, &mut claimed);
             match step {
                 Step::TryEvict => {
@@ -195,16 +194,16 @@ impl Engine {
                         }
                     }
                 }
-                Step::WalkTables => self.walk_tables(&mappings, node),
+                Step::WalkTables => self.walk_tables(&mappings, node, &pass),
                 Step::Done => break,
             }
         }
-        if pass.scan.wants_flusher() {
+        if pass.scan().wants_flusher() {
             self.flusher.notify();
         }
         let spent_ns = read_thread_cpu_time_ns().saturating_sub(started_ns);
         self.counters.add(Event::ReclaimCpuNs, spent_ns);
-        pass.scan
+        *pass.scan()
     }
 
     /// Whether the page is too hot to be demoted, as far as core knows.
@@ -331,8 +330,8 @@ impl Engine {
     }
 
     /// Collects the pages accessed through tables since the last walk, of the tables core wants.
-    fn walk_tables(&self, mappings: &Slots, node: &Node) {
-        let mut walk = node.lock_lruvec().start_walk();
+    fn walk_tables(&self, mappings: &Slots, node: &Node, pass: &NodePass) {
+        let Some(mut walk) = node.lock_lists().start_walk(pass) else { return };
         for mapping in mappings.iter() {
             mapping.table.for_each_touched_leaf(|words| {
                 let pages = words.pages();
@@ -342,11 +341,11 @@ impl Engine {
                     read_words(words, pages, node, |_| true, walk.found().look_at(leaf)).done();
                 }
                 if walk.is_full() {
-                    node.lock_lruvec().report_walk(&mut walk);
+                    node.lock_lists().report_walk(pass, &mut walk);
                 }
             });
         }
-        node.lock_lruvec().report_walk(&mut walk);
+        node.lock_lists().report_walk(pass, &mut walk);
     }
 
     /// Takes the young bits beside a page whose own was just taken.

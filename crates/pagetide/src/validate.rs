@@ -31,11 +31,11 @@ impl Engine {
             let frames = (range.start.0..range.end.0).map(FrameId);
             let on_list = |frame: &FrameId| self.folios[*frame].flags().any(Flags::ON_LIST);
             let nr_listed = frames.filter(on_list).count() as u64;
-            let lruvec = node.lock_lruvec();
-            assert_eq!(lruvec.nr_folios(), nr_listed, "folios on lists of {range:?}");
+            let lists = node.lock_lists();
+            assert_eq!(lists.nr_folios(), nr_listed, "folios on lists of {range:?}");
             assert_eq!(nr_listed, nr_resident, "resident folios of {range:?} that are on no list");
             if self.nodes.len() == 1 {
-                lruvec.validate();
+                lists.validate();
             }
         }
     }

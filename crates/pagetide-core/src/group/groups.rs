@@ -18,7 +18,7 @@
 
 use super::rotation::{GroupLru, RotationOp};
 use super::tree::{
-    CreateGroupError, GroupConfig, GroupTree, OverLimit, Released, RemoveGroupError,
+    CreateGroupError, GroupConfig, GroupTree, OverLimit, Released, RemoveGroupError, UNLIMITED,
 };
 use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, GroupId, PageType};
@@ -28,6 +28,7 @@ use crate::lru::{
     ShadowEntry,
 };
 use crate::units::Millis;
+use crate::vmstat::VmStat;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -79,6 +80,16 @@ pub struct Groups {
     config: GroupsConfig,
     folios: Arc<Folios>,
     now: Millis,
+    /// What was counted for groups that are gone.
+    vmstat_gone: VmStat,
+}
+
+impl GroupsConfig {
+    /// The groups of a page cache, whose frames are the root's limit.
+    pub fn of_cache(policy: PolicyName, lru: LruConfig) -> GroupsConfig {
+        let global_order = GlobalOrder::Rotation;
+        GroupsConfig { policy, lru, limit: UNLIMITED, global_order, seed: 0 }
+    }
 }
 
 impl Groups {
@@ -91,6 +102,7 @@ impl Groups {
             config,
             folios,
             now: Millis::default(),
+            vmstat_gone: VmStat::default(),
         };
         groups.admit(GroupId::ROOT);
         groups
@@ -157,6 +169,13 @@ impl Groups {
         &self.member(group).lruvec
     }
 
+    /// The counters of all groups together, those that are gone included. O(groups).
+    pub fn vmstat(&self) -> VmStat {
+        let mut sum = self.vmstat_gone;
+        self.members.iter().flatten().for_each(|member| sum.merge(member.lruvec.vmstat()));
+        sum
+    }
+
     /// How descriptor accesses are noted; the hit plane keeps a copy.
     pub fn access_rule(&self) -> AccessRule {
         self.lruvec(GroupId::ROOT).access_rule()
@@ -199,7 +218,8 @@ impl Groups {
         for slot in 0..self.members.len() {
             let group = GroupId(slot as u16);
             if self.members[slot].is_some() && !self.tree.exists(group) {
-                self.members[slot] = None;
+                let member = self.members[slot].take().expect("just seen");
+                self.vmstat_gone.merge(member.lruvec.vmstat());
                 self.rotation.remove(group);
             }
         }
@@ -232,7 +252,7 @@ impl Groups {
         shadow: ShadowEntry,
         kind: AccessKind,
     ) {
-        if self.access_rule() == AccessRule::TwoTouches {
+        if matches!(self.access_rule(), AccessRule::TwoTouches | AccessRule::CountAndLog) {
             self.drain(log);
         }
         let group = self.folios[frame].group();

@@ -26,7 +26,9 @@
 //! | `rotation` | in which order global reclaim visits groups |
 //! | `pass` | which lruvecs a pass scans, how much each, and what it tries next |
 //! | `scan` | nothing: what a policy is told of its group |
+//! | `charge` | how often a full group is reclaimed for one page |
 //! | `groups` | nothing: ties trees, lruvecs and clocks together for the world |
+//! | `lists` | nothing: a node with groups and one without, as one type |
 //!
 //! # Data and invariants
 //!
@@ -48,7 +50,9 @@
 //! The kernel's documented control group v2 memory controller; the multi-gen LRU specification,
 //! sections 6 and 10; the classic LRU specification, sections 5 to 7.
 
+mod charge;
 mod groups;
+mod lists;
 mod pass;
 mod protection;
 mod rotation;
@@ -57,7 +61,9 @@ mod scan;
 mod tests;
 mod tree;
 
+pub use charge::{ChargePath, ChargeStep};
 pub use groups::{GlobalOrder, Groups, GroupsConfig};
+pub use lists::{Grouping, NodeLists, NodePass};
 pub use pass::GroupPass;
 pub use protection::{Protection, Share};
 pub use rotation::{GroupLru, NR_BINS, RotationOp, Visit};

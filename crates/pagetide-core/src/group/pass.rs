@@ -27,6 +27,9 @@
 //! Removed groups are scanned in full at every priority. A visit ends at the group's protection, so
 //! that a group gives at most one batch (64 pages) more than it has to.
 //!
+//! The lock is free between two steps, so a removed group may lose its last page to somebody else
+//! meanwhile, and be gone: its visit is over then, and so is a pass for its limit.
+//!
 //! Ignored: the order of nodes. Policies that are not scanned by priority (the baselines) take all
 //! they need from the first group that has it: the order is then all there is to fairness.
 //!
@@ -38,6 +41,7 @@ use super::protection::Protection;
 use super::rotation::Visit;
 use super::scan::GroupScan;
 use crate::ids::GroupId;
+use crate::lru::lru_gen::{GenCommand, GenCommandError};
 use crate::lru::workingset::{CauseClock, NonresidentAge, Passed};
 use crate::lru::{LruvecId, ShadowEntry, TableWalk};
 use crate::reclaim::{ReclaimBatch, ReclaimKind, ReclaimPass, Scan, Settled, Step};
@@ -128,6 +132,24 @@ impl GroupPass {
         pass
     }
 
+    /// A pass that carries out a command on the lruvec of one group.
+    ///
+    /// # Errors
+    /// As [`ReclaimPass::on_command`]; no such group is no such lruvec.
+    pub fn on_command(
+        groups: &mut Groups,
+        command: &GenCommand,
+    ) -> Result<GroupPass, GenCommandError> {
+        let group = GroupId(command.lruvec.group);
+        if !groups.tree().exists(group) {
+            return Err(GenCommandError::NoLruvec);
+        }
+        let visit = ReclaimPass::on_command(groups.lruvec(group), command)?;
+        let mut pass = GroupPass::new(groups, group, visit.scan);
+        pass.visiting = Some(Visiting { group, pass: visit, nr_aged: 0 });
+        Ok(pass)
+    }
+
     fn new(groups: &mut Groups, cause: GroupId, scan: Scan) -> GroupPass {
         let is_global = scan.group.is_global;
         let initial = |group| groups.lruvec(group).policy.initial_priority(&scan);
@@ -190,6 +212,11 @@ impl Groups {
     pub fn reclaim(&mut self, pass: &mut GroupPass, batch: &mut ReclaimBatch) -> Step {
         batch.settled.clear();
         while !pass.is_over {
+            if !self.tree().exists(pass.cause) {
+                // It was removed, and its last page is gone: nobody waits for its limit any more.
+                pass.is_over = true;
+                break;
+            }
             if let Some(mut visiting) = pass.visiting.take() {
                 let step = self.visit(pass, &mut visiting, batch);
                 let Scan { priority, .. } = pass.scan;
@@ -201,6 +228,8 @@ impl Groups {
                     return step;
                 }
                 self.end_visit(pass, &visiting);
+                pass.is_over = pass.scan.command.is_some();
+                continue;
             }
             self.next_visit(pass);
         }
@@ -208,16 +237,17 @@ impl Groups {
     }
 
     /// Begins the walk that a step asked for ([`Step::WalkTables`]): of the tables that the visited
-    /// group's policy wants to see.
-    pub fn start_walk(&mut self, pass: &GroupPass) -> TableWalk {
-        self.member_mut(pass.visited()).lruvec.start_walk()
+    /// group's policy wants to see. `None`: the group is gone by now.
+    pub fn start_walk(&mut self, pass: &GroupPass) -> Option<TableWalk> {
+        Some(self.find_mut(pass.visited())?.lruvec.start_walk())
     }
 
     /// Takes what a walk found since it reported last.
     pub fn report_walk(&mut self, pass: &GroupPass, walk: &mut TableWalk) {
         let group = pass.visited();
         self.walked_outside(&walk.found_so_far().frames, Some(group));
-        self.member_mut(group).lruvec.report_walk(walk);
+        let Some(member) = self.find_mut(group) else { return walk.forget_reported() };
+        member.lruvec.report_walk(walk);
         self.pass_up(group);
     }
 
@@ -262,7 +292,10 @@ impl Groups {
     fn end_visit(&mut self, pass: &GroupPass, visiting: &Visiting) {
         let group = visiting.group;
         if pass.order == GlobalOrder::Walk {
-            self.member_mut(pass.cause).last_visited = group;
+            // The last page of a removed cause may have been among those just settled.
+            if let Some(cause) = self.find_mut(pass.cause) {
+                cause.last_visited = group;
+            }
             return;
         }
         let Some(member) = self.find_mut(group) else { return };

@@ -3,8 +3,10 @@
 use super::world::World;
 use crate::group::{GlobalOrder, GroupConfig, GroupPass};
 use crate::ids::GroupId;
-use crate::lru::PolicyName;
-use crate::reclaim::ReclaimKind;
+use crate::lru::lru_gen::{GenCommandError, parse_commands};
+use crate::lru::{Discarded, PolicyName};
+use crate::reclaim::{ReclaimBatch, ReclaimKind, Step};
+use crate::vmstat::Counter;
 use alloc::vec::Vec;
 
 const KERNELS: [PolicyName; 2] = [PolicyName::Mglru, PolicyName::ActiveInactive];
@@ -181,4 +183,66 @@ fn a_group_above_its_protection_gives_in_proportion_to_what_lies_above() {
         let ratio = from_half * 100 / from_open;
         assert!((40..=60).contains(&ratio), "{name}: {from_half} and {from_open}");
     }
+}
+
+/// Between two steps of a pass the lock is free: a removed group's last page is dropped, and with
+/// it goes the group that the pass is for, or the one it is visiting.
+#[test]
+fn a_pass_ends_whose_group_is_gone() {
+    for &name in PolicyName::ALL {
+        for is_global in [false, true] {
+            let mut world = World::new(name, 256);
+            let group = world.create(GroupId::ROOT, GroupConfig::limited(64));
+            world.read_all(group, 0..64);
+            world.groups.drain(&mut world.log);
+            let mut pass = if is_global {
+                GroupPass::global(&mut world.groups, ReclaimKind::Direct, Some(20))
+            } else {
+                GroupPass::for_limit(&mut world.groups, group)
+            };
+            let mut batch = ReclaimBatch::new();
+            world.groups.remove(group).unwrap();
+            // Not further than the first victims.
+            while world.groups.reclaim(&mut pass, &mut batch) != Step::TryEvict {}
+            let pages: Vec<u64> = world.resident.keys().copied().collect();
+            let mut nr_isolated = 0;
+            for page in pages {
+                let frame = world.resident.remove(&page).unwrap();
+                match world.groups.discard(frame) {
+                    Discarded::Freed => world.free.push(frame),
+                    Discarded::Deferred => nr_isolated += 1,
+                }
+            }
+            assert_eq!(nr_isolated, batch.victims_mut().len(), "{name}");
+            assert!(world.groups.tree().exists(group), "{name}: the victims pay still");
+            while world.groups.reclaim(&mut pass, &mut batch) != Step::Done {}
+            assert!(!world.groups.tree().exists(group), "{name}");
+            assert!(world.groups.start_walk(&pass).is_none() || is_global, "{name}");
+            assert_eq!(pass.nr_reclaimed(), 0, "{name}");
+            let nr_dropped = world.groups.vmstat().read(Counter::Pgdiscard);
+            assert_eq!(nr_dropped, 64, "{name}: counts outlive the group");
+        }
+    }
+}
+
+/// Commands go to the lruvec of the group they name, and what they evict is uncharged.
+#[test]
+fn a_command_evicts_from_the_group_it_names() {
+    let mut world = World::new(PolicyName::Mglru, 256);
+    let [named, other] = [(); 2].map(|()| world.create(GroupId::ROOT, GroupConfig::NONE));
+    world.read_all(named, 0..40);
+    world.read_all(other, 100..140);
+    world.groups.drain(&mut world.log);
+    let command = |group: u16| {
+        let text = alloc::format!("- {group} 0 1 0 25");
+        parse_commands(&text).next().unwrap().unwrap()
+    };
+    let unknown = GroupPass::on_command(&mut world.groups, &command(9));
+    assert_eq!(unknown.unwrap_err(), GenCommandError::NoLruvec);
+    let pass = GroupPass::on_command(&mut world.groups, &command(named.0)).unwrap();
+    let nr_evicted = world.reclaim(pass);
+    assert!((25..=40).contains(&nr_evicted), "{nr_evicted}");
+    let usage = |group| world.groups.tree().usage(group);
+    assert_eq!((usage(named), usage(other)), (40 - nr_evicted, 40));
+    world.check();
 }
