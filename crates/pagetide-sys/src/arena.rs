@@ -169,6 +169,8 @@ pub struct FrameArena {
     /// What other processes are told by, if there are any.
     #[cfg(not(any(miri, loom)))]
     numbers: Option<Numbers>,
+    /// Frames whose memory is a node's.
+    places: Box<[Placement]>,
     /// Distinguishes this process's arenas from each other; never reused.
     id: u32,
 }
@@ -253,6 +255,7 @@ impl FrameArena {
             versions,
             #[cfg(not(any(miri, loom)))]
             numbers: None,
+            places: places.into(),
             id: next_arena_id(),
         })
     }
@@ -342,6 +345,11 @@ impl FrameArena {
             }
         }
         Ok(discarded + self.discard_run(&mut run)?)
+    }
+
+    /// The node that a frame's memory was asked of, if of any.
+    pub(crate) fn node_of(&self, frame: FrameId) -> Option<u32> {
+        Some(self.places.iter().find(|place| place.frames.contains(&frame))?.node)
     }
 
     /// Discards a contiguous run of claimed frames, and releases them.

@@ -9,6 +9,7 @@
 //!   FrameArena      all managed memory, reserved once        arena
 //!   PageTable       page index -> page word, per mapping     table, word
 //!   ReadTicket, Pin, Lock    the ways to touch a frame       token, wait
+//!   RegionMemory    an address range given away, faults    region, uffd
 //!   StoreFile, AlignedBuf    a file's bytes, in and out      file, aligned
 //!   IoQueue         many of those at once                    ring
 //!   TryLock         a value per CPU                        try_lock
@@ -40,6 +41,11 @@ pub mod huge_buffer;
 pub mod kernel_cache;
 mod memory;
 pub mod numa;
+#[cfg(not(any(miri, loom)))]
+mod region;
+#[cfg(any(miri, loom))]
+#[path = "region/none.rs"]
+mod region;
 #[cfg(not(loom))]
 mod ring;
 #[cfg(not(any(miri, loom)))]
@@ -48,6 +54,8 @@ mod sync;
 mod table;
 mod token;
 mod try_lock;
+#[cfg(not(any(miri, loom)))]
+mod uffd;
 mod wait;
 pub mod wire;
 mod word;
@@ -63,11 +71,16 @@ pub use cpu::{
 pub use cpu_cache::read_cache_slice;
 #[cfg(not(loom))]
 pub use file::{Fingerprint, OpenStoreError, StoreError, StoreFile, StoreOptions};
+#[cfg(not(any(miri, loom)))]
+pub use region::{REGION_PAGES_MAX, RegionError};
+pub use region::{RegionMemory, UserAccess};
 #[cfg(not(loom))]
 pub use ring::{Completion, DEPTH_MAX, IoQueue};
-pub use table::{LeafRef, PAGES_MAX, PageRef, PageTable, WordRef};
+pub use table::{LeafRef, PAGES_MAX, PageRef, PageTable, UnmapBatch, WordRef};
 pub use token::{Claim, Lock, PageHandle, Pin};
 pub use try_lock::{TryGuard, TryLock};
+#[cfg(not(any(miri, loom)))]
+pub use uffd::{Fault, FaultKind, UffdError, UffdFeatures, UffdSource};
 pub use word::{LockRefused, PAYLOAD_BITS, PINS_MAX, PinRefused, ReadTicket, Snapshot, Touch};
 
 #[cfg(all(test, not(loom), not(miri)))]

@@ -222,6 +222,19 @@ impl FrameMemory {
         self.mapping.bind(start, frames.len() * FRAME_BYTES, node)
     }
 
+    /// As [`bind`](Self::bind), and moves what memory there is already, as far as nobody else maps
+    /// it.
+    pub(crate) fn rebind(&self, frames: Range<u32>, node: u32) -> io::Result<()> {
+        assert!(frames.start <= frames.end && frames.end <= self.nr_frames, "S1: {frames:?}");
+        let start = frames.start as usize * FRAME_BYTES;
+        self.mapping.rebind(start, frames.len() * FRAME_BYTES, node)
+    }
+
+    /// Processes that are forked do not have the mapping.
+    pub(crate) fn keep_from_children(&self) -> io::Result<()> {
+        self.mapping.keep_from_children()
+    }
+
     pub(crate) fn touch(&self) -> io::Result<()> {
         self.mapping.touch()
     }

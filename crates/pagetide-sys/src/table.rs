@@ -37,10 +37,17 @@ use once_cell::race::OnceBox;
 use pagetide_core::ids::{FrameId, PageIndex};
 
 use crate::arena::FrameArena;
+use crate::region::RegionMemory;
 use crate::sync::{AtomicBool, AtomicU32, Ordering};
 use crate::token::{Claim, Lock, Pin};
 use crate::wait;
 use crate::word::{LockRefused, PageWord, PinRefused, ReadTicket, Snapshot, Touch};
+
+pub use self::unmap::UnmapBatch;
+pub use self::word_ref::WordRef;
+
+mod unmap;
+mod word_ref;
 
 // Loom makes and watches every word it could meet: its tree is small.
 const LEAF_BITS: u32 = if cfg!(loom) { 1 } else { 9 };
@@ -77,6 +84,8 @@ pub struct PageTable {
     arena: Arc<FrameArena>,
     /// By which other processes know the file; 0 where they do not.
     tag: u32,
+    /// Where the pages' bytes are, if not in their frames.
+    region: Option<Arc<RegionMemory>>,
     top: Box<[OnceBox<Mid>; TOP_SLOTS]>,
 }
 
@@ -91,7 +100,18 @@ impl PageTable {
 
     /// As [`PageTable::new`], for a file that other processes know by `tag`; 0 for none.
     pub fn with_tag(arena: Arc<FrameArena>, tag: u32) -> PageTable {
-        PageTable { arena, tag, top: slots() }
+        PageTable { arena, tag, region: None, top: slots() }
+    }
+
+    /// As [`PageTable::new`], for pages whose bytes are a region's: a frame of the arena is then no
+    /// more than the right to as much memory.
+    pub fn over_region(arena: Arc<FrameArena>, region: Arc<RegionMemory>) -> PageTable {
+        PageTable { arena, tag: 0, region: Some(region), top: slots() }
+    }
+
+    /// The region whose pages these are, if they are one's.
+    pub fn region(&self) -> Option<&Arc<RegionMemory>> {
+        self.region.as_ref()
     }
 
     /// The arena whose frames hold this table's pages.
@@ -159,7 +179,7 @@ impl PageTable {
     pub fn for_each_touched_leaf<'a>(&'a self, mut each: impl FnMut(LeafRef<'a>)) {
         self.for_each_leaf(0..PAGES_MAX, |leaf, first| {
             if leaf.touched.load(Ordering::Relaxed) {
-                each(LeafRef { leaf, first });
+                each(LeafRef { table: self, leaf, first });
             }
         });
     }
@@ -167,7 +187,8 @@ impl PageTable {
     /// The leaf that holds the word of `index`, or `None` if nothing near it was ever made.
     pub fn leaf(&self, index: PageIndex) -> Option<LeafRef<'_>> {
         let leaf = self.page(index)?.leaf;
-        Some(LeafRef { leaf, first: index.0 - leaf_slot(index) as u64 })
+        let first = index.0 - leaf_slot(index) as u64;
+        Some(LeafRef { table: self, leaf, first })
     }
 
     /// Calls `each` for every page of `range` that is resident, locked, or has a shadow entry,
@@ -236,6 +257,7 @@ impl Leaf {
 /// A leaf of a table, borrowed: for those who look at many words.
 #[derive(Clone, Copy)]
 pub struct LeafRef<'a> {
+    table: &'a PageTable,
     leaf: &'a Leaf,
     first: u64,
 }
@@ -265,11 +287,16 @@ impl LeafRef<'_> {
         mut takes: impl FnMut(FrameId) -> bool,
         mut each: impl FnMut(PageIndex, FrameId, bool),
     ) {
+        let mut unmapped = UnmapBatch::new();
         for (word, index) in self.leaf.words.iter().zip(self.first..) {
             let index = PageIndex(index);
             let seen = word.load();
             let Some(frame) = seen.frame().filter(|_| range.contains(&index)) else { continue };
-            let taken = if seen.is_young() && takes(frame) { word.take_young() } else { None };
+            let taken = match seen.is_young() && takes(frame) {
+                true if self.table.region.is_none() => word.take_young(),
+                true => unmapped.take_young(PageRef { table: self.table, leaf: self.leaf, index }),
+                false => None,
+            };
             each(index, taken.unwrap_or(frame), taken.is_some());
         }
     }
@@ -345,13 +372,23 @@ impl<'a> PageRef<'a> {
         }
     }
 
-    /// Takes YOUNG away; returns whether the page was young.
+    /// Takes YOUNG away; returns whether the page was young. A region's page has to be taken out of
+    /// its user's mapping for that, and stays young while it is in use.
     pub fn test_and_clear_young(self) -> bool {
+        if self.is_mapped() {
+            let was_young = self.load().is_young();
+            let _ = UnmapBatch::new().take_young(self);
+            return was_young;
+        }
         self.word().take_young().is_some()
     }
 
-    /// Marks a resident page with HINT; returns whether it was not marked before.
+    /// Marks a resident page with HINT; returns whether it was not marked before. A region's page
+    /// is taken out of its user's mapping, and left alone while it is in use.
     pub fn set_hint(self) -> bool {
+        if self.is_mapped() {
+            return UnmapBatch::new().set_hint(self);
+        }
         self.word().set_hint()
     }
 
@@ -422,58 +459,6 @@ impl<'a> PageRef<'a> {
 impl fmt::Debug for PageRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {:?}", self.index, self.load())
-    }
-}
-
-/// A page of a shared table: what a token travels with to another thread.
-#[derive(Clone)]
-pub struct WordRef {
-    table: Arc<PageTable>,
-    index: PageIndex,
-}
-
-impl WordRef {
-    /// The page, borrowed from this handle.
-    #[inline]
-    pub fn page(&self) -> PageRef<'_> {
-        self.table.page(self.index).expect("S6: a leaf once made lives as long as its table")
-    }
-
-    /// The table the page belongs to.
-    pub fn table(&self) -> &Arc<PageTable> {
-        &self.table
-    }
-
-    /// [`Pin::try_new`].
-    ///
-    /// # Errors
-    /// [`PinRefused`]; nothing was changed. Never waits.
-    pub fn try_pin(self, touch: Touch) -> Result<Pin<WordRef>, PinRefused> {
-        Pin::try_new(self, touch)
-    }
-
-    /// [`Lock::try_new`].
-    ///
-    /// # Errors
-    /// [`LockRefused`]; nothing was changed. Never waits.
-    pub fn try_lock(self) -> Result<Lock<WordRef>, LockRefused> {
-        Lock::try_new(self)
-    }
-
-    /// [`Lock::new`]: waits until nobody else has the page locked or pinned.
-    pub fn lock(self) -> Lock<WordRef> {
-        Lock::new(self)
-    }
-
-    /// [`Lock::try_claim`].
-    pub fn try_claim(self) -> Claim<WordRef> {
-        Lock::try_claim(self)
-    }
-}
-
-impl fmt::Debug for WordRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.page().fmt(f)
     }
 }
 

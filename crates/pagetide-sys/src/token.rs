@@ -28,6 +28,7 @@ use std::ops::Range;
 use pagetide_core::ids::FrameId;
 
 use crate::arena::{ClaimedFrame, FrameArena};
+use crate::memory::FrameMemory;
 use crate::table::{PageRef, WordRef};
 use crate::wait;
 use crate::word::{ClaimOutcome, LockRefused, PAYLOAD_BITS, PinRefused, Snapshot, Touch};
@@ -104,14 +105,18 @@ impl<H: PageHandle> Pin<H> {
         self.handle.page()
     }
 
-    /// The page's bytes: a whole frame of them.
+    /// The page's bytes: a whole frame of them. Panics if it is a region's, and its user may write
+    /// it.
     #[cfg(not(loom))]
     #[inline]
     pub fn bytes(&self) -> &[u8] {
-        let memory = self.handle.page().arena().memory();
+        let page = self.handle.page();
+        region::assert_not_writable(page);
+        let (memory, place) = page.place(self.frame());
         // SAFETY: S4 (LOCK and pins exclude each other): while this pin lives nobody writes the
-        // frame; S6: the handle keeps table and arena alive as long as the slice.
-        unsafe { memory.bytes(self.frame().0) }
+        // frame, nor lets a region's user (S25); S6: the handle keeps table and arena alive as long
+        // as the slice.
+        unsafe { memory.bytes(place) }
     }
 }
 
@@ -200,7 +205,10 @@ impl<H: PageHandle> Lock<H> {
     pub fn try_claim(handle: H) -> Claim<H> {
         match handle.page().word().try_claim() {
             ClaimOutcome::Locked => Claim::Locked(Lock::begin(handle)),
-            ClaimOutcome::Young => Claim::Young,
+            ClaimOutcome::Young => {
+                region::unmap_idle(handle.page());
+                Claim::Young
+            }
             ClaimOutcome::Busy => Claim::Busy,
             ClaimOutcome::Gone => Claim::Gone,
         }
@@ -229,6 +237,7 @@ impl<H: PageHandle> Lock<H> {
         assert!(self.frame().is_none(), "S3: {:?} has a frame already", self.page());
         let (frame, version) = claimed.into_parts(self.arena());
         self.arena().begin_change(Some(frame));
+        region::prepare(self.page(), frame);
         self.arena().name(frame, self.page().tag(), self.page().index());
         self.page().word().install(frame, version);
         self.page().note_frame(frame);
@@ -242,6 +251,10 @@ impl<H: PageHandle> Lock<H> {
         let frame = self.resident_frame();
         assert!(shadow.unwrap_or(0) >> PAYLOAD_BITS == 0, "a shadow entry has 60 bits");
         self.arena().unname(frame);
+        if let Some((region, place)) = self.page().region() {
+            // SAFETY: S25 (this is the lock), S4 (and nobody else has the page).
+            unsafe { region.punch(place) };
+        }
         let before = self.page().word().evict(shadow);
         self.wrote = false;
         ClaimedFrame::from_parts(frame, before.version(), self.arena())
@@ -255,15 +268,21 @@ impl<H: PageHandle> Lock<H> {
     /// table's.
     ///
     /// # Cost
-    /// A copy of one frame.
+    /// A copy of one frame. A region's page is not copied: the frame is an allowance, and its
+    /// memory goes to the frame's node where the kernel moves it.
     pub fn relocate(&mut self, target: ClaimedFrame) -> ClaimedFrame {
         let source = self.resident_frame();
         let (frame, version) = target.into_parts(self.arena());
         self.arena().begin_change(Some(frame));
         self.page().word().before_copy_in();
-        // SAFETY: S3 (one claim a frame): the target was the caller's claim and is no page's, so
-        // nobody else writes or borrows it (S4); LOCK keeps writers from the source (S4).
-        unsafe { self.arena().memory().copy_frame(source.0, frame.0) };
+        if self.page().region().is_some() {
+            self.unmap_user();
+            region::prepare(self.page(), frame);
+        } else {
+            // SAFETY: S3 (one claim a frame): the target was the caller's claim and is no page's,
+            // so nobody else writes or borrows it (S4); LOCK keeps writers from the source (S4).
+            unsafe { self.arena().memory().copy_frame(source.0, frame.0) };
+        }
         self.arena().unname(source);
         self.arena().name(frame, self.page().tag(), self.page().index());
         let before = self.page().word().relocate(frame, version);
@@ -282,42 +301,46 @@ impl<H: PageHandle> Lock<H> {
     ///
     /// Panics if the page is not resident or the range leaves the frame.
     pub fn write(&mut self, offset: usize, source: &[u8]) {
-        let frame = self.resident_frame();
         self.wrote = true;
+        let (memory, place) = self.place();
         // SAFETY: S4 (LOCK excludes pins and other locks), and `&mut self` excludes this lock's
         // slices.
-        unsafe { self.arena().memory().write(frame.0, offset, source) };
+        unsafe { memory.write(place, offset, source) };
     }
 
     /// Zeroes `range` of the page's frame; panics as [`write`](Self::write) does.
     pub fn fill_zero(&mut self, range: Range<usize>) {
-        let frame = self.resident_frame();
         self.wrote = true;
+        let (memory, place) = self.place();
         // SAFETY: S4 (LOCK excludes pins and other locks), and `&mut self` excludes this lock's
         // slices.
-        unsafe { self.arena().memory().fill_zero(frame.0, range) };
+        unsafe { memory.fill_zero(place, range) };
     }
 
     /// Copies bytes of the page's frame from `offset`; panics as [`write`](Self::write) does.
     pub fn read(&self, offset: usize, target: &mut [u8]) {
-        self.arena().memory().read(self.resident_frame().0, offset, target);
+        let (memory, place) = self.place();
+        memory.read(place, offset, target);
     }
 
-    /// The page's bytes, for writing them back; panics if it is not resident.
+    /// The page's bytes, for writing them back; panics if it is not resident, or if it is a
+    /// region's whose user may write it.
     #[cfg(not(loom))]
     pub fn bytes(&self) -> &[u8] {
-        let frame = self.resident_frame();
-        // SAFETY: S4 (LOCK excludes other writers), and the borrow of `self` excludes this lock's
-        // own writes; S6: the handle keeps table and arena alive as long as the slice.
-        unsafe { self.arena().memory().bytes(frame.0) }
+        region::assert_not_writable(self.page());
+        let (memory, place) = self.place();
+        // SAFETY: S4 (LOCK excludes other writers), S25 (a region's user among them), and the
+        // borrow of `self` excludes this lock's own writes; S6: the handle keeps table and arena
+        // alive as long as the slice.
+        unsafe { memory.bytes(place) }
     }
 
     /// The frame's memory for the kernel to fill, one frame long. Counts as written from here on.
     #[cfg(not(loom))]
     pub(crate) fn fill_target(&mut self) -> *mut u8 {
-        let frame = self.resident_frame();
         self.wrote = true;
-        self.arena().memory().frame_ptr(frame.0)
+        let (memory, place) = self.place();
+        memory.frame_ptr(place)
     }
 
     /// Makes the page young, as the access it was filled for would have; needs a resident page.
@@ -327,9 +350,10 @@ impl<H: PageHandle> Lock<H> {
         }
     }
 
-    /// Takes YOUNG away; returns whether the page was young.
+    /// Takes YOUNG away; returns whether the page was young. A region's user meets a fault next.
     pub fn test_and_clear_young(&self) -> bool {
-        self.page().test_and_clear_young()
+        self.unmap_user();
+        self.page().word().take_young().is_some()
     }
 
     /// Turns the lock into a pin, with nobody getting in between.
@@ -361,6 +385,11 @@ impl<H: PageHandle> Lock<H> {
         self.page().arena()
     }
 
+    /// Where the page's bytes are; it must be resident.
+    fn place(&self) -> (&FrameMemory, u32) {
+        self.page().place(self.resident_frame())
+    }
+
     fn resident_frame(&self) -> FrameId {
         self.frame().expect("S3: only a resident page has a frame to touch")
     }
@@ -383,6 +412,8 @@ impl<H: PageHandle> fmt::Debug for Lock<H> {
         write!(f, "Lock({:?})", self.page())
     }
 }
+
+mod region;
 
 #[cfg(all(test, not(loom)))]
 mod tests;

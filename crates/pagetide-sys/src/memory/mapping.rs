@@ -16,6 +16,8 @@ use super::FRAME_BYTES;
 const ALIGN: usize = 2 << 20;
 /// Nodes a machine can have: the most any kernel is built for.
 const NODES_MAX: u32 = 1024;
+/// mbind(2): move pages that only this process maps.
+const MOVE: u32 = 1 << 1;
 /// `mincore` is asked about this many bytes at a time: a vector of 64 KiB.
 const MINCORE_BYTES: usize = (64 << 10) * FRAME_BYTES;
 
@@ -76,6 +78,21 @@ impl Mapping {
     /// Has the pages of `len` bytes from `start` come from `node` and from nowhere else, as they
     /// are touched. Pages that are present already stay where they are.
     pub(super) fn bind(&self, start: usize, len: usize, node: u32) -> io::Result<()> {
+        self.set_policy(start, len, node, 0)
+    }
+
+    /// As [`Mapping::bind`], and moves pages that are present, if nobody else maps them.
+    pub(super) fn rebind(&self, start: usize, len: usize, node: u32) -> io::Result<()> {
+        self.set_policy(start, len, node, MOVE)
+    }
+
+    /// Processes that are forked do not have the mapping.
+    pub(super) fn keep_from_children(&self) -> io::Result<()> {
+        // SAFETY: S1 (the range is this mapping); the advice changes no contents here.
+        Ok(unsafe { madvise(self.base().cast(), self.len, Advice::LinuxDontFork) }?)
+    }
+
+    fn set_policy(&self, start: usize, len: usize, node: u32, flags: u32) -> io::Result<()> {
         let mut mask = [0_u64; NODES_MAX as usize / 64];
         let Some(word) = mask.get_mut(node as usize / 64) else { return Err(Errno::INVAL.into()) };
         *word = 1 << (node % 64);
@@ -91,7 +108,7 @@ impl Mapping {
                 mask.as_ptr(),
                 // The kernel counts one more than it looks at.
                 u64::from(NODES_MAX) + 1,
-                0_u32,
+                flags,
             )
         };
         if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
