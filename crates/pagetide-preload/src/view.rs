@@ -31,8 +31,10 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
 /// Descriptions whose tags are known: a power of two.
 const NR_TAGS: usize = 1 << 12;
-/// Entries of a log, and the pages in them, that are told at once.
+/// Entries of a log that are told at once.
 const LOG_LEN: usize = 64;
+/// Pages in them that are: of a stream, a quarter of what is read ahead.
+const LOG_PAGES: u64 = 128;
 
 /// Number and tag of a description, half a word each.
 static TAGS: [AtomicU64; NR_TAGS] = [const { AtomicU64::new(0) }; NR_TAGS];
@@ -193,7 +195,7 @@ pub(crate) fn note(id: u64, offset: u64, nr_bytes: usize) {
     });
     let nr_pages = NR_PAGES_LOGGED.get() + nr;
     NR_PAGES_LOGGED.set(nr_pages);
-    if nr_pages >= LOG_LEN as u64 {
+    if nr_pages >= LOG_PAGES || NR_LOGGED.get() >= LOG_LEN {
         tell();
     }
 }

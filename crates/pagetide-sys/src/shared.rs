@@ -230,16 +230,14 @@ impl Numbers {
         let (start, upper) = self.layout.bucket_of(key);
         let bucket = &self.mapped.words()[start..start + BUCKET];
         let hint = upper | u64::from(frame);
-        let mut place = frame as usize % BUCKET;
-        for (index, entry) in bucket.iter().enumerate() {
-            let known = entry.load(Ordering::Relaxed);
-            if known == hint {
-                return;
-            }
-            if self.leads_nowhere(known, start) {
-                place = index;
-            }
+        let known = |place: usize| bucket[place].load(Ordering::Relaxed);
+        if (0..BUCKET).any(|place| known(place) == hint) {
+            return;
         }
+        // Half of the hints lead nowhere, and to find out takes a line of the keys each.
+        let first = frame as usize % BUCKET;
+        let mut places = (0..BUCKET).map(|step| (first + step) % BUCKET);
+        let place = places.find(|&place| self.leads_nowhere(known(place), start)).unwrap_or(first);
         bucket[place].store(hint, Ordering::Relaxed);
     }
 

@@ -237,6 +237,8 @@ impl<'e> Prefetcher<'e> {
             Some(nr_bytes) => {
                 self.engine.check_length(&piece.mapping, piece.offset, pages.len(), nr_bytes);
                 self.engine.set_marker(&pages, piece.marker);
+                // The last page first: who waits for the first is woken once, and finds them all.
+                while pages.pop().is_some() {}
             }
             None => {
                 let cpu = current_cpu();
