@@ -14,7 +14,7 @@
 use crate::failure::Failure;
 use crate::source::Facts;
 use crate::terminal;
-use pagetide_core::lru::{Mechanism, PolicyName};
+use pagetide_core::lru::{Mechanism, PolicyName, Switches};
 use pagetide_core::tiering::TieringSwitches;
 use pagetide_core::units::{Bytes, Millis};
 use pagetide_lab::replay::{Clock, Contender, Memory, Reader, Setup, TierMemory};
@@ -135,13 +135,17 @@ impl SetupArgs {
 
     /// The setup of a policy at a size, but for what a command adds.
     pub(crate) fn setup(&self, policy: PolicyName, frames: u32, facts: &Facts) -> Setup {
-        self.setup_in(policy, self.memory(frames), facts)
+        self.setup_in(policy, self.memory(frames), Switches::default(), facts)
     }
 
-    /// The same in this memory.
-    pub(crate) fn setup_in(&self, policy: PolicyName, memory: Memory, facts: &Facts) -> Setup {
-        let mut memory = memory;
-        let mut switches = Setup::new(policy, memory).switches;
+    /// The same in this memory, from these mechanisms.
+    pub(crate) fn setup_in(
+        &self,
+        policy: PolicyName,
+        mut memory: Memory,
+        mut switches: Switches,
+        facts: &Facts,
+    ) -> Setup {
         let off = self.off.iter().map(|part| (part, false));
         for (part, is_on) in off.chain(self.on.iter().map(|part| (part, true))) {
             match (part, &mut memory) {

@@ -15,7 +15,7 @@
 //! only what changed since the previous one.
 //!
 //! ```text
-//!   header: magic, version, page length, memory, machine, policy, tiers      once
+//!   header: magic, version, page length, memory, machine, policy, tiers, switches   once
 //!   entry:  [ delta:2 | mapping? | thread? | kind:4 ]  [thread] [mapping] [delta]
 //!             |                                         varint   varint    zigzag varint
 //!             +-- 0..=2: the page delta itself, zigzag;  3: the delta follows
@@ -45,6 +45,7 @@
 //! LEB128 and zigzag as in DWARF and Protocol Buffers. The byte table is in `docs/formats.md`.
 
 use crate::ids::{MappingId, PageId};
+use crate::lru::Switches;
 use crate::page_alloc::PcpTuning;
 use crate::tiering::ScannedMapping;
 use crate::units::Millis;
@@ -54,6 +55,7 @@ use core::str;
 
 mod decode;
 mod encode;
+mod switches;
 mod tiers;
 
 pub use decode::{Decoder, Entries, Step};
@@ -62,8 +64,9 @@ pub use tiers::{RecordedNode, RecordedNodes, RecordedTiers};
 
 /// The first eight bytes of a record; the control characters catch text-mode damage.
 pub const MAGIC: [u8; 8] = *b"PTREC\r\n\x1a";
-/// The version this module writes. It reads those before, too: 1 had no tiers and no notes.
-pub const VERSION: u16 = 2;
+/// The version this module writes. It reads those before, too: 1 had no tiers and no notes, 2 said
+/// neither which mechanisms were switched nor how far tiers may grow.
+pub const VERSION: u16 = 3;
 /// Bytes of the header before the policy's name.
 pub const HEADER_FIXED_BYTES: usize = 40;
 /// The longest policy name a header may carry, in bytes.
@@ -231,6 +234,8 @@ pub struct Header {
     pub policy: String,
     /// What its memory was made of, if it was of several kinds.
     pub tiers: Option<RecordedTiers>,
+    /// Which mechanisms of its policy were on.
+    pub switches: Switches,
 }
 
 /// Why bytes could not be read as a record. Offsets count from the start of the record.
@@ -265,6 +270,9 @@ pub enum RecordError {
     /// Tiers that no page cache has: damage, or a newer program's record.
     #[error("the tiers in the record's header make no sense")]
     BadTiers,
+    /// Mechanisms that no policy has: damage, or a newer program's record.
+    #[error("the record's header names a mechanism that no policy has")]
+    UnknownMechanism,
     /// An entry of a kind this version does not know: damage, or a newer program's record.
     #[error("unknown kind of entry, {kind}, at byte {offset}")]
     UnknownKind {
@@ -320,6 +328,7 @@ impl Header {
             pcp_high_fraction: 0,
             policy: String::new(),
             tiers: None,
+            switches: Switches::default(),
         }
     }
 
@@ -347,6 +356,7 @@ impl Header {
         out.extend_from_slice(&self.pcp_high_fraction.to_le_bytes());
         out.extend_from_slice(self.policy.as_bytes());
         tiers::append(self.tiers.as_ref(), out);
+        switches::append(self.switches, out);
     }
 
     /// Reads a header from the front of `bytes`; returns it and its length in bytes.
@@ -373,9 +383,13 @@ impl Header {
         let name = bytes
             .get(HEADER_FIXED_BYTES..named_bytes)
             .ok_or(RecordError::HeaderShort { needed_bytes: named_bytes })?;
-        let (tiers, header_bytes) = match version {
+        let (tiers, tiers_end) = match version {
             1 => (None, named_bytes),
-            _ => tiers::decode(bytes, named_bytes)?,
+            _ => tiers::decode(bytes, named_bytes, version)?,
+        };
+        let (switches, header_bytes) = match version {
+            1 | 2 => (Switches::default(), tiers_end),
+            _ => switches::decode(bytes, tiers_end)?,
         };
         let policy = str::from_utf8(name).map_err(|_| RecordError::BadPolicyName)?;
         let header = Header {
@@ -390,6 +404,7 @@ impl Header {
             pcp_high_fraction: u16::from_le_bytes(field(fixed, 38)),
             policy: String::from(policy),
             tiers,
+            switches,
         };
         Ok((header, header_bytes))
     }

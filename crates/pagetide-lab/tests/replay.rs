@@ -6,7 +6,7 @@ mod support;
 mod synthetic;
 
 use pagetide_core::ids::{PageId, PageIndex};
-use pagetide_core::lru::PolicyName;
+use pagetide_core::lru::{PolicyName, Switches};
 use pagetide_core::page_alloc::{HighFraction, PcpTuning};
 use pagetide_core::record::Encoder;
 use pagetide_lab::judge::{naive_clock, naive_fifo, naive_lru, opt};
@@ -156,6 +156,7 @@ fn a_damaged_header_is_no_memory() {
         pcp_high_fraction: 8,
         policy: "lru".to_owned(),
         tiers: None,
+        switches: Switches::default(),
     };
     let zone = ZoneMemory {
         nr_frames: 16,
@@ -215,6 +216,7 @@ fn a_recorded_run_replays_as_the_run_itself() {
         pcp_high_fraction: 8,
         policy: "clock".to_owned(),
         tiers: None,
+        switches: Switches::default(),
     };
     header.append_to(&mut bytes);
     let mut encoder = Encoder::new();

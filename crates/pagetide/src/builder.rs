@@ -72,7 +72,7 @@ impl Builder {
     }
 
     /// Adds a kind of memory, instead of [`Builder::memory`]: see [`Tier`]. The order of calls does
-    /// not matter; one tier must be fast. A cache with tiers keeps the size it was built with.
+    /// not matter; one tier must be fast. [`Tier::growing_to`] lets one grow later.
     ///
     /// ```
     /// # use pagetide::{Bytes, PageCache, Tier};
@@ -239,6 +239,7 @@ impl Builder {
             self.tiering.knobs = self.tiering.knobs.in_small_runs(plan.nr_frames().into());
         }
         self.knobs.set(Knob::Memory, Bytes::from_pages(plan.nr_frames().into()).0);
+        self.knobs.set(Knob::MemoryMax, Bytes::from_pages(plan.nr_frames_max().into()).0);
         Ok(Some(plan))
     }
 
@@ -300,6 +301,8 @@ impl Builder {
             Some(plan) => plan.ranges(),
             None => std::iter::once(0..limits.nr_frames_max).collect(),
         };
+        let nr_online =
+            |nth: usize| plan.map_or(limits.nr_frames, |plan| plan.nodes[nth].nr_frames);
         let build = |(nth, range): (usize, Range<u32>)| {
             let config = LruConfig {
                 nr_frames: range.len() as u32,
@@ -313,8 +316,7 @@ impl Builder {
                 frames_stand_for: 1,
             };
             let lists = NodeLists::new(self.policy, &config, Arc::clone(folios), Grouping::Off);
-            let nr_online = if plan.is_some() { range.len() as u32 } else { limits.nr_frames };
-            let frames = ArenaFrames::new(Arc::clone(arena), range, nr_online, limits.pcp);
+            let frames = ArenaFrames::new(Arc::clone(arena), range, nr_online(nth), limits.pcp);
             Node::new(frames, lists, limits.pcp.nr_cpus)
         };
         Nodes::new(ranges.into_iter().enumerate().map(build).collect())
@@ -337,6 +339,7 @@ impl Builder {
             pcp_high_fraction: self.knobs.read(Knob::PcpHighFraction) as u16,
             policy: self.policy.to_string(),
             tiers: plan.map(|plan| self.tiering.recorded(plan.recorded(), now)),
+            switches: self.switches,
         };
         let recorder = Recorder::create(path, &header);
         recorder.map(Some).map_err(|source| BuildError::Record { path: path.clone(), source })

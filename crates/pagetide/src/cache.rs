@@ -13,10 +13,9 @@ use crate::reclaim;
 use crate::registry::Slots;
 use crate::store::{Backing, Identity, Store};
 use pagetide_core::ids::PageIndex;
-use pagetide_core::knobs::MEMORY_MIN;
 use pagetide_core::lru::lru_gen::{Detail, GenCommandError};
 use pagetide_core::record;
-use pagetide_core::units::{Bytes, Millis, PAGE_BYTES};
+use pagetide_core::units::{Bytes, Millis};
 use pagetide_sys::{OpenStoreError, StoreFile, StoreOptions};
 use std::fmt;
 use std::io;
@@ -203,18 +202,42 @@ impl PageCache {
 
     /// Changes the limit. Shrinking evicts until it fits, and gives the memory to the system.
     ///
+    /// With [tiers](Builder::tier), `memory` is the sum of all but the compressed one. Each keeps
+    /// its share, as the builder or [`PageCache::resize_tier`] set it last, unless it can neither
+    /// grow nor shrink so far; the others then take up the difference. Fast memory is demoted
+    /// before it is given up, and what leaves the slowest is evicted.
+    ///
     /// # Errors
-    /// [`ResizeError::OutOfRange`], also for any other size of a cache with tiers;
-    /// [`ResizeError::Busy`] if too many frames are pinned or cannot
-    /// be written back.
+    /// [`ResizeError::OutOfRange`], and then nothing changed; [`ResizeError::Busy`] if too many
+    /// frames are pinned or cannot be written back.
+    ///
+    /// # Concurrency
+    /// Beside others that use the cache; they get frames as they become free. With tiers, one
+    /// resize waits for another.
     pub fn resize(&self, memory: Bytes) -> Result<(), ResizeError> {
-        let most = Bytes::from_pages(self.shared.limits.nr_frames_max.into());
-        let is_tiered = self.shared.engine.tiering.is_some();
-        let least = if is_tiered { most } else { Bytes(MEMORY_MIN) };
-        if memory < least || memory > most {
-            return Err(ResizeError::OutOfRange { given: memory, least, most });
-        }
-        self.shared.engine.resize(memory.whole_pages() as u32, &self.shared.limits)
+        self.shared.engine.resize(memory, &self.shared.limits)
+    }
+
+    /// Changes the size of one tier, `nth` from the fastest, as
+    /// [`TieringStats::tiers`](crate::TieringStats) lists them, up to what was reserved
+    /// ([`Tier::growing_to`](crate::Tier::growing_to)). The fast tier can be no larger than all
+    /// others together. A cache of one kind of memory has only its tier 0.
+    ///
+    /// ```
+    /// # use pagetide::{Bytes, PageCache, Tier};
+    /// # use std::time::Duration;
+    /// let fast = Tier::dram(Bytes(2 << 20)).growing_to(Bytes(4 << 20));
+    /// let slow = Tier::emulated(Bytes(8 << 20), Duration::from_nanos(300));
+    /// let cache = PageCache::builder().tier(fast).tier(slow).build()?;
+    /// cache.resize_tier(0, Bytes(4 << 20))?;
+    /// assert_eq!(cache.stats().memory_bytes, 12 << 20);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`PageCache::resize`], and [`ResizeError::NoSuchTier`].
+    pub fn resize_tier(&self, nth: usize, memory: Bytes) -> Result<(), ResizeError> {
+        self.shared.engine.resize_tier(nth, memory, &self.shared.limits)
     }
 }
 
@@ -405,33 +428,6 @@ impl Engine {
             }
             slots.remove(mapping.id);
         }
-    }
-
-    fn resize(&self, nr_frames: u32, limits: &Limits) -> Result<(), ResizeError> {
-        /// Rounds without progress before giving up.
-        const ROUNDS_MAX: u32 = 8;
-        self.dirty.set_limits(limits.dirty_limits(nr_frames));
-        if self.tiering.is_some() {
-            return Ok(());
-        }
-        let node = self.nodes.first();
-        let was = node.frames.managed_bytes() / PAGE_BYTES as u64;
-        self.reuse.resize(nr_frames);
-        let mut now = node.frames.resize(nr_frames);
-        let mut rounds = 0;
-        while now > nr_frames && rounds < ROUNDS_MAX {
-            let freed = self.reclaim_pages(node, u64::from(now - nr_frames));
-            if freed == 0 {
-                self.flush_all(OnLocked::Skip);
-                rounds += 1;
-            }
-            now = node.frames.resize(nr_frames);
-        }
-        if now <= nr_frames {
-            return Ok(());
-        }
-        let given_up = was.saturating_sub(now.into());
-        Err(ResizeError::Busy { given_up, wanted: was.saturating_sub(nr_frames.into()) })
     }
 }
 

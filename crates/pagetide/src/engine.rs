@@ -4,7 +4,8 @@
 //! first (take none to the left while holding one to the right):
 //!
 //! ```text
-//!   mapping.resize < mapping.flush < page lock < registry (read) < access log < lruvec
+//!   sizes of tiers < mapping.resize < mapping.flush < page lock < registry (read)
+//!     < access log < lruvec
 //!                                                                  per-CPU list < zone
 //!   promotion < zone
 //!   leaves, held for a few lines each: dirty index, error state, readahead state, recorder,

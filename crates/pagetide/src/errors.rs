@@ -201,6 +201,14 @@ pub enum ResizeError {
         /// What was reserved.
         most: Bytes,
     },
+    /// There are fewer tiers; they count from 0, the fastest.
+    #[error("there is no tier {given}: this cache has {tiers}, the fastest is 0")]
+    NoSuchTier {
+        /// What was asked for.
+        given: usize,
+        /// How many there are.
+        tiers: usize,
+    },
     /// Too many frames are pinned or dirty to give up so many; some were given up.
     #[error("only {given_up} of {wanted} frames could be given up: the rest are pinned or dirty")]
     Busy {
@@ -230,7 +238,8 @@ into_io! {
     OpenError: OpenError::Open { source, .. } => source.kind(),
     ReadError: ReadError::Store { source, .. } => source.kind(),
     WriteError: WriteError::Store { source, .. } => source.kind(),
-    ResizeError: ResizeError::OutOfRange { .. } => io::ErrorKind::InvalidInput,
+    ResizeError: ResizeError::OutOfRange { .. } | ResizeError::NoSuchTier { .. }
+        => io::ErrorKind::InvalidInput,
 }
 
 impl From<SyncError> for io::Error {

@@ -136,6 +136,12 @@ impl ArenaFrames {
         nr_managed
     }
 
+    /// Frames in service.
+    #[cfg(not(loom))]
+    pub(crate) fn nr_managed(&self) -> u32 {
+        self.nr_managed.load(Relaxed) as u32
+    }
+
     /// Frames in service, bytes.
     pub(crate) fn managed_bytes(&self) -> u64 {
         self.nr_managed.load(Relaxed) * PAGE_BYTES as u64

@@ -80,6 +80,8 @@ mod recorder;
 #[cfg(not(loom))]
 mod registry;
 #[cfg(not(loom))]
+mod resize;
+#[cfg(not(loom))]
 mod sizing;
 #[cfg(not(loom))]
 mod store;

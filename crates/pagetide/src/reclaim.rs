@@ -46,6 +46,8 @@ struct Trial<'m> {
     mappings: &'m Slots,
     /// The node's place, where its victims move to slower memory.
     demotes_from: Option<usize>,
+    /// Whether those known to be hot stay; not where somebody insists.
+    spares: bool,
     /// What becomes of those for which there is no room.
     leftover: Leftover,
     /// Folios with one of these flags are not to be taken.
@@ -57,6 +59,7 @@ impl<'m> Trial<'m> {
         Trial {
             mappings,
             demotes_from: scan.demotes.then_some(nth),
+            spares: scan.demotes && !scan.ignores_age,
             leftover: Demotion::leftover(scan.kind),
             // What moves stays dirty. What is being written is found again by its frame.
             unmovable: scan.unclean(),
@@ -208,7 +211,7 @@ impl Engine {
 
     /// Whether the page is too hot to be demoted, as far as core knows.
     fn spares(&self, trial: &Trial<'_>, victim: &Victim) -> bool {
-        let (Some(_), Some(tiering)) = (trial.demotes_from, &self.tiering) else { return false };
+        let (true, Some(tiering)) = (trial.spares, &self.tiering) else { return false };
         let mapping = trial.mappings.get(victim.page.mapping);
         let Some(page) = mapping.and_then(|mapping| mapping.table.page(victim.page.index)) else {
             return false;

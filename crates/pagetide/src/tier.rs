@@ -5,6 +5,7 @@
 //!   Tier::numa(1, 8G)           numa1=8G                  memory of node 1: CXL, persistent memory
 //!   Tier::emulated(8G, 300 ns)  slow=8G,latency=300ns     DRAM that is made slow, to find out
 //!   Tier::compressed(4G)        compressed=4G             pages on their way out, compressed
+//!   .growing_to(6G)             dram=2G,max=6G            what a later resize may grow it to
 //! ```
 //!
 //! Pages come in at the fast tier as long as it has room. What the replacement policy calls cold
@@ -17,6 +18,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 pub(crate) mod plan;
+pub(crate) mod sizes;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +27,7 @@ mod tests;
 pub struct Tier {
     pub(crate) kind: TierKind,
     pub(crate) len: Bytes,
+    pub(crate) most: Bytes,
 }
 
 /// What a tier is made of.
@@ -43,29 +46,50 @@ pub(crate) enum TierKind {
 impl Tier {
     /// The machine's own memory: the fast tier.
     pub const fn dram(len: Bytes) -> Tier {
-        Tier { kind: TierKind::Dram, len }
+        Tier::new(TierKind::Dram, len)
     }
 
     /// Memory of NUMA node `node`, as the system numbers them: CXL or persistent memory.
     pub const fn numa(node: u32, len: Bytes) -> Tier {
-        Tier { kind: TierKind::Numa(node), len }
+        Tier::new(TierKind::Numa(node), len)
     }
 
     /// DRAM that behaves like slower memory: `latency` is added to each access of a 4 KiB page, by
     /// waiting busily. To find out what such memory would do, without having it.
     pub const fn emulated(len: Bytes, latency: Duration) -> Tier {
-        Tier { kind: TierKind::Emulated(latency), len }
+        Tier::new(TierKind::Emulated(latency), len)
     }
 
     /// `len` bytes of compressed pages, between the slowest memory and the stores. A page that is
     /// evicted clean is kept here if it compresses, and comes back without a read.
     pub const fn compressed(len: Bytes) -> Tier {
-        Tier { kind: TierKind::Compressed, len }
+        Tier::new(TierKind::Compressed, len)
+    }
+
+    const fn new(kind: TierKind, len: Bytes) -> Tier {
+        Tier { kind, len, most: len }
+    }
+
+    /// The same, with address space reserved for `most`: a later
+    /// [`resize`](crate::PageCache::resize) or [`resize_tier`](crate::PageCache::resize_tier) may
+    /// grow it so far. Not for compressed pages.
+    pub const fn growing_to(self, most: Bytes) -> Tier {
+        Tier { most, ..self }
+    }
+
+    /// The same, of another size; what it may grow to stays.
+    pub(crate) const fn resized(self, len: Bytes) -> Tier {
+        Tier { len, ..self }
     }
 
     /// How much of it there is.
     pub const fn len(&self) -> Bytes {
         self.len
+    }
+
+    /// The most it can grow to.
+    pub const fn most(&self) -> Bytes {
+        self.most
     }
 
     /// Whether there is none of it.
@@ -80,7 +104,8 @@ impl Tier {
 pub enum ParseTierError {
     /// Not a kind of memory, `=`, and a size.
     #[error(
-        "a tier is dram=SIZE, numaN=SIZE, slow=SIZE,latency=300ns or compressed=SIZE, as in dram=2G"
+        "a tier is dram=SIZE, numaN=SIZE, slow=SIZE,latency=300ns or compressed=SIZE, as in \
+         dram=2G; all but the last may end in ,max=SIZE"
     )]
     Form,
     /// The size is none.
@@ -98,6 +123,15 @@ impl FromStr for Tier {
     type Err = ParseTierError;
 
     fn from_str(text: &str) -> Result<Tier, ParseTierError> {
+        if let Some((tier, most)) = text.rsplit_once(',')
+            && let Some(most) = most.trim().strip_prefix("max=")
+        {
+            let tier: Tier = tier.parse()?;
+            return match tier.kind {
+                TierKind::Compressed => Err(ParseTierError::Form),
+                _ => Ok(tier.growing_to(most.parse()?)),
+            };
+        }
         let (first, rest) = text.split_once(',').map_or((text, None), |(a, b)| (a, Some(b)));
         let (kind, len) = first.split_once('=').ok_or(ParseTierError::Form)?;
         let kind = kind.trim();
@@ -141,6 +175,9 @@ impl fmt::Display for Tier {
                 write!(f, "slow={len},latency={}ns", latency.as_nanos())
             }
             TierKind::Compressed => write!(f, "compressed={len}"),
-        }
+        }?;
+        // A size in force is one of whole pages.
+        let grows = self.most.whole_pages() > len.whole_pages();
+        if grows { write!(f, ",max={}", self.most) } else { Ok(()) }
     }
 }

@@ -13,7 +13,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TierStats {
-    /// What it is, and how much.
+    /// What it is, and how much there is of it now.
     pub tier: Tier,
     /// Frames of it in use, bytes.
     pub resident_bytes: u64,
@@ -74,7 +74,7 @@ impl TieringStats {
         };
         let nr_slow: u64 = (1..engine.nodes.len()).map(|nth| tiering.collect_served(nth)).sum();
         let tier_stats = |(nth, tier): (usize, &Tier)| TierStats {
-            tier: *tier,
+            tier: tier.resized(Bytes(engine.nodes.at(nth).frames.managed_bytes())),
             resident_bytes: engine.nodes.at(nth).frames.resident_bytes(),
             served: match nth {
                 0 => nr_hits.saturating_sub(nr_slow),

@@ -15,6 +15,7 @@ use crate::delay::Delay;
 use crate::hint_scan::HintScan;
 use crate::node::NODES_MAX;
 use crate::tier::plan::TierPlan;
+use crate::tier::sizes::TierSizes;
 use crate::tier::{Tier, TierKind};
 use crossbeam_utils::CachePadded;
 use pagetide_core::ids::NodeId;
@@ -94,6 +95,8 @@ pub(crate) struct Tiering {
     /// Promotion to the fast node.
     pub(crate) promotion: Mutex<Promotion>,
     pub(crate) scan: Mutex<HintScan>,
+    /// Locked as long as a resize takes, outermost.
+    pub(crate) sizes: Mutex<TierSizes>,
     pub(crate) stamp_width: StampWidth,
     delays: Vec<Option<Delay>>,
     /// The coarse clock.
@@ -119,6 +122,7 @@ impl Tiering {
             options,
             promotion: Mutex::new(promotion),
             scan: Mutex::new(HintScan::new(&options.knobs, now)),
+            sizes: Mutex::new(TierSizes::new(plan)),
             stamp_width,
             now_ms: AtomicU64::new(now.0),
             served: ThreadLocal::new(),

@@ -15,7 +15,7 @@ mod tiers;
 
 use common::pages::Random;
 use common::{PAGE, patterned_file, skip};
-use pagetide::{Advice, Bytes, OpenOptions, PageCache, PcpTuning, PolicyName};
+use pagetide::{Advice, Bytes, Mechanism, OpenOptions, PageCache, PcpTuning, PolicyName, Switches};
 use pagetide_lab::replay::{Memory, ZoneMemory};
 use pagetide_lab::trace::AccessKind;
 use run::{Run, play};
@@ -181,6 +181,28 @@ fn every_tuning_of_the_lists_is_replayed() {
         }
     }
     assert!(nr_differing > 0, "nothing depends on the tuning");
+}
+
+/// A run with mechanisms off is repeated from what its record says of them, and only from that.
+#[test]
+fn switched_mechanisms_are_replayed() {
+    if !pin_thread("switched_mechanisms_are_replayed") {
+        return;
+    }
+    let mut nr_differing = 0;
+    for &mechanism in Mechanism::ALL {
+        let policy = mechanism.policies()[0];
+        let switches = Switches::default().flipped(mechanism);
+        let builder = PageCache::builder().memory(Bytes::from_pages(300)).policy(policy);
+        let mut run = Run::record_with(builder.switches(switches), |cache| {
+            play(cache, everything, 1);
+        });
+        run.check(&format!("{policy}, {mechanism} flipped"));
+        assert_eq!(run.header.switches, switches);
+        run.header.switches = Switches::default();
+        nr_differing += u32::from(run.replay(policy, run.memory, &run.trace).differs_from(&run));
+    }
+    assert!(nr_differing > 5, "{nr_differing} mechanisms make a difference");
 }
 
 /// The canary: a replay that decides differently is noticed.

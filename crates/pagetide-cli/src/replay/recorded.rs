@@ -4,7 +4,8 @@
 //!   header --> policy, memory, tiers --> cells --> rows, and what each tier did
 //! ```
 //!
-//! Ignored: which mechanisms of its policy the run had switched; a record does not say.
+//! The run's own policy has the mechanisms on that it had; `--off` and `--on` change these. Others
+//! that it is compared with have theirs.
 
 use super::{ReplayArgs, explain, rows, table};
 use crate::cells::{self, Cell};
@@ -12,7 +13,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::source::Facts;
 use crate::terminal;
-use pagetide_core::lru::PolicyName;
+use pagetide_core::lru::{PolicyName, Switches};
 use pagetide_lab::replay::{Contender, Memory, Row};
 
 /// Runs the command.
@@ -21,7 +22,8 @@ use pagetide_lab::replay::{Contender, Memory, Row};
 /// As `replay`; a file that is no record of a run.
 pub(super) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let (trace, facts) = args.source.read_dense(interrupt)?;
-    let (policy, memory) = recorded(args, &facts)?;
+    let (run, memory) = recorded(args, &facts)?;
+    let policy = Contender::Policy(run.policy);
     let policies = if args.policy.is_empty() { vec![policy] } else { args.policy.clone() };
     let has_tiers = matches!(memory, Memory::Tiers(_));
     args.setup.check_parts(&policies, has_tiers)?;
@@ -32,7 +34,8 @@ pub(super) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
     }
     let cell = |contender| {
         Cell::new(contender, memory.nr_frames_max(), |policy, _| {
-            args.setup.setup_in(policy, memory, &facts)
+            let switches = if policy == run.policy { run.switches } else { Switches::default() };
+            args.setup.setup_in(policy, memory, switches, &facts)
         })
     };
     let cells: Vec<Cell> = policies.into_iter().map(cell).collect();
@@ -45,8 +48,15 @@ pub(super) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
     }
 }
 
+/// What decided in the run.
+#[derive(Clone, Copy)]
+struct Recorded {
+    policy: PolicyName,
+    switches: Switches,
+}
+
 /// What the record says of the run.
-fn recorded(args: &ReplayArgs, facts: &Facts) -> Result<(Contender, Memory), Failure> {
+fn recorded(args: &ReplayArgs, facts: &Facts) -> Result<(Recorded, Memory), Failure> {
     let file = args.source.file.display();
     let header = facts.header.as_ref().filter(|header| header.is_of_run()).ok_or_else(|| {
         Failure::Refused(format!(
@@ -54,8 +64,9 @@ fn recorded(args: &ReplayArgs, facts: &Facts) -> Result<(Contender, Memory), Fai
         ))
     })?;
     let memory = Memory::of_record(header);
-    let policy = header.policy.parse::<PolicyName>().ok().map(Contender::Policy);
-    policy.zip(memory).ok_or_else(|| {
+    let switches = header.switches;
+    let run = header.policy.parse().ok().map(|policy| Recorded { policy, switches });
+    run.zip(memory).ok_or_else(|| {
         Failure::Refused(format!("{file} has a damaged header: no such run can have been"))
     })
 }

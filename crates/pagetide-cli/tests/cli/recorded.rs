@@ -1,8 +1,8 @@
 //! `pagetide replay --recorded`: a run over fast and slow memory, again.
 
 use crate::run::{run, stderr, stdout};
-use pagetide::{Bytes, CacheStats, Millis, OpenOptions, PageCache, Stage, Tier};
-use pagetide::{TieringKnobs, TieringOptions};
+use pagetide::{Bytes, CacheStats, Mechanism, Millis, OpenOptions, PageCache, Stage, Switches};
+use pagetide::{Tier, TieringKnobs, TieringOptions};
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use serde_json::Value;
 use std::path::Path;
@@ -10,7 +10,8 @@ use std::time::Duration;
 
 const PAGE: usize = 4096;
 
-/// A run over two tiers, most accesses to a tenth of a file, a tick a few accesses.
+/// A run over two tiers, most accesses to a tenth of a file, a tick a few accesses. One of the
+/// policy's mechanisms is off.
 fn record(dir: &Path) -> CacheStats {
     let mut here = CpuSet::new();
     here.set(sched_getcpu());
@@ -32,6 +33,7 @@ fn record(dir: &Path) -> CacheStats {
         .tier(Tier::dram(Bytes::from_pages(60)))
         .tier(slow)
         .tiering(TieringOptions { knobs, ..Stage::default().into() })
+        .switches(Switches::default().without(Mechanism::Generations))
         .background(false)
         .record(dir.join("run.ptt"))
         .build()
@@ -86,6 +88,10 @@ fn a_run_over_tiers_is_repeated_and_its_mechanisms_can_be_switched() {
     ] {
         assert_eq!(tiers[name], number, "{name}");
     }
+
+    // The record says which mechanism was off; what is said here counts more.
+    let on = replayed(record, &["--on", "generations"]);
+    assert_ne!((&on["misses"], &on["evictions"]), (&row["misses"], &row["evictions"]));
 
     assert!(tiering.too_cold > 0, "{tiering}");
     let off = ["--off", "hot-selection,rate-limit,auto-threshold"];

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ids::{MappingId, PageId, PageIndex};
+use crate::lru::Mechanism;
 use crate::tiering::{AbstractDistance, BalancingMode, DemotionMode, Stage, TieringKnobs};
 use alloc::vec;
 use proptest::prelude::*;
@@ -17,15 +18,17 @@ fn header() -> Header {
         pcp_high_fraction: 8,
         policy: String::from("mglru"),
         tiers: None,
+        switches: Switches::default(),
     }
 }
 
 fn tiers() -> RecordedTiers {
-    let node = |nr_frames, distance| RecordedNode { nr_frames, distance };
+    let node =
+        |nr_frames, nr_frames_max, distance| RecordedNode { nr_frames, nr_frames_max, distance };
     let nodes = [
-        node(100, AbstractDistance::DRAM),
-        node(70_000, AbstractDistance::SLOW),
-        node(u32::MAX, AbstractDistance(u32::MAX)),
+        node(100, 100, AbstractDistance::DRAM),
+        node(70_000, 80_000, AbstractDistance::SLOW),
+        node(u32::MAX, u32::MAX, AbstractDistance(u32::MAX)),
     ];
     RecordedTiers {
         mode: BalancingMode::Both,
@@ -38,7 +41,8 @@ fn tiers() -> RecordedTiers {
 }
 
 fn tiered() -> Header {
-    Header { tiers: Some(tiers()), ..header() }
+    let switches = Switches::default().without(Mechanism::Tiers).with(Mechanism::ScanPrefetch);
+    Header { tiers: Some(tiers()), switches, ..header() }
 }
 
 fn access(mapping: u32, index: u64, kind: AccessKind, thread: u32) -> Access {
@@ -183,12 +187,15 @@ fn a_cut_header_says_what_it_needs() {
     let needed_bytes = HEADER_FIXED_BYTES + "mglru".len();
     let short = RecordError::HeaderShort { needed_bytes };
     assert_eq!(Header::decode(&bytes[..needed_bytes - 1]), Err(short));
-    assert_eq!(Header::decode(&bytes[..=needed_bytes]), Ok((header(), needed_bytes + 1)));
+    assert_eq!(Header::decode(&bytes[..needed_bytes + 3]), Ok((header(), needed_bytes + 3)));
 
     let mut whole = vec![];
     tiered().append_to(&mut whole);
+    let names_bytes = "tiers,scan-prefetch".len();
+    // The number of nodes, they, the length of the names, and they.
+    let parts = [needed_bytes + 1, whole.len() - names_bytes - 2, whole.len() - names_bytes];
     for cut in needed_bytes..whole.len() {
-        let needed_bytes = if cut == needed_bytes { cut + 1 } else { whole.len() };
+        let needed_bytes = parts.into_iter().find(|end| cut < *end).unwrap_or(whole.len());
         let short = RecordError::HeaderShort { needed_bytes };
         assert_eq!(Header::decode(&whole[..cut]), Err(short));
     }
@@ -201,9 +208,44 @@ fn records_of_the_first_version_are_read() {
     let accesses = [access(0, 3, AccessKind::Read, 0), access(0, 4, AccessKind::Evict, 0)];
     let mut bytes = encode(&accesses);
     bytes[8] = 1;
-    assert_eq!(bytes.remove(HEADER_FIXED_BYTES + "mglru".len()), 0, "no tiers");
+    let end = HEADER_FIXED_BYTES + "mglru".len();
+    assert!(bytes.drain(end..end + 3).eq([0; 3]), "no tiers, nothing switched");
     assert_eq!(Header::decode(&bytes).map(|(header, _)| header), Ok(header()));
     assert_eq!(decode(&bytes), Ok((entries(&accesses), None, Some(Ending::Complete))));
+}
+
+/// A record from before mechanisms were in it: its header ends with the tiers, which do not grow.
+#[test]
+fn records_of_the_second_version_are_read() {
+    let accesses = [access(0, 3, AccessKind::Read, 0)];
+    let mut bytes = encode(&accesses);
+    bytes[8] = 2;
+    let end = HEADER_FIXED_BYTES + "mglru".len();
+    assert!(bytes.drain(end + 1..end + 3).eq([0; 2]), "nothing switched");
+    assert_eq!(Header::decode(&bytes).map(|(header, _)| header), Ok(header()));
+    assert_eq!(decode(&bytes), Ok((entries(&accesses), None, Some(Ending::Complete))));
+
+    let mut tiered = Header { switches: Switches::default(), ..tiered() };
+    let mut nodes = tiers().nodes.as_slice().to_vec();
+    nodes[1].nr_frames_max = nodes[1].nr_frames;
+    tiered.tiers = Some(RecordedTiers { nodes: RecordedNodes::new(&nodes), ..tiers() });
+    let mut bytes = vec![];
+    tiered.append_to(&mut bytes);
+    bytes[8] = 2;
+    bytes.truncate(bytes.len() - 2);
+    for nth in (0..nodes.len()).rev() {
+        let at = bytes.len() - (nodes.len() - 1 - nth) * 8 - 8;
+        bytes.drain(at..at + 4);
+    }
+    assert_eq!(Header::decode(&bytes), Ok((tiered, bytes.len())));
+}
+
+#[test]
+fn a_mechanism_that_no_policy_has_is_refused() {
+    let mut whole = vec![];
+    tiered().append_to(&mut whole);
+    *whole.last_mut().expect("a name") ^= 1;
+    assert_eq!(Header::decode(&whole), Err(RecordError::UnknownMechanism));
 }
 
 #[test]
@@ -291,10 +333,10 @@ fn the_documented_example_holds() {
         access(0, 4, AccessKind::Read, 0),
         access(2, 1000, AccessKind::TableWrite, 1),
     ]);
-    let entries = bytes.split_off(HEADER_FIXED_BYTES + "mglru".len());
+    let entries = bytes.split_off(HEADER_FIXED_BYTES + "mglru".len() + 3);
     assert_eq!(
         entries,
-        [0, 0xc0, 0x06, 0x80, 0xf6, 0x01, 0x02, 0xd0, 0x0f, KIND_END, 0x03],
-        "no tiers; first entry: zigzag(3) = 6 follows; second: zigzag(1) = 2 in the tag"
+        [0xc0, 0x06, 0x80, 0xf6, 0x01, 0x02, 0xd0, 0x0f, KIND_END, 0x03],
+        "first entry: zigzag(3) = 6 follows; second: zigzag(1) = 2 in the tag"
     );
 }

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   [ nodes: 1 ] [ switches: 1 ] [ mode: 1 ] [ demotion: 1 ] [ knobs: 9 x 4 ] [ began: 8 ]
-//!   [ frames: 4, distance: 4 ] x nodes, the fastest first        no nodes: nothing follows
+//!   [ frames: 4, most: 4, distance: 4 ] x nodes, the fastest first   no nodes: nothing follows
 //! ```
 //!
 //! **Deliberately ignored.** What the memory is made of and how long it really takes: the distance
@@ -22,7 +22,9 @@ use alloc::vec::Vec;
 /// The most nodes that a record tells of.
 const NODES_MAX: usize = 8;
 const SETTINGS_BYTES: usize = 3 + NR_KNOBS * 4 + 8;
-const NODE_BYTES: usize = 8;
+const NODE_BYTES: usize = 12;
+/// Before there was a most.
+const NODE_BYTES_OF_2: usize = 8;
 const NR_KNOBS: usize = 9;
 
 /// One kind of memory of a recorded run.
@@ -30,11 +32,14 @@ const NR_KNOBS: usize = 9;
 pub struct RecordedNode {
     /// Its frames.
     pub nr_frames: u32,
+    /// Those it could have grown to: what its tables were made for.
+    pub nr_frames_max: u32,
     /// How far it is.
     pub distance: AbstractDistance,
 }
 
-const NO_NODE: RecordedNode = RecordedNode { nr_frames: 0, distance: AbstractDistance(0) };
+const NO_NODE: RecordedNode =
+    RecordedNode { nr_frames: 0, nr_frames_max: 0, distance: AbstractDistance(0) };
 
 /// The nodes of a recorded run, at most eight, the fastest first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -116,6 +121,7 @@ pub(super) fn append(tiers: Option<&RecordedTiers>, out: &mut Vec<u8>) {
     out.extend_from_slice(&tiers.began.0.to_le_bytes());
     for node in tiers.nodes.as_slice() {
         out.extend_from_slice(&node.nr_frames.to_le_bytes());
+        out.extend_from_slice(&node.nr_frames_max.to_le_bytes());
         out.extend_from_slice(&node.distance.0.to_le_bytes());
     }
 }
@@ -124,6 +130,7 @@ pub(super) fn append(tiers: Option<&RecordedTiers>, out: &mut Vec<u8>) {
 pub(super) fn decode(
     bytes: &[u8],
     start: usize,
+    version: u16,
 ) -> Result<(Option<RecordedTiers>, usize), RecordError> {
     let up_to =
         |end: usize| bytes.get(start..end).ok_or(RecordError::HeaderShort { needed_bytes: end });
@@ -133,17 +140,20 @@ pub(super) fn decode(
         1..=NODES_MAX => {}
         _ => return Err(RecordError::BadTiers),
     }
-    let end = start + 1 + SETTINGS_BYTES + nr_nodes * NODE_BYTES;
+    let node_bytes = if version == 2 { NODE_BYTES_OF_2 } else { NODE_BYTES };
+    let end = start + 1 + SETTINGS_BYTES + nr_nodes * node_bytes;
     let mut input = Input(&up_to(end)?[1..]);
     let [bits, mode, demotion] = input.take();
     let is_on = |nth: u8| bits >> nth & 1 == 1;
     let knobs = core::array::from_fn(|_| u32::from_le_bytes(input.take()).into());
     let began = Millis(u64::from_le_bytes(input.take()));
+    let mut number = || u32::from_le_bytes(input.take());
     let all = core::array::from_fn(|nth| match nth < nr_nodes {
-        true => RecordedNode {
-            nr_frames: u32::from_le_bytes(input.take()),
-            distance: AbstractDistance(u32::from_le_bytes(input.take())),
-        },
+        true => {
+            let nr_frames = number();
+            let nr_frames_max = if version == 2 { nr_frames } else { number() };
+            RecordedNode { nr_frames, nr_frames_max, distance: AbstractDistance(number()) }
+        }
         false => NO_NODE,
     });
     let mode = BalancingMode::ALL.get(usize::from(mode)).ok_or(RecordError::BadTiers)?;

@@ -48,7 +48,7 @@ use pagetide_core::lru::{LruConfig, Mechanism};
 use pagetide_core::page_alloc::{
     FRAMES_MAX, HighFraction, PageAllocator, PcpTuning, Starving, WatermarkLevel, Zone, ZoneConfig,
 };
-use pagetide_core::record::{Header, RecordedTiers};
+use pagetide_core::record::{Header, RecordedNode, RecordedTiers};
 use pagetide_core::tiering::Room;
 use pagetide_core::units::Millis;
 
@@ -131,10 +131,13 @@ impl Memory {
             ZoneMemory { nr_frames, nr_frames_max, nr_cpus, swappiness, pcp_tuning, pcp_fraction };
         let Some(tiers) = header.tiers else { return is_sane.then_some(Memory::Zone(whole)) };
         let nodes = tiers.nodes.as_slice();
-        let nr_in_nodes: u64 = nodes.iter().map(|node| u64::from(node.nr_frames)).sum();
-        let is_whole = nr_in_nodes == header.memory_frames && nr_frames == nr_frames_max;
-        let has_none = nodes.iter().any(|node| node.nr_frames == 0);
-        let has_several = nodes.len() > 1 && !has_none;
+        let sum = |frames: fn(&RecordedNode) -> u32| -> u64 {
+            nodes.iter().map(|node| u64::from(frames(node))).sum()
+        };
+        let is_whole = sum(|node| node.nr_frames) == header.memory_frames
+            && sum(|node| node.nr_frames_max) == header.memory_frames_max;
+        let is_node = |node: &RecordedNode| (1..=node.nr_frames_max).contains(&node.nr_frames);
+        let has_several = nodes.len() > 1 && nodes.iter().all(is_node);
         let is_sane = is_sane && is_whole && has_several && tiers.topology().is_ok();
         is_sane.then_some(Memory::Tiers(TierMemory { tiers, whole }))
     }
@@ -176,11 +179,11 @@ impl Memory {
         matches!(self, Memory::Zone(_) | Memory::Tiers(_))
     }
 
-    /// The frames of each kind of memory there is.
+    /// The frames of each kind of memory there is, in service or not.
     pub(super) fn nodes(self) -> Vec<u32> {
         match self {
             Memory::Tiers(memory) => {
-                memory.tiers.nodes.as_slice().iter().map(|node| node.nr_frames).collect()
+                memory.tiers.nodes.as_slice().iter().map(|node| node.nr_frames_max).collect()
             }
             _ => vec![self.nr_frames_max()],
         }

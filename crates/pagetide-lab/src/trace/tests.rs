@@ -2,6 +2,7 @@
 
 use super::AccessKind::{Discard, Read, Table, TableWrite, Write};
 use super::*;
+use pagetide_core::lru::Switches;
 use pagetide_core::page_alloc::PcpTuning;
 use pagetide_core::record::Encoder;
 use proptest::prelude::*;
@@ -51,6 +52,7 @@ fn compact(accesses: &[Access]) -> Vec<u8> {
         pcp_high_fraction: 0,
         policy: "lru".to_owned(),
         tiers: None,
+        switches: Switches::default(),
     };
     header.append_to(&mut bytes);
     let mut encoder = Encoder::new();

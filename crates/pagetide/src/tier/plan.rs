@@ -58,6 +58,12 @@ pub enum TierError {
         /// What the tier wants.
         wanted: Bytes,
     },
+    /// A tier that cannot grow so far: to less than it has, or at all.
+    #[error("{tier}: a tier of frames grows to no less than it has, a compressed one not at all")]
+    Growth {
+        /// The tier.
+        tier: Tier,
+    },
     /// A latency of nothing.
     #[error("a slow tier with a latency of 0 ns is not slow: give it more, or make it dram")]
     ZeroLatency,
@@ -116,6 +122,8 @@ fn list(nodes: &[u32]) -> String {
 pub(crate) struct NodePlan {
     pub(crate) tier: Tier,
     pub(crate) nr_frames: u32,
+    /// Those it may grow to.
+    pub(crate) nr_frames_max: u32,
     pub(crate) distance: AbstractDistance,
 }
 
@@ -153,12 +161,14 @@ impl TierPlan {
     }
 
     fn check_lengths(&self) -> Result<(), TierError> {
-        let len = |nodes: &[NodePlan]| nodes.iter().map(|node| node.tier.len.0).sum::<u64>();
         let most = Bytes::from_pages(NR_FRAMES_MAX.into());
-        if let Some(node) = self.nodes.first().filter(|_| len(&self.nodes) > most.0) {
+        let reserved =
+            self.nodes.iter().fold(0, |sum: u64, node| sum.saturating_add(node.tier.most.0));
+        if let Some(node) = self.nodes.first().filter(|_| reserved > most.0) {
             return Err(TierError::OutOfRange { tier: node.tier, least: TIER_MIN, most });
         }
-        let (fast, slow) = (self.nodes[0].tier.len, Bytes(len(&self.nodes[1..])));
+        let slow = self.nodes[1..].iter().map(|node| node.tier.len.0).sum::<u64>();
+        let (fast, slow) = (self.nodes[0].tier.len, Bytes(slow));
         if self.nodes.len() > 1 && fast > slow {
             return Err(TierError::FastLargerThanSlow { fast, slow });
         }
@@ -168,6 +178,11 @@ impl TierPlan {
     /// Frames of all nodes.
     pub(crate) fn nr_frames(&self) -> u32 {
         self.nodes.iter().map(|node| node.nr_frames).sum()
+    }
+
+    /// Frames of all nodes, once all have grown as far as they may.
+    pub(crate) fn nr_frames_max(&self) -> u32 {
+        self.nodes.iter().map(|node| node.nr_frames_max).sum()
     }
 
     /// Where the arena's memory is to come from.
@@ -182,11 +197,11 @@ impl TierPlan {
         places.collect()
     }
 
-    /// Each node's frames.
+    /// Each node's frames, in service or not.
     pub(crate) fn ranges(&self) -> Vec<std::ops::Range<u32>> {
         let mut first = 0;
         let next = |node: &NodePlan| {
-            let range = first..first + node.nr_frames;
+            let range = first..first + node.nr_frames_max;
             first = range.end;
             range
         };
@@ -195,8 +210,11 @@ impl TierPlan {
 
     /// What a record is to say of the nodes.
     pub(crate) fn recorded(&self) -> RecordedNodes {
-        let node =
-            |node: &NodePlan| RecordedNode { nr_frames: node.nr_frames, distance: node.distance };
+        let node = |node: &NodePlan| RecordedNode {
+            nr_frames: node.nr_frames,
+            nr_frames_max: node.nr_frames_max,
+            distance: node.distance,
+        };
         RecordedNodes::new(&self.nodes.iter().map(node).collect::<Vec<_>>())
     }
 
@@ -225,6 +243,9 @@ fn check_tier(tier: &Tier, machine: &[MemoryNode]) -> Result<(), TierError> {
     if tier.len < TIER_MIN {
         let most = Bytes::from_pages(NR_FRAMES_MAX.into());
         return Err(TierError::OutOfRange { tier: *tier, least: TIER_MIN, most });
+    }
+    if tier.most < tier.len || tier.kind == TierKind::Compressed && tier.most > tier.len {
+        return Err(TierError::Growth { tier: *tier });
     }
     match tier.kind {
         TierKind::Emulated(Duration::ZERO) => Err(TierError::ZeroLatency),
@@ -260,6 +281,7 @@ fn plan_node(tier: &Tier, machine: &[MemoryNode]) -> NodePlan {
     NodePlan {
         tier: *tier,
         nr_frames: tier.len.whole_pages() as u32,
+        nr_frames_max: tier.most.whole_pages() as u32,
         distance: distance_of(tier, machine),
     }
 }

@@ -42,6 +42,11 @@ fn tiers_read_as_they_print() {
         ("numa1=8G", Tier::numa(1, gib(8))),
         ("slow=1G,latency=300ns", Tier::emulated(gib(1), Duration::from_nanos(300))),
         ("compressed=4G", Tier::compressed(gib(4))),
+        ("dram=1G,max=3G", Tier::dram(gib(1)).growing_to(gib(3))),
+        (
+            "slow=1G,latency=300ns,max=2G",
+            Tier::emulated(gib(1), Duration::from_nanos(300)).growing_to(gib(2)),
+        ),
     ];
     for (text, tier) in tiers {
         assert_eq!(text.parse(), Ok(tier));
@@ -58,7 +63,14 @@ fn texts_that_are_no_tier_say_how_to_write_one() {
         assert!(said(text).contains("dram=SIZE, numaN=SIZE"), "{text}");
     }
     assert_eq!("dram=".parse::<Tier>(), Err(ParseTierError::Length(ParseBytesError::NoNumber)));
-    for text in ["slow=1G", "slow=1G,300ns", "slow=1G,"] {
+    for text in ["compressed=1G,max=2G", "max=2G", "dram,max=2G", "dram=1G,latency=3ns,max=2G"] {
+        assert!(said(text).contains("may end in ,max=SIZE"), "{text}");
+    }
+    assert_eq!(
+        "dram=1G,max=".parse::<Tier>(),
+        Err(ParseTierError::Length(ParseBytesError::NoNumber))
+    );
+    for text in ["slow=1G", "slow=1G,300ns", "slow=1G,", "slow=1G,max=2G"] {
         assert!(said(text).contains("needs its latency"), "{text}");
     }
     for latency in ["3", "ns", "3s", "-1ns", "0.5us", "99999999999999999999ms"] {
@@ -76,7 +88,7 @@ fn tiers_become_nodes_in_order_of_their_speed() {
     assert_eq!(plan.compressed, Some(gib(5)));
     let pages = |gib: u64| (gib * GIB / 4096) as u32;
     assert_eq!(plan.nr_frames(), pages(10));
-    assert_eq!(plan.ranges()[2], pages(4)..pages(6));
+    assert_eq!((plan.nr_frames_max(), plan.ranges()[2].clone()), (pages(10), pages(4)..pages(6)));
     let nodes: Vec<_> =
         plan.placements().iter().map(|place| (place.node, place.frames.start.0)).collect();
     assert_eq!(nodes, [(1, pages(1)), (2, pages(4))]);
@@ -88,6 +100,18 @@ fn tiers_become_nodes_in_order_of_their_speed() {
         assert_eq!(topology.demotion_targets(node), targets);
         assert_eq!(topology.is_top_tier(node), nth == 0);
     }
+}
+
+/// Address space is reserved for what a tier may grow to; the others' frames come after it.
+#[test]
+fn a_tier_that_may_grow_has_frames_for_it() {
+    let fast = Tier::dram(gib(1)).growing_to(gib(2));
+    let plan = plan(&[fast, Tier::numa(1, gib(3))]).expect("they go together");
+    let pages = |gib: u64| (gib * GIB / 4096) as u32;
+    assert_eq!((plan.nr_frames(), plan.nr_frames_max()), (pages(4), pages(5)));
+    assert_eq!(plan.ranges(), [0..pages(2), pages(2)..pages(5)]);
+    let nodes = plan.recorded();
+    assert_eq!(nodes.as_slice()[0].nr_frames_max, pages(2));
 }
 
 #[test]
@@ -125,6 +149,12 @@ fn tiers_that_do_not_go_together_say_what_to_do() {
         said(&[Tier::dram(gib(5)), slow(300)]),
         "5G of fast memory over 4G of slow: make the slow tier at least as large"
     );
+    assert_eq!(
+        said(&[dram.growing_to(Bytes(100)), slow(300)]),
+        "dram=1G: a tier of frames grows to no less than it has, a compressed one not at all"
+    );
+    assert!(said(&[dram, Tier::compressed(gib(1)).growing_to(gib(2))]).contains("not at all"));
+    assert!(said(&[dram, slow(300).growing_to(gib(1024))]).contains("at most 1T"));
     assert!(said(&[slow(300)]).contains("no tier is fast"));
     assert!(said(&[Tier::numa(1, gib(1)), slow(300)]).contains("no tier is fast"));
     assert!(said(&[Tier::dram(Bytes(100)), slow(300)]).contains("dram=100 is out of range"));

@@ -6,6 +6,7 @@ use crate::common::store::FaultyStore;
 use crate::scripts::{Player, Script, Ticks};
 use pagetide::{Builder, Bytes, CacheStats, PageCache, PolicyName};
 use pagetide_core::ids::PageId;
+use pagetide_core::lru::Switches;
 use pagetide_core::vmstat::Counter;
 use pagetide_lab::replay::{Memory, Outcome, Setup, World};
 use pagetide_lab::trace::{Access, AccessKind, DenseTrace, Ending, Header, Trace};
@@ -97,7 +98,10 @@ impl Run {
     ) -> Replayed {
         let evicted = RefCell::new(Vec::new());
         let evict = |page| evicted.borrow_mut().push(page);
-        let mut world = World::new(Setup::new(policy, memory), trace, evict);
+        let own = policy == self.stats.policy;
+        let switches = if own { self.header.switches } else { Switches::default() };
+        let setup = Setup { switches, ..Setup::new(policy, memory) };
+        let mut world = World::new(setup, trace, evict);
         world.watch_moves();
         let mut progress = Vec::new();
         world.play_by(1, |world, _| {

@@ -117,6 +117,21 @@ fn three_tiers_and_compressed_copies_are_replayed() {
     }
 }
 
+#[test]
+fn tiers_that_may_grow_are_replayed() {
+    if !pin_thread("tiers_that_may_grow_are_replayed") {
+        return;
+    }
+    for policy in policies() {
+        let fast = Tier::dram(Bytes::from_pages(60)).growing_to(Bytes::from_pages(700));
+        let slow = slow(300).growing_to(Bytes::from_pages(4000));
+        let builder = PageCache::builder().tier(fast).tier(slow).tiering(options(Stage::Auto));
+        let run = Run::record_with(builder.policy(policy), |cache| play(cache, everything, 2));
+        run.check(&format!("60 of 700 and 300 of 4000 frames, {policy}"));
+        assert!(nr_moved(&run).0 > 0, "{policy}: nothing is promoted");
+    }
+}
+
 /// Per-CPU lists shrink with the time, in a cache of one kind of memory as well.
 #[test]
 fn ticks_without_tiers_are_replayed() {
@@ -160,7 +175,9 @@ fn other_tiers_or_times_do_not_pass_for_the_run() {
     let knobs = TieringKnobs { hot_threshold: Millis(8), ..tiers.knobs };
     assert!(differs(RecordedTiers { knobs, ..tiers }), "another threshold");
     let mut nodes = tiers.nodes.as_slice().to_vec();
-    (nodes[0].nr_frames, nodes[1].nr_frames) = (61, 299);
+    for (node, nr_frames) in nodes.iter_mut().zip([61, 299]) {
+        (node.nr_frames, node.nr_frames_max) = (nr_frames, nr_frames);
+    }
     assert!(differs(RecordedTiers { nodes: RecordedNodes::new(&nodes), ..tiers }), "a frame up");
     let without = |leaves_out: fn(&Note) -> bool| {
         let mut trace = DenseTrace::default();

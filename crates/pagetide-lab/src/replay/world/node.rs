@@ -35,18 +35,19 @@ impl Node {
         trace: &DenseTrace,
     ) -> Vec<Node> {
         let mut first = 0;
-        let node = |(nth, nr_frames): (usize, u32)| {
-            let range = first..first + nr_frames;
+        let node = |(nth, nr_frames_max): (usize, u32)| {
+            let range = first..first + nr_frames_max;
             first = range.end;
             let frames = match setup.memory {
                 Memory::Tiers(memory) => {
-                    let own = ZoneMemory { nr_frames, nr_frames_max: nr_frames, ..memory.whole };
+                    let nr_frames = memory.tiers.nodes.as_slice()[nth].nr_frames;
+                    let own = ZoneMemory { nr_frames, nr_frames_max, ..memory.whole };
                     Frames::of_zone(&own, range.start)
                 }
                 _ => Frames::new(setup, trace),
             };
             let id = LruvecId { node: nth as u8, ..config.id };
-            let config = LruConfig { nr_frames, id, ..config };
+            let config = LruConfig { nr_frames: nr_frames_max, id, ..config };
             let lruvec = Lruvec::new(setup.policy, &config, Arc::clone(folios));
             Node { frames, lruvec, log: AccessLog::new(), range }
         };
