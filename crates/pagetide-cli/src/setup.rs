@@ -15,6 +15,7 @@ use crate::failure::Failure;
 use crate::source::Facts;
 use crate::terminal;
 use pagetide_core::lru::{Mechanism, PolicyName, Switches};
+use pagetide_core::record::Reclaimer;
 use pagetide_core::tiering::TieringSwitches;
 use pagetide_core::units::{Bytes, Millis};
 use pagetide_lab::replay::{Clock, Contender, Memory, Reader, Setup, TierMemory};
@@ -81,6 +82,8 @@ impl fmt::Display for Part {
 /// Who makes room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub(crate) enum Reclaim {
+    /// Whoever did in the recorded run; where that is not known, as group.
+    Recorded,
     /// The access that needs it, at a group's limit.
     Group,
     /// The same, at a limit that also pays for what the kernel charges a group for besides pages of
@@ -111,7 +114,7 @@ pub(crate) struct SetupArgs {
     on: Vec<Part>,
     /// Who makes room, and what the size is: of a group's pages, of all that a kernel charges the
     /// group for, or of a machine. opt has all of it for pages in any case.
-    #[arg(long, value_enum, default_value = "group")]
+    #[arg(long, value_enum, default_value = "recorded")]
     reclaim: Reclaim,
     /// When an access happens.
     #[arg(long, value_enum, default_value = "costs")]
@@ -125,17 +128,21 @@ pub(crate) struct SetupArgs {
 }
 
 impl SetupArgs {
-    fn memory(&self, frames: u32) -> Memory {
-        match self.reclaim {
-            Reclaim::Group => Memory::Group { nr_frames: frames },
-            Reclaim::KernelGroup => Memory::KernelGroup { limit_pages: frames },
-            Reclaim::Background => Memory::Machine { nr_frames: frames },
+    fn memory(&self, frames: u32, recorded: Option<Reclaimer>) -> Memory {
+        match (self.reclaim, recorded) {
+            (Reclaim::Recorded, Some(Reclaimer::Background)) | (Reclaim::Background, _) => {
+                Memory::Machine { nr_frames: frames }
+            }
+            (Reclaim::Group | Reclaim::Recorded, _) => Memory::Group { nr_frames: frames },
+            (Reclaim::KernelGroup, _) => Memory::KernelGroup { limit_pages: frames },
         }
     }
 
     /// The setup of a policy at a size, but for what a command adds.
     pub(crate) fn setup(&self, policy: PolicyName, frames: u32, facts: &Facts) -> Setup {
-        self.setup_in(policy, self.memory(frames), Switches::default(), facts)
+        let recorded = facts.header.as_ref().and_then(|header| header.reclaimer);
+        let memory = self.memory(frames, recorded);
+        self.setup_in(policy, memory, Switches::default(), facts)
     }
 
     /// The same in this memory, from these mechanisms.
@@ -178,7 +185,7 @@ impl SetupArgs {
     /// A usage error that names the size or the mechanism.
     pub(crate) fn check(&self, contenders: &[Contender], sizes: &[u32]) -> Result<(), Failure> {
         for &size in sizes {
-            if self.memory(size).nr_frames_max() == 0 {
+            if self.memory(size, None).nr_frames_max() == 0 {
                 return Err(Failure::Usage(format!(
                     "a group's limit of {size} pages leaves none for files: what else the kernel \
                      charges takes 28, so use at least 256K, or --frames 64"

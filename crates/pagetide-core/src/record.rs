@@ -65,7 +65,7 @@ pub use tiers::{RecordedNode, RecordedNodes, RecordedTiers};
 /// The first eight bytes of a record; the control characters catch text-mode damage.
 pub const MAGIC: [u8; 8] = *b"PTREC\r\n\x1a";
 /// The version this module writes. It reads those before, too: 1 had no tiers and no notes, 2 said
-/// neither which mechanisms were switched nor how far tiers may grow.
+/// neither which mechanisms were switched nor how far tiers may grow nor who reclaimed.
 pub const VERSION: u16 = 3;
 /// Bytes of the header before the policy's name.
 pub const HEADER_FIXED_BYTES: usize = 40;
@@ -77,6 +77,9 @@ pub const ENTRY_BYTES_MAX: usize = 2 + 5 + 2 * VARINT_BYTES_MAX;
 /// The tunings by their codes. Records from before there was a choice say 0.
 const TUNINGS: [PcpTuning; 4] =
     [PcpTuning::Refill, PcpTuning::Fixed, PcpTuning::Depth, PcpTuning::Adaptive];
+
+/// Who reclaimed, by codes from 1 on; 0 is not known.
+const RECLAIMERS: [Reclaimer; 2] = [Reclaimer::Accesses, Reclaimer::Background];
 
 const VARINT_BYTES_MAX: usize = 10;
 const NR_SLOTS: usize = 16;
@@ -210,6 +213,25 @@ pub enum Entry {
     Note(Note),
 }
 
+/// Who made room in a recorded run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reclaimer {
+    /// The accesses that needed it.
+    Accesses,
+    /// A thread beside them, as long as it kept up.
+    Background,
+}
+
+impl Reclaimer {
+    /// As people read it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Reclaimer::Accesses => "accesses",
+            Reclaimer::Background => "background",
+        }
+    }
+}
+
 /// What is known about the recorded run before its first entry.
 ///
 /// A record may also hold a trace from elsewhere, converted: it is of no run, and its header says
@@ -230,6 +252,8 @@ pub struct Header {
     pub pcp_tuning: PcpTuning,
     /// Its knob `percpu_pagelist_high_fraction`.
     pub pcp_high_fraction: u16,
+    /// Who made room in it, where that is known.
+    pub reclaimer: Option<Reclaimer>,
     /// The policy's name as people type it, at most [`POLICY_NAME_BYTES_MAX`] bytes.
     pub policy: String,
     /// What its memory was made of, if it was of several kinds.
@@ -260,6 +284,12 @@ pub enum RecordError {
     /// The policy's name is too long or not UTF-8: the header is damaged.
     #[error("the policy name in the record's header is damaged")]
     BadPolicyName,
+    /// Whoever reclaimed is nobody this version knows: damage, or a newer program's record.
+    #[error("unknown reclaimer, {found}, in the record's header")]
+    UnknownReclaimer {
+        /// The code found.
+        found: u8,
+    },
     /// A tuning of the per-CPU lists this version does not know: damage, or a newer program's
     /// record.
     #[error("unknown tuning of the per-CPU lists, {found}, in the record's header")]
@@ -326,6 +356,7 @@ impl Header {
             swappiness: 0,
             pcp_tuning: TUNINGS[0],
             pcp_high_fraction: 0,
+            reclaimer: None,
             policy: String::new(),
             tiers: None,
             switches: Switches::default(),
@@ -346,7 +377,9 @@ impl Header {
         assert!(self.policy.len() <= POLICY_NAME_BYTES_MAX, "policy name too long for a header");
         out.extend_from_slice(&MAGIC);
         out.extend_from_slice(&VERSION.to_le_bytes());
-        out.extend_from_slice(&(self.policy.len() as u16).to_le_bytes());
+        let reclaimer = RECLAIMERS.iter().position(|one| Some(*one) == self.reclaimer);
+        let reclaimer = reclaimer.map_or(0, |index| index as u8 + 1);
+        out.extend_from_slice(&[self.policy.len() as u8, reclaimer]);
         out.extend_from_slice(&self.page_bytes.to_le_bytes());
         out.extend_from_slice(&self.memory_frames.to_le_bytes());
         out.extend_from_slice(&self.memory_frames_max.to_le_bytes());
@@ -375,10 +408,18 @@ impl Header {
         if !(1..=VERSION).contains(&version) {
             return Err(RecordError::UnknownVersion { found: version });
         }
-        let name_bytes = usize::from(u16::from_le_bytes(field(fixed, 10)));
-        if name_bytes > POLICY_NAME_BYTES_MAX {
+        let name_bytes = usize::from(fixed[10]);
+        // In older records the byte after it belongs to the length, and is zero.
+        if name_bytes > POLICY_NAME_BYTES_MAX || (version < 3 && fixed[11] != 0) {
             return Err(RecordError::BadPolicyName);
         }
+        let reclaimer = match fixed[11].checked_sub(1).map(usize::from) {
+            None => None,
+            Some(index) => {
+                let unknown = RecordError::UnknownReclaimer { found: fixed[11] };
+                Some(*RECLAIMERS.get(index).ok_or(unknown)?)
+            }
+        };
         let named_bytes = HEADER_FIXED_BYTES + name_bytes;
         let name = bytes
             .get(HEADER_FIXED_BYTES..named_bytes)
@@ -402,6 +443,7 @@ impl Header {
                 .get(usize::from(fixed[37]))
                 .ok_or(RecordError::UnknownTuning { found: fixed[37] })?,
             pcp_high_fraction: u16::from_le_bytes(field(fixed, 38)),
+            reclaimer,
             policy: String::from(policy),
             tiers,
             switches,

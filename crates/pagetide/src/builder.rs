@@ -24,7 +24,7 @@ use pagetide_core::knobs::{Knob, KnobError, Knobs, MEMORY_MIN};
 use pagetide_core::lru::pagetide::Tuning;
 use pagetide_core::lru::{LruConfig, LruvecId, PolicyName, Statistics, Switches};
 use pagetide_core::page_alloc::{HighFraction, PcpTuning};
-use pagetide_core::record::Header;
+use pagetide_core::record::{Header, Reclaimer};
 use pagetide_core::units::{Bytes, Millis, PAGE_BYTES};
 use pagetide_core::writeback::DirtyLimits;
 use pagetide_sys::numa::{NODES, read_nodes};
@@ -337,6 +337,10 @@ impl Builder {
             swappiness: self.knobs.read(Knob::Swappiness) as u8,
             pcp_tuning: limits.pcp.tuning,
             pcp_high_fraction: self.knobs.read(Knob::PcpHighFraction) as u16,
+            reclaimer: Some(match limits.has_workers {
+                true => Reclaimer::Background,
+                false => Reclaimer::Accesses,
+            }),
             policy: self.policy.to_string(),
             tiers: plan.map(|plan| self.tiering.recorded(plan.recorded(), now)),
             switches: self.switches,

@@ -20,8 +20,9 @@ const FOOT: &str = "<section><h2>How this was counted</h2><p>The trace was repla
 access, through the decision code that runs for real, in virtual time: one thread, frames of \
 4 KiB, a store that answers in a fixed time. Room is made by the access that needs it, at a \
 group's limit of so many frames; with --reclaim kernel-group the limit also pays for what a \
-kernel charges a group besides pages of files; with --reclaim background a thread beside the \
-accesses makes room, between the watermarks of a machine of so many. <b>opt</b> is Belady's \
+kernel charges a group besides pages of files; with --reclaim background, and for the record of a \
+run that had one, a thread beside the accesses makes room, between the watermarks of a machine of \
+so many. <b>opt</b> is Belady's \
 optimum, which knows the future and bounds them all. Refaults are misses on pages that \
 eviction remembered; activations are those taken for hot at once; policies without that memory \
 have neither. Seconds are this machine's, with as many replays side by side as it has \

@@ -7,6 +7,7 @@ use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::source::SourceArgs;
 use crate::terminal;
+use pagetide_core::record::Reclaimer;
 use pagetide_core::units::PAGE_BYTES;
 use pagetide_lab::trace::{Census, KindCount, Reuse};
 use serde::Serialize;
@@ -48,6 +49,7 @@ struct Recorded {
     swappiness: u8,
     pcp_tuning: &'static str,
     pcp_high_fraction: u16,
+    reclaimer: Option<&'static str>,
 }
 
 /// Runs the command.
@@ -76,6 +78,7 @@ pub(crate) fn run(args: &InfoArgs, interrupt: &Interrupt) -> Result<(), Failure>
             swappiness: header.swappiness,
             pcp_tuning: header.pcp_tuning.as_str(),
             pcp_high_fraction: header.pcp_high_fraction,
+            reclaimer: header.reclaimer.map(Reclaimer::as_str),
         }),
         reuse: census.into_reuse(),
     };

@@ -106,6 +106,38 @@ fn a_run_over_tiers_is_repeated_and_its_mechanisms_can_be_switched() {
     assert_eq!(text.lines().filter(|line| line.starts_with("fifo ")).count(), 2, "{text}");
 }
 
+/// A record says whether a thread made room in its run, and a replay at any size does as that did.
+#[test]
+fn a_replay_makes_room_as_the_recorded_run_did() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = dir.path().join("file");
+    std::fs::write(&file, vec![1; 4000 * PAGE]).expect("room");
+    for (is_on, name) in [(true, "background"), (false, "group")] {
+        let record = dir.path().join(name);
+        let builder = PageCache::builder().memory(Bytes::from_pages(1000)).background(is_on);
+        let cache = builder.record(&record).build().expect("a cache");
+        let file = cache.open(&file, OpenOptions::new().read(true)).expect("a file");
+        let (mut state, mut bytes) = (1_u64, [0; 8]);
+        for _ in 0..20_000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let index = (state >> 33) % if state >> 60 < 10 { 1200 } else { 4000 };
+            file.read_at(&mut bytes, index * PAGE as u64).expect("a page");
+        }
+        drop((file, cache));
+        let misses = |more: &[&str]| {
+            let record = record.to_str().expect("a plain name");
+            let args = ["replay", record, "--frames", "1000", "--policy", "mglru", "--json"];
+            let output = run(&[&args[..], more].concat());
+            assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+            let rows: Value = serde_json::from_slice(&output.stdout).expect("one document");
+            rows[0]["misses"].as_u64().expect("a number")
+        };
+        let other = if is_on { "group" } else { "background" };
+        assert_eq!(misses(&[]), misses(&["--reclaim", name]), "{name}");
+        assert_ne!(misses(&[]), misses(&["--reclaim", other]), "{name}");
+    }
+}
+
 #[test]
 fn what_cannot_be_repeated_is_refused() {
     let dir = tempfile::tempdir().expect("a folder");

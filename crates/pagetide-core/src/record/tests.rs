@@ -16,6 +16,7 @@ fn header() -> Header {
         swappiness: 200,
         pcp_tuning: PcpTuning::Adaptive,
         pcp_high_fraction: 8,
+        reclaimer: Some(Reclaimer::Background),
         policy: String::from("mglru"),
         tiers: None,
         switches: Switches::default(),
@@ -43,6 +44,11 @@ fn tiers() -> RecordedTiers {
 fn tiered() -> Header {
     let switches = Switches::default().without(Mechanism::Tiers).with(Mechanism::ScanPrefetch);
     Header { tiers: Some(tiers()), switches, ..header() }
+}
+
+/// As a version reads it that did not say who reclaimed.
+fn older() -> Header {
+    Header { reclaimer: None, ..header() }
 }
 
 fn access(mapping: u32, index: u64, kind: AccessKind, thread: u32) -> Access {
@@ -207,10 +213,10 @@ fn a_cut_header_says_what_it_needs() {
 fn records_of_the_first_version_are_read() {
     let accesses = [access(0, 3, AccessKind::Read, 0), access(0, 4, AccessKind::Evict, 0)];
     let mut bytes = encode(&accesses);
-    bytes[8] = 1;
+    (bytes[8], bytes[11]) = (1, 0);
     let end = HEADER_FIXED_BYTES + "mglru".len();
     assert!(bytes.drain(end..end + 3).eq([0; 3]), "no tiers, nothing switched");
-    assert_eq!(Header::decode(&bytes).map(|(header, _)| header), Ok(header()));
+    assert_eq!(Header::decode(&bytes).map(|(header, _)| header), Ok(older()));
     assert_eq!(decode(&bytes), Ok((entries(&accesses), None, Some(Ending::Complete))));
 }
 
@@ -219,13 +225,13 @@ fn records_of_the_first_version_are_read() {
 fn records_of_the_second_version_are_read() {
     let accesses = [access(0, 3, AccessKind::Read, 0)];
     let mut bytes = encode(&accesses);
-    bytes[8] = 2;
+    (bytes[8], bytes[11]) = (2, 0);
     let end = HEADER_FIXED_BYTES + "mglru".len();
     assert!(bytes.drain(end + 1..end + 3).eq([0; 2]), "nothing switched");
-    assert_eq!(Header::decode(&bytes).map(|(header, _)| header), Ok(header()));
+    assert_eq!(Header::decode(&bytes).map(|(header, _)| header), Ok(older()));
     assert_eq!(decode(&bytes), Ok((entries(&accesses), None, Some(Ending::Complete))));
 
-    let mut tiered = Header { switches: Switches::default(), ..tiered() };
+    let mut tiered = Header { switches: Switches::default(), reclaimer: None, ..tiered() };
     let mut nodes = tiers().nodes.as_slice().to_vec();
     nodes[1].nr_frames_max = nodes[1].nr_frames;
     tiered.tiers = Some(RecordedTiers { nodes: RecordedNodes::new(&nodes), ..tiers() });
@@ -246,6 +252,23 @@ fn a_mechanism_that_no_policy_has_is_refused() {
     tiered().append_to(&mut whole);
     *whole.last_mut().expect("a name") ^= 1;
     assert_eq!(Header::decode(&whole), Err(RecordError::UnknownMechanism));
+}
+
+/// Before version 3 nobody said who reclaimed: the byte was half of the name's length.
+#[test]
+fn who_reclaimed_is_known_from_version_three_on() {
+    for reclaimer in [None, Some(Reclaimer::Accesses), Some(Reclaimer::Background)] {
+        let mut bytes = vec![];
+        let header = Header { reclaimer, ..header() };
+        header.append_to(&mut bytes);
+        assert_eq!(Header::decode(&bytes).map(|(header, _)| header), Ok(header));
+        bytes[8] = 2;
+        let is_refused = Header::decode(&bytes) == Err(RecordError::BadPolicyName);
+        assert_eq!(is_refused, reclaimer.is_some(), "{reclaimer:?}");
+    }
+    let mut bytes = encode(&[]);
+    bytes[11] = 3;
+    assert_eq!(Header::decode(&bytes), Err(RecordError::UnknownReclaimer { found: 3 }));
 }
 
 #[test]

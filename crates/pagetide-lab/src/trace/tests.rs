@@ -50,6 +50,7 @@ fn compact(accesses: &[Access]) -> Vec<u8> {
         swappiness: 60,
         pcp_tuning: PcpTuning::Refill,
         pcp_high_fraction: 0,
+        reclaimer: None,
         policy: "lru".to_owned(),
         tiers: None,
         switches: Switches::default(),
