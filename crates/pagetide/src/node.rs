@@ -27,6 +27,7 @@ use pagetide_core::folio::Folios;
 use pagetide_core::group::NodeLists;
 use pagetide_core::ids::{CpuId, FrameId};
 use pagetide_core::lru::{AccessLog, Room};
+use pagetide_core::units::PAGE_BYTES;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
 
@@ -188,6 +189,11 @@ impl Nodes {
     /// Frames in service, bytes.
     pub(crate) fn managed_bytes(&self) -> u64 {
         self.list.iter().map(|node| node.frames.managed_bytes()).sum()
+    }
+
+    /// The same in frames.
+    pub(crate) fn nr_frames(&self) -> u64 {
+        self.managed_bytes() / PAGE_BYTES as u64
     }
 
     pub(crate) fn drain_logs(&self) {

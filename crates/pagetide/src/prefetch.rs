@@ -17,7 +17,7 @@ use pagetide_core::ids::PageIndex;
 use pagetide_core::lru::AccessKind;
 use pagetide_core::readahead::ReadaheadRun;
 use pagetide_core::record;
-use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
+use pagetide_core::units::PAGE_SHIFT;
 use pagetide_sys::{ClaimedFrame, Completion, IoQueue, Lock, WordRef, current_cpu};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -129,8 +129,7 @@ impl<'e> Prefetcher<'e> {
             // Then nobody else needs a frame meanwhile.
             return PIECE_MAX;
         }
-        let nr_frames = self.engine.nodes.managed_bytes() / PAGE_BYTES as u64;
-        let nr_max = (nr_frames / FRAMES_IN_FLIGHT).max(1);
+        let nr_max = (self.engine.nodes.nr_frames() / FRAMES_IN_FLIGHT).max(1);
         while self.nr_in_flight >= nr_max {
             self.reap();
         }

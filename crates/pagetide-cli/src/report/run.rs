@@ -172,13 +172,7 @@ fn lines(
     let right = points().map(|point| point.0).fold(0.1, f64::max);
     let top = points().map(|point| point.1).fold(at_least, f64::max);
     svg(|area| {
-        let mut chart = over_time(area, right, top)?;
-        mesh(&mut chart)
-            .x_desc("seconds")
-            .x_labels(6)
-            .y_labels(6)
-            .y_label_formatter(&|value| tick(*value))
-            .draw()?;
+        let mut chart = over_time(area, right, top, &tick)?;
         for (name, points) in lines {
             let style = colour(name).stroke_width(2);
             chart.draw_series(LineSeries::new(points.iter().copied(), style))?;
@@ -192,13 +186,7 @@ fn resident(points: &[RunPoint]) -> Result<String, DrawError> {
     let right = points.iter().map(|point| point.seconds).fold(0.1, f64::max);
     let top = points.iter().map(|point| point.resident_bytes as f64).fold(4096.0, f64::max);
     svg(|area| {
-        let mut chart = over_time(area, right, top)?;
-        mesh(&mut chart)
-            .x_desc("seconds")
-            .x_labels(6)
-            .y_labels(6)
-            .y_label_formatter(&|bytes| machine::rounded(*bytes as u64))
-            .draw()?;
+        let mut chart = over_time(area, right, top, &|bytes| machine::rounded(bytes as u64))?;
         let all = points.iter().map(|point| (point.seconds, point.resident_bytes as f64));
         let nr_bands = points.iter().map(|point| point.generations.len()).max().unwrap_or(0);
         // The higher reaches are drawn first, and the lower ones over them.
@@ -245,16 +233,25 @@ type TimeChart<'a, 'b> = ChartContext<
     Cartesian2d<plotters::coord::types::RangedCoordf64, plotters::coord::types::RangedCoordf64>,
 >;
 
+/// Axes: seconds up to `right`, and from zero to `top` what `tick` has a word for.
 fn over_time<'a, 'b>(
     area: &'a Area<'b>,
     right: f64,
     top: f64,
+    tick: &dyn Fn(f64) -> String,
 ) -> Result<TimeChart<'a, 'b>, DrawError> {
-    Ok(ChartBuilder::on(area)
+    let mut chart = ChartBuilder::on(area)
         .margin(8)
         .x_label_area_size(34)
         .y_label_area_size(5 * TEXT_PIXELS)
-        .build_cartesian_2d(0.0..right, 0.0..top * 1.03)?)
+        .build_cartesian_2d(0.0..right, 0.0..top * 1.03)?;
+    mesh(&mut chart)
+        .x_desc("seconds")
+        .x_labels(6)
+        .y_labels(6)
+        .y_label_formatter(&|value| tick(*value))
+        .draw()?;
+    Ok(chart)
 }
 
 #[cfg(test)]

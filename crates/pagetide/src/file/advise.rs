@@ -6,7 +6,6 @@ use crate::locks::lock;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::readahead::{AccessPattern, ReadaheadRun};
-use pagetide_core::units::PAGE_BYTES;
 use pagetide_sys::current_cpu;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -58,7 +57,7 @@ impl Handle {
 
     fn prefetch(&self, range: Range<PageIndex>) {
         // Half the memory: more would evict what was just brought in.
-        let most = self.engine().nodes.managed_bytes() / PAGE_BYTES as u64 / 2;
+        let most = self.engine().nodes.nr_frames() / 2;
         let end = range.end.0.min(self.mapping.nr_pages());
         let nr = end.saturating_sub(range.start.0).min(most);
         let run = ReadaheadRun { start: range.start.0, nr, nr_now: 0, marker: None };

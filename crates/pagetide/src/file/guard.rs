@@ -15,7 +15,6 @@ use crate::fill::{FillError, FillPlan, Filled};
 use pagetide_core::ids::{CpuId, PageIndex};
 use pagetide_core::lru::AccessKind;
 use pagetide_core::record;
-use pagetide_core::units::PAGE_BYTES;
 use pagetide_core::writeback::Balance;
 use pagetide_sys::{Lock, PageRef, Pin, PinRefused, Touch, current_cpu};
 use std::fmt;
@@ -199,9 +198,7 @@ impl Handle {
         engine.counters.count(Event::Miss);
         match engine.fill(cpu, &self.mapping, &mut run, FillPlan::one(AccessKind::Table)) {
             Ok(()) => Ok(run),
-            Err(FillError::NoFrame) => {
-                Err(ReadError::NoFrame { frames: engine.nodes.managed_bytes() / PAGE_BYTES as u64 })
-            }
+            Err(FillError::NoFrame) => Err(ReadError::NoFrame { frames: engine.nodes.nr_frames() }),
             Err(FillError::Store(source)) => Err(self.store_error(index, source)),
         }
     }
