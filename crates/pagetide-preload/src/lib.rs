@@ -59,5 +59,8 @@ extern "C" fn init() {
 }
 
 extern "C" fn fini() {
+    if process::is_on() {
+        calls::streams::flush_all();
+    }
     process::say_goodbye();
 }

@@ -109,6 +109,7 @@ next! {
     fn freopen64(path: *const c_char, mode: *const c_char, stream: *mut Stream) -> *mut Stream;
     fn fdopen(fd: c_int, mode: *const c_char) -> *mut Stream;
     fn fclose(stream: *mut Stream) -> c_int;
+    fn tmpfile64() -> *mut Stream;
     fn fork() -> libc::pid_t;
     fn execve(path: *const c_char, arguments: Strings, environment: Strings) -> c_int;
     fn execvpe(name: *const c_char, arguments: Strings, environment: Strings) -> c_int;

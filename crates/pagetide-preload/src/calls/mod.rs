@@ -13,3 +13,6 @@ mod open;
 mod read_write;
 mod spawn;
 pub(crate) mod stdio;
+pub(crate) mod streams;
+#[cfg(target_arch = "x86_64")]
+mod wide;

@@ -1,18 +1,31 @@
 //! C streams: the C library reads and writes their files by calls of its own, which nobody can take
-//! over. So the files are the kernel's, from the moment there may be a stream on them.
+//! over. So a managed file gets a stream that asks us (see `streams`), and what cannot have one is
+//! the kernel's, from the moment there may be a stream on it.
 //!
 //! ```text
-//!   fopen, freopen       before, if the file is cut; and after, when it is there
-//!   fdopen               before
-//!   descriptors 0, 1, 2  stdin, stdout and stderr may use them: when the program starts, and
-//!                        when a managed file is put there (see `serve::duplicated`)
+//!   fopen, fdopen, tmpfile   managed: a stream of ours. The kernel's: an ordinary one
+//!   freopen                  of a stream of ours: its file changes under it
+//!                            of another: the file becomes the kernel's, before and after
+//!   descriptors 0, 1, 2      stdin, stdout and stderr may use them: when the program starts, and
+//!                            when a managed file is put there (see `serve::duplicated`)
 //! ```
 
+use super::streams::{self, Mode};
+use crate::errno::Errno;
 use crate::next::{self, Stream};
 use crate::table::{self, Entry};
 use crate::{channel, process, serve};
-use libc::{c_char, c_int};
+use libc::{c_char, c_int, mode_t};
 use pagetide_sys::wire::{Op, Reason, Request, TAG};
+use std::io::Write;
+use std::ptr::null_mut;
+
+// The functions a program would call.
+unsafe extern "C" {
+    fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
+    fn close(fd: c_int) -> c_int;
+    fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int;
+}
 
 /// A managed description that was inherited as one of the three is the kernel's from here on.
 pub(crate) fn settle_standard_descriptors() {
@@ -62,7 +75,7 @@ unsafe fn cuts(mode: *const c_char) -> bool {
     !mode.is_null() && unsafe { *mode } as u8 == b'w'
 }
 
-/// A stream has been opened.
+/// An ordinary stream has been opened by the C library.
 fn note_stream(stream: *mut Stream) -> *mut Stream {
     if !stream.is_null() && process::is_on() {
         let before = crate::errno::read();
@@ -77,10 +90,38 @@ fn note_stream(stream: *mut Stream) -> *mut Stream {
     stream
 }
 
+fn fail(errno: Errno) -> *mut Stream {
+    crate::errno::set(errno);
+    null_mut()
+}
+
+/// The stream of a descriptor that was opened for it; the descriptor is closed if there is none.
+fn stream_on(fd: c_int, mode: Mode) -> *mut Stream {
+    // SAFETY: our descriptor and a string (S20).
+    let stream = unsafe { fdopen(fd, mode.text().as_ptr()) };
+    if stream.is_null() {
+        let why = crate::errno::read();
+        // SAFETY: a descriptor nobody has seen yet (S20).
+        unsafe { close(fd) };
+        return fail(why);
+    }
+    stream
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fopen64(path: *const c_char, mode: *const c_char) -> *mut Stream {
+    if !process::is_on() {
+        // SAFETY: our caller's arguments (S20).
+        return unsafe { next::fopen64(path, mode) };
+    }
     // SAFETY: our caller's mode (S20).
-    if process::is_on() && unsafe { cuts(mode) } {
+    if let Some(parsed) = unsafe { Mode::parse(mode) } {
+        // SAFETY: our caller's path (S20).
+        let fd = unsafe { open64(path, parsed.flags, 0o666) };
+        return if fd < 0 { null_mut() } else { stream_on(fd, parsed) };
+    }
+    // SAFETY: our caller's mode (S20).
+    if unsafe { cuts(mode) } {
         hand_over_path(path);
     }
     // SAFETY: our caller's arguments (S20).
@@ -94,11 +135,89 @@ unsafe extern "C" fn fopen(path: *const c_char, mode: *const c_char) -> *mut Str
 }
 
 #[unsafe(no_mangle)]
+unsafe extern "C" fn tmpfile64() -> *mut Stream {
+    if !process::is_on() {
+        // SAFETY: no arguments (S20).
+        return unsafe { next::tmpfile64() };
+    }
+    let flags = libc::O_RDWR | libc::O_EXCL | libc::O_TMPFILE;
+    // SAFETY: a string (S20).
+    let fd = unsafe { open64(c"/tmp".as_ptr(), flags, 0o600) };
+    // SAFETY: a string (S20).
+    match unsafe { Mode::parse(c"w+".as_ptr()) } {
+        Some(mode) if fd >= 0 => stream_on(fd, mode),
+        // SAFETY: no arguments (S20).
+        _ => note_stream(unsafe { next::tmpfile64() }),
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tmpfile() -> *mut Stream {
+    // SAFETY: the same function (S20).
+    unsafe { tmpfile64() }
+}
+
+/// `/proc/self/fd/` and the number, ended with a zero.
+fn own_path(fd: c_int) -> [u8; 32] {
+    let mut path = [0; 32];
+    let mut text = &mut path[..];
+    // Thirty-one bytes are enough for any number.
+    let _ = write!(text, "/proc/self/fd/{fd}");
+    path
+}
+
+/// As freopen, of a stream of ours over `fd`.
+///
+/// # Safety
+/// As freopen's.
+unsafe fn reopen(
+    path: *const c_char,
+    mode: *const c_char,
+    stream: *mut Stream,
+    fd: c_int,
+) -> *mut Stream {
+    // SAFETY: our caller's stream; what fails is ignored, as freopen does (S20).
+    unsafe { libc::fflush(stream) };
+    // Without a path it is the same file, in another mode.
+    let own = own_path(fd);
+    let path = if path.is_null() { own.as_ptr().cast() } else { path };
+    // SAFETY: our caller's mode (S20).
+    let result = match unsafe { Mode::parse(mode) } {
+        Some(mode) => {
+            // SAFETY: our caller's path, or our own (S20).
+            match unsafe { open64(path, mode.flags, 0o666) } {
+                -1 => Err(crate::errno::read()),
+                new => {
+                    // SAFETY: our caller's stream, flushed (S24).
+                    let replaced = unsafe { streams::replace(stream, fd, new, mode) };
+                    // SAFETY: our descriptor (S20).
+                    unsafe { close(new) };
+                    replaced
+                }
+            }
+        }
+        None => Err(Errno(libc::EINVAL)),
+    };
+    match result {
+        Ok(()) => stream,
+        Err(errno) => {
+            // SAFETY: our caller's stream, which freopen closes whatever happens (S20).
+            unsafe { fclose(stream) };
+            fail(errno)
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
 unsafe extern "C" fn freopen64(
     path: *const c_char,
     mode: *const c_char,
     stream: *mut Stream,
 ) -> *mut Stream {
+    if let Some(fd) = streams::descriptor_of(stream) {
+        // SAFETY: our caller's arguments (S20).
+        return unsafe { reopen(path, mode, stream, fd) };
+    }
     // SAFETY: our caller's mode (S20).
     if process::is_on() && unsafe { cuts(mode) } {
         hand_over_path(path);
@@ -119,11 +238,28 @@ unsafe extern "C" fn freopen(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fdopen(fd: c_int, mode: *const c_char) -> *mut Stream {
-    if serve::managed(fd).is_some()
-        && let Err(errno) = serve::hand_over(fd, Reason::Stream)
-    {
-        crate::errno::set(errno);
-        return std::ptr::null_mut();
+    if serve::managed(fd).is_some() {
+        // SAFETY: our caller's mode (S20).
+        let parsed = unsafe { Mode::parse(mode) };
+        // SAFETY: numbers (S20).
+        let status = unsafe { fcntl64(fd, libc::F_GETFL, 0) };
+        match parsed {
+            Some(mode) if !mode.fits(status) => return fail(Errno(libc::EINVAL)),
+            Some(mode) => {
+                let appends = mode.flags & libc::O_APPEND;
+                if appends & !status != 0 {
+                    // SAFETY: numbers (S20).
+                    unsafe { fcntl64(fd, libc::F_SETFL, (status | appends) as usize) };
+                }
+                if let Some(stream) = streams::make(fd, mode) {
+                    return stream;
+                }
+            }
+            None => {}
+        }
+        if let Err(errno) = serve::hand_over(fd, Reason::Stream) {
+            return fail(errno);
+        }
     }
     // SAFETY: our caller's arguments (S20).
     unsafe { next::fdopen(fd, mode) }
@@ -131,7 +267,7 @@ unsafe extern "C" fn fdopen(fd: c_int, mode: *const c_char) -> *mut Stream {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fclose(stream: *mut Stream) -> c_int {
-    if process::is_on() && !stream.is_null() {
+    if process::is_on() && !stream.is_null() && !streams::about_to_close(stream) {
         // SAFETY: our caller's stream, open until the next line but one (S20).
         let fd = unsafe { libc::fileno(stream) };
         if fd >= 0 && table::entry(fd) == Entry::Kernel {
