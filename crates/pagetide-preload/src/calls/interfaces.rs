@@ -153,6 +153,10 @@ unsafe extern "C" {
     fn openat64(folder: c_int, path: *const libc::c_char, flags: c_int, mode: c_int) -> c_int;
     fn lseek64(fd: c_int, offset: off_t, whence: c_int) -> off_t;
     fn close(fd: c_int) -> c_int;
+    fn close_range(first: libc::c_uint, last: libc::c_uint, flags: c_int) -> c_int;
+    fn dup(fd: c_int) -> c_int;
+    fn dup3(fd: c_int, target: c_int, flags: c_int) -> c_int;
+    fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int;
     fn fsync(fd: c_int) -> c_int;
     fn fdatasync(fd: c_int) -> c_int;
     fn ftruncate64(fd: c_int, len: off_t) -> c_int;
@@ -192,8 +196,6 @@ unsafe fn by_number(number: c_long, arguments: [usize; 6]) -> Option<c_long> {
         // SAFETY: as our caller's (S20).
         libc::SYS_lseek => Some(unsafe { lseek64(fd, b as off_t, c as c_int) } as c_long),
         // SAFETY: as our caller's (S20).
-        libc::SYS_close => Some(unsafe { close(fd) } as c_long),
-        // SAFETY: as our caller's (S20).
         libc::SYS_fsync => Some(unsafe { fsync(fd) } as c_long),
         // SAFETY: as our caller's (S20).
         libc::SYS_fdatasync => Some(unsafe { fdatasync(fd) } as c_long),
@@ -206,8 +208,32 @@ unsafe fn by_number(number: c_long, arguments: [usize; 6]) -> Option<c_long> {
             let nr = unsafe { copy_file_range(fd, from_at, c as c_int, to_at, e, flags) };
             Some(nr as c_long)
         }
-        _ => None,
+        // SAFETY: as our caller's (S20).
+        _ => unsafe { of_descriptors_by_number(number, arguments) },
     }
+}
+
+/// As [`by_number`]: calls about descriptors themselves, ours among which are not the program's.
+///
+/// # Safety
+/// As the system call's.
+unsafe fn of_descriptors_by_number(number: c_long, arguments: [usize; 6]) -> Option<c_long> {
+    let [a, b, c, ..] = arguments;
+    let fd = a as c_int;
+    let result = match number {
+        // SAFETY: as our caller's (S20), in this line and the next ones.
+        libc::SYS_close => unsafe { close(fd) },
+        // SAFETY: as our caller's (S20).
+        libc::SYS_close_range => unsafe { close_range(a as _, b as _, c as c_int) },
+        // SAFETY: as our caller's (S20).
+        libc::SYS_dup => unsafe { dup(fd) },
+        // SAFETY: as our caller's (S20).
+        libc::SYS_dup3 => unsafe { dup3(fd, b as c_int, c as c_int) },
+        // SAFETY: as our caller's (S20).
+        libc::SYS_fcntl => unsafe { fcntl64(fd, b as c_int, c) },
+        _ => return None,
+    };
+    Some(c_long::from(result))
 }
 
 #[unsafe(no_mangle)]
