@@ -18,7 +18,7 @@ mod lines;
 mod tracefs;
 
 use crate::failure::Failure;
-use crate::run::launch::{Forwarder, exit_code, exit_code_of};
+use crate::run::launch::{Caught, Forwarder, exit_code, exit_code_of};
 use crate::terminal;
 use lines::{EventLines, Tally};
 use pagetide_core::record::Encoder;
@@ -119,8 +119,9 @@ fn record(
     let tally = Arc::new(Tally::default());
     let lines = EventLines::new(instance.open_pipe()?, Arc::clone(&tally));
     let writer = start_writer(lines, out)?;
-    let forwarder =
-        Forwarder::start(child).map_err(|error| Failure::on("watch for signals", &error))?;
+    let forwarder = Caught::new()
+        .and_then(|caught| Forwarder::start(caught, child))
+        .map_err(|error| Failure::on("watch for signals", &error))?;
     terminal::note(&format!("pagetide: {NOTICE}"));
     kill_process(Pid::from_child(child), Signal::CONT)
         .map_err(|error| Failure::on("start the program", &error))?;

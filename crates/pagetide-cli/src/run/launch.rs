@@ -83,6 +83,17 @@ pub(crate) fn exit_code(status: ExitStatus) -> u8 {
     }
 }
 
+/// Signals that are ours no more: from here on they wait for a program to be passed on to. Before
+/// it is started, so that none can end us and leave it behind.
+pub(crate) struct Caught(Signals);
+
+impl Caught {
+    /// Catches them.
+    pub(crate) fn new() -> io::Result<Caught> {
+        Signals::new([SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGINT, SIGQUIT]).map(Caught)
+    }
+}
+
 /// Passes signals on until dropped.
 pub(crate) struct Forwarder {
     handle: Handle,
@@ -90,9 +101,9 @@ pub(crate) struct Forwarder {
 }
 
 impl Forwarder {
-    /// Passes signals on to `child` from here on.
-    pub(crate) fn start(child: &Child) -> io::Result<Forwarder> {
-        let mut signals = Signals::new([SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGINT, SIGQUIT])?;
+    /// Passes to `child` what has come since, and what comes.
+    pub(crate) fn start(caught: Caught, child: &Child) -> io::Result<Forwarder> {
+        let Caught(mut signals) = caught;
         let handle = signals.handle();
         let child = Pid::from_child(child);
         let thread =

@@ -54,9 +54,9 @@ matched against the file's name, one with a slash against the whole path; * stop
 slash, ** does not.
 
 What is left to the kernel, coherently, for the rest of the run: files that are mapped,
-opened as C streams (fopen), open outside, used as standard input, output or error, or
-inherited by a program that is linked statically or runs with another user's rights.
-The summary says how many. Programs that ask for io_uring or kernel AIO are refused it.
+read or written as wide characters (fgetws), open outside, used as standard input, output
+or error, or inherited by a program that is linked statically or runs with another user's
+rights. The summary says how many. Programs that ask for io_uring or kernel AIO are refused it.
 
 Exit code: the program's; 128 + the signal that ended it; 127 where there is no such
 program, 126 where it cannot be executed; 1 and 2 as always, before the program starts.
@@ -118,6 +118,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let doorbell = Doorbell::new(DESCRIPTOR_BASE)
         .map_err(|error| Failure::on("make a socket for the program", &error))?;
     warn_of_unserved(&args.command[0]);
+    let caught = launch::Caught::new().map_err(|error| Failure::on("watch for signals", &error))?;
     let started = launch::start(&args.command, &library, &doorbell.far);
     let mut child = match started {
         Ok(child) => child,
@@ -129,7 +130,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     };
     drop(doorbell.far);
     raise_descriptor_limit();
-    let forwarder = launch::Forwarder::start(&child)
+    let forwarder = launch::Forwarder::start(caught, &child)
         .map_err(|error| Failure::on("watch for signals", &error))?;
     let sockets = serve(&server, doorbell.near)?;
     let status = child.wait().map_err(|error| Failure::on("wait for the program", &error))?;
