@@ -14,18 +14,25 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::programs;
 use crate::step::{Outcome, Room};
 use crate::tally::{self, Tally};
 use crate::tidy;
 
 /// How long a whole check may take. The steps that can be skipped get only what is left of it.
-const TOTAL: Duration = Duration::from_secs(900);
+const TOTAL: Duration = Duration::from_secs(1140);
+/// The same with `--long`, and of each step that runs tests.
+const TOTAL_LONG: Duration = Duration::from_secs(4 * 3600);
+/// What tests look at: `1` is the long form.
+const LONG: &str = "PAGETIDE_LONG";
 
 /// What the command line asked for.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Options {
     is_fast: bool,
     keeps_going: bool,
+    is_long: bool,
+    installs: bool,
 }
 
 impl Options {
@@ -36,6 +43,8 @@ impl Options {
             match *flag {
                 "--fast" => options.is_fast = true,
                 "--keep-going" => options.keeps_going = true,
+                "--long" => options.is_long = true,
+                "--install" => options.installs = true,
                 _ => return None,
             }
         }
@@ -82,6 +91,9 @@ const fn step(
     Step { name, limit_seconds, kind, work }
 }
 
+/// Before the others, and only where it is asked for.
+const INSTALL: Step = step("programs", 180, Kind::Lint, programs::install);
+
 const FULL: [Step; 9] = [
     step("format", 60, Kind::Lint, format),
     step("tidy", 60, Kind::Lint, house_rules),
@@ -105,9 +117,11 @@ const FAST: [Step; 4] = [
 pub(crate) fn run(root: &Path, options: Options) -> bool {
     let start = Instant::now();
     let steps: &[Step] = if options.is_fast { &FAST } else { &FULL };
+    let install = options.installs.then_some(&INSTALL);
+    let total = if options.is_long { TOTAL_LONG } else { TOTAL };
     let mut sum = Tally::default();
-    for step in steps {
-        let tally = climb(root, step, TOTAL.saturating_sub(start.elapsed()));
+    for step in install.into_iter().chain(steps) {
+        let tally = climb(root, step, options.is_long, total.saturating_sub(start.elapsed()));
         let has_failed = tally.failed > 0;
         sum.add(tally);
         if has_failed && !options.keeps_going {
@@ -124,13 +138,17 @@ pub(crate) fn run(root: &Path, options: Options) -> bool {
 }
 
 /// Runs one step and prints its line. A failed step counts at least one failure.
-fn climb(root: &Path, step: &Step, left: Duration) -> Tally {
+fn climb(root: &Path, step: &Step, is_long: bool, left: Duration) -> Tally {
     print!("{:<20} ", step.name);
     std::io::stdout().flush().ok();
     let start = Instant::now();
-    let limit = Duration::from_secs(step.limit_seconds);
+    let mut limit = Duration::from_secs(step.limit_seconds);
+    if is_long && step.kind.counts_tests() {
+        limit = TOTAL_LONG;
+    }
     let limit = if step.kind.takes_what_is_left() { limit.min(left) } else { limit };
     let room = match Room::new(root, step.name, limit) {
+        Ok(room) if is_long => room.with_env(LONG, "1"),
         Ok(room) => room,
         Err(error) => {
             println!("FAILED: cannot write its log: {error}");
@@ -344,8 +362,21 @@ mod tests {
     #[test]
     fn unknown_flags_are_refused() {
         assert_eq!(Options::parse(&["--slow"]), None);
-        let both = Options::parse(&["--keep-going", "--fast"]);
-        assert_eq!(both, Some(Options { is_fast: true, keeps_going: true }));
+        let both = Options::parse(&["--keep-going", "--fast"]).unwrap();
+        assert_eq!(both, Options { is_fast: true, keeps_going: true, ..Options::default() });
+        let rest = Options::parse(&["--long", "--install"]).unwrap();
+        assert_eq!(rest, Options { is_long: true, installs: true, ..Options::default() });
+    }
+
+    #[test]
+    fn the_long_form_is_told_to_the_tests() {
+        let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+        let told = |room: &Room| room.command("sh", &["-c", "test \"$PAGETIDE_LONG\" = 1"], &[]);
+        let one = step("test of the long form", 20, Kind::Lint, told);
+        assert_eq!(climb(root, &one, true, TOTAL).failed, 0);
+        // This may itself be a test of a long check.
+        let is_told = std::env::var_os(LONG).is_some_and(|value| value == "1");
+        assert_eq!(climb(root, &one, false, TOTAL).failed, u64::from(!is_told));
     }
 
     #[test]
@@ -359,7 +390,7 @@ mod tests {
 
     fn climb_with(name: &'static str, kind: Kind, work: fn(&Room) -> Outcome) -> Tally {
         let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-        climb(root, &step(name, 20, kind, work), TOTAL)
+        climb(root, &step(name, 20, kind, work), false, TOTAL)
     }
 
     #[test]

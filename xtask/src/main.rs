@@ -6,13 +6,15 @@
 //! ```text
 //! main ----> check ----> step      one command: a log file, a time limit, a verdict
 //!   |          |-------> tally     test counts and loud skips, read from the logs
+//!   |          |-------> programs  what tests run, from Debian's packages
 //!   '-------> tidy/                 one small rule a file, each with an example that must fail
 //! ```
 //!
-//! It never installs anything but the no-OS compile target, and never needs root.
+//! Without `--install` it installs nothing but the no-OS compile target, and never needs root.
 #![forbid(unsafe_code)]
 
 mod check;
+mod programs;
 mod step;
 mod tally;
 mod tidy;
@@ -29,6 +31,10 @@ Commands:
   check               everything CI runs: format, tidy, clippy, docs, tests, loom, Miri
     --fast            format, tidy, clippy on the libraries, unit tests of core and xtask
     --keep-going      run the remaining steps after a failed one
+    --long            the tests' long forms (PAGETIDE_LONG=1): a 200 MB database, 50 kills,
+                      stresses of a minute; takes hours, not minutes
+    --install         first install the programs that tests run (fio, sqlite3, MariaDB, ...),
+                      with apt-get, as root; what cannot be installed is a loud skip
   tidy                the house rules only
     --list            print the rules and their reasons, check nothing
   help, --help, -h    this text

@@ -29,6 +29,8 @@ pub(crate) struct Room<'a> {
     log: PathBuf,
     /// Commands of this step end here at the latest.
     deadline: Instant,
+    /// What every command of the step finds in its environment.
+    env: Vec<(&'static str, &'static str)>,
 }
 
 /// `timeout`'s own exit status for a command that it ended, and the one after `--kill-after`.
@@ -42,7 +44,13 @@ impl<'a> Room<'a> {
         fs::create_dir_all(&logs)?;
         let log = logs.join(format!("{}.log", name.replace(' ', "-")));
         File::create(&log)?;
-        Ok(Room { root, target_dir, log, deadline: Instant::now() + limit })
+        Ok(Room { root, target_dir, log, deadline: Instant::now() + limit, env: Vec::new() })
+    }
+
+    /// The same room, with a variable that all its commands find.
+    pub(crate) fn with_env(mut self, name: &'static str, value: &'static str) -> Room<'a> {
+        self.env.push((name, value));
+        self
     }
 
     pub(crate) fn root(&self) -> &Path {
@@ -103,6 +111,7 @@ impl<'a> Room<'a> {
             .arg(limit_seconds.to_string())
             .arg(program)
             .args(arguments)
+            .envs(self.env.iter().copied())
             .envs(env.iter().map(|(name, value)| (name, value)))
             // Set by the `cargo run` around this process; they would leak into the inner builds.
             .env_remove("CARGO_MANIFEST_DIR")

@@ -7,19 +7,7 @@ import sys
 import tempfile
 import threading
 
-
-def fork_and(act):
-    child = os.fork()
-    if child == 0:
-        act()
-        os._exit(0)
-    return child
-
-
-def wait(*children):
-    for child in children:
-        assert os.waitpid(child, 0)[1] == 0
-
+from children import fork_and, wait
 
 # Lengths and positions.
 with open("a", "wb") as f:

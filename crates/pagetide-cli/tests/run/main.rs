@@ -4,8 +4,10 @@
 //! is not installed is a loud skip.
 
 mod bad_luck;
+mod odd_programs;
 mod processes;
 mod programs;
+mod servers;
 mod sizing;
 
 use std::ffi::OsStr;
@@ -59,14 +61,29 @@ fn plain_shell_in(folder: &Path, line: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Whether the program is there; says so if not.
+/// Runs a script of ours, and what all of them share; it must end with "ok".
+fn python_in(folder: &Path, memory: &str, script: &str) {
+    std::fs::write(folder.join("children.py"), include_str!("children.py")).unwrap();
+    std::fs::write(folder.join("script.py"), script).unwrap();
+    let output = run_in(folder, memory, &["python3", "script.py"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{memory}: {errors}");
+}
+
+/// Whether the program is there; says so if not. `cargo x check --install` installs them all.
 fn has(program: &str, test: &str) -> bool {
-    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
+    let look = format!("PATH=$PATH:/usr/sbin command -v {program}");
+    let found = Command::new("sh").args(["-c", &look]).output();
     let is_there = found.is_ok_and(|output| output.status.success());
     if !is_there {
-        eprintln!("SKIPPED: {test}: {program} is not installed");
+        eprintln!("SKIPPED: {test}: {program} is not installed (cargo x check --install)");
     }
     is_there
+}
+
+/// Whether the tests' long forms are asked for: `cargo x check --long`.
+fn is_long() -> bool {
+    std::env::var_os("PAGETIDE_LONG").is_some_and(|value| value == "1")
 }
 
 /// Bytes that are no pattern: a linear congruential generator's.

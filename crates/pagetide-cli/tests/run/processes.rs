@@ -1,6 +1,6 @@
 //! Several processes: one cache, one limit, and nobody's death is another's loss.
 
-use super::{folder, has, noise, pagetide, run_in, shell_in};
+use super::{folder, has, is_long, noise, pagetide, python_in, run_in, shell_in};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
@@ -50,10 +50,7 @@ fn a_killed_writer_leaves_what_it_wrote_and_harms_nobody() {
         return;
     }
     let here = folder();
-    std::fs::write(here.path().join("killed.py"), include_str!("killed.py")).unwrap();
-    let output = run_in(here.path(), "256K", &["python3", "killed.py"]);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{errors}");
+    python_in(here.path(), "256K", include_str!("killed.py"));
 }
 
 #[test]
@@ -62,10 +59,7 @@ fn pages_copied_without_asking_are_always_the_files() {
         return;
     }
     let here = folder();
-    std::fs::write(here.path().join("views.py"), include_str!("views.py")).unwrap();
-    let output = run_in(here.path(), "256K", &["python3", "views.py"]);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{errors}");
+    python_in(here.path(), "256K", include_str!("views.py"));
 }
 
 #[test]
@@ -80,13 +74,10 @@ fn pages_read_past_the_server_are_always_the_files() {
     for name in ["a", "b"] {
         std::fs::write(here.path().join(name), &contents).unwrap();
     }
-    std::fs::write(here.path().join("self_reads.py"), include_str!("self_reads.py")).unwrap();
     // Little room, and room for all.
     for memory in ["256K", "8M"] {
         std::fs::write(here.path().join("a"), &contents).unwrap();
-        let output = run_in(here.path(), memory, &["python3", "self_reads.py"]);
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{memory}: {errors}");
+        python_in(here.path(), memory, include_str!("self_reads.py"));
     }
 }
 
@@ -127,8 +118,7 @@ fn a_killed_database_is_whole() {
         return;
     }
     let here = folder();
-    let is_long = std::env::var_os("PAGETIDE_LONG").is_some_and(|value| value == "1");
-    let nr_kills = if is_long { 50 } else { 6 };
+    let nr_kills = if is_long() { 50 } else { 6 };
     let make = "sqlite3 a.db 'create table t(a integer primary key, b text)'";
     let kill = "do \
           (i=0; while :; do echo \"insert into t(b) values(hex(randomblob(900)));\"; done) | \

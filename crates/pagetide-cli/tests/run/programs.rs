@@ -1,6 +1,7 @@
 //! Programs nobody wrote for us, compared with themselves.
 
-use super::{folder, has, noise, plain_shell_in, run_in, shell_in};
+use super::{folder, has, is_long, noise, pagetide, plain_shell_in, python_in, run_in, shell_in};
+use std::process::Command;
 
 /// Runs a line under us and without us, in folders that begin the same; compares what is printed.
 fn compare(memory: &str, files: &[(&str, &[u8])], line: &str) {
@@ -76,15 +77,26 @@ fn sqlite_builds_and_checks_a_database() {
         return;
     }
     let here = folder();
-    let line = "sqlite3 a.db \"create table t(a integer primary key, b text); \
-                with recursive c(x) as (select 1 union all select x+1 from c where x<20000) \
-                insert into t select x, hex(x*7919) from c; create index i on t(b); \
-                delete from t where a % 3 = 0; vacuum; pragma integrity_check; \
-                select count(*), sum(length(b)) from t;\"";
-    let printed = shell_in(here.path(), "512K", line);
-    assert!(printed.starts_with("ok\n13334|"), "{printed}");
-    let check = "sqlite3 a.db 'pragma integrity_check; select count(*), sum(length(b)) from t'";
-    assert_eq!(plain_shell_in(here.path(), check), printed);
+    // A row takes 1,000 bytes in the table, and some in the index: 200 MB, or 10.
+    let nr_rows = if is_long() { 200_000 } else { 10_000 };
+    let line = format!(
+        "sqlite3 a.db \"create table t(a integer primary key, b text, c blob); \
+         with recursive c(x) as (select 1 union all select x+1 from c where x<{nr_rows}) \
+         insert into t select x, hex(x*7919), randomblob(980) from c; create index i on t(b); \
+         select count(*) from t where b like '3%'; \
+         delete from t where a % 3 = 0; vacuum; pragma integrity_check; \
+         select count(*), sum(length(b)), sum(length(c)) from t;\""
+    );
+    let memory = if is_long() { "16M" } else { "2M" };
+    let printed = shell_in(here.path(), memory, &line);
+    let kept = nr_rows - nr_rows / 3;
+    assert!(printed.contains(&format!("\nok\n{kept}|")), "{printed}");
+    let bytes = std::fs::metadata(here.path().join("a.db")).unwrap().len();
+    assert!(bytes > kept * 1_000, "{bytes}");
+    let check = "sqlite3 a.db \"select count(*), sum(length(b)), sum(length(c)) from t; \
+                 pragma integrity_check;\"";
+    let seen = plain_shell_in(here.path(), check);
+    assert!(printed.ends_with(seen.strip_suffix("ok\n").unwrap()), "{printed}, then {seen}");
 }
 
 #[test]
@@ -92,13 +104,16 @@ fn fio_verifies_what_it_wrote() {
     if !has("fio", "fio_verifies_what_it_wrote") {
         return;
     }
-    for (engine, threads) in [("psync", "--thread"), ("sync", ""), ("pvsync", "--thread")] {
-        let here = folder();
-        let line = format!(
-            "fio --name=a --directory=. --size=4M --rw=randwrite --bs=4k --ioengine={engine} \
-             --verify=crc32c --numjobs=4 {threads} | grep -c 'err= 0'"
-        );
-        assert_eq!(shell_in(here.path(), "2M", &line), "4\n", "{engine}");
+    let (size, memory) = if is_long() { ("64M", "32M") } else { ("3M", "2M") };
+    for engine in ["psync", "sync", "pvsync"] {
+        for jobs in ["--thread", ""] {
+            let here = folder();
+            let line = format!(
+                "fio --name=a --directory=. --size={size} --rw=randwrite --bs=4k \
+                 --ioengine={engine} --verify=crc32c --numjobs=4 {jobs} | grep -c 'err= 0'"
+            );
+            assert_eq!(shell_in(here.path(), memory, &line), "4\n", "{engine} {jobs}");
+        }
     }
 }
 
@@ -108,8 +123,48 @@ fn python_sees_one_file_through_every_call() {
         return;
     }
     let here = folder();
-    std::fs::write(here.path().join("calls.py"), include_str!("calls.py")).unwrap();
-    let output = run_in(here.path(), "256K", &["python3", "calls.py"]);
+    python_in(here.path(), "256K", include_str!("calls.py"));
+}
+
+/// Streams of the C library, byte by byte what they are without us, and within the limit.
+#[test]
+fn c_streams_are_served_as_they_were() {
+    let test = "c_streams_are_served_as_they_were";
+    if !has("gcc", test) {
+        return;
+    }
+    let (ours, theirs) = (folder(), folder());
+    for here in [&ours, &theirs] {
+        std::fs::write(here.path().join("streams.c"), include_str!("streams.c")).unwrap();
+        plain_shell_in(here.path(), "gcc -O1 -D_FORTIFY_SOURCE=2 streams.c -o streams");
+    }
+    let expected = plain_shell_in(theirs.path(), "./streams");
+    let output = run_in(ours.path(), "256K", &["./streams"]);
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{errors}");
+    assert!(output.status.success(), "{errors}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{errors}");
+    let sums = "md5sum lines both first second wide family";
+    assert_eq!(plain_shell_in(ours.path(), sums), plain_shell_in(theirs.path(), sums));
+    // Only a stream of wide characters is the kernel's.
+    assert!(errors.contains("1 files were the kernel's: 1 C streams"), "{errors}");
+    assert!(!errors.contains(" 0 evictions"), "{errors}");
+}
+
+/// Sorting reads C streams: six times the limit goes through it.
+#[test]
+fn sorting_stays_within_the_limit() {
+    let here = folder();
+    let lines: Vec<u8> =
+        noise(1 << 19, 2).chunks(8).flat_map(|c| format!("{c:x?} x\n").into_bytes()).collect();
+    std::fs::write(here.path().join("a"), &lines).unwrap();
+    let mut run = Command::new(pagetide());
+    run.args(["run", "--memory", "512K", "--json", "s.json", "--include", "**/a", "--"]);
+    run.args(["sort", "-S", "1M", "-T", ".", "a", "-o", "b"]).current_dir(here.path());
+    assert!(run.status().unwrap().success());
+    let text = std::fs::read(here.path().join("s.json")).unwrap();
+    let summary: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    let count = |name: &str| summary[name].as_u64().unwrap();
+    assert!(count("device_read_bytes") >= lines.len() as u64, "{summary}");
+    assert!(count("resident_bytes_max") <= 512 << 10, "{summary}");
+    plain_shell_in(here.path(), "sort a | cmp - b");
 }

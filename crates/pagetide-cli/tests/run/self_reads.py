@@ -5,21 +5,11 @@ import os
 import random
 import signal
 
+from children import fork_and, wait
+
 PAGE = 4096
 NR = 512
 random.seed(1)
-
-
-def wait(child):
-    assert os.waitpid(child, 0)[1] == 0
-
-
-def fork_and(act):
-    child = os.fork()
-    if child == 0:
-        act()
-        os._exit(0)
-    return child
 
 
 def page_of(page, turn):

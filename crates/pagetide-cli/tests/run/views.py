@@ -2,20 +2,9 @@
 import mmap
 import os
 
+from children import fork_and, wait
+
 PAGE = 4096
-
-
-def wait(child):
-    assert os.waitpid(child, 0)[1] == 0
-
-
-def fork_and(act):
-    child = os.fork()
-    if child == 0:
-        act()
-        os._exit(0)
-    return child
-
 
 fd = os.open("a", os.O_RDWR | os.O_CREAT)
 for page in range(8):

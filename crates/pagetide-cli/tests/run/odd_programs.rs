@@ -1,0 +1,140 @@
+//! Programs that do what few do: close what is not theirs, fork among threads, abort, read in a
+//! signal's handler, replace malloc by one that writes files; and a disk that is full.
+
+use super::{folder, has, pagetide, plain_shell_in, python_in, run_in};
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Compiles a source of ours to `output`; false, and said so, where there is no compiler.
+fn compiles(folder: &Path, source: &str, flags: &str, test: &str) -> bool {
+    if !has("gcc", test) {
+        return false;
+    }
+    std::fs::write(folder.join("source.c"), source).unwrap();
+    plain_shell_in(folder, &format!("gcc -O1 {flags} source.c -o compiled"));
+    true
+}
+
+fn assert_ok(output: &Output) {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let status = output.status;
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{status}: {errors}");
+}
+
+#[test]
+fn file_io_in_a_signals_handler_is_right() {
+    let here = folder();
+    let source = include_str!("handler.c");
+    if compiles(here.path(), source, "", "file_io_in_a_signals_handler_is_right") {
+        assert_ok(&run_in(here.path(), "128K", &["./compiled"]));
+    }
+}
+
+#[test]
+fn a_program_that_closes_everything_is_served_on() {
+    let here = folder();
+    let source = include_str!("closes.c");
+    if compiles(here.path(), source, "", "a_program_that_closes_everything_is_served_on") {
+        let output = run_in(here.path(), "256K", &["./compiled"]);
+        assert_ok(&output);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(!errors.contains("has lost its page cache"), "{errors}");
+    }
+}
+
+#[test]
+fn a_malloc_that_writes_files_is_served() {
+    let test = "a_malloc_that_writes_files_is_served";
+    let here = folder();
+    let source = include_str!("malloc_log.c");
+    if !has("python3", test) || !compiles(here.path(), source, "-shared -fPIC", test) {
+        return;
+    }
+    let script = "import os\n\
+        fd = os.open('a', os.O_RDWR | os.O_CREAT)\n\
+        for n in range(500):\n    os.write(fd, b'%04d' % n * 700)\n\
+        read = [os.pread(fd, 4, n * 2800) for n in range(500)]\n\
+        assert read == [b'%04d' % n for n in range(500)]\n\
+        assert set(open('malloc.log', 'rb').read().split()) == {b'malloc'}\n\
+        print('ok')";
+    let preload = "LD_PRELOAD=./compiled";
+    let output = run_in(here.path(), "256K", &["env", preload, "python3", "-c", script]);
+    assert_ok(&output);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!errors.contains("pagetide: 0 accesses"), "{errors}");
+    let log = std::fs::read_to_string(here.path().join("malloc.log")).unwrap();
+    assert!(log.lines().count() > 100 && log.lines().all(|line| line == "malloc"), "{log}");
+}
+
+#[test]
+fn a_fork_among_busy_threads_is_served() {
+    if has("python3", "a_fork_among_busy_threads_is_served") {
+        python_in(folder().path(), "256K", include_str!("forks.py"));
+    }
+}
+
+#[test]
+fn what_an_aborted_program_had_written_is_there() {
+    let test = "what_an_aborted_program_had_written_is_there";
+    if !has("python3", test) {
+        return;
+    }
+    let here = folder();
+    let script = "import os, resource\n\
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n\
+        fd = os.open('a', os.O_RDWR | os.O_CREAT)\n\
+        os.write(fd, b'x' * 100000)\n\
+        os.abort()";
+    let output = run_in(here.path(), "1M", &["python3", "-c", script]);
+    assert_eq!(output.status.code(), Some(134));
+    assert_eq!(std::fs::read(here.path().join("a")).unwrap(), vec![b'x'; 100_000]);
+}
+
+/// Runs as root only: who else may mount?
+#[test]
+fn a_full_disk_is_told_to_the_program_and_harms_no_other_file() {
+    let test = "a_full_disk_is_told_to_the_program_and_harms_no_other_file";
+    if !has("python3", test) {
+        return;
+    }
+    let here = folder();
+    let small = here.path().join("small");
+    std::fs::create_dir(&small).unwrap();
+    let mut mount = Command::new("mount");
+    let mounted = mount.args(["-t", "tmpfs", "-o", "size=1M", "tmpfs"]).arg(&small).output();
+    let refusal = match &mounted {
+        Ok(output) if output.status.success() => None,
+        Ok(output) => Some(String::from_utf8_lossy(&output.stderr).trim().replace('\n', " ")),
+        Err(error) => Some(error.to_string()),
+    };
+    if let Some(refusal) = refusal {
+        eprintln!("SKIPPED: {test}: a small tmpfs cannot be mounted: {refusal}");
+        return;
+    }
+    std::fs::write(here.path().join("script.py"), include_str!("full_disk.py")).unwrap();
+    let mut run = Command::new("timeout");
+    run.args(["--kill-after=5", "60"]).arg(pagetide()).args(["run", "--memory", "256K", "--"]);
+    run.args(["python3", "script.py"]).arg(&small).current_dir(here.path());
+    let output = run.output();
+    let unmounted = Command::new("umount").arg(&small).status();
+    assert!(unmounted.unwrap().success());
+    assert_ok(&output.unwrap());
+}
+
+#[test]
+fn a_program_with_other_rights_is_told() {
+    let test = "a_program_with_other_rights_is_told";
+    let here = folder();
+    // Who is root gives a copy away; who is not has a program of root's.
+    let give = "cp /bin/true mine && chown nobody mine && chmod 4755 mine && echo ./mine || \
+                ls /usr/bin/passwd /bin/su 2>/dev/null | head -n 1";
+    let program = plain_shell_in(here.path(), &format!("{{ {give}; }} 2>/dev/null"));
+    let program = program.trim();
+    if program.is_empty() {
+        eprintln!("SKIPPED: {test}: no program here has its set-user-id bit");
+        return;
+    }
+    let output = run_in(here.path(), "1M", &["sh", "-c", &format!("{program} --help")]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("runs with another user's rights"), "{errors}");
+}

@@ -1,0 +1,52 @@
+//! Large programs: a database server under a load, a compiler and what drives it.
+
+use super::{folder, has, is_long, pagetide};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+/// Runs a shell script of ours, of which all must succeed; what it prints, and the run's summary.
+fn script_in(folder: &Path, memory: &str, script: &str, arguments: &[&str]) -> (String, Value) {
+    std::fs::write(folder.join("script.sh"), script).unwrap();
+    let mut run = Command::new(pagetide());
+    run.args(["run", "--memory", memory, "--json", "summary.json", "--", "sh", "script.sh"]);
+    let output = run.args(arguments).current_dir(folder).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let summary = std::fs::read(folder.join("summary.json")).unwrap();
+    (String::from_utf8(output.stdout).unwrap(), serde_json::from_slice(&summary).unwrap())
+}
+
+#[test]
+fn a_database_server_keeps_its_tables_under_a_load() {
+    let test = "a_database_server_keeps_its_tables_under_a_load";
+    for program in ["mariadbd", "mariadb-install-db", "mariadb", "mariadb-check", "sysbench"] {
+        if !has(program, test) {
+            return;
+        }
+    }
+    let here = folder();
+    let (load, memory) =
+        if is_long() { (["4", "20000", "100000"], "64M") } else { (["2", "100", "2000"], "16M") };
+    let (printed, summary) = script_in(here.path(), memory, include_str!("mariadb.sh"), &load);
+    let lines: Vec<&str> = printed.lines().collect();
+    for (line, table) in lines.iter().zip(["t.sbtest1", "t.sbtest2"]) {
+        assert!(line.starts_with(table) && line.ends_with(" OK"), "{printed}");
+    }
+    assert!(lines[2].contains(&format!(" {} ", load[1])), "{printed}");
+    assert_eq!(lines[3..], ["2"], "clean ends: {printed}");
+    // It was served, and within the limit.
+    let count = |name: &str| summary[name].as_u64().unwrap();
+    assert!(count("accesses") > 10_000, "{summary}");
+    assert!(count("resident_bytes_max") <= count("memory_bytes"), "{summary}");
+}
+
+#[test]
+fn cargo_builds_and_tests_a_crate() {
+    if !has("cargo", "cargo_builds_and_tests_a_crate") {
+        return;
+    }
+    let here = folder();
+    let (printed, _) = script_in(here.path(), "4M", include_str!("cargo.sh"), &[]);
+    assert_eq!(printed, "42\n1\n24\n");
+}
