@@ -20,6 +20,7 @@ use crate::tier::plan::{TierError, TierPlan};
 use crate::tiering::{Tiering, TieringOptions};
 use pagetide_core::folio::Folios;
 use pagetide_core::group::{Grouping, NodeLists};
+use pagetide_core::ids::FrameId;
 use pagetide_core::knobs::{Knob, KnobError, Knobs, MEMORY_MIN};
 use pagetide_core::lru::pagetide::Tuning;
 use pagetide_core::lru::{LruConfig, LruvecId, PolicyName, Statistics, Switches};
@@ -231,9 +232,6 @@ impl Builder {
         // A machine without a notion of nodes has none to offer.
         let machine = read_nodes(NODES).unwrap_or_default();
         let plan = TierPlan::check(&self.tiers, &machine)?;
-        if plan.nodes.len() > 1 && self.policy == PolicyName::Lirs {
-            return Err(TierError::Policy { policy: self.policy.as_str() }.into());
-        }
         self.tiering.knobs.check().map_err(BuildError::Tiering)?;
         if self.tiering.switches.auto {
             self.tiering.knobs = self.tiering.knobs.in_small_runs(plan.nr_frames().into());
@@ -306,6 +304,7 @@ impl Builder {
         let build = |(nth, range): (usize, Range<u32>)| {
             let config = LruConfig {
                 nr_frames: range.len() as u32,
+                first_frame: FrameId(range.start),
                 id: LruvecId { group: 0, node: nth as u8 },
                 swappiness: self.knobs.read(Knob::Swappiness) as u8,
                 can_swap: false,

@@ -50,7 +50,7 @@ fn read_page(file: &File, index: u64) -> Vec<u8> {
 
 #[test]
 fn each_tier_is_resized_and_the_whole_keeps_their_shares() {
-    for &policy in PolicyName::ALL.iter().filter(|policy| **policy != PolicyName::Lirs) {
+    for &policy in PolicyName::ALL {
         let cache = tiered().policy(policy).build().unwrap();
         let contents = pattern_at(0, 500 * PAGE);
         let file = cache.open_store(Box::new(FaultyStore::with_contents(&contents))).unwrap();

@@ -27,11 +27,6 @@ pub(super) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
     let policies = if args.policy.is_empty() { vec![policy] } else { args.policy.clone() };
     let has_tiers = matches!(memory, Memory::Tiers(_));
     args.setup.check_parts(&policies, has_tiers)?;
-    if has_tiers && policies.contains(&Contender::Policy(PolicyName::Lirs)) {
-        return Err(Failure::Usage(
-            "the policy lirs does not know tiers: choose others".to_owned(),
-        ));
-    }
     let cell = |contender| {
         Cell::new(contender, memory.nr_frames_max(), |policy, _| {
             let switches = if policy == run.policy { run.switches } else { Switches::default() };

@@ -150,7 +150,6 @@ fn what_cannot_be_repeated_is_refused() {
     for (args, code, why) in [
         (&["replay", record][..], 2, "how much memory?"),
         (&["replay", record, "--recorded", "--memory", "1M"], 2, "cannot be used with"),
-        (&["replay", record, "--recorded", "--policy", "lirs"], 2, "lirs does not know tiers"),
         (&["replay", record, "--memory", "1M", "--off", "rate-limit"], 2, "part of tiering"),
         (&["replay", reads, "--recorded"], 1, "is of no recorded run"),
     ] {

@@ -35,6 +35,8 @@ pub enum Statistics {
 pub struct LruConfig {
     /// Frames the lruvec can hold at most.
     pub nr_frames: u32,
+    /// The lowest number among them; they follow each other.
+    pub first_frame: FrameId,
     /// The lruvec's identity, for shadow entries.
     pub id: LruvecId,
     /// 0 to 200: how willing to evict anonymous folios. At 200 they always go first; 201 means
@@ -61,6 +63,7 @@ impl LruConfig {
     pub fn file_only(nr_frames: u32) -> LruConfig {
         LruConfig {
             nr_frames,
+            first_frame: FrameId(0),
             id: LruvecId::default(),
             swappiness: 60,
             can_swap: false,

@@ -96,12 +96,6 @@ pub enum TierError {
         /// The most all may have.
         most: Bytes,
     },
-    /// The policy counts frames from zero, and there are two counts.
-    #[error("the policy {policy} does not know tiers: choose another")]
-    Policy {
-        /// Its name.
-        policy: &'static str,
-    },
     /// There are more kinds of memory than nodes.
     #[error("{given} tiers of memory are more than {}", NODES_MAX)]
     TooMany {

@@ -22,11 +22,6 @@ use std::time::Duration;
 /// Frames of fast and slow memory: the least there can be, few, and enough for leaves and batches.
 const SIZES: [(u64, u64); 3] = [(16, 16), (40, 130), (300, 900)];
 
-/// The policies that know tiers.
-pub(crate) fn policies() -> impl Iterator<Item = PolicyName> {
-    PolicyName::ALL.iter().copied().filter(|policy| *policy != PolicyName::Lirs)
-}
-
 fn slow(nr_frames: u64) -> Tier {
     Tier::emulated(Bytes::from_pages(nr_frames), Duration::from_nanos(50))
 }
@@ -64,7 +59,7 @@ fn a_replayed_run_moves_the_pages_that_the_run_did() {
     let (mut nr_promoted, mut nr_demoted) = (0, 0);
     for (nr_fast, nr_slow) in SIZES {
         for (name, script) in SCRIPTS {
-            for policy in policies() {
+            for &policy in PolicyName::ALL {
                 let what = format!("{name}, {policy}, {nr_fast} and {nr_slow} frames");
                 let builder = tiered(nr_fast, nr_slow, Stage::default()).policy(policy);
                 let builder = builder.readahead_max(Bytes(64 << 10));
@@ -84,7 +79,7 @@ fn every_stage_of_promotion_is_replayed() {
         return;
     }
     for stage in Stage::ALL {
-        for (seed, policy) in (0..).zip(policies()) {
+        for (seed, &policy) in (0..).zip(PolicyName::ALL) {
             let builder = tiered(60, 300, stage).policy(policy);
             let run = Run::record_with(builder, |cache| play(cache, everything, seed));
             run.check(&format!("{stage}, {policy}"));
@@ -99,7 +94,7 @@ fn three_tiers_and_compressed_copies_are_replayed() {
     if !pin_thread("three_tiers_and_compressed_copies_are_replayed") {
         return;
     }
-    for (seed, policy) in (0..).zip(policies()) {
+    for (seed, &policy) in (0..).zip(PolicyName::ALL) {
         let compressed = Tier::compressed(Bytes(200 << 10));
         let far = Tier::emulated(Bytes::from_pages(150), Duration::from_nanos(200));
         let two = tiered(40, 100, Stage::default());
@@ -122,7 +117,7 @@ fn tiers_that_may_grow_are_replayed() {
     if !pin_thread("tiers_that_may_grow_are_replayed") {
         return;
     }
-    for policy in policies() {
+    for &policy in PolicyName::ALL {
         let fast = Tier::dram(Bytes::from_pages(60)).growing_to(Bytes::from_pages(700));
         let slow = slow(300).growing_to(Bytes::from_pages(4000));
         let builder = PageCache::builder().tier(fast).tier(slow).tiering(options(Stage::Auto));
@@ -233,7 +228,7 @@ fn any_op() -> impl Strategy<Value = Op> {
 }
 
 fn any_cache() -> impl Strategy<Value = (PolicyName, Builder)> {
-    let policy = prop::sample::select(policies().collect::<Vec<_>>());
+    let policy = prop::sample::select(PolicyName::ALL);
     let frames = (16..70_u64, 0..200_u64);
     let stage = prop::sample::select(&Stage::ALL[..]);
     let moves = (prop::bool::weighted(0.9), prop::bool::weighted(0.9));

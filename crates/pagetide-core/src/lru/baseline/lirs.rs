@@ -10,11 +10,13 @@
 //!   seen again in S: it becomes L, and the L at the bottom becomes an H outside S
 //! ```
 //!
-//! Reading of the paper: HIR pages have 1 % of memory. Until there are as many LIR pages as there
-//! may be, whoever comes in, or is seen again, becomes one. S holds at most twice as many pages as
-//! memory, as later versions of its authors' code bound it; the page evicted longest ago leaves
-//! first. The stack and its evicted pages are in arrays of this policy's own, see
-//! [`RecencyStack`]: 48 bytes a frame.
+//! Reading of the paper: HIR pages have 1 % of what memory holds ([`Held`]). Until there are as
+//! many LIR pages as there may be, whoever comes in, or is seen again, becomes one. S holds at most
+//! twice as many pages as memory, as later versions of its authors' code bound it; the page evicted
+//! longest ago leaves first. The stack and its evicted pages are in arrays of this policy's own,
+//! see [`RecencyStack`]: 48 bytes a frame.
+//!
+//! Frames are numbered from the lruvec's first, then come the ghosts' slots.
 //!
 //! Invariants: the bottom of S is a LIR page, or S is empty. [`Flags::LINK`] says what a resident
 //! folio is; LIR folios are in S only, HIR folios in Q and perhaps in S. While a folio is isolated
@@ -26,6 +28,7 @@
 //! Source: Jiang and Zhang, "LIRS: an efficient low inter-reference recency set replacement policy
 //! to improve buffer cache performance", SIGMETRICS 2002.
 
+use super::held::Held;
 use super::queue::must_stay;
 use super::recency_stack::RecencyStack;
 use crate::folio::{Flags, Folios};
@@ -63,10 +66,12 @@ pub struct LirsCursor {
 #[derive(Debug)]
 pub struct Lirs {
     id: LruvecId,
+    first_frame: FrameId,
     nr_frames: u32,
+    held: Held,
     lir_max: u32,
     nr_lir: u32,
-    /// Frames by their number; then the ghosts' slots.
+    /// Frames by their place; then the ghosts' slots.
     stack: RecencyStack,
     /// Resident HIR folios, the next victim at the old end.
     queue: FolioList,
@@ -75,8 +80,14 @@ pub struct Lirs {
     /// The oldest eviction whose ghost may still be in the stack, and the next one's number.
     oldest: u64,
     next: u64,
-    /// By frame, while it is isolated: its ghost's number, or [`NOBODY`].
+    /// By place, while it is isolated: its ghost's number, or [`NOBODY`].
     stand_ins: Box<[u64]>,
+}
+
+/// LIR pages that a memory of so many may have.
+const fn lir_max_of(held: u32) -> u32 {
+    let hir = held / 100 * HIR_PERCENT;
+    held - if hir > 1 { hir } else { 1 }
 }
 
 impl Lirs {
@@ -86,6 +97,32 @@ impl Lirs {
 
     fn set_kind(folios: &Folios, frame: FrameId, kind: u32) {
         folios[frame].update(|flags| Some(flags.with_link(kind)));
+    }
+
+    /// How many places after the first the frame is: its number in the stack.
+    fn place(&self, frame: FrameId) -> u32 {
+        frame.0 - self.first_frame.0
+    }
+
+    fn frame_at(&self, place: u32) -> FrameId {
+        FrameId(self.first_frame.0 + place)
+    }
+
+    /// The number of the eviction whose ghost stands in for the isolated folio.
+    fn stand_in(&mut self, frame: FrameId) -> &mut u64 {
+        let place = self.place(frame);
+        &mut self.stand_ins[place as usize]
+    }
+
+    /// Shares memory by what is held now; LIR pages over their share become HIR.
+    fn follow_held(&mut self, folios: &Folios) {
+        self.lir_max = lir_max_of(self.held.now());
+        while self.nr_lir > self.lir_max
+            && let Some(bottom) = self.take_bottom(folios)
+        {
+            self.queue.push_head(folios, bottom);
+        }
+        self.limit_stack();
     }
 
     fn slot(&self, eviction: u64) -> usize {
@@ -110,7 +147,7 @@ impl Lirs {
         self.next += 1;
         let slot = self.slot(eviction);
         self.ghosts[slot] = eviction;
-        self.stack.replace(frame.0, self.ghost_number(eviction));
+        self.stack.replace(self.place(frame), self.ghost_number(eviction));
         eviction
     }
 
@@ -131,7 +168,7 @@ impl Lirs {
 
     /// Keeps the stack within its length. Residents alone never exceed it.
     fn limit_stack(&mut self) {
-        while self.stack.len() > STACK_MEMORIES * self.nr_frames && self.oldest < self.next {
+        while self.stack.len() > STACK_MEMORIES * self.held.now() && self.oldest < self.next {
             self.forget_oldest();
         }
     }
@@ -141,10 +178,10 @@ impl Lirs {
         while let Some(bottom) = self.stack.bottom() {
             if bottom >= self.nr_frames {
                 self.ghosts[(bottom - self.nr_frames) as usize] = NOBODY;
-            } else if Lirs::kind(folios, FrameId(bottom)) == LIR {
+            } else if Lirs::kind(folios, self.frame_at(bottom)) == LIR {
                 return;
             } else {
-                Lirs::set_kind(folios, FrameId(bottom), HIR);
+                Lirs::set_kind(folios, self.frame_at(bottom), HIR);
             }
             self.stack.remove(bottom);
         }
@@ -154,7 +191,7 @@ impl Lirs {
     /// if there are enough.
     fn enter_lir(&mut self, folios: &Folios, frame: FrameId) {
         Lirs::set_kind(folios, frame, LIR);
-        self.stack.push(frame.0);
+        self.stack.push(self.place(frame));
         self.nr_lir += 1;
         if self.nr_lir > self.lir_max
             && let Some(bottom) = self.take_bottom(folios)
@@ -166,7 +203,7 @@ impl Lirs {
 
     /// Takes the LIR folio that was seen longest ago out of the stack; it is nowhere then, and HIR.
     fn take_bottom(&mut self, folios: &Folios) -> Option<FrameId> {
-        let frame = FrameId(self.stack.bottom()?);
+        let frame = self.frame_at(self.stack.bottom()?);
         debug_assert_eq!(Lirs::kind(folios, frame), LIR, "the bottom is a LIR page");
         self.unlink(folios, frame);
         Lirs::set_kind(folios, frame, HIR);
@@ -177,7 +214,7 @@ impl Lirs {
     fn unlink(&mut self, folios: &Folios, frame: FrameId) {
         let kind = Lirs::kind(folios, frame);
         if kind != HIR {
-            self.stack.remove(frame.0);
+            self.stack.remove(self.place(frame));
         }
         if kind == LIR {
             self.nr_lir -= 1;
@@ -202,10 +239,10 @@ impl Lirs {
 
     /// Gives a folio that comes back its place in the stack, if its ghost still has it.
     fn readmit(&mut self, folios: &Folios, frame: FrameId) {
-        let eviction = core::mem::replace(&mut self.stand_ins[frame.0 as usize], NOBODY);
+        let eviction = core::mem::replace(self.stand_in(frame), NOBODY);
         let is_stacked = self.is_remembered(eviction);
         if is_stacked {
-            self.stack.replace(self.ghost_number(eviction), frame.0);
+            self.stack.replace(self.ghost_number(eviction), self.place(frame));
             let slot = self.slot(eviction);
             self.ghosts[slot] = NOBODY;
         }
@@ -222,8 +259,10 @@ impl LruPolicy for Lirs {
         let nr_ghosts = STACK_MEMORIES * nr_frames;
         Lirs {
             id: config.id,
+            first_frame: config.first_frame,
             nr_frames,
-            lir_max: nr_frames - (nr_frames / 100 * HIR_PERCENT).max(1),
+            held: Held::new(nr_frames),
+            lir_max: lir_max_of(nr_frames),
             nr_lir: 0,
             stack: RecencyStack::new(nr_frames + nr_ghosts),
             queue: FolioList::new(),
@@ -247,13 +286,13 @@ impl LruPolicy for Lirs {
     }
 
     fn add(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        self.stand_ins[frame.0 as usize] = NOBODY;
+        *self.stand_in(frame) = NOBODY;
         let is_recalled = cx.folios[frame].clear(Flags::ACTIVE).any(Flags::ACTIVE);
         if self.nr_lir < self.lir_max || is_recalled && self.lir_max > 0 {
             self.enter_lir(cx.folios, frame);
         } else {
             Lirs::set_kind(cx.folios, frame, HIR_STACKED);
-            self.stack.push(frame.0);
+            self.stack.push(self.place(frame));
             self.queue.push_head(cx.folios, frame);
             self.prune(cx.folios);
         }
@@ -263,13 +302,13 @@ impl LruPolicy for Lirs {
     fn touch(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         match Lirs::kind(cx.folios, frame) {
             LIR => {
-                self.stack.remove(frame.0);
-                self.stack.push(frame.0);
+                self.stack.remove(self.place(frame));
+                self.stack.push(self.place(frame));
                 self.prune(cx.folios);
             }
             HIR if self.nr_lir >= self.lir_max => {
                 Lirs::set_kind(cx.folios, frame, HIR_STACKED);
-                self.stack.push(frame.0);
+                self.stack.push(self.place(frame));
                 self.queue.move_to_head(cx.folios, frame);
                 self.prune(cx.folios);
             }
@@ -323,6 +362,10 @@ impl LruPolicy for Lirs {
         cursor: &mut LirsCursor,
         victims: &mut Victims,
     ) -> Progress {
+        if cursor.budget.is_none() {
+            self.held.begin(self.nr_folios());
+            self.follow_held(cx.folios);
+        }
         let lens = [u64::from(self.queue.len()), u64::from(self.nr_lir)];
         let budget = cursor.budget.get_or_insert(lens);
         let wanted = scan.nr_victims_wanted();
@@ -334,7 +377,7 @@ impl LruPolicy for Lirs {
                 continue;
             }
             if Lirs::kind(cx.folios, frame) == HIR_STACKED {
-                self.stand_ins[frame.0 as usize] = self.leave_ghost(frame);
+                *self.stand_in(frame) = self.leave_ghost(frame);
                 Lirs::set_kind(cx.folios, frame, HIR);
             }
             victims.take(cx.folios, frame);
@@ -349,7 +392,7 @@ impl LruPolicy for Lirs {
         _cursor: &mut LirsCursor,
         frame: FrameId,
     ) -> Option<ShadowEntry> {
-        let eviction = core::mem::replace(&mut self.stand_ins[frame.0 as usize], NOBODY);
+        let eviction = core::mem::replace(self.stand_in(frame), NOBODY);
         self.is_remembered(eviction).then(|| ShadowEntry::new(eviction, self.id, false))
     }
 
@@ -361,7 +404,7 @@ impl LruPolicy for Lirs {
         _cursor: &mut LirsCursor,
         frame: FrameId,
     ) {
-        let eviction = core::mem::replace(&mut self.stand_ins[frame.0 as usize], NOBODY);
+        let eviction = core::mem::replace(self.stand_in(frame), NOBODY);
         if self.is_remembered(eviction) {
             self.forget(eviction);
         }
@@ -386,6 +429,12 @@ impl LruPolicy for Lirs {
         PutBack::Listed
     }
 
+    fn end_pass(&mut self, cx: &mut Context<'_>, _scan: &Scan, _cursor: &mut LirsCursor) -> bool {
+        self.held.end(self.nr_folios());
+        self.follow_held(cx.folios);
+        false
+    }
+
     fn nr_folios(&self) -> u64 {
         u64::from(self.queue.len()) + u64::from(self.nr_lir)
     }
@@ -401,10 +450,10 @@ impl LruPolicy for Lirs {
                 nr_ghosts += 1;
                 continue;
             }
-            match Lirs::kind(folios, FrameId(number)) {
+            match Lirs::kind(folios, self.frame_at(number)) {
                 LIR => nr_lir += 1,
                 kind => {
-                    assert_eq!(kind, HIR_STACKED, "{} in the stack", FrameId(number));
+                    assert_eq!(kind, HIR_STACKED, "{} in the stack", self.frame_at(number));
                     assert!(nr_lir > 0, "the bottom of the stack is not a LIR page");
                     nr_stacked += 1;
                 }

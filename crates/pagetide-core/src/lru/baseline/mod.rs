@@ -5,6 +5,7 @@ mod arc;
 mod clock;
 mod fifo;
 mod ghosts;
+mod held;
 mod lirs;
 mod lru;
 mod queue;

@@ -117,6 +117,16 @@ pub trait SegmentRule: fmt::Debug {
         false
     }
 
+    /// A pass begins, with so many folios on the lists.
+    fn begin_pass(&mut self, nr_folios: u64) {
+        let _ = nr_folios;
+    }
+
+    /// A pass ends, with so many left.
+    fn end_pass(&mut self, nr_folios: u64) {
+        let _ = nr_folios;
+    }
+
     /// The page that comes in left no ghost, or is not known.
     fn expect_stranger(&mut self) {}
 
@@ -266,6 +276,7 @@ impl<R: SegmentRule> LruPolicy for Segmented<R> {
     ) -> Progress {
         if cursor.budget.is_none() {
             self.expect(scan.incoming);
+            self.rule.begin_pass(self.segments.total());
         }
         let lens = core::array::from_fn(|segment| R::TURNS * self.segments.len(segment));
         let budget = cursor.budget.get_or_insert(lens);
@@ -324,6 +335,16 @@ impl<R: SegmentRule> LruPolicy for Segmented<R> {
             Refusal::Busy => {}
         }
         PutBack::Listed
+    }
+
+    fn end_pass(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _scan: &Scan,
+        _cursor: &mut SegmentedCursor,
+    ) -> bool {
+        self.rule.end_pass(self.segments.total());
+        false
     }
 
     fn nr_folios(&self) -> u64 {

@@ -13,7 +13,9 @@
 //! Reading of the paper: static sizes (the adaptive window is a later paper's); frequencies from a
 //! count-min sketch of 4-bit counters ([`super::sketch`]) that counts hits and misses; a tie evicts
 //! the candidate; no random admissions against hash flooding, so that a replay repeats. While there
-//! are free frames, what the window pushes out joins probation unasked.
+//! are free frames, what the window pushes out joins probation unasked; not so those that reclaim
+//! freed ahead of need, which the window has until it is compared. Sizes are shares of what memory
+//! holds ([`Held`]).
 //!
 //! Do not use it where the working set shifts: the newcomers must first become as frequent as the
 //! pages that nobody needs any more are remembered to be. Nor for recency alone (a database's log):
@@ -21,6 +23,7 @@
 //! Source: Einziger, Friedman and Manes, "TinyLFU: a highly efficient cache admission policy", ACM
 //! Transactions on Storage 13(4), 2017.
 
+use super::held::Held;
 use super::segmented::{SegmentRule, Segmented, Segments};
 use super::sketch::Sketch;
 use crate::folio::Folios;
@@ -39,6 +42,7 @@ const PROTECTED_PERCENT: u64 = 80;
 /// The rule of W-TinyLFU.
 #[derive(Debug)]
 pub struct WTinyLfuRule {
+    held: Held,
     window_max: u64,
     protected_max: u64,
     sketch: Sketch,
@@ -54,6 +58,13 @@ impl WTinyLfuRule {
             [candidate, victim].map(|frame| self.sketch.estimate(folios[frame].page()));
         candidate > victim
     }
+
+    /// Sizes the segments by what is held now.
+    fn follow_held(&mut self) {
+        let held = u64::from(self.held.now());
+        self.window_max = (held * WINDOW_PERCENT / 100).max(1);
+        self.protected_max = held.saturating_sub(self.window_max) * PROTECTED_PERCENT / 100;
+    }
 }
 
 impl SegmentRule for WTinyLfuRule {
@@ -62,9 +73,11 @@ impl SegmentRule for WTinyLfuRule {
     const TURNS: u64 = 2;
 
     fn new(nr_frames: u64) -> WTinyLfuRule {
-        let window_max = (nr_frames * WINDOW_PERCENT / 100).max(1);
-        let protected_max = (nr_frames - window_max) * PROTECTED_PERCENT / 100;
-        WTinyLfuRule { window_max, protected_max, sketch: Sketch::new(nr_frames) }
+        let held = Held::new(u32::try_from(nr_frames).unwrap_or(u32::MAX));
+        let sketch = Sketch::new(nr_frames);
+        let mut rule = WTinyLfuRule { held, window_max: 0, protected_max: 0, sketch };
+        rule.follow_held();
+        rule
     }
 
     fn admit(
@@ -76,11 +89,22 @@ impl SegmentRule for WTinyLfuRule {
     ) {
         self.sketch.increment(folios[frame].page());
         segments.push(folios, WINDOW, frame);
-        if segments.len(WINDOW) > self.window_max
+        let nr_ahead = segments.total().saturating_sub(self.held.now().into());
+        while segments.len(WINDOW) > self.window_max + nr_ahead
             && let Some(oldest) = segments.tail(WINDOW)
         {
             segments.shift(folios, PROBATION, oldest);
         }
+    }
+
+    fn begin_pass(&mut self, nr_folios: u64) {
+        self.held.begin(nr_folios);
+        self.follow_held();
+    }
+
+    fn end_pass(&mut self, nr_folios: u64) {
+        self.held.end(nr_folios);
+        self.follow_held();
     }
 
     fn touch(&mut self, segments: &mut Segments, folios: &Folios, frame: FrameId) {

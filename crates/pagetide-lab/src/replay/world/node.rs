@@ -47,7 +47,8 @@ impl Node {
                 _ => Frames::new(setup, trace),
             };
             let id = LruvecId { node: nth as u8, ..config.id };
-            let config = LruConfig { nr_frames: nr_frames_max, id, ..config };
+            let first_frame = FrameId(range.start);
+            let config = LruConfig { nr_frames: nr_frames_max, first_frame, id, ..config };
             let lruvec = Lruvec::new(setup.policy, &config, Arc::clone(folios));
             Node { frames, lruvec, log: AccessLog::new(), range }
         };

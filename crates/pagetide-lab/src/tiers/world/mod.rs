@@ -108,10 +108,13 @@ impl World {
         let folios = Arc::new(Folios::for_one_thread(nr_fast + nr_slow));
         let lruvec = |node: Node| {
             let id = LruvecId { group: 0, node: node as u8 };
-            // Policies that index by frame count from the first node's.
-            let nr_frames = if node == Node::Fast { nr_fast } else { nr_fast + nr_slow };
+            let (first_frame, nr_frames) = match node {
+                Node::Fast => (FrameId(0), nr_fast),
+                Node::Slow => (FrameId(nr_fast), nr_slow),
+            };
             let lru = LruConfig {
                 id,
+                first_frame,
                 can_swap: true,
                 frames_stand_for: config.scale,
                 ..LruConfig::file_only(nr_frames)

@@ -1,0 +1,45 @@
+//! Policies that share memory out, where background reclaim keeps some of it free.
+//!
+//! A loop that is a little longer than memory is what both designs are for: most of it can stay.
+//! Told of all frames, of which some never hold a page, they let in whoever came and turned over
+//! like LRU: 0 % of hits.
+
+use pagetide_core::ids::{MappingId, PageId, PageIndex};
+use pagetide_core::lru::PolicyName;
+use pagetide_lab::replay::{self, Memory, Setup};
+use pagetide_lab::trace::{Access, AccessKind, DenseTrace};
+
+const NR_FRAMES: u32 = 4096;
+const NR_PAGES: u64 = 5000;
+const NR_ROUNDS: u64 = 20;
+
+/// Hits of a loop, in hundredths.
+fn hits_of_loop(policy: PolicyName) -> u64 {
+    let mut trace = DenseTrace::default();
+    for index in (0..NR_ROUNDS).flat_map(|_| 0..NR_PAGES) {
+        let page = PageId { mapping: MappingId(0), index: PageIndex(index) };
+        trace.push(Access { page, kind: AccessKind::Read, thread: 0 });
+    }
+    let memory = Memory::Machine { nr_frames: NR_FRAMES };
+    let outcome = replay::run_observed(Setup::new(policy, memory), &trace, |_| {});
+    assert_eq!(outcome.accesses, NR_ROUNDS * NR_PAGES);
+    100 * (outcome.accesses - outcome.misses) / outcome.accesses
+}
+
+#[test]
+fn lirs_keeps_most_of_a_loop_beside_frames_kept_free() {
+    let hits = hits_of_loop(PolicyName::Lirs);
+    assert!((60..82).contains(&hits), "{hits} % hits");
+}
+
+#[test]
+fn w_tinylfu_keeps_most_of_a_loop_beside_frames_kept_free() {
+    let hits = hits_of_loop(PolicyName::WTinyLfu);
+    assert!((60..82).contains(&hits), "{hits} % hits");
+}
+
+/// The canary: it takes more than a background to hit in this loop.
+#[test]
+fn lru_keeps_nothing_of_it() {
+    assert_eq!(hits_of_loop(PolicyName::Lru), 0);
+}
