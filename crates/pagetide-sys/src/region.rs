@@ -20,8 +20,8 @@
 //! before the page gets any, so that both together are never more than the limit.
 //!
 //! **Data and invariants.** S24: both mappings live as long as this, are as long as the file, and
-//! the user's is never read or written from here. S25: `access` says the most the user may do to a
-//! page without a fault, and is changed by the holder of the page's LOCK alone: raised before the
+//! the user's is reached from here by atomics alone. S25: `access` says the most the user may do to
+//! a page without a fault, and is changed by the holder of the page's LOCK alone: raised before the
 //! page is mapped, lowered after it was unmapped or protected.
 //!
 //! **Ignored.** Huge pages. Memory that the kernel has pinned by an address of the user's mapping
@@ -34,7 +34,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mprotect, munmap};
@@ -102,7 +102,7 @@ struct UserMapping {
     len: usize,
 }
 
-// SAFETY: S24 (the mapping belongs to this value, and nothing is read or written through it).
+// SAFETY: S24 (the mapping belongs to this value, and is reached by atomics).
 unsafe impl Send for UserMapping {}
 // SAFETY: S24, as above.
 unsafe impl Sync for UserMapping {}
@@ -139,6 +139,15 @@ impl RegionMemory {
     /// Where the user's mapping begins. Having the address is no right to what is there.
     pub fn base(&self) -> *mut u8 {
         self.user.base.as_ptr()
+    }
+
+    /// The user's mapping, for safe code: whoever touches what is not mapped waits for whoever
+    /// serves faults, for ever if nobody does.
+    pub fn words(&self) -> &[AtomicU64] {
+        let base = self.user.base.as_ptr().cast_const().cast();
+        // SAFETY: S24 (the mapping is page aligned, lives as long as `self`, and is as long as
+        // that): others reach it by atomics and racing copies (S2), or by unsafe code of their own.
+        unsafe { std::slice::from_raw_parts(base, self.user.len / size_of::<AtomicU64>()) }
     }
 
     /// How faults are had.

@@ -193,10 +193,10 @@ impl PageTable {
 
     /// Calls `each` for every page of `range` that is resident, locked, or has a shadow entry,
     /// in order, with its word as it was when looked at. For truncation and for counting.
-    pub fn for_each_present(
-        &self,
+    pub fn for_each_present<'a>(
+        &'a self,
         range: Range<PageIndex>,
-        mut each: impl FnMut(PageRef<'_>, Snapshot),
+        mut each: impl FnMut(PageRef<'a>, Snapshot),
     ) {
         let range = range.start.0..range.end.0.min(PAGES_MAX);
         self.for_each_leaf(range.clone(), |leaf, first| {

@@ -3,13 +3,14 @@
 use crate::builder::{Builder, Limits};
 use crate::counters::CacheStats;
 use crate::engine::Engine;
-use crate::errors::{BuildError, OpenError, ResizeError, SyncError};
+use crate::errors::{BuildError, CreateRegionError, OpenError, ResizeError, SyncError};
 use crate::file::{Access, File};
 use crate::flush::{self, OnLocked};
 use crate::locks::lock;
 use crate::mapping::{FILE_BYTES_MAX, Mapping};
 use crate::prefetch;
 use crate::reclaim;
+use crate::region::{Region, RegionOptions};
 use crate::registry::Slots;
 use crate::store::{Backing, Identity, Store};
 use pagetide_core::ids::PageIndex;
@@ -31,7 +32,7 @@ use std::thread::JoinHandle;
 /// and stops its threads. Errors of that last write-back cannot be reported: sync first.
 #[derive(Clone)]
 pub struct PageCache {
-    shared: Arc<CacheShared>,
+    pub(crate) shared: Arc<CacheShared>,
 }
 
 /// How to open a file; as [`std::fs::OpenOptions`].
@@ -136,6 +137,27 @@ impl PageCache {
 
     fn handle(&self, mapping: Arc<Mapping>, access: Access) -> File {
         File::new(Arc::clone(&self.shared), mapping, access)
+    }
+
+    /// Makes a region: an address range that any code can load from and store to, of which only
+    /// what the limit allows is in memory. See [`Region`].
+    ///
+    /// # Errors
+    /// [`CreateRegionError`], with what to change.
+    ///
+    /// ```
+    /// # use pagetide::{Bytes, PageCache, RegionOptions};
+    /// let cache = PageCache::builder().memory(Bytes(1 << 20)).build()?;
+    /// # if cache.region(RegionOptions::anonymous(Bytes(4096))).is_err() { return Ok(()) }
+    /// let region = cache.region(RegionOptions::anonymous(Bytes(8 << 20)))?;
+    /// region.write(5 << 20, b"four times as much as there is memory")?;
+    /// let mut word = [0; 4];
+    /// region.read(5 << 20, &mut word)?;
+    /// assert_eq!(&word, b"four");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn region(&self, options: RegionOptions) -> Result<Region, CreateRegionError> {
+        Region::create(&self.shared, options)
     }
 
     /// What the cache has done so far. Takes every lock in turn: not for every request.
@@ -302,6 +324,7 @@ enum MapError {
     Io(io::Error),
     TooLong(u64),
     TooMany,
+    InRegion,
 }
 
 impl MapError {
@@ -313,6 +336,7 @@ impl MapError {
                 OpenError::TooLong { len: Bytes(len), most: Bytes(FILE_BYTES_MAX) }
             }
             MapError::TooMany => OpenError::TooManyMappings,
+            MapError::InRegion => OpenError::InRegion { path: path.to_owned() },
         }
     }
 }
@@ -323,6 +347,10 @@ impl Engine {
     fn map_file(&self, backing: Backing) -> Result<Arc<Mapping>, MapError> {
         let identity = backing.fingerprint().ok().map(|seen| seen.identity());
         if let Some(mapping) = identity.and_then(|identity| self.find_mapping(&identity)) {
+            if mapping.is_region() {
+                mapping.drop_handle();
+                return Err(MapError::InRegion);
+            }
             self.adopt(&mapping, backing)?;
             return Ok(mapping);
         }
@@ -342,6 +370,10 @@ impl Engine {
             mapping.inspect(|mapping| mapping.add_handle())
         });
         let mapping = mapping.ok_or(MapError::TooMany)?;
+        if mapping.is_region() {
+            mapping.drop_handle();
+            return Err(MapError::InRegion);
+        }
         if let Some(backing) = backing {
             self.adopt(&mapping, backing)?;
         }
@@ -413,7 +445,7 @@ impl Engine {
 
     /// Forgets mappings nobody has open that hold no page: their last page was evicted. Their
     /// shadows go with them, and their numbers will be others'.
-    fn forget_empty(&self, slots: &mut Slots) {
+    pub(crate) fn forget_empty(&self, slots: &mut Slots) {
         let is_idle = |mapping: &&Arc<Mapping>| !mapping.is_open() && is_empty(mapping);
         let idle: Vec<_> = slots.iter().filter(is_idle).cloned().collect();
         for mapping in idle {

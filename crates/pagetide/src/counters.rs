@@ -61,6 +61,14 @@ events! {
     DirectPass,
     /// Reclaim passes by the background thread.
     BackgroundPass,
+    /// Faults of regions on pages that were not in memory.
+    RegionMissing,
+    /// Faults of regions on pages in memory that were not mapped.
+    RegionMinor,
+    /// Stores of regions' users to pages that were mapped for reading.
+    RegionWriteProtect,
+    /// Faults of regions on pages that could not be had.
+    RegionFailed,
 }
 
 /// One thread's counts. Written by that thread alone.
@@ -184,6 +192,10 @@ impl CacheStats {
             ("touches_lost", count(Event::TouchLost)),
             ("direct_passes", count(Event::DirectPass)),
             ("background_passes", count(Event::BackgroundPass)),
+            ("region_missing_faults", count(Event::RegionMissing)),
+            ("region_minor_faults", count(Event::RegionMinor)),
+            ("region_wp_faults", count(Event::RegionWriteProtect)),
+            ("region_failed_faults", count(Event::RegionFailed)),
         ]);
         let (hits, misses) = (count(Event::Hit), count(Event::Miss));
         CacheStats {

@@ -225,9 +225,24 @@ impl Engine {
     /// Marks a page dirty whose lock the caller holds, after it changed the contents.
     pub(crate) fn mark_dirty(&self, mapping: &Mapping, index: u64, frame: FrameId) {
         if !self.folios[frame].set(Flags::DIRTY).any(Flags::DIRTY) {
-            self.dirty.add(1);
+            self.count_dirty(mapping);
             mapping.dirty.insert(index);
             self.record(mapping, index, record::AccessKind::Dirty);
+        }
+    }
+
+    /// Counts a page as dirty. Pages that have nowhere to go but to borrowed room are none of what
+    /// waits to be stored: memory may be full of them.
+    fn count_dirty(&self, mapping: &Mapping) {
+        if mapping.swap.is_none() {
+            self.dirty.add(1);
+        }
+    }
+
+    /// So many pages are dirty no longer, or were counted twice.
+    pub(crate) fn uncount_dirty(&self, mapping: &Mapping, nr: u64) {
+        if mapping.swap.is_none() {
+            self.dirty.sub(nr);
         }
     }
 

@@ -86,6 +86,45 @@ pub enum OpenError {
     /// More files are cached than there are mapping numbers.
     #[error("too many files are cached at once")]
     TooManyMappings,
+    /// A region is over the file, and is the only way to it: drop the region first.
+    #[error("{path} is in use by a region: drop it first, or reach the file through it")]
+    InRegion {
+        /// The path.
+        path: PathBuf,
+    },
+}
+
+/// Why a region could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CreateRegionError {
+    /// The address range or its faults could not be had: the message says what to change.
+    #[error(transparent)]
+    Memory(#[from] pagetide_sys::RegionError),
+    /// The file beneath it could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The file is open in this cache, or has pages that could not be written back: close it first.
+    #[error("{path} is in use by this cache: drop its open files first")]
+    InUse {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The store for pages that leave memory could not be made: name another folder, or a store.
+    #[error("no room to swap to could be made in {folder}")]
+    Swap {
+        /// Where.
+        folder: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The cache is shared with other processes, which look for pages in frames: build one that is
+    /// not.
+    #[error("a cache that is shared with other processes has no regions")]
+    Shared,
+    /// A thread to serve faults could not be started.
+    #[error("a thread to serve faults could not be started")]
+    Thread(#[source] io::Error),
 }
 
 /// Why a read failed. The buffer's contents are unspecified; nothing else changed.

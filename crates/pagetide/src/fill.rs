@@ -125,9 +125,36 @@ impl Engine {
         Ok(true)
     }
 
+    /// An access of the locked page `run[0]` as through a page table: makes sure it has its
+    /// contents. A miss is a page fault to the policy.
+    pub(crate) fn bring_in<'m>(
+        &self,
+        cpu: CpuId,
+        mapping: &'m Mapping,
+        run: &mut Filled<'m>,
+        kind: record::AccessKind,
+    ) -> Result<(), FillError> {
+        let index = run[0].page().index();
+        self.record(mapping, index.0, kind);
+        self.reuse.access(mapping, index);
+        if run[0].frame().is_some() {
+            self.counters.count(Event::Hit);
+            self.note_locked_access(cpu, &mut run[0]);
+            return Ok(());
+        }
+        self.counters.count(Event::Miss);
+        self.fill(cpu, mapping, run, FillPlan::one(AccessKind::Table))
+    }
+
     /// One read for all pages of the run, which are locked and have frames.
     fn read_run(&self, mapping: &Mapping, run: &mut Filled<'_>) -> io::Result<()> {
         let offset = run[0].page().index().0 << PAGE_SHIFT;
+        if let Some(swap) = &mapping.swap
+            && !run.iter().any(|page| swap.is_stored(page.page().index().0))
+        {
+            run.iter_mut().for_each(|page| page.fill_zero(0..PAGE_BYTES));
+            return Ok(());
+        }
         self.count_read(run.len());
         let nr_bytes = mapping.backing().and_then(|backing| backing.read_pages(offset, run))?;
         self.check_length(mapping, offset, run.len(), nr_bytes);

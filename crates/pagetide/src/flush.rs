@@ -25,7 +25,7 @@ use pagetide_core::ids::{FrameId, PageIndex};
 use pagetide_core::record;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
 use pagetide_core::writeback::Balance;
-use pagetide_sys::{AlignedBuf, Completion, IoQueue, PinRefused, Touch, current_cpu};
+use pagetide_sys::{AlignedBuf, Completion, IoQueue, PageRef, PinRefused, Touch, current_cpu};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -45,6 +45,9 @@ pub(crate) enum OnLocked {
     Skip,
 }
 
+/// Of the frames, one in so many is written at a time of pages that only borrow room.
+const SWAP_PART: u64 = 8;
+
 /// What a pass did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Flushed {
@@ -52,6 +55,13 @@ pub(crate) struct Flushed {
     pub(crate) nr_written: u64,
     /// Pages that are dirty again.
     pub(crate) nr_failed: u64,
+}
+
+impl Flushed {
+    fn add(&mut self, other: Flushed) {
+        self.nr_written += other.nr_written;
+        self.nr_failed += other.nr_failed;
+    }
 }
 
 /// Pages in flight together: neighbours, copied into one buffer.
@@ -71,6 +81,8 @@ struct Pass<'e> {
     in_flight: InFlight<Run>,
     on_locked: OnLocked,
     flushed: Flushed,
+    /// Pages it may take yet.
+    nr_left: u64,
 }
 
 impl Engine {
@@ -78,11 +90,17 @@ impl Engine {
     /// mapping; the pages concerned are dirty again.
     pub(crate) fn flush(&self, mapping: &Mapping, range: Range<u64>) -> Flushed {
         let _turn = lock(&mapping.flush);
-        self.flush_locked(mapping, range, OnLocked::Wait)
+        self.flush_locked(mapping, range, OnLocked::Wait, u64::MAX)
     }
 
     /// As [`Engine::flush`], for a caller that holds `mapping.flush`.
-    fn flush_locked(&self, mapping: &Mapping, range: Range<u64>, on_locked: OnLocked) -> Flushed {
+    fn flush_locked(
+        &self,
+        mapping: &Mapping,
+        range: Range<u64>,
+        on_locked: OnLocked,
+        nr_max: u64,
+    ) -> Flushed {
         if mapping.dirty.is_empty() {
             return Flushed::default();
         }
@@ -95,6 +113,7 @@ impl Engine {
             in_flight: InFlight::new(),
             on_locked,
             flushed: Flushed::default(),
+            nr_left: nr_max,
         };
         pass.run(range);
         mapping.refresh_fingerprint(&pass.backing);
@@ -102,16 +121,40 @@ impl Engine {
         pass.flushed
     }
 
-    /// Writes back everything, everywhere.
+    /// Writes back everything, everywhere, but for what only borrows room in a store.
     pub(crate) fn flush_all(&self, on_locked: OnLocked) -> Flushed {
         let mut total = Flushed::default();
-        for mapping in self.mappings.snapshot() {
+        for mapping in self.mappings.snapshot().iter().filter(|mapping| mapping.swap.is_none()) {
             let turn = lock(&mapping.flush);
-            let flushed = self.flush_locked(&mapping, 0..u64::MAX, on_locked);
+            total.add(self.flush_locked(mapping, 0..u64::MAX, on_locked, u64::MAX));
             drop(turn);
-            total.nr_written += flushed.nr_written;
-            total.nr_failed += flushed.nr_failed;
             mapping.close_if_idle();
+        }
+        total
+    }
+
+    /// Writes back what keeps frames from being reclaimed, of mappings that nobody else is writing
+    /// back; of pages that only borrow room, a part at a time, in turn. Waits for no page, and for
+    /// nobody's turn: the caller may be serving a fault.
+    pub(crate) fn flush_for_room(&self) -> Flushed {
+        let mut total = Flushed::default();
+        for mapping in self.mappings.snapshot() {
+            let Ok(turn) = mapping.flush.try_lock() else { continue };
+            let Some(swap) = &mapping.swap else {
+                total.add(self.flush_locked(&mapping, 0..u64::MAX, OnLocked::Skip, u64::MAX));
+                drop(turn);
+                mapping.close_if_idle();
+                continue;
+            };
+            let nr_frames = self.nodes.managed_bytes() / PAGE_BYTES as u64;
+            let nr_max = (nr_frames / SWAP_PART).max(RUN_MAX);
+            let from = swap.begin_part();
+            for range in [from..u64::MAX, 0..from] {
+                let nr_left = nr_max.saturating_sub(total.nr_written);
+                if nr_left > 0 {
+                    total.add(self.flush_locked(&mapping, range, OnLocked::Skip, nr_left));
+                }
+            }
         }
         total
     }
@@ -132,13 +175,19 @@ impl Engine {
 impl Pass<'_> {
     fn run(&mut self, range: Range<u64>) {
         let mut from = range.start;
-        while let Some(run) = self.mapping.dirty.take_run(from, RUN_MAX) {
+        while self.nr_left > 0
+            && let Some(run) = self.mapping.dirty.take_run(from, RUN_MAX.min(self.nr_left))
+        {
             if run.start >= range.end {
                 run.for_each(|index| self.mapping.dirty.insert(index));
                 break;
             }
             from = run.end;
+            self.nr_left -= run.end - run.start;
             self.write_run(run);
+        }
+        if let Some(swap) = &self.mapping.swap {
+            swap.end_part(from);
         }
         self.queue.submit();
         while self.queue.nr_pending() > 0 {
@@ -174,6 +223,9 @@ impl Pass<'_> {
     /// to write: it was dropped, or lies past the end of the file.
     fn snapshot(&self, index: u64, target: &mut [u8]) -> Option<(FrameId, usize)> {
         let page = self.mapping.table.page(PageIndex(index))?;
+        if self.mapping.is_region() {
+            return self.snapshot_of_region(page, target);
+        }
         loop {
             match page.try_pin(Touch::Quiet) {
                 Ok(pin) => {
@@ -182,7 +234,7 @@ impl Pass<'_> {
                     if nr_bytes == 0 {
                         // A guard taken before a truncation changed it afterwards.
                         if folio.clear(Flags::DIRTY).any(Flags::DIRTY) {
-                            self.engine.dirty.sub(1);
+                            self.engine.uncount_dirty(self.mapping, 1);
                             self.engine.record(self.mapping, index, record::AccessKind::Clean);
                         }
                         return None;
@@ -205,6 +257,28 @@ impl Pass<'_> {
                 Err(_) => std::thread::yield_now(),
             }
         }
+    }
+
+    /// As [`Pass::snapshot`], of a page whose user may be writing it: from here on a store is a
+    /// fault, which waits for the lock and makes the page dirty again.
+    fn snapshot_of_region(&self, page: PageRef<'_>, target: &mut [u8]) -> Option<(FrameId, usize)> {
+        let lock = match (page.try_lock(), self.on_locked) {
+            (Ok(lock), _) => lock,
+            (Err(_), OnLocked::Wait) => page.lock(),
+            (Err(_), OnLocked::Skip) => {
+                self.mapping.dirty.insert(page.index().0);
+                return None;
+            }
+        };
+        let frame = lock.frame()?;
+        let folio = &self.engine.folios[frame];
+        if !folio.flags().any(Flags::DIRTY) {
+            return None;
+        }
+        lock.protect_from_user();
+        lock.read(0, target);
+        folio.update(|flags| Some(flags.without(Flags::DIRTY).with(Flags::WRITEBACK)));
+        Some((frame, self.mapping.bytes_in_page(page.index())))
     }
 
     fn submit(&mut self, run: Run, buffer: AlignedBuf) {
@@ -241,11 +315,15 @@ impl Pass<'_> {
         match result {
             Ok(()) => {
                 self.mapping.note_stored(run.end);
+                if let Some(swap) = &self.mapping.swap {
+                    // Before the pages are clean, and can leave.
+                    (run.start..run.start + nr).for_each(|index| swap.note_stored(index));
+                }
                 (run.start..).zip(&run.frames).for_each(|(index, frame)| {
                     self.set_clean(index, *frame);
                 });
                 self.flushed.nr_written += nr;
-                self.engine.dirty.sub(nr);
+                self.engine.uncount_dirty(self.mapping, nr);
             }
             Err(error) => {
                 self.mapping.record_error(&error);
@@ -274,7 +352,7 @@ impl Pass<'_> {
         let before = self.engine.folios[frame].update(dirty_again);
         if before.any(Flags::DIRTY) {
             // A writer came meanwhile and counted the page once more.
-            self.engine.dirty.sub(1);
+            self.engine.uncount_dirty(self.mapping, 1);
         } else {
             self.mapping.dirty.insert(index);
         }
@@ -286,8 +364,11 @@ pub(crate) fn run_flusher(engine: &Arc<Engine>) {
     loop {
         match engine.flusher.wait(FLUSH_INTERVAL) {
             Wake::Stop => return,
-            Wake::Work | Wake::Timeout => {
-                let flushed = engine.flush_all(OnLocked::Skip);
+            wake @ (Wake::Work | Wake::Timeout) => {
+                let flushed = match wake {
+                    Wake::Work => engine.flush_for_room(),
+                    _ => engine.flush_all(OnLocked::Skip),
+                };
                 if flushed.nr_written == 0 && flushed.nr_failed > 0 {
                     engine.dirty.set_stalled();
                 }

@@ -17,7 +17,7 @@ use pagetide_core::tiering::{
     ScannedMapping, TieringKnobs,
 };
 use pagetide_core::units::Millis;
-use pagetide_sys::read_thread_cpu_time_ns;
+use pagetide_sys::{UnmapBatch, read_thread_cpu_time_ns};
 use std::time::Duration;
 
 /// The longest the clock of a cache with tiers stands still.
@@ -59,6 +59,7 @@ impl Engine {
         self.nodes.iter().for_each(|node| node.frames.tick(now));
         if let Some(tiering) = &self.tiering {
             tiering.set_now(now);
+            self.unmap_rearmed();
             if tiering.mode() != BalancingMode::Off {
                 self.tell_costs(tiering);
                 self.scan_hints(tiering);
@@ -117,6 +118,7 @@ impl Engine {
         let mut nr_armed = 0;
         let mut promotion = lock(&tiering.promotion);
         let range = PageIndex(pages.start)..PageIndex(pages.end);
+        let mut batch = UnmapBatch::new();
         mapping.table.for_each_present(range, |page, seen| {
             let Some(frame) = seen.frame().filter(|_| !seen.is_locked()) else { return };
             let folio = &self.folios[frame];
@@ -129,7 +131,7 @@ impl Engine {
             };
             if promotion.wants_hint(mode, &facts, page.index()) {
                 folio.swap_hint_stamp(stamp);
-                nr_armed += u64::from(page.set_hint());
+                nr_armed += u64::from(batch.set_hint(page));
             }
         });
         nr_armed

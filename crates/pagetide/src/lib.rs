@@ -78,6 +78,8 @@ mod reclaim;
 #[cfg(not(loom))]
 mod recorder;
 #[cfg(not(loom))]
+mod region;
+#[cfg(not(loom))]
 mod registry;
 #[cfg(not(loom))]
 mod resize;
@@ -101,7 +103,10 @@ pub use {
     cache::{OpenOptions, PageCache},
     compressed::CompressedStats,
     counters::CacheStats,
-    errors::{AdviseError, BuildError, OpenError, ReadError, ResizeError, SyncError, WriteError},
+    errors::{
+        AdviseError, BuildError, CreateRegionError, OpenError, ReadError, ResizeError, SyncError,
+        WriteError,
+    },
     file::{Advice, File, PageGuard, PageGuardMut},
     frame_allocator::{
         FrameAllocator, FrameAllocatorBuilder, FrameAllocatorStats, FrameBlock, FrameBlocks,
@@ -115,6 +120,8 @@ pub use {
     pagetide_core::page_alloc::{FreeBlocks, MigrateType, PcpTuning, ZoneStats},
     pagetide_core::tiering::{Stage, TieringKnobs, TieringSwitches},
     pagetide_core::units::{Bytes, Millis},
+    pagetide_sys::{RegionError, UffdError, UffdSource},
+    region::{Region, RegionOptions, RegionStats},
     sizing::Sizing,
     store::Store,
     tier::plan::TierError,

@@ -13,6 +13,7 @@
 
 use crate::dirty::DirtyIndex;
 use crate::locks::lock;
+use crate::region::swap::SwapMap;
 use crate::store::{Backing, Fingerprint, Identity};
 use pagetide_core::ids::{MappingId, PageIndex};
 use pagetide_core::units::{Millis, PAGE_BYTES, PAGE_SHIFT};
@@ -50,6 +51,10 @@ pub(crate) struct Mapping {
     pub(crate) epoch: AtomicU64,
     /// Prefetched pages evicted unread, for the readahead of all handles.
     pub(crate) wasted: AtomicU64,
+    /// What of it the store has, where the store only lends room: an anonymous region's.
+    pub(crate) swap: Option<SwapMap>,
+    /// Pages of a region that are armed and mapped all the same: see `region`.
+    pub(crate) rearm: Mutex<Vec<PageIndex>>,
     open: Mutex<OpenState>,
 }
 
@@ -128,17 +133,39 @@ impl Mapping {
         len: u64,
         created: Millis,
     ) -> Mapping {
+        let shared = SharedFile::new(arena, len);
+        let tag = shared.as_ref().map_or(0, SharedFile::tag);
+        let table = PageTable::with_tag(Arc::clone(arena), tag);
+        let mapping = Mapping::with_table(id, table, backing, len, created);
+        let public = shared.map_or(mapping.public, Public::Shared);
+        Mapping { public, ..mapping }
+    }
+
+    /// The pages of a region: `table` is over it.
+    pub(crate) fn of_region(
+        id: MappingId,
+        table: PageTable,
+        backing: Backing,
+        len: u64,
+        created: Millis,
+        swap: Option<SwapMap>,
+    ) -> Mapping {
+        Mapping { swap, ..Mapping::with_table(id, table, backing, len, created) }
+    }
+
+    fn with_table(
+        id: MappingId,
+        table: PageTable,
+        backing: Backing,
+        len: u64,
+        created: Millis,
+    ) -> Mapping {
         let seen = backing.fingerprint().ok();
-        let public = match SharedFile::new(arena, len) {
-            Some(file) => Public::Shared(file),
-            None => Public::Own { len: AtomicU64::new(len), writes: AtomicU64::new(0) },
-        };
-        let tag = if let Public::Shared(file) = &public { file.tag() } else { 0 };
         let identity = seen.as_ref().map(Fingerprint::identity);
         Mapping {
             id,
-            table: Arc::new(PageTable::with_tag(Arc::clone(arena), tag)),
-            public,
+            table: Arc::new(table),
+            public: Public::Own { len: AtomicU64::new(len), writes: AtomicU64::new(0) },
             stored_len: AtomicU64::new(len),
             name_hash: hash(&(identity, identity.is_none().then_some(id.0))),
             identity,
@@ -150,8 +177,15 @@ impl Mapping {
             created,
             epoch: AtomicU64::new(0),
             wasted: AtomicU64::new(0),
+            swap: None,
+            rearm: Mutex::default(),
             open: Mutex::new(OpenState { nr_handles: 0, seen }),
         }
+    }
+
+    /// Whether its pages are a region's.
+    pub(crate) fn is_region(&self) -> bool {
+        self.table.region().is_some()
     }
 
     /// The length readers see, bytes.

@@ -173,7 +173,7 @@ impl Engine {
         let Some(tiering) = &self.tiering else { return };
         let folio = &self.folios[frame];
         if lock(&tiering.promotion).arms_moved(tiering.now(), folio, migration) {
-            page.page().set_hint();
+            page.set_hint();
         }
     }
 

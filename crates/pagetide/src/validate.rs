@@ -5,11 +5,13 @@
 //!                                        |
 //!   a node's frames = resident + free + on per-CPU lists
 //!   compressed copies: of absent pages only
+//!   regions' pages: mapped only if resident, writable only if dirty
 //! ```
 
 use crate::engine::Engine;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::{FrameId, PageId, PageIndex};
+use pagetide_sys::UserAccess;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Engine {
@@ -22,6 +24,7 @@ impl Engine {
         for page in absent_copies {
             assert!(!pages.contains(&page), "{page} is resident, and has a compressed copy");
         }
+        self.validate_regions();
         self.nodes.drain_logs();
         self.reuse.validate();
         for node in self.nodes.iter() {
@@ -36,6 +39,24 @@ impl Engine {
             assert_eq!(nr_listed, nr_resident, "resident folios of {range:?} that are on no list");
             if self.nodes.len() == 1 {
                 lists.validate();
+            }
+        }
+    }
+
+    /// What a region's user has mapped is resident; what the user may write is dirty.
+    fn validate_regions(&self) {
+        for mapping in self.mappings.snapshot() {
+            let Some(region) = mapping.table.region() else { continue };
+            for index in 0..region.nr_pages() {
+                let access = region.access(index);
+                if access == UserAccess::None {
+                    continue;
+                }
+                let page = mapping.table.page(PageIndex(index));
+                let frame = page.and_then(|page| page.load().frame());
+                let frame = frame.expect("a page of a region is mapped, and not resident");
+                let is_dirty = self.folios[frame].flags().any(Flags::DIRTY);
+                assert!(access == UserAccess::Read || is_dirty, "{page:?} is writable, and clean");
             }
         }
     }

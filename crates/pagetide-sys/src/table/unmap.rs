@@ -45,6 +45,13 @@ impl<'a> UnmapBatch<'a> {
         self.mark(page, |page| page.word().set_hint())
     }
 
+    /// Has a page that carries HINT meet a fault next, if it is mapped all the same.
+    pub fn unmap_armed(&mut self, page: PageRef<'a>) {
+        if page.is_mapped() {
+            self.mark(page, |page| page.load().is_hint());
+        }
+    }
+
     /// Takes YOUNG away, and has the page meet a fault next; returns its frame if it was young. A
     /// page that somebody has locked stays young.
     pub(crate) fn take_young(&mut self, page: PageRef<'a>) -> Option<FrameId> {

@@ -8,12 +8,10 @@
 //! Guards are table accesses: they set the page's young bit, which aging collects.
 
 use super::{File, Handle, NOTED};
-use crate::counters::Event;
 use crate::errors::{ReadError, WriteError};
 use crate::file::write::from_read;
-use crate::fill::{FillError, FillPlan, Filled};
+use crate::fill::{FillError, Filled};
 use pagetide_core::ids::{CpuId, PageIndex};
-use pagetide_core::lru::AccessKind;
 use pagetide_core::record;
 use pagetide_core::writeback::Balance;
 use pagetide_sys::{Lock, PageRef, Pin, PinRefused, Touch, current_cpu};
@@ -188,15 +186,7 @@ impl Handle {
         self.check_in_file(index)?;
         let engine = self.engine();
         let mut run: Filled<'_> = vec![self.page_or_make(index)?.lock()];
-        engine.record(&self.mapping, index, kind);
-        engine.reuse.access(&self.mapping, PageIndex(index));
-        if run[0].frame().is_some() {
-            self.count_hit();
-            engine.note_locked_access(cpu, &mut run[0]);
-            return Ok(run);
-        }
-        engine.counters.count(Event::Miss);
-        match engine.fill(cpu, &self.mapping, &mut run, FillPlan::one(AccessKind::Table)) {
+        match engine.bring_in(cpu, &self.mapping, &mut run, kind) {
             Ok(()) => Ok(run),
             Err(FillError::NoFrame) => Err(ReadError::NoFrame { frames: engine.nodes.nr_frames() }),
             Err(FillError::Store(source)) => Err(self.store_error(index, source)),

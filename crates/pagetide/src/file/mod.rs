@@ -13,6 +13,7 @@ mod write;
 
 pub use advise::Advice;
 pub use guard::{PageGuard, PageGuardMut};
+pub(crate) use write::from_read;
 
 use crate::cache::CacheShared;
 use crate::counters::Event;

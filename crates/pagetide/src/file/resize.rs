@@ -5,9 +5,10 @@
 //! refuses, nothing has happened.
 
 use super::{File, Handle};
+use crate::engine::Engine;
 use crate::errors::WriteError;
 use crate::locks::lock;
-use crate::mapping::FILE_BYTES_MAX;
+use crate::mapping::{FILE_BYTES_MAX, Mapping};
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
@@ -51,11 +52,12 @@ impl File {
 impl Handle {
     /// Drops the pages past the new end, and zeroes what is left of the last one.
     fn cut_pages(&self, len: u64) {
+        let engine = self.engine();
         let first_gone = len.div_ceil(PAGE_BYTES as u64);
         self.mapping.table.for_each_present(
             PageIndex(first_gone)..PageIndex(u64::MAX),
             |page, _| {
-                self.drop_page(page);
+                engine.drop_page(&self.mapping, page);
             },
         );
         let within = len as usize % PAGE_BYTES;
@@ -67,24 +69,25 @@ impl Handle {
                 last.fill_zero(within..PAGE_BYTES);
             }
         }
-        if let Some(pool) = &self.engine().pool {
+        if let Some(pool) = &engine.pool {
             // Last, as pages may have been evicted meanwhile; and with the last page, of which a
             // copy may have the bytes that were cut off.
             pool.forget_range(&self.mapping, PageIndex(len >> PAGE_SHIFT)..PageIndex(u64::MAX));
         }
     }
+}
 
+impl Engine {
     /// Drops one page, dirty or not.
-    fn drop_page(&self, page: PageRef<'_>) {
-        let engine = self.engine();
+    pub(crate) fn drop_page(&self, mapping: &Mapping, page: PageRef<'_>) {
         let index = page.index().0;
         let mut page = page.lock();
         if let Some(frame) = page.frame()
-            && engine.folios[frame].clear(Flags::DIRTY).any(Flags::DIRTY)
+            && self.folios[frame].clear(Flags::DIRTY).any(Flags::DIRTY)
         {
-            self.mapping.dirty.remove(index);
-            engine.dirty.sub(1);
+            mapping.dirty.remove(index);
+            self.uncount_dirty(mapping, 1);
         }
-        engine.expel(current_cpu(), &self.mapping, &mut page);
+        self.expel(current_cpu(), mapping, &mut page);
     }
 }

@@ -145,7 +145,7 @@ impl Handle {
 }
 
 /// The failure to read the rest of a page, as the writer sees it.
-pub(super) fn from_read(error: ReadError) -> WriteError {
+pub(crate) fn from_read(error: ReadError) -> WriteError {
     match error {
         ReadError::Store { offset, len, source } => WriteError::Store { offset, len, source },
         ReadError::PastEnd { index, len } => WriteError::PastEnd { index, len },

@@ -1,0 +1,186 @@
+//! Serving a fault: from an address that somebody waits at to a page that is mapped there.
+//!
+//! ```text
+//!   fault --lock the page--> mapped enough? --yes--> map once more, wake
+//!                                 | no
+//!                                 v
+//!              as a guard would: absent --fill--> resident --hint judged, young
+//!                                 |  no frame: write back, try again
+//!                                 v
+//!              a store? mark dirty --> map (read-only for a load) --> wake, unlock
+//! ```
+//!
+//! Problem: user space cannot read accessed bits. So a page that is mapped counts as used until it
+//! is taken out; whoever takes young bits away, or arms a page, takes it out (`pagetide_sys`,
+//! `UnmapBatch`), and hears of the next use by a minor fault.
+//!
+//! Data and invariants: what is mapped is resident; what is mapped writable is dirty. A page that
+//! is armed again while it is being mapped (core is not sure yet) has to be mapped all the same,
+//! or its user would never get on: it is noted, and taken out at the next tick.
+//!
+//! Ignored: readahead. A fault brings one page.
+
+use crate::counters::Event;
+use crate::engine::Engine;
+use crate::fill::{FillError, Filled};
+use crate::locks::lock;
+use crate::mapping::Mapping;
+use pagetide_core::ids::{CpuId, PageIndex};
+use pagetide_core::record::AccessKind;
+use pagetide_core::writeback::Balance;
+use pagetide_sys::{FaultKind, Lock, PageHandle, UnmapBatch, UserAccess, current_cpu};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// How long to wait when no frame can be had and nothing can be written: all are pinned, or being
+/// written.
+const NO_FRAME_WAIT: Duration = Duration::from_millis(1);
+
+/// What the handlers of a region share, and count. A fault is counted before its user goes on.
+#[derive(Default)]
+pub(super) struct Faults {
+    /// By [`FaultKind`].
+    pub(super) nr_served: [AtomicU64; 3],
+    pub(super) nr_failed: AtomicU64,
+    /// Nobody will wait for a fault any more.
+    pub(super) stops: AtomicBool,
+}
+
+impl Faults {
+    fn count(&self, engine: &Engine, kind: FaultKind) {
+        let event = match kind {
+            FaultKind::Missing => Event::RegionMissing,
+            FaultKind::Minor => Event::RegionMinor,
+            FaultKind::WriteProtect => Event::RegionWriteProtect,
+        };
+        engine.counters.count(event);
+        self.nr_served[kind as usize].fetch_add(1, Relaxed);
+    }
+
+    fn count_failed(&self, engine: &Engine) {
+        engine.counters.count(Event::RegionFailed);
+        self.nr_failed.fetch_add(1, Relaxed);
+    }
+}
+
+impl Engine {
+    /// Serves a fault of a region's user on page `index`.
+    pub(super) fn serve_fault(
+        &self,
+        mapping: &Mapping,
+        index: u64,
+        is_write: bool,
+        faults: &Faults,
+    ) {
+        if is_write {
+            self.brake_writer();
+        }
+        let cpu = current_cpu();
+        let page = mapping.table.page_or_make(PageIndex(index));
+        let mut run: Filled<'_> = vec![page.expect("a region is no longer than a table").lock()];
+        let before = run[0].user_access();
+        let was_resident = run[0].frame().is_some();
+        let wanted = if is_write { UserAccess::Write } else { UserAccess::Read };
+        if was_resident && before >= wanted {
+            // Told late, or by two threads at once.
+            return self.map_page(mapping, &mut run[0], is_write, faults);
+        }
+        let kind = if is_write { AccessKind::TableWrite } else { AccessKind::Table };
+        if self.bring_in_waiting(cpu, mapping, &mut run, kind, &faults.stops).is_err() {
+            faults.count_failed(self);
+            return run[0].poison_user();
+        }
+        run[0].set_young();
+        faults.count(
+            self,
+            match (was_resident, before) {
+                (false, _) => FaultKind::Missing,
+                (true, UserAccess::None) => FaultKind::Minor,
+                (true, _) => FaultKind::WriteProtect,
+            },
+        );
+        if run[0].page().load().is_hint() {
+            lock(&mapping.rearm).push(PageIndex(index));
+        }
+        self.map_page(mapping, &mut run[0], is_write, faults);
+        drop(run);
+        self.record(mapping, index, AccessKind::Unpin);
+    }
+
+    /// Maps a resident page, dirty first if it is to be written.
+    fn map_page<H: PageHandle>(
+        &self,
+        mapping: &Mapping,
+        page: &mut Lock<H>,
+        is_write: bool,
+        faults: &Faults,
+    ) {
+        let index = page.page().index().0;
+        let frame = page.frame().expect("a page that is mapped is resident");
+        if is_write {
+            self.mark_dirty(mapping, index, frame);
+        }
+        match page.map_user(is_write) {
+            // The kernel cannot map for reading alone.
+            Ok(UserAccess::Write) if !is_write => self.mark_dirty(mapping, index, frame),
+            Ok(_) => {}
+            Err(error) => {
+                eprintln!("a page of a region could not be mapped: {error}");
+                faults.count_failed(self);
+                page.poison_user();
+            }
+        }
+    }
+
+    /// As [`Engine::bring_in`]; where there is no frame, waits until there is one.
+    pub(super) fn bring_in_waiting<'m>(
+        &self,
+        cpu: CpuId,
+        mapping: &'m Mapping,
+        run: &mut Filled<'m>,
+        kind: AccessKind,
+        stops: &AtomicBool,
+    ) -> io::Result<()> {
+        loop {
+            match self.bring_in(cpu, mapping, run, kind) {
+                Ok(()) => return Ok(()),
+                Err(FillError::Store(error)) => return Err(error),
+                Err(FillError::NoFrame) if stops.load(Relaxed) => {
+                    return Err(io::ErrorKind::OutOfMemory.into());
+                }
+                Err(FillError::NoFrame) => {
+                    if self.flush_for_room().nr_written == 0 {
+                        std::thread::sleep(NO_FRAME_WAIT);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Has who is about to make a page dirty wait for the flusher, as a write would.
+    pub(super) fn brake_writer(&self) {
+        match self.dirty.balance() {
+            Balance::Continue => {}
+            Balance::WakeFlusher | Balance::Wait if !self.has_workers => {
+                self.flush_for_room();
+            }
+            Balance::WakeFlusher => self.flusher.notify(),
+            Balance::Wait => self.dirty.wait_below_hard(|| self.flusher.notify()),
+        }
+    }
+
+    /// Takes out the pages that were armed while they were being mapped.
+    pub(crate) fn unmap_rearmed(&self) {
+        for mapping in self.mappings.read().iter().filter(|mapping| mapping.is_region()) {
+            let mut pages = std::mem::take(&mut *lock(&mapping.rearm));
+            pages.sort_unstable();
+            let mut batch = UnmapBatch::new();
+            for index in pages {
+                if let Some(page) = mapping.table.page(index) {
+                    batch.unmap_armed(page);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! Regions: address ranges of which only what the limit allows is in memory.
+//!
+//! Problem: a program wants plain memory, to load from and store to, from any code; more of it than
+//! there is, or a file's bytes in place, without leaving the limit to the kernel.
+//!
+//! Idea: a region is a mapping like a file's. Its pages compete for frames with all others, by the
+//! same policy, over the same tiers; a frame is its allowance. What is not mapped is a fault, which
+//! threads of the region serve.
+//!
+//! ```text
+//!   user's code --touch--> fault --handler thread--> page locked, filled, mapped --> goes on
+//!   reclaim     --claims a page that is not young, clean--> out of the mapping, memory given back
+//!   aging, hint scan --> out of the mapping, memory kept: the next touch is heard of
+//!   write-back  --> write-protected, copied, written: the next store is heard of
+//! ```
+//!
+//! Data and invariants: see `fault`, and `pagetide_sys`'s region. Handlers hold one page's lock at
+//! a time, and wait for nobody who may be waiting for a fault.
+//!
+//! Ignored: huge pages; memory for the allocator of the process itself (handlers allocate).
+//!
+//! Source: Linux documentation, "Userfaultfd" (admin-guide/mm/userfaultfd); umap and vmcache for
+//! what such ranges are good for.
+
+mod fault;
+mod options;
+pub(crate) mod swap;
+
+pub use options::RegionOptions;
+
+use crate::cache::CacheShared;
+use crate::errors::{AdviseError, CreateRegionError, OpenError, ReadError, SyncError, WriteError};
+use crate::file::{Access, Advice, File};
+use crate::fill::Filled;
+use crate::mapping::Mapping;
+use fault::Faults;
+use options::Opened;
+use pagetide_core::ids::PageIndex;
+use pagetide_core::record::AccessKind;
+use pagetide_core::units::{Millis, PAGE_BYTES, PAGE_SHIFT};
+use pagetide_sys::{Fault, PageTable, RegionMemory, UffdSource, current_cpu};
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread::JoinHandle;
+
+/// Faults of a region so far, and what it takes now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct RegionStats {
+    /// On pages that were not in memory.
+    pub missing_faults: u64,
+    /// On pages in memory that were not mapped: to learn that they are used.
+    pub minor_faults: u64,
+    /// Stores to pages that were mapped for reading.
+    pub wp_faults: u64,
+    /// On pages that could not be had: their users got a signal.
+    pub failed_faults: u64,
+    /// Memory that its pages take now, bytes.
+    pub resident_bytes: u64,
+    /// How faults are had. [`UffdSource::UserModeOnly`] means that system calls given addresses of
+    /// the region fail with `EFAULT` where the page is not mapped: [`Region::populate`] first.
+    pub uffd: UffdSource,
+}
+
+/// An address range whose pages come and go.
+///
+/// Any code may load from and store to `as_ptr()..as_ptr() + len()` while this lives, from any
+/// number of threads; a touch of what is not mapped waits for a thread of the region. A page that
+/// cannot be had (its store fails) ends the access with SIGBUS, as in a mapped file, and is
+/// counted.
+///
+/// Not for: a child after `fork` (it does not have the range); the process's own allocator; memory
+/// that devices write, as by direct I/O (they write past faults). Do not touch the range while
+/// holding a [`PageGuardMut`](crate::PageGuardMut) of this cache: the handler may wait for it.
+///
+/// Dropping it ends the range: an anonymous region's contents are gone, those over a file are
+/// written back, whose errors cannot be reported: [`Region::sync`] first.
+pub struct Region {
+    /// A handle of the mapping, until the region is dropped.
+    file: Option<File>,
+    memory: Arc<RegionMemory>,
+    mapping: Arc<Mapping>,
+    shared: Arc<CacheShared>,
+    faults: Arc<Faults>,
+    handlers: Vec<JoinHandle<()>>,
+    len: u64,
+}
+
+impl Region {
+    pub(crate) fn create(
+        shared: &Arc<CacheShared>,
+        options: RegionOptions,
+    ) -> Result<Region, CreateRegionError> {
+        if shared.engine.arena.shared_files().is_some() {
+            return Err(CreateRegionError::Shared);
+        }
+        let direct = shared.limits.direct_io;
+        let nr_handlers = options.nr_handlers();
+        let opened = options.open(direct)?;
+        let nr_pages = opened.len.div_ceil(PAGE_BYTES as u64);
+        opened.take_from_cache(&shared.engine)?;
+        let memory = Arc::new(RegionMemory::new(nr_pages)?);
+        let engine = &shared.engine;
+        let now = engine.tiering.as_ref().map_or(Millis(0), |tiering| tiering.now());
+        let table = PageTable::over_region(Arc::clone(&engine.arena), Arc::clone(&memory));
+        let Opened { backing, len, swap, .. } = opened;
+        let mapping = engine.mappings.change(|slots| {
+            let make = |id| Mapping::of_region(id, table, backing, len, now, swap);
+            slots.insert_with(make).inspect(|mapping| mapping.add_handle())
+        });
+        let mapping = mapping.ok_or(OpenError::TooManyMappings)?;
+        let access = Access { read: true, write: true };
+        let file = File::new(Arc::clone(shared), Arc::clone(&mapping), access);
+        let mut region = Region {
+            file: Some(file),
+            memory,
+            mapping,
+            shared: Arc::clone(shared),
+            faults: Arc::default(),
+            handlers: Vec::new(),
+            len,
+        };
+        for _ in 0..nr_handlers {
+            region.start_handler().map_err(CreateRegionError::Thread)?;
+        }
+        Ok(region)
+    }
+
+    /// Where the range begins; page aligned. Good until the region is dropped.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.memory.base()
+    }
+
+    /// The range as words that may change at any time: loads and stores for safe code. A word of a
+    /// page that is not mapped is a fault like any other.
+    pub fn words(&self) -> &[AtomicU64] {
+        self.memory.words()
+    }
+
+    /// Bytes there are. Of a file whose last page is partial, what is stored past this in the range
+    /// reaches no store.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Never: a region has a byte at least.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Copies bytes out, without faults.
+    ///
+    /// # Errors
+    /// [`ReadError::PastEnd`] if the range leaves the region, [`ReadError::Store`] if a page could
+    /// not be had.
+    pub fn read(&self, offset: u64, target: &mut [u8]) -> Result<(), ReadError> {
+        self.check_range(offset, target.len())?;
+        let mut done = 0;
+        for piece in pieces(offset, target.len()) {
+            let part = &mut target[done..done + piece.within.len()];
+            self.with_page(piece.index, AccessKind::Table, |run| {
+                run[0].read(piece.within.start, part);
+            })?;
+            done += piece.within.len();
+        }
+        Ok(())
+    }
+
+    /// Copies bytes in, without faults.
+    ///
+    /// # Errors
+    /// As for [`Region::read`].
+    pub fn write(&self, offset: u64, source: &[u8]) -> Result<(), WriteError> {
+        self.check_range(offset, source.len()).map_err(crate::file::from_read)?;
+        let mut done = 0;
+        for piece in pieces(offset, source.len()) {
+            self.shared.engine.brake_writer();
+            let part = &source[done..done + piece.within.len()];
+            let written = self.with_page(piece.index, AccessKind::TableWrite, |run| {
+                run[0].write(piece.within.start, part);
+                let frame = run[0].frame().expect("a page brought in is resident");
+                self.shared.engine.mark_dirty(&self.mapping, piece.index, frame);
+            });
+            written.map_err(crate::file::from_read)?;
+            done += piece.within.len();
+        }
+        Ok(())
+    }
+
+    /// Maps the pages of a byte range for reading, as if each had been loaded from, as far as they
+    /// fit: a system call can then be given their addresses even where faults of the kernel are
+    /// refused. Nothing keeps them from leaving again.
+    ///
+    /// # Errors
+    /// [`ReadError::PastEnd`] if the range leaves the region, [`ReadError::Store`] if a page could
+    /// not be had.
+    pub fn populate(&self, range: Range<u64>) -> Result<(), ReadError> {
+        let len = range.end.saturating_sub(range.start);
+        self.check_range(range.start, usize::try_from(len).unwrap_or(usize::MAX))?;
+        for index in range.start >> PAGE_SHIFT..range.end.div_ceil(PAGE_BYTES as u64) {
+            let mut mapped = Ok(());
+            self.with_page(index, AccessKind::Table, |run| {
+                mapped = run[0].map_user(false).map(drop);
+            })?;
+            mapped.map_err(|error| self.store_error(index, io::Error::other(error)))?;
+        }
+        Ok(())
+    }
+
+    /// Writes back what is dirty and makes it durable. Of an anonymous region there is nothing that
+    /// could outlive it.
+    ///
+    /// # Errors
+    /// As for [`File::sync_data`].
+    pub fn sync(&self) -> Result<(), SyncError> {
+        if self.mapping.swap.is_some() {
+            return Ok(());
+        }
+        self.file().sync_data()
+    }
+
+    /// Takes advice about a byte range: [`Advice::WillNeed`] brings it into memory, though not into
+    /// the range; [`Advice::DontNeed`] writes back what is dirty and lets the memory go, but keeps
+    /// the contents. Other advice has no meaning here. `len` 0 means to the end.
+    ///
+    /// # Errors
+    /// As for [`File::advise`].
+    pub fn advise(&self, advice: Advice, offset: u64, len: u64) -> Result<(), AdviseError> {
+        self.file().advise(advice, offset, len)
+    }
+
+    /// Faults so far, and memory taken now.
+    pub fn stats(&self) -> RegionStats {
+        let [missing_faults, minor_faults, wp_faults] =
+            [0, 1, 2].map(|kind| self.faults.nr_served[kind].load(Relaxed));
+        RegionStats {
+            missing_faults,
+            minor_faults,
+            wp_faults,
+            failed_faults: self.faults.nr_failed.load(Relaxed),
+            resident_bytes: self.memory.count_resident_bytes(),
+            uffd: self.memory.uffd_source(),
+        }
+    }
+
+    fn file(&self) -> &File {
+        self.file.as_ref().expect("a region has its handle until it is dropped")
+    }
+
+    fn check_range(&self, offset: u64, len: usize) -> Result<(), ReadError> {
+        match offset.checked_add(len as u64) {
+            Some(end) if end <= self.len => Ok(()),
+            end => {
+                let last = end.unwrap_or(u64::MAX).saturating_sub(1) >> PAGE_SHIFT;
+                Err(ReadError::PastEnd { index: last, len: self.len })
+            }
+        }
+    }
+
+    /// Has `use_it` work on a page, brought in and locked, in `run[0]`.
+    fn with_page(
+        &self,
+        index: u64,
+        kind: AccessKind,
+        use_it: impl FnOnce(&mut Filled<'_>),
+    ) -> Result<(), ReadError> {
+        let engine = &self.shared.engine;
+        let page = self.mapping.table.page_or_make(PageIndex(index));
+        let mut run: Filled<'_> = vec![page.expect("checked to be in the region").lock()];
+        let stops = &self.faults.stops;
+        let brought = engine.bring_in_waiting(current_cpu(), &self.mapping, &mut run, kind, stops);
+        brought.map_err(|source| self.store_error(index, source))?;
+        run[0].set_young();
+        use_it(&mut run);
+        drop(run);
+        engine.record(&self.mapping, index, AccessKind::Unpin);
+        Ok(())
+    }
+
+    fn store_error(&self, index: u64, source: io::Error) -> ReadError {
+        ReadError::Store { offset: index << PAGE_SHIFT, len: PAGE_BYTES as u64, source }
+    }
+
+    fn start_handler(&mut self) -> io::Result<()> {
+        let (memory, mapping) = (Arc::clone(&self.memory), Arc::clone(&self.mapping));
+        let (engine, faults) = (Arc::clone(&self.shared.engine), Arc::clone(&self.faults));
+        let serve = move |fault: Fault| {
+            let Some(index) = memory.page_at(fault.address) else { return };
+            engine.serve_fault(&mapping, index, fault.is_write, &faults);
+        };
+        let memory = Arc::clone(&self.memory);
+        let thread = std::thread::Builder::new().name("pagetide-fault".into());
+        let handler = thread.spawn(move || {
+            let _aborts = AbortsOnPanic;
+            loop {
+                match memory.wait_for_faults(&serve) {
+                    Ok(true) => {}
+                    Ok(false) => return,
+                    Err(error) => panic!("faults of a region cannot be read: {error}"),
+                }
+            }
+        })?;
+        self.handlers.push(handler);
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Region({} bytes at {:p})", self.len, self.as_ptr())
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        self.faults.stops.store(true, Relaxed);
+        self.memory.stop();
+        self.handlers.drain(..).for_each(|handler| {
+            let _ = handler.join();
+        });
+        let (engine, mapping) = (&self.shared.engine, &self.mapping);
+        let all = PageIndex(0)..PageIndex(u64::MAX);
+        if mapping.swap.is_some() {
+            let _no_write_back = crate::locks::lock(&mapping.flush);
+            mapping.table.for_each_present(all, |page, _| engine.drop_page(mapping, page));
+        } else {
+            engine.flush(mapping, 0..u64::MAX);
+            engine.drop_clean_pages(mapping, all);
+        }
+        // Without a handle nothing keeps the mapping, unless it is dirty still.
+        self.file = None;
+        engine.mappings.change(|slots| engine.forget_empty(slots));
+    }
+}
+
+/// A user that waits for a fault would wait for ever: better to end the process, and say so.
+struct AbortsOnPanic;
+
+impl Drop for AbortsOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("a thread that serves the faults of a region panicked: the process ends");
+            std::process::abort();
+        }
+    }
+}
+
+/// A part of one page.
+struct Piece {
+    index: u64,
+    within: Range<usize>,
+}
+
+fn pieces(offset: u64, len: usize) -> impl Iterator<Item = Piece> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let at = offset + done as u64;
+        let start = at as usize % PAGE_BYTES;
+        let nr = (PAGE_BYTES - start).min(len - done);
+        done += nr;
+        (nr > 0).then_some(Piece { index: at >> PAGE_SHIFT, within: start..start + nr })
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+//! What a region is to be, and opening what lies beneath it.
+//!
+//! ```text
+//!   anonymous   a swap file without a name, or a store that is lent
+//!   over        a file, taken from the cache for as long as the region lives; a store
+//! ```
+
+use super::swap::{self, SwapMap};
+use crate::engine::Engine;
+use crate::errors::{CreateRegionError, OpenError};
+use crate::store::{Backing, Store};
+use pagetide_core::ids::PageIndex;
+use pagetide_core::units::{Bytes, PAGE_BYTES, PAGE_SHIFT};
+use pagetide_sys::{OpenStoreError, REGION_PAGES_MAX, RegionError, StoreFile, StoreOptions};
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What a region is to be.
+#[derive(Debug)]
+#[must_use = "options do nothing until `PageCache::region`"]
+pub struct RegionOptions {
+    source: Source,
+    nr_handlers: usize,
+}
+
+enum Source {
+    Anonymous { len: Bytes, swap: Swap },
+    File(PathBuf),
+    Store(Box<dyn Store>),
+}
+
+enum Swap {
+    Folder(Option<PathBuf>),
+    Store(Box<dyn Store>),
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Anonymous { len, .. } => write!(f, "Anonymous({len})"),
+            Source::File(path) => write!(f, "File({path:?})"),
+            Source::Store(_) => write!(f, "Store"),
+        }
+    }
+}
+
+impl RegionOptions {
+    /// `len` bytes of zeros, rounded up to whole pages. What leaves memory goes to a file without a
+    /// name in `TMPDIR`, else in `/var/tmp`: name another folder where that is in memory itself.
+    pub fn anonymous(len: Bytes) -> RegionOptions {
+        RegionOptions::of(Source::Anonymous { len, swap: Swap::Folder(None) })
+    }
+
+    /// The bytes of a file that exists, to be read and written. While the region lives it is the
+    /// cache's only way to the file.
+    pub fn over(path: impl Into<PathBuf>) -> RegionOptions {
+        RegionOptions::of(Source::File(path.into()))
+    }
+
+    /// The contents of somebody's own store.
+    pub fn over_store(store: Box<dyn Store>) -> RegionOptions {
+        RegionOptions::of(Source::Store(store))
+    }
+
+    /// The folder for what leaves an anonymous region's memory; of no use to others.
+    pub fn swap_in(mut self, folder: impl Into<PathBuf>) -> RegionOptions {
+        if let Source::Anonymous { swap, .. } = &mut self.source {
+            *swap = Swap::Folder(Some(folder.into()));
+        }
+        self
+    }
+
+    /// The store for what leaves an anonymous region's memory, which is made as long as the region;
+    /// of no use to others.
+    pub fn swap_to(mut self, store: Box<dyn Store>) -> RegionOptions {
+        if let Source::Anonymous { swap, .. } = &mut self.source {
+            *swap = Swap::Store(store);
+        }
+        self
+    }
+
+    /// Threads that serve faults; 1 unless set, and at least 1. More help where stores are slow:
+    /// faults that wait for a store do not hold up others.
+    pub fn handlers(mut self, nr_handlers: usize) -> RegionOptions {
+        self.nr_handlers = nr_handlers.max(1);
+        self
+    }
+
+    pub(super) fn nr_handlers(&self) -> usize {
+        self.nr_handlers
+    }
+
+    /// Opens what lies beneath.
+    pub(super) fn open(self, direct: bool) -> Result<Opened, CreateRegionError> {
+        match self.source {
+            Source::Anonymous { len, swap } => open_swap(len, swap, direct),
+            Source::File(path) => open_file(path, direct),
+            Source::Store(store) => {
+                let backing = Backing::Custom(store);
+                let path = PathBuf::from("(a custom store)");
+                let len = backing.read_len();
+                let len = len.map_err(|source| OpenError::Open { path, source })?;
+                Ok(Opened { backing, len, swap: None, path: None })
+            }
+        }
+    }
+
+    fn of(source: Source) -> RegionOptions {
+        RegionOptions { source, nr_handlers: 1 }
+    }
+}
+
+/// What lies beneath a region.
+pub(super) struct Opened {
+    pub(super) backing: Backing,
+    pub(super) len: u64,
+    pub(super) swap: Option<SwapMap>,
+    /// The file's, if it is one that others can open.
+    path: Option<PathBuf>,
+}
+
+fn open_swap(len: Bytes, swap: Swap, direct: bool) -> Result<Opened, CreateRegionError> {
+    let nr_pages = len.0.div_ceil(PAGE_BYTES as u64);
+    if nr_pages == 0 || nr_pages > REGION_PAGES_MAX {
+        return Err(RegionError::PageCount { nr_pages }.into());
+    }
+    let bytes = nr_pages << PAGE_SHIFT;
+    let backing = match swap {
+        Swap::Folder(folder) => {
+            let folder = folder.unwrap_or_else(swap::default_folder);
+            let created = swap::create(&folder, nr_pages, direct);
+            created.map_err(|source| CreateRegionError::Swap { folder, source })?
+        }
+        Swap::Store(store) => {
+            let backing = Backing::Custom(store);
+            let folder = PathBuf::from("(a custom store)");
+            let made = backing.set_len(bytes);
+            made.map_err(|source| CreateRegionError::Swap { folder, source })?;
+            backing
+        }
+    };
+    Ok(Opened { backing, len: bytes, swap: Some(SwapMap::new(nr_pages)), path: None })
+}
+
+fn open_file(path: PathBuf, direct: bool) -> Result<Opened, CreateRegionError> {
+    let refused = |path: &Path, source| OpenError::Open { path: path.to_owned(), source };
+    let options = StoreOptions { write: true, create: false, truncate: false, direct };
+    let file = StoreFile::open(&path, options).map_err(|error| {
+        let source = match error {
+            OpenStoreError::Os { source } => source,
+            other => io::Error::new(io::ErrorKind::InvalidInput, other),
+        };
+        refused(&path, source)
+    })?;
+    let backing = Backing::File { file: Arc::new(file), writable: true };
+    let len = backing.read_len().map_err(|source| refused(&path, source))?;
+    Ok(Opened { backing, len, swap: None, path: Some(path) })
+}
+
+impl Opened {
+    /// Has the cache let go of what it keeps of the file, whose pages are a region's now.
+    pub(super) fn take_from_cache(&self, engine: &Engine) -> Result<(), CreateRegionError> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let Ok(seen) = self.backing.fingerprint() else { return Ok(()) };
+        let cached = engine.mappings.read().find(&seen.identity()).cloned();
+        let Some(mapping) = cached else { return Ok(()) };
+        if !mapping.has_handles() {
+            engine.flush(&mapping, 0..u64::MAX);
+            engine.drop_clean_pages(&mapping, PageIndex(0)..PageIndex(u64::MAX));
+            mapping.close_if_idle();
+            engine.mappings.change(|slots| engine.forget_empty(slots));
+        }
+        if engine.mappings.read().find(&seen.identity()).is_some() {
+            return Err(CreateRegionError::InUse { path: path.clone() });
+        }
+        Ok(())
+    }
+}

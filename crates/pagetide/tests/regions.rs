@@ -1,0 +1,229 @@
+//! Regions over a real kernel: contents, the limit, what leaves and comes back.
+
+use pagetide::{
+    Bytes, CreateRegionError, OpenError, OpenOptions, PageCache, ReadError, Region, RegionOptions,
+};
+use std::fs;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+const PAGE: usize = 4096;
+/// Words in a page.
+const WORDS: usize = PAGE / 8;
+
+/// A region, or a loud skip where userfaultfd is refused.
+fn region(test: &str, cache: &PageCache, options: RegionOptions) -> Option<Region> {
+    match cache.region(options) {
+        Ok(region) => Some(region),
+        Err(CreateRegionError::Memory(error)) => {
+            eprintln!("SKIPPED: {test}: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn cache_of(nr_frames: u64) -> PageCache {
+    PageCache::builder().memory(Bytes(nr_frames << 12)).build().expect("a cache")
+}
+
+/// A region of `nr_pages`, all of them zero.
+fn zeros(test: &str, cache: &PageCache, nr_pages: u64) -> Option<Region> {
+    region(test, cache, RegionOptions::anonymous(Bytes(nr_pages << 12)))
+}
+
+fn load(region: &Region, page: usize) -> u64 {
+    region.words()[page * WORDS].load(Relaxed)
+}
+
+fn store(region: &Region, page: usize, value: u64) {
+    region.words()[page * WORDS].store(value, Relaxed);
+}
+
+/// A generator of numbers that needs no crate.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self, below: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % below as u64) as usize
+    }
+}
+
+#[test]
+fn a_region_four_times_the_memory_keeps_what_is_stored() {
+    let cache = cache_of(256);
+    let Some(region) = zeros("a_region_four_times_the_memory", &cache, 1024) else { return };
+    let mut random = Random(7);
+    let mut model = vec![0; 1024 * WORDS];
+    for step in 0..20_000_u64 {
+        let at = random.next(model.len());
+        if random.next(2) == 0 {
+            region.words()[at].store(step, Relaxed);
+            model[at] = step;
+        } else {
+            assert_eq!(region.words()[at].load(Relaxed), model[at], "word {at} at step {step}");
+        }
+    }
+    let wrong = (0..model.len()).find(|at| region.words()[*at].load(Relaxed) != model[*at]);
+    assert_eq!(wrong, None);
+    let (stats, of_cache) = (region.stats(), cache.stats());
+    assert!(stats.missing_faults > 1024, "{stats:?}");
+    assert!(stats.wp_faults > 0 && stats.failed_faults == 0, "{stats:?}");
+    assert!(of_cache.evictions > 0 && of_cache.device_writes > 0, "{of_cache:?}");
+    let counted = of_cache.vmstat.iter().find(|(name, _)| *name == "region_missing_faults");
+    assert_eq!(counted, Some(&("region_missing_faults", stats.missing_faults)));
+}
+
+/// Two threads count in pages of their own, in one page together, and look at what the other has
+/// counted, while memory is a quarter of what they use.
+#[test]
+fn eviction_under_writers_loses_nothing() {
+    const NR_PAGES: usize = 512;
+    let cache = cache_of(128);
+    let Some(region) = zeros("eviction_under_writers", &cache, NR_PAGES as u64) else { return };
+    let long = std::env::var_os("PAGETIDE_LONG").is_some();
+    let until = Instant::now() + Duration::from_secs(if long { 60 } else { 2 });
+    let count = |thread: usize| {
+        let mut counts = vec![0_u64; NR_PAGES];
+        let mut random = Random(thread as u64 + 1);
+        while Instant::now() < until {
+            let page = random.next(NR_PAGES);
+            let word = &region.words()[page * WORDS + thread];
+            assert_eq!(word.load(Relaxed), counts[page], "thread {thread}, page {page}");
+            counts[page] += 1;
+            word.store(counts[page], Relaxed);
+            region.words()[page * WORDS + 2].fetch_add(1, Relaxed);
+        }
+        counts
+    };
+    let counts = std::thread::scope(|scope| {
+        let threads = [0, 1].map(|thread| scope.spawn(move || count(thread)));
+        threads.map(|thread| thread.join().expect("no loss"))
+    });
+    let [firsts, seconds] = counts;
+    for (page, (first, second)) in firsts.into_iter().zip(seconds).enumerate() {
+        let words: [u64; 3] = [0, 1, 2].map(|nth| region.words()[page * WORDS + nth].load(Relaxed));
+        assert_eq!(words, [first, second, first + second], "page {page}");
+    }
+    assert!(cache.stats().evictions > 100, "{:?}", cache.stats());
+}
+
+#[test]
+fn everything_agrees_after_a_run_without_threads() {
+    let builder = PageCache::builder().memory(Bytes(128 << 12)).background(false);
+    let cache = builder.build().expect("a cache");
+    let Some(region) = zeros("everything_agrees", &cache, 512) else { return };
+    let mut random = Random(11);
+    for step in 0..5000 {
+        match random.next(2) {
+            0 => store(&region, random.next(512), step),
+            _ => assert!(load(&region, random.next(512)) <= step),
+        }
+        if step % 500 == 0 {
+            // The user goes on a moment before the handler lets the page go.
+            region.read(0, &mut [0]).expect("read");
+            settle(&region);
+            cache.validate();
+        }
+    }
+    drop(region);
+    cache.validate();
+    assert_eq!(cache.stats().resident_bytes, 0);
+}
+
+/// Waits until no page is locked by a handler: each is locked once more.
+fn settle(region: &Region) {
+    let mut byte = [0];
+    (0..region.len()).step_by(PAGE).for_each(|at| region.read(at, &mut byte).expect("read"));
+}
+
+#[test]
+fn reading_and_writing_by_copy_agree_with_loads_and_stores() {
+    let cache = cache_of(64);
+    let Some(region) = zeros("reading_and_writing_by_copy", &cache, 256) else { return };
+    let bytes: Vec<u8> = (0..3 * PAGE + 100).map(|nth| nth as u8).collect();
+    region.write(5 * PAGE as u64 - 8, &bytes).expect("written");
+    assert_eq!(load(&region, 5), u64::from_ne_bytes(bytes[8..16].try_into().expect("8")));
+    store(&region, 6, 42);
+    let mut copy = vec![0; bytes.len()];
+    region.read(5 * PAGE as u64 - 8, &mut copy).expect("read");
+    assert_eq!(copy[PAGE + 8..PAGE + 16], 42_u64.to_ne_bytes());
+    copy[PAGE + 8..PAGE + 16].copy_from_slice(&bytes[PAGE + 8..PAGE + 16]);
+    assert_eq!(copy, bytes);
+    let past = region.read(256 * PAGE as u64 - 1, &mut [0; 2]).expect_err("past the end");
+    assert!(matches!(past, ReadError::PastEnd { .. }), "{past}");
+    assert!(region.write(u64::MAX, b"x").is_err());
+}
+
+#[test]
+fn populated_pages_are_loaded_from_without_a_fault() {
+    let cache = cache_of(64);
+    let Some(region) = zeros("populated_pages", &cache, 32) else { return };
+    region.populate(4096..9 * 4096).expect("populated");
+    let sum: u64 = (1..9).map(|page| load(&region, page)).sum();
+    assert_eq!((sum, region.stats().missing_faults, region.stats().minor_faults), (0, 0, 0));
+    assert_eq!(load(&region, 9), 0);
+    assert_eq!(region.stats().missing_faults, 1);
+    assert!(region.populate(0..33 * 4096).is_err());
+}
+
+#[test]
+fn pages_of_a_file_are_loaded_stored_and_synced() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("file");
+    let words: Vec<u64> = (0..512 * WORDS as u64).collect();
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    // The last page is partial.
+    fs::write(&path, &bytes[..bytes.len() - 1000]).expect("a file");
+    let cache = cache_of(128);
+    let Some(over) = region("pages_of_a_file", &cache, RegionOptions::over(&path)) else { return };
+    assert_eq!(over.len(), bytes.len() as u64 - 1000);
+    let mut random = Random(5);
+    let mut model = words;
+    for step in 0..4000 {
+        let at = random.next(model.len() - 125);
+        if random.next(2) == 0 {
+            over.words()[at].store(step, Relaxed);
+            model[at] = step;
+        } else {
+            assert_eq!(over.words()[at].load(Relaxed), model[at]);
+        }
+    }
+    over.sync().expect("synced");
+    let expected: Vec<u8> = model.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    assert!(fs::read(&path).expect("read") == expected[..expected.len() - 1000]);
+    let refused = cache.open(&path, OpenOptions::new().read(true)).expect_err("in a region");
+    assert!(matches!(refused, OpenError::InRegion { .. }), "{refused}");
+    // What is stored after the sync is written when the region goes, and found by the next.
+    store(&over, 3, 99);
+    drop(over);
+    let file = cache.open(&path, OpenOptions::new().read(true)).expect("opened");
+    let mut word = [0; 8];
+    file.read_at(&mut word, 3 * PAGE as u64).expect("read");
+    assert_eq!(u64::from_ne_bytes(word), 99);
+    let refused = cache.region(RegionOptions::over(&path)).expect_err("open as a file");
+    assert!(matches!(refused, CreateRegionError::InUse { .. }), "{refused}");
+    drop(file);
+    let again = cache.region(RegionOptions::over(&path)).expect("a region");
+    assert_eq!(load(&again, 3), 99);
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_a_sentence() {
+    let cache = cache_of(64);
+    for len in [0, u64::MAX >> 3] {
+        let refused = cache.region(RegionOptions::anonymous(Bytes(len))).expect_err("refused");
+        assert!(refused.to_string().contains("pages"), "{refused}");
+    }
+    let missing = cache.region(RegionOptions::over("/nowhere/file")).expect_err("missing");
+    assert!(missing.to_string().contains("/nowhere/file"), "{missing}");
+    let folder = RegionOptions::anonymous(Bytes(4096)).swap_in("/nowhere");
+    let missing = cache.region(folder).expect_err("no such folder");
+    assert!(missing.to_string().contains("/nowhere"), "{missing}");
+    let shared = PageCache::builder().memory(Bytes(1 << 20)).shared(true).build().expect("a cache");
+    let refused = shared.region(RegionOptions::anonymous(Bytes(4096))).expect_err("shared");
+    assert!(matches!(refused, CreateRegionError::Shared), "{refused}");
+}
