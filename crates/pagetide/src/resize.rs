@@ -15,6 +15,7 @@
 use crate::builder::Limits;
 use crate::engine::Engine;
 use crate::errors::ResizeError;
+use crate::flush::OnLocked;
 use crate::locks::lock;
 use crate::node::Node;
 use pagetide_core::knobs::MEMORY_MIN;
@@ -117,6 +118,7 @@ impl Engine {
             let nr_wanted = u64::from(now - nr_frames);
             self.make_room_below(nth, nr_wanted);
             if self.reclaim_pages(node, nr_wanted) == 0 {
+                self.flush_all(OnLocked::Skip);
                 self.flush_for_room();
                 rounds += 1;
             }
