@@ -26,6 +26,7 @@ use pagetide_core::lru::pagetide::Tuning;
 use pagetide_core::lru::{LruConfig, LruvecId, PolicyName, Statistics, Switches};
 use pagetide_core::page_alloc::{HighFraction, PcpTuning};
 use pagetide_core::record::{Header, Reclaimer};
+use pagetide_core::tiering::TieringKnobs;
 use pagetide_core::units::{Bytes, Millis, PAGE_BYTES};
 use pagetide_core::writeback::DirtyLimits;
 use pagetide_sys::numa::{NODES, read_nodes};
@@ -88,8 +89,10 @@ impl Builder {
         self
     }
 
-    /// How pages move between tiers; as Linux does it unless set.
+    /// How pages move between tiers; without knobs ([`Stage::Auto`](crate::Stage)) unless set.
+    /// Takes the place of what [`Builder::set`] said of `tier_...` knobs before.
     pub fn tiering(mut self, options: TieringOptions) -> Builder {
+        options.knobs.put(&mut self.knobs);
         self.tiering = options;
         self
     }
@@ -232,6 +235,7 @@ impl Builder {
         // A machine without a notion of nodes has none to offer.
         let machine = read_nodes(NODES).unwrap_or_default();
         let plan = TierPlan::check(&self.tiers, &machine)?;
+        self.tiering.knobs = TieringKnobs::of(&self.knobs);
         self.tiering.knobs.check().map_err(BuildError::Tiering)?;
         if self.tiering.switches.auto {
             self.tiering.knobs = self.tiering.knobs.in_small_runs(plan.nr_frames().into());

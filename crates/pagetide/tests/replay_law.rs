@@ -14,7 +14,7 @@ mod scripts;
 mod tiers;
 
 use common::pages::Random;
-use common::{PAGE, patterned_file, skip};
+use common::{PAGE, patterned_file, pin_thread};
 use pagetide::{Advice, Bytes, Mechanism, OpenOptions, PageCache, PcpTuning, PolicyName, Switches};
 use pagetide_lab::replay::{Memory, ZoneMemory};
 use pagetide_lab::trace::AccessKind;
@@ -242,17 +242,4 @@ fn a_record_without_one_kind_of_entry_does_not_pass_for_the_run() {
         });
         assert!(is_missed, "nothing depends on {left_out:?}");
     }
-}
-
-/// Keeps this thread on the CPU it runs on, so that one per-CPU list and one access log are used;
-/// says that the test is skipped where that is not allowed.
-fn pin_thread(test: &str) -> bool {
-    use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
-    let mut here = CpuSet::new();
-    here.set(sched_getcpu());
-    let pinned = sched_setaffinity(None, &here);
-    if let Err(error) = pinned {
-        skip(test, &format!("the thread cannot be kept on one CPU: {error}"));
-    }
-    pinned.is_ok()
 }

@@ -7,7 +7,7 @@ mod common;
 
 use common::pages::{Random, stamp, version_of};
 use common::store::FaultyStore;
-use common::{PAGE, pattern_at, patterned_file};
+use common::{PAGE, pattern_at, patterned_file, pin_thread};
 use pagetide::{
     Advice, BuildError, Builder, Bytes, File, Millis, OpenOptions, PageCache, PolicyName, Stage,
     Tier, TieringKnobs, TieringOptions, TieringStats,
@@ -105,7 +105,8 @@ fn what_reclaim_takes_from_fast_memory_moves_to_slow_memory() {
     }
 }
 
-/// A few pages are used all the time, and were read last: they begin in slow memory.
+/// A few pages are used all the time, and were read last: they begin in slow memory. To be played
+/// on one CPU: what another's list and log hold would make it a matter of chance.
 fn play_hot_pages(stage: Stage) -> TieringStats {
     let cache = tiered(64, 256, stage).build().unwrap();
     let contents = pattern_at(0, 300 * PAGE);
@@ -132,6 +133,9 @@ fn play_hot_pages(stage: Stage) -> TieringStats {
 
 #[test]
 fn hot_pages_of_slow_memory_are_promoted_at_every_stage() {
+    if !pin_thread("hot_pages_of_slow_memory_are_promoted_at_every_stage") {
+        return;
+    }
     for stage in Stage::ALL {
         let stats = play_hot_pages(stage);
         assert!(stats.hint_faults > 20 && stats.armed >= stats.hint_faults, "{stage}: {stats}");
@@ -396,8 +400,35 @@ fn tiers_that_make_no_cache_are_refused() {
     assert!(refused(tiers().tier(Tier::numa(999, pages(64)))).contains("no memory node 999"));
 }
 
+/// The numbers of tiering are in the table of all knobs: by name, or from the environment.
+#[test]
+fn tiering_is_set_by_name_as_everything_else() {
+    let named = |name: &str, text: &str| tiered(64, 256, Stage::Base).set(name, text);
+    let nr_armed = |builder: Builder| {
+        let cache = builder.build().unwrap();
+        let file = cache.open_store(Box::new(FaultyStore::with_contents(&[1; 200 * PAGE])));
+        let file = file.unwrap();
+        (0..200).for_each(|index| drop(read_page(&file, index)));
+        (0..900).for_each(|now| cache.tick(Millis(now)));
+        tiering(&cache).armed
+    };
+    assert!(nr_armed(tiered(64, 256, Stage::Base)) > 0);
+    assert_eq!(nr_armed(named("tier_scan_delay_ms", "1000").unwrap()), 0);
+    assert_eq!(
+        named("tier_hot_threshold_ms", "7").unwrap_err().to_string(),
+        "knob tier_hot_threshold_ms is 7, outside 8 to 4294967295"
+    );
+    assert_eq!(
+        named("tier_scan_period_min_ms", "41").unwrap().build().unwrap_err().to_string(),
+        "scan periods from 41 to 40 ms: the least is 1 ms, and the maximum not below it"
+    );
+}
+
 #[test]
 fn a_tiers_report_says_where_pages_are() {
+    if !pin_thread("a_tiers_report_says_where_pages_are") {
+        return;
+    }
     let text = play_hot_pages(Stage::AutoThreshold).to_string();
     let lines: Vec<&str> = text.lines().collect();
     assert!(

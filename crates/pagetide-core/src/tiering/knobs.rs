@@ -5,6 +5,7 @@
 //!
 //! Source: the tiering specification, sections 2 and 5 (Linux 6.18, `sched/numa_balancing`).
 
+use crate::knobs::{Knob, Knobs};
 use crate::units::{Bytes, Millis};
 
 /// Frames a second at so many megabytes (2^20 bytes) a second.
@@ -92,6 +93,41 @@ pub enum TieringKnobError {
 }
 
 impl TieringKnobs {
+    /// The numbers that the table of all knobs has; amounts of memory are rounded down to frames.
+    pub fn of(knobs: &Knobs) -> TieringKnobs {
+        let millis = |knob| Millis(knobs.read(knob));
+        let frames = |knob| Bytes(knobs.read(knob)).whole_pages();
+        TieringKnobs {
+            scan_period_min: millis(Knob::TierScanPeriodMin),
+            scan_period_max: millis(Knob::TierScanPeriodMax),
+            scan_pages: frames(Knob::TierScanRun),
+            scan_rate_max: frames(Knob::TierScanRate),
+            scan_delay: millis(Knob::TierScanDelay),
+            hot_threshold: millis(Knob::TierHotThreshold),
+            promote_rate_frames: frames(Knob::TierPromoteRate),
+            rate_window: millis(Knob::TierRateWindow),
+            free_space_frames: frames(Knob::TierFreeSpace),
+        }
+    }
+
+    /// Sets them in the table of all knobs.
+    pub fn put(&self, knobs: &mut Knobs) {
+        let bytes = |frames: u64| Bytes::from_pages(frames.min(u64::from(u32::MAX) + 1)).0;
+        for (knob, value) in [
+            (Knob::TierScanPeriodMin, self.scan_period_min.0),
+            (Knob::TierScanPeriodMax, self.scan_period_max.0),
+            (Knob::TierScanRun, bytes(self.scan_pages)),
+            (Knob::TierScanRate, bytes(self.scan_rate_max)),
+            (Knob::TierScanDelay, self.scan_delay.0),
+            (Knob::TierHotThreshold, self.hot_threshold.0),
+            (Knob::TierPromoteRate, bytes(self.promote_rate_frames)),
+            (Knob::TierRateWindow, self.rate_window.0),
+            (Knob::TierFreeSpace, bytes(self.free_space_frames)),
+        ] {
+            knobs.set(knob, value);
+        }
+    }
+
     /// The same, with a round of the scan over so many frames cut into 64 runs at least: a round at
     /// once has all faults come at once, and all promotions. Without knobs
     /// ([`TieringSwitches::auto`](super::TieringSwitches)), the world takes these.
@@ -143,6 +179,30 @@ mod tests {
         assert_eq!(knobs.scan_rate_max, 655_360);
         assert_eq!(knobs.free_space_frames, 262_144);
         assert_eq!((frames_per_second(100), frames_per_second(2)), (25_600, 512));
+    }
+
+    #[test]
+    fn the_table_of_all_knobs_has_these() {
+        assert_eq!(TieringKnobs::of(&Knobs::default()), TieringKnobs::default());
+        let numbers = TieringKnobs {
+            scan_period_min: Millis(2),
+            scan_period_max: Millis(3),
+            scan_pages: 4,
+            scan_rate_max: 5,
+            scan_delay: Millis(6),
+            hot_threshold: Millis(8),
+            promote_rate_frames: 9,
+            rate_window: Millis(10),
+            free_space_frames: 11,
+        };
+        let mut knobs = Knobs::default();
+        numbers.put(&mut knobs);
+        assert_eq!(TieringKnobs::of(&knobs), numbers);
+        assert_eq!(knobs.read(Knob::TierPromoteRate), 9 * 4096);
+        // What is too much stays too much.
+        let huge = TieringKnobs { free_space_frames: u64::MAX, ..numbers };
+        huge.put(&mut knobs);
+        assert!(knobs.check().is_err() && TieringKnobs::of(&knobs).check().is_err());
     }
 
     #[test]

@@ -43,3 +43,16 @@ pub(crate) fn skip(test: &str, why: &str) {
         log.write_all(line.as_bytes()).unwrap();
     }
 }
+
+/// Keeps this thread on the CPU it runs on, so that one per-CPU list and one access log are used;
+/// says that the test is skipped where that is not allowed.
+pub(crate) fn pin_thread(test: &str) -> bool {
+    use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
+    let mut here = CpuSet::new();
+    here.set(sched_getcpu());
+    let pinned = sched_setaffinity(None, &here);
+    if let Err(error) = pinned {
+        skip(test, &format!("the thread cannot be kept on one CPU: {error}"));
+    }
+    pinned.is_ok()
+}
