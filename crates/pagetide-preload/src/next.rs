@@ -88,6 +88,7 @@ next! {
     fn futimens(fd: c_int, times: *const libc::timespec) -> c_int;
     fn futimes(fd: c_int, times: *const libc::timeval) -> c_int;
     fn utimensat(d: c_int, p: *const c_char, times: *const libc::timespec, flags: c_int) -> c_int;
+    fn futimesat(d: c_int, p: *const c_char, times: *const libc::timeval) -> c_int;
     fn utimes(path: *const c_char, times: *const libc::timeval) -> c_int;
     fn utime(path: *const c_char, times: *const c_void) -> c_int;
     fn sendfile64(out: c_int, from: c_int, offset: *mut off_t, len: size_t) -> ssize_t;
@@ -104,6 +105,7 @@ next! {
     ) -> *mut c_void;
     fn aio_read64(control: *mut c_void) -> c_int;
     fn aio_write64(control: *mut c_void) -> c_int;
+    fn aio_fsync64(op: c_int, control: *mut c_void) -> c_int;
     fn lio_listio64(mode: c_int, list: *const *mut c_void, nr: c_int, event: *mut c_void) -> c_int;
     fn fopen64(path: *const c_char, mode: *const c_char) -> *mut Stream;
     fn freopen64(path: *const c_char, mode: *const c_char, stream: *mut Stream) -> *mut Stream;
@@ -113,6 +115,9 @@ next! {
     fn fork() -> libc::pid_t;
     fn execve(path: *const c_char, arguments: Strings, environment: Strings) -> c_int;
     fn execvpe(name: *const c_char, arguments: Strings, environment: Strings) -> c_int;
+    fn execveat(
+        folder: c_int, path: *const c_char, arguments: Strings, environment: Strings, flags: c_int,
+    ) -> c_int;
     fn fexecve(fd: c_int, arguments: Strings, environment: Strings) -> c_int;
     fn posix_spawn(
         pid: *mut libc::pid_t, path: *const c_char, actions: *const c_void, attr: *const c_void,

@@ -68,6 +68,36 @@ fn a_static_program_is_told_and_gets_its_descriptors() {
     assert_eq!(String::from_utf8(contents).unwrap(), "one\ntwo\nthree\n");
 }
 
+/// The list of arguments, in registers and beyond them; and what it inherits is the kernel's.
+#[test]
+fn execl_and_its_relatives_are_noticed() {
+    if !has("gcc", "execl_and_its_relatives_are_noticed") {
+        return;
+    }
+    let here = folder();
+    let program = "#include <unistd.h>\n#include <string.h>\n\
+        int main(int nr, char **all) { for (int i = 1; i < nr; i++) \
+        if (write(9, all[i], strlen(all[i])) < 0) return 1; return nr != 9; }";
+    let starter = "#include <fcntl.h>\n#include <unistd.h>\n#include <sys/wait.h>\n\
+        extern char **environ;\n\
+        #define LIST \"x\", \"1\", \"2\", \"3\", \"4\", \"5\", \"6\", \"7\", \"8\\n\", (char *)0\n\
+        int main(void) { int fd = open(\"out\", O_RDWR | O_CREAT, 0644), status; dup2(fd, 9);\n\
+        for (int turn = 0; turn < 3; turn++) { if (fork() == 0) {\n\
+        if (turn == 0) execl(\"./program\", LIST); if (turn == 1) execlp(\"./program\", LIST);\n\
+        execle(\"./program\", LIST, environ); _exit(99); }\n\
+        wait(&status); if (status) return 1 + turn; } return write(fd, \"end\", 3) != 3; }";
+    std::fs::write(here.path().join("program.c"), program).unwrap();
+    std::fs::write(here.path().join("starter.c"), starter).unwrap();
+    let compile = "gcc -static -o program program.c && gcc -w -o starter starter.c";
+    plain_shell_in(here.path(), compile);
+    let output = run_in(here.path(), "1M", &["./starter"]);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{errors}");
+    assert_eq!(errors.matches("linked statically").count(), 3, "{errors}");
+    let contents = std::fs::read_to_string(here.path().join("out")).unwrap();
+    assert_eq!(contents, "12345678\n12345678\n12345678\nend");
+}
+
 #[test]
 fn io_uring_is_refused_and_said() {
     if !has("fio", "io_uring_is_refused_and_said") {

@@ -95,6 +95,22 @@ unsafe extern "C" fn aio_write(control: *mut c_void) -> c_int {
 }
 
 #[unsafe(no_mangle)]
+unsafe extern "C" fn aio_fsync64(op: c_int, control: *mut c_void) -> c_int {
+    // SAFETY: our caller's control block (S20).
+    match unsafe { hand_over_for(control) } {
+        // SAFETY: our caller's control block (S20).
+        Ok(()) => unsafe { next::aio_fsync64(op, control) },
+        Err(errno) => or_minus_one(Err(errno)),
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn aio_fsync(op: c_int, control: *mut c_void) -> c_int {
+    // SAFETY: the same function (S20).
+    unsafe { aio_fsync64(op, control) }
+}
+
+#[unsafe(no_mangle)]
 unsafe extern "C" fn lio_listio64(
     mode: c_int,
     list: *const *mut c_void,

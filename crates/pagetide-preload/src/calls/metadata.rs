@@ -261,6 +261,13 @@ unsafe extern "C" fn utimensat(
 }
 
 #[unsafe(no_mangle)]
+unsafe extern "C" fn futimesat(folder: c_int, path: *const c_char, times: *const timeval) -> c_int {
+    write_back_path(folder, path, false);
+    // SAFETY: our caller's arguments (S20).
+    unsafe { next::futimesat(folder, path, times) }
+}
+
+#[unsafe(no_mangle)]
 unsafe extern "C" fn utimes(path: *const c_char, times: *const timeval) -> c_int {
     write_back_path(libc::AT_FDCWD, path, false);
     // SAFETY: our caller's arguments (S20).

@@ -5,8 +5,11 @@
 //! All keep the C contract of their name, and no more: they may be called from any thread, in a
 //! signal's handler, between fork and exec.
 
+mod aliases;
 mod copy;
 mod descriptors;
+#[cfg(target_arch = "x86_64")]
+mod exec_lists;
 mod interfaces;
 mod metadata;
 mod open;

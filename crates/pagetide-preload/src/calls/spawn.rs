@@ -10,8 +10,7 @@
 //! Nothing to do for fork: see `process` for what a child begins with, and the tags on descriptions
 //! (`pagetide_sys::wire`) for how it knows what it inherits.
 //!
-//! Ignored: execl and its relatives need no help as long as the environment is whole; a static
-//! program started by them is not noticed.
+//! execl and its relatives are in `exec_lists`.
 
 use crate::channel;
 use crate::next::{self, Strings};
@@ -245,6 +244,25 @@ unsafe extern "C" fn fexecve(fd: c_int, arguments: Strings, given: Strings) -> c
     let environment = unsafe { Environment::new(given) };
     // SAFETY: our caller's arguments (S20).
     unsafe { next::fexecve(fd, arguments, environment.strings) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn execveat(
+    folder: c_int,
+    path: *const c_char,
+    arguments: Strings,
+    given: Strings,
+    flags: c_int,
+) -> c_int {
+    if flags & libc::AT_EMPTY_PATH != 0 && process::is_on() {
+        prepare_file(folder);
+    } else {
+        prepare(folder, path);
+    }
+    // SAFETY: our caller's environment (S20).
+    let environment = unsafe { Environment::new(given) };
+    // SAFETY: our caller's arguments (S20).
+    unsafe { next::execveat(folder, path, arguments, environment.strings, flags) }
 }
 
 #[unsafe(no_mangle)]

@@ -27,9 +27,12 @@ unsafe extern "C" {
     fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int;
 }
 
-/// A managed description that was inherited as one of the three is the kernel's from here on.
+/// A file that was inherited as one of the three is the kernel's from here on, whoever opened it.
 pub(crate) fn settle_standard_descriptors() {
     for fd in 0..3 {
+        if !process::stat(fd).is_ok_and(|stat| serve::is_regular(&stat)) {
+            continue;
+        }
         let arguments = [fd as usize, 0, libc::SEEK_CUR as usize, 0, 0, 0];
         // SAFETY: numbers (S20).
         let position = unsafe { next::system(libc::SYS_lseek, arguments) };
@@ -39,6 +42,9 @@ pub(crate) fn settle_standard_descriptors() {
                 // SAFETY: no return (S20).
                 unsafe { libc::_exit(1) };
             }
+        } else {
+            // Opened by somebody unseen; others may have it open by its name.
+            let _ = serve::hand_over(fd, Reason::Outside);
         }
     }
 }

@@ -1,0 +1,129 @@
+//! execl and its relatives: the arguments are a list in the call itself, which Rust cannot take.
+//! What the registers and the stack have of it is put into a vector, and executed as one.
+//!
+//! ```text
+//!   execl(path, a, b, c, d, e, f, .., NULL)   rdi, rsi rdx rcx r8 r9 | the caller's stack
+//!        path --------^  first -------------------^                    ^--- rest
+//! ```
+//!
+//! Ignored: other processors than x86-64; there the C library's own are called.
+//!
+//! Source: the System V ABI for x86-64, "Parameter Passing".
+
+use crate::errno::or_minus_one;
+use crate::next::{self, Strings};
+use libc::{c_char, c_int};
+use std::arch::naked_asm;
+
+// The functions a program would call.
+unsafe extern "C" {
+    static environ: Strings;
+    fn execve(path: *const c_char, arguments: Strings, environment: Strings) -> c_int;
+    fn execvpe(name: *const c_char, arguments: Strings, environment: Strings) -> c_int;
+}
+
+const NAME: u32 = 1;
+const WITH_ENVIRONMENT: u32 = 2;
+
+macro_rules! list {
+    ($($name:ident = $kind:literal;)+) => {
+        $(
+            /// As the C function, through [`execute`].
+            #[unsafe(no_mangle)]
+            #[unsafe(naked)]
+            unsafe extern "C" fn $name() {
+                naked_asm!(
+                    concat!("mov r10d, ", $kind),
+                    "jmp {common}",
+                    common = sym gather,
+                )
+            }
+        )+
+    };
+}
+
+// 0, or a kind above.
+list! {
+    execl = "0";
+    execlp = "1";
+    execle = "2";
+}
+
+/// Five of the arguments are put where they can be read one after the other.
+#[unsafe(naked)]
+unsafe extern "C" fn gather() {
+    naked_asm!(
+        "lea r11, [rsp + 8]",
+        "push rbp",
+        "mov rbp, rsp",
+        "sub rsp, 48",
+        "mov [rsp], rsi",
+        "mov [rsp + 8], rdx",
+        "mov [rsp + 16], rcx",
+        "mov [rsp + 24], r8",
+        "mov [rsp + 32], r9",
+        "mov rsi, rsp",
+        "mov rdx, r11",
+        "mov ecx, r10d",
+        "call {execute}",
+        "leave",
+        "ret",
+        execute = sym execute,
+    )
+}
+
+const NR_FIRST: usize = 5;
+
+/// # Safety
+/// `first` and `rest` are the arguments of a call as execl's.
+unsafe extern "C" fn execute(
+    path: *const c_char,
+    first: Strings,
+    rest: Strings,
+    kind: u32,
+) -> c_int {
+    let argument = |index: usize| {
+        let place = match index.checked_sub(NR_FIRST) {
+            Some(index) => rest.wrapping_add(index),
+            None => first.wrapping_add(index),
+        };
+        // SAFETY: not past the list's end, or the environment behind it (S20).
+        unsafe { *place }
+    };
+    let mut nr = 0;
+    while !argument(nr).is_null() {
+        nr += 1;
+    }
+    // Zeros, so that the vector ends with null; after fork, malloc may not be called.
+    let len = (nr + 1) * size_of::<*const c_char>();
+    let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    let shared = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
+    // SAFETY: a new mapping, where the kernel likes it (S22).
+    let start =
+        match unsafe { next::system(libc::SYS_mmap, [0, len, access, shared, usize::MAX, 0]) } {
+            Ok(start) => start,
+            Err(errno) => return or_minus_one(Err(errno)),
+        };
+    let vector = start as *mut *const c_char;
+    for index in 0..nr {
+        // SAFETY: inside the mapping just made (S22).
+        unsafe { *vector.wrapping_add(index) = argument(index) };
+    }
+    let environment = match kind {
+        WITH_ENVIRONMENT => argument(nr + 1) as Strings,
+        // SAFETY: the C library's variable; whoever changes it races with exec itself (S20).
+        _ => unsafe { environ },
+    };
+    let result = if kind == NAME {
+        // SAFETY: our caller's strings (S20).
+        unsafe { execvpe(path, vector.cast_const(), environment) }
+    } else {
+        // SAFETY: our caller's strings (S20).
+        unsafe { execve(path, vector.cast_const(), environment) }
+    };
+    let why = crate::errno::read();
+    // SAFETY: our own mapping (S22).
+    let _ = unsafe { next::system(libc::SYS_munmap, [start, len, 0, 0, 0, 0]) };
+    crate::errno::set(why);
+    result
+}
