@@ -58,6 +58,9 @@ read or written as wide characters (fgetws), open outside, used as standard inpu
 or error, or inherited by a program that is linked statically or runs with another user's
 rights. The summary says how many. Programs that ask for io_uring or kernel AIO are refused it.
 
+Beside the limit, a run takes at most 160 bytes a page of it, 16 bytes a page of the files
+it touches, 256 KiB for each thread that does file I/O, and 12 MiB.
+
 Exit code: the program's; 128 + the signal that ended it; 127 where there is no such
 program, 126 where it cannot be executed; 1 and 2 as always, before the program starts.
 

@@ -4,9 +4,11 @@
 //! is not installed is a loud skip.
 
 mod bad_luck;
+mod coverage;
 mod odd_programs;
 mod processes;
 mod programs;
+mod resident;
 mod servers;
 mod sizing;
 

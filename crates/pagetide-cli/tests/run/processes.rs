@@ -150,3 +150,24 @@ fn signals_reach_the_program_and_its_status_is_ours() {
     assert_eq!(killed.status.code(), Some(137));
     assert_eq!(killed.status.signal(), None);
 }
+
+/// The C library writes standard output past us, and whoever opened it is unseen: so it is the
+/// kernel's before the program begins.
+#[test]
+fn standard_output_that_was_opened_outside_is_one_file() {
+    if !has("gcc", "standard_output_that_was_opened_outside_is_one_file") {
+        return;
+    }
+    let here = folder();
+    let source = "#include <fcntl.h>\n#include <stdio.h>\n#include <unistd.h>\n\
+        int main(void) { char in[64]; int fd = open(\"out\", O_RDONLY);\n\
+        for (int n = 1; n < 4; n++) { puts(\"line\"); fflush(stdout);\n\
+        if (pread(fd, in, 64, 0) != 5 * n) return n; } return 0; }";
+    std::fs::write(here.path().join("a.c"), source).unwrap();
+    shell_in(here.path(), "1M", "gcc -o a a.c");
+    let mut run = Command::new(pagetide());
+    run.args(["run", "--memory", "1M", "--", "./a"]).current_dir(here.path());
+    run.stdout(std::fs::File::create(here.path().join("out")).unwrap());
+    let output = run.stderr(Stdio::piped()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -1,0 +1,132 @@
+//! What is taken over, and what is not, is said in one place, and is true.
+
+use super::{has, pagetide};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+const LIST: &str = include_str!("../../../../docs/calls.md");
+
+/// How functions begin that reach files, or descriptors; leading underscores are taken off.
+const FAMILIES: [&str; 50] = [
+    "aio_",
+    "clone",
+    "close",
+    "copy_file",
+    "creat",
+    "daemon",
+    "dup",
+    "exec",
+    "fallocate",
+    "fcntl",
+    "fdatasync",
+    "fdopen",
+    "fexec",
+    "fopen",
+    "fork",
+    "freopen",
+    "fsync",
+    "ftruncate",
+    "futime",
+    "io_setup",
+    "ioctl",
+    "lio_",
+    "llseek",
+    "lseek",
+    "lutime",
+    "mkostemp",
+    "mkstemp",
+    "mmap",
+    "mremap",
+    "open",
+    "popen",
+    "posix_fa",
+    "posix_spawn",
+    "pread",
+    "pwrite",
+    "quick_exit",
+    "readahead",
+    "read_",
+    "readv",
+    "remap_file",
+    "sendfile",
+    "splice",
+    "sync",
+    "syscall",
+    "system",
+    "tee",
+    "tmpfile",
+    "truncate",
+    "utime",
+    "vmsplice",
+];
+/// As whole names: others that begin like these have nothing to do with files.
+const NAMES: [&str; 7] = ["read", "write", "writev", "vfork", "exit", "Exit", "opendir"];
+/// They begin like functions about files; they set attributes of a process.
+const OTHERS: [&str; 4] = [
+    "posix_spawnattr_",
+    "posix_spawn_file_actions_init",
+    "posix_spawn_file_actions_destroy",
+    "sync_",
+];
+
+/// Functions that a library has for others.
+fn exports(library: &Path) -> BTreeSet<String> {
+    let output = Command::new("nm").args(["-D", "--defined-only"]).arg(library).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let symbols = text.lines().filter_map(|line| {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        let (kind, name) = (words.next()?, words.next()?);
+        matches!(kind, "T" | "W" | "i").then(|| name.split('@').next().unwrap().to_owned())
+    });
+    symbols.collect()
+}
+
+/// The list between the lines that begin and end a block of text.
+fn taken_over() -> BTreeSet<String> {
+    let block = LIST.split("```text\n").nth(1).unwrap().split("```").next().unwrap();
+    block.split_ascii_whitespace().map(str::to_owned).collect()
+}
+
+/// Names in the first column of the table.
+fn left_out() -> BTreeSet<String> {
+    let rows = LIST.lines().filter(|line| line.starts_with("| `"));
+    let columns = rows.map(|row| row.split('|').nth(1).unwrap());
+    columns.flat_map(|column| column.split('`').skip(1).step_by(2)).map(str::to_owned).collect()
+}
+
+fn is_about_files(name: &str) -> bool {
+    let bare = name.trim_start_matches('_').trim_start_matches("IO_");
+    let is_family = FAMILIES.iter().any(|family| bare.starts_with(family)) || NAMES.contains(&bare);
+    is_family && !OTHERS.iter().any(|other| name.starts_with(other))
+}
+
+#[test]
+fn every_call_is_taken_over_or_listed() {
+    let test = "every_call_is_taken_over_or_listed";
+    if !cfg!(target_arch = "x86_64") {
+        eprintln!("SKIPPED: {test}: the list is that of x86-64");
+        return;
+    }
+    if !has("nm", test) {
+        return;
+    }
+    let ours = exports(&pagetide().with_file_name("libpagetide_preload.so"));
+    let (taken, left) = (taken_over(), left_out());
+    assert_eq!(ours, taken, "docs/calls.md names what the library exports");
+    let both: Vec<_> = taken.intersection(&left).collect();
+    assert!(both.is_empty(), "taken over and not: {both:?}");
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let Some(libc) = maps.lines().find_map(|line| {
+        line.find('/').map(|at| &line[at..]).filter(|path| path.ends_with("/libc.so.6"))
+    }) else {
+        eprintln!("SKIPPED: {test}: this test has no libc.so.6");
+        return;
+    };
+    let theirs = exports(Path::new(libc));
+    let missing: Vec<_> = theirs
+        .iter()
+        .filter(|name| is_about_files(name) && !taken.contains(*name) && !left.contains(*name))
+        .collect();
+    assert!(missing.is_empty(), "in neither list of docs/calls.md: {missing:?}");
+}

@@ -1,0 +1,113 @@
+//! What a run takes of memory, all processes together: the limit, and what is said beside it.
+
+use super::{folder, has, noise, pagetide};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{TryRecvError, channel};
+
+/// Three children, which read the file all over, twice its size each.
+const SCRIPT: &str = "import os, random, sys\n\
+    nr = os.path.getsize('a') // 4096\n\
+    go = os.pipe()\n\
+    children = []\n\
+    for seed in range(3):\n    \
+        child = os.fork()\n    \
+        if child == 0:\n        \
+            os.read(go[0], 1)\n        \
+            random.seed(seed)\n        \
+            fd = os.open('a', os.O_RDWR)\n        \
+            for turn in range(2 * nr):\n            \
+                page = random.randrange(nr)\n            \
+                if turn % 8 == 0: os.pwrite(fd, b'x' * 4096, page * 4096)\n            \
+                else: os.pread(fd, 4096, page * 4096)\n        \
+            os._exit(0)\n    \
+        children.append(child)\n\
+    print('ready', flush=True)\n\
+    sys.stdin.readline()\n\
+    os.write(go[1], b'...')\n\
+    assert all(os.waitpid(child, 0)[1] == 0 for child in children)\n\
+    print('done', flush=True)\n\
+    sys.stdin.readline()\n";
+
+/// Anonymous and shared memory of a process, its share of what it shares, in bytes.
+fn memory_of(process: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/smaps_rollup")).ok()?;
+    let field = |name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name))?;
+        line.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()
+    };
+    Some((field("Pss_Anon:")? + field("Pss_Shmem:")?) << 10)
+}
+
+fn descendants_of(process: u32) -> Vec<u32> {
+    let mut found = vec![process];
+    let mut next = 0;
+    while let Some(parent) = found.get(next) {
+        let tasks = std::fs::read_dir(format!("/proc/{parent}/task"));
+        for task in tasks.into_iter().flatten().flatten() {
+            let text = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            found.extend(text.split_ascii_whitespace().filter_map(|id| id.parse::<u32>().ok()));
+        }
+        next += 1;
+    }
+    found
+}
+
+fn memory_of_all(processes: &[u32]) -> u64 {
+    processes.iter().filter_map(|process| memory_of(*process)).sum()
+}
+
+/// Bytes at most beside the limit, over a run with so much memory.
+fn measure(folder: &Path, memory: &str, limit: u64) -> u64 {
+    let mut run = Command::new(pagetide());
+    run.args(["run", "--memory", memory, "--include", "**/a", "--", "python3", "-c", SCRIPT]);
+    run.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = run.current_dir(folder).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    // What the programs have of their own before they read anything.
+    let own: u64 = memory_of_all(&descendants_of(child.id())[1..]);
+    child.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
+    let (tell, told) = channel();
+    let reader = std::thread::spawn(move || tell.send(lines.next().unwrap().unwrap()).unwrap());
+    let (mut most, mut nr_samples) = (0, 0);
+    let last = loop {
+        most = most.max(memory_of_all(&descendants_of(child.id())));
+        nr_samples += 1;
+        match told.try_recv() {
+            Err(TryRecvError::Empty) => {}
+            other => break other.unwrap(),
+        }
+    };
+    reader.join().unwrap();
+    child.stdin.as_mut().unwrap().write_all(b"end\n").unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(last, "done");
+    let beside = most.saturating_sub(own).saturating_sub(limit);
+    println!(
+        "{memory}: {} KiB at most in {nr_samples} looks, {} KiB beside the limit",
+        (most - own) >> 10,
+        beside >> 10
+    );
+    assert!(most - own > limit / 2, "{most} bytes, {own} of them before: it was looked at");
+    beside
+}
+
+/// docs/results.md, "Resident size": 160 bytes a frame, and 12 MiB.
+#[test]
+fn a_run_takes_its_limit_and_what_is_said_beside_it() {
+    if !has("python3", "a_run_takes_its_limit_and_what_is_said_beside_it") {
+        return;
+    }
+    let here = folder();
+    let contents = noise(1 << 20, 10);
+    let mut file = std::fs::File::create(here.path().join("a")).unwrap();
+    (0..48).for_each(|_| file.write_all(&contents).unwrap());
+    for (memory, mebibytes) in [("2M", 2), ("24M", 24)] {
+        let limit = mebibytes << 20;
+        let beside = measure(here.path(), memory, limit);
+        let allowed = limit / 4096 * 160 + (12 << 20);
+        assert!(beside <= allowed, "{memory}: {beside} bytes beside the limit, {allowed} allowed");
+    }
+}
