@@ -187,18 +187,30 @@ pub(crate) fn read(
             Progress::Whole(nr_bytes) => return Ok(Some(nr_bytes)),
             Progress::Part(nr_bytes) => (nr_bytes, offset, total),
             Progress::Kernel(0) => return Ok(None),
-            Progress::Kernel(nr_bytes) => {
-                let rest = Window::new(parts, nr_bytes);
-                let at = offset + nr_bytes as off_t;
-                return Ok(Some(nr_bytes + rest_from_kernel(fd, rest.parts(), at)));
-            }
+            Progress::Kernel(done) => return Ok(Some(rest_of(fd, only, done, offset))),
         },
         (Place::At(offset), _) => (0, offset, total),
+        (_, [only]) if view::tag(id).is_some() => {
+            let one = Request { total: total as u64, ..Request::new(Op::Reserve, id) };
+            let Some(reply) = plain(fd, one)? else { return Ok(None) };
+            let (base, most) = (reply.offset as off_t, reply.total as usize);
+            // The range is ours, whoever has the file from here on.
+            let only = iovec { iov_len: most, ..*only };
+            if most == 0 {
+                return Ok(Some(0));
+            }
+            match read_found(fd, id, only, base)? {
+                Progress::Whole(nr_bytes) => return Ok(Some(nr_bytes)),
+                Progress::Part(nr_bytes) => (nr_bytes, base, most),
+                Progress::Kernel(done) => return Ok(Some(rest_of(fd, &only, done, base))),
+            }
+        }
         _ => {
             let window = Window::new(parts, 0);
             let (len, total) = (window.len as u64, total as u64);
             let first = Request { len, total, ..Request::new(Op::Read, id) };
             let Some(reply) = request(fd, &first, &[], window.parts())? else { return Ok(None) };
+            view::learn(id, reply.tag);
             let done = reply.result as usize;
             let most = if done == window.len { reply.total as usize } else { done };
             if done >= most {
@@ -214,15 +226,18 @@ pub(crate) fn read(
         let more = Request { offset, len: len as u64, ..Request::new(Op::ReadAt, id) };
         match request(fd, &more, &[], window.parts()) {
             Ok(Some(reply)) => {
-                view::learn(id, reply.total);
+                view::learn(id, reply.tag);
                 done += reply.result as usize;
                 if (reply.result as usize) < len || done >= most {
                     return Ok(Some(done));
                 }
             }
-            Ok(None) if done == 0 => return Ok(None),
+            Ok(None) if done == 0 && place != Place::Position => return Ok(None),
             // The file changed hands in between: the range is ours, wherever its bytes are.
-            Ok(None) => return Ok(Some(done + rest_from_kernel(fd, window.parts(), offset))),
+            Ok(None) => {
+                let rest = rest_from_kernel(fd, window.parts(), offset);
+                return Ok(Some(done + rest.min(most - done)));
+            }
             Err(errno) if done == 0 => return Err(errno),
             // What has been read, has been read.
             Err(_) => return Ok(Some(done)),
@@ -312,6 +327,13 @@ pub(crate) fn write(
         }
     }
     Ok(Some(done))
+}
+
+/// What follows the first `done` bytes of a part at `offset`, from the kernel; how many there are
+/// in all.
+fn rest_of(fd: c_int, part: &iovec, done: usize, offset: off_t) -> usize {
+    let rest = Window::new(std::slice::from_ref(part), done);
+    done + rest_from_kernel(fd, rest.parts(), offset + done as off_t)
 }
 
 fn rest_from_kernel(fd: c_int, parts: &[iovec], offset: off_t) -> usize {

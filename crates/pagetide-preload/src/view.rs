@@ -16,7 +16,7 @@
 //! the tag for each description. A tag is never another file's, and one that is revoked finds
 //! nothing. The frames are mapped read-only, once.
 //!
-//! **Ignored.** Reads at the file position: the position is the server's, so it is asked.
+//! **Ignored.** The file position: it is the server's, so reads there ask it for a range first.
 
 use crate::channel;
 use libc::{c_int, c_void, iovec};
@@ -120,11 +120,11 @@ pub(crate) fn tag(id: u64) -> Option<u32> {
 }
 
 /// Remembers the tag that a reply tells; 0 is none.
-pub(crate) fn learn(id: u64, tag: u64) {
-    if let (Ok(1..), Some(half)) = (u32::try_from(tag), half(id))
+pub(crate) fn learn(id: u64, tag: u32) {
+    if let (1.., Some(half)) = (tag, half(id))
         && is_there()
     {
-        TAGS[id as usize % NR_TAGS].store(half | tag, Relaxed);
+        TAGS[id as usize % NR_TAGS].store(half | u64::from(tag), Relaxed);
     }
 }
 

@@ -24,7 +24,7 @@
 //! **Ignored.** Byte order of other machines: both ends are one machine.
 
 /// Both ends must be of the same one.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The environment variable that tells a program where its doorbell is: `VERSION:FD:INODE`.
 pub const VARIABLE: &str = "PAGETIDE_RUN";
 /// The most data in one packet.
@@ -99,8 +99,10 @@ ops! {
     Close,
     /// Read `len` bytes at the position, which moves by as much of `total` as there is.
     Read,
-    /// Read `len` bytes at `offset`. The reply's `total` is the file's tag, by which its pages can
-    /// be found without asking; 0 if they cannot.
+    /// As `Read`, without the bytes: the position moves over `total` bytes, or as many as there
+    /// are, and they are whoever's that asks, to be found or read at `offset`.
+    Reserve,
+    /// Read `len` bytes at `offset`.
     ReadAt,
     /// As `ReadAt`, without the bytes: they are to be found where the tag says. Replies how many
     /// there are.
@@ -365,23 +367,26 @@ pub struct Reply {
     pub offset: u64,
     /// How much of the whole call is reserved from there on.
     pub total: u64,
+    /// Of a read: what the file's pages can be found by without asking; 0 if they cannot.
+    pub tag: u32,
 }
 
 impl Reply {
     /// A result without more to say.
     pub const fn done(result: i64) -> Reply {
-        Reply { status: Status::Done, result, offset: 0, total: 0 }
+        Reply { status: Status::Done, result, offset: 0, total: 0, tag: 0 }
     }
 
     /// A status without a result.
     pub const fn status(status: Status) -> Reply {
-        Reply { status, result: 0, offset: 0, total: 0 }
+        Reply { status, result: 0, offset: 0, total: 0, tag: 0 }
     }
 
     /// As bytes.
     pub fn encode(&self) -> [u8; REPLY_BYTES] {
         let mut bytes = [0; REPLY_BYTES];
-        let fields = [self.status as u64, self.result as u64, self.offset, self.total];
+        let first = self.status as u64 | u64::from(self.tag) << 32;
+        let fields = [first, self.result as u64, self.offset, self.total];
         (0..).step_by(8).zip(fields).for_each(|(at, field)| put(&mut bytes, at, field));
         bytes
     }
@@ -390,10 +395,11 @@ impl Reply {
     pub fn decode(bytes: &[u8]) -> Option<Reply> {
         let bytes = bytes.get(..REPLY_BYTES)?;
         Some(Reply {
-            status: *STATUSES.get(usize::try_from(take(bytes, 0)).ok()?)?,
+            status: *STATUSES.get(take(bytes, 0) as u32 as usize)?,
             result: take(bytes, 8) as i64,
             offset: take(bytes, 16),
             total: take(bytes, 24),
+            tag: (take(bytes, 0) >> 32) as u32,
         })
     }
 }
@@ -423,7 +429,7 @@ mod tests {
             assert_eq!(Request::decode(&request.encode()), Some(request));
         }
         for status in STATUSES {
-            let reply = Reply { status, result: -5, offset: u64::MAX, total: 1 };
+            let reply = Reply { status, result: -5, offset: u64::MAX, total: 1, tag: u32::MAX };
             assert_eq!(Reply::decode(&reply.encode()), Some(reply));
         }
         for (number, reason) in Reason::ALL.into_iter().enumerate() {

@@ -16,8 +16,10 @@
 //!   zipf    disk, ram        linux         a read, zipf 0.8 over 4x memory; the kernel's page
 //!                                          cache in a cgroup of the same limit (ram: ext4 on a
 //!                                          loop device on tmpfs)
-//!   run     zipf, resident,  linux         unmodified programs (fio, sqlite3) under
-//!           seq, sqlite                    `pagetide run`; in a cgroup of the same limit
+//!   run     zipf, warm,      linux         unmodified programs (fio, sqlite3) under
+//!           resident, seq,                 `pagetide run`; in a cgroup of the same limit
+//!           stream, sqlite
+//!   run     recorded         run           with --record; without
 //!   tier    zipf, fits       all-fast      a read, zipf 0.99, of fast memory over 4x slow memory;
 //!                                          as much fast memory
 //!   evict   the policy       -             CPU time per clean page evicted, isolate to free

@@ -2,15 +2,19 @@
 //! same limit.
 //!
 //! ```text
-//!   zipf      fio psync randread, zipf 0.8 over 4x memory, cold, 1 and 2 jobs
+//!   zipf      fio psync randread, zipf 0.8 over 4x memory, cold, 1 and 2 jobs: it ends before much
+//!             has been evicted
+//!   warm      the same with a quarter of memory, timed once that has been full for a while
 //!   resident  the same, uniform, over 3/8 of memory; a second to fill, then timed
 //!   seq       fio psync read of the file of 4x memory, 128 KiB, cold, once: a KiB
+//!   stream    the same by read(2), which has a position
+//!   recorded  warm, with --record, against the same without
 //!   sqlite    point queries by rowid in a database of 4x a quarter of memory, cold
 //! ```
 //!
 //! The subject is this very command's `run`, the reference the same program in a memory cgroup.
-//! Both begin with the file dropped from the kernel's page cache. The sqlite shell's own memory is
-//! in the cgroup's limit, and not in ours; it is given as much more.
+//! Both begin with the file dropped from the kernel's page cache. The programs' own memory is in
+//! the cgroup's limit, and not in ours; it is given as much more.
 //!
 //! Ignored: what the program takes beside its files.
 
@@ -28,6 +32,21 @@ use std::time::Instant;
 
 const BENCH: &str = "run";
 const FILE_TIMES: u64 = 4;
+/// What fio measures, and with how many jobs.
+const FIO_CASES: [(&str, u32); 8] = [
+    ("zipf", 1),
+    ("zipf", 2),
+    ("warm", 1),
+    ("warm", 2),
+    ("resident", 1),
+    ("seq", 1),
+    ("stream", 1),
+    ("recorded", 2),
+];
+/// The least that a program can run with in a memory cgroup.
+const PROGRAM_BYTES_MIN: u64 = 16 << 20;
+/// What fio takes beside its file.
+const FIO_BYTES: u64 = 12 << 20;
 /// What the sqlite shell takes beside its database.
 const SHELL_BYTES: u64 = 8 << 20;
 
@@ -38,8 +57,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     match why_not(memory, "fio") {
         None => rows.extend(measure_fio(bench, memory)?),
         Some(why) => {
-            let cases = [("zipf", 1), ("zipf", 2), ("resident", 1), ("seq", 1)];
-            rows.extend(cases.map(|(case, jobs)| skipped((BENCH, case, jobs), &why)));
+            rows.extend(FIO_CASES.map(|(case, jobs)| skipped((BENCH, case, jobs), &why)));
         }
     }
     match why_not(memory, "sqlite3") {
@@ -50,7 +68,33 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
 }
 
 fn skipped(identity: Identity<'_>, why: &str) -> Row {
-    Row::skipped(identity, "linux", why.to_owned())
+    Row::skipped(identity, reference_of(identity.1).name(), why.to_owned())
+}
+
+/// Whom a program runs under.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Under {
+    /// The kernel's page cache, in a memory cgroup.
+    Linux,
+    /// `pagetide run`.
+    Run,
+    /// The same with `--record`.
+    Recorded,
+}
+
+impl Under {
+    fn name(self) -> &'static str {
+        match self {
+            Under::Linux => "linux",
+            Under::Run => "run",
+            Under::Recorded => "recorded",
+        }
+    }
+}
+
+/// What a case is compared with.
+fn reference_of(case: &str) -> Under {
+    if case == "recorded" { Under::Run } else { Under::Linux }
 }
 
 /// Why this machine cannot measure with `program`, if so.
@@ -76,11 +120,11 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Runs the program under `subject`; what it prints.
-    fn run(&self, subject: &str) -> Result<String, Failure> {
+    /// Runs the program; what it prints.
+    fn run(&self, under: Under) -> Result<String, Failure> {
         drop_from_kernel_cache(self.file)?;
         let group;
-        let mut command = if subject == "linux" {
+        let mut command = if under == Under::Linux {
             let limit = Bytes(self.memory.0 + self.beside);
             group = MemoryGroup::with_limit(limit).map_err(Failure::Refused)?;
             let mut shell = Command::new("sh");
@@ -90,7 +134,11 @@ impl Work<'_> {
             let own = std::env::current_exe()
                 .map_err(|error| Failure::on("find my own executable", &error))?;
             let mut run = Command::new(own);
-            run.args(["run", "--memory", &self.memory.0.to_string(), "--policy", subject]);
+            let policy = self.bench.args.policy.as_str();
+            run.args(["run", "--memory", &self.memory.0.to_string(), "--policy", policy]);
+            if under == Under::Recorded {
+                run.arg("--record").arg(self.file.with_extension("ptt"));
+            }
             for setting in &self.bench.args.set {
                 run.arg("--set").arg(setting.to_string());
             }
@@ -105,7 +153,8 @@ impl Work<'_> {
         }
         let errors = String::from_utf8_lossy(&output.stderr);
         let program = Path::new(&self.arguments[0]).display();
-        Err(Failure::Refused(format!("{program} under {subject}: {}: {errors}", output.status)))
+        let under = under.name();
+        Err(Failure::Refused(format!("{program} under {under}: {}: {errors}", output.status)))
     }
 
     /// Subject and reference in turn; `read` makes nanoseconds of what the program printed and of
@@ -116,58 +165,66 @@ impl Work<'_> {
         read: impl Fn(&str, f64) -> Option<f64>,
     ) -> Result<Row, Failure> {
         let read = &read;
-        let contender = |subject: &'static str| -> Contender<'_> {
+        let contender = |under: Under| -> Contender<'_> {
             Box::new(move || {
                 let started = Instant::now();
-                let printed = self.run(subject)?;
+                let printed = self.run(under)?;
                 read(&printed, started.elapsed().as_secs_f64())
                     .ok_or_else(|| Failure::Refused(format!("cannot make sense of: {printed}")))
             })
         };
         let label = format!("run {}, {} jobs", identity.1, identity.2);
-        let contenders = [contender(self.bench.args.policy.as_str()), contender("linux")];
+        let against = reference_of(identity.1);
+        let own = if against == Under::Linux { Under::Run } else { Under::Recorded };
+        let contenders = [contender(own), contender(against)];
         let rounds = (self.bench.args.runs, self.bench.interrupt);
         let [subject, reference] = interleave(&label, rounds.0, rounds.1, contenders)?;
-        Ok(Row::measured(identity, "linux", &subject, &reference))
+        Ok(Row::measured(identity, against.name(), &subject, &reference))
     }
 }
 
 fn measure_fio(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure> {
     let (_folder, data) = bench.make_file(&bench.args.dir, Bytes(memory.0 * FILE_TIMES))?;
-    let work = |more: String| {
+    let work = |memory, more: String| {
         let common = format!(
-            "fio --name=bench --ioengine=psync --thread --group_reporting --randrepeat=0 \
-             --invalidate=0 --output-format=json {more}"
+            "fio --name=bench --thread --group_reporting --randrepeat=0 --invalidate=0 \
+             --output-format=json {more}"
         );
         let mut arguments: Vec<OsString> = common.split_whitespace().map(OsString::from).collect();
         let mut name = OsString::from("--filename=");
         name.push(&data.path);
         arguments.push(name);
-        Work { bench, memory, beside: 0, file: &data.path, arguments }
+        Work { bench, memory, beside: FIO_BYTES, file: &data.path, arguments }
     };
     let millis = |full| bench.duration(full).as_millis();
-    let random = "--rw=randread --bs=4k --time_based";
-    let zipf = |jobs: u32| {
-        let (size, runtime) = (memory.0 * FILE_TIMES, millis(8000));
-        work(format!(
-            "{random} --random_distribution=zipf:0.8 --size={size} --runtime={runtime}ms \
-             --numjobs={jobs}"
-        ))
+    let whole = memory.0 * FILE_TIMES;
+    let random = |memory: Bytes, size: u64, jobs: u32, more: String| {
+        let common = "--ioengine=psync --rw=randread --bs=4k --time_based";
+        work(memory, format!("{common} --size={size} --numjobs={jobs} {more}"))
     };
-    let (size, whole) = (memory.0 / 8 * 3, memory.0 * FILE_TIMES);
-    let (ramp, runtime) = (millis(4000), millis(2000));
-    let resident =
-        work(format!("{random} --size={size} --ramp_time={ramp}ms --runtime={runtime}ms"));
-    let seq = work(format!("--rw=read --bs=128k --size={whole}"));
-    let by_operation = |printed: &str, _| Some(1e9 / read_fio(printed, "iops")?);
+    // How long it runs before it is timed, and while it is.
+    let timed = |ramp, run| format!("--ramp_time={}ms --runtime={}ms", millis(ramp), millis(run));
+    let zipf = |timed: String| format!("--random_distribution=zipf:0.8 {timed}");
+    let by_operation = |printed: &str, _: f64| Some(1e9 / read_fio(printed, "iops")?);
     // In KiB a second.
-    let by_kib = |printed: &str, _| Some(1e9 / read_fio(printed, "bw")?);
-    Ok(vec![
-        zipf(1).row((BENCH, "zipf", 1), by_operation)?,
-        zipf(2).row((BENCH, "zipf", 2), by_operation)?,
-        resident.row((BENCH, "resident", 1), by_operation)?,
-        seq.row((BENCH, "seq", 1), by_kib)?,
-    ])
+    let by_kib = |printed: &str, _: f64| Some(1e9 / read_fio(printed, "bw")?);
+    let row = |(case, jobs): (&'static str, u32)| {
+        let quarter = Bytes((memory.0 / 4).max(PROGRAM_BYTES_MIN));
+        let times = quarter.0 * FILE_TIMES;
+        let work = match case {
+            "zipf" => random(memory, whole, jobs, zipf(timed(0, 8000))),
+            "warm" => random(quarter, times.min(whole), jobs, zipf(timed(6000, 4000))),
+            "recorded" => random(quarter, times.min(whole), jobs, zipf(timed(3000, 4000))),
+            "resident" => random(memory, memory.0 / 8 * 3, jobs, timed(4000, 2000)),
+            "stream" => work(memory, format!("--ioengine=sync --rw=read --bs=128k --size={whole}")),
+            _ => work(memory, format!("--ioengine=psync --rw=read --bs=128k --size={whole}")),
+        };
+        match case {
+            "seq" | "stream" => work.row((BENCH, case, jobs), by_kib),
+            _ => work.row((BENCH, case, jobs), by_operation),
+        }
+    };
+    FIO_CASES.into_iter().map(row).collect()
 }
 
 /// A number of fio's about its reads.

@@ -77,8 +77,8 @@ impl Durability {
 }
 
 /// What the other side finds the file's pages by.
-fn tag_of(handle: &File) -> u64 {
-    handle.tag().map_or(0, u64::from)
+fn tag_of(handle: &File) -> u32 {
+    handle.tag().unwrap_or(0)
 }
 
 /// Whether open(2)'s `flags` give write access.
@@ -190,8 +190,21 @@ impl Description {
                 result: nr_read as i64,
                 offset: base,
                 total: reserved,
+                tag: tag_of(handle),
             };
             Ok((reply, nr_read))
+        })
+    }
+
+    /// Moves the position over what the other side goes on to read there by itself.
+    pub(super) fn reserve(&self, total: u64) -> Answer {
+        self.must_read()?;
+        self.share(|_, inner, handle| {
+            let base = inner.position;
+            let total = total.min(handle.len().saturating_sub(base));
+            inner.position = base + total;
+            let reply = Reply { offset: base, total, tag: tag_of(handle), ..Reply::done(0) };
+            Ok((reply, 0))
         })
     }
 
@@ -201,7 +214,7 @@ impl Description {
         self.share_apart(|_, handle| {
             let len = request.len.min(target.len() as u64) as usize;
             let nr_read = handle.read_at(&mut target[..len], offset).errno()?;
-            Ok((Reply { total: tag_of(handle), ..Reply::done(nr_read as i64) }, nr_read))
+            Ok((Reply { tag: tag_of(handle), ..Reply::done(nr_read as i64) }, nr_read))
         })
     }
 
@@ -211,7 +224,7 @@ impl Description {
         self.share_apart(|_, handle| {
             let len = request.len.min(CHUNK_BYTES as u64);
             let nr_bytes = handle.bring_in(offset, len).errno()?;
-            Ok((Reply { total: tag_of(handle), ..Reply::done(nr_bytes as i64) }, 0))
+            Ok((Reply { tag: tag_of(handle), ..Reply::done(nr_bytes as i64) }, 0))
         })
     }
 
@@ -234,8 +247,7 @@ impl Description {
             let nr_written = handle.write_at(source, base).errno()?;
             inner.make_durable(handle)?;
             inner.position = end;
-            let reply =
-                Reply { status: Status::Done, result: nr_written as i64, offset: base, total };
+            let reply = Reply { offset: base, total, ..Reply::done(nr_written as i64) };
             Ok((reply, 0))
         })
     }

@@ -182,6 +182,7 @@ impl Server {
                 Ok((Reply::done(0), 0))
             }
             Op::Read => one.read(request, target),
+            Op::Reserve => one.reserve(request.total),
             Op::ReadAt => one.read_at(request, target),
             Op::BringIn => one.bring_in(request),
             Op::Write => one.write(request, source, false),

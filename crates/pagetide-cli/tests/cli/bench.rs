@@ -59,8 +59,12 @@ fn programs_are_measured_against_the_kernel() {
     let expected = [
         ("zipf", 1, "linux"),
         ("zipf", 2, "linux"),
+        ("warm", 1, "linux"),
+        ("warm", 2, "linux"),
         ("resident", 1, "linux"),
         ("seq", 1, "linux"),
+        ("stream", 1, "linux"),
+        ("recorded", 2, "run"),
         ("sqlite", 1, "linux"),
     ];
     check(&quick("run"), &expected);

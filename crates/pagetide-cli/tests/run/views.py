@@ -39,6 +39,48 @@ for turn in range(5):
     assert os.pread(fd, 2 * PAGE, 0) == bytes([199]) * 2 * PAGE
     wait(fork_and(lambda: fill(b"b")))
 
+# At the position: two processes with one description share it out, page by page, whatever is
+# resident, and nobody gets a page that the other got.
+with open("c", "wb", buffering=0) as whole:
+    for page in range(300):
+        whole.write(bytes([page % 251]) * 5000)
+
+
+def drain(shared, target):
+    while part := os.read(shared, 5000):
+        assert len(part) == 5000 and len(set(part)) == 1, len(part)
+        os.write(target, part[:1])
+
+
+for turn in range(2):
+    shared = os.open("c", os.O_RDONLY)
+    assert os.pread(shared, 1, 0) == bytes(1)
+    ends = [os.pipe() for _ in range(2)]
+    children = [fork_and(lambda: drain(shared, end)) for _, end in ends]
+    for child in children:
+        wait(child)
+    assert os.lseek(shared, 0, os.SEEK_CUR) == 300 * 5000
+    seen = b""
+    for near, far in ends:
+        os.close(far)
+        while part := os.read(near, 4096):
+            seen += part
+        os.close(near)
+    assert sorted(seen) == sorted(page % 251 for page in range(300)), len(seen)
+
+# Handed to the kernel between two reads at the position.
+shared = os.open("c", os.O_RDONLY)
+assert os.read(shared, 5000) == bytes(5000) and os.read(shared, 5000) == bytes([1]) * 5000
+
+
+def map_it():
+    mine = os.open("c", os.O_RDONLY)
+    assert mmap.mmap(mine, PAGE, prot=mmap.PROT_READ)[0] == 0
+
+
+wait(fork_and(map_it))
+assert os.read(shared, 5000) == bytes([2]) * 5000 and os.lseek(shared, 0, os.SEEK_CUR) == 15000
+
 # Cut, and longer again.
 assert os.pread(fd, PAGE, PAGE) == os.pread(fd, PAGE, PAGE)
 wait(fork_and(lambda: os.truncate("a", PAGE + 100)))
