@@ -144,7 +144,7 @@ impl<'e> Prefetcher<'e> {
         let mut room = self.wait_for_room();
         for index in wish.run.start..end {
             let nr_left = (end - index).min(room - piece.len() as u64);
-            match self.admit(mapping, index, nr_left) {
+            match self.admit(wish, index, nr_left) {
                 Admitted::Page(page) => piece.push(page),
                 Admitted::NotNeeded => {
                     self.submit_piece(wish, std::mem::take(&mut piece));
@@ -178,12 +178,14 @@ impl<'e> Prefetcher<'e> {
 
     /// Locks the page and gives it a frame. `nr_left` pages of the run, this one included, may want
     /// one.
-    fn admit(&mut self, mapping: &Arc<Mapping>, index: u64, nr_left: u64) -> Admitted {
-        let engine = self.engine;
+    fn admit(&mut self, wish: &Wish, index: u64, nr_left: u64) -> Admitted {
+        let (engine, mapping) = (self.engine, &wish.mapping);
         let cpu = current_cpu();
         let page = mapping.table.word_ref(PageIndex(index)).map(WordRef::try_lock);
         let Some(Ok(mut page)) = page else { return Admitted::NotNeeded };
         if page.frame().is_some() {
+            // A stream goes on where a part of its file is here already.
+            engine.set_marker(std::slice::from_ref(&page), wish.run.marker);
             return Admitted::NotNeeded;
         }
         engine.record(mapping, index, record::AccessKind::Readahead);
