@@ -45,6 +45,10 @@
 //!   steps      4             8           16     32     64  (most)
 //! ```
 //!
+//! What readahead brings costs nobody a wait, so a place in main is worth less to it: where a page
+//! does not fit, distance and recency of such pages count four times. And a hit that came later
+//! than memory is long leaves it no credit. A scan beside random reads gets what these do not need.
+//!
 //! An arm may also move a page to probation's young end when it is hit. Probation is LRU then, and
 //! main what was hit three times and grew old: the one order in which going to and fro is kept.
 //!
@@ -53,7 +57,7 @@
 //! A folio's stamp is the epoch of its last access, and its list; its hits are counted beside it,
 //! without the lock. Every listed folio's stamp names the list it is on.
 //! `main_max + probation's share = held <= capacity`: what is held is counted whenever memory must
-//! give, as a zone keeps frames free.
+//! give, as a zone keeps frames free; what readahead brought and nobody read is not counted.
 //!
 //! The same engine runs memory itself and, with descriptors of their own, the miniatures.
 //!
@@ -72,9 +76,6 @@ use crate::list::FolioList;
 use crate::lru::{Mechanism, Switches};
 use core::sync::atomic::Ordering::Relaxed;
 
-/// Of frames that there are more of than before, main believes one in so many at a time.
-const HELD_PARTS: u32 = 16;
-
 /// One of the engine's lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
@@ -85,27 +86,36 @@ pub(super) enum Place {
 /// What is noted of a folio in its descriptor.
 ///
 /// ```text
-///   bit 16    15 ... 0
-///   main      epoch of the last access
+///   bit 17     16     15 ... 0
+///   streamed   main   epoch of the last access
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Stamp {
     pub(super) epoch: Epoch,
     pub(super) place: Place,
+    /// Readahead brought it.
+    pub(super) is_streamed: bool,
 }
 
 impl Stamp {
     const MAIN: u32 = 1 << 16;
+    const STREAMED: u32 = 1 << 17;
 
     pub(super) fn of(folios: &Folios, frame: FrameId) -> Stamp {
         let bits = folios[frame].stamp.load(Relaxed);
         let place = if bits & Stamp::MAIN != 0 { Place::Main } else { Place::Probation };
-        Stamp { epoch: bits as Epoch, place }
+        Stamp { epoch: bits as Epoch, place, is_streamed: bits & Stamp::STREAMED != 0 }
+    }
+
+    /// A hit that saves readahead a page is worth one of so many parts of one that saves a wait.
+    fn parts(self) -> u64 {
+        if self.is_streamed { STREAMED_PARTS } else { 1 }
     }
 
     pub(super) fn put(self, folios: &Folios, frame: FrameId) {
         let main = if self.place == Place::Main { Stamp::MAIN } else { 0 };
-        folios[frame].stamp.store(u32::from(self.epoch) | main, Relaxed);
+        let streamed = if self.is_streamed { Stamp::STREAMED } else { 0 };
+        folios[frame].stamp.store(u32::from(self.epoch) | main | streamed, Relaxed);
     }
 }
 
@@ -128,6 +138,8 @@ pub(super) struct Engine {
     capacity: u32,
     /// Folios that memory holds when it must give: some of its frames may have to stay free.
     held: u32,
+    /// The least there was in each of the last turns, this one included.
+    least_held: [u32; TURNS_HELD],
     main_max: u32,
     tuning: Tuning,
     judges_refaults: bool,
@@ -140,6 +152,15 @@ pub(super) struct Engine {
 /// Steps that a judgement takes at most, however it is insisted on.
 const STEPS_MAX: u32 = 64;
 
+/// Main takes frames there are more of than before if they are more than one of so many parts.
+const HELD_PARTS: u32 = 32;
+/// Turns that such frames must have been there: a memory's distinct pages.
+const TURNS_HELD: usize = 8;
+/// The running one's place among them.
+const NOW: usize = TURNS_HELD - 1;
+/// See [`Stamp::parts`].
+const STREAMED_PARTS: u64 = 4;
+
 impl Engine {
     pub(super) fn new(capacity: u32, tuning: &Tuning, switches: Switches) -> Engine {
         let mut engine = Engine {
@@ -149,6 +170,7 @@ impl Engine {
             arm: tuning.arms[0],
             capacity: 0,
             held: 0,
+            least_held: [0; TURNS_HELD],
             main_max: 0,
             tuning: *tuning,
             judges_refaults: switches.has(Mechanism::RefaultAdmission),
@@ -164,6 +186,7 @@ impl Engine {
     pub(super) fn set_capacity(&mut self, capacity: u32) {
         self.capacity = capacity.max(1);
         self.clock.set_epoch_pages(self.capacity / self.tuning.epochs_a_memory);
+        self.least_held = [self.capacity; TURNS_HELD];
         self.set_held(self.capacity);
     }
 
@@ -171,12 +194,23 @@ impl Engine {
     /// were it allowed frames that always stay free, it would never be full, and every page that
     /// came back would enter it.
     ///
-    /// How many stay free moves by the batches in which frames are taken and given. Main gets what
-    /// it can keep: it gives at once, and takes a part of what is more.
+    /// It moves with each batch of frames and each window of readahead. Main gets what it can keep:
+    /// it gives at once, and takes what was there for a memory's turns, if that is clearly more.
     pub(super) fn note_held(&mut self, held: u32) {
-        let held = held.min(self.capacity);
-        let more = held.saturating_sub(self.held).div_ceil(HELD_PARTS);
-        self.set_held(held.min(self.held) + more);
+        self.least_held[NOW] = self.least_held[NOW].min(held);
+        if held < self.held {
+            self.set_held(held);
+        }
+    }
+
+    /// A turn is over: see [`Unread`](super::unread::Unread).
+    pub(super) fn end_turn(&mut self) {
+        let held = self.least_held.into_iter().fold(self.capacity, u32::min);
+        self.least_held.rotate_left(1);
+        self.least_held[NOW] = self.capacity;
+        if held > self.held + self.capacity / HELD_PARTS {
+            self.set_held(held);
+        }
     }
 
     fn set_held(&mut self, held: u32) {
@@ -250,6 +284,9 @@ impl Engine {
     pub(super) fn hit(&mut self, folios: &Folios, frame: FrameId) {
         let stamp = Stamp::of(folios, frame);
         if stamp.epoch != self.clock.now() {
+            if stamp.is_streamed && !self.fits(stamp.epoch) {
+                self.use_credit(folios, frame);
+            }
             let epoch = self.clock.touch(Some(stamp.epoch));
             Stamp { epoch, ..stamp }.put(folios, frame);
         }
@@ -269,6 +306,14 @@ impl Engine {
         self.list_mut(place).push_head(folios, frame);
     }
 
+    /// Puts a folio that is on no list at probation's old end.
+    pub(super) fn push_old(&mut self, folios: &Folios, frame: FrameId) {
+        let stamp = Stamp::of(folios, frame);
+        Stamp { place: Place::Probation, ..stamp }.put(folios, frame);
+        folios[frame].update(|flags| Some(flags.with_link(0)));
+        self.probation.push_tail(folios, frame);
+    }
+
     /// Puts a listed folio at the old end of its list.
     pub(super) fn move_to_old_end(&mut self, folios: &Folios, frame: FrameId) {
         let list = self.list_mut(Stamp::of(folios, frame).place);
@@ -281,22 +326,30 @@ impl Engine {
         self.list_mut(Stamp::of(folios, frame).place).remove(folios, frame);
     }
 
-    /// Whether a page that comes back goes to main.
-    pub(super) fn judge_return(&mut self, folios: &Folios, past: Past) -> bool {
+    /// Whether a page that comes back was away for so short that it may be worth a place in main.
+    pub(super) fn is_history(&self, past: Past) -> bool {
         let horizon = u64::from(self.capacity) * u64::from(self.tuning.horizon_percent) / 100;
-        if !self.judges_refaults || past.nr_evictions > horizon {
-            return false;
-        }
-        let Some(distance) = self.clock.at_most(past.epoch) else {
-            return !self.compares_distances && self.judge(folios, past.epoch, 0, |_, _| true);
+        self.judges_refaults && past.nr_evictions <= horizon
+    }
+
+    /// Whether such a page goes to main.
+    pub(super) fn judge_return(&mut self, folios: &Folios, page: Stamp) -> bool {
+        let Some(distance) = self.clock.at_most(page.epoch) else {
+            return !self.compares_distances && self.judge(folios, page, 0, |_, _| true);
         };
         if distance > self.capacity {
-            return self
-                .judge(folios, past.epoch, 0, |engine, victim| engine.is_nearer(distance, victim));
+            return self.judge(folios, page, 0, |engine, victim| {
+                engine.is_nearer(u64::from(distance) * page.parts(), victim)
+            });
         }
-        let is_main = self.judge(folios, past.epoch, self.insistence(), |_, _| true);
+        let is_main = self.judge(folios, page, self.insistence(), |_, _| true);
         self.nr_denied = if is_main { 0 } else { self.nr_denied.saturating_add(1) };
         is_main
+    }
+
+    /// Whether a page accessed last in `epoch` would still be in a memory that goes by recency.
+    fn fits(&self, epoch: Epoch) -> bool {
+        self.clock.at_most(epoch).is_some_and(|distance| distance <= self.capacity)
     }
 
     /// How often the steps of a judgement are doubled, as pages that fit were denied in a row.
@@ -317,29 +370,41 @@ impl Engine {
     }
 
     /// Whether a reuse distance is clearly less than the recency of a victim.
-    fn is_nearer(&self, distance: u32, victim: Epoch) -> bool {
+    fn is_nearer(&self, distance: u64, victim: Stamp) -> bool {
         if !self.compares_distances {
             return true;
         }
         // What the victim shares its epoch with may have come before it.
-        match self.clock.at_least(victim.wrapping_add(1)) {
+        match self.clock.at_least(victim.epoch.wrapping_add(1)) {
             Some(recency) => {
                 let margin = u64::from(self.tuning.margin_percent);
-                margin * u64::from(distance) < 100 * u64::from(recency)
+                margin * distance < 100 * u64::from(recency) * victim.parts()
             }
             None => true,
         }
     }
 
-    /// Whether a page last accessed in `epoch` goes to main, if `wins` against the victim. If main
-    /// is full and the answer is yes, the victim is at its old end, without credits. Its steps are
-    /// doubled `insistence` times.
+    /// Whether a page was seen since the victim was, or is worth so much more that it counts as if.
+    fn was_seen_since(&self, page: Stamp, victim: Stamp) -> bool {
+        if self.clock.age(victim.epoch) > self.clock.age(page.epoch) {
+            return true;
+        }
+        victim.parts() > page.parts()
+            && self
+                .clock
+                .at_most(page.epoch)
+                .is_some_and(|distance| self.is_nearer(u64::from(distance), victim))
+    }
+
+    /// Whether a page goes to main, if it `wins` against the victim. If main is full and the answer
+    /// is yes, the victim is at its old end, without credits. Its steps are doubled `insistence`
+    /// times.
     fn judge(
         &mut self,
         folios: &Folios,
-        epoch: Epoch,
+        page: Stamp,
         insistence: u32,
-        wins: impl Fn(&Engine, Epoch) -> bool,
+        wins: impl Fn(&Engine, Stamp) -> bool,
     ) -> bool {
         if !self.is_main_full() {
             return true;
@@ -348,8 +413,8 @@ impl Engine {
             .map(|steps| (steps << insistence).min(STEPS_MAX.max(steps)));
         while let Some(tail) = self.main.tail() {
             let left = if folios[tail].hits().count() > 0 { &mut turns } else { &mut young_moves };
-            let victim = Stamp::of(folios, tail).epoch;
-            if folios[tail].hits().count() == 0 && self.clock.age(victim) > self.clock.age(epoch) {
+            let victim = Stamp::of(folios, tail);
+            if folios[tail].hits().count() == 0 && self.was_seen_since(page, victim) {
                 return wins(self, victim);
             }
             if *left == 0 {
@@ -393,8 +458,7 @@ impl Engine {
             }
             Place::Probation if refs >= self.arm.hits_to_main => {
                 folios[frame].set_hits(folios[frame].hits().with_count(0));
-                let epoch = Stamp::of(folios, frame).epoch;
-                let is_main = self.judge(folios, epoch, 0, |_, _| true);
+                let is_main = self.judge(folios, Stamp::of(folios, frame), 0, |_, _| true);
                 let place = if is_main { Place::Main } else { Place::Probation };
                 self.push(folios, frame, place);
                 None

@@ -8,7 +8,7 @@
 //!
 //! # Idea
 //!
-//! Three parts, each a file:
+//! Three parts, and a place to wait, each a file:
 //!
 //! ```text
 //!   accesses --+--> page_clock   how many distinct pages since then?     the comparison's unit
@@ -18,6 +18,8 @@
 //!              |        ^
 //!              |        | arm: probation's share, and how busy main may be
 //!              +--> selection    the engine three times, in miniature    which share
+//!
+//!   readahead ---> unread         aside until it is accessed; only then is it judged
 //! ```
 //!
 //! In the words of the multi-gen LRU: an epoch is a fine generation, the credit is the tier, the
@@ -76,15 +78,18 @@ mod standing;
 #[cfg(test)]
 mod tests;
 mod tuning;
+mod unread;
+mod victims;
 
 pub use selection::{ArmChange, ArmSummary, SelectionSummary};
 pub use tuning::{Arm, NR_ARMS, Tuning};
+pub use victims::PagetideCursor;
 
 use super::{
     AccessKind, AccessRule, Context, LOG_LEN, LruConfig, LruPolicy, LruvecId, Mechanism, Progress,
     PutBack, Refusal, ShadowEntry, Switches, TOKEN_BITS,
 };
-use crate::folio::{Flags, Folios, Hits};
+use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
 use crate::list::FolioList;
 use crate::reclaim::{Scan, Victims};
@@ -93,6 +98,7 @@ use core::fmt::{self, Write};
 use engine::{Engine, Past, Place, Stamp, count_hit};
 use page_clock::Epoch;
 use selection::Selection;
+use unread::Unread;
 
 const EPOCH_BITS: u32 = 16;
 const HOUR_BITS: u32 = TOKEN_BITS - EPOCH_BITS;
@@ -108,15 +114,6 @@ const BATCH_PARTS_OF_PROBATION: u32 = 8;
 /// Epochs without an eviction after which hits are not heard of any more, until the next one: four
 /// memories of distinct pages.
 const EPOCHS_HEARD: u32 = 64;
-/// Looks at a folio until it is a victim: three credits, or a second trip on probation.
-const TURNS: u64 = Hits::COUNT_MAX as u64 + 1;
-
-/// Looks left in this pass, on probation and at main; set at its first batch.
-#[derive(Debug, Default)]
-pub struct PagetideCursor {
-    budget: Option<[u64; 2]>,
-}
-
 /// Pagetide's own policy.
 pub struct Pagetide {
     id: LruvecId,
@@ -125,6 +122,8 @@ pub struct Pagetide {
     switches: Switches,
     engine: Engine,
     selection: Option<Box<Selection>>,
+    /// Folios that readahead brought, and nobody has accessed.
+    unread: Unread,
     /// Folios that cannot be evicted.
     kept: FolioList,
     nr_evictions: u64,
@@ -150,15 +149,6 @@ impl Pagetide {
         });
     }
 
-    /// A reclaim pass begins: memory is what it holds.
-    fn look_at_capacity(&mut self) {
-        let (holds, believed) = (self.nr_folios() as u32, self.engine.capacity());
-        if holds.abs_diff(believed) > believed / 8 + LOG_LEN as u32 {
-            self.set_capacity(holds);
-        }
-        self.engine.note_held(holds);
-    }
-
     /// The selection hears of an access to a watched page, unless others are sampled by now.
     fn sample(&mut self, folios: &Folios, frame: FrameId) {
         let page = folios[frame].page();
@@ -177,6 +167,10 @@ impl Pagetide {
     /// Lets hits be logged again once an epoch has ended, unless nobody has been evicted for long.
     fn tell_epoch(&mut self, folios: &Folios, before: Epoch) {
         if self.engine.clock.now() != before {
+            let engine = &mut self.engine;
+            if self.unread.end_epoch(folios, |frame| engine.push_old(folios, frame)) {
+                engine.end_turn();
+            }
             self.epochs_at_peace += 1;
             if self.epochs_at_peace <= EPOCHS_HEARD {
                 folios.end_tick();
@@ -211,7 +205,10 @@ impl Pagetide {
     }
 
     fn unlink(&mut self, folios: &Folios, frame: FrameId) {
-        if folios[frame].flags().link() > 0 {
+        let link = folios[frame].flags().link();
+        if Unread::has(link) {
+            self.unread.remove(folios, frame);
+        } else if link > 0 {
             self.kept.remove(folios, frame);
         } else {
             self.engine.remove(folios, frame);
@@ -227,33 +224,6 @@ impl Pagetide {
         let hours = now.wrapping_sub(shadow.token() >> EPOCH_BITS) & ((1 << HOUR_BITS) - 1);
         Past { nr_evictions: hours << self.hour_shift, epoch: shadow.token() as Epoch }
     }
-
-    /// The folio to look at next, if one is left to look at; `Some(None)`: it is worth another
-    /// trip.
-    fn look(&mut self, folios: &Folios, cursor: &mut PagetideCursor) -> Option<Option<FrameId>> {
-        let budget = cursor.budget.as_mut()?;
-        let preferred = self.engine.victim_from(0);
-        let other = if preferred == Place::Main { Place::Probation } else { Place::Main };
-        let has_more = |place: Place| budget[place as usize] > 0 && self.engine.len_of(place) > 0;
-        let place = [preferred, other].into_iter().find(|place| has_more(*place))?;
-        budget[place as usize] -= 1;
-        Some(self.engine.look(folios, place))
-    }
-
-    /// Whether a folio cannot be a victim now; it is on a list again then.
-    fn must_stay(&mut self, cx: &Context<'_>, scan: &mut Scan, frame: FrameId) -> bool {
-        let flags = cx.flags(frame);
-        let is_dirty = flags.any(scan.unclean());
-        if is_dirty {
-            scan.dirty += 1;
-            cx.folios[frame].set(Flags::RECLAIM);
-        }
-        let stays = is_dirty || self.is_kept(flags);
-        if stays {
-            self.push(cx.folios, frame, Stamp::of(cx.folios, frame).place);
-        }
-        stays
-    }
 }
 
 impl LruPolicy for Pagetide {
@@ -268,6 +238,7 @@ impl LruPolicy for Pagetide {
             switches: config.switches,
             engine: Engine::new(nr_frames, &config.tuning, config.switches),
             selection: None,
+            unread: Unread::default(),
             kept: FolioList::new(),
             nr_evictions: 0,
             epochs_at_peace: 0,
@@ -292,32 +263,43 @@ impl LruPolicy for Pagetide {
         0
     }
 
-    /// Readahead is no access: what it brings waits on probation, as if never seen.
+    /// Readahead is no access: what it brings waits to be read.
     fn add(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         let flags = cx.flags(frame);
-        let is_main = flags.any(Flags::ACTIVE);
-        let last = flags.any(Flags::WORKINGSET).then(|| Stamp::of(cx.folios, frame).epoch);
+        let is_accessed = !flags.any(Flags::PREFETCHED);
+        let stamp = Stamp::of(cx.folios, frame);
+        let last = flags.any(Flags::WORKINGSET).then_some(stamp.epoch);
         let is_sampled =
             self.selection.as_ref().is_some_and(|it| it.samples(cx.folios[frame].page()));
-        let is_accessed = !flags.any(Flags::PREFETCHED);
-        let is_cold = !self.is_full && is_accessed;
-        let place = if is_main { Place::Main } else { self.engine.place_of_stranger(is_cold) };
         let tick = if is_accessed { cx.folios.tick() } else { 0 };
         let hits = cx.folios[frame].hits().with_watched(is_sampled).with_tick(tick);
         cx.folios[frame].set_hits(hits);
-        if is_main {
+        let is_main =
+            flags.any(Flags::ACTIVE) || is_accessed && last.is_some() && self.gets_main(cx, frame);
+        if flags.any(Flags::ACTIVE) {
             cx.folios[frame].clear(Flags::ACTIVE);
         }
-        let before = self.engine.clock.now();
-        let epoch = match (is_accessed, last) {
-            (true, _) => self.engine.clock.touch(last),
-            (false, Some(last)) => last,
-            (false, None) => self.engine.clock.never(),
+        let place = match is_main {
+            true => Place::Main,
+            false => self.engine.place_of_stranger(!self.is_full && is_accessed),
         };
+        if !is_accessed {
+            let claim = if last.is_some() { stamp.place } else { place };
+            let epoch = last.unwrap_or(self.engine.clock.never());
+            Stamp { epoch, place: claim, is_streamed: true }.put(cx.folios, frame);
+            match is_main || self.is_kept(flags) {
+                true => self.push(cx.folios, frame, place),
+                false => self.unread.push(cx.folios, frame),
+            }
+            return;
+        }
+        let before = self.engine.clock.now();
+        let epoch = self.engine.clock.touch(last);
         self.tell_epoch(cx.folios, before);
-        Stamp { epoch, place }.put(cx.folios, frame);
+        let is_streamed = last.is_some() && stamp.is_streamed;
+        Stamp { epoch, place, is_streamed }.put(cx.folios, frame);
         self.push(cx.folios, frame, place);
-        if is_sampled && is_accessed {
+        if is_sampled {
             self.sample(cx.folios, frame);
         }
     }
@@ -329,15 +311,16 @@ impl LruPolicy for Pagetide {
 
     fn touch(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         let flags = cx.flags(frame);
-        let mut is_kept = flags.link() > 0;
-        if is_kept && !self.is_kept(flags) {
+        let is_first = Unread::has(flags.link());
+        if is_first {
+            self.first_access(cx, frame);
+        } else if flags.link() > 0 && !self.is_kept(flags) {
             self.unlink(cx.folios, frame);
             self.push(cx.folios, frame, Stamp::of(cx.folios, frame).place);
-            is_kept = false;
         }
         let before = self.engine.clock.now();
         self.engine.hit(cx.folios, frame);
-        if !is_kept {
+        if !is_first && cx.flags(frame).link() == 0 {
             self.engine.move_hit(cx.folios, frame);
         }
         self.tell_epoch(cx.folios, before);
@@ -361,18 +344,23 @@ impl LruPolicy for Pagetide {
         cx: &mut Context<'_>,
         frame: FrameId,
         shadow: ShadowEntry,
-        _kind: AccessKind,
+        kind: AccessKind,
     ) {
         let page_type = cx.flags(frame).page_type();
         cx.count_refault(page_type);
         let past @ Past { epoch, .. } = self.unpack(shadow);
-        let is_main = self.engine.judge_return(cx.folios, past);
-        Stamp { epoch, place: Place::Probation }.put(cx.folios, frame);
+        let claims_main = self.engine.is_history(past);
+        let place = if claims_main { Place::Main } else { Place::Probation };
+        let is_streamed = kind == AccessKind::Readahead;
+        Stamp { epoch, place, is_streamed }.put(cx.folios, frame);
         cx.folios[frame].set(Flags::WORKINGSET);
-        if is_main {
-            self.engine.make_room_in_main(cx.folios);
-            cx.count_activation(page_type);
+        if is_streamed {
+            return;
+        }
+        if self.gets_main(cx, frame) {
             cx.folios[frame].set(Flags::ACTIVE);
+        } else {
+            Stamp { epoch, place: Place::Probation, is_streamed }.put(cx.folios, frame);
         }
     }
 
@@ -393,13 +381,10 @@ impl LruPolicy for Pagetide {
         cursor: &mut PagetideCursor,
         victims: &mut Victims,
     ) -> Progress {
-        if cursor.budget.is_none() {
-            self.look_at_capacity();
-            let nr_probation = u64::from(self.engine.len_of(Place::Probation));
-            let nr_main = u64::from(self.engine.len_of(Place::Main)) + nr_probation;
-            cursor.budget = Some([TURNS * nr_probation, TURNS * nr_main]);
-        }
         let wanted = scan.nr_victims_wanted();
+        if wanted > 0 {
+            self.begin_batch(cursor);
+        }
         while victims.len() < wanted {
             let Some(looked) = self.look(cx.folios, cursor) else { break };
             scan.count_scanned(1);
@@ -464,21 +449,21 @@ impl LruPolicy for Pagetide {
     }
 
     fn nr_folios(&self) -> u64 {
-        u64::from(self.engine.len()) + u64::from(self.kept.len())
+        [self.engine.len(), self.unread.len(), self.kept.len()].map(u64::from).iter().sum()
     }
 
     fn validate(&self, folios: &Folios) {
         self.engine.validate(folios);
         self.kept.validate(folios);
-        for (frame, is_kept) in self
-            .engine
-            .iter(folios)
-            .map(|frame| (frame, false))
-            .chain(self.kept.iter(folios).map(|frame| (frame, true)))
-        {
+        self.unread.validate(folios);
+        let listed = self.engine.iter(folios).map(|frame| (frame, Some(0)));
+        let kept = self.kept.iter(folios).map(|frame| (frame, Some(1)));
+        let unread = self.unread.iter(folios).map(|frame| (frame, None));
+        for (frame, link) in listed.chain(kept).chain(unread) {
             let flags = folios[frame].flags();
             assert!(flags.any(Flags::ON_LIST), "{frame} listed but not flagged");
-            assert_eq!(flags.link() > 0, is_kept, "{frame} is on another list");
+            let is_there = link.map_or(Unread::has(flags.link()), |link| flags.link() == link);
+            assert!(is_there, "{frame} is on another list");
         }
         if let Some(selection) = &self.selection {
             selection.validate();

@@ -101,7 +101,10 @@ impl Miniature {
             }
             None => None,
         };
-        let is_main = past.is_some_and(|past| self.engine.judge_return(&self.folios, past));
+        let is_main = past.is_some_and(|past| {
+            let stamp = Stamp { epoch: past.epoch, place: Place::Main, is_streamed: false };
+            self.engine.is_history(past) && self.engine.judge_return(&self.folios, stamp)
+        });
         let is_cold = self.nr_used < self.folios.nr_frames();
         let frame = if is_cold { self.next_unused() } else { self.evict(is_main) };
         let place = if is_main { Place::Main } else { self.engine.place_of_stranger(is_cold) };

@@ -8,6 +8,7 @@
 //! For people: nothing decides by it.
 
 use super::engine::{Place, Stamp};
+use super::unread::Unread;
 use super::{Epoch, Pagetide, Past, SelectionSummary};
 use crate::folio::Folios;
 use crate::ids::FrameId;
@@ -28,6 +29,9 @@ impl Pagetide {
     ) -> fmt::Result {
         let (flags, stamp) = (folios[frame].flags(), Stamp::of(folios, frame));
         let nr_hits = folios[frame].hits().count();
+        if Unread::has(flags.link()) {
+            return out.write_str("brought by readahead, not accessed yet");
+        }
         if flags.link() > 0 {
             return out.write_str("cannot be evicted");
         }

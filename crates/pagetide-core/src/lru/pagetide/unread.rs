@@ -1,0 +1,150 @@
+//! Unread pages: what readahead brought, and nobody has accessed yet.
+//!
+//! # Problem
+//!
+//! A reader has two windows of readahead in flight, and between a page's arrival and its first
+//! access others may bring in theirs. Probation may be shorter than that: then pages leave before
+//! they are read, and are read from the device twice. Yet a page that nobody ever asks for must not
+//! stay. And a page judged as it is brought is judged too early: by a window, a stream longer than
+//! memory seems to fit.
+//!
+//! # Idea
+//!
+//! They wait on lists of their own, by age, and take no part in the judgement until they are
+//! accessed: then they are new pages like any other. A turn is a few epochs long.
+//!
+//! ```text
+//!   readahead --> [ this turn ] --turn--> [ the turn before ] --turn--> probation's old end: out
+//!                       |                        |
+//!                       +-------- accessed ------+--> probation's young end, or main
+//! ```
+//!
+//! The room they take is everybody's, so main and probation share what is left. Windows come and
+//! go; what is set aside is the most that waited in this turn and the last, lest main gives and
+//! takes pages with each window.
+//!
+//! # Data and invariants
+//!
+//! At most an eighth of memory waits: of more, the oldest go first. A folio's link says which of
+//! the two lists it is on.
+//!
+//! # What it deliberately ignores
+//!
+//! Which reader a page was brought for. A page whose first access was lost on the way (a contended
+//! log) leaves as if unread.
+//!
+//! Source: our own.
+
+use super::engine::{Place, Stamp};
+use super::{Context, Pagetide};
+use crate::folio::{Flags, Folios};
+use crate::ids::FrameId;
+use crate::list::FolioList;
+
+/// A turn is so many epochs: an eighth of memory's distinct pages.
+const TURN_EPOCHS: u32 = 2;
+/// At most one of so many parts of memory waits.
+const PARTS_MAX: u32 = 8;
+/// The link of a folio on the first list; on the second it is one more.
+const LINK: u32 = 2;
+
+/// The folios that wait for their first access.
+#[derive(Debug, Default)]
+pub(super) struct Unread {
+    lists: [FolioList; 2],
+    /// The list of this turn.
+    young: usize,
+    nr_epochs: u32,
+}
+
+impl Unread {
+    /// Whether a folio with this link waits here.
+    pub(super) fn has(link: u32) -> bool {
+        link >= LINK
+    }
+
+    /// Folios that wait.
+    pub(super) fn len(&self) -> u32 {
+        self.lists[0].len() + self.lists[1].len()
+    }
+
+    /// How many may wait in a memory of `capacity`.
+    pub(super) fn len_max(capacity: u32) -> u32 {
+        capacity / PARTS_MAX
+    }
+
+    /// A folio begins to wait.
+    pub(super) fn push(&mut self, folios: &Folios, frame: FrameId) {
+        let link = LINK + self.young as u32;
+        folios[frame].update(|flags| Some(flags.with_link(link)));
+        self.lists[self.young].push_head(folios, frame);
+    }
+
+    /// It does not any more. Its link is the caller's to change.
+    pub(super) fn remove(&mut self, folios: &Folios, frame: FrameId) {
+        let nth = folios[frame].flags().link() - LINK;
+        self.lists[nth as usize].remove(folios, frame);
+    }
+
+    /// Takes the one that has waited longest.
+    pub(super) fn pop_oldest(&mut self, folios: &Folios) -> Option<FrameId> {
+        let old = 1 - self.young;
+        self.lists[old].pop_tail(folios).or_else(|| self.lists[self.young].pop_tail(folios))
+    }
+
+    /// An epoch has ended. Where a turn ends with it, `expired` hears of each folio that has waited
+    /// since the one before; it is off the lists then.
+    pub(super) fn end_epoch(&mut self, folios: &Folios, mut expired: impl FnMut(FrameId)) -> bool {
+        self.nr_epochs += 1;
+        if self.nr_epochs < TURN_EPOCHS {
+            return false;
+        }
+        self.nr_epochs = 0;
+        let old = 1 - self.young;
+        while let Some(frame) = self.lists[old].pop_tail(folios) {
+            expired(frame);
+        }
+        self.young = old;
+        true
+    }
+
+    /// The folios that wait.
+    pub(super) fn iter<'a>(&'a self, folios: &'a Folios) -> impl Iterator<Item = FrameId> + 'a {
+        self.lists[0].iter(folios).chain(self.lists[1].iter(folios))
+    }
+
+    /// Counts and panics if an invariant is broken. O(folios).
+    pub(super) fn validate(&self, folios: &Folios) {
+        for (list, link) in self.lists.iter().zip(LINK..) {
+            list.validate(folios);
+            for frame in list.iter(folios) {
+                assert_eq!(folios[frame].flags().link(), link, "{frame} waits on another list");
+            }
+        }
+    }
+}
+
+impl Pagetide {
+    /// Whether a page that came back, and is accessed now, goes to main; there is room for it then.
+    pub(super) fn gets_main(&mut self, cx: &mut Context<'_>, frame: FrameId) -> bool {
+        let stamp = Stamp::of(cx.folios, frame);
+        let is_main = stamp.place == Place::Main && self.engine.judge_return(cx.folios, stamp);
+        if is_main {
+            self.engine.make_room_in_main(cx.folios);
+            cx.count_activation(cx.flags(frame).page_type());
+        }
+        is_main
+    }
+
+    /// A page that readahead brought is accessed for the first time.
+    pub(super) fn first_access(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        let flags = cx.flags(frame);
+        self.unread.remove(cx.folios, frame);
+        let gets_main = flags.any(Flags::WORKINGSET) && self.gets_main(cx, frame);
+        let place = match gets_main {
+            true => Place::Main,
+            false => self.engine.place_of_stranger(!self.is_full),
+        };
+        self.push(cx.folios, frame, place);
+    }
+}
