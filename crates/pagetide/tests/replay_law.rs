@@ -14,13 +14,18 @@ mod scripts;
 mod tiers;
 
 use common::pages::Random;
-use common::{PAGE, patterned_file, pin_thread};
-use pagetide::{Advice, Bytes, Mechanism, OpenOptions, PageCache, PcpTuning, PolicyName, Switches};
+use common::store::FaultyStore;
+use common::{PAGE, patterned_file, pin_thread, skip};
+use pagetide::{
+    Advice, Bytes, Mechanism, OpenOptions, PageCache, PcpTuning, PolicyName, RegionOptions,
+    Switches,
+};
 use pagetide_lab::replay::{Memory, ZoneMemory};
 use pagetide_lab::trace::AccessKind;
 use run::{Run, play};
 use scripts::{Player, SCRIPTS, Script, Ticks, everything, failing_store, sequential_loop};
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The least there can be, less than a per-CPU batch or two, some, and enough for a table leaf or
 /// two.
@@ -243,3 +248,55 @@ fn a_record_without_one_kind_of_entry_does_not_pass_for_the_run() {
         assert!(is_missed, "nothing depends on {left_out:?}");
     }
 }
+<<<<<<< HEAD
+=======
+
+/// Faults are served by one thread, on the same CPU: what it does is what the record says.
+#[test]
+fn loads_and_stores_of_a_region_are_replayed() {
+    let test = "loads_and_stores_of_a_region_are_replayed";
+    if !pin_thread(test) {
+        return;
+    }
+    for seed in 1..=4 {
+        for &policy in PolicyName::ALL {
+            let mut skipped = None;
+            let run = Run::record(policy, 128, 128, Bytes(0), |cache| {
+                let store = FaultyStore::with_contents(&vec![1; 512 * PAGE]);
+                let region = match cache.region(RegionOptions::over_store(store.boxed())) {
+                    Ok(region) => region,
+                    Err(error) => return skipped = Some(error.to_string()),
+                };
+                let mut random = Random::new(seed);
+                for step in 0..3000 {
+                    let most = if random.below(3) == 0 { 512 } else { 100 };
+                    let word = &region.words()[random.below(most) as usize * PAGE / 8];
+                    match random.below(4) {
+                        0 => word.store(step, Relaxed),
+                        _ => assert!(word.load(Relaxed) <= 0x0101_0101_0101_0101),
+                    }
+                }
+                region.sync().unwrap();
+            });
+            if let Some(why) = skipped {
+                return skip(test, &why);
+            }
+            run.check(&format!("{policy}, seed {seed}"));
+            assert!(run.stats.evictions > 100, "{policy}: too little happens");
+        }
+    }
+}
+
+/// Keeps this thread on the CPU it runs on, so that one per-CPU list and one access log are used;
+/// says that the test is skipped where that is not allowed.
+fn pin_thread(test: &str) -> bool {
+    use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
+    let mut here = CpuSet::new();
+    here.set(sched_getcpu());
+    let pinned = sched_setaffinity(None, &here);
+    if let Err(error) = pinned {
+        skip(test, &format!("the thread cannot be kept on one CPU: {error}"));
+    }
+    pinned.is_ok()
+}
+>>>>>>> 6f43d9a (Regions over tiers, failing stores and records: tests)
