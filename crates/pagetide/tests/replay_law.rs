@@ -248,8 +248,6 @@ fn a_record_without_one_kind_of_entry_does_not_pass_for_the_run() {
         assert!(is_missed, "nothing depends on {left_out:?}");
     }
 }
-<<<<<<< HEAD
-=======
 
 /// Faults are served by one thread, on the same CPU: what it does is what the record says.
 #[test]
@@ -286,17 +284,3 @@ fn loads_and_stores_of_a_region_are_replayed() {
         }
     }
 }
-
-/// Keeps this thread on the CPU it runs on, so that one per-CPU list and one access log are used;
-/// says that the test is skipped where that is not allowed.
-fn pin_thread(test: &str) -> bool {
-    use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
-    let mut here = CpuSet::new();
-    here.set(sched_getcpu());
-    let pinned = sched_setaffinity(None, &here);
-    if let Err(error) = pinned {
-        skip(test, &format!("the thread cannot be kept on one CPU: {error}"));
-    }
-    pinned.is_ok()
-}
->>>>>>> 6f43d9a (Regions over tiers, failing stores and records: tests)
