@@ -24,6 +24,7 @@ use crate::units::Millis;
 use crate::vmstat::{Counter, VmStat};
 use alloc::sync::Arc;
 use core::fmt;
+use core::ops::Range;
 
 /// Who frees the frame of a dropped page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,6 +42,8 @@ pub struct Lruvec {
     group: GroupId,
     name: PolicyName,
     id: LruvecId,
+    /// The numbers of the frames it can hold.
+    frames: Range<u32>,
     pub(crate) policy: Policy,
     pub(crate) folios: Arc<Folios>,
     pub(crate) vmstat: VmStat,
@@ -58,6 +61,7 @@ impl Lruvec {
             group: GroupId(config.id.group),
             name,
             id: config.id,
+            frames: config.first_frame.0..config.first_frame.0.saturating_add(config.nr_frames),
             policy,
             folios,
             vmstat: VmStat::default(),
@@ -263,10 +267,12 @@ impl Lruvec {
         }
     }
 
-    /// Walks everything and panics where an invariant is broken. O(folios).
+    /// Walks everything and panics where an invariant is broken; other lruvecs have no folios among
+    /// its frames. O(folios).
     pub fn validate(&self) {
         self.validate_lists();
-        let on_list = (0..self.folios.nr_frames())
+        let end = self.frames.end.min(self.folios.nr_frames());
+        let on_list = (self.frames.start..end)
             .filter(|frame| self.folios[FrameId(*frame)].flags().any(Flags::ON_LIST))
             .count();
         assert_eq!(on_list as u64, self.nr_folios(), "folios flagged on a list, and on lists");
