@@ -20,7 +20,7 @@
 //!             |                                         varint   varint    zigzag varint
 //!             +-- 0..=2: the page delta itself, zigzag;  3: the delta follows
 //!           kind = 14: another byte says which of the rarer kinds, or which note
-//!   note:   [ kind = 14 ] [ which ] [numbers]                 of no page: a tick, a file's length
+//!   note:   [ kind = 14 ] [ which ] [numbers]                 of no page: a tick, a group
 //!   end:    [ kind = 15 ] [number of entries]                 written by a run that ended itself
 //! ```
 //!
@@ -55,11 +55,13 @@ use core::str;
 
 mod decode;
 mod encode;
+mod groups;
 mod switches;
 mod tiers;
 
 pub use decode::{Decoder, Entries, Step};
 pub use encode::Encoder;
+pub use groups::GroupNote;
 pub use tiers::{RecordedNode, RecordedNodes, RecordedTiers};
 
 /// The first eight bytes of a record; the control characters catch text-mode damage.
@@ -71,8 +73,8 @@ pub const VERSION: u16 = 3;
 pub const HEADER_FIXED_BYTES: usize = 40;
 /// The longest policy name a header may carry, in bytes.
 pub const POLICY_NAME_BYTES_MAX: usize = 64;
-/// The longest entry, in bytes: tag, which, mapping, two numbers.
-pub const ENTRY_BYTES_MAX: usize = 2 + 5 + 2 * VARINT_BYTES_MAX;
+/// The longest entry, in bytes: tag, which, two groups, three numbers.
+pub const ENTRY_BYTES_MAX: usize = 2 + 2 * 3 + 3 * VARINT_BYTES_MAX;
 
 /// The tunings by their codes. Records from before there was a choice say 0.
 const TUNINGS: [PcpTuning; 4] =
@@ -202,6 +204,8 @@ pub enum Note {
     Tick(Millis),
     /// From now on the mapping has so many pages, as hint scans see it; none, and it is forgotten.
     Mapping(ScannedMapping),
+    /// Memory groups, which stand before everything else where there are any.
+    Group(GroupNote),
 }
 
 /// An entry, or a note between entries.

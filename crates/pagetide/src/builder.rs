@@ -2,7 +2,6 @@
 
 use crate::cache::{CacheShared, PageCache};
 use crate::compressed::CompressedPool;
-use crate::counters::Counters;
 use crate::dirty::DirtyPages;
 use crate::engine::Engine;
 use crate::errors::BuildError;
@@ -25,7 +24,7 @@ use pagetide_core::knobs::{Knob, KnobError, Knobs, MEMORY_MIN};
 use pagetide_core::lru::pagetide::Tuning;
 use pagetide_core::lru::{LruConfig, LruvecId, PolicyName, Statistics, Switches};
 use pagetide_core::page_alloc::{HighFraction, PcpTuning};
-use pagetide_core::record::{Header, Reclaimer};
+use pagetide_core::record::{GroupNote, Header, Note, Reclaimer};
 use pagetide_core::tiering::TieringKnobs;
 use pagetide_core::units::{Bytes, Millis, PAGE_BYTES};
 use pagetide_core::writeback::DirtyLimits;
@@ -51,6 +50,7 @@ pub struct Builder {
     tiers: Vec<Tier>,
     tiering: TieringOptions,
     shared: bool,
+    groups: bool,
 }
 
 impl Default for Builder {
@@ -63,6 +63,7 @@ impl Default for Builder {
             tiers: Vec::new(),
             tiering: TieringOptions::default(),
             shared: false,
+            groups: false,
         }
     }
 }
@@ -170,7 +171,7 @@ impl Builder {
     ///
     /// A run of one thread that stays on one CPU, with [`Builder::background`] off and no
     /// [`PageCache::resize`], can be repeated from its record page for page; with
-    /// [tiers](Builder::tier), too.
+    /// [tiers](Builder::tier) or [groups](Builder::groups), too.
     pub fn record(mut self, path: impl Into<PathBuf>) -> Builder {
         self.record = Some(path.into());
         self
@@ -180,6 +181,14 @@ impl Builder {
     /// themselves. Off unless set; not for memory with [tiers](Builder::tier).
     pub fn shared(mut self, shared: bool) -> Builder {
         self.shared = shared;
+        self
+    }
+
+    /// Lets the cache have [groups](PageCache::group): a miss then also finds out who pays for it.
+    /// Off unless set; not for memory with [tiers](Builder::tier) of several kinds. Regions are of
+    /// no group.
+    pub fn groups(mut self, groups: bool) -> Builder {
+        self.groups = groups;
         self
     }
 
@@ -236,6 +245,9 @@ impl Builder {
         let machine = read_nodes(NODES).unwrap_or_default();
         let plan = TierPlan::check(&self.tiers, &machine)?;
         self.tiering.knobs = TieringKnobs::of(&self.knobs);
+        if plan.nodes.len() > 1 && self.groups {
+            return Err(TierError::Groups { nr_nodes: plan.nodes.len() }.into());
+        }
         self.tiering.knobs.check().map_err(BuildError::Tiering)?;
         if self.tiering.switches.auto {
             self.tiering.knobs = self.tiering.knobs.in_small_runs(plan.nr_frames().into());
@@ -276,7 +288,8 @@ impl Builder {
             arena,
             folios,
             mappings: Registry::default(),
-            counters: Counters::default(),
+            counters: Arc::default(),
+            groups: self.groups.then(Box::default),
             dirty: DirtyPages::new(limits.dirty_limits(limits.nr_frames)),
             started_at: Instant::now(),
             recorder: self.create_record(limits, plan.filter(|_| is_tiered), now)?,
@@ -305,6 +318,7 @@ impl Builder {
         };
         let nr_online =
             |nth: usize| plan.map_or(limits.nr_frames, |plan| plan.nodes[nth].nr_frames);
+        let grouping = if self.groups { Grouping::On } else { Grouping::Off };
         let build = |(nth, range): (usize, Range<u32>)| {
             let config = LruConfig {
                 nr_frames: range.len() as u32,
@@ -318,7 +332,7 @@ impl Builder {
                 tuning: Tuning::default(),
                 frames_stand_for: 1,
             };
-            let lists = NodeLists::new(self.policy, &config, Arc::clone(folios), Grouping::Off);
+            let lists = NodeLists::new(self.policy, &config, Arc::clone(folios), grouping);
             let frames = ArenaFrames::new(Arc::clone(arena), range, nr_online(nth), limits.pcp);
             Node::new(frames, lists, limits.pcp.nr_cpus)
         };
@@ -349,6 +363,9 @@ impl Builder {
             switches: self.switches,
         };
         let recorder = Recorder::create(path, &header);
+        if let (Ok(recorder), true) = (&recorder, self.groups) {
+            recorder.note(&Note::Group(GroupNote::Begin));
+        }
         recorder.map(Some).map_err(|source| BuildError::Record { path: path.clone(), source })
     }
 }

@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::errors::{BuildError, CreateRegionError, OpenError, ResizeError, SyncError};
 use crate::file::{Access, File};
 use crate::flush::{self, OnLocked};
+use crate::group::Member;
 use crate::locks::lock;
 use crate::mapping::{FILE_BYTES_MAX, Mapping};
 use crate::prefetch;
@@ -94,10 +95,18 @@ impl PageCache {
     /// [`OpenError::Open`] with the system's reason; [`OpenError::NoAccess`] if neither read nor
     /// write was asked for.
     pub fn open(&self, path: impl AsRef<Path>, options: OpenOptions) -> Result<File, OpenError> {
+        self.open_for(None, path.as_ref(), options)
+    }
+
+    pub(crate) fn open_for(
+        &self,
+        group: Option<&Member>,
+        path: &Path,
+        options: OpenOptions,
+    ) -> Result<File, OpenError> {
         if !options.read && !options.write {
             return Err(OpenError::NoAccess);
         }
-        let path = path.as_ref();
         let refused = |source| OpenError::Open { path: path.to_owned(), source };
         let limits = &self.shared.limits;
         // Truncation goes through the mapping, so that pages cached already are cut as well.
@@ -117,7 +126,8 @@ impl PageCache {
             self.shared.engine.direct_io.store(false, Relaxed);
         }
         let backing = Backing::File { file: Arc::new(file), writable: options.write };
-        let mapping = self.shared.engine.map_file(backing).map_err(|error| error.on(path))?;
+        let mapping =
+            self.shared.engine.map_file(backing, group).map_err(|error| error.on(path))?;
         let file = self.handle(mapping, Access { read: options.read, write: options.write });
         if options.truncate && options.write {
             file.set_len(0).map_err(|error| refused(error.into()))?;
@@ -130,7 +140,15 @@ impl PageCache {
     /// # Errors
     /// [`OpenError::Open`] if the store does not know its length.
     pub fn open_store(&self, store: Box<dyn Store>) -> Result<File, OpenError> {
-        let mapping = self.shared.engine.map_file(Backing::Custom(store));
+        self.open_store_for(None, store)
+    }
+
+    pub(crate) fn open_store_for(
+        &self,
+        group: Option<&Member>,
+        store: Box<dyn Store>,
+    ) -> Result<File, OpenError> {
+        let mapping = self.shared.engine.map_file(Backing::Custom(store), group);
         let mapping = mapping.map_err(|error| error.on(Path::new("(a custom store)")))?;
         Ok(self.handle(mapping, Access { read: true, write: true }))
     }
@@ -166,8 +184,8 @@ impl PageCache {
     }
 
     /// The generations in the shape of Linux's `lru_gen`, or `lru_gen_full`: sequence number, age
-    /// in milliseconds, anonymous and file pages. Empty where the policy has none. The one group is
-    /// `memcg 0 /`, its node 0.
+    /// in milliseconds, anonymous and file pages. Empty where the policy has none. Files of no
+    /// [group](PageCache::group) are those of `memcg 0 /`, and its node is 0.
     pub fn describe_lru_gen(&self, detail: Detail) -> String {
         self.shared.engine.describe_lru_gen(detail)
     }
@@ -230,8 +248,9 @@ impl PageCache {
     /// before it is given up, and what leaves the slowest is evicted.
     ///
     /// # Errors
-    /// [`ResizeError::OutOfRange`], and then nothing changed; [`ResizeError::Busy`] if too many
-    /// frames are pinned or cannot be written back.
+    /// [`ResizeError::OutOfRange`], or [`ResizeError::Promised`] if groups are promised more, and
+    /// then nothing changed; [`ResizeError::Busy`] if too many frames are pinned or cannot be
+    /// written back.
     ///
     /// # Concurrency
     /// Beside others that use the cache; they get frames as they become free. With tiers, one
@@ -344,9 +363,9 @@ impl MapError {
 impl Engine {
     /// Finds the mapping of a file that is cached already, or makes one. The caller owns one of its
     /// handles from here on.
-    fn map_file(&self, backing: Backing) -> Result<Arc<Mapping>, MapError> {
+    fn map_file(&self, backing: Backing, group: Option<&Member>) -> Result<Arc<Mapping>, MapError> {
         let identity = backing.fingerprint().ok().map(|seen| seen.identity());
-        if let Some(mapping) = identity.and_then(|identity| self.find_mapping(&identity)) {
+        if let Some(mapping) = identity.and_then(|identity| self.find_mapping(&identity, group)) {
             if mapping.is_region() {
                 mapping.drop_handle();
                 return Err(MapError::InRegion);
@@ -367,7 +386,7 @@ impl Engine {
                     Mapping::new(id, &self.arena, backing, len, now)
                 })
             });
-            mapping.inspect(|mapping| mapping.add_handle())
+            mapping.inspect(|mapping| self.join(mapping, group))
         });
         let mapping = mapping.ok_or(MapError::TooMany)?;
         if mapping.is_region() {
@@ -381,9 +400,9 @@ impl Engine {
     }
 
     /// Takes a handle of a cached mapping while the registry keeps it from being forgotten.
-    fn find_mapping(&self, identity: &Identity) -> Option<Arc<Mapping>> {
+    fn find_mapping(&self, identity: &Identity, group: Option<&Member>) -> Option<Arc<Mapping>> {
         let slots = self.mappings.read();
-        slots.find(identity).cloned().inspect(|mapping| mapping.add_handle())
+        slots.find(identity).cloned().inspect(|mapping| self.join(mapping, group))
     }
 
     /// Joins another open of a cached file. No write-back of ours is in flight meanwhile, so a file

@@ -23,7 +23,7 @@ use thread_local::ThreadLocal;
 macro_rules! events {
     ($($(#[doc = $doc:literal])+ $variant:ident,)+) => {
         /// Something that is counted.
-        #[derive(Clone, Copy)]
+        #[derive(Clone, Copy, PartialEq, Eq)]
         pub(crate) enum Event {
             $($(#[doc = $doc])+ $variant,)+
         }
@@ -181,7 +181,10 @@ impl CacheStats {
         if let Some(tiering) = &engine.tiering {
             core.merge(lock(&tiering.promotion).vmstat());
         }
-        let count = |event| engine.counters.collect(event);
+        let count = |event| {
+            let in_groups = engine.groups.as_ref().map_or(0, |groups| groups.collect(event));
+            engine.counters.collect(event) + in_groups
+        };
         let sum = |counters: [Counter; 2]| counters.iter().map(|one| core.read(*one)).sum();
         let mut vmstat: Vec<(&'static str, u64)> = core.iter().collect();
         vmstat.extend([

@@ -5,7 +5,8 @@
 //!
 //! ```text
 //!   sizes of tiers < mapping.resize < mapping.flush < page lock < registry (read)
-//!     < access log < lruvec
+//!     < access log < lists
+//!   directory of groups < registry (read)
 //!                                                                  per-CPU list < zone
 //!   promotion < zone
 //!   leaves, held for a few lines each: dirty index, error state, readahead state, recorder,
@@ -18,6 +19,7 @@
 use crate::compressed::CompressedPool;
 use crate::counters::Counters;
 use crate::dirty::DirtyPages;
+use crate::group::Directory;
 use crate::io_pool::IoPool;
 use crate::locks::Signal;
 use crate::mapping::Mapping;
@@ -28,7 +30,7 @@ use crate::registry::Registry;
 use crate::sizing::ReuseSampler;
 use crate::tiering::Tiering;
 use pagetide_core::folio::{Flags, Folios};
-use pagetide_core::ids::{CpuId, FrameId, PageId, PageIndex, PageType};
+use pagetide_core::ids::{CpuId, FrameId, GroupId, PageId, PageIndex, PageType};
 use pagetide_core::lru::{AccessKind, AccessRule, Discarded, Marked, ShadowEntry};
 use pagetide_core::page_alloc::{Attempt, Outcome, SlowPath, WatermarkLevel};
 use pagetide_core::record;
@@ -51,7 +53,10 @@ pub(crate) struct Engine {
     pub(crate) pool: Option<Box<CompressedPool>>,
     pub(crate) rule: AccessRule,
     pub(crate) mappings: Registry,
-    pub(crate) counters: Counters,
+    /// Of those who are in no group, and of what no group is told apart in.
+    pub(crate) counters: Arc<Counters>,
+    /// The groups by name, where there may be any.
+    pub(crate) groups: Option<Box<Directory>>,
     pub(crate) dirty: DirtyPages,
     /// When the clock of generations began.
     pub(crate) started_at: Instant,
@@ -111,17 +116,19 @@ impl Engine {
         page: &mut Lock<H>,
         kind: AccessKind,
     ) -> Result<FrameId, NoFrame> {
-        let claimed = self.alloc_frame(cpu)?;
-        Ok(self.admit_in(cpu, mapping, page, claimed, kind))
+        let payer = self.charge(cpu, mapping)?;
+        let claimed = self.alloc_frame(cpu).inspect_err(|_| self.refund(payer))?;
+        Ok(self.admit_in(cpu, mapping, page, claimed, payer, kind))
     }
 
-    /// As [`Engine::admit`], in a frame the caller has.
+    /// As [`Engine::admit`], in a frame the caller has, for which `payer` was charged.
     pub(crate) fn admit_in<H: PageHandle>(
         &self,
         cpu: CpuId,
         mapping: &Mapping,
         page: &mut Lock<H>,
         claimed: ClaimedFrame,
+        payer: GroupId,
         kind: AccessKind,
     ) -> FrameId {
         let frame = claimed.frame();
@@ -129,6 +136,7 @@ impl Engine {
         let id = PageId { mapping: mapping.id, index: page.page().index() };
         let flags = self.rule.flags_on_fill(kind).with(self.reuse.flag(mapping, id.index));
         self.folios[frame].bind(id, PageType::File, flags);
+        self.folios[frame].set_group(payer);
         page.install(claimed);
         self.forget_compressed(id);
         if let Some(shadow) = shadow {

@@ -83,6 +83,12 @@ pub enum OpenError {
         /// The most there can be.
         most: Bytes,
     },
+    /// The group was removed: open the file through another, or through the cache.
+    #[error("the group {name:?} was removed: open the file through another")]
+    GroupRemoved {
+        /// Its name.
+        name: String,
+    },
     /// More files are cached than there are mapping numbers.
     #[error("too many files are cached at once")]
     TooManyMappings,
@@ -247,6 +253,14 @@ pub enum ResizeError {
         given: usize,
         /// How many there are.
         tiers: usize,
+    },
+    /// Groups are promised more: lower their `min` first.
+    #[error("a size of {given} is less than the {min} that groups are promised: lower their min")]
+    Promised {
+        /// What was asked for.
+        given: Bytes,
+        /// What groups of the first level are promised.
+        min: Bytes,
     },
     /// Too many frames are pinned or dirty to give up so many; some were given up.
     #[error("only {given_up} of {wanted} frames could be given up: the rest are pinned or dirty")]

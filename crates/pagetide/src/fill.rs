@@ -11,7 +11,7 @@
 //! early at a page somebody else holds or has, at the end of the file, and where frames run out;
 //! only the first page matters to the caller.
 
-use crate::counters::Event;
+use crate::counters::{Counters, Event};
 use crate::engine::{Engine, NoFrame};
 use crate::mapping::Mapping;
 use pagetide_core::folio::Flags;
@@ -126,23 +126,24 @@ impl Engine {
     }
 
     /// An access of the locked page `run[0]` as through a page table: makes sure it has its
-    /// contents. A miss is a page fault to the policy.
+    /// contents, and counts in `counters`. A miss is a page fault to the policy.
     pub(crate) fn bring_in<'m>(
         &self,
         cpu: CpuId,
         mapping: &'m Mapping,
         run: &mut Filled<'m>,
         kind: record::AccessKind,
+        counters: &Counters,
     ) -> Result<(), FillError> {
         let index = run[0].page().index();
         self.record(mapping, index.0, kind);
         self.reuse.access(mapping, index);
         if run[0].frame().is_some() {
-            self.counters.count(Event::Hit);
+            counters.count(Event::Hit);
             self.note_locked_access(cpu, &mut run[0]);
             return Ok(());
         }
-        self.counters.count(Event::Miss);
+        counters.count(Event::Miss);
         self.fill(cpu, mapping, run, FillPlan::one(AccessKind::Table))
     }
 

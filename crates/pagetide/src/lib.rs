@@ -58,6 +58,8 @@ mod flush;
 #[cfg(not(loom))]
 mod frame_allocator;
 #[cfg(not(loom))]
+mod group;
+#[cfg(not(loom))]
 mod hint_scan;
 #[cfg(not(loom))]
 mod in_flight;
@@ -112,6 +114,7 @@ pub use {
         FrameAllocator, FrameAllocatorBuilder, FrameAllocatorStats, FrameBlock, FrameBlocks,
         JoinError,
     },
+    group::{Group, GroupError, GroupOptions, GroupStats},
     pagetide_core::ids::{FrameId, Order, OrderTooLarge},
     pagetide_core::knobs::KnobError,
     pagetide_core::lru::lru_gen::{Detail, GenCommandError},

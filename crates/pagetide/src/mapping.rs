@@ -15,13 +15,13 @@ use crate::dirty::DirtyIndex;
 use crate::locks::lock;
 use crate::region::swap::SwapMap;
 use crate::store::{Backing, Fingerprint, Identity};
-use pagetide_core::ids::{MappingId, PageIndex};
+use pagetide_core::ids::{GroupId, MappingId, PageIndex};
 use pagetide_core::units::{Millis, PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::shared::SharedFile;
 use pagetide_sys::{FrameArena, PageTable, StoreError};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 /// The longest a file can be, bytes: what the page table reaches.
@@ -55,6 +55,8 @@ pub(crate) struct Mapping {
     pub(crate) swap: Option<SwapMap>,
     /// Pages of a region that are armed and mapped all the same: see `region`.
     pub(crate) rearm: Mutex<Vec<PageIndex>>,
+    /// Who pays for the pages it brings in.
+    group: AtomicU16,
     open: Mutex<OpenState>,
 }
 
@@ -179,6 +181,7 @@ impl Mapping {
             wasted: AtomicU64::new(0),
             swap: None,
             rearm: Mutex::default(),
+            group: AtomicU16::new(GroupId::ROOT.0),
             open: Mutex::new(OpenState { nr_handles: 0, seen }),
         }
     }
@@ -332,6 +335,29 @@ impl Mapping {
 
     pub(crate) fn add_handle(&self) {
         lock(&self.open).nr_handles += 1;
+    }
+
+    /// Adds a handle; the first of those that are open now says which group the mapping is in.
+    /// Returns whether it was.
+    pub(crate) fn add_handle_in(&self, group: GroupId) -> bool {
+        let mut open = lock(&self.open);
+        open.nr_handles += 1;
+        let is_first = open.nr_handles == 1;
+        if is_first {
+            self.group.store(group.0, Ordering::SeqCst);
+        }
+        is_first
+    }
+
+    /// The group that pays for the pages it brings in; the root where there are no groups.
+    pub(crate) fn group(&self) -> GroupId {
+        GroupId(self.group.load(Ordering::SeqCst))
+    }
+
+    /// The group was removed: another takes its place.
+    pub(crate) fn leave_group(&self, group: GroupId, parent: GroupId) {
+        let order = Ordering::SeqCst;
+        let _ = self.group.compare_exchange(group.0, parent.0, order, order);
     }
 
     /// Returns whether it was the last.

@@ -189,9 +189,13 @@ impl<'e> Prefetcher<'e> {
             return Admitted::NotNeeded;
         }
         engine.record(mapping, index, record::AccessKind::Readahead);
+        let Ok(payer) = engine.charge(cpu, mapping) else { return Admitted::NoFrame };
         self.stock_up(nr_left);
-        let Some(claimed) = self.stock.pop() else { return Admitted::NoFrame };
-        engine.admit_in(cpu, mapping, &mut page, claimed, AccessKind::Readahead);
+        let Some(claimed) = self.stock.pop() else {
+            engine.refund(payer);
+            return Admitted::NoFrame;
+        };
+        engine.admit_in(cpu, mapping, &mut page, claimed, payer, AccessKind::Readahead);
         engine.counters.count(Event::Readahead);
         Admitted::Page(page)
     }

@@ -144,15 +144,21 @@ impl Engine {
     pub(crate) fn describe_lru_gen(&self, detail: Detail) -> String {
         self.nodes.drain_logs();
         let mut text = String::new();
+        let write = self.lru_gen_writer(detail);
         for node in self.nodes.iter() {
-            let write = |lists: &mut NodeLists| lists.root().write_lru_gen(&mut text, "/", detail);
+            let write = |lists: &mut NodeLists| write(lists, &mut text);
             self.start_pass(current_cpu(), node, write).expect("a string has room");
         }
         text
     }
 
     /// Begins a pass on lists that know of all this CPU did.
-    fn start_pass<T>(&self, cpu: CpuId, node: &Node, start: impl FnOnce(&mut NodeLists) -> T) -> T {
+    pub(crate) fn start_pass<T>(
+        &self,
+        cpu: CpuId,
+        node: &Node,
+        start: impl FnOnce(&mut NodeLists) -> T,
+    ) -> T {
         let now = Millis(self.started_at.elapsed().as_millis() as u64);
         let mut log = node.lock_log(cpu);
         let mut lists = node.lock_lists();
@@ -161,7 +167,7 @@ impl Engine {
         start(&mut lists)
     }
 
-    fn run_pass(&self, cpu: CpuId, node: &Node, mut pass: NodePass) -> Scan {
+    pub(crate) fn run_pass(&self, cpu: CpuId, node: &Node, mut pass: NodePass) -> Scan {
         let nth = self.nodes.index_of(node.range().start);
         if self.demotes(nth) {
             pass = pass.demoting();

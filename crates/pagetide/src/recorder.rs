@@ -66,6 +66,11 @@ impl Recorder {
         });
     }
 
+    /// Writes down what is of no page.
+    pub(crate) fn note(&self, note: &Note) {
+        self.append(|sink| sink.append_note(note));
+    }
+
     fn append(&self, append: impl FnOnce(&mut Sink) -> io::Result<()>) {
         let mut sink = lock(&self.sink);
         if let Some(open) = sink.as_mut()

@@ -58,6 +58,7 @@ impl Engine {
         let Some(tiering) = &self.tiering else {
             let least = Bytes(MEMORY_MIN).whole_pages() as u32;
             let nr_frames = check(memory, &(least..=limits.nr_frames_max))?;
+            self.check_promised(memory)?;
             return self.resize_nodes(&[nr_frames], limits);
         };
         let sizes = lock(&tiering.sizes);

@@ -6,11 +6,12 @@
 //!   a node's frames = resident + free + on per-CPU lists
 //!   compressed copies: of absent pages only
 //!   regions' pages: mapped only if resident, writable only if dirty
+//!   groups:            pay for what is resident, each for its own
 //! ```
 
 use crate::engine::Engine;
 use pagetide_core::folio::Flags;
-use pagetide_core::ids::{FrameId, PageId, PageIndex};
+use pagetide_core::ids::{FrameId, GroupId, PageId, PageIndex};
 use pagetide_sys::UserAccess;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,6 +39,14 @@ impl Engine {
             assert_eq!(lists.nr_folios(), nr_listed, "folios on lists of {range:?}");
             assert_eq!(nr_listed, nr_resident, "resident folios of {range:?} that are on no list");
             lists.validate();
+            if let Some(groups) = lists.groups() {
+                let charged = groups.tree().usage(GroupId::ROOT);
+                assert_eq!(charged, nr_resident, "pages charged, and resident");
+                for mapping in self.mappings.snapshot() {
+                    let group = mapping.group();
+                    assert!(groups.tree().is_online(group), "{group} of {} is gone", mapping.id);
+                }
+            }
         }
     }
 

@@ -6,6 +6,8 @@
 //! one CPU and does without background threads, so that nothing in it is left to chance.
 
 mod common;
+#[path = "replay_law/groups.rs"]
+mod groups;
 #[path = "replay_law/run.rs"]
 mod run;
 #[path = "replay_law/scripts.rs"]

@@ -11,8 +11,9 @@
 //! visits: one lruvec at one priority.
 //!
 //! ```text
-//!   round        normal --nothing freed--> forced --nothing freed--> low overridden
-//!                (forced only where a policy asks for it; the last round always walks)
+//!   round        normal --nothing freed--> forced --> everybody --> low overridden
+//!                (forced only where a policy asks for it; everybody only after the group LRU,
+//!                whose young groups were not visited; the last only where low spared somebody)
 //!   priority     12, 11, ... 0, until enough is freed
 //!   visits       group's limit: the groups below it in turn, from where the last pass stopped
 //!                memory itself: the old generation of the group LRU, from a random bin
@@ -24,8 +25,8 @@
 //! as a pass gets around; one that stops early takes from the groups it met, and the next starts
 //! elsewhere.
 //!
-//! Removed groups are scanned in full at every priority. A visit ends at the group's protection, so
-//! that a group gives at most one batch (64 pages) more than it has to.
+//! Removed groups come first, and are scanned in full at every priority. A visit ends at the
+//! group's protection, so that a group gives at most one batch (64 pages) more than it has to.
 //!
 //! The lock is free between two steps, so a removed group may lose its last page to somebody else
 //! meanwhile, and be gone: its visit is over then, and so is a pass for its limit.
@@ -54,6 +55,9 @@ enum Round {
     Normal,
     /// Policies' own protections are off.
     Forced,
+    /// All groups in turn: those that the group LRU keeps young may have what is wanted, and nobody
+    /// below low is to give before they did.
+    Everybody,
     /// The groups' low protection is off.
     LowOverridden,
 }
@@ -300,8 +304,10 @@ impl Groups {
         }
         let Some(member) = self.find_mut(group) else { return };
         let has_aged = member.lruvec.vmstat().read(Counter::LruGenAged) > visiting.nr_aged;
+        let is_left = member.lruvec.nr_folios() > 0;
         let visit = if !self.tree().is_online(group) {
-            Visit::RemovedOrSmall
+            // As long as it has pages it stays where it is met again.
+            if is_left { Visit::Scanned } else { Visit::RemovedOrSmall }
         } else if has_aged {
             Visit::Aged
         } else {
@@ -372,11 +378,13 @@ impl Groups {
             asks_again |= policy.end_pass(&mut cx, &pass.scan, &mut cursor);
             at = self.tree().next_in_subtree(pass.cause, group);
         }
-        let has_more = pass.spared_low || pass.order == GlobalOrder::Rotation;
-        pass.round = if pass.scan.reclaimed == 0 && asks_again && pass.round < Round::Forced {
+        let is_fruitless = pass.scan.reclaimed == 0;
+        pass.round = if is_fruitless && asks_again && pass.round < Round::Forced {
             Round::Forced
-        } else if pass.scan.reclaimed == 0 && has_more && pass.round < Round::LowOverridden {
+        } else if is_fruitless && pass.order == GlobalOrder::Rotation {
             pass.order = GlobalOrder::Walk;
+            Round::Everybody
+        } else if is_fruitless && pass.spared_low && pass.round < Round::LowOverridden {
             Round::LowOverridden
         } else {
             pass.is_over = true;
@@ -391,13 +399,16 @@ impl Groups {
     fn fill_queue(&mut self, pass: &mut GroupPass) {
         pass.nr_visited = 0;
         if pass.order == GlobalOrder::Rotation {
-            return self.rotation.order(&mut pass.queue);
+            self.rotation.order(&mut pass.queue);
+        } else {
+            pass.queue.clear();
+            pass.queue.extend(self.tree().subtree(pass.cause));
+            let last = self.member(pass.cause).last_visited;
+            let next = pass.queue.iter().position(|group| *group == last).map_or(0, |at| at + 1);
+            pass.queue.rotate_left(next);
         }
-        pass.queue.clear();
-        pass.queue.extend(self.tree().subtree(pass.cause));
-        let last = self.member(pass.cause).last_visited;
-        let next = pass.queue.iter().position(|group| *group == last).map_or(0, |at| at + 1);
-        pass.queue.rotate_left(next);
+        // What nobody uses any more goes first.
+        pass.queue.sort_by_key(|group| self.tree().is_online(*group));
     }
 }
 

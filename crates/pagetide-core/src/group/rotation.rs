@@ -29,6 +29,9 @@
 //! A new group joins at the tail of old. Each operation draws its bin anew. When old has no member,
 //! young becomes old.
 //!
+//! A removed group that has pages left is not moved by a visit: it is to be met until it has none.
+//! The kernel moves it as it does one that is too small.
+//!
 //! Ignored: nodes (there is one) and the kernel's third slot, which only its lock-free readers
 //! need. A group below low that is met again stays where it is: only the pass that overrides low
 //! takes from it, whereas the kernel's takes from it the second time. Source: the multi-gen LRU

@@ -3,9 +3,9 @@
 use super::{
     Access, AccessKind, Context, DELTA_FOLLOWS, DELTA_SHIFT, Ending, Entry, Header, KIND_END,
     KIND_MASK, KIND_MORE, MAPPING_FOLLOWS, NOTE_MAPPING, NOTE_TICK, Note, RecordError,
-    THREAD_FOLLOWS, VARINT_BYTES_MAX,
+    THREAD_FOLLOWS, VARINT_BYTES_MAX, groups,
 };
-use crate::ids::{MappingId, PageId, PageIndex};
+use crate::ids::{GroupId, MappingId, PageId, PageIndex};
 use crate::tiering::ScannedMapping;
 use crate::units::Millis;
 
@@ -118,7 +118,7 @@ impl Decoder {
                 nr_pages: input.varint()?,
                 created: Millis(input.varint()?),
             }),
-            _ => return Err(Fault::UnknownKind { kind: which }),
+            _ => Note::Group(groups::parse(which, input)?),
         };
         self.nr_entries += 1;
         Ok(note)
@@ -178,7 +178,7 @@ impl Iterator for Entries<'_> {
     }
 }
 
-enum Fault {
+pub(super) enum Fault {
     Short,
     TooLarge,
     UnknownKind { kind: u8 },
@@ -186,7 +186,7 @@ enum Fault {
 }
 
 /// The slice being decoded and how much of it is used up.
-struct Input<'a> {
+pub(super) struct Input<'a> {
     bytes: &'a [u8],
     used: usize,
 }
@@ -198,7 +198,7 @@ impl Input<'_> {
         Ok(byte)
     }
 
-    fn varint(&mut self) -> Result<u64, Fault> {
+    pub(super) fn varint(&mut self) -> Result<u64, Fault> {
         let mut value = 0;
         for group in 0..VARINT_BYTES_MAX {
             let byte = self.byte()?;
@@ -214,7 +214,11 @@ impl Input<'_> {
         Err(Fault::TooLarge)
     }
 
-    fn varint_u32(&mut self) -> Result<u32, Fault> {
+    pub(super) fn group(&mut self) -> Result<GroupId, Fault> {
+        u16::try_from(self.varint()?).map(GroupId).map_err(|_| Fault::TooLarge)
+    }
+
+    pub(super) fn varint_u32(&mut self) -> Result<u32, Fault> {
         u32::try_from(self.varint()?).map_err(|_| Fault::TooLarge)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     Access, Context, DELTA_FOLLOWS, DELTA_SHIFT, KIND_END, KIND_MORE, MAPPING_FOLLOWS,
-    NOTE_MAPPING, NOTE_TICK, Note, THREAD_FOLLOWS,
+    NOTE_MAPPING, NOTE_TICK, Note, THREAD_FOLLOWS, groups,
 };
 use alloc::vec::Vec;
 
@@ -70,6 +70,7 @@ impl Encoder {
                 append_varint(mapping.nr_pages, out);
                 append_varint(mapping.created.0, out);
             }
+            Note::Group(note) => groups::append(note, out),
         }
         self.nr_entries += 1;
     }
@@ -81,7 +82,7 @@ impl Encoder {
     }
 }
 
-fn append_varint(mut value: u64, out: &mut Vec<u8>) {
+pub(super) fn append_varint(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;

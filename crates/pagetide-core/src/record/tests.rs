@@ -1,7 +1,8 @@
 //! What a record must survive: every access, every cut, and any bytes at all.
 
 use super::*;
-use crate::ids::{MappingId, PageId, PageIndex};
+use crate::group::GroupConfig;
+use crate::ids::{GroupId, MappingId, PageId, PageIndex};
 use crate::lru::Mechanism;
 use crate::tiering::{AbstractDistance, BalancingMode, DemotionMode, Stage, TieringKnobs};
 use alloc::vec;
@@ -63,12 +64,32 @@ fn any_access() -> impl Strategy<Value = Access> {
     (mapping, index, kind, thread).prop_map(|(m, i, k, t)| access(m, i, k, t))
 }
 
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![4 => 0..1_000u64, 1 => any::<u64>()]
+}
+
+fn group_note() -> impl Strategy<Value = Note> {
+    let group = || any::<u16>().prop_map(GroupId);
+    let config = (number(), number(), number());
+    let config = config.prop_map(|(limit, min, low)| GroupConfig { limit, min, low });
+    let set = (group(), group(), config).prop_map(|(group, parent, config)| GroupNote::Set {
+        group,
+        parent,
+        config,
+    });
+    let reclaim =
+        (group(), number()).prop_map(|(group, nr_pages)| GroupNote::Reclaim { group, nr_pages });
+    let join = (any::<u32>(), group())
+        .prop_map(|(mapping, group)| GroupNote::Join { mapping: MappingId(mapping), group });
+    let remove = group().prop_map(GroupNote::Remove);
+    prop_oneof![Just(GroupNote::Begin), set, reclaim, join, remove].prop_map(Note::Group)
+}
+
 fn any_note() -> impl Strategy<Value = Note> {
-    let number = || prop_oneof![4 => 0..1_000u64, 1 => any::<u64>()];
     let mapping = (any::<u32>(), number(), number()).prop_map(|(id, nr_pages, created)| {
         Note::Mapping(ScannedMapping { id: MappingId(id), nr_pages, created: Millis(created) })
     });
-    prop_oneof![number().prop_map(|now| Note::Tick(Millis(now))), mapping]
+    prop_oneof![number().prop_map(|now| Note::Tick(Millis(now))), mapping, group_note()]
 }
 
 fn any_entry() -> impl Strategy<Value = Entry> {

@@ -28,6 +28,7 @@ use std::sync::Arc;
 
 mod background;
 mod filling;
+mod groups;
 mod node;
 mod play;
 mod reclaim;
@@ -42,6 +43,7 @@ mod word;
 pub use tiering::TierCounts;
 
 use background::Background;
+use groups::Payers;
 use node::Node;
 use tables::Tables;
 use tiering::Tiering;
@@ -62,6 +64,8 @@ pub struct World<'a, Evicted> {
     slow_from: u32,
     /// Where there are several.
     tiering: Option<Box<Tiering>>,
+    /// Where the run had groups.
+    payers: Payers,
     rule: AccessRule,
     /// The victims of a direct pass, and of the background one.
     batches: [ReclaimBatch; 2],
@@ -107,7 +111,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         let nodes = Node::all(&setup, lru_config(&setup), &folios, trace);
         let tiering = Tiering::of(&memory).map(Box::new);
         let clock = VirtualClock::new(setup.costs, setup.statistics, setup.flush_every);
-        let rule = nodes[0].lruvec.access_rule();
+        let rule = nodes[0].lists.root().access_rule();
         let nr_fast = memory.nodes()[0];
         World {
             trace,
@@ -117,6 +121,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
             slow_from: if tiering.is_some() { nr_fast } else { u32::MAX },
             nodes,
             tiering,
+            payers: Payers::new(),
             batches: [ReclaimBatch::new(), ReclaimBatch::new()],
             memory,
             pages: pages_of(trace, setup.swap_pages.is_some()),
@@ -189,7 +194,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
     /// What was counted so far.
     pub fn outcome(&self) -> Outcome {
         let mut vmstat = VmStat::default();
-        self.nodes.iter().for_each(|node| vmstat.merge(node.lruvec.vmstat()));
+        self.nodes.iter().for_each(|node| vmstat.merge(&node.lists.vmstat()));
         if let Some(tiering) = &self.tiering {
             vmstat.merge(tiering.vmstat());
         }
@@ -204,7 +209,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
 
     /// The lruvec, to look at: that of the fastest memory, where there are several kinds.
     pub fn lruvec(&self) -> &Lruvec {
-        &self.nodes[0].lruvec
+        self.nodes[0].lists.root()
     }
 
     /// Pages resident now, never more than frames.
@@ -229,7 +234,8 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         let frame = self.frame_of(rank)?;
         let mut said = String::new();
         if self.folios[frame].flags().any(Flags::ON_LIST) {
-            let lruvec = &self.nodes[self.nth_of(frame)].lruvec;
+            let lists = &self.nodes[self.nth_of(frame)].lists;
+            let lruvec = lists.lruvec_of(self.folios[frame].group());
             lruvec.write_standing(frame, &mut said).expect("a string has room");
         } else {
             said.push_str("just in, not listed yet");
@@ -244,7 +250,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
     pub fn past(&self, rank: u32) -> String {
         let mut said = String::new();
         if let Some(shadow) = self.shadow_of(rank) {
-            self.last().lruvec.write_past(shadow, &mut said).expect("a string has room");
+            self.last().lists.root().write_past(shadow, &mut said).expect("a string has room");
         }
         said
     }
@@ -252,7 +258,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
     /// Walks everything and panics where an invariant is broken. O(pages + frames).
     pub fn validate(&self) {
         for node in &self.nodes {
-            node.lruvec.validate();
+            node.lists.validate();
             node.frames.validate(|rank| self.slot_of(rank));
         }
         let mut nr_resident = 0;
@@ -368,7 +374,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
     fn discard(&mut self, rank: u32) {
         if let Some(frame) = self.frame_of(rank) {
             let node = self.node_of(frame);
-            match node.lruvec.discard(frame) {
+            match node.lists.discard(frame) {
                 Discarded::Freed => node.frames.free(frame),
                 // The background pass that has it isolated frees it.
                 Discarded::Deferred => {}

@@ -186,7 +186,7 @@ impl Handle {
         self.check_in_file(index)?;
         let engine = self.engine();
         let mut run: Filled<'_> = vec![self.page_or_make(index)?.lock()];
-        match engine.bring_in(cpu, &self.mapping, &mut run, kind) {
+        match engine.bring_in(cpu, &self.mapping, &mut run, kind, &self.counters) {
             Ok(()) => Ok(run),
             Err(FillError::NoFrame) => Err(ReadError::NoFrame { frames: engine.nodes.nr_frames() }),
             Err(FillError::Store(source)) => Err(self.store_error(index, source)),

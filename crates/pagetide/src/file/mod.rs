@@ -16,7 +16,7 @@ pub use guard::{PageGuard, PageGuardMut};
 pub(crate) use write::from_read;
 
 use crate::cache::CacheShared;
-use crate::counters::Event;
+use crate::counters::{Counters, Event};
 use crate::engine::Engine;
 use crate::locks::lock;
 use crate::mapping::Mapping;
@@ -63,6 +63,8 @@ struct Handle {
     last_page: PerCpu<AtomicU64>,
     readahead: Mutex<Readahead>,
     no_reuse: AtomicBool,
+    /// Those of the group the mapping was in when it was opened, or of all who are in none.
+    counters: Arc<Counters>,
     errors_seen: AtomicU64,
 }
 
@@ -72,6 +74,7 @@ impl File {
         let (nr_cpus, readahead_pages) =
             (shared.limits.pcp.nr_cpus as usize, shared.limits.readahead_pages);
         let errors_seen = AtomicU64::new(mapping.error_count());
+        let counters = shared.engine.counters_of(&mapping);
         File {
             handle: Arc::new(Handle {
                 shared,
@@ -80,6 +83,7 @@ impl File {
                 last_page: PerCpu::new(nr_cpus, || AtomicU64::new(NO_PAGE)),
                 readahead: Mutex::new(Readahead::new(readahead_pages)),
                 no_reuse: AtomicBool::new(false),
+                counters,
                 errors_seen,
             }),
         }
@@ -157,7 +161,7 @@ impl Handle {
 
     /// Counts a page that was resident when wanted.
     fn count_hit(&self) {
-        self.engine().counters.count(Event::Hit);
+        self.counters.count(Event::Hit);
     }
 }
 

@@ -177,7 +177,7 @@ impl Handle {
             self.note_read(cpu, piece, page, copied, true);
             return Ok((target.len(), 0));
         }
-        engine.counters.count(Event::Miss);
+        self.counters.count(Event::Miss);
         engine.reuse.access(&self.mapping, PageIndex(piece.index));
         let plan = self.plan_fill(piece, previous);
         // Alone, the page's access is also the entry for its fill, and stands before it.
@@ -205,7 +205,7 @@ impl Handle {
         let frame = run[0].frame().expect("a filled page has a frame");
         let filled_end = piece.index + run.len() as u64;
         let nr_wanted = (piece.last + 1).min(filled_end) - piece.index;
-        engine.counters.add(Event::Miss, nr_wanted - 1);
+        self.counters.add(Event::Miss, nr_wanted - 1);
         if piece.counts {
             engine.mark_filled(cpu, frame);
         }
@@ -244,7 +244,7 @@ impl Handle {
         target: &mut [u8],
     ) -> Result<usize, ReadError> {
         let engine = self.engine();
-        engine.counters.count(Event::BypassRead);
+        self.counters.count(Event::BypassRead);
         engine.count_read(1);
         let mut buffer = AlignedBuf::zeroed(PAGE_BYTES);
         let offset = piece.index << PAGE_SHIFT;

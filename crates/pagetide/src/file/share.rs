@@ -105,7 +105,7 @@ impl File {
         if mapping.writes() != writes {
             return false;
         }
-        engine.counters.count(Event::Miss);
+        handle.counters.count(Event::Miss);
         engine.reuse.access(mapping, PageIndex(index));
         engine.count_read(1);
         let previous = handle.last_page.at(cpu).swap(index, Relaxed);

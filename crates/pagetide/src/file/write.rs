@@ -66,7 +66,7 @@ impl Handle {
         if is_hit {
             self.count_hit();
         } else {
-            engine.counters.count(Event::Miss);
+            self.counters.count(Event::Miss);
             match self.prepare_page(cpu, &mut run, within..within + source.len()) {
                 Ok(()) => {}
                 Err(FillError::NoFrame) => return self.write_through(cpu, index, within, source),
@@ -120,7 +120,7 @@ impl Handle {
         source: &[u8],
     ) -> Result<(), WriteError> {
         let engine = self.engine();
-        engine.counters.count(Event::WriteThrough);
+        self.counters.count(Event::WriteThrough);
         engine.forget_compressed(PageId { mapping: self.mapping.id, index: PageIndex(index) });
         let offset = index << PAGE_SHIFT;
         let written = self.mapping.backing().and_then(|backing| {

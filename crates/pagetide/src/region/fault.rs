@@ -143,7 +143,7 @@ impl Engine {
         stops: &AtomicBool,
     ) -> io::Result<()> {
         loop {
-            match self.bring_in(cpu, mapping, run, kind) {
+            match self.bring_in(cpu, mapping, run, kind, &self.counters) {
                 Ok(()) => return Ok(()),
                 Err(FillError::Store(error)) => return Err(error),
                 Err(FillError::NoFrame) if stops.load(Relaxed) => {

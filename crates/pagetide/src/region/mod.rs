@@ -109,7 +109,7 @@ impl Region {
         let Opened { backing, len, swap, .. } = opened;
         let mapping = engine.mappings.change(|slots| {
             let make = |id| Mapping::of_region(id, table, backing, len, now, swap);
-            slots.insert_with(make).inspect(|mapping| mapping.add_handle())
+            slots.insert_with(make).inspect(|mapping| engine.join(mapping, None))
         });
         let mapping = mapping.ok_or(OpenError::TooManyMappings)?;
         let access = Access { read: true, write: true };

@@ -96,6 +96,15 @@ pub enum TierError {
         /// The most all may have.
         most: Bytes,
     },
+    /// Limits and protection are of one kind of memory.
+    #[error(
+        "{nr_nodes} kinds of memory and groups do not go together: leave `groups` out, or name one \
+         tier of frames"
+    )]
+    Groups {
+        /// Tiers of frames given.
+        nr_nodes: usize,
+    },
     /// There are more kinds of memory than nodes.
     #[error("{given} tiers of memory are more than {}", NODES_MAX)]
     TooMany {

@@ -246,3 +246,34 @@ fn a_command_evicts_from_the_group_it_names() {
     assert_eq!((usage(named), usage(other)), (40 - nr_evicted, 40));
     world.check();
 }
+
+/// Memory as a whole is short, and whoever streams has just aged: the group LRU has only the
+/// protected group to offer.
+#[test]
+fn a_protected_group_keeps_its_pages_where_memory_as_a_whole_is_short() {
+    for &name in PolicyName::ALL {
+        let mut world = World::new(name, 256);
+        let low = GroupConfig { low: 80, ..GroupConfig::NONE };
+        let guarded = world.create(GroupId::ROOT, low);
+        let stream = world.create(GroupId::ROOT, GroupConfig::NONE);
+        world.read_all(guarded, 0..60);
+        world.read_all(stream, 1000..5000);
+        assert_eq!(world.nr_resident(guarded), 60, "{name}");
+        world.check();
+    }
+}
+
+/// Pages of a removed group are nobody's: they go before others', and all of them do.
+#[test]
+fn the_pages_of_a_removed_group_go_first() {
+    for &name in PolicyName::ALL {
+        let mut world = World::new(name, 256);
+        let [gone, stays] = [(); 2].map(|()| world.create(GroupId::ROOT, GroupConfig::NONE));
+        world.read_all(gone, 0..100);
+        world.read_all(stays, 1000..1150);
+        world.groups.remove(gone).unwrap();
+        world.read_all(stays, 1150..1300);
+        assert!(!world.groups.tree().exists(gone), "{name}: {} left", world.nr_resident(gone));
+        world.check();
+    }
+}

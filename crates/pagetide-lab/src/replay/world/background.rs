@@ -18,9 +18,10 @@
 //! hits them, a discard makes them orphans. Ignored: several nodes, each with a thread.
 
 use super::{BACKGROUND, World};
+use pagetide_core::group::NodePass;
 use pagetide_core::ids::PageId;
 use pagetide_core::page_alloc::WatermarkLevel;
-use pagetide_core::reclaim::{ReclaimPass, Step};
+use pagetide_core::reclaim::Step;
 
 /// The reclaim thread of a machine; asleep for ever in any other memory.
 #[derive(Debug)]
@@ -38,7 +39,7 @@ enum State {
     /// Awake, and between two passes.
     Awake,
     /// In a pass, which said to do this next.
-    InPass(Box<ReclaimPass>, Step),
+    InPass(Box<NodePass>, Step),
 }
 
 impl Background {
@@ -82,18 +83,18 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
             return State::Asleep;
         }
         node.drain();
-        let mut pass = Box::new(ReclaimPass::background(&node.lruvec, target));
+        let mut pass = Box::new(NodePass::background(&mut node.lists, target));
         let step = self.next_background_step(&mut pass);
         State::InPass(pass, step)
     }
 
     /// The step's time is over: its victims go, and the next step begins.
-    fn go_on_in_background(&mut self, mut pass: Box<ReclaimPass>, step: Step) -> State {
+    fn go_on_in_background(&mut self, mut pass: Box<NodePass>, step: Step) -> State {
         match step {
             Step::TryEvict => self.try_victims(0, BACKGROUND, &pass),
             Step::Look => self.look_at_victims(BACKGROUND),
-            Step::WalkTables => self.walk_tables(0),
-            Step::Done if pass.scan.reclaimed == 0 => {
+            Step::WalkTables => self.walk_tables(0, &pass),
+            Step::Done if pass.scan().reclaimed == 0 => {
                 self.nodes[0].frames.set_reclaim_active(false);
                 return State::Asleep;
             }
@@ -103,13 +104,13 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         State::InPass(pass, step)
     }
 
-    fn next_background_step(&mut self, pass: &mut ReclaimPass) -> Step {
-        let scanned_before = pass.scan.scanned;
-        let step = self.nodes[0].lruvec.reclaim(pass, &mut self.batches[BACKGROUND]);
+    fn next_background_step(&mut self, pass: &mut NodePass) -> Step {
+        let scanned_before = pass.scan().scanned;
+        let step = self.nodes[0].lists.reclaim(pass, &mut self.batches[BACKGROUND]);
         self.publish(BACKGROUND);
-        let nr_scanned = pass.scan.scanned - scanned_before;
+        let nr_scanned = pass.scan().scanned - scanned_before;
         self.background.busy_until_ns += nr_scanned * self.background.scan_ns;
-        if step == Step::Done && pass.scan.wants_flusher() {
+        if step == Step::Done && pass.scan().wants_flusher() {
             self.wake_flusher();
         }
         step

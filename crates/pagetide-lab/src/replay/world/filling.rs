@@ -63,7 +63,11 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
 
     /// Makes the page resident, or returns `None` when no frame came free.
     pub(super) fn fill(&mut self, rank: u32, kind: lru::AccessKind) -> Option<FrameId> {
-        let frame = self.alloc(rank)?;
+        let payer = self.charge(rank)?;
+        let Some(frame) = self.alloc(rank) else {
+            self.refund(payer);
+            return None;
+        };
         // Making room may have dropped it.
         let shadow = self.shadow_of(rank);
         let flags = self.rule.flags_on_fill(kind);
@@ -72,10 +76,11 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
             Backing::Nothing | Backing::Swap => PageType::Anon,
         };
         self.folios[frame].bind(self.trace.page(rank), page_type, flags);
+        self.folios[frame].set_group(payer);
         if let Some(shadow) = shadow {
             // Pages leave memory from the slowest node: its lists know how long this one was away.
             let judge = self.last_mut();
-            judge.lruvec.refault(&mut judge.log, frame, shadow, kind);
+            judge.lists.refault(&mut judge.log, frame, shadow, kind);
         }
         self.change_slot(rank, Slot::Page);
         self.pages[rank as usize].set_word(Word::Resident(frame));

@@ -8,12 +8,14 @@
 //! its frame's node or in its log, and in no other's.
 
 use super::World;
+use super::groups::has_groups;
 use crate::replay::Setup;
 use crate::replay::memory::{Frames, Memory, ZoneMemory};
 use crate::trace::DenseTrace;
 use pagetide_core::folio::Folios;
+use pagetide_core::group::{Grouping, NodeLists};
 use pagetide_core::ids::{FrameId, PageId};
-use pagetide_core::lru::{AccessLog, LruConfig, Lruvec, LruvecId, Room};
+use pagetide_core::lru::{AccessLog, LruConfig, LruvecId, Room};
 use pagetide_core::units::Millis;
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,7 +23,7 @@ use std::sync::Arc;
 /// One kind of memory.
 pub(super) struct Node {
     pub(super) frames: Frames,
-    pub(super) lruvec: Lruvec,
+    pub(super) lists: NodeLists,
     pub(super) log: AccessLog,
     range: Range<u32>,
 }
@@ -34,6 +36,8 @@ impl Node {
         folios: &Arc<Folios>,
         trace: &DenseTrace,
     ) -> Vec<Node> {
+        let has_groups = setup.memory.repeats_the_run() && has_groups(trace);
+        let grouping = if has_groups { Grouping::On } else { Grouping::Off };
         let mut first = 0;
         let node = |(nth, nr_frames_max): (usize, u32)| {
             let range = first..first + nr_frames_max;
@@ -49,8 +53,8 @@ impl Node {
             let id = LruvecId { node: nth as u8, ..config.id };
             let first_frame = FrameId(range.start);
             let config = LruConfig { nr_frames: nr_frames_max, first_frame, id, ..config };
-            let lruvec = Lruvec::new(setup.policy, &config, Arc::clone(folios));
-            Node { frames, lruvec, log: AccessLog::new(), range }
+            let lists = NodeLists::new(setup.policy, &config, Arc::clone(folios), grouping);
+            Node { frames, lists, log: AccessLog::new(), range }
         };
         setup.memory.nodes().into_iter().enumerate().map(node).collect()
     }
@@ -87,12 +91,12 @@ impl Node {
 
     /// The lists know of all that was done.
     pub(super) fn drain(&mut self) {
-        self.lruvec.drain(&mut self.log);
+        self.lists.drain(&mut self.log);
     }
 
     /// The same, and the time.
     pub(super) fn settle(&mut self, now: Millis) {
-        self.lruvec.tell_time(now);
+        self.lists.tell_time(now);
         self.drain();
     }
 }

@@ -15,12 +15,13 @@ use super::{Backing, DIRECT, Mark, Page, Word, World};
 use crate::replay::memory::{Frames, Slot};
 use crate::trace::DenseTrace;
 use pagetide_core::folio::Flags;
+use pagetide_core::group::NodePass;
 use pagetide_core::ids::{FrameId, PageId};
 use pagetide_core::lru::lru_gen::{Detail, GenCommandError, parse_commands};
 use pagetide_core::lru::page_table::{LeafId, LeafLook, pages_around, wants_around};
 use pagetide_core::lru::{Refusal, ShadowEntry};
 use pagetide_core::page_alloc::{Attempt, Outcome, SlowPath};
-use pagetide_core::reclaim::{DEF_PRIORITY, ReclaimPass, Scan, Settled, Step, Verdict};
+use pagetide_core::reclaim::{DEF_PRIORITY, Scan, Settled, Step, Verdict};
 use pagetide_core::tiering::{Demotion, Leftover, Migration};
 use std::ops::Range;
 
@@ -95,7 +96,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     /// One direct pass.
     fn reclaim(&mut self, nth: usize, incoming: Option<ShadowEntry>) -> Outcome {
         self.settle_lists(nth);
-        let pass = ReclaimPass::direct_for(&self.nodes[nth].lruvec, incoming);
+        let pass = NodePass::direct_for(&mut self.nodes[nth].lists, incoming);
         let scan = self.run_pass(nth, DIRECT, pass);
         if scan.reclaimed > 0 { Outcome::Progress } else { Outcome::Failed }
     }
@@ -109,7 +110,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         let mut nr_evicted = 0;
         for command in parse_commands(text) {
             self.settle_lists(0);
-            let pass = ReclaimPass::on_command(&self.nodes[0].lruvec, &command?)?;
+            let pass = NodePass::on_command(&mut self.nodes[0].lists, &command?)?;
             nr_evicted += self.run_pass(0, DIRECT, pass).reclaimed;
         }
         Ok(nr_evicted)
@@ -120,7 +121,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         let mut text = String::new();
         for nth in 0..self.nodes.len() {
             self.settle_lists(nth);
-            let written = self.nodes[nth].lruvec.write_lru_gen(&mut text, "/", detail);
+            let written = self.nodes[nth].lists.root().write_lru_gen(&mut text, "/", detail);
             written.expect("a string has room");
         }
         text
@@ -132,34 +133,34 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         self.nodes[nth].settle(now);
     }
 
-    pub(super) fn run_pass(&mut self, nth: usize, batch: usize, mut pass: ReclaimPass) -> Scan {
+    pub(super) fn run_pass(&mut self, nth: usize, batch: usize, mut pass: NodePass) -> Scan {
         if self.tiering.as_ref().is_some_and(|tiering| tiering.demotes(nth)) {
             pass = pass.demoting();
         }
         loop {
-            let step = self.nodes[nth].lruvec.reclaim(&mut pass, &mut self.batches[batch]);
+            let step = self.nodes[nth].lists.reclaim(&mut pass, &mut self.batches[batch]);
             self.publish(batch);
             match step {
                 Step::TryEvict => self.try_victims(nth, batch, &pass),
                 Step::Look => self.look_at_victims(batch),
-                Step::WalkTables => self.walk_tables(nth),
+                Step::WalkTables => self.walk_tables(nth, &pass),
                 Step::Done => break,
             }
         }
-        self.trim_shadows(pass.scan.priority);
-        if self.has_flusher && pass.scan.wants_flusher() {
+        self.trim_shadows(pass.scan().priority);
+        if self.has_flusher && pass.scan().wants_flusher() {
             self.wake_flusher();
         }
-        pass.scan
+        *pass.scan()
     }
 
     /// Forgets what a group's limit on shadows says, after a pass down to this priority. The kernel
     /// asks after each priority, we at the end.
     fn trim_shadows(&mut self, last_priority: u8) {
-        let Node { frames: Frames::KernelGroup(group), lruvec, .. } = &mut self.nodes[0] else {
+        let Node { frames: Frames::KernelGroup(group), lists, .. } = &mut self.nodes[0] else {
             return;
         };
-        let nr_pages = lruvec.nr_pages_for_shadows();
+        let nr_pages = lists.root().nr_pages_for_shadows();
         for priority in (last_priority..=DEF_PRIORITY).rev() {
             for _ in 0..group.nr_leaves_to_drop(nr_pages, priority) {
                 for &rank in group.drop_oldest_leaf() {
@@ -195,15 +196,15 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         }
     }
 
-    pub(super) fn try_victims(&mut self, nth: usize, batch: usize, pass: &ReclaimPass) {
+    pub(super) fn try_victims(&mut self, nth: usize, batch: usize, pass: &NodePass) {
         // What moves stays dirty.
-        let unmovable = pass.scan.unclean();
+        let unmovable = pass.scan().unclean();
         let (victims, around) = self.batches[batch].victims_and_around();
         for victim in victims {
             let rank = self.rank_in[victim.frame.0 as usize];
             let page = &mut self.pages[rank as usize];
             let flags = self.folios[victim.frame].flags();
-            if let Some(tiering) = self.tiering.as_mut().filter(|_| pass.scan.demotes)
+            if let Some(tiering) = self.tiering.as_mut().filter(|_| pass.scan().demotes)
                 && tiering.spares(&self.folios[victim.frame], page.has(Mark::Armed))
             {
                 victim.verdict = Verdict::Refused(Refusal::Young);
@@ -220,7 +221,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
                 Verdict::Refused(Refusal::Young)
             } else if page.backing() == Backing::Nothing && self.swap_left == 0 {
                 Verdict::Refused(Refusal::Busy)
-            } else if let Some(tiering) = self.tiering.as_ref().filter(|_| pass.scan.demotes) {
+            } else if let Some(tiering) = self.tiering.as_ref().filter(|_| pass.scan().demotes) {
                 match tiering.alloc_demoted(&mut self.nodes, nth) {
                     Some(target) => {
                         self.folios[target].bind_moved(&self.folios[victim.frame], Flags::NONE);
@@ -229,7 +230,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
                         Verdict::Demoted
                     }
                     None if flags.any(UNCLEAN) => Verdict::Refused(Refusal::Dirty),
-                    None if Demotion::leftover(pass.scan.kind) == Leftover::Keep => {
+                    None if Demotion::leftover(pass.scan().kind) == Leftover::Keep => {
                         Verdict::Refused(Refusal::Busy)
                     }
                     None => Verdict::Claimed,
@@ -266,8 +267,8 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     }
 
     /// Reads the touched tables core wants, in the order of pages, as a walk of real tables does.
-    pub(super) fn walk_tables(&mut self, nth: usize) {
-        let mut walk = self.nodes[nth].lruvec.start_walk();
+    pub(super) fn walk_tables(&mut self, nth: usize, pass: &NodePass) {
+        let Some(mut walk) = self.nodes[nth].lists.start_walk(pass) else { return };
         for leaf in self.tables.leaves.iter_mut().filter(|leaf| leaf.is_touched) {
             if walk.wants(leaf.id) {
                 leaf.is_touched = false;
@@ -278,10 +279,10 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
                 leaf.is_touched = words.read(leaf.id.pages(), |_| true, look);
             }
             if walk.is_full() {
-                self.nodes[nth].lruvec.report_walk(&mut walk);
+                self.nodes[nth].lists.report_walk(pass, &mut walk);
             }
         }
-        self.nodes[nth].lruvec.report_walk(&mut walk);
+        self.nodes[nth].lists.report_walk(pass, &mut walk);
     }
 }
 

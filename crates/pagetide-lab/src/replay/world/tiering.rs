@@ -14,10 +14,10 @@ use super::node::Node;
 use super::{DIRECT, Mark, Word, World};
 use crate::replay::memory::{Memory, TierMemory};
 use pagetide_core::folio::{Flags, Folio};
+use pagetide_core::group::NodePass;
 use pagetide_core::ids::{FrameId, MappingId, NodeId, PageId};
 use pagetide_core::lru::AccessKind as Reached;
 use pagetide_core::page_alloc::{Attempt, Outcome, SlowPath, WatermarkLevel};
-use pagetide_core::reclaim::ReclaimPass;
 use pagetide_core::record::{AccessKind, Note, RecordedTiers};
 use pagetide_core::tiering::{
     BalancingMode, Demotion, EntryFacts, FaultCounts, HintFault, HintScanner, Migration, Promotion,
@@ -214,6 +214,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
                     tiering.mappings.insert(mapping.id, seen);
                 }
             }
+            Note::Group(note) => self.hear_group(note),
         }
     }
 
@@ -350,7 +351,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         }
         let Some(target) = self.nodes[0].frames.take(Some(WatermarkLevel::High)) else { return };
         let nth = self.nth_of(frame);
-        if !self.nodes[nth].lruvec.withdraw(frame) {
+        if !self.nodes[nth].lists.whole_mut().withdraw(frame) {
             return self.nodes[0].frames.free(target);
         }
         self.folios[target]
@@ -372,7 +373,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     pub(super) fn list_moved(&mut self, rank: u32, frame: FrameId, migration: Migration) {
         let nth = self.nth_of(frame);
         let node = &mut self.nodes[nth];
-        node.lruvec.welcome(frame);
+        node.lists.whole_mut().welcome(frame);
         node.log_add(&self.folios, frame);
         let Some(tiering) = &mut self.tiering else { return };
         if let Some(moves) = &mut tiering.moves {
@@ -417,7 +418,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
                 break;
             }
             self.settle_lists(nth);
-            let pass = ReclaimPass::background(&self.nodes[nth].lruvec, target);
+            let pass = NodePass::background(&mut self.nodes[nth].lists, target);
             if self.run_pass(nth, DIRECT, pass).reclaimed == 0 {
                 break;
             }

@@ -1,0 +1,94 @@
+//! Memory groups in a record: who is made, changed, removed and asked for pages, and who pays.
+//!
+//! Notes with a code each, and numbers in LEB128. With them a run with groups can be repeated; the
+//! first says that there are some.
+
+use super::decode::{Fault, Input};
+use super::encode::append_varint;
+use crate::group::GroupConfig;
+use crate::ids::{GroupId, MappingId};
+use alloc::vec::Vec;
+
+const NOTE_GROUPS: u8 = 66;
+const NOTE_GROUP_SET: u8 = 67;
+const NOTE_GROUP_REMOVE: u8 = 68;
+const NOTE_GROUP_RECLAIM: u8 = 69;
+const NOTE_GROUP_JOIN: u8 = 70;
+
+/// What happened to memory groups.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GroupNote {
+    /// Pages are charged to groups from now on, of which there is the root.
+    Begin,
+    /// The group is given this: it is made, unless there is one; pages go until it fits.
+    Set {
+        /// The group.
+        group: GroupId,
+        /// The one it is in.
+        parent: GroupId,
+        /// What it is given.
+        config: GroupConfig,
+    },
+    /// The group is removed; its mappings are its parent's.
+    Remove(GroupId),
+    /// Somebody asked for pages of the group.
+    Reclaim {
+        /// The group.
+        group: GroupId,
+        /// How many.
+        nr_pages: u64,
+    },
+    /// The pages that the mapping brings in are charged to the group.
+    Join {
+        /// The mapping.
+        mapping: MappingId,
+        /// The group.
+        group: GroupId,
+    },
+}
+
+/// Appends the note, without the byte that says it is one.
+pub(super) fn append(note: &GroupNote, out: &mut Vec<u8>) {
+    let mut write = |which: u8, numbers: &[u64]| {
+        out.push(which);
+        numbers.iter().for_each(|number| append_varint(*number, out));
+    };
+    match *note {
+        GroupNote::Begin => write(NOTE_GROUPS, &[]),
+        GroupNote::Set { group, parent, config } => {
+            let numbers = [group.0.into(), parent.0.into(), config.limit, config.min, config.low];
+            write(NOTE_GROUP_SET, &numbers);
+        }
+        GroupNote::Remove(group) => write(NOTE_GROUP_REMOVE, &[group.0.into()]),
+        GroupNote::Reclaim { group, nr_pages } => {
+            write(NOTE_GROUP_RECLAIM, &[group.0.into(), nr_pages]);
+        }
+        GroupNote::Join { mapping, group } => {
+            write(NOTE_GROUP_JOIN, &[mapping.0.into(), group.0.into()]);
+        }
+    }
+}
+
+/// Reads the note with this code.
+pub(super) fn parse(which: u8, input: &mut Input<'_>) -> Result<GroupNote, Fault> {
+    Ok(match which {
+        NOTE_GROUPS => GroupNote::Begin,
+        NOTE_GROUP_SET => GroupNote::Set {
+            group: input.group()?,
+            parent: input.group()?,
+            config: GroupConfig {
+                limit: input.varint()?,
+                min: input.varint()?,
+                low: input.varint()?,
+            },
+        },
+        NOTE_GROUP_REMOVE => GroupNote::Remove(input.group()?),
+        NOTE_GROUP_RECLAIM => {
+            GroupNote::Reclaim { group: input.group()?, nr_pages: input.varint()? }
+        }
+        NOTE_GROUP_JOIN => {
+            GroupNote::Join { mapping: MappingId(input.varint_u32()?), group: input.group()? }
+        }
+        _ => return Err(Fault::UnknownKind { kind: which }),
+    })
+}

@@ -1,0 +1,115 @@
+//! Memory groups in the replay of a run that had them: the page cache's charges, without locks.
+//!
+//! ```text
+//!   note   Begin: lists by group       Set: made, or changed, and pages go until it fits
+//!          Join: who pays for a mapping's pages        Remove, Reclaim
+//!   fill   charge --full--> reclaim below that limit --> charge --> frame
+//! ```
+//!
+//! What the notes say is done as the page cache did it, in its order. Notes that no run wrote, of a
+//! damaged record, are passed over. Replays that ask for another memory have no groups.
+
+use super::{DIRECT, World};
+use crate::trace::DenseTrace;
+use pagetide_core::group::{ChargePath, ChargeStep, GroupConfig, GroupPass, Groups, NodePass};
+use pagetide_core::ids::{GroupId, MappingId, PageId};
+use pagetide_core::record::{GroupNote, Note};
+use std::collections::BTreeMap;
+
+/// Which group pays for the pages of a mapping; the root for those that are not here.
+pub(super) type Payers = BTreeMap<MappingId, GroupId>;
+
+/// Whether the recorded run told groups apart.
+pub(super) fn has_groups(trace: &DenseTrace) -> bool {
+    trace.notes().iter().any(|(_, note)| matches!(note, Note::Group(GroupNote::Begin)))
+}
+
+impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
+    /// Charges the page of this rank, or finds that its group has no room; the root pays where
+    /// there are no groups.
+    pub(super) fn charge(&mut self, rank: u32) -> Option<GroupId> {
+        if self.nodes[0].lists.groups().is_none() {
+            return Some(GroupId::ROOT);
+        }
+        let named = self.payers.get(&self.trace.page(rank).mapping).copied();
+        let named = named.unwrap_or(GroupId::ROOT);
+        let mut path = ChargePath::new();
+        loop {
+            let groups = self.groups_mut()?;
+            let payer = if groups.tree().is_online(named) { named } else { GroupId::ROOT };
+            let Err(full) = groups.charge(payer) else { return Some(payer) };
+            let for_limit = |groups: &mut Groups| Some(GroupPass::for_limit(groups, full.group));
+            match path.after_pass(self.run_group_pass(for_limit).unwrap_or(0)) {
+                ChargeStep::Charge => {}
+                ChargeStep::DrainLogs => self.nodes[0].drain(),
+                ChargeStep::GiveUp => return None,
+            }
+        }
+    }
+
+    /// Takes back what was charged for a page that got no frame.
+    pub(super) fn refund(&mut self, payer: GroupId) {
+        if let Some(groups) = self.groups_mut() {
+            groups.cancel_charge(payer);
+        }
+    }
+
+    fn groups_mut(&mut self) -> Option<&mut Groups> {
+        self.nodes[0].lists.groups_mut()
+    }
+
+    fn run_group_pass(
+        &mut self,
+        start: impl FnOnce(&mut Groups) -> Option<GroupPass>,
+    ) -> Option<u64> {
+        self.settle_lists(0);
+        let pass = start(self.groups_mut()?)?;
+        Some(self.run_pass(0, DIRECT, NodePass::from(pass)).reclaimed)
+    }
+
+    /// Does what the recorded run did with its groups.
+    pub(super) fn hear_group(&mut self, note: &GroupNote) {
+        let Some(groups) = self.groups_mut() else { return };
+        match *note {
+            GroupNote::Begin => {}
+            GroupNote::Set { group, parent, config } => self.set_group(group, parent, config),
+            GroupNote::Remove(group) => {
+                if group == GroupId::ROOT || !groups.tree().is_online(group) {
+                    return;
+                }
+                let parent = groups.tree().parent(group).unwrap_or(GroupId::ROOT);
+                if groups.remove(group).is_ok() {
+                    let payers = self.payers.values_mut().filter(|payer| **payer == group);
+                    payers.for_each(|payer| *payer = parent);
+                }
+            }
+            GroupNote::Reclaim { group, nr_pages } => {
+                if nr_pages > 0 && groups.tree().exists(group) {
+                    self.run_group_pass(|groups| {
+                        Some(GroupPass::proactive(groups, group, nr_pages, None))
+                    });
+                }
+            }
+            GroupNote::Join { mapping, group } => {
+                self.payers.insert(mapping, group);
+            }
+        }
+    }
+
+    fn set_group(&mut self, group: GroupId, parent: GroupId, config: GroupConfig) {
+        let Some(groups) = self.groups_mut() else { return };
+        if !groups.tree().is_online(group) {
+            let _ = groups.create(parent, config);
+            return;
+        }
+        if group == GroupId::ROOT {
+            return;
+        }
+        groups.set_config(group, config);
+        let above = |groups: &mut Groups| {
+            let nr_above = groups.tree().usage(group).saturating_sub(config.limit);
+            (nr_above > 0).then(|| GroupPass::proactive(groups, group, nr_above, None))
+        };
+        while self.run_group_pass(above).is_some_and(|nr| nr > 0) {}
+    }
+}
