@@ -59,9 +59,12 @@ pub(crate) fn set(fd: c_int, entry: Entry) -> Entry {
 }
 
 /// Whether a managed file may have this number: the C library's own streams use 0, 1 and 2 without
-/// asking us.
+/// asking us, 0 only where a program has one.
 pub(crate) fn can_manage(fd: c_int) -> bool {
-    (3..LEN as c_int).contains(&fd)
+    match fd {
+        0 => crate::calls::standard::input_is_plain(),
+        _ => (3..LEN as c_int).contains(&fd),
+    }
 }
 
 /// The managed descriptors, lowest first.

@@ -54,9 +54,10 @@ matched against the file's name, one with a slash against the whole path; * stop
 slash, ** does not.
 
 What is left to the kernel, coherently, for the rest of the run: files that are mapped,
-read or written as wide characters (fgetws), open outside, used as standard input, output
-or error, or inherited by a program that is linked statically or runs with another user's
-rights. The summary says how many. Programs that ask for io_uring or kernel AIO are refused it.
+read or written as wide characters (fgetws), open outside, used as standard output or
+error, or as standard input of a program that uses stdin, or inherited by a program that
+is linked statically or runs with another user's rights. The summary says how many.
+Programs that ask for io_uring or kernel AIO are refused it.
 
 Beside the limit, a run takes at most 160 bytes a page of it, 16 bytes a page of the files
 it touches, 256 KiB for each thread that does file I/O, and 12 MiB.

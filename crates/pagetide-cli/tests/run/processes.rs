@@ -151,6 +151,49 @@ fn signals_reach_the_program_and_its_status_is_ours() {
     assert_eq!(killed.status.signal(), None);
 }
 
+/// dd, cat and shells read descriptor 0 themselves; others have a stream on it, or no library of
+/// ours.
+#[test]
+fn standard_input_is_served_where_nobody_has_a_stream_on_it() {
+    if !has("gcc", "standard_input_is_served_where_nobody_has_a_stream_on_it") {
+        return;
+    }
+    let here = folder();
+    let text: String = (0..50_000).map(|line| format!("line {line}\n")).collect();
+    std::fs::write(here.path().join("a"), &text).unwrap();
+    let counted = |line: &str| {
+        let summary = summary_of(here.path(), "128K", line);
+        let handed_over = summary["kernel_files"]["standard input or output"].as_u64();
+        (summary["device_read_bytes"].as_u64().unwrap() >= text.len() as u64, handed_over)
+    };
+    assert_eq!(counted("dd if=a bs=8k 2>/dev/null | cmp - a"), (true, None));
+    assert_eq!(counted("cat <a | cmp - a"), (true, None));
+    // These two begin with what another has left.
+    assert_eq!(
+        counted("{ read x; test \"$x\" = 'line 0'; cat; } <a | tail -n +2 >/dev/null").1,
+        None
+    );
+    let rest = shell_in(here.path(), "128K", "{ read x; sort -n; } <a | head -n 2");
+    assert_eq!(rest, "line 1\nline 10\n");
+    assert_eq!(counted("sort <a >/dev/null"), (false, Some(1)));
+    let copy = "#include <unistd.h>\nint main(void) { char in[4096]; long nr;\n\
+        while ((nr = read(0, in, 4096)) > 0) if (write(1, in, nr) != nr) return 1; return nr; }";
+    let loader = "#include <dlfcn.h>\n#include <unistd.h>\n\
+        int main(void) { char in[7]; if (read(0, in, 7) != 7) return 1;\n\
+        int (*next)(void) = (int (*)(void))dlsym(dlopen(\"./lib.so\", RTLD_NOW), \"next\");\n\
+        return next(); }";
+    let library = "#include <stdio.h>\nint next(void) { char line[64];\n\
+        if (!fgets(line, 64, stdin)) return 1; return fputs(line, stdout) < 0; }";
+    for (name, source) in [("copy", copy), ("loader", loader), ("lib", library)] {
+        std::fs::write(here.path().join(format!("{name}.c")), source).unwrap();
+    }
+    let compile = "gcc -static -o copy copy.c && gcc -o loader loader.c -ldl && \
+                   gcc -shared -fPIC -o lib.so lib.c";
+    shell_in(here.path(), "1M", compile);
+    shell_in(here.path(), "128K", "env ./copy <a | cmp - a");
+    assert_eq!(shell_in(here.path(), "128K", "./loader <a"), "line 1\n");
+}
+
 /// The C library writes standard output past us, and whoever opened it is unseen: so it is the
 /// kernel's before the program begins.
 #[test]

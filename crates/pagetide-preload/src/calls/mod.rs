@@ -15,6 +15,7 @@ mod metadata;
 mod open;
 mod read_write;
 mod spawn;
+pub(crate) mod standard;
 pub(crate) mod stdio;
 pub(crate) mod streams;
 #[cfg(target_arch = "x86_64")]

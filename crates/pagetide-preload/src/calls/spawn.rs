@@ -46,9 +46,12 @@ fn prepare(folder: c_int, path: *const c_char) {
 fn prepare_file(fd: c_int) {
     let reply = channel::ask(&Request::new(Op::Execute, 0), &[], Some(fd), &[]);
     if reply.is_ok_and(|reply| reply.result == 1) {
-        for (fd, _) in table::managed() {
-            // What cannot be handed over has been said.
-            let _ = serve::hand_over(fd, Reason::Inherited);
+        // Those it has inherited itself, and not looked at, are among them.
+        for fd in 0..table::LEN as c_int {
+            if serve::managed(fd).is_some() {
+                // What cannot be handed over has been said.
+                let _ = serve::hand_over(fd, Reason::Inherited);
+            }
         }
     }
 }

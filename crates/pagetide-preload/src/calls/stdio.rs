@@ -7,7 +7,8 @@
 //!   freopen                  of a stream of ours: its file changes under it
 //!                            of another: the file becomes the kernel's, before and after
 //!   descriptors 0, 1, 2      stdin, stdout and stderr may use them: when the program starts, and
-//!                            when a managed file is put there (see `serve::duplicated`)
+//!                            when a managed file is put there (see `serve::duplicated`); not so
+//!                            descriptor 0 of programs that have no use for stdin (see `standard`)
 //! ```
 
 use super::streams::{self, Mode};
@@ -27,7 +28,8 @@ unsafe extern "C" {
     fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int;
 }
 
-/// A file that was inherited as one of the three is the kernel's from here on, whoever opened it.
+/// A file that was inherited as one of the three is the kernel's from here on, whoever opened it;
+/// but for standard input where nobody has a stream on it.
 pub(crate) fn settle_standard_descriptors() {
     for fd in 0..3 {
         if !process::stat(fd).is_ok_and(|stat| serve::is_regular(&stat)) {
@@ -36,7 +38,11 @@ pub(crate) fn settle_standard_descriptors() {
         let arguments = [fd as usize, 0, libc::SEEK_CUR as usize, 0, 0, 0];
         // SAFETY: numbers (S20).
         let position = unsafe { next::system(libc::SYS_lseek, arguments) };
-        if position.is_ok_and(|position| position as u64 >= TAG) {
+        let is_tagged = position.is_ok_and(|position| position as u64 >= TAG);
+        if is_tagged && table::can_manage(fd) {
+            continue;
+        }
+        if is_tagged {
             // What cannot be handed over has been said; the program would write past its files.
             if serve::hand_over(fd, Reason::Standard).is_err() {
                 // SAFETY: no return (S20).
