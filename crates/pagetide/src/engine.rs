@@ -135,7 +135,7 @@ impl Engine {
         let shadow = page.shadow().map(ShadowEntry::from_bits);
         let id = PageId { mapping: mapping.id, index: page.page().index() };
         let flags = self.rule.flags_on_fill(kind).with(self.reuse.flag(mapping, id.index));
-        self.folios[frame].bind(id, PageType::File, flags);
+        self.folios[frame].bind(id, PageType::File, flags.with(mapping.backing_flag()));
         self.folios[frame].set_group(payer);
         page.install(claimed);
         self.forget_compressed(id);

@@ -15,6 +15,7 @@ use crate::dirty::DirtyIndex;
 use crate::locks::lock;
 use crate::region::swap::SwapMap;
 use crate::store::{Backing, Fingerprint, Identity};
+use pagetide_core::folio::Flags;
 use pagetide_core::ids::{GroupId, MappingId, PageIndex};
 use pagetide_core::units::{Millis, PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::shared::SharedFile;
@@ -184,6 +185,11 @@ impl Mapping {
             group: AtomicU16::new(GroupId::ROOT.0),
             open: Mutex::new(OpenState { nr_handles: 0, seen }),
         }
+    }
+
+    /// What its pages' folios say of where they are kept.
+    pub(crate) fn backing_flag(&self) -> Flags {
+        if self.swap.is_some() { Flags::SWAP_BACKED } else { Flags::NONE }
     }
 
     /// Whether its pages are a region's.

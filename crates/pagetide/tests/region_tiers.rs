@@ -107,6 +107,21 @@ fn an_armed_page_of_a_region_faults_and_is_promoted() {
     cache.validate();
 }
 
+/// Nobody else reads what an anonymous region's pages are kept in: they need not be written first.
+#[test]
+fn a_dirty_page_of_an_anonymous_region_is_promoted() {
+    const NAME: &str = "a_dirty_page_of_an_anonymous_region_is_promoted";
+    let _watchdog = Watchdog::new(NAME, 60);
+    let cache = tiered(options(Stage::HotSelection));
+    let Some(region) = region(NAME, &cache, RegionOptions::anonymous(pages(256))) else { return };
+    (0..256).for_each(|page| store(&region, page, page as u64));
+    use_hot_pages(&cache, &region, 40);
+    let stats = tiering(&cache);
+    assert_eq!(cache.stats().device_writes, 0, "nothing was written: all pages are dirty");
+    assert!(stats.promoted >= 16, "{stats:?}");
+    cache.validate();
+}
+
 #[test]
 fn nothing_is_armed_where_promotion_is_off() {
     let off = TieringOptions { promotion: false, ..options(Stage::HotSelection) };

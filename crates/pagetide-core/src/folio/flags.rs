@@ -43,6 +43,9 @@ impl Flags {
     pub const READAHEAD: Flags = Flags(1 << 21);
     /// Brought in by readahead and not accessed since.
     pub const PREFETCHED: Flags = Flags(1 << 22);
+    /// On the lists of files, though its store is swap that nobody else reads: it moves between
+    /// nodes while it is dirty, as a page of anonymous memory does.
+    pub const SWAP_BACKED: Flags = Flags(1 << 23);
     /// Its page is one of the few whose uses are followed, to tell what other sizes of memory would
     /// do: see [`sizing`](crate::sizing). A hit tests it beside the flags of readahead.
     pub const SAMPLED: Flags = Flags(1 << 29);
@@ -59,6 +62,7 @@ impl Flags {
             | Self::EXEC.0
             | Self::READAHEAD.0
             | Self::PREFETCHED.0
+            | Self::SWAP_BACKED.0
             | Self::SAMPLED.0,
     );
     /// No flag.
@@ -131,11 +135,16 @@ impl Flags {
     pub const fn page_type(self) -> PageType {
         if self.any(Self::ANON) { PageType::Anon } else { PageType::File }
     }
+
+    /// Whether it is newer than a file that others read: such a page is written before it moves.
+    pub const fn is_dirty_file(self) -> bool {
+        self.any(Self::DIRTY) && !self.any(Flags(Self::ANON.0 | Self::SWAP_BACKED.0))
+    }
 }
 
 impl fmt::Debug for Flags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [(&str, Flags); 16] = [
+        const NAMES: [(&str, Flags); 17] = [
             ("referenced", Flags::REFERENCED),
             ("workingset", Flags::WORKINGSET),
             ("active", Flags::ACTIVE),
@@ -151,6 +160,7 @@ impl fmt::Debug for Flags {
             ("orphan", Flags::ORPHAN),
             ("readahead", Flags::READAHEAD),
             ("prefetched", Flags::PREFETCHED),
+            ("swap-backed", Flags::SWAP_BACKED),
             ("sampled", Flags::SAMPLED),
         ];
         write!(f, "gen {:?} refs {}", self.generation(), self.refs())?;

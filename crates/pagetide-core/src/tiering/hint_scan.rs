@@ -36,7 +36,7 @@
 
 use super::TieringKnobs;
 use crate::folio::Flags;
-use crate::ids::{MappingId, PageId, PageIndex, PageType};
+use crate::ids::{MappingId, PageId, PageIndex};
 use crate::units::Millis;
 use core::fmt;
 use core::ops::Range;
@@ -96,8 +96,7 @@ impl BalancingMode {
     /// Whether a scan arms a page's word.
     pub fn wants_hint(self, entry: &EntryFacts) -> bool {
         let EntryFacts { flags, is_armed, is_pinned, is_top_tier, is_at_home } = *entry;
-        let is_dirty_file = flags.any(Flags::DIRTY) && flags.page_type() == PageType::File;
-        let is_settled = is_armed || is_pinned || is_dirty_file || is_at_home;
+        let is_settled = is_armed || is_pinned || flags.is_dirty_file() || is_at_home;
         let has_use = if is_top_tier { self.is_locality() } else { self != BalancingMode::Off };
         has_use && !is_settled
     }

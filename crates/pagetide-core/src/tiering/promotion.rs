@@ -35,7 +35,7 @@ use super::decision::{Because, Decision, Refusals, Sentence};
 use super::knobs::TieringKnobs;
 use super::{BalancingMode, EntryFacts, Migration, StampWidth, TieringSwitches};
 use crate::folio::{Flags, Folio};
-use crate::ids::{PageIndex, PageType};
+use crate::ids::PageIndex;
 use crate::page_alloc::{WatermarkLevel, Zone};
 use crate::units::Millis;
 use crate::vmstat::{Counter, VmStat};
@@ -390,8 +390,7 @@ impl Promotion {
 
 /// Moving waits for no write, and makes no file page newer than its store meanwhile.
 fn is_unmovable(flags: Flags) -> bool {
-    let is_dirty_file = flags.any(Flags::DIRTY) && flags.page_type() == PageType::File;
-    is_dirty_file || flags.any(Flags::WRITEBACK)
+    flags.is_dirty_file() || flags.any(Flags::WRITEBACK)
 }
 
 #[cfg(test)]

@@ -57,9 +57,7 @@ fn fate(flags: Flags, oldest: usize, is_protected: bool) -> Fate {
         Fate::Sort
     } else if is_protected {
         Fate::Protect
-    } else if flags.any(Flags::WRITEBACK)
-        || flags.any(Flags::DIRTY) && flags.page_type() == PageType::File
-    {
+    } else if flags.any(Flags::WRITEBACK) || flags.is_dirty_file() {
         Fate::AwaitFlush
     } else {
         Fate::Take
@@ -241,6 +239,7 @@ mod tests {
             assert_eq!(fate(flags, 1, false), Fate::AwaitFlush);
         }
         assert_eq!(fate(LISTED.with(Flags::DIRTY).with(Flags::ANON), 1, false), Fate::Take);
+        assert_eq!(fate(LISTED.with(Flags::DIRTY).with(Flags::SWAP_BACKED), 1, false), Fate::Take);
         assert_eq!(fate(LISTED, 1, false), Fate::Take);
     }
 }

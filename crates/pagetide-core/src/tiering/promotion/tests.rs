@@ -1,5 +1,6 @@
 use super::*;
 use crate::folio::{Folios, HINT_STAMP_RESET};
+use crate::ids::PageType;
 use crate::ids::{FrameId, MappingId, PageId, PageIndex};
 use crate::tiering::{Stage, frames_per_second};
 use alloc::vec::Vec;

@@ -6,6 +6,7 @@
 
 use super::*;
 use crate::folio::Folios;
+use crate::ids::PageType;
 use crate::ids::{FrameId, MappingId, PageId, PageIndex};
 use alloc::format;
 use proptest::prelude::*;
