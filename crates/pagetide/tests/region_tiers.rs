@@ -138,12 +138,10 @@ fn nothing_is_armed_where_promotion_is_off() {
 #[test]
 fn pages_that_move_between_tiers_keep_what_is_stored_meanwhile() {
     let _watchdog = Watchdog::new("pages_that_move_between_tiers", 60);
-    for stage in [Stage::HotSelection, Stage::Auto] {
+    for (stage, nr_handlers) in [(Stage::HotSelection, 1), (Stage::Auto, 3)] {
         let cache = tiered(options(stage));
-        let Some(region) = region("pages_that_move", &cache, RegionOptions::anonymous(pages(400)))
-        else {
-            return;
-        };
+        let options = RegionOptions::anonymous(pages(400)).handlers(nr_handlers);
+        let Some(region) = region("pages_that_move", &cache, options) else { return };
         std::thread::scope(|scope| {
             let writers = [0, 1].map(|nth| {
                 let region = &region;

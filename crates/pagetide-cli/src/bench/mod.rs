@@ -22,6 +22,9 @@
 //!   run     recorded         run           with --record; without
 //!   tier    zipf, fits       all-fast      a read, zipf 0.99, of fast memory over 4x slow memory;
 //!                                          as much fast memory
+//!   region  missing, minor,  kernel,       a fault of a region; a load from it, mapped, and at 4x
+//!           protect, load,   missing,      memory
+//!           zipf             memory, guard
 //!   evict   the policy       -             CPU time per clean page evicted, isolate to free
 //!   scan    order, folios    no prefetch   one folio of a list scan: its flags written, moved to
 //!                                          another list; the next one's descriptor prefetched
@@ -49,6 +52,7 @@ mod lock;
 mod miss;
 mod programs;
 mod ram_disk;
+mod region;
 mod scan;
 mod seq;
 mod tier;
@@ -119,6 +123,8 @@ enum BenchName {
     Run,
     /// Skewed reads from fast and slow memory.
     Tier,
+    /// Faults of an address range, and loads from it.
+    Region,
     /// CPU time per evicted page.
     Evict,
     /// Prefetching the next folio of a list scan.
@@ -248,13 +254,14 @@ pub(crate) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<(), Failure
     let is_wanted = |name| args.name == BenchName::All || args.name == name;
     let mut rows = Vec::new();
     type Run = fn(&Bench<'_>) -> Result<Vec<Row>, Failure>;
-    let benches: [(BenchName, Run); 10] = [
+    let benches: [(BenchName, Run); 11] = [
         (BenchName::Hit, hit::run),
         (BenchName::Miss, miss::run),
         (BenchName::Seq, seq::run),
         (BenchName::Zipf, zipf::run),
         (BenchName::Run, programs::run),
         (BenchName::Tier, tier::run),
+        (BenchName::Region, region::run),
         (BenchName::Evict, evict::run),
         (BenchName::Scan, scan::run),
         (BenchName::Alloc, alloc::run),

@@ -85,6 +85,20 @@ fn tier_is_measured_against_fast_memory_alone() {
 }
 
 #[test]
+fn region_is_measured_against_faults_and_loads_of_the_kernel_and_against_guards() {
+    let mut rows = quick("region");
+    if rows[0].get("skipped").is_some() {
+        return check(&rows, &[("missing", 1, "kernel")]);
+    }
+    let protect = rows.remove(1);
+    assert!(protect["subject_ns"].as_f64().is_some_and(|nanoseconds| nanoseconds > 0.0));
+    let expected =
+        [("missing", "kernel"), ("minor", "missing"), ("load", "memory"), ("zipf", "guard")]
+            .map(|(case, reference)| (case, 1, reference));
+    check(&rows, &expected);
+}
+
+#[test]
 fn evict_reports_every_policy_without_a_reference() {
     let rows = quick("evict");
     for policy in ["mglru", "active-inactive", "lru"] {

@@ -1,0 +1,206 @@
+//! `bench region`: what faults of a region cost, and what they save.
+//!
+//! ```text
+//!   missing  subject    first touch of a page of an anonymous region that fits
+//!            kernel     first touch of a page of the process's own zeroed memory
+//!   protect  subject    first store to a page mapped for reading, in a region that fits
+//!   minor    subject    load of a page that aging took out of the mapping
+//!            missing    as above: what the fault would cost if the memory were gone
+//!   load     subject    8 bytes of a random page of a region, all mapped
+//!            memory     the same of touched anonymous memory on huge pages
+//!   zipf     subject    8 bytes of a page, zipf 0.99, of a region over a file of 4x memory
+//!            guard      the same through guards of another cache's handle
+//! ```
+//!
+//! One thread touches, one serves: each fault wakes the one and then the other. Where userfaultfd
+//! is refused, the rows say so. Ignored: several threads, and stores at more than memory.
+
+use super::interleave::{Contender, interleave, time_threads};
+use super::{Bench, Row};
+use crate::demo::dataset::DataFile;
+use crate::failure::Failure;
+use crate::machine;
+use crate::pages::{PagePicker, Shuffle, Skew};
+use ::pagetide::{
+    CreateRegionError, Detail, OpenOptions, PageCache, PolicyName, Region, RegionOptions,
+};
+use pagetide_core::units::{Bytes, PAGE_BYTES};
+use pagetide_sys::huge_buffer::HugeBuffer;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use std::hint::black_box;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+const WORDS: usize = PAGE_BYTES / 8;
+/// File over memory, and how skewed its accesses are.
+const FILE_TIMES: u64 = 4;
+const EXPONENT: f64 = 0.99;
+const SEED: u64 = 1;
+/// So much memory no allocator keeps back: it comes from the kernel, untouched.
+const FRESH_MIN: Bytes = Bytes(64 << 20);
+/// Operations between looks at the clock.
+const BATCH: u32 = 64;
+
+pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
+    let memory = bench.memory(64 << 20, 4 << 20);
+    machine::check_memory(Bytes(4 * memory.0))?;
+    // A part is left free, so that nothing is evicted.
+    let len = Bytes(memory.0 / 8 * 7);
+    let cache = bench.make_cache(PolicyName::Mglru, memory)?;
+    if let Err(CreateRegionError::Memory(why)) = cache.region(RegionOptions::anonymous(len)) {
+        return Ok(vec![Row::skipped(("region", "missing", 1), "kernel", why.to_string())]);
+    }
+    let mut rows = faults(bench, &cache, len)?;
+    rows.push(load(bench, &cache, len)?);
+    drop(cache);
+    rows.push(zipf(bench, memory)?);
+    Ok(rows)
+}
+
+fn make(cache: &PageCache, options: RegionOptions) -> Result<Region, Failure> {
+    cache.region(options).map_err(|error| Failure::on("make a region", &error))
+}
+
+fn faults(bench: &Bench<'_>, cache: &PageCache, len: Bytes) -> Result<Vec<Row>, Failure> {
+    let fresh = || make(cache, RegionOptions::anonymous(len));
+    let [missing, kernel, protect, minor] = interleave(
+        "region faults",
+        bench.args.runs,
+        bench.interrupt,
+        [
+            Box::new(|| Ok(time_loads(&fresh()?))),
+            Box::new(|| Ok(time_first_touch(len.max(FRESH_MIN)))),
+            Box::new(|| {
+                let region = fresh()?;
+                time_loads(&region);
+                Ok(time_each(&region, |page| region.words()[page].store(1, Relaxed)))
+            }),
+            Box::new(|| {
+                let region = fresh()?;
+                time_loads(&region);
+                age(cache)?;
+                Ok(time_loads(&region))
+            }),
+        ],
+    )?;
+    Ok(vec![
+        Row::measured(("region", "missing", 1), "kernel", &missing, &kernel),
+        Row::alone(("region", "protect", 1), &protect),
+        Row::measured(("region", "minor", 1), "missing", &minor, &missing),
+    ])
+}
+
+/// Nanoseconds of `touch` for each page's first word.
+fn time_each(region: &Region, touch: impl Fn(usize)) -> f64 {
+    let first_words = (0..region.words().len()).step_by(WORDS);
+    let nr_pages = first_words.len();
+    let started = Instant::now();
+    first_words.for_each(touch);
+    started.elapsed().as_nanos() as f64 / nr_pages as f64
+}
+
+fn time_loads(region: &Region) -> f64 {
+    time_each(region, |word| {
+        black_box(region.words()[word].load(Relaxed));
+    })
+}
+
+fn time_first_touch(len: Bytes) -> f64 {
+    let mut memory = vec![0_u8; len.0 as usize];
+    let started = Instant::now();
+    memory.chunks_exact_mut(PAGE_BYTES).for_each(|page| page[0] = black_box(1));
+    let elapsed = started.elapsed();
+    black_box(&memory);
+    elapsed.as_nanos() as f64 / len.whole_pages() as f64
+}
+
+/// Has the policy look at every page's young bit, which takes them out of the mapping: twice, as
+/// pages may have come in since the last generation began.
+fn age(cache: &PageCache) -> Result<(), Failure> {
+    for _ in 0..2 {
+        let text = cache.describe_lru_gen(Detail::Sizes);
+        let numbers = text.lines().filter_map(|line| line.split_whitespace().next()?.parse().ok());
+        let youngest: u64 = numbers.max().unwrap_or(0);
+        let command = format!("+ 0 0 {youngest} 0 1");
+        cache.command_lru_gen(&command).map_err(|error| Failure::on("age", &error))?;
+    }
+    Ok(())
+}
+
+fn load(bench: &Bench<'_>, cache: &PageCache, len: Bytes) -> Result<Row, Failure> {
+    let region = make(cache, RegionOptions::anonymous(len))?;
+    time_loads(&region);
+    let memory = HugeBuffer::new(len.0 as usize)
+        .map_err(|error| Failure::on("map memory to load from", &error))?;
+    let (nr_pages, duration) = (len.whole_pages() as usize, bench.duration(300));
+    let time = |load: &(dyn Fn(usize) -> u64 + Sync)| {
+        let states = vec![SmallRng::seed_from_u64(SEED)];
+        time_threads((duration, 16 * BATCH), states, |random| {
+            black_box(load(random.random_range(0..nr_pages)));
+            Ok(())
+        })
+    };
+    let word = |page: usize| {
+        let bytes = &memory[page * PAGE_BYTES..][..8];
+        u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
+    };
+    let [subject, reference] = interleave(
+        "region load",
+        bench.args.runs,
+        bench.interrupt,
+        [
+            Box::new(|| time(&|page| region.words()[page * WORDS].load(Relaxed))),
+            Box::new(|| time(&word)),
+        ],
+    )?;
+    Ok(Row::measured(("region", "load", 1), "memory", &subject, &reference))
+}
+
+fn zipf(bench: &Bench<'_>, memory: Bytes) -> Result<Row, Failure> {
+    let (_folder, data) = bench.make_file(&bench.args.dir, Bytes(FILE_TIMES * memory.0))?;
+    let refuse = |error: std::io::Error| Failure::on_path("read", &data.path, &error);
+    let under_guards = bench.make_cache(bench.args.policy, memory)?;
+    let file = under_guards
+        .open(&data.path, OpenOptions::new().read(true))
+        .map_err(|error| refuse(error.into()))?;
+    let cache = bench.make_cache(bench.args.policy, memory)?;
+    let region = make(&cache, RegionOptions::over(&data.path))?;
+    let shuffle = Shuffle::new(data.nr_pages as u32, SEED);
+    let guard = |index: u64| -> Result<u64, Failure> {
+        let page = file.page(index).map_err(|error| refuse(error.into()))?;
+        Ok(u64::from_le_bytes(page[..8].try_into().expect("eight bytes")))
+    };
+    let word = |index: u64| Ok(region.words()[index as usize * WORDS].load(Relaxed));
+    let duration = bench.duration(2000);
+    let (mut word_round, mut guard_round) = (SEED, SEED);
+    let contenders: [Contender<'_>; 2] = [
+        Box::new(|| {
+            word_round += 1;
+            time_zipf(&data, &shuffle, word_round, duration, &word)
+        }),
+        Box::new(|| {
+            guard_round += 1;
+            time_zipf(&data, &shuffle, guard_round, duration, &guard)
+        }),
+    ];
+    let [subject, reference] =
+        interleave("region zipf", bench.args.runs, bench.interrupt, contenders)?;
+    Ok(Row::measured(("region", "zipf", 1), "guard", &subject, &reference))
+}
+
+/// Nanoseconds for the first 8 bytes of a page, which are checked.
+fn time_zipf(
+    data: &DataFile,
+    shuffle: &Shuffle,
+    seed: u64,
+    duration: Duration,
+    load: &(dyn Fn(u64) -> Result<u64, Failure> + Sync),
+) -> Result<f64, Failure> {
+    let picker = PagePicker::new(shuffle, Skew::Zipf(EXPONENT), SEED ^ (seed << 8));
+    time_threads((duration, BATCH), vec![picker], |picker| {
+        let index = picker.pick().into();
+        let word = load(index)?.to_ne_bytes();
+        data.check_word(index, 0, &word, 0).map_err(|wrong| data.failure(wrong))
+    })
+}

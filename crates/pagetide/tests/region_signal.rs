@@ -1,0 +1,49 @@
+//! What a region's user gets when a page cannot be had: a signal, as from a mapped file.
+
+mod common;
+
+use common::store::{Fault, FaultyStore, Kind};
+use pagetide::{Bytes, CreateRegionError, PageCache, RegionOptions};
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
+use std::sync::atomic::Ordering::Relaxed;
+
+const NAME: &str = "a_touch_of_a_page_that_cannot_be_had_ends_with_sigbus";
+/// Set in the process that is to die.
+const CHILD: &str = "PAGETIDE_TEST_REGION_SIGNAL";
+/// The child's way to say that regions are refused here.
+const REFUSED: i32 = 77;
+
+/// Touches a page that can be read, and one that cannot.
+fn touch_what_cannot_be_read() {
+    let cache = PageCache::builder().memory(Bytes(64 << 12)).build().expect("a cache");
+    let store = FaultyStore::with_contents(&[7; 32 * 4096]);
+    let region = match cache.region(RegionOptions::over_store(store.boxed())) {
+        Ok(region) => region,
+        Err(CreateRegionError::Memory(_)) => std::process::exit(REFUSED),
+        Err(error) => panic!("{error}"),
+    };
+    let first = region.words()[0].load(Relaxed);
+    assert_eq!(first, u64::from_ne_bytes([7; 8]));
+    println!("the first page was read");
+    store.fail(Kind::Read, 0, Fault::Error(5), u64::MAX);
+    let word = region.words()[512].load(Relaxed);
+    println!("the second page was read: {word}");
+}
+
+#[test]
+fn a_touch_of_a_page_that_cannot_be_had_ends_with_sigbus() {
+    if std::env::var_os(CHILD).is_some() {
+        return touch_what_cannot_be_read();
+    }
+    let mut child = Command::new(std::env::current_exe().expect("this test has a path"));
+    let child = child.args(["--exact", NAME, "--nocapture"]).env(CHILD, "1");
+    let output = child.output().expect("this test can be started");
+    if output.status.code() == Some(REFUSED) {
+        return common::skip(NAME, "userfaultfd is refused");
+    }
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("the first page was read"), "{output:?}");
+    assert!(!said.contains("the second page was read"), "{output:?}");
+    assert_eq!(output.status.signal(), Some(libc::SIGBUS), "{output:?}");
+}
