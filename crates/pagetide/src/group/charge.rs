@@ -191,6 +191,8 @@ impl Engine {
 
     /// Takes pages from a group that uses more than `limit`, until it fits or nothing can be taken.
     fn shrink_group(&self, group: GroupId, limit: u64) {
+        // What other CPUs have not told yet counts, too.
+        self.nodes.drain_logs();
         let above = |groups: &mut Groups| {
             let nr_above = groups.tree().usage(group).saturating_sub(limit);
             (nr_above > 0).then(|| GroupPass::proactive(groups, group, nr_above, None))
