@@ -3,6 +3,7 @@
 use super::source::{has_word, is_word};
 use super::tree::Tree;
 use super::{Finding, Rule};
+use std::collections::BTreeSet;
 
 pub(super) const LIVES_IN_SYS: Rule = Rule {
     name: "unsafe-lives-in-sys",
@@ -83,7 +84,7 @@ fn says_why(tree: &Tree) -> Vec<Finding> {
         let instead = "write it: claim, what is trusted, invariants S1 to Sn";
         return vec![Finding::new(SOUNDNESS, 0, "there is no list of invariants", instead)];
     };
-    let mut found = Vec::new();
+    let mut found = listed_twice(soundness);
     for (path, source) in tree.sources.iter().filter(|(path, _)| may_be_unsafe(path)) {
         let comments: Vec<&str> = source.comments.lines().map(str::trim).collect();
         for (line, _) in comments.iter().enumerate().filter(|(_, c)| c.starts_with("// SAFETY:")) {
@@ -103,6 +104,20 @@ fn says_why(tree: &Tree) -> Vec<Finding> {
                     "cite a listed invariant, or list it",
                 ));
             }
+        }
+    }
+    found
+}
+
+/// Numbers that two invariants have: a comment that cites one could mean either.
+fn listed_twice(soundness: &str) -> Vec<Finding> {
+    let mut listed = BTreeSet::new();
+    let mut found = Vec::new();
+    for (line, text) in soundness.lines().enumerate().filter(|(_, text)| text.starts_with("**S")) {
+        let Some(name) = invariants(text).next() else { continue };
+        if !listed.insert(name) {
+            let what = format!("{name} is listed twice");
+            found.push(Finding::new(SOUNDNESS, line + 1, what, "give one the next free number"));
         }
     }
     found
@@ -146,5 +161,14 @@ mod tests {
         let found = says_why(&tree);
         assert_eq!(found.len(), 1);
         assert!(found[0].what.contains("S9"));
+    }
+
+    #[test]
+    fn a_number_is_that_of_one_invariant() {
+        let found = says_why(&Tree::of(&[(SOUNDNESS, "**S1: x.**\n\n**S2: y, as S1.**\n")]));
+        assert_eq!(found, []);
+        let found = says_why(&Tree::of(&[(SOUNDNESS, "**S1: x.**\n**S1: y.**\n")]));
+        assert_eq!(found.len(), 1);
+        assert!(found[0].line == 2 && found[0].what.contains("S1"), "{found:?}");
     }
 }

@@ -200,7 +200,7 @@ unsafe fn reopen(
             match unsafe { open64(path, mode.flags, 0o666) } {
                 -1 => Err(crate::errno::read()),
                 new => {
-                    // SAFETY: our caller's stream, flushed (S24).
+                    // SAFETY: our caller's stream, flushed (S27).
                     let replaced = unsafe { streams::replace(stream, fd, new, mode) };
                     // SAFETY: our descriptor (S20).
                     unsafe { close(new) };

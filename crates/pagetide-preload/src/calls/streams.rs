@@ -215,14 +215,14 @@ unsafe extern "C" fn close_stream(cookie: *mut c_void) -> c_int {
 /// # Safety
 /// `stream` is open, nobody else uses it, and the field has this type.
 unsafe fn get<T: Copy>(stream: *mut Stream, at: usize) -> T {
-    // SAFETY: our caller says so (S24).
+    // SAFETY: our caller says so (S27).
     unsafe { *stream.cast::<u8>().wrapping_add(at).cast::<T>() }
 }
 
 /// # Safety
 /// As [`get`].
 unsafe fn put<T: Copy>(stream: *mut Stream, at: usize, value: T) {
-    // SAFETY: our caller says so (S24).
+    // SAFETY: our caller says so (S27).
     unsafe { *stream.cast::<u8>().wrapping_add(at).cast::<T>() = value };
 }
 
@@ -241,11 +241,11 @@ fn is_layout_known() -> bool {
     if probe.is_null() {
         return false;
     }
-    // SAFETY: a stream has more than 200 bytes in every version of the C library (S24).
+    // SAFETY: a stream has more than 200 bytes in every version of the C library (S27).
     let flags: u32 = unsafe { get(probe, 0) };
-    // SAFETY: as above (S24).
+    // SAFETY: as above (S27).
     let fileno: c_int = unsafe { get(probe, field::FILENO) };
-    // SAFETY: as above (S24).
+    // SAFETY: as above (S27).
     let mode: c_int = unsafe { get(probe, field::MODE) };
     let is_known = flags & 0xffff_0000 == MAGIC
         && flags & (NO_READS | NO_WRITES | IS_APPENDING) == NO_WRITES
@@ -263,11 +263,11 @@ pub(super) fn make(fd: c_int, mode: Mode) -> Option<*mut Stream> {
         return None;
     }
     let slot = STREAMS.get(fd as usize)?;
-    // SAFETY: the functions take a descriptor for a cookie (S24).
+    // SAFETY: the functions take a descriptor for a cookie (S27).
     let stream =
         unsafe { fopencookie(fd as usize as *mut c_void, mode.text().as_ptr(), FUNCTIONS) };
     if !stream.is_null() {
-        // SAFETY: made just now, and as the probe is (S24).
+        // SAFETY: made just now, and as the probe is (S27).
         unsafe { put(stream, field::FILENO, fd) };
         slot.store(stream, Release);
         go_to_end(fd, mode);
@@ -326,12 +326,12 @@ pub(super) unsafe fn replace(
     if unsafe { dup3(new, fd, mode.flags & libc::O_CLOEXEC) } < 0 {
         return Err(crate::errno::read());
     }
-    // SAFETY: our caller's stream, of known layout (S24).
+    // SAFETY: our caller's stream, of known layout (S27).
     let flags: u32 = unsafe { get(stream, 0) };
     let flags = flags & !(NO_READS | NO_WRITES | IS_APPENDING) | mode.bits();
-    // SAFETY: as above (S24).
+    // SAFETY: as above (S27).
     unsafe { put(stream, 0, flags) };
-    // SAFETY: as above; the position is not known (S24).
+    // SAFETY: as above; the position is not known (S27).
     unsafe { put(stream, field::OFFSET, -1_i64) };
     go_to_end(fd, mode);
     Ok(())
@@ -341,7 +341,7 @@ pub(super) unsafe fn replace(
 pub(super) fn make_wide(stream: *mut Stream) {
     let Some(fd) = descriptor_of(stream) else { return };
     let before = crate::errno::read();
-    // SAFETY: an open stream of ours, that our caller's function is about to use (S24).
+    // SAFETY: an open stream of ours, that our caller's function is about to use (S27).
     let place = |at: usize| unsafe { get::<usize>(stream, at) };
     let is_fresh = place(field::READ_PTR) == place(field::READ_END)
         && place(field::WRITE_PTR) == place(field::WRITE_BASE);
@@ -360,16 +360,16 @@ pub(super) fn make_wide(stream: *mut Stream) {
 /// the stream's; its descriptor does not.
 fn give_room(donor: *mut Stream, stream: *mut Stream) {
     for at in [field::CODECVT, field::WIDE_DATA] {
-        // SAFETY: an open stream that only we know (S24).
+        // SAFETY: an open stream that only we know (S27).
         let room: usize = unsafe { get(donor, at) };
-        // SAFETY: a stream of ours (S24).
+        // SAFETY: a stream of ours (S27).
         unsafe { put(stream, at, room) };
     }
-    // SAFETY: a stream of ours: no orientation yet (S24).
+    // SAFETY: a stream of ours: no orientation yet (S27).
     unsafe { put::<c_int>(stream, field::MODE, 0) };
-    // SAFETY: an open stream that only we know (S24).
+    // SAFETY: an open stream that only we know (S27).
     let fd: c_int = unsafe { get(donor, field::FILENO) };
-    // SAFETY: as above: as if it were closed (S24).
+    // SAFETY: as above: as if it were closed (S27).
     unsafe { put::<c_int>(donor, field::FILENO, -1) };
     // SAFETY: the donor's descriptor, which nobody uses (S20).
     unsafe { next::close(fd) };
@@ -381,11 +381,11 @@ pub(crate) fn flush_all() {
     IS_ENDING.store(true, Relaxed);
     for (fd, _) in table::managed() {
         let stream = STREAMS[fd as usize].load(Acquire);
-        // SAFETY: an open stream: who closes it takes it out first (S24).
+        // SAFETY: an open stream: who closes it takes it out first (S27).
         if !stream.is_null() && unsafe { ftrylockfile(stream) } == 0 {
-            // SAFETY: as above, and we hold it (S24).
+            // SAFETY: as above, and we hold it (S27).
             unsafe { fflush_unlocked(stream) };
-            // SAFETY: as above (S24).
+            // SAFETY: as above (S27).
             unsafe { funlockfile(stream) };
         }
     }
