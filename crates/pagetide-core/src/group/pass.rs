@@ -136,6 +136,16 @@ impl GroupPass {
         pass
     }
 
+    /// A pass for what a group uses beyond its limit, as that was lowered; `None` if it fits.
+    ///
+    /// # Panics
+    /// If there is no such group.
+    pub fn above_limit(groups: &mut Groups, group: GroupId) -> Option<GroupPass> {
+        let tree = groups.tree();
+        let nr_above = tree.usage(group).saturating_sub(tree.config(group).limit);
+        (nr_above > 0).then(|| GroupPass::proactive(groups, group, nr_above, None))
+    }
+
     /// A pass that carries out a command on the lruvec of one group.
     ///
     /// # Errors

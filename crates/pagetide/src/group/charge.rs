@@ -185,18 +185,15 @@ impl Engine {
         }
         self.note_group(GroupNote::Set { group, parent: member.parent, config });
         drop(names);
-        self.shrink_group(group, config.limit);
+        self.shrink_group(group);
         Ok(())
     }
 
-    /// Takes pages from a group that uses more than `limit`, until it fits or nothing can be taken.
-    fn shrink_group(&self, group: GroupId, limit: u64) {
+    /// Takes pages from a group that uses more than it may, until it fits or nothing can be taken.
+    fn shrink_group(&self, group: GroupId) {
         // What other CPUs have not told yet counts, too.
         self.nodes.drain_logs();
-        let above = |groups: &mut Groups| {
-            let nr_above = groups.tree().usage(group).saturating_sub(limit);
-            (nr_above > 0).then(|| GroupPass::proactive(groups, group, nr_above, None))
-        };
+        let above = |groups: &mut Groups| GroupPass::above_limit(groups, group);
         while self.run_group_pass(current_cpu(), group, above).is_some_and(|nr| nr > 0) {}
     }
 

@@ -106,10 +106,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
             return;
         }
         groups.set_config(group, config);
-        let above = |groups: &mut Groups| {
-            let nr_above = groups.tree().usage(group).saturating_sub(config.limit);
-            (nr_above > 0).then(|| GroupPass::proactive(groups, group, nr_above, None))
-        };
+        let above = |groups: &mut Groups| GroupPass::above_limit(groups, group);
         while self.run_group_pass(above).is_some_and(|nr| nr > 0) {}
     }
 }
