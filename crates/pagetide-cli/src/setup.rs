@@ -16,7 +16,7 @@ use crate::source::Facts;
 use crate::terminal;
 use pagetide_core::lru::{Mechanism, PolicyName, Switches};
 use pagetide_core::record::Reclaimer;
-use pagetide_core::tiering::TieringSwitches;
+use pagetide_core::tiering::{Stage, TieringSwitches};
 use pagetide_core::units::{Bytes, Millis};
 use pagetide_lab::replay::{Clock, Contender, Memory, Reader, Setup, TierMemory};
 use std::fmt;
@@ -26,43 +26,28 @@ use std::str::FromStr;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
     Policy(Mechanism),
-    Tiering(TieringPart),
+    /// What a stage adds.
+    Tiering(Stage),
 }
 
-/// A part of how pages move between tiers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum TieringPart {
-    HotSelection,
-    RateLimit,
-    AutoThreshold,
-    Auto,
-}
-
-const TIERING_PARTS: [(&str, TieringPart); 4] = [
-    ("hot-selection", TieringPart::HotSelection),
-    ("rate-limit", TieringPart::RateLimit),
-    ("auto-threshold", TieringPart::AutoThreshold),
-    ("auto", TieringPart::Auto),
-];
-
-impl TieringPart {
-    fn switch(self, switches: &mut TieringSwitches, is_on: bool) {
-        *match self {
-            TieringPart::HotSelection => &mut switches.hot_selection,
-            TieringPart::RateLimit => &mut switches.rate_limit,
-            TieringPart::AutoThreshold => &mut switches.auto_threshold,
-            TieringPart::Auto => &mut switches.auto,
-        } = is_on;
-    }
+/// Switches the mechanism that the stage adds to the one before it.
+fn switch(stage: Stage, switches: &mut TieringSwitches, is_on: bool) {
+    *match stage {
+        Stage::Base => return,
+        Stage::HotSelection => &mut switches.hot_selection,
+        Stage::RateLimit => &mut switches.rate_limit,
+        Stage::AutoThreshold => &mut switches.auto_threshold,
+        Stage::Auto => &mut switches.auto,
+    } = is_on;
 }
 
 impl FromStr for Part {
     type Err = <Mechanism as FromStr>::Err;
 
     fn from_str(text: &str) -> Result<Part, Self::Err> {
-        match TIERING_PARTS.iter().find(|(name, _)| *name == text) {
-            Some((_, part)) => Ok(Part::Tiering(*part)),
-            None => text.parse().map(Part::Policy),
+        match text.parse() {
+            Ok(stage) if stage != Stage::Base => Ok(Part::Tiering(stage)),
+            _ => text.parse().map(Part::Policy),
         }
     }
 }
@@ -71,10 +56,7 @@ impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Part::Policy(mechanism) => write!(f, "{mechanism}"),
-            Part::Tiering(part) => {
-                let named = TIERING_PARTS.iter().find(|(_, other)| other == part);
-                f.write_str(named.expect("every part has a name").0)
-            }
+            Part::Tiering(stage) => write!(f, "{stage}"),
         }
     }
 }
@@ -159,7 +141,7 @@ impl SetupArgs {
                 (Part::Policy(it), _) if is_on => switches = switches.with(*it),
                 (Part::Policy(it), _) => switches = switches.without(*it),
                 (Part::Tiering(it), Memory::Tiers(TierMemory { tiers, .. })) => {
-                    it.switch(&mut tiers.switches, is_on);
+                    switch(*it, &mut tiers.switches, is_on);
                 }
                 (Part::Tiering(_), _) => {}
             }
