@@ -18,7 +18,7 @@ use pagetide_core::ids::PageIndex;
 use pagetide_core::lru::lru_gen::{Detail, GenCommandError};
 use pagetide_core::record;
 use pagetide_core::units::{Bytes, Millis};
-use pagetide_sys::{OpenStoreError, StoreFile, StoreOptions};
+use pagetide_sys::{StoreFile, StoreOptions};
 use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -116,12 +116,7 @@ impl PageCache {
             truncate: false,
             direct: limits.direct_io,
         };
-        let file = StoreFile::open(path, store_options).map_err(|error| {
-            refused(match error {
-                OpenStoreError::Os { source } => source,
-                other => io::Error::new(io::ErrorKind::InvalidInput, other),
-            })
-        })?;
+        let file = StoreFile::open(path, store_options).map_err(|error| refused(error.into()))?;
         if !file.is_direct() {
             self.shared.engine.direct_io.store(false, Relaxed);
         }
@@ -366,10 +361,6 @@ impl Engine {
     fn map_file(&self, backing: Backing, group: Option<&Member>) -> Result<Arc<Mapping>, MapError> {
         let identity = backing.fingerprint().ok().map(|seen| seen.identity());
         if let Some(mapping) = identity.and_then(|identity| self.find_mapping(&identity, group)) {
-            if mapping.is_region() {
-                mapping.drop_handle();
-                return Err(MapError::InRegion);
-            }
             self.adopt(&mapping, backing)?;
             return Ok(mapping);
         }
@@ -389,10 +380,6 @@ impl Engine {
             mapping.inspect(|mapping| self.join(mapping, group))
         });
         let mapping = mapping.ok_or(MapError::TooMany)?;
-        if mapping.is_region() {
-            mapping.drop_handle();
-            return Err(MapError::InRegion);
-        }
         if let Some(backing) = backing {
             self.adopt(&mapping, backing)?;
         }
@@ -408,6 +395,10 @@ impl Engine {
     /// Joins another open of a cached file. No write-back of ours is in flight meanwhile, so a file
     /// that looks different was changed by somebody else.
     fn adopt(&self, mapping: &Mapping, backing: Backing) -> Result<(), MapError> {
+        if mapping.is_region() {
+            mapping.drop_handle();
+            return Err(MapError::InRegion);
+        }
         let no_write_back = lock(&mapping.flush);
         let adopted = backing.fingerprint().map_err(MapError::Io).and_then(|seen| {
             check_len(Ok(seen.len()))?;

@@ -20,6 +20,16 @@ pub enum OpenStoreError {
     },
 }
 
+impl From<OpenStoreError> for io::Error {
+    /// The system's own error, or one that says what the file is.
+    fn from(error: OpenStoreError) -> io::Error {
+        match error {
+            OpenStoreError::Os { source } => source,
+            other => io::Error::new(io::ErrorKind::InvalidInput, other),
+        }
+    }
+}
+
 /// Why an operation on an open store failed. The source is what the system said.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

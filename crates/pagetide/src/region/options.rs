@@ -11,9 +11,8 @@ use crate::errors::{CreateRegionError, OpenError};
 use crate::store::{Backing, Store};
 use pagetide_core::ids::PageIndex;
 use pagetide_core::units::{Bytes, PAGE_BYTES, PAGE_SHIFT};
-use pagetide_sys::{OpenStoreError, REGION_PAGES_MAX, RegionError, StoreFile, StoreOptions};
+use pagetide_sys::{REGION_PAGES_MAX, RegionError, StoreFile, StoreOptions};
 use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -147,13 +146,7 @@ fn open_swap(len: Bytes, swap: Swap, direct: bool) -> Result<Opened, CreateRegio
 fn open_file(path: PathBuf, direct: bool) -> Result<Opened, CreateRegionError> {
     let refused = |path: &Path, source| OpenError::Open { path: path.to_owned(), source };
     let options = StoreOptions { write: true, create: false, truncate: false, direct };
-    let file = StoreFile::open(&path, options).map_err(|error| {
-        let source = match error {
-            OpenStoreError::Os { source } => source,
-            other => io::Error::new(io::ErrorKind::InvalidInput, other),
-        };
-        refused(&path, source)
-    })?;
+    let file = StoreFile::open(&path, options).map_err(|error| refused(&path, error.into()))?;
     let backing = Backing::File { file: Arc::new(file), writable: true };
     let len = backing.read_len().map_err(|source| refused(&path, source))?;
     Ok(Opened { backing, len, swap: None, path: Some(path) })

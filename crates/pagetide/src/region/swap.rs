@@ -14,7 +14,7 @@
 
 use crate::store::Backing;
 use pagetide_core::units::PAGE_SHIFT;
-use pagetide_sys::{OpenStoreError, StoreFile, StoreOptions};
+use pagetide_sys::{StoreFile, StoreOptions};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -83,10 +83,7 @@ pub(super) fn create(folder: &Path, nr_pages: u64, direct: bool) -> io::Result<B
     let options = StoreOptions { write: true, create: false, truncate: false, direct };
     let file = StoreFile::open(&path, options);
     fs::remove_file(&path)?;
-    let file = file.map_err(|error| match error {
-        OpenStoreError::Os { source } => source,
-        other => io::Error::new(io::ErrorKind::InvalidInput, other),
-    })?;
+    let file = file?;
     file.set_len(nr_pages << PAGE_SHIFT)?;
     Ok(Backing::File { file: Arc::new(file), writable: true })
 }
