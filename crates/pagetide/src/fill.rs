@@ -135,16 +135,30 @@ impl Engine {
         kind: record::AccessKind,
         counters: &Counters,
     ) -> Result<(), FillError> {
+        if self.note_table_access(cpu, mapping, run, kind, counters) {
+            return Ok(());
+        }
+        self.fill(cpu, mapping, run, FillPlan::one(AccessKind::Table))
+    }
+
+    /// Notes the access that [`Engine::bring_in`] is, once; says whether the page is there.
+    pub(crate) fn note_table_access(
+        &self,
+        cpu: CpuId,
+        mapping: &Mapping,
+        run: &mut Filled<'_>,
+        kind: record::AccessKind,
+        counters: &Counters,
+    ) -> bool {
         let index = run[0].page().index();
         self.record(mapping, index.0, kind);
         self.reuse.access(mapping, index);
-        if run[0].frame().is_some() {
-            counters.count(Event::Hit);
+        let is_hit = run[0].frame().is_some();
+        counters.count(if is_hit { Event::Hit } else { Event::Miss });
+        if is_hit {
             self.note_locked_access(cpu, &mut run[0]);
-            return Ok(());
         }
-        counters.count(Event::Miss);
-        self.fill(cpu, mapping, run, FillPlan::one(AccessKind::Table))
+        is_hit
     }
 
     /// One read for all pages of the run, which are locked and have frames.

@@ -2,41 +2,17 @@
 
 mod common;
 
+use common::regions::{WORDS, load, region, store};
 use common::store::{Fault, FaultyStore, Kind};
+use common::tiers::{options, pages, slow, tiering};
 use common::watchdog::Watchdog;
 use pagetide::{
-    Bytes, CreateRegionError, Millis, PageCache, PolicyName, Region, RegionOptions, Stage, Tier,
-    TieringKnobs, TieringOptions, TieringStats,
+    Bytes, Millis, PageCache, PolicyName, Region, RegionOptions, Stage, Tier, TieringOptions,
 };
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
 
-const WORDS: usize = 512;
 /// Ticks are this far apart.
 const STEP_MS: u64 = 20;
-
-fn pages(nr: u64) -> Bytes {
-    Bytes::from_pages(nr)
-}
-
-fn region(test: &str, cache: &PageCache, options: RegionOptions) -> Option<Region> {
-    match cache.region(options) {
-        Ok(region) => Some(region),
-        Err(CreateRegionError::Memory(error)) => {
-            eprintln!("SKIPPED: {test}: {error}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
-}
-
-fn load(region: &Region, page: usize) -> u64 {
-    region.words()[page * WORDS].load(Relaxed)
-}
-
-fn store(region: &Region, page: usize, value: u64) {
-    region.words()[page * WORDS].store(value, Relaxed);
-}
 
 /// Waits until no handler has a page locked: each page in memory is locked once more.
 fn settle(region: &Region, pages: impl Iterator<Item = usize>) {
@@ -45,24 +21,8 @@ fn settle(region: &Region, pages: impl Iterator<Item = usize>) {
 
 /// 64 fast frames and 256 slow ones, and a region that fits into both together.
 fn tiered(options: TieringOptions) -> PageCache {
-    let slow = Tier::emulated(pages(256), Duration::from_nanos(50));
-    let builder = PageCache::builder().tier(Tier::dram(pages(64))).tier(slow);
+    let builder = PageCache::builder().tier(Tier::dram(pages(64))).tier(slow(256));
     builder.tiering(options).background(false).build().expect("a cache")
-}
-
-fn options(stage: Stage) -> TieringOptions {
-    let knobs = TieringKnobs {
-        scan_period_min: Millis(10),
-        scan_period_max: Millis(40),
-        scan_delay: Millis(0),
-        hot_threshold: Millis(104),
-        ..TieringKnobs::default()
-    };
-    TieringOptions { knobs, ..TieringOptions::from(stage) }
-}
-
-fn tiering(cache: &PageCache) -> TieringStats {
-    cache.stats().tiering.expect("a cache with tiers")
 }
 
 /// The pages used again and again: of the last, which come to lie in slow memory.

@@ -1,27 +1,16 @@
 //! Regions over a real kernel: contents, the limit, what leaves and comes back.
 
+mod common;
+
+use common::pages::Random;
+use common::regions::{WORDS, load, region, store};
+use common::{PAGE, patterned_file};
 use pagetide::{
     Bytes, CreateRegionError, OpenError, OpenOptions, PageCache, ReadError, Region, RegionOptions,
 };
 use std::fs;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
-
-const PAGE: usize = 4096;
-/// Words in a page.
-const WORDS: usize = PAGE / 8;
-
-/// A region, or a loud skip where userfaultfd is refused.
-fn region(test: &str, cache: &PageCache, options: RegionOptions) -> Option<Region> {
-    match cache.region(options) {
-        Ok(region) => Some(region),
-        Err(CreateRegionError::Memory(error)) => {
-            eprintln!("SKIPPED: {test}: {error}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
-}
 
 fn cache_of(nr_frames: u64) -> PageCache {
     PageCache::builder().memory(Bytes(nr_frames << 12)).build().expect("a cache")
@@ -32,35 +21,15 @@ fn zeros(test: &str, cache: &PageCache, nr_pages: u64) -> Option<Region> {
     region(test, cache, RegionOptions::anonymous(Bytes(nr_pages << 12)))
 }
 
-fn load(region: &Region, page: usize) -> u64 {
-    region.words()[page * WORDS].load(Relaxed)
-}
-
-fn store(region: &Region, page: usize, value: u64) {
-    region.words()[page * WORDS].store(value, Relaxed);
-}
-
-/// A generator of numbers that needs no crate.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self, below: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % below as u64) as usize
-    }
-}
-
 #[test]
 fn a_region_four_times_the_memory_keeps_what_is_stored() {
     let cache = cache_of(256);
     let Some(region) = zeros("a_region_four_times_the_memory", &cache, 1024) else { return };
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     let mut model = vec![0; 1024 * WORDS];
     for step in 0..20_000_u64 {
-        let at = random.next(model.len());
-        if random.next(2) == 0 {
+        let at = random.below(model.len() as u64) as usize;
+        if random.below(2) == 0 {
             region.words()[at].store(step, Relaxed);
             model[at] = step;
         } else {
@@ -88,9 +57,9 @@ fn eviction_under_writers_loses_nothing() {
     let until = Instant::now() + Duration::from_secs(if long { 60 } else { 2 });
     let count = |thread: usize| {
         let mut counts = vec![0_u64; NR_PAGES];
-        let mut random = Random(thread as u64 + 1);
+        let mut random = Random::new(thread as u64 + 1);
         while Instant::now() < until {
-            let page = random.next(NR_PAGES);
+            let page = random.below(NR_PAGES as u64) as usize;
             let word = &region.words()[page * WORDS + thread];
             assert_eq!(word.load(Relaxed), counts[page], "thread {thread}, page {page}");
             counts[page] += 1;
@@ -116,11 +85,11 @@ fn everything_agrees_after_a_run_without_threads() {
     let builder = PageCache::builder().memory(Bytes(128 << 12)).background(false);
     let cache = builder.build().expect("a cache");
     let Some(region) = zeros("everything_agrees", &cache, 512) else { return };
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     for step in 0..5000 {
-        match random.next(2) {
-            0 => store(&region, random.next(512), step),
-            _ => assert!(load(&region, random.next(512)) <= step),
+        match random.below(2) {
+            0 => store(&region, random.below(512) as usize, step),
+            _ => assert!(load(&region, random.below(512) as usize) <= step),
         }
         if step % 500 == 0 {
             // The user goes on a moment before the handler lets the page go.
@@ -181,11 +150,11 @@ fn pages_of_a_file_are_loaded_stored_and_synced() {
     let cache = cache_of(128);
     let Some(over) = region("pages_of_a_file", &cache, RegionOptions::over(&path)) else { return };
     assert_eq!(over.len(), bytes.len() as u64 - 1000);
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     let mut model = words;
     for step in 0..4000 {
-        let at = random.next(model.len() - 125);
-        if random.next(2) == 0 {
+        let at = random.below((model.len() - 125) as u64) as usize;
+        if random.below(2) == 0 {
             over.words()[at].store(step, Relaxed);
             model[at] = step;
         } else {
@@ -226,4 +195,33 @@ fn what_cannot_be_is_refused_with_a_sentence() {
     let shared = PageCache::builder().memory(Bytes(1 << 20)).shared(true).build().expect("a cache");
     let refused = shared.region(RegionOptions::anonymous(Bytes(4096))).expect_err("shared");
     assert!(matches!(refused, CreateRegionError::Shared), "{refused}");
+}
+
+/// All frames are pinned while it waits for one: it tries again and again, and is one access.
+#[test]
+fn a_fault_that_waits_for_a_frame_is_one_access() {
+    const NAME: &str = "a_fault_that_waits_for_a_frame_is_one_access";
+    let builder = PageCache::builder().memory(Bytes(32 << 12)).background(false);
+    let cache = builder.readahead_max(Bytes(0)).build().expect("a cache");
+    let Some(region) = zeros(NAME, &cache, 1) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file =
+        cache.open(patterned_file(folder.path(), "file", 64 * PAGE), OpenOptions::new().read(true));
+    let file = file.expect("opened");
+    let pins: Vec<_> = (0..64).map_while(|index| file.page(index).ok()).collect();
+    assert!(pins.len() >= 16, "{} pins", pins.len());
+    let nr_misses = || cache.stats().misses;
+    let nr_passes = || {
+        cache.stats().vmstat.iter().find(|(name, _)| *name == "direct_passes").expect("counted").1
+    };
+    let (misses, passes) = (nr_misses(), nr_passes());
+    std::thread::scope(|scope| {
+        let user = scope.spawn(|| load(&region, 0));
+        while nr_passes() < passes + 20 {
+            std::thread::yield_now();
+        }
+        drop(pins);
+        assert_eq!(user.join().expect("served"), 0);
+    });
+    assert_eq!(nr_misses(), misses + 1);
 }

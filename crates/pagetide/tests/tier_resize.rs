@@ -8,38 +8,23 @@ mod common;
 
 use common::pages::{Random, stamp, version_of};
 use common::store::FaultyStore;
+use common::tiers::{options, pages, slow, tiering};
 use common::{PAGE, pattern_at};
-use pagetide::{
-    Builder, Bytes, File, Millis, PageCache, PolicyName, ResizeError, Tier, TieringKnobs,
-    TieringOptions,
-};
+use pagetide::{Builder, Bytes, File, Millis, PageCache, PolicyName, ResizeError, Stage, Tier};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::time::Duration;
-
-fn pages(nr: u64) -> Bytes {
-    Bytes::from_pages(nr)
-}
 
 /// 64 frames that may become 160, over 200 that may become 400.
 fn tiered() -> Builder {
     let fast = Tier::dram(pages(64)).growing_to(pages(160));
-    let slow = Tier::emulated(pages(200), Duration::from_nanos(50)).growing_to(pages(400));
-    let knobs = TieringKnobs {
-        scan_period_min: Millis(10),
-        scan_period_max: Millis(40),
-        scan_delay: Millis(0),
-        hot_threshold: Millis(104),
-        ..TieringKnobs::default()
-    };
-    let options = TieringOptions { knobs, ..TieringOptions::default() };
+    let slow = slow(200).growing_to(pages(400));
+    let options = options(Stage::Auto);
     let builder = PageCache::builder().tier(fast).tier(slow).tiering(options);
     builder.background(false).readahead_max(Bytes(0))
 }
 
 /// Frames of each tier.
 fn sizes(cache: &PageCache) -> Vec<u64> {
-    let tiers = cache.stats().tiering.expect("a cache with tiers").tiers;
-    tiers.iter().map(|tier| tier.tier.len().whole_pages()).collect()
+    tiering(cache).tiers.iter().map(|tier| tier.tier.len().whole_pages()).collect()
 }
 
 fn read_page(file: &File, index: u64) -> Vec<u8> {

@@ -7,42 +7,19 @@ mod common;
 
 use common::pages::{Random, stamp, version_of};
 use common::store::FaultyStore;
+use common::tiers::{options, pages, slow, tiering};
 use common::{PAGE, pattern_at, patterned_file, pin_thread};
 use pagetide::{
     Advice, BuildError, Builder, Bytes, File, Millis, OpenOptions, PageCache, PolicyName, Stage,
-    Tier, TieringKnobs, TieringOptions, TieringStats,
+    Tier, TieringOptions, TieringStats,
 };
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
-
-fn pages(nr: u64) -> Bytes {
-    Bytes::from_pages(nr)
-}
-
-fn slow(nr: u64) -> Tier {
-    Tier::emulated(pages(nr), Duration::from_nanos(50))
-}
-
-/// Fast knobs: a scan every 20 ms or so, hot within 100 ms.
-fn options(stage: Stage) -> TieringOptions {
-    let knobs = TieringKnobs {
-        scan_period_min: Millis(10),
-        scan_period_max: Millis(40),
-        scan_delay: Millis(0),
-        hot_threshold: Millis(104),
-        ..TieringKnobs::default()
-    };
-    TieringOptions { knobs, ..TieringOptions::from(stage) }
-}
 
 /// A cache of one thread, with so many frames of each kind.
 fn tiered(nr_fast: u64, nr_slow: u64, stage: Stage) -> Builder {
     let builder = PageCache::builder().tier(Tier::dram(pages(nr_fast))).tier(slow(nr_slow));
     builder.tiering(options(stage)).background(false).readahead_max(Bytes(0))
-}
-
-fn tiering(cache: &PageCache) -> TieringStats {
-    cache.stats().tiering.expect("a cache with tiers")
 }
 
 fn read_page(file: &File, index: u64) -> Vec<u8> {

@@ -22,12 +22,12 @@
 
 use crate::counters::Event;
 use crate::engine::Engine;
-use crate::fill::{FillError, Filled};
+use crate::fill::{FillError, FillPlan, Filled};
 use crate::locks::lock;
 use crate::mapping::Mapping;
 use pagetide_core::ids::{CpuId, PageIndex};
+use pagetide_core::lru::AccessKind as Reached;
 use pagetide_core::record::AccessKind;
-use pagetide_core::writeback::Balance;
 use pagetide_sys::{FaultKind, Lock, PageHandle, UnmapBatch, UserAccess, current_cpu};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -74,7 +74,7 @@ impl Engine {
         faults: &Faults,
     ) {
         if is_write {
-            self.brake_writer();
+            self.balance_dirty(Engine::flush_for_room);
         }
         let cpu = current_cpu();
         let page = mapping.table.page_or_make(PageIndex(index));
@@ -133,7 +133,8 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::bring_in`]; where there is no frame, waits until there is one.
+    /// As [`Engine::bring_in`]; where there is no frame, waits until there is one. It is one
+    /// access, however long that takes.
     pub(super) fn bring_in_waiting<'m>(
         &self,
         cpu: CpuId,
@@ -142,8 +143,11 @@ impl Engine {
         kind: AccessKind,
         stops: &AtomicBool,
     ) -> io::Result<()> {
+        if self.note_table_access(cpu, mapping, run, kind, &self.counters) {
+            return Ok(());
+        }
         loop {
-            match self.bring_in(cpu, mapping, run, kind, &self.counters) {
+            match self.fill(cpu, mapping, run, FillPlan::one(Reached::Table)) {
                 Ok(()) => return Ok(()),
                 Err(FillError::Store(error)) => return Err(error),
                 Err(FillError::NoFrame) if stops.load(Relaxed) => {
@@ -155,18 +159,6 @@ impl Engine {
                     }
                 }
             }
-        }
-    }
-
-    /// Has who is about to make a page dirty wait for the flusher, as a write would.
-    pub(super) fn brake_writer(&self) {
-        match self.dirty.balance() {
-            Balance::Continue => {}
-            Balance::WakeFlusher | Balance::Wait if !self.has_workers => {
-                self.flush_for_room();
-            }
-            Balance::WakeFlusher => self.flusher.notify(),
-            Balance::Wait => self.dirty.wait_below_hard(|| self.flusher.notify()),
         }
     }
 

@@ -29,6 +29,7 @@ pub(crate) mod swap;
 pub use options::RegionOptions;
 
 use crate::cache::CacheShared;
+use crate::engine::Engine;
 use crate::errors::{AdviseError, CreateRegionError, OpenError, ReadError, SyncError, WriteError};
 use crate::file::{Access, Advice, File};
 use crate::fill::Filled;
@@ -177,7 +178,7 @@ impl Region {
         self.check_range(offset, source.len()).map_err(crate::file::from_read)?;
         let mut done = 0;
         for piece in pieces(offset, source.len()) {
-            self.shared.engine.brake_writer();
+            self.shared.engine.balance_dirty(Engine::flush_for_room);
             let part = &source[done..done + piece.within.len()];
             let written = self.with_page(piece.index, AccessKind::TableWrite, |run| {
                 run[0].write(piece.within.start, part);

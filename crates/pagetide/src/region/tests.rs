@@ -5,17 +5,9 @@ use crate::cache::{OpenOptions, PageCache};
 use pagetide_core::units::{Bytes, PAGE_BYTES as PAGE};
 use std::fs;
 
-/// A generator of numbers.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self, below: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % below as u64) as usize
-    }
-}
+#[expect(dead_code, reason = "only the generator is needed here")]
+#[path = "../../tests/common/pages.rs"]
+mod pages;
 
 #[test]
 fn the_limit_holds_at_every_moment() {
@@ -30,15 +22,16 @@ fn the_limit_holds_at_every_moment() {
     let path = folder.path().join("file");
     fs::write(&path, vec![1; 512 * PAGE]).expect("a file");
     let file = cache.open(&path, OpenOptions::new().read(true)).expect("opened");
-    let mut random = Random(3);
+    let mut random = pages::Random::new(3);
+    let mut below = |end: u64| random.below(end) as usize;
     let mut most = 0;
     for step in 0..4000_u64 {
-        match random.next(3) {
-            0 => region.words()[random.next(1024) * 512].store(step, Relaxed),
-            1 => assert!(region.words()[random.next(1024) * 512].load(Relaxed) <= step),
+        match below(3) {
+            0 => region.words()[below(1024) * 512].store(step, Relaxed),
+            1 => assert!(region.words()[below(1024) * 512].load(Relaxed) <= step),
             _ => {
                 let mut bytes = [0; 8];
-                let offset = (random.next(512) * PAGE) as u64;
+                let offset = (below(512) * PAGE) as u64;
                 file.read_at(&mut bytes, offset).expect("read");
             }
         }
