@@ -5,9 +5,9 @@
 //!
 //! ```text
 //!   sizes of tiers < mapping.resize < mapping.flush < page lock < registry (read)
-//!     < access log < lists
-//!   directory of groups < registry (read)
-//!                                                                  per-CPU list < zone
+//!   directory of groups                                         < registry (read)
+//!   registry (read) < access log < lists
+//!   registry (read) < per-CPU list < zone
 //!   promotion < zone
 //!   leaves, held for a few lines each: dirty index, error state, readahead state, recorder,
 //!   sample of reuse

@@ -146,8 +146,7 @@ impl Engine {
                 mapping.close_if_idle();
                 continue;
             };
-            let nr_frames = self.nodes.managed_bytes() / PAGE_BYTES as u64;
-            let nr_max = (nr_frames / SWAP_PART).max(RUN_MAX);
+            let nr_max = (self.nodes.nr_frames() / SWAP_PART).max(RUN_MAX);
             let from = swap.begin_part();
             for range in [from..u64::MAX, 0..from] {
                 let nr_left = nr_max.saturating_sub(total.nr_written);
@@ -159,12 +158,13 @@ impl Engine {
         total
     }
 
-    /// After a write: wakes the flusher, or waits for it, as the limits say.
-    pub(crate) fn balance_dirty(&self) {
+    /// Has who makes pages dirty wake the flusher, or wait for it, as the limits say; where there
+    /// is none, `flush` by itself.
+    pub(crate) fn balance_dirty(&self, flush: impl FnOnce(&Engine) -> Flushed) {
         match self.dirty.balance() {
             Balance::Continue => {}
             Balance::WakeFlusher | Balance::Wait if !self.has_workers => {
-                self.flush_all(OnLocked::Skip);
+                flush(self);
             }
             Balance::WakeFlusher => self.flusher.notify(),
             Balance::Wait => self.dirty.wait_below_hard(|| self.flusher.notify()),
@@ -362,17 +362,13 @@ impl Pass<'_> {
 /// The flusher thread: writes back when told, and every few seconds whatever has been left lying.
 pub(crate) fn run_flusher(engine: &Arc<Engine>) {
     loop {
-        match engine.flusher.wait(FLUSH_INTERVAL) {
+        let flushed = match engine.flusher.wait(FLUSH_INTERVAL) {
             Wake::Stop => return,
-            wake @ (Wake::Work | Wake::Timeout) => {
-                let flushed = match wake {
-                    Wake::Work => engine.flush_for_room(),
-                    _ => engine.flush_all(OnLocked::Skip),
-                };
-                if flushed.nr_written == 0 && flushed.nr_failed > 0 {
-                    engine.dirty.set_stalled();
-                }
-            }
+            Wake::Work => engine.flush_for_room(),
+            Wake::Timeout => engine.flush_all(OnLocked::Skip),
+        };
+        if flushed.nr_written == 0 && flushed.nr_failed > 0 {
+            engine.dirty.set_stalled();
         }
     }
 }

@@ -339,8 +339,9 @@ impl Mapping {
         errors.last.map(io::Error::from)
     }
 
+    /// Adds a handle beside others, or one of a mapping that is in no group.
     pub(crate) fn add_handle(&self) {
-        lock(&self.open).nr_handles += 1;
+        self.add_handle_in(GroupId::ROOT);
     }
 
     /// Adds a handle; the first of those that are open now says which group the mapping is in.

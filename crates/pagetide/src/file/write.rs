@@ -8,6 +8,7 @@ use super::{File, Handle};
 use crate::counters::Event;
 use crate::errors::{ReadError, WriteError};
 use crate::fill::{FillError, FillPlan, Filled};
+use crate::flush::OnLocked;
 use crate::mapping::FILE_BYTES_MAX;
 use pagetide_core::ids::{CpuId, PageId, PageIndex};
 use pagetide_core::lru::AccessKind;
@@ -48,7 +49,7 @@ impl File {
                 handle.write_page(at >> PAGE_SHIFT, within, &source[done..done + nr_bytes])?;
             }
             done += nr_bytes;
-            handle.engine().balance_dirty();
+            handle.engine().balance_dirty(|engine| engine.flush_all(OnLocked::Skip));
         }
         Ok(done)
     }

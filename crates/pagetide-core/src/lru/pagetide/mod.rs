@@ -114,6 +114,7 @@ const BATCH_PARTS_OF_PROBATION: u32 = 8;
 /// Epochs without an eviction after which hits are not heard of any more, until the next one: four
 /// memories of distinct pages.
 const EPOCHS_HEARD: u32 = 64;
+
 /// Pagetide's own policy.
 pub struct Pagetide {
     id: LruvecId,
