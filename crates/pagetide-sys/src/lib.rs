@@ -39,6 +39,8 @@ mod cpu_cache;
 mod file;
 pub mod huge_buffer;
 pub mod kernel_cache;
+#[cfg(not(any(miri, loom)))]
+mod mapped;
 mod memory;
 pub mod numa;
 #[cfg(not(any(miri, loom)))]

@@ -33,12 +33,13 @@ use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
-use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mprotect, munmap};
+use rustix::mm::{Advice, MprotectFlags, ProtFlags, madvise, mprotect};
 
+use crate::mapped::Mapped;
 use crate::memory::{FRAME_BYTES, FrameMemory};
 use crate::uffd::{Continued, Fault, Uffd, UffdError, UffdFeatures, UffdSource};
 
@@ -96,16 +97,8 @@ pub struct RegionMemory {
     maps_protected: AtomicBool,
 }
 
-/// The mapping that is given away; unmapped on drop.
-struct UserMapping {
-    base: NonNull<u8>,
-    len: usize,
-}
-
-// SAFETY: S24 (the mapping belongs to this value, and is reached by atomics).
-unsafe impl Send for UserMapping {}
-// SAFETY: S24, as above.
-unsafe impl Sync for UserMapping {}
+/// The mapping that is given away.
+struct UserMapping(Mapped);
 
 impl RegionMemory {
     /// Maps memory for `nr_pages` pages, all of them holes.
@@ -138,26 +131,18 @@ impl RegionMemory {
 
     /// Where the user's mapping begins. Having the address is no right to what is there.
     pub fn base(&self) -> *mut u8 {
-        self.user.base.as_ptr()
+        self.user.base()
     }
 
     /// The user's mapping, for safe code: whoever touches what is not mapped waits for whoever
     /// serves faults, for ever if nobody does.
     pub fn words(&self) -> &[AtomicU64] {
-        let base = self.user.base.as_ptr().cast_const().cast();
-        // SAFETY: S24 (the mapping is page aligned, lives as long as `self`, and is as long as
-        // that): others reach it by atomics and racing copies (S2), or by unsafe code of their own.
-        unsafe { std::slice::from_raw_parts(base, self.user.len / size_of::<AtomicU64>()) }
+        self.user.0.words()
     }
 
     /// How faults are had.
     pub fn uffd_source(&self) -> UffdSource {
         self.uffd.source()
-    }
-
-    /// What the kernel's userfaultfd can do.
-    pub fn uffd_features(&self) -> UffdFeatures {
-        self.uffd.features()
     }
 
     /// What the user may do to a page; it may change at any time, unless the caller has the page
@@ -174,7 +159,7 @@ impl RegionMemory {
     /// The page at an address of the user's mapping.
     pub fn page_at(&self, address: usize) -> Option<u64> {
         let offset = address.checked_sub(self.base().addr())?;
-        (offset < self.user.len).then_some((offset / FRAME_BYTES) as u64)
+        (offset < self.user.0.len()).then_some((offset / FRAME_BYTES) as u64)
     }
 
     /// Waits for faults, and calls `each` for those this thread got. `false` once
@@ -209,13 +194,6 @@ impl RegionMemory {
         let file = self.back.file().expect("S24: the back door is of a file");
         // Blocks are of 512 bytes, whatever the file system.
         rustix::fs::fstat(file).map_or(0, |stat| stat.st_blocks as u64 * 512)
-    }
-
-    /// Wakes who waits for a page: they look again.
-    pub fn wake(&self, page: u64) {
-        if let Ok(page) = u32::try_from(page) {
-            let _ = self.uffd.wake(self.user.range(page..page + 1));
-        }
     }
 
     pub(crate) fn back(&self) -> &FrameMemory {
@@ -333,38 +311,28 @@ impl fmt::Debug for RegionMemory {
 impl UserMapping {
     fn new(back: &FrameMemory, len: usize) -> io::Result<UserMapping> {
         let file = back.file().expect("S24: the back door is of a file");
-        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-        // SAFETY: S24 (a fresh mapping overlaps nothing): no address is asked for.
-        let base = unsafe { mmap(ptr::null_mut(), len, access, flags, file, 0) }?;
-        base.expose_provenance();
-        let base = NonNull::new(base.cast()).expect("S24: mmap never returns page zero unasked");
-        let mapping = UserMapping { base, len };
+        let mapped = Mapped::new(file, len, ProtFlags::READ | ProtFlags::WRITE)?;
         for advice in [Advice::LinuxDontFork, Advice::LinuxNoHugepage] {
             // SAFETY: S24 (the range is this mapping); the advice changes no contents.
-            let result = unsafe { madvise(mapping.base.as_ptr().cast(), len, advice) };
+            let result = unsafe { madvise(mapped.start().as_ptr().cast(), len, advice) };
             // A kernel built without huge pages answers EINVAL to what is only advice.
             if advice == Advice::LinuxDontFork {
                 result?;
             }
         }
-        Ok(mapping)
+        Ok(UserMapping(mapped))
+    }
+
+    fn base(&self) -> *mut u8 {
+        self.0.start().as_ptr()
     }
 
     /// The addresses of pages; panics when they are not the region's.
     fn range(&self, pages: Range<u32>) -> Range<usize> {
         let (start, end) = (pages.start as usize * FRAME_BYTES, pages.end as usize * FRAME_BYTES);
-        assert!(start <= end && end <= self.len, "S24: pages {pages:?} of {}", self.len);
-        let base = self.base.as_ptr().addr();
+        assert!(start <= end && end <= self.0.len(), "S24: pages {pages:?} of {}", self.0.len());
+        let base = self.base().addr();
         base + start..base + end
-    }
-}
-
-impl Drop for UserMapping {
-    fn drop(&mut self) {
-        // SAFETY: S24 (the mapping belongs to this value); whoever was given addresses in it was
-        // told how long they are good for.
-        let result = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
-        debug_assert!(result.is_ok(), "munmap refuses only ranges that are not page aligned");
     }
 }
 

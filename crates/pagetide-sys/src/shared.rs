@@ -26,8 +26,8 @@
 //! changed it through us since; odd, somebody has. So a process may read the file by itself, and
 //! offer what it has read, as long as the number has not changed meanwhile.
 //!
-//! **Invariants.** S1 and S2 as for our own copies; S23: the mappings of a view are read-only, of
-//! two memory files that cannot shrink, and live as long as the view.
+//! **Invariants.** S1 and S2 as for our own copies; S23: the mappings of a view are read-only, and
+//! live as long as the view (S28).
 //!
 //! **Ignored.** What the other process does with what it sees: it is told about files it has open,
 //! and can see all the others' frames as well. It must be trusted as a reader.
@@ -42,60 +42,15 @@ pub use view::FrameView;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use pagetide_core::ids::PageIndex;
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::ProtFlags;
 
 use crate::arena::FrameArena;
+use crate::mapped::{Mapped, memory_file};
 use crate::memory::FRAME_BYTES;
-
-/// A memory file of `len` bytes, all zero, that can neither shrink nor grow.
-pub(crate) fn memory_file(name: &str, len: usize) -> io::Result<OwnedFd> {
-    let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-    ftruncate(&file, len as u64)?;
-    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
-    Ok(file)
-}
-
-/// One mapping of a memory file, unmapped on drop.
-struct Mapped {
-    start: NonNull<u8>,
-    len: usize,
-}
-
-// SAFETY: S23 (the mapping belongs to this value): nothing in it is tied to a thread.
-unsafe impl Send for Mapped {}
-// SAFETY: S23: what is shared of it is atomics, or read by copies that may race (S2).
-unsafe impl Sync for Mapped {}
-
-impl Mapped {
-    fn new(file: BorrowedFd<'_>, len: usize, access: ProtFlags) -> io::Result<Mapped> {
-        // SAFETY: S23 (a fresh mapping overlaps nothing): no address is asked for.
-        let start = unsafe { mmap(ptr::null_mut(), len, access, MapFlags::SHARED, file, 0) }?;
-        let start = NonNull::new(start.cast()).expect("S23: mmap never returns page zero unasked");
-        Ok(Mapped { start, len })
-    }
-
-    #[inline]
-    fn words(&self) -> &[AtomicU64] {
-        let start = self.start.as_ptr().cast_const().cast();
-        // SAFETY: S23 (mapped, page aligned, so long); every process reaches it through atomics,
-        // and those who map it read-only only load.
-        unsafe { std::slice::from_raw_parts(start, self.len / 8) }
-    }
-}
-
-impl Drop for Mapped {
-    fn drop(&mut self) {
-        // SAFETY: S23 (the mapping belongs to this value, and slices borrow from it).
-        let result = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
-        debug_assert!(result.is_ok(), "munmap refuses only ranges that are not page aligned");
-    }
-}
 
 /// Hints in a bucket: a line of them.
 const BUCKET: usize = 8;

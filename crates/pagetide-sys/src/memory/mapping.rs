@@ -56,7 +56,7 @@ impl Mapping {
     /// As [`Mapping::reserve`], of a memory file in place of private memory.
     pub(super) fn reserve_shared(len: usize, huge_pages: bool) -> io::Result<Mapping> {
         let mut mapping = Mapping::reserve(len, huge_pages)?;
-        let file = crate::shared::memory_file("pagetide-frames", len)?;
+        let file = crate::mapped::memory_file("pagetide-frames", len)?;
         let (access, flags) =
             (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
         // SAFETY: S1 (the range is this mapping, of which nobody has been told yet): it is replaced

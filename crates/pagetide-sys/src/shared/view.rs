@@ -1,6 +1,7 @@
 //! The other side: frames and numbers of another process, mapped to be looked at.
 
-use super::{BUCKET, FILE_WORDS, Layout, Mapped, key_of};
+use super::{BUCKET, FILE_WORDS, Layout, key_of};
+use crate::mapped::Mapped;
 use crate::memory::FRAME_BYTES;
 use pagetide_core::ids::PageIndex;
 use rustix::mm::ProtFlags;
@@ -112,7 +113,7 @@ impl FrameView {
         let at = frame * FRAME_BYTES + offset;
         #[cfg(target_arch = "x86_64")]
         {
-            let source = self.frames.start.as_ptr().wrapping_add(at).cast_const();
+            let source = self.frames.start().as_ptr().wrapping_add(at).cast_const();
             // SAFETY: S23 (checked ranges are mapped), S2 (racing copies are opaque); the caller
             // answers for the target.
             unsafe { crate::copy::machine::copy(source, target, len) };

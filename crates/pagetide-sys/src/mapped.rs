@@ -1,0 +1,80 @@
+//! A mapping of a memory file, as long as a value lives.
+//!
+//! **Problem.** Memory that others see too, other processes or the user of a region, is a file
+//! that is mapped more than once. **Idea.** One owner for each mapping, and atomics as the way in.
+//!
+//! **Invariants.** S28: the mapping belongs to its value alone, covers only what the file has, and
+//! the file never shrinks.
+//!
+//! **Ignored.** What the memory means; that is its owner's (`shared`, `region`).
+//!
+//! Source: Linux mmap(2), memfd_create(2), fcntl(2) `F_SEAL_SHRINK`.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::AtomicU64;
+
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+/// A memory file of `len` bytes, all zero, that can neither shrink nor grow.
+pub(crate) fn memory_file(name: &str, len: usize) -> io::Result<OwnedFd> {
+    let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    ftruncate(&file, len as u64)?;
+    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
+    Ok(file)
+}
+
+/// One mapping of a memory file from its start, unmapped on drop.
+pub(crate) struct Mapped {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: S28 (the mapping belongs to this value): nothing in it is tied to a thread.
+unsafe impl Send for Mapped {}
+// SAFETY: S28: what is shared of it is atomics, or read by copies that may race (S2).
+unsafe impl Sync for Mapped {}
+
+impl Mapped {
+    /// Maps the first `len` bytes, which the file has, where the kernel likes. The address may be
+    /// given away: its provenance is exposed.
+    pub(crate) fn new(file: BorrowedFd<'_>, len: usize, access: ProtFlags) -> io::Result<Mapped> {
+        // SAFETY: S28 (a fresh mapping overlaps nothing): no address is asked for.
+        let start = unsafe { mmap(ptr::null_mut(), len, access, MapFlags::SHARED, file, 0) }?;
+        start.expose_provenance();
+        let start = NonNull::new(start.cast()).expect("S28: mmap never returns page zero unasked");
+        Ok(Mapped { start, len })
+    }
+
+    /// Where it begins. Having the address is no right to what is there.
+    #[inline]
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// Its bytes.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// All of it, for safe code. What is mapped read-only is only loaded.
+    #[inline]
+    pub(crate) fn words(&self) -> &[AtomicU64] {
+        let start = self.start.as_ptr().cast_const().cast();
+        // SAFETY: S28 (mapped, page aligned, so long); everybody reaches it through atomics and
+        // racing copies (S2), or by unsafe code of their own.
+        unsafe { std::slice::from_raw_parts(start, self.len / size_of::<AtomicU64>()) }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: S28 (the mapping belongs to this value, and slices borrow from it); whoever was
+        // given its address was told how long that is good for.
+        let result = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+        debug_assert!(result.is_ok(), "munmap refuses only ranges that are not page aligned");
+    }
+}
