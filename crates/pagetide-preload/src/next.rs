@@ -127,6 +127,9 @@ next! {
         pid: *mut libc::pid_t, name: *const c_char, actions: *const c_void, attr: *const c_void,
         arguments: Strings, environment: Strings,
     ) -> c_int;
+    fn posix_spawn_file_actions_addopen(
+        actions: *mut c_void, fd: c_int, path: *const c_char, flags: c_int, mode: libc::mode_t,
+    ) -> c_int;
 }
 
 /// A system call whose arguments are numbers, or point to what lives through it.

@@ -68,7 +68,8 @@ pub use arena::{
 };
 pub use cpu::{
     current_cpu, fetch, fetch_to_write, read_monotonic_ns, read_nr_cpus_possible,
-    read_self_resident_bytes, read_thread_cpu_time_ns, read_total_memory,
+    read_self_anonymous_bytes, read_self_resident_bytes, read_thread_cpu_time_ns,
+    read_total_memory,
 };
 pub use cpu_cache::read_cache_slice;
 #[cfg(not(loom))]

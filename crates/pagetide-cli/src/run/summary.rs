@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::machine;
 use pagetide::{CacheStats, Sizing};
 use pagetide_core::units::Bytes;
+use pagetide_sys::read_self_anonymous_bytes;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,6 +19,8 @@ pub(super) struct Summary {
     policy: String,
     memory_bytes: u64,
     resident_bytes_max: u64,
+    /// What `pagetide run` itself has taken beside the frames, at the end.
+    own_bytes: Option<u64>,
     accesses: u64,
     hits: u64,
     misses: u64,
@@ -92,6 +95,7 @@ impl Summary {
             policy: stats.policy.to_string(),
             memory_bytes: stats.memory_bytes,
             resident_bytes_max: stats.resident_bytes_max.max(stats.resident_bytes),
+            own_bytes: read_self_anonymous_bytes().map(|bytes| bytes.0),
             accesses: stats.accesses,
             hits: stats.hits,
             misses: stats.misses,
@@ -159,6 +163,9 @@ impl fmt::Display for Summary {
             Bytes(self.resident_bytes_max),
             Bytes(self.memory_bytes)
         )?;
+        if let Some(own) = self.own_bytes {
+            write!(f, ", and {} of its own", machine::rounded(own))?;
+        }
         self.write_sizing(f)?;
         let left: u64 = self.kernel_files.values().sum();
         if left > 0 {

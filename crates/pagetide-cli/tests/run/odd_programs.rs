@@ -74,6 +74,13 @@ fn a_fork_among_busy_threads_is_served() {
 }
 
 #[test]
+fn a_file_that_a_spawn_cuts_is_cut_for_all() {
+    if has("python3", "a_file_that_a_spawn_cuts_is_cut_for_all") {
+        python_in(folder().path(), "256K", include_str!("spawn_cuts.py"));
+    }
+}
+
+#[test]
 fn what_an_aborted_program_had_written_is_there() {
     let test = "what_an_aborted_program_had_written_is_there";
     if !has("python3", test) {

@@ -166,5 +166,6 @@ fn sorting_stays_within_the_limit() {
     let count = |name: &str| summary[name].as_u64().unwrap();
     assert!(count("device_read_bytes") >= lines.len() as u64, "{summary}");
     assert!(count("resident_bytes_max") <= 512 << 10, "{summary}");
+    assert!((256 << 10..12 << 20).contains(&count("own_bytes")), "{summary}");
     plain_shell_in(here.path(), "sort a | cmp - b");
 }

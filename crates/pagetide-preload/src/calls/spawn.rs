@@ -5,6 +5,7 @@
 //!             and what it would inherit becomes the kernel's
 //!   vfork     is fork: its child would change our table under us
 //!   _exit     says goodbye first, as exit does
+//!   addopen   a file that the C library will cut between fork and exec becomes the kernel's
 //! ```
 //!
 //! Nothing to do for fork: see `process` for what a child begins with, and the tags on descriptions
@@ -300,6 +301,41 @@ unsafe extern "C" fn posix_spawnp(
     let environment = unsafe { Environment::new(given) };
     // SAFETY: our caller's arguments (S20).
     unsafe { next::posix_spawnp(pid, name, actions, attributes, arguments, environment.strings) }
+}
+
+/// The child opens the file without us, and cuts it; a folder that an earlier action changes to is
+/// not looked at.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn posix_spawn_file_actions_addopen(
+    actions: *mut c_void,
+    fd: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mode: libc::mode_t,
+) -> c_int {
+    if flags & libc::O_TRUNC != 0 && process::is_on() && !path.is_null() {
+        hand_over_path(path);
+    }
+    // SAFETY: our caller's actions and path (S20).
+    unsafe { next::posix_spawn_file_actions_addopen(actions, fd, path, flags, mode) }
+}
+
+/// Has the kernel take over the regular file at a path, if there is one.
+fn hand_over_path(path: *const c_char) {
+    let before = crate::errno::read();
+    // SAFETY: our caller's path (S20).
+    let fd = unsafe { next::openat(libc::AT_FDCWD, path, libc::O_PATH | libc::O_CLOEXEC, 0) };
+    if fd >= 0 {
+        if process::stat(fd).is_ok_and(|stat| serve::is_regular(&stat)) {
+            let request =
+                Request { flags: Reason::Inherited as u64, ..Request::new(Op::HandOver, 0) };
+            // What cannot be handed over has been said.
+            let _ = channel::ask(&request, &[], Some(fd), &[]);
+        }
+        // SAFETY: our descriptor (S20).
+        unsafe { next::close(fd) };
+    }
+    crate::errno::set(before);
 }
 
 #[unsafe(no_mangle)]
