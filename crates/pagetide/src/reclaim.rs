@@ -144,9 +144,9 @@ impl Engine {
     pub(crate) fn describe_lru_gen(&self, detail: Detail) -> String {
         self.nodes.drain_logs();
         let mut text = String::new();
-        let write = self.lru_gen_writer(detail);
+        let paths = self.group_paths();
         for node in self.nodes.iter() {
-            let write = |lists: &mut NodeLists| write(lists, &mut text);
+            let write = |lists: &mut NodeLists| lists.write_lru_gen(&mut text, &paths, detail);
             self.start_pass(current_cpu(), node, write).expect("a string has room");
         }
         text

@@ -16,7 +16,7 @@ use super::groups::{Groups, GroupsConfig};
 use super::pass::GroupPass;
 use crate::folio::Folios;
 use crate::ids::{FrameId, GroupId};
-use crate::lru::lru_gen::{GenCommand, GenCommandError};
+use crate::lru::lru_gen::{Detail, GenCommand, GenCommandError};
 use crate::lru::{
     AccessKind, AccessLog, Discarded, LruConfig, Lruvec, PolicyName, ShadowEntry, TableWalk,
 };
@@ -24,7 +24,9 @@ use crate::reclaim::{ReclaimBatch, ReclaimKind, ReclaimPass, Scan, Step};
 use crate::units::Millis;
 use crate::vmstat::VmStat;
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::sync::Arc;
+use core::fmt;
 
 /// The folios of a node. One lock of the world's protects it.
 #[expect(clippy::large_enum_variant, reason = "there is one a node, and the large one is usual")]
@@ -203,6 +205,26 @@ impl NodeLists {
             }
             _ => unreachable!("a pass for other lists"),
         }
+    }
+
+    /// Writes the generations as [`Lruvec::write_lru_gen`], of each group from the root down, each
+    /// under the name that `path_of` knows.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_lru_gen(
+        &self,
+        out: &mut dyn fmt::Write,
+        path_of: &dyn Fn(GroupId) -> String,
+        detail: Detail,
+    ) -> fmt::Result {
+        let Some(groups) = self.groups() else {
+            return self.root().write_lru_gen(out, &path_of(GroupId::ROOT), detail);
+        };
+        groups
+            .tree()
+            .subtree(GroupId::ROOT)
+            .try_for_each(|group| groups.lruvec(group).write_lru_gen(out, &path_of(group), detail))
     }
 
     /// Walks everything and panics where an invariant is broken. O(folios).

@@ -4,12 +4,10 @@ use super::GroupError;
 use super::directory::{Member, path_of};
 use crate::counters::Event;
 use crate::engine::Engine;
-use pagetide_core::group::{NodeLists, UNLIMITED};
+use pagetide_core::group::UNLIMITED;
 use pagetide_core::ids::GroupId;
-use pagetide_core::lru::lru_gen::Detail;
 use pagetide_core::units::Bytes;
 use pagetide_core::vmstat::Counter;
-use std::fmt;
 
 /// What a group uses, and what was done in it so far. Usage, limit and protection are of the group
 /// and those below it; counts are its own.
@@ -79,20 +77,9 @@ impl GroupStats {
 }
 
 impl Engine {
-    /// What writes a node's generations, group by group.
-    pub(crate) fn lru_gen_writer(
-        &self,
-        detail: Detail,
-    ) -> impl Fn(&NodeLists, &mut String) -> fmt::Result + use<> {
+    /// What names groups for people: their paths, as they are now.
+    pub(crate) fn group_paths(&self) -> impl Fn(GroupId) -> String + use<> {
         let members = self.groups.as_ref().map_or(Vec::new(), |directory| directory.members());
-        move |lists, text| {
-            let Some(groups) = lists.groups() else {
-                return lists.root().write_lru_gen(text, "/", detail);
-            };
-            groups.tree().subtree(GroupId::ROOT).try_for_each(|group| {
-                let path = path_of(&members, group);
-                groups.lruvec(group).write_lru_gen(text, &path, detail)
-            })
-        }
+        move |group| path_of(&members, group)
     }
 }

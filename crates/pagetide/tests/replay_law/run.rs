@@ -7,6 +7,7 @@ use crate::scripts::{Player, Script, Ticks};
 use pagetide::{Builder, Bytes, CacheStats, PageCache, PolicyName};
 use pagetide_core::ids::PageId;
 use pagetide_core::lru::Switches;
+use pagetide_core::lru::lru_gen::Detail;
 use pagetide_core::vmstat::Counter;
 use pagetide_lab::replay::{Memory, Outcome, Setup, World};
 use pagetide_lab::trace::{Access, AccessKind, DenseTrace, Ending, Header, Trace};
@@ -22,6 +23,8 @@ pub(crate) struct Run {
     pub(crate) evicted: Vec<PageId>,
     /// Pages that moved between tiers, in order.
     pub(crate) moved: Vec<(PageId, AccessKind)>,
+    /// Its generations at the end, group by group, if somebody looked ([`ageless`]).
+    generations: Option<Vec<String>>,
 }
 
 /// What a replay came to.
@@ -31,6 +34,21 @@ pub(crate) struct Replayed {
     pub(crate) moved: Vec<(PageId, AccessKind)>,
     /// After each entry, how many pages were evicted, and how many moved.
     pub(crate) progress: Vec<(usize, usize)>,
+    generations: Vec<String>,
+}
+
+/// Generations as they are told, without ages, which are by the clock, and without the names of
+/// groups, which a record does not know.
+fn ageless(text: &str) -> Vec<String> {
+    let without = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        match fields[..] {
+            ["memcg", group, ..] => format!("group {group}"),
+            [seq, _, anon, file] => format!("{seq}: {anon} {file}"),
+            _ => line.to_owned(),
+        }
+    };
+    text.lines().map(without).collect()
 }
 
 impl Run {
@@ -65,9 +83,10 @@ impl Run {
         // So that closing the cache does nothing that the counters miss.
         cache.flush_all().unwrap();
         let stats = cache.stats();
+        let generations = ageless(&cache.describe_lru_gen(Detail::Sizes));
         cache.validate();
         drop(cache);
-        Run::load(stats, &path)
+        Run { generations: Some(generations), ..Run::load(stats, &path) }
     }
 
     pub(crate) fn load(stats: CacheStats, path: &Path) -> Run {
@@ -78,7 +97,7 @@ impl Run {
         let memory = Memory::of_record(&header).unwrap();
         let evicted = trace.recorded_evictions().collect();
         let moved = trace.recorded_moves().collect();
-        Run { stats, header, memory, trace, evicted, moved }
+        Run { stats, header, memory, trace, evicted, moved, generations: None }
     }
 
     pub(crate) fn trace_without(&self, left_out: AccessKind) -> DenseTrace {
@@ -109,8 +128,9 @@ impl Run {
             true
         });
         let (outcome, moved) = (world.outcome(), world.moves().to_vec());
+        let generations = ageless(&world.describe_lru_gen(Detail::Sizes));
         drop(world);
-        Replayed { outcome, evicted: evicted.into_inner(), moved, progress }
+        Replayed { outcome, evicted: evicted.into_inner(), moved, progress, generations }
     }
 
     /// As [`Replayed::progress`], of the run: a result stands after the entry that led to it.
@@ -191,6 +211,9 @@ impl Run {
             let (real, virtual_) =
                 (self.counter(counter.name()), replayed.outcome.vmstat.read(counter));
             assert_eq!(real, virtual_, "{what}: {}", counter.name());
+        }
+        if let Some(generations) = &self.generations {
+            assert_eq!(*generations, replayed.generations, "{what}: generations");
         }
         assert_eq!(self.stats.accesses, replayed.outcome.accesses, "{what}: accesses");
         assert_eq!(self.stats.misses, replayed.outcome.misses, "{what}: misses");

@@ -16,7 +16,7 @@ use crate::replay::memory::{Frames, Slot};
 use crate::trace::DenseTrace;
 use pagetide_core::folio::Flags;
 use pagetide_core::group::NodePass;
-use pagetide_core::ids::{FrameId, PageId};
+use pagetide_core::ids::{FrameId, GroupId, PageId};
 use pagetide_core::lru::lru_gen::{Detail, GenCommandError, parse_commands};
 use pagetide_core::lru::page_table::{LeafId, LeafLook, pages_around, wants_around};
 use pagetide_core::lru::{Refusal, ShadowEntry};
@@ -26,6 +26,11 @@ use pagetide_core::tiering::{Demotion, Leftover, Migration};
 use std::ops::Range;
 
 const UNCLEAN: Flags = Flags::DIRTY.with(Flags::WRITEBACK);
+
+/// A name for a group, of which a record knows only the number.
+fn path_of(group: GroupId) -> String {
+    if group == GroupId::ROOT { "/".to_owned() } else { format!("/{group}") }
+}
 
 impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     /// A frame for the page of this rank, or `None` when none comes free.
@@ -116,12 +121,12 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         Ok(nr_evicted)
     }
 
-    /// Describes the generations in the shape of `lru_gen`.
+    /// Describes the generations in the shape of `lru_gen`; groups have only numbers here.
     pub fn describe_lru_gen(&mut self, detail: Detail) -> String {
         let mut text = String::new();
         for nth in 0..self.nodes.len() {
             self.settle_lists(nth);
-            let written = self.nodes[nth].lists.root().write_lru_gen(&mut text, "/", detail);
+            let written = self.nodes[nth].lists.write_lru_gen(&mut text, &path_of, detail);
             written.expect("a string has room");
         }
         text
