@@ -172,7 +172,7 @@ fn churn(world: &World, name: u32, exchange: &Mutex<Vec<(FrameId, Order)>>) -> u
 
 #[test]
 fn threads_share_the_frame_table_without_losing_a_frame() {
-    let is_long = std::env::var_os("PAGETIDE_LONG").is_some();
+    let is_long = std::env::var_os("PAGETIDE_LONG").is_some_and(|value| value == "1");
     for _ in 0..if is_long { LONG_ROUNDS } else { 1 } {
         for tuning in PcpTuning::ALL {
             [1, 2, THREADS].into_iter().for_each(|nr_cpus| hammer(nr_cpus, tuning));

@@ -53,7 +53,7 @@ fn eviction_under_writers_loses_nothing() {
     const NR_PAGES: usize = 512;
     let cache = cache_of(128);
     let Some(region) = zeros("eviction_under_writers", &cache, NR_PAGES as u64) else { return };
-    let long = std::env::var_os("PAGETIDE_LONG").is_some();
+    let long = std::env::var_os("PAGETIDE_LONG").is_some_and(|value| value == "1");
     let until = Instant::now() + Duration::from_secs(if long { 60 } else { 2 });
     let count = |thread: usize| {
         let mut counts = vec![0_u64; NR_PAGES];

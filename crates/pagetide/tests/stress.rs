@@ -347,7 +347,7 @@ fn kernel_policies_keep_every_page_right() {
 /// epochs, its miniatures.
 #[test]
 fn our_own_policy_keeps_every_page_right() {
-    let is_long = std::env::var_os("PAGETIDE_LONG").is_some();
+    let is_long = std::env::var_os("PAGETIDE_LONG").is_some_and(|value| value == "1");
     let time = run_time(if is_long { 30_000 } else { 1500 });
     let _watchdog = Watchdog::new("our_own_policy_keeps_every_page_right", 120);
     let (policy, nr_threads) = (PolicyName::Pagetide, 2);

@@ -31,7 +31,7 @@ fn allocator(memory: u64, nr_cpus: u32, tuning: PcpTuning) -> FrameAllocator {
 
 /// How long all hammers of one test take together.
 fn patience() -> Duration {
-    let is_long = std::env::var_os("PAGETIDE_LONG").is_some();
+    let is_long = std::env::var_os("PAGETIDE_LONG").is_some_and(|value| value == "1");
     if is_long { Duration::from_secs(30) } else { Duration::from_millis(1200) }
 }
 
