@@ -34,6 +34,8 @@ struct Channel {
 thread_local! {
     static CHANNEL: Cell<Channel> =
         const { Cell::new(Channel { process: 0, fd: -1, is_busy: false }) };
+    /// Sockets that this thread has had.
+    static SOCKET_NUMBER: Cell<u32> = const { Cell::new(0) };
 }
 
 /// The key whose destructor closes a thread's socket, plus one; 0 is none yet.
@@ -101,12 +103,30 @@ pub(crate) fn tell_only(request: &Request, source: &[iovec]) {
     }
 }
 
+/// Which of its sockets this thread has.
+pub(crate) fn socket_number() -> u32 {
+    SOCKET_NUMBER.get()
+}
+
 /// A request whose reply brings two files; -1 where one did not come.
 pub(crate) fn ask_for_files(op: Op) -> Result<(Reply, [c_int; 2]), Errno> {
     let fd = open(process::number())?;
     let reply = exchange_for_files(fd, op);
     close(fd);
     reply
+}
+
+/// The file of a tray that belongs to this thread's socket.
+pub(crate) fn ask_for_tray() -> Option<c_int> {
+    if !enter() || CHANNEL.get().is_busy {
+        return None;
+    }
+    let channel = CHANNEL.get();
+    CHANNEL.set(Channel { is_busy: true, ..channel });
+    let reply = exchange_for_files(channel.fd, Op::Tray);
+    CHANNEL.set(channel);
+    let (_, [file, _]) = reply.ok()?;
+    (file >= 0).then_some(file)
 }
 
 fn exchange_for_files(fd: c_int, op: Op) -> Result<(Reply, [c_int; 2]), Errno> {
@@ -250,6 +270,7 @@ pub(crate) fn close(fd: c_int) {
 
 /// Makes the socket the thread's, and has it closed with the thread.
 fn adopt(fd: c_int) -> c_int {
+    SOCKET_NUMBER.set(SOCKET_NUMBER.get().wrapping_add(1));
     process::add_own(fd);
     if let Some(key) = key() {
         // SAFETY: a key that was made, and a number as its value (S22).
@@ -279,7 +300,6 @@ extern "C" fn close_with_thread(value: *mut c_void) {
     let channel = CHANNEL.get();
     if channel.fd == fd && channel.process == process::number() {
         crate::self_read::finish();
-        crate::view::tell();
         CHANNEL.set(Channel { process: 0, fd: -1, is_busy: false });
         process::remove_own(fd);
         close(fd);

@@ -34,13 +34,14 @@ mod process;
 mod self_read;
 mod serve;
 mod table;
+mod tray;
 mod view;
 
 /// What `pagetide run` looks for before it loads us; it changes with the protocol.
 #[used]
-static VERSION_MARK: [u8; 28] = *b"pagetide preload protocol 3;";
+static VERSION_MARK: [u8; 28] = *b"pagetide preload protocol 4;";
 
-const _: () = assert!(pagetide_sys::wire::VERSION == 3, "VERSION_MARK names the version");
+const _: () = assert!(pagetide_sys::wire::VERSION == 4, "VERSION_MARK names the version");
 
 /// Runs before the program: see `calls::stdio` for what cannot wait.
 #[used]

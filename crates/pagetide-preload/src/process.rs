@@ -139,7 +139,6 @@ pub(crate) fn has_entered() -> bool {
 pub(crate) fn say_goodbye() {
     if has_entered() {
         crate::self_read::finish();
-        crate::view::tell();
         // What fails here, fails the server's check that we are alive as well.
         let _ = crate::channel::tell(pagetide_sys::wire::Op::Leave);
     }

@@ -6,60 +6,42 @@
 //! that.
 //!
 //! ```text
-//!   count of writes even? --> read into this thread's buffer --> count the same? --> checksum
+//!   count of writes even? --> read into this thread's tray --> count the same? --> checksum
 //!                                                                       |
 //!   the program has its bytes <-----------------------------------------+
-//!   the server has the page   <-- buffer full, or the thread ends ------+
+//!   the server has the page   <-- sixteen of them, or the thread ends --+
 //! ```
 //!
 //! The count (`pagetide_sys::shared`) is even while the file on disk has all there is: nobody has
 //! written it through the page cache. The server compares it once more before it admits the page,
 //! and the checksum with it. A packet arrives whole or not at all, whenever we are killed.
 //!
-//! **Data and invariants.** What is sent was never the program's memory: it comes from buffers of
-//! our own, between pages that cannot be touched, and is read there by the kernel. A program that
-//! scribbles over its memory all the same is found out by the checksum, made right after the read.
+//! **Data and invariants.** What is set down was never the program's memory: it is read by the
+//! kernel into a tray (`tray`), between pages that cannot be touched. A program that scribbles over
+//! its memory all the same is found out by the checksum, made right after the read.
 //! The program's descriptor gets O_DIRECT for it, which nothing else notices while the file is
 //! managed; the server takes it away when it hands the file to the kernel. A signal's handler that
 //! comes in the middle of it asks the server.
 //!
 //! **Ignored.** Streams: the server reads ahead for those. Long reads, ends of files, files that
 //! were written, and file systems without O_DIRECT: the server reads those. Pages that are still in
-//! a buffer: others who want them read them again.
+//! another thread's tray: who wants them reads them again.
 //!
 //! Source: open(2), "O_DIRECT".
 
 use crate::table::{self, Entry};
-use crate::{channel, next, view};
-use libc::{c_int, c_void, iovec};
-use pagetide_sys::wire::{OFFER_BYTES, Offer, Op, PAGE_SHIFT, Request};
+use crate::{next, tray, view};
+use libc::{c_int, c_void};
+use pagetide_sys::wire::PAGE_SHIFT;
 use std::cell::Cell;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicPtr, AtomicU64};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
 /// Pages of one read, at most.
 const PAGES_MAX: usize = 4;
-/// Pages that are sent at once.
-const NR_PAGES: usize = 8;
-const BUFFER_BYTES: usize = NR_PAGES * PAGE_BYTES;
-/// Threads that can have a buffer; more of them ask the server.
-const NR_BUFFERS: usize = 64;
-const REGION_BYTES: usize = NR_BUFFERS * BUFFER_BYTES;
-
-/// The first buffer, page aligned.
-static REGION: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
-/// A bit for each buffer that a thread has. Those of other threads at a fork are the child's loss.
-static TAKEN: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// This thread's buffer, if it has one, or null.
-    static BUFFER: Cell<*mut u8> = const { Cell::new(std::ptr::null_mut()) };
-    /// Pages in it that are to be sent, and their labels.
-    static NR_KEPT: Cell<usize> = const { Cell::new(0) };
-    static LABELS: [Cell<Offer>; NR_PAGES] = const {
-        [const { Cell::new(Offer { id: 0, index: 0, writes: 0, checksum: 0 }) }; NR_PAGES]
-    };
     static IS_BUSY: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -97,10 +79,10 @@ pub(crate) fn read(
         && table::entry(fd) == Entry::Managed(id);
     let is_read = match start {
         Some(start) if is_same => {
-            (first..=last).for_each(|index| keep(id, index, writes));
+            (first..=last).for_each(|index| tray::set_down(id, index, writes));
             let from = start.wrapping_add(offset as usize % PAGE_BYTES);
-            // SAFETY: the range is inside the pages that were read (S22), and the program's memory
-            // is given to be read into (S20).
+            // SAFETY: the range is inside the slots that were read into (S22), and the program's
+            // memory is given to be read into (S20).
             unsafe { std::ptr::copy_nonoverlapping(from, target.cast::<u8>(), len) };
             true
         }
@@ -110,67 +92,48 @@ pub(crate) fn read(
     is_read
 }
 
-/// Reads pages behind those that are kept; returns where they begin.
+/// Reads pages into the tray; returns where they begin.
 fn read_pages(fd: c_int, first: u64, nr_pages: usize) -> Option<*mut u8> {
-    if NR_KEPT.get() + nr_pages > NR_PAGES {
-        send();
-    }
-    let start = buffer()?.wrapping_add(NR_KEPT.get() * PAGE_BYTES);
+    let start = tray::room(nr_pages)?;
     let nr_bytes = nr_pages * PAGE_BYTES;
     let offset = (first << PAGE_SHIFT) as usize;
     let arguments = [fd as usize, start as usize, nr_bytes, offset, 0, 0];
-    // SAFETY: inside this thread's buffer (S22).
+    // SAFETY: slots of this thread's tray that nobody uses (S22).
     let nr_read = unsafe { next::system(libc::SYS_pread64, arguments) };
     (nr_read == Ok(nr_bytes)).then_some(start)
 }
 
-/// Labels the next page of the buffer.
-fn keep(id: u64, index: u64, writes: u64) {
-    let nr_kept = NR_KEPT.get();
-    let label = Offer::new(id, index, writes, page(nr_kept));
-    LABELS.with(|labels| labels[nr_kept].set(label));
-    NR_KEPT.set(nr_kept + 1);
+/// Copies the front of the range from a page that this thread has read itself and the server has
+/// not taken yet; returns how many bytes.
+pub(crate) fn find(id: u64, tag: u32, target: *mut c_void, len: usize, offset: u64) -> usize {
+    let Some((_, writes)) = view::file(tag).filter(|_| !IS_BUSY.get()) else { return 0 };
+    let within = offset as usize % PAGE_BYTES;
+    let nr_bytes = len.min(PAGE_BYTES - within);
+    let Some(page) = tray::find(id, offset >> PAGE_SHIFT, writes) else { return 0 };
+    let from = page.wrapping_add(within);
+    // SAFETY: inside a slot that is not used again before this thread reads more (S22), and the
+    // program's memory is given to be read into (S20).
+    unsafe { std::ptr::copy_nonoverlapping(from, target.cast::<u8>(), nr_bytes) };
+    let is_same = view::file(tag).is_some_and(|(_, now)| now == writes);
+    if is_same { nr_bytes } else { 0 }
 }
 
-/// A page of this thread's buffer, which it has.
-fn page<'a>(nr: usize) -> &'a [u8] {
-    let start = BUFFER.get().wrapping_add(nr * PAGE_BYTES);
-    // SAFETY: inside this thread's buffer, which is never unmapped; no read is in progress (S22).
-    unsafe { std::slice::from_raw_parts(start, PAGE_BYTES) }
-}
-
-/// Sends the pages that are kept.
-fn send() {
-    let nr_kept = NR_KEPT.replace(0);
-    let mut labels = [0; NR_PAGES * OFFER_BYTES];
-    LABELS.with(|kept| {
-        for (label, bytes) in kept[..nr_kept].iter().zip(labels.chunks_exact_mut(OFFER_BYTES)) {
-            bytes.copy_from_slice(&label.get().encode());
-        }
-    });
-    if nr_kept > 0 {
-        let (labels, pages) = (part(&labels[..nr_kept * OFFER_BYTES]), BUFFER.get());
-        let pages = iovec { iov_base: pages.cast(), iov_len: nr_kept * PAGE_BYTES };
-        let one = Request { len: nr_kept as u64, ..Request::new(Op::Admit, 0) };
-        channel::tell_only(&one, &[labels, pages]);
+/// Sends what this thread has set down and found.
+pub(crate) fn tell() {
+    if IS_BUSY.replace(true) {
+        // A signal's handler.
+        return view::tell();
     }
+    tray::tell();
+    IS_BUSY.set(false);
 }
 
-fn part(bytes: &[u8]) -> iovec {
-    iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
-}
-
-/// This thread reads no more: sends what it has kept, and gives its buffer back.
+/// This thread reads no more.
 pub(crate) fn finish() {
     if IS_BUSY.replace(true) {
         return;
     }
-    send();
-    let start = BUFFER.replace(std::ptr::null_mut());
-    if !start.is_null() {
-        let index = (start as usize - REGION.load(Acquire) as usize) / BUFFER_BYTES;
-        TAKEN.fetch_and(!(1 << index), Release);
-    }
+    tray::give_up();
     IS_BUSY.set(false);
 }
 
@@ -217,56 +180,4 @@ pub(crate) fn forget(id: u64) {
         // Whoever was faster, knows better.
         let _ = slot.compare_exchange(known, 0, Relaxed, Relaxed);
     }
-}
-
-/// This thread's buffer; takes one the first time. The thread's end gives it back, if the thread
-/// has a socket.
-fn buffer() -> Option<*mut u8> {
-    let known = BUFFER.get();
-    if !known.is_null() {
-        return Some(known);
-    }
-    let region = region().filter(|_| channel::enter())?;
-    let mut taken = TAKEN.load(Relaxed);
-    loop {
-        let index = taken.trailing_ones() as usize;
-        if index >= NR_BUFFERS {
-            return None;
-        }
-        match TAKEN.compare_exchange_weak(taken, taken | 1 << index, Acquire, Relaxed) {
-            Ok(_) => {
-                let start = region.wrapping_add(index * BUFFER_BYTES);
-                BUFFER.set(start);
-                return Some(start);
-            }
-            Err(now) => taken = now,
-        }
-    }
-}
-
-/// The buffers, between two pages that nobody can touch.
-fn region() -> Option<*mut u8> {
-    let known = REGION.load(Acquire);
-    if !known.is_null() {
-        return Some(known);
-    }
-    let len = REGION_BYTES + 2 * PAGE_BYTES;
-    let kind = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
-    let arguments = [0, len, libc::PROT_NONE as usize, kind, usize::MAX, 0];
-    // SAFETY: a new mapping, where the kernel likes it (S22).
-    let base = unsafe { next::system(libc::SYS_mmap, arguments) }.ok()?;
-    let start = base + PAGE_BYTES;
-    let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-    // SAFETY: inside the mapping just made (S22).
-    let opened =
-        unsafe { next::system(libc::SYS_mprotect, [start, REGION_BYTES, access, 0, 0, 0]) };
-    let new = start as *mut u8;
-    if opened.is_ok() && REGION.compare_exchange(std::ptr::null_mut(), new, AcqRel, Acquire).is_ok()
-    {
-        return Some(new);
-    }
-    // SAFETY: the mapping just made, which nobody was told of (S22).
-    let _ = unsafe { next::system(libc::SYS_munmap, [base, len, 0, 0, 0, 0]) };
-    let known = REGION.load(Acquire);
-    (!known.is_null()).then_some(known)
 }

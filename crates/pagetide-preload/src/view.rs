@@ -18,7 +18,7 @@
 //!
 //! **Ignored.** The file position: it is the server's, so reads there ask it for a range first.
 
-use crate::channel;
+use crate::{channel, self_read};
 use libc::{c_int, c_void, iovec};
 use pagetide_sys::shared::FrameView;
 use pagetide_sys::wire::{Op, PAGE_SHIFT, Request, encode_touch};
@@ -196,17 +196,23 @@ pub(crate) fn note(id: u64, offset: u64, nr_bytes: usize) {
     let nr_pages = NR_PAGES_LOGGED.get() + nr;
     NR_PAGES_LOGGED.set(nr_pages);
     if nr_pages >= LOG_PAGES || NR_LOGGED.get() >= LOG_LEN {
-        tell();
+        self_read::tell();
     }
 }
 
 /// Sends this thread's log.
 pub(crate) fn tell() {
+    let (mut packet, len) = take_log();
+    if len > 0 {
+        let part = iovec { iov_base: packet.as_mut_ptr().cast(), iov_len: len };
+        channel::tell_only(&Request::new(Op::Touch, 0), &[part]);
+    }
+}
+
+/// This thread's log as a packet has it, and its length; the log is empty then.
+pub(crate) fn take_log() -> ([u8; LOG_LEN * 16], usize) {
     let nr = NR_LOGGED.replace(0).min(LOG_LEN);
     NR_PAGES_LOGGED.set(0);
-    if nr == 0 {
-        return;
-    }
     let mut packet = [0; LOG_LEN * 16];
     LOG.with(|log| {
         for (entry, bytes) in log[..nr].iter().zip(packet.chunks_exact_mut(16)) {
@@ -214,6 +220,5 @@ pub(crate) fn tell() {
             bytes.copy_from_slice(&encode_touch(id, first, nr));
         }
     });
-    let part = iovec { iov_base: packet.as_mut_ptr().cast(), iov_len: nr * 16 };
-    channel::tell_only(&Request::new(Op::Touch, 0), &[part]);
+    (packet, nr * 16)
 }

@@ -55,6 +55,8 @@ pub mod shared;
 mod sync;
 mod table;
 mod token;
+#[cfg(not(any(miri, loom)))]
+pub mod tray;
 mod try_lock;
 #[cfg(not(any(miri, loom)))]
 mod uffd;
@@ -69,7 +71,7 @@ pub use arena::{
 pub use cpu::{
     current_cpu, fetch, fetch_to_write, read_monotonic_ns, read_nr_cpus_possible,
     read_self_anonymous_bytes, read_self_resident_bytes, read_thread_cpu_time_ns,
-    read_total_memory,
+    read_total_memory, run_behind_others,
 };
 pub use cpu_cache::read_cache_slice;
 #[cfg(not(loom))]

@@ -74,8 +74,8 @@ impl Layout {
     fn new(nr_frames: u32) -> Layout {
         let nr_frames = nr_frames as usize;
         let hints = (2 * nr_frames).next_multiple_of(BUCKET);
-        // Two hints a frame, at least.
-        let nr_buckets = nr_frames.div_ceil(BUCKET / 2).next_power_of_two();
+        // Four hints a frame, at least: with two, one bucket in fifty has more than it can hold.
+        let nr_buckets = nr_frames.div_ceil(BUCKET / 4).next_power_of_two();
         Layout { nr_frames, hints, nr_buckets, files: hints + nr_buckets * BUCKET }
     }
 

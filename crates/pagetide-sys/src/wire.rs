@@ -24,7 +24,7 @@
 //! **Ignored.** Byte order of other machines: both ends are one machine.
 
 /// Both ends must be of the same one.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// The environment variable that tells a program where its doorbell is: `VERSION:FD:INODE`.
 pub const VARIABLE: &str = "PAGETIDE_RUN";
 /// The most data in one packet.
@@ -142,8 +142,12 @@ ops! {
     Share,
     /// The pages named in the data were read without asking. There is no reply.
     Touch,
-    /// The data are pages that were missed, and read from disk by who missed them: `len` of them,
-    /// behind as many [`Offer`]s. There is no reply.
+    /// A [tray](crate::tray) for the sender's thread: replies 1, with its file, or 0 if there are
+    /// enough already.
+    Tray,
+    /// `len` pages in the thread's tray, from number `offset` on, were missed, and read from disk
+    /// by who missed them. The data are as many [`Offer`]s, and then what a [`Op::Touch`] has.
+    /// There is no reply.
     Admit,
     /// The process is about to end, and has nothing open any more.
     Leave,
@@ -239,12 +243,11 @@ impl Offer {
     }
 }
 
-/// The pages of an [`Op::Admit`] with their labels.
-pub fn decode_offers(data: &[u8], nr: u64) -> impl Iterator<Item = (Offer, &[u8; 4096])> {
+/// The labels of an [`Op::Admit`] of `nr` pages, and its log.
+pub fn decode_offers(data: &[u8], nr: u64) -> (impl Iterator<Item = Offer>, &[u8]) {
     let nr = usize::try_from(nr).unwrap_or(usize::MAX).min(data.len() / OFFER_BYTES);
-    let (labels, pages) = data.split_at(nr * OFFER_BYTES);
-    let labels = labels.as_chunks::<OFFER_BYTES>().0.iter().map(Offer::decode);
-    labels.zip(pages.as_chunks::<4096>().0)
+    let (labels, log) = data.split_at(nr * OFFER_BYTES);
+    (labels.as_chunks::<OFFER_BYTES>().0.iter().map(Offer::decode), log)
 }
 
 /// Adopt flags, beside open(2)'s.
@@ -449,10 +452,10 @@ mod tests {
     fn an_offer_that_was_scribbled_over_is_seen() {
         let page: Vec<u8> = (0..4096_u32).map(|at| at as u8).collect();
         let offer = Offer::new(5, 9, 2, &page);
-        let data = [&offer.encode()[..], &page].concat();
-        let [(decoded, bytes)] = decode_offers(&data, 1).collect::<Vec<_>>()[..] else { panic!() };
-        assert_eq!((decoded, &bytes[..]), (offer, &page[..]));
-        assert!(decoded.is_whole(bytes));
+        let data = [&offer.encode()[..], b"log"].concat();
+        let (offers, log) = decode_offers(&data, 1);
+        assert_eq!((offers.collect::<Vec<_>>(), log), (vec![offer], &b"log"[..]));
+        assert!(offer.is_whole(&page));
         for at in [0, 1234, 4095] {
             let mut other = page.clone();
             other[at] ^= 1;
@@ -460,8 +463,8 @@ mod tests {
         }
         assert!(!Offer { index: 8, ..offer }.is_whole(&page));
         assert!(!Offer { writes: 0, ..offer }.is_whole(&page));
-        assert_eq!(decode_offers(&data, u64::MAX).count(), 0, "more labels than pages");
-        assert_eq!(decode_offers(&[], 1).count(), 0);
+        assert_eq!(decode_offers(&data, u64::MAX).0.count(), 1, "no more than there are");
+        assert_eq!(decode_offers(&[], 1).0.count(), 0);
     }
 
     #[test]

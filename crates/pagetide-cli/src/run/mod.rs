@@ -60,7 +60,7 @@ is linked statically or runs with another user's rights. The summary says how ma
 Programs that ask for io_uring or kernel AIO are refused it.
 
 Beside the limit, a run takes at most 160 bytes a page of it, 16 bytes a page of the files
-it touches, 256 KiB for each thread that does file I/O, and 12 MiB.
+it touches, 392 KiB for each thread that does file I/O, and 12 MiB.
 
 Exit code: the program's; 128 + the signal that ended it; 127 where there is no such
 program, 126 where it cannot be executed; 1 and 2 as always, before the program starts.
@@ -196,7 +196,9 @@ fn finish(
     code: u8,
 ) -> Result<ExitCode, Failure> {
     let flushed = server.cache.flush_all();
-    rustix::fs::sync();
+    if server.cache.stats().device_writes > 0 {
+        rustix::fs::sync();
+    }
     let summary = summary::Summary::collect(server, code);
     terminal::note(&summary.to_string());
     if let (Some(path), Some(watcher)) = (&args.report, watcher) {

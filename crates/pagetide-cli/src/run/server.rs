@@ -18,6 +18,8 @@ use super::program;
 use super::served_file::{FileKey, Owner, ServedFile, lock, path_of};
 use crate::terminal;
 use pagetide::{File, PageCache};
+use pagetide_core::units::PAGE_BYTES;
+use pagetide_sys::tray::{NR_SLOTS, Tray};
 use pagetide_sys::wire::{self, Op, Reason, Reply, Request, Status, TAG, adopt};
 use rustix::fs::{OFlags, SeekFrom};
 use std::collections::{BTreeMap, HashMap};
@@ -29,6 +31,8 @@ use std::sync::{Arc, Mutex};
 
 /// Descriptions, and files, kept although nobody is known to have them open.
 const FORGOTTEN_MAX: usize = 1 << 17;
+/// Threads that can have a tray at one time; others ask for what they miss.
+const NR_TRAYS_MAX: usize = 64;
 
 /// One run's state.
 pub(super) struct Server {
@@ -40,6 +44,8 @@ pub(super) struct Server {
     next_id: AtomicU64,
     handed_over: [AtomicU64; Reason::ALL.len()],
     nr_processes: AtomicU64,
+    /// Held once more for each tray.
+    trays: Arc<()>,
 }
 
 /// What a process has.
@@ -61,6 +67,7 @@ impl Server {
             next_id: AtomicU64::new(1),
             handed_over: Default::default(),
             nr_processes: AtomicU64::new(0),
+            trays: Arc::default(),
         }
     }
 
@@ -212,13 +219,29 @@ impl Server {
         }
     }
 
-    /// Pages that were missed, and read, by who sends them.
-    pub(super) fn admit(&self, request: &Request, data: &[u8]) {
-        for (offer, page) in wire::decode_offers(data, request.len) {
-            if let Some(one) = self.find(offer.id).filter(|_| offer.is_whole(page)) {
-                one.admit(&offer, page);
+    /// Pages that were missed, and read, by who has set them down; and a log.
+    pub(super) fn admit(&self, tray: &Tray, request: &Request, data: &[u8]) {
+        let (offers, log) = wire::decode_offers(data, request.len);
+        let first = request.offset as u64;
+        let mut page = [0; PAGE_BYTES];
+        let mut nr_taken = 0;
+        for (offer, nr) in offers.take(NR_SLOTS).zip(0..) {
+            tray.take(first.wrapping_add(nr), &mut page);
+            if let Some(one) = self.find(offer.id).filter(|_| offer.is_whole(&page)) {
+                one.admit(&offer, &page);
             }
+            nr_taken = nr + 1;
         }
+        tray.give_back(first.wrapping_add(nr_taken));
+        self.touch(log);
+    }
+
+    /// A tray for one more thread, and what counts it; `None` if there are enough.
+    pub(super) fn make_tray(&self) -> Option<(Tray, Arc<()>)> {
+        let counted = Arc::clone(&self.trays);
+        // The server's own, and the new one.
+        (Arc::strong_count(&counted) <= NR_TRAYS_MAX + 1).then_some(())?;
+        Some((Tray::new().ok()?, counted))
     }
 
     /// The frames' files, for a process to look at.

@@ -19,7 +19,7 @@ use rustix::net::{
 };
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -90,8 +90,11 @@ impl Drop for Membership<'_> {
 
 fn serve_socket(socket: &OwnedFd, process: u64, server: &Server) {
     let _membership = Membership(server, process);
+    // Who asks waits, and is not disturbed; who only tells us something goes on until it waits.
+    pagetide_sys::run_behind_others();
     let mut packet = vec![0; REQUEST_BYTES + CHUNK_BYTES];
     let mut target = vec![0; CHUNK_BYTES];
+    let mut tray = None;
     loop {
         let (nr_bytes, descriptor) = match receive(socket, &mut packet) {
             Ok((0, _)) | Err(_) => return,
@@ -105,11 +108,21 @@ fn serve_socket(socket: &OwnedFd, process: u64, server: &Server) {
             continue;
         }
         if request.op == Op::Admit {
-            server.admit(&request, source);
+            if let Some((tray, _)) = &tray {
+                server.admit(tray, &request, source);
+            }
             continue;
         }
         if request.op == Op::Share {
             if send_shared(socket, server).is_err() {
+                return;
+            }
+            continue;
+        }
+        if request.op == Op::Tray {
+            tray = server.make_tray();
+            let file = tray.as_ref().map(|(tray, _)| tray.file());
+            if send_files(socket, i64::from(file.is_some()), file.as_slice()).is_err() {
                 return;
             }
             continue;
@@ -123,13 +136,19 @@ fn serve_socket(socket: &OwnedFd, process: u64, server: &Server) {
 
 /// How many frames there are, and their files; none where the cache is not shared.
 fn send_shared(socket: &OwnedFd, server: &Server) -> Result<(), Errno> {
-    let Some((files, nr_frames)) = server.shared_files() else {
-        return send(socket, &Reply::done(0).encode(), &[]);
-    };
-    let head = Reply::done(i64::from(nr_frames)).encode();
+    match server.shared_files() {
+        Some((files, nr_frames)) => send_files(socket, i64::from(nr_frames), &files),
+        None => send_files(socket, 0, &[]),
+    }
+}
+
+fn send_files(socket: &OwnedFd, result: i64, files: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+    let head = Reply::done(result).encode();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut beside = SendAncillaryBuffer::new(&mut space);
-    beside.push(SendAncillaryMessage::ScmRights(&files));
+    if !files.is_empty() {
+        beside.push(SendAncillaryMessage::ScmRights(files));
+    }
     sendmsg(socket, &[IoSlice::new(&head)], &mut beside, SendFlags::NOSIGNAL)?;
     Ok(())
 }

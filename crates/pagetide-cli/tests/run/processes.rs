@@ -82,6 +82,44 @@ fn pages_read_past_the_server_are_always_the_files() {
 }
 
 #[test]
+fn pages_set_down_in_trays_are_always_the_files() {
+    if !has("python3", "pages_set_down_in_trays_are_always_the_files") {
+        return;
+    }
+    let here = folder();
+    let contents: Vec<u8> = (0..384_u32)
+        .flat_map(|page| [(page % 251) as u8, (page >> 8) as u8].into_iter().cycle().take(4096))
+        .collect();
+    for name in ["a", "b"] {
+        std::fs::write(here.path().join(name), &contents).unwrap();
+    }
+    // Little room, and room for all.
+    for memory in ["256K", "8M"] {
+        python_in(here.path(), memory, include_str!("trays.py"));
+    }
+}
+
+#[test]
+fn misses_of_many_at_once_stay_within_the_limit() {
+    if !has("python3", "misses_of_many_at_once_stay_within_the_limit") {
+        return;
+    }
+    let here = folder();
+    std::fs::write(here.path().join("a"), noise(8 << 20, 11)).unwrap();
+    let line = "for child in 1 2 3; do python3 -c 'import os; f = os.open(\"a\", os.O_RDONLY); \
+                [os.pread(f, 4096, (p * 997 + 5) % 2048 * 4096) for p in range(4096)]' & done; \
+                wait";
+    let summary = summary_of(here.path(), "1M", line);
+    let count = |name: &str| summary[name].as_u64().unwrap();
+    assert!(count("resident_bytes_max") <= 1 << 20, "{summary}");
+    // Each of 2048 pages is read twice by each of the three, who may be in step; what was found and
+    // is gone when that is told is passed over.
+    assert!((12_000..=12_288).contains(&count("accesses")), "{summary}");
+    assert!(count("misses") >= 4096, "{summary}");
+    assert_eq!(count("device_read_bytes"), count("misses") * 4096, "{summary}");
+}
+
+#[test]
 fn misses_are_counted_that_nobody_asked_for() {
     if !has("python3", "misses_are_counted_that_nobody_asked_for") {
         return;

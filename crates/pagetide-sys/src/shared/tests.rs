@@ -89,7 +89,7 @@ fn a_file_that_is_revoked_or_gone_is_known_to_nobody() {
 
 #[test]
 fn hints_that_were_lost_are_made_again() {
-    const MANY: u32 = 256;
+    const MANY: u32 = 1024;
     let arena = Arc::new(FrameArena::reserve_shared(MANY, ArenaOptions::default()).unwrap());
     let [frames, numbers] = arena.shared_files().unwrap();
     let view = FrameView::open(frames, numbers, MANY).unwrap();
@@ -106,7 +106,7 @@ fn hints_that_were_lost_are_made_again() {
         lock.write(0, &[frame as u8]);
     }
     let found = (0..MANY).filter(|frame| find(*frame).is_some()).count();
-    assert!(found as u32 > MANY * 9 / 10, "most are found at once: {found} of {MANY}");
+    assert!(found as u32 > MANY - 4, "nearly all are found at once: {found} of {MANY}");
     for frame in 0..MANY {
         assert!(table.page(index(frame)).unwrap().publish());
         assert_eq!(find(frame), Some(frame as u8));

@@ -99,6 +99,10 @@ impl File {
         if page.frame().is_some() {
             drop(page);
             self.touch_pages(index, 1);
+            if let Some(page) = mapping.table.page(PageIndex(index)) {
+                // Whoever read it had not found it.
+                page.publish();
+            }
             return true;
         }
         // Under the page's lock: whoever writes has counted itself before it takes it.

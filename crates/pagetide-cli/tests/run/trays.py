@@ -1,0 +1,108 @@
+"""Pages that threads set down for the server are the file's, whatever becomes of the thread, of its
+tray, or of the process. Prints ok at the end."""
+import ctypes
+import os
+import random
+import signal
+import threading
+
+from children import fork_and, wait
+
+PAGE = 4096
+NR = os.path.getsize("a") // PAGE
+
+
+def page_of(page):
+    return bytes([page % 251, page >> 8 & 255]) * (PAGE // 2)
+
+
+def check(fd, page):
+    assert os.pread(fd, PAGE, page * PAGE) == page_of(page), page
+    # Once more, in part: resident by now, or still in the tray.
+    assert os.pread(fd, 100, page * PAGE + 50) == page_of(page)[50:150], page
+
+
+def check_all(seed):
+    random.seed(seed)
+    fd = os.open("a", os.O_RDONLY)
+    for page in random.sample(range(NR), NR):
+        check(fd, page)
+    os.close(fd)
+
+
+def trays():
+    """Where this process's trays begin and end."""
+    lines = open("/proc/self/maps").read().splitlines()
+    ranges = [line.split()[0].split("-") for line in lines if "pagetide-tray" in line]
+    return [(int(start, 16), int(end, 16)) for start, end in ranges]
+
+
+# Few misses need no tray, more of them have one.
+fd = os.open("a", os.O_RDONLY)
+check(fd, 0)
+assert not trays()
+for page in range(20, NR, NR // 16):
+    check(fd, page)
+assert len(trays()) == 1, trays()
+
+# A child has none of ours, and what it reads does not come into ours.
+check(fd, 77)
+
+
+def child():
+    assert not trays()
+    for page in range(30, NR, NR // 16):
+        check(fd, page)
+    assert len(trays()) == 1
+
+
+wait(fork_and(child))
+check(fd, 77)
+
+# Processes that miss the same pages at once.
+children = [fork_and(lambda: check_all(5)) for _ in range(3)]
+check_all(5)
+for one in children:
+    wait(one)
+
+# More threads than may have trays; each takes its own with it.
+before = len(trays())
+threads = [threading.Thread(target=check_all, args=(seed,)) for seed in range(80)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert len(trays()) == before, trays()
+
+# Killed wherever they are.
+for turn in range(20):
+    ready, told = os.pipe()
+    one = os.fork()
+    if one == 0:
+        random.seed(turn)
+        while True:
+            for page in random.sample(range(NR), 30 + turn):
+                check(fd, page)
+            os.write(told, b"x")
+    os.read(ready, 1)
+    os.kill(one, signal.SIGKILL)
+    os.waitpid(one, 0)
+    os.close(ready)
+    os.close(told)
+
+# Who scribbles over its tray, all of it, has its pages read again, and others are not harmed.
+def scribble():
+    own = os.open("b", os.O_RDONLY)
+    random.seed(9)
+    for page in random.sample(range(NR), NR):
+        assert os.pread(own, PAGE, page * PAGE) == page_of(page), page
+        for start, end in trays():
+            ctypes.memset(start, random.randrange(256), end - start)
+        assert os.pread(own, PAGE, page * PAGE) == page_of(page), page
+
+
+wait(fork_and(scribble))
+own = os.open("b", os.O_RDONLY)
+for page in range(NR):
+    assert os.pread(own, PAGE, page * PAGE) == page_of(page), page
+print("ok")

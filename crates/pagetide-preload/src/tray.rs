@@ -1,0 +1,219 @@
+//! Where this thread sets down pages that it has read, for the server to take.
+//!
+//! ```text
+//!      guard | taken | slot 0 .. slot 31 | guard      one mapping a thread, of the server's file
+//!                       ^ taken   ^ told    ^ set down
+//! ```
+//!
+//! Pages are told of sixteen at a time, with the log of what was found, so that nobody is woken for
+//! one page. Until the server has said that a page is taken, its slot is not used again, and the
+//! page is found there by its own thread. A packet says where in the tray it begins: those that are
+//! lost, lose their pages and no more.
+//!
+//! **Data and invariants.** The slots lie between pages that cannot be touched, and no fork gets
+//! the mapping: a child has no tray until it asks for one. A tray belongs to one socket; with
+//! another socket it is given up. What the server says it has taken is looked at as a number that
+//! may be anything. `self_read` alone uses this, and sees to it that no signal's handler does so in
+//! between.
+//!
+//! **Ignored.** Pages that were set down and not told when the process was killed.
+
+use crate::{channel, next, process, view};
+use libc::{c_int, iovec};
+use pagetide_sys::tray::{NR_SLOTS, SLOTS_AT, TRAY_BYTES};
+use pagetide_sys::wire::{OFFER_BYTES, Offer, Op, PAGE_SHIFT, Request};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
+/// Pages that are told of at once.
+const NR_TOLD: u64 = NR_SLOTS as u64 / 2;
+/// Pages that a thread misses before it gets a tray: most miss no more.
+const FEW: u32 = 4;
+
+/// This thread's tray, if it has one.
+#[derive(Clone, Copy)]
+struct Tray {
+    process: u64,
+    /// The socket that it was asked for by.
+    socket: u32,
+    /// Where it begins; null where there is none.
+    start: *mut u8,
+    nr_set_down: u64,
+    nr_told: u64,
+}
+
+const NONE: Tray =
+    Tray { process: 0, socket: 0, start: std::ptr::null_mut(), nr_set_down: 0, nr_told: 0 };
+
+thread_local! {
+    static TRAY: Cell<Tray> = const { Cell::new(NONE) };
+    static NR_WANTED: Cell<u32> = const { Cell::new(0) };
+    /// The socket that was asked for a tray, and had none.
+    static REFUSED_BY: Cell<u32> = const { Cell::new(0) };
+    static LABELS: [Cell<Offer>; NR_SLOTS] = const {
+        [const { Cell::new(Offer { id: 0, index: 0, writes: 0, checksum: 0 }) }; NR_SLOTS]
+    };
+}
+
+impl Tray {
+    fn is_own(&self) -> bool {
+        !self.start.is_null() && self.process == process::number()
+    }
+
+    /// Somebody takes from it.
+    fn is_in_use(&self) -> bool {
+        self.is_own() && self.socket == channel::socket_number()
+    }
+
+    fn slot(&self, nr: u64) -> *mut u8 {
+        self.start.wrapping_add(SLOTS_AT + nr as usize % NR_SLOTS * PAGE_BYTES)
+    }
+
+    /// Pages that were told of and taken, whatever the word in the tray says.
+    fn nr_taken(&self) -> u64 {
+        // SAFETY: the front of this thread's tray (S22).
+        let word = unsafe { &*self.start.cast::<AtomicU64>() };
+        let oldest = self.nr_set_down.saturating_sub(NR_SLOTS as u64);
+        word.load(Ordering::Acquire).clamp(oldest, self.nr_told)
+    }
+}
+
+/// Slots for `nr_pages` pages, one behind the other, to be read into; the pages are set down by
+/// [`set_down`]. `None` if there is no room.
+pub(crate) fn room(nr_pages: usize) -> Option<*mut u8> {
+    let mut tray = own()?;
+    let (nr_pages, nr_slots) = (nr_pages as u64, NR_SLOTS as u64);
+    if tray.nr_set_down - tray.nr_told >= NR_TOLD {
+        tell();
+        tray = own()?;
+    }
+    // They do not go round the end: slots that are left out are told of as pages of nobody.
+    let left_out = match nr_slots - tray.nr_set_down % nr_slots {
+        before_end if before_end < nr_pages => before_end,
+        _ => 0,
+    };
+    if tray.nr_set_down + left_out + nr_pages > tray.nr_taken() + nr_slots {
+        tell();
+        return None;
+    }
+    for nr in tray.nr_set_down..tray.nr_set_down + left_out {
+        LABELS.with(|labels| labels[nr as usize % NR_SLOTS].set(Offer::default()));
+    }
+    tray.nr_set_down += left_out;
+    TRAY.set(tray);
+    Some(tray.slot(tray.nr_set_down))
+}
+
+/// Labels the page that was read into the next slot.
+pub(crate) fn set_down(id: u64, index: u64, writes: u64) {
+    let mut tray = TRAY.get();
+    // SAFETY: a slot of this thread's tray, in which no read is in progress (S22).
+    let page = unsafe { std::slice::from_raw_parts(tray.slot(tray.nr_set_down), PAGE_BYTES) };
+    let label = Offer::new(id, index, writes, page);
+    LABELS.with(|labels| labels[tray.nr_set_down as usize % NR_SLOTS].set(label));
+    tray.nr_set_down += 1;
+    TRAY.set(tray);
+}
+
+/// A page that was set down, when the file's count of writes was `writes`, and is not taken yet. It
+/// is as it was set down.
+pub(crate) fn find(id: u64, index: u64, writes: u64) -> Option<*const u8> {
+    let tray = TRAY.get();
+    if !tray.is_own() {
+        return None;
+    }
+    let label_of = |nr: u64| LABELS.with(|labels| labels[nr as usize % NR_SLOTS].get());
+    let nr = (tray.nr_taken()..tray.nr_set_down).rev().find(|nr| {
+        let label = label_of(*nr);
+        (label.id, label.index, label.writes) == (id, index, writes)
+    })?;
+    let slot = tray.slot(nr).cast_const();
+    // SAFETY: a slot of this thread's tray, in which no read is in progress (S22).
+    let page = unsafe { std::slice::from_raw_parts(slot, PAGE_BYTES) };
+    label_of(nr).is_whole(page).then_some(slot)
+}
+
+/// Tells the server what was set down, and the log of what was found.
+pub(crate) fn tell() {
+    let mut tray = TRAY.get();
+    if !tray.is_in_use() || tray.nr_told == tray.nr_set_down {
+        return view::tell();
+    }
+    let nr = (tray.nr_set_down - tray.nr_told) as usize;
+    let mut labels = [0; NR_SLOTS * OFFER_BYTES];
+    for (nr, bytes) in (tray.nr_told..tray.nr_set_down).zip(labels.chunks_exact_mut(OFFER_BYTES)) {
+        let label = LABELS.with(|labels| labels[nr as usize % NR_SLOTS].get());
+        bytes.copy_from_slice(&label.encode());
+    }
+    let offset = tray.nr_told as i64;
+    let one = Request { offset, len: nr as u64, ..Request::new(Op::Admit, 0) };
+    tray.nr_told = tray.nr_set_down;
+    TRAY.set(tray);
+    let (log, log_len) = view::take_log();
+    channel::tell_only(&one, &[part(&labels[..nr * OFFER_BYTES]), part(&log[..log_len])]);
+}
+
+fn part(bytes: &[u8]) -> iovec {
+    iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
+}
+
+/// This thread sets down no more.
+pub(crate) fn give_up() {
+    tell();
+    let tray = TRAY.replace(NONE);
+    if tray.is_own() {
+        unmap(tray.start.wrapping_sub(PAGE_BYTES) as usize);
+    }
+}
+
+/// This thread's tray; asks for one when a few pages were missed.
+fn own() -> Option<Tray> {
+    let tray = TRAY.get();
+    if tray.is_in_use() {
+        return Some(tray);
+    }
+    // The program may have closed the socket: nobody takes from such a tray any more.
+    give_up();
+    let nr_wanted = NR_WANTED.get();
+    NR_WANTED.set(nr_wanted.saturating_add(1));
+    if nr_wanted < FEW || !channel::enter() || REFUSED_BY.get() == channel::socket_number() {
+        return None;
+    }
+    let socket = channel::socket_number();
+    REFUSED_BY.set(socket);
+    let file = channel::ask_for_tray()?;
+    let start = map(file);
+    channel::close(file);
+    REFUSED_BY.set(0);
+    TRAY.set(Tray { process: process::number(), socket, start: start?, ..NONE });
+    Some(TRAY.get())
+}
+
+/// Maps a tray between two pages that nobody can touch; no child gets it.
+fn map(file: c_int) -> Option<*mut u8> {
+    let len = TRAY_BYTES + 2 * PAGE_BYTES;
+    let kind = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
+    let arguments = [0, len, libc::PROT_NONE as usize, kind, usize::MAX, 0];
+    // SAFETY: a new mapping, where the kernel likes it (S22).
+    let base = unsafe { next::system(libc::SYS_mmap, arguments) }.ok()?;
+    let start = base + PAGE_BYTES;
+    let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    let kind = (libc::MAP_SHARED | libc::MAP_FIXED) as usize;
+    let arguments = [start, TRAY_BYTES, access, kind, file as usize, 0];
+    // SAFETY: inside the mapping just made, in its place (S22).
+    let mapped = unsafe { next::system(libc::SYS_mmap, arguments) };
+    let arguments = [start, TRAY_BYTES, libc::MADV_DONTFORK as usize, 0, 0, 0];
+    // SAFETY: the mapping just made (S22).
+    if mapped.is_ok() && unsafe { next::system(libc::SYS_madvise, arguments) }.is_ok() {
+        return Some(start as *mut u8);
+    }
+    unmap(base);
+    None
+}
+
+fn unmap(base: usize) {
+    // SAFETY: a mapping of ours, of which nobody has an address any more (S22).
+    let _ =
+        unsafe { next::system(libc::SYS_munmap, [base, TRAY_BYTES + 2 * PAGE_BYTES, 0, 0, 0, 0]) };
+}
