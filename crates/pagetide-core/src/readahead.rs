@@ -63,6 +63,17 @@ const WINDOW_MIN: u64 = 4;
 /// A run this short is one request: splitting it would cost more than it hides.
 const NOW_MAX: u64 = 16;
 
+/// The largest window that nobody has to ask for, pages: four requests of 512 KiB.
+const UNASKED: u64 = 512;
+
+/// The largest run, pages, in memory of `nr_frames`: as `asked`, or else as far as the system reads
+/// ahead of the `device`, where that is known and takes no more than a 32nd of memory; in any case
+/// an eighth at the most, because a larger one would evict what it reads.
+pub fn window_max(asked: Option<u64>, device: Option<u64>, nr_frames: u64) -> u64 {
+    let unasked = || UNASKED.max(device.unwrap_or(0).min(nr_frames / 32));
+    asked.unwrap_or_else(unasked).min(nr_frames / 8)
+}
+
 impl Readahead {
     /// No stream yet. `nr_max` is the largest run; 0 switches readahead off.
     pub fn new(nr_max: u64) -> Readahead {
@@ -224,6 +235,21 @@ mod tests {
         assert_eq!(Readahead::new(0).on_miss(0, 3, None, 0).nr, 3);
         let run = Readahead::new(256).on_miss(0, 16, None, 0);
         assert_eq!((run.nr, run.nr_now), (64, 16), "the rest comes in beside the caller");
+    }
+
+    #[test]
+    fn the_largest_window_is_the_devices_where_memory_is_large() {
+        let mib = |nr: u64| nr << 8;
+        for (device, memory, window) in
+            [(8, 512, 8), (8, 128, 4), (8, 64, 2), (8, 8, 1), (0, 512, 2), (64, 4096, 64)]
+        {
+            let found = window_max(None, Some(mib(device)), mib(memory));
+            assert_eq!(found, mib(window), "{device} MiB before {memory} MiB");
+        }
+        assert_eq!(window_max(None, None, mib(4096)), mib(2));
+        assert_eq!(window_max(Some(mib(1)), Some(mib(8)), mib(512)), mib(1), "as asked");
+        assert_eq!(window_max(Some(mib(64)), Some(mib(8)), mib(256)), mib(32), "an eighth");
+        assert_eq!(window_max(Some(0), Some(mib(8)), mib(256)), 0, "off");
     }
 
     #[test]

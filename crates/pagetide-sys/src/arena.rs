@@ -273,11 +273,38 @@ impl FrameArena {
         self.memory.count_resident_bytes()
     }
 
-    /// Takes `frame` for the caller alone.
+    /// Takes `frame` for the caller alone, to be used.
     ///
     /// # Errors
     /// [`ClaimError`]: whoever chose the frame is mistaken; nothing was changed.
     pub fn claim(&self, frame: FrameId) -> Result<ClaimedFrame, ClaimError> {
+        let claimed = self.take(frame)?;
+        self.memory.note_use(frame.0);
+        Ok(claimed)
+    }
+
+    /// Whether [`FrameArena::grow`] is of use: of an arena that others may look at, and that is to
+    /// be of huge pages. All others get theirs as they are touched.
+    pub fn can_grow(&self) -> bool {
+        self.memory.can_grow()
+    }
+
+    /// Whether frames have come into use since somebody asked, and there may be more to make.
+    #[inline]
+    pub fn wants_growth(&self) -> bool {
+        self.memory.wants_growth()
+    }
+
+    /// Makes huge pages ahead of the frames in use, 8 MiB at most; returns whether there may be
+    /// more to make now.
+    ///
+    /// # Cost
+    /// 0.1 to 5 ms for 2 MiB. Who uses a frame there meanwhile waits.
+    pub fn grow(&self) -> bool {
+        self.memory.grow()
+    }
+
+    fn take(&self, frame: FrameId) -> Result<ClaimedFrame, ClaimError> {
         let Some(entry) = self.versions.get(frame.0 as usize) else {
             return Err(ClaimError::OutOfRange { frame, nr_frames: self.nr_frames() });
         };
@@ -318,6 +345,19 @@ impl FrameArena {
         self.memory.fetch(frame.0, offset);
     }
 
+    /// Starts bringing in what tells other processes of page `index` of the file that has the tag:
+    /// some pages ahead of its [`install`](crate::Lock::install). Costs a few cycles, and changes
+    /// nothing but time.
+    #[inline]
+    pub fn fetch_hints(&self, tag: u32, index: PageIndex) {
+        #[cfg(not(any(miri, loom)))]
+        if let Some(numbers) = &self.numbers {
+            numbers.fetch_hints(tag, index);
+        }
+        #[cfg(any(miri, loom))]
+        let _ = (tag, index);
+    }
+
     /// Copies bytes of `frame` from `offset` to `target`; they mean something only if a
     /// [`ReadTicket`](crate::ReadTicket) taken before still holds afterwards.
     ///
@@ -339,7 +379,7 @@ impl FrameArena {
         let mut discarded = 0;
         let mut run: Vec<ClaimedFrame> = Vec::new();
         for frame in frames.start.0..end.max(frames.start.0) {
-            match self.claim(FrameId(frame)) {
+            match self.take(FrameId(frame)) {
                 Ok(claimed) => run.push(claimed),
                 Err(_) => discarded += self.discard_run(&mut run)?,
             }

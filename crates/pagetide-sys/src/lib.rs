@@ -35,6 +35,7 @@ mod arena;
 mod copy;
 mod cpu;
 mod cpu_cache;
+pub mod device;
 #[cfg(not(loom))]
 mod file;
 pub mod huge_buffer;

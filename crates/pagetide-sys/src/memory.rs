@@ -75,6 +75,17 @@ impl FrameMemory {
         self.nr_frames
     }
 
+    /// `frame` is about to be used, perhaps for the first time.
+    #[inline]
+    pub(crate) fn note_use(&self, frame: u32) {
+        #[cfg(not(any(miri, loom)))]
+        if let Some(huge) = self.mapping.huge() {
+            huge.note_use(self.locate(frame, 0, 0));
+        }
+        #[cfg(any(miri, loom))]
+        let _ = frame;
+    }
+
     /// Copies `target.len()` bytes of `frame` from `offset`; they may be torn.
     ///
     /// Panics when the range leaves the frame or the arena.
@@ -239,6 +250,22 @@ impl FrameMemory {
         self.mapping.touch()
     }
 
+    /// Whether it is made of huge pages by [`FrameMemory::grow`].
+    pub(crate) fn can_grow(&self) -> bool {
+        self.mapping.huge().is_some()
+    }
+
+    /// Whether it is time to.
+    #[inline]
+    pub(crate) fn wants_growth(&self) -> bool {
+        self.mapping.huge().is_some_and(|huge| huge.has_moved())
+    }
+
+    /// Makes a few huge pages; returns whether there may be more to make.
+    pub(crate) fn grow(&self) -> bool {
+        self.mapping.grow()
+    }
+
     pub(crate) fn count_resident_bytes(&self) -> u64 {
         self.mapping.count_resident_bytes()
     }
@@ -257,6 +284,18 @@ impl FrameMemory {
 
 #[cfg(any(miri, loom))]
 impl FrameMemory {
+    pub(crate) fn can_grow(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn wants_growth(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn grow(&self) -> bool {
+        false
+    }
+
     pub(crate) fn bind(&self, _frames: Range<u32>, _node: u32) -> io::Result<()> {
         Ok(())
     }
@@ -280,5 +319,7 @@ impl FrameMemory {
     }
 }
 
+#[cfg(not(any(miri, loom)))]
+mod huge;
 #[cfg(not(any(miri, loom)))]
 mod mapping;

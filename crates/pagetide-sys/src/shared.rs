@@ -12,7 +12,7 @@
 //!   here     LOCK --> odd --> key, contents, or eviction --> even + 2 --> unlock
 //!   there    hint --> number even?  key right?  copy  number the same?  then the copy is the page
 //!
-//!   numbers  | number, key | .. each frame || 8 hints | .. || tag, length, writes | .. each file
+//!   numbers  | number, key | .. || 8 hints | .. || tag, length, writes, marker | .. each file
 //! ```
 //!
 //! A frame that is taken from its page stays odd until it is another page's. A key is a file's
@@ -26,6 +26,9 @@
 //! changed it through us since; odd, somebody has. So a process may read the file by itself, and
 //! offer what it has read, as long as the number has not changed meanwhile.
 //!
+//! The *marker* is the page whose use starts the next window of readahead: who reads it says so at
+//! once, and not with what it read before and after.
+//!
 //! **Invariants.** S1 and S2 as for our own copies; S23: the mappings of a view are read-only, and
 //! live as long as the view (S28).
 //!
@@ -36,8 +39,10 @@
 //!
 //! [`PageRef::publish`]: crate::PageRef::publish
 
+mod positions;
 mod view;
 
+pub use positions::{NR_PLACES, Positions};
 pub use view::FrameView;
 
 use std::io;
@@ -49,6 +54,7 @@ use pagetide_core::ids::PageIndex;
 use rustix::mm::ProtFlags;
 
 use crate::arena::FrameArena;
+use crate::cpu::fetch_to_write;
 use crate::mapped::{Mapped, memory_file};
 use crate::memory::FRAME_BYTES;
 
@@ -168,7 +174,25 @@ impl Numbers {
 
     /// The frame is nobody's page; its number is odd, and stays so.
     pub(crate) fn unname(&self, frame: u32) {
-        self.key(frame).store(0, Ordering::Relaxed);
+        let key = self.key(frame).swap(0, Ordering::Relaxed);
+        if key == 0 {
+            return;
+        }
+        // Room for the next hint: who makes one need not look where the others lead.
+        let (start, upper) = self.layout.bucket_of(key);
+        let (hint, relaxed) = (upper | u64::from(frame), Ordering::Relaxed);
+        let bucket = &self.mapped.words()[start..start + BUCKET];
+        if let Some(place) = bucket.iter().find(|place| place.load(relaxed) == hint) {
+            // Somebody may just have put another there.
+            let _ = place.compare_exchange(hint, 0, relaxed, relaxed);
+        }
+    }
+
+    /// Starts bringing in the line where a hint to the page will stand.
+    #[inline]
+    pub(crate) fn fetch_hints(&self, tag: u32, index: PageIndex) {
+        let (start, _) = self.layout.bucket_of(key_of(tag, index));
+        fetch_to_write(&self.mapped.words()[start]);
     }
 
     /// Makes the hint to a page's frame anew, if it is gone.
@@ -176,8 +200,8 @@ impl Numbers {
         self.hint(frame, key_of(tag, index));
     }
 
-    /// Puts a hint into the key's bucket: where it is already, or where one leads nowhere any more,
-    /// or in the place of another.
+    /// Puts a hint into the key's bucket: where it is already, or where none is, or one leads nowhere
+    /// any more, or in the place of another.
     fn hint(&self, frame: u32, key: u64) {
         if key == 0 {
             return;
@@ -189,10 +213,12 @@ impl Numbers {
         if (0..BUCKET).any(|place| known(place) == hint) {
             return;
         }
-        // Half of the hints lead nowhere, and to find out takes a line of the keys each.
         let first = frame as usize % BUCKET;
-        let mut places = (0..BUCKET).map(|step| (first + step) % BUCKET);
-        let place = places.find(|&place| self.leads_nowhere(known(place), start)).unwrap_or(first);
+        let places = || (0..BUCKET).map(|step| (first + step) % BUCKET);
+        // To find out where one leads takes a line of the keys each.
+        let empty = places().find(|&place| known(place) == 0);
+        let nowhere = || places().find(|&place| self.leads_nowhere(known(place), start));
+        let place = empty.or_else(nowhere).unwrap_or(first);
         bucket[place].store(hint, Ordering::Relaxed);
     }
 
@@ -222,6 +248,7 @@ impl Numbers {
             if free.is_ok() {
                 words[1].store(len, Ordering::Relaxed);
                 words[2].store(0, Ordering::Relaxed);
+                words[3].store(u64::MAX, Ordering::Relaxed);
                 words[0].store(tag.into(), Ordering::Release);
                 return tag;
             }
@@ -262,6 +289,12 @@ impl SharedFile {
     #[inline]
     pub fn writes(&self) -> &AtomicU64 {
         &self.words()[2]
+    }
+
+    /// The page that somebody wants to hear of when it is read; `u64::MAX` for none.
+    #[inline]
+    pub fn marker(&self) -> &AtomicU64 {
+        &self.words()[3]
     }
 
     /// Nobody finds the file's pages any more.

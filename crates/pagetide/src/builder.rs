@@ -24,6 +24,7 @@ use pagetide_core::knobs::{Knob, KnobError, Knobs, MEMORY_MIN};
 use pagetide_core::lru::pagetide::Tuning;
 use pagetide_core::lru::{LruConfig, LruvecId, PolicyName, Statistics, Switches};
 use pagetide_core::page_alloc::{HighFraction, PcpTuning};
+use pagetide_core::readahead;
 use pagetide_core::record::{GroupNote, Header, Note, Reclaimer};
 use pagetide_core::tiering::TieringKnobs;
 use pagetide_core::units::{Bytes, Millis, PAGE_BYTES};
@@ -299,6 +300,7 @@ impl Builder {
             prefetches: PrefetchQueue::default(),
             background: Signal::default(),
             flusher: Signal::default(),
+            growth: Signal::default(),
             has_workers: limits.has_workers,
             direct_io: AtomicBool::new(limits.direct_io),
         })
@@ -375,7 +377,8 @@ impl Builder {
 pub(crate) struct Limits {
     pub(crate) nr_frames: u32,
     pub(crate) nr_frames_max: u32,
-    pub(crate) readahead_pages: u64,
+    /// As somebody has asked for it; how far is core's to say.
+    readahead_asked: Option<u64>,
     pub(crate) pcp: PcpSettings,
     pub(crate) direct_io: bool,
     pub(crate) has_workers: bool,
@@ -436,19 +439,24 @@ impl Limits {
         })?;
         let nr_frames = Bytes(memory).whole_pages() as u32;
         let nr_frames_max = Bytes(knobs.read(Knob::MemoryMax)).whole_pages() as u32;
-        // A window larger than an eighth of memory would evict what it reads.
-        let readahead_pages =
-            Bytes(knobs.read(Knob::ReadaheadMax)).whole_pages().min(u64::from(nr_frames) / 8);
+        let asked = knobs.read(Knob::ReadaheadMax);
+        let is_asked = asked != Knob::ReadaheadMax.row().default;
         Ok(Limits {
             nr_frames,
             nr_frames_max: nr_frames_max.max(nr_frames),
-            readahead_pages,
+            readahead_asked: is_asked.then(|| Bytes(asked).whole_pages()),
             pcp: pcp_settings(knobs)?,
             direct_io: knobs.is_on(Knob::DirectIo),
             has_workers: knobs.is_on(Knob::Background),
             dirty_background: knobs.read(Knob::DirtyBackground) as u8,
             dirty: knobs.read(Knob::Dirty) as u8,
         })
+    }
+
+    /// The largest readahead window on a device of which the system reads so far ahead.
+    pub(crate) fn readahead_pages(&self, device: Option<Bytes>) -> u64 {
+        let device = device.map(Bytes::whole_pages);
+        readahead::window_max(self.readahead_asked, device, self.nr_frames.into())
     }
 
     pub(crate) fn dirty_limits(&self, nr_frames: u32) -> DirtyLimits {

@@ -2,11 +2,13 @@
 
 use crate::builder::{Builder, Limits};
 use crate::counters::CacheStats;
+use crate::devices::Devices;
 use crate::engine::Engine;
 use crate::errors::{BuildError, CreateRegionError, OpenError, ResizeError, SyncError};
 use crate::file::{Access, File};
 use crate::flush::{self, OnLocked};
 use crate::group::Member;
+use crate::growth;
 use crate::locks::lock;
 use crate::mapping::{FILE_BYTES_MAX, Mapping};
 use crate::prefetch;
@@ -290,6 +292,7 @@ type WorkerLoop = fn(&Arc<Engine>);
 pub(crate) struct CacheShared {
     pub(crate) engine: Arc<Engine>,
     pub(crate) limits: Limits,
+    pub(crate) devices: Devices,
     workers: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -298,15 +301,18 @@ impl CacheShared {
         let shared = Arc::new(CacheShared {
             engine: Arc::new(engine),
             limits: *limits,
+            devices: Devices::default(),
             workers: Mutex::default(),
         });
         if limits.has_workers {
-            let loops: [(&str, WorkerLoop); 3] = [
+            let loops: [(&str, WorkerLoop); 4] = [
                 ("pagetide-reclaim", reclaim::run_background),
                 ("pagetide-flush", flush::run_flusher),
                 ("pagetide-ahead", prefetch::run_prefetcher),
+                ("pagetide-growth", growth::run_growth),
             ];
-            for (name, work) in loops {
+            let nr_loops = if shared.engine.arena.can_grow() { 4 } else { 3 };
+            for (name, work) in loops.into_iter().take(nr_loops) {
                 let engine = Arc::clone(&shared.engine);
                 let thread = std::thread::Builder::new().name(name.into());
                 let worker = thread.spawn(move || work(&engine)).map_err(BuildError::Thread)?;
@@ -320,7 +326,7 @@ impl CacheShared {
 impl Drop for CacheShared {
     fn drop(&mut self) {
         let engine = &self.engine;
-        [&engine.background, &engine.flusher, &engine.prefetches.signal]
+        [&engine.background, &engine.flusher, &engine.prefetches.signal, &engine.growth]
             .into_iter()
             .for_each(|signal| signal.stop());
         for worker in lock(&self.workers).drain(..) {

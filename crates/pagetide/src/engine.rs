@@ -69,6 +69,8 @@ pub(crate) struct Engine {
     pub(crate) background: Signal,
     /// Wakes the flusher.
     pub(crate) flusher: Signal,
+    /// Wakes the thread that has memory made.
+    pub(crate) growth: Signal,
     /// Whether worker threads run; without them, their work is done by the callers.
     pub(crate) has_workers: bool,
     pub(crate) direct_io: AtomicBool,
@@ -179,6 +181,14 @@ impl Engine {
     }
 
     pub(crate) fn alloc_frame(&self, cpu: CpuId) -> Result<ClaimedFrame, NoFrame> {
+        let claimed = self.alloc_from_nodes(cpu)?;
+        if self.arena.wants_growth() {
+            self.growth.notify();
+        }
+        Ok(claimed)
+    }
+
+    fn alloc_from_nodes(&self, cpu: CpuId) -> Result<ClaimedFrame, NoFrame> {
         if self.nodes.len() == 1 {
             let wake = || self.background.notify();
             return self.alloc_slowly(cpu, self.nodes.first(), SlowPath::new(), wake);

@@ -44,6 +44,8 @@ mod counters;
 #[cfg(not(loom))]
 mod delay;
 #[cfg(not(loom))]
+mod devices;
+#[cfg(not(loom))]
 mod dirty;
 #[cfg(not(loom))]
 mod engine;
@@ -59,6 +61,8 @@ mod flush;
 mod frame_allocator;
 #[cfg(not(loom))]
 mod group;
+#[cfg(not(loom))]
+mod growth;
 #[cfg(not(loom))]
 mod hint_scan;
 #[cfg(not(loom))]

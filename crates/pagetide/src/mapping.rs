@@ -224,6 +224,13 @@ impl Mapping {
         }
     }
 
+    /// Other processes are to tell at once when one of them reads this page.
+    pub(crate) fn note_marker(&self, marker: Option<u64>) {
+        if let (Public::Shared(file), Some(marker)) = (&self.public, marker) {
+            file.marker().store(marker, Ordering::Relaxed);
+        }
+    }
+
     /// Other processes find none of its pages from here on, for good.
     pub(crate) fn revoke(&self) {
         if let Public::Shared(file) = &self.public {

@@ -28,6 +28,8 @@ use std::time::Duration;
 const QUEUE_MAX: usize = 64;
 /// Pages in one read request: 512 KiB, so that a window is several requests in flight.
 const PIECE_MAX: u64 = 128;
+/// Pages between the one that is admitted and the one whose line of hints is fetched.
+const FETCHED_AHEAD: u64 = 8;
 /// Of the frames, at most one in so many is being filled.
 const FRAMES_IN_FLIGHT: u64 = 4;
 
@@ -142,7 +144,9 @@ impl<'e> Prefetcher<'e> {
         let end = (wish.run.start + wish.run.nr).min(mapping.nr_pages());
         let mut piece: Vec<Lock<WordRef>> = Vec::new();
         let mut room = self.wait_for_room();
+        let tag = mapping.tag().unwrap_or(0);
         for index in wish.run.start..end {
+            self.engine.arena.fetch_hints(tag, PageIndex(index + FETCHED_AHEAD));
             let nr_left = (end - index).min(room - piece.len() as u64);
             match self.admit(wish, index, nr_left) {
                 Admitted::Page(page) => piece.push(page),

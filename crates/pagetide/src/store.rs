@@ -67,7 +67,7 @@ pub trait Store: Send + Sync {
 /// Which file it is: device, inode, and when that was made (inode numbers are reused).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Identity {
-    dev: u64,
+    pub(crate) dev: u64,
     ino: u64,
     btime_ns: Option<i128>,
 }

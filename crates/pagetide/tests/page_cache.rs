@@ -41,6 +41,28 @@ fn reads_what_the_file_holds() {
 }
 
 #[test]
+fn readahead_windows_are_as_large_as_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let nr_pages = 8192;
+    let path = dir.path().join("a");
+    std::fs::File::create(&path).unwrap().set_len(nr_pages * PAGE as u64).unwrap();
+    for window in [64, 512, 1024] {
+        let builder = PageCache::builder().memory(Bytes(64 << 20)).background(false);
+        let cache = builder.readahead_max(Bytes::from_pages(window)).build().unwrap();
+        let file = cache.open(&path, OpenOptions::new().read(true)).unwrap();
+        let mut page = vec![0; PAGE];
+        let mut largest = 0;
+        for index in 0..nr_pages / 2 {
+            let offset = index * PAGE as u64;
+            let before = file.resident_pages(offset, u64::MAX - offset);
+            file.read_at(&mut page, offset).unwrap();
+            largest = largest.max(file.resident_pages(offset, u64::MAX - offset) - before);
+        }
+        assert_eq!(largest, window);
+    }
+}
+
+#[test]
 fn writes_reach_the_file_at_sync() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("new");

@@ -110,3 +110,17 @@ fn nothing_is_found_of_a_file_that_was_revoked() {
     assert!(!both.admit(4, before));
     assert_eq!(both.file.len(), 8 * PAGE as u64);
 }
+
+#[test]
+fn a_reader_elsewhere_knows_which_page_starts_the_next_window() {
+    let dir = tempfile::tempdir().unwrap();
+    let both = both(&patterned_file(dir.path(), "a", 64 * PAGE));
+    let marker = || both.view.marker(both.tag);
+    assert_eq!(marker(), u64::MAX);
+    // Four pages, the marker in the second; eight more, the marker in their first.
+    assert_eq!(both.file.bring_in(0, PAGE as u64).unwrap(), PAGE as u64);
+    assert_eq!(marker(), 1);
+    both.file.touch_pages(1, 1);
+    assert_eq!(marker(), 4);
+    assert!(both.look(11).is_some() && both.look(12).is_none());
+}

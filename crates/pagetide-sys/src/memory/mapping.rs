@@ -5,6 +5,7 @@
 //! [`Mapping::discard`] drops contents, not the mapping.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
 
@@ -12,8 +13,9 @@ use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
 use super::FRAME_BYTES;
+use super::huge::{BLOCK_BYTES, HugeBlocks};
 
-const ALIGN: usize = 2 << 20;
+const ALIGN: usize = BLOCK_BYTES;
 /// Nodes a machine can have: the most any kernel is built for.
 const NODES_MAX: u32 = 1024;
 /// mbind(2): move pages that only this process maps.
@@ -26,6 +28,8 @@ pub(super) struct Mapping {
     len: usize,
     /// What is mapped, if others may map it too.
     file: Option<OwnedFd>,
+    /// Where that is to be made of huge pages.
+    huge: Option<HugeBlocks>,
 }
 
 // SAFETY: S1 (the mapping belongs to this value): nothing in it is tied to a thread.
@@ -45,7 +49,7 @@ impl Mapping {
         give_back(start.cast(), head);
         give_back(base.wrapping_add(len), padded - head - len);
         let base = NonNull::new(base).expect("S1: mmap never returns page zero unasked");
-        let mapping = Mapping { base, len, file: None };
+        let mapping = Mapping { base, len, file: None, huge: None };
         let advice = if huge_pages { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
         // A kernel built without huge pages answers EINVAL: it is only advice.
         // SAFETY: S1 (the range is this mapping); the advice changes no contents.
@@ -63,7 +67,35 @@ impl Mapping {
         // by one of the file, which is as long and cannot shrink.
         unsafe { mmap(mapping.base().cast(), len, access, flags, &file, 0) }?;
         mapping.file = Some(file);
+        mapping.huge = huge_pages.then(|| HugeBlocks::new(len));
         Ok(mapping)
+    }
+
+    /// What is to be made of huge pages, if anything.
+    #[inline]
+    pub(super) fn huge(&self) -> Option<&HugeBlocks> {
+        self.huge.as_ref()
+    }
+
+    /// Makes a few huge pages ahead of those in use; returns whether there may be more to make.
+    pub(super) fn grow(&self) -> bool {
+        let next = self.huge.as_ref().and_then(HugeBlocks::next);
+        next.is_some_and(|blocks| self.collapse(blocks))
+    }
+
+    /// Makes huge pages of whole blocks, as far as the kernel can; their contents stay. Returns
+    /// whether it knows how.
+    fn collapse(&self, blocks: Range<usize>) -> bool {
+        let start = |at: usize| self.base().wrapping_add(at).cast();
+        for block in blocks.clone().step_by(BLOCK_BYTES) {
+            // Nothing is made of nothing.
+            // SAFETY: S1 (inside the mapping); populating changes no contents.
+            let _ = unsafe { madvise(start(block), FRAME_BYTES, Advice::LinuxPopulateRead) };
+        }
+        // SAFETY: S1 (inside the mapping); contents stay what they are for whoever looks.
+        let done = unsafe { libc::madvise(start(blocks.start), blocks.len(), libc::MADV_COLLAPSE) };
+        // Memory may be short, or in pieces, or just in use; kernels before 6.1 say EINVAL.
+        done == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::EINVAL)
     }
 
     /// What others may map, if this is shared.

@@ -113,6 +113,25 @@ fn hints_that_were_lost_are_made_again() {
     }
 }
 
+/// Each page that leaves makes room for one hint, so all are found as long as buckets have room.
+#[test]
+fn hints_of_pages_that_left_take_no_room() {
+    let both = both();
+    let hints = || {
+        let numbers = both.arena.numbers().unwrap();
+        let words = &numbers.mapped.words()[numbers.layout.hints..numbers.layout.files];
+        words.iter().filter(|hint| hint.load(Ordering::Relaxed) != 0).count()
+    };
+    for turn in 0..100 {
+        let frame = FrameId(1 + turn % (NR_FRAMES - 1));
+        both.page(u64::from(turn)).lock().install(both.arena.claim(frame).unwrap());
+        assert_eq!(hints(), 1);
+        let freed = both.page(u64::from(turn)).lock().evict(None);
+        both.arena.release(freed);
+        assert_eq!(hints(), 0);
+    }
+}
+
 #[test]
 fn memory_given_back_is_gone_for_all() {
     let both = both();

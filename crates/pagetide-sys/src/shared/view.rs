@@ -57,6 +57,12 @@ impl FrameView {
         (is_it && tag != 0).then_some(numbers)
     }
 
+    /// The page of the file that its reader is to tell of at once. A hint, and `u64::MAX` for none.
+    #[inline]
+    pub fn marker(&self, tag: u32) -> u64 {
+        self.numbers.words()[self.layout.file(tag) + 3].load(Ordering::Relaxed)
+    }
+
     /// Copies bytes of page `index` of the file that has the tag, from `offset` on, to `target`;
     /// returns whether they are the page's. If not, `target` holds anything: the page is not
     /// resident, is just being changed, or is not found.

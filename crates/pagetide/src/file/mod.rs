@@ -71,8 +71,8 @@ struct Handle {
 impl File {
     /// Takes over a handle of `mapping` that the caller has counted.
     pub(crate) fn new(shared: Arc<CacheShared>, mapping: Arc<Mapping>, access: Access) -> File {
-        let (nr_cpus, readahead_pages) =
-            (shared.limits.pcp.nr_cpus as usize, shared.limits.readahead_pages);
+        let nr_cpus = shared.limits.pcp.nr_cpus as usize;
+        let readahead_pages = shared.devices.window_of(&mapping, &shared.limits);
         let errors_seen = AtomicU64::new(mapping.error_count());
         let counters = shared.engine.counters_of(&mapping);
         File {
@@ -155,6 +155,7 @@ impl Handle {
         if let Some(run) = run
             && run.start < self.mapping.nr_pages()
         {
+            self.mapping.note_marker(run.marker);
             engine.prefetch(&self.mapping, run);
         }
     }

@@ -218,6 +218,7 @@ impl Handle {
         let previous = (previous != NO_PAGE).then_some(previous);
         let wasted = self.mapping.wasted.load(Relaxed);
         let run = lock(&self.readahead).on_miss(piece.index, wanted, previous, wasted);
+        self.mapping.note_marker(run.marker);
         let mut plan = FillPlan {
             nr_wanted: wanted,
             nr: run.nr,

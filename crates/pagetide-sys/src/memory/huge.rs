@@ -1,0 +1,162 @@
+//! Huge pages for a memory file: which part of it is to be made of them next.
+//!
+//! **Problem.** Private memory gets huge pages by advice, as it is touched; a memory file only
+//! where the administrator has allowed it for all files (`shmem_enabled`), which is nearly nowhere.
+//! In small ones, each frame costs a page fault here and a part of one in each process that looks
+//! at it, and reaches the device as a piece of its own.
+//!
+//! **Idea.** `MADV_COLLAPSE` makes a huge page of a block whatever is allowed, as long as there is
+//! anything in it. It takes from 0.1 to 5 ms, as long as clearing 2 MiB takes: so somebody does it
+//! ahead of those who use frames, as far ahead as there is memory in use, and leaves out what they
+//! would have to wait for.
+//!
+//! ```text
+//!             in use           front     being made, made
+//!   blocks  |#|#|#|#|#|#|#|#|#|#| | | |+|+|+|+|+| | | | |
+//!                                 skipped   at most 64 MiB ahead
+//! ```
+//!
+//! **Data and invariants.** A state for each whole block, which only rises: nothing is made twice,
+//! nor what is in use.
+//!
+//! **Ignored.** Failure: what is not made huge is made of small pages, as it would have been.
+//! Frames that are not used front to back: who uses them then has fewer huge pages.
+//!
+//! Source: Linux madvise(2), `MADV_COLLAPSE` (6.1 and later).
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::Relaxed};
+
+/// Bytes of a huge page.
+pub(super) const BLOCK_BYTES: usize = 2 << 20;
+/// Blocks made ahead, at most.
+const AHEAD_MAX: usize = 32;
+/// Blocks made with one call: each call waits for all processors once.
+const STEP_MAX: usize = 4;
+/// Blocks next to the front, which is there before they are made.
+const SKIPPED: usize = 2;
+
+const NEW: u8 = 0;
+const MADE: u8 = 1;
+const USED: u8 = 2;
+
+/// What is known of each block.
+pub(super) struct HugeBlocks {
+    states: Box<[AtomicU8]>,
+    nr_used: AtomicUsize,
+    /// The block that was the last to come into use.
+    front: AtomicUsize,
+    /// A block has come into use since somebody asked.
+    has_moved: AtomicBool,
+}
+
+impl HugeBlocks {
+    /// Those of `len` bytes; what follows the last whole one is none.
+    pub(super) fn new(len: usize) -> HugeBlocks {
+        HugeBlocks {
+            states: (0..len / BLOCK_BYTES).map(|_| AtomicU8::new(NEW)).collect(),
+            nr_used: AtomicUsize::new(0),
+            front: AtomicUsize::new(0),
+            has_moved: AtomicBool::new(false),
+        }
+    }
+
+    /// Byte `at` is about to be used.
+    #[inline]
+    pub(super) fn note_use(&self, at: usize) {
+        let block = at / BLOCK_BYTES;
+        if self.states.get(block).is_some_and(|state| state.load(Relaxed) != USED) {
+            self.move_front(block);
+        }
+    }
+
+    #[cold]
+    fn move_front(&self, block: usize) {
+        if self.states[block].swap(USED, Relaxed) != USED {
+            self.nr_used.fetch_add(1, Relaxed);
+            self.front.store(block, Relaxed);
+            self.has_moved.store(true, Relaxed);
+        }
+    }
+
+    /// Whether there may be something to make, for the first who asks.
+    #[inline]
+    pub(super) fn has_moved(&self) -> bool {
+        self.has_moved.load(Relaxed) && self.has_moved.swap(false, Relaxed)
+    }
+
+    /// The next blocks to make, a range of bytes, for the caller alone; `None` if that is enough
+    /// for now.
+    pub(super) fn next(&self) -> Option<Range<usize>> {
+        let nr_used = self.nr_used.load(Relaxed);
+        let first = self.front.load(Relaxed) + 1;
+        let end = (first + nr_used.min(AHEAD_MAX)).min(self.states.len());
+        // At the start there is nobody fast enough.
+        let first = first + SKIPPED.min(nr_used / 2);
+        let is_new = |block: &usize| self.states[*block].load(Relaxed) == NEW;
+        let start = (first..end).find(is_new)?;
+        let took = |block: &usize| {
+            self.states[*block].compare_exchange(NEW, MADE, Relaxed, Relaxed).is_ok()
+        };
+        let nr = (start..end).take(STEP_MAX).take_while(took).count();
+        (nr > 0).then_some(start * BLOCK_BYTES..(start + nr) * BLOCK_BYTES)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is made next, in blocks.
+    fn next(blocks: &HugeBlocks) -> Option<Range<usize>> {
+        blocks.next().map(|bytes| bytes.start / BLOCK_BYTES..bytes.end / BLOCK_BYTES)
+    }
+
+    fn use_block(blocks: &HugeBlocks, block: usize) {
+        blocks.note_use(block * BLOCK_BYTES + 8192);
+    }
+
+    #[test]
+    fn as_much_is_made_ahead_as_is_in_use() {
+        let blocks = HugeBlocks::new(100 * BLOCK_BYTES);
+        assert_eq!(next(&blocks), None, "nobody has used anything");
+        use_block(&blocks, 0);
+        assert_eq!((next(&blocks), next(&blocks)), (Some(1..2), None));
+        use_block(&blocks, 1);
+        assert_eq!((next(&blocks), next(&blocks)), (Some(3..4), None), "block 2 is too near");
+        (2..10).for_each(|block| use_block(&blocks, block));
+        assert_eq!(next(&blocks), Some(12..16));
+        assert_eq!(next(&blocks), Some(16..20));
+        assert_eq!(next(&blocks), None);
+        use_block(&blocks, 10);
+        assert_eq!((next(&blocks), next(&blocks)), (Some(20..22), None), "11 are in use");
+    }
+
+    #[test]
+    fn what_is_in_use_is_not_made() {
+        let blocks = HugeBlocks::new(8 * BLOCK_BYTES);
+        [4, 5, 0].into_iter().for_each(|block| use_block(&blocks, block));
+        assert_eq!((next(&blocks), next(&blocks)), (Some(2..4), None));
+    }
+
+    #[test]
+    fn a_part_of_a_block_is_none() {
+        let blocks = HugeBlocks::new(2 * BLOCK_BYTES + 4096);
+        use_block(&blocks, 2);
+        assert!(!blocks.has_moved());
+        use_block(&blocks, 0);
+        assert_eq!((next(&blocks), next(&blocks)), (Some(1..2), None));
+    }
+
+    #[test]
+    fn a_block_is_news_once() {
+        let blocks = HugeBlocks::new(4 * BLOCK_BYTES);
+        use_block(&blocks, 0);
+        assert!(blocks.has_moved() && !blocks.has_moved());
+        use_block(&blocks, 0);
+        assert!(!blocks.has_moved());
+        next(&blocks);
+        use_block(&blocks, 1);
+        assert!(blocks.has_moved(), "also one that was made");
+    }
+}
