@@ -108,8 +108,8 @@ pub(crate) fn socket_number() -> u32 {
     SOCKET_NUMBER.get()
 }
 
-/// A request whose reply brings two files; -1 where one did not come.
-pub(crate) fn ask_for_files(op: Op) -> Result<(Reply, [c_int; 2]), Errno> {
+/// A request whose reply brings files; -1 where one did not come.
+pub(crate) fn ask_for_files(op: Op) -> Result<(Reply, [c_int; NR_FILES]), Errno> {
     let fd = open(process::number())?;
     let reply = exchange_for_files(fd, op);
     close(fd);
@@ -125,14 +125,14 @@ pub(crate) fn ask_for_tray() -> Option<c_int> {
     CHANNEL.set(Channel { is_busy: true, ..channel });
     let reply = exchange_for_files(channel.fd, Op::Tray);
     CHANNEL.set(channel);
-    let (_, [file, _]) = reply.ok()?;
+    let (_, [file, ..]) = reply.ok()?;
     (file >= 0).then_some(file)
 }
 
-fn exchange_for_files(fd: c_int, op: Op) -> Result<(Reply, [c_int; 2]), Errno> {
+fn exchange_for_files(fd: c_int, op: Op) -> Result<(Reply, [c_int; NR_FILES]), Errno> {
     send(fd, &Request::new(op, 0).encode(), &[], None)?;
     let mut head = [0; REPLY_BYTES];
-    let mut rights = [Rights { len: 0, level: 0, kind: 0, files: [-1; 2] }];
+    let mut rights = [Rights { len: 0, level: 0, kind: 0, files: [-1; NR_FILES] }];
     let (parts, nr_parts) = with_head(head.as_mut_ptr(), head.len(), &[]);
     let mut message = message(&parts, nr_parts);
     message.msg_control = rights.as_mut_ptr().cast::<c_void>();
@@ -140,7 +140,7 @@ fn exchange_for_files(fd: c_int, op: Op) -> Result<(Reply, [c_int; 2]), Errno> {
     let nr_bytes = packet(libc::SYS_recvmsg, fd, &message, libc::MSG_CMSG_CLOEXEC)?;
     let reply = Reply::decode(&head[..nr_bytes]).ok_or(Errno(libc::EIO))?;
     let is_rights = rights[0].level == libc::SOL_SOCKET && rights[0].kind == libc::SCM_RIGHTS;
-    Ok((reply, if is_rights { rights[0].files } else { [-1; 2] }))
+    Ok((reply, if is_rights { rights[0].files } else { [-1; NR_FILES] }))
 }
 
 /// What the program is told of a failed exchange.
@@ -168,13 +168,16 @@ fn exchange(
     Reply::decode(&head[..nr_bytes.min(REPLY_BYTES)]).ok_or(Errno(libc::EIO))
 }
 
-/// A control message with up to two descriptors in it, as cmsg(3) lays it out.
+/// The most files that come with one reply.
+const NR_FILES: usize = 3;
+
+/// A control message with descriptors in it, as cmsg(3) lays it out.
 #[repr(C, align(8))]
 struct Rights {
     len: usize,
     level: c_int,
     kind: c_int,
-    files: [c_int; 2],
+    files: [c_int; NR_FILES],
 }
 
 fn send(fd: c_int, head: &[u8], source: &[iovec], descriptor: Option<c_int>) -> Result<(), Errno> {
@@ -183,12 +186,12 @@ fn send(fd: c_int, head: &[u8], source: &[iovec], descriptor: Option<c_int>) -> 
         len: 16 + size_of::<c_int>(),
         level: libc::SOL_SOCKET,
         kind: libc::SCM_RIGHTS,
-        files: [descriptor.unwrap_or(-1), 0],
+        files: [descriptor.unwrap_or(-1), 0, 0],
     };
     let mut message = message(&parts, nr_parts);
     if descriptor.is_some() {
         message.msg_control = std::ptr::from_mut(&mut rights).cast::<c_void>();
-        message.msg_controllen = size_of::<Rights>();
+        message.msg_controllen = rights.len;
     }
     packet(libc::SYS_sendmsg, fd, &message, libc::MSG_NOSIGNAL).map(|_| ())
 }

@@ -191,9 +191,7 @@ pub(crate) fn read(
         },
         (Place::At(offset), _) => (0, offset, total),
         (_, [only]) if view::tag(id).is_some() => {
-            let one = Request { total: total as u64, ..Request::new(Op::Reserve, id) };
-            let Some(reply) = plain(fd, one)? else { return Ok(None) };
-            let (base, most) = (reply.offset as off_t, reply.total as usize);
+            let Some((base, most)) = reserve(fd, id, total)? else { return Ok(None) };
             // The range is ours, whoever has the file from here on.
             let only = iovec { iov_len: most, ..*only };
             if most == 0 {
@@ -210,7 +208,7 @@ pub(crate) fn read(
             let (len, total) = (window.len as u64, total as u64);
             let first = Request { len, total, ..Request::new(Op::Read, id) };
             let Some(reply) = request(fd, &first, &[], window.parts())? else { return Ok(None) };
-            view::learn(id, reply.tag);
+            view::learn(id, &reply);
             let done = reply.result as usize;
             let most = if done == window.len { reply.total as usize } else { done };
             if done >= most {
@@ -226,7 +224,7 @@ pub(crate) fn read(
         let more = Request { offset, len: len as u64, ..Request::new(Op::ReadAt, id) };
         match request(fd, &more, &[], window.parts()) {
             Ok(Some(reply)) => {
-                view::learn(id, reply.tag);
+                view::learn(id, &reply);
                 done += reply.result as usize;
                 if (reply.result as usize) < len || done >= most {
                     return Ok(Some(done));
@@ -243,6 +241,22 @@ pub(crate) fn read(
             Err(_) => return Ok(Some(done)),
         }
     }
+}
+
+/// Moves the position over `total` bytes, or as many as there are; they are nobody else's. Returns
+/// where they begin, and how many they are.
+fn reserve(fd: c_int, id: u64, total: usize) -> Result<Option<(off_t, usize)>, Errno> {
+    let found = view::advance(id, total as u64);
+    let (base, most) = match found {
+        Some(range) => range,
+        None => {
+            let one = Request { total: total as u64, ..Request::new(Op::Reserve, id) };
+            let Some(reply) = plain(fd, one)? else { return Ok(None) };
+            view::learn(id, &reply);
+            (reply.offset, reply.total)
+        }
+    };
+    Ok(Some((base as off_t, most as usize)))
 }
 
 /// How far a read came without bytes from the server.
@@ -267,7 +281,7 @@ fn read_found(fd: c_int, id: u64, part: iovec, offset: off_t) -> Result<Progress
         let (target, at) = (part.iov_base.wrapping_byte_add(done), offset as u64 + done as u64);
         let Some(found) = view::copy(tag, target, len - done, at) else { break };
         if done >= counted {
-            view::note(id, at, found.nr_bytes);
+            view::note(id, tag, at, found.nr_bytes);
         }
         done += found.nr_bytes;
         if found.is_all {
@@ -280,7 +294,7 @@ fn read_found(fd: c_int, id: u64, part: iovec, offset: off_t) -> Result<Progress
         let (target, at) = (part.iov_base.wrapping_byte_add(done), offset as u64 + done as u64);
         let nr_bytes = self_read::find(id, tag, target, len - done, at);
         if nr_bytes > 0 {
-            view::note(id, at, nr_bytes);
+            view::note(id, tag, at, nr_bytes);
             done += nr_bytes;
             if done == len {
                 return Ok(Progress::Whole(len));

@@ -8,20 +8,24 @@
 //!                                           again
 //! ```
 //!
-//! What was read so is written to a log of this thread, and sent when that is full: the server
-//! counts each page as a hit. A log that cannot be sent is dropped, and with it what a policy would
-//! have learnt from it.
+//! What was read so is written to a log of this thread, and sent when that is full, or when it has
+//! the page that the next window of readahead waits for: the server counts each page as a hit. A
+//! log that cannot be sent is dropped, and with it what a policy would have learnt from it.
 //!
 //! **Data and invariants.** A table of atomics, so that nothing is half-written in a fork's child:
 //! the tag for each description. A tag is never another file's, and one that is revoked finds
 //! nothing. The frames are mapped read-only, once.
 //!
-//! **Ignored.** The file position: it is the server's, so reads there ask it for a range first.
+//! The file position of a description that can only be read is a word, which we move by ourselves
+//! (`pagetide_sys::shared::Positions`). It is closed where the server alone knows.
+//!
+//! **Ignored.** The position of what can be written: it is the server's, so reads there ask it for
+//! a range first.
 
 use crate::{channel, self_read};
 use libc::{c_int, c_void, iovec};
-use pagetide_sys::shared::FrameView;
-use pagetide_sys::wire::{Op, PAGE_SHIFT, Request, encode_touch};
+use pagetide_sys::shared::{FrameView, Positions};
+use pagetide_sys::wire::{Op, PAGE_SHIFT, Reply, Request, encode_touch};
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
@@ -38,6 +42,8 @@ const LOG_PAGES: u64 = 128;
 
 /// Number and tag of a description, half a word each.
 static TAGS: [AtomicU64; NR_TAGS] = [const { AtomicU64::new(0) }; NR_TAGS];
+/// Number of a description, and the word that its position is in.
+static PLACES: [AtomicU64; NR_TAGS] = [const { AtomicU64::new(0) }; NR_TAGS];
 /// Number of a description, and the page where its last read ended.
 static LAST: [AtomicU64; NR_TAGS] = [const { AtomicU64::new(0) }; NR_TAGS];
 
@@ -45,15 +51,21 @@ const NOT_TRIED: u8 = 0;
 const TRYING: u8 = 1;
 const THERE: u8 = 2;
 
-/// The view, once it is there.
-struct Storage(UnsafeCell<MaybeUninit<FrameView>>);
+/// What is the server's, mapped here.
+struct Shared {
+    view: FrameView,
+    positions: Positions,
+}
+
+/// That, once it is there.
+struct Storage(UnsafeCell<MaybeUninit<Shared>>);
 
 // SAFETY: written once, by whoever turned the state from NOT_TRIED to TRYING, and read only after
 // it is THERE (S22); a view may be shared among threads.
 unsafe impl Sync for Storage {}
 
 static STATE: AtomicU8 = AtomicU8::new(NOT_TRIED);
-static VIEW: Storage = Storage(UnsafeCell::new(MaybeUninit::uninit()));
+static SHARED: Storage = Storage(UnsafeCell::new(MaybeUninit::uninit()));
 
 thread_local! {
     /// A description, the first page, and how many.
@@ -61,15 +73,22 @@ thread_local! {
         const { [const { Cell::new((0, 0, 0)) }; LOG_LEN] };
     static NR_LOGGED: Cell<usize> = const { Cell::new(0) };
     static NR_PAGES_LOGGED: Cell<u64> = const { Cell::new(0) };
+    /// The marker that was told last, and of which tag.
+    static MARKER_TOLD: Cell<(u32, u64)> = const { Cell::new((0, 0)) };
 }
 
 /// The server's frames, if we have them.
+#[inline]
 fn view() -> Option<&'static FrameView> {
+    Some(&shared()?.view)
+}
+
+fn shared() -> Option<&'static Shared> {
     if STATE.load(Ordering::Acquire) != THERE {
         return None;
     }
     // SAFETY: the state says that it was written, and nobody writes it again (S22).
-    let storage = unsafe { &*VIEW.0.get() };
+    let storage = unsafe { &*SHARED.0.get() };
     // SAFETY: as above (S22).
     Some(unsafe { storage.assume_init_ref() })
 }
@@ -90,19 +109,20 @@ fn open() -> bool {
         return false;
     }
     let Ok((reply, files)) = channel::ask_for_files(Op::Share) else { return false };
-    let [frames, numbers] = files;
+    let [frames, numbers, positions] = files;
     // SAFETY: two descriptors that were just received, open until the end of this function (S22).
     let borrow = |fd: c_int| unsafe { BorrowedFd::borrow_raw(fd) };
-    let opened = if frames >= 0 && numbers >= 0 && reply.result > 0 {
-        FrameView::open(borrow(frames), borrow(numbers), reply.result as u32).ok()
-    } else {
-        None
+    let open = || {
+        let view = FrameView::open(borrow(frames), borrow(numbers), reply.result as u32).ok()?;
+        Some(Shared { view, positions: Positions::open(borrow(positions)).ok()? })
     };
+    let have_all = reply.result > 0 && files.iter().all(|fd| *fd >= 0);
+    let opened = if have_all { open() } else { None };
     files.into_iter().filter(|fd| *fd >= 0).for_each(channel::close);
     let Some(opened) = opened else { return false };
     // SAFETY: this thread alone has turned the state to TRYING, and nobody reads before THERE
     // (S22).
-    unsafe { *VIEW.0.get() = MaybeUninit::new(opened) };
+    unsafe { *SHARED.0.get() = MaybeUninit::new(opened) };
     STATE.store(THERE, Ordering::Release);
     true
 }
@@ -119,13 +139,27 @@ pub(crate) fn tag(id: u64) -> Option<u32> {
     (known >> 32 == id).then_some(known as u32)
 }
 
-/// Remembers the tag that a reply tells; 0 is none.
-pub(crate) fn learn(id: u64, tag: u32) {
-    if let (1.., Some(half)) = (tag, half(id))
+/// Remembers the tag and the place that a reply tells; 0 is none.
+pub(crate) fn learn(id: u64, reply: &Reply) {
+    if let (1.., Some(half)) = (reply.tag, half(id))
         && is_there()
     {
-        TAGS[id as usize % NR_TAGS].store(half | u64::from(tag), Relaxed);
+        TAGS[id as usize % NR_TAGS].store(half | u64::from(reply.tag), Relaxed);
+        if reply.place != 0 {
+            PLACES[id as usize % NR_TAGS].store(half | u64::from(reply.place), Relaxed);
+        }
     }
+}
+
+/// Moves the position of a description over `total` bytes, or as many as there are; they are
+/// nobody else's. Returns where they begin, and how many they are; `None` if that is the server's
+/// to say.
+#[inline]
+pub(crate) fn advance(id: u64, total: u64) -> Option<(u64, u64)> {
+    let known = PLACES[id as usize % NR_TAGS].load(Relaxed);
+    let place = (known >> 32 == id && known as u32 != 0).then_some(known as u32)?;
+    let (len, _) = file(tag(id)?)?;
+    shared()?.positions.advance(place, total, len)
 }
 
 /// The file's length and its count of writes, if it may be looked at.
@@ -173,8 +207,8 @@ pub(crate) fn copy(tag: u32, target: *mut c_void, len: usize, offset: u64) -> Op
     is_same.then_some(Found { nr_bytes: done, is_all: done == most })
 }
 
-/// Writes down that the bytes were found, and copied.
-pub(crate) fn note(id: u64, offset: u64, nr_bytes: usize) {
+/// Writes down that the bytes were found, and copied; tells at once where readahead waits for that.
+pub(crate) fn note(id: u64, tag: u32, offset: u64, nr_bytes: usize) {
     if nr_bytes == 0 {
         return;
     }
@@ -195,9 +229,20 @@ pub(crate) fn note(id: u64, offset: u64, nr_bytes: usize) {
     });
     let nr_pages = NR_PAGES_LOGGED.get() + nr;
     NR_PAGES_LOGGED.set(nr_pages);
-    if nr_pages >= LOG_PAGES || NR_LOGGED.get() >= LOG_LEN {
+    let is_full = nr_pages >= LOG_PAGES || NR_LOGGED.get() >= LOG_LEN;
+    if is_full | is_marked(tag, first, nr) {
         self_read::tell();
     }
+}
+
+/// Whether the page that the server waits for is among these, and was not told of.
+fn is_marked(tag: u32, first: u64, nr: u64) -> bool {
+    let marker = view().map_or(u64::MAX, |view| view.marker(tag));
+    let is_new = marker.wrapping_sub(first) < nr && MARKER_TOLD.get() != (tag, marker);
+    if is_new {
+        MARKER_TOLD.set((tag, marker));
+    }
+    is_new
 }
 
 /// Sends this thread's log.

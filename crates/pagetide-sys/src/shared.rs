@@ -200,8 +200,8 @@ impl Numbers {
         self.hint(frame, key_of(tag, index));
     }
 
-    /// Puts a hint into the key's bucket: where it is already, or where none is, or one leads nowhere
-    /// any more, or in the place of another.
+    /// Puts a hint into the key's bucket: where it is already, or where none is, or one leads
+    /// nowhere any more, or in the place of another.
     fn hint(&self, frame: u32, key: u64) {
         if key == 0 {
             return;

@@ -32,7 +32,7 @@ pub const CHUNK_BYTES: usize = 128 << 10;
 /// Bytes of a [`Request`].
 pub const REQUEST_BYTES: usize = 48;
 /// Bytes of a [`Reply`].
-pub const REPLY_BYTES: usize = 32;
+pub const REPLY_BYTES: usize = 40;
 /// Bytes of a [`Greeting`].
 pub const GREETING_BYTES: usize = 24;
 /// File positions from here on are tags. Files as long as this are not managed.
@@ -100,7 +100,8 @@ ops! {
     /// Read `len` bytes at the position, which moves by as much of `total` as there is.
     Read,
     /// As `Read`, without the bytes: the position moves over `total` bytes, or as many as there
-    /// are, and they are whoever's that asks, to be found or read at `offset`.
+    /// are, and they are whoever's that asks, to be found or read at `offset`. Where the reply has
+    /// a place, the next who reads moves the position there, and need not ask.
     Reserve,
     /// Read `len` bytes at `offset`.
     ReadAt,
@@ -138,7 +139,8 @@ ops! {
     Execute,
     /// Write back what is dirty of the file that the descriptor that comes along names.
     FlushFile,
-    /// The frames, to be looked at: replies with how many there are, and their two files.
+    /// The frames, to be looked at: replies with how many there are, their two files, and that of
+    /// the positions.
     Share,
     /// The pages named in the data were read without asking. There is no reply.
     Touch,
@@ -372,24 +374,26 @@ pub struct Reply {
     pub total: u64,
     /// Of a read: what the file's pages can be found by without asking; 0 if they cannot.
     pub tag: u32,
+    /// Of a read at the position: the word that it is in; 0 if the position is the server's.
+    pub place: u32,
 }
 
 impl Reply {
     /// A result without more to say.
     pub const fn done(result: i64) -> Reply {
-        Reply { status: Status::Done, result, offset: 0, total: 0, tag: 0 }
+        Reply { status: Status::Done, result, offset: 0, total: 0, tag: 0, place: 0 }
     }
 
     /// A status without a result.
     pub const fn status(status: Status) -> Reply {
-        Reply { status, result: 0, offset: 0, total: 0, tag: 0 }
+        Reply { status, result: 0, offset: 0, total: 0, tag: 0, place: 0 }
     }
 
     /// As bytes.
     pub fn encode(&self) -> [u8; REPLY_BYTES] {
         let mut bytes = [0; REPLY_BYTES];
         let first = self.status as u64 | u64::from(self.tag) << 32;
-        let fields = [first, self.result as u64, self.offset, self.total];
+        let fields = [first, self.result as u64, self.offset, self.total, u64::from(self.place)];
         (0..).step_by(8).zip(fields).for_each(|(at, field)| put(&mut bytes, at, field));
         bytes
     }
@@ -403,6 +407,7 @@ impl Reply {
             offset: take(bytes, 16),
             total: take(bytes, 24),
             tag: (take(bytes, 0) >> 32) as u32,
+            place: take(bytes, 32) as u32,
         })
     }
 }
@@ -432,7 +437,8 @@ mod tests {
             assert_eq!(Request::decode(&request.encode()), Some(request));
         }
         for status in STATUSES {
-            let reply = Reply { status, result: -5, offset: u64::MAX, total: 1, tag: u32::MAX };
+            let reply =
+                Reply { status, result: -5, offset: u64::MAX, total: 1, tag: u32::MAX, place: 9 };
             assert_eq!(Reply::decode(&reply.encode()), Some(reply));
         }
         for (number, reason) in Reason::ALL.into_iter().enumerate() {

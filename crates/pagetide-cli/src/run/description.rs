@@ -17,9 +17,11 @@
 //! others do meanwhile comes before it or after it.
 
 use super::errno::{Errno, IntoErrno};
+use super::position::Position;
 use super::served_file::{FileKey, Opened, Owner, ServedFile, lock};
 use pagetide::{Advice, File, PageCache};
 use pagetide_core::units::PAGE_BYTES;
+use pagetide_sys::shared::Positions;
 use pagetide_sys::wire::{CHUNK_BYTES, Offer, Reply, Request, Status, TAG};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -49,7 +51,7 @@ pub(super) struct Inner {
     pub(super) pending: Option<OwnedFd>,
     /// Descriptors that are known, in all processes. A hint: see the module.
     pub(super) nr_known: u64,
-    pub(super) position: u64,
+    pub(super) position: Position,
     /// The kernel has the position, with the file.
     pub(super) is_settled: bool,
     /// The program has asked for O_DIRECT. If not, its library may have: see `settle`.
@@ -105,7 +107,7 @@ impl Description {
                 handle: None,
                 pending: None,
                 nr_known: 0,
-                position: 0,
+                position: Position::Own(0),
                 is_settled: false,
                 wants_direct: flags & O_DIRECT != 0,
                 append: flags & O_APPEND != 0,
@@ -178,33 +180,30 @@ impl Description {
     pub(super) fn read(&self, request: &Request, target: &mut [u8]) -> Answer {
         self.must_read()?;
         self.share(|_, inner, handle| {
-            let base = inner.position;
-            let left = handle.len().saturating_sub(base);
-            let len = request.len.min(target.len() as u64) as usize;
-            let nr_read = handle.read_at(&mut target[..len], base).errno()?;
-            let total = request.total.max(request.len).min(left).max(nr_read as u64);
-            let reserved = if (nr_read as u64) < request.len { nr_read as u64 } else { total };
-            inner.position = base + reserved;
-            let reply = Reply {
-                status: Status::Done,
-                result: nr_read as i64,
-                offset: base,
-                total: reserved,
-                tag: tag_of(handle),
-            };
+            let wanted = request.total.max(request.len);
+            let (base, most) = inner.position.advance(wanted, handle.len());
+            let len = request.len.min(target.len() as u64).min(most) as usize;
+            let read = handle.read_at(&mut target[..len], base).errno();
+            let nr_read = *read.as_ref().unwrap_or(&0);
+            let total = if nr_read < len { nr_read as u64 } else { most };
+            if total < most {
+                // Nobody has read them; if others have gone on meanwhile, nobody will.
+                inner.position.replace(base + most, base + total);
+            }
+            let result = read? as i64;
+            let reply = Reply { offset: base, total, tag: tag_of(handle), ..Reply::done(result) };
             Ok((reply, nr_read))
         })
     }
 
     /// Moves the position over what the other side goes on to read there by itself.
-    pub(super) fn reserve(&self, total: u64) -> Answer {
+    pub(super) fn reserve(&self, total: u64, positions: &Arc<Positions>) -> Answer {
         self.must_read()?;
         self.share(|_, inner, handle| {
-            let base = inner.position;
-            let total = total.min(handle.len().saturating_sub(base));
-            inner.position = base + total;
-            let reply = Reply { offset: base, total, tag: tag_of(handle), ..Reply::done(0) };
-            Ok((reply, 0))
+            let (offset, total) = inner.position.advance(total, handle.len());
+            // The next one moves it there by itself: see `position`.
+            let place = if self.write { 0 } else { inner.position.share(positions) };
+            Ok((Reply { offset, total, tag: tag_of(handle), place, ..Reply::done(0) }, 0))
         })
     }
 
@@ -241,12 +240,13 @@ impl Description {
         self.share(|opened, inner, handle| {
             let total = request.total.max(source.len() as u64);
             let appends = append || inner.append;
-            let base = if appends { self.file.reserve(opened, total) } else { inner.position };
+            let base =
+                if appends { self.file.reserve(opened, total) } else { inner.position.get() };
             let end = base.checked_add(total).ok_or(Errno::FBIG)?;
             self.file.grow(opened, end)?;
             let nr_written = handle.write_at(source, base).errno()?;
             inner.make_durable(handle)?;
-            inner.position = end;
+            inner.position.set(end);
             let reply = Reply { offset: base, total, ..Reply::done(nr_written as i64) };
             Ok((reply, 0))
         })
@@ -259,10 +259,10 @@ impl Description {
             let inner = self.inner();
             // Linux appends then, whatever the offset.
             if inner.append && request.flags & CONTINUED == 0 {
-                let before = inner.position;
+                let before = inner.position.get();
                 drop(inner);
                 let answer = self.write(request, source, true);
-                self.inner().position = before;
+                self.inner().position.set(before);
                 return answer;
             }
             inner.durability
@@ -280,20 +280,21 @@ impl Description {
     pub(super) fn seek(&self, request: &Request) -> Answer {
         self.share(|_, inner, handle| {
             let len = handle.len() as i64;
-            let position = match request.flags {
+            let target = |before: u64| match request.flags {
                 0 => Some(request.offset),
-                1 => (inner.position as i64).checked_add(request.offset),
+                1 => (before as i64).checked_add(request.offset),
                 2 => len.checked_add(request.offset),
                 // Everything is data, and then there is one hole: as POSIX allows.
-                3 | 4 if request.offset < 0 || request.offset >= len => return Err(Errno::NXIO),
                 3 => Some(request.offset),
                 4 => Some(len),
                 _ => None,
             };
-            let position = position.and_then(|position| u64::try_from(position).ok());
-            let position = position.filter(|at| *at < TAG).ok_or(Errno::INVAL)?;
-            inner.position = position;
-            done(position)
+            if matches!(request.flags, 3 | 4) && (request.offset < 0 || request.offset >= len) {
+                return Err(Errno::NXIO);
+            }
+            let is_position = |at: i64| u64::try_from(at).ok().filter(|at| *at < TAG);
+            let moved = inner.position.update(|before| target(before).and_then(is_position));
+            done(moved.ok_or(Errno::INVAL)?)
         })
     }
 

@@ -20,6 +20,7 @@ mod description;
 mod errno;
 mod filter;
 pub(crate) mod launch;
+mod position;
 mod program;
 mod served_file;
 mod server;
@@ -37,6 +38,7 @@ use filter::Filter;
 use pagetide::{BuildError, PageCache};
 use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Bytes;
+use pagetide_sys::shared::Positions;
 use pagetide_sys::wire::DESCRIPTOR_BASE;
 use server::Server;
 use sockets::Doorbell;
@@ -118,7 +120,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let cache = build(args)?;
     let filter = Filter { include: args.include.clone(), exclude: args.exclude.clone() };
     let watcher = args.report.as_ref().map(|_| Watcher::start(&cache)).transpose()?;
-    let server = Arc::new(Server::new(cache, filter));
+    let positions =
+        Positions::new().map_err(|error| Failure::on("make memory for file positions", &error))?;
+    let server = Arc::new(Server::new(cache, filter, positions));
     let doorbell = Doorbell::new(DESCRIPTOR_BASE)
         .map_err(|error| Failure::on("make a socket for the program", &error))?;
     warn_of_unserved(&args.command[0]);

@@ -19,6 +19,7 @@ use super::served_file::{FileKey, Owner, ServedFile, lock, path_of};
 use crate::terminal;
 use pagetide::{File, PageCache};
 use pagetide_core::units::PAGE_BYTES;
+use pagetide_sys::shared::Positions;
 use pagetide_sys::tray::{NR_SLOTS, Tray};
 use pagetide_sys::wire::{self, Op, Reason, Reply, Request, Status, TAG, adopt};
 use rustix::fs::{OFlags, SeekFrom};
@@ -38,6 +39,8 @@ const NR_TRAYS_MAX: usize = 64;
 pub(super) struct Server {
     pub(super) cache: PageCache,
     filter: Filter,
+    /// Positions that processes move by themselves.
+    positions: Arc<Positions>,
     files: Mutex<HashMap<FileKey, Arc<ServedFile>>>,
     descriptions: Mutex<BTreeMap<u64, Arc<Description>>>,
     processes: Mutex<HashMap<u64, Process>>,
@@ -57,10 +60,11 @@ struct Process {
 }
 
 impl Server {
-    pub(super) fn new(cache: PageCache, filter: Filter) -> Server {
+    pub(super) fn new(cache: PageCache, filter: Filter, positions: Positions) -> Server {
         Server {
             cache,
             filter,
+            positions: Arc::new(positions),
             files: Mutex::default(),
             descriptions: Mutex::default(),
             processes: Mutex::default(),
@@ -189,7 +193,7 @@ impl Server {
                 Ok((Reply::done(0), 0))
             }
             Op::Read => one.read(request, target),
-            Op::Reserve => one.reserve(request.total),
+            Op::Reserve => one.reserve(request.total, &self.positions),
             Op::ReadAt => one.read_at(request, target),
             Op::BringIn => one.bring_in(request),
             Op::Write => one.write(request, source, false),
@@ -244,9 +248,11 @@ impl Server {
         Some((Tray::new().ok()?, counted))
     }
 
-    /// The frames' files, for a process to look at.
-    pub(super) fn shared_files(&self) -> Option<([BorrowedFd<'_>; 2], u32)> {
-        self.cache.shared_files()
+    /// The frames' files, for a process to look at, that of the positions, and how many frames
+    /// there are.
+    pub(super) fn shared_files(&self) -> Option<([BorrowedFd<'_>; 3], u32)> {
+        let ([frames, numbers], nr_frames) = self.cache.shared_files()?;
+        Some(([frames, numbers, self.positions.file()?], nr_frames))
     }
 
     fn find(&self, id: u64) -> Option<Arc<Description>> {
@@ -443,7 +449,7 @@ impl Server {
 fn settle(description: &Description, descriptor: &OwnedFd) -> Result<(), Errno> {
     let mut inner = description.inner();
     if !inner.is_settled {
-        rustix::fs::seek(descriptor, SeekFrom::Start(inner.position))?;
+        rustix::fs::seek(descriptor, SeekFrom::Start(inner.position.close()))?;
         if !inner.wants_direct {
             let flags = rustix::fs::fcntl_getfl(descriptor)?;
             rustix::fs::fcntl_setfl(descriptor, flags - OFlags::DIRECT)?;

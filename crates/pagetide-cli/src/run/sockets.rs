@@ -134,7 +134,8 @@ fn serve_socket(socket: &OwnedFd, process: u64, server: &Server) {
     }
 }
 
-/// How many frames there are, and their files; none where the cache is not shared.
+/// How many frames there are, their files, and that of the positions; none where the cache is not
+/// shared.
 fn send_shared(socket: &OwnedFd, server: &Server) -> Result<(), Errno> {
     match server.shared_files() {
         Some((files, nr_frames)) => send_files(socket, i64::from(nr_frames), &files),
@@ -144,7 +145,7 @@ fn send_shared(socket: &OwnedFd, server: &Server) -> Result<(), Errno> {
 
 fn send_files(socket: &OwnedFd, result: i64, files: &[BorrowedFd<'_>]) -> Result<(), Errno> {
     let head = Reply::done(result).encode();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut beside = SendAncillaryBuffer::new(&mut space);
     if !files.is_empty() {
         beside.push(SendAncillaryMessage::ScmRights(files));

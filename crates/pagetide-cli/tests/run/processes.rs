@@ -63,6 +63,30 @@ fn pages_copied_without_asking_are_always_the_files() {
 }
 
 #[test]
+fn a_position_is_one_for_all_who_move_it() {
+    if !has("python3", "a_position_is_one_for_all_who_move_it") {
+        return;
+    }
+    let here = folder();
+    python_in(here.path(), "8M", include_str!("positions.py"));
+}
+
+#[test]
+fn a_window_begins_when_the_marker_before_it_is_read() {
+    let test = "a_window_begins_when_the_marker_before_it_is_read";
+    if !has("python3", test) {
+        return;
+    }
+    if !Path::new("/proc/self/io").exists() {
+        eprintln!("SKIPPED: {test}: this kernel does not count what processes read");
+        return;
+    }
+    let here = folder();
+    std::fs::write(here.path().join("a"), noise(4 << 20, 9)).unwrap();
+    python_in(here.path(), "32M", include_str!("markers.py"));
+}
+
+#[test]
 fn pages_read_past_the_server_are_always_the_files() {
     if !has("python3", "pages_read_past_the_server_are_always_the_files") {
         return;
