@@ -70,54 +70,12 @@
 
 use super::page_clock::{Epoch, PageClock};
 use super::tuning::{Arm, Tuning};
-use crate::folio::{Folios, Hits};
+use crate::folio::{Folio, Folios, Hits};
 use crate::ids::FrameId;
 use crate::list::FolioList;
 use crate::lru::{Mechanism, Switches};
-use core::sync::atomic::Ordering::Relaxed;
 
-/// One of the engine's lists.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Place {
-    Probation,
-    Main,
-}
-
-/// What is noted of a folio in its descriptor.
-///
-/// ```text
-///   bit 17     16     15 ... 0
-///   streamed   main   epoch of the last access
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Stamp {
-    pub(super) epoch: Epoch,
-    pub(super) place: Place,
-    /// Readahead brought it.
-    pub(super) is_streamed: bool,
-}
-
-impl Stamp {
-    const MAIN: u32 = 1 << 16;
-    const STREAMED: u32 = 1 << 17;
-
-    pub(super) fn of(folios: &Folios, frame: FrameId) -> Stamp {
-        let bits = folios[frame].stamp.load(Relaxed);
-        let place = if bits & Stamp::MAIN != 0 { Place::Main } else { Place::Probation };
-        Stamp { epoch: bits as Epoch, place, is_streamed: bits & Stamp::STREAMED != 0 }
-    }
-
-    /// A hit that saves readahead a page is worth one of so many parts of one that saves a wait.
-    fn parts(self) -> u64 {
-        if self.is_streamed { STREAMED_PARTS } else { 1 }
-    }
-
-    pub(super) fn put(self, folios: &Folios, frame: FrameId) {
-        let main = if self.place == Place::Main { Stamp::MAIN } else { 0 };
-        let streamed = if self.is_streamed { Stamp::STREAMED } else { 0 };
-        folios[frame].stamp.store(u32::from(self.epoch) | main | streamed, Relaxed);
-    }
-}
+pub(super) use super::stamp::{Place, Stamp};
 
 /// What is remembered of an evicted page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -158,8 +116,6 @@ const HELD_PARTS: u32 = 32;
 const TURNS_HELD: usize = 8;
 /// The running one's place among them.
 const NOW: usize = TURNS_HELD - 1;
-/// See [`Stamp::parts`].
-const STREAMED_PARTS: u64 = 4;
 
 impl Engine {
     pub(super) fn new(capacity: u32, tuning: &Tuning, switches: Switches) -> Engine {
@@ -276,19 +232,21 @@ impl Engine {
         last: Option<Epoch>,
     ) {
         let epoch = self.clock.touch(last);
-        Stamp { epoch, ..Stamp::of(folios, frame) }.put(folios, frame);
-        self.push(folios, frame, place);
+        let folio = &folios[frame];
+        Stamp { epoch, place, ..Stamp::of(folio) }.put(folio);
+        self.list_mut(place).push_head(folios, frame);
     }
 
     /// Notes when a folio is accessed. Its hits are counted by whoever accesses it.
     pub(super) fn hit(&mut self, folios: &Folios, frame: FrameId) {
-        let stamp = Stamp::of(folios, frame);
+        let folio = &folios[frame];
+        let stamp = Stamp::of(folio);
         if stamp.epoch != self.clock.now() {
             if stamp.is_streamed && !self.fits(stamp.epoch) {
-                self.use_credit(folios, frame);
+                self.use_credit(folio);
             }
             let epoch = self.clock.touch(Some(stamp.epoch));
-            Stamp { epoch, ..stamp }.put(folios, frame);
+            Stamp { epoch, ..stamp }.put(folio);
         }
     }
 
@@ -302,28 +260,29 @@ impl Engine {
 
     /// Puts a folio that is on no list at a list's young end.
     pub(super) fn push(&mut self, folios: &Folios, frame: FrameId, place: Place) {
-        Stamp { place, ..Stamp::of(folios, frame) }.put(folios, frame);
+        let folio = &folios[frame];
+        Stamp { place, ..Stamp::of(folio) }.put(folio);
         self.list_mut(place).push_head(folios, frame);
     }
 
     /// Puts a folio that is on no list at probation's old end.
     pub(super) fn push_old(&mut self, folios: &Folios, frame: FrameId) {
-        let stamp = Stamp::of(folios, frame);
-        Stamp { place: Place::Probation, ..stamp }.put(folios, frame);
-        folios[frame].update(|flags| Some(flags.with_link(0)));
+        let folio = &folios[frame];
+        Stamp { place: Place::Probation, ..Stamp::of(folio) }.put(folio);
+        folio.update(|flags| Some(flags.with_link(0)));
         self.probation.push_tail(folios, frame);
     }
 
     /// Puts a listed folio at the old end of its list.
     pub(super) fn move_to_old_end(&mut self, folios: &Folios, frame: FrameId) {
-        let list = self.list_mut(Stamp::of(folios, frame).place);
+        let list = self.list_mut(Stamp::of(&folios[frame]).place);
         list.remove(folios, frame);
         list.push_tail(folios, frame);
     }
 
     /// Takes a listed folio off its list.
     pub(super) fn remove(&mut self, folios: &Folios, frame: FrameId) {
-        self.list_mut(Stamp::of(folios, frame).place).remove(folios, frame);
+        self.list_mut(Stamp::of(&folios[frame]).place).remove(folios, frame);
     }
 
     /// Whether a page that comes back was away for so short that it may be worth a place in main.
@@ -363,8 +322,8 @@ impl Engine {
         if self.is_main_full()
             && let Some(victim) = self.main.pop_tail(folios)
         {
-            let stamp = Stamp::of(folios, victim);
-            Stamp { place: Place::Probation, ..stamp }.put(folios, victim);
+            let folio = &folios[victim];
+            Stamp { place: Place::Probation, ..Stamp::of(folio) }.put(folio);
             self.probation.push_tail(folios, victim);
         }
     }
@@ -412,27 +371,30 @@ impl Engine {
         let [mut turns, mut young_moves] = [self.arm.turns, self.tuning.young_moves]
             .map(|steps| (steps << insistence).min(STEPS_MAX.max(steps)));
         while let Some(tail) = self.main.tail() {
-            let left = if folios[tail].hits().count() > 0 { &mut turns } else { &mut young_moves };
-            let victim = Stamp::of(folios, tail);
-            if folios[tail].hits().count() == 0 && self.was_seen_since(page, victim) {
+            let folio = &folios[tail];
+            let has_credit = folio.hits().count() > 0;
+            let left = if has_credit { &mut turns } else { &mut young_moves };
+            let victim = Stamp::of(folio);
+            if !has_credit && self.was_seen_since(page, victim) {
                 return wins(self, victim);
             }
             if *left == 0 {
                 return false;
             }
             *left -= 1;
-            self.use_credit(folios, tail);
+            self.use_credit(folio);
             self.main.move_to_head(folios, tail);
         }
         true
     }
 
     /// Takes one of a folio's credits, if it has any.
-    fn use_credit(&self, folios: &Folios, frame: FrameId) {
-        let refs = folios[frame].hits().count();
-        if refs > 0 {
-            let left = if self.keeps_credits { refs - 1 } else { 0 };
-            folios[frame].set_hits(folios[frame].hits().with_count(left));
+    #[inline]
+    fn use_credit(&self, folio: &Folio) {
+        let hits = folio.hits();
+        if hits.count() > 0 {
+            let left = if self.keeps_credits { hits.count() - 1 } else { 0 };
+            folio.set_hits(hits.with_count(left));
         }
     }
 
@@ -449,16 +411,17 @@ impl Engine {
     /// Looks at the oldest folio of a list, and takes it off unless it is worth another trip.
     pub(super) fn look(&mut self, folios: &Folios, place: Place) -> Option<FrameId> {
         let frame = self.list_mut(place).pop_tail(folios)?;
-        let refs = folios[frame].hits().count();
+        let folio = &folios[frame];
+        let hits = folio.hits();
         match place {
-            Place::Main if refs > 0 => {
-                self.use_credit(folios, frame);
-                self.push(folios, frame, Place::Main);
+            Place::Main if hits.count() > 0 => {
+                self.use_credit(folio);
+                self.main.push_head(folios, frame);
                 None
             }
-            Place::Probation if refs >= self.arm.hits_to_main => {
-                folios[frame].set_hits(folios[frame].hits().with_count(0));
-                let is_main = self.judge(folios, Stamp::of(folios, frame), 0, |_, _| true);
+            Place::Probation if hits.count() >= self.arm.hits_to_main => {
+                folio.set_hits(hits.with_count(0));
+                let is_main = self.judge(folios, Stamp::of(folio), 0, |_, _| true);
                 let place = if is_main { Place::Main } else { Place::Probation };
                 self.push(folios, frame, place);
                 None
@@ -472,7 +435,7 @@ impl Engine {
         for place in [Place::Probation, Place::Main] {
             self.list(place).validate(folios);
             for frame in self.list(place).iter(folios) {
-                assert_eq!(Stamp::of(folios, frame).place, place, "{frame} is on another list");
+                assert_eq!(Stamp::of(&folios[frame]).place, place, "{frame} is on another list");
             }
         }
         assert!(self.main_max < self.capacity, "no room for probation");
@@ -490,9 +453,9 @@ impl Engine {
 }
 
 /// A folio's hit counts as one, as a miniature accesses it.
-pub(super) fn count_hit(folios: &Folios, frame: FrameId) {
-    let hits = folios[frame].hits();
+pub(super) fn count_hit(folio: &Folio) {
+    let hits = folio.hits();
     if hits.count() < Hits::COUNT_MAX {
-        folios[frame].set_hits(hits.with_count(hits.count() + 1));
+        folio.set_hits(hits.with_count(hits.count() + 1));
     }
 }

@@ -74,6 +74,7 @@ mod engine;
 mod page_clock;
 mod sampled_pages;
 mod selection;
+mod stamp;
 mod standing;
 #[cfg(test)]
 mod tests;
@@ -166,16 +167,22 @@ impl Pagetide {
     }
 
     /// Lets hits be logged again once an epoch has ended, unless nobody has been evicted for long.
+    #[inline]
     fn tell_epoch(&mut self, folios: &Folios, before: Epoch) {
         if self.engine.clock.now() != before {
-            let engine = &mut self.engine;
-            if self.unread.end_epoch(folios, |frame| engine.push_old(folios, frame)) {
-                engine.end_turn();
-            }
-            self.epochs_at_peace += 1;
-            if self.epochs_at_peace <= EPOCHS_HEARD {
-                folios.end_tick();
-            }
+            self.end_epoch(folios);
+        }
+    }
+
+    #[cold]
+    fn end_epoch(&mut self, folios: &Folios) {
+        let engine = &mut self.engine;
+        if self.unread.end_epoch(folios, |frame| engine.push_old(folios, frame)) {
+            engine.end_turn();
+        }
+        self.epochs_at_peace += 1;
+        if self.epochs_at_peace <= EPOCHS_HEARD {
+            folios.end_tick();
         }
     }
 
@@ -193,10 +200,11 @@ impl Pagetide {
     }
 
     fn push(&mut self, folios: &Folios, frame: FrameId, place: Place) {
-        let flags = folios[frame].flags();
+        let folio = &folios[frame];
+        let flags = folio.flags();
         let is_kept = self.is_kept(flags);
         if flags.link() != u32::from(is_kept) {
-            folios[frame].update(|flags| Some(flags.with_link(u32::from(is_kept))));
+            folio.update(|flags| Some(flags.with_link(u32::from(is_kept))));
         }
         if is_kept {
             self.kept.push_head(folios, frame);
@@ -266,19 +274,18 @@ impl LruPolicy for Pagetide {
 
     /// Readahead is no access: what it brings waits to be read.
     fn add(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        let flags = cx.flags(frame);
+        let folio = &cx.folios[frame];
+        let flags = folio.flags();
         let is_accessed = !flags.any(Flags::PREFETCHED);
-        let stamp = Stamp::of(cx.folios, frame);
+        let stamp = Stamp::of(folio);
         let last = flags.any(Flags::WORKINGSET).then_some(stamp.epoch);
-        let is_sampled =
-            self.selection.as_ref().is_some_and(|it| it.samples(cx.folios[frame].page()));
+        let is_sampled = self.selection.as_ref().is_some_and(|it| it.samples(folio.page()));
         let tick = if is_accessed { cx.folios.tick() } else { 0 };
-        let hits = cx.folios[frame].hits().with_watched(is_sampled).with_tick(tick);
-        cx.folios[frame].set_hits(hits);
+        folio.set_hits(folio.hits().with_watched(is_sampled).with_tick(tick));
         let is_main =
             flags.any(Flags::ACTIVE) || is_accessed && last.is_some() && self.gets_main(cx, frame);
         if flags.any(Flags::ACTIVE) {
-            cx.folios[frame].clear(Flags::ACTIVE);
+            folio.clear(Flags::ACTIVE);
         }
         let place = match is_main {
             true => Place::Main,
@@ -287,7 +294,7 @@ impl LruPolicy for Pagetide {
         if !is_accessed {
             let claim = if last.is_some() { stamp.place } else { place };
             let epoch = last.unwrap_or(self.engine.clock.never());
-            Stamp { epoch, place: claim, is_streamed: true }.put(cx.folios, frame);
+            Stamp { epoch, place: claim, is_streamed: true }.put(folio);
             match is_main || self.is_kept(flags) {
                 true => self.push(cx.folios, frame, place),
                 false => self.unread.push(cx.folios, frame),
@@ -298,7 +305,7 @@ impl LruPolicy for Pagetide {
         let epoch = self.engine.clock.touch(last);
         self.tell_epoch(cx.folios, before);
         let is_streamed = last.is_some() && stamp.is_streamed;
-        Stamp { epoch, place, is_streamed }.put(cx.folios, frame);
+        Stamp { epoch, place, is_streamed }.put(folio);
         self.push(cx.folios, frame, place);
         if is_sampled {
             self.sample(cx.folios, frame);
@@ -317,11 +324,11 @@ impl LruPolicy for Pagetide {
             self.first_access(cx, frame);
         } else if flags.link() > 0 && !self.is_kept(flags) {
             self.unlink(cx.folios, frame);
-            self.push(cx.folios, frame, Stamp::of(cx.folios, frame).place);
+            self.push(cx.folios, frame, Stamp::of(&cx.folios[frame]).place);
         }
         let before = self.engine.clock.now();
         self.engine.hit(cx.folios, frame);
-        if !is_first && cx.flags(frame).link() == 0 {
+        if self.engine.arm().moves_hits && !is_first && cx.flags(frame).link() == 0 {
             self.engine.move_hit(cx.folios, frame);
         }
         self.tell_epoch(cx.folios, before);
@@ -353,15 +360,16 @@ impl LruPolicy for Pagetide {
         let claims_main = self.engine.is_history(past);
         let place = if claims_main { Place::Main } else { Place::Probation };
         let is_streamed = kind == AccessKind::Readahead;
-        Stamp { epoch, place, is_streamed }.put(cx.folios, frame);
-        cx.folios[frame].set(Flags::WORKINGSET);
+        let folio = &cx.folios[frame];
+        Stamp { epoch, place, is_streamed }.put(folio);
+        folio.set(Flags::WORKINGSET);
         if is_streamed {
             return;
         }
         if self.gets_main(cx, frame) {
-            cx.folios[frame].set(Flags::ACTIVE);
+            folio.set(Flags::ACTIVE);
         } else {
-            Stamp { epoch, place: Place::Probation, is_streamed }.put(cx.folios, frame);
+            Stamp { epoch, place: Place::Probation, is_streamed }.put(folio);
         }
     }
 
@@ -371,7 +379,7 @@ impl LruPolicy for Pagetide {
 
     /// A folio seen young by a walk counts as touched.
     fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        count_hit(cx.folios, frame);
+        count_hit(&cx.folios[frame]);
         self.touch(cx, frame);
     }
 
@@ -405,7 +413,7 @@ impl LruPolicy for Pagetide {
         _cursor: &mut PagetideCursor,
         frame: FrameId,
     ) -> Option<ShadowEntry> {
-        let Stamp { epoch, place, .. } = Stamp::of(cx.folios, frame);
+        let Stamp { epoch, place, .. } = Stamp::of(&cx.folios[frame]);
         let shadow = ShadowEntry::new(self.pack(epoch), self.id, place == Place::Main);
         self.nr_evictions += 1;
         self.note_departure(cx.folios);
@@ -430,7 +438,7 @@ impl LruPolicy for Pagetide {
         frame: FrameId,
         refusal: Refusal,
     ) -> PutBack {
-        self.push(cx.folios, frame, Stamp::of(cx.folios, frame).place);
+        self.push(cx.folios, frame, Stamp::of(&cx.folios[frame]).place);
         match refusal {
             Refusal::Young => self.young(cx, frame),
             Refusal::Dirty => {

@@ -90,7 +90,7 @@ impl Miniature {
     fn access(&mut self, key: u32, page: PageId) -> bool {
         let past = match self.pages.find(key) {
             Some(Whereabouts::Here(frame)) => {
-                count_hit(&self.folios, FrameId(frame));
+                count_hit(&self.folios[FrameId(frame)]);
                 self.engine.hit(&self.folios, FrameId(frame));
                 self.engine.move_hit(&self.folios, FrameId(frame));
                 return true;
@@ -124,7 +124,7 @@ impl Miniature {
             let place = self.engine.victim_from(u32::from(is_main));
             if let Some(frame) = self.engine.look(&self.folios, place) {
                 let key = key_of(hash(self.folios[frame].page(), self.seed));
-                self.pages.depart(key, Stamp::of(&self.folios, frame).epoch);
+                self.pages.depart(key, Stamp::of(&self.folios[frame]).epoch);
                 return frame;
             }
         }

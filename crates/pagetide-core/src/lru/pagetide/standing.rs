@@ -27,7 +27,7 @@ impl Pagetide {
         frame: FrameId,
         out: &mut dyn Write,
     ) -> fmt::Result {
-        let (flags, stamp) = (folios[frame].flags(), Stamp::of(folios, frame));
+        let (flags, stamp) = (folios[frame].flags(), Stamp::of(&folios[frame]));
         let nr_hits = folios[frame].hits().count();
         if Unread::has(flags.link()) {
             return out.write_str("brought by readahead, not accessed yet");

@@ -398,7 +398,7 @@ fn anonymous_folios_without_swap_are_never_looked_at() {
 fn strangers_wait_on_probation_once_a_page_was_demoted() {
     let mut reads = Reads::new(&LruConfig::file_only(100));
     (0..100).for_each(|page| assert!(!reads.read(page)));
-    let place = |reads: &Reads, page: u64| Stamp::of(&reads.folios, reads.resident[&page]).place;
+    let place = |reads: &Reads, page: u64| Stamp::of(&reads.folios[reads.resident[&page]]).place;
     assert_eq!(place(&reads, 0), Place::Main);
     // So many that there is room among the main pages.
     let mut pass = ReclaimPass::background(&reads.lruvec, 50).demoting();

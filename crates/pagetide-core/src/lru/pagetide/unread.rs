@@ -127,7 +127,7 @@ impl Unread {
 impl Pagetide {
     /// Whether a page that came back, and is accessed now, goes to main; there is room for it then.
     pub(super) fn gets_main(&mut self, cx: &mut Context<'_>, frame: FrameId) -> bool {
-        let stamp = Stamp::of(cx.folios, frame);
+        let stamp = Stamp::of(&cx.folios[frame]);
         let is_main = stamp.place == Place::Main && self.engine.judge_return(cx.folios, stamp);
         if is_main {
             self.engine.make_room_in_main(cx.folios);

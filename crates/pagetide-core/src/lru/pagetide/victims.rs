@@ -82,7 +82,8 @@ impl Pagetide {
     /// Takes what has waited longest to be read.
     fn give_up_unread(&mut self, folios: &Folios) -> Option<FrameId> {
         let frame = self.unread.pop_oldest(folios)?;
-        Stamp { place: Place::Probation, ..Stamp::of(folios, frame) }.put(folios, frame);
+        let folio = &folios[frame];
+        Stamp { place: Place::Probation, ..Stamp::of(folio) }.put(folio);
         Some(frame)
     }
 
@@ -96,7 +97,7 @@ impl Pagetide {
         }
         let stays = is_dirty || self.is_kept(flags);
         if stays {
-            self.push(cx.folios, frame, Stamp::of(cx.folios, frame).place);
+            self.push(cx.folios, frame, Stamp::of(&cx.folios[frame]).place);
         }
         stays
     }
