@@ -70,8 +70,13 @@ pub enum AccessKind {
 }
 
 impl AccessRule {
+    /// Whether a hit may want a list operation at all.
+    pub const fn logs_hits(self) -> bool {
+        matches!(self, AccessRule::TwoTouches | AccessRule::CountAndLog | AccessRule::LogEach)
+    }
+
     /// Notes one descriptor access. Lock-free; writes nothing once the folio is saturated.
-    #[inline]
+    #[inline(always)]
     pub fn mark(self, folios: &Folios, frame: FrameId) -> Marked {
         let folio = &folios[frame];
         match self {

@@ -11,6 +11,7 @@
 //! in the meantime is no longer [`Flags::PENDING`](crate::folio::Flags::PENDING), or is already on
 //! a list, and the stale entry does nothing.
 
+use super::Marked;
 use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
 
@@ -76,6 +77,19 @@ impl AccessLog {
         self.push(Logged::Touch(frame))
     }
 
+    /// Appends an access that its policy wants to hear of, and drops any other. The processor need
+    /// not guess which it is: nothing is skipped.
+    ///
+    /// # Panics
+    /// If the log is full.
+    #[inline]
+    pub fn touch_if(&mut self, marked: Marked, frame: FrameId) -> Room {
+        assert!(self.len < LOG_LEN, "access log overflows its {LOG_LEN} entries");
+        self.entries[self.len] = Logged::Touch(frame);
+        self.len += usize::from(marked == Marked::Log);
+        self.room()
+    }
+
     /// Appends a rotation.
     ///
     /// # Panics
@@ -126,6 +140,22 @@ mod tests {
         let drained: Vec<Logged> = log.drain().collect();
         assert_eq!(drained, [Logged::Add(FrameId(1)), Logged::Touch(FrameId(2))]);
         assert!(log.is_empty());
+    }
+
+    #[test]
+    fn an_access_nobody_wants_to_hear_of_is_not_kept() {
+        let mut log = AccessLog::new();
+        assert_eq!(log.touch_if(Marked::Done, FrameId(1)), Room::Left);
+        assert!(log.is_empty());
+        for nth in 1..LOG_LEN as u32 {
+            assert_eq!(log.touch_if(Marked::Log, FrameId(nth)), Room::Left);
+            assert_eq!(log.touch_if(Marked::Done, FrameId(99)), Room::Left);
+        }
+        assert_eq!(log.touch_if(Marked::Log, FrameId(LOG_LEN as u32)), Room::Full);
+        let drained: Vec<Logged> = log.drain().collect();
+        let kept: Vec<Logged> =
+            (1..=LOG_LEN as u32).map(|nth| Logged::Touch(FrameId(nth))).collect();
+        assert_eq!(drained, kept);
     }
 
     #[test]

@@ -29,6 +29,7 @@ use std::sync::Arc;
 mod background;
 mod filling;
 mod groups;
+mod hits;
 mod node;
 mod play;
 mod reclaim;
@@ -151,25 +152,9 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
     /// When `rank` is not of this world's trace.
     #[inline]
     pub fn apply(&mut self, rank: u32, kind: AccessKind) {
-        if kind != AccessKind::Read || !self.reads_plainly(rank) {
+        if self.play_hits(&[rank], &[kind]) == 0 {
             self.apply_any(rank, kind);
         }
-    }
-
-    /// Makes a read that has nothing to do but to mark a folio, as most have: its page is there, a
-    /// file's, and nobody waits for it or for the clock. Says whether this was one.
-    #[inline]
-    fn reads_plainly(&mut self, rank: u32) -> bool {
-        let frame = self.pages[rank as usize].plain_frame();
-        let is_plain = |frame: &FrameId| {
-            frame.0 < self.slow_from && self.accesses < self.look_at && !self.has_one_handle
-        };
-        let Some(frame) = frame.filter(is_plain) else {
-            return false;
-        };
-        self.accesses += 1;
-        self.mark(frame);
-        true
     }
 
     fn apply_any(&mut self, rank: u32, kind: AccessKind) {
@@ -415,16 +400,14 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
     }
 
     fn mark(&mut self, frame: FrameId) {
-        self.log_touch(self.rule.mark(&self.folios, frame), frame);
+        let marked = self.rule.mark(&self.folios, frame);
+        self.node_of(frame).log_touch(marked, frame);
     }
 
     fn mark_fill(&mut self, frame: FrameId) {
-        self.log_touch(self.rule.mark_fill(&self.folios, frame), frame);
-    }
-
-    fn log_touch(&mut self, marked: Marked, frame: FrameId) {
+        let marked = self.rule.mark_fill(&self.folios, frame);
         if marked == Marked::Log {
-            self.node_of(frame).log_touch(frame);
+            self.node_of(frame).log_touch(marked, frame);
         }
     }
 

@@ -15,7 +15,7 @@ use crate::trace::DenseTrace;
 use pagetide_core::folio::Folios;
 use pagetide_core::group::{Grouping, NodeLists};
 use pagetide_core::ids::{FrameId, PageId};
-use pagetide_core::lru::{AccessLog, LruConfig, LruvecId, Room};
+use pagetide_core::lru::{AccessLog, LruConfig, LruvecId, Marked, Room};
 use pagetide_core::units::Millis;
 use std::ops::Range;
 use std::sync::Arc;
@@ -68,9 +68,10 @@ impl Node {
         self.frames.nr_used(self.range.len() as u32)
     }
 
-    /// A touch that wants a list operation.
-    pub(super) fn log_touch(&mut self, frame: FrameId) {
-        if self.log.touch(frame) == Room::Full {
+    /// A touch that may want a list operation.
+    #[inline]
+    pub(super) fn log_touch(&mut self, marked: Marked, frame: FrameId) {
+        if self.log.touch_if(marked, frame) == Room::Full {
             self.drain();
         }
     }

@@ -85,8 +85,13 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     fn play_timeless(&mut self, ranks: &[u32], kinds: &[AccessKind]) {
         for (ranks, kinds) in ranks.chunks(AHEAD).zip(kinds.chunks(AHEAD)) {
             self.look_ahead(ranks);
-            for (&rank, &kind) in ranks.iter().zip(kinds) {
-                self.apply(rank, kind);
+            let mut at = 0;
+            while at < ranks.len() {
+                at += self.play_hits(&ranks[at..], &kinds[at..]);
+                if let (Some(&rank), Some(&kind)) = (ranks.get(at), kinds.get(at)) {
+                    self.apply_any(rank, kind);
+                    at += 1;
+                }
             }
         }
     }
@@ -97,13 +102,14 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     ///
     /// Whether a page is absent is what a branch cannot guess: there is none here.
     fn look_ahead(&self, ranks: &[u32]) {
+        let (pages, folios, trace) = (&self.pages[..], &*self.folios, self.trace);
         let mut read = 0;
         for &rank in ranks {
-            let page = self.pages[rank as usize];
+            let page = pages[rank as usize];
             let is_here = page.is_resident();
             let absent = select_unpredictable(is_here, ranks[0], rank);
             let frame = select_unpredictable(is_here, page.payload(), 0);
-            read ^= self.trace.page(absent).index.0 ^ self.folios[FrameId(frame)].flags().0;
+            read ^= trace.page(absent).index.0 ^ folios[FrameId(frame)].flags().0;
         }
         black_box(read);
     }

@@ -1,0 +1,82 @@
+//! Plain hits: the reads that have nothing to do but to mark a folio, as most have.
+//!
+//! Problem: a replay is as fast as its hits, and an entry of a trace can be anything. Idea: take
+//! entries that can only be a hit as long as they come, in a loop of their own. What is the same
+//! for all of them is asked once: who the policy is, and how many come before the next look at the
+//! clock.
+//!
+//! ```text
+//!   entries    h h h h M h h W h h h h h h ...
+//!              `-----'   `-'   `-----------'        loops of hits; M, W: the long way
+//! ```
+//!
+//! A hit is plain if its page is there and a file's, has no mark, is in the fastest memory, and was
+//! not the one read last through the one handle. Everything else is left to `apply_any`, which
+//! comes to the same where both can do it.
+
+use super::{FrameId, World};
+use crate::trace::AccessKind;
+use pagetide_core::folio::Folios;
+use pagetide_core::ids::PageId;
+use pagetide_core::lru::{AccessRule, Marked};
+
+impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
+    /// Plays the entries at the front that are plain hits, and says how many there were.
+    #[inline]
+    pub(super) fn play_hits(&mut self, ranks: &[u32], kinds: &[AccessKind]) -> usize {
+        match ranks.first() {
+            Some(&rank) if self.pages[rank as usize].plain_frame().is_some() => {
+                self.play_run_of_hits(ranks, kinds)
+            }
+            _ => 0,
+        }
+    }
+
+    fn play_run_of_hits(&mut self, ranks: &[u32], kinds: &[AccessKind]) -> usize {
+        macro_rules! by_rule {
+            ($($rule:ident)+) => {
+                match self.rule {
+                    $(AccessRule::$rule => {
+                        let mark = |folios: &Folios, frame| AccessRule::$rule.mark(folios, frame);
+                        const LOGS: bool = AccessRule::$rule.logs_hits();
+                        self.play_hits_by::<LOGS>(ranks, kinds, mark)
+                    })+
+                }
+            };
+        }
+        by_rule! {
+            CountReferences CountAfterWorkingset TwoTouches ReferenceBit CountHits CountAndLog
+            LogEach Ignore
+        }
+    }
+
+    fn play_hits_by<const LOGS: bool>(
+        &mut self,
+        ranks: &[u32],
+        kinds: &[AccessKind],
+        mark: impl Fn(&Folios, FrameId) -> Marked,
+    ) -> usize {
+        let until_look = self.look_at.saturating_sub(self.accesses);
+        let nr_max = usize::try_from(until_look).map_or(ranks.len(), |nr| nr.min(ranks.len()));
+        let (pages, folios, node) = (&self.pages[..], &*self.folios, &mut self.nodes[0]);
+        let (slow_from, mut last_read) = (self.slow_from, self.last_read);
+        let mut nr_played = 0;
+        for (&rank, &kind) in ranks[..nr_max].iter().zip(kinds) {
+            let Some(frame) = pages[rank as usize].plain_frame() else { break };
+            if frame.0 >= slow_from || kind != AccessKind::Read || rank == last_read {
+                break;
+            }
+            if self.has_one_handle {
+                last_read = rank;
+            }
+            let marked = mark(folios, frame);
+            if LOGS {
+                node.log_touch(marked, frame);
+            }
+            nr_played += 1;
+        }
+        self.last_read = last_read;
+        self.accesses += nr_played as u64;
+        nr_played
+    }
+}
