@@ -64,7 +64,8 @@ pub(crate) struct DemoArgs {
     /// Folder for the files; they are removed at the end, also on Ctrl-C.
     #[arg(long, default_value = ".")]
     dir: PathBuf,
-    /// Seconds per timed run (zipf-scan, uniform, oltp).
+    /// Seconds per timed run (zipf-scan, uniform, oltp). In zipf-scan each 4 KiB read is followed
+    /// by one 64 KiB call of the scan, so that the workload says how much scan goes with a read.
     #[arg(long, default_value = "8", value_parser = parse_seconds)]
     seconds: f64,
     /// Workloads: wschange, wsprotect, zipf-scan, uniform, oltp, and zipf-fit, which is for tiers.
@@ -82,7 +83,7 @@ pub(crate) struct DemoArgs {
     /// slow=1G,latency=300ns (DRAM that is made slow) or compressed=1G.
     #[arg(long, conflicts_with = "memory")]
     tier: Vec<Tier>,
-    /// Threads of the random workloads; one of zipf-scan's scans.
+    /// Threads of the random workloads.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     threads: u32,
     /// Where all randomness comes from.

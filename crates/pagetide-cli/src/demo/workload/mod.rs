@@ -109,8 +109,8 @@ impl Workload {
                 "a set of 0.25x memory read 5 times, then a file of 1.06x memory streamed 10 times"
             }
             Workload::ZipfScan => {
-                "4 KiB random reads, zipf 0.99 over 4x memory, with a sequential scan of 2.25x \
-                 memory beside them"
+                "4 KiB random reads, zipf 0.99 over 4x memory, each followed by 64 KiB of a \
+                 sequential scan of 2.25x memory"
             }
             Workload::Uniform => "uniform random 4 KiB reads over 2.75x memory",
             Workload::Oltp => {

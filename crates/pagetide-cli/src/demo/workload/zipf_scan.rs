@@ -1,12 +1,22 @@
 //! Skewed random reads with a scan beside them: does the hot set survive a backup?
 //!
+//! Problem: were the scan a thread that reads as fast as it can, whoever keeps the scan's pages
+//! would speed it up, and push its own reads out by that: each subject would be given another job.
+//! Idea: a call for a call. Each read of a reader is followed by one call of the scan, so sixteen
+//! of its pages go with each page that is read, whatever the subject makes of them.
+//!
 //! ```text
-//!   readers   4 KiB, zipf 0.99 over `big` (4x memory)          counted: latency, hits, operations
-//!   scanner   64 KiB calls over data-1, data-2, data-3, again  beside: only its speed is told
+//!   reader 1   4 KiB, zipf 0.99 over `big` (4x memory)   r   r   r   r     counted: latency, hits
+//!                                                         \   \   \   \
+//!   the scan   64 KiB calls over data-1, data-2, data-3    S   S   S   S   over and over
+//!                                                         /   /   /   /
+//!   reader 2                                             r   r   r   r
 //! ```
 //!
-//! Data: the row is the readers' alone; `detail.scan_bytes_per_s` says how hard the scan pushed.
-//! One of `--threads` scans, the others read (at least one).
+//! Data: latency and hits are of the reads alone, and so is the number of operations; their time is
+//! of both, and `detail.scan_bytes_per_s` tells the scan's share. The scan is one, whoever moves it
+//! on: with one thread every subject sees the same accesses, with several the order in which they
+//! come to it differs, and the numbers do not.
 //!
 //! Ignored: advice. A scan that says it is one (`Advice::NoReuse`) is an easier problem.
 
@@ -14,12 +24,12 @@ use super::{SEQUENTIAL_BYTES, Stage, Tally};
 use crate::demo::dataset::DataFile;
 use crate::demo::measure::{HitCounts, Lane, Looking};
 use crate::demo::plan::{BIG_FILE, CHANGE_FILES};
-use crate::demo::subject::Access;
+use crate::demo::subject::{Access, SubjectFile};
 use crate::failure::Failure;
 use crate::pages::{PagePicker, Shuffle, Skew};
 use pagetide_core::units::{Bytes, PAGE_BYTES};
 use serde_json::json;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Skew of the readers.
 const ZIPF_EXPONENT: f64 = 0.99;
@@ -28,54 +38,69 @@ pub(super) fn run(stage: &Stage<'_>) -> Result<Tally, Failure> {
     let data = stage.data(BIG_FILE);
     let file = stage.open(data, Access::Read)?;
     let shuffle = Shuffle::new(u32::try_from(data.nr_pages).unwrap_or(u32::MAX), stage.seed);
-    let nr_readers = u64::from(stage.nr_threads.saturating_sub(1).max(1));
-    let states = (0..nr_readers)
+    let states = (0..u64::from(stage.nr_threads))
         .map(|thread| {
             let skew = Skew::Zipf(ZIPF_EXPONENT);
             (PagePicker::new(&shuffle, skew, stage.seed ^ (thread + 1)), vec![0; PAGE_BYTES])
         })
         .collect();
-    let is_over = AtomicBool::new(false);
+    let beside = HitCounts::default();
+    let scan = Mutex::new(TheScan::new(stage, &beside)?);
     stage.begin()?;
-    let (tally, scanned) = std::thread::scope(|scope| {
-        let scanner = scope.spawn(|| scan_until(stage, &is_over));
-        let tally = stage.run_timed(states, |(picker, buffer), lane| {
-            let index = u64::from(picker.pick());
-            let end = lane.read(file.as_ref(), data, index, buffer)?;
-            lane.check(data, index, 0, buffer)?;
-            Ok(end)
-        });
-        is_over.store(true, Ordering::Relaxed);
-        (tally, scanner.join().expect("the scanner does not panic"))
-    });
-    let (mut tally, scanned) = (tally?, scanned?);
+    let mut tally = stage.run_timed(states, |(picker, buffer), lane| {
+        let index = u64::from(picker.pick());
+        let end = lane.read(file.as_ref(), data, index, buffer)?;
+        lane.check(data, index, 0, buffer)?;
+        scan.lock().unwrap_or_else(PoisonError::into_inner).read_on()?;
+        Ok(end)
+    })?;
+    let scanned = scan.into_inner().unwrap_or_else(PoisonError::into_inner).bytes;
     let scan_speed = scanned as f64 / tally.elapsed.as_secs_f64();
     tally.detail.insert("scan_bytes_per_s".into(), json!(scan_speed.round()));
     Ok(tally)
 }
 
-/// Reads the scan's files over and over; returns the bytes read once `is_over`.
-fn scan_until(stage: &Stage<'_>, is_over: &AtomicBool) -> Result<u64, Failure> {
-    let beside = HitCounts::default();
-    let mut lane = Lane::new(&beside, Looking::Never);
-    let data: Vec<&DataFile> = CHANGE_FILES.iter().map(|name| stage.data(name)).collect();
-    let files =
-        data.iter().map(|data| stage.open(data, Access::Read)).collect::<Result<Vec<_>, _>>()?;
-    let mut buffer = vec![0; SEQUENTIAL_BYTES];
-    let mut bytes = 0;
-    for (file, data) in files.iter().zip(data).cycle() {
-        let mut index = 0;
-        while index < data.nr_pages {
-            if is_over.load(Ordering::Relaxed) || stage.interrupt.is_set() {
-                return Ok(bytes);
-            }
-            let nr_pages = (data.nr_pages - index).min(Bytes(buffer.len() as u64).whole_pages());
-            let part = &mut buffer[..nr_pages as usize * PAGE_BYTES];
-            lane.read(file.as_ref(), data, index, part)?;
-            lane.check(data, index, 0, part)?;
-            index += nr_pages;
-            bytes += part.len() as u64;
-        }
+/// One reader of files, from start to end, over and over.
+struct TheScan<'a> {
+    files: Vec<(&'a DataFile, Box<dyn SubjectFile>)>,
+    lane: Lane<'a>,
+    buffer: Vec<u8>,
+    /// Which file it is at, and which page of it.
+    nth: usize,
+    index: u64,
+    /// Read so far.
+    bytes: u64,
+}
+
+impl<'a> TheScan<'a> {
+    fn new(stage: &'a Stage<'a>, beside: &'a HitCounts) -> Result<TheScan<'a>, Failure> {
+        let open = |name: &&str| {
+            let data = stage.data(name);
+            Ok((data, stage.open(data, Access::Read)?))
+        };
+        Ok(TheScan {
+            files: CHANGE_FILES.iter().map(open).collect::<Result<Vec<_>, Failure>>()?,
+            lane: Lane::new(beside, Looking::Never),
+            buffer: vec![0; SEQUENTIAL_BYTES],
+            nth: 0,
+            index: 0,
+            bytes: 0,
+        })
     }
-    Ok(bytes)
+
+    /// One call.
+    fn read_on(&mut self) -> Result<(), Failure> {
+        let (data, file) = &self.files[self.nth];
+        let nr_pages =
+            (data.nr_pages - self.index).min(Bytes(self.buffer.len() as u64).whole_pages());
+        let part = &mut self.buffer[..nr_pages as usize * PAGE_BYTES];
+        self.lane.read(file.as_ref(), data, self.index, part)?;
+        self.lane.check(data, self.index, 0, part)?;
+        self.index += nr_pages;
+        self.bytes += part.len() as u64;
+        if self.index == data.nr_pages {
+            (self.nth, self.index) = ((self.nth + 1) % self.files.len(), 0);
+        }
+        Ok(())
+    }
 }
