@@ -11,7 +11,7 @@ mod synthetic;
 use pagetide_core::lru::PolicyName;
 use pagetide_core::lru::pagetide::Tuning;
 use pagetide_lab::replay::{self, Contender};
-use pagetide_lab::tune::{self, ROWS, Source};
+use pagetide_lab::tune::{self, Made, ROWS, Source};
 use support::load_trace;
 
 /// Misses with 100 frames. A change of the policy moves them: print the new ones, and run
@@ -50,6 +50,29 @@ fn nowhere_a_point_from_the_best() {
         let regret = 100.0 * (ratio.expect("nothing stops it") - row.best.miss_ratio);
         if regret > 1.0 {
             far.push(format!("{}: {regret:+.2} points", row.name));
+        }
+    }
+    assert!(far.is_empty(), "{far:#?}");
+}
+
+/// To and fro, and a window that slides, in memories of each size: at most two points from LRU
+/// where recency can be learnt and paid for, and half a point more where memory is all but enough.
+/// In less than a fifth of the pages that the window looks back on, it is four points.
+#[test]
+fn recency_costs_two_points_at_any_size() {
+    let mut far = Vec::new();
+    for (habit, made, tenths) in
+        [("to and fro", Made::Zigzag, 1..=9), ("slide", Made::Slide, 3..=9)]
+    {
+        let trace = made.trace();
+        for frames in tenths.map(|tenth| tenth * 3000) {
+            let ratio = tune::miss_ratio(&trace, frames, Tuning::default(), |_| true);
+            let lru = replay::run(Contender::Policy(PolicyName::Lru), &trace, frames).miss_ratio();
+            let regret = 100.0 * (ratio.expect("nothing stops it") - lru);
+            let most = if frames == 27_000 { 2.5 } else { 2.0 };
+            if regret > most {
+                far.push(format!("{habit} in {frames} frames: {regret:+.2} points"));
+            }
         }
     }
     assert!(far.is_empty(), "{far:#?}");

@@ -161,3 +161,12 @@ fn our_own_policy_is_ahead_of_the_kernels() {
         }
     }
 }
+
+#[test]
+fn our_own_policy_swaps_first_where_it_is_told_to() {
+    for seed in 1..=3 {
+        let of = |policy| value(&play("anon-vs-file", policy, seed), "missed_percent_s200");
+        let ours = of(PolicyName::Pagetide);
+        assert!(ours < of(PolicyName::ActiveInactive), "seed {seed}: {ours}");
+    }
+}

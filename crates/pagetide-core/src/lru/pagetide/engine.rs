@@ -32,9 +32,8 @@
 //! - or the victim's recency is a quarter longer than it. In a loop longer than memory both are the
 //!   loop's length, so an idle set is kept, until nobody knows how long ago it was used.
 //!
-//! Credits come first: a page with hits to its name is not compared at all, it pays one and goes
-//! round. Each step uses up an earlier hit, so a judgement is O(1) amortised, and `turns` bounds
-//! it.
+//! Credits come first: a page with hits to its name is not compared, it pays one and goes round.
+//! Each step uses up an earlier hit, so a judgement is O(1) amortised, and `turns` bounds it.
 //!
 //! A page that fits and is denied all the same has met credits of the past. One such page proves
 //! nothing; a row of them, and nobody let in between, is a working set that changed. So the row
@@ -45,12 +44,14 @@
 //!   steps      4             8           16     32     64  (most)
 //! ```
 //!
-//! What readahead brings costs nobody a wait, so a place in main is worth less to it: where a page
-//! does not fit, distance and recency of such pages count four times. And a hit that came later
-//! than memory is long leaves it no credit. A scan beside random reads gets what these do not need.
+//! What readahead brings costs nobody a wait: where a page does not fit, distance and recency of
+//! such pages count four times, and a hit that came later than memory is long leaves it no credit.
+//! A scan beside random reads gets what these do not need.
 //!
 //! An arm may also move a page to probation's young end when it is hit. Probation is LRU then, and
-//! main what was hit three times and grew old: the one order in which going to and fro is kept.
+//! main what was hit three times and grew old: the one order in which going to and fro is kept. Who
+//! comes back and does not fit displaces nobody there: pages near the turning point were seen last,
+//! so main would lose those of the other end to them at each turn, just before they are hit.
 //!
 //! # Data and invariants
 //!
@@ -61,9 +62,7 @@
 //!
 //! The same engine runs memory itself and, with descriptors of their own, the miniatures.
 //!
-//! # What it deliberately ignores
-//!
-//! Page types; whether a folio may be evicted (its user looks at that).
+//! Deliberately ignored: page types; whether a folio may be evicted (its user looks at that).
 //!
 //! Sources: CLOCK, Corbato 1968; LIRS, Jiang and Zhang 2002; S3-FIFO, Yang et al. 2023, for
 //! probation by FIFO. The combination, and the comparison in distinct pages, are our own.
@@ -296,6 +295,9 @@ impl Engine {
         let Some(distance) = self.clock.at_most(page.epoch) else {
             return !self.compares_distances && self.judge(folios, page, 0, |_, _| true);
         };
+        if distance > self.capacity && self.arm.moves_hits {
+            return !self.is_main_full();
+        }
         if distance > self.capacity {
             return self.judge(folios, page, 0, |engine, victim| {
                 engine.is_nearer(u64::from(distance) * page.parts(), victim)

@@ -60,8 +60,9 @@
 //!
 //! # What it deliberately ignores
 //!
-//! Swappiness: anonymous and file pages compete by their accesses alone. Priorities: it looks until
-//! it has found a victim or seen everything. Guards, of which it learns when it tries to evict.
+//! Swappiness below 200: anonymous and file pages compete by their accesses alone. Priorities: it
+//! looks until it has found a victim or seen everything. Guards, of which it learns when it tries
+//! to evict.
 //!
 //! Where only recency helps (zigzag, windows that slide) it must learn that, and pays for main
 //! memory before it gives it up: it stays a point or two behind LRU, which always knew.
@@ -116,10 +117,17 @@ const BATCH_PARTS_OF_PROBATION: u32 = 8;
 /// memories of distinct pages.
 const EPOCHS_HEARD: u32 = 64;
 
+/// The swappiness from which on anonymous folios go first.
+const ANON_FIRST: u8 = 200;
+
 /// Pagetide's own policy.
 pub struct Pagetide {
     id: LruvecId,
     can_swap: bool,
+    /// Swappiness says that anonymous folios are to go first.
+    is_anon_first: bool,
+    /// Folios of files that were spared for it since one was met, or came.
+    nr_files_spared: u32,
     tuning: Tuning,
     switches: Switches,
     engine: Engine,
@@ -243,6 +251,8 @@ impl LruPolicy for Pagetide {
         let mut policy = Pagetide {
             id: config.id,
             can_swap: config.can_swap,
+            is_anon_first: config.swappiness >= ANON_FIRST,
+            nr_files_spared: 0,
             tuning: config.tuning,
             switches: config.switches,
             engine: Engine::new(nr_frames, &config.tuning, config.switches),
@@ -276,6 +286,9 @@ impl LruPolicy for Pagetide {
     fn add(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         let folio = &cx.folios[frame];
         let flags = folio.flags();
+        if flags.any(Flags::ANON) {
+            self.nr_files_spared = 0;
+        }
         let is_accessed = !flags.any(Flags::PREFETCHED);
         let stamp = Stamp::of(folio);
         let last = flags.any(Flags::WORKINGSET).then_some(stamp.epoch);
@@ -375,6 +388,7 @@ impl LruPolicy for Pagetide {
 
     fn set_swappiness(&mut self, config: &LruConfig) {
         self.can_swap = config.can_swap;
+        self.is_anon_first = config.swappiness >= ANON_FIRST;
     }
 
     /// A folio seen young by a walk counts as touched.
@@ -399,6 +413,7 @@ impl LruPolicy for Pagetide {
             scan.count_scanned(1);
             if let Some(frame) = looked
                 && !self.must_stay(cx, scan, frame)
+                && !self.spares(cx, cursor, frame)
             {
                 victims.take(cx.folios, frame);
             }

@@ -36,9 +36,20 @@
 //! every few memories of samples keeps the question to "lately".
 //!
 //! Changing costs: of an arm with a larger probation, a part of main must go, and if the lead was
-//! luck it must all be learnt again. As with skis, rent until the rent paid is the price: the lead
-//! must also exceed half of the frames that would move. Moving the first fifth is free, and so is
-//! the way back, which loses nothing that probation would have kept.
+//! luck it must all be learnt again. As with skis, rent until the rent paid is the price: three
+//! quarters of the frames that would move. Moving the first fifth is free, and so is the way back,
+//! which loses nothing that probation would have kept.
+//!
+//! Rent is what the arm in charge lost to another since the last change, and it is not forgotten
+//! because time passes, only as it is won back. Were it halved like a lead, an arm that is better
+//! by two points for ever would never be worth its price.
+//!
+//! ```text
+//!   hits more than the arm in charge, by access   + + - + . . + + + -
+//!   rent                                          1 2 1 2 2 2 3 4 5 4     never below 0
+//!                                                             ^ the price is 3: if the lead is
+//!                                                               more than chance, change
+//! ```
 //!
 //! # Data and invariants
 //!
@@ -138,6 +149,23 @@ struct Duel {
     lead: i64,
     /// Accesses at which they disagreed.
     nr_seen: u64,
+    /// The lead since the arm in charge changed, or since it was worth nothing.
+    rent: i64,
+}
+
+impl Duel {
+    /// An access that only one of the two hit: 1 if it was the first, -1 if the other.
+    fn note(&mut self, lead: i64) {
+        self.lead += lead;
+        self.nr_seen += lead.unsigned_abs();
+        self.rent = (self.rent + lead).max(0);
+    }
+
+    /// Whether the lead is more than chance, by so many standard deviations.
+    fn is_sure(&self, sigmas: u32) -> bool {
+        let z = u64::from(sigmas);
+        self.lead > 0 && self.lead.unsigned_abs().pow(2) > z * z * self.nr_seen
+    }
 }
 
 /// All arms in miniature, and the one in charge.
@@ -209,12 +237,13 @@ impl Selection {
             core::array::from_fn(|arm| self.miniatures[arm].access(key, block));
         for (first, row) in self.duels.iter_mut().enumerate() {
             for (second, duel) in row.iter_mut().enumerate() {
-                duel.lead += i64::from(hits[first]) - i64::from(hits[second]);
-                duel.nr_seen += u64::from(hits[first] != hits[second]);
+                duel.note(i64::from(hits[first]) - i64::from(hits[second]));
             }
         }
         self.nr_samples += 1;
-        let period = u64::from(self.nr_frames) * u64::from(self.tuning.halve_after);
+        // However small memory is, less would be too few to tell chance by.
+        let nr_least = self.nr_frames.max(self.tuning.sample_frames_min);
+        let period = u64::from(nr_least) * u64::from(self.tuning.halve_after);
         if self.nr_samples.is_multiple_of(period) {
             self.halve();
         }
@@ -235,15 +264,14 @@ impl Selection {
             .max_by_key(|arm| self.duels[*arm][self.chosen].lead)?;
         self.note_change(better);
         self.chosen = better;
+        self.duels.as_flattened_mut().iter_mut().for_each(|duel| duel.rent = 0);
         Some(better)
     }
 
-    /// Whether an arm leads by more than chance, after paying for the change.
+    /// Whether an arm leads by more than chance, and enough was lost to it to pay for the change.
     fn wins(&self, arm: usize) -> bool {
-        let Duel { lead, nr_seen } = self.duels[arm][self.chosen];
-        let left = lead - self.price(arm);
-        let z = u64::from(self.tuning.sigmas);
-        left > 0 && left.unsigned_abs().pow(2) > z * z * nr_seen
+        let duel = &self.duels[arm][self.chosen];
+        duel.is_sure(self.tuning.sigmas) && duel.rent > self.price(arm)
     }
 
     /// The miniature's frames that would move to probation, but for those that are free.

@@ -47,7 +47,8 @@ pub struct Tuning {
     /// Pages that come back and fit are let in more insistently by each of so many parts of memory
     /// that were denied in a row.
     pub insist_parts: u32,
-    /// The least frames of a miniature, where memory has as many.
+    /// The least frames of a miniature, where memory has as many; and the least that leads are
+    /// halved by, where it has not.
     pub sample_frames_min: u32,
     /// A miniature has at least one of so many parts of memory.
     pub sample_parts: u32,
@@ -57,7 +58,8 @@ pub struct Tuning {
     pub halve_after: u32,
     /// Looks for a better arm between two halvings.
     pub looks: u32,
-    /// The lead that moving main's frames to probation must be paid with, in percent of what moves.
+    /// The hits lost that moving main's frames to probation must be paid with, in percent of what
+    /// moves.
     pub price_percent: u32,
     /// The part of memory that may move for nothing, in percent.
     pub free_percent: u32,
@@ -76,7 +78,7 @@ impl Default for Tuning {
         let recency = Arm { moves_hits: true, ..arm("recency", 70, 4, Hits::COUNT_MAX) };
         Tuning {
             seed: 0,
-            arms: [arm("tight", 1, 4, 2), arm("loose", 20, 64, 1), recency],
+            arms: [arm("tight", 1, 4, 2), arm("loose", 20, 8, 1), recency],
             epochs_a_memory: 16,
             horizon_percent: 200,
             margin_percent: 125,
@@ -87,7 +89,7 @@ impl Default for Tuning {
             sigmas: 3,
             halve_after: 3,
             looks: 64,
-            price_percent: 50,
+            price_percent: 75,
             free_percent: 20,
         }
     }

@@ -10,6 +10,9 @@
 //!   neither has any                          the one that has waited longest
 //! ```
 //!
+//! Where swappiness says so, anonymous folios go first: files are spared, at most an eighth of
+//! memory in a pass, lest it goes through all of it for the last few.
+//!
 //! Data: the looks that a pass has left at each place, enough to see each folio until it is a
 //! victim.
 //!
@@ -25,10 +28,15 @@ use crate::reclaim::Scan;
 /// Looks at a folio until it is a victim: three credits, or a second trip on probation.
 const TURNS: u64 = Hits::COUNT_MAX as u64 + 1;
 
+/// Where anonymous folios go first, a pass spares files one of so many parts of memory at most.
+const SPARED_PARTS: u32 = 8;
+
 /// Looks left in this pass, on probation, at main and among the unread; set at its first batch.
 #[derive(Debug, Default)]
 pub struct PagetideCursor {
     budget: Option<[u64; 3]>,
+    /// Folios of files that were spared.
+    nr_spared: u32,
 }
 
 /// The third place to look at, after the engine's two.
@@ -68,7 +76,11 @@ impl Pagetide {
             budget[UNREAD] -= 1;
             return Some(self.give_up_unread(folios));
         }
-        let preferred = self.engine.victim_from(0);
+        // Probation would offer again what it was spared.
+        let preferred = match cursor.nr_spared {
+            0 => self.engine.victim_from(0),
+            _ => Place::Main,
+        };
         let other = if preferred == Place::Main { Place::Probation } else { Place::Main };
         let has_more = |place: Place| budget[place as usize] > 0 && self.engine.len_of(place) > 0;
         if let Some(place) = [preferred, other].into_iter().find(|place| has_more(*place)) {
@@ -85,6 +97,29 @@ impl Pagetide {
         let folio = &folios[frame];
         Stamp { place: Place::Probation, ..Stamp::of(folio) }.put(folio);
         Some(frame)
+    }
+
+    /// Whether a victim is a file's, and anonymous folios are to go first; it is on a list again
+    /// then. Where memory was gone through and there was none, the files go.
+    pub(super) fn spares(
+        &mut self,
+        cx: &Context<'_>,
+        cursor: &mut PagetideCursor,
+        frame: FrameId,
+    ) -> bool {
+        if cx.flags(frame).any(Flags::ANON) {
+            self.nr_files_spared = 0;
+            return false;
+        }
+        let spares = self.is_anon_first
+            && u64::from(self.nr_files_spared) < self.nr_folios()
+            && cursor.nr_spared < self.engine.capacity() / SPARED_PARTS;
+        if spares {
+            cursor.nr_spared += 1;
+            self.nr_files_spared += 1;
+            self.push(cx.folios, frame, Stamp::of(&cx.folios[frame]).place);
+        }
+        spares
     }
 
     /// Whether a folio cannot be a victim now; it is on a list again then.

@@ -14,7 +14,9 @@ pub struct ArmSummary {
     pub lead: i64,
     /// Sampled accesses at which the two disagreed, lately.
     pub nr_disagreed: u64,
-    /// The lead that the frames which would move must be paid with, before chance is considered.
+    /// What the arm in charge lost to it since the last change, or since that was nothing, in hits.
+    pub rent: i64,
+    /// The rent that the frames which would move must be paid with.
     pub price: i64,
 }
 
@@ -72,12 +74,13 @@ impl Selection {
     }
 
     fn arm_summary(&self, arm: usize) -> ArmSummary {
-        let Duel { lead, nr_seen } = self.duels[arm][self.chosen];
+        let Duel { lead, nr_seen, rent } = self.duels[arm][self.chosen];
         ArmSummary {
             name: self.tuning.arms[arm].name,
             probation_percent: self.tuning.arms[arm].probation_percent,
             lead,
             nr_disagreed: nr_seen,
+            rent,
             price: self.price(arm),
         }
     }
