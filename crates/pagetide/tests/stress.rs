@@ -147,6 +147,8 @@ impl FileModel {
         let length = self.length.read().unwrap();
         let model = &self.pages[index as usize];
         let mut next = model.next.lock().unwrap();
+        // Only growing until the lock is let go: others may write behind this page meanwhile.
+        let at_least = length.load(SeqCst);
         match file.page_mut(index) {
             Ok(mut page) => {
                 let version = version_of(&page, self.number, index).unwrap();
@@ -158,7 +160,7 @@ impl FileModel {
                 drop(page);
                 model.done.store(*next, SeqCst);
             }
-            Err(WriteError::PastEnd { .. }) => assert!(index >= length.load(SeqCst)),
+            Err(WriteError::PastEnd { .. }) => assert!(index >= at_least),
             Err(WriteError::NoFrame { .. }) => {}
             Err(WriteError::Store { .. }) if self.is_faulty => {}
             Err(other) => panic!("{other}"),
