@@ -107,10 +107,11 @@ fn hit_percent(stay: &ArmStay) -> f64 {
 
 /// Why the arm took charge.
 pub(crate) fn chosen_by(stay: &ArmStay) -> String {
-    match (stay.lead, stay.nr_disagreed, stay.price) {
-        (Some(lead), Some(nr), Some(price)) => {
-            format!("a lead of {lead} in {nr} disagreements; the change cost {price}")
-        }
+    match (stay.lead, stay.nr_disagreed, stay.rent, stay.price) {
+        (Some(lead), Some(nr), Some(rent), Some(price)) => format!(
+            "a lead of {lead} in {nr} disagreements; {rent} hits were lost to it, and the change \
+             cost {price}"
+        ),
         _ => "nothing: the policy starts so".to_owned(),
     }
 }

@@ -1,7 +1,7 @@
 //! The course of a replay: which arm was in charge when, and how often it hit meanwhile.
 //!
 //! Problem: a policy that adapts is believed once one can see what it did and why. Idea: stop every
-//! few accesses, look at the selection, and write down each change with the lead it was won by:
+//! few accesses, look at the selection, and write down each change with what it was won by:
 //!
 //! ```text
 //!   accesses   0 ........ 4096 ............ 9216 ..... end
@@ -36,7 +36,9 @@ pub struct ArmStay {
     pub lead: Option<i64>,
     /// Of how many at which the two disagreed.
     pub nr_disagreed: Option<u64>,
-    /// What the change was worth at least: the sampled frames that had to move.
+    /// Hits that the arm before had lost to it by then, in all.
+    pub rent: Option<i64>,
+    /// What those had to be worth: the sampled frames that had to move.
     pub price: Option<i64>,
 }
 
@@ -135,6 +137,7 @@ impl Clerk {
             misses: 0,
             lead: change.map(|change| change.to.lead),
             nr_disagreed: change.map(|change| change.to.nr_disagreed),
+            rent: change.map(|change| change.to.rent),
             price: change.map(|change| change.to.price),
         });
     }
@@ -182,7 +185,8 @@ mod tests {
         for (before, after) in course.stays.iter().zip(&course.stays[1..]) {
             assert_eq!(before.since + before.accesses, after.since);
             assert_ne!(before.arm, after.arm);
-            assert!(after.lead > after.price, "a change that did not pay: {after:?}");
+            assert!(after.lead > Some(0), "a change to who does not lead: {after:?}");
+            assert!(after.rent > after.price, "a change that did not pay: {after:?}");
         }
         assert!(course.stays.len() > 1, "nothing was chosen: {:?}", course.stays);
     }
