@@ -1,5 +1,6 @@
 """What the scripts here share: children that do something, and must do it without a failure."""
 import os
+import signal
 import traceback
 
 
@@ -18,3 +19,21 @@ def fork_and(act):
 def wait(*children):
     for child in children:
         assert os.waitpid(child, 0)[1] == 0
+
+
+def kill_amid(begin):
+    """A child does what `begin` returns there, over and over, and is killed with -9 amid it."""
+    ready, told = os.pipe()
+
+    def act_on():
+        act = begin()
+        while True:
+            act()
+            os.write(told, b"x")
+
+    child = fork_and(act_on)
+    os.close(told)
+    assert os.read(ready, 1) == b"x"
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    os.close(ready)

@@ -3,10 +3,9 @@ tray, or of the process. Prints ok at the end."""
 import ctypes
 import os
 import random
-import signal
 import threading
 
-from children import fork_and, wait
+from children import fork_and, kill_amid, wait
 
 PAGE = 4096
 NR = os.path.getsize("a") // PAGE
@@ -75,20 +74,13 @@ for thread in threads:
 assert len(trays()) == before, trays()
 
 # Killed wherever they are.
+def reader(turn):
+    random.seed(turn)
+    return lambda: [check(fd, page) for page in random.sample(range(NR), 30 + turn)]
+
+
 for turn in range(20):
-    ready, told = os.pipe()
-    one = os.fork()
-    if one == 0:
-        random.seed(turn)
-        while True:
-            for page in random.sample(range(NR), 30 + turn):
-                check(fd, page)
-            os.write(told, b"x")
-    os.read(ready, 1)
-    os.kill(one, signal.SIGKILL)
-    os.waitpid(one, 0)
-    os.close(ready)
-    os.close(told)
+    kill_amid(lambda: reader(turn))
 
 # Who scribbles over its tray, all of it, has its pages read again, and others are not harmed.
 def scribble():
