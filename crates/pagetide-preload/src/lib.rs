@@ -29,6 +29,7 @@
 mod calls;
 mod channel;
 mod errno;
+mod named;
 mod next;
 mod process;
 mod self_read;

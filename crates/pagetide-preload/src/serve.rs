@@ -115,13 +115,18 @@ pub(crate) fn plain(fd: c_int, one: Request) -> Result<Option<Reply>, Errno> {
 
 /// Has the kernel take the file over, now and for good, so that it can be used past us.
 pub(crate) fn hand_over(fd: c_int, reason: Reason) -> Result<(), Errno> {
-    let request = Request { flags: reason as u64, ..Request::new(Op::HandOver, 0) };
-    let reply = ask(&request, &[], Some(fd), &[])?;
+    let reply = ask_to_hand_over(fd, reason)?;
     if reply.result < 0 {
         return Err(Errno(-reply.result as c_int));
     }
     table::set(fd, Entry::Kernel);
     Ok(())
+}
+
+/// The request of [`hand_over`], for a descriptor that need not be the program's.
+pub(crate) fn ask_to_hand_over(fd: c_int, reason: Reason) -> Result<Reply, Errno> {
+    let request = Request { flags: reason as u64, ..Request::new(Op::HandOver, 0) };
+    ask(&request, &[], Some(fd), &[])
 }
 
 /// The parts of a call's memory from byte `skip` on, as many as fit a packet.

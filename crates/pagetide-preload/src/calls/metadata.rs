@@ -6,7 +6,7 @@
 use crate::channel;
 use crate::errno::{Errno, or_minus_one};
 use crate::table::{self, Entry};
-use crate::{next, process, serve};
+use crate::{named, next, process, serve};
 use libc::{c_char, c_int, c_uint, c_void, off_t, size_t, ssize_t, timespec, timeval};
 use pagetide_sys::wire::{Op, Request};
 
@@ -215,20 +215,9 @@ fn write_back(fd: c_int) {
 
 /// As [`write_back`], for the file at a path.
 fn write_back_path(folder: c_int, path: *const c_char, no_follow: bool) {
-    if !process::is_on() || path.is_null() {
-        return;
-    }
-    let before = crate::errno::read();
-    let follow = if no_follow { libc::O_NOFOLLOW } else { 0 };
-    let flags = libc::O_PATH | libc::O_CLOEXEC | follow;
-    // SAFETY: our caller's path (S20).
-    let fd = unsafe { next::openat(folder, path, flags, 0) };
-    if fd >= 0 {
+    named::with_file(folder, path, if no_follow { libc::O_NOFOLLOW } else { 0 }, |fd| {
         let _ = channel::ask(&Request::new(Op::FlushFile, 0), &[], Some(fd), &[]);
-        // SAFETY: our descriptor (S20).
-        unsafe { next::close(fd) };
-    }
-    crate::errno::set(before);
+    });
 }
 
 #[unsafe(no_mangle)]

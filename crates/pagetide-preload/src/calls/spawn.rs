@@ -15,7 +15,7 @@
 
 use crate::channel;
 use crate::next::{self, Strings};
-use crate::{process, serve, table};
+use crate::{named, process, serve, table};
 use libc::{c_char, c_int, c_void, pid_t};
 use pagetide_sys::wire::{Op, Reason, Request};
 use std::ffi::CStr;
@@ -313,29 +313,11 @@ unsafe extern "C" fn posix_spawn_file_actions_addopen(
     flags: c_int,
     mode: libc::mode_t,
 ) -> c_int {
-    if flags & libc::O_TRUNC != 0 && process::is_on() && !path.is_null() {
-        hand_over_path(path);
+    if flags & libc::O_TRUNC != 0 {
+        named::hand_over(path, Reason::Inherited);
     }
     // SAFETY: our caller's actions and path (S20).
     unsafe { next::posix_spawn_file_actions_addopen(actions, fd, path, flags, mode) }
-}
-
-/// Has the kernel take over the regular file at a path, if there is one.
-fn hand_over_path(path: *const c_char) {
-    let before = crate::errno::read();
-    // SAFETY: our caller's path (S20).
-    let fd = unsafe { next::openat(libc::AT_FDCWD, path, libc::O_PATH | libc::O_CLOEXEC, 0) };
-    if fd >= 0 {
-        if process::stat(fd).is_ok_and(|stat| serve::is_regular(&stat)) {
-            let request =
-                Request { flags: Reason::Inherited as u64, ..Request::new(Op::HandOver, 0) };
-            // What cannot be handed over has been said.
-            let _ = channel::ask(&request, &[], Some(fd), &[]);
-        }
-        // SAFETY: our descriptor (S20).
-        unsafe { next::close(fd) };
-    }
-    crate::errno::set(before);
 }
 
 #[unsafe(no_mangle)]

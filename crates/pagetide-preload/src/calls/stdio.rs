@@ -15,9 +15,9 @@ use super::streams::{self, Mode};
 use crate::errno::Errno;
 use crate::next::{self, Stream};
 use crate::table::{self, Entry};
-use crate::{channel, process, serve};
+use crate::{named, process, serve};
 use libc::{c_char, c_int, mode_t};
-use pagetide_sys::wire::{Op, Reason, Request, TAG};
+use pagetide_sys::wire::{Reason, TAG};
 use std::io::Write;
 use std::ptr::null_mut;
 
@@ -55,29 +55,6 @@ pub(crate) fn settle_standard_descriptors() {
     }
 }
 
-/// The file at `path` becomes the kernel's, if it is there.
-fn hand_over_path(path: *const c_char) {
-    if path.is_null() {
-        return;
-    }
-    // SAFETY: our caller's path (S20).
-    let fd = unsafe { next::open(path, libc::O_PATH | libc::O_CLOEXEC, 0) };
-    if fd < 0 {
-        return;
-    }
-    if process::stat(fd).is_ok_and(|stat| serve::is_regular(&stat)) {
-        ask_to_hand_over(fd);
-    }
-    // SAFETY: our descriptor (S20).
-    unsafe { next::close(fd) };
-}
-
-fn ask_to_hand_over(fd: c_int) {
-    let request = Request { flags: Reason::Stream as u64, ..Request::new(Op::HandOver, 0) };
-    // The server's failure to write back is in its log; the stream reads what is there.
-    let _ = channel::ask(&request, &[], Some(fd), &[]);
-}
-
 /// Whether the mode cuts the file.
 ///
 /// # Safety
@@ -94,7 +71,8 @@ fn note_stream(stream: *mut Stream) -> *mut Stream {
         // SAFETY: a stream that is open (S20).
         let fd = unsafe { libc::fileno(stream) };
         if process::stat(fd).is_ok_and(|stat| serve::is_regular(&stat)) {
-            ask_to_hand_over(fd);
+            // The server's failure to write back is in its log; the stream reads what is there.
+            let _ = serve::ask_to_hand_over(fd, Reason::Stream);
         }
         table::set(fd, Entry::Kernel);
         crate::errno::set(before);
@@ -134,7 +112,7 @@ unsafe extern "C" fn fopen64(path: *const c_char, mode: *const c_char) -> *mut S
     }
     // SAFETY: our caller's mode (S20).
     if unsafe { cuts(mode) } {
-        hand_over_path(path);
+        named::hand_over(path, Reason::Stream);
     }
     // SAFETY: our caller's arguments (S20).
     note_stream(unsafe { next::fopen64(path, mode) })
@@ -232,7 +210,7 @@ unsafe extern "C" fn freopen64(
     }
     // SAFETY: our caller's mode (S20).
     if process::is_on() && unsafe { cuts(mode) } {
-        hand_over_path(path);
+        named::hand_over(path, Reason::Stream);
     }
     // SAFETY: our caller's arguments (S20).
     note_stream(unsafe { next::freopen64(path, mode, stream) })
