@@ -211,7 +211,6 @@ fn table(rows: &[AblationRow]) -> String {
         "ns/access",
         "more"
     );
-    let or_dash = |number: Option<f64>| number.map_or("-".to_owned(), |it| format!("{it:.0}"));
     for row in rows {
         text.push_str(&format!(
             "{:<20} {:>9} {:<26} {:>11} {:>+11} {:>+8.2} {:>10} {:>8} {:>10.1} {:>+8.1}\n",
@@ -228,6 +227,11 @@ fn table(rows: &[AblationRow]) -> String {
         ));
     }
     text
+}
+
+/// A whole number, or a dash where nothing was measured.
+pub(crate) fn or_dash(number: Option<f64>) -> String {
+    number.map_or("-".to_owned(), |it| format!("{it:.0}"))
 }
 
 /// What was done to the policy, in words.

@@ -2,7 +2,7 @@
 
 use super::page;
 use super::plots::{DrawError, GREY, TEXT_PIXELS, colour, mesh, svg_of};
-use crate::ablate::{AblationRow, name_of};
+use crate::ablate::{AblationRow, name_of, or_dash};
 use crate::failure::Failure;
 use crate::machine;
 use pagetide_core::units::Bytes;
@@ -98,7 +98,6 @@ fn table(rows: &[AblationRow]) -> String {
         let _ = write!(text, "<th>{head}</th>");
     }
     text.push_str("</tr></thead><tbody>");
-    let or_dash = |number: Option<f64>| number.map_or("-".to_owned(), |it| format!("{it:.0}"));
     for row in rows {
         let _ = write!(
             text,

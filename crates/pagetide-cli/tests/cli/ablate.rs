@@ -1,6 +1,6 @@
 //! Mechanisms on the command line: switched, listed, and ablated.
 
-use crate::run::{run, stderr, stdout};
+use crate::run::{json, run, stderr, stdout};
 use std::fmt::Write;
 
 /// Twelve hundred accesses of two hundred pages, some hot.
@@ -13,12 +13,6 @@ fn trace(folder: &tempfile::TempDir) -> String {
     let path = folder.path().join("pages.trace");
     std::fs::write(&path, text).expect("room");
     path.to_str().expect("a plain name").to_owned()
-}
-
-fn json(args: &[&str]) -> serde_json::Value {
-    let output = run(args);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    serde_json::from_slice(&output.stdout).expect("one JSON document")
 }
 
 #[test]

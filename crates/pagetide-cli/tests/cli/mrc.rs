@@ -1,30 +1,8 @@
 //! `pagetide mrc` and `pagetide replay` over many cells: numbers that must agree, and pictures.
 
-use crate::run::{run, stderr, stdout};
+use crate::run::{json, run, skewed, stderr, stdout};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-
-/// 60000 skewed uses of up to 6000 pages.
-fn skewed(dir: &Path) -> PathBuf {
-    let mut state = 0x2545_f491_4f6c_dd1d_u64;
-    let line = |_| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        let share = (state >> 11) as f64 / (1_u64 << 53) as f64;
-        format!("{}\n", (share * share * share * 6000.0) as u64)
-    };
-    let path = dir.join("skewed.trace");
-    std::fs::write(&path, (0..60_000).map(line).collect::<String>()).expect("room");
-    path
-}
-
-fn json(args: &[&str]) -> Value {
-    let output = run(args);
-    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
-    serde_json::from_slice(&output.stdout).expect("one JSON document")
-}
 
 /// Policy and frames to miss ratio and error.
 fn points(curves: &Value) -> BTreeMap<(String, u64), (f64, f64)> {
@@ -41,7 +19,7 @@ fn points(curves: &Value) -> BTreeMap<(String, u64), (f64, f64)> {
 #[test]
 fn the_curve_is_what_replays_at_its_sizes_say() {
     let dir = tempfile::tempdir().expect("a folder");
-    let trace = skewed(dir.path());
+    let trace = skewed(dir.path(), 60_000, 6000);
     let name = trace.to_str().expect("a plain name");
     let curves = json(&["mrc", name, "--policy", "lru,mglru,opt", "--points", "5", "--json"]);
     assert_eq!((&curves["accesses"], &curves["sample_rate"]), (&60_000.into(), &Value::Null));
@@ -65,7 +43,7 @@ fn the_curve_is_what_replays_at_its_sizes_say() {
 #[test]
 fn a_sample_states_an_error_that_covers_the_truth() {
     let dir = tempfile::tempdir().expect("a folder");
-    let trace = skewed(dir.path());
+    let trace = skewed(dir.path(), 60_000, 6000);
     let name = trace.to_str().expect("a plain name");
     let args = ["mrc", name, "--policy", "lru,active-inactive", "--points", "6", "--sample", "0.3"];
     let curves = json(&[&args[..], &["--json"]].concat());
@@ -91,7 +69,7 @@ fn a_sample_states_an_error_that_covers_the_truth() {
 #[test]
 fn the_picture_and_the_report_show_every_policy() {
     let dir = tempfile::tempdir().expect("a folder");
-    let trace = skewed(dir.path());
+    let trace = skewed(dir.path(), 60_000, 6000);
     let name = trace.to_str().expect("a plain name");
     let svg = dir.path().join("mrc.svg");
     let svg_name = svg.to_str().expect("a plain name");
@@ -143,7 +121,7 @@ fn what_cannot_be_meant_is_a_usage_error() {
 #[test]
 fn too_small_a_sample_is_refused_with_what_would_do() {
     let dir = tempfile::tempdir().expect("a folder");
-    let trace = skewed(dir.path());
+    let trace = skewed(dir.path(), 60_000, 6000);
     let output = run(&["mrc", trace.to_str().expect("a plain name"), "--sample", "0.001"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("larger --sample"), "{}", stderr(&output));

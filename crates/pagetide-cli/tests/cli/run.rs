@@ -1,6 +1,7 @@
 //! What the tests of the command share: running it, and looking for what it left behind.
 
-use std::path::Path;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// The command under test.
@@ -21,6 +22,29 @@ pub(crate) fn stderr(output: &Output) -> String {
 /// What the command said on stdout.
 pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Runs the command with `args`, which must succeed, and reads the JSON it printed.
+pub(crate) fn json(args: &[&str]) -> Value {
+    let output = run(args);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
+    serde_json::from_slice(&output.stdout).expect("one JSON document")
+}
+
+/// A trace of `nr_uses` skewed uses of `nr_pages` pages at most, of which those of low numbers are
+/// hot.
+pub(crate) fn skewed(dir: &Path, nr_uses: u64, nr_pages: u32) -> PathBuf {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let line = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let share = (state >> 11) as f64 / (1_u64 << 53) as f64;
+        format!("{}\n", (share * share * share * f64::from(nr_pages)) as u64)
+    };
+    let path = dir.join("skewed.trace");
+    std::fs::write(&path, (0..nr_uses).map(line).collect::<String>()).expect("room");
+    path
 }
 
 /// Names in `dir` that a run left behind.

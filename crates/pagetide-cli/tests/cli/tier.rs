@@ -1,8 +1,7 @@
 //! `pagetide lab run pmbench` and `pagetide tier`: rows that scripts read, and what no machine is.
 
-use crate::run::{run, stderr, stdout};
+use crate::run::{json, run, skewed, stderr, stdout};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
 
 const FIELDS: [&str; 10] = [
     "workload",
@@ -29,27 +28,6 @@ const STAGES: [&str; 9] = [
     "auto",
 ];
 
-/// 40000 uses of up to 600 pages, of which those of low numbers are hot.
-fn skewed(dir: &Path) -> PathBuf {
-    let mut state = 0x2545_f491_4f6c_dd1d_u64;
-    let line = |_| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        let share = (state >> 11) as f64 / (1_u64 << 53) as f64;
-        format!("{}\n", (share * share * share * 600.0) as u64)
-    };
-    let path = dir.join("skewed.trace");
-    std::fs::write(&path, (0..40_000).map(line).collect::<String>()).expect("room");
-    path
-}
-
-fn json(args: &[&str]) -> Vec<Value> {
-    let output = run(args);
-    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
-    serde_json::from_slice(&output.stdout).expect("one JSON document")
-}
-
 /// At a scale at which the model has few accesses to play.
 #[test]
 fn a_row_a_stage_with_exactly_these_fields_and_ratios_and_seeds_where_there_are_several() {
@@ -58,9 +36,10 @@ fn a_row_a_stage_with_exactly_these_fields_and_ratios_and_seeds_where_there_are_
     let path = report.to_str().expect("a plain name");
     let usual = ["lab", "run", "pmbench", "--scale", "65536", "--json"];
     let rows = json(&[&usual[..], &["--report", path]].concat());
+    let rows = rows.as_array().expect("rows");
     let stages: Vec<_> = rows.iter().filter_map(|row| row["stage"].as_str()).collect();
     assert_eq!(stages, STAGES);
-    for row in &rows {
+    for row in rows {
         let mut names: Vec<_> = row.as_object().expect("a row").keys().collect();
         names.sort_unstable();
         let mut wanted = FIELDS;
@@ -72,6 +51,7 @@ fn a_row_a_stage_with_exactly_these_fields_and_ratios_and_seeds_where_there_are_
     assert_eq!(text.matches("<svg").count(), 2);
     let more = ["--ratio", "1:2,1:8", "--seeds", "2", "--off", "rate-limit"];
     let rows = json(&[&usual[..], &more].concat());
+    let rows = rows.as_array().expect("rows");
     assert_eq!(rows.len(), 2 * 2 * 10);
     assert_eq!((&rows[0]["ratio"], &rows[1]["seed"]), (&"1:2".into(), &2.into()));
     assert_eq!(rows[19]["stage"], "all~rate-limit");
@@ -80,11 +60,12 @@ fn a_row_a_stage_with_exactly_these_fields_and_ratios_and_seeds_where_there_are_
 #[test]
 fn a_slow_tier_costs_more_the_less_is_fast_and_never_less_than_nothing() {
     let dir = tempfile::tempdir().expect("a folder");
-    let trace = skewed(dir.path());
+    let trace = skewed(dir.path(), 40_000, 600);
     let name = trace.to_str().expect("a plain name");
     let report = dir.path().join("tier.html");
     let path = report.to_str().expect("a plain name");
     let rows = json(&["tier", name, "--fast", "50%,10%", "--json", "--report", path]);
+    let rows = rows.as_array().expect("rows");
     assert_eq!(rows.len(), 2 * 8);
     let slowdown = |fast: f64, stage: &str| {
         let is_it = |row: &&Value| row["fast"] == fast && row["stage"] == stage;

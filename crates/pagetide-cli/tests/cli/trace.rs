@@ -1,6 +1,6 @@
 //! `pagetide trace`: counting and converting, and what bad traces get from every command.
 
-use crate::run::{left_in, pagetide, run, stderr, stdout};
+use crate::run::{json, left_in, pagetide, run, stderr, stdout};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -18,12 +18,6 @@ fn write(dir: &Path, name: &str, contents: impl AsRef<[u8]>) -> PathBuf {
     let path = dir.join(name);
     std::fs::write(&path, contents).expect("room");
     path
-}
-
-fn json(args: &[&str]) -> serde_json::Value {
-    let output = run(args);
-    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
-    serde_json::from_slice(&output.stdout).expect("one JSON document")
 }
 
 fn text(path: &Path) -> &str {

@@ -252,7 +252,7 @@ impl Groups {
         shadow: ShadowEntry,
         kind: AccessKind,
     ) {
-        if matches!(self.access_rule(), AccessRule::TwoTouches | AccessRule::CountAndLog) {
+        if self.access_rule().logs_what_clocks_count() {
             self.drain(log);
         }
         let group = self.folios[frame].group();

@@ -75,6 +75,12 @@ impl AccessRule {
         matches!(self, AccessRule::TwoTouches | AccessRule::CountAndLog | AccessRule::LogEach)
     }
 
+    /// Whether refault distances count what the log holds, so that it is to be drained before a
+    /// return is judged.
+    pub(crate) const fn logs_what_clocks_count(self) -> bool {
+        matches!(self, AccessRule::TwoTouches | AccessRule::CountAndLog)
+    }
+
     /// Notes one descriptor access. Lock-free; writes nothing once the folio is saturated.
     #[inline(always)]
     pub fn mark(self, folios: &Folios, frame: FrameId) -> Marked {

@@ -182,7 +182,7 @@ impl Lruvec {
         shadow: ShadowEntry,
         kind: AccessKind,
     ) {
-        if matches!(self.policy.access_rule(), AccessRule::TwoTouches | AccessRule::CountAndLog) {
+        if self.policy.access_rule().logs_what_clocks_count() {
             self.drain(log);
         }
         let (policy, mut cx) = self.parts();

@@ -30,6 +30,7 @@ use super::subject::{Access, Subject, SubjectFile};
 use crate::cgroup::GroupHandle;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::pages::{PagePicker, Shuffle, Skew};
 use hdrhistogram::Histogram;
 use pagetide_core::units::{Bytes, PAGE_BYTES};
 use serde::{Deserialize, Serialize};
@@ -251,6 +252,14 @@ impl Stage<'_> {
     /// Says that `share` of the job is done.
     fn set_done(&self, share: f64) {
         self.done.store((share * 1000.0) as u64, Ordering::Relaxed);
+    }
+
+    /// A picker of the first `nr_pages` pages of a file for each thread: one shuffle, a seed each.
+    fn pickers(&self, nr_pages: u64, skew: Skew) -> impl Iterator<Item = PagePicker> {
+        let shuffle = Shuffle::new(u32::try_from(nr_pages).unwrap_or(u32::MAX), self.seed);
+        let seed = self.seed;
+        (1..=u64::from(self.nr_threads))
+            .map(move |thread| PagePicker::new(&shuffle, skew, seed ^ thread))
     }
 
     /// Reads `data` once from start to end.

@@ -19,7 +19,7 @@ use crate::demo::measure::Lane;
 use crate::demo::plan::OLTP_FILE;
 use crate::demo::subject::{Access, SubjectFile};
 use crate::failure::Failure;
-use crate::pages::{PagePicker, Shuffle, Skew};
+use crate::pages::{PagePicker, Skew};
 use pagetide_core::units::PAGE_BYTES;
 use serde_json::json;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -63,14 +63,16 @@ pub(super) fn run(stage: &Stage<'_>) -> Result<Tally, Failure> {
         nr_syncs: AtomicU64::new(0),
         sync_us_max: AtomicU64::new(0),
     };
-    let shuffle = Shuffle::new(u32::try_from(data.nr_pages).unwrap_or(u32::MAX), stage.seed);
-    let worker = |number| Worker {
-        number,
-        picker: PagePicker::new(&shuffle, Skew::Zipf(ZIPF_EXPONENT), stage.seed ^ (number + 1)),
-        page: vec![0; PAGE_BYTES],
-        nr_unsynced: 0,
-    };
-    let workers = (0..table.nr_threads).map(worker).collect();
+    let pickers = stage.pickers(data.nr_pages, Skew::Zipf(ZIPF_EXPONENT));
+    let workers = (0..)
+        .zip(pickers)
+        .map(|(number, picker)| Worker {
+            number,
+            picker,
+            page: vec![0; PAGE_BYTES],
+            nr_unsynced: 0,
+        })
+        .collect();
     stage.begin()?;
     let mut tally = stage.run_timed(workers, |worker, lane| table.operate(worker, lane))?;
     table.sync()?;

@@ -13,7 +13,7 @@ use super::{Stage, Tally};
 use crate::demo::plan::{BIG_FILE, share_pages};
 use crate::demo::subject::Access;
 use crate::failure::Failure;
-use crate::pages::{PagePicker, Shuffle, Skew};
+use crate::pages::Skew;
 use pagetide_core::units::PAGE_BYTES;
 
 /// Hundredths of the memory limit that the reads cover.
@@ -23,15 +23,8 @@ pub(super) fn run(stage: &Stage<'_>) -> Result<Tally, Failure> {
     let data = stage.data(BIG_FILE);
     let file = stage.open(data, Access::Read)?;
     let nr_pages = share_pages(stage.memory, COVER).min(data.nr_pages);
-    let shuffle = Shuffle::new(u32::try_from(nr_pages).unwrap_or(u32::MAX), stage.seed);
-    let states = (0..u64::from(stage.nr_threads))
-        .map(|thread| {
-            (
-                PagePicker::new(&shuffle, Skew::Uniform, stage.seed ^ (thread + 1)),
-                vec![0; PAGE_BYTES],
-            )
-        })
-        .collect();
+    let pickers = stage.pickers(nr_pages, Skew::Uniform);
+    let states = pickers.map(|picker| (picker, vec![0; PAGE_BYTES])).collect();
     stage.begin()?;
     stage.run_timed(states, |(picker, buffer), lane| {
         let index = u64::from(picker.pick());

@@ -16,7 +16,7 @@ use crate::demo::measure::{self, nanoseconds};
 use crate::demo::plan::BIG_FILE;
 use crate::demo::subject::{Access, SubjectFile};
 use crate::failure::Failure;
-use crate::pages::{PagePicker, Shuffle, Skew};
+use crate::pages::Skew;
 use pagetide_core::units::{Bytes, PAGE_BYTES};
 use serde_json::{Map, json};
 use std::sync::Barrier;
@@ -34,13 +34,9 @@ const WARM_READS_PER_FRAME: u64 = 3;
 pub(super) fn run(stage: &Stage<'_>) -> Result<Tally, Failure> {
     let data = stage.data(BIG_FILE);
     let file = stage.open(data, Access::Read)?;
-    let shuffle = Shuffle::new(u32::try_from(data.nr_pages).unwrap_or(u32::MAX), stage.seed);
-    let picks: Vec<Vec<u32>> = (0..u64::from(stage.nr_threads))
-        .map(|thread| {
-            let mut picker =
-                PagePicker::new(&shuffle, Skew::Zipf(ZIPF_EXPONENT), stage.seed ^ (thread + 1));
-            (0..NR_PICKS).map(|_| picker.pick()).collect()
-        })
+    let picks: Vec<Vec<u32>> = stage
+        .pickers(data.nr_pages, Skew::Zipf(ZIPF_EXPONENT))
+        .map(|mut picker| (0..NR_PICKS).map(|_| picker.pick()).collect())
         .collect();
     let start = stage.begin()?;
     let barrier = Barrier::new(picks.len());

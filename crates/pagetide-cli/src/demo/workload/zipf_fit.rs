@@ -13,7 +13,7 @@ use crate::demo::measure::{Lane, Looking};
 use crate::demo::plan::FIT_FILE;
 use crate::demo::subject::Access;
 use crate::failure::Failure;
-use crate::pages::{PagePicker, Shuffle, Skew};
+use crate::pages::Skew;
 use pagetide_core::units::PAGE_BYTES;
 
 /// Skew of the reads.
@@ -22,13 +22,8 @@ const ZIPF_EXPONENT: f64 = 0.99;
 pub(super) fn run(stage: &Stage<'_>) -> Result<Tally, Failure> {
     let data = stage.data(FIT_FILE);
     let file = stage.open(data, Access::Read)?;
-    let shuffle = Shuffle::new(u32::try_from(data.nr_pages).unwrap_or(u32::MAX), stage.seed);
-    let states = (0..u64::from(stage.nr_threads))
-        .map(|thread| {
-            let skew = Skew::Zipf(ZIPF_EXPONENT);
-            (PagePicker::new(&shuffle, skew, stage.seed ^ (thread + 1)), vec![0; PAGE_BYTES])
-        })
-        .collect();
+    let pickers = stage.pickers(data.nr_pages, Skew::Zipf(ZIPF_EXPONENT));
+    let states = pickers.map(|picker| (picker, vec![0; PAGE_BYTES])).collect();
     stage.begin()?;
     let mut filling = Lane::new(stage.hits, Looking::Every(super::LOOK_EVERY));
     stage.read_through(&mut filling, file.as_ref(), data)?;

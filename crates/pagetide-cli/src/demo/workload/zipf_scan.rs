@@ -26,7 +26,7 @@ use crate::demo::measure::{HitCounts, Lane, Looking};
 use crate::demo::plan::{BIG_FILE, CHANGE_FILES};
 use crate::demo::subject::{Access, SubjectFile};
 use crate::failure::Failure;
-use crate::pages::{PagePicker, Shuffle, Skew};
+use crate::pages::Skew;
 use pagetide_core::units::{Bytes, PAGE_BYTES};
 use serde_json::json;
 use std::sync::{Mutex, PoisonError};
@@ -37,13 +37,8 @@ const ZIPF_EXPONENT: f64 = 0.99;
 pub(super) fn run(stage: &Stage<'_>) -> Result<Tally, Failure> {
     let data = stage.data(BIG_FILE);
     let file = stage.open(data, Access::Read)?;
-    let shuffle = Shuffle::new(u32::try_from(data.nr_pages).unwrap_or(u32::MAX), stage.seed);
-    let states = (0..u64::from(stage.nr_threads))
-        .map(|thread| {
-            let skew = Skew::Zipf(ZIPF_EXPONENT);
-            (PagePicker::new(&shuffle, skew, stage.seed ^ (thread + 1)), vec![0; PAGE_BYTES])
-        })
-        .collect();
+    let pickers = stage.pickers(data.nr_pages, Skew::Zipf(ZIPF_EXPONENT));
+    let states = pickers.map(|picker| (picker, vec![0; PAGE_BYTES])).collect();
     let beside = HitCounts::default();
     let scan = Mutex::new(TheScan::new(stage, &beside)?);
     stage.begin()?;
