@@ -158,10 +158,10 @@ impl fmt::Display for Summary {
         write!(
             f,
             "pagetide: read {}, wrote {}; resident at most {} of {}",
-            Bytes(self.device_read_bytes),
-            Bytes(self.device_write_bytes),
-            Bytes(self.resident_bytes_max),
-            Bytes(self.memory_bytes)
+            machine::rounded(self.device_read_bytes),
+            machine::rounded(self.device_write_bytes),
+            machine::rounded(self.resident_bytes_max),
+            machine::rounded(self.memory_bytes)
         )?;
         if let Some(own) = self.own_bytes {
             write!(f, ", and {} of its own", machine::rounded(own))?;
@@ -171,7 +171,8 @@ impl fmt::Display for Summary {
         if left > 0 {
             let reasons: Vec<String> =
                 self.kernel_files.iter().map(|(reason, nr)| format!("{nr} {reason}")).collect();
-            write!(f, "\npagetide: {left} files were the kernel's: {}", reasons.join(", "))?;
+            let files = if left == 1 { "file was" } else { "files were" };
+            write!(f, "\npagetide: {left} {files} the kernel's: {}", reasons.join(", "))?;
         }
         Ok(())
     }

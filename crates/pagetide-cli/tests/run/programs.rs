@@ -146,7 +146,7 @@ fn c_streams_are_served_as_they_were() {
     let sums = "md5sum lines both first second wide family";
     assert_eq!(plain_shell_in(ours.path(), sums), plain_shell_in(theirs.path(), sums));
     // Only a stream of wide characters is the kernel's.
-    assert!(errors.contains("1 files were the kernel's: 1 C streams"), "{errors}");
+    assert!(errors.contains("1 file was the kernel's: 1 C streams"), "{errors}");
     assert!(!errors.contains(" 0 evictions"), "{errors}");
 }
 
