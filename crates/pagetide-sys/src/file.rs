@@ -63,7 +63,7 @@ pub struct StoreOptions {
 /// file system tells.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Fingerprint {
-    /// Device, major number in the upper half.
+    /// Device, a number as stat(2) has it.
     pub dev: u64,
     /// Inode number on that device.
     pub ino: u64,
@@ -296,7 +296,7 @@ impl StoreFile {
         let nanoseconds =
             |seconds: i64, rest: u32| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
         Ok(Fingerprint {
-            dev: u64::from(stat.stx_dev_major) << 32 | u64::from(stat.stx_dev_minor),
+            dev: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor),
             ino: stat.stx_ino,
             len: stat.stx_size,
             mtime_ns: nanoseconds(stat.stx_mtime.tv_sec, stat.stx_mtime.tv_nsec),

@@ -155,6 +155,15 @@ fn fingerprints_tell_files_and_states_apart() {
 }
 
 #[test]
+fn a_files_device_is_the_one_stat_tells() {
+    use std::os::unix::fs::MetadataExt;
+    let [folder, _] = folders();
+    let path = folder.path().join("a");
+    let fingerprint = open(&path, false).read_fingerprint().expect("known");
+    assert_eq!(fingerprint.dev, std::fs::metadata(&path).expect("there").dev());
+}
+
+#[test]
 fn what_is_no_regular_file_is_refused_by_name() {
     let [folder, _] = folders();
     for write in [false, true] {
