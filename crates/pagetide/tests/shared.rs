@@ -15,7 +15,11 @@ struct Both {
 }
 
 fn both(path: &Path) -> Both {
-    let memory = pagetide::Bytes(64 * PAGE as u64);
+    both_of(path, 64)
+}
+
+fn both_of(path: &Path, nr_frames: usize) -> Both {
+    let memory = pagetide::Bytes((nr_frames * PAGE) as u64);
     let cache = PageCache::builder().memory(memory).background(false).shared(true).build().unwrap();
     let file = cache.open(path, OpenOptions::new().read(true).write(true)).unwrap();
     let ([frames, numbers], nr_frames) = cache.shared_files().unwrap();
@@ -75,6 +79,29 @@ fn an_offered_page_is_admitted_until_somebody_has_written() {
     assert!(!both.admit(3, both.writes()), "nobody can know by himself what is written");
     both.file.sync_all().unwrap();
     assert!(!both.admit(3, both.writes()));
+    both.cache.validate();
+}
+
+/// Hints stand in buckets, and a few buckets have more pages than they can hold.
+#[test]
+fn a_resident_page_that_was_not_found_is_found_once_it_was_offered() {
+    const NR_FRAMES: usize = 16_384;
+    const NR_PAGES: u64 = 16_000;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("sparse");
+    std::fs::File::create(&path).unwrap().set_len(NR_PAGES * PAGE as u64).unwrap();
+    let both = both_of(&path, NR_FRAMES);
+    let offer = |index| both.file.admit(index, both.writes(), &[0; PAGE]);
+    assert!((0..NR_PAGES).all(offer));
+    let is_found = |index: u64| both.view.read_into(both.tag, index, 0, &mut [1]);
+    let not_found: Vec<u64> = (0..NR_PAGES).filter(|index| !is_found(*index)).collect();
+    assert!((1..NR_PAGES as usize / 100).contains(&not_found.len()), "{}", not_found.len());
+    for index in not_found {
+        assert!(offer(index));
+        assert!(is_found(index), "{index}");
+    }
+    let stats = both.cache.stats();
+    assert_eq!((stats.misses, stats.evictions), (NR_PAGES, 0), "all were resident");
     both.cache.validate();
 }
 
