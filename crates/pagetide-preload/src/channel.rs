@@ -58,29 +58,38 @@ pub(crate) fn ask(
     descriptor: Option<c_int>,
     target: &[iovec],
 ) -> Result<Reply, Errno> {
-    let process = process::number();
-    let channel = CHANNEL.get();
-    if channel.is_busy && channel.process == process {
-        let fd = open(process)?;
-        let reply = exchange(fd, request, source, descriptor, target);
-        close(fd);
-        return reply.map_err(lost);
-    }
-    let is_ready = channel.process == process && channel.fd >= 0;
-    let mut fd = if is_ready { channel.fd } else { adopt(open(process)?) };
-    CHANNEL.set(Channel { process, fd, is_busy: true });
-    let mut reply = exchange(fd, request, source, descriptor, target);
-    if reply.is_err_and(|errno| matches!(errno.0, libc::EBADF | libc::ENOTSOCK)) {
+    let exchange = |fd| exchange(fd, request, source, descriptor, target);
+    let mut reply = alone(exchange);
+    if let Some(Err(Errno(libc::EBADF | libc::ENOTSOCK))) = reply {
         // The program has closed what it could not know of. Nothing was sent.
-        process::remove_own(fd);
-        fd = -1;
-        reply = open(process).and_then(|socket| {
-            fd = adopt(socket);
-            exchange(fd, request, source, descriptor, target)
-        });
+        process::remove_own(CHANNEL.get().fd);
+        CHANNEL.set(Channel { fd: -1, ..CHANNEL.get() });
+        reply = alone(exchange);
     }
-    CHANNEL.set(Channel { process, fd, is_busy: false });
+    let reply = match reply {
+        Some(reply) => reply,
+        // In a signal's handler, in the middle of a request: a socket for this one.
+        None => {
+            let fd = open(process::number())?;
+            let reply = exchange(fd);
+            close(fd);
+            reply
+        }
+    };
     reply.map_err(lost)
+}
+
+/// Has `exchange` use this thread's socket, and nobody else meanwhile. `None` if somebody does, or
+/// if there is none to be had.
+fn alone<T>(exchange: impl FnOnce(c_int) -> T) -> Option<T> {
+    if !enter() || CHANNEL.get().is_busy {
+        return None;
+    }
+    let channel = CHANNEL.get();
+    CHANNEL.set(Channel { is_busy: true, ..channel });
+    let result = exchange(channel.fd);
+    CHANNEL.set(channel);
+    Some(result)
 }
 
 /// Makes sure that this thread has a socket, and so somebody to notice its end.
@@ -98,9 +107,7 @@ pub(crate) fn enter() -> bool {
 
 /// Sends a request that has no reply; what cannot be sent is forgotten.
 pub(crate) fn tell_only(request: &Request, source: &[iovec]) {
-    if enter() && !CHANNEL.get().is_busy {
-        let _ = send(CHANNEL.get().fd, &request.encode(), source, None);
-    }
+    let _ = alone(|fd| send(fd, &request.encode(), source, None));
 }
 
 /// Which of its sockets this thread has.
@@ -118,14 +125,7 @@ pub(crate) fn ask_for_files(op: Op) -> Result<(Reply, [c_int; NR_FILES]), Errno>
 
 /// The file of a tray that belongs to this thread's socket.
 pub(crate) fn ask_for_tray() -> Option<c_int> {
-    if !enter() || CHANNEL.get().is_busy {
-        return None;
-    }
-    let channel = CHANNEL.get();
-    CHANNEL.set(Channel { is_busy: true, ..channel });
-    let reply = exchange_for_files(channel.fd, Op::Tray);
-    CHANNEL.set(channel);
-    let (_, [file, ..]) = reply.ok()?;
+    let (_, [file, ..]) = alone(|fd| exchange_for_files(fd, Op::Tray))?.ok()?;
     (file >= 0).then_some(file)
 }
 
