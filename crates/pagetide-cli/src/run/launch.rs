@@ -16,7 +16,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::{Handle, Signals};
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
@@ -39,15 +40,32 @@ pub(crate) fn find_library() -> Result<PathBuf, Failure> {
         std::env::current_exe().map_err(|error| Failure::on("find my own executable", &error))?;
     let folder = own.parent().unwrap_or(Path::new("/"));
     let path = folder.join(LIBRARY);
-    let contents = std::fs::read(&path)
+    let speaks = File::open(&path)
+        .and_then(|mut file| contains(&mut file, version_mark().as_bytes()))
         .map_err(|error| Failure::Refused(format!("{} is missing: {error}", path.display())))?;
-    let mark = version_mark();
-    let speaks = contents.windows(mark.len()).any(|window| window == mark.as_bytes());
     if !speaks {
         let path = path.display();
         return Err(Failure::Refused(format!("{path} is of another version than this pagetide")));
     }
     Ok(path)
+}
+
+/// Whether `file` contains `mark`. Reads no further: what we look for is at the front of a library
+/// that may be large.
+fn contains(file: &mut impl Read, mark: &[u8]) -> io::Result<bool> {
+    const PIECE: u64 = 64 << 10;
+    let mut window = Vec::new();
+    loop {
+        // The mark may begin where a piece ends.
+        let nr_kept = window.len().min(mark.len() - 1);
+        window.drain(..window.len() - nr_kept);
+        if file.take(PIECE).read_to_end(&mut window)? == 0 {
+            return Ok(false);
+        }
+        if window.windows(mark.len()).any(|window| window == mark) {
+            return Ok(true);
+        }
+    }
 }
 
 /// Starts the program; it inherits the doorbell.
@@ -134,6 +152,24 @@ impl Drop for Forwarder {
 
 /// Whether a terminal's keys reach us, and with us the program.
 fn is_in_foreground() -> bool {
-    let Ok(terminal) = std::fs::File::open("/dev/tty") else { return false };
+    let Ok(terminal) = File::open("/dev/tty") else { return false };
     rustix::termios::tcgetpgrp(&terminal).is_ok_and(|group| group == rustix::process::getpgrp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_found_wherever_it_begins() {
+        const PIECE: usize = 64 << 10;
+        for start in [0, 9, PIECE - 4, PIECE - 3, PIECE - 1, PIECE, 3 * PIECE - 2] {
+            let mut bytes = vec![b'm'; start];
+            bytes.extend(b"mark!");
+            bytes.extend(vec![b'm'; 10]);
+            assert!(contains(&mut &bytes[..], b"mark!").unwrap(), "{start}");
+            assert!(!contains(&mut &bytes[..start + 4], b"mark!").unwrap(), "{start}");
+        }
+        assert!(!contains(&mut &b""[..], b"mark!").unwrap());
+    }
 }

@@ -117,14 +117,16 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         // What cannot be written is said before the program runs for an hour.
         File::create(path).map_err(|error| Failure::on_path("write the report", path, &error))?;
     }
+    // Before there are threads: to give out so high a number among several, the kernel waits until
+    // all processors have passed by.
+    let doorbell = Doorbell::new(DESCRIPTOR_BASE)
+        .map_err(|error| Failure::on("make a socket for the program", &error))?;
     let cache = build(args)?;
     let filter = Filter { include: args.include.clone(), exclude: args.exclude.clone() };
     let watcher = args.report.as_ref().map(|_| Watcher::start(&cache)).transpose()?;
     let positions =
         Positions::new().map_err(|error| Failure::on("make memory for file positions", &error))?;
     let server = Arc::new(Server::new(cache, filter, positions));
-    let doorbell = Doorbell::new(DESCRIPTOR_BASE)
-        .map_err(|error| Failure::on("make a socket for the program", &error))?;
     warn_of_unserved(&args.command[0]);
     let caught = launch::Caught::new().map_err(|error| Failure::on("watch for signals", &error))?;
     let started = launch::start(&args.command, &library, &doorbell.far);
