@@ -1,15 +1,23 @@
 //! A buffer that direct I/O takes: page aligned, owned, zeroed when made.
 //!
-//! Invariants: S7: `start..start + len` is an allocation of this value's own, initialised, aligned
-//! to [`PAGE_BYTES`], and stays where it is when the value moves, so the kernel may be given its
-//! address for as long as the value is kept.
+//! Large ones are mappings of their own, small ones come from the heap. A heap keeps what it once
+//! had, in each of its threads' arenas: a server whose threads wrote back large runs, one after the
+//! other, kept 250 MiB beside a limit of 64. A mapping is the kernel's again when it is dropped.
+//!
+//! Invariants: S7: `start..start + len` is an allocation or a mapping of this value's own,
+//! initialised, aligned to [`PAGE_BYTES`], and stays where it is when the value moves, so the kernel
+//! may be given its address for as long as the value is kept. Which of the two it is, `len` says.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 use pagetide_core::units::PAGE_BYTES;
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
+/// Buffers of so many bytes are mapped.
+const MAPPED_BYTES_MIN: usize = 128 << 10;
 
 /// Bytes on the heap, aligned to a page. Reads as a slice.
 pub struct AlignedBuf {
@@ -29,8 +37,12 @@ impl AlignedBuf {
             return AlignedBuf { start: NonNull::dangling(), len };
         }
         let layout = layout(len);
-        // SAFETY: S7 (the allocation is this value's own): the layout is not empty.
-        let start = unsafe { alloc_zeroed(layout) };
+        let start = if len < MAPPED_BYTES_MIN {
+            // SAFETY: S7 (the allocation is this value's own): the layout is not empty.
+            unsafe { alloc_zeroed(layout) }
+        } else {
+            map(len)
+        };
         match NonNull::new(start) {
             Some(start) => AlignedBuf { start, len },
             None => handle_alloc_error(layout),
@@ -57,7 +69,11 @@ impl DerefMut for AlignedBuf {
 
 impl Drop for AlignedBuf {
     fn drop(&mut self) {
-        if self.len > 0 {
+        if self.len >= MAPPED_BYTES_MIN {
+            // SAFETY: S7 (the mapping is this value's own), and nobody borrows from it any more.
+            let result = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+            debug_assert!(result.is_ok(), "S7: what was mapped can be unmapped: {result:?}");
+        } else if self.len > 0 {
             // SAFETY: S7 (the allocation is this value's own), made with the same layout.
             unsafe { dealloc(self.start.as_ptr(), layout(self.len)) };
         }
@@ -70,6 +86,14 @@ impl fmt::Debug for AlignedBuf {
     }
 }
 
+/// `len` zero bytes of the kernel's, or null.
+fn map(len: usize) -> *mut u8 {
+    let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+    // SAFETY: S7 (the mapping is this value's own): no address is asked for, so it overlaps nothing.
+    let start = unsafe { mmap_anonymous(ptr::null_mut(), len, access, flags) };
+    start.map_or(ptr::null_mut(), |start| start.cast())
+}
+
 fn layout(len: usize) -> Layout {
     Layout::from_size_align(len, PAGE_BYTES).expect("S7: a buffer is far shorter than memory")
 }
@@ -80,7 +104,8 @@ mod tests {
 
     #[test]
     fn buffer_is_zero_aligned_and_writable() {
-        for len in [1, 100, PAGE_BYTES, 3 * PAGE_BYTES + 1] {
+        let large = if cfg!(miri) { PAGE_BYTES } else { MAPPED_BYTES_MIN + 1 };
+        for len in [1, 100, PAGE_BYTES, 3 * PAGE_BYTES + 1, large] {
             let mut buffer = AlignedBuf::zeroed(len);
             assert_eq!(buffer.as_ptr().addr() % PAGE_BYTES, 0);
             assert!(buffer.iter().all(|&byte| byte == 0));

@@ -79,6 +79,8 @@ struct Pass<'e> {
     backing: Arc<Backing>,
     queue: IoQueue,
     in_flight: InFlight<Run>,
+    /// Buffers of what has been written.
+    spare: Vec<AlignedBuf>,
     on_locked: OnLocked,
     flushed: Flushed,
     /// Pages it may take yet.
@@ -111,6 +113,7 @@ impl Engine {
             backing,
             queue: self.io.take(),
             in_flight: InFlight::new(),
+            spare: Vec::new(),
             on_locked,
             flushed: Flushed::default(),
             nr_left: nr_max,
@@ -197,8 +200,7 @@ impl Pass<'_> {
 
     /// Copies the pages and submits them; pages that went away meanwhile split the run.
     fn write_run(&mut self, range: Range<u64>) {
-        let nr_pages = (range.end - range.start) as usize;
-        let mut buffer = AlignedBuf::zeroed(nr_pages * PAGE_BYTES);
+        let mut buffer = self.buffer();
         let mut run =
             Run { start: range.start, frames: Vec::new(), end: range.start << PAGE_SHIFT };
         for index in range {
@@ -209,14 +211,21 @@ impl Pass<'_> {
                     run.end = (index << PAGE_SHIFT) + nr_bytes as u64;
                 }
                 None => {
-                    let rest = AlignedBuf::zeroed(buffer.len());
-                    let filled = std::mem::replace(&mut buffer, rest);
                     let next = Run { start: index + 1, frames: Vec::new(), end: 0 };
-                    self.submit(std::mem::replace(&mut run, next), filled);
+                    let before = std::mem::replace(&mut run, next);
+                    if !before.frames.is_empty() {
+                        let filled = std::mem::replace(&mut buffer, self.buffer());
+                        self.submit(before, filled);
+                    }
                 }
             }
         }
         self.submit(run, buffer);
+    }
+
+    /// Room for the longest run; what is in it is to be written over.
+    fn buffer(&mut self) -> AlignedBuf {
+        self.spare.pop().unwrap_or_else(|| AlignedBuf::zeroed(RUN_MAX as usize * PAGE_BYTES))
     }
 
     /// Copies one page out and turns it from dirty to under write-back. `None` if there is nothing
@@ -303,7 +312,8 @@ impl Pass<'_> {
         let mut completions = Vec::new();
         self.queue.reap(nr_min, &mut completions);
         for completion in completions {
-            let Completion::Write { token, result, .. } = completion else { continue };
+            let Completion::Write { token, buffer, result } = completion else { continue };
+            self.spare.push(buffer);
             if let Some(run) = self.in_flight.take(token) {
                 self.complete(&run, result.map_err(io::Error::from));
             }

@@ -6,9 +6,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{TryRecvError, channel};
 
-/// Three children, which read the file all over, twice its size each.
+/// Three children, which do `WORK` with the file open, the number of its pages, `nr`,
+/// and 2 MiB to write, `block`.
 const SCRIPT: &str = "import os, random, sys\n\
-    nr = os.path.getsize('a') // 4096\n\
+    nr, block = os.path.getsize('a') // 4096, b'x' * (2 << 20)\n\
     go = os.pipe()\n\
     children = []\n\
     for seed in range(3):\n    \
@@ -17,10 +18,7 @@ const SCRIPT: &str = "import os, random, sys\n\
             os.read(go[0], 1)\n        \
             random.seed(seed)\n        \
             fd = os.open('a', os.O_RDWR)\n        \
-            for turn in range(2 * nr):\n            \
-                page = random.randrange(nr)\n            \
-                if turn % 8 == 0: os.pwrite(fd, b'x' * 4096, page * 4096)\n            \
-                else: os.pread(fd, 4096, page * 4096)\n        \
+            WORK\n        \
             os._exit(0)\n    \
         children.append(child)\n\
     print('ready', flush=True)\n\
@@ -29,6 +27,17 @@ const SCRIPT: &str = "import os, random, sys\n\
     assert all(os.waitpid(child, 0)[1] == 0 for child in children)\n\
     print('done', flush=True)\n\
     sys.stdin.readline()\n";
+
+/// Reads the file all over, twice its size, and writes a page in eight.
+const READS: &str = "for turn in range(2 * nr):\n            \
+        page = random.randrange(nr)\n            \
+        if turn % 8 == 0: os.pwrite(fd, b'x' * 4096, page * 4096)\n            \
+        else: os.pread(fd, 4096, page * 4096)";
+
+/// Writes long runs, and has each of them on the device before the next.
+const WRITES: &str = "for turn in range(nr // 512):\n            \
+        os.pwrite(fd, block, random.randrange(nr // 512) * len(block))\n            \
+        os.fsync(fd)";
 
 /// Anonymous and shared memory of a process, its share of what it shares, in bytes.
 fn memory_of(process: u32) -> Option<u64> {
@@ -59,9 +68,10 @@ fn memory_of_all(processes: &[u32]) -> u64 {
 }
 
 /// Bytes at most beside the limit, over a run with so much memory.
-fn measure(folder: &Path, memory: &str, limit: u64) -> u64 {
+fn measure(folder: &Path, work: &str, memory: &str, limit: u64) -> u64 {
     let mut run = Command::new(pagetide());
-    run.args(["run", "--memory", memory, "--include", "**/a", "--", "python3", "-c", SCRIPT]);
+    let script = SCRIPT.replace("WORK", work);
+    run.args(["run", "--memory", memory, "--include", "**/a", "--", "python3", "-c", &script]);
     run.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = run.current_dir(folder).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -104,9 +114,9 @@ fn a_run_takes_its_limit_and_what_is_said_beside_it() {
     let contents = noise(1 << 20, 10);
     let mut file = std::fs::File::create(here.path().join("a")).unwrap();
     (0..48).for_each(|_| file.write_all(&contents).unwrap());
-    for (memory, mebibytes) in [("2M", 2), ("24M", 24)] {
+    for (work, memory, mebibytes) in [(READS, "2M", 2), (READS, "24M", 24), (WRITES, "24M", 24)] {
         let limit = mebibytes << 20;
-        let beside = measure(here.path(), memory, limit);
+        let beside = measure(here.path(), work, memory, limit);
         let allowed = limit / 4096 * 160 + (12 << 20);
         assert!(beside <= allowed, "{memory}: {beside} bytes beside the limit, {allowed} allowed");
     }
