@@ -18,7 +18,7 @@ mod lines;
 mod tracefs;
 
 use crate::failure::Failure;
-use crate::run::launch::{Caught, Forwarder, exit_code, exit_code_of};
+use crate::run::launch::{Caught, Forwarder, exit_code, exit_code_of, pass_to};
 use crate::terminal;
 use lines::{EventLines, Tally};
 use pagetide_core::record::Encoder;
@@ -120,7 +120,7 @@ fn record(
     let lines = EventLines::new(instance.open_pipe()?, Arc::clone(&tally));
     let writer = start_writer(lines, out)?;
     let forwarder = Caught::new()
-        .and_then(|caught| Forwarder::start(caught, child))
+        .and_then(|caught| Forwarder::start(caught, pass_to(child)))
         .map_err(|error| Failure::on("watch for signals", &error))?;
     terminal::note(&format!("pagetide: {NOTICE}"));
     kill_process(Pid::from_child(child), Signal::CONT)

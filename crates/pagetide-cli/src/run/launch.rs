@@ -10,6 +10,7 @@
 //! A terminal sends its Ctrl-C to the whole foreground group, the program included: those are not
 //! passed on a second time.
 
+use super::rest::Tree;
 use crate::failure::Failure;
 use pagetide_sys::wire::{VARIABLE, VERSION};
 use rustix::process::{Pid, Signal, kill_process};
@@ -19,7 +20,6 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
@@ -73,8 +73,8 @@ pub(super) fn start(
     command: &[OsString],
     library: &Path,
     doorbell: &OwnedFd,
+    tree: &Tree,
 ) -> Result<Child, io::Error> {
-    let inode = std::fs::metadata(format!("/proc/self/fd/{}", doorbell.as_raw_fd()))?.ino();
     let mut preload = library.as_os_str().to_owned();
     if let Some(before) = std::env::var_os("LD_PRELOAD").filter(|before| !before.is_empty()) {
         preload.push(OsStr::new(":"));
@@ -83,7 +83,7 @@ pub(super) fn start(
     Command::new(&command[0])
         .args(&command[1..])
         .env("LD_PRELOAD", preload)
-        .env(VARIABLE, format!("{VERSION}:{}:{inode}", doorbell.as_raw_fd()))
+        .env(VARIABLE, format!("{VERSION}:{}:{}", doorbell.as_raw_fd(), tree.inode))
         .spawn()
 }
 
@@ -119,24 +119,30 @@ pub(crate) struct Forwarder {
 }
 
 impl Forwarder {
-    /// Passes to `child` what has come since, and what comes.
-    pub(crate) fn start(caught: Caught, child: &Child) -> io::Result<Forwarder> {
+    /// Hands to `deliver` what has come since, and what comes.
+    pub(crate) fn start(
+        caught: Caught,
+        deliver: impl Fn(Signal) + Send + 'static,
+    ) -> io::Result<Forwarder> {
         let Caught(mut signals) = caught;
         let handle = signals.handle();
-        let child = Pid::from_child(child);
         let thread =
             std::thread::Builder::new().name("pagetide-signal".into()).spawn(move || {
-                for number in signals.forever() {
-                    let is_from_terminal = matches!(number, SIGINT | SIGQUIT) && is_in_foreground();
-                    if let Some(signal) =
-                        Signal::from_named_raw(number).filter(|_| !is_from_terminal)
-                    {
-                        // It may have ended already.
-                        let _ = kill_process(child, signal);
-                    }
-                }
+                signals.forever().filter_map(Signal::from_named_raw).for_each(deliver);
             })?;
         Ok(Forwarder { handle, thread: Some(thread) })
+    }
+}
+
+/// Passes signals on to `child`, but for those that it has from the terminal itself.
+pub(crate) fn pass_to(child: &Child) -> impl Fn(Signal) + Send + 'static {
+    let child = Pid::from_child(child);
+    move |signal| {
+        let is_key = matches!(signal, Signal::INT | Signal::QUIT);
+        if !(is_key && is_in_foreground()) {
+            // It may have ended already.
+            let _ = kill_process(child, signal);
+        }
     }
 }
 

@@ -22,6 +22,7 @@ mod filter;
 pub(crate) mod launch;
 mod position;
 mod program;
+mod rest;
 mod served_file;
 mod server;
 mod sockets;
@@ -40,6 +41,7 @@ use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Bytes;
 use pagetide_sys::shared::Positions;
 use pagetide_sys::wire::DESCRIPTOR_BASE;
+use rest::Tree;
 use server::Server;
 use sockets::Doorbell;
 use std::ffi::OsString;
@@ -47,6 +49,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 
 const NOTES: &str = "What is managed: regular files, opened by the program or its children, except
@@ -63,6 +66,9 @@ Programs that ask for io_uring or kernel AIO are refused it.
 
 Beside the limit, a run takes at most 160 bytes a page of it, 16 bytes a page of the files
 it touches, 392 KiB for each thread that does file I/O, and 12 MiB.
+
+A run lasts as long as the last process of the program's; a signal that comes after the program
+itself has ended is for those.
 
 Exit code: the program's; 128 + the signal that ended it; 127 where there is no such
 program, 126 where it cannot be executed; 1 and 2 as always, before the program starts.
@@ -129,7 +135,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let server = Arc::new(Server::new(cache, filter, positions));
     warn_of_unserved(&args.command[0]);
     let caught = launch::Caught::new().map_err(|error| Failure::on("watch for signals", &error))?;
-    let started = launch::start(&args.command, &library, &doorbell.far);
+    let tree = Tree::of(&doorbell.far)
+        .map_err(|error| Failure::on("look at the program's socket", &error))?;
+    let started = launch::start(&args.command, &library, &doorbell.far, &tree);
     let mut child = match started {
         Ok(child) => child,
         Err(error) => {
@@ -140,11 +148,12 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     };
     drop(doorbell.far);
     raise_descriptor_limit();
-    let forwarder = launch::Forwarder::start(caught, &child)
+    let forwarder = launch::Forwarder::start(caught, launch::pass_to(&child))
         .map_err(|error| Failure::on("watch for signals", &error))?;
-    let sockets = serve(&server, doorbell.near)?;
+    let (sockets, served) = serve(&server, doorbell.near)?;
     let status = child.wait().map_err(|error| Failure::on("wait for the program", &error))?;
     drop(forwarder);
+    rest::wait_for(&tree, &served)?;
     if sockets.join().is_err() {
         return Err(Failure::Refused("the server's thread panicked".to_owned()));
     }
@@ -186,12 +195,19 @@ fn raise_descriptor_limit() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-fn serve(server: &Arc<Server>, near: std::os::fd::OwnedFd) -> Result<JoinHandle<()>, Failure> {
+/// A thread that serves, and what has a sender for as long.
+fn serve(
+    server: &Arc<Server>,
+    near: std::os::fd::OwnedFd,
+) -> Result<(JoinHandle<()>, Receiver<()>), Failure> {
     let server = Arc::clone(server);
+    let (serving, served) = channel::<()>();
     let thread = std::thread::Builder::new().name("pagetide-doorbell".into());
-    thread
-        .spawn(move || sockets::serve(&near, &server))
-        .map_err(|error| Failure::on("start the server", &error))
+    let thread = thread.spawn(move || {
+        let _serving = serving;
+        sockets::serve(&near, &server);
+    });
+    Ok((thread.map_err(|error| Failure::on("start the server", &error))?, served))
 }
 
 /// Writes back what is left, makes it durable, and says how it went.

@@ -1,11 +1,11 @@
 //! Several processes: one cache, one limit, and nobody's death is another's loss.
 
-use super::{folder, has, is_long, noise, pagetide, python_in, run_in, shell_in};
+use super::{folder, has, is_long, noise, pagetide, plain_shell_in, python_in, run_in, shell_in};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 fn summary_of(folder: &Path, memory: &str, line: &str) -> Value {
     let mut run = Command::new(pagetide());
@@ -195,6 +195,11 @@ fn a_killed_database_is_whole() {
     assert_eq!(printed, "ok\n".repeat(nr_kills));
 }
 
+fn terminate(child: &Child) {
+    let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+}
+
 #[test]
 fn signals_reach_the_program_and_its_status_is_ours() {
     let here = folder();
@@ -204,13 +209,29 @@ fn signals_reach_the_program_and_its_status_is_ours() {
     let mut child = run.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "ready");
-    let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
-    assert!(killed.success());
+    terminate(&child);
     assert_eq!(lines.next().unwrap().unwrap(), "caught");
     assert_eq!(child.wait().unwrap().code(), Some(7));
     let killed = run_in(here.path(), "1M", &["sh", "-c", "kill -9 $$"]);
     assert_eq!(killed.status.code(), Some(137));
     assert_eq!(killed.status.signal(), None);
+}
+
+/// It would be there for ever, and whoever waits would not know why.
+#[test]
+fn what_a_program_leaves_behind_is_named_and_ends_by_a_signal() {
+    let here = folder();
+    // Nobody ever writes what it waits for.
+    plain_shell_in(here.path(), "mkfifo fifo");
+    let line = "cat fifo >left 2>&1 & exit 3";
+    let mut run = Command::new(pagetide());
+    run.args(["run", "--memory", "1M", "--", "sh", "-c", line]).current_dir(here.path());
+    let mut child = run.stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let said = lines.next().unwrap().unwrap();
+    assert!(said.contains("has ended, and 1 of its processes"), "{said}");
+    terminate(&child);
+    assert_eq!(child.wait().unwrap().code(), Some(3));
 }
 
 /// dd, cat and shells read descriptor 0 themselves; others have a stream on it, or no library of
