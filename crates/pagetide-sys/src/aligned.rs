@@ -5,8 +5,9 @@
 //! other, kept 250 MiB beside a limit of 64. A mapping is the kernel's again when it is dropped.
 //!
 //! Invariants: S7: `start..start + len` is an allocation or a mapping of this value's own,
-//! initialised, aligned to [`PAGE_BYTES`], and stays where it is when the value moves, so the kernel
-//! may be given its address for as long as the value is kept. Which of the two it is, `len` says.
+//! initialised, aligned to [`PAGE_BYTES`], and stays where it is when the value moves, so the
+//! kernel may be given its address for as long as the value is kept. Which of the two it is, `len`
+//! says.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
@@ -89,7 +90,7 @@ impl fmt::Debug for AlignedBuf {
 /// `len` zero bytes of the kernel's, or null.
 fn map(len: usize) -> *mut u8 {
     let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-    // SAFETY: S7 (the mapping is this value's own): no address is asked for, so it overlaps nothing.
+    // SAFETY: S7 (the mapping is this value's own): it overlaps nothing, as no address is asked.
     let start = unsafe { mmap_anonymous(ptr::null_mut(), len, access, flags) };
     start.map_or(ptr::null_mut(), |start| start.cast())
 }
