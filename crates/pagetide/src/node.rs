@@ -68,19 +68,30 @@ impl Node {
 
     /// Notes a touch that wants a list operation; where the way is blocked, it is lost.
     pub(crate) fn log_touch(&self, cpu: CpuId, frame: FrameId, counters: &Counters) {
-        let Ok(mut log) = self.logs.at(cpu).try_lock() else {
+        let Some(mut log) = self.free_log(cpu) else {
             return counters.count(Event::TouchLost);
         };
-        if log.room() == Room::Full {
-            let Ok(mut lists) = self.lists.try_lock() else {
-                return counters.count(Event::TouchLost);
-            };
-            lists.drain(&mut log);
+        if log.is_crammed() {
+            self.drain_if_free(&mut log);
         }
-        if log.touch(frame) == Room::Full
-            && let Ok(mut lists) = self.lists.try_lock()
-        {
-            lists.drain(&mut log);
+        if log.is_crammed() {
+            return counters.count(Event::TouchLost);
+        }
+        if log.touch(frame) == Room::Full {
+            self.drain_if_free(&mut log);
+        }
+    }
+
+    /// This CPU's log, or the next one's: who holds a log may wait for the lists meanwhile, and the
+    /// CPU goes to somebody who reads.
+    fn free_log(&self, cpu: CpuId) -> Option<MutexGuard<'_, AccessLog>> {
+        let next = CpuId(cpu.0.wrapping_add(1));
+        [cpu, next].into_iter().find_map(|cpu| self.logs.at(cpu).try_lock().ok())
+    }
+
+    fn drain_if_free(&self, log: &mut AccessLog) {
+        if let Ok(mut lists) = self.lists.try_lock() {
+            lists.drain(log);
         }
     }
 
@@ -88,7 +99,7 @@ impl Node {
     pub(crate) fn log_rotation(&self, cpu: CpuId, frame: FrameId) {
         let mut log = self.log_with_room(cpu);
         if log.rotate(frame) == Room::Full {
-            self.lock_lists().drain(&mut log);
+            self.drain_if_free(&mut log);
         }
     }
 
@@ -96,13 +107,13 @@ impl Node {
     pub(crate) fn log_add(&self, cpu: CpuId, folios: &Folios, frame: FrameId) {
         let mut log = self.log_with_room(cpu);
         if log.add(folios, frame) == Room::Full {
-            self.lock_lists().drain(&mut log);
+            self.drain_if_free(&mut log);
         }
     }
 
     pub(crate) fn log_with_room(&self, cpu: CpuId) -> MutexGuard<'_, AccessLog> {
         let mut log = lock(self.logs.at(cpu));
-        if log.room() == Room::Full {
+        if log.is_crammed() {
             self.lock_lists().drain(&mut log);
         }
         log

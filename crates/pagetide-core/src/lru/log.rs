@@ -15,8 +15,12 @@ use super::Marked;
 use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
 
-/// Entries in a log; also how late a list operation can be. The kernel's batch length.
+/// Entries after which a log is to be drained. The kernel's batch length.
 pub const LOG_LEN: usize = 31;
+/// Entries there is room for, while the way to the lists is blocked: somebody who reads from memory
+/// touches so many pages while another thread takes a batch of victims. Also how late a list
+/// operation can be.
+const LOG_ROOM: usize = 256;
 
 /// One entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,14 +39,14 @@ pub enum Logged {
 pub enum Room {
     /// More entries fit.
     Left,
-    /// The log is full: drain it before the next entry.
+    /// The log is full: it is to be drained as soon as the lists are free.
     Full,
 }
 
 /// A bounded, ordered list of entries. Not synchronised: its CPU's lock holder owns it.
 #[derive(Debug)]
 pub struct AccessLog {
-    entries: [Logged; LOG_LEN],
+    entries: [Logged; LOG_ROOM],
     len: usize,
 }
 
@@ -55,13 +59,13 @@ impl Default for AccessLog {
 impl AccessLog {
     /// An empty log.
     pub const fn new() -> AccessLog {
-        AccessLog { entries: [Logged::Touch(FrameId(0)); LOG_LEN], len: 0 }
+        AccessLog { entries: [Logged::Touch(FrameId(0)); LOG_ROOM], len: 0 }
     }
 
     /// Appends a new folio and marks it pending.
     ///
     /// # Panics
-    /// If the log is full: the answer to the push before said so.
+    /// If the log is crammed.
     #[inline]
     pub fn add(&mut self, folios: &Folios, frame: FrameId) -> Room {
         folios[frame].set(Flags::PENDING);
@@ -71,7 +75,7 @@ impl AccessLog {
     /// Appends an access.
     ///
     /// # Panics
-    /// If the log is full.
+    /// If the log is crammed.
     #[inline]
     pub fn touch(&mut self, frame: FrameId) -> Room {
         self.push(Logged::Touch(frame))
@@ -81,10 +85,10 @@ impl AccessLog {
     /// not guess which it is: nothing is skipped.
     ///
     /// # Panics
-    /// If the log is full.
+    /// If the log is crammed.
     #[inline]
     pub fn touch_if(&mut self, marked: Marked, frame: FrameId) -> Room {
-        assert!(self.len < LOG_LEN, "access log overflows its {LOG_LEN} entries");
+        assert!(self.len < LOG_ROOM, "access log overflows its {LOG_ROOM} entries");
         self.entries[self.len] = Logged::Touch(frame);
         self.len += usize::from(marked == Marked::Log);
         self.room()
@@ -93,7 +97,7 @@ impl AccessLog {
     /// Appends a rotation.
     ///
     /// # Panics
-    /// If the log is full.
+    /// If the log is crammed.
     #[inline]
     pub fn rotate(&mut self, frame: FrameId) -> Room {
         self.push(Logged::Rotate(frame))
@@ -101,7 +105,7 @@ impl AccessLog {
 
     #[inline]
     fn push(&mut self, entry: Logged) -> Room {
-        assert!(self.len < LOG_LEN, "access log overflows its {LOG_LEN} entries");
+        assert!(self.len < LOG_ROOM, "access log overflows its {LOG_ROOM} entries");
         self.entries[self.len] = entry;
         self.len += 1;
         self.room()
@@ -110,7 +114,13 @@ impl AccessLog {
     /// Whether more entries fit.
     #[inline]
     pub fn room(&self) -> Room {
-        if self.len == LOG_LEN { Room::Full } else { Room::Left }
+        if self.len >= LOG_LEN { Room::Full } else { Room::Left }
+    }
+
+    /// Whether nothing more fits: it must be drained first.
+    #[inline]
+    pub fn is_crammed(&self) -> bool {
+        self.len == LOG_ROOM
     }
 
     /// Whether nothing is waiting.
@@ -165,5 +175,15 @@ mod tests {
             assert_eq!(log.touch(FrameId(0)), Room::Left);
         }
         assert_eq!(log.touch(FrameId(0)), Room::Full);
+    }
+
+    #[test]
+    fn a_full_log_takes_touches_until_it_is_crammed() {
+        let mut log = AccessLog::new();
+        while !log.is_crammed() {
+            let _ = log.touch(FrameId(7));
+        }
+        assert_eq!((log.room(), log.drain().count()), (Room::Full, LOG_ROOM));
+        assert!(!log.is_crammed() && log.room() == Room::Left);
     }
 }

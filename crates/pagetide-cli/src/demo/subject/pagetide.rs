@@ -72,6 +72,8 @@ impl Subject for PagetideSubject {
         detail.insert("device_write_requests".into(), stats.device_writes.into());
         detail.insert("bypass_reads".into(), stats.bypass_reads.into());
         detail.insert("activations".into(), stats.activations.into());
+        let lost = stats.vmstat.iter().find(|(name, _)| *name == "touches_lost");
+        detail.insert("touches_lost".into(), lost.map(|(_, count)| *count).into());
         if let Some(tiering) = stats.tiering {
             let served: Vec<u64> = tiering.tiers.iter().map(|tier| tier.served).collect();
             detail.insert("served_by_tier".into(), served.into());
