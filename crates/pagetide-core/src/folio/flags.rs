@@ -52,6 +52,9 @@ impl Flags {
     /// Which of its policy's lists the folio is linked on, where there are several; the policy's to
     /// use otherwise while the folio is isolated. Four bits.
     pub const LINK: Flags = Flags(0xf << 24);
+    /// Brought in with others by one read of the device: by readahead, or by a call for several
+    /// pages. It stays so.
+    pub const STREAMED: Flags = Flags(1 << 28);
     /// What a page takes along when it is moved to another frame. What its lists made of it stays
     /// behind: it enters those of the other node afresh.
     pub const KEPT_ON_MOVE: Flags = Flags(
@@ -62,6 +65,7 @@ impl Flags {
             | Self::EXEC.0
             | Self::READAHEAD.0
             | Self::PREFETCHED.0
+            | Self::STREAMED.0
             | Self::SWAP_BACKED.0
             | Self::SAMPLED.0,
     );
@@ -144,7 +148,7 @@ impl Flags {
 
 impl fmt::Debug for Flags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [(&str, Flags); 17] = [
+        const NAMES: [(&str, Flags); 18] = [
             ("referenced", Flags::REFERENCED),
             ("workingset", Flags::WORKINGSET),
             ("active", Flags::ACTIVE),
@@ -160,6 +164,7 @@ impl fmt::Debug for Flags {
             ("orphan", Flags::ORPHAN),
             ("readahead", Flags::READAHEAD),
             ("prefetched", Flags::PREFETCHED),
+            ("streamed", Flags::STREAMED),
             ("swap-backed", Flags::SWAP_BACKED),
             ("sampled", Flags::SAMPLED),
         ];

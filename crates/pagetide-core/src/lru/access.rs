@@ -63,6 +63,9 @@ pub enum Marked {
 pub enum AccessKind {
     /// Through a descriptor: a read or write call.
     Descriptor,
+    /// The same, by a call that brings in several pages with one read of the device: each costs
+    /// its caller a part of a wait.
+    Run,
     /// Through a table: a guard, or a mapped region.
     Table,
     /// Not an access: readahead brought the page in.
@@ -128,7 +131,8 @@ impl AccessRule {
             (AccessRule::CountReferences | AccessRule::CountAfterWorkingset, AccessKind::Table) => {
                 Flags::ACTIVE
             }
-            (_, AccessKind::Readahead) => Flags::PREFETCHED,
+            (_, AccessKind::Readahead) => Flags::PREFETCHED.with(Flags::STREAMED),
+            (_, AccessKind::Run) => Flags::STREAMED,
             _ => Flags::NONE,
         }
     }
@@ -321,7 +325,11 @@ mod tests {
             assert_eq!(rule.mark(&folios, FrameId(0)), Marked::Done);
             assert!(!folio.flags().any(Flags::REFERENCED.with(Flags::REFS)), "{rule:?}");
             assert_eq!(rule.mark(&folios, FrameId(0)), second, "{rule:?}");
-            assert_eq!(folio.flags().without(Flags::PREFETCHED), after, "{rule:?}");
+            assert_eq!(
+                folio.flags().without(Flags::PREFETCHED.with(Flags::STREAMED)),
+                after,
+                "{rule:?}"
+            );
         }
     }
 

@@ -198,8 +198,10 @@ impl GroupsWorld {
                 return;
             }
             AccessKind::Readahead => return,
-            AccessKind::Descriptor if is_fill => self.rule.mark_fill(&self.folios, frame),
-            AccessKind::Descriptor => self.rule.mark(&self.folios, frame),
+            AccessKind::Descriptor | AccessKind::Run if is_fill => {
+                self.rule.mark_fill(&self.folios, frame)
+            }
+            AccessKind::Descriptor | AccessKind::Run => self.rule.mark(&self.folios, frame),
         };
         if marked == Marked::Log && self.log.touch(frame) == Room::Full {
             self.groups.drain(&mut self.log);

@@ -234,6 +234,9 @@ impl Handle {
                 self.engine().prefetches.push(&self.mapping, rest);
             }
         }
+        if plan.is_group() {
+            plan.kind = AccessKind::Run;
+        }
         plan
     }
 

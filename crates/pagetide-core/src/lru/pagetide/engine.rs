@@ -44,9 +44,16 @@
 //!   steps      4             8           16     32     64  (most)
 //! ```
 //!
-//! What readahead brings costs nobody a wait: where a page does not fit, distance and recency of
-//! such pages count four times, and a hit that came later than memory is long leaves it no credit.
-//! A scan beside random reads gets what these do not need.
+//! What is streamed costs nobody a wait of its own: one request of the device brings sixteen such
+//! pages. So each weighs a sixteenth of another in the clock and among evictions; what is compared
+//! with memory, or with a victim, is in pages like the one that is judged. A hit that came later
+//! than memory is long leaves such a page no credit. A scan beside random reads gets what these do
+//! not need, and these are not forgotten for it.
+//!
+//! ```text
+//!   since a page was read:   16 of a scan, 1 alone     to one read alone    2 pages
+//!                                                      to one of the scan  32
+//! ```
 //!
 //! An arm may also move a page to probation's young end when it is hit. Probation is LRU then, and
 //! main what was hit three times and grew old: the one order in which going to and fro is kept. Who
@@ -74,13 +81,13 @@ use crate::ids::FrameId;
 use crate::list::FolioList;
 use crate::lru::{Mechanism, Switches};
 
-pub(super) use super::stamp::{Place, Stamp};
+pub(super) use super::stamp::{PARTS_A_PAGE, Place, Stamp};
 
 /// What is remembered of an evicted page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Past {
-    /// Evictions since its own.
-    pub(super) nr_evictions: u64,
+    /// What was evicted since, in parts of a page.
+    pub(super) evicted: u64,
     /// When it was accessed last.
     pub(super) epoch: Epoch,
 }
@@ -230,9 +237,10 @@ impl Engine {
         place: Place,
         last: Option<Epoch>,
     ) {
-        let epoch = self.clock.touch(last);
         let folio = &folios[frame];
-        Stamp { epoch, place, ..Stamp::of(folio) }.put(folio);
+        let stamp = Stamp::of(folio);
+        let epoch = self.clock.touch(last, stamp.weight());
+        Stamp { epoch, place, ..stamp }.put(folio);
         self.list_mut(place).push_head(folios, frame);
     }
 
@@ -241,10 +249,10 @@ impl Engine {
         let folio = &folios[frame];
         let stamp = Stamp::of(folio);
         if stamp.epoch != self.clock.now() {
-            if stamp.is_streamed && !self.fits(stamp.epoch) {
+            if stamp.is_streamed && !self.fits(stamp) {
                 self.use_credit(folio);
             }
-            let epoch = self.clock.touch(Some(stamp.epoch));
+            let epoch = self.clock.touch(Some(stamp.epoch), stamp.weight());
             Stamp { epoch, ..stamp }.put(folio);
         }
     }
@@ -285,32 +293,41 @@ impl Engine {
     }
 
     /// Whether a page that comes back was away for so short that it may be worth a place in main.
-    pub(super) fn is_history(&self, past: Past) -> bool {
-        let horizon = u64::from(self.capacity) * u64::from(self.tuning.horizon_percent) / 100;
-        self.judges_refaults && past.nr_evictions <= horizon
+    pub(super) fn is_history(&self, past: Past, parts: u64) -> bool {
+        let horizon = self.memory() * u64::from(self.tuning.horizon_percent) / 100;
+        self.judges_refaults && past.evicted * parts <= horizon
     }
 
     /// Whether such a page goes to main.
     pub(super) fn judge_return(&mut self, folios: &Folios, page: Stamp) -> bool {
-        let Some(distance) = self.clock.at_most(page.epoch) else {
+        let Some(distance) = self.distance(page) else {
             return !self.compares_distances && self.judge(folios, page, 0, |_, _| true);
         };
-        if distance > self.capacity && self.arm.moves_hits {
+        if distance > self.memory() && self.arm.moves_hits {
             return !self.is_main_full();
         }
-        if distance > self.capacity {
-            return self.judge(folios, page, 0, |engine, victim| {
-                engine.is_nearer(u64::from(distance) * page.parts(), victim)
-            });
+        if distance > self.memory() {
+            return self
+                .judge(folios, page, 0, |engine, victim| engine.is_nearer(distance, victim));
         }
         let is_main = self.judge(folios, page, self.insistence(), |_, _| true);
         self.nr_denied = if is_main { 0 } else { self.nr_denied.saturating_add(1) };
         is_main
     }
 
-    /// Whether a page accessed last in `epoch` would still be in a memory that goes by recency.
-    fn fits(&self, epoch: Epoch) -> bool {
-        self.clock.at_most(epoch).is_some_and(|distance| distance <= self.capacity)
+    /// The most that was accessed since a page was, in parts of a page like it.
+    fn distance(&self, page: Stamp) -> Option<u64> {
+        self.clock.at_most(page.epoch).map(|weight| weight * page.parts())
+    }
+
+    /// Memory, in parts of a page.
+    fn memory(&self) -> u64 {
+        u64::from(self.capacity) * u64::from(PARTS_A_PAGE)
+    }
+
+    /// Whether a page would still be in a memory that goes by recency.
+    fn fits(&self, page: Stamp) -> bool {
+        self.distance(page).is_some_and(|distance| distance <= self.memory())
     }
 
     /// How often the steps of a judgement are doubled, as pages that fit were denied in a row.
@@ -339,7 +356,7 @@ impl Engine {
         match self.clock.at_least(victim.epoch.wrapping_add(1)) {
             Some(recency) => {
                 let margin = u64::from(self.tuning.margin_percent);
-                margin * distance < 100 * u64::from(recency) * victim.parts()
+                margin * distance < 100 * recency * victim.parts()
             }
             None => true,
         }
@@ -351,10 +368,7 @@ impl Engine {
             return true;
         }
         victim.parts() > page.parts()
-            && self
-                .clock
-                .at_most(page.epoch)
-                .is_some_and(|distance| self.is_nearer(u64::from(distance), victim))
+            && self.distance(page).is_some_and(|distance| self.is_nearer(distance, victim))
     }
 
     /// Whether a page goes to main, if it `wins` against the victim. If main is full and the answer

@@ -97,7 +97,7 @@ use crate::list::FolioList;
 use crate::reclaim::{Scan, Victims};
 use alloc::boxed::Box;
 use core::fmt::{self, Write};
-use engine::{Engine, Past, Place, Stamp, count_hit};
+use engine::{Engine, PARTS_A_PAGE, Past, Place, Stamp, count_hit};
 use page_clock::Epoch;
 use selection::Selection;
 use unread::Unread;
@@ -136,12 +136,13 @@ pub struct Pagetide {
     unread: Unread,
     /// Folios that cannot be evicted.
     kept: FolioList,
-    nr_evictions: u64,
+    /// What was evicted, in parts of a page.
+    evicted: u64,
     /// Epochs that ended since something was evicted or demoted.
     epochs_at_peace: u32,
     /// Something was evicted or demoted: there is no room for every stranger.
     is_full: bool,
-    /// Evictions that an hour is long, as a power of two.
+    /// What is evicted in an hour, in parts of a page, as a power of two.
     hour_shift: u32,
 }
 
@@ -233,13 +234,13 @@ impl Pagetide {
     }
 
     fn pack(&self, epoch: Epoch) -> u64 {
-        self.nr_evictions >> self.hour_shift << EPOCH_BITS | u64::from(epoch)
+        self.evicted >> self.hour_shift << EPOCH_BITS | u64::from(epoch)
     }
 
     fn unpack(&self, shadow: ShadowEntry) -> Past {
-        let now = self.nr_evictions >> self.hour_shift;
+        let now = self.evicted >> self.hour_shift;
         let hours = now.wrapping_sub(shadow.token() >> EPOCH_BITS) & ((1 << HOUR_BITS) - 1);
-        Past { nr_evictions: hours << self.hour_shift, epoch: shadow.token() as Epoch }
+        Past { evicted: hours << self.hour_shift, epoch: shadow.token() as Epoch }
     }
 }
 
@@ -259,10 +260,10 @@ impl LruPolicy for Pagetide {
             selection: None,
             unread: Unread::default(),
             kept: FolioList::new(),
-            nr_evictions: 0,
+            evicted: 0,
             epochs_at_peace: 0,
             is_full: false,
-            hour_shift: (nr_frames / HOURS_A_MEMORY).max(1).ilog2(),
+            hour_shift: (PARTS_A_PAGE * (nr_frames / HOURS_A_MEMORY).max(1)).ilog2(),
         };
         policy.start_selection(0);
         policy
@@ -307,7 +308,7 @@ impl LruPolicy for Pagetide {
         if !is_accessed {
             let claim = if last.is_some() { stamp.place } else { place };
             let epoch = last.unwrap_or(self.engine.clock.never());
-            Stamp { epoch, place: claim, is_streamed: true }.put(folio);
+            Stamp { epoch, place: claim, ..stamp }.put(folio);
             match is_main || self.is_kept(flags) {
                 true => self.push(cx.folios, frame, place),
                 false => self.unread.push(cx.folios, frame),
@@ -315,10 +316,9 @@ impl LruPolicy for Pagetide {
             return;
         }
         let before = self.engine.clock.now();
-        let epoch = self.engine.clock.touch(last);
+        let epoch = self.engine.clock.touch(last, stamp.weight());
         self.tell_epoch(cx.folios, before);
-        let is_streamed = last.is_some() && stamp.is_streamed;
-        Stamp { epoch, place, is_streamed }.put(folio);
+        Stamp { epoch, place, ..stamp }.put(folio);
         self.push(cx.folios, frame, place);
         if is_sampled {
             self.sample(cx.folios, frame);
@@ -369,20 +369,21 @@ impl LruPolicy for Pagetide {
     ) {
         let page_type = cx.flags(frame).page_type();
         cx.count_refault(page_type);
-        let past @ Past { epoch, .. } = self.unpack(shadow);
-        let claims_main = self.engine.is_history(past);
-        let place = if claims_main { Place::Main } else { Place::Probation };
-        let is_streamed = kind == AccessKind::Readahead;
+        let past = self.unpack(shadow);
         let folio = &cx.folios[frame];
-        Stamp { epoch, place, is_streamed }.put(folio);
+        let mut stamp = Stamp { epoch: past.epoch, place: Place::Probation, ..Stamp::of(folio) };
+        if self.engine.is_history(past, stamp.parts()) {
+            stamp.place = Place::Main;
+        }
+        stamp.put(folio);
         folio.set(Flags::WORKINGSET);
-        if is_streamed {
+        if kind == AccessKind::Readahead {
             return;
         }
         if self.gets_main(cx, frame) {
             folio.set(Flags::ACTIVE);
         } else {
-            Stamp { epoch, place: Place::Probation, is_streamed }.put(folio);
+            Stamp { place: Place::Probation, ..stamp }.put(folio);
         }
     }
 
@@ -428,9 +429,10 @@ impl LruPolicy for Pagetide {
         _cursor: &mut PagetideCursor,
         frame: FrameId,
     ) -> Option<ShadowEntry> {
-        let Stamp { epoch, place, .. } = Stamp::of(&cx.folios[frame]);
-        let shadow = ShadowEntry::new(self.pack(epoch), self.id, place == Place::Main);
-        self.nr_evictions += 1;
+        let stamp = Stamp::of(&cx.folios[frame]);
+        let is_main = stamp.place == Place::Main;
+        let shadow = ShadowEntry::new(self.pack(stamp.epoch), self.id, is_main);
+        self.evicted += u64::from(stamp.weight());
         self.note_departure(cx.folios);
         Some(shadow)
     }

@@ -32,10 +32,14 @@
 //!    at_least(e) = since[e]   <=   true count   <=   since[e] + running = at_most(e)
 //! ```
 //!
+//! Pages have weights: one of a stream is lighter than one that somebody waited for. What is summed
+//! is what they weigh, which is their number where all weigh the same; epochs end by number.
+//!
 //! # Data and invariants
 //!
 //! Epochs are `u16` and compared modulo 2^16; only the last [`NR_EPOCHS`] are known, older ones are
 //! infinitely long ago. `running < epoch_pages`. The bounds differ by less than an epoch's pages.
+//! A window weighs less than 2^64, whatever the weights.
 //!
 //! # What it deliberately ignores
 //!
@@ -60,10 +64,12 @@ pub(super) struct PageClock {
     epoch_pages: u32,
     /// First accesses in the running epoch.
     running: u32,
+    /// What they weigh.
+    running_weight: u64,
     /// By epoch modulo [`NR_EPOCHS`].
-    since: Box<[u32; NR_EPOCHS]>,
+    since: Box<[u64; NR_EPOCHS]>,
     /// The same: windows from this epoch on gain so many when the running one ends.
-    fresh: Box<[u32; NR_EPOCHS]>,
+    fresh: Box<[u64; NR_EPOCHS]>,
 }
 
 impl PageClock {
@@ -73,6 +79,7 @@ impl PageClock {
             now: 0,
             epoch_pages: epoch_pages.max(1),
             running: 0,
+            running_weight: 0,
             since: Box::new([0; NR_EPOCHS]),
             fresh: Box::new([0; NR_EPOCHS]),
         }
@@ -99,8 +106,8 @@ impl PageClock {
     }
 
     /// A page last accessed in `last` is accessed; `None`: never, or nobody knows. The caller
-    /// stamps it with the epoch returned. O(1), amortised.
-    pub(super) fn touch(&mut self, last: Option<Epoch>) -> Epoch {
+    /// stamps it with the epoch returned. What the page weighs may change. O(1), amortised.
+    pub(super) fn touch(&mut self, last: Option<Epoch>, weight: u32) -> Epoch {
         let now = self.now;
         let age = last.map_or(u16::MAX, |epoch| self.age(epoch));
         if age == 0 {
@@ -108,22 +115,25 @@ impl PageClock {
         }
         let nr_windows = age.min(NR_EPOCHS as u16);
         let first = now.wrapping_sub(nr_windows).wrapping_add(1);
-        self.fresh[slot(first)] += 1;
+        let weight = u64::from(weight);
+        self.fresh[slot(first)] += weight;
         self.running += 1;
+        self.running_weight += weight;
         if self.running >= self.epoch_pages {
             self.end_epoch();
         }
         now
     }
 
-    /// The least distinct pages accessed since `epoch` began; `None`: longer ago than is known.
-    pub(super) fn at_least(&self, epoch: Epoch) -> Option<u32> {
+    /// The least that the distinct pages weigh which were accessed since `epoch` began; `None`:
+    /// longer ago than is known.
+    pub(super) fn at_least(&self, epoch: Epoch) -> Option<u64> {
         (usize::from(self.age(epoch)) < NR_EPOCHS).then(|| self.since[slot(epoch)])
     }
 
     /// The most.
-    pub(super) fn at_most(&self, epoch: Epoch) -> Option<u32> {
-        self.at_least(epoch).map(|pages| pages + self.running)
+    pub(super) fn at_most(&self, epoch: Epoch) -> Option<u64> {
+        self.at_least(epoch).map(|weight| weight + self.running_weight)
     }
 
     fn end_epoch(&mut self) {
@@ -135,7 +145,7 @@ impl PageClock {
         }
         self.now = self.now.wrapping_add(1);
         self.since[slot(self.now)] = 0;
-        self.running = 0;
+        (self.running, self.running_weight) = (0, 0);
     }
 }
 
@@ -149,6 +159,11 @@ mod tests {
     use alloc::collections::{BTreeMap, BTreeSet};
     use alloc::vec::Vec;
     use proptest::prelude::*;
+
+    /// Some pages weigh less than others.
+    fn weight(page: u16) -> u32 {
+        1 + u32::from(page % 3) * 7
+    }
 
     /// A set of pages for each window: what the clock counts without them.
     #[derive(Default)]
@@ -164,7 +179,7 @@ mod tests {
             self.windows[first..].iter_mut().for_each(|window| {
                 window.insert(page);
             });
-            let stamp = clock.touch(self.stamps.get(&page).copied());
+            let stamp = clock.touch(self.stamps.get(&page).copied(), weight(page));
             self.stamps.insert(page, stamp);
         }
     }
@@ -187,9 +202,9 @@ mod tests {
                         prop_assert!(usize::from(clock.age(epoch)) >= NR_EPOCHS);
                         continue;
                     };
-                    let exact = window.len() as u32;
+                    let exact = window.iter().map(|page| u64::from(weight(*page))).sum::<u64>();
                     prop_assert!(least <= exact && exact <= most, "{least} {exact} {most}");
-                    prop_assert!(most - least < epoch_pages);
+                    prop_assert!(most - least <= u64::from((epoch_pages - 1) * weight(2)));
                     prop_assert!(clock.running > 0 || least == exact);
                 }
             }
@@ -200,7 +215,7 @@ mod tests {
     fn epochs_wrap_around() {
         let mut clock = PageClock::new(1);
         for _ in 0..70_000 {
-            clock.touch(None);
+            clock.touch(None, 1);
         }
         assert_eq!(clock.now(), (70_000 % 65_536) as u16);
         assert_eq!(clock.at_most(clock.now().wrapping_sub(10)), Some(10));
@@ -211,9 +226,9 @@ mod tests {
     #[test]
     fn a_page_counts_once_an_epoch() {
         let mut clock = PageClock::new(4);
-        let stamp = clock.touch(None);
+        let stamp = clock.touch(None, 1);
         for _ in 0..10 {
-            assert_eq!(clock.touch(Some(stamp)), stamp);
+            assert_eq!(clock.touch(Some(stamp), 1), stamp);
         }
         assert_eq!((clock.at_least(stamp), clock.at_most(stamp)), (Some(0), Some(1)));
     }

@@ -67,7 +67,7 @@ mod summary;
 
 pub use summary::{ArmChange, ArmSummary, SelectionSummary};
 
-use super::engine::{Engine, Past, Place, Stamp, count_hit};
+use super::engine::{Engine, PARTS_A_PAGE, Past, Place, Stamp, count_hit};
 use super::sampled_pages::{SampledPages, Whereabouts};
 use super::tuning::{NR_ARMS, Tuning};
 use crate::folio::{Flags, Folios};
@@ -108,13 +108,14 @@ impl Miniature {
             }
             Some(Whereabouts::Gone(departure, epoch)) => {
                 let nr_evictions = u64::from(self.pages.nr_departures_since(departure));
-                Some(Past { nr_evictions, epoch })
+                Some(Past { evicted: nr_evictions * u64::from(PARTS_A_PAGE), epoch })
             }
             None => None,
         };
         let is_main = past.is_some_and(|past| {
             let stamp = Stamp { epoch: past.epoch, place: Place::Main, is_streamed: false };
-            self.engine.is_history(past) && self.engine.judge_return(&self.folios, stamp)
+            self.engine.is_history(past, stamp.parts())
+                && self.engine.judge_return(&self.folios, stamp)
         });
         let is_cold = self.nr_used < self.folios.nr_frames();
         let frame = if is_cold { self.next_unused() } else { self.evict(is_main) };

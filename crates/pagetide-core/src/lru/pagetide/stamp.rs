@@ -1,8 +1,8 @@
 //! A folio's stamp: what the engine notes in its descriptor.
 //!
 //! ```text
-//!   bit 17     16     15 ... 0
-//!   streamed   main   epoch of the last access
+//!   bit 16     15 ... 0
+//!   main       epoch of the last access
 //! ```
 //!
 //! Problem: a judgement compares when pages were accessed last, and a hit must say so in one store.
@@ -10,11 +10,12 @@
 //! Ignored: the hits, which are counted without the lock ([`Hits`](crate::folio::Hits)).
 
 use super::page_clock::Epoch;
-use crate::folio::Folio;
+use crate::folio::{Flags, Folio};
 use core::sync::atomic::Ordering::Relaxed;
 
-/// See [`Stamp::parts`].
-const STREAMED_PARTS: u64 = 4;
+/// What a page weighs that somebody waited for, where one of a stream weighs 1: so many of those
+/// come with one request of the device.
+pub(super) const PARTS_A_PAGE: u32 = 16;
 
 /// One of the engine's lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,30 +29,35 @@ pub(super) enum Place {
 pub(super) struct Stamp {
     pub(super) epoch: Epoch,
     pub(super) place: Place,
-    /// Readahead brought it.
+    /// It came with others ([`Flags::STREAMED`]); not noted, but read with the rest.
     pub(super) is_streamed: bool,
 }
 
 impl Stamp {
     const MAIN: u32 = 1 << 16;
-    const STREAMED: u32 = 1 << 17;
 
     #[inline]
     pub(super) fn of(folio: &Folio) -> Stamp {
         let bits = folio.stamp.load(Relaxed);
         let place = if bits & Stamp::MAIN != 0 { Place::Main } else { Place::Probation };
-        Stamp { epoch: bits as Epoch, place, is_streamed: bits & Stamp::STREAMED != 0 }
+        let is_streamed = folio.flags().any(Flags::STREAMED);
+        Stamp { epoch: bits as Epoch, place, is_streamed }
     }
 
-    /// A hit that saves readahead a page is worth one of so many parts of one that saves a wait.
+    /// What it weighs where pages are counted.
+    pub(super) fn weight(self) -> u32 {
+        if self.is_streamed { 1 } else { PARTS_A_PAGE }
+    }
+
+    /// How many pages like it weigh as much as one that somebody waited for. So often a sum of
+    /// weights is the sum's number of such pages, in parts of a page.
     pub(super) fn parts(self) -> u64 {
-        if self.is_streamed { STREAMED_PARTS } else { 1 }
+        u64::from(PARTS_A_PAGE / self.weight())
     }
 
     #[inline]
     pub(super) fn put(self, folio: &Folio) {
         let main = if self.place == Place::Main { Stamp::MAIN } else { 0 };
-        let streamed = if self.is_streamed { Stamp::STREAMED } else { 0 };
-        folio.stamp.store(u32::from(self.epoch) | main | streamed, Relaxed);
+        folio.stamp.store(u32::from(self.epoch) | main, Relaxed);
     }
 }

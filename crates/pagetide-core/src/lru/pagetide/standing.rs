@@ -7,7 +7,7 @@
 //!
 //! For people: nothing decides by it.
 
-use super::engine::{Place, Stamp};
+use super::engine::{PARTS_A_PAGE, Place, Stamp};
 use super::unread::Unread;
 use super::{Epoch, Pagetide, Past, SelectionSummary};
 use crate::folio::Folios;
@@ -47,14 +47,17 @@ impl Pagetide {
     }
 
     pub(super) fn tell_past(&self, shadow: ShadowEntry, out: &mut dyn Write) -> fmt::Result {
-        let Past { nr_evictions, epoch } = self.unpack(shadow);
+        let Past { evicted, epoch } = self.unpack(shadow);
+        let nr_evictions = evicted / u64::from(PARTS_A_PAGE);
         write!(out, "evicted {nr_evictions} evictions ago, ")?;
         self.tell_distance(epoch, out)
     }
 
     fn tell_distance(&self, epoch: Epoch, out: &mut dyn Write) -> fmt::Result {
         let clock = &self.engine.clock;
-        match (clock.at_least(epoch.wrapping_add(1)), clock.at_most(epoch)) {
+        let bounds = (clock.at_least(epoch.wrapping_add(1)), clock.at_most(epoch));
+        let pages = |weight| weight / u64::from(PARTS_A_PAGE);
+        match (bounds.0.map(pages), bounds.1.map(pages)) {
             (Some(low), Some(high)) if epoch != clock.now() => {
                 write!(out, "last accessed {low} to {high}")?;
             }

@@ -39,6 +39,11 @@ impl Reads {
 
     /// Whether it hit.
     fn read(&mut self, page: u64) -> bool {
+        self.read_as(page, AccessKind::Descriptor)
+    }
+
+    /// The same; a page that is not here is brought as `kind` says.
+    fn read_as(&mut self, page: u64, kind: AccessKind) -> bool {
         if let Some(frame) = self.resident.get(&page).copied() {
             let marked = self.lruvec.access_rule().mark(&self.folios, frame);
             if marked == Marked::Log && !(self.loses)(page) {
@@ -47,7 +52,7 @@ impl Reads {
             }
             return true;
         }
-        self.fill(page, AccessKind::Descriptor);
+        self.fill(page, kind);
         false
     }
 
@@ -194,6 +199,77 @@ fn a_scan_gets_the_room_that_random_reads_leave() {
     assert!(nr_hits > 80, "{nr_hits} of 100");
 }
 
+/// 300 pages come back after 4800 of a scan each time, and memory holds 1024: long forgotten, were
+/// the scan's pages as heavy as they are.
+#[test]
+fn what_is_read_beside_a_stream_is_remembered() {
+    let hits_beside = |kind: AccessKind| {
+        let mut reads = Reads::new(&LruConfig::file_only(1024));
+        let mut scan = (100_000..109_000).cycle();
+        let mut nr_hits = 0;
+        for page in (0..6).flat_map(|_| 0..300) {
+            nr_hits += usize::from(reads.read(page));
+            for at in scan.by_ref().take(16) {
+                reads.read_as(at, kind);
+            }
+        }
+        reads.lruvec.validate();
+        nr_hits
+    };
+    let [run, alone] = [AccessKind::Run, AccessKind::Descriptor].map(hits_beside);
+    assert!(run >= 4 * 300 && alone <= 300, "{run}, {alone} if each page of the scan were a wait");
+}
+
+/// Windows of all sizes come and go beside a set that nobody uses: it pays for none of them.
+#[test]
+fn a_set_gives_nothing_for_pages_that_wait() {
+    let mut reads = Reads::new(&LruConfig::file_only(4096));
+    for _ in 0..5 {
+        reads.stream(0..1024);
+    }
+    for pass in 0..10 {
+        let mut from = 10_000;
+        for nth in 0.. {
+            let window = 16 << ((nth + pass) % 5);
+            let pages = from..(from + window).min(14_342);
+            from = pages.end;
+            pages.clone().for_each(|page| reads.read_ahead(page));
+            pages.clone().for_each(|page| _ = reads.read(page));
+            if pages.end == 14_342 {
+                break;
+            }
+        }
+    }
+    reads.lruvec.validate();
+    let nr_left = (0..1024).filter(|page| reads.resident.contains_key(page)).count();
+    assert_eq!(nr_left, 1024);
+}
+
+/// Some pages of a stream come with the call that reads them: where readahead is late, the reader
+/// brings them itself. They are worth no more than their neighbours.
+#[test]
+fn a_stream_that_overtakes_its_readahead_takes_no_place_of_the_set() {
+    let set_left = |late: AccessKind| {
+        let mut reads = Reads::new(&LruConfig::file_only(4096));
+        for _ in 0..5 {
+            reads.stream(0..1024);
+        }
+        for _ in 0..10 {
+            for page in 10_000..14_342_u64 {
+                if page.is_multiple_of(64) {
+                    let ahead = page + 32..(page + 64).min(14_342);
+                    ahead.for_each(|ahead| reads.read_ahead(ahead));
+                }
+                reads.read_as(page, late);
+            }
+        }
+        reads.lruvec.validate();
+        (0..1024).filter(|page| reads.resident.contains_key(page)).count()
+    };
+    let [run, alone] = [AccessKind::Run, AccessKind::Descriptor].map(set_left);
+    assert!(run >= 1020 && alone < 1000, "{run} of 1024, {alone} if each were a wait of its own");
+}
+
 /// A new working set that fits gets in, and quickly.
 #[test]
 fn a_new_working_set_gets_in() {
@@ -280,12 +356,12 @@ fn a_row_of_denied_pages_insists() {
 #[test]
 fn a_shadow_tells_when_and_how_long_ago() {
     let mut policy = Pagetide::new(&LruConfig::file_only(1 << 20));
-    assert_eq!(policy.hour_shift, 8);
+    assert_eq!(policy.hour_shift, 12);
     let shadow = ShadowEntry::new(policy.pack(0xabcd), policy.id, true);
-    policy.nr_evictions = 1 << 21;
-    assert_eq!(policy.unpack(shadow), Past { nr_evictions: 1 << 21, epoch: 0xabcd });
-    policy.nr_evictions = 1 << 29;
-    assert_eq!(policy.unpack(shadow).nr_evictions, 0, "512 memories later it looks recent");
+    policy.evicted = 1 << 25;
+    assert_eq!(policy.unpack(shadow), Past { evicted: 1 << 25, epoch: 0xabcd });
+    policy.evicted = 1 << 33;
+    assert_eq!(policy.unpack(shadow).evicted, 0, "512 memories later it looks recent");
 }
 
 /// Half of memory is taken away: shares and epochs follow.

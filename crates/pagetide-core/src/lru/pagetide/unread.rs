@@ -20,8 +20,9 @@
 //! ```
 //!
 //! The room they take is everybody's, so main and probation share what is left. Windows come and
-//! go; what is set aside is the most that waited in this turn and the last, lest main gives and
-//! takes pages with each window.
+//! go, and main must not give pages for each that is larger than the last: what it gives is its
+//! oldest, without judgement, and that may be what it protects. So a sixteenth of memory is set
+//! aside as soon as any wait, and more where more do.
 //!
 //! # Data and invariants
 //!
@@ -45,6 +46,8 @@ use crate::list::FolioList;
 const TURN_EPOCHS: u32 = 2;
 /// At most one of so many parts of memory waits.
 const PARTS_MAX: u32 = 8;
+/// One of so many parts is set aside for them: two windows of 512 pages in 64 MiB.
+const PARTS_SET_ASIDE: u32 = 16;
 /// The link of a folio on the first list; on the second it is one more.
 const LINK: u32 = 2;
 
@@ -71,6 +74,11 @@ impl Unread {
     /// How many may wait in a memory of `capacity`.
     pub(super) fn len_max(capacity: u32) -> u32 {
         capacity / PARTS_MAX
+    }
+
+    /// Frames that main and probation have no share in while any folio waits.
+    pub(super) fn set_aside(&self, capacity: u32) -> u32 {
+        if self.len() > 0 { self.len().max(capacity / PARTS_SET_ASIDE) } else { 0 }
     }
 
     /// A folio begins to wait.

@@ -52,8 +52,8 @@ impl Pagetide {
             let nr_unread = u64::from(self.unread.len());
             cursor.budget = Some([TURNS * nr_probation, TURNS * nr_main, nr_unread]);
         }
-        let nr_waiting = u64::from(self.unread.len());
-        self.engine.note_held(self.nr_folios().saturating_sub(nr_waiting) as u32);
+        let set_aside = u64::from(self.unread.set_aside(self.engine.capacity()));
+        self.engine.note_held(self.nr_folios().saturating_sub(set_aside) as u32);
     }
 
     fn look_at_capacity(&mut self) {

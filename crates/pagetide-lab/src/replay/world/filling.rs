@@ -28,7 +28,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     /// A page of a call that will access it: this is its miss. Without a frame the access is.
     pub(super) fn fill_ahead(&mut self, rank: u32) {
         if self.frame_of(rank).is_none() {
-            let filled = self.fill(rank, lru::AccessKind::Descriptor);
+            let filled = self.fill(rank, lru::AccessKind::Run);
             if filled.is_some() {
                 self.misses += 1;
                 self.pages[rank as usize].set(Mark::Awaited);
