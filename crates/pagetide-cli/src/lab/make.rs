@@ -29,7 +29,9 @@ const CHECK_EVERY: usize = 1 << 16;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct MakeArgs {
-    /// Which: zipf90, zipf99, zscan, loop15, shift4, zigzag, slide, habits.
+    /// Which: zipf90, zipf99, zscan, loop15, shift4, zigzag, slide, habits; pairs, drift, grow,
+    /// shrink, zigscan, phases, churn, backlog, passes, tree, hotscans, twoloops, wonders, stack,
+    /// slidezipf, uniform.
     #[arg(value_parser = parse_made)]
     name: Made,
     /// Where it goes.

@@ -15,7 +15,7 @@ use crate::interrupt::Interrupt;
 use crate::terminal;
 use pagetide_core::lru::pagetide::Tuning;
 use pagetide_lab::trace::DenseTrace;
-use pagetide_lab::tune::{self, ROWS, Row, Variant};
+use pagetide_lab::tune::{self, ROWS, Row, UNSEEN, Variant};
 use rayon::prelude::*;
 use serde::Serialize;
 use std::env;
@@ -27,7 +27,8 @@ const EXAMPLES: &str = "Examples:
   pagetide lab tune --traces DIR                          every row with the constants as they are
   pagetide lab tune --traces DIR --change all             and with each constant changed alone
   pagetide lab tune --rows zipf,loop15 --change horizon   rows and constants by a part of their name
-  pagetide lab tune --rows shift4 --peers                 the best of the published ones, run anew";
+  pagetide lab tune --rows shift4 --peers                 the best of the published ones, run anew
+  pagetide lab tune --rows unseen                         rows that no constant was chosen by";
 
 /// Compare the constants of the policy pagetide over many traces.
 #[derive(Debug, clap::Args)]
@@ -37,7 +38,8 @@ pub(crate) struct TuneArgs {
     /// there are left out, and named.
     #[arg(long)]
     traces: Option<PathBuf>,
-    /// Only rows with one of these in their name.
+    /// Only rows with one of these in their name; with unseen, unseen1/NAME and the like, rows that
+    /// the constants were not chosen by.
     #[arg(long, value_delimiter = ',')]
     rows: Vec<String>,
     /// Also with each of these constants changed alone, by a part of their name; or all.
@@ -73,8 +75,11 @@ struct Cell {
 /// A trace that is not sound, no rows at all, an interrupt.
 pub(crate) fn run(args: &TuneArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let is_named = |parts: &[String], name: &str| parts.iter().any(|part| name.contains(part));
+    let (unseen, usual): (Vec<String>, Vec<String>) =
+        args.rows.iter().cloned().partition(|part| part.starts_with("unseen"));
+    let usual_rows = ROWS.iter().filter(|row| args.rows.is_empty() || is_named(&usual, row.name));
     let rows: Vec<&Row> =
-        ROWS.iter().filter(|row| args.rows.is_empty() || is_named(&args.rows, row.name)).collect();
+        usual_rows.chain(UNSEEN.iter().filter(|row| is_named(&unseen, row.name))).collect();
     let variants: Vec<Variant> = Variant::all()
         .into_iter()
         .enumerate()
@@ -149,12 +154,12 @@ fn table(cells: &[Cell], variants: &[Variant]) -> String {
     };
     // Writing to a string cannot fail.
     let _ =
-        writeln!(text, "{:<16} {:>16} {:>8} {:>8} {:>16}", "row", "best", "", "regret", "seeds");
+        writeln!(text, "{:<24} {:>10} {:>8} {:>8} {:>16}", "row", "best", "", "regret", "seeds");
     for cell in cells.iter().filter(|cell| cell.variant == variants[0].name) {
         let (low, high) = range(cell, cell.best_miss_ratio);
         let _ = writeln!(
             text,
-            "{:<16} {:>16} {:>8.4} {:>+8.2} [{low:>+6.2}, {high:>+6.2}]",
+            "{:<24} {:>10} {:>8.4} {:>+8.2} [{low:>+6.2}, {high:>+6.2}]",
             cell.row, cell.best_policy, cell.best_miss_ratio, cell.regret,
         );
     }

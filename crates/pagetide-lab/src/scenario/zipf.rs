@@ -17,6 +17,11 @@ pub(crate) struct Zipf {
 impl Zipf {
     /// Item of rank k with a chance in proportion to `k^-skew`.
     pub(crate) fn new(random: &mut Random, nr_items: u32, skew: f64) -> Zipf {
+        Zipf { items: random.order(nr_items), ..Zipf::in_order(nr_items, skew) }
+    }
+
+    /// The same, the items in the order of their popularity.
+    pub(crate) fn in_order(nr_items: u32, skew: f64) -> Zipf {
         let mut sum = 0.0;
         let mut cumulative: Vec<f64> = Vec::with_capacity(nr_items as usize);
         for rank in 1..=nr_items {
@@ -24,7 +29,7 @@ impl Zipf {
             cumulative.push(sum);
         }
         cumulative.iter_mut().for_each(|chance| *chance /= sum);
-        Zipf { cumulative, items: random.order(nr_items) }
+        Zipf { cumulative, items: (0..nr_items).collect() }
     }
 
     /// The next item.

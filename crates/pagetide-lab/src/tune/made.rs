@@ -10,6 +10,7 @@
 //!   habits    skewed, then a loop, then a zigzag              who changes with it wins
 //! ```
 
+use super::Pattern;
 use crate::random::Random;
 use crate::scenario::zipf::Zipf;
 use crate::trace::DenseTrace;
@@ -36,6 +37,8 @@ pub enum Made {
     /// One habit after the other, each over pages of its own: 500,000 accesses as shift's, 16
     /// rounds of the loop, 8 of the zigzag up and down.
     Habits,
+    /// A pattern of the rows that constants were not chosen by.
+    Odd(Pattern),
 }
 
 const SEED: u64 = 42;
@@ -50,7 +53,7 @@ const LOOK_BACK_SHAPE: f64 = 1.0;
 
 impl Made {
     /// Each by the name that people type.
-    pub const NAMED: [(&'static str, Made); 8] = [
+    pub const NAMED: [(&'static str, Made); 24] = [
         ("zipf90", Made::Zipf { skew: 0.9 }),
         ("zipf99", Made::Zipf { skew: 0.99 }),
         ("zscan", Made::ZipfAndScan),
@@ -59,6 +62,22 @@ impl Made {
         ("zigzag", Made::Zigzag),
         ("slide", Made::Slide),
         ("habits", Made::Habits),
+        ("pairs", Made::Odd(Pattern::Pairs)),
+        ("drift", Made::Odd(Pattern::Drift { every: 10 })),
+        ("grow", Made::Odd(Pattern::GrowingLoop)),
+        ("shrink", Made::Odd(Pattern::ShrinkingZigzag)),
+        ("zigscan", Made::Odd(Pattern::ZigzagAndScan)),
+        ("phases", Made::Odd(Pattern::Phases)),
+        ("churn", Made::Odd(Pattern::Churn { every: 10 })),
+        ("backlog", Made::Odd(Pattern::Backlog)),
+        ("passes", Made::Odd(Pattern::Passes)),
+        ("tree", Made::Odd(Pattern::Tree)),
+        ("hotscans", Made::Odd(Pattern::HotAndScans)),
+        ("twoloops", Made::Odd(Pattern::TwoLoops)),
+        ("wonders", Made::Odd(Pattern::OneHitWonders)),
+        ("stack", Made::Odd(Pattern::Stack)),
+        ("slidezipf", Made::Odd(Pattern::SlideAndZipf)),
+        ("uniform", Made::Odd(Pattern::Uniform)),
     ];
 
     /// The trace.
@@ -93,6 +112,7 @@ impl Made {
                 let newest = at / 4;
                 if at % 4 == 0 { newest } else { newest.saturating_sub(look_back(&mut random)) }
             })),
+            Made::Odd(pattern) => pattern.reads(),
             Made::Habits => {
                 let zipf = Zipf::new(&mut random, SET_PAGES, 0.9);
                 let popular = (0..500_000).map(move |_| u64::from(zipf.next(&mut random)));
