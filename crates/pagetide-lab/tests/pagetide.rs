@@ -11,7 +11,7 @@ mod synthetic;
 use pagetide_core::lru::PolicyName;
 use pagetide_core::lru::pagetide::Tuning;
 use pagetide_lab::replay::{self, Contender};
-use pagetide_lab::tune::{self, Made, ROWS, Source};
+use pagetide_lab::tune::{self, Made, Pattern, ROWS, Source};
 use support::load_trace;
 
 /// Misses with 100 frames. A change of the policy moves them: print the new ones, and run
@@ -55,21 +55,23 @@ fn nowhere_a_point_from_the_best() {
     assert!(far.is_empty(), "{far:#?}");
 }
 
-/// To and fro, and a window that slides, in memories of each size: at most two points from LRU
-/// where recency can be learnt and paid for. Known to be more: nine tenths of to and fro (2.4, by
-/// seed up to 2.7), and the window in one or two tenths (4, not tried here).
+/// To and fro, a window that slides, and a hot set that moves on, in memories of each size: at most
+/// two points from LRU where recency can be learnt and paid for. Known to be more: eight and nine
+/// tenths of to and fro (2.5 and 2.3, by seed up to 2.6).
 #[test]
 fn recency_costs_two_points_at_any_size() {
     let mut far = Vec::new();
-    for (habit, made, tenths) in
-        [("to and fro", Made::Zigzag, 1..=9), ("slide", Made::Slide, 3..=9)]
-    {
+    for (habit, made, tenths) in [
+        ("to and fro", Made::Zigzag, 1..=9),
+        ("slide", Made::Slide, 1..=9),
+        ("drift", Made::Odd(Pattern::Drift { every: 10 }), 1..=6),
+    ] {
         let trace = made.trace();
         for frames in tenths.map(|tenth| tenth * 3000) {
             let ratio = tune::miss_ratio(&trace, frames, Tuning::default(), |_| true);
             let lru = replay::run(Contender::Policy(PolicyName::Lru), &trace, frames).miss_ratio();
             let regret = 100.0 * (ratio.expect("nothing stops it") - lru);
-            let most = if (habit, frames) == ("to and fro", 27_000) { 2.7 } else { 2.0 };
+            let most = if habit == "to and fro" && frames >= 24_000 { 2.7 } else { 2.0 };
             if regret > most {
                 far.push(format!("{habit} in {frames} frames: {regret:+.2} points"));
             }

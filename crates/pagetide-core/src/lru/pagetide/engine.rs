@@ -58,7 +58,8 @@
 //! An arm may also move a page to probation's young end when it is hit. Probation is LRU then, and
 //! main what was hit three times and grew old: the one order in which going to and fro is kept. Who
 //! comes back and does not fit displaces nobody there: pages near the turning point were seen last,
-//! so main would lose those of the other end to them at each turn, just before they are hit.
+//! so main would lose those of the other end to them at each turn, just before they are hit. Where
+//! all of memory goes by recency, as main was lent ([`Loan`]), who grows old goes, hits or not.
 //!
 //! # Data and invariants
 //!
@@ -74,6 +75,7 @@
 //! Sources: CLOCK, Corbato 1968; LIRS, Jiang and Zhang 2002; S3-FIFO, Yang et al. 2023, for
 //! probation by FIFO. The combination, and the comparison in distinct pages, are our own.
 
+use super::loan::Loan;
 use super::page_clock::{Epoch, PageClock};
 use super::tuning::{Arm, Tuning};
 use crate::folio::{Folio, Folios, Hits};
@@ -111,6 +113,8 @@ pub(super) struct Engine {
     keeps_credits: bool,
     /// Pages in a row that fit, came back, and were denied.
     nr_denied: u32,
+    /// Whether main's share is recency's for now, where the arm has the order of accesses.
+    loan: Loan,
 }
 
 /// Steps that a judgement takes at most, however it is insisted on.
@@ -139,6 +143,7 @@ impl Engine {
             compares_distances: switches.has(Mechanism::DistanceMargin),
             keeps_credits: switches.has(Mechanism::HitCredit),
             nr_denied: 0,
+            loan: Loan::default(),
         };
         engine.set_capacity(capacity);
         engine
@@ -182,9 +187,31 @@ impl Engine {
 
     /// Works by another arm from now on. Nothing moves at once.
     pub(super) fn set_arm(&mut self, arm: Arm) {
-        let share = u64::from(self.held) * u64::from(arm.probation_percent) / 100;
-        self.main_max = self.held - (share as u32).max(1);
         self.arm = arm;
+        let is_lent = arm.moves_hits && self.loan.is_on();
+        self.main_max = if is_lent { 0 } else { self.held - self.probation_share() };
+    }
+
+    fn note_distance(&mut self, distance: u64, place: Place) {
+        let share = u64::from(self.probation_share()) * u64::from(PARTS_A_PAGE);
+        let memory = self.memory();
+        self.loan.note(distance, place == Place::Main, share, memory);
+    }
+
+    /// Probation's share of what is held, loans aside.
+    fn probation_share(&self) -> u32 {
+        let share = u64::from(self.held) * u64::from(self.arm.probation_percent) / 100;
+        (share as u32).max(1)
+    }
+
+    /// A page is accessed: the clock goes on. Returns its stamp.
+    pub(super) fn touch(&mut self, last: Option<Epoch>, weight: u32) -> Epoch {
+        let epoch = self.clock.touch(last, weight);
+        if self.clock.now() != epoch {
+            self.loan.end_epoch(&self.tuning);
+            self.set_arm(self.arm);
+        }
+        epoch
     }
 
     /// The arm it works by.
@@ -239,7 +266,7 @@ impl Engine {
     ) {
         let folio = &folios[frame];
         let stamp = Stamp::of(folio);
-        let epoch = self.clock.touch(last, stamp.weight());
+        let epoch = self.touch(last, stamp.weight());
         Stamp { epoch, place, ..stamp }.put(folio);
         self.list_mut(place).push_head(folios, frame);
     }
@@ -252,7 +279,11 @@ impl Engine {
             if stamp.is_streamed && !self.fits(stamp) {
                 self.use_credit(folio);
             }
-            let epoch = self.clock.touch(Some(stamp.epoch), stamp.weight());
+            if self.arm.moves_hits {
+                let distance = self.distance(stamp);
+                self.note_distance(distance.unwrap_or(u64::MAX), stamp.place);
+            }
+            let epoch = self.touch(Some(stamp.epoch), stamp.weight());
             Stamp { epoch, ..stamp }.put(folio);
         }
     }
@@ -303,6 +334,9 @@ impl Engine {
         let Some(distance) = self.distance(page) else {
             return !self.compares_distances && self.judge(folios, page, 0, |_, _| true);
         };
+        if self.arm.moves_hits {
+            self.note_distance(distance, Place::Probation);
+        }
         if distance > self.memory() && self.arm.moves_hits {
             return !self.is_main_full();
         }
@@ -401,7 +435,7 @@ impl Engine {
             self.use_credit(folio);
             self.main.move_to_head(folios, tail);
         }
-        true
+        self.main_max > 0
     }
 
     /// Takes one of a folio's credits, if it has any.
@@ -438,6 +472,10 @@ impl Engine {
             Place::Probation if hits.count() >= self.arm.hits_to_main => {
                 folio.set_hits(hits.with_count(0));
                 let is_main = self.judge(folios, Stamp::of(folio), 0, |_, _| true);
+                // Where main is lent, only recency counts, and who is old is old.
+                if !is_main && self.main_max == 0 {
+                    return Some(frame);
+                }
                 let place = if is_main { Place::Main } else { Place::Probation };
                 self.push(folios, frame, place);
                 None

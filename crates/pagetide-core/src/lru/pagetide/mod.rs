@@ -16,7 +16,7 @@
 //!              |        v
 //!              +--> engine       probation | main, judged by instants    who stays
 //!              |        ^
-//!              |        | arm: probation's share, and how busy main may be
+//!              |        | arm: probation's share, and how busy main may be; `loan`: all of it
 //!              +--> selection    the engine three times, in miniature    which share
 //!
 //!   readahead ---> unread         aside until it is accessed; only then is it judged
@@ -71,7 +71,9 @@
 //!
 //! Each part names its own. The whole is ours.
 
+mod duel;
 mod engine;
+mod loan;
 mod page_clock;
 mod sampled_pages;
 mod selection;
@@ -316,7 +318,7 @@ impl LruPolicy for Pagetide {
             return;
         }
         let before = self.engine.clock.now();
-        let epoch = self.engine.clock.touch(last, stamp.weight());
+        let epoch = self.engine.touch(last, stamp.weight());
         self.tell_epoch(cx.folios, before);
         Stamp { epoch, place, ..stamp }.put(folio);
         self.push(cx.folios, frame, place);

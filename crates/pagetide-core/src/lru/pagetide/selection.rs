@@ -24,16 +24,9 @@
 //!                         arms that disagree: lead[tight][loose] +1 -1, seen[tight][loose] +2
 //! ```
 //!
-//! Were two arms equally good, each disagreement would be a toss of a coin, and after V tosses a
-//! lead L as large as z standard deviations, L > z sqrt(V), would be a rare accident. In integers,
-//! for L > 0:
-//!
-//! ```text
-//!   L > z sqrt(V)      <=>      L^2 > z^2 V
-//! ```
-//!
-//! z = 3, and a lead is looked at often: what a wrong change costs is in the price. Halving L and V
-//! every few memories of samples keeps the question to "lately".
+//! A lead must be more than chance ([`Duel`]). z = 3, and a lead is looked at often: what a wrong
+//! change costs is in the price. Halving L and V every few memories of samples keeps the question
+//! to "lately".
 //!
 //! Changing costs: of an arm with a larger probation, a part of main must go, and if the lead was
 //! luck it must all be learnt again. As with skis, rent until the rent paid is the price: three
@@ -67,6 +60,7 @@ mod summary;
 
 pub use summary::{ArmChange, ArmSummary, SelectionSummary};
 
+use super::duel::Duel;
 use super::engine::{Engine, PARTS_A_PAGE, Past, Place, Stamp, count_hit};
 use super::sampled_pages::{SampledPages, Whereabouts};
 use super::tuning::{NR_ARMS, Tuning};
@@ -140,32 +134,6 @@ impl Miniature {
                 return frame;
             }
         }
-    }
-}
-
-/// How two arms compare.
-#[derive(Clone, Copy, Default, Debug)]
-struct Duel {
-    /// Hits of the first more than of the second.
-    lead: i64,
-    /// Accesses at which they disagreed.
-    nr_seen: u64,
-    /// The lead since the arm in charge changed, or since it was worth nothing.
-    rent: i64,
-}
-
-impl Duel {
-    /// An access that only one of the two hit: 1 if it was the first, -1 if the other.
-    fn note(&mut self, lead: i64) {
-        self.lead += lead;
-        self.nr_seen += lead.unsigned_abs();
-        self.rent = (self.rent + lead).max(0);
-    }
-
-    /// Whether the lead is more than chance, by so many standard deviations.
-    fn is_sure(&self, sigmas: u32) -> bool {
-        let z = u64::from(sigmas);
-        self.lead > 0 && self.lead.unsigned_abs().pow(2) > z * z * self.nr_seen
     }
 }
 
@@ -254,8 +222,7 @@ impl Selection {
 
     fn halve(&mut self) {
         for duel in self.duels.as_flattened_mut() {
-            duel.lead /= 2;
-            duel.nr_seen /= 2;
+            duel.halve();
         }
     }
 

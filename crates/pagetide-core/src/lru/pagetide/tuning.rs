@@ -74,7 +74,8 @@ impl Default for Tuning {
             hits_to_main,
             moves_hits: false,
         };
-        // What main keeps is what an idle set has to survive in, while recency rules the rest.
+        // What main keeps is what an idle set has to survive in, while recency rules the rest; it
+        // lends that, too, while recency has a use for it.
         let recency = Arm { moves_hits: true, ..arm("recency", 70, 4, Hits::COUNT_MAX) };
         Tuning {
             seed: 0,

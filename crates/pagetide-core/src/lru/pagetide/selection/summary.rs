@@ -1,6 +1,7 @@
 //! A read-only picture of the selection, for statistics and explanations.
 
-use super::{Duel, NR_ARMS, Selection};
+use super::{NR_ARMS, Selection};
+use crate::lru::pagetide::duel::Duel;
 
 /// How an arm stands against the one in charge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
