@@ -75,6 +75,7 @@
 //! Sources: CLOCK, Corbato 1968; LIRS, Jiang and Zhang 2002; S3-FIFO, Yang et al. 2023, for
 //! probation by FIFO. The combination, and the comparison in distinct pages, are our own.
 
+use super::held::Held;
 use super::loan::Loan;
 use super::page_clock::{Epoch, PageClock};
 use super::tuning::{Arm, Tuning};
@@ -103,9 +104,7 @@ pub(super) struct Engine {
     arm: Arm,
     capacity: u32,
     /// Folios that memory holds when it must give: some of its frames may have to stay free.
-    held: u32,
-    /// The least there was in each of the last turns, this one included.
-    least_held: [u32; TURNS_HELD],
+    held: Held,
     main_max: u32,
     tuning: Tuning,
     judges_refaults: bool,
@@ -120,13 +119,6 @@ pub(super) struct Engine {
 /// Steps that a judgement takes at most, however it is insisted on.
 const STEPS_MAX: u32 = 64;
 
-/// Main takes frames there are more of than before if they are more than one of so many parts.
-const HELD_PARTS: u32 = 32;
-/// Turns that such frames must have been there: a memory's distinct pages.
-const TURNS_HELD: usize = 8;
-/// The running one's place among them.
-const NOW: usize = TURNS_HELD - 1;
-
 impl Engine {
     pub(super) fn new(capacity: u32, tuning: &Tuning, switches: Switches) -> Engine {
         let mut engine = Engine {
@@ -135,8 +127,7 @@ impl Engine {
             clock: PageClock::new(0),
             arm: tuning.arms[0],
             capacity: 0,
-            held: 0,
-            least_held: [0; TURNS_HELD],
+            held: Held::new(capacity),
             main_max: 0,
             tuning: *tuning,
             judges_refaults: switches.has(Mechanism::RefaultAdmission),
@@ -153,43 +144,29 @@ impl Engine {
     pub(super) fn set_capacity(&mut self, capacity: u32) {
         self.capacity = capacity.max(1);
         self.clock.set_epoch_pages(self.capacity / self.tuning.epochs_a_memory);
-        self.least_held = [self.capacity; TURNS_HELD];
-        self.set_held(self.capacity);
-    }
-
-    /// So many folios are all there is room for now. Main must leave probation its share of these:
-    /// were it allowed frames that always stay free, it would never be full, and every page that
-    /// came back would enter it.
-    ///
-    /// It moves with each batch of frames and each window of readahead. Main gets what it can keep:
-    /// it gives at once, and takes what was there for a memory's turns, if that is clearly more.
-    pub(super) fn note_held(&mut self, held: u32) {
-        self.least_held[NOW] = self.least_held[NOW].min(held);
-        if held < self.held {
-            self.set_held(held);
-        }
-    }
-
-    /// A turn is over: see [`Unread`](super::unread::Unread).
-    pub(super) fn end_turn(&mut self) {
-        let held = self.least_held.into_iter().fold(self.capacity, u32::min);
-        self.least_held.rotate_left(1);
-        self.least_held[NOW] = self.capacity;
-        if held > self.held + self.capacity / HELD_PARTS {
-            self.set_held(held);
-        }
-    }
-
-    fn set_held(&mut self, held: u32) {
-        self.held = held.max(1);
+        self.held = Held::new(self.capacity);
         self.set_arm(self.arm);
+    }
+
+    /// So many folios are all there is room for now.
+    pub(super) fn note_held(&mut self, held: u32) {
+        if self.held.note(held) {
+            self.set_arm(self.arm);
+        }
+    }
+
+    /// A turn is over: see [`Held`].
+    pub(super) fn end_turn(&mut self) {
+        if self.held.end_turn() {
+            self.set_arm(self.arm);
+        }
     }
 
     /// Works by another arm from now on. Nothing moves at once.
     pub(super) fn set_arm(&mut self, arm: Arm) {
         self.arm = arm;
         let is_lent = arm.moves_hits && self.loan.is_on();
-        self.main_max = if is_lent { 0 } else { self.held - self.probation_share() };
+        self.main_max = if is_lent { 0 } else { self.held.get() - self.probation_share() };
     }
 
     fn note_distance(&mut self, distance: u64, place: Place) {
@@ -200,7 +177,7 @@ impl Engine {
 
     /// Probation's share of what is held, loans aside.
     fn probation_share(&self) -> u32 {
-        let share = u64::from(self.held) * u64::from(self.arm.probation_percent) / 100;
+        let share = u64::from(self.held.get()) * u64::from(self.arm.probation_percent) / 100;
         (share as u32).max(1)
     }
 

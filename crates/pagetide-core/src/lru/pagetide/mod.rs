@@ -73,6 +73,7 @@
 
 mod duel;
 mod engine;
+mod held;
 mod loan;
 mod page_clock;
 mod sampled_pages;
