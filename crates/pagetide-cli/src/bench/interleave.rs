@@ -1,10 +1,11 @@
 //! Measuring in turn, and what to make of the samples.
 //!
 //! ```text
-//!   round 1: a b c   round 2: a b c  ...     each column its own Samples
+//!   round 1: a b c   round 2: c b a  ...     each letter its own Samples
 //! ```
 //!
-//! A drift of the machine meets all columns alike; ratios are taken within a round.
+//! A drift of the machine, and what one leaves behind for the next, meet all alike; ratios are
+//! taken within a round.
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -50,7 +51,8 @@ impl Samples {
 /// Something that is measured: returns nanoseconds per operation.
 pub(super) type Contender<'a> = Box<dyn FnMut() -> Result<f64, Failure> + 'a>;
 
-/// Runs each contender once a round; returns their samples in the same order.
+/// Runs each contender once a round, in turned order every other round; returns their samples in
+/// the order given.
 ///
 /// # Errors
 /// The first failure of a contender, or an interrupt.
@@ -63,9 +65,10 @@ pub(super) fn interleave<const N: usize>(
     let progress = Progress::new(label.to_owned());
     let mut samples: [Samples; N] = std::array::from_fn(|_| Samples::default());
     for round in 0..nr_rounds {
-        for (samples, contender) in samples.iter_mut().zip(&mut contenders) {
+        for turn in 0..N {
             interrupt.check()?;
-            samples.0.push(contender()?);
+            let next = if round % 2 == 0 { turn } else { N - 1 - turn };
+            samples[next].0.push(contenders[next]()?);
         }
         progress.set(f64::from(round + 1) / f64::from(nr_rounds));
     }
@@ -160,7 +163,7 @@ mod tests {
         };
         let [one, two] = interleave("", 2, &Interrupt::default(), [contender(1), contender(2)])
             .expect("no failure");
-        assert_eq!(*order.borrow(), [1, 2, 1, 2]);
+        assert_eq!(*order.borrow(), [1, 2, 2, 1]);
         assert_eq!(one.ratios_to(&two), [2.0, 2.0]);
     }
 

@@ -13,8 +13,10 @@
 //! ```
 //!
 //! The subject is this very command's `run`, the reference the same program in a memory cgroup.
-//! Both begin with the file dropped from the kernel's page cache. The programs' own memory is in
-//! the cgroup's limit, and not in ours; it is given as much more.
+//! Both begin with the file dropped from the kernel's page cache, and with as much free memory as
+//! they may use touched just before: a virtual machine's host takes free memory back, and who then
+//! has to wait for it is chance. The programs' own memory is in the cgroup's limit, and not in
+//! ours; it is given as much more.
 //!
 //! Ignored: what the program takes beside its files.
 
@@ -24,6 +26,7 @@ use crate::cgroup::MemoryGroup;
 use crate::demo::dataset::drop_from_kernel_cache;
 use crate::failure::Failure;
 use crate::machine;
+use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Bytes;
 use std::ffi::OsString;
 use std::path::Path;
@@ -126,6 +129,7 @@ impl Work<'_> {
     /// Runs the program; what it prints.
     fn run(&self, under: Under) -> Result<String, Failure> {
         drop_from_kernel_cache(self.file)?;
+        drop(self.bench.make_cache(PolicyName::Fifo, self.memory)?);
         let group;
         let mut command = if under == Under::Linux {
             let limit = Bytes(self.memory.0 + self.beside);
