@@ -21,7 +21,7 @@ use crate::interrupt::Interrupt;
 use crate::setup::SetupArgs;
 use crate::sizes::SizeArgs;
 use crate::source::SourceArgs;
-use crate::{report, terminal};
+use crate::{output, report, terminal};
 use pagetide_core::lru::{Mechanism, PolicyName};
 use pagetide_lab::replay::{Contender, Setup};
 use serde::Serialize;
@@ -98,6 +98,7 @@ pub(crate) struct AblationRow {
 pub(crate) fn run(args: &AblateArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let sizes = args.sizes.frames()?;
     check_policies(&args.policy)?;
+    output::check("the report", &args.report)?;
     let contenders: Vec<Contender> = args.policy.iter().copied().map(Contender::Policy).collect();
     args.setup.check(&contenders, &sizes)?;
     let (trace, facts) = args.source.read_dense(interrupt)?;

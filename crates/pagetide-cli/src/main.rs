@@ -30,6 +30,7 @@ mod interrupt;
 mod lab;
 mod machine;
 mod mrc;
+mod output;
 mod pages;
 mod policies;
 mod record;
@@ -65,7 +66,8 @@ const EXAMPLES: &str = "Examples:
   pagetide policies                 the replacement policies
 
 Sizes are binary: 512M, 4G. With --json a command prints one document on stdout and
-everything else on stderr. Exit codes: 0 done, 1 failed, 2 bad command line.";
+everything else on stderr (run, whose stdout is the program's, writes it to a file).
+Exit codes: 0 done, 1 failed, 2 bad command line; run and record end as their program does.";
 
 #[derive(Debug, Parser)]
 #[command(name = "pagetide", version, about = ABOUT, after_help = EXAMPLES)]

@@ -24,6 +24,7 @@ use crate::cells::{self, Cell};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::machine;
+use crate::output;
 use crate::report::{self, Curve};
 use crate::setup;
 use crate::source::SourceArgs;
@@ -117,6 +118,7 @@ fn parse_sampler(text: &str) -> Result<Sampler, String> {
 /// A trace that cannot be read, or has too few pages for the sample; no memory for a replay; a
 /// picture that cannot be written; an interrupt.
 pub(crate) fn run(args: &MrcArgs, interrupt: &Interrupt) -> Result<(), Failure> {
+    output::check("the picture", &args.svg)?;
     let sample = read(args, interrupt)?;
     let nr_pages = opt::count_pages(&sample.trace) as f64 / sample.sampler.rate();
     let sizes = sizes(args, &sample, nr_pages)?;
@@ -127,9 +129,7 @@ pub(crate) fn run(args: &MrcArgs, interrupt: &Interrupt) -> Result<(), Failure> 
         points: points(args, &sample, &sizes, interrupt)?,
     };
     if let Some(path) = &args.svg {
-        let picture = report::alone(&lines(args, &curves))?;
-        std::fs::write(path, picture)
-            .map_err(|error| Failure::on_path("write the picture", path, &error))?;
+        output::write("the picture", path, &report::alone(&lines(args, &curves))?)?;
     }
     if args.json {
         terminal::print_json(&curves)

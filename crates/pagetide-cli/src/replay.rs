@@ -24,7 +24,7 @@ use crate::interrupt::Interrupt;
 use crate::setup::{SetupArgs, parse_period};
 use crate::sizes::SizeArgs;
 use crate::source::SourceArgs;
-use crate::{cells, report, terminal};
+use crate::{cells, output, report, terminal};
 use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Millis;
 use pagetide_lab::replay::{Contender, NR_PHASES, Phases, Row};
@@ -92,6 +92,8 @@ pub(crate) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
     if args.recorded {
         return recorded::run(args, interrupt);
     }
+    output::check("the picture", &args.svg)?;
+    output::check("the report", &args.report)?;
     let sizes = args.sizes.frames()?;
     let usual = [PolicyName::Mglru, PolicyName::Lru].map(Contender::Policy);
     let policies = if args.policy.is_empty() { &usual[..] } else { &args.policy };
@@ -105,12 +107,11 @@ pub(crate) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
         .flat_map(|&frames| policies.iter().map(move |&contender| cell(frames, contender)))
         .flat_map(|cell| phases_of(cell, args.fold))
         .collect();
+    let courses = if args.explain { explain::courses(&trace, &cells, interrupt)? } else { vec![] };
     let answers = cells::run(&trace, &cells, args.jobs, interrupt)?;
     let rows = rows(&answers, args.fold.is_some());
-    let courses = if args.explain { explain::courses(&trace, &cells, interrupt)? } else { vec![] };
     if let (Some(path), Some(first)) = (&args.svg, courses.first()) {
-        std::fs::write(path, report::arms_alone(first)?)
-            .map_err(|error| Failure::on_path("write the picture", path, &error))?;
+        output::write("the picture", path, &report::arms_alone(first)?)?;
     }
     if let Some(path) = &args.report {
         report::write_replay(path, &args.source.file, &trace, &rows, &courses)?;

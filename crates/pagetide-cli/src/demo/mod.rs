@@ -28,7 +28,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::settings::Setting;
 use crate::terminal::{self, Progress};
-use crate::{machine, report};
+use crate::{machine, output, report};
 use ::pagetide::Tier;
 use child::{Ended, Job};
 use clap::builder::ArgPredicate;
@@ -113,6 +113,9 @@ pub(crate) struct DemoArgs {
 /// A refusal (disk, memory, folder), a failed or wrong read or write, an interrupt.
 pub(crate) fn run(args: &DemoArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let demo = Demo::of(args)?;
+    if !args.no_report {
+        output::check("the report", [&args.report])?;
+    }
     let disk_needed =
         plan::files(&args.dir, demo.memory, &args.workloads).iter().map(DataFile::len).sum();
     machine::check_disk(&args.dir, Bytes(disk_needed))?;

@@ -11,8 +11,8 @@
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::output::NewFile;
 use pagetide_lab::tune::Made;
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
@@ -44,14 +44,17 @@ pub(crate) struct MakeArgs {
 /// A file that cannot be written, an interrupt.
 pub(super) fn run(args: &MakeArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let refuse = |error: io::Error| Failure::on_path("write the trace", &args.file, &error);
-    let mut out = BufWriter::new(File::create(&args.file).map_err(refuse)?);
+    let mut file = NewFile::create("the trace", &args.file)?;
+    let mut out = BufWriter::new(&mut file);
     for (nth, page) in args.name.reads().enumerate() {
         if nth.is_multiple_of(CHECK_EVERY) {
             interrupt.check()?;
         }
         writeln!(out, "{page}").map_err(refuse)?;
     }
-    out.flush().map_err(refuse)
+    out.flush().map_err(refuse)?;
+    drop(out);
+    file.finish().map(drop)
 }
 
 fn parse_made(text: &str) -> Result<Made, String> {
@@ -60,4 +63,20 @@ fn parse_made(text: &str) -> Result<Made, String> {
         let names = Made::NAMED.map(|(name, _)| name).join(", ");
         format!("no made trace is named {text:?}; there are {names}")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupt_leaves_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let name = parse_made("loop15").expect("one of them");
+        let args = MakeArgs { name, file: folder.path().join("loop15.txt") };
+        let ended = run(&args, &Interrupt::already_set());
+        assert!(matches!(ended, Err(Failure::Interrupted)), "{ended:?}");
+        let left = std::fs::read_dir(folder.path()).expect("a folder").count();
+        assert_eq!(left, 0, "not even half a file");
+    }
 }

@@ -16,7 +16,7 @@ use super::plays::{self, Played};
 use super::tiers;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::{report, terminal};
+use crate::{output, report, terminal};
 use pagetide_core::lru::PolicyName;
 use pagetide_lab::scenario::{Scenario, Subject, SummaryRow, summarize};
 use std::fmt::Write;
@@ -40,10 +40,11 @@ that at the size of the machine that was booted, and @booted-fresh the same with
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RunArgs {
-    /// Scenarios, as `pagetide lab list` names them; or all.
+    /// Scenarios or workloads, as `pagetide lab list` names them; or all, pcp-all, tier-all.
     #[arg(required = true, value_name = "NAME")]
     pub(super) names: Vec<String>,
-    /// Who plays: policies, with ~MECHANISM to flip one; or all. Without: the kernel's and lru.
+    /// Who plays: policies, with ~MECHANISM to flip one; or all. Without: ours, the kernel's and
+    /// lru.
     #[arg(long, value_delimiter = ',', value_name = "SUBJECT")]
     pub(super) policy: Vec<String>,
     /// Play the suspected causes of why real kernels differ from boot to boot, one subject each
@@ -78,6 +79,7 @@ const SEEDS: u64 = 10;
 /// # Errors
 /// A scenario or subject nobody knows (usage), a report that cannot be written, an interrupt.
 pub(crate) fn run(args: &RunArgs, interrupt: &Interrupt) -> Result<(), Failure> {
+    output::check("the report", &args.report)?;
     if is_about_tiers(args)? {
         return tiers::run(args, interrupt);
     }
@@ -139,7 +141,8 @@ fn scenarios(names: &[String]) -> Result<Vec<&'static Scenario>, Failure> {
         return Ok(Scenario::ALL.iter().collect());
     }
     let named = |name: &String| {
-        Scenario::named(name).map_err(|unknown| Failure::Usage(format!("{name}: {unknown}")))
+        let refused = |unknown| format!("{name}: {unknown}; `pagetide lab list` has workloads too");
+        Scenario::named(name).map_err(|unknown| Failure::Usage(refused(unknown)))
     };
     names.iter().map(named).collect()
 }

@@ -130,7 +130,12 @@ fn record(
     instance.stop();
     tally.end();
     let written = writer.join().map_err(|_| Failure::Refused("the writer panicked".to_owned()))?;
-    let done = written.map_err(|error| Failure::on("write the record", &error))?;
+    let done = written.map_err(|error| match error {
+        ConvertError::Write { source } => {
+            Failure::on_path("write the record", &args.output, &source)
+        }
+        other => Failure::on("record the program", &other),
+    })?;
     say(args, &done, &tally);
     Ok(ExitCode::from(exit_code(status?)))
 }

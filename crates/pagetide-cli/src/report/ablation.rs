@@ -5,12 +5,12 @@ use super::plots::{DrawError, GREY, TEXT_PIXELS, colour, mesh, svg_of};
 use crate::ablate::{AblationRow, name_of, or_dash};
 use crate::failure::Failure;
 use crate::machine;
+use crate::output;
 use pagetide_core::units::Bytes;
 use pagetide_lab::trace::DenseTrace;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::fmt::Write;
-use std::fs;
 use std::path::Path;
 
 const WIDTH: u32 = 640;
@@ -36,7 +36,7 @@ pub(crate) fn write_ablation(
 ) -> Result<(), Failure> {
     let text = render(file, trace, rows);
     let text = text.map_err(|error| Failure::on("draw the report", &*error))?;
-    fs::write(path, text).map_err(|error| Failure::on_path("write the report", path, &error))
+    output::write("the report", path, &text)
 }
 
 fn render(file: &Path, trace: &DenseTrace, rows: &[AblationRow]) -> Result<String, DrawError> {

@@ -37,8 +37,8 @@ pub(crate) use tiers::{write_tier_costs, write_tiers};
 use crate::demo::row::{Outcome, Row};
 use crate::demo::workload::Workload;
 use crate::failure::Failure;
+use crate::output;
 use pagetide_core::units::Bytes;
-use std::fs;
 use std::path::Path;
 
 /// Writes the report on `outcomes` to `path`.
@@ -47,7 +47,7 @@ use std::path::Path;
 /// Where the file cannot be written.
 pub(crate) fn write(path: &Path, memory: Bytes, outcomes: &[Outcome]) -> Result<(), Failure> {
     let text = render(memory, outcomes)?;
-    fs::write(path, text).map_err(|error| Failure::on_path("write the report", path, &error))
+    output::write("the report", path, &text)
 }
 
 fn render(memory: Bytes, outcomes: &[Outcome]) -> Result<String, Failure> {

@@ -3,6 +3,7 @@
 
 use crate::failure::Failure;
 use crate::lab::{PcpRuns, prices_line, published_line};
+use crate::output;
 use crate::report::page;
 use crate::report::plots::{Area, DrawError, colour, mesh, svg_of};
 use pagetide_core::page_alloc::PcpTuning;
@@ -10,7 +11,6 @@ use pagetide_lab::machine::pcp::PcpWorkload;
 use pagetide_lab::machine::{Costs, Sample};
 use plotters::prelude::*;
 use std::fmt::Write;
-use std::fs;
 use std::path::Path;
 
 const SIZE: (u32, u32) = (520, 300);
@@ -24,7 +24,7 @@ type Reading = fn(&Sample) -> u64;
 /// Where the file cannot be written.
 pub(crate) fn write_pcp(path: &Path, runs: &[PcpRuns], costs: &Costs) -> Result<(), Failure> {
     let text = render(runs, costs).map_err(|error| Failure::on("draw the report", &*error))?;
-    fs::write(path, text).map_err(|error| Failure::on_path("write the report", path, &error))
+    output::write("the report", path, &text)
 }
 
 fn render(runs: &[PcpRuns], costs: &Costs) -> Result<String, DrawError> {

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::machine;
+use crate::output;
 use crate::replay::Explained;
 use crate::report::arms;
 use crate::report::curves::{self, Curve};
@@ -10,7 +11,6 @@ use pagetide_core::units::Bytes;
 use pagetide_lab::replay::Row;
 use pagetide_lab::trace::DenseTrace;
 use std::fmt::Write;
-use std::fs;
 use std::path::Path;
 
 const CAPTION: &str = "How many accesses miss at each size of memory; lower is better. \
@@ -41,7 +41,7 @@ pub(crate) fn write_replay(
     courses: &[Explained],
 ) -> Result<(), Failure> {
     let text = render(file, trace, rows, courses)?;
-    fs::write(path, text).map_err(|error| Failure::on_path("write the report", path, &error))
+    output::write("the report", path, &text)
 }
 
 fn render(

@@ -10,6 +10,7 @@
 
 use crate::failure::Failure;
 use crate::machine;
+use crate::output;
 use crate::report::curves::{self, Curve};
 use crate::report::page;
 use crate::report::plots::{Area, DrawError, TEXT_PIXELS, colour, mesh, svg};
@@ -17,7 +18,6 @@ use pagetide::{CacheStats, Sizing};
 use pagetide_core::units::{Bytes, PAGE_BYTES};
 use pagetide_lab::curve::sizes;
 use plotters::prelude::*;
-use std::fs;
 use std::path::Path;
 
 /// What was seen at one moment: counters since the start, and what is resident.
@@ -54,7 +54,7 @@ pub(crate) fn write_run(
 ) -> Result<(), Failure> {
     let text =
         render(command, stats, points).map_err(|error| Failure::on("draw the report", &*error))?;
-    fs::write(path, text).map_err(|error| Failure::on_path("write the report", path, &error))
+    output::write("the report", path, &text)
 }
 
 fn render(command: &str, stats: &CacheStats, points: &[RunPoint]) -> Result<String, DrawError> {

@@ -7,12 +7,12 @@
 
 use crate::failure::Failure;
 use crate::lab::Played;
+use crate::output;
 use crate::report::page;
 use crate::report::plots::{DrawError, GREY, colour, label_above, mesh, svg_of};
 use pagetide_lab::scenario::{Scenario, SummaryRow};
 use plotters::prelude::*;
 use std::fmt::Write;
-use std::fs;
 use std::path::Path;
 
 const SIZE: (u32, u32) = (520, 300);
@@ -35,7 +35,7 @@ pub(crate) fn write_scenarios(
     rows: &[SummaryRow],
 ) -> Result<(), Failure> {
     let text = render(played, rows).map_err(|error| Failure::on("draw the report", &*error))?;
-    fs::write(path, text).map_err(|error| Failure::on_path("write the report", path, &error))
+    output::write("the report", path, &text)
 }
 
 fn render(played: &[Played], rows: &[SummaryRow]) -> Result<String, DrawError> {

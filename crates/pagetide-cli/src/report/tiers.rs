@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::lab::TierRuns;
+use crate::output;
 use crate::report::page;
 use crate::report::plots::{Area, DrawError, colour, label_above, mesh, svg_of};
 use crate::tier::Cost;
@@ -9,7 +10,6 @@ use pagetide_lab::tiers::Row;
 use pagetide_lab::tiers::prices::TierPrices;
 use plotters::prelude::*;
 use std::fmt::Write;
-use std::fs;
 use std::path::Path;
 
 const SIZE: (u32, u32) = (520, 300);
@@ -28,7 +28,7 @@ pub(crate) fn write_tiers(
 ) -> Result<(), Failure> {
     let text =
         render_runs(runs, prices).map_err(|error| Failure::on("draw the report", &*error))?;
-    fs::write(path, text).map_err(|error| Failure::on_path("write the report", path, &error))
+    output::write("the report", path, &text)
 }
 
 /// Writes the report on what a slow tier would cost to `path`.
@@ -43,7 +43,7 @@ pub(crate) fn write_tier_costs(
 ) -> Result<(), Failure> {
     let text = render_costs(said, costs, prices)
         .map_err(|error| Failure::on("draw the report", &*error))?;
-    fs::write(path, text).map_err(|error| Failure::on_path("write the report", path, &error))
+    output::write("the report", path, &text)
 }
 
 fn render_runs(runs: &[TierRuns], prices: &TierPrices) -> Result<String, DrawError> {

@@ -31,6 +31,7 @@ mod summary;
 pub(crate) use launch::find_library;
 
 use crate::failure::Failure;
+use crate::output;
 use crate::report;
 use crate::settings::{self, Setting};
 use crate::terminal;
@@ -72,7 +73,8 @@ A run lasts as long as the last process of the program's; a signal that comes af
 itself has ended is for those.
 
 Exit code: the program's; 128 + the signal that ended it; 127 where there is no such
-program, 126 where it cannot be executed; 1 and 2 as always, before the program starts.
+program, 126 where it cannot be executed; 2 where the command line cannot be meant; 1, with a
+sentence, where the run cannot begin, or what the program wrote could not be written back.
 
 Examples:
   pagetide run --memory 512M -- sqlite3 big.db 'select count(*) from t'
@@ -120,10 +122,8 @@ pub(crate) struct RunArgs {
 /// written could not be.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let library = find_library()?;
-    if let Some(path) = &args.report {
-        // What cannot be written is said before the program runs for an hour.
-        File::create(path).map_err(|error| Failure::on_path("write the report", path, &error))?;
-    }
+    output::check("the report", &args.report)?;
+    output::check("the summary", &args.json)?;
     // Before there are threads: to give out so high a number among several, the kernel waits until
     // all processors have passed by.
     let doorbell = Doorbell::new(DESCRIPTOR_BASE)
@@ -169,9 +169,8 @@ fn build(args: &RunArgs) -> Result<PageCache, Failure> {
     let builder =
         settings::apply(builder, &args.set).map_err(|error| Failure::Usage(error.to_string()))?;
     builder.build().map_err(|error| match error {
-        BuildError::TooSmall { .. } | BuildError::NoMemory | BuildError::Knob { .. } => {
-            Failure::Usage(error.to_string())
-        }
+        BuildError::NoMemory => Failure::Usage("--memory is 0: at least 64K are needed".to_owned()),
+        BuildError::TooSmall { .. } | BuildError::Knob { .. } => Failure::Usage(error.to_string()),
         error => Failure::on("build the page cache", &error),
     })
 }

@@ -4,6 +4,7 @@ use super::served_file::say_reason;
 use super::server::Server;
 use crate::failure::Failure;
 use crate::machine;
+use crate::output;
 use pagetide::{CacheStats, Sizing};
 use pagetide_core::units::Bytes;
 use pagetide_sys::read_self_anonymous_bytes;
@@ -122,7 +123,7 @@ impl Summary {
         let mut text = serde_json::to_string_pretty(self)
             .map_err(|error| Failure::on("write JSON", &error))?;
         text.push('\n');
-        std::fs::write(path, text).map_err(|error| Failure::on_path("write", path, &error))
+        output::write("the summary", path, &text)
     }
 }
 

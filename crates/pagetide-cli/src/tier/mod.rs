@@ -24,7 +24,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::machine::rounded;
 use crate::source::SourceArgs;
-use crate::{lab, report, terminal};
+use crate::{lab, output, report, terminal};
 use pagetide_core::lru::PolicyName;
 use pagetide_core::tiering::Stage;
 use pagetide_core::units::PAGE_BYTES;
@@ -98,10 +98,10 @@ pub(crate) struct Cost {
 
 fn parse_share(text: &str) -> Result<Share, String> {
     let percent = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
-    let share = percent.filter(|percent| *percent > 0.0 && *percent < 100.0);
-    share
-        .map(|percent| Share(percent / 100.0))
-        .ok_or_else(|| "a share of memory is above 0% and below 100%, as in 25%".to_owned())
+    let share = percent.filter(|percent| *percent > 0.0 && *percent <= 50.0);
+    share.map(|percent| Share(percent / 100.0)).ok_or_else(|| {
+        "a share of memory that is fast is above 0% and at most 50%, as in 25%".to_owned()
+    })
 }
 
 fn parse_speed(text: &str) -> Result<(Item, u64), String> {
@@ -132,6 +132,7 @@ fn parse_speed(text: &str) -> Result<(Item, u64), String> {
 pub(crate) fn run(args: &TierArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let prices = prices(args)?;
     let shares = shares(args);
+    output::check("the report", &args.report)?;
     // Before the trace is read: whether such a machine can be.
     for share in &shares {
         let setup = setup_of(args, prices, *share, 1 << 20);

@@ -6,14 +6,13 @@
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::machine;
+use crate::output::NewFile;
 use crate::source::SourceArgs;
 use crate::terminal::{self, Meter};
 use pagetide_lab::trace::{ConvertError, Converted, Trace, convert};
 use serde::Serialize;
-use std::fs::Permissions;
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Convert a trace to the compact record format.
 #[derive(Debug, clap::Args)]
@@ -50,15 +49,7 @@ pub(crate) fn run(args: &ConvertArgs, interrupt: &Interrupt) -> Result<(), Failu
     }
     let mut trace = args.source.open()?;
     let refuse = |error: &io::Error| Failure::on_path("write the record", out, error);
-    let folder = match out.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    // As any new file: what the umask leaves of read and write for all.
-    let mut file = tempfile::Builder::new()
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(folder)
-        .map_err(|error| refuse(&error))?;
+    let mut file = NewFile::create("the record", out)?;
     let entries = if out.extension().is_some_and(|extension| extension == "zst") {
         let mut packed =
             zstd::Encoder::new(BufWriter::new(&mut file), 0).map_err(|error| refuse(&error))?;
@@ -69,8 +60,7 @@ pub(crate) fn run(args: &ConvertArgs, interrupt: &Interrupt) -> Result<(), Failu
     } else {
         write(args, &mut trace, &mut file, interrupt)?.entries
     };
-    let bytes = file.as_file().metadata().map_err(|error| refuse(&error))?.len();
-    file.persist(out).map_err(|error| refuse(&error.error))?;
+    let bytes = file.finish()?;
     if args.json {
         return terminal::print_json(&Done { entries, bytes });
     }
@@ -92,6 +82,7 @@ fn write(
     drop(meter);
     let done = done.map_err(|error| match &error {
         ConvertError::Trace(error) => args.source.refuse(error),
+        ConvertError::Write { source } => Failure::on_path("write the record", &args.out, source),
         other => Failure::on(&format!("convert to {}", args.out.display()), other),
     })?;
     let done = done.ok_or(Failure::Interrupted)?;

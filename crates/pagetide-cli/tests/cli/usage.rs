@@ -4,7 +4,8 @@ use crate::run::{run, stderr, stdout};
 
 #[test]
 fn every_command_has_help_with_examples() {
-    for command in ["demo", "bench", "replay", "mrc", "record", "trace", "policies"] {
+    let commands = ["demo", "run", "record", "bench", "replay", "ablate", "mrc", "trace", "lab"];
+    for command in commands.into_iter().chain(["tier", "policies"]) {
         let output = run(&[command, "--help"]);
         assert_eq!(output.status.code(), Some(0), "{command}: {}", stderr(&output));
         assert!(
@@ -166,5 +167,35 @@ fn replay_counts_misses_of_a_loop_as_belady_and_lru_must() {
         ["policy", "accesses", "miss_ratio", "evictions", "refaults", "activations", "seconds"]
     {
         assert!(rows[0].get(field).is_some(), "no field {field}");
+    }
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_said_before_the_work() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let nowhere = dir.path().join("none/out");
+    let nowhere = nowhere.to_str().expect("a plain name");
+    // Nothing of this is there to be read: what is asked for first is the place.
+    let replay = ["replay", "no-such-trace", "--frames", "10"];
+    for (args, what) in [
+        (&[&replay[..], &["--report", nowhere]].concat()[..], "report"),
+        (
+            &[&replay[..], &["--policy", "pagetide", "--explain", "--svg", nowhere]].concat(),
+            "picture",
+        ),
+        (&["ablate", "no-such-trace", "--frames", "10", "--report", nowhere], "report"),
+        (&["mrc", "no-such-trace", "--svg", nowhere], "picture"),
+        (&["tier", "no-such-trace", "--report", nowhere], "report"),
+        (&["lab", "run", "no-such-scenario", "--report", nowhere], "report"),
+        (&["demo", "--dir", "no-such-folder", "--report", nowhere], "report"),
+        (&["run", "--memory", "1M", "--report", nowhere, "--", "no-such-program"], "report"),
+        (&["run", "--memory", "1M", "--json", nowhere, "--", "no-such-program"], "summary"),
+        (&["lab", "make", "loop15", nowhere], "trace"),
+    ] {
+        let output = run(args);
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {}", stderr(&output));
+        let said = format!("pagetide: cannot write the {what} {nowhere}: No such file");
+        assert!(stderr(&output).starts_with(&said), "{args:?}: {}", stderr(&output));
+        assert!(output.stdout.is_empty());
     }
 }
