@@ -15,7 +15,9 @@
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::terminal::{self, Meter};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use pagetide_lab::trace::{Access, DenseTrace, Ending, Format, Header, Note, Trace, TraceError};
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 /// Entries read between looks for Ctrl-C.
@@ -26,12 +28,19 @@ const CHECK_EVERY: u64 = 1 << 16;
 pub(crate) struct SourceArgs {
     /// The record, or a trace in another known format (zstd-compressed ones too).
     pub(crate) file: PathBuf,
-    /// The trace's format, where neither its name nor its first bytes tell.
-    #[arg(long)]
+    /// The trace's format, where neither its name nor its first bytes tell; docs/formats.md says
+    /// what each is.
+    #[arg(long, value_parser = named_format())]
     format: Option<Format>,
     /// Skip and count malformed lines, and take a record that was cut off as far as it goes.
     #[arg(long)]
     lenient: bool,
+}
+
+/// Lists the names in help, and for whoever types another.
+fn named_format() -> impl TypedValueParser<Value = Format> {
+    let names = PossibleValuesParser::new(Format::ALL.map(Format::name));
+    names.map(|name| name.parse().expect("invariant: one of the names"))
 }
 
 /// What a trace said besides its entries.
@@ -70,6 +79,11 @@ impl SourceArgs {
             }
             (Failure::Refused(said), TraceError::Line { .. } | TraceError::Cut { .. }) => {
                 Failure::Refused(format!("{said} (--lenient skips such)"))
+            }
+            (Failure::Refused(said), TraceError::Read { source, .. })
+                if source.kind() == ErrorKind::UnexpectedEof =>
+            {
+                Failure::Refused(format!("{said}; the compressed file is cut off before its end"))
             }
             (failure, _) => failure,
         }

@@ -6,6 +6,7 @@
 
 use crate::page_alloc::PcpTuning;
 use crate::units::Bytes;
+use alloc::string::{String, ToString};
 use core::fmt;
 
 /// What a knob's number counts.
@@ -35,6 +36,18 @@ impl KnobUnit {
             KnobUnit::Switch => "on/off",
             KnobUnit::Tuning => "name",
             KnobUnit::Number => "number",
+        }
+    }
+
+    /// A value as people type it: sizes as in `64M`, tunings by name where they have one.
+    pub fn text(self, value: u64) -> String {
+        match self {
+            KnobUnit::Bytes => Bytes(value).to_string(),
+            KnobUnit::Tuning => match PcpTuning::NAMES.get(value as usize) {
+                Some(name) => name.to_string(),
+                None => value.to_string(),
+            },
+            _ => value.to_string(),
         }
     }
 }
@@ -242,7 +255,8 @@ impl fmt::Display for KnobError {
             }
             KnobError::OutOfRange { knob, given } => {
                 let row = knob.row();
-                write!(f, "knob {} is {given}, outside {} to {}", row.name, row.low, row.high)
+                let [given, low, high] = [*given, row.low, row.high].map(|it| row.unit.text(it));
+                write!(f, "knob {} is {given}, outside {low} to {high}", row.name)
             }
         }
     }
@@ -307,7 +321,6 @@ fn check_range(knob: Knob, value: u64) -> Result<(), KnobError> {
 mod tests {
     use super::*;
     use alloc::format;
-    use alloc::string::{String, ToString};
 
     #[test]
     fn text_sets_knobs_in_their_units() {
@@ -329,6 +342,8 @@ mod tests {
         assert_eq!(error.to_string(), "knob dirty takes a number in %");
         let error = knobs.set_text("swappiness", "201").unwrap_err();
         assert_eq!(error.to_string(), "knob swappiness is 201, outside 0 to 200");
+        let error = knobs.set_text("readahead_max", "1G").unwrap_err();
+        assert_eq!(error.to_string(), "knob readahead_max is 1G, outside 0 to 64M");
         let error = knobs.set_text("pcp_tuning", "2").unwrap_err();
         assert_eq!(error.to_string(), "knob pcp_tuning takes one of fixed depth refill adaptive");
         assert!(knobs.check().is_err(), "memory must be given");
@@ -340,11 +355,7 @@ mod tests {
             "| knob | unit | default | range | effect | source |\n|---|---|---|---|---|---|\n",
         );
         for row in Knob::ALL.iter().map(|knob| knob.row()) {
-            let text = |value: u64| match row.unit {
-                KnobUnit::Bytes => Bytes(value).to_string(),
-                KnobUnit::Tuning => PcpTuning::NAMES[value as usize].to_string(),
-                _ => value.to_string(),
-            };
+            let text = |value| row.unit.text(value);
             table += &format!(
                 "| `{}` | {} | {} | {} to {} | {} | {} |\n",
                 row.name,

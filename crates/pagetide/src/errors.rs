@@ -5,6 +5,7 @@
 //! the source.
 
 use crate::tier::plan::TierError;
+use pagetide_core::knobs::Knob;
 use pagetide_core::tiering::TieringKnobError;
 use pagetide_core::units::Bytes;
 use pagetide_sys::ReserveError;
@@ -27,7 +28,10 @@ pub enum BuildError {
         least: Bytes,
     },
     /// A knob is out of its range.
-    #[error("knob {knob} is {given}, outside its range {low} to {high}")]
+    #[error(
+        "knob {knob} is {}, outside its range {} to {}",
+        text(knob, *given), text(knob, *low), text(knob, *high)
+    )]
     Knob {
         /// The knob's name.
         knob: &'static str,
@@ -58,6 +62,12 @@ pub enum BuildError {
     /// A worker thread could not be started.
     #[error("a worker thread could not be started")]
     Thread(#[source] io::Error),
+}
+
+/// A knob's value, as people type it.
+fn text(name: &str, value: u64) -> String {
+    let knob = Knob::ALL.iter().find(|knob| knob.row().name == name);
+    knob.map_or_else(|| value.to_string(), |knob| knob.row().unit.text(value))
 }
 
 /// Why a file could not be opened.

@@ -15,7 +15,7 @@ use crate::sizes::SizeArgs;
 use crate::source::SourceArgs;
 use crate::terminal;
 use pagetide_core::lru::PolicyName;
-use pagetide_core::lru::lru_gen::Detail;
+use pagetide_core::lru::lru_gen::{Detail, GenCommandError};
 use pagetide_lab::replay::{Setup, World};
 
 const EXAMPLES: &str = "Examples:
@@ -59,17 +59,23 @@ pub(crate) fn run(args: &DumpArgs, interrupt: &Interrupt) -> Result<(), Failure>
     let mut world = World::new(Setup::new(args.policy, nr_frames), &trace, |_| {});
     if world.lruvec().multigen_summary().is_none() {
         let policy = args.policy;
-        return Err(Failure::Refused(format!("{policy} has no generations: use mglru")));
+        return Err(Failure::Usage(format!("{policy} has no generations: use mglru")));
     }
     if !world.play(|_| !interrupt.is_set()) {
         return Err(Failure::Interrupted);
     }
     for command in &args.command {
-        let evicted = world
-            .command_lru_gen(command)
-            .map_err(|error| Failure::Refused(format!("cannot carry out '{command}': {error}")))?;
+        let evicted = world.command_lru_gen(command).map_err(|error| refusal(command, error))?;
         terminal::note(&format!("{command}: {evicted} pages evicted"));
     }
     let detail = if args.full { Detail::Full } else { Detail::Sizes };
     terminal::print(&world.describe_lru_gen(detail))
+}
+
+fn refusal(command: &str, error: GenCommandError) -> Failure {
+    let said = format!("cannot carry out '{command}': {error}");
+    match error {
+        GenCommandError::Syntax => Failure::Usage(said),
+        _ => Failure::Refused(said),
+    }
 }

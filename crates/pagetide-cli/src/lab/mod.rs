@@ -34,7 +34,7 @@ const EXAMPLES: &str = "Examples:
   pagetide lab run pcp-page-fault1 --report lists.html     56 virtual CPUs and one zone lock
   pagetide lab run pmbench --seeds 3                       fast and slow memory";
 
-/// Play scenarios in virtual memory.
+/// Play scenarios and virtual machines; look into replays; make traces.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct LabArgs {

@@ -88,12 +88,19 @@ pub(crate) fn run(args: &TuneArgs, interrupt: &Interrupt) -> Result<(), Failure>
         .collect();
     let folder = args.traces.clone().or_else(|| env::var_os("PAGETIDE_TRACES").map(PathBuf::from));
     let folder = folder.unwrap_or_else(|| PathBuf::from("."));
+    if rows.is_empty() {
+        let names = ROWS.iter().chain(UNSEEN).map(|row| row.name).collect::<Vec<_>>().join(" ");
+        return Err(Failure::Usage(format!("no row has that in its name; there are {names}")));
+    }
     let mut cells = Vec::new();
     for same_trace in rows.chunk_by(|one, other| one.source == other.source) {
         let trace = match same_trace[0].source.load(&folder) {
             Ok(trace) => trace,
             Err(error) => {
-                eprintln!("left out {}: {error}", same_trace[0].name);
+                let row = same_trace[0].name;
+                let file = same_trace[0].source.file().unwrap_or_default();
+                let act = format!("read {}", folder.join(file).display());
+                terminal::note(&format!("left out {row}: {}", Failure::on(&act, &error)));
                 continue;
             }
         };
@@ -102,7 +109,8 @@ pub(crate) fn run(args: &TuneArgs, interrupt: &Interrupt) -> Result<(), Failure>
         }
     }
     if cells.is_empty() {
-        return Err(Failure::Usage("no row is left: see --rows and --traces".to_owned()));
+        let said = "none of the traces could be read: --traces names their folder";
+        return Err(Failure::Refused(said.to_owned()));
     }
     if args.json {
         terminal::print_json(&cells)

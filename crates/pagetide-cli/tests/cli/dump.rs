@@ -38,10 +38,11 @@ fn dump_says_what_it_cannot_do() {
     let dir = tempfile::tempdir().expect("it works");
     let trace = looping_trace(dir.path());
     let trace = trace.to_str().expect("it works");
-    let cases: [(&[&str], i32, &str); 4] = [
+    let cases: [(&[&str], i32, &str); 5] = [
         (&["--frames", "0"], 2, "no frame"),
         (&["--frames", "64,128"], 2, "one memory size"),
-        (&["--frames", "64", "--policy", "lru"], 1, "no generations"),
+        (&["--frames", "64", "--policy", "lru"], 2, "no generations"),
+        (&["--frames", "64", "--command", "x"], 2, "cannot carry out 'x': not a command"),
         (&["--frames", "64", "--command", "+ 0 0 9"], 1, "cannot carry out '+ 0 0 9'"),
     ];
     for (flags, code, said) in cases {

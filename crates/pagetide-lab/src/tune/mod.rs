@@ -64,6 +64,14 @@ pub const PEERS: [PolicyName; 9] = [
 ];
 
 impl Source {
+    /// The name of the trace's file; none, where the trace is made.
+    pub fn file(&self) -> Option<&'static str> {
+        match self {
+            Source::File(name) => Some(name),
+            Source::Made(_) => None,
+        }
+    }
+
     /// The trace: read from `folder`, or made.
     ///
     /// # Errors
