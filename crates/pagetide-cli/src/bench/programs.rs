@@ -25,16 +25,21 @@ use super::{Bench, Identity, Row};
 use crate::cgroup::MemoryGroup;
 use crate::demo::dataset::drop_from_kernel_cache;
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::machine;
 use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Bytes;
+use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
 
 const BENCH: &str = "run";
 const FILE_TIMES: u64 = 4;
+/// How long a program runs on after Ctrl-C.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// What fio measures, and with how many jobs.
 const FIO_CASES: [(&str, u32); 8] = [
     ("zipf", 1),
@@ -115,6 +120,30 @@ fn why_not(memory: Bytes, program: &str) -> Option<String> {
     (!asked.is_ok_and(|status| status.success())).then(|| format!("{program} is not installed"))
 }
 
+/// Runs `command` to its end, or ends it when somebody wants us to.
+fn output_of(command: &mut Command, interrupt: &Interrupt) -> Result<Output, Failure> {
+    let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().map_err(|error| Failure::on("run a program", &error))?;
+    let pid = Pid::from_child(&child);
+    let (sender, ended) = channel();
+    // Its result is in the channel; a program that does not listen to TERM is waited for.
+    std::thread::spawn(move || sender.send(child.wait_with_output()));
+    let mut is_told = false;
+    let output = loop {
+        match ended.recv_timeout(LOOK_EVERY) {
+            Err(RecvTimeoutError::Timeout) if interrupt.is_set() && !is_told => {
+                // Where it has just ended, nobody is there to be told.
+                let _ = kill_process(pid, Signal::TERM);
+                is_told = true;
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            ended => break ended.expect("invariant: the thread sends before it ends"),
+        }
+    };
+    interrupt.check()?;
+    output.map_err(|error| Failure::on("run a program", &error))
+}
+
 /// One program, and what is to be forgotten before it runs.
 struct Work<'a> {
     bench: &'a Bench<'a>,
@@ -152,9 +181,7 @@ impl Work<'_> {
             run.arg("--");
             run
         };
-        let output = command.args(&self.arguments).stdin(Stdio::null()).output();
-        self.bench.interrupt.check()?;
-        let output = output.map_err(|error| Failure::on("run a program", &error))?;
+        let output = output_of(command.args(&self.arguments), self.bench.interrupt)?;
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
@@ -253,11 +280,10 @@ fn measure_sqlite(bench: &Bench<'_>, memory: Bytes) -> Result<Row, Failure> {
          b blob); with recursive n(i) as (select 1 union all select i + 1 from n where i < \
          {nr_rows}) insert into t select i, randomblob(3900) from n;"
     );
-    let made = Command::new("sqlite3").arg(&database).arg(make).stdout(Stdio::null()).status();
-    let made = made.map_err(|error| Failure::on("run sqlite3", &error))?;
-    bench.interrupt.check()?;
-    if !made.success() {
-        return Err(Failure::Refused(format!("sqlite3 could not make a database: {made}")));
+    let made = output_of(Command::new("sqlite3").arg(&database).arg(make), bench.interrupt)?;
+    if !made.status.success() {
+        let status = made.status;
+        return Err(Failure::Refused(format!("sqlite3 could not make a database: {status}")));
     }
     let nr_queries = if bench.args.quick { 2_000 } else { 40_000 };
     let queries = folder.path().join("queries.sql");
