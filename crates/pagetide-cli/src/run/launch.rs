@@ -42,10 +42,17 @@ pub(crate) fn find_library() -> Result<PathBuf, Failure> {
     let path = folder.join(LIBRARY);
     let speaks = File::open(&path)
         .and_then(|mut file| contains(&mut file, version_mark().as_bytes()))
-        .map_err(|error| Failure::Refused(format!("{} is missing: {error}", path.display())))?;
+        .map_err(|error| {
+            let path = path.display();
+            Failure::Refused(format!(
+                "{path} is missing: {error}; `cargo build --release` makes it beside the command"
+            ))
+        })?;
     if !speaks {
         let path = path.display();
-        return Err(Failure::Refused(format!("{path} is of another version than this pagetide")));
+        return Err(Failure::Refused(format!(
+            "{path} is of another version than this pagetide: build or copy both together"
+        )));
     }
     Ok(path)
 }
