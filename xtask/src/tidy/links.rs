@@ -1,4 +1,4 @@
-//! Relative links in the documents lead somewhere, anchors included.
+//! Relative links in the documents lead somewhere, anchors included; contents name every section.
 
 use super::tree::Tree;
 use super::{Finding, Rule};
@@ -10,6 +10,29 @@ pub(super) const RULE: Rule = Rule {
     #[cfg(test)]
     canary: || Tree::of(&[("docs/a.md", "# A\n[b](b.md)\n")]),
 };
+
+pub(super) const CONTENTS: Rule = Rule {
+    name: "contents-are-whole",
+    why: "a section that the contents do not name is found by nobody who reads them",
+    check: contents,
+    #[cfg(test)]
+    canary: || Tree::of(&[("docs/a.md", "# A\n## Contents\n- [b](#b)\n### b\n### c\n")]),
+};
+
+/// Of a document with contents, each section of the third level is linked to.
+fn contents(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (path, text) in tree.documents().filter(|(_, text)| text.contains("\n## Contents\n")) {
+        for (line, heading) in text.lines().enumerate() {
+            let Some(heading) = heading.strip_prefix("### ") else { continue };
+            if !text.contains(&format!("](#{})", anchor_of(heading))) {
+                let what = format!("the contents do not name \"{heading}\"");
+                found.push(Finding::new(path, line + 1, what, "add it under its subject"));
+            }
+        }
+    }
+    found
+}
 
 fn check(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();

@@ -57,7 +57,7 @@ struct Rule {
     canary: fn() -> Tree,
 }
 
-const RULES: [Rule; 17] = [
+const RULES: [Rule; 18] = [
     arrows::RULE,
     unsafe_code::LIVES_IN_SYS,
     unsafe_code::LOCKED_OUT,
@@ -71,6 +71,7 @@ const RULES: [Rule; 17] = [
     bans::SLEEP,
     bans::COMMENTED_OUT,
     links::RULE,
+    links::CONTENTS,
     readme::FACTS,
     readme::PATHS,
     vocabulary::BANNED,
