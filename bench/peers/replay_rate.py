@@ -16,7 +16,10 @@ import tempfile
 import time
 from pathlib import Path
 
-import libcachesim
+try:
+    import libcachesim
+except ImportError:
+    raise SystemExit("the peer is not installed: pip install libcachesim==0.3.5") from None
 
 PEERS = {
     "lru": libcachesim.LRU,

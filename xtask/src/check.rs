@@ -215,12 +215,7 @@ fn clippy_on_libraries(room: &Room) -> Outcome {
 
 fn docs(room: &Room) -> Outcome {
     let env = [("RUSTDOCFLAGS", OsString::from("-D warnings"))];
-    // The command has the library's name: its pages would overwrite the library's.
-    let exclude = ["--exclude", "pagetide-cli"];
-    room.cargo_with(
-        &[&["doc", "--workspace", "--no-deps", "--locked"], &exclude[..]].concat(),
-        &env,
-    )
+    room.cargo_with(&["doc", "--workspace", "--no-deps", "--locked"], &env)
 }
 
 fn core_tests(room: &Room) -> Outcome {

@@ -30,9 +30,6 @@ pub(crate) enum Failure {
 impl Failure {
     /// A refusal of the operating system, told as "cannot `act` `path`: why".
     pub(crate) fn on_path(act: &str, path: &Path, error: &io::Error) -> Failure {
-        // tempfile's errors are about a name of its own; what is inside is about `path`.
-        let inner = error.get_ref().and_then(|outer| outer.source());
-        let error = inner.and_then(|inner| inner.downcast_ref()).unwrap_or(error);
         Failure::Refused(format!("cannot {act} {}: {error}", path.display()))
     }
 

@@ -115,15 +115,14 @@ impl To {
             .tempfile_in(folder.unwrap_or(Path::new(".")));
         match beside {
             Ok(file) => Ok(To::Beside(file, place)),
-            // A file of ours in somebody else's folder.
-            Err(_) if there.is_some() => open(path),
-            Err(error) => Err(error),
+            // A file of ours in somebody else's folder; or the reason, without a name of tempfile's.
+            Err(_) => open(path),
         }
     }
 }
 
 fn open(path: &Path) -> io::Result<To> {
-    File::options().write(true).open(path).map(To::There)
+    File::options().write(true).create(true).truncate(false).open(path).map(To::There)
 }
 
 impl Write for NewFile<'_> {

@@ -39,7 +39,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 /// Prints `value` as the one JSON document on stdout.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let mut text =
         serde_json::to_string_pretty(value).map_err(|error| Failure::on("write JSON", &error))?;

@@ -172,7 +172,8 @@ impl Builder {
     ///
     /// A run of one thread that stays on one CPU, with [`Builder::background`] off and no
     /// [`PageCache::resize`], can be repeated from its record page for page; with
-    /// [tiers](Builder::tier) or [groups](Builder::groups), too.
+    /// [tiers](Builder::tier) or [groups](Builder::groups), too. Where it cannot be written on, it
+    /// ends there, and stderr says so; the cache goes on.
     pub fn record(mut self, path: impl Into<PathBuf>) -> Builder {
         self.record = Some(path.into());
         self

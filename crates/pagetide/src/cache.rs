@@ -65,13 +65,13 @@ impl OpenOptions {
         self
     }
 
-    /// Makes the file if there is none; needs `write`.
+    /// Makes the file if there is none. Without `write` it does nothing.
     pub fn create(mut self, create: bool) -> OpenOptions {
         self.create = create;
         self
     }
 
-    /// Cuts the file to nothing; needs `write`.
+    /// Cuts the file to nothing. Without `write` it does nothing.
     pub fn truncate(mut self, truncate: bool) -> OpenOptions {
         self.truncate = truncate;
         self
@@ -94,8 +94,9 @@ impl PageCache {
     /// since we last agreed on it, its clean pages are dropped and the new length is believed.
     ///
     /// # Errors
-    /// [`OpenError::Open`] with the system's reason; [`OpenError::NoAccess`] if neither read nor
-    /// write was asked for.
+    /// [`OpenError::Open`] with the system's reason, also for what is no regular file;
+    /// [`OpenError::NoAccess`] if neither read nor write was asked for; [`OpenError::InRegion`] if
+    /// a region is over the file; [`OpenError::TooLong`] and [`OpenError::TooManyMappings`].
     pub fn open(&self, path: impl AsRef<Path>, options: OpenOptions) -> Result<File, OpenError> {
         self.open_for(None, path.as_ref(), options)
     }

@@ -150,9 +150,9 @@ pub enum ReadError {
     /// The store failed. Reading again tries the store again.
     #[error("reading {len} bytes at {offset} failed")]
     Store {
-        /// Where the failed request began.
+        /// Where the failed request began, in bytes.
         offset: u64,
-        /// How long it was.
+        /// How long it was, in bytes.
         len: u64,
         /// What the store said.
         source: io::Error,
@@ -162,7 +162,7 @@ pub enum ReadError {
     PastEnd {
         /// The page asked for.
         index: u64,
-        /// The file's length.
+        /// The file's length, in bytes.
         len: u64,
     },
     /// The handle was opened without read access.
@@ -184,9 +184,9 @@ pub enum WriteError {
     /// The store failed while the rest of a page was read, or while writing through.
     #[error("writing {len} bytes at {offset} failed")]
     Store {
-        /// Where the failed request began.
+        /// Where the failed request began, in bytes.
         offset: u64,
-        /// How long it was.
+        /// How long it was, in bytes.
         len: u64,
         /// What the store said.
         source: io::Error,
@@ -195,11 +195,11 @@ pub enum WriteError {
     #[error("the file was opened without write access")]
     NotWritable,
     /// The write would end beyond the longest file there can be.
-    #[error("a write to {end} would pass the longest file, {most}")]
+    #[error("a write up to byte {end} would pass the longest file, of {most} bytes")]
     TooLong {
-        /// Where it would end.
+        /// Where it would end, in bytes.
         end: u64,
-        /// The most there can be.
+        /// The most there can be, in bytes.
         most: u64,
     },
     /// The page is past the end of the file: grow it with `set_len` first.
@@ -207,7 +207,7 @@ pub enum WriteError {
     PastEnd {
         /// The page asked for.
         index: u64,
-        /// The file's length.
+        /// The file's length, in bytes.
         len: u64,
     },
     /// A guard needs a frame, and every frame is in use: drop guards, or use `write_at`, which
@@ -297,7 +297,8 @@ macro_rules! into_io {
 }
 
 into_io! {
-    BuildError: BuildError::TooSmall { .. } => io::ErrorKind::InvalidInput,
+    BuildError: BuildError::TooSmall { .. } | BuildError::NoMemory | BuildError::Knob { .. }
+        => io::ErrorKind::InvalidInput,
     OpenError: OpenError::Open { source, .. } => source.kind(),
     ReadError: ReadError::Store { source, .. } => source.kind(),
     WriteError: WriteError::Store { source, .. } => source.kind(),

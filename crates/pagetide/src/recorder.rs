@@ -76,7 +76,7 @@ impl Recorder {
         if let Some(open) = sink.as_mut()
             && let Err(error) = append(open)
         {
-            eprintln!("the access record ends here, writing it failed: {error}");
+            eprintln!("pagetide: the access record ends here, writing it failed: {error}");
             *sink = None;
         }
     }
@@ -87,7 +87,7 @@ impl Recorder {
         sink.encoder.finish(&mut sink.scratch);
         let written = sink.file.write_all(&sink.scratch).and_then(|()| sink.file.flush());
         if let Err(error) = written {
-            eprintln!("the end of the access record could not be written: {error}");
+            eprintln!("pagetide: the end of the access record could not be written: {error}");
         }
     }
 }

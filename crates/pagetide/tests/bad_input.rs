@@ -30,6 +30,7 @@ fn a_limit_must_be_given() {
     assert!(matches!(forgotten, BuildError::NoMemory), "{forgotten}");
     assert!(forgotten.to_string().contains("`memory`"), "{forgotten}");
     assert!(matches!(refusal(0), BuildError::NoMemory));
+    assert_eq!(io::Error::from(forgotten).kind(), io::ErrorKind::InvalidInput);
 }
 
 #[test]

@@ -202,10 +202,11 @@ mod tests {
     }
 
     #[test]
-    fn no_rows_are_a_usage_error() {
-        for rows in ["nobody's", "OLTP"] {
+    fn a_row_of_no_name_is_a_usage_error_and_no_trace_a_failure() {
+        for (rows, code, said) in [("nobody's", 2, "OLTP@1000"), ("OLTP", 1, "--traces")] {
             let failure = run(&args(rows), &Interrupt::default()).expect_err("no row");
-            assert_eq!(failure.exit_code(), 2);
+            assert_eq!(failure.exit_code(), code);
+            assert!(failure.to_string().contains(said), "{failure}");
         }
     }
 

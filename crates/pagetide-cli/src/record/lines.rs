@@ -170,7 +170,7 @@ impl Filter {
     }
 }
 
-/// The thread in "comm-tid   [cpu] flags time".
+/// The thread in `comm-tid   [cpu] flags time`.
 fn thread_of(head: &str) -> Option<u32> {
     let (before, _) = head.rsplit_once(" [")?;
     before.trim_end().rsplit_once('-')?.1.parse().ok()

@@ -98,7 +98,8 @@ pub(crate) struct RunArgs {
     /// Never manage files that match; may be repeated.
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
-    /// Write every access to this record, for `pagetide replay`.
+    /// Write every access to this record, for `pagetide replay`. Where the disk fills up the record
+    /// ends, with a sentence, and the program goes on.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Write how it went to this HTML file: hit ratio, memory, device, other sizes.

@@ -89,7 +89,7 @@ fn a_slow_tier_costs_more_the_less_is_fast_and_never_less_than_nothing() {
 #[test]
 fn machines_that_cannot_be_are_usage_errors_in_a_sentence() {
     for (wrong, said) in [
-        (&["--fast", "60%"][..], "make the slow memory at least as large"),
+        (&["--fast", "60%"][..], "at most 50%"),
         (&["--fast", "0%"], "above 0%"),
         (&["--fast", "25"], "as in 25%"),
         (&["--fast", "25%", "--ratio", "1:4"], "cannot be used with"),

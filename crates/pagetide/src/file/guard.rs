@@ -38,13 +38,14 @@ pub struct PageGuardMut<'f> {
 }
 
 impl File {
-    /// Pins page `index` and gives its bytes. Fills it first if it is absent.
+    /// Pins page `index`, which begins at byte `index * 4096`, and gives its bytes. Fills it first
+    /// if it is absent.
     ///
     /// Cost when resident: under 30 ns to take and drop.
     ///
     /// # Errors
-    /// [`ReadError::PastEnd`]; [`ReadError::Store`]; [`ReadError::NoFrame`] when every frame is in
-    /// use: [`File::read_at`] still works then.
+    /// [`ReadError::NotReadable`]; [`ReadError::PastEnd`]; [`ReadError::Store`];
+    /// [`ReadError::NoFrame`] when every frame is in use: [`File::read_at`] still works then.
     pub fn page(&self, index: u64) -> Result<PageGuard<'_>, ReadError> {
         let handle = &*self.handle;
         if !handle.access.read {
@@ -64,8 +65,8 @@ impl File {
         handle.pin_slowly(index)
     }
 
-    /// Locks page `index` for changes. Fills it first if it is absent. The file does not grow:
-    /// use [`File::write_at`] or [`File::set_len`] for that.
+    /// Locks page `index`, which begins at byte `index * 4096`, for changes. Fills it first if it
+    /// is absent. The file does not grow: use [`File::write_at`] or [`File::set_len`] for that.
     ///
     /// # Errors
     /// [`WriteError::NotWritable`]; [`WriteError::PastEnd`]; [`WriteError::Store`];
