@@ -115,7 +115,7 @@ impl To {
             .tempfile_in(folder.unwrap_or(Path::new(".")));
         match beside {
             Ok(file) => Ok(To::Beside(file, place)),
-            // A file of ours in somebody else's folder; or the reason, without a name of tempfile's.
+            // Our file in somebody else's folder; or the reason, without a name of tempfile's.
             Err(_) => open(path),
         }
     }
