@@ -4,13 +4,17 @@
 //! loads; aging must not read words nobody touched.
 //!
 //! **Idea.** A radix tree of three levels, made as it is touched and never unmade before the table
-//! is. Each leaf carries one mark that says a word in it became young.
+//! is. Each leaf carries one mark that says a word in it became young. The first leaves hang on the
+//! table itself: most files have no others, and the levels above would take twenty times as much as
+//! a leaf.
 //!
 //! ```text
 //!   index:   | top 12 bits | mid 12 bits | leaf 9 bits |
 //!
-//!   top [4096] --> mid { leaves, guesses [4096] } --> leaf { touched, words [512] }
-//!       32 KiB         48 KiB for 8 GiB                    4 KiB + one line for 2 MiB
+//!   near [32] -------------------------------> leaf { touched, words [512] }
+//!       64 MiB                                     4 KiB + one line for 2 MiB
+//!   top [4096] --> mid { branches [4096] } --> leaf
+//!       32 KiB         64 KiB for 8 GiB
 //! ```
 //!
 //! A random reader pays two cache misses in a row: the word, and then the bytes it names. Beside
@@ -43,9 +47,11 @@ use crate::token::{Claim, Lock, Pin};
 use crate::wait;
 use crate::word::{LockRefused, PageWord, PinRefused, ReadTicket, Snapshot, Touch};
 
+pub use self::leaf_ref::LeafRef;
 pub use self::unmap::UnmapBatch;
 pub use self::word_ref::WordRef;
 
+mod leaf_ref;
 mod unmap;
 mod word_ref;
 
@@ -53,6 +59,9 @@ mod word_ref;
 const LEAF_BITS: u32 = if cfg!(loom) { 1 } else { 9 };
 const MID_BITS: u32 = if cfg!(loom) { 1 } else { 12 };
 const TOP_BITS: u32 = if cfg!(loom) { 1 } else { 12 };
+
+/// Leaves that hang on the table itself.
+const NEAR_LEAVES: usize = if cfg!(loom) { 1 } else { 32 };
 
 const LEAF_WORDS: usize = 1 << LEAF_BITS;
 const MID_SLOTS: usize = 1 << MID_BITS;
@@ -62,12 +71,17 @@ const MID_PAGES: u64 = 1 << (LEAF_BITS + MID_BITS);
 /// Pages one mapping can have: 2^33, which is 32 TiB.
 pub const PAGES_MAX: u64 = 1 << (LEAF_BITS + MID_BITS + TOP_BITS);
 
-/// The middle level: where the leaves are, and a guess at where their frames are.
+/// The middle level.
 struct Mid {
-    leaves: [OnceBox<Leaf>; MID_SLOTS],
-    /// By leaf: the frame last installed in it less that page's place in the leaf, wrapping. Pages
-    /// that were filled in order sit in frames in order, so this guesses the others' frames.
-    guesses: [AtomicU32; MID_SLOTS],
+    branches: [Branch; MID_SLOTS],
+}
+
+/// Where a leaf is, and a guess at where its frames are.
+struct Branch {
+    leaf: OnceBox<Leaf>,
+    /// The frame last installed in the leaf less that page's place in it, wrapping. Pages that were
+    /// filled in order sit in frames in order, so this guesses the others' frames.
+    guess: AtomicU32,
 }
 
 struct Leaf {
@@ -86,27 +100,31 @@ pub struct PageTable {
     tag: u32,
     /// Where the pages' bytes are, if not in their frames.
     region: Option<Arc<RegionMemory>>,
-    top: Box<[OnceBox<Mid>; TOP_SLOTS]>,
+    /// Of the first leaves.
+    near: [Branch; NEAR_LEAVES],
+    /// Of the others.
+    top: OnceBox<[OnceBox<Mid>; TOP_SLOTS]>,
 }
 
 impl PageTable {
     /// A table whose pages are all absent, and will live in frames of `arena`.
     ///
     /// # Cost
-    /// 32 KiB; then 48 KiB for each 8 GiB and 4 KiB for each 2 MiB of contents that is touched.
+    /// Half a KiB, and 4 KiB for each 2 MiB of contents that is touched; beyond the first 64 MiB
+    /// also 64 KiB for each 8 GiB, and 32 KiB.
     pub fn new(arena: Arc<FrameArena>) -> PageTable {
         PageTable::with_tag(arena, 0)
     }
 
     /// As [`PageTable::new`], for a file that other processes know by `tag`; 0 for none.
     pub fn with_tag(arena: Arc<FrameArena>, tag: u32) -> PageTable {
-        PageTable { arena, tag, region: None, top: slots() }
+        PageTable { arena, tag, region: None, near: branches(), top: OnceBox::new() }
     }
 
     /// As [`PageTable::new`], for pages whose bytes are a region's: a frame of the arena is then no
     /// more than the right to as much memory.
     pub fn over_region(arena: Arc<FrameArena>, region: Arc<RegionMemory>) -> PageTable {
-        PageTable { arena, tag: 0, region: Some(region), top: slots() }
+        PageTable { region: Some(region), ..PageTable::new(arena) }
     }
 
     /// The region whose pages these are, if they are one's.
@@ -122,11 +140,10 @@ impl PageTable {
     /// The page at `index`, or `None` if nothing near it was ever made (so it is absent).
     ///
     /// # Cost
-    /// Three dependent loads.
+    /// One load in the first 64 MiB, beyond them three dependent ones.
     #[inline]
     pub fn page(&self, index: PageIndex) -> Option<PageRef<'_>> {
-        let mid = self.top.get(top_slot(index))?.get()?;
-        let leaf = mid.leaves[mid_slot(index)].get()?;
+        let leaf = self.branch(index)?.leaf.get()?;
         Some(PageRef { table: self, leaf, index })
     }
 
@@ -137,16 +154,32 @@ impl PageTable {
     /// side. A wrong guess costs a fetched line, and nothing may depend on it.
     #[inline]
     pub fn guess_frame(&self, index: PageIndex) -> Option<FrameId> {
-        let mid = self.top.get(top_slot(index))?.get()?;
-        let base = mid.guesses[mid_slot(index)].load(Ordering::Relaxed);
+        let base = self.branch(index)?.guess.load(Ordering::Relaxed);
         Some(FrameId(base.wrapping_add(leaf_slot(index) as u32)))
     }
 
     /// The page at `index`, or `None` if `index` is not below [`PAGES_MAX`]. Makes what is missing.
     pub fn page_or_make(&self, index: PageIndex) -> Option<PageRef<'_>> {
-        let mid = self.top.get(top_slot(index))?.get_or_init(|| Box::new(Mid::new()));
-        let leaf = mid.leaves[mid_slot(index)].get_or_init(|| Box::new(Leaf::new()));
+        let branch = match self.near.get(leaf_number(index)) {
+            Some(near) => near,
+            None => {
+                let top = self.top.get_or_init(slots).get(top_slot(index))?;
+                let mid = top.get_or_init(|| Box::new(Mid { branches: branches() }));
+                &mid.branches[mid_slot(index)]
+            }
+        };
+        let leaf = branch.leaf.get_or_init(|| Box::new(Leaf::new()));
         Some(PageRef { table: self, leaf, index })
+    }
+
+    /// Where the leaf of `index` hangs, if that was ever made.
+    #[inline]
+    fn branch(&self, index: PageIndex) -> Option<&Branch> {
+        if let Some(near) = self.near.get(leaf_number(index)) {
+            return Some(near);
+        }
+        let mid = self.top.get()?.get(top_slot(index))?.get()?;
+        Some(&mid.branches[mid_slot(index)])
     }
 
     /// As [`page_or_make`](Self::page_or_make), for a handle that shares the table.
@@ -215,14 +248,22 @@ impl PageTable {
             return;
         }
         let (first, last) = (range.start, range.end - 1);
-        for top in top_slot(PageIndex(first))..=top_slot(PageIndex(last)) {
-            let Some(mid) = self.top[top].get() else { continue };
+        let slots = leaf_number(PageIndex(first))..=leaf_number(PageIndex(last));
+        for (branch, slot) in self.near.iter().zip(0..).filter(|(_, slot)| slots.contains(slot)) {
+            if let Some(leaf) = branch.leaf.get() {
+                each(leaf, (slot << LEAF_BITS) as u64);
+            }
+        }
+        let Some(tops) = self.top.get() else { return };
+        let slots = top_slot(PageIndex(first))..=top_slot(PageIndex(last));
+        for (mid, top) in tops[slots.clone()].iter().zip(slots) {
+            let Some(mid) = mid.get() else { continue };
             let base = top as u64 * MID_PAGES;
             let from = first.max(base);
             let to = last.min(base + MID_PAGES - 1);
             let slots = mid_slot(PageIndex(from))..=mid_slot(PageIndex(to));
-            for (leaf, slot) in mid.leaves[slots.clone()].iter().zip(slots) {
-                if let Some(leaf) = leaf.get() {
+            for (branch, slot) in mid.branches[slots.clone()].iter().zip(slots) {
+                if let Some(leaf) = branch.leaf.get() {
                     each(leaf, base + (slot << LEAF_BITS) as u64);
                 }
             }
@@ -236,75 +277,12 @@ impl fmt::Debug for PageTable {
     }
 }
 
-impl Mid {
-    fn new() -> Mid {
-        Mid {
-            leaves: std::array::from_fn(|_| OnceBox::new()),
-            guesses: std::array::from_fn(|_| AtomicU32::new(0)),
-        }
-    }
-}
-
 impl Leaf {
     fn new() -> Leaf {
         Leaf {
             touched: AtomicBool::new(false),
             words: std::array::from_fn(|_| PageWord::new_absent()),
         }
-    }
-}
-
-/// A leaf of a table, borrowed: for those who look at many words.
-#[derive(Clone, Copy)]
-pub struct LeafRef<'a> {
-    table: &'a PageTable,
-    leaf: &'a Leaf,
-    first: u64,
-}
-
-impl LeafRef<'_> {
-    /// The pages whose words it holds.
-    pub fn pages(self) -> Range<PageIndex> {
-        PageIndex(self.first)..PageIndex(self.first + LEAF_WORDS as u64)
-    }
-
-    /// Takes the leaf's touched mark away, before its words are read: whoever makes a word young
-    /// later marks the leaf again.
-    pub fn take_touched(self) {
-        self.leaf.touched.swap(false, Ordering::SeqCst);
-    }
-
-    /// Marks the leaf as touched: its young words were not all taken.
-    pub fn mark_touched(self) {
-        self.leaf.touched.store(true, Ordering::SeqCst);
-    }
-
-    /// Calls `each` with every resident page of `range`, in order: page, frame, and whether YOUNG
-    /// was taken away from it, as happens to young pages in frames that `takes` names.
-    pub fn for_each_resident(
-        self,
-        range: Range<PageIndex>,
-        mut takes: impl FnMut(FrameId) -> bool,
-        mut each: impl FnMut(PageIndex, FrameId, bool),
-    ) {
-        let mut unmapped = UnmapBatch::new();
-        for (word, index) in self.leaf.words.iter().zip(self.first..) {
-            let index = PageIndex(index);
-            let seen = word.load();
-            let Some(frame) = seen.frame().filter(|_| range.contains(&index)) else { continue };
-            let taken = match seen.is_young() && takes(frame) {
-                true if self.table.region.is_none() => word.take_young(),
-                true => unmapped.take_young(PageRef { table: self.table, leaf: self.leaf, index }),
-                false => None,
-            };
-            each(index, taken.unwrap_or(frame), taken.is_some());
-        }
-    }
-}
-
-impl fmt::Debug for LeafRef<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "LeafRef({:?})", self.pages())
     }
 }
 
@@ -437,8 +415,8 @@ impl<'a> PageRef<'a> {
     /// Remembers where the page went, for later guesses.
     pub(crate) fn note_frame(self, frame: FrameId) {
         let base = frame.0.wrapping_sub(leaf_slot(self.index) as u32);
-        if let Some(mid) = self.table.top[top_slot(self.index)].get() {
-            mid.guesses[mid_slot(self.index)].store(base, Ordering::Relaxed);
+        if let Some(branch) = self.table.branch(self.index) {
+            branch.guess.store(base, Ordering::Relaxed);
         }
     }
 
@@ -468,8 +446,17 @@ fn slots<T, const N: usize>() -> Box<[OnceBox<T>; N]> {
     slots.try_into().expect("the slice was made N long")
 }
 
+fn branches<const N: usize>() -> [Branch; N] {
+    std::array::from_fn(|_| Branch { leaf: OnceBox::new(), guess: AtomicU32::new(0) })
+}
+
 fn top_slot(index: PageIndex) -> usize {
     (index.0 >> (LEAF_BITS + MID_BITS)) as usize
+}
+
+#[inline]
+fn leaf_number(index: PageIndex) -> usize {
+    (index.0 >> LEAF_BITS) as usize
 }
 
 #[inline]
@@ -478,7 +465,7 @@ fn leaf_slot(index: PageIndex) -> usize {
 }
 
 fn mid_slot(index: PageIndex) -> usize {
-    (index.0 >> LEAF_BITS) as usize % MID_SLOTS
+    leaf_number(index) % MID_SLOTS
 }
 
 #[cfg(all(test, not(loom)))]

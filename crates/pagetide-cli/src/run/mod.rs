@@ -66,8 +66,8 @@ is linked statically or runs with another user's rights. The summary says how ma
 Programs that ask for io_uring or kernel AIO are refused it.
 
 Beside the limit, a run takes at most 160 bytes a page of it, 16 bytes a page of the files
-it touches and 90 KiB a file of which pages are in memory, 392 KiB for each thread that does
-file I/O, and 12 MiB.
+it touches and 7 KiB a file of which pages are in memory (110 KiB if longer than 64 MiB),
+392 KiB for each thread that does file I/O, and 12 MiB.
 
 A run lasts as long as the last process of the program's; a signal that comes after the program
 itself has ended is for those.

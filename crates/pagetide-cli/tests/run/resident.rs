@@ -39,6 +39,12 @@ const WRITES: &str = "for turn in range(nr // 512):\n            \
         os.pwrite(fd, block, random.randrange(nr // 512) * len(block))\n            \
         os.fsync(fd)";
 
+/// Reads files of one page.
+const SMALL_FILES: &str = "for name in os.listdir('small'):\n            \
+        small = os.open('small/' + name, os.O_RDONLY)\n            \
+        assert os.pread(small, 4096, 0)\n            \
+        os.close(small)";
+
 /// Anonymous and shared memory of a process, its share of what it shares, in bytes.
 fn memory_of(process: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{process}/smaps_rollup")).ok()?;
@@ -71,7 +77,8 @@ fn memory_of_all(processes: &[u32]) -> u64 {
 fn measure(folder: &Path, work: &str, memory: &str, limit: u64) -> u64 {
     let mut run = Command::new(pagetide());
     let script = SCRIPT.replace("WORK", work);
-    run.args(["run", "--memory", memory, "--include", "**/a", "--", "python3", "-c", &script]);
+    run.args(["run", "--memory", memory, "--include", "**/a", "--include", "**/small/*"]);
+    run.args(["--", "python3", "-c", &script]);
     run.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = run.current_dir(folder).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -120,4 +127,21 @@ fn a_run_takes_its_limit_and_what_is_said_beside_it() {
         let allowed = limit / 4096 * 160 + (12 << 20);
         assert!(beside <= allowed, "{memory}: {beside} bytes beside the limit, {allowed} allowed");
     }
+}
+
+/// docs/results.md, "Resident size": 7 KiB a file.
+#[test]
+fn a_file_of_one_page_takes_little_beside_the_page() {
+    if !has("python3", "a_file_of_one_page_takes_little_beside_the_page") {
+        return;
+    }
+    let here = folder();
+    let small = here.path().join("small");
+    std::fs::create_dir(&small).unwrap();
+    std::fs::write(here.path().join("a"), "").unwrap();
+    let (nr_files, limit) = (3000, 16 << 20);
+    (0..nr_files).for_each(|file| std::fs::write(small.join(file.to_string()), [1; 4096]).unwrap());
+    let beside = measure(here.path(), SMALL_FILES, "16M", limit);
+    let allowed = nr_files * (7 << 10) + limit / 4096 * 160 + (12 << 20);
+    assert!(beside <= allowed, "{beside} bytes beside the limit, {allowed} allowed");
 }

@@ -1,6 +1,9 @@
 use super::*;
 use crate::ArenaOptions;
 
+/// Pages whose leaves hang on the table.
+const NEAR_PAGES: u64 = (NEAR_LEAVES * LEAF_WORDS) as u64;
+
 fn table(nr_frames: u32) -> PageTable {
     let arena =
         FrameArena::reserve(nr_frames, ArenaOptions::default()).expect("a small arena fits");
@@ -28,7 +31,7 @@ fn word_has_eight_bytes_and_a_leaf_one_line_more_than_its_words() {
 fn pages_are_made_where_asked_and_nowhere_else() {
     let table = table(1);
     assert!(table.page(PageIndex(0)).is_none());
-    for index in [0, 511, 512, 1 << 21, PAGES_MAX - 1] {
+    for index in [0, 511, 512, NEAR_PAGES - 1, NEAR_PAGES, 1 << 21, PAGES_MAX - 1] {
         assert!(table.page_or_make(PageIndex(index)).expect("in range").load().is_absent());
     }
     assert!(table.page(PageIndex(510)).is_some(), "same leaf");
@@ -41,8 +44,8 @@ fn pages_are_made_where_asked_and_nowhere_else() {
 
 #[test]
 fn each_index_has_its_own_word() {
-    let table = table(4);
-    let indices = [3, 512 + 3, (1 << 21) + 3, (5 << 21) + 512 + 3];
+    let table = table(6);
+    let indices = [3, 512 + 3, NEAR_PAGES - 1, NEAR_PAGES, (1 << 21) + 3, (5 << 21) + 512 + 3];
     for (frame, index) in indices.into_iter().enumerate() {
         fill(&table, index, frame as u32);
     }
@@ -85,8 +88,8 @@ fn walk_reads_no_leaf_that_was_not_touched() {
 
 #[test]
 fn present_pages_are_those_with_frame_shadow_or_lock() {
-    let table = table(3);
-    for (frame, index) in [1, 700, 3 << 21].into_iter().enumerate() {
+    let table = table(5);
+    for (frame, index) in [1, 700, 3 << 21, NEAR_PAGES - 1, NEAR_PAGES].into_iter().enumerate() {
         fill(&table, index, frame as u32);
     }
     let mut lock = table.page(PageIndex(700)).expect("made").lock();
@@ -103,10 +106,13 @@ fn present_pages_are_those_with_frame_shadow_or_lock() {
         });
         present
     };
-    assert_eq!(collect(0..PAGES_MAX), [1, 2, 700, 3 << 21]);
-    assert_eq!(collect(0..u64::MAX), [1, 2, 700, 3 << 21]);
+    let all = [1, 2, 700, NEAR_PAGES - 1, NEAR_PAGES, 3 << 21];
+    assert_eq!(collect(0..PAGES_MAX), all);
+    assert_eq!(collect(0..u64::MAX), all);
     assert_eq!(collect(2..700), [2]);
     assert_eq!(collect(2..701), [2, 700]);
-    assert_eq!(collect(701..(3 << 21) + 1), [3 << 21]);
+    assert_eq!(collect(701..NEAR_PAGES), [NEAR_PAGES - 1]);
+    assert_eq!(collect(NEAR_PAGES..(3 << 21) + 1), [NEAR_PAGES, 3 << 21]);
+    assert_eq!(collect(NEAR_PAGES + 1..(3 << 21) + 1), [3 << 21]);
     assert_eq!(collect(700..700), [] as [u64; 0]);
 }
