@@ -150,12 +150,8 @@ pub(crate) fn tell() {
     let one = Request { offset, len: nr as u64, ..Request::new(Op::Admit, 0) };
     tray.nr_told = tray.nr_set_down;
     TRAY.set(tray);
-    let (log, log_len) = view::take_log();
-    channel::tell_only(&one, &[part(&labels[..nr * OFFER_BYTES]), part(&log[..log_len])]);
-}
-
-fn part(bytes: &[u8]) -> iovec {
-    iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
+    let labels = iovec { iov_base: labels.as_mut_ptr().cast(), iov_len: nr * OFFER_BYTES };
+    channel::tell_only(&one, &[labels, view::take_log()]);
 }
 
 /// This thread sets down no more.

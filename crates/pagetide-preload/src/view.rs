@@ -25,7 +25,8 @@
 use crate::{channel, self_read};
 use libc::{c_int, c_void, iovec};
 use pagetide_sys::shared::{FrameView, Positions};
-use pagetide_sys::wire::{Op, PAGE_SHIFT, Reply, Request, encode_touch};
+use pagetide_sys::wire::{Op, PAGE_SHIFT, Reply, Request, TOUCH_BYTES};
+use pagetide_sys::wire::{decode_touch, encode_touch};
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
@@ -35,10 +36,11 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
 /// Descriptions whose tags are known: a power of two.
 const NR_TAGS: usize = 1 << 12;
-/// Entries of a log that are told at once.
-const LOG_LEN: usize = 64;
-/// Pages in them that are: of a stream, a quarter of what is read ahead.
-const LOG_PAGES: u64 = 128;
+/// Entries of a log that are told at once. To tell them wakes the server on another processor,
+/// which may take as long as ten reads of pages that are found.
+const LOG_LEN: usize = 256;
+/// Pages in them that are, beside the first of each: of a stream, a quarter of what is read ahead.
+const MORE_PAGES: u64 = 128;
 
 /// Number and tag of a description, half a word each.
 static TAGS: [AtomicU64; NR_TAGS] = [const { AtomicU64::new(0) }; NR_TAGS];
@@ -68,11 +70,11 @@ static STATE: AtomicU8 = AtomicU8::new(NOT_TRIED);
 static SHARED: Storage = Storage(UnsafeCell::new(MaybeUninit::uninit()));
 
 thread_local! {
-    /// A description, the first page, and how many.
-    static LOG: [Cell<(u64, u64, u64)>; LOG_LEN] =
-        const { [const { Cell::new((0, 0, 0)) }; LOG_LEN] };
+    /// What was found, as it is told.
+    static LOG: [Cell<[u8; TOUCH_BYTES]>; LOG_LEN] =
+        const { [const { Cell::new([0; TOUCH_BYTES]) }; LOG_LEN] };
     static NR_LOGGED: Cell<usize> = const { Cell::new(0) };
-    static NR_PAGES_LOGGED: Cell<u64> = const { Cell::new(0) };
+    static NR_MORE_PAGES: Cell<u64> = const { Cell::new(0) };
     /// The marker that was told last, and of which tag.
     static MARKER_TOLD: Cell<(u32, u64)> = const { Cell::new((0, 0)) };
 }
@@ -215,21 +217,23 @@ pub(crate) fn note(id: u64, tag: u32, offset: u64, nr_bytes: usize) {
     let first = offset >> PAGE_SHIFT;
     let nr = ((offset + nr_bytes as u64 - 1) >> PAGE_SHIFT) + 1 - first;
     let nr_logged = NR_LOGGED.get();
-    LOG.with(|log| {
+    let nr_new = LOG.with(|log| {
         let last = nr_logged.checked_sub(1).map(|last| &log[last.min(LOG_LEN - 1)]);
-        match last.map(|last| (last, last.get())) {
+        match last.map(|last| (last, decode_touch(&last.get()))) {
             Some((last, (known, from, nr_known))) if known == id && from + nr_known == first => {
-                last.set((id, from, nr_known + nr));
+                last.set(encode_touch(id, from, nr_known + nr));
+                0
             }
             _ => {
-                log[nr_logged.min(LOG_LEN - 1)].set((id, first, nr));
-                NR_LOGGED.set(nr_logged + 1);
+                log[nr_logged.min(LOG_LEN - 1)].set(encode_touch(id, first, nr));
+                1
             }
         }
     });
-    let nr_pages = NR_PAGES_LOGGED.get() + nr;
-    NR_PAGES_LOGGED.set(nr_pages);
-    let is_full = nr_pages >= LOG_PAGES || NR_LOGGED.get() >= LOG_LEN;
+    NR_LOGGED.set(nr_logged + nr_new);
+    let nr_more_pages = NR_MORE_PAGES.get() + nr - nr_new as u64;
+    NR_MORE_PAGES.set(nr_more_pages);
+    let is_full = nr_more_pages >= MORE_PAGES || nr_logged + nr_new >= LOG_LEN;
     if is_full | is_marked(tag, first, nr) {
         self_read::tell();
     }
@@ -247,23 +251,16 @@ fn is_marked(tag: u32, first: u64, nr: u64) -> bool {
 
 /// Sends this thread's log.
 pub(crate) fn tell() {
-    let (mut packet, len) = take_log();
-    if len > 0 {
-        let part = iovec { iov_base: packet.as_mut_ptr().cast(), iov_len: len };
-        channel::tell_only(&Request::new(Op::Touch, 0), &[part]);
+    let log = take_log();
+    if log.iov_len > 0 {
+        channel::tell_only(&Request::new(Op::Touch, 0), &[log]);
     }
 }
 
-/// This thread's log as a packet has it, and its length; the log is empty then.
-pub(crate) fn take_log() -> ([u8; LOG_LEN * 16], usize) {
-    let nr = NR_LOGGED.replace(0).min(LOG_LEN);
-    NR_PAGES_LOGGED.set(0);
-    let mut packet = [0; LOG_LEN * 16];
-    LOG.with(|log| {
-        for (entry, bytes) in log[..nr].iter().zip(packet.chunks_exact_mut(16)) {
-            let (id, first, nr) = entry.get();
-            bytes.copy_from_slice(&encode_touch(id, first, nr));
-        }
-    });
-    (packet, nr * 16)
+/// This thread's log, to be sent at once, and by this thread; what is found from now on begins
+/// another in its place. (A signal's handler that does so leaves whole entries, if not these.)
+pub(crate) fn take_log() -> iovec {
+    let iov_len = NR_LOGGED.replace(0).min(LOG_LEN) * TOUCH_BYTES;
+    NR_MORE_PAGES.set(0);
+    LOG.with(|log| iovec { iov_base: log.as_ptr().cast_mut().cast(), iov_len })
 }

@@ -168,9 +168,12 @@ pub const PAGE_SHIFT: u32 = 12;
 /// The most pages that one entry of a log has.
 pub const TOUCH_MAX: u64 = 1 << 12;
 
+/// Bytes of an entry.
+pub const TOUCH_BYTES: usize = 16;
+
 /// A description, and the pages of it that were read: the first, and how many.
-pub fn encode_touch(id: u64, first: u64, nr: u64) -> [u8; 16] {
-    let mut bytes = [0; 16];
+pub fn encode_touch(id: u64, first: u64, nr: u64) -> [u8; TOUCH_BYTES] {
+    let mut bytes = [0; TOUCH_BYTES];
     put(&mut bytes, 0, id);
     put(&mut bytes, 8, first & ((1 << 48) - 1) | (nr.min(TOUCH_MAX) << 48));
     bytes
@@ -178,10 +181,13 @@ pub fn encode_touch(id: u64, first: u64, nr: u64) -> [u8; 16] {
 
 /// All of a log's descriptions and pages.
 pub fn decode_touches(bytes: &[u8]) -> impl Iterator<Item = (u64, u64, u64)> {
-    bytes.chunks_exact(16).map(|entry| {
-        let pages = take(entry, 8);
-        (take(entry, 0), pages & ((1 << 48) - 1), (pages >> 48).min(TOUCH_MAX))
-    })
+    bytes.as_chunks().0.iter().map(decode_touch)
+}
+
+/// One entry of a log.
+pub fn decode_touch(entry: &[u8; TOUCH_BYTES]) -> (u64, u64, u64) {
+    let pages = take(entry, 8);
+    (take(entry, 0), pages & ((1 << 48) - 1), (pages >> 48).min(TOUCH_MAX))
 }
 
 /// Bytes of an [`Offer`].
