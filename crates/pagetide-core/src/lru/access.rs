@@ -106,6 +106,17 @@ impl AccessRule {
         }
     }
 
+    /// As [`AccessRule::mark`], for who is alone with the folios: it may store what is there
+    /// already. Whether a hit changes anything is what a branch cannot guess, and a store costs
+    /// little where nobody shares its line.
+    #[inline(always)]
+    pub fn mark_alone(self, folios: &Folios, frame: FrameId) -> Marked {
+        match self {
+            AccessRule::CountAndLog => note_and_log(&folios[frame], folios.tick()),
+            _ => self.mark(folios, frame),
+        }
+    }
+
     /// Notes the descriptor access that missed, on the folio it brought in.
     ///
     /// To the kernel's policies the miss is the first access; to the queues coming in is all that a
@@ -200,13 +211,19 @@ fn count_hit(folio: &Folio) -> Marked {
 
 #[inline]
 fn count_and_log(folio: &Folio, tick: u16) -> Marked {
-    let hits = folio.hits();
-    if hits == Hits::quiet(tick) {
+    if folio.hits() == Hits::quiet(tick) {
         return Marked::Done;
     }
+    note_and_log(folio, tick)
+}
+
+/// As [`count_and_log`], which writes nothing where nothing changes.
+#[inline]
+fn note_and_log(folio: &Folio, tick: u16) -> Marked {
     if folio.flags().any(Flags::PREFETCHED) {
         return log_first_access(folio, tick);
     }
+    let hits = folio.hits();
     let count = (hits.count() + 1).min(Hits::COUNT_MAX);
     folio.set_hits(hits.with_count(count).with_tick(tick));
     if hits.tick() == tick && !hits.is_watched() { Marked::Done } else { Marked::Log }

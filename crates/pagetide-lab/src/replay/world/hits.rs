@@ -37,7 +37,8 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
             ($($rule:ident)+) => {
                 match self.rule {
                     $(AccessRule::$rule => {
-                        let mark = |folios: &Folios, frame| AccessRule::$rule.mark(folios, frame);
+                        let mark =
+                            |folios: &Folios, frame| AccessRule::$rule.mark_alone(folios, frame);
                         const LOGS: bool = AccessRule::$rule.logs_hits();
                         self.play_hits_by::<LOGS>(ranks, kinds, mark)
                     })+
