@@ -34,7 +34,7 @@ pub struct Row {
     pub best: Best,
 }
 
-pub(super) const fn file(
+const fn file(
     name: &'static str,
     file: &'static str,
     frames: u32,
@@ -44,7 +44,7 @@ pub(super) const fn file(
     Row { name, source: Source::File(file), frames, best: Best { miss_ratio, policy } }
 }
 
-pub(super) const fn made(
+const fn made(
     name: &'static str,
     made: Made,
     frames: u32,

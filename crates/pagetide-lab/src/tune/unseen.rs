@@ -11,190 +11,102 @@
 //! Ignored: that none of them stays unseen for ever. Source: core's own baselines
 //! ([`best_of_peers`](super::best_of_peers)), for all of them.
 
-use super::rows::{Row, file, made};
-use super::{Made, Pattern};
+use super::{Best, Made, Pattern, Row, Source};
 use pagetide_core::lru::PolicyName;
 
+const fn odd(pattern: Pattern) -> Source {
+    Source::Made(Made::Odd(pattern))
+}
+
+/// Rows by half, trace and frames: the least misses per access, and whose they are.
+macro_rules! rows {
+    ($($half:literal { $($trace:literal, $source:expr =>
+        $($frames:literal $misses:literal $best:ident),+;)+ })+) => {
+        &[$($($(Row {
+            name: concat!($half, "/", $trace, "@", $frames),
+            source: $source,
+            frames: $frames,
+            best: Best { miss_ratio: $misses, policy: PolicyName::$best },
+        }),+),+),+]
+    };
+}
+
 /// The rows, those of one trace side by side.
-pub const UNSEEN: &[Row] = &[
-    made("unseen1/pairs@5000", Made::Odd(Pattern::Pairs), 5000, 0.9806, PolicyName::WTinyLfu),
-    made("unseen1/pairs@10000", Made::Odd(Pattern::Pairs), 10_000, 0.5000, PolicyName::Fifo),
-    made("unseen1/pairs@20000", Made::Odd(Pattern::Pairs), 20_000, 0.5000, PolicyName::Lru),
-    made(
-        "unseen1/drift@5000",
-        Made::Odd(Pattern::Drift { every: 10 }),
-        5000,
-        0.4513,
-        PolicyName::Lru,
-    ),
-    made(
-        "unseen1/drift@10000",
-        Made::Odd(Pattern::Drift { every: 10 }),
-        10_000,
-        0.3477,
-        PolicyName::Lru,
-    ),
-    made(
-        "unseen1/drift@20000",
-        Made::Odd(Pattern::Drift { every: 10 }),
-        20_000,
-        0.2376,
-        PolicyName::Lru,
-    ),
-    made("unseen1/grow@5000", Made::Odd(Pattern::GrowingLoop), 5000, 0.7049, PolicyName::Lirs),
-    made("unseen1/grow@10000", Made::Odd(Pattern::GrowingLoop), 10_000, 0.4633, PolicyName::Lirs),
-    made("unseen1/grow@20000", Made::Odd(Pattern::GrowingLoop), 20_000, 0.1408, PolicyName::Lirs),
-    made("unseen1/shrink@5000", Made::Odd(Pattern::ShrinkingZigzag), 5000, 0.6995, PolicyName::Lru),
-    made(
-        "unseen1/shrink@10000",
-        Made::Odd(Pattern::ShrinkingZigzag),
-        10_000,
-        0.4536,
-        PolicyName::Lru,
-    ),
-    made(
-        "unseen1/shrink@20000",
-        Made::Odd(Pattern::ShrinkingZigzag),
-        20_000,
-        0.1257,
-        PolicyName::Lru,
-    ),
-    made("unseen1/zigscan@5000", Made::Odd(Pattern::ZigzagAndScan), 5000, 0.8350, PolicyName::Arc),
-    made(
-        "unseen1/zigscan@10000",
-        Made::Odd(Pattern::ZigzagAndScan),
-        10_000,
-        0.6690,
-        PolicyName::Arc,
-    ),
-    made(
-        "unseen1/zigscan@20000",
-        Made::Odd(Pattern::ZigzagAndScan),
-        20_000,
-        0.5219,
-        PolicyName::WTinyLfu,
-    ),
-    made("unseen1/phases@5000", Made::Odd(Pattern::Phases), 5000, 0.6932, PolicyName::Clock),
-    made("unseen1/phases@10000", Made::Odd(Pattern::Phases), 10_000, 0.6028, PolicyName::Clock),
-    made("unseen1/phases@20000", Made::Odd(Pattern::Phases), 20_000, 0.4921, PolicyName::Lru),
-    made("unseen1/slide@3000", Made::Slide, 3000, 0.6344, PolicyName::Lirs),
-    made("unseen1/slide@6000", Made::Slide, 6000, 0.4094, PolicyName::Lru),
-    made("unseen1/zigzag@27000", Made::Zigzag, 27_000, 0.1180, PolicyName::Lru),
-    made("unseen1/habits@12000", Made::Habits, 12_000, 0.5808, PolicyName::WTinyLfu),
-    file("unseen1/cp@14000", "cloudPhysicsIO.csv.zst", 14_000, 0.5850, PolicyName::Lirs),
-    file("unseen1/P3@131072", "arc_P3.lis.zst", 131_072, 0.4937, PolicyName::Arc),
-    file("unseen1/sprite@200", "lirs_sprite.trace", 200, 0.5031, PolicyName::WTinyLfu),
-    made(
-        "unseen2/churn@5000",
-        Made::Odd(Pattern::Churn { every: 10 }),
-        5000,
-        0.3345,
-        PolicyName::S3Fifo,
-    ),
-    made(
-        "unseen2/churn@10000",
-        Made::Odd(Pattern::Churn { every: 10 }),
-        10_000,
-        0.2623,
-        PolicyName::S3Fifo,
-    ),
-    made(
-        "unseen2/churn@20000",
-        Made::Odd(Pattern::Churn { every: 10 }),
-        20_000,
-        0.1744,
-        PolicyName::Clock,
-    ),
-    made("unseen2/backlog@5000", Made::Odd(Pattern::Backlog), 5000, 0.6816, PolicyName::Fifo),
-    made("unseen2/backlog@10000", Made::Odd(Pattern::Backlog), 10_000, 0.5747, PolicyName::Fifo),
-    made("unseen2/backlog@20000", Made::Odd(Pattern::Backlog), 20_000, 0.5000, PolicyName::Lru),
-    made("unseen2/passes@5000", Made::Odd(Pattern::Passes), 5000, 0.9812, PolicyName::WTinyLfu),
-    made("unseen2/passes@10000", Made::Odd(Pattern::Passes), 10_000, 0.3360, PolicyName::Lru),
-    made("unseen2/tree@5000", Made::Odd(Pattern::Tree), 5000, 0.1370, PolicyName::WTinyLfu),
-    made("unseen2/tree@10000", Made::Odd(Pattern::Tree), 10_000, 0.0836, PolicyName::WTinyLfu),
-    made("unseen2/hotscans@5000", Made::Odd(Pattern::HotAndScans), 5000, 0.3176, PolicyName::Lirs),
-    made(
-        "unseen2/hotscans@10000",
-        Made::Odd(Pattern::HotAndScans),
-        10_000,
-        0.2582,
-        PolicyName::Lirs,
-    ),
-    made("unseen2/twoloops@5000", Made::Odd(Pattern::TwoLoops), 5000, 0.6357, PolicyName::WTinyLfu),
-    made("unseen2/twoloops@10000", Made::Odd(Pattern::TwoLoops), 10_000, 0.4290, PolicyName::Lirs),
-    made("unseen2/twoloops@20000", Made::Odd(Pattern::TwoLoops), 20_000, 0.2300, PolicyName::Lirs),
-    made(
-        "unseen2/wonders@5000",
-        Made::Odd(Pattern::OneHitWonders),
-        5000,
-        0.8688,
-        PolicyName::WTinyLfu,
-    ),
-    made(
-        "unseen2/wonders@10000",
-        Made::Odd(Pattern::OneHitWonders),
-        10_000,
-        0.8574,
-        PolicyName::WTinyLfu,
-    ),
-    made("unseen2/stack@5000", Made::Odd(Pattern::Stack), 5000, 0.1866, PolicyName::Lru),
-    made("unseen2/stack@10000", Made::Odd(Pattern::Stack), 10_000, 0.1014, PolicyName::Lru),
-    made(
-        "unseen2/slidezipf@5000",
-        Made::Odd(Pattern::SlideAndZipf),
-        5000,
-        0.4961,
-        PolicyName::Lirs,
-    ),
-    made(
-        "unseen2/slidezipf@10000",
-        Made::Odd(Pattern::SlideAndZipf),
-        10_000,
-        0.3516,
-        PolicyName::Clock,
-    ),
-    made(
-        "unseen2/slidezipf@20000",
-        Made::Odd(Pattern::SlideAndZipf),
-        20_000,
-        0.2460,
-        PolicyName::Lru,
-    ),
-    made("unseen2/uniform@10000", Made::Odd(Pattern::Uniform), 10_000, 0.6677, PolicyName::Sieve),
-    made("unseen2/slide@9000", Made::Slide, 9000, 0.3453, PolicyName::Lru),
-    made("unseen2/zigzag@12000", Made::Zigzag, 12_000, 0.6080, PolicyName::Lru),
-    made("unseen2/habits@6000", Made::Habits, 6000, 0.7057, PolicyName::Arc),
-    made("unseen2/habits@24000", Made::Habits, 24_000, 0.4551, PolicyName::Lru),
-    file("unseen2/OLTP@2000", "arc_OLTP.lis.zst", 2000, 0.5297, PolicyName::S3Fifo),
-    file("unseen2/OLTP@8000", "arc_OLTP.lis.zst", 8000, 0.3943, PolicyName::S3Fifo),
-    file("unseen2/P3@32768", "arc_P3.lis.zst", 32_768, 0.8157, PolicyName::WTinyLfu),
-    file("unseen2/P6@131072", "arc_P6.lis.zst", 131_072, 0.1943, PolicyName::S3Fifo),
-    file("unseen2/cp@7000", "cloudPhysicsIO.csv.zst", 7000, 0.7069, PolicyName::Lirs),
-    file("unseen2/cp@25000", "cloudPhysicsIO.csv.zst", 25_000, 0.4753, PolicyName::S3Fifo),
-    file("unseen2/sprite@400", "lirs_sprite.trace", 400, 0.2870, PolicyName::S3Fifo),
-    file("unseen2/sprite@800", "lirs_sprite.trace", 800, 0.1145, PolicyName::Lru),
-    file("unseen2/tw52@7000", "twitter_cluster52.csv.zst", 7000, 0.2149, PolicyName::S3Fifo),
-    file("unseen2/tw52@60000", "twitter_cluster52.csv.zst", 60_000, 0.1531, PolicyName::Arc),
-    file("unseen2/cpp@122", "lirs_cpp.trace", 122, 0.1931, PolicyName::Lirs),
-    file("unseen2/cpp@400", "lirs_cpp.trace", 400, 0.1426, PolicyName::Arc),
-    file("unseen2/gli@252", "lirs_gli.trace", 252, 0.8381, PolicyName::WTinyLfu),
-    file("unseen2/gli@1000", "lirs_gli.trace", 1000, 0.4928, PolicyName::Lirs),
-    file("unseen2/cs@500", "lirs_cs.trace", 500, 0.7020, PolicyName::WTinyLfu),
-    file("unseen2/cs@1000", "lirs_cs.trace", 1000, 0.4128, PolicyName::Lirs),
-    file("unseen2/ps@500", "lirs_ps.trace", 500, 0.4304, PolicyName::WTinyLfu),
-    file("unseen2/ps@1500", "lirs_ps.trace", 1500, 0.2951, PolicyName::Lirs),
-    file(
-        "unseen2/sqlite@2000",
-        "sqlite_filemap_tracepoint.csv.zst",
-        2000,
-        0.3873,
-        PolicyName::Lirs,
-    ),
-    file(
-        "unseen2/sqlite@8000",
-        "sqlite_filemap_tracepoint.csv.zst",
-        8000,
-        0.2515,
-        PolicyName::Sieve,
-    ),
-];
+pub const UNSEEN: &[Row] = rows! {
+    "unseen1" {
+        "pairs", odd(Pattern::Pairs) =>
+            5000 0.9806 WTinyLfu, 10_000 0.5000 Fifo, 20_000 0.5000 Lru;
+        "drift", odd(Pattern::Drift { every: 10 }) =>
+            5000 0.4513 Lru, 10_000 0.3477 Lru, 20_000 0.2376 Lru;
+        "grow", odd(Pattern::GrowingLoop) =>
+            5000 0.7049 Lirs, 10_000 0.4633 Lirs, 20_000 0.1408 Lirs;
+        "shrink", odd(Pattern::ShrinkingZigzag) =>
+            5000 0.6995 Lru, 10_000 0.4536 Lru, 20_000 0.1257 Lru;
+        "zigscan", odd(Pattern::ZigzagAndScan) =>
+            5000 0.8350 Arc, 10_000 0.6690 Arc, 20_000 0.5219 WTinyLfu;
+        "phases", odd(Pattern::Phases) =>
+            5000 0.6932 Clock, 10_000 0.6028 Clock, 20_000 0.4921 Lru;
+        "slide", Source::Made(Made::Slide) =>
+            3000 0.6344 Lirs, 6000 0.4094 Lru;
+        "zigzag", Source::Made(Made::Zigzag) =>
+            27_000 0.1180 Lru;
+        "habits", Source::Made(Made::Habits) =>
+            12_000 0.5808 WTinyLfu;
+        "cp", Source::File("cloudPhysicsIO.csv.zst") =>
+            14_000 0.5850 Lirs;
+        "P3", Source::File("arc_P3.lis.zst") =>
+            131_072 0.4937 Arc;
+        "sprite", Source::File("lirs_sprite.trace") =>
+            200 0.5031 WTinyLfu;
+    }
+    "unseen2" {
+        "churn", odd(Pattern::Churn { every: 10 }) =>
+            5000 0.3345 S3Fifo, 10_000 0.2623 S3Fifo, 20_000 0.1744 Clock;
+        "backlog", odd(Pattern::Backlog) =>
+            5000 0.6816 Fifo, 10_000 0.5747 Fifo, 20_000 0.5000 Lru;
+        "passes", odd(Pattern::Passes) =>
+            5000 0.9812 WTinyLfu, 10_000 0.3360 Lru;
+        "tree", odd(Pattern::Tree) =>
+            5000 0.1370 WTinyLfu, 10_000 0.0836 WTinyLfu;
+        "hotscans", odd(Pattern::HotAndScans) =>
+            5000 0.3176 Lirs, 10_000 0.2582 Lirs;
+        "twoloops", odd(Pattern::TwoLoops) =>
+            5000 0.6357 WTinyLfu, 10_000 0.4290 Lirs, 20_000 0.2300 Lirs;
+        "wonders", odd(Pattern::OneHitWonders) =>
+            5000 0.8688 WTinyLfu, 10_000 0.8574 WTinyLfu;
+        "stack", odd(Pattern::Stack) =>
+            5000 0.1866 Lru, 10_000 0.1014 Lru;
+        "slidezipf", odd(Pattern::SlideAndZipf) =>
+            5000 0.4961 Lirs, 10_000 0.3516 Clock, 20_000 0.2460 Lru;
+        "uniform", odd(Pattern::Uniform) =>
+            10_000 0.6677 Sieve;
+        "slide", Source::Made(Made::Slide) =>
+            9000 0.3453 Lru;
+        "zigzag", Source::Made(Made::Zigzag) =>
+            12_000 0.6080 Lru;
+        "habits", Source::Made(Made::Habits) =>
+            6000 0.7057 Arc, 24_000 0.4551 Lru;
+        "OLTP", Source::File("arc_OLTP.lis.zst") =>
+            2000 0.5297 S3Fifo, 8000 0.3943 S3Fifo;
+        "P3", Source::File("arc_P3.lis.zst") =>
+            32_768 0.8157 WTinyLfu;
+        "P6", Source::File("arc_P6.lis.zst") =>
+            131_072 0.1943 S3Fifo;
+        "cp", Source::File("cloudPhysicsIO.csv.zst") =>
+            7000 0.7069 Lirs, 25_000 0.4753 S3Fifo;
+        "sprite", Source::File("lirs_sprite.trace") =>
+            400 0.2870 S3Fifo, 800 0.1145 Lru;
+        "tw52", Source::File("twitter_cluster52.csv.zst") =>
+            7000 0.2149 S3Fifo, 60_000 0.1531 Arc;
+        "cpp", Source::File("lirs_cpp.trace") =>
+            122 0.1931 Lirs, 400 0.1426 Arc;
+        "gli", Source::File("lirs_gli.trace") =>
+            252 0.8381 WTinyLfu, 1000 0.4928 Lirs;
+        "cs", Source::File("lirs_cs.trace") =>
+            500 0.7020 WTinyLfu, 1000 0.4128 Lirs;
+        "ps", Source::File("lirs_ps.trace") =>
+            500 0.4304 WTinyLfu, 1500 0.2951 Lirs;
+        "sqlite", Source::File("sqlite_filemap_tracepoint.csv.zst") =>
+            2000 0.3873 Lirs, 8000 0.2515 Sieve;
+    }
+};

@@ -15,44 +15,16 @@
 //!              MAIN (CLOCK, 0..3 credits) <--- judged --- comes back in time
 //! ```
 //!
-//! Both judgements compare *instants*. The page that wants in was accessed before, in epoch `e`.
-//! The page at main's old end, once its credits are used up, was last accessed in epoch `v`.
+//! What makes room for whom is the `judge`'s to say. An idle set is kept while it is known how long
+//! ago it was used. Then it must go: pages that come back later than history reaches ask nobody,
+//! and would stay out for ever. So at the end of each epoch main gives up what is at its old end
+//! and was accessed longer ago than the clock knows. Credits are looked at on probation.
 //!
 //! ```text
-//!            v            e                    now
-//!   ---------|------------|---------------------|--->   v < e: the candidate was seen since the
-//!            |            |<-- reuse distance ->|       victim was: it is the LIRS test, without
-//!            |<------ victim's recency -------->|       a stack
-//! ```
-//!
-//! For a page seen again while on probation that is enough. A page that comes back after eviction
-//! has missed by definition, so it must also fit, or win clearly:
-//!
-//! - its reuse distance is at most memory: a working set that fits gets in at its second pass;
-//! - or the victim's recency is a quarter longer than it. In a loop longer than memory both are the
-//!   loop's length, so an idle set is kept, until nobody knows how long ago it was used.
-//!
-//! Credits come first: a page with hits to its name is not compared, it pays one and goes round.
-//! Each step uses up an earlier hit, so a judgement is O(1) amortised, and `turns` bounds it.
-//!
-//! A page that fits and is denied all the same has met credits of the past. One such page proves
-//! nothing; a row of them, and nobody let in between, is a working set that changed. So the row
-//! insists: each time it has grown by a part of memory, a judgement may take twice as many steps.
-//!
-//! ```text
-//!   denied in a row    1/64 of memory   2/64   3/64   4/64        one let in: 4 again
-//!   steps      4             8           16     32     64  (most)
-//! ```
-//!
-//! What is streamed costs nobody a wait of its own: one request of the device brings sixteen such
-//! pages. So each weighs a sixteenth of another in the clock and among evictions; what is compared
-//! with memory, or with a victim, is in pages like the one that is judged. A hit that came later
-//! than memory is long leaves such a page no credit. A scan beside random reads gets what these do
-//! not need, and these are not forgotten for it.
-//!
-//! ```text
-//!   since a page was read:   16 of a scan, 1 alone     to one read alone    2 pages
-//!                                                      to one of the scan  32
+//!   old end of main   [ ? ][ ? ][ ? ][ 250 ][ 248 ] ...     epochs since the last access
+//!                       |    |    |
+//!                       v    v    v
+//!                     next to go from probation
 //! ```
 //!
 //! An arm may also move a page to probation's young end when it is hit. Probation is LRU then, and
@@ -74,6 +46,8 @@
 //!
 //! Sources: CLOCK, Corbato 1968; LIRS, Jiang and Zhang 2002; S3-FIFO, Yang et al. 2023, for
 //! probation by FIFO. The combination, and the comparison in distinct pages, are our own.
+
+mod judge;
 
 use super::held::Held;
 use super::loan::Loan;
@@ -115,9 +89,6 @@ pub(super) struct Engine {
     /// Whether main's share is recency's for now, where the arm has the order of accesses.
     loan: Loan,
 }
-
-/// Steps that a judgement takes at most, however it is insisted on.
-const STEPS_MAX: u32 = 64;
 
 impl Engine {
     pub(super) fn new(capacity: u32, tuning: &Tuning, switches: Switches) -> Engine {
@@ -182,13 +153,32 @@ impl Engine {
     }
 
     /// A page is accessed: the clock goes on. Returns its stamp.
-    pub(super) fn touch(&mut self, last: Option<Epoch>, weight: u32) -> Epoch {
+    pub(super) fn touch(&mut self, folios: &Folios, last: Option<Epoch>, weight: u32) -> Epoch {
         let epoch = self.clock.touch(last, weight);
         if self.clock.now() != epoch {
+            self.give_up_forgotten(folios);
             self.loan.end_epoch(&self.tuning);
             self.set_arm(self.arm);
         }
         epoch
+    }
+
+    /// What nobody knows the last access of leaves main's old end.
+    fn give_up_forgotten(&mut self, folios: &Folios) {
+        while let Some(tail) = self.main.tail()
+            && self.clock.is_forgotten(Stamp::of(&folios[tail]).epoch)
+        {
+            self.give_up_oldest(folios);
+        }
+    }
+
+    /// Main's oldest is the next to go from probation.
+    fn give_up_oldest(&mut self, folios: &Folios) {
+        if let Some(victim) = self.main.pop_tail(folios) {
+            let folio = &folios[victim];
+            Stamp { place: Place::Probation, ..Stamp::of(folio) }.put(folio);
+            self.probation.push_tail(folios, victim);
+        }
     }
 
     /// The arm it works by.
@@ -243,7 +233,7 @@ impl Engine {
     ) {
         let folio = &folios[frame];
         let stamp = Stamp::of(folio);
-        let epoch = self.touch(last, stamp.weight());
+        let epoch = self.touch(folios, last, stamp.weight());
         Stamp { epoch, place, ..stamp }.put(folio);
         self.list_mut(place).push_head(folios, frame);
     }
@@ -260,8 +250,9 @@ impl Engine {
                 let distance = self.distance(stamp);
                 self.note_distance(distance.unwrap_or(u64::MAX), stamp.place);
             }
-            let epoch = self.touch(Some(stamp.epoch), stamp.weight());
-            Stamp { epoch, ..stamp }.put(folio);
+            // Before the clock goes on, which may move who was not accessed for long.
+            Stamp { epoch: self.clock.now(), ..stamp }.put(folio);
+            self.touch(folios, Some(stamp.epoch), stamp.weight());
         }
     }
 
@@ -300,119 +291,11 @@ impl Engine {
         self.list_mut(Stamp::of(&folios[frame]).place).remove(folios, frame);
     }
 
-    /// Whether a page that comes back was away for so short that it may be worth a place in main.
-    pub(super) fn is_history(&self, past: Past, parts: u64) -> bool {
-        let horizon = self.memory() * u64::from(self.tuning.horizon_percent) / 100;
-        self.judges_refaults && past.evicted * parts <= horizon
-    }
-
-    /// Whether such a page goes to main.
-    pub(super) fn judge_return(&mut self, folios: &Folios, page: Stamp) -> bool {
-        let Some(distance) = self.distance(page) else {
-            return !self.compares_distances && self.judge(folios, page, 0, |_, _| true);
-        };
-        if self.arm.moves_hits {
-            self.note_distance(distance, Place::Probation);
-        }
-        if distance > self.memory() && self.arm.moves_hits {
-            return !self.is_main_full();
-        }
-        if distance > self.memory() {
-            return self
-                .judge(folios, page, 0, |engine, victim| engine.is_nearer(distance, victim));
-        }
-        let is_main = self.judge(folios, page, self.insistence(), |_, _| true);
-        self.nr_denied = if is_main { 0 } else { self.nr_denied.saturating_add(1) };
-        is_main
-    }
-
-    /// The most that was accessed since a page was, in parts of a page like it.
-    fn distance(&self, page: Stamp) -> Option<u64> {
-        self.clock.at_most(page.epoch).map(|weight| weight * page.parts())
-    }
-
-    /// Memory, in parts of a page.
-    fn memory(&self) -> u64 {
-        u64::from(self.capacity) * u64::from(PARTS_A_PAGE)
-    }
-
-    /// Whether a page would still be in a memory that goes by recency.
-    fn fits(&self, page: Stamp) -> bool {
-        self.distance(page).is_some_and(|distance| distance <= self.memory())
-    }
-
-    /// How often the steps of a judgement are doubled, as pages that fit were denied in a row.
-    fn insistence(&self) -> u32 {
-        let part = (self.capacity / self.tuning.insist_parts).max(1);
-        (self.nr_denied / part).min(STEPS_MAX.ilog2())
-    }
-
     /// Makes room in main for one more: the folio at its old end is the next to go from probation.
     pub(super) fn make_room_in_main(&mut self, folios: &Folios) {
-        if self.is_main_full()
-            && let Some(victim) = self.main.pop_tail(folios)
-        {
-            let folio = &folios[victim];
-            Stamp { place: Place::Probation, ..Stamp::of(folio) }.put(folio);
-            self.probation.push_tail(folios, victim);
+        if self.is_main_full() {
+            self.give_up_oldest(folios);
         }
-    }
-
-    /// Whether a reuse distance is clearly less than the recency of a victim.
-    fn is_nearer(&self, distance: u64, victim: Stamp) -> bool {
-        if !self.compares_distances {
-            return true;
-        }
-        // What the victim shares its epoch with may have come before it.
-        match self.clock.at_least(victim.epoch.wrapping_add(1)) {
-            Some(recency) => {
-                let margin = u64::from(self.tuning.margin_percent);
-                margin * distance < 100 * recency * victim.parts()
-            }
-            None => true,
-        }
-    }
-
-    /// Whether a page was seen since the victim was, or is worth so much more that it counts as if.
-    fn was_seen_since(&self, page: Stamp, victim: Stamp) -> bool {
-        if self.clock.age(victim.epoch) > self.clock.age(page.epoch) {
-            return true;
-        }
-        victim.parts() > page.parts()
-            && self.distance(page).is_some_and(|distance| self.is_nearer(distance, victim))
-    }
-
-    /// Whether a page goes to main, if it `wins` against the victim. If main is full and the answer
-    /// is yes, the victim is at its old end, without credits. Its steps are doubled `insistence`
-    /// times.
-    fn judge(
-        &mut self,
-        folios: &Folios,
-        page: Stamp,
-        insistence: u32,
-        wins: impl Fn(&Engine, Stamp) -> bool,
-    ) -> bool {
-        if !self.is_main_full() {
-            return true;
-        }
-        let [mut turns, mut young_moves] = [self.arm.turns, self.tuning.young_moves]
-            .map(|steps| (steps << insistence).min(STEPS_MAX.max(steps)));
-        while let Some(tail) = self.main.tail() {
-            let folio = &folios[tail];
-            let has_credit = folio.hits().count() > 0;
-            let left = if has_credit { &mut turns } else { &mut young_moves };
-            let victim = Stamp::of(folio);
-            if !has_credit && self.was_seen_since(page, victim) {
-                return wins(self, victim);
-            }
-            if *left == 0 {
-                return false;
-            }
-            *left -= 1;
-            self.use_credit(folio);
-            self.main.move_to_head(folios, tail);
-        }
-        self.main_max > 0
     }
 
     /// Takes one of a folio's credits, if it has any.

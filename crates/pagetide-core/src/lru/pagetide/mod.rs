@@ -319,7 +319,7 @@ impl LruPolicy for Pagetide {
             return;
         }
         let before = self.engine.clock.now();
-        let epoch = self.engine.touch(last, stamp.weight());
+        let epoch = self.engine.touch(cx.folios, last, stamp.weight());
         self.tell_epoch(cx.folios, before);
         Stamp { epoch, place, ..stamp }.put(folio);
         self.push(cx.folios, frame, place);

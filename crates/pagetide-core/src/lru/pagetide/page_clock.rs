@@ -105,6 +105,11 @@ impl PageClock {
         self.now.wrapping_sub(epoch)
     }
 
+    /// Whether `epoch` is longer ago than any known window.
+    pub(super) fn is_forgotten(&self, epoch: Epoch) -> bool {
+        usize::from(self.age(epoch)) >= NR_EPOCHS
+    }
+
     /// A page last accessed in `last` is accessed; `None`: never, or nobody knows. The caller
     /// stamps it with the epoch returned. What the page weighs may change. O(1), amortised.
     pub(super) fn touch(&mut self, last: Option<Epoch>, weight: u32) -> Epoch {
@@ -128,7 +133,7 @@ impl PageClock {
     /// The least that the distinct pages weigh which were accessed since `epoch` began; `None`:
     /// longer ago than is known.
     pub(super) fn at_least(&self, epoch: Epoch) -> Option<u64> {
-        (usize::from(self.age(epoch)) < NR_EPOCHS).then(|| self.since[slot(epoch)])
+        (!self.is_forgotten(epoch)).then(|| self.since[slot(epoch)])
     }
 
     /// The most.
