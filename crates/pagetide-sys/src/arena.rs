@@ -304,6 +304,15 @@ impl FrameArena {
         self.memory.grow()
     }
 
+    /// Makes huge pages of what these frames lie in, if [`FrameArena::can_grow`], where nobody uses
+    /// or makes it; waits for who does make it.
+    ///
+    /// # Cost
+    /// As [`FrameArena::grow`] for each 2 MiB that nobody has used before; else a load.
+    pub fn make_huge(&self, frames: Range<FrameId>) {
+        self.memory.make_huge(frames.start.0..frames.end.0);
+    }
+
     fn take(&self, frame: FrameId) -> Result<ClaimedFrame, ClaimError> {
         let Some(entry) = self.versions.get(frame.0 as usize) else {
             return Err(ClaimError::OutOfRange { frame, nr_frames: self.nr_frames() });

@@ -266,6 +266,12 @@ impl FrameMemory {
         self.mapping.grow()
     }
 
+    /// Makes huge pages of what these frames lie in, as far as it is not in use.
+    pub(crate) fn make_huge(&self, frames: Range<u32>) {
+        let start = self.locate(frames.start, 0, 0);
+        self.mapping.make_huge(start..start + frames.len() * FRAME_BYTES);
+    }
+
     pub(crate) fn count_resident_bytes(&self) -> u64 {
         self.mapping.count_resident_bytes()
     }
@@ -295,6 +301,8 @@ impl FrameMemory {
     pub(crate) fn grow(&self) -> bool {
         false
     }
+
+    pub(crate) fn make_huge(&self, _frames: Range<u32>) {}
 
     pub(crate) fn bind(&self, _frames: Range<u32>, _node: u32) -> io::Result<()> {
         Ok(())

@@ -16,8 +16,11 @@
 //!                                 skipped   at most 64 MiB ahead
 //! ```
 //!
+//! Who is about to use many frames has their blocks made itself, or waits for who is at it: where
+//! memory comes slowly, it would run past the front, and small pages stay small.
+//!
 //! **Data and invariants.** A state for each whole block, which only rises: nothing is made twice,
-//! nor what is in use.
+//! nor what is in use. One thread makes blocks at a time.
 //!
 //! **Ignored.** Failure: what is not made huge is made of small pages, as it would have been.
 //! Frames that are not used front to back: who uses them then has fewer huge pages.
@@ -26,6 +29,7 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 
 /// Bytes of a huge page.
 pub(super) const BLOCK_BYTES: usize = 2 << 20;
@@ -37,8 +41,9 @@ const STEP_MAX: usize = 4;
 const SKIPPED: usize = 2;
 
 const NEW: u8 = 0;
-const MADE: u8 = 1;
-const USED: u8 = 2;
+const MAKING: u8 = 1;
+const MADE: u8 = 2;
+const USED: u8 = 3;
 
 /// What is known of each block.
 pub(super) struct HugeBlocks {
@@ -48,6 +53,8 @@ pub(super) struct HugeBlocks {
     front: AtomicUsize,
     /// A block has come into use since somebody asked.
     has_moved: AtomicBool,
+    /// Held by who makes blocks.
+    making: Mutex<()>,
 }
 
 impl HugeBlocks {
@@ -58,6 +65,7 @@ impl HugeBlocks {
             nr_used: AtomicUsize::new(0),
             front: AtomicUsize::new(0),
             has_moved: AtomicBool::new(false),
+            making: Mutex::new(()),
         }
     }
 
@@ -85,9 +93,41 @@ impl HugeBlocks {
         self.has_moved.load(Relaxed) && self.has_moved.swap(false, Relaxed)
     }
 
-    /// The next blocks to make, a range of bytes, for the caller alone; `None` if that is enough
+    /// Has the next blocks made, given as bytes; what `make` answers, or `None` if that is enough
     /// for now.
-    pub(super) fn next(&self) -> Option<Range<usize>> {
+    pub(super) fn make_next<T>(&self, make: impl FnOnce(Range<usize>) -> T) -> Option<T> {
+        let _alone = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let blocks = self.next()?;
+        Some(self.make(blocks, make))
+    }
+
+    /// Has the blocks of these bytes made that are still new; when it returns, nobody is at them.
+    pub(super) fn make_all(&self, bytes: Range<usize>, mut make: impl FnMut(Range<usize>)) {
+        let blocks = bytes.start / BLOCK_BYTES..bytes.end.div_ceil(BLOCK_BYTES);
+        for block in blocks.start..blocks.end.min(self.states.len()) {
+            if self.states[block].load(Relaxed) <= MAKING {
+                let _alone = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+                if self.take(block) {
+                    self.make(block..block + 1, &mut make);
+                }
+            }
+        }
+    }
+
+    fn make<T>(&self, blocks: Range<usize>, make: impl FnOnce(Range<usize>) -> T) -> T {
+        let made = make(blocks.start * BLOCK_BYTES..blocks.end * BLOCK_BYTES);
+        for state in &self.states[blocks] {
+            state.fetch_max(MADE, Relaxed);
+        }
+        made
+    }
+
+    fn take(&self, block: usize) -> bool {
+        self.states[block].compare_exchange(NEW, MAKING, Relaxed, Relaxed).is_ok()
+    }
+
+    /// The next blocks to make, for the caller alone.
+    fn next(&self) -> Option<Range<usize>> {
         let nr_used = self.nr_used.load(Relaxed);
         let first = self.front.load(Relaxed) + 1;
         let end = (first + nr_used.min(AHEAD_MAX)).min(self.states.len());
@@ -95,11 +135,8 @@ impl HugeBlocks {
         let first = first + SKIPPED.min(nr_used / 2);
         let is_new = |block: &usize| self.states[*block].load(Relaxed) == NEW;
         let start = (first..end).find(is_new)?;
-        let took = |block: &usize| {
-            self.states[*block].compare_exchange(NEW, MADE, Relaxed, Relaxed).is_ok()
-        };
-        let nr = (start..end).take(STEP_MAX).take_while(took).count();
-        (nr > 0).then_some(start * BLOCK_BYTES..(start + nr) * BLOCK_BYTES)
+        let nr = (start..end).take(STEP_MAX).take_while(|block| self.take(*block)).count();
+        (nr > 0).then_some(start..start + nr)
     }
 }
 
@@ -109,7 +146,11 @@ mod tests {
 
     /// What is made next, in blocks.
     fn next(blocks: &HugeBlocks) -> Option<Range<usize>> {
-        blocks.next().map(|bytes| bytes.start / BLOCK_BYTES..bytes.end / BLOCK_BYTES)
+        blocks.make_next(in_blocks)
+    }
+
+    fn in_blocks(bytes: Range<usize>) -> Range<usize> {
+        bytes.start / BLOCK_BYTES..bytes.end / BLOCK_BYTES
     }
 
     fn use_block(blocks: &HugeBlocks, block: usize) {
@@ -137,6 +178,41 @@ mod tests {
         let blocks = HugeBlocks::new(8 * BLOCK_BYTES);
         [4, 5, 0].into_iter().for_each(|block| use_block(&blocks, block));
         assert_eq!((next(&blocks), next(&blocks)), (Some(2..4), None));
+    }
+
+    #[test]
+    fn who_wants_blocks_has_those_made_that_nobody_made() {
+        let blocks = HugeBlocks::new(8 * BLOCK_BYTES);
+        let all = |bytes: Range<usize>| {
+            let mut made = Vec::new();
+            blocks.make_all(bytes, |bytes| made.push(in_blocks(bytes)));
+            made
+        };
+        [0, 5].into_iter().for_each(|block| use_block(&blocks, block));
+        assert_eq!(next(&blocks), Some(7..8), "two are in use, the next is too near");
+        assert_eq!(all(3 * BLOCK_BYTES + 4096..6 * BLOCK_BYTES + 4096), [3..4, 4..5, 6..7]);
+        assert_eq!(all(3 * BLOCK_BYTES..8 * BLOCK_BYTES), [], "made, or in use");
+        assert_eq!(all(7 * BLOCK_BYTES..9 * BLOCK_BYTES), [], "there is no block 8");
+    }
+
+    #[test]
+    fn who_wants_a_block_waits_for_who_makes_it() {
+        let blocks = HugeBlocks::new(4 * BLOCK_BYTES);
+        use_block(&blocks, 0);
+        let is_made = AtomicBool::new(false);
+        let (begun, begins) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                blocks.make_next(|_| {
+                    begun.send(()).expect("somebody waits");
+                    (0..100).for_each(|_| std::thread::yield_now());
+                    is_made.store(true, Relaxed);
+                })
+            });
+            begins.recv().expect("the thread makes one");
+            blocks.make_all(BLOCK_BYTES..2 * BLOCK_BYTES, |_| panic!("made twice"));
+            assert!(is_made.load(Relaxed));
+        });
     }
 
     #[test]

@@ -79,8 +79,17 @@ impl Mapping {
 
     /// Makes a few huge pages ahead of those in use; returns whether there may be more to make.
     pub(super) fn grow(&self) -> bool {
-        let next = self.huge.as_ref().and_then(HugeBlocks::next);
-        next.is_some_and(|blocks| self.collapse(blocks))
+        let huge = self.huge.as_ref();
+        huge.and_then(|huge| huge.make_next(|blocks| self.collapse(blocks))).unwrap_or(false)
+    }
+
+    /// Makes huge pages of these bytes' blocks, as far as nobody uses them.
+    pub(super) fn make_huge(&self, bytes: Range<usize>) {
+        if let Some(huge) = &self.huge {
+            huge.make_all(bytes, |blocks| {
+                self.collapse(blocks);
+            });
+        }
     }
 
     /// Makes huge pages of whole blocks, as far as the kernel can; their contents stay. Returns
