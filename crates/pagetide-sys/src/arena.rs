@@ -283,36 +283,6 @@ impl FrameArena {
         Ok(claimed)
     }
 
-    /// Whether [`FrameArena::grow`] is of use: of an arena that others may look at, and that is to
-    /// be of huge pages. All others get theirs as they are touched.
-    pub fn can_grow(&self) -> bool {
-        self.memory.can_grow()
-    }
-
-    /// Whether frames have come into use since somebody asked, and there may be more to make.
-    #[inline]
-    pub fn wants_growth(&self) -> bool {
-        self.memory.wants_growth()
-    }
-
-    /// Makes huge pages ahead of the frames in use, 8 MiB at most; returns whether there may be
-    /// more to make now.
-    ///
-    /// # Cost
-    /// 0.1 to 5 ms for 2 MiB. Who uses a frame there meanwhile waits.
-    pub fn grow(&self) -> bool {
-        self.memory.grow()
-    }
-
-    /// Makes huge pages of what these frames lie in, if [`FrameArena::can_grow`], where nobody uses
-    /// or makes it; waits for who does make it.
-    ///
-    /// # Cost
-    /// As [`FrameArena::grow`] for each 2 MiB that nobody has used before; else a load.
-    pub fn make_huge(&self, frames: Range<FrameId>) {
-        self.memory.make_huge(frames.start.0..frames.end.0);
-    }
-
     fn take(&self, frame: FrameId) -> Result<ClaimedFrame, ClaimError> {
         let Some(entry) = self.versions.get(frame.0 as usize) else {
             return Err(ClaimError::OutOfRange { frame, nr_frames: self.nr_frames() });
@@ -507,5 +477,6 @@ fn read_available_memory() -> Option<Bytes> {
     Some(Bytes(kib << 10))
 }
 
+mod growth;
 #[cfg(all(test, not(loom)))]
 mod tests;

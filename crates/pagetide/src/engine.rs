@@ -182,10 +182,28 @@ impl Engine {
 
     pub(crate) fn alloc_frame(&self, cpu: CpuId) -> Result<ClaimedFrame, NoFrame> {
         let claimed = self.alloc_from_nodes(cpu)?;
+        self.tell_growth();
+        Ok(claimed)
+    }
+
+    /// Takes up to `nr` frames in runs of neighbours, as far as there are such; makes room for them
+    /// once. Memory of several kinds has none: which kind a page gets is decided page by page.
+    pub(crate) fn alloc_runs(&self, nr: u64, taken: &mut Vec<ClaimedFrame>) {
+        if self.nodes.len() > 1 {
+            return;
+        }
+        let node = self.nodes.first();
+        let nr_left = node.frames.alloc_runs(nr, taken);
+        if self.make_room_for_runs(node, nr_left) {
+            node.frames.alloc_runs(nr_left, taken);
+        }
+        self.tell_growth();
+    }
+
+    fn tell_growth(&self) {
         if self.arena.wants_growth() {
             self.growth.notify();
         }
-        Ok(claimed)
     }
 
     fn alloc_from_nodes(&self, cpu: CpuId) -> Result<ClaimedFrame, NoFrame> {

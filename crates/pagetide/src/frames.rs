@@ -52,8 +52,34 @@ impl ArenaFrames {
     /// Takes a frame, leaving `level`'s frames alone.
     pub(crate) fn alloc(&self, cpu: CpuId, level: Option<WatermarkLevel>) -> Option<ClaimedFrame> {
         let frame = self.zone.alloc(cpu, &AllocRequest::fast(Order::BASE).at(level))?;
+        Some(self.claim(frame))
+    }
+
+    /// Takes up to `nr` frames in runs of neighbours, while there are such; returns how many are
+    /// left to take.
+    #[cfg(not(loom))]
+    pub(crate) fn alloc_runs(&self, nr: u64, taken: &mut Vec<ClaimedFrame>) -> u64 {
+        let mut nr_left = nr;
+        while let Some(run) = self.zone.alloc_run(nr_left) {
+            nr_left -= u64::from(run.end.0 - run.start.0);
+            let in_arena = |frame: FrameId| FrameId(self.first + frame.0);
+            // Before they are claimed, which is use.
+            self.arena.make_huge(in_arena(run.start)..in_arena(run.end));
+            taken.extend((run.start.0..run.end.0).map(|frame| self.claim(FrameId(frame))));
+        }
+        nr_left
+    }
+
+    /// Frames to free for `nr_missing` in runs: see [`Zone::run_target`].
+    #[cfg(not(loom))]
+    pub(crate) fn run_target(&self, nr_missing: u64) -> u64 {
+        self.zone.lock_zone().run_target(nr_missing)
+    }
+
+    /// A frame of the zone's, as the arena's.
+    fn claim(&self, frame: FrameId) -> ClaimedFrame {
         let frame = FrameId(self.first + frame.0);
-        Some(self.arena.claim(frame).expect("the allocator hands out each frame once"))
+        self.arena.claim(frame).expect("the allocator hands out each frame once")
     }
 
     /// Gives frames back.

@@ -15,6 +15,7 @@ use crate::locks::{Signal, Wake, lock};
 use crate::mapping::Mapping;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::lru::AccessKind;
+use pagetide_core::page_alloc::stock_max;
 use pagetide_core::readahead::ReadaheadRun;
 use pagetide_core::record;
 use pagetide_core::units::PAGE_SHIFT;
@@ -147,8 +148,7 @@ impl<'e> Prefetcher<'e> {
         let tag = mapping.tag().unwrap_or(0);
         for index in wish.run.start..end {
             self.engine.arena.fetch_hints(tag, PageIndex(index + FETCHED_AHEAD));
-            let nr_left = (end - index).min(room - piece.len() as u64);
-            match self.admit(wish, index, nr_left) {
+            match self.admit(wish, index, end - index) {
                 Admitted::Page(page) => piece.push(page),
                 Admitted::NotNeeded => {
                     self.submit_piece(wish, std::mem::take(&mut piece));
@@ -167,16 +167,21 @@ impl<'e> Prefetcher<'e> {
         self.engine.nodes.free(current_cpu(), &unused);
     }
 
-    /// Gets frames for the next piece, in address order: neighbours in the file that are neighbours
-    /// in memory reach the device as one segment. Without worker threads it is one frame at a
-    /// time, because then the run must repeat in the lab, which allocates page by page.
+    /// Gets frames for the next pieces, in runs and in address order: neighbours in the file that
+    /// are neighbours in memory reach the device as one segment. Without worker threads it is one
+    /// frame at a time, because then the run must repeat in the lab, which allocates page by page.
     fn stock_up(&mut self, nr_left: u64) {
         if !self.stock.is_empty() {
             return;
         }
-        let nr = if self.engine.has_workers { nr_left } else { 1 };
-        let cpu = current_cpu();
-        self.stock.extend((0..nr).map_while(|_| self.engine.alloc_frame(cpu).ok()));
+        let (engine, cpu) = (self.engine, current_cpu());
+        let mut nr = 1;
+        if engine.has_workers {
+            nr = nr_left.min(stock_max(engine.nodes.nr_frames()));
+            engine.alloc_runs(nr, &mut self.stock);
+        }
+        let nr_more = nr - self.stock.len() as u64;
+        self.stock.extend((0..nr_more).map_while(|_| engine.alloc_frame(cpu).ok()));
         self.stock.sort_by_key(|claimed| Reverse(claimed.frame()));
     }
 

@@ -124,6 +124,24 @@ impl Engine {
         self.run_pass(cpu, node, pass).reclaimed
     }
 
+    /// Frees frames for runs of which `nr_missing` were not found, where memory is short. Returns
+    /// whether it freed any.
+    pub(crate) fn make_room_for_runs(&self, node: &Node, nr_missing: u64) -> bool {
+        let target = node.frames.run_target(nr_missing);
+        if target == 0 {
+            return false;
+        }
+        // Lists that keep some of them would leave holes.
+        node.frames.set_reclaim_active(true);
+        self.counters.count(Event::BackgroundPass);
+        let cpu = current_cpu();
+        let start = |lists: &mut NodeLists| NodePass::background(lists, target);
+        let pass = self.start_pass(cpu, node, start);
+        let scan = self.run_pass(cpu, node, pass);
+        node.frames.set_reclaim_active(false);
+        scan.reclaimed > 0
+    }
+
     /// Carries out the commands of a text, in order, up to the first that cannot be; returns how
     /// many pages were evicted.
     pub(crate) fn command_lru_gen(&self, text: &str) -> Result<u64, GenCommandError> {

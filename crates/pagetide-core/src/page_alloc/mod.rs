@@ -22,7 +22,7 @@
 //! | `pcp` | per-CPU lists, and **the seam**: the calls both worlds make |
 //! | `pcp_limits` | batch and limit as functions of the zone |
 //! | `pcp_tuning` | how long the lists may grow: fixed, depth, refill, adaptive |
-//! | `zone` | the check at every way out; the high-order reserve; resizing; splits and joins |
+//! | `zone` | the check at every way out; the high-order reserve; resizing, splits, joins, runs |
 //! | `buddy`, `fallback` | splitting and merging; claiming and stealing across types |
 //! | `frame_table` | one word a frame; who owns it when |
 //! | `migrate`, `free_blocks` | types and pageblocks; what fragmentation looks like |
@@ -77,4 +77,5 @@ pub use watermark::{
     SCALE_FACTOR_MAX, WatermarkInputs, WatermarkLevel, Watermarks, ZoneKind, lowmem_reserve,
     min_free_kbytes,
 };
+pub use zone::run::stock_max;
 pub use zone::{AllocRequest, Zone, ZoneConfig, ZoneStats};

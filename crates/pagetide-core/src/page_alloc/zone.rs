@@ -417,5 +417,6 @@ fn watermark_inputs(config: &ZoneConfig, nr_managed: u32) -> WatermarkInputs {
 
 mod held;
 mod resize;
+pub(super) mod run;
 #[cfg(test)]
 mod tests;

@@ -26,6 +26,8 @@ use pagetide_core::page_alloc::{
 };
 use pagetide_core::units::Millis;
 use pagetide_sys::{TryLock, read_cache_slice, read_nr_cpus_possible};
+#[cfg(not(loom))]
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -112,6 +114,12 @@ impl SharedZone {
         let (mut zone, wait) = self.visit();
         pcp.note_visit(wait);
         pcp.refill(&mut zone, request)
+    }
+
+    /// Takes a run past the lists: see [`Zone::alloc_run`].
+    #[cfg(not(loom))]
+    pub(crate) fn alloc_run(&self, nr_max: u64) -> Option<Range<FrameId>> {
+        self.visit().0.alloc_run(nr_max)
     }
 
     /// Gives one block back.

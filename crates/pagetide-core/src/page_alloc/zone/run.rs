@@ -1,0 +1,135 @@
+//! Runs: neighbouring frames, for who fills many at once.
+//!
+//! **Problem.** A device takes a descriptor for each piece of memory, and only so many. A stream
+//! that goes round in a few frames, taken one by one from the smallest blocks first, mixes them a
+//! little more each time, until each page is a piece of its own.
+//!
+//! **Idea.** Take the largest block there is, and cut it. Pages that came in together also leave
+//! together, so a run that is freed is a run again.
+//!
+//! ```text
+//!   free   [ 64 ]  [    128    ]  [  ] [ ] []      wanted: 256
+//!   runs   [ 64 ]  [    128    ]                   64 are left: one by one, from the small ones,
+//!                                                  or in runs once as many are freed
+//! ```
+//!
+//! **Data and invariants.** A run is a block that was cut where it is held (`zone/held.rs`): its
+//! frames are freed alone, and merge again. Runs leave LOW alone, as all that is not urgent.
+//!
+//! **Deliberately ignored.** Blocks that small pages of others have cut up: nothing is moved.
+//!
+//! Source: our own, after the larger folios of Linux's readahead.
+
+use super::{AllocRequest, Zone};
+use crate::ids::{FrameId, Order};
+use crate::page_alloc::WatermarkLevel;
+use core::ops::Range;
+
+/// Frames of a run, at least: fewer are not worth a visit to the zone, or anybody's eviction.
+const RUN_MIN: Order = Order(6);
+/// Frames that are taken ahead of their use at most, 2 MiB, and as a part of memory.
+const STOCK_MAX: u64 = 512;
+const STOCK_PARTS: u64 = 32;
+
+/// Frames somebody who fills many may take at a time, of `nr_frames`.
+pub fn stock_max(nr_frames: u64) -> u64 {
+    (nr_frames / STOCK_PARTS).clamp(1, STOCK_MAX)
+}
+
+impl Zone {
+    /// Takes the largest block of at most `nr_max` frames, if one is large enough to be a run. Each
+    /// of its frames is held, and freed, alone.
+    ///
+    /// # Cost
+    ///
+    /// O(orders), and a word for each frame.
+    pub fn alloc_run(&mut self, nr_max: u64) -> Option<Range<FrameId>> {
+        let largest = nr_max.checked_ilog2()?.min(Order::MAX.0.into()) as u8;
+        (RUN_MIN.0..=largest).rev().map(Order).find_map(|order| {
+            let first = self.alloc(&AllocRequest::fast(order))?;
+            self.split_held(first, order, Order::BASE);
+            Some(first..FrameId(first.0 + order.nr_frames()))
+        })
+    }
+
+    /// Frames to free for `nr_missing` that were not found in runs: as many, or none where memory
+    /// is not short. Not fewer, although some are free: those are in small pieces, and what leaves
+    /// is what came in together only as long as as many leave as come.
+    pub fn run_target(&self, nr_missing: u64) -> u64 {
+        let is_run = nr_missing >= RUN_MIN.nr_frames().into();
+        let enough = self.watermarks.mark(WatermarkLevel::High) + nr_missing;
+        if is_run && self.nr_free() < enough { nr_missing } else { 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page_alloc::ZoneConfig;
+    use alloc::vec::Vec;
+
+    const NR_FRAMES: u32 = 16_384;
+
+    fn zone() -> Zone {
+        Zone::new(ZoneConfig::with_frames(NR_FRAMES))
+    }
+
+    fn len(run: Option<Range<FrameId>>) -> Option<u32> {
+        run.map(|run| run.end.0 - run.start.0)
+    }
+
+    #[test]
+    fn the_largest_block_within_the_wish_is_taken() {
+        let mut zone = zone();
+        assert_eq!(len(zone.alloc_run(512)), Some(512));
+        assert_eq!(len(zone.alloc_run(511)), Some(256));
+        assert_eq!(len(zone.alloc_run(64)), Some(64));
+        assert_eq!(len(zone.alloc_run(63)), None, "too small to be a run");
+        assert_eq!(len(zone.alloc_run(0)), None);
+        zone.validate();
+    }
+
+    #[test]
+    fn frames_of_a_run_are_freed_alone_and_are_a_run_again() {
+        let mut zone = zone();
+        let run = zone.alloc_run(512).expect("all is free");
+        for frame in run.start.0..run.end.0 {
+            zone.free(FrameId(frame), Order::BASE);
+        }
+        zone.validate();
+        assert_eq!(zone.nr_free(), NR_FRAMES.into());
+        assert_eq!(zone.alloc_run(512), Some(run));
+    }
+
+    #[test]
+    fn runs_end_at_low() {
+        let mut zone = zone();
+        let taken: u32 = core::iter::from_fn(|| len(zone.alloc_run(512))).sum();
+        let low = zone.watermarks().mark(WatermarkLevel::Low);
+        assert!(zone.nr_free() >= low && zone.nr_free() <= low + 64, "{} free", zone.nr_free());
+        assert_eq!(u64::from(taken) + zone.nr_free(), NR_FRAMES.into());
+    }
+
+    #[test]
+    fn as_much_is_freed_as_is_missing_where_memory_is_short() {
+        let mut zone = zone();
+        assert_eq!(zone.run_target(512), 0, "all is free");
+        let high = zone.watermarks().mark(WatermarkLevel::High);
+        let one = AllocRequest::fast(Order::BASE).at(None);
+        let mut held = Vec::new();
+        while zone.nr_free() > high {
+            held.push(zone.alloc(&one).expect("more than HIGH is free"));
+        }
+        assert_eq!(zone.run_target(512), 512);
+        assert_eq!(zone.run_target(63), 0);
+        held.drain(..511).for_each(|frame| zone.free(frame, Order::BASE));
+        assert_eq!(zone.run_target(512), 512, "in small pieces");
+        zone.free(held[0], Order::BASE);
+        assert_eq!(zone.run_target(512), 0);
+    }
+
+    #[test]
+    fn a_stock_is_a_small_part_of_memory() {
+        assert_eq!([1, 64, 2048, 16_384, 1 << 20].map(stock_max), [1, 2, 64, 512, 512]);
+    }
+}
