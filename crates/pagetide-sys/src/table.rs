@@ -242,6 +242,15 @@ impl PageTable {
         });
     }
 
+    /// Whether any page is resident.
+    pub fn is_any_resident(&self) -> bool {
+        let mut is_any = false;
+        self.for_each_leaf(0..PAGES_MAX, |leaf, _| {
+            is_any = is_any || leaf.words.iter().any(|word| word.load().is_resident());
+        });
+        is_any
+    }
+
     /// Calls `each` with every leaf made that has words in `range`, and its first index.
     fn for_each_leaf<'a>(&'a self, range: Range<u64>, mut each: impl FnMut(&'a Leaf, u64)) {
         if range.is_empty() {

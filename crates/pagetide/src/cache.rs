@@ -377,7 +377,9 @@ impl Engine {
             // Somebody may have been faster.
             let cached = identity.and_then(|identity| slots.find(&identity)).cloned();
             let mapping = cached.or_else(|| {
-                self.forget_empty(slots);
+                if slots.is_look_due() {
+                    self.forget_empty(slots);
+                }
                 let now = self.tiering.as_ref().map_or(Millis(0), |tiering| tiering.now());
                 slots.insert_with(|id| {
                     let backing = backing.take().expect("taken once");
@@ -463,7 +465,9 @@ impl Engine {
     /// Forgets mappings nobody has open that hold no page: their last page was evicted. Their
     /// shadows go with them, and their numbers will be others'.
     pub(crate) fn forget_empty(&self, slots: &mut Slots) {
-        let is_idle = |mapping: &&Arc<Mapping>| !mapping.is_open() && is_empty(mapping);
+        let is_idle = |mapping: &&Arc<Mapping>| {
+            !mapping.is_open() && !mapping.has_handles() && !mapping.table.is_any_resident()
+        };
         let idle: Vec<_> = slots.iter().filter(is_idle).cloned().collect();
         for mapping in idle {
             if self.recorder.is_some() {
@@ -477,6 +481,7 @@ impl Engine {
             }
             slots.remove(mapping.id);
         }
+        slots.note_all_used();
     }
 }
 
@@ -485,11 +490,4 @@ fn check_len(len: io::Result<u64>) -> Result<u64, MapError> {
         len if len > FILE_BYTES_MAX => Err(MapError::TooLong(len)),
         len => Ok(len),
     }
-}
-
-fn is_empty(mapping: &Mapping) -> bool {
-    let mut nr_resident = 0;
-    let all = PageIndex(0)..PageIndex(u64::MAX);
-    mapping.table.for_each_present(all, |_, seen| nr_resident += u64::from(seen.is_resident()));
-    nr_resident == 0 && !mapping.has_handles()
 }

@@ -6,17 +6,23 @@
 use crate::mapping::Mapping;
 use crate::store::Identity;
 use pagetide_core::ids::MappingId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, RwLock, RwLockReadGuard};
 
 /// The most mappings there can be at once.
 const MAPPINGS_MAX: usize = 1 << 24;
+/// So many are few: they are looked over whenever one is added.
+const FEW: usize = 64;
 
 /// The mappings, indexed by their number.
 #[derive(Default)]
 pub(crate) struct Slots {
     by_id: Vec<Option<Arc<Mapping>>>,
     by_identity: BTreeMap<Identity, MappingId>,
+    /// Numbers below the length that are nobody's.
+    free: BTreeSet<u32>,
+    /// How many there were when those that hold nothing had just been forgotten.
+    nr_used: usize,
 }
 
 impl Slots {
@@ -44,21 +50,35 @@ impl Slots {
         &mut self,
         make: impl FnOnce(MappingId) -> Mapping,
     ) -> Option<Arc<Mapping>> {
-        let free = self.by_id.iter().position(Option::is_none);
-        let index = free.unwrap_or(self.by_id.len());
-        if index >= MAPPINGS_MAX {
-            return None;
+        if self.free.is_empty() {
+            if self.by_id.len() >= MAPPINGS_MAX {
+                return None;
+            }
+            let new = u32::try_from(self.by_id.len()).expect("below MAPPINGS_MAX");
+            self.by_id.push(None);
+            self.free.insert(new);
         }
-        let id = MappingId(u32::try_from(index).expect("below MAPPINGS_MAX"));
+        let id = MappingId(self.free.pop_first()?);
         let mapping = Arc::new(make(id));
         if let Some(identity) = mapping.identity {
             self.by_identity.insert(identity, id);
         }
-        if free.is_none() {
-            self.by_id.push(None);
-        }
-        self.by_id[index] = Some(Arc::clone(&mapping));
+        self.by_id[id.0 as usize] = Some(Arc::clone(&mapping));
         Some(mapping)
+    }
+
+    /// Whether it is time to look for those that hold nothing, before one is added.
+    pub(crate) fn is_look_due(&self) -> bool {
+        is_look_due(self.nr(), self.nr_used)
+    }
+
+    /// Those that held nothing are forgotten.
+    pub(crate) fn note_all_used(&mut self) {
+        self.nr_used = self.nr();
+    }
+
+    fn nr(&self) -> usize {
+        self.by_id.len() - self.free.len()
     }
 
     /// Forgets a mapping that holds no page.
@@ -66,12 +86,19 @@ impl Slots {
         let Some(mapping) = self.by_id.get_mut(id.0 as usize).and_then(Option::take) else {
             return;
         };
+        self.free.insert(id.0);
         if let Some(identity) = mapping.identity
             && self.by_identity.get(&identity) == Some(&id)
         {
             self.by_identity.remove(&identity);
         }
     }
+}
+
+/// There are few, or a quarter more than were left the last time: so each that is added pays for a
+/// few looks at others, however many there are.
+fn is_look_due(nr: usize, nr_used: usize) -> bool {
+    nr < FEW || nr >= nr_used + nr_used / 4
 }
 
 /// The registry: [`Slots`] behind a lock.
@@ -93,5 +120,24 @@ impl Registry {
     /// All mappings there are now.
     pub(crate) fn snapshot(&self) -> Vec<Arc<Mapping>> {
         self.read().iter().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_that_are_all_used_are_looked_at_a_few_times_each() {
+        let (mut nr_used, mut nr_looks) = (0, 0);
+        let nr_added = 100_000;
+        for nr in 0..nr_added {
+            if is_look_due(nr, nr_used) {
+                nr_looks += nr;
+                nr_used = nr;
+            }
+        }
+        assert!(nr_looks < 6 * nr_added, "{nr_looks} looks");
+        assert!(nr_used > nr_added / 2, "{nr_used}: they were looked at to the end");
     }
 }

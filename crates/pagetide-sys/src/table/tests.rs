@@ -31,6 +31,7 @@ fn word_has_eight_bytes_and_a_leaf_one_line_more_than_its_words() {
 fn pages_are_made_where_asked_and_nowhere_else() {
     let table = table(1);
     assert!(table.page(PageIndex(0)).is_none());
+    assert!(!table.is_any_resident());
     for index in [0, 511, 512, NEAR_PAGES - 1, NEAR_PAGES, 1 << 21, PAGES_MAX - 1] {
         assert!(table.page_or_make(PageIndex(index)).expect("in range").load().is_absent());
     }
@@ -97,6 +98,7 @@ fn present_pages_are_those_with_frame_shadow_or_lock() {
     drop(lock);
     table.arena().release(claimed);
     let _lock = table.page_or_make(PageIndex(2)).expect("in range").lock();
+    assert!(table.is_any_resident());
     let collect = |range: Range<u64>| {
         let mut present = Vec::new();
         let range = PageIndex(range.start)..PageIndex(range.end);
