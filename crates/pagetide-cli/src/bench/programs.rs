@@ -5,7 +5,7 @@
 //!   zipf      fio psync randread, zipf 0.8 over 4x memory, cold, 1 and 2 jobs: it ends before much
 //!             has been evicted
 //!   warm      the same with a quarter of memory, timed once that has been full for a while
-//!   resident  the same, uniform, over 3/8 of memory; a second to fill, then timed
+//!   resident  the same, uniform, over 3/8 of memory; timed once all that is there
 //!   seq       fio psync read of the file of 4x memory, 128 KiB, cold, once: a KiB
 //!   stream    the same by read(2), which has a position
 //!   recorded  warm, with --record, against the same without
@@ -249,7 +249,8 @@ fn measure_fio(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure> {
             "zipf" => random(memory, whole, jobs, zipf(timed(0, 8000))),
             "warm" => random(quarter, times.min(whole), jobs, zipf(timed(6000, 4000))),
             "recorded" => random(quarter, times.min(whole), jobs, zipf(timed(3000, 4000))),
-            "resident" => random(memory, memory.0 / 8 * 3, jobs, timed(4000, 2000)),
+            // 49,152 misses at 512M, of 70 to 100 us each.
+            "resident" => random(memory, memory.0 / 8 * 3, jobs, timed(7000, 2000)),
             "stream" => work(memory, format!("--ioengine=sync --rw=read --bs=128k --size={whole}")),
             _ => work(memory, format!("--ioengine=psync --rw=read --bs=128k --size={whole}")),
         };
