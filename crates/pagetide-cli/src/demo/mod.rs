@@ -48,7 +48,7 @@ const CHILD_OVERHEAD: Bytes = Bytes(64 << 20);
 const QUIET_SECONDS: f64 = 18.0;
 
 const EXAMPLES: &str = "Examples:
-  pagetide demo                                        all of it, about two minutes
+  pagetide demo                                        all of it, about three minutes
   pagetide demo --memory 256M --dir /data --seconds 15
   pagetide demo --workloads wschange,wsprotect --subjects linux,mglru
   pagetide demo --tier dram=256M --tier slow=1G,latency=300ns

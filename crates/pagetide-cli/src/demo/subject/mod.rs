@@ -41,7 +41,7 @@ pub(crate) enum SubjectName {
 /// The subjects of a demo with tiers.
 pub(crate) const TIERED_NAMES: &str = "mglru@fast-only,mglru,mglru@all-fast";
 /// The subjects of a demo, in the order of its table, as typed.
-pub(crate) const DEFAULT_NAMES: &str = "linux,lru,active-inactive,mglru";
+pub(crate) const DEFAULT_NAMES: &str = "linux,lru,active-inactive,mglru,pagetide";
 
 impl fmt::Display for SubjectName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
