@@ -17,7 +17,7 @@ use super::filter::Filter;
 use super::program;
 use super::served_file::{FileKey, Owner, ServedFile, lock, path_of};
 use crate::terminal;
-use pagetide::{File, PageCache};
+use pagetide::PageCache;
 use pagetide_core::units::PAGE_BYTES;
 use pagetide_sys::shared::Positions;
 use pagetide_sys::tray::{NR_SLOTS, Tray};
@@ -212,13 +212,12 @@ impl Server {
 
     /// Pages that were read without asking: hits as any other.
     pub(super) fn touch(&self, log: &[u8]) {
-        let mut last: Option<(u64, File)> = None;
-        for (id, first, nr) in wire::decode_touches(log) {
-            if last.as_ref().is_none_or(|(known, _)| *known != id) {
-                last = self.find(id).and_then(|one| Some((id, one.inner().handle.clone()?)));
-            }
-            if let Some((_, handle)) = &last {
-                handle.touch_pages(first, nr);
+        let entries: Vec<(u64, u64, u64)> = wire::decode_touches(log).collect();
+        for of_one in entries.chunk_by(|one, next| one.0 == next.0) {
+            let handle = self.find(of_one[0].0).and_then(|one| one.inner().handle.clone());
+            if let Some(handle) = handle {
+                let ranges: Vec<_> = of_one.iter().map(|(_, first, nr)| (*first, *nr)).collect();
+                handle.touch_ranges(&ranges);
             }
         }
     }

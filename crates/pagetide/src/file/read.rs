@@ -103,7 +103,10 @@ impl Handle {
     ) -> bool {
         let index = PageIndex(piece.index);
         let engine = self.engine();
-        engine.fetch_guess(self.mapping.table.guess_frame(index), piece.within);
+        // Whose pages are only touched, bytes are not needed.
+        if !target.is_empty() {
+            engine.fetch_guess(self.mapping.table.guess_frame(index), piece.within);
+        }
         let Some(page) = self.mapping.table.page(index) else { return false };
         let Some(copied) = copy_resident(engine, page, piece.within, target) else {
             return false;

@@ -16,8 +16,11 @@ use crate::errors::ReadError;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::lru::AccessKind;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
-use pagetide_sys::current_cpu;
+use pagetide_sys::{PageRef, current_cpu, fetch};
 use std::sync::atomic::Ordering::Relaxed;
+
+/// Ranges whose pages are looked at together.
+const FETCHED: usize = 16;
 
 impl File {
     /// What a process with a [view](pagetide_sys::shared::FrameView) of
@@ -80,6 +83,20 @@ impl File {
             let counts = is_counted && (index > first || previous != first);
             let piece = Piece { index, last, within: 0, counts };
             handle.read_hit(cpu, &piece, &mut [], true);
+        }
+    }
+
+    /// As [`File::touch_pages`] for each of `ranges`: the first page, and how many.
+    pub fn touch_ranges(&self, ranges: &[(u64, u64)]) {
+        let (table, folios) = (&self.handle.mapping.table, &self.handle.engine().folios);
+        for some in ranges.chunks(FETCHED) {
+            // The cache misses of all, first the words' and then the descriptors', pass side by
+            // side.
+            let pages = || some.iter().filter_map(|(first, _)| table.page(PageIndex(*first)));
+            pages().for_each(PageRef::fetch);
+            let frames = pages().filter_map(|page| page.load().frame());
+            frames.filter_map(|frame| folios.get(frame)).for_each(fetch);
+            some.iter().for_each(|(first, nr)| self.touch_pages(*first, *nr));
         }
     }
 
