@@ -122,9 +122,9 @@ pub(crate) struct RunArgs {
 /// Where the page cache cannot be built, the library is not there, or something the program has
 /// written could not be.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
-    let library = find_library()?;
     output::check("the report", &args.report)?;
     output::check("the summary", &args.json)?;
+    let library = find_library()?;
     // Before there are threads: to give out so high a number among several, the kernel waits until
     // all processors have passed by.
     let doorbell = Doorbell::new(DESCRIPTOR_BASE)

@@ -26,7 +26,7 @@ fn tiny_demo_plays_every_workload_under_every_subject() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let rows: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
     let rows = rows.as_array().expect("a list of rows");
-    assert_eq!(rows.len(), 5 * 4);
+    assert_eq!(rows.len(), 5 * 5);
     for row in rows {
         let name = format!("{} under {}", row["workload"], row["subject"]);
         if let Some(reason) = row["detail"].get("skipped") {
