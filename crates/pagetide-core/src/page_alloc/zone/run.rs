@@ -27,8 +27,8 @@ use core::ops::Range;
 
 /// Frames of a run, at least: fewer are not worth a visit to the zone, or anybody's eviction.
 const RUN_MIN: Order = Order(6);
-/// Frames that are taken ahead of their use at most, 2 MiB, and as a part of memory: what is evicted
-/// for them goes at once, before anybody has used what comes in its place.
+/// Frames that are taken ahead of their use at most, 2 MiB, and as a part of memory: what is
+/// evicted for them goes at once, before anybody has used what comes in its place.
 const STOCK_MAX: u64 = 512;
 const STOCK_PARTS: u64 = 256;
 
