@@ -31,7 +31,8 @@ const CHECK_EVERY: usize = 1 << 16;
 pub(crate) struct MakeArgs {
     /// Which: zipf90, zipf99, zscan, loop15, shift4, zigzag, slide, habits; pairs, drift, grow,
     /// shrink, zigscan, phases, churn, backlog, passes, tree, hotscans, twoloops, wonders, stack,
-    /// slidezipf, uniform.
+    /// slidezipf, uniform; index, lsm, tenants, breath, checkpoint, join, tailers, loopzipf,
+    /// builds, graph, crowds, days.
     #[arg(value_parser = parse_made)]
     name: Made,
     /// Where it goes.

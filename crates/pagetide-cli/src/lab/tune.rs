@@ -15,7 +15,7 @@ use crate::interrupt::Interrupt;
 use crate::terminal;
 use pagetide_core::lru::pagetide::Tuning;
 use pagetide_lab::trace::DenseTrace;
-use pagetide_lab::tune::{self, ROWS, Row, UNSEEN, Variant};
+use pagetide_lab::tune::{self, Row, Variant};
 use rayon::prelude::*;
 use serde::Serialize;
 use std::env;
@@ -28,7 +28,11 @@ const EXAMPLES: &str = "Examples:
   pagetide lab tune --traces DIR --change all             and with each constant changed alone
   pagetide lab tune --rows zipf,loop15 --change horizon   rows and constants by a part of their name
   pagetide lab tune --rows shift4 --peers                 the best of the published ones, run anew
-  pagetide lab tune --rows unseen                         rows that no constant was chosen by";
+  pagetide lab tune --rows unseen                         rows that no constant was chosen by
+  pagetide lab tune --rows tenths                         what recency wins, at nine sizes";
+
+/// Rows of these are shown only where somebody asks for them.
+const GROUPS: [&str; 2] = ["unseen", "tenths"];
 
 /// Compare the constants of the policy pagetide over many traces.
 #[derive(Debug, clap::Args)]
@@ -39,7 +43,7 @@ pub(crate) struct TuneArgs {
     #[arg(long)]
     traces: Option<PathBuf>,
     /// Only rows with one of these in their name; with unseen, unseen1/NAME and the like, rows that
-    /// the constants were not chosen by.
+    /// the constants were not chosen by, and with tenths what recency wins.
     #[arg(long, value_delimiter = ',')]
     rows: Vec<String>,
     /// Also with each of these constants changed alone, by a part of their name; or all.
@@ -75,11 +79,7 @@ struct Cell {
 /// A trace that is not sound, no rows at all, an interrupt.
 pub(crate) fn run(args: &TuneArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let is_named = |parts: &[String], name: &str| parts.iter().any(|part| name.contains(part));
-    let (unseen, usual): (Vec<String>, Vec<String>) =
-        args.rows.iter().cloned().partition(|part| part.starts_with("unseen"));
-    let usual_rows = ROWS.iter().filter(|row| args.rows.is_empty() || is_named(&usual, row.name));
-    let rows: Vec<&Row> =
-        usual_rows.chain(UNSEEN.iter().filter(|row| is_named(&unseen, row.name))).collect();
+    let rows: Vec<&Row> = tune::all_rows().filter(|row| is_wanted(row, &args.rows)).collect();
     let variants: Vec<Variant> = Variant::all()
         .into_iter()
         .enumerate()
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &TuneArgs, interrupt: &Interrupt) -> Result<(), Failure>
     let folder = args.traces.clone().or_else(|| env::var_os("PAGETIDE_TRACES").map(PathBuf::from));
     let folder = folder.unwrap_or_else(|| PathBuf::from("."));
     if rows.is_empty() {
-        let names = ROWS.iter().chain(UNSEEN).map(|row| row.name).collect::<Vec<_>>().join(" ");
+        let names = tune::all_rows().map(|row| row.name).collect::<Vec<_>>().join(" ");
         return Err(Failure::Usage(format!("no row has that in its name; there are {names}")));
     }
     let mut cells = Vec::new();
@@ -117,6 +117,15 @@ pub(crate) fn run(args: &TuneArgs, interrupt: &Interrupt) -> Result<(), Failure>
     } else {
         terminal::print(&table(&cells, &variants))
     }
+}
+
+/// Whether a row has one of these in its name; one of a group, the group's name before it.
+fn is_wanted(row: &Row, parts: &[String]) -> bool {
+    let is_apart = row.name.contains('/');
+    let is_asked = |part: &String| {
+        row.name.contains(part) && (!is_apart || GROUPS.iter().any(|group| part.starts_with(group)))
+    };
+    parts.is_empty() && !is_apart || parts.iter().any(is_asked)
 }
 
 /// One row, with all variants and seeds.
@@ -208,6 +217,18 @@ mod tests {
             assert_eq!(failure.exit_code(), code);
             assert!(failure.to_string().contains(said), "{failure}");
         }
+    }
+
+    #[test]
+    fn rows_of_a_group_are_shown_where_it_is_named() {
+        let nr_wanted = |parts: &[&str]| {
+            let parts: Vec<String> = parts.iter().map(|part| (*part).to_owned()).collect();
+            tune::all_rows().filter(|row| is_wanted(row, &parts)).count()
+        };
+        assert_eq!(nr_wanted(&[]), tune::ROWS.len());
+        assert_eq!((nr_wanted(&["slide"]), nr_wanted(&["tenths/slide"])), (1, 9));
+        assert_eq!(nr_wanted(&["tenths", "slide"]), 28);
+        assert_eq!(nr_wanted(&["unseen1", "unseen2", "unseen3"]), tune::UNSEEN.len());
     }
 
     #[test]

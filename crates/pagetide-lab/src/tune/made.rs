@@ -10,7 +10,7 @@
 //!   habits    skewed, then a loop, then a zigzag              who changes with it wins
 //! ```
 
-use super::Pattern;
+use super::{Chore, Pattern};
 use crate::random::Random;
 use crate::scenario::zipf::Zipf;
 use crate::trace::DenseTrace;
@@ -39,6 +39,8 @@ pub enum Made {
     Habits,
     /// A pattern of the rows that constants were not chosen by.
     Odd(Pattern),
+    /// What a program does, written down before any policy saw it.
+    Done(Chore),
 }
 
 const SEED: u64 = 42;
@@ -53,7 +55,7 @@ const LOOK_BACK_SHAPE: f64 = 1.0;
 
 impl Made {
     /// Each by the name that people type.
-    pub const NAMED: [(&'static str, Made); 24] = [
+    pub const NAMED: [(&'static str, Made); 36] = [
         ("zipf90", Made::Zipf { skew: 0.9 }),
         ("zipf99", Made::Zipf { skew: 0.99 }),
         ("zscan", Made::ZipfAndScan),
@@ -78,6 +80,18 @@ impl Made {
         ("stack", Made::Odd(Pattern::Stack)),
         ("slidezipf", Made::Odd(Pattern::SlideAndZipf)),
         ("uniform", Made::Odd(Pattern::Uniform)),
+        ("index", Made::Done(Chore::Index)),
+        ("lsm", Made::Done(Chore::Lsm)),
+        ("tenants", Made::Done(Chore::Tenants)),
+        ("breath", Made::Done(Chore::Breath)),
+        ("checkpoint", Made::Done(Chore::Checkpoint)),
+        ("join", Made::Done(Chore::Join)),
+        ("tailers", Made::Done(Chore::Tailers)),
+        ("loopzipf", Made::Done(Chore::LoopAndZipf)),
+        ("builds", Made::Done(Chore::Builds)),
+        ("graph", Made::Done(Chore::Graph)),
+        ("crowds", Made::Done(Chore::Crowds)),
+        ("days", Made::Done(Chore::Days)),
     ];
 
     /// The trace.
@@ -113,6 +127,7 @@ impl Made {
                 if at % 4 == 0 { newest } else { newest.saturating_sub(look_back(&mut random)) }
             })),
             Made::Odd(pattern) => pattern.reads(),
+            Made::Done(chore) => chore.reads(),
             Made::Habits => {
                 let zipf = Zipf::new(&mut random, SET_PAGES, 0.9);
                 let popular = (0..500_000).map(move |_| u64::from(zipf.next(&mut random)));

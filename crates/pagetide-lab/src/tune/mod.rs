@@ -25,22 +25,26 @@
 //! # What it deliberately ignores
 //!
 //! Seconds. The constants were chosen looking at these rows; [`UNSEEN`] has others, to be told
-//! apart.
+//! apart, and [`TENTHS`] what recency wins at more sizes of memory.
 //!
 //! # Sources
 //!
 //! The best of the rows with real traces of OLTP, P3, P6 and LIRS: libCacheSim, run once over the
 //! same files with object sizes ignored. Of the others: core's own baselines ([`best_of_peers`]).
 
+mod chores;
 mod made;
 mod patterns;
 mod rows;
+mod tenths;
 mod unseen;
 mod variants;
 
+pub use chores::Chore;
 pub use made::Made;
 pub use patterns::Pattern;
 pub use rows::{Best, ROWS, Row, Source};
+pub use tenths::TENTHS;
 pub use unseen::UNSEEN;
 pub use variants::Variant;
 
@@ -105,6 +109,11 @@ pub fn best_of_peers(trace: &DenseTrace, frames: u32) -> (PolicyName, f64) {
         .expect("there are peers")
 }
 
+/// Every row, those of a group after the usual ones.
+pub fn all_rows() -> impl Iterator<Item = &'static Row> {
+    ROWS.iter().chain(TENTHS).chain(UNSEEN)
+}
+
 /// The middle one of some numbers; of an even count, the mean of the two.
 ///
 /// # Panics
@@ -128,7 +137,7 @@ mod tests {
 
     #[test]
     fn every_row_is_named_once_and_every_variant_changes_something() {
-        let rows: Vec<&Row> = ROWS.iter().chain(UNSEEN).collect();
+        let rows: Vec<&Row> = all_rows().collect();
         for (at, row) in rows.iter().enumerate() {
             assert!(rows[..at].iter().all(|other| other.name != row.name), "{}", row.name);
             assert!(row.best.miss_ratio > 0.0 && row.best.miss_ratio < 1.0);

@@ -66,15 +66,15 @@ const NR_ACCESSES: u64 = 1_000_000;
 const LOOP_PAGES: u64 = 30_000;
 const STEP: u64 = 500;
 /// Pages that never come back are numbered from here on.
-const FRESH: u64 = 1 << 32;
+pub(super) const FRESH: u64 = 1 << 32;
 
 /// Accesses by their number.
-fn by_number(page: impl FnMut(u64) -> u64 + 'static) -> Box<dyn Iterator<Item = u64>> {
+pub(super) fn by_number(page: impl FnMut(u64) -> u64 + 'static) -> Box<dyn Iterator<Item = u64>> {
     Box::new((0..NR_ACCESSES).map(page))
 }
 
 /// The place in going up and down `width` pages.
-fn up_and_down(at: u64, width: u64) -> u64 {
+pub(super) fn up_and_down(at: u64, width: u64) -> u64 {
     let step = at % (2 * width);
     step.min(2 * width - 1 - step)
 }

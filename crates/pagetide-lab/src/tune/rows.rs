@@ -24,7 +24,8 @@ pub struct Best {
 /// A trace and a memory.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Row {
-    /// Trace and frames, as in "OLTP@1000".
+    /// Trace and frames, as in "OLTP@1000"; and its group before a slash, if it is shown only
+    /// where somebody asks for that.
     pub name: &'static str,
     /// The accesses.
     pub source: Source,
@@ -33,6 +34,20 @@ pub struct Row {
     /// The one to come near to.
     pub best: Best,
 }
+
+/// Rows by group, trace and frames: the least misses per access, and whose they are.
+macro_rules! rows {
+    ($($group:literal { $($trace:literal, $source:expr =>
+        $($frames:literal $misses:literal $best:ident),+;)+ })+) => {
+        &[$($($(Row {
+            name: concat!($group, "/", $trace, "@", $frames),
+            source: $source,
+            frames: $frames,
+            best: Best { miss_ratio: $misses, policy: PolicyName::$best },
+        }),+),+),+]
+    };
+}
+pub(super) use rows;
 
 const fn file(
     name: &'static str,
