@@ -11,7 +11,8 @@
 //!
 //! Where a recorded run is repeated, what it noted between its entries is heard there.
 //!
-//! Ignored: looking ahead where the trace has times, or notes that are heard.
+//! Ignored: looking ahead from one millisecond into the next where the trace has times, and where
+//! notes are heard.
 
 use super::World;
 use crate::trace::{AccessKind, Note};
@@ -50,9 +51,9 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
             if !notes.is_empty() {
                 self.play_noted(nr_played, ranks.iter().zip(kinds), &mut notes);
             } else if now.is_empty() {
-                self.play_timeless(ranks, kinds);
+                self.play_at_once(ranks, kinds);
             } else {
-                self.play_timed(ranks.iter().zip(kinds).zip(now));
+                self.play_timed(ranks, kinds, now);
             }
             nr_played += ranks.len() as u64;
             if !look(self, ranks.len() as u64) {
@@ -82,7 +83,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         }
     }
 
-    fn play_timeless(&mut self, ranks: &[u32], kinds: &[AccessKind]) {
+    fn play_at_once(&mut self, ranks: &[u32], kinds: &[AccessKind]) {
         for (ranks, kinds) in ranks.chunks(AHEAD).zip(kinds.chunks(AHEAD)) {
             self.look_ahead(ranks);
             let mut at = 0;
@@ -114,17 +115,14 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         black_box(read);
     }
 
-    fn play_timed<'e>(
-        &mut self,
-        entries: impl Iterator<Item = ((&'e u32, &'e AccessKind), &'e u32)>,
-    ) {
-        let mut told = None;
-        for ((&rank, &kind), &millis) in entries {
-            if told != Some(millis) {
-                told = Some(millis);
-                self.advance_to(Millis(millis.into()));
-            }
-            self.apply(rank, kind);
+    /// Plays entries that happened at these times, in groups that happened in the same millisecond.
+    fn play_timed(&mut self, mut ranks: &[u32], mut kinds: &[AccessKind], times: &[u32]) {
+        for group in times.chunk_by(|one, next| one == next) {
+            self.advance_to(Millis(group[0].into()));
+            let (ranks_now, kinds_now);
+            (ranks_now, ranks) = ranks.split_at(group.len());
+            (kinds_now, kinds) = kinds.split_at(group.len());
+            self.play_at_once(ranks_now, kinds_now);
         }
     }
 }
