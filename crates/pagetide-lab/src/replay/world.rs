@@ -441,7 +441,7 @@ fn lru_config(setup: &Setup) -> LruConfig {
 }
 
 /// Whether a repeated read through one handle is no reference to policies with this rule.
-fn skips_repeats(rule: AccessRule) -> bool {
+const fn skips_repeats(rule: AccessRule) -> bool {
     matches!(rule, AccessRule::CountReferences | AccessRule::TwoTouches)
 }
 

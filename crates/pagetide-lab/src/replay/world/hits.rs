@@ -14,7 +14,7 @@
 //! not the one read last through the one handle. Everything else is left to `apply_any`, which
 //! comes to the same where both can do it.
 
-use super::{FrameId, World};
+use super::{FrameId, World, skips_repeats};
 use crate::trace::AccessKind;
 use pagetide_core::folio::Folios;
 use pagetide_core::ids::PageId;
@@ -40,7 +40,8 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
                         let mark =
                             |folios: &Folios, frame| AccessRule::$rule.mark_alone(folios, frame);
                         const LOGS: bool = AccessRule::$rule.logs_hits();
-                        self.play_hits_by::<LOGS>(ranks, kinds, mark)
+                        const SKIPS: bool = skips_repeats(AccessRule::$rule);
+                        self.play_hits_by::<LOGS, SKIPS>(ranks, kinds, mark)
                     })+
                 }
             };
@@ -51,7 +52,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         }
     }
 
-    fn play_hits_by<const LOGS: bool>(
+    fn play_hits_by<const LOGS: bool, const SKIPS: bool>(
         &mut self,
         ranks: &[u32],
         kinds: &[AccessKind],
@@ -60,14 +61,18 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         let until_look = self.look_at.saturating_sub(self.accesses);
         let nr_max = usize::try_from(until_look).map_or(ranks.len(), |nr| nr.min(ranks.len()));
         let (pages, folios, node) = (&self.pages[..], &*self.folios, &mut self.nodes[0]);
-        let (slow_from, mut last_read) = (self.slow_from, self.last_read);
+        let (slow_from, has_one_handle) = (self.slow_from, self.has_one_handle);
+        let mut last_read = self.last_read;
         let mut nr_played = 0;
         for (&rank, &kind) in ranks[..nr_max].iter().zip(kinds) {
             let Some(frame) = pages[rank as usize].plain_frame() else { break };
-            if frame.0 >= slow_from || kind != AccessKind::Read || rank == last_read {
+            if frame.0 >= slow_from || kind != AccessKind::Read {
                 break;
             }
-            if self.has_one_handle {
+            if SKIPS && has_one_handle {
+                if rank == last_read {
+                    break;
+                }
                 last_read = rank;
             }
             let marked = mark(folios, frame);
