@@ -36,11 +36,14 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
 /// Descriptions whose tags are known: a power of two.
 const NR_TAGS: usize = 1 << 12;
-/// Entries of a log that are told at once. To tell them wakes the server on another processor,
+/// Entries of a log that are told at once, at most. To tell them wakes the server on another processor,
 /// which may take as long as ten reads of pages that are found.
 const LOG_LEN: usize = 256;
 /// Pages in them that are, beside the first of each: of a stream, a quarter of what is read ahead.
 const MORE_PAGES: u64 = 128;
+/// Of so many frames an entry waits to be told: in a small memory a page is gone before anybody
+/// hears that it was hit, which is then not counted.
+const FRAMES_AN_ENTRY: usize = 64;
 
 /// Number and tag of a description, half a word each.
 static TAGS: [AtomicU64; NR_TAGS] = [const { AtomicU64::new(0) }; NR_TAGS];
@@ -57,6 +60,8 @@ const THERE: u8 = 2;
 struct Shared {
     view: FrameView,
     positions: Positions,
+    /// Entries of a log that are told at once, in this memory.
+    nr_told: usize,
 }
 
 /// That, once it is there.
@@ -115,8 +120,12 @@ fn open() -> bool {
     // SAFETY: two descriptors that were just received, open until the end of this function (S22).
     let borrow = |fd: c_int| unsafe { BorrowedFd::borrow_raw(fd) };
     let open = || {
-        let view = FrameView::open(borrow(frames), borrow(numbers), reply.result as u32).ok()?;
-        Some(Shared { view, positions: Positions::open(borrow(positions)).ok()? })
+        let nr_frames = reply.result as u32;
+        Some(Shared {
+            view: FrameView::open(borrow(frames), borrow(numbers), nr_frames).ok()?,
+            positions: Positions::open(borrow(positions)).ok()?,
+            nr_told: (nr_frames as usize / FRAMES_AN_ENTRY).clamp(1, LOG_LEN),
+        })
     };
     let have_all = reply.result > 0 && files.iter().all(|fd| *fd >= 0);
     let opened = if have_all { open() } else { None };
@@ -233,7 +242,8 @@ pub(crate) fn note(id: u64, tag: u32, offset: u64, nr_bytes: usize) {
     NR_LOGGED.set(nr_logged + nr_new);
     let nr_more_pages = NR_MORE_PAGES.get() + nr - nr_new as u64;
     NR_MORE_PAGES.set(nr_more_pages);
-    let is_full = nr_more_pages >= MORE_PAGES || nr_logged + nr_new >= LOG_LEN;
+    let nr_told = shared().map_or(LOG_LEN, |shared| shared.nr_told);
+    let is_full = nr_more_pages >= MORE_PAGES.min(nr_told as u64) || nr_logged + nr_new >= nr_told;
     if is_full | is_marked(tag, first, nr) {
         self_read::tell();
     }
