@@ -36,8 +36,8 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
 /// Descriptions whose tags are known: a power of two.
 const NR_TAGS: usize = 1 << 12;
-/// Entries of a log that are told at once, at most. To tell them wakes the server on another processor,
-/// which may take as long as ten reads of pages that are found.
+/// Entries of a log that are told at once, at most. To tell them wakes the server on another
+/// processor, which may take as long as ten reads of pages that are found.
 const LOG_LEN: usize = 256;
 /// Pages in them that are, beside the first of each: of a stream, a quarter of what is read ahead.
 const MORE_PAGES: u64 = 128;
