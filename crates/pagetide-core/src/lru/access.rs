@@ -135,13 +135,15 @@ impl AccessRule {
         }
     }
 
-    /// The flags a folio starts with, by how it was brought in. Only the multi-gen LRU treats a
-    /// page fault differently: such a folio starts active.
+    /// The flags a folio starts with, by how it was brought in. A page fault leaves the page young:
+    /// to the multi-gen LRU such a folio is active, and a policy that counts hits must not count
+    /// that access twice.
     pub const fn flags_on_fill(self, kind: AccessKind) -> Flags {
         match (self, kind) {
             (AccessRule::CountReferences | AccessRule::CountAfterWorkingset, AccessKind::Table) => {
                 Flags::ACTIVE
             }
+            (AccessRule::CountAndLog, AccessKind::Table) => Flags::REFERENCED,
             (_, AccessKind::Readahead) => Flags::PREFETCHED.with(Flags::STREAMED),
             (_, AccessKind::Run) => Flags::STREAMED,
             _ => Flags::NONE,

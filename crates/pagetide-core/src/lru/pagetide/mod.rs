@@ -61,8 +61,7 @@
 //! # What it deliberately ignores
 //!
 //! Swappiness below 200: anonymous and file pages compete by their accesses alone. Priorities: it
-//! looks until it has found a victim or seen everything. Guards, of which it learns when it tries
-//! to evict.
+//! looks until it has found a victim or seen all. Guards: it learns of them as it tries to evict.
 //!
 //! Where only recency helps (zigzag, windows that slide) it must learn that, and pays for main
 //! memory before it gives it up: it stays a point or two behind LRU, which always knew.
@@ -395,10 +394,12 @@ impl LruPolicy for Pagetide {
         self.is_anon_first = config.swappiness >= ANON_FIRST;
     }
 
-    /// A folio seen young by a walk counts as touched.
+    /// A folio seen young was touched; the first time is of the fault that brought it.
     fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        count_hit(&cx.folios[frame]);
-        self.touch(cx, frame);
+        if !cx.folios[frame].clear(Flags::REFERENCED).any(Flags::REFERENCED) {
+            count_hit(&cx.folios[frame]);
+            self.touch(cx, frame);
+        }
     }
 
     fn isolate(

@@ -127,6 +127,21 @@ impl Reads {
     }
 }
 
+/// The fault that brings a page leaves it young: what a walk sees first is that access.
+#[test]
+fn a_page_that_was_brought_by_a_fault_is_hit_when_it_is_young_again() {
+    let mut reads = Reads::new(&LruConfig::file_only(64));
+    for (page, kind, seen) in [(1, AccessKind::Table, [0, 1]), (2, AccessKind::Descriptor, [1, 2])]
+    {
+        reads.read_as(page, kind);
+        for nr_hits in seen {
+            let frame = reads.resident[&page];
+            reads.lruvec.walked(&[frame]);
+            assert_eq!(reads.folios[frame].hits().count(), nr_hits, "page {page}");
+        }
+    }
+}
+
 /// A loop of one and a half memories: all but probation's share of main stays.
 #[test]
 fn a_loop_longer_than_memory_hits_as_often_as_can_be() {
