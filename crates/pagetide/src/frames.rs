@@ -8,6 +8,8 @@ use pagetide_core::ids::{CpuId, FrameId, Order};
 use pagetide_core::page_alloc::{AllocRequest, Starving, WatermarkLevel, Zone, ZoneConfig};
 use pagetide_core::tiering::background_target;
 #[cfg(not(loom))]
+use pagetide_core::page_alloc::may_hold_run;
+#[cfg(not(loom))]
 use pagetide_core::tiering::{Room, room_for_demoted};
 use pagetide_core::units::{Millis, PAGE_BYTES};
 use pagetide_sys::{ClaimedFrame, FrameArena};
@@ -60,7 +62,9 @@ impl ArenaFrames {
     #[cfg(not(loom))]
     pub(crate) fn alloc_runs(&self, nr: u64, taken: &mut Vec<ClaimedFrame>) -> u64 {
         let mut nr_left = nr;
-        while let Some(run) = self.zone.alloc_run(nr_left) {
+        while may_hold_run(nr_left)
+            && let Some(run) = self.zone.alloc_run(nr_left)
+        {
             nr_left -= u64::from(run.end.0 - run.start.0);
             let in_arena = |frame: FrameId| FrameId(self.first + frame.0);
             // Before they are claimed, which is use.
@@ -73,7 +77,8 @@ impl ArenaFrames {
     /// Frames to free for `nr_missing` in runs: see [`Zone::run_target`].
     #[cfg(not(loom))]
     pub(crate) fn run_target(&self, nr_missing: u64) -> u64 {
-        self.zone.lock_zone().run_target(nr_missing)
+        let ask = || self.zone.lock_zone().run_target(nr_missing);
+        if may_hold_run(nr_missing) { ask() } else { 0 }
     }
 
     /// A frame of the zone's, as the arena's.

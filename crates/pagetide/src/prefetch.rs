@@ -148,7 +148,8 @@ impl<'e> Prefetcher<'e> {
         let tag = mapping.tag().unwrap_or(0);
         for index in wish.run.start..end {
             self.engine.arena.fetch_hints(tag, PageIndex(index + FETCHED_AHEAD));
-            match self.admit(wish, index, end - index) {
+            let nr_left = end - index;
+            match self.admit(wish, index, nr_left, nr_left.min(room - piece.len() as u64)) {
                 Admitted::Page(page) => piece.push(page),
                 Admitted::NotNeeded => {
                     self.submit_piece(wish, std::mem::take(&mut piece));
@@ -167,18 +168,20 @@ impl<'e> Prefetcher<'e> {
         self.engine.nodes.free(current_cpu(), &unused);
     }
 
-    /// Gets frames for the next pieces, in runs and in address order: neighbours in the file that
-    /// are neighbours in memory reach the device as one segment. Without worker threads it is one
-    /// frame at a time, because then the run must repeat in the lab, which allocates page by page.
-    fn stock_up(&mut self, nr_left: u64) {
+    /// Gets frames in address order, for the next pieces in runs, and for this one in any case:
+    /// neighbours in the file that are neighbours in memory reach the device as one segment.
+    /// Without worker threads it is one frame at a time, because then the run must repeat in the
+    /// lab, which allocates page by page.
+    fn stock_up(&mut self, nr_left: u64, nr_of_piece: u64) {
         if !self.stock.is_empty() {
             return;
         }
         let (engine, cpu) = (self.engine, current_cpu());
         let mut nr = 1;
         if engine.has_workers {
-            nr = nr_left.min(stock_max(engine.nodes.nr_frames()));
-            engine.alloc_runs(nr, &mut self.stock);
+            let nr_in_runs = nr_left.min(stock_max(engine.nodes.nr_frames()));
+            engine.alloc_runs(nr_in_runs, &mut self.stock);
+            nr = nr_in_runs.max(nr_of_piece);
         }
         let nr_more = nr - self.stock.len() as u64;
         self.stock.extend((0..nr_more).map_while(|_| engine.alloc_frame(cpu).ok()));
@@ -186,8 +189,8 @@ impl<'e> Prefetcher<'e> {
     }
 
     /// Locks the page and gives it a frame. `nr_left` pages of the run, this one included, may want
-    /// one.
-    fn admit(&mut self, wish: &Wish, index: u64, nr_left: u64) -> Admitted {
+    /// one, and `nr_of_piece` of them before anything is submitted.
+    fn admit(&mut self, wish: &Wish, index: u64, nr_left: u64, nr_of_piece: u64) -> Admitted {
         let (engine, mapping) = (self.engine, &wish.mapping);
         let cpu = current_cpu();
         let page = mapping.table.word_ref(PageIndex(index)).map(WordRef::try_lock);
@@ -199,7 +202,7 @@ impl<'e> Prefetcher<'e> {
         }
         engine.record(mapping, index, record::AccessKind::Readahead);
         let Ok(payer) = engine.charge(cpu, mapping) else { return Admitted::NoFrame };
-        self.stock_up(nr_left);
+        self.stock_up(nr_left, nr_of_piece);
         let Some(claimed) = self.stock.pop() else {
             engine.refund(payer);
             return Admitted::NoFrame;

@@ -32,9 +32,14 @@ const RUN_MIN: Order = Order(6);
 const STOCK_MAX: u64 = 512;
 const STOCK_PARTS: u64 = 256;
 
-/// Frames somebody who fills many may take at a time, of `nr_frames`.
+/// Frames somebody who fills many may take in runs at a time, of `nr_frames`.
 pub fn stock_max(nr_frames: u64) -> u64 {
     (nr_frames / STOCK_PARTS).clamp(1, STOCK_MAX)
+}
+
+/// Whether `nr` frames may be, or hold, a run: who wants fewer need not ask the zone.
+pub fn may_hold_run(nr: u64) -> bool {
+    nr >= RUN_MIN.nr_frames().into()
 }
 
 impl Zone {
@@ -57,9 +62,8 @@ impl Zone {
     /// is not short. Not fewer, although some are free: those are in small pieces, and what leaves
     /// is what came in together only as long as as many leave as come.
     pub fn run_target(&self, nr_missing: u64) -> u64 {
-        let is_run = nr_missing >= RUN_MIN.nr_frames().into();
         let enough = self.watermarks.mark(WatermarkLevel::High) + nr_missing;
-        if is_run && self.nr_free() < enough { nr_missing } else { 0 }
+        if may_hold_run(nr_missing) && self.nr_free() < enough { nr_missing } else { 0 }
     }
 }
 
@@ -87,6 +91,7 @@ mod tests {
         assert_eq!(len(zone.alloc_run(64)), Some(64));
         assert_eq!(len(zone.alloc_run(63)), None, "too small to be a run");
         assert_eq!(len(zone.alloc_run(0)), None);
+        assert_eq!([0, 63, 64].map(may_hold_run), [false, false, true]);
         zone.validate();
     }
 
