@@ -186,16 +186,17 @@ impl Engine {
         Ok(claimed)
     }
 
-    /// Takes up to `nr` frames in runs of neighbours, as far as there are such; makes room for them
-    /// once. Memory of several kinds has none: which kind a page gets is decided page by page.
+    /// Takes up to `nr` frames in runs of neighbours, as far as there are such; where there are none,
+    /// makes room for them once. Memory of several kinds has none: which kind a page gets is decided
+    /// page by page.
     pub(crate) fn alloc_runs(&self, nr: u64, taken: &mut Vec<ClaimedFrame>) {
-        if self.nodes.len() > 1 {
+        let node = self.nodes.first();
+        if self.nodes.len() > 1 || !node.frames.may_hold_run(nr) {
             return;
         }
-        let node = self.nodes.first();
-        let nr_left = node.frames.alloc_runs(nr, taken);
-        if self.make_room_for_runs(node, nr_left) {
-            node.frames.alloc_runs(nr_left, taken);
+        node.frames.alloc_runs(nr, taken);
+        if taken.is_empty() && self.make_room_for_runs(node, nr) {
+            node.frames.alloc_runs(nr, taken);
         }
         self.tell_growth();
     }

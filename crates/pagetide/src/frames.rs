@@ -5,10 +5,10 @@
 
 use crate::sync::{AtomicU64, Ordering::Relaxed};
 use pagetide_core::ids::{CpuId, FrameId, Order};
+#[cfg(not(loom))]
+use pagetide_core::page_alloc::run_min;
 use pagetide_core::page_alloc::{AllocRequest, Starving, WatermarkLevel, Zone, ZoneConfig};
 use pagetide_core::tiering::background_target;
-#[cfg(not(loom))]
-use pagetide_core::page_alloc::may_hold_run;
 #[cfg(not(loom))]
 use pagetide_core::tiering::{Room, room_for_demoted};
 use pagetide_core::units::{Millis, PAGE_BYTES};
@@ -57,12 +57,11 @@ impl ArenaFrames {
         Some(self.claim(frame))
     }
 
-    /// Takes up to `nr` frames in runs of neighbours, while there are such; returns how many are
-    /// left to take.
+    /// Takes up to `nr` frames in runs of neighbours, while there are such.
     #[cfg(not(loom))]
-    pub(crate) fn alloc_runs(&self, nr: u64, taken: &mut Vec<ClaimedFrame>) -> u64 {
+    pub(crate) fn alloc_runs(&self, nr: u64, taken: &mut Vec<ClaimedFrame>) {
         let mut nr_left = nr;
-        while may_hold_run(nr_left)
+        while self.may_hold_run(nr_left)
             && let Some(run) = self.zone.alloc_run(nr_left)
         {
             nr_left -= u64::from(run.end.0 - run.start.0);
@@ -71,14 +70,18 @@ impl ArenaFrames {
             self.arena.make_huge(in_arena(run.start)..in_arena(run.end));
             taken.extend((run.start.0..run.end.0).map(|frame| self.claim(FrameId(frame))));
         }
-        nr_left
     }
 
-    /// Frames to free for `nr_missing` in runs: see [`Zone::run_target`].
+    /// Whether `nr` frames may be, or hold, a run.
     #[cfg(not(loom))]
-    pub(crate) fn run_target(&self, nr_missing: u64) -> u64 {
-        let ask = || self.zone.lock_zone().run_target(nr_missing);
-        if may_hold_run(nr_missing) { ask() } else { 0 }
+    pub(crate) fn may_hold_run(&self, nr: u64) -> bool {
+        nr >= run_min(self.nr_frames.into())
+    }
+
+    /// Frames to free for `nr` in runs: see [`Zone::run_target`].
+    #[cfg(not(loom))]
+    pub(crate) fn run_target(&self, nr: u64) -> u64 {
+        self.zone.lock_zone().run_target(nr)
     }
 
     /// A frame of the zone's, as the arena's.

@@ -168,23 +168,24 @@ impl<'e> Prefetcher<'e> {
         self.engine.nodes.free(current_cpu(), &unused);
     }
 
-    /// Gets frames in address order, for the next pieces in runs, and for this one in any case:
-    /// neighbours in the file that are neighbours in memory reach the device as one segment.
-    /// Without worker threads it is one frame at a time, because then the run must repeat in the
-    /// lab, which allocates page by page.
+    /// Gets frames for the next pieces in runs, or where there are none for this piece one by one,
+    /// in address order: neighbours in the file that are neighbours in memory reach the device as
+    /// one segment. Without worker threads it is one frame at a time, because then the run must
+    /// repeat in the lab, which allocates page by page.
     fn stock_up(&mut self, nr_left: u64, nr_of_piece: u64) {
         if !self.stock.is_empty() {
             return;
         }
         let (engine, cpu) = (self.engine, current_cpu());
-        let mut nr = 1;
+        let mut nr_alone = 1;
         if engine.has_workers {
+            nr_alone = nr_of_piece;
             let nr_in_runs = nr_left.min(stock_max(engine.nodes.nr_frames()));
             engine.alloc_runs(nr_in_runs, &mut self.stock);
-            nr = nr_in_runs.max(nr_of_piece);
         }
-        let nr_more = nr - self.stock.len() as u64;
-        self.stock.extend((0..nr_more).map_while(|_| engine.alloc_frame(cpu).ok()));
+        if self.stock.is_empty() {
+            self.stock.extend((0..nr_alone).map_while(|_| engine.alloc_frame(cpu).ok()));
+        }
         self.stock.sort_by_key(|claimed| Reverse(claimed.frame()));
     }
 

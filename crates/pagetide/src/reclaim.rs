@@ -124,10 +124,9 @@ impl Engine {
         self.run_pass(cpu, node, pass).reclaimed
     }
 
-    /// Frees frames for runs of which `nr_missing` were not found, where memory is short. Returns
-    /// whether it freed any.
-    pub(crate) fn make_room_for_runs(&self, node: &Node, nr_missing: u64) -> bool {
-        let target = node.frames.run_target(nr_missing);
+    /// Frees `nr` frames for runs, where memory is short. Returns whether it freed any.
+    pub(crate) fn make_room_for_runs(&self, node: &Node, nr: u64) -> bool {
+        let target = node.frames.run_target(nr);
         if target == 0 {
             return false;
         }

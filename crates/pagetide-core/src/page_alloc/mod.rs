@@ -77,5 +77,5 @@ pub use watermark::{
     SCALE_FACTOR_MAX, WatermarkInputs, WatermarkLevel, Watermarks, ZoneKind, lowmem_reserve,
     min_free_kbytes,
 };
-pub use zone::run::{may_hold_run, stock_max};
+pub use zone::run::{run_min, stock_max};
 pub use zone::{AllocRequest, Zone, ZoneConfig, ZoneStats};

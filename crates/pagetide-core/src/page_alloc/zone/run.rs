@@ -9,12 +9,15 @@
 //!
 //! ```text
 //!   free   [ 64 ]  [    128    ]  [  ] [ ] []      wanted: 256
-//!   runs   [ 64 ]  [    128    ]                   64 are left: one by one, from the small ones,
-//!                                                  or in runs once as many are freed
+//!   runs   [ 64 ]  [    128    ]                   what is left is not taken from the small ones;
+//!                                                  next time there are no runs, and 256 leave
 //! ```
 //!
 //! **Data and invariants.** A run is a block that was cut where it is held (`zone/held.rs`): its
 //! frames are freed alone, and merge again. Runs leave LOW alone, as all that is not urgent.
+//!
+//! How short a run may be depends on memory: long ones are rare in a small one, and short ones mix
+//! the frames of a large one.
 //!
 //! **Deliberately ignored.** Blocks that small pages of others have cut up: nothing is moved.
 //!
@@ -25,21 +28,26 @@ use crate::ids::{FrameId, Order};
 use crate::page_alloc::WatermarkLevel;
 use core::ops::Range;
 
-/// Frames of a run, at least: fewer are not worth a visit to the zone, or anybody's eviction.
-const RUN_MIN: Order = Order(6);
 /// Frames that are taken ahead of their use at most, 2 MiB, and as a part of memory: what is
 /// evicted for them goes at once, before anybody has used what comes in its place.
 const STOCK_MAX: u64 = 512;
 const STOCK_PARTS: u64 = 256;
+/// A run is one of so many parts of that at least, and four frames: shorter ones are left to others,
+/// lest a stream goes round in them.
+const RUN_PARTS: u64 = 8;
+const RUN_MIN: u64 = 4;
+
+/// Whoever wants fewer frames than this is not worth anybody's eviction before he asks for each.
+const EVICTION_MIN: u64 = 64;
 
 /// Frames somebody who fills many may take in runs at a time, of `nr_frames`.
 pub fn stock_max(nr_frames: u64) -> u64 {
     (nr_frames / STOCK_PARTS).clamp(1, STOCK_MAX)
 }
 
-/// Whether `nr` frames may be, or hold, a run: who wants fewer need not ask the zone.
-pub fn may_hold_run(nr: u64) -> bool {
-    nr >= RUN_MIN.nr_frames().into()
+/// Frames of a run, at least, of `nr_frames`: who wants fewer need not ask the zone.
+pub fn run_min(nr_frames: u64) -> u64 {
+    (stock_max(nr_frames) / RUN_PARTS).max(RUN_MIN)
 }
 
 impl Zone {
@@ -50,20 +58,21 @@ impl Zone {
     ///
     /// O(orders), and a word for each frame.
     pub fn alloc_run(&mut self, nr_max: u64) -> Option<Range<FrameId>> {
-        let largest = nr_max.checked_ilog2()?.min(Order::MAX.0.into()) as u8;
-        (RUN_MIN.0..=largest).rev().map(Order).find_map(|order| {
+        let largest = nr_max.checked_ilog2()?.min(Order::MAX.0.into());
+        let shortest = run_min(self.nr_frames().into()).next_power_of_two().ilog2();
+        (shortest as u8..=largest as u8).rev().map(Order).find_map(|order| {
             let first = self.alloc(&AllocRequest::fast(order))?;
             self.split_held(first, order, Order::BASE);
             Some(first..FrameId(first.0 + order.nr_frames()))
         })
     }
 
-    /// Frames to free for `nr_missing` that were not found in runs: as many, or none where memory
-    /// is not short. Not fewer, although some are free: those are in small pieces, and what leaves
-    /// is what came in together only as long as as many leave as come.
-    pub fn run_target(&self, nr_missing: u64) -> u64 {
-        let enough = self.watermarks.mark(WatermarkLevel::High) + nr_missing;
-        if may_hold_run(nr_missing) && self.nr_free() < enough { nr_missing } else { 0 }
+    /// Frames to free for `nr` of which none were found in runs: as many, or none where memory is
+    /// not short or few are wanted. Not fewer, although some are free: those are in small pieces, and
+    /// what leaves is what came in together only as long as as many leave as come.
+    pub fn run_target(&self, nr: u64) -> u64 {
+        let enough = self.watermarks.mark(WatermarkLevel::High) + nr;
+        if nr >= EVICTION_MIN && self.nr_free() < enough { nr } else { 0 }
     }
 }
 
@@ -88,10 +97,9 @@ mod tests {
         let mut zone = zone();
         assert_eq!(len(zone.alloc_run(512)), Some(512));
         assert_eq!(len(zone.alloc_run(511)), Some(256));
-        assert_eq!(len(zone.alloc_run(64)), Some(64));
-        assert_eq!(len(zone.alloc_run(63)), None, "too small to be a run");
+        assert_eq!(len(zone.alloc_run(8)), Some(8));
+        assert_eq!(len(zone.alloc_run(7)), None, "too small to be a run");
         assert_eq!(len(zone.alloc_run(0)), None);
-        assert_eq!([0, 63, 64].map(may_hold_run), [false, false, true]);
         zone.validate();
     }
 
@@ -112,7 +120,7 @@ mod tests {
         let mut zone = zone();
         let taken: u32 = core::iter::from_fn(|| len(zone.alloc_run(512))).sum();
         let low = zone.watermarks().mark(WatermarkLevel::Low);
-        assert!(zone.nr_free() >= low && zone.nr_free() <= low + 64, "{} free", zone.nr_free());
+        assert!(zone.nr_free() >= low && zone.nr_free() <= low + 8, "{} free", zone.nr_free());
         assert_eq!(u64::from(taken) + zone.nr_free(), NR_FRAMES.into());
     }
 
@@ -136,6 +144,8 @@ mod tests {
 
     #[test]
     fn a_stock_is_a_small_part_of_memory() {
-        assert_eq!([1, 64, 2048, 16_384, 1 << 20].map(stock_max), [1, 1, 8, 64, 512]);
+        let memories = [1, 64, 2048, 16_384, 1 << 20];
+        assert_eq!(memories.map(stock_max), [1, 1, 8, 64, 512]);
+        assert_eq!(memories.map(run_min), [4, 4, 4, 8, 64]);
     }
 }
