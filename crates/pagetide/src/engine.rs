@@ -186,9 +186,9 @@ impl Engine {
         Ok(claimed)
     }
 
-    /// Takes up to `nr` frames in runs of neighbours, as far as there are such; where there are none,
-    /// makes room for them once. Memory of several kinds has none: which kind a page gets is decided
-    /// page by page.
+    /// Takes up to `nr` frames in runs of neighbours, as far as there are such; where there are
+    /// none, makes room for them once. Memory of several kinds has none: which kind a page gets is
+    /// decided page by page.
     pub(crate) fn alloc_runs(&self, nr: u64, taken: &mut Vec<ClaimedFrame>) {
         let node = self.nodes.first();
         if self.nodes.len() > 1 || !node.frames.may_hold_run(nr) {

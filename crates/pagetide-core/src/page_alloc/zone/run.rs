@@ -32,8 +32,8 @@ use core::ops::Range;
 /// evicted for them goes at once, before anybody has used what comes in its place.
 const STOCK_MAX: u64 = 512;
 const STOCK_PARTS: u64 = 256;
-/// A run is one of so many parts of that at least, and four frames: shorter ones are left to others,
-/// lest a stream goes round in them.
+/// A run is one of so many parts of that at least, and four frames: shorter ones are left to
+/// others, lest a stream goes round in them.
 const RUN_PARTS: u64 = 8;
 const RUN_MIN: u64 = 4;
 
@@ -68,8 +68,8 @@ impl Zone {
     }
 
     /// Frames to free for `nr` of which none were found in runs: as many, or none where memory is
-    /// not short or few are wanted. Not fewer, although some are free: those are in small pieces, and
-    /// what leaves is what came in together only as long as as many leave as come.
+    /// not short or few are wanted. Not fewer, although some are free: those are in small pieces,
+    /// and what leaves is what came in together only as long as as many leave as come.
     pub fn run_target(&self, nr: u64) -> u64 {
         let enough = self.watermarks.mark(WatermarkLevel::High) + nr;
         if nr >= EVICTION_MIN && self.nr_free() < enough { nr } else { 0 }
