@@ -58,7 +58,7 @@ pub(crate) struct MrcArgs {
     #[command(flatten)]
     source: SourceArgs,
     /// Policies: the names that `pagetide policies` lists, and opt (Belady's bound).
-    #[arg(long, value_delimiter = ',', default_value = "mglru,active-inactive,lru")]
+    #[arg(long, value_delimiter = ',', default_value = "pagetide,mglru,active-inactive,lru")]
     policy: Vec<Contender>,
     /// Sizes on the curve, evenly spaced by ratio up to the size of all pages.
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=4096))]

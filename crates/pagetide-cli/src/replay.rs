@@ -53,7 +53,7 @@ pub(crate) struct ReplayArgs {
     #[command(flatten)]
     sizes: SizeArgs,
     /// Policies: the names that `pagetide policies` lists, and opt (Belady's bound) [default:
-    /// mglru,lru; with --recorded the run's].
+    /// pagetide,mglru,lru; with --recorded the run's].
     #[arg(long, value_delimiter = ',')]
     policy: Vec<Contender>,
     /// Repeat a recorded run in the memory that it had, fast and slow: watermarks, per-CPU lists,
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
     output::check("the picture", &args.svg)?;
     output::check("the report", &args.report)?;
     let sizes = args.sizes.frames()?;
-    let usual = [PolicyName::Mglru, PolicyName::Lru].map(Contender::Policy);
+    let usual = [PolicyName::default(), PolicyName::Mglru, PolicyName::Lru].map(Contender::Policy);
     let policies = if args.policy.is_empty() { &usual[..] } else { &args.policy };
     args.setup.check(policies, &sizes)?;
     let (trace, facts) = args.source.read_dense(interrupt)?;

@@ -58,7 +58,7 @@ impl Default for Builder {
     fn default() -> Builder {
         Builder {
             knobs: Knobs::default(),
-            policy: PolicyName::Mglru,
+            policy: PolicyName::default(),
             switches: Switches::default(),
             record: None,
             tiers: Vec::new(),
@@ -104,7 +104,7 @@ impl Builder {
         self.with(Knob::MemoryMax, memory_max.0)
     }
 
-    /// The replacement policy; `mglru` unless set.
+    /// The replacement policy; `pagetide` unless set.
     pub fn policy(mut self, policy: PolicyName) -> Builder {
         self.policy = policy;
         self

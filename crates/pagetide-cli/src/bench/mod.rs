@@ -96,7 +96,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=99))]
     runs: u32,
     /// The policy under measurement (evict measures all).
-    #[arg(long, default_value = "mglru")]
+    #[arg(long, default_value_t)]
     policy: PolicyName,
     /// A knob of the cache, as in readahead_max=0 (docs/config.md); may be repeated.
     #[arg(long, value_name = "NAME=VALUE")]

@@ -90,7 +90,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_parser = terminal::parse_size)]
     memory: Bytes,
     /// The replacement policy; see `pagetide policies`.
-    #[arg(long, default_value = "mglru")]
+    #[arg(long, default_value_t)]
     policy: PolicyName,
     /// Manage only files that match; may be repeated.
     #[arg(long, value_name = "GLOB")]

@@ -1,7 +1,9 @@
 //! `pagetide replay --recorded`: a run over fast and slow memory, again.
 
 use crate::run::{run, stderr, stdout};
-use pagetide::{Bytes, CacheStats, Mechanism, Millis, OpenOptions, PageCache, Stage, Switches};
+use pagetide::{
+    Bytes, CacheStats, Mechanism, Millis, OpenOptions, PageCache, PolicyName, Stage, Switches,
+};
 use pagetide::{Tier, TieringKnobs, TieringOptions};
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use serde_json::Value;
@@ -33,6 +35,7 @@ fn record(dir: &Path) -> CacheStats {
         .tier(Tier::dram(Bytes::from_pages(60)))
         .tier(slow)
         .tiering(TieringOptions { knobs, ..Stage::default().into() })
+        .policy(PolicyName::Mglru)
         .switches(Switches::default().without(Mechanism::Generations))
         .background(false)
         .record(dir.join("run.ptt"))

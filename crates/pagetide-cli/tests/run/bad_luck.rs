@@ -131,7 +131,7 @@ fn a_record_replays() {
     run.args(["run", "--memory", "256K", "--record", "a.ptt", "--", "cp", "a", "b"]);
     assert!(run.current_dir(here.path()).status().unwrap().success());
     let mut replay = Command::new(pagetide());
-    replay.args(["replay", "a.ptt", "--memory", "256K", "--policy", "mglru", "--json"]);
+    replay.args(["replay", "a.ptt", "--memory", "256K", "--policy", "pagetide", "--json"]);
     let output = replay.current_dir(here.path()).output().unwrap();
     let rows: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(rows[0]["accesses"].as_u64().unwrap() >= 512, "{rows}");

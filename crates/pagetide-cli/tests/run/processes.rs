@@ -22,8 +22,8 @@ fn two_processes_hold_one_file_once() {
     let here = folder();
     let contents = noise(1 << 20, 4);
     std::fs::write(here.path().join("a"), &contents).unwrap();
-    let once = summary_of(here.path(), "4M", "cp a b1");
-    let twice = summary_of(here.path(), "4M", "cp a b1; cp a b2 & cp a b3; wait");
+    let once = summary_of(here.path(), "8M", "cp a b1");
+    let twice = summary_of(here.path(), "8M", "cp a b1; cp a b2 & cp a b3; wait");
     let read = |summary: &Value| summary["device_read_bytes"].as_u64().unwrap();
     assert_eq!(read(&once), 1 << 20);
     assert_eq!(read(&twice), 1 << 20);

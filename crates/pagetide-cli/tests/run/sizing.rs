@@ -7,8 +7,9 @@ use std::process::{Command, Output};
 /// A run with a report and a summary, of a shell's command line.
 fn run_with_report(folder: &Path, memory: &str, line: &str) -> (Output, serde_json::Value, String) {
     let mut run = Command::new(pagetide());
-    run.args(["run", "--memory", memory, "--report", "r.html", "--json", "s.json", "--set"]);
-    run.args(["readahead_max=0", "--exclude", "*.html", "--exclude", "*.json"]);
+    run.args(["run", "--memory", memory, "--policy", "mglru", "--set", "readahead_max=0"]);
+    run.args(["--report", "r.html", "--json", "s.json"]);
+    run.args(["--exclude", "*.html", "--exclude", "*.json"]);
     let output = run.args(["--", "sh", "-c", line]).current_dir(folder).output().unwrap();
     let text = std::fs::read_to_string(folder.join("s.json")).unwrap();
     let report = std::fs::read_to_string(folder.join("r.html")).unwrap();
@@ -57,7 +58,7 @@ fn a_report_that_cannot_be_written_is_said_before_the_program_runs() {
 /// Hit ratio of a replay of `record` with so much memory, under the policy it was recorded with.
 fn replayed(folder: &Path, record: &str, memory: &str) -> f64 {
     let mut replay = Command::new(pagetide());
-    replay.args(["replay", record, "--memory", memory, "--policy", "mglru", "--json"]);
+    replay.args(["replay", record, "--memory", memory, "--policy", "pagetide", "--json"]);
     let output = replay.current_dir(folder).output().unwrap();
     let rows: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     1.0 - rows[0]["miss_ratio"].as_f64().unwrap()

@@ -86,6 +86,13 @@ macro_rules! policies {
     };
 }
 
+/// What whoever names no policy gets: the one with nothing to set.
+impl Default for PolicyName {
+    fn default() -> PolicyName {
+        PolicyName::Pagetide
+    }
+}
+
 policies! {
     /// Our own.
     Pagetide(Pagetide) = "pagetide",
