@@ -41,7 +41,7 @@ use std::time::{Duration, Instant};
 
 /// Collects settings and builds a [`PageCache`]. Only [`Builder::memory`], or
 /// [`Builder::tier`], must be called.
-#[derive(Clone, Debug)]
+#[derive(Clone, Default, Debug)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct Builder {
     knobs: Knobs,
@@ -52,21 +52,6 @@ pub struct Builder {
     tiering: TieringOptions,
     shared: bool,
     groups: bool,
-}
-
-impl Default for Builder {
-    fn default() -> Builder {
-        Builder {
-            knobs: Knobs::default(),
-            policy: PolicyName::default(),
-            switches: Switches::default(),
-            record: None,
-            tiers: Vec::new(),
-            tiering: TieringOptions::default(),
-            shared: false,
-            groups: false,
-        }
-    }
 }
 
 impl Builder {
