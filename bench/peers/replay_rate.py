@@ -80,7 +80,7 @@ def main():
     parser.add_argument("trace", help="libCacheSim csv, .zst or not")
     parser.add_argument("--frames", type=int, required=True)
     parser.add_argument("--policy", default="lru,fifo,clock,sieve,s3fifo,arc,lirs")
-    parser.add_argument("--also", default="active-inactive,mglru", help="timed without a peer")
+    parser.add_argument("--also", default="active-inactive,mglru,pagetide", help="timed without a peer")
     parser.add_argument("--runs", type=int, default=7)
     args = parser.parse_args()
     policies = args.policy.split(",")
