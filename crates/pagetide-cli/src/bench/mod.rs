@@ -75,6 +75,7 @@ use std::time::Duration;
 const EXAMPLES: &str = "Examples:
   pagetide bench hit
   pagetide bench zipf --memory 256M --dir /data --runs 7
+  pagetide bench run --cases seq,stream --policy pagetide
   pagetide bench all --json > bench.json
   pagetide bench miss --quick               seconds instead of minutes; numbers mean little";
 
@@ -101,6 +102,9 @@ pub(crate) struct BenchArgs {
     /// A knob of the cache, as in readahead_max=0 (docs/config.md); may be repeated.
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<Setting>,
+    /// Of `run`, only these cases, as in seq,stream.
+    #[arg(long, value_name = "CASE", value_delimiter = ',')]
+    cases: Vec<String>,
     /// Small sizes and short runs, to see that it works.
     #[arg(long)]
     quick: bool,
@@ -210,6 +214,12 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
+    /// Whether a case is to be measured.
+    fn wants(&self, case: &str) -> bool {
+        let cases = &self.args.cases;
+        cases.is_empty() || cases.iter().any(|wanted| wanted == case)
+    }
+
     /// The memory limit: as asked for, or `full`, or `quick` with `--quick`.
     fn memory(&self, full: u64, quick: u64) -> Bytes {
         self.args.memory.unwrap_or(Bytes(if self.args.quick { quick } else { full }))
@@ -248,6 +258,9 @@ impl Bench<'_> {
 pub(crate) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     if args.memory.is_some_and(|memory| memory.0 < 4 << 20) {
         return Err(Failure::Usage("--memory is too small: a bench needs at least 4M".to_owned()));
+    }
+    if !args.cases.is_empty() && args.name != BenchName::Run {
+        return Err(Failure::Usage("--cases is for `bench run`".to_owned()));
     }
     machine::read_disk_free(&args.dir)?;
     let bench = Bench { args, interrupt };

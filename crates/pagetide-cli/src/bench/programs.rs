@@ -51,6 +51,8 @@ const FIO_CASES: [(&str, u32); 8] = [
     ("stream", 1),
     ("recorded", 2),
 ];
+/// What the sqlite shell measures.
+const SQLITE: &str = "sqlite";
 /// The least that a program can run with in a memory cgroup.
 const PROGRAM_BYTES_MIN: u64 = 16 << 20;
 /// What fio takes beside its file. Measured in the cgroup while fio 3.33 runs one job or two, as
@@ -62,20 +64,34 @@ const FIO_BYTES: u64 = 9_400 << 10;
 const SHELL_BYTES: u64 = 5 << 20;
 
 pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
+    refuse_unknown(&bench.args.cases)?;
     let memory = bench.memory(512 << 20, 16 << 20);
     machine::check_memory(Bytes(memory.0 * 2))?;
+    let mut cases = FIO_CASES.to_vec();
+    cases.retain(|(case, _)| bench.wants(case));
     let mut rows = Vec::new();
     match why_not(memory, "fio") {
-        None => rows.extend(measure_fio(bench, memory)?),
+        _ if cases.is_empty() => {}
+        None => rows.extend(measure_fio(bench, memory, &cases)?),
         Some(why) => {
-            rows.extend(FIO_CASES.map(|(case, jobs)| skipped((BENCH, case, jobs), &why)));
+            rows.extend(cases.iter().map(|&(case, jobs)| skipped((BENCH, case, jobs), &why)));
         }
     }
     match why_not(memory, "sqlite3") {
+        _ if !bench.wants(SQLITE) => {}
         None => rows.push(measure_sqlite(bench, Bytes(memory.0 / 4))?),
-        Some(why) => rows.push(skipped((BENCH, "sqlite", 1), &why)),
+        Some(why) => rows.push(skipped((BENCH, SQLITE, 1), &why)),
     }
     Ok(rows)
+}
+
+/// A case nobody has would be a row that is missing without a word.
+fn refuse_unknown(cases: &[String]) -> Result<(), Failure> {
+    let is_known = |case: &&String| *case == SQLITE || FIO_CASES.iter().any(|(fio, _)| fio == case);
+    match cases.iter().find(|case| !is_known(case)) {
+        None => Ok(()),
+        Some(case) => Err(Failure::Usage(format!("--cases: `bench run` has no case {case}"))),
+    }
 }
 
 fn skipped(identity: Identity<'_>, why: &str) -> Row {
@@ -217,7 +233,11 @@ impl Work<'_> {
     }
 }
 
-fn measure_fio(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure> {
+fn measure_fio(
+    bench: &Bench<'_>,
+    memory: Bytes,
+    cases: &[(&'static str, u32)],
+) -> Result<Vec<Row>, Failure> {
     let (_folder, data) = bench.make_file(&bench.args.dir, Bytes(memory.0 * FILE_TIMES))?;
     let work = |memory, more: String| {
         let common = format!(
@@ -242,7 +262,7 @@ fn measure_fio(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure> {
     let by_operation = |printed: &str, _: f64| Some(1e9 / read_fio(printed, "iops")?);
     // In KiB a second.
     let by_kib = |printed: &str, _: f64| Some(1e9 / read_fio(printed, "bw")?);
-    let row = |(case, jobs): (&'static str, u32)| {
+    let row = |&(case, jobs): &(&'static str, u32)| {
         let quarter = Bytes((memory.0 / 4).max(PROGRAM_BYTES_MIN));
         let times = quarter.0 * FILE_TIMES;
         let work = match case {
@@ -259,7 +279,7 @@ fn measure_fio(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure> {
             _ => work.row((BENCH, case, jobs), by_operation),
         }
     };
-    FIO_CASES.into_iter().map(row).collect()
+    cases.iter().map(row).collect()
 }
 
 /// A number of fio's about its reads.
@@ -304,7 +324,7 @@ fn measure_sqlite(bench: &Bench<'_>, memory: Bytes) -> Result<Row, Failure> {
     let arguments = vec!["sqlite3".into(), database.clone().into_os_string(), read.into()];
     let work = Work { bench, memory, beside: SHELL_BYTES, file: &database, arguments };
     let expected = nr_queries as usize;
-    work.row((BENCH, "sqlite", 1), |printed, seconds| {
+    work.row((BENCH, SQLITE, 1), |printed, seconds| {
         (printed.lines().count() == expected).then_some(seconds * 1e9 / expected as f64)
     })
 }

@@ -159,4 +159,6 @@ fn bad_names_and_sizes_are_usage_errors() {
     assert_eq!(run(&["bench", "fly"]).status.code(), Some(2));
     assert_eq!(run(&["bench", "hit", "--memory", "1M"]).status.code(), Some(2));
     assert_eq!(run(&["bench", "hit", "--runs", "0"]).status.code(), Some(2));
+    assert_eq!(run(&["bench", "hit", "--cases", "seq"]).status.code(), Some(2));
+    assert_eq!(run(&["bench", "run", "--cases", "seq,fly"]).status.code(), Some(2));
 }
