@@ -327,9 +327,10 @@ impl LruPolicy for Pagetide {
         }
     }
 
-    /// When the page was accessed last is known to another node's clock only.
+    /// When the page was accessed last is known to another node's clock only. No fault brought it:
+    /// when it is seen young, it was touched here.
     fn welcome(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        cx.folios[frame].clear(Flags::WORKINGSET);
+        cx.folios[frame].clear(Flags::WORKINGSET.with(Flags::REFERENCED));
     }
 
     fn touch(&mut self, cx: &mut Context<'_>, frame: FrameId) {
