@@ -327,8 +327,7 @@ impl LruPolicy for Pagetide {
         }
     }
 
-    /// When the page was accessed last is known to another node's clock only. No fault brought it:
-    /// when it is seen young, it was touched here.
+    /// Its last access is by another node's clock. No fault brought it: if young, it was touched.
     fn welcome(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         cx.folios[frame].clear(Flags::WORKINGSET.with(Flags::REFERENCED));
     }
