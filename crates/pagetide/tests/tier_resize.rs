@@ -9,6 +9,7 @@ mod common;
 use common::pages::{Random, stamp, version_of};
 use common::store::FaultyStore;
 use common::tiers::{options, pages, slow, tiering};
+use common::watchdog::Watchdog;
 use common::{PAGE, pattern_at};
 use pagetide::{Builder, Bytes, File, Millis, PageCache, PolicyName, ResizeError, Stage, Tier};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -172,7 +173,11 @@ fn play_beside_resizes(policy: PolicyName, background: bool) {
         }
         is_over.store(true, SeqCst);
     });
-    cache.resize(pages(40)).unwrap();
+    // What is being written back or moved cannot be given up just then.
+    while let Err(error) = cache.resize(pages(40)) {
+        assert!(background && matches!(error, ResizeError::Busy { .. }), "{error}");
+        std::thread::yield_now();
+    }
     if !background {
         cache.validate();
     }
@@ -187,6 +192,7 @@ fn play_beside_resizes(policy: PolicyName, background: bool) {
 
 #[test]
 fn nothing_is_lost_while_tiers_grow_and_shrink() {
+    let _watchdog = Watchdog::new("nothing_is_lost_while_tiers_grow_and_shrink", 60);
     for policy in [PolicyName::Mglru, PolicyName::Pagetide, PolicyName::ActiveInactive] {
         play_beside_resizes(policy, false);
     }
