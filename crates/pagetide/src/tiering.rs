@@ -11,7 +11,7 @@
 //! Time is coarse, and told: [`PageCache::tick`](crate::PageCache::tick) is called by the
 //! background thread, or by who does without one.
 
-use crate::delay::Delay;
+use crate::delay;
 use crate::hint_scan::HintScan;
 use crate::node::NODES_MAX;
 use crate::tier::plan::TierPlan;
@@ -28,6 +28,7 @@ use pagetide_core::tiering::{
 use pagetide_core::units::Millis;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 use thread_local::ThreadLocal;
 
 /// How pages move between tiers. The default is [`Stage::Auto`], which has nothing to set: on real
@@ -98,7 +99,8 @@ pub(crate) struct Tiering {
     /// Locked as long as a resize takes, outermost.
     pub(crate) sizes: Mutex<TierSizes>,
     pub(crate) stamp_width: StampWidth,
-    delays: Vec<Option<Delay>>,
+    /// How much longer an access of each node's memory takes than it would by itself.
+    delays: Vec<Option<Duration>>,
     /// The coarse clock.
     now_ms: AtomicU64,
     served: ThreadLocal<Served>,
@@ -108,7 +110,7 @@ impl Tiering {
     /// Begins at `now` of the clock that later ticks will tell.
     pub(crate) fn new(plan: &TierPlan, options: TieringOptions, now: Millis) -> Tiering {
         let delay_of = |tier: &Tier| match tier.kind {
-            TierKind::Emulated(latency) => Some(Delay::new(latency)),
+            TierKind::Emulated(latency) => Some(latency),
             TierKind::Dram | TierKind::Numa(_) | TierKind::Compressed => None,
         };
         let tiers: Vec<Tier> = plan.nodes.iter().map(|node| node.tier).collect();
@@ -158,8 +160,8 @@ impl Tiering {
 
     /// Waits as long as an access of the node's memory takes longer than one of DRAM.
     pub(crate) fn wait_for(&self, nth: usize) {
-        if let Some(delay) = self.delays[nth] {
-            delay.spin();
+        if let Some(length) = self.delays[nth] {
+            delay::spin(length);
         }
     }
 
