@@ -1,4 +1,6 @@
 //! Two threads and few frames, for a second: whole-page stamps tell who saw what was never written.
+//!
+//! Each thread goes on until it has done something: the machine may have no time for it just then.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,6 +13,11 @@ use crate::{ArenaOptions, Claim, FrameArena, PageRef, PageTable, StoreFile, Stor
 
 const NR_PAGES: u64 = 8;
 const NR_FRAMES: u32 = 3;
+/// Accepted reads, and pages written or moved, of a thread at least.
+const NR_READS_MIN: u64 = 100;
+const NR_WRITES_MIN: u64 = 1000;
+/// Pages that the kernel filled.
+const NR_FILLS_MIN: u64 = 100;
 const STAMPS: usize = FRAME_BYTES / 8;
 
 /// A page full of one number, whose low bits name the page.
@@ -29,15 +36,15 @@ fn check_stamp(index: u64, bytes: &[u8]) {
     assert!((0..STAMPS).all(|at| number(at) == first), "a torn page was accepted");
 }
 
-/// Reads by ticket and by pin; returns how many reads were accepted.
-fn read_pages(table: &PageTable, until: Instant) -> u64 {
+/// Reads again and again.
+fn read_pages(table: &PageTable, until: Instant) {
     let mut nr_accepted = 0;
-    while Instant::now() < until {
+    while Instant::now() < until || nr_accepted < NR_READS_MIN {
         nr_accepted += read_pages_once(table);
     }
-    nr_accepted
 }
 
+/// Reads by ticket and by pin; returns how many reads were accepted.
 fn read_pages_once(table: &PageTable) -> u64 {
     let (mut bytes, mut nr_accepted) = ([0; FRAME_BYTES], 0);
     for index in 0..NR_PAGES {
@@ -88,16 +95,14 @@ fn no_reader_accepts_a_torn_or_foreign_page() {
     let table = &PageTable::new(Arc::new(arena));
     let until = Instant::now() + Duration::from_secs(1);
     std::thread::scope(|scope| {
-        let reader = scope.spawn(move || read_pages(table, until));
+        scope.spawn(move || read_pages(table, until));
         let mut spare: Vec<FrameId> = (0..NR_FRAMES).map(FrameId).collect();
         let mut round = 0;
-        while Instant::now() < until {
+        while Instant::now() < until || round < NR_WRITES_MIN {
             round += 1;
             let page = table.page_or_make(PageIndex(round * 7 % NR_PAGES)).expect("in range");
             write_page(table, page, round, &mut spare);
         }
-        let nr_accepted = reader.join().expect("no torn page");
-        assert!(round > 1000 && nr_accepted > 100, "{round} writes, {nr_accepted} reads");
     });
 }
 
@@ -113,10 +118,10 @@ fn no_reader_accepts_a_page_the_kernel_is_filling() {
     let table = &PageTable::new(Arc::new(arena));
     let until = Instant::now() + Duration::from_millis(500);
     std::thread::scope(|scope| {
-        let reader = scope.spawn(move || read_pages(table, until));
+        scope.spawn(move || read_pages(table, until));
         let mut spare: Vec<FrameId> = (0..NR_FRAMES).map(FrameId).collect();
         let (mut round, mut nr_fills) = (0, 0);
-        while Instant::now() < until {
+        while Instant::now() < until || nr_fills < NR_FILLS_MIN {
             round += 1;
             let index = round * 7 % NR_PAGES;
             let page = table.page_or_make(PageIndex(index)).expect("in range");
@@ -135,21 +140,18 @@ fn no_reader_accepts_a_page_the_kernel_is_filling() {
                 _ => spare.push(frame),
             }
         }
-        let nr_accepted = reader.join().expect("no torn page");
-        assert!(nr_fills > 100 && nr_accepted > 100, "{nr_fills} fills, {nr_accepted} reads");
     });
 }
 
 /// Reads pages, and writes every other one whole.
-fn read_and_write_pages(table: &PageTable, from: u64, until: Instant) -> (u64, u64) {
+fn read_and_write_pages(table: &PageTable, from: u64, until: Instant) {
     let (mut round, mut nr_accepted) = (from, 0);
-    while Instant::now() < until {
+    while Instant::now() < until || round < NR_WRITES_MIN || nr_accepted < NR_READS_MIN {
         round += 2;
         let page = table.page(PageIndex(round * 7 % NR_PAGES)).expect("made");
         page.lock().write(0, &stamp(page.index().0, round));
         nr_accepted += read_pages_once(table);
     }
-    (round, nr_accepted)
 }
 
 /// How long the long tests run: a minute when `PAGETIDE_LONG` is set.
@@ -171,11 +173,12 @@ fn pages_that_move_are_neither_torn_nor_lost() {
     }
     let until = Instant::now() + hammer_time();
     std::thread::scope(|scope| {
-        let users =
-            [1, 2].map(|from| scope.spawn(move || read_and_write_pages(table, from, until)));
+        for from in [1, 2] {
+            scope.spawn(move || read_and_write_pages(table, from, until));
+        }
         let mut spare: VecDeque<FrameId> = (NR_PAGES as u32..nr_frames).map(FrameId).collect();
-        let mut nr_moves = 0_u64;
-        while Instant::now() < until {
+        let mut nr_moves = 0;
+        while Instant::now() < until || nr_moves < NR_WRITES_MIN {
             let page = table.page(PageIndex(nr_moves * 3 % NR_PAGES)).expect("made");
             let Ok(mut lock) = page.try_lock() else { continue };
             let frame = spare.pop_front().expect("a frame for each move");
@@ -184,11 +187,6 @@ fn pages_that_move_are_neither_torn_nor_lost() {
             spare.push_back(table.arena().release(left));
             nr_moves += 1;
         }
-        for user in users {
-            let (nr_writes, nr_reads) = user.join().expect("no torn page");
-            assert!(nr_writes > 1000 && nr_reads > 100, "{nr_writes} writes, {nr_reads} reads");
-        }
-        assert!(nr_moves > 1000, "{nr_moves} moves");
     });
 }
 

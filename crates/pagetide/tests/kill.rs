@@ -21,7 +21,8 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 const NR_PAGES: u64 = 96;
-const NR_ROUNDS: u64 = 50;
+/// Rounds at least; and on until one kill came in the middle of something.
+const NR_ROUNDS_LEAST: u64 = 50;
 /// The variable that makes this binary the child: the path of its file.
 const CHILD: &str = "PAGETIDE_KILL_CHILD";
 
@@ -81,12 +82,11 @@ fn synced_bytes_survive_a_kill() {
     if let Ok(path) = std::env::var(CHILD) {
         return be_the_child(&path);
     }
-    let _watchdog = Watchdog::new("synced_bytes_survive_a_kill", 120);
+    let _watchdog = Watchdog::new();
     let mut random = Random::new(seed());
     let dir = tempfile::tempdir().unwrap();
-    let mut nr_versions = 0;
-    let mut nr_newer = 0;
-    for round in 0..NR_ROUNDS {
+    let (mut round, mut nr_versions, mut nr_newer) = (0, 0, 0);
+    while round < NR_ROUNDS_LEAST || nr_newer == 0 {
         let path = dir.path().join("x".repeat(1 + round as usize % 2));
         let durable = live_and_die(&path, Duration::from_micros(random.below(60_000)));
         nr_versions += durable;
@@ -102,9 +102,7 @@ fn synced_bytes_survive_a_kill() {
             nr_newer += u64::from(version > durable);
         }
         std::fs::remove_file(&path).unwrap();
+        round += 1;
     }
-    println!(
-        "{NR_ROUNDS} kills, {nr_versions} versions acknowledged, {nr_newer} newer pages found"
-    );
-    assert!(nr_newer > 0, "no kill came in the middle of anything");
+    println!("{round} kills, {nr_versions} versions acknowledged, {nr_newer} newer pages found");
 }

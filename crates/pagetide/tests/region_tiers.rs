@@ -49,7 +49,7 @@ fn use_hot_pages(cache: &PageCache, region: &Region, nr_rounds: u64) {
 
 #[test]
 fn an_armed_page_of_a_region_faults_and_is_promoted() {
-    let _watchdog = Watchdog::new("an_armed_page_of_a_region_faults_and_is_promoted", 60);
+    let _watchdog = Watchdog::new();
     let cache = tiered(options(Stage::HotSelection));
     let Some(region) = numbered("an_armed_page", &cache) else { return };
     use_hot_pages(&cache, &region, 40);
@@ -71,7 +71,7 @@ fn an_armed_page_of_a_region_faults_and_is_promoted() {
 #[test]
 fn a_dirty_page_of_an_anonymous_region_is_promoted() {
     const NAME: &str = "a_dirty_page_of_an_anonymous_region_is_promoted";
-    let _watchdog = Watchdog::new(NAME, 60);
+    let _watchdog = Watchdog::new();
     let cache = tiered(options(Stage::HotSelection));
     let Some(region) = region(NAME, &cache, RegionOptions::anonymous(pages(256))) else { return };
     (0..256).for_each(|page| store(&region, page, page as u64));
@@ -97,18 +97,24 @@ fn nothing_is_armed_where_promotion_is_off() {
 /// thread.
 #[test]
 fn pages_that_move_between_tiers_keep_what_is_stored_meanwhile() {
-    let _watchdog = Watchdog::new("pages_that_move_between_tiers", 60);
+    let _watchdog = Watchdog::new();
     for (stage, nr_handlers) in [(Stage::HotSelection, 1), (Stage::Auto, 3)] {
         let cache = tiered(options(stage));
         let options = RegionOptions::anonymous(pages(400)).handlers(nr_handlers);
         let Some(region) = region("pages_that_move", &cache, options) else { return };
+        let have_moved = || {
+            let stats = tiering(&cache);
+            stats.demoted > 0 && stats.hint_faults > 0
+        };
         std::thread::scope(|scope| {
             let writers = [0, 1].map(|nth| {
-                let region = &region;
+                let (region, have_moved) = (&region, &have_moved);
                 scope.spawn(move || {
                     let mut random = common::pages::Random::new(nth + 1);
                     let mut counts = vec![0_u64; 400];
-                    for _ in 0..4000 {
+                    let mut nr_rounds = 0;
+                    while nr_rounds < 4000 || !have_moved() {
+                        nr_rounds += 1;
                         // Most of the time a few.
                         let most = if random.below(4) == 0 { 400 } else { 40 };
                         let page = random.below(most) as usize;
@@ -126,8 +132,6 @@ fn pages_that_move_between_tiers_keep_what_is_stored_meanwhile() {
                 std::thread::yield_now();
             }
         });
-        let stats = tiering(&cache);
-        assert!(stats.demoted > 0 && stats.hint_faults > 0, "{stage:?}: {stats:?}");
         settle(&region, 0..400);
         cache.validate();
     }
@@ -155,7 +159,7 @@ fn a_page_of_a_region_comes_back_from_the_compressed_tier() {
 
 #[test]
 fn every_policy_reclaims_pages_of_regions() {
-    let _watchdog = Watchdog::new("every_policy_reclaims_pages_of_regions", 120);
+    let _watchdog = Watchdog::new();
     for &policy in PolicyName::ALL {
         let builder = PageCache::builder().memory(pages(64)).policy(policy).background(false);
         let cache = builder.build().expect("a cache");

@@ -25,10 +25,11 @@ fn resident() -> u64 {
     read_self_resident_bytes().expect("/proc is mounted").0
 }
 
-fn load(file: &File, mut random: Random, end: Instant, most: &AtomicU64) {
+fn load(cache: &PageCache, file: &File, mut random: Random, end: Instant, most: &AtomicU64) {
     let mut bytes = vec![0; 64 << 10];
     let mut round = 0u64;
-    while Instant::now() < end {
+    // On until the limit was reached: the machine may be slow, or its disk.
+    while Instant::now() < end || cache.stats().evictions == 0 {
         let index = random.below(FILE_BYTES / PAGE as u64 - 16);
         let offset = index * PAGE as u64;
         let written = offset % WRITTEN_BYTES;
@@ -46,11 +47,12 @@ fn load(file: &File, mut random: Random, end: Instant, most: &AtomicU64) {
             most.fetch_max(resident(), Relaxed);
         }
     }
+    most.fetch_max(resident(), Relaxed);
 }
 
 #[test]
 fn resident_size_stays_within_the_limit_and_the_stated_overhead() {
-    let _watchdog = Watchdog::new("resident_size_stays_within_the_limit", 60);
+    let _watchdog = Watchdog::new();
     let seed = seed();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("sparse");
@@ -63,8 +65,8 @@ fn resident_size_stays_within_the_limit_and_the_stated_overhead() {
         let end = Instant::now() + Duration::from_millis(1500);
         std::thread::scope(|scope| {
             for thread in 0..2 {
-                let (file, most) = (&file, &most);
-                scope.spawn(move || load(file, Random::new(seed + thread), end, most));
+                let (cache, file, most) = (&cache, &file, &most);
+                scope.spawn(move || load(cache, file, Random::new(seed + thread), end, most));
             }
         });
         let most = most.into_inner().saturating_sub(before);
@@ -77,7 +79,6 @@ fn resident_size_stays_within_the_limit_and_the_stated_overhead() {
             stats.evictions
         );
         assert!(stats.resident_bytes_max <= limit);
-        assert!(stats.evictions > 0, "the limit was reached");
         let allowed = limit + overhead_max(limit);
         assert!(most <= allowed, "{} resident, {} allowed", Bytes(most), Bytes(allowed));
     }

@@ -222,6 +222,7 @@ struct Shape {
 }
 
 fn run(shape: Shape, seed: u64) {
+    let _watchdog = Watchdog::of_a_run(shape.time);
     let dir = tempfile::tempdir().unwrap();
     let cache = PageCache::builder()
         .memory(Bytes::from_pages(shape.nr_frames))
@@ -278,12 +279,12 @@ fn run(shape: Shape, seed: u64) {
         stats.writes_through,
         stats.bypass_reads
     );
-    assert!(stats.evictions > 0, "{stats:?}");
 }
 
 fn work(cache: &PageCache, files: &[FileModel], mut random: Random, shape: Shape, end: Instant) {
     let mut handles: Vec<File> = files.iter().map(|model| model.reopen(cache)).collect();
-    while Instant::now() < end {
+    // On until there was something to see: the machine may be slow, or its disk.
+    while Instant::now() < end || cache.stats().evictions == 0 {
         let which = random.below(files.len() as u64) as usize;
         let (model, file) = (&files[which], &handles[which]);
         let index = random.below(NR_PAGES);
@@ -325,7 +326,6 @@ fn run_time(fallback_ms: u64) -> Duration {
 
 #[test]
 fn kernel_policies_keep_every_page_right() {
-    let _watchdog = Watchdog::new("kernel_policies_keep_every_page_right", 60);
     let seed = seed();
     for policy in [PolicyName::Mglru, PolicyName::ActiveInactive] {
         for (nr_threads, nr_frames) in [(2, 256), (4, 64)] {
@@ -351,7 +351,6 @@ fn kernel_policies_keep_every_page_right() {
 fn our_own_policy_keeps_every_page_right() {
     let is_long = std::env::var_os("PAGETIDE_LONG").is_some_and(|value| value == "1");
     let time = run_time(if is_long { 30_000 } else { 1500 });
-    let _watchdog = Watchdog::new("our_own_policy_keeps_every_page_right", 120);
     let (policy, nr_threads) = (PolicyName::Pagetide, 2);
     for (nr_frames, resizes, faults) in [(256, true, false), (48, false, true)] {
         run(Shape { policy, nr_threads, nr_frames, resizes, faults, time }, seed());
@@ -360,7 +359,6 @@ fn our_own_policy_keeps_every_page_right() {
 
 #[test]
 fn plain_policies_keep_every_page_right() {
-    let _watchdog = Watchdog::new("plain_policies_keep_every_page_right", 60);
     let seed = seed();
     for policy in [PolicyName::Lru, PolicyName::Clock] {
         for (nr_threads, nr_frames) in [(2, 64), (4, 256)] {
@@ -382,7 +380,6 @@ fn plain_policies_keep_every_page_right() {
 
 #[test]
 fn sixteen_frames_are_enough_for_every_policy() {
-    let _watchdog = Watchdog::new("sixteen_frames_are_enough_for_every_policy", 60);
     let seed = seed();
     for policy in PolicyName::ALL {
         let time = run_time(500);
@@ -402,7 +399,6 @@ fn sixteen_frames_are_enough_for_every_policy() {
 
 #[test]
 fn a_store_that_fails_at_times_loses_nothing() {
-    let _watchdog = Watchdog::new("a_store_that_fails_at_times_loses_nothing", 60);
     let seed = seed();
     for (policy, nr_frames) in [(PolicyName::Mglru, 128), (PolicyName::ActiveInactive, 32)] {
         let time = run_time(1500);
@@ -414,11 +410,14 @@ fn a_store_that_fails_at_times_loses_nothing() {
 /// must never take a page as shorter than the write that has just grown it.
 #[test]
 fn appended_records_are_all_there() {
-    let _watchdog = Watchdog::new("appended_records_are_all_there", 60);
-    let mut random = Random::new(seed());
-    let end = Instant::now() + run_time(1500);
-    while Instant::now() < end {
+    let (mut random, time) = (Random::new(seed()), run_time(1500));
+    let _watchdog = Watchdog::of_a_run(time);
+    let end = Instant::now() + time;
+    loop {
         append_beside_sync_and_read(&mut random);
+        if Instant::now() >= end {
+            break;
+        }
     }
 }
 

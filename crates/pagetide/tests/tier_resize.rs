@@ -192,7 +192,7 @@ fn play_beside_resizes(policy: PolicyName, background: bool) {
 
 #[test]
 fn nothing_is_lost_while_tiers_grow_and_shrink() {
-    let _watchdog = Watchdog::new("nothing_is_lost_while_tiers_grow_and_shrink", 60);
+    let _watchdog = Watchdog::new();
     for policy in [PolicyName::Mglru, PolicyName::Pagetide, PolicyName::ActiveInactive] {
         play_beside_resizes(policy, false);
     }

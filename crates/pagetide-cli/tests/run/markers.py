@@ -17,7 +17,7 @@ def read_and_await(page, window):
     """Reads a page that is there; the server goes and reads the next window."""
     before = nr_read()
     assert len(os.pread(fd, PAGE, page * PAGE)) == PAGE
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 300
     while nr_read() < before + window * PAGE:
         assert time.monotonic() < deadline, (page, nr_read() - before)
 

@@ -120,7 +120,7 @@ fn a_full_disk_is_told_to_the_program_and_harms_no_other_file() {
     }
     std::fs::write(here.path().join("script.py"), include_str!("full_disk.py")).unwrap();
     let mut run = Command::new("timeout");
-    run.args(["--kill-after=5", "60"]).arg(pagetide()).args(["run", "--memory", "256K", "--"]);
+    run.args(["--kill-after=5", "300"]).arg(pagetide()).args(["run", "--memory", "256K", "--"]);
     run.args(["python3", "script.py"]).arg(&small).current_dir(here.path());
     let output = run.output();
     let unmounted = Command::new("umount").arg(&small).status();

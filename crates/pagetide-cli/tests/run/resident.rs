@@ -90,9 +90,11 @@ fn measure(folder: &Path, work: &str, memory: &str, limit: u64) -> u64 {
     let reader = std::thread::spawn(move || tell.send(lines.next().unwrap().unwrap()).unwrap());
     let (mut most, mut nr_samples) = (0, 0);
     let last = loop {
+        let said = told.try_recv();
+        // Once more at the end: the work may have been done before anybody looked.
         most = most.max(memory_of_all(&descendants_of(child.id())));
         nr_samples += 1;
-        match told.try_recv() {
+        match said {
             Err(TryRecvError::Empty) => {}
             other => break other.unwrap(),
         }

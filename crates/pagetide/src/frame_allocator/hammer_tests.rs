@@ -4,7 +4,8 @@
 //! there, and gets its owner's stamp, so that one that somebody else writes shows. At the end all
 //! of the memory can be had again, in the largest blocks there are.
 //!
-//! Each hammer runs for a moment, and for half a minute with `PAGETIDE_LONG=1`.
+//! Each hammer runs for a moment, and for half a minute with `PAGETIDE_LONG=1`; where the machine
+//! has no time for it just then, until it has done something.
 //!
 //! Not verified: fairness, and interleavings the scheduler does not happen to choose (loom has
 //! those of the locks).
@@ -21,6 +22,8 @@ const NR_THREADS: u32 = 2;
 const ORDERS: [u8; 12] = [0, 0, 0, 0, 0, 1, 1, 2, 3, 5, 9, 10];
 /// Blocks that wait between their owner and whoever returns them.
 const EXCHANGED: usize = 8;
+/// Blocks one thread takes at least.
+const NR_TAKEN_MIN: u64 = 100;
 /// Frames one thread holds at most: a third of the memory.
 const NR_HELD_MAX: u32 = 1365;
 
@@ -121,17 +124,16 @@ fn check_all_there(allocator: &FrameAllocator) {
 }
 
 /// Takes and returns blocks of all orders at random; some are returned by the other thread.
-/// Returns how many were taken.
 fn churn<'a>(
     allocator: &'a FrameAllocator,
     stamps: &Stamps,
     exchange: &Mutex<Vec<Held<'a>>>,
     name: u32,
     end: Instant,
-) -> u64 {
+) {
     let (mut random, mut nr_taken) = (name, 0);
     let (mut held, mut nr_held) = (Vec::new(), 0);
-    while Instant::now() < end {
+    while Instant::now() < end || nr_taken < NR_TAKEN_MIN {
         let dice = next_random(&mut random);
         let order = Order(ORDERS[dice as usize % ORDERS.len()]);
         if dice >> 8 & 1 == 0 && nr_held + order.nr_frames() <= NR_HELD_MAX {
@@ -166,7 +168,6 @@ fn churn<'a>(
         }
     }
     held.into_iter().for_each(|mine| drop(stamps.check(mine)));
-    nr_taken
 }
 
 #[test]
@@ -177,16 +178,12 @@ fn two_threads_never_hold_the_same_frame_and_lose_none() {
         let allocator = allocator(16 << 20, nr_cpus, tuning);
         let (stamps, exchange) = (Stamps::new(&allocator), Mutex::new(Vec::new()));
         let end = Instant::now() + each;
-        let nr_taken: u64 = std::thread::scope(|scope| {
-            let threads: Vec<_> = (1..=NR_THREADS)
-                .map(|name| {
-                    let (allocator, stamps, exchange) = (&allocator, &stamps, &exchange);
-                    scope.spawn(move || churn(allocator, stamps, exchange, name, end))
-                })
-                .collect();
-            threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
+        std::thread::scope(|scope| {
+            for name in 1..=NR_THREADS {
+                let (allocator, stamps, exchange) = (&allocator, &stamps, &exchange);
+                scope.spawn(move || churn(allocator, stamps, exchange, name, end));
+            }
         });
-        assert!(nr_taken > 100, "{tuning}, {nr_cpus} lists: only {nr_taken} blocks were taken");
         let left = exchange.into_inner().expect("no panic under it");
         left.into_iter().for_each(|held| drop(stamps.check(held)));
         check_all_there(&allocator);
@@ -222,7 +219,7 @@ fn wander(allocator: &FrameAllocator, stamps: &Stamps, name: u32, end: Instant) 
     // One that was added, and the greatest number there is.
     let added = [CpuId(2), CpuId(7), CpuId(u32::MAX)];
     for round in 0.. {
-        if Instant::now() >= end {
+        if round > 0 && Instant::now() >= end {
             return;
         }
         assert!(move_to((name + round) % 2));
@@ -256,11 +253,14 @@ fn cpus_beyond_the_lists_share_one() {
                 if !move_to(name) {
                     eprintln!("SKIPPED: cpus_beyond_the_lists: CPU {name} is not ours");
                 }
-                while Instant::now() < end {
+                loop {
                     let held: Vec<_> = (0..100)
                         .map(|_| stamps.stamp(allocator.alloc(Order::BASE).expect("enough")))
                         .collect();
                     held.into_iter().for_each(|mine| drop(stamps.check(mine)));
+                    if Instant::now() >= end {
+                        break;
+                    }
                 }
             });
         }

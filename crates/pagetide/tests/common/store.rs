@@ -4,6 +4,7 @@
 use pagetide::Store;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 /// What the operation does instead of its work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,19 +53,27 @@ struct State {
     nr_faults: u64,
     nr_calls: u64,
     under_way: Vec<Range>,
+    /// When it was used first, and how long operations have lingered since.
+    began: Option<Instant>,
+    lingered: Duration,
     broken: Option<String>,
 }
 
-/// Takes a range off the list, after a while in which others may come.
+/// Takes a range off the list, mostly after a while in which others may come.
 struct UnderWay<'s> {
     store: &'s FaultyStore,
     range: Range,
+    lingers: bool,
 }
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        std::thread::yield_now();
+        let started = Instant::now();
+        if self.lingers {
+            std::thread::yield_now();
+        }
         let mut state = self.store.lock();
+        state.lingered += started.elapsed();
         let at = state.under_way.iter().position(|other| *other == self.range).unwrap();
         state.under_way.swap_remove(at);
     }
@@ -138,7 +147,7 @@ impl FaultyStore {
             state.broken = Some(format!("a write at {start}"));
         }
         state.under_way.push(range);
-        UnderWay { store: self, range }
+        UnderWay { store: self, range, lingers: state.lingers() }
     }
 
     /// Counts a call, and says what it gets.
@@ -161,6 +170,13 @@ impl FaultyStore {
 }
 
 impl State {
+    /// Whether the operation that begins is to take a while. Where the machine is busy that is a
+    /// long one, so no more than half of the time goes there.
+    fn lingers(&mut self) -> bool {
+        let began = *self.began.get_or_insert_with(Instant::now);
+        self.lingered * 2 <= began.elapsed()
+    }
+
     /// How many of `len` bytes this call moves.
     fn portion(&mut self, len: usize) -> io::Result<usize> {
         self.nr_calls += 1;
