@@ -88,10 +88,15 @@ impl Drop for MemoryGroup {
     fn drop(&mut self) {
         let started = Instant::now();
         // A member that was just killed leaves the group a moment after its parent has seen it die.
-        while fs::remove_dir(&self.0.path)
-            .is_err_and(|error| error.kind() != io::ErrorKind::NotFound)
-        {
-            if started.elapsed() > REMOVE_PATIENCE {
+        loop {
+            // Looked at first: the last try comes after the time is over, however long that was.
+            let is_last = started.elapsed() > REMOVE_PATIENCE;
+            match fs::remove_dir(&self.0.path) {
+                Ok(()) => return,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+                Err(_) => {}
+            }
+            if is_last {
                 crate::terminal::note(&format!(
                     "could not remove the memory cgroup {}; remove it with rmdir",
                     self.0.path.display()
