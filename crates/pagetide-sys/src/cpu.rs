@@ -286,6 +286,12 @@ pub fn fetch<T>(value: &T) {
     fetch_line(std::ptr::from_ref(value).cast());
 }
 
+/// As [`fetch`], for the lines with these addresses; any will do.
+#[inline]
+pub fn fetch_lines(lines: &[*const u8]) {
+    lines.iter().for_each(|line| fetch_line(*line));
+}
+
 /// As [`fetch`], for a value that will be written: the line is fetched for this processor alone, so
 /// that the write need not ask for it again.
 #[inline]

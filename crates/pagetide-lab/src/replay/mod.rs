@@ -47,7 +47,7 @@ mod world;
 pub use course::{ArmStay, Course, CoursePoint, course_of};
 pub use memory::{Memory, TierMemory, ZoneMemory};
 pub use phases::{NR_PHASES, Phases};
-pub use setup::{Clock, Costs, Reader, Setup, Statistics};
+pub use setup::{Clock, Costs, Fetch, Reader, Setup, Statistics};
 pub use story::{Event, Happening, Story, story_of};
 pub use world::{TierCounts, World};
 

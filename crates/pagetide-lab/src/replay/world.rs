@@ -16,7 +16,7 @@
 
 use super::clock::{self, Counted, VirtualClock};
 use super::memory::{Memory, Slot};
-use super::{Clock, Outcome, Reader, Setup, Statistics};
+use super::{Clock, Fetch, Outcome, Reader, Setup, Statistics};
 use crate::trace::{AccessKind, DenseTrace};
 use pagetide_core::folio::{Flags, Folios};
 use pagetide_core::ids::{FrameId, PageId, PageType};
@@ -30,6 +30,7 @@ mod background;
 mod filling;
 mod groups;
 mod hits;
+mod misses;
 mod node;
 mod play;
 mod reclaim;
@@ -83,6 +84,9 @@ pub struct World<'a, Evicted> {
     background: Background,
     clock: VirtualClock,
     follows_trace: bool,
+    /// A group's limit over pages of files: see `misses.rs`.
+    is_plain: bool,
+    fetch: Option<Fetch>,
     /// Everything is read through one handle, whose last read ended in the page of this rank.
     has_one_handle: bool,
     last_read: u32,
@@ -133,6 +137,8 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
             background: Background::new(setup.costs.scan_ns),
             clock,
             follows_trace: setup.clock == Clock::Trace && !memory.repeats_the_run(),
+            fetch: setup.fetch,
+            is_plain: misses::is_plain(&setup),
             has_one_handle: setup.reader == Reader::OneHandle && skips_repeats(rule),
             last_read: u32::MAX,
             look_at: if memory.repeats_the_run() { u64::MAX } else { 0 },

@@ -303,7 +303,14 @@ impl DenseTrace {
     ///
     /// # Panics
     /// When no page has that rank.
+    #[inline]
     pub fn page(&self, rank: u32) -> PageId {
-        self.pages.pages()[rank as usize]
+        *self.page_ref(rank)
+    }
+
+    /// Where the page behind a rank stands.
+    #[inline]
+    pub(crate) fn page_ref(&self, rank: u32) -> &PageId {
+        &self.pages.pages()[rank as usize]
     }
 }

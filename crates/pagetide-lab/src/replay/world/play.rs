@@ -2,7 +2,8 @@
 //!
 //! Problem: the pages of a trace lie scattered in tables larger than the processor's cache, and the
 //! entry at hand cannot go on before its page word is there. Idea: the trace knows the future, so
-//! the words of the next entries are read together, before the first of them is played.
+//! the words of the next entries are read together, before the first of them is played. Who reads
+//! must wait; where the caller knows how to ask without waiting ([`Fetch`]), folios are asked for.
 //!
 //! ```text
 //!   look ahead   64 page words and their folios, none waits for another
@@ -14,11 +15,12 @@
 //! Ignored: looking ahead from one millisecond into the next where the trace has times, and where
 //! notes are heard.
 
-use super::World;
+use super::{Fetch, World};
 use crate::trace::{AccessKind, Note};
 use pagetide_core::ids::{FrameId, PageId};
 use pagetide_core::units::Millis;
 use std::hint::{black_box, select_unpredictable};
+use std::ptr;
 
 /// Entries played between two looks at whether to go on.
 const STRETCH: usize = 1 << 16;
@@ -85,12 +87,17 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
 
     fn play_at_once(&mut self, ranks: &[u32], kinds: &[AccessKind]) {
         for (ranks, kinds) in ranks.chunks(AHEAD).zip(kinds.chunks(AHEAD)) {
-            self.look_ahead(ranks);
+            match self.fetch {
+                Some(fetch) => self.ask_ahead(ranks, fetch),
+                None => self.look_ahead(ranks),
+            }
             let mut at = 0;
             while at < ranks.len() {
                 at += self.play_hits(&ranks[at..], &kinds[at..]);
                 if let (Some(&rank), Some(&kind)) = (ranks.get(at), kinds.get(at)) {
-                    self.apply_any(rank, kind);
+                    if !self.play_miss(rank, kind) {
+                        self.apply_any(rank, kind);
+                    }
                     at += 1;
                 }
             }
@@ -113,6 +120,21 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
             read ^= trace.page(absent).index.0 ^ folios[FrameId(frame)].flags().0;
         }
         black_box(read);
+    }
+
+    /// As [`World::look_ahead`], where somebody knows how to ask without waiting for the answer.
+    fn ask_ahead(&self, ranks: &[u32], fetch: Fetch) {
+        let (pages, folios, trace) = (&self.pages[..], &*self.folios, self.trace);
+        let mut lines = [ptr::null(); AHEAD];
+        for (line, &rank) in lines.iter_mut().zip(ranks) {
+            let page = pages[rank as usize];
+            let is_here = page.is_resident();
+            let frame = select_unpredictable(is_here, page.payload(), 0);
+            let folio = ptr::from_ref(&folios[FrameId(frame)]).cast();
+            let name = ptr::from_ref(trace.page_ref(rank)).cast();
+            *line = select_unpredictable(is_here, folio, name);
+        }
+        fetch(&lines[..ranks.len()]);
     }
 
     /// Plays entries that happened at these times, in groups that happened in the same millisecond.

@@ -99,7 +99,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     }
 
     /// One direct pass.
-    fn reclaim(&mut self, nth: usize, incoming: Option<ShadowEntry>) -> Outcome {
+    pub(super) fn reclaim(&mut self, nth: usize, incoming: Option<ShadowEntry>) -> Outcome {
         self.settle_lists(nth);
         let pass = NodePass::direct_for(&mut self.nodes[nth].lists, incoming);
         let scan = self.run_pass(nth, DIRECT, pass);
@@ -177,6 +177,9 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
 
     /// Publishes what was settled in one of the batches.
     pub(super) fn publish(&mut self, batch: usize) {
+        if self.is_plain {
+            return self.publish_evicted(batch);
+        }
         for at in 0..self.batches[batch].settled.len() {
             match self.batches[batch].settled[at] {
                 Settled::Evicted { page, frame, shadow } => {
@@ -204,11 +207,16 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     pub(super) fn try_victims(&mut self, nth: usize, batch: usize, pass: &NodePass) {
         // What moves stays dirty.
         let unmovable = pass.scan().unclean();
+        let is_plain = self.is_plain;
         let (victims, around) = self.batches[batch].victims_and_around();
         for victim in victims {
             let rank = self.rank_in[victim.frame.0 as usize];
             let page = &mut self.pages[rank as usize];
             let flags = self.folios[victim.frame].flags();
+            if is_plain && page.plain_frame() == Some(victim.frame) && !flags.any(unmovable) {
+                victim.verdict = Verdict::Claimed;
+                continue;
+            }
             if let Some(tiering) = self.tiering.as_mut().filter(|_| pass.scan().demotes)
                 && tiering.spares(&self.folios[victim.frame], page.has(Mark::Armed))
             {

@@ -241,7 +241,7 @@ fn tiny_kernel_groups_stay_whole() {
 /// Runs of hits, reads that repeat, writes and misses, in a memory that is too small; and a clock
 /// that is looked at in between.
 #[test]
-fn plain_hits_are_what_they_are_the_long_way() {
+fn plain_hits_and_misses_are_what_they_are_the_long_way() {
     let mut random = crate::random::Random::new(7);
     let mut trace = DenseTrace::default();
     let mut index = 0;
@@ -254,9 +254,10 @@ fn plain_hits_are_what_they_are_the_long_way() {
         trace.push(Access { page, kind, thread: 0 });
     }
     for &policy in PolicyName::ALL {
-        for reader in [Reader::Recorded, Reader::OneHandle] {
+        let unfetched: Option<Fetch> = None;
+        for (reader, fetch) in [(Reader::Recorded, unfetched), (Reader::OneHandle, Some(|_| ()))] {
             let flush_every = Some(Millis(20));
-            let setup = Setup { reader, flush_every, ..Setup::new(policy, 64) };
+            let setup = Setup { reader, fetch, flush_every, ..Setup::new(policy, 64) };
             let (mut evicted, mut by_hand) = (Vec::new(), Vec::new());
             let mut world = World::new(setup, &trace, |page| evicted.push(page));
             world.play(|_| true);
@@ -264,6 +265,7 @@ fn plain_hits_are_what_they_are_the_long_way() {
             let outcome = world.outcome();
             drop(world);
             let mut long_way = World::new(setup, &trace, |page| by_hand.push(page));
+            long_way.is_plain = false;
             trace.entries().for_each(|(rank, kind)| long_way.apply_any(rank, kind));
             assert_eq!(outcome, long_way.outcome(), "{policy}");
             drop(long_way);

@@ -94,6 +94,20 @@ impl Page {
         self.0 = marks | u64::from(frame.0) << PAYLOAD_SHIFT;
     }
 
+    /// A file's page without marks.
+    #[inline]
+    pub(super) fn of_file(word: Word) -> Page {
+        let mut page = Page::default();
+        page.set_word(word);
+        page
+    }
+
+    /// Whether it is a file's page that is absent.
+    #[inline]
+    pub(super) fn is_plainly_absent(self) -> bool {
+        self.0 & (BACKING_MASK | RESIDENT) == 0
+    }
+
     /// The frame of a file's page without marks.
     #[inline]
     pub(super) fn plain_frame(self) -> Option<FrameId> {
@@ -171,6 +185,8 @@ mod tests {
         let mut page = Page::default();
         assert_eq!((page.word(), page.backing()), (Word::Absent, Backing::File));
         for word in words() {
+            let is_absent = !matches!(word, Word::Resident(_));
+            assert_eq!(Page::of_file(word).is_plainly_absent(), is_absent);
             for backing in [Backing::Nothing, Backing::Swap, Backing::File] {
                 page.set_backing(backing);
                 page.set_word(word);
