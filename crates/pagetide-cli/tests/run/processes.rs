@@ -136,11 +136,16 @@ fn misses_of_many_at_once_stay_within_the_limit() {
     let summary = summary_of(here.path(), "1M", line);
     let count = |name: &str| summary[name].as_u64().unwrap();
     assert!(count("resident_bytes_max") <= 1 << 20, "{summary}");
-    // Each of 2048 pages is read twice by each of the three, who may be in step; what was found and
-    // is gone when that is told is passed over.
-    assert!((12_000..=12_288).contains(&count("accesses")), "{summary}");
-    assert!(count("misses") >= 4096, "{summary}");
-    assert_eq!(count("device_read_bytes"), count("misses") * 4096, "{summary}");
+    // Each of 2048 pages is read twice by each of the three. What was found and is gone when that
+    // is told is passed over; what was brought in and is gone when it is to be copied is asked for
+    // and counted again.
+    assert!((12_000..=12_600).contains(&count("accesses")), "{summary}");
+    // All are brought in, and in the second round, though all be in step, again but what fits.
+    let nr_untold = 12_288_u64.saturating_sub(count("accesses"));
+    assert!(count("misses") + nr_untold >= 2 * 2048 - 256, "{summary}");
+    // Who asks for a page again is taken for the beginning of a stream, now and then.
+    let nr_ahead = (count("device_read_bytes") / 4096).checked_sub(count("misses"));
+    assert!(nr_ahead.is_some_and(|nr| nr <= count("misses") / 50), "{summary}");
 }
 
 #[test]
