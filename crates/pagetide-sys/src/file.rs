@@ -358,17 +358,23 @@ pub(crate) fn is_refusal_of_direct(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
 }
 
-/// The memory of `frames` from byte `done` on, at most [`PARTS_MAX`] parts.
+/// The memory of at most [`PARTS_MAX`] of `frames` from byte `done` on; those that follow each
+/// other in memory are one part, which the kernel looks up at once.
 pub(crate) fn parts<H: PageHandle>(frames: &mut [Lock<H>], done: usize) -> Vec<libc::iovec> {
+    let mut parts: Vec<libc::iovec> = Vec::new();
     let mut skip = done % PAGE_BYTES;
-    let rest = frames[done / PAGE_BYTES..].iter_mut().take(PARTS_MAX);
-    rest.map(|frame| {
-        let start = frame.fill_target().wrapping_add(skip);
-        let part = libc::iovec { iov_base: start.cast(), iov_len: PAGE_BYTES - skip };
+    for frame in frames[done / PAGE_BYTES..].iter_mut().take(PARTS_MAX) {
+        let start = frame.fill_target().wrapping_add(skip).cast::<libc::c_void>();
+        let iov_len = PAGE_BYTES - skip;
         skip = 0;
-        part
-    })
-    .collect()
+        match parts.last_mut() {
+            Some(last) if last.iov_base.wrapping_byte_add(last.iov_len) == start => {
+                last.iov_len += iov_len;
+            }
+            _ => parts.push(libc::iovec { iov_base: start, iov_len }),
+        }
+    }
+    parts
 }
 
 fn read_parts(file: &File, parts: &[libc::iovec], offset: u64) -> io::Result<usize> {

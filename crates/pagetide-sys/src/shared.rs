@@ -20,7 +20,8 @@
 //! nobody any more, whatever its pages do.
 //!
 //! Hints stand in buckets of one line, and are overwritten where a bucket is full: who finds none
-//! has to ask, and is then answered with the hint made anew ([`PageRef::publish`]).
+//! has to ask, and is then answered with the hint made anew ([`PageRef::publish`]). 64 pages that
+//! follow each other have buckets that follow each other, from one by chance on.
 //!
 //! *Writes* tells whether the file on disk is what it was when its tag was made: even, nobody has
 //! changed it through us since; odd, somebody has. So a process may read the file by itself, and
@@ -60,6 +61,9 @@ use crate::memory::FRAME_BYTES;
 
 /// Hints in a bucket: a line of them.
 const BUCKET: usize = 8;
+/// Pages that follow each other and whose buckets do: who goes through a file goes through lines
+/// in order, which processors fetch ahead.
+const GROUP: u64 = 64;
 /// Files that can have a tag at one time.
 const NR_FILES: usize = 1 << 14;
 /// Words of a file's entry: a line.
@@ -92,15 +96,21 @@ impl Layout {
     /// The first hint of the key's bucket, and what its hint has in its upper half.
     #[inline]
     fn bucket_of(&self, key: u64) -> (usize, u64) {
-        let spread = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let spread = (spread ^ (spread >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        let bucket = (spread >> 32) as usize & (self.nr_buckets - 1);
-        (self.hints + bucket * BUCKET, spread << 32)
+        let first = (spread(key / GROUP) >> 32) as usize;
+        let bucket = (first + (key % GROUP) as usize) & (self.nr_buckets - 1);
+        (self.hints + bucket * BUCKET, spread(key) << 32)
     }
 
     fn file(&self, tag: u32) -> usize {
         self.files + tag as usize % NR_FILES * FILE_WORDS
     }
+}
+
+/// A number that has something of each bit of `key` in each of its own.
+#[inline]
+fn spread(key: u64) -> u64 {
+    let spread = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (spread ^ (spread >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93)
 }
 
 /// Says whose page it is; 0 for nobody's.

@@ -192,6 +192,22 @@ fn errors_name_operation_and_range() {
 }
 
 #[test]
+fn frames_that_follow_each_other_are_one_part() {
+    let mut frames = locked_frames();
+    assert_eq!(parts(&mut frames, 0).len(), NR_FRAMES as usize, "they lie backwards");
+    frames.reverse();
+    let lengths = |frames: &mut [Lock<WordRef>], done| -> Vec<usize> {
+        parts(frames, done).iter().map(|part| part.iov_len).collect()
+    };
+    assert_eq!(lengths(&mut frames, 0), [NR_FRAMES as usize * PAGE_BYTES]);
+    let done = PAGE_BYTES + 100;
+    assert_eq!(lengths(&mut frames, done), [NR_FRAMES as usize * PAGE_BYTES - done]);
+    frames.swap(0, 1);
+    let rest = (NR_FRAMES as usize - 2) * PAGE_BYTES;
+    assert_eq!(lengths(&mut frames, 0), [PAGE_BYTES, PAGE_BYTES, rest]);
+}
+
+#[test]
 fn more_frames_than_one_call_takes_are_read_in_several() {
     let nr_frames = PARTS_MAX as u32 + 3;
     let arena = FrameArena::reserve(nr_frames, ArenaOptions::default()).expect("4 MiB");

@@ -89,13 +89,18 @@ fn a_file_that_is_revoked_or_gone_is_known_to_nobody() {
 
 #[test]
 fn hints_that_were_lost_are_made_again() {
+    // Pages all over the file, and in order.
+    [97, 1].into_iter().for_each(check_hints);
+}
+
+fn check_hints(step: u64) {
     const MANY: u32 = 1024;
     let arena = Arc::new(FrameArena::reserve_shared(MANY, ArenaOptions::default()).unwrap());
     let [frames, numbers] = arena.shared_files().unwrap();
     let view = FrameView::open(frames, numbers, MANY).unwrap();
     let file = SharedFile::new(&arena, 1 << 30).unwrap();
     let table = PageTable::with_tag(Arc::clone(&arena), file.tag());
-    let index = |frame: u32| PageIndex(u64::from(frame) * 97);
+    let index = |frame: u32| PageIndex(u64::from(frame) * step);
     let find = |frame: u32| {
         let mut byte = [0];
         view.read_into(file.tag(), index(frame).0, 0, &mut byte).then_some(byte[0])
@@ -111,6 +116,18 @@ fn hints_that_were_lost_are_made_again() {
         assert!(table.page(index(frame)).unwrap().publish());
         assert_eq!(find(frame), Some(frame as u8));
     }
+}
+
+#[test]
+fn who_goes_through_a_file_goes_through_lines_in_order() {
+    let layout = Layout::new(4096);
+    let place = |index: u64| layout.bucket_of(key_of(7, PageIndex(index))).0 - layout.hints;
+    let next = |place: usize| (place + BUCKET) % (layout.nr_buckets * BUCKET);
+    let nr_in_order = (1..6400).filter(|index| place(*index) == next(place(index - 1))).count();
+    assert_eq!(nr_in_order as u64, 6400 - 6400 / GROUP, "all but the first of each group");
+    let hints: std::collections::BTreeSet<u64> =
+        (0..GROUP).map(|index| layout.bucket_of(key_of(7, PageIndex(index))).1).collect();
+    assert_eq!(hints.len() as u64, GROUP, "a hint still tells its page from its neighbours");
 }
 
 /// Each page that leaves makes room for one hint, so all are found as long as buckets have room.
