@@ -37,6 +37,12 @@ impl Samples {
         }
     }
 
+    /// Of each `nr` samples that follow each other, one: their mean.
+    pub(super) fn means_of(&self, nr: u32) -> Samples {
+        let mean = |some: &[f64]| some.iter().sum::<f64>() / some.len() as f64;
+        Samples(self.0.chunks(nr as usize).map(mean).collect())
+    }
+
     /// `other` / this one, round by round.
     pub(super) fn ratios_to(&self, other: &Samples) -> Vec<f64> {
         self.with(other, |subject, reference| reference / subject).0
@@ -149,6 +155,12 @@ mod tests {
         assert_eq!(Samples(vec![3.0, 1.0, 2.0]).median(), 2.0);
         assert_eq!(Samples(vec![4.0, 1.0, 2.0, 3.0]).median(), 2.5);
         assert!(Samples::default().median().is_nan());
+    }
+
+    #[test]
+    fn turns_of_a_round_are_one_sample() {
+        assert_eq!(Samples(vec![1.0, 3.0, 5.0, 9.0]).means_of(2), Samples(vec![2.0, 7.0]));
+        assert_eq!(Samples(vec![1.0, 3.0]).means_of(1), Samples(vec![1.0, 3.0]));
     }
 
     #[test]

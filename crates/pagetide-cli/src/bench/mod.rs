@@ -39,7 +39,8 @@
 //!   lock    wait             uncontended   and waiting for it
 //! ```
 //!
-//! Data: [`Row`]; `ratio` = reference / subject, above 1 where Pagetide is ahead.
+//! Data: [`Row`]; `ratio` = reference / subject, above 1 where Pagetide is ahead: the median of what
+//! it was in each round, because what drifts from round to round meets both.
 //!
 //! Ignored: what other programs do meanwhile; the spread on stderr tells.
 
@@ -123,7 +124,9 @@ enum BenchName {
     Seq,
     /// Skewed reads against the kernel's page cache.
     Zipf,
-    /// Unmodified programs under `pagetide run` (fio, sqlite3), against the kernel's page cache.
+    /// Unmodified programs under `pagetide run` (fio, sqlite3), against the kernel's page cache; one
+    /// of a single thread that reads at random is held on one CPU, then on another, both times
+    /// beside its reference.
     Run,
     /// Skewed reads from fast and slow memory.
     Tier,
@@ -169,12 +172,11 @@ impl Row {
         other: &Samples,
     ) -> Row {
         let ratios = subject.ratios_to(other);
-        let (subject_ns, reference_ns) = (subject.median(), other.median());
         Row {
             reference: Some(reference),
-            subject_ns: Some(subject_ns),
-            reference_ns: Some(reference_ns),
-            ratio: Some(reference_ns / subject_ns),
+            subject_ns: Some(subject.median()),
+            reference_ns: Some(other.median()),
+            ratio: Some(Samples::from(ratios.clone()).median()),
             ratio_min: ratios.iter().copied().reduce(f64::min),
             ratio_max: ratios.iter().copied().reduce(f64::max),
             ..Row::empty(identity)

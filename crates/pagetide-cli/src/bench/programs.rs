@@ -12,6 +12,20 @@
 //!   sqlite    point queries by rowid in a database of 4x a quarter of memory, cold
 //! ```
 //!
+//! A round is made of several turns, and its time is their mean:
+//!
+//! ```text
+//!   2  a program of one thread that reads at random, held on a CPU: the first that we may use in
+//!      one turn, the last in the other. A device's interrupt goes to one of them, and who is on
+//!      another waits longer for each read: otherwise the row tells which CPU the scheduler chose
+//!   4  seq, stream, recorded, where it is free: what a device does changes within seconds
+//!   1  the others
+//! ```
+//!
+//! Subject and reference are held on the same CPU in the same turn, and who is first changes with
+//! each; each is first as often as second on each CPU. Only the program is held, neither the run's
+//! server nor the kernel's threads.
+//!
 //! The subject is this very command's `run`, the reference the same program in a memory cgroup.
 //! Both begin with the file dropped from the kernel's page cache, and with as much free memory as
 //! they may use touched just before: a virtual machine's host takes free memory back, and who then
@@ -20,7 +34,7 @@
 //!
 //! Ignored: what the program takes beside its files.
 
-use super::interleave::{Contender, interleave};
+use super::interleave::{Contender, Samples, interleave};
 use super::{Bench, Identity, Row};
 use crate::cgroup::MemoryGroup;
 use crate::demo::dataset::drop_from_kernel_cache;
@@ -30,6 +44,8 @@ use crate::machine;
 use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Bytes;
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{CpuSet, sched_getaffinity};
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -53,6 +69,10 @@ const FIO_CASES: [(&str, u32); 8] = [
 ];
 /// What the sqlite shell measures.
 const SQLITE: &str = "sqlite";
+/// The sqlite shell.
+const SHELL: &str = "sqlite3";
+/// What runs a program on one CPU.
+const HOLDER: &str = "taskset";
 /// The least that a program can run with in a memory cgroup.
 const PROGRAM_BYTES_MIN: u64 = 16 << 20;
 /// What fio takes beside its file. Measured in the cgroup while fio 3.33 runs one job or two, as
@@ -77,7 +97,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
             rows.extend(cases.iter().map(|&(case, jobs)| skipped((BENCH, case, jobs), &why)));
         }
     }
-    match why_not(memory, "sqlite3") {
+    match why_not(memory, SHELL) {
         _ if !bench.wants(SQLITE) => {}
         None => rows.push(measure_sqlite(bench, Bytes(memory.0 / 4))?),
         Some(why) => rows.push(skipped((BENCH, SQLITE, 1), &why)),
@@ -132,8 +152,44 @@ fn why_not(memory: Bytes, program: &str) -> Option<String> {
     if let Err(failure) = crate::run::find_library() {
         return Some(failure.to_string());
     }
-    let asked = Command::new(program).arg("--version").stdout(Stdio::null()).status();
-    (!asked.is_ok_and(|status| status.success())).then(|| format!("{program} is not installed"))
+    let is_missing = |program: &&str| {
+        let asked = Command::new(program).arg("--version").stdout(Stdio::null()).status();
+        !asked.is_ok_and(|status| status.success())
+    };
+    let missing = [program, HOLDER].into_iter().find(is_missing);
+    missing.map(|program| format!("{program} is not installed"))
+}
+
+/// How often each contender runs in a round.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Turns {
+    nr: u32,
+    /// On one CPU after the other.
+    is_held: bool,
+}
+
+impl Turns {
+    fn of(case: &str, jobs: u32) -> Turns {
+        match case {
+            "seq" | "stream" | "recorded" => Turns { nr: 4, is_held: false },
+            _ if jobs == 1 => Turns { nr: 2, is_held: true },
+            _ => Turns { nr: 1, is_held: false },
+        }
+    }
+}
+
+/// The CPU for a turn, of two: each has two turns in a row, one for each order of the contenders,
+/// but the first of all, and so each round of two turns has both.
+fn cpu_for(turn: u32, ends: [usize; 2]) -> usize {
+    ends[turn.div_ceil(2) as usize % 2]
+}
+
+/// The first and the last CPU we may use.
+fn end_cpus() -> [usize; 2] {
+    let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
+    let mut cpus = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
+    let first = cpus.next().unwrap_or(0);
+    [first, cpus.next_back().unwrap_or(first)]
 }
 
 /// Runs `command` to its end, or ends it when somebody wants us to.
@@ -171,8 +227,8 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Runs the program; what it prints.
-    fn run(&self, under: Under) -> Result<String, Failure> {
+    /// Runs the program, on `cpu` if there is one; what it prints.
+    fn run(&self, under: Under, cpu: Option<usize>) -> Result<String, Failure> {
         drop_from_kernel_cache(self.file)?;
         drop(self.bench.make_cache(PolicyName::Fifo, self.memory)?);
         let group;
@@ -197,6 +253,9 @@ impl Work<'_> {
             run.arg("--");
             run
         };
+        if let Some(cpu) = cpu {
+            command.args([HOLDER, "--cpu-list", &cpu.to_string()]);
+        }
         let output = output_of(command.args(&self.arguments), self.bench.interrupt)?;
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
@@ -215,10 +274,14 @@ impl Work<'_> {
         read: impl Fn(&str, f64) -> Option<f64>,
     ) -> Result<Row, Failure> {
         let read = &read;
+        let turns = Turns::of(identity.1, identity.2);
+        let ends = end_cpus();
         let contender = |under: Under| -> Contender<'_> {
+            let turn = Cell::new(0);
             Box::new(move || {
+                let cpu = turns.is_held.then(|| cpu_for(turn.replace(turn.get() + 1), ends));
                 let started = Instant::now();
-                let printed = self.run(under)?;
+                let printed = self.run(under, cpu)?;
                 read(&printed, started.elapsed().as_secs_f64())
                     .ok_or_else(|| Failure::Refused(format!("cannot make sense of: {printed}")))
             })
@@ -227,8 +290,9 @@ impl Work<'_> {
         let against = reference_of(identity.1);
         let own = if against == Under::Linux { Under::Run } else { Under::Recorded };
         let contenders = [contender(own), contender(against)];
-        let rounds = (self.bench.args.runs, self.bench.interrupt);
-        let [subject, reference] = interleave(&label, rounds.0, rounds.1, contenders)?;
+        let nr_turns = self.bench.args.runs * turns.nr;
+        let samples = interleave(&label, nr_turns, self.bench.interrupt, contenders)?;
+        let [subject, reference] = samples.map(|one: Samples| one.means_of(turns.nr));
         Ok(Row::measured(identity, against.name(), &subject, &reference))
     }
 }
@@ -268,7 +332,7 @@ fn measure_fio(
         let work = match case {
             "zipf" => random(memory, whole, jobs, zipf(timed(0, 8000))),
             "warm" => random(quarter, times.min(whole), jobs, zipf(timed(6000, 4000))),
-            "recorded" => random(quarter, times.min(whole), jobs, zipf(timed(3000, 4000))),
+            "recorded" => random(quarter, times.min(whole), jobs, zipf(timed(1500, 1500))),
             // 49,152 misses at 512M, of 70 to 100 us each.
             "resident" => random(memory, memory.0 / 8 * 3, jobs, timed(7000, 2000)),
             "stream" => work(memory, format!("--ioengine=sync --rw=read --bs=128k --size={whole}")),
@@ -301,7 +365,7 @@ fn measure_sqlite(bench: &Bench<'_>, memory: Bytes) -> Result<Row, Failure> {
          b blob); with recursive n(i) as (select 1 union all select i + 1 from n where i < \
          {nr_rows}) insert into t select i, randomblob(3900) from n;"
     );
-    let made = output_of(Command::new("sqlite3").arg(&database).arg(make), bench.interrupt)?;
+    let made = output_of(Command::new(SHELL).arg(&database).arg(make), bench.interrupt)?;
     if !made.status.success() {
         let status = made.status;
         return Err(Failure::Refused(format!("sqlite3 could not make a database: {status}")));
@@ -321,10 +385,24 @@ fn measure_sqlite(bench: &Bench<'_>, memory: Bytes) -> Result<Row, Failure> {
     }
     std::fs::write(&queries, text).map_err(|error| Failure::on_path("write", &queries, &error))?;
     let read = format!(".read {}", queries.display());
-    let arguments = vec!["sqlite3".into(), database.clone().into_os_string(), read.into()];
+    let arguments = vec![SHELL.into(), database.clone().into_os_string(), read.into()];
     let work = Work { bench, memory, beside: SHELL_BYTES, file: &database, arguments };
     let expected = nr_queries as usize;
     work.row((BENCH, SQLITE, 1), |printed, seconds| {
         (printed.lines().count() == expected).then_some(seconds * 1e9 / expected as f64)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_round_has_both_cpus_and_each_has_both_orders() {
+        let cpus: Vec<usize> = (0..8).map(|turn| cpu_for(turn, [3, 7])).collect();
+        assert!(cpus.chunks(2).all(|round| round.contains(&3) && round.contains(&7)));
+        // The order of the contenders changes with each turn.
+        let nr_first = |cpu| (0..8).step_by(2).filter(|turn| cpus[*turn] == cpu).count();
+        assert_eq!((nr_first(3), nr_first(7)), (2, 2));
+    }
 }

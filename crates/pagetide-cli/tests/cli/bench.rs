@@ -13,7 +13,7 @@ fn quick(name: &str) -> Vec<Value> {
     rows.as_array().expect("a list of rows").clone()
 }
 
-/// Each row that was measured has both times, and the ratio that follows from them.
+/// Each row that was measured has both times, and a ratio out of those of its rounds.
 fn check(rows: &[Value], expected: &[(&str, u64, &str)]) {
     let found: Vec<(&str, u64, &str)> = rows
         .iter()
@@ -31,8 +31,8 @@ fn check(rows: &[Value], expected: &[(&str, u64, &str)]) {
         let number = |field: &str| row[field].as_f64().expect("a number");
         let (subject, reference) = (number("subject_ns"), number("reference_ns"));
         assert!(subject > 0.0 && reference > 0.0, "{row}");
-        assert!((number("ratio") - reference / subject).abs() < 1e-6, "{row}");
-        assert!(number("ratio_min") <= number("ratio_max"), "{row}");
+        assert!(number("ratio_min") <= number("ratio"), "{row}");
+        assert!(number("ratio") <= number("ratio_max"), "{row}");
     }
 }
 
