@@ -66,11 +66,19 @@ const NOW_MAX: u64 = 16;
 /// The largest window that nobody has to ask for, pages: four requests of 512 KiB.
 const UNASKED: u64 = 512;
 
-/// The largest run, pages, in memory of `nr_frames`: as `asked`, or else as far as the system reads
-/// ahead of the `device`, where that is known and takes no more than a 32nd of memory; in any case
-/// an eighth at the most, because a larger one would evict what it reads.
+/// The largest window a device gets, pages: 64 MiB.
+const DEVICE_MAX: u64 = 16_384;
+
+/// The largest run, pages, in memory of `nr_frames`: as `asked`, or else by how far the system
+/// reads ahead of the `device`, where that is known: four times as far where memory is plenty, that
+/// is where this is no more than a 16th of it, and as far, up to a 32nd, where it is not. In any
+/// case an eighth at the most, because a larger one would evict what it reads.
 pub fn window_max(asked: Option<u64>, device: Option<u64>, nr_frames: u64) -> u64 {
-    let unasked = || UNASKED.max(device.unwrap_or(0).min(nr_frames / 32));
+    let by_device = |device: u64| match device.saturating_mul(4).min(DEVICE_MAX) {
+        plenty if plenty <= nr_frames / 16 => plenty,
+        _ => device.min(nr_frames / 32),
+    };
+    let unasked = || UNASKED.max(device.map_or(0, by_device));
     asked.unwrap_or_else(unasked).min(nr_frames / 8)
 }
 
@@ -238,11 +246,17 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_window_is_the_devices_where_memory_is_large() {
+    fn the_largest_window_is_as_the_device_wants_where_memory_is_large() {
         let mib = |nr: u64| nr << 8;
-        for (device, memory, window) in
-            [(8, 512, 8), (8, 128, 4), (8, 64, 2), (8, 8, 1), (0, 512, 2), (64, 4096, 64)]
-        {
+        for (device, memory, window) in [
+            (8, 512, 32),
+            (8, 511, 8),
+            (8, 128, 4),
+            (8, 64, 2),
+            (8, 8, 1),
+            (0, 512, 2),
+            (64, 4096, 64),
+        ] {
             let found = window_max(None, Some(mib(device)), mib(memory));
             assert_eq!(found, mib(window), "{device} MiB before {memory} MiB");
         }

@@ -39,8 +39,8 @@
 //!   lock    wait             uncontended   and waiting for it
 //! ```
 //!
-//! Data: [`Row`]; `ratio` = reference / subject, above 1 where Pagetide is ahead: the median of what
-//! it was in each round, because what drifts from round to round meets both.
+//! Data: [`Row`]; `ratio` = reference / subject, above 1 where Pagetide is ahead: the median of
+//! what it was in each round, because what drifts from round to round meets both.
 //!
 //! Ignored: what other programs do meanwhile; the spread on stderr tells.
 
@@ -124,9 +124,9 @@ enum BenchName {
     Seq,
     /// Skewed reads against the kernel's page cache.
     Zipf,
-    /// Unmodified programs under `pagetide run` (fio, sqlite3), against the kernel's page cache; one
-    /// of a single thread that reads at random is held on one CPU, then on another, both times
-    /// beside its reference.
+    /// Unmodified programs under `pagetide run` (fio, sqlite3), against the kernel's page cache; a
+    /// program of one thread that reads at random is held on a CPU, then on another, both times as
+    /// its reference is.
     Run,
     /// Skewed reads from fast and slow memory.
     Tier,
