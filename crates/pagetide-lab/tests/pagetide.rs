@@ -22,7 +22,7 @@ fn small_traces_miss_as_pinned() {
         ("uniform", 16_727),
         ("skewed", 17_849),
         ("loop", 15_644),
-        ("phases", 18_416),
+        ("phases", 14_555),
         ("scan", 10_050),
         ("once", 2000),
     ];

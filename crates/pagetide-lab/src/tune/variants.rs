@@ -15,7 +15,7 @@ pub struct Variant {
 type Change = fn(&mut Tuning, u32);
 
 /// Name, how to change it, and the values to try: half of it and double, and what was in doubt.
-const CHANGES: [(&str, Change, &[u32]); 19] = [
+const CHANGES: [(&str, Change, &[u32]); 20] = [
     ("horizon_percent", |it, to| it.horizon_percent = to, &[100, 150, 300, 400]),
     ("margin_percent", |it, to| it.margin_percent = to, &[100, 112, 150]),
     ("epochs_a_memory", |it, to| it.epochs_a_memory = to, &[8, 32]),
@@ -27,6 +27,7 @@ const CHANGES: [(&str, Change, &[u32]); 19] = [
     ("halve_after", |it, to| it.halve_after = to, &[2, 4, 6]),
     ("looks", |it, to| it.looks = to, &[32, 128]),
     ("price_percent", |it, to| it.price_percent = to, &[37, 150]),
+    ("whole_price_percent", |it, to| it.whole_price_percent = to, &[100, 125, 300]),
     ("free_percent", |it, to| it.free_percent = to, &[10, 40]),
     ("tight_probation_percent", |it, to| it.arms[0].probation_percent = to, &[2]),
     ("tight_turns", |it, to| it.arms[0].turns = to, &[2, 8]),

@@ -21,6 +21,8 @@ pub(super) struct Duel {
     pub(super) nr_seen: u64,
     /// The lead since the one in charge changed, or since it was worth nothing.
     pub(super) rent: i64,
+    /// Accesses since then.
+    pub(super) nr_owed: u64,
 }
 
 impl Duel {
@@ -29,6 +31,12 @@ impl Duel {
         self.lead += lead;
         self.nr_seen += lead.unsigned_abs();
         self.rent = (self.rent + lead).max(0);
+        self.nr_owed = if self.rent > 0 { self.nr_owed + 1 } else { 0 };
+    }
+
+    /// Rent begins anew.
+    pub(super) fn forget_rent(&mut self) {
+        (self.rent, self.nr_owed) = (0, 0);
     }
 
     /// Whether the lead is more than chance, by so many standard deviations.

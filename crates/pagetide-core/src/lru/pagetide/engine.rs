@@ -33,6 +33,10 @@
 //! so main would lose those of the other end to them at each turn, just before they are hit. Where
 //! all of memory goes by recency, as main was lent ([`Loan`]), who grows old goes, hits or not.
 //!
+//! Or only first arrivals count: hits earn nothing, and who comes back is the next to go. So a log
+//! that is read far behind its end stays as a whole: pages that are read for the last time take no
+//! frames of those that are still to be read. And of what is longer than memory, a part stays.
+//!
 //! # Data and invariants
 //!
 //! A folio's stamp is the epoch of its last access, and its list; its hits are counted beside it,
@@ -52,7 +56,7 @@ mod judge;
 use super::held::Held;
 use super::loan::Loan;
 use super::page_clock::{Epoch, PageClock};
-use super::tuning::{Arm, Tuning};
+use super::tuning::{Arm, Order, Tuning};
 use crate::folio::{Folio, Folios, Hits};
 use crate::ids::FrameId;
 use crate::list::FolioList;
@@ -136,7 +140,7 @@ impl Engine {
     /// Works by another arm from now on. Nothing moves at once.
     pub(super) fn set_arm(&mut self, arm: Arm) {
         self.arm = arm;
-        let is_lent = arm.moves_hits && self.loan.is_on();
+        let is_lent = arm.order == Order::Recency && self.loan.is_on();
         self.main_max = if is_lent { 0 } else { self.held.get() - self.probation_share() };
     }
 
@@ -236,6 +240,16 @@ impl Engine {
         let epoch = self.touch(folios, last, stamp.weight());
         Stamp { epoch, place, ..stamp }.put(folio);
         self.list_mut(place).push_head(folios, frame);
+        if last.is_some() {
+            self.seat_returned(folios, frame);
+        }
+    }
+
+    /// A listed folio's page came back: it is the next to go, where only first arrivals count.
+    pub(super) fn seat_returned(&mut self, folios: &Folios, frame: FrameId) {
+        if self.arm.order == Order::FirstArrival {
+            self.move_to_old_end(folios, frame);
+        }
     }
 
     /// Notes when a folio is accessed. Its hits are counted by whoever accesses it.
@@ -246,7 +260,7 @@ impl Engine {
             if stamp.is_streamed && !self.fits(stamp) {
                 self.use_credit(folio);
             }
-            if self.arm.moves_hits {
+            if self.arm.order == Order::Recency {
                 let distance = self.distance(stamp);
                 self.note_distance(distance.unwrap_or(u64::MAX), stamp.place);
             }
@@ -258,7 +272,7 @@ impl Engine {
 
     /// Moves a listed folio that is hit, where the arm wants the order of accesses.
     pub(super) fn move_hit(&mut self, folios: &Folios, frame: FrameId) {
-        if self.arm.moves_hits {
+        if self.arm.order == Order::Recency {
             self.remove(folios, frame);
             self.push(folios, frame, Place::Probation);
         }
@@ -318,6 +332,11 @@ impl Engine {
         }
     }
 
+    /// Whether a page that grew old on probation is worth a judgement.
+    fn may_stay(&self, hits: Hits) -> bool {
+        hits.count() >= self.arm.hits_to_main && self.arm.order != Order::FirstArrival
+    }
+
     /// Looks at the oldest folio of a list, and takes it off unless it is worth another trip.
     pub(super) fn look(&mut self, folios: &Folios, place: Place) -> Option<FrameId> {
         let frame = self.list_mut(place).pop_tail(folios)?;
@@ -329,7 +348,7 @@ impl Engine {
                 self.main.push_head(folios, frame);
                 None
             }
-            Place::Probation if hits.count() >= self.arm.hits_to_main => {
+            Place::Probation if self.may_stay(hits) => {
                 folio.set_hits(hits.with_count(0));
                 let is_main = self.judge(folios, Stamp::of(folio), 0, |_, _| true);
                 // Where main is lent, only recency counts, and who is old is old.

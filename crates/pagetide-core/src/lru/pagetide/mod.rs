@@ -17,7 +17,7 @@
 //!              +--> engine       probation | main, judged by instants    who stays
 //!              |        ^
 //!              |        | arm: probation's share, and how busy main may be; `loan`: all of it
-//!              +--> selection    the engine three times, in miniature    which share
+//!              +--> selection    the engine four times, in miniature     which share
 //!
 //!   readahead ---> unread         aside until it is accessed; only then is it judged
 //! ```
@@ -86,7 +86,7 @@ mod unread;
 mod victims;
 
 pub use selection::{ArmChange, ArmSummary, SelectionSummary};
-pub use tuning::{Arm, NR_ARMS, Tuning};
+pub use tuning::{Arm, NR_ARMS, Order, Tuning};
 pub use victims::PagetideCursor;
 
 use super::{
@@ -321,7 +321,7 @@ impl LruPolicy for Pagetide {
         let epoch = self.engine.touch(cx.folios, last, stamp.weight());
         self.tell_epoch(cx.folios, before);
         Stamp { epoch, place, ..stamp }.put(folio);
-        self.push(cx.folios, frame, place);
+        self.settle(cx.folios, frame, place);
         if is_sampled {
             self.sample(cx.folios, frame);
         }
@@ -343,7 +343,7 @@ impl LruPolicy for Pagetide {
         }
         let before = self.engine.clock.now();
         self.engine.hit(cx.folios, frame);
-        if self.engine.arm().moves_hits && !is_first && cx.flags(frame).link() == 0 {
+        if !is_first && cx.flags(frame).link() == 0 {
             self.engine.move_hit(cx.folios, frame);
         }
         self.tell_epoch(cx.folios, before);

@@ -20,6 +20,7 @@
 //!   accesses --hash--> sampled --+--> miniature: tight    hit . hit  .  .  hit
 //!                                +--> miniature: loose    hit .  .  hit hit hit
 //!                                +--> miniature: recency   .  .  .   .  .  hit
+//!                                +--> miniature: queue     .  .  .   .  .   .
 //!                                                               ^   ^
 //!                         arms that disagree: lead[tight][loose] +1 -1, seen[tight][loose] +2
 //! ```
@@ -44,9 +45,13 @@
 //!                                                               more than chance, change
 //! ```
 //!
+//! The queue keeps nothing that was there before, idle or not. So it must have been better for as
+//! long as is known how long ago an idle set was used, without a break, and by two memories of
+//! hits: in a loop, two arms that keep different parts of it lead each other by one, by turns.
+//!
 //! # Data and invariants
 //!
-//! Bounded: three miniatures, each with descriptors for its frames and a table of twice as many
+//! Bounded: four miniatures, each with descriptors for its frames and a table of twice as many
 //! pages gone. Deterministic: the hash has a seed, and there is no other chance.
 //!
 //! # What it deliberately ignores
@@ -62,8 +67,9 @@ pub use summary::{ArmChange, ArmSummary, SelectionSummary};
 
 use super::duel::Duel;
 use super::engine::{Engine, PARTS_A_PAGE, Past, Place, Stamp, count_hit};
+use super::page_clock::NR_EPOCHS;
 use super::sampled_pages::{SampledPages, Whereabouts};
-use super::tuning::{NR_ARMS, Tuning};
+use super::tuning::{NR_ARMS, Order, Tuning};
 use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, PageId, PageIndex, PageType};
 use crate::lru::Switches;
@@ -232,19 +238,35 @@ impl Selection {
             .max_by_key(|arm| self.duels[*arm][self.chosen].lead)?;
         self.note_change(better);
         self.chosen = better;
-        self.duels.as_flattened_mut().iter_mut().for_each(|duel| duel.rent = 0);
+        self.duels.as_flattened_mut().iter_mut().for_each(Duel::forget_rent);
         Some(better)
     }
 
     /// Whether an arm leads by more than chance, and enough was lost to it to pay for the change.
     fn wins(&self, arm: usize) -> bool {
         let duel = &self.duels[arm][self.chosen];
-        duel.is_sure(self.tuning.sigmas) && duel.rent > self.price(arm)
+        duel.is_sure(self.tuning.sigmas)
+            && duel.rent > self.price(arm)
+            && (!self.takes_all(arm) || duel.nr_owed >= self.patience())
+    }
+
+    /// Whether an arm leaves nothing to who was there before.
+    fn takes_all(&self, arm: usize) -> bool {
+        self.tuning.arms[arm].order == Order::FirstArrival
+    }
+
+    /// Accesses after which nobody knows how long an idle set has been idle.
+    fn patience(&self) -> u64 {
+        let epochs = NR_EPOCHS as u64 / u64::from(self.tuning.epochs_a_memory);
+        u64::from(self.nr_frames) * epochs
     }
 
     /// The miniature's frames that would move to probation, but for those that are free.
     fn price(&self, arm: usize) -> i64 {
-        let Tuning { arms, price_percent, free_percent, .. } = self.tuning;
+        let Tuning { arms, price_percent, free_percent, whole_price_percent, .. } = self.tuning;
+        if self.takes_all(arm) {
+            return i64::from(self.nr_frames) * i64::from(whole_price_percent) / 100;
+        }
         let grows = arms[arm]
             .probation_percent
             .saturating_sub(arms[self.chosen].probation_percent)

@@ -300,7 +300,8 @@ fn a_loop(len: u64, rounds: u64) -> impl Iterator<Item = u64> {
     (0..rounds).flat_map(move |_| 900_000..900_000 + len)
 }
 
-/// Where recency helps, the tight arm gives way, and takes charge again in a loop.
+/// Where recency helps, the tight arm gives way. In a loop it takes charge again, or the queue
+/// does: each keeps a part.
 #[test]
 fn the_selection_follows_the_trace() {
     let mut reads = Reads::new(&LruConfig::file_only(128));
@@ -308,7 +309,9 @@ fn the_selection_follows_the_trace() {
     reads.nr_hits(window(40_000));
     assert_ne!(chosen(&reads), 0);
     reads.nr_hits(a_loop(180, 100));
-    assert_eq!(chosen(&reads), 0);
+    assert!([0, 3].contains(&chosen(&reads)));
+    let nr_hits = reads.nr_hits(a_loop(180, 10));
+    assert!(nr_hits > 1200, "{nr_hits} of 1800");
     reads.lruvec.validate();
 }
 
@@ -448,6 +451,41 @@ fn the_recency_arm_is_next_to_lru_on_a_zigzag() {
     // LRU keeps the 2000 before each turn.
     let nr_hits = reads.nr_hits(zigzag());
     assert!((3900..=4000).contains(&nr_hits), "{nr_hits} of 4000");
+    reads.lruvec.validate();
+}
+
+/// Each page is read twice, 400 new ones apart: half the memory that LRU needs is enough.
+fn pairs(nr: u64) -> impl Iterator<Item = u64> {
+    (400..400 + nr).flat_map(|newest| [newest, newest - 400])
+}
+
+/// A log that is read behind its end: nobody but the queue hits, and it must find its way there
+/// from a memory half full of pages that are read for the last time.
+#[test]
+fn the_queue_holds_a_log_that_is_read_far_behind_its_end() {
+    let mut reads = Reads::new(&LruConfig::file_only(512));
+    let nr_hits_at_first = reads.nr_hits(pairs(4000));
+    assert!(nr_hits_at_first < 1000, "{nr_hits_at_first} of 8000");
+    reads.nr_hits(pairs(8000).map(|page| page + 4000));
+    assert_eq!(reads.policy().selection_summary().expect("it is on").chosen, "queue");
+    let nr_hits = reads.nr_hits(pairs(4000).map(|page| page + 12_000));
+    assert!(nr_hits > 3900, "{nr_hits} of 8000");
+    reads.lruvec.validate();
+}
+
+/// The queue would hit a stream a little longer than memory more often than who keeps an idle set.
+/// It must wait as long as is known how long the set has been idle.
+#[test]
+fn an_idle_set_is_kept_from_the_queue_for_as_long_as_it_is_remembered() {
+    let mut reads = Reads::new(&LruConfig::file_only(2048));
+    let stream = |passes| (0..passes).flat_map(|_| 5000..7171);
+    reads.nr_hits((0..5).flat_map(|_| 0..512));
+    reads.nr_hits(stream(10));
+    assert_ne!(reads.policy().selection_summary().expect("it is on").chosen, "queue");
+    assert_eq!(reads.nr_hits(0..512), 512);
+    reads.nr_hits(stream(60));
+    assert_eq!(reads.policy().selection_summary().expect("it is on").chosen, "queue");
+    assert!(reads.nr_hits(stream(1)) > 1900);
     reads.lruvec.validate();
 }
 

@@ -9,6 +9,17 @@
 
 use crate::folio::Hits;
 
+/// In which order pages leave probation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// As they came. Who was hit often enough is judged for main, or makes another trip.
+    Arrival,
+    /// As they were hit last: LRU, as exact as hits are logged, which is to an epoch.
+    Recency,
+    /// As they came the first time: who came back is the next to go, and hits earn no other trip.
+    FirstArrival,
+}
+
 /// How the engine is set: one of the designs that the selection chooses between.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arm {
@@ -20,13 +31,12 @@ pub struct Arm {
     pub turns: u32,
     /// Hits on probation after which a page is judged for main.
     pub hits_to_main: u32,
-    /// Whether a hit moves its page to the young end of probation, which is LRU then: as exact as
-    /// hits are logged, which is to an epoch.
-    pub moves_hits: bool,
+    /// In which order pages leave probation.
+    pub order: Order,
 }
 
 /// How many arms there are.
-pub const NR_ARMS: usize = 3;
+pub const NR_ARMS: usize = 4;
 
 /// All constants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,6 +73,9 @@ pub struct Tuning {
     pub price_percent: u32,
     /// The part of memory that may move for nothing, in percent.
     pub free_percent: u32,
+    /// The hits lost that giving all of memory to first arrivals must be paid with, in percent of
+    /// memory: more than all, as two designs that keep different parts of a loop lead by turns.
+    pub whole_price_percent: u32,
 }
 
 impl Default for Tuning {
@@ -72,14 +85,15 @@ impl Default for Tuning {
             probation_percent,
             turns,
             hits_to_main,
-            moves_hits: false,
+            order: Order::Arrival,
         };
         // What main keeps is what an idle set has to survive in, while recency rules the rest; it
         // lends that, too, while recency has a use for it.
-        let recency = Arm { moves_hits: true, ..arm("recency", 70, 4, Hits::COUNT_MAX) };
+        let recency = Arm { order: Order::Recency, ..arm("recency", 70, 4, Hits::COUNT_MAX) };
+        let queue = Arm { order: Order::FirstArrival, ..arm("queue", 100, 4, Hits::COUNT_MAX) };
         Tuning {
             seed: 0,
-            arms: [arm("tight", 1, 4, 2), arm("loose", 20, 8, 1), recency],
+            arms: [arm("tight", 1, 4, 2), arm("loose", 20, 8, 1), recency, queue],
             epochs_a_memory: 16,
             horizon_percent: 200,
             margin_percent: 125,
@@ -92,6 +106,7 @@ impl Default for Tuning {
             looks: 64,
             price_percent: 75,
             free_percent: 20,
+            whole_price_percent: 200,
         }
     }
 }

@@ -153,6 +153,15 @@ impl Pagetide {
             true => Place::Main,
             false => self.engine.place_of_stranger(!self.is_full),
         };
-        self.push(cx.folios, frame, place);
+        self.settle(cx.folios, frame, place);
+    }
+
+    /// Lists a folio that is accessed the first time since its page came, or came back.
+    pub(super) fn settle(&mut self, folios: &Folios, frame: FrameId, place: Place) {
+        self.push(folios, frame, place);
+        let flags = folios[frame].flags();
+        if flags.any(Flags::WORKINGSET) && flags.link() == 0 {
+            self.engine.seat_returned(folios, frame);
+        }
     }
 }

@@ -75,7 +75,7 @@ impl Selection {
     }
 
     fn arm_summary(&self, arm: usize) -> ArmSummary {
-        let Duel { lead, nr_seen, rent } = self.duels[arm][self.chosen];
+        let Duel { lead, nr_seen, rent, .. } = self.duels[arm][self.chosen];
         ArmSummary {
             name: self.tuning.arms[arm].name,
             probation_percent: self.tuning.arms[arm].probation_percent,
