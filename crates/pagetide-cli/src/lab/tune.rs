@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(nr_wanted(&[]), tune::ROWS.len());
         assert_eq!((nr_wanted(&["slide"]), nr_wanted(&["tenths/slide"])), (1, 9));
         assert_eq!(nr_wanted(&["tenths", "slide"]), 28);
-        assert_eq!(nr_wanted(&["unseen1", "unseen2", "unseen3"]), tune::UNSEEN.len());
+        assert_eq!(nr_wanted(&["unseen1", "unseen2", "unseen3", "unseen4"]), tune::UNSEEN.len());
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //!   habits    skewed, then a loop, then a zigzag              who changes with it wins
 //! ```
 
-use super::{Chore, Pattern};
+use super::{Chore, Pattern, Service};
 use crate::random::Random;
 use crate::scenario::zipf::Zipf;
 use crate::trace::DenseTrace;
@@ -41,6 +41,8 @@ pub enum Made {
     Odd(Pattern),
     /// What a program does, written down before any policy saw it.
     Done(Chore),
+    /// What a service is asked for, written down before the queue saw it.
+    Asked(Service),
 }
 
 const SEED: u64 = 42;
@@ -55,7 +57,7 @@ const LOOK_BACK_SHAPE: f64 = 1.0;
 
 impl Made {
     /// Each by the name that people type.
-    pub const NAMED: [(&'static str, Made); 36] = [
+    pub const NAMED: [(&'static str, Made); 46] = [
         ("zipf90", Made::Zipf { skew: 0.9 }),
         ("zipf99", Made::Zipf { skew: 0.99 }),
         ("zscan", Made::ZipfAndScan),
@@ -92,6 +94,16 @@ impl Made {
         ("graph", Made::Done(Chore::Graph)),
         ("crowds", Made::Done(Chore::Crowds)),
         ("days", Made::Done(Chore::Days)),
+        ("latest", Made::Asked(Service::Latest)),
+        ("ranges", Made::Asked(Service::Ranges)),
+        ("backup", Made::Asked(Service::Backup)),
+        ("films", Made::Asked(Service::Films)),
+        ("sessions", Made::Asked(Service::Sessions)),
+        ("heap", Made::Asked(Service::Heap)),
+        ("redelivery", Made::Asked(Service::Redelivery)),
+        ("audit", Made::Asked(Service::Audit)),
+        ("nested", Made::Asked(Service::Nested)),
+        ("matrix", Made::Asked(Service::Matrix)),
     ];
 
     /// The trace.
@@ -128,6 +140,7 @@ impl Made {
             })),
             Made::Odd(pattern) => pattern.reads(),
             Made::Done(chore) => chore.reads(),
+            Made::Asked(service) => service.reads(),
             Made::Habits => {
                 let zipf = Zipf::new(&mut random, SET_PAGES, 0.9);
                 let popular = (0..500_000).map(move |_| u64::from(zipf.next(&mut random)));

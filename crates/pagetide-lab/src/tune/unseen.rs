@@ -1,20 +1,21 @@
 //! Rows that the constants were not chosen by, at first: what a pattern nobody thought of may cost.
 //!
 //! **Problem.** The rows of the table are what the constants were chosen by, and look good for it.
-//! **Idea.** Other patterns, other sizes of memory, other traces; in three parts.
+//! **Idea.** Other patterns, other sizes of memory, other traces; in four parts.
 //!
 //! ```text
 //!   unseen1/...    looked at when a mechanism is chosen, not for a constant
 //!   unseen2/...    kept for afterwards, but looked at more than once since
 //!   unseen3/...    written down before any policy saw them: whoever chooses by these must make
 //!                  up others
+//!   unseen4/...    written down when the queue was done, and before it saw them
 //! ```
 //!
 //! Ignored: that none of them stays unseen for ever. Source: core's own baselines
 //! ([`best_of_peers`](super::best_of_peers)), for all of them.
 
 use super::rows::rows;
-use super::{Best, Chore, Made, Pattern, Row, Source};
+use super::{Best, Chore, Made, Pattern, Row, Service, Source};
 use pagetide_core::lru::PolicyName;
 
 const fn odd(pattern: Pattern) -> Source {
@@ -23,6 +24,10 @@ const fn odd(pattern: Pattern) -> Source {
 
 const fn done(chore: Chore) -> Source {
     Source::Made(Made::Done(chore))
+}
+
+const fn asked(service: Service) -> Source {
+    Source::Made(Made::Asked(service))
 }
 
 /// The rows, those of one trace side by side.
@@ -152,5 +157,27 @@ pub const UNSEEN: &[Row] = rows! {
             4000 0.3267 S3Fifo;
         "ps", Source::File("lirs_ps.trace") =>
             1000 0.3376 Lirs;
+    }
+    "unseen4" {
+        "latest", asked(Service::Latest) =>
+            3000 0.3946 Sieve, 12_000 0.2320 Sieve;
+        "ranges", asked(Service::Ranges) =>
+            5000 0.6147 WTinyLfu, 15_000 0.3314 WTinyLfu;
+        "backup", asked(Service::Backup) =>
+            5000 0.3345 WTinyLfu, 15_000 0.1720 WTinyLfu;
+        "films", asked(Service::Films) =>
+            6000 0.6686 WTinyLfu, 30_000 0.3594 WTinyLfu;
+        "sessions", asked(Service::Sessions) =>
+            2000 0.3738 Lru, 6000 0.0934 Lru;
+        "heap", asked(Service::Heap) =>
+            6000 0.1757 Lirs, 12_000 0.1044 Lirs;
+        "redelivery", asked(Service::Redelivery) =>
+            5000 0.5279 TwoQueue, 14_000 0.4706 Lru;
+        "audit", asked(Service::Audit) =>
+            8000 0.4363 Lirs, 20_000 0.3765 Arc;
+        "nested", asked(Service::Nested) =>
+            3000 0.0250 Lru, 9000 0.0250 Lru;
+        "matrix", asked(Service::Matrix) =>
+            4000 0.7718 WTinyLfu, 12_000 0.3170 WTinyLfu;
     }
 };
