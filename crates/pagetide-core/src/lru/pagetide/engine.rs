@@ -140,7 +140,7 @@ impl Engine {
     /// Works by another arm from now on. Nothing moves at once.
     pub(super) fn set_arm(&mut self, arm: Arm) {
         self.arm = arm;
-        let is_lent = arm.order == Order::Recency && self.loan.is_on();
+        let is_lent = arm.moves_hits() && self.loan.is_on();
         self.main_max = if is_lent { 0 } else { self.held.get() - self.probation_share() };
     }
 
@@ -260,7 +260,7 @@ impl Engine {
             if stamp.is_streamed && !self.fits(stamp) {
                 self.use_credit(folio);
             }
-            if self.arm.order == Order::Recency {
+            if self.arm.moves_hits() {
                 let distance = self.distance(stamp);
                 self.note_distance(distance.unwrap_or(u64::MAX), stamp.place);
             }
@@ -272,7 +272,7 @@ impl Engine {
 
     /// Moves a listed folio that is hit, where the arm wants the order of accesses.
     pub(super) fn move_hit(&mut self, folios: &Folios, frame: FrameId) {
-        if self.arm.order == Order::Recency {
+        if self.arm.moves_hits() {
             self.remove(folios, frame);
             self.push(folios, frame, Place::Probation);
         }

@@ -343,7 +343,7 @@ impl LruPolicy for Pagetide {
         }
         let before = self.engine.clock.now();
         self.engine.hit(cx.folios, frame);
-        if !is_first && cx.flags(frame).link() == 0 {
+        if self.engine.arm().moves_hits() && !is_first && cx.flags(frame).link() == 0 {
             self.engine.move_hit(cx.folios, frame);
         }
         self.tell_epoch(cx.folios, before);

@@ -35,6 +35,14 @@ pub struct Arm {
     pub order: Order,
 }
 
+impl Arm {
+    /// Whether a hit moves its page to the young end of probation.
+    #[inline]
+    pub(super) fn moves_hits(&self) -> bool {
+        self.order == Order::Recency
+    }
+}
+
 /// How many arms there are.
 pub const NR_ARMS: usize = 4;
 

@@ -56,7 +56,7 @@
 //!
 //! Sources: those of the engine.
 
-use super::{Engine, Folios, Order, PARTS_A_PAGE, Past, Place, Stamp};
+use super::{Engine, Folios, PARTS_A_PAGE, Past, Place, Stamp};
 
 /// Steps that a judgement takes at most, however it is insisted on.
 const STEPS_MAX: u32 = 64;
@@ -73,10 +73,10 @@ impl Engine {
         let Some(distance) = self.distance(page) else {
             return !self.compares_distances && self.judge(folios, page, 0, |_, _| true);
         };
-        if self.arm.order == Order::Recency {
+        if self.arm.moves_hits() {
             self.note_distance(distance, Place::Probation);
         }
-        if distance > self.memory() && self.arm.order == Order::Recency {
+        if distance > self.memory() && self.arm.moves_hits() {
             return !self.is_main_full();
         }
         if distance > self.memory() {
