@@ -273,6 +273,12 @@ impl Folios {
         (self.prefetch)(&self[frame]);
     }
 
+    /// Where the descriptors begin, for who asks for them ahead of their use.
+    #[inline]
+    pub fn as_ptr(&self) -> *const Folio {
+        self.slots.as_ptr()
+    }
+
     /// A frame's descriptor, or `None` past the last.
     #[inline]
     pub fn get(&self, frame: FrameId) -> Option<&Folio> {

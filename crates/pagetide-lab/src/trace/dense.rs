@@ -305,12 +305,11 @@ impl DenseTrace {
     /// When no page has that rank.
     #[inline]
     pub fn page(&self, rank: u32) -> PageId {
-        *self.page_ref(rank)
+        self.pages()[rank as usize]
     }
 
-    /// Where the page behind a rank stands.
-    #[inline]
-    pub(crate) fn page_ref(&self, rank: u32) -> &PageId {
-        &self.pages.pages()[rank as usize]
+    /// The pages, by rank.
+    pub(crate) fn pages(&self) -> &[PageId] {
+        self.pages.pages()
     }
 }

@@ -86,9 +86,10 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     }
 
     fn play_at_once(&mut self, ranks: &[u32], kinds: &[AccessKind]) {
+        let mut later = ranks.chunks(AHEAD).skip(1);
         for (ranks, kinds) in ranks.chunks(AHEAD).zip(kinds.chunks(AHEAD)) {
             match self.fetch {
-                Some(fetch) => self.ask_ahead(ranks, fetch),
+                Some(fetch) => self.ask_ahead(ranks, later.next().unwrap_or(&[]), fetch),
                 None => self.look_ahead(ranks),
             }
             let mut at = 0;
@@ -122,19 +123,23 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         black_box(read);
     }
 
-    /// As [`World::look_ahead`], where somebody knows how to ask without waiting for the answer.
-    fn ask_ahead(&self, ranks: &[u32], fetch: Fetch) {
-        let (pages, folios, trace) = (&self.pages[..], &*self.folios, self.trace);
+    /// As [`World::look_ahead`], where somebody knows how to ask without waiting for the answer: for
+    /// the words of later entries, too, as those of these must be there to say what else to ask for.
+    fn ask_ahead(&self, ranks: &[u32], later: &[u32], fetch: Fetch) {
+        let (words, names) = (self.pages.as_ptr(), self.trace.pages().as_ptr());
+        let folios = self.folios.as_ptr();
         let mut lines = [ptr::null(); AHEAD];
         for (line, &rank) in lines.iter_mut().zip(ranks) {
-            let page = pages[rank as usize];
-            let is_here = page.is_resident();
-            let frame = select_unpredictable(is_here, page.payload(), 0);
-            let folio = ptr::from_ref(&folios[FrameId(frame)]).cast();
-            let name = ptr::from_ref(trace.page_ref(rank)).cast();
-            *line = select_unpredictable(is_here, folio, name);
+            let page = self.pages[rank as usize];
+            let folio = folios.wrapping_add(page.payload() as usize).cast();
+            let name = names.wrapping_add(rank as usize).cast();
+            *line = select_unpredictable(page.is_resident(), folio, name);
         }
         fetch(&lines[..ranks.len()]);
+        for (line, &rank) in lines.iter_mut().zip(later) {
+            *line = words.wrapping_add(rank as usize).cast();
+        }
+        fetch(&lines[..later.len()]);
     }
 
     /// Plays entries that happened at these times, in groups that happened in the same millisecond.
