@@ -273,10 +273,10 @@ impl Folios {
         (self.prefetch)(&self[frame]);
     }
 
-    /// Where the descriptors begin, for who asks for them ahead of their use.
+    /// The descriptors, by frame.
     #[inline]
-    pub fn as_ptr(&self) -> *const Folio {
-        self.slots.as_ptr()
+    pub fn as_slice(&self) -> &[Folio] {
+        &self.slots
     }
 
     /// A frame's descriptor, or `None` past the last.

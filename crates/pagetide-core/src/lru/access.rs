@@ -87,7 +87,25 @@ impl AccessRule {
     /// Notes one descriptor access. Lock-free; writes nothing once the folio is saturated.
     #[inline(always)]
     pub fn mark(self, folios: &Folios, frame: FrameId) -> Marked {
-        let folio = &folios[frame];
+        match self {
+            AccessRule::CountAndLog => count_and_log(&folios[frame], folios.tick()),
+            _ => self.mark_flags(&folios[frame]),
+        }
+    }
+
+    /// As [`AccessRule::mark`] of one of `folios`, for who is alone with them: it may store what is
+    /// there already. Whether a hit changes anything is what a branch cannot guess, and a store
+    /// costs little where nobody shares its line.
+    #[inline(always)]
+    pub fn mark_alone(self, folios: &Folios, folio: &Folio) -> Marked {
+        match self {
+            AccessRule::CountAndLog => note_and_log(folio, folios.tick()),
+            _ => self.mark_flags(folio),
+        }
+    }
+
+    #[inline(always)]
+    fn mark_flags(self, folio: &Folio) -> Marked {
         match self {
             AccessRule::CountReferences => count_reference(folio),
             AccessRule::CountAfterWorkingset => count_after_workingset(folio),
@@ -99,21 +117,9 @@ impl AccessRule {
                 Marked::Done
             }
             AccessRule::CountHits => count_hit(folio),
-            AccessRule::CountAndLog => count_and_log(folio, folios.tick()),
             AccessRule::LogEach if takes_first_access(folio) => Marked::Done,
             AccessRule::LogEach => Marked::Log,
-            AccessRule::Ignore => Marked::Done,
-        }
-    }
-
-    /// As [`AccessRule::mark`], for who is alone with the folios: it may store what is there
-    /// already. Whether a hit changes anything is what a branch cannot guess, and a store costs
-    /// little where nobody shares its line.
-    #[inline(always)]
-    pub fn mark_alone(self, folios: &Folios, frame: FrameId) -> Marked {
-        match self {
-            AccessRule::CountAndLog => note_and_log(&folios[frame], folios.tick()),
-            _ => self.mark(folios, frame),
+            AccessRule::CountAndLog | AccessRule::Ignore => Marked::Done,
         }
     }
 

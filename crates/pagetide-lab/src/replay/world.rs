@@ -123,7 +123,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
             evicted,
             folios,
             rule,
-            slow_from: if tiering.is_some() { nr_fast } else { u32::MAX },
+            slow_from: if tiering.is_some() { nr_fast } else { nr_frames_max },
             nodes,
             tiering,
             payers: Payers::new(),

@@ -157,14 +157,20 @@ impl Engine {
     }
 
     /// A page is accessed: the clock goes on. Returns its stamp.
+    #[inline]
     pub(super) fn touch(&mut self, folios: &Folios, last: Option<Epoch>, weight: u32) -> Epoch {
         let epoch = self.clock.touch(last, weight);
         if self.clock.now() != epoch {
-            self.give_up_forgotten(folios);
-            self.loan.end_epoch(&self.tuning);
-            self.set_arm(self.arm);
+            self.begin_epoch(folios);
         }
         epoch
+    }
+
+    #[cold]
+    fn begin_epoch(&mut self, folios: &Folios) {
+        self.give_up_forgotten(folios);
+        self.loan.end_epoch(&self.tuning);
+        self.set_arm(self.arm);
     }
 
     /// What nobody knows the last access of leaves main's old end.
@@ -253,6 +259,7 @@ impl Engine {
     }
 
     /// Notes when a folio is accessed. Its hits are counted by whoever accesses it.
+    #[inline]
     pub(super) fn hit(&mut self, folios: &Folios, frame: FrameId) {
         let folio = &folios[frame];
         let stamp = Stamp::of(folio);
@@ -279,6 +286,7 @@ impl Engine {
     }
 
     /// Puts a folio that is on no list at a list's young end.
+    #[inline]
     pub(super) fn push(&mut self, folios: &Folios, frame: FrameId, place: Place) {
         let folio = &folios[frame];
         Stamp { place, ..Stamp::of(folio) }.put(folio);

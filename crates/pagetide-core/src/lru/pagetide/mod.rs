@@ -210,6 +210,7 @@ impl Pagetide {
         flags.any(Flags::UNEVICTABLE) || flags.any(Flags::ANON) && !self.can_swap
     }
 
+    #[inline]
     fn push(&mut self, folios: &Folios, frame: FrameId, place: Place) {
         let folio = &folios[frame];
         let flags = folio.flags();

@@ -112,6 +112,7 @@ impl PageClock {
 
     /// A page last accessed in `last` is accessed; `None`: never, or nobody knows. The caller
     /// stamps it with the epoch returned. What the page weighs may change. O(1), amortised.
+    #[inline]
     pub(super) fn touch(&mut self, last: Option<Epoch>, weight: u32) -> Epoch {
         let now = self.now;
         let age = last.map_or(u16::MAX, |epoch| self.age(epoch));
@@ -141,6 +142,7 @@ impl PageClock {
         self.at_least(epoch).map(|weight| weight + self.running_weight)
     }
 
+    #[cold]
     fn end_epoch(&mut self) {
         let mut gained = 0;
         for back in (0..NR_EPOCHS as u16).rev() {

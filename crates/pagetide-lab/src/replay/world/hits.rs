@@ -14,9 +14,9 @@
 //! not the one read last through the one handle. Everything else is left to `apply_any`, which
 //! comes to the same where both can do it.
 
-use super::{FrameId, World, skips_repeats};
+use super::{World, skips_repeats};
 use crate::trace::AccessKind;
-use pagetide_core::folio::Folios;
+use pagetide_core::folio::{Folio, Folios};
 use pagetide_core::ids::PageId;
 use pagetide_core::lru::{AccessRule, Marked};
 
@@ -37,8 +37,9 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
             ($($rule:ident)+) => {
                 match self.rule {
                     $(AccessRule::$rule => {
-                        let mark =
-                            |folios: &Folios, frame| AccessRule::$rule.mark_alone(folios, frame);
+                        let mark = |folios: &_, folio: &_| {
+                            AccessRule::$rule.mark_alone(folios, folio)
+                        };
                         const LOGS: bool = AccessRule::$rule.logs_hits();
                         const SKIPS: bool = skips_repeats(AccessRule::$rule);
                         self.play_hits_by::<LOGS, SKIPS>(ranks, kinds, mark)
@@ -56,17 +57,19 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         &mut self,
         ranks: &[u32],
         kinds: &[AccessKind],
-        mark: impl Fn(&Folios, FrameId) -> Marked,
+        mark: impl Fn(&Folios, &Folio) -> Marked,
     ) -> usize {
         let until_look = self.look_at.saturating_sub(self.accesses);
         let nr_max = usize::try_from(until_look).map_or(ranks.len(), |nr| nr.min(ranks.len()));
         let (pages, folios, node) = (&self.pages[..], &*self.folios, &mut self.nodes[0]);
-        let (slow_from, has_one_handle) = (self.slow_from, self.has_one_handle);
+        let fast = &folios.as_slice()[..self.slow_from as usize];
+        let has_one_handle = self.has_one_handle;
         let mut last_read = self.last_read;
         let mut nr_played = 0;
         for (&rank, &kind) in ranks[..nr_max].iter().zip(kinds) {
             let Some(frame) = pages[rank as usize].plain_frame() else { break };
-            if frame.0 >= slow_from || kind != AccessKind::Read {
+            let Some(folio) = fast.get(frame.0 as usize) else { break };
+            if kind != AccessKind::Read {
                 break;
             }
             if SKIPS && has_one_handle {
@@ -75,7 +78,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
                 }
                 last_read = rank;
             }
-            let marked = mark(folios, frame);
+            let marked = mark(folios, folio);
             if LOGS {
                 node.log_touch(marked, frame);
             }

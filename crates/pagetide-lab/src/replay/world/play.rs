@@ -127,7 +127,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     /// the words of later entries, too, as those of these must be there to say what else to ask for.
     fn ask_ahead(&self, ranks: &[u32], later: &[u32], fetch: Fetch) {
         let (words, names) = (self.pages.as_ptr(), self.trace.pages().as_ptr());
-        let folios = self.folios.as_ptr();
+        let folios = self.folios.as_slice().as_ptr();
         let mut lines = [ptr::null(); AHEAD];
         for (line, &rank) in lines.iter_mut().zip(ranks) {
             let page = self.pages[rank as usize];
