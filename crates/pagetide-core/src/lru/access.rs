@@ -123,22 +123,21 @@ impl AccessRule {
         }
     }
 
-    /// Notes the descriptor access that missed, on the folio it brought in.
+    /// Whether the descriptor access that missed is noted.
     ///
     /// To the kernel's policies the miss is the first access; to the queues coming in is all that a
     /// miss does, as their papers have it.
+    pub const fn marks_fills(self) -> bool {
+        matches!(
+            self,
+            AccessRule::CountReferences | AccessRule::CountAfterWorkingset | AccessRule::TwoTouches
+        )
+    }
+
+    /// Notes that access, on the folio it brought in.
     #[inline]
     pub fn mark_fill(self, folios: &Folios, frame: FrameId) -> Marked {
-        match self {
-            AccessRule::CountReferences
-            | AccessRule::CountAfterWorkingset
-            | AccessRule::TwoTouches => self.mark(folios, frame),
-            AccessRule::ReferenceBit
-            | AccessRule::CountHits
-            | AccessRule::CountAndLog
-            | AccessRule::LogEach
-            | AccessRule::Ignore => Marked::Done,
-        }
+        if self.marks_fills() { self.mark(folios, frame) } else { Marked::Done }
     }
 
     /// The flags a folio starts with, by how it was brought in. A page fault leaves the page young:

@@ -259,21 +259,27 @@ impl Engine {
     }
 
     /// Notes when a folio is accessed. Its hits are counted by whoever accesses it.
-    #[inline]
-    pub(super) fn hit(&mut self, folios: &Folios, frame: FrameId) {
-        let folio = &folios[frame];
+    #[inline(always)]
+    pub(super) fn hit(&mut self, folios: &Folios, folio: &Folio) {
         let stamp = Stamp::of(folio);
         if stamp.epoch != self.clock.now() {
-            if stamp.is_streamed && !self.fits(stamp) {
-                self.use_credit(folio);
-            }
-            if self.arm.moves_hits() {
-                let distance = self.distance(stamp);
-                self.note_distance(distance.unwrap_or(u64::MAX), stamp.place);
+            if stamp.is_streamed || self.arm.moves_hits() {
+                self.note_reuse(folio, stamp);
             }
             // Before the clock goes on, which may move who was not accessed for long.
             Stamp { epoch: self.clock.now(), ..stamp }.put(folio);
             self.touch(folios, Some(stamp.epoch), stamp.weight());
+        }
+    }
+
+    /// A folio with this stamp is accessed, and how long that took matters.
+    fn note_reuse(&mut self, folio: &Folio, stamp: Stamp) {
+        if stamp.is_streamed && !self.fits(stamp) {
+            self.use_credit(folio);
+        }
+        if self.arm.moves_hits() {
+            let distance = self.distance(stamp);
+            self.note_distance(distance.unwrap_or(u64::MAX), stamp.place);
         }
     }
 
@@ -346,29 +352,33 @@ impl Engine {
     }
 
     /// Looks at the oldest folio of a list, and takes it off unless it is worth another trip.
+    #[inline]
     pub(super) fn look(&mut self, folios: &Folios, place: Place) -> Option<FrameId> {
         let frame = self.list_mut(place).pop_tail(folios)?;
+        let hits = folios[frame].hits();
+        let may_stay = match place {
+            Place::Main => hits.count() > 0,
+            Place::Probation => self.may_stay(hits),
+        };
+        if may_stay { self.look_again(folios, place, frame) } else { Some(frame) }
+    }
+
+    /// The folio, just taken off a list, has hits. Returns it if these do not help it.
+    fn look_again(&mut self, folios: &Folios, place: Place, frame: FrameId) -> Option<FrameId> {
         let folio = &folios[frame];
-        let hits = folio.hits();
-        match place {
-            Place::Main if hits.count() > 0 => {
-                self.use_credit(folio);
-                self.main.push_head(folios, frame);
-                None
-            }
-            Place::Probation if self.may_stay(hits) => {
-                folio.set_hits(hits.with_count(0));
-                let is_main = self.judge(folios, Stamp::of(folio), 0, |_, _| true);
-                // Where main is lent, only recency counts, and who is old is old.
-                if !is_main && self.main_max == 0 {
-                    return Some(frame);
-                }
-                let place = if is_main { Place::Main } else { Place::Probation };
-                self.push(folios, frame, place);
-                None
-            }
-            _ => Some(frame),
+        if place == Place::Main {
+            self.use_credit(folio);
+            self.main.push_head(folios, frame);
+            return None;
         }
+        folio.set_hits(folio.hits().with_count(0));
+        let is_main = self.judge(folios, Stamp::of(folio), 0, |_, _| true);
+        // Where main is lent, only recency counts, and who is old is old.
+        if !is_main && self.main_max == 0 {
+            return Some(frame);
+        }
+        self.push(folios, frame, if is_main { Place::Main } else { Place::Probation });
+        None
     }
 
     /// Counts and panics if an invariant is broken. O(folios).

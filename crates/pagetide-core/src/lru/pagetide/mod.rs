@@ -206,6 +206,21 @@ impl Pagetide {
         self.epochs_at_peace = 0;
     }
 
+    /// A folio that is not on the engine's lists is accessed; it is there now, if it can be. Returns
+    /// whether it is, and was not just put there.
+    #[cold]
+    fn touch_unlisted(&mut self, cx: &mut Context<'_>, frame: FrameId) -> bool {
+        let flags = cx.flags(frame);
+        let is_first = Unread::has(flags.link());
+        if is_first {
+            self.first_access(cx, frame);
+        } else if !self.is_kept(flags) {
+            self.unlink(cx.folios, frame);
+            self.push(cx.folios, frame, Stamp::of(&cx.folios[frame]).place);
+        }
+        !is_first && cx.flags(frame).link() == 0
+    }
+
     fn is_kept(&self, flags: Flags) -> bool {
         flags.any(Flags::UNEVICTABLE) || flags.any(Flags::ANON) && !self.can_swap
     }
@@ -333,22 +348,20 @@ impl LruPolicy for Pagetide {
         cx.folios[frame].clear(Flags::WORKINGSET.with(Flags::REFERENCED));
     }
 
+    #[inline(always)]
     fn touch(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        let flags = cx.flags(frame);
-        let is_first = Unread::has(flags.link());
-        if is_first {
-            self.first_access(cx, frame);
-        } else if flags.link() > 0 && !self.is_kept(flags) {
-            self.unlink(cx.folios, frame);
-            self.push(cx.folios, frame, Stamp::of(&cx.folios[frame]).place);
+        let folio = &cx.folios[frame];
+        let mut may_move = true;
+        if folio.flags().link() > 0 {
+            may_move = self.touch_unlisted(cx, frame);
         }
         let before = self.engine.clock.now();
-        self.engine.hit(cx.folios, frame);
-        if self.engine.arm().moves_hits() && !is_first && cx.flags(frame).link() == 0 {
+        self.engine.hit(cx.folios, folio);
+        if may_move && self.engine.arm().moves_hits() {
             self.engine.move_hit(cx.folios, frame);
         }
         self.tell_epoch(cx.folios, before);
-        if cx.folios[frame].hits().is_watched() {
+        if folio.hits().is_watched() {
             self.sample(cx.folios, frame);
         }
     }

@@ -101,8 +101,9 @@ impl Miniature {
     fn access(&mut self, key: u32, page: PageId) -> bool {
         let past = match self.pages.find(key) {
             Some(Whereabouts::Here(frame)) => {
-                count_hit(&self.folios[FrameId(frame)]);
-                self.engine.hit(&self.folios, FrameId(frame));
+                let folio = &self.folios[FrameId(frame)];
+                count_hit(folio);
+                self.engine.hit(&self.folios, folio);
                 self.engine.move_hit(&self.folios, FrameId(frame));
                 return true;
             }

@@ -59,7 +59,9 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         self.pages[rank as usize] = Page::of_file(Word::Resident(frame));
         self.rank_in[frame.0 as usize] = rank;
         node.log_add(&self.folios, frame);
-        self.mark_fill(frame);
+        if self.rule.marks_fills() {
+            self.mark_fill(frame);
+        }
     }
 
     /// A frame for a page that left this shadow, or `None` when none comes free.

@@ -77,6 +77,7 @@ impl Node {
     }
 
     /// A folio that was just bound.
+    #[inline]
     pub(super) fn log_add(&mut self, folios: &Folios, frame: FrameId) {
         if self.log.add(folios, frame) == Room::Full {
             self.drain();
