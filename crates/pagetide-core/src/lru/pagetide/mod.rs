@@ -301,38 +301,29 @@ impl LruPolicy for Pagetide {
         0
     }
 
-    /// Readahead is no access: what it brings waits to be read.
     fn add(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         let folio = &cx.folios[frame];
         let flags = folio.flags();
         if flags.any(Flags::ANON) {
             self.nr_files_spared = 0;
         }
-        let is_accessed = !flags.any(Flags::PREFETCHED);
+        let is_sampled = self.selection.as_ref().is_some_and(|it| it.samples(folio.page()));
+        let hits = folio.hits().with_watched(is_sampled);
+        if flags.any(Flags::PREFETCHED) {
+            folio.set_hits(hits.with_tick(0));
+            return self.add_unread(cx.folios, frame);
+        }
+        folio.set_hits(hits.with_tick(cx.folios.tick()));
         let stamp = Stamp::of(folio);
         let last = flags.any(Flags::WORKINGSET).then_some(stamp.epoch);
-        let is_sampled = self.selection.as_ref().is_some_and(|it| it.samples(folio.page()));
-        let tick = if is_accessed { cx.folios.tick() } else { 0 };
-        folio.set_hits(folio.hits().with_watched(is_sampled).with_tick(tick));
-        let is_main =
-            flags.any(Flags::ACTIVE) || is_accessed && last.is_some() && self.gets_main(cx, frame);
+        let is_main = flags.any(Flags::ACTIVE) || last.is_some() && self.gets_main(cx, frame);
         if flags.any(Flags::ACTIVE) {
             folio.clear(Flags::ACTIVE);
         }
         let place = match is_main {
             true => Place::Main,
-            false => self.engine.place_of_stranger(!self.is_full && is_accessed),
+            false => self.engine.place_of_stranger(!self.is_full),
         };
-        if !is_accessed {
-            let claim = if last.is_some() { stamp.place } else { place };
-            let epoch = last.unwrap_or(self.engine.clock.never());
-            Stamp { epoch, place: claim, ..stamp }.put(folio);
-            match is_main || self.is_kept(flags) {
-                true => self.push(cx.folios, frame, place),
-                false => self.unread.push(cx.folios, frame),
-            }
-            return;
-        }
         let before = self.engine.clock.now();
         let epoch = self.engine.touch(cx.folios, last, stamp.weight());
         self.tell_epoch(cx.folios, before);

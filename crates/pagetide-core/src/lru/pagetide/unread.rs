@@ -133,6 +133,26 @@ impl Unread {
 }
 
 impl Pagetide {
+    /// Readahead is no access: what it brings waits to be read.
+    pub(super) fn add_unread(&mut self, folios: &Folios, frame: FrameId) {
+        let folio = &folios[frame];
+        let flags = folio.clear(Flags::ACTIVE);
+        let is_main = flags.any(Flags::ACTIVE);
+        let place = match is_main {
+            true => Place::Main,
+            false => self.engine.place_of_stranger(false),
+        };
+        let stamp = Stamp::of(folio);
+        // Of a page that came back it says where that may go, and when it was accessed.
+        if !flags.any(Flags::WORKINGSET) {
+            Stamp { epoch: self.engine.clock.never(), place, ..stamp }.put(folio);
+        }
+        match is_main || self.is_kept(flags) {
+            true => self.push(folios, frame, place),
+            false => self.unread.push(folios, frame),
+        }
+    }
+
     /// Whether a page that came back, and is accessed now, goes to main; there is room for it then.
     pub(super) fn gets_main(&mut self, cx: &mut Context<'_>, frame: FrameId) -> bool {
         let stamp = Stamp::of(&cx.folios[frame]);
