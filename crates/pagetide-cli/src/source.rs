@@ -151,6 +151,8 @@ impl SourceArgs {
     /// # Errors
     /// As [`SourceArgs::for_each`].
     pub(crate) fn read_dense(&self, interrupt: &Interrupt) -> Result<(DenseTrace, Facts), Failure> {
+        // What reading frees, replays take.
+        pagetide_sys::keep_freed_memory();
         let mut dense = DenseTrace::default();
         let facts = self.for_each(interrupt, |trace, access| dense.push_from(trace, access))?;
         dense.push_notes(&facts.notes);

@@ -15,6 +15,7 @@
 //!   TryLock         a value per CPU                        try_lock
 //!   wire            what `pagetide run` and programs say      wire
 //!   current_cpu, read_*      where, how long, how much       cpu, cpu_cache
+//!   keep_freed_memory        tables one after the other      heap
 //!   read_nodes               fast and slow memory            numa
 //! ```
 //!
@@ -38,6 +39,7 @@ mod cpu_cache;
 pub mod device;
 #[cfg(not(loom))]
 mod file;
+mod heap;
 pub mod huge_buffer;
 pub mod kernel_cache;
 #[cfg(not(any(miri, loom)))]
@@ -77,6 +79,7 @@ pub use cpu::{
 pub use cpu_cache::read_cache_slice;
 #[cfg(not(loom))]
 pub use file::{Fingerprint, OpenStoreError, StoreError, StoreFile, StoreOptions};
+pub use heap::keep_freed_memory;
 #[cfg(not(any(miri, loom)))]
 pub use region::{REGION_PAGES_MAX, RegionError};
 pub use region::{RegionMemory, UserAccess};

@@ -3,11 +3,15 @@
 //! Problem: the pages of a trace lie scattered in tables larger than the processor's cache, and the
 //! entry at hand cannot go on before its page word is there. Idea: the trace knows the future, so
 //! the words of the next entries are read together, before the first of them is played. Who reads
-//! must wait; where the caller knows how to ask without waiting ([`Fetch`]), folios are asked for.
+//! must wait; where the caller knows how to ask without waiting ([`Fetch`]), folios are asked for,
+//! and the words of the entries after these.
 //!
 //! ```text
 //!   look ahead   64 page words and their folios, none waits for another
 //!   apply        64 entries, each finds its word in the cache
+//!
+//!   ask ahead    [ folios of these 64 ][ words of the next 64 ]
+//!   apply        64 entries
 //! ```
 //!
 //! Where a recorded run is repeated, what it noted between its entries is heard there.
