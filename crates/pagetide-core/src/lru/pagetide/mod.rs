@@ -206,21 +206,6 @@ impl Pagetide {
         self.epochs_at_peace = 0;
     }
 
-    /// A folio that is not on the engine's lists is accessed; it is there now, if it can be. Returns
-    /// whether it is, and was not just put there.
-    #[cold]
-    fn touch_unlisted(&mut self, cx: &mut Context<'_>, frame: FrameId) -> bool {
-        let flags = cx.flags(frame);
-        let is_first = Unread::has(flags.link());
-        if is_first {
-            self.first_access(cx, frame);
-        } else if !self.is_kept(flags) {
-            self.unlink(cx.folios, frame);
-            self.push(cx.folios, frame, Stamp::of(&cx.folios[frame]).place);
-        }
-        !is_first && cx.flags(frame).link() == 0
-    }
-
     fn is_kept(&self, flags: Flags) -> bool {
         flags.any(Flags::UNEVICTABLE) || flags.any(Flags::ANON) && !self.can_swap
     }

@@ -164,8 +164,25 @@ impl Pagetide {
         is_main
     }
 
+    /// A folio that is not on the engine's lists is accessed, and goes there, if it may. Returns
+    /// whether it was kept from there and is not any more, so that its hit may move it.
+    #[cold]
+    pub(super) fn touch_unlisted(&mut self, cx: &mut Context<'_>, frame: FrameId) -> bool {
+        let flags = cx.flags(frame);
+        if Unread::has(flags.link()) {
+            self.first_access(cx, frame);
+            return false;
+        }
+        let is_listed = !self.is_kept(flags);
+        if is_listed {
+            self.unlink(cx.folios, frame);
+            self.push(cx.folios, frame, Stamp::of(&cx.folios[frame]).place);
+        }
+        is_listed
+    }
+
     /// A page that readahead brought is accessed for the first time.
-    pub(super) fn first_access(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+    fn first_access(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         let flags = cx.flags(frame);
         self.unread.remove(cx.folios, frame);
         let gets_main = flags.any(Flags::WORKINGSET) && self.gets_main(cx, frame);

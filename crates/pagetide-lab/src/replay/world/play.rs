@@ -127,8 +127,9 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         black_box(read);
     }
 
-    /// As [`World::look_ahead`], where somebody knows how to ask without waiting for the answer: for
-    /// the words of later entries, too, as those of these must be there to say what else to ask for.
+    /// As [`World::look_ahead`], where somebody knows how to ask without waiting for the answer.
+    /// What to ask for is said by the words of these entries: so those of later ones are asked for,
+    /// too.
     fn ask_ahead(&self, ranks: &[u32], later: &[u32], fetch: Fetch) {
         let (words, names) = (self.pages.as_ptr(), self.trace.pages().as_ptr());
         let folios = self.folios.as_slice().as_ptr();
