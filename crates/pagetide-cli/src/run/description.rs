@@ -22,6 +22,7 @@ use super::served_file::{FileKey, Opened, Owner, ServedFile, lock};
 use pagetide::{Advice, File, PageCache};
 use pagetide_core::units::PAGE_BYTES;
 use pagetide_sys::shared::Positions;
+use pagetide_sys::tray::Tray;
 use pagetide_sys::wire::{CHUNK_BYTES, Offer, Reply, Request, Status, TAG};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -227,10 +228,19 @@ impl Description {
         })
     }
 
-    /// Takes in a page that the other side has read by itself; what cannot be had is not missed.
-    pub(super) fn admit(&self, offer: &Offer, page: &[u8; PAGE_BYTES]) {
+    /// Takes in pages that the other side has read by itself, each with its number in the tray;
+    /// what cannot be had is not missed.
+    pub(super) fn admit(&self, tray: &Tray, offers: &[(Offer, u64)]) {
         let _ = self.share_apart(|_, handle| {
-            handle.admit(offer.index, offer.writes, page);
+            // Their cache misses pass side by side, and while bytes are copied.
+            offers.iter().for_each(|(offer, _)| handle.fetch_absent(offer.index));
+            let mut page = [0; PAGE_BYTES];
+            for (offer, nr) in offers {
+                tray.take(*nr, &mut page);
+                if offer.is_whole(&page) {
+                    handle.admit(offer.index, offer.writes, &page);
+                }
+            }
             done(0)
         });
     }

@@ -18,10 +18,9 @@ use super::program;
 use super::served_file::{FileKey, Owner, ServedFile, lock, path_of};
 use crate::terminal;
 use pagetide::PageCache;
-use pagetide_core::units::PAGE_BYTES;
 use pagetide_sys::shared::Positions;
 use pagetide_sys::tray::{NR_SLOTS, Tray};
-use pagetide_sys::wire::{self, Op, Reason, Reply, Request, Status, TAG, adopt};
+use pagetide_sys::wire::{self, Offer, Op, Reason, Reply, Request, Status, TAG, adopt};
 use rustix::fs::{OFlags, SeekFrom};
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -226,16 +225,14 @@ impl Server {
     pub(super) fn admit(&self, tray: &Tray, request: &Request, data: &[u8]) {
         let (offers, log) = wire::decode_offers(data, request.len);
         let first = request.offset as u64;
-        let mut page = [0; PAGE_BYTES];
-        let mut nr_taken = 0;
-        for (offer, nr) in offers.take(NR_SLOTS).zip(0..) {
-            tray.take(first.wrapping_add(nr), &mut page);
-            if let Some(one) = self.find(offer.id).filter(|_| offer.is_whole(&page)) {
-                one.admit(&offer, &page);
+        let offers: Vec<(Offer, u64)> =
+            offers.take(NR_SLOTS).zip(0..).map(|(one, nr)| (one, first.wrapping_add(nr))).collect();
+        for of_one in offers.chunk_by(|one, next| one.0.id == next.0.id) {
+            if let Some(one) = self.find(of_one[0].0.id) {
+                one.admit(tray, of_one);
             }
-            nr_taken = nr + 1;
         }
-        tray.give_back(first.wrapping_add(nr_taken));
+        tray.give_back(first.wrapping_add(offers.len() as u64));
         self.touch(log);
     }
 

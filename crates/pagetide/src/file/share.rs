@@ -100,6 +100,18 @@ impl File {
         }
     }
 
+    /// Starts bringing in what [`File::admit`] of page `index` will look at and change. Costs a few
+    /// cycles, and changes nothing but time.
+    pub fn fetch_absent(&self, index: u64) {
+        let mapping = &self.handle.mapping;
+        if let Some(page) = mapping.table.page(PageIndex(index)) {
+            page.fetch();
+        }
+        if let Some(tag) = mapping.tag() {
+            self.handle.engine().arena.fetch_hints(tag, PageIndex(index));
+        }
+    }
+
     /// Takes in page `index`, which somebody has missed and read past the cache from the file on
     /// disk, when its [count of writes](pagetide_sys::shared) was `writes`. Returns whether the
     /// page is resident now; if not, it was stale, or there was no room, and nothing is lost.
