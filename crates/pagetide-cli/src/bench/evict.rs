@@ -1,4 +1,4 @@
-//! `bench evict`: CPU time per clean page evicted, isolate to free, per policy.
+//! `bench evict`: CPU time per clean page evicted, isolate to free, policy by policy.
 //!
 //! ```text
 //!   uniform 4 KiB reads over 4x memory: 3 of 4 miss, each miss evicts a clean page
@@ -6,11 +6,11 @@
 //!   subject_ns = CPU time that threads spent in reclaim / pages evicted, by the cache's counters
 //! ```
 //!
-//! Nobody else's eviction can be timed the same way (the kernel accounts it to no one), so there is
-//! no reference. Ignored: dirty pages, whose cost is the device's.
+//! Nobody else's eviction can be timed the same way (the kernel accounts it to no one), so policies
+//! are each other's reference. Ignored: dirty pages, whose cost is the device's.
 
-use super::interleave::{Contender, interleave, time_threads};
-use super::{Bench, Row};
+use super::interleave::{Contender, interleave_all, time_threads};
+use super::{Bench, Row, policies};
 use crate::demo::dataset::DataFile;
 use crate::failure::Failure;
 use crate::machine;
@@ -33,14 +33,14 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     let memory = bench.memory(64 << 20, 4 << 20);
     machine::check_memory(memory)?;
     let (_folder, data) = bench.make_file(&bench.args.dir, Bytes(memory.0 * FILE_TIMES))?;
-    let mut rows = Vec::new();
-    for &policy in PolicyName::ALL {
-        let contender: Contender<'_> = Box::new(|| time_evictions(bench, &data, policy, memory));
-        let [samples] =
-            interleave(&format!("evict {policy}"), bench.args.runs, bench.interrupt, [contender])?;
-        rows.push(Row::alone(("evict", policy.as_str(), 1), &samples));
-    }
-    Ok(rows)
+    let measured = if bench.args.policy.is_empty() { PolicyName::ALL } else { &bench.args.policy };
+    let contender = |&policy: &PolicyName| -> Contender<'_> {
+        let data = &data;
+        Box::new(move || time_evictions(bench, data, policy, memory))
+    };
+    let contenders = measured.iter().map(contender).collect();
+    let samples = interleave_all("evict", bench.args.runs, bench.interrupt, contenders)?;
+    Ok(policies::rows(("evict", "", 1), measured, &samples, &[]))
 }
 
 fn time_evictions(

@@ -12,13 +12,14 @@
 //! The cache is an eighth larger than the file, so that reclaim has no reason to run. Ignored:
 //! pages that are not random; the caches of the processor would answer.
 
-use super::interleave::{interleave, time_threads};
-use super::{Bench, Row};
+use super::interleave::{Contender, interleave_all, time_threads};
+use super::{Bench, Identity, Row, policies};
 use crate::demo::dataset::{DataFile, drop_from_kernel_cache};
 use crate::failure::Failure;
 use crate::machine;
 use crate::terminal;
-use ::pagetide::{File, OpenOptions};
+use ::pagetide::{File, OpenOptions, PageCache};
+use pagetide_core::lru::PolicyName;
 use pagetide_core::units::{Bytes, PAGE_BYTES};
 use pagetide_sys::huge_buffer::HugeBuffer;
 use rand::rngs::SmallRng;
@@ -37,45 +38,45 @@ const WARM_PASSES: u32 = 4;
 pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     let len = bench.memory(1 << 30, 16 << 20);
     let memory = Bytes(len.0 + len.0 / 8 + (16 << 20));
-    // The cache, the memory to copy from, and the kernel's page cache.
-    machine::check_memory(Bytes(memory.0 + 2 * len.0))?;
+    let default = [bench.policy()];
+    let policies = if bench.args.policy.is_empty() { &default } else { &*bench.args.policy };
+    // The caches, the memory to copy from, and the kernel's page cache.
+    machine::check_memory(Bytes(memory.0 * policies.len() as u64 + 2 * len.0))?;
     let (_folder, data) = bench.make_file(&bench.args.dir, len)?;
-    let cache = bench.make_cache(bench.args.policy, memory)?;
+    let subjects = policies
+        .iter()
+        .map(|&policy| resident(bench, policy, memory, &data))
+        .collect::<Result<Vec<_>, _>>()?;
+    let hits = Hits {
+        bench,
+        policies,
+        files: subjects.iter().map(|(_, file)| file).collect(),
+        plain: std::fs::File::open(&data.path)
+            .map_err(|error| Failure::on_path("open", &data.path, &error))?,
+        memory: HugeBuffer::new(len.0 as usize)
+            .map_err(|error| Failure::on("map memory to copy from", &error))?,
+        nr_pages: data.nr_pages,
+    };
+    let mut rows = hits.copies(1)?;
+    rows.extend(hits.copies(2)?);
+    rows.extend(hits.guards()?);
+    drop_from_kernel_cache(&data.path)?;
+    Ok(rows)
+}
+
+/// A cache under `policy` with all of the file in it.
+fn resident(
+    bench: &Bench<'_>,
+    policy: PolicyName,
+    memory: Bytes,
+    data: &DataFile,
+) -> Result<(PageCache, File), Failure> {
+    let cache = bench.make_cache(policy, memory)?;
     let file = cache
         .open(&data.path, OpenOptions::new().read(true))
         .map_err(|error| Failure::on(&format!("open {}", data.path.display()), &error))?;
-    warm(bench, &file, &data)?;
-    let plain = std::fs::File::open(&data.path)
-        .map_err(|error| Failure::on_path("open", &data.path, &error))?;
-    let memory = HugeBuffer::new(len.0 as usize)
-        .map_err(|error| Failure::on("map memory to copy from", &error))?;
-    let duration = bench.duration(400);
-    let mut rows = Vec::new();
-    for threads in [1, 2] {
-        let read = |buffer: &mut [u8], offset: u64| {
-            file.read_at(buffer, offset).map_err(std::io::Error::from)
-        };
-        let copy = |buffer: &mut [u8], offset: u64| {
-            buffer.copy_from_slice(&memory[offset as usize..offset as usize + PAGE_BYTES]);
-            Ok(PAGE_BYTES)
-        };
-        let pread = |buffer: &mut [u8], offset: u64| plain.read_at(buffer, offset);
-        let [subject, memcpy, kernel] = interleave(
-            &format!("hit copy, {threads} threads"),
-            bench.args.runs,
-            bench.interrupt,
-            [
-                Box::new(|| time_copies(threads, duration, data.nr_pages, read)),
-                Box::new(|| time_copies(threads, duration, data.nr_pages, copy)),
-                Box::new(|| time_copies(threads, duration, data.nr_pages, pread)),
-            ],
-        )?;
-        rows.push(Row::measured(("hit", "copy", threads), "memcpy", &subject, &memcpy));
-        rows.push(Row::measured(("hit", "copy", threads), "pread", &subject, &kernel));
-    }
-    rows.push(guard(bench, &file, &memory, data.nr_pages.min(GUARD_PAGES))?);
-    drop_from_kernel_cache(&data.path)?;
-    Ok(rows)
+    warm(bench, &file, data)?;
+    Ok((cache, file))
 }
 
 /// Makes every page resident, in both caches, and checks a word of each.
@@ -121,36 +122,81 @@ fn time_copies(
     })
 }
 
-fn guard(
-    bench: &Bench<'_>,
-    file: &File,
-    memory: &HugeBuffer,
+/// The file in each cache, and what reading it there is compared with.
+struct Hits<'a> {
+    bench: &'a Bench<'a>,
+    policies: &'a [PolicyName],
+    /// By policy.
+    files: Vec<&'a File>,
+    plain: std::fs::File,
+    memory: HugeBuffer,
     nr_pages: u64,
-) -> Result<Row, Failure> {
-    let duration = bench.duration(300);
-    let states = || vec![SmallRng::seed_from_u64(7)];
-    let [subject, load] = interleave(
-        "hit guard",
-        bench.args.runs,
-        bench.interrupt,
-        [
-            Box::new(|| {
+}
+
+impl<'a> Hits<'a> {
+    fn copies(&'a self, threads: u32) -> Result<Vec<Row>, Failure> {
+        let (duration, nr_pages) = (self.bench.duration(400), self.nr_pages);
+        let of_cache = |file: &'a File| -> Contender<'a> {
+            Box::new(move || {
+                time_copies(threads, duration, nr_pages, |buffer, offset| {
+                    file.read_at(buffer, offset).map_err(std::io::Error::from)
+                })
+            })
+        };
+        let memcpy = move || {
+            time_copies(threads, duration, nr_pages, |buffer, offset| {
+                buffer.copy_from_slice(&self.memory[offset as usize..][..PAGE_BYTES]);
+                Ok(PAGE_BYTES)
+            })
+        };
+        let pread = move || {
+            let read = |buffer: &mut [u8], offset| self.plain.read_at(buffer, offset);
+            time_copies(threads, duration, nr_pages, read)
+        };
+        let references: [(_, Contender<'_>); 2] =
+            [("memcpy", Box::new(memcpy)), ("pread", Box::new(pread))];
+        self.measure(("hit", "copy", threads), of_cache, references)
+    }
+
+    fn guards(&'a self) -> Result<Vec<Row>, Failure> {
+        let (duration, nr_pages) = (self.bench.duration(300), self.nr_pages.min(GUARD_PAGES));
+        let states = || vec![SmallRng::seed_from_u64(7)];
+        let of_cache = |file: &'a File| -> Contender<'a> {
+            Box::new(move || {
                 time_threads((duration, BATCH), states(), |random| {
                     let guard = file.page(random.random_range(0..nr_pages));
                     let guard = guard.map_err(|error| Failure::on("take a guard", &error))?;
                     black_box(guard.as_ptr());
                     Ok(())
                 })
-            }),
-            Box::new(|| {
-                time_threads((duration, BATCH), states(), |random| {
-                    let start = random.random_range(0..nr_pages) as usize * PAGE_BYTES;
-                    let word: [u8; 8] = memory[start..start + 8].try_into().expect("eight bytes");
-                    black_box(u64::from_le_bytes(word));
-                    Ok(())
-                })
-            }),
-        ],
-    )?;
-    Ok(Row::measured(("hit", "guard", 1), "memcpy", &subject, &load))
+            })
+        };
+        let load = move || {
+            time_threads((duration, BATCH), states(), |random| {
+                let start = random.random_range(0..nr_pages) as usize * PAGE_BYTES;
+                let word: [u8; 8] = self.memory[start..start + 8].try_into().expect("eight bytes");
+                black_box(u64::from_le_bytes(word));
+                Ok(())
+            })
+        };
+        self.measure(("hit", "guard", 1), of_cache, [("memcpy", Box::new(load))])
+    }
+
+    /// Runs each policy's contender and the references in turn.
+    fn measure<const N: usize>(
+        &'a self,
+        identity: Identity<'_>,
+        of_cache: impl Fn(&'a File) -> Contender<'a>,
+        references: [(&'static str, Contender<'a>); N],
+    ) -> Result<Vec<Row>, Failure> {
+        let (bench, case, threads) = identity;
+        let (names, others): (Vec<_>, Vec<_>) = references.into_iter().unzip();
+        let contenders = self.files.iter().copied().map(of_cache).chain(others).collect();
+        let label = format!("{bench} {case}, {threads} threads");
+        let Bench { args, interrupt } = self.bench;
+        let samples = interleave_all(&label, args.runs, interrupt, contenders)?;
+        let (subjects, others) = samples.split_at(self.policies.len());
+        let references: Vec<_> = names.into_iter().zip(others).collect();
+        Ok(policies::rows(identity, self.policies, subjects, &references))
+    }
 }

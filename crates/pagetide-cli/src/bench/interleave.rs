@@ -37,6 +37,12 @@ impl Samples {
         }
     }
 
+    /// The least and the most, if there are any.
+    pub(super) fn range(&self) -> (Option<f64>, Option<f64>) {
+        let samples = || self.0.iter().copied();
+        (samples().reduce(f64::min), samples().reduce(f64::max))
+    }
+
     /// Of each `nr` samples that follow each other, one: their mean.
     pub(super) fn means_of(&self, nr: u32) -> Samples {
         let mean = |some: &[f64]| some.iter().sum::<f64>() / some.len() as f64;
@@ -44,8 +50,8 @@ impl Samples {
     }
 
     /// `other` / this one, round by round.
-    pub(super) fn ratios_to(&self, other: &Samples) -> Vec<f64> {
-        self.with(other, |subject, reference| reference / subject).0
+    pub(super) fn ratios_to(&self, other: &Samples) -> Samples {
+        self.with(other, |subject, reference| reference / subject)
     }
 
     /// What follows from this one and `other`, round by round.
@@ -66,14 +72,29 @@ pub(super) fn interleave<const N: usize>(
     label: &str,
     nr_rounds: u32,
     interrupt: &Interrupt,
-    mut contenders: [Contender<'_>; N],
+    contenders: [Contender<'_>; N],
 ) -> Result<[Samples; N], Failure> {
+    let samples = interleave_all(label, nr_rounds, interrupt, contenders.into())?;
+    Ok(samples.try_into().expect("each contender has its samples"))
+}
+
+/// As [`interleave`], of however many.
+///
+/// # Errors
+/// The first failure of a contender, or an interrupt.
+pub(super) fn interleave_all(
+    label: &str,
+    nr_rounds: u32,
+    interrupt: &Interrupt,
+    mut contenders: Vec<Contender<'_>>,
+) -> Result<Vec<Samples>, Failure> {
     let progress = Progress::new(label.to_owned());
-    let mut samples: [Samples; N] = std::array::from_fn(|_| Samples::default());
+    let mut samples = vec![Samples::default(); contenders.len()];
+    let nr = contenders.len();
     for round in 0..nr_rounds {
-        for turn in 0..N {
+        for turn in 0..nr {
             interrupt.check()?;
-            let next = if round % 2 == 0 { turn } else { N - 1 - turn };
+            let next = if round % 2 == 0 { turn } else { nr - 1 - turn };
             samples[next].0.push(contenders[next]()?);
         }
         progress.set(f64::from(round + 1) / f64::from(nr_rounds));
@@ -176,7 +197,7 @@ mod tests {
         let [one, two] = interleave("", 2, &Interrupt::default(), [contender(1), contender(2)])
             .expect("no failure");
         assert_eq!(*order.borrow(), [1, 2, 2, 1]);
-        assert_eq!(one.ratios_to(&two), [2.0, 2.0]);
+        assert_eq!(one.ratios_to(&two), Samples(vec![2.0, 2.0]));
     }
 
     #[test]

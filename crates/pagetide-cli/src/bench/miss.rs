@@ -32,7 +32,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
         Ok(file) => file,
         Err(skipped) => return Ok(vec![*skipped]),
     };
-    let cache = bench.make_cache(bench.args.policy, memory)?;
+    let cache = bench.make_cache(bench.policy(), memory)?;
     let refuse = |error: std::io::Error| Failure::on_path("read", &data.path, &error);
     let file = cache
         .open(&data.path, OpenOptions::new().read(true))

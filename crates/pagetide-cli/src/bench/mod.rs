@@ -25,7 +25,7 @@
 //!   region  missing, minor,  kernel,       a fault of a region; a load from it, mapped, and at 4x
 //!           protect, load,   missing,      memory
 //!           zipf             memory, guard
-//!   evict   the policy       -             CPU time per clean page evicted, isolate to free
+//!   evict   the policy       the first     CPU time per clean page evicted, isolate to free
 //!   scan    order, folios    no prefetch   one folio of a list scan: its flags written, moved to
 //!                                          another list; the next one's descriptor prefetched
 //!   alloc   pair             mutex         a frame taken and given back; a list behind a mutex, a
@@ -40,7 +40,8 @@
 //! ```
 //!
 //! Data: [`Row`]; `ratio` = reference / subject, above 1 where Pagetide is ahead: the median of
-//! what it was in each round, because what drifts from round to round meets both.
+//! what it was in each round, because what drifts from round to round meets both. Policies are
+//! measured side by side for the same reason (`policies`).
 //!
 //! Ignored: what other programs do meanwhile; the spread on stderr tells.
 
@@ -51,6 +52,7 @@ mod hit;
 mod interleave;
 mod lock;
 mod miss;
+mod policies;
 mod programs;
 mod ram_disk;
 mod region;
@@ -75,6 +77,7 @@ use std::time::Duration;
 
 const EXAMPLES: &str = "Examples:
   pagetide bench hit
+  pagetide bench hit --policy mglru,pagetide          the second against the first, too
   pagetide bench zipf --memory 256M --dir /data --runs 7
   pagetide bench run --cases seq,stream --policy pagetide
   pagetide bench all --json > bench.json
@@ -97,9 +100,11 @@ pub(crate) struct BenchArgs {
     /// Times that subject and reference are run in turn.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=99))]
     runs: u32,
-    /// The policy under measurement (evict measures all).
-    #[arg(long, default_value_t)]
-    policy: PolicyName,
+    /// The policy under measurement; of hit and evict, several, as in mglru,pagetide: they take
+    /// turns in each round, and each is compared with the first. Default: evict all, others
+    /// pagetide.
+    #[arg(long, value_delimiter = ',')]
+    policy: Vec<PolicyName>,
     /// A knob of the cache, as in readahead_max=0 (docs/config.md); may be repeated.
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<Setting>,
@@ -155,6 +160,10 @@ struct Row {
     threads: u32,
     reference: Option<&'static str>,
     subject_ns: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subject_ns_min: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subject_ns_max: Option<f64>,
     reference_ns: Option<f64>,
     ratio: Option<f64>,
     ratio_min: Option<f64>,
@@ -172,20 +181,22 @@ impl Row {
         other: &Samples,
     ) -> Row {
         let ratios = subject.ratios_to(other);
+        let (ratio_min, ratio_max) = ratios.range();
         Row {
             reference: Some(reference),
-            subject_ns: Some(subject.median()),
             reference_ns: Some(other.median()),
-            ratio: Some(Samples::from(ratios.clone()).median()),
-            ratio_min: ratios.iter().copied().reduce(f64::min),
-            ratio_max: ratios.iter().copied().reduce(f64::max),
-            ..Row::empty(identity)
+            ratio: Some(ratios.median()),
+            ratio_min,
+            ratio_max,
+            ..Row::alone(identity, subject)
         }
     }
 
     /// A row of something that has no reference.
     fn alone(identity: Identity<'_>, subject: &Samples) -> Row {
-        Row { subject_ns: Some(subject.median()), ..Row::empty(identity) }
+        let (subject_ns_min, subject_ns_max) = subject.range();
+        let subject_ns = Some(subject.median());
+        Row { subject_ns, subject_ns_min, subject_ns_max, ..Row::empty(identity) }
     }
 
     /// A row that says why this machine has no numbers for it.
@@ -200,6 +211,8 @@ impl Row {
             threads,
             reference: None,
             subject_ns: None,
+            subject_ns_min: None,
+            subject_ns_max: None,
             reference_ns: None,
             ratio: None,
             ratio_min: None,
@@ -220,6 +233,11 @@ impl Bench<'_> {
     fn wants(&self, case: &str) -> bool {
         let cases = &self.args.cases;
         cases.is_empty() || cases.iter().any(|wanted| wanted == case)
+    }
+
+    /// The policy under measurement, where there is one.
+    fn policy(&self) -> PolicyName {
+        self.args.policy.first().copied().unwrap_or_default()
     }
 
     /// The memory limit: as asked for, or `full`, or `quick` with `--quick`.
@@ -264,6 +282,11 @@ pub(crate) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<(), Failure
     if !args.cases.is_empty() && args.name != BenchName::Run {
         return Err(Failure::Usage("--cases is for `bench run`".to_owned()));
     }
+    if args.policy.len() > 1 && !matches!(args.name, BenchName::Hit | BenchName::Evict) {
+        return Err(Failure::Usage(
+            "several policies are for `bench hit` and `bench evict`".to_owned(),
+        ));
+    }
     machine::read_disk_free(&args.dir)?;
     let bench = Bench { args, interrupt };
     let is_wanted = |name| args.name == BenchName::All || args.name == name;
@@ -292,12 +315,16 @@ pub(crate) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<(), Failure
 
 /// How far the runs of a row lay apart, on stderr.
 fn note_spread(row: &Row) {
-    if let (Some(low), Some(high)) = (row.ratio_min, row.ratio_max) {
-        let reference = row.reference.unwrap_or("-");
-        terminal::note(&format!(
-            "{} {} x{} against {reference}: ratio {low:.2} to {high:.2} over the runs",
-            row.bench, row.case, row.threads
-        ));
+    let what = format!("{} {} x{}", row.bench, row.case, row.threads);
+    let times = match (row.subject_ns_min, row.subject_ns_max) {
+        (Some(low), Some(high)) => format!("{low:.1} to {high:.1} ns"),
+        _ => return,
+    };
+    match (row.reference, row.ratio_min, row.ratio_max) {
+        (Some(reference), Some(low), Some(high)) => terminal::note(&format!(
+            "{what} against {reference}: ratio {low:.2} to {high:.2}, {times} over the runs"
+        )),
+        _ => terminal::note(&format!("{what}: {times} over the runs")),
     }
 }
 

@@ -242,7 +242,7 @@ impl Work<'_> {
             let own = std::env::current_exe()
                 .map_err(|error| Failure::on("find my own executable", &error))?;
             let mut run = Command::new(own);
-            let policy = self.bench.args.policy.as_str();
+            let policy = self.bench.policy().as_str();
             run.args(["run", "--memory", &self.memory.0.to_string(), "--policy", policy]);
             if under == Under::Recorded {
                 run.arg("--record").arg(self.file.with_extension("ptt"));

@@ -160,11 +160,11 @@ fn load(bench: &Bench<'_>, cache: &PageCache, len: Bytes) -> Result<Row, Failure
 fn zipf(bench: &Bench<'_>, memory: Bytes) -> Result<Row, Failure> {
     let (_folder, data) = bench.make_file(&bench.args.dir, Bytes(FILE_TIMES * memory.0))?;
     let refuse = |error: std::io::Error| Failure::on_path("read", &data.path, &error);
-    let under_guards = bench.make_cache(bench.args.policy, memory)?;
+    let under_guards = bench.make_cache(bench.policy(), memory)?;
     let file = under_guards
         .open(&data.path, OpenOptions::new().read(true))
         .map_err(|error| refuse(error.into()))?;
-    let cache = bench.make_cache(bench.args.policy, memory)?;
+    let cache = bench.make_cache(bench.policy(), memory)?;
     let region = make(&cache, RegionOptions::over(&data.path))?;
     let shuffle = Shuffle::new(data.nr_pages as u32, SEED);
     let guard = |index: u64| -> Result<u64, Failure> {

@@ -48,7 +48,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
 
 fn time_subject(bench: &Bench<'_>, data: &DataFile, memory: Bytes) -> Result<f64, Failure> {
     drop_from_kernel_cache(&data.path)?;
-    let cache = bench.make_cache(bench.args.policy, memory)?;
+    let cache = bench.make_cache(bench.policy(), memory)?;
     let file = cache
         .open(&data.path, OpenOptions::new().read(true))
         .map_err(|error| Failure::on_path("open", &data.path, &error.into()))?;

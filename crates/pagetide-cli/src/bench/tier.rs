@@ -74,7 +74,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
         // A part is left free, so that nothing is evicted.
         let (_folder, data) = bench.make_file(&bench.args.dir, Bytes(len.0 / 8 * 7))?;
         let tiered = tiered(bench, fast, case)?;
-        let plain = bench.make_cache(bench.args.policy, all)?;
+        let plain = bench.make_cache(bench.policy(), all)?;
         let shuffle = Shuffle::new(data.nr_pages as u32, SEED);
         let order = case.by_rank.then_some(&shuffle);
         let warmed = [
@@ -126,7 +126,7 @@ fn tiered(bench: &Bench<'_>, fast: Bytes, case: &Case) -> Result<PageCache, Fail
         .tier(Tier::dram(fast))
         .tier(slow)
         .tiering(options)
-        .policy(bench.args.policy)
+        .policy(bench.policy())
         .build()
         .map_err(|error| Failure::on(&format!("make a cache of {fast} and {slow}"), &error))
 }

@@ -60,7 +60,7 @@ fn measure_in(
             Box::new(move || time_child(bench, subject, data, threads, memory))
         };
         let label = format!("zipf {case}, {threads} threads");
-        let contenders = [contender(bench.args.policy.as_str()), contender("linux")];
+        let contenders = [contender(bench.policy().as_str()), contender("linux")];
         let [subject, reference] =
             interleave(&label, bench.args.runs, bench.interrupt, contenders)?;
         rows.push(Row::measured(("zipf", case, threads), "linux", &subject, &reference));

@@ -4,9 +4,14 @@ use crate::run::{left_in, run, stderr};
 use serde_json::Value;
 
 fn quick(name: &str) -> Vec<Value> {
+    quick_with(name, &[])
+}
+
+fn quick_with(name: &str, options: &[&str]) -> Vec<Value> {
     let dir = tempfile::tempdir().expect("a folder");
     let dir_name = dir.path().to_str().expect("a plain name");
-    let output = run(&["bench", name, "--quick", "--runs", "2", "--dir", dir_name, "--json"]);
+    let usual = ["bench", name, "--quick", "--runs", "2", "--dir", dir_name, "--json"];
+    let output = run(&[&usual, options].concat());
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(left_in(dir.path()).is_empty());
     let rows: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
@@ -31,6 +36,7 @@ fn check(rows: &[Value], expected: &[(&str, u64, &str)]) {
         let number = |field: &str| row[field].as_f64().expect("a number");
         let (subject, reference) = (number("subject_ns"), number("reference_ns"));
         assert!(subject > 0.0 && reference > 0.0, "{row}");
+        assert!(number("subject_ns_min") <= subject && subject <= number("subject_ns_max"));
         assert!(number("ratio_min") <= number("ratio"), "{row}");
         assert!(number("ratio") <= number("ratio_max"), "{row}");
     }
@@ -46,6 +52,29 @@ fn hit_is_measured_against_memcpy_and_pread() {
         ("guard", 1, "memcpy"),
     ];
     check(&quick("hit"), &expected);
+}
+
+#[test]
+fn policies_are_measured_side_by_side_and_against_the_first() {
+    let expected = [
+        ("copy mglru", 1, "memcpy"),
+        ("copy mglru", 1, "pread"),
+        ("copy pagetide", 1, "memcpy"),
+        ("copy pagetide", 1, "pread"),
+        ("copy pagetide", 1, "mglru"),
+        ("copy mglru", 2, "memcpy"),
+        ("copy mglru", 2, "pread"),
+        ("copy pagetide", 2, "memcpy"),
+        ("copy pagetide", 2, "pread"),
+        ("copy pagetide", 2, "mglru"),
+        ("guard mglru", 1, "memcpy"),
+        ("guard pagetide", 1, "memcpy"),
+        ("guard pagetide", 1, "mglru"),
+    ];
+    check(&quick_with("hit", &["--policy", "mglru,pagetide"]), &expected);
+    let mut rows = quick_with("evict", &["--policy", "fifo,lru,pagetide"]);
+    assert_eq!(rows.remove(0)["case"], "fifo");
+    check(&rows, &[("lru", 1, "fifo"), ("pagetide", 1, "fifo")]);
 }
 
 #[test]
@@ -99,13 +128,15 @@ fn region_is_measured_against_faults_and_loads_of_the_kernel_and_against_guards(
 }
 
 #[test]
-fn evict_reports_every_policy_without_a_reference() {
-    let rows = quick("evict");
-    for policy in ["mglru", "active-inactive", "lru"] {
-        let row = rows.iter().find(|row| row["case"] == policy).expect("a row for each policy");
-        assert!(row["subject_ns"].as_f64().is_some_and(|nanoseconds| nanoseconds > 0.0), "{row}");
-        assert!(row["reference"].is_null() && row["ratio"].is_null(), "{row}");
+fn evict_reports_every_policy_against_the_first() {
+    let mut rows = quick("evict");
+    assert!(number_of(&rows, "pagetide", 1) > 0.0);
+    rows.remove(0);
+    assert!(rows.iter().any(|row| row["case"] == "lru"));
+    fn against_first(row: &Value) -> (&str, u64, &str) {
+        (row["case"].as_str().expect("a case"), 1, "pagetide")
     }
+    check(&rows, &rows.iter().map(against_first).collect::<Vec<_>>());
 }
 
 /// A number in the row of this case.
@@ -160,5 +191,7 @@ fn bad_names_and_sizes_are_usage_errors() {
     assert_eq!(run(&["bench", "hit", "--memory", "1M"]).status.code(), Some(2));
     assert_eq!(run(&["bench", "hit", "--runs", "0"]).status.code(), Some(2));
     assert_eq!(run(&["bench", "hit", "--cases", "seq"]).status.code(), Some(2));
+    assert_eq!(run(&["bench", "hit", "--policy", "mglru,fly"]).status.code(), Some(2));
+    assert_eq!(run(&["bench", "miss", "--policy", "mglru,lru"]).status.code(), Some(2));
     assert_eq!(run(&["bench", "run", "--cases", "seq,fly"]).status.code(), Some(2));
 }
