@@ -97,13 +97,20 @@ impl Miniature {
         }
     }
 
-    /// Accesses a page. Returns whether it hit.
-    fn access(&mut self, key: u32, page: PageId) -> bool {
-        let past = match self.pages.find(key) {
+    /// Where a page is that is about to be accessed; if it is here, its hit is counted.
+    fn find(&self, key: u32) -> Option<Whereabouts> {
+        let found = self.pages.find(key);
+        if let Some(Whereabouts::Here(frame)) = found {
+            count_hit(&self.folios[FrameId(frame)]);
+        }
+        found
+    }
+
+    /// Accesses a page that was found like this. Returns whether it hit.
+    fn access(&mut self, key: u32, page: PageId, found: Option<Whereabouts>) -> bool {
+        let past = match found {
             Some(Whereabouts::Here(frame)) => {
-                let folio = &self.folios[FrameId(frame)];
-                count_hit(folio);
-                self.engine.hit(&self.folios, folio);
+                self.engine.hit(&self.folios, &self.folios[FrameId(frame)]);
                 self.engine.move_hit(&self.folios, FrameId(frame));
                 return true;
             }
@@ -209,8 +216,10 @@ impl Selection {
     pub(super) fn access(&mut self, page: PageId) -> Option<usize> {
         let block = self.block_of(page);
         let key = key_of(hash(block, self.tuning.seed));
+        // All before any goes on: the processor waits for their tables and folios at once.
+        let found = self.miniatures.each_ref().map(|one| one.find(key));
         let hits: [bool; NR_ARMS] =
-            core::array::from_fn(|arm| self.miniatures[arm].access(key, block));
+            core::array::from_fn(|arm| self.miniatures[arm].access(key, block, found[arm]));
         for (first, row) in self.duels.iter_mut().enumerate() {
             for (second, duel) in row.iter_mut().enumerate() {
                 duel.note(i64::from(hits[first]) - i64::from(hits[second]));
