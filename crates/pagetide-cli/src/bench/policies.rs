@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Ignored: where in the machine's memory each cache lies. It is another place in each run of the
-//! command, and small costs, like a guard's, depend on it.
+//! command, and small costs, like a guard's, may depend on it.
 
 use super::interleave::Samples;
 use super::{Identity, Row};
