@@ -19,7 +19,7 @@ use support::load_trace;
 #[test]
 fn small_traces_miss_as_pinned() {
     let pinned: [(&str, u64); 6] = [
-        ("uniform", 16_727),
+        ("uniform", 16_679),
         ("skewed", 17_849),
         ("loop", 15_644),
         ("phases", 14_555),

@@ -15,9 +15,10 @@ pub struct Variant {
 type Change = fn(&mut Tuning, u32);
 
 /// Name, how to change it, and the values to try: half of it and double, and what was in doubt.
-const CHANGES: [(&str, Change, &[u32]); 20] = [
+const CHANGES: [(&str, Change, &[u32]); 21] = [
     ("horizon_percent", |it, to| it.horizon_percent = to, &[100, 150, 300, 400]),
     ("margin_percent", |it, to| it.margin_percent = to, &[100, 112, 150]),
+    ("displaced_percent", |it, to| it.displaced_percent = to, &[25, 100]),
     ("epochs_a_memory", |it, to| it.epochs_a_memory = to, &[8, 32]),
     ("young_moves", |it, to| it.young_moves = to, &[0, 1, 4]),
     ("insist_parts", |it, to| it.insist_parts = to, &[32, 128, 512]),

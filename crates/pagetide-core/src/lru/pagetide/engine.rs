@@ -53,6 +53,7 @@
 
 mod judge;
 
+use super::ages::Ages;
 use super::held::Held;
 use super::loan::Loan;
 use super::page_clock::{Epoch, PageClock};
@@ -61,6 +62,7 @@ use crate::folio::{Folio, Folios, Hits};
 use crate::ids::FrameId;
 use crate::list::FolioList;
 use crate::lru::{Mechanism, Switches};
+use judge::Claim;
 
 pub(super) use super::stamp::{PARTS_A_PAGE, Place, Stamp};
 
@@ -78,6 +80,7 @@ pub(super) struct Past {
 pub(super) struct Engine {
     probation: FolioList,
     main: FolioList,
+    ages: Ages,
     pub(super) clock: PageClock,
     arm: Arm,
     capacity: u32,
@@ -99,6 +102,7 @@ impl Engine {
         let mut engine = Engine {
             probation: FolioList::new(),
             main: FolioList::new(),
+            ages: Ages::new(tuning.displaced_percent),
             clock: PageClock::new(0),
             arm: tuning.arms[0],
             capacity: 0,
@@ -168,6 +172,7 @@ impl Engine {
 
     #[cold]
     fn begin_epoch(&mut self, folios: &Folios) {
+        self.ages.begin_epoch(&self.clock);
         self.give_up_forgotten(folios);
         self.loan.end_epoch(&self.tuning);
         self.set_arm(self.arm);
@@ -186,7 +191,9 @@ impl Engine {
     fn give_up_oldest(&mut self, folios: &Folios) {
         if let Some(victim) = self.main.pop_tail(folios) {
             let folio = &folios[victim];
-            Stamp { place: Place::Probation, ..Stamp::of(folio) }.put(folio);
+            let stamp = Stamp::of(folio);
+            self.ages.remove(&self.clock, stamp.epoch);
+            Stamp { place: Place::Probation, ..stamp }.put(folio);
             self.probation.push_tail(folios, victim);
         }
     }
@@ -244,8 +251,8 @@ impl Engine {
         let folio = &folios[frame];
         let stamp = Stamp::of(folio);
         let epoch = self.touch(folios, last, stamp.weight());
-        Stamp { epoch, place, ..stamp }.put(folio);
-        self.list_mut(place).push_head(folios, frame);
+        Stamp { epoch, ..stamp }.put(folio);
+        self.push(folios, frame, place);
         if last.is_some() {
             self.seat_returned(folios, frame);
         }
@@ -268,6 +275,10 @@ impl Engine {
             }
             // Before the clock goes on, which may move who was not accessed for long.
             Stamp { epoch: self.clock.now(), ..stamp }.put(folio);
+            if stamp.place == Place::Main && folio.flags().link() == 0 {
+                self.ages.remove(&self.clock, stamp.epoch);
+                self.ages.add(&self.clock, self.clock.now());
+            }
             self.touch(folios, Some(stamp.epoch), stamp.weight());
         }
     }
@@ -295,7 +306,11 @@ impl Engine {
     #[inline]
     pub(super) fn push(&mut self, folios: &Folios, frame: FrameId, place: Place) {
         let folio = &folios[frame];
-        Stamp { place, ..Stamp::of(folio) }.put(folio);
+        let stamp = Stamp::of(folio);
+        Stamp { place, ..stamp }.put(folio);
+        if place == Place::Main {
+            self.ages.add(&self.clock, stamp.epoch);
+        }
         self.list_mut(place).push_head(folios, frame);
     }
 
@@ -316,7 +331,11 @@ impl Engine {
 
     /// Takes a listed folio off its list.
     pub(super) fn remove(&mut self, folios: &Folios, frame: FrameId) {
-        self.list_mut(Stamp::of(&folios[frame]).place).remove(folios, frame);
+        let stamp = Stamp::of(&folios[frame]);
+        if stamp.place == Place::Main {
+            self.ages.remove(&self.clock, stamp.epoch);
+        }
+        self.list_mut(stamp.place).remove(folios, frame);
     }
 
     /// Makes room in main for one more: the folio at its old end is the next to go from probation.
@@ -360,7 +379,13 @@ impl Engine {
             Place::Main => hits.count() > 0,
             Place::Probation => self.may_stay(hits),
         };
-        if may_stay { self.look_again(folios, place, frame) } else { Some(frame) }
+        if may_stay {
+            return self.look_again(folios, place, frame);
+        }
+        if place == Place::Main {
+            self.ages.remove(&self.clock, Stamp::of(&folios[frame]).epoch);
+        }
+        Some(frame)
     }
 
     /// The folio, just taken off a list, has hits. Returns it if these do not help it.
@@ -372,7 +397,7 @@ impl Engine {
             return None;
         }
         folio.set_hits(folio.hits().with_count(0));
-        let is_main = self.judge(folios, Stamp::of(folio), 0, |_, _| true);
+        let is_main = self.judge(folios, Stamp::of(folio), Claim::FITS);
         // Where main is lent, only recency counts, and who is old is old.
         if !is_main && self.main_max == 0 {
             return Some(frame);
@@ -389,6 +414,8 @@ impl Engine {
                 assert_eq!(Stamp::of(&folios[frame]).place, place, "{frame} is on another list");
             }
         }
+        let epochs = self.main.iter(folios).map(|frame| Stamp::of(&folios[frame]).epoch);
+        self.ages.validate(&self.clock, epochs);
         assert!(self.main_max < self.capacity, "no room for probation");
     }
 

@@ -70,6 +70,7 @@
 //!
 //! Each part names its own. The whole is ours.
 
+mod ages;
 mod duel;
 mod engine;
 mod held;

@@ -60,6 +60,8 @@ pub struct Tuning {
     /// How much longer ago, in distinct pages, a victim must have been accessed than the page that
     /// wants its place: 125 is a quarter longer.
     pub margin_percent: u32,
+    /// The part of main that makes room for who fits, in percent: what was accessed longest ago.
+    pub displaced_percent: u32,
     /// Young pages that a judgement may pass at main's old end.
     pub young_moves: u32,
     /// Pages that come back and fit are let in more insistently by each of so many parts of memory
@@ -105,6 +107,7 @@ impl Default for Tuning {
             epochs_a_memory: 16,
             horizon_percent: 200,
             margin_percent: 125,
+            displaced_percent: 50,
             young_moves: 2,
             insist_parts: 64,
             sample_frames_min: 512,

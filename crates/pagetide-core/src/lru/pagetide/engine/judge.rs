@@ -36,6 +36,10 @@
 //!   steps      4             8           16     32     64  (most)
 //! ```
 //!
+//! And who makes room for it is of main's older half ([`Ages`](super::Ages)): others are passed, as
+//! young pages are. A clock's hand comes to them only because of where they are. Who does not fit
+//! has the margin to win by, and needs no other.
+//!
 //! What is streamed costs nobody a wait of its own: one request of the device brings sixteen such
 //! pages. So each weighs a sixteenth of another in the clock and among evictions; what is compared
 //! with memory, or with a victim, is in pages like the one that is judged. A hit that came later
@@ -61,6 +65,27 @@ use super::{Engine, Folios, PARTS_A_PAGE, Past, Place, Stamp};
 /// Steps that a judgement takes at most, however it is insisted on.
 const STEPS_MAX: u32 = 64;
 
+/// Why a page wants into main.
+#[derive(Clone, Copy)]
+pub(super) enum Claim {
+    /// It was hit on probation, or came back and fits: one of main's older half is to go. The steps
+    /// are doubled `insistence` times.
+    Fits { insistence: u32 },
+    /// It came back after more than memory, `distance` parts of a page: it must win by the margin.
+    Far { distance: u64 },
+}
+
+impl Claim {
+    pub(super) const FITS: Claim = Claim::Fits { insistence: 0 };
+
+    fn insistence(self) -> u32 {
+        match self {
+            Claim::Fits { insistence } => insistence,
+            Claim::Far { .. } => 0,
+        }
+    }
+}
+
 impl Engine {
     /// Whether a page that comes back was away for so short that it may be worth a place in main.
     pub(in crate::lru::pagetide) fn is_history(&self, past: Past, parts: u64) -> bool {
@@ -71,7 +96,7 @@ impl Engine {
     /// Whether such a page goes to main.
     pub(in crate::lru::pagetide) fn judge_return(&mut self, folios: &Folios, page: Stamp) -> bool {
         let Some(distance) = self.distance(page) else {
-            return !self.compares_distances && self.judge(folios, page, 0, |_, _| true);
+            return !self.compares_distances && self.judge(folios, page, Claim::FITS);
         };
         if self.arm.moves_hits() {
             self.note_distance(distance, Place::Probation);
@@ -80,10 +105,9 @@ impl Engine {
             return !self.is_main_full();
         }
         if distance > self.memory() {
-            return self
-                .judge(folios, page, 0, |engine, victim| engine.is_nearer(distance, victim));
+            return self.judge(folios, page, Claim::Far { distance });
         }
-        let is_main = self.judge(folios, page, self.insistence(), |_, _| true);
+        let is_main = self.judge(folios, page, Claim::Fits { insistence: self.insistence() });
         self.nr_denied = if is_main { 0 } else { self.nr_denied.saturating_add(1) };
         is_main
     }
@@ -124,6 +148,14 @@ impl Engine {
         }
     }
 
+    /// Whether a page displaces a victim that was accessed before it; `None`: ask another.
+    fn answer(&self, claim: Claim, victim: Stamp) -> Option<bool> {
+        match claim {
+            Claim::Fits { .. } => self.ages.is_old(&self.clock, victim.epoch).then_some(true),
+            Claim::Far { distance } => Some(self.is_nearer(distance, victim)),
+        }
+    }
+
     /// Whether a page was seen since the victim was, or is worth so much more that it counts as if.
     fn was_seen_since(&self, page: Stamp, victim: Stamp) -> bool {
         if self.clock.age(victim.epoch) > self.clock.age(page.epoch) {
@@ -133,16 +165,9 @@ impl Engine {
             && self.distance(page).is_some_and(|distance| self.is_nearer(distance, victim))
     }
 
-    /// Whether a page goes to main, if it `wins` against the victim. If main is full and the answer
-    /// is yes, the victim is at its old end, without credits. Its steps are doubled `insistence`
-    /// times.
-    pub(super) fn judge(
-        &mut self,
-        folios: &Folios,
-        page: Stamp,
-        insistence: u32,
-        wins: impl Fn(&Engine, Stamp) -> bool,
-    ) -> bool {
+    /// Whether a page goes to main. If main is full and the answer is yes, the victim is at its old
+    /// end, without credits.
+    pub(super) fn judge(&mut self, folios: &Folios, page: Stamp, claim: Claim) -> bool {
         if !self.is_main_full() {
             return true;
         }
@@ -150,14 +175,17 @@ impl Engine {
             return false;
         }
         let [mut turns, mut young_moves] = [self.arm.turns, self.tuning.young_moves]
-            .map(|steps| (steps << insistence).min(STEPS_MAX.max(steps)));
+            .map(|steps| (steps << claim.insistence()).min(STEPS_MAX.max(steps)));
         while let Some(tail) = self.main.tail() {
             let folio = &folios[tail];
             let has_credit = folio.hits().count() > 0;
             let left = if has_credit { &mut turns } else { &mut young_moves };
             let victim = Stamp::of(folio);
-            if !has_credit && self.was_seen_since(page, victim) {
-                return wins(self, victim);
+            if !has_credit
+                && self.was_seen_since(page, victim)
+                && let Some(answer) = self.answer(claim, victim)
+            {
+                return answer;
             }
             if *left == 0 {
                 return false;
