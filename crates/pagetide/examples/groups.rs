@@ -1,6 +1,6 @@
 //! Two tenants in one memory: one scans without end, and the other does not notice.
 //!
-//!   cargo run --release --example groups
+//!   cargo run --release -p pagetide --example groups
 
 use pagetide::{Bytes, File, GroupOptions, OpenOptions, PageCache};
 

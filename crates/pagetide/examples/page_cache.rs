@@ -1,6 +1,6 @@
 //! A page cache of so many bytes over a file, and what it says about its own size.
 //!
-//!   cargo run --release --example page_cache
+//!   cargo run --release -p pagetide --example page_cache
 
 use pagetide::{Bytes, OpenOptions, PageCache};
 

@@ -1,6 +1,8 @@
 //! A file as plain memory, of which only so many bytes are there at once.
 //!
-//!   cargo run --release --example region      (Linux 5.19 or newer, where userfaultfd is allowed)
+//!   cargo run --release -p pagetide --example region
+//!
+//! It needs Linux 5.19 or newer, where userfaultfd is allowed.
 
 use pagetide::{Bytes, PageCache, RegionOptions};
 use std::sync::atomic::Ordering::Relaxed;
