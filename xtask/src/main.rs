@@ -32,7 +32,7 @@ Commands:
     --fast            format, tidy, clippy on the libraries, unit tests of core and xtask
     --keep-going      run the remaining steps after a failed one
     --long            the tests' long forms (PAGETIDE_LONG=1): a 200 MB database, 50 kills,
-                      stresses of a minute; takes hours, not minutes
+                      stresses of a minute; takes a quarter of an hour
     --install         first install the programs that tests run (fio, sqlite3, MariaDB, ...),
                       with apt-get, as root; what cannot be installed is a loud skip
   tidy                the house rules only
