@@ -19,8 +19,8 @@ use support::load_trace;
 #[test]
 fn small_traces_miss_as_pinned() {
     let pinned: [(&str, u64); 6] = [
-        ("uniform", 16_679),
-        ("skewed", 17_849),
+        ("uniform", 16_711),
+        ("skewed", 17_818),
         ("loop", 15_644),
         ("phases", 14_555),
         ("scan", 10_050),

@@ -108,7 +108,7 @@ impl Default for Tuning {
             horizon_percent: 200,
             margin_percent: 125,
             displaced_percent: 50,
-            young_moves: 2,
+            young_moves: 1,
             insist_parts: 64,
             sample_frames_min: 512,
             sample_parts: 64,
