@@ -123,10 +123,23 @@ pub(crate) fn ask_for_files(op: Op) -> Result<(Reply, [c_int; NR_FILES]), Errno>
     reply
 }
 
-/// The file of a tray that belongs to this thread's socket.
-pub(crate) fn ask_for_tray() -> Option<c_int> {
-    let (_, [file, ..]) = alone(|fd| exchange_for_files(fd, Op::Tray))?.ok()?;
-    (file >= 0).then_some(file)
+/// The file of a tray that belongs to this thread's socket, and the socket to tell of it by.
+pub(crate) fn ask_for_tray() -> Option<[c_int; 2]> {
+    let (_, [file, told, _]) = alone(|fd| exchange_for_files(fd, Op::Tray))?.ok()?;
+    if told >= 0 {
+        let told = move_up(told);
+        process::add_own(told);
+        return Some([file, told]);
+    }
+    if file >= 0 {
+        close(file);
+    }
+    None
+}
+
+/// Sends a request that has no reply by the socket for those; returns whether it could be sent.
+pub(crate) fn tell_by(told: c_int, request: &Request, source: &[iovec]) -> bool {
+    send(told, &request.encode(), source, None).is_ok()
 }
 
 fn exchange_for_files(fd: c_int, op: Op) -> Result<(Reply, [c_int; NR_FILES]), Errno> {

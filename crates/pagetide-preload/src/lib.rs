@@ -40,9 +40,9 @@ mod view;
 
 /// What `pagetide run` looks for before it loads us; it changes with the protocol.
 #[used]
-static VERSION_MARK: [u8; 28] = *b"pagetide preload protocol 5;";
+static VERSION_MARK: [u8; 28] = *b"pagetide preload protocol 6;";
 
-const _: () = assert!(pagetide_sys::wire::VERSION == 5, "VERSION_MARK names the version");
+const _: () = assert!(pagetide_sys::wire::VERSION == 6, "VERSION_MARK names the version");
 
 /// Runs before the program: see `calls::stdio` for what cannot wait.
 #[used]

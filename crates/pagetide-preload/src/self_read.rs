@@ -31,7 +31,7 @@
 
 use crate::table::{self, Entry};
 use crate::{next, tray, view};
-use libc::{c_int, c_void};
+use libc::{c_int, c_void, iovec};
 use pagetide_sys::wire::PAGE_SHIFT;
 use std::cell::Cell;
 use std::sync::atomic::AtomicU64;
@@ -118,14 +118,25 @@ pub(crate) fn find(id: u64, tag: u32, target: *mut c_void, len: usize, offset: u
     if is_same { nr_bytes } else { 0 }
 }
 
-/// Sends what this thread has set down and found.
+/// Sends what this thread has set down and found, while it goes on.
 pub(crate) fn tell() {
     if IS_BUSY.replace(true) {
         // A signal's handler.
         return view::tell();
     }
+    tray::want();
     tray::tell();
     IS_BUSY.set(false);
+}
+
+/// Sends what this thread has set down; returns the log of what it found, as data of the request
+/// that follows at once, if there is any left.
+pub(crate) fn tell_before_asking() -> iovec {
+    if !IS_BUSY.replace(true) {
+        tray::tell_pages();
+        IS_BUSY.set(false);
+    }
+    view::take_log()
 }
 
 /// This thread reads no more.

@@ -390,8 +390,8 @@ pub(crate) fn forget(fd: c_int) -> Result<(), Errno> {
         return Ok(());
     }
     // While somebody knows the description.
-    self_read::tell();
-    let reply = ask(&Request::new(Op::Close, id), &[], None, &[])?;
+    let log = self_read::tell_before_asking();
+    let reply = ask(&Request::new(Op::Close, id), &[log], None, &[])?;
     if reply.result < 0 { Err(Errno(-reply.result as c_int)) } else { Ok(()) }
 }
 

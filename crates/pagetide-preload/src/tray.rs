@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
 /// Pages that are told of at once.
 const NR_TOLD: u64 = NR_SLOTS as u64 / 2;
-/// Pages that a thread misses before it gets a tray: most miss no more.
+/// How often a thread misses, or tells, before it gets a tray: most do so no more.
 const FEW: u32 = 4;
 
 /// This thread's tray, if it has one.
@@ -37,14 +37,22 @@ struct Tray {
     process: u64,
     /// The socket that it was asked for by.
     socket: u32,
+    /// The socket by which it is told of.
+    told: c_int,
     /// Where it begins; null where there is none.
     start: *mut u8,
     nr_set_down: u64,
     nr_told: u64,
 }
 
-const NONE: Tray =
-    Tray { process: 0, socket: 0, start: std::ptr::null_mut(), nr_set_down: 0, nr_told: 0 };
+const NONE: Tray = Tray {
+    process: 0,
+    socket: 0,
+    told: -1,
+    start: std::ptr::null_mut(),
+    nr_set_down: 0,
+    nr_told: 0,
+};
 
 thread_local! {
     static TRAY: Cell<Tray> = const { Cell::new(NONE) };
@@ -77,6 +85,11 @@ impl Tray {
         let oldest = self.nr_set_down.saturating_sub(NR_SLOTS as u64);
         word.load(Ordering::Acquire).clamp(oldest, self.nr_told)
     }
+
+    /// Nobody has taken yet what was told of.
+    fn is_behind(&self) -> bool {
+        self.nr_taken() < self.nr_told
+    }
 }
 
 /// Slots for `nr_pages` pages, one behind the other, to be read into; the pages are set down by
@@ -84,7 +97,8 @@ impl Tray {
 pub(crate) fn room(nr_pages: usize) -> Option<*mut u8> {
     let mut tray = own()?;
     let (nr_pages, nr_slots) = (nr_pages as u64, NR_SLOTS as u64);
-    if tray.nr_set_down - tray.nr_told >= NR_TOLD {
+    let nr_due = if tray.is_behind() { NR_TOLD / 2 } else { NR_TOLD };
+    if tray.nr_set_down - tray.nr_told >= nr_due {
         tell();
         tray = own()?;
     }
@@ -134,24 +148,46 @@ pub(crate) fn find(id: u64, index: u64, writes: u64) -> Option<*const u8> {
     label_of(nr).is_whole(page).then_some(slot)
 }
 
-/// Tells the server what was set down, and the log of what was found.
+/// Tells the server what was set down, and the log of what was found: by the socket that is looked
+/// at when there is time, or, if the last was not, by that which is looked at now. Both have what
+/// they have been told taken in order, for the one is used only when nothing is left in the other.
 pub(crate) fn tell() {
     let mut tray = TRAY.get();
-    if !tray.is_in_use() || tray.nr_told == tray.nr_set_down {
+    if !tray.is_in_use() {
         return view::tell();
     }
-    let nr = (tray.nr_set_down - tray.nr_told) as usize;
+    let is_behind = tray.is_behind();
     let mut labels = [0; NR_SLOTS * OFFER_BYTES];
-    for (nr, bytes) in (tray.nr_told..tray.nr_set_down).zip(labels.chunks_exact_mut(OFFER_BYTES)) {
+    let (one, labels) = label(&tray, &mut labels);
+    tray.nr_told = tray.nr_set_down;
+    TRAY.set(tray);
+    let parts = [labels, view::take_log()];
+    if parts.iter().all(|part| part.iov_len == 0) {
+        return;
+    }
+    if is_behind || !channel::tell_by(tray.told, &one, &parts) {
+        channel::tell_only(&one, &parts);
+    }
+}
+
+/// What tells of the pages that were set down and not told of, and their labels.
+fn label(tray: &Tray, bytes: &mut [u8; NR_SLOTS * OFFER_BYTES]) -> (Request, iovec) {
+    let nr = tray.nr_set_down - tray.nr_told;
+    for (nr, bytes) in (tray.nr_told..tray.nr_set_down).zip(bytes.chunks_exact_mut(OFFER_BYTES)) {
         let label = LABELS.with(|labels| labels[nr as usize % NR_SLOTS].get());
         bytes.copy_from_slice(&label.encode());
     }
-    let offset = tray.nr_told as i64;
-    let one = Request { offset, len: nr as u64, ..Request::new(Op::Admit, 0) };
-    tray.nr_told = tray.nr_set_down;
-    TRAY.set(tray);
-    let labels = iovec { iov_base: labels.as_mut_ptr().cast(), iov_len: nr * OFFER_BYTES };
-    channel::tell_only(&one, &[labels, view::take_log()]);
+    let one = Request { offset: tray.nr_told as i64, len: nr, ..Request::new(Op::Admit, 0) };
+    let iov_base = bytes.as_mut_ptr().cast();
+    (one, iovec { iov_base, iov_len: nr as usize * OFFER_BYTES })
+}
+
+/// Tells the server what was set down, if anything was.
+pub(crate) fn tell_pages() {
+    let tray = TRAY.get();
+    if tray.is_in_use() && tray.nr_told < tray.nr_set_down {
+        tell();
+    }
 }
 
 /// This thread sets down no more.
@@ -160,10 +196,20 @@ pub(crate) fn give_up() {
     let tray = TRAY.replace(NONE);
     if tray.is_own() {
         unmap(tray.start.wrapping_sub(PAGE_BYTES) as usize);
+        process::remove_own(tray.told);
+        // Whoever has closed the one socket without asking us, may have closed this one as well.
+        if tray.is_in_use() {
+            channel::close(tray.told);
+        }
     }
 }
 
-/// This thread's tray; asks for one when a few pages were missed.
+/// Takes note that this thread has something to tell.
+pub(crate) fn want() {
+    let _ = own();
+}
+
+/// This thread's tray; asks for one when there was something to tell, or to set down, a few times.
 fn own() -> Option<Tray> {
     let tray = TRAY.get();
     if tray.is_in_use() {
@@ -178,11 +224,16 @@ fn own() -> Option<Tray> {
     }
     let socket = channel::socket_number();
     REFUSED_BY.set(socket);
-    let file = channel::ask_for_tray()?;
+    let [file, told] = channel::ask_for_tray()?;
     let start = map(file);
     channel::close(file);
+    let Some(start) = start else {
+        process::remove_own(told);
+        channel::close(told);
+        return None;
+    };
     REFUSED_BY.set(0);
-    TRAY.set(Tray { process: process::number(), socket, start: start?, ..NONE });
+    TRAY.set(Tray { process: process::number(), socket, told, start, ..NONE });
     Some(TRAY.get())
 }
 

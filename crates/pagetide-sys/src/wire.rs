@@ -24,11 +24,13 @@
 //! **Ignored.** Byte order of other machines: both ends are one machine.
 
 /// Both ends must be of the same one.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// The environment variable that tells a program where its doorbell is: `VERSION:FD:INODE`.
 pub const VARIABLE: &str = "PAGETIDE_RUN";
 /// The most data in one packet.
 pub const CHUNK_BYTES: usize = 128 << 10;
+/// The most data in one packet that is told and not asked.
+pub const TOLD_BYTES: usize = 8 << 10;
 /// Bytes of a [`Request`].
 pub const REQUEST_BYTES: usize = 48;
 /// Bytes of a [`Reply`].
@@ -95,7 +97,8 @@ ops! {
     Adopt,
     /// The process has one descriptor more of description `id`.
     Dup,
-    /// The process has one descriptor less of it.
+    /// The process has one descriptor less of it. The data are what an [`Op::Touch`] has, which
+    /// comes before that.
     Close,
     /// Read `len` bytes at the position, which moves by as much of `total` as there is.
     Read,
@@ -144,8 +147,9 @@ ops! {
     Share,
     /// The pages named in the data were read without asking. There is no reply.
     Touch,
-    /// A [tray](crate::tray) for the sender's thread: replies 1, with its file, or 0 if there are
-    /// enough already.
+    /// A [tray](crate::tray) for the sender's thread: replies 1, with its file, and a socket by
+    /// which what has no reply is told, to be taken when there is time; or 0 if there are enough
+    /// already.
     Tray,
     /// `len` pages in the thread's tray, from number `offset` on, were missed, and read from disk
     /// by who missed them. The data are as many [`Offer`]s, and then what a [`Op::Touch`] has.

@@ -27,6 +27,7 @@ mod served_file;
 mod server;
 mod sockets;
 mod summary;
+mod told;
 
 pub(crate) use launch::find_library;
 

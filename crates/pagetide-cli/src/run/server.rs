@@ -188,6 +188,7 @@ impl Server {
                 Ok((Reply::done(0), 0))
             }
             Op::Close => {
+                self.touch(source);
                 self.forget_one(process, &one)?;
                 Ok((Reply::done(0), 0))
             }
@@ -236,12 +237,11 @@ impl Server {
         self.touch(log);
     }
 
-    /// A tray for one more thread, and what counts it; `None` if there are enough.
-    pub(super) fn make_tray(&self) -> Option<(Tray, Arc<()>)> {
+    /// What counts one more thread's tray; `None` if there are enough.
+    pub(super) fn count_tray(&self) -> Option<Arc<()>> {
         let counted = Arc::clone(&self.trays);
         // The server's own, and the new one.
-        (Arc::strong_count(&counted) <= NR_TRAYS_MAX + 1).then_some(())?;
-        Some((Tray::new().ok()?, counted))
+        (Arc::strong_count(&counted) <= NR_TRAYS_MAX + 1).then_some(counted)
     }
 
     /// The frames' files, for a process to look at, that of the positions, and how many frames

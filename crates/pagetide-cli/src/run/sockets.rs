@@ -8,6 +8,7 @@
 //! The doorbell ends when the last process of the tree has: that is how a run knows.
 
 use super::server::Server;
+use super::told::Told;
 use crate::terminal;
 use pagetide_sys::wire::{
     CHUNK_BYTES, GREETING_BYTES, Greeting, Op, REPLY_BYTES, REQUEST_BYTES, Reply, Request, VERSION,
@@ -51,7 +52,7 @@ pub(super) fn serve(doorbell: &OwnedFd, server: &Arc<Server>) {
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
     let mut packet = [0; GREETING_BYTES];
     loop {
-        let (nr_bytes, socket) = match receive(doorbell, &mut packet) {
+        let (nr_bytes, socket) = match receive(doorbell.as_fd(), &mut packet, RecvFlags::empty()) {
             Ok((0, None)) | Err(_) => break,
             Ok(received) => received,
         };
@@ -88,47 +89,46 @@ impl Drop for Membership<'_> {
     }
 }
 
-fn serve_socket(socket: &OwnedFd, process: u64, server: &Server) {
+fn serve_socket(socket: &OwnedFd, process: u64, server: &Arc<Server>) {
     let _membership = Membership(server, process);
-    // Who asks waits, and is not disturbed; who only tells us something goes on until it waits.
-    pagetide_sys::run_behind_others();
     let mut packet = vec![0; REQUEST_BYTES + CHUNK_BYTES];
     let mut target = vec![0; CHUNK_BYTES];
-    let mut tray = None;
+    let mut told: Option<Told> = None;
     loop {
-        let (nr_bytes, descriptor) = match receive(socket, &mut packet) {
+        let received = receive(socket.as_fd(), &mut packet, RecvFlags::empty());
+        // What was told before comes before what is asked, and before the end.
+        if let Some(told) = &told {
+            told.take_all(server);
+        }
+        let (nr_bytes, descriptor) = match received {
             Ok((0, _)) | Err(_) => return,
             Ok(received) => received,
         };
         // What is no request comes from no library of ours: nothing more is to be learnt from it.
         let Some(request) = Request::decode(&packet[..nr_bytes]) else { return };
         let source = &packet[REQUEST_BYTES..nr_bytes];
-        if request.op == Op::Touch {
-            server.touch(source);
-            continue;
-        }
-        if request.op == Op::Admit {
-            if let Some((tray, _)) = &tray {
-                server.admit(tray, &request, source);
+        let is_sent = match (request.op, &told) {
+            (Op::Touch | Op::Admit, Some(told)) => {
+                told.take(&request, source, server);
+                Ok(())
             }
-            continue;
-        }
-        if request.op == Op::Share {
-            if send_shared(socket, server).is_err() {
-                return;
+            (Op::Touch, None) => {
+                server.touch(source);
+                Ok(())
             }
-            continue;
-        }
-        if request.op == Op::Tray {
-            tray = server.make_tray();
-            let file = tray.as_ref().map(|(tray, _)| tray.file());
-            if send_files(socket, i64::from(file.is_some()), file.as_slice()).is_err() {
-                return;
+            (Op::Admit, None) => Ok(()),
+            (Op::Share, _) => send_shared(socket, server),
+            (Op::Tray, _) => {
+                told = None;
+                send_tray(socket, server, &mut told)
             }
-            continue;
-        }
-        let (reply, nr_out) = server.answer(process, &request, source, descriptor, &mut target);
-        if send(socket, &reply.encode(), &target[..nr_out]).is_err() {
+            _ => {
+                let (reply, nr_out) =
+                    server.answer(process, &request, source, descriptor, &mut target);
+                send(socket, &reply.encode(), &target[..nr_out])
+            }
+        };
+        if is_sent.is_err() {
             return;
         }
     }
@@ -140,6 +140,17 @@ fn send_shared(socket: &OwnedFd, server: &Server) -> Result<(), Errno> {
     match server.shared_files() {
         Some((files, nr_frames)) => send_files(socket, i64::from(nr_frames), &files),
         None => send_files(socket, 0, &[]),
+    }
+}
+
+/// A tray, and a socket to tell of it by; none where there are enough already.
+fn send_tray(socket: &OwnedFd, server: &Arc<Server>, told: &mut Option<Told>) -> Result<(), Errno> {
+    match Told::new(server) {
+        Ok((new, far)) => {
+            let told = told.insert(new);
+            send_files(socket, 1, &[told.tray(), far.as_fd()])
+        }
+        Err(_) => send_files(socket, 0, &[]),
     }
 }
 
@@ -164,13 +175,16 @@ fn send(socket: &OwnedFd, head: &[u8; REPLY_BYTES], bytes: &[u8]) -> Result<(), 
 }
 
 /// One packet, and the descriptor beside it. Nothing, and no descriptor, is the end.
-fn receive(socket: &OwnedFd, packet: &mut [u8]) -> Result<(usize, Option<OwnedFd>), Errno> {
+pub(super) fn receive(
+    socket: BorrowedFd<'_>,
+    packet: &mut [u8],
+    flags: RecvFlags,
+) -> Result<(usize, Option<OwnedFd>), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     loop {
         let mut beside = RecvAncillaryBuffer::new(&mut space);
         let mut parts = [IoSliceMut::new(packet)];
-        let flags = RecvFlags::CMSG_CLOEXEC;
-        match recvmsg(socket.as_fd(), &mut parts, &mut beside, flags) {
+        match recvmsg(socket, &mut parts, &mut beside, flags | RecvFlags::CMSG_CLOEXEC) {
             Err(Errno::INTR) => {}
             Err(error) => return Err(error),
             Ok(received) => {
