@@ -1,11 +1,15 @@
 //! What is counted of a folio's hits, as a value.
 
+use core::hint::select_unpredictable;
+
 /// What a policy that does not hear of each hit keeps of them.
 ///
 /// ```text
-///   bit 18    17 16   15 ... 0
-///   watched   count   tick of the access logged last; 0: none since the folio was bound
+///   31 30   bit 16    15 ... 0
+///   count   watched   tick of the access logged last; 0: none since the folio was bound
 /// ```
+///
+/// The count is at the top, so that one too many is an overflow.
 ///
 /// It is read and written apart, without a locked instruction, which would hold up what the reader
 /// of a page does next; so of two hits at once one may not count.
@@ -13,8 +17,9 @@
 pub struct Hits(pub(super) u32);
 
 impl Hits {
-    const COUNT_SHIFT: u32 = 16;
-    const WATCHED: u32 = 1 << 18;
+    const COUNT_SHIFT: u32 = 30;
+    const WATCHED: u32 = 1 << 16;
+    const TICK: u32 = u16::MAX as u32;
     /// The most [`Hits::count`] can say.
     pub const COUNT_MAX: u32 = 3;
 
@@ -27,7 +32,14 @@ impl Hits {
     /// Hits counted, 0 to [`Hits::COUNT_MAX`].
     #[inline]
     pub const fn count(self) -> u32 {
-        self.0 >> Hits::COUNT_SHIFT & Hits::COUNT_MAX
+        self.0 >> Hits::COUNT_SHIFT
+    }
+
+    /// One hit more, as far as they are counted. How far that is no branch can guess.
+    #[inline]
+    pub fn with_another(self) -> Hits {
+        let (more, is_too_many) = self.0.overflowing_add(1 << Hits::COUNT_SHIFT);
+        Hits(select_unpredictable(is_too_many, self.0, more))
     }
 
     /// The same with another count.
@@ -45,7 +57,13 @@ impl Hits {
     /// The same with another tick.
     #[inline]
     pub const fn with_tick(self, tick: u16) -> Hits {
-        Hits(self.0 & !(u16::MAX as u32) | tick as u32)
+        Hits(self.0 & !Hits::TICK | tick as u32)
+    }
+
+    /// Whether the policy is to hear of an access in this tick: the first, or any if it watches.
+    #[inline]
+    pub const fn wants_log(self, tick: u16) -> bool {
+        (self.0 ^ tick as u32) & (Hits::WATCHED | Hits::TICK) != 0
     }
 
     /// Whether its policy wants to hear of each access: of few folios.

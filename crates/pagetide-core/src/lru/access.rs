@@ -93,13 +93,13 @@ impl AccessRule {
         }
     }
 
-    /// As [`AccessRule::mark`] of one of `folios`, for who is alone with them: it may store what is
+    /// As [`AccessRule::mark`], in this tick, for who is alone with the folio: it may store what is
     /// there already. Whether a hit changes anything is what a branch cannot guess, and a store
     /// costs little where nobody shares its line.
     #[inline(always)]
-    pub fn mark_alone(self, folios: &Folios, folio: &Folio) -> Marked {
+    pub fn mark_alone(self, folio: &Folio, tick: u16) -> Marked {
         match self {
-            AccessRule::CountAndLog => note_and_log(folio, folios.tick()),
+            AccessRule::CountAndLog => note_and_log(folio, tick),
             _ => self.mark_flags(folio),
         }
     }
@@ -231,9 +231,8 @@ fn note_and_log(folio: &Folio, tick: u16) -> Marked {
         return log_first_access(folio, tick);
     }
     let hits = folio.hits();
-    let count = (hits.count() + 1).min(Hits::COUNT_MAX);
-    folio.set_hits(hits.with_count(count).with_tick(tick));
-    if hits.tick() == tick && !hits.is_watched() { Marked::Done } else { Marked::Log }
+    folio.set_hits(hits.with_another().with_tick(tick));
+    if hits.wants_log(tick) { Marked::Log } else { Marked::Done }
 }
 
 /// Logged and not counted. A folio that still waits in a log is not logged twice: once there, it is

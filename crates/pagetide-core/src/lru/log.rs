@@ -88,9 +88,10 @@ impl AccessLog {
     /// If the log is crammed.
     #[inline]
     pub fn touch_if(&mut self, marked: Marked, frame: FrameId) -> Room {
-        assert!(self.len < LOG_ROOM, "access log overflows its {LOG_ROOM} entries");
-        self.entries[self.len] = Logged::Touch(frame);
-        self.len += usize::from(marked == Marked::Log);
+        let len = self.len;
+        assert!(len < LOG_ROOM, "access log overflows its {LOG_ROOM} entries");
+        self.entries[len] = Logged::Touch(frame);
+        self.len = len + usize::from(marked == Marked::Log);
         self.room()
     }
 

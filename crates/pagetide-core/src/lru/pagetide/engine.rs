@@ -432,8 +432,5 @@ impl Engine {
 
 /// A folio's hit counts as one, as a miniature accesses it.
 pub(super) fn count_hit(folio: &Folio) {
-    let hits = folio.hits();
-    if hits.count() < Hits::COUNT_MAX {
-        folio.set_hits(hits.with_count(hits.count() + 1));
-    }
+    folio.set_hits(folio.hits().with_another());
 }

@@ -16,9 +16,9 @@
 
 use super::{World, skips_repeats};
 use crate::trace::AccessKind;
-use pagetide_core::folio::{Folio, Folios};
+use pagetide_core::folio::Folio;
 use pagetide_core::ids::PageId;
-use pagetide_core::lru::{AccessRule, Marked};
+use pagetide_core::lru::{AccessRule, Marked, Room};
 
 impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     /// Plays the entries at the front that are plain hits, and says how many there were.
@@ -37,9 +37,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
             ($($rule:ident)+) => {
                 match self.rule {
                     $(AccessRule::$rule => {
-                        let mark = |folios: &_, folio: &_| {
-                            AccessRule::$rule.mark_alone(folios, folio)
-                        };
+                        let mark = |folio: &_, tick| AccessRule::$rule.mark_alone(folio, tick);
                         const LOGS: bool = AccessRule::$rule.logs_hits();
                         const SKIPS: bool = skips_repeats(AccessRule::$rule);
                         self.play_hits_by::<LOGS, SKIPS>(ranks, kinds, mark)
@@ -57,7 +55,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         &mut self,
         ranks: &[u32],
         kinds: &[AccessKind],
-        mark: impl Fn(&Folios, &Folio) -> Marked,
+        mark: impl Fn(&Folio, u16) -> Marked,
     ) -> usize {
         let until_look = self.look_at.saturating_sub(self.accesses);
         let nr_max = usize::try_from(until_look).map_or(ranks.len(), |nr| nr.min(ranks.len()));
@@ -65,6 +63,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         let fast = &folios.as_slice()[..self.slow_from as usize];
         let has_one_handle = self.has_one_handle;
         let mut last_read = self.last_read;
+        let mut tick = folios.tick();
         let mut nr_played = 0;
         for (&rank, &kind) in ranks[..nr_max].iter().zip(kinds) {
             let Some(frame) = pages[rank as usize].plain_frame() else { break };
@@ -78,9 +77,10 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
                 }
                 last_read = rank;
             }
-            let marked = mark(folios, folio);
-            if LOGS {
-                node.log_touch(marked, frame);
+            let marked = mark(folio, tick);
+            if LOGS && node.log.touch_if(marked, frame) == Room::Full {
+                node.drain();
+                tick = folios.tick();
             }
             nr_played += 1;
         }
