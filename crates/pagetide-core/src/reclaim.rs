@@ -28,12 +28,14 @@
 
 use crate::folio::Flags;
 use crate::group::GroupScan;
-use crate::ids::{FrameId, PageId};
 use crate::lru::lru_gen::{GenCommand, GenCommandError, GenRequest};
-use crate::lru::{Cursor, Lruvec, Progress, PutBack, Refusal, ShadowEntry};
+use crate::lru::{Cursor, Lruvec, Progress, ShadowEntry};
 use crate::vmstat::Counter;
 
 mod batch;
+mod settle;
+
+pub(crate) use settle::settle_all;
 
 pub use batch::{ReclaimBatch, Settled, Verdict, Victim, Victims};
 
@@ -321,87 +323,7 @@ impl Lruvec {
     }
 
     fn settle(&mut self, pass: &mut ReclaimPass, batch: &mut ReclaimBatch) {
-        let nr_tried = batch.victims.len();
-        for at in 0..nr_tried {
-            let Victim { frame, page, verdict } = batch.victims.list[at];
-            match verdict {
-                Verdict::Claimed => {
-                    let shadow = self.settle_claimed(pass, frame);
-                    batch.settled.push(Settled::Evicted { page, frame, shadow });
-                }
-                Verdict::Demoted => {
-                    self.settle_demoted(pass, frame);
-                    batch.settled.push(Settled::Demoted { page, frame });
-                }
-                Verdict::Refused(refusal) => {
-                    self.settle_refused(pass, batch, frame, page, refusal);
-                }
-            }
-        }
-        batch.victims.list.drain(..nr_tried);
-    }
-
-    fn settle_claimed(&mut self, pass: &mut ReclaimPass, frame: FrameId) -> Option<ShadowEntry> {
         let (policy, mut cx) = self.parts();
-        let shadow = policy.evicted(&mut cx, &mut pass.scan, &mut pass.cursor, frame);
-        self.count_reclaimed(pass, frame);
-        shadow
-    }
-
-    fn settle_demoted(&mut self, pass: &mut ReclaimPass, frame: FrameId) {
-        debug_assert!(pass.scan.demotes, "{frame} demoted by a pass that does not");
-        let (policy, mut cx) = self.parts();
-        policy.demoted(&mut cx, &mut pass.scan, &mut pass.cursor, frame);
-        self.count_reclaimed(pass, frame);
-        pass.scan.demoted += 1;
-        let demoted = match pass.scan.kind {
-            ReclaimKind::Background => Counter::PgdemoteBackground,
-            ReclaimKind::Direct => Counter::PgdemoteDirect,
-            ReclaimKind::Proactive => Counter::PgdemoteProactive,
-        };
-        self.vmstat.count(demoted);
-    }
-
-    /// A victim's frame is free: its folio is isolated no longer.
-    fn count_reclaimed(&mut self, pass: &mut ReclaimPass, frame: FrameId) {
-        let (_, mut cx) = self.parts();
-        let flags = cx.folios[frame].clear(Flags::ISOLATED.with(Flags::GEN));
-        debug_assert!(flags.any(Flags::ISOLATED) && !flags.any(Flags::ORPHAN));
-        pass.scan.reclaimed += 1;
-        let stolen = match pass.scan.kind {
-            ReclaimKind::Background => Counter::PgstealBackground,
-            ReclaimKind::Direct => Counter::PgstealDirect,
-            ReclaimKind::Proactive => Counter::PgstealProactive,
-        };
-        cx.vmstat.count(stolen);
-        let page_type = flags.page_type();
-        cx.count_by_type(page_type, Counter::PgstealAnon, Counter::PgstealFile);
-    }
-
-    fn settle_refused(
-        &mut self,
-        pass: &mut ReclaimPass,
-        batch: &mut ReclaimBatch,
-        frame: FrameId,
-        page: PageId,
-        refusal: Refusal,
-    ) {
-        let (policy, mut cx) = self.parts();
-        if cx.flags(frame).any(Flags::ORPHAN) {
-            cx.folios[frame].clear(Flags::ISOLATED.with(Flags::ORPHAN).with(Flags::GEN));
-            batch.settled.push(Settled::Orphan { frame });
-            return;
-        }
-        if !pass.looking {
-            cx.vmstat.count(Counter::PgstealRefused);
-            pass.scan.dirty += u64::from(refusal == Refusal::Dirty);
-        }
-        match policy.put_back(&mut cx, &mut pass.scan, &mut pass.cursor, frame, refusal) {
-            PutBack::Retry => batch.victims.push(frame, page),
-            PutBack::Listed => {
-                cx.folios[frame]
-                    .update(|flags| Some(flags.without(Flags::ISOLATED).with(Flags::ON_LIST)));
-            }
-        }
+        policy.settle(&mut cx, &mut pass.scan, &mut pass.cursor, batch, pass.looking);
     }
 }

@@ -13,12 +13,11 @@ use super::page_table::YoungPages;
 use super::pagetide::{Pagetide, SelectionSummary};
 use super::workingset::{ListPages, Passed};
 use super::{
-    AccessKind, AccessRule, Context, Logged, LruConfig, LruPolicy, Progress, PutBack, Refusal,
-    ShadowEntry, TableWalk,
+    AccessKind, AccessRule, Context, Logged, LruConfig, LruPolicy, Progress, ShadowEntry, TableWalk,
 };
 use crate::folio::Folios;
 use crate::ids::{FrameId, PageType};
-use crate::reclaim::{Scan, Victims};
+use crate::reclaim::{ReclaimBatch, Scan, Victims, settle_all};
 use crate::units::Millis;
 use alloc::boxed::Box;
 use core::{fmt, str::FromStr};
@@ -241,36 +240,16 @@ impl Policy {
         each_with_cursor!(self, cursor, (policy, inner) => policy.isolate(cx, scan, inner, victims))
     }
 
-    pub(crate) fn evicted(
+    pub(crate) fn settle(
         &mut self,
         cx: &mut Context<'_>,
         scan: &mut Scan,
         cursor: &mut Cursor,
-        frame: FrameId,
-    ) -> Option<ShadowEntry> {
-        each_with_cursor!(self, cursor, (policy, inner) => policy.evicted(cx, scan, inner, frame))
-    }
-
-    pub(crate) fn demoted(
-        &mut self,
-        cx: &mut Context<'_>,
-        scan: &mut Scan,
-        cursor: &mut Cursor,
-        frame: FrameId,
+        batch: &mut ReclaimBatch,
+        was_looking: bool,
     ) {
-        each_with_cursor!(self, cursor, (policy, inner) => policy.demoted(cx, scan, inner, frame))
-    }
-
-    pub(crate) fn put_back(
-        &mut self,
-        cx: &mut Context<'_>,
-        scan: &mut Scan,
-        cursor: &mut Cursor,
-        frame: FrameId,
-        refusal: Refusal,
-    ) -> PutBack {
         each_with_cursor!(self, cursor, (policy, inner) => {
-            policy.put_back(cx, scan, inner, frame, refusal)
+            settle_all(&mut **policy, cx, scan, inner, batch, was_looking)
         })
     }
 
