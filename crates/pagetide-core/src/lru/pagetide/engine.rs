@@ -172,7 +172,7 @@ impl Engine {
 
     #[cold]
     fn begin_epoch(&mut self, folios: &Folios) {
-        self.ages.begin_epoch(&self.clock);
+        self.ages.begin_epoch(&self.clock, self.main.len());
         self.give_up_forgotten(folios);
         self.loan.end_epoch(&self.tuning);
         self.set_arm(self.arm);
@@ -276,8 +276,7 @@ impl Engine {
             // Before the clock goes on, which may move who was not accessed for long.
             Stamp { epoch: self.clock.now(), ..stamp }.put(folio);
             if stamp.place == Place::Main && folio.flags().link() == 0 {
-                self.ages.remove(&self.clock, stamp.epoch);
-                self.ages.add(&self.clock, self.clock.now());
+                self.ages.renew(&self.clock, stamp.epoch);
             }
             self.touch(folios, Some(stamp.epoch), stamp.weight());
         }
@@ -295,6 +294,7 @@ impl Engine {
     }
 
     /// Moves a listed folio that is hit, where the arm wants the order of accesses.
+    #[inline]
     pub(super) fn move_hit(&mut self, folios: &Folios, frame: FrameId) {
         if self.arm.moves_hits() {
             self.remove(folios, frame);

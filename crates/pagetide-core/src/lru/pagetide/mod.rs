@@ -334,7 +334,7 @@ impl LruPolicy for Pagetide {
         }
         let before = self.engine.clock.now();
         self.engine.hit(cx.folios, folio);
-        if may_move && self.engine.arm().moves_hits() {
+        if may_move {
             self.engine.move_hit(cx.folios, frame);
         }
         self.tell_epoch(cx.folios, before);

@@ -194,7 +194,7 @@ impl Pagetide {
     }
 
     /// Lists a folio that is accessed the first time since its page came, or came back.
-    #[inline]
+    #[inline(always)]
     pub(super) fn settle(&mut self, folios: &Folios, frame: FrameId, place: Place) {
         self.push(folios, frame, place);
         let flags = folios[frame].flags();
