@@ -251,8 +251,7 @@ impl Engine {
         let folio = &folios[frame];
         let stamp = Stamp::of(folio);
         let epoch = self.touch(folios, last, stamp.weight());
-        Stamp { epoch, ..stamp }.put(folio);
-        self.push(folios, frame, place);
+        self.push(folios, frame, Stamp { epoch, place, ..stamp });
         if last.is_some() {
             self.seat_returned(folios, frame);
         }
@@ -298,20 +297,19 @@ impl Engine {
     pub(super) fn move_hit(&mut self, folios: &Folios, frame: FrameId) {
         if self.arm.moves_hits() {
             self.remove(folios, frame);
-            self.push(folios, frame, Place::Probation);
+            let stamp = Stamp::of(&folios[frame]);
+            self.push(folios, frame, Stamp { place: Place::Probation, ..stamp });
         }
     }
 
-    /// Puts a folio that is on no list at a list's young end.
+    /// Puts a folio that is on no list, stamped like this, at its list's young end.
     #[inline]
-    pub(super) fn push(&mut self, folios: &Folios, frame: FrameId, place: Place) {
-        let folio = &folios[frame];
-        let stamp = Stamp::of(folio);
-        Stamp { place, ..stamp }.put(folio);
-        if place == Place::Main {
+    pub(super) fn push(&mut self, folios: &Folios, frame: FrameId, stamp: Stamp) {
+        stamp.put(&folios[frame]);
+        if stamp.place == Place::Main {
             self.ages.add(&self.clock, stamp.epoch);
         }
-        self.list_mut(place).push_head(folios, frame);
+        self.list_mut(stamp.place).push_head(folios, frame);
     }
 
     /// Puts a folio that is on no list at probation's old end.
@@ -397,12 +395,14 @@ impl Engine {
             return None;
         }
         folio.set_hits(folio.hits().with_count(0));
-        let is_main = self.judge(folios, Stamp::of(folio), Claim::FITS);
+        let stamp = Stamp::of(folio);
+        let is_main = self.judge(folios, stamp, Claim::FITS);
         // Where main is lent, only recency counts, and who is old is old.
         if !is_main && self.main_max == 0 {
             return Some(frame);
         }
-        self.push(folios, frame, if is_main { Place::Main } else { Place::Probation });
+        let place = if is_main { Place::Main } else { Place::Probation };
+        self.push(folios, frame, Stamp { place, ..stamp });
         None
     }
 

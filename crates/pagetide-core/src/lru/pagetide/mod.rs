@@ -211,8 +211,9 @@ impl Pagetide {
         flags.any(Flags::UNEVICTABLE) || flags.any(Flags::ANON) && !self.can_swap
     }
 
+    /// Lists a folio, stamped like this unless it is kept; says whether that is so.
     #[inline]
-    fn push(&mut self, folios: &Folios, frame: FrameId, place: Place) {
+    fn push(&mut self, folios: &Folios, frame: FrameId, stamp: Stamp) -> bool {
         let folio = &folios[frame];
         let flags = folio.flags();
         let is_kept = self.is_kept(flags);
@@ -222,8 +223,9 @@ impl Pagetide {
         if is_kept {
             self.kept.push_head(folios, frame);
         } else {
-            self.engine.push(folios, frame, place);
+            self.engine.push(folios, frame, stamp);
         }
+        is_kept
     }
 
     fn unlink(&mut self, folios: &Folios, frame: FrameId) {
@@ -313,8 +315,9 @@ impl LruPolicy for Pagetide {
         let before = self.engine.clock.now();
         let epoch = self.engine.touch(cx.folios, last, stamp.weight());
         self.tell_epoch(cx.folios, before);
-        Stamp { epoch, place, ..stamp }.put(folio);
-        self.settle(cx.folios, frame, place);
+        let stamp = Stamp { epoch, place, ..stamp };
+        stamp.put(folio);
+        self.settle(cx.folios, frame, stamp);
         if is_sampled {
             self.sample(cx.folios, frame);
         }
@@ -450,7 +453,7 @@ impl LruPolicy for Pagetide {
         frame: FrameId,
         refusal: Refusal,
     ) -> PutBack {
-        self.push(cx.folios, frame, Stamp::of(&cx.folios[frame]).place);
+        self.push(cx.folios, frame, Stamp::of(&cx.folios[frame]));
         match refusal {
             Refusal::Young => self.young(cx, frame),
             Refusal::Dirty => {

@@ -147,9 +147,10 @@ impl Pagetide {
         if !flags.any(Flags::WORKINGSET) {
             Stamp { epoch: self.engine.clock.never(), place, ..stamp }.put(folio);
         }
-        match is_main || self.is_kept(flags) {
-            true => self.push(folios, frame, place),
-            false => self.unread.push(folios, frame),
+        if is_main || self.is_kept(flags) {
+            self.push(folios, frame, Stamp { place, ..Stamp::of(folio) });
+        } else {
+            self.unread.push(folios, frame);
         }
     }
 
@@ -176,7 +177,7 @@ impl Pagetide {
         let is_listed = !self.is_kept(flags);
         if is_listed {
             self.unlink(cx.folios, frame);
-            self.push(cx.folios, frame, Stamp::of(&cx.folios[frame]).place);
+            self.push(cx.folios, frame, Stamp::of(&cx.folios[frame]));
         }
         is_listed
     }
@@ -190,15 +191,14 @@ impl Pagetide {
             true => Place::Main,
             false => self.engine.place_of_stranger(!self.is_full),
         };
-        self.settle(cx.folios, frame, place);
+        self.settle(cx.folios, frame, Stamp { place, ..Stamp::of(&cx.folios[frame]) });
     }
 
     /// Lists a folio that is accessed the first time since its page came, or came back.
     #[inline(always)]
-    pub(super) fn settle(&mut self, folios: &Folios, frame: FrameId, place: Place) {
-        self.push(folios, frame, place);
-        let flags = folios[frame].flags();
-        if flags.any(Flags::WORKINGSET) && flags.link() == 0 {
+    pub(super) fn settle(&mut self, folios: &Folios, frame: FrameId, stamp: Stamp) {
+        let is_kept = self.push(folios, frame, stamp);
+        if !is_kept && folios[frame].flags().any(Flags::WORKINGSET) {
             self.engine.seat_returned(folios, frame);
         }
     }

@@ -71,6 +71,11 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         {
             return Some(frame);
         }
+        self.reclaim_frame(incoming)
+    }
+
+    #[cold]
+    fn reclaim_frame(&mut self, incoming: Option<ShadowEntry>) -> Option<FrameId> {
         self.reclaim(0, incoming);
         self.nodes[0].frames.take(None)
     }
