@@ -323,6 +323,9 @@ impl Lruvec {
     }
 
     fn settle(&mut self, pass: &mut ReclaimPass, batch: &mut ReclaimBatch) {
+        if batch.victims.is_empty() {
+            return;
+        }
         let (policy, mut cx) = self.parts();
         policy.settle(&mut cx, &mut pass.scan, &mut pass.cursor, batch, pass.looking);
     }
