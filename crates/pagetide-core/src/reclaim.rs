@@ -156,7 +156,8 @@ pub enum Step {
     /// Publish `settled`, try the victims, call again.
     TryEvict,
     /// Publish `settled`, read and clear each victim's young bit, claim nothing: the verdict is
-    /// [`Refusal::Young`](crate::lru::Refusal::Young) for those that were young and stays as it is for the others. Call again.
+    /// [`Refusal::Young`](crate::lru::Refusal::Young) for those that were young and stays as it is
+    /// for the others. Call again.
     Look,
     /// Publish `settled`, walk all page tables and report the young pages, call again.
     WalkTables,
