@@ -228,6 +228,12 @@ impl Pagetide {
         is_kept
     }
 
+    /// Lists a folio as it is stamped.
+    #[inline]
+    fn relist(&mut self, folios: &Folios, frame: FrameId) {
+        self.push(folios, frame, Stamp::of(&folios[frame]));
+    }
+
     fn unlink(&mut self, folios: &Folios, frame: FrameId) {
         let link = folios[frame].flags().link();
         if Unread::has(link) {
@@ -453,7 +459,7 @@ impl LruPolicy for Pagetide {
         frame: FrameId,
         refusal: Refusal,
     ) -> PutBack {
-        self.push(cx.folios, frame, Stamp::of(&cx.folios[frame]));
+        self.relist(cx.folios, frame);
         match refusal {
             Refusal::Young => self.young(cx, frame),
             Refusal::Dirty => {

@@ -177,7 +177,7 @@ impl Pagetide {
         let is_listed = !self.is_kept(flags);
         if is_listed {
             self.unlink(cx.folios, frame);
-            self.push(cx.folios, frame, Stamp::of(&cx.folios[frame]));
+            self.relist(cx.folios, frame);
         }
         is_listed
     }

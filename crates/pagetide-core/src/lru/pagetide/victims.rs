@@ -117,7 +117,7 @@ impl Pagetide {
         if spares {
             cursor.nr_spared += 1;
             self.nr_files_spared += 1;
-            self.push(cx.folios, frame, Stamp::of(&cx.folios[frame]));
+            self.relist(cx.folios, frame);
         }
         spares
     }
@@ -132,7 +132,7 @@ impl Pagetide {
         }
         let stays = is_dirty || self.is_kept(flags);
         if stays {
-            self.push(cx.folios, frame, Stamp::of(&cx.folios[frame]));
+            self.relist(cx.folios, frame);
         }
         stays
     }

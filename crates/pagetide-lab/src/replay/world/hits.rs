@@ -18,7 +18,7 @@ use super::{World, skips_repeats};
 use crate::trace::AccessKind;
 use pagetide_core::folio::Folio;
 use pagetide_core::ids::PageId;
-use pagetide_core::lru::{AccessRule, Marked, Room};
+use pagetide_core::lru::{AccessRule, Marked};
 
 impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     /// Plays the entries at the front that are plain hits, and says how many there were.
@@ -78,8 +78,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
                 last_read = rank;
             }
             let marked = mark(folio, tick);
-            if LOGS && node.log.touch_if(marked, frame) == Room::Full {
-                node.drain();
+            if LOGS && node.log_touch(marked, frame) {
                 tick = folios.tick();
             }
             nr_played += 1;
