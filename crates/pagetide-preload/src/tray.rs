@@ -149,8 +149,8 @@ pub(crate) fn find(id: u64, index: u64, writes: u64) -> Option<*const u8> {
 }
 
 /// Tells the server what was set down, and the log of what was found: by the socket that is looked
-/// at when there is time, or, if the last was not, by that which is looked at now. Both have what
-/// they have been told taken in order, for the one is used only when nothing is left in the other.
+/// at when there is time, or, if the last was not, by that which is looked at now. Both have their
+/// pages taken in order, for the one is used only when no page is left in the other.
 pub(crate) fn tell() {
     let mut tray = TRAY.get();
     if !tray.is_in_use() {

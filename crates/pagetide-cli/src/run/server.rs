@@ -233,7 +233,10 @@ impl Server {
                 one.admit(tray, of_one);
             }
         }
-        tray.give_back(first.wrapping_add(offers.len() as u64));
+        // A log alone may come by the other way, after pages that were set down later.
+        if !offers.is_empty() {
+            tray.give_back(first.wrapping_add(offers.len() as u64));
+        }
         self.touch(log);
     }
 

@@ -13,11 +13,12 @@
 //!   told        tell -----> a thread behind all others, whenever there is time (SCHED_BATCH)
 //! ```
 //!
-//! **Invariants.** What is told is taken in the order it was told in: under a lock, and the one way
-//! is used only when nothing is left in the other. What was told comes before what is asked after
+//! **Invariants.** Pages are taken in the order they were told in: under a lock, and the one way is
+//! used only when no page is left in the other. What was told comes before what is asked after
 //! it, whichever thread it was left to: no description is closed before its misses are counted.
 //!
-//! **Ignored.** Who answers waits for the other's packet, where that one has the lock; if it was
+//! **Ignored.** A log of hits without pages, left to who is asked, may come after what was told
+//! later. Who answers waits for the other's packet, where that one has the lock; if it was
 //! put out of its place in the middle, for a turn of somebody else's as well.
 
 use super::served_file::lock;
