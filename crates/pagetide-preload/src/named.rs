@@ -36,8 +36,8 @@ pub(crate) fn with_file(
 }
 
 /// Has the kernel take over the regular file at a path, if there is one.
-pub(crate) fn hand_over(path: *const c_char, reason: Reason) {
-    with_file(libc::AT_FDCWD, path, 0, |fd| {
+pub(crate) fn hand_over(folder: c_int, path: *const c_char, reason: Reason) {
+    with_file(folder, path, 0, |fd| {
         if process::stat(fd).is_ok_and(|stat| serve::is_regular(&stat)) {
             // The server's failure to write back is in its log; the kernel reads what is there.
             let _ = serve::ask_to_hand_over(fd, reason);

@@ -7,6 +7,8 @@
 //! Ignored: libraries that are loaded later with a definition of their own. They come after ours in
 //! the search, and the first answer is kept.
 
+#[cfg(target_arch = "x86_64")]
+use crate::calls::print::Arguments;
 use libc::{c_char, c_int, c_long, c_void, dlsym, iovec, off_t, size_t, ssize_t};
 use std::mem::transmute_copy;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
@@ -17,8 +19,9 @@ pub(crate) type Stream = libc::FILE;
 pub(crate) type Strings = *const *const c_char;
 
 macro_rules! next {
-    ($(fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty;)+) => {
+    ($($(#[$only:meta])? fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty;)+) => {
         $(
+            $(#[$only])?
             /// The next definition.
             ///
             /// # Safety
@@ -112,6 +115,13 @@ next! {
     fn fdopen(fd: c_int, mode: *const c_char) -> *mut Stream;
     fn fclose(stream: *mut Stream) -> c_int;
     fn tmpfile64() -> *mut Stream;
+    #[cfg(target_arch = "x86_64")]
+    fn vdprintf(fd: c_int, format: *const c_char, arguments: *mut Arguments) -> c_int;
+    #[cfg(target_arch = "x86_64")]
+    fn __vdprintf_chk(
+        fd: c_int, flag: c_int, format: *const c_char, arguments: *mut Arguments,
+    ) -> c_int;
+    fn backtrace_symbols_fd(addresses: *const *mut c_void, nr: c_int, fd: c_int) -> c_int;
     fn fork() -> libc::pid_t;
     fn execve(path: *const c_char, arguments: Strings, environment: Strings) -> c_int;
     fn execvpe(name: *const c_char, arguments: Strings, environment: Strings) -> c_int;

@@ -12,12 +12,10 @@
 use crate::channel::{PARTS_MAX, ask};
 use crate::errno::Errno;
 use crate::table::{self, Entry};
-use crate::{next, process, self_read, view};
+use crate::{limits, next, process, self_read, view};
 use libc::{c_int, c_void, iovec, off_t};
-use pagetide_sys::wire::{CHUNK_BYTES, Op, PAGE_SHIFT, Reason, Reply, Request, Status, adopt};
-
-/// A later packet of a write that has its place already.
-const CONTINUED: u64 = 1;
+use pagetide_sys::wire::{CHUNK_BYTES, Op, PAGE_SHIFT, Reason, Reply, Request, Status};
+use pagetide_sys::wire::{adopt, write as flag};
 
 /// The description behind `fd`, if it is managed.
 #[inline]
@@ -60,7 +58,8 @@ pub(crate) fn is_regular(stat: &libc::stat) -> bool {
     stat.st_mode & libc::S_IFMT == libc::S_IFREG
 }
 
-fn status_flags(fd: c_int) -> u64 {
+/// The flags it was opened with, or was given since.
+pub(crate) fn status_flags(fd: c_int) -> u64 {
     let arguments = [fd as usize, libc::F_GETFL as usize, 0, 0, 0, 0];
     // SAFETY: numbers only (S20).
     let flags = unsafe { next::system(libc::SYS_fcntl, arguments) };
@@ -175,8 +174,10 @@ pub(crate) enum Place {
     Position,
     /// Somewhere.
     At(off_t),
-    /// At the end of the file.
+    /// At the end of the file, where the position goes along.
     End,
+    /// At the end of the file; the position stays.
+    EndAlone,
 }
 
 /// Reads into `parts`. `None`: ask the kernel instead.
@@ -329,24 +330,28 @@ pub(crate) fn write(
     parts: &[iovec],
     place: Place,
 ) -> Result<Option<usize>, Errno> {
-    let total = total_of(parts)?;
-    if total == 0 {
-        return Ok(Some(0));
-    }
-    let (op, offset) = match place {
-        Place::Position => (Op::Write, 0),
-        Place::At(offset) => (Op::WriteAt, offset),
-        Place::End => (Op::Append, 0),
+    let total = total_of(parts)? as u64;
+    let (op, offset, flags) = match place {
+        Place::Position => (Op::Write, 0, 0),
+        Place::At(offset) => (Op::WriteAt, offset, 0),
+        Place::End => (Op::Append, 0, 0),
+        Place::EndAlone => (Op::WriteAt, 0, flag::AT_END),
     };
     let window = Window::new(parts, 0);
-    let first = Request { offset, total: total as u64, ..Request::new(op, id) };
-    let Some(reply) = request(fd, &first, window.parts(), &[])? else { return Ok(None) };
+    let len = limits::file_len_max();
+    let first = Request { flags, offset, len, total, ..Request::new(op, id) };
+    let reply = match request(fd, &first, window.parts(), &[]) {
+        Ok(Some(reply)) => reply,
+        Ok(None) => return Ok(None),
+        Err(Errno(libc::EFBIG)) if len != u64::MAX => return Err(limits::exceed()),
+        Err(errno) => return Err(errno),
+    };
     let mut done = reply.result as usize;
-    let base = reply.offset as off_t;
+    let (base, total) = (reply.offset as off_t, reply.total as usize);
     while done > 0 && done < total {
         let window = Window::new(parts, done);
         let offset = base + done as off_t;
-        let more = Request { offset, flags: CONTINUED, ..Request::new(Op::WriteAt, id) };
+        let more = Request { offset, flags: flag::CONTINUED, len, ..Request::new(Op::WriteAt, id) };
         match request(fd, &more, window.parts(), &[]) {
             Ok(Some(reply)) if reply.result > 0 => done += reply.result as usize,
             Ok(None) => return Ok(Some(done + rest_to_kernel(fd, window.parts(), offset))),

@@ -24,7 +24,7 @@
 //! **Ignored.** Byte order of other machines: both ends are one machine.
 
 /// Both ends must be of the same one.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// The environment variable that tells a program where its doorbell is: `VERSION:FD:INODE`.
 pub const VARIABLE: &str = "PAGETIDE_RUN";
 /// The most data in one packet.
@@ -111,11 +111,11 @@ ops! {
     /// As `ReadAt`, without the bytes: they are to be found where the tag says. Replies how many
     /// there are.
     BringIn,
-    /// Write the data at the position, which moves by `total`.
+    /// Write the data at the position, which moves by `total`; nothing at `len` or beyond.
     Write,
-    /// Write the data at `offset`.
+    /// As `Write`, at `offset`, or where the write flags in `flags` say. The position stays.
     WriteAt,
-    /// Write the data at the end of the file; `total` bytes are reserved there.
+    /// As `Write`, at the end of the file, where `total` bytes are reserved.
     Append,
     /// Move the position by `offset`, from `flags` as lseek(2)'s whence.
     Seek,
@@ -142,6 +142,9 @@ ops! {
     Execute,
     /// Write back what is dirty of the file that the descriptor that comes along names.
     FlushFile,
+    /// Cut or extend to `len` the file that the descriptor that comes along names, unless the
+    /// kernel is to do that.
+    CutFile,
     /// The frames, to be looked at: replies with how many there are, their two files, and that of
     /// the positions.
     Share,
@@ -275,6 +278,14 @@ pub mod adopt {
     pub const TRUNCATE: u64 = 1 << 33;
     /// The descriptor's number is one that we cannot keep, or is the C library's: hand it over.
     pub const KERNEL: u64 = 1 << 34;
+}
+
+/// Write flags.
+pub mod write {
+    /// A later packet of a write that has its place already: there, whatever the status flags say.
+    pub const CONTINUED: u64 = 1;
+    /// At the end of the file, whatever the offset.
+    pub const AT_END: u64 = 2;
 }
 
 /// Why a file is given to the kernel.

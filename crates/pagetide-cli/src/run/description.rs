@@ -18,12 +18,13 @@
 
 use super::errno::{Errno, IntoErrno};
 use super::position::Position;
-use super::served_file::{FileKey, Opened, Owner, ServedFile, lock};
+use super::served_file::{FileKey, Opened, Owner, ServedFile, allowed, lock};
 use pagetide::{Advice, File, PageCache};
 use pagetide_core::units::PAGE_BYTES;
 use pagetide_sys::shared::Positions;
 use pagetide_sys::tray::Tray;
-use pagetide_sys::wire::{CHUNK_BYTES, Offer, Reply, Request, Status, TAG};
+use pagetide_sys::wire::{CHUNK_BYTES, Offer, Reply, Request, Status, TAG, write as flag};
+use rustix::fs::SeekFrom;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -33,8 +34,6 @@ const O_DSYNC: u64 = 0o10000;
 /// As the C library has it for the machine we are.
 const O_DIRECT: u64 = rustix::fs::OFlags::DIRECT.bits() as u64;
 const O_SYNC: u64 = 0o4010000;
-/// A later packet of a write that has its place already.
-const CONTINUED: u64 = 1;
 
 /// One open file description.
 pub(super) struct Description {
@@ -77,6 +76,17 @@ impl Durability {
             _ => Durability::None,
         }
     }
+}
+
+/// Where a write begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Start {
+    /// At the position, or at the end where the status flags say so.
+    Position,
+    /// At the end of the file, where the position goes along.
+    End,
+    /// At the end of the file; the position stays.
+    EndAlone,
 }
 
 /// What the other side finds the file's pages by.
@@ -245,21 +255,42 @@ impl Description {
         });
     }
 
-    pub(super) fn write(&self, request: &Request, source: &[u8], append: bool) -> Answer {
+    pub(super) fn write(&self, request: &Request, source: &[u8], start: Start) -> Answer {
         self.must_write()?;
         self.share(|opened, inner, handle| {
-            let total = request.total.max(source.len() as u64);
-            let appends = append || inner.append;
-            let base =
-                if appends { self.file.reserve(opened, total) } else { inner.position.get() };
-            let end = base.checked_add(total).ok_or(Errno::FBIG)?;
-            self.file.grow(opened, end)?;
-            let nr_written = handle.write_at(source, base).errno()?;
+            let wanted = request.total.max(source.len() as u64);
+            if wanted == 0 {
+                return done(0);
+            }
+            let (base, total) = if start == Start::Position && !inner.append {
+                let base = inner.position.get();
+                (base, allowed(base, wanted, request.len)?)
+            } else {
+                self.file.reserve(opened, wanted, request.len)?
+            };
+            let answer = self.write_there(opened, handle, source, base, total)?;
             inner.make_durable(handle)?;
-            inner.position.set(end);
-            let reply = Reply { offset: base, total, ..Reply::done(nr_written as i64) };
-            Ok((reply, 0))
+            if start != Start::EndAlone {
+                inner.position.set(base + total);
+            }
+            Ok(answer)
         })
+    }
+
+    /// Writes the front of `total` bytes.
+    fn write_there(
+        &self,
+        opened: &Opened,
+        handle: &File,
+        source: &[u8],
+        base: u64,
+        total: u64,
+    ) -> Answer {
+        self.file.grow(opened, base + total)?;
+        let len = source.len().min(usize::try_from(total).unwrap_or(usize::MAX));
+        let nr_written = handle.write_at(&source[..len], base).errno()?;
+        opened.touch();
+        Ok((Reply { offset: base, total, ..Reply::done(nr_written as i64) }, 0))
     }
 
     pub(super) fn write_at(&self, request: &Request, source: &[u8]) -> Answer {
@@ -267,41 +298,40 @@ impl Description {
         let offset = u64::try_from(request.offset).map_err(|_| Errno::INVAL)?;
         let durability = {
             let inner = self.inner();
-            // Linux appends then, whatever the offset.
-            if inner.append && request.flags & CONTINUED == 0 {
-                let before = inner.position.get();
+            // Linux appends where the status flags say so, whatever the offset.
+            let appends = inner.append && request.flags & flag::CONTINUED == 0;
+            if appends || request.flags & flag::AT_END != 0 {
                 drop(inner);
-                let answer = self.write(request, source, true);
-                self.inner().position.set(before);
-                return answer;
+                return self.write(request, source, Start::EndAlone);
             }
             inner.durability
         };
         self.share_apart(|opened, handle| {
-            let total = request.total.max(source.len() as u64);
-            let end = offset.checked_add(total).ok_or(Errno::FBIG)?;
-            self.file.grow(opened, end)?;
-            let nr_written = handle.write_at(source, offset).errno()?;
+            let wanted = request.total.max(source.len() as u64);
+            if wanted == 0 {
+                return done(0);
+            }
+            let total = allowed(offset, wanted, request.len)?;
+            let answer = self.write_there(opened, handle, source, offset, total)?;
             durability.make(handle)?;
-            Ok((Reply { offset, total, ..Reply::done(nr_written as i64) }, 0))
+            Ok(answer)
         })
     }
 
     pub(super) fn seek(&self, request: &Request) -> Answer {
-        self.share(|_, inner, handle| {
+        self.share(|opened, inner, handle| {
             let len = handle.len() as i64;
+            let found = match request.flags {
+                3 => Some(opened.find(handle, SeekFrom::Data(request.offset as u64))?),
+                4 => Some(opened.find(handle, SeekFrom::Hole(request.offset as u64))?),
+                _ => None,
+            };
             let target = |before: u64| match request.flags {
                 0 => Some(request.offset),
                 1 => (before as i64).checked_add(request.offset),
                 2 => len.checked_add(request.offset),
-                // Everything is data, and then there is one hole: as POSIX allows.
-                3 => Some(request.offset),
-                4 => Some(len),
-                _ => None,
+                _ => found,
             };
-            if matches!(request.flags, 3 | 4) && (request.offset < 0 || request.offset >= len) {
-                return Err(Errno::NXIO);
-            }
             let is_position = |at: i64| u64::try_from(at).ok().filter(|at| *at < TAG);
             let moved = inner.position.update(|before| target(before).and_then(is_position));
             done(moved.ok_or(Errno::INVAL)?)
@@ -311,9 +341,6 @@ impl Description {
     pub(super) fn set_len(&self, len: u64) -> Answer {
         if !self.write {
             return Err(Errno::INVAL);
-        }
-        if len >= TAG {
-            return Err(Errno::FBIG);
         }
         self.alone(|_, handle| self.file.set_len(handle, len).and_then(|()| done(0)))
     }
@@ -340,7 +367,10 @@ impl Description {
     }
 
     pub(super) fn flush(&self) -> Answer {
-        self.share_apart(|_, handle| handle.flush().errno().and_then(|()| done(0)))
+        self.share_apart(|opened, handle| {
+            opened.forget_touch();
+            handle.flush().errno().and_then(|()| done(0))
+        })
     }
 
     pub(super) fn advise(&self, request: &Request) -> Answer {

@@ -20,6 +20,7 @@ mod description;
 mod errno;
 mod filter;
 pub(crate) mod launch;
+mod limits;
 mod position;
 mod program;
 mod rest;
@@ -130,6 +131,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     // all processors have passed by.
     let doorbell = Doorbell::new(DESCRIPTOR_BASE)
         .map_err(|error| Failure::on("make a socket for the program", &error))?;
+    let kept =
+        limits::allow_long_files().map_err(|error| Failure::on("watch for a signal", &error))?;
     let cache = build(args)?;
     let filter = Filter { include: args.include.clone(), exclude: args.exclude.clone() };
     let watcher = args.report.as_ref().map(|_| Watcher::start(&cache)).transpose()?;
@@ -140,6 +143,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let caught = launch::Caught::new().map_err(|error| Failure::on("watch for signals", &error))?;
     let tree = Tree::of(&doorbell.far)
         .map_err(|error| Failure::on("look at the program's socket", &error))?;
+    kept.give_back();
     let started = launch::start(&args.command, &library, &doorbell.far, &tree);
     let mut child = match started {
         Ok(child) => child,
@@ -150,7 +154,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         }
     };
     drop(doorbell.far);
-    raise_descriptor_limit();
+    limits::raise_all();
     let forwarder = launch::Forwarder::start(caught, launch::pass_to(&child))
         .map_err(|error| Failure::on("watch for signals", &error))?;
     let (sockets, served) = serve(&server, doorbell.near)?;
@@ -181,20 +185,8 @@ fn warn_of_unserved(command: &OsString) {
     let Some(path) = program::find(Path::new(command)) else { return };
     let Ok(file) = File::open(&path) else { return };
     if let Some(unserved) = program::inspect(&file) {
-        let why = unserved.reason();
-        terminal::note(&format!(
-            "pagetide: {} {why}: its file I/O goes to the kernel",
-            path.display()
-        ));
+        program::say(unserved, &path);
     }
-}
-
-/// Two descriptors for each open file, and one for each thread under us.
-fn raise_descriptor_limit() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    // As many as there may be; where even that is refused, opens will say so.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// A thread that serves, and what has a sender for as long.

@@ -12,8 +12,12 @@
 //!
 //! Source: elf(5), execve(2), ld.so(8).
 
+use super::served_file::path_of;
+use crate::terminal;
+use pagetide_sys::wire::Reply;
 use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -34,7 +38,7 @@ pub(super) enum Unserved {
 
 impl Unserved {
     /// As the end of a sentence about the program.
-    pub(super) fn reason(self) -> &'static str {
+    fn reason(self) -> &'static str {
         match self {
             Unserved::Static => "is linked statically",
             Unserved::SetId => "runs with another user's rights",
@@ -94,8 +98,38 @@ fn has_interpreter(file: &File, head: &[u8]) -> io::Result<bool> {
 }
 
 /// Whether `head`, the first bytes of a file, are those of a program or library.
-pub(super) fn is_elf(head: &[u8]) -> bool {
+fn is_elf(head: &[u8]) -> bool {
     head.starts_with(b"\x7fELF")
+}
+
+/// Whether a file that was just opened is a program or a library: those are mapped as soon as they
+/// are of use.
+pub(super) fn is_program(descriptor: &OwnedFd, path: &Path) -> bool {
+    // Looking costs the kernel a page; most files need not be looked into.
+    let is_named = path.to_str().is_some_and(|path| path.contains(".so"));
+    let may_run = rustix::fs::fstat(descriptor).is_ok_and(|stat| stat.st_mode & 0o111 != 0);
+    if !is_named && !may_run {
+        return false;
+    }
+    let Ok(file) = File::open(path_of(descriptor)) else { return true };
+    let mut head = [0; 4];
+    file.read_at(&mut head, 0).is_ok_and(|_| is_elf(&head))
+}
+
+/// A program is about to be executed: 1 if it cannot be served, which is said.
+pub(super) fn execute(descriptor: &OwnedFd) -> Reply {
+    let path = std::fs::read_link(path_of(descriptor)).unwrap_or_default();
+    let unserved = File::open(path_of(descriptor)).ok().and_then(|file| inspect(&file));
+    if let Some(unserved) = unserved {
+        say(unserved, &path);
+    }
+    Reply::done(i64::from(unserved.is_some()))
+}
+
+/// Says that a program cannot be served.
+pub(super) fn say(unserved: Unserved, path: &Path) {
+    let (path, why) = (path.display(), unserved.reason());
+    terminal::note(&format!("pagetide: {path} {why}: its file I/O goes to the kernel"));
 }
 
 /// Where a shell would find `command`.

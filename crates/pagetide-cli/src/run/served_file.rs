@@ -18,9 +18,11 @@
 use super::errno::{Errno, IntoErrno};
 use pagetide::{Advice, File, OpenOptions, PageCache};
 use pagetide_sys::wire::{Reason, TAG};
-use rustix::fs::{AtFlags, StatxFlags, statx};
+use rustix::fs::{AtFlags, SeekFrom, StatxFlags, Timestamps, UTIME_NOW, UTIME_OMIT, statx};
+use rustix::time::{ClockId, Timespec};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 /// Tells a file from all others, also from a later one with the same inode number.
@@ -66,12 +68,41 @@ pub(super) struct Opened {
     /// Open descriptions, and those of them that can write.
     pub(super) nr_open: usize,
     pub(super) nr_writers: usize,
+    /// The tick in which a write last changed the file's time.
+    touched: AtomicU64,
 }
 
 impl Opened {
     /// Writes back what is dirty.
     pub(super) fn flush(&self) -> Result<(), Errno> {
+        self.forget_touch();
         self.file.flush().errno()
+    }
+
+    /// The file was written, of which the kernel will not know before write-back: its time changes
+    /// now, once in each of the kernel's ticks.
+    pub(super) fn touch(&self) {
+        let now = rustix::time::clock_gettime(ClockId::MonotonicCoarse);
+        let tick = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+        if self.touched.swap(tick, Relaxed) == tick {
+            return;
+        }
+        let at = |nanoseconds| Timespec { tv_sec: 0, tv_nsec: nanoseconds };
+        let times = Timestamps { last_access: at(UTIME_OMIT), last_modification: at(UTIME_NOW) };
+        // Who may write but does not own the file may not; write-back changes the time then.
+        let _ = rustix::fs::futimens(&self.raw, &times);
+    }
+
+    /// Somebody is about to set the times: the next write changes them whenever it comes.
+    pub(super) fn forget_touch(&self) {
+        self.touched.store(0, Relaxed);
+    }
+
+    /// Where the next contents, or the next hole, are: the kernel knows, once it has all there is.
+    pub(super) fn find(&self, handle: &File, what: SeekFrom) -> Result<i64, Errno> {
+        handle.flush().errno()?;
+        let found = rustix::fs::seek(&self.raw, what)?;
+        i64::try_from(found).map_err(|_| Errno::OVERFLOW)
     }
 }
 
@@ -118,7 +149,8 @@ impl ServedFile {
             if nr_open == 0 {
                 *lock(&self.appended) = 0;
             }
-            let opened = Opened { file, is_writable: write, raw, nr_open, nr_writers };
+            let touched = AtomicU64::new(0);
+            let opened = Opened { file, is_writable: write, raw, nr_open, nr_writers, touched };
             *owner = Owner::PageCache(opened);
         }
         let Owner::PageCache(opened) = owner else { return Err(Errno::IO) };
@@ -154,9 +186,6 @@ impl ServedFile {
 
     /// Makes the kernel's file at least `end` long, before the page cache's is.
     pub(super) fn grow(&self, opened: &Opened, end: u64) -> Result<(), Errno> {
-        if end >= TAG {
-            return Err(Errno::FBIG);
-        }
         if end <= opened.file.len() {
             return Ok(());
         }
@@ -167,16 +196,41 @@ impl ServedFile {
         Ok(())
     }
 
-    /// Reserves `total` bytes at the end of the file; returns where they begin.
-    pub(super) fn reserve(&self, opened: &Opened, total: u64) -> u64 {
+    /// Reserves `wanted` bytes at the end of the file, or as many as are [`allowed`]; returns where
+    /// they begin, and how many they are.
+    pub(super) fn reserve(
+        &self,
+        opened: &Opened,
+        wanted: u64,
+        len_max: u64,
+    ) -> Result<(u64, u64), Errno> {
         let mut appended = lock(&self.appended);
         let base = opened.file.len().max(*appended);
+        let total = allowed(base, wanted, len_max)?;
         *appended = base + total;
-        base
+        Ok((base, total))
+    }
+
+    /// Cuts or extends the file behind `descriptor`, in the page cache, for somebody who has not
+    /// opened it.
+    pub(super) fn set_len_by_name(
+        &self,
+        owner: &mut Owner,
+        cache: &PageCache,
+        descriptor: &impl AsFd,
+        len: u64,
+    ) -> Result<(), Errno> {
+        let handle = self.open(owner, cache, descriptor, true)?;
+        let cut = self.set_len(&handle, len).and_then(|()| handle.flush().errno());
+        ServedFile::close(owner, true);
+        cut
     }
 
     /// Cuts or extends the file. `owner` is held alone.
     pub(super) fn set_len(&self, handle: &File, len: u64) -> Result<(), Errno> {
+        if len >= TAG {
+            return Err(Errno::FBIG);
+        }
         *lock(&self.appended) = 0;
         handle.set_len(len).errno()
     }
@@ -202,18 +256,32 @@ impl ServedFile {
                 }
                 Ok(())
             }
-            rest if rest == Mode::PUNCH_HOLE || rest == Mode::ZERO_RANGE => {
+            rest if rest == Mode::ZERO_RANGE => {
                 if !keeps_size && end > handle.len() {
                     self.set_len(handle, end)?;
                 }
                 write_zeros(handle, offset, end.min(handle.len()))
+            }
+            rest if rest == Mode::PUNCH_HOLE && keeps_size => {
+                write_zeros(handle, offset, end.min(handle.len()))?;
+                handle.flush().errno()?;
+                // The same bytes without the space; of those that have it still, nobody reads
+                // others.
+                let _ = rustix::fs::fallocate(&opened.raw, mode, offset, len);
+                Ok(())
             }
             _ => Err(Errno::OPNOTSUPP),
         }
     }
 }
 
-/// Holes are zeros; that they take no space is a promise no caller can see broken.
+/// How many of `wanted` bytes at `base` may be written by a process that may not make a file longer
+/// than `len_max`.
+pub(super) fn allowed(base: u64, wanted: u64, len_max: u64) -> Result<u64, Errno> {
+    let left = len_max.min(TAG - 1).checked_sub(base).filter(|left| *left > 0);
+    left.map(|left| left.min(wanted)).ok_or(Errno::FBIG)
+}
+
 fn write_zeros(handle: &File, from: u64, end: u64) -> Result<(), Errno> {
     let zeros = [0; 64 << 10];
     let mut at = from;

@@ -11,7 +11,7 @@
 //! Lock order: files and descriptions (each held for a look-up only), a file's owner, a
 //! description's `inner`, processes.
 
-use super::description::{Answer, Description, is_write};
+use super::description::{Answer, Description, Start, is_write};
 use super::errno::{Errno, IntoErrno};
 use super::filter::Filter;
 use super::program;
@@ -21,11 +21,9 @@ use pagetide::PageCache;
 use pagetide_sys::shared::Positions;
 use pagetide_sys::tray::{NR_SLOTS, Tray};
 use pagetide_sys::wire::{self, Offer, Op, Reason, Reply, Request, Status, TAG, adopt};
-use rustix::fs::{OFlags, SeekFrom};
+use rustix::fs::{Mode, OFlags, SeekFrom};
 use std::collections::{BTreeMap, HashMap};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
@@ -136,9 +134,13 @@ impl Server {
                 Ok((Reply::done(0), 0))
             }
             Op::FlushAll => self.cache.flush_all().errno().map(|()| (Reply::done(0), 0)),
-            Op::Adopt | Op::HandOver | Op::Settle | Op::Execute | Op::Bypass | Op::FlushFile => {
-                self.answer_about(process, request, descriptor)
-            }
+            Op::Adopt
+            | Op::HandOver
+            | Op::Settle
+            | Op::Execute
+            | Op::Bypass
+            | Op::FlushFile
+            | Op::CutFile => self.answer_about(process, request, descriptor),
             _ => self.answer_for(process, request, source, target),
         };
         answer.unwrap_or_else(|errno| (Reply::done(-i64::from(errno.raw_os_error())), 0))
@@ -163,7 +165,8 @@ impl Server {
                 Reply::status(Status::Kernel)
             }
             Op::FlushFile => self.flush_file(&descriptor)?,
-            _ => execute(descriptor),
+            Op::CutFile => self.cut_file(&descriptor, request.len)?,
+            _ => program::execute(&descriptor),
         };
         Ok((reply, 0))
     }
@@ -196,9 +199,9 @@ impl Server {
             Op::Reserve => one.reserve(request.total, &self.positions),
             Op::ReadAt => one.read_at(request, target),
             Op::BringIn => one.bring_in(request),
-            Op::Write => one.write(request, source, false),
+            Op::Write => one.write(request, source, Start::Position),
             Op::WriteAt => one.write_at(request, source),
-            Op::Append => one.write(request, source, true),
+            Op::Append => one.write(request, source, Start::End),
             Op::Seek => one.seek(request),
             Op::SetLen => one.set_len(request.len),
             Op::Allocate => one.allocate(request),
@@ -298,7 +301,7 @@ impl Server {
             }
             description.inner().handle = Some(handle);
         } else {
-            description.inner().pending = Some(descriptor);
+            description.inner().pending = Some(name_of(descriptor));
         }
         self.remember(&description);
         self.count(process, &description, 1);
@@ -336,7 +339,7 @@ impl Server {
 
     fn is_excluded(&self, descriptor: &OwnedFd, len: u64) -> bool {
         let Ok(path) = std::fs::read_link(path_of(descriptor)) else { return true };
-        len >= TAG || !self.filter.takes(&path) || is_program(descriptor, &path)
+        len >= TAG || !self.filter.takes(&path) || program::is_program(descriptor, &path)
     }
 
     /// Hands the file over, and counts it.
@@ -370,6 +373,19 @@ impl Server {
                 opened.flush()?;
             }
         }
+        Ok(Reply::done(0))
+    }
+
+    /// truncate(2), where the page cache has the file.
+    fn cut_file(&self, descriptor: &OwnedFd, len: u64) -> Result<Reply, Errno> {
+        let (key, _) = FileKey::of(descriptor)?;
+        let known = lock(&self.files).get(&key).cloned();
+        let Some(file) = known else { return Ok(Reply::status(Status::Kernel)) };
+        let mut owner = file.owner.write().expect("no holder panics");
+        if !matches!(*owner, Owner::PageCache(_)) {
+            return Ok(Reply::status(Status::Kernel));
+        }
+        file.set_len_by_name(&mut owner, &self.cache, descriptor, len)?;
         Ok(Reply::done(0))
     }
 
@@ -444,6 +460,13 @@ impl Server {
     }
 }
 
+/// A descriptor that only names what `descriptor` has open: to keep that itself would keep the
+/// file locks of a program that is killed, until we have heard of it.
+fn name_of(descriptor: OwnedFd) -> OwnedFd {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    rustix::fs::open(path_of(&descriptor), flags, Mode::empty()).unwrap_or(descriptor)
+}
+
 /// Gives the kernel the position of a description whose file it has.
 fn settle(description: &Description, descriptor: &OwnedFd) -> Result<(), Errno> {
     let mut inner = description.inner();
@@ -458,33 +481,4 @@ fn settle(description: &Description, descriptor: &OwnedFd) -> Result<(), Errno> 
         inner.pending = None;
     }
     Ok(())
-}
-
-/// Programs and libraries are mapped as soon as they are of use.
-fn is_program(descriptor: &OwnedFd, path: &Path) -> bool {
-    // Looking costs the kernel a page; most files need not be looked into.
-    let is_named = path.to_str().is_some_and(|path| path.contains(".so"));
-    let may_run = rustix::fs::fstat(descriptor).is_ok_and(|stat| stat.st_mode & 0o111 != 0);
-    if !is_named && !may_run {
-        return false;
-    }
-    let Ok(file) = std::fs::File::open(path_of(&descriptor.as_fd())) else { return true };
-    let mut head = [0; 4];
-    file.read_at(&mut head, 0).is_ok_and(|_| program::is_elf(&head))
-}
-
-fn execute(descriptor: OwnedFd) -> Reply {
-    let path = std::fs::read_link(path_of(&descriptor)).unwrap_or_default();
-    let Ok(file) = std::fs::File::open(path_of(&descriptor)) else { return Reply::done(0) };
-    match program::inspect(&file) {
-        Some(unserved) => {
-            let why = unserved.reason();
-            terminal::note(&format!(
-                "pagetide: {} {why}: its file I/O goes to the kernel",
-                path.display()
-            ));
-            Reply::done(1)
-        }
-        None => Reply::done(0),
-    }
 }

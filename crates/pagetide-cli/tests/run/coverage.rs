@@ -8,13 +8,15 @@ use std::process::Command;
 const LIST: &str = include_str!("../../../../docs/calls.md");
 
 /// How functions begin that reach files, or descriptors; leading underscores are taken off.
-const FAMILIES: [&str; 50] = [
+const FAMILIES: [&str; 54] = [
     "aio_",
+    "backtrace_symbols_fd",
     "clone",
     "close",
     "copy_file",
     "creat",
     "daemon",
+    "dprintf",
     "dup",
     "exec",
     "fallocate",
@@ -32,6 +34,7 @@ const FAMILIES: [&str; 50] = [
     "ioctl",
     "lio_",
     "llseek",
+    "lockf",
     "lseek",
     "lutime",
     "mkostemp",
@@ -58,6 +61,7 @@ const FAMILIES: [&str; 50] = [
     "tmpfile",
     "truncate",
     "utime",
+    "vdprintf",
     "vmsplice",
 ];
 /// As whole names: others that begin like these have nothing to do with files.

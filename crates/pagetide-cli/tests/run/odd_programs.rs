@@ -31,6 +31,51 @@ fn file_io_in_a_signals_handler_is_right() {
 }
 
 #[test]
+fn calls_of_the_less_common_kinds_answer_as_the_kernel_does() {
+    let (here, there) = (folder(), folder());
+    let test = "calls_of_the_less_common_kinds_answer_as_the_kernel_does";
+    if !compiles(here.path(), include_str!("as_the_kernel.c"), "-w", test) {
+        return;
+    }
+    let program = here.path().join("compiled");
+    let output = run_in(here.path(), "256K", &[&program]);
+    let plain = Command::new(&program).current_dir(there.path()).output().unwrap();
+    let lines = |output: &Output| -> Vec<String> {
+        String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+    };
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && plain.status.success(), "{errors}");
+    assert!(lines(&plain).len() > 100, "it says what it does");
+    assert_eq!(lines(&output), lines(&plain), "{errors}");
+}
+
+#[test]
+fn a_program_that_is_killed_leaves_no_lock() {
+    if has("python3", "a_program_that_is_killed_leaves_no_lock") {
+        python_in(folder().path(), "256K", include_str!("killed_locks.py"));
+    }
+}
+
+#[test]
+fn a_limit_on_the_length_of_files_is_the_programs_alone() {
+    if !has("python3", "a_limit_on_the_length_of_files_is_the_programs_alone") {
+        return;
+    }
+    let here = folder();
+    // Files of 4 KiB at the most, where a page cache has 1 MiB; python ignores the signal.
+    let script = "import os, resource; fd = os.open('big', os.O_RDWR | os.O_CREAT)\n\
+        print(resource.getrlimit(resource.RLIMIT_FSIZE)[0], os.write(fd, bytes(3000)), \
+        os.write(fd, bytes(3000)))\n\
+        try: os.write(fd, b'more')\n\
+        except OSError as error: print(error.errno, os.fstat(fd).st_size)";
+    let limited = format!(
+        "ulimit -S -f 8; exec {} run --memory 1M -- python3 -c \"{script}\"",
+        pagetide().display()
+    );
+    assert_eq!(plain_shell_in(here.path(), &limited), "4096 3000 1096\n27 4096\n");
+}
+
+#[test]
 fn a_program_that_closes_everything_is_served_on() {
     let here = folder();
     let source = include_str!("closes.c");

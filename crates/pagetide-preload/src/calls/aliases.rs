@@ -18,6 +18,7 @@ unsafe extern "C" {
     fn vfork() -> pid_t;
     fn fopen64(path: *const c_char, mode: *const c_char) -> *mut Stream;
     fn fdopen(fd: c_int, mode: *const c_char) -> *mut Stream;
+    fn backtrace_symbols_fd(addresses: *const *mut c_void, nr: c_int, fd: c_int);
 }
 
 macro_rules! aliases {
@@ -47,4 +48,6 @@ aliases! {
     fn __vfork() -> pid_t = vfork;
     fn _IO_fopen(path: *const c_char, mode: *const c_char) -> *mut Stream = fopen64;
     fn _IO_fdopen(fd: c_int, mode: *const c_char) -> *mut Stream = fdopen;
+    fn __backtrace_symbols_fd(addresses: *const *mut c_void, nr: c_int, fd: c_int) -> ()
+        = backtrace_symbols_fd;
 }

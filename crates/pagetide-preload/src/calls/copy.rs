@@ -5,42 +5,23 @@
 //!   sendfile, copy_file_range    our own pread and write, a buffer at a time
 //!   splice                       the kernel gets the file: pipes keep references to pages
 //!   ioctl(FICLONE)               refused, as by a file system that cannot; callers copy then
+//!   ioctl(FIONREAD)              by our position; FIEMAP after the file was written back
 //! ```
 
 use crate::errno::{Errno, or_minus_one};
-use crate::{next, serve};
+use crate::scratch::Scratch;
+use crate::{next, process, serve};
 use libc::{c_int, c_uint, c_ulong, off_t, size_t, ssize_t};
-use pagetide_sys::wire::Reason;
+use pagetide_sys::wire::{Op, Reason, Request};
 
 /// Bytes moved at a time.
 const BUFFER_BYTES: usize = 128 << 10;
 const FICLONE: c_ulong = 0x4004_9409;
 const FICLONERANGE: c_ulong = 0x4020_940d;
 const FIDEDUPERANGE: c_ulong = 0xc018_9436;
-
-/// A mapping for one call: stacks may be small, and malloc may be what is calling us.
-struct Buffer {
-    start: usize,
-}
-
-impl Buffer {
-    fn new() -> Result<Buffer, Errno> {
-        let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-        let kind = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
-        let arguments = [0, BUFFER_BYTES, access, kind, usize::MAX, 0];
-        // SAFETY: a new mapping, where the kernel likes it (S22).
-        let start = unsafe { next::system(libc::SYS_mmap, arguments)? };
-        Ok(Buffer { start })
-    }
-}
-
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        let arguments = [self.start, BUFFER_BYTES, 0, 0, 0, 0];
-        // SAFETY: our own mapping, of which nothing is borrowed (S22).
-        let _ = unsafe { next::system(libc::SYS_munmap, arguments) };
-    }
-}
+const FIONREAD: c_ulong = 0x541b;
+const FIBMAP: c_ulong = 1;
+const FS_IOC_FIEMAP: c_ulong = 0xc020_660b;
 
 // The functions a program would call.
 unsafe extern "C" {
@@ -71,28 +52,39 @@ impl End {
         End { fd, at: Some(at) }
     }
 
-    fn read(&mut self, buffer: &Buffer, len: usize) -> ssize_t {
-        let len = len.min(BUFFER_BYTES);
+    fn read(&mut self, buffer: &Scratch, len: usize) -> ssize_t {
+        let (to, len) = (buffer.place(0).cast(), len.min(buffer.len()));
         let nr = match self.at {
             // SAFETY: our own mapping, so long (S22).
-            Some(at) => unsafe { pread64(self.fd, buffer.start as *mut _, len, at) },
+            Some(at) => unsafe { pread64(self.fd, to, len, at) },
             // SAFETY: our own mapping, so long (S22).
-            None => unsafe { read(self.fd, buffer.start as *mut _, len) },
+            None => unsafe { read(self.fd, to, len) },
         };
         self.at = self.at.map(|at| at + nr.max(0) as off_t);
         nr
     }
 
-    fn write(&mut self, buffer: &Buffer, from: usize, len: usize) -> ssize_t {
-        let start = (buffer.start + from) as *const _;
+    fn write(&mut self, buffer: &Scratch, from: usize, len: usize) -> ssize_t {
+        let from = buffer.place(from).cast();
         let nr = match self.at {
             // SAFETY: within our own mapping (S22).
-            Some(at) => unsafe { pwrite64(self.fd, start, len, at) },
+            Some(at) => unsafe { pwrite64(self.fd, from, len, at) },
             // SAFETY: within our own mapping (S22).
-            None => unsafe { write(self.fd, start, len) },
+            None => unsafe { write(self.fd, from, len) },
         };
         self.at = self.at.map(|at| at + nr.max(0) as off_t);
         nr
+    }
+
+    /// Where it is now.
+    fn place(&self) -> off_t {
+        // SAFETY: numbers (S20).
+        self.at.unwrap_or_else(|| unsafe { lseek64(self.fd, 0, libc::SEEK_CUR) })
+    }
+
+    /// Whether it is written at its end only.
+    fn appends(&self) -> bool {
+        serve::status_flags(self.fd) & libc::O_APPEND as u64 != 0
     }
 
     /// Goes back over what was read and could not be written.
@@ -118,9 +110,32 @@ impl End {
     }
 }
 
+/// Where a copy between two ends begins, refused as the kernel refuses it: what is no regular file,
+/// what only appends, and parts of one file that overlap.
+fn check_range(from: &End, to: &End, len: usize) -> Result<(), Errno> {
+    let stats = [process::stat(from.fd)?, process::stat(to.fd)?];
+    if stats.iter().any(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFDIR) {
+        return Err(Errno(libc::EISDIR));
+    }
+    if !stats.iter().all(serve::is_regular) {
+        return Err(Errno(libc::EINVAL));
+    }
+    if to.appends() {
+        return Err(Errno(libc::EBADF));
+    }
+    let [source, target] = stats;
+    if (source.st_dev, source.st_ino) != (target.st_dev, target.st_ino) {
+        return Ok(());
+    }
+    let (source_at, target_at) = (from.place(), to.place());
+    let len = (len as off_t).min(source.st_size - source_at);
+    let overlaps = target_at + len > source_at && target_at < source_at + len;
+    if overlaps { Err(Errno(libc::EINVAL)) } else { Ok(()) }
+}
+
 /// Moves up to `len` bytes; fewer at the end, or where a write is short.
 fn transfer(from: &mut End, to: &mut End, len: usize) -> Result<usize, Errno> {
-    let buffer = Buffer::new()?;
+    let buffer = Scratch::new(BUFFER_BYTES)?;
     let mut done = 0;
     while done < len {
         let nr_read = from.read(&buffer, len - done);
@@ -158,7 +173,14 @@ unsafe extern "C" fn sendfile64(out: c_int, from: c_int, at: *mut off_t, len: si
     }
     // SAFETY: our caller's offset (S20).
     let mut source = unsafe { End::new(from, at) };
-    let result = transfer(&mut source, &mut End { fd: out, at: None }, len);
+    let mut target = End { fd: out, at: None };
+    let is_stream =
+        |stat: libc::stat| matches!(stat.st_mode & libc::S_IFMT, libc::S_IFIFO | libc::S_IFSOCK);
+    let result = if target.appends() || process::stat(from).is_ok_and(is_stream) {
+        Err(Errno(libc::EINVAL))
+    } else {
+        transfer(&mut source, &mut target, len)
+    };
     // SAFETY: our caller's offset (S20).
     unsafe { source.store(at) };
     or_minus_one(result.map(|nr| nr as ssize_t))
@@ -190,7 +212,8 @@ unsafe extern "C" fn copy_file_range(
     let mut source = unsafe { End::new(from, from_at) };
     // SAFETY: our caller's offset (S20).
     let mut target = unsafe { End::new(to, to_at) };
-    let result = transfer(&mut source, &mut target, len);
+    let checked = check_range(&source, &target, len);
+    let result = checked.and_then(|()| transfer(&mut source, &mut target, len));
     // SAFETY: our caller's offset (S20).
     unsafe { source.store(from_at) };
     // SAFETY: our caller's offset (S20).
@@ -220,13 +243,45 @@ unsafe extern "C" fn splice(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int {
-    let is_clone = matches!(request, FICLONE | FICLONERANGE | FIDEDUPERANGE);
-    if is_clone && serve::managed(fd).is_some() {
+    let source = match request {
+        FICLONE => Some(argument as c_int),
+        // SAFETY: the source comes first in the range of our caller's (S20).
+        FICLONERANGE if argument != 0 => Some(unsafe { *(argument as *const i64) } as c_int),
+        FICLONERANGE | FIDEDUPERANGE => Some(fd),
+        _ => None,
+    };
+    if source.is_some_and(|source| is_managed(source, fd)) {
         return or_minus_one(Err(Errno(libc::EOPNOTSUPP)));
     }
-    if request == FICLONE && serve::managed(argument as c_int).is_some() {
-        return or_minus_one(Err(Errno(libc::EOPNOTSUPP)));
+    let asked = match request {
+        FIONREAD => count_unread(fd, argument as *mut c_int),
+        FIBMAP | FS_IOC_FIEMAP => flush(fd),
+        _ => Ok(None),
+    };
+    match asked {
+        Ok(Some(())) => 0,
+        // SAFETY: our caller's arguments; one that was not given is not looked at (S20).
+        Ok(None) => unsafe { next::ioctl(fd, request, argument) },
+        Err(errno) => or_minus_one(Err(errno)),
     }
-    // SAFETY: our caller's arguments; one that was not given is not looked at (S20).
-    unsafe { next::ioctl(fd, request, argument) }
+}
+
+/// From the position to the end; `None` if the descriptor is the kernel's.
+fn count_unread(fd: c_int, nr_bytes: *mut c_int) -> Result<Option<()>, Errno> {
+    if serve::managed(fd).is_none() || nr_bytes.is_null() {
+        return Ok(None);
+    }
+    let end = End { fd, at: None };
+    let nr_left = process::stat(fd)?.st_size - end.place();
+    // SAFETY: our caller's variable (S20).
+    unsafe { *nr_bytes = nr_left as c_int };
+    Ok(Some(()))
+}
+
+/// Where the file's bytes are is the kernel's to say, once they are there.
+fn flush(fd: c_int) -> Result<Option<()>, Errno> {
+    if let Some(id) = serve::managed(fd) {
+        serve::plain(fd, Request::new(Op::Flush, id))?;
+    }
+    Ok(None)
 }

@@ -1,5 +1,6 @@
 //! Closing and duplicating descriptors.
 
+use super::locks;
 use crate::errno::{Errno, or_minus_one};
 use crate::table::{self, Entry};
 use crate::{next, process, self_read, serve};
@@ -113,6 +114,10 @@ unsafe extern "C" fn dup3(fd: c_int, target: c_int, flags: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int {
+    if locks::is_about_locks(command) {
+        // SAFETY: our caller's lock (S20).
+        return unsafe { locks::control(fd, command, argument as *mut _) };
+    }
     // SAFETY: our caller's arguments; one that was not given is not looked at (S20).
     let result = unsafe { next::fcntl(fd, command, argument) };
     match command {

@@ -11,7 +11,8 @@
 //! Source: the System V ABI for x86-64, "Parameter Passing".
 
 use crate::errno::or_minus_one;
-use crate::next::{self, Strings};
+use crate::next::Strings;
+use crate::scratch::Scratch;
 use libc::{c_char, c_int};
 use std::arch::naked_asm;
 
@@ -94,17 +95,12 @@ unsafe extern "C" fn execute(
     while !argument(nr).is_null() {
         nr += 1;
     }
-    // Zeros, so that the vector ends with null; after fork, malloc may not be called.
-    let len = (nr + 1) * size_of::<*const c_char>();
-    let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-    let shared = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
-    // SAFETY: a new mapping, where the kernel likes it (S22).
-    let start =
-        match unsafe { next::system(libc::SYS_mmap, [0, len, access, shared, usize::MAX, 0]) } {
-            Ok(start) => start,
-            Err(errno) => return or_minus_one(Err(errno)),
-        };
-    let vector = start as *mut *const c_char;
+    // Zeros, so that the vector ends with null.
+    let memory = match Scratch::new((nr + 1) * size_of::<*const c_char>()) {
+        Ok(memory) => memory,
+        Err(errno) => return or_minus_one(Err(errno)),
+    };
+    let vector = memory.place(0).cast::<*const c_char>();
     for index in 0..nr {
         // SAFETY: inside the mapping just made (S22).
         unsafe { *vector.wrapping_add(index) = argument(index) };
@@ -114,16 +110,11 @@ unsafe extern "C" fn execute(
         // SAFETY: the C library's variable; whoever changes it races with exec itself (S20).
         _ => unsafe { environ },
     };
-    let result = if kind == NAME {
+    if kind == NAME {
         // SAFETY: our caller's strings (S20).
         unsafe { execvpe(path, vector.cast_const(), environment) }
     } else {
         // SAFETY: our caller's strings (S20).
         unsafe { execve(path, vector.cast_const(), environment) }
-    };
-    let why = crate::errno::read();
-    // SAFETY: our own mapping (S22).
-    let _ = unsafe { next::system(libc::SYS_munmap, [start, len, 0, 0, 0, 0]) };
-    crate::errno::set(why);
-    result
+    }
 }

@@ -4,6 +4,7 @@
 //! ```text
 //!   mmap                     the kernel gets the file: its pages and the mapping are the same
 //!   aio_read, aio_write      the C library's threads call past us: the kernel gets the file
+//!   backtrace_symbols_fd     the C library writes past us: the kernel gets the file
 //!   io_uring, kernel AIO     refused with ENOSYS, and said so: programs have another way
 //!   syscall(SYS_read, ..)    as read
 //! ```
@@ -138,6 +139,17 @@ unsafe extern "C" fn lio_listio(
 ) -> c_int {
     // SAFETY: the same function (S20).
     unsafe { lio_listio64(mode, list, nr, event) }
+}
+
+/// The C library writes each line by calls of its own.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn backtrace_symbols_fd(addresses: *const *mut c_void, nr: c_int, fd: c_int) {
+    if serve::managed(fd).is_some() {
+        // What cannot be handed over has been said; the function reports nothing.
+        let _ = serve::hand_over(fd, Reason::Interface);
+    }
+    // SAFETY: our caller's arguments (S20).
+    unsafe { next::backtrace_symbols_fd(addresses, nr, fd) };
 }
 
 /// The program is told as by a kernel without the interface, its user by the server.

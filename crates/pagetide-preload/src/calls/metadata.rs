@@ -1,14 +1,15 @@
 //! Length, durability, advice and times.
 //!
 //! The kernel knows a managed file's length at any moment, so stat and its relatives are not here.
-//! Its times are those of the last write-back; who sets times has the file written back first.
+//! Its times are those of the last write, and of write-back; who sets times has the file written
+//! back first.
 
 use crate::channel;
 use crate::errno::{Errno, or_minus_one};
 use crate::table::{self, Entry};
-use crate::{named, next, process, serve};
+use crate::{limits, named, next, process, serve};
 use libc::{c_char, c_int, c_uint, c_void, off_t, size_t, ssize_t, timespec, timeval};
-use pagetide_sys::wire::{Op, Request};
+use pagetide_sys::wire::{Op, Request, Status};
 
 /// Asks for a managed descriptor: the errno, 0 for none; `None` if it is the kernel's.
 fn ask(fd: c_int, request: impl FnOnce(u64) -> Request) -> Option<Result<(), Errno>> {
@@ -29,6 +30,11 @@ unsafe extern "C" fn ftruncate64(fd: c_int, len: off_t) -> c_int {
     if len < 0 {
         return as_status(Err(Errno(libc::EINVAL)));
     }
+    if serve::managed(fd).is_some()
+        && let Err(errno) = limits::check_len(fd, len)
+    {
+        return as_status(Err(errno));
+    }
     match ask(fd, |id| Request { len: len as u64, ..Request::new(Op::SetLen, id) }) {
         Some(result) => as_status(result),
         // SAFETY: numbers (S20).
@@ -48,25 +54,37 @@ unsafe extern "C" fn truncate64(path: *const c_char, len: off_t) -> c_int {
         // SAFETY: our caller's arguments (S20).
         return unsafe { next::truncate64(path, len) };
     }
-    let flags = libc::O_WRONLY | libc::O_CLOEXEC | libc::O_NONBLOCK;
-    // SAFETY: our caller's path (S20).
-    let fd = unsafe { next::open(path, flags, 0) };
-    if fd < 0 {
-        // SAFETY: our caller's arguments; it fails with the right reason (S20).
-        return unsafe { next::truncate64(path, len) };
+    // Not by a descriptor of our own: to close that would give up the program's locks.
+    let mut cut = None;
+    if len >= 0 && may_write(path) {
+        named::with_file(libc::AT_FDCWD, path, 0, |fd| cut = cut_file(fd, len).transpose());
     }
-    let result = match super::open::take_over(fd, flags, false) {
-        // SAFETY: numbers (S20).
-        Ok(()) => unsafe { ftruncate64(fd, len) },
-        Err(errno) => as_status(Err(errno)),
-    };
-    let why = crate::errno::read();
-    // The truncation's errors are the program's; there is nothing else in this descriptor.
-    let _ = serve::forget(fd);
-    // SAFETY: our descriptor (S20).
-    unsafe { next::close(fd) };
-    crate::errno::set(why);
-    result
+    match cut {
+        Some(result) => as_status(result),
+        // SAFETY: our caller's arguments (S20).
+        None => unsafe { next::truncate64(path, len) },
+    }
+}
+
+/// Whether this process may write the file at a path; the server may do more.
+fn may_write(path: *const c_char) -> bool {
+    // SAFETY: our caller's path (S20).
+    unsafe { libc::faccessat(libc::AT_FDCWD, path, libc::W_OK, libc::AT_EACCESS) == 0 }
+}
+
+/// Has the file that a descriptor names be so long; `None` if the kernel is to do that.
+fn cut_file(fd: c_int, len: off_t) -> Result<Option<()>, Errno> {
+    if !process::stat(fd).is_ok_and(|stat| serve::is_regular(&stat)) {
+        return Ok(None);
+    }
+    limits::check_len(fd, len)?;
+    let one = Request { len: len as u64, ..Request::new(Op::CutFile, 0) };
+    let reply = channel::ask(&one, &[], Some(fd), &[])?;
+    match (reply.status, reply.result) {
+        (Status::Kernel, _) => Ok(None),
+        (_, 0..) => Ok(Some(())),
+        (_, failed) => Err(Errno(-failed as c_int)),
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -79,6 +97,12 @@ fn allocate(fd: c_int, mode: c_int, offset: off_t, len: off_t) -> Option<Result<
     let is_wrong = offset < 0 || len <= 0;
     if is_wrong && serve::managed(fd).is_some() {
         return Some(Err(Errno(libc::EINVAL)));
+    }
+    if mode & libc::FALLOC_FL_KEEP_SIZE == 0
+        && serve::managed(fd).is_some()
+        && let Err(errno) = limits::check_len(fd, offset.saturating_add(len))
+    {
+        return Some(Err(errno));
     }
     let flags = mode as u32 as u64;
     ask(fd, |id| Request { flags, offset, len: len as u64, ..Request::new(Op::Allocate, id) })
@@ -180,9 +204,10 @@ unsafe extern "C" fn syncfs(fd: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn posix_fadvise64(fd: c_int, offset: off_t, len: off_t, advice: c_int) -> c_int {
-    let flags = advice as u32 as u64;
-    let len_asked = len.max(0) as u64;
-    match ask(fd, |id| Request { flags, offset, len: len_asked, ..Request::new(Op::Advise, id) }) {
+    if len < 0 && serve::managed(fd).is_some() {
+        return libc::EINVAL;
+    }
+    match advise(fd, offset, len as u64, advice) {
         Some(result) => result.map_or_else(|errno| errno.0, |()| 0),
         // SAFETY: numbers (S20).
         None => unsafe { next::posix_fadvise64(fd, offset, len, advice) },
@@ -197,12 +222,19 @@ unsafe extern "C" fn posix_fadvise(fd: c_int, offset: off_t, len: off_t, advice:
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn readahead(fd: c_int, offset: off_t, len: size_t) -> ssize_t {
-    let flags = libc::POSIX_FADV_WILLNEED as u64;
-    match ask(fd, |id| Request { flags, offset, len: len as u64, ..Request::new(Op::Advise, id) }) {
+    let cannot_read = || serve::status_flags(fd) & libc::O_ACCMODE as u64 == libc::O_WRONLY as u64;
+    match advise(fd, offset, len as u64, libc::POSIX_FADV_WILLNEED) {
+        Some(_) if cannot_read() => or_minus_one(Err(Errno(libc::EBADF))),
         Some(result) => or_minus_one(result.map(|()| 0)),
         // SAFETY: numbers (S20).
         None => unsafe { next::readahead(fd, offset, len) },
     }
+}
+
+/// Advice about a range, of which the kernel takes any start.
+fn advise(fd: c_int, offset: off_t, len: u64, advice: c_int) -> Option<Result<(), Errno>> {
+    let (flags, offset) = (advice as u32 as u64, offset.max(0));
+    ask(fd, |id| Request { flags, offset, len, ..Request::new(Op::Advise, id) })
 }
 
 /// Times are about to be set: a later write-back must not change them again.

@@ -1,13 +1,14 @@
 //! Opening: the kernel opens, with its rights and its errors; then the server takes over.
 //!
 //! O_TRUNC is kept from the kernel: it would cut the file behind the back of a page cache that has
-//! pages of it. The server cuts it, in order with everybody's writes.
+//! pages of it. The server cuts it, in order with everybody's writes. What is cut although it is
+//! opened only to be read becomes the kernel's before.
 
 use crate::errno::{Errno, or_minus_one};
 use crate::table::{self, Entry};
-use crate::{next, process, serve};
+use crate::{named, next, process, serve};
 use libc::{c_char, c_int, mode_t};
-use pagetide_sys::wire::adopt;
+use pagetide_sys::wire::{Reason, adopt};
 
 /// What an open with these flags needs of us.
 #[derive(Clone, Copy)]
@@ -46,8 +47,15 @@ impl Plan {
     }
 }
 
+/// Before an open that cuts a file it cannot write: Linux does that, POSIX leaves it open.
+fn prepare(folder: c_int, path: *const c_char, plan: Plan) {
+    if plan.is_ours && plan.flags & libc::O_TRUNC != 0 {
+        named::hand_over(folder, path, Reason::Interface);
+    }
+}
+
 /// Makes a descriptor that was just opened the server's, if it is for that.
-pub(super) fn take_over(fd: c_int, flags: c_int, truncates: bool) -> Result<(), Errno> {
+fn take_over(fd: c_int, flags: c_int, truncates: bool) -> Result<(), Errno> {
     let before = crate::errno::read();
     let is_file = process::stat(fd).is_ok_and(|stat| serve::is_regular(&stat));
     let mut now = Entry::Kernel;
@@ -69,6 +77,7 @@ pub(super) fn take_over(fd: c_int, flags: c_int, truncates: bool) -> Result<(), 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
     let plan = Plan::new(flags);
+    prepare(libc::AT_FDCWD, path, plan);
     // SAFETY: our caller's arguments (S20).
     plan.finish(unsafe { next::open(path, plan.flags, mode) })
 }
@@ -87,6 +96,7 @@ unsafe extern "C" fn openat64(
     mode: mode_t,
 ) -> c_int {
     let plan = Plan::new(flags);
+    prepare(folder, path, plan);
     // SAFETY: our caller's arguments (S20).
     plan.finish(unsafe { next::openat(folder, path, plan.flags, mode) })
 }

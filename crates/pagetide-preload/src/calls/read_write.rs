@@ -6,11 +6,12 @@ use crate::serve::{self, Place};
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 use pagetide_sys::wire::{Op, Request};
 
-/// Flags of preadv2 and pwritev2 that mean something here.
+/// Flags of preadv2 and pwritev2 that can be kept; of the first, nothing has to be done for it.
+const RWF_HIPRI: c_int = 1;
 const RWF_DSYNC: c_int = 2;
 const RWF_SYNC: c_int = 4;
-const RWF_NOWAIT: c_int = 8;
 const RWF_APPEND: c_int = 16;
+const RWF_KEPT: c_int = RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_APPEND;
 
 /// Reads if `fd` is managed, and stays so.
 fn read_managed(fd: c_int, parts: &[iovec], place: Place) -> Option<ssize_t> {
@@ -127,7 +128,7 @@ unsafe extern "C" fn preadv64v2(
     at: off_t,
     flags: c_int,
 ) -> ssize_t {
-    if serve::managed(fd).is_some() && flags & RWF_NOWAIT != 0 {
+    if flags & !RWF_KEPT != 0 && serve::managed(fd).is_some() {
         return or_minus_one(Err(Errno(libc::EOPNOTSUPP)));
     }
     let place = if at == -1 { Place::Position } else { Place::At(at) };
@@ -206,13 +207,14 @@ unsafe extern "C" fn pwritev64v2(
     at: off_t,
     flags: c_int,
 ) -> ssize_t {
-    if serve::managed(fd).is_some() && flags & RWF_NOWAIT != 0 {
+    if flags & !RWF_KEPT != 0 && serve::managed(fd).is_some() {
         return or_minus_one(Err(Errno(libc::EOPNOTSUPP)));
     }
-    let place = match at {
-        _ if flags & RWF_APPEND != 0 => Place::End,
-        -1 => Place::Position,
-        at => Place::At(at),
+    let place = match (flags & RWF_APPEND != 0, at) {
+        (true, -1) => Place::End,
+        (true, _) => Place::EndAlone,
+        (false, -1) => Place::Position,
+        (false, at) => Place::At(at),
     };
     match vector(parts, nr).and_then(|parts| write_managed(fd, parts, place)) {
         Some(result) if result > 0 => made_durable(fd, flags, result),

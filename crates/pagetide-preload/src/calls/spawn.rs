@@ -15,6 +15,7 @@
 
 use crate::channel;
 use crate::next::{self, Strings};
+use crate::scratch::Scratch;
 use crate::{named, process, serve, table};
 use libc::{c_char, c_int, c_void, pid_t};
 use pagetide_sys::wire::{Op, Reason, Request};
@@ -86,8 +87,8 @@ fn prepare_name(name: *const c_char) {
 
 /// An environment in which our variables are as this process found them.
 struct Environment {
-    /// Our own mapping, if one was needed: start and length.
-    mapping: Option<(usize, usize)>,
+    /// Where it is, if not in our caller's memory; whoever has executed has its own copy.
+    _memory: Option<Scratch>,
     strings: Strings,
 }
 
@@ -95,7 +96,7 @@ impl Environment {
     /// # Safety
     /// `given` is an environment of our caller's.
     unsafe fn new(given: Strings) -> Environment {
-        let as_given = Environment { mapping: None, strings: given };
+        let as_given = Environment { _memory: None, strings: given };
         if !process::is_on() || given.is_null() {
             return as_given;
         }
@@ -114,8 +115,7 @@ impl Environment {
             .unwrap_or(as_given)
     }
 
-    /// A copy of `given` with `LD_PRELOAD` and `PAGETIDE_RUN` put right, in a mapping: after fork,
-    /// malloc may not be called.
+    /// A copy of `given` with `LD_PRELOAD` and `PAGETIDE_RUN` put right.
     ///
     /// # Safety
     /// `given` is an environment of our caller's.
@@ -132,17 +132,13 @@ impl Environment {
         }
         let pointers = (nr + 3) * size_of::<*const c_char>();
         let len = pointers + PRELOAD.len() + preload.len() + given_preload.len() + run.len() + 32;
-        let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-        let kind = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
-        let arguments = [0, len, access, kind, usize::MAX, 0];
-        // SAFETY: a new mapping, where the kernel likes it (S22).
-        let start = unsafe { next::system(libc::SYS_mmap, arguments) }.ok()?;
+        let memory = Scratch::new(len).ok()?;
+        let start = memory.place(0).cast::<*const c_char>();
         // SAFETY: the mapping begins with room for `nr + 3` pointers, which are zero (S22).
-        let vector = unsafe { std::slice::from_raw_parts_mut(start as *mut *const c_char, nr + 3) };
-        let text_len = len - pointers;
+        let vector = unsafe { std::slice::from_raw_parts_mut(start, nr + 3) };
         // SAFETY: and ends with the rest, of which the vector has no part (S22).
         let text =
-            unsafe { std::slice::from_raw_parts_mut((start + pointers) as *mut u8, text_len) };
+            unsafe { std::slice::from_raw_parts_mut(memory.place(pointers), len - pointers) };
         let mut at = 0;
         for index in 0..nr {
             // SAFETY: below the vector's end (S20).
@@ -160,7 +156,7 @@ impl Environment {
         vector[at] = first.cast();
         vector[at + 1] = text[second..].as_ptr().cast();
         put(&mut text[second..], &[RUN, run]);
-        Some(Environment { mapping: Some((start, len)), strings: start as Strings })
+        Some(Environment { _memory: Some(memory), strings: start.cast_const() })
     }
 }
 
@@ -173,15 +169,6 @@ fn put(text: &mut [u8], parts: &[&[u8]]) -> usize {
     }
     text[at] = 0;
     at + 1
-}
-
-impl Drop for Environment {
-    fn drop(&mut self) {
-        if let Some((start, len)) = self.mapping {
-            // SAFETY: our own mapping; whoever has executed has its own copy (S22).
-            let _ = unsafe { next::system(libc::SYS_munmap, [start, len, 0, 0, 0, 0]) };
-        }
-    }
 }
 
 /// The value of the variable that begins with `name`, equals sign included.
@@ -314,7 +301,7 @@ unsafe extern "C" fn posix_spawn_file_actions_addopen(
     mode: libc::mode_t,
 ) -> c_int {
     if flags & libc::O_TRUNC != 0 {
-        named::hand_over(path, Reason::Inherited);
+        named::hand_over(libc::AT_FDCWD, path, Reason::Inherited);
     }
     // SAFETY: our caller's actions and path (S20).
     unsafe { next::posix_spawn_file_actions_addopen(actions, fd, path, flags, mode) }

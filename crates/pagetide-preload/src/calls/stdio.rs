@@ -112,7 +112,7 @@ unsafe extern "C" fn fopen64(path: *const c_char, mode: *const c_char) -> *mut S
     }
     // SAFETY: our caller's mode (S20).
     if unsafe { cuts(mode) } {
-        named::hand_over(path, Reason::Stream);
+        named::hand_over(libc::AT_FDCWD, path, Reason::Stream);
     }
     // SAFETY: our caller's arguments (S20).
     note_stream(unsafe { next::fopen64(path, mode) })
@@ -210,7 +210,7 @@ unsafe extern "C" fn freopen64(
     }
     // SAFETY: our caller's mode (S20).
     if process::is_on() && unsafe { cuts(mode) } {
-        named::hand_over(path, Reason::Stream);
+        named::hand_over(libc::AT_FDCWD, path, Reason::Stream);
     }
     // SAFETY: our caller's arguments (S20).
     note_stream(unsafe { next::freopen64(path, mode, stream) })
