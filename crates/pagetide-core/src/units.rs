@@ -38,7 +38,7 @@ pub enum ParseBytesError {
     #[error("no number in the size: write digits, then K, M, G or T, as in 512M")]
     NoNumber,
     /// A suffix that is not one of K, M, G, T (with an optional `iB` or `B`).
-    #[error("unknown unit in the size: use K, M, G or T (binary), as in 512M")]
+    #[error("a size is a whole number and K, M, G or T (binary), as in 512M")]
     UnknownUnit,
     /// More bytes than 2^64 - 1.
     #[error("the size does not fit in 64 bits")]

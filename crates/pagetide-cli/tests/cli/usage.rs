@@ -23,7 +23,12 @@ fn no_command_and_unknown_command_are_usage_errors() {
 
 #[test]
 fn bad_sizes_are_usage_errors_that_say_what_is_wrong() {
-    for (size, said) in [("12Q", "unknown unit"), ("M", "no number"), ("99999999999T", "64 bits")] {
+    for (size, said) in [
+        ("12Q", "whole number"),
+        ("3.5M", "whole number"),
+        ("M", "no number"),
+        ("99999999999T", "64 bits"),
+    ] {
         let output = run(&["demo", "--memory", size]);
         assert_eq!(output.status.code(), Some(2), "{size}");
         assert!(stderr(&output).contains(said), "{size}: {}", stderr(&output));
