@@ -6,12 +6,13 @@
 //! ```text
 //!   first open --excluded?--> Kernel (for good)
 //!       |                       ^
-//!       v                       |  mapped, a C stream, standard output, a static program ...:
-//!   Managed --------------------+  written back, dropped from the cache, then the kernel's
+//!       v                       |  mapped, wide characters, standard output, a static program ...:
+//!   PageCache ------------------+  written back, dropped from the cache, then the kernel's
 //! ```
 //!
 //! The kernel always knows the file's right length: it is extended before a write that lengthens
-//! it. So whoever asks the kernel about the file, by whatever call, hears the truth of its size.
+//! it. And that it was changed: a write sets the file's time, once in each of the kernel's ticks.
+//! So whoever asks the kernel about the file, by whatever call, hears the truth of these two.
 //!
 //! Ignored: coming back from the kernel. Nothing tells when the last mapping of a file is gone.
 

@@ -186,7 +186,7 @@ mechanisms! {
         "classic LRU specification, section 10.1";
     /// Trying other designs in miniature.
     ArmSelection = "arm-selection", [Pagetide], on,
-        "Three designs are tried on samples, and the best one is in charge; off, the first is.",
+        "Four designs are tried on samples, and the best one is in charge; off, the first is.",
         "miniature simulation, Waldspurger et al., 2017; the choice is our own";
     /// Judging returning pages.
     RefaultAdmission = "refault-admission", [Pagetide], on,
