@@ -180,6 +180,25 @@ pub(crate) enum Place {
     EndAlone,
 }
 
+/// How a read began.
+enum Begun {
+    /// It is done.
+    Whole(usize),
+    /// Some bytes of its range are there.
+    Part(Range),
+    /// The kernel has the file.
+    Kernel,
+}
+
+/// What a read is to bring, from `base` on.
+#[derive(Clone, Copy)]
+struct Range {
+    base: off_t,
+    most: usize,
+    /// So much of it is there.
+    done: usize,
+}
+
 /// Reads into `parts`. `None`: ask the kernel instead.
 pub(crate) fn read(
     fd: c_int,
@@ -188,41 +207,68 @@ pub(crate) fn read(
     place: Place,
 ) -> Result<Option<usize>, Errno> {
     let total = total_of(parts)?;
-    let (mut done, base, most) = match (place, parts) {
-        (Place::At(offset), [only]) if offset >= 0 => match read_found(fd, id, *only, offset)? {
-            Progress::Whole(nr_bytes) => return Ok(Some(nr_bytes)),
-            Progress::Part(nr_bytes) => (nr_bytes, offset, total),
-            Progress::Kernel(0) => return Ok(None),
-            Progress::Kernel(done) => return Ok(Some(rest_of(fd, only, done, offset))),
-        },
-        (Place::At(offset), _) => (0, offset, total),
-        (_, [only]) if view::tag(id).is_some() => {
-            let Some((base, most)) = reserve(fd, id, total)? else { return Ok(None) };
-            // The range is ours, whoever has the file from here on.
-            let only = iovec { iov_len: most, ..*only };
-            if most == 0 {
-                return Ok(Some(0));
-            }
-            match read_found(fd, id, only, base)? {
-                Progress::Whole(nr_bytes) => return Ok(Some(nr_bytes)),
-                Progress::Part(nr_bytes) => (nr_bytes, base, most),
-                Progress::Kernel(done) => return Ok(Some(rest_of(fd, &only, done, base))),
-            }
-        }
-        _ => {
-            let window = Window::new(parts, 0);
-            let (len, total) = (window.len as u64, total as u64);
-            let first = Request { len, total, ..Request::new(Op::Read, id) };
-            let Some(reply) = request(fd, &first, &[], window.parts())? else { return Ok(None) };
-            view::learn(id, &reply);
-            let done = reply.result as usize;
-            let most = if done == window.len { reply.total as usize } else { done };
-            if done >= most {
-                return Ok(Some(done));
-            }
-            (done, reply.offset as off_t, most)
-        }
+    let begun = match (place, parts) {
+        (Place::At(offset), [only]) if offset >= 0 => begin_at(fd, id, *only, offset)?,
+        (Place::At(base), _) => Begun::Part(Range { base, most: total, done: 0 }),
+        (_, [only]) if view::tag(id).is_some() => begin_reserved(fd, id, *only)?,
+        _ => begin_asked(fd, id, parts, total)?,
     };
+    match begun {
+        Begun::Whole(nr_bytes) => Ok(Some(nr_bytes)),
+        Begun::Part(range) => go_on(fd, id, parts, place, range),
+        Begun::Kernel => Ok(None),
+    }
+}
+
+/// Begins with what is found of one part at a place.
+#[inline]
+fn begin_at(fd: c_int, id: u64, only: iovec, base: off_t) -> Result<Begun, Errno> {
+    Ok(match read_found(fd, id, only, base)? {
+        Progress::Whole(nr_bytes) => Begun::Whole(nr_bytes),
+        Progress::Part(done) => Begun::Part(Range { base, most: only.iov_len, done }),
+        Progress::Kernel(0) => Begun::Kernel,
+        Progress::Kernel(done) => Begun::Whole(rest_of(fd, &only, done, base)),
+    })
+}
+
+/// Reserves a range at the position for one part, and begins with what is found of that.
+fn begin_reserved(fd: c_int, id: u64, only: iovec) -> Result<Begun, Errno> {
+    let Some((base, most)) = reserve(fd, id, only.iov_len)? else { return Ok(Begun::Kernel) };
+    if most == 0 {
+        return Ok(Begun::Whole(0));
+    }
+    let only = iovec { iov_len: most, ..only };
+    Ok(match begin_at(fd, id, only, base)? {
+        // The range is ours, whoever has the file from here on.
+        Begun::Kernel => Begun::Whole(rest_of(fd, &only, 0, base)),
+        begun => begun,
+    })
+}
+
+/// Asks for a range at the position, and the front of its bytes.
+fn begin_asked(fd: c_int, id: u64, parts: &[iovec], total: usize) -> Result<Begun, Errno> {
+    let window = Window::new(parts, 0);
+    let (len, total) = (window.len as u64, total as u64);
+    let first = Request { len, total, ..Request::new(Op::Read, id) };
+    let Some(reply) = request(fd, &first, &[], window.parts())? else { return Ok(Begun::Kernel) };
+    view::learn(id, &reply);
+    let done = reply.result as usize;
+    let most = if done == window.len { reply.total as usize } else { done };
+    if done >= most {
+        return Ok(Begun::Whole(done));
+    }
+    Ok(Begun::Part(Range { base: reply.offset as off_t, most, done }))
+}
+
+/// Asks for the rest of a range.
+fn go_on(
+    fd: c_int,
+    id: u64,
+    parts: &[iovec],
+    place: Place,
+    range: Range,
+) -> Result<Option<usize>, Errno> {
+    let Range { base, most, mut done } = range;
     loop {
         let window = Window::new(parts, done);
         let len = window.len.min(most - done);
