@@ -23,7 +23,7 @@ use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Bytes;
 use pagetide_lab::replay::{self, Contender, Memory, Outcome, Setup};
 use pagetide_lab::trace::DenseTrace;
-use pagetide_sys::{fetch_lines, read_thread_cpu_time_ns};
+use pagetide_sys::{fetch_line, read_thread_cpu_time_ns};
 use rayon::prelude::*;
 use std::num::NonZeroUsize;
 use std::time::Instant;
@@ -100,7 +100,7 @@ fn run_cell(
         !interrupt.is_set()
     };
     let outcome = match held(trace, cell) {
-        Some(setup) => replay::run_setup_while(setup, trace, keep_on),
+        Some(setup) => replay::run_fetching(setup, trace, fetch_line, keep_on),
         None => replay::run_while(cell.contender, trace, frames_held(trace, cell), keep_on),
     };
     let outcome = outcome.ok_or(Failure::Interrupted)?;
@@ -108,8 +108,7 @@ fn run_cell(
     Ok(Answer { cell, outcome, seconds: start.elapsed().as_secs_f64(), cpu_ns })
 }
 
-/// The cell's setup, in no more memory than can matter, which is fetched ahead as this processor
-/// can. A machine keeps frames free by its size.
+/// The cell's setup, in no more memory than can matter. A machine keeps frames free by its size.
 fn held(trace: &DenseTrace, cell: Cell) -> Option<Setup> {
     let setup = cell.setup?;
     let memory = match setup.memory {
@@ -120,7 +119,7 @@ fn held(trace: &DenseTrace, cell: Cell) -> Option<Setup> {
         },
         memory @ (Memory::Machine { .. } | Memory::Zone(_) | Memory::Tiers(_)) => memory,
     };
-    Some(Setup { memory, fetch: Some(fetch_lines), ..setup })
+    Some(Setup { memory, ..setup })
 }
 
 fn frames_held(trace: &DenseTrace, cell: Cell) -> u32 {

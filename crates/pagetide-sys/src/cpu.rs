@@ -286,12 +286,6 @@ pub fn fetch<T>(value: &T) {
     fetch_line(std::ptr::from_ref(value).cast());
 }
 
-/// As [`fetch`], for the lines with these addresses; any will do.
-#[inline]
-pub fn fetch_lines(lines: &[*const u8]) {
-    lines.iter().for_each(|line| fetch_line(*line));
-}
-
 /// As [`fetch`], for a value that will be written: the line is fetched for this processor alone, so
 /// that the write need not ask for it again.
 #[inline]
@@ -313,7 +307,7 @@ pub fn fetch_to_write<T>(value: &T) {
 
 /// As [`fetch`], by address; any address will do.
 #[inline]
-pub(crate) fn fetch_line(line: *const u8) {
+pub fn fetch_line(line: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

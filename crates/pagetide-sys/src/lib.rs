@@ -72,7 +72,7 @@ pub use arena::{
     ArenaOptions, ClaimError, ClaimedFrame, FrameArena, NR_FRAMES_MAX, Placement, ReserveError,
 };
 pub use cpu::{
-    current_cpu, fetch, fetch_lines, fetch_to_write, read_monotonic_ns, read_nr_cpus_possible,
+    current_cpu, fetch, fetch_line, fetch_to_write, read_monotonic_ns, read_nr_cpus_possible,
     read_self_anonymous_bytes, read_self_resident_bytes, read_thread_cpu_time_ns,
     read_total_memory, run_behind_others,
 };

@@ -47,7 +47,7 @@ mod world;
 pub use course::{ArmStay, Course, CoursePoint, course_of};
 pub use memory::{Memory, TierMemory, ZoneMemory};
 pub use phases::{NR_PHASES, Phases};
-pub use setup::{Clock, Costs, Fetch, Reader, Setup, Statistics};
+pub use setup::{Clock, Costs, Reader, Setup, Statistics};
 pub use story::{Event, Happening, Story, story_of};
 pub use world::{TierCounts, World};
 
@@ -250,6 +250,21 @@ pub fn run_setup_while(
 ) -> Option<Outcome> {
     let mut world = World::new(setup, trace, |_| {});
     world.play(keep_on).then(|| world.outcome())
+}
+
+/// As [`run_setup_while`], on a machine that knows how to ask for memory ahead of its use: see
+/// [`World::play_fetching`].
+///
+/// # Panics
+/// When the memory has no frame.
+pub fn run_fetching(
+    setup: Setup,
+    trace: &DenseTrace,
+    fetch: impl Fn(*const u8),
+    keep_on: impl FnMut(u64) -> bool,
+) -> Option<Outcome> {
+    let mut world = World::new(setup, trace, |_| {});
+    world.play_fetching(fetch, keep_on).then(|| world.outcome())
 }
 
 /// The most memory a [`run`] with `frames` frames takes besides the trace, in bytes.

@@ -34,9 +34,6 @@ pub struct Setup {
     pub clock: Clock,
     /// Whose reads they are.
     pub reader: Reader,
-    /// The machine's way to ask for memory ahead of its use, which is unsafe code: no answer
-    /// depends on it. Without, memory is read ahead, and waited for.
-    pub fetch: Option<Fetch>,
     /// How long it takes.
     pub costs: Costs,
     /// How old the statistics are that the policy reads.
@@ -65,7 +62,6 @@ impl Setup {
             swappiness: memory.swappiness(),
             clock: Clock::Trace,
             reader: Reader::Recorded,
-            fetch: None,
             costs: Costs::default(),
             statistics: Statistics::Live,
             min_ttl: Millis::default(),
@@ -74,10 +70,6 @@ impl Setup {
         }
     }
 }
-
-/// Starts bringing the lines with these addresses into the processor's cache. A hint, for any
-/// address: it may do nothing, and changes nothing but time.
-pub type Fetch = fn(&[*const u8]);
 
 /// When an access happens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -16,7 +16,7 @@
 
 use super::clock::{self, Counted, VirtualClock};
 use super::memory::{Memory, Slot};
-use super::{Clock, Fetch, Outcome, Reader, Setup, Statistics};
+use super::{Clock, Outcome, Reader, Setup, Statistics};
 use crate::trace::{AccessKind, DenseTrace};
 use pagetide_core::folio::{Flags, Folios};
 use pagetide_core::ids::{FrameId, PageId, PageType};
@@ -86,7 +86,6 @@ pub struct World<'a, Evicted> {
     follows_trace: bool,
     /// A group's limit over pages of files: see `misses.rs`.
     is_plain: bool,
-    fetch: Option<Fetch>,
     /// Everything is read through one handle, whose last read ended in the page of this rank.
     has_one_handle: bool,
     last_read: u32,
@@ -137,7 +136,6 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
             background: Background::new(setup.costs.scan_ns),
             clock,
             follows_trace: setup.clock == Clock::Trace && !memory.repeats_the_run(),
-            fetch: setup.fetch,
             is_plain: misses::is_plain(&setup),
             has_one_handle: setup.reader == Reader::OneHandle && skips_repeats(rule),
             last_read: u32::MAX,
@@ -156,11 +154,8 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
     ///
     /// # Panics
     /// When `rank` is not of this world's trace.
-    #[inline]
     pub fn apply(&mut self, rank: u32, kind: AccessKind) {
-        if self.play_hits(&[rank], &[kind]) == 0 {
-            self.apply_any(rank, kind);
-        }
+        self.play_entries(&[rank], &[kind]);
     }
 
     fn apply_any(&mut self, rank: u32, kind: AccessKind) {

@@ -17,22 +17,12 @@
 use super::{World, skips_repeats};
 use crate::trace::AccessKind;
 use pagetide_core::folio::Folio;
-use pagetide_core::ids::PageId;
+use pagetide_core::ids::{FrameId, PageId};
 use pagetide_core::lru::{AccessRule, Marked};
 
 impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
-    /// Plays the entries at the front that are plain hits, and says how many there were.
-    #[inline]
-    pub(super) fn play_hits(&mut self, ranks: &[u32], kinds: &[AccessKind]) -> usize {
-        match ranks.first() {
-            Some(&rank) if self.pages[rank as usize].plain_frame().is_some() => {
-                self.play_run_of_hits(ranks, kinds)
-            }
-            _ => 0,
-        }
-    }
-
-    fn play_run_of_hits(&mut self, ranks: &[u32], kinds: &[AccessKind]) -> usize {
+    /// Plays entries in order, plain hits in runs.
+    pub(super) fn play_entries(&mut self, ranks: &[u32], kinds: &[AccessKind]) {
         macro_rules! by_rule {
             ($($rule:ident)+) => {
                 match self.rule {
@@ -40,7 +30,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
                         let mark = |folio: &_, tick| AccessRule::$rule.mark_alone(folio, tick);
                         const LOGS: bool = AccessRule::$rule.logs_hits();
                         const SKIPS: bool = skips_repeats(AccessRule::$rule);
-                        self.play_hits_by::<LOGS, SKIPS>(ranks, kinds, mark)
+                        self.play_entries_by::<LOGS, SKIPS>(ranks, kinds, mark)
                     })+
                 }
             };
@@ -51,7 +41,26 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         }
     }
 
-    fn play_hits_by<const LOGS: bool, const SKIPS: bool>(
+    fn play_entries_by<const LOGS: bool, const SKIPS: bool>(
+        &mut self,
+        ranks: &[u32],
+        kinds: &[AccessKind],
+        mark: impl Fn(&Folio, u16) -> Marked,
+    ) {
+        let mut at = 0;
+        loop {
+            at += self.play_hits::<LOGS, SKIPS>(&ranks[at..], &kinds[at..], &mark);
+            let (Some(&rank), Some(&kind)) = (ranks.get(at), kinds.get(at)) else { break };
+            if !self.play_miss(rank, kind) {
+                self.apply_any(rank, kind);
+            }
+            at += 1;
+        }
+    }
+
+    /// Plays the entries at the front that are plain hits, and says how many there were.
+    #[inline(always)]
+    fn play_hits<const LOGS: bool, const SKIPS: bool>(
         &mut self,
         ranks: &[u32],
         kinds: &[AccessKind],
@@ -66,8 +75,8 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         let mut tick = folios.tick();
         let mut nr_played = 0;
         for (&rank, &kind) in ranks[..nr_max].iter().zip(kinds) {
-            let Some(frame) = pages[rank as usize].plain_frame() else { break };
-            let Some(folio) = fast.get(frame.0 as usize) else { break };
+            let index = pages[rank as usize].plain_index();
+            let Some(folio) = fast.get(index) else { break };
             if kind != AccessKind::Read {
                 break;
             }
@@ -78,7 +87,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
                 last_read = rank;
             }
             let marked = mark(folio, tick);
-            if LOGS && node.log_touch(marked, frame) {
+            if LOGS && node.log_touch(marked, FrameId(index as u32)) {
                 tick = folios.tick();
             }
             nr_played += 1;

@@ -3,8 +3,8 @@
 //! Problem: the pages of a trace lie scattered in tables larger than the processor's cache, and the
 //! entry at hand cannot go on before its page word is there. Idea: the trace knows the future, so
 //! the words of the next entries are read together, before the first of them is played. Who reads
-//! must wait; where the caller knows how to ask without waiting ([`Fetch`]), folios are asked for,
-//! and the words of the entries after these.
+//! must wait; where the caller knows how to ask without waiting ([`World::play_fetching`]), folios
+//! are asked for, and the words of the entries after these.
 //!
 //! ```text
 //!   look ahead   64 page words and their folios, none waits for another
@@ -19,12 +19,11 @@
 //! Ignored: looking ahead from one millisecond into the next where the trace has times, and where
 //! notes are heard.
 
-use super::{Fetch, World};
+use super::World;
 use crate::trace::{AccessKind, Note};
 use pagetide_core::ids::{FrameId, PageId};
 use pagetide_core::units::Millis;
 use std::hint::{black_box, select_unpredictable};
-use std::ptr;
 
 /// Entries played between two looks at whether to go on.
 const STRETCH: usize = 1 << 16;
@@ -38,12 +37,36 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         self.play_by(STRETCH, |_, entries| keep_on(entries))
     }
 
+    /// As [`World::play`], where the machine knows how to ask for memory ahead of its use, which is
+    /// unsafe code: `fetch` starts bringing the line with this address into the processor's cache.
+    /// A hint, for any address: it may do nothing, and changes nothing but time.
+    pub fn play_fetching(
+        &mut self,
+        fetch: impl Fn(*const u8),
+        mut keep_on: impl FnMut(u64) -> bool,
+    ) -> bool {
+        let ahead = |world: &Self, ranks: &[u32], later: &[u32]| {
+            world.ask_ahead(ranks, later, &fetch);
+        };
+        self.play_stretches(STRETCH, ahead, |_, entries| keep_on(entries))
+    }
+
     /// As [`World::play`], in stretches of at most `len` entries, after each of which `look` sees
     /// the world.
     ///
     /// # Panics
     /// When `len` is 0.
-    pub fn play_by(&mut self, len: usize, mut look: impl FnMut(&Self, u64) -> bool) -> bool {
+    pub fn play_by(&mut self, len: usize, look: impl FnMut(&Self, u64) -> bool) -> bool {
+        self.play_stretches(len, |world, ranks, _| world.look_ahead(ranks), look)
+    }
+
+    /// `ahead` hears which ranks come next, and which after them.
+    fn play_stretches(
+        &mut self,
+        len: usize,
+        ahead: impl Fn(&Self, &[u32], &[u32]),
+        mut look: impl FnMut(&Self, u64) -> bool,
+    ) -> bool {
         let trace = self.trace;
         let mut notes = trace.notes();
         if !self.memory.repeats_the_run() {
@@ -57,9 +80,9 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
             if !notes.is_empty() {
                 self.play_noted(nr_played, ranks.iter().zip(kinds), &mut notes);
             } else if now.is_empty() {
-                self.play_at_once(ranks, kinds);
+                self.play_at_once(ranks, kinds, &ahead);
             } else {
-                self.play_timed(ranks, kinds, now);
+                self.play_timed(ranks, kinds, now, &ahead);
             }
             nr_played += ranks.len() as u64;
             if !look(self, ranks.len() as u64) {
@@ -89,23 +112,16 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         }
     }
 
-    fn play_at_once(&mut self, ranks: &[u32], kinds: &[AccessKind]) {
+    fn play_at_once(
+        &mut self,
+        ranks: &[u32],
+        kinds: &[AccessKind],
+        ahead: impl Fn(&Self, &[u32], &[u32]),
+    ) {
         let mut later = ranks.chunks(AHEAD).skip(1);
         for (ranks, kinds) in ranks.chunks(AHEAD).zip(kinds.chunks(AHEAD)) {
-            match self.fetch {
-                Some(fetch) => self.ask_ahead(ranks, later.next().unwrap_or(&[]), fetch),
-                None => self.look_ahead(ranks),
-            }
-            let mut at = 0;
-            while at < ranks.len() {
-                at += self.play_hits(&ranks[at..], &kinds[at..]);
-                if let (Some(&rank), Some(&kind)) = (ranks.get(at), kinds.get(at)) {
-                    if !self.play_miss(rank, kind) {
-                        self.apply_any(rank, kind);
-                    }
-                    at += 1;
-                }
-            }
+            ahead(self, ranks, later.next().unwrap_or(&[]));
+            self.play_entries(ranks, kinds);
         }
     }
 
@@ -130,31 +146,34 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     /// As [`World::look_ahead`], where somebody knows how to ask without waiting for the answer.
     /// What to ask for is said by the words of these entries: so those of later ones are asked for,
     /// too.
-    fn ask_ahead(&self, ranks: &[u32], later: &[u32], fetch: Fetch) {
+    fn ask_ahead(&self, ranks: &[u32], later: &[u32], fetch: impl Fn(*const u8)) {
         let (words, names) = (self.pages.as_ptr(), self.trace.pages().as_ptr());
         let folios = self.folios.as_slice().as_ptr();
-        let mut lines = [ptr::null(); AHEAD];
-        for (line, &rank) in lines.iter_mut().zip(ranks) {
+        for &rank in ranks {
             let page = self.pages[rank as usize];
             let folio = folios.wrapping_add(page.payload() as usize).cast();
             let name = names.wrapping_add(rank as usize).cast();
-            *line = select_unpredictable(page.is_resident(), folio, name);
+            fetch(select_unpredictable(page.is_resident(), folio, name));
         }
-        fetch(&lines[..ranks.len()]);
-        for (line, &rank) in lines.iter_mut().zip(later) {
-            *line = words.wrapping_add(rank as usize).cast();
+        for &rank in later {
+            fetch(words.wrapping_add(rank as usize).cast());
         }
-        fetch(&lines[..later.len()]);
     }
 
     /// Plays entries that happened at these times, in groups that happened in the same millisecond.
-    fn play_timed(&mut self, mut ranks: &[u32], mut kinds: &[AccessKind], times: &[u32]) {
+    fn play_timed(
+        &mut self,
+        mut ranks: &[u32],
+        mut kinds: &[AccessKind],
+        times: &[u32],
+        ahead: impl Fn(&Self, &[u32], &[u32]),
+    ) {
         for group in times.chunk_by(|one, next| one == next) {
             self.advance_to(Millis(group[0].into()));
             let (ranks_now, kinds_now);
             (ranks_now, ranks) = ranks.split_at(group.len());
             (kinds_now, kinds) = kinds.split_at(group.len());
-            self.play_at_once(ranks_now, kinds_now);
+            self.play_at_once(ranks_now, kinds_now, &ahead);
         }
     }
 }
