@@ -41,6 +41,18 @@ fn reads_what_the_file_holds() {
 }
 
 #[test]
+fn a_file_is_stored_once_it_was_written_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = PageCache::builder().memory(Bytes(1 << 20)).background(false).build().unwrap();
+    let file = cache.open(dir.path().join("a"), rw()).unwrap();
+    assert!(file.is_stored());
+    file.write_at(b"written", 5000).unwrap();
+    assert!(!file.is_stored());
+    file.flush().unwrap();
+    assert!(file.is_stored());
+}
+
+#[test]
 fn readahead_windows_are_as_large_as_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     let nr_pages = 8192;

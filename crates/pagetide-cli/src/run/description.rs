@@ -289,7 +289,7 @@ impl Description {
         self.file.grow(opened, base + total)?;
         let len = source.len().min(usize::try_from(total).unwrap_or(usize::MAX));
         let nr_written = handle.write_at(&source[..len], base).errno()?;
-        opened.touch();
+        self.file.touch(opened, base);
         Ok((Reply { offset: base, total, ..Reply::done(nr_written as i64) }, 0))
     }
 
@@ -367,8 +367,8 @@ impl Description {
     }
 
     pub(super) fn flush(&self) -> Answer {
-        self.share_apart(|opened, handle| {
-            opened.forget_touch();
+        self.share_apart(|_, handle| {
+            self.file.forget_touch();
             handle.flush().errno().and_then(|()| done(0))
         })
     }

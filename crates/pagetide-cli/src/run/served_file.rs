@@ -11,7 +11,7 @@
 //! ```
 //!
 //! The kernel always knows the file's right length: it is extended before a write that lengthens
-//! it. And that it was changed: a write sets the file's time, once in each of the kernel's ticks.
+//! it. And that it was changed: a write sets the file's time, ten times a second at the most.
 //! So whoever asks the kernel about the file, by whatever call, hears the truth of these two.
 //!
 //! Ignored: coming back from the kernel. Nothing tells when the last mapping of a file is gone.
@@ -19,12 +19,17 @@
 use super::errno::{Errno, IntoErrno};
 use pagetide::{Advice, File, OpenOptions, PageCache};
 use pagetide_sys::wire::{Reason, TAG};
-use rustix::fs::{AtFlags, SeekFrom, StatxFlags, Timestamps, UTIME_NOW, UTIME_OMIT, statx};
+use rustix::fs::{AtFlags, FallocateFlags, SeekFrom, StatxFlags, statx};
+use rustix::fs::{Timestamps, UTIME_NOW, UTIME_OMIT};
 use rustix::time::{ClockId, Timespec};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+
+/// A write changes its file's time so long after the last that did: to do it each time, or in each
+/// of the kernel's ticks, is to wait for write-back that is under way.
+const TOUCH_NS: u64 = 100_000_000;
 
 /// Tells a file from all others, also from a later one with the same inode number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -69,40 +74,28 @@ pub(super) struct Opened {
     /// Open descriptions, and those of them that can write.
     pub(super) nr_open: usize,
     pub(super) nr_writers: usize,
-    /// The tick in which a write last changed the file's time.
-    touched: AtomicU64,
 }
 
 impl Opened {
     /// Writes back what is dirty.
     pub(super) fn flush(&self) -> Result<(), Errno> {
-        self.forget_touch();
         self.file.flush().errno()
     }
 
-    /// The file was written, of which the kernel will not know before write-back: its time changes
-    /// now, once in each of the kernel's ticks.
-    pub(super) fn touch(&self) {
-        let now = rustix::time::clock_gettime(ClockId::MonotonicCoarse);
-        let tick = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
-        if self.touched.swap(tick, Relaxed) == tick {
-            return;
-        }
-        let at = |nanoseconds| Timespec { tv_sec: 0, tv_nsec: nanoseconds };
-        let times = Timestamps { last_access: at(UTIME_OMIT), last_modification: at(UTIME_NOW) };
-        // Who may write but does not own the file may not; write-back changes the time then.
-        let _ = rustix::fs::futimens(&self.raw, &times);
-    }
-
-    /// Somebody is about to set the times: the next write changes them whenever it comes.
-    pub(super) fn forget_touch(&self) {
-        self.touched.store(0, Relaxed);
-    }
-
-    /// Where the next contents, or the next hole, are: the kernel knows, once it has all there is.
+    /// Where the next contents, or the next hole, are, from an offset on. The kernel knows, if it
+    /// has all there is. Until then all is contents: to write it back would change the file's times
+    /// under whoever looks, and tar takes that for a change of the file.
     pub(super) fn find(&self, handle: &File, what: SeekFrom) -> Result<i64, Errno> {
-        handle.flush().errno()?;
-        let found = rustix::fs::seek(&self.raw, what)?;
+        let found = if handle.is_stored() {
+            rustix::fs::seek(&self.raw, what)?
+        } else {
+            let len = handle.len();
+            match what {
+                SeekFrom::Data(offset) if offset < len => offset,
+                SeekFrom::Hole(offset) if offset < len => len,
+                _ => return Err(Errno::NXIO),
+            }
+        };
         i64::try_from(found).map_err(|_| Errno::OVERFLOW)
     }
 }
@@ -115,6 +108,8 @@ pub(super) struct ServedFile {
     appended: Mutex<u64>,
     /// Held while the kernel's file is made longer.
     growing: Mutex<()>,
+    /// When a write last changed the file's time; 0 if the next is to.
+    touched: AtomicU64,
 }
 
 impl ServedFile {
@@ -123,6 +118,7 @@ impl ServedFile {
             owner: RwLock::new(Owner::Nobody),
             appended: Mutex::default(),
             growing: Mutex::default(),
+            touched: AtomicU64::new(0),
         }
     }
 
@@ -150,8 +146,7 @@ impl ServedFile {
             if nr_open == 0 {
                 *lock(&self.appended) = 0;
             }
-            let touched = AtomicU64::new(0);
-            let opened = Opened { file, is_writable: write, raw, nr_open, nr_writers, touched };
+            let opened = Opened { file, is_writable: write, raw, nr_open, nr_writers };
             *owner = Owner::PageCache(opened);
         }
         let Owner::PageCache(opened) = owner else { return Err(Errno::IO) };
@@ -197,6 +192,32 @@ impl ServedFile {
         Ok(())
     }
 
+    /// The file was written at `offset`, of which the kernel will not know before write-back: its
+    /// time changes now, and it has a block at least; looked at again after [`TOUCH_NS`].
+    pub(super) fn touch(&self, opened: &Opened, offset: u64) {
+        let now = rustix::time::clock_gettime(ClockId::MonotonicCoarse);
+        let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+        if now.wrapping_sub(self.touched.load(Relaxed)) < TOUCH_NS {
+            return;
+        }
+        self.touched.store(now, Relaxed);
+        if rustix::fs::fstat(&opened.raw).is_ok_and(|stat| stat.st_blocks == 0) {
+            // A file without any is taken for one hole, and not read. What the file system cannot
+            // promise, the next write-back makes true.
+            let _ = rustix::fs::fallocate(&opened.raw, FallocateFlags::KEEP_SIZE, offset, 1);
+        }
+        let at = |nanoseconds| Timespec { tv_sec: 0, tv_nsec: nanoseconds };
+        let times = Timestamps { last_access: at(UTIME_OMIT), last_modification: at(UTIME_NOW) };
+        // Who may write but does not own the file may not; write-back changes the time then.
+        let _ = rustix::fs::futimens(&opened.raw, &times);
+    }
+
+    /// Somebody is about to set the times, or has taken blocks away: the next write changes that,
+    /// however soon it comes.
+    pub(super) fn forget_touch(&self) {
+        self.touched.store(0, Relaxed);
+    }
+
     /// Reserves `wanted` bytes at the end of the file, or as many as are [`allowed`]; returns where
     /// they begin, and how many they are.
     pub(super) fn reserve(
@@ -233,6 +254,7 @@ impl ServedFile {
             return Err(Errno::FBIG);
         }
         *lock(&self.appended) = 0;
+        self.forget_touch();
         handle.set_len(len).errno()
     }
 
@@ -245,7 +267,7 @@ impl ServedFile {
         offset: u64,
         len: u64,
     ) -> Result<(), Errno> {
-        use rustix::fs::FallocateFlags as Mode;
+        use FallocateFlags as Mode;
         let mode = Mode::from_bits_retain(mode);
         let end = offset.checked_add(len).filter(|end| *end < TAG).ok_or(Errno::FBIG)?;
         let keeps_size = mode.contains(Mode::KEEP_SIZE);
@@ -269,6 +291,7 @@ impl ServedFile {
                 // The same bytes without the space; of those that have it still, nobody reads
                 // others.
                 let _ = rustix::fs::fallocate(&opened.raw, mode, offset, len);
+                self.forget_touch();
                 Ok(())
             }
             _ => Err(Errno::OPNOTSUPP),

@@ -370,6 +370,7 @@ impl Server {
         if let Some(file) = known {
             let owner = file.owner.read().expect("no holder panics");
             if let Owner::PageCache(opened) = &*owner {
+                file.forget_touch();
                 opened.flush()?;
             }
         }

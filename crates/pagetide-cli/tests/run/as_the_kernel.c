@@ -143,10 +143,18 @@ static void cuts(void) {
     close(fd);
 }
 
+static int has_blocks(int fd) {
+    struct stat stat;
+    return fstat(fd, &stat) == 0 && stat.st_blocks > 0;
+}
+
 static void holes(void) {
     int fd = fresh("holes", 0), keep = FALLOC_FL_KEEP_SIZE;
     SAY(ftruncate(fd, 10 << 20));
+    SAY(has_blocks(fd));
     SAY(pwrite(fd, "data", 4, 4 << 20));
+    SAY(has_blocks(fd));
+    SAY(fsync(fd));
     SAY(lseek(fd, 0, SEEK_DATA));
     SAY(lseek(fd, 4 << 20, SEEK_HOLE));
     SAY(lseek(fd, 0, SEEK_CUR));

@@ -50,6 +50,25 @@ fn calls_of_the_less_common_kinds_answer_as_the_kernel_does() {
 }
 
 #[test]
+fn tar_finds_what_is_not_written_back_yet() {
+    let test = "tar_finds_what_is_not_written_back_yet";
+    if !has("tar", test) || !has("python3", test) {
+        return;
+    }
+    let here = folder();
+    // Opened for writing until the end; tar archives a file without blocks as one hole.
+    let script = "import os, subprocess\n\
+        fd = os.open('a', os.O_RDWR | os.O_CREAT)\n\
+        os.ftruncate(fd, 10 << 20)\n\
+        os.pwrite(fd, b'data', 5 << 20)\n\
+        subprocess.check_call(['tar', '-cSf', 'a.tar', 'a'])\n\
+        out = subprocess.check_output(['tar', '-xOf', 'a.tar'])\n\
+        assert out == bytes(5 << 20) + b'data' + bytes((5 << 20) - 4)\n\
+        print('ok')";
+    assert_ok(&run_in(here.path(), "16M", &["python3", "-c", script]));
+}
+
+#[test]
 fn a_program_that_is_killed_leaves_no_lock() {
     if has("python3", "a_program_that_is_killed_leaves_no_lock") {
         python_in(folder().path(), "256K", include_str!("killed_locks.py"));

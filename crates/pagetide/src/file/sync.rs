@@ -2,6 +2,7 @@
 
 use super::{File, Handle};
 use crate::errors::SyncError;
+use crate::locks::lock;
 use crate::store::Backing;
 use std::io;
 
@@ -27,6 +28,14 @@ impl File {
         handle.engine().flush(&handle.mapping, 0..u64::MAX);
         let failed = handle.mapping.take_error(&handle.errors_seen);
         failed.map_or(Ok(()), |error| Err(SyncError::Writeback(error)))
+    }
+
+    /// Whether the store has all that the file has: no page is dirty. Waits for write-back that is
+    /// in progress.
+    pub fn is_stored(&self) -> bool {
+        let mapping = &self.handle.mapping;
+        let _no_write_back = lock(&mapping.flush);
+        mapping.dirty.is_empty()
     }
 
     /// As [`File::sync_data`], and what describes the file (its times, its links).
