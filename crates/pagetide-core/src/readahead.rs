@@ -17,6 +17,11 @@
 //! read before they are evicted: each page evicted unread counts against the handle's mapping, and
 //! a window that wasted half of itself is halved, down to nothing.
 //!
+//! A miss outside any stream reads *around*: while memory is ample, the next few pages come with
+//! the one that is wanted. A device that looks for one page has found those behind it as well, and
+//! memory that nobody competes for costs nothing: it is full after fewer waits. Where reclaim has
+//! to make room, a random reader gets what it asks for and no more.
+//!
 //! Ignored: backward and strided readers (they read what they ask for).
 //! Sources: Wu et al., "On the design of a new Linux readahead framework", 2008.
 
@@ -31,6 +36,23 @@ pub struct ReadaheadRun {
     pub nr_now: u64,
     /// The page that gets the marker, inside the run; none for a run nobody will continue.
     pub marker: Option<u64>,
+    /// What is not wanted has been read around, and is no part of a stream.
+    pub is_around: bool,
+}
+
+/// A miss, as a handle's readahead is told of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Miss {
+    /// The page that is not there.
+    pub index: u64,
+    /// How many the call still wants, from there on; at least 1.
+    pub wanted: u64,
+    /// The page that the handle read last.
+    pub previous: Option<u64>,
+    /// The mapping's count of pages that came with a stream and were evicted unread.
+    pub wasted: u64,
+    /// Memory is left that nobody competes for.
+    pub is_ample: bool,
 }
 
 /// What the caller said about its pattern.
@@ -41,7 +63,7 @@ pub enum AccessPattern {
     Normal,
     /// Front to back: start large, never doubt.
     Sequential,
-    /// Anywhere: read what is asked for.
+    /// Anywhere: look for no stream.
     Random,
 }
 
@@ -62,6 +84,10 @@ pub struct Readahead {
 const WINDOW_MIN: u64 = 4;
 /// A run this short is one request: splitting it would cost more than it hides.
 const NOW_MAX: u64 = 16;
+
+/// Pages of a miss outside any stream, while memory is ample. Of one device, 16 KiB took a tenth
+/// longer than 4, 32 KiB three tenths (docs/design-decisions.md).
+const AROUND: u64 = 4;
 
 /// The largest window that nobody has to ask for, pages: four requests of 512 KiB.
 const UNASKED: u64 = 512;
@@ -95,18 +121,18 @@ impl Readahead {
         self.window = 0;
     }
 
-    /// A miss at `index`, in a call that still wants `wanted` (>= 1) pages, on a handle that read
-    /// `previous` last. `wasted` is the mapping's count of prefetched pages evicted unread.
+    /// How many pages a miss outside any stream reads, if one is wanted.
+    pub fn nr_around(&self, is_ample: bool) -> u64 {
+        if is_ample { AROUND.min(self.nr_max).max(1) } else { 1 }
+    }
+
+    /// What to read for a miss.
     ///
-    /// The run always starts at `index` and holds the wanted pages, `nr_max` at the most.
-    pub fn on_miss(
-        &mut self,
-        index: u64,
-        wanted: u64,
-        previous: Option<u64>,
-        wasted: u64,
-    ) -> ReadaheadRun {
-        let wanted = wanted.max(1);
+    /// The run always starts at its page and holds the wanted ones; `nr_max`, or as many as are
+    /// wanted, at the most.
+    pub fn on_miss(&mut self, miss: Miss) -> ReadaheadRun {
+        let Miss { index, previous, wasted, .. } = miss;
+        let wanted = miss.wanted.max(1);
         let follows = match previous {
             None => index == 0,
             Some(previous) => index == previous || index == previous + 1,
@@ -118,17 +144,20 @@ impl Readahead {
             AccessPattern::Normal => follows || continues,
         };
         if !is_stream || self.nr_max == 0 {
+            let nr = wanted.max(self.nr_around(miss.is_ample));
             self.window = 0;
-            self.next = index + wanted;
+            self.next = index + nr;
             self.wasted_seen = wasted;
-            return ReadaheadRun { start: index, nr: wanted, nr_now: wanted, marker: None };
+            let is_around = nr > wanted;
+            return ReadaheadRun { start: index, nr, nr_now: nr, marker: None, is_around };
         }
         let window =
             if continues { self.grown(wasted) } else { self.first_window(wanted) }.max(wanted);
         let ahead = window > wanted;
         self.commit(index, window, wasted);
         let nr_now = if window <= NOW_MAX { window } else { wanted };
-        ReadaheadRun { start: index, nr: window, nr_now, marker: ahead.then_some(index + wanted) }
+        let marker = ahead.then_some(index + wanted);
+        ReadaheadRun { start: index, nr: window, nr_now, marker, is_around: false }
     }
 
     /// The reader reached a marker at `index`: the next run, if it pays.
@@ -146,7 +175,7 @@ impl Readahead {
             return None;
         }
         self.commit(start, window, wasted);
-        Some(ReadaheadRun { start, nr: window, nr_now: 0, marker: Some(start) })
+        Some(ReadaheadRun { start, nr: window, nr_now: 0, marker: Some(start), is_around: false })
     }
 
     fn commit(&mut self, start: u64, window: u64, wasted: u64) {
@@ -178,11 +207,16 @@ impl Readahead {
 mod tests {
     use super::*;
 
+    /// A miss in full memory.
+    fn miss(index: u64, wanted: u64, previous: Option<u64>) -> Miss {
+        Miss { index, wanted, previous, wasted: 0, is_ample: false }
+    }
+
     #[test]
     fn sequential_reader_ramps_up_to_the_limit() {
         let mut readahead = Readahead::new(256);
-        let first = readahead.on_miss(0, 1, None, 0);
-        assert_eq!(first, ReadaheadRun { start: 0, nr: 4, nr_now: 4, marker: Some(1) });
+        let first = readahead.on_miss(miss(0, 1, None));
+        assert_eq!((first.start, first.nr, first.nr_now, first.marker), (0, 4, 4, Some(1)));
         let mut sizes = alloc::vec::Vec::new();
         let mut marker = first.marker;
         let mut end = first.start + first.nr;
@@ -200,24 +234,46 @@ mod tests {
     fn random_misses_read_what_is_wanted() {
         let mut readahead = Readahead::new(256);
         for index in [77, 12, 900, 13_000] {
-            let run = readahead.on_miss(index, 2, Some(40), 0);
-            assert_eq!(run, ReadaheadRun { start: index, nr: 2, nr_now: 2, marker: None });
+            let run = readahead.on_miss(miss(index, 2, Some(40)));
+            assert_eq!((run.start, run.nr, run.nr_now, run.marker), (index, 2, 2, None));
+            assert!(!run.is_around);
         }
+    }
+
+    #[test]
+    fn random_misses_read_around_while_memory_is_ample() {
+        let ample = |index, wanted| Miss { is_ample: true, ..miss(index, wanted, Some(40)) };
+        for pattern in [AccessPattern::Normal, AccessPattern::Random] {
+            let mut readahead = Readahead::new(256);
+            readahead.set_pattern(pattern);
+            for (wanted, nr) in [(1, 4), (3, 4), (4, 4), (9, 9)] {
+                let run = readahead.on_miss(ample(1000, wanted));
+                assert_eq!((run.start, run.nr, run.nr_now, run.marker), (1000, nr, nr, None));
+                assert_eq!(run.is_around, nr > wanted);
+            }
+        }
+        // Where a stream goes on behind such a run, it is one.
+        let mut readahead = Readahead::new(256);
+        let run = readahead.on_miss(ample(1000, 1));
+        let next = readahead.on_miss(Miss { previous: Some(1003), ..ample(run.start + run.nr, 1) });
+        assert_eq!((next.nr, next.is_around), (4, false));
+        assert_eq!(Readahead::new(2).on_miss(ample(7, 1)).nr, 2, "no more than a window");
+        assert_eq!(Readahead::new(0).on_miss(ample(7, 1)).nr, 1, "off");
     }
 
     #[test]
     fn advice_overrides_the_guess() {
         let mut readahead = Readahead::new(64);
         readahead.set_pattern(AccessPattern::Random);
-        assert_eq!(readahead.on_miss(0, 1, None, 0).nr, 1);
+        assert_eq!(readahead.on_miss(miss(0, 1, None)).nr, 1);
         readahead.set_pattern(AccessPattern::Sequential);
-        assert_eq!(readahead.on_miss(500, 1, None, 0).nr, 64);
+        assert_eq!(readahead.on_miss(miss(500, 1, None)).nr, 64);
     }
 
     #[test]
     fn waste_shrinks_the_window_to_nothing() {
         let mut readahead = Readahead::new(64);
-        let mut run = readahead.on_miss(0, 1, None, 0);
+        let mut run = readahead.on_miss(miss(0, 1, None));
         let mut wasted = 0;
         for _ in 0..4 {
             run = readahead.on_marker(run.marker.unwrap(), wasted).unwrap();
@@ -239,9 +295,9 @@ mod tests {
     #[test]
     fn a_large_request_is_never_cut() {
         let mut readahead = Readahead::new(16);
-        assert_eq!(readahead.on_miss(0, 100, None, 0).nr, 100);
-        assert_eq!(Readahead::new(0).on_miss(0, 3, None, 0).nr, 3);
-        let run = Readahead::new(256).on_miss(0, 16, None, 0);
+        assert_eq!(readahead.on_miss(miss(0, 100, None)).nr, 100);
+        assert_eq!(Readahead::new(0).on_miss(miss(0, 3, None)).nr, 3);
+        let run = Readahead::new(256).on_miss(miss(0, 16, None));
         assert_eq!((run.nr, run.nr_now), (64, 16), "the rest comes in beside the caller");
     }
 
@@ -269,7 +325,7 @@ mod tests {
     #[test]
     fn a_strangers_marker_is_left_alone() {
         let mut readahead = Readahead::new(64);
-        let _ = readahead.on_miss(0, 1, None, 0);
+        let _ = readahead.on_miss(miss(0, 1, None));
         assert_eq!(readahead.on_marker(5_000, 0), None);
     }
 }

@@ -67,8 +67,9 @@ pub use tiers::{RecordedNode, RecordedNodes, RecordedTiers};
 /// The first eight bytes of a record; the control characters catch text-mode damage.
 pub const MAGIC: [u8; 8] = *b"PTREC\r\n\x1a";
 /// The version this module writes. It reads those before, too: 1 had no tiers and no notes, 2 said
-/// neither which mechanisms were switched nor how far tiers may grow nor who reclaimed.
-pub const VERSION: u16 = 3;
+/// neither which mechanisms were switched nor how far tiers may grow nor who reclaimed, 3 had no
+/// [`AccessKind::Around`].
+pub const VERSION: u16 = 4;
 /// Bytes of the header before the policy's name.
 pub const HEADER_FIXED_BYTES: usize = 40;
 /// The longest policy name a header may carry, in bytes.
@@ -139,11 +140,14 @@ pub enum AccessKind {
     Demote = 14,
     /// Moved to the fast memory. A result.
     Promote = 15,
+    /// Brought in beside a neighbour that was missed, while memory was ample; not accessed. No
+    /// thread waits for it.
+    Around = 16,
 }
 
 impl AccessKind {
     /// Every kind, in the order of their codes.
-    pub const ALL: [AccessKind; 16] = [
+    pub const ALL: [AccessKind; 17] = [
         AccessKind::Read,
         AccessKind::ReadAgain,
         AccessKind::Write,
@@ -160,6 +164,7 @@ impl AccessKind {
         AccessKind::Bypass,
         AccessKind::Demote,
         AccessKind::Promote,
+        AccessKind::Around,
     ];
 
     /// Whether somebody used the page.

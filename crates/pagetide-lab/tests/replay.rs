@@ -12,8 +12,8 @@ use pagetide_core::record::Encoder;
 use pagetide_lab::judge::{naive_clock, naive_fifo, naive_lru, opt};
 use pagetide_lab::replay::{self, Contender, Memory, Setup, World, ZoneMemory};
 use pagetide_lab::trace::AccessKind::{
-    Clean, Dirty, Discard, Evict, Fill, Filled, Read, ReadAgain, Readahead, Table, TableWrite,
-    Unpin, Write,
+    Around, Clean, Dirty, Discard, Evict, Fill, Filled, Read, ReadAgain, Readahead, Table,
+    TableWrite, Unpin, Write,
 };
 use pagetide_lab::trace::{Access, AccessKind, DenseTrace, Ending, Header, Trace};
 use proptest::prelude::*;
@@ -129,6 +129,17 @@ fn a_fill_is_the_miss_of_the_access_after_it() {
     let call = [(1, Fill), (2, Fill), (1, Read), (2, Read), (2, Fill), (2, Read)];
     for &policy in PolicyName::ALL {
         assert_eq!(misses_of(policy, 4, &call), 2, "{policy}");
+    }
+}
+
+/// What was read around others comes into frames that are free, and no page leaves for it.
+#[test]
+fn neighbours_come_where_there_is_room() {
+    let entries = [(1, Read), (2, Around), (3, Around), (1, Read), (2, Read), (3, Read)];
+    for &policy in PolicyName::ALL {
+        assert_eq!(misses_of(policy, 3, &entries), 1, "{policy}");
+        assert_eq!(misses_of(policy, 2, &entries), 2, "{policy}");
+        assert_eq!(misses_of(policy, 1, &entries[..4]), 1, "{policy}");
     }
 }
 

@@ -271,6 +271,7 @@ impl Builder {
                 .filter(|_| is_tiered)
                 .map(|plan| Box::new(Tiering::new(plan, self.tiering, now))),
             pool: compressed.map(|len| Box::new(CompressedPool::new(len))),
+            has_free: AtomicBool::new(nodes.is_ample()),
             nodes,
             arena,
             folios,

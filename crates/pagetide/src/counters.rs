@@ -53,6 +53,10 @@ events! {
     Readahead,
     /// Readahead pages evicted before anyone read them.
     ReadaheadWasted,
+    /// Pages read around others that were missed, while memory was ample.
+    Around,
+    /// Those of them evicted before anyone read them.
+    AroundWasted,
     /// Logged accesses dropped because the lruvec was busy.
     TouchLost,
     /// CPU time of reclaim passes, ns.
@@ -192,6 +196,8 @@ impl CacheStats {
             ("pgpgout", count(Event::DeviceWriteBytes) >> 10),
             ("readahead_pages", count(Event::Readahead)),
             ("readahead_wasted", count(Event::ReadaheadWasted)),
+            ("around_pages", count(Event::Around)),
+            ("around_wasted", count(Event::AroundWasted)),
             ("touches_lost", count(Event::TouchLost)),
             ("direct_passes", count(Event::DirectPass)),
             ("background_passes", count(Event::BackgroundPass)),

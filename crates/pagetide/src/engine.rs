@@ -36,7 +36,7 @@ use pagetide_core::page_alloc::{Attempt, Outcome, SlowPath, WatermarkLevel};
 use pagetide_core::record;
 use pagetide_sys::{ClaimedFrame, FrameArena, Lock, PageHandle, fetch};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
 /// Shared by handles and workers. See the module for the lock order.
@@ -73,6 +73,9 @@ pub(crate) struct Engine {
     pub(crate) growth: Signal,
     /// Whether worker threads run; without them, their work is done by the callers.
     pub(crate) has_workers: bool,
+    /// What the last tick, or an allocation since, has found of free memory: see
+    /// [`Engine::is_ample`].
+    pub(crate) has_free: AtomicBool,
     pub(crate) direct_io: AtomicBool,
     pub(crate) io_uring: AtomicBool,
 }
@@ -180,6 +183,34 @@ impl Engine {
         }
     }
 
+    /// Whether memory is left that nobody competes for, as of a while ago. Groups may be at their
+    /// limits before, so with them there is none.
+    pub(crate) fn is_ample(&self) -> bool {
+        self.has_free.load(Relaxed) && self.groups.is_none()
+    }
+
+    /// Looks whether there is such memory.
+    pub(crate) fn look_for_free(&self) {
+        let has_free = self.nodes.is_ample();
+        if self.has_free.load(Relaxed) != has_free {
+            self.has_free.store(has_free, Relaxed);
+        }
+    }
+
+    /// A frame while memory is ample: for it, nothing is evicted and nobody woken.
+    pub(crate) fn spare_frame(&self, cpu: CpuId) -> Option<ClaimedFrame> {
+        if !self.is_ample() {
+            return None;
+        }
+        let at_low = |node: &Node| node.frames.alloc(cpu, Some(WatermarkLevel::Low));
+        let claimed = self.nodes.iter().find_map(at_low);
+        match claimed {
+            Some(_) => self.tell_growth(),
+            None => self.has_free.store(false, Relaxed),
+        }
+        claimed
+    }
+
     pub(crate) fn alloc_frame(&self, cpu: CpuId) -> Result<ClaimedFrame, NoFrame> {
         let claimed = self.alloc_from_nodes(cpu)?;
         self.tell_growth();
@@ -209,13 +240,17 @@ impl Engine {
 
     fn alloc_from_nodes(&self, cpu: CpuId) -> Result<ClaimedFrame, NoFrame> {
         if self.nodes.len() == 1 {
-            let wake = || self.background.notify();
+            let wake = || {
+                self.has_free.store(false, Relaxed);
+                self.background.notify();
+            };
             return self.alloc_slowly(cpu, self.nodes.first(), SlowPath::new(), wake);
         }
         let at_low = |node: &Node| node.frames.alloc(cpu, Some(WatermarkLevel::Low));
         if let Some(claimed) = self.nodes.iter().find_map(at_low) {
             return Ok(claimed);
         }
+        self.has_free.store(false, Relaxed);
         self.wake_background(0);
         // The slow nodes first: there, a frame costs a page that is cold.
         let mut slowest_first = self.nodes.iter().rev();

@@ -15,7 +15,7 @@ use crate::counters::{Counters, Event};
 use crate::engine::{Engine, NoFrame};
 use crate::mapping::Mapping;
 use pagetide_core::folio::Flags;
-use pagetide_core::ids::{CpuId, PageId, PageIndex};
+use pagetide_core::ids::{CpuId, FrameId, GroupId, PageId, PageIndex};
 use pagetide_core::lru::AccessKind;
 use pagetide_core::record;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
@@ -25,25 +25,40 @@ use std::io;
 /// What a fill is for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FillPlan {
-    /// Pages the caller wants, from the first on; the others are readahead.
+    /// Pages the caller wants, from the first on.
     pub(crate) nr_wanted: u64,
     /// Pages to fill in all.
     pub(crate) nr: u64,
     /// How the wanted pages are accessed.
     pub(crate) kind: AccessKind,
+    /// What brings in the others.
+    pub(crate) beyond: AccessKind,
     /// The page to carry the readahead marker.
     pub(crate) marker: Option<u64>,
+    /// The first page's miss is noted as an access before anything else comes in.
+    pub(crate) is_noted: bool,
 }
 
 impl FillPlan {
-    /// Whether pages may come in together, and stand in each other's way while they do.
+    /// Whether pages may come in together, and stand in each other's way while they do: not those
+    /// read around, for which nothing is evicted.
     pub(crate) fn is_group(&self) -> bool {
-        self.nr > 1
+        match self.beyond {
+            AccessKind::Around => self.nr_wanted > 1,
+            _ => self.nr > 1,
+        }
     }
 
     /// Just one page.
     pub(crate) fn one(kind: AccessKind) -> FillPlan {
-        FillPlan { nr_wanted: 1, nr: 1, kind, marker: None }
+        FillPlan {
+            nr_wanted: 1,
+            nr: 1,
+            kind,
+            beyond: AccessKind::Readahead,
+            marker: None,
+            is_noted: false,
+        }
     }
 }
 
@@ -83,7 +98,7 @@ impl Engine {
         if plan.is_group() {
             self.record(mapping, first, record::AccessKind::Fill);
         }
-        self.admit(cpu, mapping, &mut run[0], plan.kind)?;
+        self.admit_first(cpu, mapping, &mut run[0], plan)?;
         self.extend_run(cpu, mapping, run, plan);
         if plan.is_group() {
             // The pages stay locked a little longer, but nothing is decided any more.
@@ -103,6 +118,20 @@ impl Engine {
         })
     }
 
+    fn admit_first<H: PageHandle>(
+        &self,
+        cpu: CpuId,
+        mapping: &Mapping,
+        page: &mut Lock<H>,
+        plan: FillPlan,
+    ) -> Result<(), NoFrame> {
+        let frame = self.admit(cpu, mapping, page, plan.kind)?;
+        if plan.is_noted {
+            self.mark_filled(cpu, frame);
+        }
+        Ok(())
+    }
+
     /// Fills a page from its compressed copy, if there is one.
     fn fill_from_pool<H: PageHandle>(
         &self,
@@ -117,7 +146,7 @@ impl Engine {
         if plan.is_group() {
             self.record(mapping, id.index.0, record::AccessKind::Fill);
         }
-        self.admit(cpu, mapping, page, plan.kind)?;
+        self.admit_first(cpu, mapping, page, plan)?;
         if plan.is_group() {
             self.record(mapping, id.index.0, record::AccessKind::Filled);
         }
@@ -191,21 +220,45 @@ impl Engine {
             if page.frame().is_some() {
                 return;
             }
-            let is_wanted = index - first < plan.nr_wanted;
-            let (kind, recorded) = if is_wanted {
-                (plan.kind, record::AccessKind::Fill)
-            } else {
-                (AccessKind::Readahead, record::AccessKind::Readahead)
+            let kind = if index - first < plan.nr_wanted { plan.kind } else { plan.beyond };
+            let admitted = match kind {
+                AccessKind::Around => self.admit_around(cpu, mapping, &mut page),
+                AccessKind::Readahead => self.admit_ahead(cpu, mapping, &mut page),
+                _ => {
+                    self.record(mapping, index, record::AccessKind::Fill);
+                    self.admit(cpu, mapping, &mut page, kind)
+                }
             };
-            self.record(mapping, index, recorded);
-            if self.admit(cpu, mapping, &mut page, kind).is_err() {
+            if admitted.is_err() {
                 return;
-            }
-            if !is_wanted {
-                self.counters.count(Event::Readahead);
             }
             run.push(page);
         }
+    }
+
+    fn admit_ahead<H: PageHandle>(
+        &self,
+        cpu: CpuId,
+        mapping: &Mapping,
+        page: &mut Lock<H>,
+    ) -> Result<FrameId, NoFrame> {
+        self.record(mapping, page.page().index().0, record::AccessKind::Readahead);
+        let frame = self.admit(cpu, mapping, page, AccessKind::Readahead)?;
+        self.counters.count(Event::Readahead);
+        Ok(frame)
+    }
+
+    /// Gives the locked, absent page, which nobody has asked for, a frame that nobody else wants.
+    pub(crate) fn admit_around<H: PageHandle>(
+        &self,
+        cpu: CpuId,
+        mapping: &Mapping,
+        page: &mut Lock<H>,
+    ) -> Result<FrameId, NoFrame> {
+        let claimed = self.spare_frame(cpu).ok_or(NoFrame)?;
+        self.record(mapping, page.page().index().0, record::AccessKind::Around);
+        self.counters.count(Event::Around);
+        Ok(self.admit_in(cpu, mapping, page, claimed, GroupId::ROOT, AccessKind::Around))
     }
 
     pub(crate) fn set_marker<H: PageHandle>(&self, run: &[Lock<H>], marker: Option<u64>) {

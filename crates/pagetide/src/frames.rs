@@ -130,6 +130,12 @@ impl ArenaFrames {
         background_target(&self.zone.lock_zone(), level, room_below)
     }
 
+    /// Whether memory is left that nobody competes for: see [`Zone::is_ample`].
+    #[cfg(not(loom))]
+    pub(crate) fn is_ample(&self) -> bool {
+        self.zone.lock_zone().is_ample()
+    }
+
     /// Frames for what is demoted.
     #[cfg(not(loom))]
     pub(crate) fn room_for_demoted(&self) -> u64 {

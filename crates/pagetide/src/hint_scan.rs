@@ -57,6 +57,7 @@ impl Engine {
             recorder.record_tick(now, scanned.map(|mapping| scanned_as(&mapping)));
         }
         self.nodes.iter().for_each(|node| node.frames.tick(now));
+        self.look_for_free();
         if let Some(tiering) = &self.tiering {
             tiering.set_now(now);
             self.unmap_rearmed();

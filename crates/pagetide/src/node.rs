@@ -197,6 +197,11 @@ impl Nodes {
         }
     }
 
+    /// Whether memory is left that nobody competes for, in any. Takes every zone's lock in turn.
+    pub(crate) fn is_ample(&self) -> bool {
+        self.list.iter().any(|node| node.frames.is_ample())
+    }
+
     /// Frames in service, bytes.
     pub(crate) fn managed_bytes(&self) -> u64 {
         self.list.iter().map(|node| node.frames.managed_bytes()).sum()

@@ -8,6 +8,7 @@ use crate::counters::Event;
 use crate::engine::Engine;
 use crate::hint_scan::tick_interval;
 use crate::locks::{Wake, lock};
+use crate::mapping::Mapping;
 use crate::node::Node;
 use crate::registry::Slots;
 use pagetide_core::folio::Flags;
@@ -340,11 +341,8 @@ impl Engine {
         let Locked { mut lock, epoch, .. } = locked;
         let mapping = mappings.get(page.mapping);
         let flags = lock.frame().map(|frame| self.folios[frame].flags());
-        if flags.is_some_and(|flags| flags.any(Flags::PREFETCHED)) {
-            self.counters.count(Event::ReadaheadWasted);
-            if let Some(mapping) = mapping {
-                mapping.wasted.fetch_add(1, Relaxed);
-            }
+        if let Some(flags) = flags.filter(|flags| flags.any(Flags::PREFETCHED)) {
+            self.count_wasted(mapping.map(|one| &**one), flags);
         }
         if let Some(recorder) = &self.recorder {
             recorder.record(page, record::AccessKind::Evict);
@@ -353,6 +351,17 @@ impl Engine {
             pool.store(mapping, page.index, epoch, lock.bytes());
         }
         self.arena.release(lock.evict(shadow))
+    }
+
+    /// A page leaves that nobody has read. Of a stream, the stream's window learns of it.
+    fn count_wasted(&self, mapping: Option<&Mapping>, flags: Flags) {
+        if !flags.any(Flags::STREAMED) {
+            return self.counters.count(Event::AroundWasted);
+        }
+        self.counters.count(Event::ReadaheadWasted);
+        if let Some(mapping) = mapping {
+            mapping.wasted.fetch_add(1, Relaxed);
+        }
     }
 
     /// Collects the pages accessed through tables since the last walk, of the tables core wants.

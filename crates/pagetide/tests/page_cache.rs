@@ -74,6 +74,55 @@ fn readahead_windows_are_as_large_as_asked_for() {
     }
 }
 
+/// A random miss brings its neighbours while memory is ample, and alone what it wants later. What
+/// nobody has read leaves first, and is no stream's waste.
+#[test]
+fn random_misses_read_around_while_memory_is_ample() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = patterned_file(dir.path(), "a", 4096 * PAGE + 10);
+    for (policy, advice) in
+        [(PolicyName::Pagetide, Advice::Random), (PolicyName::Mglru, Advice::Normal)]
+    {
+        let builder = PageCache::builder().memory(Bytes(4 << 20)).background(false);
+        let cache = builder.policy(policy).build().unwrap();
+        let file = cache.open(&path, OpenOptions::new().read(true)).unwrap();
+        file.advise(advice, 0, 0).unwrap();
+        let mut page = vec![0; PAGE];
+        let mut read = |index: u64| {
+            let before = cache.stats();
+            let nr_read = file.read_at(&mut page, index * PAGE as u64).unwrap();
+            assert!(
+                page[..nr_read] == pattern_at(index * PAGE as u64, nr_read)[..],
+                "page {index}"
+            );
+            let after = cache.stats();
+            (after.misses - before.misses, after.device_reads - before.device_reads)
+        };
+        let count = |name| cache.stats().vmstat.iter().find(|(one, _)| *one == name).unwrap().1;
+        assert_eq!(
+            [100, 101, 103, 102, 104].map(&mut read),
+            [(1, 1), (0, 0), (0, 0), (0, 0), (1, 1)]
+        );
+        assert_eq!(count("around_pages"), 6);
+        // Where somebody has the next page, the run ends before it; and so it does with the file.
+        assert_eq!([99, 4094, 4096].map(&mut read), [(1, 1), (1, 1), (0, 0)]);
+        assert_eq!(count("around_pages"), 8);
+        // Now memory fills, and nobody reads around any more.
+        (0..1000).for_each(|nth| {
+            let _ = read(200 + nth * 37 % 3800);
+        });
+        let nr_around = count("around_pages");
+        assert!((500..1000).contains(&nr_around), "{nr_around} in 1024 frames");
+        (0..500).for_each(|nth| {
+            let _ = read(300 + nth * 41 % 3700);
+        });
+        assert_eq!(count("around_pages"), nr_around);
+        assert!(count("around_wasted") > 100);
+        assert_eq!((count("readahead_pages"), count("readahead_wasted")), (0, 0));
+        cache.validate();
+    }
+}
+
 #[test]
 fn writes_reach_the_file_at_sync() {
     let dir = tempfile::tempdir().unwrap();

@@ -38,10 +38,34 @@ impl Both {
         self.view.file(self.tag).unwrap().1
     }
 
+    fn admit_around(&self, index: u64, writes: u64) -> bool {
+        let bytes = pattern_at(index * PAGE as u64, PAGE);
+        self.file.admit_around(index, writes, bytes.as_slice().try_into().unwrap())
+    }
+
     fn admit(&self, index: u64, writes: u64) -> bool {
         let bytes = pattern_at(index * PAGE as u64, PAGE);
         self.file.admit(index, writes, bytes.as_slice().try_into().unwrap())
     }
+}
+
+#[test]
+fn what_nobody_asked_for_is_taken_while_memory_is_ample() {
+    let dir = tempfile::tempdir().unwrap();
+    let both = both(&patterned_file(dir.path(), "a", 8 * PAGE + 10));
+    let writes = both.writes();
+    assert_eq!(both.file.nr_around(), 4);
+    assert!(both.admit(2, writes) && both.admit_around(3, writes) && both.admit_around(4, writes));
+    assert!(both.admit_around(3, writes), "it is there");
+    let stats = both.cache.stats();
+    assert_eq!((stats.misses, stats.hits), (1, 0), "nobody has read the others");
+    assert_eq!(both.look(3).unwrap(), pattern_at(3 * PAGE as u64, PAGE));
+    both.file.touch_pages(3, 1);
+    assert_eq!(both.cache.stats().hits, 1);
+    assert!(!both.admit_around(8, writes), "the last page is not whole");
+    both.file.write_at(b"x", 5 * PAGE as u64).unwrap();
+    assert!(!both.admit_around(6, writes), "read before the write");
+    both.cache.validate();
 }
 
 #[test]

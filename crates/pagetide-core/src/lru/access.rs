@@ -70,6 +70,15 @@ pub enum AccessKind {
     Table,
     /// Not an access: readahead brought the page in.
     Readahead,
+    /// Not an access: a neighbour's miss brought it in, while memory was ample.
+    Around,
+}
+
+impl AccessKind {
+    /// Whether nobody has accessed the page yet.
+    pub const fn is_ahead(self) -> bool {
+        matches!(self, AccessKind::Readahead | AccessKind::Around)
+    }
 }
 
 impl AccessRule {
@@ -151,6 +160,7 @@ impl AccessRule {
             (AccessRule::CountAndLog, AccessKind::Table) => Flags::REFERENCED,
             (_, AccessKind::Readahead) => Flags::PREFETCHED.with(Flags::STREAMED),
             (_, AccessKind::Run) => Flags::STREAMED,
+            (_, AccessKind::Around) => Flags::PREFETCHED,
             _ => Flags::NONE,
         }
     }

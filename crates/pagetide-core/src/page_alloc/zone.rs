@@ -187,6 +187,12 @@ impl Zone {
         self.buddy.nr_free - self.buddy.nr_high_atomic
     }
 
+    /// Whether memory is left that nobody competes for: more than twice what background reclaim
+    /// keeps free.
+    pub fn is_ample(&self) -> bool {
+        self.nr_free() > 2 * self.watermarks.mark(WatermarkLevel::High)
+    }
+
     /// Free blocks per order and type.
     pub fn free_blocks(&self) -> &FreeBlocks {
         &self.buddy.blocks

@@ -334,7 +334,7 @@ fn damage_after_the_header_is_located() {
     assert_eq!(decode(&damaged), Ok((vec![], Some(RecordError::NumberTooLarge { offset }), None)));
     // Kinds and notes that there are not, and a note with a mapping of its own.
     let first = Entry::Access(access(0, 0, AccessKind::Read, 0));
-    let more = [([KIND_MORE, 2], 16), ([KIND_MORE, 200], 200)];
+    let more = [([KIND_MORE, 3], 17), ([KIND_MORE, 200], 200)];
     for (tag, kind) in more.into_iter().chain([([0x2e, NOTE_TICK], 0x2e)]) {
         let mut damaged = bytes.clone();
         damaged.push(0);

@@ -197,7 +197,7 @@ impl GroupsWorld {
                 self.young[frame.0 as usize] = true;
                 return;
             }
-            AccessKind::Readahead => return,
+            AccessKind::Readahead | AccessKind::Around => return,
             AccessKind::Descriptor | AccessKind::Run if is_fill => {
                 self.rule.mark_fill(&self.folios, frame)
             }

@@ -162,6 +162,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         match kind {
             AccessKind::Discard => self.discard(rank),
             AccessKind::Readahead => self.read_ahead(rank),
+            AccessKind::Around => self.read_around(rank),
             AccessKind::Fill => self.fill_ahead(rank),
             AccessKind::Filled => self.end_group(),
             AccessKind::Dirty => self.make_dirty(rank),

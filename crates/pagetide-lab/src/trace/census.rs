@@ -170,5 +170,6 @@ const fn name_of(kind: AccessKind) -> &'static str {
         AccessKind::Bypass => "bypass",
         AccessKind::Demote => "demote",
         AccessKind::Promote => "promote",
+        AccessKind::Around => "around",
     }
 }

@@ -17,7 +17,8 @@ pub enum Advice {
     Normal,
     /// Front to back: read ahead as far as allowed.
     Sequential,
-    /// Anywhere: read only what is asked for.
+    /// Anywhere: no stream is looked for. While memory is ample, a miss brings in a few pages all
+    /// the same; [`Builder::readahead_max`](crate::Builder::readahead_max) 0 ends that, too.
     Random,
     /// Accesses through this handle say nothing about the future: do not count them.
     NoReuse,
@@ -60,7 +61,8 @@ impl Handle {
         let most = self.engine().nodes.nr_frames() / 2;
         let end = range.end.0.min(self.mapping.nr_pages());
         let nr = end.saturating_sub(range.start.0).min(most);
-        let run = ReadaheadRun { start: range.start.0, nr, nr_now: 0, marker: None };
+        let run =
+            ReadaheadRun { start: range.start.0, nr, nr_now: 0, marker: None, is_around: false };
         self.engine().prefetch(&self.mapping, run);
     }
 

@@ -14,6 +14,7 @@ use crate::locks::lock;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::{CpuId, FrameId, PageIndex};
 use pagetide_core::lru::AccessKind;
+use pagetide_core::readahead::Miss;
 use pagetide_core::record;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::{AlignedBuf, PageRef, Touch, current_cpu};
@@ -205,11 +206,11 @@ impl Handle {
         let nr_valid = self.mapping.bytes_in_page(PageIndex(piece.index));
         let nr_read = target.len().min(nr_valid.saturating_sub(piece.within));
         run[0].read(piece.within, &mut target[..nr_read]);
-        let frame = run[0].frame().expect("a filled page has a frame");
         let filled_end = piece.index + run.len() as u64;
         let nr_wanted = (piece.last + 1).min(filled_end) - piece.index;
         self.counters.add(Event::Miss, nr_wanted - 1);
-        if piece.counts {
+        if piece.counts && !plan.is_noted {
+            let frame = run[0].frame().expect("a filled page has a frame");
             engine.mark_filled(cpu, frame);
         }
         Ok((nr_read, filled_end.min(piece.last + 1)))
@@ -220,13 +221,17 @@ impl Handle {
         let wanted = piece.last + 1 - piece.index;
         let previous = (previous != NO_PAGE).then_some(previous);
         let wasted = self.mapping.wasted.load(Relaxed);
-        let run = lock(&self.readahead).on_miss(piece.index, wanted, previous, wasted);
+        let is_ample = self.engine().is_ample();
+        let miss = Miss { index: piece.index, wanted, previous, wasted, is_ample };
+        let run = lock(&self.readahead).on_miss(miss);
         self.mapping.note_marker(run.marker);
         let mut plan = FillPlan {
             nr_wanted: wanted,
             nr: run.nr,
             kind: AccessKind::Descriptor,
+            beyond: if run.is_around { AccessKind::Around } else { AccessKind::Readahead },
             marker: run.marker,
+            is_noted: false,
         };
         if self.engine().has_workers && run.nr_now < run.nr {
             plan.nr = run.nr_now;
@@ -240,6 +245,7 @@ impl Handle {
         if plan.is_group() {
             plan.kind = AccessKind::Run;
         }
+        plan.is_noted = piece.counts && !plan.is_group();
         plan
     }
 

@@ -9,14 +9,15 @@
 //! What is offered to be admitted is believed, but only as what the file on disk had: not once
 //! anybody has written the file through the cache, for then the truth may be here alone.
 
-use super::File;
 use super::read::Piece;
+use super::{File, Handle};
 use crate::counters::Event;
 use crate::errors::ReadError;
+use crate::locks::lock;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::lru::AccessKind;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
-use pagetide_sys::{PageRef, current_cpu, fetch};
+use pagetide_sys::{Lock, PageRef, current_cpu, fetch};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Ranges whose pages are looked at together.
@@ -112,19 +113,19 @@ impl File {
         }
     }
 
+    /// How many pages to read for a miss outside any stream, with the one that is wanted, now.
+    pub fn nr_around(&self) -> u64 {
+        let handle = &*self.handle;
+        lock(&handle.readahead).nr_around(handle.engine().is_ample())
+    }
+
     /// Takes in page `index`, which somebody has missed and read past the cache from the file on
     /// disk, when its [count of writes](pagetide_sys::shared) was `writes`. Returns whether the
     /// page is resident now; if not, it was stale, or there was no room, and nothing is lost.
     pub fn admit(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool {
         let handle = &*self.handle;
         let (engine, mapping) = (handle.engine(), &handle.mapping);
-        let is_whole = index < mapping.len() >> PAGE_SHIFT;
-        if !handle.access.read || !is_whole || writes & 1 == 1 {
-            return false;
-        }
-        let cpu = current_cpu();
-        let Some(page) = mapping.table.page_or_make(PageIndex(index)) else { return false };
-        let mut page = page.lock();
+        let Some(mut page) = handle.lock_offered(index, writes) else { return false };
         if page.frame().is_some() {
             drop(page);
             self.touch_pages(index, 1);
@@ -138,6 +139,7 @@ impl File {
         if mapping.writes() != writes {
             return false;
         }
+        let cpu = current_cpu();
         handle.counters.count(Event::Miss);
         engine.reuse.access(mapping, PageIndex(index));
         engine.count_read(1);
@@ -152,5 +154,36 @@ impl File {
             engine.mark_filled(cpu, frame);
         }
         true
+    }
+
+    /// As [`File::admit`], of a page that nobody has asked for: it was read with another, as
+    /// [`File::nr_around`] has it. It is no access, and is left where memory is not ample any more.
+    pub fn admit_around(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool {
+        let handle = &*self.handle;
+        let (engine, mapping) = (handle.engine(), &handle.mapping);
+        let Some(mut page) = handle.lock_offered(index, writes) else { return false };
+        if page.frame().is_some() {
+            return true;
+        }
+        // Under the page's lock, as above.
+        let is_as_read = mapping.writes() == writes;
+        let is_in = is_as_read && engine.admit_around(current_cpu(), mapping, &mut page).is_ok();
+        if is_in {
+            engine.counters.add(Event::DeviceReadBytes, PAGE_BYTES as u64);
+            page.write(0, bytes);
+        }
+        is_in
+    }
+}
+
+impl Handle {
+    /// Locks a page that somebody offers to have read when the count of writes was `writes`, if it
+    /// may be taken at all.
+    fn lock_offered(&self, index: u64, writes: u64) -> Option<Lock<PageRef<'_>>> {
+        let is_whole = index < self.mapping.len() >> PAGE_SHIFT;
+        if !self.access.read || !is_whole || writes & 1 == 1 {
+            return None;
+        }
+        Some(self.mapping.table.page_or_make(PageIndex(index))?.lock())
     }
 }

@@ -379,7 +379,7 @@ impl LruPolicy for Pagetide {
         }
         stamp.put(folio);
         folio.set(Flags::WORKINGSET);
-        if kind == AccessKind::Readahead {
+        if kind.is_ahead() {
             return;
         }
         if self.gets_main(cx, frame) {

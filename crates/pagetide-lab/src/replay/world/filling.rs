@@ -15,14 +15,25 @@ use std::ops::Range;
 
 impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     pub(super) fn read_ahead(&mut self, rank: u32) {
-        if self.frame_of(rank).is_none() {
-            // Without a frame there is no readahead, and nobody waits for it.
-            let filled = self.fill(rank, lru::AccessKind::Readahead);
-            if filled.is_some() {
-                self.pages[rank as usize].set(Mark::Ahead);
-            }
-            self.join_group(rank, filled);
+        let filled = self.fill_unasked(rank, lru::AccessKind::Readahead);
+        self.join_group(rank, filled);
+    }
+
+    /// Nothing is evicted for it, so nobody meets its lock.
+    pub(super) fn read_around(&mut self, rank: u32) {
+        let _ = self.fill_unasked(rank, lru::AccessKind::Around);
+    }
+
+    /// Without a frame the page does not come, and nobody waits for it.
+    fn fill_unasked(&mut self, rank: u32, kind: lru::AccessKind) -> Option<FrameId> {
+        if self.frame_of(rank).is_some() {
+            return None;
         }
+        let filled = self.fill(rank, kind);
+        if filled.is_some() {
+            self.pages[rank as usize].set(Mark::Ahead);
+        }
+        filled
     }
 
     /// A page of a call that will access it: this is its miss. Without a frame the access is.
@@ -64,7 +75,11 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     /// Makes the page resident, or returns `None` when no frame came free.
     pub(super) fn fill(&mut self, rank: u32, kind: lru::AccessKind) -> Option<FrameId> {
         let payer = self.charge(rank)?;
-        let Some(frame) = self.alloc(rank) else {
+        let found = match kind {
+            lru::AccessKind::Around => self.take_free(rank),
+            _ => self.alloc(rank),
+        };
+        let Some(frame) = found else {
             self.refund(payer);
             return None;
         };

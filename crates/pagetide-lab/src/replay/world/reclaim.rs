@@ -20,7 +20,7 @@ use pagetide_core::ids::{FrameId, GroupId, PageId};
 use pagetide_core::lru::lru_gen::{Detail, GenCommandError, parse_commands};
 use pagetide_core::lru::page_table::{LeafId, LeafLook, pages_around, wants_around};
 use pagetide_core::lru::{Refusal, ShadowEntry};
-use pagetide_core::page_alloc::{Attempt, Outcome, SlowPath};
+use pagetide_core::page_alloc::{Attempt, Outcome, SlowPath, WatermarkLevel};
 use pagetide_core::reclaim::{DEF_PRIORITY, Scan, Settled, Step, Verdict};
 use pagetide_core::tiering::{Demotion, Leftover, Migration};
 use std::ops::Range;
@@ -54,6 +54,17 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
             Frames::Zone(_) if self.tiering.is_some() => self.alloc_from_tiers(),
             Frames::Zone(_) => self.alloc_from_zone(0, SlowPath::new()),
         }
+    }
+
+    /// A frame for the page, if there is one for which nobody has to go.
+    pub(super) fn take_free(&mut self, rank: u32) -> Option<FrameId> {
+        let take = |node: &mut Node| node.frames.take(Some(WatermarkLevel::Low));
+        let frame = self.nodes.iter_mut().find_map(take)?;
+        let has_slot = self.grow_tree(rank);
+        if !has_slot {
+            self.nodes[0].frames.free(frame);
+        }
+        has_slot.then_some(frame)
     }
 
     fn alloc_in_limit(&mut self, rank: u32) -> Option<FrameId> {
