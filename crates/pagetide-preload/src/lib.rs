@@ -42,9 +42,9 @@ mod view;
 
 /// What `pagetide run` looks for before it loads us; it changes with the protocol.
 #[used]
-static VERSION_MARK: [u8; 28] = *b"pagetide preload protocol 7;";
+static VERSION_MARK: [u8; 28] = *b"pagetide preload protocol 8;";
 
-const _: () = assert!(pagetide_sys::wire::VERSION == 7, "VERSION_MARK names the version");
+const _: () = assert!(pagetide_sys::wire::VERSION == 8, "VERSION_MARK names the version");
 
 /// Runs before the program: see `calls::stdio` for what cannot wait.
 #[used]

@@ -9,8 +9,12 @@
 //!   count of writes even? --> read into this thread's tray --> count the same? --> checksum
 //!                                                                       |
 //!   the program has its bytes <-----------------------------------------+
-//!   the server has the page   <-- sixteen of them, or the thread ends --+
+//!   the server has the page   <-- with others, or the thread ends ------+
 //! ```
+//!
+//! While memory is ample, the server says so in the tray, and the pages behind the one that is
+//! missed are read with it, as `pagetide_core::readahead` has it: nobody's access, and found in the
+//! tray like any other.
 //!
 //! The count (`pagetide_sys::shared`) is even while the file on disk has all there is: nobody has
 //! written it through the page cache. The server compares it once more before it admits the page,
@@ -32,8 +36,9 @@
 use crate::table::{self, Entry};
 use crate::{next, tray, view};
 use libc::{c_int, c_void, iovec};
-use pagetide_sys::wire::PAGE_SHIFT;
+use pagetide_sys::wire::{Offer, PAGE_SHIFT};
 use std::cell::Cell;
+use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -72,14 +77,18 @@ pub(crate) fn read(
         return false;
     }
     IS_BUSY.set(true);
-    let start = read_pages(fd, first, nr_pages);
+    let end = last + 1 + nr_behind(tag, last + 1..file_len >> PAGE_SHIFT, nr_pages);
+    let read = [end, last + 1].into_iter().find_map(|end| Some((end, tray::room(end - first)?)));
+    let read = read.filter(|(end, start)| read_pages(fd, first..*end, *start));
     // If all is as it was, then the descriptor was this file's all the time, and nobody has
     // written it.
     let is_same = view::file(tag).is_some_and(|(_, now)| now == writes)
         && table::entry(fd) == Entry::Managed(id);
-    let is_read = match start {
-        Some(start) if is_same => {
-            (first..=last).for_each(|index| tray::set_down(id, index, writes));
+    let is_read = match read {
+        Some((end, start)) if is_same => {
+            for index in first..end {
+                tray::set_down(Offer { id, index, is_around: index > last, writes, checksum: 0 });
+            }
             let from = start.wrapping_add(offset as usize % PAGE_BYTES);
             // SAFETY: the range is inside the slots that were read into (S22), and the program's
             // memory is given to be read into (S20).
@@ -92,15 +101,19 @@ pub(crate) fn read(
     is_read
 }
 
-/// Reads pages into the tray; returns where they begin.
-fn read_pages(fd: c_int, first: u64, nr_pages: usize) -> Option<*mut u8> {
-    let start = tray::room(nr_pages)?;
-    let nr_bytes = nr_pages * PAGE_BYTES;
-    let offset = (first << PAGE_SHIFT) as usize;
+/// How many pages to read behind `nr_wanted`: of the file's whole ones, as far as none is resident.
+fn nr_behind(tag: u32, behind: Range<u64>, nr_wanted: usize) -> u64 {
+    let nr_max = tray::nr_around().min(PAGES_MAX as u64).saturating_sub(nr_wanted as u64);
+    behind.take(nr_max as usize).take_while(|index| !view::has(tag, *index)).count() as u64
+}
+
+/// Reads pages into the tray, from slot `start` on; returns whether it has them all.
+fn read_pages(fd: c_int, pages: Range<u64>, start: *mut u8) -> bool {
+    let nr_bytes = (pages.end - pages.start) as usize * PAGE_BYTES;
+    let offset = (pages.start << PAGE_SHIFT) as usize;
     let arguments = [fd as usize, start as usize, nr_bytes, offset, 0, 0];
     // SAFETY: slots of this thread's tray that nobody uses (S22).
-    let nr_read = unsafe { next::system(libc::SYS_pread64, arguments) };
-    (nr_read == Ok(nr_bytes)).then_some(start)
+    unsafe { next::system(libc::SYS_pread64, arguments) == Ok(nr_bytes) }
 }
 
 /// Copies the front of the range from a page that this thread has read itself and the server has

@@ -1,26 +1,26 @@
 //! Where this thread sets down pages that it has read, for the server to take.
 //!
 //! ```text
-//!      guard | taken | slot 0 .. slot 31 | guard      one mapping a thread, of the server's file
-//!                       ^ taken   ^ told    ^ set down
+//!      guard | taken | around | slot 0 .. slot 63 | guard      one mapping a thread, of the
+//!                                ^ taken  ^ told  ^ set down    server's file
 //! ```
 //!
-//! Pages are told of sixteen at a time, with the log of what was found, so that nobody is woken for
+//! Pages are told of thirty-two at a time, with the log of what was found, so that nobody is woken for
 //! one page. Until the server has said that a page is taken, its slot is not used again, and the
 //! page is found there by its own thread. A packet says where in the tray it begins: those that are
 //! lost, lose their pages and no more.
 //!
 //! **Data and invariants.** The slots lie between pages that cannot be touched, and no fork gets
 //! the mapping: a child has no tray until it asks for one. A tray belongs to one socket; with
-//! another socket it is given up. What the server says it has taken is looked at as a number that
-//! may be anything. `self_read` alone uses this, and sees to it that no signal's handler does so in
-//! between.
+//! another socket it is given up. What the server says it has taken, and how much it wants read,
+//! are looked at as numbers that may be anything. `self_read` alone uses this, and sees to it that
+//! no signal's handler does so in between.
 //!
 //! **Ignored.** Pages that were set down and not told when the process was killed.
 
 use crate::{channel, next, process, view};
 use libc::{c_int, iovec};
-use pagetide_sys::tray::{NR_SLOTS, SLOTS_AT, TRAY_BYTES};
+use pagetide_sys::tray::{AROUND_WORD, NR_SLOTS, SLOTS_AT, TAKEN_WORD, TRAY_BYTES};
 use pagetide_sys::wire::{OFFER_BYTES, Offer, Op, PAGE_SHIFT, Request};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,6 +45,9 @@ struct Tray {
     nr_told: u64,
 }
 
+/// The label of a slot that was left out.
+const NOBODYS: Offer = Offer { id: 0, index: 0, is_around: false, writes: 0, checksum: 0 };
+
 const NONE: Tray = Tray {
     process: 0,
     socket: 0,
@@ -60,7 +63,7 @@ thread_local! {
     /// The socket that was asked for a tray, and had none.
     static REFUSED_BY: Cell<u32> = const { Cell::new(0) };
     static LABELS: [Cell<Offer>; NR_SLOTS] = const {
-        [const { Cell::new(Offer { id: 0, index: 0, writes: 0, checksum: 0 }) }; NR_SLOTS]
+        [const { Cell::new(NOBODYS) }; NR_SLOTS]
     };
 }
 
@@ -80,10 +83,14 @@ impl Tray {
 
     /// Pages that were told of and taken, whatever the word in the tray says.
     fn nr_taken(&self) -> u64 {
-        // SAFETY: the front of this thread's tray (S22).
-        let word = unsafe { &*self.start.cast::<AtomicU64>() };
         let oldest = self.nr_set_down.saturating_sub(NR_SLOTS as u64);
-        word.load(Ordering::Acquire).clamp(oldest, self.nr_told)
+        self.word(TAKEN_WORD).load(Ordering::Acquire).clamp(oldest, self.nr_told)
+    }
+
+    /// One of the words at its front.
+    fn word(&self, nth: usize) -> &AtomicU64 {
+        // SAFETY: the front of this thread's tray (S22).
+        unsafe { &*self.start.cast::<AtomicU64>().wrapping_add(nth) }
     }
 
     /// Nobody has taken yet what was told of.
@@ -92,11 +99,17 @@ impl Tray {
     }
 }
 
+/// How many pages a miss should read, with those that are wanted, as far as the server has said.
+pub(crate) fn nr_around() -> u64 {
+    let tray = TRAY.get();
+    if tray.is_own() { tray.word(AROUND_WORD).load(Ordering::Relaxed) } else { 0 }
+}
+
 /// Slots for `nr_pages` pages, one behind the other, to be read into; the pages are set down by
 /// [`set_down`]. `None` if there is no room.
-pub(crate) fn room(nr_pages: usize) -> Option<*mut u8> {
+pub(crate) fn room(nr_pages: u64) -> Option<*mut u8> {
     let mut tray = own()?;
-    let (nr_pages, nr_slots) = (nr_pages as u64, NR_SLOTS as u64);
+    let nr_slots = NR_SLOTS as u64;
     let nr_due = if tray.is_behind() { NR_TOLD / 2 } else { NR_TOLD };
     if tray.nr_set_down - tray.nr_told >= nr_due {
         tell();
@@ -112,7 +125,7 @@ pub(crate) fn room(nr_pages: usize) -> Option<*mut u8> {
         return None;
     }
     for nr in tray.nr_set_down..tray.nr_set_down + left_out {
-        LABELS.with(|labels| labels[nr as usize % NR_SLOTS].set(Offer::default()));
+        LABELS.with(|labels| labels[nr as usize % NR_SLOTS].set(NOBODYS));
     }
     tray.nr_set_down += left_out;
     TRAY.set(tray);
@@ -120,12 +133,11 @@ pub(crate) fn room(nr_pages: usize) -> Option<*mut u8> {
 }
 
 /// Labels the page that was read into the next slot.
-pub(crate) fn set_down(id: u64, index: u64, writes: u64) {
+pub(crate) fn set_down(label: Offer) {
     let mut tray = TRAY.get();
     // SAFETY: a slot of this thread's tray, in which no read is in progress (S22).
     let page = unsafe { std::slice::from_raw_parts(tray.slot(tray.nr_set_down), PAGE_BYTES) };
-    let label = Offer::new(id, index, writes, page);
-    LABELS.with(|labels| labels[tray.nr_set_down as usize % NR_SLOTS].set(label));
+    LABELS.with(|labels| labels[tray.nr_set_down as usize % NR_SLOTS].set(label.sealed(page)));
     tray.nr_set_down += 1;
     TRAY.set(tray);
 }

@@ -179,6 +179,11 @@ pub(crate) fn file(tag: u32) -> Option<(u64, u64)> {
     view()?.file(tag)
 }
 
+/// Whether the page is there to be found.
+pub(crate) fn has(tag: u32, index: u64) -> bool {
+    view().is_some_and(|view| view.read_into(tag, index, 0, &mut []))
+}
+
 /// Whether a read from page `first` to page `last` goes on where the last one ended; remembers
 /// where it ends.
 pub(crate) fn goes_on(id: u64, first: u64, last: u64) -> bool {

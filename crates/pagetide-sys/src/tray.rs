@@ -7,7 +7,7 @@
 //! the copy is what the packet's label says, and say how far we have taken them.
 //!
 //! ```text
-//!   | taken | slot 0 | slot 1 | .. | slot 31 |
+//!   | taken | around | slot 0 | slot 1 | .. | slot 63 |
 //!             ^ taken                            here: copied, before this one
 //!                        ^ set down              there: the next one to read into
 //! ```
@@ -15,7 +15,7 @@
 //! **Invariants.** S29: our mapping is of the whole file, which cannot shrink; a slot's place is
 //! computed from a number modulo their count. The other process may write any of it at any time, so
 //! bytes are reached by copies that may race (S2), judged in the copy, and never read back from
-//! here; *taken* is written and not read.
+//! here; *taken* is written and not read, and so is *around*, how many pages a miss should read.
 //!
 //! **Ignored.** A process that sets down more than there is room for: it spoils its own pages.
 //!
@@ -31,8 +31,12 @@ use crate::mapped::{Mapped, memory_file};
 use crate::memory::FRAME_BYTES;
 
 /// Pages that a tray holds.
-pub const NR_SLOTS: usize = 32;
-/// Where the first slot begins; *taken* is at the front.
+pub const NR_SLOTS: usize = 64;
+/// The word that says how far pages were taken.
+pub const TAKEN_WORD: usize = 0;
+/// The word that says how many pages to read for a miss outside any stream; 0 is not known.
+pub const AROUND_WORD: usize = 1;
+/// Where the first slot begins, behind these words.
 pub const SLOTS_AT: usize = FRAME_BYTES;
 /// A tray's bytes.
 pub const TRAY_BYTES: usize = SLOTS_AT + NR_SLOTS * FRAME_BYTES;
@@ -73,7 +77,12 @@ impl Tray {
 
     /// Lets the other side use the slots of the pages before `nr` again.
     pub fn give_back(&self, nr: u64) {
-        self.mapped.words()[0].store(nr, Ordering::Release);
+        self.mapped.words()[TAKEN_WORD].store(nr, Ordering::Release);
+    }
+
+    /// Tells the other side how many pages to read for a miss, with the one that is wanted. A wish.
+    pub fn tell_around(&self, nr: u64) {
+        self.mapped.words()[AROUND_WORD].store(nr, Ordering::Relaxed);
     }
 
     fn copy_out(&self, at: usize, target: &mut [u8; FRAME_BYTES]) {
@@ -103,7 +112,7 @@ mod tests {
 
     fn taken(tray: &Tray) -> u64 {
         let there = Mapped::new(tray.file(), TRAY_BYTES, ProtFlags::READ).unwrap();
-        there.words()[0].load(Ordering::Acquire)
+        there.words()[TAKEN_WORD].load(Ordering::Acquire)
     }
 
     #[test]

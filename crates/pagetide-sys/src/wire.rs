@@ -24,7 +24,7 @@
 //! **Ignored.** Byte order of other machines: both ends are one machine.
 
 /// Both ends must be of the same one.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 /// The environment variable that tells a program where its doorbell is: `VERSION:FD:INODE`.
 pub const VARIABLE: &str = "PAGETIDE_RUN";
 /// The most data in one packet.
@@ -154,9 +154,9 @@ ops! {
     /// which what has no reply is told, to be taken when there is time; or 0 if there are enough
     /// already.
     Tray,
-    /// `len` pages in the thread's tray, from number `offset` on, were missed, and read from disk
-    /// by who missed them. The data are as many [`Offer`]s, and then what a [`Op::Touch`] has.
-    /// There is no reply.
+    /// `len` pages in the thread's tray, from number `offset` on, were missed, or stand beside one
+    /// that was, and were read from disk by who missed it. The data are as many [`Offer`]s, and
+    /// then what a [`Op::Touch`] has. There is no reply.
     Admit,
     /// The process is about to end, and has nothing open any more.
     Leave,
@@ -199,14 +199,18 @@ pub fn decode_touch(entry: &[u8; TOUCH_BYTES]) -> (u64, u64, u64) {
 
 /// Bytes of an [`Offer`].
 pub const OFFER_BYTES: usize = 32;
+/// In the word of an offer's index: it was not asked for. No file has a page of this number.
+const AROUND: u64 = 1 << 63;
 
 /// A page that somebody has read from disk, as a label for its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Offer {
     /// The description it was read by.
     pub id: u64,
-    /// The page's index.
+    /// The page's index, less than 2^63.
     pub index: u64,
+    /// Nobody has asked for it: it was read with another.
+    pub is_around: bool,
     /// The file's count of writes before and after.
     pub writes: u64,
     /// Of label and bytes, as they were right after the read.
@@ -214,11 +218,9 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// A label for `page`, with the checksum of both.
-    pub fn new(id: u64, index: u64, writes: u64, page: &[u8]) -> Offer {
-        let mut offer = Offer { id, index, writes, checksum: 0 };
-        offer.checksum = offer.sum(page);
-        offer
+    /// This label for `page`, with the checksum of both.
+    pub fn sealed(self, page: &[u8]) -> Offer {
+        Offer { checksum: self.sum(page), ..self }
     }
 
     /// Whether label and bytes are what they were.
@@ -229,7 +231,7 @@ impl Offer {
     /// As bytes.
     pub fn encode(&self) -> [u8; OFFER_BYTES] {
         let mut bytes = [0; OFFER_BYTES];
-        let fields = [self.id, self.index, self.writes, self.checksum];
+        let fields = [self.id, self.place(), self.writes, self.checksum];
         (0..).step_by(8).zip(fields).for_each(|(at, field)| put(&mut bytes, at, field));
         bytes
     }
@@ -238,10 +240,15 @@ impl Offer {
     pub fn decode(bytes: &[u8; OFFER_BYTES]) -> Offer {
         Offer {
             id: take(bytes, 0),
-            index: take(bytes, 8),
+            index: take(bytes, 8) & !AROUND,
+            is_around: take(bytes, 8) & AROUND != 0,
             writes: take(bytes, 16),
             checksum: take(bytes, 24),
         }
+    }
+
+    fn place(&self) -> u64 {
+        self.index | if self.is_around { AROUND } else { 0 }
     }
 
     /// Four sums side by side, each of every fourth word, and the sums of what these were on the
@@ -256,7 +263,7 @@ impl Offer {
                 of_sums[lane] = of_sums[lane].wrapping_add(sums[lane]);
             }
         }
-        let label = [self.id, self.index, self.writes, page.len() as u64];
+        let label = [self.id, self.place(), self.writes, page.len() as u64];
         let all = label.iter().chain(&sums).chain(&of_sums);
         all.fold(0, |sum, part| (sum ^ part).wrapping_mul(ODD).rotate_left(29))
     }
@@ -482,7 +489,8 @@ mod tests {
     #[test]
     fn an_offer_that_was_scribbled_over_is_seen() {
         let page: Vec<u8> = (0..4096_u32).map(|at| at as u8).collect();
-        let offer = Offer::new(5, 9, 2, &page);
+        let label = Offer { id: 5, index: 9, writes: 2, ..Offer::default() };
+        let offer = label.sealed(&page);
         let data = [&offer.encode()[..], b"log"].concat();
         let (offers, log) = decode_offers(&data, 1);
         assert_eq!((offers.collect::<Vec<_>>(), log), (vec![offer], &b"log"[..]));
@@ -499,6 +507,9 @@ mod tests {
             assert!(!offer.is_whole(&other), "{at}, {other_at}");
         }
         assert!(!Offer { index: 8, ..offer }.is_whole(&page));
+        let around = Offer { is_around: true, ..label }.sealed(&page);
+        assert_eq!(Offer::decode(&around.encode()), around);
+        assert!(!Offer { is_around: false, ..around }.is_whole(&page));
         assert!(!Offer { writes: 0, ..offer }.is_whole(&page));
         assert_eq!(decode_offers(&data, u64::MAX).0.count(), 1, "no more than there are");
         assert_eq!(decode_offers(&[], 1).0.count(), 0);

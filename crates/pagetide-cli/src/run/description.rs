@@ -247,10 +247,15 @@ impl Description {
             let mut page = [0; PAGE_BYTES];
             for (offer, nr) in offers {
                 tray.take(*nr, &mut page);
-                if offer.is_whole(&page) {
-                    handle.admit(offer.index, offer.writes, &page);
-                }
+                match offer {
+                    _ if !offer.is_whole(&page) => false,
+                    Offer { is_around: true, .. } => {
+                        handle.admit_around(offer.index, offer.writes, &page)
+                    }
+                    _ => handle.admit(offer.index, offer.writes, &page),
+                };
             }
+            tray.tell_around(handle.nr_around());
             done(0)
         });
     }

@@ -143,9 +143,10 @@ fn misses_of_many_at_once_stay_within_the_limit() {
     // All are brought in, and in the second round, though all be in step, again but what fits.
     let nr_untold = 12_288_u64.saturating_sub(count("accesses"));
     assert!(count("misses") + nr_untold >= 2 * 2048 - 256, "{summary}");
-    // Who asks for a page again is taken for the beginning of a stream, now and then.
+    // Neighbours come along until memory is full, and who asks for a page again is taken for the
+    // beginning of a stream, now and then.
     let nr_ahead = (count("device_read_bytes") / 4096).checked_sub(count("misses"));
-    assert!(nr_ahead.is_some_and(|nr| nr <= count("misses") / 50), "{summary}");
+    assert!(nr_ahead.is_some_and(|nr| nr <= 256 + count("misses") / 50), "{summary}");
 }
 
 #[test]
@@ -159,8 +160,11 @@ fn misses_are_counted_that_nobody_asked_for() {
                 [os.pread(f, 4096, (p * 97 + 5) % 256 * 4096) for p in range(1024)]; os.close(f)'";
     let summary = summary_of(here.path(), "4M", line);
     let count = |name: &str| summary[name].as_u64().unwrap();
-    assert_eq!((count("accesses"), count("misses")), (1024, 256), "{summary}");
+    assert_eq!(count("accesses"), 1024, "{summary}");
     assert_eq!(count("device_read_bytes"), 1 << 20, "{summary}");
+    // Memory is ample, so neighbours come along: with the first four misses, which the server
+    // reads, and with others as soon as it has said so.
+    assert!((64..=244).contains(&count("misses")), "{summary}");
 }
 
 #[test]
