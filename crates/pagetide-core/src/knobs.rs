@@ -135,9 +135,9 @@ knobs! {
         "share of memory dirty above which writers wait", "Linux vm.dirty_ratio";
     /// The largest readahead window.
     ReadaheadMax = "readahead_max", Bytes, 2 << 20, 0, 64 << 20,
-        "largest readahead window; faster streams, more waste when wrong; 0 is off, and nothing is read around a miss; unless \
-         changed, if more, four times as far as the system reads ahead of the device where that \
-         is a 16th of memory at most, else as far, up to a 32nd",
+        "largest readahead window; faster streams, more waste when wrong; 0 is off, and nothing is \
+         read around a miss; unless changed, if more, four times as far as the system reads ahead \
+         of the device where that is a 16th of memory at most, else as far, up to a 32nd",
         "own: four 512K requests in flight; Linux read_ahead_kb";
     /// How the per-CPU lists of frames find their length.
     PcpTuning = "pcp_tuning", Tuning, PcpTuning::Refill as u64, PcpTuning::Fixed as u64,
