@@ -191,22 +191,22 @@ impl Engine {
 
     /// Looks whether there is such memory.
     pub(crate) fn look_for_free(&self) {
-        let has_free = self.nodes.is_ample();
-        if self.has_free.load(Relaxed) != has_free {
-            self.has_free.store(has_free, Relaxed);
-        }
+        self.has_free.store(self.nodes.is_ample(), Relaxed);
     }
 
     /// A frame while memory is ample: for it, nothing is evicted and nobody woken.
     pub(crate) fn spare_frame(&self, cpu: CpuId) -> Option<ClaimedFrame> {
-        if !self.is_ample() {
-            return None;
-        }
+        let claimed = self.is_ample().then(|| self.frame_above_low(cpu)).flatten()?;
+        self.tell_growth();
+        Some(claimed)
+    }
+
+    /// A frame of the fastest node that has one above LOW.
+    fn frame_above_low(&self, cpu: CpuId) -> Option<ClaimedFrame> {
         let at_low = |node: &Node| node.frames.alloc(cpu, Some(WatermarkLevel::Low));
         let claimed = self.nodes.iter().find_map(at_low);
-        match claimed {
-            Some(_) => self.tell_growth(),
-            None => self.has_free.store(false, Relaxed),
+        if claimed.is_none() {
+            self.has_free.store(false, Relaxed);
         }
         claimed
     }
@@ -246,11 +246,9 @@ impl Engine {
             };
             return self.alloc_slowly(cpu, self.nodes.first(), SlowPath::new(), wake);
         }
-        let at_low = |node: &Node| node.frames.alloc(cpu, Some(WatermarkLevel::Low));
-        if let Some(claimed) = self.nodes.iter().find_map(at_low) {
+        if let Some(claimed) = self.frame_above_low(cpu) {
             return Ok(claimed);
         }
-        self.has_free.store(false, Relaxed);
         self.wake_background(0);
         // The slow nodes first: there, a frame costs a page that is cold.
         let mut slowest_first = self.nodes.iter().rev();

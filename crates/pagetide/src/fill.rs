@@ -95,9 +95,6 @@ impl Engine {
         if self.fill_from_pool(cpu, mapping, &mut run[0], plan)? {
             return Ok(());
         }
-        if plan.is_group() {
-            self.record(mapping, first, record::AccessKind::Fill);
-        }
         self.admit_first(cpu, mapping, &mut run[0], plan)?;
         self.extend_run(cpu, mapping, run, plan);
         if plan.is_group() {
@@ -118,6 +115,7 @@ impl Engine {
         })
     }
 
+    /// The page that a plan is for, and whatever is to be noted of it before others come in.
     fn admit_first<H: PageHandle>(
         &self,
         cpu: CpuId,
@@ -125,6 +123,9 @@ impl Engine {
         page: &mut Lock<H>,
         plan: FillPlan,
     ) -> Result<(), NoFrame> {
+        if plan.is_group() {
+            self.record(mapping, page.page().index().0, record::AccessKind::Fill);
+        }
         let frame = self.admit(cpu, mapping, page, plan.kind)?;
         if plan.is_noted {
             self.mark_filled(cpu, frame);
@@ -143,9 +144,6 @@ impl Engine {
         let Some(pool) = &self.pool else { return Ok(false) };
         let id = PageId { mapping: mapping.id, index: page.page().index() };
         let Some(bytes) = pool.read(id) else { return Ok(false) };
-        if plan.is_group() {
-            self.record(mapping, id.index.0, record::AccessKind::Fill);
-        }
         self.admit_first(cpu, mapping, page, plan)?;
         if plan.is_group() {
             self.record(mapping, id.index.0, record::AccessKind::Filled);
