@@ -40,11 +40,21 @@ fn numbered(test: &str, cache: &PageCache) -> Option<Region> {
 /// Loads from all pages, and then from the hot ones again and again.
 fn use_hot_pages(cache: &PageCache, region: &Region, nr_rounds: u64) {
     assert_eq!((0..256).find(|page| load(region, *page) != *page as u64), None);
-    for round in 0..nr_rounds {
-        assert_eq!(HOT.into_iter().find(|page| load(region, *page) != *page as u64), None);
-        cache.tick(Millis((round + 1) * STEP_MS));
-    }
+    (0..nr_rounds).for_each(|round| use_once_more(cache, region, round));
     settle(region, HOT);
+}
+
+/// Loads from the hot pages; then a tick passes.
+fn use_once_more(cache: &PageCache, region: &Region, round: u64) {
+    assert_eq!(HOT.into_iter().find(|page| load(region, *page) != *page as u64), None);
+    cache.tick(Millis((round + 1) * STEP_MS));
+}
+
+/// Whether reads of the hot pages, the last of which is over, are all served from fast memory.
+fn are_hot_pages_fast(cache: &PageCache, region: &Region) -> bool {
+    let served = tiering(cache).tiers[1].served;
+    settle(region, HOT);
+    tiering(cache).tiers[1].served == served
 }
 
 #[test]
@@ -57,10 +67,13 @@ fn an_armed_page_of_a_region_faults_and_is_promoted() {
     assert!(stats.armed > 0 && stats.hint_faults > 0, "{stats:?}");
     assert!(stats.promoted >= 16, "{stats:?}");
     assert!(region.stats().minor_faults > 0, "{:?}", region.stats());
-    // The hot pages are in fast memory by now: their faults, if any, are served from there.
-    let served = stats.tiers[1].served;
-    settle(&region, HOT);
-    assert_eq!(tiering(&cache).tiers[1].served, served, "a hot page is in slow memory");
+    // A load leaves no trace until its page is armed, so a hot page may be demoted and has to come
+    // back: when the last one has is a matter of how the handler and the ticks meet.
+    let rest = (40..4000).find(|round| {
+        use_once_more(&cache, &region, *round);
+        are_hot_pages_fast(&cache, &region)
+    });
+    assert!(rest.is_some(), "a hot page stays in slow memory: {:?}", tiering(&cache));
     let wrong = (0..200).find(|page| load(&region, *page) != *page as u64);
     assert_eq!(wrong, None);
     settle(&region, 0..256);
