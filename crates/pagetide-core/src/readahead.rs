@@ -86,7 +86,7 @@ const WINDOW_MIN: u64 = 4;
 const NOW_MAX: u64 = 16;
 
 /// Pages of a miss outside any stream, while memory is ample. Of one device, 16 KiB took a tenth
-/// longer than 4, 32 KiB three tenths (docs/design-decisions.md).
+/// longer than 4, 32 KiB three tenths (docs/decisions/readahead.md).
 const AROUND: u64 = 4;
 
 /// The largest window that nobody has to ask for, pages: four requests of 512 KiB.

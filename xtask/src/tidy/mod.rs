@@ -71,7 +71,7 @@ const RULES: [Rule; 18] = [
     bans::SLEEP,
     bans::COMMENTED_OUT,
     links::RULE,
-    links::CONTENTS,
+    links::INDEX,
     readme::FACTS,
     readme::PATHS,
     vocabulary::BANNED,

@@ -124,11 +124,10 @@ fn crate_map(tree: &Tree, readme: &str, say: &mut impl FnMut(usize, String, &str
     }
 }
 
-/// Paths of the project in backticks or links, in the documents at the root.
+/// Paths of the project in backticks or links, in every document that tells of the present.
 fn paths(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
-    let at_root = tree.documents().filter(|(path, _)| !path.contains('/'));
-    for (document, text) in at_root.filter(|(path, _)| *path != "CHANGELOG.md") {
+    for (document, text) in tree.documents().filter(|(path, _)| *path != "CHANGELOG.md") {
         for (line, text) in text.lines().enumerate() {
             for path in project_paths(text).filter(|path| !tree.has(path)) {
                 let what = format!("there is no {path}");
