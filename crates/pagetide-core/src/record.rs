@@ -45,44 +45,24 @@
 //! LEB128 and zigzag as in DWARF and Protocol Buffers. The byte table is in `docs/formats.md`.
 
 use crate::ids::{MappingId, PageId};
-use crate::lru::Switches;
-use crate::page_alloc::PcpTuning;
 use crate::tiering::ScannedMapping;
 use crate::units::Millis;
-use alloc::string::String;
-use alloc::vec::Vec;
-use core::str;
 
 mod decode;
 mod encode;
 mod groups;
+mod header;
 mod switches;
 mod tiers;
 
 pub use decode::{Decoder, Entries, Step};
 pub use encode::Encoder;
 pub use groups::GroupNote;
+pub use header::{HEADER_FIXED_BYTES, Header, MAGIC, POLICY_NAME_BYTES_MAX, Reclaimer, VERSION};
 pub use tiers::{RecordedNode, RecordedNodes, RecordedTiers};
 
-/// The first eight bytes of a record; the control characters catch text-mode damage.
-pub const MAGIC: [u8; 8] = *b"PTREC\r\n\x1a";
-/// The version this module writes. It reads those before, too: 1 had no tiers and no notes, 2 said
-/// neither which mechanisms were switched nor how far tiers may grow nor who reclaimed, 3 had no
-/// [`AccessKind::Around`].
-pub const VERSION: u16 = 4;
-/// Bytes of the header before the policy's name.
-pub const HEADER_FIXED_BYTES: usize = 40;
-/// The longest policy name a header may carry, in bytes.
-pub const POLICY_NAME_BYTES_MAX: usize = 64;
 /// The longest entry, in bytes: tag, which, two groups, three numbers.
 pub const ENTRY_BYTES_MAX: usize = 2 + 2 * 3 + 3 * VARINT_BYTES_MAX;
-
-/// The tunings by their codes. Records from before there was a choice say 0.
-const TUNINGS: [PcpTuning; 4] =
-    [PcpTuning::Refill, PcpTuning::Fixed, PcpTuning::Depth, PcpTuning::Adaptive];
-
-/// Who reclaimed, by codes from 1 on; 0 is not known.
-const RECLAIMERS: [Reclaimer; 2] = [Reclaimer::Accesses, Reclaimer::Background];
 
 const VARINT_BYTES_MAX: usize = 10;
 const NR_SLOTS: usize = 16;
@@ -222,55 +202,6 @@ pub enum Entry {
     Note(Note),
 }
 
-/// Who made room in a recorded run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reclaimer {
-    /// The accesses that needed it.
-    Accesses,
-    /// A thread beside them, as long as it kept up.
-    Background,
-}
-
-impl Reclaimer {
-    /// As people read it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Reclaimer::Accesses => "accesses",
-            Reclaimer::Background => "background",
-        }
-    }
-}
-
-/// What is known about the recorded run before its first entry.
-///
-/// A record may also hold a trace from elsewhere, converted: it is of no run, and its header says
-/// so by a memory of no frame ([`Header::of_trace`]).
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Header {
-    /// Bytes in a page of the recorded run.
-    pub page_bytes: u32,
-    /// The memory it had, in frames.
-    pub memory_frames: u64,
-    /// The memory it could have grown to, in frames: what its tables were made for.
-    pub memory_frames_max: u64,
-    /// CPUs it had per-CPU lists for.
-    pub nr_cpus: u32,
-    /// How willing it was to evict anonymous pages, 0 to 200.
-    pub swappiness: u8,
-    /// How its per-CPU lists found their length.
-    pub pcp_tuning: PcpTuning,
-    /// Its knob `percpu_pagelist_high_fraction`.
-    pub pcp_high_fraction: u16,
-    /// Who made room in it, where that is known.
-    pub reclaimer: Option<Reclaimer>,
-    /// The policy's name as people type it, at most [`POLICY_NAME_BYTES_MAX`] bytes.
-    pub policy: String,
-    /// What its memory was made of, if it was of several kinds.
-    pub tiers: Option<RecordedTiers>,
-    /// Which mechanisms of its policy were on.
-    pub switches: Switches,
-}
-
 /// Why bytes could not be read as a record. Offsets count from the start of the record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -351,119 +282,6 @@ pub enum Ending {
     Unfinished,
     /// The bytes stop inside an entry, which is lost.
     Torn,
-}
-
-impl Header {
-    /// The header of a trace that no page cache recorded: pages of `page_bytes`, and nothing else
-    /// known.
-    pub fn of_trace(page_bytes: u32) -> Header {
-        Header {
-            page_bytes,
-            memory_frames: 0,
-            memory_frames_max: 0,
-            nr_cpus: 0,
-            swappiness: 0,
-            pcp_tuning: TUNINGS[0],
-            pcp_high_fraction: 0,
-            reclaimer: None,
-            policy: String::new(),
-            tiers: None,
-            switches: Switches::default(),
-        }
-    }
-
-    /// Whether a page cache recorded it: then it says what memory and policy that had.
-    pub fn is_of_run(&self) -> bool {
-        self.memory_frames > 0
-    }
-
-    /// Appends the header to `out`, which should be empty.
-    ///
-    /// # Panics
-    /// When the policy's name is longer than [`POLICY_NAME_BYTES_MAX`], or there are more tiers
-    /// than a topology has.
-    pub fn append_to(&self, out: &mut Vec<u8>) {
-        assert!(self.policy.len() <= POLICY_NAME_BYTES_MAX, "policy name too long for a header");
-        out.extend_from_slice(&MAGIC);
-        out.extend_from_slice(&VERSION.to_le_bytes());
-        let reclaimer = RECLAIMERS.iter().position(|one| Some(*one) == self.reclaimer);
-        let reclaimer = reclaimer.map_or(0, |index| index as u8 + 1);
-        out.extend_from_slice(&[self.policy.len() as u8, reclaimer]);
-        out.extend_from_slice(&self.page_bytes.to_le_bytes());
-        out.extend_from_slice(&self.memory_frames.to_le_bytes());
-        out.extend_from_slice(&self.memory_frames_max.to_le_bytes());
-        out.extend_from_slice(&self.nr_cpus.to_le_bytes());
-        let tuning = TUNINGS.iter().position(|tuning| *tuning == self.pcp_tuning);
-        out.extend_from_slice(&[self.swappiness, tuning.expect("every tuning has a code") as u8]);
-        out.extend_from_slice(&self.pcp_high_fraction.to_le_bytes());
-        out.extend_from_slice(self.policy.as_bytes());
-        tiers::append(self.tiers.as_ref(), out);
-        switches::append(self.switches, out);
-    }
-
-    /// Reads a header from the front of `bytes`; returns it and its length in bytes.
-    ///
-    /// # Errors
-    /// [`RecordError::HeaderShort`] says how many bytes to come back with; the other header errors
-    /// are final.
-    pub fn decode(bytes: &[u8]) -> Result<(Header, usize), RecordError> {
-        let short = RecordError::HeaderShort { needed_bytes: HEADER_FIXED_BYTES };
-        let magic_bytes = bytes.len().min(MAGIC.len());
-        if bytes[..magic_bytes] != MAGIC[..magic_bytes] {
-            return Err(RecordError::BadMagic);
-        }
-        let fixed: &[u8; HEADER_FIXED_BYTES] = bytes.first_chunk().ok_or(short)?;
-        let version = u16::from_le_bytes(field(fixed, 8));
-        if !(1..=VERSION).contains(&version) {
-            return Err(RecordError::UnknownVersion { found: version });
-        }
-        let name_bytes = usize::from(fixed[10]);
-        // In older records the byte after it belongs to the length, and is zero.
-        if name_bytes > POLICY_NAME_BYTES_MAX || (version < 3 && fixed[11] != 0) {
-            return Err(RecordError::BadPolicyName);
-        }
-        let reclaimer = match fixed[11].checked_sub(1).map(usize::from) {
-            None => None,
-            Some(index) => {
-                let unknown = RecordError::UnknownReclaimer { found: fixed[11] };
-                Some(*RECLAIMERS.get(index).ok_or(unknown)?)
-            }
-        };
-        let named_bytes = HEADER_FIXED_BYTES + name_bytes;
-        let name = bytes
-            .get(HEADER_FIXED_BYTES..named_bytes)
-            .ok_or(RecordError::HeaderShort { needed_bytes: named_bytes })?;
-        let (tiers, tiers_end) = match version {
-            1 => (None, named_bytes),
-            _ => tiers::decode(bytes, named_bytes, version)?,
-        };
-        let (switches, header_bytes) = match version {
-            1 | 2 => (Switches::default(), tiers_end),
-            _ => switches::decode(bytes, tiers_end)?,
-        };
-        let policy = str::from_utf8(name).map_err(|_| RecordError::BadPolicyName)?;
-        let header = Header {
-            page_bytes: u32::from_le_bytes(field(fixed, 12)),
-            memory_frames: u64::from_le_bytes(field(fixed, 16)),
-            memory_frames_max: u64::from_le_bytes(field(fixed, 24)),
-            nr_cpus: u32::from_le_bytes(field(fixed, 32)),
-            swappiness: fixed[36],
-            pcp_tuning: *TUNINGS
-                .get(usize::from(fixed[37]))
-                .ok_or(RecordError::UnknownTuning { found: fixed[37] })?,
-            pcp_high_fraction: u16::from_le_bytes(field(fixed, 38)),
-            reclaimer,
-            policy: String::from(policy),
-            tiers,
-            switches,
-        };
-        Ok((header, header_bytes))
-    }
-}
-
-/// The `N` bytes at `at`.
-fn field<const N: usize>(fixed: &[u8; HEADER_FIXED_BYTES], at: usize) -> [u8; N] {
-    *fixed[at..].first_chunk().expect("every field lies within the fixed part")
 }
 
 /// What both sides remember between entries.

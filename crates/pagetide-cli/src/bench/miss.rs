@@ -8,11 +8,12 @@
 //! The few hits speed the subject up a little: with a quick device, by at most a sixteenth.
 
 use super::direct::DirectFile;
-use super::interleave::{interleave, time_threads};
-use super::{Bench, Row};
+use super::interleave::{Contender, Samples, interleave, time_threads};
+use super::{Bench, Identity, Row};
+use crate::demo::dataset::DataFile;
 use crate::failure::Failure;
 use crate::machine;
-use ::pagetide::{Advice, OpenOptions};
+use ::pagetide::{Advice, File, OpenOptions};
 use pagetide_core::units::{Bytes, PAGE_BYTES};
 use pagetide_sys::AlignedBuf;
 use rand::rngs::SmallRng;
@@ -23,54 +24,48 @@ const FILE_TIMES: u64 = 16;
 /// Operations between looks at the clock.
 const BATCH: u32 = 16;
 
+const IDENTITY: Identity<'static> = ("miss", "random", 1);
+
 pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     let memory = bench.memory(64 << 20, 4 << 20);
     machine::check_memory(memory)?;
     let (_folder, data) = bench.make_file(&bench.args.dir, Bytes(memory.0 * FILE_TIMES))?;
-    let identity = ("miss", "random", 1);
-    let direct = match DirectFile::open(&data.path, identity) {
+    let direct = match DirectFile::open(&data.path, IDENTITY) {
         Ok(file) => file,
         Err(skipped) => return Ok(vec![*skipped]),
     };
     let cache = bench.make_cache(bench.policy(), memory)?;
-    let refuse = |error: std::io::Error| Failure::on_path("read", &data.path, &error);
     let file = cache
         .open(&data.path, OpenOptions::new().read(true))
         .map_err(|error| Failure::on_path("open", &data.path, &error.into()))?;
     file.advise(Advice::Random, 0, data.len())
         .map_err(|error| Failure::on_path("advise on", &data.path, &error.into()))?;
+    let [subject, reference] = measure(bench, &data, &file, &direct)?;
+    Ok(vec![Row::measured(IDENTITY, "direct", &subject, &reference)])
+}
+
+/// Random reads of one file, through the page cache and past everything, in turn.
+fn measure(
+    bench: &Bench<'_>,
+    data: &DataFile,
+    file: &File,
+    direct: &DirectFile,
+) -> Result<[Samples; 2], Failure> {
     let duration = bench.duration(1500);
-    let mut seed = 0;
-    let mut random = || {
-        seed += 1;
-        SmallRng::seed_from_u64(seed)
-    };
-    let mut seeds = [random(), random()];
+    let refuse = |error: std::io::Error| Failure::on_path("read", &data.path, &error);
     let offset = |random: &mut SmallRng| Bytes::from_pages(random.random_range(0..data.nr_pages)).0;
-    let [first, second] = &mut seeds;
-    let [subject, reference] = interleave(
-        "miss",
-        bench.args.runs,
-        bench.interrupt,
-        [
-            Box::new(|| {
-                time_threads(
-                    (duration, BATCH),
-                    vec![(&mut *first, vec![0; PAGE_BYTES])],
-                    |(random, page)| {
-                        file.read_at(page, offset(random))
-                            .map(drop)
-                            .map_err(|error| refuse(error.into()))
-                    },
-                )
-            }),
-            Box::new(|| {
-                let page = AlignedBuf::zeroed(PAGE_BYTES);
-                time_threads((duration, BATCH), vec![(&mut *second, page)], |(random, page)| {
-                    direct.read(page, offset(random)).map_err(refuse)
-                })
-            }),
-        ],
-    )?;
-    Ok(vec![Row::measured(identity, "direct", &subject, &reference)])
+    let [mut first, mut second] = [1, 2].map(SmallRng::seed_from_u64);
+    let through: Contender<'_> = Box::new(|| {
+        let threads = vec![(&mut first, vec![0; PAGE_BYTES])];
+        time_threads((duration, BATCH), threads, |(random, page)| {
+            file.read_at(page, offset(random)).map(drop).map_err(|error| refuse(error.into()))
+        })
+    });
+    let past: Contender<'_> = Box::new(|| {
+        let threads = vec![(&mut second, AlignedBuf::zeroed(PAGE_BYTES))];
+        time_threads((duration, BATCH), threads, |(random, page)| {
+            direct.read(page, offset(random)).map_err(refuse)
+        })
+    });
+    interleave("miss", bench.args.runs, bench.interrupt, [through, past])
 }

@@ -303,47 +303,68 @@ fn measure_fio(
     cases: &[(&'static str, u32)],
 ) -> Result<Vec<Row>, Failure> {
     let (_folder, data) = bench.make_file(&bench.args.dir, Bytes(memory.0 * FILE_TIMES))?;
-    let work = |memory, more: String| {
+    let fio = Fio { bench, memory, file: &data.path };
+    cases.iter().map(|&(case, jobs)| fio.measure(case, jobs)).collect()
+}
+
+/// What fio's cases have in common: a file of [`FILE_TIMES`] the memory.
+struct Fio<'a> {
+    bench: &'a Bench<'a>,
+    memory: Bytes,
+    file: &'a Path,
+}
+
+impl Fio<'_> {
+    fn measure(&self, case: &str, jobs: u32) -> Result<Row, Failure> {
+        let whole = self.memory.0 * FILE_TIMES;
+        let quarter = Bytes((self.memory.0 / 4).max(PROGRAM_BYTES_MIN));
+        let part = whole.min(quarter.0 * FILE_TIMES);
+        let zipf = |timed: String| format!("--random_distribution=zipf:0.8 {timed}");
+        let work = match case {
+            "zipf" => self.random(self.memory, whole, jobs, &zipf(self.timed(0, 8000))),
+            "warm" => self.random(quarter, part, jobs, &zipf(self.timed(6000, 4000))),
+            "recorded" => self.random(quarter, part, jobs, &zipf(self.timed(1500, 1500))),
+            // 49,152 misses at 512M, of 70 to 100 us each.
+            "resident" => {
+                self.random(self.memory, self.memory.0 / 8 * 3, jobs, &self.timed(7000, 2000))
+            }
+            "stream" => self.whole("sync"),
+            _ => self.whole("psync"),
+        };
+        // Of what is read from one end to the other, KiB count; of the rest, reads.
+        let number = if matches!(case, "seq" | "stream") { "bw" } else { "iops" };
+        work.row((BENCH, case, jobs), |printed, _| Some(1e9 / read_fio(printed, number)?))
+    }
+
+    /// Reads of pages by chance, `len` bytes of the file.
+    fn random(&self, memory: Bytes, len: u64, jobs: u32, more: &str) -> Work<'_> {
+        let common = "--ioengine=psync --rw=randread --bs=4k --time_based";
+        self.work(memory, &format!("{common} --size={len} --numjobs={jobs} {more}"))
+    }
+
+    /// One read of the file from one end to the other.
+    fn whole(&self, engine: &str) -> Work<'_> {
+        let len = self.memory.0 * FILE_TIMES;
+        self.work(self.memory, &format!("--ioengine={engine} --rw=read --bs=128k --size={len}"))
+    }
+
+    /// How long it runs before it is timed, and while it is.
+    fn timed(&self, ramp: u64, run: u64) -> String {
+        let [ramp, run] = [ramp, run].map(|full| self.bench.duration(full).as_millis());
+        format!("--ramp_time={ramp}ms --runtime={run}ms")
+    }
+
+    fn work(&self, memory: Bytes, more: &str) -> Work<'_> {
         let common = format!(
             "fio --name=bench --thread --group_reporting --randrepeat=0 --invalidate=0 \
              --output-format=json {more}"
         );
         let mut arguments: Vec<OsString> = common.split_whitespace().map(OsString::from).collect();
         let mut name = OsString::from("--filename=");
-        name.push(&data.path);
+        name.push(self.file);
         arguments.push(name);
-        Work { bench, memory, beside: FIO_BYTES, file: &data.path, arguments }
-    };
-    let millis = |full| bench.duration(full).as_millis();
-    let whole = memory.0 * FILE_TIMES;
-    let random = |memory: Bytes, size: u64, jobs: u32, more: String| {
-        let common = "--ioengine=psync --rw=randread --bs=4k --time_based";
-        work(memory, format!("{common} --size={size} --numjobs={jobs} {more}"))
-    };
-    // How long it runs before it is timed, and while it is.
-    let timed = |ramp, run| format!("--ramp_time={}ms --runtime={}ms", millis(ramp), millis(run));
-    let zipf = |timed: String| format!("--random_distribution=zipf:0.8 {timed}");
-    let by_operation = |printed: &str, _: f64| Some(1e9 / read_fio(printed, "iops")?);
-    // In KiB a second.
-    let by_kib = |printed: &str, _: f64| Some(1e9 / read_fio(printed, "bw")?);
-    let row = |&(case, jobs): &(&'static str, u32)| {
-        let quarter = Bytes((memory.0 / 4).max(PROGRAM_BYTES_MIN));
-        let times = quarter.0 * FILE_TIMES;
-        let work = match case {
-            "zipf" => random(memory, whole, jobs, zipf(timed(0, 8000))),
-            "warm" => random(quarter, times.min(whole), jobs, zipf(timed(6000, 4000))),
-            "recorded" => random(quarter, times.min(whole), jobs, zipf(timed(1500, 1500))),
-            // 49,152 misses at 512M, of 70 to 100 us each.
-            "resident" => random(memory, memory.0 / 8 * 3, jobs, timed(7000, 2000)),
-            "stream" => work(memory, format!("--ioengine=sync --rw=read --bs=128k --size={whole}")),
-            _ => work(memory, format!("--ioengine=psync --rw=read --bs=128k --size={whole}")),
-        };
-        match case {
-            "seq" | "stream" => work.row((BENCH, case, jobs), by_kib),
-            _ => work.row((BENCH, case, jobs), by_operation),
-        }
-    };
-    cases.iter().map(row).collect()
+        Work { bench: self.bench, memory, beside: FIO_BYTES, file: self.file, arguments }
+    }
 }
 
 /// A number of fio's about its reads.

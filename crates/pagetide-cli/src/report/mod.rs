@@ -82,52 +82,11 @@ fn section(workload: Workload, outcomes: &[&Outcome]) -> Result<String, plots::D
     let rows: Vec<&Row> = outcomes.iter().map(|outcome| &outcome.row).collect();
     let mut text = page::section_start(workload);
     text.push_str("<div class=\"plots\">");
-    match workload {
-        Workload::WsChange => {
-            let plot = plots::reads_until_cached(&rows)?;
-            text.push_str(&page::figure(
-                &plot,
-                "Reads until cached",
-                "How often each file had to be read before a pass needed nothing from the device. \
-                 Two is the best there is: one read to fill, one to find. A bar to the top, marked \
-                 with a cross, never got there.",
-            ));
-        }
-        Workload::WsProtect => {
-            let plot = plots::protected(&rows)?;
-            text.push_str(&page::figure(
-                &plot,
-                "What survived the stream",
-                "Share of the working set still in memory after a file larger than memory was \
-                 streamed ten times. Higher is better.",
-            ));
-        }
-        Workload::ZipfScan
-        | Workload::Uniform
-        | Workload::Oltp
-        | Workload::ZipfFit
-        | Workload::ZipfBare => {
-            let plot = plots::operations(&rows)?;
-            text.push_str(&page::figure(
-                &plot,
-                "Operations a second",
-                "Random 4 KiB operations finished each second, cold start included. Higher is \
-                 better.",
-            ));
-        }
-    }
-    let hits_caption = if workload.is_timed() {
-        "Share of the pages that were in memory just before they were read, stretch by stretch; \
-         looked up the same way for every subject, on one read in 16."
-    } else {
-        "Share of the pages read for which the device had nothing to do, stretch by stretch. \
-         (Readahead makes pages resident just before they are read, so looking beforehand would \
-         flatter.)"
-    };
+    text.push_str(&own_figure(workload, &rows)?);
     text.push_str(&page::figure(
         &plots::hit_course(outcomes)?,
         "Hit ratio over time",
-        hits_caption,
+        hits_caption(workload),
     ));
     text.push_str(&page::figure(
         &plots::latency(outcomes)?,
@@ -139,6 +98,46 @@ fn section(workload: Workload, outcomes: &[&Outcome]) -> Result<String, plots::D
     text.push_str(&page::table(&rows));
     text.push_str("</section>");
     Ok(text)
+}
+
+/// The plot that answers what this workload asks.
+fn own_figure(workload: Workload, rows: &[&Row]) -> Result<String, plots::DrawError> {
+    let (plot, title, caption) = match workload {
+        Workload::WsChange => (
+            plots::reads_until_cached(rows)?,
+            "Reads until cached",
+            "How often each file had to be read before a pass needed nothing from the device. Two \
+             is the best there is: one read to fill, one to find. A bar to the top, marked with a \
+             cross, never got there.",
+        ),
+        Workload::WsProtect => (
+            plots::protected(rows)?,
+            "What survived the stream",
+            "Share of the working set still in memory after a file larger than memory was streamed \
+             ten times. Higher is better.",
+        ),
+        Workload::ZipfScan
+        | Workload::Uniform
+        | Workload::Oltp
+        | Workload::ZipfFit
+        | Workload::ZipfBare => (
+            plots::operations(rows)?,
+            "Operations a second",
+            "Random 4 KiB operations finished each second, cold start included. Higher is better.",
+        ),
+    };
+    Ok(page::figure(&plot, title, caption))
+}
+
+fn hits_caption(workload: Workload) -> &'static str {
+    if workload.is_timed() {
+        "Share of the pages that were in memory just before they were read, stretch by stretch; \
+         looked up the same way for every subject, on one read in 16."
+    } else {
+        "Share of the pages read for which the device had nothing to do, stretch by stretch. \
+         (Readahead makes pages resident just before they are read, so looking beforehand would \
+         flatter.)"
+    }
 }
 
 #[cfg(test)]

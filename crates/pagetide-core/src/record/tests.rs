@@ -3,9 +3,12 @@
 use super::*;
 use crate::group::GroupConfig;
 use crate::ids::{GroupId, MappingId, PageId, PageIndex};
-use crate::lru::Mechanism;
+use crate::lru::{Mechanism, Switches};
+use crate::page_alloc::PcpTuning;
 use crate::tiering::{AbstractDistance, BalancingMode, DemotionMode, Stage, TieringKnobs};
+use alloc::string::String;
 use alloc::vec;
+use alloc::vec::Vec;
 use proptest::prelude::*;
 
 fn header() -> Header {

@@ -147,15 +147,7 @@ pub(super) fn decode(
     let is_on = |nth: u8| bits >> nth & 1 == 1;
     let knobs = core::array::from_fn(|_| u32::from_le_bytes(input.take()).into());
     let began = Millis(u64::from_le_bytes(input.take()));
-    let mut number = || u32::from_le_bytes(input.take());
-    let all = core::array::from_fn(|nth| match nth < nr_nodes {
-        true => {
-            let nr_frames = number();
-            let nr_frames_max = if version == 2 { nr_frames } else { number() };
-            RecordedNode { nr_frames, nr_frames_max, distance: AbstractDistance(number()) }
-        }
-        false => NO_NODE,
-    });
+    let nodes = nodes_of(&mut input, nr_nodes, version);
     let mode = BalancingMode::ALL.get(usize::from(mode)).ok_or(RecordError::BadTiers)?;
     let demotion = match demotion {
         0 => DemotionMode::Off,
@@ -168,16 +160,24 @@ pub(super) fn decode(
         auto_threshold: is_on(2),
         auto: is_on(3),
     };
-    let tiers = RecordedTiers {
-        nodes: RecordedNodes { all, len: nr_nodes },
-        mode: *mode,
-        demotion,
-        switches,
-        knobs: knobs_of(knobs),
-        began,
-    };
+    let tiers =
+        RecordedTiers { nodes, mode: *mode, demotion, switches, knobs: knobs_of(knobs), began };
     let is_sane = bits < 16 && tiers.knobs.check().is_ok();
     if is_sane { Ok((Some(tiers), end)) } else { Err(RecordError::BadTiers) }
+}
+
+/// Reads so many nodes, which have no most where there was none yet.
+fn nodes_of(input: &mut Input<'_>, nr_nodes: usize, version: u16) -> RecordedNodes {
+    let mut number = || u32::from_le_bytes(input.take());
+    let all = core::array::from_fn(|nth| match nth < nr_nodes {
+        true => {
+            let nr_frames = number();
+            let nr_frames_max = if version == 2 { nr_frames } else { number() };
+            RecordedNode { nr_frames, nr_frames_max, distance: AbstractDistance(number()) }
+        }
+        false => NO_NODE,
+    });
+    RecordedNodes { all, len: nr_nodes }
 }
 
 /// In the order in which they are written.

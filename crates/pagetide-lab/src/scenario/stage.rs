@@ -125,39 +125,45 @@ impl<'a> Stage<'a> {
             swap_pages: host.swap_pages,
             ..Setup::new(policy, host.memory)
         };
-        let phase = Millis(self.fold_phase.into());
-        match condition {
-            Condition::Tidy => Machine::new(usual, layout, Ahead::Nothing, self.keep_on),
-            Condition::StaleStatistics => {
-                let statistics = Statistics::Every { period: Millis(FOLD_MS.into()), phase };
-                Machine::new(Setup { statistics, ..usual }, layout, Ahead::Nothing, self.keep_on)
+        // A group's limit has no background reclaim, and knows no locked folios.
+        let memory = match condition {
+            Condition::Tidy | Condition::StaleStatistics => usual.memory,
+            Condition::BackgroundReclaim
+            | Condition::ReadaheadInFlight
+            | Condition::Booted
+            | Condition::BootedFresh => Memory::Machine { nr_frames: host.nr_frames() },
+        };
+        let costs = if self.is_booted() { BOOTED_COSTS } else { usual.costs };
+        let setup = Setup { memory, statistics: self.statistics(), costs, ..usual };
+        Machine::new(setup, layout, self.ahead(), self.keep_on)
+    }
+
+    /// When what a policy knows of itself is summed up.
+    fn statistics(&self) -> Statistics {
+        let every = |period: u32, phase: u32| {
+            let [period, phase] = [period, phase].map(|ms| Millis(ms.into()));
+            Statistics::Every { period, phase }
+        };
+        match self.subject.condition {
+            Condition::StaleStatistics => every(FOLD_MS, self.fold_phase),
+            Condition::Booted => every(REAL_FOLD_MS, self.fold_phase * REAL_FOLD_MS / FOLD_MS),
+            Condition::Tidy
+            | Condition::BackgroundReclaim
+            | Condition::ReadaheadInFlight
+            | Condition::BootedFresh => Statistics::Live,
+        }
+    }
+
+    /// What is on its way from the device while something else is read.
+    fn ahead(&self) -> Ahead {
+        match self.subject.condition {
+            Condition::Tidy | Condition::StaleStatistics | Condition::BackgroundReclaim => {
+                Ahead::Nothing
             }
-            Condition::BackgroundReclaim => {
-                let memory = Memory::Machine { nr_frames: host.nr_frames() };
-                Machine::new(Setup { memory, ..usual }, layout, Ahead::Nothing, self.keep_on)
-            }
-            Condition::ReadaheadInFlight => {
-                // A group's limit knows no locked folios: this is background reclaim, and more.
-                let memory = Memory::Machine { nr_frames: host.nr_frames() };
-                let setup = Setup { memory, ..usual };
-                Machine::new(setup, layout, Ahead::Window(self.window), self.keep_on)
-            }
+            Condition::ReadaheadInFlight => Ahead::Window(self.window),
             Condition::Booted | Condition::BootedFresh => {
-                let memory = Memory::Machine { nr_frames: host.nr_frames() };
-                let statistics = match condition {
-                    Condition::Booted => {
-                        let phase = u64::from(self.fold_phase * REAL_FOLD_MS / FOLD_MS);
-                        Statistics::Every {
-                            period: Millis(REAL_FOLD_MS.into()),
-                            phase: Millis(phase),
-                        }
-                    }
-                    _ => Statistics::Live,
-                };
-                let setup = Setup { memory, statistics, costs: BOOTED_COSTS, ..usual };
                 let time = Millis(self.window_ms.into());
-                let ahead = Ahead::Stream { window: REAL_WINDOW_PAGES, time };
-                Machine::new(setup, layout, ahead, self.keep_on)
+                Ahead::Stream { window: REAL_WINDOW_PAGES, time }
             }
         }
     }
