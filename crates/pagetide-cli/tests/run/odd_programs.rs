@@ -4,46 +4,65 @@
 use super::{folder, has, pagetide, plain_shell_in, python_in, run_in};
 use std::path::Path;
 use std::process::{Command, Output};
+use tempfile::TempDir;
 
-/// Compiles a source of ours to `output`; false, and said so, where there is no compiler.
-fn compiles(folder: &Path, source: &str, flags: &str, test: &str) -> bool {
-    if !has("gcc", test) {
-        return false;
-    }
-    std::fs::write(folder.join("source.c"), source).unwrap();
-    plain_shell_in(folder, &format!("gcc -O1 {flags} source.c -o compiled"));
-    true
+/// A folder in which a source of ours is `compiled`; none, and said so, where there is no compiler.
+fn compiled(source: &str, flags: &str, test: &str) -> Option<TempDir> {
+    has("gcc", test).then(|| {
+        let folder = folder();
+        std::fs::write(folder.path().join("source.c"), source).unwrap();
+        plain_shell_in(folder.path(), &format!("gcc -O1 {flags} source.c -o compiled"));
+        folder
+    })
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 fn assert_ok(output: &Output) {
-    let errors = String::from_utf8_lossy(&output.stderr);
     let status = output.status;
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{status}: {errors}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{status}: {}", errors(output));
+}
+
+/// Tests that are scripts of ours.
+macro_rules! scripts {
+    ($($test:ident = $script:literal;)+) => {
+        $(
+            #[test]
+            fn $test() {
+                if has("python3", stringify!($test)) {
+                    python_in(folder().path(), "256K", include_str!($script));
+                }
+            }
+        )+
+    };
+}
+
+scripts! {
+    a_program_that_is_killed_leaves_no_lock = "killed_locks.py";
+    a_fork_among_busy_threads_is_served = "forks.py";
+    a_file_that_a_spawn_cuts_is_cut_for_all = "spawn_cuts.py";
 }
 
 #[test]
 fn file_io_in_a_signals_handler_is_right() {
-    let here = folder();
-    let source = include_str!("handler.c");
-    if compiles(here.path(), source, "", "file_io_in_a_signals_handler_is_right") {
-        assert_ok(&run_in(here.path(), "128K", &["./compiled"]));
-    }
+    let test = "file_io_in_a_signals_handler_is_right";
+    let Some(here) = compiled(include_str!("handler.c"), "", test) else { return };
+    assert_ok(&run_in(here.path(), "128K", &["./compiled"]));
 }
 
 #[test]
 fn calls_of_the_less_common_kinds_answer_as_the_kernel_does() {
-    let (here, there) = (folder(), folder());
     let test = "calls_of_the_less_common_kinds_answer_as_the_kernel_does";
-    if !compiles(here.path(), include_str!("as_the_kernel.c"), "-w", test) {
-        return;
-    }
+    let Some(here) = compiled(include_str!("as_the_kernel.c"), "-w", test) else { return };
     let program = here.path().join("compiled");
     let output = run_in(here.path(), "256K", &[&program]);
-    let plain = Command::new(&program).current_dir(there.path()).output().unwrap();
+    let plain = Command::new(&program).current_dir(folder().path()).output().unwrap();
     let lines = |output: &Output| -> Vec<String> {
         String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
     };
-    let errors = String::from_utf8_lossy(&output.stderr);
+    let errors = errors(&output);
     assert!(output.status.success() && plain.status.success(), "{errors}");
     assert!(lines(&plain).len() > 100, "it says what it does");
     assert_eq!(lines(&output), lines(&plain), "{errors}");
@@ -69,13 +88,6 @@ fn tar_finds_what_is_not_written_back_yet() {
 }
 
 #[test]
-fn a_program_that_is_killed_leaves_no_lock() {
-    if has("python3", "a_program_that_is_killed_leaves_no_lock") {
-        python_in(folder().path(), "256K", include_str!("killed_locks.py"));
-    }
-}
-
-#[test]
 fn a_limit_on_the_length_of_files_is_the_programs_alone() {
     if !has("python3", "a_limit_on_the_length_of_files_is_the_programs_alone") {
         return;
@@ -96,24 +108,22 @@ fn a_limit_on_the_length_of_files_is_the_programs_alone() {
 
 #[test]
 fn a_program_that_closes_everything_is_served_on() {
-    let here = folder();
-    let source = include_str!("closes.c");
-    if compiles(here.path(), source, "", "a_program_that_closes_everything_is_served_on") {
-        let output = run_in(here.path(), "256K", &["./compiled"]);
-        assert_ok(&output);
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(!errors.contains("has lost its page cache"), "{errors}");
-    }
+    let test = "a_program_that_closes_everything_is_served_on";
+    let Some(here) = compiled(include_str!("closes.c"), "", test) else { return };
+    let output = run_in(here.path(), "256K", &["./compiled"]);
+    assert_ok(&output);
+    let errors = errors(&output);
+    assert!(!errors.contains("has lost its page cache"), "{errors}");
 }
 
 #[test]
 fn a_malloc_that_writes_files_is_served() {
     let test = "a_malloc_that_writes_files_is_served";
-    let here = folder();
-    let source = include_str!("malloc_log.c");
-    if !has("python3", test) || !compiles(here.path(), source, "-shared -fPIC", test) {
+    if !has("python3", test) {
         return;
     }
+    let flags = "-shared -fPIC";
+    let Some(here) = compiled(include_str!("malloc_log.c"), flags, test) else { return };
     let script = "import os\n\
         fd = os.open('a', os.O_RDWR | os.O_CREAT)\n\
         for n in range(500):\n    os.write(fd, b'%04d' % n * 700)\n\
@@ -124,24 +134,10 @@ fn a_malloc_that_writes_files_is_served() {
     let preload = "LD_PRELOAD=./compiled";
     let output = run_in(here.path(), "256K", &["env", preload, "python3", "-c", script]);
     assert_ok(&output);
-    let errors = String::from_utf8_lossy(&output.stderr);
+    let errors = errors(&output);
     assert!(!errors.contains("pagetide: 0 accesses"), "{errors}");
     let log = std::fs::read_to_string(here.path().join("malloc.log")).unwrap();
     assert!(log.lines().count() > 100 && log.lines().all(|line| line == "malloc"), "{log}");
-}
-
-#[test]
-fn a_fork_among_busy_threads_is_served() {
-    if has("python3", "a_fork_among_busy_threads_is_served") {
-        python_in(folder().path(), "256K", include_str!("forks.py"));
-    }
-}
-
-#[test]
-fn a_file_that_a_spawn_cuts_is_cut_for_all() {
-    if has("python3", "a_file_that_a_spawn_cuts_is_cut_for_all") {
-        python_in(folder().path(), "256K", include_str!("spawn_cuts.py"));
-    }
 }
 
 #[test]
@@ -171,14 +167,7 @@ fn a_full_disk_is_told_to_the_program_and_harms_no_other_file() {
     let here = folder();
     let small = here.path().join("small");
     std::fs::create_dir(&small).unwrap();
-    let mut mount = Command::new("mount");
-    let mounted = mount.args(["-t", "tmpfs", "-o", "size=1M", "tmpfs"]).arg(&small).output();
-    let refusal = match &mounted {
-        Ok(output) if output.status.success() => None,
-        Ok(output) => Some(String::from_utf8_lossy(&output.stderr).trim().replace('\n', " ")),
-        Err(error) => Some(error.to_string()),
-    };
-    if let Some(refusal) = refusal {
+    if let Err(refusal) = mount_small(&small) {
         eprintln!("SKIPPED: {test}: a small tmpfs cannot be mounted: {refusal}");
         return;
     }
@@ -190,6 +179,15 @@ fn a_full_disk_is_told_to_the_program_and_harms_no_other_file() {
     let unmounted = Command::new("umount").arg(&small).status();
     assert!(unmounted.unwrap().success());
     assert_ok(&output.unwrap());
+}
+
+/// Mounts a file system of 1 MiB, or says why that cannot be.
+fn mount_small(place: &Path) -> Result<(), String> {
+    let mut mount = Command::new("mount");
+    mount.args(["-t", "tmpfs", "-o", "size=1M", "tmpfs"]).arg(place);
+    let output = mount.output().map_err(|error| error.to_string())?;
+    let refusal = || errors(&output).trim().replace('\n', " ");
+    output.status.success().then_some(()).ok_or_else(refusal)
 }
 
 #[test]
@@ -206,6 +204,6 @@ fn a_program_with_other_rights_is_told() {
         return;
     }
     let output = run_in(here.path(), "1M", &["sh", "-c", &format!("{program} --help")]);
-    let errors = String::from_utf8_lossy(&output.stderr);
+    let errors = errors(&output);
     assert!(errors.contains("runs with another user's rights"), "{errors}");
 }

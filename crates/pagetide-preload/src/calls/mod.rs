@@ -17,6 +17,8 @@ mod open;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod print;
 mod read_write;
+#[cfg(target_arch = "x86_64")]
+mod registers;
 mod spawn;
 pub(crate) mod standard;
 pub(crate) mod stdio;

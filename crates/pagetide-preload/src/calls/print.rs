@@ -11,6 +11,7 @@
 //!
 //! Source: the System V ABI for x86-64, "Variable Argument Lists".
 
+use super::registers::save_arguments;
 use super::write_all;
 use crate::errno::{Errno, or_minus_one};
 use crate::scratch::Scratch;
@@ -118,20 +119,7 @@ macro_rules! with_list {
                     "push rbp",
                     "mov rbp, rsp",
                     "sub rsp, 208",
-                    "mov [rsp], rdi",
-                    "mov [rsp + 8], rsi",
-                    "mov [rsp + 16], rdx",
-                    "mov [rsp + 24], rcx",
-                    "mov [rsp + 32], r8",
-                    "mov [rsp + 40], r9",
-                    "movups [rsp + 48], xmm0",
-                    "movups [rsp + 64], xmm1",
-                    "movups [rsp + 80], xmm2",
-                    "movups [rsp + 96], xmm3",
-                    "movups [rsp + 112], xmm4",
-                    "movups [rsp + 128], xmm5",
-                    "movups [rsp + 144], xmm6",
-                    "movups [rsp + 160], xmm7",
+                    save_arguments!(),
                     // The list: what of the saved is used up, the stack's part, the saved.
                     concat!("mov dword ptr [rsp + 176], ", $nr_saved_bytes),
                     "mov dword ptr [rsp + 180], 48",

@@ -14,6 +14,7 @@
 //!
 //! Source: the System V ABI for x86-64, "Parameter Passing".
 
+use super::registers::{restore_arguments, save_arguments};
 use super::streams;
 use crate::next::Stream;
 use libc::c_void;
@@ -83,41 +84,15 @@ unsafe extern "C" fn prepare_and_jump() {
         "push rbp",
         "mov rbp, rsp",
         "sub rsp, 192",
-        "mov [rsp], rdi",
-        "mov [rsp + 8], rsi",
-        "mov [rsp + 16], rdx",
-        "mov [rsp + 24], rcx",
-        "mov [rsp + 32], r8",
-        "mov [rsp + 40], r9",
+        save_arguments!(),
         // The number of vector registers that are used, of a call with any number of arguments.
-        "mov [rsp + 48], rax",
-        "movups [rsp + 64], xmm0",
-        "movups [rsp + 80], xmm1",
-        "movups [rsp + 96], xmm2",
-        "movups [rsp + 112], xmm3",
-        "movups [rsp + 128], xmm4",
-        "movups [rsp + 144], xmm5",
-        "movups [rsp + 160], xmm6",
-        "movups [rsp + 176], xmm7",
+        "mov [rsp + 176], rax",
         "mov rdi, r10",
         "mov esi, r11d",
         "call {prepare}",
         "mov r11, rax",
-        "mov rdi, [rsp]",
-        "mov rsi, [rsp + 8]",
-        "mov rdx, [rsp + 16]",
-        "mov rcx, [rsp + 24]",
-        "mov r8, [rsp + 32]",
-        "mov r9, [rsp + 40]",
-        "mov rax, [rsp + 48]",
-        "movups xmm0, [rsp + 64]",
-        "movups xmm1, [rsp + 80]",
-        "movups xmm2, [rsp + 96]",
-        "movups xmm3, [rsp + 112]",
-        "movups xmm4, [rsp + 128]",
-        "movups xmm5, [rsp + 144]",
-        "movups xmm6, [rsp + 160]",
-        "movups xmm7, [rsp + 176]",
+        restore_arguments!(),
+        "mov rax, [rsp + 176]",
         "leave",
         "jmp r11",
         prepare = sym prepare,
