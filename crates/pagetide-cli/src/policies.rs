@@ -22,13 +22,11 @@ pub(crate) struct PoliciesArgs {
     json: bool,
 }
 
-/// The policy of a cache whose builder names none.
-const DEFAULT: &str = "mglru";
-
 #[derive(Serialize)]
 struct Policy {
     name: &'static str,
     summary: &'static str,
+    /// Whether a cache gets it whose builder names none.
     default: bool,
     mechanisms: Vec<MechanismRow>,
 }
@@ -63,7 +61,7 @@ pub(crate) fn run(args: &PoliciesArgs) -> Result<(), Failure> {
         .map(|name| Policy {
             name: name.as_str(),
             summary: name.summary(),
-            default: name.as_str() == DEFAULT,
+            default: *name == PolicyName::default(),
             mechanisms: mechanisms_of(*name),
         })
         .collect();

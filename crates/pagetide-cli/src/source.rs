@@ -26,7 +26,7 @@ const CHECK_EVERY: u64 = 1 << 16;
 /// What all commands that read a trace are told.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SourceArgs {
-    /// The record, or a trace in another known format (zstd-compressed ones too).
+    /// The record, or a trace in another known format (also compressed by zstd or gzip).
     pub(crate) file: PathBuf,
     /// The trace's format, where neither its name nor its first bytes tell; docs/formats.md says
     /// what each is.

@@ -95,7 +95,7 @@ impl Default for PolicyName {
 policies! {
     /// Our own.
     Pagetide(Pagetide) = "pagetide",
-        "Our own: probation and main judged by instants; miniatures choose between three designs.";
+        "Our own: probation and main judged by instants; miniatures choose between four designs.";
     /// The multi-gen LRU.
     Mglru(Mglru) = "mglru", "Multi-gen LRU as of Linux 6.18: generations, tiers, refault feedback.";
     /// The multi-gen LRU as first measured.
