@@ -119,8 +119,10 @@ impl Layout {
 pub(super) struct Machine<'a> {
     world: World<'a, fn(PageId)>,
     keep_on: &'a dyn Fn(u64) -> bool,
-    /// Until the next question.
+    /// Pages until the next question: those that were accessed, and those asked for ahead.
     stretch_left: u32,
+    /// Accesses since the last one.
+    nr_played: u64,
     ahead: Ahead,
     /// Windows under way, oldest first, of the file that is being read.
     in_flight: VecDeque<Range<u32>>,
@@ -152,7 +154,8 @@ impl<'a> Machine<'a> {
     ) -> Machine<'a> {
         fn nobody(_: PageId) {}
         let world = World::new(setup, &layout.pages, nobody as fn(PageId));
-        Machine { world, keep_on, stretch_left: STRETCH, ahead, in_flight: VecDeque::new() }
+        let in_flight = VecDeque::new();
+        Machine { world, keep_on, stretch_left: STRETCH, nr_played: 0, ahead, in_flight }
     }
 
     /// One call that reads pages `index..index + nr_pages` of a file, cut at its end; returns how
@@ -216,11 +219,11 @@ impl<'a> Machine<'a> {
         let mut nr_absent = 0;
         for rank in ranks {
             if !self.world.is_resident(rank) {
-                nr_absent += self.ask_for(rank..(rank + window).min(end));
+                nr_absent += self.ask_for(rank..(rank + window).min(end))?;
             }
             if self.in_flight.back().is_some_and(|last| last.start == rank) {
                 let next = self.in_flight.back().map_or(end, |last| last.end);
-                nr_absent += self.ask_for(next..(next + window).min(end));
+                nr_absent += self.ask_for(next..(next + window).min(end))?;
             }
             while let Some(first) = self.in_flight.pop_front_if(|first| first.start <= rank) {
                 self.world.advance_to(Millis(self.world.now().0 + time.0));
@@ -233,16 +236,17 @@ impl<'a> Machine<'a> {
     }
 
     /// Asks the device for what is absent of a window; returns how many pages that are.
-    fn ask_for(&mut self, window: Range<u32>) -> u32 {
+    fn ask_for(&mut self, window: Range<u32>) -> Result<u32, Stopped> {
         let first = window.clone().find(|&rank| !self.world.is_resident(rank));
-        let Some(first) = first else { return 0 };
+        let Some(first) = first else { return Ok(0) };
         let ranks = first..window.end;
         let nr_absent = self.count_absent(ranks.clone());
         for rank in ranks.clone() {
             self.world.apply(rank, AccessKind::Readahead);
+            self.pass()?;
         }
         self.in_flight.push_back(ranks);
-        nr_absent
+        Ok(nr_absent)
     }
 
     fn count_absent(&self, ranks: Range<u32>) -> u32 {
@@ -293,14 +297,20 @@ impl<'a> Machine<'a> {
         self.world.outcome()
     }
 
-    /// Asks now and then whether to go on.
+    /// Counts an access.
     fn tick(&mut self) -> Result<(), Stopped> {
+        self.nr_played += 1;
+        self.pass()
+    }
+
+    /// A page was dealt with: asks now and then whether to go on.
+    fn pass(&mut self) -> Result<(), Stopped> {
         self.stretch_left -= 1;
         if self.stretch_left > 0 {
             return Ok(());
         }
         self.stretch_left = STRETCH;
-        if (self.keep_on)(u64::from(STRETCH)) { Ok(()) } else { Err(Stopped) }
+        if (self.keep_on)(std::mem::take(&mut self.nr_played)) { Ok(()) } else { Err(Stopped) }
     }
 }
 

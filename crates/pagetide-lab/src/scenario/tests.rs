@@ -2,6 +2,7 @@
 
 use super::*;
 use pagetide_core::lru::PolicyName;
+use std::cell::Cell;
 
 fn play(name: &str, policy: PolicyName, seed: u64) -> Measures {
     let scenario = Scenario::named(name).expect("it exists");
@@ -29,6 +30,20 @@ fn every_scenario_stops_when_told() {
     for scenario in Scenario::ALL {
         assert_eq!(scenario.play(PolicyName::Lru.into(), 1, &|_| false), None, "{}", scenario.name);
     }
+}
+
+#[test]
+fn what_is_asked_for_ahead_is_no_time_in_which_nobody_asks() {
+    let subject = "mglru@booted".parse().expect("a subject");
+    let scenario = Scenario::named("fio-randread").expect("it exists");
+    let nr_played = Cell::new(0);
+    let stop = |nr| {
+        nr_played.set(nr);
+        false
+    };
+    assert_eq!(scenario.play(subject, 1, &stop), None);
+    // Each read asks for thousands of pages.
+    assert!(nr_played.get() < 8, "{} reads before the question", nr_played.get());
 }
 
 #[test]
