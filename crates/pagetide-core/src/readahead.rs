@@ -13,6 +13,10 @@
 //!                  reaching it asks for the next window, twice as large
 //! ```
 //!
+//! A reader may be faster than whoever brings its pages: it comes to the marker before the page is
+//! even on its way. That is no end of the stream, but a marker met a little early: it reads what it
+//! wants by itself, and the next window is asked for.
+//!
 //! The window doubles up to the limit while it pays. It pays as long as the pages brought in are
 //! read before they are evicted: each page evicted unread counts against the handle's mapping, and
 //! a window that wasted half of itself is halved, down to nothing.
@@ -76,6 +80,8 @@ pub struct Readahead {
     next: u64,
     /// Length of the last run, 0 where there is no stream.
     window: u64,
+    /// Length of the run it continued, which may still be on its way.
+    before: u64,
     /// The mapping's count of wasted pages when the last run was made.
     wasted_seen: u64,
 }
@@ -112,7 +118,7 @@ impl Readahead {
     /// No stream yet. `nr_max` is the largest run; 0 switches readahead off.
     pub fn new(nr_max: u64) -> Readahead {
         let pattern = AccessPattern::default();
-        Readahead { pattern, nr_max, next: 0, window: 0, wasted_seen: 0 }
+        Readahead { pattern, nr_max, next: 0, window: 0, before: 0, wasted_seen: 0 }
     }
 
     /// Takes the caller's advice and forgets the stream.
@@ -151,13 +157,34 @@ impl Readahead {
             let is_around = nr > wanted;
             return ReadaheadRun { start: index, nr, nr_now: nr, marker: None, is_around };
         }
+        if follows && self.is_asked_for(index) && self.grown(wasted) >= self.window {
+            return self.overtake(index, wanted, wasted);
+        }
         let window =
             if continues { self.grown(wasted) } else { self.first_window(wanted) }.max(wanted);
         let ahead = window > wanted;
-        self.commit(index, window, wasted);
+        self.begin(index, window, wasted);
         let nr_now = if window <= NOW_MAX { window } else { wanted };
         let marker = ahead.then_some(index + wanted);
         ReadaheadRun { start: index, nr: window, nr_now, marker, is_around: false }
+    }
+
+    /// Whether the page is in one of the last two runs.
+    fn is_asked_for(&self, index: u64) -> bool {
+        self.window > 0 && index < self.next && index + self.window + self.before >= self.next
+    }
+
+    /// The reader is at a page that was asked for and is not even on its way: all that was asked
+    /// for, once more, and if it is in the last run, which has the marker, the next run as well.
+    fn overtake(&mut self, index: u64, wanted: u64, wasted: u64) -> ReadaheadRun {
+        let end = self.next;
+        let is_in_last = index + self.window >= end;
+        if is_in_last {
+            self.go_on(self.grown(wasted), wasted);
+        }
+        let nr = wanted.max(self.next - index);
+        let marker = (is_in_last && end < index + nr).then_some(end);
+        ReadaheadRun { start: index, nr, nr_now: wanted, marker, is_around: false }
     }
 
     /// The reader reached a marker at `index`: the next run, if it pays.
@@ -174,12 +201,21 @@ impl Readahead {
             self.window = 0;
             return None;
         }
-        self.commit(start, window, wasted);
+        self.go_on(window, wasted);
         Some(ReadaheadRun { start, nr: window, nr_now: 0, marker: Some(start), is_around: false })
     }
 
-    fn commit(&mut self, start: u64, window: u64, wasted: u64) {
-        self.next = start + window;
+    /// A run at `start` is asked for, and nothing before it.
+    fn begin(&mut self, start: u64, window: u64, wasted: u64) {
+        self.next = start;
+        self.window = 0;
+        self.go_on(window, wasted);
+    }
+
+    /// A run is asked for that continues the last one.
+    fn go_on(&mut self, window: u64, wasted: u64) {
+        self.next += window;
+        self.before = self.window;
         self.window = window;
         self.wasted_seen = wasted;
     }
@@ -228,6 +264,33 @@ mod tests {
             sizes.push(run.nr);
         }
         assert_eq!(sizes, [16, 32, 64, 128, 256, 256]);
+    }
+
+    #[test]
+    fn a_reader_faster_than_its_pages_keeps_its_stream() {
+        let mut readahead = Readahead::new(256);
+        let first = readahead.on_miss(miss(0, 16, None));
+        assert_eq!((first.nr, first.nr_now, first.marker), (64, 16, Some(16)));
+        let second = readahead.on_marker(16, 0).expect("the next window");
+        assert_eq!((second.start, second.nr, second.marker), (64, 128, Some(64)));
+        // It is there before the page with the marker is: the third window, too.
+        let third = readahead.on_miss(miss(64, 16, Some(63)));
+        assert_eq!((third.start, third.nr, third.nr_now), (64, 128 + 256, 16));
+        assert_eq!(third.marker, Some(192));
+        // And once more in what was asked for before: all of it again, and no more.
+        let again = readahead.on_miss(miss(96, 16, Some(95)));
+        assert_eq!((again.start, again.nr, again.nr_now, again.marker), (96, 352, 16, None));
+        // The marker is where it was.
+        let fourth = readahead.on_marker(192, 0).expect("the next window");
+        assert_eq!((fourth.start, fourth.nr), (448, 256));
+    }
+
+    #[test]
+    fn a_stream_whose_pages_leave_unread_begins_anew() {
+        let mut readahead = Readahead::new(256);
+        let _ = readahead.on_miss(miss(0, 16, None));
+        let run = readahead.on_miss(Miss { wasted: 40, ..miss(16, 16, Some(15)) });
+        assert_eq!((run.start, run.nr, run.marker), (16, 64, Some(32)));
     }
 
     #[test]
