@@ -9,6 +9,9 @@
 //!   madvise(HUGEPAGE), touch          ^ start, aligned
 //! ```
 //!
+//! It can be cut into parts, each of which has one owner: memory in a row that requests to a device
+//! take turns with.
+//!
 //! Data: one private anonymous mapping, given back on drop; `start` is aligned to 2 MiB and the
 //! `len` bytes from it lie inside the mapping.
 //!
@@ -19,6 +22,7 @@
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 
 /// Bytes in a huge page where it matters here.
 const HUGE_BYTES: usize = 2 << 20;
@@ -65,6 +69,49 @@ impl HugeBuffer {
         unsafe { libc::madvise(address, mapping_len, libc::MADV_HUGEPAGE) };
         buffer.fill(0);
         Ok(buffer)
+    }
+
+    /// Cuts it into parts of `len` bytes; what is left over belongs to none. It is unmapped with
+    /// the last of them.
+    ///
+    /// # Panics
+    /// When `len` is 0.
+    pub fn into_parts(self, len: usize) -> Vec<HugePart> {
+        let (starts, whole) = ((0..self.len / len).map(|nth| nth * len), Arc::new(self));
+        starts.map(|start| HugePart { whole: Arc::clone(&whole), start, len }).collect()
+    }
+}
+
+/// A part of a [`HugeBuffer`] that was cut.
+#[derive(Debug)]
+pub struct HugePart {
+    whole: Arc<HugeBuffer>,
+    start: usize,
+    len: usize,
+}
+
+impl HugePart {
+    /// Where it begins. What is written there through the pointer is written by the owner.
+    pub(crate) fn first(&self) -> *mut u8 {
+        // SAFETY: S10 (`offset` and the bytes of the part behind it are inside the mapping).
+        unsafe { self.whole.mapping.as_ptr().add(self.whole.offset + self.start) }
+    }
+}
+
+impl Deref for HugePart {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: S10 (the parts of a buffer share no byte, and nobody borrows from the whole any
+        // more; the mapping lives as long as a part).
+        unsafe { std::slice::from_raw_parts(self.first(), self.len) }
+    }
+}
+
+impl DerefMut for HugePart {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: S10, as in `deref`, and `&mut self` makes this the only reference.
+        unsafe { std::slice::from_raw_parts_mut(self.first(), self.len) }
     }
 }
 
@@ -113,6 +160,22 @@ mod tests {
         let last = buffer.len() - 1;
         buffer[last] = 9;
         assert_eq!((buffer.len(), buffer[last]), (3 << 20, 9));
+    }
+
+    #[test]
+    fn parts_share_no_byte() {
+        let buffer = HugeBuffer::new(10_000).expect("a little");
+        let mut parts = buffer.into_parts(4096);
+        assert_eq!(parts.len(), 2, "the rest is no part");
+        for (byte, part) in (1..).zip(&mut parts) {
+            part.fill(byte);
+        }
+        for (byte, part) in (1..).zip(&parts) {
+            assert_eq!(part[..], [byte; 4096]);
+        }
+        let last = parts.pop().expect("two");
+        drop(parts);
+        assert_eq!(last[4095], 2, "the mapping outlives the other part");
     }
 
     #[test]

@@ -19,6 +19,10 @@
 //! completion; if even that is impossible, the memory is leaked rather than freed. At most `depth`
 //! slots are occupied, and the kernel's queues have room for as many.
 //!
+//! A read may go *through* memory in a row, and is copied from there into its frames: a device
+//! takes a descriptor for each piece of memory, and some are three times as fast with one as with a
+//! hundred.
+//!
 //! **Ignored.** Registered buffers and files (72k instead of 61k reads a second at depth 32 on a
 //! virtual disk), polling, priorities. One thread at a time: give each I/O thread its own queue.
 //!
@@ -34,6 +38,7 @@ use pagetide_core::units::PAGE_BYTES;
 
 use crate::aligned::AlignedBuf;
 use crate::file::{PARTS_MAX, StoreError, StoreFile, is_refusal_of_direct, parts};
+use crate::huge_buffer::HugePart;
 use crate::table::WordRef;
 use crate::token::Lock;
 
@@ -49,6 +54,8 @@ pub enum Completion {
         token: u64,
         /// The frames, still locked, in the file's order. Zero after the end of the file.
         locks: Vec<Lock<WordRef>>,
+        /// What it went through, if anything.
+        through: Option<HugePart>,
         /// Bytes read, fewer than asked for only at the end of the file.
         result: Result<usize, StoreError>,
     },
@@ -85,6 +92,7 @@ struct Pending {
 
 enum Memory {
     Read { locks: Vec<Lock<WordRef>>, parts: Parts },
+    Through { locks: Vec<Lock<WordRef>>, part: HugePart },
     Write { buffer: AlignedBuf, len: usize },
 }
 
@@ -134,11 +142,35 @@ impl IoQueue {
         assert!(offset.is_multiple_of(PAGE_BYTES as u64), "frames hold whole pages, not {offset}");
         if self.ring.is_none() || locks.len() > PARTS_MAX || locks.is_empty() {
             let result = file.read_frames(offset, &mut locks);
-            self.done.push_back(Completion::Read { token, locks, result });
+            self.done.push_back(Completion::Read { token, locks, through: None, result });
             return;
         }
         let parts = Parts(parts(&mut locks, 0));
         self.start(Pending { file, offset, token, memory: Memory::Read { locks, parts } });
+    }
+
+    /// As [`submit_read`](Self::submit_read), through `part`, which comes back with the frames: the
+    /// device sees one piece of memory, however the frames lie.
+    ///
+    /// Panics also where `part` is shorter than the frames. Where requests are executed as they are
+    /// submitted, they go straight into the frames.
+    pub fn submit_read_through(
+        &mut self,
+        part: HugePart,
+        file: Arc<StoreFile>,
+        offset: u64,
+        locks: Vec<Lock<WordRef>>,
+        token: u64,
+    ) {
+        let len = locks.len() * PAGE_BYTES;
+        assert!(offset.is_multiple_of(PAGE_BYTES as u64), "frames hold whole pages, not {offset}");
+        assert!(len <= part.len(), "{len} bytes through a part of {}", part.len());
+        let pending = Pending { file, offset, token, memory: Memory::Through { locks, part } };
+        if self.ring.is_none() || len == 0 {
+            self.done.push_back(pending.finish(0));
+            return;
+        }
+        self.start(pending);
     }
 
     /// Writes the first `len` bytes of `buffer` at `offset`. The buffer comes back in a
@@ -259,6 +291,10 @@ impl Pending {
                     .offset(self.offset)
                     .build()
             }
+            Memory::Through { locks, part } => {
+                let len = (locks.len() * PAGE_BYTES) as u32;
+                opcode::Read::new(fd, part.first(), len).offset(self.offset).build()
+            }
             Memory::Write { buffer, len } => {
                 let whole = len / PAGE_BYTES * PAGE_BYTES;
                 opcode::Write::new(fd, buffer.as_ptr(), whole as u32).offset(self.offset).build()
@@ -277,7 +313,18 @@ impl Pending {
                     Ok(done) => file.continue_read_frames(offset, &mut locks, done),
                     Err(source) => Err(StoreError::Read { offset, len, source }),
                 };
-                Completion::Read { token, locks, result }
+                Completion::Read { token, locks, through: None, result }
+            }
+            Memory::Through { mut locks, part } => {
+                let len = locks.len() * PAGE_BYTES;
+                let result = match done {
+                    Ok(done) => {
+                        let nr_whole = copy_pages(&part[..done.min(len)], &mut locks);
+                        file.continue_read_frames(offset, &mut locks, nr_whole * PAGE_BYTES)
+                    }
+                    Err(source) => Err(StoreError::Read { offset, len, source }),
+                };
+                Completion::Read { token, locks, through: Some(part), result }
             }
             Memory::Write { buffer, len } => {
                 let result = match done {
@@ -288,6 +335,14 @@ impl Pending {
             }
         }
     }
+}
+
+/// Copies the whole pages among `bytes` into the first of the frames; returns how many.
+fn copy_pages(bytes: &[u8], locks: &mut [Lock<WordRef>]) -> usize {
+    let pages = bytes.chunks_exact(PAGE_BYTES);
+    let nr_whole = pages.len();
+    locks.iter_mut().zip(pages).for_each(|(lock, page)| lock.write(0, page));
+    nr_whole
 }
 
 /// The bytes a completion stands for; none for an answer that a plain call may do better than.

@@ -13,6 +13,7 @@ use crate::engine::Engine;
 use crate::in_flight::InFlight;
 use crate::locks::{Signal, Wake, lock};
 use crate::mapping::Mapping;
+use crate::staging::Staging;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::lru::AccessKind;
 use pagetide_core::page_alloc::stock_max;
@@ -109,6 +110,8 @@ struct Prefetcher<'e> {
     queue: IoQueue,
     /// Frames for the pages of the run being submitted, the lowest last.
     stock: Vec<ClaimedFrame>,
+    /// What goes to scattered frames goes through these.
+    staging: Staging,
     /// In flight, by token.
     pieces: InFlight<Piece>,
     /// Pages of the pieces in flight.
@@ -117,10 +120,17 @@ struct Prefetcher<'e> {
 
 impl<'e> Prefetcher<'e> {
     fn new(engine: &'e Engine) -> Prefetcher<'e> {
+        let queue = engine.io.take();
+        let staging = if engine.has_workers && queue.is_uring() {
+            Staging::new(engine.nodes.nr_frames(), PIECE_MAX)
+        } else {
+            Staging::none()
+        };
         Prefetcher {
             engine,
-            queue: engine.io.take(),
+            queue,
             stock: Vec::new(),
+            staging,
             pieces: InFlight::new(),
             nr_in_flight: 0,
         }
@@ -229,7 +239,11 @@ impl<'e> Prefetcher<'e> {
         };
         let token = self.pieces.insert(piece);
         self.nr_in_flight += pages.len() as u64;
-        self.queue.submit_read(Arc::clone(file), offset, pages, token);
+        let file = Arc::clone(file);
+        match self.staging.take_for(&pages) {
+            Some(part) => self.queue.submit_read_through(part, file, offset, pages, token),
+            None => self.queue.submit_read(file, offset, pages, token),
+        }
         self.queue.submit();
     }
 
@@ -238,7 +252,8 @@ impl<'e> Prefetcher<'e> {
         let mut completions = Vec::new();
         self.queue.reap(1, &mut completions);
         for completion in completions {
-            let Completion::Read { token, locks, result } = completion else { continue };
+            let Completion::Read { token, locks, through, result } = completion else { continue };
+            through.into_iter().for_each(|part| self.staging.give_back(part));
             if let Some(piece) = self.pieces.take(token) {
                 self.nr_in_flight -= locks.len() as u64;
                 self.finish(&piece, locks, result.ok());

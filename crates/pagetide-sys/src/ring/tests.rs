@@ -3,6 +3,7 @@ use std::sync::Arc;
 use pagetide_core::ids::{FrameId, PageIndex};
 
 use super::*;
+use crate::huge_buffer::HugeBuffer;
 use crate::{ArenaOptions, FrameArena, PageTable, StoreOptions};
 
 fn table(nr_frames: u32) -> Arc<PageTable> {
@@ -39,28 +40,51 @@ fn queues(depth: u32) -> [IoQueue; 2] {
 #[test]
 fn reads_come_back_with_their_locks_and_tokens() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let nr_pages = 40;
-    let file = store(&folder, nr_pages * PAGE_BYTES - 100);
+    let file = store(&folder, NR_PAGES as usize * PAGE_BYTES - 100);
     for mut queue in queues(4) {
-        let table = table(nr_pages as u32);
-        for first in (0..nr_pages as u32).step_by(2) {
+        let table = table(NR_PAGES);
+        read_all(&mut queue, |queue, offset, first| {
             let locks = vec![lock(&table, first), lock(&table, first + 1)];
-            let offset = u64::from(first) * PAGE_BYTES as u64;
             queue.submit_read(Arc::clone(&file), offset, locks, first.into());
-        }
-        let mut completions = Vec::new();
-        while queue.nr_pending() > 0 {
-            assert!(queue.reap(1, &mut completions) > 0);
-        }
-        assert_eq!(queue.reap(1, &mut completions), 0, "nothing to wait for");
-        let mut tokens: Vec<u64> = completions.iter().map(check_read).collect();
-        tokens.sort_unstable();
-        assert!(tokens.into_iter().eq((0..nr_pages as u64).step_by(2)));
+        });
     }
 }
 
+#[test]
+fn reads_through_a_part_arrive_in_their_frames() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = store(&folder, NR_PAGES as usize * PAGE_BYTES - 100);
+    for mut queue in queues(4) {
+        let table = table(NR_PAGES);
+        let buffer = HugeBuffer::new(NR_PAGES as usize * 2 * PAGE_BYTES).expect("a little");
+        let mut parts = buffer.into_parts(3 * PAGE_BYTES);
+        read_all(&mut queue, |queue, offset, first| {
+            let locks = vec![lock(&table, first), lock(&table, first + 1)];
+            let part = parts.pop().expect("26 for 20");
+            queue.submit_read_through(part, Arc::clone(&file), offset, locks, first.into());
+        });
+    }
+}
+
+const NR_PAGES: u32 = 40;
+
+/// Two pages at a time, each pair with the number of its first as its token.
+fn read_all(queue: &mut IoQueue, mut submit: impl FnMut(&mut IoQueue, u64, u32)) {
+    for first in (0..NR_PAGES).step_by(2) {
+        submit(queue, u64::from(first) * PAGE_BYTES as u64, first);
+    }
+    let mut completions = Vec::new();
+    while queue.nr_pending() > 0 {
+        assert!(queue.reap(1, &mut completions) > 0);
+    }
+    assert_eq!(queue.reap(1, &mut completions), 0, "nothing to wait for");
+    let mut tokens: Vec<u64> = completions.iter().map(check_read).collect();
+    tokens.sort_unstable();
+    assert!(tokens.into_iter().eq((0..u64::from(NR_PAGES)).step_by(2)));
+}
+
 fn check_read(completion: &Completion) -> u64 {
-    let Completion::Read { token, locks, result } = completion else { panic!("only reads") };
+    let Completion::Read { token, locks, result, .. } = completion else { panic!("only reads") };
     let is_last = *token == 38;
     let expected = if is_last { 2 * PAGE_BYTES - 100 } else { 2 * PAGE_BYTES };
     assert_eq!(*result.as_ref().expect("read"), expected);

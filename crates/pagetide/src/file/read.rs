@@ -221,8 +221,14 @@ impl Handle {
         let wanted = piece.last + 1 - piece.index;
         let previous = (previous != NO_PAGE).then_some(previous);
         let wasted = self.mapping.wasted.load(Relaxed);
-        let is_ample = self.engine().is_ample();
-        let miss = Miss { index: piece.index, wanted, previous, wasted, is_ample };
+        let miss = Miss {
+            index: piece.index,
+            wanted,
+            previous,
+            wasted,
+            is_ample: self.engine().is_ample(),
+            has_prefetcher: self.engine().has_workers,
+        };
         let run = lock(&self.readahead).on_miss(miss);
         self.mapping.note_marker(run.marker);
         let mut plan = FillPlan {
