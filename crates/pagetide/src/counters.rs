@@ -57,6 +57,8 @@ events! {
     Around,
     /// Those of them evicted before anyone read them.
     AroundWasted,
+    /// Requests of readahead whose frames were scattered, and that went through memory in a row.
+    StagedRead,
     /// Logged accesses dropped because the lruvec was busy.
     TouchLost,
     /// CPU time of reclaim passes, ns.
@@ -198,6 +200,7 @@ impl CacheStats {
             ("readahead_wasted", count(Event::ReadaheadWasted)),
             ("around_pages", count(Event::Around)),
             ("around_wasted", count(Event::AroundWasted)),
+            ("staged_reads", count(Event::StagedRead)),
             ("touches_lost", count(Event::TouchLost)),
             ("direct_passes", count(Event::DirectPass)),
             ("background_passes", count(Event::BackgroundPass)),

@@ -241,7 +241,10 @@ impl<'e> Prefetcher<'e> {
         self.nr_in_flight += pages.len() as u64;
         let file = Arc::clone(file);
         match self.staging.take_for(&pages) {
-            Some(part) => self.queue.submit_read_through(part, file, offset, pages, token),
+            Some(part) => {
+                engine.counters.count(Event::StagedRead);
+                self.queue.submit_read_through(part, file, offset, pages, token);
+            }
             None => self.queue.submit_read(file, offset, pages, token),
         }
         self.queue.submit();

@@ -74,6 +74,39 @@ fn readahead_windows_are_as_large_as_asked_for() {
     }
 }
 
+/// What a stream finds free is every second frame, so its requests go through memory in a row.
+#[test]
+fn a_stream_into_scattered_frames_reads_what_the_file_holds() {
+    let dir = tempfile::tempdir().unwrap();
+    let (nr_pages, len) = (3000, 3000 * PAGE + 10);
+    let cache = PageCache::builder().memory(Bytes(16 << 20)).build().unwrap();
+    let [first, second] = ["a", "b"].map(|name| {
+        let path = patterned_file(dir.path(), name, len);
+        cache.open(&path, OpenOptions::new().read(true)).unwrap()
+    });
+    let stream = |file: &File| {
+        let mut piece = vec![0; 16 * PAGE];
+        for offset in (0..len).step_by(piece.len()) {
+            let nr_read = file.read_at(&mut piece, offset as u64).unwrap();
+            assert!(piece[..nr_read] == pattern_at(offset as u64, nr_read)[..], "at {offset}");
+        }
+    };
+    stream(&first);
+    for index in (0..nr_pages).step_by(2) {
+        first.advise(Advice::DontNeed, index * PAGE as u64, PAGE as u64).unwrap();
+    }
+    stream(&second);
+    stream(&first);
+    let stats = cache.stats();
+    let nr_staged = stats.vmstat.iter().find(|(name, _)| *name == "staged_reads").unwrap().1;
+    if stats.io_uring {
+        assert!(nr_staged > 0, "{stats:?}");
+    } else {
+        common::skip("a_stream_into_scattered_frames", "io_uring is refused: nothing is staged");
+    }
+    cache.validate();
+}
+
 /// A random miss brings its neighbours while memory is ample, and alone what it wants later. What
 /// nobody has read leaves first, and is no stream's waste.
 #[test]
