@@ -23,7 +23,7 @@ use core::str;
 pub const MAGIC: [u8; 8] = *b"PTREC\r\n\x1a";
 /// The version this module writes. It reads those before, too: 1 had no tiers and no notes, 2 said
 /// neither which mechanisms were switched nor how far tiers may grow nor who reclaimed, 3 had no
-/// [`AccessKind::Around`].
+/// [`AccessKind::Around`](super::AccessKind::Around).
 pub const VERSION: u16 = 4;
 /// Bytes of the header before the policy's name.
 pub const HEADER_FIXED_BYTES: usize = 40;
