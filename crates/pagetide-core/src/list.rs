@@ -7,6 +7,9 @@
 //!   head (young end) <-> ... <-> ... <-> tail (old end): eviction takes from here
 //! ```
 //!
+//! What lies beyond an end means nothing: the head's link to a younger folio, and the tail's to an
+//! older one. So nobody writes there, and to take the oldest is to read one descriptor, its own.
+//!
 //! Invariant: a folio is on at most one list, and every change happens under the lock of the lruvec
 //! that owns the list. The list does not check membership in release builds:
 //! [`FolioList::validate`] walks it, and the tests compare each step with a plain vector.
@@ -15,26 +18,19 @@ use crate::folio::Folios;
 use crate::ids::FrameId;
 use core::sync::atomic::Ordering::Relaxed;
 
-const NIL: u32 = u32::MAX;
-
 /// A list of folios. All operations are O(1) but [`FolioList::iter`] and [`FolioList::validate`].
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct FolioList {
+    /// Both mean nothing while there is no folio.
     head: u32,
     tail: u32,
     len: u32,
 }
 
-impl Default for FolioList {
-    fn default() -> FolioList {
-        FolioList::new()
-    }
-}
-
 impl FolioList {
     /// An empty list.
     pub const fn new() -> FolioList {
-        FolioList { head: NIL, tail: NIL, len: 0 }
+        FolioList { head: 0, tail: 0, len: 0 }
     }
 
     /// Folios on the list.
@@ -49,7 +45,7 @@ impl FolioList {
 
     /// The oldest folio.
     pub const fn tail(&self) -> Option<FrameId> {
-        frame(self.tail)
+        if self.is_empty() { None } else { Some(FrameId(self.tail)) }
     }
 
     /// The oldest folio, for a scan from the old end that moves each folio it meets. With
@@ -67,19 +63,19 @@ impl FolioList {
 
     /// The youngest folio.
     pub const fn head(&self) -> Option<FrameId> {
-        frame(self.head)
+        if self.is_empty() { None } else { Some(FrameId(self.head)) }
     }
 
     /// The folio one step younger than `of`, which is on this list.
     pub fn younger(&self, folios: &Folios, of: FrameId) -> Option<FrameId> {
-        frame(folios[of].prev.load(Relaxed))
+        (of.0 != self.head).then(|| FrameId(folios[of].prev.load(Relaxed)))
     }
 
     /// Adds at the young end.
+    #[inline]
     pub fn push_head(&mut self, folios: &Folios, folio: FrameId) {
-        folios[folio].prev.store(NIL, Relaxed);
         folios[folio].next.store(self.head, Relaxed);
-        match frame(self.head) {
+        match self.head() {
             Some(head) => folios[head].prev.store(folio.0, Relaxed),
             None => self.tail = folio.0,
         }
@@ -89,9 +85,8 @@ impl FolioList {
 
     /// Adds at the old end.
     pub fn push_tail(&mut self, folios: &Folios, folio: FrameId) {
-        folios[folio].next.store(NIL, Relaxed);
         folios[folio].prev.store(self.tail, Relaxed);
-        match frame(self.tail) {
+        match self.tail() {
             Some(tail) => folios[tail].next.store(folio.0, Relaxed),
             None => self.head = folio.0,
         }
@@ -104,18 +99,21 @@ impl FolioList {
         debug_assert!(self.len > 0, "{folio} removed from an empty list");
         let prev = folios[folio].prev.load(Relaxed);
         let next = folios[folio].next.load(Relaxed);
-        match frame(prev) {
-            Some(prev) => folios[prev].next.store(next, Relaxed),
-            None => self.head = next,
+        if folio.0 == self.head {
+            self.head = next;
+        } else {
+            folios[FrameId(prev)].next.store(next, Relaxed);
         }
-        match frame(next) {
-            Some(next) => folios[next].prev.store(prev, Relaxed),
-            None => self.tail = prev,
+        if folio.0 == self.tail {
+            self.tail = prev;
+        } else {
+            folios[FrameId(next)].prev.store(prev, Relaxed);
         }
         self.len -= 1;
     }
 
     /// Takes the oldest folio.
+    #[inline]
     pub fn pop_tail(&mut self, folios: &Folios) -> Option<FrameId> {
         self.pop_tail_of_scan::<false>(folios)
     }
@@ -124,8 +122,17 @@ impl FolioList {
     #[inline]
     pub fn pop_tail_of_scan<const PREFETCH: bool>(&mut self, folios: &Folios) -> Option<FrameId> {
         let folio = self.scan_tail::<PREFETCH>(folios)?;
-        self.remove(folios, folio);
+        self.tail = folios[folio].prev.load(Relaxed);
+        self.len -= 1;
         Some(folio)
+    }
+
+    /// Moves the oldest folio, if there is one, to the young end.
+    #[inline]
+    pub fn turn(&mut self, folios: &Folios) {
+        if let Some(folio) = self.pop_tail(folios) {
+            self.push_head(folios, folio);
+        }
     }
 
     /// Moves `folio`, which is on this list, to the young end.
@@ -140,7 +147,7 @@ impl FolioList {
     pub fn splice_head(&mut self, folios: &Folios, other: &mut FolioList) {
         let Some(other_tail) = other.tail() else { return };
         folios[other_tail].next.store(self.head, Relaxed);
-        match frame(self.head) {
+        match self.head() {
             Some(head) => folios[head].prev.store(other_tail.0, Relaxed),
             None => self.tail = other_tail.0,
         }
@@ -156,24 +163,15 @@ impl FolioList {
 
     /// Walks the whole list and panics if a link or the length is wrong. O(len).
     pub fn validate(&self, folios: &Folios) {
-        let mut count = 0;
-        let mut newer = NIL;
         let mut at = self.head;
-        while let Some(folio) = frame(at) {
-            assert!(count < self.len, "list longer than its length {}", self.len);
-            let prev = folios[folio].prev.load(Relaxed);
-            assert_eq!(prev, newer, "{folio} does not point back");
-            newer = at;
-            at = folios[folio].next.load(Relaxed);
-            count += 1;
+        for _ in 1..self.len {
+            let older = folios[FrameId(at)].next.load(Relaxed);
+            let newer = folios[FrameId(older)].prev.load(Relaxed);
+            assert_eq!(newer, at, "{} does not point back", FrameId(older));
+            at = older;
         }
-        assert_eq!(newer, self.tail, "the walk does not end at the tail");
-        assert_eq!(count, self.len, "length");
+        assert!(self.is_empty() || at == self.tail, "the walk does not end at the tail");
     }
-}
-
-const fn frame(index: u32) -> Option<FrameId> {
-    if index == NIL { None } else { Some(FrameId(index)) }
 }
 
 #[cfg(test)]
@@ -190,6 +188,7 @@ mod tests {
         PushTail(u32),
         Remove(u32),
         PopTail,
+        Turn,
         MoveToHead(u32),
         Splice,
     }
@@ -200,6 +199,7 @@ mod tests {
             (0..16u32).prop_map(Op::PushTail),
             (0..16u32).prop_map(Op::Remove),
             Just(Op::PopTail),
+            Just(Op::Turn),
             (0..16u32).prop_map(Op::MoveToHead),
             Just(Op::Splice),
         ]
@@ -238,6 +238,11 @@ mod tests {
                 Op::PopTail => {
                     let popped = self.lists[0].pop_tail(folios);
                     assert_eq!(popped, self.twins[0].pop().map(FrameId));
+                }
+                Op::Turn => {
+                    self.lists[0].turn(folios);
+                    let oldest = self.twins[0].pop();
+                    self.twins[0].splice(0..0, oldest);
                 }
                 Op::MoveToHead(id) => {
                     if let Some(on) = self.on(id) {

@@ -264,21 +264,29 @@ impl Engine {
         }
     }
 
-    /// Notes when a folio is accessed. Its hits are counted by whoever accesses it.
+    /// Notes when a folio is accessed, and says whether an epoch ended with that. Its hits are
+    /// counted by whoever accesses it.
     #[inline(always)]
-    pub(super) fn hit(&mut self, folios: &Folios, folio: &Folio) {
-        let stamp = Stamp::of(folio);
-        if stamp.epoch != self.clock.now() {
-            if stamp.is_streamed || self.arm.moves_hits() {
-                self.note_reuse(folio, stamp);
-            }
-            // Before the clock goes on, which may move who was not accessed for long.
-            Stamp { epoch: self.clock.now(), ..stamp }.put(folio);
-            if stamp.place == Place::Main && folio.flags().link() == 0 {
-                self.ages.renew(&self.clock, stamp.epoch);
-            }
-            self.touch(folios, Some(stamp.epoch), stamp.weight());
+    pub(super) fn hit(&mut self, folios: &Folios, folio: &Folio) -> bool {
+        let flags = folio.flags();
+        let stamp = Stamp::of_flagged(folio, flags);
+        let age = self.clock.age(stamp.epoch);
+        if age == 0 {
+            return false;
         }
+        if stamp.is_streamed || self.arm.moves_hits() {
+            self.note_reuse(folio, stamp);
+        }
+        // Before the clock goes on, which may move who was not accessed for long.
+        Stamp { epoch: self.clock.now(), ..stamp }.put(folio);
+        if stamp.place == Place::Main && flags.link() == 0 {
+            self.ages.renew(&self.clock, stamp.epoch);
+        }
+        let has_ended = self.clock.go_on(age, stamp.weight());
+        if has_ended {
+            self.begin_epoch(folios);
+        }
+        has_ended
     }
 
     /// A folio with this stamp is accessed, and how long that took matters.

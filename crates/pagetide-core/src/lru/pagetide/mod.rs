@@ -126,7 +126,8 @@ const ANON_FIRST: u8 = 200;
 /// Pagetide's own policy.
 pub struct Pagetide {
     id: LruvecId,
-    can_swap: bool,
+    /// What keeps a folio from being evicted at all.
+    keeps: Flags,
     /// Swappiness says that anonymous folios are to go first.
     is_anon_first: bool,
     /// Folios of files that were spared for it since one was met, or came.
@@ -207,19 +208,27 @@ impl Pagetide {
         self.epochs_at_peace = 0;
     }
 
-    fn is_kept(&self, flags: Flags) -> bool {
-        flags.any(Flags::UNEVICTABLE) || flags.any(Flags::ANON) && !self.can_swap
+    /// Lists a folio of these flags, stamped like this unless it is kept; says whether that is so.
+    #[inline(always)]
+    fn push(&mut self, folios: &Folios, frame: FrameId, flags: Flags, stamp: Stamp) -> bool {
+        if flags.any(self.keeps.with(Flags::LINK)) {
+            return self.push_elsewhere(folios, frame, flags, stamp);
+        }
+        self.engine.push(folios, frame, stamp);
+        false
     }
 
-    /// Lists a folio, stamped like this unless it is kept; says whether that is so.
-    #[inline]
-    fn push(&mut self, folios: &Folios, frame: FrameId, stamp: Stamp) -> bool {
-        let folio = &folios[frame];
-        let flags = folio.flags();
-        let is_kept = self.is_kept(flags);
-        if flags.link() != u32::from(is_kept) {
-            folio.update(|flags| Some(flags.with_link(u32::from(is_kept))));
-        }
+    /// As [`Pagetide::push`], for a folio that is kept, or comes from another list than most.
+    #[inline(never)]
+    fn push_elsewhere(
+        &mut self,
+        folios: &Folios,
+        frame: FrameId,
+        flags: Flags,
+        stamp: Stamp,
+    ) -> bool {
+        let is_kept = flags.any(self.keeps);
+        folios[frame].update(|flags| Some(flags.with_link(u32::from(is_kept))));
         if is_kept {
             self.kept.push_head(folios, frame);
         } else {
@@ -229,9 +238,9 @@ impl Pagetide {
     }
 
     /// Lists a folio as it is stamped.
-    #[inline]
     fn relist(&mut self, folios: &Folios, frame: FrameId) {
-        self.push(folios, frame, Stamp::of(&folios[frame]));
+        let folio = &folios[frame];
+        self.push(folios, frame, folio.flags(), Stamp::of(folio));
     }
 
     fn unlink(&mut self, folios: &Folios, frame: FrameId) {
@@ -256,6 +265,11 @@ impl Pagetide {
     }
 }
 
+/// The flags of folios that cannot be evicted at all.
+fn keeps(config: &LruConfig) -> Flags {
+    if config.can_swap { Flags::UNEVICTABLE } else { Flags::UNEVICTABLE.with(Flags::ANON) }
+}
+
 impl LruPolicy for Pagetide {
     type Cursor = PagetideCursor;
 
@@ -263,7 +277,7 @@ impl LruPolicy for Pagetide {
         let nr_frames = config.nr_frames.max(1);
         let mut policy = Pagetide {
             id: config.id,
-            can_swap: config.can_swap,
+            keeps: keeps(config),
             is_anon_first: config.swappiness >= ANON_FIRST,
             nr_files_spared: 0,
             tuning: config.tuning,
@@ -308,9 +322,10 @@ impl LruPolicy for Pagetide {
             return self.add_unread(cx.folios, frame);
         }
         folio.set_hits(hits.with_tick(cx.folios.tick()));
-        let stamp = Stamp::of(folio);
+        let stamp = Stamp::of_flagged(folio, flags);
         let last = flags.any(Flags::WORKINGSET).then_some(stamp.epoch);
-        let is_main = flags.any(Flags::ACTIVE) || last.is_some() && self.gets_main(cx, frame);
+        let is_main =
+            flags.any(Flags::ACTIVE) || last.is_some() && self.gets_main(cx, flags, stamp);
         if flags.any(Flags::ACTIVE) {
             folio.clear(Flags::ACTIVE);
         }
@@ -321,9 +336,7 @@ impl LruPolicy for Pagetide {
         let before = self.engine.clock.now();
         let epoch = self.engine.touch(cx.folios, last, stamp.weight());
         self.tell_epoch(cx.folios, before);
-        let stamp = Stamp { epoch, place, ..stamp };
-        stamp.put(folio);
-        self.settle(cx.folios, frame, stamp);
+        self.settle(cx.folios, frame, flags, Stamp { epoch, place, ..stamp });
         if is_sampled {
             self.sample(cx.folios, frame);
         }
@@ -341,12 +354,13 @@ impl LruPolicy for Pagetide {
         if folio.flags().link() > 0 {
             may_move = self.touch_unlisted(cx, frame);
         }
-        let before = self.engine.clock.now();
-        self.engine.hit(cx.folios, folio);
+        let has_ended = self.engine.hit(cx.folios, folio);
         if may_move {
             self.engine.move_hit(cx.folios, frame);
         }
-        self.tell_epoch(cx.folios, before);
+        if has_ended {
+            self.end_epoch(cx.folios);
+        }
         if folio.hits().is_watched() {
             self.sample(cx.folios, frame);
         }
@@ -369,28 +383,27 @@ impl LruPolicy for Pagetide {
         shadow: ShadowEntry,
         kind: AccessKind,
     ) {
-        let page_type = cx.flags(frame).page_type();
-        cx.count_refault(page_type);
-        let past = self.unpack(shadow);
         let folio = &cx.folios[frame];
-        let mut stamp = Stamp { epoch: past.epoch, place: Place::Probation, ..Stamp::of(folio) };
-        if self.engine.is_history(past, stamp.parts()) {
-            stamp.place = Place::Main;
+        let flags = folio.set(Flags::WORKINGSET);
+        cx.count_refault(flags.page_type());
+        let past = self.unpack(shadow);
+        let mut stamp = Stamp { epoch: past.epoch, ..Stamp::of_flagged(folio, flags) };
+        stamp.place = match self.engine.is_history(past, stamp.parts()) {
+            true => Place::Main,
+            false => Place::Probation,
+        };
+        if !kind.is_ahead() {
+            if self.gets_main(cx, flags, stamp) {
+                folio.set(Flags::ACTIVE);
+            } else {
+                stamp.place = Place::Probation;
+            }
         }
         stamp.put(folio);
-        folio.set(Flags::WORKINGSET);
-        if kind.is_ahead() {
-            return;
-        }
-        if self.gets_main(cx, frame) {
-            folio.set(Flags::ACTIVE);
-        } else {
-            Stamp { place: Place::Probation, ..stamp }.put(folio);
-        }
     }
 
     fn set_swappiness(&mut self, config: &LruConfig) {
-        self.can_swap = config.can_swap;
+        self.keeps = keeps(config);
         self.is_anon_first = config.swappiness >= ANON_FIRST;
     }
 
@@ -417,8 +430,7 @@ impl LruPolicy for Pagetide {
             let Some(looked) = self.look(cx.folios, cursor) else { break };
             scan.count_scanned(1);
             if let Some(frame) = looked
-                && !self.must_stay(cx, scan, frame)
-                && !self.spares(cx, cursor, frame)
+                && self.may_go(cx, scan, cursor, frame)
             {
                 victims.take(cx.folios, frame);
             }

@@ -116,19 +116,27 @@ impl PageClock {
     pub(super) fn touch(&mut self, last: Option<Epoch>, weight: u32) -> Epoch {
         let now = self.now;
         let age = last.map_or(u16::MAX, |epoch| self.age(epoch));
-        if age == 0 {
-            return now;
+        if age > 0 {
+            self.go_on(age, weight);
         }
+        now
+    }
+
+    /// A page that was not accessed in the running epoch, but `age` epochs ago, is accessed. Says
+    /// whether the epoch has ended with that.
+    #[inline]
+    pub(super) fn go_on(&mut self, age: u16, weight: u32) -> bool {
         let nr_windows = age.min(NR_EPOCHS as u16);
-        let first = now.wrapping_sub(nr_windows).wrapping_add(1);
+        let first = self.now.wrapping_sub(nr_windows).wrapping_add(1);
         let weight = u64::from(weight);
         self.fresh[slot(first)] += weight;
         self.running += 1;
         self.running_weight += weight;
-        if self.running >= self.epoch_pages {
+        let has_ended = self.running >= self.epoch_pages;
+        if has_ended {
             self.end_epoch();
         }
-        now
+        has_ended
     }
 
     /// The least that the distinct pages weigh which were accessed since `epoch` began; `None`:

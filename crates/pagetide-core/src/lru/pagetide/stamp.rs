@@ -38,9 +38,15 @@ impl Stamp {
 
     #[inline]
     pub(super) fn of(folio: &Folio) -> Stamp {
+        Stamp::of_flagged(folio, folio.flags())
+    }
+
+    /// As [`Stamp::of`], where the folio's flags are at hand.
+    #[inline]
+    pub(super) fn of_flagged(folio: &Folio, flags: Flags) -> Stamp {
         let bits = folio.stamp.load(Relaxed);
         let place = if bits & Stamp::MAIN != 0 { Place::Main } else { Place::Probation };
-        let is_streamed = folio.flags().any(Flags::STREAMED);
+        let is_streamed = flags.any(Flags::STREAMED);
         Stamp { epoch: bits as Epoch, place, is_streamed }
     }
 

@@ -147,20 +147,25 @@ impl Pagetide {
         if !flags.any(Flags::WORKINGSET) {
             Stamp { epoch: self.engine.clock.never(), place, ..stamp }.put(folio);
         }
-        if is_main || self.is_kept(flags) {
-            self.push(folios, frame, Stamp { place, ..Stamp::of(folio) });
+        if is_main || flags.any(self.keeps) {
+            self.push(folios, frame, flags, Stamp { place, ..Stamp::of(folio) });
         } else {
             self.unread.push(folios, frame);
         }
     }
 
     /// Whether a page that came back, and is accessed now, goes to main; there is room for it then.
-    pub(super) fn gets_main(&mut self, cx: &mut Context<'_>, frame: FrameId) -> bool {
-        let stamp = Stamp::of(&cx.folios[frame]);
+    #[inline]
+    pub(super) fn gets_main(
+        &mut self,
+        cx: &mut Context<'_>,
+        flags: Flags,
+        stamp: Stamp,
+    ) -> bool {
         let is_main = stamp.place == Place::Main && self.engine.judge_return(cx.folios, stamp);
         if is_main {
             self.engine.make_room_in_main(cx.folios);
-            cx.count_activation(cx.flags(frame).page_type());
+            cx.count_activation(flags.page_type());
         }
         is_main
     }
@@ -174,7 +179,7 @@ impl Pagetide {
             self.first_access(cx, frame);
             return false;
         }
-        let is_listed = !self.is_kept(flags);
+        let is_listed = !flags.any(self.keeps);
         if is_listed {
             self.unlink(cx.folios, frame);
             self.relist(cx.folios, frame);
@@ -184,21 +189,23 @@ impl Pagetide {
 
     /// A page that readahead brought is accessed for the first time.
     fn first_access(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        let flags = cx.flags(frame);
+        let folio = &cx.folios[frame];
+        let flags = folio.flags();
         self.unread.remove(cx.folios, frame);
-        let gets_main = flags.any(Flags::WORKINGSET) && self.gets_main(cx, frame);
+        let stamp = Stamp::of_flagged(folio, flags);
+        let gets_main = flags.any(Flags::WORKINGSET) && self.gets_main(cx, flags, stamp);
         let place = match gets_main {
             true => Place::Main,
             false => self.engine.place_of_stranger(!self.is_full),
         };
-        self.settle(cx.folios, frame, Stamp { place, ..Stamp::of(&cx.folios[frame]) });
+        self.settle(cx.folios, frame, flags, Stamp { place, ..stamp });
     }
 
     /// Lists a folio that is accessed the first time since its page came, or came back.
     #[inline(always)]
-    pub(super) fn settle(&mut self, folios: &Folios, frame: FrameId, stamp: Stamp) {
-        let is_kept = self.push(folios, frame, stamp);
-        if !is_kept && folios[frame].flags().any(Flags::WORKINGSET) {
+    pub(super) fn settle(&mut self, folios: &Folios, frame: FrameId, flags: Flags, stamp: Stamp) {
+        let is_kept = self.push(folios, frame, flags, stamp);
+        if flags.any(Flags::WORKINGSET) && !is_kept {
             self.engine.seat_returned(folios, frame);
         }
     }

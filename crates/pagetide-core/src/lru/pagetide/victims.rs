@@ -99,9 +99,23 @@ impl Pagetide {
         Some(frame)
     }
 
+    /// Whether a folio can be a victim now; if not, it is on a list again.
+    #[inline]
+    pub(super) fn may_go(
+        &mut self,
+        cx: &Context<'_>,
+        scan: &mut Scan,
+        cursor: &mut PagetideCursor,
+        frame: FrameId,
+    ) -> bool {
+        let doubts = scan.unclean().with(self.keeps).with(Flags::ANON);
+        let is_plain = !cx.flags(frame).any(doubts) && !self.is_anon_first;
+        is_plain || !self.must_stay(cx, scan, frame) && !self.spares(cx, cursor, frame)
+    }
+
     /// Whether a victim is a file's, and anonymous folios are to go first; it is on a list again
     /// then. Where memory was gone through and there was none, the files go.
-    pub(super) fn spares(
+    fn spares(
         &mut self,
         cx: &Context<'_>,
         cursor: &mut PagetideCursor,
@@ -123,14 +137,14 @@ impl Pagetide {
     }
 
     /// Whether a folio cannot be a victim now; it is on a list again then.
-    pub(super) fn must_stay(&mut self, cx: &Context<'_>, scan: &mut Scan, frame: FrameId) -> bool {
+    fn must_stay(&mut self, cx: &Context<'_>, scan: &mut Scan, frame: FrameId) -> bool {
         let flags = cx.flags(frame);
         let is_dirty = flags.any(scan.unclean());
         if is_dirty {
             scan.dirty += 1;
             cx.folios[frame].set(Flags::RECLAIM);
         }
-        let stays = is_dirty || self.is_kept(flags);
+        let stays = is_dirty || flags.any(self.keeps);
         if stays {
             self.relist(cx.folios, frame);
         }

@@ -192,7 +192,7 @@ impl Engine {
             }
             *left -= 1;
             self.use_credit(folio);
-            self.main.move_to_head(folios, tail);
+            self.main.turn(folios);
         }
         true
     }
