@@ -96,6 +96,7 @@ pub struct Scan {
 
 impl Scan {
     /// Nothing done yet, at the first priority.
+    #[inline]
     pub(crate) fn new(kind: ReclaimKind, target: u64) -> Scan {
         Scan {
             kind,
@@ -173,6 +174,8 @@ pub struct ReclaimPass {
     cursor: Cursor,
     /// The victims are out to be looked at, not to be evicted.
     looking: bool,
+    /// The victims that are out are all that the policy would take.
+    has_all: bool,
     looks_around: bool,
     /// The pass ends with its first priority: it is one visit of a pass over several lruvecs.
     is_visit: bool,
@@ -182,19 +185,19 @@ pub struct ReclaimPass {
 impl ReclaimPass {
     /// A direct pass, for a thread that needs a frame. Frees what the policy says (32, or 1).
     pub fn direct(lruvec: &Lruvec) -> ReclaimPass {
-        ReclaimPass::new(lruvec, ReclaimKind::Direct, lruvec.policy.direct_target())
+        ReclaimPass::direct_for(lruvec, None)
     }
 
     /// A direct pass that makes room for one page, known by its shadow if it has one.
+    #[inline]
     pub fn direct_for(lruvec: &Lruvec, incoming: Option<ShadowEntry>) -> ReclaimPass {
-        let mut pass = ReclaimPass::direct(lruvec);
-        pass.scan.incoming = incoming;
-        pass
+        let target = lruvec.policy.direct_target();
+        ReclaimPass::new(lruvec, Scan { incoming, ..Scan::new(ReclaimKind::Direct, target) })
     }
 
     /// A background pass that wants `target` pages.
     pub fn background(lruvec: &Lruvec, target: u64) -> ReclaimPass {
-        ReclaimPass::new(lruvec, ReclaimKind::Background, target)
+        ReclaimPass::new(lruvec, Scan::new(ReclaimKind::Background, target))
     }
 
     /// A pass that carries out a command.
@@ -210,8 +213,8 @@ impl ReclaimPass {
             GenRequest::Age { .. } => 0,
             GenRequest::Evict { nr_max, .. } => nr_max,
         };
-        let mut pass = ReclaimPass::new(lruvec, ReclaimKind::Proactive, target);
-        pass.scan.command = Some(*command);
+        let scan = Scan::new(ReclaimKind::Proactive, target);
+        let mut pass = ReclaimPass::new(lruvec, Scan { command: Some(*command), ..scan });
         pass.done = !has_work;
         Ok(pass)
     }
@@ -229,21 +232,31 @@ impl ReclaimPass {
         self
     }
 
-    fn new(lruvec: &Lruvec, kind: ReclaimKind, target: u64) -> ReclaimPass {
-        let mut scan = Scan::new(kind, target);
-        scan.priority = lruvec.policy.initial_priority(&scan);
-        let looks_around = lruvec.policy.looks_around();
-        let cursor = lruvec.cursor();
-        ReclaimPass { scan, cursor, looking: false, looks_around, is_visit: false, done: false }
+    /// A pass that begins like this, at its first priority.
+    #[inline]
+    fn new(lruvec: &Lruvec, scan: Scan) -> ReclaimPass {
+        let priority = lruvec.policy.initial_priority(scan.kind, scan.target);
+        ReclaimPass::of(lruvec, Scan { priority, ..scan })
+    }
+
+    #[inline]
+    fn of(lruvec: &Lruvec, scan: Scan) -> ReclaimPass {
+        ReclaimPass {
+            scan,
+            cursor: lruvec.cursor(),
+            looking: false,
+            has_all: false,
+            looks_around: lruvec.policy.looks_around(),
+            is_visit: false,
+            done: false,
+        }
     }
 
     /// The part of a pass over several lruvecs that is spent on this one, at the priority of
     /// `scan`.
     pub(crate) fn visit(lruvec: &Lruvec, scan: Scan) -> ReclaimPass {
         let scan = Scan { too_young: false, ..scan };
-        let looks_around = lruvec.policy.looks_around();
-        let cursor = lruvec.cursor();
-        ReclaimPass { scan, cursor, looking: false, looks_around, is_visit: true, done: false }
+        ReclaimPass { is_visit: true, ..ReclaimPass::of(lruvec, scan) }
     }
 
     /// Whether the world, when the trial of a victim finds it young, looks beside it. It takes the
@@ -280,6 +293,10 @@ impl Lruvec {
                 pass.done = true;
                 break;
             }
+            if pass.has_all && pass.scan.is_satisfied() {
+                self.next_priority(pass);
+                continue;
+            }
             let (policy, mut cx) = self.parts();
             let scanned_before = pass.scan.scanned;
             let progress =
@@ -291,8 +308,9 @@ impl Lruvec {
             };
             cx.vmstat.add(scanned, pass.scan.scanned - scanned_before);
             pass.looking = progress == Progress::Look;
+            pass.has_all = progress == Progress::IsolatedAll;
             match progress {
-                Progress::Isolated => return Step::TryEvict,
+                Progress::Isolated | Progress::IsolatedAll => return Step::TryEvict,
                 Progress::Look => return Step::Look,
                 Progress::WalkTables => return Step::WalkTables,
                 Progress::Exhausted => self.next_priority(pass),

@@ -182,11 +182,8 @@ impl Lruvec {
         shadow: ShadowEntry,
         kind: AccessKind,
     ) {
-        if self.policy.access_rule().logs_what_clocks_count() {
-            self.drain(log);
-        }
         let (policy, mut cx) = self.parts();
-        policy.refault(&mut cx, frame, shadow, kind);
+        policy.hear_return(&mut cx, log, frame, shadow, kind);
     }
 
     /// Drops a page that went away (truncated, invalidated): its frame leaves without a shadow.
@@ -291,6 +288,22 @@ impl Lruvec {
         let Lruvec { policy, folios, vmstat, now, .. } = self;
         (policy, Context { folios, vmstat, now: *now })
     }
+}
+
+/// Judges the return of an evicted page, of which its policy hears after what the log holds where
+/// its clock counts that.
+pub(super) fn hear_return(
+    policy: &mut impl LruPolicy,
+    cx: &mut Context<'_>,
+    log: &mut AccessLog,
+    frame: FrameId,
+    shadow: ShadowEntry,
+    kind: AccessKind,
+) {
+    if policy.access_rule().logs_what_clocks_count() {
+        hear_all(policy, cx, log.drain());
+    }
+    policy.refault(cx, frame, shadow, kind);
 }
 
 /// Does what log entries ask a policy for: which policy is found out once a log, not once an entry.

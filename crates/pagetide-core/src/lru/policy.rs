@@ -13,7 +13,7 @@ use super::workingset::{ListPages, Passed};
 use super::{AccessKind, AccessRule, LruvecId, ShadowEntry, Switches, TableWalk};
 use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, PageType};
-use crate::reclaim::{Scan, Victims};
+use crate::reclaim::{ReclaimKind, Scan, Victims};
 use crate::units::Millis;
 use crate::vmstat::{Counter, VmStat};
 use core::fmt;
@@ -122,6 +122,8 @@ impl Context<'_> {
 pub enum Progress {
     /// At least one victim is in the batch: try to evict them.
     Isolated,
+    /// The same, and nobody else is looked for if all of them go.
+    IsolatedAll,
     /// At least one victim is in the batch, only to learn whether it is young: all come back, as
     /// [`Refusal::Young`] or [`Refusal::Busy`].
     Look,
@@ -134,7 +136,7 @@ pub enum Progress {
 impl Progress {
     /// What a policy says that takes all victims it is going to in one batch.
     pub fn of_batch(victims: &Victims) -> Progress {
-        if victims.is_empty() { Progress::Exhausted } else { Progress::Isolated }
+        if victims.is_empty() { Progress::Exhausted } else { Progress::IsolatedAll }
     }
 }
 
@@ -178,9 +180,9 @@ pub trait LruPolicy {
         32
     }
 
-    /// The priority a pass starts at; each next priority scans twice as much.
-    fn initial_priority(&self, scan: &Scan) -> u8 {
-        let _ = scan;
+    /// The priority that a pass for `target` pages starts at; each next priority scans twice as much.
+    fn initial_priority(&self, kind: ReclaimKind, target: u64) -> u8 {
+        let _ = (kind, target);
         crate::reclaim::DEF_PRIORITY
     }
 

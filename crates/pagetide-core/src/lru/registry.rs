@@ -7,17 +7,18 @@ use super::active_inactive::{
     ActiveInactive, ActiveInactive315, ActiveInactive2013, ActiveInactiveVanilla,
 };
 use super::baseline::{Arc, Clock, Fifo, Lirs, Lru, S3Fifo, Sieve, TwoQueue, WTinyLfu};
-use super::lruvec::hear_all;
+use super::lruvec::{hear_all, hear_return};
 use super::multigen::{Mglru, Mglru61, MultigenSummary};
 use super::page_table::YoungPages;
 use super::pagetide::{Pagetide, SelectionSummary};
 use super::workingset::{ListPages, Passed};
 use super::{
-    AccessKind, AccessRule, Context, Logged, LruConfig, LruPolicy, Progress, ShadowEntry, TableWalk,
+    AccessKind, AccessLog, AccessRule, Context, Logged, LruConfig, LruPolicy, Progress,
+    ShadowEntry, TableWalk,
 };
 use crate::folio::Folios;
 use crate::ids::{FrameId, PageType};
-use crate::reclaim::{ReclaimBatch, Scan, Victims, settle_all};
+use crate::reclaim::{ReclaimBatch, ReclaimKind, Scan, Victims, settle_all};
 use crate::units::Millis;
 use alloc::boxed::Box;
 use core::{fmt, str::FromStr};
@@ -63,6 +64,7 @@ macro_rules! policies {
                 }
             }
 
+            #[inline]
             pub(crate) fn cursor(&self) -> Cursor {
                 match self { $(Policy::$name(_) => Cursor::$name(Default::default()),)+ }
             }
@@ -148,12 +150,24 @@ impl Policy {
         each!(self, policy => policy.direct_target())
     }
 
-    pub(crate) fn initial_priority(&self, scan: &Scan) -> u8 {
-        each!(self, policy => policy.initial_priority(scan))
+    pub(crate) fn initial_priority(&self, kind: ReclaimKind, target: u64) -> u8 {
+        each!(self, policy => policy.initial_priority(kind, target))
     }
 
     pub(crate) fn hear(&mut self, cx: &mut Context<'_>, entries: impl IntoIterator<Item = Logged>) {
         each!(self, policy => hear_all(&mut **policy, cx, entries))
+    }
+
+    /// Hears what log entries ask for, and then of a return, as [`LruPolicy::refault`] has it.
+    pub(crate) fn hear_return(
+        &mut self,
+        cx: &mut Context<'_>,
+        log: &mut AccessLog,
+        frame: FrameId,
+        shadow: ShadowEntry,
+        kind: AccessKind,
+    ) {
+        each!(self, policy => hear_return(&mut **policy, cx, log, frame, shadow, kind))
     }
 
     pub(crate) fn welcome(&mut self, cx: &mut Context<'_>, frame: FrameId) {

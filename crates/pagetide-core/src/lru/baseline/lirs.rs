@@ -38,7 +38,7 @@ use crate::lru::{
     AccessKind, AccessRule, Context, LruConfig, LruPolicy, LruvecId, Progress, PutBack, Refusal,
     ShadowEntry, TOKEN_MASK,
 };
-use crate::reclaim::{Scan, Victims};
+use crate::reclaim::{ReclaimKind, Scan, Victims};
 use alloc::boxed::Box;
 use alloc::vec;
 
@@ -281,7 +281,7 @@ impl LruPolicy for Lirs {
         1
     }
 
-    fn initial_priority(&self, _scan: &Scan) -> u8 {
+    fn initial_priority(&self, _kind: ReclaimKind, _target: u64) -> u8 {
         0
     }
 

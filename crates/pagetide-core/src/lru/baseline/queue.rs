@@ -15,7 +15,7 @@ use crate::list::FolioList;
 use crate::lru::{
     AccessRule, Context, LruConfig, LruPolicy, Progress, PutBack, Refusal, ShadowEntry,
 };
-use crate::reclaim::{Scan, Victims};
+use crate::reclaim::{ReclaimKind, Scan, Victims};
 use core::marker::PhantomData;
 
 /// What makes one queue policy different from another.
@@ -65,7 +65,7 @@ impl<R: QueueRule> LruPolicy for Queue<R> {
         1
     }
 
-    fn initial_priority(&self, _scan: &Scan) -> u8 {
+    fn initial_priority(&self, _kind: ReclaimKind, _target: u64) -> u8 {
         0
     }
 

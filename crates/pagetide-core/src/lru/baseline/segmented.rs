@@ -28,7 +28,7 @@ use crate::lru::{
     AccessKind, AccessRule, Context, LruConfig, LruPolicy, LruvecId, Marked, Progress, PutBack,
     Refusal, ShadowEntry,
 };
-use crate::reclaim::{Scan, Victims};
+use crate::reclaim::{ReclaimKind, Scan, Victims};
 use core::fmt;
 
 /// The most lists a rule can have.
@@ -221,7 +221,7 @@ impl<R: SegmentRule> LruPolicy for Segmented<R> {
         1
     }
 
-    fn initial_priority(&self, _scan: &Scan) -> u8 {
+    fn initial_priority(&self, _kind: ReclaimKind, _target: u64) -> u8 {
         0
     }
 

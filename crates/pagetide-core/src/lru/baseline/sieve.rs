@@ -24,7 +24,7 @@ use crate::list::FolioList;
 use crate::lru::{
     AccessRule, Context, LruConfig, LruPolicy, Progress, PutBack, Refusal, ShadowEntry,
 };
-use crate::reclaim::{Scan, Victims};
+use crate::reclaim::{ReclaimKind, Scan, Victims};
 
 /// How often one pass may go round: once to clear the bits, once to find a clear one.
 const TURNS: u64 = 2;
@@ -68,7 +68,7 @@ impl LruPolicy for Sieve {
         1
     }
 
-    fn initial_priority(&self, _scan: &Scan) -> u8 {
+    fn initial_priority(&self, _kind: ReclaimKind, _target: u64) -> u8 {
         0
     }
 

@@ -184,12 +184,12 @@ impl<P: Profile> LruPolicy for Multigen<P> {
     }
 
     /// A background pass with a large target starts where that many folios can be found.
-    fn initial_priority(&self, scan: &Scan) -> u8 {
-        match scan.kind {
+    fn initial_priority(&self, kind: ReclaimKind, target: u64) -> u8 {
+        match kind {
             ReclaimKind::Direct | ReclaimKind::Proactive => DEF_PRIORITY,
             ReclaimKind::Background => {
                 let inactive = self.generations.nr_evictable(self.swappiness, MIN_NR_GENS);
-                self.profile.initial_priority(inactive, scan.target)
+                self.profile.initial_priority(inactive, target)
             }
         }
     }

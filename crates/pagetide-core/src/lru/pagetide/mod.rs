@@ -97,7 +97,7 @@ use super::{
 use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
 use crate::list::FolioList;
-use crate::reclaim::{Scan, Victims};
+use crate::reclaim::{ReclaimKind, Scan, Victims};
 use alloc::boxed::Box;
 use core::fmt::{self, Write};
 use engine::{Engine, PARTS_A_PAGE, Past, Place, Stamp, count_hit};
@@ -305,7 +305,7 @@ impl LruPolicy for Pagetide {
         u64::from(of_memory.min(of_probation).max(1))
     }
 
-    fn initial_priority(&self, _scan: &Scan) -> u8 {
+    fn initial_priority(&self, _kind: ReclaimKind, _target: u64) -> u8 {
         0
     }
 

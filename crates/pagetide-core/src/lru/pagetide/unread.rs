@@ -156,12 +156,7 @@ impl Pagetide {
 
     /// Whether a page that came back, and is accessed now, goes to main; there is room for it then.
     #[inline]
-    pub(super) fn gets_main(
-        &mut self,
-        cx: &mut Context<'_>,
-        flags: Flags,
-        stamp: Stamp,
-    ) -> bool {
+    pub(super) fn gets_main(&mut self, cx: &mut Context<'_>, flags: Flags, stamp: Stamp) -> bool {
         let is_main = stamp.place == Place::Main && self.engine.judge_return(cx.folios, stamp);
         if is_main {
             self.engine.make_room_in_main(cx.folios);

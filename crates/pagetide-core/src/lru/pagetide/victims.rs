@@ -115,12 +115,7 @@ impl Pagetide {
 
     /// Whether a victim is a file's, and anonymous folios are to go first; it is on a list again
     /// then. Where memory was gone through and there was none, the files go.
-    fn spares(
-        &mut self,
-        cx: &Context<'_>,
-        cursor: &mut PagetideCursor,
-        frame: FrameId,
-    ) -> bool {
+    fn spares(&mut self, cx: &Context<'_>, cursor: &mut PagetideCursor, frame: FrameId) -> bool {
         if cx.flags(frame).any(Flags::ANON) {
             self.nr_files_spared = 0;
             return false;

@@ -64,7 +64,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     ) -> Option<u64> {
         self.settle_lists(0);
         let pass = start(self.groups_mut()?)?;
-        Some(self.run_pass(0, DIRECT, NodePass::from(pass)).reclaimed)
+        Some(self.run_pass(0, DIRECT, NodePass::from(pass)))
     }
 
     /// Does what the recorded run did with its groups.

@@ -18,7 +18,7 @@ use crate::replay::memory::Frames;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::{FrameId, PageId, PageType};
 use pagetide_core::lru::{self, ShadowEntry};
-use pagetide_core::reclaim::Settled;
+use pagetide_core::reclaim::{Settled, Verdict};
 
 /// Whether a world is plain.
 pub(super) fn is_plain(setup: &Setup) -> bool {
@@ -78,6 +78,17 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     fn reclaim_frame(&mut self, incoming: Option<ShadowEntry>) -> Option<FrameId> {
         self.reclaim(0, incoming);
         self.nodes[0].frames.take(None)
+    }
+
+    /// Claims the victims of a plain world, and says whether it could: all are clean, and unmarked.
+    pub(super) fn claim_plain(&mut self, batch: usize, unclean: Flags) -> bool {
+        let (pages, rank_in) = (&self.pages[..], &self.rank_in[..]);
+        self.batches[batch].victims_mut().iter_mut().all(|victim| {
+            let page = pages[rank_in[victim.frame.0 as usize] as usize];
+            victim.verdict = Verdict::Claimed;
+            page.plain_frame() == Some(victim.frame)
+                && !self.folios[victim.frame].flags().any(unclean)
+        })
     }
 
     /// As [`World::publish`], in a plain world.

@@ -21,7 +21,7 @@ use pagetide_core::lru::lru_gen::{Detail, GenCommandError, parse_commands};
 use pagetide_core::lru::page_table::{LeafId, LeafLook, pages_around, wants_around};
 use pagetide_core::lru::{Refusal, ShadowEntry};
 use pagetide_core::page_alloc::{Attempt, Outcome, SlowPath, WatermarkLevel};
-use pagetide_core::reclaim::{DEF_PRIORITY, Scan, Settled, Step, Verdict};
+use pagetide_core::reclaim::{DEF_PRIORITY, Settled, Step, Verdict};
 use pagetide_core::tiering::{Demotion, Leftover, Migration};
 use std::ops::Range;
 
@@ -113,8 +113,8 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     pub(super) fn reclaim(&mut self, nth: usize, incoming: Option<ShadowEntry>) -> Outcome {
         self.settle_lists(nth);
         let pass = NodePass::direct_for(&mut self.nodes[nth].lists, incoming);
-        let scan = self.run_pass(nth, DIRECT, pass);
-        if scan.reclaimed > 0 { Outcome::Progress } else { Outcome::Failed }
+        let nr_reclaimed = self.run_pass(nth, DIRECT, pass);
+        if nr_reclaimed > 0 { Outcome::Progress } else { Outcome::Failed }
     }
 
     /// Carries out commands in the shape of `lru_gen`, up to the first that cannot be; returns how
@@ -127,7 +127,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         for command in parse_commands(text) {
             self.settle_lists(0);
             let pass = NodePass::on_command(&mut self.nodes[0].lists, &command?)?;
-            nr_evicted += self.run_pass(0, DIRECT, pass).reclaimed;
+            nr_evicted += self.run_pass(0, DIRECT, pass);
         }
         Ok(nr_evicted)
     }
@@ -149,13 +149,16 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         self.nodes[nth].settle(now);
     }
 
-    pub(super) fn run_pass(&mut self, nth: usize, batch: usize, mut pass: NodePass) -> Scan {
+    /// Runs a pass to its end, and says how many frames it freed.
+    pub(super) fn run_pass(&mut self, nth: usize, batch: usize, mut pass: NodePass) -> u64 {
         if self.tiering.as_ref().is_some_and(|tiering| tiering.demotes(nth)) {
             pass = pass.demoting();
         }
         loop {
             let step = self.nodes[nth].lists.reclaim(&mut pass, &mut self.batches[batch]);
-            self.publish(batch);
+            if !self.batches[batch].settled.is_empty() {
+                self.publish(batch);
+            }
             match step {
                 Step::TryEvict => self.try_victims(nth, batch, &pass),
                 Step::Look => self.look_at_victims(batch),
@@ -167,7 +170,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         if self.has_flusher && pass.scan().wants_flusher() {
             self.wake_flusher();
         }
-        *pass.scan()
+        pass.scan().reclaimed
     }
 
     /// Forgets what a group's limit on shadows says, after a pass down to this priority. The kernel
@@ -218,16 +221,14 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     pub(super) fn try_victims(&mut self, nth: usize, batch: usize, pass: &NodePass) {
         // What moves stays dirty.
         let unmovable = pass.scan().unclean();
-        let is_plain = self.is_plain;
+        if self.is_plain && self.claim_plain(batch, unmovable) {
+            return;
+        }
         let (victims, around) = self.batches[batch].victims_and_around();
         for victim in victims {
             let rank = self.rank_in[victim.frame.0 as usize];
             let page = &mut self.pages[rank as usize];
             let flags = self.folios[victim.frame].flags();
-            if is_plain && page.plain_frame() == Some(victim.frame) && !flags.any(unmovable) {
-                victim.verdict = Verdict::Claimed;
-                continue;
-            }
             if let Some(tiering) = self.tiering.as_mut().filter(|_| pass.scan().demotes)
                 && tiering.spares(&self.folios[victim.frame], page.has(Mark::Armed))
             {

@@ -419,7 +419,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
             }
             self.settle_lists(nth);
             let pass = NodePass::background(&mut self.nodes[nth].lists, target);
-            if self.run_pass(nth, DIRECT, pass).reclaimed == 0 {
+            if self.run_pass(nth, DIRECT, pass) == 0 {
                 break;
             }
         }
