@@ -132,6 +132,7 @@ impl NodeLists {
     }
 
     /// Judges the return of an evicted page: [`Lruvec::refault`], [`Groups::refault`].
+    #[inline]
     pub fn refault(
         &mut self,
         log: &mut AccessLog,

@@ -166,8 +166,7 @@ impl GroupPass {
 
     fn new(groups: &mut Groups, cause: GroupId, scan: Scan) -> GroupPass {
         let is_global = scan.group.is_global;
-        let initial =
-            |group| groups.lruvec(group).policy.initial_priority(scan.kind, scan.target);
+        let initial = |group| groups.lruvec(group).policy.initial_priority(scan.kind, scan.target);
         let priority_first = groups.tree().subtree(cause).map(initial).max().unwrap_or(0);
         let order = if is_global { groups.global_order() } else { GlobalOrder::Walk };
         let mut pass = GroupPass {

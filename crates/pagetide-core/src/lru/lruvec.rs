@@ -175,6 +175,7 @@ impl Lruvec {
     /// Judges the return of an evicted page; `frame` is bound to it and not logged yet.
     ///
     /// Drains `log` first where the policy's clock depends on what is in it.
+    #[inline]
     pub fn refault(
         &mut self,
         log: &mut AccessLog,
@@ -284,6 +285,7 @@ impl Lruvec {
         self.policy.cursor()
     }
 
+    #[inline]
     pub(crate) fn parts(&mut self) -> (&mut Policy, Context<'_>) {
         let Lruvec { policy, folios, vmstat, now, .. } = self;
         (policy, Context { folios, vmstat, now: *now })

@@ -234,6 +234,7 @@ impl Frames {
     }
 
     /// Takes a frame; a zone leaves `level`'s frames alone.
+    #[inline]
     pub(super) fn take(&mut self, level: Option<WatermarkLevel>) -> Option<FrameId> {
         match self {
             Frames::Group(free) => free.pop(),

@@ -309,6 +309,7 @@ impl LruPolicy for Pagetide {
         0
     }
 
+    #[inline(always)]
     fn add(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         let folio = &cx.folios[frame];
         let flags = folio.flags();
@@ -376,6 +377,7 @@ impl LruPolicy for Pagetide {
         self.unlink(cx.folios, frame);
     }
 
+    #[inline]
     fn refault(
         &mut self,
         cx: &mut Context<'_>,

@@ -71,7 +71,10 @@ impl Pagetide {
         cursor: &mut PagetideCursor,
     ) -> Option<Option<FrameId>> {
         let budget = cursor.budget.as_mut()?;
-        if self.unread.len() >= Unread::len_max(self.engine.capacity()).max(1) && budget[UNREAD] > 0
+        let nr_unread = self.unread.len();
+        if nr_unread > 0
+            && nr_unread >= Unread::len_max(self.engine.capacity())
+            && budget[UNREAD] > 0
         {
             budget[UNREAD] -= 1;
             return Some(self.give_up_unread(folios));

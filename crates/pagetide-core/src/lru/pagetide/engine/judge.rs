@@ -178,20 +178,20 @@ impl Engine {
             .map(|steps| (steps << claim.insistence()).min(STEPS_MAX.max(steps)));
         while let Some(tail) = self.main.tail() {
             let folio = &folios[tail];
-            let has_credit = folio.hits().count() > 0;
-            let left = if has_credit { &mut turns } else { &mut young_moves };
-            let victim = Stamp::of(folio);
-            if !has_credit
-                && self.was_seen_since(page, victim)
-                && let Some(answer) = self.answer(claim, victim)
-            {
-                return answer;
+            if folio.hits().count() > 0 {
+                let Some(left) = turns.checked_sub(1) else { return false };
+                turns = left;
+                self.use_credit(folio);
+            } else {
+                let victim = Stamp::of(folio);
+                if self.was_seen_since(page, victim)
+                    && let Some(answer) = self.answer(claim, victim)
+                {
+                    return answer;
+                }
+                let Some(left) = young_moves.checked_sub(1) else { return false };
+                young_moves = left;
             }
-            if *left == 0 {
-                return false;
-            }
-            *left -= 1;
-            self.use_credit(folio);
             self.main.turn(folios);
         }
         true
