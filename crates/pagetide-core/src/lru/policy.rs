@@ -180,7 +180,7 @@ pub trait LruPolicy {
         32
     }
 
-    /// The priority that a pass for `target` pages starts at; each next priority scans twice as much.
+    /// The priority that a pass for `target` pages starts at; each next one scans twice as much.
     fn initial_priority(&self, kind: ReclaimKind, target: u64) -> u8 {
         let _ = (kind, target);
         crate::reclaim::DEF_PRIORITY

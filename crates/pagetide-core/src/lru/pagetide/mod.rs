@@ -337,7 +337,9 @@ impl LruPolicy for Pagetide {
         let before = self.engine.clock.now();
         let epoch = self.engine.touch(cx.folios, last, stamp.weight());
         self.tell_epoch(cx.folios, before);
-        self.settle(cx.folios, frame, flags, Stamp { epoch, place, ..stamp });
+        let stamp = Stamp { epoch, place, ..stamp };
+        stamp.put(folio);
+        self.settle(cx.folios, frame, flags, stamp);
         if is_sampled {
             self.sample(cx.folios, frame);
         }

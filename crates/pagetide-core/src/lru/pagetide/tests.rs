@@ -530,6 +530,21 @@ fn anonymous_folios_without_swap_are_never_looked_at() {
     reads.lruvec.validate();
 }
 
+/// It may go one day, and is judged by its last access then.
+#[test]
+fn a_kept_folio_is_stamped_as_it_comes() {
+    let mut reads = Reads::new(&LruConfig::file_only(100));
+    reads.types = |page| match page {
+        50 => crate::ids::PageType::Anon,
+        _ => crate::ids::PageType::File,
+    };
+    (0..50).for_each(|page| assert!(!reads.read(page)));
+    let now = reads.policy().engine.clock.now();
+    assert!(now > 0 && !reads.read(50));
+    assert_eq!(reads.policy().kept.len(), 1);
+    assert_eq!(Stamp::of(&reads.folios[reads.resident[&50]]).epoch, now);
+}
+
 /// While nothing has left, strangers go where they can stay; a demotion ends that as an eviction
 /// does.
 #[test]
