@@ -74,6 +74,7 @@ mod ages;
 mod duel;
 mod engine;
 mod held;
+mod listing;
 mod loan;
 mod page_clock;
 mod sampled_pages;
@@ -101,6 +102,7 @@ use crate::reclaim::{ReclaimKind, Scan, Victims};
 use alloc::boxed::Box;
 use core::fmt::{self, Write};
 use engine::{Engine, PARTS_A_PAGE, Past, Place, Stamp, count_hit};
+use listing::keeps;
 use page_clock::Epoch;
 use selection::Selection;
 use unread::Unread;
@@ -208,52 +210,6 @@ impl Pagetide {
         self.epochs_at_peace = 0;
     }
 
-    /// Lists a folio of these flags, stamped like this unless it is kept; says whether that is so.
-    #[inline(always)]
-    fn push(&mut self, folios: &Folios, frame: FrameId, flags: Flags, stamp: Stamp) -> bool {
-        if flags.any(self.keeps.with(Flags::LINK)) {
-            return self.push_elsewhere(folios, frame, flags, stamp);
-        }
-        self.engine.push(folios, frame, stamp);
-        false
-    }
-
-    /// As [`Pagetide::push`], for a folio that is kept, or comes from another list than most.
-    #[inline(never)]
-    fn push_elsewhere(
-        &mut self,
-        folios: &Folios,
-        frame: FrameId,
-        flags: Flags,
-        stamp: Stamp,
-    ) -> bool {
-        let is_kept = flags.any(self.keeps);
-        folios[frame].update(|flags| Some(flags.with_link(u32::from(is_kept))));
-        if is_kept {
-            self.kept.push_head(folios, frame);
-        } else {
-            self.engine.push(folios, frame, stamp);
-        }
-        is_kept
-    }
-
-    /// Lists a folio as it is stamped.
-    fn relist(&mut self, folios: &Folios, frame: FrameId) {
-        let folio = &folios[frame];
-        self.push(folios, frame, folio.flags(), Stamp::of(folio));
-    }
-
-    fn unlink(&mut self, folios: &Folios, frame: FrameId) {
-        let link = folios[frame].flags().link();
-        if Unread::has(link) {
-            self.unread.remove(folios, frame);
-        } else if link > 0 {
-            self.kept.remove(folios, frame);
-        } else {
-            self.engine.remove(folios, frame);
-        }
-    }
-
     fn pack(&self, epoch: Epoch) -> u64 {
         self.evicted >> self.hour_shift << EPOCH_BITS | u64::from(epoch)
     }
@@ -263,11 +219,6 @@ impl Pagetide {
         let hours = now.wrapping_sub(shadow.token() >> EPOCH_BITS) & ((1 << HOUR_BITS) - 1);
         Past { evicted: hours << self.hour_shift, epoch: shadow.token() as Epoch }
     }
-}
-
-/// The flags of folios that cannot be evicted at all.
-fn keeps(config: &LruConfig) -> Flags {
-    if config.can_swap { Flags::UNEVICTABLE } else { Flags::UNEVICTABLE.with(Flags::ANON) }
 }
 
 impl LruPolicy for Pagetide {
