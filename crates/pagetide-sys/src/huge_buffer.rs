@@ -72,11 +72,16 @@ impl HugeBuffer {
     }
 
     /// Cuts it into parts of `len` bytes; what is left over belongs to none. It is unmapped with
-    /// the last of them.
+    /// the last of them, and is not in processes that are forked from here on: what a device is
+    /// writing to must not be copied meanwhile.
     ///
     /// # Panics
     /// When `len` is 0.
     pub fn into_parts(self, len: usize) -> Vec<HugePart> {
+        let address = self.mapping.as_ptr().cast();
+        // SAFETY: S10 (the range is this buffer's own mapping): the advice changes what a child
+        // process has, nothing here. A refusal leaves it the copy it would have had.
+        unsafe { libc::madvise(address, self.mapping_len, libc::MADV_DONTFORK) };
         let (starts, whole) = ((0..self.len / len).map(|nth| nth * len), Arc::new(self));
         starts.map(|start| HugePart { whole: Arc::clone(&whole), start, len }).collect()
     }

@@ -22,33 +22,37 @@ use pagetide_sys::{Lock, WordRef};
 /// The buffers that are not on their way.
 pub(crate) struct Staging {
     idle: Vec<HugePart>,
-    /// Bytes that have not been made yet.
-    unmade: usize,
-    /// Of one buffer.
+    /// Buffers that have not been made yet.
+    nr_unmade: usize,
+    /// Bytes of a buffer.
     len: usize,
 }
 
 impl Staging {
     /// For requests of at most `nr_pages`, in a memory of `nr_frames`.
     pub(crate) fn new(nr_frames: u64, nr_pages: u64) -> Staging {
-        let unmade = staging_bytes(nr_frames) as usize;
-        Staging { idle: Vec::new(), unmade, len: nr_pages as usize * PAGE_BYTES }
+        let len = nr_pages as usize * PAGE_BYTES;
+        Staging { idle: Vec::new(), nr_unmade: staging_bytes(nr_frames) as usize / len, len }
     }
 
     /// None: where a request is over before the next is made.
     pub(crate) fn none() -> Staging {
-        Staging { idle: Vec::new(), unmade: 0, len: 0 }
+        Staging { idle: Vec::new(), nr_unmade: 0, len: 0 }
     }
 
     /// A buffer for a request for these pages, if it is better off with one.
     pub(crate) fn take_for(&mut self, pages: &[Lock<WordRef>]) -> Option<HugePart> {
-        let is_for_us = is_scattered(pages.len(), nr_pieces(pages));
-        if is_for_us && self.unmade >= self.len && self.len > 0 {
-            // Where the machine has no memory to give, it is not asked again.
-            let made = HugeBuffer::new(std::mem::take(&mut self.unmade));
-            self.idle = made.map_or_else(|_| Vec::new(), |buffer| buffer.into_parts(self.len));
+        if !is_scattered(pages.len(), nr_pieces(pages)) {
+            return None;
         }
-        self.idle.pop_if(|_| is_for_us)
+        // Where the machine has no memory to give, it is not asked again.
+        let nr_unmade = std::mem::take(&mut self.nr_unmade);
+        if nr_unmade > 0
+            && let Ok(buffer) = HugeBuffer::new(nr_unmade * self.len)
+        {
+            self.idle = buffer.into_parts(self.len);
+        }
+        self.idle.pop()
     }
 
     /// Takes a buffer back.
