@@ -180,12 +180,12 @@ impl Readahead {
             let is_around = nr > wanted;
             return ReadaheadRun { start: index, nr, nr_now: nr, marker: None, is_around };
         }
-        let may_come = miss.has_prefetcher && self.grown(wasted) >= self.window;
-        if follows && may_come && self.is_asked_for(index) {
-            return self.overtake(index, wanted, wasted);
+        let grown = self.grown(wasted);
+        let may_come = miss.has_prefetcher && grown >= self.window;
+        if follows && may_come && self.is_in_last(self.window + self.before, index) {
+            return self.overtake(index, wanted, grown, wasted);
         }
-        let window =
-            if continues { self.grown(wasted) } else { self.first_window(wanted) }.max(wanted);
+        let window = if continues { grown } else { self.first_window(wanted) }.max(wanted);
         let ahead = window > wanted;
         self.begin(index, window, wasted);
         let nr_now = if window <= NOW_MAX { window } else { wanted };
@@ -193,21 +193,19 @@ impl Readahead {
         ReadaheadRun { start: index, nr: window, nr_now, marker, is_around: false }
     }
 
-    /// Whether the page is in one of the last two runs.
-    fn is_asked_for(&self, index: u64) -> bool {
-        self.window > 0 && index < self.next && index + self.window + self.before >= self.next
+    /// Whether there is a stream, and the page is among the last `nr` that were asked for.
+    fn is_in_last(&self, nr: u64, index: u64) -> bool {
+        self.window > 0 && index < self.next && index + nr >= self.next
     }
 
     /// The reader is at a page that was asked for and is not even on its way: all that was asked
     /// for, once more, and if it is in the last run, which has the marker, the next run as well.
-    fn overtake(&mut self, index: u64, wanted: u64, wasted: u64) -> ReadaheadRun {
-        let end = self.next;
-        let is_in_last = index + self.window >= end;
-        if is_in_last {
-            self.go_on(self.grown(wasted), wasted);
+    fn overtake(&mut self, index: u64, wanted: u64, grown: u64, wasted: u64) -> ReadaheadRun {
+        let marker = self.is_in_last(self.window, index).then_some(self.next);
+        if marker.is_some() {
+            self.go_on(grown, wasted);
         }
         let nr = wanted.max(self.next - index);
-        let marker = (is_in_last && end < index + nr).then_some(end);
         ReadaheadRun { start: index, nr, nr_now: wanted, marker, is_around: false }
     }
 
@@ -215,8 +213,7 @@ impl Readahead {
     ///
     /// A marker left by another handle's stream is not ours to continue.
     pub fn on_marker(&mut self, index: u64, wasted: u64) -> Option<ReadaheadRun> {
-        let is_ours = self.window > 0 && index < self.next && index + self.window >= self.next;
-        if !is_ours || self.nr_max == 0 {
+        if !self.is_in_last(self.window, index) || self.nr_max == 0 {
             return None;
         }
         let start = self.next;

@@ -71,6 +71,12 @@ impl HugeBuffer {
         Ok(buffer)
     }
 
+    /// Where its bytes begin.
+    fn first(&self) -> *mut u8 {
+        // SAFETY: S10 (`offset` is under `HUGE_BYTES`, inside the mapping).
+        unsafe { self.mapping.as_ptr().add(self.offset) }
+    }
+
     /// Cuts it into parts of `len` bytes; what is left over belongs to none. It is unmapped with
     /// the last of them, and is not in processes that are forked from here on: what a device is
     /// writing to must not be copied meanwhile.
@@ -98,8 +104,8 @@ pub struct HugePart {
 impl HugePart {
     /// Where it begins. What is written there through the pointer is written by the owner.
     pub(crate) fn first(&self) -> *mut u8 {
-        // SAFETY: S10 (`offset` and the bytes of the part behind it are inside the mapping).
-        unsafe { self.whole.mapping.as_ptr().add(self.whole.offset + self.start) }
+        // SAFETY: S10 (the part is inside the buffer).
+        unsafe { self.whole.first().add(self.start) }
     }
 }
 
@@ -124,20 +130,16 @@ impl Deref for HugeBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: S10 (`offset` is under `HUGE_BYTES`, inside the mapping).
-        let start = unsafe { self.mapping.as_ptr().add(self.offset) };
         // SAFETY: S10 (`offset + len` is within the mapping, which is readable and zero-filled, and
         // lives until drop; `&self` keeps writers away).
-        unsafe { std::slice::from_raw_parts(start, self.len) }
+        unsafe { std::slice::from_raw_parts(self.first(), self.len) }
     }
 }
 
 impl DerefMut for HugeBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: S10, as in `deref`.
-        let start = unsafe { self.mapping.as_ptr().add(self.offset) };
         // SAFETY: S10, as in `deref`, and `&mut self` makes this the only reference.
-        unsafe { std::slice::from_raw_parts_mut(start, self.len) }
+        unsafe { std::slice::from_raw_parts_mut(self.first(), self.len) }
     }
 }
 

@@ -91,9 +91,16 @@ struct Pending {
 }
 
 enum Memory {
-    Read { locks: Vec<Lock<WordRef>>, parts: Parts },
-    Through { locks: Vec<Lock<WordRef>>, part: HugePart },
-    Write { buffer: AlignedBuf, len: usize },
+    /// The kernel is told of what the read goes through, or of the parts.
+    Read {
+        locks: Vec<Lock<WordRef>>,
+        parts: Parts,
+        through: Option<HugePart>,
+    },
+    Write {
+        buffer: AlignedBuf,
+        len: usize,
+    },
 }
 
 /// The kernel's view of the locked frames beside it in [`Memory::Read`].
@@ -129,48 +136,34 @@ impl IoQueue {
     /// Reads from `offset`, a multiple of the page length, into the locked frames. They come back,
     /// locked, in a [`Completion::Read`] with `token`.
     ///
+    /// `through` a part, which comes back with the frames, the device sees one piece of memory,
+    /// however the frames lie. Requests that are executed as they are submitted do without.
+    ///
     /// Waits for a completion only when the queue is full. The kernel learns of the request at the
     /// next [`submit`](Self::submit) or [`reap`](Self::reap). Panics if a lock holds no resident
-    /// page.
+    /// page, and if the part is shorter than the frames.
     pub fn submit_read(
         &mut self,
         file: Arc<StoreFile>,
         offset: u64,
         mut locks: Vec<Lock<WordRef>>,
+        through: Option<HugePart>,
         token: u64,
     ) {
         assert!(offset.is_multiple_of(PAGE_BYTES as u64), "frames hold whole pages, not {offset}");
-        if self.ring.is_none() || locks.len() > PARTS_MAX || locks.is_empty() {
-            let result = file.read_frames(offset, &mut locks);
-            self.done.push_back(Completion::Read { token, locks, through: None, result });
-            return;
-        }
-        let parts = Parts(parts(&mut locks, 0));
-        self.start(Pending { file, offset, token, memory: Memory::Read { locks, parts } });
-    }
-
-    /// As [`submit_read`](Self::submit_read), through `part`, which comes back with the frames: the
-    /// device sees one piece of memory, however the frames lie.
-    ///
-    /// Panics also where `part` is shorter than the frames. Where requests are executed as they are
-    /// submitted, they go straight into the frames.
-    pub fn submit_read_through(
-        &mut self,
-        part: HugePart,
-        file: Arc<StoreFile>,
-        offset: u64,
-        locks: Vec<Lock<WordRef>>,
-        token: u64,
-    ) {
         let len = locks.len() * PAGE_BYTES;
-        assert!(offset.is_multiple_of(PAGE_BYTES as u64), "frames hold whole pages, not {offset}");
-        assert!(len <= part.len(), "{len} bytes through a part of {}", part.len());
-        let pending = Pending { file, offset, token, memory: Memory::Through { locks, part } };
-        if self.ring.is_none() || len == 0 {
+        let has_room = through.as_ref().is_none_or(|part| len <= part.len());
+        assert!(has_room, "{len} bytes go through a shorter part");
+        let is_queued = self.ring.is_some() && !locks.is_empty() && locks.len() <= PARTS_MAX;
+        let needs_parts = is_queued && through.is_none();
+        let parts = Parts(if needs_parts { parts(&mut locks, 0) } else { Vec::new() });
+        let memory = Memory::Read { locks, parts, through };
+        let pending = Pending { file, offset, token, memory };
+        if is_queued {
+            self.start(pending);
+        } else {
             self.done.push_back(pending.finish(0));
-            return;
         }
-        self.start(pending);
     }
 
     /// Writes the first `len` bytes of `buffer` at `offset`. The buffer comes back in a
@@ -286,14 +279,14 @@ impl Pending {
     fn entry(&self) -> squeue::Entry {
         let fd = types::Fd(self.file.aligned_fd());
         match &self.memory {
+            Memory::Read { locks, through: Some(part), .. } => {
+                let len = (locks.len() * PAGE_BYTES) as u32;
+                opcode::Read::new(fd, part.first(), len).offset(self.offset).build()
+            }
             Memory::Read { parts: Parts(parts), .. } => {
                 opcode::Readv::new(fd, parts.as_ptr(), parts.len() as u32)
                     .offset(self.offset)
                     .build()
-            }
-            Memory::Through { locks, part } => {
-                let len = (locks.len() * PAGE_BYTES) as u32;
-                opcode::Read::new(fd, part.first(), len).offset(self.offset).build()
             }
             Memory::Write { buffer, len } => {
                 let whole = len / PAGE_BYTES * PAGE_BYTES;
@@ -307,24 +300,18 @@ impl Pending {
         let Pending { file, offset, token, memory } = self;
         let done = to_count(result);
         match memory {
-            Memory::Read { mut locks, .. } => {
+            Memory::Read { mut locks, through, .. } => {
                 let len = locks.len() * PAGE_BYTES;
                 let result = match done {
-                    Ok(done) => file.continue_read_frames(offset, &mut locks, done),
-                    Err(source) => Err(StoreError::Read { offset, len, source }),
-                };
-                Completion::Read { token, locks, through: None, result }
-            }
-            Memory::Through { mut locks, part } => {
-                let len = locks.len() * PAGE_BYTES;
-                let result = match done {
-                    Ok(done) => {
-                        let nr_whole = copy_pages(&part[..done.min(len)], &mut locks);
-                        file.continue_read_frames(offset, &mut locks, nr_whole * PAGE_BYTES)
+                    Ok(mut done) => {
+                        if let Some(part) = &through {
+                            done = copy_pages(&part[..done.min(len)], &mut locks) * PAGE_BYTES;
+                        }
+                        file.continue_read_frames(offset, &mut locks, done)
                     }
                     Err(source) => Err(StoreError::Read { offset, len, source }),
                 };
-                Completion::Read { token, locks, through: Some(part), result }
+                Completion::Read { token, locks, through, result }
             }
             Memory::Write { buffer, len } => {
                 let result = match done {

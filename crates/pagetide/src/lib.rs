@@ -91,6 +91,7 @@ mod registry;
 mod resize;
 #[cfg(not(loom))]
 mod sizing;
+#[cfg(not(loom))]
 mod staging;
 #[cfg(not(loom))]
 mod store;

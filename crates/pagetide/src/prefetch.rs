@@ -121,16 +121,14 @@ struct Prefetcher<'e> {
 impl<'e> Prefetcher<'e> {
     fn new(engine: &'e Engine) -> Prefetcher<'e> {
         let queue = engine.io.take();
-        let staging = if engine.has_workers && queue.is_uring() {
-            Staging::new(engine.nodes.nr_frames(), PIECE_MAX)
-        } else {
-            Staging::none()
-        };
+        // Where a request is over before the next is made, nothing is staged.
+        let has_in_flight = engine.has_workers && queue.is_uring();
+        let nr_frames = if has_in_flight { engine.nodes.nr_frames() } else { 0 };
         Prefetcher {
             engine,
             queue,
             stock: Vec::new(),
-            staging,
+            staging: Staging::new(nr_frames, PIECE_MAX),
             pieces: InFlight::new(),
             nr_in_flight: 0,
         }
@@ -239,14 +237,11 @@ impl<'e> Prefetcher<'e> {
         };
         let token = self.pieces.insert(piece);
         self.nr_in_flight += pages.len() as u64;
-        let file = Arc::clone(file);
-        match self.staging.take_for(&pages) {
-            Some(part) => {
-                engine.counters.count(Event::StagedRead);
-                self.queue.submit_read_through(part, file, offset, pages, token);
-            }
-            None => self.queue.submit_read(file, offset, pages, token),
+        let through = self.staging.take_for(&pages);
+        if through.is_some() {
+            engine.counters.count(Event::StagedRead);
         }
+        self.queue.submit_read(Arc::clone(file), offset, pages, through, token);
         self.queue.submit();
     }
 

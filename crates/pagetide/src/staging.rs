@@ -35,11 +35,6 @@ impl Staging {
         Staging { idle: Vec::new(), nr_unmade: staging_bytes(nr_frames) as usize / len, len }
     }
 
-    /// None: where a request is over before the next is made.
-    pub(crate) fn none() -> Staging {
-        Staging { idle: Vec::new(), nr_unmade: 0, len: 0 }
-    }
-
     /// A buffer for a request for these pages, if it is better off with one.
     pub(crate) fn take_for(&mut self, pages: &[Lock<WordRef>]) -> Option<HugePart> {
         if !is_scattered(pages.len(), nr_pieces(pages)) {
