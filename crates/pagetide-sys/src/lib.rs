@@ -64,7 +64,6 @@ mod try_lock;
 #[cfg(not(any(miri, loom)))]
 mod uffd;
 mod wait;
-pub mod wire;
 mod word;
 
 pub use aligned::AlignedBuf;
