@@ -279,8 +279,7 @@ impl StoreFile {
         mut done: usize,
     ) -> Result<(), StoreError> {
         let len = source.len();
-        let goes_direct =
-            is_aligned(&source[..0], offset) && !self.is_small(offset + len as u64);
+        let goes_direct = is_aligned(&source[..0], offset) && !self.is_small(offset + len as u64);
         let mut direct = self.direct().filter(|_| goes_direct);
         while done < len {
             let whole = (len - done) / PAGE_BYTES * PAGE_BYTES;

@@ -40,10 +40,10 @@ pub mod device;
 #[cfg(not(loom))]
 mod file;
 mod heap;
-#[cfg(not(any(miri, loom)))]
-pub mod lease;
 pub mod huge_buffer;
 pub mod kernel_cache;
+#[cfg(not(any(miri, loom)))]
+pub mod lease;
 #[cfg(not(any(miri, loom)))]
 mod mapped;
 mod memory;

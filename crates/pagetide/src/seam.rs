@@ -48,6 +48,10 @@ pub trait SharedPages {
     /// The file, as it looks now, is what the cache has: its holder has changed it, and no other.
     fn agree(&self);
 
+    /// Drops all pages, dirty ones too: another process is about to have the file, and what could
+    /// not be written back is lost. The next sync of each handle has said why.
+    fn discard(&self);
+
     /// Reads as [`File::read_at`] does, without the bytes; they are to be found by views then, as
     /// far as there is room. Returns how many bytes of the range the file has.
     ///

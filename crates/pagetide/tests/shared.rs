@@ -3,8 +3,8 @@
 mod common;
 
 use common::{PAGE, pattern_at, patterned_file};
-use pagetide::{File, OpenOptions, PageCache};
 use pagetide::seam::{HeldFiles, SharedPages};
+use pagetide::{File, OpenOptions, PageCache};
 use pagetide_sys::shared::FrameView;
 use std::path::Path;
 

@@ -11,10 +11,10 @@
 
 use super::read::Piece;
 use super::{File, Handle};
-use crate::seam::SharedPages;
 use crate::counters::Event;
 use crate::errors::ReadError;
 use crate::locks::lock;
+use crate::seam::SharedPages;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::lru::AccessKind;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
@@ -36,6 +36,15 @@ impl SharedPages for File {
 
     fn show(&self) {
         self.handle.mapping.set_visible(true);
+    }
+
+    fn discard(&self) {
+        let handle = &*self.handle;
+        let _no_writers = handle.mapping.resize.write().expect("no holder panics");
+        let _no_write_back = lock(&handle.mapping.flush);
+        handle.mapping.table.for_each_present(PageIndex(0)..PageIndex(u64::MAX), |page, _| {
+            handle.engine().drop_page(&handle.mapping, page);
+        });
     }
 
     fn agree(&self) {
