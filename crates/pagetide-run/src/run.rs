@@ -8,7 +8,6 @@ use crate::program;
 use crate::server::{self, Listener, Say, Server};
 use crate::wire::{VARIABLE, VERSION, variable};
 use pagetide::{Bytes, PageCache, SyncError};
-use pagetide_sys::lease::Breaks;
 use rustix::process::Pid;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -81,10 +80,9 @@ fn on(act: &'static str) -> impl FnOnce(io::Error) -> RunError {
     move |source| RunError::System { act, source }
 }
 
-/// What has to be done before the process has a second thread, and before it has the page cache.
+/// What has to be done before the process has the page cache.
 #[derive(Debug)]
 pub struct Prepared {
-    breaks: Breaks,
     kept: Kept,
 }
 
@@ -107,10 +105,9 @@ impl Prepared {
         if server_of_this_process().is_some_and(|name| server::answers(&name)) {
             return Err(RunError::Nested);
         }
-        let breaks = Breaks::new().map_err(on("block the signals of leases"))?;
         let kept = limits::allow_long_files().map_err(on("watch for a signal"))?;
         descendants::adopt_orphans().map_err(on("have orphans for children"))?;
-        Ok(Prepared { breaks, kept })
+        Ok(Prepared { kept })
     }
 
     /// Runs the program with `cache`, which was built to be shared, until its last process has
@@ -125,6 +122,7 @@ impl Prepared {
         let server = Arc::new(server.map_err(on("make memory for file positions"))?);
         let listener = Listener::new().map_err(on("make a socket for the program"))?;
         let variable = variable_of(&listener, program);
+        server.start(listener).map_err(on("start the server"))?;
         let caught = Caught::new().map_err(on("watch for signals"))?;
         self.kept.give_back();
         let started = launch::start(&program.command, &program.library, &variable);
@@ -133,7 +131,6 @@ impl Prepared {
             program: PathBuf::from(&program.command[0]),
             source,
         })?;
-        start_threads(&server, listener, self.breaks)?;
         let exit_code = wait_for_all(child, caught, say)?;
         Ok(Ended { exit_code, written_back: server.finish(), server })
     }
@@ -148,7 +145,7 @@ fn variable_of(listener: &Listener, program: &Program) -> String {
     if program.is_quiet {
         flags |= variable::QUIET;
     }
-    format!("{VERSION}:{flags}:{}:{}", listener.name, program.memory.0)
+    format!("{VERSION}:{flags}:{}:{}", listener.name(), program.memory.0)
 }
 
 /// The name of the server that this process is under.
@@ -163,16 +160,6 @@ fn warn_of_unserved(command: &OsStr, say: Say) {
     if let Some(unserved) = program::inspect(&file) {
         say(&program::describe(unserved, &path));
     }
-}
-
-fn start_threads(server: &Arc<Server>, listener: Listener, breaks: Breaks) -> Result<(), RunError> {
-    let own = Arc::clone(server);
-    let thread = std::thread::Builder::new().name("pagetide-accept".into());
-    thread.spawn(move || server::serve(&listener, &own)).map_err(on("start the server"))?;
-    let own = Arc::clone(server);
-    let thread = std::thread::Builder::new().name("pagetide-leases".into());
-    thread.spawn(move || server::watch(&breaks, &own)).map_err(on("start the server"))?;
-    Ok(())
 }
 
 /// Waits for the program, and then for every other process below; returns the program's exit code.

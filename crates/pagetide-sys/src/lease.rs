@@ -11,9 +11,9 @@
 //!                 (O_PATH descriptors, and duplicates of the holder's own, do not count)
 //! ```
 //!
-//! **Data and invariants.** A lease belongs to the open file, and ends with it. The signals are
-//! blocked in every thread from [`Breaks::new`] on and taken by [`Breaks::wait`] alone; a signal that
-//! was lost because the queue was full becomes [`Break::Unknown`].
+//! **Data and invariants.** A lease belongs to the open file, and ends with it. The signals go to the
+//! one thread that has [`Breaks`], which has them blocked; a signal that was lost because the queue
+//! was full becomes [`Break::Unknown`].
 //!
 //! **Ignored.** The kernel takes a lease away that is not given up within
 //! /proc/sys/fs/lease-break-time (45 seconds).
@@ -21,6 +21,7 @@
 //! Source: Linux man page fcntl(2), "Leases", "Managing signals", `F_DUPFD_QUERY`; kcmp(2).
 
 use std::io;
+use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 /// As asm-generic/fcntl.h has it; the C library's binding does not.
@@ -44,12 +45,17 @@ impl LeaseKind {
     }
 }
 
-/// Takes a lease on an open file. [`Breaks::new`] has been called before.
+/// The thread that hears of broken leases.
+#[derive(Clone, Copy, Debug)]
+pub struct Hearer(libc::pid_t);
+
+/// Takes a lease on an open file; `hearer` is told when it is broken.
 ///
 /// # Errors
 /// EAGAIN while the file is open elsewhere; EACCES where it is another user's; EINVAL where the
 /// file system has no leases.
-pub fn take(file: BorrowedFd<'_>, kind: LeaseKind) -> io::Result<()> {
+pub fn take(file: BorrowedFd<'_>, kind: LeaseKind, hearer: Hearer) -> io::Result<()> {
+    send_signals_to(file, hearer)?;
     control(file, F_SETSIG, signal())?;
     control(file, libc::F_SETLEASE, kind.number()).map(|_| ())
 }
@@ -76,13 +82,16 @@ pub enum Break {
     Unknown,
 }
 
-/// Where broken leases are heard of: one a process.
+/// Where broken leases are heard of, by the thread that has made it.
 #[derive(Debug)]
-pub struct Breaks(());
+pub struct Breaks {
+    hearer: Hearer,
+    /// It stays in its thread.
+    _thread: PhantomData<*const ()>,
+}
 
 impl Breaks {
-    /// Blocks the signals in the calling thread, and so in all it starts from here on. Programs
-    /// that it starts inherit that too, unless it is undone for them.
+    /// Blocks the signals in the calling thread, which is to wait for them.
     ///
     /// # Errors
     /// What the system says.
@@ -90,7 +99,17 @@ impl Breaks {
         let set = signals();
         // SAFETY: S11 (live values): a set of signals, and no old set wanted.
         let failed = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) };
-        if failed == 0 { Ok(Breaks(())) } else { Err(io::Error::from_raw_os_error(failed)) }
+        if failed != 0 {
+            return Err(io::Error::from_raw_os_error(failed));
+        }
+        // SAFETY: S9 (numbers): no arguments.
+        let hearer = Hearer(unsafe { libc::gettid() });
+        Ok(Breaks { hearer, _thread: PhantomData })
+    }
+
+    /// What leases are taken with, in any thread, for this one to hear of.
+    pub fn hearer(&self) -> Hearer {
+        self.hearer
     }
 
     /// Waits for the next break.
@@ -139,6 +158,15 @@ unsafe fn kcmp(
 ) -> libc::c_long {
     // SAFETY: S9: numbers only.
     unsafe { libc::syscall(libc::SYS_kcmp, own, own, kind, one, other) }
+}
+
+fn send_signals_to(file: BorrowedFd<'_>, hearer: Hearer) -> io::Result<()> {
+    const F_SETOWN_EX: libc::c_int = 15;
+    const F_OWNER_TID: libc::c_int = 0;
+    let owner = [F_OWNER_TID, hearer.0];
+    // SAFETY: S11 (live values): the two numbers of a struct f_owner_ex.
+    let result = unsafe { libc::fcntl(file.as_raw_fd(), F_SETOWN_EX, owner.as_ptr()) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 fn control(
@@ -190,11 +218,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         let breaks = Breaks::new().unwrap();
-        let file = open(&path);
-        if let Err(error) = take(file.as_fd(), LeaseKind::Write) {
-            println!("SKIPPED: leases: the temporary folder has none: {error}");
-            return;
-        }
+        let hearer = breaks.hearer();
+        let name = path.clone();
+        let taken = std::thread::spawn(move || {
+            let file = open(&name);
+            take(file.as_fd(), LeaseKind::Write, hearer).map(|()| file)
+        });
+        let file = match taken.join().unwrap() {
+            Ok(file) => file,
+            Err(error) => {
+                println!("SKIPPED: leases: the temporary folder has none: {error}");
+                return;
+            }
+        };
         assert!(is_whole(file.as_fd(), LeaseKind::Write));
         let other = std::thread::spawn(move || File::open(path).unwrap());
         assert_eq!(breaks.wait(), Break::Of(file.as_raw_fd()));
@@ -210,7 +246,8 @@ mod tests {
         let file = open(&path);
         let name = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(&path).unwrap();
         let copy = file.try_clone().unwrap();
-        let Ok(()) = take(file.as_fd(), LeaseKind::Write) else {
+        let breaks = Breaks::new().unwrap();
+        let Ok(()) = take(file.as_fd(), LeaseKind::Write, breaks.hearer()) else {
             println!("SKIPPED: leases: the temporary folder has none");
             return;
         };

@@ -24,7 +24,6 @@ use pagetide_core::record::Encoder;
 use pagetide_core::units::PAGE_SHIFT;
 use pagetide_lab::trace::{ConvertError, Converted, Format, Header, Trace, TraceError, convert};
 use pagetide_run::launch::{Caught, Forwarder, exit_code, exit_code_of, pass_to};
-use rustix::process::Pid;
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, kill_process, set_parent_process_death_signal, waitpid,
 };

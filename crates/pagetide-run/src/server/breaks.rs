@@ -13,10 +13,11 @@ use super::Server;
 use super::identity::lock;
 use super::served_file::{Hands, ServedFile};
 use crate::wire::Reason;
-use pagetide_sys::lease::{self, Break, Breaks};
+use pagetide_sys::lease::{self, Break, Breaks, Hearer, LeaseKind};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 /// The kernel takes the lease away after 45 seconds, unless the machine is set otherwise.
@@ -27,13 +28,27 @@ const PAUSE: Duration = Duration::from_millis(50);
 #[derive(Default)]
 pub(super) struct Leases {
     by_descriptor: Mutex<HashMap<RawFd, Weak<ServedFile>>>,
+    /// The thread of [`watch`], once it listens.
+    hearer: OnceLock<Hearer>,
 }
 
 impl Leases {
-    /// A lease was taken on `real`.
-    pub(super) fn note(&self, real: &OwnedFd, file: &Arc<ServedFile>) {
-        let mut by_descriptor = lock(&self.by_descriptor);
-        by_descriptor.insert(real.as_raw_fd(), Arc::downgrade(file));
+    /// Takes a lease on `real`, which is of `file`.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) fn take(
+        &self,
+        real: &OwnedFd,
+        kind: LeaseKind,
+        file: &Arc<ServedFile>,
+    ) -> Result<(), Reason> {
+        let hearer = *self.hearer.get().ok_or(Reason::Unleased)?;
+        lock(&self.by_descriptor).insert(real.as_raw_fd(), Arc::downgrade(file));
+        lease::take(real.as_fd(), kind, hearer).map_err(|error| match error.kind() {
+            std::io::ErrorKind::WouldBlock => Reason::Outside,
+            _ => Reason::Unleased,
+        })
     }
 
     fn find(&self, real: RawFd) -> Option<Arc<ServedFile>> {
@@ -49,7 +64,16 @@ impl Leases {
 
 /// Hears of broken leases as long as the process lives; each is answered by a thread of its own, so
 /// that one slow device does not keep others waiting.
-pub(crate) fn watch(breaks: &Breaks, server: &Arc<Server>) {
+pub(super) fn watch(server: &Arc<Server>, ready: &Sender<std::io::Result<()>>) {
+    let breaks = match Breaks::new() {
+        Ok(breaks) => breaks,
+        Err(error) => {
+            let _ = ready.send(Err(error));
+            return;
+        }
+    };
+    let _ = server.leases.hearer.set(breaks.hearer());
+    let _ = ready.send(Ok(()));
     loop {
         let files = match breaks.wait() {
             Break::Of(real) => server.leases.find(real).into_iter().collect(),

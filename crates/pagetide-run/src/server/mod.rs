@@ -25,8 +25,8 @@ mod told;
 mod turn;
 mod writing;
 
-pub(crate) use breaks::watch;
-pub(crate) use sockets::{Listener, answers, serve};
+pub use sockets::Listener;
+pub(crate) use sockets::answers;
 
 use crate::errno::{Errno, IntoErrno};
 use crate::filter::Filter;
@@ -45,6 +45,7 @@ use served_file::{Hands, ServedFile};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
 /// Files that are remembered although none of their descriptions is.
@@ -105,6 +106,22 @@ impl Server {
             nr_lost: AtomicU64::new(0),
             trays: Arc::default(),
         })
+    }
+
+    /// Starts the threads that serve: they live as long as the process.
+    ///
+    /// # Errors
+    /// What the system says of threads and signals.
+    pub fn start(self: &Arc<Server>, listener: Listener) -> std::io::Result<()> {
+        let (ready, is_ready) = channel();
+        let own = Arc::clone(self);
+        let thread = std::thread::Builder::new().name("pagetide-leases".into());
+        thread.spawn(move || breaks::watch(&own, &ready))?;
+        is_ready.recv().unwrap_or_else(|_| Err(std::io::ErrorKind::BrokenPipe.into()))?;
+        let own = Arc::clone(self);
+        let thread = std::thread::Builder::new().name("pagetide-accept".into());
+        thread.spawn(move || sockets::serve(&listener, &own))?;
+        Ok(())
     }
 
     /// The page cache.

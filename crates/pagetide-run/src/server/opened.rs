@@ -13,7 +13,7 @@
 use crate::errno::{Errno, IntoErrno};
 use crate::wire::{FILE_BYTES_MAX, Reason};
 use pagetide::seam::{HeldFiles, SharedPages};
-use pagetide::{Advice, File, PageCache};
+use pagetide::{Advice, File};
 use pagetide_sys::lease::{self, LeaseKind};
 use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom, Timestamps, UTIME_NOW, UTIME_OMIT};
 use rustix::time::{ClockId, Timespec};
@@ -22,7 +22,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use super::identity::lock;
+use super::Server;
+use super::identity::{lock, path_of};
+use super::served_file::ServedFile;
 
 /// A write changes its file's time so long after the last that did: to do it each time, or in each
 /// of the kernel's ticks, is to wait for write-back that is under way.
@@ -57,30 +59,29 @@ struct Growth {
 }
 
 impl Opened {
-    /// Takes the file at `path`, or the real descriptor that a program has just made it by.
+    /// Takes the file that the stand-in names, or the real descriptor that a program has just made
+    /// it by.
     ///
     /// # Errors
     /// Why it is the kernel's.
     pub(super) fn take(
-        cache: &PageCache,
-        path: &Path,
+        server: &Server,
+        of: &Arc<ServedFile>,
+        stand_in: &OwnedFd,
         made: Option<OwnedFd>,
         write: bool,
     ) -> Result<Opened, Reason> {
         let real = match made {
             Some(real) => real,
-            None => open(path, write)?,
+            None => open(&path_of(stand_in), write)?,
         };
         if !is_local(&real) {
             return Err(Reason::Unleased);
         }
         let kind = if write { LeaseKind::Write } else { LeaseKind::Read };
-        lease::take(real.as_fd(), kind).map_err(|error| match error.kind() {
-            std::io::ErrorKind::WouldBlock => Reason::Outside,
-            _ => Reason::Unleased,
-        })?;
+        server.leases.take(&real, kind, of)?;
         let held = real.try_clone().map_err(|_| Reason::Excluded)?;
-        let file = cache.open_held(held.into(), write).map_err(|_| Reason::Excluded)?;
+        let file = server.cache.open_held(held.into(), write).map_err(|_| Reason::Excluded)?;
         file.show();
         let stat = rustix::fs::fstat(&real).map_err(|_| Reason::Excluded)?;
         let len = stat.st_size as u64;

@@ -37,11 +37,11 @@ impl Server {
         }
         let mut state = file.state.write().expect("no holder panics");
         let write = access.write || made.is_some();
-        let mut acquired = state.acquire(&file, &self.cache, &stand_in, made, write);
+        let mut acquired = state.acquire(&file, self, &stand_in, made, write);
         if acquired.as_ref().is_err_and(|why| *why == Some(Reason::Outside))
             && file.forget_settled()
         {
-            acquired = state.acquire(&file, &self.cache, &stand_in, None, write);
+            acquired = state.acquire(&file, self, &stand_in, None, write);
         }
         let handle = match acquired {
             Ok(handle) => handle,
@@ -50,7 +50,6 @@ impl Server {
                 return self.leave_to_kernel(&file, reason.unwrap_or(Reason::Outside));
             }
         };
-        self.note_lease(&state, &file);
         if truncates && let Hands::Ours(opened) = &state.hands {
             opened.set_len(&handle, 0)?;
         }
@@ -67,12 +66,6 @@ impl Server {
     fn leave_to_kernel(&self, file: &ServedFile, reason: Reason) -> Outcome {
         self.count_kernel_file(file, reason);
         Ok(Answer::kernel(None))
-    }
-
-    pub(super) fn note_lease(&self, state: &State, file: &Arc<ServedFile>) {
-        if let Hands::Ours(opened) = &state.hands {
-            self.leases.note(&opened.real, file);
-        }
     }
 
     /// Whether the file is never managed; the name it is first opened by decides.
@@ -127,9 +120,8 @@ impl Server {
         state.count(one);
         if !is_settled {
             let write = one.access.write;
-            let acquired = state.acquire(&one.file, &self.cache, &one.stand_in, None, write);
+            let acquired = state.acquire(&one.file, self, &one.stand_in, None, write);
             if let Ok(handle) = acquired {
-                self.note_lease(&state, &one.file);
                 one.give_handle(handle);
                 return;
             }

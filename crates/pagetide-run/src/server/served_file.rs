@@ -15,14 +15,15 @@
 //!                              +---- last of them is closed ----> Free
 //! ```
 
+use super::Server;
 use super::description::Description;
-use super::identity::{FileKey, lock, path_of};
+use super::identity::{FileKey, lock};
 use super::idle;
 use super::opened::Opened;
 use super::turn::Turn;
 use crate::errno::Errno;
 use crate::wire::Reason;
-use pagetide::{File, PageCache};
+use pagetide::File;
 use pagetide_sys::lease::LeaseKind;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicBool;
@@ -168,8 +169,8 @@ impl State {
     /// Why the kernel has it; `None` where it had it before.
     pub(super) fn acquire(
         &mut self,
-        file: &ServedFile,
-        cache: &PageCache,
+        file: &Arc<ServedFile>,
+        server: &Server,
         stand_in: &OwnedFd,
         made: Option<OwnedFd>,
         write: bool,
@@ -179,10 +180,10 @@ impl State {
             Hands::Ours(opened) if !write || opened.kind == LeaseKind::Write => {
                 return Ok(opened.file.reopen());
             }
-            Hands::Ours(_) => return self.upgrade(file, cache, stand_in),
+            Hands::Ours(_) => return self.upgrade(file, server, stand_in),
             Hands::Free => {}
         }
-        let opened = Opened::take(cache, &path_of(stand_in), made, write).map_err(Some)?;
+        let opened = Opened::take(server, file, stand_in, made, write).map_err(Some)?;
         let handle = opened.file.reopen();
         self.hands = Hands::Ours(opened);
         Ok(handle)
@@ -192,8 +193,8 @@ impl State {
     /// process changes in that moment is noticed as at any open.
     fn upgrade(
         &mut self,
-        file: &ServedFile,
-        cache: &PageCache,
+        file: &Arc<ServedFile>,
+        server: &Server,
         stand_in: &OwnedFd,
     ) -> Result<File, Option<Reason>> {
         let Hands::Ours(before) = std::mem::replace(&mut self.hands, Hands::Free) else {
@@ -202,7 +203,7 @@ impl State {
         let descriptions = file.descriptions();
         let readers: Vec<_> = descriptions.iter().filter(|one| one.take_handle()).collect();
         before.let_go();
-        match Opened::take(cache, &path_of(stand_in), None, true) {
+        match Opened::take(server, file, stand_in, None, true) {
             Ok(opened) => {
                 readers.iter().for_each(|one| one.give_handle(opened.file.reopen()));
                 let handle = opened.file.reopen();

@@ -39,15 +39,23 @@ const BACKLOG: i32 = 4096;
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Where processes connect to.
-pub(crate) struct Listener {
+#[derive(Debug)]
+pub struct Listener {
     socket: OwnedFd,
-    /// The abstract name.
-    pub(crate) name: String,
+    name: String,
 }
 
 impl Listener {
+    /// The abstract name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// A listener with a name no other has.
-    pub(crate) fn new() -> io::Result<Listener> {
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn new() -> io::Result<Listener> {
         let mut random = [0; 16];
         File::open("/dev/urandom")?.read_exact(&mut random)?;
         let number = u128::from_le_bytes(random);
@@ -73,7 +81,7 @@ pub(crate) fn answers(name: &str) -> bool {
 }
 
 /// Accepts connections as long as the process lives.
-pub(crate) fn serve(listener: &Listener, server: &Arc<Server>) {
+pub(super) fn serve(listener: &Listener, server: &Arc<Server>) {
     loop {
         let socket = match accept_with(&listener.socket, SocketFlags::CLOEXEC) {
             Ok(socket) => socket,
