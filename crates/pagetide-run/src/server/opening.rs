@@ -3,7 +3,7 @@
 use super::answer::{Answer, Outcome, done};
 use super::description::{Access, Description};
 use super::identity::{FileKey, path_of};
-use super::served_file::{Hands, ServedFile, State};
+use super::served_file::{Hands, ServedFile};
 use super::{Server, stranger};
 use crate::errno::{Errno, IntoErrno};
 use crate::program;
