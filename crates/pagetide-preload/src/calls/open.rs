@@ -62,7 +62,7 @@ impl Call {
         let is_below = |folder: &&[u8]| {
             path.strip_prefix(*folder).is_some_and(|rest| rest.first().is_none_or(|b| *b == b'/'))
         };
-        process::has_flag(variable::SYSTEM_FOLDERS) && SYSTEM_FOLDERS.iter().any(|f| is_below(&f))
+        process::has_flag(variable::SYSTEM_FOLDERS) && SYSTEM_FOLDERS.iter().any(is_below)
     }
 
     /// As the kernel opens it.
