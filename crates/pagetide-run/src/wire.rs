@@ -165,6 +165,9 @@ ops! {
     /// the process's record locks: replies with the [`lend`] flags, or 0 and none where the
     /// description may do less than the server's file.
     Lend,
+    /// The real descriptor has taken the place of each of the process's stand-ins of description
+    /// `id`: it asks no more. There is no reply.
+    Installed,
     /// Write back what is dirty of the file that the stand-in that comes along names.
     FlushFile,
     /// Say the sentence in the data to the user, once a run.
@@ -418,7 +421,7 @@ pub enum Status {
     /// Done: the result is the call's, or minus its errno.
     Done,
     /// The kernel has the file. Where the request was for a description, its real descriptor comes
-    /// along, to take the stand-in's place; without one the result is minus the errno of making it.
+    /// along, to take the stand-in's place; without one, another thread of the process has it.
     Kernel,
     /// The descriptor that came along is no stand-in of ours.
     Stranger,

@@ -62,12 +62,13 @@ struct Description {
 }
 
 struct World {
-    service: Service,
     clients: Vec<Client>,
     paths: Vec<PathBuf>,
     twins: Vec<Vec<u8>>,
     open: Vec<Description>,
     random: Random,
+    /// Last, for it waits for the clients.
+    service: Service,
 }
 
 impl World {
@@ -77,7 +78,7 @@ impl World {
         let paths: Vec<_> = (0..NR_FILES).map(|nr| folder.join(format!("file{nr}"))).collect();
         paths.iter().for_each(|path| fs::write(path, b"").unwrap());
         let twins = vec![Vec::new(); NR_FILES as usize];
-        World { service, clients, paths, twins, open: Vec::new(), random: Random(seed) }
+        World { clients, paths, twins, open: Vec::new(), random: Random(seed), service }
     }
 
     fn step(&mut self) {
