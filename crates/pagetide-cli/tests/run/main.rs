@@ -3,7 +3,9 @@
 //! The library is built first, beside the command, as `pagetide run` looks for it. A program that
 //! is not installed is a loud skip.
 
+mod agents;
 mod bad_luck;
+mod coherence;
 mod coverage;
 mod odd_programs;
 mod processes;
