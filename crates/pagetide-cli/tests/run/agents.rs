@@ -47,7 +47,7 @@ impl Agent {
         if self.stream.read_line(&mut line).unwrap_or(0) == 0 {
             return None;
         }
-        let line = line.trim_end();
+        let line = line.trim_end_matches('\n');
         if let Some(number) = line.strip_prefix("errno ") {
             return Some(Err(number.parse().unwrap()));
         }
