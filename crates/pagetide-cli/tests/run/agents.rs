@@ -22,11 +22,13 @@ pub(super) type Answer = Result<String, i32>;
 pub(super) struct Agent {
     stream: BufReader<UnixStream>,
     name: String,
+    /// Where its errors go, and those of the run it is in.
+    log: PathBuf,
 }
 
 impl Agent {
-    fn new(stream: UnixStream, name: &str) -> Self {
-        Self { stream: BufReader::new(stream), name: name.to_owned() }
+    fn new(stream: UnixStream, name: &str, log: &Path) -> Self {
+        Self { stream: BufReader::new(stream), name: name.to_owned(), log: log.to_owned() }
     }
 
     /// Evaluates a Python expression there; none if the process is gone.
@@ -56,7 +58,10 @@ impl Agent {
     }
 
     pub(super) fn ask(&mut self, expression: &str) -> Answer {
-        self.try_ask(expression).unwrap_or_else(|| panic!("{} is gone: {expression}", self.name))
+        self.try_ask(expression).unwrap_or_else(|| {
+            let said = std::fs::read_to_string(&self.log).unwrap_or_default();
+            panic!("{} is gone: {expression}: {said}", self.name)
+        })
     }
 
     /// The value of an expression that has no error.
@@ -83,7 +88,7 @@ impl Agent {
     pub(super) fn fork(&mut self, name: &str) -> Self {
         let (socket, listener) = listen();
         self.number(&format!("fork({socket:?})"));
-        Self::new(listener.accept().unwrap().0, name)
+        Self::new(listener.accept().unwrap().0, name, &self.log)
     }
 
     /// A run begun by this agent, and an agent in it; what was said, if that run was refused.
@@ -97,7 +102,7 @@ impl Agent {
         loop {
             if let Ok((stream, _)) = listener.accept() {
                 stream.set_nonblocking(false).unwrap();
-                return Ok(Self::new(stream, name));
+                return Ok(Self::new(stream, name, &self.log));
             }
             if self.value("run.poll()") != "None" {
                 return Err(String::from_utf8(self.bytes("contents('nested.log')")).unwrap());
@@ -137,7 +142,8 @@ impl Tree {
         let log = folder.join(format!("{name}.log"));
         command.arg("agent.py").stdin(OwnedFd::from(far)).stderr(File::create(&log).unwrap());
         let child = command.current_dir(folder).spawn().unwrap();
-        (Self { child, log }, Agent::new(near, name))
+        let agent = Agent::new(near, name, &log);
+        (Self { child, log }, agent)
     }
 
     pub(super) fn id(&self) -> u32 {

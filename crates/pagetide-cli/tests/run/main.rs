@@ -4,17 +4,23 @@
 //! is not installed is a loud skip.
 
 mod agents;
+mod as_without;
 mod bad_luck;
 mod coherence;
 mod coverage;
 mod killed_writes;
+mod lost_sockets;
+mod many_opens;
 mod odd_programs;
 mod processes;
 mod programs;
+mod quiet;
 mod raw_programs;
 mod resident;
 mod servers;
+mod signals;
 mod sizing;
+mod users;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

@@ -108,7 +108,8 @@ fn an_inherited_standard_descriptor_works_in_a_raw_program() {
             let log = agent.open("log", "O_RDWR");
             // The position is one for parent and child.
             agent.number(&format!("os.write({log}, {})", literal(&expected)));
-            let (code, _) = start(agent, kind, "'writefd', '1', 'out\\n'", &format!("stdout={log}"));
+            let (code, _) =
+                start(agent, kind, "'writefd', '1', 'out\\n'", &format!("stdout={log}"));
             assert_eq!(code, 0);
             agent.number(&format!("os.write({log}, b'parent')"));
             expected.extend(b"out\nparent");
