@@ -64,7 +64,7 @@ while request := lines.readline():
     try:
         value = eval(request)
         answer = value.hex() if isinstance(value, bytes) else value
-        answer = "ok %s" % answer
+        answer = "ok " + str(answer)
     except OSError as error:
         answer = "errno %d" % error.errno
     except Exception as error:

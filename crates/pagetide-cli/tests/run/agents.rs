@@ -5,7 +5,7 @@
 //!        <--"ok 74657874"---------
 //! ```
 
-use super::{folder, pagetide};
+use super::pagetide;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
@@ -110,12 +110,6 @@ impl Agent {
             std::thread::yield_now();
         }
     }
-
-    /// Ends it as nothing can be caught; it is gone when this returns.
-    pub(super) fn kill(mut self) {
-        self.tell("os.kill(os.getpid(), 9)");
-        assert_eq!(self.hear("kill"), None);
-    }
 }
 
 /// A process tree that begins with an agent, under `pagetide run` or not.
@@ -161,10 +155,11 @@ impl Tree {
 
 /// Two agents that share no more than the files, in every mixture there is of inside and outside,
 /// and what `law` says of them, each time in a folder of its own.
-pub(super) fn for_every_pair(law: impl Fn(&Path, &mut Agent, &mut Agent)) {
-    let one = |here: &Path| Tree::under_run(here, "1M", "inside");
-    let run = |name: &str, agents: &mut dyn FnMut(&Path) -> [(Option<Tree>, Agent); 2]| {
-        let here = folder();
+pub(super) fn for_every_pair(place: &Place, law: impl Fn(&Path, &mut Agent, &mut Agent)) {
+    let inside = |here: &Path| place.tree(here, true, "inside");
+    let outside = |here: &Path| place.tree(here, false, "outside");
+    let run = |name: &str, agents: &dyn Fn(&Path) -> [(Option<Tree>, Agent); 2]| {
+        let here = tempfile::tempdir_in(&place.base).unwrap();
         eprintln!("{name}");
         let [(left_tree, mut left), (right_tree, mut right)] = agents(here.path());
         law(here.path(), &mut left, &mut right);
@@ -176,22 +171,16 @@ pub(super) fn for_every_pair(law: impl Fn(&Path, &mut Agent, &mut Agent)) {
         }
     };
     let some = |(tree, agent): (Tree, Agent)| (Some(tree), agent);
-    run("inside, then outside", &mut |here| {
-        [some(one(here)), some(Tree::outside(here, "outside"))]
-    });
-    run("outside, then inside", &mut |here| {
-        [some(Tree::outside(here, "outside")), some(one(here))]
-    });
-    run("two runs", &mut |here| {
-        [some(one(here)), some(Tree::under_run(here, "1M", "another run"))]
-    });
-    run("two processes of one run", &mut |here| {
-        let (tree, mut agent) = one(here);
+    run("inside, then outside", &|here| [some(inside(here)), some(outside(here))]);
+    run("outside, then inside", &|here| [some(outside(here)), some(inside(here))]);
+    run("two runs", &|here| [some(inside(here)), some(place.tree(here, true, "another run"))]);
+    run("two processes of one run", &|here| {
+        let (tree, mut agent) = inside(here);
         let forked = agent.fork("forked");
         [(Some(tree), agent), (None, forked)]
     });
-    run("a run inside a run", &mut |here| {
-        let (tree, mut outer) = one(here);
+    run("a run inside a run", &|here| {
+        let (tree, mut outer) = inside(here);
         let inner = outer.nested("nested").unwrap_or_else(|said| {
             // A run that refuses to begin says why, and the program goes on without it.
             assert!(said.starts_with("pagetide: ") && said.lines().count() == 1, "{said}");
@@ -199,6 +188,30 @@ pub(super) fn for_every_pair(law: impl Fn(&Path, &mut Agent, &mut Agent)) {
         });
         [(Some(tree), outer), (None, inner)]
     });
+}
+
+/// Where pairs meet: a folder, and the command that leads to where it is, if any.
+pub(super) struct Place {
+    pub(super) base: PathBuf,
+    pub(super) enter: Vec<String>,
+}
+
+impl Place {
+    pub(super) fn disk() -> Self {
+        Self { base: env!("CARGO_TARGET_TMPDIR").into(), enter: Vec::new() }
+    }
+
+    fn tree(&self, here: &Path, is_inside: bool, name: &str) -> (Tree, Agent) {
+        let run = [pagetide().to_str().unwrap(), "run", "--memory", "1M", "--"];
+        let run: &[&str] = if is_inside { &run } else { &[] };
+        let mut words = self.enter.iter().map(String::as_str).chain(run.iter().copied());
+        let mut command = Command::new(words.next().unwrap_or(python()));
+        command.args(words);
+        if is_inside || !self.enter.is_empty() {
+            command.arg(python());
+        }
+        Tree::begin(here, command, name)
+    }
 }
 
 /// The interpreter itself: what is found by name may be a script that looks for it.

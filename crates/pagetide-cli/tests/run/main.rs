@@ -8,6 +8,7 @@ mod as_without;
 mod bad_luck;
 mod coherence;
 mod coverage;
+mod filesystems;
 mod killed_writes;
 mod lost_sockets;
 mod many_opens;
