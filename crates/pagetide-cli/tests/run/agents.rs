@@ -31,6 +31,10 @@ impl Agent {
         Self { stream: BufReader::new(stream), name: name.to_owned(), log: log.to_owned() }
     }
 
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Evaluates a Python expression there; none if the process is gone.
     pub(super) fn try_ask(&mut self, expression: &str) -> Option<Answer> {
         self.tell(expression);

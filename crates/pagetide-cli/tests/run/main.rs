@@ -20,6 +20,7 @@ mod raw_programs;
 mod resident;
 mod servers;
 mod signals;
+mod simulation;
 mod sizing;
 mod users;
 
