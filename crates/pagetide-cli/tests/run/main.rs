@@ -22,6 +22,8 @@ mod servers;
 mod signals;
 mod simulation;
 mod sizing;
+mod sqlite_mixtures;
+mod suites;
 mod users;
 
 use std::ffi::OsStr;

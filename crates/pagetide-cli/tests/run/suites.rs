@@ -1,0 +1,70 @@
+//! Other people's tests, run under us and without us: what fails here must fail there.
+
+use super::agents::python;
+use super::{folder, has, is_long, pagetide, run_in};
+use std::collections::BTreeSet;
+use std::process::{Command, Output};
+
+/// Those that reach files; the first few are the short form.
+const SUITES: [&str; 12] = [
+    "test_fileio",
+    "test_tempfile",
+    "test_subprocess",
+    "test_io",
+    "test_os",
+    "test_multiprocessing_spawn",
+    "test_shutil",
+    "test_zipfile",
+    "test_tarfile",
+    "test_sqlite3",
+    "test_mmap",
+    "test_posix",
+];
+
+/// An interpreter that has its own tests; the newest there is, which does most by itself.
+fn tested_python(test: &str) -> Option<String> {
+    let begins = |name: &String| {
+        let output = Command::new(name).args(["-c", "import test.test_fileio"]).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    let numbered = (8..20).rev().map(|minor| format!("python3.{minor}"));
+    let given = std::env::var("PAGETIDE_TESTED_PYTHON").ok();
+    let found = given.into_iter().chain(numbered).chain([python().to_owned()]).find(begins);
+    if found.is_none() {
+        eprintln!("SKIPPED: {test}: no python3 has its tests (libpython3.11-testsuite)");
+    }
+    found
+}
+
+/// What failed, as unittest names it, and how it ended.
+fn failures(output: &Output) -> (BTreeSet<String>, String) {
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let is_failure = |line: &&str| line.starts_with("FAIL: ") || line.starts_with("ERROR: ");
+    let failed = text.lines().filter(is_failure).map(str::to_owned).collect();
+    (failed, text)
+}
+
+#[test]
+fn pythons_own_tests_fail_where_they_fail_without_us() {
+    let test = "pythons_own_tests_fail_where_they_fail_without_us";
+    if !has("python3", test) {
+        return;
+    }
+    let Some(python) = tested_python(test) else { return };
+    for suite in &SUITES[..if is_long() { SUITES.len() } else { 3 }] {
+        // Some of the tests are of more than a file at once; a run of their own needs no more.
+        let words = [&python, "-m", "unittest", "-v", &format!("test.{suite}")];
+        let ours = folder();
+        let output = run_in(ours.path(), "16M", &words);
+        let (failed, text) = failures(&output);
+        let ran = text.lines().any(|line| line.starts_with("Ran "));
+        if output.status.success() && ran {
+            continue;
+        }
+        let theirs = folder();
+        let plain = Command::new(&python).args(&words[1..]).current_dir(theirs.path()).output();
+        let (expected, _) = failures(&plain.unwrap());
+        let new: Vec<&String> = failed.difference(&expected).collect();
+        assert!(ran && new.is_empty(), "{} {suite}: {new:?}\n{text}", pagetide().display());
+    }
+}
