@@ -18,6 +18,7 @@ mod programs;
 mod quiet;
 mod raw_programs;
 mod resident;
+mod room;
 mod servers;
 mod signals;
 mod simulation;

@@ -1,7 +1,7 @@
 //! Other people's tests, run under us and without us: what fails here must fail there.
 
 use super::agents::python;
-use super::{folder, has, is_long, pagetide, run_in};
+use super::{folder, has, is_long, pagetide, plain_shell_in, run_in};
 use std::collections::BTreeSet;
 use std::process::{Command, Output};
 
@@ -66,5 +66,30 @@ fn pythons_own_tests_fail_where_they_fail_without_us() {
         let (expected, _) = failures(&plain.unwrap());
         let new: Vec<&String> = failed.difference(&expected).collect();
         assert!(ran && new.is_empty(), "{} {suite}: {new:?}\n{text}", pagetide().display());
+    }
+}
+
+/// A test of file systems that is like others' fsx: operations on one file that random numbers
+/// choose, by one process and by several in turns, with and without mappings.
+#[test]
+fn random_operations_leave_what_they_leave_in_memory() {
+    if !has("gcc", "random_operations_leave_what_they_leave_in_memory") {
+        return;
+    }
+    let here = folder();
+    std::fs::write(here.path().join("fsx.c"), include_str!("fsx.c")).unwrap();
+    plain_shell_in(here.path(), "gcc -O1 -w fsx.c -o fsx");
+    let (nr_seeds, steps) = if is_long() { (100, "20000") } else { (3, "1000") };
+    for seed in 1..=nr_seeds {
+        let seed = seed.to_string();
+        for (memory, processes) in [("256K", "1"), ("256K", "3"), ("8M", "1"), ("8M", "3")] {
+            for kinds in ["calls", "mapped"] {
+                let words = ["./fsx", "f", &seed, steps, processes, kinds];
+                let output = run_in(here.path(), memory, &words);
+                let printed = String::from_utf8_lossy(&output.stdout);
+                let errors = String::from_utf8_lossy(&output.stderr);
+                assert_eq!(printed, "ok\n", "{words:?} with {memory}: {errors}");
+            }
+        }
     }
 }
