@@ -6,7 +6,7 @@
 //!
 //! **Idea.** Two descriptors of the same file. Direct where the file proved to take it and the
 //! request is aligned; buffered for all the rest, and to go on where a direct request was cut
-//! short.
+//! short. A file that is *held* (`held`) has one descriptor that is both.
 //!
 //! ```text
 //!   file:   |  page 0  |  page 1  |  page 2  |  tail  |  end
@@ -36,10 +36,12 @@ use pagetide_core::units::PAGE_BYTES;
 use rustix::fs::{Advice, AtFlags, FileType, OFlags, Statx, StatxFlags, statx};
 
 pub use self::error::{OpenStoreError, StoreError};
+use self::held::Held;
 use crate::aligned::AlignedBuf;
 use crate::token::{Lock, PageHandle};
 
 mod error;
+mod held;
 
 const PAGE: u64 = PAGE_BYTES as u64;
 /// The most parts one `preadv` takes (IOV_MAX on Linux).
@@ -81,10 +83,16 @@ pub struct Fingerprint {
 /// Shared freely: every method takes `&self` and names its own offset.
 #[derive(Debug)]
 pub struct StoreFile {
-    buffered: File,
-    direct: Option<File>,
+    descriptors: Descriptors,
     /// From here on, buffered writes may have left contents in the kernel's cache.
     cached_from: AtomicU64,
+}
+
+/// What requests go through.
+#[derive(Debug)]
+enum Descriptors {
+    Two { buffered: File, direct: Option<File> },
+    One(Held),
 }
 
 impl StoreFile {
@@ -115,12 +123,65 @@ impl StoreFile {
             return Err(OpenStoreError::NotRegular { kind });
         }
         let direct = if options.direct { open_direct(&buffered, options.write) } else { None };
-        Ok(StoreFile { buffered, direct, cached_from: AtomicU64::new(NOTHING_CACHED) })
+        let descriptors = Descriptors::Two { buffered, direct };
+        Ok(StoreFile { descriptors, cached_from: AtomicU64::new(NOTHING_CACHED) })
+    }
+
+    /// Takes an open file that its holder has to itself, by a lease or otherwise: opened to be
+    /// read, and written if it is to be; no second descriptor is made of it, which would count
+    /// against the lease. `direct` as in [`StoreOptions`].
+    ///
+    /// # Errors
+    /// [`OpenStoreError`].
+    pub fn held(file: File, direct: bool) -> Result<StoreFile, OpenStoreError> {
+        let held = Held::new(file, direct)?;
+        let cached_from = AtomicU64::new(NOTHING_CACHED);
+        Ok(StoreFile { descriptors: Descriptors::One(held), cached_from })
+    }
+
+    /// Whether its opener has it to itself.
+    pub fn is_held(&self) -> bool {
+        matches!(self.descriptors, Descriptors::One(_))
     }
 
     /// Whether aligned requests go past the kernel's page cache.
     pub fn is_direct(&self) -> bool {
-        self.direct.is_some()
+        self.direct().is_some()
+    }
+
+    /// The descriptor for aligned requests, where there is one.
+    fn direct(&self) -> Option<&File> {
+        match &self.descriptors {
+            Descriptors::Two { direct, .. } => direct.as_ref(),
+            Descriptors::One(held) => held.direct(),
+        }
+    }
+
+    /// A descriptor for requests about the file as a whole.
+    fn any(&self) -> &File {
+        match &self.descriptors {
+            Descriptors::Two { buffered, .. } => buffered,
+            Descriptors::One(held) => held.file(),
+        }
+    }
+
+    /// Runs a request through `direct`, or through the kernel's page cache.
+    fn through<T>(&self, direct: Option<&File>, request: impl FnOnce(&File) -> T) -> T {
+        match (direct, &self.descriptors) {
+            (Some(direct), _) => request(direct),
+            (None, Descriptors::Two { buffered, .. }) => request(buffered),
+            (None, Descriptors::One(held)) => held.buffered(request),
+        }
+    }
+
+    /// Whether a read that came as far as `end` needs not be tried for more.
+    fn is_known_end(&self, end: u64) -> bool {
+        matches!(&self.descriptors, Descriptors::One(held) if held.is_end(end))
+    }
+
+    /// Whether a write that ends at `end` goes through the kernel's page cache.
+    pub(crate) fn is_small(&self, end: u64) -> bool {
+        matches!(&self.descriptors, Descriptors::One(held) if held.is_small(end))
     }
 
     /// Reads from `offset` into the locked frames, one after the other; returns the bytes read.
@@ -146,14 +207,15 @@ impl StoreFile {
         mut done: usize,
     ) -> Result<usize, StoreError> {
         let len = frames.len() * PAGE_BYTES;
-        let mut direct = self.direct.as_ref().filter(|_| offset.is_multiple_of(PAGE));
+        let mut direct = self.direct().filter(|_| offset.is_multiple_of(PAGE));
         while done < len {
             let file = direct.filter(|_| done.is_multiple_of(PAGE_BYTES));
-            match read_parts(
-                file.unwrap_or(&self.buffered),
-                &parts(frames, done),
-                offset + done as u64,
-            ) {
+            let at = offset + done as u64;
+            if file.is_none() && done > 0 && self.is_known_end(at) {
+                break;
+            }
+            let parts = parts(frames, done);
+            match self.through(file, |file| read_parts(file, &parts, at)) {
                 Ok(0) => break,
                 Ok(count) => done += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -178,11 +240,14 @@ impl StoreFile {
     /// [`StoreError::Read`]; `target` holds anything.
     pub fn read_bytes(&self, target: &mut [u8], offset: u64) -> Result<usize, StoreError> {
         let (len, mut done) = (target.len(), 0);
-        let mut direct = self.direct.as_ref().filter(|_| is_aligned(target, offset));
+        let mut direct = self.direct().filter(|_| is_aligned(target, offset));
         while done < len {
             let file = direct.filter(|_| done.is_multiple_of(PAGE_BYTES));
             let at = offset + done as u64;
-            match rustix::io::pread(file.unwrap_or(&self.buffered), &mut target[done..], at) {
+            if file.is_none() && done > 0 && self.is_known_end(at) {
+                break;
+            }
+            match self.through(file, |file| rustix::io::pread(file, &mut target[done..], at)) {
                 Ok(0) => break,
                 Ok(count) => done += count,
                 Err(rustix::io::Errno::INTR) => {}
@@ -214,7 +279,8 @@ impl StoreFile {
         mut done: usize,
     ) -> Result<(), StoreError> {
         let len = source.len();
-        let mut direct = self.direct.as_ref().filter(|_| is_aligned(&source[..0], offset));
+        let goes_direct = is_aligned(&source[..0], offset) && !self.is_small(offset + len as u64);
+        let mut direct = self.direct().filter(|_| goes_direct);
         while done < len {
             let whole = (len - done) / PAGE_BYTES * PAGE_BYTES;
             let file = direct.filter(|_| done.is_multiple_of(PAGE_BYTES) && whole > 0);
@@ -223,16 +289,17 @@ impl StoreFile {
             if file.is_none() {
                 self.cached_from.fetch_min(at, Ordering::Relaxed);
             }
-            let error =
-                match rustix::io::pwrite(file.unwrap_or(&self.buffered), &source[done..end], at) {
-                    Ok(0) => io::ErrorKind::WriteZero.into(),
-                    Ok(count) => {
-                        done += count;
-                        continue;
-                    }
-                    Err(rustix::io::Errno::INTR) => continue,
-                    Err(error) => io::Error::from(error),
-                };
+            let written =
+                self.through(file, |file| rustix::io::pwrite(file, &source[done..end], at));
+            let error = match written {
+                Ok(0) => io::ErrorKind::WriteZero.into(),
+                Ok(count) => {
+                    done += count;
+                    continue;
+                }
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => io::Error::from(error),
+            };
             if file.is_none() || !is_refusal_of_direct(&error) {
                 return Err(StoreError::Write { offset, len, source: error });
             }
@@ -260,12 +327,12 @@ impl StoreFile {
 
     fn sync(&self, sync: fn(&File) -> io::Result<()>) -> Result<(), StoreError> {
         let from = self.cached_from.swap(NOTHING_CACHED, Ordering::Relaxed);
-        let result = sync(&self.buffered);
+        let result = sync(self.any());
         if result.is_err() {
             self.cached_from.fetch_min(from, Ordering::Relaxed);
         } else if from != NOTHING_CACHED && self.is_direct() {
             // A courtesy: those pages are clean now, and kept here anyway. Refusals do not matter.
-            let _ = rustix::fs::fadvise(&self.buffered, from, None, Advice::DontNeed);
+            let _ = rustix::fs::fadvise(self.any(), from, None, Advice::DontNeed);
         }
         result.map_err(|source| StoreError::Sync { source })
     }
@@ -283,7 +350,7 @@ impl StoreFile {
     /// # Errors
     /// [`StoreError::SetLen`]; the length is what it was.
     pub fn set_len(&self, len: u64) -> Result<(), StoreError> {
-        self.buffered.set_len(len).map_err(|source| StoreError::SetLen { len, source })
+        self.any().set_len(len).map_err(|source| StoreError::SetLen { len, source })
     }
 
     /// Which file this is, and in what state.
@@ -291,7 +358,7 @@ impl StoreFile {
     /// # Errors
     /// [`StoreError::Stat`].
     pub fn read_fingerprint(&self) -> Result<Fingerprint, StoreError> {
-        let stat = read_statx(&self.buffered).map_err(|source| StoreError::Stat { source })?;
+        let stat = read_statx(self.any()).map_err(|source| StoreError::Stat { source })?;
         let has_btime = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::BTIME);
         let nanoseconds =
             |seconds: i64, rest: u32| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
@@ -306,17 +373,13 @@ impl StoreFile {
 
     /// The descriptor for page-aligned requests of whole pages.
     pub(crate) fn aligned_fd(&self) -> RawFd {
-        self.direct.as_ref().unwrap_or(&self.buffered).as_raw_fd()
+        self.direct().unwrap_or(self.any()).as_raw_fd()
     }
 }
 
 /// Opens the same file once more, with O_DIRECT; `None` if it does not take aligned reads that way.
 fn open_direct(file: &File, write: bool) -> Option<File> {
-    let stat = read_statx(file).ok()?;
-    let knows_alignment =
-        StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::DIOALIGN);
-    let fits = |align: u32| align != 0 && u64::from(align) <= PAGE;
-    if knows_alignment && !(fits(stat.stx_dio_mem_align) && fits(stat.stx_dio_offset_align)) {
+    if takes_direct(&read_statx(file).ok()?) == Some(false) {
         return None;
     }
     // By descriptor, not by path: the path may name another file by now.
@@ -329,6 +392,13 @@ fn open_direct(file: &File, write: bool) -> Option<File> {
     let mut buffer = AlignedBuf::zeroed(PAGE_BYTES);
     rustix::io::retry_on_intr(|| rustix::io::pread(&direct, &mut buffer[..], 0)).ok()?;
     Some(direct)
+}
+
+/// Whether the file system takes page-aligned direct requests, where it says so.
+fn takes_direct(stat: &Statx) -> Option<bool> {
+    let knows = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::DIOALIGN);
+    let fits = |align: u32| align != 0 && u64::from(align) <= PAGE;
+    knows.then(|| fits(stat.stx_dio_mem_align) && fits(stat.stx_dio_offset_align))
 }
 
 fn read_statx(file: &File) -> io::Result<Statx> {

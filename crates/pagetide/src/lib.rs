@@ -90,6 +90,8 @@ mod registry;
 #[cfg(not(loom))]
 mod resize;
 #[cfg(not(loom))]
+pub mod seam;
+#[cfg(not(loom))]
 mod sizing;
 #[cfg(not(loom))]
 mod staging;

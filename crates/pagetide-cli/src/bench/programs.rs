@@ -149,8 +149,8 @@ fn why_not(memory: Bytes, program: &str) -> Option<String> {
     if let Err(why) = MemoryGroup::with_limit(memory) {
         return Some(why);
     }
-    if let Err(failure) = crate::run::find_library() {
-        return Some(failure.to_string());
+    if let Err(failure) = pagetide_run::launch::find_library() {
+        return Some(failure);
     }
     let is_missing = |program: &&str| {
         let asked = Command::new(program).arg("--version").stdout(Stdio::null()).status();

@@ -1,12 +1,12 @@
 //! What a run was: a few lines for people, one document for scripts.
 
-use super::served_file::say_reason;
-use super::server::Server;
 use crate::failure::Failure;
 use crate::machine;
 use crate::output;
 use pagetide::{CacheStats, Sizing};
 use pagetide_core::units::Bytes;
+use pagetide_run::Server;
+use pagetide_run::wire::Reason;
 use pagetide_sys::read_self_anonymous_bytes;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -59,6 +59,21 @@ struct SizeRow {
     lru_hit_ratio: f64,
 }
 
+/// As the sentence about files that were the kernel's names them.
+fn say_reason(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Mapped => "mapped",
+        Reason::Standard => "standard input or output",
+        Reason::Inherited => "inherited by programs that cannot be served",
+        Reason::Interface => "used by other interfaces",
+        Reason::Locked => "locked as only the kernel can",
+        Reason::Outside => "open outside",
+        Reason::Unleased => "without a lease",
+        Reason::OtherUser => "of a process that changed its user",
+        Reason::Excluded => "excluded",
+    }
+}
+
 /// The share of the hits that counts as having the working set in memory.
 const WORKING_SET: f64 = 0.99;
 
@@ -89,7 +104,7 @@ impl SizingSummary {
 impl Summary {
     /// What `server` has done, for a program that ended with `exit_code`.
     pub(super) fn collect(server: &Server, exit_code: u8) -> Summary {
-        let stats: CacheStats = server.cache.stats();
+        let stats: CacheStats = server.cache().stats();
         let kernel_files = server.handed_over().filter(|(_, nr)| *nr > 0);
         Summary {
             exit_code,

@@ -1,30 +1,33 @@
-//! Functions for wide characters: a stream of ours has no room for those, and is made an ordinary
-//! one before the first of them.
+//! Functions that take as many arguments as there are, which Rust cannot hand on: so they are not
+//! called but jumped to, once what they are about is fit for them.
 //!
 //! ```text
 //!   fwprintf(stream, ..) --> arguments kept --> streams::make_wide(stream) --> arguments back
-//!                                                                                   |
-//!                            the C library's fwprintf, with our caller's frame <----+
+//!   dprintf(fd, ..)                             the file is handed over              |
+//!                                                                                    |
+//!                  the C library's function of the name, with our caller's frame <---+
 //! ```
 //!
-//! Some of them take as many arguments as there are, which Rust cannot hand on; so these few are
-//! not called but jumped to, all in the same way.
+//! Wide characters: a stream of ours has no room for those, and is made an ordinary one before the
+//! first of them. dprintf: the C library formats into a stream of its own, and writes that past us.
 //!
-//! Ignored: other processors than x86-64; there no stream is one of ours (`streams::make`).
+//! Ignored: other processors than x86-64; there no stream is one of ours (`streams::make`), and
+//! dprintf fails for what is managed.
 //!
 //! Source: the System V ABI for x86-64, "Parameter Passing".
 
-use super::registers::{restore_arguments, save_arguments};
 use super::streams;
 use crate::next::Stream;
-use libc::c_void;
+use crate::serve;
+use libc::{c_int, c_void};
+use pagetide_run::wire::Reason;
 use std::arch::naked_asm;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
-macro_rules! wide {
+macro_rules! jumps {
     ($($index:literal $name:ident $register:literal;)+) => {
-        /// With their ends, by index.
+        /// By index.
         const NAMES: [&CStr; [$($index),+].len()] = [
             $(match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
                 Ok(name) => name,
@@ -32,7 +35,7 @@ macro_rules! wide {
             }),+
         ];
         $(
-            /// The C library's, after the stream was made fit for it.
+            /// The C library's, after [`prepare`].
             #[unsafe(no_mangle)]
             #[unsafe(naked)]
             unsafe extern "C" fn $name() {
@@ -47,8 +50,11 @@ macro_rules! wide {
     };
 }
 
-// The register that has the stream.
-wide! {
+/// Functions from here on have a descriptor for an argument, those before it a stream.
+const FIRST_OF_DESCRIPTOR: u32 = 26;
+
+// The register that has it.
+jumps! {
      0 fwide "rdi";
      1 fgetwc "rdi";
      2 getwc "rdi";
@@ -75,23 +81,53 @@ wide! {
     23 __vfwprintf_chk "rdi";
     24 __fgetws_chk "rcx";
     25 __fgetws_unlocked_chk "rcx";
+    26 dprintf "rdi";
+    27 vdprintf "rdi";
+    28 __dprintf_chk "rdi";
+    29 __vdprintf_chk "rdi";
 }
 
-/// r10 is the stream, r11 the function's index; all others are our caller's arguments.
+/// r10 is what to prepare, r11 the function's index; all others are our caller's arguments.
 #[unsafe(naked)]
 unsafe extern "C" fn prepare_and_jump() {
     naked_asm!(
         "push rbp",
         "mov rbp, rsp",
         "sub rsp, 192",
-        save_arguments!(),
+        "mov [rsp], rdi",
+        "mov [rsp + 8], rsi",
+        "mov [rsp + 16], rdx",
+        "mov [rsp + 24], rcx",
+        "mov [rsp + 32], r8",
+        "mov [rsp + 40], r9",
+        "movups [rsp + 48], xmm0",
+        "movups [rsp + 64], xmm1",
+        "movups [rsp + 80], xmm2",
+        "movups [rsp + 96], xmm3",
+        "movups [rsp + 112], xmm4",
+        "movups [rsp + 128], xmm5",
+        "movups [rsp + 144], xmm6",
+        "movups [rsp + 160], xmm7",
         // The number of vector registers that are used, of a call with any number of arguments.
         "mov [rsp + 176], rax",
         "mov rdi, r10",
         "mov esi, r11d",
         "call {prepare}",
         "mov r11, rax",
-        restore_arguments!(),
+        "mov rdi, [rsp]",
+        "mov rsi, [rsp + 8]",
+        "mov rdx, [rsp + 16]",
+        "mov rcx, [rsp + 24]",
+        "mov r8, [rsp + 32]",
+        "mov r9, [rsp + 40]",
+        "movups xmm0, [rsp + 48]",
+        "movups xmm1, [rsp + 64]",
+        "movups xmm2, [rsp + 80]",
+        "movups xmm3, [rsp + 96]",
+        "movups xmm4, [rsp + 112]",
+        "movups xmm5, [rsp + 128]",
+        "movups xmm6, [rsp + 144]",
+        "movups xmm7, [rsp + 160]",
         "mov rax, [rsp + 176]",
         "leave",
         "jmp r11",
@@ -99,11 +135,16 @@ unsafe extern "C" fn prepare_and_jump() {
     )
 }
 
-/// Makes the stream fit; returns the function to go to.
-extern "C" fn prepare(stream: *mut Stream, index: u32) -> *mut c_void {
+/// Makes a stream, or a descriptor, fit for the function; returns where that is.
+extern "C" fn prepare(argument: usize, index: u32) -> *mut c_void {
     static NEXT: [AtomicPtr<c_void>; NAMES.len()] =
         [const { AtomicPtr::new(std::ptr::null_mut()) }; NAMES.len()];
-    streams::make_wide(stream);
+    if index < FIRST_OF_DESCRIPTOR {
+        streams::make_wide(argument as *mut Stream);
+    } else {
+        // What cannot be handed over, cannot be written.
+        let _ = serve::hand_over_managed(argument as c_int, Reason::Interface);
+    }
     let kept = &NEXT[index as usize];
     let known = kept.load(Relaxed);
     if !known.is_null() {

@@ -21,14 +21,18 @@
 //! later. Who answers waits for the other's packet, where that one has the lock; if it was
 //! put out of its place in the middle, for a turn of somebody else's as well.
 
-use super::served_file::lock;
-use super::server::Server;
-use super::sockets::receive;
+use super::Server;
+use super::answer::done;
+use super::description::Description;
+use super::identity::lock;
+use super::sockets::{Received, receive};
+use crate::wire::{Offer, Op, REQUEST_BYTES, Request, TOLD_BYTES};
+use pagetide::seam::SharedPages;
+use pagetide_core::units::PAGE_BYTES;
 use pagetide_sys::tray::Tray;
-use pagetide_sys::wire::{Op, REQUEST_BYTES, Request, TOLD_BYTES};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, Shutdown, SocketFlags, SocketType};
-use rustix::net::{recv, shutdown, socketpair};
+use rustix::net::{recv, shutdown, socketpair, sockopt};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
@@ -62,6 +66,7 @@ impl Told {
         let counted = server.count_tray().ok_or(Errno::AGAIN)?;
         let flags = SocketFlags::CLOEXEC;
         let (socket, far) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        sockopt::set_socket_passcred(&socket, true)?;
         let packet = vec![0; REQUEST_BYTES + TOLD_BYTES].into_boxed_slice();
         let (tray, packet) = (Tray::new()?, Mutex::new(packet));
         let taker = Arc::new(Taker { tray, socket, packet, _counted: counted });
@@ -119,7 +124,7 @@ impl Taker {
     fn take_one(&self, server: &Server) -> bool {
         let mut packet = lock(&self.packet);
         let received = receive(self.socket.as_fd(), &mut packet, RecvFlags::DONTWAIT);
-        let Ok((nr_bytes @ 1.., _)) = received else { return false };
+        let Ok(Received { nr_bytes: nr_bytes @ 1.., .. }) = received else { return false };
         if let Some(request) = Request::decode(&packet[..nr_bytes]) {
             self.take(&request, &packet[REQUEST_BYTES..nr_bytes], server);
         }
@@ -134,4 +139,26 @@ impl Taker {
             _ => {}
         }
     }
+}
+
+/// Takes in pages that the other side has read by itself, each with its number in the tray; what
+/// cannot be had is not missed.
+pub(super) fn admit(one: &Description, tray: &Tray, offers: &[(Offer, u64)]) {
+    let _ = one.share_apart(|_, handle| {
+        // Their cache misses pass side by side, and while bytes are copied.
+        offers.iter().for_each(|(offer, _)| handle.fetch_absent(offer.index));
+        let mut page = [0; PAGE_BYTES];
+        for (offer, nr) in offers {
+            tray.take(*nr, &mut page);
+            match offer {
+                _ if !offer.is_whole(&page) => false,
+                Offer { is_around: true, .. } => {
+                    handle.admit_around(offer.index, offer.writes, &page)
+                }
+                _ => handle.admit(offer.index, offer.writes, &page),
+            };
+        }
+        tray.tell_around(handle.nr_around());
+        done(0)
+    });
 }

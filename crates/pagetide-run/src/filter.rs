@@ -13,21 +13,21 @@
 use std::path::Path;
 
 /// What is left to the kernel unless `--include` names it.
-pub(super) const SYSTEM_FOLDERS: [&str; 9] =
+pub(crate) const SYSTEM_FOLDERS: [&str; 9] =
     ["/proc", "/sys", "/dev", "/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc"];
 
 /// The rules of one run.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Filter {
+pub struct Filter {
     /// If there are any, only what they match is managed.
-    pub(super) include: Vec<String>,
+    pub include: Vec<String>,
     /// Never managed.
-    pub(super) exclude: Vec<String>,
+    pub exclude: Vec<String>,
 }
 
 impl Filter {
     /// Whether the file that was opened as `path` is managed.
-    pub(super) fn takes(&self, path: &Path) -> bool {
+    pub(crate) fn takes(&self, path: &Path) -> bool {
         let Some(text) = path.to_str() else { return self.include.is_empty() };
         let any = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, text));
         if any(&self.exclude) {

@@ -12,12 +12,9 @@
 //!
 //! Source: elf(5), execve(2), ld.so(8).
 
-use super::served_file::path_of;
-use crate::terminal;
-use pagetide_sys::wire::Reply;
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -29,7 +26,7 @@ const PT_INTERP: u32 = 3;
 
 /// Why a program cannot be served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Unserved {
+pub(crate) enum Unserved {
     /// It has no dynamic linker.
     Static,
     /// It runs with somebody else's rights.
@@ -48,7 +45,7 @@ impl Unserved {
 
 /// Why the program in `file` cannot be served, if so. A file that cannot be read, or is something
 /// else, is left to the kernel to judge.
-pub(super) fn inspect(file: &File) -> Option<Unserved> {
+pub(crate) fn inspect(file: &File) -> Option<Unserved> {
     inspect_deeply(file, SCRIPTS_MAX).ok().flatten()
 }
 
@@ -104,36 +101,28 @@ fn is_elf(head: &[u8]) -> bool {
 
 /// Whether a file that was just opened is a program or a library: those are mapped as soon as they
 /// are of use.
-pub(super) fn is_program(descriptor: &OwnedFd, path: &Path) -> bool {
+pub(crate) fn is_program(descriptor: &OwnedFd, path: &Path) -> bool {
     // Looking costs the kernel a page; most files need not be looked into.
     let is_named = path.to_str().is_some_and(|path| path.contains(".so"));
     let may_run = rustix::fs::fstat(descriptor).is_ok_and(|stat| stat.st_mode & 0o111 != 0);
     if !is_named && !may_run {
         return false;
     }
-    let Ok(file) = File::open(path_of(descriptor)) else { return true };
+    let Ok(file) = File::open(format!("/proc/self/fd/{}", descriptor.as_raw_fd())) else {
+        return true;
+    };
     let mut head = [0; 4];
     file.read_at(&mut head, 0).is_ok_and(|_| is_elf(&head))
 }
 
-/// A program is about to be executed: 1 if it cannot be served, which is said.
-pub(super) fn execute(descriptor: &OwnedFd) -> Reply {
-    let path = std::fs::read_link(path_of(descriptor)).unwrap_or_default();
-    let unserved = File::open(path_of(descriptor)).ok().and_then(|file| inspect(&file));
-    if let Some(unserved) = unserved {
-        say(unserved, &path);
-    }
-    Reply::done(i64::from(unserved.is_some()))
-}
-
-/// Says that a program cannot be served.
-pub(super) fn say(unserved: Unserved, path: &Path) {
+/// That a program cannot be served, as a sentence.
+pub(crate) fn describe(unserved: Unserved, path: &Path) -> String {
     let (path, why) = (path.display(), unserved.reason());
-    terminal::note(&format!("pagetide: {path} {why}: its file I/O goes to the kernel"));
+    format!("pagetide: {path} {why}: its file I/O goes to the kernel")
 }
 
 /// Where a shell would find `command`.
-pub(super) fn find(command: &Path) -> Option<PathBuf> {
+pub(crate) fn find(command: &Path) -> Option<PathBuf> {
     if command.components().count() > 1 || command.is_absolute() {
         return Some(command.to_owned());
     }

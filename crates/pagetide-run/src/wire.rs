@@ -3,29 +3,35 @@
 //! **Problem.** A program that knows nothing of Pagetide has its file I/O answered by another
 //! process. The two are built as two artifacts, and must agree on every byte between them.
 //!
-//! **Idea.** One socket a thread of the program, made by the program and handed over through a
-//! *doorbell*: a socket that all processes of the tree inherit. One request, one reply, each one
-//! packet (`SOCK_SEQPACKET`), data behind a fixed head, a descriptor beside it where one is meant.
+//! **Idea.** One socket a thread of the program, connected to the server's name when it is first
+//! needed. One request, one reply, each one packet (`SOCK_SEQPACKET`), data behind a fixed head,
+//! descriptors beside it where some are meant.
 //!
 //! ```text
 //!   program                                    pagetide run
-//!   doorbell <-- Greeting + new socket ------> a thread for it
+//!   connect, Greeting -----------------------> a thread for it, if the user is the server's own
 //!   socket   --- Request head | data --------> page cache
 //!            <-- Reply head   | data ---------
 //! ```
 //!
-//! **Which open file description?** An inherited descriptor must be recognised after fork, exec,
-//! posix_spawn, whatever. So the description itself carries its number: the kernel's file position,
-//! which is of no other use while we keep the real one, is set to a *tag*, 2^43 plus the number.
+//! **Stand-ins.** What the program holds of a managed file is an `O_PATH` descriptor: it names the
+//! file, and the kernel refuses to read or write by it. The server has the only real one, with a
+//! lease on the file, so every other opener is heard of before it sees a byte. An inherited stand-in
+//! is recognised by comparing open file descriptions; once the kernel has the file, replies bring
+//! the real descriptor that takes the stand-in's place.
 //!
 //! **Data and invariants.** Everything is numbers in little-endian order, encoded and decoded here;
 //! any bytes decode to something or to `None`. A greeting of another version is refused.
 //!
 //! **Ignored.** Byte order of other machines: both ends are one machine.
+//!
+//! Source: open(2) `O_PATH`, fcntl(2) `F_SETLEASE` and `F_DUPFD_QUERY`, unix(7).
 
 /// Both ends must be of the same one.
-pub const VERSION: u32 = 8;
-/// The environment variable that tells a program where its doorbell is: `VERSION:FD:INODE`.
+pub const VERSION: u32 = 9;
+/// The environment variable that tells a program where its server is:
+/// `VERSION:FLAGS:NAME:LIMIT`, with the [`variable`] flags, the name of an abstract socket, and the
+/// limit in bytes.
 pub const VARIABLE: &str = "PAGETIDE_RUN";
 /// The most data in one packet.
 pub const CHUNK_BYTES: usize = 128 << 10;
@@ -37,10 +43,24 @@ pub const REQUEST_BYTES: usize = 48;
 pub const REPLY_BYTES: usize = 40;
 /// Bytes of a [`Greeting`].
 pub const GREETING_BYTES: usize = 24;
-/// File positions from here on are tags. Files as long as this are not managed.
-pub const TAG: u64 = 1 << 43;
-/// Descriptors of ours in other programs are moved up to here, out of their way.
-pub const DESCRIPTOR_BASE: i32 = 900;
+/// Files as long as this, or longer, are not managed.
+pub const FILE_BYTES_MAX: u64 = 1 << 43;
+/// Files no longer than this, opened only to be read, are left to the kernel without asking.
+pub const SMALL_BYTES: u64 = 128 << 10;
+/// The most descriptors beside a request.
+pub const REQUEST_FILES_MAX: usize = 2;
+/// The most descriptors beside a reply.
+pub const REPLY_FILES_MAX: usize = 3;
+/// The most bytes of a sentence, see [`Op::Say`].
+pub const SENTENCE_BYTES_MAX: usize = 512;
+
+/// Flags in [`VARIABLE`].
+pub mod variable {
+    /// The system's folders are left to the kernel: no pattern names what is managed instead.
+    pub const SYSTEM_FOLDERS: u64 = 1;
+    /// Sentences are not wanted.
+    pub const QUIET: u64 = 2;
+}
 
 /// The first packet about a new socket, sent through the doorbell with the socket itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,10 +110,11 @@ macro_rules! ops {
 }
 
 ops! {
-    /// Nothing: whether somebody is there, and speaks our version.
-    Hello,
-    /// Take over the descriptor that comes along; `flags` as given to open(2), and the adopt
-    /// flags. Replies with its number, or that the kernel has the file.
+    /// Manage a file that is being opened, with open(2)'s `flags` and the open flags. A stand-in
+    /// comes along, and with [`open::CREATED`] the real descriptor that the call has made. Replies
+    /// with the description's number, or that the kernel has the file.
+    Open,
+    /// Recognise the stand-in that comes along, found open by a process that does not know it.
     Adopt,
     /// The process has one descriptor more of description `id`.
     Dup,
@@ -103,19 +124,22 @@ ops! {
     /// Read `len` bytes at the position, which moves by as much of `total` as there is.
     Read,
     /// As `Read`, without the bytes: the position moves over `total` bytes, or as many as there
-    /// are, and they are whoever's that asks, to be found or read at `offset`. Where the reply has
-    /// a place, the next who reads moves the position there, and need not ask.
+    /// are, and they belong to this call alone, to be found or read at `offset`. Where the reply has
+    /// a place, the next call moves the position there, and need not ask.
     Reserve,
     /// Read `len` bytes at `offset`.
     ReadAt,
     /// As `ReadAt`, without the bytes: they are to be found where the tag says. Replies how many
     /// there are.
     BringIn,
-    /// Write the data at the position, which moves by `total`; nothing at `len` or beyond.
+    /// Write the data at the position; nothing at `len` or beyond. Where `total` is more than the
+    /// data, the call goes on with [`Op::WriteAt`] and [`write::CONTINUED`], and has its turn until
+    /// [`write::LAST`], another request, or the socket's end. Position and length move with each
+    /// packet.
     Write,
     /// As `Write`, at `offset`, or where the write flags in `flags` say. The position stays.
     WriteAt,
-    /// As `Write`, at the end of the file, where `total` bytes are reserved.
+    /// As `Write`, at the end of the file.
     Append,
     /// Move the position by `offset`, from `flags` as lseek(2)'s whence.
     Seek,
@@ -133,35 +157,33 @@ ops! {
     Advise,
     /// The status flags are now `flags`.
     SetFlags,
-    /// Give the file to the kernel for good, because of reason `flags`; the descriptor comes along
-    /// and gets its position back.
+    /// Replies with the status flags, access mode included.
+    GetFlags,
+    /// Give the file to the kernel, because of reason `flags`.
     HandOver,
-    /// The file was given to the kernel: give the descriptor that comes along its position back.
-    Settle,
-    /// The descriptor that comes along is about to be executed: replies 1 if it cannot be served.
-    Execute,
-    /// Write back what is dirty of the file that the descriptor that comes along names.
+    /// A descriptor of the server's own open file, to read by past the kernel's page cache, and for
+    /// the process's record locks: replies with the [`lend`] flags, or 0 and none where the
+    /// description may do less than the server's file.
+    Lend,
+    /// Write back what is dirty of the file that the stand-in that comes along names.
     FlushFile,
-    /// Cut or extend to `len` the file that the descriptor that comes along names, unless the
-    /// kernel is to do that.
-    CutFile,
+    /// Say the sentence in the data to the user, once a run.
+    Say,
     /// The frames, to be looked at: replies with how many there are, their two files, and that of
     /// the positions.
     Share,
     /// The pages named in the data were read without asking. There is no reply.
     Touch,
-    /// A [tray](crate::tray) for the sender's thread: replies 1, with its file, and a socket by
-    /// which what has no reply is told, to be taken when there is time; or 0 if there are enough
+    /// A [tray](pagetide_sys::tray) for the sender's thread: replies 1, with its file, and a socket
+    /// by which what has no reply is told, to be taken when there is time; or 0 if there are enough
     /// already.
     Tray,
     /// `len` pages in the thread's tray, from number `offset` on, were missed, or stand beside one
-    /// that was, and were read from disk by who missed it. The data are as many [`Offer`]s, and
-    /// then what a [`Op::Touch`] has. There is no reply.
+    /// that was, and were read from disk by the thread that missed it. The data are as many
+    /// [`Offer`]s, and then what a [`Op::Touch`] has. There is no reply.
     Admit,
     /// The process is about to end, and has nothing open any more.
     Leave,
-    /// As `Execute`, for a program that uses a kernel interface past us; the reason in `flags`.
-    Bypass,
 }
 
 impl Op {
@@ -202,14 +224,14 @@ pub const OFFER_BYTES: usize = 32;
 /// In the word of an offer's index: it was not asked for. No file has a page of this number.
 const AROUND: u64 = 1 << 63;
 
-/// A page that somebody has read from disk, as a label for its bytes.
+/// A page that a thread has read from disk, as a label for its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Offer {
     /// The description it was read by.
     pub id: u64,
     /// The page's index, less than 2^63.
     pub index: u64,
-    /// Nobody has asked for it: it was read with another.
+    /// It was not asked for: it was read with another.
     pub is_around: bool,
     /// The file's count of writes before and after.
     pub writes: u64,
@@ -276,15 +298,19 @@ pub fn decode_offers(data: &[u8], nr: u64) -> (impl Iterator<Item = Offer>, &[u8
     (labels.as_chunks::<OFFER_BYTES>().0.iter().map(Offer::decode), log)
 }
 
-/// Adopt flags, beside open(2)'s.
-pub mod adopt {
-    /// The sender has just opened the descriptor: nobody else can have it. Without this, an
-    /// untagged descriptor comes from outside, and its file is the kernel's.
-    pub const FRESH: u64 = 1 << 32;
-    /// Cut the file to nothing, as O_TRUNC.
-    pub const TRUNCATE: u64 = 1 << 33;
-    /// The descriptor's number is one that we cannot keep, or is the C library's: hand it over.
-    pub const KERNEL: u64 = 1 << 34;
+/// Open flags, beside open(2)'s.
+pub mod open {
+    /// The call has made the file: the real descriptor, opened to be read and written, comes along
+    /// behind the stand-in, and no other process can know it.
+    pub const CREATED: u64 = 1 << 32;
+}
+
+/// Lend flags.
+pub mod lend {
+    /// A descriptor comes along.
+    pub const LENT: i64 = 1;
+    /// It reads past the kernel's page cache.
+    pub const DIRECT: i64 = 2;
 }
 
 /// Write flags.
@@ -293,6 +319,8 @@ pub mod write {
     pub const CONTINUED: u64 = 1;
     /// At the end of the file, whatever the offset.
     pub const AT_END: u64 = 2;
+    /// The last packet of the call; it may be empty.
+    pub const LAST: u64 = 4;
 }
 
 /// Why a file is given to the kernel.
@@ -300,29 +328,35 @@ pub mod write {
 pub enum Reason {
     /// It is mapped.
     Mapped,
-    /// A C stream is open on it.
-    Stream,
     /// It is standard input, output or error.
     Standard,
     /// A program we cannot serve inherits it.
     Inherited,
     /// It is used through a kernel interface that does not pass us.
     Interface,
-    /// Somebody outside has it open.
+    /// It is locked in a way that only the kernel can keep.
+    Locked,
+    /// It is open outside the run, or by a call that passes us.
     Outside,
+    /// No lease is to be had on it: a network file system, or another user's file.
+    Unleased,
+    /// The process is about to run with another user's rights.
+    OtherUser,
     /// It is excluded.
     Excluded,
 }
 
 impl Reason {
     /// All of them, in order.
-    pub const ALL: [Reason; 7] = [
+    pub const ALL: [Reason; 9] = [
         Reason::Mapped,
-        Reason::Stream,
         Reason::Standard,
         Reason::Inherited,
         Reason::Interface,
+        Reason::Locked,
         Reason::Outside,
+        Reason::Unleased,
+        Reason::OtherUser,
         Reason::Excluded,
     ];
 
@@ -337,7 +371,7 @@ impl Reason {
 pub struct Request {
     /// What.
     pub op: Op,
-    /// The open file description, as [`Op::Adopt`] has numbered it.
+    /// The open file description, as [`Op::Open`] has numbered it.
     pub id: u64,
     /// See the operation.
     pub flags: u64,
@@ -383,15 +417,14 @@ impl Request {
 pub enum Status {
     /// Done: the result is the call's, or minus its errno.
     Done,
-    /// The kernel has the file: do it there. The position is the kernel's already.
+    /// The kernel has the file. Where the request was for a description, its real descriptor comes
+    /// along, to take the stand-in's place; without one the result is minus the errno of making it.
     Kernel,
-    /// The kernel has the file, but not yet the position: ask to [`Op::Settle`] first.
-    Unsettled,
-    /// Nobody was known to have the description any more: [`Op::Adopt`] it again.
-    Forgotten,
+    /// The descriptor that came along is no stand-in of ours.
+    Stranger,
 }
 
-const STATUSES: [Status; 4] = [Status::Done, Status::Kernel, Status::Unsettled, Status::Forgotten];
+const STATUSES: [Status; 3] = [Status::Done, Status::Kernel, Status::Stranger];
 
 /// A reply's head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -465,7 +498,7 @@ mod tests {
         for (number, op) in OPS.iter().enumerate() {
             assert_eq!(*op as usize, number);
             let request =
-                Request { op: *op, id: 9, flags: adopt::FRESH, offset: -1, len: 3, total: 4 };
+                Request { op: *op, id: 9, flags: open::CREATED, offset: -1, len: 3, total: 4 };
             assert_eq!(Request::decode(&request.encode()), Some(request));
         }
         for status in STATUSES {
@@ -516,11 +549,11 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_sent_is_refused() {
+    fn bytes_that_are_no_head_are_refused() {
         assert_eq!(Greeting::decode(&[0; GREETING_BYTES]), None);
         assert_eq!(Request::decode(&[0; REQUEST_BYTES - 1]), None);
         assert_eq!(Request::decode(&[0xff; REQUEST_BYTES]), None);
         assert_eq!(Reply::decode(&[0xff; REPLY_BYTES]), None);
-        assert_eq!(Reason::from_number(7), None);
+        assert_eq!(Reason::from_number(9), None);
     }
 }

@@ -3,10 +3,10 @@
 use std::error::Error;
 use std::io;
 
-pub(super) use rustix::io::Errno;
+pub(crate) use rustix::io::Errno;
 
 /// Errors in which an errno can be found.
-pub(super) trait IntoErrno<T> {
+pub(crate) trait IntoErrno<T> {
     /// The errno that a program under us gets.
     fn errno(self) -> Result<T, Errno>;
 }

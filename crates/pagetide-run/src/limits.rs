@@ -17,13 +17,14 @@ use std::io;
 use std::sync::Arc;
 
 /// The limit on files that the program is to have.
-pub(super) struct Kept(Rlimit);
+#[derive(Debug)]
+pub(crate) struct Kept(Rlimit);
 
 /// Lets files of this process be as long as they may.
 ///
 /// # Errors
 /// Where the signal cannot be caught.
-pub(super) fn allow_long_files() -> io::Result<Kept> {
+pub(crate) fn allow_long_files() -> io::Result<Kept> {
     signal_hook::flag::register(SIGXFSZ, Arc::default())?;
     let kept = Kept(getrlimit(Resource::Fsize));
     raise(Resource::Fsize);
@@ -32,7 +33,7 @@ pub(super) fn allow_long_files() -> io::Result<Kept> {
 
 impl Kept {
     /// The program is about to start.
-    pub(super) fn give_back(&self) {
+    pub(crate) fn give_back(&self) {
         // It was the limit a moment ago.
         let _ = setrlimit(Resource::Fsize, self.0);
     }
@@ -40,7 +41,7 @@ impl Kept {
 
 /// After the program has started: two descriptors for each open file and one for each thread under
 /// us, and files as long as they may be.
-pub(super) fn raise_all() {
+pub(crate) fn raise_all() {
     raise(Resource::Nofile);
     raise(Resource::Fsize);
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   LD_PRELOAD    our library, before whatever was there
-//!   PAGETIDE_RUN  version, doorbell
+//!   PAGETIDE_RUN  version, flags, the server's name, the limit
 //!   signals       SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGINT, SIGQUIT --> the program
 //!   status        its exit code, 128 + signal, 127 not found, 126 cannot be executed
 //! ```
@@ -10,24 +10,21 @@
 //! A terminal sends its Ctrl-C to the whole foreground group, the program included: those are not
 //! passed on a second time.
 
-use super::rest::Tree;
-use crate::failure::Failure;
-use pagetide_sys::wire::{VARIABLE, VERSION};
-use rustix::process::{Pid, Signal, kill_process};
+use crate::wire::{VARIABLE, VERSION};
+use rustix::process::{Pid, Signal, WaitStatus, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::{Handle, Signals};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Command, ExitStatus};
 use std::thread::JoinHandle;
 
 const LIBRARY: &str = "libpagetide_preload.so";
 /// What the library contains if it speaks our version; see the library's `VERSION_MARK`.
-pub(super) fn version_mark() -> String {
+pub(crate) fn version_mark() -> String {
     format!("pagetide preload protocol {VERSION};")
 }
 
@@ -35,24 +32,24 @@ pub(super) fn version_mark() -> String {
 ///
 /// # Errors
 /// One sentence: it is not there, or speaks another version.
-pub(crate) fn find_library() -> Result<PathBuf, Failure> {
-    let own =
-        std::env::current_exe().map_err(|error| Failure::on("find my own executable", &error))?;
+pub fn find_library() -> Result<PathBuf, String> {
+    let own = std::env::current_exe()
+        .map_err(|error| format!("cannot find my own executable: {error}"))?;
     let folder = own.parent().unwrap_or(Path::new("/"));
     let path = folder.join(LIBRARY);
     let speaks = File::open(&path)
         .and_then(|mut file| contains(&mut file, version_mark().as_bytes()))
         .map_err(|error| {
             let path = path.display();
-            Failure::Refused(format!(
+            format!(
                 "{path} is missing: {error}; `cargo build --release` makes it beside the command"
-            ))
+            )
         })?;
     if !speaks {
         let path = path.display();
-        return Err(Failure::Refused(format!(
+        return Err(format!(
             "{path} is of another version than this pagetide: build or copy both together"
-        )));
+        ));
     }
     Ok(path)
 }
@@ -75,32 +72,38 @@ fn contains(file: &mut impl Read, mark: &[u8]) -> io::Result<bool> {
     }
 }
 
-/// Starts the program; it inherits the doorbell.
-pub(super) fn start(
+/// Starts the program, which finds the server by `variable`.
+pub(crate) fn start(
     command: &[OsString],
     library: &Path,
-    doorbell: &OwnedFd,
-    tree: &Tree,
-) -> Result<Child, io::Error> {
+    variable: &str,
+) -> Result<Pid, io::Error> {
     let mut preload = library.as_os_str().to_owned();
     if let Some(before) = std::env::var_os("LD_PRELOAD").filter(|before| !before.is_empty()) {
         preload.push(OsStr::new(":"));
         preload.push(before);
     }
-    Command::new(&command[0])
+    let child = Command::new(&command[0])
         .args(&command[1..])
         .env("LD_PRELOAD", preload)
-        .env(VARIABLE, format!("{VERSION}:{}:{}", doorbell.as_raw_fd(), tree.inode))
-        .spawn()
+        .env(VARIABLE, variable)
+        .spawn()?;
+    // It is waited for with all others.
+    Ok(Pid::from_child(&child))
+}
+
+/// The exit code of the program, of what a wait has told.
+pub(crate) fn code_of(status: WaitStatus) -> u8 {
+    exit_code(ExitStatus::from_raw(status.as_raw()))
 }
 
 /// What a shell says of a program that could not be started.
-pub(crate) fn exit_code_of(error: &io::Error) -> u8 {
+pub fn exit_code_of(error: &io::Error) -> u8 {
     if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }
 }
 
 /// What a shell says of a program that has ended.
-pub(crate) fn exit_code(status: ExitStatus) -> u8 {
+pub fn exit_code(status: ExitStatus) -> u8 {
     match (status.code(), status.signal()) {
         (Some(code), _) => code as u8,
         (None, Some(signal)) => 128_u8.saturating_add(signal as u8),
@@ -110,24 +113,32 @@ pub(crate) fn exit_code(status: ExitStatus) -> u8 {
 
 /// Signals that are ours no more: from here on they wait for a program to be passed on to. Before
 /// it is started, so that none can end us and leave it behind.
-pub(crate) struct Caught(Signals);
+#[derive(Debug)]
+pub struct Caught(Signals);
 
 impl Caught {
     /// Catches them.
-    pub(crate) fn new() -> io::Result<Caught> {
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn new() -> io::Result<Caught> {
         Signals::new([SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGINT, SIGQUIT]).map(Caught)
     }
 }
 
 /// Passes signals on until dropped.
-pub(crate) struct Forwarder {
+#[derive(Debug)]
+pub struct Forwarder {
     handle: Handle,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Forwarder {
     /// Hands to `deliver` what has come since, and what comes.
-    pub(crate) fn start(
+    ///
+    /// # Errors
+    /// What the system says of threads.
+    pub fn start(
         caught: Caught,
         deliver: impl Fn(Signal) + Send + 'static,
     ) -> io::Result<Forwarder> {
@@ -142,8 +153,7 @@ impl Forwarder {
 }
 
 /// Passes signals on to `child`, but for those that it has from the terminal itself.
-pub(crate) fn pass_to(child: &Child) -> impl Fn(Signal) + Send + 'static {
-    let child = Pid::from_child(child);
+pub fn pass_to(child: Pid) -> impl Fn(Signal) + Send + 'static {
     move |signal| {
         let is_key = matches!(signal, Signal::INT | Signal::QUIT);
         if !(is_key && is_in_foreground()) {
