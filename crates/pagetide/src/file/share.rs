@@ -39,6 +39,19 @@ impl File {
         mapping.note_foreign_writer();
     }
 
+    /// Nobody else can change the file from here on: the caller holds it, as by a lease. It is not
+    /// looked at any more, and pages are written back whole.
+    #[doc(hidden)]
+    pub fn hold(&self) {
+        self.handle.mapping.agreement.hold();
+    }
+
+    /// Others may change the file again. The caller has written back what was written.
+    #[doc(hidden)]
+    pub fn release(&self) {
+        self.handle.mapping.agreement.share();
+    }
+
     /// Reads as [`File::read_at`] does, without the bytes; they are to be found by others then, as
     /// far as there is room. Returns how many bytes of the range the file has.
     ///
@@ -55,6 +68,7 @@ impl File {
         }
         let cpu = current_cpu();
         let (first, last) = (offset >> PAGE_SHIFT, (end - 1) >> PAGE_SHIFT);
+        handle.settle(first..=last)?;
         let previous = handle.last_page.at(cpu).swap(last, Relaxed);
         let is_counted = !handle.no_reuse.load(Relaxed);
         let mut missed_below = 0;
@@ -181,7 +195,8 @@ impl Handle {
     /// may be taken at all.
     fn lock_offered(&self, index: u64, writes: u64) -> Option<Lock<PageRef<'_>>> {
         let is_whole = index < self.mapping.len() >> PAGE_SHIFT;
-        if !self.access.read || !is_whole || writes & 1 == 1 {
+        let is_leaving = self.mapping.leaving.is_any();
+        if !self.access.read || !is_whole || writes & 1 == 1 || is_leaving {
             return None;
         }
         Some(self.mapping.table.page_or_make(PageIndex(index))?.lock())
