@@ -36,8 +36,8 @@ use pagetide_core::units::PAGE_BYTES;
 use rustix::fs::{Advice, FileType, OFlags, Statx, StatxFlags};
 
 pub use self::error::{OpenStoreError, StoreError};
-pub use self::look::{Fingerprint, Look};
 use self::look::read_statx;
+pub use self::look::{Fingerprint, Look};
 use crate::aligned::AlignedBuf;
 use crate::token::{Lock, PageHandle};
 

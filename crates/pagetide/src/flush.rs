@@ -331,7 +331,10 @@ impl Pass<'_> {
                     target.copy_from_slice(pin.bytes());
                     target[cut..].fill(0);
                     folio.update(|flags| Some(flags.without(Flags::DIRTY).with(Flags::WRITEBACK)));
-                    return Some(Snapshot { page: Copied { frame: pin.frame(), written }, nr_bytes });
+                    return Some(Snapshot {
+                        page: Copied { frame: pin.frame(), written },
+                        nr_bytes,
+                    });
                 }
                 Err(PinRefused::NotResident) => return None,
                 Err(PinRefused::Locked) => {

@@ -130,7 +130,9 @@ impl Backing {
         pages: &mut [Lock<H>],
     ) -> io::Result<usize> {
         match self {
-            Backing::File { file, .. } => file.read_frames(offset, pages).map_err(StoreError::into_os_error),
+            Backing::File { file, .. } => {
+                file.read_frames(offset, pages).map_err(StoreError::into_os_error)
+            }
             Backing::Custom(store) => {
                 let mut buffer = AlignedBuf::zeroed(pages.len() * PAGE_BYTES);
                 let done = read_whole(store.as_ref(), &mut buffer, offset)?;
@@ -146,7 +148,9 @@ impl Backing {
     /// Reads from `offset` into `target`; returns the bytes read, fewer only at the end.
     pub(crate) fn read_bytes(&self, target: &mut [u8], offset: u64) -> io::Result<usize> {
         match self {
-            Backing::File { file, .. } => file.read_bytes(target, offset).map_err(StoreError::into_os_error),
+            Backing::File { file, .. } => {
+                file.read_bytes(target, offset).map_err(StoreError::into_os_error)
+            }
             Backing::Custom(store) => read_whole(store.as_ref(), target, offset),
         }
     }
@@ -154,7 +158,9 @@ impl Backing {
     /// Writes all of `source` at `offset`.
     pub(crate) fn write_bytes(&self, source: &[u8], offset: u64) -> io::Result<()> {
         match self {
-            Backing::File { file, .. } => file.write_bytes(source, offset).map_err(StoreError::into_os_error),
+            Backing::File { file, .. } => {
+                file.write_bytes(source, offset).map_err(StoreError::into_os_error)
+            }
             Backing::Custom(store) => write_whole(store.as_ref(), source, offset),
         }
     }

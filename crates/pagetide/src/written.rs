@@ -42,7 +42,7 @@ impl Written {
     pub(crate) fn add(&mut self, range: Range<usize>) {
         if let Written::Range(one) = self {
             let (start, end) = (usize::from(one.start), usize::from(one.end));
-            if one.is_empty() {
+            if start == end {
                 *self = Written::of(range);
                 return;
             }
@@ -80,11 +80,12 @@ impl Written {
         match self {
             Written::Range(one) => {
                 let one = usize::from(one.start)..usize::from(one.end).min(nr_bytes);
-                if one.is_empty() { Vec::new() } else { vec![one] }
+                if one.start >= one.end { Vec::new() } else { vec![one] }
             }
             Written::Bits(bits) => {
                 let is_set = |at: usize| bits[at / BITS] >> (at % BITS) & 1 == 1;
-                let starts = (0..nr_bytes).filter(|at| is_set(*at) && (*at == 0 || !is_set(at - 1)));
+                let starts =
+                    (0..nr_bytes).filter(|at| is_set(*at) && (*at == 0 || !is_set(at - 1)));
                 let end_of = |start| (start..nr_bytes).find(|at| !is_set(*at)).unwrap_or(nr_bytes);
                 starts.map(|start| start..end_of(start)).collect()
             }

@@ -73,7 +73,8 @@ impl Look {
 impl Fingerprint {
     fn of(stat: &Statx) -> Fingerprint {
         let has_btime = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::BTIME);
-        let nanoseconds = |seconds: i64, rest: u32| i128::from(seconds) * SECOND_NS + i128::from(rest);
+        let nanoseconds =
+            |seconds: i64, rest: u32| i128::from(seconds) * SECOND_NS + i128::from(rest);
         Fingerprint {
             dev: makedev(stat.stx_dev_major, stat.stx_dev_minor),
             ino: stat.stx_ino,

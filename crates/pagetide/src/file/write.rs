@@ -156,7 +156,11 @@ impl Handle {
             engine.end_change(mapping, &backing);
             written
         });
-        written.map_err(|cause| WriteError::Store { offset, len: source.len() as u64, source: cause })?;
+        written.map_err(|cause| WriteError::Store {
+            offset,
+            len: source.len() as u64,
+            source: cause,
+        })?;
         mapping.note_stored(end);
         mapping.grow_to(end);
         Ok(())
