@@ -104,3 +104,35 @@ impl Engine {
         self.expel(current_cpu(), mapping, page);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Bytes, OpenOptions, PageCache, Tier};
+    use pagetide_core::units::PAGE_BYTES;
+
+    /// A cut sets the length, looks at the last page, and drops its copy; who reads before that
+    /// finds the copy.
+    #[test]
+    fn a_compressed_copy_of_a_cut_page_does_not_bring_back_what_was_cut_off() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        std::fs::write(&path, [1; 3 * PAGE_BYTES]).unwrap();
+        let builder = PageCache::builder().tier(Tier::dram(Bytes(1 << 20)));
+        let cache =
+            builder.tier(Tier::compressed(Bytes(1 << 20))).background(false).build().unwrap();
+        let file = cache.open(&path, OpenOptions::new().read(true).write(true)).unwrap();
+        let mut all = [0; 3 * PAGE_BYTES];
+        file.read_at(&mut all, 0).unwrap();
+        let engine = &cache.shared.engine;
+        engine.reclaim_pages(engine.nodes.last(), 64);
+        let pool = engine.pool.as_ref().unwrap();
+        assert_eq!(pool.collect_stats().nr_pages, 3);
+        let mapping = &file.handle.mapping;
+        mapping.set_len(100);
+        file.read_at(&mut all, 0).unwrap();
+        mapping.set_len(3 * PAGE_BYTES as u64);
+        assert_eq!(file.read_at(&mut all[..PAGE_BYTES], 0).unwrap(), PAGE_BYTES);
+        let (left, cut_off) = all[..PAGE_BYTES].split_at(100);
+        assert!(left == [1; 100] && cut_off.iter().all(|byte| *byte == 0));
+    }
+}
