@@ -202,7 +202,7 @@ impl ArenaFrames {
     /// which is when the maximum is reached.
     pub(crate) fn sample_resident(&self) -> u64 {
         let nr_listed = self.zone.count_listed();
-        let zone = self.zone.lock_zone();
+        let zone = self.zone.look_at_zone();
         let nr_idle = zone.nr_free() + nr_listed;
         let nr_resident = u64::from(zone.nr_managed()).saturating_sub(nr_idle);
         self.nr_resident_max.fetch_max(nr_resident, Relaxed);

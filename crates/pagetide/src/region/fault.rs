@@ -119,11 +119,11 @@ impl Engine {
         let index = page.page().index().0;
         let frame = page.frame().expect("a page that is mapped is resident");
         if is_write {
-            self.mark_dirty(mapping, index, frame);
+            self.mark_whole_dirty(mapping, index, frame);
         }
         match page.map_user(is_write) {
             // The kernel cannot map for reading alone.
-            Ok(UserAccess::Write) if !is_write => self.mark_dirty(mapping, index, frame),
+            Ok(UserAccess::Write) if !is_write => self.mark_whole_dirty(mapping, index, frame),
             Ok(_) => {}
             Err(error) => {
                 eprintln!("a page of a region could not be mapped: {error}");

@@ -183,7 +183,7 @@ impl Region {
             let written = self.with_page(piece.index, AccessKind::TableWrite, |run| {
                 run[0].write(piece.within.start, part);
                 let frame = run[0].frame().expect("a page brought in is resident");
-                self.shared.engine.mark_dirty(&self.mapping, piece.index, frame);
+                self.shared.engine.mark_whole_dirty(&self.mapping, piece.index, frame);
             });
             written.map_err(crate::file::from_read)?;
             done += piece.within.len();

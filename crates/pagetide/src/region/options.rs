@@ -156,8 +156,8 @@ impl Opened {
     /// Has the cache let go of what it keeps of the file, whose pages are a region's now.
     pub(super) fn take_from_cache(&self, engine: &Engine) -> Result<(), CreateRegionError> {
         let Some(path) = &self.path else { return Ok(()) };
-        let Ok(seen) = self.backing.fingerprint() else { return Ok(()) };
-        let cached = engine.mappings.read().find(&seen.identity()).cloned();
+        let Ok(identity) = self.backing.identity() else { return Ok(()) };
+        let cached = engine.mappings.read().find(&identity).cloned();
         let Some(mapping) = cached else { return Ok(()) };
         if !mapping.has_handles() {
             engine.flush(&mapping, 0..u64::MAX);
@@ -165,7 +165,7 @@ impl Opened {
             mapping.close_if_idle();
             engine.mappings.change(|slots| engine.forget_empty(slots));
         }
-        if engine.mappings.read().find(&seen.identity()).is_some() {
+        if engine.mappings.read().find(&identity).is_some() {
             return Err(CreateRegionError::InUse { path: path.clone() });
         }
         Ok(())
