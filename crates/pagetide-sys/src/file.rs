@@ -40,6 +40,7 @@ use crate::aligned::AlignedBuf;
 use crate::token::{Lock, PageHandle};
 
 mod error;
+mod nameless;
 
 const PAGE: u64 = PAGE_BYTES as u64;
 /// The most parts one `preadv` takes (IOV_MAX on Linux).
@@ -114,8 +115,23 @@ impl StoreFile {
         if let Some(kind) = kind_unless_regular(&read_statx(&buffered).map_err(os)?) {
             return Err(OpenStoreError::NotRegular { kind });
         }
-        let direct = if options.direct { open_direct(&buffered, options.write) } else { None };
-        Ok(StoreFile { buffered, direct, cached_from: AtomicU64::new(NOTHING_CACHED) })
+        Ok(StoreFile::over(buffered, options.write, options.direct))
+    }
+
+    /// A file of `len` zeros in `folder` that has no name, is its owner's alone, and goes when it is
+    /// dropped; to be read and written, by direct I/O if it takes that and `direct` is wanted.
+    ///
+    /// # Errors
+    /// What the system says: usually that the folder is not there, or may not be written to.
+    pub fn nameless(folder: &Path, len: u64, direct: bool) -> io::Result<StoreFile> {
+        let file = nameless::create(folder)?;
+        file.set_len(len)?;
+        Ok(StoreFile::over(file, true, direct))
+    }
+
+    fn over(buffered: File, write: bool, direct: bool) -> StoreFile {
+        let direct = if direct { open_direct(&buffered, write) } else { None };
+        StoreFile { buffered, direct, cached_from: AtomicU64::new(NOTHING_CACHED) }
     }
 
     /// Whether aligned requests go past the kernel's page cache.

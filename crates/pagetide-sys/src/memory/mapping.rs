@@ -40,26 +40,15 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     pub(super) fn reserve(len: usize, huge_pages: bool) -> io::Result<Mapping> {
-        let padded = len.checked_add(ALIGN).ok_or(Errno::NOMEM)?;
-        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-        // SAFETY: S1 (a fresh mapping overlaps nothing): no address is asked for.
-        let start = unsafe { mmap_anonymous(ptr::null_mut(), padded, access, flags) }?;
-        let head = start.cast::<u8>().align_offset(ALIGN);
-        let base = start.cast::<u8>().wrapping_add(head);
-        give_back(start.cast(), head);
-        give_back(base.wrapping_add(len), padded - head - len);
-        let base = NonNull::new(base).expect("S1: mmap never returns page zero unasked");
-        let mapping = Mapping { base, len, file: None, huge: None };
-        let advice = if huge_pages { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
-        // A kernel built without huge pages answers EINVAL: it is only advice.
-        // SAFETY: S1 (the range is this mapping); the advice changes no contents.
-        let _ = unsafe { madvise(mapping.base().cast(), len, advice) };
+        let mapping = Mapping::map(len, ProtFlags::READ | ProtFlags::WRITE)?;
+        mapping.advise_huge(0..len, huge_pages);
         Ok(mapping)
     }
 
-    /// As [`Mapping::reserve`], of a memory file in place of private memory.
+    /// As [`Mapping::reserve`], of a memory file in place of private memory: nothing but addresses
+    /// is taken before it is touched, however long it is.
     pub(super) fn reserve_shared(len: usize, huge_pages: bool) -> io::Result<Mapping> {
-        let mut mapping = Mapping::reserve(len, huge_pages)?;
+        let mut mapping = Mapping::map(len, ProtFlags::empty())?;
         let file = crate::mapped::memory_file("pagetide-frames", len)?;
         let (access, flags) =
             (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
@@ -68,7 +57,32 @@ impl Mapping {
         unsafe { mmap(mapping.base().cast(), len, access, flags, &file, 0) }?;
         mapping.file = Some(file);
         mapping.huge = huge_pages.then(|| HugeBlocks::new(len));
+        if !huge_pages {
+            mapping.advise_huge(0..len, false);
+        }
         Ok(mapping)
+    }
+
+    /// Private memory at a multiple of [`ALIGN`].
+    fn map(len: usize, access: ProtFlags) -> io::Result<Mapping> {
+        let padded = len.checked_add(ALIGN).ok_or(Errno::NOMEM)?;
+        // SAFETY: S1 (a fresh mapping overlaps nothing): no address is asked for.
+        let start = unsafe { mmap_anonymous(ptr::null_mut(), padded, access, MapFlags::PRIVATE) }?;
+        let head = start.cast::<u8>().align_offset(ALIGN);
+        let base = start.cast::<u8>().wrapping_add(head);
+        give_back(start.cast(), head);
+        give_back(base.wrapping_add(len), padded - head - len);
+        let base = NonNull::new(base).expect("S1: mmap never returns page zero unasked");
+        Ok(Mapping { base, len, file: None, huge: None })
+    }
+
+    /// Whether these bytes are to be made of huge pages, now or later. A kernel built without them
+    /// answers EINVAL, which is as good.
+    fn advise_huge(&self, bytes: Range<usize>, huge_pages: bool) {
+        let advice = if huge_pages { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
+        let start = self.base().wrapping_add(bytes.start).cast();
+        // SAFETY: S1 (the range is this mapping's); the advice changes no contents.
+        let _ = unsafe { madvise(start, bytes.len(), advice) };
     }
 
     /// What is to be made of huge pages, if anything.

@@ -14,11 +14,9 @@
 
 use crate::store::Backing;
 use pagetide_core::units::PAGE_SHIFT;
-use pagetide_sys::{StoreFile, StoreOptions};
-use std::fs;
+use pagetide_sys::StoreFile;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -75,15 +73,6 @@ pub(super) fn default_folder() -> PathBuf {
 
 /// A file without a name in `folder`, of `nr_pages` pages that read as zeros.
 pub(super) fn create(folder: &Path, nr_pages: u64, direct: bool) -> io::Result<Backing> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let name = format!(".pagetide-swap-{}-{}", process::id(), NEXT.fetch_add(1, Relaxed));
-    let path = folder.join(name);
-    // A file of that name would be a dead process's: this one has used none of the number.
-    fs::OpenOptions::new().write(true).create(true).truncate(true).open(&path)?;
-    let options = StoreOptions { write: true, create: false, truncate: false, direct };
-    let file = StoreFile::open(&path, options);
-    fs::remove_file(&path)?;
-    let file = file?;
-    file.set_len(nr_pages << PAGE_SHIFT)?;
+    let file = StoreFile::nameless(folder, nr_pages << PAGE_SHIFT, direct)?;
     Ok(Backing::File { file: Arc::new(file), writable: true })
 }
