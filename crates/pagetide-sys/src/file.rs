@@ -32,7 +32,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pagetide_core::units::PAGE_BYTES;
+use pagetide_core::units::{Bytes, PAGE_BYTES};
 use rustix::fs::{Advice, AtFlags, FileType, OFlags, Statx, StatxFlags, statx};
 
 pub use self::error::{OpenStoreError, StoreError};
@@ -132,6 +132,15 @@ impl StoreFile {
     fn over(buffered: File, write: bool, direct: bool) -> StoreFile {
         let direct = if direct { open_direct(&buffered, write) } else { None };
         StoreFile { buffered, direct, cached_from: AtomicU64::new(NOTHING_CACHED) }
+    }
+
+    /// Bytes that the file system of the file has left for this user.
+    ///
+    /// # Errors
+    /// What fstatvfs(3) says.
+    pub fn read_room(&self) -> io::Result<Bytes> {
+        let found = rustix::fs::fstatvfs(&self.buffered)?;
+        Ok(Bytes(found.f_bavail.saturating_mul(found.f_frsize)))
     }
 
     /// Whether aligned requests go past the kernel's page cache.

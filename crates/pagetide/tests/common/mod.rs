@@ -4,6 +4,7 @@
 pub(crate) mod kernel_memory;
 pub(crate) mod pages;
 pub(crate) mod regions;
+pub(crate) mod small_tmpfs;
 pub(crate) mod store;
 pub(crate) mod tiers;
 pub(crate) mod watchdog;
