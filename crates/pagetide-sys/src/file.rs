@@ -32,7 +32,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pagetide_core::units::PAGE_BYTES;
+use pagetide_core::units::{Bytes, PAGE_BYTES};
 use rustix::fs::{Advice, FileType, OFlags, Statx, StatxFlags};
 
 pub use self::error::{OpenStoreError, StoreError};
@@ -45,6 +45,7 @@ use crate::token::{Lock, PageHandle};
 mod error;
 mod held;
 mod look;
+mod nameless;
 
 const PAGE: u64 = PAGE_BYTES as u64;
 /// The most parts one `preadv` takes (IOV_MAX on Linux).
@@ -109,9 +110,18 @@ impl StoreFile {
         if let Some(kind) = kind_unless_regular(&read_statx(&buffered).map_err(os)?) {
             return Err(OpenStoreError::NotRegular { kind });
         }
-        let direct = if options.direct { open_direct(&buffered, options.write) } else { None };
-        let descriptors = Descriptors::Two { buffered, direct };
-        Ok(StoreFile { descriptors, cached_from: AtomicU64::new(NOTHING_CACHED) })
+        Ok(StoreFile::over(buffered, options.write, options.direct))
+    }
+
+    /// A file of `len` zeros in `folder` that has no name, is its owner's alone, and goes when it is
+    /// dropped; to be read and written, by direct I/O if it takes that and `direct` is wanted.
+    ///
+    /// # Errors
+    /// What the system says: usually that the folder is not there, or may not be written to.
+    pub fn nameless(folder: &Path, len: u64, direct: bool) -> io::Result<StoreFile> {
+        let file = nameless::create(folder)?;
+        file.set_len(len)?;
+        Ok(StoreFile::over(file, true, direct))
     }
 
     /// Takes an open file that its holder has to itself, by a lease or otherwise: opened to be
@@ -124,6 +134,21 @@ impl StoreFile {
         let held = Held::new(file, direct)?;
         let cached_from = AtomicU64::new(NOTHING_CACHED);
         Ok(StoreFile { descriptors: Descriptors::One(held), cached_from })
+    }
+
+    fn over(buffered: File, write: bool, direct: bool) -> StoreFile {
+        let direct = if direct { open_direct(&buffered, write) } else { None };
+        let descriptors = Descriptors::Two { buffered, direct };
+        StoreFile { descriptors, cached_from: AtomicU64::new(NOTHING_CACHED) }
+    }
+
+    /// Bytes that the file system of the file has left for this user.
+    ///
+    /// # Errors
+    /// What fstatvfs(3) says.
+    pub fn read_room(&self) -> io::Result<Bytes> {
+        let found = rustix::fs::fstatvfs(self.any())?;
+        Ok(Bytes(found.f_bavail.saturating_mul(found.f_frsize)))
     }
 
     /// Whether its opener has it to itself.

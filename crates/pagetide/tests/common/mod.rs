@@ -1,8 +1,10 @@
 //! What the integration tests share: small caches, patterned files, loud skips.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+pub(crate) mod kernel_memory;
 pub(crate) mod pages;
 pub(crate) mod regions;
+pub(crate) mod small_tmpfs;
 pub(crate) mod store;
 pub(crate) mod tiers;
 pub(crate) mod watchdog;
