@@ -33,6 +33,7 @@ mod mrc;
 mod output;
 mod pages;
 mod policies;
+mod readahead;
 mod record;
 mod replay;
 mod report;

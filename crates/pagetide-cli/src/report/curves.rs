@@ -57,7 +57,7 @@ fn draw(area: &Area<'_>, curves: &[Curve<'_>], place: Place) -> Result<(), DrawE
         .build_cartesian_2d(left..right, 0.0..top * 1.04)?;
     mesh(&mut chart)
         .x_desc("memory")
-        .y_desc("misses per access")
+        .y_desc("misses of demand per access")
         .x_labels(8)
         .y_labels(6)
         .x_label_formatter(&|doublings| machine::rounded(doublings.exp2().round() as u64))
@@ -99,7 +99,9 @@ mod tests {
             .map(|policy| Curve { policy, points: vec![(10, 0.9), (100, 0.5), (1000, 0.0)] });
         let text = alone(&curves).expect("it draws");
         assert!(text.starts_with("<svg") && text.trim_end().ends_with("</svg>"), "{text}");
-        for word in ["mglru", "lru", "memory", "misses per access", "http://www.w3.org/2000/svg"] {
+        for word in
+            ["mglru", "lru", "memory", "misses of demand per access", "http://www.w3.org/2000/svg"]
+        {
             assert!(text.contains(word), "{word} is missing");
         }
     }

@@ -59,6 +59,8 @@ fn a_report_that_cannot_be_written_is_said_before_the_program_runs() {
 fn replayed(folder: &Path, record: &str, memory: &str) -> f64 {
     let mut replay = Command::new(pagetide());
     replay.args(["replay", record, "--memory", memory, "--policy", "pagetide", "--json"]);
+    // What the run is compared with read ahead as well.
+    replay.args(["--readahead", "recorded"]);
     let output = replay.current_dir(folder).output().unwrap();
     let rows: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     1.0 - rows[0]["miss_ratio"].as_f64().unwrap()
