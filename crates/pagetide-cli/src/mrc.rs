@@ -231,6 +231,7 @@ fn lines<'a>(args: &MrcArgs, curves: &'a Curves) -> Vec<Curve<'a>> {
         .map(|points| Curve {
             policy: points[0].policy,
             points: points.iter().map(|point| (point.frames, point.miss_ratio)).collect(),
+            errors: points.iter().map(|point| point.error).collect(),
         })
         .collect()
 }

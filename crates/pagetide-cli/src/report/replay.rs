@@ -90,7 +90,9 @@ fn curves_of(rows: &[Row]) -> Vec<Curve<'_>> {
         let point = (row.frames, row.miss_ratio);
         match curves.iter_mut().find(|curve| curve.policy == row.policy) {
             Some(curve) => curve.points.push(point),
-            None => curves.push(Curve { policy: row.policy, points: vec![point] }),
+            None => {
+                curves.push(Curve { policy: row.policy, points: vec![point], errors: Vec::new() })
+            }
         }
     }
     for curve in &mut curves {
