@@ -145,7 +145,7 @@ pub use {
     pagetide_core::units::{Bytes, Millis},
     pagetide_sys::{RegionError, UffdError, UffdSource},
     region::{Region, RegionOptions, RegionStats},
-    sizing::Sizing,
+    sizing::{Estimate, Sizing},
     store::Store,
     tier::plan::TierError,
     tier::{ParseTierError, Tier},
