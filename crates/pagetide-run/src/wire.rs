@@ -114,7 +114,8 @@ ops! {
     /// comes along, and with [`open::CREATED`] the real descriptor that the call has made. Replies
     /// with the description's number, or that the kernel has the file.
     Open,
-    /// Recognise the stand-in that comes along, found open by a process that does not know it.
+    /// Recognise the stand-in that comes along, found open by a process that does not know it:
+    /// replies with the description's number, also where the kernel has the file.
     Adopt,
     /// The process has one descriptor more of description `id`.
     Dup,
@@ -166,7 +167,8 @@ ops! {
     /// description may do less than the server's file.
     Lend,
     /// The real descriptor has taken the place of each of the process's stand-ins of description
-    /// `id`: it asks no more. There is no reply.
+    /// `id`: it asks no more. When this is answered, the server has none of it any more, unless
+    /// another process has a stand-in.
     Installed,
     /// Write back what is dirty of the file that the stand-in that comes along names.
     FlushFile,

@@ -202,6 +202,10 @@ impl Server {
         target: &mut [u8],
     ) -> Outcome {
         match request.op {
+            Op::Installed => {
+                self.installed(process, request.id);
+                done(0)
+            }
             Op::Dup => {
                 let one = self.find(request.id).ok_or(Errno::BADF)?;
                 self.count(process, &one);

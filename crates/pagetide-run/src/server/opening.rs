@@ -92,7 +92,9 @@ impl Server {
         let Some(one) = file.descriptions().into_iter().find(is_it) else { return Ok(stranger()) };
         self.wake(process, one.id)?;
         let is_settled = one.inner().is_settled();
-        if is_settled { one.kernel_answer() } else { done(one.id) }
+        let mut answer = if is_settled { one.kernel_answer()? } else { done(one.id)? };
+        answer.reply.result = one.id as i64;
+        Ok(answer)
     }
 
     /// The description, which the process uses: it has it from now on, and it is open.

@@ -200,10 +200,6 @@ impl Connection<'_> {
                 Ok(())
             }
             (Op::Admit, None) => Ok(()),
-            (Op::Installed, _) => {
-                self.server.installed(self.process, request.id);
-                Ok(())
-            }
             (Op::Share, _) => send_shared(self.socket, self.server),
             (Op::Tray, _) => {
                 self.told = None;
