@@ -192,10 +192,11 @@ impl Window {
         &self.parts[..self.nr]
     }
 
-    /// Bytes up to the end of the first one's page.
+    /// Bytes up to the end of the first one, or of its page.
     fn to_end_of_page(&self) -> usize {
         let start = self.parts[0].iov_base as usize;
-        (start + 1).next_multiple_of(1 << PAGE_SHIFT) - start
+        let nr_bytes = (start + 1).next_multiple_of(1 << PAGE_SHIFT) - start;
+        nr_bytes.min(self.parts[0].iov_len)
     }
 }
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 
 libc = ctypes.CDLL(None, use_errno=True)
+before = []
 
 
 def connect(name):
@@ -26,6 +27,11 @@ def fork(name):
     global link, lines
     child = os.fork()
     if child == 0:
+        # The number stays taken, which may be that of standard input.
+        null = os.open("/dev/null", os.O_RDWR)
+        os.dup2(null, link.fileno())
+        os.close(null)
+        before.append(link)
         link = connect(name)
         lines = link.makefile("rw")
     return child
