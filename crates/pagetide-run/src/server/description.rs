@@ -97,16 +97,6 @@ impl Durability {
 }
 
 impl Inner {
-    /// No process is known to have the description any more, whose file the kernel has: our real
-    /// descriptor would keep locks, and its file from being executed. The position stays.
-    pub(super) fn drop_real(&mut self) {
-        if let Some(Ok(real)) = self.real.take()
-            && let Ok(position) = rustix::fs::tell(&*real)
-        {
-            self.position.set(position);
-        }
-    }
-
     pub(super) fn appends(&self) -> bool {
         self.flags & O_APPEND != 0
     }

@@ -92,11 +92,7 @@ impl Server {
         let Some(one) = file.descriptions().into_iter().find(is_it) else { return Ok(stranger()) };
         self.wake(process, one.id)?;
         let is_settled = one.inner().real.is_some();
-        if !is_settled {
-            return done(one.id);
-        }
-        let answer = one.kernel_answer()?;
-        Ok(Answer { reply: Reply { result: one.id as i64, ..answer.reply }, ..answer })
+        if is_settled { one.kernel_answer() } else { done(one.id) }
     }
 
     /// The description, which the process uses: it has it from now on, and it is open.
@@ -162,7 +158,6 @@ impl Server {
             return written;
         }
         inner.handle = None;
-        inner.drop_real();
         drop(inner);
         state.close(one);
         written
