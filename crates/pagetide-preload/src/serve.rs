@@ -31,7 +31,7 @@ pub(crate) fn managed(fd: c_int) -> Option<u64> {
     }
     match table::entry(fd) {
         Entry::Managed(id) => Some(id),
-        Entry::Kernel | Entry::Passing | Entry::Real(_) => None,
+        Entry::Kernel | Entry::Passing => None,
         Entry::Unknown => classify(fd),
     }
 }
@@ -75,8 +75,8 @@ fn adopt(fd: c_int) -> Entry {
         }
         Ok(Answer { reply, files: [real, ..] }) if reply.status == Status::Kernel && real >= 0 => {
             put_over(fd, real);
-            lent::retire(NO_DESCRIPTION, real);
-            Entry::Real(reply.result as u64)
+            installed(reply.result as u64, real);
+            Entry::Kernel
         }
         // The program's own.
         Ok(Answer { reply, .. }) if reply.status == Status::Stranger => Entry::Kernel,
@@ -101,7 +101,14 @@ fn install(id: u64, real: c_int) {
         }
         table::make_real(fd, id);
     }
+    installed(id, real);
+}
+
+/// The stand-ins of description `id` are gone: the server need not keep the real one any more.
+fn installed(id: u64, real: c_int) {
     lent::retire(id, real);
+    // A server that is gone keeps nothing.
+    let _ = ask(&Request::new(Op::Installed, id), Parcel::default());
 }
 
 /// Sends a request for a managed descriptor. `None`: the kernel has the file now, and the program
@@ -118,6 +125,8 @@ pub(crate) fn request(
             install(one.id, files[0]);
             Ok(None)
         }
+        // Another thread has put the real one in its place.
+        Status::Kernel if reply.result >= 0 => Ok(None),
         _ if reply.result < 0 => Err(Errno(-reply.result as c_int)),
         _ => Err(Errno(libc::EIO)),
     }
@@ -492,7 +501,7 @@ pub(crate) fn part(buffer: *const c_void, len: usize) -> [iovec; 1] {
 pub(crate) fn forget(fd: c_int) -> Result<(), Errno> {
     let known = table::set(fd, Entry::Unknown);
     let id = match known {
-        Entry::Managed(id) | Entry::Real(id) => id,
+        Entry::Managed(id) => id,
         _ => NO_DESCRIPTION,
     };
     if known == Entry::Passing {
@@ -532,7 +541,7 @@ pub(crate) fn duplicated(fd: c_int, copy: c_int) {
         known => known,
     };
     table::set(copy, known);
-    if let Entry::Managed(id) | Entry::Real(id) = known
+    if let Entry::Managed(id) = known
         && process::has_entered()
     {
         // A count that is wrong costs opening the file again.

@@ -4,7 +4,6 @@
 //!   0           unknown: not looked at yet, or inherited, or opened by a call unseen
 //!   1           the kernel's: not a file, or a file that is not managed
 //!   3           the kernel's, and a small file that it had not cached before (`small`)
-//!   id * 4 + 1  the kernel's by now: real, of a description that the server is told is closed
 //!   id * 4 + 2  managed: a stand-in for an open file description of the server's
 //! ```
 //!
@@ -30,9 +29,6 @@ pub(crate) enum Entry {
     Kernel,
     /// Calls go to the kernel, which forgets the file's pages when this is closed.
     Passing,
-    /// Calls go to the kernel; the server has the real descriptor of this description, too, until
-    /// it hears that this is closed.
-    Real(u64),
     /// Calls go to the server, for this description.
     Managed(u64),
 }
@@ -44,7 +40,6 @@ impl Entry {
             0 => Entry::Unknown,
             1 => Entry::Kernel,
             3 => Entry::Passing,
-            _ if word & 3 == 1 => Entry::Real(word >> 2),
             _ => Entry::Managed(word >> 2),
         }
     }
@@ -54,7 +49,6 @@ impl Entry {
             Entry::Unknown => 0,
             Entry::Kernel => 1,
             Entry::Passing => 3,
-            Entry::Real(id) => id << 2 | 1,
             Entry::Managed(id) => id << 2 | 2,
         }
     }
@@ -78,7 +72,7 @@ pub(crate) fn set(fd: c_int, entry: Entry) -> Entry {
 /// Remembers that what was managed is real, if it still is what it was.
 pub(crate) fn make_real(fd: c_int, id: u64) {
     if let Some(slot) = ENTRIES.get(fd as usize) {
-        let (before, now) = (Entry::Managed(id).word(), Entry::Real(id).word());
+        let (before, now) = (Entry::Managed(id).word(), Entry::Kernel.word());
         // Otherwise it was closed meanwhile, and may be anything.
         let _ = slot.compare_exchange(before, now, Relaxed, Relaxed);
     }

@@ -81,7 +81,13 @@ impl Opened {
         let kind = if write { LeaseKind::Write } else { LeaseKind::Read };
         server.leases.take(&real, kind, of)?;
         let held = real.try_clone().map_err(|_| Reason::Excluded)?;
-        let file = server.cache.open_held(held.into(), write).map_err(|_| Reason::Excluded)?;
+        // What the program has made appends where it said so; what is written back has its place.
+        let flags = rustix::fs::fcntl_getfl(&real).map_err(|_| Reason::Excluded)?;
+        rustix::fs::fcntl_setfl(&real, flags - OFlags::APPEND).map_err(|_| Reason::Excluded)?;
+        let file = server.cache.open_held(held.into(), write).map_err(|_| {
+            let _ = rustix::fs::fcntl_setfl(&real, flags);
+            Reason::Excluded
+        })?;
         file.show();
         let stat = rustix::fs::fstat(&real).map_err(|_| Reason::Excluded)?;
         let len = stat.st_size as u64;
@@ -317,6 +323,7 @@ impl Opened {
         }
         self.trim();
         self.file.advise(Advice::DontNeed, 0, 0).errno()?;
+        self.file.agree();
         let _ = lease::release(self.real.as_fd());
         Ok(())
     }
@@ -326,6 +333,7 @@ impl Opened {
         self.file.hide();
         self.file.discard();
         self.trim();
+        self.file.agree();
         let _ = lease::release(self.real.as_fd());
     }
 }
