@@ -2,7 +2,9 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 pub(crate) mod pages;
+pub(crate) mod power;
 pub(crate) mod regions;
+pub(crate) mod small_fs;
 pub(crate) mod store;
 pub(crate) mod tiers;
 pub(crate) mod watchdog;
