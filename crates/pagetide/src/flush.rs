@@ -254,7 +254,7 @@ impl Pass<'_> {
             let copied = self.snapshot(index, copy);
             if let Some(Snapshot { page, nr_bytes }) = copied {
                 let pieces = page.written.pieces(nr_bytes);
-                if pieces == [0..nr_bytes] {
+                if matches!(&pieces[..], [all] if *all == (0..nr_bytes)) {
                     run.end = (index << PAGE_SHIFT) + nr_bytes as u64;
                     run.pages.push(page);
                     continue;

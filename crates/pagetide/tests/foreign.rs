@@ -81,8 +81,8 @@ fn an_append_of_anothers_is_not_appended_over() {
     }
 }
 
-/// The first looks at the file are within a tick of its last change, and so are others' changes; the
-/// time of the contents is set back by them.
+/// The first looks at the file are within a tick of its last change, and so are others' changes;
+/// the time of the contents is set back by them.
 #[test]
 fn changes_that_move_neither_length_nor_modification_time_are_seen() {
     let dir = tempfile::tempdir().unwrap();
