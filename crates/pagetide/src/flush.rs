@@ -40,6 +40,8 @@ use std::time::Duration;
 
 /// Pages in one write request: 256 KiB. With 32 in flight, 8 MiB of copies at the most.
 const RUN_MAX: u64 = 64;
+/// Pages written in part whose other bytes the kernel reads at a time.
+const PREPARED: usize = 128;
 /// Dirty pages nobody asked to write are written after at most this.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -109,6 +111,8 @@ struct Pass<'e> {
     flushed: Flushed,
     /// Pages it may take yet.
     nr_left: u64,
+    /// The kernel has been told of what is written in part up to here.
+    prepared_to: u64,
 }
 
 impl Engine {
@@ -155,6 +159,7 @@ impl Engine {
             on_locked,
             flushed: Flushed::default(),
             nr_left: nr_max,
+            prepared_to: range.start,
         };
         pass.run(range);
         self.io.give_back(pass.queue);
@@ -230,6 +235,7 @@ impl Pass<'_> {
             if run.start >= range.end {
                 break;
             }
+            self.prepare_parts(run.start, range.end);
             from = run.end;
             self.nr_left -= run.end - run.start;
             self.write_run(run);
@@ -243,6 +249,19 @@ impl Pass<'_> {
         }
     }
 
+    /// Has the kernel read what the next partial writes are to be written into, all at once.
+    fn prepare_parts(&mut self, from: u64, end: u64) {
+        let Some(file) = self.backing.file() else { return };
+        if from < self.prepared_to || !self.mapping.agreement.is_shared() {
+            return;
+        }
+        let next = self.mapping.dirty.collect_partial(from, PREPARED);
+        let stored = self.mapping.stored_len();
+        let in_store = |index: &&u64| **index < end && **index << PAGE_SHIFT < stored;
+        next.iter().filter(in_store).for_each(|index| file.prepare_part(index << PAGE_SHIFT));
+        self.prepared_to = next.last().map_or(end, |last| last + 1);
+    }
+
     /// Copies the pages and submits them; pages that went away meanwhile, and those of which only a
     /// part is written, split the run.
     fn write_run(&mut self, range: Range<u64>) {
@@ -254,7 +273,7 @@ impl Pass<'_> {
             let copied = self.snapshot(index, copy);
             if let Some(Snapshot { page, nr_bytes }) = copied {
                 let pieces = page.written.pieces(nr_bytes);
-                if pieces == [0..nr_bytes] {
+                if matches!(&pieces[..], [all] if *all == (0..nr_bytes)) {
                     run.end = (index << PAGE_SHIFT) + nr_bytes as u64;
                     run.pages.push(page);
                     continue;

@@ -148,8 +148,8 @@ impl Engine {
         }
     }
 
-    /// Before the pages are used: drops those that are leaving. Waits for those who have them, which
-    /// are other threads.
+    /// Before the pages are used: drops those that are leaving. Waits for those who have them,
+    /// which are other threads.
     pub(crate) fn settle(
         &self,
         mapping: &Mapping,
@@ -181,7 +181,7 @@ impl Engine {
     }
 
     /// Drops a page that is leaving; keeps what of it was written here and is still to be stored.
-    fn settle_locked<H: PageHandle>(&self, mapping: &Mapping, page: &mut Lock<H>) {
+    pub(crate) fn settle_locked<H: PageHandle>(&self, mapping: &Mapping, page: &mut Lock<H>) {
         let index = page.page().index();
         let Some(cut) = mapping.leaving.cut_of(index.0) else { return };
         let flags = page.frame().map_or(Flags::NONE, |frame| self.folios[frame].flags());

@@ -146,7 +146,7 @@ impl Handle {
         &self.shared.engine
     }
 
-    /// To be called before pages are used.
+    /// To be called before pages are used without their locks.
     #[inline]
     fn settle(&self, pages: RangeInclusive<u64>) -> Result<(), ReadError> {
         if self.mapping.leaving.is_any() {
@@ -166,10 +166,15 @@ impl Handle {
 
     /// Locks a page; waits for other threads that have it locked or pinned.
     fn lock_page<'m>(&self, page: PageRef<'m>) -> Result<Lock<PageRef<'m>>, ReadError> {
-        page.try_lock().or_else(|_| {
-            self.check_not_own(page.index().0)?;
-            Ok(page.lock())
-        })
+        let mut lock = match page.try_lock() {
+            Ok(lock) => lock,
+            Err(_) => {
+                self.check_not_own(page.index().0)?;
+                page.lock()
+            }
+        };
+        self.engine().settle_locked(&self.mapping, &mut lock);
+        Ok(lock)
     }
 
     /// A resident page was used whose folio carries some of [`NOTED`], so that hits of ordinary
