@@ -326,7 +326,7 @@ impl StoreFile {
     pub fn prepare_part(&self, offset: u64) {
         // A refusal costs time alone.
         let len = std::num::NonZeroU64::new(PAGE);
-        let _ = rustix::fs::fadvise(&self.buffered, offset, len, Advice::WillNeed);
+        let _ = rustix::fs::fadvise(self.any(), offset, len, Advice::WillNeed);
     }
 
     /// Makes all writes so far durable, and what is needed to find them.
