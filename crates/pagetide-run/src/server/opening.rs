@@ -10,7 +10,7 @@ use crate::program;
 use crate::wire::{FILE_BYTES_MAX, Reason, Reply, open};
 use pagetide_sys::lease::is_same_open_file;
 use rustix::fs::{AtFlags, CWD, OFlags};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -19,7 +19,10 @@ impl Server {
     /// made it.
     pub(super) fn open(&self, process: u64, flags: u64, files: Vec<OwnedFd>) -> Outcome {
         let mut files = files.into_iter();
-        let stand_in = files.next().ok_or(Errno::BADF)?;
+        // Where there was no room for it here, the program goes on without us.
+        let Some(stand_in) = files.next().filter(leaves_room) else {
+            return Ok(Answer::kernel(None));
+        };
         let made = files.next().filter(|made| flags & open::CREATED != 0 && is_fresh(made));
         must_be_a_name(&stand_in)?;
         let access = Access::of(flags);
@@ -169,6 +172,13 @@ impl Server {
 fn is_fresh(made: &OwnedFd) -> bool {
     rustix::fs::fcntl_getfl(made)
         .is_ok_and(|flags| flags.contains(OFlags::RDWR) && !flags.contains(OFlags::PATH))
+}
+
+/// Whether half of the descriptors this process may have are left, for sockets and for files that
+/// change hands: the newest has the lowest number that was free.
+fn leaves_room(newest: &OwnedFd) -> bool {
+    let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    most.is_none_or(|most| (newest.as_raw_fd() as u64) < most / 2)
 }
 
 /// A stand-in only names its file.
