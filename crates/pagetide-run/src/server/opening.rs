@@ -11,7 +11,7 @@ use crate::wire::{FILE_BYTES_MAX, Reason, Reply, open};
 use pagetide_sys::lease::is_same_open_file;
 use pagetide_sys::rights;
 use rustix::fs::{AtFlags, CWD, OFlags};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -22,7 +22,8 @@ impl Server {
         let mut files = files.into_iter();
         let (stand_in, made) = (files.next(), files.next());
         let was_made = flags & open::CREATED != 0;
-        let Some(stand_in) = stand_in.filter(|_| !was_made || made.is_some()) else {
+        let has_all = |_: &OwnedFd| !was_made || made.is_some();
+        let Some(stand_in) = stand_in.filter(has_all).filter(leaves_room) else {
             // They were sent, and there was no descriptor for them here.
             self.handed_over[Reason::Exhausted as usize].fetch_add(1, Relaxed);
             return Ok(Answer::kernel(None));
@@ -200,6 +201,13 @@ impl Server {
 fn is_fresh(made: &OwnedFd) -> bool {
     rustix::fs::fcntl_getfl(made)
         .is_ok_and(|flags| flags.contains(OFlags::RDWR) && !flags.contains(OFlags::PATH))
+}
+
+/// Whether half of the descriptors this process may have are left, for sockets and for files that
+/// change hands: the newest has the lowest number that was free.
+fn leaves_room(newest: &OwnedFd) -> bool {
+    let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    most.is_none_or(|most| (newest.as_raw_fd() as u64) < most / 2)
 }
 
 /// A stand-in only names its file.

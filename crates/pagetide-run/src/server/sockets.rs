@@ -90,6 +90,8 @@ pub(crate) fn answers(name: &str) -> bool {
 /// Accepts connections until the server stops; returns when the last of them has ended.
 pub(super) fn serve(listener: &Listener, server: &Arc<Server>) {
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
+    // With it given up, a connection can be accepted, to be closed: that process goes on natively.
+    let mut spare = File::open("/dev/null").ok();
     while !server.is_stopping() {
         let socket = match accept_with(&listener.socket, SocketFlags::CLOEXEC) {
             Ok(socket) => socket,
@@ -98,9 +100,13 @@ pub(super) fn serve(listener: &Listener, server: &Arc<Server>) {
             Err(Errno::INTR | Errno::CONNABORTED) => continue,
             Err(error) => {
                 server.say_once(&format!(
-                    "pagetide: cannot take one more connection of the program's: {error}; it waits"
+                    "pagetide: cannot take one more connection of the program's: {error}"
                 ));
-                std::thread::sleep(PAUSE);
+                if spare.take().is_none() {
+                    std::thread::sleep(PAUSE);
+                }
+                drop(accept_with(&listener.socket, SocketFlags::CLOEXEC));
+                spare = File::open("/dev/null").ok();
                 continue;
             }
         };
