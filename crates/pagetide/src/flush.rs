@@ -40,6 +40,8 @@ use std::time::Duration;
 
 /// Pages in one write request: 256 KiB. With 32 in flight, 8 MiB of copies at the most.
 const RUN_MAX: u64 = 64;
+/// Looks at a locked page before a pass ends there: most are locked for a copy.
+const LOOKS_MAX: u32 = 64;
 /// Pages written in part whose other bytes the kernel reads at a time.
 const PREPARED: usize = 128;
 /// Dirty pages nobody asked to write are written after at most this.
@@ -148,11 +150,10 @@ impl Engine {
             return Flushed::default();
         }
         let Ok(backing) = mapping.backing() else { return Flushed::default() };
-        self.begin_change(mapping, &backing);
         let mut pass = Pass {
             engine: self,
             mapping,
-            backing,
+            backing: Arc::clone(&backing),
             queue: self.io.take(),
             in_flight: InFlight::new(),
             spare: Vec::new(),
@@ -161,10 +162,9 @@ impl Engine {
             nr_left: nr_max,
             prepared_to: range.start,
         };
-        pass.run(range);
+        self.with_change(mapping, &backing, || pass.run(range));
         self.io.give_back(pass.queue);
         mapping.note_pass(pass.flushed.nr_failed);
-        self.end_change(mapping, &pass.backing);
         self.settle_idle(mapping);
         pass.flushed
     }
@@ -330,6 +330,7 @@ impl Pass<'_> {
         if self.mapping.is_region() {
             return self.snapshot_of_region(page, target);
         }
+        let mut nr_looks = 0;
         loop {
             match page.try_pin(Touch::Quiet) {
                 Ok(pin) => {
@@ -357,8 +358,13 @@ impl Pass<'_> {
                 }
                 Err(PinRefused::NotResident) => return None,
                 Err(PinRefused::Locked) => {
-                    self.note_locked(index);
-                    return None;
+                    let is_worth_another = self.on_locked == OnLocked::End && nr_looks < LOOKS_MAX;
+                    if !is_worth_another {
+                        self.note_locked(index);
+                        return None;
+                    }
+                    nr_looks += 1;
+                    std::thread::yield_now();
                 }
                 // So many guards: one of them will go, and dropping one is not something to sleep
                 // for.
