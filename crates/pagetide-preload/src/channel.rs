@@ -1,23 +1,27 @@
 //! This thread's socket to the server: one request, one reply.
 //!
 //! ```text
-//!   thread --CHANNEL--> socket, made when first needed, for this process's number
+//!   thread --CHANNEL--> socket, connected when first needed, for this process's number
 //!   signal handler in the middle of a request --> a socket for that one request
 //!   fork --> the number differs: a new one
 //! ```
 //!
 //! **Invariants.** A packet is a head and data, never part of one; a reply belongs to the request
-//! before it, because nobody else has the socket. Nothing here is a cancellation point, and none of
-//! it is interrupted half-way: regular files are not, in the kernel.
+//! before it, because no other thread has the socket. Nothing here is a cancellation point, and
+//! none of it is interrupted half-way: regular files are not, in the kernel.
 //!
 //! **Ignored.** A handler that leaves by longjmp in the middle of a request. Its thread then uses a
 //! socket for each request; that is slow, and right.
 
 use crate::errno::Errno;
-use crate::{next, process};
+use crate::{next, own, process};
 use libc::{c_int, c_void, iovec, msghdr};
-use pagetide_sys::wire::{DESCRIPTOR_BASE, Greeting, Op, REPLY_BYTES, Reply, Request, VERSION};
+use pagetide_run::wire::{
+    Greeting, Op, REPLY_BYTES, REPLY_FILES_MAX, Reply, Request, SENTENCE_BYTES_MAX, VERSION,
+    variable,
+};
 use std::cell::Cell;
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// The most parts that data may come in.
@@ -28,12 +32,15 @@ pub(crate) const PARTS_MAX: usize = 64;
 struct Channel {
     process: u64,
     fd: c_int,
+    /// In the list of descriptors that are ours.
+    place: usize,
     is_busy: bool,
 }
 
+const NONE: Channel = Channel { process: 0, fd: -1, place: 0, is_busy: false };
+
 thread_local! {
-    static CHANNEL: Cell<Channel> =
-        const { Cell::new(Channel { process: 0, fd: -1, is_busy: false }) };
+    static CHANNEL: Cell<Channel> = const { Cell::new(NONE) };
     /// Sockets that this thread has had.
     static SOCKET_NUMBER: Cell<u32> = const { Cell::new(0) };
 }
@@ -42,44 +49,60 @@ thread_local! {
 static KEY: AtomicU32 = AtomicU32::new(0);
 static HAS_COMPLAINED: AtomicBool = AtomicBool::new(false);
 
-/// A request without data or descriptor, to whom no more than a status can be the answer.
-pub(crate) fn tell(op: Op) -> Result<Reply, Errno> {
-    ask(&Request::new(op, 0), &[], None, &[])
+/// A reply, and the descriptors that came with it; -1 where there is none.
+#[derive(Clone, Copy)]
+pub(crate) struct Answer {
+    pub(crate) reply: Reply,
+    pub(crate) files: [c_int; REPLY_FILES_MAX],
 }
 
-/// Sends `request`, with the bytes of `source` and a descriptor beside it, and puts the bytes of
-/// the reply into `target`.
+/// What goes with a request, and what memory its answer goes to.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Parcel<'a> {
+    pub(crate) source: &'a [iovec],
+    /// Two at most.
+    pub(crate) files: &'a [c_int],
+    pub(crate) target: &'a [iovec],
+}
+
+/// A request with nothing beside it.
+pub(crate) fn tell(op: Op) -> Result<Reply, Errno> {
+    Ok(ask(&Request::new(op, 0), Parcel::default())?.reply)
+}
+
+/// Sends `request` and what goes with it, and puts the bytes of the reply where they belong.
 ///
 /// # Errors
 /// EIO where the server is gone, EFAULT where memory is not the program's.
-pub(crate) fn ask(
-    request: &Request,
-    source: &[iovec],
-    descriptor: Option<c_int>,
-    target: &[iovec],
-) -> Result<Reply, Errno> {
-    let exchange = |fd| exchange(fd, request, source, descriptor, target);
-    let mut reply = alone(exchange);
-    if let Some(Err(Errno(libc::EBADF | libc::ENOTSOCK))) = reply {
-        // The program has closed what it could not know of. Nothing was sent.
-        process::remove_own(CHANNEL.get().fd);
-        CHANNEL.set(Channel { fd: -1, ..CHANNEL.get() });
-        reply = alone(exchange);
+pub(crate) fn ask(request: &Request, parcel: Parcel<'_>) -> Result<Answer, Errno> {
+    let exchange = |fd| exchange(fd, request, parcel);
+    let mut answer = alone(exchange);
+    if let Some(Err(errno)) = answer
+        && is_of_socket(errno)
+    {
+        // The program has closed what it could not know of: the server has not done it.
+        own::close_own(CHANNEL.get().fd);
+        CHANNEL.set(NONE);
+        answer = alone(exchange);
     }
-    let reply = match reply {
-        Some(reply) => reply,
+    let answer = match answer {
+        Some(answer) => answer,
         // In a signal's handler, in the middle of a request: a socket for this one.
-        None => {
-            let fd = open(process::number())?;
-            let reply = exchange(fd);
-            close(fd);
-            reply
-        }
+        None => connect(process::number()).and_then(|fd| {
+            let answer = exchange(fd);
+            own::close(fd);
+            answer
+        }),
     };
-    reply.map_err(lost)
+    answer.map_err(lost)
 }
 
-/// Has `exchange` use this thread's socket, and nobody else meanwhile. `None` if somebody does, or
+/// Whether the socket is none, or the server has closed its end unread.
+fn is_of_socket(errno: Errno) -> bool {
+    matches!(errno.0, libc::EBADF | libc::ENOTSOCK | libc::EPIPE | libc::ECONNRESET)
+}
+
+/// Has `exchange` use this thread's socket, and nothing else meanwhile. `None` if it is in use, or
 /// if there is none to be had.
 fn alone<T>(exchange: impl FnOnce(c_int) -> T) -> Option<T> {
     if !enter() || CHANNEL.get().is_busy {
@@ -92,22 +115,25 @@ fn alone<T>(exchange: impl FnOnce(c_int) -> T) -> Option<T> {
     Some(result)
 }
 
-/// Makes sure that this thread has a socket, and so somebody to notice its end.
+/// Makes sure that this thread has a socket, whose end the server will notice.
 pub(crate) fn enter() -> bool {
     let process = process::number();
     let channel = CHANNEL.get();
-    if channel.process == process && channel.fd >= 0 {
+    let is_busy = channel.is_busy && channel.process == process;
+    // The program may have put a descriptor of its own there.
+    let is_there = channel.process == process && own::is_still(channel.place, process, channel.fd);
+    if is_busy || is_there {
         return true;
     }
-    let is_busy = channel.is_busy && channel.process == process;
-    let Some(Ok(fd)) = (!is_busy).then(|| open(process)) else { return false };
-    CHANNEL.set(Channel { process, fd: adopt(fd), is_busy: false });
+    let Ok(fd) = connect(process) else { return false };
+    let fd = adopt(fd);
+    CHANNEL.set(Channel { process, fd, place: own::place_of(fd), is_busy: false });
     true
 }
 
 /// Sends a request that has no reply; what cannot be sent is forgotten.
 pub(crate) fn tell_only(request: &Request, source: &[iovec]) {
-    let _ = alone(|fd| send(fd, &request.encode(), source, None));
+    let _ = alone(|fd| send(fd, &request.encode(), Parcel { source, ..Parcel::default() }));
 }
 
 /// Which of its sockets this thread has.
@@ -115,45 +141,34 @@ pub(crate) fn socket_number() -> u32 {
     SOCKET_NUMBER.get()
 }
 
-/// A request whose reply brings files; -1 where one did not come.
-pub(crate) fn ask_for_files(op: Op) -> Result<(Reply, [c_int; NR_FILES]), Errno> {
-    let fd = open(process::number())?;
-    let reply = exchange_for_files(fd, op);
-    close(fd);
-    reply
-}
-
 /// The file of a tray that belongs to this thread's socket, and the socket to tell of it by.
 pub(crate) fn ask_for_tray() -> Option<[c_int; 2]> {
-    let (_, [file, told, _]) = alone(|fd| exchange_for_files(fd, Op::Tray))?.ok()?;
+    let request = Request::new(Op::Tray, 0);
+    let [file, told, _] = alone(|fd| exchange(fd, &request, Parcel::default()))?.ok()?.files;
     if told >= 0 {
-        let told = move_up(told);
-        process::add_own(told);
-        return Some([file, told]);
+        return Some([file, own::keep(told)]);
     }
     if file >= 0 {
-        close(file);
+        own::close(file);
     }
     None
 }
 
 /// Sends a request that has no reply by the socket for those; returns whether it could be sent.
 pub(crate) fn tell_by(told: c_int, request: &Request, source: &[iovec]) -> bool {
-    send(told, &request.encode(), source, None).is_ok()
+    send(told, &request.encode(), Parcel { source, ..Parcel::default() }).is_ok()
 }
 
-fn exchange_for_files(fd: c_int, op: Op) -> Result<(Reply, [c_int; NR_FILES]), Errno> {
-    send(fd, &Request::new(op, 0).encode(), &[], None)?;
-    let mut head = [0; REPLY_BYTES];
-    let mut rights = [Rights { len: 0, level: 0, kind: 0, files: [-1; NR_FILES] }];
-    let (parts, nr_parts) = with_head(head.as_mut_ptr(), head.len(), &[]);
-    let mut message = message(&parts, nr_parts);
-    message.msg_control = rights.as_mut_ptr().cast::<c_void>();
-    message.msg_controllen = size_of::<Rights>();
-    let nr_bytes = packet(libc::SYS_recvmsg, fd, &message, libc::MSG_CMSG_CLOEXEC)?;
-    let reply = Reply::decode(&head[..nr_bytes]).ok_or(Errno(libc::EIO))?;
-    let is_rights = rights[0].level == libc::SOL_SOCKET && rights[0].kind == libc::SCM_RIGHTS;
-    Ok((reply, if is_rights { rights[0].files } else { [-1; NR_FILES] }))
+/// Has the server say a sentence to the user, once a run for each `number`.
+pub(crate) fn say(number: u64, sentence: &[u8]) {
+    if process::has_flag(variable::QUIET) {
+        return;
+    }
+    let iov_len = sentence.len().min(SENTENCE_BYTES_MAX);
+    let source = &[iovec { iov_base: sentence.as_ptr().cast_mut().cast(), iov_len }];
+    let request = Request { flags: number, ..Request::new(Op::Say, 0) };
+    // A server that is gone has nothing more to say.
+    let _ = ask(&request, Parcel { source, ..Parcel::default() });
 }
 
 /// What the program is told of a failed exchange.
@@ -162,27 +177,27 @@ fn lost(errno: Errno) -> Errno {
         return errno;
     }
     if !HAS_COMPLAINED.swap(true, Ordering::Relaxed) {
-        process::complain("pagetide: the page cache of this program is gone, or refused it\n");
+        let mut sentence = [b'\n'; 192];
+        let mut text = &mut sentence[..191];
+        let room = text.len();
+        let _ = write!(
+            text,
+            "pagetide: process {} cannot ask its page cache (errno {}): files it opens are the \
+             kernel's, calls on those it has fail with EIO",
+            // SAFETY: getpid has no arguments (S20).
+            unsafe { libc::getpid() },
+            errno.0
+        );
+        let len = room - text.len() + 1;
+        process::complain(std::str::from_utf8(&sentence[..len]).unwrap_or_default());
     }
     Errno(libc::EIO)
 }
 
-fn exchange(
-    fd: c_int,
-    request: &Request,
-    source: &[iovec],
-    descriptor: Option<c_int>,
-    target: &[iovec],
-) -> Result<Reply, Errno> {
-    let head = request.encode();
-    send(fd, &head, source, descriptor)?;
-    let mut head = [0; REPLY_BYTES];
-    let nr_bytes = receive(fd, &mut head, target)?;
-    Reply::decode(&head[..nr_bytes.min(REPLY_BYTES)]).ok_or(Errno(libc::EIO))
+fn exchange(fd: c_int, request: &Request, parcel: Parcel<'_>) -> Result<Answer, Errno> {
+    send(fd, &request.encode(), parcel)?;
+    receive(fd, parcel.target)
 }
-
-/// The most files that come with one reply.
-const NR_FILES: usize = 3;
 
 /// A control message with descriptors in it, as cmsg(3) lays it out.
 #[repr(C, align(8))]
@@ -190,28 +205,41 @@ struct Rights {
     len: usize,
     level: c_int,
     kind: c_int,
-    files: [c_int; NR_FILES],
+    files: [c_int; REPLY_FILES_MAX],
 }
 
-fn send(fd: c_int, head: &[u8], source: &[iovec], descriptor: Option<c_int>) -> Result<(), Errno> {
-    let (parts, nr_parts) = with_head(head.as_ptr().cast_mut(), head.len(), source);
+/// Bytes of a control message before its descriptors.
+const RIGHTS_HEAD: usize = 16;
+
+fn send(fd: c_int, head: &[u8], parcel: Parcel<'_>) -> Result<(), Errno> {
+    let (parts, nr_parts) = with_head(head.as_ptr().cast_mut(), head.len(), parcel.source);
     let mut rights = Rights {
-        len: 16 + size_of::<c_int>(),
+        len: RIGHTS_HEAD + size_of_val(parcel.files),
         level: libc::SOL_SOCKET,
         kind: libc::SCM_RIGHTS,
-        files: [descriptor.unwrap_or(-1), 0, 0],
+        files: [-1; REPLY_FILES_MAX],
     };
+    rights.files[..parcel.files.len()].copy_from_slice(parcel.files);
     let mut message = message(&parts, nr_parts);
-    if descriptor.is_some() {
+    if !parcel.files.is_empty() {
         message.msg_control = std::ptr::from_mut(&mut rights).cast::<c_void>();
         message.msg_controllen = rights.len;
     }
     packet(libc::SYS_sendmsg, fd, &message, libc::MSG_NOSIGNAL).map(|_| ())
 }
 
-fn receive(fd: c_int, head: &mut [u8], target: &[iovec]) -> Result<usize, Errno> {
+fn receive(fd: c_int, target: &[iovec]) -> Result<Answer, Errno> {
+    let mut head = [0; REPLY_BYTES];
+    let mut rights = [Rights { len: 0, level: 0, kind: 0, files: [-1; REPLY_FILES_MAX] }];
     let (parts, nr_parts) = with_head(head.as_mut_ptr(), head.len(), target);
-    packet(libc::SYS_recvmsg, fd, &message(&parts, nr_parts), 0)
+    let mut message = message(&parts, nr_parts);
+    message.msg_control = rights.as_mut_ptr().cast::<c_void>();
+    message.msg_controllen = size_of::<Rights>();
+    let nr_bytes = packet(libc::SYS_recvmsg, fd, &message, libc::MSG_CMSG_CLOEXEC)?;
+    let Rights { level, kind, files, .. } = rights[0];
+    let is_rights = (level, kind) == (libc::SOL_SOCKET, libc::SCM_RIGHTS);
+    let reply = Reply::decode(&head[..nr_bytes.min(REPLY_BYTES)]).ok_or(Errno(libc::EIO))?;
+    Ok(Answer { reply, files: if is_rights { files } else { [-1; REPLY_FILES_MAX] } })
 }
 
 fn with_head(head: *mut u8, len: usize, rest: &[iovec]) -> ([iovec; PARTS_MAX + 1], usize) {
@@ -243,51 +271,47 @@ fn packet(number: libc::c_long, fd: c_int, message: &msghdr, flags: c_int) -> Re
     }
 }
 
-/// A new socket, whose other end the server has got.
-fn open(process: u64) -> Result<c_int, Errno> {
-    let mut ends: [c_int; 2] = [-1; 2];
+/// A new socket, connected to the server, which knows whose it is.
+fn connect(process: u64) -> Result<c_int, Errno> {
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
-    let arguments = [libc::AF_UNIX as usize, kind as usize, 0, ends.as_mut_ptr() as usize, 0, 0];
-    // SAFETY: room for two descriptors (S20).
-    unsafe { next::system(libc::SYS_socketpair, arguments)? };
+    let arguments = [libc::AF_UNIX as usize, kind as usize, 0, 0, 0, 0];
+    // SAFETY: numbers only (S20).
+    let made = unsafe { next::system(libc::SYS_socket, arguments) };
+    let fd = made.map_err(lost)? as c_int;
     // SAFETY: getpid has no arguments (S20).
     let pid = unsafe { libc::getpid() } as u32;
     let greeting = Greeting { version: VERSION, pid, process }.encode();
-    let sent = send(process::doorbell(), &greeting, &[], Some(ends[1]));
-    close(ends[1]);
-    let near = move_up(ends[0]);
-    match sent {
-        Ok(()) => Ok(near),
-        Err(errno) => {
-            close(near);
-            Err(lost(errno))
-        }
+    let greeted =
+        connect_by_name(fd).and_then(|()| send(fd, &greeting, Parcel::default())).map_err(lost);
+    if greeted.is_err() {
+        own::close(fd);
     }
+    greeted.map(|()| fd)
 }
 
-/// Out of the program's way, where the limit on descriptors allows.
-fn move_up(fd: c_int) -> c_int {
-    let command = libc::F_DUPFD_CLOEXEC as usize;
-    let arguments = [fd as usize, command, DESCRIPTOR_BASE as usize, 0, 0, 0];
-    // SAFETY: numbers only (S20).
-    match unsafe { next::system(libc::SYS_fcntl, arguments) } {
-        Ok(moved) => {
-            close(fd);
-            moved as c_int
-        }
-        Err(_) => fd,
+/// Connects to the abstract socket of the server's name.
+fn connect_by_name(fd: c_int) -> Result<(), Errno> {
+    let name = process::server_name();
+    let mut address = libc::sockaddr_un { sun_family: libc::AF_UNIX as u16, sun_path: [0; 108] };
+    if name.len() >= address.sun_path.len() {
+        return Err(Errno(libc::ENAMETOOLONG));
     }
-}
-
-pub(crate) fn close(fd: c_int) {
-    // SAFETY: a descriptor of ours that nobody uses any more (S22).
-    let _ = unsafe { next::system(libc::SYS_close, [fd as usize, 0, 0, 0, 0, 0]) };
+    address.sun_path[1..].iter_mut().zip(name).for_each(|(to, byte)| *to = *byte as libc::c_char);
+    let len = std::mem::offset_of!(libc::sockaddr_un, sun_path) + 1 + name.len();
+    loop {
+        let arguments = [fd as usize, process::address(&address), len, 0, 0, 0];
+        // SAFETY: an address that lives through the call (S20).
+        match unsafe { next::system(libc::SYS_connect, arguments) } {
+            Err(Errno(libc::EINTR)) => {}
+            other => return other.map(|_| ()),
+        }
+    }
 }
 
 /// Makes the socket the thread's, and has it closed with the thread.
 fn adopt(fd: c_int) -> c_int {
     SOCKET_NUMBER.set(SOCKET_NUMBER.get().wrapping_add(1));
-    process::add_own(fd);
+    let fd = own::keep(fd);
     if let Some(key) = key() {
         // SAFETY: a key that was made, and a number as its value (S22).
         unsafe { libc::pthread_setspecific(key, (fd as usize + 1) as *const c_void) };
@@ -301,8 +325,8 @@ fn key() -> Option<libc::pthread_key_t> {
         return Some(known - 1);
     }
     let mut key = 0;
-    // SAFETY: room for a key; the destructor lives as long as this library, which nobody
-    // unloads (S22).
+    // SAFETY: room for a key; the destructor lives as long as this library, which is never unloaded
+    // (S22).
     if unsafe { libc::pthread_key_create(&mut key, Some(close_with_thread)) } != 0 {
         return None;
     }
@@ -316,8 +340,7 @@ extern "C" fn close_with_thread(value: *mut c_void) {
     let channel = CHANNEL.get();
     if channel.fd == fd && channel.process == process::number() {
         crate::self_read::finish();
-        CHANNEL.set(Channel { process: 0, fd: -1, is_busy: false });
-        process::remove_own(fd);
-        close(fd);
+        CHANNEL.set(NONE);
+        own::close_own(fd);
     }
 }

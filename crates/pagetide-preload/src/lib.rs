@@ -11,7 +11,7 @@
 //! ```text
 //!   read(fd, ..) --> table[fd] --managed--> request, reply over this thread's socket
 //!                        |  `--kernel's--> the C library's read
-//!                        `--unknown--> regular? tagged? ask once, remember
+//!                        `--unknown--> regular, and a stand-in? ask once, remember
 //! ```
 //!
 //! **Data and invariants.** No lock, and no memory of our own making: the table and the list of our
@@ -29,24 +29,27 @@
 mod calls;
 mod channel;
 mod errno;
+mod lent;
 mod limits;
-mod named;
 mod next;
+mod own;
 mod process;
+mod program;
 mod scratch;
 mod self_read;
 mod serve;
+mod small;
 mod table;
 mod tray;
 mod view;
 
 /// What `pagetide run` looks for before it loads us; it changes with the protocol.
 #[used]
-static VERSION_MARK: [u8; 28] = *b"pagetide preload protocol 8;";
+static VERSION_MARK: [u8; 28] = *b"pagetide preload protocol 9;";
 
-const _: () = assert!(pagetide_sys::wire::VERSION == 8, "VERSION_MARK names the version");
+const _: () = assert!(pagetide_run::wire::VERSION == 9, "VERSION_MARK names the version");
 
-/// Runs before the program: see `calls::stdio` for what cannot wait.
+/// Runs before the program.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static INIT: extern "C" fn() = init;
@@ -58,7 +61,7 @@ static FINI: extern "C" fn() = fini;
 
 extern "C" fn init() {
     if process::is_on() {
-        calls::stdio::settle_standard_descriptors();
+        calls::spawn::hand_over_standard_descriptors();
     }
 }
 

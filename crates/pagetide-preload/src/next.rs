@@ -7,9 +7,10 @@
 //! Ignored: libraries that are loaded later with a definition of their own. They come after ours in
 //! the search, and the first answer is kept.
 
-#[cfg(target_arch = "x86_64")]
-use crate::calls::print::Arguments;
-use libc::{c_char, c_int, c_long, c_void, dlsym, iovec, off_t, size_t, ssize_t};
+use libc::{
+    c_char, c_int, c_long, c_void, dlsym, fd_set, gid_t, iovec, nfds_t, off_t, pollfd, size_t,
+    ssize_t, timespec, uid_t,
+};
 use std::mem::transmute_copy;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
@@ -57,7 +58,6 @@ fn find(kept: &AtomicPtr<c_void>, name: &'static str) -> *mut c_void {
 
 next! {
     fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long;
-    fn open(path: *const c_char, flags: c_int, mode: libc::mode_t) -> c_int;
     fn openat(folder: c_int, path: *const c_char, flags: c_int, mode: libc::mode_t) -> c_int;
     fn mkostemps(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int;
     fn close(fd: c_int) -> c_int;
@@ -78,7 +78,6 @@ next! {
     fn pwritev64v2(fd: c_int, p: *const iovec, nr: c_int, offset: off_t, flags: c_int) -> ssize_t;
     fn lseek64(fd: c_int, offset: off_t, whence: c_int) -> off_t;
     fn ftruncate64(fd: c_int, len: off_t) -> c_int;
-    fn truncate64(path: *const c_char, len: off_t) -> c_int;
     fn fallocate64(fd: c_int, mode: c_int, offset: off_t, len: off_t) -> c_int;
     fn posix_fallocate64(fd: c_int, offset: off_t, len: off_t) -> c_int;
     fn fsync(fd: c_int) -> c_int;
@@ -88,9 +87,9 @@ next! {
     fn syncfs(fd: c_int) -> c_int;
     fn posix_fadvise64(fd: c_int, offset: off_t, len: off_t, advice: c_int) -> c_int;
     fn readahead(fd: c_int, offset: off_t, len: size_t) -> ssize_t;
-    fn futimens(fd: c_int, times: *const libc::timespec) -> c_int;
+    fn futimens(fd: c_int, times: *const timespec) -> c_int;
     fn futimes(fd: c_int, times: *const libc::timeval) -> c_int;
-    fn utimensat(d: c_int, p: *const c_char, times: *const libc::timespec, flags: c_int) -> c_int;
+    fn utimensat(d: c_int, p: *const c_char, times: *const timespec, flags: c_int) -> c_int;
     fn futimesat(d: c_int, p: *const c_char, times: *const libc::timeval) -> c_int;
     fn utimes(path: *const c_char, times: *const libc::timeval) -> c_int;
     fn utime(path: *const c_char, times: *const c_void) -> c_int;
@@ -115,12 +114,6 @@ next! {
     fn fdopen(fd: c_int, mode: *const c_char) -> *mut Stream;
     fn fclose(stream: *mut Stream) -> c_int;
     fn tmpfile64() -> *mut Stream;
-    #[cfg(target_arch = "x86_64")]
-    fn vdprintf(fd: c_int, format: *const c_char, arguments: *mut Arguments) -> c_int;
-    #[cfg(target_arch = "x86_64")]
-    fn __vdprintf_chk(
-        fd: c_int, flag: c_int, format: *const c_char, arguments: *mut Arguments,
-    ) -> c_int;
     fn backtrace_symbols_fd(addresses: *const *mut c_void, nr: c_int, fd: c_int) -> c_int;
     fn fork() -> libc::pid_t;
     fn execve(path: *const c_char, arguments: Strings, environment: Strings) -> c_int;
@@ -137,9 +130,46 @@ next! {
         pid: *mut libc::pid_t, name: *const c_char, actions: *const c_void, attr: *const c_void,
         arguments: Strings, environment: Strings,
     ) -> c_int;
-    fn posix_spawn_file_actions_addopen(
-        actions: *mut c_void, fd: c_int, path: *const c_char, flags: c_int, mode: libc::mode_t,
+    fn posix_spawn_file_actions_adddup2(actions: *mut c_void, fd: c_int, target: c_int) -> c_int;
+    fn fchmod(fd: c_int, mode: libc::mode_t) -> c_int;
+    fn fchown(fd: c_int, user: uid_t, group: gid_t) -> c_int;
+    fn fgetxattr(fd: c_int, name: *const c_char, value: *mut c_void, len: size_t) -> ssize_t;
+    fn fsetxattr(
+        fd: c_int, name: *const c_char, value: *const c_void, len: size_t, flags: c_int,
     ) -> c_int;
+    fn flistxattr(fd: c_int, list: *mut c_char, len: size_t) -> ssize_t;
+    fn fremovexattr(fd: c_int, name: *const c_char) -> c_int;
+    fn isatty(fd: c_int) -> c_int;
+    fn flock(fd: c_int, operation: c_int) -> c_int;
+    fn poll(fds: *mut pollfd, nr: nfds_t, ms: c_int) -> c_int;
+    fn ppoll(
+        fds: *mut pollfd, nr: nfds_t, time: *const timespec, mask: *const c_void,
+    ) -> c_int;
+    fn __poll_chk(fds: *mut pollfd, nr: nfds_t, ms: c_int, room: size_t) -> c_int;
+    fn __ppoll_chk(
+        fds: *mut pollfd, nr: nfds_t, time: *const timespec, mask: *const c_void, room: size_t,
+    ) -> c_int;
+    fn select(
+        nr: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set,
+        time: *mut libc::timeval,
+    ) -> c_int;
+    fn pselect(
+        nr: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set,
+        time: *const timespec, mask: *const c_void,
+    ) -> c_int;
+    fn epoll_ctl(queue: c_int, op: c_int, fd: c_int, event: *mut c_void) -> c_int;
+    fn sendmsg(socket: c_int, message: *const libc::msghdr, flags: c_int) -> ssize_t;
+    fn setuid(user: uid_t) -> c_int;
+    fn seteuid(user: uid_t) -> c_int;
+    fn setreuid(real: uid_t, effective: uid_t) -> c_int;
+    fn setresuid(real: uid_t, effective: uid_t, saved: uid_t) -> c_int;
+    fn setfsuid(user: uid_t) -> c_int;
+    fn setgid(group: gid_t) -> c_int;
+    fn setegid(group: gid_t) -> c_int;
+    fn setregid(real: gid_t, effective: gid_t) -> c_int;
+    fn setresgid(real: gid_t, effective: gid_t, saved: gid_t) -> c_int;
+    fn setfsgid(group: gid_t) -> c_int;
+    fn setgroups(nr: size_t, groups: *const gid_t) -> c_int;
 }
 
 /// A system call whose arguments are numbers, or point to what lives through it.

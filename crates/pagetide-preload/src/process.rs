@@ -1,12 +1,12 @@
-//! This process under a run: whether there is one, its number, and the descriptors that are ours.
+//! This process under a run: whether there is one, what it was told, and its number.
 //!
 //! ```text
-//!   PAGETIDE_RUN=1:900:4711   version, doorbell, the doorbell's inode (a number can be reused)
-//!   wiped page                our number; zero again in every child, however it was made
-//!   own descriptors           doorbell and sockets: the program can neither see nor close them
+//!   PAGETIDE_RUN=9:1:pagetide-4711-af03:536870912   version, flags, the server's name, the limit
+//!   wiped page   our number, and more that no child has; zero again in each, however it was made
 //! ```
 //!
-//! A child closes the sockets it inherits when it first has something to ask, or by executing.
+//! Nothing is inherited but stand-ins: a child finds the server by its name, once it has something
+//! to ask.
 //!
 //! Ignored: children that share our memory but not our descriptors (vfork is replaced by fork;
 //! clone with such flags is not).
@@ -14,29 +14,33 @@
 use crate::errno::Errno;
 use crate::next;
 use libc::{c_char, c_int, c_void};
+use pagetide_run::wire::{self, Op};
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::io::Write;
+use std::ops::Range;
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 const NOT_ASKED: u8 = 0;
 const OFF: u8 = 1;
 const ON: u8 = 2;
+/// It was on: what it executes is told of no run.
+const LEFT: u8 = 3;
 
 static STATE: AtomicU8 = AtomicU8::new(NOT_ASKED);
-static DOORBELL: AtomicI32 = AtomicI32::new(-1);
-/// Sockets of all threads: half our number, half the descriptor plus one; 0 is free.
-static OWN: [AtomicU64; 4096] = [const { AtomicU64::new(0) }; 4096];
-/// No entry of `OWN` was ever used from here on.
-static OWN_END: AtomicUsize = AtomicUsize::new(0);
 static PAGE: AtomicPtr<Wiped> = AtomicPtr::new(std::ptr::null_mut());
+static FLAGS: AtomicU64 = AtomicU64::new(0);
+static LIMIT: AtomicU64 = AtomicU64::new(0);
 
 static PRELOAD_VALUE: [AtomicU8; 4096] = [const { AtomicU8::new(0) }; 4096];
 static PRELOAD_LEN: AtomicUsize = AtomicUsize::new(0);
-static RUN_VALUE: [AtomicU8; 128] = [const { AtomicU8::new(0) }; 128];
+static RUN_VALUE: [AtomicU8; 256] = [const { AtomicU8::new(0) }; 256];
 static RUN_LEN: AtomicUsize = AtomicUsize::new(0);
 
 /// What a child begins without.
 struct Wiped {
     process: AtomicU64,
+    /// What `view` knows of its mappings.
+    view_state: AtomicU8,
 }
 
 /// Whether this process is under a run. Cheap after the first time.
@@ -44,20 +48,17 @@ struct Wiped {
 pub(crate) fn is_on() -> bool {
     match STATE.load(Ordering::Acquire) {
         ON => true,
-        OFF => false,
-        _ => find_out(),
+        NOT_ASKED => find_out(),
+        _ => false,
     }
 }
 
 #[cold]
 fn find_out() -> bool {
-    let found =
-        variable(c"PAGETIDE_RUN").and_then(parse).filter(|(fd, inode)| is_socket(*fd, *inode));
-    let Some((doorbell, _)) = found else {
-        if variable(c"PAGETIDE_RUN").is_some() {
-            complain(
-                "pagetide: this program has lost its page cache; its files are the kernel's\n",
-            );
+    let value = variable(c"PAGETIDE_RUN");
+    let Some(run) = value.and_then(|value| Run::parse(value.to_bytes())) else {
+        if value.is_some() {
+            complain("pagetide: PAGETIDE_RUN is not for this library; files are the kernel's\n");
         }
         STATE.store(OFF, Ordering::Release);
         return false;
@@ -70,16 +71,61 @@ fn find_out() -> bool {
         STATE.store(OFF, Ordering::Release);
         return false;
     }
+    FLAGS.store(run.flags, Ordering::Relaxed);
+    LIMIT.store(run.limit, Ordering::Relaxed);
     // Two threads may both be here: one page is lost, nothing else.
     PAGE.store(page, Ordering::Release);
-    DOORBELL.store(doorbell, Ordering::Release);
     STATE.store(ON, Ordering::Release);
     true
 }
 
-/// The doorbell, if there is a run.
-pub(crate) fn doorbell() -> c_int {
-    DOORBELL.load(Ordering::Acquire)
+/// What [`wire::VARIABLE`] says.
+struct Run {
+    flags: u64,
+    name: Range<usize>,
+    limit: u64,
+}
+
+impl Run {
+    fn parse(value: &[u8]) -> Option<Run> {
+        let text = std::str::from_utf8(value).ok()?;
+        let (version, rest) = text.split_once(':')?;
+        let (flags, rest) = rest.split_once(':')?;
+        let (name, limit) = rest.rsplit_once(':')?;
+        let start = version.len() + flags.len() + 2;
+        let is_ours = version.parse() == Ok(wire::VERSION) && !name.is_empty();
+        is_ours.then_some(Run {
+            flags: flags.parse().ok()?,
+            name: start..start + name.len(),
+            limit: limit.parse().ok()?,
+        })
+    }
+}
+
+/// The name of the server's socket.
+pub(crate) fn server_name() -> &'static [u8] {
+    let (_, value) = own_variables();
+    Run::parse(value).map_or(&[], |run| &value[run.name])
+}
+
+/// Whether the run was given this flag, one of [`wire::variable`].
+pub(crate) fn has_flag(flag: u64) -> bool {
+    FLAGS.load(Ordering::Relaxed) & flag != 0
+}
+
+/// The run's limit, in bytes.
+pub(crate) fn limit() -> u64 {
+    LIMIT.load(Ordering::Relaxed)
+}
+
+/// This process, and what it executes, is under no run from here on.
+pub(crate) fn leave_run() {
+    STATE.store(LEFT, Ordering::Release);
+}
+
+/// Whether it once was under one.
+pub(crate) fn has_left_run() -> bool {
+    STATE.load(Ordering::Acquire) == LEFT
 }
 
 /// The values of `LD_PRELOAD` and `PAGETIDE_RUN` that this process found.
@@ -106,12 +152,16 @@ fn keep(name: &CStr, bytes: &[AtomicU8], len: &AtomicUsize) -> bool {
 }
 
 /// This process's number, made up the first time it is asked for.
+#[inline]
 pub(crate) fn number() -> u64 {
-    let page = wiped();
-    let known = page.process.load(Ordering::Acquire);
-    if known != 0 {
-        return known;
+    match wiped().process.load(Ordering::Acquire) {
+        0 => make_number(),
+        known => known,
     }
+}
+
+#[cold]
+fn make_number() -> u64 {
     let mut random = 0_u64;
     let arguments = [std::ptr::from_mut(&mut random) as usize, 8, 0, 0, 0, 0];
     // SAFETY: getrandom writes eight bytes to a live u64 (S20).
@@ -120,9 +170,10 @@ pub(crate) fn number() -> u64 {
         // SAFETY: getpid has no arguments (S20).
         random = u64::from(unsafe { libc::getpid() } as u32) << 32 | 1;
     }
-    match page.process.compare_exchange(0, random | 1, Ordering::AcqRel, Ordering::Acquire) {
+    let process = &wiped().process;
+    match process.compare_exchange(0, random | 1, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => {
-            close_inherited(random | 1);
+            crate::own::close_inherited(random | 1);
             random | 1
         }
         Err(other) => other,
@@ -134,19 +185,26 @@ pub(crate) fn has_entered() -> bool {
     is_on() && wiped().process.load(Ordering::Acquire) != 0
 }
 
-/// Tells the server that nothing more will come, so that what was open is closed before anybody
+/// Tells the server that nothing more will come, so that what was open is closed before our parent
 /// hears that we have ended.
 pub(crate) fn say_goodbye() {
     if has_entered() {
         crate::self_read::finish();
         // What fails here, fails the server's check that we are alive as well.
-        let _ = crate::channel::tell(pagetide_sys::wire::Op::Leave);
+        let _ = crate::channel::tell(Op::Leave);
     }
 }
 
+/// What `view` knows; 0 in a new child.
+#[inline]
+pub(crate) fn view_state() -> &'static AtomicU8 {
+    &wiped().view_state
+}
+
+#[inline]
 fn wiped() -> &'static Wiped {
-    // SAFETY: `find_out` has stored the page before anybody is told that we are on; it is never
-    // unmapped, zeros are a valid `Wiped`, and it is only reached through atomics (S22).
+    // SAFETY: `find_out` has stored the page before we are on; it is never unmapped, zeros are a
+    // valid `Wiped`, and it is only reached through atomics (S22).
     unsafe { &*PAGE.load(Ordering::Acquire) }
 }
 
@@ -164,63 +222,6 @@ fn wiped_page() -> *mut Wiped {
     match unsafe { next::system(libc::SYS_madvise, arguments) } {
         Ok(_) => page as *mut Wiped,
         Err(_) => std::ptr::null_mut(),
-    }
-}
-
-/// Takes note of a descriptor of ours. Where the list is full, the program can close it: then it is
-/// opened again.
-pub(crate) fn add_own(fd: c_int) {
-    let word = own_word(number(), fd);
-    for (index, slot) in OWN.iter().enumerate() {
-        if slot.compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            OWN_END.fetch_max(index + 1, Ordering::AcqRel);
-            return;
-        }
-    }
-}
-
-/// A descriptor of ours was closed.
-pub(crate) fn remove_own(fd: c_int) {
-    let word = own_word(number(), fd);
-    for slot in &OWN {
-        if slot.compare_exchange(word, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            return;
-        }
-    }
-}
-
-/// Whether `fd` is not the program's to close.
-pub(crate) fn is_own(fd: c_int) -> bool {
-    is_on() && (fd == doorbell() || own().any(|own| own == fd))
-}
-
-/// The sockets of ours, in no order.
-pub(crate) fn own() -> impl Iterator<Item = c_int> {
-    let end = OWN_END.load(Ordering::Acquire);
-    let words = OWN[..end].iter().map(|slot| slot.load(Ordering::Relaxed));
-    words.filter(|word| *word != 0).map(descriptor_of)
-}
-
-fn own_word(process: u64, fd: c_int) -> u64 {
-    process << 32 | u64::from((fd + 1) as u32)
-}
-
-fn descriptor_of(word: u64) -> c_int {
-    word as u32 as c_int - 1
-}
-
-/// Closes what the process before the fork had.
-fn close_inherited(process: u64) {
-    for slot in &OWN {
-        let word = slot.load(Ordering::Acquire);
-        let is_inherited = word != 0 && word >> 32 != process & u64::from(u32::MAX);
-        if is_inherited
-            && slot.compare_exchange(word, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-        {
-            let fd = descriptor_of(word);
-            // SAFETY: a descriptor of ours, by the list (S22).
-            let _ = unsafe { next::system(libc::SYS_close, [fd as usize, 0, 0, 0, 0, 0]) };
-        }
     }
 }
 
@@ -243,18 +244,6 @@ pub(crate) fn variable(name: &CStr) -> Option<&'static CStr> {
     Some(unsafe { CStr::from_ptr(value) })
 }
 
-fn parse(value: &CStr) -> Option<(c_int, u64)> {
-    let mut fields = value.to_str().ok()?.split(':');
-    let version: u32 = fields.next()?.parse().ok()?;
-    let fd = fields.next()?.parse().ok()?;
-    let inode = fields.next()?.parse().ok()?;
-    (version == pagetide_sys::wire::VERSION).then_some((fd, inode))
-}
-
-fn is_socket(fd: c_int, inode: u64) -> bool {
-    stat(fd).is_ok_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFSOCK && stat.st_ino == inode)
-}
-
 /// fstat(2).
 pub(crate) fn stat(fd: c_int) -> Result<libc::stat, Errno> {
     let mut stat = std::mem::MaybeUninit::<libc::stat>::uninit();
@@ -264,6 +253,25 @@ pub(crate) fn stat(fd: c_int) -> Result<libc::stat, Errno> {
     }
     // SAFETY: fstat has filled it (S20).
     Ok(unsafe { stat.assume_init() })
+}
+
+/// Whether it is a regular file.
+pub(crate) fn is_regular(stat: &libc::stat) -> bool {
+    stat.st_mode & libc::S_IFMT == libc::S_IFREG
+}
+
+/// fcntl(2), past ourselves.
+pub(crate) fn control(fd: c_int, command: c_int, argument: usize) -> Result<usize, Errno> {
+    // SAFETY: numbers only (S20).
+    unsafe { next::system(libc::SYS_fcntl, [fd as usize, command as usize, argument, 0, 0, 0]) }
+}
+
+/// `/proc/self/fd/` and the number, ended with a zero: what a descriptor has open, by a path.
+pub(crate) fn path_of(fd: c_int) -> [u8; 32] {
+    let mut path = [0; 32];
+    // Thirty-one bytes are enough for any number.
+    let _ = write!(&mut path[..], "/proc/self/fd/{fd}");
+    path
 }
 
 /// A pointer as a system call takes it.

@@ -23,9 +23,9 @@
 //! **Data and invariants.** What is set down was never the program's memory: it is read by the
 //! kernel into a tray (`tray`), between pages that cannot be touched. A program that scribbles over
 //! its memory all the same is found out by the checksum, made right after the read.
-//! The program's descriptor gets O_DIRECT for it, which nothing else notices while the file is
-//! managed; the server takes it away when it hands the file to the kernel. A signal's handler that
-//! comes in the middle of it asks the server.
+//! It is read by a descriptor that the server lends (`lent`), of a file that was opened with
+//! O_DIRECT, once the description has missed a few times. A signal's handler that comes in the
+//! middle of it asks the server.
 //!
 //! **Ignored.** Streams: the server reads ahead for those. Long reads, ends of files, files that
 //! were written, and file systems without O_DIRECT: the server reads those. Pages that are still in
@@ -33,13 +33,13 @@
 //!
 //! Source: open(2), "O_DIRECT".
 
-use crate::table::{self, Entry};
+use crate::lent::{self, Lent};
 use crate::{next, tray, view};
-use libc::{c_int, c_void, iovec};
-use pagetide_sys::wire::{Offer, PAGE_SHIFT};
+use libc::{c_void, iovec};
+use pagetide_run::wire::{Offer, PAGE_SHIFT};
 use std::cell::Cell;
 use std::ops::Range;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
 const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
@@ -50,22 +50,14 @@ thread_local! {
     static IS_BUSY: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What we know of a description's O_DIRECT: its number times four, and one of these.
-static DIRECT: [AtomicU64; 1 << 12] = [const { AtomicU64::new(0) }; 1 << 12];
-const REFUSED: u64 = 1;
-const SET_BY_US: u64 = 2;
-const SET_BEFORE: u64 = 3;
+/// How often a description misses before it is worth a descriptor.
+const FEW: u32 = 4;
+/// Misses of the descriptions with such a number, until it was.
+static NR_MISSES: [AtomicU32; 1 << 12] = [const { AtomicU32::new(0) }; 1 << 12];
 
 /// Reads the range, which begins with a page that is not resident; returns whether it did. If not,
 /// nothing has happened.
-pub(crate) fn read(
-    fd: c_int,
-    id: u64,
-    tag: u32,
-    target: *mut c_void,
-    len: usize,
-    offset: u64,
-) -> bool {
+pub(crate) fn read(id: u64, tag: u32, target: *mut c_void, len: usize, offset: u64) -> bool {
     if len == 0 || len > PAGES_MAX * PAGE_BYTES || IS_BUSY.get() {
         return false;
     }
@@ -73,17 +65,18 @@ pub(crate) fn read(
     let nr_pages = (last + 1 - first) as usize;
     let Some((file_len, writes)) = view::file(tag) else { return false };
     let is_whole = last < file_len >> PAGE_SHIFT;
-    if nr_pages > PAGES_MAX || !is_whole || writes & 1 == 1 || !is_direct(fd, id, tag) {
+    if nr_pages > PAGES_MAX || !is_whole || writes & 1 == 1 {
         return false;
     }
+    let Some(lent) = borrow(id) else { return false };
     IS_BUSY.set(true);
     let end = last + 1 + nr_behind(tag, last + 1..file_len >> PAGE_SHIFT, nr_pages);
     let read = [end, last + 1].into_iter().find_map(|end| Some((end, tray::room(end - first)?)));
-    let read = read.filter(|(end, start)| read_pages(fd, first..*end, *start));
-    // If all is as it was, then the descriptor was this file's all the time, and nobody has
-    // written it.
+    let read = read.filter(|(end, start)| read_pages(lent, first..*end, *start));
+    // If all is as it was, then the descriptor was this file's all the time, and nothing was
+    // written.
     let is_same = view::file(tag).is_some_and(|(_, now)| now == writes)
-        && table::entry(fd) == Entry::Managed(id);
+        && lent::known(id) == Some(Some(lent));
     let is_read = match read {
         Some((end, start)) if is_same => {
             for index in first..end {
@@ -108,10 +101,10 @@ fn nr_behind(tag: u32, behind: Range<u64>, nr_wanted: usize) -> u64 {
 }
 
 /// Reads pages into the tray, from slot `start` on; returns whether it has them all.
-fn read_pages(fd: c_int, pages: Range<u64>, start: *mut u8) -> bool {
+fn read_pages(lent: Lent, pages: Range<u64>, start: *mut u8) -> bool {
     let nr_bytes = (pages.end - pages.start) as usize * PAGE_BYTES;
     let offset = (pages.start << PAGE_SHIFT) as usize;
-    let arguments = [fd as usize, start as usize, nr_bytes, offset, 0, 0];
+    let arguments = [lent.fd as usize, start as usize, nr_bytes, offset, 0, 0];
     // SAFETY: slots of this thread's tray that nobody uses (S22).
     unsafe { next::system(libc::SYS_pread64, arguments) == Ok(nr_bytes) }
 }
@@ -161,47 +154,15 @@ pub(crate) fn finish() {
     IS_BUSY.set(false);
 }
 
-/// Whether the descriptor reads past the kernel's page cache; asks for it the first time.
-fn is_direct(fd: c_int, id: u64, tag: u32) -> bool {
-    let slot = &DIRECT[id as usize % DIRECT.len()];
-    let known = slot.load(Relaxed);
-    if known >> 2 == id {
-        return known & 3 != REFUSED;
+/// What to read the description's file by, past the kernel's page cache.
+fn borrow(id: u64) -> Option<Lent> {
+    if let Some(known) = lent::known(id) {
+        return known.filter(|lent| lent.is_direct);
     }
-    let Ok(flags) = control(fd, libc::F_GETFL, 0) else { return false };
-    let direct = libc::O_DIRECT as usize;
-    let state = if flags & direct != 0 {
-        SET_BEFORE
-    } else if control(fd, libc::F_SETFL, flags | direct).is_ok() {
-        SET_BY_US
-    } else {
-        REFUSED
-    };
-    if state == SET_BY_US && view::file(tag).is_none() {
-        // The file is just being handed to the kernel, and its descriptions with it.
-        let _ = control(fd, libc::F_SETFL, flags);
-        return false;
+    let nr_misses = &NR_MISSES[id as usize % NR_MISSES.len()];
+    if nr_misses.fetch_add(1, Relaxed) < FEW {
+        return None;
     }
-    slot.store(id << 2 | state, Relaxed);
-    state != REFUSED
-}
-
-fn control(fd: c_int, command: c_int, argument: usize) -> Result<usize, crate::errno::Errno> {
-    // SAFETY: numbers only (S20).
-    unsafe { next::system(libc::SYS_fcntl, [fd as usize, command as usize, argument, 0, 0, 0]) }
-}
-
-/// Whether the description's O_DIRECT is not the program's.
-pub(crate) fn has_set_direct(id: u64) -> bool {
-    DIRECT[id as usize % DIRECT.len()].load(Relaxed) == id << 2 | SET_BY_US
-}
-
-/// The program has set the description's flags: ours are gone.
-pub(crate) fn forget(id: u64) {
-    let slot = &DIRECT[id as usize % DIRECT.len()];
-    let known = slot.load(Relaxed);
-    if known >> 2 == id {
-        // Whoever was faster, knows better.
-        let _ = slot.compare_exchange(known, 0, Relaxed, Relaxed);
-    }
+    nr_misses.store(0, Relaxed);
+    lent::borrow(id).filter(|lent| lent.is_direct)
 }

@@ -1,21 +1,27 @@
 //! A managed descriptor's calls, as requests.
 //!
 //! ```text
-//!   look up --> request --> Done       the result
-//!                           Kernel     remember that, and let the caller call the kernel
-//!                           Unsettled  give the kernel the position first
-//!                           Forgotten  adopt again, ask again
+//!   look up --> request --> Done     the result
+//!                           Kernel   the real descriptor takes the stand-in's place, wherever this
+//!                                    process has it, and the caller calls the kernel
 //! ```
 //!
 //! Calls longer than a packet reserve their range with the first, and go on in it with others.
+//!
+//! **Ignored.** A descriptor that one thread closes while another has a call on a copy of it, in the
+//! moment in which its file becomes the kernel's: it may stay open.
 
-use crate::channel::{PARTS_MAX, ask};
+use crate::channel::{Answer, PARTS_MAX, Parcel, ask};
 use crate::errno::Errno;
+use crate::process::{control, is_regular};
 use crate::table::{self, Entry};
-use crate::{limits, next, process, self_read, view};
+use crate::{lent, limits, next, process, self_read, view};
 use libc::{c_int, c_void, iovec, off_t};
-use pagetide_sys::wire::{CHUNK_BYTES, Op, PAGE_SHIFT, Reason, Reply, Request, Status};
-use pagetide_sys::wire::{adopt, write as flag};
+use pagetide_run::wire::write as flag;
+use pagetide_run::wire::{CHUNK_BYTES, Op, PAGE_SHIFT, Reason, Reply, Request, Status};
+
+/// The description of a stand-in that cannot be asked about; the server knows none of this number.
+const NO_DESCRIPTION: u64 = 0;
 
 /// The description behind `fd`, if it is managed.
 #[inline]
@@ -25,107 +31,131 @@ pub(crate) fn managed(fd: c_int) -> Option<u64> {
     }
     match table::entry(fd) {
         Entry::Managed(id) => Some(id),
-        Entry::Kernel => None,
+        Entry::Kernel | Entry::Passing => None,
         Entry::Unknown => classify(fd),
     }
 }
 
 /// Looks at a descriptor that came from somewhere unseen: by exec, from another process, from
-/// within the C library.
+/// within the C library. Only a stand-in can be managed.
 #[cold]
 fn classify(fd: c_int) -> Option<u64> {
     let before = crate::errno::read();
     let found = match process::stat(fd) {
-        Ok(stat) if is_regular(&stat) => {
-            // What cannot be asked is the kernel's; it was said.
-            adopt_descriptor(fd, status_flags(fd)).unwrap_or(Entry::Kernel)
-        }
+        Ok(stat) if is_regular(&stat) && is_stand_in(fd) => adopt(fd),
         Ok(_) => Entry::Kernel,
         Err(_) => Entry::Unknown,
     };
-    if found != Entry::Unknown {
-        table::set(fd, found);
-    }
     crate::errno::set(before);
+    match found {
+        Entry::Managed(NO_DESCRIPTION) => return Some(NO_DESCRIPTION),
+        Entry::Unknown => {}
+        known => {
+            table::set(fd, known);
+        }
+    }
     match found {
         Entry::Managed(id) => Some(id),
         _ => None,
     }
 }
 
-/// Whether it is a regular file.
-pub(crate) fn is_regular(stat: &libc::stat) -> bool {
-    stat.st_mode & libc::S_IFMT == libc::S_IFREG
+/// Whether a descriptor names a file and can do no more.
+pub(crate) fn is_stand_in(fd: c_int) -> bool {
+    control(fd, libc::F_GETFL, 0).is_ok_and(|flags| flags & libc::O_PATH as usize != 0)
 }
 
-/// The flags it was opened with, or was given since.
-pub(crate) fn status_flags(fd: c_int) -> u64 {
-    let arguments = [fd as usize, libc::F_GETFL as usize, 0, 0, 0, 0];
-    // SAFETY: numbers only (S20).
-    let flags = unsafe { next::system(libc::SYS_fcntl, arguments) };
-    flags.map_or(0, |flags| flags as u64 & u64::from(u32::MAX))
-}
-
-/// Asks the server to take `fd` over; says what it is from now on.
-pub(crate) fn adopt_descriptor(fd: c_int, flags: u64) -> Result<Entry, Errno> {
-    let kernel = if table::can_manage(fd) { 0 } else { adopt::KERNEL };
-    let request = Request { flags: flags | kernel, ..Request::new(Op::Adopt, 0) };
-    let reply = ask(&request, &[], Some(fd), &[])?;
-    match reply.status {
-        Status::Kernel => Ok(Entry::Kernel),
-        _ if reply.result < 0 => Err(Errno(-reply.result as c_int)),
-        _ => Ok(Entry::Managed(reply.result as u64)),
+/// Asks what an O_PATH descriptor of a regular file is; if the file is the kernel's by now, it is
+/// replaced.
+fn adopt(fd: c_int) -> Entry {
+    let files = &[fd];
+    match ask(&Request::new(Op::Adopt, 0), Parcel { files, ..Parcel::default() }) {
+        Ok(Answer { reply, .. }) if reply.status == Status::Done && reply.result > 0 => {
+            Entry::Managed(reply.result as u64)
+        }
+        Ok(Answer { reply, files: [real, ..] }) if reply.status == Status::Kernel && real >= 0 => {
+            put_over(fd, real);
+            installed(reply.result as u64, real);
+            Entry::Kernel
+        }
+        // The program's own.
+        Ok(Answer { reply, .. }) if reply.status == Status::Stranger => Entry::Kernel,
+        _ => Entry::Managed(NO_DESCRIPTION),
     }
 }
 
-/// Sends a request for a managed descriptor. `None`: the kernel has the file now.
+/// Puts what `real` has open in the place of `fd`.
+pub(crate) fn put_over(fd: c_int, real: c_int) {
+    let is_kept = control(fd, libc::F_GETFD, 0).is_ok_and(|flags| flags & 1 == 0);
+    let flags = if is_kept { 0 } else { libc::O_CLOEXEC };
+    // SAFETY: numbers (S20).
+    unsafe { next::dup3(real, fd, flags) };
+}
+
+/// Puts the real descriptor of description `id` in the place of each of its stand-ins here.
+fn install(id: u64, real: c_int) {
+    for fd in table::numbers_of(id) {
+        // Another thread may have done so before.
+        if is_stand_in(fd) {
+            put_over(fd, real);
+        }
+        table::make_real(fd, id);
+    }
+    installed(id, real);
+}
+
+/// The stand-ins of description `id` are gone: the server need not keep the real one any more.
+fn installed(id: u64, real: c_int) {
+    lent::retire(id, real);
+    // A server that is gone keeps nothing.
+    let _ = ask(&Request::new(Op::Installed, id), Parcel::default());
+}
+
+/// Sends a request for a managed descriptor. `None`: the kernel has the file now, and the program
+/// the real descriptor.
 pub(crate) fn request(
-    fd: c_int,
-    request: &Request,
+    one: &Request,
     source: &[iovec],
     target: &[iovec],
 ) -> Result<Option<Reply>, Errno> {
-    loop {
-        let reply = ask(request, source, None, target)?;
-        let now = match reply.status {
-            Status::Done if reply.result < 0 => return Err(Errno(-reply.result as c_int)),
-            Status::Done => return Ok(Some(reply)),
-            Status::Kernel => Entry::Kernel,
-            Status::Unsettled => {
-                ask(&Request::new(Op::Settle, request.id), &[], Some(fd), &[])?;
-                Entry::Kernel
-            }
-            Status::Forgotten => adopt_descriptor(fd, status_flags(fd))?,
-        };
-        table::set(fd, now);
-        match now {
-            // The same description has the same number for ever.
-            Entry::Managed(id) if id == request.id => {}
-            Entry::Managed(_) => return Err(Errno(libc::EIO)),
-            _ => return Ok(None),
+    let Answer { reply, files } = ask(one, Parcel { source, target, ..Parcel::default() })?;
+    match reply.status {
+        Status::Done if reply.result >= 0 => Ok(Some(reply)),
+        Status::Kernel if files[0] >= 0 => {
+            install(one.id, files[0]);
+            Ok(None)
         }
+        // Another thread has put the real one in its place.
+        Status::Kernel if reply.result >= 0 => Ok(None),
+        _ if reply.result < 0 => Err(Errno(-reply.result as c_int)),
+        _ => Err(Errno(libc::EIO)),
     }
 }
 
 /// A request without data.
-pub(crate) fn plain(fd: c_int, one: Request) -> Result<Option<Reply>, Errno> {
-    request(fd, &one, &[], &[])
+pub(crate) fn plain(one: Request) -> Result<Option<Reply>, Errno> {
+    request(&one, &[], &[])
 }
 
 /// Has the kernel take the file over, now and for good, so that it can be used past us.
-pub(crate) fn hand_over(fd: c_int, reason: Reason) -> Result<(), Errno> {
-    let reply = ask_to_hand_over(fd, reason)?;
-    if reply.result < 0 {
-        return Err(Errno(-reply.result as c_int));
-    }
-    table::set(fd, Entry::Kernel);
-    Ok(())
+pub(crate) fn hand_over(id: u64, reason: Reason) -> Result<(), Errno> {
+    plain(Request { flags: reason as u64, ..Request::new(Op::HandOver, id) }).map(|_| ())
 }
 
-/// The request of [`hand_over`], for a descriptor that need not be the program's.
-pub(crate) fn ask_to_hand_over(fd: c_int, reason: Reason) -> Result<Reply, Errno> {
-    let request = Request { flags: reason as u64, ..Request::new(Op::HandOver, 0) };
-    ask(&request, &[], Some(fd), &[])
+/// That, if `fd` is managed.
+pub(crate) fn hand_over_managed(fd: c_int, reason: Reason) -> Result<(), Errno> {
+    managed(fd).map_or(Ok(()), |id| hand_over(id, reason))
+}
+
+/// The flags it was opened with, or was given since, for a program that asks.
+pub(crate) fn status_flags(fd: c_int) -> Result<c_int, Errno> {
+    /// Which the kernel adds to each open file of a 64-bit program.
+    const O_LARGEFILE: c_int = if cfg!(target_arch = "x86_64") { 0o100_000 } else { 0o400_000 };
+    let asked = managed(fd).map(|id| plain(Request::new(Op::GetFlags, id)));
+    if let Some(Some(reply)) = asked.transpose()? {
+        return Ok(reply.result as c_int | O_LARGEFILE);
+    }
+    control(fd, libc::F_GETFL, 0).map(|flags| flags as c_int)
 }
 
 /// The parts of a call's memory from byte `skip` on, as many as fit a packet.
@@ -136,7 +166,8 @@ struct Window {
 }
 
 impl Window {
-    fn new(all: &[iovec], mut skip: usize) -> Window {
+    /// At most `most` bytes.
+    fn new(all: &[iovec], mut skip: usize, most: usize) -> Window {
         let nothing = iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         let mut window = Window { parts: [nothing; PARTS_MAX], nr: 0, len: 0 };
         for part in all {
@@ -144,10 +175,10 @@ impl Window {
                 skip -= part.iov_len;
                 continue;
             }
-            if window.nr == PARTS_MAX || window.len == CHUNK_BYTES {
+            if window.nr == PARTS_MAX || window.len == most {
                 break;
             }
-            let iov_len = (part.iov_len - skip).min(CHUNK_BYTES - window.len);
+            let iov_len = (part.iov_len - skip).min(most - window.len);
             let iov_base = part.iov_base.wrapping_byte_add(skip);
             window.parts[window.nr] = iovec { iov_base, iov_len };
             window.nr += 1;
@@ -159,6 +190,13 @@ impl Window {
 
     fn parts(&self) -> &[iovec] {
         &self.parts[..self.nr]
+    }
+
+    /// Bytes up to the end of the first one, or of its page.
+    fn to_end_of_page(&self) -> usize {
+        let start = self.parts[0].iov_base as usize;
+        let nr_bytes = (start + 1).next_multiple_of(1 << PAGE_SHIFT) - start;
+        nr_bytes.min(self.parts[0].iov_len)
     }
 }
 
@@ -211,7 +249,7 @@ pub(crate) fn read(
         (Place::At(offset), [only]) if offset >= 0 => begin_at(fd, id, *only, offset)?,
         (Place::At(base), _) => Begun::Part(Range { base, most: total, done: 0 }),
         (_, [only]) if view::tag(id).is_some() => begin_reserved(fd, id, *only)?,
-        _ => begin_asked(fd, id, parts, total)?,
+        _ => begin_asked(id, parts, total)?,
     };
     match begun {
         Begun::Whole(nr_bytes) => Ok(Some(nr_bytes)),
@@ -223,7 +261,7 @@ pub(crate) fn read(
 /// Begins with what is found of one part at a place.
 #[inline]
 fn begin_at(fd: c_int, id: u64, only: iovec, base: off_t) -> Result<Begun, Errno> {
-    Ok(match read_found(fd, id, only, base)? {
+    Ok(match read_found(id, only, base)? {
         Progress::Whole(nr_bytes) => Begun::Whole(nr_bytes),
         Progress::Part(done) => Begun::Part(Range { base, most: only.iov_len, done }),
         Progress::Kernel(0) => Begun::Kernel,
@@ -233,24 +271,24 @@ fn begin_at(fd: c_int, id: u64, only: iovec, base: off_t) -> Result<Begun, Errno
 
 /// Reserves a range at the position for one part, and begins with what is found of that.
 fn begin_reserved(fd: c_int, id: u64, only: iovec) -> Result<Begun, Errno> {
-    let Some((base, most)) = reserve(fd, id, only.iov_len)? else { return Ok(Begun::Kernel) };
+    let Some((base, most)) = reserve(id, only.iov_len)? else { return Ok(Begun::Kernel) };
     if most == 0 {
         return Ok(Begun::Whole(0));
     }
     let only = iovec { iov_len: most, ..only };
     Ok(match begin_at(fd, id, only, base)? {
-        // The range is ours, whoever has the file from here on.
+        // The range is this call's, although the file has changed hands.
         Begun::Kernel => Begun::Whole(rest_of(fd, &only, 0, base)),
         begun => begun,
     })
 }
 
 /// Asks for a range at the position, and the front of its bytes.
-fn begin_asked(fd: c_int, id: u64, parts: &[iovec], total: usize) -> Result<Begun, Errno> {
-    let window = Window::new(parts, 0);
+fn begin_asked(id: u64, parts: &[iovec], total: usize) -> Result<Begun, Errno> {
+    let window = Window::new(parts, 0, CHUNK_BYTES);
     let (len, total) = (window.len as u64, total as u64);
     let first = Request { len, total, ..Request::new(Op::Read, id) };
-    let Some(reply) = request(fd, &first, &[], window.parts())? else { return Ok(Begun::Kernel) };
+    let Some(reply) = request(&first, &[], window.parts())? else { return Ok(Begun::Kernel) };
     view::learn(id, &reply);
     let done = reply.result as usize;
     let most = if done == window.len { reply.total as usize } else { done };
@@ -270,11 +308,11 @@ fn go_on(
 ) -> Result<Option<usize>, Errno> {
     let Range { base, most, mut done } = range;
     loop {
-        let window = Window::new(parts, done);
+        let window = Window::new(parts, done, CHUNK_BYTES);
         let len = window.len.min(most - done);
         let offset = base + done as off_t;
         let more = Request { offset, len: len as u64, ..Request::new(Op::ReadAt, id) };
-        match request(fd, &more, &[], window.parts()) {
+        match request(&more, &[], window.parts()) {
             Ok(Some(reply)) => {
                 view::learn(id, &reply);
                 done += reply.result as usize;
@@ -283,7 +321,7 @@ fn go_on(
                 }
             }
             Ok(None) if done == 0 && place != Place::Position => return Ok(None),
-            // The file changed hands in between: the range is ours, wherever its bytes are.
+            // The file changed hands in between: the range is this call's, wherever its bytes are.
             Ok(None) => {
                 let rest = rest_from_kernel(fd, window.parts(), offset);
                 return Ok(Some(done + rest.min(most - done)));
@@ -295,15 +333,15 @@ fn go_on(
     }
 }
 
-/// Moves the position over `total` bytes, or as many as there are; they are nobody else's. Returns
+/// Moves the position over `total` bytes, or as many as there are; they are this call's. Returns
 /// where they begin, and how many they are.
-fn reserve(fd: c_int, id: u64, total: usize) -> Result<Option<(off_t, usize)>, Errno> {
+fn reserve(id: u64, total: usize) -> Result<Option<(off_t, usize)>, Errno> {
     let found = view::advance(id, total as u64);
     let (base, most) = match found {
         Some(range) => range,
         None => {
             let one = Request { total: total as u64, ..Request::new(Op::Reserve, id) };
-            let Some(reply) = plain(fd, one)? else { return Ok(None) };
+            let Some(reply) = plain(one)? else { return Ok(None) };
             view::learn(id, &reply);
             (reply.offset, reply.total)
         }
@@ -322,7 +360,7 @@ enum Progress {
 }
 
 /// Reads one part at a place: what is found is copied, what is missing is brought in, or read here.
-fn read_found(fd: c_int, id: u64, part: iovec, offset: off_t) -> Result<Progress, Errno> {
+fn read_found(id: u64, part: iovec, offset: off_t) -> Result<Progress, Errno> {
     let Some(tag) = view::tag(id) else { return Ok(Progress::Part(0)) };
     let len = part.iov_len;
     let last = (offset as u64).saturating_add(len.saturating_sub(1) as u64) >> PAGE_SHIFT;
@@ -353,12 +391,12 @@ fn read_found(fd: c_int, id: u64, part: iovec, offset: off_t) -> Result<Progress
             }
             continue;
         }
-        if !goes_on && self_read::read(fd, id, tag, target, len - done, at) {
+        if !goes_on && self_read::read(id, tag, target, len - done, at) {
             return Ok(Progress::Whole(len));
         }
         let wanted = (len - done).min(CHUNK_BYTES) as u64;
         let one = Request { offset: at as i64, len: wanted, ..Request::new(Op::BringIn, id) };
-        match plain(fd, one) {
+        match plain(one) {
             Ok(Some(reply)) if reply.result == 0 => return Ok(Progress::Whole(done)),
             Ok(Some(reply)) => counted = done + reply.result as usize,
             Ok(None) => return Ok(Progress::Kernel(done)),
@@ -376,42 +414,61 @@ pub(crate) fn write(
     parts: &[iovec],
     place: Place,
 ) -> Result<Option<usize>, Errno> {
-    let total = total_of(parts)? as u64;
+    let total = total_of(parts)?;
     let (op, offset, flags) = match place {
         Place::Position => (Op::Write, 0, 0),
         Place::At(offset) => (Op::WriteAt, offset, 0),
         Place::End => (Op::Append, 0, 0),
         Place::EndAlone => (Op::WriteAt, 0, flag::AT_END),
     };
-    let window = Window::new(parts, 0);
     let len = limits::file_len_max();
-    let first = Request { flags, offset, len, total, ..Request::new(op, id) };
-    let reply = match request(fd, &first, window.parts(), &[]) {
+    let first = Request { flags, offset, len, total: total as u64, ..Request::new(op, id) };
+    let reply = match send_front(&first, parts, 0) {
         Ok(Some(reply)) => reply,
         Ok(None) => return Ok(None),
         Err(Errno(libc::EFBIG)) if len != u64::MAX => return Err(limits::exceed()),
         Err(errno) => return Err(errno),
     };
+    let (base, allowed) = (reply.offset as off_t, reply.total as usize);
     let mut done = reply.result as usize;
-    let (base, total) = (reply.offset as off_t, reply.total as usize);
-    while done > 0 && done < total {
-        let window = Window::new(parts, done);
+    while done > 0 && done < allowed {
         let offset = base + done as off_t;
-        let more = Request { offset, flags: flag::CONTINUED, len, ..Request::new(Op::WriteAt, id) };
-        match request(fd, &more, window.parts(), &[]) {
+        let more = Request { offset, len, flags: flag::CONTINUED, ..Request::new(Op::WriteAt, id) };
+        match send_front(&Request { total: (allowed - done) as u64, ..more }, parts, done) {
             Ok(Some(reply)) if reply.result > 0 => done += reply.result as usize,
-            Ok(None) => return Ok(Some(done + rest_to_kernel(fd, window.parts(), offset))),
-            // What has been written, has been written.
-            _ => break,
+            Ok(None) => return Ok(Some(done + rest_to_kernel(fd, parts, done, place, offset))),
+            // What has been written, has been written; and the rest is not waited for.
+            _ => {
+                let flags = flag::CONTINUED | flag::LAST;
+                let _ = plain(Request { flags, ..more });
+                break;
+            }
         }
     }
     Ok(Some(done))
 }
 
+/// Sends a write's packet with what follows the first `done` bytes: as much as fits, and as is the
+/// program's memory.
+fn send_front(one: &Request, parts: &[iovec], done: usize) -> Result<Option<Reply>, Errno> {
+    let send = |window: &Window| {
+        let is_last = one.flags & flag::CONTINUED != 0 && window.len as u64 == one.total;
+        let flags = one.flags | if is_last { flag::LAST } else { 0 };
+        let total = if one.flags & flag::CONTINUED != 0 { 0 } else { one.total };
+        request(&Request { flags, total, ..*one }, window.parts(), &[])
+    };
+    let window = Window::new(parts, done, CHUNK_BYTES.min(one.total as usize));
+    match send(&window) {
+        // As the kernel does, a page at a time up to where the memory ends.
+        Err(Errno(libc::EFAULT)) => send(&Window::new(parts, done, window.to_end_of_page())),
+        sent => sent,
+    }
+}
+
 /// What follows the first `done` bytes of a part at `offset`, from the kernel; how many there are
 /// in all.
 fn rest_of(fd: c_int, part: &iovec, done: usize, offset: off_t) -> usize {
-    let rest = Window::new(std::slice::from_ref(part), done);
+    let rest = Window::new(std::slice::from_ref(part), done, CHUNK_BYTES);
     done + rest_from_kernel(fd, rest.parts(), offset + done as off_t)
 }
 
@@ -421,9 +478,17 @@ fn rest_from_kernel(fd: c_int, parts: &[iovec], offset: off_t) -> usize {
     nr.max(0) as usize
 }
 
-fn rest_to_kernel(fd: c_int, parts: &[iovec], offset: off_t) -> usize {
-    // SAFETY: parts of the program's memory, given for just this (S20).
-    let nr = unsafe { next::pwritev64(fd, parts.as_ptr(), parts.len() as c_int, offset) };
+/// Has the kernel write what follows the first `done` bytes, where its own position is by now, or
+/// at `offset`.
+fn rest_to_kernel(fd: c_int, parts: &[iovec], done: usize, place: Place, offset: off_t) -> usize {
+    let rest = Window::new(parts, done, CHUNK_BYTES);
+    let (parts, nr) = (rest.parts().as_ptr(), rest.nr as c_int);
+    let nr = match place {
+        // SAFETY: parts of the program's memory, given for just this (S20).
+        Place::Position | Place::End => unsafe { next::writev(fd, parts, nr) },
+        // SAFETY: as above (S20).
+        _ => unsafe { next::pwritev64(fd, parts, nr, offset) },
+    };
     nr.max(0) as usize
 }
 
@@ -432,45 +497,55 @@ pub(crate) fn part(buffer: *const c_void, len: usize) -> [iovec; 1] {
     [iovec { iov_base: buffer.cast_mut(), iov_len: len }]
 }
 
-/// A descriptor that is about to be closed, or to mean something else: nobody's from here on.
+/// A descriptor that is about to be closed, or to mean something else: not known from here on.
 /// Returns what has to be told of it.
 pub(crate) fn forget(fd: c_int) -> Result<(), Errno> {
-    let Entry::Managed(id) = table::set(fd, Entry::Unknown) else { return Ok(()) };
+    let known = table::set(fd, Entry::Unknown);
+    let id = match known {
+        Entry::Managed(id) => id,
+        _ => NO_DESCRIPTION,
+    };
+    if known == Entry::Passing {
+        // SAFETY: numbers (S20).
+        unsafe { next::posix_fadvise64(fd, 0, 0, libc::POSIX_FADV_DONTNEED) };
+    }
     // A child that has asked for nothing has nothing to give back.
-    if !process::has_entered() {
+    if known == Entry::Unknown || !process::has_entered() {
         return Ok(());
     }
-    // While somebody knows the description.
-    let log = self_read::tell_before_asking();
-    let reply = ask(&Request::new(Op::Close, id), &[log], None, &[])?;
-    if reply.result < 0 { Err(Errno(-reply.result as c_int)) } else { Ok(()) }
+    match known {
+        Entry::Managed(id) => lent::stand_in_closes(fd, id),
+        _ => lent::real_closes(fd),
+    }
+    if id == NO_DESCRIPTION {
+        return Ok(());
+    }
+    // While the server knows the description.
+    let source = &[self_read::tell_before_asking()];
+    let answer = ask(&Request::new(Op::Close, id), Parcel { source, ..Parcel::default() });
+    match known {
+        Entry::Managed(_) if answer?.reply.result < 0 => Err(Errno(-answer?.reply.result as c_int)),
+        _ => Ok(()),
+    }
 }
 
 /// `copy` is a new descriptor for what `fd` has open.
 pub(crate) fn duplicated(fd: c_int, copy: c_int) {
-    let id = if table::can_manage(copy) { known(fd) } else { managed(fd) };
-    match id {
-        Some(id) if table::can_manage(copy) => {
-            table::set(copy, Entry::Managed(id));
-            if process::has_entered() {
-                // A count that is wrong costs opening the file again.
-                let _ = ask(&Request::new(Op::Dup, id), &[], None, &[]);
-            }
-        }
-        Some(_) => {
-            if hand_over(copy, Reason::Standard).is_ok() {
-                table::set(fd, Entry::Kernel);
-            }
-        }
-        None => {
-            table::set(copy, table::entry(fd));
-        }
+    if let Entry::Managed(id) = table::entry(fd)
+        && !table::can_manage(copy)
+        && hand_over(id, Reason::Standard).is_ok()
+    {
+        put_over(copy, fd);
     }
-}
-
-fn known(fd: c_int) -> Option<u64> {
-    match table::entry(fd) {
-        Entry::Managed(id) => Some(id),
-        _ => None,
+    let known = match table::entry(fd) {
+        Entry::Passing => Entry::Kernel,
+        known => known,
+    };
+    table::set(copy, known);
+    if let Entry::Managed(id) = known
+        && process::has_entered()
+    {
+        // A count that is wrong costs opening the file again.
+        let _ = ask(&Request::new(Op::Dup, id), Parcel::default());
     }
 }

@@ -1,9 +1,10 @@
 //! What each descriptor of this process is, as far as we know.
 //!
 //! ```text
-//!   0           unknown: not looked at yet, or inherited, or opened by somebody unseen
+//!   0           unknown: not looked at yet, or inherited, or opened by a call unseen
 //!   1           the kernel's: not a file, or a file that is not managed
-//!   id * 4 + 2  managed: an open file description of the server's
+//!   3           the kernel's, and a small file that it had not cached before (`small`)
+//!   id * 4 + 2  managed: a stand-in for an open file description of the server's
 //! ```
 //!
 //! Plain atomics, each for itself: a program that closes a descriptor in one thread and uses it in
@@ -22,49 +23,70 @@ static END: AtomicUsize = AtomicUsize::new(0);
 /// What a descriptor is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Entry {
-    /// Nobody has looked.
+    /// Not looked at yet.
     Unknown,
     /// Calls go to the kernel.
     Kernel,
+    /// Calls go to the kernel, which forgets the file's pages when this is closed.
+    Passing,
     /// Calls go to the server, for this description.
     Managed(u64),
+}
+
+impl Entry {
+    #[inline]
+    fn from_word(word: u64) -> Entry {
+        match word {
+            0 => Entry::Unknown,
+            1 => Entry::Kernel,
+            3 => Entry::Passing,
+            _ => Entry::Managed(word >> 2),
+        }
+    }
+
+    fn word(self) -> u64 {
+        match self {
+            Entry::Unknown => 0,
+            Entry::Kernel => 1,
+            Entry::Passing => 3,
+            Entry::Managed(id) => id << 2 | 2,
+        }
+    }
 }
 
 /// What we know of `fd`.
 #[inline]
 pub(crate) fn entry(fd: c_int) -> Entry {
-    match ENTRIES.get(fd as usize).map(|entry| entry.load(Relaxed)) {
-        Some(0) => Entry::Unknown,
-        Some(1) | None => Entry::Kernel,
-        Some(word) => Entry::Managed(word >> 2),
-    }
+    ENTRIES.get(fd as usize).map_or(Entry::Kernel, |entry| Entry::from_word(entry.load(Relaxed)))
 }
 
 /// Remembers what `fd` is; returns what it was.
 pub(crate) fn set(fd: c_int, entry: Entry) -> Entry {
     let Some(slot) = ENTRIES.get(fd as usize) else { return Entry::Kernel };
-    let word = match entry {
-        Entry::Unknown => 0,
-        Entry::Kernel => 1,
-        Entry::Managed(id) => {
-            END.fetch_max(fd as usize + 1, Relaxed);
-            id << 2 | 2
-        }
-    };
-    match slot.swap(word, Relaxed) {
-        0 => Entry::Unknown,
-        1 => Entry::Kernel,
-        before => Entry::Managed(before >> 2),
+    if let Entry::Managed(_) = entry {
+        END.fetch_max(fd as usize + 1, Relaxed);
+    }
+    Entry::from_word(slot.swap(entry.word(), Relaxed))
+}
+
+/// Remembers that what was managed is real, if it still is what it was.
+pub(crate) fn make_real(fd: c_int, id: u64) {
+    if let Some(slot) = ENTRIES.get(fd as usize) {
+        let (before, now) = (Entry::Managed(id).word(), Entry::Kernel.word());
+        // Otherwise it was closed meanwhile, and may be anything.
+        let _ = slot.compare_exchange(before, now, Relaxed, Relaxed);
     }
 }
 
-/// Whether a managed file may have this number: the C library's own streams use 0, 1 and 2 without
-/// asking us, 0 only where a program has one.
+/// Whether a managed file may have this number: the C library's own streams, and many a program's
+/// children, use 0, 1 and 2 without asking us.
 pub(crate) fn can_manage(fd: c_int) -> bool {
-    match fd {
-        0 => crate::calls::standard::input_is_plain(),
-        _ => (3..LEN as c_int).contains(&fd),
-    }
+    (3..LEN as c_int).contains(&fd)
+}
+
+/// The numbers of this process's stand-ins for a description, lowest first.
+pub(crate) fn numbers_of(id: u64) -> impl Iterator<Item = c_int> {
+    managed().filter(move |(_, found)| *found == id).map(|(fd, _)| fd)
 }
 
 /// The managed descriptors, lowest first.

@@ -18,10 +18,10 @@
 //!
 //! **Ignored.** Pages that were set down and not told when the process was killed.
 
-use crate::{channel, next, process, view};
+use crate::{channel, next, own, process, view};
 use libc::{c_int, iovec};
+use pagetide_run::wire::{OFFER_BYTES, Offer, Op, PAGE_SHIFT, Request};
 use pagetide_sys::tray::{AROUND_WORD, NR_SLOTS, SLOTS_AT, TAKEN_WORD, TRAY_BYTES};
-use pagetide_sys::wire::{OFFER_BYTES, Offer, Op, PAGE_SHIFT, Request};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -208,11 +208,7 @@ pub(crate) fn give_up() {
     let tray = TRAY.replace(NONE);
     if tray.is_own() {
         unmap(tray.start.wrapping_sub(PAGE_BYTES) as usize);
-        process::remove_own(tray.told);
-        // Whoever has closed the one socket without asking us, may have closed this one as well.
-        if tray.is_in_use() {
-            channel::close(tray.told);
-        }
+        own::close_own(tray.told);
     }
 }
 
@@ -238,10 +234,9 @@ fn own() -> Option<Tray> {
     REFUSED_BY.set(socket);
     let [file, told] = channel::ask_for_tray()?;
     let start = map(file);
-    channel::close(file);
+    own::close(file);
     let Some(start) = start else {
-        process::remove_own(told);
-        channel::close(told);
+        own::close_own(told);
         return None;
     };
     REFUSED_BY.set(0);

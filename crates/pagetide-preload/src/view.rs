@@ -14,7 +14,8 @@
 //!
 //! **Data and invariants.** A table of atomics, so that nothing is half-written in a fork's child:
 //! the tag for each description. A tag is never another file's, and one that is revoked finds
-//! nothing. The frames are mapped read-only, once.
+//! nothing. The frames are mapped read-only, once, and no child gets the mapping: it asks for its
+//! own, as a child of another user must not have it.
 //!
 //! The file position of a description that can only be read is a word, which we move by ourselves
 //! (`pagetide_sys::shared::Positions`). It is closed where the server alone knows.
@@ -22,16 +23,17 @@
 //! **Ignored.** The position of what can be written: it is the server's, so reads there ask it for
 //! a range first.
 
-use crate::{channel, self_read};
+use crate::channel::{self, Answer, Parcel};
+use crate::{own, process, self_read};
 use libc::{c_int, c_void, iovec};
+use pagetide_run::wire::{Op, PAGE_SHIFT, Reply, Request, TOUCH_BYTES};
+use pagetide_run::wire::{decode_touch, encode_touch};
 use pagetide_sys::shared::{FrameView, Positions};
-use pagetide_sys::wire::{Op, PAGE_SHIFT, Reply, Request, TOUCH_BYTES};
-use pagetide_sys::wire::{decode_touch, encode_touch};
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
 /// Descriptions whose tags are known: a power of two.
@@ -41,8 +43,8 @@ const NR_TAGS: usize = 1 << 12;
 const LOG_LEN: usize = 256;
 /// Pages in them that are, beside the first of each: of a stream, a quarter of what is read ahead.
 const MORE_PAGES: u64 = 128;
-/// Of so many frames an entry waits to be told: in a small memory a page is gone before anybody
-/// hears that it was hit, which is then not counted.
+/// Of so many frames an entry waits to be told: in a small memory a page is gone before the
+/// server hears that it was hit, which is then not counted.
 const FRAMES_AN_ENTRY: usize = 64;
 
 /// Number and tag of a description, half a word each.
@@ -52,9 +54,11 @@ static PLACES: [AtomicU64; NR_TAGS] = [const { AtomicU64::new(0) }; NR_TAGS];
 /// Number of a description, and the page where its last read ended.
 static LAST: [AtomicU64; NR_TAGS] = [const { AtomicU64::new(0) }; NR_TAGS];
 
+/// What this process has of the server's, in a byte that no child begins with.
 const NOT_TRIED: u8 = 0;
 const TRYING: u8 = 1;
 const THERE: u8 = 2;
+const GIVEN_UP: u8 = 3;
 
 /// What is the server's, mapped here.
 struct Shared {
@@ -67,11 +71,10 @@ struct Shared {
 /// That, once it is there.
 struct Storage(UnsafeCell<MaybeUninit<Shared>>);
 
-// SAFETY: written once, by whoever turned the state from NOT_TRIED to TRYING, and read only after
-// it is THERE (S22); a view may be shared among threads.
+// SAFETY: written by the thread that turned the process's state from NOT_TRIED to TRYING, and read
+// only after it is THERE (S22); a view may be shared among threads.
 unsafe impl Sync for Storage {}
 
-static STATE: AtomicU8 = AtomicU8::new(NOT_TRIED);
 static SHARED: Storage = Storage(UnsafeCell::new(MaybeUninit::uninit()));
 
 thread_local! {
@@ -91,10 +94,10 @@ fn view() -> Option<&'static FrameView> {
 }
 
 fn shared() -> Option<&'static Shared> {
-    if STATE.load(Ordering::Acquire) != THERE {
+    if process::view_state().load(Ordering::Acquire) != THERE {
         return None;
     }
-    // SAFETY: the state says that it was written, and nobody writes it again (S22).
+    // SAFETY: the state says that it was written, and no thread writes it again (S22).
     let storage = unsafe { &*SHARED.0.get() };
     // SAFETY: as above (S22).
     Some(unsafe { storage.assume_init_ref() })
@@ -102,7 +105,7 @@ fn shared() -> Option<&'static Shared> {
 
 /// Whether pages can be found; asks for the frames the first time.
 fn is_there() -> bool {
-    match STATE.load(Ordering::Acquire) {
+    match process::view_state().load(Ordering::Acquire) {
         THERE => true,
         NOT_TRIED => open(),
         _ => false,
@@ -111,13 +114,15 @@ fn is_there() -> bool {
 
 #[cold]
 fn open() -> bool {
-    let first = STATE.compare_exchange(NOT_TRIED, TRYING, Ordering::AcqRel, Ordering::Acquire);
+    let state = process::view_state();
+    let first = state.compare_exchange(NOT_TRIED, TRYING, Ordering::AcqRel, Ordering::Acquire);
     if first.is_err() {
         return false;
     }
-    let Ok((reply, files)) = channel::ask_for_files(Op::Share) else { return false };
+    let share = Request::new(Op::Share, 0);
+    let Ok(Answer { reply, files }) = channel::ask(&share, Parcel::default()) else { return false };
     let [frames, numbers, positions] = files;
-    // SAFETY: two descriptors that were just received, open until the end of this function (S22).
+    // SAFETY: descriptors that were just received, open until the end of this function (S22).
     let borrow = |fd: c_int| unsafe { BorrowedFd::borrow_raw(fd) };
     let open = || {
         let nr_frames = reply.result as u32;
@@ -129,13 +134,23 @@ fn open() -> bool {
     };
     let have_all = reply.result > 0 && files.iter().all(|fd| *fd >= 0);
     let opened = if have_all { open() } else { None };
-    files.into_iter().filter(|fd| *fd >= 0).for_each(channel::close);
+    files.into_iter().filter(|fd| *fd >= 0).for_each(own::close);
     let Some(opened) = opened else { return false };
-    // SAFETY: this thread alone has turned the state to TRYING, and nobody reads before THERE
-    // (S22).
+    // SAFETY: this thread alone has turned the state to TRYING, and none reads before THERE; what a
+    // parent had there is not mapped here, and is not dropped (S22).
     unsafe { *SHARED.0.get() = MaybeUninit::new(opened) };
-    STATE.store(THERE, Ordering::Release);
+    state.store(THERE, Ordering::Release);
     true
+}
+
+/// Nothing is found any more, and nothing of the server's can be reached by this process.
+pub(crate) fn give_up() {
+    if let Some(shared) = shared() {
+        // What fails leaves the process with what it had the right to until now.
+        let _ = shared.view.blank();
+        let _ = shared.positions.blank();
+    }
+    process::view_state().store(GIVEN_UP, Ordering::Release);
 }
 
 /// A half of a word for a description's number; `None` for one that is too large to be kept.
@@ -163,7 +178,7 @@ pub(crate) fn learn(id: u64, reply: &Reply) {
 }
 
 /// Moves the position of a description over `total` bytes, or as many as there are; they are
-/// nobody else's. Returns where they begin, and how many they are; `None` if that is the server's
+/// this call's. Returns where they begin, and how many they are; `None` if that is the server's
 /// to say.
 #[inline]
 pub(crate) fn advance(id: u64, total: u64) -> Option<(u64, u64)> {

@@ -6,7 +6,7 @@
 //!
 //! **Idea.** Two descriptors of the same file. Direct where the file proved to take it and the
 //! request is aligned; buffered for all the rest, and to go on where a direct request was cut
-//! short.
+//! short. A file that is *held* (`held`) has one descriptor that is both.
 //!
 //! ```text
 //!   file:   |  page 0  |  page 1  |  page 2  |  tail  |  end
@@ -30,19 +30,23 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pagetide_core::units::PAGE_BYTES;
+use pagetide_core::units::{Bytes, PAGE_BYTES};
 use rustix::fs::{Advice, FileType, OFlags, Statx, StatxFlags};
 
 pub use self::error::{OpenStoreError, StoreError};
+use self::held::Held;
 use self::look::read_statx;
 pub use self::look::{Fingerprint, Look};
 use crate::aligned::AlignedBuf;
 use crate::token::{Lock, PageHandle};
 
 mod error;
+mod held;
 mod look;
+mod nameless;
 
 const PAGE: u64 = PAGE_BYTES as u64;
 /// The most parts one `preadv` takes (IOV_MAX on Linux).
@@ -68,10 +72,16 @@ pub struct StoreOptions {
 /// Shared freely: every method takes `&self` and names its own offset.
 #[derive(Debug)]
 pub struct StoreFile {
-    buffered: File,
-    direct: Option<File>,
+    descriptors: Descriptors,
     /// From here on, buffered writes may have left contents in the kernel's cache.
     cached_from: AtomicU64,
+}
+
+/// What requests go through.
+#[derive(Debug)]
+enum Descriptors {
+    Two { buffered: File, direct: Option<File> },
+    One(Held),
 }
 
 impl StoreFile {
@@ -101,13 +111,90 @@ impl StoreFile {
         if let Some(kind) = kind_unless_regular(&read_statx(&buffered).map_err(os)?) {
             return Err(OpenStoreError::NotRegular { kind });
         }
-        let direct = if options.direct { open_direct(&buffered, options.write) } else { None };
-        Ok(StoreFile { buffered, direct, cached_from: AtomicU64::new(NOTHING_CACHED) })
+        Ok(StoreFile::over(buffered, options.write, options.direct))
+    }
+
+    /// A file of `len` zeros in `folder` that has no name, is its owner's alone, and goes when it is
+    /// dropped; to be read and written, by direct I/O if it takes that and `direct` is wanted.
+    ///
+    /// # Errors
+    /// What the system says: usually that the folder is not there, or may not be written to.
+    pub fn nameless(folder: &Path, len: u64, direct: bool) -> io::Result<StoreFile> {
+        let file = nameless::create(folder)?;
+        file.set_len(len)?;
+        Ok(StoreFile::over(file, true, direct))
+    }
+
+    /// Takes an open file that its holder has to itself, by a lease or otherwise: opened to be
+    /// read, and written if it is to be; no second descriptor is made of it, which would count
+    /// against the lease. `direct` as in [`StoreOptions`].
+    ///
+    /// # Errors
+    /// [`OpenStoreError`].
+    pub fn held(file: Arc<File>, direct: bool) -> Result<StoreFile, OpenStoreError> {
+        let held = Held::new(file, direct)?;
+        let cached_from = AtomicU64::new(NOTHING_CACHED);
+        Ok(StoreFile { descriptors: Descriptors::One(held), cached_from })
+    }
+
+    fn over(buffered: File, write: bool, direct: bool) -> StoreFile {
+        let direct = if direct { open_direct(&buffered, write) } else { None };
+        let descriptors = Descriptors::Two { buffered, direct };
+        StoreFile { descriptors, cached_from: AtomicU64::new(NOTHING_CACHED) }
+    }
+
+    /// Bytes that the file system of the file has left for this user.
+    ///
+    /// # Errors
+    /// What fstatvfs(3) says.
+    pub fn read_room(&self) -> io::Result<Bytes> {
+        let found = rustix::fs::fstatvfs(self.any())?;
+        Ok(Bytes(found.f_bavail.saturating_mul(found.f_frsize)))
+    }
+
+    /// Whether its opener has it to itself.
+    pub fn is_held(&self) -> bool {
+        matches!(self.descriptors, Descriptors::One(_))
     }
 
     /// Whether aligned requests go past the kernel's page cache.
     pub fn is_direct(&self) -> bool {
-        self.direct.is_some()
+        self.direct().is_some()
+    }
+
+    /// The descriptor for aligned requests, where there is one.
+    fn direct(&self) -> Option<&File> {
+        match &self.descriptors {
+            Descriptors::Two { direct, .. } => direct.as_ref(),
+            Descriptors::One(held) => held.direct(),
+        }
+    }
+
+    /// A descriptor for requests about the file as a whole.
+    fn any(&self) -> &File {
+        match &self.descriptors {
+            Descriptors::Two { buffered, .. } => buffered,
+            Descriptors::One(held) => held.file(),
+        }
+    }
+
+    /// Runs a request through `direct`, or through the kernel's page cache.
+    fn through<T>(&self, direct: Option<&File>, request: impl FnOnce(&File) -> T) -> T {
+        match (direct, &self.descriptors) {
+            (Some(direct), _) => request(direct),
+            (None, Descriptors::Two { buffered, .. }) => request(buffered),
+            (None, Descriptors::One(held)) => held.buffered(request),
+        }
+    }
+
+    /// Whether a read that came as far as `end` needs not be tried for more.
+    fn is_known_end(&self, end: u64) -> bool {
+        matches!(&self.descriptors, Descriptors::One(held) if held.is_end(end))
+    }
+
+    /// Whether a write that ends at `end` goes through the kernel's page cache.
+    pub(crate) fn is_small(&self, end: u64) -> bool {
+        matches!(&self.descriptors, Descriptors::One(held) if held.is_small(end))
     }
 
     /// Reads from `offset` into the locked frames, one after the other; returns the bytes read.
@@ -133,14 +220,15 @@ impl StoreFile {
         mut done: usize,
     ) -> Result<usize, StoreError> {
         let len = frames.len() * PAGE_BYTES;
-        let mut direct = self.direct.as_ref().filter(|_| offset.is_multiple_of(PAGE));
+        let mut direct = self.direct().filter(|_| offset.is_multiple_of(PAGE));
         while done < len {
             let file = direct.filter(|_| done.is_multiple_of(PAGE_BYTES));
-            match read_parts(
-                file.unwrap_or(&self.buffered),
-                &parts(frames, done),
-                offset + done as u64,
-            ) {
+            let at = offset + done as u64;
+            if file.is_none() && done > 0 && self.is_known_end(at) {
+                break;
+            }
+            let parts = parts(frames, done);
+            match self.through(file, |file| read_parts(file, &parts, at)) {
                 Ok(0) => break,
                 Ok(count) => done += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -165,11 +253,14 @@ impl StoreFile {
     /// [`StoreError::Read`]; `target` holds anything.
     pub fn read_bytes(&self, target: &mut [u8], offset: u64) -> Result<usize, StoreError> {
         let (len, mut done) = (target.len(), 0);
-        let mut direct = self.direct.as_ref().filter(|_| is_aligned(target, offset));
+        let mut direct = self.direct().filter(|_| is_aligned(target, offset));
         while done < len {
             let file = direct.filter(|_| done.is_multiple_of(PAGE_BYTES));
             let at = offset + done as u64;
-            match rustix::io::pread(file.unwrap_or(&self.buffered), &mut target[done..], at) {
+            if file.is_none() && done > 0 && self.is_known_end(at) {
+                break;
+            }
+            match self.through(file, |file| rustix::io::pread(file, &mut target[done..], at)) {
                 Ok(0) => break,
                 Ok(count) => done += count,
                 Err(rustix::io::Errno::INTR) => {}
@@ -201,7 +292,8 @@ impl StoreFile {
         mut done: usize,
     ) -> Result<(), StoreError> {
         let len = source.len();
-        let mut direct = self.direct.as_ref().filter(|_| is_aligned(&source[..0], offset));
+        let goes_direct = is_aligned(&source[..0], offset) && !self.is_small(offset + len as u64);
+        let mut direct = self.direct().filter(|_| goes_direct);
         while done < len {
             let whole = (len - done) / PAGE_BYTES * PAGE_BYTES;
             let file = direct.filter(|_| done.is_multiple_of(PAGE_BYTES) && whole > 0);
@@ -210,16 +302,17 @@ impl StoreFile {
             if file.is_none() {
                 self.cached_from.fetch_min(at, Ordering::Relaxed);
             }
-            let error =
-                match rustix::io::pwrite(file.unwrap_or(&self.buffered), &source[done..end], at) {
-                    Ok(0) => io::ErrorKind::WriteZero.into(),
-                    Ok(count) => {
-                        done += count;
-                        continue;
-                    }
-                    Err(rustix::io::Errno::INTR) => continue,
-                    Err(error) => io::Error::from(error),
-                };
+            let written =
+                self.through(file, |file| rustix::io::pwrite(file, &source[done..end], at));
+            let error = match written {
+                Ok(0) => io::ErrorKind::WriteZero.into(),
+                Ok(count) => {
+                    done += count;
+                    continue;
+                }
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => io::Error::from(error),
+            };
             if file.is_none() || !is_refusal_of_direct(&error) {
                 return Err(StoreError::Write { offset, len, source: error });
             }
@@ -255,12 +348,12 @@ impl StoreFile {
 
     fn sync(&self, sync: fn(&File) -> io::Result<()>) -> Result<(), StoreError> {
         let from = self.cached_from.swap(NOTHING_CACHED, Ordering::Relaxed);
-        let result = sync(&self.buffered);
+        let result = sync(self.any());
         if result.is_err() {
             self.cached_from.fetch_min(from, Ordering::Relaxed);
         } else if from != NOTHING_CACHED && self.is_direct() {
             // A courtesy: those pages are clean now, and kept here anyway. Refusals do not matter.
-            let _ = rustix::fs::fadvise(&self.buffered, from, None, Advice::DontNeed);
+            let _ = rustix::fs::fadvise(self.any(), from, None, Advice::DontNeed);
         }
         result.map_err(|source| StoreError::Sync { source })
     }
@@ -278,7 +371,7 @@ impl StoreFile {
     /// # Errors
     /// [`StoreError::SetLen`]; the length is what it was.
     pub fn set_len(&self, len: u64) -> Result<(), StoreError> {
-        self.buffered.set_len(len).map_err(|source| StoreError::SetLen { len, source })
+        self.any().set_len(len).map_err(|source| StoreError::SetLen { len, source })
     }
 
     /// Which file this is, in what state, and whether that will tell on a change.
@@ -286,22 +379,18 @@ impl StoreFile {
     /// # Errors
     /// [`StoreError::Stat`].
     pub fn look(&self) -> Result<Look, StoreError> {
-        Look::at(&self.buffered).map_err(|source| StoreError::Stat { source })
+        Look::at(self.any()).map_err(|source| StoreError::Stat { source })
     }
 
     /// The descriptor for page-aligned requests of whole pages.
     pub(crate) fn aligned_fd(&self) -> RawFd {
-        self.direct.as_ref().unwrap_or(&self.buffered).as_raw_fd()
+        self.direct().unwrap_or(self.any()).as_raw_fd()
     }
 }
 
 /// Opens the same file once more, with O_DIRECT; `None` if it does not take aligned reads that way.
 fn open_direct(file: &File, write: bool) -> Option<File> {
-    let stat = read_statx(file).ok()?;
-    let knows_alignment =
-        StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::DIOALIGN);
-    let fits = |align: u32| align != 0 && u64::from(align) <= PAGE;
-    if knows_alignment && !(fits(stat.stx_dio_mem_align) && fits(stat.stx_dio_offset_align)) {
+    if takes_direct(&read_statx(file).ok()?) == Some(false) {
         return None;
     }
     // By descriptor, not by path: the path may name another file by now.
@@ -314,6 +403,13 @@ fn open_direct(file: &File, write: bool) -> Option<File> {
     let mut buffer = AlignedBuf::zeroed(PAGE_BYTES);
     rustix::io::retry_on_intr(|| rustix::io::pread(&direct, &mut buffer[..], 0)).ok()?;
     Some(direct)
+}
+
+/// Whether the file system takes page-aligned direct requests, where it says so.
+fn takes_direct(stat: &Statx) -> Option<bool> {
+    let knows = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::DIOALIGN);
+    let fits = |align: u32| align != 0 && u64::from(align) <= PAGE;
+    knows.then(|| fits(stat.stx_dio_mem_align) && fits(stat.stx_dio_offset_align))
 }
 
 fn kind_unless_regular(stat: &Statx) -> Option<&'static str> {

@@ -13,7 +13,7 @@
 //!   StoreFile, AlignedBuf    a file's bytes, in and out      file, aligned
 //!   IoQueue         many of those at once                    ring
 //!   TryLock         a value per CPU                        try_lock
-//!   wire            what `pagetide run` and programs say      wire
+//!   Lease           hearing of every other opener of a file  lease
 //!   current_cpu, read_*      where, how long, how much       cpu, cpu_cache
 //!   keep_freed_memory        tables one after the other      heap
 //!   read_nodes               fast and slow memory            numa
@@ -43,6 +43,8 @@ mod heap;
 pub mod huge_buffer;
 pub mod kernel_cache;
 #[cfg(not(any(miri, loom)))]
+pub mod lease;
+#[cfg(not(any(miri, loom)))]
 mod mapped;
 mod memory;
 pub mod numa;
@@ -64,7 +66,6 @@ mod try_lock;
 #[cfg(not(any(miri, loom)))]
 mod uffd;
 mod wait;
-pub mod wire;
 mod word;
 
 pub use aligned::AlignedBuf;

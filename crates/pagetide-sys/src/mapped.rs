@@ -16,7 +16,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU64;
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
 /// A memory file of `len` bytes, all zero, that can neither shrink nor grow.
 pub(crate) fn memory_file(name: &str, len: usize) -> io::Result<OwnedFd> {
@@ -46,6 +46,24 @@ impl Mapped {
         start.expose_provenance();
         let start = NonNull::new(start.cast()).expect("S28: mmap never returns page zero unasked");
         Ok(Mapped { start, len })
+    }
+
+    /// No child gets it by fork.
+    pub(crate) fn keep_from_children(self) -> io::Result<Mapped> {
+        // SAFETY: S28 (the mapping belongs to this value): this process keeps it as it is.
+        unsafe { madvise(self.start.as_ptr().cast(), self.len, Advice::LinuxDontFork) }?;
+        Ok(self)
+    }
+
+    /// Puts zeros that nothing else has in its place, for threads that may still look at it.
+    pub(crate) fn blank(&self) -> io::Result<()> {
+        let start = self.start.as_ptr().cast();
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
+        // SAFETY: S28 (the mapping belongs to this value, and is replaced as a whole): what looks
+        // at it expects any bytes (S2).
+        unsafe { mmap_anonymous(start, self.len, access, flags) }?;
+        Ok(())
     }
 
     /// Where it begins. Having the address is no right to what is there.

@@ -182,7 +182,8 @@ impl IoQueue {
     ) {
         assert!(len <= buffer.len(), "{len} bytes of a buffer of {}", buffer.len());
         let aligned = offset.is_multiple_of(PAGE_BYTES as u64) && len >= PAGE_BYTES;
-        if self.ring.is_none() || !aligned || u32::try_from(len).is_err() {
+        let queued = aligned && !file.is_small(offset + len as u64);
+        if self.ring.is_none() || !queued || u32::try_from(len).is_err() {
             let result = file.write_bytes(&buffer[..len], offset);
             self.done.push_back(Completion::Write { token, buffer, result });
             return;

@@ -16,8 +16,8 @@
 //! ```
 //!
 //! A frame that is taken from its page stays odd until it is another page's. A key is a file's
-//! *tag* and the page's index; tags are never used again. A file whose tag is revoked is found by
-//! nobody any more, whatever its pages do.
+//! *tag* and the page's index; tags are never used again. A file that is hidden is found by
+//! no view, whatever its pages do, until it is shown again.
 //!
 //! Hints stand in buckets of one line, and are overwritten where a bucket is full: who finds none
 //! has to ask, and is then answered with the hint made anew ([`PageRef::publish`]). 64 pages that
@@ -307,9 +307,14 @@ impl SharedFile {
         &self.words()[3]
     }
 
-    /// Nobody finds the file's pages any more.
-    pub fn revoke(&self) {
+    /// No view finds the file from here on, until [`SharedFile::show`].
+    pub fn hide(&self) {
         self.words()[0].store(u64::from(self.tag) | REVOKED, Ordering::SeqCst);
+    }
+
+    /// Views find the file again.
+    pub fn show(&self) {
+        self.words()[0].store(u64::from(self.tag), Ordering::SeqCst);
     }
 
     #[inline]

@@ -71,9 +71,14 @@ impl Agreement {
         self.is_shared.store(false, Relaxed);
     }
 
-    /// Others may change the file again. Whatever was written until now was written back.
-    pub(crate) fn share(&self) {
-        self.lock().doubt();
+    /// Others may change the file again, which looks so; whatever was written until now was written
+    /// back. Without a look, nothing that is cached is believed any more.
+    pub(crate) fn share_as(&self, look: Option<&Look>) {
+        let mut state = self.lock();
+        match look {
+            Some(look) => state.agree(look),
+            None => state.doubt(),
+        }
         self.is_shared.store(true, Relaxed);
     }
 

@@ -15,6 +15,7 @@ use crate::mapping::Mapping;
 use crate::prefetch;
 use crate::reclaim;
 use crate::region::{Region, RegionOptions};
+use crate::seam::HeldFiles;
 use crate::store::{Backing, Store};
 use pagetide_core::lru::lru_gen::{Detail, GenCommandError};
 use pagetide_core::units::{Bytes, Millis};
@@ -120,17 +121,28 @@ impl PageCache {
             direct: limits.direct_io,
         };
         let file = StoreFile::open(path, store_options).map_err(|error| refused(error.into()))?;
-        if !file.is_direct() {
-            self.shared.engine.direct_io.store(false, Relaxed);
-        }
-        let backing = Backing::File { file: Arc::new(file), writable: options.write };
-        let mapping =
-            self.shared.engine.map_file(backing, group).map_err(|error| error.on(path))?;
-        let file = self.handle(mapping, Access { read: options.read, write: options.write });
+        let access = Access { read: options.read, write: options.write };
+        let file = self.open_stored(group, path, file, access)?;
         if options.truncate && options.write {
             file.set_len(0).map_err(|error| refused(error.into()))?;
         }
         Ok(file)
+    }
+
+    fn open_stored(
+        &self,
+        group: Option<&Member>,
+        path: &Path,
+        file: StoreFile,
+        access: Access,
+    ) -> Result<File, OpenError> {
+        if !file.is_direct() {
+            self.shared.engine.direct_io.store(false, Relaxed);
+        }
+        let backing = Backing::File { file: Arc::new(file), writable: access.write };
+        let mapping =
+            self.shared.engine.map_file(backing, group).map_err(|error| error.on(path))?;
+        Ok(self.handle(mapping, access))
     }
 
     /// Opens somebody's own store, for reading and writing. It is shared with no other handle.
@@ -216,14 +228,6 @@ impl PageCache {
         self.shared.engine.validate();
     }
 
-    /// Two memory files, and the number of frames they are of: what another process makes a
-    /// [view](pagetide_sys::shared::FrameView) from, to find pages in by a
-    /// [`File::tag`](crate::File::tag). `None` unless the cache was built to be shared.
-    pub fn shared_files(&self) -> Option<([BorrowedFd<'_>; 2], u32)> {
-        let arena = &self.shared.engine.arena;
-        Some((arena.shared_files()?, arena.nr_frames()))
-    }
-
     /// Writes back all dirty pages of all files; does not make them durable.
     ///
     /// # Errors
@@ -283,6 +287,23 @@ impl PageCache {
     /// As [`PageCache::resize`], and [`ResizeError::NoSuchTier`].
     pub fn resize_tier(&self, nth: usize, memory: Bytes) -> Result<(), ResizeError> {
         self.shared.engine.resize_tier(nth, memory, &self.shared.limits)
+    }
+}
+
+impl HeldFiles for PageCache {
+    fn open_held(&self, file: Arc<std::fs::File>, write: bool) -> Result<File, OpenError> {
+        let path = Path::new("(a held file)");
+        let refused = |source| OpenError::Open { path: path.to_owned(), source };
+        let file = StoreFile::held(file, self.shared.limits.direct_io)
+            .map_err(|error| refused(error.into()))?;
+        let file = self.open_stored(None, path, file, Access { read: true, write })?;
+        file.hold();
+        Ok(file)
+    }
+
+    fn shared_files(&self) -> Option<([BorrowedFd<'_>; 2], u32)> {
+        let arena = &self.shared.engine.arena;
+        Some((arena.shared_files()?, arena.nr_frames()))
     }
 }
 

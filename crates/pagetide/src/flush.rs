@@ -57,7 +57,7 @@ pub(crate) enum OnLocked {
 }
 
 /// Of the frames, one in so many is written at a time of pages that only borrow room.
-const SWAP_PART: u64 = 8;
+pub(crate) const SWAP_PART: u64 = 8;
 
 /// What a pass did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -447,6 +447,9 @@ impl Pass<'_> {
             }
             Err(error) => {
                 self.mapping.record_error(&error);
+                if let Some(swap) = &self.mapping.swap {
+                    swap.note_failure(&error);
+                }
                 (run.start..).zip(&run.pages).for_each(|(index, page)| {
                     self.set_dirty_again(index, page);
                 });

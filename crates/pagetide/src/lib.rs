@@ -100,6 +100,8 @@ mod registry;
 #[cfg(not(loom))]
 mod resize;
 #[cfg(not(loom))]
+pub mod seam;
+#[cfg(not(loom))]
 mod sizing;
 #[cfg(not(loom))]
 mod staging;
@@ -143,7 +145,7 @@ pub use {
     pagetide_core::units::{Bytes, Millis},
     pagetide_sys::{RegionError, UffdError, UffdSource},
     region::{Region, RegionOptions, RegionStats},
-    sizing::Sizing,
+    sizing::{Estimate, Sizing},
     store::Store,
     tier::plan::TierError,
     tier::{ParseTierError, Tier},

@@ -243,10 +243,12 @@ impl Mapping {
         }
     }
 
-    /// Other processes find none of its pages from here on, for good.
-    pub(crate) fn revoke(&self) {
-        if let Public::Shared(file) = &self.public {
-            file.revoke();
+    /// Other processes find its pages, or none of them.
+    pub(crate) fn set_visible(&self, visible: bool) {
+        match &self.public {
+            Public::Shared(file) if visible => file.show(),
+            Public::Shared(file) => file.hide(),
+            Public::Own { .. } => {}
         }
     }
 

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{PAGE, pattern_at, patterned_file};
+use pagetide::seam::{HeldFiles, SharedPages};
 use pagetide::{File, OpenOptions, PageCache};
 use pagetide_sys::shared::FrameView;
 use std::path::Path;
@@ -154,12 +155,12 @@ fn a_file_that_was_closed_is_as_the_disk_has_it() {
 }
 
 #[test]
-fn nothing_is_found_of_a_file_that_was_revoked() {
+fn nothing_is_found_of_a_file_that_is_hidden() {
     let dir = tempfile::tempdir().unwrap();
     let both = both(&patterned_file(dir.path(), "a", 8 * PAGE));
     let before = both.writes();
     both.file.bring_in(0, PAGE as u64).unwrap();
-    both.file.revoke();
+    both.file.hide();
     assert_eq!(both.view.file(both.tag), None);
     assert!(!both.admit(4, before));
     assert_eq!(both.file.len(), 8 * PAGE as u64);

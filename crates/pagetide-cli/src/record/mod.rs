@@ -18,12 +18,12 @@ mod lines;
 mod tracefs;
 
 use crate::failure::Failure;
-use crate::run::launch::{Caught, Forwarder, exit_code, exit_code_of, pass_to};
 use crate::terminal;
 use lines::{EventLines, Tally};
 use pagetide_core::record::Encoder;
 use pagetide_core::units::PAGE_SHIFT;
 use pagetide_lab::trace::{ConvertError, Converted, Format, Header, Trace, TraceError, convert};
+use pagetide_run::launch::{Caught, Forwarder, exit_code, exit_code_of, pass_to};
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, kill_process, set_parent_process_death_signal, waitpid,
 };
@@ -120,7 +120,7 @@ fn record(
     let lines = EventLines::new(instance.open_pipe()?, Arc::clone(&tally));
     let writer = start_writer(lines, out)?;
     let forwarder = Caught::new()
-        .and_then(|caught| Forwarder::start(caught, pass_to(child)))
+        .and_then(|caught| Forwarder::start(caught, pass_to(Pid::from_child(child))))
         .map_err(|error| Failure::on("watch for signals", &error))?;
     terminal::note(&format!("pagetide: {NOTICE}"));
     kill_process(Pid::from_child(child), Signal::CONT)

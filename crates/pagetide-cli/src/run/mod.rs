@@ -1,36 +1,9 @@
 //! `pagetide run`: an unmodified program, its file I/O through a page cache with a hard limit.
 //!
-//! Problem: the programs people run cannot be changed, and their file I/O takes as much memory as
-//! the kernel gives it. Idea: this process has the page cache and is the server; a library that is
-//! loaded before the program's own sends it what would have been system calls.
-//!
-//! ```text
-//!   program + libpagetide_preload.so --socket a thread--+
-//!   its child                        --socket a thread--+--> server --> PageCache --> files
-//!   its child's child                --socket a thread--+
-//! ```
-//!
-//! What cannot be served this way is the kernel's, coherently: a file is written back, dropped from
-//! the page cache, and the kernel's for the rest of the run. See `served_file`.
-//!
-//! Ignored: limits on what the kernel then caches; the summary says how many files those were.
+//! The server is crate `pagetide-run`; here are the command line, and what is said at the end.
 
 mod course;
-mod description;
-mod errno;
-mod filter;
-pub(crate) mod launch;
-mod limits;
-mod position;
-mod program;
-mod rest;
-mod served_file;
-mod server;
-mod sockets;
 mod summary;
-mod told;
-
-pub(crate) use launch::find_library;
 
 use crate::failure::Failure;
 use crate::output;
@@ -38,22 +11,13 @@ use crate::report;
 use crate::settings::{self, Setting};
 use crate::terminal;
 use course::Watcher;
-use filter::Filter;
 use pagetide::{BuildError, PageCache};
 use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Bytes;
-use pagetide_sys::shared::Positions;
-use pagetide_sys::wire::DESCRIPTOR_BASE;
-use rest::Tree;
-use server::Server;
-use sockets::Doorbell;
+use pagetide_run::{Ended, Filter, Prepared, Program, RunError, launch};
 use std::ffi::OsString;
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
-use std::thread::JoinHandle;
 
 const NOTES: &str = "What is managed: regular files, opened by the program or its children, except
 those under /proc /sys /dev /usr /lib /lib64 /bin /sbin /etc, and programs and libraries.
@@ -61,11 +25,13 @@ those under /proc /sys /dev /usr /lib /lib64 /bin /sbin /etc, and programs and l
 matched against the file's name, one with a slash against the whole path; * stops at a
 slash, ** does not.
 
-What is left to the kernel, coherently, for the rest of the run: files that are mapped,
-read or written as wide characters (fgetws), open outside, used as standard output or
-error, or as standard input of a program that uses stdin, or inherited by a program that
-is linked statically or runs with another user's rights. The summary says how many.
-Programs that ask for io_uring or kernel AIO are refused it.
+What is left to the kernel, coherently, while it is open: files that are mapped, read or
+written as wide characters (fgetws), locked by flock(2), opened outside or by a program
+that makes its own system calls, used as standard input, output or error, or inherited by
+a program that is linked statically or runs with another user's rights; files of another
+user's and of network file systems, which have no lease; and short files that are only
+read. The summary says how many. Programs that ask for io_uring or kernel AIO are refused
+it.
 
 Beside the limit, a run takes at most 160 bytes a page of it, 16 bytes a page of the files
 it touches and 7 KiB a file of which pages are in memory (110 KiB if longer than 64 MiB),
@@ -100,6 +66,9 @@ pub(crate) struct RunArgs {
     /// Never manage files that match; may be repeated.
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
+    /// Say nothing but errors: no summary at the end, nothing about what is not served.
+    #[arg(long, short)]
+    quiet: bool,
     /// Write every access to this record, for `pagetide replay`. Where the disk fills up the record
     /// ends, with a sentence, and the program goes on.
     #[arg(long, value_name = "FILE")]
@@ -126,45 +95,32 @@ pub(crate) struct RunArgs {
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     output::check("the report", &args.report)?;
     output::check("the summary", &args.json)?;
-    let library = find_library()?;
-    // Before there are threads: to give out so high a number among several, the kernel waits until
-    // all processors have passed by.
-    let doorbell = Doorbell::new(DESCRIPTOR_BASE)
-        .map_err(|error| Failure::on("make a socket for the program", &error))?;
-    let kept =
-        limits::allow_long_files().map_err(|error| Failure::on("watch for a signal", &error))?;
-    let cache = build(args)?;
-    let filter = Filter { include: args.include.clone(), exclude: args.exclude.clone() };
-    let watcher = args.report.as_ref().map(|_| Watcher::start(&cache)).transpose()?;
-    let positions =
-        Positions::new().map_err(|error| Failure::on("make memory for file positions", &error))?;
-    let server = Arc::new(Server::new(cache, filter, positions));
-    warn_of_unserved(&args.command[0]);
-    let caught = launch::Caught::new().map_err(|error| Failure::on("watch for signals", &error))?;
-    let tree = Tree::of(&doorbell.far)
-        .map_err(|error| Failure::on("look at the program's socket", &error))?;
-    kept.give_back();
-    let started = launch::start(&args.command, &library, &doorbell.far, &tree);
-    let mut child = match started {
-        Ok(child) => child,
-        Err(error) => {
-            let name = Path::new(&args.command[0]).display();
-            terminal::note(&format!("pagetide: cannot run {name}: {error}"));
-            return Ok(ExitCode::from(launch::exit_code_of(&error)));
-        }
+    let program = Program {
+        command: args.command.clone(),
+        library: launch::find_library().map_err(Failure::Refused)?,
+        filter: Filter { include: args.include.clone(), exclude: args.exclude.clone() },
+        memory: args.memory,
+        is_quiet: args.quiet,
     };
-    drop(doorbell.far);
-    limits::raise_all();
-    let forwarder = launch::Forwarder::start(caught, launch::pass_to(&child))
-        .map_err(|error| Failure::on("watch for signals", &error))?;
-    let (sockets, served) = serve(&server, doorbell.near)?;
-    let status = child.wait().map_err(|error| Failure::on("wait for the program", &error))?;
-    drop(forwarder);
-    rest::wait_for(&tree, &served)?;
-    if sockets.join().is_err() {
-        return Err(Failure::Refused("the server's thread panicked".to_owned()));
+    let prepared = Prepared::new().map_err(failure_of)?;
+    let cache = build(args)?;
+    let watcher = args.report.as_ref().map(|_| Watcher::start(&cache)).transpose()?;
+    match prepared.run(cache, &program, terminal::note) {
+        Ok(ended) => finish(args, ended, watcher),
+        Err(RunError::Start { program, source }) => {
+            let name = program.display();
+            terminal::note(&format!("pagetide: cannot run {name}: {source}"));
+            Ok(ExitCode::from(launch::exit_code_of(&source)))
+        }
+        Err(error) => Err(failure_of(error)),
     }
-    finish(args, &server, watcher, launch::exit_code(status))
+}
+
+fn failure_of(error: RunError) -> Failure {
+    match error {
+        RunError::Nested => Failure::Usage(error.to_string()),
+        error => Failure::Refused(error.to_string()),
+    }
 }
 
 fn build(args: &RunArgs) -> Result<PageCache, Failure> {
@@ -181,50 +137,30 @@ fn build(args: &RunArgs) -> Result<PageCache, Failure> {
     })
 }
 
-fn warn_of_unserved(command: &OsString) {
-    let Some(path) = program::find(Path::new(command)) else { return };
-    let Ok(file) = File::open(&path) else { return };
-    if let Some(unserved) = program::inspect(&file) {
-        program::say(unserved, &path);
-    }
-}
-
-/// A thread that serves, and what has a sender for as long.
-fn serve(
-    server: &Arc<Server>,
-    near: std::os::fd::OwnedFd,
-) -> Result<(JoinHandle<()>, Receiver<()>), Failure> {
-    let server = Arc::clone(server);
-    let (serving, served) = channel::<()>();
-    let thread = std::thread::Builder::new().name("pagetide-doorbell".into());
-    let thread = thread.spawn(move || {
-        let _serving = serving;
-        sockets::serve(&near, &server);
-    });
-    Ok((thread.map_err(|error| Failure::on("start the server", &error))?, served))
-}
-
-/// Writes back what is left, makes it durable, and says how it went.
-fn finish(
-    args: &RunArgs,
-    server: &Server,
-    watcher: Option<Watcher>,
-    code: u8,
-) -> Result<ExitCode, Failure> {
-    let flushed = server.cache.flush_all();
-    if server.cache.stats().device_writes > 0 {
+/// Makes what was written back durable, and says how it went.
+fn finish(args: &RunArgs, ended: Ended, watcher: Option<Watcher>) -> Result<ExitCode, Failure> {
+    let Ended { exit_code, server, written_back } = ended;
+    if server.cache().stats().device_writes > 0 {
         rustix::fs::sync();
     }
-    let summary = summary::Summary::collect(server, code);
-    terminal::note(&summary.to_string());
+    let summary = summary::Summary::collect(&server, exit_code);
+    if !args.quiet {
+        terminal::note(&summary.to_string());
+    }
     if let (Some(path), Some(watcher)) = (&args.report, watcher) {
         let command: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
-        let stats = server.cache.stats();
+        let stats = server.cache().stats();
         report::write_run(path, &command.join(" "), &stats, &watcher.stop())?;
     }
     if let Some(path) = &args.json {
         summary.write(path)?;
     }
-    flushed.map_err(|error| Failure::on("write back what the program wrote", &error))?;
-    Ok(ExitCode::from(code))
+    written_back.map_err(|error| Failure::on("write back what the program wrote", &error))?;
+    let nr_lost = server.nr_lost();
+    if nr_lost > 0 {
+        return Err(Failure::Refused(format!(
+            "of {nr_lost} files, what the program wrote is not all there: see above"
+        )));
+    }
+    Ok(ExitCode::from(exit_code))
 }

@@ -2,8 +2,10 @@
 
 mod ablate;
 mod bench;
+mod claims;
 mod demo;
 mod dump;
+mod equal_questions;
 mod explain;
 mod lab;
 mod mrc;

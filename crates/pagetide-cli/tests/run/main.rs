@@ -3,14 +3,29 @@
 //! The library is built first, beside the command, as `pagetide run` looks for it. A program that
 //! is not installed is a loud skip.
 
+mod agents;
+mod as_without;
 mod bad_luck;
+mod coherence;
 mod coverage;
+mod filesystems;
+mod killed_writes;
+mod lost_sockets;
+mod many_opens;
 mod odd_programs;
 mod processes;
 mod programs;
+mod quiet;
+mod raw_programs;
 mod resident;
+mod room;
 mod servers;
+mod signals;
+mod simulation;
 mod sizing;
+mod sqlite_mixtures;
+mod suites;
+mod users;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Large programs: a database server under a load, a compiler and what drives it.
 
-use super::{folder, has, is_long, pagetide};
+use super::{folder, has, is_long, pagetide, plain_shell_in};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -49,4 +49,35 @@ fn cargo_builds_and_tests_a_crate() {
     let here = folder();
     let (printed, _) = script_in(here.path(), "4M", include_str!("cargo.sh"), &[]);
     assert_eq!(printed, "42\n1\n24\n");
+}
+
+/// The server will not run as root: as root, another user runs it.
+#[test]
+fn a_database_server_that_is_killed_keeps_what_was_committed() {
+    let test = "a_database_server_that_is_killed_keeps_what_was_committed";
+    let found = "PATH=$PATH:$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | tail -n 1); \
+                 for name in initdb pgbench postgres psql; do command -v $name; done | wc -l; id -u";
+    let seen = plain_shell_in(Path::new("/"), found);
+    let lines: Vec<&str> = seen.lines().collect();
+    if lines[0] != "4" {
+        eprintln!("SKIPPED: {test}: PostgreSQL is not installed (postgresql)");
+        return;
+    }
+    let here = folder();
+    std::fs::write(here.path().join("postgres.sh"), include_str!("postgres.sh")).unwrap();
+    let mut run = Command::new("env");
+    if lines[1] == "0" {
+        if !has("setpriv", test) {
+            return;
+        }
+        plain_shell_in(here.path(), "chown -R 65534 .");
+        run.args(["setpriv", "--reuid=65534", "--clear-groups", "env"]);
+    }
+    let (load, memory) =
+        if is_long() { (["20", "2000", "10"], "64M") } else { (["2", "50", "1"], "16M") };
+    run.arg(pagetide()).args(["run", "--memory", memory, "--", "sh", "postgres.sh"]).args(load);
+    let output = run.current_dir(here.path()).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "t|t|t\nt\n", "{errors}");
 }

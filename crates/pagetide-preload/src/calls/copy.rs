@@ -3,16 +3,17 @@
 //!
 //! ```text
 //!   sendfile, copy_file_range    our own pread and write, a buffer at a time
-//!   splice                       the kernel gets the file: pipes keep references to pages
 //!   ioctl(FICLONE)               refused, as by a file system that cannot; callers copy then
-//!   ioctl(FIONREAD)              by our position; FIEMAP after the file was written back
+//!   ioctl(FIONREAD)              by our position
+//!   ioctl, of terminals, disks   refused, as for any file
 //! ```
 
 use crate::errno::{Errno, or_minus_one};
+use crate::process::{self, is_regular};
 use crate::scratch::Scratch;
-use crate::{next, process, serve};
+use crate::{next, serve};
 use libc::{c_int, c_uint, c_ulong, off_t, size_t, ssize_t};
-use pagetide_sys::wire::{Op, Reason, Request};
+use pagetide_run::wire::Reason;
 
 /// Bytes moved at a time.
 const BUFFER_BYTES: usize = 128 << 10;
@@ -20,8 +21,12 @@ const FICLONE: c_ulong = 0x4004_9409;
 const FICLONERANGE: c_ulong = 0x4020_940d;
 const FIDEDUPERANGE: c_ulong = 0xc018_9436;
 const FIONREAD: c_ulong = 0x541b;
-const FIBMAP: c_ulong = 1;
-const FS_IOC_FIEMAP: c_ulong = 0xc020_660b;
+const FIONCLEX: c_ulong = 0x5450;
+const FIOCLEX: c_ulong = 0x5451;
+const FIONBIO: c_ulong = 0x5421;
+/// Kinds of requests, in their second byte, that are for terminals and for disks.
+const TERMINALS: c_ulong = 0x54;
+const DISKS: c_ulong = 0x12;
 
 // The functions a program would call.
 unsafe extern "C" {
@@ -84,7 +89,7 @@ impl End {
 
     /// Whether it is written at its end only.
     fn appends(&self) -> bool {
-        serve::status_flags(self.fd) & libc::O_APPEND as u64 != 0
+        serve::status_flags(self.fd).is_ok_and(|flags| flags & libc::O_APPEND != 0)
     }
 
     /// Goes back over what was read and could not be written.
@@ -117,7 +122,7 @@ fn check_range(from: &End, to: &End, len: usize) -> Result<(), Errno> {
     if stats.iter().any(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFDIR) {
         return Err(Errno(libc::EISDIR));
     }
-    if !stats.iter().all(serve::is_regular) {
+    if !stats.iter().all(is_regular) {
         return Err(Errno(libc::EINVAL));
     }
     if to.appends() {
@@ -222,26 +227,6 @@ unsafe extern "C" fn copy_file_range(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn splice(
-    from: c_int,
-    from_at: *mut off_t,
-    to: c_int,
-    to_at: *mut off_t,
-    len: size_t,
-    flags: c_uint,
-) -> ssize_t {
-    for fd in [from, to] {
-        if serve::managed(fd).is_some()
-            && let Err(errno) = serve::hand_over(fd, Reason::Interface)
-        {
-            return or_minus_one(Err(errno));
-        }
-    }
-    // SAFETY: our caller's arguments (S20).
-    unsafe { next::splice(from, from_at, to, to_at, len, flags) }
-}
-
-#[unsafe(no_mangle)]
 unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int {
     let source = match request {
         FICLONE => Some(argument as c_int),
@@ -253,35 +238,44 @@ unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_in
     if source.is_some_and(|source| is_managed(source, fd)) {
         return or_minus_one(Err(Errno(libc::EOPNOTSUPP)));
     }
-    let asked = match request {
-        FIONREAD => count_unread(fd, argument as *mut c_int),
-        FIBMAP | FS_IOC_FIEMAP => flush(fd),
-        _ => Ok(None),
-    };
-    match asked {
-        Ok(Some(())) => 0,
+    match of_managed(fd, request, argument) {
+        Ok(Some(result)) => result,
         // SAFETY: our caller's arguments; one that was not given is not looked at (S20).
         Ok(None) => unsafe { next::ioctl(fd, request, argument) },
         Err(errno) => or_minus_one(Err(errno)),
     }
 }
 
-/// From the position to the end; `None` if the descriptor is the kernel's.
-fn count_unread(fd: c_int, nr_bytes: *mut c_int) -> Result<Option<()>, Errno> {
-    if serve::managed(fd).is_none() || nr_bytes.is_null() {
-        return Ok(None);
+/// ioctl(2) of a managed descriptor; `None` if the kernel can do it by now.
+fn of_managed(fd: c_int, request: c_ulong, argument: usize) -> Result<Option<c_int>, Errno> {
+    let Some(id) = serve::managed(fd) else { return Ok(None) };
+    let keep = |flags: usize| process::control(fd, libc::F_SETFD, flags).map(|_| Some(0));
+    match request {
+        FIONREAD => count_unread(fd, argument as *mut c_int).map(Some),
+        FIOCLEX => keep(libc::FD_CLOEXEC as usize),
+        FIONCLEX => keep(0),
+        _ if request != FIONBIO && matches!(request >> 8 & 0xff, TERMINALS | DISKS) => {
+            Err(Errno(libc::ENOTTY))
+        }
+        _ => serve::hand_over(id, Reason::Interface).map(|()| None),
     }
-    let end = End { fd, at: None };
-    let nr_left = process::stat(fd)?.st_size - end.place();
-    // SAFETY: our caller's variable (S20).
-    unsafe { *nr_bytes = nr_left as c_int };
-    Ok(Some(()))
 }
 
-/// Where the file's bytes are is the kernel's to say, once they are there.
-fn flush(fd: c_int) -> Result<Option<()>, Errno> {
-    if let Some(id) = serve::managed(fd) {
-        serve::plain(fd, Request::new(Op::Flush, id))?;
+/// From the position to the end.
+fn count_unread(fd: c_int, nr_bytes: *mut c_int) -> Result<c_int, Errno> {
+    let end = End { fd, at: None };
+    let nr_left = process::stat(fd)?.st_size - end.place();
+    // SAFETY: null, or our caller's variable (S20).
+    *unsafe { nr_bytes.as_mut() }.ok_or(Errno(libc::EFAULT))? = nr_left as c_int;
+    Ok(0)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn isatty(fd: c_int) -> c_int {
+    if serve::managed(fd).is_some() {
+        crate::errno::set(Errno(libc::ENOTTY));
+        return 0;
     }
-    Ok(None)
+    // SAFETY: a number (S20).
+    unsafe { next::isatty(fd) }
 }

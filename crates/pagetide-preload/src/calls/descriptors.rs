@@ -3,13 +3,13 @@
 use super::locks;
 use crate::errno::{Errno, or_minus_one};
 use crate::table::{self, Entry};
-use crate::{next, process, self_read, serve};
+use crate::{lent, next, own, process, serve};
 use libc::{c_int, c_uint};
-use pagetide_sys::wire::{Op, Request};
+use pagetide_run::wire::{Op, Reason, Request};
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn close(fd: c_int) -> c_int {
-    if process::is_own(fd) {
+    if own::has(fd) {
         // As far as the program knows, it is not open.
         return or_minus_one(Err(Errno(libc::EBADF)));
     }
@@ -26,7 +26,7 @@ unsafe extern "C" fn close(fd: c_int) -> c_int {
 fn close_others(first: c_uint, last: c_uint, flags: c_int) -> Result<(), Errno> {
     let mut from = first;
     loop {
-        let ours = process::own().chain([process::doorbell()]).map(|fd| fd as c_uint);
+        let ours = own::all().map(|fd| fd as c_uint);
         let next_own = ours.filter(|fd| (from..=last).contains(fd)).min();
         let end = next_own.map_or(Some(last), |own| own.checked_sub(1));
         if let Some(end) = end.filter(|end| from <= *end) {
@@ -51,7 +51,7 @@ unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c
         let end = (last as usize).min(table::LEN - 1);
         for fd in first as usize..=end {
             if table::entry(fd as c_int) != Entry::Unknown {
-                // Errors of write-back have nobody to go to here.
+                // Errors of write-back have no place to go to here.
                 let _ = serve::forget(fd as c_int);
             }
         }
@@ -81,21 +81,32 @@ fn note_copy(fd: c_int, copy: c_int) -> c_int {
     copy
 }
 
-/// What the target of a dup2 was, before it is something else.
-fn forget_target(fd: c_int, target: c_int) {
+/// Before a dup2: what the target was, it is no more; and what is not to be managed there, is the
+/// kernel's before.
+fn prepare_target(fd: c_int, target: c_int) -> Result<(), Errno> {
     // What is not open stays what it is: the call will fail.
-    if fd != target && process::is_on() && process::stat(fd).is_ok() {
-        // dup2 does not report what closing would have.
-        let _ = serve::forget(target);
+    if fd == target || !process::is_on() || process::stat(fd).is_err() {
+        return Ok(());
     }
+    if !table::can_manage(target) {
+        serve::hand_over_managed(fd, Reason::Standard)?;
+    }
+    if own::has(target) {
+        lent::give_up(target);
+    }
+    // dup2 does not report what closing would have.
+    let _ = serve::forget(target);
+    Ok(())
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dup2(fd: c_int, target: c_int) -> c_int {
-    if process::is_own(target) {
+    if own::has(fd) {
         return or_minus_one(Err(Errno(libc::EBADF)));
     }
-    forget_target(fd, target);
+    if let Err(errno) = prepare_target(fd, target) {
+        return or_minus_one(Err(errno));
+    }
     // SAFETY: numbers (S20).
     let copy = unsafe { next::dup2(fd, target) };
     note_copy(fd, copy)
@@ -103,10 +114,12 @@ unsafe extern "C" fn dup2(fd: c_int, target: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dup3(fd: c_int, target: c_int, flags: c_int) -> c_int {
-    if process::is_own(target) {
+    if own::has(fd) {
         return or_minus_one(Err(Errno(libc::EBADF)));
     }
-    forget_target(fd, target);
+    if let Err(errno) = prepare_target(fd, target) {
+        return or_minus_one(Err(errno));
+    }
     // SAFETY: numbers (S20).
     let copy = unsafe { next::dup3(fd, target, flags) };
     note_copy(fd, copy)
@@ -114,29 +127,38 @@ unsafe extern "C" fn dup3(fd: c_int, target: c_int, flags: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int {
-    if locks::is_about_locks(command) {
-        // SAFETY: our caller's lock (S20).
-        return unsafe { locks::control(fd, command, argument as *mut _) };
+    match command {
+        libc::F_SETLK | libc::F_SETLKW | libc::F_GETLK => {
+            // SAFETY: our caller's lock (S20).
+            return unsafe { locks::control(fd, command, argument as *mut _) };
+        }
+        libc::F_GETFL => return or_minus_one(serve::status_flags(fd)),
+        libc::F_SETFL => {
+            if let Some(result) = set_flags(fd, argument) {
+                return or_minus_one(result);
+            }
+        }
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC | libc::F_GETFD | libc::F_SETFD => {}
+        _ => {
+            if let Err(errno) = serve::hand_over_managed(fd, Reason::Interface) {
+                return or_minus_one(Err(errno));
+            }
+        }
     }
     // SAFETY: our caller's arguments; one that was not given is not looked at (S20).
     let result = unsafe { next::fcntl(fd, command, argument) };
     match command {
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => note_copy(fd, result),
-        libc::F_SETFL if result == 0 => {
-            if let Some(id) = serve::managed(fd) {
-                let flags = argument as u64 & u64::from(u32::MAX);
-                // The server knows the file, so it knows its flags.
-                let _ = serve::plain(fd, Request { flags, ..Request::new(Op::SetFlags, id) });
-                self_read::forget(id);
-            }
-            result
-        }
-        libc::F_GETFL if result >= 0 => {
-            let is_ours = serve::managed(fd).is_some_and(self_read::has_set_direct);
-            if is_ours { result & !libc::O_DIRECT } else { result }
-        }
         _ => result,
     }
+}
+
+/// Sets a managed descriptor's status flags. `None`: it is the kernel's.
+fn set_flags(fd: c_int, flags: usize) -> Option<Result<c_int, Errno>> {
+    let flags = flags as u64 & u64::from(u32::MAX);
+    let id = serve::managed(fd)?;
+    let set = serve::plain(Request { flags, ..Request::new(Op::SetFlags, id) });
+    set.map(|reply| reply.map(|_| 0)).transpose()
 }
 
 #[unsafe(no_mangle)]

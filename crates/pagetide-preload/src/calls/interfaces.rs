@@ -1,169 +1,192 @@
-//! Ways to a file's bytes that do not pass through calls of ours: the file becomes the kernel's, or
-//! the way is refused.
+//! Ways to a file's bytes that do not pass through calls of ours: the file becomes the kernel's
+//! before, and the program has its real descriptor; or the way is refused.
 //!
 //! ```text
-//!   mmap                     the kernel gets the file: its pages and the mapping are the same
-//!   aio_read, aio_write      the C library's threads call past us: the kernel gets the file
-//!   backtrace_symbols_fd     the C library writes past us: the kernel gets the file
+//!   mmap                     its pages and the mapping are the same
+//!   aio_read, aio_write      the C library's threads call past us
+//!   flock, splice, poll ..   are about a real descriptor
+//!   sendmsg                  with a descriptor in it, that another process will use
 //!   io_uring, kernel AIO     refused with ENOSYS, and said so: programs have another way
 //!   syscall(SYS_read, ..)    as read
 //! ```
 //!
-//! Ignored: io_uring by instructions of the program's own (liburing's static part does that).
+//! Ignored: io_uring by instructions of the program's own (liburing's static part does that). What
+//! it asks of a stand-in fails with EBADF.
 
 use crate::errno::{Errno, or_minus_one};
-use crate::{channel, next, serve};
-use libc::{c_int, c_long, c_void, off_t, size_t};
-use pagetide_sys::wire::{Op, Reason};
+use crate::{channel, next, process, serve};
+use libc::{
+    c_int, c_long, c_void, fd_set, msghdr, nfds_t, off_t, pollfd, size_t, timespec, timeval,
+};
+use pagetide_run::wire::Reason;
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn mmap64(
-    at: *mut c_void,
-    len: size_t,
-    protection: c_int,
-    flags: c_int,
-    fd: c_int,
-    offset: off_t,
-) -> *mut c_void {
-    let is_file = flags & libc::MAP_ANONYMOUS == 0 && fd >= 0;
-    if is_file
-        && serve::managed(fd).is_some()
-        && let Err(errno) = serve::hand_over(fd, Reason::Mapped)
-    {
-        crate::errno::set(errno);
-        return libc::MAP_FAILED;
+/// Hands over each of `fds` that is managed.
+fn hand_over(fds: impl IntoIterator<Item = c_int>, reason: Reason) -> Result<(), Errno> {
+    if !process::is_on() {
+        return Ok(());
     }
-    // SAFETY: our caller's arguments (S20).
-    unsafe { next::mmap64(at, len, protection, flags, fd, offset) }
+    fds.into_iter().try_for_each(|fd| serve::hand_over_managed(fd, reason))
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn mmap(
-    at: *mut c_void,
-    len: size_t,
-    protection: c_int,
-    flags: c_int,
-    fd: c_int,
-    offset: off_t,
-) -> *mut c_void {
-    // SAFETY: the same function (S20).
-    unsafe { mmap64(at, len, protection, flags, fd, offset) }
+/// Functions that are the C library's once these descriptors are real.
+macro_rules! handing_over {
+    ($($reason:ident $fds:expr, fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty;)+) => {
+        $(
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name($($arg: $ty),*) -> $ret {
+                if let Err(errno) = hand_over($fds($($arg),*), Reason::$reason) {
+                    crate::errno::set(errno);
+                    return -1_isize as $ret;
+                }
+                // SAFETY: our caller's arguments (S20).
+                unsafe { next::$name($($arg),*) }
+            }
+        )+
+    };
+}
+
+handing_over! {
+    Locked |fd, _| [fd], fn flock(fd: c_int, operation: c_int) -> c_int;
+    Mapped mapped, fn mmap64(
+        at: *mut c_void, len: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t
+    ) -> *mut c_void;
+    Interface |from, _, to, _, _, _| [from, to], fn splice(
+        from: c_int, from_at: *mut off_t, to: c_int, to_at: *mut off_t, len: size_t,
+        flags: libc::c_uint
+    ) -> isize;
+    Interface asked_by, fn aio_read64(control: *mut c_void) -> c_int;
+    Interface asked_by, fn aio_write64(control: *mut c_void) -> c_int;
+    Interface |_, one| asked_by(one), fn aio_fsync64(op: c_int, control: *mut c_void) -> c_int;
+    Interface |_, list, nr, _| controls(list, nr), fn lio_listio64(
+        mode: c_int, list: *const *mut c_void, nr: c_int, event: *mut c_void
+    ) -> c_int;
+    Interface |_, _, fd| [fd], fn backtrace_symbols_fd(
+        addresses: *const *mut c_void, nr: c_int, fd: c_int
+    ) -> c_int;
+    Interface |fds, nr, _| polled(fds, nr), fn poll(fds: *mut pollfd, nr: nfds_t, ms: c_int)
+        -> c_int;
+    Interface |fds, nr, _, _| polled(fds, nr), fn ppoll(
+        fds: *mut pollfd, nr: nfds_t, time: *const timespec, mask: *const c_void
+    ) -> c_int;
+    Interface |fds, nr, _, _| polled(fds, nr), fn __poll_chk(
+        fds: *mut pollfd, nr: nfds_t, ms: c_int, room: size_t
+    ) -> c_int;
+    Interface |fds, nr, _, _, _| polled(fds, nr), fn __ppoll_chk(
+        fds: *mut pollfd, nr: nfds_t, time: *const timespec, mask: *const c_void, room: size_t
+    ) -> c_int;
+    Interface |nr, a, b, c, _| selected(nr, [a, b, c]), fn select(
+        nr: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, time: *mut timeval
+    ) -> c_int;
+    Interface |nr, a, b, c, _, _| selected(nr, [a, b, c]), fn pselect(
+        nr: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set,
+        time: *const timespec, mask: *const c_void
+    ) -> c_int;
+    Interface |_, _, fd, _| [fd], fn epoll_ctl(
+        queue: c_int, op: c_int, fd: c_int, event: *mut c_void
+    ) -> c_int;
+    Interface |_, message, _| sent(message), fn sendmsg(
+        socket: c_int, message: *const msghdr, flags: c_int
+    ) -> isize;
+}
+
+fn mapped(_: *mut c_void, _: size_t, _: c_int, flags: c_int, fd: c_int, _: off_t) -> Option<c_int> {
+    (flags & libc::MAP_ANONYMOUS == 0 && fd >= 0).then_some(fd)
 }
 
 /// The descriptor is the first field of a control block.
-///
-/// # Safety
-/// `control` is a control block of our caller's.
-unsafe fn hand_over_for(control: *mut c_void) -> Result<(), Errno> {
-    // SAFETY: our caller says so; `aio_fildes` comes first in glibc's structure (S21).
-    let fd = unsafe { *control.cast::<c_int>() };
-    match serve::managed(fd) {
-        Some(_) => serve::hand_over(fd, Reason::Interface),
-        None => Ok(()),
-    }
+fn asked_by(control: *mut c_void) -> Option<c_int> {
+    // SAFETY: null, or a control block of our caller's; `aio_fildes` comes first in glibc's
+    // structure (S21).
+    unsafe { control.cast::<c_int>().as_ref() }.copied()
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn aio_read64(control: *mut c_void) -> c_int {
-    // SAFETY: our caller's control block (S20).
-    match unsafe { hand_over_for(control) } {
-        // SAFETY: our caller's control block (S20).
-        Ok(()) => unsafe { next::aio_read64(control) },
-        Err(errno) => or_minus_one(Err(errno)),
-    }
+fn controls(list: *const *mut c_void, nr: c_int) -> impl Iterator<Item = c_int> {
+    // SAFETY: our caller's list has `nr` entries (S20).
+    (0..nr.max(0) as usize).filter_map(move |index| asked_by(unsafe { *list.wrapping_add(index) }))
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn aio_read(control: *mut c_void) -> c_int {
-    // SAFETY: the same function (S20).
-    unsafe { aio_read64(control) }
+fn polled(fds: *mut pollfd, nr: nfds_t) -> impl Iterator<Item = c_int> {
+    // SAFETY: our caller's array has `nr` entries (S20).
+    (0..nr as usize).map(move |index| unsafe { (*fds.wrapping_add(index)).fd })
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn aio_write64(control: *mut c_void) -> c_int {
-    // SAFETY: our caller's control block (S20).
-    match unsafe { hand_over_for(control) } {
-        // SAFETY: our caller's control block (S20).
-        Ok(()) => unsafe { next::aio_write64(control) },
-        Err(errno) => or_minus_one(Err(errno)),
-    }
+fn selected(nr: c_int, sets: [*mut fd_set; 3]) -> impl Iterator<Item = c_int> {
+    let words = sets.into_iter().filter(|set| !set.is_null()).map(|set| set.cast::<u64>());
+    let nr_words = (nr.max(0) as usize).div_ceil(64);
+    words
+        .flat_map(move |words| (0..nr_words).map(move |index| (words.wrapping_add(index), index)))
+        .flat_map(move |(word, index)| {
+            // SAFETY: our caller's sets have `nr` bits, in words (S20).
+            let word = unsafe { *word };
+            (0..64)
+                .filter(move |bit| word >> bit & 1 == 1)
+                .map(move |bit| (index * 64 + bit) as c_int)
+        })
+        .filter(move |fd| *fd < nr)
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn aio_write(control: *mut c_void) -> c_int {
-    // SAFETY: the same function (S20).
-    unsafe { aio_write64(control) }
+/// Descriptors in the control data of a message.
+fn sent(message: *const msghdr) -> impl Iterator<Item = c_int> {
+    // SAFETY: null, or our caller's message (S20).
+    let head = unsafe { message.as_ref() };
+    let first = head.map_or(std::ptr::null(), |head| {
+        // SAFETY: a message (S20).
+        unsafe { libc::CMSG_FIRSTHDR(head) }.cast_const()
+    });
+    let blocks = std::iter::successors((!first.is_null()).then_some(first), move |block| {
+        // SAFETY: a block of this message (S20).
+        let next = unsafe { libc::CMSG_NXTHDR(message, *block) }.cast_const();
+        (!next.is_null()).then_some(next)
+    });
+    blocks.flat_map(|block| {
+        // SAFETY: a block's head (S20).
+        let head = unsafe { &*block };
+        let is_rights = (head.cmsg_level, head.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS);
+        let nr_bytes = head.cmsg_len.saturating_sub(size_of_val(head)) * usize::from(is_rights);
+        // SAFETY: a block's contents (S20).
+        let fds = unsafe { libc::CMSG_DATA(block) }.cast::<c_int>();
+        // SAFETY: inside the block (S20).
+        (0..nr_bytes / size_of::<c_int>()).map(move |index| unsafe { *fds.wrapping_add(index) })
+    })
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn aio_fsync64(op: c_int, control: *mut c_void) -> c_int {
-    // SAFETY: our caller's control block (S20).
-    match unsafe { hand_over_for(control) } {
-        // SAFETY: our caller's control block (S20).
-        Ok(()) => unsafe { next::aio_fsync64(op, control) },
-        Err(errno) => or_minus_one(Err(errno)),
-    }
+macro_rules! same {
+    ($(fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty = $of:ident;)+) => {
+        $(
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name($($arg: $ty),*) -> $ret {
+                // SAFETY: the same function (S20).
+                unsafe { $of($($arg),*) }
+            }
+        )+
+    };
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn aio_fsync(op: c_int, control: *mut c_void) -> c_int {
-    // SAFETY: the same function (S20).
-    unsafe { aio_fsync64(op, control) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn lio_listio64(
-    mode: c_int,
-    list: *const *mut c_void,
-    nr: c_int,
-    event: *mut c_void,
-) -> c_int {
-    for index in 0..nr.max(0) as usize {
-        // SAFETY: our caller's list has `nr` entries (S20).
-        let control = unsafe { *list.wrapping_add(index) };
-        // SAFETY: an entry is null, or a control block (S20).
-        if !control.is_null() && unsafe { hand_over_for(control) }.is_err() {
-            return or_minus_one(Err(Errno(libc::EIO)));
-        }
-    }
-    // SAFETY: our caller's arguments (S20).
-    unsafe { next::lio_listio64(mode, list, nr, event) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn lio_listio(
-    mode: c_int,
-    list: *const *mut c_void,
-    nr: c_int,
-    event: *mut c_void,
-) -> c_int {
-    // SAFETY: the same function (S20).
-    unsafe { lio_listio64(mode, list, nr, event) }
-}
-
-/// The C library writes each line by calls of its own.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn backtrace_symbols_fd(addresses: *const *mut c_void, nr: c_int, fd: c_int) {
-    if serve::managed(fd).is_some() {
-        // What cannot be handed over has been said; the function reports nothing.
-        let _ = serve::hand_over(fd, Reason::Interface);
-    }
-    // SAFETY: our caller's arguments (S20).
-    unsafe { next::backtrace_symbols_fd(addresses, nr, fd) };
+same! {
+    fn mmap(
+        at: *mut c_void, len: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t
+    ) -> *mut c_void = mmap64;
+    fn aio_read(control: *mut c_void) -> c_int = aio_read64;
+    fn aio_write(control: *mut c_void) -> c_int = aio_write64;
+    fn aio_fsync(op: c_int, control: *mut c_void) -> c_int = aio_fsync64;
+    fn lio_listio(
+        mode: c_int, list: *const *mut c_void, nr: c_int, event: *mut c_void
+    ) -> c_int = lio_listio64;
 }
 
 /// The program is told as by a kernel without the interface, its user by the server.
 fn refuse() -> Errno {
-    if crate::process::is_on() {
-        let _ = channel::tell(Op::Bypass);
-    }
+    channel::say(
+        u64::MAX,
+        b"pagetide: a program asked for io_uring or kernel AIO, and was refused",
+    );
     Errno(libc::ENOSYS)
 }
 
 /// libaio's.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn io_setup(nr: c_int, context: *mut c_void) -> c_int {
-    if crate::process::is_on() {
+    if process::is_on() {
         // libaio's functions return what went wrong.
         return -refuse().0;
     }
@@ -206,7 +229,7 @@ unsafe fn by_number(number: c_long, arguments: [usize; 6]) -> Option<c_long> {
     let [a, b, c, d, e, f] = arguments;
     let fd = a as c_int;
     match number {
-        libc::SYS_io_uring_setup | libc::SYS_io_setup if crate::process::is_on() => {
+        libc::SYS_io_uring_setup | libc::SYS_io_setup if process::is_on() => {
             Some(or_minus_one(Err(refuse())))
         }
         // SAFETY: as our caller's (S20), in this line and the next ones.

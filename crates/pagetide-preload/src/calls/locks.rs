@@ -1,66 +1,75 @@
-//! File locks whose place is told from the position: the kernel would take its own position for
-//! that, which is no position of a managed file (`pagetide_sys::wire`, "tag").
+//! Record locks: those of POSIX belong to the process, whichever descriptor it takes them by, so
+//! they are the kernel's, by a descriptor that the server lends.
 //!
 //! ```text
-//!   fcntl(fd, F_SETLK, from SEEK_CUR)   our position is added, the kernel is given SEEK_SET
-//!   lockf(fd, ..)                       is that
+//!   fcntl(fd, F_SETLK, ..)   managed: the same, by the lent descriptor; a place told from the
+//!                            position (SEEK_CUR) is told from the start, by ours
+//!                            nothing is lent: the file becomes the kernel's
+//!   lockf(fd, ..)            is that
 //! ```
 //!
-//! All others are the kernel's as they are: it knows a managed file's length, and who has it open.
+//! Locks that belong to the open file description (flock, F_OFD_SETLK) make it the kernel's.
+//!
+//! Source: fcntl(2), "Advisory record locking".
 
 use crate::errno::{Errno, or_minus_one};
-use crate::{next, serve};
+use crate::{lent, next, serve};
 use libc::{c_int, flock64, off_t};
-use pagetide_sys::wire::{Op, Request};
+use pagetide_run::wire::{Op, Reason, Request};
 
-/// The commands of fcntl(2) that have a lock for an argument.
-pub(super) fn is_about_locks(command: c_int) -> bool {
-    matches!(
-        command,
-        libc::F_SETLK
-            | libc::F_SETLKW
-            | libc::F_GETLK
-            | libc::F_OFD_SETLK
-            | libc::F_OFD_SETLKW
-            | libc::F_OFD_GETLK
-    )
-}
-
-/// fcntl(2) with such a command.
+/// fcntl(2) with a command that has such a lock for an argument.
 ///
 /// # Safety
 /// `lock` is a lock of our caller's.
 pub(super) unsafe fn control(fd: c_int, command: c_int, lock: *mut flock64) -> c_int {
+    let by = match serve::managed(fd).map_or(Ok(None), borrow) {
+        Ok(by) => by,
+        Err(errno) => return or_minus_one(Err(errno)),
+    };
+    if command != libc::F_GETLK && crate::process::is_on() {
+        lent::note_lock(fd);
+    }
     // SAFETY: null, or our caller's lock (S20).
-    let given = unsafe { lock.as_ref() }.copied();
-    let mut placed = match given.map_or(Ok(None), |given| place(fd, given)) {
+    let given = unsafe { lock.as_mut() };
+    let (Some((id, by)), Some(given)) = (by, given) else {
+        // SAFETY: our caller's lock (S20).
+        return unsafe { next::fcntl(fd, command, lock as usize) };
+    };
+    let mut placed = match place(id, *given) {
         Ok(Some(placed)) => placed,
         // SAFETY: our caller's lock (S20).
         Ok(None) => return unsafe { next::fcntl(fd, command, lock as usize) },
         Err(errno) => return or_minus_one(Err(errno)),
     };
     // SAFETY: a lock that lives through the call (S20).
-    let result = unsafe { next::fcntl(fd, command, &raw mut placed as usize) };
-    let is_question = matches!(command, libc::F_GETLK | libc::F_OFD_GETLK);
-    if is_question && result == 0 && placed.l_type != libc::F_UNLCK as i16 {
-        // SAFETY: our caller's lock (S20).
-        unsafe { *lock = placed };
-    } else if is_question && result == 0 {
-        // Nobody has one: the kernel changes no more than this.
-        // SAFETY: our caller's lock (S20).
-        unsafe { (*lock).l_type = placed.l_type };
+    let result = unsafe { next::fcntl(by, command, &raw mut placed as usize) };
+    if command == libc::F_GETLK && result == 0 {
+        match placed.l_type == libc::F_UNLCK as i16 {
+            // There is none: the kernel changes no more than this.
+            true => given.l_type = placed.l_type,
+            false => *given = placed,
+        }
     }
     result
 }
 
-/// The lock with its place told from the start of the file; `None` if it is to stay as it is.
-fn place(fd: c_int, mut lock: flock64) -> Result<Option<flock64>, Errno> {
-    if lock.l_whence != libc::SEEK_CUR as i16 {
-        return Ok(None);
+/// What description `id` is locked by; `None` if its file is the kernel's by now.
+fn borrow(id: u64) -> Result<Option<(u64, c_int)>, Errno> {
+    match lent::borrow(id) {
+        Some(lent) => Ok(Some((id, lent.fd))),
+        None => serve::hand_over(id, Reason::Locked).map(|()| None),
     }
-    let Some(position) = position(fd)? else { return Ok(None) };
-    lock.l_whence = libc::SEEK_SET as i16;
-    lock.l_start = lock.l_start.checked_add(position).ok_or(Errno(libc::EOVERFLOW))?;
+}
+
+/// The lock with its place told from the start of the file; `None` if the kernel has the position
+/// by now.
+fn place(id: u64, mut lock: flock64) -> Result<Option<flock64>, Errno> {
+    if lock.l_whence == libc::SEEK_CUR as i16 {
+        let one = Request { flags: libc::SEEK_CUR as u64, ..Request::new(Op::Seek, id) };
+        let Some(reply) = serve::plain(one)? else { return Ok(None) };
+        lock.l_whence = libc::SEEK_SET as i16;
+        lock.l_start = lock.l_start.checked_add(reply.result).ok_or(Errno(libc::EOVERFLOW))?;
+    }
     Ok(Some(lock))
 }
 
@@ -90,11 +99,4 @@ unsafe extern "C" fn lockf64(fd: c_int, command: c_int, len: off_t) -> c_int {
 unsafe extern "C" fn lockf(fd: c_int, command: c_int, len: off_t) -> c_int {
     // SAFETY: the same function (S20).
     unsafe { lockf64(fd, command, len) }
-}
-
-/// Where a managed descriptor is; `None` if it is the kernel's.
-fn position(fd: c_int) -> Result<Option<off_t>, Errno> {
-    let Some(id) = serve::managed(fd) else { return Ok(None) };
-    let one = Request { flags: libc::SEEK_CUR as u64, ..Request::new(Op::Seek, id) };
-    Ok(serve::plain(fd, one)?.map(|reply| reply.result))
 }

@@ -1,24 +1,26 @@
-//! Length, durability, advice and times.
+//! Length, durability, advice, times, and what else a stand-in is refused.
 //!
 //! The kernel knows a managed file's length at any moment, so stat and its relatives are not here.
-//! Its times are those of the last write, and of write-back; who sets times has the file written
-//! back first.
+//! Its times are those of the last write, and of write-back; before times are set, the file is
+//! written back.
+//!
+//! ```text
+//!   fchmod, fchown, f*xattr, futimens   the same call by the stand-in's path, /proc/self/fd/N
+//!   truncate                            the kernel's own breaks the lease
+//! ```
 
-use crate::channel;
+use crate::channel::{self, Parcel};
 use crate::errno::{Errno, or_minus_one};
-use crate::table::{self, Entry};
-use crate::{limits, named, next, process, serve};
-use libc::{c_char, c_int, c_uint, c_void, off_t, size_t, ssize_t, timespec, timeval};
-use pagetide_sys::wire::{Op, Request, Status};
+use crate::{limits, next, own, process, serve};
+use libc::{
+    c_char, c_int, c_uint, c_void, gid_t, mode_t, off_t, size_t, ssize_t, timespec, timeval, uid_t,
+};
+use pagetide_run::wire::{Op, Reason, Request};
 
 /// Asks for a managed descriptor: the errno, 0 for none; `None` if it is the kernel's.
 fn ask(fd: c_int, request: impl FnOnce(u64) -> Request) -> Option<Result<(), Errno>> {
     let id = serve::managed(fd)?;
-    match serve::plain(fd, request(id)) {
-        Ok(None) => None,
-        Ok(Some(_)) => Some(Ok(())),
-        Err(errno) => Some(Err(errno)),
-    }
+    serve::plain(request(id)).map(|reply| reply.map(|_| ())).transpose()
 }
 
 fn as_status(result: Result<(), Errno>) -> c_int {
@@ -46,51 +48,6 @@ unsafe extern "C" fn ftruncate64(fd: c_int, len: off_t) -> c_int {
 unsafe extern "C" fn ftruncate(fd: c_int, len: off_t) -> c_int {
     // SAFETY: the same function (S20).
     unsafe { ftruncate64(fd, len) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn truncate64(path: *const c_char, len: off_t) -> c_int {
-    if !process::is_on() {
-        // SAFETY: our caller's arguments (S20).
-        return unsafe { next::truncate64(path, len) };
-    }
-    // Not by a descriptor of our own: to close that would give up the program's locks.
-    let mut cut = None;
-    if len >= 0 && may_write(path) {
-        named::with_file(libc::AT_FDCWD, path, 0, |fd| cut = cut_file(fd, len).transpose());
-    }
-    match cut {
-        Some(result) => as_status(result),
-        // SAFETY: our caller's arguments (S20).
-        None => unsafe { next::truncate64(path, len) },
-    }
-}
-
-/// Whether this process may write the file at a path; the server may do more.
-fn may_write(path: *const c_char) -> bool {
-    // SAFETY: our caller's path (S20).
-    unsafe { libc::faccessat(libc::AT_FDCWD, path, libc::W_OK, libc::AT_EACCESS) == 0 }
-}
-
-/// Has the file that a descriptor names be so long; `None` if the kernel is to do that.
-fn cut_file(fd: c_int, len: off_t) -> Result<Option<()>, Errno> {
-    if !process::stat(fd).is_ok_and(|stat| serve::is_regular(&stat)) {
-        return Ok(None);
-    }
-    limits::check_len(fd, len)?;
-    let one = Request { len: len as u64, ..Request::new(Op::CutFile, 0) };
-    let reply = channel::ask(&one, &[], Some(fd), &[])?;
-    match (reply.status, reply.result) {
-        (Status::Kernel, _) => Ok(None),
-        (_, 0..) => Ok(Some(())),
-        (_, failed) => Err(Errno(-failed as c_int)),
-    }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn truncate(path: *const c_char, len: off_t) -> c_int {
-    // SAFETY: the same function (S20).
-    unsafe { truncate64(path, len) }
 }
 
 fn allocate(fd: c_int, mode: c_int, offset: off_t, len: off_t) -> Option<Result<(), Errno>> {
@@ -198,6 +155,11 @@ unsafe extern "C" fn syncfs(fd: c_int) -> c_int {
     {
         return as_status(Err(errno));
     }
+    if serve::managed(fd).is_some() {
+        // SAFETY: no arguments (S20).
+        unsafe { next::sync() };
+        return 0;
+    }
     // SAFETY: a number (S20).
     unsafe { next::syncfs(fd) }
 }
@@ -222,7 +184,8 @@ unsafe extern "C" fn posix_fadvise(fd: c_int, offset: off_t, len: off_t, advice:
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn readahead(fd: c_int, offset: off_t, len: size_t) -> ssize_t {
-    let cannot_read = || serve::status_flags(fd) & libc::O_ACCMODE as u64 == libc::O_WRONLY as u64;
+    let cannot_read =
+        || serve::status_flags(fd).is_ok_and(|flags| flags & libc::O_ACCMODE == libc::O_WRONLY);
     match advise(fd, offset, len as u64, libc::POSIX_FADV_WILLNEED) {
         Some(_) if cannot_read() => or_minus_one(Err(Errno(libc::EBADF))),
         Some(result) => or_minus_one(result.map(|()| 0)),
@@ -237,33 +200,58 @@ fn advise(fd: c_int, offset: off_t, len: u64, advice: c_int) -> Option<Result<()
     ask(fd, |id| Request { flags, offset, len, ..Request::new(Op::Advise, id) })
 }
 
-/// Times are about to be set: a later write-back must not change them again.
+/// The file is about to get times, that a later write-back must not change again.
 fn write_back(fd: c_int) {
-    if process::is_on() && fd >= 0 && table::entry(fd) != Entry::Kernel {
-        // What cannot be written now, changes the times once it can.
-        let _ = ask(fd, |id| Request::new(Op::Flush, id));
-    }
+    // What cannot be written now, changes the times once it can.
+    let _ = ask(fd, |id| Request::new(Op::Flush, id));
 }
 
-/// As [`write_back`], for the file at a path.
-fn write_back_path(folder: c_int, path: *const c_char, no_follow: bool) {
-    named::with_file(folder, path, if no_follow { libc::O_NOFOLLOW } else { 0 }, |fd| {
-        let _ = channel::ask(&Request::new(Op::FlushFile, 0), &[], Some(fd), &[]);
-    });
+/// As [`write_back`], for the file at a path. errno stays.
+fn write_back_path(folder: c_int, path: *const c_char, flags: c_int) {
+    if !process::is_on() || path.is_null() {
+        return;
+    }
+    let before = crate::errno::read();
+    let no_follow = if flags & libc::AT_SYMLINK_NOFOLLOW != 0 { libc::O_NOFOLLOW } else { 0 };
+    let naming = libc::O_PATH | libc::O_CLOEXEC | no_follow;
+    // SAFETY: our caller's path (S20).
+    let fd = unsafe { next::openat(folder, path, naming, 0) };
+    if fd >= 0 {
+        if process::stat(fd).is_ok_and(|stat| process::is_regular(&stat)) {
+            let parcel = Parcel { files: &[fd], ..Parcel::default() };
+            let _ = channel::ask(&Request::new(Op::FlushFile, 0), parcel);
+        }
+        own::close(fd);
+    }
+    crate::errno::set(before);
+}
+
+/// Sets the times of a managed file; `None` if it is the kernel's.
+fn set_times(fd: c_int, times: *const timespec) -> Option<c_int> {
+    serve::managed(fd)?;
+    write_back(fd);
+    // It may have become the kernel's just now.
+    serve::managed(fd)?;
+    let path = process::path_of(fd);
+    // SAFETY: a path that ends with zero, and our caller's times (S20).
+    Some(unsafe { next::utimensat(libc::AT_FDCWD, path.as_ptr().cast(), times, 0) })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn futimens(fd: c_int, times: *const timespec) -> c_int {
-    write_back(fd);
     // SAFETY: our caller's arguments (S20).
-    unsafe { next::futimens(fd, times) }
+    set_times(fd, times).unwrap_or_else(|| unsafe { next::futimens(fd, times) })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn futimes(fd: c_int, times: *const timeval) -> c_int {
+    if serve::managed(fd).is_none() {
+        // SAFETY: our caller's arguments (S20).
+        return unsafe { next::futimes(fd, times) };
+    }
     write_back(fd);
-    // SAFETY: our caller's arguments (S20).
-    unsafe { next::futimes(fd, times) }
+    // SAFETY: a path that ends with zero, and our caller's times (S20).
+    unsafe { next::utimes(process::path_of(fd).as_ptr().cast(), times) }
 }
 
 #[unsafe(no_mangle)]
@@ -273,31 +261,68 @@ unsafe extern "C" fn utimensat(
     times: *const timespec,
     flags: c_int,
 ) -> c_int {
-    if path.is_null() {
-        write_back(folder);
+    if path.is_null()
+        && let Some(result) = set_times(folder, times)
+    {
+        return result;
     }
-    write_back_path(folder, path, flags & libc::AT_SYMLINK_NOFOLLOW != 0);
+    write_back_path(folder, path, flags);
     // SAFETY: our caller's arguments (S20).
     unsafe { next::utimensat(folder, path, times, flags) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn futimesat(folder: c_int, path: *const c_char, times: *const timeval) -> c_int {
-    write_back_path(folder, path, false);
+    write_back_path(folder, path, 0);
     // SAFETY: our caller's arguments (S20).
     unsafe { next::futimesat(folder, path, times) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn utimes(path: *const c_char, times: *const timeval) -> c_int {
-    write_back_path(libc::AT_FDCWD, path, false);
+    write_back_path(libc::AT_FDCWD, path, 0);
     // SAFETY: our caller's arguments (S20).
     unsafe { next::utimes(path, times) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn utime(path: *const c_char, times: *const c_void) -> c_int {
-    write_back_path(libc::AT_FDCWD, path, false);
+    write_back_path(libc::AT_FDCWD, path, 0);
     // SAFETY: our caller's arguments (S20).
     unsafe { next::utime(path, times) }
+}
+
+/// Functions of a descriptor that have one of the same kind by a path, which a stand-in has too.
+macro_rules! by_path {
+    ($(fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty = $of_path:ident;)+) => {
+        $(
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name(fd: c_int $(, $arg: $ty)*) -> $ret {
+                if serve::managed(fd).is_some() {
+                    let path = process::path_of(fd);
+                    // SAFETY: a path that ends with zero, and our caller's arguments (S20).
+                    let result = unsafe { libc::$of_path(path.as_ptr().cast() $(, $arg)*) };
+                    if result >= 0 || crate::errno::read() != Errno(libc::ENOENT) {
+                        return result;
+                    }
+                    // Where /proc is not mounted.
+                    if let Err(errno) = serve::hand_over_managed(fd, Reason::Interface) {
+                        return or_minus_one(Err(errno));
+                    }
+                }
+                // SAFETY: our caller's arguments (S20).
+                unsafe { next::$name(fd $(, $arg)*) }
+            }
+        )+
+    };
+}
+
+by_path! {
+    fn fchmod(mode: mode_t) -> c_int = chmod;
+    fn fchown(user: uid_t, group: gid_t) -> c_int = chown;
+    fn fgetxattr(name: *const c_char, value: *mut c_void, len: size_t) -> ssize_t = getxattr;
+    fn fsetxattr(name: *const c_char, value: *const c_void, len: size_t, flags: c_int) -> c_int
+        = setxattr;
+    fn flistxattr(list: *mut c_char, len: size_t) -> ssize_t = listxattr;
+    fn fremovexattr(name: *const c_char) -> c_int = removexattr;
 }

@@ -1,202 +1,318 @@
-//! Opening: the kernel opens, with its rights and its errors; then the server takes over.
+//! Opening: the program gets a stand-in, which can only name the file, and the server the only
+//! descriptor that can do more.
 //!
-//! O_TRUNC is kept from the kernel: it would cut the file behind the back of a page cache that has
-//! pages of it. The server cuts it, in order with everybody's writes. What is cut although it is
-//! opened only to be read becomes the kernel's before.
+//! ```text
+//!   not a regular file, a system folder's, small and only read     the kernel's, without asking
+//!   a file that the call makes    S, real, at the result's number; P, its stand-in
+//!                                 Open [P, S] --> managed: P takes the place of S
+//!   a file that is there          P at the result's number
+//!                                 Open [P] --> managed; or the kernel opens it after all
+//! ```
+//!
+//! A server that cannot be asked makes the file the kernel's, too: if it is ours, the kernel's open
+//! breaks the lease, and waits until the server has let go.
+//!
+//! **Invariants.** A real descriptor of a file that is not new is never opened and closed here: to
+//! close it would give up the program's record locks. Where names change in the middle of it, the
+//! kernel decides.
+//!
+//! Source: open(2), `O_PATH`; fcntl(2), "Leases".
 
+use crate::channel::{Answer, Parcel, ask};
 use crate::errno::{Errno, or_minus_one};
+use crate::process::{control, is_regular, path_of};
 use crate::table::{self, Entry};
-use crate::{named, next, process, serve};
+use crate::{next, own, process, small};
 use libc::{c_char, c_int, mode_t};
-use pagetide_sys::wire::{Reason, adopt};
+use pagetide_run::wire::{Op, Request, Status, open as flag, variable};
+use std::ffi::CStr;
 
-/// What an open with these flags needs of us.
+/// Below these, files are the kernel's where no pattern of the run says otherwise.
+const SYSTEM_FOLDERS: [&[u8]; 9] =
+    [b"/proc", b"/sys", b"/dev", b"/usr", b"/lib", b"/lib64", b"/bin", b"/sbin", b"/etc"];
+/// How often a name may come and go between two looks at it.
+const NR_TRIES: usize = 3;
+/// Flags that make a file, or make it anew.
+const MAKING: c_int = libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC;
+
+/// The arguments of openat(2).
 #[derive(Clone, Copy)]
-struct Plan {
-    is_ours: bool,
-    /// For the kernel.
+struct Call {
+    folder: c_int,
+    path: *const c_char,
     flags: c_int,
-    truncates: bool,
+    mode: mode_t,
 }
 
-impl Plan {
-    fn new(flags: c_int) -> Plan {
-        let is_temporary = flags & libc::O_TMPFILE == libc::O_TMPFILE;
-        let is_no_file =
-            flags & libc::O_PATH != 0 || flags & libc::O_DIRECTORY != 0 && !is_temporary;
-        let is_ours = process::is_on() && !is_no_file;
-        let can_write = flags & libc::O_ACCMODE != libc::O_RDONLY;
-        let truncates = is_ours && can_write && flags & libc::O_TRUNC != 0;
-        Plan { is_ours, flags: if truncates { flags & !libc::O_TRUNC } else { flags }, truncates }
+impl Call {
+    fn has(self, flag: c_int) -> bool {
+        self.flags & flag == flag
     }
 
-    /// After the kernel has opened `fd`.
-    fn finish(self, fd: c_int) -> c_int {
-        if !self.is_ours || fd < 0 {
+    /// Whether the kernel opens it, without a look.
+    fn is_kernels(self) -> bool {
+        let is_no_file = self.flags & libc::O_PATH != 0
+            || self.has(libc::O_DIRECTORY) && !self.has(libc::O_TMPFILE);
+        is_no_file || self.path.is_null() || self.is_systems()
+    }
+
+    fn is_systems(self) -> bool {
+        // SAFETY: our caller's path, which is not null (S20).
+        let path = unsafe { CStr::from_ptr(self.path) }.to_bytes();
+        let is_below = |folder: &&[u8]| {
+            path.strip_prefix(*folder).is_some_and(|rest| rest.first().is_none_or(|b| *b == b'/'))
+        };
+        process::has_flag(variable::SYSTEM_FOLDERS) && SYSTEM_FOLDERS.iter().any(is_below)
+    }
+
+    /// As the kernel opens it.
+    fn open_natively(self, flags: c_int) -> c_int {
+        // SAFETY: our caller's arguments (S20).
+        let fd = unsafe { next::openat(self.folder, self.path, flags, self.mode) };
+        let waits = libc::O_NONBLOCK;
+        let is_refused = fd < 0 && flags & waits != 0 && crate::errno::read().0 == libc::EAGAIN;
+        if !is_refused || !self.look().is_ok_and(|stat| is_regular(&stat)) {
             return fd;
         }
-        match take_over(fd, self.flags, self.truncates) {
-            Ok(()) => fd,
-            Err(errno) => {
-                table::set(fd, Entry::Unknown);
-                // SAFETY: a descriptor nobody has seen yet (S20).
-                unsafe { next::close(fd) };
-                or_minus_one(Err(errno))
+        // A lease is to be broken, which O_NONBLOCK will not wait for. For a file it has no other
+        // meaning.
+        // SAFETY: our caller's arguments (S20).
+        let fd = unsafe { next::openat(self.folder, self.path, flags & !waits, self.mode) };
+        if fd >= 0 {
+            // What cannot be set is of no consequence.
+            let _ = control(fd, libc::F_GETFL, 0)
+                .and_then(|now| control(fd, libc::F_SETFL, now | waits as usize));
+        }
+        fd
+    }
+
+    /// As the kernel opens it, and the kernel's from here on.
+    fn leave_to_kernel(self) -> c_int {
+        let fd = self.open_natively(self.flags);
+        if fd >= 0 {
+            table::set(fd, Entry::Kernel);
+        }
+        fd
+    }
+
+    /// What the path names.
+    fn look(self) -> Result<libc::stat, Errno> {
+        let follow = if self.has(libc::O_NOFOLLOW) { libc::AT_SYMLINK_NOFOLLOW } else { 0 };
+        let mut stat = std::mem::MaybeUninit::<libc::stat>::uninit();
+        // SAFETY: our caller's path, and room for one stat (S20).
+        let looked = unsafe { libc::fstatat(self.folder, self.path, stat.as_mut_ptr(), follow) };
+        if looked != 0 {
+            return Err(crate::errno::read());
+        }
+        // SAFETY: fstatat has filled it (S20).
+        Ok(unsafe { stat.assume_init() })
+    }
+
+    fn open(self) -> c_int {
+        if self.has(libc::O_TMPFILE) || self.has(libc::O_CREAT | libc::O_EXCL) {
+            return self.create();
+        }
+        for _ in 0..NR_TRIES {
+            match self.look() {
+                Ok(stat) if !is_regular(&stat) => break,
+                Ok(stat) if small::is_small(&stat, self.flags) => return self.open_small(&stat),
+                Ok(_) => return self.open_existing(),
+                Err(Errno(libc::ENOENT)) if self.has(libc::O_CREAT) => {
+                    let new = Call { flags: self.flags | libc::O_EXCL, ..self };
+                    let fd = new.create();
+                    if fd >= 0 || crate::errno::read() != Errno(libc::EEXIST) {
+                        return fd;
+                    }
+                }
+                Err(_) => break,
             }
         }
+        self.leave_to_kernel()
+    }
+
+    fn open_small(self, stat: &libc::stat) -> c_int {
+        let fd = self.open_natively(self.flags);
+        if fd >= 0 {
+            table::set(fd, small::opened(fd, stat));
+        }
+        fd
+    }
+
+    /// A file that is there, and large or to be written.
+    fn open_existing(self) -> c_int {
+        let kept = self.flags & (libc::O_CLOEXEC | libc::O_NOFOLLOW);
+        // SAFETY: our caller's path (S20).
+        let fd = unsafe { next::openat(self.folder, self.path, kept | libc::O_PATH, 0) };
+        let is_file = || process::stat(fd).is_ok_and(|stat| is_regular(&stat));
+        if fd < 0 {
+            return self.leave_to_kernel();
+        }
+        if table::can_manage(fd) && is_file() {
+            match ask_to_manage(self.flags, 0, &[fd]) {
+                Ok(Some(id)) => {
+                    table::set(fd, Entry::Managed(id));
+                    return fd;
+                }
+                Ok(None) => {}
+                Err(errno) => {
+                    own::close(fd);
+                    return or_minus_one(Err(errno));
+                }
+            }
+        }
+        own::close(fd);
+        self.leave_to_kernel()
+    }
+
+    /// A file that the call makes, which no other process can have open by another way.
+    fn create(self) -> c_int {
+        let fd = self.open_natively(self.flags & !libc::O_ACCMODE | libc::O_RDWR);
+        if fd >= 0 {
+            manage_new(fd, self.flags);
+        }
+        fd
     }
 }
 
-/// Before an open that cuts a file it cannot write: Linux does that, POSIX leaves it open.
-fn prepare(folder: c_int, path: *const c_char, plan: Plan) {
-    if plan.is_ours && plan.flags & libc::O_TRUNC != 0 {
-        named::hand_over(folder, path, Reason::Interface);
+/// Asks the server to manage the file of a stand-in, the first of `files`. `None`: it is the
+/// kernel's, or there is no server to ask.
+fn ask_to_manage(flags: c_int, more: u64, files: &[c_int]) -> Result<Option<u64>, Errno> {
+    let request = Request { flags: u64::from(flags as u32) | more, ..Request::new(Op::Open, 0) };
+    match ask(&request, Parcel { files, ..Parcel::default() }) {
+        Ok(Answer { reply, .. }) if reply.status == Status::Done => match reply.result {
+            0.. => Ok(Some(reply.result as u64)),
+            failed => Err(Errno(-failed as c_int)),
+        },
+        _ => Ok(None),
     }
 }
 
-/// Makes a descriptor that was just opened the server's, if it is for that.
-fn take_over(fd: c_int, flags: c_int, truncates: bool) -> Result<(), Errno> {
+/// Makes a new file, open at `fd` to be read and written, what a call with `flags` makes of it.
+fn manage_new(fd: c_int, flags: c_int) {
     let before = crate::errno::read();
-    let is_file = process::stat(fd).is_ok_and(|stat| serve::is_regular(&stat));
-    let mut now = Entry::Kernel;
-    if is_file {
-        let cut = if truncates { adopt::TRUNCATE } else { 0 };
-        now = serve::adopt_descriptor(fd, u64::from(flags as u32) | adopt::FRESH | cut)?;
-        if now == Entry::Kernel && truncates {
-            // SAFETY: numbers only (S20).
-            if unsafe { next::ftruncate64(fd, 0) } != 0 {
-                return Err(crate::errno::read());
-            }
+    let stand_in = if table::can_manage(fd) { name(fd) } else { -1 };
+    let managed = match stand_in {
+        0.. => ask_to_manage(flags, flag::CREATED, &[stand_in, fd]).unwrap_or(None),
+        _ => None,
+    };
+    match managed {
+        Some(id) => {
+            // SAFETY: numbers (S20).
+            unsafe { next::dup3(stand_in, fd, flags & libc::O_CLOEXEC) };
+            table::set(fd, Entry::Managed(id));
+        }
+        None => {
+            restore_access(fd, flags);
+            table::set(fd, Entry::Kernel);
         }
     }
-    table::set(fd, now);
+    if stand_in >= 0 {
+        own::close(stand_in);
+    }
     crate::errno::set(before);
-    Ok(())
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
-    let plan = Plan::new(flags);
-    prepare(libc::AT_FDCWD, path, plan);
-    // SAFETY: our caller's arguments (S20).
-    plan.finish(unsafe { next::open(path, plan.flags, mode) })
+/// A descriptor that names what `fd` has open.
+fn name(fd: c_int) -> c_int {
+    // SAFETY: a path that ends with zero (S20).
+    unsafe { next::openat(0, path_of(fd).as_ptr().cast(), libc::O_PATH | libc::O_CLOEXEC, 0) }
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
-    // SAFETY: the same function (S20).
-    unsafe { open64(path, flags, mode) }
+/// Opens a new file again, as the program has asked for. Where that is refused, it can do more.
+fn restore_access(fd: c_int, flags: c_int) {
+    if flags & libc::O_ACCMODE == libc::O_RDWR {
+        return;
+    }
+    let flags = flags & !(MAKING | libc::O_TMPFILE) | libc::O_CLOEXEC;
+    // SAFETY: a path that ends with zero (S20).
+    let again = unsafe { next::openat(0, path_of(fd).as_ptr().cast(), flags, 0) };
+    if again >= 0 {
+        crate::serve::put_over(fd, again);
+        own::close(again);
+    }
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn openat64(
-    folder: c_int,
-    path: *const c_char,
-    flags: c_int,
-    mode: mode_t,
-) -> c_int {
-    let plan = Plan::new(flags);
-    prepare(folder, path, plan);
-    // SAFETY: our caller's arguments (S20).
-    plan.finish(unsafe { next::openat(folder, path, plan.flags, mode) })
+/// openat(2), for all names of it.
+fn open_at(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    let call = Call { folder, path, flags, mode };
+    if !process::is_on() {
+        return call.open_natively(flags);
+    }
+    if call.is_kernels() { call.leave_to_kernel() } else { call.open() }
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn openat(
-    folder: c_int,
-    path: *const c_char,
-    flags: c_int,
-    mode: mode_t,
-) -> c_int {
-    // SAFETY: the same function (S20).
-    unsafe { openat64(folder, path, flags, mode) }
+macro_rules! opens {
+    ($($name:ident, $folder_name:ident;)+) => {
+        $(
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+                open_at(libc::AT_FDCWD, path, flags, mode)
+            }
+
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $folder_name(
+                folder: c_int,
+                path: *const c_char,
+                flags: c_int,
+                mode: mode_t,
+            ) -> c_int {
+                open_at(folder, path, flags, mode)
+            }
+        )+
+    };
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn creat64(path: *const c_char, mode: mode_t) -> c_int {
-    // SAFETY: creat is this (S20).
-    unsafe { open64(path, libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC, mode) }
+// The last two are what compilers make of open without a mode, where they check for that: no file
+// is created, and the mode is not looked at.
+opens! {
+    open, openat;
+    open64, openat64;
+    __open_2, __openat_2;
+    __open64_2, __openat64_2;
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn creat(path: *const c_char, mode: mode_t) -> c_int {
-    // SAFETY: the same function (S20).
-    unsafe { creat64(path, mode) }
+macro_rules! creates {
+    ($($name:ident)+) => {
+        $(
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name(path: *const c_char, mode: mode_t) -> c_int {
+                let flags = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
+                open_at(libc::AT_FDCWD, path, flags, mode)
+            }
+        )+
+    };
 }
 
-// What compilers make of open without a mode, where they check for that.
+creates! { creat creat64 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn __open_2(path: *const c_char, flags: c_int) -> c_int {
-    // SAFETY: our caller's arguments, and no file is created (S20).
-    unsafe { open64(path, flags, 0) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn __open64_2(path: *const c_char, flags: c_int) -> c_int {
-    // SAFETY: our caller's arguments, and no file is created (S20).
-    unsafe { open64(path, flags, 0) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn __openat_2(folder: c_int, path: *const c_char, flags: c_int) -> c_int {
-    // SAFETY: our caller's arguments, and no file is created (S20).
-    unsafe { openat64(folder, path, flags, 0) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn __openat64_2(folder: c_int, path: *const c_char, flags: c_int) -> c_int {
-    // SAFETY: our caller's arguments, and no file is created (S20).
-    unsafe { openat64(folder, path, flags, 0) }
-}
-
-// The C library makes temporary files by calls of its own.
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn mkostemps(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int {
-    // SAFETY: our caller's arguments (S20).
+/// The C library makes temporary files by calls of its own.
+fn make_temporary(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int {
+    // SAFETY: our caller's template (S20).
     let fd = unsafe { next::mkostemps(template, suffix, flags) };
-    Plan::new(flags & !libc::O_ACCMODE | libc::O_RDWR).finish(fd)
+    if fd >= 0 && process::is_on() {
+        manage_new(fd, flags & !libc::O_ACCMODE | libc::O_RDWR);
+    }
+    fd
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn mkostemps64(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int {
-    // SAFETY: the same function (S20).
-    unsafe { mkostemps(template, suffix, flags) }
+macro_rules! temporaries {
+    ($($name:ident($($arg:ident),*) = $suffix:expr, $flags:expr;)+) => {
+        $(
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name(template: *mut c_char $(, $arg: c_int)*) -> c_int {
+                make_temporary(template, $suffix, $flags)
+            }
+        )+
+    };
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn mkostemp(template: *mut c_char, flags: c_int) -> c_int {
-    // SAFETY: mkostemp is this (S20).
-    unsafe { mkostemps(template, 0, flags) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn mkostemp64(template: *mut c_char, flags: c_int) -> c_int {
-    // SAFETY: mkostemp is this (S20).
-    unsafe { mkostemps(template, 0, flags) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn mkstemps(template: *mut c_char, suffix: c_int) -> c_int {
-    // SAFETY: mkstemps is this (S20).
-    unsafe { mkostemps(template, suffix, 0) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn mkstemps64(template: *mut c_char, suffix: c_int) -> c_int {
-    // SAFETY: mkstemps is this (S20).
-    unsafe { mkostemps(template, suffix, 0) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn mkstemp(template: *mut c_char) -> c_int {
-    // SAFETY: mkstemp is this (S20).
-    unsafe { mkostemps(template, 0, 0) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn mkstemp64(template: *mut c_char) -> c_int {
-    // SAFETY: mkstemp is this (S20).
-    unsafe { mkostemps(template, 0, 0) }
+temporaries! {
+    mkostemps(suffix, flags) = suffix, flags;
+    mkostemps64(suffix, flags) = suffix, flags;
+    mkostemp(flags) = 0, flags;
+    mkostemp64(flags) = 0, flags;
+    mkstemps(suffix) = suffix, 0;
+    mkstemps64(suffix) = suffix, 0;
+    mkstemp() = 0, 0;
+    mkstemp64() = 0, 0;
 }

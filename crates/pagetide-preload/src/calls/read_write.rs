@@ -4,7 +4,7 @@ use crate::errno::{Errno, or_minus_one};
 use crate::next;
 use crate::serve::{self, Place};
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
-use pagetide_sys::wire::{Op, Request};
+use pagetide_run::wire::{Op, Request};
 
 /// Flags of preadv2 and pwritev2 that can be kept; of the first, nothing has to be done for it.
 const RWF_HIPRI: c_int = 1;
@@ -231,7 +231,7 @@ fn made_durable(fd: c_int, flags: c_int, written: ssize_t) -> ssize_t {
     }
     let Some(id) = serve::managed(fd) else { return written };
     let flags = u64::from(flags & RWF_SYNC != 0);
-    let synced = serve::plain(fd, Request { flags, ..Request::new(Op::Sync, id) });
+    let synced = serve::plain(Request { flags, ..Request::new(Op::Sync, id) });
     or_minus_one(synced.map(|_| written))
 }
 
@@ -251,7 +251,7 @@ unsafe extern "C" fn pwritev2(
 unsafe extern "C" fn lseek64(fd: c_int, offset: off_t, whence: c_int) -> off_t {
     let asked = serve::managed(fd).map(|id| {
         let flags = whence as u32 as u64;
-        serve::plain(fd, Request { offset, flags, ..Request::new(Op::Seek, id) })
+        serve::plain(Request { offset, flags, ..Request::new(Op::Seek, id) })
     });
     match asked {
         Some(Ok(Some(reply))) => reply.result,

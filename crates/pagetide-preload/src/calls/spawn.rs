@@ -5,21 +5,31 @@
 //!             and what it would inherit becomes the kernel's
 //!   vfork     is fork: its child would change our table under us
 //!   _exit     says goodbye first, as exit does
-//!   addopen   a file that the C library will cut between fork and exec becomes the kernel's
+//!   adddup2   what the C library will duplicate between fork and exec becomes the kernel's
 //! ```
 //!
-//! Nothing to do for fork: see `process` for what a child begins with, and the tags on descriptions
-//! (`pagetide_sys::wire`) for how it knows what it inherits.
+//! Nothing to do for fork: see `process` for what a child begins with.
 //!
 //! execl and its relatives are in `exec_lists`.
 
-use crate::channel;
 use crate::next::{self, Strings};
+use crate::program::{self, Unserved};
 use crate::scratch::Scratch;
-use crate::{named, process, serve, table};
+use crate::table::{self, Entry};
+use crate::{channel, own, process, serve};
 use libc::{c_char, c_int, c_void, pid_t};
-use pagetide_sys::wire::{Op, Reason, Request};
+use pagetide_run::wire::Reason;
 use std::ffi::CStr;
+use std::io::Write;
+
+/// Before the program runs: what it was given as standard input, output or error becomes the
+/// kernel's, for the C library's streams use these without asking us.
+pub(crate) fn hand_over_standard_descriptors() {
+    for fd in 0..3 {
+        // What cannot be handed over has been said.
+        let _ = serve::hand_over_managed(fd, Reason::Standard);
+    }
+}
 
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
 const RUN: &[u8] = b"PAGETIDE_RUN=";
@@ -29,8 +39,7 @@ unsafe extern "C" {
     static environ: Strings;
 }
 
-/// Tells the server of the program at `path`, and hands over what it inherits if it cannot be
-/// served.
+/// Looks at the program at `path`, and hands over what it inherits if it cannot be served.
 fn prepare(folder: c_int, path: *const c_char) {
     if !process::is_on() || path.is_null() {
         return;
@@ -40,22 +49,41 @@ fn prepare(folder: c_int, path: *const c_char) {
     // What cannot be read cannot be judged, nor, most likely, executed.
     if fd >= 0 {
         prepare_file(fd);
-        // SAFETY: our descriptor (S20).
-        unsafe { next::close(fd) };
+        own::close(fd);
     }
 }
 
 fn prepare_file(fd: c_int) {
-    let reply = channel::ask(&Request::new(Op::Execute, 0), &[], Some(fd), &[]);
-    if reply.is_ok_and(|reply| reply.result == 1) {
-        // Those it has inherited itself, and not looked at, are among them.
-        for fd in 0..table::LEN as c_int {
-            if serve::managed(fd).is_some() {
-                // What cannot be handed over has been said.
-                let _ = serve::hand_over(fd, Reason::Inherited);
-            }
+    let Some(unserved) = program::inspect(fd) else { return };
+    say(fd, unserved);
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a live value (S20).
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+    // Those that this process has inherited itself, and not looked at, are among them.
+    for fd in 0..(table::LEN as u64).min(limit.rlim_cur) as c_int {
+        let is_kept = |flags: usize| flags & libc::FD_CLOEXEC as usize == 0;
+        if matches!(table::entry(fd), Entry::Managed(_) | Entry::Unknown)
+            && process::control(fd, libc::F_GETFD, 0).is_ok_and(is_kept)
+        {
+            // What cannot be handed over has been said.
+            let _ = serve::hand_over_managed(fd, Reason::Inherited);
         }
     }
+}
+
+/// Says that the program at `fd` cannot be served.
+fn say(fd: c_int, unserved: Unserved) {
+    let (mut path, own_path) = ([0; 256], process::path_of(fd));
+    // SAFETY: a string, and room (S20).
+    let len =
+        unsafe { libc::readlink(own_path.as_ptr().cast(), path.as_mut_ptr().cast(), path.len()) };
+    let name = std::str::from_utf8(&path[..len.max(0) as usize]).unwrap_or("a program");
+    let mut sentence = [0; 512];
+    let mut text = &mut sentence[..];
+    let reason = unserved.reason();
+    let _ = write!(text, "pagetide: {name} {reason}: its file I/O goes to the kernel");
+    let nr_left = text.len();
+    channel::say(unserved as u64, &sentence[..sentence.len() - nr_left]);
 }
 
 /// As [`prepare`], for a program that is looked up as a shell does.
@@ -97,8 +125,12 @@ impl Environment {
     /// `given` is an environment of our caller's.
     unsafe fn new(given: Strings) -> Environment {
         let as_given = Environment { _memory: None, strings: given };
-        if !process::is_on() || given.is_null() {
+        if given.is_null() || !process::is_on() && !process::has_left_run() {
             return as_given;
+        }
+        if process::has_left_run() {
+            // SAFETY: our caller's environment (S20).
+            return unsafe { Environment::with(given, &[], &[]) }.unwrap_or(as_given);
         }
         // SAFETY: our caller's environment (S20).
         let given_preload = unsafe { lookup(given, PRELOAD) };
@@ -110,34 +142,32 @@ impl Environment {
             return as_given;
         }
         let (preload, run) = process::own_variables();
+        let given_preload = given_preload.unwrap_or_default();
+        let separator: &[u8] = if given_preload.is_empty() { b"" } else { b":" };
+        let (first, second) = ([PRELOAD, preload, separator, given_preload], [RUN, run]);
         // SAFETY: our caller's environment (S20).
-        unsafe { Environment::complete(given, given_preload.unwrap_or_default(), preload, run) }
-            .unwrap_or(as_given)
+        unsafe { Environment::with(given, &first, &second) }.unwrap_or(as_given)
     }
 
-    /// A copy of `given` with `LD_PRELOAD` and `PAGETIDE_RUN` put right.
+    /// A copy of `given` with two variables, each in parts, in place of those that we have; one
+    /// without parts is left out.
     ///
     /// # Safety
     /// `given` is an environment of our caller's.
-    unsafe fn complete(
-        given: Strings,
-        given_preload: &[u8],
-        preload: &[u8],
-        run: &[u8],
-    ) -> Option<Environment> {
+    unsafe fn with(given: Strings, preload: &[&[u8]], run: &[&[u8]]) -> Option<Environment> {
         let mut nr = 0;
         // SAFETY: a vector that ends with null (S20).
         while !unsafe { *given.wrapping_add(nr) }.is_null() {
             nr += 1;
         }
         let pointers = (nr + 3) * size_of::<*const c_char>();
-        let len = pointers + PRELOAD.len() + preload.len() + given_preload.len() + run.len() + 32;
+        let len = pointers + preload.iter().chain(run).map(|part| part.len()).sum::<usize>() + 2;
         let memory = Scratch::new(len).ok()?;
         let start = memory.place(0).cast::<*const c_char>();
         // SAFETY: the mapping begins with room for `nr + 3` pointers, which are zero (S22).
         let vector = unsafe { std::slice::from_raw_parts_mut(start, nr + 3) };
         // SAFETY: and ends with the rest, of which the vector has no part (S22).
-        let text =
+        let mut text =
             unsafe { std::slice::from_raw_parts_mut(memory.place(pointers), len - pointers) };
         let mut at = 0;
         for index in 0..nr {
@@ -145,30 +175,30 @@ impl Environment {
             let entry = unsafe { *given.wrapping_add(index) };
             // SAFETY: an entry is a string (S20).
             let bytes = unsafe { CStr::from_ptr(entry) }.to_bytes();
-            if !bytes.starts_with(PRELOAD) && !bytes.starts_with(RUN) {
+            let is_replaced = bytes.starts_with(PRELOAD) && !preload.is_empty();
+            if !is_replaced && !bytes.starts_with(RUN) {
                 vector[at] = entry;
                 at += 1;
             }
         }
-        let separator: &[u8] = if given_preload.is_empty() { b"" } else { b":" };
-        let (first, second) =
-            (text.as_ptr(), put(text, &[PRELOAD, preload, separator, given_preload]));
-        vector[at] = first.cast();
-        vector[at + 1] = text[second..].as_ptr().cast();
-        put(&mut text[second..], &[RUN, run]);
+        for parts in [preload, run].into_iter().filter(|parts| !parts.is_empty()) {
+            vector[at] = text.as_ptr().cast();
+            at += 1;
+            text = put(text, parts);
+        }
         Some(Environment { _memory: Some(memory), strings: start.cast_const() })
     }
 }
 
-/// Puts the parts and a zero at the front of `text`; returns how much that was.
-fn put(text: &mut [u8], parts: &[&[u8]]) -> usize {
+/// Puts the parts and a zero at the front of `text`; returns what follows them.
+fn put<'a>(text: &'a mut [u8], parts: &[&[u8]]) -> &'a mut [u8] {
     let mut at = 0;
     for part in parts {
         text[at..at + part.len()].copy_from_slice(part);
         at += part.len();
     }
     text[at] = 0;
-    at + 1
+    &mut text[at + 1..]
 }
 
 /// The value of the variable that begins with `name`, equals sign included.
@@ -290,21 +320,17 @@ unsafe extern "C" fn posix_spawnp(
     unsafe { next::posix_spawnp(pid, name, actions, attributes, arguments, environment.strings) }
 }
 
-/// The child opens the file without us, and cuts it; a folder that an earlier action changes to is
-/// not looked at.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn posix_spawn_file_actions_addopen(
+unsafe extern "C" fn posix_spawn_file_actions_adddup2(
     actions: *mut c_void,
     fd: c_int,
-    path: *const c_char,
-    flags: c_int,
-    mode: libc::mode_t,
+    target: c_int,
 ) -> c_int {
-    if flags & libc::O_TRUNC != 0 {
-        named::hand_over(libc::AT_FDCWD, path, Reason::Inherited);
+    if let Err(errno) = serve::hand_over_managed(fd, Reason::Inherited) {
+        return errno.0;
     }
-    // SAFETY: our caller's actions and path (S20).
-    unsafe { next::posix_spawn_file_actions_addopen(actions, fd, path, flags, mode) }
+    // SAFETY: our caller's actions (S20).
+    unsafe { next::posix_spawn_file_actions_adddup2(actions, fd, target) }
 }
 
 #[unsafe(no_mangle)]

@@ -1,24 +1,20 @@
-//! C streams: the C library reads and writes their files by calls of its own, which nobody can take
-//! over. So a managed file gets a stream that asks us (see `streams`), and what cannot have one is
-//! the kernel's, from the moment there may be a stream on it.
+//! C streams: the C library reads and writes their files by calls of its own, which no library can
+//! take over. So a managed file gets a stream that asks us (see `streams`), and what cannot have
+//! one is the kernel's, from the moment there may be a stream on it.
 //!
 //! ```text
 //!   fopen, fdopen, tmpfile   managed: a stream of ours. The kernel's: an ordinary one
 //!   freopen                  of a stream of ours: its file changes under it
-//!                            of another: the file becomes the kernel's, before and after
-//!   descriptors 0, 1, 2      stdin, stdout and stderr may use them: when the program starts, and
-//!                            when a managed file is put there (see `serve::duplicated`); not so
-//!                            descriptor 0 of programs that have no use for stdin (see `standard`)
+//!                            of another: the C library's own open, which is the kernel's
 //! ```
 
 use super::streams::{self, Mode};
 use crate::errno::Errno;
 use crate::next::{self, Stream};
 use crate::table::{self, Entry};
-use crate::{named, process, serve};
+use crate::{process, serve};
 use libc::{c_char, c_int, mode_t};
-use pagetide_sys::wire::{Reason, TAG};
-use std::io::Write;
+use pagetide_run::wire::Reason;
 use std::ptr::null_mut;
 
 // The functions a program would call.
@@ -28,54 +24,11 @@ unsafe extern "C" {
     fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int;
 }
 
-/// A file that was inherited as one of the three is the kernel's from here on, whoever opened it;
-/// but for standard input where nobody has a stream on it.
-pub(crate) fn settle_standard_descriptors() {
-    for fd in 0..3 {
-        if !process::stat(fd).is_ok_and(|stat| serve::is_regular(&stat)) {
-            continue;
-        }
-        let arguments = [fd as usize, 0, libc::SEEK_CUR as usize, 0, 0, 0];
-        // SAFETY: numbers (S20).
-        let position = unsafe { next::system(libc::SYS_lseek, arguments) };
-        let is_tagged = position.is_ok_and(|position| position as u64 >= TAG);
-        if is_tagged && table::can_manage(fd) {
-            continue;
-        }
-        if is_tagged {
-            // What cannot be handed over has been said; the program would write past its files.
-            if serve::hand_over(fd, Reason::Standard).is_err() {
-                // SAFETY: no return (S20).
-                unsafe { libc::_exit(1) };
-            }
-        } else {
-            // Opened by somebody unseen; others may have it open by its name.
-            let _ = serve::hand_over(fd, Reason::Outside);
-        }
-    }
-}
-
-/// Whether the mode cuts the file.
-///
-/// # Safety
-/// `mode` is a mode as fopen's.
-unsafe fn cuts(mode: *const c_char) -> bool {
-    // SAFETY: a string has at least its end (S20).
-    !mode.is_null() && unsafe { *mode } as u8 == b'w'
-}
-
-/// An ordinary stream has been opened by the C library.
+/// An ordinary stream has been opened by the C library: its descriptor is the kernel's.
 fn note_stream(stream: *mut Stream) -> *mut Stream {
     if !stream.is_null() && process::is_on() {
-        let before = crate::errno::read();
         // SAFETY: a stream that is open (S20).
-        let fd = unsafe { libc::fileno(stream) };
-        if process::stat(fd).is_ok_and(|stat| serve::is_regular(&stat)) {
-            // The server's failure to write back is in its log; the stream reads what is there.
-            let _ = serve::ask_to_hand_over(fd, Reason::Stream);
-        }
-        table::set(fd, Entry::Kernel);
-        crate::errno::set(before);
+        table::set(unsafe { libc::fileno(stream) }, Entry::Kernel);
     }
     stream
 }
@@ -95,6 +48,7 @@ fn stream_on(fd: c_int, mode: Mode) -> *mut Stream {
         unsafe { close(fd) };
         return fail(why);
     }
+    streams::go_to_end(fd, mode);
     stream
 }
 
@@ -109,10 +63,6 @@ unsafe extern "C" fn fopen64(path: *const c_char, mode: *const c_char) -> *mut S
         // SAFETY: our caller's path (S20).
         let fd = unsafe { open64(path, parsed.flags, 0o666) };
         return if fd < 0 { null_mut() } else { stream_on(fd, parsed) };
-    }
-    // SAFETY: our caller's mode (S20).
-    if unsafe { cuts(mode) } {
-        named::hand_over(libc::AT_FDCWD, path, Reason::Stream);
     }
     // SAFETY: our caller's arguments (S20).
     note_stream(unsafe { next::fopen64(path, mode) })
@@ -147,15 +97,6 @@ unsafe extern "C" fn tmpfile() -> *mut Stream {
     unsafe { tmpfile64() }
 }
 
-/// `/proc/self/fd/` and the number, ended with a zero.
-fn own_path(fd: c_int) -> [u8; 32] {
-    let mut path = [0; 32];
-    let mut text = &mut path[..];
-    // Thirty-one bytes are enough for any number.
-    let _ = write!(text, "/proc/self/fd/{fd}");
-    path
-}
-
 /// As freopen, of a stream of ours over `fd`.
 ///
 /// # Safety
@@ -169,7 +110,7 @@ unsafe fn reopen(
     // SAFETY: our caller's stream; what fails is ignored, as freopen does (S20).
     unsafe { libc::fflush(stream) };
     // Without a path it is the same file, in another mode.
-    let own = own_path(fd);
+    let own = process::path_of(fd);
     let path = if path.is_null() { own.as_ptr().cast() } else { path };
     // SAFETY: our caller's mode (S20).
     let result = match unsafe { Mode::parse(mode) } {
@@ -208,10 +149,6 @@ unsafe extern "C" fn freopen64(
         // SAFETY: our caller's arguments (S20).
         return unsafe { reopen(path, mode, stream, fd) };
     }
-    // SAFETY: our caller's mode (S20).
-    if process::is_on() && unsafe { cuts(mode) } {
-        named::hand_over(libc::AT_FDCWD, path, Reason::Stream);
-    }
     // SAFETY: our caller's arguments (S20).
     note_stream(unsafe { next::freopen64(path, mode, stream) })
 }
@@ -240,6 +177,7 @@ unsafe extern "C" fn fdopen(fd: c_int, mode: *const c_char) -> *mut Stream {
                 if appends & !status != 0 {
                     // SAFETY: numbers (S20).
                     unsafe { fcntl64(fd, libc::F_SETFL, (status | appends) as usize) };
+                    streams::go_to_end(fd, mode);
                 }
                 if let Some(stream) = streams::make(fd, mode) {
                     return stream;
@@ -247,7 +185,7 @@ unsafe extern "C" fn fdopen(fd: c_int, mode: *const c_char) -> *mut Stream {
             }
             None => {}
         }
-        if let Err(errno) = serve::hand_over(fd, Reason::Stream) {
+        if let Err(errno) = serve::hand_over_managed(fd, Reason::Interface) {
             return fail(errno);
         }
     }
@@ -260,8 +198,9 @@ unsafe extern "C" fn fclose(stream: *mut Stream) -> c_int {
     if process::is_on() && !stream.is_null() && !streams::about_to_close(stream) {
         // SAFETY: our caller's stream, open until the next line but one (S20).
         let fd = unsafe { libc::fileno(stream) };
-        if fd >= 0 && table::entry(fd) == Entry::Kernel {
-            table::set(fd, Entry::Unknown);
+        if fd >= 0 && !matches!(table::entry(fd), Entry::Managed(_)) {
+            // Of the kernel's, nothing is told.
+            let _ = serve::forget(fd);
         }
     }
     // SAFETY: our caller's stream (S20).

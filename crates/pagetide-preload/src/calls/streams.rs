@@ -25,7 +25,7 @@ use crate::errno::Errno;
 use crate::next::{self, Stream};
 use crate::{process, serve, table};
 use libc::{c_char, c_int, c_void, off_t, size_t, ssize_t};
-use pagetide_sys::wire::Reason;
+use pagetide_run::wire::Reason;
 use std::ffi::CStr;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8};
@@ -270,13 +270,12 @@ pub(super) fn make(fd: c_int, mode: Mode) -> Option<*mut Stream> {
         // SAFETY: made just now, and as the probe is (S27).
         unsafe { put(stream, field::FILENO, fd) };
         slot.store(stream, Release);
-        go_to_end(fd, mode);
     }
     Some(stream)
 }
 
 /// Where appends begin, and ftell has to say so.
-fn go_to_end(fd: c_int, mode: Mode) {
+pub(super) fn go_to_end(fd: c_int, mode: Mode) {
     if mode.first == b'a' && !mode.plus {
         // SAFETY: numbers (S20).
         unsafe { lseek64(fd, 0, libc::SEEK_END) };
@@ -345,7 +344,7 @@ pub(super) fn make_wide(stream: *mut Stream) {
     let place = |at: usize| unsafe { get::<usize>(stream, at) };
     let is_fresh = place(field::READ_PTR) == place(field::READ_END)
         && place(field::WRITE_PTR) == place(field::WRITE_BASE);
-    if is_fresh && serve::hand_over(fd, Reason::Stream).is_ok() {
+    if is_fresh && serve::hand_over_managed(fd, Reason::Interface).is_ok() {
         // SAFETY: strings (S20).
         let donor = unsafe { next::fopen64(c"/dev/null".as_ptr(), c"re".as_ptr()) };
         if !donor.is_null() {

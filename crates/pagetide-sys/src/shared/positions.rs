@@ -67,8 +67,16 @@ impl Positions {
         if (rustix::fs::fstat(file)?.st_size as u64) < len() as u64 {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let mapped = Positions::map(file)?;
+        let mapped = Positions::map(file)?.keep_from_children()?;
         Ok(Positions { mapped, file: None, nr_taken: AtomicU32::new(NR_PLACES) })
+    }
+
+    /// Moves none from here on, and cannot: see [`FrameView::blank`](super::FrameView::blank).
+    ///
+    /// # Errors
+    /// What the system says of mappings.
+    pub fn blank(&self) -> io::Result<()> {
+        self.mapped.blank()
     }
 
     fn map(file: BorrowedFd<'_>) -> io::Result<Mapped> {

@@ -77,7 +77,7 @@ fn a_file_that_is_revoked_or_gone_is_known_to_nobody() {
     both.file.writes().store(1, Ordering::Release);
     assert_eq!(both.view.file(tag), Some((77, 1)));
     assert_eq!(both.view.file(0), None);
-    both.file.revoke();
+    both.file.hide();
     assert_eq!(both.view.file(tag), None);
     let second = SharedFile::new(&both.arena, 5).unwrap();
     let later = second.tag();

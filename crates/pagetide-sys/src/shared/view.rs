@@ -38,11 +38,20 @@ impl FrameView {
         if nr_frames == 0 || !is_long(frames, lens.0)? || !is_long(numbers, lens.1)? {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        Ok(FrameView {
-            frames: Mapped::new(frames, lens.0, ProtFlags::READ)?,
-            numbers: Mapped::new(numbers, lens.1, ProtFlags::READ)?,
-            layout,
-        })
+        let map = |file: BorrowedFd<'_>, len: usize| {
+            Mapped::new(file, len, ProtFlags::READ)?.keep_from_children()
+        };
+        Ok(FrameView { frames: map(frames, lens.0)?, numbers: map(numbers, lens.1)?, layout })
+    }
+
+    /// Looks at nothing from here on: no page is found any more, and no frame can be reached by
+    /// this process, which is about to lose the right to.
+    ///
+    /// # Errors
+    /// What the system says of mappings.
+    pub fn blank(&self) -> io::Result<()> {
+        self.numbers.blank()?;
+        self.frames.blank()
     }
 
     /// The length in bytes of the file that has the tag, and its count of writes: see

@@ -14,6 +14,7 @@ use super::{File, Handle};
 use crate::counters::Event;
 use crate::errors::ReadError;
 use crate::locks::lock;
+use crate::seam::SharedPages;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::lru::AccessKind;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
@@ -24,40 +25,42 @@ use std::sync::atomic::Ordering::Relaxed;
 const FETCHED: usize = 16;
 
 impl File {
-    /// What a process with a [view](pagetide_sys::shared::FrameView) of
-    /// [`PageCache::shared_files`] finds the file's pages by. `None` where the cache is not shared.
-    ///
-    /// [`PageCache::shared_files`]: crate::PageCache::shared_files
-    pub fn tag(&self) -> Option<u32> {
+    /// No other process changes the file from here on: its opener holds it.
+    pub(crate) fn hold(&self) {
+        self.handle.mapping.agreement.hold();
+    }
+}
+
+impl SharedPages for File {
+    fn tag(&self) -> Option<u32> {
         self.handle.mapping.tag()
     }
 
-    /// No other process finds the file's pages any more, and none is admitted: for good.
-    pub fn revoke(&self) {
+    fn hide(&self) {
+        self.handle.mapping.set_visible(false);
+        self.handle.mapping.note_foreign_writer();
+    }
+
+    fn show(&self) {
+        self.handle.mapping.set_visible(true);
+    }
+
+    fn discard(&self) {
+        let handle = &*self.handle;
+        let _no_writers = handle.mapping.resize.write().expect("no holder panics");
+        let _no_write_back = lock(&handle.mapping.flush);
+        handle.mapping.table.for_each_present(PageIndex(0)..PageIndex(u64::MAX), |page, _| {
+            handle.engine().drop_page(&handle.mapping, page);
+        });
+    }
+
+    fn agree(&self) {
         let mapping = &self.handle.mapping;
-        mapping.revoke();
-        mapping.note_foreign_writer();
+        let look = mapping.backing().and_then(|backing| backing.look());
+        mapping.agreement.share_as(look.as_ref().ok());
     }
 
-    /// Nobody else can change the file from here on: the caller holds it, as by a lease. It is not
-    /// looked at any more, and pages are written back whole.
-    #[doc(hidden)]
-    pub fn hold(&self) {
-        self.handle.mapping.agreement.hold();
-    }
-
-    /// Others may change the file again. The caller has written back what was written.
-    #[doc(hidden)]
-    pub fn release(&self) {
-        self.handle.mapping.agreement.share();
-    }
-
-    /// Reads as [`File::read_at`] does, without the bytes; they are to be found by others then, as
-    /// far as there is room. Returns how many bytes of the range the file has.
-    ///
-    /// # Errors
-    /// As [`File::read_at`].
-    pub fn bring_in(&self, offset: u64, len: u64) -> Result<u64, ReadError> {
+    fn bring_in(&self, offset: u64, len: u64) -> Result<u64, ReadError> {
         let handle = &*self.handle;
         if !handle.access.read {
             return Err(ReadError::NotReadable);
@@ -86,9 +89,7 @@ impl File {
         Ok(end - offset)
     }
 
-    /// Notes that `nr` pages from `first` on were read by somebody who found them: hits as any
-    /// other. Pages that are not resident any more are passed over.
-    pub fn touch_pages(&self, first: u64, nr: u64) {
+    fn touch_pages(&self, first: u64, nr: u64) {
         let handle = &*self.handle;
         let cpu = current_cpu();
         let Some(last) = nr.checked_sub(1).and_then(|more| first.checked_add(more)) else { return };
@@ -101,8 +102,7 @@ impl File {
         }
     }
 
-    /// As [`File::touch_pages`] for each of `ranges`: the first page, and how many.
-    pub fn touch_ranges(&self, ranges: &[(u64, u64)]) {
+    fn touch_ranges(&self, ranges: &[(u64, u64)]) {
         let (table, folios) = (&self.handle.mapping.table, &self.handle.engine().folios);
         for some in ranges.chunks(FETCHED) {
             // The cache misses of all, first the words' and then the descriptors', pass side by
@@ -115,9 +115,7 @@ impl File {
         }
     }
 
-    /// Starts bringing in what [`File::admit`] of page `index` will look at and change. Costs a few
-    /// cycles, and changes nothing but time.
-    pub fn fetch_absent(&self, index: u64) {
+    fn fetch_absent(&self, index: u64) {
         let mapping = &self.handle.mapping;
         if let Some(page) = mapping.table.page(PageIndex(index)) {
             page.fetch();
@@ -127,16 +125,12 @@ impl File {
         }
     }
 
-    /// How many pages to read for a miss outside any stream, with the one that is wanted, now.
-    pub fn nr_around(&self) -> u64 {
+    fn nr_around(&self) -> u64 {
         let handle = &*self.handle;
         lock(&handle.readahead).nr_around(handle.engine().is_ample())
     }
 
-    /// Takes in page `index`, which somebody has missed and read past the cache from the file on
-    /// disk, when its [count of writes](pagetide_sys::shared) was `writes`. Returns whether the
-    /// page is resident now; if not, it was stale, or there was no room, and nothing is lost.
-    pub fn admit(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool {
+    fn admit(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool {
         let handle = &*self.handle;
         let (engine, mapping) = (handle.engine(), &handle.mapping);
         let Some(mut page) = handle.lock_offered(index, writes) else { return false };
@@ -170,9 +164,7 @@ impl File {
         true
     }
 
-    /// As [`File::admit`], of a page that nobody has asked for: it was read with another, as
-    /// [`File::nr_around`] has it. It is no access, and is left where memory is not ample any more.
-    pub fn admit_around(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool {
+    fn admit_around(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool {
         let handle = &*self.handle;
         let (engine, mapping) = (handle.engine(), &handle.mapping);
         let Some(mut page) = handle.lock_offered(index, writes) else { return false };

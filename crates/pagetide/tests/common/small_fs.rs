@@ -39,6 +39,12 @@ impl SmallFs {
         Ok(SmallFs { mounted, _dir: dir })
     }
 
+    /// Another size, of a tmpfs, for programs that have it mounted.
+    pub(crate) fn resize(&self, nr_bytes: u64) {
+        let size = format!("remount,size={nr_bytes}");
+        run(Command::new("mount").args(["-o", &size]).arg(&self.mounted)).unwrap();
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.mounted
     }

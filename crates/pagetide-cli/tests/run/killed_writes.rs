@@ -1,0 +1,85 @@
+//! Writes that end before their time: what was written is written and no more, and position and
+//! length say so.
+
+use super::agents::Tree;
+use super::{folder, has, is_long, plain_shell_in, run_in};
+use std::path::Path;
+use std::process::Command;
+
+/// Eight bytes say where they stand.
+const NUMBERS: &str = "__import__('array').array('Q', range";
+
+fn number_at(index: usize) -> [u8; 8] {
+    (index as u64).to_le_bytes()
+}
+
+/// What a killed process has left is a beginning of the numbers; how many bytes of it.
+fn assert_a_beginning(contents: &[u8]) {
+    for (index, eight) in contents.chunks(8).enumerate() {
+        let expected = &number_at(index)[..eight.len()];
+        assert!(eight == expected, "byte {} of {}: {eight:?}", index * 8, contents.len());
+    }
+}
+
+/// Kills a process amid a `write` of so many bytes, when so many of them are in the file.
+fn killed_at(here: &Path, flags: &str, total: usize, at: u64) {
+    let file = here.join("f");
+    let _ = std::fs::remove_file(&file);
+    let (tree, mut parent) = Tree::under_run(here, "8M", "parent");
+    let descriptor = parent.open("f", &format!("O_RDWR | O_CREAT | {flags}"));
+    let mut child = parent.fork("child");
+    let id = child.value("os.getpid()");
+    child.value(&format!("globals().update(numbers={NUMBERS}({})).tobytes())", total / 8));
+    child.tell(&format!("os.write({descriptor}, numbers)"));
+    while std::fs::metadata(&file).unwrap().len() < at {
+        std::thread::yield_now();
+    }
+    assert!(Command::new("kill").args(["-9", &id]).status().unwrap().success());
+    parent.number(&format!("os.waitpid({id}, 0)[1]"));
+    parent.number(&format!("os.write({descriptor}, b'next')"));
+    let position = parent.number(&format!("os.lseek({descriptor}, 0, os.SEEK_CUR)")) as usize;
+    parent.number("append('f', b'end')");
+    drop((child, parent));
+    tree.finish();
+    let contents = std::fs::read(&file).unwrap();
+    let written = contents.len() - 7;
+    assert_a_beginning(&contents[..written]);
+    assert_eq!(contents[written..], *b"nextend", "{written} bytes");
+    assert_eq!(position, written + 4);
+    eprintln!("killed at {written} of {total} bytes");
+}
+
+#[test]
+fn a_writer_killed_amid_one_long_call_leaves_a_beginning() {
+    if !has("python3", "a_writer_killed_amid_one_long_call_leaves_a_beginning") {
+        return;
+    }
+    let here = folder();
+    let (total, nr_turns) = if is_long() { (256 << 20, 20) } else { (32 << 20, 3) };
+    for turn in 0..nr_turns {
+        for flags in ["0", "O_APPEND"] {
+            killed_at(here.path(), flags, total, turn * (total as u64 / 32));
+        }
+    }
+}
+
+#[test]
+fn a_write_that_cannot_be_whole_answers_as_the_kernel_does() {
+    if !has("gcc", "a_write_that_cannot_be_whole_answers_as_the_kernel_does") {
+        return;
+    }
+    let (ours, theirs) = (folder(), folder());
+    for here in [&ours, &theirs] {
+        std::fs::write(here.path().join("partial.c"), include_str!("partial.c")).unwrap();
+        plain_shell_in(here.path(), "gcc -O1 -w partial.c -o partial");
+    }
+    let expected = plain_shell_in(theirs.path(), "./partial");
+    assert!(expected.lines().count() > 200);
+    let output = run_in(ours.path(), "1M", &["./partial"]);
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    for (line, (ours, theirs)) in printed.lines().zip(expected.lines()).enumerate() {
+        assert_eq!(ours, theirs, "line {line}");
+    }
+    assert_eq!(printed, expected, "{}", String::from_utf8_lossy(&output.stderr));
+    plain_shell_in(ours.path(), &format!("cmp f {}/f", theirs.path().display()));
+}

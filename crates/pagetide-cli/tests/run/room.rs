@@ -1,0 +1,62 @@
+//! A disk with too little room: the write that wants more is refused, as it is without us, and what
+//! was accepted is there. Runs as root only, for only root may mount.
+
+use super::{folder, has, pagetide, plain_shell_in};
+use std::path::Path;
+use std::process::Command;
+
+/// Mounts by a line, runs the script there, unmounts; what it says of how much went in.
+fn fill(here: &Path, run: &[&str], line: &str) -> Result<Vec<u64>, String> {
+    let output = Command::new("sh").args(["-c", line]).current_dir(here).output().unwrap();
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).trim().replace('\n', " "));
+    }
+    std::fs::write(here.join("room.py"), include_str!("room.py")).unwrap();
+    let words = run.iter().copied().chain(["python3", "room.py", "small"]).collect::<Vec<_>>();
+    let output = Command::new(words[0]).args(&words[1..]).current_dir(here).output().unwrap();
+    let late = std::fs::read(here.join("small/late"));
+    plain_shell_in(here, "umount small");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{line}: {errors}");
+    assert!(late.unwrap() == b"new".repeat(40_000), "older bytes came back");
+    let printed = String::from_utf8(output.stdout).unwrap();
+    Ok(printed.split_whitespace().map(|word| word.parse().unwrap()).collect())
+}
+
+fn refused_at_the_write(test: &str, line: &str) {
+    if !has("python3", test) {
+        return;
+    }
+    // Less memory than the disk has room, and more.
+    for memory in ["1M", "64M"] {
+        let (ours, theirs) = (folder(), folder());
+        let run = [pagetide().to_str().unwrap(), "run", "--memory", memory, "--"];
+        let both = fill(ours.path(), &run, line)
+            .and_then(|ours| Ok((ours, fill(theirs.path(), &[], line)?)));
+        let (ours, theirs) = match both {
+            Ok(both) => both,
+            Err(refusal) => {
+                eprintln!("SKIPPED: {test}: {refusal}");
+                return;
+            }
+        };
+        for (ours, theirs) in ours.into_iter().zip(theirs) {
+            // What a disk takes besides, it takes a little earlier or later.
+            let is_near = ours * 10 <= theirs * 11 && ours * 10 >= theirs * 9;
+            assert!(is_near, "{ours} bytes went in, and {theirs} without us");
+        }
+    }
+}
+
+#[test]
+fn a_write_past_the_room_in_memory_is_refused_at_once() {
+    let line = "mkdir small && mount -t tmpfs -o size=4M tmpfs small";
+    refused_at_the_write("a_write_past_the_room_in_memory_is_refused_at_once", line);
+}
+
+#[test]
+fn a_write_past_the_room_of_a_disk_is_refused_at_once() {
+    let line = "PATH=$PATH:/usr/sbin:/sbin; mkdir small && truncate -s 12M disk && \
+                mkfs.ext4 -q -m 0 disk && mount -o loop disk small";
+    refused_at_the_write("a_write_past_the_room_of_a_disk_is_refused_at_once", line);
+}

@@ -1,0 +1,32 @@
+"""Inserts rows into a database that others write as well. Arguments: journal mode, name, rows."""
+import sqlite3
+import sys
+
+mode, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+rows = sqlite3.connect("rows.db", timeout=5, isolation_level=None)
+
+
+def persist(statement, *values):
+    """Waits for others however long they take."""
+    while True:
+        try:
+            return rows.execute(statement, values).fetchall()
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) and "busy" not in str(error):
+                raise
+
+
+while persist("pragma journal_mode=%s" % mode) != [(mode,)]:
+    pass
+persist("pragma synchronous=normal")
+persist("create table if not exists t(a integer primary key, who text, nr int, b text)")
+persist("create index if not exists i on t(b)")
+for number in range(count):
+    persist("begin immediate")
+    persist("insert into t(who, nr, b) values(?, ?, hex(randomblob(300)))", name, number)
+    if number % 7 == 0:
+        persist("update t set b = hex(randomblob(200)) where nr = ?", number // 2)
+    persist("commit")
+    if number % 20 == 0:
+        own = persist("select count(*) from t where who = ?", name)
+        assert own == [(number + 1,)], (own, number)

@@ -1,0 +1,62 @@
+//! One database, written by several programs that take its locks: inside, outside, in two runs, in a
+//! run within a run. Every row is there, and the database is whole.
+
+use super::agents::python;
+use super::{folder, has, is_long, pagetide, plain_shell_in};
+use std::process::{Child, Command};
+
+/// The words before a program that make it one of a run.
+fn run() -> Vec<&'static str> {
+    vec![pagetide().to_str().unwrap(), "run", "--memory", "1M", "--"]
+}
+
+/// Two writers, or twice two where a shell begins them; all rows, whatever the mixture.
+fn write_all(test: &str, mode: &str, mixture: &[Vec<&str>], is_forked: bool) {
+    if !has("python3", test) {
+        return;
+    }
+    let here = folder();
+    std::fs::write(here.path().join("rows.py"), include_str!("rows.py")).unwrap();
+    let nr_rows = if is_long() { 3000 } else { 200 };
+    let begin = |(number, words): (usize, &Vec<&str>)| -> Child {
+        let writer = |name: String| format!("{} rows.py {mode} {name} {nr_rows}", python());
+        let second =
+            format!("& {}; second=$?; wait $! && exit $second", writer(format!("{number}b")));
+        let line = writer(format!("{number}a")) + if is_forked { &second } else { "" };
+        let mut words = words.iter().copied().chain(["sh", "-c", &line]);
+        let mut command = Command::new(words.next().unwrap());
+        command.args(words).current_dir(here.path()).spawn().unwrap()
+    };
+    let writers: Vec<Child> = mixture.iter().enumerate().map(begin).collect();
+    for mut writer in writers {
+        assert!(writer.wait().unwrap().success());
+    }
+    let check = "import sqlite3; rows = sqlite3.connect('rows.db'); \
+                 print(*rows.execute('pragma integrity_check').fetchone(), \
+                 *rows.execute('select count(*), count(distinct who || nr) from t').fetchone())";
+    let seen = plain_shell_in(here.path(), &format!("{} -c \"{check}\"", python()));
+    let nr_all = mixture.len() * nr_rows * if is_forked { 2 } else { 1 };
+    assert_eq!(seen.trim(), format!("ok {nr_all} {nr_all}"));
+}
+
+macro_rules! mixtures {
+    ($($test:ident = $mode:literal, $mixture:expr, $is_forked:literal;)+) => {
+        $(
+            #[test]
+            fn $test() {
+                write_all(stringify!($test), $mode, &$mixture, $is_forked);
+            }
+        )+
+    };
+}
+
+mixtures! {
+    inside_and_outside_with_a_journal = "delete", [run(), vec![]], false;
+    inside_and_outside_with_a_log = "wal", [run(), vec![]], false;
+    two_runs_with_a_journal = "delete", [run(), run()], false;
+    two_runs_with_a_log = "wal", [run(), run()], false;
+    inside_only_with_a_journal = "delete", [run()], true;
+    inside_only_with_a_truncated_journal = "truncate", [run()], true;
+    inside_only_with_a_log = "wal", [run()], true;
+    many_everywhere_with_a_kept_journal = "persist", [run(), run(), vec![]], true;
+}

@@ -1,0 +1,95 @@
+//! Other people's tests, run under us and without us: what fails here must fail there.
+
+use super::agents::python;
+use super::{folder, has, is_long, pagetide, plain_shell_in, run_in};
+use std::collections::BTreeSet;
+use std::process::{Command, Output};
+
+/// Those that reach files; the first few are the short form.
+const SUITES: [&str; 12] = [
+    "test_fileio",
+    "test_tempfile",
+    "test_subprocess",
+    "test_io",
+    "test_os",
+    "test_multiprocessing_spawn",
+    "test_shutil",
+    "test_zipfile",
+    "test_tarfile",
+    "test_sqlite3",
+    "test_mmap",
+    "test_posix",
+];
+
+/// An interpreter that has its own tests; the newest there is, which does most by itself.
+fn tested_python(test: &str) -> Option<String> {
+    let begins = |name: &String| {
+        let output = Command::new(name).args(["-c", "import test.test_fileio"]).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    let numbered = (8..20).rev().map(|minor| format!("python3.{minor}"));
+    let given = std::env::var("PAGETIDE_TESTED_PYTHON").ok();
+    let found = given.into_iter().chain(numbered).chain([python().to_owned()]).find(begins);
+    if found.is_none() {
+        eprintln!("SKIPPED: {test}: no python3 has its tests (libpython3.11-testsuite)");
+    }
+    found
+}
+
+/// What failed, as unittest names it, and how it ended.
+fn failures(output: &Output) -> (BTreeSet<String>, String) {
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let is_failure = |line: &&str| line.starts_with("FAIL: ") || line.starts_with("ERROR: ");
+    let failed = text.lines().filter(is_failure).map(str::to_owned).collect();
+    (failed, text)
+}
+
+#[test]
+fn pythons_own_tests_fail_where_they_fail_without_us() {
+    let test = "pythons_own_tests_fail_where_they_fail_without_us";
+    if !has("python3", test) {
+        return;
+    }
+    let Some(python) = tested_python(test) else { return };
+    for suite in &SUITES[..if is_long() { SUITES.len() } else { 3 }] {
+        // Some of the tests are of more than a file at once; a run of their own needs no more.
+        let words = [&python, "-m", "unittest", "-v", &format!("test.{suite}")];
+        let ours = folder();
+        let output = run_in(ours.path(), "16M", &words);
+        let (failed, text) = failures(&output);
+        let ran = text.lines().any(|line| line.starts_with("Ran "));
+        if output.status.success() && ran {
+            continue;
+        }
+        let theirs = folder();
+        let plain = Command::new(&python).args(&words[1..]).current_dir(theirs.path()).output();
+        let (expected, _) = failures(&plain.unwrap());
+        let new: Vec<&String> = failed.difference(&expected).collect();
+        assert!(ran && new.is_empty(), "{} {suite}: {new:?}\n{text}", pagetide().display());
+    }
+}
+
+/// A test of file systems that is like others' fsx: operations on one file that random numbers
+/// choose, by one process and by several in turns, with and without mappings.
+#[test]
+fn random_operations_leave_what_they_leave_in_memory() {
+    if !has("gcc", "random_operations_leave_what_they_leave_in_memory") {
+        return;
+    }
+    let here = folder();
+    std::fs::write(here.path().join("fsx.c"), include_str!("fsx.c")).unwrap();
+    plain_shell_in(here.path(), "gcc -O1 -w fsx.c -o fsx");
+    let (nr_seeds, steps) = if is_long() { (100, "20000") } else { (3, "1000") };
+    for seed in 1..=nr_seeds {
+        let seed = seed.to_string();
+        for (memory, processes) in [("256K", "1"), ("256K", "3"), ("8M", "1"), ("8M", "3")] {
+            for kinds in ["calls", "mapped"] {
+                let words = ["./fsx", "f", &seed, steps, processes, kinds];
+                let output = run_in(here.path(), memory, &words);
+                let printed = String::from_utf8_lossy(&output.stdout);
+                let errors = String::from_utf8_lossy(&output.stderr);
+                assert_eq!(printed, "ok\n", "{words:?} with {memory}: {errors}");
+            }
+        }
+    }
+}

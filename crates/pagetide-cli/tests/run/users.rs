@@ -1,0 +1,143 @@
+//! Nothing under a run can read or write what it could not without: not a child of another user, not
+//! one with fewer rights, not a stranger that knows the server's name. Runs as root only.
+
+use super::agents::{Agent, Tree, python};
+use super::{folder, has, noise, plain_shell_in};
+use std::path::Path;
+
+const EACCES: i32 = 13;
+const EBADF: i32 = 9;
+
+fn is_root(test: &str) -> bool {
+    let is_root = plain_shell_in(Path::new("/"), "id -u").trim() == "0";
+    if !is_root {
+        eprintln!("SKIPPED: {test}: needs root, to become another user");
+    }
+    is_root && has("python3", test)
+}
+
+/// A file of root's that nobody else may read, of which pages are in memory, open as 9 for reading.
+fn keeper(here: &Path) -> (Tree, Agent, Vec<u8>) {
+    let contents = noise(300_000, 4);
+    std::fs::write(here.join("secret"), &contents).unwrap();
+    plain_shell_in(here, "chmod 600 secret && chmod 755 .");
+    let (tree, mut parent) = Tree::under_run(here, "1M", "parent");
+    let file = parent.open("secret", "O_RDONLY");
+    parent.number(&format!("os.dup2({file}, 9)"));
+    assert!(parent.bytes("os.pread(9, 1 << 20, 0)") == contents);
+    (tree, parent, contents)
+}
+
+#[test]
+fn a_child_of_another_user_has_the_descriptors_rights_and_no_more() {
+    let test = "a_child_of_another_user_has_the_descriptors_rights_and_no_more";
+    if !is_root(test) {
+        return;
+    }
+    let here = folder();
+    let (tree, mut parent, contents) = keeper(here.path());
+    let log = parent.open("log", "O_WRONLY | O_CREAT | O_APPEND");
+    parent.number(&format!("os.write({log}, b'parent\\n')"));
+    for become_other in ["os.setuid(65534)", "os.setresuid(65534, 65534, 0)", "os.seteuid(65534)"] {
+        eprintln!("{become_other}");
+        let mut child = parent.fork("child");
+        assert!(child.bytes("os.pread(9, 4096, 4096)") == contents[4096..8192]);
+        child.value(become_other);
+        assert!(child.bytes("os.pread(9, 1 << 20, 0)") == contents);
+        assert_eq!(child.ask("os.pwrite(9, b'stolen', 0)"), Err(EBADF));
+        assert_eq!(child.ask("os.ftruncate(9, 0)"), Err(22));
+        for name in ["secret", "/proc/self/fd/9"] {
+            for flags in ["os.O_RDONLY", "os.O_WRONLY", "os.O_RDWR | os.O_TRUNC"] {
+                assert_eq!(child.ask(&format!("os.open({name:?}, {flags})")), Err(EACCES));
+            }
+        }
+        child.number(&format!("os.write({log}, b'child\\n')"));
+        // Frames of others' pages are in none of its memory.
+        let maps = String::from_utf8(child.bytes("contents('/proc/self/maps')")).unwrap();
+        let shared: Vec<&str> = maps.lines().filter(|line| line.contains("memfd:")).collect();
+        let writable = shared.iter().filter(|line| line.contains(" rw"));
+        assert_eq!(writable.count(), 0, "{shared:?}");
+        let id = child.number("os.getpid()");
+        drop(child);
+        parent.number(&format!("os.waitpid({id}, 0)[1]"));
+        parent.number(&format!("os.write({log}, b'parent\\n')"));
+    }
+    assert!(parent.bytes("os.pread(9, 1 << 20, 0)") == contents);
+    drop(parent);
+    tree.finish();
+    assert!(std::fs::read(here.path().join("secret")).unwrap() == contents);
+    let written = std::fs::read_to_string(here.path().join("log")).unwrap();
+    assert_eq!(written, format!("parent\n{}", "child\nparent\n".repeat(3)));
+}
+
+/// Root without its capabilities may not read what is another's, and the server is no way around.
+#[test]
+fn a_child_with_fewer_rights_gets_no_file_by_the_servers() {
+    let test = "a_child_with_fewer_rights_gets_no_file_by_the_servers";
+    if !is_root(test) || !has("setpriv", test) {
+        return;
+    }
+    let here = folder();
+    let contents = noise(300_000, 5);
+    std::fs::write(here.path().join("others"), &contents).unwrap();
+    plain_shell_in(here.path(), "chown 65534 others && chmod 600 others");
+    let (tree, mut parent) = Tree::under_run(here.path(), "1M", "parent");
+    let held = parent.open("others", "O_RDWR");
+    assert!(parent.bytes(&format!("os.pread({held}, 1 << 20, 0)")) == contents);
+    let script = "import os\n\
+        for flags in (os.O_RDONLY, os.O_RDWR, os.O_WRONLY | os.O_TRUNC):\n \
+        try: print(os.open('others', flags))\n \
+        except OSError as error: print(error.errno)";
+    let words = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", python(), "-c", script];
+    let seen = parent.bytes(&format!("subprocess.run({words:?}, stdout=subprocess.PIPE).stdout"));
+    assert_eq!(String::from_utf8_lossy(&seen), "13\n13\n13\n");
+    assert!(parent.bytes(&format!("os.pread({held}, 1 << 20, 0)")) == contents);
+    drop(parent);
+    tree.finish();
+}
+
+/// The name of the run's socket, as its programs have it.
+fn name_of(agent: &mut Agent) -> String {
+    let run = agent.value("os.environ['PAGETIDE_RUN']");
+    run.split(':').nth(2).expect("version, flags, name").to_owned()
+}
+
+#[test]
+fn a_stranger_at_the_servers_socket_gets_nothing_and_stops_nobody() {
+    let test = "a_stranger_at_the_servers_socket_gets_nothing_and_stops_nobody";
+    if !is_root(test) {
+        return;
+    }
+    let here = folder();
+    let (tree, mut parent, contents) = keeper(here.path());
+    let name = name_of(&mut parent);
+    let script = format!(
+        "import os, random, socket, sys\n\
+         random.seed(7)\n\
+         if sys.argv[1] == 'other': os.setuid(65534)\n\
+         for turn in range(60):\n \
+         link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n \
+         link.connect('\\0{name}')\n \
+         try:\n  \
+         for packet in range(turn % 4): link.send(random.randbytes(random.choice((0, 1, 24, 48, 9000))))\n  \
+         if sys.argv[1] == 'other': link.shutdown(socket.SHUT_WR); print(link.recv(100))\n \
+         except OSError as error: print(b'')\n \
+         link.close()\n"
+    );
+    std::fs::write(here.path().join("stranger.py"), script).unwrap();
+    for user in ["same", "other"] {
+        let printed = plain_shell_in(here.path(), &format!("{} stranger.py {user}", python()));
+        assert!(printed.lines().all(|line| line == "b''"), "{user}: {printed}");
+        // Who is there is served, and who comes.
+        assert!(parent.bytes("os.pread(9, 1 << 20, 0)") == contents);
+        let mut child = parent.fork("child");
+        let log = child.open("log", "O_RDWR | O_CREAT | O_APPEND");
+        child.number(&format!("os.write({log}, b'{user} ')"));
+        let seen = child.bytes(&format!("os.pread({log}, 100, 0)"));
+        assert!(String::from_utf8_lossy(&seen).ends_with(&format!("{user} ")));
+    }
+    drop(parent);
+    tree.finish();
+    let log = std::fs::read_to_string(here.path().join("log")).unwrap();
+    assert_eq!(log, "same other ");
+}

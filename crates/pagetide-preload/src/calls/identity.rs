@@ -1,0 +1,76 @@
+//! A process that is about to have other rights: from here on it is under no run.
+//!
+//! The server opens files with its own user's rights, and refuses the sockets of others. So what is
+//! managed becomes the kernel's, with the rights that it was opened with; the server's frames are
+//! not to be seen any more, and its descriptors are closed.
+//!
+//! **Ignored.** Rights that change without a function of these: capabilities, namespaces, and the
+//! system calls themselves.
+//!
+//! Source: setresuid(2), setgroups(2).
+
+use crate::{next, own, process, serve, table, view};
+use libc::{c_int, gid_t, size_t, uid_t};
+use pagetide_run::wire::Reason;
+
+/// As in setreuid(2): this one stays.
+const UNCHANGED: u32 = u32::MAX;
+
+fn leave_run() {
+    // Those that this process has inherited, and not looked at, are found by their use: then they
+    // are refused.
+    for (_, id) in table::managed() {
+        // What cannot be handed over has been said.
+        let _ = serve::hand_over(id, Reason::OtherUser);
+    }
+    process::say_goodbye();
+    view::give_up();
+    process::leave_run();
+    own::close_all();
+}
+
+/// Before an identity becomes `wanted`, of which the process has `now`.
+fn about_to_be(now: u32, wanted: &[u32]) {
+    let is_same = wanted.iter().all(|one| *one == now || *one == UNCHANGED);
+    if process::is_on() && !is_same {
+        leave_run();
+    }
+}
+
+macro_rules! changes {
+    ($(of $effective:ident: $(fn $name:ident($($arg:ident: $ty:ty),*);)+)+) => {
+        $($(
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name($($arg: $ty),*) -> c_int {
+                // SAFETY: no arguments (S20).
+                about_to_be(unsafe { libc::$effective() }, &[$($arg),*]);
+                // SAFETY: numbers (S20).
+                unsafe { next::$name($($arg),*) }
+            }
+        )+)+
+    };
+}
+
+changes! {
+    of geteuid:
+        fn setuid(user: uid_t);
+        fn seteuid(user: uid_t);
+        fn setreuid(real: uid_t, effective: uid_t);
+        fn setresuid(real: uid_t, effective: uid_t, saved: uid_t);
+        fn setfsuid(user: uid_t);
+    of getegid:
+        fn setgid(group: gid_t);
+        fn setegid(group: gid_t);
+        fn setregid(real: gid_t, effective: gid_t);
+        fn setresgid(real: gid_t, effective: gid_t, saved: gid_t);
+        fn setfsgid(group: gid_t);
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn setgroups(nr: size_t, groups: *const gid_t) -> c_int {
+    if process::is_on() {
+        leave_run();
+    }
+    // SAFETY: our caller's groups (S20).
+    unsafe { next::setgroups(nr, groups) }
+}

@@ -1,0 +1,240 @@
+//! Real descriptors that this process has beside its stand-ins, and that the program does not see.
+//!
+//! ```text
+//!   lent    of the server's own open file: a thread reads by it what it misses, past the kernel's
+//!           page cache, and the process's record locks are kept by it
+//!   kept    that came to take a stand-in's place, and cannot be closed yet
+//! ```
+//!
+//! **Problem.** POSIX has a process lose its record locks on a file with the first descriptor of it
+//! that it closes. So none of ours may be closed while there may be such locks, and closing a
+//! stand-in must drop them, as closing a descriptor would.
+//!
+//! **Data and invariants.** A table of atomics, in which a description has one place; each entry
+//! belongs to the process whose number it has, and no child uses it. Files that were ever locked
+//! are remembered as bits of a filter, which may say yes for others, never no.
+//!
+//! **Ignored.** More kept descriptors than there is room for: those stay open.
+//!
+//! Source: fcntl(2), "Advisory record locking".
+
+use crate::{channel, own, process, table};
+use libc::{c_int, flock64};
+use pagetide_run::wire::{Op, Request, lend};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+
+const NR_LENT: usize = 1 << 12;
+const NR_KEPT: usize = 256;
+
+/// What a description was lent.
+struct Slot {
+    /// Its number; 0 for none.
+    id: AtomicU64,
+    /// Half the process's number, half the descriptor plus one; a descriptor of -1 was refused.
+    word: AtomicU64,
+    /// Which file it is.
+    file: AtomicU64,
+    /// Whether it reads past the kernel's page cache.
+    direct: AtomicU64,
+}
+
+static LENT: [Slot; NR_LENT] = [const {
+    Slot {
+        id: AtomicU64::new(0),
+        word: AtomicU64::new(0),
+        file: AtomicU64::new(0),
+        direct: AtomicU64::new(0),
+    }
+}; NR_LENT];
+
+/// Descriptors that are kept until the program closes one of the same file: the file, and the same
+/// word; 0 is free.
+static KEPT: [(AtomicU64, AtomicU64); NR_KEPT] =
+    [const { (AtomicU64::new(0), AtomicU64::new(0)) }; NR_KEPT];
+static NR_KEPT_EVER: AtomicUsize = AtomicUsize::new(0);
+/// Files that this process has locked.
+static LOCKED: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
+
+/// A lent descriptor.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lent {
+    pub(crate) fd: c_int,
+    pub(crate) is_direct: bool,
+}
+
+fn slot_of(id: u64) -> &'static Slot {
+    &LENT[id as usize % NR_LENT]
+}
+
+fn word_of(process: u64, fd: c_int) -> u64 {
+    process << 32 | u64::from((fd + 1) as u32)
+}
+
+/// What is in a word, if it is this process's.
+fn descriptor_in(word: u64) -> Option<c_int> {
+    let is_ours = word >> 32 == process::number() & u64::from(u32::MAX);
+    is_ours.then_some(word as u32 as c_int - 1)
+}
+
+/// Says which file a descriptor has open, as a number that hardly another file has; never 0.
+fn file_of(fd: c_int) -> u64 {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let stat = process::stat(fd);
+    stat.map_or(1, |stat| (stat.st_dev.wrapping_mul(ODD) ^ stat.st_ino).wrapping_mul(ODD) | 1)
+}
+
+/// The descriptor that description `id` was lent; `None` if it was not, or was refused one.
+#[inline]
+pub(crate) fn known(id: u64) -> Option<Option<Lent>> {
+    let slot = slot_of(id);
+    if slot.id.load(Acquire) != id {
+        return None;
+    }
+    let fd = descriptor_in(slot.word.load(Acquire))?;
+    let is_direct = slot.direct.load(Relaxed) == 1;
+    let lent = Lent { fd, is_direct };
+    // Nothing has come in between, such as another description in its place.
+    if slot.id.load(Acquire) != id {
+        return None;
+    }
+    Some((fd >= 0).then_some(lent))
+}
+
+/// That, asked for the first time.
+pub(crate) fn borrow(id: u64) -> Option<Lent> {
+    if let Some(known) = known(id) {
+        return known;
+    }
+    let slot = slot_of(id);
+    let before = slot.id.load(Acquire);
+    let is_taken = before != 0 && before != id && descriptor_in(slot.word.load(Acquire)).is_some();
+    if is_taken {
+        return None;
+    }
+    let answer = channel::ask(&Request::new(Op::Lend, id), channel::Parcel::default()).ok()?;
+    let is_lent = answer.reply.result & lend::LENT != 0 && answer.files[0] >= 0;
+    let fd = if is_lent { keep(answer.files[0]) } else { -1 };
+    let is_direct = is_lent && answer.reply.result & lend::DIRECT != 0;
+    // Another thread may be here as well: the last one's stays, and the other's is open for nothing
+    // until the process ends, for it may have locks.
+    slot.id.store(0, Release);
+    slot.word.store(word_of(process::number(), fd), Release);
+    slot.file.store(if is_lent { file_of(fd) } else { 0 }, Release);
+    slot.direct.store(u64::from(is_direct), Release);
+    slot.id.store(id, Release);
+    is_lent.then_some(Lent { fd, is_direct })
+}
+
+/// Keeps a descriptor, out of the program's way unless that would drop locks.
+fn keep(fd: c_int) -> c_int {
+    if may_be_locked(file_of(fd)) { own::keep_here(fd) } else { own::keep(fd) }
+}
+
+/// The program puts a descriptor of its own in the place of one of ours.
+pub(crate) fn give_up(fd: c_int) {
+    own::give_up(fd);
+    for slot in &LENT {
+        let id = slot.id.load(Acquire);
+        if id != 0 && descriptor_in(slot.word.load(Acquire)) == Some(fd) {
+            let _ = slot.id.compare_exchange(id, 0, AcqRel, Relaxed);
+        }
+    }
+    for (_, word) in &KEPT {
+        let _ = word.compare_exchange(word_of(process::number(), fd), 0, AcqRel, Relaxed);
+    }
+}
+
+/// The program is about to lock a part of the file.
+pub(crate) fn note_lock(fd: c_int) {
+    // A child that has not closed what it has inherited does so now, and not when that drops locks.
+    process::number();
+    let bit = file_of(fd) >> 52;
+    LOCKED[bit as usize / 64].fetch_or(1 << (bit % 64), Relaxed);
+}
+
+fn may_be_locked(file: u64) -> bool {
+    let bit = file >> 52;
+    LOCKED[bit as usize / 64].load(Relaxed) & 1 << (bit % 64) != 0
+}
+
+/// The program closes a stand-in of description `id`, which is still open: the file's locks are
+/// dropped, and with the last of them in this process, what was lent is closed.
+pub(crate) fn stand_in_closes(fd: c_int, id: u64) {
+    let is_last = table::numbers_of(id).all(|other| other == fd);
+    let lent = slot_of(id).id.load(Acquire) == id;
+    let is_anything_locked = LOCKED.iter().any(|word| word.load(Relaxed) != 0);
+    if !lent && !is_anything_locked {
+        return;
+    }
+    if is_anything_locked {
+        unlock(file_of(fd));
+    }
+    if lent && is_last {
+        take(slot_of(id), id).into_iter().for_each(own::close_own);
+    }
+}
+
+/// Drops this process's locks on a file that has a lent descriptor.
+fn unlock(file: u64) {
+    if !may_be_locked(file) {
+        return;
+    }
+    let of_file = |slot: &&Slot| slot.id.load(Acquire) != 0 && slot.file.load(Acquire) == file;
+    let fds = LENT.iter().filter(of_file).filter_map(|slot| descriptor_in(slot.word.load(Acquire)));
+    for fd in fds.filter(|fd| *fd >= 0).take(1) {
+        // SAFETY: numbers, for which zeros are valid (S20).
+        let mut lock: flock64 = unsafe { std::mem::zeroed() };
+        lock.l_type = libc::F_UNLCK as i16;
+        let _ = process::control(fd, libc::F_SETLK, process::address(&lock));
+    }
+    close_kept(file);
+}
+
+/// The kernel's descriptor `fd` of the program is about to be closed, and its locks with it.
+pub(crate) fn real_closes(fd: c_int) {
+    if NR_KEPT_EVER.load(Relaxed) > 0 {
+        close_kept(file_of(fd));
+    }
+}
+
+fn close_kept(file: u64) {
+    for (of, word) in &KEPT {
+        let now = word.load(Acquire);
+        if now != 0
+            && of.load(Acquire) == file
+            && word.compare_exchange(now, 0, AcqRel, Relaxed).is_ok()
+        {
+            descriptor_in(now).into_iter().for_each(own::close_own);
+        }
+    }
+}
+
+/// The description's file is the kernel's: `real`, which has taken the stand-ins' places, is
+/// closed, and what was lent as well; or kept for as long as there may be locks.
+pub(crate) fn retire(id: u64, real: c_int) {
+    let lent = take(slot_of(id), id).filter(|fd| own::has(*fd));
+    let file = file_of(real);
+    if !may_be_locked(file) {
+        own::close(real);
+        lent.into_iter().for_each(own::close_own);
+        return;
+    }
+    for fd in [Some(own::keep_here(real)), lent].into_iter().flatten() {
+        NR_KEPT_EVER.fetch_add(1, Relaxed);
+        let word = word_of(process::number(), fd);
+        let free = |(_, slot): &&(AtomicU64, AtomicU64)| {
+            slot.compare_exchange(0, word, AcqRel, Relaxed).is_ok()
+        };
+        if let Some((of, _)) = KEPT.iter().find(free) {
+            of.store(file, Release);
+        }
+    }
+}
+
+/// Takes what description `id` was lent out of its place.
+fn take(slot: &Slot, id: u64) -> Option<c_int> {
+    let fd = descriptor_in(slot.word.load(Acquire)).filter(|fd| id != 0 && *fd >= 0)?;
+    slot.id.compare_exchange(id, 0, AcqRel, Relaxed).ok()?;
+    Some(fd)
+}

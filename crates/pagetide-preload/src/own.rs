@@ -1,0 +1,132 @@
+//! The descriptors that are ours: sockets, and lent files. The program can neither see nor close
+//! them, but may put a descriptor of its own in the place of one.
+//!
+//! They are high, where programs do not expect descriptors to be, and closed by exec. A child
+//! closes those it inherits when it first has something to ask.
+//!
+//! **Data and invariants.** A list of atomics: half the process's number, half the descriptor plus
+//! one. A descriptor is ours as long as it is in the list; where the list is full, the program can
+//! close one, and it is opened again.
+
+use crate::{next, process};
+use libc::c_int;
+use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
+
+static OWN: [AtomicU64; 4096] = [const { AtomicU64::new(0) }; 4096];
+/// No entry of `OWN` was ever used from here on.
+static END: AtomicUsize = AtomicUsize::new(0);
+/// No descriptor of ours was ever below it.
+static LOWEST: AtomicI32 = AtomicI32::new(c_int::MAX);
+
+/// Moves a descriptor out of the program's way, where the limit on descriptors allows, and takes
+/// note of it.
+pub(crate) fn keep(fd: c_int) -> c_int {
+    keep_here(move_up(fd))
+}
+
+/// Takes note of a descriptor where it is: to move it is to close its old number.
+pub(crate) fn keep_here(fd: c_int) -> c_int {
+    let word = word_of(process::number(), fd);
+    LOWEST.fetch_min(fd, Ordering::AcqRel);
+    for (index, slot) in OWN.iter().enumerate() {
+        if slot.load(Ordering::Relaxed) == 0
+            && slot.compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        {
+            END.fetch_max(index + 1, Ordering::AcqRel);
+            break;
+        }
+    }
+    fd
+}
+
+fn move_up(fd: c_int) -> c_int {
+    /// Of the numbers that there may be, so many at the end are for us.
+    const NR_OURS: u64 = 64;
+    const BASE_MAX: u64 = 4032;
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a live value; what fails, changes nothing (S20).
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+    let base = limit.rlim_cur.saturating_sub(NR_OURS).clamp(3, BASE_MAX);
+    let moved = process::control(fd, libc::F_DUPFD_CLOEXEC, base as usize);
+    let Ok(moved) = moved else { return fd };
+    close(fd);
+    moved as c_int
+}
+
+/// Where in the list a descriptor of ours is; nowhere if the list was full.
+pub(crate) fn place_of(fd: c_int) -> usize {
+    let word = word_of(process::number(), fd);
+    let mut used = OWN[..END.load(Ordering::Acquire)].iter();
+    used.position(|slot| slot.load(Ordering::Relaxed) == word).unwrap_or(usize::MAX)
+}
+
+/// Whether the descriptor at a place in the list is still this one.
+#[inline]
+pub(crate) fn is_still(place: usize, process: u64, fd: c_int) -> bool {
+    OWN.get(place).is_none_or(|slot| slot.load(Ordering::Relaxed) == word_of(process, fd))
+}
+
+/// A descriptor of ours is the program's from here on.
+pub(crate) fn give_up(fd: c_int) {
+    let word = word_of(process::number(), fd);
+    if let Some(slot) = OWN.get(place_of(fd)) {
+        let _ = slot.compare_exchange(word, 0, Ordering::AcqRel, Ordering::Relaxed);
+    }
+}
+
+/// Closes a descriptor of ours, if it still is.
+pub(crate) fn close_own(fd: c_int) {
+    if has(fd) {
+        give_up(fd);
+        close(fd);
+    }
+}
+
+/// Whether `fd` is ours, and so not open for all the program knows.
+#[inline]
+pub(crate) fn has(fd: c_int) -> bool {
+    fd >= LOWEST.load(Ordering::Acquire) && process::is_on() && all().any(|own| own == fd)
+}
+
+/// All of them, in no order.
+pub(crate) fn all() -> impl Iterator<Item = c_int> {
+    let end = END.load(Ordering::Acquire);
+    let words = OWN[..end].iter().map(|slot| slot.load(Ordering::Relaxed));
+    words.filter(|word| *word != 0).map(descriptor_of)
+}
+
+fn word_of(process: u64, fd: c_int) -> u64 {
+    process << 32 | u64::from((fd + 1) as u32)
+}
+
+fn descriptor_of(word: u64) -> c_int {
+    word as u32 as c_int - 1
+}
+
+/// Closes what the process before the fork had.
+pub(crate) fn close_inherited(process: u64) {
+    close_if(|word| word >> 32 != process & u64::from(u32::MAX));
+}
+
+/// Closes all of them.
+pub(crate) fn close_all() {
+    close_if(|_| true);
+}
+
+fn close_if(is_meant: impl Fn(u64) -> bool) {
+    for slot in &OWN[..END.load(Ordering::Acquire)] {
+        let word = slot.load(Ordering::Acquire);
+        if word != 0
+            && is_meant(word)
+            && slot.compare_exchange(word, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        {
+            close(descriptor_of(word));
+        }
+    }
+}
+
+/// close(2), for a descriptor that no thread uses any more.
+pub(crate) fn close(fd: c_int) {
+    // SAFETY: a descriptor of ours (S22).
+    let _ = unsafe { next::system(libc::SYS_close, [fd as usize, 0, 0, 0, 0, 0]) };
+}

@@ -1,0 +1,78 @@
+//! All processes below the run, and the end of the last of them.
+//!
+//! ```text
+//!   pagetide run -- sh -c 'server & exit 3'
+//!
+//!   sh      |--------| exit 3
+//!   server     |-------------------------------| its files are served, signals reach it
+//!   run     |-------------------------------------| 3
+//! ```
+//!
+//! A process whose parent has ended is the run's child (`PR_SET_CHILD_SUBREAPER`), wherever it has
+//! gone: so the run ends when it has no child any more.
+//!
+//! Source: Linux prctl(2), proc(5) "/proc/pid/task/tid/children".
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, wait};
+use std::fs;
+use std::io;
+
+/// Has all orphans below this process be its children.
+pub(crate) fn adopt_orphans() -> io::Result<()> {
+    let own = rustix::process::getpid();
+    Ok(rustix::process::set_child_subreaper(Some(own))?)
+}
+
+/// What a wait came to.
+pub(crate) enum Ended {
+    /// A child has ended.
+    Child(Pid, WaitStatus),
+    /// There is none any more.
+    All,
+}
+
+/// Waits for the next child to end.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn wait_for_next() -> io::Result<Ended> {
+    loop {
+        match wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) => return Ok(Ended::Child(pid, status)),
+            Ok(None) | Err(Errno::INTR) => {}
+            Err(Errno::CHILD) => return Ok(Ended::All),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The numbers of all processes below this one.
+pub(crate) fn processes_below_us() -> Vec<u32> {
+    let mut found = Vec::new();
+    let mut unseen = vec![std::process::id()];
+    while let Some(parent) = unseen.pop() {
+        let threads = fs::read_dir(format!("/proc/{parent}/task"));
+        for thread in threads.into_iter().flatten().flatten() {
+            // It may have ended meanwhile.
+            let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+            let children = children.split_whitespace().filter_map(|one| one.parse().ok());
+            unseen.extend(children.inspect(|child: &u32| found.push(*child)));
+        }
+    }
+    found
+}
+
+/// Passes `signal` on to all of them. What a terminal sends to a group may not reach them, and
+/// shells have them ignore it: it asks them to end, in other words.
+pub(crate) fn pass_on(signal: Signal) {
+    let signal = match signal {
+        Signal::INT | Signal::QUIT => Signal::TERM,
+        signal => signal,
+    };
+    let processes = processes_below_us().into_iter();
+    for process in processes.filter_map(|one| Pid::from_raw(one.cast_signed())) {
+        // It may have ended already.
+        let _ = kill_process(process, signal);
+    }
+}

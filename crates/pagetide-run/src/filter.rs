@@ -1,0 +1,95 @@
+//! Which files are managed, by path.
+//!
+//! ```text
+//!   *  any part of a name      **  any part of a path      ?  one character but /
+//! ```
+//!
+//! A pattern without a slash is matched against the last name of the path, one with a slash
+//! against the whole. What is not named by a pattern follows the defaults: everything regular but
+//! the system's own files.
+//!
+//! Ignored: several names of one file. The first one it is opened by decides, for the whole run.
+
+use std::path::Path;
+
+/// What is left to the kernel unless `--include` names it.
+pub(crate) const SYSTEM_FOLDERS: [&str; 9] =
+    ["/proc", "/sys", "/dev", "/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc"];
+
+/// The rules of one run.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// If there are any, only what they match is managed.
+    pub include: Vec<String>,
+    /// Never managed.
+    pub exclude: Vec<String>,
+}
+
+impl Filter {
+    /// Whether the file that was opened as `path` is managed.
+    pub(crate) fn takes(&self, path: &Path) -> bool {
+        let Some(text) = path.to_str() else { return self.include.is_empty() };
+        let any = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, text));
+        if any(&self.exclude) {
+            return false;
+        }
+        if !self.include.is_empty() {
+            return any(&self.include);
+        }
+        // Memory files show a path that is none.
+        let is_memory = text.starts_with("/memfd:");
+        let is_system = SYSTEM_FOLDERS.iter().any(|folder| path.starts_with(folder));
+        !is_memory && !is_system
+    }
+}
+
+fn matches(pattern: &str, path: &str) -> bool {
+    let text = if pattern.contains('/') { path } else { path.rsplit('/').next().unwrap_or(path) };
+    matches_bytes(pattern.as_bytes(), text.as_bytes())
+}
+
+fn matches_bytes(pattern: &[u8], text: &[u8]) -> bool {
+    match pattern {
+        [] => text.is_empty(),
+        [b'*', b'*', rest @ ..] => (0..=text.len()).any(|at| matches_bytes(rest, &text[at..])),
+        [b'*', rest @ ..] => {
+            let end = text.iter().position(|byte| *byte == b'/').unwrap_or(text.len());
+            (0..=end).any(|at| matches_bytes(rest, &text[at..]))
+        }
+        [b'?', rest @ ..] => {
+            text.first().is_some_and(|byte| *byte != b'/') && matches_bytes(rest, &text[1..])
+        }
+        [byte, rest @ ..] => text.first() == Some(byte) && matches_bytes(rest, &text[1..]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn takes(include: &[&str], exclude: &[&str], path: &str) -> bool {
+        let own = |patterns: &[&str]| patterns.iter().map(|one| (*one).to_owned()).collect();
+        Filter { include: own(include), exclude: own(exclude) }.takes(Path::new(path))
+    }
+
+    #[test]
+    fn system_files_are_left_to_the_kernel_unless_named() {
+        assert!(takes(&[], &[], "/data/usr/a.db"));
+        assert!(takes(&[], &[], "/etcetera/a"));
+        for path in ["/usr/share/a", "/etc/passwd", "/proc/1/maps", "/memfd:a (deleted)"] {
+            assert!(!takes(&[], &[], path), "{path}");
+        }
+        assert!(takes(&["/usr/share/**"], &[], "/usr/share/a/b"));
+    }
+
+    #[test]
+    fn patterns_match_names_or_paths() {
+        assert!(takes(&["*.db"], &[], "/a/b/c.db"));
+        assert!(!takes(&["*.db"], &[], "/a/b.db/c"));
+        assert!(!takes(&["/a/*.db"], &[], "/a/b/c.db"));
+        assert!(takes(&["/a/**.db"], &[], "/a/b/c.db"));
+        assert!(takes(&["/a/?.db"], &[], "/a/c.db"));
+        assert!(!takes(&["*.db"], &["/a/**"], "/a/c.db"));
+        assert!(!takes(&[], &["*.log"], "/a/c.log"));
+    }
+}

@@ -1,0 +1,198 @@
+//! Starting the program, passing signals on, and its end.
+//!
+//! ```text
+//!   LD_PRELOAD    our library, before whatever was there
+//!   PAGETIDE_RUN  version, flags, the server's name, the limit
+//!   signals       SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGINT, SIGQUIT --> the program
+//!   status        its exit code, 128 + signal, 127 not found, 126 cannot be executed
+//! ```
+//!
+//! A terminal sends its Ctrl-C to the whole foreground group, the program included: those are not
+//! passed on a second time.
+
+use crate::wire::{VARIABLE, VERSION};
+use rustix::process::{Pid, Signal, WaitStatus, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::{Handle, Signals};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::thread::JoinHandle;
+
+const LIBRARY: &str = "libpagetide_preload.so";
+/// What the library contains if it speaks our version; see the library's `VERSION_MARK`.
+pub(crate) fn version_mark() -> String {
+    format!("pagetide preload protocol {VERSION};")
+}
+
+/// Finds the library beside our own executable.
+///
+/// # Errors
+/// One sentence: it is not there, or speaks another version.
+pub fn find_library() -> Result<PathBuf, String> {
+    let own = std::env::current_exe()
+        .map_err(|error| format!("cannot find my own executable: {error}"))?;
+    let folder = own.parent().unwrap_or(Path::new("/"));
+    let path = folder.join(LIBRARY);
+    let speaks = File::open(&path)
+        .and_then(|mut file| contains(&mut file, version_mark().as_bytes()))
+        .map_err(|error| {
+            let path = path.display();
+            format!(
+                "{path} is missing: {error}; `cargo build --release` makes it beside the command"
+            )
+        })?;
+    if !speaks {
+        let path = path.display();
+        return Err(format!(
+            "{path} is of another version than this pagetide: build or copy both together"
+        ));
+    }
+    Ok(path)
+}
+
+/// Whether `file` contains `mark`. Reads no further: what we look for is at the front of a library
+/// that may be large.
+fn contains(file: &mut impl Read, mark: &[u8]) -> io::Result<bool> {
+    const PIECE: u64 = 64 << 10;
+    let mut window = Vec::new();
+    loop {
+        // The mark may begin where a piece ends.
+        let nr_kept = window.len().min(mark.len() - 1);
+        window.drain(..window.len() - nr_kept);
+        if file.take(PIECE).read_to_end(&mut window)? == 0 {
+            return Ok(false);
+        }
+        if window.windows(mark.len()).any(|window| window == mark) {
+            return Ok(true);
+        }
+    }
+}
+
+/// Starts the program, which finds the server by `variable`.
+pub(crate) fn start(
+    command: &[OsString],
+    library: &Path,
+    variable: &str,
+) -> Result<Pid, io::Error> {
+    let mut preload = library.as_os_str().to_owned();
+    if let Some(before) = std::env::var_os("LD_PRELOAD").filter(|before| !before.is_empty()) {
+        preload.push(OsStr::new(":"));
+        preload.push(before);
+    }
+    let child = Command::new(&command[0])
+        .args(&command[1..])
+        .env("LD_PRELOAD", preload)
+        .env(VARIABLE, variable)
+        .spawn()?;
+    // It is waited for with all others.
+    Ok(Pid::from_child(&child))
+}
+
+/// The exit code of the program, of what a wait has told.
+pub(crate) fn code_of(status: WaitStatus) -> u8 {
+    exit_code(ExitStatus::from_raw(status.as_raw()))
+}
+
+/// What a shell says of a program that could not be started.
+pub fn exit_code_of(error: &io::Error) -> u8 {
+    if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }
+}
+
+/// What a shell says of a program that has ended.
+pub fn exit_code(status: ExitStatus) -> u8 {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => code as u8,
+        (None, Some(signal)) => 128_u8.saturating_add(signal as u8),
+        (None, None) => 1,
+    }
+}
+
+/// Signals that are ours no more: from here on they wait for a program to be passed on to. Before
+/// it is started, so that none can end us and leave it behind.
+#[derive(Debug)]
+pub struct Caught(Signals);
+
+impl Caught {
+    /// Catches them.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn new() -> io::Result<Caught> {
+        Signals::new([SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGINT, SIGQUIT]).map(Caught)
+    }
+}
+
+/// Passes signals on until dropped.
+#[derive(Debug)]
+pub struct Forwarder {
+    handle: Handle,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Forwarder {
+    /// Hands to `deliver` what has come since, and what comes.
+    ///
+    /// # Errors
+    /// What the system says of threads.
+    pub fn start(
+        caught: Caught,
+        deliver: impl Fn(Signal) + Send + 'static,
+    ) -> io::Result<Forwarder> {
+        let Caught(mut signals) = caught;
+        let handle = signals.handle();
+        let thread =
+            std::thread::Builder::new().name("pagetide-signal".into()).spawn(move || {
+                signals.forever().filter_map(Signal::from_named_raw).for_each(deliver);
+            })?;
+        Ok(Forwarder { handle, thread: Some(thread) })
+    }
+}
+
+/// Passes signals on to `child`, but for those that it has from the terminal itself.
+pub fn pass_to(child: Pid) -> impl Fn(Signal) + Send + 'static {
+    move |signal| {
+        let is_key = matches!(signal, Signal::INT | Signal::QUIT);
+        if !(is_key && is_in_foreground()) {
+            // It may have ended already.
+            let _ = kill_process(child, signal);
+        }
+    }
+}
+
+impl Drop for Forwarder {
+    fn drop(&mut self) {
+        self.handle.close();
+        if let Some(thread) = self.thread.take() {
+            // It has nothing to say.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Whether a terminal's keys reach us, and with us the program.
+fn is_in_foreground() -> bool {
+    let Ok(terminal) = File::open("/dev/tty") else { return false };
+    rustix::termios::tcgetpgrp(&terminal).is_ok_and(|group| group == rustix::process::getpgrp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_found_wherever_it_begins() {
+        const PIECE: usize = 64 << 10;
+        for start in [0, 9, PIECE - 4, PIECE - 3, PIECE - 1, PIECE, 3 * PIECE - 2] {
+            let mut bytes = vec![b'm'; start];
+            bytes.extend(b"mark!");
+            bytes.extend(vec![b'm'; 10]);
+            assert!(contains(&mut &bytes[..], b"mark!").unwrap(), "{start}");
+            assert!(!contains(&mut &bytes[..start + 4], b"mark!").unwrap(), "{start}");
+        }
+        assert!(!contains(&mut &b""[..], b"mark!").unwrap());
+    }
+}

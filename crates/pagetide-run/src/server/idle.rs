@@ -1,0 +1,60 @@
+//! Descriptions that no process is known to have, and which of them can be forgotten.
+//!
+//! **Problem.** A child that was forked just before its parent closed a descriptor has it still, and
+//! we hear of that when it first uses it: in a second, or in a week. Until then its description must
+//! be kept, with a descriptor or two of ours; a program that opens files by the million leaves a
+//! million. **Idea.** Now and then, look at the descriptors of all processes of the tree: a
+//! description of whose file none is open is forgotten.
+//!
+//! Ignored: a descriptor that is on its way through a socket, and in no table, in that moment.
+
+use crate::descendants::processes_below_us;
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+/// Idle descriptions that are kept without a look.
+pub(super) const IDLE_MAX: usize = 1024;
+
+/// Device and inode of every file that a process of the tree has open. Costs a look at every
+/// descriptor of theirs.
+pub(super) fn collect_open_files() -> BTreeSet<(u64, u64)> {
+    processes_below_us().into_iter().flat_map(open_files_of).collect()
+}
+
+/// Whether a process of the tree has the file open, or only named.
+pub(super) fn is_open_below_us(file: (u64, u64)) -> bool {
+    processes_below_us().into_iter().any(|process| open_files_of(process).any(|one| one == file))
+}
+
+/// Whether a process of the tree has a descriptor that only names the file: a stand-in.
+pub(super) fn is_named_below_us(file: (u64, u64)) -> bool {
+    processes_below_us().into_iter().any(|process| {
+        descriptors_of(process).any(|(number, one)| one == file && is_name(process, &number))
+    })
+}
+
+/// Whether the descriptor was opened with `O_PATH`.
+fn is_name(process: u32, number: &OsStr) -> bool {
+    const O_PATH: u32 = 0o10000000;
+    let number = number.to_string_lossy();
+    let about = fs::read_to_string(format!("/proc/{process}/fdinfo/{number}")).unwrap_or_default();
+    let flags = about.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
+    flags.is_some_and(|flags| flags & O_PATH != 0)
+}
+
+fn open_files_of(process: u32) -> impl Iterator<Item = (u64, u64)> {
+    descriptors_of(process).map(|(_, file)| file)
+}
+
+/// The number of each descriptor of a process, and the device and inode of its file.
+fn descriptors_of(process: u32) -> impl Iterator<Item = (OsString, (u64, u64))> {
+    let entries = fs::read_dir(format!("/proc/{process}/fd"));
+    let entries = entries.into_iter().flatten().flatten();
+    entries.filter_map(|entry| {
+        let stat = fs::metadata(entry.path()).ok()?;
+        Some((entry.file_name(), (stat.dev(), stat.ino())))
+    })
+}

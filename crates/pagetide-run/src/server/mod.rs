@@ -1,0 +1,431 @@
+//! The server: what the processes under a run ask, and what answers.
+//!
+//! ```text
+//!   listener --> a thread for each socket --> Server::answer --> description --> page cache
+//!   broken lease --> breaks --> the file is the kernel's
+//! ```
+//!
+//! What a process had written when it ended is in the page cache, and stays.
+//!
+//! Lock order: files and descriptions (each held for a look-up only), a turn, a file's state, a
+//! description's `inner`, processes.
+
+mod answer;
+mod breaks;
+mod description;
+mod identity;
+mod idle;
+mod opened;
+mod opening;
+mod position;
+mod processes;
+mod served_file;
+mod sockets;
+mod told;
+mod turn;
+mod writing;
+
+pub use sockets::Listener;
+pub(crate) use sockets::answers;
+
+use crate::errno::{Errno, IntoErrno};
+use crate::filter::Filter;
+use crate::wire::{self, Offer, Op, Reason, Reply, Request, Status};
+use answer::{Answer, Outcome, done};
+use breaks::Leases;
+use description::Description;
+use identity::{FileKey, lock};
+use idle::IDLE_MAX;
+use pagetide::PageCache;
+use pagetide::seam::{HeldFiles, SharedPages};
+use pagetide_sys::shared::Positions;
+use pagetide_sys::tray::{NR_SLOTS, Tray};
+use processes::Processes;
+use served_file::{Hands, ServedFile};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+/// Files that are remembered although none of their descriptions is.
+const FILES_MAX: usize = 1 << 16;
+/// Threads that can have a tray at one time; others ask for what they miss.
+const NR_TRAYS_MAX: usize = 64;
+
+/// Where sentences for the user go.
+pub type Say = fn(&str);
+
+/// One run's state.
+pub struct Server {
+    cache: PageCache,
+    filter: Filter,
+    say: Say,
+    /// Positions that processes move by themselves.
+    positions: Arc<Positions>,
+    /// The frames' two files, that can only be read.
+    frames: Option<([Arc<OwnedFd>; 2], u32)>,
+    files: Mutex<HashMap<FileKey, Arc<ServedFile>>>,
+    descriptions: Mutex<BTreeMap<u64, Arc<Description>>>,
+    /// As many idle descriptions are kept before the next look.
+    idle_max: AtomicUsize,
+    processes: Processes,
+    leases: Leases,
+    next_id: AtomicU64,
+    handed_over: [AtomicU64; Reason::ALL.len()],
+    said: Mutex<BTreeSet<String>>,
+    nr_lost: AtomicU64,
+    is_stopping: AtomicBool,
+    /// Held once more for each tray.
+    trays: Arc<()>,
+}
+
+impl Server {
+    /// A server of `cache`, which was built to be shared.
+    ///
+    /// # Errors
+    /// What the system says: of memory, or of descriptors.
+    pub fn new(cache: PageCache, filter: Filter, say: Say) -> std::io::Result<Server> {
+        let frames = match cache.shared_files() {
+            Some((files, nr_frames)) => Some((sockets::to_look_at(files)?, nr_frames)),
+            None => None,
+        };
+        Ok(Server {
+            cache,
+            filter,
+            say,
+            positions: Arc::new(Positions::new()?),
+            frames,
+            files: Mutex::default(),
+            descriptions: Mutex::default(),
+            idle_max: AtomicUsize::new(IDLE_MAX),
+            processes: Processes::default(),
+            leases: Leases::default(),
+            next_id: AtomicU64::new(1),
+            handed_over: Default::default(),
+            said: Mutex::default(),
+            nr_lost: AtomicU64::new(0),
+            is_stopping: AtomicBool::new(false),
+            trays: Arc::default(),
+        })
+    }
+
+    /// Starts the threads that serve.
+    ///
+    /// # Errors
+    /// What the system says of threads and signals.
+    pub fn start(self: &Arc<Server>, listener: Listener) -> std::io::Result<Serving> {
+        let (ready, is_ready) = channel();
+        let own = Arc::clone(self);
+        let thread = std::thread::Builder::new().name("pagetide-leases".into());
+        let watching = thread.spawn(move || breaks::watch(&own, &ready))?;
+        is_ready.recv().unwrap_or_else(|_| Err(std::io::ErrorKind::BrokenPipe.into()))?;
+        let (own, listener) = (Arc::clone(self), Arc::new(listener));
+        let listening = Arc::clone(&listener);
+        let thread = std::thread::Builder::new().name("pagetide-accept".into());
+        let accepting = thread.spawn(move || sockets::serve(&listening, &own))?;
+        Ok(Serving { server: Arc::clone(self), listener, threads: [watching, accepting] })
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Relaxed)
+    }
+
+    /// The page cache.
+    pub fn cache(&self) -> &PageCache {
+        &self.cache
+    }
+
+    /// How many files were the kernel's, for each reason.
+    pub fn handed_over(&self) -> impl Iterator<Item = (Reason, u64)> {
+        Reason::ALL.into_iter().zip(self.handed_over.iter().map(|count| count.load(Relaxed)))
+    }
+
+    /// Processes that have spoken to us, those that executed another program counted again.
+    pub fn nr_processes(&self) -> u64 {
+        self.processes.nr_seen()
+    }
+
+    /// Files of which something could not be written back before another program had them.
+    pub fn nr_lost(&self) -> u64 {
+        self.nr_lost.load(Relaxed)
+    }
+
+    /// A socket of `process` is gone; with the last, the process.
+    fn leave(&self, process: u64) {
+        if self.processes.leave(process) {
+            self.forget_all(process);
+        }
+    }
+
+    /// The process has no descriptor any more that we know of.
+    fn forget_all(&self, process: u64) {
+        for (id, nr) in self.processes.forget_all(process) {
+            if let Some(description) = self.find(id) {
+                // There is no process to tell; a later sync of the file still says so.
+                let _ = self.release(&description, nr);
+            }
+        }
+    }
+
+    /// Answers one request that is no write. Bytes to send along are put into `target`.
+    fn answer(
+        &self,
+        process: u64,
+        request: &Request,
+        source: &[u8],
+        files: Vec<OwnedFd>,
+        target: &mut [u8],
+    ) -> Answer {
+        let outcome = match request.op {
+            Op::Leave => {
+                self.forget_all(process);
+                done(0)
+            }
+            Op::FlushAll => self.cache.flush_all().errno().and_then(|()| done(0)),
+            Op::Say => self.pass_on(source),
+            Op::Open => self.open(process, request.flags, files),
+            Op::Adopt => self.adopt(process, files),
+            Op::FlushFile => self.flush_file(files),
+            _ => self.answer_for(process, request, source, target),
+        };
+        outcome.unwrap_or_else(Answer::failed)
+    }
+
+    /// Requests for a description.
+    fn answer_for(
+        &self,
+        process: u64,
+        request: &Request,
+        source: &[u8],
+        target: &mut [u8],
+    ) -> Outcome {
+        match request.op {
+            Op::Installed => {
+                self.installed(process, request.id);
+                done(0)
+            }
+            Op::Dup => {
+                let one = self.find(request.id).ok_or(Errno::BADF)?;
+                self.count(process, &one);
+                done(0)
+            }
+            Op::Close => {
+                self.touch(source);
+                self.forget_one(process, request.id)?;
+                done(0)
+            }
+            _ => {
+                let one = self.wake(process, request.id)?;
+                self.answer_by(&one, request, target)
+            }
+        }
+    }
+
+    fn answer_by(&self, one: &Description, request: &Request, target: &mut [u8]) -> Outcome {
+        match request.op {
+            Op::Read => one.read(request, target),
+            Op::Reserve => one.reserve(request.total, &self.positions),
+            Op::ReadAt => one.read_at(request, target),
+            Op::BringIn => one.bring_in(request),
+            Op::Seek => one.seek(request),
+            Op::SetLen => one.set_len(request.len),
+            Op::Allocate => one.allocate(request),
+            Op::Sync => one.sync(request.flags == 1),
+            Op::Flush => one.flush(),
+            Op::Advise => one.advise(request),
+            Op::SetFlags => one.set_flags(request.flags),
+            Op::GetFlags => one.flags(),
+            Op::Lend => one.lend(),
+            Op::HandOver => {
+                let reason = Reason::from_number(request.flags).ok_or(Errno::INVAL)?;
+                self.hand_over(one, reason)
+            }
+            _ => Err(Errno::NOSYS),
+        }
+    }
+
+    /// The sentence of a program's library, once.
+    fn pass_on(&self, sentence: &[u8]) -> Outcome {
+        let sentence = &sentence[..sentence.len().min(wire::SENTENCE_BYTES_MAX)];
+        self.say_once(String::from_utf8_lossy(sentence).trim_end());
+        done(0)
+    }
+
+    /// A sentence for the user, the first time.
+    fn say_once(&self, sentence: &str) {
+        if lock(&self.said).insert(sentence.to_owned()) {
+            (self.say)(sentence);
+        }
+    }
+
+    /// Something was lost.
+    fn note_lost(&self, sentence: &str) {
+        self.nr_lost.fetch_add(1, Relaxed);
+        (self.say)(sentence);
+    }
+
+    /// A file is the kernel's.
+    fn count_kernel_file(&self, file: &ServedFile, reason: Reason) {
+        if !file.is_counted.swap(true, Relaxed) {
+            self.handed_over[reason as usize].fetch_add(1, Relaxed);
+        }
+    }
+
+    /// What the file is called, for people.
+    fn name_of(&self, file: &ServedFile) -> String {
+        let path = file
+            .descriptions()
+            .first()
+            .and_then(|one| std::fs::read_link(identity::path_of(&one.stand_in)).ok());
+        path.map_or_else(|| "a file".to_owned(), |path| path.display().to_string())
+    }
+
+    /// Pages that were read without asking: hits as any other.
+    fn touch(&self, log: &[u8]) {
+        let entries: Vec<(u64, u64, u64)> = wire::decode_touches(log).collect();
+        for of_one in entries.chunk_by(|one, next| one.0 == next.0) {
+            let handle = self.find(of_one[0].0).and_then(|one| one.inner().handle.clone());
+            if let Some(handle) = handle {
+                let ranges: Vec<_> = of_one.iter().map(|(_, first, nr)| (*first, *nr)).collect();
+                handle.touch_ranges(&ranges);
+            }
+        }
+    }
+
+    /// Pages that were missed, and read, by the thread that has set them down; and a log.
+    fn admit(&self, tray: &Tray, request: &Request, data: &[u8]) {
+        let (offers, log) = wire::decode_offers(data, request.len);
+        let first = request.offset as u64;
+        let offers: Vec<(Offer, u64)> =
+            offers.take(NR_SLOTS).zip(0..).map(|(one, nr)| (one, first.wrapping_add(nr))).collect();
+        for of_one in offers.chunk_by(|one, next| one.0.id == next.0.id) {
+            if let Some(one) = self.find(of_one[0].0.id) {
+                told::admit(&one, tray, of_one);
+            }
+        }
+        // A log alone may come by the other way, after pages that were set down later.
+        if !offers.is_empty() {
+            tray.give_back(first.wrapping_add(offers.len() as u64));
+        }
+        self.touch(log);
+    }
+
+    /// What counts one more thread's tray; `None` if there are enough.
+    fn count_tray(&self) -> Option<Arc<()>> {
+        let counted = Arc::clone(&self.trays);
+        // The server's own, and the new one.
+        (Arc::strong_count(&counted) <= NR_TRAYS_MAX + 1).then_some(counted)
+    }
+
+    fn find(&self, id: u64) -> Option<Arc<Description>> {
+        lock(&self.descriptions).get(&id).cloned()
+    }
+
+    /// Whatever times the caller is about to set must not be those of a later write-back.
+    fn flush_file(&self, files: Vec<OwnedFd>) -> Outcome {
+        let stand_in = files.first().ok_or(Errno::BADF)?;
+        let (key, _) = FileKey::of(stand_in)?;
+        let known = lock(&self.files).get(&key).cloned();
+        if let Some(file) = known {
+            let state = file.state.read().expect("no holder panics");
+            if let Hands::Ours(opened) = &state.hands {
+                opened.flush()?;
+            }
+        }
+        done(0)
+    }
+
+    fn hand_over(&self, one: &Description, reason: Reason) -> Outcome {
+        let mut state = one.file.state.write().expect("no holder panics");
+        if matches!(state.hands, Hands::Ours(_)) {
+            one.file.hand_over(&mut state)?;
+            self.count_kernel_file(&one.file, reason);
+        }
+        drop(state);
+        one.settle(None);
+        one.kernel_answer()
+    }
+
+    fn file(&self, key: FileKey) -> Arc<ServedFile> {
+        let mut files = lock(&self.files);
+        if files.len() >= FILES_MAX && !files.contains_key(&key) {
+            // The map's own reference, and no other: no description, no request.
+            files.retain(|_, file| Arc::strong_count(file) > 1 || !file.is_free());
+        }
+        Arc::clone(files.entry(key).or_insert_with(|| Arc::new(ServedFile::new(key))))
+    }
+
+    fn remember(&self, description: &Arc<Description>) {
+        let mut descriptions = lock(&self.descriptions);
+        descriptions.insert(description.id, Arc::clone(description));
+        let is_look_due = descriptions.len() > self.idle_max.load(Relaxed);
+        drop(descriptions);
+        if is_look_due {
+            self.forget_idle();
+        }
+    }
+
+    /// Forgets descriptions that no process can have.
+    fn forget_idle(&self) {
+        let open = idle::collect_open_files();
+        let mut descriptions = lock(&self.descriptions);
+        descriptions
+            .retain(|_, one| one.inner().nr_known > 0 || open.contains(&one.file.key.numbers()));
+        self.idle_max.store(descriptions.len() * 2 + IDLE_MAX, Relaxed);
+    }
+
+    fn count(&self, process: u64, description: &Description) {
+        description.inner().nr_known += 1;
+        self.processes.count(process, description.id);
+    }
+
+    /// The process has closed one of its descriptors; one we did not know of is no matter.
+    fn forget_one(&self, process: u64, id: u64) -> Result<(), Errno> {
+        if !self.processes.forget_one(process, id) {
+            return Ok(());
+        }
+        self.find(id).map_or(Ok(()), |description| self.release(&description, 1))
+    }
+
+    /// Ends the run: all that is dirty is written back, and every file let go.
+    ///
+    /// # Errors
+    /// What could not be written back.
+    pub fn finish(&self) -> Result<(), pagetide::SyncError> {
+        let flushed = self.cache.flush_all();
+        for file in lock(&self.files).values() {
+            let mut state = file.state.write().expect("no holder panics");
+            if let Hands::Ours(opened) = std::mem::replace(&mut state.hands, Hands::Free) {
+                opened.let_go();
+            }
+        }
+        flushed
+    }
+}
+
+/// A server whose threads are there.
+pub struct Serving {
+    server: Arc<Server>,
+    listener: Arc<Listener>,
+    threads: [JoinHandle<()>; 2],
+}
+
+impl Serving {
+    /// Takes no more connections, and returns when those there are have ended: the programs have.
+    pub fn stop(self) {
+        self.server.is_stopping.store(true, Relaxed);
+        self.listener.stop();
+        self.server.leases.wake();
+        for thread in self.threads {
+            // One that panicked has said so; what was written is written back all the same.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A reply to a description that is not known.
+fn stranger() -> Answer {
+    Answer::of(Reply::status(Status::Stranger))
+}

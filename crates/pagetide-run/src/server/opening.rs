@@ -1,0 +1,207 @@
+//! Opening, recognising and closing: how a description begins and ends.
+
+use super::answer::{Answer, Outcome, done};
+use super::description::{Access, Description, Real};
+use super::identity::{FileKey, path_of};
+use super::served_file::{Hands, ServedFile};
+use super::{Server, idle, stranger};
+use crate::errno::{Errno, IntoErrno};
+use crate::program;
+use crate::wire::{FILE_BYTES_MAX, Reason, Reply, open};
+use pagetide_sys::lease::is_same_open_file;
+use rustix::fs::{AtFlags, CWD, OFlags};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+impl Server {
+    /// A program opens a file, of which it has a stand-in, and the real descriptor if it has just
+    /// made it.
+    pub(super) fn open(&self, process: u64, flags: u64, files: Vec<OwnedFd>) -> Outcome {
+        let mut files = files.into_iter();
+        let stand_in = files.next().ok_or(Errno::BADF)?;
+        let made = files.next().filter(|made| flags & open::CREATED != 0 && is_fresh(made));
+        must_be_a_name(&stand_in)?;
+        let access = Access::of(flags);
+        if made.is_none() {
+            check_access(&stand_in, access)?;
+        }
+        let (key, len) = FileKey::of(&stand_in)?;
+        let file = self.file(key);
+        let truncates = made.is_none() && flags & u64::from(OFlags::TRUNC.bits()) != 0;
+        if self.is_excluded(&file, &stand_in, len) {
+            return self.leave_to_kernel(&file, Reason::Excluded);
+        }
+        if truncates && !access.write {
+            return self.leave_to_kernel(&file, Reason::Interface);
+        }
+        let mut state = file.state.write().expect("no holder panics");
+        let write = access.write || made.is_some();
+        let mut acquired = state.acquire(&file, self, &stand_in, made, write);
+        if acquired.as_ref().is_err_and(|why| *why == Some(Reason::Outside))
+            && file.forget_settled()
+        {
+            acquired = state.acquire(&file, self, &stand_in, None, write);
+        }
+        let handle = match acquired {
+            Ok(handle) => handle,
+            Err(reason) => {
+                drop(state);
+                return self.leave_to_kernel(&file, reason.unwrap_or(Reason::Outside));
+            }
+        };
+        if truncates && let Hands::Ours(opened) = &state.hands {
+            opened.set_len(&handle, 0)?;
+        }
+        let id = self.next_id.fetch_add(1, Relaxed);
+        let one = Description::new(id, Arc::clone(&file), stand_in, handle, flags);
+        let description = Arc::new(one);
+        file.add(&mut state, &description);
+        drop(state);
+        self.count(process, &description);
+        self.remember(&description);
+        Ok(Answer::of(Reply::done(id as i64)))
+    }
+
+    fn leave_to_kernel(&self, file: &ServedFile, reason: Reason) -> Outcome {
+        self.count_kernel_file(file, reason);
+        Ok(Answer::kernel(None))
+    }
+
+    /// Whether the file is never managed; the name it is first opened by decides.
+    fn is_excluded(&self, file: &ServedFile, stand_in: &OwnedFd, len: u64) -> bool {
+        let mut known = super::lock(&file.is_excluded);
+        len >= FILE_BYTES_MAX
+            || *known.get_or_insert_with(|| {
+                let path = std::fs::read_link(path_of(stand_in));
+                path.map_or(true, |path| {
+                    !self.filter.takes(&path) || program::is_program(stand_in, &path)
+                })
+            })
+    }
+
+    /// A process has found a descriptor open that may be a stand-in of ours.
+    pub(super) fn adopt(&self, process: u64, files: Vec<OwnedFd>) -> Outcome {
+        let found = files.first().ok_or(Errno::BADF)?;
+        let (key, _) = FileKey::of(found)?;
+        let file = super::lock(&self.files).get(&key).cloned();
+        let Some(file) = file else { return Ok(stranger()) };
+        let is_it = |one: &Arc<Description>| {
+            is_same_open_file(one.stand_in.as_fd(), found.as_fd()) == Some(true)
+        };
+        let Some(one) = file.descriptions().into_iter().find(is_it) else { return Ok(stranger()) };
+        self.wake(process, one.id)?;
+        let is_settled = one.inner().is_settled();
+        let mut answer = if is_settled { one.kernel_answer()? } else { done(one.id)? };
+        answer.reply.result = one.id as i64;
+        Ok(answer)
+    }
+
+    /// The description, which the process uses: it has it from now on, and it is open.
+    pub(super) fn wake(&self, process: u64, id: u64) -> Result<Arc<Description>, Errno> {
+        let one = self.find(id).ok_or(Errno::BADF)?;
+        if one.inner().is_given() {
+            return Ok(one);
+        }
+        if self.processes.learn(process, id) {
+            one.inner().nr_known += 1;
+        }
+        if !one.inner().is_open {
+            self.open_again(&one);
+        }
+        Ok(one)
+    }
+
+    /// An idle description is used again, by a process that had it all the time.
+    fn open_again(&self, one: &Description) {
+        let mut state = one.file.state.write().expect("no holder panics");
+        let is_settled = {
+            let mut inner = one.inner();
+            if std::mem::replace(&mut inner.is_open, true) {
+                return;
+            }
+            inner.is_settled()
+        };
+        state.count(one);
+        if !is_settled {
+            let write = one.access.write;
+            let acquired = state.acquire(&one.file, self, &one.stand_in, None, write);
+            if let Ok(handle) = acquired {
+                one.give_handle(handle);
+                return;
+            }
+            one.settle(None);
+        }
+        if matches!(state.hands, Hands::Free) {
+            state.hands = Hands::Kernel;
+        }
+    }
+
+    /// The process has real descriptors in the place of its stand-ins. Where no process has a
+    /// stand-in left, nothing more will be asked.
+    pub(super) fn installed(&self, process: u64, id: u64) {
+        let Some(one) = self.find(id) else { return };
+        if !idle::is_named_below_us(one.file.key.numbers()) {
+            one.inner().real = Real::Given;
+        }
+        let nr = self.processes.forget_description(process, id);
+        if nr > 0 {
+            // The kernel has the file: there is nothing to write back.
+            let _ = self.release(&one, nr);
+        }
+    }
+
+    /// `nr` descriptors less; with the last that can write, what is dirty is written, so that the
+    /// file is whole, with its right times.
+    pub(super) fn release(&self, one: &Description, nr: u64) -> Result<(), Errno> {
+        let is_last = {
+            let mut inner = one.inner();
+            inner.nr_known = inner.nr_known.saturating_sub(nr);
+            inner.nr_known == 0
+        };
+        if !is_last {
+            return Ok(());
+        }
+        let mut written = Ok(());
+        if one.access.write {
+            // Beside other requests, and before the file is taken alone.
+            let state = one.file.state.read().expect("no holder panics");
+            let handle = one.inner().handle.clone();
+            if let Some(handle) = handle.filter(|_| state.nr_writers == 1) {
+                written = handle.flush().errno();
+            }
+        }
+        let mut state = one.file.state.write().expect("no holder panics");
+        let mut inner = one.inner();
+        if inner.nr_known > 0 || !std::mem::replace(&mut inner.is_open, false) {
+            return written;
+        }
+        inner.handle = None;
+        drop(inner);
+        state.close(one);
+        written
+    }
+}
+
+/// Whether no other process can have the file open by this descriptor: it is at its start, and can
+/// do all.
+fn is_fresh(made: &OwnedFd) -> bool {
+    rustix::fs::fcntl_getfl(made)
+        .is_ok_and(|flags| flags.contains(OFlags::RDWR) && !flags.contains(OFlags::PATH))
+}
+
+/// A stand-in only names its file.
+fn must_be_a_name(stand_in: &OwnedFd) -> Result<(), Errno> {
+    let flags = rustix::fs::fcntl_getfl(stand_in)?;
+    if flags.contains(OFlags::PATH) { Ok(()) } else { Err(Errno::BADF) }
+}
+
+/// What the kernel would say of opening the file: the program has our own rights, and no others
+/// are asked.
+fn check_access(stand_in: &OwnedFd, access: Access) -> Result<(), Errno> {
+    use rustix::fs::Access as May;
+    let mut wanted = May::empty();
+    wanted.set(May::READ_OK, access.read);
+    wanted.set(May::WRITE_OK, access.write);
+    rustix::fs::accessat(CWD, path_of(stand_in), wanted, AtFlags::EACCESS)
+}

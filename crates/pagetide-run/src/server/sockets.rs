@@ -1,0 +1,337 @@
+//! The server's name, and a thread for each socket that is connected to it.
+//!
+//! ```text
+//!   name       an abstract socket; a process connects when it first has something to ask
+//!   socket     greeting, request, reply, request, reply, end
+//! ```
+//!
+//! Only processes of our own user are answered: a socket is refused as it is accepted, and a packet
+//! by the user that sent it, for a socket can be inherited by a process that has changed its user.
+
+use super::answer::Answer;
+use super::identity::path_of;
+use super::told::Told;
+use super::{Server, writing};
+use crate::errno::Errno;
+use crate::wire::{
+    CHUNK_BYTES, GREETING_BYTES, Greeting, Op, REPLY_FILES_MAX, REQUEST_BYTES, REQUEST_FILES_MAX,
+    Reply, Request, VERSION,
+};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::{IoSlice, IoSliceMut};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType,
+    accept_with, bind, connect, listen, recvmsg, sendmsg, shutdown, socket_with, sockopt,
+};
+use std::fs::File;
+use std::io::{self, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// A thread that only moves packets needs little.
+const STACK_BYTES: usize = 512 << 10;
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 4096;
+/// Where descriptors or memory are short, the next connection waits so long.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Where processes connect to.
+#[derive(Debug)]
+pub struct Listener {
+    socket: OwnedFd,
+    name: String,
+}
+
+impl Listener {
+    /// The abstract name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// No connection is accepted any more.
+    pub(super) fn stop(&self) {
+        // It is not connected: what it has to say does not matter.
+        let _ = shutdown(&self.socket, Shutdown::Both);
+    }
+
+    /// A listener with a name no other has.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn new() -> io::Result<Listener> {
+        let mut random = [0; 16];
+        File::open("/dev/urandom")?.read_exact(&mut random)?;
+        let number = u128::from_le_bytes(random);
+        let name = format!("pagetide-run-{number:032x}");
+        let flags = SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        // Inherited by what is accepted: each packet says which user has sent it.
+        sockopt::set_socket_passcred(&socket, true)?;
+        bind(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
+        listen(&socket, BACKLOG)?;
+        Ok(Listener { socket, name })
+    }
+}
+
+/// Whether the server of that name is there.
+pub(crate) fn answers(name: &str) -> bool {
+    let connect = || {
+        let flags = SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        connect(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)
+    };
+    connect().is_ok()
+}
+
+/// Accepts connections until the server stops; returns when the last of them has ended.
+pub(super) fn serve(listener: &Listener, server: &Arc<Server>) {
+    let mut threads: Vec<JoinHandle<()>> = Vec::new();
+    while !server.is_stopping() {
+        let socket = match accept_with(&listener.socket, SocketFlags::CLOEXEC) {
+            Ok(socket) => socket,
+            // It was shut down.
+            Err(Errno::INVAL) => break,
+            Err(Errno::INTR | Errno::CONNABORTED) => continue,
+            Err(error) => {
+                server.say_once(&format!(
+                    "pagetide: cannot take one more connection of the program's: {error}; it waits"
+                ));
+                std::thread::sleep(PAUSE);
+                continue;
+            }
+        };
+        if !is_own_user(&socket) {
+            continue;
+        }
+        threads.retain(|thread| !thread.is_finished());
+        let own = Arc::clone(server);
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+        match thread.spawn(move || serve_socket(&socket, &own)) {
+            Ok(thread) => threads.push(thread),
+            Err(error) => {
+                // The socket closes here, and the program says so itself.
+                server.say_once(&format!("pagetide: cannot serve one more thread: {error}"));
+            }
+        }
+    }
+    for thread in threads {
+        // One that panicked has said so; the others' work is written back all the same.
+        let _ = thread.join();
+    }
+}
+
+/// Whether the other end was connected with our rights.
+fn is_own_user(socket: &OwnedFd) -> bool {
+    sockopt::socket_peercred(socket).is_ok_and(|other| other.uid == rustix::process::getuid())
+}
+
+/// Leaves also when a request panics.
+struct Membership<'a>(&'a Server, u64);
+
+impl Drop for Membership<'_> {
+    fn drop(&mut self) {
+        self.0.leave(self.1);
+    }
+}
+
+fn serve_socket(socket: &OwnedFd, server: &Arc<Server>) {
+    let mut greeting = [0; GREETING_BYTES];
+    let Ok(Received { nr_bytes, .. }) = receive(socket.as_fd(), &mut greeting, RecvFlags::empty())
+    else {
+        return;
+    };
+    // What speaks another version is told by the socket's end.
+    let Some(greeting) = Greeting::decode(&greeting[..nr_bytes]) else { return };
+    if greeting.version == VERSION {
+        server.processes.enter(greeting.process);
+        let _membership = Membership(server, greeting.process);
+        Connection { socket, server, process: greeting.process, long: None, told: None }.run();
+    }
+}
+
+/// One thread of a program's, as long as its socket lives.
+struct Connection<'a> {
+    socket: &'a OwnedFd,
+    server: &'a Arc<Server>,
+    process: u64,
+    /// A write that goes on.
+    long: Option<writing::LongWrite>,
+    told: Option<Told>,
+}
+
+impl Connection<'_> {
+    fn run(mut self) {
+        let mut packet = vec![0; REQUEST_BYTES + CHUNK_BYTES];
+        let mut target = vec![0; CHUNK_BYTES];
+        loop {
+            let received = receive(self.socket.as_fd(), &mut packet, RecvFlags::empty());
+            // What was told before comes before what is asked, and before the end.
+            if let Some(told) = &self.told {
+                told.take_all(self.server);
+            }
+            let Ok(Received { nr_bytes: nr_bytes @ 1.., files }) = received else { return };
+            // What is no request comes from no library of ours: nothing more is to be learnt.
+            let Some(request) = Request::decode(&packet[..nr_bytes]) else { return };
+            let source = &packet[REQUEST_BYTES..nr_bytes];
+            if self.answer(&request, source, files, &mut target).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn answer(
+        &mut self,
+        request: &Request,
+        source: &[u8],
+        files: Vec<OwnedFd>,
+        target: &mut [u8],
+    ) -> Result<(), Errno> {
+        match (request.op, &self.told) {
+            (Op::Touch | Op::Admit, Some(told)) => {
+                told.take(request, source, self.server);
+                Ok(())
+            }
+            (Op::Touch, None) => {
+                self.server.touch(source);
+                Ok(())
+            }
+            (Op::Admit, None) => Ok(()),
+            (Op::Share, _) => send_shared(self.socket, self.server),
+            (Op::Tray, _) => {
+                self.told = None;
+                send_tray(self.socket, self.server, &mut self.told)
+            }
+            (Op::Write | Op::WriteAt | Op::Append, _) => {
+                let answer = self.write(request, source);
+                send(self.socket, &answer, &[])
+            }
+            _ => {
+                self.long = None;
+                let answer = self.server.answer(self.process, request, source, files, target);
+                send(self.socket, &answer, &target[..answer.nr_out])
+            }
+        }
+    }
+
+    fn write(&mut self, request: &Request, source: &[u8]) -> Answer {
+        use crate::wire::write::LAST;
+        if let Some(long) = self.long.as_mut().filter(|long| long.is_next(request)) {
+            let outcome = long.go_on(request, source);
+            if request.flags & LAST != 0 || outcome.is_err() {
+                self.long = None;
+            }
+            return outcome.unwrap_or_else(Answer::failed);
+        }
+        self.long = None;
+        let begun = self
+            .server
+            .wake(self.process, request.id)
+            .and_then(|one| writing::begin(&one, request, source));
+        match begun {
+            Ok((answer, long)) => {
+                self.long = long.filter(|_| request.flags & LAST == 0);
+                answer
+            }
+            Err(errno) => Answer::failed(errno),
+        }
+    }
+}
+
+/// Descriptors of the same files by which nothing can be written: for other processes to look at.
+pub(super) fn to_look_at(files: [BorrowedFd<'_>; 2]) -> io::Result<[Arc<OwnedFd>; 2]> {
+    let only_readable = |file: BorrowedFd<'_>| -> io::Result<Arc<OwnedFd>> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let looked_at = rustix::fs::open(path_of(&file), flags, Mode::empty())?;
+        // Nor can it be opened once more to write, by another user.
+        rustix::fs::fchmod(&looked_at, Mode::RUSR)?;
+        Ok(Arc::new(looked_at))
+    };
+    let [frames, numbers] = files;
+    Ok([only_readable(frames)?, only_readable(numbers)?])
+}
+
+/// How many frames there are, their files, and that of the positions; none where the cache is not
+/// shared.
+fn send_shared(socket: &OwnedFd, server: &Server) -> Result<(), Errno> {
+    match (&server.frames, server.positions.file()) {
+        (Some(([frames, numbers], nr_frames)), Some(positions)) => {
+            let files = [frames.as_fd(), numbers.as_fd(), positions];
+            send_files(socket, &Reply::done(i64::from(*nr_frames)), &[], &files)
+        }
+        _ => send_files(socket, &Reply::done(0), &[], &[]),
+    }
+}
+
+/// A tray, and a socket to tell of it by; none where there are enough already.
+fn send_tray(socket: &OwnedFd, server: &Arc<Server>, told: &mut Option<Told>) -> Result<(), Errno> {
+    match Told::new(server) {
+        Ok((new, far)) => {
+            let told = told.insert(new);
+            send_files(socket, &Reply::done(1), &[], &[told.tray(), far.as_fd()])
+        }
+        Err(_) => send_files(socket, &Reply::done(0), &[], &[]),
+    }
+}
+
+fn send(socket: &OwnedFd, answer: &Answer, bytes: &[u8]) -> Result<(), Errno> {
+    let files: Vec<BorrowedFd<'_>> = answer.files.iter().map(|file| file.as_fd()).collect();
+    send_files(socket, &answer.reply, bytes, &files)
+}
+
+fn send_files(
+    socket: &OwnedFd,
+    reply: &Reply,
+    bytes: &[u8],
+    files: &[BorrowedFd<'_>],
+) -> Result<(), Errno> {
+    let head = reply.encode();
+    let parts = [IoSlice::new(&head), IoSlice::new(bytes)];
+    rustix::io::retry_on_intr(|| {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(REPLY_FILES_MAX))];
+        let mut beside = SendAncillaryBuffer::new(&mut space);
+        if !files.is_empty() {
+            beside.push(SendAncillaryMessage::ScmRights(files));
+        }
+        sendmsg(socket, &parts, &mut beside, SendFlags::NOSIGNAL)
+    })?;
+    Ok(())
+}
+
+/// One packet, and the descriptors beside it.
+pub(super) struct Received {
+    pub(super) nr_bytes: usize,
+    pub(super) files: Vec<OwnedFd>,
+}
+
+/// Waits for one packet; no bytes are the end. A packet of another user's is an error.
+pub(super) fn receive(
+    socket: BorrowedFd<'_>,
+    packet: &mut [u8],
+    flags: RecvFlags,
+) -> Result<Received, Errno> {
+    const SPACE: usize = rustix::cmsg_space!(ScmRights(REQUEST_FILES_MAX), ScmCredentials(1));
+    let mut space = [MaybeUninit::uninit(); SPACE];
+    let mut beside = RecvAncillaryBuffer::new(&mut space);
+    let nr_bytes = rustix::io::retry_on_intr(|| {
+        let mut parts = [IoSliceMut::new(packet)];
+        recvmsg(socket, &mut parts, &mut beside, flags | RecvFlags::CMSG_CLOEXEC)
+    })?
+    .bytes;
+    let mut files = Vec::new();
+    for message in beside.drain() {
+        match message {
+            RecvAncillaryMessage::ScmRights(descriptors) => files.extend(descriptors),
+            RecvAncillaryMessage::ScmCredentials(sender)
+                if sender.uid != rustix::process::getuid() =>
+            {
+                return Err(Errno::PERM);
+            }
+            _ => {}
+        }
+    }
+    Ok(Received { nr_bytes, files })
+}
