@@ -321,12 +321,13 @@ impl StoreFile {
         Ok(())
     }
 
-    /// Has the kernel read the page at `offset`, of which a part is to be written soon: beside other
-    /// requests, not in the middle of the write.
+    /// Has the kernel read the page at `offset`, of which a part is to be written soon: beside
+    /// other requests, not in the middle of the write.
     pub fn prepare_part(&self, offset: u64) {
         // A refusal costs time alone.
         let len = std::num::NonZeroU64::new(PAGE);
-        let _ = rustix::fs::fadvise(self.any(), offset, len, Advice::WillNeed);
+        let prepare = |file: &File| rustix::fs::fadvise(file, offset, len, Advice::WillNeed);
+        let _ = self.through(None, prepare);
     }
 
     /// Makes all writes so far durable, and what is needed to find them.

@@ -68,29 +68,38 @@ impl Engine {
         Ok(())
     }
 
-    /// Something of ours is about to change the file: what others did until now is noticed first.
-    pub(crate) fn begin_change(&self, mapping: &Mapping, backing: &Backing) {
+    /// Runs what changes the file: what others did until then is noticed first, and their lengths
+    /// afterwards.
+    pub(crate) fn with_change<T>(
+        &self,
+        mapping: &Mapping,
+        backing: &Backing,
+        change: impl FnOnce() -> T,
+    ) -> T {
         if !mapping.agreement.is_shared() {
-            return;
+            return change();
         }
+        self.begin_change(mapping, backing);
+        let result = change();
+        self.end_change(mapping, backing);
+        result
+    }
+
+    fn begin_change(&self, mapping: &Mapping, backing: &Backing) {
         let mut state = mapping.agreement.lock();
-        let Ok(look) = backing.look() else { return };
-        if state.is_changed(&look) {
+        let look = backing.look().ok();
+        if let Some(look) = look.filter(|look| state.is_changed(look)) {
             if state.is_abandoned() && !mapping.has_handles() {
                 self.give_up_dirty(mapping);
             }
             self.drop_changed(mapping);
             mapping.believe_len(look.fingerprint.len);
         }
-        state.begin(&look);
+        state.begin(look.as_ref());
     }
 
-    /// It has.
-    pub(crate) fn end_change(&self, mapping: &Mapping, backing: &Backing) {
+    fn end_change(&self, mapping: &Mapping, backing: &Backing) {
         let mut state = mapping.agreement.lock();
-        if !state.is_changing() {
-            return;
-        }
         let look = backing.look().ok();
         if state.end(look.as_ref())
             && let Some(Look { fingerprint, .. }) = look
@@ -129,6 +138,15 @@ impl Engine {
     fn drop_changed(&self, mapping: &Mapping) {
         // First: what is read past the cache from now on is new, what was read before is not.
         mapping.note_foreign_writer();
+        self.drop_resident(mapping);
+        if let Some(pool) = &self.pool {
+            pool.forget_range(mapping, ALL);
+            // What came back from there meanwhile.
+            self.drop_resident(mapping);
+        }
+    }
+
+    fn drop_resident(&self, mapping: &Mapping) {
         let cpu = current_cpu();
         mapping.table.for_each_present(ALL, |page, _| {
             let index = page.index().0;
@@ -142,10 +160,6 @@ impl Engine {
                 self.expel(cpu, mapping, &mut page);
             }
         });
-        if let Some(pool) = &self.pool {
-            // Last: also what was evicted meanwhile.
-            pool.forget_range(mapping, ALL);
-        }
     }
 
     /// Before the pages are used: drops those that are leaving. Waits for those who have them,

@@ -142,17 +142,14 @@ impl Handle {
         let offset = (index << PAGE_SHIFT) + within as u64;
         let end = offset + source.len() as u64;
         let written = mapping.backing().and_then(|backing| {
-            engine.begin_change(mapping, &backing);
-            if mapping.agreement.is_shared() {
+            engine.with_change(mapping, &backing, || {
+                if !mapping.agreement.is_shared() {
+                    return self.write_around(&backing, index, within, source);
+                }
                 mapping.agreement.lock().may_grow_to(end);
                 engine.count_write(source.len());
-            }
-            let written = match mapping.agreement.is_shared() {
-                true => backing.write_bytes(source, offset),
-                false => self.write_around(&backing, index, within, source),
-            };
-            engine.end_change(mapping, &backing);
-            written
+                backing.write_bytes(source, offset)
+            })
         });
         written.map_err(|cause| WriteError::Store {
             offset,
