@@ -29,6 +29,7 @@ pub(crate) fn hand_over_standard_descriptors() {
         // What cannot be handed over has been said.
         let _ = serve::hand_over_managed(fd, Reason::Standard);
     }
+    channel::rest();
 }
 
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
