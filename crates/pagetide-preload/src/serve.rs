@@ -99,7 +99,7 @@ fn install(id: u64, real: c_int) {
         if is_stand_in(fd) {
             put_over(fd, real);
         }
-        table::make_real(fd, id);
+        table::give_to_kernel(fd, id);
     }
     installed(id, real);
 }
