@@ -1,11 +1,11 @@
 //! Descriptions that no process is known to have, and which of them can be forgotten.
 //!
-//! **Problem.** A child that was forked just before its parent closed a descriptor has it still, and
-//! so has a program that was just executed; we hear of that when it first uses it, in a second, or in
-//! a week. Until then its description must be kept, with a stand-in of ours to know it by; and a
-//! stand-in keeps the blocks of a file that was removed. **Idea.** Soon after a description became
-//! idle, look at the descriptors of all processes of the tree: a description of whose file none is
-//! open, twice in a row, is forgotten.
+//! **Problem.** A child that was forked just before its parent closed a descriptor has it still,
+//! and so has a program that was just executed; we hear of that when it first uses it, in a second,
+//! or in a week. Until then its description must be kept, with a stand-in of ours to know it by;
+//! and a stand-in keeps the blocks of a file that was removed. **Idea.** Soon after a description
+//! became idle, look at the descriptors of all processes of the tree: a description of whose file
+//! none is open, twice in a row, is forgotten.
 //!
 //! ```text
 //!   idle --100 ms--> look --open nowhere--> look again --open nowhere--> forgotten

@@ -373,8 +373,8 @@ impl Server {
         lock(&self.descriptions).insert(description.id, Arc::clone(description));
     }
 
-    /// Forgets descriptions that no process has, as two looks have found; returns how many idle ones
-    /// are left.
+    /// Forgets descriptions that no process has, as two looks have found; returns how many idle
+    /// ones are left.
     fn forget_idle(&self) -> usize {
         let is_idle = |one: &Arc<Description>| !one.inner().is_open;
         let descriptions = lock(&self.descriptions);
