@@ -40,6 +40,7 @@ mod self_read;
 mod serve;
 mod small;
 mod table;
+mod transfer;
 mod tray;
 mod view;
 

@@ -13,8 +13,8 @@
 //! ```
 //!
 //! While memory is ample, the server says so in the tray, and the pages behind the one that is
-//! missed are read with it, as `pagetide_core::readahead` has it: counted as no access, and found in the
-//! tray like any other.
+//! missed are read with it, as `pagetide_core::readahead` has it: counted as no access, and found
+//! in the tray like any other.
 //!
 //! The count (`pagetide_sys::shared`) is even while the file on disk has all there is: it was not
 //! written through the page cache. The server compares it once more before it admits the page,

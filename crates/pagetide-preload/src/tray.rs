@@ -5,10 +5,10 @@
 //!                                ^ taken  ^ told  ^ set down    server's file
 //! ```
 //!
-//! Pages are told of thirty-two at a time, with the log of what was found, so that the server is not woken
-//! for one page. Until the server has said that a page is taken, its slot is not used again, and
-//! the page is found there by its own thread. A packet says where in the tray it begins: those that
-//! are lost, lose their pages and no more.
+//! Pages are told of thirty-two at a time, with the log of what was found, so that the server is
+//! not woken for one page. Until the server has said that a page is taken, its slot is not used
+//! again, and the page is found there by its own thread. A packet says where in the tray it begins:
+//! those that are lost, lose their pages and no more.
 //!
 //! **Data and invariants.** The slots lie between pages that cannot be touched, and no fork gets
 //! the mapping: a child has no tray until it asks for one. A tray belongs to one socket; with

@@ -1,8 +1,8 @@
 //! Reading, writing and the position.
 
 use crate::errno::{Errno, or_minus_one};
-use crate::next;
-use crate::serve::{self, Place};
+use crate::transfer::{self, Place};
+use crate::{next, serve};
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 use pagetide_run::wire::{Op, Request};
 
@@ -16,13 +16,13 @@ const RWF_KEPT: c_int = RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_APPEND;
 /// Reads if `fd` is managed, and stays so.
 fn read_managed(fd: c_int, parts: &[iovec], place: Place) -> Option<ssize_t> {
     let id = serve::managed(fd)?;
-    finish(serve::read(fd, id, parts, place))
+    finish(transfer::read(fd, id, parts, place))
 }
 
 /// Writes if `fd` is managed, and stays so.
 fn write_managed(fd: c_int, parts: &[iovec], place: Place) -> Option<ssize_t> {
     let id = serve::managed(fd)?;
-    finish(serve::write(fd, id, parts, place))
+    finish(transfer::write(fd, id, parts, place))
 }
 
 fn finish(result: Result<Option<usize>, Errno>) -> Option<ssize_t> {
@@ -44,7 +44,7 @@ fn vector<'a>(parts: *const iovec, nr: c_int) -> Option<&'a [iovec]> {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn read(fd: c_int, buffer: *mut c_void, len: size_t) -> ssize_t {
-    match read_managed(fd, &serve::part(buffer, len), Place::Position) {
+    match read_managed(fd, &transfer::part(buffer, len), Place::Position) {
         Some(result) => result,
         // SAFETY: our caller's arguments (S20).
         None => unsafe { next::read(fd, buffer, len) },
@@ -68,7 +68,7 @@ unsafe extern "C" fn readv(fd: c_int, parts: *const iovec, nr: c_int) -> ssize_t
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pread64(fd: c_int, buffer: *mut c_void, len: size_t, at: off_t) -> ssize_t {
-    match read_managed(fd, &serve::part(buffer, len), Place::At(at)) {
+    match read_managed(fd, &transfer::part(buffer, len), Place::At(at)) {
         Some(result) => result,
         // SAFETY: our caller's arguments (S20).
         None => unsafe { next::pread64(fd, buffer, len, at) },
@@ -153,7 +153,7 @@ unsafe extern "C" fn preadv2(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t {
-    match write_managed(fd, &serve::part(buffer, len), Place::Position) {
+    match write_managed(fd, &transfer::part(buffer, len), Place::Position) {
         Some(result) => result,
         // SAFETY: our caller's arguments (S20).
         None => unsafe { next::write(fd, buffer, len) },
@@ -171,7 +171,7 @@ unsafe extern "C" fn writev(fd: c_int, parts: *const iovec, nr: c_int) -> ssize_
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pwrite64(fd: c_int, buffer: *const c_void, len: size_t, at: off_t) -> ssize_t {
-    match write_managed(fd, &serve::part(buffer, len), Place::At(at)) {
+    match write_managed(fd, &transfer::part(buffer, len), Place::At(at)) {
         Some(result) => result,
         // SAFETY: our caller's arguments (S20).
         None => unsafe { next::pwrite64(fd, buffer, len, at) },
