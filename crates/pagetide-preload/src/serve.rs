@@ -8,8 +8,8 @@
 //!
 //! Calls longer than a packet reserve their range with the first, and go on in it with others.
 //!
-//! **Ignored.** A descriptor that one thread closes while another has a call on a copy of it, in the
-//! moment in which its file becomes the kernel's: it may stay open.
+//! **Ignored.** A descriptor that one thread closes while another has a call on a copy of it, in
+//! the moment in which its file becomes the kernel's: it may stay open.
 
 use crate::channel::{Answer, PARTS_MAX, Parcel, ask};
 use crate::errno::Errno;

@@ -4,8 +4,9 @@
 //! ended by its allocator, which is neither 0 nor 1.
 
 use crate::run::pagetide;
-use pagetide_core::record::{Encoder, Header, Note};
-use pagetide_core::tiering::ScannedMapping;
+use pagetide_core::ids::{MappingId, PageId, PageIndex};
+use pagetide_core::record::{Encoder, Header, Note, RecordedNode, RecordedNodes, RecordedTiers};
+use pagetide_core::tiering::{AbstractDistance, ScannedMapping};
 use pagetide_core::units::Millis;
 use pagetide_lab::trace::{Access, AccessKind};
 use std::path::Path;
@@ -61,7 +62,7 @@ fn write_record(path: &Path) {
     };
     let (mut record, mut encoder) = (Vec::new(), Encoder::new());
     header.append_to(&mut record);
-    let page = pagetide_core::ids::PageId::default();
+    let page = PageId::default();
     let created = Millis(0);
     let mapping = ScannedMapping { id: page.mapping, nr_pages: most, created };
     encoder.append_note(&Note::Mapping(mapping), &mut record);
@@ -69,6 +70,44 @@ fn write_record(path: &Path) {
     encoder.finish(&mut record);
     assert!(record.len() <= 62, "{} bytes", record.len());
     std::fs::write(path, record).expect("room");
+}
+
+/// As much, of a run over fast and slow memory: hints are looked for in what the notes claim.
+fn write_record_of_tiers(path: &Path) {
+    let node = |distance| RecordedNode {
+        nr_frames: 100,
+        nr_frames_max: 100,
+        distance: AbstractDistance(distance),
+    };
+    let nodes = RecordedNodes::new(&[node(576), node(2000)]);
+    let header = Header {
+        memory_frames: 200,
+        memory_frames_max: 200,
+        nr_cpus: 1,
+        policy: "mglru".to_owned(),
+        tiers: Some(RecordedTiers::new(nodes)),
+        ..Header::of_trace(4096)
+    };
+    let (mut record, mut encoder) = (Vec::new(), Encoder::new());
+    header.append_to(&mut record);
+    for index in 0..40 {
+        let page = PageId { mapping: MappingId(0), index: PageIndex(index << 40) };
+        let mapping =
+            ScannedMapping { id: page.mapping, nr_pages: u64::MAX >> 1, created: Millis(0) };
+        encoder.append_note(&Note::Mapping(mapping), &mut record);
+        encoder.append_note(&Note::Tick(Millis(index << 30)), &mut record);
+        encoder.append(&Access { page, kind: AccessKind::Read, thread: 0 }, &mut record);
+    }
+    encoder.finish(&mut record);
+    std::fs::write(path, record).expect("room");
+}
+
+#[test]
+fn a_record_of_tiers_that_claims_endless_files_is_repeated() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let record = dir.path().join("tiers.ptt");
+    write_record_of_tiers(&record);
+    check(&["replay", record.to_str().expect("a plain name"), "--recorded"], 0);
 }
 
 #[test]

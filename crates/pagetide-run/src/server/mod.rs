@@ -35,7 +35,6 @@ use answer::{Answer, Outcome, done};
 use breaks::Leases;
 use description::Description;
 use identity::{FileKey, lock};
-use idle::IDLE_MAX;
 use pagetide::PageCache;
 use pagetide::seam::{HeldFiles, SharedPages};
 use pagetide_sys::shared::Positions;
@@ -44,7 +43,7 @@ use processes::Processes;
 use served_file::{Hands, ServedFile};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -57,6 +56,15 @@ const NR_TRAYS_MAX: usize = 64;
 /// Where sentences for the user go.
 pub type Say = fn(&str);
 
+/// Where a request comes from.
+#[derive(Clone, Copy)]
+struct Sender {
+    /// The number in its greeting.
+    process: u64,
+    /// The system's number of the process that has sent this packet.
+    pid: i32,
+}
+
 /// One run's state.
 pub struct Server {
     cache: PageCache,
@@ -68,8 +76,7 @@ pub struct Server {
     frames: Option<([Arc<OwnedFd>; 2], u32)>,
     files: Mutex<HashMap<FileKey, Arc<ServedFile>>>,
     descriptions: Mutex<BTreeMap<u64, Arc<Description>>>,
-    /// As many idle descriptions are kept before the next look.
-    idle_max: AtomicUsize,
+    looks: idle::Looks,
     processes: Processes,
     leases: Leases,
     next_id: AtomicU64,
@@ -99,7 +106,7 @@ impl Server {
             frames,
             files: Mutex::default(),
             descriptions: Mutex::default(),
-            idle_max: AtomicUsize::new(IDLE_MAX),
+            looks: idle::Looks::default(),
             processes: Processes::default(),
             leases: Leases::default(),
             next_id: AtomicU64::new(1),
@@ -125,7 +132,11 @@ impl Server {
         let listening = Arc::clone(&listener);
         let thread = std::thread::Builder::new().name("pagetide-accept".into());
         let accepting = thread.spawn(move || sockets::serve(&listening, &own))?;
-        Ok(Serving { server: Arc::clone(self), listener, threads: [watching, accepting] })
+        let own = Arc::clone(self);
+        let thread = std::thread::Builder::new().name("pagetide-idle".into());
+        let looking = thread.spawn(move || idle::watch(&own))?;
+        let threads = [watching, accepting, looking];
+        Ok(Serving { server: Arc::clone(self), listener, threads })
     }
 
     fn is_stopping(&self) -> bool {
@@ -172,12 +183,13 @@ impl Server {
     /// Answers one request that is no write. Bytes to send along are put into `target`.
     fn answer(
         &self,
-        process: u64,
+        sender: Sender,
         request: &Request,
         source: &[u8],
         files: Vec<OwnedFd>,
         target: &mut [u8],
     ) -> Answer {
+        let process = sender.process;
         let outcome = match request.op {
             Op::Leave => {
                 self.forget_all(process);
@@ -185,7 +197,7 @@ impl Server {
             }
             Op::FlushAll => self.cache.flush_all().errno().and_then(|()| done(0)),
             Op::Say => self.pass_on(source),
-            Op::Open => self.open(process, request.flags, files),
+            Op::Open => self.open(sender, request.flags, files),
             Op::Adopt => self.adopt(process, files),
             Op::FlushFile => self.flush_file(files),
             _ => self.answer_for(process, request, source, target),
@@ -358,22 +370,41 @@ impl Server {
     }
 
     fn remember(&self, description: &Arc<Description>) {
-        let mut descriptions = lock(&self.descriptions);
-        descriptions.insert(description.id, Arc::clone(description));
-        let is_look_due = descriptions.len() > self.idle_max.load(Relaxed);
-        drop(descriptions);
-        if is_look_due {
-            self.forget_idle();
-        }
+        lock(&self.descriptions).insert(description.id, Arc::clone(description));
     }
 
-    /// Forgets descriptions that no process can have.
-    fn forget_idle(&self) {
+    /// Forgets descriptions that no process has, as two looks have found; returns how many idle
+    /// ones are left.
+    fn forget_idle(&self) -> usize {
+        let is_idle = |one: &Arc<Description>| !one.inner().is_open;
+        let descriptions = lock(&self.descriptions);
+        let idle: Vec<_> = descriptions.values().filter(|one| is_idle(one)).cloned().collect();
+        drop(descriptions);
+        if idle.is_empty() {
+            return 0;
+        }
         let open = idle::collect_open_files();
-        let mut descriptions = lock(&self.descriptions);
-        descriptions
-            .retain(|_, one| one.inner().nr_known > 0 || open.contains(&one.file.key.numbers()));
-        self.idle_max.store(descriptions.len() * 2 + IDLE_MAX, Relaxed);
+        let mut nr_left = 0;
+        for one in idle {
+            let is_held = open.contains(&one.file.key.numbers());
+            // An open of it comes by this list, too.
+            let mut descriptions = lock(&self.descriptions);
+            let mut inner = one.inner();
+            let was_missed = std::mem::replace(&mut inner.was_missed, !is_held);
+            if !is_held && was_missed && !inner.is_open {
+                descriptions.remove(&one.id);
+            } else {
+                nr_left += 1;
+            }
+        }
+        nr_left
+    }
+
+    /// Has files that were removed give their blocks back, where it is for us that they are kept.
+    fn forget_idle_at_once(&self) {
+        for _ in 0..2 {
+            self.forget_idle();
+        }
     }
 
     fn count(&self, process: u64, description: &Description) {
@@ -409,7 +440,7 @@ impl Server {
 pub struct Serving {
     server: Arc<Server>,
     listener: Arc<Listener>,
-    threads: [JoinHandle<()>; 2],
+    threads: [JoinHandle<()>; 3],
 }
 
 impl Serving {
@@ -418,6 +449,7 @@ impl Serving {
         self.server.is_stopping.store(true, Relaxed);
         self.listener.stop();
         self.server.leases.wake();
+        self.server.looks.want();
         for thread in self.threads {
             // One that panicked has said so; what was written is written back all the same.
             let _ = thread.join();

@@ -77,6 +77,8 @@ struct Handle {
     /// The page in which the last read on each CPU ended: reading on in it counts once.
     last_page: PerCpu<AtomicU64>,
     readahead: Mutex<Readahead>,
+    /// The page of the last miss, for whoever brings pages ahead of it.
+    reached: Arc<AtomicU64>,
     no_reuse: AtomicBool,
     /// Those of the group the mapping was in when it was opened, or of all who are in none.
     counters: Arc<Counters>,
@@ -97,6 +99,7 @@ impl File {
                 access,
                 last_page: PerCpu::new(nr_cpus, || AtomicU64::new(NO_PAGE)),
                 readahead: Mutex::new(Readahead::new(readahead_pages)),
+                reached: Arc::default(),
                 no_reuse: AtomicBool::new(false),
                 counters,
                 errors_seen,
@@ -197,12 +200,13 @@ impl Handle {
             return;
         }
         let wasted = self.mapping.wasted.load(Relaxed);
-        let run = lock(&self.readahead).on_marker(index, wasted);
+        let room = engine.group_room(&self.mapping);
+        let run = lock(&self.readahead).on_marker(index, wasted, room);
         if let Some(run) = run
             && run.start < self.mapping.nr_pages()
         {
             self.mapping.note_marker(run.marker);
-            engine.prefetch(&self.mapping, run);
+            engine.prefetch(&self.mapping, run, &self.reached);
         }
     }
 
