@@ -18,10 +18,11 @@
 use crate::cells::{self, Answer, Cell};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::readahead::{Question, ReadaheadArgs};
 use crate::setup::SetupArgs;
 use crate::sizes::SizeArgs;
 use crate::source::SourceArgs;
-use crate::{output, report, terminal};
+use crate::{machine, output, report, terminal};
 use pagetide_core::lru::{Mechanism, PolicyName};
 use pagetide_lab::replay::{Contender, Setup};
 use serde::Serialize;
@@ -44,6 +45,8 @@ pub(crate) struct AblateArgs {
     /// Policies: those that `pagetide policies --mechanisms` lists mechanisms of.
     #[arg(long, value_delimiter = ',', default_value = "mglru")]
     policy: Vec<PolicyName>,
+    #[command(flatten)]
+    readahead: ReadaheadArgs,
     #[command(flatten)]
     setup: SetupArgs,
     /// Times that every variant is replayed; the least CPU time of each counts.
@@ -72,12 +75,17 @@ pub(crate) struct AblationRow {
     pub(crate) mechanism: Option<&'static str>,
     /// What it was flipped to.
     pub(crate) is_on: Option<bool>,
+    /// What became of the recorded readahead: "none" was recorded, or all are "without", or all
+    /// have what was "recorded".
+    pub(crate) readahead: Question,
     /// Accesses that missed.
     pub(crate) misses: u64,
     /// Misses more than with the policy as it is.
     pub(crate) misses_more: i64,
     /// The same in percentage points of all accesses.
     pub(crate) points_more: f64,
+    /// Bytes from the store, by misses and by readahead.
+    pub(crate) device_read_bytes: u64,
     /// Pages evicted.
     pub(crate) evictions: u64,
     /// CPU time of the replay, for each eviction; none without evictions.
@@ -101,7 +109,8 @@ pub(crate) fn run(args: &AblateArgs, interrupt: &Interrupt) -> Result<(), Failur
     output::check("the report", &args.report)?;
     let contenders: Vec<Contender> = args.policy.iter().copied().map(Contender::Policy).collect();
     args.setup.check(&contenders, &sizes)?;
-    let (trace, facts) = args.source.read_dense(interrupt)?;
+    let (mut trace, facts) = args.source.read_dense(interrupt)?;
+    let question = args.readahead.apply(&mut trace);
     let groups: Vec<Vec<Variant>> = sizes
         .iter()
         .flat_map(|&frames| args.policy.iter().map(move |&policy| (policy, frames)))
@@ -110,11 +119,11 @@ pub(crate) fn run(args: &AblateArgs, interrupt: &Interrupt) -> Result<(), Failur
     let cells: Vec<Cell> = groups.iter().flatten().map(|variant| variant.cell).collect();
     let rounds = cells.repeat(args.runs as usize);
     let answers = cells::run(&trace, &rounds, args.jobs, interrupt)?;
-    let rows = rows(&groups, &least_of_rounds(&answers, cells.len()));
+    let rows = rows(&groups, &least_of_rounds(&answers, cells.len()), question);
     if let Some(path) = &args.report {
-        report::write_ablation(path, &args.source.file, &trace, &rows)?;
+        report::write_ablation(path, &args.source.file, &trace, question, &rows)?;
     }
-    if args.json { terminal::print_json(&rows) } else { terminal::print(&table(&rows)) }
+    if args.json { terminal::print_json(&rows) } else { terminal::print(&table(&rows, question)) }
 }
 
 /// A cell, and what was flipped in it.
@@ -160,20 +169,21 @@ fn least_of_rounds(answers: &[Answer], nr_cells: usize) -> Vec<Answer> {
 }
 
 /// A row for each answer; each group's first is what the others are compared with.
-fn rows(groups: &[Vec<Variant>], answers: &[Answer]) -> Vec<AblationRow> {
+fn rows(groups: &[Vec<Variant>], answers: &[Answer], asked: Question) -> Vec<AblationRow> {
     let mut rows = Vec::with_capacity(answers.len());
     let mut left = answers;
     for group in groups {
         let (of_group, rest) = left.split_at(group.len());
         left = rest;
         let as_it_is = &of_group[0];
-        let compared = group.iter().zip(of_group).map(|(variant, it)| row(variant, it, as_it_is));
+        let answered = group.iter().zip(of_group);
+        let compared = answered.map(|(variant, it)| row(variant, it, as_it_is, asked));
         rows.extend(compared);
     }
     rows
 }
 
-fn row(variant: &Variant, answer: &Answer, as_it_is: &Answer) -> AblationRow {
+fn row(variant: &Variant, answer: &Answer, as_it_is: &Answer, asked: Question) -> AblationRow {
     let outcome = &answer.outcome;
     let misses_more = outcome.misses as i64 - as_it_is.outcome.misses as i64;
     let accesses = outcome.accesses.max(1) as f64;
@@ -187,9 +197,11 @@ fn row(variant: &Variant, answer: &Answer, as_it_is: &Answer) -> AblationRow {
         frames: variant.cell.frames,
         mechanism: variant.flipped.map(|(mechanism, _)| mechanism.as_str()),
         is_on: variant.flipped.map(|(_, is_on)| is_on),
+        readahead: asked,
         misses: outcome.misses,
         misses_more,
         points_more: misses_more as f64 / accesses * 100.0,
+        device_read_bytes: outcome.device_read_bytes(),
         evictions: outcome.evictions,
         cpu_ns_per_eviction: mine,
         cpu_ns_per_eviction_more: mine.zip(its).map(|(mine, its)| mine - its),
@@ -198,15 +210,17 @@ fn row(variant: &Variant, answer: &Answer, as_it_is: &Answer) -> AblationRow {
     }
 }
 
-fn table(rows: &[AblationRow]) -> String {
+fn table(rows: &[AblationRow], asked: Question) -> String {
     let mut text = format!(
-        "{:<20} {:>9} {:<26} {:>11} {:>11} {:>8} {:>10} {:>8} {:>10} {:>8}\n",
+        "{}\n{:<20} {:>9} {:<26} {:>11} {:>11} {:>8} {:>10} {:>10} {:>8} {:>10} {:>8}\n",
+        asked.describe(),
         "policy",
         "frames",
         "flipped",
         "misses",
         "more",
         "points",
+        "read",
         "ns/evict",
         "more",
         "ns/access",
@@ -214,13 +228,14 @@ fn table(rows: &[AblationRow]) -> String {
     );
     for row in rows {
         text.push_str(&format!(
-            "{:<20} {:>9} {:<26} {:>11} {:>+11} {:>+8.2} {:>10} {:>8} {:>10.1} {:>+8.1}\n",
+            "{:<20} {:>9} {:<26} {:>11} {:>+11} {:>+8.2} {:>10} {:>10} {:>8} {:>10.1} {:>+8.1}\n",
             row.policy,
             row.frames,
             name_of(row),
             row.misses,
             row.misses_more,
             row.points_more,
+            machine::rounded(row.device_read_bytes),
             or_dash(row.cpu_ns_per_eviction),
             or_dash(row.cpu_ns_per_eviction_more),
             row.cpu_ns_per_access,
@@ -263,12 +278,12 @@ mod tests {
         let trace = DenseTrace::from_reads((0..9000).map(|step| step * step % 997 % 200));
         let cells: Vec<Cell> = group.iter().map(|variant| variant.cell).collect();
         let answers = cells::run(&trace, &cells, None, &Interrupt::default()).expect("it runs");
-        let rows = rows(&[group], &answers);
+        let rows = rows(&[group], &answers, Question::None);
         assert_eq!((rows[0].mechanism, rows[0].misses_more), (None, 0));
         assert_eq!((rows[0].cpu_ns_per_access_more, rows[0].points_more), (0.0, 0.0));
         for row in &rows[1..] {
             assert_eq!(row.misses as i64 - rows[0].misses as i64, row.misses_more);
         }
-        assert!(table(&rows).lines().count() == rows.len() + 1);
+        assert_eq!(table(&rows, Question::None).lines().count(), rows.len() + 2);
     }
 }

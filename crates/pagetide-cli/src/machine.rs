@@ -12,6 +12,7 @@
 //! take the room between the question and the writing.
 
 use crate::failure::Failure;
+use pagetide::Estimate;
 use pagetide_core::units::Bytes;
 use std::fs;
 use std::path::Path;
@@ -31,6 +32,19 @@ pub(crate) fn rounded(bytes: u64) -> String {
         }
     }
     format!("{bytes} bytes")
+}
+
+/// The same of a number of bytes that may be off by `error`, with no digit finer than that.
+pub(crate) fn rounded_estimate(bytes: u64, error: u64) -> String {
+    let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
+    match units.into_iter().find(|(shift, _)| bytes >= 1 << shift) {
+        Some((shift, unit)) if error > 0 => {
+            let scaled = |bytes: u64| bytes as f64 / f64::from(shift).exp2();
+            let estimate = Estimate { value: scaled(bytes), error: scaled(error) };
+            format!("{estimate:.1} {unit}")
+        }
+        _ => rounded(bytes),
+    }
 }
 
 /// Bytes that this user may still write to the file system of `dir`.

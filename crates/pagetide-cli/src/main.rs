@@ -33,6 +33,7 @@ mod mrc;
 mod output;
 mod pages;
 mod policies;
+mod readahead;
 mod record;
 mod replay;
 mod report;
@@ -92,6 +93,8 @@ enum Command {
     /// Play one job from stdin; the demo starts itself this way.
     #[command(name = demo::child::COMMAND, hide = true)]
     RunSubject,
+    #[command(name = bench::OPEN_EACH, hide = true)]
+    OpenEach(bench::OpenEachArgs),
     /// Becomes a program once it is traced; `record` starts itself this way.
     #[command(name = record::HELD, hide = true)]
     RecordHeld(record::HeldArgs),
@@ -125,6 +128,7 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Lab(args) => lab::run(args, &watch()?),
         Command::Tier(args) => tier::run(args, &watch()?),
         Command::Policies(args) => policies::run(args),
+        Command::OpenEach(args) => bench::open_each(args),
         Command::RunSubject => demo::child::serve(&watch()?),
     }?;
     Ok(ExitCode::SUCCESS)

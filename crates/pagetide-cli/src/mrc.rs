@@ -14,7 +14,9 @@
 //! so a sampled curve starts where the shrunken memory has some tens.
 //!
 //! Here `lru` is strict: each access is a use. In `replay` it is core's, for which a repeated read
-//! or a table access is not; for traces of plain reads and writes they are the same.
+//! or a table access is not; for traces of plain reads and writes they are the same. Stack distances
+//! know nothing of readahead: where all get what was recorded (see `readahead.rs`), `lru` is
+//! replayed as the others are, and the error stays that of the curve without.
 //!
 //! Sources: see the lab's `curve`; replaying a sample in a shrunken memory is Waldspurger,
 //! Saemundsson, Ahmad and Park, "Cache Modeling and Optimization using Miniature Simulations",
@@ -25,6 +27,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::output;
+use crate::readahead::{Question, ReadaheadArgs};
 use crate::report::{self, Curve};
 use crate::setup;
 use crate::source::SourceArgs;
@@ -63,6 +66,8 @@ pub(crate) struct MrcArgs {
     /// Sizes on the curve, evenly spaced by ratio up to the size of all pages.
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=4096))]
     points: u16,
+    #[command(flatten)]
+    readahead: ReadaheadArgs,
     /// Follow only this share of the pages, above 0 and up to 1, as in 0.01.
     #[arg(long, value_parser = parse_sampler)]
     sample: Option<Sampler>,
@@ -84,6 +89,9 @@ struct Curves {
     /// Distinct pages; estimated where sampled.
     pages: u64,
     sample_rate: Option<f64>,
+    /// What became of the recorded readahead: "none" was recorded, or all are "without", or all
+    /// have what was "recorded".
+    readahead: Question,
     /// Policy by policy, ascending sizes.
     points: Vec<Point>,
 }
@@ -94,6 +102,8 @@ struct Point {
     frames: u32,
     memory_bytes: u64,
     miss_ratio: f64,
+    /// Bytes from the store, by misses and by readahead.
+    device_read_bytes: u64,
     /// One standard error of the miss ratio, from sampling; 0 when every page was followed.
     error: f64,
 }
@@ -105,6 +115,7 @@ struct Sample {
     /// Of the whole trace.
     nr_accesses: u64,
     reader: Reader,
+    question: Question,
 }
 
 fn parse_sampler(text: &str) -> Result<Sampler, String> {
@@ -126,6 +137,7 @@ pub(crate) fn run(args: &MrcArgs, interrupt: &Interrupt) -> Result<(), Failure> 
         accesses: sample.nr_accesses,
         pages: nr_pages.round() as u64,
         sample_rate: args.sample.map(|sampler| sampler.rate()),
+        readahead: sample.question,
         points: points(args, &sample, &sizes, interrupt)?,
     };
     if let Some(path) = &args.svg {
@@ -149,7 +161,8 @@ fn read(args: &MrcArgs, interrupt: &Interrupt) -> Result<Sample, Failure> {
     })?;
     // In a sample, reads that follow each other did not in the trace.
     let reader = if args.sample.is_some() { Reader::Recorded } else { setup::reader_of(&facts) };
-    Ok(Sample { sampler, trace, nr_accesses, reader })
+    let question = args.readahead.apply(&mut trace);
+    Ok(Sample { sampler, trace, nr_accesses, reader, question })
 }
 
 fn sizes(args: &MrcArgs, sample: &Sample, nr_pages: f64) -> Result<Vec<u32>, Failure> {
@@ -176,27 +189,32 @@ fn points(
     sizes: &[u32],
     interrupt: &Interrupt,
 ) -> Result<Vec<Point>, Failure> {
-    let Sample { sampler, trace, nr_accesses, reader } = sample;
+    let Sample { sampler, trace, nr_accesses, reader, question } = sample;
+    let has_curve = |contender| is_lru(contender) && *question != Question::Recorded;
     let setup = |policy, frames: u32| Setup { reader: *reader, ..Setup::new(policy, frames) };
     let lru = SampledCurve::new(*sampler, trace, *nr_accesses);
     interrupt.check()?;
     let asked =
         || args.policy.iter().flat_map(|&policy| sizes.iter().map(move |&size| (policy, size)));
     let cells: Vec<Cell> = asked()
-        .filter(|(contender, _)| !is_lru(*contender))
+        .filter(|(contender, _)| !has_curve(*contender))
         .map(|(contender, size)| Cell::new(contender, sampler.scale(size), setup))
         .collect();
     let mut answers = cells::run(trace, &cells, args.jobs, interrupt)?.into_iter();
     let point = |(contender, frames): (Contender, u32)| {
-        let miss_ratio = if is_lru(contender) {
-            lru.miss_ratio(frames)
+        let (miss_ratio, pages_ahead) = if has_curve(contender) {
+            (lru.miss_ratio(frames), 0)
         } else {
-            let answer = answers.next().expect("an answer for each cell");
-            sampler.miss_ratio(answer.outcome.misses, *nr_accesses)
+            let answer = answers.next().expect("an answer for each cell").outcome;
+            (sampler.miss_ratio(answer.misses, *nr_accesses), answer.pages_ahead)
         };
+        let nr_misses = miss_ratio * *nr_accesses as f64;
+        let pages_read = (nr_misses + pages_ahead as f64 / sampler.rate()).round() as u64;
         let memory_bytes = Bytes::from_pages(frames.into()).0;
         let policy = contender.as_str();
-        Point { policy, frames, memory_bytes, miss_ratio, error: lru.error(frames) }
+        let device_read_bytes = Bytes::from_pages(pages_read).0;
+        let error = lru.error(frames);
+        Point { policy, frames, memory_bytes, miss_ratio, device_read_bytes, error }
     };
     Ok(asked().map(point).collect())
 }
@@ -213,11 +231,12 @@ fn lines<'a>(args: &MrcArgs, curves: &'a Curves) -> Vec<Curve<'a>> {
         .map(|points| Curve {
             policy: points[0].policy,
             points: points.iter().map(|point| (point.frames, point.miss_ratio)).collect(),
+            errors: points.iter().map(|point| point.error).collect(),
         })
         .collect()
 }
 
-/// A row a size, a column a policy.
+/// A row a size, a column a policy; with readahead another for what the store gave.
 fn table(args: &MrcArgs, curves: &Curves, sizes: &[u32]) -> String {
     let pages = machine::rounded(Bytes::from_pages(curves.pages).0);
     let mut text = format!("{} accesses, {} pages ({pages})", curves.accesses, curves.pages);
@@ -226,9 +245,13 @@ fn table(args: &MrcArgs, curves: &Curves, sizes: &[u32]) -> String {
             ", of which {rate} were followed; +- is one standard error, measured on lru"
         ));
     }
+    // Without readahead it is a page for each miss, and says nothing new.
+    let tells_bytes = curves.readahead == Question::Recorded;
+    text.push_str(&format!("\n{}", curves.readahead.describe()));
     text.push_str(&format!("\n{:>12} {:>10}", "memory", "frames"));
     for policy in &args.policy {
         text.push_str(&format!(" {policy:>16}"));
+        text.push_str(if tells_bytes { "       read" } else { "" });
     }
     text.push_str(if curves.sample_rate.is_some() { "      +-\n" } else { "\n" });
     for (row, &frames) in sizes.iter().enumerate() {
@@ -237,6 +260,9 @@ fn table(args: &MrcArgs, curves: &Curves, sizes: &[u32]) -> String {
         let column = curves.points.iter().skip(row).step_by(sizes.len());
         for point in column.clone() {
             text.push_str(&format!(" {:>14.2} %", point.miss_ratio * 100.0));
+            if tells_bytes {
+                text.push_str(&format!(" {:>10}", machine::rounded(point.device_read_bytes)));
+            }
         }
         if let (Some(_), Some(point)) = (curves.sample_rate, column.clone().next()) {
             text.push_str(&format!(" {:>7.2}", point.error * 100.0));

@@ -21,10 +21,11 @@ mod recorded;
 use crate::cells::{Answer, Cell};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::readahead::{Question, ReadaheadArgs};
 use crate::setup::{SetupArgs, parse_period};
 use crate::sizes::SizeArgs;
 use crate::source::SourceArgs;
-use crate::{cells, output, report, terminal};
+use crate::{cells, machine, output, report, terminal};
 use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Millis;
 use pagetide_lab::replay::{Contender, NR_PHASES, Phases, Row};
@@ -59,8 +60,10 @@ pub(crate) struct ReplayArgs {
     /// Repeat a recorded run in the memory that it had, fast and slow: watermarks, per-CPU lists,
     /// locks, ticks and all.
     #[arg(long, conflicts_with_all = ["memory", "frames", "reclaim", "clock", "swap", "fold"])]
-    #[arg(conflicts_with_all = ["explain", "report"])]
+    #[arg(conflicts_with_all = ["explain", "report", "readahead"])]
     recorded: bool,
+    #[command(flatten)]
+    readahead: ReadaheadArgs,
     #[command(flatten)]
     setup: SetupArgs,
     /// Let the policy's statistics be summed up only so often, as the kernel does every 2s; a row
@@ -98,7 +101,8 @@ pub(crate) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
     let usual = [PolicyName::default(), PolicyName::Mglru, PolicyName::Lru].map(Contender::Policy);
     let policies = if args.policy.is_empty() { &usual[..] } else { &args.policy };
     args.setup.check(policies, &sizes)?;
-    let (trace, facts) = args.source.read_dense(interrupt)?;
+    let (mut trace, facts) = args.source.read_dense(interrupt)?;
+    let question = args.readahead.apply(&mut trace);
     let cell = |frames, contender| {
         Cell::new(contender, frames, |policy, frames| args.setup.setup(policy, frames, &facts))
     };
@@ -114,12 +118,12 @@ pub(crate) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
         output::write("the picture", path, &report::arms_alone(first)?)?;
     }
     if let Some(path) = &args.report {
-        report::write_replay(path, &args.source.file, &trace, &rows, &courses)?;
+        report::write_replay(path, &args.source.file, &trace, question, &rows, &courses)?;
     }
     if args.json {
-        terminal::print_json(&explain::told(&rows, &courses))
+        terminal::print_json(&explain::told(&rows, question, &courses))
     } else {
-        terminal::print(&(table(&rows) + &explain::text(&courses)))
+        terminal::print(&(table(&rows, question) + &explain::text(&courses)))
     }
 }
 
@@ -153,14 +157,16 @@ fn rows(answers: &[Answer], is_folded: bool) -> Vec<Row> {
     rows
 }
 
-fn table(rows: &[Row]) -> String {
+fn table(rows: &[Row], question: Question) -> String {
     let mut text = format!(
-        "{:<16} {:>10} {:>12} {:>12} {:>8} {:>12} {:>12} {:>12} {:>8}\n",
+        "{}\n{:<16} {:>10} {:>12} {:>12} {:>8} {:>10} {:>12} {:>12} {:>12} {:>8}\n",
+        question.describe(),
         "policy",
         "frames",
         "accesses",
         "misses",
         "missed",
+        "read",
         "evictions",
         "refaults",
         "activations",
@@ -168,12 +174,13 @@ fn table(rows: &[Row]) -> String {
     );
     for row in rows {
         text.push_str(&format!(
-            "{:<16} {:>10} {:>12} {:>12} {:>6.2} % {:>12} {:>12} {:>12} {:>8.3}\n",
+            "{:<16} {:>10} {:>12} {:>12} {:>6.2} % {:>10} {:>12} {:>12} {:>12} {:>8.3}\n",
             row.policy,
             row.frames,
             row.accesses,
             row.misses,
             row.miss_ratio * 100.0,
+            machine::rounded(row.device_read_bytes),
             row.evictions,
             row.refaults,
             row.activations,

@@ -107,14 +107,15 @@ const DEVICE_MAX: u64 = 16_384;
 
 /// The largest run, pages, in memory of `nr_frames`: as `asked`, or else by how far the system
 /// reads ahead of the `device`, where that is known: four times as far where memory is plenty, that
-/// is where this is no more than a 16th of it, and as far, up to a 32nd, where it is not. In any
-/// case an eighth at the most, because a larger one would evict what it reads.
+/// is where this is no more than a 16th of it, and as far, up to a 32nd, where it is not. A 16th at
+/// the most, or as asked an eighth: a reader has two windows under way, for a moment three, and
+/// larger ones would evict what they bring before it is read.
 pub fn window_max(asked: Option<u64>, device: Option<u64>, nr_frames: u64) -> u64 {
     let by_device = |device: u64| match device.saturating_mul(4).min(DEVICE_MAX) {
         plenty if plenty <= nr_frames / 16 => plenty,
         _ => device.min(nr_frames / 32),
     };
-    let unasked = || UNASKED.max(device.map_or(0, by_device));
+    let unasked = || UNASKED.max(device.map_or(0, by_device)).min(nr_frames / 16);
     asked.unwrap_or_else(unasked).min(nr_frames / 8)
 }
 
@@ -397,7 +398,7 @@ mod tests {
             (8, 511, 8),
             (8, 128, 4),
             (8, 64, 2),
-            (8, 8, 1),
+            (8, 16, 1),
             (0, 512, 2),
             (64, 4096, 64),
         ] {

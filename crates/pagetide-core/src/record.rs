@@ -160,6 +160,11 @@ impl AccessKind {
         )
     }
 
+    /// Whether the page came, or was wished for, although nobody had asked for it yet.
+    pub const fn is_unasked(self) -> bool {
+        matches!(self, AccessKind::Readahead | AccessKind::Around)
+    }
+
     /// Whether it says what was decided, which a replay arrives at by itself.
     pub const fn is_result(self) -> bool {
         matches!(self, AccessKind::Evict | AccessKind::Demote | AccessKind::Promote)

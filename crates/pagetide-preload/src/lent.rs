@@ -114,7 +114,7 @@ pub(crate) fn borrow(id: u64) -> Option<Lent> {
     }
     let answer = channel::ask(&Request::new(Op::Lend, id), channel::Parcel::default()).ok()?;
     let is_lent = answer.reply.result & lend::LENT != 0 && answer.files[0] >= 0;
-    let fd = if is_lent { own::keep(answer.files[0]) } else { -1 };
+    let fd = if is_lent { keep(answer.files[0]) } else { -1 };
     let is_direct = is_lent && answer.reply.result & lend::DIRECT != 0;
     // Another thread may be here as well: the last one's stays, and the other's is open for nothing
     // until the process ends, for it may have locks.
@@ -124,6 +124,11 @@ pub(crate) fn borrow(id: u64) -> Option<Lent> {
     slot.direct.store(u64::from(is_direct), Release);
     slot.id.store(id, Release);
     is_lent.then_some(Lent { fd, is_direct })
+}
+
+/// Keeps a descriptor, out of the program's way unless that would drop locks.
+fn keep(fd: c_int) -> c_int {
+    if may_be_locked(file_of(fd)) { own::keep_here(fd) } else { own::keep(fd) }
 }
 
 /// The program puts a descriptor of its own in the place of one of ours.
@@ -142,6 +147,8 @@ pub(crate) fn give_up(fd: c_int) {
 
 /// The program is about to lock a part of the file.
 pub(crate) fn note_lock(fd: c_int) {
+    // A child that has not closed what it has inherited does so now, and not when that drops locks.
+    process::number();
     let bit = file_of(fd) >> 52;
     LOCKED[bit as usize / 64].fetch_or(1 << (bit % 64), Relaxed);
 }
@@ -213,7 +220,7 @@ pub(crate) fn retire(id: u64, real: c_int) {
         lent.into_iter().for_each(own::close_own);
         return;
     }
-    for fd in [Some(own::keep(real)), lent].into_iter().flatten() {
+    for fd in [Some(own::keep_here(real)), lent].into_iter().flatten() {
         NR_KEPT_EVER.fetch_add(1, Relaxed);
         let word = word_of(process::number(), fd);
         let free = |(_, slot): &&(AtomicU64, AtomicU64)| {

@@ -21,7 +21,11 @@ static LOWEST: AtomicI32 = AtomicI32::new(c_int::MAX);
 /// Moves a descriptor out of the program's way, where the limit on descriptors allows, and takes
 /// note of it.
 pub(crate) fn keep(fd: c_int) -> c_int {
-    let fd = move_up(fd);
+    keep_here(move_up(fd))
+}
+
+/// Takes note of a descriptor where it is: to move it is to close its old number.
+pub(crate) fn keep_here(fd: c_int) -> c_int {
     let word = word_of(process::number(), fd);
     LOWEST.fetch_min(fd, Ordering::AcqRel);
     for (index, slot) in OWN.iter().enumerate() {

@@ -75,7 +75,7 @@ fn adopt(fd: c_int) -> Entry {
         }
         Ok(Answer { reply, files: [real, ..] }) if reply.status == Status::Kernel && real >= 0 => {
             put_over(fd, real);
-            lent::retire(NO_DESCRIPTION, real);
+            installed(reply.result as u64, real);
             Entry::Kernel
         }
         // The program's own.
@@ -99,9 +99,16 @@ fn install(id: u64, real: c_int) {
         if is_stand_in(fd) {
             put_over(fd, real);
         }
-        table::give_to_kernel(fd, id);
+        table::make_real(fd, id);
     }
+    installed(id, real);
+}
+
+/// The stand-ins of description `id` are gone: the server need not keep the real one any more.
+fn installed(id: u64, real: c_int) {
     lent::retire(id, real);
+    // A server that is gone keeps nothing.
+    let _ = ask(&Request::new(Op::Installed, id), Parcel::default());
 }
 
 /// Sends a request for a managed descriptor. `None`: the kernel has the file now, and the program
@@ -118,6 +125,8 @@ pub(crate) fn request(
             install(one.id, files[0]);
             Ok(None)
         }
+        // Another thread has put the real one in its place.
+        Status::Kernel if reply.result >= 0 => Ok(None),
         _ if reply.result < 0 => Err(Errno(-reply.result as c_int)),
         _ => Err(Errno(libc::EIO)),
     }
@@ -491,50 +500,52 @@ pub(crate) fn part(buffer: *const c_void, len: usize) -> [iovec; 1] {
 /// A descriptor that is about to be closed, or to mean something else: not known from here on.
 /// Returns what has to be told of it.
 pub(crate) fn forget(fd: c_int) -> Result<(), Errno> {
-    let id = match table::set(fd, Entry::Unknown) {
+    let known = table::set(fd, Entry::Unknown);
+    let id = match known {
         Entry::Managed(id) => id,
-        Entry::Unknown => return Ok(()),
-        known => {
-            if known == Entry::Passing {
-                // SAFETY: numbers (S20).
-                unsafe { next::posix_fadvise64(fd, 0, 0, libc::POSIX_FADV_DONTNEED) };
-            }
-            lent::real_closes(fd);
-            return Ok(());
-        }
+        _ => NO_DESCRIPTION,
     };
+    if known == Entry::Passing {
+        // SAFETY: numbers (S20).
+        unsafe { next::posix_fadvise64(fd, 0, 0, libc::POSIX_FADV_DONTNEED) };
+    }
     // A child that has asked for nothing has nothing to give back.
-    if !process::has_entered() {
+    if known == Entry::Unknown || !process::has_entered() {
         return Ok(());
     }
-    lent::stand_in_closes(fd, id);
+    match known {
+        Entry::Managed(id) => lent::stand_in_closes(fd, id),
+        _ => lent::real_closes(fd),
+    }
+    if id == NO_DESCRIPTION {
+        return Ok(());
+    }
     // While the server knows the description.
     let source = &[self_read::tell_before_asking()];
-    let reply = ask(&Request::new(Op::Close, id), Parcel { source, ..Parcel::default() })?.reply;
-    if reply.result < 0 { Err(Errno(-reply.result as c_int)) } else { Ok(()) }
+    let answer = ask(&Request::new(Op::Close, id), Parcel { source, ..Parcel::default() });
+    match known {
+        Entry::Managed(_) if answer?.reply.result < 0 => Err(Errno(-answer?.reply.result as c_int)),
+        _ => Ok(()),
+    }
 }
 
 /// `copy` is a new descriptor for what `fd` has open.
 pub(crate) fn duplicated(fd: c_int, copy: c_int) {
-    match table::entry(fd) {
-        Entry::Managed(id) if table::can_manage(copy) => {
-            table::set(copy, Entry::Managed(id));
-            if process::has_entered() {
-                // A count that is wrong costs opening the file again.
-                let _ = ask(&Request::new(Op::Dup, id), Parcel::default());
-            }
-        }
-        Entry::Managed(id) => {
-            if hand_over(id, Reason::Standard).is_ok() {
-                put_over(copy, fd);
-            }
-            table::set(copy, Entry::Kernel);
-        }
-        Entry::Unknown => {
-            table::set(copy, Entry::Unknown);
-        }
-        Entry::Kernel | Entry::Passing => {
-            table::set(copy, Entry::Kernel);
-        }
+    if let Entry::Managed(id) = table::entry(fd)
+        && !table::can_manage(copy)
+        && hand_over(id, Reason::Standard).is_ok()
+    {
+        put_over(copy, fd);
+    }
+    let known = match table::entry(fd) {
+        Entry::Passing => Entry::Kernel,
+        known => known,
+    };
+    table::set(copy, known);
+    if let Entry::Managed(id) = known
+        && process::has_entered()
+    {
+        // A count that is wrong costs opening the file again.
+        let _ = ask(&Request::new(Op::Dup, id), Parcel::default());
     }
 }

@@ -45,5 +45,5 @@ mod server;
 pub use {
     filter::Filter,
     run::{Ended, Prepared, Program, RunError},
-    server::{Listener, Say, Server},
+    server::{Listener, Say, Server, Serving},
 };

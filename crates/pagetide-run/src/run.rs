@@ -122,7 +122,7 @@ impl Prepared {
         let server = Arc::new(server.map_err(on("make memory for file positions"))?);
         let listener = Listener::new().map_err(on("make a socket for the program"))?;
         let variable = variable_of(&listener, program);
-        server.start(listener).map_err(on("start the server"))?;
+        let serving = server.start(listener).map_err(on("start the server"))?;
         let caught = Caught::new().map_err(on("watch for signals"))?;
         self.kept.give_back();
         let started = launch::start(&program.command, &program.library, &variable);
@@ -132,6 +132,7 @@ impl Prepared {
             source,
         })?;
         let exit_code = wait_for_all(child, caught, say)?;
+        serving.stop();
         Ok(Ended { exit_code, written_back: server.finish(), server })
     }
 }

@@ -114,7 +114,8 @@ ops! {
     /// comes along, and with [`open::CREATED`] the real descriptor that the call has made. Replies
     /// with the description's number, or that the kernel has the file.
     Open,
-    /// Recognise the stand-in that comes along, found open by a process that does not know it.
+    /// Recognise the stand-in that comes along, found open by a process that does not know it:
+    /// replies with the description's number, also where the kernel has the file.
     Adopt,
     /// The process has one descriptor more of description `id`.
     Dup,
@@ -165,6 +166,10 @@ ops! {
     /// the process's record locks: replies with the [`lend`] flags, or 0 and none where the
     /// description may do less than the server's file.
     Lend,
+    /// The real descriptor has taken the place of each of the process's stand-ins of description
+    /// `id`: it asks no more. When this is answered, the server has none of it any more, unless
+    /// another process has a stand-in.
+    Installed,
     /// Write back what is dirty of the file that the stand-in that comes along names.
     FlushFile,
     /// Say the sentence in the data to the user, once a run.
@@ -418,7 +423,7 @@ pub enum Status {
     /// Done: the result is the call's, or minus its errno.
     Done,
     /// The kernel has the file. Where the request was for a description, its real descriptor comes
-    /// along, to take the stand-in's place; without one the result is minus the errno of making it.
+    /// along, to take the stand-in's place; without one, another thread of the process has it.
     Kernel,
     /// The descriptor that came along is no stand-in of ours.
     Stranger,

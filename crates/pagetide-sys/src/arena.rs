@@ -171,6 +171,8 @@ pub struct FrameArena {
     numbers: Option<Numbers>,
     /// Frames whose memory is a node's.
     places: Box<[Placement]>,
+    /// All of it was touched when it was reserved.
+    is_touched: bool,
     /// Distinguishes this process's arenas from each other; never reused.
     id: u32,
 }
@@ -256,6 +258,7 @@ impl FrameArena {
             #[cfg(not(any(miri, loom)))]
             numbers: None,
             places: places.into(),
+            is_touched: options.pretouch,
             id: next_arena_id(),
         })
     }
@@ -349,7 +352,8 @@ impl FrameArena {
     /// Gives the memory of the unclaimed frames in `frames` back to the system; returns how many.
     ///
     /// Frames somebody has are skipped. The frames stay usable: the next access finds zeros, and
-    /// memory comes back. Used when the limit is lowered.
+    /// memory comes back. Until then it does not, whatever huge pages their neighbours could be
+    /// part of. Used when the limit is lowered.
     ///
     /// # Errors
     /// What `madvise` said; the frames are unclaimed again.
@@ -364,6 +368,23 @@ impl FrameArena {
             }
         }
         Ok(discarded + self.discard_run(&mut run)?)
+    }
+
+    /// Frames that are not in service yet, and are to have no memory before they are: not as parts
+    /// of huge pages, nor by pre-touching.
+    pub fn withhold(&self, frames: Range<FrameId>) {
+        if self.is_touched {
+            // Memory that cannot be given back stays, as it does when the limit is lowered.
+            let _ = self.discard(frames);
+        } else {
+            self.memory.withhold(frames.start.0..frames.end.0);
+        }
+    }
+
+    /// Frames that were [discarded](Self::discard) or [withheld](Self::withhold) are in service:
+    /// their memory may be of huge pages again, once that of all their neighbours may.
+    pub fn take_again(&self, frames: Range<FrameId>) {
+        self.memory.take_again(frames.start.0..frames.end.0);
     }
 
     /// The node that a frame's memory was asked of, if of any.

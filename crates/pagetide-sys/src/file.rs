@@ -20,7 +20,7 @@
 //! is reported with its range. A short read means the end of the file only once a read returns
 //! nothing.
 //!
-//! **Ignored.** Other programs changing the file meanwhile: that is between them and the user.
+//! **Ignored.** Other programs changing the file meanwhile: a [`Look`] tells, before and after.
 //!
 //! Source: Linux man pages open(2) `O_DIRECT`, statx(2) `STATX_DIOALIGN`, preadv(2),
 //! posix_fadvise(2).
@@ -32,16 +32,20 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pagetide_core::units::PAGE_BYTES;
-use rustix::fs::{Advice, AtFlags, FileType, OFlags, Statx, StatxFlags, statx};
+use pagetide_core::units::{Bytes, PAGE_BYTES};
+use rustix::fs::{Advice, FileType, OFlags, Statx, StatxFlags};
 
 pub use self::error::{OpenStoreError, StoreError};
 use self::held::Held;
+use self::look::read_statx;
+pub use self::look::{Fingerprint, Look};
 use crate::aligned::AlignedBuf;
 use crate::token::{Lock, PageHandle};
 
 mod error;
 mod held;
+mod look;
+mod nameless;
 
 const PAGE: u64 = PAGE_BYTES as u64;
 /// The most parts one `preadv` takes (IOV_MAX on Linux).
@@ -59,22 +63,6 @@ pub struct StoreOptions {
     pub truncate: bool,
     /// Use direct I/O if the file takes it.
     pub direct: bool,
-}
-
-/// Which file this is, and in what state: two equal fingerprints mean the same bytes, as far as the
-/// file system tells.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Fingerprint {
-    /// Device, a number as stat(2) has it.
-    pub dev: u64,
-    /// Inode number on that device.
-    pub ino: u64,
-    /// Length in bytes.
-    pub len: u64,
-    /// Last change of the contents, nanoseconds since 1970.
-    pub mtime_ns: i128,
-    /// When the file was made, where the file system keeps it; tells reused inode numbers apart.
-    pub btime_ns: Option<i128>,
 }
 
 /// An open regular file, used as a store.
@@ -122,9 +110,18 @@ impl StoreFile {
         if let Some(kind) = kind_unless_regular(&read_statx(&buffered).map_err(os)?) {
             return Err(OpenStoreError::NotRegular { kind });
         }
-        let direct = if options.direct { open_direct(&buffered, options.write) } else { None };
-        let descriptors = Descriptors::Two { buffered, direct };
-        Ok(StoreFile { descriptors, cached_from: AtomicU64::new(NOTHING_CACHED) })
+        Ok(StoreFile::over(buffered, options.write, options.direct))
+    }
+
+    /// A file of `len` zeros in `folder` that has no name, is its owner's alone, and goes when it is
+    /// dropped; to be read and written, by direct I/O if it takes that and `direct` is wanted.
+    ///
+    /// # Errors
+    /// What the system says: usually that the folder is not there, or may not be written to.
+    pub fn nameless(folder: &Path, len: u64, direct: bool) -> io::Result<StoreFile> {
+        let file = nameless::create(folder)?;
+        file.set_len(len)?;
+        Ok(StoreFile::over(file, true, direct))
     }
 
     /// Takes an open file that its holder has to itself, by a lease or otherwise: opened to be
@@ -137,6 +134,21 @@ impl StoreFile {
         let held = Held::new(file, direct)?;
         let cached_from = AtomicU64::new(NOTHING_CACHED);
         Ok(StoreFile { descriptors: Descriptors::One(held), cached_from })
+    }
+
+    fn over(buffered: File, write: bool, direct: bool) -> StoreFile {
+        let direct = if direct { open_direct(&buffered, write) } else { None };
+        let descriptors = Descriptors::Two { buffered, direct };
+        StoreFile { descriptors, cached_from: AtomicU64::new(NOTHING_CACHED) }
+    }
+
+    /// Bytes that the file system of the file has left for this user.
+    ///
+    /// # Errors
+    /// What fstatvfs(3) says.
+    pub fn read_room(&self) -> io::Result<Bytes> {
+        let found = rustix::fs::fstatvfs(self.any())?;
+        Ok(Bytes(found.f_bavail.saturating_mul(found.f_frsize)))
     }
 
     /// Whether its opener has it to itself.
@@ -342,7 +354,7 @@ impl StoreFile {
     /// # Errors
     /// [`StoreError::Stat`].
     pub fn read_len(&self) -> Result<u64, StoreError> {
-        Ok(self.read_fingerprint()?.len)
+        Ok(self.look()?.fingerprint.len)
     }
 
     /// Cuts or extends the file to `len` bytes; what is added reads as zero.
@@ -353,22 +365,12 @@ impl StoreFile {
         self.any().set_len(len).map_err(|source| StoreError::SetLen { len, source })
     }
 
-    /// Which file this is, and in what state.
+    /// Which file this is, in what state, and whether that will tell on a change.
     ///
     /// # Errors
     /// [`StoreError::Stat`].
-    pub fn read_fingerprint(&self) -> Result<Fingerprint, StoreError> {
-        let stat = read_statx(self.any()).map_err(|source| StoreError::Stat { source })?;
-        let has_btime = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::BTIME);
-        let nanoseconds =
-            |seconds: i64, rest: u32| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
-        Ok(Fingerprint {
-            dev: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor),
-            ino: stat.stx_ino,
-            len: stat.stx_size,
-            mtime_ns: nanoseconds(stat.stx_mtime.tv_sec, stat.stx_mtime.tv_nsec),
-            btime_ns: has_btime.then(|| nanoseconds(stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec)),
-        })
+    pub fn look(&self) -> Result<Look, StoreError> {
+        Look::at(self.any()).map_err(|source| StoreError::Stat { source })
     }
 
     /// The descriptor for page-aligned requests of whole pages.
@@ -399,11 +401,6 @@ fn takes_direct(stat: &Statx) -> Option<bool> {
     let knows = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::DIOALIGN);
     let fits = |align: u32| align != 0 && u64::from(align) <= PAGE;
     knows.then(|| fits(stat.stx_dio_mem_align) && fits(stat.stx_dio_offset_align))
-}
-
-fn read_statx(file: &File) -> io::Result<Statx> {
-    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::DIOALIGN;
-    Ok(statx(file, c"", AtFlags::EMPTY_PATH, wanted)?)
 }
 
 fn kind_unless_regular(stat: &Statx) -> Option<&'static str> {

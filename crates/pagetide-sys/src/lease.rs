@@ -49,6 +49,16 @@ impl LeaseKind {
 #[derive(Clone, Copy, Debug)]
 pub struct Hearer(libc::pid_t);
 
+impl Hearer {
+    /// Has [`Breaks::wait`] return once, with [`Break::Unknown`].
+    pub fn wake(self) {
+        // SAFETY: S9 (numbers): no arguments.
+        let own = unsafe { libc::getpid() };
+        // SAFETY: S9 (numbers): a thread that has the signal blocked, or is gone.
+        unsafe { libc::syscall(libc::SYS_tgkill, own, self.0, libc::SIGIO) };
+    }
+}
+
 /// Takes a lease on an open file; `hearer` is told when it is broken.
 ///
 /// # Errors

@@ -79,7 +79,7 @@ pub use cpu::{
 };
 pub use cpu_cache::read_cache_slice;
 #[cfg(not(loom))]
-pub use file::{Fingerprint, OpenStoreError, StoreError, StoreFile, StoreOptions};
+pub use file::{Fingerprint, Look, OpenStoreError, StoreError, StoreFile, StoreOptions};
 pub use heap::keep_freed_memory;
 #[cfg(not(any(miri, loom)))]
 pub use region::{REGION_PAGES_MAX, RegionError};

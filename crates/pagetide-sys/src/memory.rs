@@ -228,17 +228,15 @@ impl FrameMemory {
 impl FrameMemory {
     /// Has the memory of `frames` come from `node`; panics when they are not in the arena.
     pub(crate) fn bind(&self, frames: Range<u32>, node: u32) -> io::Result<()> {
-        assert!(frames.start <= frames.end && frames.end <= self.nr_frames, "S1: {frames:?}");
-        let start = frames.start as usize * FRAME_BYTES;
-        self.mapping.bind(start, frames.len() * FRAME_BYTES, node)
+        let bytes = self.bytes_of(&frames);
+        self.mapping.bind(bytes.start, bytes.len(), node)
     }
 
     /// As [`bind`](Self::bind), and moves what memory there is already, as far as nobody else maps
     /// it.
     pub(crate) fn rebind(&self, frames: Range<u32>, node: u32) -> io::Result<()> {
-        assert!(frames.start <= frames.end && frames.end <= self.nr_frames, "S1: {frames:?}");
-        let start = frames.start as usize * FRAME_BYTES;
-        self.mapping.rebind(start, frames.len() * FRAME_BYTES, node)
+        let bytes = self.bytes_of(&frames);
+        self.mapping.rebind(bytes.start, bytes.len(), node)
     }
 
     /// Processes that are forked do not have the mapping.
@@ -276,15 +274,30 @@ impl FrameMemory {
         self.mapping.count_resident_bytes()
     }
 
-    /// Gives the memory of `frames` back to the system: they read as zero afterwards.
+    /// Has `frames` get no memory but by their own use; panics when they are not in the arena.
+    pub(crate) fn withhold(&self, frames: Range<u32>) {
+        self.mapping.withhold(self.bytes_of(&frames));
+    }
+
+    /// As before `frames` were withheld, or discarded; panics when they are not in the arena.
+    pub(crate) fn take_again(&self, frames: Range<u32>) {
+        self.mapping.take_again(self.bytes_of(&frames));
+    }
+
+    fn bytes_of(&self, frames: &Range<u32>) -> Range<usize> {
+        assert!(frames.start <= frames.end && frames.end <= self.nr_frames, "S1: {frames:?}");
+        frames.start as usize * FRAME_BYTES..frames.end as usize * FRAME_BYTES
+    }
+
+    /// Gives the memory of `frames` back to the system, and [withholds](Self::withhold) them: they
+    /// read as zero afterwards.
     ///
     /// # Safety
     /// The caller owns every one of the frames exclusively (S4).
     pub(crate) unsafe fn discard(&self, frames: Range<u32>) -> io::Result<()> {
-        assert!(frames.start <= frames.end && frames.end <= self.nr_frames, "S1: {frames:?}");
-        let start = frames.start as usize * FRAME_BYTES;
+        let bytes = self.bytes_of(&frames);
         // SAFETY: S1 (checked above), S4 (the caller owns the frames).
-        unsafe { self.mapping.discard(start, frames.len() * FRAME_BYTES) }
+        unsafe { self.mapping.discard(bytes.start, bytes.len()) }
     }
 }
 
@@ -303,6 +316,10 @@ impl FrameMemory {
     }
 
     pub(crate) fn make_huge(&self, _frames: Range<u32>) {}
+
+    pub(crate) fn withhold(&self, _frames: Range<u32>) {}
+
+    pub(crate) fn take_again(&self, _frames: Range<u32>) {}
 
     pub(crate) fn bind(&self, _frames: Range<u32>, _node: u32) -> io::Result<()> {
         Ok(())
@@ -327,6 +344,8 @@ impl FrameMemory {
     }
 }
 
+#[cfg(not(any(miri, loom)))]
+mod given_back;
 #[cfg(not(any(miri, loom)))]
 mod huge;
 #[cfg(not(any(miri, loom)))]

@@ -36,6 +36,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
+use once_cell::race::OnceBox;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::mm::{Advice, MprotectFlags, ProtFlags, madvise, mprotect};
 
@@ -89,13 +90,19 @@ pub struct RegionMemory {
     user: UserMapping,
     back: FrameMemory,
     uffd: Uffd,
-    /// `[nr_pages]`: a [`UserAccess`] each.
-    access: Box<[AtomicU8]>,
+    nr_pages: u32,
+    /// A [`UserAccess`] a page, in parts that are made as their pages are first mapped.
+    access: Box<[OnceBox<AccessPart>]>,
     /// Readable once handlers are to stop.
     stop: OwnedFd,
     /// Whether the kernel can map a page write-protected.
     maps_protected: AtomicBool,
 }
+
+/// Pages of a part of the access bytes: 16 MiB of contents.
+const PART_PAGES: usize = 4096;
+
+type AccessPart = [AtomicU8; PART_PAGES];
 
 /// The mapping that is given away.
 struct UserMapping(Mapped);
@@ -107,7 +114,8 @@ impl RegionMemory {
     /// [`RegionError`], with what to change.
     ///
     /// # Cost
-    /// Some ten system calls; a byte a page.
+    /// Some ten system calls; a byte a page of what is used. Whatever its length, nothing else of
+    /// it but addresses is taken before it is touched.
     pub fn new(nr_pages: u64) -> Result<RegionMemory, RegionError> {
         let count = u32::try_from(nr_pages).ok().filter(|count| *count > 0);
         let count = count.ok_or(RegionError::PageCount { nr_pages })?;
@@ -120,13 +128,14 @@ impl RegionMemory {
         // SAFETY: S24 (the mapping was just made, of the back door's file).
         unsafe { uffd.register(user.range(0..count)) }?;
         let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| refused(error.into()))?;
-        let access = (0..count).map(|_| AtomicU8::new(UserAccess::None as u8)).collect();
-        Ok(RegionMemory { user, back, uffd, access, stop, maps_protected: AtomicBool::new(true) })
+        let access = (0..nr_pages.div_ceil(PART_PAGES as u64)).map(|_| OnceBox::new()).collect();
+        let maps_protected = AtomicBool::new(true);
+        Ok(RegionMemory { user, back, uffd, nr_pages: count, access, stop, maps_protected })
     }
 
     /// Pages there are.
     pub fn nr_pages(&self) -> u64 {
-        self.access.len() as u64
+        self.nr_pages.into()
     }
 
     /// Where the user's mapping begins. Having the address is no right to what is there.
@@ -148,7 +157,8 @@ impl RegionMemory {
     /// What the user may do to a page; it may change at any time, unless the caller has the page
     /// locked or pinned. `None` for pages there are not.
     pub fn access(&self, page: u64) -> UserAccess {
-        let access = usize::try_from(page).ok().and_then(|page| self.access.get(page));
+        let part = self.access.get((page / PART_PAGES as u64) as usize).and_then(OnceBox::get);
+        let access = part.map(|part| &part[page as usize % PART_PAGES]);
         match access.map_or(0, |access| access.load(Ordering::Acquire)) {
             0 => UserAccess::None,
             1 => UserAccess::Read,
@@ -298,7 +308,13 @@ impl RegionMemory {
     }
 
     fn note(&self, page: u32, access: UserAccess) {
-        self.access[page as usize].store(access as u8, Ordering::Release);
+        let part = &self.access[page as usize / PART_PAGES];
+        if access == UserAccess::None && part.get().is_none() {
+            return;
+        }
+        let none = || AtomicU8::new(UserAccess::None as u8);
+        let part = part.get_or_init(|| Box::new(std::array::from_fn(|_| none())));
+        part[page as usize % PART_PAGES].store(access as u8, Ordering::Release);
     }
 }
 

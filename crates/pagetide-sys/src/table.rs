@@ -416,6 +416,12 @@ impl<'a> PageRef<'a> {
         wait::wait_while(self.word(), Snapshot::is_locked);
     }
 
+    /// Sleeps until the page is neither locked nor pinned; it may be again by the time this
+    /// returns.
+    pub fn wait_while_in_use(self) {
+        wait::wait_while(self.word(), |seen| !seen.is_free());
+    }
+
     #[inline]
     pub(crate) fn word(self) -> &'a PageWord {
         &self.leaf.words[leaf_slot(self.index)]

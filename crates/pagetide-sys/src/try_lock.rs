@@ -94,6 +94,41 @@ impl<T> TryLock<T> {
     /// microseconds where another thread's bias is taken away.
     #[inline]
     pub fn try_lock(&self) -> Option<TryGuard<'_, T>> {
+        let guard = self.attempt();
+        if guard.is_none() && self.is_poisoned() {
+            refuse_poisoned();
+        }
+        guard
+    }
+
+    /// What `look` makes of the value, once nobody has it; also of one that an earlier holder left
+    /// half changed, which nobody changes any more. For counts and reports.
+    pub fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R
+    where
+        T: Sync,
+    {
+        let mut nr_looks = 0;
+        loop {
+            if let Some(guard) = self.attempt().or_else(|| self.wait_for_owner()) {
+                return look(&guard);
+            }
+            if self.is_poisoned() {
+                // SAFETY: S13 (one guard at a time): a poisoned lock gives none, and was left by
+                // the one there was; what is lent out here is shared.
+                return look(unsafe { &*self.value.get() });
+            }
+            nr_looks += 1;
+            pause(nr_looks);
+        }
+    }
+
+    fn is_poisoned(&self) -> bool {
+        // Acquire: pairs with the Release of the holder that panicked.
+        self.word.load(Ordering::Acquire) == POISONED
+    }
+
+    #[inline]
+    fn attempt(&self) -> Option<TryGuard<'_, T>> {
         let me = slot::mine();
         // Relaxed: a hint, which `enter` checks. Loom is spared a look that can only fail.
         let may_own = !cfg!(loom) || me.is_somebodys();
@@ -167,7 +202,7 @@ impl<T> TryLock<T> {
             pause(nr_looks);
             is_inside = self.is_inside(owner);
         }
-        Some(self.taken_from_owner())
+        self.taken_from_owner()
     }
 
     /// By the bias, if it is still this thread's.
@@ -193,8 +228,7 @@ impl<T> TryLock<T> {
         // Acquire: pairs with the Release of the last guard's drop.
         match self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => Some(self.held_once_more(me)),
-            Err(HELD) => None,
-            Err(POISONED) => refuse_poisoned(),
+            Err(HELD | POISONED) => None,
             Err(tag) => self.revoke(slot::of_tag(tag)),
         }
     }
@@ -240,7 +274,7 @@ impl<T> TryLock<T> {
             let _ = self.word.compare_exchange(HELD, owner.tag(), give_back, relaxed);
             return None;
         }
-        Some(self.taken_from_owner())
+        self.taken_from_owner()
     }
 
     /// Makes the word HELD, by this thread; says whether the owner is inside all the same. `None`
@@ -257,12 +291,12 @@ impl<T> TryLock<T> {
         owner.inside.load(Ordering::Acquire) == self.tag()
     }
 
-    /// The guard of who took the bias, and saw its owner outside.
-    fn taken_from_owner(&self) -> TryGuard<'_, T> {
+    /// The guard of who took the bias, and saw its owner outside; none if that one panicked.
+    fn taken_from_owner(&self) -> Option<TryGuard<'_, T>> {
         if self.word.load(Ordering::Relaxed) == POISONED {
-            refuse_poisoned();
+            return None;
         }
-        self.guard(&self.word)
+        Some(self.guard(&self.word))
     }
 
     fn guard<'a>(&'a self, held_by: &'a AtomicUsize) -> TryGuard<'a, T> {

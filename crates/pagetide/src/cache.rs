@@ -9,17 +9,15 @@ use crate::file::{Access, File};
 use crate::flush::{self, OnLocked};
 use crate::group::Member;
 use crate::growth;
+use crate::held;
 use crate::locks::lock;
-use crate::mapping::{FILE_BYTES_MAX, Mapping};
+use crate::mapping::Mapping;
 use crate::prefetch;
 use crate::reclaim;
 use crate::region::{Region, RegionOptions};
-use crate::registry::Slots;
 use crate::seam::HeldFiles;
-use crate::store::{Backing, Identity, Store};
-use pagetide_core::ids::PageIndex;
+use crate::store::{Backing, Store};
 use pagetide_core::lru::lru_gen::{Detail, GenCommandError};
-use pagetide_core::record;
 use pagetide_core::units::{Bytes, Millis};
 use pagetide_sys::{StoreFile, StoreOptions};
 use std::fmt;
@@ -91,8 +89,10 @@ impl PageCache {
 
     /// Opens a regular file. Two opens of one file share its pages.
     ///
-    /// Close-to-open consistency: if the file's length or modification time changed behind our back
-    /// since we last agreed on it, its clean pages are dropped and the new length is believed.
+    /// Close to open: what other programs had written when they closed the file is seen, here and by
+    /// all handles from now on. Unless the file's length and times prove that nobody changed it,
+    /// its clean pages are dropped; they prove nothing where it was written back here since the
+    /// last open, nor within a few milliseconds of a change. Waits for no page, and for no guard.
     ///
     /// # Errors
     /// [`OpenError::Open`] with the system's reason, also for what is no regular file;
@@ -232,9 +232,15 @@ impl PageCache {
     ///
     /// # Errors
     /// [`SyncError::Writeback`] if a page could not be written: it is dirty still, and the next
-    /// sync of its file says why.
+    /// sync of its file says why. [`SyncError::WouldDeadlock`] if this thread has a
+    /// [`PageGuardMut`](crate::PageGuardMut).
     pub fn flush_all(&self) -> Result<(), SyncError> {
-        let flushed = self.shared.engine.flush_all(OnLocked::Wait);
+        let engine = &self.shared.engine;
+        let files = engine.mappings.snapshot();
+        if let Some(index) = files.iter().find_map(|mapping| held::first_exclusive(mapping)) {
+            return Err(SyncError::WouldDeadlock { index });
+        }
+        let flushed = engine.flush_all(OnLocked::End);
         if flushed.nr_failed == 0 {
             return Ok(());
         }
@@ -290,7 +296,9 @@ impl HeldFiles for PageCache {
         let refused = |source| OpenError::Open { path: path.to_owned(), source };
         let file = StoreFile::held(file, self.shared.limits.direct_io)
             .map_err(|error| refused(error.into()))?;
-        self.open_stored(None, path, file, Access { read: true, write })
+        let file = self.open_stored(None, path, file, Access { read: true, write })?;
+        file.hold();
+        Ok(file)
     }
 
     fn shared_files(&self) -> Option<([BorrowedFd<'_>; 2], u32)> {
@@ -353,160 +361,9 @@ impl Drop for CacheShared {
             // A worker that panicked has said so; what it left is written below all the same.
             let _ = worker.join();
         }
-        engine.flush_all(OnLocked::Wait);
+        engine.flush_all(OnLocked::End);
         if let Some(recorder) = &engine.recorder {
             recorder.finish();
         }
-    }
-}
-
-enum MapError {
-    Io(io::Error),
-    TooLong(u64),
-    TooMany,
-    InRegion,
-}
-
-impl MapError {
-    /// The error of opening `path`.
-    fn on(self, path: &Path) -> OpenError {
-        match self {
-            MapError::Io(source) => OpenError::Open { path: path.to_owned(), source },
-            MapError::TooLong(len) => {
-                OpenError::TooLong { len: Bytes(len), most: Bytes(FILE_BYTES_MAX) }
-            }
-            MapError::TooMany => OpenError::TooManyMappings,
-            MapError::InRegion => OpenError::InRegion { path: path.to_owned() },
-        }
-    }
-}
-
-impl Engine {
-    /// Finds the mapping of a file that is cached already, or makes one. The caller owns one of its
-    /// handles from here on.
-    fn map_file(&self, backing: Backing, group: Option<&Member>) -> Result<Arc<Mapping>, MapError> {
-        let identity = backing.fingerprint().ok().map(|seen| seen.identity());
-        if let Some(mapping) = identity.and_then(|identity| self.find_mapping(&identity, group)) {
-            self.adopt(&mapping, backing)?;
-            return Ok(mapping);
-        }
-        let len = check_len(backing.read_len())?;
-        let mut backing = Some(backing);
-        let mapping = self.mappings.change(|slots| {
-            // Somebody may have been faster.
-            let cached = identity.and_then(|identity| slots.find(&identity)).cloned();
-            let mapping = cached.or_else(|| {
-                if slots.is_look_due() {
-                    self.forget_empty(slots);
-                }
-                let now = self.tiering.as_ref().map_or(Millis(0), |tiering| tiering.now());
-                slots.insert_with(|id| {
-                    let backing = backing.take().expect("taken once");
-                    Mapping::new(id, &self.arena, backing, len, now)
-                })
-            });
-            mapping.inspect(|mapping| self.join(mapping, group))
-        });
-        let mapping = mapping.ok_or(MapError::TooMany)?;
-        if let Some(backing) = backing {
-            self.adopt(&mapping, backing)?;
-        }
-        Ok(mapping)
-    }
-
-    /// Takes a handle of a cached mapping while the registry keeps it from being forgotten.
-    fn find_mapping(&self, identity: &Identity, group: Option<&Member>) -> Option<Arc<Mapping>> {
-        let slots = self.mappings.read();
-        slots.find(identity).cloned().inspect(|mapping| self.join(mapping, group))
-    }
-
-    /// Joins another open of a cached file. No write-back of ours is in flight meanwhile, so a file
-    /// that looks different was changed by somebody else.
-    fn adopt(&self, mapping: &Mapping, backing: Backing) -> Result<(), MapError> {
-        if mapping.is_region() {
-            mapping.drop_handle();
-            return Err(MapError::InRegion);
-        }
-        let no_write_back = lock(&mapping.flush);
-        let adopted = backing.fingerprint().map_err(MapError::Io).and_then(|seen| {
-            check_len(Ok(seen.len()))?;
-            Ok(mapping.was_changed(&seen))
-        });
-        match adopted {
-            Ok(changed) => {
-                if !mapping.is_open() {
-                    mapping.forget_writes();
-                }
-                if !mapping.is_open() || backing.is_writable() && !mapping.is_writable() {
-                    mapping.set_backing(Some(backing));
-                }
-                drop(no_write_back);
-                if changed {
-                    self.believe_file(mapping);
-                }
-                Ok(())
-            }
-            Err(error) => {
-                mapping.drop_handle();
-                Err(error)
-            }
-        }
-    }
-
-    /// Somebody else changed the file: clean pages go, and its length is the mapping's, unless ours
-    /// is still to be written. Writers are kept out, or one could grow the file in between.
-    fn believe_file(&self, mapping: &Mapping) {
-        let _no_writers = mapping.resize.write().expect("no holder panics");
-        let _no_write_back = lock(&mapping.flush);
-        mapping.note_foreign_writer();
-        self.drop_clean_pages(mapping, PageIndex(0)..PageIndex(u64::MAX));
-        let len = mapping.backing().and_then(|backing| backing.read_len());
-        if let Ok(len) = len
-            && mapping.dirty.is_empty()
-        {
-            mapping.set_len(len);
-        }
-    }
-
-    /// The last handle of a file is gone: its store is closed as soon as nothing waits to be
-    /// written.
-    pub(crate) fn last_handle_dropped(&self, mapping: &Mapping) {
-        if !self.has_workers {
-            self.flush(mapping, 0..u64::MAX);
-        }
-        if mapping.dirty.is_empty() {
-            mapping.close_if_idle();
-        } else {
-            self.flusher.notify();
-        }
-    }
-
-    /// Forgets mappings nobody has open that hold no page: their last page was evicted. Their
-    /// shadows go with them, and their numbers will be others'.
-    pub(crate) fn forget_empty(&self, slots: &mut Slots) {
-        let is_idle = |mapping: &&Arc<Mapping>| {
-            !mapping.is_open() && !mapping.has_handles() && !mapping.table.is_any_resident()
-        };
-        let idle: Vec<_> = slots.iter().filter(is_idle).cloned().collect();
-        for mapping in idle {
-            if self.recorder.is_some() {
-                let all = PageIndex(0)..PageIndex(u64::MAX);
-                mapping.table.for_each_present(all, |page, _| {
-                    self.record(&mapping, page.index().0, record::AccessKind::Discard);
-                });
-            }
-            if let Some(pool) = &self.pool {
-                pool.forget_mapping(mapping.id);
-            }
-            slots.remove(mapping.id);
-        }
-        slots.note_all_used();
-    }
-}
-
-fn check_len(len: io::Result<u64>) -> Result<u64, MapError> {
-    match len.map_err(MapError::Io)? {
-        len if len > FILE_BYTES_MAX => Err(MapError::TooLong(len)),
-        len => Ok(len),
     }
 }

@@ -16,49 +16,27 @@
 //! eviction and clean; it leaves, under its page's lock, when the page is admitted again or written
 //! past the cache; and whoever drops contents without looking at each page (truncation, a file that
 //! changed behind our back) drops a range of copies and raises the mapping's *epoch*, by which an
-//! eviction that began before is refused. The limit counts each copy with what keeping it takes.
+//! eviction that began before is refused. The limit is of memory: the pool is made with all it will
+//! ever have (`cells`), and what keeping a copy takes is in there, too.
 //!
-//! Ignored: pages that do not become a quarter smaller are not kept. Memory that the allocator
-//! loses between blocks is not counted.
+//! Ignored: pages that do not become a quarter smaller are not kept.
 //!
 //! Source: LZ4 block format; the order is first in, first out, as a copy that is used leaves.
 
+mod cells;
+mod copies;
+
 use crate::locks::lock;
 use crate::mapping::Mapping;
+use copies::Copies;
 use pagetide_core::ids::{MappingId, PageId, PageIndex};
 use pagetide_core::units::{Bytes, PAGE_BYTES};
-use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 
 /// A compressed page is at most this long, or is not worth keeping.
 const COPY_MAX: usize = PAGE_BYTES / 4 * 3;
-/// What a copy takes besides its bytes: its entries in both trees, their slack, and the counts and
-/// the header of its allocation.
-const COPY_OVERHEAD: u64 = 144;
-
-/// One page, compressed.
-struct Copy {
-    /// Its place in the order.
-    number: u64,
-    block: Arc<[u8]>,
-}
-
-impl Copy {
-    fn cost(&self) -> u64 {
-        self.block.len() as u64 + COPY_OVERHEAD
-    }
-}
-
-#[derive(Default)]
-struct Copies {
-    by_page: BTreeMap<PageId, Copy>,
-    /// The oldest first.
-    order: BTreeMap<u64, PageId>,
-    nr_bytes: u64,
-    next_number: u64,
-}
 
 /// Counts of what happened to the pool; pages unless said otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -93,7 +71,7 @@ impl CompressedPool {
     pub(crate) fn new(limit: Bytes) -> CompressedPool {
         CompressedPool {
             limit_bytes: limit.0,
-            copies: Mutex::default(),
+            copies: Mutex::new(Copies::new(limit.0)),
             nr_stored: AtomicU64::new(0),
             nr_hits: AtomicU64::new(0),
             nr_incompressible: AtomicU64::new(0),
@@ -114,23 +92,16 @@ impl CompressedPool {
         if mapping.epoch.load(Relaxed) != epoch {
             return;
         }
-        let copy = Copy { number: copies.next_number, block: block.into() };
-        if copy.cost() > self.limit_bytes {
-            return;
-        }
-        copies.remove(page);
-        copies.add(page, copy);
-        self.nr_stored.fetch_add(1, Relaxed);
-        while copies.nr_bytes > self.limit_bytes {
-            copies.remove_oldest();
-            self.nr_pushed_out.fetch_add(1, Relaxed);
+        if let Some(nr_pushed_out) = copies.insert(page, &block) {
+            self.nr_stored.fetch_add(1, Relaxed);
+            self.nr_pushed_out.fetch_add(nr_pushed_out, Relaxed);
         }
     }
 
     /// The contents of a page that is absent and locked, if they are here. They stay until the page
     /// is admitted ([`CompressedPool::forget`]).
     pub(crate) fn read(&self, page: PageId) -> Option<Vec<u8>> {
-        let block = Arc::clone(&lock(&self.copies).by_page.get(&page)?.block);
+        let block = lock(&self.copies).read(page)?;
         // A block of ours unpacks; one that does not is as good as none.
         let bytes = lz4_flex::block::decompress(&block, PAGE_BYTES).ok();
         let bytes = bytes.filter(|bytes| bytes.len() == PAGE_BYTES)?;
@@ -147,27 +118,20 @@ impl CompressedPool {
     pub(crate) fn forget_range(&self, mapping: &Mapping, range: Range<PageIndex>) {
         let mut copies = lock(&self.copies);
         mapping.epoch.fetch_add(1, Relaxed);
-        let of = |index| PageId { mapping: mapping.id, index };
-        while let Some(page) = copies.first_in(of(range.start), of(range.end)) {
-            copies.remove(page);
-        }
+        copies.remove_range(mapping.id, range);
     }
 
     /// Forgets what a mapping had whose number will be another's.
     pub(crate) fn forget_mapping(&self, mapping: MappingId) {
-        let mut copies = lock(&self.copies);
-        let of = |index| PageId { mapping, index: PageIndex(index) };
-        while let Some(page) = copies.first_in(of(0), of(u64::MAX)) {
-            copies.remove(page);
-        }
+        lock(&self.copies).remove_range(mapping, PageIndex(0)..PageIndex(u64::MAX));
     }
 
     pub(crate) fn collect_stats(&self) -> CompressedStats {
         let copies = lock(&self.copies);
         CompressedStats {
             limit_bytes: self.limit_bytes,
-            used_bytes: copies.nr_bytes,
-            nr_pages: copies.by_page.len() as u64,
+            used_bytes: copies.used_bytes(),
+            nr_pages: copies.nr_pages(),
             stored: self.nr_stored.load(Relaxed),
             hits: self.nr_hits.load(Relaxed),
             incompressible: self.nr_incompressible.load(Relaxed),
@@ -178,35 +142,8 @@ impl CompressedPool {
     /// The pages here, for checks.
     pub(crate) fn collect_pages(&self) -> Vec<PageId> {
         let copies = lock(&self.copies);
-        let nr_bytes: u64 = copies.by_page.values().map(Copy::cost).sum();
-        assert_eq!((nr_bytes, copies.by_page.len()), (copies.nr_bytes, copies.order.len()));
-        assert!(nr_bytes <= self.limit_bytes, "{nr_bytes} of {} bytes", self.limit_bytes);
-        copies.by_page.keys().copied().collect()
-    }
-}
-
-impl Copies {
-    fn add(&mut self, page: PageId, copy: Copy) {
-        self.nr_bytes += copy.cost();
-        self.next_number += 1;
-        self.order.insert(copy.number, page);
-        self.by_page.insert(page, copy);
-    }
-
-    fn remove(&mut self, page: PageId) {
-        if let Some(copy) = self.by_page.remove(&page) {
-            self.nr_bytes -= copy.cost();
-            self.order.remove(&copy.number);
-        }
-    }
-
-    fn remove_oldest(&mut self) {
-        let oldest = self.order.first_key_value().map(|(_, page)| *page);
-        self.remove(oldest.expect("a pool over its limit is not empty"));
-    }
-
-    fn first_in(&self, from: PageId, to: PageId) -> Option<PageId> {
-        let (page, _) = self.by_page.range(from..).next()?;
-        (*page < to).then_some(*page)
+        copies.validate();
+        assert!(copies.used_bytes() <= self.limit_bytes, "of {} bytes", self.limit_bytes);
+        copies.pages().collect()
     }
 }

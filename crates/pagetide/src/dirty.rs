@@ -1,14 +1,16 @@
 //! Which pages are dirty, and the brake on those who make them so.
 //!
-//! A mapping keeps the indices of its dirty pages in order, so that write-back goes through the
-//! file front to back and joins neighbours. The folio's dirty flag is the truth; the index is how
-//! the flusher finds it. A page enters the index when its flag goes from clear to set, and leaves
-//! it before the flag is cleared, so a page that is dirty is in the index or about to be written.
+//! A mapping keeps its dirty pages in order, with the bytes that were written, so that write-back
+//! goes through the file front to back and joins neighbours. The folio's dirty flag is the truth;
+//! the index is how the flusher finds it. A page enters the index and leaves it together with its
+//! flag, while it is locked or pinned.
 
 use crate::locks::lock;
-use pagetide_core::units::PAGE_BYTES;
+use crate::written::Written;
+use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
 use pagetide_core::writeback::{Balance, DirtyLimits};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
@@ -16,15 +18,18 @@ use std::time::Duration;
 /// The dirty pages of one mapping, by index.
 #[derive(Default)]
 pub(crate) struct DirtyIndex {
-    pages: Mutex<BTreeSet<u64>>,
+    pages: Mutex<BTreeMap<u64, Written>>,
 }
 
 impl DirtyIndex {
-    pub(crate) fn insert(&self, index: u64) {
-        lock(&self.pages).insert(index);
+    /// These bytes of a page were written.
+    pub(crate) fn insert(&self, index: u64, written: &Written) {
+        let mut pages = lock(&self.pages);
+        pages.entry(index).and_modify(|one| one.merge(written)).or_insert_with(|| written.clone());
     }
 
-    pub(crate) fn remove(&self, index: u64) -> bool {
+    /// Takes a page out; returns what of it was written.
+    pub(crate) fn take(&self, index: u64) -> Option<Written> {
         lock(&self.pages).remove(&index)
     }
 
@@ -32,15 +37,41 @@ impl DirtyIndex {
         lock(&self.pages).is_empty()
     }
 
-    /// Takes the first dirty page at or after `from`, and its dirty neighbours, at most `nr_max`.
-    pub(crate) fn take_run(&self, from: u64, nr_max: u64) -> Option<std::ops::Range<u64>> {
-        let mut pages = lock(&self.pages);
-        let start = *pages.range(from..).next()?;
-        let mut end = start;
-        while end - start < nr_max && pages.remove(&end) {
-            end += 1;
+    /// Whether some bytes of the page were written, and others not.
+    pub(crate) fn is_partial(&self, index: u64) -> bool {
+        lock(&self.pages).get(&index).is_some_and(|written| !written.is_whole())
+    }
+
+    /// Whether there is such a page.
+    pub(crate) fn has_partial(&self) -> bool {
+        lock(&self.pages).values().any(|written| !written.is_whole())
+    }
+
+    /// Where the last byte that was written ends in the file; 0 if none was.
+    pub(crate) fn end(&self) -> u64 {
+        let pages = lock(&self.pages);
+        pages.last_key_value().map_or(0, |(index, last)| (index << PAGE_SHIFT) + last.end() as u64)
+    }
+
+    /// What was written of the page from byte `end` on was cut off.
+    pub(crate) fn cut(&self, index: u64, end: usize) {
+        if let Some(written) = lock(&self.pages).get_mut(&index) {
+            written.cut(end);
         }
-        Some(start..end)
+    }
+
+    /// The first dirty page at or after `from`, and its dirty neighbours, at most `nr_max`.
+    pub(crate) fn next_run(&self, from: u64, nr_max: u64) -> Option<Range<u64>> {
+        let pages = lock(&self.pages);
+        let mut indices = pages.range(from..).map(|(index, _)| *index);
+        let start = indices.next()?;
+        let nr_more = (start + 1..start + nr_max).zip(indices).take_while(|(next, is)| next == is);
+        Some(start..start + 1 + nr_more.count() as u64)
+    }
+
+    /// All of them, by index.
+    pub(crate) fn collect(&self) -> Vec<u64> {
+        lock(&self.pages).keys().copied().collect()
     }
 }
 
@@ -131,13 +162,28 @@ mod tests {
     #[test]
     fn runs_are_neighbours_in_order() {
         let dirty = DirtyIndex::default();
-        [7, 3, 4, 5, 9].into_iter().for_each(|index| dirty.insert(index));
-        assert_eq!(dirty.take_run(0, 2), Some(3..5));
-        assert_eq!(dirty.take_run(6, 8), Some(7..8));
-        assert_eq!(dirty.take_run(8, 8), Some(9..10));
-        assert_eq!(dirty.take_run(10, 8), None);
-        assert_eq!(dirty.take_run(0, 8), Some(5..6));
+        [7, 3, 4, 5, 9].into_iter().for_each(|index| dirty.insert(index, &Written::WHOLE));
+        assert_eq!(dirty.next_run(0, 2), Some(3..5));
+        assert_eq!(dirty.next_run(5, 8), Some(5..6));
+        assert_eq!(dirty.next_run(6, 8), Some(7..8));
+        assert_eq!(dirty.next_run(8, 8), Some(9..10));
+        assert_eq!(dirty.next_run(10, 8), None);
+        assert_eq!(dirty.take(4), Some(Written::WHOLE));
+        assert_eq!(dirty.next_run(0, 8), Some(3..4));
+        assert_eq!(dirty.collect(), [3, 5, 7, 9]);
+    }
+
+    #[test]
+    fn what_was_written_is_remembered_until_it_is_taken() {
+        let dirty = DirtyIndex::default();
+        dirty.insert(2, &Written::of(10..20));
+        dirty.insert(2, &Written::of(15..30));
+        assert!(dirty.is_partial(2) && dirty.has_partial());
+        assert_eq!(dirty.end(), 2 * PAGE_BYTES as u64 + 30);
+        dirty.cut(2, 12);
+        assert_eq!(dirty.take(2), Some(Written::of(10..12)));
         assert!(dirty.is_empty());
+        assert_eq!((dirty.take(2), dirty.end()), (None, 0));
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! first (take none to the left while holding one to the right):
 //!
 //! ```text
-//!   sizes of tiers < mapping.resize < mapping.flush < page lock < registry (read)
+//!   sizes of tiers < mapping.resize < mapping.flush < agreement < page lock (tried)
+//!   page lock < agreement, registry (read)
 //!   directory of groups                                         < registry (read)
 //!   registry (read) < access log < lists
 //!   registry (read) < per-CPU list < zone
@@ -14,7 +15,8 @@
 //! ```
 //!
 //! A page lock may be held while allocating, which may reclaim; reclaim only *tries* other pages'
-//! locks, so it cannot wait in a circle.
+//! locks, so it cannot wait in a circle. Users hold pages by guards, for as long as they like: so
+//! no page is waited for by who holds any lock that another page's user may want.
 
 use crate::compressed::CompressedPool;
 use crate::counters::Counters;
@@ -29,12 +31,15 @@ use crate::recorder::Recorder;
 use crate::registry::Registry;
 use crate::sizing::ReuseSampler;
 use crate::tiering::Tiering;
+use crate::written::Written;
 use pagetide_core::folio::{Flags, Folios};
 use pagetide_core::ids::{CpuId, FrameId, GroupId, PageId, PageIndex, PageType};
 use pagetide_core::lru::{AccessKind, AccessRule, Discarded, Marked, ShadowEntry};
 use pagetide_core::page_alloc::{Attempt, Outcome, SlowPath, WatermarkLevel};
 use pagetide_core::record;
+use pagetide_core::units::PAGE_BYTES;
 use pagetide_sys::{ClaimedFrame, FrameArena, Lock, PageHandle, fetch};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
@@ -292,13 +297,30 @@ impl Engine {
         }
     }
 
-    /// Marks a page dirty whose lock the caller holds, after it changed the contents.
-    pub(crate) fn mark_dirty(&self, mapping: &Mapping, index: u64, frame: FrameId) {
-        if !self.folios[frame].set(Flags::DIRTY).any(Flags::DIRTY) {
+    /// Marks a page dirty whose lock the caller holds, after it changed bytes of it.
+    pub(crate) fn mark_dirty(
+        &self,
+        mapping: &Mapping,
+        index: u64,
+        frame: FrameId,
+        changed: Range<usize>,
+    ) {
+        // What nobody else can change is written back whole.
+        let is_exact = mapping.agreement.is_shared();
+        let is_new = !self.folios[frame].set(Flags::DIRTY).any(Flags::DIRTY);
+        if is_new || is_exact {
+            let written = if is_exact { Written::of(changed) } else { Written::WHOLE };
+            mapping.dirty.insert(index, &written);
+        }
+        if is_new {
             self.count_dirty(mapping);
-            mapping.dirty.insert(index);
             self.record(mapping, index, record::AccessKind::Dirty);
         }
+    }
+
+    /// As [`Engine::mark_dirty`], of a page that may have changed anywhere.
+    pub(crate) fn mark_whole_dirty(&self, mapping: &Mapping, index: u64, frame: FrameId) {
+        self.mark_dirty(mapping, index, frame, 0..PAGE_BYTES);
     }
 
     /// Counts a page as dirty. Pages that have nowhere to go but to borrowed room are none of what

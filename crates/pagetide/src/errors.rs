@@ -1,8 +1,8 @@
 //! What can go wrong, one enum per operation.
 //!
-//! Each message says what happened, with numbers, and each variant's documentation what to do. All
-//! of them turn into [`std::io::Error`] for callers that speak it; the original stays reachable as
-//! the source.
+//! Each message says what happened, with numbers and with its cause, and each variant's
+//! documentation what to do. All of them turn into [`std::io::Error`] for callers that speak it; the
+//! original stays reachable as the source.
 
 use crate::tier::plan::TierError;
 use pagetide_core::knobs::Knob;
@@ -49,10 +49,10 @@ pub enum BuildError {
     #[error(transparent)]
     Tiering(TieringKnobError),
     /// The memory could not be reserved: ask for less.
-    #[error("the memory could not be reserved: ask for less")]
+    #[error("the memory could not be reserved: {0}; ask for less")]
     Reserve(#[from] ReserveError),
     /// The access record could not be created.
-    #[error("the access record {path} could not be created")]
+    #[error("the access record {path} could not be created: {source}")]
     Record {
         /// The record's path.
         path: PathBuf,
@@ -60,7 +60,7 @@ pub enum BuildError {
         source: io::Error,
     },
     /// A worker thread could not be started.
-    #[error("a worker thread could not be started")]
+    #[error("a worker thread could not be started: {0}")]
     Thread(#[source] io::Error),
 }
 
@@ -78,7 +78,7 @@ pub enum OpenError {
     #[error("neither read nor write access was asked for")]
     NoAccess,
     /// The system refused: the source says why.
-    #[error("{path} could not be opened")]
+    #[error("{path} could not be opened: {source}")]
     Open {
         /// The path.
         path: PathBuf,
@@ -127,7 +127,7 @@ pub enum CreateRegionError {
         path: PathBuf,
     },
     /// The store for pages that leave memory could not be made: name another folder, or a store.
-    #[error("no room to swap to could be made in {folder}")]
+    #[error("no room to swap to could be made in {folder}: {source}")]
     Swap {
         /// Where.
         folder: PathBuf,
@@ -139,7 +139,7 @@ pub enum CreateRegionError {
     #[error("a cache that is shared with other processes has no regions")]
     Shared,
     /// A thread to serve faults could not be started.
-    #[error("a thread to serve faults could not be started")]
+    #[error("a thread to serve faults could not be started: {0}")]
     Thread(#[source] io::Error),
 }
 
@@ -148,7 +148,7 @@ pub enum CreateRegionError {
 #[non_exhaustive]
 pub enum ReadError {
     /// The store failed. Reading again tries the store again.
-    #[error("reading {len} bytes at {offset} failed")]
+    #[error("reading {len} bytes at {offset} failed: {source}")]
     Store {
         /// Where the failed request began, in bytes.
         offset: u64,
@@ -175,6 +175,12 @@ pub enum ReadError {
         /// Frames in the cache.
         frames: u64,
     },
+    /// The call would wait for a guard that its own thread has: drop the guard first.
+    #[error("this thread has a guard of page {index}, and would wait for itself: drop it first")]
+    WouldDeadlock {
+        /// The guard's page.
+        index: u64,
+    },
 }
 
 /// Why a write failed. Bytes before the failing page may have been written.
@@ -182,11 +188,19 @@ pub enum ReadError {
 #[non_exhaustive]
 pub enum WriteError {
     /// The store failed while the rest of a page was read, or while writing through.
-    #[error("writing {len} bytes at {offset} failed")]
+    #[error("writing {len} bytes at {offset} failed: {source}")]
     Store {
         /// Where the failed request began, in bytes.
         offset: u64,
         /// How long it was, in bytes.
+        len: u64,
+        /// What the store said.
+        source: io::Error,
+    },
+    /// The store did not take the new length; the file is as long as it was.
+    #[error("setting the length to {len} bytes failed: {source}")]
+    SetLen {
+        /// The length asked for, in bytes.
         len: u64,
         /// What the store said.
         source: io::Error,
@@ -217,6 +231,12 @@ pub enum WriteError {
         /// Frames in the cache.
         frames: u64,
     },
+    /// The call would wait for a guard that its own thread has: drop the guard first.
+    #[error("this thread has a guard of page {index}, and would wait for itself: drop it first")]
+    WouldDeadlock {
+        /// The guard's page.
+        index: u64,
+    },
 }
 
 /// Why a sync failed: some data written before it is not known to be stored.
@@ -225,12 +245,18 @@ pub enum WriteError {
 pub enum SyncError {
     /// Write-back failed since this handle's last sync. The pages are dirty still: make room or
     /// repair the device, then sync again.
-    #[error("writing back failed; the data stays in memory, dirty")]
+    #[error("writing back failed: {0}; the data stays in memory, dirty")]
     Writeback(#[source] io::Error),
     /// The store could not be made durable: any write since the last good sync may be lost if the
     /// machine fails, and no later sync can tell which. Write again what must not be lost.
-    #[error("the store could not be made durable")]
+    #[error("the store could not be made durable: {0}")]
     Store(#[source] io::Error),
+    /// The call would wait for a guard that its own thread has: drop the guard first.
+    #[error("this thread has a guard of page {index}, and would wait for itself: drop it first")]
+    WouldDeadlock {
+        /// The guard's page.
+        index: u64,
+    },
 }
 
 /// Why advice was not taken.
@@ -238,8 +264,14 @@ pub enum SyncError {
 #[non_exhaustive]
 pub enum AdviseError {
     /// Dirty pages had to be written first, and could not.
-    #[error("dirty pages could not be written before being dropped")]
+    #[error("dirty pages could not be written before being dropped: {0}")]
     Writeback(#[source] io::Error),
+    /// The call would wait for a guard that its own thread has: drop the guard first.
+    #[error("this thread has a guard of page {index}, and would wait for itself: drop it first")]
+    WouldDeadlock {
+        /// The guard's page.
+        index: u64,
+    },
 }
 
 /// Why the cache could not be resized.
@@ -283,11 +315,12 @@ pub enum ResizeError {
 }
 
 macro_rules! into_io {
-    ($($error:ty: $store:pat => $kind:expr),+ $(,)?) => {
+    ($($error:ty { $($pattern:pat => $kind:expr),+ $(,)? })+) => {
         $(impl From<$error> for io::Error {
             fn from(error: $error) -> io::Error {
                 let kind = match &error {
-                            $store => $kind,
+                    $($pattern => $kind,)+
+                    #[allow(unreachable_patterns, reason = "some say what each of theirs is")]
                     _ => io::ErrorKind::Other,
                 };
                 io::Error::new(kind, error)
@@ -297,25 +330,40 @@ macro_rules! into_io {
 }
 
 into_io! {
-    BuildError: BuildError::TooSmall { .. } | BuildError::NoMemory | BuildError::Knob { .. }
-        => io::ErrorKind::InvalidInput,
-    OpenError: OpenError::Open { source, .. } => source.kind(),
-    ReadError: ReadError::Store { source, .. } => source.kind(),
-    WriteError: WriteError::Store { source, .. } => source.kind(),
-    ResizeError: ResizeError::OutOfRange { .. } | ResizeError::NoSuchTier { .. }
-        => io::ErrorKind::InvalidInput,
-}
-
-impl From<SyncError> for io::Error {
-    fn from(error: SyncError) -> io::Error {
-        let (SyncError::Writeback(source) | SyncError::Store(source)) = &error;
-        io::Error::new(source.kind(), error)
+    BuildError {
+        BuildError::TooSmall { .. } | BuildError::NoMemory | BuildError::Knob { .. }
+            => io::ErrorKind::InvalidInput,
+    }
+    OpenError { OpenError::Open { source, .. } => source.kind() }
+    ReadError {
+        ReadError::Store { source, .. } => source.kind(),
+        ReadError::WouldDeadlock { .. } => io::ErrorKind::Deadlock,
+    }
+    WriteError {
+        WriteError::Store { source, .. } | WriteError::SetLen { source, .. } => source.kind(),
+        WriteError::WouldDeadlock { .. } => io::ErrorKind::Deadlock,
+    }
+    ResizeError {
+        ResizeError::OutOfRange { .. } | ResizeError::NoSuchTier { .. }
+            => io::ErrorKind::InvalidInput,
+    }
+    SyncError {
+        SyncError::Writeback(source) | SyncError::Store(source) => source.kind(),
+        SyncError::WouldDeadlock { .. } => io::ErrorKind::Deadlock,
+    }
+    AdviseError {
+        AdviseError::Writeback(source) => source.kind(),
+        AdviseError::WouldDeadlock { .. } => io::ErrorKind::Deadlock,
     }
 }
 
-impl From<AdviseError> for io::Error {
-    fn from(error: AdviseError) -> io::Error {
-        let AdviseError::Writeback(source) = &error;
-        io::Error::new(source.kind(), error)
+impl From<SyncError> for AdviseError {
+    fn from(error: SyncError) -> AdviseError {
+        match error {
+            SyncError::Writeback(source) | SyncError::Store(source) => {
+                AdviseError::Writeback(source)
+            }
+            SyncError::WouldDeadlock { index } => AdviseError::WouldDeadlock { index },
+        }
     }
 }

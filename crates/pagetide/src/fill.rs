@@ -143,7 +143,9 @@ impl Engine {
     ) -> Result<bool, NoFrame> {
         let Some(pool) = &self.pool else { return Ok(false) };
         let id = PageId { mapping: mapping.id, index: page.page().index() };
-        let Some(bytes) = pool.read(id) else { return Ok(false) };
+        let Some(mut bytes) = pool.read(id) else { return Ok(false) };
+        // A copy from before a cut that is under way: the length was set first.
+        bytes[mapping.bytes_in_page(id.index)..].fill(0);
         self.admit_first(cpu, mapping, page, plan)?;
         if plan.is_group() {
             self.record(mapping, id.index.0, record::AccessKind::Filled);
@@ -273,6 +275,11 @@ impl Engine {
     pub(crate) fn count_read(&self, nr_pages: usize) {
         self.counters.count(Event::DeviceRead);
         self.counters.add(Event::DeviceReadBytes, (nr_pages * PAGE_BYTES) as u64);
+    }
+
+    pub(crate) fn count_write(&self, nr_bytes: usize) {
+        self.counters.count(Event::DeviceWrite);
+        self.counters.add(Event::DeviceWriteBytes, nr_bytes as u64);
     }
 
     /// Notices a file that is shorter than it was: somebody cut it while we had it open.

@@ -12,7 +12,11 @@
 //! ```
 //!
 //! One thread at a time writes back a mapping (`mapping.flush`), front to back, once: a pass ends
-//! even while writers go on.
+//! even while writers go on. A pass ends early at a page that a guard has locked; who insists waits
+//! for the guard between passes, when nobody else has to wait along.
+//!
+//! Of a file that others can change, exactly the bytes are written that were written here: whole
+//! pages in long requests, past the kernel's cache; pieces of pages through it.
 
 use crate::counters::Event;
 use crate::engine::Engine;
@@ -20,12 +24,15 @@ use crate::in_flight::InFlight;
 use crate::locks::{Wake, lock};
 use crate::mapping::Mapping;
 use crate::store::Backing;
+use crate::written::Written;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::{FrameId, PageIndex};
 use pagetide_core::record;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
 use pagetide_core::writeback::Balance;
-use pagetide_sys::{AlignedBuf, Completion, IoQueue, PageRef, PinRefused, Touch, current_cpu};
+use pagetide_sys::{
+    AlignedBuf, Completion, IoQueue, PageRef, PinRefused, StoreError, Touch, current_cpu,
+};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -39,14 +46,14 @@ const FLUSH_INTERVAL: Duration = Duration::from_secs(5);
 /// What a pass does about a page that somebody has locked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum OnLocked {
-    /// Waits: the caller needs the page written.
-    Wait,
+    /// Ends there, and says where: the caller waits for the page, and goes on.
+    End,
     /// Leaves it dirty: whoever has locked it may be waiting for the pass, or be the caller.
     Skip,
 }
 
 /// Of the frames, one in so many is written at a time of pages that only borrow room.
-const SWAP_PART: u64 = 8;
+pub(crate) const SWAP_PART: u64 = 8;
 
 /// What a pass did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -55,21 +62,38 @@ pub(crate) struct Flushed {
     pub(crate) nr_written: u64,
     /// Pages that are dirty again.
     pub(crate) nr_failed: u64,
+    /// The page at which the pass ended, because it was locked.
+    pub(crate) ended_at: Option<u64>,
 }
 
 impl Flushed {
     fn add(&mut self, other: Flushed) {
         self.nr_written += other.nr_written;
         self.nr_failed += other.nr_failed;
+        self.ended_at = other.ended_at;
     }
 }
 
 /// Pages in flight together: neighbours, copied into one buffer.
 struct Run {
     start: u64,
-    frames: Vec<FrameId>,
+    pages: Vec<Copied>,
     /// Where the written bytes end in the file.
     end: u64,
+}
+
+/// One page of a run.
+struct Copied {
+    frame: FrameId,
+    /// What of it is dirty again if the store fails.
+    written: Written,
+}
+
+/// A page copied out, to be written.
+struct Snapshot {
+    page: Copied,
+    /// How much of it the file has.
+    nr_bytes: usize,
 }
 
 /// One pass over a mapping.
@@ -88,15 +112,27 @@ struct Pass<'e> {
 }
 
 impl Engine {
-    /// Writes back the mapping's pages in `range` that are dirty now. Errors are recorded in the
-    /// mapping; the pages concerned are dirty again.
+    /// Writes back the mapping's pages in `range` that are dirty now; waits for the threads that
+    /// have some of them locked. Errors are recorded in the mapping; the pages concerned are dirty
+    /// again.
     pub(crate) fn flush(&self, mapping: &Mapping, range: Range<u64>) -> Flushed {
-        let _turn = lock(&mapping.flush);
-        self.flush_locked(mapping, range, OnLocked::Wait, u64::MAX)
+        let mut total = Flushed::default();
+        let mut from = range.start;
+        loop {
+            let turn = lock(&mapping.flush);
+            let flushed = self.flush_locked(mapping, from..range.end, OnLocked::End, u64::MAX);
+            drop(turn);
+            total.add(flushed);
+            let Some(index) = flushed.ended_at else { return total };
+            if let Some(page) = mapping.table.page(PageIndex(index)) {
+                page.wait_while_locked();
+            }
+            from = index;
+        }
     }
 
-    /// As [`Engine::flush`], for a caller that holds `mapping.flush`.
-    fn flush_locked(
+    /// One pass, for a caller that holds `mapping.flush`.
+    pub(crate) fn flush_locked(
         &self,
         mapping: &Mapping,
         range: Range<u64>,
@@ -104,9 +140,11 @@ impl Engine {
         nr_max: u64,
     ) -> Flushed {
         if mapping.dirty.is_empty() {
+            mapping.note_pass(0);
             return Flushed::default();
         }
         let Ok(backing) = mapping.backing() else { return Flushed::default() };
+        self.begin_change(mapping, &backing);
         let mut pass = Pass {
             engine: self,
             mapping,
@@ -119,18 +157,25 @@ impl Engine {
             nr_left: nr_max,
         };
         pass.run(range);
-        mapping.refresh_fingerprint(&pass.backing);
         self.io.give_back(pass.queue);
+        mapping.note_pass(pass.flushed.nr_failed);
+        self.end_change(mapping, &pass.backing);
+        self.settle_idle(mapping);
         pass.flushed
     }
 
     /// Writes back everything, everywhere, but for what only borrows room in a store.
+    /// Waits for pages that are locked if it must.
     pub(crate) fn flush_all(&self, on_locked: OnLocked) -> Flushed {
         let mut total = Flushed::default();
         for mapping in self.mappings.snapshot().iter().filter(|mapping| mapping.swap.is_none()) {
-            let turn = lock(&mapping.flush);
-            total.add(self.flush_locked(mapping, 0..u64::MAX, on_locked, u64::MAX));
-            drop(turn);
+            if on_locked == OnLocked::End {
+                total.add(self.flush(mapping, 0..u64::MAX));
+            } else {
+                let turn = lock(&mapping.flush);
+                total.add(self.flush_locked(mapping, 0..u64::MAX, on_locked, u64::MAX));
+                drop(turn);
+            }
             mapping.close_if_idle();
         }
         total
@@ -179,10 +224,10 @@ impl Pass<'_> {
     fn run(&mut self, range: Range<u64>) {
         let mut from = range.start;
         while self.nr_left > 0
-            && let Some(run) = self.mapping.dirty.take_run(from, RUN_MAX.min(self.nr_left))
+            && self.flushed.ended_at.is_none()
+            && let Some(run) = self.mapping.dirty.next_run(from, RUN_MAX.min(self.nr_left))
         {
             if run.start >= range.end {
-                run.for_each(|index| self.mapping.dirty.insert(index));
                 break;
             }
             from = run.end;
@@ -198,29 +243,60 @@ impl Pass<'_> {
         }
     }
 
-    /// Copies the pages and submits them; pages that went away meanwhile split the run.
+    /// Copies the pages and submits them; pages that went away meanwhile, and those of which only a
+    /// part is written, split the run.
     fn write_run(&mut self, range: Range<u64>) {
         let mut buffer = self.buffer();
-        let mut run =
-            Run { start: range.start, frames: Vec::new(), end: range.start << PAGE_SHIFT };
+        let mut run = Run::at(range.start);
         for index in range {
-            let at = run.frames.len() * PAGE_BYTES;
-            match self.snapshot(index, &mut buffer[at..at + PAGE_BYTES]) {
-                Some((frame, nr_bytes)) => {
-                    run.frames.push(frame);
+            let at = run.pages.len() * PAGE_BYTES;
+            let copy = &mut buffer[at..at + PAGE_BYTES];
+            let copied = self.snapshot(index, copy);
+            if let Some(Snapshot { page, nr_bytes }) = copied {
+                let pieces = page.written.pieces(nr_bytes);
+                if pieces == [0..nr_bytes] {
                     run.end = (index << PAGE_SHIFT) + nr_bytes as u64;
+                    run.pages.push(page);
+                    continue;
                 }
-                None => {
-                    let next = Run { start: index + 1, frames: Vec::new(), end: 0 };
-                    let before = std::mem::replace(&mut run, next);
-                    if !before.frames.is_empty() {
-                        let filled = std::mem::replace(&mut buffer, self.buffer());
-                        self.submit(before, filled);
-                    }
-                }
+                let bytes = copy.to_vec();
+                self.write_pieces(index, page, &bytes, &pieces);
+            }
+            let before = std::mem::replace(&mut run, Run::at(index + 1));
+            if !before.pages.is_empty() {
+                let filled = std::mem::replace(&mut buffer, self.buffer());
+                self.submit(before, filled);
+            }
+            if self.flushed.ended_at.is_some() {
+                break;
             }
         }
         self.submit(run, buffer);
+    }
+
+    /// Writes parts of one page, and waits for them.
+    fn write_pieces(&mut self, index: u64, page: Copied, bytes: &[u8], pieces: &[Range<usize>]) {
+        let start = index << PAGE_SHIFT;
+        let mut result = Ok(());
+        let mut run = Run::at(index);
+        run.pages.push(page);
+        for piece in pieces {
+            let counters = &self.engine.counters;
+            counters.count(Event::DeviceWrite);
+            counters.add(Event::DeviceWriteBytes, piece.len() as u64);
+            run.end = start + piece.end as u64;
+            self.note_submitted(run.end);
+            let offset = start + piece.start as u64;
+            result = result.and_then(|()| self.backing.write_bytes(&bytes[piece.clone()], offset));
+        }
+        self.complete(run, result);
+    }
+
+    /// The store may be this long once the request is done.
+    fn note_submitted(&self, end: u64) {
+        if self.mapping.agreement.is_shared() {
+            self.mapping.agreement.lock().may_grow_to(end);
+        }
     }
 
     /// Room for the longest run; what is in it is to be written over.
@@ -229,8 +305,8 @@ impl Pass<'_> {
     }
 
     /// Copies one page out and turns it from dirty to under write-back. `None` if there is nothing
-    /// to write: it was dropped, or lies past the end of the file.
-    fn snapshot(&self, index: u64, target: &mut [u8]) -> Option<(FrameId, usize)> {
+    /// to write: it was dropped, or lies past the end of the file; or if it is locked.
+    fn snapshot(&mut self, index: u64, target: &mut [u8]) -> Option<Snapshot> {
         let page = self.mapping.table.page(PageIndex(index))?;
         if self.mapping.is_region() {
             return self.snapshot_of_region(page, target);
@@ -238,29 +314,33 @@ impl Pass<'_> {
         loop {
             match page.try_pin(Touch::Quiet) {
                 Ok(pin) => {
-                    let nr_bytes = self.mapping.bytes_in_page(PageIndex(index));
                     let folio = &self.engine.folios[pin.frame()];
-                    if nr_bytes == 0 {
-                        // A guard taken before a truncation changed it afterwards.
-                        if folio.clear(Flags::DIRTY).any(Flags::DIRTY) {
-                            self.engine.uncount_dirty(self.mapping, 1);
-                            self.engine.record(self.mapping, index, record::AccessKind::Clean);
-                        }
-                        return None;
-                    }
                     if !folio.flags().any(Flags::DIRTY) {
                         return None;
                     }
+                    let cut = self.mapping.leaving.cut_of(index).unwrap_or(PAGE_BYTES);
+                    let nr_bytes = self.mapping.bytes_in_page(PageIndex(index));
+                    let written = self.mapping.dirty.take(index).unwrap_or(Written::WHOLE);
+                    if nr_bytes.min(cut) == 0 {
+                        // A guard taken before a truncation changed it afterwards.
+                        folio.clear(Flags::DIRTY);
+                        self.engine.uncount_dirty(self.mapping, 1);
+                        self.engine.record(self.mapping, index, record::AccessKind::Clean);
+                        return None;
+                    }
                     target.copy_from_slice(pin.bytes());
+                    target[cut..].fill(0);
                     folio.update(|flags| Some(flags.without(Flags::DIRTY).with(Flags::WRITEBACK)));
-                    return Some((pin.frame(), nr_bytes));
+                    return Some(Snapshot {
+                        page: Copied { frame: pin.frame(), written },
+                        nr_bytes,
+                    });
                 }
                 Err(PinRefused::NotResident) => return None,
-                Err(PinRefused::Locked) if self.on_locked == OnLocked::Skip => {
-                    self.mapping.dirty.insert(index);
+                Err(PinRefused::Locked) => {
+                    self.note_locked(index);
                     return None;
                 }
-                Err(PinRefused::Locked) => page.wait_while_locked(),
                 // So many guards: one of them will go, and dropping one is not something to sleep
                 // for.
                 Err(_) => std::thread::yield_now(),
@@ -268,40 +348,45 @@ impl Pass<'_> {
         }
     }
 
+    fn note_locked(&mut self, index: u64) {
+        if self.on_locked == OnLocked::End {
+            self.flushed.ended_at = Some(index);
+        }
+    }
+
     /// As [`Pass::snapshot`], of a page whose user may be writing it: from here on a store is a
     /// fault, which waits for the lock and makes the page dirty again.
-    fn snapshot_of_region(&self, page: PageRef<'_>, target: &mut [u8]) -> Option<(FrameId, usize)> {
-        let lock = match (page.try_lock(), self.on_locked) {
-            (Ok(lock), _) => lock,
-            (Err(_), OnLocked::Wait) => page.lock(),
-            (Err(_), OnLocked::Skip) => {
-                self.mapping.dirty.insert(page.index().0);
-                return None;
-            }
+    fn snapshot_of_region(&mut self, page: PageRef<'_>, target: &mut [u8]) -> Option<Snapshot> {
+        let Ok(lock) = page.try_lock() else {
+            self.note_locked(page.index().0);
+            return None;
         };
         let frame = lock.frame()?;
         let folio = &self.engine.folios[frame];
         if !folio.flags().any(Flags::DIRTY) {
             return None;
         }
+        let written = self.mapping.dirty.take(page.index().0).unwrap_or(Written::WHOLE);
         lock.protect_from_user();
         lock.read(0, target);
         folio.update(|flags| Some(flags.without(Flags::DIRTY).with(Flags::WRITEBACK)));
-        Some((frame, self.mapping.bytes_in_page(page.index())))
+        let nr_bytes = self.mapping.bytes_in_page(page.index());
+        Some(Snapshot { page: Copied { frame, written }, nr_bytes })
     }
 
     fn submit(&mut self, run: Run, buffer: AlignedBuf) {
-        if run.frames.is_empty() {
+        if run.pages.is_empty() {
             return;
         }
         let offset = run.start << PAGE_SHIFT;
         let len = (run.end - offset) as usize;
         self.engine.counters.count(Event::DeviceWrite);
         self.engine.counters.add(Event::DeviceWriteBytes, len as u64);
+        self.note_submitted(run.end);
         let backing = Arc::clone(&self.backing);
         let Some(file) = backing.file() else {
             let result = backing.write_bytes(&buffer[..len], offset);
-            return self.complete(&run, result);
+            return self.complete(run, result);
         };
         let token = self.in_flight.insert(run);
         self.queue.submit_write(Arc::clone(file), offset, buffer, len, token);
@@ -315,13 +400,13 @@ impl Pass<'_> {
             let Completion::Write { token, buffer, result } = completion else { continue };
             self.spare.push(buffer);
             if let Some(run) = self.in_flight.take(token) {
-                self.complete(&run, result.map_err(io::Error::from));
+                self.complete(run, result.map_err(StoreError::into_os_error));
             }
         }
     }
 
-    fn complete(&mut self, run: &Run, result: io::Result<()>) {
-        let nr = run.frames.len() as u64;
+    fn complete(&mut self, run: Run, result: io::Result<()>) {
+        let nr = run.pages.len() as u64;
         match result {
             Ok(()) => {
                 self.mapping.note_stored(run.end);
@@ -329,16 +414,19 @@ impl Pass<'_> {
                     // Before the pages are clean, and can leave.
                     (run.start..run.start + nr).for_each(|index| swap.note_stored(index));
                 }
-                (run.start..).zip(&run.frames).for_each(|(index, frame)| {
-                    self.set_clean(index, *frame);
+                (run.start..).zip(&run.pages).for_each(|(index, page)| {
+                    self.set_clean(index, page.frame);
                 });
                 self.flushed.nr_written += nr;
                 self.engine.uncount_dirty(self.mapping, nr);
             }
             Err(error) => {
                 self.mapping.record_error(&error);
-                (run.start..).zip(&run.frames).for_each(|(index, frame)| {
-                    self.set_dirty_again(index, *frame);
+                if let Some(swap) = &self.mapping.swap {
+                    swap.note_failure(&error);
+                }
+                (run.start..).zip(&run.pages).for_each(|(index, page)| {
+                    self.set_dirty_again(index, page);
                 });
                 self.flushed.nr_failed += nr;
             }
@@ -357,15 +445,21 @@ impl Pass<'_> {
         }
     }
 
-    fn set_dirty_again(&self, index: u64, frame: FrameId) {
+    fn set_dirty_again(&self, index: u64, page: &Copied) {
         let dirty_again = |flags: Flags| Some(flags.without(Flags::WRITEBACK).with(Flags::DIRTY));
-        let before = self.engine.folios[frame].update(dirty_again);
+        // Before the flag: a page that is dirty is in the index.
+        self.mapping.dirty.insert(index, &page.written);
+        let before = self.engine.folios[page.frame].update(dirty_again);
         if before.any(Flags::DIRTY) {
             // A writer came meanwhile and counted the page once more.
             self.engine.uncount_dirty(self.mapping, 1);
-        } else {
-            self.mapping.dirty.insert(index);
         }
+    }
+}
+
+impl Run {
+    fn at(start: u64) -> Run {
+        Run { start, pages: Vec::new(), end: start << PAGE_SHIFT }
     }
 }
 

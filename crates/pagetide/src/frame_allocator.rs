@@ -188,10 +188,10 @@ impl FrameAllocator {
         self.zone.tick(Millis(read_monotonic_ns() / 1_000_000));
     }
 
-    /// What there is now. Takes every lock in turn.
+    /// What there is now. Takes every lock in turn; answers also after a panic in the allocator.
     pub fn stats(&self) -> FrameAllocatorStats {
         let (nr_listed, nr_listed_max) = (self.zone.count_listed(), self.zone.sum_high());
-        let zone = self.zone.lock_zone();
+        let zone = self.zone.look_at_zone();
         FrameAllocatorStats {
             nr_managed: u64::from(zone.nr_managed()),
             nr_free: zone.nr_free(),

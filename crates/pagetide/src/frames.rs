@@ -41,6 +41,7 @@ impl ArenaFrames {
     ) -> ArenaFrames {
         let nr_frames = range.len() as u32;
         let zone = Zone::new(ZoneConfig { nr_online, ..ZoneConfig::with_frames(nr_frames) });
+        arena.withhold(FrameId(range.start + nr_online)..FrameId(range.end));
         ArenaFrames {
             first: range.start,
             nr_frames,
@@ -160,20 +161,26 @@ impl ArenaFrames {
         let mut zone = self.zone.lock_zone();
         let now = zone.nr_managed();
         if nr_frames > now {
-            zone.give_back(nr_frames - now, |_, _| {});
+            zone.give_back(nr_frames - now, |first, order| {
+                self.arena.take_again(self.block(first, order));
+            });
         } else {
             zone.take_free(now - nr_frames, |first, order| {
-                let first = FrameId(self.first + first.0);
-                let end = FrameId(first.0 + order.nr_frames());
                 // What cannot be given to the system stays mapped; it is out of service all the
                 // same.
-                let _ = self.arena.discard(first..end);
+                let _ = self.arena.discard(self.block(first, order));
             });
         }
         let nr_managed = zone.nr_managed();
         self.zone.rederive(zone);
         self.nr_managed.store(u64::from(nr_managed), Relaxed);
         nr_managed
+    }
+
+    /// A block of the zone's, as the arena's frames.
+    fn block(&self, first: FrameId, order: Order) -> Range<FrameId> {
+        let first = FrameId(self.first + first.0);
+        first..FrameId(first.0 + order.nr_frames())
     }
 
     /// Frames in service.
@@ -202,7 +209,7 @@ impl ArenaFrames {
     /// which is when the maximum is reached.
     pub(crate) fn sample_resident(&self) -> u64 {
         let nr_listed = self.zone.count_listed();
-        let zone = self.zone.lock_zone();
+        let zone = self.zone.look_at_zone();
         let nr_idle = zone.nr_free() + nr_listed;
         let nr_resident = u64::from(zone.nr_managed()).saturating_sub(nr_idle);
         self.nr_resident_max.fetch_max(nr_resident, Relaxed);

@@ -34,6 +34,8 @@ mod percpu;
 mod sync;
 
 #[cfg(not(loom))]
+mod agreement;
+#[cfg(not(loom))]
 mod builder;
 #[cfg(not(loom))]
 mod cache;
@@ -58,17 +60,23 @@ mod fill;
 #[cfg(not(loom))]
 mod flush;
 #[cfg(not(loom))]
+mod foreign;
+#[cfg(not(loom))]
 mod frame_allocator;
 #[cfg(not(loom))]
 mod group;
 #[cfg(not(loom))]
 mod growth;
 #[cfg(not(loom))]
+mod held;
+#[cfg(not(loom))]
 mod hint_scan;
 #[cfg(not(loom))]
 mod in_flight;
 #[cfg(not(loom))]
 mod io_pool;
+#[cfg(not(loom))]
+mod leaving;
 #[cfg(not(loom))]
 mod locks;
 #[cfg(not(loom))]
@@ -77,6 +85,8 @@ mod mapping;
 mod moving;
 #[cfg(not(loom))]
 mod node;
+#[cfg(not(loom))]
+mod open;
 #[cfg(not(loom))]
 mod prefetch;
 #[cfg(not(loom))]
@@ -106,6 +116,8 @@ mod tiering;
 
 #[cfg(not(loom))]
 mod validate;
+#[cfg(not(loom))]
+mod written;
 
 #[cfg(not(loom))]
 pub use {
@@ -133,7 +145,7 @@ pub use {
     pagetide_core::units::{Bytes, Millis},
     pagetide_sys::{RegionError, UffdError, UffdSource},
     region::{Region, RegionOptions, RegionStats},
-    sizing::Sizing,
+    sizing::{Estimate, Sizing},
     store::Store,
     tier::plan::TierError,
     tier::{ParseTierError, Tier},

@@ -11,18 +11,20 @@
 //! while a file has grown in memory only. A mapping outlives its handles for as long as its pages
 //! are worth keeping; its store is closed once nobody has it open and nothing is dirty.
 
+use crate::agreement::Agreement;
 use crate::dirty::DirtyIndex;
+use crate::leaving::Leaving;
 use crate::locks::lock;
 use crate::region::swap::SwapMap;
-use crate::store::{Backing, Fingerprint, Identity};
+use crate::store::{Backing, Identity};
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::{GroupId, MappingId, PageIndex};
 use pagetide_core::units::{Millis, PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::shared::SharedFile;
-use pagetide_sys::{FrameArena, PageTable, StoreError};
+use pagetide_sys::{FrameArena, Look, PageTable};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
-use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 /// The longest a file can be, bytes: what the page table reaches.
@@ -39,12 +41,19 @@ pub(crate) struct Mapping {
     /// opened again.
     pub(crate) name_hash: u64,
     backing: RwLock<Option<Arc<Backing>>>,
-    /// Writers share it, `set_len` has it alone: a write never meets a truncation half-way.
+    /// What the file was when we last looked.
+    pub(crate) agreement: Agreement,
+    /// Pages to be dropped before they are used again.
+    pub(crate) leaving: Leaving,
+    /// Writers share it, `set_len` has it alone: a write never meets a truncation half-way. Under
+    /// it, no page is waited for that a guard may have.
     pub(crate) resize: RwLock<()>,
     pub(crate) dirty: DirtyIndex,
-    /// Held by whoever writes back, I/O included: after taking it, no write of this mapping is in
-    /// flight.
+    /// Held by a pass of write-back, I/O included: after taking it, no write of this mapping is in
+    /// flight. Under it, no page is waited for that a guard may have.
     pub(crate) flush: Mutex<()>,
+    /// Some of what is dirty could not be written.
+    is_failing: AtomicBool,
     errors: Mutex<WriteErrors>,
     /// When it was made, by the coarse clock.
     pub(crate) created: Millis,
@@ -91,6 +100,8 @@ impl Public {
 #[derive(Default)]
 struct WriteErrors {
     count: u64,
+    /// The last of those that some handle has reported.
+    reported: u64,
     last: Option<StoredError>,
 }
 
@@ -103,9 +114,7 @@ enum StoredError {
 
 impl From<&io::Error> for StoredError {
     fn from(error: &io::Error) -> StoredError {
-        // The store's own error stands around the system's.
-        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<StoreError>());
-        match inner.map_or(error, StoreError::os_error).raw_os_error() {
+        match error.raw_os_error() {
             Some(code) => StoredError::Os(code),
             None => StoredError::Kind(error.kind()),
         }
@@ -121,11 +130,10 @@ impl From<StoredError> for io::Error {
     }
 }
 
-/// Who has the file open, and what it looked like when we last agreed with the file system.
+/// Who has the file open.
 #[derive(Default)]
 struct OpenState {
     nr_handles: usize,
-    seen: Option<Fingerprint>,
 }
 
 impl Mapping {
@@ -133,15 +141,17 @@ impl Mapping {
         id: MappingId,
         arena: &Arc<FrameArena>,
         backing: Backing,
+        look: Option<&Look>,
         len: u64,
         created: Millis,
     ) -> Mapping {
         let shared = SharedFile::new(arena, len);
         let tag = shared.as_ref().map_or(0, SharedFile::tag);
         let table = PageTable::with_tag(Arc::clone(arena), tag);
+        let agreement = Agreement::new(look);
         let mapping = Mapping::with_table(id, table, backing, len, created);
         let public = shared.map_or(mapping.public, Public::Shared);
-        Mapping { public, ..mapping }
+        Mapping { public, agreement, ..mapping }
     }
 
     /// The pages of a region: `table` is over it.
@@ -163,8 +173,7 @@ impl Mapping {
         len: u64,
         created: Millis,
     ) -> Mapping {
-        let seen = backing.fingerprint().ok();
-        let identity = seen.as_ref().map(Fingerprint::identity);
+        let identity = backing.identity().ok();
         Mapping {
             id,
             table: Arc::new(table),
@@ -173,9 +182,12 @@ impl Mapping {
             name_hash: hash(&(identity, identity.is_none().then_some(id.0))),
             identity,
             backing: RwLock::new(Some(Arc::new(backing))),
+            agreement: Agreement::new(None),
+            leaving: Leaving::default(),
             resize: RwLock::new(()),
             dirty: DirtyIndex::default(),
             flush: Mutex::new(()),
+            is_failing: AtomicBool::new(false),
             errors: Mutex::default(),
             created,
             epoch: AtomicU64::new(0),
@@ -183,7 +195,7 @@ impl Mapping {
             swap: None,
             rearm: Mutex::default(),
             group: AtomicU16::new(GroupId::ROOT.0),
-            open: Mutex::new(OpenState { nr_handles: 0, seen }),
+            open: Mutex::default(),
         }
     }
 
@@ -276,6 +288,18 @@ impl Mapping {
         self.stored_len.fetch_max(end, Ordering::Relaxed);
     }
 
+    /// Others have made the file this long. What was written here and is not stored yet is of the
+    /// file all the same. While writers are under way, it only grows.
+    pub(crate) fn believe_len(&self, len: u64) {
+        if let Ok(_no_writers) = self.resize.try_write() {
+            self.stored_len.store(len, Ordering::Relaxed);
+            self.public.len().store(len.max(self.dirty.end()), Ordering::Release);
+        } else if let Ok(_no_cut) = self.resize.try_read() {
+            self.note_stored(len);
+            self.grow_to(len);
+        }
+    }
+
     /// A read ended at `end`, before where the store was known to: perhaps the file shrank under
     /// us. Looks, and believes it; not while we change its length ourselves, which looks the same.
     /// Returns the new length if the file's end has moved for readers: not where something of ours
@@ -334,17 +358,39 @@ impl Mapping {
         errors.last = Some(error.into());
     }
 
-    /// How many failures there have been: what a new handle has seen.
+    /// So many pages could not be written by a pass of write-back.
+    pub(crate) fn note_pass(&self, nr_failed: u64) {
+        let is_failing = nr_failed > 0 || self.is_failing() && !self.dirty.is_empty();
+        self.is_failing.store(is_failing, Ordering::Relaxed);
+    }
+
+    /// Whether there may be bytes that could not be written.
+    pub(crate) fn is_failing(&self) -> bool {
+        self.is_failing.load(Ordering::Relaxed)
+    }
+
+    /// The failures that a new handle need not report: those that some handle has reported.
+    pub(crate) fn reported_errors(&self) -> u64 {
+        lock(&self.errors).reported
+    }
+
+    /// How many failures there have been.
     pub(crate) fn error_count(&self) -> u64 {
         lock(&self.errors).count
     }
 
+    /// The last failure, reported or not.
+    pub(crate) fn last_error(&self) -> Option<io::Error> {
+        lock(&self.errors).last.map(io::Error::from)
+    }
+
     /// The last failure, if there was one since `seen`; marks it as seen.
     pub(crate) fn take_error(&self, seen: &AtomicU64) -> Option<io::Error> {
-        let errors = lock(&self.errors);
+        let mut errors = lock(&self.errors);
         if seen.swap(errors.count, Ordering::Relaxed) == errors.count {
             return None;
         }
+        errors.reported = errors.count;
         errors.last.map(io::Error::from)
     }
 
@@ -395,21 +441,6 @@ impl Mapping {
         if open.nr_handles == 0 && self.dirty.is_empty() {
             self.set_backing(None);
         }
-    }
-
-    /// Takes note of how the file looks after our own change.
-    pub(crate) fn refresh_fingerprint(&self, backing: &Backing) {
-        if let Ok(now) = backing.fingerprint() {
-            lock(&self.open).seen = Some(now);
-        }
-    }
-
-    /// Compares with how the file looks now, and remembers that: whether somebody else changed it.
-    pub(crate) fn was_changed(&self, now: &Fingerprint) -> bool {
-        let mut open = lock(&self.open);
-        let changed = open.seen.as_ref().is_some_and(|seen| seen != now);
-        open.seen = Some(now.clone());
-        changed
     }
 }
 

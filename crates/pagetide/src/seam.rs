@@ -45,7 +45,8 @@ pub trait SharedPages {
     /// Views find the file's pages again.
     fn show(&self);
 
-    /// The file, as it looks now, is what the cache has: its holder has changed it, and no other.
+    /// Other processes may change the file again. As it looks now, it is what the cache has: its
+    /// holder has changed it, and no other, and what was written was written back.
     fn agree(&self);
 
     /// Drops all pages, dirty ones too: another process is about to have the file, and what could

@@ -5,7 +5,7 @@
 //! object store); it goes through a bounce buffer, a page at a time.
 
 use pagetide_core::units::PAGE_BYTES;
-use pagetide_sys::{AlignedBuf, Fingerprint as FileFingerprint, Lock, PageHandle, StoreFile};
+use pagetide_sys::{AlignedBuf, Fingerprint, Lock, Look, PageHandle, StoreError, StoreFile};
 use std::io;
 use std::sync::Arc;
 
@@ -72,17 +72,10 @@ pub(crate) struct Identity {
     btime_ns: Option<i128>,
 }
 
-/// How the file looked at one moment; a difference means somebody changed it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Fingerprint(FileFingerprint);
-
-impl Fingerprint {
-    pub(crate) fn identity(&self) -> Identity {
-        Identity { dev: self.0.dev, ino: self.0.ino, btime_ns: self.0.btime_ns }
-    }
-
-    pub(crate) fn len(&self) -> u64 {
-        self.0.len
+impl Identity {
+    pub(crate) fn of(fingerprint: &Fingerprint) -> Identity {
+        let Fingerprint { dev, ino, btime_ns, .. } = *fingerprint;
+        Identity { dev, ino, btime_ns }
     }
 }
 
@@ -110,17 +103,22 @@ impl Backing {
         }
     }
 
-    /// How the file looks now; custom stores have no fingerprint, and are never shared.
-    pub(crate) fn fingerprint(&self) -> io::Result<Fingerprint> {
+    /// How the file looks now; custom stores have no looks, and are never shared.
+    pub(crate) fn look(&self) -> io::Result<Look> {
         match self {
-            Backing::File { file, .. } => Ok(Fingerprint(file.read_fingerprint()?)),
+            Backing::File { file, .. } => file.look().map_err(StoreError::into_os_error),
             Backing::Custom(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
+    /// Which file it is.
+    pub(crate) fn identity(&self) -> io::Result<Identity> {
+        Ok(Identity::of(&self.look()?.fingerprint))
+    }
+
     pub(crate) fn read_len(&self) -> io::Result<u64> {
         match self {
-            Backing::File { file, .. } => Ok(file.read_len()?),
+            Backing::File { file, .. } => file.read_len().map_err(StoreError::into_os_error),
             Backing::Custom(store) => catch(|| store.len()),
         }
     }
@@ -132,7 +130,9 @@ impl Backing {
         pages: &mut [Lock<H>],
     ) -> io::Result<usize> {
         match self {
-            Backing::File { file, .. } => Ok(file.read_frames(offset, pages)?),
+            Backing::File { file, .. } => {
+                file.read_frames(offset, pages).map_err(StoreError::into_os_error)
+            }
             Backing::Custom(store) => {
                 let mut buffer = AlignedBuf::zeroed(pages.len() * PAGE_BYTES);
                 let done = read_whole(store.as_ref(), &mut buffer, offset)?;
@@ -148,7 +148,9 @@ impl Backing {
     /// Reads from `offset` into `target`; returns the bytes read, fewer only at the end.
     pub(crate) fn read_bytes(&self, target: &mut [u8], offset: u64) -> io::Result<usize> {
         match self {
-            Backing::File { file, .. } => Ok(file.read_bytes(target, offset)?),
+            Backing::File { file, .. } => {
+                file.read_bytes(target, offset).map_err(StoreError::into_os_error)
+            }
             Backing::Custom(store) => read_whole(store.as_ref(), target, offset),
         }
     }
@@ -156,28 +158,30 @@ impl Backing {
     /// Writes all of `source` at `offset`.
     pub(crate) fn write_bytes(&self, source: &[u8], offset: u64) -> io::Result<()> {
         match self {
-            Backing::File { file, .. } => Ok(file.write_bytes(source, offset)?),
+            Backing::File { file, .. } => {
+                file.write_bytes(source, offset).map_err(StoreError::into_os_error)
+            }
             Backing::Custom(store) => write_whole(store.as_ref(), source, offset),
         }
     }
 
     pub(crate) fn sync_data(&self) -> io::Result<()> {
         match self {
-            Backing::File { file, .. } => Ok(file.sync_data()?),
+            Backing::File { file, .. } => file.sync_data().map_err(StoreError::into_os_error),
             Backing::Custom(store) => catch(|| store.sync_data()),
         }
     }
 
     pub(crate) fn sync_all(&self) -> io::Result<()> {
         match self {
-            Backing::File { file, .. } => Ok(file.sync_all()?),
+            Backing::File { file, .. } => file.sync_all().map_err(StoreError::into_os_error),
             Backing::Custom(store) => catch(|| store.sync_all()),
         }
     }
 
     pub(crate) fn set_len(&self, len: u64) -> io::Result<()> {
         match self {
-            Backing::File { file, .. } => Ok(file.set_len(len)?),
+            Backing::File { file, .. } => file.set_len(len).map_err(StoreError::into_os_error),
             Backing::Custom(store) => catch(|| store.set_len(len)),
         }
     }

@@ -3,18 +3,21 @@
 
 mod common;
 
+use common::store::{Fault, FaultyStore, Kind};
 use common::{PAGE, cache, patterned_file};
-use pagetide::{BuildError, Bytes, OpenError, OpenOptions, PageCache, PolicyName, WriteError};
+use pagetide::{
+    Advice, BuildError, Bytes, OpenError, OpenOptions, PageCache, PolicyName, WriteError,
+};
 use std::error::Error;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 
-/// The error and its sources, as a program prints them.
+/// The error as a program prints it, which need not know of sources: the cause stands in it.
 fn whole_message(error: &dyn Error) -> String {
-    let mut message = error.to_string();
+    let message = error.to_string();
     let mut source = error.source();
     while let Some(inner) = source {
-        message += &format!(": {inner}");
+        assert!(message.contains(&inner.to_string()), "{message:?} does not say {inner:?}");
         source = inner.source();
     }
     message
@@ -128,4 +131,33 @@ fn a_file_beyond_the_tables_is_refused_with_the_most() {
     file.page(u64::MAX).unwrap_err();
     file.page(u64::MAX >> 12).unwrap_err();
     file.page_mut(u64::MAX).unwrap_err();
+}
+
+/// Each way in which a store fails: what was asked for, with numbers, and the cause, in a sentence.
+#[test]
+fn what_a_store_says_stands_in_the_sentence() {
+    let store = FaultyStore::with_contents(&[1; 3 * PAGE]);
+    let cache = PageCache::builder().memory(Bytes(1 << 20)).background(false).build().unwrap();
+    let file = cache.open_store(store.boxed()).unwrap();
+    let full = "No space left on device (os error 28)";
+    let fail = |kind| store.fail(kind, 0, Fault::Error(libc::ENOSPC), 1);
+    fail(Kind::SetLen);
+    let error = whole_message(&file.set_len(4096).unwrap_err());
+    assert_eq!(error, format!("setting the length to 4096 bytes failed: {full}"));
+    // With its readahead, and alone.
+    store.fail(Kind::Read, 0, Fault::Error(libc::ENOSPC), 2);
+    let error = whole_message(&file.read_at(&mut [0], 4097).unwrap_err());
+    assert_eq!(error, format!("reading 4096 bytes at 4096 failed: {full}"));
+    file.write_at(&[2; PAGE], 0).unwrap();
+    fail(Kind::Write);
+    let error = whole_message(&file.advise(Advice::DontNeed, 0, 0).unwrap_err());
+    assert_eq!(error, format!("dirty pages could not be written before being dropped: {full}"));
+    let error = whole_message(&file.sync_data().unwrap_err());
+    assert_eq!(error, format!("writing back failed: {full}; the data stays in memory, dirty"));
+    fail(Kind::Sync);
+    let error = whole_message(&file.sync_data().unwrap_err());
+    assert_eq!(error, format!("the store could not be made durable: {full}"));
+    let missing = cache.open("/none/such", OpenOptions::new().read(true)).unwrap_err();
+    let error = whole_message(&missing);
+    assert_eq!(error, "/none/such could not be opened: No such file or directory (os error 2)");
 }

@@ -2,46 +2,9 @@
 
 mod common;
 
+use common::small_tmpfs::SmallTmpfs;
 use common::{PAGE, pattern_at, skip};
 use pagetide::{Bytes, OpenOptions, PageCache, PolicyName, SyncError};
-use std::path::Path;
-use std::process::Command;
-
-/// A mounted tmpfs, unmounted when dropped.
-struct SmallTmpfs {
-    dir: tempfile::TempDir,
-}
-
-impl SmallTmpfs {
-    /// What `mount` said if it would not: usually that only root may.
-    fn mount(nr_bytes: usize) -> Result<SmallTmpfs, String> {
-        let dir = tempfile::tempdir().unwrap();
-        let size = format!("size={nr_bytes}");
-        let output = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &size, "pagetide-test"])
-            .arg(dir.path())
-            .output()
-            .map_err(|error| format!("no mount command: {error}"))?;
-        if output.status.success() {
-            return Ok(SmallTmpfs { dir });
-        }
-        Err(format!("mount refused: {}", String::from_utf8_lossy(&output.stderr).trim()))
-    }
-
-    fn path(&self) -> &Path {
-        self.dir.path()
-    }
-}
-
-impl Drop for SmallTmpfs {
-    fn drop(&mut self) {
-        // Lazily: a failing test may still have the file open.
-        let status = Command::new("umount").arg("--lazy").arg(self.dir.path()).status();
-        if !status.is_ok_and(|status| status.success()) {
-            eprintln!("{} could not be unmounted", self.dir.path().display());
-        }
-    }
-}
 
 #[test]
 fn a_full_file_system_keeps_pages_dirty_until_there_is_room() {

@@ -197,7 +197,7 @@ fn read_code(error: &ReadError) -> Option<i32> {
 
 fn write_code(error: &WriteError) -> Option<i32> {
     match error {
-        WriteError::Store { source, .. } => os_code(source),
+        WriteError::Store { source, .. } | WriteError::SetLen { source, .. } => os_code(source),
         _ => None,
     }
 }

@@ -3,12 +3,12 @@
 mod common;
 
 use common::store::{Fault, FaultyStore, Kind};
+use common::watchdog::Watchdog;
 use pagetide::{Bytes, CreateRegionError, PageCache, RegionOptions};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::sync::atomic::Ordering::Relaxed;
 
-const NAME: &str = "a_touch_of_a_page_that_cannot_be_had_ends_with_sigbus";
 /// Set in the process that is to die.
 const CHILD: &str = "PAGETIDE_TEST_REGION_SIGNAL";
 /// The child's way to say that regions are refused here.
@@ -25,10 +25,36 @@ fn touch_what_cannot_be_read() {
     };
     let first = region.words()[0].load(Relaxed);
     assert_eq!(first, u64::from_ne_bytes([7; 8]));
-    println!("the first page was read");
+    println!("a page was touched");
     store.fail(Kind::Read, 0, Fault::Error(5), u64::MAX);
     let word = region.words()[512].load(Relaxed);
-    println!("the second page was read: {word}");
+    println!("the last page was touched: {word}");
+}
+
+/// Touches more pages than there is memory, none of which can be written anywhere.
+fn touch_what_has_no_room() {
+    let cache = PageCache::builder().memory(Bytes(64 << 12)).build().expect("a cache");
+    let store = FaultyStore::with_contents(&[]);
+    store.fail(Kind::Write, 0, Fault::Error(libc::ENOSPC), u64::MAX);
+    let options = RegionOptions::anonymous(Bytes(256 << 12)).swap_to(store.boxed());
+    let region = match cache.region(options) {
+        Ok(region) => region,
+        Err(CreateRegionError::Memory(_)) => std::process::exit(REFUSED),
+        Err(error) => panic!("{error}"),
+    };
+    for page in 0..256 {
+        region.words()[page * 512].store(1, Relaxed);
+        println!("a page was touched");
+    }
+    println!("the last page was touched: all of them");
+}
+
+#[test]
+fn a_touch_for_which_there_is_no_room_ends_with_sigbus() {
+    if std::env::var_os(CHILD).is_some() {
+        return touch_what_has_no_room();
+    }
+    ends_with_sigbus("a_touch_for_which_there_is_no_room_ends_with_sigbus");
 }
 
 #[test]
@@ -36,14 +62,20 @@ fn a_touch_of_a_page_that_cannot_be_had_ends_with_sigbus() {
     if std::env::var_os(CHILD).is_some() {
         return touch_what_cannot_be_read();
     }
+    ends_with_sigbus("a_touch_of_a_page_that_cannot_be_had_ends_with_sigbus");
+}
+
+/// Runs the test once more, as a process that is to die.
+fn ends_with_sigbus(name: &str) {
+    let _watchdog = Watchdog::new();
     let mut child = Command::new(std::env::current_exe().expect("this test has a path"));
-    let child = child.args(["--exact", NAME, "--nocapture"]).env(CHILD, "1");
+    let child = child.args(["--exact", name, "--nocapture"]).env(CHILD, "1");
     let output = child.output().expect("this test can be started");
     if output.status.code() == Some(REFUSED) {
-        return common::skip(NAME, "userfaultfd is refused");
+        return common::skip(name, "userfaultfd is refused");
     }
     let said = String::from_utf8_lossy(&output.stdout);
-    assert!(said.contains("the first page was read"), "{output:?}");
-    assert!(!said.contains("the second page was read"), "{output:?}");
+    assert!(said.contains("a page was touched"), "{output:?}");
+    assert!(!said.contains("the last page was touched"), "{output:?}");
     assert_eq!(output.status.signal(), Some(libc::SIGBUS), "{output:?}");
 }

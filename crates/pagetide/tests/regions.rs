@@ -200,6 +200,79 @@ fn what_cannot_be_is_refused_with_a_sentence() {
     assert!(matches!(refused, CreateRegionError::Shared), "{refused}");
 }
 
+/// Nothing of a region is taken but addresses, and of its swap file nothing but a length.
+#[test]
+fn a_region_of_more_than_the_machine_has_takes_what_is_touched() {
+    const NAME: &str = "a_region_of_more_than_the_machine_has_takes_what_is_touched";
+    let cache = cache_of(64);
+    let nr_pages = machine_pages() + (8 << 18);
+    let last = nr_pages as usize - 1;
+    // Where there are regions at all.
+    let Some(_small) = zeros(NAME, &cache, 1) else { return };
+    let before = resident_kib();
+    let options = RegionOptions::anonymous(Bytes(nr_pages << 12));
+    let region = cache.region(options).expect("a region of any length");
+    for page in [0, last / 2, last] {
+        store(&region, page, page as u64 + 1);
+    }
+    (1..200).for_each(|page| store(&region, page, 7));
+    assert_eq!(
+        [0, last / 2, last].map(|page| load(&region, page) as usize - 1),
+        [0, last / 2, last]
+    );
+    let grown = resident_kib() - before;
+    assert!(grown < 64 << 10, "{grown} KiB for 64 frames");
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("sparse");
+    let file = fs::File::create(&path).expect("a file");
+    file.set_len(nr_pages << 12).expect("longer than memory");
+    let over = cache.region(RegionOptions::over(&path)).expect("a region over a sparse file");
+    assert_eq!(load(&over, last), 0);
+    store(&over, last, 5);
+    over.sync().expect("synced");
+    assert_eq!((load(&over, last), load(&over, 0)), (5, 0));
+}
+
+/// Memory of this machine, pages.
+fn machine_pages() -> u64 {
+    let told = fs::read_to_string("/proc/meminfo").expect("meminfo");
+    let kib = told.lines().find_map(|line| line.strip_prefix("MemTotal:")?.strip_suffix("kB"));
+    kib.expect("a machine has memory").trim().parse::<u64>().expect("a number") / 4
+}
+
+/// Resident memory of this process as the kernel counts it, each page once.
+fn resident_kib() -> i64 {
+    let told = fs::read_to_string("/proc/self/smaps_rollup").expect("smaps_rollup");
+    let kib = told.lines().find_map(|line| line.strip_prefix("Pss:")?.strip_suffix("kB"));
+    kib.expect("counted").trim().parse().expect("a number")
+}
+
+/// Others may list the folder, and have put links there with the names that we might use.
+#[test]
+fn a_swap_file_has_no_name_and_is_its_owners_alone() {
+    use std::os::unix::fs::{MetadataExt, symlink};
+    let folder = tempfile::tempdir().expect("a folder");
+    let victim = folder.path().join("victim");
+    fs::write(&victim, b"keep").expect("written");
+    for number in 0..100 {
+        let name = format!(".pagetide-swap-{}-{number}", std::process::id());
+        symlink(&victim, folder.path().join(name)).expect("a link");
+    }
+    let cache = cache_of(64);
+    let options = RegionOptions::anonymous(Bytes(256 << 12)).swap_in(folder.path());
+    let Some(_region) = region("a_swap_file_has_no_name", &cache, options) else { return };
+    assert_eq!(fs::read(&victim).expect("read"), b"keep");
+    let descriptors = fs::read_dir("/proc/self/fd").expect("descriptors");
+    let modes: Vec<_> = descriptors
+        .map(|entry| entry.expect("listed").path())
+        .filter(|path| fs::read_link(path).is_ok_and(|at| at.starts_with(folder.path())))
+        .map(|path| fs::metadata(path).expect("open"))
+        .map(|found| (found.mode() & 0o777, found.nlink()))
+        .collect();
+    assert!(!modes.is_empty() && modes.iter().all(|mode| *mode == (0o600, 0)), "{modes:?}");
+}
+
 /// All frames are pinned while it waits for one: it tries again and again, and is one access.
 #[test]
 fn a_fault_that_waits_for_a_frame_is_one_access() {

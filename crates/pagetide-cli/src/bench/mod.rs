@@ -18,7 +18,9 @@
 //!                                          loop device on tmpfs)
 //!   run     zipf, warm,      linux         unmodified programs (fio, sqlite3) under
 //!           resident, seq,                 `pagetide run`; in a cgroup of the same limit
-//!           stream, sqlite
+//!           stream, sqlite,
+//!           small-*,
+//!           one-pass-*
 //!   run     recorded         run           with --record; without
 //!   tier    zipf, fits       all-fast      a read, zipf 0.99, of fast memory over 4x slow memory;
 //!                                          as much fast memory
@@ -58,8 +60,11 @@ mod ram_disk;
 mod region;
 mod scan;
 mod seq;
+mod small;
 mod tier;
 mod zipf;
+
+pub(crate) use small::{OPEN_EACH, OpenEachArgs, open_each};
 
 use crate::demo::dataset::{self, DataFile};
 use crate::failure::Failure;
@@ -168,6 +173,10 @@ struct Row {
     ratio: Option<f64>,
     ratio_min: Option<f64>,
     ratio_max: Option<f64>,
+    /// What was read from the device for each byte of a file that is read once: the most of all
+    /// rounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device_bytes_per_byte: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     skipped: Option<String>,
 }
@@ -217,6 +226,7 @@ impl Row {
             ratio: None,
             ratio_min: None,
             ratio_max: None,
+            device_bytes_per_byte: None,
             skipped: None,
         }
     }
@@ -338,8 +348,11 @@ fn table(rows: &[Row]) -> String {
     };
     for row in rows {
         let skipped = row.skipped.as_ref().map_or(String::new(), |why| format!("  skipped: {why}"));
+        let device =
+            row.device_bytes_per_byte.map(|bytes| format!("  device {bytes:.3}x the file"));
+        let more = device.unwrap_or(skipped);
         text.push_str(&format!(
-            "{:<6} {:<16} {:>7} {:>10} {:>12} {:>13} {:>7}{skipped}\n",
+            "{:<6} {:<16} {:>7} {:>10} {:>12} {:>13} {:>7}{more}\n",
             row.bench,
             row.case,
             row.threads,

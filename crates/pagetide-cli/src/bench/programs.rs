@@ -10,6 +10,7 @@
 //!   stream    the same by read(2), which has a position
 //!   recorded  warm, with --record, against the same without
 //!   sqlite    point queries by rowid in a database of 4x a quarter of memory, cold
+//!   small-*, one-pass-*   many small files and calls; a large file, once: see small.rs
 //! ```
 //!
 //! A round is made of several turns, and its time is their mean:
@@ -35,7 +36,7 @@
 //! Ignored: what the program takes beside its files.
 
 use super::interleave::{Contender, Samples, interleave};
-use super::{Bench, Identity, Row};
+use super::{Bench, Identity, Row, small};
 use crate::cgroup::MemoryGroup;
 use crate::demo::dataset::drop_from_kernel_cache;
 use crate::failure::Failure;
@@ -52,7 +53,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-const BENCH: &str = "run";
+pub(super) const BENCH: &str = "run";
 const FILE_TIMES: u64 = 4;
 /// How long a program runs on after Ctrl-C.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -74,14 +75,14 @@ const SHELL: &str = "sqlite3";
 /// What runs a program on one CPU.
 const HOLDER: &str = "taskset";
 /// The least that a program can run with in a memory cgroup.
-const PROGRAM_BYTES_MIN: u64 = 16 << 20;
+pub(super) const PROGRAM_BYTES_MIN: u64 = 16 << 20;
 /// What fio takes beside its file. Measured in the cgroup while fio 3.33 runs one job or two, as
 /// all that is no file: `memory.stat` has 5.2 MiB of `rss` and 2.2 MiB of `shmem`, and
 /// `memory.kmem.usage_in_bytes` 1.6 MiB.
 const FIO_BYTES: u64 = 9_400 << 10;
 /// What the sqlite shell takes beside its database, by the same measure: 2.3 MiB and the kernel's
 /// 2.4 MiB.
-const SHELL_BYTES: u64 = 5 << 20;
+pub(super) const SHELL_BYTES: u64 = 5 << 20;
 
 pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     refuse_unknown(&bench.args.cases)?;
@@ -102,12 +103,20 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
         None => rows.push(measure_sqlite(bench, Bytes(memory.0 / 4))?),
         Some(why) => rows.push(skipped((BENCH, SQLITE, 1), &why)),
     }
+    match why_not(memory, "tar").or_else(|| why_not(memory, "grep")) {
+        None => rows.extend(small::run(bench, memory)?),
+        Some(why) => {
+            let names = small::names(bench);
+            rows.extend(names.iter().map(|name| skipped((BENCH, name, 1), &why)));
+        }
+    }
     Ok(rows)
 }
 
 /// A case nobody has would be a row that is missing without a word.
 fn refuse_unknown(cases: &[String]) -> Result<(), Failure> {
-    let is_known = |case: &&String| *case == SQLITE || FIO_CASES.iter().any(|(fio, _)| fio == case);
+    let names = || FIO_CASES.iter().map(|(fio, _)| *fio).chain(small::CASES).chain([SQLITE]);
+    let is_known = |case: &&String| names().any(|name| name == *case);
     match cases.iter().find(|case| !is_known(case)) {
         None => Ok(()),
         Some(case) => Err(Failure::Usage(format!("--cases: `bench run` has no case {case}"))),
@@ -120,7 +129,7 @@ fn skipped(identity: Identity<'_>, why: &str) -> Row {
 
 /// Whom a program runs under.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Under {
+pub(super) enum Under {
     /// The kernel's page cache, in a memory cgroup.
     Linux,
     /// `pagetide run`.
@@ -130,7 +139,7 @@ enum Under {
 }
 
 impl Under {
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Under::Linux => "linux",
             Under::Run => "run",
@@ -193,7 +202,7 @@ fn end_cpus() -> [usize; 2] {
 }
 
 /// Runs `command` to its end, or ends it when somebody wants us to.
-fn output_of(command: &mut Command, interrupt: &Interrupt) -> Result<Output, Failure> {
+pub(super) fn output_of(command: &mut Command, interrupt: &Interrupt) -> Result<Output, Failure> {
     let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().map_err(|error| Failure::on("run a program", &error))?;
     let pid = Pid::from_child(&child);
@@ -216,6 +225,33 @@ fn output_of(command: &mut Command, interrupt: &Interrupt) -> Result<Output, Fai
     output.map_err(|error| Failure::on("run a program", &error))
 }
 
+/// The beginning of a command line that runs a program in so much memory (of a cgroup, and so much
+/// beside); `of_run` is for `pagetide run`. The group is removed with what comes beside the command.
+pub(super) fn command_under(
+    bench: &Bench<'_>,
+    under: Under,
+    (memory, beside): (Bytes, u64),
+    of_run: &[OsString],
+) -> Result<(Command, Option<MemoryGroup>), Failure> {
+    if under == Under::Linux {
+        let limit = Bytes(memory.0 + beside);
+        let group = MemoryGroup::with_limit(limit).map_err(Failure::Refused)?;
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(group.handle().members());
+        return Ok((shell, Some(group)));
+    }
+    let own =
+        std::env::current_exe().map_err(|error| Failure::on("find my own executable", &error))?;
+    let mut run = Command::new(own);
+    run.args(["run", "--memory", &memory.0.to_string(), "--policy", bench.policy().as_str()]);
+    run.args(of_run);
+    for setting in &bench.args.set {
+        run.arg("--set").arg(setting.to_string());
+    }
+    run.arg("--");
+    Ok((run, None))
+}
+
 /// One program, and what is to be forgotten before it runs.
 struct Work<'a> {
     bench: &'a Bench<'a>,
@@ -231,28 +267,10 @@ impl Work<'_> {
     fn run(&self, under: Under, cpu: Option<usize>) -> Result<String, Failure> {
         drop_from_kernel_cache(self.file)?;
         drop(self.bench.make_cache(PolicyName::Fifo, self.memory)?);
-        let group;
-        let mut command = if under == Under::Linux {
-            let limit = Bytes(self.memory.0 + self.beside);
-            group = MemoryGroup::with_limit(limit).map_err(Failure::Refused)?;
-            let mut shell = Command::new("sh");
-            shell.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(group.handle().members());
-            shell
-        } else {
-            let own = std::env::current_exe()
-                .map_err(|error| Failure::on("find my own executable", &error))?;
-            let mut run = Command::new(own);
-            let policy = self.bench.policy().as_str();
-            run.args(["run", "--memory", &self.memory.0.to_string(), "--policy", policy]);
-            if under == Under::Recorded {
-                run.arg("--record").arg(self.file.with_extension("ptt"));
-            }
-            for setting in &self.bench.args.set {
-                run.arg("--set").arg(setting.to_string());
-            }
-            run.arg("--");
-            run
-        };
+        let record = ["--record".into(), self.file.with_extension("ptt").into_os_string()];
+        let of_run = if under == Under::Recorded { &record[..] } else { &[] };
+        let room = (self.memory, self.beside);
+        let (mut command, _group) = command_under(self.bench, under, room, of_run)?;
         if let Some(cpu) = cpu {
             command.args([HOLDER, "--cpu-list", &cpu.to_string()]);
         }

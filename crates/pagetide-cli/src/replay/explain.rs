@@ -10,6 +10,7 @@
 use crate::cells::Cell;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::readahead::Question;
 use crate::terminal::Meter;
 use pagetide_lab::replay::{ArmStay, Course, Row, course_of};
 use pagetide_lab::trace::DenseTrace;
@@ -60,20 +61,27 @@ pub(super) fn courses(
     Ok(courses)
 }
 
-/// A row as JSON has it, with the arms if they are told.
+/// A row as JSON has it: what it answers, and the arms if they are told.
 #[derive(Debug, Serialize)]
 pub(super) struct Told<'a> {
     #[serde(flatten)]
     row: &'a Row,
+    /// What became of the recorded readahead: "none" was recorded, or all are "without", or all
+    /// have what was "recorded".
+    readahead: Question,
     #[serde(skip_serializing_if = "Option::is_none")]
     arms: Option<&'a [ArmStay]>,
 }
 
 /// Each row with its arms.
-pub(super) fn told<'a>(rows: &'a [Row], courses: &'a [Explained]) -> Vec<Told<'a>> {
+pub(super) fn told<'a>(
+    rows: &'a [Row],
+    readahead: Question,
+    courses: &'a [Explained],
+) -> Vec<Told<'a>> {
     let is_of = |row: &Row, it: &Explained| it.policy == row.policy && it.frames == row.frames;
     let arms = |row| courses.iter().find(|it| is_of(row, it)).map(|it| &it.course.stays[..]);
-    rows.iter().map(|row| Told { row, arms: arms(row) }).collect()
+    rows.iter().map(|row| Told { row, readahead, arms: arms(row) }).collect()
 }
 
 /// The courses as text.

@@ -4,13 +4,14 @@
 //!   header --> policy, memory, tiers --> cells --> rows, and what each tier did
 //! ```
 //!
-//! The run's own policy has the mechanisms on that it had; `--off` and `--on` change these. Others
+//! Every column gets what the run read ahead. The run's own policy has the mechanisms on that it had; `--off` and `--on` change these. Others
 //! that it is compared with have theirs.
 
 use super::{ReplayArgs, explain, rows, table};
 use crate::cells::{self, Cell};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::readahead::Question;
 use crate::source::Facts;
 use crate::terminal;
 use pagetide_core::lru::{PolicyName, Switches};
@@ -36,10 +37,11 @@ pub(super) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
     let cells: Vec<Cell> = policies.into_iter().map(cell).collect();
     let answers = cells::run(&trace, &cells, args.jobs, interrupt)?;
     let rows = rows(&answers, false);
+    let question = Question::of(&trace);
     if args.json {
-        terminal::print_json(&explain::told(&rows, &[]))
+        terminal::print_json(&explain::told(&rows, question, &[]))
     } else {
-        terminal::print(&(table(&rows) + &tiers_table(&rows)))
+        terminal::print(&(table(&rows, question) + &tiers_table(&rows)))
     }
 }
 

@@ -6,7 +6,9 @@ use crate::ablate::{AblationRow, name_of, or_dash};
 use crate::failure::Failure;
 use crate::machine;
 use crate::output;
+use crate::readahead::Question;
 use pagetide_core::units::Bytes;
+use pagetide_lab::judge::opt;
 use pagetide_lab::trace::DenseTrace;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -32,19 +34,26 @@ pub(crate) fn write_ablation(
     path: &Path,
     file: &Path,
     trace: &DenseTrace,
+    question: Question,
     rows: &[AblationRow],
 ) -> Result<(), Failure> {
-    let text = render(file, trace, rows);
+    let text = render(file, trace, question, rows);
     let text = text.map_err(|error| Failure::on("draw the report", &*error))?;
     output::write("the report", path, &text)
 }
 
-fn render(file: &Path, trace: &DenseTrace, rows: &[AblationRow]) -> Result<String, DrawError> {
+fn render(
+    file: &Path,
+    trace: &DenseTrace,
+    question: Question,
+    rows: &[AblationRow],
+) -> Result<String, DrawError> {
     let said = format!(
-        "<b>{}</b>: {} accesses of {} pages.",
+        "<b>{}</b>: {} accesses of {} pages. Counted are {}.",
         page::escape(&file.display().to_string()),
         trace.nr_accesses(),
-        trace.nr_pages(),
+        opt::count_pages(trace),
+        question.describe(),
     );
     let mut policies: Vec<&str> = rows.iter().map(|row| row.policy).collect();
     policies.dedup();
@@ -92,21 +101,30 @@ fn bars(rows: &[AblationRow]) -> Result<String, DrawError> {
 
 fn table(rows: &[AblationRow]) -> String {
     let mut text = String::from("<div class=\"scroll\"><table><thead><tr>");
-    for head in
-        ["flipped", "misses", "more", "points", "ns an eviction", "more", "ns an access", "more"]
-    {
+    for head in [
+        "flipped",
+        "misses",
+        "more",
+        "points",
+        "read",
+        "ns an eviction",
+        "more",
+        "ns an access",
+        "more",
+    ] {
         let _ = write!(text, "<th>{head}</th>");
     }
     text.push_str("</tr></thead><tbody>");
     for row in rows {
         let _ = write!(
             text,
-            "<tr><td>{}</td><td>{}</td><td>{:+}</td><td>{:+.2}</td><td>{}</td><td>{}</td>\
+            "<tr><td>{}</td><td>{}</td><td>{:+}</td><td>{:+.2}</td><td>{}</td><td>{}</td><td>{}</td>\
              <td>{:.1}</td><td>{:+.1}</td></tr>",
             page::escape(&name_of(row)),
             row.misses,
             row.misses_more,
             row.points_more,
+            machine::rounded(row.device_read_bytes),
             or_dash(row.cpu_ns_per_eviction),
             or_dash(row.cpu_ns_per_eviction_more),
             row.cpu_ns_per_access,
@@ -127,9 +145,11 @@ mod tests {
             frames: 100,
             mechanism,
             is_on: mechanism.map(|_| false),
+            readahead: Question::None,
             misses: 10,
             misses_more: 3,
             points_more,
+            device_read_bytes: 10 << 12,
             evictions: 0,
             cpu_ns_per_eviction: None,
             cpu_ns_per_eviction_more: None,
@@ -144,7 +164,8 @@ mod tests {
         let picture = bars(&rows[1..]).expect("drawn");
         assert!(picture.contains("tiers off") && picture.contains("+1.25"));
         assert!(picture.contains("aging off") && picture.contains("-0.50"));
-        let text = render(Path::new("x"), &DenseTrace::default(), &rows).expect("rendered");
+        let text = render(Path::new("x"), &DenseTrace::default(), Question::None, &rows)
+            .expect("rendered");
         assert_eq!(text.matches("<figure>").count(), 1);
         assert!(text.contains("as it is"));
     }

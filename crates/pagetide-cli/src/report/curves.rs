@@ -16,6 +16,8 @@ pub(crate) struct Curve<'a> {
     pub(crate) policy: &'a str,
     /// Frames and miss ratio, by ascending frames.
     pub(crate) points: Vec<(u32, f64)>,
+    /// What each may be off by, as a bar through it; none where nothing was sampled.
+    pub(crate) errors: Vec<f64>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -57,7 +59,7 @@ fn draw(area: &Area<'_>, curves: &[Curve<'_>], place: Place) -> Result<(), DrawE
         .build_cartesian_2d(left..right, 0.0..top * 1.04)?;
     mesh(&mut chart)
         .x_desc("memory")
-        .y_desc("misses per access")
+        .y_desc("misses of demand per access")
         .x_labels(8)
         .y_labels(6)
         .x_label_formatter(&|doublings| machine::rounded(doublings.exp2().round() as u64))
@@ -67,6 +69,12 @@ fn draw(area: &Area<'_>, curves: &[Curve<'_>], place: Place) -> Result<(), DrawE
         let style = colour(curve.policy).stroke_width(2);
         let line = curve.points.iter().map(|&(frames, ratio)| (log_bytes(frames), ratio));
         chart.draw_series(line.clone().map(|at| Circle::new(at, 3, style.filled())))?;
+        let sampled = line.clone().zip(&curve.errors).filter(|(_, error)| **error > 0.0);
+        let bars = sampled.map(|((size, ratio), error)| {
+            let ends = [(ratio - error).max(0.0), ratio + error].map(|end| (size, end));
+            PathElement::new(ends, colour(curve.policy))
+        });
+        chart.draw_series(bars)?;
         chart
             .draw_series(LineSeries::new(line, style))?
             .label(curve.policy)
@@ -95,18 +103,25 @@ mod tests {
 
     #[test]
     fn a_picture_of_its_own_names_its_policies() {
-        let curves = ["mglru", "lru"]
-            .map(|policy| Curve { policy, points: vec![(10, 0.9), (100, 0.5), (1000, 0.0)] });
+        let curves = ["mglru", "lru"].map(|policy| Curve {
+            policy,
+            points: vec![(10, 0.9), (100, 0.5), (1000, 0.0)],
+            errors: vec![0.02; 3],
+        });
         let text = alone(&curves).expect("it draws");
         assert!(text.starts_with("<svg") && text.trim_end().ends_with("</svg>"), "{text}");
-        for word in ["mglru", "lru", "memory", "misses per access", "http://www.w3.org/2000/svg"] {
+        for word in
+            ["mglru", "lru", "memory", "misses of demand per access", "http://www.w3.org/2000/svg"]
+        {
             assert!(text.contains(word), "{word} is missing");
         }
     }
 
     #[test]
     fn one_point_and_none_are_drawn() {
-        let point = |points| alone(&[Curve { policy: "lru", points }]).expect("it draws");
+        let errors = Vec::new;
+        let point =
+            |points| alone(&[Curve { policy: "lru", points, errors: errors() }]).expect("it draws");
         assert!(point(vec![(5, 0.0)]).contains("<circle"));
         assert!(!point(vec![]).contains("<circle"));
     }

@@ -3,17 +3,20 @@
 use crate::failure::Failure;
 use crate::machine;
 use crate::output;
+use crate::readahead::Question;
 use crate::replay::Explained;
 use crate::report::arms;
 use crate::report::curves::{self, Curve};
 use crate::report::page;
 use pagetide_core::units::Bytes;
+use pagetide_lab::judge::opt;
 use pagetide_lab::replay::Row;
 use pagetide_lab::trace::DenseTrace;
 use std::fmt::Write;
 use std::path::Path;
 
-const CAPTION: &str = "How many accesses miss at each size of memory; lower is better. \
+const CAPTION: &str = "How many accesses miss at each size of memory; lower is better. All \
+                       curves answer the same question. \
                        Where a curve falls steeply, a little more memory is worth much; where it \
                        is flat, more is wasted.";
 const FOOT: &str = "<section><h2>How this was counted</h2><p>The trace was replayed, access by \
@@ -23,7 +26,8 @@ group's limit of so many frames; with --reclaim kernel-group the limit also pays
 kernel charges a group besides pages of files; with --reclaim background, and for the record of a \
 run that had one, a thread beside the accesses makes room, between the watermarks of a machine of \
 so many. <b>opt</b> is Belady's \
-optimum, which knows the future and bounds them all. Refaults are misses on pages that \
+optimum, which knows the future and bounds them all: it answers the same question over the same \
+accesses. <b>read</b> is what the store gave: a page for each miss, and what came unasked. Refaults are misses on pages that \
 eviction remembered; activations are those taken for hot at once; policies without that memory \
 have neither. Seconds are this machine's, with as many replays side by side as it has \
 cores.</p></section></body></html>
@@ -37,27 +41,31 @@ pub(crate) fn write_replay(
     path: &Path,
     file: &Path,
     trace: &DenseTrace,
+    question: Question,
     rows: &[Row],
     courses: &[Explained],
 ) -> Result<(), Failure> {
-    let text = render(file, trace, rows, courses)?;
+    let text = render(file, trace, question, rows, courses)?;
     output::write("the report", path, &text)
 }
 
 fn render(
     file: &Path,
     trace: &DenseTrace,
+    question: Question,
     rows: &[Row],
     courses: &[Explained],
 ) -> Result<String, Failure> {
     let curves = curves_of(rows);
     let policies: Vec<&str> = curves.iter().map(|curve| curve.policy).collect();
+    let nr_pages = opt::count_pages(trace);
     let said = format!(
-        "<b>{}</b>: {} accesses of {} pages ({}).",
+        "<b>{}</b>: {} accesses of {} pages ({}). Counted are {}.",
         page::escape(&file.display().to_string()),
         trace.nr_accesses(),
-        trace.nr_pages(),
-        machine::rounded(Bytes::from_pages(trace.nr_pages() as u64).0),
+        nr_pages,
+        machine::rounded(Bytes::from_pages(nr_pages).0),
+        question.describe(),
     );
     let plot =
         curves::in_report(&curves).map_err(|error| Failure::on("draw the report", &*error))?;
@@ -82,7 +90,9 @@ fn curves_of(rows: &[Row]) -> Vec<Curve<'_>> {
         let point = (row.frames, row.miss_ratio);
         match curves.iter_mut().find(|curve| curve.policy == row.policy) {
             Some(curve) => curve.points.push(point),
-            None => curves.push(Curve { policy: row.policy, points: vec![point] }),
+            None => {
+                curves.push(Curve { policy: row.policy, points: vec![point], errors: Vec::new() })
+            }
         }
     }
     for curve in &mut curves {
@@ -99,6 +109,7 @@ fn table(rows: &[Row]) -> String {
         "frames",
         "misses",
         "missed",
+        "read",
         "evictions",
         "refaults",
         "activations",
@@ -112,12 +123,13 @@ fn table(rows: &[Row]) -> String {
         let _ = write!(
             text,
             "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.2} %</td><td>{}</td>\
-             <td>{}</td><td>{}</td><td>{:.3}</td></tr>",
+             <td>{}</td><td>{}</td><td>{}</td><td>{:.3}</td></tr>",
             page::escape(row.policy),
             machine::rounded(Bytes::from_pages(row.frames.into()).0),
             row.frames,
             row.misses,
             row.miss_ratio * 100.0,
+            machine::rounded(row.device_read_bytes),
             row.evictions,
             row.refaults,
             row.activations,

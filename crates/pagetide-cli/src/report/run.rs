@@ -14,7 +14,7 @@ use crate::output;
 use crate::report::curves::{self, Curve};
 use crate::report::page;
 use crate::report::plots::{Area, DrawError, TEXT_PIXELS, colour, mesh, svg};
-use pagetide::{CacheStats, Sizing};
+use pagetide::{CacheStats, Estimate, Sizing};
 use pagetide_core::units::{Bytes, PAGE_BYTES};
 use pagetide_lab::curve::sizes;
 use plotters::prelude::*;
@@ -36,9 +36,10 @@ pub(crate) struct RunPoint {
 
 const FOOT: &str = "<section><h2>How this was measured</h2><p>By the page cache itself, looked \
 at several times a second. Rates are between two looks. Other sizes are estimated from a sample of \
-the pages, whose uses were followed in LRU order: <b>lru</b> is that curve, without readahead; \
-the policy's is the same drawn through what was measured at the size there was. For what another \
-policy would have done, record the run and use <code>pagetide replay</code>.</p></section></body>\
+the pages, whose uses were followed in LRU order: the curve is LRU's, drawn through what was \
+measured at the size there was, readahead included. Bars are one standard error, from the sample; \
+how unlike LRU the policy is, and how unlike itself readahead at another size, is not in them. For \
+what another policy would have done, record the run and use <code>pagetide replay</code>.</p></section></body>\
 </html>
 ";
 
@@ -70,7 +71,7 @@ fn render(command: &str, stats: &CacheStats, points: &[RunPoint]) -> Result<Stri
         machine::rounded(stats.device_write_bytes),
         machine::rounded(stats.resident_bytes_max.max(stats.resident_bytes)),
     );
-    let mut text = page::start("Pagetide run", &said, &[policy, "lru", READ, WRITTEN]);
+    let mut text = page::start("Pagetide run", &said, &[policy, READ, WRITTEN]);
     text.push_str("<section><div class=\"plots\">");
     for (plot, title, caption) in [
         (hit_ratio(policy, points)?, "Hit ratio over time", HIT_CAPTION),
@@ -96,7 +97,8 @@ const REFAULT_CAPTION: &str = "Misses a second on pages that had been evicted no
 const RESIDENT_CAPTION: &str = "Memory in use. Where the policy has generations, each is a band: \
                                 the oldest, which goes first, at the bottom.";
 const DEVICE_CAPTION: &str = "Bytes read from and written to the device each second.";
-const SIZING_CAPTION: &str = "What would have been missed with other sizes of memory, estimated. \
+const SIZING_CAPTION: &str = "What would have been missed with other sizes of memory, estimated; \
+                              bars are one standard error. \
                               Where a curve falls steeply, a little more memory is worth much; \
                               where it is flat, more is wasted.";
 
@@ -144,18 +146,14 @@ fn device(points: &[RunPoint]) -> Result<String, DrawError> {
 fn sizing(policy: &str, sizing: &Sizing) -> Result<String, DrawError> {
     let frames = u32::try_from(sizing.memory().whole_pages()).unwrap_or(u32::MAX / 4);
     let sizes = sizes((frames / 8).max(1), frames.saturating_mul(4).max(1), 24);
-    let curve = |policy, ratio: &dyn Fn(Bytes) -> f64| Curve {
+    let told: Vec<Estimate> =
+        sizes.iter().map(|&frames| sizing.estimate(Bytes::from_pages(frames.into()))).collect();
+    let ratios = told.iter().map(|estimate| 1.0 - estimate.value);
+    curves::in_report(&[Curve {
         policy,
-        points: sizes
-            .iter()
-            .map(|&frames| (frames, 1.0 - ratio(Bytes::from_pages(frames.into()))))
-            .collect(),
-    };
-    let mut drawn = vec![curve(policy, &|size| sizing.hit_ratio(size))];
-    if policy != "lru" {
-        drawn.push(curve("lru", &|size| sizing.lru_hit_ratio(size)));
-    }
-    curves::in_report(&drawn)
+        points: sizes.iter().copied().zip(ratios).collect(),
+        errors: told.iter().map(|estimate| estimate.error).collect(),
+    }])
 }
 
 fn count(value: f64) -> String {

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::machine;
 use crate::output;
-use pagetide::{CacheStats, Sizing};
+use pagetide::{CacheStats, Estimate, Sizing};
 use pagetide_core::units::Bytes;
 use pagetide_run::Server;
 use pagetide_run::wire::Reason;
@@ -45,6 +45,8 @@ pub(super) struct Summary {
 pub(super) struct SizingSummary {
     /// With LRU, [`WORKING_SET`] of the hits there are with any memory up to `memory_known_bytes`.
     working_set_bytes: u64,
+    /// One standard error, from the sample; as those below.
+    working_set_error_bytes: u64,
     memory_known_bytes: u64,
     sampled_accesses: u64,
     hit_ratios: Vec<SizeRow>,
@@ -55,8 +57,10 @@ struct SizeRow {
     memory_bytes: u64,
     /// Drawn through what was measured.
     hit_ratio: f64,
-    /// LRU's, without readahead.
-    lru_hit_ratio: f64,
+    hit_ratio_error: f64,
+    /// LRU's, and another question where the run read ahead.
+    lru_hit_ratio_without_readahead: f64,
+    lru_hit_ratio_without_readahead_error: f64,
 }
 
 /// As the sentence about files that were the kernel's names them.
@@ -83,21 +87,30 @@ impl SizingSummary {
         let sizes = (0..6).map(|doublings| Bytes((sizing.memory().0 / 8) << doublings));
         SizingSummary {
             working_set_bytes: sizing.working_set(WORKING_SET).0,
+            working_set_error_bytes: sizing.working_set_error(WORKING_SET).0,
             memory_known_bytes: sizing.memory_known().0,
             sampled_accesses: sizing.sampled_accesses(),
-            hit_ratios: sizes
-                .map(|memory| SizeRow {
-                    memory_bytes: memory.0,
-                    hit_ratio: sizing.hit_ratio(memory),
-                    lru_hit_ratio: sizing.lru_hit_ratio(memory),
-                })
-                .collect(),
+            hit_ratios: sizes.map(|memory| SizeRow::of(sizing, memory)).collect(),
         }
     }
 
     /// The ratio at `memory`, where that is one of the sizes.
-    fn at(&self, memory: u64) -> Option<f64> {
-        self.hit_ratios.iter().find(|row| row.memory_bytes == memory).map(|row| row.hit_ratio)
+    fn at(&self, memory: u64) -> Option<Estimate> {
+        let row = self.hit_ratios.iter().find(|row| row.memory_bytes == memory)?;
+        Some(Estimate { value: row.hit_ratio, error: row.hit_ratio_error })
+    }
+}
+
+impl SizeRow {
+    fn of(sizing: &Sizing, memory: Bytes) -> SizeRow {
+        let (told, lru) = (sizing.estimate(memory), sizing.lru_estimate(memory));
+        SizeRow {
+            memory_bytes: memory.0,
+            hit_ratio: told.value,
+            hit_ratio_error: told.error,
+            lru_hit_ratio_without_readahead: lru.value,
+            lru_hit_ratio_without_readahead_error: lru.error,
+        }
     }
 }
 
@@ -153,9 +166,12 @@ impl Summary {
         write!(
             f,
             "\npagetide: working set ({:.0}% of the hits): {}; with {} the hit ratio would have \
-             been {:.3}, with {} {:.3}",
+             been {}, with {} {}",
             WORKING_SET * 100.0,
-            machine::rounded(self.sizing.working_set_bytes),
+            machine::rounded_estimate(
+                self.sizing.working_set_bytes,
+                self.sizing.working_set_error_bytes
+            ),
             machine::rounded(half),
             with_half,
             machine::rounded(double),

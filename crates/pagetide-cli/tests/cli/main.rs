@@ -4,6 +4,7 @@ mod ablate;
 mod bench;
 mod demo;
 mod dump;
+mod equal_questions;
 mod explain;
 mod lab;
 mod mrc;

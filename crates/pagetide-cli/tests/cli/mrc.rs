@@ -75,7 +75,7 @@ fn the_picture_and_the_report_show_every_policy() {
     let svg_name = svg.to_str().expect("a plain name");
     let output = run(&["mrc", name, "--policy", "lru,mglru", "--points", "4", "--svg", svg_name]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert_eq!(stdout(&output).lines().count(), 6, "{}", stdout(&output));
+    assert_eq!(stdout(&output).lines().count(), 7, "{}", stdout(&output));
     let picture = std::fs::read_to_string(&svg).expect("the picture");
     assert!(picture.starts_with("<svg") && picture.contains("mglru"));
     let report = dir.path().join("replay.html");

@@ -173,14 +173,14 @@ fn hits_are_counted_that_nobody_asked_for() {
         return;
     }
     let here = folder();
-    std::fs::write(here.path().join("a"), noise(64 << 10, 7)).unwrap();
+    std::fs::write(here.path().join("a"), noise(256 << 10, 7)).unwrap();
     let line = "python3 -c 'import os; f = os.open(\"a\", os.O_RDONLY); \
-                [os.pread(f, 4096, p % 16 * 4096) for p in range(16000)]'";
+                [os.pread(f, 4096, p % 64 * 4096) for p in range(16000)]'";
     let summary = summary_of(here.path(), "1M", line);
     let count = |name: &str| summary[name].as_u64().unwrap();
     assert!((15_900..=16_000).contains(&count("accesses")), "{summary}");
     assert_eq!(count("accesses") - count("hits"), count("misses"));
-    assert!((1..=16).contains(&count("misses")), "{summary}");
+    assert!((1..=64).contains(&count("misses")), "{summary}");
 }
 
 #[test]
@@ -241,49 +241,6 @@ fn what_a_program_leaves_behind_is_named_and_ends_by_a_signal() {
     assert!(said.contains("has ended, and 1 of its processes"), "{said}");
     terminate(&child);
     assert_eq!(child.wait().unwrap().code(), Some(3));
-}
-
-/// dd, cat and shells read descriptor 0 themselves; others have a stream on it, or no library of
-/// ours.
-#[test]
-fn standard_input_is_served_where_nobody_has_a_stream_on_it() {
-    if !has("gcc", "standard_input_is_served_where_nobody_has_a_stream_on_it") {
-        return;
-    }
-    let here = folder();
-    let text: String = (0..50_000).map(|line| format!("line {line}\n")).collect();
-    std::fs::write(here.path().join("a"), &text).unwrap();
-    let counted = |line: &str| {
-        let summary = summary_of(here.path(), "128K", line);
-        let handed_over = summary["kernel_files"]["standard input or output"].as_u64();
-        (summary["device_read_bytes"].as_u64().unwrap() >= text.len() as u64, handed_over)
-    };
-    assert_eq!(counted("dd if=a bs=8k 2>/dev/null | cmp - a"), (true, None));
-    assert_eq!(counted("cat <a | cmp - a"), (true, None));
-    // These two begin with what another has left.
-    assert_eq!(
-        counted("{ read x; test \"$x\" = 'line 0'; cat; } <a | tail -n +2 >/dev/null").1,
-        None
-    );
-    let rest = shell_in(here.path(), "128K", "{ read x; sort -n; } <a | head -n 2");
-    assert_eq!(rest, "line 1\nline 10\n");
-    assert_eq!(counted("sort <a >/dev/null"), (false, Some(1)));
-    let copy = "#include <unistd.h>\nint main(void) { char in[4096]; long nr;\n\
-        while ((nr = read(0, in, 4096)) > 0) if (write(1, in, nr) != nr) return 1; return nr; }";
-    let loader = "#include <dlfcn.h>\n#include <unistd.h>\n\
-        int main(void) { char in[7]; if (read(0, in, 7) != 7) return 1;\n\
-        int (*next)(void) = (int (*)(void))dlsym(dlopen(\"./lib.so\", RTLD_NOW), \"next\");\n\
-        return next(); }";
-    let library = "#include <stdio.h>\nint next(void) { char line[64];\n\
-        if (!fgets(line, 64, stdin)) return 1; return fputs(line, stdout) < 0; }";
-    for (name, source) in [("copy", copy), ("loader", loader), ("lib", library)] {
-        std::fs::write(here.path().join(format!("{name}.c")), source).unwrap();
-    }
-    let compile = "gcc -static -o copy copy.c && gcc -o loader loader.c -ldl && \
-                   gcc -shared -fPIC -o lib.so lib.c";
-    shell_in(here.path(), "1M", compile);
-    shell_in(here.path(), "128K", "env ./copy <a | cmp - a");
-    assert_eq!(shell_in(here.path(), "128K", "./loader <a"), "line 1\n");
 }
 
 /// The C library writes standard output past us, and whoever opened it is unseen: so it is the

@@ -7,6 +7,10 @@
 //!
 //! Within a bucket, distances are taken to be spread evenly. All is whole numbers: the caller
 //! divides.
+//!
+//! The pages are dealt into [`NR_GROUPS`] groups by their hash, and each use is counted for its
+//! page's group: what the counts would say without one of them, and without the next, tells how far
+//! they may be off because of which pages are followed.
 
 use super::SampleRate;
 use alloc::vec;
@@ -15,15 +19,21 @@ use alloc::vec::Vec;
 /// Buckets to a doubling, as a power of two.
 const SUB_SHIFT: u32 = 4;
 
+/// Groups that the sampled pages are dealt into.
+pub const NR_GROUPS: usize = 8;
+
+/// Uses of the pages of each group.
+type Uses = [u64; NR_GROUPS];
+
 /// Reuse distances of sampled pages, counted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReuseCounts {
     rate: SampleRate,
     capacity: u32,
     /// Uses of pages that were on the stack, by bucket of how deep.
-    by_bucket: Vec<u64>,
+    by_bucket: Vec<Uses>,
     /// Uses of pages that were not.
-    nr_new: u64,
+    new: Uses,
 }
 
 /// The bucket of a distance of at least 1.
@@ -49,20 +59,25 @@ const fn bounds_of(bucket: usize) -> (u64, u64) {
 
 impl ReuseCounts {
     pub(super) fn new(rate: SampleRate, capacity: u32) -> ReuseCounts {
-        let by_bucket = vec![0; bucket_of(capacity) + 1];
-        ReuseCounts { rate, capacity, by_bucket, nr_new: 0 }
+        let by_bucket = vec![[0; NR_GROUPS]; bucket_of(capacity) + 1];
+        ReuseCounts { rate, capacity, by_bucket, new: [0; NR_GROUPS] }
     }
 
-    pub(super) fn count(&mut self, distance: Option<u32>) {
+    /// Counts a use of a page of `group`, found so deep.
+    pub(super) fn count(&mut self, group: usize, distance: Option<u32>) {
         match distance {
-            Some(distance) => self.by_bucket[bucket_of(distance)] += 1,
-            None => self.nr_new += 1,
+            Some(distance) => self.by_bucket[bucket_of(distance)][group] += 1,
+            None => self.new[group] += 1,
         }
     }
 
     /// Uses of sampled pages.
     pub fn nr_sampled(&self) -> u64 {
-        self.nr_new + self.by_bucket.iter().sum::<u64>()
+        self.nr_sampled_in(Groups::All)
+    }
+
+    fn nr_sampled_in(&self, groups: Groups) -> u64 {
+        groups.sum(&self.new) + self.by_bucket.iter().map(|uses| groups.sum(uses)).sum::<u64>()
     }
 
     /// Which pages were sampled.
@@ -81,23 +96,40 @@ impl ReuseCounts {
     ///
     /// Never falls with `frames`. Beyond [`ReuseCounts::frames_known`] it stays what it is there.
     pub fn hits(&self, frames: u64, nr_accesses: u64) -> u64 {
-        if frames == 0 || self.nr_sampled() == 0 {
+        self.hits_in(Groups::All, frames, nr_accesses)
+    }
+
+    /// As [`ReuseCounts::hits`], as if the pages of `group` had not been followed.
+    ///
+    /// # Panics
+    /// Unless `group` is below [`NR_GROUPS`].
+    pub fn hits_without(&self, group: usize, frames: u64, nr_accesses: u64) -> u64 {
+        assert!(group < NR_GROUPS, "there are {NR_GROUPS} groups");
+        self.hits_in(Groups::AllBut(group), frames, nr_accesses)
+    }
+
+    fn hits_in(&self, groups: Groups, frames: u64, nr_accesses: u64) -> u64 {
+        let nr_sampled = self.nr_sampled_in(groups);
+        if frames == 0 || nr_sampled == 0 {
             return 0;
         }
-        // In 1/2^shift uses, as frames are 1/2^shift sampled pages.
+        // In 1/2^shift uses, as frames are 1/2^shift sampled pages. What fewer groups count stands
+        // for all.
         let unit = 1_u128 << self.rate.shift();
+        let (whole, part) = (NR_GROUPS as u128, groups.nr());
         let mut hits = 0_u128;
-        for (bucket, count) in self.by_bucket.iter().enumerate() {
+        for (bucket, uses) in self.by_bucket.iter().enumerate() {
             let (low, high) = bounds_of(bucket);
             let (low, high) = (u128::from(low) * unit, u128::from(high) * unit);
             let frames = u128::from(frames);
             if frames <= low {
                 break;
             }
-            hits += u128::from(*count) * unit * (frames.min(high) - low) / (high - low);
+            let uses = u128::from(groups.sum(uses)) * unit * whole;
+            hits += uses * (frames.min(high) - low) / ((high - low) * part);
         }
         let expected = u128::from(nr_accesses);
-        let sampled = u128::from(self.nr_sampled()) * unit;
+        let sampled = u128::from(nr_sampled) * unit * whole / part;
         let hits = (hits + expected).saturating_sub(sampled);
         hits.min(expected) as u64
     }
@@ -108,8 +140,21 @@ impl ReuseCounts {
     /// # Panics
     /// When `whole` is 0, or `part` more than that.
     pub fn frames_for(&self, part: u64, whole: u64, nr_accesses: u64) -> u64 {
+        self.frames_for_in(Groups::All, (part, whole), nr_accesses)
+    }
+
+    /// As [`ReuseCounts::frames_for`], as if the pages of `group` had not been followed.
+    ///
+    /// # Panics
+    /// As that; unless `group` is below [`NR_GROUPS`].
+    pub fn frames_for_without(&self, group: usize, part: u64, whole: u64, nr_accesses: u64) -> u64 {
+        assert!(group < NR_GROUPS, "there are {NR_GROUPS} groups");
+        self.frames_for_in(Groups::AllBut(group), (part, whole), nr_accesses)
+    }
+
+    fn frames_for_in(&self, groups: Groups, (part, whole): (u64, u64), nr_accesses: u64) -> u64 {
         assert!(0 < whole && part <= whole, "a share is at most the whole");
-        let most = self.hits(self.frames_known(), nr_accesses);
+        let most = self.hits_in(groups, self.frames_known(), nr_accesses);
         let wanted = (u128::from(most) * u128::from(part)).div_ceil(u128::from(whole)) as u64;
         if wanted == 0 {
             return 0;
@@ -117,7 +162,8 @@ impl ReuseCounts {
         let (mut low, mut high) = (0, self.frames_known());
         while low + 1 < high {
             let middle = low + (high - low) / 2;
-            if self.hits(middle, nr_accesses) >= wanted { high = middle } else { low = middle }
+            let is_enough = self.hits_in(groups, middle, nr_accesses) >= wanted;
+            if is_enough { high = middle } else { low = middle }
         }
         high
     }
@@ -128,12 +174,42 @@ impl ReuseCounts {
         let mut since = self.clone();
         let is_same = self.rate == before.rate && self.capacity == before.capacity;
         if is_same && self.nr_sampled() >= before.nr_sampled() {
-            since.nr_new = since.nr_new.saturating_sub(before.nr_new);
-            for (count, was) in since.by_bucket.iter_mut().zip(&before.by_bucket) {
-                *count = count.saturating_sub(*was);
+            subtract(&mut since.new, &before.new);
+            for (uses, were) in since.by_bucket.iter_mut().zip(&before.by_bucket) {
+                subtract(uses, were);
             }
         }
         since
+    }
+}
+
+/// Whose uses are looked at.
+#[derive(Clone, Copy)]
+enum Groups {
+    All,
+    AllBut(usize),
+}
+
+impl Groups {
+    fn sum(self, uses: &Uses) -> u64 {
+        let all = uses.iter().sum::<u64>();
+        match self {
+            Groups::All => all,
+            Groups::AllBut(group) => all - uses[group],
+        }
+    }
+
+    fn nr(self) -> u128 {
+        match self {
+            Groups::All => NR_GROUPS as u128,
+            Groups::AllBut(_) => NR_GROUPS as u128 - 1,
+        }
+    }
+}
+
+fn subtract(uses: &mut Uses, were: &Uses) {
+    for (count, was) in uses.iter_mut().zip(were) {
+        *count = count.saturating_sub(*was);
     }
 }
 

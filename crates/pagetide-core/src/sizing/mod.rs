@@ -23,7 +23,7 @@
 //! # Data and invariants
 //!
 //! One page in 2^shift is followed, so that 512 to 1024 of the pages that fit into memory are (256
-//! to 512 up to 128 MiB); the stack holds eight times as many, and its memory is fixed: at most 300
+//! to 512 up to 128 MiB); the stack holds eight times as many, and its memory is fixed: at most 310
 //! KB. Distances are counted
 //! in buckets a sixteenth wide; up to 16 they are exact. Where everything is followed (a memory of
 //! up to 512 frames) and distances are short, the curve is the exact one.
@@ -48,7 +48,7 @@ mod recency;
 #[cfg(test)]
 mod tests;
 
-pub use counts::ReuseCounts;
+pub use counts::{NR_GROUPS, ReuseCounts};
 
 use crate::ids::PageIndex;
 use recency::RecencyStack;
@@ -81,6 +81,11 @@ impl PageKey {
     /// What the stack knows it by: never 0, and none of the bits that the sample goes by.
     fn name(self) -> u32 {
         ((self.0 >> 32) as u32).max(1)
+    }
+
+    /// By bits that the sample does not go by.
+    fn group(self) -> usize {
+        (self.0 >> 61) as usize % NR_GROUPS
     }
 }
 
@@ -151,7 +156,7 @@ impl ReuseSample {
     pub fn access(&mut self, page: PageKey) {
         if self.rate.takes(page) {
             let distance = self.stack.use_page(page.name());
-            self.counts.count(distance);
+            self.counts.count(page.group(), distance);
         }
     }
 

@@ -6,7 +6,7 @@
 //!
 //! # Idea
 //!
-//! One pass from the back finds, for each access, when the same page is used next. One pass from
+//! One pass from the back finds, for each entry, when the same page is used next. One pass from
 //! the front keeps the resident pages in a heap, farthest next use on top:
 //!
 //! ```text
@@ -14,11 +14,18 @@
 //!   next use   2  4  -  -  -                                 (4, b)
 //! ```
 //!
+//! The question is that of the trace as it is, so that the answer bounds every replay of it:
+//!
+//! - A page that is discarded is not used again until it is missed again.
+//! - A page that readahead brings comes without a miss, to everybody. Until then nobody needs it:
+//!   the entry before readahead has no next use. The optimum takes such a page only where it is
+//!   worth a frame, which no policy can do better.
+//! - A page that was read past the page cache takes a frame only where it is worth one.
+//!
 //! # Data and invariants
 //!
-//! A hit pushes its page's new next use; the old entry stays in the heap, stale. It can do no harm:
-//! a stale entry's next use is not after now, and the current entry of every resident page is, so
-//! the top of a full memory's heap is always current. One push per access: O(n log n).
+//! `next_of[rank]` is a resident page's next use, or [`ABSENT`]. An entry of the heap that says
+//! otherwise is stale, and skipped. One push per entry: O(n log n).
 //!
 //! # What it deliberately ignores
 //!
@@ -28,34 +35,58 @@
 //! # Sources
 //!
 //! Belady, "A study of replacement algorithms for a virtual-storage computer", IBM Systems Journal
-//! 5(2), 1966; Mattson et al., "Evaluation techniques for storage hierarchies", 1970.
+//! 5(2), 1966; Mattson et al., "Evaluation techniques for storage hierarchies", 1970. That the rule
+//! is the best one also where some entries cost nothing: what is kept from one mention of a page
+//! to the next is an interval worth a miss or nothing, and of intervals of one worth the greedy
+//! choice keeps the most (Carlisle and Lloyd, "On the k-coloring of intervals", Discrete Applied
+//! Mathematics 59(3), 1995).
 
-use crate::trace::DenseTrace;
+use crate::trace::{AccessKind, DenseTrace};
 use std::collections::BinaryHeap;
 
 /// "Not used again".
 const NEVER: u32 = u32::MAX;
-/// Accesses judged between two calls of `keep_on`.
+/// "Not resident": no entry is used next at position 0.
+const ABSENT: u32 = 0;
+/// Entries judged between two calls of `keep_on`.
 const STRETCH: u64 = 1 << 16;
 
-/// For each access of the trace, the position of the next access to the same page.
+/// What the optimum did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Best {
+    /// Accesses whose page was absent.
+    pub misses: u64,
+    /// Pages that readahead brought and that were used.
+    pub pages_ahead: u64,
+    /// Pages that had to go for others.
+    pub evictions: u64,
+}
+
+/// For each entry of the trace that mentions a page (an access, or readahead), the position of the
+/// page's next mention, if that is an access.
 ///
-/// Shape: `[nr_accesses]` positions among accesses; `u32::MAX` where there is none.
+/// Shape: `[nr_entries]` positions among entries; `u32::MAX` where there is none.
 ///
 /// # Panics
-/// At 2^32 - 1 accesses or more.
+/// At 2^32 - 1 entries or more.
 pub fn next_uses(trace: &DenseTrace) -> Vec<u32> {
-    let nr_accesses = u32::try_from(trace.nr_accesses()).expect("a trace of under 2^32 accesses");
+    let nr_entries = u32::try_from(trace.nr_entries()).expect("a trace of under 2^32 entries");
     let mut upcoming = vec![NEVER; trace.nr_pages()];
-    let mut next_uses = vec![NEVER; nr_accesses as usize];
-    for (position, rank) in (0..nr_accesses).rev().zip(trace.access_ranks().rev()) {
-        next_uses[position as usize] = upcoming[rank as usize];
-        upcoming[rank as usize] = position;
+    let mut next_uses = vec![NEVER; nr_entries as usize];
+    for (position, (rank, kind)) in (0..nr_entries).rev().zip(trace.entries().rev()) {
+        let upcoming = &mut upcoming[rank as usize];
+        if kind.is_access() {
+            next_uses[position as usize] = std::mem::replace(upcoming, position);
+        } else if kind.is_unasked() {
+            next_uses[position as usize] = std::mem::replace(upcoming, NEVER);
+        } else if kind == AccessKind::Discard {
+            *upcoming = NEVER;
+        }
     }
     next_uses
 }
 
-/// How many distinct pages are accessed: the misses no memory avoids.
+/// How many distinct pages are accessed: the misses no memory avoids, without readahead.
 pub fn count_pages(trace: &DenseTrace) -> u64 {
     let mut is_seen = vec![false; trace.nr_pages()];
     trace
@@ -67,10 +98,10 @@ pub fn count_pages(trace: &DenseTrace) -> u64 {
 /// The fewest misses possible with `frames` frames.
 ///
 /// # Panics
-/// When `frames` is 0, and at 2^32 - 1 accesses or more.
+/// When `frames` is 0, and at 2^32 - 1 entries or more.
 ///
 /// # Cost
-/// O(n log n) time; 12 to 20 bytes an access.
+/// O(n log n) time; 12 to 20 bytes an entry.
 pub fn count_misses(trace: &DenseTrace, frames: usize) -> u64 {
     count_misses_with(trace, &next_uses(trace), frames)
 }
@@ -80,41 +111,130 @@ pub fn count_misses(trace: &DenseTrace, frames: usize) -> u64 {
 /// # Panics
 /// When `frames` is 0.
 pub fn count_misses_with(trace: &DenseTrace, next_uses: &[u32], frames: usize) -> u64 {
-    let counted = count_misses_while(trace, next_uses, frames, |_| true);
-    counted.expect("nothing stopped it")
+    judge_while(trace, next_uses, frames, |_| true).expect("nothing stopped it").misses
 }
 
-/// As [`count_misses_with`], but stops early: `keep_on` hears how many accesses were judged since
-/// it was asked last, some ten thousands, and its `false` ends the count with `None`.
+/// All that the optimum does with `frames` frames, given the table of [`next_uses`]. `keep_on`
+/// hears how many entries were judged since it was asked last, some ten thousands, and its `false`
+/// ends the count with `None`.
 ///
 /// # Panics
-/// As [`count_misses_with`].
-pub fn count_misses_while(
+/// When `frames` is 0.
+pub fn judge_while(
     trace: &DenseTrace,
     next_uses: &[u32],
     frames: usize,
     mut keep_on: impl FnMut(u64) -> bool,
-) -> Option<u64> {
+) -> Option<Best> {
     assert!(frames > 0, "a memory of no frames holds nothing to judge");
-    let mut is_resident = vec![false; trace.nr_pages()];
-    let mut farthest: BinaryHeap<(u32, u32)> = BinaryHeap::new();
-    let (mut nr_resident, mut misses, mut nr_judged) = (0, 0, 0);
-    for (rank, &next) in trace.access_ranks().zip(next_uses) {
+    let mut memory = Memory::new(trace.nr_pages(), frames);
+    let mut nr_judged = 0;
+    for ((rank, kind), &next) in trace.entries().zip(next_uses) {
         nr_judged += 1;
         if nr_judged == STRETCH && !keep_on(std::mem::take(&mut nr_judged)) {
             return None;
         }
-        if !is_resident[rank as usize] {
-            misses += 1;
-            if nr_resident == frames {
-                let (_, victim) = farthest.pop().expect("every resident page has an entry");
-                is_resident[victim as usize] = false;
-            } else {
-                nr_resident += 1;
-            }
-            is_resident[rank as usize] = true;
+        if kind.is_access() {
+            memory.access(rank, next, kind != AccessKind::Bypass);
+        } else if kind.is_unasked() {
+            memory.read_ahead(rank, next);
+        } else if kind == AccessKind::Discard {
+            memory.discard(rank);
         }
-        farthest.push((next, rank));
     }
-    keep_on(nr_judged).then_some(misses)
+    keep_on(nr_judged).then_some(memory.best)
+}
+
+/// The resident pages.
+struct Memory {
+    frames: usize,
+    nr_resident: usize,
+    /// By rank: the next use, or [`ABSENT`].
+    next_of: Vec<u32>,
+    /// By rank: brought by readahead, and not used yet.
+    is_ahead: Vec<bool>,
+    farthest: BinaryHeap<(u32, u32)>,
+    best: Best,
+}
+
+impl Memory {
+    fn new(nr_pages: usize, frames: usize) -> Memory {
+        Memory {
+            frames,
+            nr_resident: 0,
+            next_of: vec![ABSENT; nr_pages],
+            is_ahead: vec![false; nr_pages],
+            farthest: BinaryHeap::new(),
+            best: Best::default(),
+        }
+    }
+
+    fn is_resident(&self, rank: u32) -> bool {
+        self.next_of[rank as usize] != ABSENT
+    }
+
+    fn access(&mut self, rank: u32, next: u32, takes_frame: bool) {
+        if self.is_resident(rank) {
+            let was_ahead = std::mem::take(&mut self.is_ahead[rank as usize]);
+            self.best.pages_ahead += u64::from(was_ahead);
+        } else {
+            self.best.misses += 1;
+            if !(takes_frame || self.is_worth_a_frame(next)) {
+                return;
+            }
+            self.make_room();
+            self.nr_resident += 1;
+        }
+        self.set_next(rank, next);
+    }
+
+    fn read_ahead(&mut self, rank: u32, next: u32) {
+        if !self.is_resident(rank) {
+            if !self.is_worth_a_frame(next) {
+                return;
+            }
+            self.make_room();
+            self.nr_resident += 1;
+            self.is_ahead[rank as usize] = true;
+        }
+        self.set_next(rank, next);
+    }
+
+    fn discard(&mut self, rank: u32) {
+        if self.is_resident(rank) {
+            self.next_of[rank as usize] = ABSENT;
+            self.is_ahead[rank as usize] = false;
+            self.nr_resident -= 1;
+        }
+    }
+
+    fn set_next(&mut self, rank: u32, next: u32) {
+        self.next_of[rank as usize] = next;
+        self.farthest.push((next, rank));
+    }
+
+    /// Whether a page that is used next at `next` is better kept than one of those that are here.
+    fn is_worth_a_frame(&mut self, next: u32) -> bool {
+        let is_full = self.nr_resident == self.frames;
+        next != NEVER && (!is_full || self.look_at_farthest().is_some_and(|(at, _)| next < at))
+    }
+
+    /// The resident page whose next use is farthest away.
+    fn look_at_farthest(&mut self) -> Option<(u32, u32)> {
+        while let Some(&(next, rank)) = self.farthest.peek() {
+            if self.next_of[rank as usize] == next {
+                return Some((next, rank));
+            }
+            self.farthest.pop();
+        }
+        None
+    }
+
+    fn make_room(&mut self) {
+        if self.nr_resident == self.frames {
+            let (_, victim) = self.look_at_farthest().expect("every resident page has an entry");
+            self.discard(victim);
+            self.best.evictions += 1;
+        }
+    }
 }

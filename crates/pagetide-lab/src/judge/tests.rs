@@ -42,49 +42,69 @@ fn next_uses_point_forward_to_the_same_page() {
     assert_eq!(opt::next_uses(&trace), [2, 4, u32::MAX, u32::MAX, u32::MAX]);
 }
 
+fn entry(index: u64, kind: AccessKind) -> Access {
+    let page = PageId { index: PageIndex(index), ..PageId::default() };
+    Access { page, kind, thread: 0 }
+}
+
 #[test]
-fn readahead_and_discards_are_not_judged() {
-    let entry = |index, kind| Access {
-        page: PageId { index: PageIndex(index), ..PageId::default() },
-        kind,
-        thread: 0,
-    };
+fn naive_judges_know_accesses_alone_and_opt_all_there_is() {
     let mut trace = DenseTrace::from_reads([1, 2]);
     trace.push(entry(3, AccessKind::Readahead));
     trace.push(entry(1, AccessKind::Discard));
     trace.push(entry(1, AccessKind::ReadAgain));
     trace.push(entry(3, AccessKind::TableWrite));
     assert_eq!((trace.nr_accesses(), trace.nr_pages()), (4, 3));
-    for misses in [naive_lru::count_misses, naive_fifo::count_misses, opt::count_misses] {
-        assert_eq!(misses(&trace, 3), 3);
+    for misses in [naive_lru::count_misses, naive_fifo::count_misses] {
+        assert_eq!(misses(&trace, 3), 3, "1, 2 and 3 are new");
     }
+    assert_eq!(opt::count_misses(&trace, 3), 3, "1 is new twice, and 3 was read ahead");
+    trace.drop_readahead();
+    assert_eq!(opt::count_misses(&trace, 3), 4);
 }
 
-/// The fewest misses over every choice of victims, by following all of them at once.
-fn brute_force(pages: &[u64], frames: usize) -> u64 {
+/// The fewest misses over every choice of victims, by following all of them at once. Where a page
+/// comes unasked, or is read past the page cache, leaving it out is a choice as well.
+fn brute_force(entries: &[(u64, AccessKind)], frames: usize) -> u64 {
     let mut reachable = BTreeSet::from([(0u64, BTreeSet::<u64>::new())]);
-    for &page in pages {
+    for &(page, kind) in entries {
         let mut next = BTreeSet::new();
-        for (misses, memory) in reachable {
-            if memory.contains(&page) {
-                next.insert((misses, memory));
-                continue;
+        for (mut misses, mut memory) in reachable {
+            if kind == AccessKind::Discard {
+                memory.remove(&page);
+            } else if !memory.contains(&page) {
+                misses += u64::from(kind.is_access());
+                let mut with_page = memory.clone();
+                with_page.insert(page);
+                let victims = memory.iter().filter(|_| memory.len() == frames);
+                next.extend(victims.map(|victim| {
+                    let mut memory = with_page.clone();
+                    memory.remove(victim);
+                    (misses, memory)
+                }));
+                if memory.len() < frames {
+                    next.insert((misses, with_page));
+                }
+                if !kind.is_unasked() && kind != AccessKind::Bypass {
+                    continue;
+                }
             }
-            let mut with_page = memory.clone();
-            with_page.insert(page);
-            if memory.len() < frames {
-                next.insert((misses + 1, with_page));
-                continue;
-            }
-            for victim in &memory {
-                let mut memory = with_page.clone();
-                memory.remove(victim);
-                next.insert((misses + 1, memory));
-            }
+            next.insert((misses, memory));
         }
         reachable = next;
     }
     reachable.first().expect("at least one memory is reachable").0
+}
+
+/// Mostly reads, and all else that the optimum looks at.
+fn any_kind() -> impl Strategy<Value = AccessKind> {
+    prop_oneof![
+        4 => Just(AccessKind::Read),
+        2 => Just(AccessKind::Readahead),
+        1 => Just(AccessKind::Around),
+        1 => Just(AccessKind::Discard),
+        1 => Just(AccessKind::Bypass),
+    ]
 }
 
 proptest! {
@@ -94,7 +114,18 @@ proptest! {
         frames in 1..4usize,
     ) {
         let trace = DenseTrace::from_reads(pages.iter().copied());
-        prop_assert_eq!(opt::count_misses(&trace, frames), brute_force(&pages, frames));
+        let entries: Vec<_> = pages.iter().map(|page| (*page, AccessKind::Read)).collect();
+        prop_assert_eq!(opt::count_misses(&trace, frames), brute_force(&entries, frames));
+    }
+
+    #[test]
+    fn opt_is_the_best_with_readahead_and_discards_as_well(
+        entries in prop::collection::vec((0..6u64, any_kind()), 1..14),
+        frames in 1..4usize,
+    ) {
+        let mut trace = DenseTrace::default();
+        entries.iter().for_each(|&(index, kind)| trace.push(entry(index, kind)));
+        prop_assert_eq!(opt::count_misses(&trace, frames), brute_force(&entries, frames));
     }
 
     #[test]

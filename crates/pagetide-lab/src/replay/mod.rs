@@ -55,6 +55,7 @@ use crate::judge::opt;
 use crate::trace::DenseTrace;
 use pagetide_core::ids::PageId;
 use pagetide_core::lru::PolicyName;
+use pagetide_core::units::Bytes;
 use pagetide_core::vmstat::{Counter, VmStat};
 use serde::Serialize;
 use std::fmt;
@@ -124,6 +125,9 @@ pub struct Outcome {
     pub out_of_memory: u64,
     /// Pages evicted.
     pub evictions: u64,
+    /// Pages that the recorded readahead brought in, where the trace still has it; of the optimum,
+    /// those it had a use for.
+    pub pages_ahead: u64,
     /// Core's counters; all zero for the optimum.
     pub vmstat: VmStat,
     /// What each kind of memory did, where there were several.
@@ -134,6 +138,12 @@ impl Outcome {
     /// Misses per access; 0 for an empty trace.
     pub fn miss_ratio(&self) -> f64 {
         if self.accesses == 0 { 0.0 } else { self.misses as f64 / self.accesses as f64 }
+    }
+
+    /// Bytes that came from the store: a page for each miss, and those that came unasked. As if each
+    /// write that missed had read its page first.
+    pub fn device_read_bytes(&self) -> u64 {
+        Bytes::from_pages(self.misses + self.pages_ahead).0
     }
 
     /// Misses on pages that a shadow entry remembered. Policies without shadow entries have none.
@@ -157,6 +167,7 @@ impl Outcome {
             accesses: self.accesses,
             misses: self.misses,
             miss_ratio: self.miss_ratio(),
+            device_read_bytes: self.device_read_bytes(),
             evictions: self.evictions,
             refaults: self.refaults(),
             activations: self.activations(),
@@ -181,6 +192,8 @@ pub struct Row {
     pub misses: u64,
     /// Misses per access.
     pub miss_ratio: f64,
+    /// Bytes from the store, by misses and by readahead.
+    pub device_read_bytes: u64,
     /// Pages evicted.
     pub evictions: u64,
     /// Misses on pages a shadow entry remembered.
@@ -271,13 +284,13 @@ pub fn run_fetching(
 pub fn bytes_needed(contender: Contender, trace: &DenseTrace, frames: u32) -> u64 {
     const FRAME_BYTES: u64 = 96;
     const PAGE_BYTES: u64 = 64;
-    // The optimum's next uses, and a heap that at worst has an entry for each access.
-    const OPT_ACCESS_BYTES: u64 = 4 + 16;
+    // The optimum's next uses, and a heap that at worst has an entry for each.
+    const OPT_ENTRY_BYTES: u64 = 4 + 16;
     match contender {
         Contender::Policy(_) => {
             FRAME_BYTES * u64::from(frames) + PAGE_BYTES * trace.nr_pages() as u64
         }
-        Contender::Opt => OPT_ACCESS_BYTES * trace.nr_accesses() + trace.nr_pages() as u64,
+        Contender::Opt => OPT_ENTRY_BYTES * trace.nr_entries() + 5 * trace.nr_pages() as u64,
     }
 }
 
@@ -293,15 +306,14 @@ pub fn run_observed(setup: Setup, trace: &DenseTrace, evicted: impl FnMut(PageId
 
 fn run_opt(trace: &DenseTrace, frames: u32, keep_on: impl FnMut(u64) -> bool) -> Option<Outcome> {
     let next_uses = opt::next_uses(trace);
-    let misses = opt::count_misses_while(trace, &next_uses, frames as usize, keep_on)?;
-    // Memory fills once and stays full: every other miss evicted a page.
-    let nr_resident = opt::count_pages(trace).min(u64::from(frames));
+    let best = opt::judge_while(trace, &next_uses, frames as usize, keep_on)?;
     Some(Outcome {
         accesses: trace.nr_accesses(),
-        misses,
+        misses: best.misses,
         bypasses: 0,
         out_of_memory: 0,
-        evictions: misses - nr_resident,
+        evictions: best.evictions,
+        pages_ahead: best.pages_ahead,
         vmstat: VmStat::default(),
         tiers: None,
     })

@@ -46,6 +46,7 @@ impl Phases {
             bypasses: self.mean_of(|outcome| outcome.bypasses),
             out_of_memory: self.mean_of(|outcome| outcome.out_of_memory),
             evictions: self.mean_of(|outcome| outcome.evictions),
+            pages_ahead: self.mean_of(|outcome| outcome.pages_ahead),
             vmstat,
             tiers: self.0.first().and_then(|outcome| outcome.tiers),
         }

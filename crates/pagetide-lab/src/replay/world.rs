@@ -100,6 +100,8 @@ pub struct World<'a, Evicted> {
     misses: u64,
     bypasses: u64,
     out_of_memory: u64,
+    /// Pages that came unasked.
+    pages_ahead: u64,
 }
 
 impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
@@ -147,6 +149,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
             misses: 0,
             bypasses: 0,
             out_of_memory: 0,
+            pages_ahead: 0,
         }
     }
 
@@ -189,9 +192,9 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
             |counters: &[Counter]| -> u64 { counters.iter().map(|it| vmstat.read(*it)).sum() };
         let demoted = sum(&DEMOTED);
         let evictions = sum(&[Counter::PgstealAnon, Counter::PgstealFile]) - demoted;
-        let World { accesses, misses, bypasses, out_of_memory, .. } = *self;
+        let World { accesses, misses, bypasses, out_of_memory, pages_ahead, .. } = *self;
         let tiers = self.tier_counts(demoted);
-        Outcome { accesses, misses, bypasses, out_of_memory, evictions, vmstat, tiers }
+        Outcome { accesses, misses, bypasses, out_of_memory, evictions, pages_ahead, vmstat, tiers }
     }
 
     /// The lruvec, to look at: that of the fastest memory, where there are several kinds.

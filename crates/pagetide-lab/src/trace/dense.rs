@@ -98,6 +98,12 @@ impl PageRanks {
     }
 }
 
+/// Keeps the items whose place says so.
+fn retain<T>(items: &mut Vec<T>, is_kept: &[bool]) {
+    let mut places = is_kept.iter();
+    items.retain(|_| *places.next().expect("a place for each item"));
+}
+
 /// Mixes mapping and index so that runs of pages spread (the finalizer of SplitMix64).
 fn hash(page: PageId) -> u64 {
     let mut mixed = page.index.0 ^ u64::from(page.mapping.0).rotate_left(40);
@@ -248,6 +254,31 @@ impl DenseTrace {
             self.notes.retain(|(nr_before, _)| *nr_before <= end as u64);
             self.nr_accesses = nr_accesses;
         }
+    }
+
+    /// Whether pages came that nobody had asked for yet.
+    pub fn has_readahead(&self) -> bool {
+        self.kinds.iter().any(|kind| kind.is_unasked())
+    }
+
+    /// Forgets readahead, and what was read around misses: what is left is what was asked for. The
+    /// pages keep their ranks.
+    ///
+    /// What a recorded run read ahead it read for its own misses. A replay in which it counts must
+    /// give it to every policy alike, and one that asks which pages to keep gives it to none.
+    pub fn drop_readahead(&mut self) {
+        let is_kept: Vec<bool> = self.kinds.iter().map(|kind| !kind.is_unasked()).collect();
+        let mut nr_kept_before = 0;
+        let mut nr_seen = 0;
+        for (nr_before, _) in &mut self.notes {
+            let end = *nr_before as usize;
+            nr_kept_before += is_kept[nr_seen..end].iter().filter(|kept| **kept).count() as u64;
+            nr_seen = end;
+            *nr_before = nr_kept_before;
+        }
+        retain(&mut self.ranks, &is_kept);
+        retain(&mut self.kinds, &is_kept);
+        retain(&mut self.times, &is_kept);
     }
 
     /// Every entry in order: the page's rank, and what happened to it.

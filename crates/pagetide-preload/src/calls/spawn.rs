@@ -15,7 +15,8 @@
 use crate::next::{self, Strings};
 use crate::program::{self, Unserved};
 use crate::scratch::Scratch;
-use crate::{channel, own, process, serve, table};
+use crate::table::{self, Entry};
+use crate::{channel, own, process, serve};
 use libc::{c_char, c_int, c_void, pid_t};
 use pagetide_run::wire::Reason;
 use std::ffi::CStr;
@@ -61,7 +62,7 @@ fn prepare_file(fd: c_int) {
     // Those that this process has inherited itself, and not looked at, are among them.
     for fd in 0..(table::LEN as u64).min(limit.rlim_cur) as c_int {
         let is_kept = |flags: usize| flags & libc::FD_CLOEXEC as usize == 0;
-        if table::entry(fd) != table::Entry::Kernel
+        if matches!(table::entry(fd), Entry::Managed(_) | Entry::Unknown)
             && process::control(fd, libc::F_GETFD, 0).is_ok_and(is_kept)
         {
             // What cannot be handed over has been said.

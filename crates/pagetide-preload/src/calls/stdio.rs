@@ -48,6 +48,7 @@ fn stream_on(fd: c_int, mode: Mode) -> *mut Stream {
         unsafe { close(fd) };
         return fail(why);
     }
+    streams::go_to_end(fd, mode);
     stream
 }
 
@@ -176,6 +177,7 @@ unsafe extern "C" fn fdopen(fd: c_int, mode: *const c_char) -> *mut Stream {
                 if appends & !status != 0 {
                     // SAFETY: numbers (S20).
                     unsafe { fcntl64(fd, libc::F_SETFL, (status | appends) as usize) };
+                    streams::go_to_end(fd, mode);
                 }
                 if let Some(stream) = streams::make(fd, mode) {
                     return stream;

@@ -270,13 +270,12 @@ pub(super) fn make(fd: c_int, mode: Mode) -> Option<*mut Stream> {
         // SAFETY: made just now, and as the probe is (S27).
         unsafe { put(stream, field::FILENO, fd) };
         slot.store(stream, Release);
-        go_to_end(fd, mode);
     }
     Some(stream)
 }
 
 /// Where appends begin, and ftell has to say so.
-fn go_to_end(fd: c_int, mode: Mode) {
+pub(super) fn go_to_end(fd: c_int, mode: Mode) {
     if mode.first == b'a' && !mode.plus {
         // SAFETY: numbers (S20).
         unsafe { lseek64(fd, 0, libc::SEEK_END) };

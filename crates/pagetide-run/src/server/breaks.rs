@@ -51,6 +51,13 @@ impl Leases {
         })
     }
 
+    /// Has [`watch`] look whether it is to go on.
+    pub(super) fn wake(&self) {
+        if let Some(hearer) = self.hearer.get() {
+            hearer.wake();
+        }
+    }
+
     fn find(&self, real: RawFd) -> Option<Arc<ServedFile>> {
         lock(&self.by_descriptor).get(&real).and_then(Weak::upgrade)
     }
@@ -62,7 +69,7 @@ impl Leases {
     }
 }
 
-/// Hears of broken leases as long as the process lives; each is answered by a thread of its own, so
+/// Hears of broken leases until the server stops; each is answered by a thread of its own, so
 /// that one slow device does not keep others waiting.
 pub(super) fn watch(server: &Arc<Server>, ready: &Sender<std::io::Result<()>>) {
     let breaks = match Breaks::new() {
@@ -74,7 +81,7 @@ pub(super) fn watch(server: &Arc<Server>, ready: &Sender<std::io::Result<()>>) {
     };
     let _ = server.leases.hearer.set(breaks.hearer());
     let _ = ready.send(Ok(()));
-    loop {
+    while !server.is_stopping() {
         let files = match breaks.wait() {
             Break::Of(real) => server.leases.find(real).into_iter().collect(),
             Break::Unknown => server.leases.all(),

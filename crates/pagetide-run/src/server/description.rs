@@ -64,11 +64,23 @@ impl Access {
     }
 }
 
+/// What the kernel's calls are made on, once it has the file.
+pub(super) enum Real {
+    /// It has not.
+    None,
+    /// For each process that still has a stand-in.
+    Here(Arc<OwnedFd>),
+    /// Every process that had a stand-in has it instead. We keep none: it would keep the locks of a
+    /// process that is gone, and a program that was written from being executed.
+    Given,
+    /// There is none.
+    Failed(Errno),
+}
+
 /// What changes.
 pub(super) struct Inner {
     pub(super) handle: Option<File>,
-    /// What the kernel's calls are made on, once it has the file; or why there is none.
-    pub(super) real: Option<Result<Arc<OwnedFd>, Errno>>,
+    pub(super) real: Real,
     /// Descriptors that are known, in all processes. A hint: see the module.
     pub(super) nr_known: u64,
     /// It is counted among the file's open descriptions.
@@ -97,6 +109,16 @@ impl Durability {
 }
 
 impl Inner {
+    /// The kernel has the file.
+    pub(super) fn is_settled(&self) -> bool {
+        !matches!(self.real, Real::None)
+    }
+
+    /// Every process has its real descriptor.
+    pub(super) fn is_given(&self) -> bool {
+        matches!(self.real, Real::Given)
+    }
+
     pub(super) fn appends(&self) -> bool {
         self.flags & O_APPEND != 0
     }
@@ -120,7 +142,7 @@ impl Description {
     ) -> Description {
         let inner = Inner {
             handle: Some(handle),
-            real: None,
+            real: Real::None,
             nr_known: 0,
             is_open: true,
             position: Position::Own(0),
@@ -145,7 +167,7 @@ impl Description {
     /// do the same.
     pub(super) fn settle(&self, instead: Option<&Arc<OwnedFd>>) {
         let mut inner = self.inner();
-        if !inner.is_open || inner.real.is_some() {
+        if !inner.is_open || inner.is_settled() {
             return;
         }
         inner.handle = None;
@@ -160,7 +182,7 @@ impl Description {
         let position = inner.position.close();
         let real =
             real.and_then(|real| rustix::fs::seek(&*real, SeekFrom::Start(position)).map(|_| real));
-        inner.real = Some(real);
+        inner.real = real.map_or_else(Real::Failed, Real::Here);
     }
 
     /// Whether `real` has this description's access mode, no more and no less.
@@ -181,9 +203,10 @@ impl Description {
     /// That the kernel has the file, with the descriptor to go on by.
     pub(super) fn kernel_answer(&self) -> Outcome {
         match &self.inner().real {
-            Some(Ok(real)) => Ok(Answer::kernel(Some(Arc::clone(real)))),
-            Some(Err(errno)) => Err(*errno),
-            None => Err(Errno::IO),
+            Real::Here(real) => Ok(Answer::kernel(Some(Arc::clone(real)))),
+            Real::Given => Ok(Answer::kernel(None)),
+            Real::Failed(errno) => Err(*errno),
+            Real::None => Err(Errno::IO),
         }
     }
 

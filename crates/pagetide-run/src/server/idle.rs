@@ -10,6 +10,7 @@
 
 use crate::descendants::processes_below_us;
 use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
@@ -27,9 +28,33 @@ pub(super) fn is_open_below_us(file: (u64, u64)) -> bool {
     processes_below_us().into_iter().any(|process| open_files_of(process).any(|one| one == file))
 }
 
+/// Whether a process of the tree has a descriptor that only names the file: a stand-in.
+pub(super) fn is_named_below_us(file: (u64, u64)) -> bool {
+    processes_below_us().into_iter().any(|process| {
+        descriptors_of(process).any(|(number, one)| one == file && is_name(process, &number))
+    })
+}
+
+/// Whether the descriptor was opened with `O_PATH`.
+fn is_name(process: u32, number: &OsStr) -> bool {
+    const O_PATH: u32 = 0o10000000;
+    let number = number.to_string_lossy();
+    let about = fs::read_to_string(format!("/proc/{process}/fdinfo/{number}")).unwrap_or_default();
+    let flags = about.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
+    flags.is_some_and(|flags| flags & O_PATH != 0)
+}
+
 fn open_files_of(process: u32) -> impl Iterator<Item = (u64, u64)> {
+    descriptors_of(process).map(|(_, file)| file)
+}
+
+/// The number of each descriptor of a process, and the device and inode of its file.
+fn descriptors_of(process: u32) -> impl Iterator<Item = (OsString, (u64, u64))> {
     let entries = fs::read_dir(format!("/proc/{process}/fd"));
     let entries = entries.into_iter().flatten().flatten();
-    let stats = entries.filter_map(|entry| fs::metadata(entry.path()).ok());
-    stats.map(|stat| (stat.dev(), stat.ino()))
+    entries.filter_map(|entry| {
+        let stat = fs::metadata(entry.path()).ok()?;
+        Some((entry.file_name(), (stat.dev(), stat.ino())))
+    })
 }

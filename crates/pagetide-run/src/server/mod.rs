@@ -44,9 +44,10 @@ use processes::Processes;
 use served_file::{Hands, ServedFile};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 
 /// Files that are remembered although none of their descriptions is.
 const FILES_MAX: usize = 1 << 16;
@@ -75,6 +76,7 @@ pub struct Server {
     handed_over: [AtomicU64; Reason::ALL.len()],
     said: Mutex<BTreeSet<String>>,
     nr_lost: AtomicU64,
+    is_stopping: AtomicBool,
     /// Held once more for each tray.
     trays: Arc<()>,
 }
@@ -104,24 +106,30 @@ impl Server {
             handed_over: Default::default(),
             said: Mutex::default(),
             nr_lost: AtomicU64::new(0),
+            is_stopping: AtomicBool::new(false),
             trays: Arc::default(),
         })
     }
 
-    /// Starts the threads that serve: they live as long as the process.
+    /// Starts the threads that serve.
     ///
     /// # Errors
     /// What the system says of threads and signals.
-    pub fn start(self: &Arc<Server>, listener: Listener) -> std::io::Result<()> {
+    pub fn start(self: &Arc<Server>, listener: Listener) -> std::io::Result<Serving> {
         let (ready, is_ready) = channel();
         let own = Arc::clone(self);
         let thread = std::thread::Builder::new().name("pagetide-leases".into());
-        thread.spawn(move || breaks::watch(&own, &ready))?;
+        let watching = thread.spawn(move || breaks::watch(&own, &ready))?;
         is_ready.recv().unwrap_or_else(|_| Err(std::io::ErrorKind::BrokenPipe.into()))?;
-        let own = Arc::clone(self);
+        let (own, listener) = (Arc::clone(self), Arc::new(listener));
+        let listening = Arc::clone(&listener);
         let thread = std::thread::Builder::new().name("pagetide-accept".into());
-        thread.spawn(move || sockets::serve(&listener, &own))?;
-        Ok(())
+        let accepting = thread.spawn(move || sockets::serve(&listening, &own))?;
+        Ok(Serving { server: Arc::clone(self), listener, threads: [watching, accepting] })
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Relaxed)
     }
 
     /// The page cache.
@@ -194,6 +202,10 @@ impl Server {
         target: &mut [u8],
     ) -> Outcome {
         match request.op {
+            Op::Installed => {
+                self.installed(process, request.id);
+                done(0)
+            }
             Op::Dup => {
                 let one = self.find(request.id).ok_or(Errno::BADF)?;
                 self.count(process, &one);
@@ -390,6 +402,26 @@ impl Server {
             }
         }
         flushed
+    }
+}
+
+/// A server whose threads are there.
+pub struct Serving {
+    server: Arc<Server>,
+    listener: Arc<Listener>,
+    threads: [JoinHandle<()>; 2],
+}
+
+impl Serving {
+    /// Takes no more connections, and returns when those there are have ended: the programs have.
+    pub fn stop(self) {
+        self.server.is_stopping.store(true, Relaxed);
+        self.listener.stop();
+        self.server.leases.wake();
+        for thread in self.threads {
+            // One that panicked has said so; what was written is written back all the same.
+            let _ = thread.join();
+        }
     }
 }
 

@@ -323,6 +323,7 @@ impl Opened {
         }
         self.trim();
         self.file.advise(Advice::DontNeed, 0, 0).errno()?;
+        self.file.agree();
         let _ = lease::release(self.real.as_fd());
         Ok(())
     }
@@ -332,6 +333,7 @@ impl Opened {
         self.file.hide();
         self.file.discard();
         self.trim();
+        self.file.agree();
         let _ = lease::release(self.real.as_fd());
     }
 }

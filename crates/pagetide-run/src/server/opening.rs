@@ -1,10 +1,10 @@
 //! Opening, recognising and closing: how a description begins and ends.
 
 use super::answer::{Answer, Outcome, done};
-use super::description::{Access, Description};
+use super::description::{Access, Description, Real};
 use super::identity::{FileKey, path_of};
 use super::served_file::{Hands, ServedFile};
-use super::{Server, stranger};
+use super::{Server, idle, stranger};
 use crate::errno::{Errno, IntoErrno};
 use crate::program;
 use crate::wire::{FILE_BYTES_MAX, Reason, Reply, open};
@@ -94,13 +94,18 @@ impl Server {
         };
         let Some(one) = file.descriptions().into_iter().find(is_it) else { return Ok(stranger()) };
         self.wake(process, one.id)?;
-        let is_settled = one.inner().real.is_some();
-        if is_settled { one.kernel_answer() } else { done(one.id) }
+        let is_settled = one.inner().is_settled();
+        let mut answer = if is_settled { one.kernel_answer()? } else { done(one.id)? };
+        answer.reply.result = one.id as i64;
+        Ok(answer)
     }
 
     /// The description, which the process uses: it has it from now on, and it is open.
     pub(super) fn wake(&self, process: u64, id: u64) -> Result<Arc<Description>, Errno> {
         let one = self.find(id).ok_or(Errno::BADF)?;
+        if one.inner().is_given() {
+            return Ok(one);
+        }
         if self.processes.learn(process, id) {
             one.inner().nr_known += 1;
         }
@@ -118,7 +123,7 @@ impl Server {
             if std::mem::replace(&mut inner.is_open, true) {
                 return;
             }
-            inner.real.is_some()
+            inner.is_settled()
         };
         state.count(one);
         if !is_settled {
@@ -132,6 +137,20 @@ impl Server {
         }
         if matches!(state.hands, Hands::Free) {
             state.hands = Hands::Kernel;
+        }
+    }
+
+    /// The process has real descriptors in the place of its stand-ins. Where no process has a
+    /// stand-in left, nothing more will be asked.
+    pub(super) fn installed(&self, process: u64, id: u64) {
+        let Some(one) = self.find(id) else { return };
+        if !idle::is_named_below_us(one.file.key.numbers()) {
+            one.inner().real = Real::Given;
+        }
+        let nr = self.processes.forget_description(process, id);
+        if nr > 0 {
+            // The kernel has the file: there is nothing to write back.
+            let _ = self.release(&one, nr);
         }
     }
 

@@ -16,7 +16,7 @@
 //! ```
 
 use super::Server;
-use super::description::Description;
+use super::description::{Description, Real};
 use super::identity::{FileKey, lock};
 use super::idle;
 use super::opened::Opened;
@@ -98,13 +98,13 @@ impl ServedFile {
     pub(super) fn forget_settled(&self) -> bool {
         let is_settled = |one: &Arc<Description>| {
             let inner = one.inner();
-            !inner.is_open && inner.real.is_some()
+            !inner.is_open && matches!(inner.real, Real::Here(_))
         };
         let settled: Vec<_> = self.descriptions().into_iter().filter(is_settled).collect();
         if settled.is_empty() || idle::is_open_below_us(self.key.numbers()) {
             return false;
         }
-        settled.iter().for_each(|one| one.inner().real = None);
+        settled.iter().for_each(|one| one.inner().real = Real::Given);
         true
     }
 

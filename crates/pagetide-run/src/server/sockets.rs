@@ -21,14 +21,15 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::{IoSlice, IoSliceMut};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind,
-    connect, listen, recvmsg, sendmsg, socket_with, sockopt,
+    SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType,
+    accept_with, bind, connect, listen, recvmsg, sendmsg, shutdown, socket_with, sockopt,
 };
 use std::fs::File;
 use std::io::{self, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// A thread that only moves packets needs little.
@@ -49,6 +50,12 @@ impl Listener {
     /// The abstract name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// No connection is accepted any more.
+    pub(super) fn stop(&self) {
+        // It is not connected: what it has to say does not matter.
+        let _ = shutdown(&self.socket, Shutdown::Both);
     }
 
     /// A listener with a name no other has.
@@ -80,13 +87,16 @@ pub(crate) fn answers(name: &str) -> bool {
     connect().is_ok()
 }
 
-/// Accepts connections as long as the process lives.
+/// Accepts connections until the server stops; returns when the last of them has ended.
 pub(super) fn serve(listener: &Listener, server: &Arc<Server>) {
     // With it given up, a connection can be accepted, to be closed: that process goes on natively.
     let mut spare = File::open("/dev/null").ok();
-    loop {
+    let mut threads: Vec<JoinHandle<()>> = Vec::new();
+    while !server.is_stopping() {
         let socket = match accept_with(&listener.socket, SocketFlags::CLOEXEC) {
             Ok(socket) => socket,
+            // It was shut down.
+            Err(Errno::INVAL) => break,
             Err(Errno::INTR | Errno::CONNABORTED) => continue,
             Err(error) => {
                 server.say_once(&format!(
@@ -103,12 +113,20 @@ pub(super) fn serve(listener: &Listener, server: &Arc<Server>) {
         if !is_own_user(&socket) {
             continue;
         }
+        threads.retain(|thread| !thread.is_finished());
         let own = Arc::clone(server);
         let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
-        if let Err(error) = thread.spawn(move || serve_socket(&socket, &own)) {
-            // The socket closes here, and the program says so itself.
-            server.say_once(&format!("pagetide: cannot serve one more thread: {error}"));
+        match thread.spawn(move || serve_socket(&socket, &own)) {
+            Ok(thread) => threads.push(thread),
+            Err(error) => {
+                // The socket closes here, and the program says so itself.
+                server.say_once(&format!("pagetide: cannot serve one more thread: {error}"));
+            }
         }
+    }
+    for thread in threads {
+        // One that panicked has said so; the others' work is written back all the same.
+        let _ = thread.join();
     }
 }
 

@@ -104,6 +104,50 @@ mod on_linux {
         assert!(!FrameArena::reserve(2048, huge).expect("8 MiB").can_grow());
     }
 
+    /// As the kernel does by itself, minutes later: makes a huge page of what is there in part.
+    fn collapse(arena: &FrameArena, block: u32) -> bool {
+        let start = arena.memory().frame_ptr(block * 512).cast();
+        // SAFETY: S1 (512 frames of the arena); contents stay what they are.
+        unsafe { libc::madvise(start, 2 << 20, libc::MADV_COLLAPSE) == 0 }
+    }
+
+    #[test]
+    fn what_was_given_back_does_not_come_again_with_a_huge_page() {
+        const NAME: &str = "what_was_given_back_does_not_come_again_with_a_huge_page";
+        const BLOCK: u64 = 2 << 20;
+        for shared in [false, true] {
+            let options = ArenaOptions { huge_pages: true, pretouch: true };
+            let reserved = if shared {
+                FrameArena::reserve_shared(1024, options)
+            } else {
+                FrameArena::reserve(1024, options)
+            };
+            let arena = reserved.expect("4 MiB");
+            if !collapse(&arena, 0) {
+                return eprintln!("SKIPPED: {NAME}: this kernel makes no huge pages on request");
+            }
+            // All but the first frame of a block, and nothing of the other.
+            arena.discard(FrameId(1)..FrameId(512)).expect("given back");
+            let few = BLOCK + FRAME_BYTES as u64;
+            assert_eq!(arena.count_resident_bytes(), few);
+            assert!(!collapse(&arena, 0), "it is not to be made huge");
+            assert_eq!((arena.count_resident_bytes(), collapse(&arena, 1)), (few, true));
+            // In service again, it may be; not as long as a frame is missing.
+            arena.take_again(FrameId(1)..FrameId(511));
+            assert!(!collapse(&arena, 0));
+            arena.take_again(FrameId(511)..FrameId(512));
+            assert_eq!((collapse(&arena, 0), arena.count_resident_bytes()), (true, 2 * BLOCK));
+        }
+    }
+
+    #[test]
+    fn what_is_withheld_has_no_memory_before_it_is_used() {
+        let options = ArenaOptions { huge_pages: true, pretouch: true };
+        let arena = FrameArena::reserve(1024, options).expect("4 MiB");
+        arena.withhold(FrameId(512)..FrameId(1024));
+        assert_eq!(arena.count_resident_bytes(), 2 << 20);
+    }
+
     #[test]
     fn discard_gives_back_what_nobody_has() {
         let options = ArenaOptions { huge_pages: false, pretouch: true };

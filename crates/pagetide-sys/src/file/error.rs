@@ -13,7 +13,7 @@ pub enum OpenStoreError {
         kind: &'static str,
     },
     /// The system refused; see the source.
-    #[error("the file could not be opened")]
+    #[error("the file could not be opened: {source}")]
     Os {
         /// What the system said.
         source: io::Error,
@@ -35,7 +35,7 @@ impl From<OpenStoreError> for io::Error {
 #[non_exhaustive]
 pub enum StoreError {
     /// A read; what arrived before it is in the frames or the buffer, and is not to be trusted.
-    #[error("reading {len} bytes at {offset} failed")]
+    #[error("reading {len} bytes at {offset} failed: {source}")]
     Read {
         /// Where it began.
         offset: u64,
@@ -45,7 +45,7 @@ pub enum StoreError {
         source: io::Error,
     },
     /// A write; any part of the range may have been written. Keep the contents, and try again.
-    #[error("writing {len} bytes at {offset} failed")]
+    #[error("writing {len} bytes at {offset} failed: {source}")]
     Write {
         /// Where it began.
         offset: u64,
@@ -55,13 +55,13 @@ pub enum StoreError {
         source: io::Error,
     },
     /// A sync: any write since the last one may be lost.
-    #[error("syncing the file failed")]
+    #[error("syncing the file failed: {source}")]
     Sync {
         /// What the system said.
         source: io::Error,
     },
     /// Changing the length.
-    #[error("setting the length to {len} bytes failed")]
+    #[error("setting the length to {len} bytes failed: {source}")]
     SetLen {
         /// The length asked for.
         len: u64,
@@ -69,7 +69,7 @@ pub enum StoreError {
         source: io::Error,
     },
     /// Asking for length or identity.
-    #[error("asking about the file failed")]
+    #[error("asking about the file failed: {source}")]
     Stat {
         /// What the system said.
         source: io::Error,
@@ -79,6 +79,17 @@ pub enum StoreError {
 impl StoreError {
     /// What the system said.
     pub fn os_error(&self) -> &io::Error {
+        match self {
+            StoreError::Read { source, .. }
+            | StoreError::Write { source, .. }
+            | StoreError::Sync { source }
+            | StoreError::SetLen { source, .. }
+            | StoreError::Stat { source } => source,
+        }
+    }
+
+    /// The same, kept.
+    pub fn into_os_error(self) -> io::Error {
         match self {
             StoreError::Read { source, .. }
             | StoreError::Write { source, .. }

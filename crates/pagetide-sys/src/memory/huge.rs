@@ -19,8 +19,8 @@
 //! Who is about to use many frames has their blocks made itself, or waits for who is at it: where
 //! memory comes slowly, it would run past the front, and small pages stay small.
 //!
-//! **Data and invariants.** A state for each whole block, which only rises: nothing is made twice,
-//! nor what is in use. One thread makes blocks at a time.
+//! **Data and invariants.** A state for each whole block, which rises until the block is withheld
+//! and allowed again: nothing is made twice, nor what is in use. One thread makes blocks at a time.
 //!
 //! **Ignored.** Failure: what is not made huge is made of small pages, as it would have been.
 //! Frames that are not used front to back: who uses them then has fewer huge pages.
@@ -111,6 +111,24 @@ impl HugeBlocks {
                     self.make(block..block + 1, &mut make);
                 }
             }
+        }
+    }
+
+    /// The blocks of these bytes are not to be made; when it returns, nobody is at them.
+    pub(super) fn withhold(&self, bytes: Range<usize>) {
+        let _alone = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        self.set(bytes, USED);
+    }
+
+    /// The blocks of these bytes may be made, as if they had never been used.
+    pub(super) fn allow(&self, bytes: Range<usize>) {
+        self.set(bytes, NEW);
+    }
+
+    fn set(&self, bytes: Range<usize>, state: u8) {
+        let end = (bytes.end / BLOCK_BYTES).min(self.states.len());
+        for block in &self.states[bytes.start / BLOCK_BYTES..end] {
+            block.store(state, Relaxed);
         }
     }
 
@@ -213,6 +231,17 @@ mod tests {
             blocks.make_all(BLOCK_BYTES..2 * BLOCK_BYTES, |_| panic!("made twice"));
             assert!(is_made.load(Relaxed));
         });
+    }
+
+    #[test]
+    fn what_is_withheld_is_not_made() {
+        let blocks = HugeBlocks::new(8 * BLOCK_BYTES);
+        (0..2).for_each(|block| use_block(&blocks, block));
+        blocks.withhold(3 * BLOCK_BYTES..8 * BLOCK_BYTES);
+        assert_eq!(next(&blocks), None);
+        blocks.make_all(4 * BLOCK_BYTES..8 * BLOCK_BYTES, |_| panic!("made"));
+        blocks.allow(3 * BLOCK_BYTES..8 * BLOCK_BYTES);
+        assert_eq!(next(&blocks), Some(3..4));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
 use super::FRAME_BYTES;
+use super::given_back::{GivenBack, PageSize};
 use super::huge::{BLOCK_BYTES, HugeBlocks};
 
 const ALIGN: usize = BLOCK_BYTES;
@@ -30,6 +31,8 @@ pub(super) struct Mapping {
     file: Option<OwnedFd>,
     /// Where that is to be made of huge pages.
     huge: Option<HugeBlocks>,
+    /// What is not to be, if anything else is.
+    given_back: Option<GivenBack>,
 }
 
 // SAFETY: S1 (the mapping belongs to this value): nothing in it is tied to a thread.
@@ -40,26 +43,16 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     pub(super) fn reserve(len: usize, huge_pages: bool) -> io::Result<Mapping> {
-        let padded = len.checked_add(ALIGN).ok_or(Errno::NOMEM)?;
-        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-        // SAFETY: S1 (a fresh mapping overlaps nothing): no address is asked for.
-        let start = unsafe { mmap_anonymous(ptr::null_mut(), padded, access, flags) }?;
-        let head = start.cast::<u8>().align_offset(ALIGN);
-        let base = start.cast::<u8>().wrapping_add(head);
-        give_back(start.cast(), head);
-        give_back(base.wrapping_add(len), padded - head - len);
-        let base = NonNull::new(base).expect("S1: mmap never returns page zero unasked");
-        let mapping = Mapping { base, len, file: None, huge: None };
-        let advice = if huge_pages { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
-        // A kernel built without huge pages answers EINVAL: it is only advice.
-        // SAFETY: S1 (the range is this mapping); the advice changes no contents.
-        let _ = unsafe { madvise(mapping.base().cast(), len, advice) };
+        let mut mapping = Mapping::map(len, ProtFlags::READ | ProtFlags::WRITE)?;
+        mapping.advise(0..len, if huge_pages { PageSize::Huge } else { PageSize::Small });
+        mapping.given_back = huge_pages.then(|| GivenBack::new(len));
         Ok(mapping)
     }
 
-    /// As [`Mapping::reserve`], of a memory file in place of private memory.
+    /// As [`Mapping::reserve`], of a memory file in place of private memory: nothing but addresses
+    /// is taken before it is touched, however long it is.
     pub(super) fn reserve_shared(len: usize, huge_pages: bool) -> io::Result<Mapping> {
-        let mut mapping = Mapping::reserve(len, huge_pages)?;
+        let mut mapping = Mapping::map(len, ProtFlags::empty())?;
         let file = crate::mapped::memory_file("pagetide-frames", len)?;
         let (access, flags) =
             (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
@@ -67,8 +60,64 @@ impl Mapping {
         // by one of the file, which is as long and cannot shrink.
         unsafe { mmap(mapping.base().cast(), len, access, flags, &file, 0) }?;
         mapping.file = Some(file);
-        mapping.huge = huge_pages.then(|| HugeBlocks::new(len));
+        if huge_pages {
+            mapping.huge = Some(HugeBlocks::new(len));
+            mapping.given_back = Some(GivenBack::new(len));
+        } else {
+            mapping.advise(0..len, PageSize::Small);
+        }
         Ok(mapping)
+    }
+
+    /// Private memory at a multiple of [`ALIGN`].
+    fn map(len: usize, access: ProtFlags) -> io::Result<Mapping> {
+        let padded = len.checked_add(ALIGN).ok_or(Errno::NOMEM)?;
+        // SAFETY: S1 (a fresh mapping overlaps nothing): no address is asked for.
+        let start = unsafe { mmap_anonymous(ptr::null_mut(), padded, access, MapFlags::PRIVATE) }?;
+        let head = start.cast::<u8>().align_offset(ALIGN);
+        let base = start.cast::<u8>().wrapping_add(head);
+        give_back(start.cast(), head);
+        give_back(base.wrapping_add(len), padded - head - len);
+        let base = NonNull::new(base).expect("S1: mmap never returns page zero unasked");
+        Ok(Mapping { base, len, file: None, huge: None, given_back: None })
+    }
+
+    /// Has these bytes made of such pages, now and later; tells whether the kernel took that. One
+    /// built without huge pages answers EINVAL, which is as good.
+    fn advise(&self, bytes: Range<usize>, size: PageSize) -> bool {
+        let advice = match size {
+            PageSize::Small => Advice::LinuxNoHugepage,
+            PageSize::Huge => Advice::LinuxHugepage,
+        };
+        let len = bytes.end.min(self.len) - bytes.start;
+        let start = self.base().wrapping_add(bytes.start).cast();
+        // SAFETY: S1 (the range is this mapping's); the advice changes no contents.
+        let taken = unsafe { madvise(start, len, advice) };
+        taken != Err(Errno::NOMEM)
+    }
+
+    /// These bytes are not to have more memory than they have now before they are
+    /// [taken again](Self::take_again): no huge page is made over them.
+    pub(super) fn withhold(&self, bytes: Range<usize>) {
+        if let Some(given_back) = &self.given_back {
+            given_back.give(bytes, &|bytes, size| self.advise_blocks(bytes, size));
+        }
+    }
+
+    /// These bytes are to be used again.
+    pub(super) fn take_again(&self, bytes: Range<usize>) {
+        if let Some(given_back) = &self.given_back {
+            given_back.take(bytes, &|bytes, size| self.advise_blocks(bytes, size));
+        }
+    }
+
+    fn advise_blocks(&self, bytes: Range<usize>, size: PageSize) -> bool {
+        match (&self.huge, size) {
+            (None, _) => {}
+            (Some(huge), PageSize::Small) => huge.withhold(bytes.clone()),
+            (Some(huge), PageSize::Huge) => huge.allow(bytes.clone()),
+        }
+        self.advise(bytes, size)
     }
 
     /// What is to be made of huge pages, if anything.
@@ -192,11 +241,13 @@ impl Mapping {
         (pages * FRAME_BYTES) as u64
     }
 
-    /// Drops the contents of `len` bytes from `start`; they read as zero afterwards.
+    /// Drops the contents of `len` bytes from `start`, and [withholds](Self::withhold) them; they
+    /// read as zero afterwards.
     ///
     /// # Safety
     /// The range is inside the mapping, and the caller owns its frames exclusively.
     pub(super) unsafe fn discard(&self, start: usize, len: usize) -> io::Result<()> {
+        self.withhold(start..start + len);
         let start = self.base().wrapping_add(start).cast();
         let advice = match self.file {
             // Private pages are dropped, those of a file removed from it.

@@ -32,7 +32,9 @@ impl File {
     /// Takes advice about the byte range; `len` 0 means to the end of the file.
     ///
     /// # Errors
-    /// [`AdviseError::Writeback`] if dirty pages of the range could not be written, and were kept.
+    /// [`AdviseError::Writeback`] if dirty pages of the range could not be written, and were kept;
+    /// [`AdviseError::WouldDeadlock`] if this thread has a [`PageGuardMut`](crate::PageGuardMut) of
+    /// the file, and pages are to be written back.
     pub fn advise(&self, advice: Advice, offset: u64, len: u64) -> Result<(), AdviseError> {
         let handle = &*self.handle;
         let len = if len == 0 { u64::MAX } else { len };
@@ -69,13 +71,13 @@ impl Handle {
     fn drop_range(&self, range: Range<PageIndex>) -> Result<(), AdviseError> {
         let engine = self.engine();
         let failures_before = self.mapping.error_count();
-        engine.flush(&self.mapping, range.start.0..range.end.0);
+        self.write_back(range.start.0..range.end.0)?;
         engine.drop_clean_pages(&self.mapping, range);
         if self.mapping.error_count() == failures_before {
             return Ok(());
         }
-        let error = std::io::Error::other("the next sync says which write failed, and why");
-        Err(AdviseError::Writeback(error))
+        let failed = self.mapping.last_error();
+        Err(AdviseError::Writeback(failed.unwrap_or_else(|| std::io::ErrorKind::Other.into())))
     }
 }
 

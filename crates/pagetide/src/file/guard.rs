@@ -11,40 +11,55 @@ use super::{File, Handle, NOTED};
 use crate::errors::{ReadError, WriteError};
 use crate::file::write::from_read;
 use crate::fill::{FillError, Filled};
+use crate::held;
 use pagetide_core::ids::{CpuId, PageIndex};
 use pagetide_core::record;
 use pagetide_core::writeback::Balance;
 use pagetide_sys::{Lock, PageRef, Pin, PinRefused, Touch, current_cpu};
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 /// A page's bytes, pinned: at most 4096, fewer in the last page of the file.
 ///
-/// Keep it short: while it lives, the page cannot be evicted and writers of it wait.
+/// Keep it short: while it lives, the page cannot be evicted and writers of it wait. It stays on
+/// its thread, which is how a call knows that it would wait for itself.
 pub struct PageGuard<'f> {
     handle: &'f Handle,
     pin: Pin<PageRef<'f>>,
     nr_bytes: usize,
+    of_one_thread: PhantomData<*const ()>,
 }
 
 /// A page's bytes, to be changed. The change is published when the guard is dropped.
 ///
-/// While it lives, everybody else who wants the page waits, the holder's own thread included.
+/// While it lives, other threads that want the page wait; calls of its own thread that want it fail
+/// with `WouldDeadlock`. It stays on its thread.
 pub struct PageGuardMut<'f> {
     handle: &'f Handle,
     page: Lock<PageRef<'f>>,
     bytes: Box<[u8]>,
     is_changed: bool,
+    of_one_thread: PhantomData<*const ()>,
+}
+
+impl<'f> PageGuard<'f> {
+    #[inline]
+    fn new(handle: &'f Handle, pin: Pin<PageRef<'f>>, nr_bytes: usize) -> PageGuard<'f> {
+        held::note(&handle.mapping, pin.page().index().0, false);
+        PageGuard { handle, pin, nr_bytes, of_one_thread: PhantomData }
+    }
 }
 
 impl File {
     /// Pins page `index`, which begins at byte `index * 4096`, and gives its bytes. Fills it first
-    /// if it is absent.
+    /// if it is absent. Waits for another thread that has a [`PageGuardMut`] of it.
     ///
     /// Cost when resident: under 30 ns to take and drop.
     ///
     /// # Errors
     /// [`ReadError::NotReadable`]; [`ReadError::PastEnd`]; [`ReadError::Store`];
+    /// [`ReadError::WouldDeadlock`] if this thread has a [`PageGuardMut`] of it;
     /// [`ReadError::NoFrame`] when every frame is in use: [`File::read_at`] still works then.
     pub fn page(&self, index: u64) -> Result<PageGuard<'_>, ReadError> {
         let handle = &*self.handle;
@@ -52,6 +67,7 @@ impl File {
             return Err(ReadError::NotReadable);
         }
         let nr_bytes = handle.check_in_file(index)?;
+        handle.settle(index..=index)?;
         if let Some(page) = handle.mapping.table.page(PageIndex(index))
             && let Ok(pin) = page.try_pin(Touch::Young)
         {
@@ -60,17 +76,18 @@ impl File {
                 return handle.pin_in_slow_memory(index, pin);
             }
             handle.note_pinned(index, &pin);
-            return Ok(PageGuard { handle, pin, nr_bytes });
+            return Ok(PageGuard::new(handle, pin, nr_bytes));
         }
         handle.pin_slowly(index)
     }
 
     /// Locks page `index`, which begins at byte `index * 4096`, for changes. Fills it first if it
-    /// is absent. The file does not grow: use [`File::write_at`] or [`File::set_len`] for that.
+    /// is absent. The file does not grow: use [`File::write_at`] or [`File::set_len`] for that. Waits
+    /// for other threads that have a guard of it.
     ///
     /// # Errors
     /// [`WriteError::NotWritable`]; [`WriteError::PastEnd`]; [`WriteError::Store`];
-    /// [`WriteError::NoFrame`] when every frame is in use: [`File::write_at`] still works then.
+    /// [`WriteError::WouldDeadlock`] if this thread has a guard of it; [`WriteError::NoFrame`] when every frame is in use: [`File::write_at`] still works then.
     pub fn page_mut(&self, index: u64) -> Result<PageGuardMut<'_>, WriteError> {
         let handle = &*self.handle;
         if !handle.access.write {
@@ -81,7 +98,10 @@ impl File {
         let kind = record::AccessKind::TableWrite;
         let mut run = handle.lock_filled(cpu, index, kind).map_err(from_read)?;
         let page = run.swap_remove(0);
-        let mut guard = PageGuardMut { handle, page, bytes: Box::default(), is_changed: false };
+        held::note(&handle.mapping, index, true);
+        let (bytes, is_changed) = (Box::default(), false);
+        let mut guard =
+            PageGuardMut { handle, page, bytes, is_changed, of_one_thread: PhantomData };
         // The file may have been cut before the page was locked.
         let nr_bytes = handle.check_in_file(index).map_err(from_read)?;
         guard.page.set_young();
@@ -132,7 +152,8 @@ impl Handle {
         if !has_hint {
             self.engine().note_slow_access(current_cpu(), page, frame, has_hint);
             self.note_pinned(index, &pin);
-            return Ok(PageGuard { handle: self, pin, nr_bytes: self.check_in_file(index)? });
+            let nr_bytes = self.check_in_file(index)?;
+            return Ok(PageGuard::new(self, pin, nr_bytes));
         }
         drop(pin);
         self.engine().note_slow_access(current_cpu(), page, frame, has_hint);
@@ -140,7 +161,7 @@ impl Handle {
         match page.try_pin(Touch::Quiet) {
             Ok(pin) => {
                 self.note_pinned(index, &pin);
-                Ok(PageGuard { handle: self, pin, nr_bytes })
+                Ok(PageGuard::new(self, pin, nr_bytes))
             }
             Err(_) => self.pin_slowly(index),
         }
@@ -151,6 +172,7 @@ impl Handle {
     fn pin_slowly(&self, index: u64) -> Result<PageGuard<'_>, ReadError> {
         loop {
             let nr_bytes = self.check_in_file(index)?;
+            self.settle(index..=index)?;
             let page = self.page_or_make(index)?;
             match page.try_pin(Touch::Young) {
                 Ok(pin) => {
@@ -159,14 +181,17 @@ impl Handle {
                         return self.pin_in_slow_memory(index, pin);
                     }
                     self.note_pinned(index, &pin);
-                    return Ok(PageGuard { handle: self, pin, nr_bytes });
+                    return Ok(PageGuard::new(self, pin, nr_bytes));
                 }
-                Err(PinRefused::Locked) => page.wait_while_locked(),
+                Err(PinRefused::Locked) => {
+                    self.check_not_own(index)?;
+                    page.wait_while_locked();
+                }
                 Err(PinRefused::NotResident) => {
                     let cpu = current_cpu();
                     let mut run = self.lock_filled(cpu, index, record::AccessKind::Table)?;
                     if let Ok(pin) = run.swap_remove(0).downgrade(Touch::Young) {
-                        let mut guard = PageGuard { handle: self, pin, nr_bytes: 0 };
+                        let mut guard = PageGuard::new(self, pin, 0);
                         guard.nr_bytes = self.check_in_file(index)?;
                         return Ok(guard);
                     }
@@ -185,8 +210,9 @@ impl Handle {
         kind: record::AccessKind,
     ) -> Result<Filled<'_>, ReadError> {
         self.check_in_file(index)?;
+        self.settle(index..=index)?;
         let engine = self.engine();
-        let mut run: Filled<'_> = vec![self.page_or_make(index)?.lock()];
+        let mut run: Filled<'_> = vec![self.lock_page(self.page_or_make(index)?)?];
         match engine.bring_in(cpu, &self.mapping, &mut run, kind, &self.counters) {
             Ok(()) => Ok(run),
             Err(FillError::NoFrame) => Err(ReadError::NoFrame { frames: engine.nodes.nr_frames() }),
@@ -207,7 +233,9 @@ impl Deref for PageGuard<'_> {
 impl Drop for PageGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.handle.note_unpin(self.pin.page().index().0);
+        let index = self.pin.page().index().0;
+        held::forget(&self.handle.mapping, index, false);
+        self.handle.note_unpin(index);
     }
 }
 
@@ -222,10 +250,16 @@ impl PageGuardMut<'_> {
     pub fn commit(self) {}
 
     fn publish(&mut self, index: u64) {
-        self.page.write(0, &self.bytes);
+        let (engine, mapping) = (self.handle.engine(), &self.handle.mapping);
+        let mut before = vec![0; self.bytes.len()];
+        self.page.read(0, &mut before);
+        let differs = |(was, is): (&u8, &u8)| was != is;
+        let Some(start) = before.iter().zip(&self.bytes).position(differs) else { return };
+        let last = before.iter().zip(&self.bytes).rposition(differs);
+        let changed = start..last.expect("one differs") + 1;
+        self.page.write(changed.start, &self.bytes[changed.clone()]);
         let frame = self.page.frame().expect("a guarded page has a frame");
-        let engine = self.handle.engine();
-        engine.mark_dirty(&self.handle.mapping, index, frame);
+        engine.mark_dirty(mapping, index, frame, changed);
         // No waiting in a drop: the flusher may need the page, or another this thread has locked.
         if engine.dirty.balance() != Balance::Continue {
             engine.flusher.notify();
@@ -254,6 +288,7 @@ impl Drop for PageGuardMut<'_> {
         if self.is_changed {
             self.publish(index);
         }
+        held::forget(&self.handle.mapping, index, true);
         self.handle.note_unpin(index);
     }
 }

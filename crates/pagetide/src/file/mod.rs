@@ -18,6 +18,8 @@ pub(crate) use write::from_read;
 use crate::cache::CacheShared;
 use crate::counters::{Counters, Event};
 use crate::engine::Engine;
+use crate::errors::ReadError;
+use crate::held;
 use crate::locks::lock;
 use crate::mapping::Mapping;
 use crate::percpu::PerCpu;
@@ -25,7 +27,9 @@ use pagetide_core::folio::Flags;
 use pagetide_core::ids::{FrameId, PageIndex};
 use pagetide_core::readahead::Readahead;
 use pagetide_core::units::PAGE_SHIFT;
+use pagetide_sys::{Lock, PageRef};
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
@@ -46,9 +50,20 @@ pub(crate) struct Access {
 ///
 /// # Concurrency
 /// Any number of threads at once. One call's bytes within one page are read or written as a whole;
-/// calls that span pages are not atomic as a whole. A thread that holds a [`PageGuardMut`] must
-/// drop it before it writes, syncs or truncates the same page, or it waits for itself; a
-/// [`PageGuard`] likewise blocks writers of its page.
+/// calls that span pages are not atomic as a whole. Who wants a page waits for the thread that has
+/// a [`PageGuardMut`] of it; who writes it, also for those that have a [`PageGuard`]. A call that
+/// would wait for a guard of its own thread fails with `WouldDeadlock`. Nobody waits for a guard of
+/// a page it does not want: not to open the file, not to change its length, not to write elsewhere.
+///
+/// # Other programs
+/// Close to open: what another program had written when it closed the file is seen by the next
+/// [`PageCache::open`](crate::PageCache::open) of it here, whatever was written here meanwhile, and
+/// by every handle from then on. What is written here is seen there after a [`File::flush`] or a
+/// sync. Only bytes that were written here are stored, so that programs which write different bytes
+/// lose none; of those that write the same, the one stored last wins, and the file is as long as
+/// the longest has made it. Not seen: stores through another program's shared mapping that the
+/// kernel has not written back. A page that is changed through a [`PageGuardMut`] is written from
+/// the first byte that changed to the last.
 #[derive(Clone)]
 pub struct File {
     handle: Arc<Handle>,
@@ -73,7 +88,7 @@ impl File {
     pub(crate) fn new(shared: Arc<CacheShared>, mapping: Arc<Mapping>, access: Access) -> File {
         let nr_cpus = shared.limits.pcp.nr_cpus as usize;
         let readahead_pages = shared.devices.window_of(&mapping, &shared.limits);
-        let errors_seen = AtomicU64::new(mapping.error_count());
+        let errors_seen = AtomicU64::new(mapping.reported_errors());
         let counters = shared.engine.counters_of(&mapping);
         File {
             handle: Arc::new(Handle {
@@ -129,6 +144,32 @@ impl fmt::Debug for File {
 impl Handle {
     fn engine(&self) -> &Engine {
         &self.shared.engine
+    }
+
+    /// To be called before pages are used.
+    #[inline]
+    fn settle(&self, pages: RangeInclusive<u64>) -> Result<(), ReadError> {
+        if self.mapping.leaving.is_any() {
+            let settled = self.engine().settle(&self.mapping, pages);
+            settled.map_err(|own| ReadError::WouldDeadlock { index: own.index })?;
+        }
+        Ok(())
+    }
+
+    /// To be called before the page is waited for.
+    fn check_not_own(&self, index: u64) -> Result<(), ReadError> {
+        if held::has(&self.mapping, index) {
+            return Err(ReadError::WouldDeadlock { index });
+        }
+        Ok(())
+    }
+
+    /// Locks a page; waits for other threads that have it locked or pinned.
+    fn lock_page<'m>(&self, page: PageRef<'m>) -> Result<Lock<PageRef<'m>>, ReadError> {
+        page.try_lock().or_else(|_| {
+            self.check_not_own(page.index().0)?;
+            Ok(page.lock())
+        })
     }
 
     /// A resident page was used whose folio carries some of [`NOTED`], so that hits of ordinary

@@ -39,11 +39,14 @@ impl File {
     /// Reads up to `target.len()` bytes at `offset`; returns how many. Fewer only where the file
     /// ends, 0 at or past the end. Never fails for lack of memory.
     ///
+    /// Waits for other threads that have a [`PageGuardMut`](crate::PageGuardMut) of a page, or any
+    /// guard of one that was cut off or changed by another program since.
+    ///
     /// Cost of a hit: the copy, and about 20 ns a page.
     ///
     /// # Errors
     /// [`ReadError::NotReadable`]; [`ReadError::Store`] if the store failed for a page of the
-    /// range.
+    /// range; [`ReadError::WouldDeadlock`] if this thread has the guard that is waited for.
     pub fn read_at(&self, target: &mut [u8], offset: u64) -> Result<usize, ReadError> {
         let handle = &*self.handle;
         if !handle.access.read {
@@ -61,6 +64,7 @@ impl Handle {
     fn read_range(&self, target: &mut [u8], offset: u64) -> Result<usize, ReadError> {
         let cpu = current_cpu();
         let last = (offset + target.len() as u64 - 1) >> PAGE_SHIFT;
+        self.settle(offset >> PAGE_SHIFT..=last)?;
         let last_page = self.last_page.at(cpu);
         let previous = last_page.load(Relaxed);
         let mut counts = previous != offset >> PAGE_SHIFT && !self.no_reuse.load(Relaxed);
@@ -168,11 +172,14 @@ impl Handle {
     ) -> Result<(usize, u64), ReadError> {
         let engine = self.engine();
         let page = self.page_or_make(piece.index)?;
-        page.wait_while_locked();
+        if page.load().is_locked() {
+            self.check_not_own(piece.index)?;
+            page.wait_while_locked();
+        }
         if self.read_hit(cpu, piece, target, true) {
             return Ok((target.len(), 0));
         }
-        let mut run: Filled<'_> = vec![page.lock()];
+        let mut run: Filled<'_> = vec![self.lock_page(page)?];
         if let Some(frame) = run[0].frame() {
             self.count_hit();
             run[0].read(piece.within, target);

@@ -24,6 +24,13 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Ranges whose pages are looked at together.
 const FETCHED: usize = 16;
 
+impl File {
+    /// No other process changes the file from here on: its opener holds it.
+    pub(crate) fn hold(&self) {
+        self.handle.mapping.agreement.hold();
+    }
+}
+
 impl SharedPages for File {
     fn tag(&self) -> Option<u32> {
         self.handle.mapping.tag()
@@ -49,9 +56,8 @@ impl SharedPages for File {
 
     fn agree(&self) {
         let mapping = &self.handle.mapping;
-        if let Ok(backing) = mapping.backing() {
-            mapping.refresh_fingerprint(&backing);
-        }
+        let look = mapping.backing().and_then(|backing| backing.look());
+        mapping.agreement.share_as(look.as_ref().ok());
     }
 
     fn bring_in(&self, offset: u64, len: u64) -> Result<u64, ReadError> {
@@ -65,6 +71,7 @@ impl SharedPages for File {
         }
         let cpu = current_cpu();
         let (first, last) = (offset >> PAGE_SHIFT, (end - 1) >> PAGE_SHIFT);
+        handle.settle(first..=last)?;
         let previous = handle.last_page.at(cpu).swap(last, Relaxed);
         let is_counted = !handle.no_reuse.load(Relaxed);
         let mut missed_below = 0;
@@ -180,7 +187,8 @@ impl Handle {
     /// may be taken at all.
     fn lock_offered(&self, index: u64, writes: u64) -> Option<Lock<PageRef<'_>>> {
         let is_whole = index < self.mapping.len() >> PAGE_SHIFT;
-        if !self.access.read || !is_whole || writes & 1 == 1 {
+        let is_leaving = self.mapping.leaving.is_any();
+        if !self.access.read || !is_whole || writes & 1 == 1 || is_leaving {
             return None;
         }
         Some(self.mapping.table.page_or_make(PageIndex(index))?.lock())

@@ -10,6 +10,7 @@ use crate::errors::{ReadError, WriteError};
 use crate::fill::{FillError, FillPlan, Filled};
 use crate::flush::OnLocked;
 use crate::mapping::FILE_BYTES_MAX;
+use crate::store::Backing;
 use pagetide_core::ids::{CpuId, PageId, PageIndex};
 use pagetide_core::lru::AccessKind;
 use pagetide_core::record;
@@ -22,12 +23,15 @@ impl File {
     /// Writes all of `source` at `offset`; returns its length. The file grows as needed; a gap
     /// reads as zeros.
     ///
-    /// The data is in memory when this returns, and stored after the next sync. Waits while more
-    /// than the hard dirty limit is dirty. Never fails for lack of memory.
+    /// The data is in memory when this returns, and stored after the next sync: these bytes, and no
+    /// others of their pages. Waits for threads that have guards of the pages, for one that changes
+    /// the length, and for write-back while more than the hard dirty limit is dirty. Never fails for
+    /// lack of memory.
     ///
     /// # Errors
     /// [`WriteError::NotWritable`], [`WriteError::TooLong`]; [`WriteError::Store`] if the rest of a
-    /// page could not be read, or a write past the cache failed. Pages before it are written.
+    /// page could not be read, or a write past the cache failed; [`WriteError::WouldDeadlock`] if
+    /// this thread has a guard of a page. Pages before it are written.
     pub fn write_at(&self, source: &[u8], offset: u64) -> Result<usize, WriteError> {
         let handle = &*self.handle;
         if !handle.access.write {
@@ -42,12 +46,7 @@ impl File {
             let at = offset + done as u64;
             let within = at as usize % PAGE_BYTES;
             let nr_bytes = (PAGE_BYTES - within).min(source.len() - done);
-            {
-                // Taken a page at a time: a truncation waits for one page, not for a whole call.
-                let _no_truncation = handle.mapping.resize.read().expect("no holder panics");
-                handle.mapping.note_writer();
-                handle.write_page(at >> PAGE_SHIFT, within, &source[done..done + nr_bytes])?;
-            }
+            handle.write_page(at >> PAGE_SHIFT, within, &source[done..done + nr_bytes])?;
             done += nr_bytes;
             handle.engine().balance_dirty(|engine| engine.flush_all(OnLocked::Skip));
         }
@@ -56,21 +55,45 @@ impl File {
 }
 
 impl Handle {
+    /// Writes part of a page; waits for the threads that have it locked or pinned.
     fn write_page(&self, index: u64, within: usize, source: &[u8]) -> Result<(), WriteError> {
-        let engine = self.engine();
-        let cpu = current_cpu();
         let page = self.page_or_make(index).map_err(from_read)?;
-        let mut run: Filled<'_> = vec![page.lock()];
+        loop {
+            self.settle(index..=index).map_err(from_read)?;
+            {
+                // Taken a page at a time: a truncation waits for one page, not for a whole call.
+                let _no_truncation = self.mapping.resize.read().expect("no holder panics");
+                self.mapping.note_writer();
+                if let Ok(page) = page.try_lock()
+                    && self.mapping.leaving.cut_of(index).is_none_or(|cut| cut == PAGE_BYTES)
+                {
+                    return self.write_locked(vec![page], within, source);
+                }
+            }
+            self.check_not_own(index).map_err(from_read)?;
+            page.wait_while_in_use();
+        }
+    }
+
+    fn write_locked<'m>(
+        &'m self,
+        mut run: Filled<'m>,
+        within: usize,
+        source: &[u8],
+    ) -> Result<(), WriteError> {
+        let (engine, cpu) = (self.engine(), current_cpu());
+        let index = run[0].page().index().0;
         engine.record(&self.mapping, index, record::AccessKind::Write);
         engine.reuse.access(&self.mapping, PageIndex(index));
+        let written = within..within + source.len();
         let is_hit = run[0].frame().is_some();
         if is_hit {
             self.count_hit();
         } else {
             self.counters.count(Event::Miss);
-            match self.prepare_page(cpu, &mut run, within..within + source.len()) {
+            match self.prepare_page(cpu, &mut run, written.clone()) {
                 Ok(()) => {}
-                Err(FillError::NoFrame) => return self.write_through(cpu, index, within, source),
+                Err(FillError::NoFrame) => return self.write_through(index, within, source),
                 Err(FillError::Store(error)) => {
                     return Err(from_read(self.store_error(index, error)));
                 }
@@ -83,12 +106,12 @@ impl Handle {
         }
         run[0].write(within, source);
         // Under the page's lock: write-back takes as much of the page as the file is long.
-        self.mapping.grow_to((index << PAGE_SHIFT) + (within + source.len()) as u64);
+        self.mapping.grow_to((index << PAGE_SHIFT) + written.end as u64);
         let frame = run[0].frame().expect("a prepared page has a frame");
         if !is_hit {
             engine.mark_filled(cpu, frame);
         }
-        engine.mark_dirty(&self.mapping, index, frame);
+        engine.mark_dirty(&self.mapping, index, frame, written);
         Ok(())
     }
 
@@ -112,36 +135,57 @@ impl Handle {
         Ok(())
     }
 
-    /// Writes part of the locked, absent page to the store: read, change, write the whole page.
-    fn write_through(
+    /// Writes part of the locked, absent page to the store: as it is where others may write the
+    /// rest, else with the rest, which is read first.
+    fn write_through(&self, index: u64, within: usize, source: &[u8]) -> Result<(), WriteError> {
+        let (engine, mapping) = (self.engine(), &self.mapping);
+        self.counters.count(Event::WriteThrough);
+        engine.forget_compressed(PageId { mapping: mapping.id, index: PageIndex(index) });
+        let offset = (index << PAGE_SHIFT) + within as u64;
+        let end = offset + source.len() as u64;
+        let written = mapping.backing().and_then(|backing| {
+            engine.begin_change(mapping, &backing);
+            if mapping.agreement.is_shared() {
+                mapping.agreement.lock().may_grow_to(end);
+                engine.count_write(source.len());
+            }
+            let written = match mapping.agreement.is_shared() {
+                true => backing.write_bytes(source, offset),
+                false => self.write_around(&backing, index, within, source),
+            };
+            engine.end_change(mapping, &backing);
+            written
+        });
+        written.map_err(|cause| WriteError::Store {
+            offset,
+            len: source.len() as u64,
+            source: cause,
+        })?;
+        mapping.note_stored(end);
+        mapping.grow_to(end);
+        Ok(())
+    }
+
+    /// Reads the page, changes it, and writes it.
+    fn write_around(
         &self,
-        _cpu: CpuId,
+        backing: &Backing,
         index: u64,
         within: usize,
         source: &[u8],
-    ) -> Result<(), WriteError> {
-        let engine = self.engine();
-        self.counters.count(Event::WriteThrough);
-        engine.forget_compressed(PageId { mapping: self.mapping.id, index: PageIndex(index) });
-        let offset = index << PAGE_SHIFT;
-        let written = self.mapping.backing().and_then(|backing| {
-            let mut buffer = AlignedBuf::zeroed(PAGE_BYTES);
-            let nr_old = if source.len() == PAGE_BYTES || offset >= self.mapping.stored_len() {
-                0
-            } else {
-                engine.count_read(1);
-                backing.read_bytes(&mut buffer, offset)?
-            };
-            buffer[within..within + source.len()].copy_from_slice(source);
-            let nr_bytes = nr_old.max(within + source.len());
-            engine.counters.count(Event::DeviceWrite);
-            engine.counters.add(Event::DeviceWriteBytes, nr_bytes as u64);
-            backing.write_bytes(&buffer[..nr_bytes], offset)?;
-            self.mapping.note_stored(offset + nr_bytes as u64);
-            self.mapping.grow_to(offset + (within + source.len()) as u64);
-            Ok(())
-        });
-        written.map_err(|source| WriteError::Store { offset, len: PAGE_BYTES as u64, source })
+    ) -> io::Result<()> {
+        let (engine, offset) = (self.engine(), index << PAGE_SHIFT);
+        let mut buffer = AlignedBuf::zeroed(PAGE_BYTES);
+        let nr_old = if source.len() == PAGE_BYTES || offset >= self.mapping.stored_len() {
+            0
+        } else {
+            engine.count_read(1);
+            backing.read_bytes(&mut buffer, offset)?
+        };
+        buffer[within..within + source.len()].copy_from_slice(source);
+        let nr_bytes = nr_old.max(within + source.len());
+        engine.count_write(nr_bytes);
+        backing.write_bytes(&buffer[..nr_bytes], offset)
     }
 }
 
@@ -151,8 +195,7 @@ pub(crate) fn from_read(error: ReadError) -> WriteError {
         ReadError::Store { offset, len, source } => WriteError::Store { offset, len, source },
         ReadError::PastEnd { index, len } => WriteError::PastEnd { index, len },
         ReadError::NoFrame { frames } => WriteError::NoFrame { frames },
-        ReadError::NotReadable => {
-            WriteError::Store { offset: 0, len: 0, source: io::ErrorKind::PermissionDenied.into() }
-        }
+        ReadError::NotReadable => WriteError::NotWritable,
+        ReadError::WouldDeadlock { index } => WriteError::WouldDeadlock { index },
     }
 }

@@ -443,3 +443,19 @@ fn the_depth_tuning_is_told_the_time_often_enough_to_find_each_second() {
     let limit = allocator.stats().nr_listed_max;
     assert!((980..=1000).contains(&limit), "runs of 1000, a limit of {limit}");
 }
+
+/// A block that is freed twice ends in a panic, which leaves a list or the zone half changed: the
+/// numbers are still told.
+#[test]
+fn statistics_answer_after_a_double_free() {
+    for order in [Order::BASE, Order::MAX] {
+        let allocator = allocator(64 << 20, 1);
+        let (cpu, first) = (current_cpu(), allocator.alloc(order).unwrap().first);
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            allocator.zone.free(cpu, order, [first, first]);
+            allocator.drain();
+        }));
+        assert!(panicked.is_err(), "{order:?}: freed once more than it was taken");
+        assert_eq!(allocator.stats().nr_managed, (64 << 20) / 4096);
+    }
+}

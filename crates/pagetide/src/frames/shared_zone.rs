@@ -28,7 +28,7 @@ use pagetide_core::units::Millis;
 use pagetide_sys::{TryLock, read_cache_slice, read_nr_cpus_possible};
 #[cfg(not(loom))]
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 /// Time between two ticks of the lists.
@@ -231,15 +231,20 @@ impl SharedZone {
         self.pcps.iter().count() as u64
     }
 
+    /// The zone, for reports: also one that a panic left as it is.
+    pub(crate) fn look_at_zone(&self) -> MutexGuard<'_, Zone> {
+        self.zone.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Frames on all lists, as of a moment for each. Takes every list's lock in turn.
     pub(crate) fn count_listed(&self) -> u64 {
-        self.pcps.iter().map(|pcp| u64::from(pcp.lock().count())).sum()
+        self.pcps.iter().map(|pcp| u64::from(pcp.look(Pcp::count))).sum()
     }
 
     /// Sum of the lists' limits, frames.
     #[cfg(not(loom))]
     pub(crate) fn sum_high(&self) -> u64 {
-        self.pcps.iter().map(|pcp| u64::from(pcp.lock().high())).sum()
+        self.pcps.iter().map(|pcp| u64::from(pcp.look(Pcp::high))).sum()
     }
 
     /// Visits to the zone that found its lock taken.

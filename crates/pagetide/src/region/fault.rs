@@ -23,8 +23,10 @@
 use crate::counters::Event;
 use crate::engine::Engine;
 use crate::fill::{FillError, FillPlan, Filled};
+use crate::flush::{Flushed, SWAP_PART};
 use crate::locks::lock;
 use crate::mapping::Mapping;
+use crate::region::swap::SwapMap;
 use pagetide_core::ids::{CpuId, PageIndex};
 use pagetide_core::lru::AccessKind as Reached;
 use pagetide_core::record::AccessKind;
@@ -36,6 +38,10 @@ use std::time::Duration;
 /// How long to wait when no frame can be had and nothing can be written: all are pinned, or being
 /// written.
 const NO_FRAME_WAIT: Duration = Duration::from_millis(1);
+
+/// Rounds of write-back that may fail, one after the other: all that only borrows room has been
+/// tried then, a part at a time.
+const FAILED_ROUNDS_MAX: u64 = SWAP_PART + 1;
 
 /// What the handlers of a region share, and count. A fault is counted before its user goes on.
 #[derive(Default)]
@@ -119,11 +125,11 @@ impl Engine {
         let index = page.page().index().0;
         let frame = page.frame().expect("a page that is mapped is resident");
         if is_write {
-            self.mark_dirty(mapping, index, frame);
+            self.mark_whole_dirty(mapping, index, frame);
         }
         match page.map_user(is_write) {
             // The kernel cannot map for reading alone.
-            Ok(UserAccess::Write) if !is_write => self.mark_dirty(mapping, index, frame),
+            Ok(UserAccess::Write) if !is_write => self.mark_whole_dirty(mapping, index, frame),
             Ok(_) => {}
             Err(error) => {
                 eprintln!("a page of a region could not be mapped: {error}");
@@ -133,8 +139,8 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::bring_in`]; where there is no frame, waits until there is one. It is one
-    /// access, however long that takes.
+    /// As [`Engine::bring_in`]; where there is no frame, waits until there is one, or until nothing
+    /// that could leave memory can be written. It is one access, however long that takes.
     pub(super) fn bring_in_waiting<'m>(
         &self,
         cpu: CpuId,
@@ -146,6 +152,7 @@ impl Engine {
         if self.note_table_access(cpu, mapping, run, kind, &self.counters) {
             return Ok(());
         }
+        let mut nr_failed_rounds = 0;
         loop {
             match self.fill(cpu, mapping, run, FillPlan::one(Reached::Table)) {
                 Ok(()) => return Ok(()),
@@ -153,13 +160,27 @@ impl Engine {
                 Err(FillError::NoFrame) if stops.load(Relaxed) => {
                     return Err(io::ErrorKind::OutOfMemory.into());
                 }
-                Err(FillError::NoFrame) => {
-                    if self.flush_for_room().nr_written == 0 {
-                        std::thread::sleep(NO_FRAME_WAIT);
-                    }
-                }
+                Err(FillError::NoFrame) => match self.flush_for_room() {
+                    Flushed { nr_written: 1.., .. } => nr_failed_rounds = 0,
+                    Flushed { nr_failed: 0, .. } => std::thread::sleep(NO_FRAME_WAIT),
+                    _ if nr_failed_rounds < FAILED_ROUNDS_MAX => nr_failed_rounds += 1,
+                    _ => return Err(self.no_room_error(mapping)),
+                },
             }
         }
+    }
+
+    /// Why nothing can leave memory: what the swap of this mapping says, or that of another.
+    fn no_room_error(&self, mapping: &Mapping) -> io::Error {
+        let told = mapping.swap.as_ref().and_then(SwapMap::failure);
+        let others = self.mappings.snapshot();
+        let of_others = || others.iter().find_map(|other| other.swap.as_ref()?.failure());
+        told.or_else(of_others).unwrap_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::StorageFull,
+                "all frames hold pages that cannot be written",
+            )
+        })
     }
 
     /// Takes out the pages that were armed while they were being mapped.

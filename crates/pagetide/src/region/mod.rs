@@ -70,8 +70,8 @@ pub struct RegionStats {
 ///
 /// Any code may load from and store to `as_ptr()..as_ptr() + len()` while this lives, from any
 /// number of threads; a touch of what is not mapped waits for a thread of the region. A page that
-/// cannot be had (its store fails) ends the access with SIGBUS, as in a mapped file, and is
-/// counted.
+/// cannot be had (its store fails, or memory is full of pages that cannot be written to theirs)
+/// ends the access with SIGBUS, as in a mapped file, and is counted; [`Region::sync`] says why.
 ///
 /// Not for: a child after `fork` (it does not have the range); the process's own allocator; memory
 /// that devices write, as by direct I/O (they write past faults). Do not touch the range while
@@ -183,7 +183,7 @@ impl Region {
             let written = self.with_page(piece.index, AccessKind::TableWrite, |run| {
                 run[0].write(piece.within.start, part);
                 let frame = run[0].frame().expect("a page brought in is resident");
-                self.shared.engine.mark_dirty(&self.mapping, piece.index, frame);
+                self.shared.engine.mark_whole_dirty(&self.mapping, piece.index, frame);
             });
             written.map_err(crate::file::from_read)?;
             done += piece.within.len();
@@ -212,15 +212,19 @@ impl Region {
     }
 
     /// Writes back what is dirty and makes it durable. Of an anonymous region there is nothing that
-    /// could outlive it.
+    /// could outlive it, and nothing is written; but whether its pages could leave memory is told.
     ///
     /// # Errors
-    /// As for [`File::sync_data`].
+    /// As for [`File::sync_data`]. Of an anonymous region [`SyncError::Writeback`] if a page could
+    /// not be written to where it swaps since the last sync: the sentence names the folder, and how
+    /// much room it has.
     pub fn sync(&self) -> Result<(), SyncError> {
-        if self.mapping.swap.is_some() {
-            return Ok(());
+        match &self.mapping.swap {
+            Some(swap) => {
+                swap.take_failure().map_or(Ok(()), |full| Err(SyncError::Writeback(full)))
+            }
+            None => self.file().sync_data(),
         }
-        self.file().sync_data()
     }
 
     /// Takes advice about a byte range: [`Advice::WillNeed`] brings it into memory, though not into

@@ -5,7 +5,7 @@
 //!   over        a file, taken from the cache for as long as the region lives; a store
 //! ```
 
-use super::swap::{self, SwapMap};
+use super::swap::{self, SwapFile, SwapMap};
 use crate::engine::Engine;
 use crate::errors::{CreateRegionError, OpenError};
 use crate::store::{Backing, Store};
@@ -126,21 +126,23 @@ fn open_swap(len: Bytes, swap: Swap, direct: bool) -> Result<Opened, CreateRegio
         return Err(RegionError::PageCount { nr_pages }.into());
     }
     let bytes = nr_pages << PAGE_SHIFT;
-    let backing = match swap {
+    let (backing, file) = match swap {
         Swap::Folder(folder) => {
             let folder = folder.unwrap_or_else(swap::default_folder);
-            let created = swap::create(&folder, nr_pages, direct);
-            created.map_err(|source| CreateRegionError::Swap { folder, source })?
+            match SwapFile::create(&folder, nr_pages, direct) {
+                Ok(file) => (file.backing(), Some(file)),
+                Err(source) => return Err(CreateRegionError::Swap { folder, source }),
+            }
         }
         Swap::Store(store) => {
             let backing = Backing::Custom(store);
             let folder = PathBuf::from("(a custom store)");
             let made = backing.set_len(bytes);
             made.map_err(|source| CreateRegionError::Swap { folder, source })?;
-            backing
+            (backing, None)
         }
     };
-    Ok(Opened { backing, len: bytes, swap: Some(SwapMap::new(nr_pages)), path: None })
+    Ok(Opened { backing, len: bytes, swap: Some(SwapMap::new(nr_pages, file)), path: None })
 }
 
 fn open_file(path: PathBuf, direct: bool) -> Result<Opened, CreateRegionError> {
@@ -156,8 +158,8 @@ impl Opened {
     /// Has the cache let go of what it keeps of the file, whose pages are a region's now.
     pub(super) fn take_from_cache(&self, engine: &Engine) -> Result<(), CreateRegionError> {
         let Some(path) = &self.path else { return Ok(()) };
-        let Ok(seen) = self.backing.fingerprint() else { return Ok(()) };
-        let cached = engine.mappings.read().find(&seen.identity()).cloned();
+        let Ok(identity) = self.backing.identity() else { return Ok(()) };
+        let cached = engine.mappings.read().find(&identity).cloned();
         let Some(mapping) = cached else { return Ok(()) };
         if !mapping.has_handles() {
             engine.flush(&mapping, 0..u64::MAX);
@@ -165,7 +167,7 @@ impl Opened {
             mapping.close_if_idle();
             engine.mappings.change(|slots| engine.forget_empty(slots));
         }
-        if engine.mappings.read().find(&seen.identity()).is_some() {
+        if engine.mappings.read().find(&identity).is_some() {
             return Err(CreateRegionError::InUse { path: path.clone() });
         }
         Ok(())

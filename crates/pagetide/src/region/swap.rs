@@ -10,17 +10,18 @@
 //!                      ^ the next part to be written back begins here
 //! ```
 //!
+//! Where the store has no room, pages stay in memory, dirty; who needs theirs is told what is full.
+//!
 //! Ignored: giving room in the store back when a page is dropped.
 
+use crate::locks::lock;
 use crate::store::Backing;
 use pagetide_core::units::PAGE_SHIFT;
-use pagetide_sys::{StoreFile, StoreOptions};
-use std::fs;
+use pagetide_sys::{StoreError, StoreFile};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 const WORD_BITS: u64 = u64::BITS as u64;
 /// Survives a reboot, and so is not in memory; where there is none, whatever is temporary.
@@ -30,12 +31,71 @@ const FOLDER: &str = "/var/tmp";
 pub(crate) struct SwapMap {
     stored: Box<[AtomicU64]>,
     next: AtomicU64,
+    /// The store, if it is a file of ours.
+    file: Option<SwapFile>,
+    /// Why writing to it failed last, since somebody asked.
+    failure: Mutex<Option<Failure>>,
+}
+
+/// A file without a name, and the folder it is in all the same.
+pub(super) struct SwapFile {
+    folder: PathBuf,
+    file: Arc<StoreFile>,
+}
+
+/// An error of the store, which many are told of.
+#[derive(Clone, Copy)]
+struct Failure {
+    kind: io::ErrorKind,
+    code: Option<i32>,
+}
+
+/// What those are told that need room where there is none.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "no page of the region can leave memory: writing to {place} failed ({source}): make room there, \
+     or name another place with `swap_in` or `swap_to`"
+)]
+struct SwapFull {
+    place: String,
+    source: io::Error,
 }
 
 impl SwapMap {
-    pub(crate) fn new(nr_pages: u64) -> SwapMap {
+    pub(super) fn new(nr_pages: u64, file: Option<SwapFile>) -> SwapMap {
         let stored = (0..nr_pages.div_ceil(WORD_BITS)).map(|_| AtomicU64::new(0)).collect();
-        SwapMap { stored, next: AtomicU64::new(0) }
+        SwapMap { stored, next: AtomicU64::new(0), file, failure: Mutex::default() }
+    }
+
+    /// Pages could not be written.
+    pub(crate) fn note_failure(&self, error: &io::Error) {
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<StoreError>());
+        let system = inner.map_or(error, StoreError::os_error);
+        let failure = Failure { kind: system.kind(), code: system.raw_os_error() };
+        *lock(&self.failure) = Some(failure);
+    }
+
+    /// The last failure, as a sentence, and none from then on until there is another.
+    pub(super) fn take_failure(&self) -> Option<io::Error> {
+        let failure = self.failure();
+        *lock(&self.failure) = None;
+        failure
+    }
+
+    /// The last failure, as a sentence, if there was one.
+    pub(super) fn failure(&self) -> Option<io::Error> {
+        let failure = (*lock(&self.failure))?;
+        let source = failure.code.map_or(failure.kind.into(), io::Error::from_raw_os_error);
+        Some(io::Error::new(failure.kind, SwapFull { place: self.describe_place(), source }))
+    }
+
+    /// The place and how much room it has.
+    fn describe_place(&self) -> String {
+        let Some(SwapFile { folder, file }) = &self.file else {
+            return "the store it swaps to".to_owned();
+        };
+        let room = file.read_room().map_or_else(|error| error.to_string(), |room| room.to_string());
+        format!("the swap folder {}, which has {room} of room left,", folder.display())
     }
 
     /// Whether the store has the page, though perhaps not as it is now.
@@ -73,17 +133,14 @@ pub(super) fn default_folder() -> PathBuf {
     named.or_else(lasting).unwrap_or_else(std::env::temp_dir)
 }
 
-/// A file without a name in `folder`, of `nr_pages` pages that read as zeros.
-pub(super) fn create(folder: &Path, nr_pages: u64, direct: bool) -> io::Result<Backing> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let name = format!(".pagetide-swap-{}-{}", process::id(), NEXT.fetch_add(1, Relaxed));
-    let path = folder.join(name);
-    // A file of that name would be a dead process's: this one has used none of the number.
-    fs::OpenOptions::new().write(true).create(true).truncate(true).open(&path)?;
-    let options = StoreOptions { write: true, create: false, truncate: false, direct };
-    let file = StoreFile::open(&path, options);
-    fs::remove_file(&path)?;
-    let file = file?;
-    file.set_len(nr_pages << PAGE_SHIFT)?;
-    Ok(Backing::File { file: Arc::new(file), writable: true })
+impl SwapFile {
+    /// In `folder`, of `nr_pages` pages that read as zeros.
+    pub(super) fn create(folder: &Path, nr_pages: u64, direct: bool) -> io::Result<SwapFile> {
+        let file = StoreFile::nameless(folder, nr_pages << PAGE_SHIFT, direct)?;
+        Ok(SwapFile { folder: folder.to_owned(), file: Arc::new(file) })
+    }
+
+    pub(super) fn backing(&self) -> Backing {
+        Backing::File { file: Arc::clone(&self.file), writable: true }
+    }
 }

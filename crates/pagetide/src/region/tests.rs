@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::cache::{OpenOptions, PageCache};
+use crate::store::Store;
 use pagetide_core::units::{Bytes, PAGE_BYTES as PAGE};
 use std::fs;
 
@@ -40,4 +41,53 @@ fn the_limit_holds_at_every_moment() {
     }
     assert!(most <= NR_FRAMES << 12, "{most} bytes");
     assert!(most > (NR_FRAMES << 12) / 2, "{most} bytes: the test looks at nothing");
+}
+
+/// Takes nothing.
+struct Full;
+
+impl Store for Full {
+    fn read_at(&self, _target: &mut [u8], _offset: u64) -> io::Result<usize> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn write_at(&self, _source: &[u8], _offset: u64) -> io::Result<usize> {
+        Err(io::ErrorKind::StorageFull.into())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(256 << 12)
+    }
+
+    fn set_len(&self, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// As a handler serves it: who touched the page would get a signal.
+#[test]
+fn a_fault_for_which_nothing_can_leave_memory_ends_and_is_counted() {
+    const NAME: &str = "a_fault_for_which_nothing_can_leave_memory_ends_and_is_counted";
+    for background in [true, false] {
+        let builder = PageCache::builder().memory(Bytes(64 << 12)).background(background);
+        let cache = builder.build().expect("a cache");
+        let options = RegionOptions::anonymous(Bytes(256 << 12)).swap_to(Box::new(Full));
+        let region = match cache.region(options) {
+            Ok(region) => region,
+            Err(error) => return eprintln!("SKIPPED: {NAME}: {error}"),
+        };
+        let serve = |index: u64| {
+            cache.shared.engine.serve_fault(&region.mapping, index, true, &region.faults);
+            region.stats().failed_faults
+        };
+        let failed = (0..256).find(|index| serve(*index) > 0).expect("there is no room for all");
+        assert!((16..=64).contains(&failed), "page {failed} of 64 frames");
+        let told = region.sync().expect_err("nothing can leave");
+        let SyncError::Writeback(source) = told else { panic!("{told:?}") };
+        assert!(source.to_string().contains("the store it swaps to failed"), "{source}");
+    }
 }

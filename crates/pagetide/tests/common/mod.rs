@@ -1,15 +1,19 @@
 //! What the integration tests share: small caches, patterned files, loud skips.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+pub(crate) mod kernel_memory;
 pub(crate) mod pages;
 pub(crate) mod regions;
+pub(crate) mod small_tmpfs;
 pub(crate) mod store;
 pub(crate) mod tiers;
 pub(crate) mod watchdog;
 
 use pagetide::{Bytes, PageCache, PolicyName};
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 pub(crate) const PAGE: usize = 4096;
 
@@ -29,11 +33,25 @@ pub(crate) fn pattern_at(offset: u64, len: usize) -> Vec<u8> {
     (offset..offset + len as u64).map(pattern).collect()
 }
 
-/// Writes a patterned file of `len` bytes into `dir`.
+/// Writes a patterned file of `len` bytes into `dir`, and waits until its time tells on changes: so
+/// that opens of it believe what they find.
 pub(crate) fn patterned_file(dir: &Path, name: &str, len: usize) -> PathBuf {
     let path = dir.join(name);
     std::fs::write(&path, pattern_at(0, len)).unwrap();
+    wait_until_settled(&path);
     path
+}
+
+/// Waits until a change of the file gets another time than it has.
+pub(crate) fn wait_until_settled(path: &Path) {
+    const SLACK_NS: i128 = 20_000_000;
+    let metadata = std::fs::metadata(path).unwrap();
+    let changed_ns =
+        i128::from(metadata.ctime()) * 1_000_000_000 + i128::from(metadata.ctime_nsec());
+    let now_ns = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i128;
+    while now_ns() <= changed_ns + SLACK_NS {
+        std::thread::yield_now();
+    }
 }
 
 /// Says that a test could not run here, and why; the check counts these lines.

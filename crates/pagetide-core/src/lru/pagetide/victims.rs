@@ -4,7 +4,7 @@
 //! and three places have folios to give.
 //!
 //! ```text
-//!   more unread than an eighth of memory?    the one that has waited longest
+//!   more unread than a quarter of memory?    the one that has waited longest
 //!   main over its share?                     main's oldest        (or what the other has)
 //!   else                                     probation's oldest
 //!   neither has any                          the one that has waited longest

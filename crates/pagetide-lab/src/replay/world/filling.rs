@@ -32,6 +32,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         let filled = self.fill(rank, kind);
         if filled.is_some() {
             self.pages[rank as usize].set(Mark::Ahead);
+            self.pages_ahead += 1;
         }
         filled
     }

@@ -1,9 +1,7 @@
 //! A file is ours or the kernel's, and what changes hands is whole: a client by hand, programs
 //! outside as they are.
 
-mod common;
-
-use common::{Client, Opened, Reached, Service};
+use super::client::{Client, Opened, Reached, Service};
 use pagetide::Bytes;
 use pagetide_run::wire::{CHUNK_BYTES, Op, Reason, Request, Status};
 use rustix::fs::OFlags;

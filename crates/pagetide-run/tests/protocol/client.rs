@@ -5,7 +5,7 @@ use pagetide_run::wire::{
     CHUNK_BYTES, Greeting, Op, REPLY_BYTES, REPLY_FILES_MAX, Reply, Request, Status, VERSION, open,
     write,
 };
-use pagetide_run::{Filter, Listener, Server};
+use pagetide_run::{Filter, Listener, Server, Serving};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{IoSlice, IoSliceMut};
 use rustix::net::{
@@ -24,6 +24,16 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub(crate) struct Service {
     pub(crate) server: Arc<Server>,
     pub(crate) name: String,
+    serving: Option<Serving>,
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        // Its clients are gone, or the test has failed.
+        if let Some(serving) = self.serving.take().filter(|_| !std::thread::panicking()) {
+            serving.stop();
+        }
+    }
 }
 
 impl Service {
@@ -34,8 +44,8 @@ impl Service {
         let server = Arc::new(Server::new(cache, filter, |said| println!("{said}")).unwrap());
         let listener = Listener::new().unwrap();
         let name = listener.name().to_owned();
-        server.start(listener).unwrap();
-        Service { server, name }
+        let serving = server.start(listener).unwrap();
+        Service { server, name, serving: Some(serving) }
     }
 }
 

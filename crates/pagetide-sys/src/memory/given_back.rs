@@ -1,0 +1,185 @@
+//! Frames whose memory was given back to the system, and the huge pages that must not undo it.
+//!
+//! **Problem.** Where memory is to be of huge pages, the kernel makes one of any 2 MiB of which a
+//! part is in use, sooner or later, and fills in the rest: memory that was given back is resident
+//! again, minutes later, and nobody has touched it.
+//!
+//! **Idea.** A block of which a frame was given back is advised to be of small pages, before it is
+//! given back, until all of its frames are to be used again.
+//!
+//! ```text
+//!   frames given back   |.........|..##...#.|#########|.........|     a bit each
+//!   advice for a block  |  huge   |  small  |  small  |  huge   |
+//! ```
+//!
+//! **Data and invariants.** The bits are changed with their lock held, and the advice given before
+//! it is let go: a block with a bit is of small pages. Each change of advice from one block to the
+//! next is a mapping of its own to the kernel, which has not as many as it may take: where it
+//! refuses one, all of the memory is of small pages from then on.
+//!
+//! **Ignored.** A huge page that exists and is given back in part: the kernel splits it by itself.
+//!
+//! Source: Linux documentation, "Transparent Hugepage Support" (admin-guide/mm/transhuge):
+//! `khugepaged`, `max_ptes_none`; madvise(2), `MADV_NOHUGEPAGE`.
+
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use super::FRAME_BYTES;
+use super::huge::BLOCK_BYTES;
+
+const BLOCK_FRAMES: usize = BLOCK_BYTES / FRAME_BYTES;
+const WORDS_PER_BLOCK: usize = BLOCK_FRAMES / u64::BITS as usize;
+
+/// What is known of each frame.
+pub(super) struct GivenBack {
+    blocks: Mutex<Blocks>,
+}
+
+struct Blocks {
+    given_back: Box<[[u64; WORDS_PER_BLOCK]]>,
+    /// The kernel has refused an advice: no block is huge any more.
+    all_small: bool,
+}
+
+/// What a block is to be made of. Tells whether the kernel took the advice.
+pub(super) type Advise<'a> = &'a dyn Fn(Range<usize>, PageSize) -> bool;
+
+/// Of what pages the processor is to have memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum PageSize {
+    Small,
+    Huge,
+}
+
+impl GivenBack {
+    /// For `len` bytes, none of them given back.
+    pub(super) fn new(len: usize) -> GivenBack {
+        let given_back = vec![[0; WORDS_PER_BLOCK]; len.div_ceil(BLOCK_BYTES)].into();
+        GivenBack { blocks: Mutex::new(Blocks { given_back, all_small: false }) }
+    }
+
+    /// These bytes are about to be given back; `advise` is told of blocks, as bytes.
+    pub(super) fn give(&self, bytes: Range<usize>, advise: Advise<'_>) {
+        self.change(bytes, PageSize::Small, advise);
+    }
+
+    /// These bytes are to be used again.
+    pub(super) fn take(&self, bytes: Range<usize>, advise: Advise<'_>) {
+        self.change(bytes, PageSize::Huge, advise);
+    }
+
+    fn change(&self, bytes: Range<usize>, size: PageSize, advise: Advise<'_>) {
+        let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let blocks = &mut *blocks;
+        let mut changed: Option<Range<usize>> = None;
+        for block in bytes.start / BLOCK_BYTES..bytes.end.div_ceil(BLOCK_BYTES) {
+            let was_whole = is_whole(&blocks.given_back[block]);
+            set(&mut blocks.given_back[block], within(&bytes, block), size == PageSize::Small);
+            if was_whole == is_whole(&blocks.given_back[block]) {
+                continue;
+            }
+            match &mut changed {
+                Some(run) if run.end == block => run.end += 1,
+                _ => {
+                    let run = changed.replace(block..block + 1);
+                    run.into_iter().for_each(|run| blocks.advise(run, size, advise));
+                }
+            }
+        }
+        changed.into_iter().for_each(|run| blocks.advise(run, size, advise));
+    }
+}
+
+impl Blocks {
+    fn advise(&mut self, run: Range<usize>, size: PageSize, advise: Advise<'_>) {
+        let is_taken =
+            self.all_small || advise(run.start * BLOCK_BYTES..run.end * BLOCK_BYTES, size);
+        if !is_taken {
+            self.all_small = true;
+            advise(0..self.given_back.len() * BLOCK_BYTES, PageSize::Small);
+        }
+    }
+}
+
+/// The frames of `block` that are in `bytes`, counted from its first.
+fn within(bytes: &Range<usize>, block: usize) -> Range<usize> {
+    let first = block * BLOCK_BYTES;
+    let frame = |at: usize| at.saturating_sub(first).min(BLOCK_BYTES) / FRAME_BYTES;
+    frame(bytes.start)..frame(bytes.end)
+}
+
+fn is_whole(block: &[u64; WORDS_PER_BLOCK]) -> bool {
+    block.iter().all(|word| *word == 0)
+}
+
+fn set(block: &mut [u64; WORDS_PER_BLOCK], frames: Range<usize>, value: bool) {
+    for frame in frames {
+        let (word, bit) = (frame / u64::BITS as usize, 1 << (frame % u64::BITS as usize));
+        if value { block[word] |= bit } else { block[word] &= !bit }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    const FRAME: usize = FRAME_BYTES;
+
+    /// What was advised, in blocks.
+    #[derive(Default)]
+    struct Advice(RefCell<Vec<(Range<usize>, PageSize)>>);
+
+    impl Advice {
+        fn note(&self, bytes: Range<usize>, size: PageSize) -> bool {
+            let blocks = bytes.start / BLOCK_BYTES..bytes.end / BLOCK_BYTES;
+            self.0.borrow_mut().push((blocks, size));
+            true
+        }
+
+        fn told(&self) -> Vec<(Range<usize>, PageSize)> {
+            self.0.take()
+        }
+    }
+
+    #[test]
+    fn a_block_is_small_as_long_as_a_frame_of_it_is_away() {
+        let (memory, advice) = (GivenBack::new(4 * BLOCK_BYTES), Advice::default());
+        let note = |bytes: Range<usize>, size| advice.note(bytes, size);
+        memory.give(BLOCK_BYTES - FRAME..BLOCK_BYTES + FRAME, &note);
+        assert_eq!(advice.told(), [(0..2, PageSize::Small)]);
+        memory.give(0..FRAME, &note);
+        assert_eq!(advice.told(), [], "it is already");
+        memory.take(BLOCK_BYTES - FRAME..4 * BLOCK_BYTES, &note);
+        assert_eq!(advice.told(), [(1..2, PageSize::Huge)], "the first frame is away");
+        memory.take(0..FRAME, &note);
+        assert_eq!(advice.told(), [(0..1, PageSize::Huge)]);
+        memory.give(0..4 * BLOCK_BYTES, &note);
+        assert_eq!(advice.told(), [(0..4, PageSize::Small)], "one call");
+    }
+
+    #[test]
+    fn runs_of_blocks_are_told_apart() {
+        let (memory, advice) = (GivenBack::new(4 * BLOCK_BYTES), Advice::default());
+        let note = |bytes: Range<usize>, size| advice.note(bytes, size);
+        memory.give(BLOCK_BYTES..BLOCK_BYTES + FRAME, &note);
+        memory.give(0..4 * BLOCK_BYTES, &note);
+        let small = [1..2, 0..1, 2..4].map(|blocks| (blocks, PageSize::Small));
+        assert_eq!(advice.told(), small);
+    }
+
+    #[test]
+    fn a_refused_advice_makes_all_of_it_small_for_good() {
+        let (memory, advice) = (GivenBack::new(4 * BLOCK_BYTES), Advice::default());
+        let refuse = |bytes: Range<usize>, size| {
+            advice.note(bytes.clone(), size);
+            bytes.len() > BLOCK_BYTES
+        };
+        memory.give(0..FRAME, &refuse);
+        assert_eq!(advice.told(), [(0..1, PageSize::Small), (0..4, PageSize::Small)]);
+        memory.take(0..FRAME, &refuse);
+        memory.give(0..FRAME, &refuse);
+        assert_eq!(advice.told(), []);
+    }
+}

@@ -1,0 +1,56 @@
+//! A file read once, front to back: each page comes from the device once, or nearly so.
+//!
+//! A reader has windows under way whose pages nobody has read yet, and a policy that evicts them
+//! first makes the device read them twice. Memories here are small, so that windows are as large a
+//! part of them as they ever are.
+//!
+//! Not asked of the policies that are their papers whole and know no readahead: what comes in waits
+//! on a queue of a hundredth (LIRS, W-TinyLFU) to a quarter (S3-FIFO, 2Q) of memory, and a window
+//! may be longer than that.
+
+use pagetide::{Bytes, OpenOptions, PageCache, PolicyName};
+use std::path::Path;
+
+const PAGE: u64 = 4096;
+const FILE_TIMES: u64 = 4;
+/// Of which the last has windows as large as nobody has to ask for.
+const MEMORIES: [u64; 3] = [512, 2048, 4096];
+const SHORT_QUEUES: [PolicyName; 4] =
+    [PolicyName::S3Fifo, PolicyName::TwoQueue, PolicyName::WTinyLfu, PolicyName::Lirs];
+
+/// Device bytes of a file byte, where `len` bytes are read at a time.
+fn device_bytes_per_byte(path: &Path, memory: u64, policy: PolicyName, len: usize) -> f64 {
+    let builder = PageCache::builder().memory(Bytes::from_pages(memory)).policy(policy);
+    let cache = builder.build().expect("a cache");
+    let file = cache.open(path, OpenOptions::new().read(true)).expect("a file");
+    let (mut bytes, mut at) = (vec![0; len], 0);
+    loop {
+        let nr_read = file.read_at(&mut bytes, at).expect("bytes");
+        at += nr_read as u64;
+        if nr_read == 0 {
+            break;
+        }
+    }
+    assert_eq!(at, FILE_TIMES * memory * PAGE);
+    cache.stats().device_read_bytes as f64 / at as f64
+}
+
+#[test]
+fn a_stream_reads_each_page_once() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("file");
+    let policies = PolicyName::ALL.iter().filter(|policy| !SHORT_QUEUES.contains(policy));
+    for memory in MEMORIES {
+        let len = FILE_TIMES * memory * PAGE;
+        std::fs::write(&path, vec![1; len as usize]).expect("room");
+        for &policy in policies.clone() {
+            for len in [4 << 10, 32 << 10, 128 << 10] {
+                let ratio = device_bytes_per_byte(&path, memory, policy, len);
+                assert!(
+                    ratio <= 1.05,
+                    "{policy}, {memory} frames, {len} bytes at a time: {ratio:.3} of the file read"
+                );
+            }
+        }
+    }
+}
