@@ -35,7 +35,7 @@ use answer::{Answer, Outcome, done};
 use breaks::Leases;
 use description::Description;
 use identity::{FileKey, lock};
-use idle::IDLE_MAX;
+use idle::Look;
 use pagetide::PageCache;
 use pagetide::seam::{HeldFiles, SharedPages};
 use pagetide_sys::shared::Positions;
@@ -44,7 +44,7 @@ use processes::Processes;
 use served_file::{Hands, ServedFile};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -68,8 +68,7 @@ pub struct Server {
     frames: Option<([Arc<OwnedFd>; 2], u32)>,
     files: Mutex<HashMap<FileKey, Arc<ServedFile>>>,
     descriptions: Mutex<BTreeMap<u64, Arc<Description>>>,
-    /// As many idle descriptions are kept before the next look.
-    idle_max: AtomicUsize,
+    look: Look,
     processes: Processes,
     leases: Leases,
     next_id: AtomicU64,
@@ -99,7 +98,7 @@ impl Server {
             frames,
             files: Mutex::default(),
             descriptions: Mutex::default(),
-            idle_max: AtomicUsize::new(IDLE_MAX),
+            look: Look::default(),
             processes: Processes::default(),
             leases: Leases::default(),
             next_id: AtomicU64::new(1),
@@ -125,7 +124,11 @@ impl Server {
         let listening = Arc::clone(&listener);
         let thread = std::thread::Builder::new().name("pagetide-accept".into());
         let accepting = thread.spawn(move || sockets::serve(&listening, &own))?;
-        Ok(Serving { server: Arc::clone(self), listener, threads: [watching, accepting] })
+        let own = Arc::clone(self);
+        let thread = std::thread::Builder::new().name("pagetide-idle".into());
+        let looking = thread.spawn(move || idle::look_on(&own))?;
+        let threads = [watching, accepting, looking];
+        Ok(Serving { server: Arc::clone(self), listener, threads })
     }
 
     fn is_stopping(&self) -> bool {
@@ -358,22 +361,21 @@ impl Server {
     }
 
     fn remember(&self, description: &Arc<Description>) {
-        let mut descriptions = lock(&self.descriptions);
-        descriptions.insert(description.id, Arc::clone(description));
-        let is_look_due = descriptions.len() > self.idle_max.load(Relaxed);
-        drop(descriptions);
-        if is_look_due {
-            self.forget_idle();
-        }
+        lock(&self.descriptions).insert(description.id, Arc::clone(description));
     }
 
     /// Forgets descriptions that no process can have.
     fn forget_idle(&self) {
-        let open = idle::collect_open_files();
-        let mut descriptions = lock(&self.descriptions);
-        descriptions
-            .retain(|_, one| one.inner().nr_known > 0 || open.contains(&one.file.key.numbers()));
-        self.idle_max.store(descriptions.len() * 2 + IDLE_MAX, Relaxed);
+        let is_idle = |one: &Description| one.inner().nr_known == 0;
+        if !lock(&self.descriptions).values().any(|one| is_idle(one)) {
+            return;
+        }
+        // Twice: a child may be forked, and its parent gone, amid a look.
+        let mut open = idle::collect_open_files();
+        open.extend(idle::collect_open_files());
+        let is_forgotten =
+            |one: &Description| is_idle(one) && !open.contains(&one.file.key.numbers());
+        lock(&self.descriptions).retain(|_, one| !is_forgotten(one));
     }
 
     fn count(&self, process: u64, description: &Description) {
@@ -409,7 +411,7 @@ impl Server {
 pub struct Serving {
     server: Arc<Server>,
     listener: Arc<Listener>,
-    threads: [JoinHandle<()>; 2],
+    threads: [JoinHandle<()>; 3],
 }
 
 impl Serving {
@@ -418,6 +420,7 @@ impl Serving {
         self.server.is_stopping.store(true, Relaxed);
         self.listener.stop();
         self.server.leases.wake();
+        self.server.look.call();
         for thread in self.threads {
             // One that panicked has said so; what was written is written back all the same.
             let _ = thread.join();

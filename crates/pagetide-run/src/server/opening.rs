@@ -182,6 +182,7 @@ impl Server {
         inner.handle = None;
         drop(inner);
         state.close(one);
+        self.look.call();
         written
     }
 }

@@ -233,10 +233,18 @@ impl Connection<'_> {
             return outcome.unwrap_or_else(Answer::failed);
         }
         self.long = None;
-        let begun = self
-            .server
-            .wake(self.process, request.id)
-            .and_then(|one| writing::begin(&one, request, source));
+        let begin = || {
+            let one = self.server.wake(self.process, request.id)?;
+            writing::begin(&one, request, source)
+        };
+        let begun = begin().or_else(|errno| match errno {
+            // What no process has any more may have had the room.
+            Errno::NOSPC | Errno::DQUOT => {
+                self.server.forget_idle();
+                begin()
+            }
+            _ => Err(errno),
+        });
         match begun {
             Ok((answer, long)) => {
                 self.long = long.filter(|_| request.flags & LAST == 0);
