@@ -7,7 +7,7 @@
 //! descriptors of all processes of the tree: a description of whose file none is open is forgotten.
 //!
 //! ```text
-//!   last close --> [`Look`] --> one look, then a pause of 19 times as long: 5 % of a processor
+//!   last close --> [`Look`] --> a look, then a pause of 19 times as long: 5 % of a processor
 //!   no room on a disk --------> one look at once, before that is said
 //! ```
 //!
@@ -23,7 +23,12 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+/// A pause is so many times as long as the look before it.
 const PAUSE_FACTOR: u32 = 19;
+/// What is left is looked at again: a process says that it closes before it does. Twice as late each
+/// time, up to so late.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+const PAUSE_MIN: Duration = Duration::from_millis(1);
 
 /// What the thread that looks waits for.
 #[derive(Default)]
@@ -39,23 +44,28 @@ impl Look {
         self.changed.notify_one();
     }
 
-    fn wait(&self) {
+    /// Waits to be called, or so long; returns whether it was called.
+    fn wait(&self, most: Duration) -> bool {
         let is_due = lock(&self.is_due);
-        let due = self.changed.wait_while(is_due, |is_due| !*is_due);
-        *due.unwrap_or_else(PoisonError::into_inner) = false;
+        let due = self.changed.wait_timeout_while(is_due, most, |is_due| !*is_due);
+        std::mem::take(&mut *due.unwrap_or_else(PoisonError::into_inner).0)
     }
 }
 
 /// Looks whenever there is something to look for, until the server stops.
 pub(super) fn look_on(server: &Server) {
+    let mut pause = Duration::MAX;
     loop {
-        server.look.wait();
+        let is_called = server.look.wait(pause);
         if server.is_stopping() {
             return;
         }
         let began = Instant::now();
-        server.forget_idle();
-        std::thread::sleep((began.elapsed() * PAUSE_FACTOR).min(Duration::from_secs(1)));
+        let is_any_left = server.forget_idle();
+        let own = began.elapsed() * PAUSE_FACTOR;
+        let next = if is_called { PAUSE_MIN } else { pause * 2 };
+        pause = if is_any_left { next.max(own).min(PAUSE_MAX) } else { Duration::MAX };
+        std::thread::sleep(own.min(PAUSE_MAX));
     }
 }
 

@@ -364,18 +364,20 @@ impl Server {
         lock(&self.descriptions).insert(description.id, Arc::clone(description));
     }
 
-    /// Forgets descriptions that no process can have.
-    fn forget_idle(&self) {
+    /// Forgets descriptions that no process can have; returns whether there are others that no
+    /// process is known to have.
+    fn forget_idle(&self) -> bool {
         let is_idle = |one: &Description| one.inner().nr_known == 0;
         if !lock(&self.descriptions).values().any(|one| is_idle(one)) {
-            return;
+            return false;
         }
         // Twice: a child may be forked, and its parent gone, amid a look.
         let mut open = idle::collect_open_files();
         open.extend(idle::collect_open_files());
-        let is_forgotten =
-            |one: &Description| is_idle(one) && !open.contains(&one.file.key.numbers());
-        lock(&self.descriptions).retain(|_, one| !is_forgotten(one));
+        let is_open = |one: &Description| open.contains(&one.file.key.numbers());
+        let mut descriptions = lock(&self.descriptions);
+        descriptions.retain(|_, one| !is_idle(one) || is_open(one));
+        descriptions.values().any(|one| is_idle(one))
     }
 
     fn count(&self, process: u64, description: &Description) {
