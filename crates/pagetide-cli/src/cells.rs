@@ -136,8 +136,11 @@ fn nr_threads(
     cells: &[Cell],
     jobs: Option<NonZeroUsize>,
 ) -> Result<usize, Failure> {
-    let bytes =
-        |cell: &Cell| replay::bytes_needed(cell.contender, trace, frames_held(trace, *cell));
+    let bytes = |cell: &Cell| {
+        let held = held(trace, *cell).map(|setup| setup.memory.nr_frames_max());
+        let frames = held.unwrap_or_else(|| frames_held(trace, *cell));
+        replay::bytes_needed(cell.contender, trace, frames)
+    };
     let largest = cells.iter().map(bytes).max().unwrap_or(0).max(1);
     machine::check_memory(Bytes(largest))?;
     let held = machine::read_memory_available().map_or(u64::MAX, |free| free.0 / 2 / largest);

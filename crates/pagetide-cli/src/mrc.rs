@@ -14,9 +14,9 @@
 //! so a sampled curve starts where the shrunken memory has some tens.
 //!
 //! Here `lru` is strict: each access is a use. In `replay` it is core's, for which a repeated read
-//! or a table access is not; for traces of plain reads and writes they are the same. Stack distances
-//! know nothing of readahead: where all get what was recorded (see `readahead.rs`), `lru` is
-//! replayed as the others are, and the error stays that of the curve without.
+//! or a table access is not; for traces of plain reads and writes they are the same. Stack
+//! distances know nothing of readahead: where all get what was recorded (see `readahead.rs`), `lru`
+//! is replayed as the others are, and the error stays that of the curve without.
 //!
 //! Sources: see the lab's `curve`; replaying a sample in a shrunken memory is Waldspurger,
 //! Saemundsson, Ahmad and Park, "Cache Modeling and Optimization using Miniature Simulations",
@@ -158,6 +158,7 @@ fn read(args: &MrcArgs, interrupt: &Interrupt) -> Result<Sample, Failure> {
         if sampler.takes(access.page) {
             trace.push_from(from, access);
         }
+        Ok(())
     })?;
     // In a sample, reads that follow each other did not in the trace.
     let reader = if args.sample.is_some() { Reader::Recorded } else { setup::reader_of(&facts) };

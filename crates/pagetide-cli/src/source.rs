@@ -14,6 +14,7 @@
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::machine;
 use crate::terminal::{self, Meter};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use pagetide_lab::trace::{Access, DenseTrace, Ending, Format, Header, Note, Trace, TraceError};
@@ -22,6 +23,8 @@ use std::path::PathBuf;
 
 /// Entries read between looks for Ctrl-C.
 const CHECK_EVERY: u64 = 1 << 16;
+/// A trace that takes no more is read without asking how much memory there is.
+const TRACE_BYTES_UNASKED: u64 = 256 << 20;
 
 /// What all commands that read a trace are told.
 #[derive(Debug, clap::Args)]
@@ -123,11 +126,12 @@ impl SourceArgs {
     /// Reads the whole trace, entry by entry; the trace itself tells the entry's time.
     ///
     /// # Errors
-    /// As [`SourceArgs::open`] and [`SourceArgs::finish`]; a malformed trace; an interrupt.
+    /// As [`SourceArgs::open`] and [`SourceArgs::finish`]; a malformed trace; an interrupt; what
+    /// `take` fails with.
     pub(crate) fn for_each(
         &self,
         interrupt: &Interrupt,
-        mut take: impl FnMut(&Trace, Access),
+        mut take: impl FnMut(&Trace, Access) -> Result<(), Failure>,
     ) -> Result<Facts, Failure> {
         let mut trace = self.open()?;
         let meter = Meter::new("reading the trace".to_owned(), None);
@@ -135,7 +139,7 @@ impl SourceArgs {
         while let Some(access) = trace.next() {
             let access = access.map_err(|error| self.refuse(&error))?;
             nr_accesses += u64::from(access.kind.is_access());
-            take(&trace, access);
+            take(&trace, access)?;
             nr_read += 1;
             if nr_read.is_multiple_of(CHECK_EVERY) {
                 interrupt.check()?;
@@ -146,15 +150,40 @@ impl SourceArgs {
         self.finish(&trace, nr_accesses)
     }
 
+    /// Refuses to read on where there may be no memory for as much again.
+    fn check_room(&self, read: &DenseTrace) -> Result<(), Failure> {
+        let Some(available) = machine::read_memory_available() else { return Ok(()) };
+        if read.bytes_held() <= available.0 {
+            return Ok(());
+        }
+        Err(Failure::Refused(format!(
+            "the trace {} does not fit into memory: its first {} entries take {}, and the machine \
+             has {} available; use a part of it, or mrc with --sample",
+            self.file.display(),
+            read.nr_entries(),
+            machine::rounded(read.bytes_held()),
+            machine::rounded(available.0),
+        )))
+    }
+
     /// Reads the whole trace into memory.
     ///
     /// # Errors
-    /// As [`SourceArgs::for_each`].
+    /// As [`SourceArgs::for_each`]; a trace that is too long for the machine's memory.
     pub(crate) fn read_dense(&self, interrupt: &Interrupt) -> Result<(DenseTrace, Facts), Failure> {
         // What reading frees, replays take.
         pagetide_sys::keep_freed_memory();
         let mut dense = DenseTrace::default();
-        let facts = self.for_each(interrupt, |trace, access| dense.push_from(trace, access))?;
+        let mut bytes_checked = TRACE_BYTES_UNASKED;
+        let facts = self.for_each(interrupt, |trace, access| {
+            dense.push_from(trace, access);
+            if dense.nr_entries().is_multiple_of(CHECK_EVERY) && dense.bytes_held() > bytes_checked
+            {
+                bytes_checked = dense.bytes_held().saturating_mul(2);
+                self.check_room(&dense)?;
+            }
+            Ok(())
+        })?;
         dense.push_notes(&facts.notes);
         Ok((dense, facts))
     }

@@ -61,6 +61,8 @@ pub struct Miss {
     pub is_ample: bool,
     /// Somebody else brings what is not wanted now, and may be on the way with it.
     pub has_prefetcher: bool,
+    /// Pages that the group which pays for these can have, if it is one that has less than all.
+    pub room: Option<u64>,
 }
 
 /// What the caller said about its pattern.
@@ -79,6 +81,9 @@ pub enum AccessPattern {
 #[derive(Clone, Debug)]
 pub struct Readahead {
     pattern: AccessPattern,
+    /// The largest run, wherever there is room for it.
+    nr_most: u64,
+    /// The largest run in the room there is now.
     nr_max: u64,
     /// End of the last run asked for: where a sequential reader goes on.
     next: u64,
@@ -107,17 +112,30 @@ const DEVICE_MAX: u64 = 16_384;
 
 /// The largest run, pages, in memory of `nr_frames`: as `asked`, or else by how far the system
 /// reads ahead of the `device`, where that is known: four times as far where memory is plenty, that
-/// is where this is no more than a 16th of it, and as far, up to a 32nd, where it is not. A 16th at
-/// the most, or as asked an eighth: a reader has two windows under way, for a moment three, and
-/// larger ones would evict what they bring before it is read.
+/// is where this is no more than a 16th of it, and as far, up to a 32nd, where it is not. In any
+/// case a 16th at the most, because a larger one would evict what it reads.
 pub fn window_max(asked: Option<u64>, device: Option<u64>, nr_frames: u64) -> u64 {
     let by_device = |device: u64| match device.saturating_mul(4).min(DEVICE_MAX) {
         plenty if plenty <= nr_frames / 16 => plenty,
         _ => device.min(nr_frames / 32),
     };
-    let unasked = || UNASKED.max(device.map_or(0, by_device)).min(nr_frames / 16);
-    asked.unwrap_or_else(unasked).min(nr_frames / 8)
+    let unasked = || UNASKED.max(device.map_or(0, by_device));
+    asked.unwrap_or_else(unasked).min(nr_frames / MEMORY_PART)
 }
+
+/// Pages on their way into memory at a time, of those that nobody waits for: in flight they cannot
+/// be reclaimed, and what others ask for needs room, too.
+pub fn in_flight_max(room: u64) -> u64 {
+    (room / 4).max(1)
+}
+
+/// A run takes one part of memory in so many at the most. Two wait to be read at a time, and of an
+/// eighth and more that waits the first leaves: with runs of an eighth, 64 MiB in 8 MiB of memory
+/// were read with 115, and are with 64.
+const MEMORY_PART: u64 = 16;
+/// And of a group's room, in which several streams are to fit: with a 16th, four of them read up to
+/// 1.12 times as much as they were asked for.
+const GROUP_PART: u64 = 32;
 
 /// Pages that lie in a row in memory, of a request whose pages are not scattered.
 const ROW: usize = 6;
@@ -142,7 +160,15 @@ impl Readahead {
     /// No stream yet. `nr_max` is the largest run; 0 switches readahead off.
     pub fn new(nr_max: u64) -> Readahead {
         let pattern = AccessPattern::default();
-        Readahead { pattern, nr_max, next: 0, window: 0, before: 0, wasted_seen: 0 }
+        Readahead {
+            pattern,
+            nr_most: nr_max,
+            nr_max,
+            next: 0,
+            window: 0,
+            before: 0,
+            wasted_seen: 0,
+        }
     }
 
     /// Takes the caller's advice and forgets the stream.
@@ -161,6 +187,7 @@ impl Readahead {
     /// The run always starts at its page and holds the wanted ones; `nr_max`, or as many as are
     /// wanted, at the most, and where a prefetcher is overtaken what it was asked for as well.
     pub fn on_miss(&mut self, miss: Miss) -> ReadaheadRun {
+        self.fit(miss.room);
         let Miss { index, previous, wasted, .. } = miss;
         let wanted = miss.wanted.max(1);
         let follows = match previous {
@@ -212,8 +239,14 @@ impl Readahead {
 
     /// The reader reached a marker at `index`: the next run, if it pays.
     ///
-    /// A marker left by another handle's stream is not ours to continue.
-    pub fn on_marker(&mut self, index: u64, wasted: u64) -> Option<ReadaheadRun> {
+    /// A marker left by another handle's stream is not ours to continue. `room` is as for a miss.
+    pub fn on_marker(
+        &mut self,
+        index: u64,
+        wasted: u64,
+        room: Option<u64>,
+    ) -> Option<ReadaheadRun> {
+        self.fit(room);
         if !self.is_in_last(self.window, index) || self.nr_max == 0 {
             return None;
         }
@@ -225,6 +258,11 @@ impl Readahead {
         }
         self.go_on(window, wasted);
         Some(ReadaheadRun { start, nr: window, nr_now: 0, marker: Some(start), is_around: false })
+    }
+
+    /// The group has no room for larger runs.
+    fn fit(&mut self, room: Option<u64>) {
+        self.nr_max = self.nr_most.min(room.map_or(u64::MAX, |room| room / GROUP_PART));
     }
 
     /// A run at `start` is asked for, and nothing before it.
@@ -267,7 +305,15 @@ mod tests {
 
     /// A miss in full memory.
     fn miss(index: u64, wanted: u64, previous: Option<u64>) -> Miss {
-        Miss { index, wanted, previous, wasted: 0, is_ample: false, has_prefetcher: true }
+        Miss {
+            index,
+            wanted,
+            previous,
+            wasted: 0,
+            is_ample: false,
+            has_prefetcher: true,
+            room: None,
+        }
     }
 
     #[test]
@@ -279,7 +325,7 @@ mod tests {
         let mut marker = first.marker;
         let mut end = first.start + first.nr;
         for _ in 0..6 {
-            let run = readahead.on_marker(marker.unwrap(), 0).unwrap();
+            let run = readahead.on_marker(marker.unwrap(), 0, None).unwrap();
             assert_eq!(run.start, end, "runs follow each other without a gap");
             end = run.start + run.nr;
             marker = run.marker;
@@ -293,7 +339,7 @@ mod tests {
         let mut readahead = Readahead::new(256);
         let first = readahead.on_miss(miss(0, 16, None));
         assert_eq!((first.nr, first.nr_now, first.marker), (64, 16, Some(16)));
-        let second = readahead.on_marker(16, 0).expect("the next window");
+        let second = readahead.on_marker(16, 0, None).expect("the next window");
         assert_eq!((second.start, second.nr, second.marker), (64, 128, Some(64)));
         // It is there before the page with the marker is: the third window, too.
         let third = readahead.on_miss(miss(64, 16, Some(63)));
@@ -303,12 +349,28 @@ mod tests {
         let again = readahead.on_miss(miss(96, 16, Some(95)));
         assert_eq!((again.start, again.nr, again.nr_now, again.marker), (96, 352, 16, None));
         // The marker is where it was.
-        let fourth = readahead.on_marker(192, 0).expect("the next window");
+        let fourth = readahead.on_marker(192, 0, None).expect("the next window");
         assert_eq!((fourth.start, fourth.nr), (448, 256));
         // Where nobody is on the way with it, what is not there did not come, or left.
         let alone = Miss { has_prefetcher: false, ..miss(460, 16, Some(459)) };
         let run = readahead.on_miss(alone);
         assert_eq!((run.start, run.nr, run.marker), (460, 64, Some(476)));
+    }
+
+    #[test]
+    fn a_window_is_no_larger_than_its_group_has_room_for() {
+        let mut readahead = Readahead::new(256);
+        let mut run = readahead.on_miss(Miss { room: Some(1024), ..miss(0, 16, None) });
+        assert_eq!((run.nr, run.marker), (32, Some(16)));
+        // A limit that moves is followed.
+        let sizes = [1024, 1024, 2048, 1 << 20, 512].map(|room| {
+            run = readahead.on_marker(run.marker.unwrap(), 0, Some(room)).unwrap();
+            run.nr
+        });
+        assert_eq!(sizes, [32, 32, 64, 128, 16]);
+        // What is wanted is read, whatever the room.
+        let run = readahead.on_miss(Miss { room: Some(16), ..miss(5000, 40, Some(4999)) });
+        assert_eq!((run.nr, run.marker), (40, None));
     }
 
     #[test]
@@ -365,20 +427,20 @@ mod tests {
         let mut run = readahead.on_miss(miss(0, 1, None));
         let mut wasted = 0;
         for _ in 0..4 {
-            run = readahead.on_marker(run.marker.unwrap(), wasted).unwrap();
+            run = readahead.on_marker(run.marker.unwrap(), wasted, None).unwrap();
         }
         assert_eq!(run.nr, 64);
         let mut sizes = alloc::vec::Vec::new();
         loop {
             wasted += run.nr;
-            match readahead.on_marker(run.marker.unwrap(), wasted) {
+            match readahead.on_marker(run.marker.unwrap(), wasted, None) {
                 Some(next) => run = next,
                 None => break,
             }
             sizes.push(run.nr);
         }
         assert_eq!(sizes, [32, 16, 8, 4]);
-        assert_eq!(readahead.on_marker(run.marker.unwrap(), wasted), None);
+        assert_eq!(readahead.on_marker(run.marker.unwrap(), wasted, None), None);
     }
 
     #[test]
@@ -407,7 +469,7 @@ mod tests {
         }
         assert_eq!(window_max(None, None, mib(4096)), mib(2));
         assert_eq!(window_max(Some(mib(1)), Some(mib(8)), mib(512)), mib(1), "as asked");
-        assert_eq!(window_max(Some(mib(64)), Some(mib(8)), mib(256)), mib(32), "an eighth");
+        assert_eq!(window_max(Some(mib(64)), Some(mib(8)), mib(256)), mib(16), "a 16th");
         assert_eq!(window_max(Some(0), Some(mib(8)), mib(256)), 0, "off");
     }
 
@@ -425,6 +487,6 @@ mod tests {
     fn a_strangers_marker_is_left_alone() {
         let mut readahead = Readahead::new(64);
         let _ = readahead.on_miss(miss(0, 1, None));
-        assert_eq!(readahead.on_marker(5_000, 0), None);
+        assert_eq!(readahead.on_marker(5_000, 0, None), None);
     }
 }

@@ -17,11 +17,25 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, wait};
 use std::fs;
 use std::io;
+use std::sync::OnceLock;
 
 /// Has all orphans below this process be its children.
 pub(crate) fn adopt_orphans() -> io::Result<()> {
     let own = rustix::process::getpid();
     Ok(rustix::process::set_child_subreaper(Some(own))?)
+}
+
+/// A child of ours that is no program's, if there is one.
+static LEFT_OUT: OnceLock<u32> = OnceLock::new();
+
+/// Child `pid` is none of the program's processes.
+pub(crate) fn leave_out(pid: u32) {
+    let _ = LEFT_OUT.set(pid);
+}
+
+/// Whether no process is left below this one.
+pub(crate) fn has_none() -> bool {
+    processes_below_us().is_empty()
 }
 
 /// What a wait came to.
@@ -57,6 +71,7 @@ pub(crate) fn processes_below_us() -> Vec<u32> {
             // It may have ended meanwhile.
             let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
             let children = children.split_whitespace().filter_map(|one| one.parse().ok());
+            let children = children.filter(|child| LEFT_OUT.get() != Some(child));
             unseen.extend(children.inspect(|child: &u32| found.push(*child)));
         }
     }

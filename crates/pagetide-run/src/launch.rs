@@ -7,10 +7,11 @@
 //!   status        its exit code, 128 + signal, 127 not found, 126 cannot be executed
 //! ```
 //!
-//! A terminal sends its Ctrl-C to the whole foreground group, the program included: those are not
-//! passed on a second time.
+//! A terminal sends its Ctrl-C to the whole foreground group, the program included, and so may
+//! kill(1): those are not passed on a second time.
 
 use crate::wire::{VARIABLE, VERSION};
+use pagetide_sys::sentinel::Sentinel;
 use rustix::process::{Pid, Signal, WaitStatus, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::{Handle, Signals};
@@ -20,6 +21,7 @@ use std::io::{self, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 const LIBRARY: &str = "libpagetide_preload.so";
@@ -111,6 +113,9 @@ pub fn exit_code(status: ExitStatus) -> u8 {
     }
 }
 
+/// What is passed on.
+const SIGNALS: [i32; 6] = [SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGINT, SIGQUIT];
+
 /// Signals that are ours no more: from here on they wait for a program to be passed on to. Before
 /// it is started, so that none can end us and leave it behind.
 #[derive(Debug)]
@@ -122,7 +127,7 @@ impl Caught {
     /// # Errors
     /// What the system says.
     pub fn new() -> io::Result<Caught> {
-        Signals::new([SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGINT, SIGQUIT]).map(Caught)
+        Signals::new(SIGNALS).map(Caught)
     }
 }
 
@@ -152,15 +157,26 @@ impl Forwarder {
     }
 }
 
-/// Passes signals on to `child`, but for those that it has from the terminal itself.
-pub fn pass_to(child: Pid) -> impl Fn(Signal) + Send + 'static {
+/// Passes signals on to `child`, but for those that it has itself, as a member of our group: from
+/// a terminal's keys, or by kill(2) of the group.
+pub fn pass_to(child: Pid, sentinel: Option<Arc<Sentinel>>) -> impl Fn(Signal) + Send + 'static {
     move |signal| {
-        let is_key = matches!(signal, Signal::INT | Signal::QUIT);
-        if !(is_key && is_in_foreground()) {
+        let came_to_all = match &sentinel {
+            Some(sentinel) => sentinel.has(signal.as_raw()),
+            None => matches!(signal, Signal::INT | Signal::QUIT) && is_in_foreground(),
+        };
+        let is_in_group = rustix::process::getpgid(Some(child)) == Ok(rustix::process::getpgrp());
+        if !(came_to_all && is_in_group) {
             // It may have ended already.
             let _ = kill_process(child, signal);
         }
     }
+}
+
+/// A process that tells what came to our whole group. To be started before there is a second
+/// thread; `None` where the system refuses it, and a terminal's keys are all that is told apart.
+pub fn start_sentinel() -> Option<Arc<Sentinel>> {
+    Sentinel::start(&SIGNALS).ok().map(Arc::new)
 }
 
 impl Drop for Forwarder {

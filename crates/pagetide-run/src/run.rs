@@ -8,6 +8,7 @@ use crate::program;
 use crate::server::{self, Listener, Say, Server};
 use crate::wire::{VARIABLE, VERSION, variable};
 use pagetide::{Bytes, PageCache, SyncError};
+use pagetide_sys::sentinel::Sentinel;
 use rustix::process::Pid;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -83,6 +84,7 @@ fn on(act: &'static str) -> impl FnOnce(io::Error) -> RunError {
 /// What has to be done before the process has the page cache.
 #[derive(Debug)]
 pub struct Prepared {
+    sentinel: Option<Arc<Sentinel>>,
     kept: Kept,
 }
 
@@ -107,7 +109,11 @@ impl Prepared {
         }
         let kept = limits::allow_long_files().map_err(on("watch for a signal"))?;
         descendants::adopt_orphans().map_err(on("have orphans for children"))?;
-        Ok(Prepared { kept })
+        let sentinel = launch::start_sentinel();
+        if let Some(sentinel) = &sentinel {
+            descendants::leave_out(sentinel.pid());
+        }
+        Ok(Prepared { sentinel, kept })
     }
 
     /// Runs the program with `cache`, which was built to be shared, until its last process has
@@ -131,7 +137,7 @@ impl Prepared {
             program: PathBuf::from(&program.command[0]),
             source,
         })?;
-        let exit_code = wait_for_all(child, caught, say)?;
+        let exit_code = wait_for_all(child, caught, self.sentinel, say)?;
         serving.stop();
         Ok(Ended { exit_code, written_back: server.finish(), server })
     }
@@ -164,9 +170,14 @@ fn warn_of_unserved(command: &OsStr, say: Say) {
 }
 
 /// Waits for the program, and then for every other process below; returns the program's exit code.
-fn wait_for_all(child: Pid, caught: Caught, say: Say) -> Result<u8, RunError> {
+fn wait_for_all(
+    child: Pid,
+    caught: Caught,
+    sentinel: Option<Arc<Sentinel>>,
+    say: Say,
+) -> Result<u8, RunError> {
     let has_ended = Arc::new(AtomicBool::new(false));
-    let to_child = launch::pass_to(child);
+    let to_child = launch::pass_to(child, sentinel);
     let seen = Arc::clone(&has_ended);
     let deliver = move |signal| {
         if seen.load(Relaxed) {
@@ -186,6 +197,9 @@ fn wait_for_all(child: Pid, caught: Caught, say: Say) -> Result<u8, RunError> {
             }
             Waited::Child(..) => {}
             Waited::All => return Ok(exit_code),
+        }
+        if has_ended.load(Relaxed) && descendants::has_none() {
+            return Ok(exit_code);
         }
     }
 }

@@ -347,13 +347,15 @@ pub enum Reason {
     Unleased,
     /// The process is about to run with another user's rights.
     OtherUser,
+    /// The server had no descriptor left for it.
+    Exhausted,
     /// It is excluded.
     Excluded,
 }
 
 impl Reason {
     /// All of them, in order.
-    pub const ALL: [Reason; 9] = [
+    pub const ALL: [Reason; 10] = [
         Reason::Mapped,
         Reason::Standard,
         Reason::Inherited,
@@ -362,6 +364,7 @@ impl Reason {
         Reason::Outside,
         Reason::Unleased,
         Reason::OtherUser,
+        Reason::Exhausted,
         Reason::Excluded,
     ];
 
@@ -559,6 +562,6 @@ mod tests {
         assert_eq!(Request::decode(&[0; REQUEST_BYTES - 1]), None);
         assert_eq!(Request::decode(&[0xff; REQUEST_BYTES]), None);
         assert_eq!(Reply::decode(&[0xff; REPLY_BYTES]), None);
-        assert_eq!(Reason::from_number(9), None);
+        assert_eq!(Reason::from_number(10), None);
     }
 }

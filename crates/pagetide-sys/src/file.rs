@@ -30,6 +30,7 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pagetide_core::units::{Bytes, PAGE_BYTES};
@@ -130,7 +131,7 @@ impl StoreFile {
     ///
     /// # Errors
     /// [`OpenStoreError`].
-    pub fn held(file: File, direct: bool) -> Result<StoreFile, OpenStoreError> {
+    pub fn held(file: Arc<File>, direct: bool) -> Result<StoreFile, OpenStoreError> {
         let held = Held::new(file, direct)?;
         let cached_from = AtomicU64::new(NOTHING_CACHED);
         Ok(StoreFile { descriptors: Descriptors::One(held), cached_from })
@@ -318,6 +319,15 @@ impl StoreFile {
             direct = None;
         }
         Ok(())
+    }
+
+    /// Has the kernel read the page at `offset`, of which a part is to be written soon: beside
+    /// other requests, not in the middle of the write.
+    pub fn prepare_part(&self, offset: u64) {
+        // A refusal costs time alone.
+        let len = std::num::NonZeroU64::new(PAGE);
+        let prepare = |file: &File| rustix::fs::fadvise(file, offset, len, Advice::WillNeed);
+        let _ = self.through(None, prepare);
     }
 
     /// Makes all writes so far durable, and what is needed to find them.

@@ -53,8 +53,12 @@ mod region;
 #[cfg(any(miri, loom))]
 #[path = "region/none.rs"]
 mod region;
+#[cfg(not(any(miri, loom)))]
+pub mod rights;
 #[cfg(not(loom))]
 mod ring;
+#[cfg(not(any(miri, loom)))]
+pub mod sentinel;
 #[cfg(not(any(miri, loom)))]
 pub mod shared;
 mod sync;

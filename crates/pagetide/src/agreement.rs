@@ -118,12 +118,11 @@ impl State {
     }
 
     /// A change of ours begins. `look` is from before it, and what others did was dealt with.
-    pub(crate) fn begin(&mut self, look: &Look) {
+    pub(crate) fn begin(&mut self, look: Option<&Look>) {
         self.is_in_doubt = true;
-        let len = look.fingerprint.len;
-        let changing = self.changing.get_or_insert(Changing { nr: 0, lengths: len..=len });
-        changing.nr += 1;
-        self.last = Some(look.fingerprint);
+        let lengths = look.map_or(0..=u64::MAX, |look| look.fingerprint.len..=look.fingerprint.len);
+        self.changing.get_or_insert(Changing { nr: 0, lengths }).nr += 1;
+        self.last = look.map(|look| look.fingerprint);
     }
 
     /// It may have made the file this long.
@@ -195,8 +194,8 @@ mod tests {
         let agreement = Agreement::new(Some(&look(5, 10)));
         let mut state = agreement.lock();
         assert!(!state.is_changed(&look(5, 10)));
-        state.begin(&look(5, 10));
-        state.begin(&look(7, 10));
+        state.begin(Some(&look(5, 10)));
+        state.begin(Some(&look(7, 10)));
         state.may_grow_to(20);
         assert!(!state.end(Some(&look(8, 15))) && state.is_changing());
         state.agree(&look(8, 15));
@@ -212,7 +211,7 @@ mod tests {
         let agreement = Agreement::new(Some(&look(5, 10)));
         for (mine, found, is_foreign) in [(20, 20, false), (20, 9, true), (20, 21, true)] {
             let mut state = agreement.lock();
-            state.begin(&look(5, 10));
+            state.begin(Some(&look(5, 10)));
             state.may_grow_to(mine);
             assert_eq!(state.end(Some(&look(6, found))), is_foreign, "{found}");
         }

@@ -89,8 +89,8 @@ impl PageCache {
 
     /// Opens a regular file. Two opens of one file share its pages.
     ///
-    /// Close to open: what other programs had written when they closed the file is seen, here and by
-    /// all handles from now on. Unless the file's length and times prove that nobody changed it,
+    /// Close to open: what other programs had written when they closed the file is seen, here and
+    /// by all handles from now on. Unless the file's length and times prove that nobody changed it,
     /// its clean pages are dropped; they prove nothing where it was written back here since the
     /// last open, nor within a few milliseconds of a change. Waits for no page, and for no guard.
     ///
@@ -291,7 +291,7 @@ impl PageCache {
 }
 
 impl HeldFiles for PageCache {
-    fn open_held(&self, file: std::fs::File, write: bool) -> Result<File, OpenError> {
+    fn open_held(&self, file: Arc<std::fs::File>, write: bool) -> Result<File, OpenError> {
         let path = Path::new("(a held file)");
         let refused = |source| OpenError::Open { path: path.to_owned(), source };
         let file = StoreFile::held(file, self.shared.limits.direct_io)

@@ -69,6 +69,13 @@ impl DirtyIndex {
         Some(start..start + 1 + nr_more.count() as u64)
     }
 
+    /// The next pages at or after `from`, at most `nr_max`, of which some bytes were not written.
+    pub(crate) fn collect_partial(&self, from: u64, nr_max: usize) -> Vec<u64> {
+        let pages = lock(&self.pages);
+        let partial = pages.range(from..).filter(|(_, written)| !written.is_whole());
+        partial.map(|(index, _)| *index).take(nr_max).collect()
+    }
+
     /// All of them, by index.
     pub(crate) fn collect(&self) -> Vec<u64> {
         lock(&self.pages).keys().copied().collect()

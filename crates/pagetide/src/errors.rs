@@ -1,8 +1,8 @@
 //! What can go wrong, one enum per operation.
 //!
 //! Each message says what happened, with numbers and with its cause, and each variant's
-//! documentation what to do. All of them turn into [`std::io::Error`] for callers that speak it; the
-//! original stays reachable as the source.
+//! documentation what to do. All of them turn into [`std::io::Error`] for callers that speak it;
+//! the original stays reachable as the source.
 
 use crate::tier::plan::TierError;
 use pagetide_core::knobs::Knob;
@@ -320,8 +320,6 @@ macro_rules! into_io {
             fn from(error: $error) -> io::Error {
                 let kind = match &error {
                     $($pattern => $kind,)+
-                    #[allow(unreachable_patterns, reason = "some say what each of theirs is")]
-                    _ => io::ErrorKind::Other,
                 };
                 io::Error::new(kind, error)
             }
@@ -333,19 +331,26 @@ into_io! {
     BuildError {
         BuildError::TooSmall { .. } | BuildError::NoMemory | BuildError::Knob { .. }
             => io::ErrorKind::InvalidInput,
+        _ => io::ErrorKind::Other,
     }
-    OpenError { OpenError::Open { source, .. } => source.kind() }
+    OpenError {
+        OpenError::Open { source, .. } => source.kind(),
+        _ => io::ErrorKind::Other,
+    }
     ReadError {
         ReadError::Store { source, .. } => source.kind(),
         ReadError::WouldDeadlock { .. } => io::ErrorKind::Deadlock,
+        _ => io::ErrorKind::Other,
     }
     WriteError {
         WriteError::Store { source, .. } | WriteError::SetLen { source, .. } => source.kind(),
         WriteError::WouldDeadlock { .. } => io::ErrorKind::Deadlock,
+        _ => io::ErrorKind::Other,
     }
     ResizeError {
         ResizeError::OutOfRange { .. } | ResizeError::NoSuchTier { .. }
             => io::ErrorKind::InvalidInput,
+        _ => io::ErrorKind::Other,
     }
     SyncError {
         SyncError::Writeback(source) | SyncError::Store(source) => source.kind(),

@@ -1,45 +1,19 @@
 //! Write-back: dirty pages to the store, and what happens when that fails.
 //!
-//! Each page is copied out under a shared pin, so what is written is one state of the page and
-//! writers never wait for the device; the copy is what the store gets. From the copy until the
-//! store's answer the folio is under write-back and cannot be evicted.
-//!
-//! ```text
-//!   dirty index --take_run--> pin, copy, DIRTY -> WRITEBACK --> in flight --ok--> clean
-//!                                                                  |
-//!                                                                  +--error--> dirty again, in the
-//!                             index again, and numbered for the next sync of every handle
-//! ```
-//!
 //! One thread at a time writes back a mapping (`mapping.flush`), front to back, once: a pass ends
 //! even while writers go on. A pass ends early at a page that a guard has locked; who insists waits
-//! for the guard between passes, when nobody else has to wait along.
-//!
-//! Of a file that others can change, exactly the bytes are written that were written here: whole
-//! pages in long requests, past the kernel's cache; pieces of pages through it.
+//! for the guard between passes, when nobody else has to wait along. What a pass does: `pass`.
 
-use crate::counters::Event;
 use crate::engine::Engine;
-use crate::in_flight::InFlight;
 use crate::locks::{Wake, lock};
 use crate::mapping::Mapping;
-use crate::store::Backing;
-use crate::written::Written;
-use pagetide_core::folio::Flags;
-use pagetide_core::ids::{FrameId, PageIndex};
-use pagetide_core::record;
-use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
+use crate::pass::{Pass, RUN_MAX};
+use pagetide_core::ids::PageIndex;
 use pagetide_core::writeback::Balance;
-use pagetide_sys::{
-    AlignedBuf, Completion, IoQueue, PageRef, PinRefused, StoreError, Touch, current_cpu,
-};
-use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Pages in one write request: 256 KiB. With 32 in flight, 8 MiB of copies at the most.
-const RUN_MAX: u64 = 64;
 /// Dirty pages nobody asked to write are written after at most this.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -72,43 +46,6 @@ impl Flushed {
         self.nr_failed += other.nr_failed;
         self.ended_at = other.ended_at;
     }
-}
-
-/// Pages in flight together: neighbours, copied into one buffer.
-struct Run {
-    start: u64,
-    pages: Vec<Copied>,
-    /// Where the written bytes end in the file.
-    end: u64,
-}
-
-/// One page of a run.
-struct Copied {
-    frame: FrameId,
-    /// What of it is dirty again if the store fails.
-    written: Written,
-}
-
-/// A page copied out, to be written.
-struct Snapshot {
-    page: Copied,
-    /// How much of it the file has.
-    nr_bytes: usize,
-}
-
-/// One pass over a mapping.
-struct Pass<'e> {
-    engine: &'e Engine,
-    mapping: &'e Mapping,
-    backing: Arc<Backing>,
-    queue: IoQueue,
-    in_flight: InFlight<Run>,
-    /// Buffers of what has been written.
-    spare: Vec<AlignedBuf>,
-    on_locked: OnLocked,
-    flushed: Flushed,
-    /// Pages it may take yet.
-    nr_left: u64,
 }
 
 impl Engine {
@@ -144,24 +81,11 @@ impl Engine {
             return Flushed::default();
         }
         let Ok(backing) = mapping.backing() else { return Flushed::default() };
-        self.begin_change(mapping, &backing);
-        let mut pass = Pass {
-            engine: self,
-            mapping,
-            backing,
-            queue: self.io.take(),
-            in_flight: InFlight::new(),
-            spare: Vec::new(),
-            on_locked,
-            flushed: Flushed::default(),
-            nr_left: nr_max,
-        };
-        pass.run(range);
-        self.io.give_back(pass.queue);
-        mapping.note_pass(pass.flushed.nr_failed);
-        self.end_change(mapping, &pass.backing);
+        let pass = Pass::new(self, mapping, &backing, on_locked, nr_max);
+        let flushed = self.with_change(mapping, &backing, || pass.run(range));
+        mapping.note_pass(flushed.nr_failed);
         self.settle_idle(mapping);
-        pass.flushed
+        flushed
     }
 
     /// Writes back everything, everywhere, but for what only borrows room in a store.
@@ -217,249 +141,6 @@ impl Engine {
             Balance::WakeFlusher => self.flusher.notify(),
             Balance::Wait => self.dirty.wait_below_hard(|| self.flusher.notify()),
         }
-    }
-}
-
-impl Pass<'_> {
-    fn run(&mut self, range: Range<u64>) {
-        let mut from = range.start;
-        while self.nr_left > 0
-            && self.flushed.ended_at.is_none()
-            && let Some(run) = self.mapping.dirty.next_run(from, RUN_MAX.min(self.nr_left))
-        {
-            if run.start >= range.end {
-                break;
-            }
-            from = run.end;
-            self.nr_left -= run.end - run.start;
-            self.write_run(run);
-        }
-        if let Some(swap) = &self.mapping.swap {
-            swap.end_part(from);
-        }
-        self.queue.submit();
-        while self.queue.nr_pending() > 0 {
-            self.reap(1);
-        }
-    }
-
-    /// Copies the pages and submits them; pages that went away meanwhile, and those of which only a
-    /// part is written, split the run.
-    fn write_run(&mut self, range: Range<u64>) {
-        let mut buffer = self.buffer();
-        let mut run = Run::at(range.start);
-        for index in range {
-            let at = run.pages.len() * PAGE_BYTES;
-            let copy = &mut buffer[at..at + PAGE_BYTES];
-            let copied = self.snapshot(index, copy);
-            if let Some(Snapshot { page, nr_bytes }) = copied {
-                let pieces = page.written.pieces(nr_bytes);
-                if pieces == [0..nr_bytes] {
-                    run.end = (index << PAGE_SHIFT) + nr_bytes as u64;
-                    run.pages.push(page);
-                    continue;
-                }
-                let bytes = copy.to_vec();
-                self.write_pieces(index, page, &bytes, &pieces);
-            }
-            let before = std::mem::replace(&mut run, Run::at(index + 1));
-            if !before.pages.is_empty() {
-                let filled = std::mem::replace(&mut buffer, self.buffer());
-                self.submit(before, filled);
-            }
-            if self.flushed.ended_at.is_some() {
-                break;
-            }
-        }
-        self.submit(run, buffer);
-    }
-
-    /// Writes parts of one page, and waits for them.
-    fn write_pieces(&mut self, index: u64, page: Copied, bytes: &[u8], pieces: &[Range<usize>]) {
-        let start = index << PAGE_SHIFT;
-        let mut result = Ok(());
-        let mut run = Run::at(index);
-        run.pages.push(page);
-        for piece in pieces {
-            let counters = &self.engine.counters;
-            counters.count(Event::DeviceWrite);
-            counters.add(Event::DeviceWriteBytes, piece.len() as u64);
-            run.end = start + piece.end as u64;
-            self.note_submitted(run.end);
-            let offset = start + piece.start as u64;
-            result = result.and_then(|()| self.backing.write_bytes(&bytes[piece.clone()], offset));
-        }
-        self.complete(run, result);
-    }
-
-    /// The store may be this long once the request is done.
-    fn note_submitted(&self, end: u64) {
-        if self.mapping.agreement.is_shared() {
-            self.mapping.agreement.lock().may_grow_to(end);
-        }
-    }
-
-    /// Room for the longest run; what is in it is to be written over.
-    fn buffer(&mut self) -> AlignedBuf {
-        self.spare.pop().unwrap_or_else(|| AlignedBuf::zeroed(RUN_MAX as usize * PAGE_BYTES))
-    }
-
-    /// Copies one page out and turns it from dirty to under write-back. `None` if there is nothing
-    /// to write: it was dropped, or lies past the end of the file; or if it is locked.
-    fn snapshot(&mut self, index: u64, target: &mut [u8]) -> Option<Snapshot> {
-        let page = self.mapping.table.page(PageIndex(index))?;
-        if self.mapping.is_region() {
-            return self.snapshot_of_region(page, target);
-        }
-        loop {
-            match page.try_pin(Touch::Quiet) {
-                Ok(pin) => {
-                    let folio = &self.engine.folios[pin.frame()];
-                    if !folio.flags().any(Flags::DIRTY) {
-                        return None;
-                    }
-                    let cut = self.mapping.leaving.cut_of(index).unwrap_or(PAGE_BYTES);
-                    let nr_bytes = self.mapping.bytes_in_page(PageIndex(index));
-                    let written = self.mapping.dirty.take(index).unwrap_or(Written::WHOLE);
-                    if nr_bytes.min(cut) == 0 {
-                        // A guard taken before a truncation changed it afterwards.
-                        folio.clear(Flags::DIRTY);
-                        self.engine.uncount_dirty(self.mapping, 1);
-                        self.engine.record(self.mapping, index, record::AccessKind::Clean);
-                        return None;
-                    }
-                    target.copy_from_slice(pin.bytes());
-                    target[cut..].fill(0);
-                    folio.update(|flags| Some(flags.without(Flags::DIRTY).with(Flags::WRITEBACK)));
-                    return Some(Snapshot {
-                        page: Copied { frame: pin.frame(), written },
-                        nr_bytes,
-                    });
-                }
-                Err(PinRefused::NotResident) => return None,
-                Err(PinRefused::Locked) => {
-                    self.note_locked(index);
-                    return None;
-                }
-                // So many guards: one of them will go, and dropping one is not something to sleep
-                // for.
-                Err(_) => std::thread::yield_now(),
-            }
-        }
-    }
-
-    fn note_locked(&mut self, index: u64) {
-        if self.on_locked == OnLocked::End {
-            self.flushed.ended_at = Some(index);
-        }
-    }
-
-    /// As [`Pass::snapshot`], of a page whose user may be writing it: from here on a store is a
-    /// fault, which waits for the lock and makes the page dirty again.
-    fn snapshot_of_region(&mut self, page: PageRef<'_>, target: &mut [u8]) -> Option<Snapshot> {
-        let Ok(lock) = page.try_lock() else {
-            self.note_locked(page.index().0);
-            return None;
-        };
-        let frame = lock.frame()?;
-        let folio = &self.engine.folios[frame];
-        if !folio.flags().any(Flags::DIRTY) {
-            return None;
-        }
-        let written = self.mapping.dirty.take(page.index().0).unwrap_or(Written::WHOLE);
-        lock.protect_from_user();
-        lock.read(0, target);
-        folio.update(|flags| Some(flags.without(Flags::DIRTY).with(Flags::WRITEBACK)));
-        let nr_bytes = self.mapping.bytes_in_page(page.index());
-        Some(Snapshot { page: Copied { frame, written }, nr_bytes })
-    }
-
-    fn submit(&mut self, run: Run, buffer: AlignedBuf) {
-        if run.pages.is_empty() {
-            return;
-        }
-        let offset = run.start << PAGE_SHIFT;
-        let len = (run.end - offset) as usize;
-        self.engine.counters.count(Event::DeviceWrite);
-        self.engine.counters.add(Event::DeviceWriteBytes, len as u64);
-        self.note_submitted(run.end);
-        let backing = Arc::clone(&self.backing);
-        let Some(file) = backing.file() else {
-            let result = backing.write_bytes(&buffer[..len], offset);
-            return self.complete(run, result);
-        };
-        let token = self.in_flight.insert(run);
-        self.queue.submit_write(Arc::clone(file), offset, buffer, len, token);
-        self.reap(0);
-    }
-
-    fn reap(&mut self, nr_min: usize) {
-        let mut completions = Vec::new();
-        self.queue.reap(nr_min, &mut completions);
-        for completion in completions {
-            let Completion::Write { token, buffer, result } = completion else { continue };
-            self.spare.push(buffer);
-            if let Some(run) = self.in_flight.take(token) {
-                self.complete(run, result.map_err(StoreError::into_os_error));
-            }
-        }
-    }
-
-    fn complete(&mut self, run: Run, result: io::Result<()>) {
-        let nr = run.pages.len() as u64;
-        match result {
-            Ok(()) => {
-                self.mapping.note_stored(run.end);
-                if let Some(swap) = &self.mapping.swap {
-                    // Before the pages are clean, and can leave.
-                    (run.start..run.start + nr).for_each(|index| swap.note_stored(index));
-                }
-                (run.start..).zip(&run.pages).for_each(|(index, page)| {
-                    self.set_clean(index, page.frame);
-                });
-                self.flushed.nr_written += nr;
-                self.engine.uncount_dirty(self.mapping, nr);
-            }
-            Err(error) => {
-                self.mapping.record_error(&error);
-                if let Some(swap) = &self.mapping.swap {
-                    swap.note_failure(&error);
-                }
-                (run.start..).zip(&run.pages).for_each(|(index, page)| {
-                    self.set_dirty_again(index, page);
-                });
-                self.flushed.nr_failed += nr;
-            }
-        }
-    }
-
-    fn set_clean(&self, index: u64, frame: FrameId) {
-        let folio = &self.engine.folios[frame];
-        let before = folio.clear(Flags::WRITEBACK);
-        if !before.any(Flags::DIRTY) {
-            self.engine.record(self.mapping, index, record::AccessKind::Clean);
-        }
-        if before.any(Flags::RECLAIM) && !before.any(Flags::DIRTY) {
-            folio.clear(Flags::RECLAIM);
-            self.engine.nodes.of(frame).log_rotation(current_cpu(), frame);
-        }
-    }
-
-    fn set_dirty_again(&self, index: u64, page: &Copied) {
-        let dirty_again = |flags: Flags| Some(flags.without(Flags::WRITEBACK).with(Flags::DIRTY));
-        // Before the flag: a page that is dirty is in the index.
-        self.mapping.dirty.insert(index, &page.written);
-        let before = self.engine.folios[page.frame].update(dirty_again);
-        if before.any(Flags::DIRTY) {
-            // A writer came meanwhile and counted the page once more.
-            self.engine.uncount_dirty(self.mapping, 1);
-        }
-    }
-}
-
-impl Run {
-    fn at(start: u64) -> Run {
-        Run { start, pages: Vec::new(), end: start << PAGE_SHIFT }
     }
 }
 

@@ -68,29 +68,38 @@ impl Engine {
         Ok(())
     }
 
-    /// Something of ours is about to change the file: what others did until now is noticed first.
-    pub(crate) fn begin_change(&self, mapping: &Mapping, backing: &Backing) {
+    /// Runs what changes the file: what others did until then is noticed first, and their lengths
+    /// afterwards.
+    pub(crate) fn with_change<T>(
+        &self,
+        mapping: &Mapping,
+        backing: &Backing,
+        change: impl FnOnce() -> T,
+    ) -> T {
         if !mapping.agreement.is_shared() {
-            return;
+            return change();
         }
+        self.begin_change(mapping, backing);
+        let result = change();
+        self.end_change(mapping, backing);
+        result
+    }
+
+    fn begin_change(&self, mapping: &Mapping, backing: &Backing) {
         let mut state = mapping.agreement.lock();
-        let Ok(look) = backing.look() else { return };
-        if state.is_changed(&look) {
+        let look = backing.look().ok();
+        if let Some(look) = look.filter(|look| state.is_changed(look)) {
             if state.is_abandoned() && !mapping.has_handles() {
                 self.give_up_dirty(mapping);
             }
             self.drop_changed(mapping);
             mapping.believe_len(look.fingerprint.len);
         }
-        state.begin(&look);
+        state.begin(look.as_ref());
     }
 
-    /// It has.
-    pub(crate) fn end_change(&self, mapping: &Mapping, backing: &Backing) {
+    fn end_change(&self, mapping: &Mapping, backing: &Backing) {
         let mut state = mapping.agreement.lock();
-        if !state.is_changing() {
-            return;
-        }
         let look = backing.look().ok();
         if state.end(look.as_ref())
             && let Some(Look { fingerprint, .. }) = look
@@ -129,6 +138,15 @@ impl Engine {
     fn drop_changed(&self, mapping: &Mapping) {
         // First: what is read past the cache from now on is new, what was read before is not.
         mapping.note_foreign_writer();
+        self.drop_resident(mapping);
+        if let Some(pool) = &self.pool {
+            pool.forget_range(mapping, ALL);
+            // What came back from there meanwhile.
+            self.drop_resident(mapping);
+        }
+    }
+
+    fn drop_resident(&self, mapping: &Mapping) {
         let cpu = current_cpu();
         mapping.table.for_each_present(ALL, |page, _| {
             let index = page.index().0;
@@ -142,14 +160,10 @@ impl Engine {
                 self.expel(cpu, mapping, &mut page);
             }
         });
-        if let Some(pool) = &self.pool {
-            // Last: also what was evicted meanwhile.
-            pool.forget_range(mapping, ALL);
-        }
     }
 
-    /// Before the pages are used: drops those that are leaving. Waits for those who have them, which
-    /// are other threads.
+    /// Before the pages are used: drops those that are leaving. Waits for those who have them,
+    /// which are other threads.
     pub(crate) fn settle(
         &self,
         mapping: &Mapping,
@@ -181,7 +195,7 @@ impl Engine {
     }
 
     /// Drops a page that is leaving; keeps what of it was written here and is still to be stored.
-    fn settle_locked<H: PageHandle>(&self, mapping: &Mapping, page: &mut Lock<H>) {
+    pub(crate) fn settle_locked<H: PageHandle>(&self, mapping: &Mapping, page: &mut Lock<H>) {
         let index = page.page().index();
         let Some(cut) = mapping.leaving.cut_of(index.0) else { return };
         let flags = page.frame().map_or(Flags::NONE, |frame| self.folios[frame].flags());

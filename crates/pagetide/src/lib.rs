@@ -88,6 +88,8 @@ mod node;
 #[cfg(not(loom))]
 mod open;
 #[cfg(not(loom))]
+mod pass;
+#[cfg(not(loom))]
 mod prefetch;
 #[cfg(not(loom))]
 mod reclaim;

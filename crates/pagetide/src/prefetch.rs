@@ -4,9 +4,11 @@
 //! gives them frames and submits the reads in pieces, so that the first pages are usable while the
 //! rest is still coming, and the device always has work.
 //!
+//! A reader may overtake the worker, which is late then for what it has passed: what is behind the
+//! reader's last miss is left out, or it would come in, perhaps again, for nobody.
+//!
 //! A run that finds the queue full is dropped: readahead is a wish. For the same reason at most a
-//! quarter of the memory is being filled at a time: what others ask for needs frames, too, and
-//! those in flight cannot be reclaimed.
+//! part of the memory, or of what a group has room for, is being filled at a time.
 
 use crate::counters::Event;
 use crate::engine::Engine;
@@ -17,12 +19,13 @@ use crate::staging::Staging;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::lru::AccessKind;
 use pagetide_core::page_alloc::stock_max;
-use pagetide_core::readahead::ReadaheadRun;
+use pagetide_core::readahead::{ReadaheadRun, in_flight_max};
 use pagetide_core::record;
 use pagetide_core::units::PAGE_SHIFT;
 use pagetide_sys::{ClaimedFrame, Completion, IoQueue, Lock, WordRef, current_cpu};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -32,13 +35,19 @@ const QUEUE_MAX: usize = 64;
 const PIECE_MAX: u64 = 128;
 /// Pages between the one that is admitted and the one whose line of hints is fetched.
 const FETCHED_AHEAD: u64 = 8;
-/// Of the frames, at most one in so many is being filled.
-const FRAMES_IN_FLIGHT: u64 = 4;
 
 /// A run somebody wished for.
 struct Wish {
     mapping: Arc<Mapping>,
     run: ReadaheadRun,
+    /// How far the reader has come.
+    reached: Arc<AtomicU64>,
+}
+
+impl Wish {
+    fn new(mapping: &Arc<Mapping>, run: ReadaheadRun, reached: &Arc<AtomicU64>) -> Wish {
+        Wish { mapping: Arc::clone(mapping), run, reached: Arc::clone(reached) }
+    }
 }
 
 /// The queue between readers and the worker.
@@ -50,10 +59,10 @@ pub(crate) struct PrefetchQueue {
 
 impl PrefetchQueue {
     /// Leaves a wish; dropped if the queue is full.
-    pub(crate) fn push(&self, mapping: &Arc<Mapping>, run: ReadaheadRun) {
+    pub(crate) fn push(&self, mapping: &Arc<Mapping>, run: ReadaheadRun, reached: &Arc<AtomicU64>) {
         let mut wishes = lock(&self.wishes);
         if wishes.len() < QUEUE_MAX {
-            wishes.push_back(Wish { mapping: Arc::clone(mapping), run });
+            wishes.push_back(Wish::new(mapping, run, reached));
             drop(wishes);
             self.signal.notify();
         }
@@ -66,12 +75,17 @@ impl PrefetchQueue {
 
 impl Engine {
     /// Brings a run in beside the caller; without worker threads, in the caller.
-    pub(crate) fn prefetch(&self, mapping: &Arc<Mapping>, run: ReadaheadRun) {
+    pub(crate) fn prefetch(
+        &self,
+        mapping: &Arc<Mapping>,
+        run: ReadaheadRun,
+        reached: &Arc<AtomicU64>,
+    ) {
         if self.has_workers {
-            return self.prefetches.push(mapping, run);
+            return self.prefetches.push(mapping, run, reached);
         }
         let mut worker = Prefetcher::new(self);
-        worker.submit(&Wish { mapping: Arc::clone(mapping), run });
+        worker.submit(&Wish::new(mapping, run, reached));
         while worker.queue.nr_pending() > 0 {
             worker.reap();
         }
@@ -134,13 +148,13 @@ impl<'e> Prefetcher<'e> {
         }
     }
 
-    /// Pages the next piece may have; waits until it may have one.
-    fn wait_for_room(&mut self) -> u64 {
+    /// Pages the next piece of the mapping may have; waits until it may have one.
+    fn wait_for_room(&mut self, mapping: &Mapping) -> u64 {
         if !self.engine.has_workers {
             // Then nobody else needs a frame meanwhile.
             return PIECE_MAX;
         }
-        let nr_max = (self.engine.nodes.nr_frames() / FRAMES_IN_FLIGHT).max(1);
+        let nr_max = in_flight_max(self.engine.room_of(mapping));
         while self.nr_in_flight >= nr_max {
             self.reap();
         }
@@ -152,22 +166,23 @@ impl<'e> Prefetcher<'e> {
         let mapping = &wish.mapping;
         let end = (wish.run.start + wish.run.nr).min(mapping.nr_pages());
         let mut piece: Vec<Lock<WordRef>> = Vec::new();
-        let mut room = self.wait_for_room();
+        let mut room = self.wait_for_room(mapping);
         let tag = mapping.tag().unwrap_or(0);
         for index in wish.run.start..end {
             self.engine.arena.fetch_hints(tag, PageIndex(index + FETCHED_AHEAD));
             let nr_left = end - index;
             match self.admit(wish, index, nr_left, nr_left.min(room - piece.len() as u64)) {
                 Admitted::Page(page) => piece.push(page),
+                Admitted::NotNeeded if piece.is_empty() => {}
                 Admitted::NotNeeded => {
                     self.submit_piece(wish, std::mem::take(&mut piece));
-                    room = self.wait_for_room();
+                    room = self.wait_for_room(mapping);
                 }
                 Admitted::NoFrame => break,
             }
             if piece.len() as u64 == room {
                 self.submit_piece(wish, std::mem::take(&mut piece));
-                room = self.wait_for_room();
+                room = self.wait_for_room(mapping);
             }
         }
         self.submit_piece(wish, piece);
@@ -201,6 +216,9 @@ impl<'e> Prefetcher<'e> {
     /// one, and `nr_of_piece` of them before anything is submitted.
     fn admit(&mut self, wish: &Wish, index: u64, nr_left: u64, nr_of_piece: u64) -> Admitted {
         let (engine, mapping) = (self.engine, &wish.mapping);
+        if index < wish.reached.load(Relaxed) {
+            return Admitted::NotNeeded;
+        }
         let cpu = current_cpu();
         let page = mapping.table.word_ref(PageIndex(index)).map(WordRef::try_lock);
         let Some(Ok(mut page)) = page else { return Admitted::NotNeeded };

@@ -16,6 +16,7 @@ use crate::errors::{OpenError, ReadError};
 use crate::file::File;
 use pagetide_core::units::PAGE_BYTES;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 /// The seam of a page cache.
 pub trait HeldFiles {
@@ -27,7 +28,7 @@ pub trait HeldFiles {
     ///
     /// # Errors
     /// As [`PageCache::open`](crate::PageCache::open).
-    fn open_held(&self, file: std::fs::File, write: bool) -> Result<File, OpenError>;
+    fn open_held(&self, file: Arc<std::fs::File>, write: bool) -> Result<File, OpenError>;
 
     /// Two memory files, and the number of frames they are of: what another process makes a view
     /// from. `None` unless the cache was built to be shared.

@@ -164,8 +164,8 @@ fn jackknife(without: impl FnMut(usize) -> f64) -> f64 {
 /// - how deep they were found: of n sampled pages above one another, so many pages stand between
 ///   that n is uncertain by its square root, and with it the size that a ratio belongs to.
 ///
-/// It says nothing of how unlike LRU the policy is, of which the curve knows one point. Sizes beyond
-/// [`Sizing::memory_known`] are told as that one.
+/// It says nothing of how unlike LRU the policy is, of which the curve knows one point. Sizes
+/// beyond [`Sizing::memory_known`] are told as that one.
 ///
 /// ```
 /// # use pagetide::{Bytes, OpenOptions, PageCache};

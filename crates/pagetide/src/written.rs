@@ -1,7 +1,7 @@
 //! Which bytes of a dirty page were written here.
 //!
-//! Problem: a page is read whole and changed in part. Written back whole, it overwrites what another
-//! program has written to its other bytes meanwhile.
+//! Problem: a page is read whole and changed in part. Written back whole, it overwrites what
+//! another program has written to its other bytes meanwhile.
 //!
 //! Idea: each dirty page knows the bytes that were written. Those alone are written back, unless
 //! they are all the page has.

@@ -3,7 +3,7 @@
 mod common;
 
 use common::regions::region;
-use common::small_tmpfs::SmallTmpfs;
+use common::small_fs::{Kind, SmallFs};
 use common::{PAGE, pattern_at, patterned_file, skip, watchdog::Watchdog};
 use pagetide::{Bytes, OpenOptions, PageCache, Region, RegionOptions, SyncError, WriteError};
 
@@ -21,7 +21,7 @@ fn fill(region: &Region) -> (u64, WriteError) {
 fn a_full_swap_folder_is_an_error_that_names_it_and_stops_nobody_else() {
     const NAME: &str = "a_full_swap_folder_is_an_error_that_names_it_and_stops_nobody_else";
     let _watchdog = Watchdog::new();
-    let tmpfs = match SmallTmpfs::mount(200 * PAGE) {
+    let tmpfs = match SmallFs::mount(Kind::Tmpfs, 200 * PAGE as u64) {
         Ok(tmpfs) => tmpfs,
         Err(why) => return skip(NAME, &why),
     };
@@ -48,7 +48,7 @@ fn a_full_swap_folder_is_an_error_that_names_it_and_stops_nobody_else() {
         file.write_at(&[1; 2 * PAGE], 100).expect("written");
         file.sync_data().expect("stored");
         // Nothing that was written is lost: it is all there once there is room.
-        tmpfs.resize(2 * NR_PAGES as usize * PAGE);
+        tmpfs.resize((2 * NR_PAGES as usize * PAGE) as u64);
         for page in 0..nr_written {
             let mut byte = [0];
             region.read(page * PAGE as u64, &mut byte).expect("there is room");
@@ -57,11 +57,11 @@ fn a_full_swap_folder_is_an_error_that_names_it_and_stops_nobody_else() {
         let _ = region.sync();
         region.sync().expect("nothing failed since");
         drop(region);
-        tmpfs.resize(200 * PAGE);
+        tmpfs.resize((200 * PAGE) as u64);
     }
 }
 
-fn check_sentence(told: &str, tmpfs: &SmallTmpfs) {
+fn check_sentence(told: &str, tmpfs: &SmallFs) {
     let folder = tmpfs.path().to_str().expect("a plain path");
     assert!(told.contains(folder) && told.contains("of room left"), "{told}");
     assert!(told.contains("No space left on device"), "{told}");

@@ -134,9 +134,9 @@ enum BenchName {
     Seq,
     /// Skewed reads against the kernel's page cache.
     Zipf,
-    /// Unmodified programs under `pagetide run` (fio, sqlite3), against the kernel's page cache; a
-    /// program of one thread that reads at random is held on a CPU, then on another, both times as
-    /// its reference is.
+    /// Unmodified programs under `pagetide run` (fio, sqlite3, grep, tar, cp, cat), against the
+    /// kernel's page cache; a program of one thread that reads at random is held on a CPU, then on
+    /// another, both times as its reference is.
     Run,
     /// Skewed reads from fast and slow memory.
     Tier,

@@ -226,7 +226,7 @@ pub(super) fn output_of(command: &mut Command, interrupt: &Interrupt) -> Result<
 }
 
 /// The beginning of a command line that runs a program in so much memory (of a cgroup, and so much
-/// beside); `of_run` is for `pagetide run`. The group is removed with what comes beside the command.
+/// beside); `of_run` is for `pagetide run`. The group goes with what comes beside the command.
 pub(super) fn command_under(
     bench: &Bench<'_>,
     under: Under,

@@ -120,7 +120,7 @@ fn record(
     let lines = EventLines::new(instance.open_pipe()?, Arc::clone(&tally));
     let writer = start_writer(lines, out)?;
     let forwarder = Caught::new()
-        .and_then(|caught| Forwarder::start(caught, pass_to(Pid::from_child(child))))
+        .and_then(|caught| Forwarder::start(caught, pass_to(Pid::from_child(child), None)))
         .map_err(|error| Failure::on("watch for signals", &error))?;
     terminal::note(&format!("pagetide: {NOTICE}"));
     kill_process(Pid::from_child(child), Signal::CONT)

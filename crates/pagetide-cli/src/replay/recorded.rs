@@ -4,8 +4,8 @@
 //!   header --> policy, memory, tiers --> cells --> rows, and what each tier did
 //! ```
 //!
-//! Every column gets what the run read ahead. The run's own policy has the mechanisms on that it had; `--off` and `--on` change these. Others
-//! that it is compared with have theirs.
+//! Every column gets what the run read ahead. The run's own policy has the mechanisms on that it
+//! had; `--off` and `--on` change these. Others that it is compared with have theirs.
 
 use super::{ReplayArgs, explain, rows, table};
 use crate::cells::{self, Cell};
@@ -13,9 +13,11 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::readahead::Question;
 use crate::source::Facts;
-use crate::terminal;
+use crate::{machine, terminal};
 use pagetide_core::lru::{PolicyName, Switches};
+use pagetide_core::units::Bytes;
 use pagetide_lab::replay::{Contender, Memory, Row};
+use pagetide_lab::trace::{DenseTrace, PAGES_A_BYTE, PAGES_ALLOWED};
 
 /// Runs the command.
 ///
@@ -24,6 +26,7 @@ use pagetide_lab::replay::{Contender, Memory, Row};
 pub(super) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let (trace, facts) = args.source.read_dense(interrupt)?;
     let (run, memory) = recorded(args, &facts)?;
+    check_claim(args, memory, &trace)?;
     let policy = Contender::Policy(run.policy);
     let policies = if args.policy.is_empty() { vec![policy] } else { args.policy.clone() };
     let has_tiers = matches!(memory, Memory::Tiers(_));
@@ -66,6 +69,20 @@ fn recorded(args: &ReplayArgs, facts: &Facts) -> Result<(Recorded, Memory), Fail
     run.zip(memory).ok_or_else(|| {
         Failure::Refused(format!("{file} has a damaged header: no such run can have been"))
     })
+}
+
+/// Refuses a memory that the record cannot have filled: its frames would be made, and none used.
+fn check_claim(args: &ReplayArgs, memory: Memory, trace: &DenseTrace) -> Result<(), Failure> {
+    let (frames, entries) = (u64::from(memory.nr_frames_max()), trace.nr_entries());
+    if frames <= PAGES_ALLOWED.saturating_add(entries.saturating_mul(PAGES_A_BYTE)) {
+        return Ok(());
+    }
+    Err(Failure::Refused(format!(
+        "{} claims a memory of {}, and has {entries} entries: nothing was evicted in it; leave out \
+         --recorded, and say how much memory",
+        args.source.file.display(),
+        machine::rounded(Bytes::from_pages(frames).0),
+    )))
 }
 
 /// Served and resident pages of each tier, and the moves between them; nothing for one kind of

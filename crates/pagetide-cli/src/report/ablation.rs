@@ -118,8 +118,8 @@ fn table(rows: &[AblationRow]) -> String {
     for row in rows {
         let _ = write!(
             text,
-            "<tr><td>{}</td><td>{}</td><td>{:+}</td><td>{:+.2}</td><td>{}</td><td>{}</td><td>{}</td>\
-             <td>{:.1}</td><td>{:+.1}</td></tr>",
+            "<tr><td>{}</td><td>{}</td><td>{:+}</td><td>{:+.2}</td><td>{}</td><td>{}</td>\
+             <td>{}</td><td>{:.1}</td><td>{:+.1}</td></tr>",
             page::escape(&name_of(row)),
             row.misses,
             row.misses_more,

@@ -27,7 +27,8 @@ kernel charges a group besides pages of files; with --reclaim background, and fo
 run that had one, a thread beside the accesses makes room, between the watermarks of a machine of \
 so many. <b>opt</b> is Belady's \
 optimum, which knows the future and bounds them all: it answers the same question over the same \
-accesses. <b>read</b> is what the store gave: a page for each miss, and what came unasked. Refaults are misses on pages that \
+accesses. <b>read</b> is what the store gave: a page for each miss, and what came unasked. \
+Refaults are misses on pages that \
 eviction remembered; activations are those taken for hot at once; policies without that memory \
 have neither. Seconds are this machine's, with as many replays side by side as it has \
 cores.</p></section></body></html>

@@ -39,8 +39,8 @@ at several times a second. Rates are between two looks. Other sizes are estimate
 the pages, whose uses were followed in LRU order: the curve is LRU's, drawn through what was \
 measured at the size there was, readahead included. Bars are one standard error, from the sample; \
 how unlike LRU the policy is, and how unlike itself readahead at another size, is not in them. For \
-what another policy would have done, record the run and use <code>pagetide replay</code>.</p></section></body>\
-</html>
+what another policy would have done, record the run and use <code>pagetide \
+replay</code>.</p></section></body></html>
 ";
 
 /// Writes the report on a run of `command` to `path`.

@@ -74,6 +74,7 @@ fn say_reason(reason: Reason) -> &'static str {
         Reason::Outside => "open outside",
         Reason::Unleased => "without a lease",
         Reason::OtherUser => "of a process that changed its user",
+        Reason::Exhausted => "without a descriptor of the server's",
         Reason::Excluded => "excluded",
     }
 }

@@ -58,7 +58,10 @@ struct Recorded {
 /// A trace that cannot be read to its end, an interrupt.
 pub(crate) fn run(args: &InfoArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let mut census = Census::new();
-    let facts = args.source.for_each(interrupt, |_, access| census.count(&access))?;
+    let facts = args.source.for_each(interrupt, |_, access| {
+        census.count(&access);
+        Ok(())
+    })?;
     let page_bytes = facts.header.as_ref().map_or(PAGE_BYTES as u64, |it| it.page_bytes.into());
     let info = Info {
         format: facts.format.name(),

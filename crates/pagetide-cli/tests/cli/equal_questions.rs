@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 const PAGE: u64 = 4096;
 const SIZES: &str = "100,400,1600";
+const ALL: &str = "pagetide,mglru,active-inactive,lru,fifo,clock,sieve,s3fifo,arc,lirs,opt";
 
 /// A run of two streams and random reads in little memory, with readahead.
 fn record(dir: &Path) -> PathBuf {
@@ -54,9 +55,8 @@ fn opt_is_never_above_another_whatever_becomes_of_the_readahead() {
     let dir = tempfile::tempdir().expect("a folder");
     let record = record(dir.path());
     let record = record.to_str().expect("a plain name");
-    let all = "pagetide,mglru,active-inactive,lru,fifo,clock,sieve,s3fifo,arc,lirs,opt";
     for readahead in ["without", "recorded"] {
-        let asked = ["--policy", all, "--readahead", readahead, "--json"];
+        let asked = ["--policy", ALL, "--readahead", readahead, "--json"];
         let rows = json(&[&["replay", record, "--frames", SIZES], &asked[..]].concat());
         assert!(rows.as_array().expect("a list").iter().all(|row| row["readahead"] == readahead));
         let replayed = columns(&rows);
@@ -66,6 +66,17 @@ fn opt_is_never_above_another_whatever_becomes_of_the_readahead() {
         assert_eq!(curves["readahead"], readahead);
         check_bound(&columns(&curves["points"]), "mrc");
     }
+}
+
+/// A run again is a run with its readahead, in all columns.
+#[test]
+fn opt_is_never_above_another_in_the_memory_the_run_had() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let record = record(dir.path());
+    let record = record.to_str().expect("a plain name");
+    let rows = json(&["replay", record, "--recorded", "--policy", ALL, "--json"]);
+    assert!(rows.as_array().expect("a list").iter().all(|row| row["readahead"] == "recorded"));
+    check_bound(&columns(&rows), "replay --recorded");
 }
 
 /// The device's bytes say what the misses do not: what came unasked.

@@ -2,6 +2,7 @@
 
 mod ablate;
 mod bench;
+mod claims;
 mod demo;
 mod dump;
 mod equal_questions;

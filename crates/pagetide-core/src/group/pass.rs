@@ -13,7 +13,8 @@
 //! ```text
 //!   round        normal --nothing freed--> forced --> everybody --> low overridden
 //!                (forced only where a policy asks for it; everybody only after the group LRU,
-//!                whose young groups were not visited; the last only where low spared somebody)
+//!                whose young groups were not visited; the last only where low spared somebody, and
+//!                not in the background, where nobody waits for what is freed)
 //!   priority     12, 11, ... 0, until enough is freed
 //!   visits       group's limit: the groups below it in turn, from where the last pass stopped
 //!                memory itself: the old generation of the group LRU, from a random bin
@@ -218,6 +219,13 @@ impl GroupPass {
     fn overrides_low(&self) -> bool {
         self.round == Round::LowOverridden
     }
+
+    /// A background pass that finds nothing has lost nothing: what it could not take may be on its
+    /// way into memory, or out of it, and can be taken soon.
+    fn may_override_low(&self) -> bool {
+        let waits = self.scan.kind == ReclaimKind::Background && !self.scan.ignores_age;
+        !waits && self.round < Round::LowOverridden
+    }
 }
 
 impl Groups {
@@ -394,7 +402,7 @@ impl Groups {
         } else if is_fruitless && pass.order == GlobalOrder::Rotation {
             pass.order = GlobalOrder::Walk;
             Round::Everybody
-        } else if is_fruitless && pass.spared_low && pass.round < Round::LowOverridden {
+        } else if is_fruitless && pass.spared_low && pass.may_override_low() {
             Round::LowOverridden
         } else {
             pass.is_over = true;

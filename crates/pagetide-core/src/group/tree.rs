@@ -255,6 +255,26 @@ impl GroupTree {
         core::iter::successors(Some(group), |group| self.group(*group).parent)
     }
 
+    /// Pages that a group can have, of a memory of so many, before reclaim takes from what others
+    /// are to keep: as many as the lowest limit above it allows, less what is protected beside it.
+    /// Of a group that is not there, what the root can have.
+    ///
+    /// # Cost
+    /// O(depth).
+    pub fn room(&self, group: GroupId, memory: u64) -> u64 {
+        let group = if self.exists(group) { group } else { GroupId::ROOT };
+        let (mut room, mut own_claims) = (memory, [0; 2]);
+        for each in self.lineage(group).map(|each| self.group(each)) {
+            let claimed = |guard: Guard| {
+                each.children_claims[guard as usize].saturating_sub(own_claims[guard as usize])
+            };
+            let beside = Guard::ALL.map(claimed).into_iter().max().unwrap_or(0);
+            room = room.min(each.config.limit.min(memory).saturating_sub(beside));
+            own_claims = each.claims();
+        }
+        room
+    }
+
     /// Charges `nr_pages` to a group and its ancestors, or to none of them.
     ///
     /// # Errors

@@ -140,8 +140,8 @@ impl Outcome {
         if self.accesses == 0 { 0.0 } else { self.misses as f64 / self.accesses as f64 }
     }
 
-    /// Bytes that came from the store: a page for each miss, and those that came unasked. As if each
-    /// write that missed had read its page first.
+    /// Bytes that came from the store: a page for each miss, and those that came unasked. As if
+    /// each write that missed had read its page first.
     pub fn device_read_bytes(&self) -> u64 {
         Bytes::from_pages(self.misses + self.pages_ahead).0
     }

@@ -320,6 +320,17 @@ impl DenseTrace {
         moved.map(|(rank, kind)| (self.page(rank), kind))
     }
 
+    /// The memory it takes now, in bytes.
+    pub fn bytes_held(&self) -> u64 {
+        let PageRanks { slots, pages } = &self.pages;
+        let numbers = self.ranks.capacity() + self.times.capacity() + slots.capacity();
+        let bytes = 4 * numbers
+            + self.kinds.capacity()
+            + pages.capacity() * size_of::<PageId>()
+            + self.notes.capacity() * size_of::<(u64, Note)>();
+        bytes as u64
+    }
+
     /// How many entries are accesses.
     pub fn nr_accesses(&self) -> u64 {
         self.nr_accesses

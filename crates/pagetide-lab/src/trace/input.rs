@@ -2,6 +2,8 @@
 
 use super::{LineProblem, TraceError};
 use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Bytes at the front that a format may be told by.
 const PREFIX_BYTES: usize = 4096;
@@ -16,12 +18,37 @@ const GZIP_MAGIC: [u8; 3] = [0x1f, 0x8b, 0x08];
 
 type DynRead = Box<dyn Read + Send>;
 
+/// How many decompressed bytes of a trace were read, for others to look at.
+#[derive(Clone, Debug, Default)]
+pub(super) struct BytesRead(Arc<AtomicU64>);
+
+impl BytesRead {
+    pub(super) fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// What counts them.
+struct Counted {
+    reader: DynRead,
+    nr_read: BytesRead,
+}
+
+impl Read for Counted {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let nr_read = self.reader.read(bytes)?;
+        self.nr_read.0.fetch_add(nr_read as u64, Relaxed);
+        Ok(nr_read)
+    }
+}
+
 /// A trace's bytes and the position in them.
 pub(super) struct Input {
     reader: BufReader<DynRead>,
     offset: u64,
     line_number: u64,
     line: Vec<u8>,
+    nr_read: BytesRead,
 }
 
 impl Input {
@@ -35,9 +62,16 @@ impl Input {
         } else if magic.starts_with(&GZIP_MAGIC) {
             reader = Box::new(flate2::read::MultiGzDecoder::new(reader));
         }
+        let nr_read = BytesRead::default();
+        reader = Box::new(Counted { reader, nr_read: nr_read.clone() });
         let (prefix, reader) = peek(reader, PREFIX_BYTES).map_err(start)?;
         let reader = BufReader::with_capacity(BUFFER_BYTES, reader);
-        Ok((Input { reader, offset: 0, line_number: 0, line: Vec::new() }, prefix))
+        Ok((Input { reader, offset: 0, line_number: 0, line: Vec::new(), nr_read }, prefix))
+    }
+
+    /// The count of bytes read so far, which goes on as the input is read, up to 64 KiB ahead.
+    pub(super) fn bytes_read(&self) -> BytesRead {
+        self.nr_read.clone()
     }
 
     /// The line read last, from 1; 0 before the first.

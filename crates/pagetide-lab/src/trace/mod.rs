@@ -36,6 +36,9 @@
 mod arc;
 mod blkparse;
 mod census;
+mod claim;
+#[cfg(test)]
+mod claim_tests;
 mod compact;
 mod convert;
 mod csv;
@@ -58,11 +61,13 @@ mod time_tests;
 mod vscsi;
 
 pub use census::{Census, KindCount, Reuse};
+pub use claim::{PAGES_A_BYTE, PAGES_ALLOWED};
 pub use convert::{ConvertError, Converted, convert};
 pub use dense::{DenseTrace, PageRanks};
 pub use format::{Format, UnknownFormatName};
 pub use pagetide_core::record::{Access, AccessKind, Ending, Header, Note};
 
+use claim::Claim;
 use input::Input;
 use pagetide_core::ids::{MappingId, PageId, PageIndex, PageType};
 use pagetide_core::record::RecordError;
@@ -113,6 +118,18 @@ pub enum TraceError {
         offset: u64,
         /// How long it should be.
         record_bytes: usize,
+    },
+    /// The requests are of more pages than a trace of this length can be of; it is damaged, or of
+    /// another format.
+    #[error(
+        "the first {bytes} bytes of the trace claim {pages} pages, more than {PAGES_A_BYTE} a byte \
+         and {PAGES_ALLOWED}: it is damaged, or of another format"
+    )]
+    TooManyPages {
+        /// The pages that they ask for.
+        pages: u64,
+        /// The decompressed bytes they were read from.
+        bytes: u64,
     },
     /// A record of fixed length says what cannot be; the file is damaged, or of another format.
     #[error("the record at byte {offset} makes no sense: too long, or past the end of numbers")]
@@ -286,6 +303,7 @@ impl<P: LineParser> Source for LineSource<P> {
 pub struct Trace {
     source: Box<dyn Source>,
     format: Format,
+    claim: Claim,
     request: Option<Request>,
     /// The first time there was.
     start: Option<Micros>,
@@ -324,10 +342,27 @@ impl Trace {
         }
         let format = format.or_else(|| format::detect(&prefix, name));
         let format = format.ok_or(TraceError::UnknownFormat)?;
+        let claim = Claim::new(input.bytes_read());
         let source = source_of(format, input, &prefix)?;
-        let (is_lenient, nr_skipped) = (false, 0);
-        let (request, start, is_over) = (None, None, false);
-        Ok(Trace { source, format, request, start, is_over, is_lenient, nr_skipped })
+        Ok(Trace {
+            source,
+            format,
+            claim,
+            request: None,
+            start: None,
+            is_over: false,
+            is_lenient: false,
+            nr_skipped: 0,
+        })
+    }
+
+    /// The next request, where it can be one.
+    fn next_request(&mut self) -> Result<Option<Request>, TraceError> {
+        let request = self.source.next_request()?;
+        if let Some(request) = &request {
+            self.claim.add(request)?;
+        }
+        Ok(request)
     }
 
     /// From here on, lines that make no sense are skipped and counted instead of ending the trace,
@@ -430,7 +465,7 @@ impl Iterator for Trace {
                 let page = PageId { mapping: request.mapping, index };
                 return Some(Ok(Access { page, kind: request.kind, thread: request.thread }));
             }
-            match self.source.next_request() {
+            match self.next_request() {
                 Ok(Some(request)) => {
                     self.start = self.start.or(request.at);
                     self.request = Some(request);

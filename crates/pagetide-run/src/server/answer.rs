@@ -2,7 +2,7 @@
 
 use crate::errno::Errno;
 use crate::wire::{Reply, Status};
-use std::os::fd::OwnedFd;
+use std::fs::File;
 use std::sync::Arc;
 
 /// A reply, and what goes with it.
@@ -11,7 +11,7 @@ pub(super) struct Answer {
     /// Bytes of the buffer for data.
     pub(super) nr_out: usize,
     /// Descriptors.
-    pub(super) files: Vec<Arc<OwnedFd>>,
+    pub(super) files: Vec<Arc<File>>,
 }
 
 /// An answer, or the errno that is one.
@@ -24,7 +24,7 @@ impl Answer {
     }
 
     /// That the kernel has the file.
-    pub(super) fn kernel(real: Option<Arc<OwnedFd>>) -> Answer {
+    pub(super) fn kernel(real: Option<Arc<File>>) -> Answer {
         Answer { files: real.into_iter().collect(), ..Answer::of(Reply::status(Status::Kernel)) }
     }
 

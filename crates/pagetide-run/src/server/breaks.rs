@@ -15,7 +15,8 @@ use super::served_file::{Hands, ServedFile};
 use crate::wire::Reason;
 use pagetide_sys::lease::{self, Break, Breaks, Hearer, LeaseKind};
 use std::collections::HashMap;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::{Duration, Instant};
@@ -39,7 +40,7 @@ impl Leases {
     /// Why there is none.
     pub(super) fn take(
         &self,
-        real: &OwnedFd,
+        real: &File,
         kind: LeaseKind,
         file: &Arc<ServedFile>,
     ) -> Result<(), Reason> {

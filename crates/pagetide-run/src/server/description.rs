@@ -69,7 +69,7 @@ pub(super) enum Real {
     /// It has not.
     None,
     /// For each process that still has a stand-in.
-    Here(Arc<OwnedFd>),
+    Here(Arc<std::fs::File>),
     /// Every process that had a stand-in has it instead. We keep none: it would keep the locks of a
     /// process that is gone, and a program that was written from being executed.
     Given,
@@ -85,6 +85,8 @@ pub(super) struct Inner {
     pub(super) nr_known: u64,
     /// It is counted among the file's open descriptions.
     pub(super) is_open: bool,
+    /// No process had it when it was last looked for: see `idle`.
+    pub(super) was_missed: bool,
     pub(super) position: Position,
     /// The status flags, access mode included.
     flags: u64,
@@ -145,6 +147,7 @@ impl Description {
             real: Real::None,
             nr_known: 0,
             is_open: true,
+            was_missed: false,
             position: Position::Own(0),
             flags: flags & u64::from(u32::MAX) & !O_OPENING | O_LARGEFILE,
         };
@@ -165,7 +168,7 @@ impl Description {
     /// The kernel has the file: makes the descriptor its calls are made on, at the right position,
     /// with the right flags. Where the file cannot be opened any more, `instead` serves, if it may
     /// do the same.
-    pub(super) fn settle(&self, instead: Option<&Arc<OwnedFd>>) {
+    pub(super) fn settle(&self, instead: Option<&Arc<std::fs::File>>) {
         let mut inner = self.inner();
         if !inner.is_open || inner.is_settled() {
             return;
@@ -174,7 +177,8 @@ impl Description {
         let flags = OFlags::from_bits_retain(inner.flags as u32);
         // The link that opens the file must be followed.
         let flags = flags - OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
-        let opened = rustix::fs::open(path_of(&self.stand_in), flags, Mode::empty()).map(Arc::new);
+        let opened = rustix::fs::open(path_of(&self.stand_in), flags, Mode::empty());
+        let opened = opened.map(|real| Arc::new(real.into()));
         let real = opened.or_else(|errno| {
             let same = instead.filter(|real| self.may_as(real)).ok_or(errno)?;
             rustix::fs::fcntl_setfl(&**same, flags - OFlags::CLOEXEC).map(|()| Arc::clone(same))
@@ -186,7 +190,7 @@ impl Description {
     }
 
     /// Whether `real` has this description's access mode, no more and no less.
-    fn may_as(&self, real: &OwnedFd) -> bool {
+    fn may_as(&self, real: &std::fs::File) -> bool {
         let mode = rustix::fs::fcntl_getfl(real).map(|flags| u64::from(flags.bits()));
         mode.is_ok_and(|mode| Access::of(mode) == self.access)
     }

@@ -35,7 +35,6 @@ use answer::{Answer, Outcome, done};
 use breaks::Leases;
 use description::Description;
 use identity::{FileKey, lock};
-use idle::Look;
 use pagetide::PageCache;
 use pagetide::seam::{HeldFiles, SharedPages};
 use pagetide_sys::shared::Positions;
@@ -57,6 +56,15 @@ const NR_TRAYS_MAX: usize = 64;
 /// Where sentences for the user go.
 pub type Say = fn(&str);
 
+/// Where a request comes from.
+#[derive(Clone, Copy)]
+struct Sender {
+    /// The number in its greeting.
+    process: u64,
+    /// The system's number of the process that has sent this packet.
+    pid: i32,
+}
+
 /// One run's state.
 pub struct Server {
     cache: PageCache,
@@ -68,7 +76,7 @@ pub struct Server {
     frames: Option<([Arc<OwnedFd>; 2], u32)>,
     files: Mutex<HashMap<FileKey, Arc<ServedFile>>>,
     descriptions: Mutex<BTreeMap<u64, Arc<Description>>>,
-    look: Look,
+    looks: idle::Looks,
     processes: Processes,
     leases: Leases,
     next_id: AtomicU64,
@@ -98,7 +106,7 @@ impl Server {
             frames,
             files: Mutex::default(),
             descriptions: Mutex::default(),
-            look: Look::default(),
+            looks: idle::Looks::default(),
             processes: Processes::default(),
             leases: Leases::default(),
             next_id: AtomicU64::new(1),
@@ -126,7 +134,7 @@ impl Server {
         let accepting = thread.spawn(move || sockets::serve(&listening, &own))?;
         let own = Arc::clone(self);
         let thread = std::thread::Builder::new().name("pagetide-idle".into());
-        let looking = thread.spawn(move || idle::look_on(&own))?;
+        let looking = thread.spawn(move || idle::watch(&own))?;
         let threads = [watching, accepting, looking];
         Ok(Serving { server: Arc::clone(self), listener, threads })
     }
@@ -175,12 +183,13 @@ impl Server {
     /// Answers one request that is no write. Bytes to send along are put into `target`.
     fn answer(
         &self,
-        process: u64,
+        sender: Sender,
         request: &Request,
         source: &[u8],
         files: Vec<OwnedFd>,
         target: &mut [u8],
     ) -> Answer {
+        let process = sender.process;
         let outcome = match request.op {
             Op::Leave => {
                 self.forget_all(process);
@@ -188,7 +197,7 @@ impl Server {
             }
             Op::FlushAll => self.cache.flush_all().errno().and_then(|()| done(0)),
             Op::Say => self.pass_on(source),
-            Op::Open => self.open(process, request.flags, files),
+            Op::Open => self.open(sender, request.flags, files),
             Op::Adopt => self.adopt(process, files),
             Op::FlushFile => self.flush_file(files),
             _ => self.answer_for(process, request, source, target),
@@ -364,20 +373,38 @@ impl Server {
         lock(&self.descriptions).insert(description.id, Arc::clone(description));
     }
 
-    /// Forgets descriptions that no process can have; returns whether there are others that no
-    /// process is known to have.
-    fn forget_idle(&self) -> bool {
-        let is_idle = |one: &Description| one.inner().nr_known == 0;
-        if !lock(&self.descriptions).values().any(|one| is_idle(one)) {
-            return false;
+    /// Forgets descriptions that no process has, as two looks have found; returns how many idle ones
+    /// are left.
+    fn forget_idle(&self) -> usize {
+        let is_idle = |one: &Arc<Description>| !one.inner().is_open;
+        let descriptions = lock(&self.descriptions);
+        let idle: Vec<_> = descriptions.values().filter(|one| is_idle(one)).cloned().collect();
+        drop(descriptions);
+        if idle.is_empty() {
+            return 0;
         }
-        // Twice: a child may be forked, and its parent gone, amid a look.
-        let mut open = idle::collect_open_files();
-        open.extend(idle::collect_open_files());
-        let is_open = |one: &Description| open.contains(&one.file.key.numbers());
-        let mut descriptions = lock(&self.descriptions);
-        descriptions.retain(|_, one| !is_idle(one) || is_open(one));
-        descriptions.values().any(|one| is_idle(one))
+        let open = idle::collect_open_files();
+        let mut nr_left = 0;
+        for one in idle {
+            let is_held = open.contains(&one.file.key.numbers());
+            // An open of it comes by this list, too.
+            let mut descriptions = lock(&self.descriptions);
+            let mut inner = one.inner();
+            let was_missed = std::mem::replace(&mut inner.was_missed, !is_held);
+            if !is_held && was_missed && !inner.is_open {
+                descriptions.remove(&one.id);
+            } else {
+                nr_left += 1;
+            }
+        }
+        nr_left
+    }
+
+    /// Has files that were removed give their blocks back, where it is for us that they are kept.
+    fn forget_idle_at_once(&self) {
+        for _ in 0..2 {
+            self.forget_idle();
+        }
     }
 
     fn count(&self, process: u64, description: &Description) {
@@ -422,7 +449,7 @@ impl Serving {
         self.server.is_stopping.store(true, Relaxed);
         self.listener.stop();
         self.server.leases.wake();
-        self.server.look.call();
+        self.server.looks.want();
         for thread in self.threads {
             // One that panicked has said so; what was written is written back all the same.
             let _ = thread.join();

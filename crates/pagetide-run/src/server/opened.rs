@@ -41,7 +41,7 @@ pub(super) struct Opened {
     /// With all the access there is.
     pub(super) file: File,
     /// The descriptor the lease is on.
-    pub(super) real: Arc<OwnedFd>,
+    pub(super) real: Arc<std::fs::File>,
     pub(super) kind: LeaseKind,
     growth: Mutex<Growth>,
     /// Some of it may have no blocks.
@@ -75,25 +75,36 @@ impl Opened {
             Some(real) => real,
             None => open(&path_of(stand_in), write)?,
         };
+        let real = Arc::new(std::fs::File::from(real));
         if !is_local(&real) {
             return Err(Reason::Unleased);
         }
         let kind = if write { LeaseKind::Write } else { LeaseKind::Read };
         server.leases.take(&real, kind, of)?;
-        let held = real.try_clone().map_err(|_| Reason::Excluded)?;
-        // What the program has made appends where it said so; what is written back has its place.
-        let flags = rustix::fs::fcntl_getfl(&real).map_err(|_| Reason::Excluded)?;
-        rustix::fs::fcntl_setfl(&real, flags - OFlags::APPEND).map_err(|_| Reason::Excluded)?;
-        let file = server.cache.open_held(held.into(), write).map_err(|_| {
-            let _ = rustix::fs::fcntl_setfl(&real, flags);
+        Opened::with_lease(server, &real, kind).map_err(|_| {
+            let _ = lease::release(real.as_fd());
             Reason::Excluded
+        })
+    }
+
+    fn with_lease(
+        server: &Server,
+        real: &Arc<std::fs::File>,
+        kind: LeaseKind,
+    ) -> Result<Opened, Errno> {
+        // What the program has made appends where it said so; what is written back has its place.
+        let flags = rustix::fs::fcntl_getfl(real)?;
+        let stat = rustix::fs::fstat(real)?;
+        rustix::fs::fcntl_setfl(real, flags - OFlags::APPEND)?;
+        let opened = server.cache.open_held(Arc::clone(real), kind == LeaseKind::Write);
+        let file = opened.errno().inspect_err(|_| {
+            let _ = rustix::fs::fcntl_setfl(real, flags);
         })?;
         file.show();
-        let stat = rustix::fs::fstat(&real).map_err(|_| Reason::Excluded)?;
         let len = stat.st_size as u64;
         Ok(Opened {
             file,
-            real: Arc::new(real),
+            real: Arc::clone(real),
             kind,
             growth: Mutex::new(Growth { len, has_room: len.next_multiple_of(BLOCK_BYTES) }),
             is_sparse: AtomicBool::new((stat.st_blocks as u64) * 512 < len),
@@ -342,13 +353,17 @@ impl Opened {
 fn open(path: &Path, write: bool) -> Result<OwnedFd, Reason> {
     let access = if write { OFlags::RDWR } else { OFlags::RDONLY };
     let flags = access | OFlags::CLOEXEC | OFlags::NOCTTY;
-    rustix::io::retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty()))
-        .map_err(|_| Reason::Excluded)
+    rustix::io::retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty())).map_err(|errno| {
+        match errno {
+            Errno::MFILE | Errno::NFILE => Reason::Exhausted,
+            _ => Reason::Excluded,
+        }
+    })
 }
 
 /// Whether each change of the file passes this machine's kernel, and so its leases: of a network
 /// file system, or one that a process serves, others may have changed it.
-fn is_local(real: &OwnedFd) -> bool {
+fn is_local(real: &std::fs::File) -> bool {
     const EXT: u64 = 0xef53;
     const XFS: u64 = 0x5846_5342;
     const BTRFS: u64 = 0x9123_683e;

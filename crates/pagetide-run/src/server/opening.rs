@@ -4,11 +4,12 @@ use super::answer::{Answer, Outcome, done};
 use super::description::{Access, Description, Real};
 use super::identity::{FileKey, path_of};
 use super::served_file::{Hands, ServedFile};
-use super::{Server, idle, stranger};
+use super::{Sender, Server, idle, stranger};
 use crate::errno::{Errno, IntoErrno};
 use crate::program;
 use crate::wire::{FILE_BYTES_MAX, Reason, Reply, open};
 use pagetide_sys::lease::is_same_open_file;
+use pagetide_sys::rights;
 use rustix::fs::{AtFlags, CWD, OFlags};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -17,13 +18,17 @@ use std::sync::atomic::Ordering::Relaxed;
 impl Server {
     /// A program opens a file, of which it has a stand-in, and the real descriptor if it has just
     /// made it.
-    pub(super) fn open(&self, process: u64, flags: u64, files: Vec<OwnedFd>) -> Outcome {
+    pub(super) fn open(&self, sender: Sender, flags: u64, files: Vec<OwnedFd>) -> Outcome {
         let mut files = files.into_iter();
-        // Where there was no room for it here, the program goes on without us.
-        let Some(stand_in) = files.next().filter(leaves_room) else {
+        let (stand_in, made) = (files.next(), files.next());
+        let was_made = flags & open::CREATED != 0;
+        let has_all = |_: &OwnedFd| !was_made || made.is_some();
+        let Some(stand_in) = stand_in.filter(has_all).filter(leaves_room) else {
+            // They were sent, and there was no descriptor for them here.
+            self.handed_over[Reason::Exhausted as usize].fetch_add(1, Relaxed);
             return Ok(Answer::kernel(None));
         };
-        let made = files.next().filter(|made| flags & open::CREATED != 0 && is_fresh(made));
+        let made = made.filter(|made| was_made && is_fresh(made));
         must_be_a_name(&stand_in)?;
         let access = Access::of(flags);
         if made.is_none() {
@@ -31,6 +36,9 @@ impl Server {
         }
         let (key, len) = FileKey::of(&stand_in)?;
         let file = self.file(key);
+        if !rights::has_ours(sender.pid) {
+            return self.leave_to_kernel(&file, Reason::OtherUser);
+        }
         let truncates = made.is_none() && flags & u64::from(OFlags::TRUNC.bits()) != 0;
         if self.is_excluded(&file, &stand_in, len) {
             return self.leave_to_kernel(&file, Reason::Excluded);
@@ -61,7 +69,7 @@ impl Server {
         let description = Arc::new(one);
         file.add(&mut state, &description);
         drop(state);
-        self.count(process, &description);
+        self.count(sender.process, &description);
         self.remember(&description);
         Ok(Answer::of(Reply::done(id as i64)))
     }
@@ -180,9 +188,10 @@ impl Server {
             return written;
         }
         inner.handle = None;
+        inner.was_missed = false;
         drop(inner);
         state.close(one);
-        self.look.call();
+        self.looks.want();
         written
     }
 }
@@ -207,8 +216,7 @@ fn must_be_a_name(stand_in: &OwnedFd) -> Result<(), Errno> {
     if flags.contains(OFlags::PATH) { Ok(()) } else { Err(Errno::BADF) }
 }
 
-/// What the kernel would say of opening the file: the program has our own rights, and no others
-/// are asked.
+/// What the kernel would say of opening the file: the program has our own rights.
 fn check_access(stand_in: &OwnedFd, access: Access) -> Result<(), Errno> {
     use rustix::fs::Access as May;
     let mut wanted = May::empty();

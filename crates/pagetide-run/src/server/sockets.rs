@@ -11,7 +11,7 @@
 use super::answer::Answer;
 use super::identity::path_of;
 use super::told::Told;
-use super::{Server, writing};
+use super::{Sender, Server, writing};
 use crate::errno::Errno;
 use crate::wire::{
     CHUNK_BYTES, GREETING_BYTES, Greeting, Op, REPLY_FILES_MAX, REQUEST_BYTES, REQUEST_FILES_MAX,
@@ -89,9 +89,9 @@ pub(crate) fn answers(name: &str) -> bool {
 
 /// Accepts connections until the server stops; returns when the last of them has ended.
 pub(super) fn serve(listener: &Listener, server: &Arc<Server>) {
+    let mut threads: Vec<JoinHandle<()>> = Vec::new();
     // With it given up, a connection can be accepted, to be closed: that process goes on natively.
     let mut spare = File::open("/dev/null").ok();
-    let mut threads: Vec<JoinHandle<()>> = Vec::new();
     while !server.is_stopping() {
         let socket = match accept_with(&listener.socket, SocketFlags::CLOEXEC) {
             Ok(socket) => socket,
@@ -179,11 +179,11 @@ impl Connection<'_> {
             if let Some(told) = &self.told {
                 told.take_all(self.server);
             }
-            let Ok(Received { nr_bytes: nr_bytes @ 1.., files }) = received else { return };
+            let Ok(Received { nr_bytes: nr_bytes @ 1.., files, pid }) = received else { return };
             // What is no request comes from no library of ours: nothing more is to be learnt.
             let Some(request) = Request::decode(&packet[..nr_bytes]) else { return };
             let source = &packet[REQUEST_BYTES..nr_bytes];
-            if self.answer(&request, source, files, &mut target).is_err() {
+            if self.answer(&request, source, files, pid, &mut target).is_err() {
                 return;
             }
         }
@@ -194,6 +194,7 @@ impl Connection<'_> {
         request: &Request,
         source: &[u8],
         files: Vec<OwnedFd>,
+        pid: i32,
         target: &mut [u8],
     ) -> Result<(), Errno> {
         match (request.op, &self.told) {
@@ -217,7 +218,8 @@ impl Connection<'_> {
             }
             _ => {
                 self.long = None;
-                let answer = self.server.answer(self.process, request, source, files, target);
+                let sender = Sender { process: self.process, pid };
+                let answer = self.server.answer(sender, request, source, files, target);
                 send(self.socket, &answer, &target[..answer.nr_out])
             }
         }
@@ -237,14 +239,13 @@ impl Connection<'_> {
             let one = self.server.wake(self.process, request.id)?;
             writing::begin(&one, request, source)
         };
-        let begun = begin().or_else(|errno| match errno {
-            // What no process has any more may have had the room.
-            Errno::NOSPC | Errno::DQUOT => {
-                self.server.forget_idle();
+        let begun = match begin() {
+            Err(Errno::NOSPC) => {
+                self.server.forget_idle_at_once();
                 begin()
             }
-            _ => Err(errno),
-        });
+            begun => begun,
+        };
         match begun {
             Ok((answer, long)) => {
                 self.long = long.filter(|_| request.flags & LAST == 0);
@@ -319,6 +320,8 @@ fn send_files(
 pub(super) struct Received {
     pub(super) nr_bytes: usize,
     pub(super) files: Vec<OwnedFd>,
+    /// The process that has sent it.
+    pub(super) pid: i32,
 }
 
 /// Waits for one packet; no bytes are the end. A packet of another user's is an error.
@@ -335,7 +338,7 @@ pub(super) fn receive(
         recvmsg(socket, &mut parts, &mut beside, flags | RecvFlags::CMSG_CLOEXEC)
     })?
     .bytes;
-    let mut files = Vec::new();
+    let (mut files, mut pid) = (Vec::new(), 0);
     for message in beside.drain() {
         match message {
             RecvAncillaryMessage::ScmRights(descriptors) => files.extend(descriptors),
@@ -344,8 +347,9 @@ pub(super) fn receive(
             {
                 return Err(Errno::PERM);
             }
+            RecvAncillaryMessage::ScmCredentials(sender) => pid = sender.pid.as_raw_nonzero().get(),
             _ => {}
         }
     }
-    Ok(Received { nr_bytes, files })
+    Ok(Received { nr_bytes, files, pid })
 }

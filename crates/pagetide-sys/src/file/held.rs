@@ -21,7 +21,7 @@ use pagetide_core::units::PAGE_BYTES;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::fs::File;
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Writes that end within this go through the kernel's cache.
 const SMALL_BYTES: u64 = 128 << 10;
@@ -29,7 +29,7 @@ const SMALL_BYTES: u64 = 128 << 10;
 /// The one descriptor of a file.
 #[derive(Debug)]
 pub(super) struct Held {
-    file: File,
+    file: Arc<File>,
     is_direct: bool,
     /// Held while `O_DIRECT` is off.
     buffered: Mutex<()>,
@@ -37,7 +37,7 @@ pub(super) struct Held {
 
 impl Held {
     /// Takes over `file`.
-    pub(super) fn new(file: File, direct: bool) -> Result<Held, OpenStoreError> {
+    pub(super) fn new(file: Arc<File>, direct: bool) -> Result<Held, OpenStoreError> {
         let os = |source| OpenStoreError::Os { source };
         let stat = read_statx(&file).map_err(os)?;
         if let Some(kind) = kind_unless_regular(&stat) {
@@ -59,7 +59,7 @@ impl Held {
     }
 
     pub(super) fn direct(&self) -> Option<&File> {
-        self.is_direct.then_some(&self.file)
+        self.is_direct.then_some(&*self.file)
     }
 
     /// Runs a request that goes through the kernel's page cache.
@@ -77,13 +77,13 @@ impl Held {
 
     /// Whether the file ends at `end`, or before: no other process changes it.
     pub(super) fn is_end(&self, end: u64) -> bool {
-        rustix::fs::fstat(&self.file).is_ok_and(|stat| stat.st_size as u64 <= end)
+        rustix::fs::fstat(&*self.file).is_ok_and(|stat| stat.st_size as u64 <= end)
     }
 
     /// Whether a write that ends there belongs to a short file.
     pub(super) fn is_small(&self, end: u64) -> bool {
         end <= SMALL_BYTES
-            && rustix::fs::fstat(&self.file).is_ok_and(|stat| stat.st_size as u64 <= SMALL_BYTES)
+            && rustix::fs::fstat(&*self.file).is_ok_and(|stat| stat.st_size as u64 <= SMALL_BYTES)
     }
 }
 

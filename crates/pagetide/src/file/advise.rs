@@ -8,6 +8,7 @@ use pagetide_core::ids::PageIndex;
 use pagetide_core::readahead::{AccessPattern, ReadaheadRun};
 use pagetide_sys::current_cpu;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Kinds of advice. The first four hold for the handle from now on, the others for a range, once.
@@ -59,13 +60,14 @@ impl Handle {
     }
 
     fn prefetch(&self, range: Range<PageIndex>) {
-        // Half the memory: more would evict what was just brought in.
-        let most = self.engine().nodes.nr_frames() / 2;
+        // Half of what there is room for: more would evict what was just brought in.
+        let most = self.engine().room_of(&self.mapping) / 2;
         let end = range.end.0.min(self.mapping.nr_pages());
         let nr = end.saturating_sub(range.start.0).min(most);
         let run =
             ReadaheadRun { start: range.start.0, nr, nr_now: 0, marker: None, is_around: false };
-        self.engine().prefetch(&self.mapping, run);
+        // Nobody is on the way there: all of it is wanted.
+        self.engine().prefetch(&self.mapping, run, &Arc::default());
     }
 
     fn drop_range(&self, range: Range<PageIndex>) -> Result<(), AdviseError> {

@@ -82,12 +82,13 @@ impl File {
     }
 
     /// Locks page `index`, which begins at byte `index * 4096`, for changes. Fills it first if it
-    /// is absent. The file does not grow: use [`File::write_at`] or [`File::set_len`] for that. Waits
-    /// for other threads that have a guard of it.
+    /// is absent. The file does not grow: use [`File::write_at`] or [`File::set_len`] for that.
+    /// Waits for other threads that have a guard of it.
     ///
     /// # Errors
     /// [`WriteError::NotWritable`]; [`WriteError::PastEnd`]; [`WriteError::Store`];
-    /// [`WriteError::WouldDeadlock`] if this thread has a guard of it; [`WriteError::NoFrame`] when every frame is in use: [`File::write_at`] still works then.
+    /// [`WriteError::WouldDeadlock`] if this thread has a guard of it; [`WriteError::NoFrame`] when
+    /// every frame is in use: [`File::write_at`] still works then.
     pub fn page_mut(&self, index: u64) -> Result<PageGuardMut<'_>, WriteError> {
         let handle = &*self.handle;
         if !handle.access.write {
@@ -210,7 +211,6 @@ impl Handle {
         kind: record::AccessKind,
     ) -> Result<Filled<'_>, ReadError> {
         self.check_in_file(index)?;
-        self.settle(index..=index)?;
         let engine = self.engine();
         let mut run: Filled<'_> = vec![self.lock_page(self.page_or_make(index)?)?];
         match engine.bring_in(cpu, &self.mapping, &mut run, kind, &self.counters) {

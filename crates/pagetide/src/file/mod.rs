@@ -77,6 +77,8 @@ struct Handle {
     /// The page in which the last read on each CPU ended: reading on in it counts once.
     last_page: PerCpu<AtomicU64>,
     readahead: Mutex<Readahead>,
+    /// The page of the last miss, for whoever brings pages ahead of it.
+    reached: Arc<AtomicU64>,
     no_reuse: AtomicBool,
     /// Those of the group the mapping was in when it was opened, or of all who are in none.
     counters: Arc<Counters>,
@@ -97,6 +99,7 @@ impl File {
                 access,
                 last_page: PerCpu::new(nr_cpus, || AtomicU64::new(NO_PAGE)),
                 readahead: Mutex::new(Readahead::new(readahead_pages)),
+                reached: Arc::default(),
                 no_reuse: AtomicBool::new(false),
                 counters,
                 errors_seen,
@@ -146,7 +149,7 @@ impl Handle {
         &self.shared.engine
     }
 
-    /// To be called before pages are used.
+    /// To be called before pages are used without their locks.
     #[inline]
     fn settle(&self, pages: RangeInclusive<u64>) -> Result<(), ReadError> {
         if self.mapping.leaving.is_any() {
@@ -166,10 +169,15 @@ impl Handle {
 
     /// Locks a page; waits for other threads that have it locked or pinned.
     fn lock_page<'m>(&self, page: PageRef<'m>) -> Result<Lock<PageRef<'m>>, ReadError> {
-        page.try_lock().or_else(|_| {
-            self.check_not_own(page.index().0)?;
-            Ok(page.lock())
-        })
+        let mut lock = match page.try_lock() {
+            Ok(lock) => lock,
+            Err(_) => {
+                self.check_not_own(page.index().0)?;
+                page.lock()
+            }
+        };
+        self.engine().settle_locked(&self.mapping, &mut lock);
+        Ok(lock)
     }
 
     /// A resident page was used whose folio carries some of [`NOTED`], so that hits of ordinary
@@ -192,12 +200,13 @@ impl Handle {
             return;
         }
         let wasted = self.mapping.wasted.load(Relaxed);
-        let run = lock(&self.readahead).on_marker(index, wasted);
+        let room = engine.group_room(&self.mapping);
+        let run = lock(&self.readahead).on_marker(index, wasted, room);
         if let Some(run) = run
             && run.start < self.mapping.nr_pages()
         {
             self.mapping.note_marker(run.marker);
-            engine.prefetch(&self.mapping, run);
+            engine.prefetch(&self.mapping, run, &self.reached);
         }
     }
 

@@ -235,7 +235,9 @@ impl Handle {
             wasted,
             is_ample: self.engine().is_ample(),
             has_prefetcher: self.engine().has_workers,
+            room: self.engine().group_room(&self.mapping),
         };
+        self.reached.store(piece.index, Relaxed);
         let run = lock(&self.readahead).on_miss(miss);
         self.mapping.note_marker(run.marker);
         let mut plan = FillPlan {
@@ -252,7 +254,7 @@ impl Handle {
             rest.start += run.nr_now;
             rest.nr -= run.nr_now;
             if rest.start < self.mapping.nr_pages() {
-                self.engine().prefetches.push(&self.mapping, rest);
+                self.engine().prefetches.push(&self.mapping, rest, &self.reached);
             }
         }
         if plan.is_group() {

@@ -39,10 +39,9 @@ impl File {
         let refused = |source| WriteError::SetLen { len, source };
         let backing = mapping.backing().map_err(refused)?;
         mapping.note_writer();
-        handle.engine().begin_change(mapping, &backing);
-        let was = mapping.len();
-        let changed = backing.set_len(len);
-        if changed.is_ok() {
+        let changed = handle.engine().with_change(mapping, &backing, || {
+            let was = mapping.len();
+            backing.set_len(len)?;
             mapping.set_len(len);
             if mapping.agreement.is_shared() {
                 mapping.agreement.lock().set_len(len);
@@ -50,8 +49,8 @@ impl File {
             if len < was {
                 handle.cut_pages(len);
             }
-        }
-        handle.engine().end_change(mapping, &backing);
+            Ok(())
+        });
         changed.map_err(refused)
     }
 }
@@ -124,6 +123,8 @@ mod tests {
         let mut all = [0; 3 * PAGE_BYTES];
         file.read_at(&mut all, 0).unwrap();
         let engine = &cache.shared.engine;
+        // What other CPUs' logs have is on no list yet.
+        engine.nodes.drain_logs();
         engine.reclaim_pages(engine.nodes.last(), 64);
         let pool = engine.pool.as_ref().unwrap();
         assert_eq!(pool.collect_stats().nr_pages, 3);

@@ -25,8 +25,8 @@ impl File {
     ///
     /// The data is in memory when this returns, and stored after the next sync: these bytes, and no
     /// others of their pages. Waits for threads that have guards of the pages, for one that changes
-    /// the length, and for write-back while more than the hard dirty limit is dirty. Never fails for
-    /// lack of memory.
+    /// the length, and for write-back while more than the hard dirty limit is dirty. Never fails
+    /// for lack of memory.
     ///
     /// # Errors
     /// [`WriteError::NotWritable`], [`WriteError::TooLong`]; [`WriteError::Store`] if the rest of a
@@ -59,14 +59,12 @@ impl Handle {
     fn write_page(&self, index: u64, within: usize, source: &[u8]) -> Result<(), WriteError> {
         let page = self.page_or_make(index).map_err(from_read)?;
         loop {
-            self.settle(index..=index).map_err(from_read)?;
             {
                 // Taken a page at a time: a truncation waits for one page, not for a whole call.
                 let _no_truncation = self.mapping.resize.read().expect("no holder panics");
                 self.mapping.note_writer();
-                if let Ok(page) = page.try_lock()
-                    && self.mapping.leaving.cut_of(index).is_none_or(|cut| cut == PAGE_BYTES)
-                {
+                if let Ok(mut page) = page.try_lock() {
+                    self.engine().settle_locked(&self.mapping, &mut page);
                     return self.write_locked(vec![page], within, source);
                 }
             }
@@ -144,17 +142,14 @@ impl Handle {
         let offset = (index << PAGE_SHIFT) + within as u64;
         let end = offset + source.len() as u64;
         let written = mapping.backing().and_then(|backing| {
-            engine.begin_change(mapping, &backing);
-            if mapping.agreement.is_shared() {
+            engine.with_change(mapping, &backing, || {
+                if !mapping.agreement.is_shared() {
+                    return self.write_around(&backing, index, within, source);
+                }
                 mapping.agreement.lock().may_grow_to(end);
                 engine.count_write(source.len());
-            }
-            let written = match mapping.agreement.is_shared() {
-                true => backing.write_bytes(source, offset),
-                false => self.write_around(&backing, index, within, source),
-            };
-            engine.end_change(mapping, &backing);
-            written
+                backing.write_bytes(source, offset)
+            })
         });
         written.map_err(|cause| WriteError::Store {
             offset,

@@ -82,6 +82,20 @@ impl Engine {
         Some(self.run_pass(cpu, node, NodePass::from(pass)).reclaimed)
     }
 
+    /// Pages that the mapping's group can have before others give what they are to keep, where there
+    /// are groups.
+    pub(crate) fn group_room(&self, mapping: &Mapping) -> Option<u64> {
+        self.groups.as_ref()?;
+        let memory = self.nodes.nr_frames();
+        let mut lists = self.nodes.first().lock_lists();
+        Some(groups_of(&mut lists).tree().room(mapping.group(), memory))
+    }
+
+    /// As [`Engine::group_room`]; without groups, all pages there are.
+    pub(crate) fn room_of(&self, mapping: &Mapping) -> u64 {
+        self.group_room(mapping).unwrap_or_else(|| self.nodes.nr_frames())
+    }
+
     /// Takes back what was charged for a page that got no frame.
     pub(crate) fn refund(&self, payer: GroupId) {
         if self.groups.is_some() {

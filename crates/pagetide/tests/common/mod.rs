@@ -3,8 +3,9 @@
 
 pub(crate) mod kernel_memory;
 pub(crate) mod pages;
+pub(crate) mod power;
 pub(crate) mod regions;
-pub(crate) mod small_tmpfs;
+pub(crate) mod small_fs;
 pub(crate) mod store;
 pub(crate) mod tiers;
 pub(crate) mod watchdog;

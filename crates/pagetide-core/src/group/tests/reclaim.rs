@@ -86,6 +86,25 @@ fn low_is_overridden_and_min_is_not() {
     }
 }
 
+/// Nobody waits for what the background frees: what is protected is left to those who do.
+#[test]
+fn the_background_overrides_no_low() {
+    for name in KERNELS {
+        for order in [GlobalOrder::Rotation, GlobalOrder::Walk] {
+            let mut world = World::with_config(name, 256, false, order);
+            let low = world.create(GroupId::ROOT, GroupConfig { low: 100, ..GroupConfig::NONE });
+            world.read_all(low, 0..80);
+            world.read_all(GroupId::ROOT, 100..120);
+            for _ in 0..20 {
+                world.global(ReclaimKind::Background, 32);
+            }
+            let left = [low, GroupId::ROOT].map(|group| world.nr_resident(group));
+            assert_eq!(left, [80, 0], "{name} by {order:?}");
+            world.check();
+        }
+    }
+}
+
 /// A group above its protection gives what lies above it, and stays there.
 #[test]
 fn reclaim_stops_at_the_protection() {

@@ -214,6 +214,29 @@ fn the_lowest_full_group_is_named() {
     assert_eq!([GroupId::ROOT, outer, inner].map(|group| tree.usage(group)), [6, 6, 4]);
 }
 
+/// Of 1000 pages, what siblings use of what they are to keep is nobody else's room.
+#[test]
+fn room_is_the_lowest_limit_less_what_is_kept_beside() {
+    let mut tree = GroupTree::default();
+    let mut create = |parent, config| tree.create(parent, config).expect("there is an id");
+    let parent = create(GroupId::ROOT, GroupConfig::limited(500));
+    let kept = create(parent, GroupConfig { min: 40, low: 100, ..GroupConfig::NONE });
+    let other = create(parent, GroupConfig::NONE);
+    let keeps_itself = create(GroupId::ROOT, GroupConfig { low: 700, ..GroupConfig::NONE });
+    let room = |tree: &GroupTree, group| tree.room(group, 1000);
+    assert_eq!(
+        [parent, kept, other, keeps_itself].map(|group| room(&tree, group)),
+        [500, 500, 500, 1000]
+    );
+    tree.charge(kept, 60).unwrap();
+    tree.charge(keeps_itself, 650).unwrap();
+    assert_eq!(room(&tree, other), 350, "650 are kept at the top");
+    assert_eq!(room(&tree, keeps_itself), 1000, "what is its own is no hindrance");
+    let _ = tree.uncharge(keeps_itself, 600);
+    assert_eq!((room(&tree, other), room(&tree, kept)), (440, 500), "60 of the parent's are kept");
+    assert_eq!(room(&tree, GroupId(99)), 950, "as much as the root's own pages");
+}
+
 #[test]
 fn ids_come_back_as_late_as_possible() {
     let mut tree = GroupTree::default();

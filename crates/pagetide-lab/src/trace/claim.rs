@@ -1,0 +1,48 @@
+//! How many pages a trace of so many bytes can be of.
+//!
+//! Problem: a line of forty bytes may ask for 64 GiB, and whoever keeps the entries runs out of
+//! memory over a file of a few kilobytes. Idea: each byte accounts for so many pages, and a trace
+//! that claims more is damaged, or of another format.
+//!
+//! ```text
+//!   pages of all requests so far  <=  PAGES_ALLOWED + PAGES_A_BYTE x bytes read so far
+//! ```
+//!
+//! So entries take memory by the length of the file. A request of 160 MiB a line is read, and of 4
+//! GiB in a file of any length.
+//!
+//! Ignored: compression; the bytes are those of the decompressed file.
+
+use super::input::BytesRead;
+use super::{Request, TraceError};
+
+/// What a trace of any length may be of: 4 GiB.
+pub const PAGES_ALLOWED: u64 = 1 << 20;
+/// And for each of its bytes so many more: 4 MiB.
+pub const PAGES_A_BYTE: u64 = 1 << 10;
+
+/// What a trace has claimed so far.
+pub(super) struct Claim {
+    bytes_read: BytesRead,
+    nr_pages: u64,
+}
+
+impl Claim {
+    pub(super) fn new(bytes_read: BytesRead) -> Claim {
+        Claim { bytes_read, nr_pages: 0 }
+    }
+
+    /// Adds a request's pages.
+    ///
+    /// # Errors
+    /// [`TraceError::TooManyPages`].
+    pub(super) fn add(&mut self, request: &Request) -> Result<(), TraceError> {
+        let bytes = self.bytes_read.get();
+        let pages_max = PAGES_ALLOWED.saturating_add(bytes.saturating_mul(PAGES_A_BYTE));
+        self.nr_pages = self.nr_pages.saturating_add(request.nr_pages);
+        if self.nr_pages > pages_max {
+            return Err(TraceError::TooManyPages { pages: self.nr_pages, bytes });
+        }
+        Ok(())
+    }
+}
