@@ -60,3 +60,20 @@ fn a_write_past_the_room_of_a_disk_is_refused_at_once() {
                 mkfs.ext4 -q -m 0 disk && mount -o loop disk small";
     refused_at_the_write("a_write_past_the_room_of_a_disk_is_refused_at_once", line);
 }
+
+/// What is closed is let go, however long the run goes on.
+#[test]
+fn a_disk_can_be_taken_away_when_its_files_are_closed() {
+    let here = folder();
+    let line = "mkdir small && mount -t tmpfs -o size=4M tmpfs small || exit 77; \
+                for turn in 1 2 3; do head -c 1000000 /dev/zero >small/a$turn; \
+                cat small/a$turn >>small/b; done; until umount small 2>/dev/null; do :; done";
+    let run = ["run", "--memory", "1M", "--", "sh", "-c", line];
+    let output = Command::new(pagetide()).args(run).current_dir(here.path()).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(77) {
+        eprintln!("SKIPPED: a_disk_can_be_taken_away_when_its_files_are_closed: {errors}");
+    } else {
+        assert!(output.status.success(), "{errors}");
+    }
+}
