@@ -209,7 +209,7 @@ fn descriptor_of(info: &libc::siginfo_t) -> RawFd {
     const SI_FD_AT: usize = 24;
     let start = std::ptr::from_ref(info).cast::<u8>();
     // SAFETY: S11: within the siginfo, aligned, and any bits are a number.
-    unsafe { start.add(SI_FD_AT).cast::<RawFd>().read() }
+    unsafe { start.wrapping_add(SI_FD_AT).cast::<RawFd>().read() }
 }
 
 #[cfg(test)]
