@@ -14,7 +14,7 @@
 //! socket for each request; that is slow, and right.
 
 use crate::errno::Errno;
-use crate::{next, own, process};
+use crate::{next, own, process, table};
 use libc::{c_int, c_void, iovec, msghdr};
 use pagetide_run::wire::{
     Greeting, Op, REPLY_BYTES, REPLY_FILES_MAX, Reply, Request, SENTENCE_BYTES_MAX, VERSION,
@@ -34,10 +34,13 @@ struct Channel {
     fd: c_int,
     /// In the list of descriptors that are ours.
     place: usize,
+    nr_exchanges: u32,
     is_busy: bool,
 }
 
-const NONE: Channel = Channel { process: 0, fd: -1, place: 0, is_busy: false };
+const NONE: Channel = Channel { process: 0, fd: -1, place: 0, nr_exchanges: 0, is_busy: false };
+/// A socket that was used less than that is not kept when there is nothing more to ask about.
+const FEW_EXCHANGES: u32 = 64;
 
 thread_local! {
     static CHANNEL: Cell<Channel> = const { Cell::new(NONE) };
@@ -111,8 +114,21 @@ fn alone<T>(exchange: impl FnOnce(c_int) -> T) -> Option<T> {
     let channel = CHANNEL.get();
     CHANNEL.set(Channel { is_busy: true, ..channel });
     let result = exchange(channel.fd);
-    CHANNEL.set(channel);
+    CHANNEL.set(Channel { nr_exchanges: channel.nr_exchanges.saturating_add(1), ..channel });
     Some(result)
+}
+
+/// This process has no stand-in any more: a socket that was hardly used is closed, so that programs
+/// that look at their descriptors find none that is not theirs.
+pub(crate) fn rest() {
+    let channel = CHANNEL.get();
+    let is_kept = channel.is_busy || channel.nr_exchanges >= FEW_EXCHANGES;
+    let is_ours = channel.fd >= 0 && channel.process == process::number();
+    if is_ours && !is_kept && table::managed().next().is_none() {
+        crate::self_read::finish();
+        let fd = CHANNEL.replace(NONE).fd;
+        own::close_own(fd);
+    }
 }
 
 /// Makes sure that this thread has a socket, whose end the server will notice.
@@ -127,7 +143,7 @@ pub(crate) fn enter() -> bool {
     }
     let Ok(fd) = connect(process) else { return false };
     let fd = adopt(fd);
-    CHANNEL.set(Channel { process, fd, place: own::place_of(fd), is_busy: false });
+    CHANNEL.set(Channel { process, fd, place: own::place_of(fd), ..NONE });
     true
 }
 

@@ -39,18 +39,26 @@ pub(crate) fn keep_here(fd: c_int) -> c_int {
     fd
 }
 
+/// Whether there is room for descriptors that we could do without.
+pub(crate) fn has_room() -> bool {
+    let (base, end) = range();
+    (all().count() as u64) < (end - base) / 2
+}
+
 fn move_up(fd: c_int) -> c_int {
-    /// Of the numbers that there may be, so many at the end are for us.
-    const NR_OURS: u64 = 64;
-    const BASE_MAX: u64 = 4032;
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: a live value; what fails, changes nothing (S20).
-    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
-    let base = limit.rlim_cur.saturating_sub(NR_OURS).clamp(3, BASE_MAX);
-    let moved = process::control(fd, libc::F_DUPFD_CLOEXEC, base as usize);
+    let moved = process::control(fd, libc::F_DUPFD_CLOEXEC, range().0 as usize);
     let Ok(moved) = moved else { return fd };
     close(fd);
     moved as c_int
+}
+
+/// The numbers that are for us.
+fn range() -> (u64, u64) {
+    /// Of those that there may be, so many at the end.
+    const NR_OURS: u64 = 64;
+    const BASE_MAX: u64 = 4032;
+    let end = process::nr_descriptors_max();
+    (end.saturating_sub(NR_OURS).clamp(3, BASE_MAX), end.max(3))
 }
 
 /// Where in the list a descriptor of ours is; nowhere if the list was full.

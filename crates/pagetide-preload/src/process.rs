@@ -266,6 +266,14 @@ pub(crate) fn control(fd: c_int, command: c_int, argument: usize) -> Result<usiz
     unsafe { next::system(libc::SYS_fcntl, [fd as usize, command as usize, argument, 0, 0, 0]) }
 }
 
+/// Descriptors have smaller numbers than this.
+pub(crate) fn nr_descriptors_max() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a live value; what fails, changes nothing (S20).
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+    limit.rlim_cur
+}
+
 /// `/proc/self/fd/` and the number, ended with a zero: what a descriptor has open, by a path.
 pub(crate) fn path_of(fd: c_int) -> [u8; 32] {
     let mut path = [0; 32];

@@ -11,8 +11,8 @@
 //! Such a program finds stand-ins open that the kernel refuses to read and write, so what it would
 //! inherit is handed over before.
 //!
-//! **Ignored.** File capabilities, which have the dynamic linker refuse as set-user-id has. A static
-//! program that is position independent has no interpreter either, and is found.
+//! **Ignored.** File capabilities, which have the dynamic linker refuse as set-user-id has. A
+//! static program that is position independent has no interpreter either, and is found.
 //!
 //! Source: elf(5), execve(2), ld.so(8).
 

@@ -1,9 +1,9 @@
 //! Misses without waiting for the server: a page here and there, read from the file by ourselves.
 //!
 //! **Problem.** A miss that asks the server is two switches of threads longer than the device
-//! takes, for the one who waits. **Idea.** The thread that misses a page reads it from the file
-//! itself, past the kernel's page cache, and sends the server what it has read; nobody waits for
-//! that.
+//! takes, for the thread that waits. **Idea.** The thread that misses a page reads it from the file
+//! itself, past the kernel's page cache, and sends the server what it has read, which is not
+//! waited for.
 //!
 //! ```text
 //!   count of writes even? --> read into this thread's tray --> count the same? --> checksum
@@ -13,11 +13,11 @@
 //! ```
 //!
 //! While memory is ample, the server says so in the tray, and the pages behind the one that is
-//! missed are read with it, as `pagetide_core::readahead` has it: nobody's access, and found in the
+//! missed are read with it, as `pagetide_core::readahead` has it: counted as no access, and found in the
 //! tray like any other.
 //!
-//! The count (`pagetide_sys::shared`) is even while the file on disk has all there is: nobody has
-//! written it through the page cache. The server compares it once more before it admits the page,
+//! The count (`pagetide_sys::shared`) is even while the file on disk has all there is: it was not
+//! written through the page cache. The server compares it once more before it admits the page,
 //! and the checksum with it. A packet arrives whole or not at all, whenever we are killed.
 //!
 //! **Data and invariants.** What is set down was never the program's memory: it is read by the
@@ -29,12 +29,12 @@
 //!
 //! **Ignored.** Streams: the server reads ahead for those. Long reads, ends of files, files that
 //! were written, and file systems without O_DIRECT: the server reads those. Pages that are still in
-//! another thread's tray: who wants them reads them again.
+//! another thread's tray: they are read again.
 //!
 //! Source: open(2), "O_DIRECT".
 
 use crate::lent::{self, Lent};
-use crate::{next, tray, view};
+use crate::{next, own, tray, view};
 use libc::{c_void, iovec};
 use pagetide_run::wire::{Offer, PAGE_SHIFT};
 use std::cell::Cell;
@@ -105,7 +105,7 @@ fn read_pages(lent: Lent, pages: Range<u64>, start: *mut u8) -> bool {
     let nr_bytes = (pages.end - pages.start) as usize * PAGE_BYTES;
     let offset = (pages.start << PAGE_SHIFT) as usize;
     let arguments = [lent.fd as usize, start as usize, nr_bytes, offset, 0, 0];
-    // SAFETY: slots of this thread's tray that nobody uses (S22).
+    // SAFETY: slots of this thread's tray that are not in use (S22).
     unsafe { next::system(libc::SYS_pread64, arguments) == Ok(nr_bytes) }
 }
 
@@ -160,7 +160,7 @@ fn borrow(id: u64) -> Option<Lent> {
         return known.filter(|lent| lent.is_direct);
     }
     let nr_misses = &NR_MISSES[id as usize % NR_MISSES.len()];
-    if nr_misses.fetch_add(1, Relaxed) < FEW {
+    if nr_misses.fetch_add(1, Relaxed) < FEW || !own::has_room() {
         return None;
     }
     nr_misses.store(0, Relaxed);

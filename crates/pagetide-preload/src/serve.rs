@@ -8,10 +8,10 @@
 //!
 //! Calls longer than a packet reserve their range with the first, and go on in it with others.
 //!
-//! **Ignored.** A descriptor that one thread closes while another has a call on a copy of it, in the
-//! moment in which its file becomes the kernel's: it may stay open.
+//! **Ignored.** A descriptor that one thread closes while another has a call on a copy of it, in
+//! the moment in which its file becomes the kernel's: it may stay open.
 
-use crate::channel::{Answer, PARTS_MAX, Parcel, ask};
+use crate::channel::{self, Answer, PARTS_MAX, Parcel, ask};
 use crate::errno::Errno;
 use crate::process::{control, is_regular};
 use crate::table::{self, Entry};
@@ -99,7 +99,7 @@ fn install(id: u64, real: c_int) {
         if is_stand_in(fd) {
             put_over(fd, real);
         }
-        table::make_real(fd, id);
+        table::give_to_kernel(fd, id);
     }
     installed(id, real);
 }
@@ -501,10 +501,6 @@ pub(crate) fn part(buffer: *const c_void, len: usize) -> [iovec; 1] {
 /// Returns what has to be told of it.
 pub(crate) fn forget(fd: c_int) -> Result<(), Errno> {
     let known = table::set(fd, Entry::Unknown);
-    let id = match known {
-        Entry::Managed(id) => id,
-        _ => NO_DESCRIPTION,
-    };
     if known == Entry::Passing {
         // SAFETY: numbers (S20).
         unsafe { next::posix_fadvise64(fd, 0, 0, libc::POSIX_FADV_DONTNEED) };
@@ -513,20 +509,16 @@ pub(crate) fn forget(fd: c_int) -> Result<(), Errno> {
     if known == Entry::Unknown || !process::has_entered() {
         return Ok(());
     }
-    match known {
-        Entry::Managed(id) => lent::stand_in_closes(fd, id),
-        _ => lent::real_closes(fd),
-    }
-    if id == NO_DESCRIPTION {
+    let Entry::Managed(id) = known else {
+        lent::real_closes(fd);
         return Ok(());
-    }
+    };
+    lent::stand_in_closes(fd, id);
     // While the server knows the description.
     let source = &[self_read::tell_before_asking()];
-    let answer = ask(&Request::new(Op::Close, id), Parcel { source, ..Parcel::default() });
-    match known {
-        Entry::Managed(_) if answer?.reply.result < 0 => Err(Errno(-answer?.reply.result as c_int)),
-        _ => Ok(()),
-    }
+    let reply = ask(&Request::new(Op::Close, id), Parcel { source, ..Parcel::default() })?.reply;
+    channel::rest();
+    if reply.result < 0 { Err(Errno(-reply.result as c_int)) } else { Ok(()) }
 }
 
 /// `copy` is a new descriptor for what `fd` has open.

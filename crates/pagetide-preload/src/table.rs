@@ -69,8 +69,8 @@ pub(crate) fn set(fd: c_int, entry: Entry) -> Entry {
     Entry::from_word(slot.swap(entry.word(), Relaxed))
 }
 
-/// Remembers that what was managed is real, if it still is what it was.
-pub(crate) fn make_real(fd: c_int, id: u64) {
+/// Remembers that what was managed is the kernel's, if it still is what it was.
+pub(crate) fn give_to_kernel(fd: c_int, id: u64) {
     if let Some(slot) = ENTRIES.get(fd as usize) {
         let (before, now) = (Entry::Managed(id).word(), Entry::Kernel.word());
         // Otherwise it was closed meanwhile, and may be anything.

@@ -5,7 +5,7 @@
 //!                                ^ taken  ^ told  ^ set down    server's file
 //! ```
 //!
-//! Pages are told of thirty-two at a time, with the log of what was found, so that nobody is woken
+//! Pages are told of thirty-two at a time, with the log of what was found, so that the server is not woken
 //! for one page. Until the server has said that a page is taken, its slot is not used again, and
 //! the page is found there by its own thread. A packet says where in the tray it begins: those that
 //! are lost, lose their pages and no more.
@@ -46,7 +46,7 @@ struct Tray {
 }
 
 /// The label of a slot that was left out.
-const NOBODYS: Offer = Offer { id: 0, index: 0, is_around: false, writes: 0, checksum: 0 };
+const LEFT_OUT: Offer = Offer { id: 0, index: 0, is_around: false, writes: 0, checksum: 0 };
 
 const NONE: Tray = Tray {
     process: 0,
@@ -63,7 +63,7 @@ thread_local! {
     /// The socket that was asked for a tray, and had none.
     static REFUSED_BY: Cell<u32> = const { Cell::new(0) };
     static LABELS: [Cell<Offer>; NR_SLOTS] = const {
-        [const { Cell::new(NOBODYS) }; NR_SLOTS]
+        [const { Cell::new(LEFT_OUT) }; NR_SLOTS]
     };
 }
 
@@ -72,7 +72,7 @@ impl Tray {
         !self.start.is_null() && self.process == process::number()
     }
 
-    /// Somebody takes from it.
+    /// The server takes from it.
     fn is_in_use(&self) -> bool {
         self.is_own() && self.socket == channel::socket_number()
     }
@@ -93,7 +93,7 @@ impl Tray {
         unsafe { &*self.start.cast::<AtomicU64>().wrapping_add(nth) }
     }
 
-    /// Nobody has taken yet what was told of.
+    /// The server has not taken yet what was told of.
     fn is_behind(&self) -> bool {
         self.nr_taken() < self.nr_told
     }
@@ -115,7 +115,7 @@ pub(crate) fn room(nr_pages: u64) -> Option<*mut u8> {
         tell();
         tray = own()?;
     }
-    // They do not go round the end: slots that are left out are told of as pages of nobody.
+    // They do not go round the end: slots that are left out are told of as no description's.
     let left_out = match nr_slots - tray.nr_set_down % nr_slots {
         before_end if before_end < nr_pages => before_end,
         _ => 0,
@@ -125,7 +125,7 @@ pub(crate) fn room(nr_pages: u64) -> Option<*mut u8> {
         return None;
     }
     for nr in tray.nr_set_down..tray.nr_set_down + left_out {
-        LABELS.with(|labels| labels[nr as usize % NR_SLOTS].set(NOBODYS));
+        LABELS.with(|labels| labels[nr as usize % NR_SLOTS].set(LEFT_OUT));
     }
     tray.nr_set_down += left_out;
     TRAY.set(tray);
@@ -223,7 +223,7 @@ fn own() -> Option<Tray> {
     if tray.is_in_use() {
         return Some(tray);
     }
-    // The program may have closed the socket: nobody takes from such a tray any more.
+    // The program may have closed the socket: such a tray is not taken from any more.
     give_up();
     let nr_wanted = NR_WANTED.get();
     NR_WANTED.set(nr_wanted.saturating_add(1));
@@ -244,7 +244,7 @@ fn own() -> Option<Tray> {
     Some(TRAY.get())
 }
 
-/// Maps a tray between two pages that nobody can touch; no child gets it.
+/// Maps a tray between two pages that cannot be touched; no child gets it.
 fn map(file: c_int) -> Option<*mut u8> {
     let len = TRAY_BYTES + 2 * PAGE_BYTES;
     let kind = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
@@ -267,7 +267,7 @@ fn map(file: c_int) -> Option<*mut u8> {
 }
 
 fn unmap(base: usize) {
-    // SAFETY: a mapping of ours, of which nobody has an address any more (S22).
+    // SAFETY: a mapping of ours, of which no thread has an address any more (S22).
     let _ =
         unsafe { next::system(libc::SYS_munmap, [base, TRAY_BYTES + 2 * PAGE_BYTES, 0, 0, 0, 0]) };
 }

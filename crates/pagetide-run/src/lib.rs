@@ -1,8 +1,9 @@
-//! A program under a memory limit: the server of its file I/O, and what both ends say to each other.
+//! A program under a memory limit: the server of its file I/O, and what both ends say to each
+//! other.
 //!
-//! **Problem.** The programs people run cannot be changed, and their file I/O takes as much memory as
-//! the kernel gives it. **Idea.** One process has the page cache and is the server; a library that
-//! is loaded before the program's own sends it what would have been system calls.
+//! **Problem.** The programs people run cannot be changed, and their file I/O takes as much memory
+//! as the kernel gives it. **Idea.** One process has the page cache and is the server; a library
+//! that is loaded before the program's own sends it what would have been system calls.
 //!
 //! ```text
 //!   program + libpagetide_preload.so --socket a thread--+
@@ -10,14 +11,14 @@
 //!   its child's child                --socket a thread--+
 //! ```
 //!
-//! Each file is at each moment *ours* or *the kernel's*. Ours means proven exclusive: the server has
-//! the only open file of it, with a lease, and the programs have stand-ins that the kernel lets
+//! Each file is at each moment *ours* or *the kernel's*. Ours means proven exclusive: the server
+//! has the only open file of it, with a lease, and the programs have stand-ins that the kernel lets
 //! nothing be done by. Any other opener, in the run or outside, breaks the lease, and waits until
-//! what is dirty is written back and nothing is kept; from then on the file is the kernel's, for all,
-//! until the last of the run's programs has closed it.
+//! what is dirty is written back and nothing is kept; from then on the file is the kernel's, for
+//! all, until the last of the run's programs has closed it.
 //!
-//! [`wire`] is what the server and the library inside the program say to each other; all else is the
-//! server's end. Of the library `pagetide` it uses the public interface and [`pagetide::seam`].
+//! [`wire`] is what the server and the library inside the program say to each other; all else is
+//! the server's end. Of the library `pagetide` it uses the public interface and [`pagetide::seam`].
 //!
 //! **Ignored.** Limits on what the kernel caches of its files; the run's end says how many those
 //! were.

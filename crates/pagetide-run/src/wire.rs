@@ -16,9 +16,9 @@
 //!
 //! **Stand-ins.** What the program holds of a managed file is an `O_PATH` descriptor: it names the
 //! file, and the kernel refuses to read or write by it. The server has the only real one, with a
-//! lease on the file, so every other opener is heard of before it sees a byte. An inherited stand-in
-//! is recognised by comparing open file descriptions; once the kernel has the file, replies bring
-//! the real descriptor that takes the stand-in's place.
+//! lease on the file, so every other opener is heard of before it sees a byte. An inherited
+//! stand-in is recognised by comparing open file descriptions; once the kernel has the file,
+//! replies bring the real descriptor that takes the stand-in's place.
 //!
 //! **Data and invariants.** Everything is numbers in little-endian order, encoded and decoded here;
 //! any bytes decode to something or to `None`. A greeting of another version is refused.
@@ -125,8 +125,8 @@ ops! {
     /// Read `len` bytes at the position, which moves by as much of `total` as there is.
     Read,
     /// As `Read`, without the bytes: the position moves over `total` bytes, or as many as there
-    /// are, and they belong to this call alone, to be found or read at `offset`. Where the reply has
-    /// a place, the next call moves the position there, and need not ask.
+    /// are, and they belong to this call alone, to be found or read at `offset`. Where the reply
+    /// has a place, the next call moves the position there, and need not ask.
     Reserve,
     /// Read `len` bytes at `offset`.
     ReadAt,

@@ -114,8 +114,8 @@ impl StoreFile {
         Ok(StoreFile::over(buffered, options.write, options.direct))
     }
 
-    /// A file of `len` zeros in `folder` that has no name, is its owner's alone, and goes when it is
-    /// dropped; to be read and written, by direct I/O if it takes that and `direct` is wanted.
+    /// A file of `len` zeros in `folder` that has no name, is its owner's alone, and goes when it
+    /// is dropped; to be read and written, by direct I/O if it takes that and `direct` is wanted.
     ///
     /// # Errors
     /// What the system says: usually that the folder is not there, or may not be written to.

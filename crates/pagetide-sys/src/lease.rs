@@ -11,9 +11,9 @@
 //!                 (O_PATH descriptors, and duplicates of the holder's own, do not count)
 //! ```
 //!
-//! **Data and invariants.** A lease belongs to the open file, and ends with it. The signals go to the
-//! one thread that has [`Breaks`], which has them blocked; a signal that was lost because the queue
-//! was full becomes [`Break::Unknown`].
+//! **Data and invariants.** A lease belongs to the open file, and ends with it. The signals go to
+//! the one thread that has [`Breaks`], which has them blocked; a signal that was lost because the
+//! queue was full becomes [`Break::Unknown`].
 //!
 //! **Ignored.** The kernel takes a lease away that is not given up within
 //! /proc/sys/fs/lease-break-time (45 seconds).

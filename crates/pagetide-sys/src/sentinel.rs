@@ -1,9 +1,9 @@
 //! Whether a signal came to this process alone, or to its whole process group.
 //!
-//! **Problem.** A process that passes signals on to its child, in the same group, passes on what the
-//! child has already: kill(2) of a group and of a process look the same to who gets it. **Idea.** A
-//! second process in the group, which does nothing but have the same signals blocked. Asked after a
-//! signal came here, it looks whether the signal is pending there as well.
+//! **Problem.** A process that passes signals on to its child, in the same group, passes on what
+//! the child has already: kill(2) of a group and of a process look the same to who gets it.
+//! **Idea.** A second process in the group, which does nothing but have the same signals blocked.
+//! Asked after a signal came here, it looks whether the signal is pending there as well.
 //!
 //! ```text
 //!   kill -INT -PGID   this process, sentinel, child    the child has it: not passed on

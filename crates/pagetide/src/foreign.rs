@@ -162,22 +162,33 @@ impl Engine {
         });
     }
 
-    /// Before the pages are used: drops those that are leaving. Waits for those who have them,
-    /// which are other threads.
+    /// Before the pages are used: drops those that are leaving, and stores what of them was written
+    /// here. Waits for those who have them, which are other threads.
     pub(crate) fn settle(
         &self,
         mapping: &Mapping,
         range: RangeInclusive<u64>,
     ) -> Result<(), WaitsForItself> {
         for index in mapping.leaving.collect(range) {
-            let Some(page) = mapping.table.page(PageIndex(index)) else { continue };
-            let mut page = match page.try_lock() {
-                Ok(page) => page,
-                Err(_) if held::has(mapping, index) => return Err(WaitsForItself { index }),
-                Err(_) => page.lock(),
-            };
-            self.settle_locked(mapping, &mut page);
+            self.settle_page(mapping, index)?;
+            let is_kept = mapping.leaving.cut_of(index).is_some();
+            // What cannot be stored stays, beside bytes that may be old.
+            if is_kept && !mapping.is_failing() {
+                self.flush(mapping, index..index + 1);
+                self.settle_page(mapping, index)?;
+            }
         }
+        Ok(())
+    }
+
+    fn settle_page(&self, mapping: &Mapping, index: u64) -> Result<(), WaitsForItself> {
+        let Some(page) = mapping.table.page(PageIndex(index)) else { return Ok(()) };
+        let mut page = match page.try_lock() {
+            Ok(page) => page,
+            Err(_) if held::has(mapping, index) => return Err(WaitsForItself { index }),
+            Err(_) => page.lock(),
+        };
+        self.settle_locked(mapping, &mut page);
         Ok(())
     }
 

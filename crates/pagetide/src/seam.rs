@@ -81,7 +81,7 @@ pub trait SharedPages {
     fn admit(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool;
 
     /// As [`SharedPages::admit`], of a page that was not asked for: it was read with another, as
-    /// [`SharedPages::nr_around`] has it. It is no access, and is left where memory is not ample any
-    /// more.
+    /// [`SharedPages::nr_around`] has it. It is no access, and is left where memory is not ample
+    /// any more.
     fn admit_around(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool;
 }

@@ -169,7 +169,7 @@ fn nothing_is_found_of_a_file_that_is_hidden() {
 #[test]
 fn a_reader_elsewhere_knows_which_page_starts_the_next_window() {
     let dir = tempfile::tempdir().unwrap();
-    let both = both(&patterned_file(dir.path(), "a", 64 * PAGE));
+    let both = both_of(&patterned_file(dir.path(), "a", 64 * PAGE), 128);
     let marker = || both.view.marker(both.tag);
     assert_eq!(marker(), u64::MAX);
     // Four pages, the marker in the second; four more, a 16th of memory, the marker in their first.

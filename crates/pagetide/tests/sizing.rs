@@ -4,6 +4,7 @@
 mod common;
 
 use common::{PAGE, cache, patterned_file};
+use pagetide::seam::SharedPages;
 use pagetide::{Bytes, OpenOptions, PageCache, PolicyName, Sizing};
 
 fn pages(nr: u64) -> Bytes {

@@ -12,14 +12,18 @@ pub(super) const RULE: Rule = Rule {
 };
 
 /// What each crate may use of ours. Dev-dependencies are free: tests may compare the two worlds.
-const ARROWS: [(&str, &[&str]); 7] = [
+const ARROWS: [(&str, &[&str]); 8] = [
     ("pagetide-core", &[]),
     ("pagetide-sys", &["pagetide-core"]),
     ("pagetide", &["pagetide-core", "pagetide-sys"]),
     ("pagetide-lab", &["pagetide-core"]),
-    ("pagetide-cli", &["pagetide", "pagetide-lab", "pagetide-core", "pagetide-sys"]),
+    ("pagetide-run", &["pagetide", "pagetide-core", "pagetide-sys"]),
+    (
+        "pagetide-cli",
+        &["pagetide", "pagetide-lab", "pagetide-run", "pagetide-core", "pagetide-sys"],
+    ),
     // No page cache in other people's programs: what asks for pages, and nothing that has them.
-    ("pagetide-preload", &["pagetide-core", "pagetide-sys"]),
+    ("pagetide-preload", &["pagetide-run", "pagetide-core", "pagetide-sys"]),
     ("xtask", &[]),
 ];
 

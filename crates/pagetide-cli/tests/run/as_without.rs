@@ -63,7 +63,8 @@ fn a_file_that_loses_its_rights_stays_open() {
     }
     let here = folder();
     std::fs::write(here.path().join("a"), noise(300_000, 6)).unwrap();
-    // Root has all rights, so another user it is; to that user, the interpreter may be out of reach.
+    // Root has all rights, so another user it is; to that user, the interpreter may be out of
+    // reach.
     let is_root = plain_shell_in(here.path(), "id -u").trim() == "0";
     let become_other: &[&str] =
         if is_root { &["setpriv", "--reuid=65534", "--clear-groups", "env"] } else { &["env"] };

@@ -145,7 +145,8 @@ fn c_streams_are_served_as_they_were() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{errors}");
     let sums = "md5sum lines both first second wide family";
     assert_eq!(plain_shell_in(ours.path(), sums), plain_shell_in(theirs.path(), sums));
-    // A stream of wide characters is the kernel's, and what is opened past us, or small and only read.
+    // A stream of wide characters is the kernel's, and what is opened past us, or small and only
+    // read.
     assert!(errors.contains("1 used by other interfaces"), "{errors}");
     assert!(!errors.contains(" 0 evictions"), "{errors}");
 }

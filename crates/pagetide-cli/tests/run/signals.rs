@@ -1,4 +1,5 @@
-//! A signal for the whole process group reaches the program once, and one for the command alone, too.
+//! A signal for the whole process group reaches the program once, and one for the command alone,
+//! too.
 
 use super::agents::Tree;
 use super::{folder, has, pagetide};

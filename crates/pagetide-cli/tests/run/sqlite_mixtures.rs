@@ -1,5 +1,5 @@
-//! One database, written by several programs that take its locks: inside, outside, in two runs, in a
-//! run within a run. Every row is there, and the database is whole.
+//! One database, written by several programs that take its locks: inside, outside, in two runs, in
+//! a run within a run. Every row is there, and the database is whole.
 
 use super::agents::python;
 use super::{folder, has, is_long, pagetide, plain_shell_in};

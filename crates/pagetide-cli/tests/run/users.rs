@@ -1,5 +1,5 @@
-//! Nothing under a run can read or write what it could not without: not a child of another user, not
-//! one with fewer rights, not a stranger that knows the server's name. Runs as root only.
+//! Nothing under a run can read or write what it could not without: not a child of another user,
+//! not one with fewer rights, not a stranger that knows the server's name. Runs as root only.
 
 use super::agents::{Agent, Tree, python};
 use super::{folder, has, noise, plain_shell_in};

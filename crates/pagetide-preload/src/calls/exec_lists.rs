@@ -107,7 +107,7 @@ unsafe extern "C" fn execute(
     }
     let environment = match kind {
         WITH_ENVIRONMENT => argument(nr + 1) as Strings,
-        // SAFETY: the C library's variable; whoever changes it races with exec itself (S20).
+        // SAFETY: the C library's variable; a change meanwhile races with exec itself (S20).
         _ => unsafe { environ },
     };
     if kind == NAME {

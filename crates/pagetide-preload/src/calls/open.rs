@@ -18,8 +18,8 @@
 //!
 //! Source: open(2), `O_PATH`; fcntl(2), "Leases".
 
-use crate::channel::{Answer, Parcel, ask};
-use crate::errno::{Errno, or_minus_one};
+use crate::channel::{self, Parcel, ask};
+use crate::errno::Errno;
 use crate::process::{control, is_regular, path_of};
 use crate::table::{self, Entry};
 use crate::{next, own, process, small};
@@ -147,18 +147,12 @@ impl Call {
         if fd < 0 {
             return self.leave_to_kernel();
         }
-        if table::can_manage(fd) && is_file() {
-            match ask_to_manage(self.flags, 0, &[fd]) {
-                Ok(Some(id)) => {
-                    table::set(fd, Entry::Managed(id));
-                    return fd;
-                }
-                Ok(None) => {}
-                Err(errno) => {
-                    own::close(fd);
-                    return or_minus_one(Err(errno));
-                }
-            }
+        if table::can_manage(fd)
+            && is_file()
+            && let Some(id) = ask_to_manage(self.flags, 0, &[fd])
+        {
+            table::set(fd, Entry::Managed(id));
+            return fd;
         }
         own::close(fd);
         self.leave_to_kernel()
@@ -175,15 +169,16 @@ impl Call {
 }
 
 /// Asks the server to manage the file of a stand-in, the first of `files`. `None`: it is the
-/// kernel's, or there is no server to ask.
-fn ask_to_manage(flags: c_int, more: u64, files: &[c_int]) -> Result<Option<u64>, Errno> {
+/// kernel's, or the server cannot; then the kernel says why, or it can.
+fn ask_to_manage(flags: c_int, more: u64, files: &[c_int]) -> Option<u64> {
     let request = Request { flags: u64::from(flags as u32) | more, ..Request::new(Op::Open, 0) };
-    match ask(&request, Parcel { files, ..Parcel::default() }) {
-        Ok(Answer { reply, .. }) if reply.status == Status::Done => match reply.result {
-            0.. => Ok(Some(reply.result as u64)),
-            failed => Err(Errno(-failed as c_int)),
-        },
-        _ => Ok(None),
+    let reply = ask(&request, Parcel { files, ..Parcel::default() }).ok()?.reply;
+    match (reply.status, u64::try_from(reply.result)) {
+        (Status::Done, Ok(id)) => Some(id),
+        _ => {
+            channel::rest();
+            None
+        }
     }
 }
 
@@ -192,7 +187,7 @@ fn manage_new(fd: c_int, flags: c_int) {
     let before = crate::errno::read();
     let stand_in = if table::can_manage(fd) { name(fd) } else { -1 };
     let managed = match stand_in {
-        0.. => ask_to_manage(flags, flag::CREATED, &[stand_in, fd]).unwrap_or(None),
+        0.. => ask_to_manage(flags, flag::CREATED, &[stand_in, fd]),
         _ => None,
     };
     match managed {

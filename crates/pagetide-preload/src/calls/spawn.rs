@@ -29,6 +29,7 @@ pub(crate) fn hand_over_standard_descriptors() {
         // What cannot be handed over has been said.
         let _ = serve::hand_over_managed(fd, Reason::Standard);
     }
+    channel::rest();
 }
 
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
@@ -56,11 +57,8 @@ fn prepare(folder: c_int, path: *const c_char) {
 fn prepare_file(fd: c_int) {
     let Some(unserved) = program::inspect(fd) else { return };
     say(fd, unserved);
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: a live value (S20).
-    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
     // Those that this process has inherited itself, and not looked at, are among them.
-    for fd in 0..(table::LEN as u64).min(limit.rlim_cur) as c_int {
+    for fd in 0..(table::LEN as u64).min(process::nr_descriptors_max()) as c_int {
         let is_kept = |flags: usize| flags & libc::FD_CLOEXEC as usize == 0;
         if matches!(table::entry(fd), Entry::Managed(_) | Entry::Unknown)
             && process::control(fd, libc::F_GETFD, 0).is_ok_and(is_kept)
@@ -115,7 +113,7 @@ fn prepare_name(name: *const c_char) {
 
 /// An environment in which our variables are as this process found them.
 struct Environment {
-    /// Where it is, if not in our caller's memory; whoever has executed has its own copy.
+    /// Where it is, if not in our caller's memory; what was executed has its own copy.
     _memory: Option<Scratch>,
     strings: Strings,
 }
@@ -222,7 +220,7 @@ unsafe fn lookup<'a>(environment: Strings, name: &[u8]) -> Option<&'a [u8]> {
 }
 
 fn current_environment() -> Strings {
-    // SAFETY: the C library's variable; whoever changes it meanwhile races with exec itself (S20).
+    // SAFETY: the C library's variable; a change meanwhile races with exec itself (S20).
     unsafe { environ }
 }
 

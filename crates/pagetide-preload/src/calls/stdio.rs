@@ -44,7 +44,7 @@ fn stream_on(fd: c_int, mode: Mode) -> *mut Stream {
     let stream = unsafe { fdopen(fd, mode.text().as_ptr()) };
     if stream.is_null() {
         let why = crate::errno::read();
-        // SAFETY: a descriptor nobody has seen yet (S20).
+        // SAFETY: a descriptor that the program has not seen yet (S20).
         unsafe { close(fd) };
         return fail(why);
     }

@@ -213,7 +213,7 @@ unsafe extern "C" fn close_stream(cookie: *mut c_void) -> c_int {
 /// A field of a stream.
 ///
 /// # Safety
-/// `stream` is open, nobody else uses it, and the field has this type.
+/// `stream` is open, no other thread uses it, and the field has this type.
 unsafe fn get<T: Copy>(stream: *mut Stream, at: usize) -> T {
     // SAFETY: our caller says so (S27).
     unsafe { *stream.cast::<u8>().wrapping_add(at).cast::<T>() }
@@ -250,7 +250,7 @@ fn is_layout_known() -> bool {
     let is_known = flags & 0xffff_0000 == MAGIC
         && flags & (NO_READS | NO_WRITES | IS_APPENDING) == NO_WRITES
         && (fileno, mode) == (NO_FILENO, -1);
-    // SAFETY: open, and nobody else's (S20).
+    // SAFETY: open, and this call's alone (S20).
     unsafe { next::fclose(probe) };
     LAYOUT.store(if is_known { KNOWN } else { UNKNOWN }, Relaxed);
     is_known
@@ -307,7 +307,7 @@ fn forget(fd: c_int) {
 /// What dup3 says.
 ///
 /// # Safety
-/// `stream` is ours, over `fd`, and flushed; nobody else uses it.
+/// `stream` is ours, over `fd`, and flushed; no other thread uses it.
 pub(super) unsafe fn replace(
     stream: *mut Stream,
     fd: c_int,
@@ -370,17 +370,17 @@ fn give_room(donor: *mut Stream, stream: *mut Stream) {
     let fd: c_int = unsafe { get(donor, field::FILENO) };
     // SAFETY: as above: as if it were closed (S27).
     unsafe { put::<c_int>(donor, field::FILENO, -1) };
-    // SAFETY: the donor's descriptor, which nobody uses (S20).
+    // SAFETY: the donor's descriptor, which is not used (S20).
     unsafe { next::close(fd) };
 }
 
 /// As exit(3) ends the process: what streams of ours have is written while we can say goodbye after
-/// it. One that somebody holds is left to the C library, which asks nobody.
+/// it. One that another thread holds is left to the C library, which does not ask us.
 pub(crate) fn flush_all() {
     IS_ENDING.store(true, Relaxed);
     for (fd, _) in table::managed() {
         let stream = STREAMS[fd as usize].load(Acquire);
-        // SAFETY: an open stream: who closes it takes it out first (S27).
+        // SAFETY: an open stream: it is taken out before it is closed (S27).
         if !stream.is_null() && unsafe { ftrylockfile(stream) } == 0 {
             // SAFETY: as above, and we hold it (S27).
             unsafe { fflush_unlocked(stream) };

@@ -85,8 +85,6 @@ pub(super) struct Inner {
     pub(super) nr_known: u64,
     /// It is counted among the file's open descriptions.
     pub(super) is_open: bool,
-    /// No process had it when it was last looked for: see `idle`.
-    pub(super) was_missed: bool,
     pub(super) position: Position,
     /// The status flags, access mode included.
     flags: u64,
@@ -147,7 +145,6 @@ impl Description {
             real: Real::None,
             nr_known: 0,
             is_open: true,
-            was_missed: false,
             position: Position::Own(0),
             flags: flags & u64::from(u32::MAX) & !O_OPENING | O_LARGEFILE,
         };

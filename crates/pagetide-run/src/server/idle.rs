@@ -1,11 +1,15 @@
 //! Descriptions that no process is known to have, and which of them can be forgotten.
 //!
 //! **Problem.** A child that was forked just before its parent closed a descriptor has it still, and
-//! so has a program that was just executed; we hear of that when it first uses it, in a second, or in
-//! a week. Until then its description must be kept, with a stand-in of ours to know it by; and a
-//! stand-in keeps the blocks of a file that was removed. **Idea.** Soon after a description became
-//! idle, look at the descriptors of all processes of the tree: a description of whose file none is
-//! open, twice in a row, is forgotten.
+//! we hear of that when it first uses it: in a second, or in a week. Until then its description must
+//! be kept, with a descriptor or two of ours; and those keep a file's room on the disk after its last
+//! name is gone, and its file system in use. **Idea.** After a last close a thread looks at the
+//! descriptors of all processes of the tree: a description of whose file none is open is forgotten.
+//!
+//! ```text
+//!   last close --> [`Look`] --> a look, then a pause of 19 times as long: 5 % of a processor
+//!   no room on a disk --------> one look at once, before that is said
+//! ```
 //!
 //! ```text
 //!   idle --100 ms--> look --open nowhere--> look again --open nowhere--> forgotten
@@ -24,57 +28,51 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-const PAUSE_MIN: Duration = Duration::from_millis(100);
-const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// A pause is so many times as long as the look before it.
+const PAUSE_FACTOR: u32 = 19;
+/// What is left is looked at again: a process says that it closes before it does. Twice as late each
+/// time, up to so late.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+const PAUSE_MIN: Duration = Duration::from_millis(1);
 
-/// Wakes the thread that looks.
+/// What the thread that looks waits for.
 #[derive(Default)]
-pub(super) struct Looks {
-    is_wanted: Mutex<bool>,
-    wanted: Condvar,
+pub(super) struct Look {
+    is_due: Mutex<bool>,
+    changed: Condvar,
 }
 
-impl Looks {
-    /// A description became idle, or the server stops.
-    pub(super) fn want(&self) {
-        *lock(&self.is_wanted) = true;
-        self.wanted.notify_one();
+impl Look {
+    /// A description may be of use to no process; or the server stops.
+    pub(super) fn call(&self) {
+        *lock(&self.is_due) = true;
+        self.changed.notify_one();
     }
 
-    /// Waits until a look is wanted; with a time, no longer than that.
-    fn wait(&self, at_most: Option<Duration>) {
-        let is_wanted = lock(&self.is_wanted);
-        let mut is_wanted = match at_most {
-            None => self
-                .wanted
-                .wait_while(is_wanted, |is_wanted| !*is_wanted)
-                .unwrap_or_else(PoisonError::into_inner),
-            Some(at_most) => {
-                let waited = self.wanted.wait_timeout(is_wanted, at_most);
-                waited.unwrap_or_else(PoisonError::into_inner).0
-            }
-        };
-        *is_wanted = false;
+    /// Waits to be called, or so long; returns whether it was called.
+    fn wait(&self, most: Duration) -> bool {
+        let is_due = lock(&self.is_due);
+        let due = self.changed.wait_timeout_while(is_due, most, |is_due| !*is_due);
+        std::mem::take(&mut *due.unwrap_or_else(PoisonError::into_inner).0)
     }
 }
 
-/// Looks at idle descriptions until the server stops.
-pub(super) fn watch(server: &Server) {
-    let (mut pause, mut nr_left) = (PAUSE_MIN, 0);
-    while !server.is_stopping() {
-        server.looks.wait((nr_left > 0).then_some(pause));
+/// Looks whenever there is something to look for, until the server stops.
+pub(super) fn look_on(server: &Server) {
+    let mut pause = Duration::MAX;
+    loop {
+        let is_called = server.look.wait(pause);
         if server.is_stopping() {
             return;
         }
-        if nr_left == 0 {
-            // What is closed next is looked at in one go.
-            std::thread::sleep(PAUSE_MIN);
-        }
-        let nr_before = nr_left;
-        nr_left = server.forget_idle();
-        pause = if nr_left == nr_before { (pause * 2).min(PAUSE_MAX) } else { PAUSE_MIN };
+        let began = Instant::now();
+        let is_any_left = server.forget_idle();
+        let own = began.elapsed() * PAUSE_FACTOR;
+        let next = if is_called { PAUSE_MIN } else { pause * 2 };
+        pause = if is_any_left { next.max(own).min(PAUSE_MAX) } else { Duration::MAX };
+        std::thread::sleep(own.min(PAUSE_MAX));
     }
 }
 

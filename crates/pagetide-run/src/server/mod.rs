@@ -35,6 +35,7 @@ use answer::{Answer, Outcome, done};
 use breaks::Leases;
 use description::Description;
 use identity::{FileKey, lock};
+use idle::Look;
 use pagetide::PageCache;
 use pagetide::seam::{HeldFiles, SharedPages};
 use pagetide_sys::shared::Positions;
@@ -76,7 +77,7 @@ pub struct Server {
     frames: Option<([Arc<OwnedFd>; 2], u32)>,
     files: Mutex<HashMap<FileKey, Arc<ServedFile>>>,
     descriptions: Mutex<BTreeMap<u64, Arc<Description>>>,
-    looks: idle::Looks,
+    look: Look,
     processes: Processes,
     leases: Leases,
     next_id: AtomicU64,
@@ -106,7 +107,7 @@ impl Server {
             frames,
             files: Mutex::default(),
             descriptions: Mutex::default(),
-            looks: idle::Looks::default(),
+            look: Look::default(),
             processes: Processes::default(),
             leases: Leases::default(),
             next_id: AtomicU64::new(1),
@@ -134,7 +135,7 @@ impl Server {
         let accepting = thread.spawn(move || sockets::serve(&listening, &own))?;
         let own = Arc::clone(self);
         let thread = std::thread::Builder::new().name("pagetide-idle".into());
-        let looking = thread.spawn(move || idle::watch(&own))?;
+        let looking = thread.spawn(move || idle::look_on(&own))?;
         let threads = [watching, accepting, looking];
         Ok(Serving { server: Arc::clone(self), listener, threads })
     }
@@ -373,38 +374,26 @@ impl Server {
         lock(&self.descriptions).insert(description.id, Arc::clone(description));
     }
 
-    /// Forgets descriptions that no process has, as two looks have found; returns how many idle ones
-    /// are left.
-    fn forget_idle(&self) -> usize {
+    /// Forgets descriptions that no process can have; returns whether there are others that no
+    /// process is known to have.
+    fn forget_idle(&self) -> bool {
         let is_idle = |one: &Arc<Description>| !one.inner().is_open;
         let descriptions = lock(&self.descriptions);
         let idle: Vec<_> = descriptions.values().filter(|one| is_idle(one)).cloned().collect();
         drop(descriptions);
         if idle.is_empty() {
-            return 0;
+            return false;
         }
-        let open = idle::collect_open_files();
-        let mut nr_left = 0;
-        for one in idle {
-            let is_held = open.contains(&one.file.key.numbers());
-            // An open of it comes by this list, too.
-            let mut descriptions = lock(&self.descriptions);
-            let mut inner = one.inner();
-            let was_missed = std::mem::replace(&mut inner.was_missed, !is_held);
-            if !is_held && was_missed && !inner.is_open {
-                descriptions.remove(&one.id);
-            } else {
-                nr_left += 1;
-            }
+        // Twice: a child may be forked, and its parent gone, amid a look.
+        let mut open = idle::collect_open_files();
+        open.extend(idle::collect_open_files());
+        let (held, gone): (Vec<_>, Vec<_>) =
+            idle.into_iter().partition(|one| open.contains(&one.file.key.numbers()));
+        let mut descriptions = lock(&self.descriptions);
+        for one in gone.iter().filter(|one| is_idle(one)) {
+            descriptions.remove(&one.id);
         }
-        nr_left
-    }
-
-    /// Has files that were removed give their blocks back, where it is for us that they are kept.
-    fn forget_idle_at_once(&self) {
-        for _ in 0..2 {
-            self.forget_idle();
-        }
+        !held.is_empty()
     }
 
     fn count(&self, process: u64, description: &Description) {
@@ -449,7 +438,7 @@ impl Serving {
         self.server.is_stopping.store(true, Relaxed);
         self.listener.stop();
         self.server.leases.wake();
-        self.server.looks.want();
+        self.server.look.call();
         for thread in self.threads {
             // One that panicked has said so; what was written is written back all the same.
             let _ = thread.join();

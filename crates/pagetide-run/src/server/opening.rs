@@ -188,10 +188,9 @@ impl Server {
             return written;
         }
         inner.handle = None;
-        inner.was_missed = false;
         drop(inner);
         state.close(one);
-        self.looks.want();
+        self.look.call();
         written
     }
 }

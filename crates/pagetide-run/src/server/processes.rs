@@ -74,7 +74,8 @@ impl Processes {
         is_new
     }
 
-    /// The process has no stand-in of the description any more; returns how many it was known to have.
+    /// The process has no stand-in of the description any more; returns how many it was known to
+    /// have.
     pub(super) fn forget_description(&self, process: u64, id: u64) -> u64 {
         let mut processes = lock(&self.by_number);
         processes.get_mut(&process).and_then(|entry| entry.known.remove(&id)).unwrap_or(0)

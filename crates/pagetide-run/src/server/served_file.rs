@@ -108,8 +108,8 @@ impl ServedFile {
         true
     }
 
-    /// Leaves the file to the kernel: what is dirty is written back, and each description has a real
-    /// descriptor from here on.
+    /// Leaves the file to the kernel: what is dirty is written back, and each description has a
+    /// real descriptor from here on.
     ///
     /// # Errors
     /// What could not be written is dirty still, and the file stays ours.

@@ -89,9 +89,9 @@ pub(crate) fn answers(name: &str) -> bool {
 
 /// Accepts connections until the server stops; returns when the last of them has ended.
 pub(super) fn serve(listener: &Listener, server: &Arc<Server>) {
-    let mut threads: Vec<JoinHandle<()>> = Vec::new();
     // With it given up, a connection can be accepted, to be closed: that process goes on natively.
     let mut spare = File::open("/dev/null").ok();
+    let mut threads: Vec<JoinHandle<()>> = Vec::new();
     while !server.is_stopping() {
         let socket = match accept_with(&listener.socket, SocketFlags::CLOEXEC) {
             Ok(socket) => socket,
@@ -239,13 +239,14 @@ impl Connection<'_> {
             let one = self.server.wake(self.process, request.id)?;
             writing::begin(&one, request, source)
         };
-        let begun = match begin() {
-            Err(Errno::NOSPC) => {
-                self.server.forget_idle_at_once();
+        let begun = begin().or_else(|errno| match errno {
+            // What no process has any more may have had the room.
+            Errno::NOSPC | Errno::DQUOT => {
+                self.server.forget_idle();
                 begin()
             }
-            begun => begun,
-        };
+            _ => Err(errno),
+        });
         match begun {
             Ok((answer, long)) => {
                 self.long = long.filter(|_| request.flags & LAST == 0);

@@ -211,6 +211,7 @@ impl Handle {
         kind: record::AccessKind,
     ) -> Result<Filled<'_>, ReadError> {
         self.check_in_file(index)?;
+        self.settle(index..=index)?;
         let engine = self.engine();
         let mut run: Filled<'_> = vec![self.lock_page(self.page_or_make(index)?)?];
         match engine.bring_in(cpu, &self.mapping, &mut run, kind, &self.counters) {

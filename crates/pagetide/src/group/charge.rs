@@ -82,8 +82,8 @@ impl Engine {
         Some(self.run_pass(cpu, node, NodePass::from(pass)).reclaimed)
     }
 
-    /// Pages that the mapping's group can have before others give what they are to keep, where there
-    /// are groups.
+    /// Pages that the mapping's group can have before others give what they are to keep, where
+    /// there are groups.
     pub(crate) fn group_room(&self, mapping: &Mapping) -> Option<u64> {
         self.groups.as_ref()?;
         let memory = self.nodes.nr_frames();

@@ -53,8 +53,8 @@ struct Failure {
 /// What those are told that need room where there is none.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "no page of the region can leave memory: writing to {place} failed ({source}): make room there, \
-     or name another place with `swap_in` or `swap_to`"
+    "no page of the region can leave memory: writing to {place} failed ({source}): make room \
+     there, or name another place with `swap_in` or `swap_to`"
 )]
 struct SwapFull {
     place: String,

@@ -31,7 +31,9 @@ impl SmallFs {
             }
             Kind::Ext4 => {
                 std::fs::File::create(&image).unwrap().set_len(nr_bytes).unwrap();
-                run(Command::new("mkfs.ext4").args(["-q", "-m", "0"]).arg(&image))?;
+                // All that it has of its own is written here, and has its room from the start.
+                let own = ["-O", "^has_journal", "-E", "lazy_itable_init=0,nodiscard"];
+                run(Command::new("mkfs.ext4").args(["-q", "-m", "0"]).args(own).arg(&image))?;
                 mount.args(["-t", "ext4", "-o", "loop"]).arg(&image);
             }
         }
@@ -65,6 +67,22 @@ impl SmallFs {
         ballast.set_len(nr_bytes.checked_sub((nr_left * PAGE) as u64).unwrap()).unwrap();
         ballast.sync_all().unwrap();
         path
+    }
+}
+
+/// Removes a ballast, and waits until most of its room is there: the kernel may be at its pages
+/// still, and others take some of it at once.
+pub(crate) fn make_room(ballast: &Path) {
+    let nr_bytes = std::fs::metadata(ballast).unwrap().len();
+    let folder = ballast.parent().unwrap();
+    let room = || {
+        let told = rustix::fs::statvfs(folder).unwrap();
+        told.f_bfree * told.f_frsize
+    };
+    let wanted = nr_bytes / 2;
+    std::fs::remove_file(ballast).unwrap();
+    while room() < wanted {
+        std::thread::yield_now();
     }
 }
 
