@@ -34,7 +34,10 @@ for round in $(seq "$kills"); do
     kill -0 "$load" || fail "$(cat pgbench.log)"
   done
   committed=$(ask 'select count(*) from pgbench_history')
-  kill -9 "$server" $(cat "/proc/$server/task/$server/children") || :
+  children=$(cat "/proc/$server/task/$server/children")
+  kill -9 "$server"
+  # Some may be gone already.
+  kill -9 $children || :
   wait "$server" || :
   wait "$load" || :
   start

@@ -31,7 +31,8 @@ def fill(name, chunk, call, flags=0):
         expected += text[:done]
     assert refused == "ENOSPC", refused
     assert os.fstat(fd).st_size == len(expected), (os.fstat(fd), len(expected))
-    assert attempt(os.fsync, fd) is None, "fsync"
+    synced = attempt(os.fsync, fd)
+    assert synced is None, "fsync: %s" % synced
     assert os.pread(fd, len(expected) + 1, 0) == expected, "what is there"
     assert attempt(os.close, fd) is None, "close"
     with open(os.path.join(place, name), "rb") as file:
