@@ -157,12 +157,15 @@ impl Tree {
     }
 }
 
+/// Two agents, each with the tree it began, if it has one of its own.
+type Pair = [(Option<Tree>, Agent); 2];
+
 /// Two agents that share no more than the files, in every mixture there is of inside and outside,
 /// and what `law` says of them, each time in a folder of its own.
 pub(super) fn for_every_pair(place: &Place, law: impl Fn(&Path, &mut Agent, &mut Agent)) {
     let inside = |here: &Path| place.tree(here, true, "inside");
     let outside = |here: &Path| place.tree(here, false, "outside");
-    let run = |name: &str, agents: &dyn Fn(&Path) -> [(Option<Tree>, Agent); 2]| {
+    let run = |name: &str, agents: &dyn Fn(&Path) -> Pair| {
         let here = tempfile::tempdir_in(&place.base).unwrap();
         eprintln!("{name}");
         let [(left_tree, mut left), (right_tree, mut right)] = agents(here.path());

@@ -24,7 +24,7 @@
 //!
 //! # Data and invariants
 //!
-//! `next_of[rank]` is a resident page's next use, or [`ABSENT`]. An entry of the heap that says
+//! `next_of[rank]` is a resident page's next use, or `ABSENT`. An entry of the heap that says
 //! otherwise is stale, and skipped. One push per entry: O(n log n).
 //!
 //! # What it deliberately ignores
