@@ -1,10 +1,11 @@
 //! Descriptions that no process is known to have, and which of them can be forgotten.
 //!
-//! **Problem.** A child that was forked just before its parent closed a descriptor has it still, and
-//! we hear of that when it first uses it: in a second, or in a week. Until then its description must
-//! be kept, with a descriptor or two of ours; and those keep a file's room on the disk after its last
-//! name is gone, and its file system in use. **Idea.** After a last close a thread looks at the
-//! descriptors of all processes of the tree: a description of whose file none is open is forgotten.
+//! **Problem.** A child that was forked just before its parent closed a descriptor has it still,
+//! and we hear of that when it first uses it: in a second, or in a week. Until then its description
+//! must be kept, with a descriptor or two of ours; and those keep a file's room on the disk after
+//! its last name is gone, and its file system in use. **Idea.** After a last close a thread looks at
+//! the descriptors of all processes of the tree: a description of whose file none is open is
+//! forgotten.
 //!
 //! ```text
 //!   last close --> [`Look`] --> a look, then a pause of 19 times as long: 5 % of a processor
@@ -32,8 +33,8 @@ use std::time::{Duration, Instant};
 
 /// A pause is so many times as long as the look before it.
 const PAUSE_FACTOR: u32 = 19;
-/// What is left is looked at again: a process says that it closes before it does. Twice as late each
-/// time, up to so late.
+/// What is left is looked at again: a process says that it closes before it does. Twice as late
+/// each time, up to so late.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 
