@@ -16,10 +16,14 @@ use crate::step::{Outcome, Room};
 use std::path::Path;
 
 /// A program, and the package of Debian 12 it comes from.
-const PROGRAMS: [(&str, &str); 10] = [
+const PROGRAMS: [(&str, &str); 14] = [
+    ("bindfs", "bindfs"),
+    ("busybox", "busybox-static"),
     ("fio", "fio"),
+    ("fuse-overlayfs", "fuse-overlayfs"),
     ("gcc", "gcc"),
     ("git", "git"),
+    ("go", "golang-go"),
     ("mariadb", "mariadb-client-core"),
     ("mariadbd", "mariadb-server-core"),
     ("nm", "binutils"),

@@ -165,7 +165,8 @@ impl Builder {
     }
 
     /// Lets other processes be given [the frames](crate::seam::HeldFiles::shared_files), to copy
-    /// resident pages from by themselves. Off unless set; not for memory with [tiers](Builder::tier).
+    /// resident pages from by themselves. Off unless set; not for memory with
+    /// [tiers](Builder::tier).
     pub fn shared(mut self, shared: bool) -> Builder {
         self.shared = shared;
         self

@@ -377,6 +377,7 @@ impl Server {
     /// Forgets descriptions that no process can have; returns whether there are others that no
     /// process is known to have.
     fn forget_idle(&self) -> bool {
+        let _turn = lock(&self.look.turn);
         let is_idle = |one: &Arc<Description>| !one.inner().is_open;
         let descriptions = lock(&self.descriptions);
         let idle: Vec<_> = descriptions.values().filter(|one| is_idle(one)).cloned().collect();

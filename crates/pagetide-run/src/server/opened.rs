@@ -46,6 +46,8 @@ pub(super) struct Opened {
     growth: Mutex<Growth>,
     /// Some of it may have no blocks.
     is_sparse: AtomicBool,
+    /// The disk had no room ahead, the last time.
+    is_short: AtomicBool,
     /// When a write last changed the file's time; 0 if the next is to.
     touched: AtomicU64,
 }
@@ -107,6 +109,7 @@ impl Opened {
             real: Arc::clone(real),
             kind,
             growth: Mutex::new(Growth { len, has_room: len.next_multiple_of(BLOCK_BYTES) }),
+            is_short: AtomicBool::new(false),
             is_sparse: AtomicBool::new((stat.st_blocks as u64) * 512 < len),
             touched: AtomicU64::new(0),
         })
@@ -129,8 +132,13 @@ impl Opened {
         if end > before && end <= SMALL_BYTES {
             return self.write_through(handle, source, offset, before);
         }
-        let len = self.make_room(offset, source.len() as u64, before)?;
+        let len = self.make_room(handle, offset, source.len() as u64, before)?;
         let nr_written = handle.write_at(&source[..len as usize], offset).errno()?;
+        if self.is_short.load(Relaxed)
+            && let Err(errno) = handle.flush().errno()
+        {
+            return Err(take_back(handle, before, errno));
+        }
         self.touch();
         Ok(nr_written)
     }
@@ -149,9 +157,7 @@ impl Opened {
         }
         let nr_written = handle.write_at(source, offset).errno()?;
         if let Err(errno) = handle.flush().errno() {
-            // Of what could not be stored, nothing was written.
-            handle.set_len(before).errno()?;
-            return Err(errno);
+            return Err(take_back(handle, before, errno));
         }
         let mut growth = lock(&self.growth);
         growth.len = growth.len.max(end);
@@ -161,7 +167,7 @@ impl Opened {
 
     /// Sees to blocks and length for `len` bytes at `offset` of a file of `before` bytes; returns
     /// for how many of them there is room.
-    fn make_room(&self, offset: u64, len: u64, before: u64) -> Result<u64, Errno> {
+    fn make_room(&self, handle: &File, offset: u64, len: u64, before: u64) -> Result<u64, Errno> {
         let end = offset + len;
         if end <= before {
             let is_sparse = self.is_sparse.load(Relaxed);
@@ -178,7 +184,12 @@ impl Opened {
             let goal = (end + ahead).next_multiple_of(BLOCK_BYTES);
             if self.allocate(from, goal - from).is_ok() {
                 growth.has_room = goal;
+                self.is_short.store(false, Relaxed);
             } else {
+                // A disk that is full to the last block has none for its own book-keeping, either,
+                // which write-back would need: from here on, what is accepted is written.
+                handle.flush().errno()?;
+                self.is_short.store(true, Relaxed);
                 let nr_bytes = self.allocate_most(from, end - from)?;
                 growth.has_room = growth.has_room.max(from + nr_bytes);
                 len = from + nr_bytes - offset;
@@ -347,6 +358,14 @@ impl Opened {
         self.file.agree();
         let _ = lease::release(self.real.as_fd());
     }
+}
+
+/// Of what could not be stored, nothing was written: the file is as long as before. The error is
+/// said now, and not by the next sync again.
+fn take_back(handle: &File, before: u64, errno: Errno) -> Errno {
+    let cut = handle.set_len(before).errno();
+    let _ = handle.sync_data();
+    cut.err().unwrap_or(errno)
 }
 
 /// Opens what the path names, waiting for the holder of another lease if there is one.
