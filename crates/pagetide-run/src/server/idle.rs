@@ -43,6 +43,8 @@ const PAUSE_MIN: Duration = Duration::from_millis(1);
 pub(super) struct Look {
     is_due: Mutex<bool>,
     changed: Condvar,
+    /// Held for a look: what it finds is let go when it ends, and no other look may end before.
+    pub(super) turn: Mutex<()>,
 }
 
 impl Look {
