@@ -28,12 +28,13 @@ fn descriptors_have_the_numbers_they_have_without_us() {
         def numbers(): return sorted(int(n) for n in os.listdir('/proc/self/fd'))\n\
         print([n for n in numbers() if n < 900])\n\
         a = os.open('a', os.O_RDWR); b = os.open('b', os.O_RDWR | os.O_CREAT); c = os.dup(a)\n\
-        os.read(a, 5000); os.write(b, b'text'); os.close(a); d = os.open('/dev/null', os.O_RDONLY)\n\
+        os.read(a, 5000); os.write(b, b'text'); os.close(a)\n\
+        d = os.open('/dev/null', os.O_RDONLY)\n\
         print(a, b, c, d, [n for n in numbers() if n < 900], os.pipe())\n\
         print(subprocess.check_output('ls /proc/self/fd', shell=True))\n\
-        print(subprocess.check_output('ls -l /proc/self/fd | grep -c sock', shell=True))\n"
-        .replace("'ls -l /proc/self/fd | grep -c sock'", "'ls -l /proc/self/fd | grep -c sock || true'");
-    let [ours, theirs] = both_ways(&script);
+        count = 'ls -l /proc/self/fd | grep -c sock || true'\n\
+        print(subprocess.check_output(count, shell=True))\n";
+    let [ours, theirs] = both_ways(script);
     assert_eq!(ours, theirs);
 }
 
@@ -115,7 +116,8 @@ fn many_programs_have_many_files_open() {
             read, write = os.pipe(); go_read, go = os.pipe()\n    \
             if os.fork() == 0:\n        \
                 for n in (read, go, *(x for e in ends for x in e)): os.close(n)\n        \
-                files = [os.open(\"a%d\" % (child * 40 + n), os.O_RDWR) for n in range(40)]\n        \
+                names = [\"a%d\" % (child * 40 + n) for n in range(40)]\n        \
+                files = [os.open(name, os.O_RDWR) for name in names]\n        \
                 for f in files: os.pwrite(f, b\"new\", 5)\n        \
                 os.write(write, b\".\"); os.read(go_read, 1)\n        \
                 ok = all(os.pread(f, 3, 5) == b\"new\" for f in files)\n        \

@@ -56,7 +56,8 @@ fn a_shell_that_takes_high_numbers_is_served_on() {
 fn a_child_without_our_variables_appends_in_order() {
     let here = folder();
     let line = "exec 7>>log; for turn in 1 2 3 4 5; do echo parent $turn >&7; \
-                env -i /bin/sh -c \"echo child $turn >>log; echo inherited $turn >&7; cat log >seen\"; \
+                env -i /bin/sh -c \"echo child $turn >>log; echo inherited $turn >&7; \
+                cat log >seen\"; \
                 wc -l <seen; done";
     let printed = shell_in(here.path(), "1M", line);
     assert_eq!(printed.split_whitespace().collect::<Vec<_>>(), ["3", "6", "9", "12", "15"]);

@@ -56,7 +56,8 @@ fn cargo_builds_and_tests_a_crate() {
 fn a_database_server_that_is_killed_keeps_what_was_committed() {
     let test = "a_database_server_that_is_killed_keeps_what_was_committed";
     let found = "PATH=$PATH:$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | tail -n 1); \
-                 for name in initdb pgbench postgres psql; do command -v $name; done | wc -l; id -u";
+                 for name in initdb pgbench postgres psql; do command -v $name; done | \
+                 wc -l; id -u";
     let seen = plain_shell_in(Path::new("/"), found);
     let lines: Vec<&str> = seen.lines().collect();
     if lines[0] != "4" {

@@ -119,7 +119,8 @@ fn a_stranger_at_the_servers_socket_gets_nothing_and_stops_nobody() {
          link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n \
          link.connect('\\0{name}')\n \
          try:\n  \
-         for packet in range(turn % 4): link.send(random.randbytes(random.choice((0, 1, 24, 48, 9000))))\n  \
+         for packet in range(turn % 4):\n   \
+         link.send(random.randbytes(random.choice((0, 1, 24, 48, 9000))))\n  \
          if sys.argv[1] == 'other': link.shutdown(socket.SHUT_WR); print(link.recv(100))\n \
          except OSError as error: print(b'')\n \
          link.close()\n"

@@ -3,8 +3,8 @@
 //! **Problem.** A child that was forked just before its parent closed a descriptor has it still,
 //! and we hear of that when it first uses it: in a second, or in a week. Until then its description
 //! must be kept, with a descriptor or two of ours; and those keep a file's room on the disk after
-//! its last name is gone, and its file system in use. **Idea.** After a last close a thread looks at
-//! the descriptors of all processes of the tree: a description of whose file none is open is
+//! its last name is gone, and its file system in use. **Idea.** After a last close a thread looks
+//! at the descriptors of all processes of the tree: a description of whose file none is open is
 //! forgotten.
 //!
 //! ```text
