@@ -80,6 +80,5 @@ fn low_is_kept_beside_a_scan_that_reads_ahead() {
         let least = HOT / 100 * 95;
         assert!(stats.usage_bytes >= least, "{policy}: {} of 12M", Bytes(stats.usage_bytes));
         assert!(stats.evictions * PAGE as u64 <= HOT - least, "{policy}: {}", stats.evictions);
-        cache.validate();
     }
 }
