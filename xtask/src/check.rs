@@ -92,15 +92,15 @@ const fn step(
 }
 
 /// Before the others, and only where it is asked for.
-const INSTALL: Step = step("programs", 180, Kind::Lint, programs::install);
+const INSTALL: Step = step("programs", 900, Kind::Lint, programs::install);
 
 const FULL: [Step; 9] = [
     step("format", 60, Kind::Lint, format),
     step("tidy", 60, Kind::Lint, house_rules),
-    step("clippy", 600, Kind::Lint, clippy),
-    step("core without an OS", 180, Kind::Lint, core_without_an_os),
-    step("docs", 300, Kind::Lint, docs),
-    step("tests", 900, Kind::Tests, all_tests),
+    step("clippy", 1_800, Kind::Lint, clippy),
+    step("core without an OS", 900, Kind::Lint, core_without_an_os),
+    step("docs", 900, Kind::Lint, docs),
+    step("tests", 4_500, Kind::Tests, all_tests),
     step("loom", 300, Kind::DeepTests, loom),
     step("miri", 420, Kind::DeepTests, miri),
     step("fuzz", 300, Kind::Deep, fuzz),

@@ -172,10 +172,10 @@ fn a_reader_elsewhere_knows_which_page_starts_the_next_window() {
     let both = both_of(&patterned_file(dir.path(), "a", 64 * PAGE), 128);
     let marker = || both.view.marker(both.tag);
     assert_eq!(marker(), u64::MAX);
-    // Four pages, the marker in the second; four more, a 16th of memory, the marker in their first.
+    // Four pages, the marker in the second; eight more, a 16th of memory, the marker in their first.
     assert_eq!(both.file.bring_in(0, PAGE as u64).unwrap(), PAGE as u64);
     assert_eq!(marker(), 1);
     both.file.touch_pages(1, 1);
     assert_eq!(marker(), 4);
-    assert!(both.look(7).is_some() && both.look(8).is_none());
+    assert!(both.look(11).is_some() && both.look(12).is_none());
 }
