@@ -41,6 +41,8 @@ struct Channel {
 const NONE: Channel = Channel { process: 0, fd: -1, place: 0, nr_exchanges: 0, is_busy: false };
 /// A socket that was used less than that is not kept when there is nothing more to ask about.
 const FEW_EXCHANGES: u32 = 64;
+/// A thread that has had so many sockets keeps the next: it opens one short file after the other.
+const FEW_SOCKETS: u32 = 4;
 
 thread_local! {
     static CHANNEL: Cell<Channel> = const { Cell::new(NONE) };
@@ -122,7 +124,8 @@ fn alone<T>(exchange: impl FnOnce(c_int) -> T) -> Option<T> {
 /// that look at their descriptors find none that is not theirs.
 pub(crate) fn rest() {
     let channel = CHANNEL.get();
-    let is_kept = channel.is_busy || channel.nr_exchanges >= FEW_EXCHANGES;
+    let is_used = channel.nr_exchanges >= FEW_EXCHANGES || SOCKET_NUMBER.get() >= FEW_SOCKETS;
+    let is_kept = channel.is_busy || is_used;
     let is_ours = channel.fd >= 0 && channel.process == process::number();
     if is_ours && !is_kept && table::managed().next().is_none() {
         crate::self_read::finish();
