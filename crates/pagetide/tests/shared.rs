@@ -172,7 +172,7 @@ fn a_reader_elsewhere_knows_which_page_starts_the_next_window() {
     let both = both_of(&patterned_file(dir.path(), "a", 64 * PAGE), 128);
     let marker = || both.view.marker(both.tag);
     assert_eq!(marker(), u64::MAX);
-    // Four pages, the marker in the second; eight more, a 16th of memory, the marker in their first.
+    // Four pages, the marker in the second; eight more, a 16th of memory, the marker in the first.
     assert_eq!(both.file.bring_in(0, PAGE as u64).unwrap(), PAGE as u64);
     assert_eq!(marker(), 1);
     both.file.touch_pages(1, 1);

@@ -136,13 +136,12 @@ fn a_stand_in_is_recognised_by_a_process_that_does_not_know_it() {
     let file = opened(&parent, &setting, OFlags::RDWR);
     let inherited = file.stand_in.try_clone().unwrap();
     let id = file.id;
-    parent.close(file);
-    // No process is known to have it: it is opened again, for the child.
     let adopted = |from: &Client, stand_in: &std::os::fd::OwnedFd| {
         let (reply, _, _) = from.ask(&Request::new(Op::Adopt, 0), &[], &[stand_in.as_fd()]);
         (reply.status, reply.result)
     };
     assert_eq!(adopted(&child, &inherited), (Status::Done, id as i64));
+    parent.close(file);
     let file = Opened { id, stand_in: inherited };
     assert_eq!(ours(client_append(&child, &file)), (300_000, 4));
     let mut options = OpenOptions::new();
