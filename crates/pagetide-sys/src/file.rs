@@ -152,11 +152,6 @@ impl StoreFile {
         Ok(Bytes(found.f_bavail.saturating_mul(found.f_frsize)))
     }
 
-    /// Whether its opener has it to itself.
-    pub fn is_held(&self) -> bool {
-        matches!(self.descriptors, Descriptors::One(_))
-    }
-
     /// Whether aligned requests go past the kernel's page cache.
     pub fn is_direct(&self) -> bool {
         self.direct().is_some()

@@ -20,6 +20,7 @@
 //!
 //! Source: Linux man page fcntl(2), "Leases", "Managing signals", `F_DUPFD_QUERY`; kcmp(2).
 
+use crate::signals;
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
@@ -106,12 +107,7 @@ impl Breaks {
     /// # Errors
     /// What the system says.
     pub fn new() -> io::Result<Breaks> {
-        let set = signals();
-        // SAFETY: S11 (live values): a set of signals, and no old set wanted.
-        let failed = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) };
-        if failed != 0 {
-            return Err(io::Error::from_raw_os_error(failed));
-        }
+        signals::block(&broken())?;
         // SAFETY: S9 (numbers): no arguments.
         let hearer = Hearer(unsafe { libc::gettid() });
         Ok(Breaks { hearer, _thread: PhantomData })
@@ -124,7 +120,7 @@ impl Breaks {
 
     /// Waits for the next break.
     pub fn wait(&self) -> Break {
-        let set = signals();
+        let set = broken();
         // SAFETY: S11 (live values): zeros are a valid siginfo.
         let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
         loop {
@@ -194,14 +190,9 @@ fn signal() -> libc::c_int {
     libc::SIGRTMIN() + 4
 }
 
-fn signals() -> libc::sigset_t {
-    // SAFETY: S11 (live values): zeros are a valid set.
-    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
-    for number in [signal(), libc::SIGIO] {
-        // SAFETY: S11: a live set, and signals there are.
-        unsafe { libc::sigaddset(&mut set, number) };
-    }
-    set
+/// The signals of broken leases.
+fn broken() -> libc::sigset_t {
+    signals::set_of(&[signal(), libc::SIGIO])
 }
 
 /// `si_fd`, which the C library's binding has no name for: behind `si_band`, a long.

@@ -61,6 +61,8 @@ mod ring;
 pub mod sentinel;
 #[cfg(not(any(miri, loom)))]
 pub mod shared;
+#[cfg(not(any(miri, loom)))]
+mod signals;
 mod sync;
 mod table;
 mod token;

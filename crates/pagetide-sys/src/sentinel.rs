@@ -16,6 +16,7 @@
 //!
 //! Source: Linux man pages kill(2), sigtimedwait(2), prctl(2) `PR_SET_PDEATHSIG`.
 
+use crate::signals;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -35,7 +36,7 @@ impl Sentinel {
     /// What the system says of sockets and processes.
     pub fn start(signals: &[i32]) -> io::Result<Sentinel> {
         let (near, far) = UnixStream::pair()?;
-        let set = set_of(signals);
+        let set = signals::set_of(signals);
         let parent = std::process::id();
         // SAFETY: S30 (one thread): the child is a copy in which nothing was under way.
         match unsafe { libc::fork() } {
@@ -68,20 +69,10 @@ impl Drop for Sentinel {
     }
 }
 
-fn set_of(signals: &[i32]) -> libc::sigset_t {
-    // SAFETY: S11 (live values): zeros are a valid set.
-    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
-    for signal in signals {
-        // SAFETY: S11 (live values): a live set; a number that is no signal is refused.
-        unsafe { libc::sigaddset(&mut set, *signal) };
-    }
-    set
-}
-
 /// The sentinel's whole life.
 fn watch(socket: OwnedFd, set: &libc::sigset_t, parent: u32) -> ! {
-    // SAFETY: S11 (live values): a set of signals, and no old set wanted.
-    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, set, std::ptr::null_mut()) };
+    // Refused only for a request that is none; the sentinel would then end by a signal.
+    let _ = signals::block(set);
     // SAFETY: S9 (numbers).
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) };
     // SAFETY: S9 (numbers): no arguments.
@@ -116,7 +107,7 @@ fn watch(socket: OwnedFd, set: &libc::sigset_t, parent: u32) -> ! {
 /// Takes a signal that is pending; returns whether it was.
 fn take_pending(signal: i32) -> bool {
     let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    let set = set_of(&[signal]);
+    let set = signals::set_of(&[signal]);
     // SAFETY: S11 (live values): a set and a time, and no information wanted.
     unsafe { libc::sigtimedwait(&set, std::ptr::null_mut(), &at_once) == signal }
 }
