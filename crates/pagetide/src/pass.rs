@@ -279,7 +279,7 @@ impl<'e> Pass<'e> {
 
     fn submit(&mut self, run: Run, buffer: AlignedBuf) {
         if run.pages.is_empty() {
-            return;
+            return self.spare.push(buffer);
         }
         let offset = run.start << PAGE_SHIFT;
         let len = (run.end - offset) as usize;
@@ -289,6 +289,7 @@ impl<'e> Pass<'e> {
         let backing = Arc::clone(&self.backing);
         let Some(file) = backing.file() else {
             let result = backing.write_bytes(&buffer[..len], offset);
+            self.spare.push(buffer);
             return self.complete(run, result);
         };
         let token = self.in_flight.insert(run);

@@ -16,6 +16,25 @@ use pagetide_core::units::PAGE_BYTES;
 use std::ops::Range;
 
 const BITS: usize = u64::BITS as usize;
+/// Bytes compared at a time. Changes with a whole line between them are two.
+const LINE: usize = 64;
+
+/// Where a page differs from what it was, in order.
+pub(crate) fn changes(before: &[u8], after: &[u8]) -> Vec<Range<usize>> {
+    let mut changes: Vec<Range<usize>> = Vec::new();
+    let lines = before.chunks(LINE).zip(after.chunks(LINE));
+    for (nth, (was, is)) in lines.enumerate().filter(|(_, (was, is))| was != is) {
+        let start = nth * LINE;
+        let mut differing = (0..is.len()).filter(|at| was[*at] != is[*at]);
+        let first = start + differing.next().expect("the lines differ");
+        let end = differing.next_back().map_or(first, |last| start + last) + 1;
+        match changes.last_mut() {
+            Some(change) if change.end + LINE > start => change.end = end,
+            _ => changes.push(first..end),
+        }
+    }
+    changes
+}
 
 /// The bytes of one page that were written here and are not written back.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -135,6 +154,28 @@ mod tests {
             pieces.into_iter().for_each(|piece| found[piece].fill(true));
             flags[nr_bytes..].fill(false);
             prop_assert!(found == flags);
+        }
+    }
+
+    proptest! {
+        /// What differs is in a change; a change begins and ends with bytes that differ, and a
+        /// whole line between two changes is in neither.
+        #[test]
+        fn changes_are_what_differs(
+            flips in prop::collection::vec(0..PAGE_BYTES, 0..12),
+            nr_bytes in 1..=PAGE_BYTES,
+        ) {
+            let before = vec![7; nr_bytes];
+            let mut after = before.clone();
+            flips.iter().filter(|at| **at < nr_bytes).for_each(|at| after[*at] = 8);
+            let found = changes(&before, &after);
+            let is_in = |at: usize| found.iter().any(|change| change.contains(&at));
+            prop_assert!((0..nr_bytes).all(|at| after[at] == 7 || is_in(at)));
+            prop_assert!(found.iter().all(|one| after[one.start] == 8 && after[one.end - 1] == 8));
+            prop_assert!(found.windows(2).all(|pair| pair[0].end < pair[1].start));
+            let is_same = |line: &usize| after[line * LINE..(line + 1) * LINE].iter().all(|b| *b == 7);
+            let mut lines = (0..nr_bytes / LINE).filter(is_same);
+            prop_assert!(lines.all(|line| !is_in(line * LINE)));
         }
     }
 

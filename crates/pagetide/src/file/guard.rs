@@ -12,6 +12,7 @@ use crate::errors::{ReadError, WriteError};
 use crate::file::write::from_read;
 use crate::fill::{FillError, Filled};
 use crate::held;
+use crate::written;
 use pagetide_core::ids::{CpuId, PageIndex};
 use pagetide_core::record;
 use pagetide_core::writeback::Balance;
@@ -84,6 +85,10 @@ impl File {
     /// Locks page `index`, which begins at byte `index * 4096`, for changes. Fills it first if it
     /// is absent. The file does not grow: use [`File::write_at`] or [`File::set_len`] for that.
     /// Waits for other threads that have a guard of it.
+    ///
+    /// Written are the bytes that differ when the guard goes, and those that lie less than 128
+    /// bytes between two of them. Where programs share a page more finely, [`File::write_at`]
+    /// writes exactly what it is given.
     ///
     /// # Errors
     /// [`WriteError::NotWritable`]; [`WriteError::PastEnd`]; [`WriteError::Store`];
@@ -254,13 +259,11 @@ impl PageGuardMut<'_> {
         let (engine, mapping) = (self.handle.engine(), &self.handle.mapping);
         let mut before = vec![0; self.bytes.len()];
         self.page.read(0, &mut before);
-        let differs = |(was, is): (&u8, &u8)| was != is;
-        let Some(start) = before.iter().zip(&self.bytes).position(differs) else { return };
-        let last = before.iter().zip(&self.bytes).rposition(differs);
-        let changed = start..last.expect("one differs") + 1;
-        self.page.write(changed.start, &self.bytes[changed.clone()]);
         let frame = self.page.frame().expect("a guarded page has a frame");
-        engine.mark_dirty(mapping, index, frame, changed);
+        for change in written::changes(&before, &self.bytes) {
+            self.page.write(change.start, &self.bytes[change.clone()]);
+            engine.mark_dirty(mapping, index, frame, change);
+        }
         // No waiting in a drop: the flusher may need the page, or another this thread has locked.
         if engine.dirty.balance() != Balance::Continue {
             engine.flusher.notify();

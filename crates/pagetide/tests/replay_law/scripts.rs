@@ -105,7 +105,8 @@ pub(crate) fn dirty_guards(player: &mut Player<'_>) {
         let mut nr_refused = 0;
         while nr_refused < 10 {
             let index = player.any_index();
-            let changed = player.file.page_mut(index).map(|mut page| page[1] = 7);
+            let changed =
+                player.file.page_mut(index).map(|mut page| page[1] = page[1].wrapping_add(1));
             nr_refused += u32::from(changed.is_err());
         }
         for _ in 0..20 {
@@ -126,7 +127,7 @@ pub(crate) fn everything(player: &mut Player<'_>) {
             0..12 => player.read(index, 1),
             12..20 => player.read(index, nr),
             20..24 => drop(player.file.page(index)),
-            24..28 => drop(player.file.page_mut(index).map(|mut page| page[0] = 3)),
+            24..28 => drop(player.file.page_mut(index).map(|mut page| page[0] ^= 3)),
             28..33 => player.write(),
             33..35 => (index..index + 20).for_each(|index| player.read(index, 1)),
             35 => player.file.sync_all().unwrap(),
