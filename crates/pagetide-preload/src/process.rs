@@ -1,7 +1,7 @@
 //! This process under a run: whether there is one, what it was told, and its number.
 //!
 //! ```text
-//!   PAGETIDE_RUN=9:1:pagetide-4711-af03:536870912   version, flags, the server's name, the limit
+//!   PAGETIDE_RUN=10:1:pagetide-4711-af03:536870912   version, flags, the server's name, the limit
 //!   wiped page   our number, and more that no child has; zero again in each, however it was made
 //! ```
 //!

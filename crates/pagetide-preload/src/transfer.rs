@@ -265,12 +265,13 @@ fn read_found(id: u64, part: iovec, offset: off_t) -> Result<Progress, Errno> {
     Ok(Progress::Part(done))
 }
 
-/// Writes from `parts`. `None`: ask the kernel instead.
+/// Writes from `parts`; `more` are write flags. `None`: ask the kernel instead.
 pub(crate) fn write(
     fd: c_int,
     id: u64,
     parts: &[iovec],
     place: Place,
+    more: u64,
 ) -> Result<Option<usize>, Errno> {
     let total = total_of(parts)?;
     let (op, offset, flags) = match place {
@@ -280,6 +281,7 @@ pub(crate) fn write(
         Place::EndAlone => (Op::WriteAt, 0, flag::AT_END),
     };
     let len = limits::file_len_max();
+    let flags = flags | more;
     let first = Request { flags, offset, len, total: total as u64, ..Request::new(op, id) };
     let reply = match send_front(&first, parts, 0) {
         Ok(Some(reply)) => reply,

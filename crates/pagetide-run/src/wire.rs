@@ -28,7 +28,7 @@
 //! Source: open(2) `O_PATH`, fcntl(2) `F_SETLEASE` and `F_DUPFD_QUERY`, unix(7).
 
 /// Both ends must be of the same one.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 /// The environment variable that tells a program where its server is:
 /// `VERSION:FLAGS:NAME:LIMIT`, with the [`variable`] flags, the name of an abstract socket, and the
 /// limit in bytes.
@@ -326,6 +326,8 @@ pub mod write {
     pub const AT_END: u64 = 2;
     /// The last packet of the call; it may be empty.
     pub const LAST: u64 = 4;
+    /// Refused with EBADF where the status flags say to append.
+    pub const NO_APPEND: u64 = 8;
 }
 
 /// Why a file is given to the kernel.

@@ -34,6 +34,9 @@ use std::sync::Arc;
 
 /// Pages in one write request: 256 KiB. With 32 in flight, 8 MiB of copies at the most.
 pub(crate) const RUN_MAX: u64 = 64;
+/// Shorter runs, of short files and of scattered pages, have a buffer of so many pages: to map one
+/// of [`RUN_MAX`] costs more than to write them.
+const SHORT_RUN: u64 = 8;
 /// Looks at a locked page before a pass ends there: most are locked for a copy.
 const LOOKS_MAX: u32 = 64;
 /// Pages written in part whose other bytes the kernel reads at a time.
@@ -143,7 +146,8 @@ impl<'e> Pass<'e> {
     /// Copies the pages and submits them; pages that went away meanwhile, and those of which only a
     /// part is written, split the run.
     fn write_run(&mut self, range: Range<u64>) {
-        let mut buffer = self.buffer();
+        let nr_pages = range.end - range.start;
+        let mut buffer = self.buffer(nr_pages);
         let mut run = Run::at(range.start);
         for index in range {
             let at = run.pages.len() * PAGE_BYTES;
@@ -161,7 +165,7 @@ impl<'e> Pass<'e> {
             }
             let before = std::mem::replace(&mut run, Run::at(index + 1));
             if !before.pages.is_empty() {
-                let filled = std::mem::replace(&mut buffer, self.buffer());
+                let filled = std::mem::replace(&mut buffer, self.buffer(nr_pages));
                 self.submit(before, filled);
             }
             if self.flushed.ended_at.is_some() {
@@ -196,9 +200,12 @@ impl<'e> Pass<'e> {
         }
     }
 
-    /// Room for the longest run; what is in it is to be written over.
-    fn buffer(&mut self) -> AlignedBuf {
-        self.spare.pop().unwrap_or_else(|| AlignedBuf::zeroed(RUN_MAX as usize * PAGE_BYTES))
+    /// Room for a run of so many pages; what is in it is to be written over.
+    fn buffer(&mut self, nr_pages: u64) -> AlignedBuf {
+        let nr_pages = if nr_pages <= SHORT_RUN { SHORT_RUN } else { RUN_MAX };
+        let nr_bytes = nr_pages as usize * PAGE_BYTES;
+        let fitting = self.spare.iter().position(|spare| spare.len() >= nr_bytes);
+        fitting.map_or_else(|| AlignedBuf::zeroed(nr_bytes), |at| self.spare.swap_remove(at))
     }
 
     /// Copies one page out and turns it from dirty to under write-back. `None` if there is nothing

@@ -8,12 +8,15 @@
 //!   ioctl, of terminals, disks   refused, as for any file
 //! ```
 
+use super::read_write::finish;
 use crate::errno::{Errno, or_minus_one};
 use crate::process::{self, is_regular};
 use crate::scratch::Scratch;
+use crate::transfer::{self, Place};
 use crate::{next, serve};
 use libc::{c_int, c_uint, c_ulong, off_t, size_t, ssize_t};
 use pagetide_run::wire::Reason;
+use pagetide_run::wire::write::NO_APPEND;
 
 /// Bytes moved at a time.
 const BUFFER_BYTES: usize = 128 << 10;
@@ -32,8 +35,6 @@ const DISKS: c_ulong = 0x12;
 unsafe extern "C" {
     fn read(fd: c_int, buffer: *mut libc::c_void, len: size_t) -> ssize_t;
     fn pread64(fd: c_int, buffer: *mut libc::c_void, len: size_t, at: off_t) -> ssize_t;
-    fn write(fd: c_int, buffer: *const libc::c_void, len: size_t) -> ssize_t;
-    fn pwrite64(fd: c_int, buffer: *const libc::c_void, len: size_t, at: off_t) -> ssize_t;
     fn lseek64(fd: c_int, offset: off_t, whence: c_int) -> off_t;
 }
 
@@ -69,14 +70,19 @@ impl End {
         nr
     }
 
+    /// Writes, and not where the end is written only.
     fn write(&mut self, buffer: &Scratch, from: usize, len: usize) -> ssize_t {
         let from = buffer.place(from).cast();
-        let nr = match self.at {
+        let place = self.at.map_or(Place::Position, Place::At);
+        let parts = transfer::part(from, len);
+        let managed = serve::managed(self.fd)
+            .and_then(|id| finish(transfer::write(self.fd, id, &parts, place, NO_APPEND)));
+        let nr = managed.unwrap_or_else(|| match self.at {
             // SAFETY: within our own mapping (S22).
-            Some(at) => unsafe { pwrite64(self.fd, from, len, at) },
+            Some(at) => unsafe { next::pwrite64(self.fd, from, len, at) },
             // SAFETY: within our own mapping (S22).
-            None => unsafe { write(self.fd, from, len) },
-        };
+            None => unsafe { next::write(self.fd, from, len) },
+        });
         self.at = self.at.map(|at| at + nr.max(0) as off_t);
         nr
     }
@@ -125,11 +131,13 @@ fn check_range(from: &End, to: &End, len: usize) -> Result<(), Errno> {
     if !stats.iter().all(is_regular) {
         return Err(Errno(libc::EINVAL));
     }
-    if to.appends() {
+    let [source, target] = stats;
+    let is_one = (source.st_dev, source.st_ino) == (target.st_dev, target.st_ino);
+    // Of a managed file, the write says so: one request less for each call.
+    if (is_one || serve::managed(to.fd).is_none()) && to.appends() {
         return Err(Errno(libc::EBADF));
     }
-    let [source, target] = stats;
-    if (source.st_dev, source.st_ino) != (target.st_dev, target.st_ino) {
+    if !is_one {
         return Ok(());
     }
     let (source_at, target_at) = (from.place(), to.place());
@@ -139,7 +147,7 @@ fn check_range(from: &End, to: &End, len: usize) -> Result<(), Errno> {
 }
 
 /// Moves up to `len` bytes; fewer at the end, or where a write is short.
-fn transfer(from: &mut End, to: &mut End, len: usize) -> Result<usize, Errno> {
+fn move_bytes(from: &mut End, to: &mut End, len: usize) -> Result<usize, Errno> {
     let buffer = Scratch::new(BUFFER_BYTES)?;
     let mut done = 0;
     while done < len {
@@ -184,7 +192,7 @@ unsafe extern "C" fn sendfile64(out: c_int, from: c_int, at: *mut off_t, len: si
     let result = if target.appends() || process::stat(from).is_ok_and(is_stream) {
         Err(Errno(libc::EINVAL))
     } else {
-        transfer(&mut source, &mut target, len)
+        move_bytes(&mut source, &mut target, len)
     };
     // SAFETY: our caller's offset (S20).
     unsafe { source.store(at) };
@@ -218,7 +226,7 @@ unsafe extern "C" fn copy_file_range(
     // SAFETY: our caller's offset (S20).
     let mut target = unsafe { End::new(to, to_at) };
     let checked = check_range(&source, &target, len);
-    let result = checked.and_then(|()| transfer(&mut source, &mut target, len));
+    let result = checked.and_then(|()| move_bytes(&mut source, &mut target, len));
     // SAFETY: our caller's offset (S20).
     unsafe { source.store(from_at) };
     // SAFETY: our caller's offset (S20).

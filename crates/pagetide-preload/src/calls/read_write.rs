@@ -22,10 +22,10 @@ fn read_managed(fd: c_int, parts: &[iovec], place: Place) -> Option<ssize_t> {
 /// Writes if `fd` is managed, and stays so.
 fn write_managed(fd: c_int, parts: &[iovec], place: Place) -> Option<ssize_t> {
     let id = serve::managed(fd)?;
-    finish(transfer::write(fd, id, parts, place))
+    finish(transfer::write(fd, id, parts, place, 0))
 }
 
-fn finish(result: Result<Option<usize>, Errno>) -> Option<ssize_t> {
+pub(super) fn finish(result: Result<Option<usize>, Errno>) -> Option<ssize_t> {
     match result {
         Ok(None) => None,
         Ok(Some(nr)) => Some(nr as ssize_t),

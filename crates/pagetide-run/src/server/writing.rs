@@ -124,6 +124,9 @@ fn try_once(
         let inner = description.inner();
         (start.appends(inner.appends()), inner.durability())
     };
+    if appends && request.flags & flag::NO_APPEND != 0 {
+        return Err(Errno::BADF);
+    }
     let mut next = None;
     let mut write_at = |opened: &Opened, handle: &File, position: u64| {
         let wanted = request.total.max(source.len() as u64);
