@@ -289,7 +289,7 @@ fn fuzz(room: &Room) -> Outcome {
     if let Some(why) = fuzz_is_missing() {
         return Outcome::Skipped(why);
     }
-    for target in ["traces", "replay"] {
+    for target in ["traces", "replay", "wire"] {
         let corpus = room.target_dir().join("fuzz-corpus").join(target);
         if let Err(error) = std::fs::create_dir_all(&corpus) {
             println!("cannot create {}: {error}", corpus.display());

@@ -61,7 +61,7 @@ pub enum RegionError {
     #[error(transparent)]
     Uffd(#[from] UffdError),
     /// The kernel refused the file or a mapping of it; ask for less.
-    #[error("{nr_pages} pages could not be mapped")]
+    #[error("{nr_pages} pages could not be mapped; ask for less")]
     Refused {
         /// Pages asked for.
         nr_pages: u64,
