@@ -173,9 +173,9 @@ mod tests {
             prop_assert!((0..nr_bytes).all(|at| after[at] == 7 || is_in(at)));
             prop_assert!(found.iter().all(|one| after[one.start] == 8 && after[one.end - 1] == 8));
             prop_assert!(found.windows(2).all(|pair| pair[0].end < pair[1].start));
-            let is_same = |line: &usize| after[line * LINE..(line + 1) * LINE].iter().all(|b| *b == 7);
-            let mut lines = (0..nr_bytes / LINE).filter(is_same);
-            prop_assert!(lines.all(|line| !is_in(line * LINE)));
+            let is_same = |line: &[u8]| line.len() == LINE && line.iter().all(|byte| *byte == 7);
+            let mut lines = after.chunks(LINE).enumerate().filter(|(_, line)| is_same(line));
+            prop_assert!(lines.all(|(nth, _)| !is_in(nth * LINE)));
         }
     }
 

@@ -35,6 +35,9 @@ const SMALL_BYTES: u64 = 128 << 10;
 const AHEAD_BYTES_MAX: u64 = 4 << 20;
 const AHEAD_PART: u64 = 8;
 const BLOCK_BYTES: u64 = 4096;
+/// Of what is given ahead, so much is not used up: where the disk is full, it goes back, and what
+/// was accepted can be written.
+const SPARE_BYTES: u64 = 64 << 10;
 
 /// One file in our hands.
 pub(super) struct Opened {
@@ -178,18 +181,11 @@ impl Opened {
             self.is_sparse.store(true, Relaxed);
         }
         let mut len = len;
-        if end > growth.has_room {
+        if end + SPARE_BYTES > growth.has_room && !self.gain_room(&mut growth, offset, end) {
+            self.give_back(&mut growth);
+            handle.flush().errno()?;
             let from = growth.has_room.max(offset);
-            let ahead = (end / AHEAD_PART).min(AHEAD_BYTES_MAX);
-            let goal = (end + ahead).next_multiple_of(BLOCK_BYTES);
-            if self.allocate(from, goal - from).is_ok() {
-                growth.has_room = goal;
-                self.is_short.store(false, Relaxed);
-            } else {
-                // A disk that is full to the last block has none for its own book-keeping, either,
-                // which write-back would need: from here on, what is accepted is written.
-                handle.flush().errno()?;
-                self.is_short.store(true, Relaxed);
+            if end > from {
                 let nr_bytes = self.allocate_most(from, end - from)?;
                 growth.has_room = growth.has_room.max(from + nr_bytes);
                 len = from + nr_bytes - offset;
@@ -201,6 +197,31 @@ impl Opened {
             growth.len = end;
         }
         Ok(len)
+    }
+
+    /// Whether there is room up to `end` and ahead of it now. Where there is not, what is accepted
+    /// from here on is written at once.
+    fn gain_room(&self, growth: &mut Growth, offset: u64, end: u64) -> bool {
+        let from = growth.has_room.max(offset);
+        let ahead = (end / AHEAD_PART).clamp(SPARE_BYTES, AHEAD_BYTES_MAX);
+        let goal = (end + ahead).next_multiple_of(BLOCK_BYTES);
+        let has_gained = self.allocate(from, goal - from).is_ok();
+        if has_gained {
+            growth.has_room = goal;
+        }
+        self.is_short.store(!has_gained, Relaxed);
+        has_gained
+    }
+
+    /// Blocks past the file's end go back. A disk that is full to the last block has none for its
+    /// own book-keeping, either, which write-back needs.
+    fn give_back(&self, growth: &mut Growth) {
+        let len = self.file.len();
+        if growth.has_room > len.next_multiple_of(BLOCK_BYTES) {
+            *growth = Growth { len, has_room: len.next_multiple_of(BLOCK_BYTES) };
+            // They cost room on the disk, and no more.
+            let _ = rustix::fs::ftruncate(&*self.real, len);
+        }
     }
 
     /// Gives `len` bytes at `offset` blocks, or as many as there are; ENOSPC where there is none.
@@ -315,12 +336,7 @@ impl Opened {
 
     /// Blocks that were given ahead go back.
     fn trim(&self) {
-        let mut growth = lock(&self.growth);
-        if growth.has_room > growth.len.next_multiple_of(BLOCK_BYTES) {
-            growth.has_room = growth.len.next_multiple_of(BLOCK_BYTES);
-            // They cost room on the disk, and no more.
-            let _ = rustix::fs::ftruncate(&*self.real, growth.len);
-        }
+        self.give_back(&mut lock(&self.growth));
     }
 
     /// Lets go of the file, which has all there is; its clean pages stay, to be believed if it
