@@ -155,9 +155,7 @@ mod tests {
             flags[nr_bytes..].fill(false);
             prop_assert!(found == flags);
         }
-    }
 
-    proptest! {
         /// What differs is in a change; a change begins and ends with bytes that differ, and a
         /// whole line between two changes is in neither.
         #[test]

@@ -8,11 +8,11 @@
 //!   ioctl, of terminals, disks   refused, as for any file
 //! ```
 
-use super::read_write::finish;
+use super::read_write::write_managed;
 use crate::errno::{Errno, or_minus_one};
 use crate::process::{self, is_regular};
 use crate::scratch::Scratch;
-use crate::transfer::{self, Place};
+use crate::transfer::{Place, part};
 use crate::{next, serve};
 use libc::{c_int, c_uint, c_ulong, off_t, size_t, ssize_t};
 use pagetide_run::wire::Reason;
@@ -74,9 +74,7 @@ impl End {
     fn write(&mut self, buffer: &Scratch, from: usize, len: usize) -> ssize_t {
         let from = buffer.place(from).cast();
         let place = self.at.map_or(Place::Position, Place::At);
-        let parts = transfer::part(from, len);
-        let managed = serve::managed(self.fd)
-            .and_then(|id| finish(transfer::write(self.fd, id, &parts, place, NO_APPEND)));
+        let managed = write_managed(self.fd, &part(from, len), place, NO_APPEND);
         let nr = managed.unwrap_or_else(|| match self.at {
             // SAFETY: within our own mapping (S22).
             Some(at) => unsafe { next::pwrite64(self.fd, from, len, at) },

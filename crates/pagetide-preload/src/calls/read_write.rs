@@ -19,13 +19,18 @@ fn read_managed(fd: c_int, parts: &[iovec], place: Place) -> Option<ssize_t> {
     finish(transfer::read(fd, id, parts, place))
 }
 
-/// Writes if `fd` is managed, and stays so.
-fn write_managed(fd: c_int, parts: &[iovec], place: Place) -> Option<ssize_t> {
+/// Writes if `fd` is managed, and stays so; `more` are write flags.
+pub(super) fn write_managed(
+    fd: c_int,
+    parts: &[iovec],
+    place: Place,
+    more: u64,
+) -> Option<ssize_t> {
     let id = serve::managed(fd)?;
-    finish(transfer::write(fd, id, parts, place, 0))
+    finish(transfer::write(fd, id, parts, place, more))
 }
 
-pub(super) fn finish(result: Result<Option<usize>, Errno>) -> Option<ssize_t> {
+fn finish(result: Result<Option<usize>, Errno>) -> Option<ssize_t> {
     match result {
         Ok(None) => None,
         Ok(Some(nr)) => Some(nr as ssize_t),
@@ -153,7 +158,7 @@ unsafe extern "C" fn preadv2(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t {
-    match write_managed(fd, &transfer::part(buffer, len), Place::Position) {
+    match write_managed(fd, &transfer::part(buffer, len), Place::Position, 0) {
         Some(result) => result,
         // SAFETY: our caller's arguments (S20).
         None => unsafe { next::write(fd, buffer, len) },
@@ -162,7 +167,7 @@ unsafe extern "C" fn write(fd: c_int, buffer: *const c_void, len: size_t) -> ssi
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn writev(fd: c_int, parts: *const iovec, nr: c_int) -> ssize_t {
-    match vector(parts, nr).and_then(|parts| write_managed(fd, parts, Place::Position)) {
+    match vector(parts, nr).and_then(|parts| write_managed(fd, parts, Place::Position, 0)) {
         Some(result) => result,
         // SAFETY: our caller's arguments (S20).
         None => unsafe { next::writev(fd, parts, nr) },
@@ -171,7 +176,7 @@ unsafe extern "C" fn writev(fd: c_int, parts: *const iovec, nr: c_int) -> ssize_
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pwrite64(fd: c_int, buffer: *const c_void, len: size_t, at: off_t) -> ssize_t {
-    match write_managed(fd, &transfer::part(buffer, len), Place::At(at)) {
+    match write_managed(fd, &transfer::part(buffer, len), Place::At(at), 0) {
         Some(result) => result,
         // SAFETY: our caller's arguments (S20).
         None => unsafe { next::pwrite64(fd, buffer, len, at) },
@@ -186,7 +191,7 @@ unsafe extern "C" fn pwrite(fd: c_int, buffer: *const c_void, len: size_t, at: o
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pwritev64(fd: c_int, parts: *const iovec, nr: c_int, at: off_t) -> ssize_t {
-    match vector(parts, nr).and_then(|parts| write_managed(fd, parts, Place::At(at))) {
+    match vector(parts, nr).and_then(|parts| write_managed(fd, parts, Place::At(at), 0)) {
         Some(result) => result,
         // SAFETY: our caller's arguments (S20).
         None => unsafe { next::pwritev64(fd, parts, nr, at) },
@@ -216,7 +221,7 @@ unsafe extern "C" fn pwritev64v2(
         (false, -1) => Place::Position,
         (false, at) => Place::At(at),
     };
-    match vector(parts, nr).and_then(|parts| write_managed(fd, parts, place)) {
+    match vector(parts, nr).and_then(|parts| write_managed(fd, parts, place, 0)) {
         Some(result) if result > 0 => made_durable(fd, flags, result),
         Some(result) => result,
         // SAFETY: our caller's arguments (S20).

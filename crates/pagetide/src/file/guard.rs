@@ -86,9 +86,9 @@ impl File {
     /// is absent. The file does not grow: use [`File::write_at`] or [`File::set_len`] for that.
     /// Waits for other threads that have a guard of it.
     ///
-    /// Written are the bytes that differ when the guard goes, and those that lie less than 128
-    /// bytes between two of them. Where programs share a page more finely, [`File::write_at`]
-    /// writes exactly what it is given.
+    /// The bytes that differ when the guard goes are written; bytes between two of them may be,
+    /// too, where they are fewer than 128. Where programs share a page more finely,
+    /// [`File::write_at`] writes exactly what it is given.
     ///
     /// # Errors
     /// [`WriteError::NotWritable`]; [`WriteError::PastEnd`]; [`WriteError::Store`];
