@@ -119,6 +119,8 @@ impl Engine {
             let nr_wanted = u64::from(now - nr_frames);
             self.make_room_below(nth, nr_wanted);
             if self.reclaim_pages(node, nr_wanted) == 0 {
+                // What other CPUs brought in and have not told yet is on no list.
+                self.nodes.drain_logs();
                 self.flush_all(OnLocked::Skip);
                 self.flush_for_room();
                 rounds += 1;
