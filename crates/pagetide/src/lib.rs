@@ -28,115 +28,37 @@
 //! locks, the threads and the order of things.
 #![deny(unsafe_code)]
 
-// What loom explores: the frame allocator, with the locks of `sync`.
-mod frames;
-mod percpu;
-mod sync;
+mod memory;
 
 #[cfg(not(loom))]
-mod agreement;
-#[cfg(not(loom))]
-mod builder;
-#[cfg(not(loom))]
-mod cache;
-#[cfg(not(loom))]
-mod compressed;
-#[cfg(not(loom))]
-mod counters;
-#[cfg(not(loom))]
-mod delay;
-#[cfg(not(loom))]
-mod devices;
-#[cfg(not(loom))]
-mod dirty;
+mod api;
 #[cfg(not(loom))]
 mod engine;
 #[cfg(not(loom))]
-mod errors;
-#[cfg(not(loom))]
-mod file;
-#[cfg(not(loom))]
-mod fill;
-#[cfg(not(loom))]
-mod flush;
-#[cfg(not(loom))]
-mod foreign;
-#[cfg(not(loom))]
-mod frame_allocator;
-#[cfg(not(loom))]
-mod group;
-#[cfg(not(loom))]
-mod growth;
-#[cfg(not(loom))]
-mod held;
-#[cfg(not(loom))]
-mod hint_scan;
-#[cfg(not(loom))]
-mod in_flight;
-#[cfg(not(loom))]
-mod io_pool;
-#[cfg(not(loom))]
-mod leaving;
-#[cfg(not(loom))]
-mod locks;
-#[cfg(not(loom))]
-mod mapping;
-#[cfg(not(loom))]
-mod moving;
-#[cfg(not(loom))]
-mod node;
-#[cfg(not(loom))]
-mod open;
-#[cfg(not(loom))]
-mod pass;
-#[cfg(not(loom))]
-mod prefetch;
-#[cfg(not(loom))]
-mod reclaim;
-#[cfg(not(loom))]
-mod recorder;
-#[cfg(not(loom))]
 mod region;
 #[cfg(not(loom))]
-mod registry;
-#[cfg(not(loom))]
-mod resize;
-#[cfg(not(loom))]
-pub mod seam;
-#[cfg(not(loom))]
-mod sizing;
-#[cfg(not(loom))]
-mod staging;
-#[cfg(not(loom))]
-mod store;
-#[cfg(not(loom))]
-mod tier;
-#[cfg(not(loom))]
-mod tier_stats;
-#[cfg(not(loom))]
-mod tiering;
-
-#[cfg(not(loom))]
-mod validate;
-#[cfg(not(loom))]
-mod written;
+mod stats;
 
 #[cfg(not(loom))]
 pub use {
-    builder::Builder,
-    cache::{OpenOptions, PageCache},
-    compressed::CompressedStats,
-    counters::CacheStats,
-    errors::{
+    api::builder::Builder,
+    api::cache::{OpenOptions, PageCache},
+    api::errors::{
         AdviseError, BuildError, CreateRegionError, OpenError, ReadError, ResizeError, SyncError,
         WriteError,
     },
-    file::{Advice, File, PageGuard, PageGuardMut},
-    frame_allocator::{
+    api::file::{Advice, File, PageGuard, PageGuardMut},
+    api::frame_allocator::{
         FrameAllocator, FrameAllocatorBuilder, FrameAllocatorStats, FrameBlock, FrameBlocks,
         JoinError,
     },
-    group::{Group, GroupError, GroupOptions, GroupStats},
+    api::group::{Group, GroupError, GroupOptions, GroupStats},
+    api::seam,
+    engine::tiering::TieringOptions,
+    memory::compressed::CompressedStats,
+    memory::store::Store,
+    memory::tier::plan::TierError,
+    memory::tier::{ParseTierError, Tier},
     pagetide_core::ids::{FrameId, Order, OrderTooLarge},
     pagetide_core::knobs::KnobError,
     pagetide_core::lru::lru_gen::{Detail, GenCommandError},
@@ -147,12 +69,9 @@ pub use {
     pagetide_core::units::{Bytes, Millis},
     pagetide_sys::{RegionError, UffdError, UffdSource},
     region::{Region, RegionOptions, RegionStats},
-    sizing::{Estimate, Sizing},
-    store::Store,
-    tier::plan::TierError,
-    tier::{ParseTierError, Tier},
-    tier_stats::{TierStats, TieringStats},
-    tiering::TieringOptions,
+    stats::counters::CacheStats,
+    stats::sizing::{Estimate, Sizing},
+    stats::tier_stats::{TierStats, TieringStats},
 };
 
 /// The README's example, so that it keeps compiling and running.

@@ -20,13 +20,13 @@
 //!
 //! Ignored: readahead. A fault brings one page.
 
-use crate::counters::Event;
 use crate::engine::Engine;
-use crate::fill::{FillError, FillPlan, Filled};
-use crate::flush::{Flushed, SWAP_PART};
-use crate::locks::lock;
-use crate::mapping::Mapping;
+use crate::engine::fill::{FillError, FillPlan, Filled};
+use crate::engine::flush::{Flushed, SWAP_PART};
+use crate::engine::mapping::Mapping;
+use crate::memory::locks::lock;
 use crate::region::swap::SwapMap;
+use crate::stats::counters::Event;
 use pagetide_core::ids::{CpuId, PageIndex};
 use pagetide_core::lru::AccessKind as Reached;
 use pagetide_core::record::AccessKind;

@@ -28,12 +28,14 @@ pub(crate) mod swap;
 
 pub use options::RegionOptions;
 
-use crate::cache::CacheShared;
+use crate::api::cache::CacheShared;
+use crate::api::errors::{
+    AdviseError, CreateRegionError, OpenError, ReadError, SyncError, WriteError,
+};
+use crate::api::file::{Access, Advice, File};
 use crate::engine::Engine;
-use crate::errors::{AdviseError, CreateRegionError, OpenError, ReadError, SyncError, WriteError};
-use crate::file::{Access, Advice, File};
-use crate::fill::Filled;
-use crate::mapping::Mapping;
+use crate::engine::fill::Filled;
+use crate::engine::mapping::Mapping;
 use fault::Faults;
 use options::Opened;
 use pagetide_core::ids::PageIndex;
@@ -175,7 +177,7 @@ impl Region {
     /// # Errors
     /// As for [`Region::read`].
     pub fn write(&self, offset: u64, source: &[u8]) -> Result<(), WriteError> {
-        self.check_range(offset, source.len()).map_err(crate::file::from_read)?;
+        self.check_range(offset, source.len()).map_err(crate::api::file::from_read)?;
         let mut done = 0;
         for piece in pieces(offset, source.len()) {
             self.shared.engine.balance_dirty(Engine::flush_for_room);
@@ -185,7 +187,7 @@ impl Region {
                 let frame = run[0].frame().expect("a page brought in is resident");
                 self.shared.engine.mark_whole_dirty(&self.mapping, piece.index, frame);
             });
-            written.map_err(crate::file::from_read)?;
+            written.map_err(crate::api::file::from_read)?;
             done += piece.within.len();
         }
         Ok(())
@@ -329,7 +331,7 @@ impl Drop for Region {
         let (engine, mapping) = (&self.shared.engine, &self.mapping);
         let all = PageIndex(0)..PageIndex(u64::MAX);
         if mapping.swap.is_some() {
-            let _no_write_back = crate::locks::lock(&mapping.flush);
+            let _no_write_back = crate::memory::locks::lock(&mapping.flush);
             mapping.table.for_each_present(all, |page, _| engine.drop_page(mapping, page));
         } else {
             engine.flush(mapping, 0..u64::MAX);

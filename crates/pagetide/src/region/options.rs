@@ -6,9 +6,9 @@
 //! ```
 
 use super::swap::{self, SwapFile, SwapMap};
+use crate::api::errors::{CreateRegionError, OpenError};
 use crate::engine::Engine;
-use crate::errors::{CreateRegionError, OpenError};
-use crate::store::{Backing, Store};
+use crate::memory::store::{Backing, Store};
 use pagetide_core::ids::PageIndex;
 use pagetide_core::units::{Bytes, PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::{REGION_PAGES_MAX, RegionError, StoreFile, StoreOptions};

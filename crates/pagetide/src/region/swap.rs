@@ -14,8 +14,8 @@
 //!
 //! Ignored: giving room in the store back when a page is dropped.
 
-use crate::locks::lock;
-use crate::store::Backing;
+use crate::memory::locks::lock;
+use crate::memory::store::Backing;
 use pagetide_core::units::PAGE_SHIFT;
 use pagetide_sys::{StoreError, StoreFile};
 use std::io;

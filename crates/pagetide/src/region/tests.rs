@@ -1,8 +1,8 @@
 //! What only the inside can see of a region: memory, and what the walk over everything finds.
 
 use super::*;
-use crate::cache::{OpenOptions, PageCache};
-use crate::store::Store;
+use crate::api::cache::{OpenOptions, PageCache};
+use crate::memory::store::Store;
 use pagetide_core::units::{Bytes, PAGE_BYTES as PAGE};
 use std::fs;
 

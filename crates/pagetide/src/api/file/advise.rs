@@ -1,0 +1,107 @@
+//! Advice: what the caller knows of its own accesses, named as `posix_fadvise` has it.
+
+use super::{File, Handle, page_range};
+use crate::api::errors::AdviseError;
+use crate::memory::locks::lock;
+use pagetide_core::folio::Flags;
+use pagetide_core::ids::PageIndex;
+use pagetide_core::readahead::{AccessPattern, ReadaheadRun};
+use pagetide_sys::current_cpu;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Kinds of advice. The first four hold for the handle from now on, the others for a range, once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Advice {
+    /// No particular pattern: forget earlier advice.
+    Normal,
+    /// Front to back: read ahead as far as allowed.
+    Sequential,
+    /// Anywhere: no stream is looked for. While memory is ample, a miss brings in a few pages all
+    /// the same; [`Builder::readahead_max`](crate::Builder::readahead_max) 0 ends that, too.
+    Random,
+    /// Accesses through this handle say nothing about the future: do not count them.
+    NoReuse,
+    /// The range will be wanted soon: bring it in beside the caller.
+    WillNeed,
+    /// The range will not be wanted: write back what is dirty and drop it.
+    DontNeed,
+}
+
+impl File {
+    /// Takes advice about the byte range; `len` 0 means to the end of the file.
+    ///
+    /// # Errors
+    /// [`AdviseError::Writeback`] if dirty pages of the range could not be written, and were kept;
+    /// [`AdviseError::WouldDeadlock`] if this thread has a [`PageGuardMut`](crate::PageGuardMut) of
+    /// the file, and pages are to be written back.
+    pub fn advise(&self, advice: Advice, offset: u64, len: u64) -> Result<(), AdviseError> {
+        let handle = &*self.handle;
+        let len = if len == 0 { u64::MAX } else { len };
+        match advice {
+            Advice::Normal => handle.set_pattern(AccessPattern::Normal),
+            Advice::Sequential => handle.set_pattern(AccessPattern::Sequential),
+            Advice::Random => handle.set_pattern(AccessPattern::Random),
+            Advice::NoReuse => handle.no_reuse.store(true, Relaxed),
+            Advice::WillNeed => handle.prefetch(page_range(offset, len)),
+            Advice::DontNeed => return handle.drop_range(page_range(offset, len)),
+        }
+        Ok(())
+    }
+}
+
+impl Handle {
+    fn set_pattern(&self, pattern: AccessPattern) {
+        lock(&self.readahead).set_pattern(pattern);
+        if pattern == AccessPattern::Normal {
+            self.no_reuse.store(false, Relaxed);
+        }
+    }
+
+    fn prefetch(&self, range: Range<PageIndex>) {
+        // Half of what there is room for: more would evict what was just brought in.
+        let most = self.engine().room_of(&self.mapping) / 2;
+        let end = range.end.0.min(self.mapping.nr_pages());
+        let nr = end.saturating_sub(range.start.0).min(most);
+        let run =
+            ReadaheadRun { start: range.start.0, nr, nr_now: 0, marker: None, is_around: false };
+        // Nobody is on the way there: all of it is wanted.
+        self.engine().prefetch(&self.mapping, run, &Arc::default());
+    }
+
+    fn drop_range(&self, range: Range<PageIndex>) -> Result<(), AdviseError> {
+        let engine = self.engine();
+        let failures_before = self.mapping.error_count();
+        self.write_back(range.start.0..range.end.0)?;
+        engine.drop_clean_pages(&self.mapping, range);
+        if self.mapping.error_count() == failures_before {
+            return Ok(());
+        }
+        let failed = self.mapping.last_error();
+        Err(AdviseError::Writeback(failed.unwrap_or_else(|| std::io::ErrorKind::Other.into())))
+    }
+}
+
+impl crate::engine::Engine {
+    /// Drops the pages of the range that are neither dirty nor in use.
+    pub(crate) fn drop_clean_pages(
+        &self,
+        mapping: &crate::engine::mapping::Mapping,
+        range: Range<PageIndex>,
+    ) {
+        const UNCLEAN: Flags = Flags::DIRTY.with(Flags::WRITEBACK);
+        let cpu = current_cpu();
+        mapping.table.for_each_present(range.clone(), |page, _| {
+            let Ok(mut page) = page.try_lock() else { return };
+            if page.frame().is_some_and(|frame| self.folios[frame].flags().any(UNCLEAN)) {
+                return;
+            }
+            self.expel(cpu, mapping, &mut page);
+        });
+        // Last: also what was evicted meanwhile.
+        if let Some(pool) = &self.pool {
+            pool.forget_range(mapping, range);
+        }
+    }
+}

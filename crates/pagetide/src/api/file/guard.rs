@@ -1,0 +1,304 @@
+//! Page guards: a page's bytes in place, without a copy for readers.
+//!
+//! A read guard pins the page: one atomic on the page's own word to take it, one to drop it, and
+//! the page stays until then. A write guard locks the page and works on a private copy, published
+//! when the guard goes; nobody ever sees half a change, and no reference into shared memory is ever
+//! written through.
+//!
+//! Guards are table accesses: they set the page's young bit, which aging collects.
+
+use super::{File, Handle, NOTED};
+use crate::api::errors::{ReadError, WriteError};
+use crate::api::file::write::from_read;
+use crate::engine::fill::{FillError, Filled};
+use crate::engine::held;
+use crate::engine::written;
+use pagetide_core::ids::{CpuId, PageIndex};
+use pagetide_core::record;
+use pagetide_core::writeback::Balance;
+use pagetide_sys::{Lock, PageRef, Pin, PinRefused, Touch, current_cpu};
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+
+/// A page's bytes, pinned: at most 4096, fewer in the last page of the file.
+///
+/// Keep it short: while it lives, the page cannot be evicted and writers of it wait. It stays on
+/// its thread, which is how a call knows that it would wait for itself.
+pub struct PageGuard<'f> {
+    handle: &'f Handle,
+    pin: Pin<PageRef<'f>>,
+    nr_bytes: usize,
+    of_one_thread: PhantomData<*const ()>,
+}
+
+/// A page's bytes, to be changed. The change is published when the guard is dropped.
+///
+/// While it lives, other threads that want the page wait; calls of its own thread that want it fail
+/// with `WouldDeadlock`. It stays on its thread.
+pub struct PageGuardMut<'f> {
+    handle: &'f Handle,
+    page: Lock<PageRef<'f>>,
+    bytes: Box<[u8]>,
+    is_changed: bool,
+    of_one_thread: PhantomData<*const ()>,
+}
+
+impl<'f> PageGuard<'f> {
+    #[inline]
+    fn new(handle: &'f Handle, pin: Pin<PageRef<'f>>, nr_bytes: usize) -> PageGuard<'f> {
+        held::note(&handle.mapping, pin.page().index().0, false);
+        PageGuard { handle, pin, nr_bytes, of_one_thread: PhantomData }
+    }
+}
+
+impl File {
+    /// Pins page `index`, which begins at byte `index * 4096`, and gives its bytes. Fills it first
+    /// if it is absent. Waits for another thread that has a [`PageGuardMut`] of it.
+    ///
+    /// Cost when resident: under 30 ns to take and drop.
+    ///
+    /// # Errors
+    /// [`ReadError::NotReadable`]; [`ReadError::PastEnd`]; [`ReadError::Store`];
+    /// [`ReadError::WouldDeadlock`] if this thread has a [`PageGuardMut`] of it;
+    /// [`ReadError::NoFrame`] when every frame is in use: [`File::read_at`] still works then.
+    pub fn page(&self, index: u64) -> Result<PageGuard<'_>, ReadError> {
+        let handle = &*self.handle;
+        if !handle.access.read {
+            return Err(ReadError::NotReadable);
+        }
+        let nr_bytes = handle.check_in_file(index)?;
+        handle.settle(index..=index)?;
+        if let Some(page) = handle.mapping.table.page(PageIndex(index))
+            && let Ok(pin) = page.try_pin(Touch::Young)
+        {
+            handle.note_table_access(index);
+            if handle.engine().is_slow(pin.frame(), pin.has_hint()) {
+                return handle.pin_in_slow_memory(index, pin);
+            }
+            handle.note_pinned(index, &pin);
+            return Ok(PageGuard::new(handle, pin, nr_bytes));
+        }
+        handle.pin_slowly(index)
+    }
+
+    /// Locks page `index`, which begins at byte `index * 4096`, for changes. Fills it first if it
+    /// is absent. The file does not grow: use [`File::write_at`] or [`File::set_len`] for that.
+    /// Waits for other threads that have a guard of it.
+    ///
+    /// The bytes that differ when the guard goes are written; bytes between two of them may be,
+    /// too, where they are fewer than 128. Where programs share a page more finely,
+    /// [`File::write_at`] writes exactly what it is given.
+    ///
+    /// # Errors
+    /// [`WriteError::NotWritable`]; [`WriteError::PastEnd`]; [`WriteError::Store`];
+    /// [`WriteError::WouldDeadlock`] if this thread has a guard of it; [`WriteError::NoFrame`] when
+    /// every frame is in use: [`File::write_at`] still works then.
+    pub fn page_mut(&self, index: u64) -> Result<PageGuardMut<'_>, WriteError> {
+        let handle = &*self.handle;
+        if !handle.access.write {
+            return Err(WriteError::NotWritable);
+        }
+        handle.mapping.note_writer();
+        let cpu = current_cpu();
+        let kind = record::AccessKind::TableWrite;
+        let mut run = handle.lock_filled(cpu, index, kind).map_err(from_read)?;
+        let page = run.swap_remove(0);
+        held::note(&handle.mapping, index, true);
+        let (bytes, is_changed) = (Box::default(), false);
+        let mut guard =
+            PageGuardMut { handle, page, bytes, is_changed, of_one_thread: PhantomData };
+        // The file may have been cut before the page was locked.
+        let nr_bytes = handle.check_in_file(index).map_err(from_read)?;
+        guard.page.set_young();
+        guard.bytes = vec![0; nr_bytes].into_boxed_slice();
+        guard.page.read(0, &mut guard.bytes);
+        Ok(guard)
+    }
+}
+
+impl Handle {
+    fn check_in_file(&self, index: u64) -> Result<usize, ReadError> {
+        match self.mapping.bytes_in_page(PageIndex(index)) {
+            0 => Err(ReadError::PastEnd { index, len: self.mapping.len() }),
+            nr_bytes => Ok(nr_bytes),
+        }
+    }
+
+    #[inline]
+    fn note_table_access(&self, index: u64) {
+        self.count_hit();
+        self.engine().record(&self.mapping, index, record::AccessKind::Table);
+    }
+
+    /// What the page has to say to readahead and to the sample of reuse, once it is where it stays.
+    #[inline]
+    fn note_pinned(&self, index: u64, pin: &Pin<PageRef<'_>>) {
+        let flags = self.engine().folios[pin.frame()].flags();
+        if flags.any(NOTED) {
+            self.note_flags(index, pin.frame(), flags);
+        }
+    }
+
+    /// A guard goes. The page is free a moment later, before anything else is decided.
+    #[inline]
+    fn note_unpin(&self, index: u64) {
+        self.engine().record(&self.mapping, index, record::AccessKind::Unpin);
+    }
+
+    /// Pins a page again that was pinned in slow memory, or was armed: it may have to move first,
+    /// which nobody does to a pinned page.
+    #[cold]
+    fn pin_in_slow_memory<'f>(
+        &'f self,
+        index: u64,
+        pin: Pin<PageRef<'f>>,
+    ) -> Result<PageGuard<'f>, ReadError> {
+        let (page, frame, has_hint) = (self.page_or_make(index)?, pin.frame(), pin.has_hint());
+        if !has_hint {
+            self.engine().note_slow_access(current_cpu(), page, frame, has_hint);
+            self.note_pinned(index, &pin);
+            let nr_bytes = self.check_in_file(index)?;
+            return Ok(PageGuard::new(self, pin, nr_bytes));
+        }
+        drop(pin);
+        self.engine().note_slow_access(current_cpu(), page, frame, has_hint);
+        let nr_bytes = self.check_in_file(index)?;
+        match page.try_pin(Touch::Quiet) {
+            Ok(pin) => {
+                self.note_pinned(index, &pin);
+                Ok(PageGuard::new(self, pin, nr_bytes))
+            }
+            Err(_) => self.pin_slowly(index),
+        }
+    }
+
+    /// Pins a page that is absent, locked, or pinned to the limit.
+    #[cold]
+    fn pin_slowly(&self, index: u64) -> Result<PageGuard<'_>, ReadError> {
+        loop {
+            let nr_bytes = self.check_in_file(index)?;
+            self.settle(index..=index)?;
+            let page = self.page_or_make(index)?;
+            match page.try_pin(Touch::Young) {
+                Ok(pin) => {
+                    self.note_table_access(index);
+                    if self.engine().is_slow(pin.frame(), pin.has_hint()) {
+                        return self.pin_in_slow_memory(index, pin);
+                    }
+                    self.note_pinned(index, &pin);
+                    return Ok(PageGuard::new(self, pin, nr_bytes));
+                }
+                Err(PinRefused::Locked) => {
+                    self.check_not_own(index)?;
+                    page.wait_while_locked();
+                }
+                Err(PinRefused::NotResident) => {
+                    let cpu = current_cpu();
+                    let mut run = self.lock_filled(cpu, index, record::AccessKind::Table)?;
+                    if let Ok(pin) = run.swap_remove(0).downgrade(Touch::Young) {
+                        let mut guard = PageGuard::new(self, pin, 0);
+                        guard.nr_bytes = self.check_in_file(index)?;
+                        return Ok(guard);
+                    }
+                }
+                // Thousands of guards of this one page: one of them will go.
+                Err(_) => std::thread::yield_now(),
+            }
+        }
+    }
+
+    /// Locks a page and makes sure it has its contents; a miss is a page fault to the policy.
+    fn lock_filled(
+        &self,
+        cpu: CpuId,
+        index: u64,
+        kind: record::AccessKind,
+    ) -> Result<Filled<'_>, ReadError> {
+        self.check_in_file(index)?;
+        self.settle(index..=index)?;
+        let engine = self.engine();
+        let mut run: Filled<'_> = vec![self.lock_page(self.page_or_make(index)?)?];
+        match engine.bring_in(cpu, &self.mapping, &mut run, kind, &self.counters) {
+            Ok(()) => Ok(run),
+            Err(FillError::NoFrame) => Err(ReadError::NoFrame { frames: engine.nodes.nr_frames() }),
+            Err(FillError::Store(source)) => Err(self.store_error(index, source)),
+        }
+    }
+}
+
+impl Deref for PageGuard<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.pin.bytes()[..self.nr_bytes]
+    }
+}
+
+impl Drop for PageGuard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let index = self.pin.page().index().0;
+        held::forget(&self.handle.mapping, index, false);
+        self.handle.note_unpin(index);
+    }
+}
+
+impl fmt::Debug for PageGuard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PageGuard({:?}, {} bytes)", self.pin, self.nr_bytes)
+    }
+}
+
+impl PageGuardMut<'_> {
+    /// Publishes the change; the same as dropping the guard.
+    pub fn commit(self) {}
+
+    fn publish(&mut self, index: u64) {
+        let (engine, mapping) = (self.handle.engine(), &self.handle.mapping);
+        let mut before = vec![0; self.bytes.len()];
+        self.page.read(0, &mut before);
+        let frame = self.page.frame().expect("a guarded page has a frame");
+        for change in written::changes(&before, &self.bytes) {
+            self.page.write(change.start, &self.bytes[change.clone()]);
+            engine.mark_dirty(mapping, index, frame, change);
+        }
+        // No waiting in a drop: the flusher may need the page, or another this thread has locked.
+        if engine.dirty.balance() != Balance::Continue {
+            engine.flusher.notify();
+        }
+    }
+}
+
+impl Deref for PageGuardMut<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl DerefMut for PageGuardMut<'_> {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.is_changed = true;
+        &mut self.bytes
+    }
+}
+
+impl Drop for PageGuardMut<'_> {
+    fn drop(&mut self) {
+        let index = self.page.page().index().0;
+        if self.is_changed {
+            self.publish(index);
+        }
+        held::forget(&self.handle.mapping, index, true);
+        self.handle.note_unpin(index);
+    }
+}
+
+impl fmt::Debug for PageGuardMut<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PageGuardMut({:?}, {} bytes)", self.page, self.bytes.len())
+    }
+}

@@ -1,0 +1,231 @@
+//! An open file: what users read, write and sync through.
+//!
+//! A [`File`] is a cheap clone of one open handle. Handles of the same file share its pages; each
+//! has its own access rights, readahead stream and view of write-back errors, as POSIX has it.
+
+mod advise;
+mod guard;
+mod read;
+mod resize;
+mod share;
+mod sync;
+mod write;
+
+pub use advise::Advice;
+pub use guard::{PageGuard, PageGuardMut};
+pub(crate) use write::from_read;
+
+use crate::api::cache::CacheShared;
+use crate::api::errors::ReadError;
+use crate::engine::Engine;
+use crate::engine::held;
+use crate::engine::mapping::Mapping;
+use crate::memory::locks::lock;
+use crate::memory::percpu::PerCpu;
+use crate::stats::counters::{Counters, Event};
+use pagetide_core::folio::Flags;
+use pagetide_core::ids::{FrameId, PageIndex};
+use pagetide_core::readahead::Readahead;
+use pagetide_core::units::PAGE_SHIFT;
+use pagetide_sys::{Lock, PageRef};
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+/// No page: where a CPU has not read through this handle yet.
+const NO_PAGE: u64 = u64::MAX;
+
+/// Flags of pages that somebody wants to hear of when they are used.
+const NOTED: Flags = Flags::READAHEAD.with(Flags::PREFETCHED).with(Flags::SAMPLED);
+
+/// What a handle may do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Access {
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+}
+
+/// An open file. Clones are the same handle; [`File::reopen`] makes another.
+///
+/// # Concurrency
+/// Any number of threads at once. One call's bytes within one page are read or written as a whole;
+/// calls that span pages are not atomic as a whole. Who wants a page waits for the thread that has
+/// a [`PageGuardMut`] of it; who writes it, also for those that have a [`PageGuard`]. A call that
+/// would wait for a guard of its own thread fails with `WouldDeadlock`. Nobody waits for a guard of
+/// a page it does not want: not to open the file, not to change its length, not to write elsewhere.
+///
+/// # Other programs
+/// Close to open: what another program had written when it closed the file is seen by the next
+/// [`PageCache::open`](crate::PageCache::open) of it here, whatever was written here meanwhile, and
+/// by every handle from then on. What is written here is seen there after a [`File::flush`] or a
+/// sync. Only bytes that were written here are stored, so that programs which write different bytes
+/// lose none; of those that write the same, the one stored last wins, and the file is as long as
+/// the longest has made it. Not seen: stores through another program's shared mapping that the
+/// kernel has not written back. A page that is changed through a [`PageGuardMut`] is written from
+/// the first byte that changed to the last.
+#[derive(Clone)]
+pub struct File {
+    handle: Arc<Handle>,
+}
+
+/// The state of one open handle.
+struct Handle {
+    shared: Arc<CacheShared>,
+    mapping: Arc<Mapping>,
+    access: Access,
+    /// The page in which the last read on each CPU ended: reading on in it counts once.
+    last_page: PerCpu<AtomicU64>,
+    readahead: Mutex<Readahead>,
+    /// The page of the last miss, for whoever brings pages ahead of it.
+    reached: Arc<AtomicU64>,
+    no_reuse: AtomicBool,
+    /// Those of the group the mapping was in when it was opened, or of all who are in none.
+    counters: Arc<Counters>,
+    errors_seen: AtomicU64,
+}
+
+impl File {
+    /// Takes over a handle of `mapping` that the caller has counted.
+    pub(crate) fn new(shared: Arc<CacheShared>, mapping: Arc<Mapping>, access: Access) -> File {
+        let nr_cpus = shared.limits.pcp.nr_cpus as usize;
+        let readahead_pages = shared.devices.window_of(&mapping, &shared.limits);
+        let errors_seen = AtomicU64::new(mapping.reported_errors());
+        let counters = shared.engine.counters_of(&mapping);
+        File {
+            handle: Arc::new(Handle {
+                shared,
+                mapping,
+                access,
+                last_page: PerCpu::new(nr_cpus, || AtomicU64::new(NO_PAGE)),
+                readahead: Mutex::new(Readahead::new(readahead_pages)),
+                reached: Arc::default(),
+                no_reuse: AtomicBool::new(false),
+                counters,
+                errors_seen,
+            }),
+        }
+    }
+
+    /// Another handle of the same file, with the same access: its own readahead, its own advice,
+    /// its own view of write-back errors. The only way to a second handle of a custom store.
+    pub fn reopen(&self) -> File {
+        let handle = &*self.handle;
+        handle.mapping.add_handle();
+        File::new(Arc::clone(&handle.shared), Arc::clone(&handle.mapping), handle.access)
+    }
+
+    /// The file's length in bytes, including what is not written back yet. Free.
+    pub fn len(&self) -> u64 {
+        self.handle.mapping.len()
+    }
+
+    /// Whether the file has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many pages of the byte range are resident now. O(pages of the range that were ever
+    /// resident).
+    pub fn resident_pages(&self, offset: u64, len: u64) -> u64 {
+        let range = page_range(offset, len);
+        let mut nr = 0;
+        self.handle
+            .mapping
+            .table
+            .for_each_present(range, |_, seen| nr += u64::from(seen.is_resident()));
+        nr
+    }
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "File({}, {} bytes)", self.handle.mapping.id, self.len())
+    }
+}
+
+impl Handle {
+    fn engine(&self) -> &Engine {
+        &self.shared.engine
+    }
+
+    /// To be called before pages are used without their locks.
+    #[inline]
+    fn settle(&self, pages: RangeInclusive<u64>) -> Result<(), ReadError> {
+        if self.mapping.leaving.is_any() {
+            let settled = self.engine().settle(&self.mapping, pages);
+            settled.map_err(|own| ReadError::WouldDeadlock { index: own.index })?;
+        }
+        Ok(())
+    }
+
+    /// To be called before the page is waited for.
+    fn check_not_own(&self, index: u64) -> Result<(), ReadError> {
+        if held::has(&self.mapping, index) {
+            return Err(ReadError::WouldDeadlock { index });
+        }
+        Ok(())
+    }
+
+    /// Locks a page; waits for other threads that have it locked or pinned.
+    fn lock_page<'m>(&self, page: PageRef<'m>) -> Result<Lock<PageRef<'m>>, ReadError> {
+        let mut lock = match page.try_lock() {
+            Ok(lock) => lock,
+            Err(_) => {
+                self.check_not_own(page.index().0)?;
+                page.lock()
+            }
+        };
+        self.engine().settle_locked(&self.mapping, &mut lock);
+        Ok(lock)
+    }
+
+    /// A resident page was used whose folio carries some of [`NOTED`], so that hits of ordinary
+    /// pages pay for one test.
+    #[cold]
+    fn note_flags(&self, index: u64, frame: FrameId, flags: Flags) {
+        if flags.any(Flags::SAMPLED) {
+            self.engine().reuse.hit(&self.mapping, PageIndex(index));
+        }
+        if flags.any(Flags::READAHEAD.with(Flags::PREFETCHED)) {
+            self.note_readahead(index, frame);
+        }
+    }
+
+    /// What readahead learns from a page that was used.
+    fn note_readahead(&self, index: u64, frame: FrameId) {
+        let engine = self.engine();
+        let before = engine.folios[frame].clear(Flags::READAHEAD.with(Flags::PREFETCHED));
+        if !before.any(Flags::READAHEAD) {
+            return;
+        }
+        let wasted = self.mapping.wasted.load(Relaxed);
+        let room = engine.group_room(&self.mapping);
+        let run = lock(&self.readahead).on_marker(index, wasted, room);
+        if let Some(run) = run
+            && run.start < self.mapping.nr_pages()
+        {
+            self.mapping.note_marker(run.marker);
+            engine.prefetch(&self.mapping, run, &self.reached);
+        }
+    }
+
+    /// Counts a page that was resident when wanted.
+    fn count_hit(&self) {
+        self.counters.count(Event::Hit);
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if self.mapping.drop_handle() {
+            self.shared.engine.last_handle_dropped(&self.mapping);
+        }
+    }
+}
+
+/// The pages a byte range touches.
+fn page_range(offset: u64, len: u64) -> std::ops::Range<PageIndex> {
+    let end = offset.saturating_add(len).div_ceil(1 << PAGE_SHIFT);
+    PageIndex(offset >> PAGE_SHIFT)..PageIndex(end)
+}

@@ -1,0 +1,329 @@
+//! Reading by copy.
+//!
+//! A hit takes no lock and writes no shared line: it copies the frame's bytes and then looks
+//! whether the page word is still the same; if not, the copy is thrown away and made again. A miss
+//! locks the page, fills it, and copies from under the lock. A read that can get no frame goes past
+//! the cache, also under the page's lock, so that it sees every write before it.
+
+use super::{File, Handle, NO_PAGE, NOTED};
+use crate::api::errors::ReadError;
+use crate::engine::Engine;
+use crate::engine::fill::{FillError, FillPlan, Filled};
+use crate::memory::locks::lock;
+use crate::stats::counters::Event;
+use pagetide_core::folio::Flags;
+use pagetide_core::ids::{CpuId, FrameId, PageIndex};
+use pagetide_core::lru::AccessKind;
+use pagetide_core::readahead::Miss;
+use pagetide_core::record;
+use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
+use pagetide_sys::{AlignedBuf, PageRef, Touch, current_cpu};
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Copies tried without a pin before taking one.
+const OPTIMISTIC_TRIES: usize = 3;
+
+/// One page's part of a read call.
+pub(super) struct Piece {
+    pub(super) index: u64,
+    /// The last page the call wants.
+    pub(super) last: u64,
+    /// Where in the page it starts.
+    pub(super) within: usize,
+    /// Whether the access counts as a reference.
+    pub(super) counts: bool,
+}
+
+impl File {
+    /// Reads up to `target.len()` bytes at `offset`; returns how many. Fewer only where the file
+    /// ends, 0 at or past the end. Never fails for lack of memory.
+    ///
+    /// Waits for other threads that have a [`PageGuardMut`](crate::PageGuardMut) of a page, or any
+    /// guard of one that was cut off or changed by another program since.
+    ///
+    /// Cost of a hit: the copy, and about 20 ns a page.
+    ///
+    /// # Errors
+    /// [`ReadError::NotReadable`]; [`ReadError::Store`] if the store failed for a page of the
+    /// range; [`ReadError::WouldDeadlock`] if this thread has the guard that is waited for.
+    pub fn read_at(&self, target: &mut [u8], offset: u64) -> Result<usize, ReadError> {
+        let handle = &*self.handle;
+        if !handle.access.read {
+            return Err(ReadError::NotReadable);
+        }
+        let end = offset.saturating_add(target.len() as u64).min(handle.mapping.len());
+        if offset >= end {
+            return Ok(0);
+        }
+        handle.read_range(&mut target[..(end - offset) as usize], offset)
+    }
+}
+
+impl Handle {
+    fn read_range(&self, target: &mut [u8], offset: u64) -> Result<usize, ReadError> {
+        let cpu = current_cpu();
+        let last = (offset + target.len() as u64 - 1) >> PAGE_SHIFT;
+        self.settle(offset >> PAGE_SHIFT..=last)?;
+        let last_page = self.last_page.at(cpu);
+        let previous = last_page.load(Relaxed);
+        let mut counts = previous != offset >> PAGE_SHIFT && !self.no_reuse.load(Relaxed);
+        // Pages below this one were missing when this call began.
+        let mut missed_below = 0;
+        let mut len = target.len();
+        let mut done = 0;
+        while done < len {
+            let at = offset + done as u64;
+            let within = at as usize % PAGE_BYTES;
+            let nr_bytes = (PAGE_BYTES - within).min(len - done);
+            let piece = Piece { index: at >> PAGE_SHIFT, last, within, counts };
+            let part = &mut target[done..done + nr_bytes];
+            let is_new = piece.index >= missed_below;
+            if !self.read_hit(cpu, &piece, part, is_new) {
+                let (nr_read, filled_end) = self.read_miss(cpu, &piece, previous, part)?;
+                missed_below = missed_below.max(filled_end);
+                if nr_read < nr_bytes {
+                    return Ok(done + nr_read);
+                }
+                // The miss may have found the file shorter than it was.
+                len = len.min(self.mapping.len().saturating_sub(offset) as usize);
+            }
+            done += nr_bytes;
+            counts = !self.no_reuse.load(Relaxed);
+        }
+        if previous != last {
+            last_page.store(last, Relaxed);
+        }
+        Ok(done.min(len))
+    }
+
+    /// Copies from a resident page, or says that there is none to copy from.
+    #[inline]
+    pub(super) fn read_hit(
+        &self,
+        cpu: CpuId,
+        piece: &Piece,
+        target: &mut [u8],
+        is_hit: bool,
+    ) -> bool {
+        let index = PageIndex(piece.index);
+        let engine = self.engine();
+        // Whose pages are only touched, bytes are not needed.
+        if !target.is_empty() {
+            engine.fetch_guess(self.mapping.table.guess_frame(index), piece.within);
+        }
+        let Some(page) = self.mapping.table.page(index) else { return false };
+        let Some(copied) = copy_resident(engine, page, piece.within, target) else {
+            return false;
+        };
+        if is_hit {
+            self.count_hit();
+        }
+        self.note_read(cpu, piece, page, copied, is_hit);
+        true
+    }
+
+    /// What a successful read of a page leaves behind; `is_hit` unless the call brought it in.
+    #[inline]
+    fn note_read(
+        &self,
+        cpu: CpuId,
+        piece: &Piece,
+        page: PageRef<'_>,
+        copied: Copied,
+        is_hit: bool,
+    ) {
+        let engine = self.engine();
+        let Copied { mut frame, flags, has_hint } = copied;
+        self.record_read(piece);
+        match (piece.counts, is_hit) {
+            (true, true) => engine.mark_accessed(cpu, frame),
+            (true, false) => engine.mark_filled(cpu, frame),
+            (false, _) => {}
+        }
+        // What this call brought in was paid for with it.
+        if is_hit && engine.is_slow(frame, has_hint) {
+            match engine.note_slow_access(cpu, page, frame, has_hint) {
+                Some(now) => frame = now,
+                None => return,
+            }
+        }
+        if flags.any(NOTED) {
+            self.note_flags(piece.index, frame, flags);
+        }
+    }
+
+    #[inline]
+    pub(super) fn record_read(&self, piece: &Piece) {
+        let kind =
+            if piece.counts { record::AccessKind::Read } else { record::AccessKind::ReadAgain };
+        self.engine().record(&self.mapping, piece.index, kind);
+    }
+
+    /// Brings the page in, or finds that somebody else has; copies from under its lock. Returns the
+    /// bytes copied and the end of the run that was filled.
+    #[cold]
+    pub(super) fn read_miss(
+        &self,
+        cpu: CpuId,
+        piece: &Piece,
+        previous: u64,
+        target: &mut [u8],
+    ) -> Result<(usize, u64), ReadError> {
+        let engine = self.engine();
+        let page = self.page_or_make(piece.index)?;
+        if page.load().is_locked() {
+            self.check_not_own(piece.index)?;
+            page.wait_while_locked();
+        }
+        if self.read_hit(cpu, piece, target, true) {
+            return Ok((target.len(), 0));
+        }
+        let mut run: Filled<'_> = vec![self.lock_page(page)?];
+        if let Some(frame) = run[0].frame() {
+            self.count_hit();
+            run[0].read(piece.within, target);
+            // Tiering needs the lock: who meets a page here has waited for it, and is served as is.
+            let copied = Copied { frame, flags: engine.folios[frame].flags(), has_hint: false };
+            self.note_read(cpu, piece, page, copied, true);
+            return Ok((target.len(), 0));
+        }
+        self.counters.count(Event::Miss);
+        engine.reuse.access(&self.mapping, PageIndex(piece.index));
+        let plan = self.plan_fill(piece, previous);
+        // Alone, the page's access is also the entry for its fill, and stands before it.
+        if !plan.is_group() {
+            self.record_read(piece);
+        }
+        let filled = engine.fill(cpu, &self.mapping, &mut run, plan);
+        if plan.is_group() {
+            match filled {
+                Ok(()) => self.record_read(piece),
+                Err(_) => engine.record(&self.mapping, piece.index, record::AccessKind::Bypass),
+            }
+        }
+        match filled {
+            Ok(()) => {}
+            Err(FillError::NoFrame) => {
+                let nr_read = self.read_past_cache(cpu, piece, target)?;
+                return Ok((nr_read, 0));
+            }
+            Err(FillError::Store(source)) => return Err(self.store_error(piece.index, source)),
+        }
+        let nr_valid = self.mapping.bytes_in_page(PageIndex(piece.index));
+        let nr_read = target.len().min(nr_valid.saturating_sub(piece.within));
+        run[0].read(piece.within, &mut target[..nr_read]);
+        let filled_end = piece.index + run.len() as u64;
+        let nr_wanted = (piece.last + 1).min(filled_end) - piece.index;
+        self.counters.add(Event::Miss, nr_wanted - 1);
+        if piece.counts && !plan.is_noted {
+            let frame = run[0].frame().expect("a filled page has a frame");
+            engine.mark_filled(cpu, frame);
+        }
+        Ok((nr_read, filled_end.min(piece.last + 1)))
+    }
+
+    /// Asks core how much to read, and leaves to the worker what need not be waited for.
+    fn plan_fill(&self, piece: &Piece, previous: u64) -> FillPlan {
+        let wanted = piece.last + 1 - piece.index;
+        let previous = (previous != NO_PAGE).then_some(previous);
+        let wasted = self.mapping.wasted.load(Relaxed);
+        let miss = Miss {
+            index: piece.index,
+            wanted,
+            previous,
+            wasted,
+            is_ample: self.engine().is_ample(),
+            has_prefetcher: self.engine().has_workers,
+            room: self.engine().group_room(&self.mapping),
+        };
+        self.reached.store(piece.index, Relaxed);
+        let run = lock(&self.readahead).on_miss(miss);
+        self.mapping.note_marker(run.marker);
+        let mut plan = FillPlan {
+            nr_wanted: wanted,
+            nr: run.nr,
+            kind: AccessKind::Descriptor,
+            beyond: if run.is_around { AccessKind::Around } else { AccessKind::Readahead },
+            marker: run.marker,
+            is_noted: false,
+        };
+        if self.engine().has_workers && run.nr_now < run.nr {
+            plan.nr = run.nr_now;
+            let mut rest = run;
+            rest.start += run.nr_now;
+            rest.nr -= run.nr_now;
+            if rest.start < self.mapping.nr_pages() {
+                self.engine().prefetches.push(&self.mapping, rest, &self.reached);
+            }
+        }
+        if plan.is_group() {
+            plan.kind = AccessKind::Run;
+        }
+        plan.is_noted = piece.counts && !plan.is_group();
+        plan
+    }
+
+    /// Reads the locked, absent page's bytes from the store straight for the caller.
+    fn read_past_cache(
+        &self,
+        _cpu: CpuId,
+        piece: &Piece,
+        target: &mut [u8],
+    ) -> Result<usize, ReadError> {
+        let engine = self.engine();
+        self.counters.count(Event::BypassRead);
+        engine.count_read(1);
+        let mut buffer = AlignedBuf::zeroed(PAGE_BYTES);
+        let offset = piece.index << PAGE_SHIFT;
+        let read = self.mapping.backing().and_then(|one| one.read_bytes(&mut buffer, offset));
+        let nr_bytes = read.map_err(|source| self.store_error(piece.index, source))?;
+        engine.check_length(&self.mapping, offset, 1, nr_bytes);
+        let nr_valid = self.mapping.bytes_in_page(PageIndex(piece.index));
+        let nr_read = target.len().min(nr_valid.saturating_sub(piece.within));
+        target[..nr_read].copy_from_slice(&buffer[piece.within..piece.within + nr_read]);
+        Ok(nr_read)
+    }
+
+    pub(super) fn page_or_make(&self, index: u64) -> Result<PageRef<'_>, ReadError> {
+        let too_far = || ReadError::PastEnd { index, len: self.mapping.len() };
+        self.mapping.table.page_or_make(PageIndex(index)).ok_or_else(too_far)
+    }
+
+    pub(super) fn store_error(&self, index: u64, source: io::Error) -> ReadError {
+        ReadError::Store { offset: index << PAGE_SHIFT, len: PAGE_BYTES as u64, source }
+    }
+}
+
+/// Where the bytes of a hit were copied from.
+#[derive(Clone, Copy)]
+struct Copied {
+    frame: FrameId,
+    flags: Flags,
+    /// The page was armed by a hint scan.
+    has_hint: bool,
+}
+
+/// Copies from the page's frame if it is resident.
+#[inline]
+fn copy_resident(
+    engine: &Engine,
+    page: PageRef<'_>,
+    within: usize,
+    target: &mut [u8],
+) -> Option<Copied> {
+    for _ in 0..OPTIMISTIC_TRIES {
+        let ticket = page.peek()?;
+        let frame = ticket.frame();
+        // Started before the copy, so that the descriptor's line arrives meanwhile.
+        let flags = engine.folios[frame].flags();
+        engine.arena.read(frame, within, target);
+        if page.still(ticket) {
+            return Some(Copied { frame, flags, has_hint: ticket.is_hint() });
+        }
+    }
+    let pin = page.try_pin(Touch::Quiet).ok()?;
+    let frame = pin.frame();
+    engine.arena.read(frame, within, target);
+    Some(Copied { frame, flags: engine.folios[frame].flags(), has_hint: pin.has_hint() })
+}

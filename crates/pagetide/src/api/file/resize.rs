@@ -1,0 +1,139 @@
+//! Changing a file's length.
+//!
+//! Writers share `mapping.resize`, a change of length has it alone; it also takes `mapping.flush`,
+//! so no write is in flight that could bring cut-off bytes back. The store changes first: if it
+//! refuses, nothing has happened. Pages that guards have are not waited for: they are
+//! [leaving](crate::engine::leaving).
+
+use super::{File, Handle};
+use crate::api::errors::WriteError;
+use crate::engine::Engine;
+use crate::engine::mapping::{FILE_BYTES_MAX, Mapping};
+use crate::memory::locks::lock;
+use pagetide_core::folio::Flags;
+use pagetide_core::ids::PageIndex;
+use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
+use pagetide_sys::{Lock, PageHandle, PageRef, current_cpu};
+
+impl File {
+    /// Cuts the file to `len` bytes, or extends it with zeros. In effect at once, in the store too;
+    /// durable after the next sync.
+    ///
+    /// Waits for requests to the store that other threads have under way, and for no guard: one of
+    /// a page that is cut keeps its bytes until it goes, and what it has changed goes with it.
+    ///
+    /// # Errors
+    /// [`WriteError::NotWritable`], [`WriteError::TooLong`]; [`WriteError::SetLen`] if the store
+    /// refuses, and then the length is what it was.
+    pub fn set_len(&self, len: u64) -> Result<(), WriteError> {
+        let handle = &*self.handle;
+        if !handle.access.write {
+            return Err(WriteError::NotWritable);
+        }
+        if len > FILE_BYTES_MAX {
+            return Err(WriteError::TooLong { end: len, most: FILE_BYTES_MAX });
+        }
+        let mapping = &handle.mapping;
+        let _no_writers = mapping.resize.write().expect("no holder panics");
+        let _no_write_back = lock(&mapping.flush);
+        let refused = |source| WriteError::SetLen { len, source };
+        let backing = mapping.backing().map_err(refused)?;
+        mapping.note_writer();
+        let changed = handle.engine().with_change(mapping, &backing, || {
+            let was = mapping.len();
+            backing.set_len(len)?;
+            mapping.set_len(len);
+            if mapping.agreement.is_shared() {
+                mapping.agreement.lock().set_len(len);
+            }
+            if len < was {
+                handle.cut_pages(len);
+            }
+            Ok(())
+        });
+        changed.map_err(refused)
+    }
+}
+
+impl Handle {
+    /// Drops the pages past the new end, and zeroes what is left of the last one.
+    fn cut_pages(&self, len: u64) {
+        let (engine, mapping) = (self.engine(), &self.mapping);
+        let first_gone = len.div_ceil(PAGE_BYTES as u64);
+        let gone = PageIndex(first_gone)..PageIndex(u64::MAX);
+        mapping.table.for_each_present(gone, |page, _| match page.try_lock() {
+            Ok(mut page) => engine.drop_locked(mapping, &mut page),
+            Err(_) => mapping.leaving.insert_cut(page.index().0, 0),
+        });
+        let (last, within) = (len >> PAGE_SHIFT, len as usize % PAGE_BYTES);
+        if within > 0
+            && let Some(page) = mapping.table.page(PageIndex(last))
+        {
+            if mapping.agreement.is_shared() {
+                mapping.dirty.cut(last, within);
+            }
+            match page.try_lock() {
+                Ok(mut page) if page.frame().is_some() => page.fill_zero(within..PAGE_BYTES),
+                Ok(_) => {}
+                Err(_) => mapping.leaving.insert_cut(last, within),
+            }
+        }
+        if let Some(pool) = &engine.pool {
+            // Last, as pages may have been evicted meanwhile; and with the last page, of which a
+            // copy may have the bytes that were cut off.
+            pool.forget_range(&self.mapping, PageIndex(len >> PAGE_SHIFT)..PageIndex(u64::MAX));
+        }
+    }
+}
+
+impl Engine {
+    /// Drops one page, dirty or not.
+    pub(crate) fn drop_page(&self, mapping: &Mapping, page: PageRef<'_>) {
+        self.drop_locked(mapping, &mut page.lock());
+    }
+
+    /// The same, of a page that is locked.
+    pub(crate) fn drop_locked<H: PageHandle>(&self, mapping: &Mapping, page: &mut Lock<H>) {
+        if let Some(frame) = page.frame()
+            && self.folios[frame].clear(Flags::DIRTY).any(Flags::DIRTY)
+        {
+            mapping.dirty.take(page.page().index().0);
+            self.uncount_dirty(mapping, 1);
+        }
+        self.expel(current_cpu(), mapping, page);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Bytes, OpenOptions, PageCache, Tier};
+    use pagetide_core::units::PAGE_BYTES;
+
+    /// A cut sets the length, looks at the last page, and drops its copy; who reads before that
+    /// finds the copy.
+    #[test]
+    fn a_compressed_copy_of_a_cut_page_does_not_bring_back_what_was_cut_off() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        std::fs::write(&path, [1; 3 * PAGE_BYTES]).unwrap();
+        let builder = PageCache::builder().tier(Tier::dram(Bytes(1 << 20)));
+        let cache =
+            builder.tier(Tier::compressed(Bytes(1 << 20))).background(false).build().unwrap();
+        let file = cache.open(&path, OpenOptions::new().read(true).write(true)).unwrap();
+        let mut all = [0; 3 * PAGE_BYTES];
+        file.read_at(&mut all, 0).unwrap();
+        let engine = &cache.shared.engine;
+        // What other CPUs' logs have is on no list yet.
+        engine.nodes.drain_logs();
+        engine.reclaim_pages(engine.nodes.last(), 64);
+        let pool = engine.pool.as_ref().unwrap();
+        assert_eq!(pool.collect_stats().nr_pages, 3);
+        let mapping = &file.handle.mapping;
+        mapping.set_len(100);
+        file.read_at(&mut all, 0).unwrap();
+        mapping.set_len(3 * PAGE_BYTES as u64);
+        assert_eq!(file.read_at(&mut all[..PAGE_BYTES], 0).unwrap(), PAGE_BYTES);
+        let (left, cut_off) = all[..PAGE_BYTES].split_at(100);
+        assert!(left == [1; 100] && cut_off.iter().all(|byte| *byte == 0));
+    }
+}

@@ -1,0 +1,196 @@
+//! Hits, and misses, of other processes: what they are told, and what they say afterwards.
+//!
+//! ```text
+//!   other process: page found by tag and index --> copies by itself     touch_pages, now and then
+//!                  absent, one of many          --> we bring them in     bring_in
+//!                  absent, one for itself       --> reads it by itself   admit, with the bytes
+//! ```
+//!
+//! What is offered to be admitted is believed, but only as what the file on disk had: not once
+//! anybody has written the file through the cache, for then the truth may be here alone.
+
+use super::read::Piece;
+use super::{File, Handle};
+use crate::api::errors::ReadError;
+use crate::api::seam::SharedPages;
+use crate::memory::locks::lock;
+use crate::stats::counters::Event;
+use pagetide_core::ids::PageIndex;
+use pagetide_core::lru::AccessKind;
+use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
+use pagetide_sys::{Lock, PageRef, current_cpu, fetch};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Ranges whose pages are looked at together.
+const FETCHED: usize = 16;
+
+impl File {
+    /// No other process changes the file from here on: its opener holds it.
+    pub(crate) fn hold(&self) {
+        self.handle.mapping.agreement.hold();
+    }
+}
+
+impl SharedPages for File {
+    fn tag(&self) -> Option<u32> {
+        self.handle.mapping.tag()
+    }
+
+    fn hide(&self) {
+        self.handle.mapping.set_visible(false);
+        self.handle.mapping.note_foreign_writer();
+    }
+
+    fn show(&self) {
+        self.handle.mapping.set_visible(true);
+    }
+
+    fn discard(&self) {
+        let handle = &*self.handle;
+        let _no_writers = handle.mapping.resize.write().expect("no holder panics");
+        let _no_write_back = lock(&handle.mapping.flush);
+        handle.mapping.table.for_each_present(PageIndex(0)..PageIndex(u64::MAX), |page, _| {
+            handle.engine().drop_page(&handle.mapping, page);
+        });
+    }
+
+    fn agree(&self) {
+        let mapping = &self.handle.mapping;
+        let look = mapping.backing().and_then(|backing| backing.look());
+        mapping.agreement.share_as(look.as_ref().ok());
+    }
+
+    fn bring_in(&self, offset: u64, len: u64) -> Result<u64, ReadError> {
+        let handle = &*self.handle;
+        if !handle.access.read {
+            return Err(ReadError::NotReadable);
+        }
+        let end = offset.saturating_add(len).min(handle.mapping.len());
+        if offset >= end {
+            return Ok(0);
+        }
+        let cpu = current_cpu();
+        let (first, last) = (offset >> PAGE_SHIFT, (end - 1) >> PAGE_SHIFT);
+        handle.settle(first..=last)?;
+        let previous = handle.last_page.at(cpu).swap(last, Relaxed);
+        let is_counted = !handle.no_reuse.load(Relaxed);
+        let mut missed_below = 0;
+        for index in first..=last {
+            let counts = is_counted && (index > first || previous != first);
+            let piece = Piece { index, last, within: 0, counts };
+            if !handle.read_hit(cpu, &piece, &mut [], index >= missed_below) {
+                let (_, filled_end) = handle.read_miss(cpu, &piece, previous, &mut [])?;
+                missed_below = missed_below.max(filled_end);
+            }
+            if let Some(page) = handle.mapping.table.page(PageIndex(index)) {
+                page.publish();
+            }
+        }
+        Ok(end - offset)
+    }
+
+    fn touch_pages(&self, first: u64, nr: u64) {
+        let handle = &*self.handle;
+        let cpu = current_cpu();
+        let Some(last) = nr.checked_sub(1).and_then(|more| first.checked_add(more)) else { return };
+        let previous = handle.last_page.at(cpu).swap(last, Relaxed);
+        let is_counted = !handle.no_reuse.load(Relaxed);
+        for index in first..=last {
+            let counts = is_counted && (index > first || previous != first);
+            let piece = Piece { index, last, within: 0, counts };
+            handle.read_hit(cpu, &piece, &mut [], true);
+        }
+    }
+
+    fn touch_ranges(&self, ranges: &[(u64, u64)]) {
+        let (table, folios) = (&self.handle.mapping.table, &self.handle.engine().folios);
+        for some in ranges.chunks(FETCHED) {
+            // The cache misses of all, first the words' and then the descriptors', pass side by
+            // side.
+            let pages = || some.iter().filter_map(|(first, _)| table.page(PageIndex(*first)));
+            pages().for_each(PageRef::fetch);
+            let frames = pages().filter_map(|page| page.load().frame());
+            frames.filter_map(|frame| folios.get(frame)).for_each(fetch);
+            some.iter().for_each(|(first, nr)| self.touch_pages(*first, *nr));
+        }
+    }
+
+    fn fetch_absent(&self, index: u64) {
+        let mapping = &self.handle.mapping;
+        if let Some(page) = mapping.table.page(PageIndex(index)) {
+            page.fetch();
+        }
+        if let Some(tag) = mapping.tag() {
+            self.handle.engine().arena.fetch_hints(tag, PageIndex(index));
+        }
+    }
+
+    fn nr_around(&self) -> u64 {
+        let handle = &*self.handle;
+        lock(&handle.readahead).nr_around(handle.engine().is_ample())
+    }
+
+    fn admit(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool {
+        let handle = &*self.handle;
+        let (engine, mapping) = (handle.engine(), &handle.mapping);
+        let Some(mut page) = handle.lock_offered(index, writes) else { return false };
+        if page.frame().is_some() {
+            drop(page);
+            self.touch_pages(index, 1);
+            if let Some(page) = mapping.table.page(PageIndex(index)) {
+                // Whoever read it had not found it.
+                page.publish();
+            }
+            return true;
+        }
+        // Under the page's lock: whoever writes has counted itself before it takes it.
+        if mapping.writes() != writes {
+            return false;
+        }
+        let cpu = current_cpu();
+        handle.counters.count(Event::Miss);
+        engine.reuse.access(mapping, PageIndex(index));
+        engine.count_read(1);
+        let previous = handle.last_page.at(cpu).swap(index, Relaxed);
+        let counts = previous != index && !handle.no_reuse.load(Relaxed);
+        handle.record_read(&Piece { index, last: index, within: 0, counts });
+        let Ok(frame) = engine.admit(cpu, mapping, &mut page, AccessKind::Descriptor) else {
+            return false;
+        };
+        page.write(0, bytes);
+        if counts {
+            engine.mark_filled(cpu, frame);
+        }
+        true
+    }
+
+    fn admit_around(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool {
+        let handle = &*self.handle;
+        let (engine, mapping) = (handle.engine(), &handle.mapping);
+        let Some(mut page) = handle.lock_offered(index, writes) else { return false };
+        if page.frame().is_some() {
+            return true;
+        }
+        // Under the page's lock, as above.
+        let is_as_read = mapping.writes() == writes;
+        let is_in = is_as_read && engine.admit_around(current_cpu(), mapping, &mut page).is_ok();
+        if is_in {
+            engine.counters.add(Event::DeviceReadBytes, PAGE_BYTES as u64);
+            page.write(0, bytes);
+        }
+        is_in
+    }
+}
+
+impl Handle {
+    /// Locks a page that somebody offers to have read when the count of writes was `writes`, if it
+    /// may be taken at all.
+    fn lock_offered(&self, index: u64, writes: u64) -> Option<Lock<PageRef<'_>>> {
+        let is_whole = index < self.mapping.len() >> PAGE_SHIFT;
+        let is_leaving = self.mapping.leaving.is_any();
+        if !self.access.read || !is_whole || writes & 1 == 1 || is_leaving {
+            return None;
+        }
+        Some(self.mapping.table.page_or_make(PageIndex(index))?.lock())
+    }
+}

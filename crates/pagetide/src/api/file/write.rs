@@ -1,0 +1,196 @@
+//! Writing by copy.
+//!
+//! A write locks each page in turn, brings in what it does not overwrite, copies, and marks the
+//! page dirty before it unlocks. A write that can get no frame goes through to the store at once,
+//! under the page's lock; its error is the caller's.
+
+use super::{File, Handle};
+use crate::api::errors::{ReadError, WriteError};
+use crate::engine::fill::{FillError, FillPlan, Filled};
+use crate::engine::flush::OnLocked;
+use crate::engine::mapping::FILE_BYTES_MAX;
+use crate::memory::store::Backing;
+use crate::stats::counters::Event;
+use pagetide_core::ids::{CpuId, PageId, PageIndex};
+use pagetide_core::lru::AccessKind;
+use pagetide_core::record;
+use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
+use pagetide_sys::{AlignedBuf, current_cpu};
+use std::io;
+use std::ops::Range;
+
+impl File {
+    /// Writes all of `source` at `offset`; returns its length. The file grows as needed; a gap
+    /// reads as zeros.
+    ///
+    /// The data is in memory when this returns, and stored after the next sync: these bytes, and no
+    /// others of their pages. Waits for threads that have guards of the pages, for one that changes
+    /// the length, and for write-back while more than the hard dirty limit is dirty. Never fails
+    /// for lack of memory.
+    ///
+    /// # Errors
+    /// [`WriteError::NotWritable`], [`WriteError::TooLong`]; [`WriteError::Store`] if the rest of a
+    /// page could not be read, or a write past the cache failed; [`WriteError::WouldDeadlock`] if
+    /// this thread has a guard of a page. Pages before it are written.
+    pub fn write_at(&self, source: &[u8], offset: u64) -> Result<usize, WriteError> {
+        let handle = &*self.handle;
+        if !handle.access.write {
+            return Err(WriteError::NotWritable);
+        }
+        let end = offset.saturating_add(source.len() as u64);
+        if end > FILE_BYTES_MAX {
+            return Err(WriteError::TooLong { end, most: FILE_BYTES_MAX });
+        }
+        let mut done = 0;
+        while done < source.len() {
+            let at = offset + done as u64;
+            let within = at as usize % PAGE_BYTES;
+            let nr_bytes = (PAGE_BYTES - within).min(source.len() - done);
+            handle.write_page(at >> PAGE_SHIFT, within, &source[done..done + nr_bytes])?;
+            done += nr_bytes;
+            handle.engine().balance_dirty(|engine| engine.flush_all(OnLocked::Skip));
+        }
+        Ok(done)
+    }
+}
+
+impl Handle {
+    /// Writes part of a page; waits for the threads that have it locked or pinned.
+    fn write_page(&self, index: u64, within: usize, source: &[u8]) -> Result<(), WriteError> {
+        let page = self.page_or_make(index).map_err(from_read)?;
+        loop {
+            {
+                // Taken a page at a time: a truncation waits for one page, not for a whole call.
+                let _no_truncation = self.mapping.resize.read().expect("no holder panics");
+                self.mapping.note_writer();
+                if let Ok(mut page) = page.try_lock() {
+                    self.engine().settle_locked(&self.mapping, &mut page);
+                    return self.write_locked(vec![page], within, source);
+                }
+            }
+            self.check_not_own(index).map_err(from_read)?;
+            page.wait_while_in_use();
+        }
+    }
+
+    fn write_locked<'m>(
+        &'m self,
+        mut run: Filled<'m>,
+        within: usize,
+        source: &[u8],
+    ) -> Result<(), WriteError> {
+        let (engine, cpu) = (self.engine(), current_cpu());
+        let index = run[0].page().index().0;
+        engine.record(&self.mapping, index, record::AccessKind::Write);
+        engine.reuse.access(&self.mapping, PageIndex(index));
+        let written = within..within + source.len();
+        let is_hit = run[0].frame().is_some();
+        if is_hit {
+            self.count_hit();
+        } else {
+            self.counters.count(Event::Miss);
+            match self.prepare_page(cpu, &mut run, written.clone()) {
+                Ok(()) => {}
+                Err(FillError::NoFrame) => return self.write_through(index, within, source),
+                Err(FillError::Store(error)) => {
+                    return Err(from_read(self.store_error(index, error)));
+                }
+            }
+        }
+        if is_hit {
+            let frame = run[0].frame().expect("a page that was hit has a frame");
+            engine.mark_accessed(cpu, frame);
+            engine.note_locked_access(cpu, &mut run[0]);
+        }
+        run[0].write(within, source);
+        // Under the page's lock: write-back takes as much of the page as the file is long.
+        self.mapping.grow_to((index << PAGE_SHIFT) + written.end as u64);
+        let frame = run[0].frame().expect("a prepared page has a frame");
+        if !is_hit {
+            engine.mark_filled(cpu, frame);
+        }
+        engine.mark_dirty(&self.mapping, index, frame, written);
+        Ok(())
+    }
+
+    /// Gives the locked, absent page a frame with right contents outside `overwritten`.
+    fn prepare_page<'m>(
+        &'m self,
+        cpu: CpuId,
+        run: &mut Filled<'m>,
+        overwritten: Range<usize>,
+    ) -> Result<(), FillError> {
+        let engine = self.engine();
+        let start = run[0].page().index().0 << PAGE_SHIFT;
+        let is_whole = overwritten == (0..PAGE_BYTES);
+        if !is_whole && start < self.mapping.stored_len() {
+            return engine.fill(cpu, &self.mapping, run, FillPlan::one(AccessKind::Descriptor));
+        }
+        engine.admit(cpu, &self.mapping, &mut run[0], AccessKind::Descriptor)?;
+        if !is_whole {
+            run[0].fill_zero(0..PAGE_BYTES);
+        }
+        Ok(())
+    }
+
+    /// Writes part of the locked, absent page to the store: as it is where others may write the
+    /// rest, else with the rest, which is read first.
+    fn write_through(&self, index: u64, within: usize, source: &[u8]) -> Result<(), WriteError> {
+        let (engine, mapping) = (self.engine(), &self.mapping);
+        self.counters.count(Event::WriteThrough);
+        engine.forget_compressed(PageId { mapping: mapping.id, index: PageIndex(index) });
+        let offset = (index << PAGE_SHIFT) + within as u64;
+        let end = offset + source.len() as u64;
+        let written = mapping.backing().and_then(|backing| {
+            engine.with_change(mapping, &backing, || {
+                if !mapping.agreement.is_shared() {
+                    return self.write_around(&backing, index, within, source);
+                }
+                mapping.agreement.lock().may_grow_to(end);
+                engine.count_write(source.len());
+                backing.write_bytes(source, offset)
+            })
+        });
+        written.map_err(|cause| WriteError::Store {
+            offset,
+            len: source.len() as u64,
+            source: cause,
+        })?;
+        mapping.note_stored(end);
+        mapping.grow_to(end);
+        Ok(())
+    }
+
+    /// Reads the page, changes it, and writes it.
+    fn write_around(
+        &self,
+        backing: &Backing,
+        index: u64,
+        within: usize,
+        source: &[u8],
+    ) -> io::Result<()> {
+        let (engine, offset) = (self.engine(), index << PAGE_SHIFT);
+        let mut buffer = AlignedBuf::zeroed(PAGE_BYTES);
+        let nr_old = if source.len() == PAGE_BYTES || offset >= self.mapping.stored_len() {
+            0
+        } else {
+            engine.count_read(1);
+            backing.read_bytes(&mut buffer, offset)?
+        };
+        buffer[within..within + source.len()].copy_from_slice(source);
+        let nr_bytes = nr_old.max(within + source.len());
+        engine.count_write(nr_bytes);
+        backing.write_bytes(&buffer[..nr_bytes], offset)
+    }
+}
+
+/// The failure to read the rest of a page, as the writer sees it.
+pub(crate) fn from_read(error: ReadError) -> WriteError {
+    match error {
+        ReadError::Store { offset, len, source } => WriteError::Store { offset, len, source },
+        ReadError::PastEnd { index, len } => WriteError::PastEnd { index, len },
+        ReadError::NoFrame { frames } => WriteError::NoFrame { frames },
+        ReadError::NotReadable => WriteError::NotWritable,
+        ReadError::WouldDeadlock { index } => WriteError::WouldDeadlock { index },
+    }
+}

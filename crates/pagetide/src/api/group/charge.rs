@@ -1,0 +1,291 @@
+//! Groups at work: who pays for a page, and what else changes groups while pages come and go.
+//!
+//! Lock order: the directory before the registry before the lists. What a miss does takes the lists
+//! alone, and asks there which group the mapping is in, so that a group that is removed, which also
+//! happens there, is charged before or not at all.
+
+use super::directory::{Directory, Member, Names};
+use super::options::{GroupError, GroupOptions};
+use crate::api::errors::ResizeError;
+use crate::engine::mapping::Mapping;
+use crate::engine::{Engine, NoFrame};
+use crate::stats::counters::{Counters, Event};
+use pagetide_core::group::{
+    ChargePath, ChargeStep, CreateGroupError, GroupConfig, GroupPass, Groups, NodeLists, NodePass,
+    RemoveGroupError,
+};
+use pagetide_core::ids::{CpuId, GroupId};
+use pagetide_core::record::{GroupNote, Note};
+use pagetide_core::units::Bytes;
+use pagetide_sys::current_cpu;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+fn groups_of(lists: &mut NodeLists) -> &mut Groups {
+    lists.groups_mut().expect("invariant: a cache with a directory has groups")
+}
+
+impl Engine {
+    /// Charges a page to the mapping's group, and makes room below the limit that stands in the
+    /// way. Says who paid; a page that gets no frame is to be [refunded](Engine::refund).
+    #[inline]
+    pub(crate) fn charge(&self, cpu: CpuId, mapping: &Mapping) -> Result<GroupId, NoFrame> {
+        if self.groups.is_none() {
+            return Ok(GroupId::ROOT);
+        }
+        self.charge_group(cpu, mapping)
+    }
+
+    #[inline(never)]
+    fn charge_group(&self, cpu: CpuId, mapping: &Mapping) -> Result<GroupId, NoFrame> {
+        let node = self.nodes.first();
+        let mut path = ChargePath::new();
+        loop {
+            let full = {
+                let mut lists = node.lock_lists();
+                let groups = groups_of(&mut lists);
+                let named = mapping.group();
+                let payer = if groups.tree().is_online(named) { named } else { GroupId::ROOT };
+                match groups.charge(payer) {
+                    Ok(()) => return Ok(payer),
+                    Err(full) => full.group,
+                }
+            };
+            let nr_reclaimed = self.reclaim_for_limit(cpu, full);
+            match path.after_pass(nr_reclaimed) {
+                ChargeStep::Charge => {}
+                ChargeStep::DrainLogs => node.drain_logs(),
+                ChargeStep::GiveUp => return Err(NoFrame),
+            }
+        }
+    }
+
+    /// One direct pass for a group at its limit; returns the frames freed.
+    fn reclaim_for_limit(&self, cpu: CpuId, full: GroupId) -> u64 {
+        self.counters.count(Event::DirectPass);
+        let start = |groups: &mut Groups| Some(GroupPass::for_limit(groups, full));
+        self.run_group_pass(cpu, full, start).unwrap_or(0)
+    }
+
+    /// Runs a pass that begins with a group that may be gone by now: then it frees nothing.
+    fn run_group_pass(
+        &self,
+        cpu: CpuId,
+        group: GroupId,
+        start: impl FnOnce(&mut Groups) -> Option<GroupPass>,
+    ) -> Option<u64> {
+        let node = self.nodes.first();
+        let pass = self.start_pass(cpu, node, |lists| {
+            let groups = groups_of(lists);
+            if groups.tree().exists(group) { start(groups) } else { None }
+        })?;
+        Some(self.run_pass(cpu, node, NodePass::from(pass)).reclaimed)
+    }
+
+    /// Pages that the mapping's group can have before others give what they are to keep, where
+    /// there are groups.
+    pub(crate) fn group_room(&self, mapping: &Mapping) -> Option<u64> {
+        self.groups.as_ref()?;
+        let memory = self.nodes.nr_frames();
+        let mut lists = self.nodes.first().lock_lists();
+        Some(groups_of(&mut lists).tree().room(mapping.group(), memory))
+    }
+
+    /// As [`Engine::group_room`]; without groups, all pages there are.
+    pub(crate) fn room_of(&self, mapping: &Mapping) -> u64 {
+        self.group_room(mapping).unwrap_or_else(|| self.nodes.nr_frames())
+    }
+
+    /// Takes back what was charged for a page that got no frame.
+    pub(crate) fn refund(&self, payer: GroupId) {
+        if self.groups.is_some() {
+            groups_of(&mut self.nodes.first().lock_lists()).cancel_charge(payer);
+        }
+    }
+
+    /// Where a handle of the mapping counts.
+    pub(crate) fn counters_of(&self, mapping: &Mapping) -> Arc<Counters> {
+        let member = self.groups.as_ref().and_then(|directory| directory.find(mapping.group()));
+        Arc::clone(member.as_ref().map_or(&self.counters, |member| &member.counters))
+    }
+
+    /// What all groups promise never to take, with another promise in place of one group's own.
+    fn promised(groups: &Groups, but: Option<GroupId>) -> u64 {
+        let tree = groups.tree();
+        let is_top = |group: &GroupId| tree.parent(*group) == Some(GroupId::ROOT);
+        let others = tree.subtree(GroupId::ROOT).filter(is_top).filter(|it| Some(*it) != but);
+        others.map(|group| tree.config(group).min).fold(0, u64::saturating_add)
+    }
+
+    /// Refuses a size of the cache's that is less than what groups are never to give.
+    pub(crate) fn check_promised(&self, given: Bytes) -> Result<(), ResizeError> {
+        let promised = |groups| Bytes::from_pages(Engine::promised(groups, None));
+        let min = self.nodes.first().lock_lists().groups().map_or(Bytes(0), promised);
+        if given < min { Err(ResizeError::Promised { given, min }) } else { Ok(()) }
+    }
+
+    fn directory(&self) -> Result<&Directory, GroupError> {
+        self.groups.as_deref().ok_or(GroupError::Off)
+    }
+
+    /// Refuses a promise to a group of the first level that the memory cannot keep.
+    fn check_promise(
+        &self,
+        groups: &Groups,
+        parent: GroupId,
+        group: Option<GroupId>,
+        config: &GroupConfig,
+    ) -> Result<(), GroupError> {
+        if parent != GroupId::ROOT {
+            return Ok(());
+        }
+        let given = Bytes::from_pages(config.min);
+        let others = Bytes::from_pages(Engine::promised(groups, group));
+        let memory = Bytes(self.nodes.managed_bytes());
+        if config.min > 0 && given.0.saturating_add(others.0) > memory.0 {
+            return Err(GroupError::Overcommitted { given, others, memory });
+        }
+        Ok(())
+    }
+
+    pub(super) fn create_group(
+        &self,
+        parent: Option<&Member>,
+        name: &str,
+        options: GroupOptions,
+    ) -> Result<Arc<Member>, GroupError> {
+        let mut names = self.directory()?.lock();
+        if names.members.iter().any(|member| member.name == name) {
+            return Err(GroupError::NameTaken { name: name.to_owned() });
+        }
+        let config = options.check()?;
+        let above = parent.map_or(GroupId::ROOT, |parent| parent.id);
+        let id = {
+            let mut lists = self.nodes.first().lock_lists();
+            let groups = groups_of(&mut lists);
+            parent.map_or(Ok(()), check_online)?;
+            self.check_promise(groups, above, None, &config)?;
+            groups.create(above, config).map_err(|error| match (error, parent) {
+                (CreateGroupError::NoParent { .. }, Some(parent)) => removed(parent),
+                _ => GroupError::TooMany,
+            })?
+        };
+        self.note_group(GroupNote::Set { group: id, parent: above, config });
+        let member = Arc::new(Member {
+            id,
+            name: name.to_owned(),
+            parent: above,
+            counters: Arc::default(),
+            is_removed: AtomicBool::new(false),
+        });
+        names.members.push(Arc::clone(&member));
+        Ok(member)
+    }
+
+    pub(super) fn set_group(
+        &self,
+        member: &Member,
+        options: GroupOptions,
+    ) -> Result<(), GroupError> {
+        let names = self.directory()?.lock();
+        let config = options.check()?;
+        let group = member.id;
+        {
+            let mut lists = self.nodes.first().lock_lists();
+            let groups = groups_of(&mut lists);
+            check_online(member)?;
+            self.check_promise(groups, member.parent, Some(group), &config)?;
+            groups.set_config(group, config);
+        }
+        self.note_group(GroupNote::Set { group, parent: member.parent, config });
+        drop(names);
+        self.shrink_group(group);
+        Ok(())
+    }
+
+    /// Takes pages from a group that uses more than it may, until it fits or nothing can be taken.
+    fn shrink_group(&self, group: GroupId) {
+        // What other CPUs have not told yet counts, too.
+        self.nodes.drain_logs();
+        let above = |groups: &mut Groups| GroupPass::above_limit(groups, group);
+        while self.run_group_pass(current_cpu(), group, above).is_some_and(|nr| nr > 0) {}
+    }
+
+    pub(super) fn reclaim_group(
+        &self,
+        member: &Member,
+        wanted: Bytes,
+    ) -> Result<Bytes, GroupError> {
+        let (group, nr_pages) = (member.id, wanted.whole_pages());
+        {
+            let _names = self.directory()?.lock();
+            check_online(member)?;
+            self.note_group(GroupNote::Reclaim { group, nr_pages });
+        }
+        // On request, what other CPUs have not told yet counts, too.
+        self.nodes.drain_logs();
+        let start = |groups: &mut Groups| {
+            (nr_pages > 0).then(|| GroupPass::proactive(groups, group, nr_pages, None))
+        };
+        let nr_freed = self.run_group_pass(current_cpu(), group, start);
+        Ok(Bytes::from_pages(nr_freed.unwrap_or(0)))
+    }
+
+    pub(super) fn remove_group(&self, member: &Member) -> Result<(), GroupError> {
+        let mut names = self.directory()?.lock();
+        let mappings = self.mappings.read();
+        let mut lists = self.nodes.first().lock_lists();
+        check_online(member)?;
+        groups_of(&mut lists).remove(member.id).map_err(|error| match error {
+            RemoveGroupError::HasChildren { nr_children, .. } => {
+                GroupError::HasChildren { name: member.name.clone(), nr_children }
+            }
+            _ => removed(member),
+        })?;
+        member.is_removed.store(true, Ordering::SeqCst);
+        mappings.iter().for_each(|mapping| mapping.leave_group(member.id, member.parent));
+        self.note_group(GroupNote::Remove(member.id));
+        Names::remove(&mut names, member);
+        Ok(())
+    }
+
+    /// Looks at the groups, while the one named is among them.
+    pub(super) fn with_group<T>(
+        &self,
+        member: &Member,
+        look: impl FnOnce(&Groups) -> T,
+    ) -> Result<T, GroupError> {
+        let mut lists = self.nodes.first().lock_lists();
+        check_online(member)?;
+        Ok(look(groups_of(&mut lists)))
+    }
+
+    /// Counts a handle of the mapping, which is its first perhaps: then the mapping is in this
+    /// group from now on, or in none.
+    pub(crate) fn join(&self, mapping: &Mapping, member: Option<&Member>) {
+        let group = member.map_or(GroupId::ROOT, |member| member.id);
+        if !mapping.add_handle_in(group) || self.groups.is_none() {
+            return;
+        }
+        if member.is_some_and(|member| member.is_removed.load(Ordering::SeqCst)) {
+            // Whoever removed it may have looked at the mapping before.
+            mapping.leave_group(group, GroupId::ROOT);
+        }
+        self.note_group(GroupNote::Join { mapping: mapping.id, group: mapping.group() });
+    }
+
+    fn note_group(&self, note: GroupNote) {
+        if let Some(recorder) = &self.recorder {
+            recorder.note(&Note::Group(note));
+        }
+    }
+}
+
+fn removed(member: &Member) -> GroupError {
+    GroupError::Removed { name: member.name.clone() }
+}
+
+/// To be asked while the lists are locked, or all names are.
+fn check_online(member: &Member) -> Result<(), GroupError> {
+    if member.is_removed.load(Ordering::SeqCst) { Err(removed(member)) } else { Ok(()) }
+}

@@ -1,0 +1,85 @@
+//! What people read of a group.
+
+use super::GroupError;
+use super::directory::{Member, path_of};
+use crate::engine::Engine;
+use crate::stats::counters::Event;
+use pagetide_core::group::UNLIMITED;
+use pagetide_core::ids::GroupId;
+use pagetide_core::units::Bytes;
+use pagetide_core::vmstat::Counter;
+
+/// What a group uses, and what was done in it so far. Usage, limit and protection are of the group
+/// and those below it; counts are its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GroupStats {
+    /// Its name.
+    pub name: String,
+    /// The most it may use, bytes; `None` for no limit of its own.
+    pub limit_bytes: Option<u64>,
+    /// What is never taken, bytes.
+    pub min_bytes: u64,
+    /// What is taken only where nothing else is left, bytes.
+    pub low_bytes: u64,
+    /// Charged to it, bytes; never above the limit, but where that was lowered.
+    pub usage_bytes: u64,
+    /// Pages wanted of its files, through handles opened while they were its: hits and misses.
+    pub accesses: u64,
+    /// Pages that were resident when wanted.
+    pub hits: u64,
+    /// Pages that were not.
+    pub misses: u64,
+    /// Pages read straight to the caller because no frame could be had.
+    pub bypass_reads: u64,
+    /// Pages written straight to the store because no frame could be had.
+    pub writes_through: u64,
+    /// Pages of it that came back after their eviction, where the policy keeps shadows.
+    pub refaults: u64,
+    /// Refaults that were made active at once.
+    pub activations: u64,
+    /// Its pages evicted.
+    pub evictions: u64,
+}
+
+impl GroupStats {
+    /// Hits over accesses; 0 before the first access.
+    pub fn hit_ratio(&self) -> f64 {
+        if self.accesses == 0 { 0.0 } else { self.hits as f64 / self.accesses as f64 }
+    }
+
+    pub(super) fn collect(engine: &Engine, member: &Member) -> Result<GroupStats, GroupError> {
+        let (config, usage, vmstat) = engine.with_group(member, |groups| {
+            let tree = groups.tree();
+            let vmstat = *groups.lruvec(member.id).vmstat();
+            (tree.config(member.id), tree.usage(member.id), vmstat)
+        })?;
+        let bytes = |pages| Bytes::from_pages(pages).0;
+        let count = |event| member.counters.collect(event);
+        let sum = |counters: [Counter; 2]| counters.iter().map(|one| vmstat.read(*one)).sum();
+        let (hits, misses) = (count(Event::Hit), count(Event::Miss));
+        Ok(GroupStats {
+            name: member.name.clone(),
+            limit_bytes: (config.limit != UNLIMITED).then_some(bytes(config.limit)),
+            min_bytes: bytes(config.min),
+            low_bytes: bytes(config.low),
+            usage_bytes: bytes(usage),
+            accesses: hits + misses,
+            hits,
+            misses,
+            bypass_reads: count(Event::BypassRead),
+            writes_through: count(Event::WriteThrough),
+            refaults: sum([Counter::WorkingsetRefaultAnon, Counter::WorkingsetRefaultFile]),
+            activations: sum([Counter::WorkingsetActivateAnon, Counter::WorkingsetActivateFile]),
+            evictions: sum([Counter::PgstealAnon, Counter::PgstealFile]),
+        })
+    }
+}
+
+impl Engine {
+    /// What names groups for people: their paths, as they are now.
+    pub(crate) fn group_paths(&self) -> impl Fn(GroupId) -> String + use<> {
+        let members = self.groups.as_ref().map_or(Vec::new(), |directory| directory.members());
+        move |group| path_of(&members, group)
+    }
+}

@@ -1,0 +1,87 @@
+//! What a server of other processes needs beyond the public interface: `pagetide run` is built on
+//! it, and nothing else should be. It may change in any release.
+//!
+//! ```text
+//!   HeldFiles     an open file its holder has to itself       open_held
+//!                 frames that other processes look at         shared_files
+//!   SharedPages   hits and misses of those processes          touch_ranges, admit, bring_in
+//!                 whether they find the file's pages at all   hide, show
+//! ```
+//!
+//! Other processes find pages by a file's *tag* in a [view](pagetide_sys::shared::FrameView) of the
+//! frames. A page that one of them has missed and read by itself is offered with its bytes, and
+//! admitted only as what the file on disk had while it was not written through the cache.
+
+use crate::api::errors::{OpenError, ReadError};
+use crate::api::file::File;
+use pagetide_core::units::PAGE_BYTES;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+/// The seam of a page cache.
+pub trait HeldFiles {
+    /// Opens the file behind a descriptor whose holder has the file to itself, by a lease: no other
+    /// open file of it exists, none is made, and what changes the file beside the cache is the
+    /// holder's own doing. The file is opened to be read, and written where `write` says so.
+    ///
+    /// What is cached of it from before is believed only if the file looks as it did then.
+    ///
+    /// # Errors
+    /// As [`PageCache::open`](crate::PageCache::open).
+    fn open_held(&self, file: Arc<std::fs::File>, write: bool) -> Result<File, OpenError>;
+
+    /// Two memory files, and the number of frames they are of: what another process makes a view
+    /// from. `None` unless the cache was built to be shared.
+    fn shared_files(&self) -> Option<([BorrowedFd<'_>; 2], u32)>;
+}
+
+/// The seam of an open file.
+pub trait SharedPages {
+    /// What a view finds the file's pages by. `None` where the cache is not shared.
+    fn tag(&self) -> Option<u32>;
+
+    /// No view finds the file's pages from here on, and no page is admitted that was read before.
+    fn hide(&self);
+
+    /// Views find the file's pages again.
+    fn show(&self);
+
+    /// Other processes may change the file again. As it looks now, it is what the cache has: its
+    /// holder has changed it, and no other, and what was written was written back.
+    fn agree(&self);
+
+    /// Drops all pages, dirty ones too: another process is about to have the file, and what could
+    /// not be written back is lost. The next sync of each handle has said why.
+    fn discard(&self);
+
+    /// Reads as [`File::read_at`] does, without the bytes; they are to be found by views then, as
+    /// far as there is room. Returns how many bytes of the range the file has.
+    ///
+    /// # Errors
+    /// As [`File::read_at`].
+    fn bring_in(&self, offset: u64, len: u64) -> Result<u64, ReadError>;
+
+    /// Notes that `nr` pages from `first` on were found by a view, and read: hits as any other.
+    /// Pages that are not resident any more are passed over.
+    fn touch_pages(&self, first: u64, nr: u64);
+
+    /// As [`SharedPages::touch_pages`] for each of `ranges`: the first page, and how many.
+    fn touch_ranges(&self, ranges: &[(u64, u64)]);
+
+    /// Starts bringing in what [`SharedPages::admit`] of page `index` will look at and change.
+    /// Costs a few cycles, and changes nothing but time.
+    fn fetch_absent(&self, index: u64);
+
+    /// How many pages to read for a miss outside any stream, with the one that is wanted, now.
+    fn nr_around(&self) -> u64;
+
+    /// Takes in page `index`, which another process has missed and read past the cache from the
+    /// file on disk, when its [count of writes](pagetide_sys::shared) was `writes`. Returns whether
+    /// the page is resident now; if not, it was stale, or there was no room, and nothing is lost.
+    fn admit(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool;
+
+    /// As [`SharedPages::admit`], of a page that was not asked for: it was read with another, as
+    /// [`SharedPages::nr_around`] has it. It is no access, and is left where memory is not ample
+    /// any more.
+    fn admit_around(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool;
+}

@@ -1,0 +1,159 @@
+//! Write-back: dirty pages to the store, and what happens when that fails.
+//!
+//! One thread at a time writes back a mapping (`mapping.flush`), front to back, once: a pass ends
+//! even while writers go on. A pass ends early at a page that a guard has locked; who insists waits
+//! for the guard between passes, when nobody else has to wait along. What a pass does: `pass`.
+
+use crate::engine::Engine;
+use crate::engine::mapping::Mapping;
+use crate::engine::pass::{Pass, RUN_MAX};
+use crate::memory::locks::{Wake, lock};
+use pagetide_core::ids::PageIndex;
+use pagetide_core::writeback::Balance;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Dirty pages nobody asked to write are written after at most this.
+const FLUSH_INTERVAL: Duration = Duration::from_secs(5);
+
+/// What a pass does about a page that somebody has locked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OnLocked {
+    /// Ends there, and says where: the caller waits for the page, and goes on.
+    End,
+    /// Leaves it dirty: whoever has locked it may be waiting for the pass, or be the caller.
+    Skip,
+}
+
+/// Of the frames, one in so many is written at a time of pages that only borrow room.
+pub(crate) const SWAP_PART: u64 = 8;
+
+/// What a pass did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Flushed {
+    /// Pages the store has now.
+    pub(crate) nr_written: u64,
+    /// Pages that are dirty again.
+    pub(crate) nr_failed: u64,
+    /// The page at which the pass ended, because it was locked.
+    pub(crate) ended_at: Option<u64>,
+}
+
+impl Flushed {
+    fn add(&mut self, other: Flushed) {
+        self.nr_written += other.nr_written;
+        self.nr_failed += other.nr_failed;
+        self.ended_at = other.ended_at;
+    }
+}
+
+impl Engine {
+    /// Writes back the mapping's pages in `range` that are dirty now; waits for the threads that
+    /// have some of them locked. Errors are recorded in the mapping; the pages concerned are dirty
+    /// again.
+    pub(crate) fn flush(&self, mapping: &Mapping, range: Range<u64>) -> Flushed {
+        let mut total = Flushed::default();
+        let mut from = range.start;
+        loop {
+            let turn = lock(&mapping.flush);
+            let flushed = self.flush_locked(mapping, from..range.end, OnLocked::End, u64::MAX);
+            drop(turn);
+            total.add(flushed);
+            let Some(index) = flushed.ended_at else { return total };
+            if let Some(page) = mapping.table.page(PageIndex(index)) {
+                page.wait_while_locked();
+            }
+            from = index;
+        }
+    }
+
+    /// One pass, for a caller that holds `mapping.flush`.
+    pub(crate) fn flush_locked(
+        &self,
+        mapping: &Mapping,
+        range: Range<u64>,
+        on_locked: OnLocked,
+        nr_max: u64,
+    ) -> Flushed {
+        if mapping.dirty.is_empty() {
+            mapping.note_pass(0);
+            return Flushed::default();
+        }
+        let Ok(backing) = mapping.backing() else { return Flushed::default() };
+        let pass = Pass::new(self, mapping, &backing, on_locked, nr_max);
+        let flushed = self.with_change(mapping, &backing, || pass.run(range));
+        mapping.note_pass(flushed.nr_failed);
+        self.settle_idle(mapping);
+        flushed
+    }
+
+    /// Writes back everything, everywhere, but for what only borrows room in a store.
+    /// Waits for pages that are locked if it must.
+    pub(crate) fn flush_all(&self, on_locked: OnLocked) -> Flushed {
+        let mut total = Flushed::default();
+        for mapping in self.mappings.snapshot().iter().filter(|mapping| mapping.swap.is_none()) {
+            if on_locked == OnLocked::End {
+                total.add(self.flush(mapping, 0..u64::MAX));
+            } else {
+                let turn = lock(&mapping.flush);
+                total.add(self.flush_locked(mapping, 0..u64::MAX, on_locked, u64::MAX));
+                drop(turn);
+            }
+            mapping.close_if_idle();
+        }
+        total
+    }
+
+    /// Writes back what keeps frames from being reclaimed, of mappings that nobody else is writing
+    /// back; of pages that only borrow room, a part at a time, in turn. Waits for no page, and for
+    /// nobody's turn: the caller may be serving a fault.
+    pub(crate) fn flush_for_room(&self) -> Flushed {
+        let mut total = Flushed::default();
+        for mapping in self.mappings.snapshot() {
+            let Ok(turn) = mapping.flush.try_lock() else { continue };
+            let Some(swap) = &mapping.swap else {
+                total.add(self.flush_locked(&mapping, 0..u64::MAX, OnLocked::Skip, u64::MAX));
+                drop(turn);
+                mapping.close_if_idle();
+                continue;
+            };
+            let nr_max = (self.nodes.nr_frames() / SWAP_PART).max(RUN_MAX);
+            let from = swap.begin_part();
+            for range in [from..u64::MAX, 0..from] {
+                let nr_left = nr_max.saturating_sub(total.nr_written);
+                if nr_left > 0 {
+                    total.add(self.flush_locked(&mapping, range, OnLocked::Skip, nr_left));
+                }
+            }
+        }
+        total
+    }
+
+    /// Has who makes pages dirty wake the flusher, or wait for it, as the limits say; where there
+    /// is none, `flush` by itself.
+    pub(crate) fn balance_dirty(&self, flush: impl FnOnce(&Engine) -> Flushed) {
+        match self.dirty.balance() {
+            Balance::Continue => {}
+            Balance::WakeFlusher | Balance::Wait if !self.has_workers => {
+                flush(self);
+            }
+            Balance::WakeFlusher => self.flusher.notify(),
+            Balance::Wait => self.dirty.wait_below_hard(|| self.flusher.notify()),
+        }
+    }
+}
+
+/// The flusher thread: writes back when told, and every few seconds whatever has been left lying.
+pub(crate) fn run_flusher(engine: &Arc<Engine>) {
+    loop {
+        let flushed = match engine.flusher.wait(FLUSH_INTERVAL) {
+            Wake::Stop => return,
+            Wake::Work => engine.flush_for_room(),
+            Wake::Timeout => engine.flush_all(OnLocked::Skip),
+        };
+        if flushed.nr_written == 0 && flushed.nr_failed > 0 {
+            engine.dirty.set_stalled();
+        }
+    }
+}

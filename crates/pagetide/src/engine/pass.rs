@@ -1,0 +1,375 @@
+//! One pass of write-back over a mapping: pages copied out, written, and clean.
+//!
+//! Each page is copied out under a shared pin, so what is written is one state of the page and
+//! writers never wait for the device; the copy is what the store gets. From the copy until the
+//! store's answer the folio is under write-back and cannot be evicted.
+//!
+//! ```text
+//!   dirty index --next_run--> pin, copy, DIRTY -> WRITEBACK --> in flight --ok--> clean
+//!                                                                  |
+//!                                                                  +--error--> dirty again, in the
+//!                             index again, and numbered for the next sync of every handle
+//! ```
+//!
+//! Of a file that others can change, exactly the bytes are written that were written here: whole
+//! pages in long requests, past the kernel's cache; pieces of pages through it.
+
+use crate::engine::Engine;
+use crate::engine::flush::{Flushed, OnLocked};
+use crate::engine::in_flight::InFlight;
+use crate::engine::mapping::Mapping;
+use crate::engine::written::Written;
+use crate::memory::store::Backing;
+use crate::stats::counters::Event;
+use pagetide_core::folio::Flags;
+use pagetide_core::ids::{FrameId, PageIndex};
+use pagetide_core::record;
+use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
+use pagetide_sys::{
+    AlignedBuf, Completion, IoQueue, PageRef, PinRefused, StoreError, Touch, current_cpu,
+};
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Pages in one write request: 256 KiB. With 32 in flight, 8 MiB of copies at the most.
+pub(crate) const RUN_MAX: u64 = 64;
+/// Shorter runs, of short files and of scattered pages, have a buffer of so many pages: to map one
+/// of [`RUN_MAX`] costs more than to write them.
+const SHORT_RUN: u64 = 8;
+/// Looks at a locked page before a pass ends there: most are locked for a copy.
+const LOOKS_MAX: u32 = 64;
+/// Pages written in part whose other bytes the kernel reads at a time.
+const PREPARED: usize = 128;
+
+/// Pages in flight together: neighbours, copied into one buffer.
+struct Run {
+    start: u64,
+    pages: Vec<Copied>,
+    /// Where the written bytes end in the file.
+    end: u64,
+}
+
+/// One page of a run.
+struct Copied {
+    frame: FrameId,
+    /// What of it is dirty again if the store fails.
+    written: Written,
+}
+
+/// A page copied out, to be written.
+struct Snapshot {
+    page: Copied,
+    /// How much of it the file has.
+    nr_bytes: usize,
+}
+
+/// One pass over a mapping.
+pub(crate) struct Pass<'e> {
+    engine: &'e Engine,
+    mapping: &'e Mapping,
+    backing: Arc<Backing>,
+    queue: IoQueue,
+    in_flight: InFlight<Run>,
+    /// Buffers of what has been written.
+    spare: Vec<AlignedBuf>,
+    on_locked: OnLocked,
+    flushed: Flushed,
+    /// Pages it may take yet.
+    nr_left: u64,
+    /// The kernel has been told of what is written in part up to here.
+    prepared_to: u64,
+}
+
+impl<'e> Pass<'e> {
+    /// One that takes at most `nr_max` pages.
+    pub(crate) fn new(
+        engine: &'e Engine,
+        mapping: &'e Mapping,
+        backing: &Arc<Backing>,
+        on_locked: OnLocked,
+        nr_max: u64,
+    ) -> Pass<'e> {
+        Pass {
+            engine,
+            mapping,
+            backing: Arc::clone(backing),
+            queue: engine.io.take(),
+            in_flight: InFlight::new(),
+            spare: Vec::new(),
+            on_locked,
+            flushed: Flushed::default(),
+            nr_left: nr_max,
+            prepared_to: 0,
+        }
+    }
+
+    /// Writes back the dirty pages of a range, and waits for the store.
+    pub(crate) fn run(mut self, range: Range<u64>) -> Flushed {
+        let mut from = range.start;
+        while self.nr_left > 0
+            && self.flushed.ended_at.is_none()
+            && let Some(run) = self.mapping.dirty.next_run(from, RUN_MAX.min(self.nr_left))
+        {
+            if run.start >= range.end {
+                break;
+            }
+            self.prepare_parts(run.start, range.end);
+            from = run.end;
+            self.nr_left -= run.end - run.start;
+            self.write_run(run);
+        }
+        if let Some(swap) = &self.mapping.swap {
+            swap.end_part(from);
+        }
+        self.queue.submit();
+        while self.queue.nr_pending() > 0 {
+            self.reap(1);
+        }
+        self.engine.io.give_back(self.queue);
+        self.flushed
+    }
+
+    /// Has the kernel read what the next partial writes are to be written into, all at once.
+    fn prepare_parts(&mut self, from: u64, end: u64) {
+        let Some(file) = self.backing.file() else { return };
+        if from < self.prepared_to || !self.mapping.agreement.is_shared() {
+            return;
+        }
+        let next = self.mapping.dirty.collect_partial(from, PREPARED);
+        let stored = self.mapping.stored_len();
+        let in_store = |index: &&u64| **index < end && **index << PAGE_SHIFT < stored;
+        next.iter().filter(in_store).for_each(|index| file.prepare_part(index << PAGE_SHIFT));
+        self.prepared_to = next.last().map_or(end, |last| last + 1);
+    }
+
+    /// Copies the pages and submits them; pages that went away meanwhile, and those of which only a
+    /// part is written, split the run.
+    fn write_run(&mut self, range: Range<u64>) {
+        let nr_pages = range.end - range.start;
+        let mut buffer = self.buffer(nr_pages);
+        let mut run = Run::at(range.start);
+        for index in range {
+            let at = run.pages.len() * PAGE_BYTES;
+            let copy = &mut buffer[at..at + PAGE_BYTES];
+            let copied = self.snapshot(index, copy);
+            if let Some(Snapshot { page, nr_bytes }) = copied {
+                let pieces = page.written.pieces(nr_bytes);
+                if matches!(&pieces[..], [all] if *all == (0..nr_bytes)) {
+                    run.end = (index << PAGE_SHIFT) + nr_bytes as u64;
+                    run.pages.push(page);
+                    continue;
+                }
+                let bytes = copy.to_vec();
+                self.write_pieces(index, page, &bytes, &pieces);
+            }
+            let before = std::mem::replace(&mut run, Run::at(index + 1));
+            if !before.pages.is_empty() {
+                let filled = std::mem::replace(&mut buffer, self.buffer(nr_pages));
+                self.submit(before, filled);
+            }
+            if self.flushed.ended_at.is_some() {
+                break;
+            }
+        }
+        self.submit(run, buffer);
+    }
+
+    /// Writes parts of one page, and waits for them.
+    fn write_pieces(&mut self, index: u64, page: Copied, bytes: &[u8], pieces: &[Range<usize>]) {
+        let start = index << PAGE_SHIFT;
+        let mut result = Ok(());
+        let mut run = Run::at(index);
+        run.pages.push(page);
+        for piece in pieces {
+            let counters = &self.engine.counters;
+            counters.count(Event::DeviceWrite);
+            counters.add(Event::DeviceWriteBytes, piece.len() as u64);
+            run.end = start + piece.end as u64;
+            self.note_submitted(run.end);
+            let offset = start + piece.start as u64;
+            result = result.and_then(|()| self.backing.write_bytes(&bytes[piece.clone()], offset));
+        }
+        self.complete(run, result);
+    }
+
+    /// The store may be this long once the request is done.
+    fn note_submitted(&self, end: u64) {
+        if self.mapping.agreement.is_shared() {
+            self.mapping.agreement.lock().may_grow_to(end);
+        }
+    }
+
+    /// Room for a run of so many pages; what is in it is to be written over.
+    fn buffer(&mut self, nr_pages: u64) -> AlignedBuf {
+        let nr_pages = if nr_pages <= SHORT_RUN { SHORT_RUN } else { RUN_MAX };
+        let nr_bytes = nr_pages as usize * PAGE_BYTES;
+        let fitting = self.spare.iter().position(|spare| spare.len() >= nr_bytes);
+        fitting.map_or_else(|| AlignedBuf::zeroed(nr_bytes), |at| self.spare.swap_remove(at))
+    }
+
+    /// Copies one page out and turns it from dirty to under write-back. `None` if there is nothing
+    /// to write: it was dropped, or lies past the end of the file; or if it is locked.
+    fn snapshot(&mut self, index: u64, target: &mut [u8]) -> Option<Snapshot> {
+        let page = self.mapping.table.page(PageIndex(index))?;
+        if self.mapping.is_region() {
+            return self.snapshot_of_region(page, target);
+        }
+        let mut nr_looks = 0;
+        loop {
+            match page.try_pin(Touch::Quiet) {
+                Ok(pin) => {
+                    let folio = &self.engine.folios[pin.frame()];
+                    if !folio.flags().any(Flags::DIRTY) {
+                        return None;
+                    }
+                    let cut = self.mapping.leaving.cut_of(index).unwrap_or(PAGE_BYTES);
+                    let nr_bytes = self.mapping.bytes_in_page(PageIndex(index));
+                    let written = self.mapping.dirty.take(index).unwrap_or(Written::WHOLE);
+                    if nr_bytes.min(cut) == 0 {
+                        // A guard taken before a truncation changed it afterwards.
+                        folio.clear(Flags::DIRTY);
+                        self.engine.uncount_dirty(self.mapping, 1);
+                        self.engine.record(self.mapping, index, record::AccessKind::Clean);
+                        return None;
+                    }
+                    target.copy_from_slice(pin.bytes());
+                    target[cut..].fill(0);
+                    folio.update(|flags| Some(flags.without(Flags::DIRTY).with(Flags::WRITEBACK)));
+                    return Some(Snapshot {
+                        page: Copied { frame: pin.frame(), written },
+                        nr_bytes,
+                    });
+                }
+                Err(PinRefused::NotResident) => return None,
+                Err(PinRefused::Locked) => {
+                    let is_worth_another = self.on_locked == OnLocked::End && nr_looks < LOOKS_MAX;
+                    if !is_worth_another {
+                        self.note_locked(index);
+                        return None;
+                    }
+                    nr_looks += 1;
+                    std::thread::yield_now();
+                }
+                // So many guards: one of them will go, and dropping one is not something to sleep
+                // for.
+                Err(_) => std::thread::yield_now(),
+            }
+        }
+    }
+
+    fn note_locked(&mut self, index: u64) {
+        if self.on_locked == OnLocked::End {
+            self.flushed.ended_at = Some(index);
+        }
+    }
+
+    /// As [`Pass::snapshot`], of a page whose user may be writing it: from here on a store is a
+    /// fault, which waits for the lock and makes the page dirty again.
+    fn snapshot_of_region(&mut self, page: PageRef<'_>, target: &mut [u8]) -> Option<Snapshot> {
+        let Ok(lock) = page.try_lock() else {
+            self.note_locked(page.index().0);
+            return None;
+        };
+        let frame = lock.frame()?;
+        let folio = &self.engine.folios[frame];
+        if !folio.flags().any(Flags::DIRTY) {
+            return None;
+        }
+        let written = self.mapping.dirty.take(page.index().0).unwrap_or(Written::WHOLE);
+        lock.protect_from_user();
+        lock.read(0, target);
+        folio.update(|flags| Some(flags.without(Flags::DIRTY).with(Flags::WRITEBACK)));
+        let nr_bytes = self.mapping.bytes_in_page(page.index());
+        Some(Snapshot { page: Copied { frame, written }, nr_bytes })
+    }
+
+    fn submit(&mut self, run: Run, buffer: AlignedBuf) {
+        if run.pages.is_empty() {
+            return self.spare.push(buffer);
+        }
+        let offset = run.start << PAGE_SHIFT;
+        let len = (run.end - offset) as usize;
+        self.engine.counters.count(Event::DeviceWrite);
+        self.engine.counters.add(Event::DeviceWriteBytes, len as u64);
+        self.note_submitted(run.end);
+        let backing = Arc::clone(&self.backing);
+        let Some(file) = backing.file() else {
+            let result = backing.write_bytes(&buffer[..len], offset);
+            self.spare.push(buffer);
+            return self.complete(run, result);
+        };
+        let token = self.in_flight.insert(run);
+        self.queue.submit_write(Arc::clone(file), offset, buffer, len, token);
+        self.reap(0);
+    }
+
+    fn reap(&mut self, nr_min: usize) {
+        let mut completions = Vec::new();
+        self.queue.reap(nr_min, &mut completions);
+        for completion in completions {
+            let Completion::Write { token, buffer, result } = completion else { continue };
+            self.spare.push(buffer);
+            if let Some(run) = self.in_flight.take(token) {
+                self.complete(run, result.map_err(StoreError::into_os_error));
+            }
+        }
+    }
+
+    fn complete(&mut self, run: Run, result: io::Result<()>) {
+        let nr = run.pages.len() as u64;
+        match result {
+            Ok(()) => {
+                self.mapping.note_stored(run.end);
+                if let Some(swap) = &self.mapping.swap {
+                    // Before the pages are clean, and can leave.
+                    (run.start..run.start + nr).for_each(|index| swap.note_stored(index));
+                }
+                (run.start..).zip(&run.pages).for_each(|(index, page)| {
+                    self.set_clean(index, page.frame);
+                });
+                self.flushed.nr_written += nr;
+                self.engine.uncount_dirty(self.mapping, nr);
+            }
+            Err(error) => {
+                self.mapping.record_error(&error);
+                if let Some(swap) = &self.mapping.swap {
+                    swap.note_failure(&error);
+                }
+                (run.start..).zip(&run.pages).for_each(|(index, page)| {
+                    self.set_dirty_again(index, page);
+                });
+                self.flushed.nr_failed += nr;
+            }
+        }
+    }
+
+    fn set_clean(&self, index: u64, frame: FrameId) {
+        let folio = &self.engine.folios[frame];
+        let before = folio.clear(Flags::WRITEBACK);
+        if !before.any(Flags::DIRTY) {
+            self.engine.record(self.mapping, index, record::AccessKind::Clean);
+        }
+        if before.any(Flags::RECLAIM) && !before.any(Flags::DIRTY) {
+            folio.clear(Flags::RECLAIM);
+            self.engine.nodes.of(frame).log_rotation(current_cpu(), frame);
+        }
+    }
+
+    fn set_dirty_again(&self, index: u64, page: &Copied) {
+        let dirty_again = |flags: Flags| Some(flags.without(Flags::WRITEBACK).with(Flags::DIRTY));
+        // Before the flag: a page that is dirty is in the index.
+        self.mapping.dirty.insert(index, &page.written);
+        let before = self.engine.folios[page.frame].update(dirty_again);
+        if before.any(Flags::DIRTY) {
+            // A writer came meanwhile and counted the page once more.
+            self.engine.uncount_dirty(self.mapping, 1);
+        }
+    }
+}
+
+impl Run {
+    fn at(start: u64) -> Run {
+        Run { start, pages: Vec::new(), end: start << PAGE_SHIFT }
+    }
+}

@@ -1,0 +1,307 @@
+//! The readahead worker: brings pages in beside the reader.
+//!
+//! Readers leave runs in a bounded queue and go on; one thread locks the absent pages of each run,
+//! gives them frames and submits the reads in pieces, so that the first pages are usable while the
+//! rest is still coming, and the device always has work.
+//!
+//! A reader may overtake the worker, which is late then for what it has passed: what is behind the
+//! reader's last miss is left out, or it would come in, perhaps again, for nobody.
+//!
+//! A run that finds the queue full is dropped: readahead is a wish. For the same reason at most a
+//! part of the memory, or of what a group has room for, is being filled at a time.
+
+use crate::engine::Engine;
+use crate::engine::in_flight::InFlight;
+use crate::engine::mapping::Mapping;
+use crate::engine::staging::Staging;
+use crate::memory::locks::{Signal, Wake, lock};
+use crate::stats::counters::Event;
+use pagetide_core::ids::PageIndex;
+use pagetide_core::lru::AccessKind;
+use pagetide_core::page_alloc::stock_max;
+use pagetide_core::readahead::{ReadaheadRun, in_flight_max};
+use pagetide_core::record;
+use pagetide_core::units::PAGE_SHIFT;
+use pagetide_sys::{ClaimedFrame, Completion, IoQueue, Lock, WordRef, current_cpu};
+use std::cmp::Reverse;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Runs waiting at most.
+const QUEUE_MAX: usize = 64;
+/// Pages in one read request: 512 KiB, so that a window is several requests in flight.
+const PIECE_MAX: u64 = 128;
+/// Pages between the one that is admitted and the one whose line of hints is fetched.
+const FETCHED_AHEAD: u64 = 8;
+
+/// A run somebody wished for.
+struct Wish {
+    mapping: Arc<Mapping>,
+    run: ReadaheadRun,
+    /// How far the reader has come.
+    reached: Arc<AtomicU64>,
+}
+
+impl Wish {
+    fn new(mapping: &Arc<Mapping>, run: ReadaheadRun, reached: &Arc<AtomicU64>) -> Wish {
+        Wish { mapping: Arc::clone(mapping), run, reached: Arc::clone(reached) }
+    }
+}
+
+/// The queue between readers and the worker.
+#[derive(Default)]
+pub(crate) struct PrefetchQueue {
+    wishes: Mutex<VecDeque<Wish>>,
+    pub(crate) signal: Signal,
+}
+
+impl PrefetchQueue {
+    /// Leaves a wish; dropped if the queue is full.
+    pub(crate) fn push(&self, mapping: &Arc<Mapping>, run: ReadaheadRun, reached: &Arc<AtomicU64>) {
+        let mut wishes = lock(&self.wishes);
+        if wishes.len() < QUEUE_MAX {
+            wishes.push_back(Wish::new(mapping, run, reached));
+            drop(wishes);
+            self.signal.notify();
+        }
+    }
+
+    fn pop(&self) -> Option<Wish> {
+        lock(&self.wishes).pop_front()
+    }
+}
+
+impl Engine {
+    /// Brings a run in beside the caller; without worker threads, in the caller.
+    pub(crate) fn prefetch(
+        &self,
+        mapping: &Arc<Mapping>,
+        run: ReadaheadRun,
+        reached: &Arc<AtomicU64>,
+    ) {
+        if self.has_workers {
+            return self.prefetches.push(mapping, run, reached);
+        }
+        let mut worker = Prefetcher::new(self);
+        worker.submit(&Wish::new(mapping, run, reached));
+        while worker.queue.nr_pending() > 0 {
+            worker.reap();
+        }
+        self.io.give_back(worker.queue);
+    }
+}
+
+/// The worker thread's loop.
+pub(crate) fn run_prefetcher(engine: &Arc<Engine>) {
+    const FOREVER: Duration = Duration::from_secs(3600);
+    let mut worker = Prefetcher::new(engine);
+    loop {
+        if worker.pieces.is_empty() {
+            match engine.prefetches.signal.wait(FOREVER) {
+                Wake::Stop => break,
+                Wake::Work | Wake::Timeout => {}
+            }
+        }
+        while let Some(wish) = engine.prefetches.pop() {
+            worker.submit(&wish);
+        }
+        worker.reap();
+    }
+    engine.io.give_back(worker.queue);
+}
+
+/// What has to be known when a piece completes.
+struct Piece {
+    mapping: Arc<Mapping>,
+    offset: u64,
+    marker: Option<u64>,
+}
+
+struct Prefetcher<'e> {
+    engine: &'e Engine,
+    queue: IoQueue,
+    /// Frames for the pages of the run being submitted, the lowest last.
+    stock: Vec<ClaimedFrame>,
+    /// What goes to scattered frames goes through these.
+    staging: Staging,
+    /// In flight, by token.
+    pieces: InFlight<Piece>,
+    /// Pages of the pieces in flight.
+    nr_in_flight: u64,
+}
+
+impl<'e> Prefetcher<'e> {
+    fn new(engine: &'e Engine) -> Prefetcher<'e> {
+        let queue = engine.io.take();
+        // Where a request is over before the next is made, nothing is staged.
+        let has_in_flight = engine.has_workers && queue.is_uring();
+        let nr_frames = if has_in_flight { engine.nodes.nr_frames() } else { 0 };
+        Prefetcher {
+            engine,
+            queue,
+            stock: Vec::new(),
+            staging: Staging::new(nr_frames, PIECE_MAX),
+            pieces: InFlight::new(),
+            nr_in_flight: 0,
+        }
+    }
+
+    /// Pages the next piece of the mapping may have; waits until it may have one.
+    fn wait_for_room(&mut self, mapping: &Mapping) -> u64 {
+        if !self.engine.has_workers {
+            // Then nobody else needs a frame meanwhile.
+            return PIECE_MAX;
+        }
+        let nr_max = in_flight_max(self.engine.room_of(mapping));
+        while self.nr_in_flight >= nr_max {
+            self.reap();
+        }
+        (nr_max - self.nr_in_flight).min(PIECE_MAX)
+    }
+
+    /// Submits a run as pieces of pages that follow each other.
+    fn submit(&mut self, wish: &Wish) {
+        let mapping = &wish.mapping;
+        let end = (wish.run.start + wish.run.nr).min(mapping.nr_pages());
+        let mut piece: Vec<Lock<WordRef>> = Vec::new();
+        let mut room = self.wait_for_room(mapping);
+        let tag = mapping.tag().unwrap_or(0);
+        for index in wish.run.start..end {
+            self.engine.arena.fetch_hints(tag, PageIndex(index + FETCHED_AHEAD));
+            let nr_left = end - index;
+            match self.admit(wish, index, nr_left, nr_left.min(room - piece.len() as u64)) {
+                Admitted::Page(page) => piece.push(page),
+                Admitted::NotNeeded if piece.is_empty() => {}
+                Admitted::NotNeeded => {
+                    self.submit_piece(wish, std::mem::take(&mut piece));
+                    room = self.wait_for_room(mapping);
+                }
+                Admitted::NoFrame => break,
+            }
+            if piece.len() as u64 == room {
+                self.submit_piece(wish, std::mem::take(&mut piece));
+                room = self.wait_for_room(mapping);
+            }
+        }
+        self.submit_piece(wish, piece);
+        let arena = &self.engine.arena;
+        let unused: Vec<_> = self.stock.drain(..).map(|frame| arena.release(frame)).collect();
+        self.engine.nodes.free(current_cpu(), &unused);
+    }
+
+    /// Gets frames for the next pieces in runs, or where there are none for this piece one by one,
+    /// in address order: neighbours in the file that are neighbours in memory reach the device as
+    /// one segment. Without worker threads it is one frame at a time, because then the run must
+    /// repeat in the lab, which allocates page by page.
+    fn stock_up(&mut self, nr_left: u64, nr_of_piece: u64) {
+        if !self.stock.is_empty() {
+            return;
+        }
+        let (engine, cpu) = (self.engine, current_cpu());
+        let mut nr_alone = 1;
+        if engine.has_workers {
+            nr_alone = nr_of_piece;
+            let nr_in_runs = nr_left.min(stock_max(engine.nodes.nr_frames()));
+            engine.alloc_runs(nr_in_runs, &mut self.stock);
+        }
+        if self.stock.is_empty() {
+            self.stock.extend((0..nr_alone).map_while(|_| engine.alloc_frame(cpu).ok()));
+        }
+        self.stock.sort_by_key(|claimed| Reverse(claimed.frame()));
+    }
+
+    /// Locks the page and gives it a frame. `nr_left` pages of the run, this one included, may want
+    /// one, and `nr_of_piece` of them before anything is submitted.
+    fn admit(&mut self, wish: &Wish, index: u64, nr_left: u64, nr_of_piece: u64) -> Admitted {
+        let (engine, mapping) = (self.engine, &wish.mapping);
+        if index < wish.reached.load(Relaxed) {
+            return Admitted::NotNeeded;
+        }
+        let cpu = current_cpu();
+        let page = mapping.table.word_ref(PageIndex(index)).map(WordRef::try_lock);
+        let Some(Ok(mut page)) = page else { return Admitted::NotNeeded };
+        if page.frame().is_some() {
+            // A stream goes on where a part of its file is here already.
+            engine.set_marker(std::slice::from_ref(&page), wish.run.marker);
+            return Admitted::NotNeeded;
+        }
+        engine.record(mapping, index, record::AccessKind::Readahead);
+        let Ok(payer) = engine.charge(cpu, mapping) else { return Admitted::NoFrame };
+        self.stock_up(nr_left, nr_of_piece);
+        let Some(claimed) = self.stock.pop() else {
+            engine.refund(payer);
+            return Admitted::NoFrame;
+        };
+        engine.admit_in(cpu, mapping, &mut page, claimed, payer, AccessKind::Readahead);
+        engine.counters.count(Event::Readahead);
+        Admitted::Page(page)
+    }
+
+    fn submit_piece(&mut self, wish: &Wish, mut pages: Vec<Lock<WordRef>>) {
+        let Some(first) = pages.first() else { return };
+        let offset = first.page().index().0 << PAGE_SHIFT;
+        let engine = self.engine;
+        engine.count_read(pages.len());
+        let piece = Piece { mapping: Arc::clone(&wish.mapping), offset, marker: wish.run.marker };
+        let backing = match wish.mapping.backing() {
+            Ok(backing) => backing,
+            Err(_) => return self.finish(&piece, pages, None),
+        };
+        let Some(file) = backing.file() else {
+            let result = backing.read_pages(offset, &mut pages);
+            return self.finish(&piece, pages, result.ok());
+        };
+        let token = self.pieces.insert(piece);
+        self.nr_in_flight += pages.len() as u64;
+        let through = self.staging.take_for(&pages);
+        if through.is_some() {
+            engine.counters.count(Event::StagedRead);
+        }
+        self.queue.submit_read(Arc::clone(file), offset, pages, through, token);
+        self.queue.submit();
+    }
+
+    /// Waits for at least one completion, if anything is in flight.
+    fn reap(&mut self) {
+        let mut completions = Vec::new();
+        self.queue.reap(1, &mut completions);
+        for completion in completions {
+            let Completion::Read { token, locks, through, result } = completion else { continue };
+            through.into_iter().for_each(|part| self.staging.give_back(part));
+            if let Some(piece) = self.pieces.take(token) {
+                self.nr_in_flight -= locks.len() as u64;
+                self.finish(&piece, locks, result.ok());
+            }
+        }
+    }
+
+    /// Unlocks the pages of a piece; without contents they leave again, and whoever needs one reads
+    /// it and gets the error.
+    fn finish(&self, piece: &Piece, mut pages: Vec<Lock<WordRef>>, nr_bytes: Option<usize>) {
+        let first = piece.offset >> PAGE_SHIFT;
+        self.engine.record(&piece.mapping, first, record::AccessKind::Filled);
+        match nr_bytes {
+            Some(nr_bytes) => {
+                self.engine.check_length(&piece.mapping, piece.offset, pages.len(), nr_bytes);
+                self.engine.set_marker(&pages, piece.marker);
+                // The last page first: who waits for the first is woken once, and finds them all.
+                while pages.pop().is_some() {}
+            }
+            None => {
+                let cpu = current_cpu();
+                pages.iter_mut().for_each(|page| self.engine.expel(cpu, &piece.mapping, page));
+            }
+        }
+    }
+}
+
+enum Admitted {
+    /// Locked, with a frame, to be filled.
+    Page(Lock<WordRef>),
+    /// Resident already, or somebody is at it.
+    NotNeeded,
+    /// Memory is short: readahead stops here.
+    NoFrame,
+}

@@ -1,0 +1,221 @@
+//! The page cache's frames: a zone shared by all threads, over an arena.
+//!
+//! Every frame handed out is also claimed from the arena, so that memory safety does not rest on
+//! the zone's bookkeeping being right. How the zone is shared: `shared_zone`.
+
+use crate::memory::sync::{AtomicU64, Ordering::Relaxed};
+use pagetide_core::ids::{CpuId, FrameId, Order};
+#[cfg(not(loom))]
+use pagetide_core::page_alloc::run_min;
+use pagetide_core::page_alloc::{AllocRequest, Starving, WatermarkLevel, Zone, ZoneConfig};
+use pagetide_core::tiering::background_target;
+#[cfg(not(loom))]
+use pagetide_core::tiering::{Room, room_for_demoted};
+use pagetide_core::units::{Millis, PAGE_BYTES};
+use pagetide_sys::{ClaimedFrame, FrameArena};
+use shared_zone::{PcpSettings, SharedZone};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) mod shared_zone;
+
+/// A range of one arena's frames, for any number of threads.
+pub(crate) struct ArenaFrames {
+    arena: Arc<FrameArena>,
+    /// The first of the range: the zone counts its frames from 0.
+    first: u32,
+    nr_frames: u32,
+    zone: SharedZone,
+    nr_managed: AtomicU64,
+    nr_resident_max: AtomicU64,
+}
+
+impl ArenaFrames {
+    /// The frames of `range`, the first `nr_online` of them in service.
+    pub(crate) fn new(
+        arena: Arc<FrameArena>,
+        range: Range<u32>,
+        nr_online: u32,
+        settings: PcpSettings,
+    ) -> ArenaFrames {
+        let nr_frames = range.len() as u32;
+        let zone = Zone::new(ZoneConfig { nr_online, ..ZoneConfig::with_frames(nr_frames) });
+        arena.withhold(FrameId(range.start + nr_online)..FrameId(range.end));
+        ArenaFrames {
+            first: range.start,
+            nr_frames,
+            nr_managed: AtomicU64::new(u64::from(zone.nr_managed())),
+            zone: SharedZone::new(zone, settings),
+            arena,
+            nr_resident_max: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes a frame, leaving `level`'s frames alone.
+    pub(crate) fn alloc(&self, cpu: CpuId, level: Option<WatermarkLevel>) -> Option<ClaimedFrame> {
+        let frame = self.zone.alloc(cpu, &AllocRequest::fast(Order::BASE).at(level))?;
+        Some(self.claim(frame))
+    }
+
+    /// Takes up to `nr` frames in runs of neighbours, while there are such.
+    #[cfg(not(loom))]
+    pub(crate) fn alloc_runs(&self, nr: u64, taken: &mut Vec<ClaimedFrame>) {
+        let mut nr_left = nr;
+        while self.may_hold_run(nr_left)
+            && let Some(run) = self.zone.alloc_run(nr_left)
+        {
+            nr_left -= u64::from(run.end.0 - run.start.0);
+            let in_arena = |frame: FrameId| FrameId(self.first + frame.0);
+            // Before they are claimed, which is use.
+            self.arena.make_huge(in_arena(run.start)..in_arena(run.end));
+            taken.extend((run.start.0..run.end.0).map(|frame| self.claim(FrameId(frame))));
+        }
+    }
+
+    /// Whether `nr` frames may be, or hold, a run.
+    #[cfg(not(loom))]
+    pub(crate) fn may_hold_run(&self, nr: u64) -> bool {
+        nr >= run_min(self.nr_frames.into())
+    }
+
+    /// Frames to free for `nr` in runs: see [`Zone::run_target`].
+    #[cfg(not(loom))]
+    pub(crate) fn run_target(&self, nr: u64) -> u64 {
+        self.zone.lock_zone().run_target(nr)
+    }
+
+    /// A frame of the zone's, as the arena's.
+    fn claim(&self, frame: FrameId) -> ClaimedFrame {
+        let frame = FrameId(self.first + frame.0);
+        self.arena.claim(frame).expect("the allocator hands out each frame once")
+    }
+
+    /// Gives frames back.
+    pub(crate) fn free(&self, cpu: CpuId, frames: impl IntoIterator<Item = FrameId>) {
+        let first = self.first;
+        let in_zone = frames.into_iter().map(|frame| FrameId(frame.0 - first));
+        self.zone.free(cpu, Order::BASE, in_zone);
+    }
+
+    /// The frames, in service or not.
+    #[cfg(not(loom))]
+    pub(crate) fn range(&self) -> Range<FrameId> {
+        FrameId(self.first)..FrameId(self.first + self.nr_frames)
+    }
+
+    /// Lists keep nothing while the answer lives: before [`Frames::drain_lists`], by who must not
+    /// fail.
+    pub(crate) fn starve(&self) -> Starving {
+        self.zone.starve()
+    }
+
+    /// Returns every CPU's list to the zone.
+    pub(crate) fn drain_lists(&self) {
+        self.zone.drain_lists();
+    }
+
+    /// How often [`ArenaFrames::tick`] should be called.
+    pub(crate) fn tick_period(&self) -> Duration {
+        self.zone.tick_period()
+    }
+
+    /// Tells the lists the time, and lets their limits decay if a second has passed since the last
+    /// time.
+    pub(crate) fn tick(&self, now: Millis) {
+        self.zone.tick(now);
+    }
+
+    /// Frames background reclaim should free: see [`background_target`].
+    pub(crate) fn background_target(&self, level: WatermarkLevel, room_below: u64) -> u64 {
+        background_target(&self.zone.lock_zone(), level, room_below)
+    }
+
+    /// Whether memory is left that nobody competes for: see [`Zone::is_ample`].
+    #[cfg(not(loom))]
+    pub(crate) fn is_ample(&self) -> bool {
+        self.zone.lock_zone().is_ample()
+    }
+
+    /// Frames for what is demoted.
+    #[cfg(not(loom))]
+    pub(crate) fn room_for_demoted(&self) -> u64 {
+        room_for_demoted(&self.zone.lock_zone())
+    }
+
+    /// How much room promotions find.
+    #[cfg(not(loom))]
+    pub(crate) fn room(&self) -> Room {
+        Room::of(&self.zone.lock_zone())
+    }
+
+    /// Tells the per-CPU lists that background reclaim is at work: they keep little meanwhile.
+    pub(crate) fn set_reclaim_active(&self, active: bool) {
+        self.zone.set_reclaim_active(active);
+    }
+
+    /// Grows or shrinks what is in service to `nr_frames`; returns what it is then. Takes only free
+    /// frames: reclaim first.
+    pub(crate) fn resize(&self, nr_frames: u32) -> u32 {
+        self.zone.drain_lists();
+        let mut zone = self.zone.lock_zone();
+        let now = zone.nr_managed();
+        if nr_frames > now {
+            zone.give_back(nr_frames - now, |first, order| {
+                self.arena.take_again(self.block(first, order));
+            });
+        } else {
+            zone.take_free(now - nr_frames, |first, order| {
+                // What cannot be given to the system stays mapped; it is out of service all the
+                // same.
+                let _ = self.arena.discard(self.block(first, order));
+            });
+        }
+        let nr_managed = zone.nr_managed();
+        self.zone.rederive(zone);
+        self.nr_managed.store(u64::from(nr_managed), Relaxed);
+        nr_managed
+    }
+
+    /// A block of the zone's, as the arena's frames.
+    fn block(&self, first: FrameId, order: Order) -> Range<FrameId> {
+        let first = FrameId(self.first + first.0);
+        first..FrameId(first.0 + order.nr_frames())
+    }
+
+    /// Frames in service.
+    #[cfg(not(loom))]
+    pub(crate) fn nr_managed(&self) -> u32 {
+        self.nr_managed.load(Relaxed) as u32
+    }
+
+    /// Frames in service, bytes.
+    pub(crate) fn managed_bytes(&self) -> u64 {
+        self.nr_managed.load(Relaxed) * PAGE_BYTES as u64
+    }
+
+    /// Frames that hold pages now, bytes. Takes every lock in turn.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        self.sample_resident() * PAGE_BYTES as u64
+    }
+
+    /// The most that was seen resident, bytes.
+    pub(crate) fn resident_bytes_max(&self) -> u64 {
+        self.sample_resident();
+        self.nr_resident_max.load(Relaxed) * PAGE_BYTES as u64
+    }
+
+    /// Counts the frames that hold pages, and remembers the maximum. Called when frames run low,
+    /// which is when the maximum is reached.
+    pub(crate) fn sample_resident(&self) -> u64 {
+        let nr_listed = self.zone.count_listed();
+        let zone = self.zone.look_at_zone();
+        let nr_idle = zone.nr_free() + nr_listed;
+        let nr_resident = u64::from(zone.nr_managed()).saturating_sub(nr_idle);
+        self.nr_resident_max.fetch_max(nr_resident, Relaxed);
+        nr_resident
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests;

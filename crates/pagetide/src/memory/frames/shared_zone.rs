@@ -1,0 +1,285 @@
+//! One zone and its per-CPU lists for any number of threads: core's calls, with real locks.
+//!
+//! ```text
+//!   alloc(cpu) -> try-lock this CPU's list -> its own frames
+//!                        |  contended            | empty
+//!                        v                       v
+//!                     lock the zone <---- refill a batch
+//! ```
+//!
+//! The try-lock never waits: a contended list (another thread of this CPU was preempted inside, or
+//! somebody drains it) means one trip to the zone. Lock order: per-CPU list, then zone.
+//!
+//! The CPU is where the caller ran a moment ago. A thread that was moved since, a CPU that was
+//! added (it shares a list), a CPU that went away (its list is drained with the others before an
+//! allocation fails): all that is only slower, because the list's lock and not the CPU's number is
+//! the right to a list.
+//!
+//! Every order in which threads can meet here is explored by `loom_tests`.
+
+use crate::memory::percpu::PerCpu;
+use crate::memory::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering::Relaxed, lock};
+use pagetide_core::ids::{CpuId, FrameId, Order};
+use pagetide_core::page_alloc::{
+    AllocRequest, Drain, FrameTable, HighFraction, LockWait, Pcp, PcpInputs, PcpLimits, PcpTuning,
+    Starving, WatermarkLevel, Zone, ZoneHome, ZoneSignals,
+};
+use pagetide_core::units::Millis;
+use pagetide_sys::{TryLock, read_cache_slice, read_nr_cpus_possible};
+#[cfg(not(loom))]
+use std::ops::Range;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+/// Time between two ticks of the lists.
+const TICK_MS: u64 = 1000;
+/// Time between two looks at the clock for a tuning that measures periods of a second by it: a call
+/// in four may come late, and each second is still told from the next.
+const CLOCK_MS: u64 = 250;
+
+/// What a zone's lists are made with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PcpSettings {
+    pub(crate) nr_cpus: u32,
+    pub(crate) tuning: PcpTuning,
+    pub(crate) fraction: HighFraction,
+    /// A CPU's part of its last data cache, in frames; 0 when it is not known.
+    pub(crate) cache_slice: u32,
+}
+
+impl PcpSettings {
+    /// For this machine.
+    pub(crate) fn read(tuning: PcpTuning) -> PcpSettings {
+        let slice = read_cache_slice().map_or(0, |slice| slice.whole_pages());
+        PcpSettings {
+            nr_cpus: read_nr_cpus_possible(),
+            tuning,
+            fraction: HighFraction::DEFAULT,
+            cache_slice: u32::try_from(slice).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+/// A zone behind a lock, its lists behind one each.
+pub(crate) struct SharedZone {
+    table: Arc<FrameTable>,
+    pcps: PerCpu<TryLock<Pcp>>,
+    settings: PcpSettings,
+    is_reclaim_active: AtomicBool,
+    /// As of the last call of `tick`, due or not: a tuning measures periods of a second with it,
+    /// which ticks a second apart would miss as often as not. See [`SharedZone::tick_period`].
+    now_ms: AtomicU64,
+    last_tick_ms: AtomicU64,
+    zone: Mutex<Zone>,
+    nr_waits: AtomicU64,
+}
+
+impl SharedZone {
+    pub(crate) fn new(zone: Zone, settings: PcpSettings) -> SharedZone {
+        let limits = pcp_limits(&zone, settings);
+        let nr_lists = settings.nr_cpus as usize;
+        SharedZone {
+            table: Arc::clone(zone.table()),
+            pcps: PerCpu::new(nr_lists, || TryLock::new(Pcp::with_tuning(limits, settings.tuning))),
+            settings,
+            is_reclaim_active: AtomicBool::new(false),
+            now_ms: AtomicU64::new(0),
+            last_tick_ms: AtomicU64::new(0),
+            zone: Mutex::new(zone),
+            nr_waits: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes a block. `None`: the zone is at the request's level, or has no such block.
+    #[inline]
+    pub(crate) fn alloc(&self, cpu: CpuId, request: &AllocRequest) -> Option<FrameId> {
+        let hit = self.pcps.at(cpu).with_bias(|pcp| pcp.alloc_hit(&self.table, request));
+        match hit.flatten() {
+            Some(frame) => Some(frame),
+            None => self.alloc_beyond_hit(cpu, request),
+        }
+    }
+
+    /// Out of line, as everything that a hit does without: it would save registers for all this.
+    #[inline(never)]
+    fn alloc_beyond_hit(&self, cpu: CpuId, request: &AllocRequest) -> Option<FrameId> {
+        let Some(mut pcp) = self.pcps.at(cpu).try_lock() else {
+            return self.visit().0.alloc(request);
+        };
+        pcp.alloc(&self.table, request).or_else(|| self.refill(&mut pcp, request))
+    }
+
+    #[cold]
+    fn refill(&self, pcp: &mut Pcp, request: &AllocRequest) -> Option<FrameId> {
+        let (mut zone, wait) = self.visit();
+        pcp.note_visit(wait);
+        pcp.refill(&mut zone, request)
+    }
+
+    /// Takes a run past the lists: see [`Zone::alloc_run`].
+    #[cfg(not(loom))]
+    pub(crate) fn alloc_run(&self, nr_max: u64) -> Option<Range<FrameId>> {
+        self.visit().0.alloc_run(nr_max)
+    }
+
+    /// Gives one block back.
+    #[inline]
+    pub(crate) fn free_one(&self, cpu: CpuId, order: Order, block: FrameId) {
+        let signals = self.signals();
+        let pcp = self.pcps.at(cpu);
+        let is_hit = pcp.with_bias(|pcp| pcp.free_hit(&self.table, block, order, signals));
+        if is_hit != Some(true) {
+            self.free_beyond_hit(cpu, order, block);
+        }
+    }
+
+    #[inline(never)]
+    fn free_beyond_hit(&self, cpu: CpuId, order: Order, block: FrameId) {
+        self.free(cpu, order, [block]);
+    }
+
+    /// Gives blocks of one order back.
+    pub(crate) fn free(&self, cpu: CpuId, order: Order, blocks: impl IntoIterator<Item = FrameId>) {
+        let Some(mut pcp) = self.pcps.at(cpu).try_lock() else {
+            let mut zone = self.visit().0;
+            blocks.into_iter().for_each(|frame| zone.free(frame, order));
+            return;
+        };
+        let signals = self.signals();
+        for frame in blocks {
+            if let Some(drain) = pcp.free(&self.table, frame, order, signals) {
+                self.drain(&mut pcp, drain);
+            }
+        }
+    }
+
+    #[cold]
+    fn drain(&self, pcp: &mut Pcp, drain: Drain) {
+        let (mut zone, wait) = self.visit();
+        pcp.note_visit(wait);
+        pcp.drain(&mut zone, drain);
+    }
+
+    /// Lists keep nothing while the answer lives: to be called before [`SharedZone::drain_lists`]
+    /// by who must not fail.
+    pub(crate) fn starve(&self) -> Starving {
+        Starving::new(&self.table)
+    }
+
+    /// Returns every CPU's list to the zone, a bounded piece for each hold of its lock. Who must
+    /// not fail calls this before it does.
+    pub(crate) fn drain_lists(&self) {
+        for pcp in self.pcps.iter() {
+            let mut pcp = pcp.lock();
+            while let Some(drain) = pcp.full_drain() {
+                pcp.drain(&mut lock(&self.zone), drain);
+            }
+        }
+    }
+
+    /// How often [`SharedZone::tick`] should be called: as often as the tuning reads the clock.
+    pub(crate) fn tick_period(&self) -> Duration {
+        Duration::from_millis(match self.settings.tuning {
+            PcpTuning::Depth => CLOCK_MS,
+            PcpTuning::Fixed | PcpTuning::Refill | PcpTuning::Adaptive => TICK_MS,
+        })
+    }
+
+    /// Tells the lists the time, and lets their limits decay if a second has passed since the last
+    /// time.
+    pub(crate) fn tick(&self, now: Millis) {
+        if self.now_ms.load(Relaxed) < now.0 {
+            self.now_ms.store(now.0, Relaxed);
+        }
+        let (ticked, last_ms) = (&self.last_tick_ms, self.last_tick_ms.load(Relaxed));
+        let is_due = now.0.saturating_sub(last_ms) >= TICK_MS
+            && ticked.compare_exchange(last_ms, now.0, Relaxed, Relaxed).is_ok();
+        if !is_due {
+            return;
+        }
+        for pcp in self.pcps.iter() {
+            // A list that is in use is not idle: its turn comes with the next tick.
+            let Some(mut pcp) = pcp.try_lock() else { continue };
+            let (drain, batch) = (pcp.tick(ZoneHome::Local), pcp.batch());
+            for piece in drain.into_iter().flat_map(|drain| drain.pieces(batch)) {
+                pcp.drain(&mut lock(&self.zone), piece);
+            }
+        }
+    }
+
+    /// Tells the lists that background reclaim is at work: they keep little meanwhile.
+    pub(crate) fn set_reclaim_active(&self, active: bool) {
+        self.is_reclaim_active.store(active, Relaxed);
+    }
+
+    /// The zone, for looking at it or for a resize.
+    pub(crate) fn lock_zone(&self) -> MutexGuard<'_, Zone> {
+        lock(&self.zone)
+    }
+
+    /// Derives watermarks and limits after a resize.
+    pub(crate) fn rederive(&self, mut zone: MutexGuard<'_, Zone>) {
+        zone.rederive_watermarks();
+        let limits = pcp_limits(&zone, self.settings);
+        drop(zone);
+        self.pcps.iter().for_each(|pcp| pcp.lock().set_limits(limits));
+    }
+
+    /// How many lists there are.
+    #[cfg(not(loom))]
+    pub(crate) fn nr_lists(&self) -> u64 {
+        self.pcps.iter().count() as u64
+    }
+
+    /// The zone, for reports: also one that a panic left as it is.
+    pub(crate) fn look_at_zone(&self) -> MutexGuard<'_, Zone> {
+        self.zone.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Frames on all lists, as of a moment for each. Takes every list's lock in turn.
+    pub(crate) fn count_listed(&self) -> u64 {
+        self.pcps.iter().map(|pcp| u64::from(pcp.look(Pcp::count))).sum()
+    }
+
+    /// Sum of the lists' limits, frames.
+    #[cfg(not(loom))]
+    pub(crate) fn sum_high(&self) -> u64 {
+        self.pcps.iter().map(|pcp| u64::from(pcp.look(Pcp::high))).sum()
+    }
+
+    /// Visits to the zone that found its lock taken.
+    #[cfg(not(loom))]
+    pub(crate) fn nr_waits(&self) -> u64 {
+        self.nr_waits.load(Relaxed)
+    }
+
+    #[inline]
+    fn signals(&self) -> ZoneSignals {
+        ZoneSignals {
+            reclaim_active: self.is_reclaim_active.load(Relaxed),
+            now: Millis(self.now_ms.load(Relaxed)),
+        }
+    }
+
+    /// The zone, and whether somebody had to be waited for.
+    fn visit(&self) -> (MutexGuard<'_, Zone>, LockWait) {
+        match self.zone.try_lock() {
+            Ok(zone) => (zone, LockWait::None),
+            Err(_) => {
+                self.nr_waits.fetch_add(1, Relaxed);
+                (lock(&self.zone), LockWait::Waited)
+            }
+        }
+    }
+}
+
+fn pcp_limits(zone: &Zone, settings: PcpSettings) -> PcpLimits {
+    PcpLimits::derive(&PcpInputs {
+        managed: u64::from(zone.nr_managed()),
+        low_watermark: zone.watermarks().unboosted(WatermarkLevel::Low),
+        nr_cpus_local: settings.nr_cpus,
+        nr_cpus_online: settings.nr_cpus,
+        fraction: settings.fraction,
+        cache_slice: settings.cache_slice,
+    })
+}

@@ -1,0 +1,63 @@
+//! Locking, in one word, and how worker threads are woken and stopped.
+
+pub(crate) use crate::memory::sync::lock;
+use std::sync::{Condvar, Mutex};
+use std::time::Duration;
+
+/// What a worker thread woke for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wake {
+    /// Somebody asked for work.
+    Work,
+    /// Nobody did for the whole timeout.
+    Timeout,
+    /// The cache is going away.
+    Stop,
+}
+
+#[derive(Default)]
+struct SignalState {
+    is_pending: bool,
+    is_stopped: bool,
+}
+
+/// How a worker thread is woken and stopped.
+#[derive(Default)]
+pub(crate) struct Signal {
+    state: Mutex<SignalState>,
+    changed: Condvar,
+}
+
+impl Signal {
+    /// Asks for work; many requests before the worker looks are one.
+    pub(crate) fn notify(&self) {
+        let mut state = lock(&self.state);
+        if !state.is_pending {
+            state.is_pending = true;
+            self.changed.notify_all();
+        }
+    }
+
+    /// Asks the worker to end.
+    pub(crate) fn stop(&self) {
+        lock(&self.state).is_stopped = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits for a request, at most `timeout`.
+    pub(crate) fn wait(&self, timeout: Duration) -> Wake {
+        let idle = |state: &mut SignalState| !state.is_pending && !state.is_stopped;
+        let state = lock(&self.state);
+        let (mut state, _) = self
+            .changed
+            .wait_timeout_while(state, timeout, idle)
+            .expect("an earlier panic left this state half changed");
+        if state.is_stopped {
+            Wake::Stop
+        } else if std::mem::take(&mut state.is_pending) {
+            Wake::Work
+        } else {
+            Wake::Timeout
+        }
+    }
+}
