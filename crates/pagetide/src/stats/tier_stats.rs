@@ -4,7 +4,7 @@ use crate::engine::Engine;
 use crate::memory::compressed::CompressedStats;
 use crate::memory::locks::lock;
 use crate::memory::tier::Tier;
-use crate::stats::counters::nr_demoted;
+use crate::stats::cache_stats::nr_demoted;
 use pagetide_core::units::{Bytes, Millis, PAGE_BYTES};
 use pagetide_core::vmstat::{Counter, VmStat};
 use std::fmt;
@@ -125,15 +125,7 @@ impl fmt::Display for TieringStats {
             writeln!(f, "{tier}: {} resident, {served} accesses served", Bytes(*resident_bytes))?;
         }
         if let Some(pool) = &self.compressed {
-            writeln!(
-                f,
-                "compressed={}: {} used by {} pages, {} accesses served, {} did not compress",
-                Bytes(pool.limit_bytes),
-                Bytes(pool.used_bytes),
-                pool.nr_pages,
-                pool.hits,
-                pool.incompressible,
-            )?;
+            writeln!(f, "{pool}")?;
         }
         writeln!(
             f,

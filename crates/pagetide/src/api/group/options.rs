@@ -7,7 +7,6 @@
 use pagetide_core::group::{GROUPS_MAX, GroupConfig, UNLIMITED};
 use pagetide_core::knobs::MEMORY_MIN;
 use pagetide_core::units::Bytes;
-use std::io;
 
 /// What a group may use and may keep; no limit and no protection unless set. All of it holds for a
 /// group together with those below it, and is rounded down to whole pages.
@@ -120,16 +119,4 @@ pub enum GroupError {
         /// How many there are.
         nr_children: usize,
     },
-}
-
-impl From<GroupError> for io::Error {
-    fn from(error: GroupError) -> io::Error {
-        let kind = match &error {
-            GroupError::NameTaken { .. } => io::ErrorKind::AlreadyExists,
-            GroupError::Removed { .. } => io::ErrorKind::NotFound,
-            GroupError::Off => io::ErrorKind::Unsupported,
-            _ => io::ErrorKind::InvalidInput,
-        };
-        io::Error::new(kind, error)
-    }
 }
