@@ -103,29 +103,7 @@ pub(super) const CIRCLES: &[&str] = &[
 ];
 
 /// Public type names with more than one meaning.
-pub(super) const NAMES: &[&str] = &[
-    "Access",
-    "AccessKind",
-    "Best",
-    "Claim",
-    "Clock",
-    "Costs",
-    "Course",
-    "Order",
-    "Outcome",
-    "Program",
-    "Published",
-    "RegionMemory",
-    "Room",
-    "Row",
-    "Statistics",
-    "Step",
-    "Subject",
-    "TierCounts",
-    "Touch",
-    "UserAccess",
-    "Verdict",
-];
+pub(super) const NAMES: &[&str] = &["Order", "RegionMemory", "UserAccess"];
 
 /// Findings for the names in a list that `is_needed` does not need. A tree without this file, as
 /// tests have it, owes the list nothing.
