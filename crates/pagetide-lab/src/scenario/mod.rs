@@ -54,7 +54,7 @@ mod summary;
 mod tests;
 mod wschange;
 mod wsprotect;
-pub(crate) mod zipf;
+pub mod zipf;
 
 pub use stage::{Course, Measures};
 pub use subject::{Condition, ParseSubjectError, Subject};

@@ -7,7 +7,7 @@ use crate::random::Random;
 
 /// Zipf's popularity over so many items, the items in random order.
 #[derive(Debug)]
-pub(crate) struct Zipf {
+pub struct Zipf {
     /// `[items]`, the chance of this rank or a better one.
     cumulative: Vec<f64>,
     /// `[items]`, the item of each rank.
@@ -16,12 +16,12 @@ pub(crate) struct Zipf {
 
 impl Zipf {
     /// Item of rank k with a chance in proportion to `k^-skew`.
-    pub(crate) fn new(random: &mut Random, nr_items: u32, skew: f64) -> Zipf {
+    pub fn new(random: &mut Random, nr_items: u32, skew: f64) -> Zipf {
         Zipf { items: random.order(nr_items), ..Zipf::in_order(nr_items, skew) }
     }
 
     /// The same, the items in the order of their popularity.
-    pub(crate) fn in_order(nr_items: u32, skew: f64) -> Zipf {
+    pub fn in_order(nr_items: u32, skew: f64) -> Zipf {
         let mut sum = 0.0;
         let mut cumulative: Vec<f64> = Vec::with_capacity(nr_items as usize);
         for rank in 1..=nr_items {
@@ -33,7 +33,7 @@ impl Zipf {
     }
 
     /// The next item.
-    pub(crate) fn next(&self, random: &mut Random) -> u32 {
+    pub fn next(&self, random: &mut Random) -> u32 {
         let at = random.unit();
         let rank = self.cumulative.partition_point(|chance| *chance <= at);
         self.items[rank.min(self.items.len() - 1)]

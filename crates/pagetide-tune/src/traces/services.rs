@@ -1,10 +1,10 @@
-//! Services to doubt a policy with: what those who wait on the other side of a socket ask for.
+//! Services to doubt a policy with: what clients ask them for.
 //!
 //! **Problem.** A fourth arm was chosen looking at all rows there were. **Idea.** Ten more habits,
-//! written down before it, or anybody else, had seen them.
+//! written down before any policy had seen them.
 //!
 //! ```text
-//!   latest     who was stored last is asked for most      films   many sequential readers, a few
+//!   latest     the newest page is asked for most          films   many sequential readers, a few
 //!   backup     everything once, amid popular pages                films popular
 //!   sessions   short lives, each page asked for often     nested  an inner table, again and again
 //! ```
@@ -12,12 +12,12 @@
 //! Ignored: writes and times, as elsewhere.
 
 use super::patterns::{FRESH, by_number};
-use crate::random::Random;
-use crate::scenario::zipf::Zipf;
+use pagetide_lab::machine::Random;
+use pagetide_lab::scenario::zipf::Zipf;
 
 /// What a service reads. Sizes are in pages; 1,000,000 accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Service {
+pub(crate) enum Service {
     /// A page is stored each 20 accesses; the others ask for what was stored lately, Zipf 0.9 over
     /// the last 40,000.
     Latest,
@@ -51,7 +51,7 @@ const SEED: u64 = 45;
 
 impl Service {
     /// The pages it reads, in order.
-    pub fn reads(self) -> Box<dyn Iterator<Item = u64>> {
+    pub(crate) fn reads(self) -> Box<dyn Iterator<Item = u64>> {
         let mut random = Random::new(SEED);
         match self {
             Service::Latest => {

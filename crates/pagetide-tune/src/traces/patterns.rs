@@ -10,15 +10,15 @@
 //!   grow       0 .. 500, 0 .. 1000, 0 .. 1500      each loop a little longer
 //! ```
 //!
-//! Ignored: that whoever reads this can choose by them too. They are split in two halves, so that
+//! Ignored: that constants can be chosen by them too. They are split in two halves, so that
 //! one of them may stay the judge.
 
-use crate::random::Random;
-use crate::scenario::zipf::Zipf;
+use pagetide_lab::machine::Random;
+use pagetide_lab::scenario::zipf::Zipf;
 
 /// A habit to doubt a policy with. Sizes are in pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Pattern {
+pub(crate) enum Pattern {
     /// Each page is read twice, 16,000 accesses apart, half of them to pages read the first time.
     Pairs,
     /// Zipf 0.9 over 40,000 pages that follow each other, and all move on by one each so many
@@ -81,7 +81,7 @@ pub(super) fn up_and_down(at: u64, width: u64) -> u64 {
 
 impl Pattern {
     /// The pages it reads, in order.
-    pub fn reads(self) -> Box<dyn Iterator<Item = u64>> {
+    pub(crate) fn reads(self) -> Box<dyn Iterator<Item = u64>> {
         let mut random = Random::new(SEED);
         match self {
             Pattern::Pairs => by_number(|at| {
@@ -183,7 +183,7 @@ fn tree(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
 
 fn slide_and_zipf(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
     let popular = Zipf::new(&mut random, 20_000, 0.9);
-    let mut slide = super::Made::Slide.reads();
+    let mut slide = pagetide_lab::made::Made::Slide.reads();
     by_number(move |at| match at % 2 {
         0 => slide.next().expect("longer than this"),
         _ => FRESH + u64::from(popular.next(&mut random)),
@@ -193,9 +193,9 @@ fn slide_and_zipf(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::{self, Contender};
-    use crate::trace::DenseTrace;
     use pagetide_core::lru::PolicyName;
+    use pagetide_lab::replay::{self, Contender};
+    use pagetide_lab::trace::DenseTrace;
 
     fn hits(pattern: Pattern, policy: PolicyName, frames: u32) -> u64 {
         let trace = DenseTrace::from_reads(pattern.reads());
