@@ -11,7 +11,7 @@
 //! ```
 
 use crate::random::Random;
-use crate::scenario::zipf::Zipf;
+use crate::scenario::zipf::Popularity;
 use crate::trace::DenseTrace;
 
 /// A trace that is made, by habit. Sizes are in pages.
@@ -71,11 +71,11 @@ impl Made {
         let mut random = Random::new(SEED);
         match self {
             Made::Zipf { skew } => {
-                let zipf = Zipf::new(&mut random, UNIVERSE, skew);
+                let zipf = Popularity::new(&mut random, UNIVERSE, skew);
                 Box::new((0..NR_ACCESSES).map(move |_| zipf.next(&mut random).into()))
             }
             Made::ZipfAndScan => {
-                let zipf = Zipf::new(&mut random, UNIVERSE, 0.9);
+                let zipf = Popularity::new(&mut random, UNIVERSE, 0.9);
                 Box::new((0..NR_ACCESSES).map(move |at| match at % 2 {
                     0 => zipf.next(&mut random).into(),
                     _ => u64::from(UNIVERSE) + at,
@@ -83,7 +83,7 @@ impl Made {
             }
             Made::Loop => Box::new((0..LOOP_PAGES * ROUNDS).map(|at| at % LOOP_PAGES)),
             Made::Shift => {
-                let zipf = Zipf::new(&mut random, SET_PAGES, 0.9);
+                let zipf = Popularity::new(&mut random, SET_PAGES, 0.9);
                 Box::new((0..2_000_000_u64).map(move |at| {
                     at / 500_000 * u64::from(SET_PAGES) + u64::from(zipf.next(&mut random))
                 }))
@@ -94,7 +94,7 @@ impl Made {
                 if at % 4 == 0 { newest } else { newest.saturating_sub(look_back(&mut random)) }
             })),
             Made::Habits => {
-                let zipf = Zipf::new(&mut random, SET_PAGES, 0.9);
+                let zipf = Popularity::new(&mut random, SET_PAGES, 0.9);
                 let popular = (0..500_000).map(move |_| u64::from(zipf.next(&mut random)));
                 let round = (0..LOOP_PAGES * 16).map(|at| at % LOOP_PAGES);
                 let apart = u64::from(SET_PAGES);

@@ -63,10 +63,6 @@ pub(super) const CIRCLES: &[&str] = &[
     "pagetide-lab::scenario::machine",
     "pagetide-lab::scenario::stage",
     "pagetide-lab::trace",
-    "pagetide-lab::tune::chores",
-    "pagetide-lab::tune::made",
-    "pagetide-lab::tune::patterns",
-    "pagetide-lab::tune::services",
     "pagetide-preload::channel",
     "pagetide-preload::lent",
     "pagetide-preload::own",
@@ -106,7 +102,6 @@ pub(super) const CIRCLES: &[&str] = &[
 pub(super) const NAMES: &[&str] = &[
     "Access",
     "AccessKind",
-    "Best",
     "Claim",
     "Clock",
     "Costs",

@@ -14,7 +14,7 @@
 //! one of them may stay the judge.
 
 use pagetide_lab::machine::Random;
-use pagetide_lab::scenario::zipf::Zipf;
+use pagetide_lab::scenario::zipf::Popularity;
 
 /// A habit to doubt a policy with. Sizes are in pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,7 +89,7 @@ impl Pattern {
                 if at % 2 == 0 { newest } else { newest.saturating_sub(8000) }
             }),
             Pattern::Drift { every } => {
-                let popular = Zipf::in_order(40_000, 0.9);
+                let popular = Popularity::in_order(40_000, 0.9);
                 by_number(move |at| at / every + u64::from(popular.next(&mut random)))
             }
             Pattern::GrowingLoop => {
@@ -117,7 +117,7 @@ impl Pattern {
                 by_number(|at| if at % 2 == 0 { at / 2 % 6000 } else { 6000 + at / 2 % 24_000 })
             }
             Pattern::OneHitWonders => {
-                let popular = Zipf::new(&mut random, 20_000, 0.9);
+                let popular = Popularity::new(&mut random, 20_000, 0.9);
                 by_number(move |at| match at % 5 {
                     0 => popular.next(&mut random).into(),
                     _ => FRESH + at,
@@ -137,7 +137,7 @@ impl Pattern {
 }
 
 fn phases(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
-    let popular = Zipf::new(&mut random, 40_000, 0.9);
+    let popular = Popularity::new(&mut random, 40_000, 0.9);
     by_number(move |at| {
         let base = at / 300_000 * 100_000;
         match at / 100_000 % 3 {
@@ -149,7 +149,7 @@ fn phases(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
 }
 
 fn churn(mut random: Random, every: u64) -> Box<dyn Iterator<Item = u64>> {
-    let popular = Zipf::new(&mut random, 40_000, 0.9);
+    let popular = Popularity::new(&mut random, 40_000, 0.9);
     let mut pages: Vec<u64> = (0..40_000).collect();
     by_number(move |at| {
         if at % every == 0 {
@@ -169,7 +169,7 @@ fn backlog(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
 }
 
 fn tree(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
-    let popular = Zipf::new(&mut random, 20_000, 0.7);
+    let popular = Popularity::new(&mut random, 20_000, 0.7);
     let mut leaf = 0;
     by_number(move |at| match at % 3 {
         0 => FRESH,
@@ -182,7 +182,7 @@ fn tree(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
 }
 
 fn slide_and_zipf(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
-    let popular = Zipf::new(&mut random, 20_000, 0.9);
+    let popular = Popularity::new(&mut random, 20_000, 0.9);
     let mut slide = pagetide_lab::made::Made::Slide.reads();
     by_number(move |at| match at % 2 {
         0 => slide.next().expect("longer than this"),

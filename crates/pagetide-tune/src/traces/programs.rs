@@ -15,7 +15,7 @@
 
 use super::patterns::{FRESH, by_number, up_and_down};
 use pagetide_lab::machine::Random;
-use pagetide_lab::scenario::zipf::Zipf;
+use pagetide_lab::scenario::zipf::Popularity;
 
 /// What a program does. Sizes are in pages; 1,000,000 accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,7 +80,7 @@ impl Program {
 }
 
 fn index(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
-    let popular = Zipf::new(&mut random, 25_000, 0.8);
+    let popular = Popularity::new(&mut random, 25_000, 0.8);
     let mut row = 0;
     by_number(move |at| match at % 225_000 {
         step @ 200_000.. => step - 200_000,
@@ -93,7 +93,7 @@ fn index(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
 }
 
 fn lsm(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
-    let popular = Zipf::new(&mut random, 40_000, 0.9);
+    let popular = Popularity::new(&mut random, 40_000, 0.9);
     let mut pages: Vec<u64> = (0..40_000).collect();
     let mut first = 0;
     by_number(move |at| {
@@ -113,7 +113,7 @@ fn lsm(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
 }
 
 fn tenants(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
-    let popular = Zipf::new(&mut random, 8000, 0.9);
+    let popular = Popularity::new(&mut random, 8000, 0.9);
     by_number(move |at| {
         let tenant = (at / 20_000 + random.below(3)) % 8;
         tenant * 8000 + u64::from(popular.next(&mut random))
@@ -125,7 +125,7 @@ fn breath(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
 }
 
 fn checkpoint(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
-    let popular = Zipf::new(&mut random, 40_000, 0.9);
+    let popular = Popularity::new(&mut random, 40_000, 0.9);
     let mut dirty = std::collections::BTreeSet::new();
     let mut nr_updates = 0;
     let mut is_writing = false;
@@ -149,7 +149,7 @@ fn join(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
 }
 
 fn loop_and_zipf(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
-    let popular = Zipf::new(&mut random, 20_000, 0.9);
+    let popular = Popularity::new(&mut random, 20_000, 0.9);
     by_number(move |at| match at % 2 {
         0 => FRESH + at / 2 % 13_000,
         _ => popular.next(&mut random).into(),
@@ -163,7 +163,7 @@ fn beside_rounds(
     group: u64,
     nr_popular: u32,
 ) -> Box<dyn Iterator<Item = u64>> {
-    let popular = Zipf::new(&mut random, nr_popular, 0.6);
+    let popular = Popularity::new(&mut random, nr_popular, 0.6);
     by_number(move |at| match at % group {
         0 => FRESH + at / group % round,
         _ => popular.next(&mut random).into(),
@@ -171,7 +171,7 @@ fn beside_rounds(
 }
 
 fn crowds(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
-    let popular = Zipf::new(&mut random, 50_000, 0.7);
+    let popular = Popularity::new(&mut random, 50_000, 0.7);
     by_number(move |at| {
         let left = 50_000 - at % 50_000;
         if random.below(100_000) < left {
@@ -183,7 +183,7 @@ fn crowds(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
 }
 
 fn days(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
-    let popular = Zipf::new(&mut random, 30_000, 0.9);
+    let popular = Popularity::new(&mut random, 30_000, 0.9);
     by_number(move |at| match at % 195_000 {
         step @ 150_000.. => FRESH + step % 15_000,
         _ => popular.next(&mut random).into(),
