@@ -54,7 +54,7 @@ mod tests;
 mod variant;
 mod wschange;
 mod wsprotect;
-pub(crate) mod zipf;
+pub mod zipf;
 
 pub use stage::{Measures, Series};
 pub use summary::{SummaryRow, summarize};

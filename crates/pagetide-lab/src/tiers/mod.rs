@@ -12,9 +12,9 @@
 //! future:
 //!
 //! ```text
-//!   programs/ --touches--> run.rs --> world/: core decides      --> TierRow: score, MB/s, precision
+//!   programs/ --touches--> run.rs --> world/: core decides     --> TierRow: score, MB/s, precision
 //!                            |                                      recall, ping-pong
-//!                            +------> judge.rs: nobody decides  --> TierRow: the bounds
+//!                            +------> judge.rs: nobody decides --> TierRow: the bounds
 //! ```
 //!
 //! | file | idea |
