@@ -15,9 +15,9 @@
 //! ```
 //!
 //! What matters happens per page: accesses between two scans, faults and moves per scan, and they
-//! are as many as over there. Rates are multiplied up again: a [`TierRow`] is about the machine.
-//! The same model is had by making time run faster instead of threads fewer; this way core runs with
-//! the numbers it ships with, but for those that are amounts of memory.
+//! are as many as over there. Rates are multiplied up again: a [`TierRow`] is about the
+//! machine. The same model is had by making time run faster instead of threads fewer; this way core
+//! runs with the numbers it ships with, but for those that are amounts of memory.
 //!
 //! # Data and invariants
 //!
