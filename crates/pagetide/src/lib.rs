@@ -4,13 +4,17 @@
 //! or a storage engine wants the opposite: so many bytes and not one more, for its own files, with
 //! a replacement policy that survives scans and tells what it did.
 //!
-//! | what | is | begin with |
-//! |---|---|---|
-//! | [files](#files) | a file's pages, read and written by calls, or in place under a guard | [`PageCache::open`], [`File`] |
-//! | [regions](#regions) | an address range larger than memory, for code that loads and stores | [`PageCache::region`], [`Region`] |
-//! | [groups](#groups) | tenants of one cache, each with a limit and protection | [`PageCache::group`], [`Group`] |
-//! | [tiers](#tiers) | fast memory over slow, or over compressed pages | [`Builder::tier`], [`Tier`] |
-//! | [the frame allocator](#the-frame-allocator) | what is under the cache, alone: blocks of 2^order frames | [`FrameAllocator`] |
+//! Five things to begin with:
+//!
+//! - [files](#files): a file's pages, read and written by calls, or in place under a guard:
+//!   [`PageCache::open`], [`File`];
+//! - [regions](#regions): an address range larger than memory, for code that loads and stores:
+//!   [`PageCache::region`], [`Region`];
+//! - [groups](#groups): tenants of one cache, each with a limit and protection:
+//!   [`PageCache::group`], [`Group`];
+//! - [tiers](#tiers): fast memory over slow, or over compressed pages: [`Builder::tier`], [`Tier`];
+//! - [the frame allocator](#the-frame-allocator): what is under the cache, alone, in blocks of
+//!   2^order frames: [`FrameAllocator`].
 //!
 //! A page and a frame have [`PAGE_BYTES`]; sizes are [`Bytes`]. Linux only.
 //!

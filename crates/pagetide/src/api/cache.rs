@@ -34,8 +34,8 @@ use std::thread::JoinHandle;
 /// and stops its threads. Errors of that last write-back cannot be reported: sync first.
 ///
 /// # Concurrency
-/// Any number of threads at once, in all calls. The only code of the caller that runs inside is that
-/// of a [`Store`].
+/// Any number of threads at once, in all calls. The only code of the caller that runs inside is
+/// that of a [`Store`].
 ///
 /// # Cost
 /// What it keeps of each frame beside the contents depends on the policy, and is reserved when the

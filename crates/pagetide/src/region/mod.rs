@@ -137,7 +137,8 @@ impl Region {
         self.len == 0
     }
 
-    /// Copies bytes out, without faults. A page at a time: no more is one step beside others' stores.
+    /// Copies bytes out, without faults. A page at a time: no more is one step beside stores of
+    /// other threads.
     ///
     /// # Errors
     /// [`ReadError::PastEnd`] if the range leaves the region, [`ReadError::Store`] if a page could

@@ -6,7 +6,7 @@ use crate::memory::locks::lock;
 use crate::memory::node::Nodes;
 use crate::stats::counters::Event;
 use crate::stats::sizing::Sizing;
-use crate::stats::tier_stats::TieringStats;
+use crate::stats::tier_stats::{TieringStats, nr_demoted};
 use pagetide_core::lru::PolicyName;
 use pagetide_core::lru::pagetide::SelectionSummary;
 use pagetide_core::sizing::ReuseCounts;
@@ -210,13 +210,6 @@ impl fmt::Display for CacheStats {
 
 fn sum_nodes(nodes: &Nodes, of: impl Fn(&ArenaFrames) -> u64) -> u64 {
     nodes.iter().map(|node| of(&node.frames)).sum()
-}
-
-/// Pages that reclaim got rid of by moving them.
-pub(crate) fn nr_demoted(core: &VmStat) -> u64 {
-    let counters =
-        [Counter::PgdemoteBackground, Counter::PgdemoteDirect, Counter::PgdemoteProactive];
-    counters.map(|counter| core.read(counter)).iter().sum()
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ use crate::engine::Engine;
 use crate::memory::compressed::CompressedStats;
 use crate::memory::locks::lock;
 use crate::memory::tier::Tier;
-use crate::stats::cache_stats::nr_demoted;
 use pagetide_core::units::{Bytes, Millis, PAGE_BYTES};
 use pagetide_core::vmstat::{Counter, VmStat};
 use std::fmt;
@@ -147,4 +146,11 @@ impl fmt::Display for TieringStats {
             self.no_room,
         )
     }
+}
+
+/// Pages that reclaim got rid of by moving them.
+pub(crate) fn nr_demoted(core: &VmStat) -> u64 {
+    let counters =
+        [Counter::PgdemoteBackground, Counter::PgdemoteDirect, Counter::PgdemoteProactive];
+    counters.map(|counter| core.read(counter)).iter().sum()
 }

@@ -18,7 +18,6 @@ use super::{
     AdviseError, BuildError, CreateRegionError, OpenError, ReadError, ResizeError, SyncError,
     WriteError,
 };
-use crate::api::group::GroupError;
 use crate::memory::tier::ParseTierError;
 use crate::memory::tier::plan::TierError;
 use std::io::{self, ErrorKind};
@@ -139,21 +138,6 @@ impl HasKind for ResizeError {
     }
 }
 
-impl HasKind for GroupError {
-    fn kind(&self) -> ErrorKind {
-        match self {
-            GroupError::Off => ErrorKind::Unsupported,
-            GroupError::NameTaken { .. } => ErrorKind::AlreadyExists,
-            GroupError::TooSmall { .. }
-            | GroupError::AboveLimit { .. }
-            | GroupError::Overcommitted { .. } => ErrorKind::InvalidInput,
-            GroupError::TooMany => ErrorKind::QuotaExceeded,
-            GroupError::Removed { .. } => ErrorKind::NotFound,
-            GroupError::HasChildren { .. } => ErrorKind::ResourceBusy,
-        }
-    }
-}
-
 macro_rules! into_io {
     ($($error:ty),+ $(,)?) => {
         $(impl From<$error> for io::Error {
@@ -168,7 +152,6 @@ into_io!(
     AdviseError,
     BuildError,
     CreateRegionError,
-    GroupError,
     OpenError,
     ParseTierError,
     ReadError,
@@ -236,9 +219,8 @@ mod tests {
             kind_of(ResizeError::OutOfRange { given, least, most }),
             kind_of(ResizeError::NoSuchTier { given: 2, tiers: 1 }),
             kind_of(ResizeError::Promised { given, min: most }),
-            kind_of(GroupError::TooSmall { limit: given, least }),
         ];
-        assert_eq!(kinds, [ErrorKind::InvalidInput; 11]);
+        assert_eq!(kinds, [ErrorKind::InvalidInput; 10]);
     }
 
     #[test]
@@ -250,9 +232,8 @@ mod tests {
             kind_of(ReadError::NoFrame { frames: 16 }),
             kind_of(WriteError::NoFrame { frames: 16 }),
             kind_of(ResizeError::Busy { given_up: 1, wanted: 2 }),
-            kind_of(GroupError::HasChildren { name: "a".into(), nr_children: 1 }),
         ];
-        assert_eq!(kinds, [ErrorKind::ResourceBusy; 6]);
+        assert_eq!(kinds, [ErrorKind::ResourceBusy; 5]);
     }
 
     #[test]
@@ -268,7 +249,6 @@ mod tests {
 
     #[test]
     fn ends_rights_names_and_memory_are_told_apart() {
-        let name = String::from("a");
         assert_eq!(kind_of(ReadError::PastEnd { index: 1, len: 0 }), ErrorKind::UnexpectedEof);
         assert_eq!(kind_of(ReadError::UnexpectedEnd { end: 1, len: 0 }), ErrorKind::UnexpectedEof);
         assert_eq!(kind_of(ReadError::NotReadable), ErrorKind::PermissionDenied);
@@ -277,10 +257,7 @@ mod tests {
         let (len, most) = (Bytes(2), Bytes(1));
         assert_eq!(kind_of(OpenError::TooLong { len, most }), ErrorKind::FileTooLarge);
         assert_eq!(kind_of(OpenError::TooManyMappings), ErrorKind::QuotaExceeded);
-        assert_eq!(kind_of(OpenError::GroupRemoved { name: name.clone() }), ErrorKind::NotFound);
-        assert_eq!(kind_of(GroupError::Removed { name: name.clone() }), ErrorKind::NotFound);
-        assert_eq!(kind_of(GroupError::NameTaken { name }), ErrorKind::AlreadyExists);
-        assert_eq!(kind_of(GroupError::Off), ErrorKind::Unsupported);
+        assert_eq!(kind_of(OpenError::GroupRemoved { name: String::new() }), ErrorKind::NotFound);
         assert_eq!(kind_of(CreateRegionError::Shared), ErrorKind::Unsupported);
         let online = vec![0];
         assert_eq!(kind_of(TierError::NoSuchNode { node: 9, online }), ErrorKind::NotFound);

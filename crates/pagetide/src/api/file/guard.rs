@@ -61,7 +61,8 @@ impl File {
     /// # Errors
     /// [`ReadError::NotReadable`]; [`ReadError::PastEnd`]; [`ReadError::Store`];
     /// [`ReadError::WouldDeadlock`] if this thread has a [`PageGuardMut`] of it, or a guard of it
-    /// beside all that there can be (2047); [`ReadError::NoFrame`] when every frame is in use: [`File::read_at`] still works then.
+    /// where there are 2047 already, which is all there can be; [`ReadError::NoFrame`] when every
+    /// frame is in use: [`File::read_at`] still works then.
     pub fn page(&self, index: u64) -> Result<PageGuard<'_>, ReadError> {
         let handle = &*self.handle;
         if !handle.access.read {
