@@ -218,7 +218,7 @@ impl Handle {
         match filled {
             Ok(()) => {}
             Err(FillError::NoFrame) => {
-                let nr_read = self.read_past_cache(cpu, piece, target)?;
+                let nr_read = self.read_past_cache(piece, target)?;
                 return Ok((nr_read, 0));
             }
             Err(FillError::Store(source)) => return Err(self.store_error(piece.index, source)),
@@ -278,12 +278,7 @@ impl Handle {
     }
 
     /// Reads the locked, absent page's bytes from the store straight for the caller.
-    fn read_past_cache(
-        &self,
-        _cpu: CpuId,
-        piece: &Piece,
-        target: &mut [u8],
-    ) -> Result<usize, ReadError> {
+    fn read_past_cache(&self, piece: &Piece, target: &mut [u8]) -> Result<usize, ReadError> {
         let engine = self.engine();
         self.counters.count(Event::BypassRead);
         engine.count_read(1);
