@@ -147,26 +147,33 @@ mod api;
 #[cfg(not(loom))]
 mod engine;
 #[cfg(not(loom))]
+mod errors;
+#[cfg(not(loom))]
 mod region;
 #[cfg(not(loom))]
 mod stats;
+#[cfg(not(loom))]
+mod workers;
 
 #[cfg(not(loom))]
 pub use {
     api::builder::Builder,
     api::cache::{OpenOptions, PageCache},
-    api::errors::{
-        AdviseError, BuildError, CreateRegionError, OpenError, ReadError, ResizeError, SyncError,
-        WriteError,
-    },
     api::file::{Advice, File, FileCursor, PageGuard, PageGuardMut},
     api::frame_allocator::{
         FrameAllocator, FrameAllocatorBuilder, FrameAllocatorStats, FrameBlock, FrameBlocks,
         JoinError,
     },
-    api::group::{Group, GroupError, GroupOptions, GroupStats},
+    api::group::{Group, GroupStats},
     api::seam,
+    api::stats::cache::CacheStats,
+    api::stats::tiers::{TierStats, TieringStats},
+    engine::groups::options::GroupOptions,
     engine::tiering::TieringOptions,
+    errors::{
+        AdviseError, BuildError, CreateRegionError, GroupError, OpenError, ReadError, ResizeError,
+        SyncError, WriteError,
+    },
     memory::compressed::CompressedStats,
     memory::store::Store,
     memory::tier::plan::TierError,
@@ -183,9 +190,7 @@ pub use {
     pagetide_core::units::{Bytes, Millis, PAGE_BYTES, ParseBytesError},
     pagetide_sys::{RegionError, ReserveError, UffdError, UffdFeatures, UffdSource},
     region::{Region, RegionOptions, RegionStats},
-    stats::cache_stats::CacheStats,
     stats::sizing::{Estimate, Sizing},
-    stats::tier_stats::{TierStats, TieringStats},
 };
 
 /// The README's example, so that it keeps compiling and running.

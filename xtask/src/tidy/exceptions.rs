@@ -80,20 +80,6 @@ pub(super) const CIRCLES: &[&str] = &[
     "pagetide-sys::table",
     "pagetide-sys::token",
     "pagetide-sys::word",
-    "pagetide::api",
-    "pagetide::api::builder",
-    "pagetide::api::cache",
-    "pagetide::api::file",
-    "pagetide::api::group",
-    "pagetide::api::seam",
-    "pagetide::engine",
-    "pagetide::engine::flush",
-    "pagetide::engine::hint_scan",
-    "pagetide::engine::pass",
-    "pagetide::engine::tiering",
-    "pagetide::memory",
-    "pagetide::region",
-    "pagetide::stats",
 ];
 
 /// Public type names with more than one meaning.

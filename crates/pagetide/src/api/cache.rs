@@ -1,22 +1,15 @@
 //! The page cache: opening files, looking at it, resizing it, and its end.
 
-use crate::api::builder::{Builder, Limits};
-use crate::api::errors::{BuildError, CreateRegionError, OpenError, ResizeError, SyncError};
 use crate::api::file::{Access, File};
-use crate::api::group::Member;
 use crate::api::seam::HeldFiles;
-use crate::engine::Engine;
-use crate::engine::devices::Devices;
-use crate::engine::flush::{self, OnLocked};
+use crate::api::stats::cache::CacheStats;
+use crate::engine::groups::directory::Member;
 use crate::engine::held;
 use crate::engine::mapping::Mapping;
-use crate::engine::prefetch;
-use crate::engine::reclaim;
-use crate::memory::growth;
-use crate::memory::locks::lock;
+use crate::engine::pass::OnLocked;
+use crate::errors::{OpenError, ResizeError, SyncError};
 use crate::memory::store::{Backing, Store};
-use crate::region::{Region, RegionOptions};
-use crate::stats::cache_stats::CacheStats;
+use crate::workers::CacheShared;
 use pagetide_core::lru::lru_gen::{Detail, GenCommandError};
 use pagetide_core::units::{Bytes, Millis};
 use pagetide_sys::{StoreFile, StoreOptions};
@@ -24,9 +17,8 @@ use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 
 /// A page cache with a hard byte limit. Clones are the same cache.
 ///
@@ -87,11 +79,6 @@ impl OpenOptions {
 }
 
 impl PageCache {
-    /// Starts building a cache.
-    pub fn builder() -> Builder {
-        Builder::default()
-    }
-
     pub(crate) fn new(shared: Arc<CacheShared>) -> PageCache {
         PageCache { shared }
     }
@@ -179,30 +166,6 @@ impl PageCache {
         File::new(Arc::clone(&self.shared), mapping, access)
     }
 
-    /// Makes a region: an address range that any code can load from and store to, of which only
-    /// what the limit allows is in memory. See [`Region`].
-    ///
-    /// # Errors
-    /// [`CreateRegionError`], with what to change.
-    ///
-    /// # Cost
-    /// A reservation of addresses, whatever its length, and threads that serve its faults.
-    ///
-    /// ```
-    /// # use pagetide::{Bytes, PageCache, RegionOptions};
-    /// let cache = PageCache::builder().memory(Bytes(1 << 20)).build()?;
-    /// # if cache.region(RegionOptions::anonymous(Bytes(4096))).is_err() { return Ok(()) }
-    /// let region = cache.region(RegionOptions::anonymous(Bytes(8 << 20)))?;
-    /// region.write(5 << 20, b"four times as much as there is memory")?;
-    /// let mut word = [0; 4];
-    /// region.read(5 << 20, &mut word)?;
-    /// assert_eq!(&word, b"four");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn region(&self, options: RegionOptions) -> Result<Region, CreateRegionError> {
-        Region::create(&self.shared, options)
-    }
-
     /// What the cache has done so far; prints as some ten lines.
     ///
     /// # Cost
@@ -233,7 +196,7 @@ impl PageCache {
     }
 
     /// Tells the time, in milliseconds of any clock that does not go back: what is due is done, in
-    /// the calling thread. A cache with [background threads](Builder::background) does it by
+    /// the calling thread. A cache with [background threads](crate::Builder::background) does it by
     /// itself; without them, hot pages of slow memory are found only if this is called now and
     /// then.
     pub fn tick(&self, now: Millis) {
@@ -242,7 +205,7 @@ impl PageCache {
 
     /// Walks all pages, frames and lists, and panics where they contradict each other: for tests.
     /// No other thread may use the cache meanwhile, and it must have no
-    /// [background threads](Builder::background).
+    /// [background threads](crate::Builder::background).
     pub fn validate(&self) {
         self.shared.engine.validate();
     }
@@ -276,10 +239,10 @@ impl PageCache {
 
     /// Changes the limit. Shrinking evicts until it fits, and gives the memory to the system.
     ///
-    /// With [tiers](Builder::tier), `memory` is the sum of all but the compressed one. Each keeps
-    /// its share, as the builder or [`PageCache::resize_tier`] set it last, unless it can neither
-    /// grow nor shrink so far; the others then take up the difference. Fast memory is demoted
-    /// before it is given up, and what leaves the slowest is evicted.
+    /// With [tiers](crate::Builder::tier), `memory` is the sum of all but the compressed one. Each
+    /// keeps its share, as the builder or [`PageCache::resize_tier`] set it last, unless it can
+    /// neither grow nor shrink so far; the others then take up the difference. Fast memory is
+    /// demoted before it is given up, and what leaves the slowest is evicted.
     ///
     /// # Errors
     /// [`ResizeError::OutOfRange`], or [`ResizeError::Promised`] if groups are promised more, and
@@ -317,6 +280,8 @@ impl PageCache {
 }
 
 impl HeldFiles for PageCache {
+    type File = File;
+
     fn open_held(&self, file: Arc<std::fs::File>, write: bool) -> Result<File, OpenError> {
         let path = Path::new("(a held file)");
         let refused = |source| OpenError::Open { path: path.to_owned(), source };
@@ -336,60 +301,5 @@ impl HeldFiles for PageCache {
 impl fmt::Debug for PageCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PageCache({})", Bytes(self.shared.engine.nodes.managed_bytes()))
-    }
-}
-
-/// What a worker thread runs until it is stopped.
-type WorkerLoop = fn(&Arc<Engine>);
-
-/// The engine, its limits and its threads; dropped when nobody can reach the cache any more.
-pub(crate) struct CacheShared {
-    pub(crate) engine: Arc<Engine>,
-    pub(crate) limits: Limits,
-    pub(crate) devices: Devices,
-    workers: Mutex<Vec<JoinHandle<()>>>,
-}
-
-impl CacheShared {
-    pub(crate) fn start(engine: Engine, limits: &Limits) -> Result<Arc<CacheShared>, BuildError> {
-        let shared = Arc::new(CacheShared {
-            engine: Arc::new(engine),
-            limits: *limits,
-            devices: Devices::default(),
-            workers: Mutex::default(),
-        });
-        if limits.has_workers {
-            let loops: [(&str, WorkerLoop); 4] = [
-                ("pagetide-reclaim", reclaim::run_background),
-                ("pagetide-flush", flush::run_flusher),
-                ("pagetide-ahead", prefetch::run_prefetcher),
-                ("pagetide-growth", growth::run_growth),
-            ];
-            let nr_loops = if shared.engine.arena.can_grow() { 4 } else { 3 };
-            for (name, work) in loops.into_iter().take(nr_loops) {
-                let engine = Arc::clone(&shared.engine);
-                let thread = std::thread::Builder::new().name(name.into());
-                let worker = thread.spawn(move || work(&engine)).map_err(BuildError::Thread)?;
-                lock(&shared.workers).push(worker);
-            }
-        }
-        Ok(shared)
-    }
-}
-
-impl Drop for CacheShared {
-    fn drop(&mut self) {
-        let engine = &self.engine;
-        [&engine.background, &engine.flusher, &engine.prefetches.signal, &engine.growth]
-            .into_iter()
-            .for_each(|signal| signal.stop());
-        for worker in lock(&self.workers).drain(..) {
-            // A worker that panicked has said so; what it left is written below all the same.
-            let _ = worker.join();
-        }
-        engine.flush_all(OnLocked::End);
-        if let Some(recorder) = &engine.recorder {
-            recorder.finish();
-        }
     }
 }

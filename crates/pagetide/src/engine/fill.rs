@@ -181,7 +181,7 @@ impl Engine {
     ) -> bool {
         let index = run[0].page().index();
         self.record(mapping, index.0, kind);
-        self.reuse.access(mapping, index);
+        self.reuse.access(mapping.key(index));
         let is_hit = run[0].frame().is_some();
         counters.count(if is_hit { Event::Hit } else { Event::Miss });
         if is_hit {

@@ -6,47 +6,14 @@
 
 use crate::engine::Engine;
 use crate::engine::mapping::Mapping;
-use crate::engine::pass::{Pass, RUN_MAX};
-use crate::memory::locks::{Wake, lock};
+use crate::engine::pass::{Flushed, OnLocked, Pass, RUN_MAX};
+use crate::memory::locks::lock;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::writeback::Balance;
 use std::ops::Range;
-use std::sync::Arc;
-use std::time::Duration;
-
-/// Dirty pages nobody asked to write are written after at most this.
-const FLUSH_INTERVAL: Duration = Duration::from_secs(5);
-
-/// What a pass does about a page that somebody has locked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum OnLocked {
-    /// Ends there, and says where: the caller waits for the page, and goes on.
-    End,
-    /// Leaves it dirty: whoever has locked it may be waiting for the pass, or be the caller.
-    Skip,
-}
 
 /// Of the frames, one in so many is written at a time of pages that only borrow room.
 pub(crate) const SWAP_PART: u64 = 8;
-
-/// What a pass did.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Flushed {
-    /// Pages the store has now.
-    pub(crate) nr_written: u64,
-    /// Pages that are dirty again.
-    pub(crate) nr_failed: u64,
-    /// The page at which the pass ended, because it was locked.
-    pub(crate) ended_at: Option<u64>,
-}
-
-impl Flushed {
-    fn add(&mut self, other: Flushed) {
-        self.nr_written += other.nr_written;
-        self.nr_failed += other.nr_failed;
-        self.ended_at = other.ended_at;
-    }
-}
 
 impl Engine {
     /// Writes back the mapping's pages in `range` that are dirty now; waits for the threads that
@@ -140,20 +107,6 @@ impl Engine {
             }
             Balance::WakeFlusher => self.flusher.notify(),
             Balance::Wait => self.dirty.wait_below_hard(|| self.flusher.notify()),
-        }
-    }
-}
-
-/// The flusher thread: writes back when told, and every few seconds whatever has been left lying.
-pub(crate) fn run_flusher(engine: &Arc<Engine>) {
-    loop {
-        let flushed = match engine.flusher.wait(FLUSH_INTERVAL) {
-            Wake::Stop => return,
-            Wake::Work => engine.flush_for_room(),
-            Wake::Timeout => engine.flush_all(OnLocked::Skip),
-        };
-        if flushed.nr_written == 0 && flushed.nr_failed > 0 {
-            engine.dirty.set_stalled();
         }
     }
 }

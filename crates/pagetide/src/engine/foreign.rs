@@ -9,9 +9,9 @@
 //! Nothing here waits for a page: what is in use is [leaving](crate::engine::leaving).
 
 use crate::engine::Engine;
-use crate::engine::flush::OnLocked;
 use crate::engine::held;
 use crate::engine::mapping::Mapping;
+use crate::engine::pass::OnLocked;
 use crate::memory::store::Backing;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::PageIndex;
@@ -140,7 +140,7 @@ impl Engine {
         mapping.note_foreign_writer();
         self.drop_resident(mapping);
         if let Some(pool) = &self.pool {
-            pool.forget_range(mapping, ALL);
+            pool.forget_range(mapping.copied(), ALL);
             // What came back from there meanwhile.
             self.drop_resident(mapping);
         }

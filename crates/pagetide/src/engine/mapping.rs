@@ -14,11 +14,13 @@
 use crate::engine::agreement::Agreement;
 use crate::engine::dirty::DirtyIndex;
 use crate::engine::leaving::Leaving;
+use crate::engine::swap::SwapMap;
+use crate::memory::compressed::Copied;
 use crate::memory::locks::lock;
 use crate::memory::store::{Backing, Identity};
-use crate::region::swap::SwapMap;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::{GroupId, MappingId, PageIndex};
+use pagetide_core::sizing::PageKey;
 use pagetide_core::units::{Millis, PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::shared::SharedFile;
 use pagetide_sys::{FrameArena, Look, PageTable};
@@ -315,6 +317,17 @@ impl Mapping {
         let shrink = |seen| (seen <= known && seen > len).then_some(len);
         self.public.len().fetch_update(Ordering::AcqRel, Ordering::Acquire, shrink).ok()?;
         Some(len)
+    }
+
+    /// What a sample of pages knows a page by.
+    #[inline]
+    pub(crate) fn key(&self, index: PageIndex) -> PageKey {
+        PageKey::of(self.name_hash, index)
+    }
+
+    /// What the compressed tier knows the mapping by.
+    pub(crate) fn copied(&self) -> Copied<'_> {
+        Copied { mapping: self.id, epoch: &self.epoch }
     }
 
     /// Pages the file has, the last one perhaps partial.

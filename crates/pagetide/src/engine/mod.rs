@@ -25,24 +25,29 @@ pub(crate) mod dirty;
 pub(crate) mod fill;
 pub(crate) mod flush;
 pub(crate) mod foreign;
+pub(crate) mod groups;
 pub(crate) mod held;
 pub(crate) mod hint_scan;
 pub(crate) mod in_flight;
 pub(crate) mod leaving;
+pub(crate) mod limits;
 pub(crate) mod mapping;
 pub(crate) mod moving;
+pub(crate) mod open;
 pub(crate) mod pass;
 pub(crate) mod prefetch;
 pub(crate) mod reclaim;
 pub(crate) mod registry;
 pub(crate) mod resize;
 pub(crate) mod staging;
+pub(crate) mod swap;
+pub(crate) mod tick;
 pub(crate) mod tiering;
 pub(crate) mod validate;
 pub(crate) mod written;
 
-use crate::api::group::Directory;
 use crate::engine::dirty::DirtyPages;
+use crate::engine::groups::directory::Directory;
 use crate::engine::mapping::Mapping;
 use crate::engine::prefetch::PrefetchQueue;
 use crate::engine::registry::Registry;
@@ -51,8 +56,8 @@ use crate::engine::written::Written;
 use crate::memory::compressed::CompressedPool;
 use crate::memory::io_pool::IoPool;
 use crate::memory::locks::Signal;
-use crate::memory::node::{Node, Nodes};
-use crate::stats::counters::Counters;
+use crate::memory::node::{Node, Nodes, Touched};
+use crate::stats::counters::{Counters, Event};
 use crate::stats::recorder::Recorder;
 use crate::stats::sizing::ReuseSampler;
 use pagetide_core::folio::{Flags, Folios};
@@ -129,14 +134,21 @@ impl Engine {
     #[inline]
     pub(crate) fn mark_accessed(&self, cpu: CpuId, frame: FrameId) {
         if self.rule.mark(&self.folios, frame) == Marked::Log {
-            self.nodes.of(frame).log_touch(cpu, frame, &self.counters);
+            self.log_touch(cpu, frame);
         }
     }
 
     /// As [`Engine::mark_accessed`], for the access that missed and brought the page in.
     pub(crate) fn mark_filled(&self, cpu: CpuId, frame: FrameId) {
         if self.rule.mark_fill(&self.folios, frame) == Marked::Log {
-            self.nodes.of(frame).log_touch(cpu, frame, &self.counters);
+            self.log_touch(cpu, frame);
+        }
+    }
+
+    #[inline]
+    fn log_touch(&self, cpu: CpuId, frame: FrameId) {
+        if self.nodes.of(frame).log_touch(cpu, frame) == Touched::Lost {
+            self.counters.count(Event::TouchLost);
         }
     }
 
@@ -167,7 +179,7 @@ impl Engine {
         let frame = claimed.frame();
         let shadow = page.shadow().map(ShadowEntry::from_bits);
         let id = PageId { mapping: mapping.id, index: page.page().index() };
-        let flags = self.rule.flags_on_fill(kind).with(self.reuse.flag(mapping, id.index));
+        let flags = self.rule.flags_on_fill(kind).with(self.reuse.flag(mapping.key(id.index)));
         self.folios[frame].bind(id, PageType::File, flags.with(mapping.backing_flag()));
         self.folios[frame].set_group(payer);
         page.install(claimed);
@@ -186,7 +198,7 @@ impl Engine {
     pub(crate) fn expel<H: PageHandle>(&self, cpu: CpuId, mapping: &Mapping, page: &mut Lock<H>) {
         let index = page.page().index();
         self.record(mapping, index.0, record::AccessKind::Discard);
-        self.reuse.discard(mapping, index);
+        self.reuse.discard(mapping.key(index));
         self.forget_compressed(PageId { mapping: mapping.id, index });
         if page.frame().is_none() {
             return page.set_shadow(None);

@@ -15,7 +15,6 @@
 //! pages in long requests, past the kernel's cache; pieces of pages through it.
 
 use crate::engine::Engine;
-use crate::engine::flush::{Flushed, OnLocked};
 use crate::engine::in_flight::InFlight;
 use crate::engine::mapping::Mapping;
 use crate::engine::written::Written;
@@ -41,6 +40,34 @@ const SHORT_RUN: u64 = 8;
 const LOOKS_MAX: u32 = 64;
 /// Pages written in part whose other bytes the kernel reads at a time.
 const PREPARED: usize = 128;
+
+/// What a pass does about a page that somebody has locked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OnLocked {
+    /// Ends there, and says where: the caller waits for the page, and goes on.
+    End,
+    /// Leaves it dirty: whoever has locked it may be waiting for the pass, or be the caller.
+    Skip,
+}
+
+/// What a pass did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Flushed {
+    /// Pages the store has now.
+    pub(crate) nr_written: u64,
+    /// Pages that are dirty again.
+    pub(crate) nr_failed: u64,
+    /// The page at which the pass ended, because it was locked.
+    pub(crate) ended_at: Option<u64>,
+}
+
+impl Flushed {
+    pub(crate) fn add(&mut self, other: Flushed) {
+        self.nr_written += other.nr_written;
+        self.nr_failed += other.nr_failed;
+        self.ended_at = other.ended_at;
+    }
+}
 
 /// Pages in flight together: neighbours, copied into one buffer.
 struct Run {

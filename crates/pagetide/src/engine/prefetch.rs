@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::engine::in_flight::InFlight;
 use crate::engine::mapping::Mapping;
 use crate::engine::staging::Staging;
-use crate::memory::locks::{Signal, Wake, lock};
+use crate::memory::locks::{Signal, lock};
 use crate::stats::counters::Event;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::lru::AccessPath;
@@ -27,7 +27,6 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 /// Runs waiting at most.
 const QUEUE_MAX: usize = 64;
@@ -84,32 +83,10 @@ impl Engine {
         if self.has_workers {
             return self.prefetches.push(mapping, run, reached);
         }
-        let mut worker = Prefetcher::new(self);
-        worker.submit(&Wish::new(mapping, run, reached));
-        while worker.queue.nr_pending() > 0 {
-            worker.reap();
-        }
-        self.io.give_back(worker.queue);
+        let mut prefetcher = Prefetcher::new(self);
+        prefetcher.submit(&Wish::new(mapping, run, reached));
+        prefetcher.end();
     }
-}
-
-/// The worker thread's loop.
-pub(crate) fn run_prefetcher(engine: &Arc<Engine>) {
-    const FOREVER: Duration = Duration::from_secs(3600);
-    let mut worker = Prefetcher::new(engine);
-    loop {
-        if worker.pieces.is_empty() {
-            match engine.prefetches.signal.wait(FOREVER) {
-                Wake::Stop => break,
-                Wake::Work | Wake::Timeout => {}
-            }
-        }
-        while let Some(wish) = engine.prefetches.pop() {
-            worker.submit(&wish);
-        }
-        worker.reap();
-    }
-    engine.io.give_back(worker.queue);
 }
 
 /// What has to be known when a piece completes.
@@ -119,7 +96,8 @@ struct Piece {
     marker: Option<u64>,
 }
 
-struct Prefetcher<'e> {
+/// Runs on their way into memory.
+pub(crate) struct Prefetcher<'e> {
     engine: &'e Engine,
     queue: IoQueue,
     /// Frames for the pages of the run being submitted, the lowest last.
@@ -133,7 +111,7 @@ struct Prefetcher<'e> {
 }
 
 impl<'e> Prefetcher<'e> {
-    fn new(engine: &'e Engine) -> Prefetcher<'e> {
+    pub(crate) fn new(engine: &'e Engine) -> Prefetcher<'e> {
         let queue = engine.io.take();
         // Where a request is over before the next is made, nothing is staged.
         let has_in_flight = engine.has_workers && queue.is_uring();
@@ -146,6 +124,26 @@ impl<'e> Prefetcher<'e> {
             pieces: InFlight::new(),
             nr_in_flight: 0,
         }
+    }
+
+    /// Whether nothing is on its way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// Submits all that readers have wished for until now.
+    pub(crate) fn submit_wishes(&mut self) {
+        while let Some(wish) = self.engine.prefetches.pop() {
+            self.submit(&wish);
+        }
+    }
+
+    /// Waits for all that is on its way.
+    pub(crate) fn end(mut self) {
+        while self.queue.nr_pending() > 0 {
+            self.reap();
+        }
+        self.engine.io.give_back(self.queue);
     }
 
     /// Pages the next piece of the mapping may have; waits until it may have one.
@@ -264,7 +262,7 @@ impl<'e> Prefetcher<'e> {
     }
 
     /// Waits for at least one completion, if anything is in flight.
-    fn reap(&mut self) {
+    pub(crate) fn reap(&mut self) {
         let mut completions = Vec::new();
         self.queue.reap(1, &mut completions);
         for completion in completions {

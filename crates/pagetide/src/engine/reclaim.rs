@@ -5,10 +5,9 @@
 //! batch and named the shadows; then they are published, unlocked, and the frames freed together.
 
 use crate::engine::Engine;
-use crate::engine::hint_scan::tick_interval;
 use crate::engine::mapping::Mapping;
 use crate::engine::registry::Slots;
-use crate::memory::locks::{Wake, lock};
+use crate::memory::locks::lock;
 use crate::memory::node::Node;
 use crate::stats::counters::Event;
 use pagetide_core::folio::Flags;
@@ -23,11 +22,9 @@ use pagetide_core::record;
 use pagetide_core::tiering::{Demotion, Leftover, Migration};
 use pagetide_core::units::Millis;
 use pagetide_sys::{
-    Claim, ClaimedFrame, LeafRef, Lock, PageHandle, PageRef, current_cpu, read_monotonic_ns,
-    read_thread_cpu_time_ns,
+    Claim, ClaimedFrame, LeafRef, Lock, PageHandle, PageRef, current_cpu, read_thread_cpu_time_ns,
 };
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The pages of one batch whose words are locked until they are settled, in the victims' order.
@@ -348,7 +345,7 @@ impl Engine {
             recorder.record(page, record::AccessKind::Evict);
         }
         if let (Some(pool), Some(mapping)) = (&self.pool, mapping) {
-            pool.store(mapping, page.index, epoch, lock.bytes());
+            pool.store(mapping.copied(), page.index, epoch, lock.bytes());
         }
         self.arena.release(lock.evict(shadow))
     }
@@ -439,22 +436,4 @@ fn is_young(mappings: &Slots, victim: &Victim) -> bool {
         .is_some_and(|page| {
             page.load().frame() == Some(victim.frame) && page.test_and_clear_young()
         })
-}
-
-/// The background reclaim thread: sleeps until an allocation finds the low watermark passed, and
-/// wakes as often as the per-CPU lists want to know the time, to let them shrink.
-pub(crate) fn run_background(engine: &Arc<Engine>) {
-    let mut period = engine.nodes.first().frames.tick_period();
-    if let Some(tiering) = &engine.tiering {
-        period = period.min(tick_interval(&tiering.options.knobs));
-    }
-    loop {
-        let wake = engine.background.wait(period);
-        engine.tick(Millis(read_monotonic_ns() / 1_000_000));
-        match wake {
-            Wake::Stop => return,
-            Wake::Work => engine.reclaim_in_background(0),
-            Wake::Timeout => {}
-        }
-    }
 }

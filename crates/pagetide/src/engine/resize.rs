@@ -12,10 +12,10 @@
 //!
 //! Ignored: the compressed tier, which keeps its size.
 
-use crate::api::builder::Limits;
-use crate::api::errors::ResizeError;
 use crate::engine::Engine;
-use crate::engine::flush::OnLocked;
+use crate::engine::limits::Limits;
+use crate::engine::pass::OnLocked;
+use crate::errors::ResizeError;
 use crate::memory::locks::lock;
 use crate::memory::node::Node;
 use pagetide_core::knobs::MEMORY_MIN;

@@ -9,8 +9,6 @@ pub(crate) mod sync;
 #[cfg(not(loom))]
 pub(crate) mod compressed;
 #[cfg(not(loom))]
-pub(crate) mod growth;
-#[cfg(not(loom))]
 pub(crate) mod io_pool;
 #[cfg(not(loom))]
 pub(crate) mod locks;

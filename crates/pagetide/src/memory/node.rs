@@ -22,7 +22,6 @@
 use crate::memory::frames::ArenaFrames;
 use crate::memory::locks::lock;
 use crate::memory::percpu::PerCpu;
-use crate::stats::counters::{Counters, Event};
 use pagetide_core::folio::Folios;
 use pagetide_core::group::NodeLists;
 use pagetide_core::ids::{CpuId, FrameId};
@@ -33,6 +32,16 @@ use std::sync::{Mutex, MutexGuard};
 
 /// The most nodes there can be.
 pub(crate) const NODES_MAX: usize = 8;
+
+/// What became of a touch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub(crate) enum Touched {
+    /// The policy will hear of it.
+    Logged,
+    /// The way was blocked: it is to be counted, and that is all.
+    Lost,
+}
 
 /// One node. See the module.
 pub(crate) struct Node {
@@ -66,20 +75,19 @@ impl Node {
         self.range.clone()
     }
 
-    /// Notes a touch that wants a list operation; where the way is blocked, it is lost.
-    pub(crate) fn log_touch(&self, cpu: CpuId, frame: FrameId, counters: &Counters) {
-        let Some(mut log) = self.free_log(cpu) else {
-            return counters.count(Event::TouchLost);
-        };
+    /// Notes a touch that wants a list operation.
+    pub(crate) fn log_touch(&self, cpu: CpuId, frame: FrameId) -> Touched {
+        let Some(mut log) = self.free_log(cpu) else { return Touched::Lost };
         if log.is_crammed() {
             self.drain_if_free(&mut log);
         }
         if log.is_crammed() {
-            return counters.count(Event::TouchLost);
+            return Touched::Lost;
         }
         if log.touch(frame) == Room::Full {
             self.drain_if_free(&mut log);
         }
+        Touched::Logged
     }
 
     /// This CPU's log, or the next one's: who holds a log may wait for the lists meanwhile, and the

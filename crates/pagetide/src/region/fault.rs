@@ -22,10 +22,11 @@
 
 use crate::engine::Engine;
 use crate::engine::fill::{FillError, FillPlan, Filled};
-use crate::engine::flush::{Flushed, SWAP_PART};
+use crate::engine::flush::SWAP_PART;
 use crate::engine::mapping::Mapping;
+use crate::engine::pass::Flushed;
+use crate::engine::swap::SwapMap;
 use crate::memory::locks::lock;
-use crate::region::swap::SwapMap;
 use crate::stats::counters::Event;
 use pagetide_core::ids::{CpuId, PageIndex};
 use pagetide_core::lru::AccessPath;

@@ -25,19 +25,17 @@
 mod fault;
 mod options;
 mod stats;
-pub(crate) mod swap;
 
 pub use options::RegionOptions;
 pub use stats::RegionStats;
 
-use crate::api::cache::CacheShared;
-use crate::api::errors::{
-    AdviseError, CreateRegionError, OpenError, ReadError, SyncError, WriteError,
-};
-use crate::api::file::{Access, Advice, File};
+use crate::api::cache::PageCache;
+use crate::api::file::{Access, Advice, File, from_read};
 use crate::engine::Engine;
 use crate::engine::fill::Filled;
 use crate::engine::mapping::Mapping;
+use crate::errors::{AdviseError, CreateRegionError, OpenError, ReadError, SyncError, WriteError};
+use crate::workers::CacheShared;
 use fault::Faults;
 use options::Opened;
 use pagetide_core::ids::PageIndex;
@@ -75,8 +73,34 @@ pub struct Region {
     len: u64,
 }
 
+impl PageCache {
+    /// Makes a region: an address range that any code can load from and store to, of which only
+    /// what the limit allows is in memory. See [`Region`].
+    ///
+    /// # Errors
+    /// [`CreateRegionError`], with what to change.
+    ///
+    /// # Cost
+    /// A reservation of addresses, whatever its length, and threads that serve its faults.
+    ///
+    /// ```
+    /// # use pagetide::{Bytes, PageCache, RegionOptions};
+    /// let cache = PageCache::builder().memory(Bytes(1 << 20)).build()?;
+    /// # if cache.region(RegionOptions::anonymous(Bytes(4096))).is_err() { return Ok(()) }
+    /// let region = cache.region(RegionOptions::anonymous(Bytes(8 << 20)))?;
+    /// region.write(5 << 20, b"four times as much as there is memory")?;
+    /// let mut word = [0; 4];
+    /// region.read(5 << 20, &mut word)?;
+    /// assert_eq!(&word, b"four");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn region(&self, options: RegionOptions) -> Result<Region, CreateRegionError> {
+        Region::create(&self.shared, options)
+    }
+}
+
 impl Region {
-    pub(crate) fn create(
+    fn create(
         shared: &Arc<CacheShared>,
         options: RegionOptions,
     ) -> Result<Region, CreateRegionError> {
@@ -162,7 +186,7 @@ impl Region {
     /// # Errors
     /// As for [`Region::read`].
     pub fn write(&self, offset: u64, source: &[u8]) -> Result<(), WriteError> {
-        self.check_range(offset, source.len()).map_err(crate::api::file::from_read)?;
+        self.check_range(offset, source.len()).map_err(from_read)?;
         let mut done = 0;
         for piece in pieces(offset, source.len()) {
             self.shared.engine.balance_dirty(Engine::flush_for_room);
@@ -172,7 +196,7 @@ impl Region {
                 let frame = run[0].frame().expect("a page brought in is resident");
                 self.shared.engine.mark_whole_dirty(&self.mapping, piece.index, frame);
             });
-            written.map_err(crate::api::file::from_read)?;
+            written.map_err(from_read)?;
             done += piece.within.len();
         }
         Ok(())

@@ -5,9 +5,9 @@
 //!   over        a file, taken from the cache for as long as the region lives; a store
 //! ```
 
-use super::swap::{self, SwapFile, SwapMap};
-use crate::api::errors::{CreateRegionError, OpenError};
 use crate::engine::Engine;
+use crate::engine::swap::{self, SwapFile, SwapMap};
+use crate::errors::{CreateRegionError, OpenError};
 use crate::memory::store::{Backing, Store};
 use pagetide_core::ids::PageIndex;
 use pagetide_core::units::{Bytes, PAGE_BYTES, PAGE_SHIFT};

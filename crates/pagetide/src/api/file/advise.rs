@@ -1,7 +1,7 @@
 //! Advice: what the caller knows of its own accesses, named as `posix_fadvise` has it.
 
 use super::{File, Handle, page_range};
-use crate::api::errors::AdviseError;
+use crate::errors::AdviseError;
 use crate::memory::locks::lock;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::PageIndex;
@@ -106,7 +106,7 @@ impl crate::engine::Engine {
         });
         // Last: also what was evicted meanwhile.
         if let Some(pool) = &self.pool {
-            pool.forget_range(mapping, range);
+            pool.forget_range(mapping.copied(), range);
         }
     }
 }

@@ -8,11 +8,11 @@
 //! Guards are table accesses: they set the page's young bit, which aging collects.
 
 use super::{File, Handle, NOTED};
-use crate::api::errors::{ReadError, WriteError};
 use crate::api::file::write::from_read;
 use crate::engine::fill::{FillError, Filled};
 use crate::engine::held;
 use crate::engine::written;
+use crate::errors::{ReadError, WriteError};
 use pagetide_core::ids::{CpuId, PageIndex};
 use pagetide_core::record;
 use pagetide_core::writeback::Balance;

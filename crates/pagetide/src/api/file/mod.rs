@@ -17,14 +17,14 @@ pub use cursor::FileCursor;
 pub use guard::{PageGuard, PageGuardMut};
 pub(crate) use write::from_read;
 
-use crate::api::cache::CacheShared;
-use crate::api::errors::ReadError;
 use crate::engine::Engine;
 use crate::engine::held;
 use crate::engine::mapping::Mapping;
+use crate::errors::ReadError;
 use crate::memory::locks::lock;
 use crate::memory::percpu::PerCpu;
 use crate::stats::counters::{Counters, Event};
+use crate::workers::CacheShared;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::{FrameId, PageIndex};
 use pagetide_core::readahead::Readahead;
@@ -187,7 +187,7 @@ impl Handle {
     #[cold]
     fn note_flags(&self, index: u64, frame: FrameId, flags: Flags) {
         if flags.any(Flags::SAMPLED) {
-            self.engine().reuse.hit(&self.mapping, PageIndex(index));
+            self.engine().reuse.hit(self.mapping.key(PageIndex(index)));
         }
         if flags.any(Flags::READAHEAD.with(Flags::PREFETCHED)) {
             self.note_readahead(index, frame);

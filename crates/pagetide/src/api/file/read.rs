@@ -6,9 +6,9 @@
 //! the cache, also under the page's lock, so that it sees every write before it.
 
 use super::{File, Handle, NO_PAGE, NOTED};
-use crate::api::errors::ReadError;
 use crate::engine::Engine;
 use crate::engine::fill::{FillError, FillPlan, Filled};
+use crate::errors::ReadError;
 use crate::memory::locks::lock;
 use crate::stats::counters::Event;
 use pagetide_core::folio::Flags;
@@ -202,7 +202,7 @@ impl Handle {
             return Ok((target.len(), 0));
         }
         self.counters.count(Event::Miss);
-        engine.reuse.access(&self.mapping, PageIndex(piece.index));
+        engine.reuse.access(self.mapping.key(PageIndex(piece.index)));
         let plan = self.plan_fill(piece, previous);
         // Alone, the page's access is also the entry for its fill, and stands before it.
         if !plan.is_group() {

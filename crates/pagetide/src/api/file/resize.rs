@@ -6,9 +6,9 @@
 //! [leaving](crate::engine::leaving).
 
 use super::{File, Handle};
-use crate::api::errors::WriteError;
 use crate::engine::Engine;
 use crate::engine::mapping::{FILE_BYTES_MAX, Mapping};
+use crate::errors::WriteError;
 use crate::memory::locks::lock;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::PageIndex;
@@ -84,7 +84,7 @@ impl Handle {
         if let Some(pool) = &engine.pool {
             // Last, as pages may have been evicted meanwhile; and with the last page, of which a
             // copy may have the bytes that were cut off.
-            pool.forget_range(&self.mapping, PageIndex(len >> PAGE_SHIFT)..PageIndex(u64::MAX));
+            pool.forget_range(mapping.copied(), PageIndex(len >> PAGE_SHIFT)..PageIndex(u64::MAX));
         }
     }
 }

@@ -11,8 +11,8 @@
 
 use super::read::Piece;
 use super::{File, Handle};
-use crate::api::errors::ReadError;
 use crate::api::seam::SharedPages;
+use crate::errors::ReadError;
 use crate::memory::locks::lock;
 use crate::stats::counters::Event;
 use pagetide_core::ids::PageIndex;
@@ -149,7 +149,7 @@ impl SharedPages for File {
         }
         let cpu = current_cpu();
         handle.counters.count(Event::Miss);
-        engine.reuse.access(mapping, PageIndex(index));
+        engine.reuse.access(mapping.key(PageIndex(index)));
         engine.count_read(1);
         let previous = handle.last_page.at(cpu).swap(index, Relaxed);
         let counts = previous != index && !handle.no_reuse.load(Relaxed);

@@ -5,10 +5,10 @@
 //! under the page's lock; its error is the caller's.
 
 use super::{File, Handle};
-use crate::api::errors::{ReadError, WriteError};
 use crate::engine::fill::{FillError, FillPlan, Filled};
-use crate::engine::flush::OnLocked;
 use crate::engine::mapping::FILE_BYTES_MAX;
+use crate::engine::pass::OnLocked;
+use crate::errors::{ReadError, WriteError};
 use crate::memory::store::Backing;
 use crate::stats::counters::Event;
 use pagetide_core::ids::{CpuId, PageId, PageIndex};
@@ -106,7 +106,7 @@ impl Handle {
         let (engine, cpu) = (self.engine(), current_cpu());
         let index = run[0].page().index().0;
         engine.record(&self.mapping, index, record::AccessKind::Write);
-        engine.reuse.access(&self.mapping, PageIndex(index));
+        engine.reuse.access(self.mapping.key(PageIndex(index)));
         let written = within..within + source.len();
         let is_hit = run[0].frame().is_some();
         if is_hit {

@@ -17,12 +17,7 @@
 //!            frame --none--> reclaim everywhere, as protection allows --> frame
 //! ```
 //!
-//! | file | does |
-//! |---|---|
-//! | `options` | what a group is given, in bytes, and whether that makes sense |
-//! | `directory` | names, and the counts of what core cannot see |
-//! | `charge` | a miss pays; removing, changing and emptying a group |
-//! | `stats` | what people read of one |
+//! Here is the interface; names, charges and options are `engine::groups`.
 //!
 //! # Data and invariants
 //!
@@ -42,20 +37,17 @@
 //!
 //! `pagetide_core::group`, and there the kernel's documented control group v2.
 
-mod charge;
-mod directory;
-mod options;
 mod stats;
 
-pub use options::{GroupError, GroupOptions};
 pub use stats::GroupStats;
 
-pub(crate) use directory::{Directory, Member};
-
-use crate::api::cache::{CacheShared, OpenOptions, PageCache};
-use crate::api::errors::OpenError;
+use crate::api::cache::{OpenOptions, PageCache};
 use crate::api::file::File;
+use crate::engine::groups::directory::Member;
+use crate::engine::groups::options::GroupOptions;
+use crate::errors::{GroupError, OpenError};
 use crate::memory::store::Store;
+use crate::workers::CacheShared;
 use pagetide_core::units::Bytes;
 use std::fmt;
 use std::path::Path;

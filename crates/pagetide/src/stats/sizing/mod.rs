@@ -12,11 +12,9 @@
 //! A hit tests the flag together with those of readahead, in a word it has read anyway: pages that
 //! are not followed pay nothing. The lock is a leaf, held for one look-up.
 
-use crate::engine::mapping::Mapping;
 use crate::memory::locks::lock;
 use crossbeam_utils::CachePadded;
 use pagetide_core::folio::Flags;
-use pagetide_core::ids::PageIndex;
 use pagetide_core::sizing::{NR_GROUPS, PageKey, ReuseCounts, ReuseSample, SampleRate};
 use pagetide_core::units::Bytes;
 use std::fmt;
@@ -44,13 +42,12 @@ impl ReuseSampler {
     }
 
     /// The flag of a page that is followed, to be set when it gets a frame.
-    pub(crate) fn flag(&self, mapping: &Mapping, index: PageIndex) -> Flags {
-        if self.takes(key(mapping, index)) { Flags::SAMPLED } else { Flags::NONE }
+    pub(crate) fn flag(&self, page: PageKey) -> Flags {
+        if self.takes(page) { Flags::SAMPLED } else { Flags::NONE }
     }
 
     /// A page was used, resident or not.
-    pub(crate) fn access(&self, mapping: &Mapping, index: PageIndex) {
-        let page = key(mapping, index);
+    pub(crate) fn access(&self, page: PageKey) {
         if self.takes(page) {
             lock(&self.sample).access(page);
         }
@@ -58,16 +55,15 @@ impl ReuseSampler {
 
     /// A resident page was used that carries the flag. Waits for nobody.
     #[cold]
-    pub(crate) fn hit(&self, mapping: &Mapping, index: PageIndex) {
+    pub(crate) fn hit(&self, page: PageKey) {
         // A use that is lost here is counted as one at a short distance.
         if let Ok(mut sample) = self.sample.try_lock() {
-            sample.access(key(mapping, index));
+            sample.access(page);
         }
     }
 
     /// A page's contents were thrown away.
-    pub(crate) fn discard(&self, mapping: &Mapping, index: PageIndex) {
-        let page = key(mapping, index);
+    pub(crate) fn discard(&self, page: PageKey) {
         if self.takes(page) {
             lock(&self.sample).discard(page);
         }
@@ -90,11 +86,6 @@ impl ReuseSampler {
     pub(crate) fn validate(&self) {
         lock(&self.sample).validate();
     }
-}
-
-#[inline]
-fn key(mapping: &Mapping, index: PageIndex) -> PageKey {
-    PageKey::of(mapping.name_hash, index)
 }
 
 /// A number told from a sample, and what it may be off by.

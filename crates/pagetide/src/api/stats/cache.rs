@@ -1,12 +1,12 @@
 //! What a cache has done and how full it is: the snapshot users read.
 
+use crate::api::stats::tiers::{TieringStats, nr_demoted};
 use crate::engine::Engine;
 use crate::memory::frames::ArenaFrames;
 use crate::memory::locks::lock;
 use crate::memory::node::Nodes;
 use crate::stats::counters::Event;
 use crate::stats::sizing::Sizing;
-use crate::stats::tier_stats::{TieringStats, nr_demoted};
 use pagetide_core::lru::PolicyName;
 use pagetide_core::lru::pagetide::SelectionSummary;
 use pagetide_core::sizing::ReuseCounts;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The worker thread's loop.
-pub(crate) fn run_growth(engine: &Arc<Engine>) {
+pub(super) fn run(engine: &Arc<Engine>) {
     const FOREVER: Duration = Duration::from_secs(3600);
     loop {
         match engine.growth.wait(FOREVER) {

@@ -4,11 +4,11 @@
 //! alone, and asks there which group the mapping is in, so that a group that is removed, which also
 //! happens there, is charged before or not at all.
 
-use super::directory::{Directory, Member, Names};
-use super::options::{GroupError, GroupOptions};
-use crate::api::errors::ResizeError;
+use super::directory::{Directory, Member, Names, path_of};
+use super::options::GroupOptions;
 use crate::engine::mapping::Mapping;
 use crate::engine::{Engine, NoFrame};
+use crate::errors::{GroupError, ResizeError};
 use crate::stats::counters::{Counters, Event};
 use pagetide_core::group::{
     ChargePath, ChargeStep, CreateGroupError, GroupConfig, GroupPass, Groups, NodeLists, NodePass,
@@ -148,7 +148,7 @@ impl Engine {
         Ok(())
     }
 
-    pub(super) fn create_group(
+    pub(crate) fn create_group(
         &self,
         parent: Option<&Member>,
         name: &str,
@@ -182,7 +182,7 @@ impl Engine {
         Ok(member)
     }
 
-    pub(super) fn set_group(
+    pub(crate) fn set_group(
         &self,
         member: &Member,
         options: GroupOptions,
@@ -211,7 +211,7 @@ impl Engine {
         while self.run_group_pass(current_cpu(), group, above).is_some_and(|nr| nr > 0) {}
     }
 
-    pub(super) fn reclaim_group(
+    pub(crate) fn reclaim_group(
         &self,
         member: &Member,
         wanted: Bytes,
@@ -231,7 +231,7 @@ impl Engine {
         Ok(Bytes::from_pages(nr_freed.unwrap_or(0)))
     }
 
-    pub(super) fn remove_group(&self, member: &Member) -> Result<(), GroupError> {
+    pub(crate) fn remove_group(&self, member: &Member) -> Result<(), GroupError> {
         let mut names = self.directory()?.lock();
         let mappings = self.mappings.read();
         let mut lists = self.nodes.first().lock_lists();
@@ -250,7 +250,7 @@ impl Engine {
     }
 
     /// Looks at the groups, while the one named is among them.
-    pub(super) fn with_group<T>(
+    pub(crate) fn with_group<T>(
         &self,
         member: &Member,
         look: impl FnOnce(&Groups) -> T,
@@ -272,6 +272,12 @@ impl Engine {
             mapping.leave_group(group, GroupId::ROOT);
         }
         self.note_group(GroupNote::Join { mapping: mapping.id, group: mapping.group() });
+    }
+
+    /// What names groups for people: their paths, as they are now.
+    pub(crate) fn group_paths(&self) -> impl Fn(GroupId) -> String + use<> {
+        let members = self.groups.as_ref().map_or(Vec::new(), |directory| directory.members());
+        move |group| path_of(&members, group)
     }
 
     fn note_group(&self, note: GroupNote) {

@@ -38,7 +38,7 @@ pub(crate) struct SwapMap {
 }
 
 /// A file without a name, and the folder it is in all the same.
-pub(super) struct SwapFile {
+pub(crate) struct SwapFile {
     folder: PathBuf,
     file: Arc<StoreFile>,
 }
@@ -62,7 +62,7 @@ struct SwapFull {
 }
 
 impl SwapMap {
-    pub(super) fn new(nr_pages: u64, file: Option<SwapFile>) -> SwapMap {
+    pub(crate) fn new(nr_pages: u64, file: Option<SwapFile>) -> SwapMap {
         let stored = (0..nr_pages.div_ceil(WORD_BITS)).map(|_| AtomicU64::new(0)).collect();
         SwapMap { stored, next: AtomicU64::new(0), file, failure: Mutex::default() }
     }
@@ -76,14 +76,14 @@ impl SwapMap {
     }
 
     /// The last failure, as a sentence, and none from then on until there is another.
-    pub(super) fn take_failure(&self) -> Option<io::Error> {
+    pub(crate) fn take_failure(&self) -> Option<io::Error> {
         let failure = self.failure();
         *lock(&self.failure) = None;
         failure
     }
 
     /// The last failure, as a sentence, if there was one.
-    pub(super) fn failure(&self) -> Option<io::Error> {
+    pub(crate) fn failure(&self) -> Option<io::Error> {
         let failure = (*lock(&self.failure))?;
         let source = failure.code.map_or(failure.kind.into(), io::Error::from_raw_os_error);
         Some(io::Error::new(failure.kind, SwapFull { place: self.describe_place(), source }))
@@ -127,7 +127,7 @@ impl SwapMap {
 }
 
 /// The folder for swap files unless one is named: `TMPDIR` if set, else `/var/tmp`.
-pub(super) fn default_folder() -> PathBuf {
+pub(crate) fn default_folder() -> PathBuf {
     let named = std::env::var_os("TMPDIR").map(PathBuf::from);
     let lasting = || Some(PathBuf::from(FOLDER)).filter(|folder| folder.is_dir());
     named.or_else(lasting).unwrap_or_else(std::env::temp_dir)
@@ -135,12 +135,12 @@ pub(super) fn default_folder() -> PathBuf {
 
 impl SwapFile {
     /// In `folder`, of `nr_pages` pages that read as zeros.
-    pub(super) fn create(folder: &Path, nr_pages: u64, direct: bool) -> io::Result<SwapFile> {
+    pub(crate) fn create(folder: &Path, nr_pages: u64, direct: bool) -> io::Result<SwapFile> {
         let file = StoreFile::nameless(folder, nr_pages << PAGE_SHIFT, direct)?;
         Ok(SwapFile { folder: folder.to_owned(), file: Arc::new(file) })
     }
 
-    pub(super) fn backing(&self) -> Backing {
+    pub(crate) fn backing(&self) -> Backing {
         Backing::File { file: Arc::clone(&self.file), writable: true }
     }
 }

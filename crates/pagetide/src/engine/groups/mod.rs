@@ -1,0 +1,5 @@
+//! Groups in the engine: their names and counts, what each is given, and who pays for a page.
+
+mod charge;
+pub(crate) mod directory;
+pub(crate) mod options;

@@ -1,0 +1,26 @@
+//! The reclaimer: frees frames before they are wanted, and tells the cache the time.
+
+use crate::engine::Engine;
+use crate::engine::tick::tick_interval;
+use crate::memory::locks::Wake;
+use pagetide_core::units::Millis;
+use pagetide_sys::read_monotonic_ns;
+use std::sync::Arc;
+
+/// The thread's loop: sleeps until an allocation finds the low watermark passed, and wakes as often
+/// as the per-CPU lists want to know the time, to let them shrink.
+pub(super) fn run(engine: &Arc<Engine>) {
+    let mut period = engine.nodes.first().frames.tick_period();
+    if let Some(tiering) = &engine.tiering {
+        period = period.min(tick_interval(&tiering.options.knobs));
+    }
+    loop {
+        let wake = engine.background.wait(period);
+        engine.tick(Millis(read_monotonic_ns() / 1_000_000));
+        match wake {
+            Wake::Stop => return,
+            Wake::Work => engine.reclaim_in_background(0),
+            Wake::Timeout => {}
+        }
+    }
+}
