@@ -3,7 +3,9 @@
 use crate::api::cache::PageCache;
 use crate::engine::Engine;
 use crate::engine::dirty::DirtyPages;
+use crate::engine::flush::Flusher;
 use crate::engine::limits::Limits;
+use crate::engine::pages::Pages;
 use crate::engine::prefetch::PrefetchQueue;
 use crate::engine::registry::Registry;
 use crate::engine::tiering::{Tiering, TieringOptions};
@@ -272,32 +274,37 @@ impl Builder {
         let compressed = plan.and_then(|plan| plan.compressed);
         // The clock is the background thread's, or whatever the owner's ticks will say.
         let now = Millis(if limits.has_workers { read_monotonic_ns() / 1_000_000 } else { 0 });
-        let io = IoPool::new(self.knobs.is_on(Knob::IoUring));
-        Ok(Engine {
+        let io = Arc::new(IoPool::new(self.knobs.is_on(Knob::IoUring)));
+        let has_free = AtomicBool::new(nodes.is_ample());
+        let tiering =
+            plan.filter(|_| is_tiered).map(|plan| Box::new(Tiering::new(plan, self.tiering, now)));
+        let pages = Arc::new(Pages {
             rule,
             slow_from: if is_tiered { nodes.at(1).range().start.0 } else { u32::MAX },
-            tiering: plan
-                .filter(|_| is_tiered)
-                .map(|plan| Box::new(Tiering::new(plan, self.tiering, now))),
             pool: compressed.map(|len| Box::new(CompressedPool::new(len))),
-            has_free: AtomicBool::new(nodes.is_ample()),
             nodes,
             arena,
             folios,
-            mappings: Registry::default(),
-            counters: Arc::default(),
-            groups: self.groups.then(Box::default),
             dirty: DirtyPages::new(limits.dirty_limits(limits.nr_frames)),
-            started_at: Instant::now(),
+            counters: Arc::default(),
             recorder: self.create_record(limits, plan.filter(|_| is_tiered), now)?,
             reuse: ReuseSampler::new(limits.nr_frames),
+        });
+        let mappings = Arc::new(Registry::default());
+        Ok(Engine {
+            flusher: Flusher::new(&pages, &mappings, &io, limits.has_workers),
+            pages,
+            tiering,
+            mappings,
+            groups: self.groups.then(Box::default),
+            started_at: Instant::now(),
             io_uring: AtomicBool::new(io.probe_uring()),
             io,
             prefetches: PrefetchQueue::default(),
             background: Signal::default(),
-            flusher: Signal::default(),
             growth: Signal::default(),
             has_workers: limits.has_workers,
+            has_free,
             direct_io: AtomicBool::new(limits.direct_io),
         })
     }

@@ -229,7 +229,7 @@ impl PageCache {
         if let Some(index) = files.iter().find_map(|mapping| held::first_exclusive(mapping)) {
             return Err(SyncError::WouldDeadlock { index });
         }
-        let flushed = engine.flush_all(OnLocked::End);
+        let flushed = engine.flusher.flush_all(OnLocked::End);
         if flushed.nr_failed == 0 {
             return Ok(());
         }
@@ -293,13 +293,13 @@ impl HeldFiles for PageCache {
     }
 
     fn shared_files(&self) -> Option<([BorrowedFd<'_>; 2], u32)> {
-        let arena = &self.shared.engine.arena;
+        let arena = &self.shared.engine.pages.arena;
         Some((arena.shared_files()?, arena.nr_frames()))
     }
 }
 
 impl fmt::Debug for PageCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PageCache({})", Bytes(self.shared.engine.nodes.managed_bytes()))
+        write!(f, "PageCache({})", Bytes(self.shared.engine.pages.nodes.managed_bytes()))
     }
 }

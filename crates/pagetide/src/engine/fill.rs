@@ -14,7 +14,6 @@
 use crate::engine::mapping::Mapping;
 use crate::engine::{Engine, NoFrame};
 use crate::stats::counters::{Counters, Event};
-use pagetide_core::folio::Flags;
 use pagetide_core::ids::{CpuId, FrameId, GroupId, PageId, PageIndex};
 use pagetide_core::lru::AccessPath;
 use pagetide_core::record;
@@ -99,18 +98,18 @@ impl Engine {
         self.extend_run(cpu, mapping, run, plan);
         if plan.is_group() {
             // The pages stay locked a little longer, but nothing is decided any more.
-            self.record(mapping, first, record::AccessKind::Filled);
+            self.pages.record(mapping, first, record::AccessKind::Filled);
         }
         let mut read = self.read_run(mapping, run);
         if read.is_err() && run.len() > 1 {
             // Readahead may have run into trouble that the wanted page has not.
-            run.drain(1..).for_each(|mut page| self.expel(cpu, mapping, &mut page));
+            run.drain(1..).for_each(|mut page| self.pages.expel(cpu, mapping, &mut page));
             read = self.read_run(mapping, run);
         } else if read.is_ok() {
-            self.set_marker(run, plan.marker);
+            self.pages.set_marker(run, plan.marker);
         }
         read.map_err(|error| {
-            self.expel(cpu, mapping, &mut run[0]);
+            self.pages.expel(cpu, mapping, &mut run[0]);
             FillError::Store(error)
         })
     }
@@ -124,11 +123,11 @@ impl Engine {
         plan: FillPlan,
     ) -> Result<(), NoFrame> {
         if plan.is_group() {
-            self.record(mapping, page.page().index().0, record::AccessKind::Fill);
+            self.pages.record(mapping, page.page().index().0, record::AccessKind::Fill);
         }
         let frame = self.admit(cpu, mapping, page, plan.kind)?;
         if plan.is_noted {
-            self.mark_filled(cpu, frame);
+            self.pages.mark_filled(cpu, frame);
         }
         Ok(())
     }
@@ -141,14 +140,14 @@ impl Engine {
         page: &mut Lock<H>,
         plan: FillPlan,
     ) -> Result<bool, NoFrame> {
-        let Some(pool) = &self.pool else { return Ok(false) };
+        let Some(pool) = &self.pages.pool else { return Ok(false) };
         let id = PageId { mapping: mapping.id, index: page.page().index() };
         let Some(mut bytes) = pool.read(id) else { return Ok(false) };
         // A copy from before a cut that is under way: the length was set first.
         bytes[mapping.bytes_in_page(id.index)..].fill(0);
         self.admit_first(cpu, mapping, page, plan)?;
         if plan.is_group() {
-            self.record(mapping, id.index.0, record::AccessKind::Filled);
+            self.pages.record(mapping, id.index.0, record::AccessKind::Filled);
         }
         page.write(0, &bytes);
         Ok(true)
@@ -180,8 +179,8 @@ impl Engine {
         counters: &Counters,
     ) -> bool {
         let index = run[0].page().index();
-        self.record(mapping, index.0, kind);
-        self.reuse.access(mapping.key(index));
+        self.pages.record(mapping, index.0, kind);
+        self.pages.reuse.access(mapping.key(index));
         let is_hit = run[0].frame().is_some();
         counters.count(if is_hit { Event::Hit } else { Event::Miss });
         if is_hit {
@@ -199,9 +198,9 @@ impl Engine {
             run.iter_mut().for_each(|page| page.fill_zero(0..PAGE_BYTES));
             return Ok(());
         }
-        self.count_read(run.len());
+        self.pages.count_read(run.len());
         let nr_bytes = mapping.backing().and_then(|backing| backing.read_pages(offset, run))?;
-        self.check_length(mapping, offset, run.len(), nr_bytes);
+        self.pages.check_length(mapping, offset, run.len(), nr_bytes);
         Ok(())
     }
 
@@ -225,7 +224,7 @@ impl Engine {
                 AccessPath::Around => self.admit_around(cpu, mapping, &mut page),
                 AccessPath::Readahead => self.admit_ahead(cpu, mapping, &mut page),
                 _ => {
-                    self.record(mapping, index, record::AccessKind::Fill);
+                    self.pages.record(mapping, index, record::AccessKind::Fill);
                     self.admit(cpu, mapping, &mut page, kind)
                 }
             };
@@ -242,9 +241,9 @@ impl Engine {
         mapping: &Mapping,
         page: &mut Lock<H>,
     ) -> Result<FrameId, NoFrame> {
-        self.record(mapping, page.page().index().0, record::AccessKind::Readahead);
+        self.pages.record(mapping, page.page().index().0, record::AccessKind::Readahead);
         let frame = self.admit(cpu, mapping, page, AccessPath::Readahead)?;
-        self.counters.count(Event::Readahead);
+        self.pages.counters.count(Event::Readahead);
         Ok(frame)
     }
 
@@ -256,48 +255,9 @@ impl Engine {
         page: &mut Lock<H>,
     ) -> Result<FrameId, NoFrame> {
         let claimed = self.spare_frame(cpu).ok_or(NoFrame)?;
-        self.record(mapping, page.page().index().0, record::AccessKind::Around);
-        self.counters.count(Event::Around);
-        Ok(self.admit_in(cpu, mapping, page, claimed, GroupId::ROOT, AccessPath::Around))
-    }
-
-    pub(crate) fn set_marker<H: PageHandle>(&self, run: &[Lock<H>], marker: Option<u64>) {
-        let Some(marker) = marker else { return };
-        for page in run {
-            if page.page().index().0 == marker
-                && let Some(frame) = page.frame()
-            {
-                self.folios[frame].set(Flags::READAHEAD);
-            }
-        }
-    }
-
-    pub(crate) fn count_read(&self, nr_pages: usize) {
-        self.counters.count(Event::DeviceRead);
-        self.counters.add(Event::DeviceReadBytes, (nr_pages * PAGE_BYTES) as u64);
-    }
-
-    pub(crate) fn count_write(&self, nr_bytes: usize) {
-        self.counters.count(Event::DeviceWrite);
-        self.counters.add(Event::DeviceWriteBytes, nr_bytes as u64);
-    }
-
-    /// Notices a file that is shorter than it was: somebody cut it while we had it open.
-    pub(crate) fn check_length(
-        &self,
-        mapping: &Mapping,
-        offset: u64,
-        nr_pages: usize,
-        nr_bytes: usize,
-    ) {
-        let end = offset + nr_bytes as u64;
-        let expected = mapping.stored_len().min(offset + (nr_pages * PAGE_BYTES) as u64);
-        if end < expected
-            && let Some(len) = mapping.believe_shrunk(end)
-        {
-            // Bytes past the end would come back if the file grew again.
-            self.drop_clean_pages(mapping, PageIndex(len >> PAGE_SHIFT)..PageIndex(u64::MAX));
-        }
+        self.pages.record(mapping, page.page().index().0, record::AccessKind::Around);
+        self.pages.counters.count(Event::Around);
+        Ok(self.pages.admit_in(cpu, mapping, page, claimed, GroupId::ROOT, AccessPath::Around))
     }
 }
 

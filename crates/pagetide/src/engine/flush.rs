@@ -4,18 +4,63 @@
 //! even while writers go on. A pass ends early at a page that a guard has locked; who insists waits
 //! for the guard between passes, when nobody else has to wait along. What a pass does: `pass`.
 
-use crate::engine::Engine;
 use crate::engine::mapping::Mapping;
+use crate::engine::pages::Pages;
 use crate::engine::pass::{Flushed, OnLocked, Pass, RUN_MAX};
-use crate::memory::locks::lock;
+use crate::engine::registry::Registry;
+use crate::memory::io_pool::IoPool;
+use crate::memory::locks::{Signal, Wake, lock};
 use pagetide_core::ids::PageIndex;
 use pagetide_core::writeback::Balance;
 use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Of the frames, one in so many is written at a time of pages that only borrow room.
 pub(crate) const SWAP_PART: u64 = 8;
 
-impl Engine {
+/// What writes dirty pages back.
+pub(crate) struct Flusher {
+    pub(crate) pages: Arc<Pages>,
+    mappings: Arc<Registry>,
+    pub(crate) io: Arc<IoPool>,
+    /// Wakes the thread that does so beside the callers.
+    signal: Signal,
+    has_thread: bool,
+}
+
+impl Flusher {
+    /// `has_thread`: a worker [waits](Flusher::wait) to be woken.
+    pub(crate) fn new(
+        pages: &Arc<Pages>,
+        mappings: &Arc<Registry>,
+        io: &Arc<IoPool>,
+        has_thread: bool,
+    ) -> Flusher {
+        Flusher {
+            pages: Arc::clone(pages),
+            mappings: Arc::clone(mappings),
+            io: Arc::clone(io),
+            signal: Signal::default(),
+            has_thread,
+        }
+    }
+
+    /// Asks the worker to write back.
+    pub(crate) fn wake(&self) {
+        self.signal.notify();
+    }
+
+    /// The worker's wait for that.
+    pub(crate) fn wait(&self, timeout: Duration) -> Wake {
+        self.signal.wait(timeout)
+    }
+
+    /// Asks the worker to end.
+    pub(crate) fn stop(&self) {
+        self.signal.stop();
+    }
+
     /// Writes back the mapping's pages in `range` that are dirty now; waits for the threads that
     /// have some of them locked. Errors are recorded in the mapping; the pages concerned are dirty
     /// again.
@@ -48,7 +93,7 @@ impl Engine {
             return Flushed::default();
         }
         let Ok(backing) = mapping.backing() else { return Flushed::default() };
-        let pass = Pass::new(self, mapping, &backing, on_locked, nr_max);
+        let pass = Pass::new(&self.pages, &self.io, mapping, &backing, on_locked, nr_max);
         let flushed = self.with_change(mapping, &backing, || pass.run(range));
         mapping.note_pass(flushed.nr_failed);
         self.settle_idle(mapping);
@@ -85,7 +130,7 @@ impl Engine {
                 mapping.close_if_idle();
                 continue;
             };
-            let nr_max = (self.nodes.nr_frames() / SWAP_PART).max(RUN_MAX);
+            let nr_max = (self.pages.nodes.nr_frames() / SWAP_PART).max(RUN_MAX);
             let from = swap.begin_part();
             for range in [from..u64::MAX, 0..from] {
                 let nr_left = nr_max.saturating_sub(total.nr_written);
@@ -99,14 +144,14 @@ impl Engine {
 
     /// Has who makes pages dirty wake the flusher, or wait for it, as the limits say; where there
     /// is none, `flush` by itself.
-    pub(crate) fn balance_dirty(&self, flush: impl FnOnce(&Engine) -> Flushed) {
-        match self.dirty.balance() {
+    pub(crate) fn balance_dirty(&self, flush: impl FnOnce(&Flusher) -> Flushed) {
+        match self.pages.dirty.balance() {
             Balance::Continue => {}
-            Balance::WakeFlusher | Balance::Wait if !self.has_workers => {
+            Balance::WakeFlusher | Balance::Wait if !self.has_thread => {
                 flush(self);
             }
-            Balance::WakeFlusher => self.flusher.notify(),
-            Balance::Wait => self.dirty.wait_below_hard(|| self.flusher.notify()),
+            Balance::WakeFlusher => self.wake(),
+            Balance::Wait => self.pages.dirty.wait_below_hard(|| self.wake()),
         }
     }
 }

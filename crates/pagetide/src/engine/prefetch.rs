@@ -115,7 +115,7 @@ impl<'e> Prefetcher<'e> {
         let queue = engine.io.take();
         // Where a request is over before the next is made, nothing is staged.
         let has_in_flight = engine.has_workers && queue.is_uring();
-        let nr_frames = if has_in_flight { engine.nodes.nr_frames() } else { 0 };
+        let nr_frames = if has_in_flight { engine.pages.nodes.nr_frames() } else { 0 };
         Prefetcher {
             engine,
             queue,
@@ -167,7 +167,7 @@ impl<'e> Prefetcher<'e> {
         let mut room = self.wait_for_room(mapping);
         let tag = mapping.tag().unwrap_or(0);
         for index in wish.run.start..end {
-            self.engine.arena.fetch_hints(tag, PageIndex(index + FETCHED_AHEAD));
+            self.engine.pages.arena.fetch_hints(tag, PageIndex(index + FETCHED_AHEAD));
             let nr_left = end - index;
             match self.admit(wish, index, nr_left, nr_left.min(room - piece.len() as u64)) {
                 Admitted::Page(page) => piece.push(page),
@@ -184,9 +184,9 @@ impl<'e> Prefetcher<'e> {
             }
         }
         self.submit_piece(wish, piece);
-        let arena = &self.engine.arena;
+        let arena = &self.engine.pages.arena;
         let unused: Vec<_> = self.stock.drain(..).map(|frame| arena.release(frame)).collect();
-        self.engine.nodes.free(current_cpu(), &unused);
+        self.engine.pages.nodes.free(current_cpu(), &unused);
     }
 
     /// Gets frames for the next pieces in runs, or where there are none for this piece one by one,
@@ -201,7 +201,7 @@ impl<'e> Prefetcher<'e> {
         let mut nr_alone = 1;
         if engine.has_workers {
             nr_alone = nr_of_piece;
-            let nr_in_runs = nr_left.min(stock_max(engine.nodes.nr_frames()));
+            let nr_in_runs = nr_left.min(stock_max(engine.pages.nodes.nr_frames()));
             engine.alloc_runs(nr_in_runs, &mut self.stock);
         }
         if self.stock.is_empty() {
@@ -222,18 +222,18 @@ impl<'e> Prefetcher<'e> {
         let Some(Ok(mut page)) = page else { return Admitted::NotNeeded };
         if page.frame().is_some() {
             // A stream goes on where a part of its file is here already.
-            engine.set_marker(std::slice::from_ref(&page), wish.run.marker);
+            engine.pages.set_marker(std::slice::from_ref(&page), wish.run.marker);
             return Admitted::NotNeeded;
         }
-        engine.record(mapping, index, record::AccessKind::Readahead);
+        engine.pages.record(mapping, index, record::AccessKind::Readahead);
         let Ok(payer) = engine.charge(cpu, mapping) else { return Admitted::NoFrame };
         self.stock_up(nr_left, nr_of_piece);
         let Some(claimed) = self.stock.pop() else {
             engine.refund(payer);
             return Admitted::NoFrame;
         };
-        engine.admit_in(cpu, mapping, &mut page, claimed, payer, AccessPath::Readahead);
-        engine.counters.count(Event::Readahead);
+        engine.pages.admit_in(cpu, mapping, &mut page, claimed, payer, AccessPath::Readahead);
+        engine.pages.counters.count(Event::Readahead);
         Admitted::Page(page)
     }
 
@@ -241,7 +241,7 @@ impl<'e> Prefetcher<'e> {
         let Some(first) = pages.first() else { return };
         let offset = first.page().index().0 << PAGE_SHIFT;
         let engine = self.engine;
-        engine.count_read(pages.len());
+        engine.pages.count_read(pages.len());
         let piece = Piece { mapping: Arc::clone(&wish.mapping), offset, marker: wish.run.marker };
         let backing = match wish.mapping.backing() {
             Ok(backing) => backing,
@@ -255,7 +255,7 @@ impl<'e> Prefetcher<'e> {
         self.nr_in_flight += pages.len() as u64;
         let through = self.staging.take_for(&pages);
         if through.is_some() {
-            engine.counters.count(Event::StagedRead);
+            engine.pages.counters.count(Event::StagedRead);
         }
         self.queue.submit_read(Arc::clone(file), offset, pages, through, token);
         self.queue.submit();
@@ -279,17 +279,19 @@ impl<'e> Prefetcher<'e> {
     /// it and gets the error.
     fn finish(&self, piece: &Piece, mut pages: Vec<Lock<WordRef>>, nr_bytes: Option<usize>) {
         let first = piece.offset >> PAGE_SHIFT;
-        self.engine.record(&piece.mapping, first, record::AccessKind::Filled);
+        self.engine.pages.record(&piece.mapping, first, record::AccessKind::Filled);
         match nr_bytes {
             Some(nr_bytes) => {
-                self.engine.check_length(&piece.mapping, piece.offset, pages.len(), nr_bytes);
-                self.engine.set_marker(&pages, piece.marker);
+                self.engine.pages.check_length(&piece.mapping, piece.offset, pages.len(), nr_bytes);
+                self.engine.pages.set_marker(&pages, piece.marker);
                 // The last page first: who waits for the first is woken once, and finds them all.
                 while pages.pop().is_some() {}
             }
             None => {
                 let cpu = current_cpu();
-                pages.iter_mut().for_each(|page| self.engine.expel(cpu, &piece.mapping, page));
+                pages
+                    .iter_mut()
+                    .for_each(|page| self.engine.pages.expel(cpu, &piece.mapping, page));
             }
         }
     }

@@ -71,7 +71,7 @@ const YOUNG: Verdict = Verdict::Refused(Refusal::Young);
 impl Engine {
     /// One direct pass by a thread that needs a frame.
     pub(crate) fn reclaim_directly(&self, cpu: CpuId, node: &Node) -> Attempted {
-        self.counters.count(Event::DirectPass);
+        self.pages.counters.count(Event::DirectPass);
         let pass = self.start_pass(cpu, node, NodePass::direct);
         let scan = self.run_pass(cpu, node, pass);
         if scan.reclaimed > 0 { Attempted::Progress } else { Attempted::Failed }
@@ -80,17 +80,17 @@ impl Engine {
     /// Background passes over the node this many places down, until it has the frames free that it
     /// should, or a pass frees nothing. Slower nodes come first: what leaves this one goes there.
     pub(crate) fn reclaim_in_background(&self, nth: usize) {
-        let node = self.nodes.at(nth);
+        let node = self.pages.nodes.at(nth);
         let demotes = self.demotes(nth);
         let tiering = self.tiering.as_ref();
         let level = tiering.map_or(WatermarkLevel::High, |tiering| tiering.background_level(nth));
         node.frames.set_reclaim_active(true);
         loop {
             let mut room = 0;
-            if nth + 1 < self.nodes.len() {
+            if nth + 1 < self.pages.nodes.len() {
                 self.reclaim_in_background(nth + 1);
                 if demotes {
-                    room = self.nodes.at(nth + 1).frames.room_for_demoted();
+                    room = self.pages.nodes.at(nth + 1).frames.room_for_demoted();
                 }
             }
             let target = node.frames.background_target(level, room);
@@ -98,7 +98,7 @@ impl Engine {
                 break;
             }
             let cpu = current_cpu();
-            self.counters.count(Event::BackgroundPass);
+            self.pages.counters.count(Event::BackgroundPass);
             let start = |lists: &mut NodeLists| NodePass::background(lists, target);
             let pass = self.start_pass(cpu, node, start);
             let scan = self.run_pass(cpu, node, pass);
@@ -130,7 +130,7 @@ impl Engine {
         }
         // Lists that keep some of them would leave holes.
         node.frames.set_reclaim_active(true);
-        self.counters.count(Event::BackgroundPass);
+        self.pages.counters.count(Event::BackgroundPass);
         let cpu = current_cpu();
         let start = |lists: &mut NodeLists| NodePass::background(lists, target);
         let pass = self.start_pass(cpu, node, start);
@@ -143,11 +143,11 @@ impl Engine {
     /// many pages were evicted.
     pub(crate) fn command_lru_gen(&self, text: &str) -> Result<u64, GenCommandError> {
         // On request, what other CPUs have not told yet counts, too.
-        self.nodes.drain_logs();
+        self.pages.nodes.drain_logs();
         let mut nr_evicted = 0;
         for command in parse_commands(text) {
             let (command, cpu) = (command?, current_cpu());
-            let node = self.nodes.first();
+            let node = self.pages.nodes.first();
             let start = |lists: &mut NodeLists| NodePass::on_command(lists, &command);
             let pass = self.start_pass(cpu, node, start)?;
             nr_evicted += self.run_pass(cpu, node, pass).reclaimed;
@@ -157,10 +157,10 @@ impl Engine {
 
     /// Writes the generations, their ages up to date.
     pub(crate) fn describe_lru_gen(&self, detail: Detail) -> String {
-        self.nodes.drain_logs();
+        self.pages.nodes.drain_logs();
         let mut text = String::new();
         let paths = self.group_paths();
-        for node in self.nodes.iter() {
+        for node in self.pages.nodes.iter() {
             let write = |lists: &mut NodeLists| lists.write_lru_gen(&mut text, &paths, detail);
             self.start_pass(current_cpu(), node, write).expect("a string has room");
         }
@@ -183,7 +183,7 @@ impl Engine {
     }
 
     pub(crate) fn run_pass(&self, cpu: CpuId, node: &Node, mut pass: NodePass) -> Scan {
-        let nth = self.nodes.index_of(node.range().start);
+        let nth = self.pages.nodes.index_of(node.range().start);
         if self.demotes(nth) {
             pass = pass.demoting();
         }
@@ -223,10 +223,10 @@ impl Engine {
             }
         }
         if pass.scan().wants_flusher() {
-            self.flusher.notify();
+            self.flusher.wake();
         }
         let spent_ns = read_thread_cpu_time_ns().saturating_sub(started_ns);
-        self.counters.add(Event::ReclaimCpuNs, spent_ns);
+        self.pages.counters.add(Event::ReclaimCpuNs, spent_ns);
         *pass.scan()
     }
 
@@ -237,7 +237,7 @@ impl Engine {
         let Some(page) = mapping.and_then(|mapping| mapping.table.page(victim.page.index)) else {
             return false;
         };
-        let (is_armed, folio) = (page.load().is_hint(), &self.folios[victim.frame]);
+        let (is_armed, folio) = (page.load().is_hint(), &self.pages.folios[victim.frame]);
         lock(&tiering.promotion).spares(tiering.now(), folio, is_armed)
     }
 
@@ -248,7 +248,7 @@ impl Engine {
         victim: &Victim,
         claimed: &mut Claimed<'m>,
     ) -> Verdict {
-        if self.folios[victim.frame].flags().any(trial.unmovable) {
+        if self.pages.folios[victim.frame].flags().any(trial.unmovable) {
             return Verdict::Refused(Refusal::Dirty);
         }
         let Some(mapping) = trial.mappings.get(victim.page.mapping) else {
@@ -266,12 +266,12 @@ impl Engine {
         if lock.frame() != Some(victim.frame) {
             return Verdict::Refused(Refusal::Busy);
         }
-        if self.folios[victim.frame].flags().any(trial.unmovable) {
+        if self.pages.folios[victim.frame].flags().any(trial.unmovable) {
             return Verdict::Refused(Refusal::Dirty);
         }
         let left = trial.demotes_from.and_then(|nth| self.demote(cpu, nth, &mut lock));
         if left.is_none() {
-            if self.folios[victim.frame].flags().any(UNCLEAN) {
+            if self.pages.folios[victim.frame].flags().any(UNCLEAN) {
                 return Verdict::Refused(Refusal::Dirty);
             }
             if trial.demotes_from.is_some() && trial.leftover == Leftover::Keep {
@@ -317,14 +317,14 @@ impl Engine {
                     let left = locked.left.expect("a demoted page left a frame");
                     debug_assert_eq!(left.frame(), frame);
                     self.list_moved(cpu, &locked.lock, Migration::Demotion);
-                    free.push(self.arena.release(left));
+                    free.push(self.pages.arena.release(left));
                 }
                 Settled::Orphan { frame } => free.push(frame),
             }
         }
         debug_assert!(locks.next().is_none(), "every claimed page was settled");
         drop(locks);
-        self.nodes.free(cpu, &free);
+        self.pages.nodes.free(cpu, &free);
     }
 
     /// Takes the frame of a page whose eviction is settled.
@@ -337,25 +337,25 @@ impl Engine {
     ) -> FrameId {
         let Locked { mut lock, epoch, .. } = locked;
         let mapping = mappings.get(page.mapping);
-        let flags = lock.frame().map(|frame| self.folios[frame].flags());
+        let flags = lock.frame().map(|frame| self.pages.folios[frame].flags());
         if let Some(flags) = flags.filter(|flags| flags.any(Flags::PREFETCHED)) {
             self.count_wasted(mapping.map(|one| &**one), flags);
         }
-        if let Some(recorder) = &self.recorder {
+        if let Some(recorder) = &self.pages.recorder {
             recorder.record(page, record::AccessKind::Evict);
         }
-        if let (Some(pool), Some(mapping)) = (&self.pool, mapping) {
+        if let (Some(pool), Some(mapping)) = (&self.pages.pool, mapping) {
             pool.store(mapping.copied(), page.index, epoch, lock.bytes());
         }
-        self.arena.release(lock.evict(shadow))
+        self.pages.arena.release(lock.evict(shadow))
     }
 
     /// A page leaves that nobody has read. Of a stream, the stream's window learns of it.
     fn count_wasted(&self, mapping: Option<&Mapping>, flags: Flags) {
         if !flags.any(Flags::STREAMED) {
-            return self.counters.count(Event::AroundWasted);
+            return self.pages.counters.count(Event::AroundWasted);
         }
-        self.counters.count(Event::ReadaheadWasted);
+        self.pages.counters.count(Event::ReadaheadWasted);
         if let Some(mapping) = mapping {
             mapping.wasted.fetch_add(1, Relaxed);
         }
@@ -390,7 +390,7 @@ impl Engine {
         look.young_victim(page.index);
         let window = pages_around(page.index);
         let window = PageIndex(window.start)..PageIndex(window.end);
-        let takes = |frame: FrameId| wants_around(self.folios[frame].flags());
+        let takes = |frame: FrameId| wants_around(self.pages.folios[frame].flags());
         read_words(words, window, node, takes, look).done();
     }
 }

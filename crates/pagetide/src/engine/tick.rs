@@ -33,12 +33,12 @@ pub(crate) fn tick_interval(knobs: &TieringKnobs) -> Duration {
 impl Engine {
     /// Does what is due at `now`.
     pub(crate) fn tick(&self, now: Millis) {
-        if let Some(recorder) = &self.recorder {
+        if let Some(recorder) = &self.pages.recorder {
             // What a scan looks at, if there are any.
             let scanned = self.tiering.iter().flat_map(|_| self.mappings.snapshot());
             recorder.record_tick(now, scanned.map(|mapping| scanned_as(&mapping)));
         }
-        self.nodes.iter().for_each(|node| node.frames.tick(now));
+        self.pages.nodes.iter().for_each(|node| node.frames.tick(now));
         self.look_for_free();
         if let Some(tiering) = &self.tiering {
             tiering.set_now(now);
@@ -50,17 +50,32 @@ impl Engine {
         }
     }
 
+    /// Takes out the pages that were armed while they were being mapped.
+    fn unmap_rearmed(&self) {
+        for mapping in self.mappings.read().iter().filter(|mapping| mapping.is_region()) {
+            let mut pages = std::mem::take(&mut *lock(&mapping.rearm));
+            pages.sort_unstable();
+            let mut batch = UnmapBatch::new();
+            for index in pages {
+                if let Some(page) = mapping.table.page(index) {
+                    batch.unmap_armed(page);
+                }
+            }
+        }
+    }
+
     /// Tells core what accesses and moves cost.
     fn tell_costs(&self, tiering: &Tiering) {
-        let nr_slow = self.nodes.iter().skip(1).map(|node| node.frames.sample_resident()).sum();
-        let room = self.nodes.first().frames.room();
+        let nr_slow =
+            self.pages.nodes.iter().skip(1).map(|node| node.frames.sample_resident()).sum();
+        let room = self.pages.nodes.first().frames.room();
         let costs = tiering.costs(nr_slow);
         lock(&tiering.promotion).tell_costs(tiering.now(), &room, &costs);
     }
 
     /// Frames of all nodes that hold pages.
     fn nr_in_use(&self) -> u64 {
-        self.nodes.iter().map(|node| node.frames.sample_resident()).sum()
+        self.pages.nodes.iter().map(|node| node.frames.sample_resident()).sum()
     }
 
     /// One run of the hint scan, if it is due.
@@ -104,12 +119,12 @@ impl Engine {
         let mut batch = UnmapBatch::new();
         mapping.table.for_each_present(range, |page, seen| {
             let Some(frame) = seen.frame().filter(|_| !seen.is_locked()) else { return };
-            let folio = &self.folios[frame];
+            let folio = &self.pages.folios[frame];
             let facts = EntryFacts {
                 flags: folio.flags(),
                 is_armed: seen.is_hint(),
                 is_pinned: seen.pins() > 0,
-                is_top_tier: frame.0 < self.slow_from,
+                is_top_tier: frame.0 < self.pages.slow_from,
                 is_at_home: false,
             };
             if promotion.wants_hint(mode, &facts, page.index()) {

@@ -22,7 +22,7 @@
 
 use crate::engine::Engine;
 use crate::engine::fill::{FillError, FillPlan, Filled};
-use crate::engine::flush::SWAP_PART;
+use crate::engine::flush::{Flusher, SWAP_PART};
 use crate::engine::mapping::Mapping;
 use crate::engine::pass::Flushed;
 use crate::engine::swap::SwapMap;
@@ -31,7 +31,7 @@ use crate::stats::counters::Event;
 use pagetide_core::ids::{CpuId, PageIndex};
 use pagetide_core::lru::AccessPath;
 use pagetide_core::record::AccessKind;
-use pagetide_sys::{FaultKind, Lock, PageHandle, UnmapBatch, UserAccess, current_cpu};
+use pagetide_sys::{FaultKind, Lock, PageHandle, UserAccess, current_cpu};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -61,12 +61,12 @@ impl Faults {
             FaultKind::Minor => Event::RegionMinor,
             FaultKind::WriteProtect => Event::RegionWriteProtect,
         };
-        engine.counters.count(event);
+        engine.pages.counters.count(event);
         self.nr_served[kind as usize].fetch_add(1, Relaxed);
     }
 
     fn count_failed(&self, engine: &Engine) {
-        engine.counters.count(Event::RegionFailed);
+        engine.pages.counters.count(Event::RegionFailed);
         self.nr_failed.fetch_add(1, Relaxed);
     }
 }
@@ -81,7 +81,7 @@ impl Engine {
         faults: &Faults,
     ) {
         if is_write {
-            self.balance_dirty(Engine::flush_for_room);
+            self.flusher.balance_dirty(Flusher::flush_for_room);
         }
         let cpu = current_cpu();
         let page = mapping.table.page_or_make(PageIndex(index));
@@ -112,7 +112,7 @@ impl Engine {
         }
         self.map_page(mapping, &mut run[0], is_write, faults);
         drop(run);
-        self.record(mapping, index, AccessKind::Unpin);
+        self.pages.record(mapping, index, AccessKind::Unpin);
     }
 
     /// Maps a resident page, dirty first if it is to be written.
@@ -126,11 +126,13 @@ impl Engine {
         let index = page.page().index().0;
         let frame = page.frame().expect("a page that is mapped is resident");
         if is_write {
-            self.mark_whole_dirty(mapping, index, frame);
+            self.pages.mark_whole_dirty(mapping, index, frame);
         }
         match page.map_user(is_write) {
             // The kernel cannot map for reading alone.
-            Ok(UserAccess::Write) if !is_write => self.mark_whole_dirty(mapping, index, frame),
+            Ok(UserAccess::Write) if !is_write => {
+                self.pages.mark_whole_dirty(mapping, index, frame)
+            }
             Ok(_) => {}
             Err(error) => {
                 eprintln!("a page of a region could not be mapped: {error}");
@@ -150,7 +152,7 @@ impl Engine {
         kind: AccessKind,
         stops: &AtomicBool,
     ) -> io::Result<()> {
-        if self.note_table_access(cpu, mapping, run, kind, &self.counters) {
+        if self.note_table_access(cpu, mapping, run, kind, &self.pages.counters) {
             return Ok(());
         }
         let mut nr_failed_rounds = 0;
@@ -161,7 +163,7 @@ impl Engine {
                 Err(FillError::NoFrame) if stops.load(Relaxed) => {
                     return Err(io::ErrorKind::OutOfMemory.into());
                 }
-                Err(FillError::NoFrame) => match self.flush_for_room() {
+                Err(FillError::NoFrame) => match self.flusher.flush_for_room() {
                     Flushed { nr_written: 1.., .. } => nr_failed_rounds = 0,
                     Flushed { nr_failed: 0, .. } => std::thread::sleep(NO_FRAME_WAIT),
                     _ if nr_failed_rounds < FAILED_ROUNDS_MAX => nr_failed_rounds += 1,
@@ -182,19 +184,5 @@ impl Engine {
                 "all frames hold pages that cannot be written",
             )
         })
-    }
-
-    /// Takes out the pages that were armed while they were being mapped.
-    pub(crate) fn unmap_rearmed(&self) {
-        for mapping in self.mappings.read().iter().filter(|mapping| mapping.is_region()) {
-            let mut pages = std::mem::take(&mut *lock(&mapping.rearm));
-            pages.sort_unstable();
-            let mut batch = UnmapBatch::new();
-            for index in pages {
-                if let Some(page) = mapping.table.page(index) {
-                    batch.unmap_armed(page);
-                }
-            }
-        }
     }
 }

@@ -31,8 +31,8 @@ pub use stats::RegionStats;
 
 use crate::api::cache::PageCache;
 use crate::api::file::{Access, Advice, File, from_read};
-use crate::engine::Engine;
 use crate::engine::fill::Filled;
+use crate::engine::flush::Flusher;
 use crate::engine::mapping::Mapping;
 use crate::errors::{AdviseError, CreateRegionError, OpenError, ReadError, SyncError, WriteError};
 use crate::workers::CacheShared;
@@ -104,7 +104,7 @@ impl Region {
         shared: &Arc<CacheShared>,
         options: RegionOptions,
     ) -> Result<Region, CreateRegionError> {
-        if shared.engine.arena.shared_files().is_some() {
+        if shared.engine.pages.arena.shared_files().is_some() {
             return Err(CreateRegionError::Shared);
         }
         let direct = shared.limits.direct_io;
@@ -115,7 +115,7 @@ impl Region {
         let memory = Arc::new(RegionMemory::new(nr_pages)?);
         let engine = &shared.engine;
         let now = engine.tiering.as_ref().map_or(Millis(0), |tiering| tiering.now());
-        let table = PageTable::over_region(Arc::clone(&engine.arena), Arc::clone(&memory));
+        let table = PageTable::over_region(Arc::clone(&engine.pages.arena), Arc::clone(&memory));
         let Opened { backing, len, swap, .. } = opened;
         let mapping = engine.mappings.change(|slots| {
             let make = |id| Mapping::of_region(id, table, backing, len, now, swap);
@@ -189,12 +189,12 @@ impl Region {
         self.check_range(offset, source.len()).map_err(from_read)?;
         let mut done = 0;
         for piece in pieces(offset, source.len()) {
-            self.shared.engine.balance_dirty(Engine::flush_for_room);
+            self.shared.engine.flusher.balance_dirty(Flusher::flush_for_room);
             let part = &source[done..done + piece.within.len()];
             let written = self.with_page(piece.index, AccessKind::TableWrite, |run| {
                 run[0].write(piece.within.start, part);
                 let frame = run[0].frame().expect("a page brought in is resident");
-                self.shared.engine.mark_whole_dirty(&self.mapping, piece.index, frame);
+                self.shared.engine.pages.mark_whole_dirty(&self.mapping, piece.index, frame);
             });
             written.map_err(from_read)?;
             done += piece.within.len();
@@ -295,7 +295,7 @@ impl Region {
         run[0].set_young();
         use_it(&mut run);
         drop(run);
-        engine.record(&self.mapping, index, AccessKind::Unpin);
+        engine.pages.record(&self.mapping, index, AccessKind::Unpin);
         Ok(())
     }
 
@@ -344,10 +344,10 @@ impl Drop for Region {
         let all = PageIndex(0)..PageIndex(u64::MAX);
         if mapping.swap.is_some() {
             let _no_write_back = crate::memory::locks::lock(&mapping.flush);
-            mapping.table.for_each_present(all, |page, _| engine.drop_page(mapping, page));
+            mapping.table.for_each_present(all, |page, _| engine.pages.drop_page(mapping, page));
         } else {
-            engine.flush(mapping, 0..u64::MAX);
-            engine.drop_clean_pages(mapping, all);
+            engine.flusher.flush(mapping, 0..u64::MAX);
+            engine.pages.drop_clean_pages(mapping, all);
         }
         // Without a handle nothing keeps the mapping, unless it is dirty still.
         self.file = None;

@@ -162,8 +162,8 @@ impl Opened {
         let cached = engine.mappings.read().find(&identity).cloned();
         let Some(mapping) = cached else { return Ok(()) };
         if !mapping.has_handles() {
-            engine.flush(&mapping, 0..u64::MAX);
-            engine.drop_clean_pages(&mapping, PageIndex(0)..PageIndex(u64::MAX));
+            engine.flusher.flush(&mapping, 0..u64::MAX);
+            engine.pages.drop_clean_pages(&mapping, PageIndex(0)..PageIndex(u64::MAX));
             mapping.close_if_idle();
             engine.mappings.change(|slots| engine.forget_empty(slots));
         }

@@ -36,8 +36,9 @@ fn the_limit_holds_at_every_moment() {
                 file.read_at(&mut bytes, offset).expect("read");
             }
         }
-        most = most
-            .max(cache.shared.engine.arena.count_resident_bytes() + region.stats().resident_bytes);
+        most = most.max(
+            cache.shared.engine.pages.arena.count_resident_bytes() + region.stats().resident_bytes,
+        );
     }
     assert!(most <= NR_FRAMES << 12, "{most} bytes");
     assert!(most > (NR_FRAMES << 12) / 2, "{most} bytes: the test looks at nothing");

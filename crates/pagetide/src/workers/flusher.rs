@@ -14,11 +14,11 @@ pub(super) fn run(engine: &Arc<Engine>) {
     loop {
         let flushed = match engine.flusher.wait(INTERVAL) {
             Wake::Stop => return,
-            Wake::Work => engine.flush_for_room(),
-            Wake::Timeout => engine.flush_all(OnLocked::Skip),
+            Wake::Work => engine.flusher.flush_for_room(),
+            Wake::Timeout => engine.flusher.flush_all(OnLocked::Skip),
         };
         if flushed.nr_written == 0 && flushed.nr_failed > 0 {
-            engine.dirty.set_stalled();
+            engine.pages.dirty.set_stalled();
         }
     }
 }

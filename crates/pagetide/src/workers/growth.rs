@@ -17,7 +17,7 @@ pub(super) fn run(engine: &Arc<Engine>) {
     loop {
         match engine.growth.wait(FOREVER) {
             Wake::Stop => return,
-            Wake::Work | Wake::Timeout => while engine.arena.grow() {},
+            Wake::Work | Wake::Timeout => while engine.pages.arena.grow() {},
         }
     }
 }

@@ -50,7 +50,7 @@ impl CacheShared {
                 ("pagetide-ahead", prefetcher::run),
                 ("pagetide-growth", growth::run),
             ];
-            let nr_loops = if shared.engine.arena.can_grow() { 4 } else { 3 };
+            let nr_loops = if shared.engine.pages.arena.can_grow() { 4 } else { 3 };
             for (name, work) in loops.into_iter().take(nr_loops) {
                 let engine = Arc::clone(&shared.engine);
                 let thread = std::thread::Builder::new().name(name.into());
@@ -65,15 +65,16 @@ impl CacheShared {
 impl Drop for CacheShared {
     fn drop(&mut self) {
         let engine = &self.engine;
-        [&engine.background, &engine.flusher, &engine.prefetches.signal, &engine.growth]
+        engine.flusher.stop();
+        [&engine.background, &engine.prefetches.signal, &engine.growth]
             .into_iter()
             .for_each(|signal| signal.stop());
         for worker in lock(&self.workers).drain(..) {
             // A worker that panicked has said so; what it left is written below all the same.
             let _ = worker.join();
         }
-        engine.flush_all(OnLocked::End);
-        if let Some(recorder) = &engine.recorder {
+        engine.flusher.flush_all(OnLocked::End);
+        if let Some(recorder) = &engine.pages.recorder {
             recorder.finish();
         }
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// The thread's loop: sleeps until an allocation finds the low watermark passed, and wakes as often
 /// as the per-CPU lists want to know the time, to let them shrink.
 pub(super) fn run(engine: &Arc<Engine>) {
-    let mut period = engine.nodes.first().frames.tick_period();
+    let mut period = engine.pages.nodes.first().frames.tick_period();
     if let Some(tiering) = &engine.tiering {
         period = period.min(tick_interval(&tiering.options.knobs));
     }

@@ -74,7 +74,7 @@ impl File {
             && let Ok(pin) = page.try_pin(Touch::Young)
         {
             handle.note_table_access(index);
-            if handle.engine().is_slow(pin.frame(), pin.has_hint()) {
+            if handle.pages.is_slow(pin.frame(), pin.has_hint()) {
                 return handle.pin_in_slow_memory(index, pin);
             }
             handle.note_pinned(index, &pin);
@@ -131,13 +131,13 @@ impl Handle {
     #[inline]
     fn note_table_access(&self, index: u64) {
         self.count_hit();
-        self.engine().record(&self.mapping, index, record::AccessKind::Table);
+        self.pages.record(&self.mapping, index, record::AccessKind::Table);
     }
 
     /// What the page has to say to readahead and to the sample of reuse, once it is where it stays.
     #[inline]
     fn note_pinned(&self, index: u64, pin: &Pin<PageRef<'_>>) {
-        let flags = self.engine().folios[pin.frame()].flags();
+        let flags = self.pages.folios[pin.frame()].flags();
         if flags.any(NOTED) {
             self.note_flags(index, pin.frame(), flags);
         }
@@ -146,7 +146,7 @@ impl Handle {
     /// A guard goes. The page is free a moment later, before anything else is decided.
     #[inline]
     fn note_unpin(&self, index: u64) {
-        self.engine().record(&self.mapping, index, record::AccessKind::Unpin);
+        self.pages.record(&self.mapping, index, record::AccessKind::Unpin);
     }
 
     /// Pins a page again that was pinned in slow memory, or was armed: it may have to move first,
@@ -186,7 +186,7 @@ impl Handle {
             match page.try_pin(Touch::Young) {
                 Ok(pin) => {
                     self.note_table_access(index);
-                    if self.engine().is_slow(pin.frame(), pin.has_hint()) {
+                    if self.pages.is_slow(pin.frame(), pin.has_hint()) {
                         return self.pin_in_slow_memory(index, pin);
                     }
                     self.note_pinned(index, &pin);
@@ -227,7 +227,9 @@ impl Handle {
         let mut run: Filled<'_> = vec![self.lock_page(self.page_or_make(index)?)?];
         match engine.bring_in(cpu, &self.mapping, &mut run, kind, &self.counters) {
             Ok(()) => Ok(run),
-            Err(FillError::NoFrame) => Err(ReadError::NoFrame { frames: engine.nodes.nr_frames() }),
+            Err(FillError::NoFrame) => {
+                Err(ReadError::NoFrame { frames: self.pages.nodes.nr_frames() })
+            }
             Err(FillError::Store(source)) => Err(self.store_error(index, source)),
         }
     }
@@ -268,17 +270,17 @@ impl PageGuardMut<'_> {
     pub fn commit(self) {}
 
     fn publish(&mut self, index: u64) {
-        let (engine, mapping) = (self.handle.engine(), &self.handle.mapping);
+        let (pages, mapping) = (&self.handle.pages, &self.handle.mapping);
         let mut before = vec![0; self.bytes.len()];
         self.page.read(0, &mut before);
         let frame = self.page.frame().expect("a guarded page has a frame");
         for change in written::changes(&before, &self.bytes) {
             self.page.write(change.start, &self.bytes[change.clone()]);
-            engine.mark_dirty(mapping, index, frame, change);
+            pages.mark_dirty(mapping, index, frame, change);
         }
         // No waiting in a drop: the flusher may need the page, or another this thread has locked.
-        if engine.dirty.balance() != Balance::Continue {
-            engine.flusher.notify();
+        if pages.dirty.balance() != Balance::Continue {
+            self.handle.engine().flusher.wake();
         }
     }
 }

@@ -20,6 +20,7 @@ pub(crate) use write::from_read;
 use crate::engine::Engine;
 use crate::engine::held;
 use crate::engine::mapping::Mapping;
+use crate::engine::pages::Pages;
 use crate::errors::ReadError;
 use crate::memory::locks::lock;
 use crate::memory::percpu::PerCpu;
@@ -74,6 +75,8 @@ pub struct File {
 /// The state of one open handle.
 struct Handle {
     shared: Arc<CacheShared>,
+    /// The engine's, one step nearer for hits.
+    pages: Arc<Pages>,
     mapping: Arc<Mapping>,
     access: Access,
     /// The page in which the last read on each CPU ended: reading on in it counts once.
@@ -96,6 +99,7 @@ impl File {
         let counters = shared.engine.counters_of(&mapping);
         File {
             handle: Arc::new(Handle {
+                pages: Arc::clone(&shared.engine.pages),
                 shared,
                 mapping,
                 access,
@@ -155,7 +159,7 @@ impl Handle {
     #[inline]
     fn settle(&self, pages: RangeInclusive<u64>) -> Result<(), ReadError> {
         if self.mapping.leaving.is_any() {
-            let settled = self.engine().settle(&self.mapping, pages);
+            let settled = self.engine().flusher.settle(&self.mapping, pages);
             settled.map_err(|own| ReadError::WouldDeadlock { index: own.index })?;
         }
         Ok(())
@@ -178,7 +182,7 @@ impl Handle {
                 page.lock()
             }
         };
-        self.engine().settle_locked(&self.mapping, &mut lock);
+        self.engine().flusher.settle_locked(&self.mapping, &mut lock);
         Ok(lock)
     }
 
@@ -187,7 +191,7 @@ impl Handle {
     #[cold]
     fn note_flags(&self, index: u64, frame: FrameId, flags: Flags) {
         if flags.any(Flags::SAMPLED) {
-            self.engine().reuse.hit(self.mapping.key(PageIndex(index)));
+            self.pages.reuse.hit(self.mapping.key(PageIndex(index)));
         }
         if flags.any(Flags::READAHEAD.with(Flags::PREFETCHED)) {
             self.note_readahead(index, frame);
@@ -197,7 +201,7 @@ impl Handle {
     /// What readahead learns from a page that was used.
     fn note_readahead(&self, index: u64, frame: FrameId) {
         let engine = self.engine();
-        let before = engine.folios[frame].clear(Flags::READAHEAD.with(Flags::PREFETCHED));
+        let before = engine.pages.folios[frame].clear(Flags::READAHEAD.with(Flags::PREFETCHED));
         if !before.any(Flags::READAHEAD) {
             return;
         }

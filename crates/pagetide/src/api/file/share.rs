@@ -50,7 +50,7 @@ impl SharedPages for File {
         let _no_writers = handle.mapping.resize.write().expect("no holder panics");
         let _no_write_back = lock(&handle.mapping.flush);
         handle.mapping.table.for_each_present(PageIndex(0)..PageIndex(u64::MAX), |page, _| {
-            handle.engine().drop_page(&handle.mapping, page);
+            handle.pages.drop_page(&handle.mapping, page);
         });
     }
 
@@ -103,7 +103,7 @@ impl SharedPages for File {
     }
 
     fn touch_ranges(&self, ranges: &[(u64, u64)]) {
-        let (table, folios) = (&self.handle.mapping.table, &self.handle.engine().folios);
+        let (table, folios) = (&self.handle.mapping.table, &self.handle.pages.folios);
         for some in ranges.chunks(FETCHED) {
             // The cache misses of all, first the words' and then the descriptors', pass side by
             // side.
@@ -121,7 +121,7 @@ impl SharedPages for File {
             page.fetch();
         }
         if let Some(tag) = mapping.tag() {
-            self.handle.engine().arena.fetch_hints(tag, PageIndex(index));
+            self.handle.pages.arena.fetch_hints(tag, PageIndex(index));
         }
     }
 
@@ -149,8 +149,8 @@ impl SharedPages for File {
         }
         let cpu = current_cpu();
         handle.counters.count(Event::Miss);
-        engine.reuse.access(mapping.key(PageIndex(index)));
-        engine.count_read(1);
+        engine.pages.reuse.access(mapping.key(PageIndex(index)));
+        engine.pages.count_read(1);
         let previous = handle.last_page.at(cpu).swap(index, Relaxed);
         let counts = previous != index && !handle.no_reuse.load(Relaxed);
         handle.record_read(&Piece { index, last: index, within: 0, counts });
@@ -159,7 +159,7 @@ impl SharedPages for File {
         };
         page.write(0, bytes);
         if counts {
-            engine.mark_filled(cpu, frame);
+            engine.pages.mark_filled(cpu, frame);
         }
         true
     }
@@ -175,7 +175,7 @@ impl SharedPages for File {
         let is_as_read = mapping.writes() == writes;
         let is_in = is_as_read && engine.admit_around(current_cpu(), mapping, &mut page).is_ok();
         if is_in {
-            engine.counters.add(Event::DeviceReadBytes, PAGE_BYTES as u64);
+            engine.pages.counters.add(Event::DeviceReadBytes, PAGE_BYTES as u64);
             page.write(0, bytes);
         }
         is_in

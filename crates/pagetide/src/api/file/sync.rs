@@ -74,7 +74,7 @@ impl Handle {
         match held::first_exclusive(&self.mapping) {
             Some(index) => Err(SyncError::WouldDeadlock { index }),
             None => {
-                self.engine().flush(&self.mapping, pages);
+                self.engine().flusher.flush(&self.mapping, pages);
                 Ok(())
             }
         }

@@ -72,7 +72,7 @@ impl File {
             let nr_bytes = (PAGE_BYTES - within).min(source.len() - *done);
             handle.write_page(at >> PAGE_SHIFT, within, &source[*done..*done + nr_bytes])?;
             *done += nr_bytes;
-            handle.engine().balance_dirty(|engine| engine.flush_all(OnLocked::Skip));
+            handle.engine().flusher.balance_dirty(|flusher| flusher.flush_all(OnLocked::Skip));
         }
         Ok(())
     }
@@ -88,7 +88,7 @@ impl Handle {
                 let _no_truncation = self.mapping.resize.read().expect("no holder panics");
                 self.mapping.note_writer();
                 if let Ok(mut page) = page.try_lock() {
-                    self.engine().settle_locked(&self.mapping, &mut page);
+                    self.engine().flusher.settle_locked(&self.mapping, &mut page);
                     return self.write_locked(vec![page], within, source);
                 }
             }
@@ -105,8 +105,8 @@ impl Handle {
     ) -> Result<(), WriteError> {
         let (engine, cpu) = (self.engine(), current_cpu());
         let index = run[0].page().index().0;
-        engine.record(&self.mapping, index, record::AccessKind::Write);
-        engine.reuse.access(self.mapping.key(PageIndex(index)));
+        self.pages.record(&self.mapping, index, record::AccessKind::Write);
+        self.pages.reuse.access(self.mapping.key(PageIndex(index)));
         let written = within..within + source.len();
         let is_hit = run[0].frame().is_some();
         if is_hit {
@@ -123,7 +123,7 @@ impl Handle {
         }
         if is_hit {
             let frame = run[0].frame().expect("a page that was hit has a frame");
-            engine.mark_accessed(cpu, frame);
+            self.pages.mark_accessed(cpu, frame);
             engine.note_locked_access(cpu, &mut run[0]);
         }
         run[0].write(within, source);
@@ -131,9 +131,9 @@ impl Handle {
         self.mapping.grow_to((index << PAGE_SHIFT) + written.end as u64);
         let frame = run[0].frame().expect("a prepared page has a frame");
         if !is_hit {
-            engine.mark_filled(cpu, frame);
+            self.pages.mark_filled(cpu, frame);
         }
-        engine.mark_dirty(&self.mapping, index, frame, written);
+        self.pages.mark_dirty(&self.mapping, index, frame, written);
         Ok(())
     }
 
@@ -162,16 +162,16 @@ impl Handle {
     fn write_through(&self, index: u64, within: usize, source: &[u8]) -> Result<(), WriteError> {
         let (engine, mapping) = (self.engine(), &self.mapping);
         self.counters.count(Event::WriteThrough);
-        engine.forget_compressed(PageId { mapping: mapping.id, index: PageIndex(index) });
+        self.pages.forget_compressed(PageId { mapping: mapping.id, index: PageIndex(index) });
         let offset = (index << PAGE_SHIFT) + within as u64;
         let end = offset + source.len() as u64;
         let written = mapping.backing().and_then(|backing| {
-            engine.with_change(mapping, &backing, || {
+            engine.flusher.with_change(mapping, &backing, || {
                 if !mapping.agreement.is_shared() {
                     return self.write_around(&backing, index, within, source);
                 }
                 mapping.agreement.lock().may_grow_to(end);
-                engine.count_write(source.len());
+                self.pages.count_write(source.len());
                 backing.write_bytes(source, offset)
             })
         });
@@ -193,17 +193,17 @@ impl Handle {
         within: usize,
         source: &[u8],
     ) -> io::Result<()> {
-        let (engine, offset) = (self.engine(), index << PAGE_SHIFT);
+        let offset = index << PAGE_SHIFT;
         let mut buffer = AlignedBuf::zeroed(PAGE_BYTES);
         let nr_old = if source.len() == PAGE_BYTES || offset >= self.mapping.stored_len() {
             0
         } else {
-            engine.count_read(1);
+            self.pages.count_read(1);
             backing.read_bytes(&mut buffer, offset)?
         };
         buffer[within..within + source.len()].copy_from_slice(source);
         let nr_bytes = nr_old.max(within + source.len());
-        engine.count_write(nr_bytes);
+        self.pages.count_write(nr_bytes);
         backing.write_bytes(&buffer[..nr_bytes], offset)
     }
 }

@@ -99,17 +99,17 @@ impl CacheStats {
 
     pub(crate) fn collect(engine: &Engine) -> CacheStats {
         let (policy, selection) = {
-            let lists = engine.nodes.first().lock_lists();
+            let lists = engine.pages.nodes.first().lock_lists();
             (lists.root().policy_name(), lists.root().selection_summary())
         };
         let mut core = VmStat::default();
-        engine.nodes.iter().for_each(|node| core.merge(&node.lock_lists().vmstat()));
+        engine.pages.nodes.iter().for_each(|node| core.merge(&node.lock_lists().vmstat()));
         if let Some(tiering) = &engine.tiering {
             core.merge(lock(&tiering.promotion).vmstat());
         }
         let count = |event| {
             let in_groups = engine.groups.as_ref().map_or(0, |groups| groups.collect(event));
-            engine.counters.collect(event) + in_groups
+            engine.pages.counters.collect(event) + in_groups
         };
         let sum = |counters: [Counter; 2]| counters.iter().map(|one| core.read(*one)).sum();
         let mut vmstat: Vec<(&'static str, u64)> = core.iter().collect();
@@ -132,10 +132,10 @@ impl CacheStats {
         let (hits, misses) = (count(Event::Hit), count(Event::Miss));
         CacheStats {
             policy,
-            memory_bytes: engine.nodes.managed_bytes(),
-            resident_bytes: sum_nodes(&engine.nodes, ArenaFrames::resident_bytes),
-            resident_bytes_max: sum_nodes(&engine.nodes, ArenaFrames::resident_bytes_max),
-            dirty_bytes: engine.dirty.bytes(),
+            memory_bytes: engine.pages.nodes.managed_bytes(),
+            resident_bytes: sum_nodes(&engine.pages.nodes, ArenaFrames::resident_bytes),
+            resident_bytes_max: sum_nodes(&engine.pages.nodes, ArenaFrames::resident_bytes_max),
+            dirty_bytes: engine.pages.dirty.bytes(),
             accesses: hits + misses,
             hits,
             misses,
@@ -154,7 +154,7 @@ impl CacheStats {
             selection,
             tiering: TieringStats::collect(engine, &core, hits),
             vmstat,
-            reuse: engine.reuse.counts(),
+            reuse: engine.pages.reuse.counts(),
         }
     }
 }

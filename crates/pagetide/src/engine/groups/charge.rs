@@ -38,7 +38,7 @@ impl Engine {
 
     #[inline(never)]
     fn charge_group(&self, cpu: CpuId, mapping: &Mapping) -> Result<GroupId, NoFrame> {
-        let node = self.nodes.first();
+        let node = self.pages.nodes.first();
         let mut path = ChargePath::new();
         loop {
             let full = {
@@ -62,7 +62,7 @@ impl Engine {
 
     /// One direct pass for a group at its limit; returns the frames freed.
     fn reclaim_for_limit(&self, cpu: CpuId, full: GroupId) -> u64 {
-        self.counters.count(Event::DirectPass);
+        self.pages.counters.count(Event::DirectPass);
         let start = |groups: &mut Groups| Some(GroupPass::for_limit(groups, full));
         self.run_group_pass(cpu, full, start).unwrap_or(0)
     }
@@ -74,7 +74,7 @@ impl Engine {
         group: GroupId,
         start: impl FnOnce(&mut Groups) -> Option<GroupPass>,
     ) -> Option<u64> {
-        let node = self.nodes.first();
+        let node = self.pages.nodes.first();
         let pass = self.start_pass(cpu, node, |lists| {
             let groups = groups_of(lists);
             if groups.tree().exists(group) { start(groups) } else { None }
@@ -86,27 +86,27 @@ impl Engine {
     /// there are groups.
     pub(crate) fn group_room(&self, mapping: &Mapping) -> Option<u64> {
         self.groups.as_ref()?;
-        let memory = self.nodes.nr_frames();
-        let mut lists = self.nodes.first().lock_lists();
+        let memory = self.pages.nodes.nr_frames();
+        let mut lists = self.pages.nodes.first().lock_lists();
         Some(groups_of(&mut lists).tree().room(mapping.group(), memory))
     }
 
     /// As [`Engine::group_room`]; without groups, all pages there are.
     pub(crate) fn room_of(&self, mapping: &Mapping) -> u64 {
-        self.group_room(mapping).unwrap_or_else(|| self.nodes.nr_frames())
+        self.group_room(mapping).unwrap_or_else(|| self.pages.nodes.nr_frames())
     }
 
     /// Takes back what was charged for a page that got no frame.
     pub(crate) fn refund(&self, payer: GroupId) {
         if self.groups.is_some() {
-            groups_of(&mut self.nodes.first().lock_lists()).cancel_charge(payer);
+            groups_of(&mut self.pages.nodes.first().lock_lists()).cancel_charge(payer);
         }
     }
 
     /// Where a handle of the mapping counts.
     pub(crate) fn counters_of(&self, mapping: &Mapping) -> Arc<Counters> {
         let member = self.groups.as_ref().and_then(|directory| directory.find(mapping.group()));
-        Arc::clone(member.as_ref().map_or(&self.counters, |member| &member.counters))
+        Arc::clone(member.as_ref().map_or(&self.pages.counters, |member| &member.counters))
     }
 
     /// What all groups promise never to take, with another promise in place of one group's own.
@@ -120,7 +120,7 @@ impl Engine {
     /// Refuses a size of the cache's that is less than what groups are never to give.
     pub(crate) fn check_promised(&self, given: Bytes) -> Result<(), ResizeError> {
         let promised = |groups| Bytes::from_pages(Engine::promised(groups, None));
-        let min = self.nodes.first().lock_lists().groups().map_or(Bytes(0), promised);
+        let min = self.pages.nodes.first().lock_lists().groups().map_or(Bytes(0), promised);
         if given < min { Err(ResizeError::Promised { given, min }) } else { Ok(()) }
     }
 
@@ -141,7 +141,7 @@ impl Engine {
         }
         let given = Bytes::from_pages(config.min);
         let others = Bytes::from_pages(Engine::promised(groups, group));
-        let memory = Bytes(self.nodes.managed_bytes());
+        let memory = Bytes(self.pages.nodes.managed_bytes());
         if config.min > 0 && given.0.saturating_add(others.0) > memory.0 {
             return Err(GroupError::Overcommitted { given, others, memory });
         }
@@ -161,7 +161,7 @@ impl Engine {
         let config = options.check()?;
         let above = parent.map_or(GroupId::ROOT, |parent| parent.id);
         let id = {
-            let mut lists = self.nodes.first().lock_lists();
+            let mut lists = self.pages.nodes.first().lock_lists();
             let groups = groups_of(&mut lists);
             parent.map_or(Ok(()), check_online)?;
             self.check_promise(groups, above, None, &config)?;
@@ -191,7 +191,7 @@ impl Engine {
         let config = options.check()?;
         let group = member.id;
         {
-            let mut lists = self.nodes.first().lock_lists();
+            let mut lists = self.pages.nodes.first().lock_lists();
             let groups = groups_of(&mut lists);
             check_online(member)?;
             self.check_promise(groups, member.parent, Some(group), &config)?;
@@ -206,7 +206,7 @@ impl Engine {
     /// Takes pages from a group that uses more than it may, until it fits or nothing can be taken.
     fn shrink_group(&self, group: GroupId) {
         // What other CPUs have not told yet counts, too.
-        self.nodes.drain_logs();
+        self.pages.nodes.drain_logs();
         let above = |groups: &mut Groups| GroupPass::above_limit(groups, group);
         while self.run_group_pass(current_cpu(), group, above).is_some_and(|nr| nr > 0) {}
     }
@@ -223,7 +223,7 @@ impl Engine {
             self.note_group(GroupNote::Reclaim { group, nr_pages });
         }
         // On request, what other CPUs have not told yet counts, too.
-        self.nodes.drain_logs();
+        self.pages.nodes.drain_logs();
         let start = |groups: &mut Groups| {
             (nr_pages > 0).then(|| GroupPass::proactive(groups, group, nr_pages, None))
         };
@@ -234,7 +234,7 @@ impl Engine {
     pub(crate) fn remove_group(&self, member: &Member) -> Result<(), GroupError> {
         let mut names = self.directory()?.lock();
         let mappings = self.mappings.read();
-        let mut lists = self.nodes.first().lock_lists();
+        let mut lists = self.pages.nodes.first().lock_lists();
         check_online(member)?;
         groups_of(&mut lists).remove(member.id).map_err(|error| match error {
             RemoveGroupError::HasChildren { nr_children, .. } => {
@@ -255,7 +255,7 @@ impl Engine {
         member: &Member,
         look: impl FnOnce(&Groups) -> T,
     ) -> Result<T, GroupError> {
-        let mut lists = self.nodes.first().lock_lists();
+        let mut lists = self.pages.nodes.first().lock_lists();
         check_online(member)?;
         Ok(look(groups_of(&mut lists)))
     }
@@ -281,7 +281,7 @@ impl Engine {
     }
 
     fn note_group(&self, note: GroupNote) {
-        if let Some(recorder) = &self.recorder {
+        if let Some(recorder) = &self.pages.recorder {
             recorder.note(&Note::Group(note));
         }
     }
