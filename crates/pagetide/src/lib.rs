@@ -1,6 +1,6 @@
 //! A page cache a program owns: real files, a hard byte limit, and the reclaim of a kernel.
 //!
-//! The kernel's page cache is shared, sized by whoever shouts loudest, and out of reach. A database
+//! The kernel's page cache is shared, sized by the loudest program, and out of reach. A database
 //! or a storage engine wants the opposite: so many bytes and not one more, for its own files, with
 //! a replacement policy that survives scans and tells what it did.
 //!

@@ -178,7 +178,7 @@ impl Builder {
         self
     }
 
-    /// Lets the cache have [groups](PageCache::group): a miss then also finds out who pays for it.
+    /// Lets the cache have [groups](PageCache::group): a miss also finds out which pays for it.
     /// Off unless set; not for memory with [tiers](Builder::tier) of several kinds. Regions are of
     /// no group.
     pub fn groups(mut self, groups: bool) -> Builder {

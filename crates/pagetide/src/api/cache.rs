@@ -86,7 +86,7 @@ impl PageCache {
     /// Opens a regular file. Two opens of one file share its pages.
     ///
     /// Close to open: what other programs had written when they closed the file is seen, here and
-    /// by all handles from now on. Unless the file's length and times prove that nobody changed it,
+    /// by all handles from now on. Unless the file's length and times prove that it is unchanged,
     /// its clean pages are dropped; they prove nothing where it was written back here since the
     /// last open, nor within a few milliseconds of a change. Waits for no page, and for no guard.
     ///
@@ -144,7 +144,7 @@ impl PageCache {
         Ok(self.handle(mapping, access))
     }
 
-    /// Opens somebody's own store, for reading and writing. It is shared with no other handle.
+    /// Opens a store of the caller's, for reading and writing. It is shared with no other handle.
     ///
     /// # Errors
     /// [`OpenError::Open`] if the store does not know its length.

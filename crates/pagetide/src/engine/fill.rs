@@ -7,8 +7,8 @@
 //!   read past the cache               expelled, and the caller gets the error
 //! ```
 //!
-//! All pages of a run stay locked until the read is done, so nobody sees half a page. A run ends
-//! early at a page somebody else holds or has, at the end of the file, and where frames run out;
+//! All pages of a run stay locked until the read is done, so no reader sees half a page. A run ends
+//! early at a page that is locked or resident, at the end of the file, and where frames run out;
 //! only the first page matters to the caller.
 
 use crate::engine::mapping::Mapping;
@@ -247,7 +247,7 @@ impl Engine {
         Ok(frame)
     }
 
-    /// Gives the locked, absent page, which nobody has asked for, a frame that nobody else wants.
+    /// Gives the locked, absent page, which is not asked for, a frame that nothing else wants.
     pub(crate) fn admit_around<H: PageHandle>(
         &self,
         cpu: CpuId,

@@ -1,8 +1,8 @@
 //! Write-back: dirty pages to the store, and what happens when that fails.
 //!
 //! One thread at a time writes back a mapping (`mapping.flush`), front to back, once: a pass ends
-//! even while writers go on. A pass ends early at a page that a guard has locked; who insists waits
-//! for the guard between passes, when nobody else has to wait along. What a pass does: `pass`.
+//! even while writers go on. A pass ends early at a page that a guard has locked; a sync waits for
+//! the guard between passes, when no other call has to wait along. What a pass does: `pass`.
 
 use crate::engine::mapping::Mapping;
 use crate::engine::pages::Pages;
@@ -117,9 +117,9 @@ impl Flusher {
         total
     }
 
-    /// Writes back what keeps frames from being reclaimed, of mappings that nobody else is writing
-    /// back; of pages that only borrow room, a part at a time, in turn. Waits for no page, and for
-    /// nobody's turn: the caller may be serving a fault.
+    /// Writes back what keeps frames from being reclaimed, of mappings that no other thread is
+    /// writing back; of pages that only borrow room, a part at a time, in turn. Waits for no page,
+    /// and for no turn: the caller may be serving a fault.
     pub(crate) fn flush_for_room(&self) -> Flushed {
         let mut total = Flushed::default();
         for mapping in self.mappings.snapshot() {
@@ -142,7 +142,7 @@ impl Flusher {
         total
     }
 
-    /// Has who makes pages dirty wake the flusher, or wait for it, as the limits say; where there
+    /// Has a writer wake the flusher, or wait for it, as the limits say; where there
     /// is none, `flush` by itself.
     pub(crate) fn balance_dirty(&self, flush: impl FnOnce(&Flusher) -> Flushed) {
         match self.pages.dirty.balance() {

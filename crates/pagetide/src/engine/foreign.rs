@@ -163,7 +163,7 @@ impl Flusher {
     }
 
     /// Before the pages are used: drops those that are leaving, and stores what of them was written
-    /// here. Waits for those who have them, which are other threads.
+    /// here. Waits for the other threads that have them.
     pub(crate) fn settle(
         &self,
         mapping: &Mapping,

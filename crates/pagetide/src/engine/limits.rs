@@ -14,7 +14,7 @@ use pagetide_sys::{ReserveError, read_total_memory};
 pub(crate) struct Limits {
     pub(crate) nr_frames: u32,
     pub(crate) nr_frames_max: u32,
-    /// As somebody has asked for it; how far is core's to say.
+    /// As it was asked for; how far is core's to say.
     readahead_asked: Option<u64>,
     pub(crate) pcp: PcpSettings,
     pub(crate) direct_io: bool,

@@ -124,7 +124,7 @@ impl Engine {
     /// A frame while memory is ample: for it, nothing is evicted and nobody woken.
     pub(crate) fn spare_frame(&self, cpu: CpuId) -> Option<ClaimedFrame> {
         let claimed = self.is_ample().then(|| self.frame_above_low(cpu)).flatten()?;
-        self.tell_growth();
+        self.wake_growth();
         Some(claimed)
     }
 
@@ -140,7 +140,7 @@ impl Engine {
 
     pub(crate) fn alloc_frame(&self, cpu: CpuId) -> Result<ClaimedFrame, NoFrame> {
         let claimed = self.alloc_from_nodes(cpu)?;
-        self.tell_growth();
+        self.wake_growth();
         Ok(claimed)
     }
 
@@ -156,10 +156,10 @@ impl Engine {
         if taken.is_empty() && self.make_room_for_runs(node, nr) {
             node.frames.alloc_runs(nr, taken);
         }
-        self.tell_growth();
+        self.wake_growth();
     }
 
-    fn tell_growth(&self) {
+    fn wake_growth(&self) {
         if self.pages.arena.wants_growth() {
             self.growth.notify();
         }

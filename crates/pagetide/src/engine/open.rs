@@ -126,7 +126,7 @@ impl Engine {
         }
     }
 
-    /// Forgets mappings nobody has open that hold no page: their last page was evicted. Their
+    /// Forgets mappings without a handle that hold no page: their last page was evicted. Their
     /// shadows go with them, and their numbers will be others'.
     pub(crate) fn forget_empty(&self, slots: &mut Slots) {
         let is_idle = |mapping: &&Arc<Mapping>| {

@@ -191,7 +191,7 @@ impl Pages {
         frame: FrameId,
         changed: Range<usize>,
     ) {
-        // What nobody else can change is written back whole.
+        // What no other program can change is written back whole.
         let is_exact = mapping.agreement.is_shared();
         let is_new = !self.folios[frame].set(Flags::DIRTY).any(Flags::DIRTY);
         if is_new || is_exact {
@@ -245,7 +245,7 @@ impl Pages {
         self.counters.add(Event::DeviceWriteBytes, nr_bytes as u64);
     }
 
-    /// Notices a file that is shorter than it was: somebody cut it while we had it open.
+    /// Notices a file that is shorter than it was: it was cut while it was open here.
     pub(crate) fn check_length(
         &self,
         mapping: &Mapping,

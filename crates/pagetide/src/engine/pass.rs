@@ -42,12 +42,12 @@ const LOOKS_MAX: u32 = 64;
 /// Pages written in part whose other bytes the kernel reads at a time.
 const PREPARED: usize = 128;
 
-/// What a pass does about a page that somebody has locked.
+/// What a pass does about a page that is locked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum OnLocked {
     /// Ends there, and says where: the caller waits for the page, and goes on.
     End,
-    /// Leaves it dirty: whoever has locked it may be waiting for the pass, or be the caller.
+    /// Leaves it dirty: the thread that has locked it may wait for the pass, or be the caller.
     Skip,
 }
 

@@ -5,7 +5,7 @@
 //! rest is still coming, and the device always has work.
 //!
 //! A reader may overtake the worker, which is late then for what it has passed: what is behind the
-//! reader's last miss is left out, or it would come in, perhaps again, for nobody.
+//! reader's last miss is left out, or it would come in, perhaps again, for no use.
 //!
 //! A run that finds the queue full is dropped: readahead is a wish. For the same reason at most a
 //! part of the memory, or of what a group has room for, is being filled at a time.
@@ -35,7 +35,7 @@ const PIECE_MAX: u64 = 128;
 /// Pages between the one that is admitted and the one whose line of hints is fetched.
 const FETCHED_AHEAD: u64 = 8;
 
-/// A run somebody wished for.
+/// A run that a reader wishes for.
 struct Wish {
     mapping: Arc<Mapping>,
     run: ReadaheadRun,
@@ -149,7 +149,7 @@ impl<'e> Prefetcher<'e> {
     /// Pages the next piece of the mapping may have; waits until it may have one.
     fn wait_for_room(&mut self, mapping: &Mapping) -> u64 {
         if !self.engine.has_workers {
-            // Then nobody else needs a frame meanwhile.
+            // Then no other thread needs a frame meanwhile.
             return PIECE_MAX;
         }
         let nr_max = in_flight_max(self.engine.room_of(mapping));
@@ -275,8 +275,8 @@ impl<'e> Prefetcher<'e> {
         }
     }
 
-    /// Unlocks the pages of a piece; without contents they leave again, and whoever needs one reads
-    /// it and gets the error.
+    /// Unlocks the pages of a piece; without contents they leave again, and a reader that needs one
+    /// reads it and gets the error.
     fn finish(&self, piece: &Piece, mut pages: Vec<Lock<WordRef>>, nr_bytes: Option<usize>) {
         let first = piece.offset >> PAGE_SHIFT;
         self.engine.pages.record(&piece.mapping, first, record::AccessKind::Filled);
@@ -284,7 +284,8 @@ impl<'e> Prefetcher<'e> {
             Some(nr_bytes) => {
                 self.engine.pages.check_length(&piece.mapping, piece.offset, pages.len(), nr_bytes);
                 self.engine.pages.set_marker(&pages, piece.marker);
-                // The last page first: who waits for the first is woken once, and finds them all.
+                // The last page first: a thread waiting for the first wakes once, and finds them
+                // all.
                 while pages.pop().is_some() {}
             }
             None => {
@@ -300,7 +301,7 @@ impl<'e> Prefetcher<'e> {
 enum Admitted {
     /// Locked, with a frame, to be filled.
     Page(Lock<WordRef>),
-    /// Resident already, or somebody is at it.
+    /// Resident already, or locked.
     NotNeeded,
     /// Memory is short: readahead stops here.
     NoFrame,

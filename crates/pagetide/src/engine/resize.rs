@@ -101,7 +101,7 @@ impl Engine {
                 all.add(self.shrink(nth, *size));
             }
         }
-        // What did not shrink is somebody else's room to grow: the limit holds.
+        // What did not shrink is no room for another to grow: the limit holds.
         all.done()?;
         for (nth, size) in sizes.iter().enumerate() {
             self.pages.nodes.at(nth).frames.resize(*size);

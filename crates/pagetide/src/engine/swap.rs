@@ -1,6 +1,6 @@
 //! Where pages of an anonymous region go when they leave memory.
 //!
-//! Such a region begins as zeros that no store has, and its store is nobody's: a file without a
+//! Such a region begins as zeros that no store has, and its store is its own: a file without a
 //! name, as long as the region, that goes with it. So a page that was never written back is not
 //! read: it is zeros. And a dirty page need not be stored for its own sake, only to make room.
 //!
@@ -10,7 +10,8 @@
 //!                      ^ the next part to be written back begins here
 //! ```
 //!
-//! Where the store has no room, pages stay in memory, dirty; who needs theirs is told what is full.
+//! Where the store has no room, pages stay in memory, dirty; a call that needs a frame gets an
+//! error that says what is full.
 //!
 //! Ignored: giving room in the store back when a page is dropped.
 
@@ -33,7 +34,7 @@ pub(crate) struct SwapMap {
     next: AtomicU64,
     /// The store, if it is a file of ours.
     file: Option<SwapFile>,
-    /// Why writing to it failed last, since somebody asked.
+    /// Why writing to it failed last, since that was asked last.
     failure: Mutex<Option<Failure>>,
 }
 

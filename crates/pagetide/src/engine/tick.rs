@@ -44,7 +44,7 @@ impl Engine {
             tiering.set_now(now);
             self.unmap_rearmed();
             if tiering.mode() != BalancingMode::Off {
-                self.tell_costs(tiering);
+                self.report_costs(tiering);
                 self.scan_hints(tiering);
             }
         }
@@ -65,7 +65,7 @@ impl Engine {
     }
 
     /// Tells core what accesses and moves cost.
-    fn tell_costs(&self, tiering: &Tiering) {
+    fn report_costs(&self, tiering: &Tiering) {
         let nr_slow =
             self.pages.nodes.iter().skip(1).map(|node| node.frames.sample_resident()).sum();
         let room = self.pages.nodes.first().frames.room();

@@ -7,9 +7,9 @@ use std::time::Duration;
 /// What a worker thread woke for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wake {
-    /// Somebody asked for work.
+    /// There is work.
     Work,
-    /// Nobody did for the whole timeout.
+    /// There was none for the whole timeout.
     Timeout,
     /// The cache is going away.
     Stop,

@@ -5,7 +5,7 @@
 //! and the slow one for the store.
 //!
 //! Idea: everything that belongs to a frame is found by the frame's number. A cache without tiers
-//! has one node, and asks nobody which.
+//! has one node, and never asks which.
 //!
 //! ```text
 //!   frames     0 ............. n0 ........................ n1
@@ -90,8 +90,8 @@ impl Node {
         Touched::Logged
     }
 
-    /// This CPU's log, or the next one's: who holds a log may wait for the lists meanwhile, and the
-    /// CPU goes to somebody who reads.
+    /// This CPU's log, or the next one's: the holder of a log may wait for the lists, while
+    /// another thread reads on its CPU.
     fn free_log(&self, cpu: CpuId) -> Option<MutexGuard<'_, AccessLog>> {
         let next = CpuId(cpu.0.wrapping_add(1));
         [cpu, next].into_iter().find_map(|cpu| self.logs.at(cpu).try_lock().ok())
@@ -205,7 +205,7 @@ impl Nodes {
         }
     }
 
-    /// Whether memory is left that nobody competes for, in any. Takes every zone's lock in turn.
+    /// Whether memory is left that nothing competes for, in any. Takes every zone's lock in turn.
     pub(crate) fn is_ample(&self) -> bool {
         self.list.iter().any(|node| node.frames.is_ample())
     }

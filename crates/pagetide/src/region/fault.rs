@@ -1,4 +1,4 @@
-//! Serving a fault: from an address that somebody waits at to a page that is mapped there.
+//! Serving a fault: from an address that a thread waits at to a page that is mapped there.
 //!
 //! ```text
 //!   fault --lock the page--> mapped enough? --yes--> map once more, wake
@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Problem: user space cannot read accessed bits. So a page that is mapped counts as used until it
-//! is taken out; whoever takes young bits away, or arms a page, takes it out (`pagetide_sys`,
+//! is taken out; what takes young bits away, or arms a page, takes it out (`pagetide_sys`,
 //! `UnmapBatch`), and hears of the next use by a minor fault.
 //!
 //! Data and invariants: what is mapped is resident; what is mapped writable is dirty. A page that
@@ -50,7 +50,7 @@ pub(super) struct Faults {
     /// By [`FaultKind`].
     pub(super) nr_served: [AtomicU64; 3],
     pub(super) nr_failed: AtomicU64,
-    /// Nobody will wait for a fault any more.
+    /// No thread will wait for a fault any more.
     pub(super) stops: AtomicBool,
 }
 

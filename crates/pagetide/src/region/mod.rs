@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Data and invariants: see `fault`, and `pagetide_sys`'s region. Handlers hold one page's lock at
-//! a time, and wait for nobody who may be waiting for a fault.
+//! a time, and wait for no thread that may wait for a fault.
 //!
 //! Ignored: huge pages; memory for the allocator of the process itself (handlers allocate).
 //!

@@ -58,7 +58,7 @@ impl RegionOptions {
         RegionOptions::of(Source::File(path.into()))
     }
 
-    /// The contents of somebody's own store.
+    /// The contents of a store of the caller's.
     pub fn over_store(store: Box<dyn Store>) -> RegionOptions {
         RegionOptions::of(Source::Store(store))
     }

@@ -69,7 +69,7 @@ impl Store for Full {
     }
 }
 
-/// As a handler serves it: who touched the page would get a signal.
+/// As a handler serves it: the thread that touched the page would get a signal.
 #[test]
 fn a_fault_for_which_nothing_can_leave_memory_ends_and_is_counted() {
     const NAME: &str = "a_fault_for_which_nothing_can_leave_memory_ends_and_is_counted";

@@ -4,7 +4,7 @@
 //!   allocation --frames of a new block--> signal --> worker: a few huge pages, again, enough
 //! ```
 //!
-//! Nobody waits for it. Where it is late, or is not there, memory comes as it is touched.
+//! Nothing waits for it. Where it is late, or is not there, memory comes as it is touched.
 
 use crate::engine::Engine;
 use crate::memory::locks::Wake;

@@ -27,7 +27,7 @@ use std::thread::JoinHandle;
 /// What a worker thread runs until it is stopped.
 type WorkerLoop = fn(&Arc<Engine>);
 
-/// The engine, its limits and its threads; dropped when nobody can reach the cache any more.
+/// The engine, its limits and its threads; dropped with the last handle of the cache.
 pub(crate) struct CacheShared {
     pub(crate) engine: Arc<Engine>,
     pub(crate) limits: Limits,

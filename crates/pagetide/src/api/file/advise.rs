@@ -69,7 +69,7 @@ impl Handle {
         let nr = end.saturating_sub(range.start.0).min(most);
         let run =
             ReadaheadRun { start: range.start.0, nr, nr_now: 0, marker: None, is_around: false };
-        // Nobody is on the way there: all of it is wanted.
+        // No reader is on the way there: all of it is wanted.
         self.engine().prefetch(&self.mapping, run, &Arc::default());
     }
 

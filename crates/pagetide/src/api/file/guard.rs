@@ -2,8 +2,8 @@
 //!
 //! A read guard pins the page: one atomic on the page's own word to take it, one to drop it, and
 //! the page stays until then. A write guard locks the page and works on a private copy, published
-//! when the guard goes; nobody ever sees half a change, and no reference into shared memory is ever
-//! written through.
+//! when the guard goes; no reader ever sees half a change, and no reference into shared memory is
+//! ever written through.
 //!
 //! Guards are table accesses: they set the page's young bit, which aging collects.
 
@@ -150,7 +150,7 @@ impl Handle {
     }
 
     /// Pins a page again that was pinned in slow memory, or was armed: it may have to move first,
-    /// which nobody does to a pinned page.
+    /// which no pinned page does.
     #[cold]
     fn pin_in_slow_memory<'f>(
         &'f self,

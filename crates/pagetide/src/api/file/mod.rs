@@ -39,7 +39,7 @@ use std::sync::{Arc, Mutex};
 /// No page: where a CPU has not read through this handle yet.
 const NO_PAGE: u64 = u64::MAX;
 
-/// Flags of pages that somebody wants to hear of when they are used.
+/// Flags of pages whose use is noted.
 const NOTED: Flags = Flags::READAHEAD.with(Flags::PREFETCHED).with(Flags::SAMPLED);
 
 /// What a handle may do.
@@ -53,10 +53,11 @@ pub(crate) struct Access {
 ///
 /// # Concurrency
 /// Any number of threads at once. One call's bytes within one page are read or written as a whole;
-/// calls that span pages are not atomic as a whole. Who wants a page waits for the thread that has
-/// a [`PageGuardMut`] of it; who writes it, also for those that have a [`PageGuard`]. A call that
-/// would wait for a guard of its own thread fails with `WouldDeadlock`. Nobody waits for a guard of
-/// a page it does not want: not to open the file, not to change its length, not to write elsewhere.
+/// calls that span pages are not atomic as a whole. A call that wants a page waits for the thread
+/// that has a [`PageGuardMut`] of it; one that writes it, also for those that have a [`PageGuard`].
+/// A call that would wait for a guard of its own thread fails with `WouldDeadlock`. No call waits
+/// for a guard of a page it does not want: not to open the file, not to change its length, not to
+/// write elsewhere.
 ///
 /// # Other programs
 /// Close to open: what another program had written when it closed the file is seen by the next
@@ -82,10 +83,10 @@ struct Handle {
     /// The page in which the last read on each CPU ended: reading on in it counts once.
     last_page: PerCpu<AtomicU64>,
     readahead: Mutex<Readahead>,
-    /// The page of the last miss, for whoever brings pages ahead of it.
+    /// The page of the last miss, for the prefetcher ahead of it.
     reached: Arc<AtomicU64>,
     no_reuse: AtomicBool,
-    /// Those of the group the mapping was in when it was opened, or of all who are in none.
+    /// Those of the group the mapping was in when it was opened, or of all that are in none.
     counters: Arc<Counters>,
     errors_seen: AtomicU64,
 }

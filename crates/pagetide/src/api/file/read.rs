@@ -172,7 +172,7 @@ impl Handle {
         self.pages.record(&self.mapping, piece.index, kind);
     }
 
-    /// Brings the page in, or finds that somebody else has; copies from under its lock. Returns the
+    /// Brings the page in, or finds it brought in; copies from under its lock. Returns the
     /// bytes copied and the end of the run that was filled.
     #[cold]
     pub(super) fn read_miss(
@@ -195,7 +195,8 @@ impl Handle {
         if let Some(frame) = run[0].frame() {
             self.count_hit();
             run[0].read(piece.within, target);
-            // Tiering needs the lock: who meets a page here has waited for it, and is served as is.
+            // Tiering needs the lock: a reader that meets a page here has waited, and is served as
+            // is.
             let copied = Copied { frame, flags: self.pages.folios[frame].flags(), has_hint: false };
             self.note_read(cpu, piece, page, copied, true);
             return Ok((target.len(), 0));

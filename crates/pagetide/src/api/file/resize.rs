@@ -91,7 +91,7 @@ mod tests {
     use crate::{Bytes, OpenOptions, PageCache, Tier};
     use pagetide_core::units::PAGE_BYTES;
 
-    /// A cut sets the length, looks at the last page, and drops its copy; who reads before that
+    /// A cut sets the length, looks at the last page, and drops its copy; a read before that
     /// finds the copy.
     #[test]
     fn a_compressed_copy_of_a_cut_page_does_not_bring_back_what_was_cut_off() {

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! What is offered to be admitted is believed, but only as what the file on disk had: not once
-//! anybody has written the file through the cache, for then the truth may be here alone.
+//! the file was written through the cache, for then the truth may be here alone.
 
 use super::read::Piece;
 use super::{File, Handle};
@@ -138,12 +138,12 @@ impl SharedPages for File {
             drop(page);
             self.touch_pages(index, 1);
             if let Some(page) = mapping.table.page(PageIndex(index)) {
-                // Whoever read it had not found it.
+                // The process that read it had not found it.
                 page.publish();
             }
             return true;
         }
-        // Under the page's lock: whoever writes has counted itself before it takes it.
+        // Under the page's lock: a writer has counted itself before it takes it.
         if mapping.writes() != writes {
             return false;
         }
@@ -183,7 +183,7 @@ impl SharedPages for File {
 }
 
 impl Handle {
-    /// Locks a page that somebody offers to have read when the count of writes was `writes`, if it
+    /// Locks a page that is offered as read when the count of writes was `writes`, if it
     /// may be taken at all.
     fn lock_offered(&self, index: u64, writes: u64) -> Option<Lock<PageRef<'_>>> {
         let is_whole = index < self.mapping.len() >> PAGE_SHIFT;

@@ -42,7 +42,7 @@ impl File {
         Ok(done)
     }
 
-    /// As [`File::write_at`], which never writes less either: for callers who have no use for the
+    /// As [`File::write_at`], which never writes less either: for callers without use for the
     /// length.
     ///
     /// # Errors

@@ -21,7 +21,7 @@
 //!
 //! # Data and invariants
 //!
-//! All groups of a cache are behind its node's lock, in core's `Groups`, which also holds who is
+//! All groups of a cache are behind its node's lock, in core's `Groups`, which also holds which is
 //! charged for what: no charge ends above a limit, not for a moment. A frame is uncharged when its
 //! eviction is settled, a few lines before it is free. A mapping is in one group, which exists;
 //! where that is removed, in its parent. Hits are counted in cells of the handle's group, so that
@@ -31,7 +31,7 @@
 //!
 //! Tiers of frames, moving charges between groups, write-back by group (limits on dirty pages are
 //! the whole cache's: a group full of dirty pages writes through), compressed copies, which are
-//! charged to nobody, and reads past the cache.
+//! charged to none, and reads past the cache.
 //!
 //! # Sources
 //!
@@ -125,9 +125,9 @@ impl Group {
     /// Opens a file for this group, as [`PageCache::open`]; the pages it brings in are charged to
     /// it.
     ///
-    /// A file is of one group at a time: that of the first of the handles that are open now. Who
-    /// opens it beside them shares their pages and does not pay. Pages that are resident stay
-    /// charged to whom they were charged.
+    /// A file is of one group at a time: that of the first of the handles that are open now. A
+    /// later handle shares their pages, and its group does not pay. Pages that are resident stay
+    /// charged to the group they were charged to.
     ///
     /// # Errors
     /// As [`PageCache::open`]; [`OpenError::GroupRemoved`].
@@ -136,7 +136,7 @@ impl Group {
         self.cache().open_for(Some(&self.member), path.as_ref(), options)
     }
 
-    /// Opens somebody's own store for this group, as [`PageCache::open_store`].
+    /// Opens a store of the caller's for this group, as [`PageCache::open_store`].
     ///
     /// # Errors
     /// As there; [`OpenError::GroupRemoved`].
@@ -153,7 +153,7 @@ impl Group {
         GroupStats::collect(&self.shared.engine, &self.member)
     }
 
-    /// Frees memory of this group and those below it before anyone needs it; returns how much came
+    /// Frees memory of this group and those below it before it is needed; returns how much came
     /// free, less than asked for where pages are dirty, in use or protected below it.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Groups at work: who pays for a page, and what else changes groups while pages come and go.
+//! Groups at work: which pays for a page, and what else changes groups while pages come and go.
 //!
 //! Lock order: the directory before the registry before the lists. What a miss does takes the lists
 //! alone, and asks there which group the mapping is in, so that a group that is removed, which also
@@ -27,7 +27,7 @@ fn groups_of(lists: &mut NodeLists) -> &mut Groups {
 
 impl Engine {
     /// Charges a page to the mapping's group, and makes room below the limit that stands in the
-    /// way. Says who paid; a page that gets no frame is to be [refunded](Engine::refund).
+    /// way. Returns the payer; a page that gets no frame is to be [refunded](Engine::refund).
     #[inline]
     pub(crate) fn charge(&self, cpu: CpuId, mapping: &Mapping) -> Result<GroupId, NoFrame> {
         if self.groups.is_none() {
@@ -268,7 +268,7 @@ impl Engine {
             return;
         }
         if member.is_some_and(|member| member.is_removed.load(Ordering::SeqCst)) {
-            // Whoever removed it may have looked at the mapping before.
+            // Its removal may have looked at the mapping before.
             mapping.leave_group(group, GroupId::ROOT);
         }
         self.note_group(GroupNote::Join { mapping: mapping.id, group: mapping.group() });

@@ -3,8 +3,8 @@
 //! Problem: a hit must be counted for its group, and may not ask which that is. Idea: a handle
 //! counts in cells of its group's, and the cache's counts are the sum over groups.
 //!
-//! Handles outlive their group: the cells of one that was removed stay here until nobody can count
-//! in them any more, and become a plain sum then.
+//! Handles outlive their group: the cells of one that was removed stay here until no handle can
+//! count in them, and become a plain sum then.
 //!
 //! The directory's lock comes before the node's, and is held while a group is made or removed, so
 //! that names, groups and the record agree.
@@ -39,7 +39,7 @@ pub(super) struct Names {
     pub(super) members: Vec<Arc<Member>>,
     /// Of groups that are gone, for handles that are not.
     retired: Vec<Arc<Counters>>,
-    /// What was counted where nobody counts any more, in the order of [`COUNTED`].
+    /// What was counted by handles that are gone, in the order of [`COUNTED`].
     gone: [u64; COUNTED.len()],
 }
 
@@ -49,7 +49,7 @@ impl Names {
         self.retired.push(Arc::clone(&member.counters));
     }
 
-    /// Adds up the cells in which nobody counts any more.
+    /// Adds up the cells that no handle counts in any more.
     fn settle(&mut self) {
         let gone = &mut self.gone;
         self.retired.retain(|counters| {

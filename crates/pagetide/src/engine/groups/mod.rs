@@ -1,4 +1,4 @@
-//! Groups in the engine: their names and counts, what each is given, and who pays for a page.
+//! Groups in the engine: their names and counts, what each is given, and which pays for a page.
 
 mod charge;
 pub(crate) mod directory;

@@ -3,7 +3,7 @@
 //! Problem: a page that is evicted clean may be wanted again, and reading it from its store takes a
 //! hundred times as long as unpacking it.
 //!
-//! Idea: a pool of LZ4 blocks between the slowest memory and the stores. Who misses looks here
+//! Idea: a pool of LZ4 blocks between the slowest memory and the stores. A miss looks here
 //! first. A page is in memory or in the pool, never in both.
 //!
 //! ```text
@@ -14,7 +14,7 @@
 //!
 //! Data and invariants: a copy is what the store has. It enters while its page is locked for
 //! eviction and clean; it leaves, under its page's lock, when the page is admitted again or written
-//! past the cache; and whoever drops contents without looking at each page (truncation, a file that
+//! past the cache; and what drops contents without looking at each page (truncation, a file that
 //! changed behind our back) drops a range of copies and raises the mapping's *epoch*, by which an
 //! eviction that began before is refused. The limit is of memory: the pool is made with all it will
 //! ever have (`cells`), and what keeping a copy takes is in there, too.
