@@ -85,8 +85,6 @@ pub(super) const CIRCLES: &[&str] = &[
     "pagetide::memory",
     "pagetide::region",
     "pagetide::stats",
-    "pagetide::stats::counters",
-    "pagetide::stats::tier_stats",
 ];
 
 /// Public type names with more than one meaning.
