@@ -12,7 +12,7 @@ use super::Driven;
 use super::background::wake_background;
 use super::pass::reclaim_directly;
 use crate::ids::NodeId;
-use crate::page_alloc::{Attempt, Outcome, SlowPath, WatermarkLevel};
+use crate::page_alloc::{Attempt, Attempted, SlowPath, WatermarkLevel};
 
 /// A frame of the fastest node that has one above LOW: for it nothing is reclaimed and nothing
 /// woken.
@@ -31,26 +31,26 @@ pub fn alloc_slowly<W: Driven>(world: &mut W) -> Option<W::Frame> {
 /// A frame of the node, by all attempts that follow the waking of background reclaim.
 fn alloc_from<W: Driven>(world: &mut W, node: NodeId) -> Option<W::Frame> {
     let mut path = SlowPath::after_wake();
-    let mut outcome = Outcome::Progress;
+    let mut outcome = Attempted::Progress;
     let mut _starving = None;
     loop {
         outcome = match path.next(outcome) {
             Attempt::Take(level) => match world.take(node, level) {
                 Some(frame) => return Some(frame),
-                None => Outcome::Failed,
+                None => Attempted::Failed,
             },
             Attempt::WakeBackground => {
                 wake_background(world);
-                Outcome::Progress
+                Attempted::Progress
             }
             Attempt::DirectReclaim => match reclaim_directly(world, node) {
-                0 => Outcome::Failed,
-                _ => Outcome::Progress,
+                0 => Attempted::Failed,
+                _ => Attempted::Progress,
             },
             Attempt::DrainCpus => {
                 _starving = world.drain_frames(node);
                 world.drain_logs(node);
-                Outcome::Progress
+                Attempted::Progress
             }
             Attempt::GiveUp => return None,
         };

@@ -58,7 +58,7 @@ use crate::stats::recorder::Recorder;
 use crate::stats::sizing::ReuseSampler;
 use pagetide_core::folio::{Flags, Folios};
 use pagetide_core::ids::{CpuId, FrameId, GroupId, PageId, PageIndex, PageType};
-use pagetide_core::lru::{AccessKind, AccessRule, Discarded, Marked, ShadowEntry};
+use pagetide_core::lru::{AccessPath, AccessRule, Discarded, Marked, ShadowEntry};
 use pagetide_core::record;
 use pagetide_core::units::PAGE_BYTES;
 use pagetide_sys::{ClaimedFrame, FrameArena, Lock, PageHandle, fetch};
@@ -147,7 +147,7 @@ impl Engine {
         cpu: CpuId,
         mapping: &Mapping,
         page: &mut Lock<H>,
-        kind: AccessKind,
+        kind: AccessPath,
     ) -> Result<FrameId, NoFrame> {
         let payer = self.charge(cpu, mapping)?;
         let claimed = self.alloc_frame(cpu).inspect_err(|_| self.refund(payer))?;
@@ -162,7 +162,7 @@ impl Engine {
         page: &mut Lock<H>,
         claimed: ClaimedFrame,
         payer: GroupId,
-        kind: AccessKind,
+        kind: AccessPath,
     ) -> FrameId {
         let frame = claimed.frame();
         let shadow = page.shadow().map(ShadowEntry::from_bits);
