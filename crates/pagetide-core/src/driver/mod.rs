@@ -21,7 +21,7 @@
 //!                           |                        v            look beside it   (tables.rs)
 //!                       settle <--- verdicts --- the world        walk touched leaves
 //!                           |
-//!                           '--> publish: words first, in the victims' order; then frames, together
+//!   pass              lists, lent: isolate --> [ victims ]      lists not lent:
 //!
 //!   background        slower nodes first; until the target is met or a pass frees nothing
 //!   (background.rs)
