@@ -28,7 +28,7 @@
 //! Source: open(2) `O_PATH`, fcntl(2) `F_SETLEASE` and `F_DUPFD_QUERY`, unix(7).
 
 /// Both ends must be of the same one.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 /// The environment variable that tells a program where its server is:
 /// `VERSION:FLAGS:NAME:LIMIT`, with the [`variable`] flags, the name of an abstract socket, and the
 /// limit in bytes.
@@ -189,6 +189,9 @@ ops! {
     Admit,
     /// The process is about to end, and has nothing open any more.
     Leave,
+    /// The process has seen another end, and relies on it: replies when nothing is being changed
+    /// for that one any more. So does every other request that has a reply.
+    Settle,
 }
 
 impl Op {
