@@ -28,18 +28,12 @@
 //! locks, the threads and the order of things.
 #![deny(unsafe_code)]
 
-mod memory;
-
-#[cfg(not(loom))]
 mod api;
-#[cfg(not(loom))]
 mod engine;
-#[cfg(not(loom))]
+mod memory;
 mod region;
-#[cfg(not(loom))]
 mod stats;
 
-#[cfg(not(loom))]
 pub use {
     api::builder::Builder,
     api::cache::{OpenOptions, PageCache},
