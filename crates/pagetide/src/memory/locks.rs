@@ -3,8 +3,8 @@
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// What a lock says that an earlier holder's panic has poisoned. That was an assertion, which failed
-/// while core's state was half changed: going on could hand out wrong bytes.
+/// What a lock says that an earlier holder's panic has poisoned: an assertion failed
+/// while core's state was half changed, and going on could hand out wrong bytes.
 pub(crate) const POISONED: &str = "an earlier panic left this state half changed";
 
 /// Locks, and panics if an earlier holder did.
