@@ -33,7 +33,7 @@ use crate::terminal::JsonArgs;
 use crate::{cells, machine, output};
 use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Millis;
-use pagetide_lab::replay::{Contender, NR_PHASES, Phases, Row};
+use pagetide_lab::replay::{Contender, NR_PHASES, Phases, ReplayRow};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "Examples:
@@ -136,7 +136,7 @@ fn phases_of(cell: Cell, fold: Option<Millis>) -> Vec<Cell> {
 }
 
 /// A row for each policy and size: of one answer, or of its phases.
-fn rows(answers: &[Answer], is_folded: bool) -> Vec<Row> {
+fn rows(answers: &[Answer], is_folded: bool) -> Vec<ReplayRow> {
     let mut rows = Vec::new();
     let mut left = answers;
     while let Some(first) = left.first() {
@@ -155,7 +155,7 @@ fn rows(answers: &[Answer], is_folded: bool) -> Vec<Row> {
     rows
 }
 
-fn table(rows: &[Row]) -> Table<'static> {
+fn table(rows: &[ReplayRow]) -> Table<'static> {
     let columns = [
         left("policy", 16),
         right("frames", 10),
@@ -169,7 +169,7 @@ fn table(rows: &[Row]) -> Table<'static> {
         right("seconds", 8),
         left("", 0),
     ];
-    let cells_of = |row: &Row| {
+    let cells_of = |row: &ReplayRow| {
         cells![
             row.policy,
             row.frames,
@@ -188,7 +188,7 @@ fn table(rows: &[Row]) -> Table<'static> {
 }
 
 /// How far the phases of a folded row lie apart.
-fn phases_line(row: &Row) -> String {
+fn phases_line(row: &ReplayRow) -> String {
     match (row.miss_ratio_min, row.miss_ratio_max) {
         (Some(low), Some(high)) => {
             format!(" missed {:.2} to {}, by phase", low * 100.0, percent(high, 2))

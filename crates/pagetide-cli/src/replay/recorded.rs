@@ -17,7 +17,7 @@ use crate::source::Facts;
 use crate::table::{Table, left, right};
 use pagetide_core::lru::{PolicyName, Switches};
 use pagetide_core::units::Bytes;
-use pagetide_lab::replay::{Contender, Memory, Row};
+use pagetide_lab::replay::{Contender, Memory, ReplayRow};
 use pagetide_lab::trace::{DenseTrace, PAGES_A_BYTE, PAGES_ALLOWED};
 
 /// Runs the command.
@@ -86,7 +86,7 @@ fn check_claim(args: &ReplayArgs, memory: Memory, trace: &DenseTrace) -> Result<
 
 /// Served and resident pages of each tier, and the moves between them; nothing for one kind of
 /// memory.
-fn tiers_text(rows: &[Row]) -> String {
+fn tiers_text(rows: &[ReplayRow]) -> String {
     let Some(nr_tiers) = rows.iter().find_map(|row| Some(row.tiers?.served().len())) else {
         return String::new();
     };

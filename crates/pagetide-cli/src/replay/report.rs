@@ -12,7 +12,7 @@ use crate::report::plots::DrawError;
 use crate::table::escape;
 use pagetide_core::units::Bytes;
 use pagetide_lab::judge::opt;
-use pagetide_lab::replay::Row;
+use pagetide_lab::replay::ReplayRow;
 use pagetide_lab::trace::DenseTrace;
 use std::path::Path;
 
@@ -43,7 +43,7 @@ pub(super) fn write(
     file: &Path,
     trace: &DenseTrace,
     question: Question,
-    rows: &[Row],
+    rows: &[ReplayRow],
     explained: &[Explained],
 ) -> Result<(), Failure> {
     report::write(path, render(file, trace, question, rows, explained))
@@ -53,7 +53,7 @@ fn render(
     file: &Path,
     trace: &DenseTrace,
     question: Question,
-    rows: &[Row],
+    rows: &[ReplayRow],
     explained: &[Explained],
 ) -> Result<String, DrawError> {
     let curves = curves_of(rows);
@@ -78,7 +78,7 @@ fn render(
 }
 
 /// A curve for each policy, in the order of the rows.
-fn curves_of(rows: &[Row]) -> Vec<Curve<'_>> {
+fn curves_of(rows: &[ReplayRow]) -> Vec<Curve<'_>> {
     let mut curves: Vec<Curve<'_>> = Vec::new();
     for row in rows {
         let point = (row.frames, row.miss_ratio);

@@ -9,16 +9,16 @@ use crate::interrupt::Interrupt;
 use crate::parallel::JobsArgs;
 use crate::terminal::JointProgress;
 use pagetide_core::units::Bytes;
-use pagetide_lab::tiers::programs::Program;
-use pagetide_lab::tiers::{Outcome, Subject, TierSetup, run_while};
+use pagetide_lab::tiers::programs::AccessStream;
+use pagetide_lab::tiers::{Placer, TierOutcome, TierSetup, run_while};
 
 /// A machine to be run.
 pub(crate) struct Machine<'a> {
     pub(crate) setup: TierSetup,
     pub(crate) workload: &'static str,
     /// Makes the program, from its first touch on.
-    pub(crate) program: Box<dyn Fn() -> Box<dyn Program> + Sync + Send + 'a>,
-    pub(crate) subject: Subject,
+    pub(crate) program: Box<dyn Fn() -> Box<dyn AccessStream> + Sync + Send + 'a>,
+    pub(crate) subject: Placer,
 }
 
 /// Runs all machines.
@@ -29,7 +29,7 @@ pub(crate) fn run(
     machines: &[Machine<'_>],
     jobs: JobsArgs,
     interrupt: &Interrupt,
-) -> Result<Vec<Outcome>, Failure> {
+) -> Result<Vec<TierOutcome>, Failure> {
     let nr_machines = machines.len();
     let progress = JointProgress::new(format!("running {nr_machines} machines"), nr_machines);
     jobs.run_all(machines, Bytes(0), interrupt, |machine| {

@@ -26,7 +26,7 @@
 //! but for what accesses and background reclaim cost.
 
 use super::stage::Stopped;
-use crate::replay::{Memory, Outcome, Setup, World};
+use crate::replay::{Memory, ReplayOutcome, Setup, World};
 use crate::trace::{Access, AccessKind, DenseTrace};
 use pagetide_core::ids::{MappingId, PageId, PageIndex};
 use pagetide_core::units::Millis;
@@ -293,7 +293,7 @@ impl<'a> Machine<'a> {
     }
 
     /// What was counted so far.
-    pub(super) fn outcome(&self) -> Outcome {
+    pub(super) fn outcome(&self) -> ReplayOutcome {
         self.world.outcome()
     }
 

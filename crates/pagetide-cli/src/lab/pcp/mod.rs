@@ -25,7 +25,7 @@ use crate::terminal::JointProgress;
 use pagetide_core::page_alloc::PcpTuning;
 use pagetide_core::units::Bytes;
 use pagetide_lab::machine::Costs;
-use pagetide_lab::machine::pcp::{self, Outcome, PcpWorkload, Row};
+use pagetide_lab::machine::pcp::{self, PcpOutcome, PcpRow, PcpWorkload};
 use std::fmt::Write;
 
 /// What all names of these workloads begin with.
@@ -65,19 +65,19 @@ struct PcpRuns {
     workload: PcpWorkload,
     tuning: PcpTuning,
     /// In the order of seeds; not empty.
-    outcomes: Vec<Outcome>,
+    outcomes: Vec<PcpOutcome>,
 }
 
 impl PcpRuns {
     /// The medians over the seeds, number by number.
-    fn median(&self) -> Row {
-        let share = |of: fn(&Row) -> f64| self.range(of).1;
-        let count = |of: fn(&Row) -> u64| {
+    fn median(&self) -> PcpRow {
+        let share = |of: fn(&PcpRow) -> f64| self.range(of).1;
+        let count = |of: fn(&PcpRow) -> u64| {
             let mut values: Vec<u64> = self.outcomes.iter().map(|it| of(&it.row)).collect();
             values.sort_unstable();
             values[values.len() / 2]
         };
-        Row {
+        PcpRow {
             throughput: share(|row| row.throughput),
             lock_wait_share: share(|row| row.lock_wait_share),
             alloc_p99_ns: count(|row| row.alloc_p99_ns),
@@ -89,7 +89,7 @@ impl PcpRuns {
     }
 
     /// Lowest, median and highest.
-    fn range(&self, of: fn(&Row) -> f64) -> (f64, f64, f64) {
+    fn range(&self, of: fn(&PcpRow) -> f64) -> (f64, f64, f64) {
         let mut values: Vec<f64> = self.outcomes.iter().map(|it| of(&it.row)).collect();
         values.sort_by(f64::total_cmp);
         (values[0], values[values.len() / 2], values[values.len() - 1])
@@ -119,7 +119,7 @@ pub(super) fn run(plays: &PlayArgs, args: &PcpArgs, interrupt: &Interrupt) -> Re
     if let Some(path) = &plays.report {
         report::write(path, &runs, &costs)?;
     }
-    let rows: Vec<Row> = runs.iter().map(PcpRuns::median).collect();
+    let rows: Vec<PcpRow> = runs.iter().map(PcpRuns::median).collect();
     plays.json.print(&rows, || text(&runs, &costs))
 }
 
@@ -233,8 +233,8 @@ fn prices_line(costs: &Costs) -> String {
 mod tests {
     use super::*;
 
-    fn outcome(tuning: PcpTuning, throughput: f64, zone_pages: u64) -> Outcome {
-        let row = Row {
+    fn outcome(tuning: PcpTuning, throughput: f64, zone_pages: u64) -> PcpOutcome {
+        let row = PcpRow {
             workload: PcpWorkload::Kbuild.as_str(),
             tuning: tuning.as_str(),
             cpus: 224,
@@ -245,7 +245,7 @@ mod tests {
             zone_pages,
             idle_pages: 3,
         };
-        Outcome { row, samples: Vec::new(), nr_failed: 0, batch: 63 }
+        PcpOutcome { row, samples: Vec::new(), nr_failed: 0, batch: 63 }
     }
 
     fn runs() -> Vec<PcpRuns> {

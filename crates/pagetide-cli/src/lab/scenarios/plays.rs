@@ -7,13 +7,13 @@ use crate::interrupt::Interrupt;
 use crate::parallel::JobsArgs;
 use crate::terminal::JointProgress;
 use pagetide_core::units::Bytes;
-use pagetide_lab::scenario::{Measures, Scenario, Subject};
+use pagetide_lab::scenario::{Measures, PolicyVariant, Scenario};
 
 /// A scenario under a subject, played once a seed.
 #[derive(Debug)]
 pub(super) struct Played {
     pub(super) scenario: &'static Scenario,
-    pub(super) subject: Subject,
+    pub(super) subject: PolicyVariant,
     /// In the order of seeds.
     pub(super) plays: Vec<Measures>,
 }
@@ -23,7 +23,7 @@ pub(super) struct Played {
 /// # Errors
 /// An interrupt.
 pub(super) fn run(
-    casts: &[(&'static Scenario, Subject)],
+    casts: &[(&'static Scenario, PolicyVariant)],
     seeds: &[u64],
     jobs: JobsArgs,
     interrupt: &Interrupt,
@@ -31,13 +31,13 @@ pub(super) fn run(
     let plays: Vec<_> =
         casts.iter().flat_map(|cast| seeds.iter().map(move |&seed| (*cast, seed))).collect();
     let progress = JointProgress::new(format!("playing {} times", plays.len()), plays.len());
-    let play = |&((scenario, subject), seed): &((&'static Scenario, Subject), u64)| {
+    let play = |&((scenario, subject), seed): &((&'static Scenario, PolicyVariant), u64)| {
         let measures = scenario.play(subject, seed, &|_| !interrupt.is_set());
         (progress.of_run())(1.0);
         measures.ok_or(Failure::Interrupted)
     };
     let mut measures = jobs.run_all(&plays, Bytes(0), interrupt, play)?.into_iter();
-    let played = |&(scenario, subject): &(&'static Scenario, Subject)| Played {
+    let played = |&(scenario, subject): &(&'static Scenario, PolicyVariant)| Played {
         scenario,
         subject,
         plays: measures.by_ref().take(seeds.len()).collect(),
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
     use pagetide_core::lru::PolicyName;
 
-    fn casts() -> Vec<(&'static Scenario, Subject)> {
+    fn casts() -> Vec<(&'static Scenario, PolicyVariant)> {
         let scenario = Scenario::named("wsprotect").expect("it exists");
         [PolicyName::Lru, PolicyName::Fifo].map(|policy| (scenario, policy.into())).to_vec()
     }

@@ -23,7 +23,9 @@ use crate::tier::prices_with;
 use pagetide_core::lru::PolicyName;
 use pagetide_core::tiering::{Stage, TieringSwitches};
 use pagetide_lab::tiers::programs::TierWorkload;
-use pagetide_lab::tiers::{Outcome, Published, Ratio, Row, SCALE_MAX, Subject, TierSetup, change};
+use pagetide_lab::tiers::{
+    Placer, PublishedScore, Ratio, SCALE_MAX, TierOutcome, TierRow, TierSetup, change,
+};
 use serde::Serialize;
 use std::fmt::Write;
 use std::num::NonZeroU64;
@@ -65,7 +67,7 @@ impl TierArgs {
     }
 
     /// The row that `--off` asks for.
-    fn without(&self) -> Option<Subject> {
+    fn without(&self) -> Option<Placer> {
         let has = |mechanism| !self.off.contains(&mechanism);
         let switches = TieringSwitches {
             hot_selection: has(OffMechanism::HotSelection),
@@ -83,7 +85,7 @@ impl TierArgs {
             [false, false, true] => "all~hot-selection~rate-limit",
             [false, false, false] => "all~all",
         };
-        Some(Subject::Core { switches, name })
+        Some(Placer::Core { switches, name })
     }
 }
 
@@ -97,20 +99,20 @@ pub(super) fn is_named(name: &str) -> bool {
 struct TierRuns {
     workload: TierWorkload,
     ratio: Ratio,
-    subject: Subject,
+    subject: Placer,
     /// In the order of seeds; not empty.
-    outcomes: Vec<Outcome>,
+    outcomes: Vec<TierOutcome>,
 }
 
 impl TierRuns {
     /// The medians over the seeds, number by number.
-    fn median(&self) -> Row {
-        let median = |of: fn(&Row) -> f64| {
+    fn median(&self) -> TierRow {
+        let median = |of: fn(&TierRow) -> f64| {
             let mut values: Vec<f64> = self.outcomes.iter().map(|it| of(&it.row)).collect();
             values.sort_by(f64::total_cmp);
             values[values.len() / 2]
         };
-        Row {
+        TierRow {
             score: median(|row| row.score),
             promotion_mb_per_s: median(|row| row.promotion_mb_per_s),
             demotion_mb_per_s: median(|row| row.demotion_mb_per_s),
@@ -128,7 +130,7 @@ impl TierRuns {
 #[derive(Serialize)]
 struct Line {
     #[serde(flatten)]
-    row: Row,
+    row: TierRow,
     #[serde(skip_serializing_if = "Option::is_none")]
     ratio: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -162,9 +164,9 @@ pub(super) fn run(plays: &PlayArgs, args: &TierArgs, interrupt: &Interrupt) -> R
 }
 
 /// What places pages: judges, each stage, and what `--off` asks for.
-fn subjects(args: &TierArgs) -> Vec<Subject> {
-    let stages = Stage::ALL.into_iter().map(Subject::stage);
-    Subject::JUDGES.into_iter().chain(stages).chain(args.without()).collect()
+fn subjects(args: &TierArgs) -> Vec<Placer> {
+    let stages = Stage::ALL.into_iter().map(Placer::stage);
+    Placer::JUDGES.into_iter().chain(stages).chain(args.without()).collect()
 }
 
 fn workloads(names: &[String]) -> Result<Vec<TierWorkload>, Failure> {
@@ -201,7 +203,7 @@ fn setup(plays: &PlayArgs, args: &TierArgs) -> Result<TierSetup, Failure> {
 }
 
 fn run_all(
-    casts: Vec<(TierWorkload, Ratio, Subject)>,
+    casts: Vec<(TierWorkload, Ratio, Placer)>,
     seeds: &[u64],
     setup: TierSetup,
     plays: &PlayArgs,
@@ -286,17 +288,17 @@ fn table(block: &[TierRuns]) -> Table<'static> {
         left(" published", 0),
     ];
     let mut table = Table::new(&columns);
-    let mut before: Option<Row> = None;
+    let mut before: Option<TierRow> = None;
     for it in block {
         let row = it.median();
         table.push(cells_of(&row, before.as_ref(), it.workload));
-        before = matches!(it.subject, Subject::Core { .. }).then_some(row);
+        before = matches!(it.subject, Placer::Core { .. }).then_some(row);
     }
     table
 }
 
-fn cells_of(row: &Row, before: Option<&Row>, workload: TierWorkload) -> Vec<String> {
-    let changed = |of: fn(&Row) -> f64| match before {
+fn cells_of(row: &TierRow, before: Option<&TierRow>, workload: TierWorkload) -> Vec<String> {
+    let changed = |of: fn(&TierRow) -> f64| match before {
         Some(before) if of(before) > 0.0 => format!("{:+.1} %", change(of(before), of(row))),
         _ => String::new(),
     };
@@ -317,13 +319,13 @@ fn cells_of(row: &Row, before: Option<&Row>, workload: TierWorkload) -> Vec<Stri
 
 /// What was published of the stage.
 fn published(stage: &str, workload: TierWorkload) -> String {
-    let Some(figures) = Published::named(stage).filter(|_| workload == TierWorkload::Pmbench)
+    let Some(figures) = PublishedScore::named(stage).filter(|_| workload == TierWorkload::Pmbench)
     else {
         return String::new();
     };
     let mut text = format!("{:.1} M, {} MB/s", figures.score / 1e6, figures.promotion_mb_per_s);
-    let at = Published::PMBENCH.iter().position(|line| *line == figures).unwrap_or(0);
-    if let Some(before) = at.checked_sub(1).map(|at| Published::PMBENCH[at]) {
+    let at = PublishedScore::PMBENCH.iter().position(|line| *line == figures).unwrap_or(0);
+    if let Some(before) = at.checked_sub(1).map(|at| PublishedScore::PMBENCH[at]) {
         let score = change(before.score, figures.score);
         let rate = change(before.promotion_mb_per_s, figures.promotion_mb_per_s);
         let _ = write!(text, " ({score:+.1} %, {rate:+.1} %)");

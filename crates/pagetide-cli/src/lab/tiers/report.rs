@@ -6,7 +6,7 @@ use crate::report::page::{Figure, Page, heading, paragraph};
 use crate::report::plots::{Bar, DrawError, Group, bars};
 use crate::report::{self, distinct};
 use crate::tier::report::method;
-use pagetide_lab::tiers::Row;
+use pagetide_lab::tiers::TierRow;
 use pagetide_lab::tiers::prices::TierPrices;
 use std::path::Path;
 
@@ -26,7 +26,7 @@ fn render(runs: &[TierRuns], prices: &TierPrices) -> Result<String, DrawError> {
     let mut page = Page::new("Pagetide fast and slow memory", said, &names);
     for block in blocks(runs) {
         let (workload, ratio) = (block[0].workload, block[0].ratio);
-        let rows: Vec<Row> = block.iter().map(TierRuns::median).collect();
+        let rows: Vec<TierRow> = block.iter().map(TierRuns::median).collect();
         let words = heading(&format!("{workload}, {ratio}"))
             + &paragraph(&format!("{}.", workload.summary()));
         let moves = "MB a second moved to fast memory; as much is moved back.";
@@ -40,8 +40,8 @@ fn render(runs: &[TierRuns], prices: &TierPrices) -> Result<String, DrawError> {
 }
 
 /// A bar a row; which is which is in the legend.
-fn plot(rows: &[Row], reading: fn(&Row) -> f64) -> Result<String, DrawError> {
-    let bar = |row: &Row| {
+fn plot(rows: &[TierRow], reading: fn(&TierRow) -> f64) -> Result<String, DrawError> {
+    let bar = |row: &TierRow| {
         let value = reading(row);
         let bar = Bar { name: row.stage.to_owned(), value, label: format!("{value:.0}") };
         Group { title: String::new(), bars: vec![bar] }

@@ -10,7 +10,7 @@
 //! The same programs, in virtual time, each with each tuning:
 //!
 //! ```text
-//!   workload x tuning x seed --> Machine: warm-up | measured stretch --> Row, samples
+//!   workload x tuning x seed --> Machine: warm-up | measured stretch --> PcpRow, samples
 //! ```
 //!
 //! | name | CPUs | what | memory |
@@ -24,7 +24,7 @@
 //!
 //! # Data and invariants
 //!
-//! One [`Row`] a run, the same for the same seed. A CPU's periodic worker ticks each second.
+//! One [`PcpRow`] a run, the same for the same seed. A CPU's periodic worker ticks each second.
 //!
 //! # What it deliberately ignores
 //!
@@ -43,7 +43,7 @@
 mod programs;
 mod published;
 
-pub use published::{Published, published};
+pub use published::{PublishedFigures, published};
 
 use super::clock::Nanos;
 use super::costs::Costs;
@@ -177,7 +177,7 @@ struct Plan {
 
 /// A line of the table. The field names are what `--json` prints, and stay.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub struct Row {
+pub struct PcpRow {
     /// The workload.
     pub workload: &'static str,
     /// The tuning.
@@ -201,9 +201,9 @@ pub struct Row {
 
 /// What one run answers.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Outcome {
+pub struct PcpOutcome {
     /// The line of the table.
-    pub row: Row,
+    pub row: PcpRow,
     /// From the beginning of the warm-up on.
     pub samples: Vec<Sample>,
     /// Pages asked for and not got, in the measured stretch.
@@ -229,7 +229,7 @@ pub fn run_while(
     costs: Costs,
     seed: u64,
     keep_on: impl FnMut(f64) -> bool,
-) -> Result<Option<Outcome>, MachineError> {
+) -> Result<Option<PcpOutcome>, MachineError> {
     let plan = workload.plan();
     let mut machine = Machine::new(&MachineConfig {
         nr_cpus: plan.nr_cpus,
@@ -241,7 +241,7 @@ pub fn run_while(
     })?;
     populate(&mut machine, workload, &costs);
     let Some(measured) = play(&mut machine, &plan, keep_on) else { return Ok(None) };
-    Ok(Some(Outcome {
+    Ok(Some(PcpOutcome {
         row: row(workload, tuning, &measured),
         samples: machine.samples().to_vec(),
         nr_failed: measured.nr_failed,
@@ -270,9 +270,9 @@ fn play(
     Some(machine.measured())
 }
 
-fn row(workload: PcpWorkload, tuning: PcpTuning, measured: &Measured) -> Row {
+fn row(workload: PcpWorkload, tuning: PcpTuning, measured: &Measured) -> PcpRow {
     let bytes = measured.nr_taken as f64 * PAGE_BYTES as f64;
-    Row {
+    PcpRow {
         workload: workload.as_str(),
         tuning: tuning.as_str(),
         cpus: workload.nr_cpus(),

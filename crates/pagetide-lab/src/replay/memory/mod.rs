@@ -49,7 +49,7 @@ use pagetide_core::page_alloc::{
     FRAMES_MAX, HighFraction, PageAllocator, PcpTuning, Starving, WatermarkLevel, Zone, ZoneConfig,
 };
 use pagetide_core::record::{Header, RecordedNode, RecordedTiers};
-use pagetide_core::tiering::Room;
+use pagetide_core::tiering::Headroom;
 use pagetide_core::units::Millis;
 
 /// What a replay runs in.
@@ -282,7 +282,7 @@ impl Frames {
     }
 
     /// How much room promotions find in a zone.
-    pub(super) fn room(&self) -> Option<Room> {
+    pub(super) fn room(&self) -> Option<Headroom> {
         match self {
             Frames::Group(_) | Frames::KernelGroup(_) => None,
             Frames::Zone(zone) => Some(zone.room()),

@@ -13,7 +13,7 @@ use crate::memory::locks::lock;
 use crate::stats::counters::Event;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::{CpuId, FrameId, PageIndex};
-use pagetide_core::lru::AccessKind;
+use pagetide_core::lru::AccessPath;
 use pagetide_core::readahead::Miss;
 use pagetide_core::record;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
@@ -243,8 +243,8 @@ impl Handle {
         let mut plan = FillPlan {
             nr_wanted: wanted,
             nr: run.nr,
-            kind: AccessKind::Descriptor,
-            beyond: if run.is_around { AccessKind::Around } else { AccessKind::Readahead },
+            kind: AccessPath::Descriptor,
+            beyond: if run.is_around { AccessPath::Around } else { AccessPath::Readahead },
             marker: run.marker,
             is_noted: false,
         };
@@ -258,7 +258,7 @@ impl Handle {
             }
         }
         if plan.is_group() {
-            plan.kind = AccessKind::Run;
+            plan.kind = AccessPath::Run;
         }
         plan.is_noted = piece.counts && !plan.is_group();
         plan

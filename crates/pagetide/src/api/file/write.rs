@@ -12,7 +12,7 @@ use crate::engine::mapping::FILE_BYTES_MAX;
 use crate::memory::store::Backing;
 use crate::stats::counters::Event;
 use pagetide_core::ids::{CpuId, PageId, PageIndex};
-use pagetide_core::lru::AccessKind;
+use pagetide_core::lru::AccessPath;
 use pagetide_core::record;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::{AlignedBuf, current_cpu};
@@ -124,9 +124,9 @@ impl Handle {
         let start = run[0].page().index().0 << PAGE_SHIFT;
         let is_whole = overwritten == (0..PAGE_BYTES);
         if !is_whole && start < self.mapping.stored_len() {
-            return engine.fill(cpu, &self.mapping, run, FillPlan::one(AccessKind::Descriptor));
+            return engine.fill(cpu, &self.mapping, run, FillPlan::one(AccessPath::Descriptor));
         }
-        engine.admit(cpu, &self.mapping, &mut run[0], AccessKind::Descriptor)?;
+        engine.admit(cpu, &self.mapping, &mut run[0], AccessPath::Descriptor)?;
         if !is_whole {
             run[0].fill_zero(0..PAGE_BYTES);
         }
