@@ -18,9 +18,10 @@
 //! Names with an underscore are those of the prices in `pagetide lab`'s virtual machine; its
 //! `list_hit` is half of `pagetide bench alloc`'s fault loop. One thread's rows, `hand_off` and
 //! `line_transfer` are the fastest of short runs, two threads' holds their median, each without the
-//! hand-off: what the machine does when no other program runs. Two threads are each kept on a CPU of
-//! their own; in a virtual machine these may at one time be two threads of one core, whose caches
-//! are shared, and at another two cores. `hand_off` tells them apart: some 20 ns, or some 50 to 200.
+//! hand-off: what the machine does when no other program runs. Two threads are each kept on a CPU
+//! of their own; in a virtual machine these may at one time be two threads of one core, whose
+//! caches are shared, and at another two cores. `hand_off` tells them apart: some 20 ns, or some 50
+//! to 200.
 //!
 //! Ignored: more CPUs than two, and how unfair a mutex is.
 
