@@ -108,8 +108,8 @@ pub(super) fn text(rows: &[Row], costs: &Costs) -> String {
 
 fn table(rows: &[Row]) -> Table<'static> {
     let columns = [
-        left("price, ns", 24),
-        right("fixed GB/s", 9),
+        left("price, ns", 23),
+        right("fixed GB/s", 10),
         right("refill GB/s", 12),
         right("ratio", 7),
         right("wait of fixed", 13),
