@@ -37,15 +37,6 @@ pub(super) const CIRCLES: &[&str] = &[
     "pagetide-core::record::encode",
     "pagetide-core::record::groups",
     "pagetide-core::tiering",
-    "pagetide-lab::curve",
-    "pagetide-lab::machine::memory",
-    "pagetide-lab::machine::task",
-    "pagetide-lab::machine::workload",
-    "pagetide-lab::replay::memory",
-    "pagetide-lab::replay::setup",
-    "pagetide-lab::scenario::machine",
-    "pagetide-lab::scenario::stage",
-    "pagetide-lab::trace",
     "pagetide-preload::channel",
     "pagetide-preload::lent",
     "pagetide-preload::own",
@@ -77,8 +68,6 @@ pub(super) const CIRCLES: &[&str] = &[
     "pagetide::memory",
     "pagetide::region",
     "pagetide::stats",
-    "pagetide::stats::counters",
-    "pagetide::stats::tier_stats",
 ];
 
 /// Public type names with more than one meaning.

@@ -50,7 +50,7 @@ use super::costs::Costs;
 use super::device::Device;
 use super::engine::{Machine, MachineConfig, MachineError};
 use super::meter::{Measured, Sample};
-use super::task::TaskId;
+use super::workload::TaskId;
 use pagetide_core::ids::CpuId;
 use pagetide_core::page_alloc::{PcpTuning, WatermarkInputs, WatermarkLevel, Watermarks};
 use pagetide_core::units::PAGE_BYTES;

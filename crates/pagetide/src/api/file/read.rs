@@ -58,6 +58,19 @@ impl File {
         }
         handle.read_range(&mut target[..(end - offset) as usize], offset)
     }
+
+    /// Fills all of `target` from `offset` on. Waits and costs as [`File::read_at`].
+    ///
+    /// # Errors
+    /// As [`File::read_at`]; [`ReadError::UnexpectedEnd`] if the file ends before. Whatever the
+    /// error, the buffer's contents are unspecified.
+    pub fn read_exact_at(&self, target: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        if self.read_at(target, offset)? == target.len() {
+            return Ok(());
+        }
+        let end = offset.saturating_add(target.len() as u64);
+        Err(ReadError::UnexpectedEnd { end, len: self.len() })
+    }
 }
 
 impl Handle {
