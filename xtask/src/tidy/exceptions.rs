@@ -12,23 +12,6 @@ const FILE: &str = "xtask/src/tidy/exceptions.rs";
 
 /// Modules that are in a circle with a sibling.
 pub(super) const CIRCLES: &[&str] = &[
-    "pagetide-cli::ablate",
-    "pagetide-cli::bench::programs",
-    "pagetide-cli::bench::small",
-    "pagetide-cli::demo",
-    "pagetide-cli::demo::child",
-    "pagetide-cli::demo::measure",
-    "pagetide-cli::demo::plan",
-    "pagetide-cli::demo::row",
-    "pagetide-cli::demo::subject",
-    "pagetide-cli::demo::workload",
-    "pagetide-cli::lab",
-    "pagetide-cli::lab::pcp",
-    "pagetide-cli::lab::run",
-    "pagetide-cli::lab::tiers",
-    "pagetide-cli::replay",
-    "pagetide-cli::report",
-    "pagetide-cli::tier",
     "pagetide-core::group",
     "pagetide-core::group::protection",
     "pagetide-core::group::tree",

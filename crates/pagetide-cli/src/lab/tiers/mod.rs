@@ -11,19 +11,20 @@
 //!
 //! Ignored: the scenarios of reclaim, and the per-CPU lists' workloads, which run apart.
 
-use super::run::RunArgs;
+mod grid;
+mod report;
+
+use super::play_args::PlayArgs;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::tier::plays::{self, Play};
-use crate::{report, terminal};
+use crate::table::{Table, cells, left, percent, right};
+use crate::tier::machines::{self, Machine};
+use crate::tier::prices_with;
 use pagetide_core::lru::PolicyName;
 use pagetide_core::tiering::{Stage, TieringSwitches};
-use pagetide_lab::machine::Price;
-use pagetide_lab::tiers::prices::TierPrices;
 use pagetide_lab::tiers::programs::TierWorkload;
 use pagetide_lab::tiers::{
-    Grid, GridResult, Placer, PublishedScore, Ratio, SCALE_MAX, TierOutcome, TierRow, TierSetup,
-    best_while, change,
+    Placer, PublishedScore, Ratio, SCALE_MAX, TierOutcome, TierRow, TierSetup, change,
 };
 use serde::Serialize;
 use std::fmt::Write;
@@ -95,17 +96,17 @@ pub(super) fn is_named(name: &str) -> bool {
 
 /// One workload at one ratio, placed by one subject, over the seeds.
 #[derive(Debug)]
-pub(crate) struct TierRuns {
-    pub(crate) workload: TierWorkload,
-    pub(crate) ratio: Ratio,
-    pub(crate) subject: Placer,
+struct TierRuns {
+    workload: TierWorkload,
+    ratio: Ratio,
+    subject: Placer,
     /// In the order of seeds; not empty.
-    pub(crate) outcomes: Vec<TierOutcome>,
+    outcomes: Vec<TierOutcome>,
 }
 
 impl TierRuns {
     /// The medians over the seeds, number by number.
-    pub(crate) fn median(&self) -> TierRow {
+    fn median(&self) -> TierRow {
         let median = |of: fn(&TierRow) -> f64| {
             let mut values: Vec<f64> = self.outcomes.iter().map(|it| of(&it.row)).collect();
             values.sort_by(f64::total_cmp);
@@ -140,24 +141,32 @@ struct Line {
 ///
 /// # Errors
 /// A name, policy or price that is none (usage), an unwritable report, an interrupt.
-pub(super) fn run(args: &RunArgs, interrupt: &Interrupt) -> Result<(), Failure> {
-    let workloads = workloads(&args.names)?;
-    let setup = setup(args)?;
-    let ratios: &[Ratio] =
-        if args.tiers.ratio.is_empty() { &[Ratio(4)] } else { &args.tiers.ratio };
-    let nr_seeds = args.seeds.map_or(1, NonZeroU64::get);
-    let seeds: Vec<u64> = (0..nr_seeds).map(|at| args.first_seed.wrapping_add(at)).collect();
-    if args.tiers.grid {
-        return search(&workloads, ratios, &seeds, setup, args.json, interrupt);
+pub(super) fn run(plays: &PlayArgs, args: &TierArgs, interrupt: &Interrupt) -> Result<(), Failure> {
+    let workloads = workloads(&plays.names)?;
+    let setup = setup(plays, args)?;
+    let ratios: &[Ratio] = if args.ratio.is_empty() { &[Ratio(4)] } else { &args.ratio };
+    let seeds = plays.seeds(1);
+    if args.grid {
+        let lines = grid::search(&workloads, ratios, &seeds, setup, interrupt)?;
+        return plays.json.print(&lines, || grid::table(&lines).to_text());
     }
-    let runs = run_all(&workloads, ratios, &seeds, setup, args, interrupt)?;
-    if let Some(path) = &args.report {
-        report::write_tiers(path, &runs, &setup.prices)?;
+    let mut casts = Vec::new();
+    for &workload in &workloads {
+        for &ratio in ratios {
+            casts.extend(subjects(args).into_iter().map(|subject| (workload, ratio, subject)));
+        }
     }
-    if args.json {
-        return terminal::print_json(&lines(&runs, &seeds, ratios.len() > 1));
+    let runs = run_all(casts, &seeds, setup, plays, interrupt)?;
+    if let Some(path) = &plays.report {
+        report::write(path, &runs, &setup.prices)?;
     }
-    terminal::print(&table(&runs, &setup))
+    plays.json.print(&lines(&runs, &seeds, ratios.len() > 1), || text(&runs, &setup))
+}
+
+/// What places pages: judges, each stage, and what `--off` asks for.
+fn subjects(args: &TierArgs) -> Vec<Placer> {
+    let stages = Stage::ALL.into_iter().map(Placer::stage);
+    Placer::JUDGES.into_iter().chain(stages).chain(args.without()).collect()
 }
 
 fn workloads(names: &[String]) -> Result<Vec<TierWorkload>, Failure> {
@@ -172,13 +181,13 @@ fn workloads(names: &[String]) -> Result<Vec<TierWorkload>, Failure> {
 }
 
 /// The machine, as far as something was said about it.
-fn setup(args: &RunArgs) -> Result<TierSetup, Failure> {
-    let mut setup = args.tiers.scale.map_or_else(TierSetup::published, TierSetup::scaled);
-    setup.prices = prices(&args.pcp.cost)?;
-    if let Some(rate) = args.tiers.rate_limit {
+fn setup(plays: &PlayArgs, args: &TierArgs) -> Result<TierSetup, Failure> {
+    let mut setup = args.scale.map_or_else(TierSetup::published, TierSetup::scaled);
+    setup.prices = prices_with(&plays.cost)?;
+    if let Some(rate) = args.rate_limit {
         setup = setup.with_rate_limit(rate.get());
     }
-    match &args.policy[..] {
+    match &plays.policy[..] {
         [] => {}
         [name] => {
             let refused = |error| Failure::Usage(format!("--policy {name}: {error}"));
@@ -193,41 +202,24 @@ fn setup(args: &RunArgs) -> Result<TierSetup, Failure> {
     Ok(setup)
 }
 
-/// The usual prices, but for those that were typed.
-pub(crate) fn prices(typed: &[Price]) -> Result<TierPrices, Failure> {
-    let prices = typed.iter().try_fold(TierPrices::OPTANE, TierPrices::with);
-    let prices = prices.map_err(|error| Failure::Usage(format!("--cost {error}")))?;
-    prices.check().map_err(|error| Failure::Usage(error.to_string()))
-}
-
 fn run_all(
-    workloads: &[TierWorkload],
-    ratios: &[Ratio],
+    casts: Vec<(TierWorkload, Ratio, Placer)>,
     seeds: &[u64],
     setup: TierSetup,
-    args: &RunArgs,
+    plays: &PlayArgs,
     interrupt: &Interrupt,
 ) -> Result<Vec<TierRuns>, Failure> {
-    let stages = Stage::ALL.into_iter().map(Placer::stage);
-    let subjects: Vec<Placer> =
-        Placer::JUDGES.into_iter().chain(stages).chain(args.tiers.without()).collect();
-    let mut casts = Vec::new();
-    for &workload in workloads {
-        for &ratio in ratios {
-            casts.extend(subjects.iter().map(|subject| (workload, ratio, *subject)));
-        }
-    }
-    let mut machines = Vec::new();
+    let mut to_run = Vec::new();
     for &(workload, ratio, subject) in &casts {
         let setup = setup.with_ratio(ratio);
-        machines.extend(seeds.iter().map(|&seed| Play {
+        to_run.extend(seeds.iter().map(|&seed| Machine {
             setup,
             workload: workload.as_str(),
             program: Box::new(move || workload.program(setup.nr_pages, seed)),
             subject,
         }));
     }
-    let mut outcomes = plays::run(&machines, args.jobs, interrupt)?.into_iter();
+    let mut outcomes = machines::run(&to_run, plays.jobs, interrupt)?.into_iter();
     let runs = |(workload, ratio, subject)| TierRuns {
         workload,
         ratio,
@@ -252,43 +244,20 @@ fn lines(runs: &[TierRuns], seeds: &[u64], has_ratios: bool) -> Vec<Line> {
 }
 
 /// A block a workload and ratio, a line a subject; the prices at the end.
-fn table(runs: &[TierRuns], setup: &TierSetup) -> String {
+fn text(runs: &[TierRuns], setup: &TierSetup) -> String {
     let mut text = String::new();
-    let mut before: Option<TierRow> = None;
-    for (at, it) in runs.iter().enumerate() {
-        let is_first =
-            at == 0 || (runs[at - 1].workload, runs[at - 1].ratio) != (it.workload, it.ratio);
+    for block in blocks(runs) {
+        let (workload, ratio, nr_seeds) =
+            (block[0].workload, block[0].ratio, block[0].outcomes.len());
+        let summary = workload.summary();
         // Writing to a string cannot fail.
-        if is_first {
-            let (summary, nr_seeds) = (it.workload.summary(), it.outcomes.len());
-            let gap = if at == 0 { "" } else { "\n" };
-            let _ = writeln!(
-                text,
-                "{gap}{}, fast to slow {}: {summary}. Seeds: {nr_seeds}.\n  {:<34}{:>10} {:>8} \
-                 {:>10} {:>8} {:>7} {:>7} {:>7} {:>9} {:>10}  published",
-                it.workload,
-                it.ratio,
-                "stage",
-                "Maccess/s",
-                "change",
-                "promote",
-                "change",
-                "fast",
-                "recall",
-                "paid",
-                "ping-pong",
-                "demote"
-            );
-            before = None;
-        }
-        let row = it.median();
-        let _ = writeln!(text, "  {}", line(&row, before.as_ref(), it.workload));
-        let is_stage = matches!(it.subject, Placer::Core { .. });
-        before = if is_stage { Some(row) } else { None };
+        let _ = writeln!(text, "{workload}, fast to slow {ratio}: {summary}. Seeds: {nr_seeds}.");
+        text.push_str(&table(block).spaced("  ", " ").to_text());
+        text.push('\n');
     }
     let _ = writeln!(
         text,
-        "\nChanges are against the line above; rates in MB a second, on a machine of {} GiB. \
+        "Changes are against the line above; rates in MB a second, on a machine of {} GiB. \
          Where promotions are\nlimited: {:.0} MB a second. Prices, in ns where no unit is said: \
          {}.",
         (u64::from(setup.nr_frames[0] + setup.nr_frames[1]) * u64::from(setup.scale)) >> 18,
@@ -298,110 +267,68 @@ fn table(runs: &[TierRuns], setup: &TierSetup) -> String {
     text
 }
 
-fn line(row: &TierRow, before: Option<&TierRow>, workload: TierWorkload) -> String {
+/// The runs of each workload and ratio.
+fn blocks(runs: &[TierRuns]) -> impl Iterator<Item = &[TierRuns]> {
+    runs.chunk_by(|one, other| (one.workload, one.ratio) == (other.workload, other.ratio))
+}
+
+/// A line a subject; each stage is compared with the one before it.
+fn table(block: &[TierRuns]) -> Table<'static> {
+    let columns = [
+        left("stage", 34),
+        right("Maccess/s", 9),
+        right("change", 8),
+        right("promote", 10),
+        right("change", 8),
+        right("fast", 7),
+        right("recall", 7),
+        right("paid", 7),
+        right("ping-pong", 9),
+        right("demote", 10),
+        left(" published", 0),
+    ];
+    let mut table = Table::new(&columns);
+    let mut before: Option<TierRow> = None;
+    for it in block {
+        let row = it.median();
+        table.push(cells_of(&row, before.as_ref(), it.workload));
+        before = matches!(it.subject, Placer::Core { .. }).then_some(row);
+    }
+    table
+}
+
+fn cells_of(row: &TierRow, before: Option<&TierRow>, workload: TierWorkload) -> Vec<String> {
     let changed = |of: fn(&TierRow) -> f64| match before {
         Some(before) if of(before) > 0.0 => format!("{:+.1} %", change(of(before), of(row))),
         _ => String::new(),
     };
-    let percent = |share: f64| format!("{:.1} %", share * 100.0);
-    let line = format!(
-        "{:<34}{:>10.1} {:>8} {:>10.1} {:>8} {:>7} {:>7} {:>7} {:>9} {:>10.1}  {}",
+    cells![
         row.stage,
-        row.score / 1e6,
+        format!("{:.1}", row.score / 1e6),
         changed(|row| row.score),
-        row.promotion_mb_per_s,
+        format!("{:.1}", row.promotion_mb_per_s),
         changed(|row| row.promotion_mb_per_s),
-        percent(row.fast_share),
-        percent(row.recall),
-        percent(row.precision),
-        percent(row.ping_pong),
-        row.demotion_mb_per_s,
-        published(row.stage, workload),
-    );
-    line.trim_end().to_owned()
+        percent(row.fast_share, 1),
+        percent(row.recall, 1),
+        percent(row.precision, 1),
+        percent(row.ping_pong, 1),
+        format!("{:.1}", row.demotion_mb_per_s),
+        format!(" {}", published(row.stage, workload)),
+    ]
 }
 
 /// What was published of the stage.
 fn published(stage: &str, workload: TierWorkload) -> String {
-    let Some(said) = PublishedScore::named(stage).filter(|_| workload == TierWorkload::Pmbench)
+    let Some(figures) = PublishedScore::named(stage).filter(|_| workload == TierWorkload::Pmbench)
     else {
         return String::new();
     };
-    let mut text = format!("{:.1} M, {} MB/s", said.score / 1e6, said.promotion_mb_per_s);
-    let at = PublishedScore::PMBENCH.iter().position(|line| *line == said).unwrap_or(0);
+    let mut text = format!("{:.1} M, {} MB/s", figures.score / 1e6, figures.promotion_mb_per_s);
+    let at = PublishedScore::PMBENCH.iter().position(|line| *line == figures).unwrap_or(0);
     if let Some(before) = at.checked_sub(1).map(|at| PublishedScore::PMBENCH[at]) {
-        let score = change(before.score, said.score);
-        let rate = change(before.promotion_mb_per_s, said.promotion_mb_per_s);
+        let score = change(before.score, figures.score);
+        let rate = change(before.promotion_mb_per_s, figures.promotion_mb_per_s);
         let _ = write!(text, " ({score:+.1} %, {rate:+.1} %)");
     }
     text
-}
-
-/// A setting as `--json` prints it.
-#[derive(Serialize)]
-struct GridLine {
-    workload: &'static str,
-    ratio: String,
-    threshold_ms: u64,
-    rate_mb_per_s: u64,
-    scan_period_ms: u64,
-    score: f64,
-    promotion_mb_per_s: f64,
-    is_best: bool,
-}
-
-fn search(
-    workloads: &[TierWorkload],
-    ratios: &[Ratio],
-    seeds: &[u64],
-    setup: TierSetup,
-    is_json: bool,
-    interrupt: &Interrupt,
-) -> Result<(), Failure> {
-    let grid = Grid { setup, ..Grid::default() };
-    let mut lines = Vec::new();
-    for &workload in workloads {
-        for &ratio in ratios {
-            let found = best_while(workload, ratio, seeds, &grid, || !interrupt.is_set());
-            lines.extend(grid_lines(workload, ratio, &found.ok_or(Failure::Interrupted)?));
-        }
-    }
-    if is_json {
-        return terminal::print_json(&lines);
-    }
-    let mut text = format!(
-        "{:<11}{:>6} {:>13} {:>10} {:>13} {:>10} {:>10}\n",
-        "workload", "ratio", "threshold ms", "rate MB/s", "period ms", "Maccess/s", "promote"
-    );
-    for line in &lines {
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            text,
-            "{:<11}{:>6} {:>13} {:>10} {:>13} {:>10.1} {:>10.1}{}",
-            line.workload,
-            line.ratio,
-            line.threshold_ms,
-            line.rate_mb_per_s,
-            line.scan_period_ms,
-            line.score / 1e6,
-            line.promotion_mb_per_s,
-            if line.is_best { "  best" } else { "" }
-        );
-    }
-    terminal::print(&text)
-}
-
-fn grid_lines(workload: TierWorkload, ratio: Ratio, found: &GridResult) -> Vec<GridLine> {
-    let best = *found.best();
-    let line = |point: &pagetide_lab::tiers::GridPoint| GridLine {
-        workload: workload.as_str(),
-        ratio: ratio.to_string(),
-        threshold_ms: point.threshold_ms,
-        rate_mb_per_s: point.rate_mb_per_s,
-        scan_period_ms: point.scan_period_ms,
-        score: point.score,
-        promotion_mb_per_s: point.promotion_mb_per_s,
-        is_best: *point == best,
-    };
-    found.points.iter().map(line).collect()
 }

@@ -7,10 +7,10 @@
 //!          ~~~~~^^^^^^^^^^^~~~~~~~     hit ratio
 //! ```
 
+use super::explain::Explained;
 use crate::failure::Failure;
-use crate::replay::Explained;
-use crate::report::page;
-use crate::report::plots::{Area, DrawError, GREY, TEXT_PIXELS, colour, mesh, svg_of};
+use crate::report::page::Figure;
+use crate::report::plots::{Area, DrawError, GREY, TEXT_PIXELS, colour, mesh, svg};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -22,20 +22,21 @@ const SIZE: (u32, u32) = (900, 420);
 /// Of the plot's height, for the arms.
 const ARMS_SHARE: f64 = 0.32;
 
-/// The section of one policy at one size.
-pub(super) fn section(explained: &Explained) -> Result<String, DrawError> {
+/// The heading and the figure of one policy at one size.
+pub(super) fn figure(explained: &Explained) -> Result<(String, Figure), DrawError> {
     let Explained { policy, frames, .. } = explained;
     let title = format!("Arms of {policy} with {frames} frames");
-    let plot = svg_of(SIZE, |area| draw(area, explained))?;
-    Ok(format!("<section><h2>{title}</h2>{}</section>", page::figure(&plot, &title, CAPTION)))
+    let plot = svg(SIZE, |area| draw(area, explained))?;
+    let figure = Figure::new(plot, &title, CAPTION);
+    Ok((title, figure))
 }
 
 /// The arms and the hit ratio as one SVG document, on a white ground.
 ///
 /// # Errors
 /// Where they cannot be drawn.
-pub(crate) fn alone(explained: &Explained) -> Result<String, Failure> {
-    let plot = svg_of(SIZE, |area| {
+pub(super) fn alone(explained: &Explained) -> Result<String, Failure> {
+    let plot = svg(SIZE, |area| {
         area.fill(&WHITE)?;
         draw(area, explained)
     });

@@ -8,54 +8,41 @@
 //!
 //! Ignored: which file it was, and which process.
 
+use super::watch::RunPoint;
 use crate::failure::Failure;
 use crate::machine;
-use crate::output;
+use crate::report;
 use crate::report::curves::{self, Curve};
-use crate::report::page;
-use crate::report::plots::{Area, DrawError, TEXT_PIXELS, colour, mesh, svg};
+use crate::report::page::{Figure, Page};
+use crate::report::plots::{
+    Axes, DrawError, Line, SIZE, colour, draw_lines, lines, svg, thousands,
+};
+use crate::table::escape;
 use pagetide::{CacheStats, Estimate, Sizing};
 use pagetide_core::units::{Bytes, PAGE_BYTES};
 use pagetide_lab::curve::sizes;
 use plotters::prelude::*;
 use std::path::Path;
 
-/// What was seen at one moment: counters since the start, and what is resident.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct RunPoint {
-    pub(crate) seconds: f64,
-    pub(crate) accesses: u64,
-    pub(crate) hits: u64,
-    pub(crate) refaults: u64,
-    pub(crate) read_bytes: u64,
-    pub(crate) write_bytes: u64,
-    pub(crate) resident_bytes: u64,
-    /// Sequence number and pages, oldest first; none where the policy has no generations.
-    pub(crate) generations: Vec<(u64, u64)>,
-}
-
-const FOOT: &str = "<section><h2>How this was measured</h2><p>By the page cache itself, looked \
+const METHOD: &str = "By the page cache itself, looked \
 at several times a second. Rates are between two looks. Other sizes are estimated from a sample of \
 the pages, whose uses were followed in LRU order: the curve is LRU's, drawn through what was \
 measured at the size there was, readahead included. Bars are one standard error, from the sample; \
 how unlike LRU the policy is, and how unlike itself readahead at another size, is not in them. For \
 what another policy would have done, record the run and use <code>pagetide \
-replay</code>.</p></section></body></html>
-";
+replay</code>.";
 
 /// Writes the report on a run of `command` to `path`.
 ///
 /// # Errors
 /// Where the file cannot be written.
-pub(crate) fn write_run(
+pub(super) fn write(
     path: &Path,
     command: &str,
     stats: &CacheStats,
     points: &[RunPoint],
 ) -> Result<(), Failure> {
-    let text =
-        render(command, stats, points).map_err(|error| Failure::on("draw the report", &*error))?;
-    output::write("the report", path, &text)
+    report::write(path, render(command, stats, points))
 }
 
 fn render(command: &str, stats: &CacheStats, points: &[RunPoint]) -> Result<String, DrawError> {
@@ -63,7 +50,7 @@ fn render(command: &str, stats: &CacheStats, points: &[RunPoint]) -> Result<Stri
     let said = format!(
         "<code>{}</code> within {}: {} accesses, {:.1} % of them hits, {} read, {} written, \
          resident at most {}.",
-        page::escape(command),
+        escape(command),
         machine::rounded(stats.memory_bytes),
         stats.accesses,
         stats.hit_ratio() * 100.0,
@@ -71,20 +58,16 @@ fn render(command: &str, stats: &CacheStats, points: &[RunPoint]) -> Result<Stri
         machine::rounded(stats.device_write_bytes),
         machine::rounded(stats.resident_bytes_max.max(stats.resident_bytes)),
     );
-    let mut text = page::start("Pagetide run", &said, &[policy, READ, WRITTEN]);
-    text.push_str("<section><div class=\"plots\">");
-    for (plot, title, caption) in [
+    let mut page = Page::new("Pagetide run", &said, &[policy, READ, WRITTEN]);
+    let figures = [
         (hit_ratio(policy, points)?, "Hit ratio over time", HIT_CAPTION),
         (refaults(policy, points)?, "Refaults over time", REFAULT_CAPTION),
         (resident(points)?, "Resident memory over time", RESIDENT_CAPTION),
         (device(points)?, "Device over time", DEVICE_CAPTION),
         (sizing(policy, &stats.sizing())?, "Misses by size of memory", SIZING_CAPTION),
-    ] {
-        text.push_str(&page::figure(&plot, title, caption));
-    }
-    text.push_str("</div></section>");
-    text.push_str(FOOT);
-    Ok(text)
+    ];
+    page.section("", &figures.map(|(svg, title, caption)| Figure::new(svg, title, caption)), None);
+    Ok(page.finish("How this was measured", METHOD))
 }
 
 const READ: &str = "read";
@@ -102,16 +85,18 @@ const SIZING_CAPTION: &str = "What would have been missed with other sizes of me
                               Where a curve falls steeply, a little more memory is worth much; \
                               where it is flat, more is wasted.";
 
-type Line<'a> = (&'a str, Vec<(f64, f64)>);
-
 /// What `rate` makes of each two neighbours, at the later one's time.
 fn between(points: &[RunPoint], rate: impl Fn(&RunPoint, &RunPoint) -> f64) -> Vec<(f64, f64)> {
     let pairs = points.iter().zip(points.iter().skip(1));
     pairs.map(|(before, now)| (now.seconds, rate(before, now))).collect()
 }
 
-fn a_second(before: (f64, u64), now: (f64, u64)) -> f64 {
-    now.1.saturating_sub(before.1) as f64 / (now.0 - before.0).max(1e-3)
+/// The rate of one counter.
+fn rates(points: &[RunPoint], counter: fn(&RunPoint) -> u64) -> Vec<(f64, f64)> {
+    between(points, |before, now| {
+        let more = counter(now).saturating_sub(counter(before));
+        more as f64 / (now.seconds - before.seconds).max(1e-3)
+    })
 }
 
 fn hit_ratio(policy: &str, points: &[RunPoint]) -> Result<String, DrawError> {
@@ -122,69 +107,52 @@ fn hit_ratio(policy: &str, points: &[RunPoint]) -> Result<String, DrawError> {
         let hits = now.hits.saturating_sub(before.hits) as f64;
         (now.seconds, hits / (now.accesses - before.accesses) as f64)
     };
-    let percent = |ratio: f64| format!("{:.0} %", ratio * 100.0);
-    lines(&[(policy, busy.map(ratio).collect())], 1.0, percent)
+    let line = Line::new(policy, busy.map(ratio).collect());
+    over_time(vec![line], 1.0, &|ratio| format!("{:.0} %", ratio * 100.0))
 }
 
 fn refaults(policy: &str, points: &[RunPoint]) -> Result<String, DrawError> {
-    let rate = between(points, |before, now| {
-        a_second((before.seconds, before.refaults), (now.seconds, now.refaults))
-    });
-    lines(&[(policy, rate)], 1.0, count)
+    over_time(vec![Line::new(policy, rates(points, |it| it.refaults))], 1.0, &thousands)
 }
 
 fn device(points: &[RunPoint]) -> Result<String, DrawError> {
-    let read = between(points, |before, now| {
-        a_second((before.seconds, before.read_bytes), (now.seconds, now.read_bytes))
-    });
-    let written = between(points, |before, now| {
-        a_second((before.seconds, before.write_bytes), (now.seconds, now.write_bytes))
-    });
-    lines(&[(READ, read), (WRITTEN, written)], 4096.0, |bytes| machine::rounded(bytes as u64))
+    let read = Line::new(READ, rates(points, |it| it.read_bytes));
+    let written = Line::new(WRITTEN, rates(points, |it| it.write_bytes));
+    over_time(vec![read, written], 4096.0, &|bytes| machine::rounded(bytes as u64))
 }
 
 fn sizing(policy: &str, sizing: &Sizing) -> Result<String, DrawError> {
     let frames = u32::try_from(sizing.memory().whole_pages()).unwrap_or(u32::MAX / 4);
     let sizes = sizes((frames / 8).max(1), frames.saturating_mul(4).max(1), 24);
-    let told: Vec<Estimate> =
+    let estimates: Vec<Estimate> =
         sizes.iter().map(|&frames| sizing.estimate(Bytes::from_pages(frames.into()))).collect();
-    let ratios = told.iter().map(|estimate| 1.0 - estimate.value);
+    let ratios = estimates.iter().map(|estimate| 1.0 - estimate.value);
     curves::in_report(&[Curve {
         policy,
         points: sizes.iter().copied().zip(ratios).collect(),
-        errors: told.iter().map(|estimate| estimate.error).collect(),
+        errors: estimates.iter().map(|estimate| estimate.error).collect(),
     }])
 }
 
-fn count(value: f64) -> String {
-    if value >= 10_000.0 { format!("{:.0}k", value / 1000.0) } else { format!("{value:.0}") }
-}
-
 /// Lines over seconds, from zero up to `at_least` or more.
-fn lines(
-    lines: &[Line<'_>],
+fn over_time(
+    all: Vec<Line>,
     at_least: f64,
-    tick: impl Fn(f64) -> String,
+    tick: &dyn Fn(f64) -> String,
 ) -> Result<String, DrawError> {
-    let points = || lines.iter().flat_map(|line| &line.1);
+    let points = || all.iter().flat_map(|line| &line.points);
     let right = points().map(|point| point.0).fold(0.1, f64::max);
     let top = points().map(|point| point.1).fold(at_least, f64::max);
-    svg(|area| {
-        let mut chart = over_time(area, right, top, &tick)?;
-        for (name, points) in lines {
-            let style = colour(name).stroke_width(2);
-            chart.draw_series(LineSeries::new(points.iter().copied(), style))?;
-        }
-        Ok(())
-    })
+    lines(&Axes::over_seconds(right, top, tick), &all)
 }
 
 /// Bands of generations on top of each other, or all that is resident where there are none.
 fn resident(points: &[RunPoint]) -> Result<String, DrawError> {
     let right = points.iter().map(|point| point.seconds).fold(0.1, f64::max);
     let top = points.iter().map(|point| point.resident_bytes as f64).fold(4096.0, f64::max);
-    svg(|area| {
-        let mut chart = over_time(area, right, top, &|bytes| machine::rounded(bytes as u64))?;
+    let tick = |bytes: f64| machine::rounded(bytes as u64);
+    svg(SIZE, |area| {
+        let mut chart = Axes::over_seconds(right, top, &tick).draw(area)?;
         let all = points.iter().map(|point| (point.seconds, point.resident_bytes as f64));
         let nr_bands = points.iter().map(|point| point.generations.len()).max().unwrap_or(0);
         // The higher reaches are drawn first, and the lower ones over them.
@@ -195,9 +163,8 @@ fn resident(points: &[RunPoint]) -> Result<String, DrawError> {
         if nr_bands == 0 {
             chart.draw_series([band(all.clone(), right, BANDS[0])])?;
         }
-        let line = colour("fixed").stroke_width(1);
-        chart.draw_series(LineSeries::new(all, line))?;
-        Ok(())
+        let style = colour("fixed").stroke_width(1);
+        draw_lines(&mut chart, &[Line { points: all.collect(), style, has_dots: false }])
     })
 }
 
@@ -223,33 +190,6 @@ fn band(
 ) -> Polygon<(f64, f64)> {
     let ends = [(right, 0.0), (0.0, 0.0)];
     Polygon::new(line.chain(ends).collect::<Vec<_>>(), shade.filled())
-}
-
-type TimeChart<'a, 'b> = ChartContext<
-    'a,
-    SVGBackend<'b>,
-    Cartesian2d<plotters::coord::types::RangedCoordf64, plotters::coord::types::RangedCoordf64>,
->;
-
-/// Axes: seconds up to `right`, and from zero to `top` what `tick` has a word for.
-fn over_time<'a, 'b>(
-    area: &'a Area<'b>,
-    right: f64,
-    top: f64,
-    tick: &dyn Fn(f64) -> String,
-) -> Result<TimeChart<'a, 'b>, DrawError> {
-    let mut chart = ChartBuilder::on(area)
-        .margin(8)
-        .x_label_area_size(34)
-        .y_label_area_size(5 * TEXT_PIXELS)
-        .build_cartesian_2d(0.0..right, 0.0..top * 1.03)?;
-    mesh(&mut chart)
-        .x_desc("seconds")
-        .x_labels(6)
-        .y_labels(6)
-        .y_label_formatter(&|value| tick(*value))
-        .draw()?;
-    Ok(chart)
 }
 
 #[cfg(test)]
@@ -281,9 +221,7 @@ mod tests {
         let text = render("fio <job>", &stats(), &points).expect("it draws");
         assert_eq!(text.matches("<svg").count(), 5);
         assert!(text.contains("fio &lt;job&gt;") && text.contains("60 %"));
-        for fetched in ["src=", "href=", "@import", "url("] {
-            assert!(!text.contains(fetched), "the report fetches something: {fetched}");
-        }
+        report::assert_stands_alone(&text);
     }
 
     #[test]
@@ -298,10 +236,7 @@ mod tests {
     fn rates_are_between_two_looks() {
         let mut points: Vec<RunPoint> = (0..3).map(point).collect();
         points[2].seconds = 0.25;
-        let rates = between(&points, |before, now| {
-            a_second((before.seconds, before.refaults), (now.seconds, now.refaults))
-        });
-        assert_eq!(rates, [(0.05, 20.0), (0.25, 5.0)]);
+        assert_eq!(rates(&points, |it| it.refaults), [(0.05, 20.0), (0.25, 5.0)]);
         assert_eq!(up_to(&points[2], 0), 6.0 * 4096.0);
         assert_eq!(up_to(&points[2], 3), 14.0 * 4096.0);
     }

@@ -1,4 +1,4 @@
-//! `bench scan`: what prefetching the next folio saves while a list is scanned.
+//! What prefetching the next folio saves while a list is scanned.
 //!
 //! ```text
 //!   N descriptors of 64 bytes on a list, linked in random or in address order
@@ -10,45 +10,38 @@
 //! ```
 //!
 //! The links and the flags share a line, so walking ahead is itself the chain of cache misses: a
-//! batch can only help where the walk overlaps with something, and this shows whether it does. At
-//! least [`RUNS_MIN`] runs, as the effect is a few percent on a shared machine; the order of the
-//! list is the same in all of them.
+//! batch can only help where the walk overlaps with something, and this shows whether it does. The
+//! effect is a few percent, hence many rounds; the order of the list is the same in all of them.
 //!
 //! Source: "mm, lru_gen: try to prefetch next page when scanning LRU" (2024).
 
-use super::interleave::{Contender, interleave};
-use super::{Bench, Row};
-use crate::failure::Failure;
+mod harness;
+
+use harness::{Contender, Mode, interleave};
 use pagetide_core::folio::{Flags, Folios};
 use pagetide_core::ids::FrameId;
 use pagetide_core::list::FolioList;
 use pagetide_sys::fetch_to_write;
-use rand::SeedableRng;
-use rand::rngs::SmallRng;
-use rand::seq::SliceRandom;
 use std::cell::RefCell;
 use std::time::Instant;
 
-/// Descriptors on the list.
+/// Descriptors on the list: within a core's caches, at their edge, and far out.
 const SIZES: [u32; 4] = [10_000, 100_000, 1_000_000, 4_000_000];
-/// The least number of runs.
-const RUNS_MIN: u32 = 12;
+const NR_ROUNDS: u32 = 12;
 /// Folios looked at ahead in the batch form.
 const BATCH: usize = 16;
 /// Folios scanned in one measurement, in as many passes as that takes.
 const SCANNED: u32 = 1_000_000;
 
-pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
-    let sizes = if bench.args.quick { &SIZES[..2] } else { &SIZES[..] };
-    let runs = bench.args.runs.max(RUNS_MIN);
-    let mut rows = Vec::new();
+fn main() {
+    let mode = Mode::from_arguments();
+    let mut checksum = 0;
     for order in [Order::Random, Order::Address] {
-        for &nr_folios in sizes {
-            let passes = if bench.args.quick { 1 } else { (SCANNED / nr_folios).max(1) };
-            rows.extend(measure(bench, order, nr_folios, (runs, passes))?);
+        for &nr_folios in mode.pick(&SIZES[..], &SIZES[..1]) {
+            checksum ^= measure(mode, order, nr_folios);
         }
     }
-    Ok(rows)
+    println!("checksum {checksum:#018x}");
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,33 +50,29 @@ enum Order {
     Address,
 }
 
-fn measure(
-    bench: &Bench<'_>,
-    order: Order,
-    nr_folios: u32,
-    (runs, passes): (u32, u32),
-) -> Result<[Row; 2], Failure> {
+/// Prints the rows of one list, and returns what its folios came to.
+fn measure(mode: Mode, order: Order, nr_folios: u32) -> u64 {
+    let nr_passes = mode.pick((SCANNED / nr_folios).max(1), 1);
     let lists = RefCell::new(Lists::new(order, nr_folios));
     let contender = |pass: fn(&mut Lists)| -> Contender<'_> {
         let lists = &lists;
         Box::new(move || {
             let mut lists = lists.borrow_mut();
             let start = Instant::now();
-            (0..passes).for_each(|_| pass(&mut lists));
-            Ok(start.elapsed().as_nanos() as f64 / f64::from(passes) / f64::from(nr_folios))
+            (0..nr_passes).for_each(|_| pass(&mut lists));
+            start.elapsed().as_nanos() as f64 / f64::from(nr_passes) / f64::from(nr_folios)
         })
     };
-    let label = format!("scan {order:?} {nr_folios}").to_lowercase();
     let contenders = [
         contender(Lists::pass::<true>),
         contender(Lists::pass_in_batches),
         contender(Lists::pass::<false>),
     ];
-    let [ahead, batches, none] = interleave(&label, runs, bench.interrupt, contenders)?;
-    let name = |form: &str| format!("{order:?} {nr_folios} {form}").to_lowercase();
-    let row =
-        |form, samples| Row::measured(("scan", &name(form), 1), "no-prefetch", samples, &none);
-    Ok([row("next", &ahead), row("batch", &batches)])
+    let [ahead, batches, none] = interleave(mode.pick(NR_ROUNDS, 2), contenders);
+    let list = format!("{order:?} {nr_folios}").to_lowercase();
+    ahead.print_against(&format!("{list} next"), "no prefetch", &none);
+    batches.print_against(&format!("{list} batch"), "no prefetch", &none);
+    lists.into_inner().checksum()
 }
 
 /// A list to scan, and the one its folios move to; they change places after each pass.
@@ -98,7 +87,7 @@ impl Lists {
         let folios = Folios::with_prefetch(nr_folios, fetch_to_write);
         let mut frames: Vec<u32> = (0..nr_folios).collect();
         if order == Order::Random {
-            frames.shuffle(&mut SmallRng::seed_from_u64(7));
+            shuffle(&mut frames);
         }
         let mut from = FolioList::new();
         frames.iter().for_each(|frame| from.push_head(&folios, FrameId(*frame)));
@@ -139,5 +128,25 @@ impl Lists {
             Some(flags.without(Flags::REFERENCED).with_refs(0).with_generation(Some(generation)))
         });
         self.to.push_head(&self.folios, frame);
+    }
+    /// The folios in the order of the list, and what their flags came to.
+    fn checksum(&self) -> u64 {
+        let mut sum = 0_u64;
+        let mut next = self.from.tail();
+        while let Some(frame) = next {
+            let generation = self.folios[frame].flags().generation().map_or(7, u64::from);
+            sum = sum.rotate_left(5) ^ u64::from(frame.0) << 3 ^ generation;
+            next = self.from.younger(&self.folios, frame);
+        }
+        sum
+    }
+}
+
+/// Fisher-Yates, from a fixed seed.
+fn shuffle(frames: &mut [u32]) {
+    let mut state = 7_u64;
+    for at in (1..frames.len()).rev() {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        frames.swap(at, (state >> 33) as usize % (at + 1));
     }
 }

@@ -15,18 +15,22 @@
 //! `--jobs 1` measures it best. Ignored: pairs of mechanisms, which may stand in
 //! for each other.
 
+mod report;
+
 use crate::cells::{self, Answer, Cell};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::parallel::JobsArgs;
 use crate::readahead::{Question, ReadaheadArgs};
 use crate::setup::SetupArgs;
 use crate::sizes::SizeArgs;
 use crate::source::SourceArgs;
-use crate::{machine, output, report, terminal};
+use crate::table::{Table, cells, left, number, right};
+use crate::terminal::JsonArgs;
+use crate::{machine, output};
 use pagetide_core::lru::{Mechanism, PolicyName};
 use pagetide_lab::replay::{Contender, Setup};
 use serde::Serialize;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "Examples:
@@ -52,50 +56,48 @@ pub(crate) struct AblateArgs {
     /// Times that every variant is replayed; the least CPU time of each counts.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
     runs: u32,
-    /// Replays under way at a time; as many as there are cores, and memory for, without.
-    #[arg(long)]
-    jobs: Option<NonZeroUsize>,
+    #[command(flatten)]
+    jobs: JobsArgs,
     /// Write a report with a bar for each mechanism, one self-contained HTML file.
     #[arg(long)]
     report: Option<PathBuf>,
-    /// Print the rows as one JSON document.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 /// One replay, and how it differs from the policy as it is. The field names are what `--json`
 /// prints, and stay.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct AblationRow {
+struct AblationRow {
     /// The policy's name.
-    pub(crate) policy: &'static str,
+    policy: &'static str,
     /// Memory, in frames.
-    pub(crate) frames: u32,
+    frames: u32,
     /// The mechanism that was flipped; `None` for the policy as it is.
-    pub(crate) mechanism: Option<&'static str>,
+    mechanism: Option<&'static str>,
     /// What it was flipped to.
-    pub(crate) is_on: Option<bool>,
+    is_on: Option<bool>,
     /// What became of the recorded readahead: "none" was recorded, or all are "without", or all
     /// have what was "recorded".
-    pub(crate) readahead: Question,
+    readahead: Question,
     /// Accesses that missed.
-    pub(crate) misses: u64,
+    misses: u64,
     /// Misses more than with the policy as it is.
-    pub(crate) misses_more: i64,
+    misses_more: i64,
     /// The same in percentage points of all accesses.
-    pub(crate) points_more: f64,
+    points_more: f64,
     /// Bytes from the store, by misses and by readahead.
-    pub(crate) device_read_bytes: u64,
+    device_read_bytes: u64,
     /// Pages evicted.
-    pub(crate) evictions: u64,
+    evictions: u64,
     /// CPU time of the replay, for each eviction; none without evictions.
-    pub(crate) cpu_ns_per_eviction: Option<f64>,
+    cpu_ns_per_eviction: Option<f64>,
     /// More of it than with the policy as it is.
-    pub(crate) cpu_ns_per_eviction_more: Option<f64>,
+    cpu_ns_per_eviction_more: Option<f64>,
     /// CPU time of the replay, for each access.
-    pub(crate) cpu_ns_per_access: f64,
+    cpu_ns_per_access: f64,
     /// More of it than with the policy as it is.
-    pub(crate) cpu_ns_per_access_more: f64,
+    cpu_ns_per_access_more: f64,
 }
 
 /// Runs the command.
@@ -121,9 +123,9 @@ pub(crate) fn run(args: &AblateArgs, interrupt: &Interrupt) -> Result<(), Failur
     let answers = cells::run(&trace, &rounds, args.jobs, interrupt)?;
     let rows = rows(&groups, &least_of_rounds(&answers, cells.len()), question);
     if let Some(path) = &args.report {
-        report::write_ablation(path, &args.source.file, &trace, question, &rows)?;
+        report::write(path, &args.source.file, &trace, question, &rows)?;
     }
-    if args.json { terminal::print_json(&rows) } else { terminal::print(&table(&rows, question)) }
+    args.json.print(&rows, || format!("{}\n{}", question.describe(), table(&rows).to_text()))
 }
 
 /// A cell, and what was flipped in it.
@@ -210,48 +212,40 @@ fn row(variant: &Variant, answer: &Answer, as_it_is: &Answer, asked: Question) -
     }
 }
 
-fn table(rows: &[AblationRow], asked: Question) -> String {
-    let mut text = format!(
-        "{}\n{:<20} {:>9} {:<26} {:>11} {:>11} {:>8} {:>10} {:>10} {:>8} {:>10} {:>8}\n",
-        asked.describe(),
-        "policy",
-        "frames",
-        "flipped",
-        "misses",
-        "more",
-        "points",
-        "read",
-        "ns/evict",
-        "more",
-        "ns/access",
-        "more"
-    );
-    for row in rows {
-        text.push_str(&format!(
-            "{:<20} {:>9} {:<26} {:>11} {:>+11} {:>+8.2} {:>10} {:>10} {:>8} {:>10.1} {:>+8.1}\n",
+fn table(rows: &[AblationRow]) -> Table<'static> {
+    let columns = [
+        left("policy", 20),
+        right("frames", 9),
+        left("flipped", 26),
+        right("misses", 11),
+        right("more", 11),
+        right("points", 8),
+        right("read", 10),
+        right("ns/evict", 10),
+        right("more", 8),
+        right("ns/access", 10),
+        right("more", 8),
+    ];
+    let cells_of = |row: &AblationRow| {
+        cells![
             row.policy,
             row.frames,
             name_of(row),
             row.misses,
-            row.misses_more,
-            row.points_more,
+            format!("{:+}", row.misses_more),
+            format!("{:+.2}", row.points_more),
             machine::rounded(row.device_read_bytes),
-            or_dash(row.cpu_ns_per_eviction),
-            or_dash(row.cpu_ns_per_eviction_more),
-            row.cpu_ns_per_access,
-            row.cpu_ns_per_access_more,
-        ));
-    }
-    text
-}
-
-/// A whole number, or a dash where nothing was measured.
-pub(crate) fn or_dash(number: Option<f64>) -> String {
-    number.map_or("-".to_owned(), |it| format!("{it:.0}"))
+            number(row.cpu_ns_per_eviction, 0),
+            number(row.cpu_ns_per_eviction_more, 0),
+            format!("{:.1}", row.cpu_ns_per_access),
+            format!("{:+.1}", row.cpu_ns_per_access_more),
+        ]
+    };
+    Table::new(&columns).with_rows(rows.iter().map(cells_of))
 }
 
 /// What was done to the policy, in words.
-pub(crate) fn name_of(row: &AblationRow) -> String {
+fn name_of(row: &AblationRow) -> String {
     match (row.mechanism, row.is_on) {
         (Some(name), Some(true)) => format!("{name} on"),
         (Some(name), _) => format!("{name} off"),
@@ -277,13 +271,14 @@ mod tests {
         }
         let trace = DenseTrace::from_reads((0..9000).map(|step| step * step % 997 % 200));
         let cells: Vec<Cell> = group.iter().map(|variant| variant.cell).collect();
-        let answers = cells::run(&trace, &cells, None, &Interrupt::default()).expect("it runs");
+        let answers = cells::run(&trace, &cells, JobsArgs::default(), &Interrupt::default())
+            .expect("it runs");
         let rows = rows(&[group], &answers, Question::None);
         assert_eq!((rows[0].mechanism, rows[0].misses_more), (None, 0));
         assert_eq!((rows[0].cpu_ns_per_access_more, rows[0].points_more), (0.0, 0.0));
         for row in &rows[1..] {
             assert_eq!(row.misses as i64 - rows[0].misses as i64, row.misses_more);
         }
-        assert_eq!(table(&rows, Question::None).lines().count(), rows.len() + 2);
+        assert_eq!(table(&rows).to_text().lines().count(), rows.len() + 1);
     }
 }

@@ -11,7 +11,7 @@
 //!
 //! Each in a quarter of the bench's memory, with the kernel in a memory cgroup of the same limit as
 //! the reference, by turns. *Cold*: the files are dropped from the kernel's page cache before each
-//! turn; what it knows of folders stays. *Warm*: it holds all of them, charged to nobody in the
+//! turn; what it knows of folders stays. *Warm*: it holds all of them, not charged in the
 //! turn. What is timed is the program from its start to its end, `pagetide run` and its end
 //! included; what a turn writes is removed before the next.
 //!
@@ -20,20 +20,20 @@
 //!
 //! Ignored: programs' own files, which are warm for both.
 
-use super::interleave::{Contender, interleave};
-use super::programs::{BENCH, PROGRAM_BYTES_MIN, SHELL_BYTES, Under, command_under, output_of};
-use super::{Bench, Row};
-use crate::demo::dataset::{drop_from_kernel_cache, make_folder};
+use super::super::interleave::Contender;
+use super::super::{Bench, Row};
+use super::program::{PROGRAM_BYTES_MIN, Program, Under};
+use super::sqlite::SHELL_BYTES;
+use super::{BENCH, FILE_TIMES};
+use crate::dataset::{drop_from_kernel_cache, make_folder};
 use crate::failure::Failure;
 use crate::machine;
-use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Bytes;
 use std::cell::Cell;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 /// What small files and passes measure, as `--cases` has them.
 pub(super) const CASES: [&str; 7] = [
@@ -47,7 +47,6 @@ pub(super) const CASES: [&str; 7] = [
 ];
 /// The hidden command that `small-open` measures.
 pub(crate) const OPEN_EACH: &str = "open-each";
-const FILE_TIMES: u64 = 4;
 const FOLDER_FILES: u32 = 100;
 /// The word that one file of the tree has.
 const NEEDLE: &str = "needle";
@@ -72,7 +71,7 @@ pub(crate) fn open_each(args: &OpenEachArgs) -> Result<(), Failure> {
     })
 }
 
-/// Tells `take` of every file below `folder`.
+/// Hands every file below `folder` to `take`.
 fn for_each_file(
     folder: &Path,
     take: &mut impl FnMut(&Path) -> Result<(), Failure>,
@@ -186,20 +185,21 @@ impl Small<'_> {
     }
 
     fn row(&self, state: &str) -> Result<Row, Failure> {
-        let (command, nr) = self.command()?;
+        let (arguments, nr) = self.command()?;
+        let Small { bench, memory, .. } = *self;
+        let program = Program { bench, memory, beside: SHELL_BYTES, arguments };
         let contender = |under: Under| -> Contender<'_> {
-            let command = command.clone();
+            let program = &program;
             Box::new(move || {
                 self.prepare(state == "warm")?;
-                let (seconds, _) = time(self.bench, self.memory, under, &[], &command)?;
+                let (seconds, _) = program.run(under, &[], None)?;
                 Ok(seconds * 1e9 / f64::from(nr))
             })
         };
         let name = name(self.case, state);
         let contenders = [contender(Under::Run), contender(Under::Linux)];
         let label = format!("run {name}");
-        let [subject, reference] =
-            interleave(&label, self.bench.args.runs, self.bench.interrupt, contenders)?;
+        let [subject, reference] = bench.interleave(&label, contenders)?;
         Ok(Row::measured((BENCH, &name, 1), Under::Linux.name(), &subject, &reference))
     }
 
@@ -246,28 +246,6 @@ impl Small<'_> {
     }
 }
 
-/// The seconds that `command` takes, and what it prints.
-fn time(
-    bench: &Bench<'_>,
-    memory: Bytes,
-    under: Under,
-    of_run: &[OsString],
-    command: &[OsString],
-) -> Result<(f64, String), Failure> {
-    drop(bench.make_cache(PolicyName::Fifo, memory)?);
-    let (mut started, _group) = command_under(bench, under, (memory, SHELL_BYTES), of_run)?;
-    started.args(command).env("LC_ALL", "C");
-    let start = Instant::now();
-    let output = output_of(&mut started, bench.interrupt)?;
-    let seconds = start.elapsed().as_secs_f64();
-    if output.status.success() {
-        return Ok((seconds, String::from_utf8_lossy(&output.stdout).into_owned()));
-    }
-    let errors = String::from_utf8_lossy(&output.stderr);
-    let (program, under) = (Path::new(&command[0]).display(), under.name());
-    Err(Failure::Refused(format!("{program} under {under}: {}: {errors}", output.status)))
-}
-
 /// A file of [`FILE_TIMES`] the memory, read once.
 fn measure_pass(bench: &Bench<'_>, memory: Bytes, case: &str) -> Result<Row, Failure> {
     let len = memory.0 * FILE_TIMES;
@@ -277,17 +255,18 @@ fn measure_pass(bench: &Bench<'_>, memory: Bytes, case: &str) -> Result<Row, Fai
         "one-pass-cat" => "cat \"$0\" >/dev/null",
         _ => "grep -ac a \"$0\"",
     };
-    let command: Vec<OsString> = vec!["sh".into(), "-c".into(), line.into(), file];
+    let arguments = vec!["sh".into(), "-c".into(), line.into(), file];
+    let program = Program { bench, memory, beside: SHELL_BYTES, arguments };
     let summary = folder.path().join("summary.json");
     let of_run: Vec<OsString> = vec!["--json".into(), summary.clone().into_os_string()];
     let nr_read = Cell::new(0_u64);
     let contender = |under: Under| -> Contender<'_> {
-        let (command, of_run, summary, nr_read) = (&command, &of_run, &summary, &nr_read);
+        let (program, of_run, summary, nr_read) = (&program, &of_run, &summary, &nr_read);
         let path = &data.path;
         Box::new(move || {
             drop_from_kernel_cache(path)?;
             let of_run = if under == Under::Run { &of_run[..] } else { &[] };
-            let (seconds, _) = time(bench, memory, under, of_run, command)?;
+            let (seconds, _) = program.run(under, of_run, None)?;
             if under == Under::Run {
                 nr_read.set(nr_read.get().max(device_read_bytes(summary)?));
             }
@@ -296,7 +275,7 @@ fn measure_pass(bench: &Bench<'_>, memory: Bytes, case: &str) -> Result<Row, Fai
     };
     let contenders = [contender(Under::Run), contender(Under::Linux)];
     let label = format!("run {case}");
-    let [subject, reference] = interleave(&label, bench.args.runs, bench.interrupt, contenders)?;
+    let [subject, reference] = bench.interleave(&label, contenders)?;
     Ok(Row {
         device_bytes_per_byte: Some(nr_read.get() as f64 / len as f64),
         ..Row::measured((BENCH, case, 1), Under::Linux.name(), &subject, &reference)

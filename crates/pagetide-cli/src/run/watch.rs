@@ -9,7 +9,6 @@
 //! one after the other, as `stats` does: some microseconds, 20 times a second at most.
 
 use crate::failure::Failure;
-use crate::report::RunPoint;
 use pagetide::{Detail, PageCache};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -18,6 +17,20 @@ use std::time::{Duration, Instant};
 /// Even, so that halving keeps the last point's neighbours evenly apart.
 const POINTS_MAX: usize = 512;
 const INTERVAL_MIN: Duration = Duration::from_millis(50);
+
+/// What was seen at one moment: counters since the start, and what is resident.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct RunPoint {
+    pub(super) seconds: f64,
+    pub(super) accesses: u64,
+    pub(super) hits: u64,
+    pub(super) refaults: u64,
+    pub(super) read_bytes: u64,
+    pub(super) write_bytes: u64,
+    pub(super) resident_bytes: u64,
+    /// Sequence number and pages, oldest first; none where the policy has no generations.
+    pub(super) generations: Vec<(u64, u64)>,
+}
 
 /// Looks until it is stopped.
 pub(super) struct Watcher {
@@ -33,7 +46,7 @@ impl Watcher {
     pub(super) fn start(cache: &PageCache) -> Result<Watcher, Failure> {
         let (stop, stopped) = channel();
         let cache = cache.clone();
-        let thread = std::thread::Builder::new().name("pagetide-course".into()).spawn(move || {
+        let thread = std::thread::Builder::new().name("pagetide-watch".into()).spawn(move || {
             let (start, mut interval) = (Instant::now(), INTERVAL_MIN);
             let mut points = vec![look(&cache, start)];
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(interval) {

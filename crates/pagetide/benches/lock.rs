@@ -1,5 +1,5 @@
-//! `bench lock`: what the zone's lock costs those who hold it and those who wait: the prices that a
-//! simulated machine needs.
+//! What the zone's lock costs while it is held and while it is waited for: the prices that a
+//! virtual machine needs.
 //!
 //! ```text
 //!   hold 1, 63, 2016   frames fetched under one hold of the zone's lock, and sent back under
@@ -16,25 +16,25 @@
 //! ```
 //!
 //! Names with an underscore are those of the prices in `pagetide lab`'s virtual machine; its
-//! `list_hit` is half of `bench alloc`'s fault loop. One thread's rows, `hand_off` and
+//! `list_hit` is half of `pagetide bench alloc`'s fault loop. One thread's rows, `hand_off` and
 //! `line_transfer` are the fastest of short runs, two threads' holds their median, each without the
-//! hand-off: what
-//! the machine does when nobody else is on it. Two threads are each kept on a CPU of their own; in
-//! a virtual machine these may at one time be two threads of one core, whose caches are shared, and
-//! at another two cores. `hand_off` tells them apart: some 20 ns, or some 50 to 200.
+//! hand-off: what the machine does when no other program runs. Two threads are each kept on a CPU
+//! of their own; in a virtual machine these may at one time be two threads of one core, whose
+//! caches are shared, and at another two cores. `hand_off` tells them apart: some 20 ns, or some 50
+//! to 200.
 //!
 //! Ignored: more CPUs than two, and how unfair a mutex is.
 
-use super::interleave::{Samples, fastest_of, interleave, stay_on, time_threads};
-use super::{Bench, Row};
-use crate::failure::Failure;
+mod harness;
+
+use harness::{Mode, Samples, interleave};
 use pagetide_core::ids::{FrameId, Order};
 use pagetide_core::page_alloc::{AllocRequest, Zone, ZoneConfig};
 use std::collections::VecDeque;
 use std::hint::black_box;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Frames of the zone that is measured: 256 MiB.
 const NR_FRAMES: u32 = 1 << 16;
@@ -49,37 +49,45 @@ const LOOKS: u32 = 1 << 12;
 /// Lists of the crowded machine that two threads play, and frames that each grows to: 56 CPUs with
 /// page_fault1's 128 MiB. Their words alone are 15 MB, more than a core's own caches.
 const LISTS: u32 = 56;
-const QUICK_LISTS: u32 = 4;
+const SMOKE_LISTS: u32 = 4;
 const LIST_FRAMES: u32 = 1 << 15;
 /// Frames of a hold: one, a batch, the most a batch is scaled to.
 const HOLDS: [u32; 3] = [1, 63, 2016];
 
-pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
-    let (mut rows, near) = near_holds(bench)?;
+const NR_ROUNDS: u32 = 7;
+/// Times within a measurement that a short run is made: the fastest is what counts on a machine
+/// that other programs use too.
+const SHORT_RUNS: u32 = 50;
+
+/// Frames moved and turns taken: work that was done, and cannot be left out.
+static CHECKSUM: AtomicU64 = AtomicU64::new(0);
+
+fn main() {
+    let mode = Mode::from_arguments();
+    let near = near_holds(mode);
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
-        let why = "one CPU: nobody to hand the lock to".to_owned();
-        for case in ["hold 63", "hold 2016", "zone_page", "zone_lines", "hand_off", "line_transfer"]
-        {
-            rows.push(Row::skipped(("lock", case, 2), "-", why.clone()));
-        }
-        rows.push(Row::skipped(("lock", "wait", 2), "uncontended", why));
-        return Ok(rows);
+        println!("the rows of two threads need two CPUs");
+    } else {
+        two_threads(mode, &near);
     }
+    println!("checksum {:#018x}", CHECKSUM.load(Ordering::Relaxed));
+}
+
+/// What a hold costs where another thread had the zone, and waiting for one.
+fn two_threads(mode: Mode, near: &Holds) {
     let lock = Mutex::new(0_u64);
     let [turns, locking_turns, far_batches, far_large, acquire, waits, alone] = interleave(
-        "lock hand-off and wait",
-        bench.args.runs,
-        bench.interrupt,
+        mode.pick(NR_ROUNDS, 2),
         [
-            Box::new(|| Ok(fastest(&time_turns(bench, TURNS, || || ())))),
-            Box::new(|| Ok(fastest(&time_turns(bench, TURNS, || || hold(&lock))))),
-            Box::new(|| Ok(time_far_holds(bench, HOLDS[1]))),
-            Box::new(|| Ok(time_far_holds(bench, HOLDS[2]))),
-            Box::new(|| time_acquire(bench)),
-            Box::new(|| time_short_holds(bench, true)),
-            Box::new(|| time_short_holds(bench, false)),
+            Box::new(|| fastest(&time_turns(mode, TURNS, || || ()))),
+            Box::new(|| fastest(&time_turns(mode, TURNS, || || hold(&lock)))),
+            Box::new(|| time_far_holds(mode, HOLDS[1])),
+            Box::new(|| time_far_holds(mode, HOLDS[2])),
+            Box::new(|| time_acquire(mode)),
+            Box::new(|| time_short_holds(mode, true)),
+            Box::new(|| time_short_holds(mode, false)),
         ],
-    )?;
+    );
     // A hold by turns takes the lock and lets it go, and so do two of the others.
     let transfer = locking_turns.with(&turns, |with, without| with - without);
     let transfer = transfer.with(&acquire, |there, here| (there - 2.0 * here).max(0.0));
@@ -89,17 +97,13 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     };
     let lines = far.of_none().with(&near.of_none(), |far, near| far - near);
     let lines = lines.with(&transfer, |lines, of_lock| (lines - of_lock).max(0.0));
-    let row = |case: &str, samples: &Samples| Row::alone(("lock", case, 2), samples);
-    rows.extend([
-        row("hold 63", &far.batch),
-        row("hold 2016", &far.large),
-        row("zone_page", &far.per_page()),
-        row("zone_lines", &lines),
-        row("hand_off", &turns),
-        row("line_transfer", &transfer),
-    ]);
-    rows.push(Row::measured(("lock", "wait", 2), "uncontended", &waits, &alone));
-    Ok(rows)
+    far.batch.print("hold 63, 2 threads");
+    far.large.print("hold 2016, 2 threads");
+    far.per_page().print("zone_page, 2 threads");
+    lines.print("zone_lines");
+    turns.print("hand_off");
+    transfer.print("line_transfer");
+    waits.print_against("wait", "uncontended", &alone);
 }
 
 /// Holds of a batch, and of the largest one.
@@ -122,36 +126,31 @@ impl Holds {
 }
 
 /// One thread's holds.
-fn near_holds(bench: &Bench<'_>) -> Result<(Vec<Row>, Holds), Failure> {
+fn near_holds(mode: Mode) -> Holds {
     let [one, batch, large, acquire] = interleave(
-        "lock holds",
-        bench.args.runs,
-        bench.interrupt,
+        mode.pick(NR_ROUNDS, 2),
         [
-            Box::new(|| time_hold(bench, HOLDS[0])),
-            Box::new(|| time_hold(bench, HOLDS[1])),
-            Box::new(|| time_hold(bench, HOLDS[2])),
-            Box::new(|| time_acquire(bench)),
+            Box::new(|| time_hold(mode, HOLDS[0])),
+            Box::new(|| time_hold(mode, HOLDS[1])),
+            Box::new(|| time_hold(mode, HOLDS[2])),
+            Box::new(|| time_acquire(mode)),
         ],
-    )?;
-    let row = |case: &str, samples: &Samples| Row::alone(("lock", case, 1), samples);
+    );
     let near = Holds { batch, large };
-    let rows = vec![
-        row("hold 1", &one),
-        row("hold 63", &near.batch),
-        row("hold 2016", &near.large),
-        row("zone_page", &near.per_page()),
-        row("acquire", &acquire),
-    ];
-    Ok((rows, near))
+    one.print("hold 1");
+    near.batch.print("hold 63");
+    near.large.print("hold 2016");
+    near.per_page().print("zone_page");
+    acquire.print("acquire");
+    near
 }
 
 /// Nanoseconds for a turn with a hold of `nr_frames` frames of a large zone.
-fn time_far_holds(bench: &Bench<'_>, nr_frames: u32) -> f64 {
-    let nr_lists = if bench.args.quick { QUICK_LISTS } else { LISTS };
+fn time_far_holds(mode: Mode, nr_frames: u32) -> f64 {
+    let nr_lists = mode.pick(LISTS, SMOKE_LISTS);
     let zone = Mutex::new(Zone::new(ZoneConfig::with_frames(nr_lists * LIST_FRAMES / 8 * 9)));
     let nr_turns = (TURNS * u64::from(HOLDS[1]) / u64::from(nr_frames)).max(4);
-    let mut times = time_turns(bench, nr_turns, || Program::new(&zone, nr_lists / 2, nr_frames));
+    let mut times = time_turns(mode, nr_turns, || Program::new(&zone, nr_lists / 2, nr_frames));
     times.sort_by(f64::total_cmp);
     times[times.len() / 2]
 }
@@ -231,34 +230,61 @@ impl Visitor for Program<'_> {
 }
 
 /// Nanoseconds for one hold that moves `nr_frames` frames.
-fn time_hold(bench: &Bench<'_>, nr_frames: u32) -> Result<f64, Failure> {
+fn time_hold(mode: Mode, nr_frames: u32) -> f64 {
     let zone = Mutex::new(Zone::new(ZoneConfig::with_frames(NR_FRAMES)));
     let request = AllocRequest::fast(Order::BASE).at(None);
-    let time = fastest_of(bench.duration(100), |duration| {
-        let held: Vec<FrameId> = Vec::with_capacity(nr_frames as usize);
-        time_threads((duration, 1), vec![held], |held| {
-            let mut fetching = zone.lock().expect("no measured thread panics");
-            fetching.alloc_bulk(&request, nr_frames, |_, frame| held.push(frame));
-            drop(fetching);
-            let mut sending = zone.lock().expect("no measured thread panics");
-            sending.free_bulk(|_| held.pop().map(|frame| (frame, Order::BASE)));
-            Ok(())
-        })
-    })?;
+    let mut held: Vec<FrameId> = Vec::with_capacity(nr_frames as usize);
+    let mut nr_moved = 0;
+    let time = fastest_loop(duration(mode, 100), 1, || {
+        let mut fetching = zone.lock().expect("no measured thread panics");
+        fetching.alloc_bulk(&request, nr_frames, |_, frame| held.push(frame));
+        drop(fetching);
+        nr_moved += held.len() as u64;
+        let mut sending = zone.lock().expect("no measured thread panics");
+        sending.free_bulk(|_| held.pop().map(|frame| (frame, Order::BASE)));
+    });
+    CHECKSUM.fetch_add(nr_moved, Ordering::Relaxed);
     // Two holds.
-    Ok(time / 2.0)
+    time / 2.0
 }
 
 /// Nanoseconds for taking a free lock.
-fn time_acquire(bench: &Bench<'_>) -> Result<f64, Failure> {
+fn time_acquire(mode: Mode) -> f64 {
     let lock = Mutex::new(0_u64);
-    let time = fastest_of(bench.duration(50), |duration| {
-        time_threads((duration, 1024), vec![()], |()| {
-            hold(&lock);
-            Ok(())
-        })
-    })?;
-    Ok(time / 2.0)
+    fastest_loop(duration(mode, 50), 1024, || hold(&lock)) / 2.0
+}
+
+/// How long one measurement takes.
+fn duration(mode: Mode, real_ms: u64) -> Duration {
+    Duration::from_millis(mode.pick(real_ms, real_ms / 20))
+}
+
+/// Nanoseconds of one call of `operate`, in the fastest of many runs that together take about
+/// `duration`.
+fn fastest_loop(duration: Duration, batch: u32, mut operate: impl FnMut()) -> f64 {
+    let runs = (0..SHORT_RUNS).map(|_| time_loop(duration / SHORT_RUNS, batch, &mut operate));
+    runs.fold(f64::INFINITY, f64::min)
+}
+
+/// Nanoseconds of one call of `operate`; the clock is read once in `batch` calls.
+fn time_loop(duration: Duration, batch: u32, mut operate: impl FnMut()) -> f64 {
+    let (start, mut nr_calls) = (Instant::now(), 0_u64);
+    loop {
+        (0..batch).for_each(|_| operate());
+        nr_calls += u64::from(batch);
+        let elapsed = start.elapsed();
+        if elapsed >= duration {
+            return elapsed.as_nanos() as f64 / nr_calls as f64;
+        }
+    }
+}
+
+/// Keeps this thread on a CPU of its own, where that is allowed; else the scheduler decides, and
+/// the spread shows it.
+fn stay_on(cpu: usize) {
+    let mut cpus = rustix::thread::CpuSet::new();
+    cpus.set(cpu);
+    let _ = rustix::thread::sched_setaffinity(None, &cpus);
 }
 
 /// A hold that does next to nothing.
@@ -280,11 +306,7 @@ impl<F: FnMut()> Visitor for F {
 
 /// Nanoseconds for a turn, in each of many short runs: from one thread's write until the other,
 /// which waits for it, has seen it and made its visit. Each thread has a visitor of its own.
-fn time_turns<V: Visitor>(
-    bench: &Bench<'_>,
-    nr_turns: u64,
-    visitor: impl Fn() -> V + Sync,
-) -> Vec<f64> {
+fn time_turns<V: Visitor>(mode: Mode, nr_turns: u64, visitor: impl Fn() -> V + Sync) -> Vec<f64> {
     let word = AtomicU64::new(0);
     let (word, visitor) = (&word, &visitor);
     let take = |turn: u64, visitor: &mut V| {
@@ -309,7 +331,7 @@ fn time_turns<V: Visitor>(
             let (mut turn, mut visitor, mut times) = (0, visitor(), Vec::new());
             // The first turns wait until the other is there.
             let mut begin = Instant::now();
-            while times.is_empty() || begin.elapsed() < bench.duration(200) {
+            while times.is_empty() || begin.elapsed() < duration(mode, 200) {
                 let start = Instant::now();
                 for _ in 0..nr_turns {
                     take(turn, &mut visitor);
@@ -323,6 +345,7 @@ fn time_turns<V: Visitor>(
             }
             await_turn(word, turn);
             word.store(OVER, Ordering::Release);
+            CHECKSUM.fetch_add(turn, Ordering::Relaxed);
             times
         });
         leader.join().expect("no measured thread panics")
@@ -351,8 +374,9 @@ fn await_turn(word: &AtomicU64, turn: u64) -> bool {
     }
 }
 
-/// Nanoseconds for a hold that does next to nothing, with or without somebody else doing the same.
-fn time_short_holds(bench: &Bench<'_>, is_contended: bool) -> Result<f64, Failure> {
+/// Nanoseconds for a hold that does next to nothing, with or without another thread that takes the
+/// lock all the time.
+fn time_short_holds(mode: Mode, is_contended: bool) -> f64 {
     let lock = Mutex::new(0_u64);
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -364,10 +388,7 @@ fn time_short_holds(bench: &Bench<'_>, is_contended: bool) -> Result<f64, Failur
                 }
             });
         }
-        let time = time_threads((bench.duration(100), 1024), vec![()], |()| {
-            hold(&lock);
-            Ok(())
-        });
+        let time = time_loop(duration(mode, 100), 1024, || hold(&lock));
         is_over.store(true, Ordering::Relaxed);
         time
     })

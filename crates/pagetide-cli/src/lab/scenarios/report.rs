@@ -5,90 +5,72 @@
 //!   course   a thin line a seed, in the subject's colour: the spread is seen as it is
 //! ```
 
+use super::plays::Played;
 use crate::failure::Failure;
-use crate::lab::Played;
-use crate::output;
-use crate::report::page;
-use crate::report::plots::{DrawError, GREY, colour, label_above, mesh, svg_of};
+use crate::report::page::{Figure, Page, heading, paragraph, remark};
+use crate::report::plots::{
+    Axes, DrawError, GREY, Line, SIZE, colour, label_above, lines, mesh, svg,
+};
+use crate::report::{self, distinct};
+use crate::table::{Table, cells, left, right};
 use pagetide_lab::scenario::{Scenario, SummaryRow};
 use plotters::prelude::*;
-use std::fmt::Write;
 use std::path::Path;
 
-const SIZE: (u32, u32) = (520, 300);
-const FOOT: &str = "\
-<section><h2>How this was played</h2><p>In virtual memory: the decision code that runs for \
+const METHOD: &str = "\
+In virtual memory: the decision code that runs for \
 real, over accesses made up by the scenario as it goes, in a machine that exists only as \
 counters. Nothing here depends on the computer it ran on; the same seeds give the same numbers \
 anywhere. A seed decides what a scenario leaves open: frames within 1/64 of the size, where \
 reading starts, how many pages a call reads, orders and popularities. Bars are medians over \
 seeds, whiskers the lowest and the highest of them. Claims are what a scenario's source says \
-of the same quantity.</p></section></body></html>\n";
+of the same quantity.";
 
 /// Writes the report on what was played to `path`.
 ///
 /// # Errors
 /// Where the file cannot be written.
-pub(crate) fn write_scenarios(
-    path: &Path,
-    played: &[Played],
-    rows: &[SummaryRow],
-) -> Result<(), Failure> {
-    let text = render(played, rows).map_err(|error| Failure::on("draw the report", &*error))?;
-    output::write("the report", path, &text)
+pub(super) fn write(path: &Path, played: &[Played], rows: &[SummaryRow]) -> Result<(), Failure> {
+    report::write(path, render(played, rows))
 }
 
 fn render(played: &[Played], rows: &[SummaryRow]) -> Result<String, DrawError> {
-    let mut subjects: Vec<String> = Vec::new();
-    let mut scenarios: Vec<&Scenario> = Vec::new();
-    for it in played {
-        let subject = it.subject.to_string();
-        if !subjects.contains(&subject) {
-            subjects.push(subject);
-        }
-        if !scenarios.iter().any(|scenario| scenario.name == it.scenario.name) {
-            scenarios.push(it.scenario);
-        }
-    }
-    let names: Vec<&str> = subjects.iter().map(String::as_str).collect();
+    let subjects: Vec<String> = played.iter().map(|it| it.subject.to_string()).collect();
+    let subjects = distinct(subjects.iter().map(String::as_str));
+    let names = distinct(played.iter().map(|it| it.scenario.name));
     let nr_seeds = played.first().map_or(0, |it| it.plays.len());
-    let said = format!("{} scenarios, each played with {nr_seeds} seeds.", scenarios.len());
-    let mut text = page::start("Pagetide scenarios", &said, &names);
-    for scenario in scenarios {
+    let said = format!("{} scenarios, each played with {nr_seeds} seeds.", names.len());
+    let mut page = Page::new("Pagetide scenarios", &said, &subjects);
+    for name in names {
         let of_scenario: Vec<&Played> =
-            played.iter().filter(|it| it.scenario.name == scenario.name).collect();
-        let its_rows: Vec<&SummaryRow> =
-            rows.iter().filter(|row| row.scenario == scenario.name).collect();
-        text.push_str(&section(scenario, &of_scenario, &its_rows)?);
+            played.iter().filter(|it| it.scenario.name == name).collect();
+        let its_rows: Vec<&SummaryRow> = rows.iter().filter(|row| row.scenario == name).collect();
+        add_section(&mut page, of_scenario[0].scenario, &of_scenario, &its_rows)?;
     }
-    text.push_str(FOOT);
-    Ok(text)
+    Ok(page.finish("How this was played", METHOD))
 }
 
-fn section(
+fn add_section(
+    page: &mut Page,
     scenario: &Scenario,
     played: &[&Played],
     rows: &[&SummaryRow],
-) -> Result<String, DrawError> {
-    let mut text = format!(
-        "<section><h2>{}</h2><p>{}</p><p class=\"dim\">Source: {}.</p><div class=\"plots\">",
-        page::escape(scenario.name),
-        page::escape(scenario.story),
-        page::escape(scenario.source)
-    );
+) -> Result<(), DrawError> {
+    let words = heading(scenario.name)
+        + &paragraph(scenario.story)
+        + &remark(&format!("Source: {}.", scenario.source));
+    let mut figures = Vec::new();
     for metric in scenario.metrics {
         let of_metric: Vec<&SummaryRow> =
             rows.iter().copied().filter(|row| row.metric == metric.name).collect();
-        text.push_str(&page::figure(&bars(&of_metric)?, metric.name, metric.meaning));
+        figures.push(Figure::new(bars(&of_metric)?, metric.name, metric.meaning));
     }
     for name in course_names(played) {
         let caption = "Step by step; a line for each seed of each subject.";
-        text.push_str(&page::figure(&courses(played, name)?, name, caption));
+        figures.push(Figure::new(courses(played, name)?, name, caption));
     }
-    text.push_str("</div>");
-    text.push_str(&table(rows));
-    text.push_str("</section>");
-    Ok(text)
+    page.section(&words, &figures, Some(&table(rows)));
+    Ok(())
 }
 
 fn course_names(played: &[&Played]) -> Vec<&'static str> {
@@ -101,7 +83,7 @@ fn bars(rows: &[&SummaryRow]) -> Result<String, DrawError> {
     let top = rows.iter().map(|row| row.high).fold(0.0, f64::max);
     let top = if top > 0.0 { top * 1.14 } else { 1.0 };
     let bottom = rows.iter().map(|row| row.low).fold(0.0, f64::min) * 1.14;
-    svg_of(SIZE, |area| {
+    svg(SIZE, |area| {
         let mut chart = ChartBuilder::on(area)
             .margin(8)
             .x_label_area_size(12)
@@ -133,59 +115,44 @@ fn median_text(median: f64) -> String {
 
 /// A line for each seed of each subject.
 fn courses(played: &[&Played], name: &str) -> Result<String, DrawError> {
-    let lines: Vec<(String, &[f64])> = played
-        .iter()
-        .flat_map(|it| it.plays.iter().map(move |play| (it.subject.to_string(), play)))
-        .flat_map(|(subject, play)| {
-            let named = play.courses.iter().filter(move |course| course.name == name);
-            named.map(move |course| (subject.clone(), course.values.as_slice()))
-        })
-        .collect();
-    let right = lines.iter().map(|(_, line)| line.len()).max().unwrap_or(0).max(2) as f64;
-    let top = lines.iter().flat_map(|(_, line)| line.iter().copied()).fold(1.0, f64::max);
-    svg_of(SIZE, |area| {
-        let mut chart = ChartBuilder::on(area)
-            .margin(8)
-            .x_label_area_size(34)
-            .y_label_area_size(54)
-            .build_cartesian_2d(0.5..right + 0.5, 0.0..top * 1.04)?;
-        mesh(&mut chart)
-            .x_desc("step")
-            .x_label_formatter(&|step| format!("{step:.0}"))
-            .x_labels(8)
-            .y_labels(6)
-            .draw()?;
-        for (subject, line) in lines {
-            let points = (1..).map(f64::from).zip(line.iter().copied());
-            let style = colour(&subject).mix(0.6).stroke_width(1);
-            chart.draw_series(LineSeries::new(points, style))?;
-        }
-        Ok(())
-    })
+    let mut all = Vec::new();
+    for it in played {
+        let style = colour(&it.subject.to_string()).mix(0.6).stroke_width(1);
+        let courses = it.plays.iter().flat_map(|play| &play.courses);
+        all.extend(courses.filter(|course| course.name == name).map(|course| {
+            let points = (1..).map(f64::from).zip(course.values.iter().copied()).collect();
+            Line { points, style, has_dots: false }
+        }));
+    }
+    let points = || all.iter().flat_map(|line| &line.points);
+    let right = points().map(|point| point.0).fold(2.0, f64::max);
+    let top = points().map(|point| point.1).fold(1.0, f64::max);
+    let axes = Axes {
+        x: 0.5..right + 0.5,
+        y: 0.0..top * 1.04,
+        x_name: "step",
+        x_tick: &|step| format!("{step:.0}"),
+        y_tick: &|value| format!("{value:.1}"),
+    };
+    lines(&axes, &all)
 }
 
-fn table(rows: &[&SummaryRow]) -> String {
-    let mut text = String::from(
-        "<div class=\"scroll\"><table><thead><tr><th>policy</th><th>metric</th><th>median</th>\
-         <th>low</th><th>high</th><th>seeds</th><th>claim</th></tr></thead><tbody>",
-    );
-    for row in rows {
-        // Writing to a string cannot fail.
-        let _ = write!(
-            text,
-            "<tr><td>{}</td><td>{}</td><td>{:.2}</td><td>{:.2}</td><td>{:.2}</td><td>{}</td>\
-             <td>{}</td></tr>",
-            page::escape(&row.policy),
-            page::escape(row.metric),
-            row.median,
-            row.low,
-            row.high,
-            row.seeds,
-            page::escape(row.claim)
-        );
-    }
-    text.push_str("</tbody></table></div>");
-    text
+fn table(rows: &[&SummaryRow]) -> Table<'static> {
+    let columns = [
+        left("policy", 0),
+        left("metric", 0),
+        right("median", 0),
+        right("low", 0),
+        right("high", 0),
+        right("seeds", 0),
+        left("claim", 0),
+    ];
+    let decimals = |value: f64| format!("{value:.2}");
+    let cells_of = |row: &&SummaryRow| {
+        let [median, low, high] = [row.median, row.low, row.high].map(decimals);
+        cells![row.policy, row.metric, median, low, high, row.seeds, row.claim]
+    };
+    Table::new(&columns).with_rows(rows.iter().map(cells_of))
 }
 
 #[cfg(test)]
@@ -206,8 +173,6 @@ mod tests {
         let text = render(&[Played { scenario, subject, plays }], &rows).expect("it draws");
         assert_eq!(text.matches("<svg").count(), nr_plots);
         assert!(text.contains("98 0 97 0 95"), "the booted kernels' claim");
-        for fetched in ["src=", "href=", "@import", "url("] {
-            assert!(!text.contains(fetched), "the report fetches something: {fetched}");
-        }
+        report::assert_stands_alone(&text);
     }
 }

@@ -1,25 +1,26 @@
 //! The replay's report: miss ratio by size and policy, as curves and as the table of all numbers.
 
+use super::explain::Explained;
+use super::{arms, table};
 use crate::failure::Failure;
 use crate::machine;
-use crate::output;
 use crate::readahead::Question;
-use crate::replay::Explained;
-use crate::report::arms;
+use crate::report;
 use crate::report::curves::{self, Curve};
-use crate::report::page;
+use crate::report::page::{Figure, Page, heading};
+use crate::report::plots::DrawError;
+use crate::table::escape;
 use pagetide_core::units::Bytes;
 use pagetide_lab::judge::opt;
 use pagetide_lab::replay::ReplayRow;
 use pagetide_lab::trace::DenseTrace;
-use std::fmt::Write;
 use std::path::Path;
 
 const CAPTION: &str = "How many accesses miss at each size of memory; lower is better. All \
                        curves answer the same question. \
                        Where a curve falls steeply, a little more memory is worth much; where it \
                        is flat, more is wasted.";
-const FOOT: &str = "<section><h2>How this was counted</h2><p>The trace was replayed, access by \
+const METHOD: &str = "The trace was replayed, access by \
 access, through the decision code that runs for real, in virtual time: one thread, frames of \
 4 KiB, a store that answers in a fixed time. Room is made by the access that needs it, at a \
 group's limit of so many frames; with --reclaim kernel-group the limit also pays for what a \
@@ -31,23 +32,21 @@ accesses. <b>read</b> is what the store gave: a page for each miss, and what cam
 Refaults are misses on pages that \
 eviction remembered; activations are those taken for hot at once; policies without that memory \
 have neither. Seconds are this machine's, with as many replays side by side as it has \
-cores.</p></section></body></html>
-";
+cores.";
 
 /// Writes the report on `rows`, replays of `trace`, which came from `file`, to `path`.
 ///
 /// # Errors
 /// Where the file cannot be written.
-pub(crate) fn write_replay(
+pub(super) fn write(
     path: &Path,
     file: &Path,
     trace: &DenseTrace,
     question: Question,
     rows: &[ReplayRow],
-    courses: &[Explained],
+    explained: &[Explained],
 ) -> Result<(), Failure> {
-    let text = render(file, trace, question, rows, courses)?;
-    output::write("the report", path, &text)
+    report::write(path, render(file, trace, question, rows, explained))
 }
 
 fn render(
@@ -55,33 +54,27 @@ fn render(
     trace: &DenseTrace,
     question: Question,
     rows: &[ReplayRow],
-    courses: &[Explained],
-) -> Result<String, Failure> {
+    explained: &[Explained],
+) -> Result<String, DrawError> {
     let curves = curves_of(rows);
     let policies: Vec<&str> = curves.iter().map(|curve| curve.policy).collect();
     let nr_pages = opt::count_pages(trace);
     let said = format!(
         "<b>{}</b>: {} accesses of {} pages ({}). Counted are {}.",
-        page::escape(&file.display().to_string()),
+        escape(&file.display().to_string()),
         trace.nr_accesses(),
         nr_pages,
         machine::rounded(Bytes::from_pages(nr_pages).0),
         question.describe(),
     );
-    let plot =
-        curves::in_report(&curves).map_err(|error| Failure::on("draw the report", &*error))?;
-    let mut text = page::start("Pagetide replay", &said, &policies);
-    text.push_str("<section>");
-    text.push_str(&page::figure(&plot, "Miss ratio by size", CAPTION));
-    text.push_str(&table(rows));
-    text.push_str("</section>");
-    for course in courses {
-        let section =
-            arms::section(course).map_err(|error| Failure::on("draw the report", &*error))?;
-        text.push_str(&section);
+    let plot = Figure::new(curves::in_report(&curves)?, "Miss ratio by size", CAPTION);
+    let mut page = Page::new("Pagetide replay", &said, &policies);
+    page.section("", &[plot], Some(&table(rows)));
+    for one in explained {
+        let (title, figure) = arms::figure(one)?;
+        page.section(&heading(&title), &[figure], None);
     }
-    text.push_str(FOOT);
-    Ok(text)
+    Ok(page.finish("How this was counted", METHOD))
 }
 
 /// A curve for each policy, in the order of the rows.
@@ -100,43 +93,4 @@ fn curves_of(rows: &[ReplayRow]) -> Vec<Curve<'_>> {
         curve.points.sort_by_key(|point| point.0);
     }
     curves
-}
-
-fn table(rows: &[ReplayRow]) -> String {
-    let mut text = String::from("<div class=\"scroll\"><table><thead><tr>");
-    for head in [
-        "policy",
-        "memory",
-        "frames",
-        "misses",
-        "missed",
-        "read",
-        "evictions",
-        "refaults",
-        "activations",
-        "seconds",
-    ] {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "<th>{head}</th>");
-    }
-    text.push_str("</tr></thead><tbody>");
-    for row in rows {
-        let _ = write!(
-            text,
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.2} %</td><td>{}</td>\
-             <td>{}</td><td>{}</td><td>{}</td><td>{:.3}</td></tr>",
-            page::escape(row.policy),
-            machine::rounded(Bytes::from_pages(row.frames.into()).0),
-            row.frames,
-            row.misses,
-            row.miss_ratio * 100.0,
-            machine::rounded(row.device_read_bytes),
-            row.evictions,
-            row.refaults,
-            row.activations,
-            row.seconds,
-        );
-    }
-    text.push_str("</tbody></table></div>");
-    text
 }

@@ -1,18 +1,18 @@
 //! The ablation's report: a horizontal bar for each mechanism, and the table of all numbers.
 
-use super::page;
-use super::plots::{DrawError, GREY, TEXT_PIXELS, colour, mesh, svg_of};
-use crate::ablate::{AblationRow, name_of, or_dash};
+use super::{AblationRow, name_of, table};
 use crate::failure::Failure;
 use crate::machine;
-use crate::output;
 use crate::readahead::Question;
+use crate::report::page::{Figure, Page, heading};
+use crate::report::plots::{DrawError, GREY, TEXT_PIXELS, colour, mesh, svg};
+use crate::report::{self, distinct};
+use crate::table::escape;
 use pagetide_core::units::Bytes;
 use pagetide_lab::judge::opt;
 use pagetide_lab::trace::DenseTrace;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use std::fmt::Write;
 use std::path::Path;
 
 const WIDTH: u32 = 640;
@@ -20,26 +20,22 @@ const BAR_PIXELS: u32 = 24;
 const CAPTION: &str = "Percentage points of all accesses that miss more when the mechanism alone \
                        is flipped. A bar to the right is what the mechanism saves, if it was on; a \
                        bar to the left is what it costs.";
-const FOOT: &str = "<section><h2>How this was counted</h2><p>The trace was replayed with every \
-mechanism as it is, then once more with each one flipped. Pairs of mechanisms may stand in for \
-each other: two bars of nothing do not say that both can go. CPU time is the replaying thread's \
-own.</p></section></body></html>
-";
+const METHOD: &str = "The trace was replayed with every mechanism as it is, then once more with \
+each one flipped. Pairs of mechanisms may stand in for each other: two bars of nothing do not say \
+that both can go. CPU time is the replaying thread's own.";
 
 /// Writes the report on `rows`, replays of `trace`, which came from `file`, to `path`.
 ///
 /// # Errors
 /// Where the file cannot be written.
-pub(crate) fn write_ablation(
+pub(super) fn write(
     path: &Path,
     file: &Path,
     trace: &DenseTrace,
     question: Question,
     rows: &[AblationRow],
 ) -> Result<(), Failure> {
-    let text = render(file, trace, question, rows);
-    let text = text.map_err(|error| Failure::on("draw the report", &*error))?;
-    output::write("the report", path, &text)
+    report::write(path, render(file, trace, question, rows))
 }
 
 fn render(
@@ -50,25 +46,20 @@ fn render(
 ) -> Result<String, DrawError> {
     let said = format!(
         "<b>{}</b>: {} accesses of {} pages. Counted are {}.",
-        page::escape(&file.display().to_string()),
+        escape(&file.display().to_string()),
         trace.nr_accesses(),
         opt::count_pages(trace),
         question.describe(),
     );
-    let mut policies: Vec<&str> = rows.iter().map(|row| row.policy).collect();
-    policies.dedup();
-    let mut text = page::start("Pagetide ablation", &said, &policies);
+    let policies = distinct(rows.iter().map(|row| row.policy));
+    let mut page = Page::new("Pagetide ablation", &said, &policies);
     for group in rows.chunk_by(|row, next| (row.policy, row.frames) == (next.policy, next.frames)) {
         let memory = machine::rounded(Bytes::from_pages(group[0].frames.into()).0);
-        let title = format!("{}, {memory}", group[0].policy);
-        // Writing to a string cannot fail.
-        let _ = write!(text, "<section><h2>{}</h2>", page::escape(&title));
-        text.push_str(&page::figure(&bars(&group[1..])?, "What each mechanism is worth", CAPTION));
-        text.push_str(&table(group));
-        text.push_str("</section>");
+        let title = heading(&format!("{}, {memory}", group[0].policy));
+        let figure = Figure::new(bars(&group[1..])?, "What each mechanism is worth", CAPTION);
+        page.section(&title, &[figure], Some(&table(group)));
     }
-    text.push_str(FOOT);
-    Ok(text)
+    Ok(page.finish("How this was counted", METHOD))
 }
 
 /// A bar a row, from zero to its points, named at the left; the first one on top.
@@ -77,7 +68,7 @@ fn bars(rows: &[AblationRow]) -> Result<String, DrawError> {
     let low = rows.iter().map(|row| row.points_more).fold(0.0, f64::min);
     let margin = ((high - low) * 0.16).max(0.05);
     let nr_rows = rows.len().max(1) as u32;
-    svg_of((WIDTH, nr_rows * BAR_PIXELS + 60), |area| {
+    svg((WIDTH, nr_rows * BAR_PIXELS + 60), |area| {
         let mut chart = ChartBuilder::on(area)
             .margin(8)
             .x_label_area_size(30)
@@ -97,42 +88,6 @@ fn bars(rows: &[AblationRow]) -> Result<String, DrawError> {
         }
         Ok(())
     })
-}
-
-fn table(rows: &[AblationRow]) -> String {
-    let mut text = String::from("<div class=\"scroll\"><table><thead><tr>");
-    for head in [
-        "flipped",
-        "misses",
-        "more",
-        "points",
-        "read",
-        "ns an eviction",
-        "more",
-        "ns an access",
-        "more",
-    ] {
-        let _ = write!(text, "<th>{head}</th>");
-    }
-    text.push_str("</tr></thead><tbody>");
-    for row in rows {
-        let _ = write!(
-            text,
-            "<tr><td>{}</td><td>{}</td><td>{:+}</td><td>{:+.2}</td><td>{}</td><td>{}</td>\
-             <td>{}</td><td>{:.1}</td><td>{:+.1}</td></tr>",
-            page::escape(&name_of(row)),
-            row.misses,
-            row.misses_more,
-            row.points_more,
-            machine::rounded(row.device_read_bytes),
-            or_dash(row.cpu_ns_per_eviction),
-            or_dash(row.cpu_ns_per_eviction_more),
-            row.cpu_ns_per_access,
-            row.cpu_ns_per_access_more,
-        );
-    }
-    text.push_str("</tbody></table></div>");
-    text
 }
 
 #[cfg(test)]
