@@ -11,19 +11,20 @@
 use super::answer::Answer;
 use super::changes::{Author, Life};
 use super::identity::path_of;
+use super::packets::{Received, receive};
 use super::told::Told;
 use super::{Sender, Server, writing};
 use crate::errno::Errno;
 use crate::wire::{
-    CHUNK_BYTES, GREETING_BYTES, Greeting, Op, REPLY_FILES_MAX, REQUEST_BYTES, REQUEST_FILES_MAX,
-    Reply, Request, VERSION,
+    CHUNK_BYTES, GREETING_BYTES, Greeting, Op, REPLY_FILES_MAX, REQUEST_BYTES, Reply, Request,
+    VERSION,
 };
 use rustix::fs::{Mode, OFlags};
-use rustix::io::{IoSlice, IoSliceMut};
+use rustix::io::IoSlice;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType,
-    accept_with, bind, connect, listen, recvmsg, sendmsg, shutdown, socket_with, sockopt,
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown,
+    SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, sendmsg, shutdown,
+    socket_with, sockopt,
 };
 use std::fs::File;
 use std::io::{self, Read};
@@ -327,42 +328,4 @@ fn send_files(
         sendmsg(socket, &parts, &mut beside, SendFlags::NOSIGNAL)
     })?;
     Ok(())
-}
-
-/// One packet, and the descriptors beside it.
-pub(super) struct Received {
-    pub(super) nr_bytes: usize,
-    pub(super) files: Vec<OwnedFd>,
-    /// The process that has sent it.
-    pub(super) pid: i32,
-}
-
-/// Waits for one packet; no bytes are the end. A packet of another user's is an error.
-pub(super) fn receive(
-    socket: BorrowedFd<'_>,
-    packet: &mut [u8],
-    flags: RecvFlags,
-) -> Result<Received, Errno> {
-    const SPACE: usize = rustix::cmsg_space!(ScmRights(REQUEST_FILES_MAX), ScmCredentials(1));
-    let mut space = [MaybeUninit::uninit(); SPACE];
-    let mut beside = RecvAncillaryBuffer::new(&mut space);
-    let nr_bytes = rustix::io::retry_on_intr(|| {
-        let mut parts = [IoSliceMut::new(packet)];
-        recvmsg(socket, &mut parts, &mut beside, flags | RecvFlags::CMSG_CLOEXEC)
-    })?
-    .bytes;
-    let (mut files, mut pid) = (Vec::new(), 0);
-    for message in beside.drain() {
-        match message {
-            RecvAncillaryMessage::ScmRights(descriptors) => files.extend(descriptors),
-            RecvAncillaryMessage::ScmCredentials(sender)
-                if sender.uid != rustix::process::getuid() =>
-            {
-                return Err(Errno::PERM);
-            }
-            RecvAncillaryMessage::ScmCredentials(sender) => pid = sender.pid.as_raw_nonzero().get(),
-            _ => {}
-        }
-    }
-    Ok(Received { nr_bytes, files, pid })
 }
