@@ -21,7 +21,7 @@ use crate::machine;
 use crate::terminal::Meter;
 use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Bytes;
-use pagetide_lab::replay::{self, Contender, Memory, Outcome, Setup};
+use pagetide_lab::replay::{self, Contender, Memory, ReplayOutcome, Setup};
 use pagetide_lab::trace::DenseTrace;
 use pagetide_sys::{fetch_line, read_thread_cpu_time_ns};
 use rayon::prelude::*;
@@ -56,7 +56,7 @@ impl Cell {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer {
     pub(crate) cell: Cell,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: ReplayOutcome,
     /// How long it took.
     pub(crate) seconds: f64,
     /// How long its thread was on a CPU.
@@ -167,10 +167,11 @@ mod tests {
         let trace = DenseTrace::from_reads((0..20_000).map(|step| step * step % 61 % 40));
         let alone = run(&trace, &cells(), NonZeroUsize::new(1), &Interrupt::default());
         let together = run(&trace, &cells(), NonZeroUsize::new(4), &Interrupt::default());
-        let counted = |answers: Result<Vec<Answer>, Failure>| -> Vec<(Contender, u32, Outcome)> {
-            let answers = answers.expect("nothing stops it");
-            answers.iter().map(|it| (it.cell.contender, it.cell.frames, it.outcome)).collect()
-        };
+        let counted =
+            |answers: Result<Vec<Answer>, Failure>| -> Vec<(Contender, u32, ReplayOutcome)> {
+                let answers = answers.expect("nothing stops it");
+                answers.iter().map(|it| (it.cell.contender, it.cell.frames, it.outcome)).collect()
+            };
         let (alone, together) = (counted(alone), counted(together));
         assert_eq!(alone.len(), cells().len());
         assert_eq!(alone, together);

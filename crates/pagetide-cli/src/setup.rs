@@ -18,7 +18,7 @@ use pagetide_core::lru::{Mechanism, PolicyName, Switches};
 use pagetide_core::record::Reclaimer;
 use pagetide_core::tiering::{Stage, TieringSwitches};
 use pagetide_core::units::{Bytes, Millis};
-use pagetide_lab::replay::{Clock, Contender, Memory, Reader, Setup, TierMemory};
+use pagetide_lab::replay::{Contender, Memory, Reader, ReplayClock, Setup, TierMemory};
 use std::fmt;
 use std::str::FromStr;
 
@@ -151,8 +151,8 @@ impl SetupArgs {
             switches,
             swappiness: self.swappiness.unwrap_or(setup.swappiness),
             clock: match self.clock {
-                ClockName::Costs => Clock::Costs,
-                ClockName::Trace => Clock::Trace,
+                ClockName::Costs => ReplayClock::Costs,
+                ClockName::Trace => ReplayClock::Trace,
             },
             reader: reader_of(facts),
             swap_pages: self.swap.map(Bytes::whole_pages),

@@ -26,6 +26,18 @@ impl Bytes {
     }
 }
 
+impl From<u64> for Bytes {
+    fn from(bytes: u64) -> Bytes {
+        Bytes(bytes)
+    }
+}
+
+impl From<Bytes> for u64 {
+    fn from(bytes: Bytes) -> u64 {
+        bytes.0
+    }
+}
+
 /// Milliseconds of whatever clock the world has, since whenever it started.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Millis(pub u64);
@@ -98,6 +110,12 @@ mod tests {
         assert_eq!("12Q".parse::<Bytes>(), Err(ParseBytesError::UnknownUnit));
         assert_eq!("99999999999T".parse::<Bytes>(), Err(ParseBytesError::TooLarge));
         assert_eq!("99999999999999999999".parse::<Bytes>(), Err(ParseBytesError::TooLarge));
+    }
+
+    #[test]
+    fn a_number_of_bytes_is_a_size() {
+        assert_eq!(Bytes::from(5), Bytes(5));
+        assert_eq!(u64::from(Bytes(5)), 5);
     }
 
     #[test]

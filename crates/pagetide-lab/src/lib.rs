@@ -11,7 +11,7 @@
 //!             groups     several tenants of one memory
 //!             machine    many CPUs and their locks, over the page allocator
 //!             tiers      fast and slow memory: what is promoted, and what it is worth
-//!   tune                 what the constants of our own policy are worth, over many traces
+//!   made                 traces made up from a seed
 //! ```
 //!
 //! Not inside: Linux, files managed for real, clocks that tick by themselves, threads, randomness
@@ -22,9 +22,9 @@ pub mod curve;
 pub mod groups;
 pub mod judge;
 pub mod machine;
+pub mod made;
 mod random;
 pub mod replay;
 pub mod scenario;
 pub mod tiers;
 pub mod trace;
-pub mod tune;

@@ -9,7 +9,7 @@ mod records;
 
 use pagetide_core::lru::PolicyName;
 use pagetide_lab::judge::opt;
-use pagetide_lab::replay::{self, Contender, Outcome, Setup};
+use pagetide_lab::replay::{self, Contender, ReplayOutcome, Setup};
 use pagetide_lab::trace::{Access, AccessKind, DenseTrace};
 
 const SIZES: [u32; 8] = [1, 2, 7, 32, 60, 150, 400, 3000];
@@ -20,7 +20,7 @@ fn without_readahead(trace: &DenseTrace) -> DenseTrace {
     trace
 }
 
-fn outcomes(trace: &DenseTrace, frames: u32) -> Vec<(Contender, Outcome)> {
+fn outcomes(trace: &DenseTrace, frames: u32) -> Vec<(Contender, ReplayOutcome)> {
     Contender::all().map(|it| (it, replay::run(it, trace, frames))).collect()
 }
 

@@ -27,7 +27,7 @@ mod support;
 use pagetide_core::ids::{PageId, PageIndex};
 use pagetide_core::lru::{Mechanism, PolicyName};
 use pagetide_core::units::Millis;
-use pagetide_lab::replay::{self, Clock, Memory, Outcome, Phases, Reader, Setup};
+use pagetide_lab::replay::{self, Memory, Phases, Reader, ReplayClock, ReplayOutcome, Setup};
 use pagetide_lab::trace::{Access, DenseTrace};
 use std::env;
 use support::{load_trace, skip};
@@ -93,7 +93,7 @@ fn check(name: &str, trace: &DenseTrace, rows: &[Row]) {
 impl Comparisons<'_> {
     fn check_row(&mut self, row: &Row) {
         let setup = |policy| Setup {
-            clock: Clock::Costs,
+            clock: ReplayClock::Costs,
             reader: Reader::OneHandle,
             ..Setup::new(policy, Memory::KernelGroup { limit_pages: row.limit })
         };
@@ -130,7 +130,7 @@ impl Comparisons<'_> {
         let Comparisons { name, trace, .. } = *self;
         let what = kernel.what;
         let outcomes = setups.into_iter().map(|setup| replay::run_setup(setup, trace));
-        let mean: Outcome = Phases(outcomes.collect()).mean();
+        let mean: ReplayOutcome = Phases(outcomes.collect()).mean();
         let hit_ratio = 1.0 - mean.miss_ratio();
         let low = kernel.hit_ratio.0.min(kernel.hit_ratio.1);
         let high = kernel.hit_ratio.0.max(kernel.hit_ratio.1);

@@ -10,11 +10,16 @@ mod support;
 
 use pagetide_core::ids::PageId;
 use pagetide_core::lru::{Mechanism, PolicyName, Switches};
-use pagetide_lab::replay::{self, Outcome, Setup};
+use pagetide_lab::replay::{self, ReplayOutcome, Setup};
 use pagetide_lab::trace::DenseTrace;
 use support::load_trace;
 
-fn run(policy: PolicyName, trace: &DenseTrace, frames: u32, on: bool) -> (Outcome, Vec<PageId>) {
+fn run(
+    policy: PolicyName,
+    trace: &DenseTrace,
+    frames: u32,
+    on: bool,
+) -> (ReplayOutcome, Vec<PageId>) {
     let switches = Switches::default();
     let switches = if on {
         switches.with(Mechanism::ScanPrefetch)

@@ -197,6 +197,23 @@ pub enum UffdError {
     },
 }
 
+impl UffdError {
+    /// The kind of [`io::Error`] that says the same.
+    pub fn kind(&self) -> io::ErrorKind {
+        match self {
+            UffdError::Refused { call, .. } => call.kind(),
+            UffdError::Lacks { .. } => io::ErrorKind::Unsupported,
+            UffdError::Call { source, .. } => source.kind(),
+        }
+    }
+}
+
+impl From<UffdError> for io::Error {
+    fn from(error: UffdError) -> io::Error {
+        io::Error::new(error.kind(), error)
+    }
+}
+
 /// A fault, as the kernel tells it. Whoever serves it looks at the page itself: by then, the page
 /// may be in another state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

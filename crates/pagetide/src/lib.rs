@@ -4,28 +4,140 @@
 //! or a storage engine wants the opposite: so many bytes and not one more, for its own files, with
 //! a replacement policy that survives scans and tells what it did.
 //!
-//! ```no_run
+//! Five things to begin with:
+//!
+//! - [files](#files): a file's pages, read and written by calls, or in place under a guard:
+//!   [`PageCache::open`], [`File`];
+//! - [regions](#regions): an address range larger than memory, for code that loads and stores:
+//!   [`PageCache::region`], [`Region`];
+//! - [groups](#groups): tenants of one cache, each with a limit and protection:
+//!   [`PageCache::group`], [`Group`];
+//! - [tiers](#tiers): fast memory over slow, or over compressed pages: [`Builder::tier`], [`Tier`];
+//! - [the frame allocator](#the-frame-allocator): what is under the cache, alone, in blocks of
+//!   2^order frames: [`FrameAllocator`].
+//!
+//! A page and a frame have [`PAGE_BYTES`]; sizes are [`Bytes`]. Linux only.
+//!
+//! # Files
+//!
+//! ```
 //! use pagetide::{Bytes, OpenOptions, PageCache};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("data.bin");
 //! let cache = PageCache::builder().memory(Bytes(64 << 20)).build()?;
-//! let file = cache.open("data.bin", OpenOptions::new().read(true).write(true).create(true))?;
-//! file.write_at(b"hello", 4096)?;
+//! let file = cache.open(path, OpenOptions::new().read(true).write(true).create(true))?;
+//! file.write_all_at(b"hello", 4096)?;
 //! file.sync_data()?;
+//! // In place, without a copy: the page stays until the guard is dropped.
 //! assert_eq!(&file.page(1)?[..5], b"hello");
-//! println!("hit ratio {:.3}", cache.stats().hit_ratio());
+//! // As `std::io` has it.
+//! let mut text = String::new();
+//! std::io::Read::read_to_string(&mut file.cursor(), &mut text)?;
+//! assert!(text.ends_with("hello"));
+//! println!("{}", cache.stats());
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! What it promises: managed memory never exceeds the limit, and the limit never makes a read or a
-//! write fail; a dirty page leaves memory only after its write was acknowledged; a failed
-//! write-back is reported by the next sync, once to every handle; hits by copy write no shared
-//! cache line.
+//! [`File::advise`] says what is coming, [`PageCache::open_store`] has contents that are no file,
+//! and [`CacheStats::sizing`] tells what more memory would bring.
 //!
-//! Not inside: any decision. What to evict, when to write, how far to read ahead is
-//! [`pagetide_core`]'s; what touches memory and the system is [`pagetide_sys`]'s. Here are the
-//! locks, the threads and the order of things.
+//! # Regions
+//!
+//! ```
+//! use pagetide::{Bytes, PageCache, RegionOptions};
+//! use std::sync::atomic::Ordering::Relaxed;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let cache = PageCache::builder().memory(Bytes(1 << 20)).build()?;
+//! # if cache.region(RegionOptions::anonymous(Bytes(4096))).is_err() { return Ok(()) }
+//! // Eight times the memory there is; what is not used just now is in a file without a name.
+//! let region = cache.region(RegionOptions::anonymous(Bytes(8 << 20)))?;
+//! let words = region.words();
+//! words.iter().step_by(512).for_each(|word| word.store(1, Relaxed));
+//! let sum: u64 = words.iter().map(|word| word.load(Relaxed)).sum();
+//! assert_eq!(sum, 2048);
+//! assert!(region.stats().resident_bytes <= 1 << 20);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Groups
+//!
+//! ```
+//! use pagetide::{Bytes, GroupOptions, OpenOptions, PageCache};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("index");
+//! # std::fs::write(&path, vec![7; 1 << 20])?;
+//! let cache = PageCache::builder().memory(Bytes(8 << 20)).groups(true).build()?;
+//! let scans = cache.group("scans", GroupOptions::new().limit(Bytes(2 << 20)))?;
+//! let index = cache.group("index", GroupOptions::new().low(Bytes(4 << 20)))?;
+//! // The pages that a file brings in are charged to the group it was opened in.
+//! let file = index.open(&path, OpenOptions::new().read(true))?;
+//! file.read_exact_at(&mut [0; 4096], 0)?;
+//! assert!(index.stats()?.usage_bytes > 0);
+//! assert_eq!(scans.stats()?.usage_bytes, 0);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Tiers
+//!
+//! ```
+//! use pagetide::{Bytes, PageCache, Tier};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // What leaves the frames is compressed before it is given up; other tiers are the memory of
+//! // NUMA nodes, and memory that is made slow to see what that would cost.
+//! let fast = Tier::dram(Bytes(8 << 20));
+//! let cache = PageCache::builder().tier(fast).tier(Tier::compressed(Bytes(2 << 20))).build()?;
+//! let tiering = cache.stats().tiering.expect("there are tiers");
+//! assert_eq!(tiering.compressed.expect("one of them").limit_bytes, 2 << 20);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The frame allocator
+//!
+//! ```
+//! use pagetide::{Bytes, FrameAllocator, Order};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let allocator = FrameAllocator::builder().memory(Bytes(16 << 20)).build()?;
+//! // 2 MiB in one piece, which can be a huge page; free again when it is dropped.
+//! let block = allocator.alloc(Order::new(9)?).expect("16 MiB are free");
+//! assert_eq!(block.len_bytes(), 2 << 20);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Promises
+//!
+//! Managed memory never exceeds the limit, and the limit never makes a read or a write fail. A
+//! dirty page leaves memory only after its write was acknowledged. A failed write-back is reported
+//! by the next sync, once to every handle. Hits by copy write no shared cache line. A call that
+//! would wait for a guard of its own thread fails instead, with `WouldDeadlock`.
+//!
+//! # Errors
+//!
+//! One type an operation; each variant says what to do. All turn into [`std::io::Error`], with the
+//! kind of their cause, or that of what can be done: `InvalidInput` (change the arguments),
+//! `PermissionDenied` (open with that access), `UnexpectedEof`, `FileTooLarge`, `ResourceBusy` (let
+//! go of what is pinned, dirty or open, and try again), `OutOfMemory` and `QuotaExceeded` (ask for
+//! less), `NotFound`, `AlreadyExists`, `Deadlock`, `Unsupported`. The exceptions are a
+//! [`JoinError`], which has the blocks, and errors of text that a program reads from people
+//! ([`KnobError`] and the like).
+//!
+//! # Inside
+//!
+//! No decision is: what to evict, when to write, how far to read ahead is [`pagetide_core`]'s; what
+//! touches memory and the system is [`pagetide_sys`]'s. Here are the locks, the threads and the
+//! order of things. Beside what is listed below, [`seam`] is what `pagetide run` is built on, and
+//! nothing else should be.
 #![deny(unsafe_code)]
 
 mod memory;
@@ -47,7 +159,7 @@ pub use {
         AdviseError, BuildError, CreateRegionError, OpenError, ReadError, ResizeError, SyncError,
         WriteError,
     },
-    api::file::{Advice, File, PageGuard, PageGuardMut},
+    api::file::{Advice, File, FileCursor, PageGuard, PageGuardMut},
     api::frame_allocator::{
         FrameAllocator, FrameAllocatorBuilder, FrameAllocatorStats, FrameBlock, FrameBlocks,
         JoinError,
@@ -60,16 +172,18 @@ pub use {
     memory::tier::plan::TierError,
     memory::tier::{ParseTierError, Tier},
     pagetide_core::ids::{FrameId, Order, OrderTooLarge},
-    pagetide_core::knobs::KnobError,
+    pagetide_core::knobs::{Knob, KnobError},
     pagetide_core::lru::lru_gen::{Detail, GenCommandError},
     pagetide_core::lru::pagetide::{ArmChange, ArmSummary, SelectionSummary},
-    pagetide_core::lru::{Mechanism, PolicyName, Switches},
-    pagetide_core::page_alloc::{FreeBlocks, MigrateType, PcpTuning, ZoneStats},
-    pagetide_core::tiering::{Stage, TieringKnobs, TieringSwitches},
-    pagetide_core::units::{Bytes, Millis},
-    pagetide_sys::{RegionError, UffdError, UffdSource},
+    pagetide_core::lru::{Mechanism, PolicyName, Switches, UnknownMechanism, UnknownPolicy},
+    pagetide_core::page_alloc::{FreeBlocks, MigrateType, PcpTuning, UnknownPcpTuning, ZoneStats},
+    pagetide_core::tiering::{
+        Stage, TieringKnobError, TieringKnobs, TieringSwitches, UnknownStage,
+    },
+    pagetide_core::units::{Bytes, Millis, PAGE_BYTES, ParseBytesError},
+    pagetide_sys::{RegionError, ReserveError, UffdError, UffdFeatures, UffdSource},
     region::{Region, RegionOptions, RegionStats},
-    stats::counters::CacheStats,
+    stats::cache_stats::CacheStats,
     stats::sizing::{Estimate, Sizing},
     stats::tier_stats::{TierStats, TieringStats},
 };

@@ -15,7 +15,11 @@
 
 mod arrows;
 mod bans;
+mod circles;
+mod exceptions;
+mod layout;
 mod links;
+mod names;
 mod readme;
 mod sizes;
 mod source;
@@ -57,8 +61,11 @@ struct Rule {
     canary: fn() -> Tree,
 }
 
-const RULES: [Rule; 18] = [
+const RULES: [Rule; 21] = [
     arrows::RULE,
+    circles::RULE,
+    layout::RULE,
+    names::RULE,
     unsafe_code::LIVES_IN_SYS,
     unsafe_code::LOCKED_OUT,
     unsafe_code::SAYS_WHY,

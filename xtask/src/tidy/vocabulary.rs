@@ -1,6 +1,7 @@
 //! Words are settled once: public type names use them, and the glossary knows the types it names.
 
-use super::source::{Source, has_word, is_word, words_at};
+use super::names::public_types;
+use super::source::{has_word, words_at};
 use super::tree::Tree;
 use super::{Finding, Rule};
 
@@ -71,19 +72,6 @@ fn upper_camel_words(name: &str) -> Vec<&str> {
     let mut cuts: Vec<usize> = starts.chain([name.len()]).collect();
     cuts.dedup();
     cuts.windows(2).map(|pair| &name[pair[0]..pair[1]]).collect()
-}
-
-/// Public types outside tests, with their lines.
-fn public_types(source: &Source) -> impl Iterator<Item = (usize, &str)> {
-    source.code_lines().filter(|(line, _)| !source.is_test_line(*line)).filter_map(
-        |(line, code)| {
-            let mut words = code.trim_start().strip_prefix("pub ")?.split_whitespace();
-            let is_type = matches!(words.next()?, "struct" | "enum" | "trait" | "type" | "union");
-            let name = words.next().filter(|_| is_type)?;
-            let end = name.bytes().position(|byte| !is_word(byte)).unwrap_or(name.len());
-            Some((line, &name[..end]))
-        },
-    )
 }
 
 fn glossary(tree: &Tree) -> Vec<Finding> {

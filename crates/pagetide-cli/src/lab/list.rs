@@ -118,7 +118,7 @@ fn listed(scenario: &Scenario) -> Listed {
 mod tests {
     use super::*;
     use pagetide_core::page_alloc::PcpTuning;
-    use pagetide_lab::machine::pcp::Row;
+    use pagetide_lab::machine::pcp::PcpRow;
 
     #[test]
     fn everything_that_runs_is_listed_with_the_fields_its_row_has() {
@@ -126,7 +126,7 @@ mod tests {
         let names: Vec<&str> = all.iter().map(|it| it.name).collect();
         assert!(PcpWorkload::ALL.iter().all(|it| names.contains(&it.as_str())), "{names:?}");
         assert!(Scenario::ALL.iter().all(|it| names.contains(&it.name)), "{names:?}");
-        let row = Row {
+        let row = PcpRow {
             workload: "",
             tuning: PcpTuning::Fixed.as_str(),
             cpus: 1,

@@ -12,7 +12,7 @@
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output::NewFile;
-use pagetide_lab::tune::Made;
+use pagetide_lab::made::Made;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
@@ -29,10 +29,7 @@ const CHECK_EVERY: usize = 1 << 16;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct MakeArgs {
-    /// Which: zipf90, zipf99, zscan, loop15, shift4, zigzag, slide, habits; pairs, drift, grow,
-    /// shrink, zigscan, phases, churn, backlog, passes, tree, hotscans, twoloops, wonders, stack,
-    /// slidezipf, uniform; index, lsm, tenants, breath, checkpoint, join, tailers, loopzipf,
-    /// builds, graph, crowds, days.
+    /// Which: zipf90, zipf99, zscan, loop15, shift4, zigzag, slide, habits.
     #[arg(value_parser = parse_made)]
     name: Made,
     /// Where it goes.

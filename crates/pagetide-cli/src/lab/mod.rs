@@ -3,7 +3,6 @@
 //! ```text
 //!   run    scenarios x subjects x seeds, on all cores --> table, JSON or report
 //!   list   the scenarios, and what each measures
-//!   tune   the constants of our own policy, over many traces
 //!   dump   a trace, stopped anywhere: the generations as text, and commands to them
 //!   make   a trace of one pure habit, as a file
 //!   why    one page of a trace: what its accesses met, and why it was evicted
@@ -16,7 +15,6 @@ mod pcp;
 mod plays;
 mod run;
 mod tiers;
-mod tune;
 mod why;
 
 use crate::failure::Failure;
@@ -47,7 +45,6 @@ enum LabCommand {
     Run(run::RunArgs),
     List(list::ListArgs),
     Dump(dump::DumpArgs),
-    Tune(tune::TuneArgs),
     Make(make::MakeArgs),
     Why(why::WhyArgs),
 }
@@ -61,7 +58,6 @@ pub(crate) fn run(args: &LabArgs, interrupt: &Interrupt) -> Result<(), Failure> 
         LabCommand::Run(args) => run::run(args, interrupt),
         LabCommand::List(args) => list::run(args),
         LabCommand::Dump(args) => dump::run(args, interrupt),
-        LabCommand::Tune(args) => tune::run(args, interrupt),
         LabCommand::Make(args) => make::run(args, interrupt),
         LabCommand::Why(args) => why::run(args, interrupt),
     }

@@ -7,7 +7,7 @@
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::terminal::Progress;
-use pagetide_lab::scenario::{Measures, Scenario, Subject};
+use pagetide_lab::scenario::{Measures, PolicyVariant, Scenario};
 use rayon::prelude::*;
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug)]
 pub(crate) struct Played {
     pub(crate) scenario: &'static Scenario,
-    pub(crate) subject: Subject,
+    pub(crate) subject: PolicyVariant,
     /// In the order of seeds.
     pub(crate) plays: Vec<Measures>,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Played {
 /// # Errors
 /// An interrupt.
 pub(crate) fn run(
-    casts: &[(&'static Scenario, Subject)],
+    casts: &[(&'static Scenario, PolicyVariant)],
     seeds: RangeInclusive<u64>,
     jobs: Option<NonZeroUsize>,
     interrupt: &Interrupt,
@@ -52,7 +52,7 @@ pub(crate) fn run(
         (0..nr_plays).into_par_iter().with_max_len(1).map(play).collect::<Result<_, _>>()
     })?;
     let mut measures = measures.into_iter();
-    let played = |&(scenario, subject): &(&'static Scenario, Subject)| Played {
+    let played = |&(scenario, subject): &(&'static Scenario, PolicyVariant)| Played {
         scenario,
         subject,
         plays: measures.by_ref().take(numbers.len()).collect(),
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
     use pagetide_core::lru::PolicyName;
 
-    fn casts() -> Vec<(&'static Scenario, Subject)> {
+    fn casts() -> Vec<(&'static Scenario, PolicyVariant)> {
         let scenario = Scenario::named("wsprotect").expect("it exists");
         [PolicyName::Lru, PolicyName::Fifo].map(|policy| (scenario, policy.into())).to_vec()
     }

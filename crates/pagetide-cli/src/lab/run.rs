@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::{output, report, terminal};
 use pagetide_core::lru::PolicyName;
-use pagetide_lab::scenario::{Scenario, Subject, SummaryRow, summarize};
+use pagetide_lab::scenario::{PolicyVariant, Scenario, SummaryRow, summarize};
 use std::fmt::Write;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &RunArgs, interrupt: &Interrupt) -> Result<(), Failure> 
         return pcp::run(args, interrupt);
     }
     let scenarios = scenarios(&args.names)?;
-    let mut casts: Vec<(&'static Scenario, Subject)> = Vec::new();
+    let mut casts: Vec<(&'static Scenario, PolicyVariant)> = Vec::new();
     for scenario in scenarios {
         let subjects = if args.causes { causes(scenario)? } else { subjects(&args.policy)? };
         casts.extend(subjects.into_iter().map(|subject| (scenario, subject)));
@@ -147,13 +147,13 @@ fn scenarios(names: &[String]) -> Result<Vec<&'static Scenario>, Failure> {
     names.iter().map(named).collect()
 }
 
-fn subjects(names: &[String]) -> Result<Vec<Subject>, Failure> {
+fn subjects(names: &[String]) -> Result<Vec<PolicyVariant>, Failure> {
     if names == ["all"] {
-        return Ok(PolicyName::ALL.iter().copied().map(Subject::from).collect());
+        return Ok(PolicyName::ALL.iter().copied().map(PolicyVariant::from).collect());
     }
     if names.is_empty() {
         let usual = PolicyName::ALL.iter().copied().filter(|policy| is_usual(policy.as_str()));
-        return Ok(usual.map(Subject::from).collect());
+        return Ok(usual.map(PolicyVariant::from).collect());
     }
     let named = |name: &String| {
         name.parse().map_err(|error| Failure::Usage(format!("--policy {name}: {error}")))
@@ -161,7 +161,7 @@ fn subjects(names: &[String]) -> Result<Vec<Subject>, Failure> {
     names.iter().map(named).collect()
 }
 
-fn causes(scenario: &Scenario) -> Result<Vec<Subject>, Failure> {
+fn causes(scenario: &Scenario) -> Result<Vec<PolicyVariant>, Failure> {
     if scenario.causes.is_empty() {
         let name = scenario.name;
         return Err(Failure::Usage(format!(

@@ -22,8 +22,8 @@ use pagetide_lab::machine::Price;
 use pagetide_lab::tiers::prices::TierPrices;
 use pagetide_lab::tiers::programs::TierWorkload;
 use pagetide_lab::tiers::{
-    Grid, GridResult, Outcome, Published, Ratio, Row, SCALE_MAX, Subject, TierSetup, best_while,
-    change,
+    Grid, GridResult, Placer, PublishedScore, Ratio, SCALE_MAX, TierOutcome, TierRow, TierSetup,
+    best_while, change,
 };
 use serde::Serialize;
 use std::fmt::Write;
@@ -66,7 +66,7 @@ impl TierArgs {
     }
 
     /// The row that `--off` asks for.
-    fn without(&self) -> Option<Subject> {
+    fn without(&self) -> Option<Placer> {
         let has = |mechanism| !self.off.contains(&mechanism);
         let switches = TieringSwitches {
             hot_selection: has(OffMechanism::HotSelection),
@@ -84,7 +84,7 @@ impl TierArgs {
             [false, false, true] => "all~hot-selection~rate-limit",
             [false, false, false] => "all~all",
         };
-        Some(Subject::Core { switches, name })
+        Some(Placer::Core { switches, name })
     }
 }
 
@@ -98,20 +98,20 @@ pub(super) fn is_named(name: &str) -> bool {
 pub(crate) struct TierRuns {
     pub(crate) workload: TierWorkload,
     pub(crate) ratio: Ratio,
-    pub(crate) subject: Subject,
+    pub(crate) subject: Placer,
     /// In the order of seeds; not empty.
-    pub(crate) outcomes: Vec<Outcome>,
+    pub(crate) outcomes: Vec<TierOutcome>,
 }
 
 impl TierRuns {
     /// The medians over the seeds, number by number.
-    pub(crate) fn median(&self) -> Row {
-        let median = |of: fn(&Row) -> f64| {
+    pub(crate) fn median(&self) -> TierRow {
+        let median = |of: fn(&TierRow) -> f64| {
             let mut values: Vec<f64> = self.outcomes.iter().map(|it| of(&it.row)).collect();
             values.sort_by(f64::total_cmp);
             values[values.len() / 2]
         };
-        Row {
+        TierRow {
             score: median(|row| row.score),
             promotion_mb_per_s: median(|row| row.promotion_mb_per_s),
             demotion_mb_per_s: median(|row| row.demotion_mb_per_s),
@@ -129,7 +129,7 @@ impl TierRuns {
 #[derive(Serialize)]
 struct Line {
     #[serde(flatten)]
-    row: Row,
+    row: TierRow,
     #[serde(skip_serializing_if = "Option::is_none")]
     ratio: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -208,9 +208,9 @@ fn run_all(
     args: &RunArgs,
     interrupt: &Interrupt,
 ) -> Result<Vec<TierRuns>, Failure> {
-    let stages = Stage::ALL.into_iter().map(Subject::stage);
-    let subjects: Vec<Subject> =
-        Subject::JUDGES.into_iter().chain(stages).chain(args.tiers.without()).collect();
+    let stages = Stage::ALL.into_iter().map(Placer::stage);
+    let subjects: Vec<Placer> =
+        Placer::JUDGES.into_iter().chain(stages).chain(args.tiers.without()).collect();
     let mut casts = Vec::new();
     for &workload in workloads {
         for &ratio in ratios {
@@ -254,7 +254,7 @@ fn lines(runs: &[TierRuns], seeds: &[u64], has_ratios: bool) -> Vec<Line> {
 /// A block a workload and ratio, a line a subject; the prices at the end.
 fn table(runs: &[TierRuns], setup: &TierSetup) -> String {
     let mut text = String::new();
-    let mut before: Option<Row> = None;
+    let mut before: Option<TierRow> = None;
     for (at, it) in runs.iter().enumerate() {
         let is_first =
             at == 0 || (runs[at - 1].workload, runs[at - 1].ratio) != (it.workload, it.ratio);
@@ -283,7 +283,7 @@ fn table(runs: &[TierRuns], setup: &TierSetup) -> String {
         }
         let row = it.median();
         let _ = writeln!(text, "  {}", line(&row, before.as_ref(), it.workload));
-        let is_stage = matches!(it.subject, Subject::Core { .. });
+        let is_stage = matches!(it.subject, Placer::Core { .. });
         before = if is_stage { Some(row) } else { None };
     }
     let _ = writeln!(
@@ -298,8 +298,8 @@ fn table(runs: &[TierRuns], setup: &TierSetup) -> String {
     text
 }
 
-fn line(row: &Row, before: Option<&Row>, workload: TierWorkload) -> String {
-    let changed = |of: fn(&Row) -> f64| match before {
+fn line(row: &TierRow, before: Option<&TierRow>, workload: TierWorkload) -> String {
+    let changed = |of: fn(&TierRow) -> f64| match before {
         Some(before) if of(before) > 0.0 => format!("{:+.1} %", change(of(before), of(row))),
         _ => String::new(),
     };
@@ -323,12 +323,13 @@ fn line(row: &Row, before: Option<&Row>, workload: TierWorkload) -> String {
 
 /// What was published of the stage.
 fn published(stage: &str, workload: TierWorkload) -> String {
-    let Some(said) = Published::named(stage).filter(|_| workload == TierWorkload::Pmbench) else {
+    let Some(said) = PublishedScore::named(stage).filter(|_| workload == TierWorkload::Pmbench)
+    else {
         return String::new();
     };
     let mut text = format!("{:.1} M, {} MB/s", said.score / 1e6, said.promotion_mb_per_s);
-    let at = Published::PMBENCH.iter().position(|line| *line == said).unwrap_or(0);
-    if let Some(before) = at.checked_sub(1).map(|at| Published::PMBENCH[at]) {
+    let at = PublishedScore::PMBENCH.iter().position(|line| *line == said).unwrap_or(0);
+    if let Some(before) = at.checked_sub(1).map(|at| PublishedScore::PMBENCH[at]) {
         let score = change(before.score, said.score);
         let rate = change(before.promotion_mb_per_s, said.promotion_mb_per_s);
         let _ = write!(text, " ({score:+.1} %, {rate:+.1} %)");

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::readahead::Question;
 use crate::terminal::Meter;
-use pagetide_lab::replay::{ArmStay, Course, Row, course_of};
+use pagetide_lab::replay::{ArmStay, Course, ReplayRow, course_of};
 use pagetide_lab::trace::DenseTrace;
 use serde::Serialize;
 use std::fmt::Write;
@@ -65,7 +65,7 @@ pub(super) fn courses(
 #[derive(Debug, Serialize)]
 pub(super) struct Told<'a> {
     #[serde(flatten)]
-    row: &'a Row,
+    row: &'a ReplayRow,
     /// What became of the recorded readahead: "none" was recorded, or all are "without", or all
     /// have what was "recorded".
     readahead: Question,
@@ -75,11 +75,12 @@ pub(super) struct Told<'a> {
 
 /// Each row with its arms.
 pub(super) fn told<'a>(
-    rows: &'a [Row],
+    rows: &'a [ReplayRow],
     readahead: Question,
     courses: &'a [Explained],
 ) -> Vec<Told<'a>> {
-    let is_of = |row: &Row, it: &Explained| it.policy == row.policy && it.frames == row.frames;
+    let is_of =
+        |row: &ReplayRow, it: &Explained| it.policy == row.policy && it.frames == row.frames;
     let arms = |row| courses.iter().find(|it| is_of(row, it)).map(|it| &it.course.stays[..]);
     rows.iter().map(|row| Told { row, readahead, arms: arms(row) }).collect()
 }

@@ -28,7 +28,7 @@ use crate::source::SourceArgs;
 use crate::{cells, machine, output, report, terminal};
 use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Millis;
-use pagetide_lab::replay::{Contender, NR_PHASES, Phases, Row};
+use pagetide_lab::replay::{Contender, NR_PHASES, Phases, ReplayRow};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -138,7 +138,7 @@ fn phases_of(cell: Cell, fold: Option<Millis>) -> Vec<Cell> {
 }
 
 /// A row for each policy and size: of one answer, or of its phases.
-fn rows(answers: &[Answer], is_folded: bool) -> Vec<Row> {
+fn rows(answers: &[Answer], is_folded: bool) -> Vec<ReplayRow> {
     let mut rows = Vec::new();
     let mut left = answers;
     while let Some(first) = left.first() {
@@ -157,7 +157,7 @@ fn rows(answers: &[Answer], is_folded: bool) -> Vec<Row> {
     rows
 }
 
-fn table(rows: &[Row], question: Question) -> String {
+fn table(rows: &[ReplayRow], question: Question) -> String {
     let mut text = format!(
         "{}\n{:<16} {:>10} {:>12} {:>12} {:>8} {:>10} {:>12} {:>12} {:>12} {:>8}\n",
         question.describe(),

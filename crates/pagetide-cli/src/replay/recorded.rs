@@ -16,7 +16,7 @@ use crate::source::Facts;
 use crate::{machine, terminal};
 use pagetide_core::lru::{PolicyName, Switches};
 use pagetide_core::units::Bytes;
-use pagetide_lab::replay::{Contender, Memory, Row};
+use pagetide_lab::replay::{Contender, Memory, ReplayRow};
 use pagetide_lab::trace::{DenseTrace, PAGES_A_BYTE, PAGES_ALLOWED};
 
 /// Runs the command.
@@ -87,7 +87,7 @@ fn check_claim(args: &ReplayArgs, memory: Memory, trace: &DenseTrace) -> Result<
 
 /// Served and resident pages of each tier, and the moves between them; nothing for one kind of
 /// memory.
-fn tiers_table(rows: &[Row]) -> String {
+fn tiers_table(rows: &[ReplayRow]) -> String {
     let Some(nr_tiers) = rows.iter().find_map(|row| Some(row.tiers?.served().len())) else {
         return String::new();
     };

@@ -10,7 +10,7 @@ use crate::report::curves::{self, Curve};
 use crate::report::page;
 use pagetide_core::units::Bytes;
 use pagetide_lab::judge::opt;
-use pagetide_lab::replay::Row;
+use pagetide_lab::replay::ReplayRow;
 use pagetide_lab::trace::DenseTrace;
 use std::fmt::Write;
 use std::path::Path;
@@ -43,7 +43,7 @@ pub(crate) fn write_replay(
     file: &Path,
     trace: &DenseTrace,
     question: Question,
-    rows: &[Row],
+    rows: &[ReplayRow],
     courses: &[Explained],
 ) -> Result<(), Failure> {
     let text = render(file, trace, question, rows, courses)?;
@@ -54,7 +54,7 @@ fn render(
     file: &Path,
     trace: &DenseTrace,
     question: Question,
-    rows: &[Row],
+    rows: &[ReplayRow],
     courses: &[Explained],
 ) -> Result<String, Failure> {
     let curves = curves_of(rows);
@@ -85,7 +85,7 @@ fn render(
 }
 
 /// A curve for each policy, in the order of the rows.
-fn curves_of(rows: &[Row]) -> Vec<Curve<'_>> {
+fn curves_of(rows: &[ReplayRow]) -> Vec<Curve<'_>> {
     let mut curves: Vec<Curve<'_>> = Vec::new();
     for row in rows {
         let point = (row.frames, row.miss_ratio);
@@ -102,7 +102,7 @@ fn curves_of(rows: &[Row]) -> Vec<Curve<'_>> {
     curves
 }
 
-fn table(rows: &[Row]) -> String {
+fn table(rows: &[ReplayRow]) -> String {
     let mut text = String::from("<div class=\"scroll\"><table><thead><tr>");
     for head in [
         "policy",

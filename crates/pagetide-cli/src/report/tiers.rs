@@ -6,7 +6,7 @@ use crate::output;
 use crate::report::page;
 use crate::report::plots::{Area, DrawError, colour, label_above, mesh, svg_of};
 use crate::tier::Cost;
-use pagetide_lab::tiers::Row;
+use pagetide_lab::tiers::TierRow;
 use pagetide_lab::tiers::prices::TierPrices;
 use plotters::prelude::*;
 use std::fmt::Write;
@@ -62,7 +62,7 @@ fn render_runs(runs: &[TierRuns], prices: &TierPrices) -> Result<String, DrawErr
     };
     for runs in runs.chunk_by(is_same) {
         let (workload, ratio) = (runs[0].workload, runs[0].ratio);
-        let rows: Vec<Row> = runs.iter().map(TierRuns::median).collect();
+        let rows: Vec<TierRow> = runs.iter().map(TierRuns::median).collect();
         let summary = page::escape(workload.summary());
         let _ = write!(text, "<section><h2>{workload}, {ratio}</h2><p>{summary}.</p>");
         text.push_str("<div class=\"plots\">");
@@ -102,7 +102,7 @@ fn render_costs(said: &str, costs: &[Cost], prices: &TierPrices) -> Result<Strin
         text.push_str(&page::figure(&svg, title, caption));
     }
     text.push_str("</div>");
-    let rows: Vec<Row> = costs.iter().map(|cost| cost.row).collect();
+    let rows: Vec<TierRow> = costs.iter().map(|cost| cost.row).collect();
     text.push_str(&table(&rows));
     text.push_str("</section>");
     text.push_str(&foot(prices));
@@ -119,7 +119,7 @@ fn foot(prices: &TierPrices) -> String {
 }
 
 /// A bar a row.
-fn bars(area: &Area<'_>, rows: &[Row], value: fn(&Row) -> f64) -> Result<(), DrawError> {
+fn bars(area: &Area<'_>, rows: &[TierRow], value: fn(&TierRow) -> f64) -> Result<(), DrawError> {
     let top = rows.iter().map(value).fold(1e-9, f64::max);
     let mut chart = ChartBuilder::on(area)
         .margin(8)
@@ -179,7 +179,7 @@ fn lines(
     Ok(())
 }
 
-fn table(rows: &[Row]) -> String {
+fn table(rows: &[TierRow]) -> String {
     let mut text = String::from("<div class=\"scroll\"><table><thead><tr>");
     for head in [
         "stage",

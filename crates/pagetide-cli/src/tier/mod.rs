@@ -30,8 +30,8 @@ use pagetide_core::tiering::Stage;
 use pagetide_core::units::PAGE_BYTES;
 use pagetide_lab::machine::{Nanos, Price};
 use pagetide_lab::tiers::prices::{Item, TierPrices};
-use pagetide_lab::tiers::programs::{PAGES_MIN, Program, Recorded};
-use pagetide_lab::tiers::{Outcome, Ratio, Row, SCALE_MAX, Subject, TierSetup};
+use pagetide_lab::tiers::programs::{AccessStream, PAGES_MIN, Recorded};
+use pagetide_lab::tiers::{Placer, Ratio, SCALE_MAX, TierOutcome, TierRow, TierSetup};
 use plays::Play;
 use serde::Serialize;
 use std::fmt::Write;
@@ -93,7 +93,7 @@ pub(crate) struct Cost {
     /// Times as long as in memory that is all fast.
     pub(crate) slowdown: f64,
     #[serde(flatten)]
-    pub(crate) row: Row,
+    pub(crate) row: TierRow,
 }
 
 fn parse_share(text: &str) -> Result<Share, String> {
@@ -203,9 +203,9 @@ fn play(
     program: &Recorded,
     interrupt: &Interrupt,
 ) -> Result<Vec<Cost>, Failure> {
-    let subjects: Vec<Subject> = [Subject::AllSlow, Subject::FirstTouch, Subject::Oracle]
+    let subjects: Vec<Placer> = [Placer::AllSlow, Placer::FirstTouch, Placer::Oracle]
         .into_iter()
-        .chain(Stage::ALL.into_iter().map(Subject::stage))
+        .chain(Stage::ALL.into_iter().map(Placer::stage))
         .collect();
     let one = |share, subject| Play {
         setup: setup_of(args, prices, share, program.nr_pages()),
@@ -213,13 +213,13 @@ fn play(
         program: Box::new(|| Box::new(program.clone())),
         subject,
     };
-    let mut machines = vec![one(shares[0], Subject::AllFast)];
+    let mut machines = vec![one(shares[0], Placer::AllFast)];
     for &share in shares {
         machines.extend(subjects.iter().map(|subject| one(share, *subject)));
     }
     let mut outcomes = plays::run(&machines, args.jobs, interrupt)?.into_iter();
     let all_fast = outcomes.next().map_or(0.0, |outcome| outcome.row.score);
-    let cost = |(outcome, at): (Outcome, usize)| Cost {
+    let cost = |(outcome, at): (TierOutcome, usize)| Cost {
         fast: shares[at / subjects.len()].0,
         slowdown: all_fast / outcome.row.score.max(1e-9),
         row: outcome.row,

@@ -7,8 +7,8 @@
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::terminal::Progress;
-use pagetide_lab::tiers::programs::Program;
-use pagetide_lab::tiers::{Outcome, Subject, TierSetup, run_while};
+use pagetide_lab::tiers::programs::AccessStream;
+use pagetide_lab::tiers::{Placer, TierOutcome, TierSetup, run_while};
 use rayon::prelude::*;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,8 +21,8 @@ pub(crate) struct Play<'a> {
     pub(crate) setup: TierSetup,
     pub(crate) workload: &'static str,
     /// Makes the program, from its first touch on.
-    pub(crate) program: Box<dyn Fn() -> Box<dyn Program> + Sync + Send + 'a>,
-    pub(crate) subject: Subject,
+    pub(crate) program: Box<dyn Fn() -> Box<dyn AccessStream> + Sync + Send + 'a>,
+    pub(crate) subject: Placer,
 }
 
 /// Makes all runs.
@@ -33,7 +33,7 @@ pub(crate) fn run(
     plays: &[Play<'_>],
     jobs: Option<NonZeroUsize>,
     interrupt: &Interrupt,
-) -> Result<Vec<Outcome>, Failure> {
+) -> Result<Vec<TierOutcome>, Failure> {
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(jobs.map_or(0, usize::from))
         .build()

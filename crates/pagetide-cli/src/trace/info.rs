@@ -9,7 +9,7 @@ use crate::source::SourceArgs;
 use crate::terminal;
 use pagetide_core::record::Reclaimer;
 use pagetide_core::units::PAGE_BYTES;
-use pagetide_lab::trace::{Census, KindCount, Reuse};
+use pagetide_lab::curve::{Census, KindCount, Reuse};
 use serde::Serialize;
 
 /// Count what is in a trace: kinds, pages, threads, and how soon pages come back.

@@ -24,7 +24,7 @@ use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, GroupId, PageType};
 use crate::lru::workingset::{ListPages, Passed};
 use crate::lru::{
-    AccessKind, AccessLog, AccessRule, Discarded, Logged, LruConfig, Lruvec, LruvecId, PolicyName,
+    AccessLog, AccessPath, AccessRule, Discarded, Logged, LruConfig, Lruvec, LruvecId, PolicyName,
     ShadowEntry,
 };
 use crate::units::Millis;
@@ -250,7 +250,7 @@ impl Groups {
         log: &mut AccessLog,
         frame: FrameId,
         shadow: ShadowEntry,
-        kind: AccessKind,
+        kind: AccessPath,
     ) {
         if self.access_rule().logs_what_clocks_count() {
             self.drain(log);

@@ -18,7 +18,7 @@ use crate::folio::Folios;
 use crate::ids::{FrameId, GroupId};
 use crate::lru::lru_gen::{Detail, GenCommand, GenCommandError};
 use crate::lru::{
-    AccessKind, AccessLog, Discarded, LruConfig, Lruvec, PolicyName, ShadowEntry, TableWalk,
+    AccessLog, AccessPath, Discarded, LruConfig, Lruvec, PolicyName, ShadowEntry, TableWalk,
 };
 use crate::reclaim::{ReclaimBatch, ReclaimKind, ReclaimPass, Scan, Step};
 use crate::units::Millis;
@@ -138,7 +138,7 @@ impl NodeLists {
         log: &mut AccessLog,
         frame: FrameId,
         shadow: ShadowEntry,
-        kind: AccessKind,
+        kind: AccessPath,
     ) {
         match self {
             NodeLists::Whole(lruvec) => lruvec.refault(log, frame, shadow, kind),

@@ -60,7 +60,7 @@ pub enum Marked {
 
 /// How an access reached the page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum AccessKind {
+pub enum AccessPath {
     /// Through a descriptor: a read or write call.
     Descriptor,
     /// The same, by a call that brings in several pages with one read of the device: each costs
@@ -74,10 +74,10 @@ pub enum AccessKind {
     Around,
 }
 
-impl AccessKind {
+impl AccessPath {
     /// Whether nobody has accessed the page yet.
     pub const fn is_ahead(self) -> bool {
-        matches!(self, AccessKind::Readahead | AccessKind::Around)
+        matches!(self, AccessPath::Readahead | AccessPath::Around)
     }
 }
 
@@ -152,15 +152,15 @@ impl AccessRule {
     /// The flags a folio starts with, by how it was brought in. A page fault leaves the page young:
     /// to the multi-gen LRU such a folio is active, and a policy that counts hits must not count
     /// that access twice.
-    pub const fn flags_on_fill(self, kind: AccessKind) -> Flags {
+    pub const fn flags_on_fill(self, kind: AccessPath) -> Flags {
         match (self, kind) {
-            (AccessRule::CountReferences | AccessRule::CountAfterWorkingset, AccessKind::Table) => {
+            (AccessRule::CountReferences | AccessRule::CountAfterWorkingset, AccessPath::Table) => {
                 Flags::ACTIVE
             }
-            (AccessRule::CountAndLog, AccessKind::Table) => Flags::REFERENCED,
-            (_, AccessKind::Readahead) => Flags::PREFETCHED.with(Flags::STREAMED),
-            (_, AccessKind::Run) => Flags::STREAMED,
-            (_, AccessKind::Around) => Flags::PREFETCHED,
+            (AccessRule::CountAndLog, AccessPath::Table) => Flags::REFERENCED,
+            (_, AccessPath::Readahead) => Flags::PREFETCHED.with(Flags::STREAMED),
+            (_, AccessPath::Run) => Flags::STREAMED,
+            (_, AccessPath::Around) => Flags::PREFETCHED,
             _ => Flags::NONE,
         }
     }
@@ -354,7 +354,7 @@ mod tests {
             (AccessRule::Ignore, Marked::Done, Flags::NONE),
         ];
         for (rule, second, after) in rules {
-            folio.bind(folio.page(), PageType::File, rule.flags_on_fill(AccessKind::Readahead));
+            folio.bind(folio.page(), PageType::File, rule.flags_on_fill(AccessPath::Readahead));
             assert_eq!(rule.mark(&folios, FrameId(0)), Marked::Done);
             assert!(!folio.flags().any(Flags::REFERENCED.with(Flags::REFS)), "{rule:?}");
             assert_eq!(rule.mark(&folios, FrameId(0)), second, "{rule:?}");

@@ -5,7 +5,7 @@
 //! safety and progress; it does not verify that a policy is any good.
 
 use super::{
-    AccessKind, AccessLog, Discarded, LruConfig, Lruvec, Marked, Mechanism, PolicyName, Refusal,
+    AccessLog, AccessPath, Discarded, LruConfig, Lruvec, Marked, Mechanism, PolicyName, Refusal,
     Room, ShadowEntry, Switches,
 };
 use crate::folio::{Flags, Folios};
@@ -185,7 +185,7 @@ impl World {
     }
 
     fn fill(&mut self, page: u64, frame: FrameId, table: bool) {
-        let kind = if table { AccessKind::Table } else { AccessKind::Descriptor };
+        let kind = if table { AccessPath::Table } else { AccessPath::Descriptor };
         let id = PageId { mapping: MappingId(0), index: PageIndex(page) };
         let flags = self.lruvec.access_rule().flags_on_fill(kind);
         self.folios[frame].bind(id, (self.types)(page), flags);

@@ -15,7 +15,7 @@ use super::multigen::MultigenSummary;
 use super::page_table::YoungPages;
 use super::pagetide::SelectionSummary;
 use super::{
-    AccessKind, AccessLog, AccessRule, Context, Cursor, Logged, LruConfig, LruPolicy, LruvecId,
+    AccessLog, AccessPath, AccessRule, Context, Cursor, Logged, LruConfig, LruPolicy, LruvecId,
     Policy, PolicyName, ShadowEntry, Statistics, TableWalk,
 };
 use crate::folio::{Flags, Folios};
@@ -181,7 +181,7 @@ impl Lruvec {
         log: &mut AccessLog,
         frame: FrameId,
         shadow: ShadowEntry,
-        kind: AccessKind,
+        kind: AccessPath,
     ) {
         let (policy, mut cx) = self.parts();
         policy.hear_return(&mut cx, log, frame, shadow, kind);
@@ -300,7 +300,7 @@ pub(super) fn hear_return(
     log: &mut AccessLog,
     frame: FrameId,
     shadow: ShadowEntry,
-    kind: AccessKind,
+    kind: AccessPath,
 ) {
     if policy.access_rule().logs_what_clocks_count() {
         hear_all(policy, cx, log.drain());

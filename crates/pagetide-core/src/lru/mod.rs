@@ -34,7 +34,7 @@ mod shadow;
 mod shadow_budget;
 pub mod workingset;
 
-pub use access::{AccessKind, AccessRule, Marked};
+pub use access::{AccessPath, AccessRule, Marked};
 pub use log::{AccessLog, LOG_LEN, Logged, Room};
 pub use lruvec::{Discarded, Lruvec};
 pub use mechanism::{Mechanism, Switches, UnknownMechanism};

@@ -10,7 +10,7 @@
 use super::page_table::YoungPages;
 use super::pagetide::Tuning;
 use super::workingset::{ListPages, Passed};
-use super::{AccessKind, AccessRule, LruvecId, ShadowEntry, Switches, TableWalk};
+use super::{AccessPath, AccessRule, LruvecId, ShadowEntry, Switches, TableWalk};
 use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, PageType};
 use crate::reclaim::{ReclaimKind, Scan, Victims};
@@ -214,7 +214,7 @@ pub trait LruPolicy {
         cx: &mut Context<'_>,
         frame: FrameId,
         shadow: ShadowEntry,
-        kind: AccessKind,
+        kind: AccessPath,
     ) {
         let _ = (cx, frame, shadow, kind);
     }
@@ -227,7 +227,7 @@ pub trait LruPolicy {
         cx: &mut Context<'_>,
         frame: FrameId,
         shadow: ShadowEntry,
-        kind: AccessKind,
+        kind: AccessPath,
         is_recent: bool,
     ) {
         let _ = is_recent;

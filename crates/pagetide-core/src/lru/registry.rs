@@ -13,7 +13,7 @@ use super::page_table::YoungPages;
 use super::pagetide::{Pagetide, SelectionSummary};
 use super::workingset::{ListPages, Passed};
 use super::{
-    AccessKind, AccessLog, AccessRule, Context, Logged, LruConfig, LruPolicy, Progress,
+    AccessLog, AccessPath, AccessRule, Context, Logged, LruConfig, LruPolicy, Progress,
     ShadowEntry, TableWalk,
 };
 use crate::folio::Folios;
@@ -165,7 +165,7 @@ impl Policy {
         log: &mut AccessLog,
         frame: FrameId,
         shadow: ShadowEntry,
-        kind: AccessKind,
+        kind: AccessPath,
     ) {
         each!(self, policy => hear_return(&mut **policy, cx, log, frame, shadow, kind))
     }
@@ -183,7 +183,7 @@ impl Policy {
         cx: &mut Context<'_>,
         frame: FrameId,
         shadow: ShadowEntry,
-        kind: AccessKind,
+        kind: AccessPath,
     ) {
         each!(self, policy => policy.refault(cx, frame, shadow, kind))
     }
@@ -193,7 +193,7 @@ impl Policy {
         cx: &mut Context<'_>,
         frame: FrameId,
         shadow: ShadowEntry,
-        kind: AccessKind,
+        kind: AccessPath,
         is_recent: bool,
     ) {
         each!(self, policy => policy.refault_judged(cx, frame, shadow, kind, is_recent))

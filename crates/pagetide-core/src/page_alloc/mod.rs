@@ -71,7 +71,7 @@ pub use pcp_limits::{HighFraction, HighFractionError, PcpInputs, PcpLimits, batc
 pub use pcp_tuning::{LockWait, PCP_BATCH_SCALE_MAX, PcpTuning, UnknownPcpTuning};
 pub use pressure::Starving;
 pub use single::PageAllocator;
-pub use slow_path::{Attempt, Outcome, SlowPath};
+pub use slow_path::{Attempt, Attempted, SlowPath};
 pub use watermark::{
     AllocRights, BOOST_FACTOR_DEFAULT, FreeFrames, LOWMEM_RESERVE_RATIOS, SCALE_FACTOR_DEFAULT,
     SCALE_FACTOR_MAX, WatermarkInputs, WatermarkLevel, Watermarks, ZoneKind, lowmem_reserve,

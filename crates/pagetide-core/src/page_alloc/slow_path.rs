@@ -29,7 +29,7 @@ const RECLAIM_ROUNDS_MAX: u8 = 16;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Attempt {
-    /// Allocate, leaving the level's frames alone; answer [`Outcome::Failed`] if there is none.
+    /// Allocate, leaving the level's frames alone; answer [`Attempted::Failed`] if there is none.
     Take(Option<WatermarkLevel>),
     /// Wake background reclaim.
     WakeBackground,
@@ -45,7 +45,7 @@ pub enum Attempt {
 
 /// How the last attempt went.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
+pub enum Attempted {
     /// Done, or something was freed.
     Progress,
     /// Nothing was found or freed.
@@ -67,7 +67,7 @@ impl SlowPath {
     }
 
     /// The next attempt, given how the last one went (the first answer is not looked at).
-    pub fn next(&mut self, outcome: Outcome) -> Attempt {
+    pub fn next(&mut self, outcome: Attempted) -> Attempt {
         let next = match self.last {
             None => Attempt::Take(Some(WatermarkLevel::Low)),
             Some(Attempt::Take(Some(WatermarkLevel::Low))) => Attempt::WakeBackground,
@@ -76,7 +76,7 @@ impl SlowPath {
                 self.rounds += 1;
                 Attempt::DirectReclaim
             }
-            Some(Attempt::DirectReclaim) if outcome == Outcome::Progress => {
+            Some(Attempt::DirectReclaim) if outcome == Attempted::Progress => {
                 Attempt::Take(Some(WatermarkLevel::Min))
             }
             Some(Attempt::Take(Some(_)) | Attempt::DirectReclaim) if !self.drained => {
@@ -97,10 +97,10 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    fn attempts(outcome_of: impl Fn(Attempt) -> Outcome) -> Vec<Attempt> {
+    fn attempts(outcome_of: impl Fn(Attempt) -> Attempted) -> Vec<Attempt> {
         let mut path = SlowPath::new();
         let mut made = Vec::new();
-        let mut outcome = Outcome::Failed;
+        let mut outcome = Attempted::Failed;
         while made.last() != Some(&Attempt::GiveUp) {
             let attempt = path.next(outcome);
             outcome = outcome_of(attempt);
@@ -121,14 +121,14 @@ mod tests {
             Attempt::Take(None),
             Attempt::GiveUp,
         ];
-        assert_eq!(attempts(|_| Outcome::Failed), expected);
+        assert_eq!(attempts(|_| Attempted::Failed), expected);
     }
 
     #[test]
     fn progress_that_others_take_is_retried_a_bounded_number_of_times() {
         let made = attempts(|attempt| match attempt {
-            Attempt::DirectReclaim => Outcome::Progress,
-            _ => Outcome::Failed,
+            Attempt::DirectReclaim => Attempted::Progress,
+            _ => Attempted::Failed,
         });
         let rounds = made.iter().filter(|attempt| **attempt == Attempt::DirectReclaim).count();
         assert_eq!(rounds, usize::from(RECLAIM_ROUNDS_MAX) + 1);

@@ -11,7 +11,7 @@ use crate::units::Millis;
 
 /// One step of a [`Decoder`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step {
+pub enum Decoded {
     /// An entry, and the bytes it took.
     Entry(Entry, usize),
     /// The run's own end, and the bytes it took. Nothing may follow it.
@@ -36,21 +36,21 @@ impl Decoder {
 
     /// Decodes the entry at the front of `bytes`.
     ///
-    /// The caller drops as many bytes as the step says and calls again. [`Step::Short`] changes
+    /// The caller drops as many bytes as the step says and calls again. [`Decoded::Short`] changes
     /// nothing. With [`ENTRY_BYTES_MAX`](super::ENTRY_BYTES_MAX) bytes or more a step is never
     /// short.
     ///
     /// # Errors
     /// [`RecordError::UnknownKind`], [`RecordError::NumberTooLarge`] and
     /// [`RecordError::WrongCount`]; all are final.
-    pub fn step(&mut self, bytes: &[u8]) -> Result<Step, RecordError> {
+    pub fn step(&mut self, bytes: &[u8]) -> Result<Decoded, RecordError> {
         let mut input = Input { bytes, used: 0 };
         match self.parse(&mut input) {
             Ok(step) => {
                 self.offset += input.used as u64;
                 Ok(step)
             }
-            Err(Fault::Short) => Ok(Step::Short),
+            Err(Fault::Short) => Ok(Decoded::Short),
             Err(Fault::UnknownKind { kind }) => {
                 Err(RecordError::UnknownKind { kind, offset: self.offset })
             }
@@ -66,21 +66,21 @@ impl Decoder {
         self.offset
     }
 
-    fn parse(&mut self, input: &mut Input<'_>) -> Result<Step, Fault> {
+    fn parse(&mut self, input: &mut Input<'_>) -> Result<Decoded, Fault> {
         let tag = input.byte()?;
         if tag & KIND_MASK == KIND_END {
             let stated = input.varint()?;
             if stated != self.nr_entries {
                 return Err(Fault::WrongCount { stated });
             }
-            return Ok(Step::End(input.used));
+            return Ok(Decoded::End(input.used));
         }
         let mut code = tag & KIND_MASK;
         if code == KIND_MORE {
             let more = input.byte()?;
             if more >= NOTE_TICK {
                 let note = self.parse_note(more, tag, input)?;
-                return Ok(Step::Entry(Entry::Note(note), input.used));
+                return Ok(Decoded::Entry(Entry::Note(note), input.used));
             }
             code += more;
         }
@@ -101,7 +101,7 @@ impl Decoder {
         let access = Access { page: PageId { mapping, index }, kind, thread };
         self.context.update(&access);
         self.nr_entries += 1;
-        Ok(Step::Entry(Entry::Access(access), input.used))
+        Ok(Decoded::Entry(Entry::Access(access), input.used))
     }
 
     fn parse_note(&mut self, which: u8, tag: u8, input: &mut Input<'_>) -> Result<Note, Fault> {
@@ -160,17 +160,17 @@ impl Iterator for Entries<'_> {
             return None;
         }
         let step = self.decoder.step(self.bytes);
-        if let Ok(Step::Entry(entry, used)) = step {
+        if let Ok(Decoded::Entry(entry, used)) = step {
             self.bytes = &self.bytes[used..];
             return Some(Ok(entry));
         }
         self.is_over = true;
         match step {
             Err(error) => return Some(Err(error)),
-            Ok(Step::End(used)) if used < self.bytes.len() => {
+            Ok(Decoded::End(used)) if used < self.bytes.len() => {
                 return Some(Err(RecordError::AfterEnd { offset: self.decoder.offset() }));
             }
-            Ok(Step::End(_)) => self.ending = Some(Ending::Complete),
+            Ok(Decoded::End(_)) => self.ending = Some(Ending::Complete),
             Ok(_) if self.bytes.is_empty() => self.ending = Some(Ending::Unfinished),
             Ok(_) => self.ending = Some(Ending::Torn),
         }

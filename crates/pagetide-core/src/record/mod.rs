@@ -55,7 +55,7 @@ mod header;
 mod switches;
 mod tiers;
 
-pub use decode::{Decoder, Entries, Step};
+pub use decode::{Decoded, Decoder, Entries};
 pub use encode::Encoder;
 pub use groups::GroupNote;
 pub use header::{HEADER_FIXED_BYTES, Header, MAGIC, POLICY_NAME_BYTES_MAX, Reclaimer, VERSION};

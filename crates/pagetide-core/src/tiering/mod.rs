@@ -57,7 +57,7 @@ pub use hint_scan::{
 };
 pub use hint_stamp::StampWidth;
 pub use knobs::{TieringKnobError, TieringKnobs, frames_per_second};
-pub use promotion::{HintFault, Promotion, Room};
+pub use promotion::{Headroom, HintFault, Promotion};
 pub use scan_period::{FaultCounts, ScanPace, ScanPeriods};
 pub use stage::{Stage, TieringSwitches, UnknownStage};
 pub use topology::{

@@ -41,4 +41,4 @@ pub use plays::{
     Fairness, OutOfMemory, SiblingProtection, play_fairness, play_out_of_memory,
     play_sibling_protection,
 };
-pub use world::{Access, GroupCounts, GroupsSetup, GroupsWorld};
+pub use world::{AccessOutcome, GroupCounts, GroupsSetup, GroupsWorld};

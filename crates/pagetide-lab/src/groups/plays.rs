@@ -1,9 +1,9 @@
 //! Short runs of several groups, each with a question and what it measured.
 
-use super::world::{Access, GroupsSetup, GroupsWorld};
+use super::world::{AccessOutcome, GroupsSetup, GroupsWorld};
 use pagetide_core::group::{GlobalOrder, GroupConfig};
 use pagetide_core::ids::{GroupId, MappingId, PageId, PageIndex, PageType};
-use pagetide_core::lru::{AccessKind, PolicyName};
+use pagetide_core::lru::{AccessPath, PolicyName};
 use std::ops::Range;
 
 const ANON: MappingId = MappingId(1);
@@ -16,16 +16,16 @@ fn page(mapping: MappingId, index: u64) -> PageId {
 fn read(world: &mut GroupsWorld, group: GroupId, pages: Range<u64>) -> u64 {
     let file = MappingId(100 + u32::from(group.0));
     let mut access =
-        |index| world.access(group, page(file, index), PageType::File, AccessKind::Descriptor);
-    pages.map(|index| u64::from(access(index) != Access::Hit)).sum()
+        |index| world.access(group, page(file, index), PageType::File, AccessPath::Descriptor);
+    pages.map(|index| u64::from(access(index) != AccessOutcome::Hit)).sum()
 }
 
 /// Writes anonymous memory through its mapping; returns how many pages it got.
 fn touch_anon(world: &mut GroupsWorld, group: GroupId, pages: Range<u64>) -> u64 {
     let mut nr_got = 0;
     for index in pages {
-        let access = world.access(group, page(ANON, index), PageType::Anon, AccessKind::Table);
-        if matches!(access, Access::OutOfMemory { .. }) {
+        let access = world.access(group, page(ANON, index), PageType::Anon, AccessPath::Table);
+        if matches!(access, AccessOutcome::OutOfMemory { .. }) {
             break;
         }
         nr_got += 1;
@@ -59,8 +59,8 @@ pub fn play_out_of_memory(policy: PolicyName) -> OutOfMemory {
     let file = MappingId(2);
     let mut failed_reads = 0;
     for index in (0..8).chain(0..8).chain(0..8) {
-        let access = world.access(group, page(file, index), PageType::File, AccessKind::Descriptor);
-        failed_reads += u64::from(matches!(access, Access::OutOfMemory { .. }));
+        let access = world.access(group, page(file, index), PageType::File, AccessPath::Descriptor);
+        failed_reads += u64::from(matches!(access, AccessOutcome::OutOfMemory { .. }));
     }
     let anon_resident =
         (0..44).filter(|index| world.is_resident(page(ANON, *index))).count() as u64;

@@ -7,7 +7,7 @@ use pagetide_core::group::{
 };
 use pagetide_core::ids::{FrameId, GroupId, PageId, PageType};
 use pagetide_core::lru::{
-    AccessKind, AccessLog, AccessRule, LruConfig, Marked, PolicyName, Refusal, Room, ShadowEntry,
+    AccessLog, AccessPath, AccessRule, LruConfig, Marked, PolicyName, Refusal, Room, ShadowEntry,
     Switches,
 };
 use pagetide_core::reclaim::{ReclaimBatch, ReclaimKind, Settled, Step, Verdict};
@@ -51,7 +51,7 @@ impl GroupsSetup {
 /// What an access met.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
-pub enum Access {
+pub enum AccessOutcome {
     /// The page was resident.
     Hit,
     /// It was not, and is now.
@@ -160,13 +160,13 @@ impl GroupsWorld {
         group: GroupId,
         page: PageId,
         page_type: PageType,
-        kind: AccessKind,
-    ) -> Access {
+        kind: AccessPath,
+    ) -> AccessOutcome {
         let counts = self.counts.entry(group).or_default();
         counts.accesses += 1;
         if let Some(Word::Resident(frame)) = self.words.get(&page).copied() {
             self.reach(frame, kind, false);
-            return Access::Hit;
+            return AccessOutcome::Hit;
         }
         counts.misses += 1;
         let shadow = match self.words.get(&page) {
@@ -175,7 +175,7 @@ impl GroupsWorld {
         };
         let frame = match self.alloc(group, shadow) {
             Ok(frame) => frame,
-            Err(group) => return Access::OutOfMemory { group },
+            Err(group) => return AccessOutcome::OutOfMemory { group },
         };
         self.folios[frame].bind(page, page_type, self.rule.flags_on_fill(kind));
         self.groups.own(frame, group);
@@ -187,21 +187,21 @@ impl GroupsWorld {
             self.groups.drain(&mut self.log);
         }
         self.reach(frame, kind, true);
-        Access::Miss
+        AccessOutcome::Miss
     }
 
     /// Leaves the trace of an access on a resident page.
-    fn reach(&mut self, frame: FrameId, kind: AccessKind, is_fill: bool) {
+    fn reach(&mut self, frame: FrameId, kind: AccessPath, is_fill: bool) {
         let marked = match kind {
-            AccessKind::Table => {
+            AccessPath::Table => {
                 self.young[frame.0 as usize] = true;
                 return;
             }
-            AccessKind::Readahead | AccessKind::Around => return,
-            AccessKind::Descriptor | AccessKind::Run if is_fill => {
+            AccessPath::Readahead | AccessPath::Around => return,
+            AccessPath::Descriptor | AccessPath::Run if is_fill => {
                 self.rule.mark_fill(&self.folios, frame)
             }
-            AccessKind::Descriptor | AccessKind::Run => self.rule.mark(&self.folios, frame),
+            AccessPath::Descriptor | AccessPath::Run => self.rule.mark(&self.folios, frame),
         };
         if marked == Marked::Log && self.log.touch(frame) == Room::Full {
             self.groups.drain(&mut self.log);

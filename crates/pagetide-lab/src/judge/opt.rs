@@ -53,7 +53,7 @@ const STRETCH: u64 = 1 << 16;
 
 /// What the optimum did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Best {
+pub struct Optimum {
     /// Accesses whose page was absent.
     pub misses: u64,
     /// Pages that readahead brought and that were used.
@@ -125,7 +125,7 @@ pub fn judge_while(
     next_uses: &[u32],
     frames: usize,
     mut keep_on: impl FnMut(u64) -> bool,
-) -> Option<Best> {
+) -> Option<Optimum> {
     assert!(frames > 0, "a memory of no frames holds nothing to judge");
     let mut memory = Memory::new(trace.nr_pages(), frames);
     let mut nr_judged = 0;
@@ -154,7 +154,7 @@ struct Memory {
     /// By rank: brought by readahead, and not used yet.
     is_ahead: Vec<bool>,
     farthest: BinaryHeap<(u32, u32)>,
-    best: Best,
+    best: Optimum,
 }
 
 impl Memory {
@@ -165,7 +165,7 @@ impl Memory {
             next_of: vec![ABSENT; nr_pages],
             is_ahead: vec![false; nr_pages],
             farthest: BinaryHeap::new(),
-            best: Best::default(),
+            best: Optimum::default(),
         }
     }
 

@@ -15,7 +15,7 @@
 //!
 //! Ignored: parts of an access. What is due in the middle of one is done before the next.
 
-use super::setup::{Costs, Statistics};
+use super::setup::{ReplayCosts, StatisticsFold};
 use pagetide_core::units::Millis;
 
 const NS_PER_MS: u64 = 1_000_000;
@@ -25,7 +25,7 @@ const TELL_EVERY_NS: u64 = 10 * NS_PER_MS;
 /// The clock of one world.
 #[derive(Debug)]
 pub(super) struct VirtualClock {
-    costs: Costs,
+    costs: ReplayCosts,
     lead_ns: u64,
     fold: Option<Alarm>,
     flush: Option<Alarm>,
@@ -47,20 +47,20 @@ pub(super) struct Counted {
 
 impl VirtualClock {
     pub(super) fn new(
-        costs: Costs,
-        statistics: Statistics,
+        costs: ReplayCosts,
+        statistics: StatisticsFold,
         flush_every: Option<Millis>,
     ) -> VirtualClock {
         let fold = match statistics {
-            Statistics::Live => None,
-            Statistics::Every { period, phase } => Some(Alarm::new(phase, period)),
+            StatisticsFold::Live => None,
+            StatisticsFold::Every { period, phase } => Some(Alarm::new(phase, period)),
         };
         let flush = flush_every.map(|period| Alarm::new(period, period));
         VirtualClock { costs, lead_ns: 0, fold, flush }
     }
 
     pub(super) fn now_ns(&self, counted: Counted) -> u64 {
-        let Costs { hit_ns, miss_ns, .. } = self.costs;
+        let ReplayCosts { hit_ns, miss_ns, .. } = self.costs;
         let hits = counted.accesses.saturating_sub(counted.misses);
         self.lead_ns + hits * hit_ns + counted.misses * miss_ns
     }
@@ -132,8 +132,8 @@ mod tests {
 
     #[test]
     fn looks_are_early_and_find_the_spot() {
-        let costs = Costs { hit_ns: 10_000, miss_ns: 40_000, scan_ns: 1 };
-        let statistics = Statistics::Every { period: Millis(8), phase: Millis(2) };
+        let costs = ReplayCosts { hit_ns: 10_000, miss_ns: 40_000, scan_ns: 1 };
+        let statistics = StatisticsFold::Every { period: Millis(8), phase: Millis(2) };
         let mut clock = VirtualClock::new(costs, statistics, None);
         let mut counted = Counted { accesses: 0, misses: 0 };
         let (mut folds, mut looks) = (Vec::new(), 0);
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn the_clock_is_pushed_forward_only() {
-        let mut clock = VirtualClock::new(Costs::default(), Statistics::Live, None);
+        let mut clock = VirtualClock::new(ReplayCosts::default(), StatisticsFold::Live, None);
         let counted = Counted { accesses: 100, misses: 10 };
         let now_ns = clock.now_ns(counted);
         assert_eq!(now_ns, 90 * 5_000 + 10 * 17_500);
@@ -173,7 +173,8 @@ mod tests {
 
     #[test]
     fn missed_alarms_ring_once() {
-        let mut clock = VirtualClock::new(Costs::default(), Statistics::Live, Some(Millis(5)));
+        let mut clock =
+            VirtualClock::new(ReplayCosts::default(), StatisticsFold::Live, Some(Millis(5)));
         assert!(!clock.takes_flush(4 * NS_PER_MS));
         assert!(clock.takes_flush(23 * NS_PER_MS));
         assert!(!clock.takes_flush(24 * NS_PER_MS));

@@ -47,7 +47,7 @@ mod world;
 pub use course::{ArmStay, Course, CoursePoint, course_of};
 pub use memory::{Memory, TierMemory, ZoneMemory};
 pub use phases::{NR_PHASES, Phases};
-pub use setup::{Clock, Costs, Reader, Setup, Statistics};
+pub use setup::{Reader, ReplayClock, ReplayCosts, Setup, StatisticsFold};
 pub use story::{Event, Happening, Story, story_of};
 pub use world::{TierCounts, World};
 
@@ -113,7 +113,7 @@ impl FromStr for Contender {
 
 /// What a replay counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Outcome {
+pub struct ReplayOutcome {
     /// Accesses: readahead, fills and discards do not count.
     pub accesses: u64,
     /// Accesses that found their page absent, be it at the access or at the fill before it.
@@ -134,7 +134,7 @@ pub struct Outcome {
     pub tiers: Option<TierCounts>,
 }
 
-impl Outcome {
+impl ReplayOutcome {
     /// Misses per access; 0 for an empty trace.
     pub fn miss_ratio(&self) -> f64 {
         if self.accesses == 0 { 0.0 } else { self.misses as f64 / self.accesses as f64 }
@@ -160,8 +160,8 @@ impl Outcome {
 
     /// The outcome as a line of a report. `seconds` is how long the replay took by the caller's
     /// clock; the lab has none.
-    pub fn to_row(&self, contender: Contender, frames: u32, seconds: f64) -> Row {
-        Row {
+    pub fn to_row(&self, contender: Contender, frames: u32, seconds: f64) -> ReplayRow {
+        ReplayRow {
             policy: contender.as_str(),
             frames,
             accesses: self.accesses,
@@ -181,7 +181,7 @@ impl Outcome {
 
 /// A line of a report. The field names are what `replay --json` prints, and stay.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub struct Row {
+pub struct ReplayRow {
     /// The contender's name.
     pub policy: &'static str,
     /// Memory, in frames.
@@ -220,7 +220,7 @@ pub struct Row {
 ///
 /// # Cost
 /// 68 bytes a frame and 8 bytes a page of the trace; tens to a few hundred nanoseconds an access.
-pub fn run(contender: Contender, trace: &DenseTrace, frames: u32) -> Outcome {
+pub fn run(contender: Contender, trace: &DenseTrace, frames: u32) -> ReplayOutcome {
     match contender {
         Contender::Policy(name) => run_observed(Setup::new(name, frames), trace, |_| {}),
         Contender::Opt => run_opt(trace, frames, |_| true).expect("nothing stopped it"),
@@ -237,7 +237,7 @@ pub fn run_while(
     trace: &DenseTrace,
     frames: u32,
     keep_on: impl FnMut(u64) -> bool,
-) -> Option<Outcome> {
+) -> Option<ReplayOutcome> {
     match contender {
         Contender::Policy(name) => run_setup_while(Setup::new(name, frames), trace, keep_on),
         Contender::Opt => run_opt(trace, frames, keep_on),
@@ -248,7 +248,7 @@ pub fn run_while(
 ///
 /// # Panics
 /// When the memory has no frame.
-pub fn run_setup(setup: Setup, trace: &DenseTrace) -> Outcome {
+pub fn run_setup(setup: Setup, trace: &DenseTrace) -> ReplayOutcome {
     run_observed(setup, trace, |_| {})
 }
 
@@ -260,7 +260,7 @@ pub fn run_setup_while(
     setup: Setup,
     trace: &DenseTrace,
     keep_on: impl FnMut(u64) -> bool,
-) -> Option<Outcome> {
+) -> Option<ReplayOutcome> {
     let mut world = World::new(setup, trace, |_| {});
     world.play(keep_on).then(|| world.outcome())
 }
@@ -275,7 +275,7 @@ pub fn run_fetching(
     trace: &DenseTrace,
     fetch: impl Fn(*const u8),
     keep_on: impl FnMut(u64) -> bool,
-) -> Option<Outcome> {
+) -> Option<ReplayOutcome> {
     let mut world = World::new(setup, trace, |_| {});
     world.play_fetching(fetch, keep_on).then(|| world.outcome())
 }
@@ -298,16 +298,24 @@ pub fn bytes_needed(contender: Contender, trace: &DenseTrace, frames: u32) -> u6
 ///
 /// # Panics
 /// When the memory has no frame.
-pub fn run_observed(setup: Setup, trace: &DenseTrace, evicted: impl FnMut(PageId)) -> Outcome {
+pub fn run_observed(
+    setup: Setup,
+    trace: &DenseTrace,
+    evicted: impl FnMut(PageId),
+) -> ReplayOutcome {
     let mut world = World::new(setup, trace, evicted);
     world.play(|_| true);
     world.outcome()
 }
 
-fn run_opt(trace: &DenseTrace, frames: u32, keep_on: impl FnMut(u64) -> bool) -> Option<Outcome> {
+fn run_opt(
+    trace: &DenseTrace,
+    frames: u32,
+    keep_on: impl FnMut(u64) -> bool,
+) -> Option<ReplayOutcome> {
     let next_uses = opt::next_uses(trace);
     let best = opt::judge_while(trace, &next_uses, frames as usize, keep_on)?;
-    Some(Outcome {
+    Some(ReplayOutcome {
         accesses: trace.nr_accesses(),
         misses: best.misses,
         bypasses: 0,

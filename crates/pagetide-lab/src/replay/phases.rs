@@ -12,7 +12,7 @@
 //!
 //! Ignored: that the real distribution of phases need not be even.
 
-use super::{Contender, Outcome, Row, Setup, Statistics};
+use super::{Contender, ReplayOutcome, ReplayRow, Setup, StatisticsFold};
 use pagetide_core::units::Millis;
 use pagetide_core::vmstat::VmStat;
 
@@ -24,23 +24,23 @@ impl Setup {
     pub fn phases(self, period: Millis) -> impl Iterator<Item = Setup> {
         (0..NR_PHASES).map(move |at| {
             let phase = Millis(period.0 * at / NR_PHASES);
-            Setup { statistics: Statistics::Every { period, phase }, ..self }
+            Setup { statistics: StatisticsFold::Every { period, phase }, ..self }
         })
     }
 }
 
 /// The outcomes of one setup at several phases.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Phases(pub Vec<Outcome>);
+pub struct Phases(pub Vec<ReplayOutcome>);
 
 impl Phases {
     /// The mean of each number, rounded; the counters and the tiers are the first phase's.
     ///
     /// # Panics
     /// When there is no outcome.
-    pub fn mean(&self) -> Outcome {
+    pub fn mean(&self) -> ReplayOutcome {
         let vmstat: VmStat = self.0.first().expect("phases have outcomes").vmstat;
-        Outcome {
+        ReplayOutcome {
             accesses: self.mean_of(|outcome| outcome.accesses),
             misses: self.mean_of(|outcome| outcome.misses),
             bypasses: self.mean_of(|outcome| outcome.bypasses),
@@ -54,7 +54,7 @@ impl Phases {
 
     /// The lowest and the highest miss ratio.
     pub fn miss_ratio_range(&self) -> (f64, f64) {
-        let ratios = self.0.iter().map(Outcome::miss_ratio);
+        let ratios = self.0.iter().map(ReplayOutcome::miss_ratio);
         ratios.fold((f64::MAX, f64::MIN), |(low, high), ratio| (low.min(ratio), high.max(ratio)))
     }
 
@@ -62,18 +62,18 @@ impl Phases {
     ///
     /// # Panics
     /// As [`Phases::mean`].
-    pub fn to_row(&self, contender: Contender, frames: u32, seconds: f64) -> Row {
+    pub fn to_row(&self, contender: Contender, frames: u32, seconds: f64) -> ReplayRow {
         let (low, high) = self.miss_ratio_range();
-        Row {
-            refaults: self.mean_of(Outcome::refaults),
-            activations: self.mean_of(Outcome::activations),
+        ReplayRow {
+            refaults: self.mean_of(ReplayOutcome::refaults),
+            activations: self.mean_of(ReplayOutcome::activations),
             miss_ratio_min: Some(low),
             miss_ratio_max: Some(high),
             ..self.mean().to_row(contender, frames, seconds)
         }
     }
 
-    fn mean_of(&self, number: impl Fn(&Outcome) -> u64) -> u64 {
+    fn mean_of(&self, number: impl Fn(&ReplayOutcome) -> u64) -> u64 {
         let (sum, count) = (self.0.iter().map(number).sum::<u64>(), self.0.len() as u64);
         (sum + count / 2) / count.max(1)
     }

@@ -31,13 +31,13 @@ pub struct Setup {
     /// How willing to evict anonymous pages, 0 to 200.
     pub swappiness: u8,
     /// When an access happens.
-    pub clock: Clock,
+    pub clock: ReplayClock,
     /// Whose reads they are.
     pub reader: Reader,
     /// How long it takes.
-    pub costs: Costs,
+    pub costs: ReplayCosts,
     /// How old the statistics are that the policy reads.
-    pub statistics: Statistics,
+    pub statistics: StatisticsFold,
     /// How long the multi-gen LRU keeps a generation at least; while all are younger, misses get no
     /// frame. Zero asks for nothing.
     pub min_ttl: Millis,
@@ -60,10 +60,10 @@ impl Setup {
             tuning: Tuning::default(),
             memory,
             swappiness: memory.swappiness(),
-            clock: Clock::Trace,
+            clock: ReplayClock::Trace,
             reader: Reader::Recorded,
-            costs: Costs::default(),
-            statistics: Statistics::Live,
+            costs: ReplayCosts::default(),
+            statistics: StatisticsFold::Live,
             min_ttl: Millis::default(),
             swap_pages: None,
             flush_every: None,
@@ -73,9 +73,9 @@ impl Setup {
 
 /// When an access happens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Clock {
+pub enum ReplayClock {
     /// At its time in the trace, or once the one before it is done, whichever is later. Traces
-    /// without times run as with [`Clock::Costs`].
+    /// without times run as with [`ReplayClock::Costs`].
     Trace,
     /// Once the one before it is done: the trace is run as fast as it goes.
     Costs,
@@ -94,7 +94,7 @@ pub enum Reader {
 
 /// What things take, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Costs {
+pub struct ReplayCosts {
     /// An access that hits.
     pub hit_ns: u64,
     /// An access that misses, reclaim and store included.
@@ -103,12 +103,12 @@ pub struct Costs {
     pub scan_ns: u64,
 }
 
-impl Default for Costs {
+impl Default for ReplayCosts {
     /// Hit and miss as measured on Linux 6.18 with reads of 4 KiB from a fast device. The scan is
     /// an assumption: a microsecond a folio is what the kernel's reclaim takes, within a factor of
     /// two.
-    fn default() -> Costs {
-        Costs { hit_ns: 5_000, miss_ns: 17_500, scan_ns: 1_000 }
+    fn default() -> ReplayCosts {
+        ReplayCosts { hit_ns: 5_000, miss_ns: 17_500, scan_ns: 1_000 }
     }
 }
 
@@ -117,7 +117,7 @@ impl Default for Costs {
 /// The kernel keeps them per CPU and folds them together every two seconds; what reclaim reads in
 /// between is as old as the last fold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Statistics {
+pub enum StatisticsFold {
     /// As they are: what the kernel sees when somebody reads `memory.stat` all the time.
     Live,
     /// As they were at the last fold; all zero before the first.

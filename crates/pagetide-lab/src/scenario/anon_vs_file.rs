@@ -18,9 +18,9 @@
 //!
 //! Source: the meaning of the kernel's swappiness, 0 (files only) to 200 (anonymous only).
 
-use super::machine::{Host, Layout};
-use super::stage::{Stage, Stopped, percent};
-use super::{Claim, FRAMES, Metric, Scenario};
+use super::machine::{Host, Layout, Stopped};
+use super::stage::{Stage, percent};
+use super::{FRAMES, Metric, Scenario, SourceClaim};
 
 const ANON_PAGES: u32 = FRAMES / 4 * 3;
 /// The hot part of them: these first ones.
@@ -52,9 +52,9 @@ pub(super) const SCENARIO: Scenario = Scenario {
             WILLING[0].2,
             COLD,
             &[
-                Claim::of("mglru", "0: files only"),
-                Claim::of("mglru-6.1", "0: files only"),
-                Claim::of("active-inactive", "0: files only"),
+                SourceClaim::of("mglru", "0: files only"),
+                SourceClaim::of("mglru-6.1", "0: files only"),
+                SourceClaim::of("active-inactive", "0: files only"),
             ],
         ),
         Metric::new(WILLING[0].3, MISSED, &[]),

@@ -15,9 +15,9 @@
 //! Source: the thrash detection series of 2013 ("like a nightly backup evicting all the interactive
 //! user program data").
 
-use super::machine::{Host, Layout};
-use super::stage::{Stage, Stopped, percent};
-use super::{Claim, FRAMES, Metric, Scenario};
+use super::machine::{Host, Layout, Stopped};
+use super::stage::{Stage, percent};
+use super::{FRAMES, Metric, Scenario, SourceClaim};
 
 const SET_PAGES: u32 = FRAMES / 2;
 const SET_READS: u32 = 4;
@@ -44,7 +44,10 @@ pub(super) const SCENARIO: Scenario = Scenario {
         Metric::new(
             "idle_set_resident_percent",
             "How much of a set left alone is resident after the copy; 100 is best.",
-            &[Claim::of("active-inactive", "2013 series: stays, with the other half to reclaim")],
+            &[SourceClaim::of(
+                "active-inactive",
+                "2013 series: stays, with the other half to reclaim",
+            )],
         ),
     ],
     play,

@@ -13,9 +13,9 @@
 //! Source: the multi-gen LRU series, table A: fio, 72 jobs, 99 GiB in a group of 36 GiB, uniform;
 //! its gain (+30 to 32 % operations) is processor time, which a virtual machine does not have.
 
-use super::machine::{Host, Layout};
-use super::stage::{Stage, Stopped, percent};
-use super::{Claim, FRAMES, Metric, Scenario};
+use super::machine::{Host, Layout, Stopped};
+use super::stage::{Stage, percent};
+use super::{FRAMES, Metric, Scenario, SourceClaim};
 use pagetide_core::vmstat::{Counter, VmStat};
 
 const FILE_PAGES: u32 = FRAMES / 4 * 11;
@@ -34,12 +34,12 @@ pub(super) const SCENARIO: Scenario = Scenario {
         Metric::new(
             "hit_percent",
             "Reads that hit; memory's share of the file is 36.4.",
-            &[Claim::of_all("any policy: memory's share, 36.4")],
+            &[SourceClaim::of_all("any policy: memory's share, 36.4")],
         ),
         Metric::new(
             "scanned_per_evicted",
             "Folios looked at for each one evicted; 1 is best.",
-            &[Claim::of("mglru", "series: +30-32 % operations over two lists")],
+            &[SourceClaim::of("mglru", "series: +30-32 % operations over two lists")],
         ),
     ],
     play,

@@ -14,9 +14,9 @@
 //!
 //! Source: the classic argument for scan resistance (2Q, 1994; ARC, 2003); no number is claimed.
 
-use super::machine::{Host, Layout};
-use super::stage::{Stage, Stopped, percent};
-use super::zipf::Zipf;
+use super::machine::{Host, Layout, Stopped};
+use super::stage::{Stage, percent};
+use super::zipf::Popularity;
 use super::{FRAMES, Metric, Scenario};
 
 const DATA_PAGES: u32 = 4 * FRAMES;
@@ -47,7 +47,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     let nr_frames = stage.vary_frames(FRAMES);
-    let zipf = Zipf::new(&mut stage.random, DATA_PAGES, SKEW);
+    let zipf = Popularity::new(&mut stage.random, DATA_PAGES, SKEW);
     let gets: Vec<u32> = (0..WARM_GETS + GETS).map(|_| zipf.next(&mut stage.random)).collect();
     let beside = run(stage, nr_frames, &gets, Scans::Beside)?;
     let alone = run(stage, nr_frames, &gets, Scans::None)?;

@@ -20,10 +20,10 @@
 //! Source: the thrash detection series of 2013: memcachetest with streams of 0, 375, 1252 and
 //! 2130 MB; its operations, as a share of those without a stream.
 
-use super::machine::{Host, Layout};
-use super::stage::{Stage, Stopped, percent};
-use super::{Claim, FRAMES, Metric, Scenario};
-use crate::replay::Costs;
+use super::machine::{Host, Layout, Stopped};
+use super::stage::{Stage, percent};
+use super::{FRAMES, Metric, Scenario, SourceClaim};
+use crate::replay::ReplayCosts;
 use pagetide_core::vmstat::Counter;
 
 const STORE_PAGES: u32 = FRAMES / 10 * 6;
@@ -42,7 +42,7 @@ const OPS_MEAN: &str = "Speed of the store as a share of its speed without a fau
                         access and 17.5 us a fault; 100 is best.";
 const FAULTS_MEAN: &str = "Faults of the store, once it was in memory; 0 is best.";
 const SWAPPED_MEAN: &str = "Anonymous pages evicted; 0 is best.";
-const NO_SWAP: &[Claim] = &[Claim::of_all("2013 series: 0")];
+const NO_SWAP: &[SourceClaim] = &[SourceClaim::of_all("2013 series: 0")];
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "memcachetest",
@@ -53,22 +53,34 @@ pub(super) const SCENARIO: Scenario = Scenario {
         Metric::new(SIZES[0].1[0], OPS_MEAN, &[]),
         Metric::new(SIZES[0].1[1], FAULTS_MEAN, NO_SWAP),
         Metric::new(SIZES[0].1[2], SWAPPED_MEAN, NO_SWAP),
-        Metric::new(SIZES[1].1[0], OPS_MEAN, &[Claim::of_all("2013 series: 101, before it 102")]),
+        Metric::new(
+            SIZES[1].1[0],
+            OPS_MEAN,
+            &[SourceClaim::of_all("2013 series: 101, before it 102")],
+        ),
         Metric::new(SIZES[1].1[1], FAULTS_MEAN, NO_SWAP),
         Metric::new(SIZES[1].1[2], SWAPPED_MEAN, NO_SWAP),
-        Metric::new(SIZES[2].1[0], OPS_MEAN, &[Claim::of_all("2013 series: 101, before it 58")]),
+        Metric::new(
+            SIZES[2].1[0],
+            OPS_MEAN,
+            &[SourceClaim::of_all("2013 series: 101, before it 58")],
+        ),
         Metric::new(SIZES[2].1[1], FAULTS_MEAN, &[]),
         Metric::new(
             SIZES[2].1[2],
             SWAPPED_MEAN,
-            &[Claim::of_all("2013 series: 0, before it 169167 (swaptotal)")],
+            &[SourceClaim::of_all("2013 series: 0, before it 169167 (swaptotal)")],
         ),
-        Metric::new(SIZES[3].1[0], OPS_MEAN, &[Claim::of_all("2013 series: 102, before it 17")]),
+        Metric::new(
+            SIZES[3].1[0],
+            OPS_MEAN,
+            &[SourceClaim::of_all("2013 series: 102, before it 17")],
+        ),
         Metric::new(SIZES[3].1[1], FAULTS_MEAN, &[]),
         Metric::new(
             SIZES[3].1[2],
             SWAPPED_MEAN,
-            &[Claim::of_all("2013 series: 0, before it 278835 (swaptotal)")],
+            &[SourceClaim::of_all("2013 series: 0, before it 278835 (swaptotal)")],
         ),
     ],
     play,
@@ -94,7 +106,7 @@ struct Seen {
 
 impl Seen {
     fn ops_percent(&self) -> f64 {
-        let Costs { hit_ns, miss_ns, .. } = Costs::default();
+        let ReplayCosts { hit_ns, miss_ns, .. } = ReplayCosts::default();
         let took_ns = (self.nr_ops - self.nr_faults) * hit_ns + self.nr_faults * miss_ns;
         percent(self.nr_ops * hit_ns, took_ns)
     }

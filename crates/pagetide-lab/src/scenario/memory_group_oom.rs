@@ -19,9 +19,9 @@
 //! reclaimed. The sizes (44 anonymous and 8 of a file in 48, without swap; 64 pages for each MiB)
 //! are this scenario's own: a few too many, and most of the file to spare.
 
-use super::machine::{Area, Host, Layout, Machine};
-use super::stage::{Stage, Stopped, percent};
-use super::{Claim, Metric, Scenario};
+use super::machine::{Area, Host, Layout, Machine, Stopped};
+use super::stage::{Stage, percent};
+use super::{Metric, Scenario, SourceClaim};
 use crate::random::Random;
 
 /// Pages for a MiB.
@@ -43,7 +43,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
         Metric::new(
             "early_out_of_memory",
             "Times memory ran out although half the file would have been enough; 0 is right.",
-            &[Claim::of_all("0: file pages are reclaimed first")],
+            &[SourceClaim::of_all("0: file pages are reclaimed first")],
         ),
         Metric::new(
             "file_left_percent",
@@ -53,12 +53,12 @@ pub(super) const SCENARIO: Scenario = Scenario {
         Metric::new(
             "anonymous_at_first_out_of_memory_percent",
             "Anonymous pages when memory first ran out, as a share of the limit; 100 is best.",
-            &[Claim::of_all("about 100: only when the file is gone")],
+            &[SourceClaim::of_all("about 100: only when the file is gone")],
         ),
         Metric::new(
             "file_at_first_out_of_memory_percent",
             "How much of the file was resident then; 0 is right.",
-            &[Claim::of_all("0")],
+            &[SourceClaim::of_all("0")],
         ),
     ],
     play,

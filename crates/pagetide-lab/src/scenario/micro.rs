@@ -15,9 +15,9 @@
 //! Source: the thrash detection series of 2013, micro ("a mix of anonymous and mapped file
 //! memory"); its sizes are not given, these are ours.
 
-use super::machine::{Area, Host, Layout, Machine};
-use super::stage::{Stage, Stopped, percent};
-use super::{Claim, FRAMES, Metric, Scenario};
+use super::machine::{Area, Host, Layout, Machine, Stopped};
+use super::stage::{Stage, percent};
+use super::{FRAMES, Metric, Scenario, SourceClaim};
 use pagetide_core::vmstat::Counter;
 
 const THREADS: usize = 4;
@@ -39,19 +39,25 @@ pub(super) const SCENARIO: Scenario = Scenario {
             "efficiency_percent",
             "Folios evicted for a hundred looked at; higher is better.",
             &[
-                Claim::of("active-inactive-vanilla", "kswapd 48, direct 23"),
-                Claim::of("active-inactive-2013", "kswapd 62, direct 99"),
+                SourceClaim::of("active-inactive-vanilla", "kswapd 48, direct 23"),
+                SourceClaim::of("active-inactive-2013", "kswapd 62, direct 99"),
             ],
         ),
         Metric::new(
             "direct_scan_percent",
             "How much of the looking allocating threads did; lower is better.",
-            &[Claim::of("active-inactive-vanilla", "26"), Claim::of("active-inactive-2013", "6")],
+            &[
+                SourceClaim::of("active-inactive-vanilla", "26"),
+                SourceClaim::of("active-inactive-2013", "6"),
+            ],
         ),
         Metric::new(
             "swapped",
             "Anonymous pages evicted; lower is better.",
-            &[Claim::of("active-inactive-vanilla", "6702"), Claim::of("active-inactive-2013", "0")],
+            &[
+                SourceClaim::of("active-inactive-vanilla", "6702"),
+                SourceClaim::of("active-inactive-2013", "0"),
+            ],
         ),
         Metric::new("file_faults", "Faults on the mapped file; lower is better.", &[]),
     ],

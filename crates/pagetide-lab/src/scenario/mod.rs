@@ -10,7 +10,7 @@
 //! # Idea
 //!
 //! ```text
-//!   Scenario + Subject + seed --> Stage --> play: a Machine, read page by page --> Measures
+//!   Scenario + PolicyVariant + seed --> Stage --> play: a Machine, read page by page --> Measures
 //!      (story)  (policy,   |                  |  ^                                 one seed's
 //!                switches) |                  v  |
 //!                          |                 World (the replay's, page by page)
@@ -48,19 +48,20 @@ mod memory_group_oom;
 mod micro;
 mod oldest_generation_stuck;
 mod stage;
-mod subject;
 mod summary;
 #[cfg(test)]
 mod tests;
+mod variant;
 mod wschange;
 mod wsprotect;
-pub(crate) mod zipf;
+pub mod zipf;
 
-pub use stage::{Course, Measures};
-pub use subject::{Condition, ParseSubjectError, Subject};
+pub use stage::{Measures, Series};
 pub use summary::{SummaryRow, summarize};
+pub use variant::{Condition, ParseVariantError, PolicyVariant};
 
-use stage::{Stage, Stopped};
+use machine::Stopped;
+use stage::Stage;
 use std::fmt;
 
 /// Frames of a scenario's machine, before the seed's variation.
@@ -103,30 +104,34 @@ pub struct Metric {
     /// One sentence: what it counts, and which way is better.
     pub meaning: &'static str,
     /// What sources say of it.
-    pub claims: &'static [Claim],
+    pub claims: &'static [SourceClaim],
 }
 
 /// What a source says of a metric.
 #[derive(Debug)]
-pub struct Claim {
+pub struct SourceClaim {
     /// The policy it is about; of any policy without one.
     pub policy: Option<&'static str>,
     /// What it says.
     pub says: &'static str,
 }
 
-impl Claim {
-    const fn of(policy: &'static str, says: &'static str) -> Claim {
-        Claim { policy: Some(policy), says }
+impl SourceClaim {
+    const fn of(policy: &'static str, says: &'static str) -> SourceClaim {
+        SourceClaim { policy: Some(policy), says }
     }
 
-    const fn of_all(says: &'static str) -> Claim {
-        Claim { policy: None, says }
+    const fn of_all(says: &'static str) -> SourceClaim {
+        SourceClaim { policy: None, says }
     }
 }
 
 impl Metric {
-    const fn new(name: &'static str, meaning: &'static str, claims: &'static [Claim]) -> Metric {
+    const fn new(
+        name: &'static str,
+        meaning: &'static str,
+        claims: &'static [SourceClaim],
+    ) -> Metric {
         Metric { name, meaning, claims }
     }
 
@@ -170,7 +175,7 @@ impl Scenario {
     /// Some hundred thousand to a few million accesses, of tens to hundreds of nanoseconds each.
     pub fn play(
         &self,
-        subject: Subject,
+        subject: PolicyVariant,
         seed: u64,
         keep_on: &dyn Fn(u64) -> bool,
     ) -> Option<Measures> {

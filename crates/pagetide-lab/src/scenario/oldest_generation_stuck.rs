@@ -15,9 +15,9 @@
 //! Source: the multi-gen LRU specification, section 15 ("a FIFO with one admission test into a
 //! resident set that is frozen while any cold traffic lasts").
 
-use super::machine::{Area, Host, Layout, Machine};
-use super::stage::{Stage, Stopped, percent};
-use super::{Claim, FRAMES, Metric, Scenario};
+use super::machine::{Area, Host, Layout, Machine, Stopped};
+use super::stage::{Stage, percent};
+use super::{FRAMES, Metric, Scenario, SourceClaim};
 use crate::random::Random;
 
 const PASSES: u32 = 6;
@@ -37,12 +37,24 @@ pub(super) const SCENARIO: Scenario = Scenario {
     causes: &[],
     source: "multi-gen LRU specification, section 15",
     metrics: &[
-        Metric::new(SIZES[0].1, HIT, &[Claim::of_all("a fixed share would hit 91")]),
-        Metric::new(SIZES[0].2, STALE, &[Claim::of("mglru", "frozen while cold traffic lasts")]),
-        Metric::new(SIZES[1].1, HIT, &[Claim::of_all("a fixed share would hit 67")]),
-        Metric::new(SIZES[1].2, STALE, &[Claim::of("mglru", "frozen while cold traffic lasts")]),
-        Metric::new(SIZES[2].1, HIT, &[Claim::of_all("a fixed share would hit 50")]),
-        Metric::new(SIZES[2].2, STALE, &[Claim::of("mglru", "frozen while cold traffic lasts")]),
+        Metric::new(SIZES[0].1, HIT, &[SourceClaim::of_all("a fixed share would hit 91")]),
+        Metric::new(
+            SIZES[0].2,
+            STALE,
+            &[SourceClaim::of("mglru", "frozen while cold traffic lasts")],
+        ),
+        Metric::new(SIZES[1].1, HIT, &[SourceClaim::of_all("a fixed share would hit 67")]),
+        Metric::new(
+            SIZES[1].2,
+            STALE,
+            &[SourceClaim::of("mglru", "frozen while cold traffic lasts")],
+        ),
+        Metric::new(SIZES[2].1, HIT, &[SourceClaim::of_all("a fixed share would hit 50")]),
+        Metric::new(
+            SIZES[2].2,
+            STALE,
+            &[SourceClaim::of("mglru", "frozen while cold traffic lasts")],
+        ),
     ],
     play,
 };

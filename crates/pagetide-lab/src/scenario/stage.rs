@@ -13,9 +13,9 @@
 
 use super::FRAMES;
 use super::machine::{Ahead, Host, Layout, Machine};
-use super::subject::{Condition, Subject};
+use super::variant::{Condition, PolicyVariant};
 use crate::random::Random;
-use crate::replay::{Costs, Memory, Setup, Statistics};
+use crate::replay::{Memory, ReplayCosts, Setup, StatisticsFold};
 use pagetide_core::lru::pagetide::Tuning;
 use pagetide_core::units::Millis;
 use std::ops::Range;
@@ -34,11 +34,7 @@ const WINDOW_PAGES: u32 = REAL_WINDOW_PAGES * FRAMES / REAL_PAGES;
 const WINDOW_MS: Range<u32> = 8..16;
 /// A page of a sequential read, copied at 4 GB/s. Folios of up to 2 MiB make looking at a page
 /// cheap: at 100 ns, reclaim is never what readers wait for.
-const BOOTED_COSTS: Costs = Costs { hit_ns: 1_000, miss_ns: 2_000, scan_ns: 100 };
-
-/// The play was told to stop.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Stopped;
+const BOOTED_COSTS: ReplayCosts = ReplayCosts { hit_ns: 1_000, miss_ns: 2_000, scan_ns: 100 };
 
 /// What one play of a scenario measured.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -46,14 +42,14 @@ pub struct Measures {
     /// Each metric with its value, in the order of the scenario's list.
     pub values: Vec<(&'static str, f64)>,
     /// How something went over time; for plots.
-    pub courses: Vec<Course>,
+    pub courses: Vec<Series>,
     /// Accesses played.
     pub accesses: u64,
 }
 
 /// How something went, step by step.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Course {
+pub struct Series {
     /// What the steps and the values are, as in "misses per pass".
     pub name: &'static str,
     /// A value for each step.
@@ -62,7 +58,7 @@ pub struct Course {
 
 /// Where a scenario is played.
 pub(super) struct Stage<'a> {
-    pub(super) subject: Subject,
+    pub(super) subject: PolicyVariant,
     pub(super) random: Random,
     keep_on: &'a dyn Fn(u64) -> bool,
     measures: Measures,
@@ -74,7 +70,7 @@ pub(super) struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    pub(super) fn new(subject: Subject, seed: u64, keep_on: &'a dyn Fn(u64) -> bool) -> Self {
+    pub(super) fn new(subject: PolicyVariant, seed: u64, keep_on: &'a dyn Fn(u64) -> bool) -> Self {
         let mut random = Random::new(seed);
         // Drawn whatever the condition: it must not change what else the seed decides.
         let fold_phase = random.index(FOLD_MS);
@@ -117,7 +113,7 @@ impl<'a> Stage<'a> {
     where
         'a: 'b,
     {
-        let Subject { policy, switches, condition } = self.subject;
+        let PolicyVariant { policy, switches, condition } = self.subject;
         let usual = Setup {
             switches,
             tuning: Tuning { seed: self.sampling, ..Tuning::default() },
@@ -139,10 +135,10 @@ impl<'a> Stage<'a> {
     }
 
     /// When what a policy knows of itself is summed up.
-    fn statistics(&self) -> Statistics {
+    fn statistics(&self) -> StatisticsFold {
         let every = |period: u32, phase: u32| {
             let [period, phase] = [period, phase].map(|ms| Millis(ms.into()));
-            Statistics::Every { period, phase }
+            StatisticsFold::Every { period, phase }
         };
         match self.subject.condition {
             Condition::StaleStatistics => every(FOLD_MS, self.fold_phase),
@@ -150,7 +146,7 @@ impl<'a> Stage<'a> {
             Condition::Tidy
             | Condition::BackgroundReclaim
             | Condition::ReadaheadInFlight
-            | Condition::BootedFresh => Statistics::Live,
+            | Condition::BootedFresh => StatisticsFold::Live,
         }
     }
 
@@ -175,7 +171,7 @@ impl<'a> Stage<'a> {
 
     /// Writes a course down.
     pub(super) fn course(&mut self, name: &'static str, values: Vec<f64>) {
-        self.measures.courses.push(Course { name, values });
+        self.measures.courses.push(Series { name, values });
     }
 
     /// Adds the accesses of a machine that has done its part.

@@ -3,7 +3,7 @@
 //! The median is the middle value, of an even number of seeds the mean of the middle two; low and
 //! high are the extremes, not a deviation: a design that fails on one seed in ten should show it.
 
-use super::{Measures, Metric, Scenario, Subject};
+use super::{Measures, Metric, PolicyVariant, Scenario};
 use serde::Serialize;
 
 /// A metric of a scenario under a subject, over several seeds. The field names are what `lab run
@@ -32,7 +32,11 @@ pub struct SummaryRow {
 ///
 /// # Panics
 /// When there is no play, or one of another scenario.
-pub fn summarize(scenario: &Scenario, subject: Subject, plays: &[Measures]) -> Vec<SummaryRow> {
+pub fn summarize(
+    scenario: &Scenario,
+    subject: PolicyVariant,
+    plays: &[Measures],
+) -> Vec<SummaryRow> {
     assert!(!plays.is_empty(), "nothing was played");
     let row = |(at, metric): (usize, &Metric)| {
         let mut values: Vec<f64> = plays.iter().map(|play| play.values[at].1).collect();

@@ -126,7 +126,7 @@ fn at_swappiness_zero_nothing_is_swapped_and_at_200_what_is_cold() {
 #[test]
 fn stale_statistics_spread_what_two_lists_protect() {
     let left = |condition| {
-        let subject = Subject { condition, ..PolicyName::ActiveInactive.into() };
+        let subject = PolicyVariant { condition, ..PolicyName::ActiveInactive.into() };
         let scenario = Scenario::named("wsprotect").expect("it exists");
         let left = |seed| {
             let measures = scenario.play(subject, seed, &|_| true).expect("nothing stops it");

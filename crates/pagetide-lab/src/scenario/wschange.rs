@@ -32,9 +32,9 @@
 //! 6.18 kernels (512 MiB, files of 300 MiB, 5 boots), whose reads are counted here as its table
 //! does: the pass that missed nothing is one of them.
 
-use super::machine::{Area, Host, Layout, Machine};
-use super::stage::{Stage, Stopped, percent};
-use super::{CAUSES, Claim, FRAMES, Metric, Scenario};
+use super::machine::{Area, Host, Layout, Machine, Stopped};
+use super::stage::{Stage, percent};
+use super::{CAUSES, FRAMES, Metric, Scenario, SourceClaim};
 
 /// A file's pages.
 const FILE_PAGES: u32 = FRAMES / 4 * 3;
@@ -59,42 +59,42 @@ pub(super) const SCENARIO: Scenario = Scenario {
             "Most reads a file of the first round took, the one that missed nothing included; \
              2 is best, 30 (as booted, 8) is never.",
             &[
-                Claim::of("active-inactive-vanilla", "30, never cached"),
-                Claim::of("active-inactive-2013", "6"),
-                Claim::of("active-inactive", "2013 series: 6; 6.18 in 5 boots: 2-6"),
-                Claim::of("mglru", "6.18 in 5 boots: 2"),
+                SourceClaim::of("active-inactive-vanilla", "30, never cached"),
+                SourceClaim::of("active-inactive-2013", "6"),
+                SourceClaim::of("active-inactive", "2013 series: 6; 6.18 in 5 boots: 2-6"),
+                SourceClaim::of("mglru", "6.18 in 5 boots: 2"),
             ],
         ),
         Metric::new(
             "round_2_reads",
             "As round_1_reads, of the second round.",
             &[
-                Claim::of("active-inactive-2013", "5"),
-                Claim::of("active-inactive", "2013 series: 5; 6.18 in 5 boots: 3-6"),
-                Claim::of("mglru", "6.18 in 5 boots: never in 3, 2-3 in 2"),
+                SourceClaim::of("active-inactive-2013", "5"),
+                SourceClaim::of("active-inactive", "2013 series: 5; 6.18 in 5 boots: 3-6"),
+                SourceClaim::of("mglru", "6.18 in 5 boots: never in 3, 2-3 in 2"),
             ],
         ),
         Metric::new(
             "round_2_first_file_reads",
             "As round_2_reads, of the first file alone.",
-            &[Claim::of("mglru", "6.18 in 5 boots: never in 3, 2-3 in 2")],
+            &[SourceClaim::of("mglru", "6.18 in 5 boots: never in 3, 2-3 in 2")],
         ),
         Metric::new(
             "files_never_cached",
             "Files, of six, that still missed after 30 reads (as booted, 8); 0 is best.",
             &[
-                Claim::of("active-inactive-vanilla", "the second file, and there it stopped"),
-                Claim::of("active-inactive-2013", "0"),
-                Claim::of("active-inactive", "0"),
-                Claim::of("mglru", "6.18: files 1 and 2 of round 2, in 3 boots of 5"),
+                SourceClaim::of("active-inactive-vanilla", "the second file, and there it stopped"),
+                SourceClaim::of("active-inactive-2013", "0"),
+                SourceClaim::of("active-inactive", "0"),
+                SourceClaim::of("mglru", "6.18: files 1 and 2 of round 2, in 3 boots of 5"),
             ],
         ),
         Metric::new(
             "round_2_resident_percent",
             "The least of a file resident after its reads in round 2; 100 is best.",
             &[
-                Claim::of("active-inactive", "100"),
-                Claim::of("mglru", "6.18: 3-67 in 3 boots, 100 in 2"),
+                SourceClaim::of("active-inactive", "100"),
+                SourceClaim::of("mglru", "6.18: 3-67 in 3 boots, 100 in 2"),
             ],
         ),
         Metric::new(

@@ -24,10 +24,10 @@
 //! Sources: the thrash detection series of 2013 (16 GiB, 4 GiB set, 17 GiB stream, 10 times);
 //! booted 6.18 kernels (512 MiB, 110 MiB set, 544 MiB stream, 6 times, 5 boots).
 
-use super::machine::{Area, Host, Layout, Machine};
-use super::stage::{Stage, Stopped, percent};
+use super::machine::{Area, Host, Layout, Machine, Stopped};
+use super::stage::{Stage, percent};
 use super::wschange::{self, BOOTED_FILE_PAGES, BOOTED_READS_MAX, Plan};
-use super::{CAUSES, Claim, FRAMES, Metric, Scenario};
+use super::{CAUSES, FRAMES, Metric, Scenario, SourceClaim};
 
 /// The series' 4, 17 and 16 GiB.
 const FRESH: Sizes = Sizes { set: FRAMES / 4, stream: FRAMES / 16 * 17, stream_reads: 10 };
@@ -48,28 +48,31 @@ pub(super) const SCENARIO: Scenario = Scenario {
             "set_resident_percent",
             "How much of the set is resident after the stream, on a fresh machine; 100 is best.",
             &[
-                Claim::of("active-inactive-vanilla", "100"),
-                Claim::of("active-inactive-2013", "100"),
-                Claim::of("active-inactive", "2013 series: 100; 6.18 in 5 boots: 98 0 97 0 95"),
-                Claim::of("mglru", "6.18 in 5 boots: 100"),
+                SourceClaim::of("active-inactive-vanilla", "100"),
+                SourceClaim::of("active-inactive-2013", "100"),
+                SourceClaim::of(
+                    "active-inactive",
+                    "2013 series: 100; 6.18 in 5 boots: 98 0 97 0 95",
+                ),
+                SourceClaim::of("mglru", "6.18 in 5 boots: 100"),
             ],
         ),
         Metric::new(
             "set_resident_percent_after_wschange",
             "The same on a machine on which wschange has just ended.",
             &[
-                Claim::of(
+                SourceClaim::of(
                     "active-inactive",
                     "6.18 in 5 boots: 36 0 0 98 0; fresh statistics: 96 45",
                 ),
-                Claim::of("mglru", "6.18 in 5 boots: 100"),
+                SourceClaim::of("mglru", "6.18 in 5 boots: 100"),
             ],
         ),
         Metric::new(
             "stream_missed_percent",
             "Misses of the stream's later reads as a share of its pages; lower is better, and 100 \
              is what a stream that stays out has.",
-            &[Claim::of_all("2013 series: 100 (13.4-14.4 s a read throughout)")],
+            &[SourceClaim::of_all("2013 series: 100 (13.4-14.4 s a read throughout)")],
         ),
     ],
     play,

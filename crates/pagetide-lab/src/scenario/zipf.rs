@@ -7,21 +7,21 @@ use crate::random::Random;
 
 /// Zipf's popularity over so many items, the items in random order.
 #[derive(Debug)]
-pub(crate) struct Zipf {
+pub struct Popularity {
     /// `[items]`, the chance of this rank or a better one.
     cumulative: Vec<f64>,
     /// `[items]`, the item of each rank.
     items: Vec<u32>,
 }
 
-impl Zipf {
+impl Popularity {
     /// Item of rank k with a chance in proportion to `k^-skew`.
-    pub(crate) fn new(random: &mut Random, nr_items: u32, skew: f64) -> Zipf {
-        Zipf { items: random.order(nr_items), ..Zipf::in_order(nr_items, skew) }
+    pub fn new(random: &mut Random, nr_items: u32, skew: f64) -> Popularity {
+        Popularity { items: random.order(nr_items), ..Popularity::in_order(nr_items, skew) }
     }
 
     /// The same, the items in the order of their popularity.
-    pub(crate) fn in_order(nr_items: u32, skew: f64) -> Zipf {
+    pub fn in_order(nr_items: u32, skew: f64) -> Popularity {
         let mut sum = 0.0;
         let mut cumulative: Vec<f64> = Vec::with_capacity(nr_items as usize);
         for rank in 1..=nr_items {
@@ -29,11 +29,11 @@ impl Zipf {
             cumulative.push(sum);
         }
         cumulative.iter_mut().for_each(|chance| *chance /= sum);
-        Zipf { cumulative, items: (0..nr_items).collect() }
+        Popularity { cumulative, items: (0..nr_items).collect() }
     }
 
     /// The next item.
-    pub(crate) fn next(&self, random: &mut Random) -> u32 {
+    pub fn next(&self, random: &mut Random) -> u32 {
         let at = random.unit();
         let rank = self.cumulative.partition_point(|chance| *chance <= at);
         self.items[rank.min(self.items.len() - 1)]
@@ -47,7 +47,7 @@ mod tests {
     #[test]
     fn the_most_popular_item_comes_as_often_as_zipf_says() {
         let mut random = Random::new(3);
-        let zipf = Zipf::new(&mut random, 100, 1.0);
+        let zipf = Popularity::new(&mut random, 100, 1.0);
         let best = zipf.items[0];
         let nr_hits = (0..20_000).filter(|_| zipf.next(&mut random) == best).count();
         // 1 / H(100) = 0.1928.

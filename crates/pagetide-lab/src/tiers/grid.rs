@@ -16,7 +16,7 @@
 //! settings found like this.
 
 use super::programs::TierWorkload;
-use super::run::{Ratio, Subject, TierSetup, run_while};
+use super::run::{Placer, Ratio, TierSetup, run_while};
 use pagetide_core::tiering::TieringSwitches;
 use pagetide_core::units::Millis;
 use rayon::prelude::*;
@@ -112,7 +112,7 @@ pub fn best_while(
         let mut program = workload.program(setup.nr_pages, seed);
         let switches =
             TieringSwitches { hot_selection: true, rate_limit: true, ..TieringSwitches::BASE };
-        let subject = Subject::Core { switches, name: "grid" };
+        let subject = Placer::Core { switches, name: "grid" };
         let outcome = run_while(&setup, workload.as_str(), &mut *program, subject, |_| keep_on())?;
         Some((outcome.row.score, outcome.row.promotion_mb_per_s))
     };

@@ -16,7 +16,7 @@
 //! **Ignored.** That a very patient oracle would do better than the best of each window. Source:
 //! our own; the bounds are Belady's idea with two memories.
 
-use super::lane::{Lane, Node, Touch};
+use super::lane::{Lane, Node, TierAccess};
 use pagetide_core::ids::FrameId;
 
 /// Where pages are without decisions.
@@ -46,7 +46,7 @@ impl Flat {
         &self.lane
     }
 
-    pub(super) fn play(&mut self, touches: &[Touch]) {
+    pub(super) fn play(&mut self, touches: &[TierAccess]) {
         let mut rest = touches;
         while !rest.is_empty() {
             rest = &rest[self.lane.play(rest)..];
@@ -83,7 +83,7 @@ impl Hottest {
     }
 
     /// At most `nr` pages, those touched most; of equals, the first.
-    pub(super) fn of(&mut self, window: &[Touch], nr: u32) -> &[u32] {
+    pub(super) fn of(&mut self, window: &[TierAccess], nr: u32) -> &[u32] {
         self.counts.fill(0);
         window.iter().for_each(|touch| self.counts[touch.page() as usize] += 1);
         self.pages.clear();
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn the_hottest_are_those_touched_most_and_of_equals_the_first() {
         let mut hottest = Hottest::new(6);
-        let window = [5, 5, 5, 2, 4, 4, 2, 1].map(Touch::read);
+        let window = [5, 5, 5, 2, 4, 4, 2, 1].map(TierAccess::read);
         let mut found = |nr| {
             let mut pages = hottest.of(&window, nr).to_vec();
             pages.sort_unstable();
@@ -120,7 +120,8 @@ mod tests {
 
     #[test]
     fn the_oracle_is_between_all_slow_and_all_fast_and_misses_nothing_hot() {
-        let window: Vec<Touch> = (0..10_000_u32).map(|at| Touch::read(at * at % 97 % 40)).collect();
+        let window: Vec<TierAccess> =
+            (0..10_000_u32).map(|at| TierAccess::read(at * at % 97 % 40)).collect();
         let play = |placement| {
             let mut flat = Flat::new(Lane::new(TierPrices::OPTANE, 40, 1, 1), placement);
             flat.set_hot(Hottest::new(40).of(&window, 10));

@@ -34,17 +34,17 @@ const PAGE_BYTES: u64 = pagetide_core::units::PAGE_BYTES as u64;
 
 /// One access: a page, and whether it is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Touch(u32);
+pub struct TierAccess(u32);
 
-impl Touch {
+impl TierAccess {
     /// A read.
-    pub const fn read(page: u32) -> Touch {
-        Touch(page << 1)
+    pub const fn read(page: u32) -> TierAccess {
+        TierAccess(page << 1)
     }
 
     /// A write.
-    pub const fn write(page: u32) -> Touch {
-        Touch(page << 1 | 1)
+    pub const fn write(page: u32) -> TierAccess {
+        TierAccess(page << 1 | 1)
     }
 
     /// The page.
@@ -273,7 +273,7 @@ impl Lane {
 
     /// Plays touches until one needs attention or something is due; returns how many it played.
     #[inline]
-    pub(super) fn play(&mut self, touches: &[Touch]) -> usize {
+    pub(super) fn play(&mut self, touches: &[TierAccess]) -> usize {
         let Lane { words, uses, cost, counts, stop_at, .. } = self;
         let (words, uses) = (&words[..], &mut uses[..words.len()]);
         let mut now = self.now;
@@ -295,7 +295,7 @@ impl Lane {
     }
 
     /// Plays one touch of a resident page, whatever its word says beside that.
-    pub(super) fn play_one(&mut self, touch: Touch) {
+    pub(super) fn play_one(&mut self, touch: TierAccess) {
         let word = self.word(touch.page());
         debug_assert!(word.is_resident());
         let kind = (word.0 & Word::SLOW) as usize * 2 + touch.is_write() as usize;
@@ -392,7 +392,8 @@ mod tests {
 
     #[test]
     fn accesses_cost_what_their_node_costs_divided_by_the_threads() {
-        let touches = [Touch::read(0), Touch::read(1), Touch::write(0), Touch::write(1)];
+        let touches =
+            [TierAccess::read(0), TierAccess::read(1), TierAccess::write(0), TierAccess::write(1)];
         let mut one = lane(1, 1);
         assert_eq!(one.play(&touches), 4);
         assert_eq!(one.now_ns(), 4 * 100 + 101 + 305 + 57 + 62);
@@ -406,17 +407,17 @@ mod tests {
     #[test]
     fn play_stops_at_what_needs_attention_and_when_something_is_due() {
         let mut lane = lane(1, 1);
-        let touches = [Touch::read(0), Touch::read(2), Touch::read(0)];
+        let touches = [TierAccess::read(0), TierAccess::read(2), TierAccess::read(0)];
         assert_eq!(lane.play(&touches), 1, "page 2 is absent");
         lane.arm(1);
-        assert_eq!(lane.play(&[Touch::read(0), Touch::read(1)]), 1, "page 1 is armed");
+        assert_eq!(lane.play(&[TierAccess::read(0), TierAccess::read(1)]), 1, "page 1 is armed");
         lane.disarm(1);
         assert!(lane.take_young(1) && !lane.take_young(1));
-        assert_eq!(lane.play(&[Touch::read(1)]), 0, "page 1 is not young");
-        lane.play_one(Touch::read(1));
+        assert_eq!(lane.play(&[TierAccess::read(1)]), 0, "page 1 is not young");
+        lane.play_one(TierAccess::read(1));
         assert_eq!(lane.counts().of(Node::Slow), 1);
         lane.stop_at_ns(lane.now_ns() + 300);
-        assert_eq!(lane.play(&[Touch::read(0); 9]), 2);
+        assert_eq!(lane.play(&[TierAccess::read(0); 9]), 2);
         assert!(lane.is_due());
         assert_eq!((lane.word(1).frame(), lane.word(1).node()), (FrameId(9), Node::Slow));
     }
@@ -425,14 +426,14 @@ mod tests {
     fn accesses_of_hot_pages_are_counted_apart() {
         let mut lane = lane(1, 1);
         lane.set_hot(&[1]);
-        lane.play(&[Touch::read(0), Touch::write(1), Touch::read(1)]);
+        lane.play(&[TierAccess::read(0), TierAccess::write(1), TierAccess::read(1)]);
         assert_eq!(lane.counts().hot(), (2, 0));
         lane.place(1, Node::Fast, FrameId(3));
         let before = *lane.counts();
-        lane.play(&[Touch::read(1)]);
+        lane.play(&[TierAccess::read(1)]);
         assert_eq!(lane.counts().since(&before).hot(), (1, 1), "a page that moves stays hot");
         lane.set_hot(&[]);
-        lane.play(&[Touch::read(1)]);
+        lane.play(&[TierAccess::read(1)]);
         assert_eq!(lane.counts().hot(), (3, 1));
     }
 
@@ -441,7 +442,7 @@ mod tests {
         let mut lane = lane(1, 1);
         let per_access = |lane: &mut Lane| {
             let before = lane.now_ns();
-            lane.play_one(Touch::read(1));
+            lane.play_one(TierAccess::read(1));
             lane.now_ns() - before
         };
         assert_eq!(per_access(&mut lane), 405);

@@ -12,9 +12,9 @@
 //! future:
 //!
 //! ```text
-//!   programs/ --touches--> run.rs --> world/: core decides      --> Row: score, MB/s, precision
+//!   programs/ --touches--> run.rs --> world/: core decides     --> TierRow: score, MB/s, precision
 //!                            |                                      recall, ping-pong
-//!                            +------> judge.rs: nobody decides  --> Row: the bounds
+//!                            +------> judge.rs: nobody decides --> TierRow: the bounds
 //! ```
 //!
 //! | file | idea |
@@ -55,6 +55,6 @@ mod tally;
 mod world;
 
 pub use grid::{Grid, GridPoint, GridResult, best, best_while};
-pub use lane::{Node, Touch};
-pub use published::{Published, change};
-pub use run::{NotARatio, Outcome, Ratio, Row, SCALE_MAX, Subject, TierSetup, run_while};
+pub use lane::{Node, TierAccess};
+pub use published::{PublishedScore, change};
+pub use run::{NotARatio, Placer, Ratio, SCALE_MAX, TierOutcome, TierRow, TierSetup, run_while};

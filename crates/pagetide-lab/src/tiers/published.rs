@@ -7,7 +7,7 @@ use pagetide_core::tiering::Stage;
 
 /// One line of the published table.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Published {
+pub struct PublishedScore {
     /// The mechanisms.
     pub stage: Stage,
     /// Accesses a second.
@@ -16,22 +16,22 @@ pub struct Published {
     pub promotion_mb_per_s: f64,
 }
 
-impl Published {
-    const fn new(stage: Stage, score: f64, promotion_mb_per_s: f64) -> Published {
-        Published { stage, score, promotion_mb_per_s }
+impl PublishedScore {
+    const fn new(stage: Stage, score: f64, promotion_mb_per_s: f64) -> PublishedScore {
+        PublishedScore { stage, score, promotion_mb_per_s }
     }
 
     /// pmbench, stage after stage.
-    pub const PMBENCH: [Published; 4] = [
-        Published::new(Stage::Base, 146_887_704.1, 725.6),
-        Published::new(Stage::HotSelection, 165_695_601.2, 544.0),
-        Published::new(Stage::RateLimit, 162_814_569.8, 165.2),
-        Published::new(Stage::AutoThreshold, 170_495_294.0, 136.9),
+    pub const PMBENCH: [PublishedScore; 4] = [
+        PublishedScore::new(Stage::Base, 146_887_704.1, 725.6),
+        PublishedScore::new(Stage::HotSelection, 165_695_601.2, 544.0),
+        PublishedScore::new(Stage::RateLimit, 162_814_569.8, 165.2),
+        PublishedScore::new(Stage::AutoThreshold, 170_495_294.0, 136.9),
     ];
 
     /// The line of the stage of this name.
-    pub fn named(stage: &str) -> Option<Published> {
-        Published::PMBENCH.into_iter().find(|line| line.stage.as_str() == stage)
+    pub fn named(stage: &str) -> Option<PublishedScore> {
+        PublishedScore::PMBENCH.into_iter().find(|line| line.stage.as_str() == stage)
     }
 }
 
@@ -47,12 +47,12 @@ mod tests {
     #[test]
     fn the_published_changes_follow_from_the_published_figures() {
         let claimed = [(12.8, -25.0), (-1.7, -69.6), (4.7, -17.1)];
-        for (pair, claim) in Published::PMBENCH.windows(2).zip(claimed) {
+        for (pair, claim) in PublishedScore::PMBENCH.windows(2).zip(claimed) {
             let score = change(pair[0].score, pair[1].score);
             let rate = change(pair[0].promotion_mb_per_s, pair[1].promotion_mb_per_s);
             assert!((score - claim.0).abs() < 0.06 && (rate - claim.1).abs() < 0.06, "{pair:?}");
         }
-        assert_eq!(Published::named("rate-limit"), Some(Published::PMBENCH[2]));
-        assert_eq!(Published::named("oracle"), None);
+        assert_eq!(PublishedScore::named("rate-limit"), Some(PublishedScore::PMBENCH[2]));
+        assert_eq!(PublishedScore::named("oracle"), None);
     }
 }

@@ -3,7 +3,7 @@
 use super::input::Input;
 use super::{Ending, Header, Note, Request, Source, TraceError};
 use pagetide_core::record::{
-    Decoder, ENTRY_BYTES_MAX, Entry, HEADER_FIXED_BYTES, RecordError, Step,
+    Decoded, Decoder, ENTRY_BYTES_MAX, Entry, HEADER_FIXED_BYTES, RecordError,
 };
 
 const CHUNK_BYTES: usize = 64 << 10;
@@ -62,23 +62,23 @@ impl Source for Compact {
             let left = &self.bytes[self.used..];
             let is_last = left.is_empty();
             match self.decoder.step(left)? {
-                Step::Entry(Entry::Access(access), used) => {
+                Decoded::Entry(Entry::Access(access), used) => {
                     self.used += used;
                     let page = Request::page(access.page.index.0, access.kind);
                     let (mapping, thread) = (access.page.mapping, access.thread);
                     return Ok(Some(Request { mapping, thread, ..page }));
                 }
-                Step::Entry(Entry::Note(note), used) => {
+                Decoded::Entry(Entry::Note(note), used) => {
                     self.used += used;
                     self.notes.push(note);
                     continue;
                 }
-                Step::End(used) if used < left.len() => {
+                Decoded::End(used) if used < left.len() => {
                     return Err(RecordError::AfterEnd { offset: self.decoder.offset() }.into());
                 }
-                Step::End(_) => self.ending = Some(Ending::Complete),
-                Step::Short if is_last => self.ending = Some(Ending::Unfinished),
-                Step::Short => self.ending = Some(Ending::Torn),
+                Decoded::End(_) => self.ending = Some(Ending::Complete),
+                Decoded::Short if is_last => self.ending = Some(Ending::Unfinished),
+                Decoded::Short => self.ending = Some(Ending::Torn),
             }
             return Ok(None);
         }

@@ -9,7 +9,7 @@ use pagetide_core::tiering::Stage;
 use pagetide_lab::groups;
 use pagetide_lab::machine::pcp::{self, PcpWorkload};
 use pagetide_lab::machine::{Costs, Nanos};
-use pagetide_lab::scenario::{Condition, Scenario, Subject};
+use pagetide_lab::scenario::{Condition, PolicyVariant, Scenario};
 use pagetide_lab::tiers::programs::TierWorkload;
 use pagetide_lab::tiers::{self, TierSetup};
 use rayon::prelude::*;
@@ -33,7 +33,7 @@ pub(crate) fn scenarios(designs: &[Design], conditions: &[Condition]) -> Vec<Row
     runs.par_iter()
         .map(|(scenario, condition, design)| {
             let (policy, switches) = (design.policy, design.switches());
-            let subject = Subject { policy, switches, condition: *condition };
+            let subject = PolicyVariant { policy, switches, condition: *condition };
             let played = scenario.play(subject, 1, &|_| true).expect("nothing stops it");
             let mut digest = Digest::EMPTY;
             digest.add_count("accesses", played.accesses);
@@ -49,7 +49,7 @@ pub(crate) fn scenarios(designs: &[Design], conditions: &[Condition]) -> Vec<Row
 
 /// Every workload of the per-CPU lists with every tuning: its first moments, in a smaller machine.
 pub(crate) fn per_cpu_lists(nr_frames: u32, millis: u64) -> Vec<Row> {
-    let plan = pcp::Plan {
+    let plan = pcp::PcpPlan {
         nr_frames,
         warm_up: Nanos::from_millis(millis),
         measured: Nanos::from_millis(millis),
@@ -81,15 +81,15 @@ pub(crate) fn per_cpu_lists(nr_frames: u32, millis: u64) -> Vec<Row> {
 pub(crate) fn tiers(policies: [&str; 2], seconds: u64) -> Vec<Row> {
     let (warm_up, measured) = (Nanos::from_secs(seconds * 2), Nanos::from_secs(seconds));
     let setup = TierSetup { warm_up, measured, ..TierSetup::published() };
-    let stages = Stage::ALL.map(tiers::Subject::stage);
+    let stages = Stage::ALL.map(tiers::Placer::stage);
     let runs: Vec<_> = TierWorkload::ALL
         .into_iter()
         .flat_map(|workload| subjects::policies().map(move |policy| (workload, policy)))
         .flat_map(|(workload, policy)| {
             let is_tried = policies.contains(&policy.as_str());
-            let all: Vec<tiers::Subject> = match is_tried {
-                true => tiers::Subject::JUDGES.into_iter().chain(stages).collect(),
-                false => vec![tiers::Subject::stage(Stage::default())],
+            let all: Vec<tiers::Placer> = match is_tried {
+                true => tiers::Placer::JUDGES.into_iter().chain(stages).collect(),
+                false => vec![tiers::Placer::stage(Stage::default())],
             };
             all.into_iter().map(move |subject| (workload, policy, subject))
         })

@@ -11,7 +11,9 @@ use pagetide_core::lru::PolicyName;
 use pagetide_core::page_alloc::{HighFraction, PcpTuning};
 use pagetide_core::tiering::{BalancingMode, DemotionMode, Stage, TieringSwitches};
 use pagetide_core::units::Millis;
-use pagetide_lab::replay::{self, Clock, Memory, Outcome, Reader, Setup, Statistics, ZoneMemory};
+use pagetide_lab::replay::{
+    self, Memory, Outcome, Reader, ReplayClock, Setup, StatisticsFold, ZoneMemory,
+};
 use pagetide_lab::trace::{Access, DenseTrace};
 use rayon::prelude::*;
 
@@ -117,7 +119,7 @@ pub(crate) fn circumstances() -> Vec<Play> {
             ..Setup::new(policy, frames)
         }),
         Play::new("timed/mixed", with_times(&mixed()), &[96], |policy, frames| Setup {
-            statistics: Statistics::Every { period: Millis(500), phase: Millis(90) },
+            statistics: StatisticsFold::Every { period: Millis(500), phase: Millis(90) },
             flush_every: Some(Millis(300)),
             ..Setup::new(policy, frames)
         }),
@@ -143,8 +145,8 @@ fn swapping(policy: PolicyName, frames: u32) -> Setup {
     Setup {
         swap_pages: Some(150),
         swappiness: 100,
-        clock: Clock::Costs,
-        statistics: Statistics::Every { period: Millis(40), phase: Millis(7) },
+        clock: ReplayClock::Costs,
+        statistics: StatisticsFold::Every { period: Millis(40), phase: Millis(7) },
         flush_every: Some(Millis(25)),
         ..Setup::new(policy, frames)
     }

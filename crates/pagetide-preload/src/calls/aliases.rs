@@ -16,6 +16,8 @@ unsafe extern "C" {
     fn pwrite64(fd: c_int, buffer: *const c_void, len: size_t, at: off_t) -> ssize_t;
     fn lseek64(fd: c_int, offset: off_t, whence: c_int) -> off_t;
     fn vfork() -> pid_t;
+    fn wait(status: *mut c_int) -> pid_t;
+    fn waitpid(child: pid_t, status: *mut c_int, options: c_int) -> pid_t;
     fn fopen64(path: *const c_char, mode: *const c_char) -> *mut Stream;
     fn fdopen(fd: c_int, mode: *const c_char) -> *mut Stream;
     fn backtrace_symbols_fd(addresses: *const *mut c_void, nr: c_int, fd: c_int);
@@ -46,6 +48,8 @@ aliases! {
     fn __lseek(fd: c_int, offset: off_t, whence: c_int) -> off_t = lseek64;
     fn llseek(fd: c_int, offset: off_t, whence: c_int) -> off_t = lseek64;
     fn __vfork() -> pid_t = vfork;
+    fn __wait(status: *mut c_int) -> pid_t = wait;
+    fn __waitpid(child: pid_t, status: *mut c_int, options: c_int) -> pid_t = waitpid;
     fn _IO_fopen(path: *const c_char, mode: *const c_char) -> *mut Stream = fopen64;
     fn _IO_fdopen(fd: c_int, mode: *const c_char) -> *mut Stream = fdopen;
     fn __backtrace_symbols_fd(addresses: *const *mut c_void, nr: c_int, fd: c_int) -> ()

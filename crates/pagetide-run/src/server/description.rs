@@ -14,6 +14,7 @@
 //! move, as the kernel does: two readers of one description never get the same bytes.
 
 use super::answer::{Answer, Outcome, done};
+use super::changes::Author;
 use super::identity::{lock, path_of};
 use super::opened::Opened;
 use super::position::Position;
@@ -211,11 +212,14 @@ impl Description {
         }
     }
 
-    /// Runs a request that any number may run at once, with the description to itself.
+    /// Runs a request that any number may run at once, with the description to itself, and its
+    /// position to change.
     pub(super) fn share(
         &self,
+        author: Author<'_>,
         request: impl FnOnce(&Opened, &mut MutexGuard<'_, Inner>, &File) -> Outcome,
     ) -> Outcome {
+        let _change = author.begin()?;
         let state = self.file.state.read().expect("no holder panics");
         let mut inner = self.inner();
         match (&state.hands, inner.handle.clone()) {
@@ -238,8 +242,13 @@ impl Description {
     }
 
     /// Runs a request that must have the file to itself.
-    fn alone(&self, request: impl FnOnce(&Opened, &File) -> Outcome) -> Outcome {
+    fn alone(
+        &self,
+        author: Author<'_>,
+        request: impl FnOnce(&Opened, &File) -> Outcome,
+    ) -> Outcome {
         let _turn = self.file.growth.take();
+        let _change = author.begin()?;
         let state = self.file.state.write().expect("no holder panics");
         let handle = self.inner().handle.clone();
         match (&state.hands, handle) {
@@ -248,10 +257,10 @@ impl Description {
         }
     }
 
-    pub(super) fn read(&self, request: &Request, target: &mut [u8]) -> Outcome {
+    pub(super) fn read(&self, author: Author<'_>, request: &Request, target: &mut [u8]) -> Outcome {
         self.must_read()?;
         let _turn = self.turn.take();
-        self.share(|_, inner, handle| {
+        self.share(author, |_, inner, handle| {
             let wanted = request.total.max(request.len);
             let (base, most) = inner.position.advance(wanted, handle.len());
             let len = request.len.min(target.len() as u64).min(most) as usize;
@@ -269,10 +278,15 @@ impl Description {
     }
 
     /// Moves the position over what the other side goes on to read there by itself.
-    pub(super) fn reserve(&self, total: u64, positions: &Arc<Positions>) -> Outcome {
+    pub(super) fn reserve(
+        &self,
+        author: Author<'_>,
+        total: u64,
+        positions: &Arc<Positions>,
+    ) -> Outcome {
         self.must_read()?;
         let _turn = self.turn.take();
-        self.share(|_, inner, handle| {
+        self.share(author, |_, inner, handle| {
             let (offset, total) = inner.position.advance(total, handle.len());
             // The next call moves it there by itself: see `position`.
             let place = if self.access.write { 0 } else { inner.position.share(positions) };
@@ -302,9 +316,9 @@ impl Description {
         })
     }
 
-    pub(super) fn seek(&self, request: &Request) -> Outcome {
+    pub(super) fn seek(&self, author: Author<'_>, request: &Request) -> Outcome {
         let _turn = self.turn.take();
-        self.share(|opened, inner, handle| {
+        self.share(author, |opened, inner, handle| {
             let len = handle.len() as i64;
             let found = match request.flags {
                 3 => Some(opened.find(handle, SeekFrom::Data(request.offset as u64))?),
@@ -323,18 +337,18 @@ impl Description {
         })
     }
 
-    pub(super) fn set_len(&self, len: u64) -> Outcome {
+    pub(super) fn set_len(&self, author: Author<'_>, len: u64) -> Outcome {
         if !self.access.write {
             return Err(Errno::INVAL);
         }
-        self.alone(|opened, handle| opened.set_len(handle, len).and_then(|()| done(0)))
+        self.alone(author, |opened, handle| opened.set_len(handle, len).and_then(|()| done(0)))
     }
 
-    pub(super) fn allocate(&self, request: &Request) -> Outcome {
+    pub(super) fn allocate(&self, author: Author<'_>, request: &Request) -> Outcome {
         self.must_write()?;
         let offset = u64::try_from(request.offset).map_err(|_| Errno::INVAL)?;
         let mode = u32::try_from(request.flags).map_err(|_| Errno::INVAL)?;
-        self.alone(|opened, handle| {
+        self.alone(author, |opened, handle| {
             opened.change_blocks(handle, mode, offset, request.len)?;
             done(0)
         })
@@ -388,16 +402,16 @@ impl Description {
     }
 
     /// The status flags are kept here: the real descriptor gets them when there is one.
-    pub(super) fn set_flags(&self, flags: u64) -> Outcome {
+    pub(super) fn set_flags(&self, author: Author<'_>, flags: u64) -> Outcome {
         const CHANGEABLE: u64 = 0o2000 | 0o4000 | 0o20000 | 0o40000 | 0o1000000;
-        self.share(|_, inner, _| {
+        self.share(author, |_, inner, _| {
             inner.flags = inner.flags & !CHANGEABLE | flags & CHANGEABLE;
             done(0)
         })
     }
 
     pub(super) fn flags(&self) -> Outcome {
-        self.share(|_, inner, _| done(inner.flags))
+        self.share_apart(|_, _| done(self.inner().flags))
     }
 
     pub(super) fn must_read(&self) -> Result<(), Errno> {

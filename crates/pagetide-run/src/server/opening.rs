@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering::Relaxed;
 impl Server {
     /// A program opens a file, of which it has a stand-in, and the real descriptor if it has just
     /// made it.
-    pub(super) fn open(&self, sender: Sender, flags: u64, files: Vec<OwnedFd>) -> Outcome {
+    pub(super) fn open(&self, sender: Sender<'_>, flags: u64, files: Vec<OwnedFd>) -> Outcome {
         let mut files = files.into_iter();
         let (stand_in, made) = (files.next(), files.next());
         let was_made = flags & open::CREATED != 0;
@@ -46,6 +46,7 @@ impl Server {
         if truncates && !access.write {
             return self.leave_to_kernel(&file, Reason::Interface);
         }
+        let _change = if truncates { Some(sender.author.begin()?) } else { None };
         let mut state = file.state.write().expect("no holder panics");
         let write = access.write || made.is_some();
         let mut acquired = state.acquire(&file, self, &stand_in, made, write);

@@ -104,6 +104,25 @@ pub enum ReserveError {
     },
 }
 
+impl ReserveError {
+    /// The kind of [`io::Error`](std::io::Error) that says the same.
+    pub fn kind(&self) -> std::io::ErrorKind {
+        match self {
+            ReserveError::FrameCount { .. } => std::io::ErrorKind::InvalidInput,
+            ReserveError::NotAvailable { .. } => std::io::ErrorKind::OutOfMemory,
+            ReserveError::NotBound { source, .. } | ReserveError::Refused { source, .. } => {
+                source.kind()
+            }
+        }
+    }
+}
+
+impl From<ReserveError> for std::io::Error {
+    fn from(error: ReserveError) -> std::io::Error {
+        std::io::Error::new(error.kind(), error)
+    }
+}
+
 /// Why a frame could not be claimed. Either means that whoever chose the frame is wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]

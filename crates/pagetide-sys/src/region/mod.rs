@@ -70,6 +70,23 @@ pub enum RegionError {
     },
 }
 
+impl RegionError {
+    /// The kind of [`io::Error`] that says the same.
+    pub fn kind(&self) -> io::ErrorKind {
+        match self {
+            RegionError::PageCount { .. } => io::ErrorKind::InvalidInput,
+            RegionError::Uffd(error) => error.kind(),
+            RegionError::Refused { source, .. } => source.kind(),
+        }
+    }
+}
+
+impl From<RegionError> for io::Error {
+    fn from(error: RegionError) -> io::Error {
+        io::Error::new(error.kind(), error)
+    }
+}
+
 /// What the user of a region may do to a page without a fault.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]

@@ -212,6 +212,10 @@ impl Builder {
     ///
     /// # Errors
     /// [`BuildError`] says which setting, or which refusal of the system.
+    ///
+    /// # Cost
+    /// Tables as long as the memory has frames are written once; the memory itself comes as it is
+    /// used, unless [`Builder::pretouch`] is on.
     pub fn build(mut self) -> Result<PageCache, BuildError> {
         let plan = self.plan_tiers()?;
         let limits = Limits::check(&self.knobs)?;

@@ -16,7 +16,7 @@ use crate::memory::growth;
 use crate::memory::locks::lock;
 use crate::memory::store::{Backing, Store};
 use crate::region::{Region, RegionOptions};
-use crate::stats::counters::CacheStats;
+use crate::stats::cache_stats::CacheStats;
 use pagetide_core::lru::lru_gen::{Detail, GenCommandError};
 use pagetide_core::units::{Bytes, Millis};
 use pagetide_sys::{StoreFile, StoreOptions};
@@ -32,6 +32,15 @@ use std::thread::JoinHandle;
 ///
 /// It lives until the last clone and the last [`File`] are gone; then it writes back what is dirty
 /// and stops its threads. Errors of that last write-back cannot be reported: sync first.
+///
+/// # Concurrency
+/// Any number of threads at once, in all calls. The only code of the caller that runs inside is
+/// that of a [`Store`].
+///
+/// # Cost
+/// What it keeps of each frame beside the contents depends on the policy, and is reserved when the
+/// cache is built; of each file, some 4 KiB for every 512 pages in a row of which one was ever
+/// resident. A clone costs a count.
 #[derive(Clone)]
 pub struct PageCache {
     pub(crate) shared: Arc<CacheShared>,
@@ -98,6 +107,9 @@ impl PageCache {
     /// [`OpenError::Open`] with the system's reason, also for what is no regular file;
     /// [`OpenError::NoAccess`] if neither read nor write was asked for; [`OpenError::InRegion`] if
     /// a region is over the file; [`OpenError::TooLong`] and [`OpenError::TooManyMappings`].
+    ///
+    /// # Cost
+    /// A few system calls; a visit to each resident page of the file where it may have changed.
     pub fn open(&self, path: impl AsRef<Path>, options: OpenOptions) -> Result<File, OpenError> {
         self.open_for(None, path.as_ref(), options)
     }
@@ -173,6 +185,9 @@ impl PageCache {
     /// # Errors
     /// [`CreateRegionError`], with what to change.
     ///
+    /// # Cost
+    /// A reservation of addresses, whatever its length, and threads that serve its faults.
+    ///
     /// ```
     /// # use pagetide::{Bytes, PageCache, RegionOptions};
     /// let cache = PageCache::builder().memory(Bytes(1 << 20)).build()?;
@@ -188,7 +203,11 @@ impl PageCache {
         Region::create(&self.shared, options)
     }
 
-    /// What the cache has done so far. Takes every lock in turn: not for every request.
+    /// What the cache has done so far; prints as some ten lines.
+    ///
+    /// # Cost
+    /// Takes the lock of each node's lists in turn, and reads every thread's counts: not for every
+    /// request.
     pub fn stats(&self) -> CacheStats {
         CacheStats::collect(&self.shared.engine)
     }
@@ -234,6 +253,13 @@ impl PageCache {
     /// [`SyncError::Writeback`] if a page could not be written: it is dirty still, and the next
     /// sync of its file says why. [`SyncError::WouldDeadlock`] if this thread has a
     /// [`PageGuardMut`](crate::PageGuardMut).
+    ///
+    /// # Concurrency
+    /// Beside all others. Waits for other threads' [`PageGuardMut`](crate::PageGuardMut)s of dirty
+    /// pages.
+    ///
+    /// # Cost
+    /// The device's: one request for up to 64 neighbouring pages, several at once.
     pub fn flush_all(&self) -> Result<(), SyncError> {
         let engine = &self.shared.engine;
         let files = engine.mappings.snapshot();

@@ -16,7 +16,7 @@ use crate::engine::{Engine, NoFrame};
 use crate::stats::counters::{Counters, Event};
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::{CpuId, FrameId, GroupId, PageId, PageIndex};
-use pagetide_core::lru::AccessKind;
+use pagetide_core::lru::AccessPath;
 use pagetide_core::record;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::{Lock, PageHandle, PageRef};
@@ -30,9 +30,9 @@ pub(crate) struct FillPlan {
     /// Pages to fill in all.
     pub(crate) nr: u64,
     /// How the wanted pages are accessed.
-    pub(crate) kind: AccessKind,
+    pub(crate) kind: AccessPath,
     /// What brings in the others.
-    pub(crate) beyond: AccessKind,
+    pub(crate) beyond: AccessPath,
     /// The page to carry the readahead marker.
     pub(crate) marker: Option<u64>,
     /// The first page's miss is noted as an access before anything else comes in.
@@ -44,18 +44,18 @@ impl FillPlan {
     /// read around, for which nothing is evicted.
     pub(crate) fn is_group(&self) -> bool {
         match self.beyond {
-            AccessKind::Around => self.nr_wanted > 1,
+            AccessPath::Around => self.nr_wanted > 1,
             _ => self.nr > 1,
         }
     }
 
     /// Just one page.
-    pub(crate) fn one(kind: AccessKind) -> FillPlan {
+    pub(crate) fn one(kind: AccessPath) -> FillPlan {
         FillPlan {
             nr_wanted: 1,
             nr: 1,
             kind,
-            beyond: AccessKind::Readahead,
+            beyond: AccessPath::Readahead,
             marker: None,
             is_noted: false,
         }
@@ -167,7 +167,7 @@ impl Engine {
         if self.note_table_access(cpu, mapping, run, kind, counters) {
             return Ok(());
         }
-        self.fill(cpu, mapping, run, FillPlan::one(AccessKind::Table))
+        self.fill(cpu, mapping, run, FillPlan::one(AccessPath::Table))
     }
 
     /// Notes the access that [`Engine::bring_in`] is, once; says whether the page is there.
@@ -222,8 +222,8 @@ impl Engine {
             }
             let kind = if index - first < plan.nr_wanted { plan.kind } else { plan.beyond };
             let admitted = match kind {
-                AccessKind::Around => self.admit_around(cpu, mapping, &mut page),
-                AccessKind::Readahead => self.admit_ahead(cpu, mapping, &mut page),
+                AccessPath::Around => self.admit_around(cpu, mapping, &mut page),
+                AccessPath::Readahead => self.admit_ahead(cpu, mapping, &mut page),
                 _ => {
                     self.record(mapping, index, record::AccessKind::Fill);
                     self.admit(cpu, mapping, &mut page, kind)
@@ -243,7 +243,7 @@ impl Engine {
         page: &mut Lock<H>,
     ) -> Result<FrameId, NoFrame> {
         self.record(mapping, page.page().index().0, record::AccessKind::Readahead);
-        let frame = self.admit(cpu, mapping, page, AccessKind::Readahead)?;
+        let frame = self.admit(cpu, mapping, page, AccessPath::Readahead)?;
         self.counters.count(Event::Readahead);
         Ok(frame)
     }
@@ -258,7 +258,7 @@ impl Engine {
         let claimed = self.spare_frame(cpu).ok_or(NoFrame)?;
         self.record(mapping, page.page().index().0, record::AccessKind::Around);
         self.counters.count(Event::Around);
-        Ok(self.admit_in(cpu, mapping, page, claimed, GroupId::ROOT, AccessKind::Around))
+        Ok(self.admit_in(cpu, mapping, page, claimed, GroupId::ROOT, AccessPath::Around))
     }
 
     pub(crate) fn set_marker<H: PageHandle>(&self, run: &[Lock<H>], marker: Option<u64>) {

@@ -57,8 +57,8 @@ use crate::stats::recorder::Recorder;
 use crate::stats::sizing::ReuseSampler;
 use pagetide_core::folio::{Flags, Folios};
 use pagetide_core::ids::{CpuId, FrameId, GroupId, PageId, PageIndex, PageType};
-use pagetide_core::lru::{AccessKind, AccessRule, Discarded, Marked, ShadowEntry};
-use pagetide_core::page_alloc::{Attempt, Outcome, SlowPath, WatermarkLevel};
+use pagetide_core::lru::{AccessPath, AccessRule, Discarded, Marked, ShadowEntry};
+use pagetide_core::page_alloc::{Attempt, Attempted, SlowPath, WatermarkLevel};
 use pagetide_core::record;
 use pagetide_core::units::PAGE_BYTES;
 use pagetide_sys::{ClaimedFrame, FrameArena, Lock, PageHandle, fetch};
@@ -147,7 +147,7 @@ impl Engine {
         cpu: CpuId,
         mapping: &Mapping,
         page: &mut Lock<H>,
-        kind: AccessKind,
+        kind: AccessPath,
     ) -> Result<FrameId, NoFrame> {
         let payer = self.charge(cpu, mapping)?;
         let claimed = self.alloc_frame(cpu).inspect_err(|_| self.refund(payer))?;
@@ -162,7 +162,7 @@ impl Engine {
         page: &mut Lock<H>,
         claimed: ClaimedFrame,
         payer: GroupId,
-        kind: AccessKind,
+        kind: AccessPath,
     ) -> FrameId {
         let frame = claimed.frame();
         let shadow = page.shadow().map(ShadowEntry::from_bits);
@@ -282,7 +282,7 @@ impl Engine {
         let mut slowest_first = self.nodes.iter().rev();
         let found = slowest_first.find_map(|node| {
             let mut path = SlowPath::new();
-            while path.next(Outcome::Progress) != Attempt::WakeBackground {}
+            while path.next(Attempted::Progress) != Attempt::WakeBackground {}
             self.alloc_slowly(cpu, node, path, || {}).ok()
         });
         found.ok_or(NoFrame)
@@ -296,24 +296,24 @@ impl Engine {
         mut path: SlowPath,
         wake_background: impl Fn(),
     ) -> Result<ClaimedFrame, NoFrame> {
-        let mut outcome = Outcome::Failed;
+        let mut outcome = Attempted::Failed;
         let mut _starving = None;
         loop {
             outcome = match path.next(outcome) {
                 Attempt::Take(level) => match node.frames.alloc(cpu, level) {
                     Some(frame) => return Ok(frame),
-                    None => Outcome::Failed,
+                    None => Attempted::Failed,
                 },
                 Attempt::WakeBackground => {
                     wake_background();
-                    Outcome::Progress
+                    Attempted::Progress
                 }
                 Attempt::DirectReclaim => self.reclaim_directly(cpu, node),
                 Attempt::DrainCpus => {
                     _starving = Some(node.frames.starve());
                     node.frames.drain_lists();
                     node.drain_logs();
-                    Outcome::Progress
+                    Attempted::Progress
                 }
                 Attempt::GiveUp => return Err(NoFrame),
             };

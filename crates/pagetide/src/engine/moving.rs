@@ -14,7 +14,7 @@ use crate::engine::tiering::Tiering;
 use crate::memory::locks::lock;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::{CpuId, FrameId};
-use pagetide_core::lru::AccessKind;
+use pagetide_core::lru::AccessPath;
 use pagetide_core::page_alloc::WatermarkLevel;
 use pagetide_core::tiering::{HintFault, Migration, Sentence};
 use pagetide_core::units::Millis;
@@ -125,7 +125,7 @@ impl Engine {
             return fast.frames.free(cpu, [unused]);
         }
         // It came by a fault, of sorts.
-        let left = self.move_page(page, target, self.rule.flags_on_fill(AccessKind::Table));
+        let left = self.move_page(page, target, self.rule.flags_on_fill(AccessPath::Table));
         source.frames.free(cpu, [self.arena.release(left)]);
         self.list_moved(cpu, page, Migration::Promotion);
         if let Some(tiering) = &self.tiering {

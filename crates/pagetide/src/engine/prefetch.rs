@@ -17,7 +17,7 @@ use crate::engine::staging::Staging;
 use crate::memory::locks::{Signal, Wake, lock};
 use crate::stats::counters::Event;
 use pagetide_core::ids::PageIndex;
-use pagetide_core::lru::AccessKind;
+use pagetide_core::lru::AccessPath;
 use pagetide_core::page_alloc::stock_max;
 use pagetide_core::readahead::{ReadaheadRun, in_flight_max};
 use pagetide_core::record;
@@ -234,7 +234,7 @@ impl<'e> Prefetcher<'e> {
             engine.refund(payer);
             return Admitted::NoFrame;
         };
-        engine.admit_in(cpu, mapping, &mut page, claimed, payer, AccessKind::Readahead);
+        engine.admit_in(cpu, mapping, &mut page, claimed, payer, AccessPath::Readahead);
         engine.counters.count(Event::Readahead);
         Admitted::Page(page)
     }

@@ -17,7 +17,7 @@ use pagetide_core::ids::{CpuId, FrameId, PageId, PageIndex};
 use pagetide_core::lru::Refusal;
 use pagetide_core::lru::lru_gen::{Detail, GenCommandError, parse_commands};
 use pagetide_core::lru::page_table::{LeafId, LeafLook, YoungPages, pages_around, wants_around};
-use pagetide_core::page_alloc::{Outcome, WatermarkLevel};
+use pagetide_core::page_alloc::{Attempted, WatermarkLevel};
 use pagetide_core::reclaim::{ReclaimBatch, Scan, Settled, Step, VICTIMS_MAX, Verdict, Victim};
 use pagetide_core::record;
 use pagetide_core::tiering::{Demotion, Leftover, Migration};
@@ -73,11 +73,11 @@ const YOUNG: Verdict = Verdict::Refused(Refusal::Young);
 
 impl Engine {
     /// One direct pass by a thread that needs a frame.
-    pub(crate) fn reclaim_directly(&self, cpu: CpuId, node: &Node) -> Outcome {
+    pub(crate) fn reclaim_directly(&self, cpu: CpuId, node: &Node) -> Attempted {
         self.counters.count(Event::DirectPass);
         let pass = self.start_pass(cpu, node, NodePass::direct);
         let scan = self.run_pass(cpu, node, pass);
-        if scan.reclaimed > 0 { Outcome::Progress } else { Outcome::Failed }
+        if scan.reclaimed > 0 { Attempted::Progress } else { Attempted::Failed }
     }
 
     /// Background passes over the node this many places down, until it has the frames free that it

@@ -28,7 +28,7 @@ use crate::memory::locks::lock;
 use crate::region::swap::SwapMap;
 use crate::stats::counters::Event;
 use pagetide_core::ids::{CpuId, PageIndex};
-use pagetide_core::lru::AccessKind as Reached;
+use pagetide_core::lru::AccessPath;
 use pagetide_core::record::AccessKind;
 use pagetide_sys::{FaultKind, Lock, PageHandle, UnmapBatch, UserAccess, current_cpu};
 use std::io;
@@ -154,7 +154,7 @@ impl Engine {
         }
         let mut nr_failed_rounds = 0;
         loop {
-            match self.fill(cpu, mapping, run, FillPlan::one(Reached::Table)) {
+            match self.fill(cpu, mapping, run, FillPlan::one(AccessPath::Table)) {
                 Ok(()) => return Ok(()),
                 Err(FillError::Store(error)) => return Err(error),
                 Err(FillError::NoFrame) if stops.load(Relaxed) => {

@@ -24,9 +24,11 @@
 
 mod fault;
 mod options;
+mod stats;
 pub(crate) mod swap;
 
 pub use options::RegionOptions;
+pub use stats::RegionStats;
 
 use crate::api::cache::CacheShared;
 use crate::api::errors::{
@@ -41,32 +43,13 @@ use options::Opened;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::record::AccessKind;
 use pagetide_core::units::{Millis, PAGE_BYTES, PAGE_SHIFT};
-use pagetide_sys::{Fault, PageTable, RegionMemory, UffdSource, current_cpu};
+use pagetide_sys::{Fault, PageTable, RegionMemory, current_cpu};
 use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
-
-/// Faults of a region so far, and what it takes now.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct RegionStats {
-    /// On pages that were not in memory.
-    pub missing_faults: u64,
-    /// On pages in memory that were not mapped: to learn that they are used.
-    pub minor_faults: u64,
-    /// Stores to pages that were mapped for reading.
-    pub wp_faults: u64,
-    /// On pages that could not be had: their users got a signal.
-    pub failed_faults: u64,
-    /// Memory that its pages take now, bytes.
-    pub resident_bytes: u64,
-    /// How faults are had. [`UffdSource::UserModeOnly`] means that system calls given addresses of
-    /// the region fail with `EFAULT` where the page is not mapped: [`Region::populate`] first.
-    pub uffd: UffdSource,
-}
 
 /// An address range whose pages come and go.
 ///
@@ -154,7 +137,8 @@ impl Region {
         self.len == 0
     }
 
-    /// Copies bytes out, without faults.
+    /// Copies bytes out, without faults. A page at a time: no more is one step beside stores of
+    /// other threads.
     ///
     /// # Errors
     /// [`ReadError::PastEnd`] if the range leaves the region, [`ReadError::Store`] if a page could
@@ -172,7 +156,8 @@ impl Region {
         Ok(())
     }
 
-    /// Copies bytes in, without faults.
+    /// Copies bytes in, without faults, a page at a time. Waits for write-back where more than the
+    /// hard dirty limit is dirty.
     ///
     /// # Errors
     /// As for [`Region::read`].
@@ -200,6 +185,9 @@ impl Region {
     /// # Errors
     /// [`ReadError::PastEnd`] if the range leaves the region, [`ReadError::Store`] if a page could
     /// not be had.
+    ///
+    /// # Cost
+    /// A fill for each absent page, and a system call for each that is not mapped.
     pub fn populate(&self, range: Range<u64>) -> Result<(), ReadError> {
         let len = range.end.saturating_sub(range.start);
         self.check_range(range.start, usize::try_from(len).unwrap_or(usize::MAX))?;

@@ -4,7 +4,6 @@ use crate::engine::Engine;
 use crate::memory::compressed::CompressedStats;
 use crate::memory::locks::lock;
 use crate::memory::tier::Tier;
-use crate::stats::counters::nr_demoted;
 use pagetide_core::units::{Bytes, Millis, PAGE_BYTES};
 use pagetide_core::vmstat::{Counter, VmStat};
 use std::fmt;
@@ -125,15 +124,7 @@ impl fmt::Display for TieringStats {
             writeln!(f, "{tier}: {} resident, {served} accesses served", Bytes(*resident_bytes))?;
         }
         if let Some(pool) = &self.compressed {
-            writeln!(
-                f,
-                "compressed={}: {} used by {} pages, {} accesses served, {} did not compress",
-                Bytes(pool.limit_bytes),
-                Bytes(pool.used_bytes),
-                pool.nr_pages,
-                pool.hits,
-                pool.incompressible,
-            )?;
+            writeln!(f, "{pool}")?;
         }
         writeln!(
             f,
@@ -155,4 +146,11 @@ impl fmt::Display for TieringStats {
             self.no_room,
         )
     }
+}
+
+/// Pages that reclaim got rid of by moving them.
+pub(crate) fn nr_demoted(core: &VmStat) -> u64 {
+    let counters =
+        [Counter::PgdemoteBackground, Counter::PgdemoteDirect, Counter::PgdemoteProactive];
+    counters.map(|counter| core.read(counter)).iter().sum()
 }

@@ -9,7 +9,7 @@ use pagetide_core::ids::PageId;
 use pagetide_core::lru::Switches;
 use pagetide_core::lru::lru_gen::Detail;
 use pagetide_core::vmstat::Counter;
-use pagetide_lab::replay::{Memory, Outcome, Setup, World};
+use pagetide_lab::replay::{Memory, ReplayOutcome, Setup, World};
 use pagetide_lab::trace::{Access, AccessKind, DenseTrace, Ending, Header, Trace};
 use std::cell::RefCell;
 use std::path::Path;
@@ -29,7 +29,7 @@ pub(crate) struct Run {
 
 /// What a replay came to.
 pub(crate) struct Replayed {
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: ReplayOutcome,
     pub(crate) evicted: Vec<PageId>,
     pub(crate) moved: Vec<(PageId, AccessKind)>,
     /// After each entry, how many pages were evicted, and how many moved.

@@ -20,7 +20,7 @@ use crate::terminal::Progress;
 use crate::{machine, report, terminal};
 use pagetide_core::page_alloc::PcpTuning;
 use pagetide_core::units::Bytes;
-use pagetide_lab::machine::pcp::{self, Outcome, PcpWorkload, Row};
+use pagetide_lab::machine::pcp::{self, PcpOutcome, PcpRow, PcpWorkload};
 use pagetide_lab::machine::{Costs, Price};
 use rayon::prelude::*;
 use std::fmt::Write;
@@ -77,19 +77,19 @@ pub(crate) struct PcpRuns {
     pub(crate) workload: PcpWorkload,
     pub(crate) tuning: PcpTuning,
     /// In the order of seeds; not empty.
-    pub(crate) outcomes: Vec<Outcome>,
+    pub(crate) outcomes: Vec<PcpOutcome>,
 }
 
 impl PcpRuns {
     /// The medians over the seeds, number by number.
-    pub(crate) fn median(&self) -> Row {
-        let share = |of: fn(&Row) -> f64| self.range(of).1;
-        let count = |of: fn(&Row) -> u64| {
+    pub(crate) fn median(&self) -> PcpRow {
+        let share = |of: fn(&PcpRow) -> f64| self.range(of).1;
+        let count = |of: fn(&PcpRow) -> u64| {
             let mut values: Vec<u64> = self.outcomes.iter().map(|it| of(&it.row)).collect();
             values.sort_unstable();
             values[values.len() / 2]
         };
-        Row {
+        PcpRow {
             throughput: share(|row| row.throughput),
             lock_wait_share: share(|row| row.lock_wait_share),
             alloc_p99_ns: count(|row| row.alloc_p99_ns),
@@ -101,7 +101,7 @@ impl PcpRuns {
     }
 
     /// Lowest, median and highest.
-    fn range(&self, of: fn(&Row) -> f64) -> (f64, f64, f64) {
+    fn range(&self, of: fn(&PcpRow) -> f64) -> (f64, f64, f64) {
         let mut values: Vec<f64> = self.outcomes.iter().map(|it| of(&it.row)).collect();
         values.sort_by(f64::total_cmp);
         (values[0], values[values.len() / 2], values[values.len() - 1])
@@ -181,7 +181,7 @@ fn run_all(
             .map_err(|error| Failure::on("build the virtual machine", &error))?
             .ok_or(Failure::Interrupted)
     };
-    let outcomes: Vec<Outcome> = pool.install(|| {
+    let outcomes: Vec<PcpOutcome> = pool.install(|| {
         (0..nr_runs).into_par_iter().with_max_len(1).map(run_one).collect::<Result<_, _>>()
     })?;
     let mut outcomes = outcomes.into_iter();
@@ -274,8 +274,8 @@ pub(crate) fn prices_line(costs: &Costs) -> String {
 mod tests {
     use super::*;
 
-    fn outcome(tuning: PcpTuning, throughput: f64, zone_pages: u64) -> Outcome {
-        let row = Row {
+    fn outcome(tuning: PcpTuning, throughput: f64, zone_pages: u64) -> PcpOutcome {
+        let row = PcpRow {
             workload: PcpWorkload::Kbuild.as_str(),
             tuning: tuning.as_str(),
             cpus: 224,
@@ -286,7 +286,7 @@ mod tests {
             zone_pages,
             idle_pages: 3,
         };
-        Outcome { row, samples: Vec::new(), nr_failed: 0, batch: 63 }
+        PcpOutcome { row, samples: Vec::new(), nr_failed: 0, batch: 63 }
     }
 
     fn runs() -> Vec<PcpRuns> {

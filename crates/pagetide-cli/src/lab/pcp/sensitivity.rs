@@ -161,8 +161,8 @@ mod tests {
     fn a_line_has_both_tunings_and_the_table_all_prices() {
         let run_all = |casts: &[Cast]| {
             let runs = |cast: &Cast| {
-                let outcome = pcp::Outcome {
-                    row: pcp::Row {
+                let outcome = pcp::PcpOutcome {
+                    row: pcp::PcpRow {
                         workload: cast.workload.as_str(),
                         tuning: cast.tuning.as_str(),
                         cpus: 56,

@@ -4,7 +4,7 @@ use crate::folio::{Flags, Folios};
 use crate::group::{GlobalOrder, GroupConfig, GroupPass, Groups, GroupsConfig, UNLIMITED};
 use crate::ids::{FrameId, GroupId, MappingId, PageId, PageIndex, PageType};
 use crate::lru::{
-    AccessKind, AccessLog, Discarded, LruConfig, Marked, PolicyName, Refusal, Room, ShadowEntry,
+    AccessLog, AccessPath, Discarded, LruConfig, Marked, PolicyName, Refusal, Room, ShadowEntry,
 };
 use crate::reclaim::{ReclaimBatch, ReclaimKind, Settled, Step, Verdict};
 use alloc::collections::BTreeMap;
@@ -75,11 +75,11 @@ impl World {
         let Some(frame) = self.alloc(group, page) else { return false };
         let id = PageId { mapping: MappingId(0), index: PageIndex(page) };
         let page_type = if page < self.first_anon { PageType::File } else { PageType::Anon };
-        let flags = self.groups.access_rule().flags_on_fill(AccessKind::Descriptor);
+        let flags = self.groups.access_rule().flags_on_fill(AccessPath::Descriptor);
         self.folios[frame].bind(id, page_type, flags);
         self.groups.own(frame, group);
         if let Some(shadow) = self.shadows.remove(&page) {
-            self.groups.refault(&mut self.log, frame, shadow, AccessKind::Descriptor);
+            self.groups.refault(&mut self.log, frame, shadow, AccessPath::Descriptor);
         }
         self.resident.insert(page, frame);
         if self.log.add(&self.folios, frame) == Room::Full {

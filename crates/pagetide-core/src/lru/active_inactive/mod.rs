@@ -76,8 +76,8 @@ pub use balance::{
 };
 pub use cost::ReclaimCost;
 pub use design::{
-    Asked, Challenge, Design, FileDebts, FirstMerged, ShadowShrinker, Subject, Today, Vanilla,
-    Verdict,
+    Asked, Challenge, Design, FileDebts, FirstMerged, FolioState, RefaultVerdict, ShadowShrinker,
+    Today, Vanilla,
 };
 pub use lists::{Activity, ListId};
 pub use round::{Round, Work};
@@ -85,7 +85,7 @@ pub use scan::{InactiveFate, after_look, after_trial, inactive_fate};
 
 use super::workingset::{ListPages, NonresidentAge, Passed};
 use super::{
-    AccessKind, AccessRule, Context, LruConfig, LruPolicy, Mechanism, Progress, PutBack, Refusal,
+    AccessPath, AccessRule, Context, LruConfig, LruPolicy, Mechanism, Progress, PutBack, Refusal,
     ShadowEntry, Switches,
 };
 use crate::folio::{Flags, Folios};
@@ -174,13 +174,13 @@ impl<D: Design> LruPolicy for TwoLists<D> {
         cx: &mut Context<'_>,
         frame: FrameId,
         shadow: ShadowEntry,
-        _kind: AccessKind,
+        _kind: AccessPath,
     ) {
         let subject = subject(cx, frame);
         let verdict = if self.switches.has(Mechanism::RefaultDistance) {
             self.design.refault(cx, subject, shadow, self.lists.sizes())
         } else {
-            Verdict::Stays
+            RefaultVerdict::Stays
         };
         self.react(cx, frame, verdict);
     }
@@ -190,13 +190,13 @@ impl<D: Design> LruPolicy for TwoLists<D> {
         cx: &mut Context<'_>,
         frame: FrameId,
         shadow: ShadowEntry,
-        _kind: AccessKind,
+        _kind: AccessPath,
         is_recent: bool,
     ) {
         let verdict = if self.switches.has(Mechanism::RefaultDistance) {
             self.design.refault_judged(shadow, is_recent)
         } else {
-            Verdict::Stays
+            RefaultVerdict::Stays
         };
         self.react(cx, frame, verdict);
     }
@@ -344,18 +344,18 @@ impl<D: Design> LruPolicy for TwoLists<D> {
 
 impl<D: Design> TwoLists<D> {
     /// Does what the return of a page means.
-    fn react(&mut self, cx: &mut Context<'_>, frame: FrameId, verdict: Verdict) {
-        if verdict == Verdict::Forgotten {
+    fn react(&mut self, cx: &mut Context<'_>, frame: FrameId, verdict: RefaultVerdict) {
+        if verdict == RefaultVerdict::Forgotten {
             return;
         }
         let page_type = cx.flags(frame).page_type();
         cx.count_refault(page_type);
-        if verdict == Verdict::Stays {
+        if verdict == RefaultVerdict::Stays {
             return;
         }
         cx.count_activation(page_type);
         cx.folios[frame].set(Flags::ACTIVE);
-        if verdict == Verdict::Restores {
+        if verdict == RefaultVerdict::Restores {
             cx.folios[frame].set(Flags::WORKINGSET);
             cx.count_restore(page_type);
             self.charge(page_type, 1, 0);
@@ -363,6 +363,6 @@ impl<D: Design> TwoLists<D> {
     }
 }
 
-fn subject(cx: &Context<'_>, frame: FrameId) -> Subject {
-    Subject { mapping: cx.folios[frame].page().mapping, flags: cx.flags(frame) }
+fn subject(cx: &Context<'_>, frame: FrameId) -> FolioState {
+    FolioState { mapping: cx.folios[frame].page().mapping, flags: cx.flags(frame) }
 }

@@ -35,7 +35,7 @@ use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
 use crate::list::FolioList;
 use crate::lru::{
-    AccessKind, AccessRule, Context, LruConfig, LruPolicy, LruvecId, Progress, PutBack, Refusal,
+    AccessPath, AccessRule, Context, LruConfig, LruPolicy, LruvecId, Progress, PutBack, Refusal,
     ShadowEntry, TOKEN_MASK,
 };
 use crate::reclaim::{ReclaimKind, Scan, Victims};
@@ -337,7 +337,7 @@ impl LruPolicy for Lirs {
         cx: &mut Context<'_>,
         frame: FrameId,
         shadow: ShadowEntry,
-        _kind: AccessKind,
+        _kind: AccessPath,
     ) {
         let page_type = cx.flags(frame).page_type();
         cx.count_refault(page_type);

@@ -25,7 +25,7 @@ use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
 use crate::list::FolioList;
 use crate::lru::{
-    AccessKind, AccessRule, Context, LruConfig, LruPolicy, LruvecId, Marked, Progress, PutBack,
+    AccessPath, AccessRule, Context, LruConfig, LruPolicy, LruvecId, Marked, Progress, PutBack,
     Refusal, ShadowEntry,
 };
 use crate::reclaim::{ReclaimKind, Scan, Victims};
@@ -248,7 +248,7 @@ impl<R: SegmentRule> LruPolicy for Segmented<R> {
         cx: &mut Context<'_>,
         frame: FrameId,
         shadow: ShadowEntry,
-        _kind: AccessKind,
+        _kind: AccessPath,
     ) {
         let page_type = cx.flags(frame).page_type();
         cx.count_refault(page_type);

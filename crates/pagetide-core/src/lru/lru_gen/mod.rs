@@ -20,7 +20,7 @@
 //! Ignored: statistics of past generations (as a kernel built without them). Source: the multi-gen
 //! LRU specification, section 12.
 
-use super::multigen::{GenerationSummary, MultigenSummary, TierCounts};
+use super::multigen::{GenerationSummary, MultigenSummary, RefTierCounts};
 use super::{Lruvec, LruvecId, PolicyName};
 use crate::ids::PageType;
 use crate::units::Millis;
@@ -93,7 +93,7 @@ fn write_tiers(out: &mut dyn fmt::Write, summary: &MultigenSummary, seq: u64) ->
         write!(out, "            {tier:10}")?;
         for page_type in PageType::ALL {
             let counts = &summary.tiers[page_type.index()][tier];
-            let TierCounts { avg_refaulted, avg_total, refaulted, evicted, protected } = *counts;
+            let RefTierCounts { avg_refaulted, avg_total, refaulted, evicted, protected } = *counts;
             let columns = if seq == summary.max_seq {
                 [(avg_refaulted, 'R'), (avg_total, 'T'), (0, 'x')]
             } else if seq == summary.min_seq[page_type.index()] {

@@ -44,7 +44,7 @@ impl Gains {
 
 /// What is known of one type and tier. Units: pages.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct TierCounts {
+pub struct RefTierCounts {
     /// Moving average over past generations: pages that came back.
     pub avg_refaulted: u64,
     /// Moving average over past generations: pages evicted or protected.
@@ -66,8 +66,8 @@ struct Position {
 }
 
 impl Position {
-    fn of(counts: &[TierCounts], gain: u64) -> Position {
-        let sum = |part: fn(&TierCounts) -> u64| counts.iter().map(part).sum();
+    fn of(counts: &[RefTierCounts], gain: u64) -> Position {
+        let sum = |part: fn(&RefTierCounts) -> u64| counts.iter().map(part).sum();
         Position {
             refaulted: sum(|tier| tier.avg_refaulted + tier.refaulted),
             total: sum(|tier| tier.avg_total + tier.evicted + tier.protected),
@@ -88,7 +88,7 @@ impl Position {
 /// Counts of both types and all tiers.
 #[derive(Default, Debug)]
 pub(crate) struct Controller {
-    counts: [[TierCounts; NR_TIERS]; 2],
+    counts: [[RefTierCounts; NR_TIERS]; 2],
 }
 
 impl Controller {
@@ -117,22 +117,22 @@ impl Controller {
     }
 
     /// The counts of a type, by tier.
-    pub(super) fn tiers(&self, page_type: PageType) -> &[TierCounts; NR_TIERS] {
+    pub(super) fn tiers(&self, page_type: PageType) -> &[RefTierCounts; NR_TIERS] {
         &self.counts[page_type.index()]
     }
 
     /// The counts of one type and tier, to add to.
-    pub(super) fn tier_mut(&mut self, page_type: PageType, tier: RefTier) -> &mut TierCounts {
+    pub(super) fn tier_mut(&mut self, page_type: PageType, tier: RefTier) -> &mut RefTierCounts {
         &mut self.counts[page_type.index()][tier.index()]
     }
 
     /// The type's oldest generation is used up: its counts join the average.
     pub(super) fn fold(&mut self, page_type: PageType) {
         for tier in &mut self.counts[page_type.index()] {
-            *tier = TierCounts {
+            *tier = RefTierCounts {
                 avg_refaulted: (tier.avg_refaulted + tier.refaulted) / 2,
                 avg_total: (tier.avg_total + tier.evicted + tier.protected) / 2,
-                ..TierCounts::default()
+                ..RefTierCounts::default()
             };
         }
     }
@@ -142,14 +142,14 @@ impl Controller {
 mod tests {
     use super::*;
 
-    fn counts(refaulted: u64, evicted: u64) -> TierCounts {
-        TierCounts { refaulted, evicted, ..TierCounts::default() }
+    fn counts(refaulted: u64, evicted: u64) -> RefTierCounts {
+        RefTierCounts { refaulted, evicted, ..RefTierCounts::default() }
     }
 
     /// Specification, section 7, the last vector.
     #[test]
     fn folding_halves_and_starts_over() {
-        let before = TierCounts {
+        let before = RefTierCounts {
             avg_refaulted: 100,
             refaulted: 301,
             avg_total: 1000,
@@ -161,7 +161,8 @@ mod tests {
             *controller.tier_mut(page_type, RefTier(2)) = before;
         }
         controller.fold(PageType::File);
-        let after = TierCounts { avg_refaulted: 200, avg_total: 850, ..TierCounts::default() };
+        let after =
+            RefTierCounts { avg_refaulted: 200, avg_total: 850, ..RefTierCounts::default() };
         assert_eq!(controller.tiers(PageType::File)[2], after);
         assert_eq!(controller.tiers(PageType::Anon)[2], before, "the other type waits");
     }

@@ -97,14 +97,14 @@ mod tiers;
 mod walks;
 mod window;
 
-pub use controller::TierCounts;
+pub use controller::RefTierCounts;
 pub use summary::{GenerationSummary, MultigenSummary};
 pub use tiers::{NR_TIERS, RefTier};
 pub use walks::TableWalk;
 pub use window::MAX_NR_GENS;
 
 use super::{
-    AccessKind, AccessRule, Context, LruConfig, LruPolicy, LruvecId, Mechanism, Progress, PutBack,
+    AccessPath, AccessRule, Context, LruConfig, LruPolicy, LruvecId, Mechanism, Progress, PutBack,
     Refusal, ShadowEntry, Switches,
 };
 use crate::folio::{Flags, Folios};
@@ -221,7 +221,7 @@ impl<P: Profile> LruPolicy for Multigen<P> {
         cx: &mut Context<'_>,
         frame: FrameId,
         shadow: ShadowEntry,
-        kind: AccessKind,
+        kind: AccessPath,
     ) {
         if shadow.lruvec() != self.id {
             return;

@@ -28,7 +28,7 @@ use super::tiers::{RefTier, References};
 use super::window::Window;
 use crate::folio::Flags;
 use crate::ids::PageType;
-use crate::lru::{AccessKind, AccessRule, Refusal, ShadowEntry, Switches};
+use crate::lru::{AccessPath, AccessRule, Refusal, ShadowEntry, Switches};
 use crate::reclaim::Scan;
 
 /// Newer than the store, or being written to it.
@@ -143,5 +143,5 @@ pub(crate) trait Profile: Copy + core::fmt::Debug {
     fn remembered(self, shadow: ShadowEntry) -> References;
 
     /// What a page that returned in time is given.
-    fn welcome(self, references: References, kind: AccessKind) -> Welcome;
+    fn welcome(self, references: References, kind: AccessPath) -> Welcome;
 }

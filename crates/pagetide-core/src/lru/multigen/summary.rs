@@ -2,7 +2,7 @@
 
 use super::tiers::NR_TIERS;
 use super::window::{self, MAX_NR_GENS};
-use super::{Multigen, Profile, TierCounts};
+use super::{Multigen, Profile, RefTierCounts};
 use crate::folio::Flags;
 use crate::ids::PageType;
 use crate::lru::page_table::LookCounts;
@@ -34,7 +34,7 @@ pub struct MultigenSummary {
     /// What all walks did.
     pub tables_total: LookCounts,
     /// What the controller knows: row = page type, column = tier.
-    pub tiers: [[TierCounts; NR_TIERS]; 2],
+    pub tiers: [[RefTierCounts; NR_TIERS]; 2],
     /// The last tier of each type that is evicted now, measured against the type itself; those
     /// above are protected.
     pub tier_limits: [u8; 2],

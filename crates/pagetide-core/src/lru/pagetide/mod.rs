@@ -92,7 +92,7 @@ pub use tuning::{Arm, NR_ARMS, Order, Tuning};
 pub use victims::PagetideCursor;
 
 use super::{
-    AccessKind, AccessRule, Context, LOG_LEN, LruConfig, LruPolicy, LruvecId, Mechanism, Progress,
+    AccessPath, AccessRule, Context, LOG_LEN, LruConfig, LruPolicy, LruvecId, Mechanism, Progress,
     PutBack, Refusal, ShadowEntry, Switches, TOKEN_BITS,
 };
 use crate::folio::{Flags, Folios};
@@ -336,7 +336,7 @@ impl LruPolicy for Pagetide {
         cx: &mut Context<'_>,
         frame: FrameId,
         shadow: ShadowEntry,
-        kind: AccessKind,
+        kind: AccessPath,
     ) {
         let folio = &cx.folios[frame];
         let flags = folio.set(Flags::WORKINGSET);

@@ -39,11 +39,11 @@ impl Reads {
 
     /// Whether it hit.
     fn read(&mut self, page: u64) -> bool {
-        self.read_as(page, AccessKind::Descriptor)
+        self.read_as(page, AccessPath::Descriptor)
     }
 
     /// The same; a page that is not here is brought as `kind` says.
-    fn read_as(&mut self, page: u64, kind: AccessKind) -> bool {
+    fn read_as(&mut self, page: u64, kind: AccessPath) -> bool {
         if let Some(frame) = self.resident.get(&page).copied() {
             let marked = self.lruvec.access_rule().mark(&self.folios, frame);
             if marked == Marked::Log && !(self.loses)(page) {
@@ -59,11 +59,11 @@ impl Reads {
     /// Readahead brings a page, if it is not here.
     fn read_ahead(&mut self, page: u64) {
         if !self.resident.contains_key(&page) {
-            self.fill(page, AccessKind::Readahead);
+            self.fill(page, AccessPath::Readahead);
         }
     }
 
-    fn fill(&mut self, page: u64, kind: AccessKind) {
+    fn fill(&mut self, page: u64, kind: AccessPath) {
         let shadow = self.shadows.remove(&page);
         if self.free.is_empty() {
             self.reclaim(shadow);
@@ -131,7 +131,7 @@ impl Reads {
 #[test]
 fn a_page_that_was_brought_by_a_fault_is_hit_when_it_is_young_again() {
     let mut reads = Reads::new(&LruConfig::file_only(64));
-    for (page, kind, seen) in [(1, AccessKind::Table, [0, 1]), (2, AccessKind::Descriptor, [1, 2])]
+    for (page, kind, seen) in [(1, AccessPath::Table, [0, 1]), (2, AccessPath::Descriptor, [1, 2])]
     {
         reads.read_as(page, kind);
         for nr_hits in seen {
@@ -218,7 +218,7 @@ fn a_scan_gets_the_room_that_random_reads_leave() {
 /// the scan's pages as heavy as they are.
 #[test]
 fn what_is_read_beside_a_stream_is_remembered() {
-    let hits_beside = |kind: AccessKind| {
+    let hits_beside = |kind: AccessPath| {
         let mut reads = Reads::new(&LruConfig::file_only(1024));
         let mut scan = (100_000..109_000).cycle();
         let mut nr_hits = 0;
@@ -231,7 +231,7 @@ fn what_is_read_beside_a_stream_is_remembered() {
         reads.lruvec.validate();
         nr_hits
     };
-    let [run, alone] = [AccessKind::Run, AccessKind::Descriptor].map(hits_beside);
+    let [run, alone] = [AccessPath::Run, AccessPath::Descriptor].map(hits_beside);
     assert!(run >= 4 * 300 && alone <= 300, "{run}, {alone} if each page of the scan were a wait");
 }
 
@@ -260,7 +260,7 @@ fn a_set_gives_nothing_for_pages_that_wait() {
 /// brings them itself. They are worth no more than their neighbours.
 #[test]
 fn a_stream_that_overtakes_its_readahead_takes_no_place_of_the_set() {
-    let set_left = |late: AccessKind| {
+    let set_left = |late: AccessPath| {
         let mut reads = Reads::new(&LruConfig::file_only(4096));
         for _ in 0..5 {
             reads.stream(0..1024);
@@ -277,7 +277,7 @@ fn a_stream_that_overtakes_its_readahead_takes_no_place_of_the_set() {
         reads.lruvec.validate();
         (0..1024).filter(|page| reads.resident.contains_key(page)).count()
     };
-    let [run, alone] = [AccessKind::Run, AccessKind::Descriptor].map(set_left);
+    let [run, alone] = [AccessPath::Run, AccessPath::Descriptor].map(set_left);
     assert!(run >= 1020 && alone < 1000, "{run} of 1024, {alone} if each were a wait of its own");
 }
 

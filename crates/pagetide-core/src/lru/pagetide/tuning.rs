@@ -2,7 +2,7 @@
 //!
 //! Nobody who uses the policy sets these: they were chosen once, over traces of every kind, and the
 //! selection adapts what is worth adapting. They are a value rather than `const` items so that
-//! `pagetide lab tune` can show what each of them is worth, and so that a later choice can be
+//! the crate `pagetide-tune` can show what each of them is worth, and so that a later choice can be
 //! checked against this one.
 //!
 //! Source: measured; the sweep prints the table.

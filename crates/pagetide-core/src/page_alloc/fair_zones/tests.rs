@@ -5,7 +5,7 @@ use super::*;
 use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, MappingId, PageId, PageIndex, PageType};
 use crate::lru::{
-    AccessKind, AccessLog, LruConfig, Lruvec, LruvecId, Marked, PolicyName, Room, ShadowEntry,
+    AccessLog, AccessPath, LruConfig, Lruvec, LruvecId, Marked, PolicyName, Room, ShadowEntry,
 };
 use crate::page_alloc::WatermarkInputs;
 use crate::reclaim::{ReclaimBatch, ReclaimPass, Settled, Step, Verdict};
@@ -150,7 +150,7 @@ impl TwoZones {
         zone.folios[frame].bind(id, PageType::File, Flags::NONE);
         let mut log = AccessLog::new();
         if let Some(shadow) = self.shadows.remove(&page) {
-            zone.lruvec.refault(&mut log, frame, shadow, AccessKind::Descriptor);
+            zone.lruvec.refault(&mut log, frame, shadow, AccessPath::Descriptor);
         }
         assert_eq!(log.add(&zone.folios, frame), Room::Left);
         zone.lruvec.drain(&mut log);

@@ -11,7 +11,7 @@ use crate::ids::{CpuId, FrameId};
 use crate::page_alloc::pcp::{Pcp, ZoneHome};
 use crate::page_alloc::pcp_limits::HighFraction;
 use crate::page_alloc::single::PageAllocator;
-use crate::page_alloc::slow_path::{Attempt, Outcome, SlowPath};
+use crate::page_alloc::slow_path::{Attempt, Attempted, SlowPath};
 use crate::page_alloc::watermark::WatermarkLevel;
 use crate::page_alloc::zone::{AllocRequest, Zone, ZoneConfig};
 use crate::units::Millis;
@@ -298,19 +298,19 @@ fn concern_15_lists_are_emptied_before_an_allocation_may_fail() {
     let mut nr_found = 0;
     loop {
         let mut path = SlowPath::new();
-        let mut outcome = Outcome::Failed;
+        let mut outcome = Attempted::Failed;
         let mut found = None;
         while found.is_none() {
             outcome = match path.next(outcome) {
                 Attempt::Take(level) => {
                     found = allocator.alloc(CpuId(0), &any.at(level));
-                    Outcome::Failed
+                    Attempted::Failed
                 }
                 Attempt::DrainCpus => {
                     allocator.drain_all();
-                    Outcome::Progress
+                    Attempted::Progress
                 }
-                Attempt::WakeBackground | Attempt::DirectReclaim => Outcome::Failed,
+                Attempt::WakeBackground | Attempt::DirectReclaim => Attempted::Failed,
                 Attempt::GiveUp => break,
             };
         }

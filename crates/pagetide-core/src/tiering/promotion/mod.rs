@@ -54,7 +54,7 @@ pub struct HintFault<'a> {
 
 /// How much room the fast node has. In frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Room {
+pub struct Headroom {
     /// Frames the node has; none, and it is nobody's destination.
     pub nr_frames: u64,
     /// Those that are free to everybody.
@@ -65,11 +65,11 @@ pub struct Room {
     pub promo: u64,
 }
 
-impl Room {
+impl Headroom {
     /// The room of a node that is one zone.
-    pub fn of(zone: &Zone) -> Room {
+    pub fn of(zone: &Zone) -> Headroom {
         let marks = zone.watermarks();
-        Room {
+        Headroom {
             nr_frames: u64::from(zone.nr_managed()),
             nr_free: zone.nr_free_unreserved(),
             high: marks.mark(WatermarkLevel::High),
@@ -163,13 +163,13 @@ impl Promotion {
     ///
     /// # Cost
     /// O(1).
-    pub fn decide(&mut self, now: Millis, fault: &HintFault<'_>, room: &Room) -> Decision {
+    pub fn decide(&mut self, now: Millis, fault: &HintFault<'_>, room: &Headroom) -> Decision {
         let decision = self.judge(now, fault, room);
         self.refusals.note(decision);
         decision
     }
 
-    fn judge(&mut self, now: Millis, fault: &HintFault<'_>, room: &Room) -> Decision {
+    fn judge(&mut self, now: Millis, fault: &HintFault<'_>, room: &Headroom) -> Decision {
         if room.nr_frames == 0 {
             return Decision::NoTarget;
         }
@@ -191,7 +191,7 @@ impl Promotion {
         &mut self,
         now: Millis,
         fault: &HintFault<'_>,
-        room: &Room,
+        room: &Headroom,
     ) -> Result<Because, Decision> {
         if self.switches.is_base() {
             return Ok(Because::Touched);
@@ -224,7 +224,7 @@ impl Promotion {
         &mut self,
         now: Millis,
         fault: &HintFault<'_>,
-        room: &Room,
+        room: &Headroom,
     ) -> Result<Because, Decision> {
         let latency = self.take_latency(now, fault.folio);
         let auto = self.auto.get_or_insert_with(|| Auto::new(room.nr_frames));
@@ -244,7 +244,7 @@ impl Promotion {
 
     /// Notes what accesses, faults and moves cost now, a few times a second. Without knobs, all
     /// follows from it; otherwise it does nothing.
-    pub fn tell_costs(&mut self, now: Millis, room: &Room, costs: &TierCosts) {
+    pub fn tell_costs(&mut self, now: Millis, room: &Headroom, costs: &TierCosts) {
         if self.switches.auto {
             let auto = self.auto.get_or_insert_with(|| Auto::new(room.nr_frames));
             auto.tell_costs(now, costs);

@@ -6,7 +6,7 @@ use crate::tiering::{Stage, frames_per_second};
 use alloc::vec::Vec;
 
 /// Room at HIGH, and none to spare.
-const FULL: Room = Room { nr_frames: 1_000_000, nr_free: 5000, high: 2000, promo: 3000 };
+const FULL: Headroom = Headroom { nr_frames: 1_000_000, nr_free: 5000, high: 2000, promo: 3000 };
 
 /// A fast node, and one armed page in slow memory.
 struct World {
@@ -30,7 +30,7 @@ impl World {
         &self.folios[FrameId(0)]
     }
 
-    fn decide(&mut self, now: u64, armed: u64, nr_frames: u64, room: &Room) -> Decision {
+    fn decide(&mut self, now: u64, armed: u64, nr_frames: u64, room: &Headroom) -> Decision {
         let folio = &self.folios[FrameId(0)];
         folio.swap_hint_stamp(self.promotion.width.store(Millis(armed)));
         self.promotion.decide(Millis(now), &HintFault { folio, nr_frames }, room)
@@ -149,7 +149,7 @@ fn latency_at_the_threshold_is_too_long() {
 fn room_to_spare_promotes_and_touches_neither_count_nor_stamp() {
     let mut world = World::at_rate(2);
     world.promotion.threshold = 375;
-    let ample = Room { nr_free: 3000 + 262_144 + 1, ..FULL };
+    let ample = Headroom { nr_free: 3000 + 262_144 + 1, ..FULL };
     assert_eq!(world.decide(90_000, 5, 4, &ample), Decision::Promote(Because::FreeSpace));
     assert_eq!(world.promotion.threshold, 0);
     assert_eq!(world.promotion.nr_candidates(), 0);
@@ -157,30 +157,30 @@ fn room_to_spare_promotes_and_touches_neither_count_nor_stamp() {
     assert_eq!(world.promotion.adjusting, Window::default());
     assert_eq!(world.promotion.vmstat().read(Counter::PgpromoteCandidateNrl), 4);
     // One frame less, and the page is judged; its fault is ninety seconds late.
-    let short = Room { nr_free: ample.nr_free - 1, ..ample };
+    let short = Headroom { nr_free: ample.nr_free - 1, ..ample };
     assert_eq!(world.decide(90_000, 5, 4, &short), Decision::TooCold);
 }
 
 #[test]
 fn a_sixteenth_of_a_large_node_is_room_to_spare() {
-    let large = Room { nr_frames: 16 << 20, nr_free: 3000 + (1 << 20), ..FULL };
+    let large = Headroom { nr_frames: 16 << 20, nr_free: 3000 + (1 << 20), ..FULL };
     assert!(!large.is_ample(262_144));
-    assert!(Room { nr_free: large.nr_free + 1, ..large }.is_ample(262_144));
+    assert!(Headroom { nr_free: large.nr_free + 1, ..large }.is_ample(262_144));
 }
 
 #[test]
 fn destination_keeps_its_high_watermark() {
     let mut world = World::at_rate(100);
-    let tight = Room { nr_free: 2001, ..FULL };
+    let tight = Headroom { nr_free: 2001, ..FULL };
     let decision = world.decide(5000, 5000, 1, &tight);
     assert_eq!(decision, Decision::NoRoom);
     assert!(decision.wakes_reclaim());
     assert_eq!(world.promotion.nr_candidates(), 1, "hot all the same");
-    let roomy = Room { nr_free: 2002, ..FULL };
+    let roomy = Headroom { nr_free: 2002, ..FULL };
     assert_eq!(world.decide(5000, 5000, 1, &roomy), Decision::Promote(Because::Hot));
     let decision = world.decide(5000, 5000, 2, &roomy);
     assert_eq!(decision, Decision::NoRoom);
-    let none = Room { nr_frames: 0, nr_free: 0, high: 0, promo: 0 };
+    let none = Headroom { nr_frames: 0, nr_free: 0, high: 0, promo: 0 };
     assert_eq!(world.decide(5000, 5000, 1, &none), Decision::NoTarget);
     assert!(!Decision::NoTarget.wakes_reclaim());
     assert_eq!(world.promotion.nr_candidates(), 4, "nothing is counted without a destination");
@@ -205,7 +205,7 @@ fn base_promotes_whatever_was_touched() {
     let mut world = World::new(TieringKnobs::default(), Stage::Base);
     assert_eq!(world.decide(90_000, 5, 1, &FULL), Decision::Promote(Because::Touched));
     assert_eq!(world.promotion.nr_candidates(), 0);
-    let full = Room { nr_free: 0, ..FULL };
+    let full = Headroom { nr_free: 0, ..FULL };
     assert_eq!(world.decide(90_000, 5, 1, &full), Decision::NoRoom);
 }
 

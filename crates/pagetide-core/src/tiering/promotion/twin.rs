@@ -151,7 +151,7 @@ impl Twin {
         }
     }
 
-    fn fault(&mut self, now: u128, page: usize, nr: u128, room: &Room) -> Decision {
+    fn fault(&mut self, now: u128, page: usize, nr: u128, room: &Headroom) -> Decision {
         // A memoryless destination takes nothing.
         if room.nr_frames == 0 {
             return Decision::NoTarget;
@@ -226,7 +226,7 @@ struct Pair {
     folios: Folios,
     promotion: Promotion,
     twin: Twin,
-    room: Room,
+    room: Headroom,
     now: Millis,
 }
 
@@ -237,7 +237,7 @@ impl Pair {
             folios: Folios::new(NR_PAGES as u32),
             promotion: Promotion::new(knobs, switches, width),
             twin: Twin::new(knobs, switches, width),
-            room: Room { nr_frames: 20_000, nr_free: 5000, high: 1000, promo: 2000 },
+            room: Headroom { nr_frames: 20_000, nr_free: 5000, high: 1000, promo: 2000 },
             now: Millis(start),
         }
     }
@@ -329,7 +329,7 @@ proptest! {
         let width = StampWidth::WIDEST;
         let mut promotion = Promotion::new(&knobs, stage.switches(), width);
         let folios = Folios::new(1);
-        let room = Room { nr_frames: 1, nr_free: 5000, high: 1000, promo: 5000 };
+        let room = Headroom { nr_frames: 1, nr_free: 5000, high: 1000, promo: 5000 };
         let share = knobs.promote_rate_frames * knobs.rate_window.0 / 1000;
         let first = knobs.rate_window.0 + 1;
         let mut now = first;

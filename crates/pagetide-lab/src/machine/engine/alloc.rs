@@ -15,9 +15,9 @@
 use super::{Machine, QUANTUM};
 use crate::machine::clock::Nanos;
 use crate::machine::memory::Visit;
-use crate::machine::task::{AllocJob, Job, Shed, Stage, TaskId};
-use crate::machine::workload::End;
-use pagetide_core::page_alloc::{AllocRequest, Attempt, LockWait, Outcome, SlowPath};
+use crate::machine::task::{AllocJob, Job, Shed, Stage};
+use crate::machine::workload::{End, TaskId};
+use pagetide_core::page_alloc::{AllocRequest, Attempt, Attempted, LockWait, SlowPath};
 
 impl Machine {
     /// Some more pages of an allocation, as far as the CPU's own list goes.
@@ -206,11 +206,11 @@ impl Machine {
         };
         let path = job.path.get_or_insert_with(|| {
             let mut path = SlowPath::new();
-            let first = path.next(Outcome::Failed);
+            let first = path.next(Attempted::Failed);
             assert_eq!(first, Attempt::Take(AllocJob::FAST), "the fast path comes first");
             path
         });
-        let mut outcome = Outcome::Failed;
+        let mut outcome = Attempted::Failed;
         loop {
             outcome = match path.next(outcome) {
                 Attempt::Take(level) => {
@@ -219,9 +219,9 @@ impl Machine {
                 }
                 Attempt::WakeBackground => {
                     memory.wake_reclaim();
-                    Outcome::Progress
+                    Attempted::Progress
                 }
-                Attempt::DirectReclaim => Outcome::Failed,
+                Attempt::DirectReclaim => Attempted::Failed,
                 Attempt::DrainCpus => {
                     job.starving = Some(memory.starve());
                     let shed = Job::Shed { cpu: 0, end: nr_cpus, how: Shed::Full };

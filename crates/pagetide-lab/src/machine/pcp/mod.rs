@@ -10,7 +10,7 @@
 //! The same programs, in virtual time, each with each tuning:
 //!
 //! ```text
-//!   workload x tuning x seed --> Machine: warm-up | measured stretch --> Row, samples
+//!   workload x tuning x seed --> Machine: warm-up | measured stretch --> PcpRow, samples
 //! ```
 //!
 //! | name | CPUs | what | memory |
@@ -24,7 +24,7 @@
 //!
 //! # Data and invariants
 //!
-//! One [`Row`] a run, the same for the same seed. A CPU's periodic worker ticks each second.
+//! One [`PcpRow`] a run, the same for the same seed. A CPU's periodic worker ticks each second.
 //!
 //! # What it deliberately ignores
 //!
@@ -43,14 +43,14 @@
 mod programs;
 mod published;
 
-pub use published::{Published, published};
+pub use published::{PublishedFigures, published};
 
 use super::clock::Nanos;
 use super::costs::Costs;
 use super::device::Device;
 use super::engine::{Machine, MachineConfig, MachineError};
 use super::meter::{Measured, Sample};
-use super::task::TaskId;
+use super::workload::TaskId;
 use pagetide_core::ids::CpuId;
 use pagetide_core::page_alloc::{PcpTuning, WatermarkInputs, WatermarkLevel, Watermarks};
 use pagetide_core::units::PAGE_BYTES;
@@ -117,7 +117,7 @@ impl PcpWorkload {
     }
 
     /// The memory it runs in, and for how long.
-    pub const fn plan(self) -> Plan {
+    pub const fn plan(self) -> PcpPlan {
         const GIB: u32 = 1 << 18;
         let (gib, warm_up_ms, measured_ms) = match self {
             PcpWorkload::PageFault1 => (128, 5000, 500),
@@ -127,7 +127,7 @@ impl PcpWorkload {
             PcpWorkload::Pressure => (16, 3000, 500),
             PcpWorkload::Mixed => (128, 5000, 500),
         };
-        Plan {
+        PcpPlan {
             nr_frames: gib * GIB,
             warm_up: Nanos::from_millis(warm_up_ms),
             measured: Nanos::from_millis(measured_ms),
@@ -174,7 +174,7 @@ impl FromStr for PcpWorkload {
 
 /// How large the machine of a run is, and how long the run takes in virtual time.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct PcpPlan {
     /// The machine's frames.
     pub nr_frames: u32,
     /// What comes before the measurement.
@@ -185,7 +185,7 @@ pub struct Plan {
 
 /// A line of the table. The field names are what `--json` prints, and stay.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub struct Row {
+pub struct PcpRow {
     /// The workload.
     pub workload: &'static str,
     /// The tuning.
@@ -209,9 +209,9 @@ pub struct Row {
 
 /// What one run answers.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Outcome {
+pub struct PcpOutcome {
     /// The line of the table.
-    pub row: Row,
+    pub row: PcpRow,
     /// From the beginning of the warm-up on.
     pub samples: Vec<Sample>,
     /// Pages asked for and not got, in the measured stretch.
@@ -237,7 +237,7 @@ pub fn run_while(
     costs: Costs,
     seed: u64,
     keep_on: impl FnMut(f64) -> bool,
-) -> Result<Option<Outcome>, MachineError> {
+) -> Result<Option<PcpOutcome>, MachineError> {
     run_plan_while(workload, workload.plan(), tuning, costs, seed, keep_on)
 }
 
@@ -247,12 +247,12 @@ pub fn run_while(
 /// As [`Machine::new`]: memory too small.
 pub fn run_plan_while(
     workload: PcpWorkload,
-    plan: Plan,
+    plan: PcpPlan,
     tuning: PcpTuning,
     costs: Costs,
     seed: u64,
     keep_on: impl FnMut(f64) -> bool,
-) -> Result<Option<Outcome>, MachineError> {
+) -> Result<Option<PcpOutcome>, MachineError> {
     let mut machine = Machine::new(&MachineConfig {
         nr_cpus: workload.nr_cpus(),
         nr_frames: plan.nr_frames,
@@ -263,7 +263,7 @@ pub fn run_plan_while(
     })?;
     populate(&mut machine, workload, &costs);
     let Some(measured) = play(&mut machine, &plan, keep_on) else { return Ok(None) };
-    Ok(Some(Outcome {
+    Ok(Some(PcpOutcome {
         row: row(workload, tuning, &measured),
         samples: machine.samples().to_vec(),
         nr_failed: measured.nr_failed,
@@ -273,7 +273,7 @@ pub fn run_plan_while(
 
 fn play(
     machine: &mut Machine,
-    plan: &Plan,
+    plan: &PcpPlan,
     mut keep_on: impl FnMut(f64) -> bool,
 ) -> Option<Measured> {
     let end = plan.warm_up + plan.measured;
@@ -292,9 +292,9 @@ fn play(
     Some(machine.measured())
 }
 
-fn row(workload: PcpWorkload, tuning: PcpTuning, measured: &Measured) -> Row {
+fn row(workload: PcpWorkload, tuning: PcpTuning, measured: &Measured) -> PcpRow {
     let bytes = measured.nr_taken as f64 * PAGE_BYTES as f64;
-    Row {
+    PcpRow {
         workload: workload.as_str(),
         tuning: tuning.as_str(),
         cpus: workload.nr_cpus(),

@@ -8,7 +8,7 @@ use super::PcpWorkload;
 
 /// A workload's published figures: without tuning, and with the depth tuning of the RFC.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Published {
+pub struct PublishedFigures {
     /// What `score` counts.
     pub unit: &'static str,
     /// Before and after.
@@ -20,21 +20,21 @@ pub struct Published {
 }
 
 /// The figures for this workload, where there are any.
-pub const fn published(workload: PcpWorkload) -> Option<Published> {
+pub const fn published(workload: PcpWorkload) -> Option<PublishedFigures> {
     match workload {
-        PcpWorkload::PageFault1 => Some(Published {
+        PcpWorkload::PageFault1 => Some(PublishedFigures {
             unit: "GB/s",
             score: (34.3, 75.0),
             lock_wait_share: Some((0.609, 0.002)),
             note: "56 CPUs of one socket",
         }),
-        PcpWorkload::Kbuild => Some(Published {
+        PcpWorkload::Kbuild => Some(PublishedFigures {
             unit: "s to build",
             score: (162.67, 162.67),
             lock_wait_share: Some((0.17, 0.1228)),
             note: "all spin locks; the merged series sent 20 % of the pages through the zone",
         }),
-        PcpWorkload::Netperf => Some(Published {
+        PcpWorkload::Netperf => Some(PublishedFigures {
             unit: "MB/s",
             score: (7136.0, 8489.0),
             lock_wait_share: None,

@@ -10,7 +10,7 @@ use pagetide_core::ids::{CpuId, FrameId, Order};
 use pagetide_core::page_alloc::{
     AllocRequest, PageAllocator, Starving, WatermarkLevel, Zone, ZoneSignals,
 };
-use pagetide_core::tiering::{Room, background_target, room_for_demoted};
+use pagetide_core::tiering::{Headroom, background_target, room_for_demoted};
 use pagetide_core::units::Millis;
 
 /// The CPU of the one thread there is.
@@ -72,8 +72,8 @@ impl ZoneFrames {
     }
 
     /// How much room promotions find.
-    pub(super) fn room(&self) -> Room {
-        Room::of(self.zone())
+    pub(super) fn room(&self) -> Headroom {
+        Headroom::of(self.zone())
     }
 
     pub(super) fn nr_used(&self) -> u32 {

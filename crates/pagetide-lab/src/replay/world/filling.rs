@@ -15,17 +15,17 @@ use std::ops::Range;
 
 impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     pub(super) fn read_ahead(&mut self, rank: u32) {
-        let filled = self.fill_unasked(rank, lru::AccessKind::Readahead);
+        let filled = self.fill_unasked(rank, lru::AccessPath::Readahead);
         self.join_group(rank, filled);
     }
 
     /// Nothing is evicted for it, so nobody meets its lock.
     pub(super) fn read_around(&mut self, rank: u32) {
-        let _ = self.fill_unasked(rank, lru::AccessKind::Around);
+        let _ = self.fill_unasked(rank, lru::AccessPath::Around);
     }
 
     /// Without a frame the page does not come, and nobody waits for it.
-    fn fill_unasked(&mut self, rank: u32, kind: lru::AccessKind) -> Option<FrameId> {
+    fn fill_unasked(&mut self, rank: u32, kind: lru::AccessPath) -> Option<FrameId> {
         if self.frame_of(rank).is_some() {
             return None;
         }
@@ -40,7 +40,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     /// A page of a call that will access it: this is its miss. Without a frame the access is.
     pub(super) fn fill_ahead(&mut self, rank: u32) {
         if self.frame_of(rank).is_none() {
-            let filled = self.fill(rank, lru::AccessKind::Run);
+            let filled = self.fill(rank, lru::AccessPath::Run);
             if filled.is_some() {
                 self.misses += 1;
                 self.pages[rank as usize].set(Mark::Awaited);
@@ -74,10 +74,10 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     }
 
     /// Makes the page resident, or returns `None` when no frame came free.
-    pub(super) fn fill(&mut self, rank: u32, kind: lru::AccessKind) -> Option<FrameId> {
+    pub(super) fn fill(&mut self, rank: u32, kind: lru::AccessPath) -> Option<FrameId> {
         let payer = self.charge(rank)?;
         let found = match kind {
-            lru::AccessKind::Around => self.take_free(rank),
+            lru::AccessPath::Around => self.take_free(rank),
             _ => self.alloc(rank),
         };
         let Some(frame) = found else {

@@ -54,7 +54,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         self.folios[frame].bind(self.trace.page(rank), PageType::File, Flags::NONE);
         let node = &mut self.nodes[0];
         if let Some(shadow) = shadow {
-            node.lists.refault(&mut node.log, frame, shadow, lru::AccessKind::Descriptor);
+            node.lists.refault(&mut node.log, frame, shadow, lru::AccessPath::Descriptor);
         }
         self.pages[rank as usize] = Page::of_file(Word::Resident(frame));
         self.rank_in[frame.0 as usize] = rank;

@@ -16,7 +16,7 @@
 
 use super::clock::{self, Counted, VirtualClock};
 use super::memory::{Memory, Slot};
-use super::{Clock, Outcome, Reader, Setup, Statistics};
+use super::{Reader, ReplayClock, ReplayOutcome, Setup, StatisticsFold};
 use crate::trace::{AccessKind, DenseTrace};
 use pagetide_core::folio::{Flags, Folios};
 use pagetide_core::ids::{FrameId, PageId, PageType};
@@ -137,7 +137,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
             filling: Vec::new(),
             background: Background::new(setup.costs.scan_ns),
             clock,
-            follows_trace: setup.clock == Clock::Trace && !memory.repeats_the_run(),
+            follows_trace: setup.clock == ReplayClock::Trace && !memory.repeats_the_run(),
             is_plain: misses::is_plain(&setup),
             has_one_handle: setup.reader == Reader::OneHandle && skips_repeats(rule),
             last_read: u32::MAX,
@@ -182,7 +182,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
     }
 
     /// What was counted so far.
-    pub fn outcome(&self) -> Outcome {
+    pub fn outcome(&self) -> ReplayOutcome {
         let mut vmstat = VmStat::default();
         self.nodes.iter().for_each(|node| vmstat.merge(&node.lists.vmstat()));
         if let Some(tiering) = &self.tiering {
@@ -194,7 +194,16 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         let evictions = sum(&[Counter::PgstealAnon, Counter::PgstealFile]) - demoted;
         let World { accesses, misses, bypasses, out_of_memory, pages_ahead, .. } = *self;
         let tiers = self.tier_counts(demoted);
-        Outcome { accesses, misses, bypasses, out_of_memory, evictions, pages_ahead, vmstat, tiers }
+        ReplayOutcome {
+            accesses,
+            misses,
+            bypasses,
+            out_of_memory,
+            evictions,
+            pages_ahead,
+            vmstat,
+            tiers,
+        }
     }
 
     /// The lruvec, to look at: that of the fastest memory, where there are several kinds.
@@ -303,7 +312,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         } else {
             self.misses += 1;
             let reached =
-                if is_table { lru::AccessKind::Table } else { lru::AccessKind::Descriptor };
+                if is_table { lru::AccessPath::Table } else { lru::AccessPath::Descriptor };
             // A read past the page cache comes after its attempt.
             let filled = if kind == AccessKind::Bypass { None } else { self.fill(rank, reached) };
             match filled {
@@ -438,8 +447,8 @@ fn lru_config(setup: &Setup) -> LruConfig {
         min_ttl: setup.min_ttl,
         can_swap: setup.swap_pages.is_some_and(|pages| pages > 0),
         statistics: match setup.statistics {
-            Statistics::Live => lru::Statistics::Live,
-            Statistics::Every { .. } => lru::Statistics::Folded,
+            StatisticsFold::Live => lru::Statistics::Live,
+            StatisticsFold::Every { .. } => lru::Statistics::Folded,
         },
         ..LruConfig::file_only(setup.memory.nr_frames_max())
     }

@@ -20,7 +20,7 @@ use pagetide_core::ids::{FrameId, GroupId, PageId};
 use pagetide_core::lru::lru_gen::{Detail, GenCommandError, parse_commands};
 use pagetide_core::lru::page_table::{LeafId, LeafLook, pages_around, wants_around};
 use pagetide_core::lru::{Refusal, ShadowEntry};
-use pagetide_core::page_alloc::{Attempt, Outcome, SlowPath, WatermarkLevel};
+use pagetide_core::page_alloc::{Attempt, Attempted, SlowPath, WatermarkLevel};
 use pagetide_core::reclaim::{DEF_PRIORITY, Settled, Step, Verdict};
 use pagetide_core::tiering::{Demotion, Leftover, Migration};
 use std::ops::Range;
@@ -86,23 +86,23 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
 
     /// A frame of the node, by what `path` says is left to try.
     pub(super) fn alloc_from_zone(&mut self, nth: usize, mut path: SlowPath) -> Option<FrameId> {
-        let mut outcome = Outcome::Failed;
+        let mut outcome = Attempted::Failed;
         let mut _starving = None;
         loop {
             outcome = match path.next(outcome) {
                 Attempt::Take(level) => match self.nodes[nth].frames.take(level) {
                     Some(frame) => return Some(frame),
-                    None => Outcome::Failed,
+                    None => Attempted::Failed,
                 },
                 Attempt::WakeBackground => {
                     self.wake_background();
-                    Outcome::Progress
+                    Attempted::Progress
                 }
                 Attempt::DirectReclaim => self.reclaim(nth, None),
                 Attempt::DrainCpus => {
                     _starving = self.nodes[nth].frames.drain();
                     self.nodes[nth].drain();
-                    Outcome::Progress
+                    Attempted::Progress
                 }
                 Attempt::GiveUp => return None,
             };
@@ -110,11 +110,11 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     }
 
     /// One direct pass.
-    pub(super) fn reclaim(&mut self, nth: usize, incoming: Option<ShadowEntry>) -> Outcome {
+    pub(super) fn reclaim(&mut self, nth: usize, incoming: Option<ShadowEntry>) -> Attempted {
         self.settle_lists(nth);
         let pass = NodePass::direct_for(&mut self.nodes[nth].lists, incoming);
         let nr_reclaimed = self.run_pass(nth, DIRECT, pass);
-        if nr_reclaimed > 0 { Outcome::Progress } else { Outcome::Failed }
+        if nr_reclaimed > 0 { Attempted::Progress } else { Attempted::Failed }
     }
 
     /// Carries out commands in the shape of `lru_gen`, up to the first that cannot be; returns how

@@ -16,12 +16,12 @@ use crate::replay::memory::{Memory, TierMemory};
 use pagetide_core::folio::{Flags, Folio};
 use pagetide_core::group::NodePass;
 use pagetide_core::ids::{FrameId, MappingId, NodeId, PageId};
-use pagetide_core::lru::AccessKind as Reached;
-use pagetide_core::page_alloc::{Attempt, Outcome, SlowPath, WatermarkLevel};
+use pagetide_core::lru::AccessPath;
+use pagetide_core::page_alloc::{Attempt, Attempted, SlowPath, WatermarkLevel};
 use pagetide_core::record::{AccessKind, Note, RecordedTiers};
 use pagetide_core::tiering::{
-    BalancingMode, Demotion, EntryFacts, FaultCounts, HintFault, HintScanner, Migration, Promotion,
-    Room, ScanChunk, ScanPace, ScanPeriods, ScannedMapping, Sentence, StampWidth, TierCosts,
+    BalancingMode, Demotion, EntryFacts, FaultCounts, Headroom, HintFault, HintScanner, Migration,
+    Promotion, ScanChunk, ScanPace, ScanPeriods, ScannedMapping, Sentence, StampWidth, TierCosts,
     Topology, background_level,
 };
 use pagetide_core::units::Millis;
@@ -322,7 +322,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     }
 
     /// How much room promotions find.
-    fn room(&self) -> Room {
+    fn room(&self) -> Headroom {
         self.nodes[0].frames.room().expect("fast memory is a zone")
     }
 
@@ -355,7 +355,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
             return self.nodes[0].frames.free(target);
         }
         self.folios[target]
-            .bind_moved(&self.folios[frame], self.rule.flags_on_fill(Reached::Table));
+            .bind_moved(&self.folios[frame], self.rule.flags_on_fill(AccessPath::Table));
         self.pages[rank as usize].move_to(target);
         self.rank_in[target.0 as usize] = rank;
         self.nodes[nth].frames.free(frame);
@@ -394,7 +394,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         self.reclaim_in_background(0);
         (0..self.nodes.len()).rev().find_map(|nth| {
             let mut path = SlowPath::new();
-            while path.next(Outcome::Progress) != Attempt::WakeBackground {}
+            while path.next(Attempted::Progress) != Attempt::WakeBackground {}
             self.alloc_from_zone(nth, path)
         })
     }

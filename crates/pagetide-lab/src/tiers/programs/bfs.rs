@@ -19,9 +19,9 @@
 //!
 //! Source: Graph500's kernel 2; Chakrabarti, Zhan and Faloutsos, "R-MAT", 2004, for the skew.
 
-use super::Program;
+use super::AccessStream;
 use crate::random::Random;
-use crate::tiers::lane::Touch;
+use crate::tiers::lane::TierAccess;
 
 const DEGREE: u32 = 16;
 /// Numbers of 4 bytes in a page, and in a cache line.
@@ -44,7 +44,7 @@ pub struct Bfs {
     head: usize,
     random: Random,
     /// Touches of the vertex under way that were not asked for yet.
-    ahead: Vec<Touch>,
+    ahead: Vec<TierAccess>,
 }
 
 impl Bfs {
@@ -87,7 +87,7 @@ impl Bfs {
         // Forgetting the last search writes all parents, line by line.
         let first = self.first_page(1);
         for page in first..self.first_page(2) {
-            let lines = (0..PAGE_ITEMS / LINE_ITEMS).map(|_| Touch::write(page));
+            let lines = (0..PAGE_ITEMS / LINE_ITEMS).map(|_| TierAccess::write(page));
             self.ahead.extend(lines);
         }
     }
@@ -108,22 +108,22 @@ impl Bfs {
             return self.start();
         };
         if (self.head as u32).is_multiple_of(LINE_ITEMS) {
-            self.ahead.push(Touch::read(self.page(2, self.head as u32)));
+            self.ahead.push(TierAccess::read(self.page(2, self.head as u32)));
         }
         self.head += 1;
-        self.ahead.push(Touch::read(self.page(0, vertex)));
-        self.ahead.push(Touch::read(self.page(3, vertex * DEGREE)));
+        self.ahead.push(TierAccess::read(self.page(0, vertex)));
+        self.ahead.push(TierAccess::read(self.page(3, vertex * DEGREE)));
         for edge in 0..DEGREE {
             let found = self.edges[(vertex * DEGREE + edge) as usize];
             let parent = self.page(1, found);
-            self.ahead.push(Touch::read(parent));
+            self.ahead.push(TierAccess::read(parent));
             if self.parents[found as usize] != UNSEEN {
                 continue;
             }
             self.parents[found as usize] = vertex;
-            self.ahead.push(Touch::write(parent));
+            self.ahead.push(TierAccess::write(parent));
             if (self.queue.len() as u32).is_multiple_of(LINE_ITEMS) {
-                self.ahead.push(Touch::write(self.page(2, self.queue.len() as u32)));
+                self.ahead.push(TierAccess::write(self.page(2, self.queue.len() as u32)));
             }
             self.queue.push(found);
         }
@@ -147,12 +147,12 @@ fn popular(random: &mut Random, nr_vertices: u32) -> u32 {
     if scattered < nr_vertices { scattered } else { scattered % nr_vertices }
 }
 
-impl Program for Bfs {
+impl AccessStream for Bfs {
     fn nr_pages(&self) -> u32 {
         self.first_page(3) + self.nr_vertices / PAGE_ITEMS * DEGREE
     }
 
-    fn touch(&mut self, nr: usize, touches: &mut Vec<Touch>) {
+    fn touch(&mut self, nr: usize, touches: &mut Vec<TierAccess>) {
         while self.ahead.len() < nr {
             self.step();
         }

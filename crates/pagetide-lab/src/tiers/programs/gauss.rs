@@ -16,10 +16,10 @@
 //! Ignored: where in the page. Source: the benchmark specification, section D; Yang and Seymour,
 //! "Pmbench: A Micro-Benchmark for Profiling Paging Performance", 2018.
 
-use super::Program;
+use super::AccessStream;
 use super::alias::Alias;
 use crate::random::Random;
-use crate::tiers::lane::Touch;
+use crate::tiers::lane::TierAccess;
 
 /// Of 256 touches.
 const WRITES: u8 = 51;
@@ -49,15 +49,15 @@ impl Gauss {
     }
 }
 
-impl Program for Gauss {
+impl AccessStream for Gauss {
     fn nr_pages(&self) -> u32 {
         self.nr_pages
     }
 
-    fn touch(&mut self, nr: usize, touches: &mut Vec<Touch>) {
+    fn touch(&mut self, nr: usize, touches: &mut Vec<TierAccess>) {
         touches.extend((0..nr).map(|_| {
             let (page, bits) = self.pages.next(&mut self.random);
-            if bits < WRITES { Touch::write(page) } else { Touch::read(page) }
+            if bits < WRITES { TierAccess::write(page) } else { TierAccess::read(page) }
         }));
     }
 }

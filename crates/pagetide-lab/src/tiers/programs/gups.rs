@@ -10,9 +10,9 @@
 //! memory; after so many touches another eighth is hot. Ignored: the cost of computing addresses.
 //! Source: the HPC Challenge's RandomAccess, with the hot set that papers on tiering give it.
 
-use super::Program;
+use super::AccessStream;
 use crate::random::Random;
-use crate::tiers::lane::Touch;
+use crate::tiers::lane::TierAccess;
 
 /// The hot set is one part in so many of memory.
 const PARTS: u32 = 8;
@@ -59,9 +59,9 @@ impl Gups {
         self.left = Gups::period(self.nr_pages);
     }
 
-    fn next(&mut self) -> Touch {
+    fn next(&mut self) -> TierAccess {
         if let Some(page) = self.pending.take() {
-            return Touch::write(page);
+            return TierAccess::write(page);
         }
         if self.left == 0 {
             self.shift();
@@ -74,16 +74,16 @@ impl Gups {
         };
         let page = first + ((u128::from(bits) * u128::from(len)) >> 64) as u32;
         self.pending = Some(page);
-        Touch::read(page)
+        TierAccess::read(page)
     }
 }
 
-impl Program for Gups {
+impl AccessStream for Gups {
     fn nr_pages(&self) -> u32 {
         self.nr_pages
     }
 
-    fn touch(&mut self, nr: usize, touches: &mut Vec<Touch>) {
+    fn touch(&mut self, nr: usize, touches: &mut Vec<TierAccess>) {
         touches.extend((0..nr).map(|_| self.next()));
     }
 }

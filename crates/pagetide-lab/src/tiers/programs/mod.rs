@@ -32,17 +32,17 @@ pub use oltp::Oltp;
 pub use recorded::Recorded;
 pub use zipf::Zipf;
 
-use super::lane::Touch;
+use super::lane::TierAccess;
 use std::fmt;
 use std::str::FromStr;
 
 /// A stream of touches that does not end.
-pub trait Program: Send {
+pub trait AccessStream: Send {
     /// Pages it touches: 0 up to, not including, this.
     fn nr_pages(&self) -> u32;
 
     /// Appends the next `nr` touches.
-    fn touch(&mut self, nr: usize, touches: &mut Vec<Touch>);
+    fn touch(&mut self, nr: usize, touches: &mut Vec<TierAccess>);
 }
 
 /// A program by its name.
@@ -112,7 +112,7 @@ impl TierWorkload {
     ///
     /// # Cost
     /// O(pages); `tier-bfs` builds a graph of that many pages, 4 KiB each.
-    pub fn program(self, nr_pages: u32, seed: u64) -> Box<dyn Program> {
+    pub fn program(self, nr_pages: u32, seed: u64) -> Box<dyn AccessStream> {
         assert!(nr_pages >= PAGES_MIN, "{nr_pages} pages are no program's memory");
         match self {
             TierWorkload::Pmbench => Box::new(Gauss::new(nr_pages, seed)),

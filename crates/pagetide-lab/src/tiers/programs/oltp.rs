@@ -16,9 +16,9 @@
 //! MySQL (200 tables of a million rows); sysbench 1.0's defaults, `rand-spec-pct` 1 and
 //! `rand-spec-res` 75.
 
-use super::Program;
+use super::AccessStream;
 use crate::random::Random;
-use crate::tiers::lane::Touch;
+use crate::tiers::lane::TierAccess;
 
 const TABLES_MAX: u32 = 200;
 /// The fewest pages worth a table.
@@ -46,7 +46,7 @@ pub struct Oltp {
     random: Random,
     log_rows: u32,
     /// What is left over of the last transaction.
-    ahead: Vec<Touch>,
+    ahead: Vec<TierAccess>,
 }
 
 impl Oltp {
@@ -64,52 +64,52 @@ impl Oltp {
     }
 
     /// Goes down to a leaf of a random table; the leaf, and how many leaves follow it.
-    fn descend(&mut self, touches: &mut Vec<Touch>) -> (u32, u32) {
+    fn descend(&mut self, touches: &mut Vec<TierAccess>) -> (u32, u32) {
         let table = self.random.index(self.nr_tables) * self.table_pages;
         let nr_inner = (self.table_pages - 1).div_ceil(FANOUT + 1);
         let nr_leaves = self.table_pages - 1 - nr_inner;
         let is_popular = self.random.bits() & 255 < POPULAR;
         let among = if is_popular { nr_leaves.div_ceil(POPULAR_PART) } else { nr_leaves };
         let leaf = self.random.index(among);
-        touches.push(Touch::read(table));
-        touches.push(Touch::read(table + 1 + leaf / FANOUT));
+        touches.push(TierAccess::read(table));
+        touches.push(TierAccess::read(table + 1 + leaf / FANOUT));
         (table + 1 + nr_inner + leaf, nr_leaves - 1 - leaf)
     }
 
-    fn transact(&mut self, touches: &mut Vec<Touch>) {
+    fn transact(&mut self, touches: &mut Vec<TierAccess>) {
         for _ in 0..POINTS {
             let (leaf, _) = self.descend(touches);
-            touches.push(Touch::read(leaf));
+            touches.push(TierAccess::read(leaf));
         }
         for _ in 0..RANGES {
             let (leaf, nr_after) = self.descend(touches);
-            touches.push(Touch::read(leaf));
+            touches.push(TierAccess::read(leaf));
             // A hundred rows begin in the middle of one leaf and end in the next.
-            touches.push(Touch::read(leaf + nr_after.min(1)));
+            touches.push(TierAccess::read(leaf + nr_after.min(1)));
         }
         for _ in 0..CHANGES {
             let (leaf, _) = self.descend(touches);
-            touches.push(Touch::read(leaf));
-            touches.push(Touch::write(leaf));
+            touches.push(TierAccess::read(leaf));
+            touches.push(TierAccess::write(leaf));
             touches.push(self.log());
         }
     }
 
     /// A row's entry in the log.
-    fn log(&mut self) -> Touch {
+    fn log(&mut self) -> TierAccess {
         let first = self.nr_tables * self.table_pages;
         let page = first + self.log_rows / ROWS_A_LOG_PAGE;
         self.log_rows = (self.log_rows + 1) % (ROWS_A_LOG_PAGE * (self.nr_pages - first));
-        Touch::write(page)
+        TierAccess::write(page)
     }
 }
 
-impl Program for Oltp {
+impl AccessStream for Oltp {
     fn nr_pages(&self) -> u32 {
         self.nr_pages
     }
 
-    fn touch(&mut self, nr: usize, touches: &mut Vec<Touch>) {
+    fn touch(&mut self, nr: usize, touches: &mut Vec<TierAccess>) {
         let mut ahead = std::mem::take(&mut self.ahead);
         while ahead.len() < nr {
             self.transact(&mut ahead);

@@ -8,15 +8,15 @@
 //! its memory. Idea: the accesses in their order, from the start again at the end. Ignored: the
 //! times of the trace; what is no access (readahead, fills, discards). Source: our own.
 
-use super::Program;
-use crate::tiers::lane::Touch;
+use super::AccessStream;
+use crate::tiers::lane::TierAccess;
 use crate::trace::DenseTrace;
 use std::sync::Arc;
 
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    touches: Arc<[Touch]>,
+    touches: Arc<[TierAccess]>,
     nr_pages: u32,
     at: usize,
 }
@@ -27,9 +27,9 @@ impl Recorded {
     pub fn new(trace: &DenseTrace) -> Option<Recorded> {
         let accesses = trace.entries().filter(|(_, kind)| kind.is_access());
         let touch = |(rank, kind): (u32, crate::trace::AccessKind)| {
-            if kind.is_write() { Touch::write(rank) } else { Touch::read(rank) }
+            if kind.is_write() { TierAccess::write(rank) } else { TierAccess::read(rank) }
         };
-        let touches: Arc<[Touch]> = accesses.map(touch).collect();
+        let touches: Arc<[TierAccess]> = accesses.map(touch).collect();
         let nr_pages = u32::try_from(trace.nr_pages()).ok().filter(|pages| *pages < 1 << 26)?;
         (!touches.is_empty()).then_some(Recorded { touches, nr_pages, at: 0 })
     }
@@ -45,12 +45,12 @@ impl Recorded {
     }
 }
 
-impl Program for Recorded {
+impl AccessStream for Recorded {
     fn nr_pages(&self) -> u32 {
         self.nr_pages
     }
 
-    fn touch(&mut self, mut nr: usize, touches: &mut Vec<Touch>) {
+    fn touch(&mut self, mut nr: usize, touches: &mut Vec<TierAccess>) {
         while nr > 0 {
             let stretch = &self.touches[self.at..][..nr.min(self.touches.len() - self.at)];
             touches.extend_from_slice(stretch);

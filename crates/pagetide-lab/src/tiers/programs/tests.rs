@@ -2,14 +2,14 @@ use super::*;
 use crate::trace::{Access, AccessKind, DenseTrace};
 use pagetide_core::ids::{PageId, PageIndex};
 
-fn touches(program: &mut dyn Program, nr: usize) -> Vec<Touch> {
+fn touches(program: &mut dyn AccessStream, nr: usize) -> Vec<TierAccess> {
     let mut touches = Vec::new();
     program.touch(nr, &mut touches);
     touches
 }
 
 /// Touches of each page.
-fn counts(touches: &[Touch], nr_pages: u32) -> Vec<u32> {
+fn counts(touches: &[TierAccess], nr_pages: u32) -> Vec<u32> {
     let mut counts = vec![0; nr_pages as usize];
     touches.iter().for_each(|touch| counts[touch.page() as usize] += 1);
     counts
@@ -23,7 +23,7 @@ fn share(part: impl Iterator<Item = u32>, counts: &[u32]) -> f64 {
 #[test]
 fn every_program_repeats_by_its_seed_and_stays_in_its_pages() {
     for workload in TierWorkload::ALL {
-        let play = |seed, pieces: &[usize]| -> Vec<Touch> {
+        let play = |seed, pieces: &[usize]| -> Vec<TierAccess> {
             let mut program = workload.program(1024, seed);
             let mut all = Vec::new();
             pieces.iter().for_each(|nr| program.touch(*nr, &mut all));
@@ -33,7 +33,7 @@ fn every_program_repeats_by_its_seed_and_stays_in_its_pages() {
         };
         let whole = play(1, &[30_000]);
         assert_eq!(whole, play(1, &[1, 9_999, 20_000]), "{workload}, in pieces");
-        let other: Vec<Touch> = play(2, &[200_000]);
+        let other: Vec<TierAccess> = play(2, &[200_000]);
         assert_ne!(play(1, &[200_000]), other, "{workload}, another seed");
         assert_eq!(workload.as_str().parse(), Ok(workload));
     }
@@ -111,7 +111,7 @@ fn a_recorded_program_plays_its_accesses_round_and_round() {
         trace.push(Access { page, kind, thread: 0 });
     }
     let mut program = Recorded::new(&trace).expect("three accesses");
-    let round = [Touch::read(0), Touch::write(2), Touch::read(0)];
+    let round = [TierAccess::read(0), TierAccess::write(2), TierAccess::read(0)];
     assert_eq!(touches(&mut program, 2), round[..2]);
     assert_eq!(touches(&mut program, 4), [round[2], round[0], round[1], round[2]]);
     assert_eq!((program.len(), program.nr_pages()), (3, 3));

@@ -8,10 +8,10 @@
 //! Idea: Zipf's law over pages in random order; one touch in ten is a write. Ignored: that keys
 //! share pages, which flattens the law. Source: the usual benchmark of caches, as in YCSB.
 
-use super::Program;
+use super::AccessStream;
 use super::alias::Alias;
 use crate::random::Random;
-use crate::tiers::lane::Touch;
+use crate::tiers::lane::TierAccess;
 
 /// Of 256 touches.
 const WRITES: u8 = 26;
@@ -39,15 +39,15 @@ impl Zipf {
     }
 }
 
-impl Program for Zipf {
+impl AccessStream for Zipf {
     fn nr_pages(&self) -> u32 {
         self.nr_pages
     }
 
-    fn touch(&mut self, nr: usize, touches: &mut Vec<Touch>) {
+    fn touch(&mut self, nr: usize, touches: &mut Vec<TierAccess>) {
         touches.extend((0..nr).map(|_| {
             let (page, bits) = self.pages.next(&mut self.random);
-            if bits < WRITES { Touch::write(page) } else { Touch::read(page) }
+            if bits < WRITES { TierAccess::write(page) } else { TierAccess::read(page) }
         }));
     }
 }

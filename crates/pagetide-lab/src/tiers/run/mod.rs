@@ -15,9 +15,9 @@
 //! ```
 //!
 //! What matters happens per page: accesses between two scans, faults and moves per scan, and they
-//! are as many as over there. Rates are multiplied up again: a [`Row`] is about the machine. The
-//! same model is had by making time run faster instead of threads fewer; this way core runs with
-//! the numbers it ships with, but for those that are amounts of memory.
+//! are as many as over there. Rates are multiplied up again: a [`TierRow`] is about the
+//! machine. The same model is had by making time run faster instead of threads fewer; this way core
+//! runs with the numbers it ships with, but for those that are amounts of memory.
 //!
 //! # Data and invariants
 //!
@@ -37,9 +37,9 @@
 //! cold, the limit is not reached. The replacement policy is two lists, the default of that kernel.
 
 use super::judge::{Flat, Hottest, Placement};
-use super::lane::{Counts, Lane, Node, Touch};
+use super::lane::{Counts, Lane, Node, TierAccess};
 use super::prices::{Item, TierPrices};
-use super::programs::Program;
+use super::programs::AccessStream;
 use super::tally::Migrations;
 use super::world::{World, WorldConfig};
 use crate::machine::Nanos;
@@ -58,7 +58,7 @@ const STRETCH: usize = 1 << 18;
 
 /// Who places pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Subject {
+pub enum Placer {
     /// Nobody: all memory is fast.
     AllFast,
     /// Nobody: all memory is slow.
@@ -76,24 +76,24 @@ pub enum Subject {
     },
 }
 
-impl Subject {
+impl Placer {
     /// The bounds, worst first.
-    pub const JUDGES: [Subject; 4] =
-        [Subject::AllSlow, Subject::FirstTouch, Subject::Oracle, Subject::AllFast];
+    pub const JUDGES: [Placer; 4] =
+        [Placer::AllSlow, Placer::FirstTouch, Placer::Oracle, Placer::AllFast];
 
     /// The mechanisms of a stage.
-    pub const fn stage(stage: Stage) -> Subject {
-        Subject::Core { switches: stage.switches(), name: stage.as_str() }
+    pub const fn stage(stage: Stage) -> Placer {
+        Placer::Core { switches: stage.switches(), name: stage.as_str() }
     }
 
     /// As it is called in a row.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Subject::AllFast => "all-fast",
-            Subject::AllSlow => "all-slow",
-            Subject::FirstTouch => "first-touch",
-            Subject::Oracle => "oracle",
-            Subject::Core { name, .. } => name,
+            Placer::AllFast => "all-fast",
+            Placer::AllSlow => "all-slow",
+            Placer::FirstTouch => "first-touch",
+            Placer::Oracle => "oracle",
+            Placer::Core { name, .. } => name,
         }
     }
 }
@@ -236,7 +236,7 @@ pub const SCALE_MAX: u32 = 1 << 16;
 
 /// A line of the table. The field names are what `--json` prints, and stay.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub struct Row {
+pub struct TierRow {
     /// The program.
     pub workload: &'static str,
     /// Who placed its pages.
@@ -262,9 +262,9 @@ pub struct Row {
 
 /// What a run answers.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Outcome {
+pub struct TierOutcome {
     /// The line of the table.
-    pub row: Row,
+    pub row: TierRow,
     /// The threshold at the end, in milliseconds.
     pub threshold_ms: u64,
     /// Bytes copied from node to node in the measured stretch, on the machine.
@@ -282,10 +282,10 @@ pub struct Outcome {
 pub fn run_while(
     setup: &TierSetup,
     workload: &'static str,
-    program: &mut dyn Program,
-    subject: Subject,
+    program: &mut dyn AccessStream,
+    subject: Placer,
     keep_on: impl FnMut(f64) -> bool,
-) -> Option<Outcome> {
+) -> Option<TierOutcome> {
     let machine = Machine::new(setup, program.nr_pages(), subject);
     let mut player = Player::new(machine, program, setup.nr_frames[0]);
     let measured = player.play(setup, keep_on)?;
@@ -299,17 +299,17 @@ enum Machine {
 }
 
 impl Machine {
-    fn new(setup: &TierSetup, nr_pages: u32, subject: Subject) -> Machine {
+    fn new(setup: &TierSetup, nr_pages: u32, subject: Placer) -> Machine {
         let flat = |placement| {
             let lane = Lane::new(setup.prices, nr_pages, setup.threads, setup.scale);
             Machine::Flat(Box::new(Flat::new(lane, placement)))
         };
         let switches = match subject {
-            Subject::AllFast => return flat(Placement::AllFast),
-            Subject::AllSlow => return flat(Placement::AllSlow),
-            Subject::Oracle => return flat(Placement::Oracle),
-            Subject::FirstTouch => None,
-            Subject::Core { switches, .. } => Some(switches),
+            Placer::AllFast => return flat(Placement::AllFast),
+            Placer::AllSlow => return flat(Placement::AllSlow),
+            Placer::Oracle => return flat(Placement::Oracle),
+            Placer::FirstTouch => None,
+            Placer::Core { switches, .. } => Some(switches),
         };
         let config = WorldConfig {
             prices: setup.prices,
@@ -332,7 +332,7 @@ impl Machine {
         }
     }
 
-    fn play(&mut self, touches: &[Touch]) {
+    fn play(&mut self, touches: &[TierAccess]) {
         match self {
             Machine::World(world) => world.play(touches),
             Machine::Flat(flat) => flat.play(touches),
@@ -364,8 +364,8 @@ struct Measured {
 /// A machine, a program, and the window of touches under way.
 struct Player<'a> {
     machine: Machine,
-    program: &'a mut dyn Program,
-    window: Vec<Touch>,
+    program: &'a mut dyn AccessStream,
+    window: Vec<TierAccess>,
     /// Touches of the window that were played.
     at: usize,
     hottest: Hottest,
@@ -373,7 +373,7 @@ struct Player<'a> {
 }
 
 impl<'a> Player<'a> {
-    fn new(machine: Machine, program: &'a mut dyn Program, nr_hottest: u32) -> Player<'a> {
+    fn new(machine: Machine, program: &'a mut dyn AccessStream, nr_hottest: u32) -> Player<'a> {
         let hottest = Hottest::new(program.nr_pages());
         Player { machine, program, window: Vec::new(), at: 0, hottest, nr_hottest }
     }
@@ -434,9 +434,9 @@ impl<'a> Player<'a> {
 fn outcome(
     setup: &TierSetup,
     workload: &'static str,
-    subject: Subject,
+    subject: Placer,
     measured: &Measured,
-) -> Outcome {
+) -> TierOutcome {
     let Measured { elapsed_ns, counts, migrations, threshold_ms } = measured;
     let scale = u64::from(setup.scale);
     let per_second = |nr: u64| (nr * scale) as f64 / (*elapsed_ns as f64 / 1e9).max(1e-9);
@@ -444,8 +444,8 @@ fn outcome(
     let share = |part: u64, whole: u64| part as f64 / (whole as f64).max(1.0);
     let (hot, hot_fast) = counts.hot();
     let nr_moved = migrations.nr_promoted + migrations.nr_demoted;
-    Outcome {
-        row: Row {
+    TierOutcome {
+        row: TierRow {
             workload,
             stage: subject.as_str(),
             score: per_second(counts.all()),

@@ -9,7 +9,7 @@ fn setup(warm_up: u64, measured: u64) -> TierSetup {
     TierSetup { warm_up, measured, ..TierSetup::published() }
 }
 
-fn run(setup: &TierSetup, workload: TierWorkload, subject: Subject) -> Outcome {
+fn run(setup: &TierSetup, workload: TierWorkload, subject: Placer) -> TierOutcome {
     let mut program = workload.program(setup.nr_pages, 1);
     let outcome = run_while(setup, workload.as_str(), &mut *program, subject, |_| true);
     outcome.expect("nobody stops it")
@@ -20,7 +20,7 @@ fn run(setup: &TierSetup, workload: TierWorkload, subject: Subject) -> Outcome {
 fn each_stage_on_pmbench_does_what_its_patch_claims() {
     let setup = setup(3000, 900);
     let rows = Stage::ALL.map(|stage| {
-        let outcome = run(&setup, TierWorkload::Pmbench, Subject::stage(stage));
+        let outcome = run(&setup, TierWorkload::Pmbench, Placer::stage(stage));
         let row = outcome.row;
         assert_eq!(row.stage, stage.as_str());
         let moved = (row.promotion_mb_per_s + row.demotion_mb_per_s) * 900.0 * 1_048_576.0;
@@ -42,17 +42,17 @@ fn each_stage_on_pmbench_does_what_its_patch_claims() {
 #[test]
 fn every_subject_is_between_all_slow_and_all_fast_and_a_run_repeats() {
     let setup = setup(300, 100);
-    let stages = Stage::ALL.map(Subject::stage);
+    let stages = Stage::ALL.map(Placer::stage);
     let of = |subject| run(&setup, TierWorkload::Gups, subject).row;
-    let (slow, fast) = (of(Subject::AllSlow).score, of(Subject::AllFast).score);
-    for subject in Subject::JUDGES.into_iter().chain(stages) {
+    let (slow, fast) = (of(Placer::AllSlow).score, of(Placer::AllFast).score);
+    for subject in Placer::JUDGES.into_iter().chain(stages) {
         let row = of(subject);
         assert!(row.score >= slow * 0.95 && row.score <= fast * 1.001, "{slow} {fast} {row:?}");
         for share in [row.fast_share, row.precision, row.recall, row.ping_pong] {
             assert!((0.0..=1.0).contains(&share), "{row:?}");
         }
     }
-    assert_eq!((of(Subject::Oracle).recall, of(Subject::AllSlow).recall), (1.0, 0.0));
+    assert_eq!((of(Placer::Oracle).recall, of(Placer::AllSlow).recall), (1.0, 0.0));
     assert_eq!(of(stages[3]), of(stages[3]));
     assert_eq!(of(stages[4]), of(stages[4]));
 }
@@ -62,7 +62,7 @@ fn every_subject_is_between_all_slow_and_all_fast_and_a_run_repeats() {
 #[test]
 fn without_knobs_pmbench_runs_as_well_as_with_those_tuned_for_it() {
     let setup = setup(1500, 500);
-    let run_stage = |stage| run(&setup, TierWorkload::Pmbench, Subject::stage(stage)).row.score;
+    let run_stage = |stage| run(&setup, TierWorkload::Pmbench, Placer::stage(stage)).row.score;
     let grid =
         Grid { thresholds: vec![125, 1000], rates: vec![1024], scan_periods: vec![480_000], setup };
     let tuned = best(TierWorkload::Pmbench, Ratio(4), &[1], &grid).best().score;
@@ -79,7 +79,7 @@ fn a_run_that_is_stopped_has_no_answer() {
         told.len() < 3
     };
     let setup = setup(300, 100);
-    let stopped = run_while(&setup, "tier-zipf", &mut *program, Subject::FirstTouch, keep_on);
+    let stopped = run_while(&setup, "tier-zipf", &mut *program, Placer::FirstTouch, keep_on);
     assert!(stopped.is_none());
     assert!(told.len() == 3 && told.is_sorted() && told[2] > 0.0, "{told:?}");
 }

@@ -41,19 +41,17 @@ mod moving;
 mod scan;
 mod tables;
 
-use super::lane::{Lane, Node, Touch};
+use super::lane::{Lane, Node, TierAccess};
 use super::prices::{Item, TierPrices};
 use super::tally::{Migrations, Tally};
 use background::Background;
 use pagetide_core::folio::{Flags, Folios};
 use pagetide_core::ids::{FrameId, MappingId, Order, PageId, PageIndex, PageType};
-use pagetide_core::lru::{
-    AccessKind, AccessLog, LruConfig, Lruvec, LruvecId, PolicyName, Room as LogRoom,
-};
+use pagetide_core::lru::{AccessLog, AccessPath, LruConfig, Lruvec, LruvecId, PolicyName, Room};
 use pagetide_core::page_alloc::{AllocRequest, WatermarkLevel, Zone, ZoneConfig};
 use pagetide_core::reclaim::ReclaimBatch;
 use pagetide_core::tiering::{
-    HintFault, Promotion, Room, Sentence, StampWidth, TierCosts, TieringKnobs, TieringSwitches,
+    Headroom, HintFault, Promotion, Sentence, StampWidth, TierCosts, TieringKnobs, TieringSwitches,
     Topology,
 };
 use pagetide_core::units::Millis;
@@ -142,13 +140,13 @@ impl World {
             folios,
         };
         world.plan();
-        let pages: Vec<Touch> = (0..config.nr_pages).map(Touch::write).collect();
+        let pages: Vec<TierAccess> = (0..config.nr_pages).map(TierAccess::write).collect();
         world.play(&pages);
         world
     }
 
     /// Plays touches, and whatever falls due meanwhile.
-    pub(super) fn play(&mut self, touches: &[Touch]) {
+    pub(super) fn play(&mut self, touches: &[TierAccess]) {
         let mut rest = touches;
         while !rest.is_empty() {
             rest = &rest[self.lane.play(rest)..];
@@ -225,7 +223,7 @@ impl World {
 
     fn do_what_is_due(&mut self) {
         self.lane.look_at_load();
-        let room = Room::of(&self.zones[Node::Fast as usize]);
+        let room = Headroom::of(&self.zones[Node::Fast as usize]);
         let costs = TierCosts { nr_slow: self.nr_slow_pages(), ..self.lane.tier_costs() };
         self.promotion.tell_costs(self.now(), &room, &costs);
         let now_ns = self.lane.now_ns();
@@ -274,7 +272,7 @@ impl World {
         if node == Node::Fast {
             return self.promotion.note_fast_fault(now, folio);
         }
-        let room = Room::of(&self.zones[Node::Fast as usize]);
+        let room = Headroom::of(&self.zones[Node::Fast as usize]);
         let decision = self.promotion.decide(now, &HintFault { folio, nr_frames: 1 }, &room);
         if decision.wakes_reclaim() {
             self.wake_background();
@@ -287,7 +285,7 @@ impl World {
         self.lane.charge(Item::PageFault, 1);
         let (node, frame) = self.alloc();
         let rule = self.lruvecs[node as usize].access_rule();
-        self.put(page, node, frame, rule.flags_on_fill(AccessKind::Table));
+        self.put(page, node, frame, rule.flags_on_fill(AccessPath::Table));
     }
 
     /// A frame for a page that has none: fast memory as long as there is some to spare.
@@ -329,7 +327,7 @@ impl World {
         self.page_in[frame.0 as usize] = page;
         self.lane.place(page, node, frame);
         let (log, lruvec) = (&mut self.logs[node as usize], &mut self.lruvecs[node as usize]);
-        if log.add(&self.folios, frame) == LogRoom::Full {
+        if log.add(&self.folios, frame) == Room::Full {
             lruvec.drain(log);
         }
     }

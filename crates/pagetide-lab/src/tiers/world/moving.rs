@@ -15,7 +15,7 @@ use crate::tiers::lane::Node;
 use crate::tiers::prices::Item;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::FrameId;
-use pagetide_core::lru::AccessKind;
+use pagetide_core::lru::AccessPath;
 use pagetide_core::page_alloc::WatermarkLevel;
 use pagetide_core::tiering::{Demotion, DemotionMode, Migration};
 
@@ -29,7 +29,7 @@ impl World {
         let before = self.lane.word(page).frame();
         assert!(self.lruvecs[Node::Slow as usize].withdraw(before), "nothing reclaims slow memory");
         let rule = self.lruvecs[Node::Fast as usize].access_rule();
-        self.put_moved(page, Node::Fast, frame, rule.flags_on_fill(AccessKind::Table));
+        self.put_moved(page, Node::Fast, frame, rule.flags_on_fill(AccessPath::Table));
         self.free(before);
         self.lane.count_copy(Node::Slow, Node::Fast);
         self.lane.charge(Item::MovePage, 1);

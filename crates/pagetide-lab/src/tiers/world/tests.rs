@@ -32,7 +32,7 @@ impl World {
     /// Lets time pass over touches of one page.
     fn wait_on(&mut self, page: u32, until_ns: u64) {
         while self.lane.now_ns() < until_ns {
-            self.play(&[Touch::read(page); 64]);
+            self.play(&[TierAccess::read(page); 64]);
         }
     }
 }
@@ -64,7 +64,7 @@ fn a_touched_page_of_slow_memory_is_promoted_and_a_cold_one_demoted_for_it() {
     world.wait_on(hot, 8_000_000_000);
     assert_eq!(world.lane.word(hot).node(), Node::Fast);
     // Touched again and again, pages of slow memory press the untouched ones out.
-    let slow: Vec<Touch> = (800..1000).map(Touch::read).collect();
+    let slow: Vec<TierAccess> = (800..1000).map(TierAccess::read).collect();
     while world.lane.now_ns() < 30_000_000_000 {
         world.play(&slow);
     }
@@ -87,7 +87,7 @@ fn only_what_is_touched_soon_after_the_scan_is_hot() {
         // A pass takes some two seconds; the cold page is touched once in twenty.
         for round in 1..=6 {
             world.wait_on(hot, round * 20_000_000_000);
-            world.play(&[Touch::read(cold)]);
+            world.play(&[TierAccess::read(cold)]);
         }
         assert_eq!(world.lane.word(hot).node(), Node::Fast, "{stage_now}");
         let node = world.lane.word(cold).node();
@@ -101,10 +101,10 @@ fn every_policy_demotes_and_the_same_run_gives_the_same_counts() {
         let play = || {
             let mut world = world(Some(TieringSwitches::BASE), policy);
             let mut random = crate::random::Random::new(1);
-            let mut touches: Vec<Touch> = Vec::new();
+            let mut touches: Vec<TierAccess> = Vec::new();
             while world.lane.now_ns() < 12_000_000_000 {
                 touches.clear();
-                touches.extend((0..4096).map(|_| Touch::read(random.index(NR_PAGES))));
+                touches.extend((0..4096).map(|_| TierAccess::read(random.index(NR_PAGES))));
                 world.play(&touches);
                 world.validate();
             }

@@ -36,6 +36,11 @@ impl File {
     /// [`AdviseError::Writeback`] if dirty pages of the range could not be written, and were kept;
     /// [`AdviseError::WouldDeadlock`] if this thread has a [`PageGuardMut`](crate::PageGuardMut) of
     /// the file, and pages are to be written back.
+    ///
+    /// # Concurrency
+    /// [`Advice::WillNeed`] is carried out by a thread of the cache, or without
+    /// [one](crate::Builder::background) by the caller, and waits for no guard;
+    /// [`Advice::DontNeed`] by the caller, and waits as [`File::flush`] does.
     pub fn advise(&self, advice: Advice, offset: u64, len: u64) -> Result<(), AdviseError> {
         let handle = &*self.handle;
         let len = if len == 0 { u64::MAX } else { len };

@@ -60,8 +60,9 @@ impl File {
     ///
     /// # Errors
     /// [`ReadError::NotReadable`]; [`ReadError::PastEnd`]; [`ReadError::Store`];
-    /// [`ReadError::WouldDeadlock`] if this thread has a [`PageGuardMut`] of it;
-    /// [`ReadError::NoFrame`] when every frame is in use: [`File::read_at`] still works then.
+    /// [`ReadError::WouldDeadlock`] if this thread has a [`PageGuardMut`] of it, or a guard of it
+    /// where there are 2047 already, which is all there can be; [`ReadError::NoFrame`] when every
+    /// frame is in use: [`File::read_at`] still works then.
     pub fn page(&self, index: u64) -> Result<PageGuard<'_>, ReadError> {
         let handle = &*self.handle;
         if !handle.access.read {
@@ -85,6 +86,8 @@ impl File {
     /// Locks page `index`, which begins at byte `index * 4096`, for changes. Fills it first if it
     /// is absent. The file does not grow: use [`File::write_at`] or [`File::set_len`] for that.
     /// Waits for other threads that have a guard of it.
+    ///
+    /// Costs a copy of the page now, and another when the guard goes.
     ///
     /// The bytes that differ when the guard goes are written; bytes between two of them may be,
     /// too, where they are fewer than 128. Where programs share a page more finely,
@@ -202,8 +205,11 @@ impl Handle {
                         return Ok(guard);
                     }
                 }
-                // Thousands of guards of this one page: one of them will go.
-                Err(_) => std::thread::yield_now(),
+                // Thousands of guards of this one page: one of another thread's will go.
+                Err(_) => {
+                    self.check_not_own(index)?;
+                    std::thread::yield_now();
+                }
             }
         }
     }
@@ -233,6 +239,12 @@ impl Deref for PageGuard<'_> {
     #[inline]
     fn deref(&self) -> &[u8] {
         &self.pin.bytes()[..self.nr_bytes]
+    }
+}
+
+impl AsRef<[u8]> for PageGuard<'_> {
+    fn as_ref(&self) -> &[u8] {
+        self
     }
 }
 
@@ -283,6 +295,18 @@ impl DerefMut for PageGuardMut<'_> {
     fn deref_mut(&mut self) -> &mut [u8] {
         self.is_changed = true;
         &mut self.bytes
+    }
+}
+
+impl AsRef<[u8]> for PageGuardMut<'_> {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl AsMut<[u8]> for PageGuardMut<'_> {
+    fn as_mut(&mut self) -> &mut [u8] {
+        self
     }
 }
 

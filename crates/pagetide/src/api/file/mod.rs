@@ -4,6 +4,7 @@
 //! has its own access rights, readahead stream and view of write-back errors, as POSIX has it.
 
 mod advise;
+mod cursor;
 mod guard;
 mod read;
 mod resize;
@@ -12,6 +13,7 @@ mod sync;
 mod write;
 
 pub use advise::Advice;
+pub use cursor::FileCursor;
 pub use guard::{PageGuard, PageGuardMut};
 pub(crate) use write::from_read;
 

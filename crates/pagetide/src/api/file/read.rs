@@ -13,7 +13,7 @@ use crate::memory::locks::lock;
 use crate::stats::counters::Event;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::{CpuId, FrameId, PageIndex};
-use pagetide_core::lru::AccessKind;
+use pagetide_core::lru::AccessPath;
 use pagetide_core::readahead::Miss;
 use pagetide_core::record;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
@@ -57,6 +57,19 @@ impl File {
             return Ok(0);
         }
         handle.read_range(&mut target[..(end - offset) as usize], offset)
+    }
+
+    /// Fills all of `target` from `offset` on. Waits and costs as [`File::read_at`].
+    ///
+    /// # Errors
+    /// As [`File::read_at`]; [`ReadError::UnexpectedEnd`] if the file ends before. Whatever the
+    /// error, the buffer's contents are unspecified.
+    pub fn read_exact_at(&self, target: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        if self.read_at(target, offset)? == target.len() {
+            return Ok(());
+        }
+        let end = offset.saturating_add(target.len() as u64);
+        Err(ReadError::UnexpectedEnd { end, len: self.len() })
     }
 }
 
@@ -243,8 +256,8 @@ impl Handle {
         let mut plan = FillPlan {
             nr_wanted: wanted,
             nr: run.nr,
-            kind: AccessKind::Descriptor,
-            beyond: if run.is_around { AccessKind::Around } else { AccessKind::Readahead },
+            kind: AccessPath::Descriptor,
+            beyond: if run.is_around { AccessPath::Around } else { AccessPath::Readahead },
             marker: run.marker,
             is_noted: false,
         };
@@ -258,7 +271,7 @@ impl Handle {
             }
         }
         if plan.is_group() {
-            plan.kind = AccessKind::Run;
+            plan.kind = AccessPath::Run;
         }
         plan.is_noted = piece.counts && !plan.is_group();
         plan

@@ -25,6 +25,9 @@ impl File {
     /// # Errors
     /// [`WriteError::NotWritable`], [`WriteError::TooLong`]; [`WriteError::SetLen`] if the store
     /// refuses, and then the length is what it was.
+    ///
+    /// # Cost
+    /// A system call, and a visit to each page that is cut off.
     pub fn set_len(&self, len: u64) -> Result<(), WriteError> {
         let handle = &*self.handle;
         if !handle.access.write {

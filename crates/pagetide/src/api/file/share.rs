@@ -16,7 +16,7 @@ use crate::api::seam::SharedPages;
 use crate::memory::locks::lock;
 use crate::stats::counters::Event;
 use pagetide_core::ids::PageIndex;
-use pagetide_core::lru::AccessKind;
+use pagetide_core::lru::AccessPath;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::{Lock, PageRef, current_cpu, fetch};
 use std::sync::atomic::Ordering::Relaxed;
@@ -154,7 +154,7 @@ impl SharedPages for File {
         let previous = handle.last_page.at(cpu).swap(index, Relaxed);
         let counts = previous != index && !handle.no_reuse.load(Relaxed);
         handle.record_read(&Piece { index, last: index, within: 0, counts });
-        let Ok(frame) = engine.admit(cpu, mapping, &mut page, AccessKind::Descriptor) else {
+        let Ok(frame) = engine.admit(cpu, mapping, &mut page, AccessPath::Descriptor) else {
             return false;
         };
         page.write(0, bytes);

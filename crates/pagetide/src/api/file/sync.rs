@@ -20,6 +20,9 @@ impl File {
     /// What no handle has heard of when the file is closed, the next one to open it hears.
     /// [`SyncError::Store`] if the store could not be made durable; [`SyncError::WouldDeadlock`]
     /// if this thread has a [`PageGuardMut`](crate::PageGuardMut) of the file.
+    ///
+    /// # Cost
+    /// The device's: one request for up to 64 neighbouring pages, several at once, and its flush.
     pub fn sync_data(&self) -> Result<(), SyncError> {
         self.handle.sync(Backing::sync_data)
     }

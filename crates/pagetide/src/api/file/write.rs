@@ -12,7 +12,7 @@ use crate::engine::mapping::FILE_BYTES_MAX;
 use crate::memory::store::Backing;
 use crate::stats::counters::Event;
 use pagetide_core::ids::{CpuId, PageId, PageIndex};
-use pagetide_core::lru::AccessKind;
+use pagetide_core::lru::AccessPath;
 use pagetide_core::record;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::{AlignedBuf, current_cpu};
@@ -32,7 +32,32 @@ impl File {
     /// [`WriteError::NotWritable`], [`WriteError::TooLong`]; [`WriteError::Store`] if the rest of a
     /// page could not be read, or a write past the cache failed; [`WriteError::WouldDeadlock`] if
     /// this thread has a guard of a page. Pages before it are written.
+    ///
+    /// # Cost
+    /// Of a resident page its lock and the copy. A page that is absent and not written whole is
+    /// read first.
     pub fn write_at(&self, source: &[u8], offset: u64) -> Result<usize, WriteError> {
+        let mut done = 0;
+        self.write_counting(source, offset, &mut done)?;
+        Ok(done)
+    }
+
+    /// As [`File::write_at`], which never writes less either: for callers who have no use for the
+    /// length.
+    ///
+    /// # Errors
+    /// As [`File::write_at`].
+    pub fn write_all_at(&self, source: &[u8], offset: u64) -> Result<(), WriteError> {
+        self.write_counting(source, offset, &mut 0)
+    }
+
+    /// Counts in `done` the bytes that are written, also where an error ends the call.
+    pub(super) fn write_counting(
+        &self,
+        source: &[u8],
+        offset: u64,
+        done: &mut usize,
+    ) -> Result<(), WriteError> {
         let handle = &*self.handle;
         if !handle.access.write {
             return Err(WriteError::NotWritable);
@@ -41,16 +66,15 @@ impl File {
         if end > FILE_BYTES_MAX {
             return Err(WriteError::TooLong { end, most: FILE_BYTES_MAX });
         }
-        let mut done = 0;
-        while done < source.len() {
-            let at = offset + done as u64;
+        while *done < source.len() {
+            let at = offset + *done as u64;
             let within = at as usize % PAGE_BYTES;
-            let nr_bytes = (PAGE_BYTES - within).min(source.len() - done);
-            handle.write_page(at >> PAGE_SHIFT, within, &source[done..done + nr_bytes])?;
-            done += nr_bytes;
+            let nr_bytes = (PAGE_BYTES - within).min(source.len() - *done);
+            handle.write_page(at >> PAGE_SHIFT, within, &source[*done..*done + nr_bytes])?;
+            *done += nr_bytes;
             handle.engine().balance_dirty(|engine| engine.flush_all(OnLocked::Skip));
         }
-        Ok(done)
+        Ok(())
     }
 }
 
@@ -124,9 +148,9 @@ impl Handle {
         let start = run[0].page().index().0 << PAGE_SHIFT;
         let is_whole = overwritten == (0..PAGE_BYTES);
         if !is_whole && start < self.mapping.stored_len() {
-            return engine.fill(cpu, &self.mapping, run, FillPlan::one(AccessKind::Descriptor));
+            return engine.fill(cpu, &self.mapping, run, FillPlan::one(AccessPath::Descriptor));
         }
-        engine.admit(cpu, &self.mapping, &mut run[0], AccessKind::Descriptor)?;
+        engine.admit(cpu, &self.mapping, &mut run[0], AccessPath::Descriptor)?;
         if !is_whole {
             run[0].fill_zero(0..PAGE_BYTES);
         }
@@ -189,6 +213,9 @@ pub(crate) fn from_read(error: ReadError) -> WriteError {
     match error {
         ReadError::Store { offset, len, source } => WriteError::Store { offset, len, source },
         ReadError::PastEnd { index, len } => WriteError::PastEnd { index, len },
+        ReadError::UnexpectedEnd { end, len } => {
+            WriteError::PastEnd { index: end.saturating_sub(1) >> PAGE_SHIFT, len }
+        }
         ReadError::NoFrame { frames } => WriteError::NoFrame { frames },
         ReadError::NotReadable => WriteError::NotWritable,
         ReadError::WouldDeadlock { index } => WriteError::WouldDeadlock { index },

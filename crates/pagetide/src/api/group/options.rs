@@ -7,7 +7,7 @@
 use pagetide_core::group::{GROUPS_MAX, GroupConfig, UNLIMITED};
 use pagetide_core::knobs::MEMORY_MIN;
 use pagetide_core::units::Bytes;
-use std::io;
+use std::io::{self, ErrorKind};
 
 /// What a group may use and may keep; no limit and no protection unless set. All of it holds for a
 /// group together with those below it, and is rounded down to whole pages.
@@ -123,13 +123,42 @@ pub enum GroupError {
 }
 
 impl From<GroupError> for io::Error {
+    /// By what the caller can do, as all errors of this crate.
     fn from(error: GroupError) -> io::Error {
         let kind = match &error {
-            GroupError::NameTaken { .. } => io::ErrorKind::AlreadyExists,
-            GroupError::Removed { .. } => io::ErrorKind::NotFound,
-            GroupError::Off => io::ErrorKind::Unsupported,
-            _ => io::ErrorKind::InvalidInput,
+            GroupError::Off => ErrorKind::Unsupported,
+            GroupError::NameTaken { .. } => ErrorKind::AlreadyExists,
+            GroupError::TooSmall { .. }
+            | GroupError::AboveLimit { .. }
+            | GroupError::Overcommitted { .. } => ErrorKind::InvalidInput,
+            GroupError::TooMany => ErrorKind::QuotaExceeded,
+            GroupError::Removed { .. } => ErrorKind::NotFound,
+            GroupError::HasChildren { .. } => ErrorKind::ResourceBusy,
         };
         io::Error::new(kind, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_turn_into_those_of_std_by_what_can_be_done() {
+        let name = String::from("a");
+        let least = Bytes(MEMORY_MIN);
+        let rows = [
+            (GroupError::Off, ErrorKind::Unsupported),
+            (GroupError::NameTaken { name: name.clone() }, ErrorKind::AlreadyExists),
+            (GroupError::TooSmall { limit: Bytes(1), least }, ErrorKind::InvalidInput),
+            (GroupError::TooMany, ErrorKind::QuotaExceeded),
+            (GroupError::Removed { name: name.clone() }, ErrorKind::NotFound),
+            (GroupError::HasChildren { name, nr_children: 1 }, ErrorKind::ResourceBusy),
+        ];
+        for (error, kind) in rows {
+            let text = error.to_string();
+            let converted = io::Error::from(error);
+            assert_eq!((converted.kind(), converted.to_string()), (kind, text));
+        }
     }
 }

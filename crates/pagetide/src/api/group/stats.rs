@@ -8,6 +8,7 @@ use pagetide_core::group::UNLIMITED;
 use pagetide_core::ids::GroupId;
 use pagetide_core::units::Bytes;
 use pagetide_core::vmstat::Counter;
+use std::fmt;
 
 /// What a group uses, and what was done in it so far. Usage, limit and protection are of the group
 /// and those below it; counts are its own.
@@ -73,6 +74,34 @@ impl GroupStats {
             activations: sum([Counter::WorkingsetActivateAnon, Counter::WorkingsetActivateFile]),
             evictions: sum([Counter::PgstealAnon, Counter::PgstealFile]),
         })
+    }
+}
+
+impl fmt::Display for GroupStats {
+    /// Four lines for people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [usage, min, low] = [self.usage_bytes, self.min_bytes, self.low_bytes].map(Bytes);
+        let (name, limit) = (&self.name, self.limit_bytes.map(Bytes));
+        let limit = limit.map_or_else(|| "no limit".to_owned(), |limit| format!("limit {limit}"));
+        writeln!(f, "group       {name}: {usage} used; {limit}, min {min}, low {low}")?;
+        writeln!(
+            f,
+            "accesses    {}: {} hits ({:.1} %), {} misses",
+            self.accesses,
+            self.hits,
+            100.0 * self.hit_ratio(),
+            self.misses
+        )?;
+        writeln!(
+            f,
+            "past it     {} reads, {} writes: no frame was to be had",
+            self.bypass_reads, self.writes_through
+        )?;
+        write!(
+            f,
+            "refaults    {}, {} of them activated; {} evictions",
+            self.refaults, self.activations, self.evictions
+        )
     }
 }
 

@@ -31,6 +31,7 @@ use crate::memory::locks::lock;
 use copies::Copies;
 use pagetide_core::ids::{MappingId, PageId, PageIndex};
 use pagetide_core::units::{Bytes, PAGE_BYTES};
+use std::fmt;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -55,6 +56,21 @@ pub struct CompressedStats {
     pub incompressible: u64,
     /// Pages that made room for others.
     pub pushed_out: u64,
+}
+
+impl fmt::Display for CompressedStats {
+    /// One line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "compressed={}: {} used by {} pages, {} accesses served, {} did not compress",
+            Bytes(self.limit_bytes),
+            Bytes(self.used_bytes),
+            self.nr_pages,
+            self.hits,
+            self.incompressible,
+        )
+    }
 }
 
 /// The pool. All methods may be called by any thread; see the module for which locks they want.

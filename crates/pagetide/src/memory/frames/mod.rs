@@ -10,7 +10,7 @@ use pagetide_core::page_alloc::run_min;
 use pagetide_core::page_alloc::{AllocRequest, Starving, WatermarkLevel, Zone, ZoneConfig};
 use pagetide_core::tiering::background_target;
 #[cfg(not(loom))]
-use pagetide_core::tiering::{Room, room_for_demoted};
+use pagetide_core::tiering::{Headroom, room_for_demoted};
 use pagetide_core::units::{Millis, PAGE_BYTES};
 use pagetide_sys::{ClaimedFrame, FrameArena};
 use shared_zone::{PcpSettings, SharedZone};
@@ -145,8 +145,8 @@ impl ArenaFrames {
 
     /// How much room promotions find.
     #[cfg(not(loom))]
-    pub(crate) fn room(&self) -> Room {
-        Room::of(&self.zone.lock_zone())
+    pub(crate) fn room(&self) -> Headroom {
+        Headroom::of(&self.zone.lock_zone())
     }
 
     /// Tells the per-CPU lists that background reclaim is at work: they keep little meanwhile.

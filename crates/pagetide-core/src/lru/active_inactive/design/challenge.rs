@@ -29,7 +29,9 @@
 //! Source: the second posting of the series, 30 May 2013; the classic LRU specification, section
 //! 10.
 
-use super::{Asked, Design, FileDebts, ShadowShrinker, Subject, Verdict, is_low_before_ratio};
+use super::{
+    Asked, Design, FileDebts, FolioState, RefaultVerdict, ShadowShrinker, is_low_before_ratio,
+};
 use crate::ids::PageType;
 use crate::lru::workingset::{ListPages, NonresidentAge};
 use crate::lru::{Context, LruConfig, LruvecId, Mechanism, ShadowEntry, Switches};
@@ -75,7 +77,7 @@ impl Design for Challenge {
         }
     }
 
-    fn evicted(&mut self, subject: Subject) -> Option<ShadowEntry> {
+    fn evicted(&mut self, subject: FolioState) -> Option<ShadowEntry> {
         if subject.flags.page_type() == PageType::Anon {
             return None;
         }
@@ -92,15 +94,15 @@ impl Design for Challenge {
     fn refault(
         &mut self,
         cx: &mut Context<'_>,
-        subject: Subject,
+        subject: FolioState,
         shadow: ShadowEntry,
         sizes: ListPages,
-    ) -> Verdict {
+    ) -> RefaultVerdict {
         if shadow.lruvec() != self.id {
-            return Verdict::Stays;
+            return RefaultVerdict::Stays;
         }
         if self.shrinker.take(shadow) {
-            return Verdict::Forgotten;
+            return RefaultVerdict::Forgotten;
         }
         if self.switches.has(Mechanism::ShadowThrottle) {
             self.debts.repay(subject.mapping);
@@ -108,18 +110,18 @@ impl Design for Challenge {
         let is_longer_than_memory = !self.clock.is_recent(shadow, self.dirtyable);
         if is_longer_than_memory || !self.clock.is_recent(shadow, sizes.active[FILE]) {
             cx.vmstat.count(Counter::WorkingsetStale);
-            return Verdict::Stays;
+            return RefaultVerdict::Stays;
         }
         if !self.switches.has(Mechanism::Challenge) {
             self.clock.advance(1);
-            return Verdict::Activates;
+            return RefaultVerdict::Activates;
         }
         cx.vmstat.count(Counter::WorkingsetBalance);
         if !is_low_before_ratio(&sizes, PageType::File) {
             cx.vmstat.count(Counter::WorkingsetBalanceForce);
         }
         self.shrink_active += 1;
-        Verdict::Stays
+        RefaultVerdict::Stays
     }
 
     fn activated(&mut self, page_type: PageType) {

@@ -11,7 +11,7 @@
 //! Ignored: anonymous pages, as it did; several zones, each of which had a clock.
 //! Source: the classic LRU specification, section 10.
 
-use super::{Asked, Design, Subject, Verdict, is_low_before_ratio};
+use super::{Asked, Design, FolioState, RefaultVerdict, is_low_before_ratio};
 use crate::ids::PageType;
 use crate::lru::workingset::{ListPages, NonresidentAge};
 use crate::lru::{Context, LruConfig, LruvecId, ShadowEntry};
@@ -31,7 +31,7 @@ impl Design for FirstMerged {
         FirstMerged { id: config.id, clock: NonresidentAge::default() }
     }
 
-    fn evicted(&mut self, subject: Subject) -> Option<ShadowEntry> {
+    fn evicted(&mut self, subject: FolioState) -> Option<ShadowEntry> {
         (subject.flags.page_type() == PageType::File).then(|| {
             self.clock.advance(1);
             self.clock.shadow(self.id, false)
@@ -41,16 +41,16 @@ impl Design for FirstMerged {
     fn refault(
         &mut self,
         _cx: &mut Context<'_>,
-        _subject: Subject,
+        _subject: FolioState,
         shadow: ShadowEntry,
         sizes: ListPages,
-    ) -> Verdict {
+    ) -> RefaultVerdict {
         let active_file = sizes.active[PageType::File.index()];
         if shadow.lruvec() != self.id || !self.clock.is_recent(shadow, active_file) {
-            return Verdict::Stays;
+            return RefaultVerdict::Stays;
         }
         self.clock.advance(1);
-        Verdict::Activates
+        RefaultVerdict::Activates
     }
 
     fn activated(&mut self, page_type: PageType) {

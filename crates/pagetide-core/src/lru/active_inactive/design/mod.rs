@@ -61,7 +61,7 @@ pub enum Asked {
 
 /// A folio's page, and what it was to the lists when it was evicted or came back.
 #[derive(Clone, Copy, Debug)]
-pub struct Subject {
+pub struct FolioState {
     /// The file.
     pub mapping: MappingId,
     /// The folio's flags.
@@ -70,7 +70,7 @@ pub struct Subject {
 
 /// What a return means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum RefaultVerdict {
     /// The shadow is gone: nothing is known of the page.
     Forgotten,
     /// It would not have fitted, or stays inactive for other reasons.
@@ -93,23 +93,23 @@ pub trait Design: fmt::Debug {
     fn new(config: &LruConfig) -> Self;
 
     /// A folio was evicted: what it leaves.
-    fn evicted(&mut self, subject: Subject) -> Option<ShadowEntry>;
+    fn evicted(&mut self, subject: FolioState) -> Option<ShadowEntry>;
 
     /// A page came back that had left `shadow`, in this lruvec or another; `sizes` are the lists'
     /// lengths now. If it is to be activated, that is counted here as one.
     fn refault(
         &mut self,
         cx: &mut Context<'_>,
-        subject: Subject,
+        subject: FolioState,
         shadow: ShadowEntry,
         sizes: ListPages,
-    ) -> Verdict;
+    ) -> RefaultVerdict;
 
     /// The same, where the clock that the page was evicted by, perhaps another lruvec's, has judged
     /// it. Only asked of designs that answer [`Design::is_recent`].
-    fn refault_judged(&mut self, shadow: ShadowEntry, is_recent: bool) -> Verdict {
+    fn refault_judged(&mut self, shadow: ShadowEntry, is_recent: bool) -> RefaultVerdict {
         let _ = (shadow, is_recent);
-        Verdict::Stays
+        RefaultVerdict::Stays
     }
 
     /// Whether a page that left `shadow` by this clock would have fitted among lists of `sizes`.

@@ -10,7 +10,7 @@
 //! [`Groups`](crate::group::Groups).
 //! Source: the classic LRU specification, sections 5 and 7.
 
-use super::{Asked, Design, Subject, Verdict};
+use super::{Asked, Design, FolioState, RefaultVerdict};
 use crate::folio::Flags;
 use crate::ids::PageType;
 use crate::lru::active_inactive::balance::{active_is_longer, inactive_is_low};
@@ -56,28 +56,28 @@ impl Design for Today {
         }
     }
 
-    fn evicted(&mut self, subject: Subject) -> Option<ShadowEntry> {
+    fn evicted(&mut self, subject: FolioState) -> Option<ShadowEntry> {
         Some(self.age.evict(self.id, subject.flags.any(Flags::WORKINGSET)))
     }
 
     fn refault(
         &mut self,
         cx: &mut Context<'_>,
-        subject: Subject,
+        subject: FolioState,
         shadow: ShadowEntry,
         sizes: ListPages,
-    ) -> Verdict {
+    ) -> RefaultVerdict {
         let read = self.read(cx, sizes);
         let is_recent = self.is_recent(shadow, subject.flags.page_type(), &read) == Some(true);
         self.refault_judged(shadow, is_recent && shadow.lruvec() == self.id)
     }
 
-    fn refault_judged(&mut self, shadow: ShadowEntry, is_recent: bool) -> Verdict {
+    fn refault_judged(&mut self, shadow: ShadowEntry, is_recent: bool) -> RefaultVerdict {
         if !is_recent {
-            return Verdict::Stays;
+            return RefaultVerdict::Stays;
         }
         self.age.advance(1);
-        if shadow.workingset() { Verdict::Restores } else { Verdict::Activates }
+        if shadow.workingset() { RefaultVerdict::Restores } else { RefaultVerdict::Activates }
     }
 
     fn is_recent(

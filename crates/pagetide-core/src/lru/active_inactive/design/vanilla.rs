@@ -5,7 +5,7 @@
 //!
 //! Ignored: see [`Design`]. Source: the classic LRU specification, section 12, "no history".
 
-use super::{Asked, Design, Subject, Verdict, is_low_before_ratio};
+use super::{Asked, Design, FolioState, RefaultVerdict, is_low_before_ratio};
 use crate::ids::PageType;
 use crate::lru::workingset::ListPages;
 use crate::lru::{Context, LruConfig, ShadowEntry};
@@ -22,18 +22,18 @@ impl Design for Vanilla {
         Vanilla
     }
 
-    fn evicted(&mut self, _subject: Subject) -> Option<ShadowEntry> {
+    fn evicted(&mut self, _subject: FolioState) -> Option<ShadowEntry> {
         None
     }
 
     fn refault(
         &mut self,
         _cx: &mut Context<'_>,
-        _subject: Subject,
+        _subject: FolioState,
         _shadow: ShadowEntry,
         _sizes: ListPages,
-    ) -> Verdict {
-        Verdict::Forgotten
+    ) -> RefaultVerdict {
+        RefaultVerdict::Forgotten
     }
 
     fn activated(&mut self, _page_type: PageType) {}

@@ -6,7 +6,7 @@ use crate::ids::{FrameId, MappingId, PageId, PageIndex, PageType};
 use crate::lru::active_inactive::{ActiveInactive, ListId};
 use crate::lru::workingset::ListPages;
 use crate::lru::{
-    AccessKind, AccessLog, LruConfig, Lruvec, Marked, Policy, PolicyName, Refusal, Room,
+    AccessLog, AccessPath, LruConfig, Lruvec, Marked, Policy, PolicyName, Refusal, Room,
     ShadowEntry,
 };
 use crate::reclaim::{ReclaimBatch, ReclaimPass, Scan, Settled, Step, Verdict};
@@ -67,7 +67,7 @@ impl World {
     pub(super) fn read(&mut self, page: u64) -> bool {
         let (frame, missed) = match self.resident.get(&page) {
             Some(frame) => (*frame, false),
-            None => (self.fill(page, AccessKind::Descriptor), true),
+            None => (self.fill(page, AccessPath::Descriptor), true),
         };
         let rule = self.lruvec.access_rule();
         if rule.mark(&self.folios, frame) == Marked::Log && self.log.touch(frame) == Room::Full {
@@ -83,7 +83,7 @@ impl World {
     /// Accesses a page through the table.
     pub(super) fn map(&mut self, page: u64) {
         if !self.resident.contains_key(&page) {
-            self.fill(page, AccessKind::Table);
+            self.fill(page, AccessPath::Table);
         }
         self.young.insert(page);
     }
@@ -100,7 +100,7 @@ impl World {
         }
     }
 
-    fn fill(&mut self, page: u64, kind: AccessKind) -> FrameId {
+    fn fill(&mut self, page: u64, kind: AccessPath) -> FrameId {
         if self.free.is_empty() {
             self.reclaim();
         }

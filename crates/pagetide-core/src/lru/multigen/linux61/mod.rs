@@ -46,7 +46,7 @@ use super::tiers::{RefTier, References};
 use super::window::{MAX_NR_GENS, MIN_NR_GENS, Window};
 use crate::folio::Flags;
 use crate::ids::PageType;
-use crate::lru::{AccessKind, AccessRule, Mechanism, Refusal, ShadowEntry, Switches};
+use crate::lru::{AccessPath, AccessRule, Mechanism, Refusal, ShadowEntry, Switches};
 use crate::reclaim::{DEF_PRIORITY, ReclaimKind, Scan};
 
 /// Weights where a type's tiers are compared with its own tier 0: twice the ratio is still evicted.
@@ -194,8 +194,8 @@ impl Profile for Linux61 {
     }
 
     /// A page that faults, or whose count was full, is part of the working set.
-    fn welcome(self, references: References, kind: AccessKind) -> Welcome {
-        let is_restored = kind == AccessKind::Table || references.count == REFERENCES_MAX;
+    fn welcome(self, references: References, kind: AccessPath) -> Welcome {
+        let is_restored = kind == AccessPath::Table || references.count == REFERENCES_MAX;
         let flags = if is_restored { Flags::WORKINGSET } else { Flags::NONE };
         Welcome { flags, is_activated: false, is_restored }
     }

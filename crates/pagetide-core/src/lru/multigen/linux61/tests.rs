@@ -1,6 +1,6 @@
 //! The specification's vectors for profile A, rule by rule.
 
-use super::super::controller::TierCounts;
+use super::super::controller::RefTierCounts;
 use super::super::refault::shadow_of;
 use super::*;
 use crate::folio::Folios;
@@ -164,11 +164,11 @@ fn a_pass_is_over_for_fairness() {
     assert!(!rules().is_over(&aged(0), &scan), "little was looked at so far");
 }
 
-fn counts(refaulted: u64, evicted: u64) -> TierCounts {
-    TierCounts { refaulted, evicted, ..TierCounts::default() }
+fn counts(refaulted: u64, evicted: u64) -> RefTierCounts {
+    RefTierCounts { refaulted, evicted, ..RefTierCounts::default() }
 }
 
-fn controller(rows: &[(PageType, u8, TierCounts)]) -> Controller {
+fn controller(rows: &[(PageType, u8, RefTierCounts)]) -> Controller {
     let mut controller = Controller::default();
     for (page_type, tier, counts) in rows {
         *controller.tier_mut(*page_type, RefTier(*tier)) = *counts;
@@ -176,7 +176,7 @@ fn controller(rows: &[(PageType, u8, TierCounts)]) -> Controller {
     controller
 }
 
-fn chosen(rows: &[(PageType, u8, TierCounts)], window: &Window, swappiness: u8) -> Choice {
+fn chosen(rows: &[(PageType, u8, RefTierCounts)], window: &Window, swappiness: u8) -> Choice {
     rules().choose(&controller(rows), window, swappiness.into())
 }
 
@@ -239,7 +239,7 @@ fn a_refault_is_recent_while_its_generation_is_evicted() {
 
 #[test]
 fn faults_and_full_counts_restore_the_working_set() {
-    let (read, fault) = (AccessKind::Descriptor, AccessKind::Table);
+    let (read, fault) = (AccessPath::Descriptor, AccessPath::Table);
     let nothing = Welcome { flags: Flags::NONE, is_activated: false, is_restored: false };
     let restored = Welcome { flags: Flags::WORKINGSET, is_activated: false, is_restored: true };
     assert_eq!(rules().welcome(counted(3), read), nothing);

@@ -48,7 +48,7 @@ use super::tiers::{NR_TIERS, RefTier, References};
 use super::window::{MAX_NR_GENS, MIN_NR_GENS, Window};
 use crate::folio::Flags;
 use crate::ids::PageType;
-use crate::lru::{AccessKind, AccessRule, Mechanism, Refusal, ShadowEntry, Switches};
+use crate::lru::{AccessPath, AccessRule, Mechanism, Refusal, ShadowEntry, Switches};
 use crate::reclaim::{DEF_PRIORITY, Scan};
 
 /// Weights of tier 0 and of the tier compared with it: 1.5 times the ratio is still evicted.
@@ -234,7 +234,7 @@ impl Profile for Linux618 {
         counted(Token::of(shadow).references + 1, shadow.workingset())
     }
 
-    fn welcome(self, references: References, kind: AccessKind) -> Welcome {
+    fn welcome(self, references: References, kind: AccessPath) -> Welcome {
         let flags = if references.workingset {
             Flags::WORKINGSET
         } else {
@@ -242,7 +242,7 @@ impl Profile for Linux618 {
         };
         Welcome {
             flags,
-            is_activated: kind == AccessKind::Table,
+            is_activated: kind == AccessPath::Table,
             is_restored: references.workingset,
         }
     }

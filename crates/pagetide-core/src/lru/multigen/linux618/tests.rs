@@ -1,6 +1,6 @@
 //! The specification's vectors for profile B, rule by rule.
 
-use super::super::controller::TierCounts;
+use super::super::controller::RefTierCounts;
 use super::super::refault::shadow_of;
 use super::*;
 use crate::folio::Folios;
@@ -151,11 +151,11 @@ fn survivors_leave_the_oldest_generation() {
     assert_eq!(again, Flags::WORKINGSET.with(Flags::ACTIVE), "activated");
 }
 
-fn counts(refaulted: u64, evicted: u64) -> TierCounts {
-    TierCounts { refaulted, evicted, ..TierCounts::default() }
+fn counts(refaulted: u64, evicted: u64) -> RefTierCounts {
+    RefTierCounts { refaulted, evicted, ..RefTierCounts::default() }
 }
 
-fn controller(rows: &[(PageType, u8, TierCounts)]) -> Controller {
+fn controller(rows: &[(PageType, u8, RefTierCounts)]) -> Controller {
     let mut controller = Controller::default();
     for (page_type, tier, counts) in rows {
         *controller.tier_mut(*page_type, RefTier(*tier)) = *counts;
@@ -163,7 +163,7 @@ fn controller(rows: &[(PageType, u8, TierCounts)]) -> Controller {
     controller
 }
 
-fn chosen_by(rules: Linux618, rows: &[(PageType, u8, TierCounts)], swappiness: u8) -> PageType {
+fn chosen_by(rules: Linux618, rows: &[(PageType, u8, RefTierCounts)], swappiness: u8) -> PageType {
     rules.choose(&controller(rows), &window(7, 9), swappiness.into()).page_type
 }
 

@@ -7,7 +7,7 @@
 use crate::folio::Folios;
 use crate::ids::{FrameId, MappingId, PageId, PageIndex, PageType};
 use crate::lru::multigen::MultigenSummary;
-use crate::lru::{AccessKind, AccessLog, LruConfig, Lruvec, Marked, PolicyName, Room, ShadowEntry};
+use crate::lru::{AccessLog, AccessPath, LruConfig, Lruvec, Marked, PolicyName, Room, ShadowEntry};
 use crate::reclaim::{ReclaimBatch, ReclaimPass, Settled, Step, Verdict};
 use crate::vmstat::Counter;
 use alloc::sync::Arc;
@@ -78,7 +78,7 @@ impl Group {
     fn fill(&mut self, page: u64) -> FrameId {
         self.charge();
         let frame = self.free.pop().expect("a charged page has a frame");
-        let kind = AccessKind::Descriptor;
+        let kind = AccessPath::Descriptor;
         let id = PageId { mapping: MappingId(0), index: PageIndex(page) };
         let flags = self.lruvec.access_rule().flags_on_fill(kind);
         self.folios[frame].bind(id, PageType::File, flags);

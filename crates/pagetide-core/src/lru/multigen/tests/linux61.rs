@@ -3,7 +3,7 @@
 use super::world::{ANON, FILE, Steps};
 use crate::folio::Flags;
 use crate::ids::{FrameId, PageType};
-use crate::lru::{AccessKind, AccessLog, Mechanism, PolicyName, Refusal, Switches};
+use crate::lru::{AccessLog, AccessPath, Mechanism, PolicyName, Refusal, Switches};
 use crate::reclaim::ReclaimPass;
 use crate::vmstat::Counter;
 use alloc::vec::Vec;
@@ -45,10 +45,10 @@ fn the_minimal_trace_holds() {
     let mut log = AccessLog::new();
     let returning = steps.bind(PageType::File, Flags::NONE);
     let (early, late) = (steps.evicted[0].1, steps.evicted[99].1);
-    steps.lruvec.refault(&mut log, returning, early, AccessKind::Descriptor);
+    steps.lruvec.refault(&mut log, returning, early, AccessPath::Descriptor);
     assert_eq!(steps.counter(Counter::WorkingsetRefaultFile), 0, "of a generation used up");
     // The last batch emptied generation 0 before it was gone: its shadows name the next in use.
-    steps.lruvec.refault(&mut log, returning, late, AccessKind::Descriptor);
+    steps.lruvec.refault(&mut log, returning, late, AccessPath::Descriptor);
     assert_eq!(steps.counter(Counter::WorkingsetRefaultFile), 1);
 }
 
@@ -126,7 +126,7 @@ fn a_protected_folio_is_the_next_of_its_new_generation() {
     }
     assert_eq!(background(&mut steps, 0), 64, "nothing is known of tier 1");
     for (_, shadow) in steps.evicted.split_off(64) {
-        steps.lruvec.refault(&mut log, returning, shadow, AccessKind::Descriptor);
+        steps.lruvec.refault(&mut log, returning, shadow, AccessPath::Descriptor);
     }
     assert_eq!(background(&mut steps, 0), 64, "36 of tier 1 are protected, 64 of tier 0 go");
     assert_eq!(steps.counter(Counter::LruGenProtected), 36);

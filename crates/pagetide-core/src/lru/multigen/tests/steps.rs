@@ -3,7 +3,7 @@
 use super::world::{ANON, FILE, Steps};
 use crate::folio::Flags;
 use crate::ids::{FrameId, PageType};
-use crate::lru::{AccessKind, AccessLog, LruvecId, Marked, Refusal, ShadowEntry};
+use crate::lru::{AccessLog, AccessPath, LruvecId, Marked, Refusal, ShadowEntry};
 use crate::reclaim::{ReclaimBatch, ReclaimPass, Step, Verdict};
 use crate::vmstat::Counter;
 use alloc::vec::Vec;
@@ -30,7 +30,7 @@ fn a_hundred_clean_folios_go_in_two_batches() {
     let early = steps.evicted[0].1;
     let returning = steps.bind(PageType::File, Flags::NONE);
     let mut log = AccessLog::new();
-    steps.lruvec.refault(&mut log, returning, early, AccessKind::Descriptor);
+    steps.lruvec.refault(&mut log, returning, early, AccessPath::Descriptor);
     assert_eq!(steps.summary().tiers[FILE][0].refaulted, 1, "still within the window");
 
     assert_eq!(steps.direct(12), 0, "nothing to evict: ages to four generations");
@@ -39,7 +39,7 @@ fn a_hundred_clean_folios_go_in_two_batches() {
     assert_eq!(steps.counter(Counter::LruGenAged), 2);
     let added = steps.add_one(PageType::File, Flags::NONE);
     assert_eq!(steps.seq_of(added), 2);
-    steps.lruvec.refault(&mut log, returning, early, AccessKind::Descriptor);
+    steps.lruvec.refault(&mut log, returning, early, AccessPath::Descriptor);
     assert_eq!(steps.summary().tiers[FILE][0].refaulted, 1, "too old by now");
 }
 
@@ -287,19 +287,19 @@ fn refaults_count_by_tier_and_restore_the_working_set() {
     let id = LruvecId::default();
     let mut log = AccessLog::new();
     let hot = steps.bind(PageType::File, Flags::NONE);
-    steps.lruvec.refault(&mut log, hot, ShadowEntry::new(3, id, true), AccessKind::Table);
+    steps.lruvec.refault(&mut log, hot, ShadowEntry::new(3, id, true), AccessPath::Table);
     assert_eq!(steps.folio(hot).flags(), Flags::WORKINGSET);
     assert_eq!(steps.counter(Counter::WorkingsetRestoreFile), 1);
     assert_eq!(steps.counter(Counter::WorkingsetActivateFile), 1);
 
     let warm = steps.bind(PageType::File, Flags::NONE);
-    steps.lruvec.refault(&mut log, warm, ShadowEntry::new(2, id, false), AccessKind::Descriptor);
+    steps.lruvec.refault(&mut log, warm, ShadowEntry::new(2, id, false), AccessPath::Descriptor);
     assert_eq!(steps.folio(warm).flags(), Flags::NONE.with_refs(2), "remembered, not referenced");
     assert_eq!(steps.summary().tiers[FILE].map(|tier| tier.refaulted), [0, 0, 1, 1]);
 
     let stranger = LruvecId { group: 1, node: 0 };
     let foreign = ShadowEntry::new(3, stranger, true);
-    steps.lruvec.refault(&mut log, warm, foreign, AccessKind::Descriptor);
+    steps.lruvec.refault(&mut log, warm, foreign, AccessPath::Descriptor);
     assert_eq!(steps.counter(Counter::WorkingsetRefaultFile), 2, "another group's is ignored");
 }
 

@@ -3,7 +3,7 @@
 use super::world::{ANON, FILE, Steps};
 use crate::folio::Flags;
 use crate::ids::PageType;
-use crate::lru::{AccessKind, AccessLog, LruvecId, Mechanism, PolicyName, ShadowEntry, Switches};
+use crate::lru::{AccessLog, AccessPath, LruvecId, Mechanism, PolicyName, ShadowEntry, Switches};
 use crate::vmstat::Counter;
 
 const PROFILES: [PolicyName; 2] = [PolicyName::Mglru, PolicyName::Mglru61];
@@ -36,7 +36,7 @@ fn refault_tier_1(steps: &mut Steps, page_type: PageType, token: u64, workingset
     let shadow = ShadowEntry::new(token, LruvecId::default(), workingset);
     let returning = steps.bind(page_type, Flags::NONE);
     for _ in 0..100 {
-        steps.lruvec.refault(&mut log, returning, shadow, AccessKind::Descriptor);
+        steps.lruvec.refault(&mut log, returning, shadow, AccessPath::Descriptor);
     }
 }
 
@@ -91,7 +91,7 @@ fn without_a_memory_returning_pages_are_strangers() {
         let page = steps.bind(PageType::File, Flags::NONE);
         let shadow = ShadowEntry::new(3, LruvecId::default(), true);
         let mut log = AccessLog::new();
-        steps.lruvec.refault(&mut log, page, shadow, AccessKind::Table);
+        steps.lruvec.refault(&mut log, page, shadow, AccessPath::Table);
         assert_eq!(steps.folio(page).flags(), Flags::NONE, "{policy}");
         assert_eq!(steps.summary().tiers[FILE], steps.summary().tiers[ANON]);
         assert_eq!(steps.counter(Counter::WorkingsetRefaultFile), 1, "still a statistic");

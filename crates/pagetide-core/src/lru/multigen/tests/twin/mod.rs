@@ -10,7 +10,7 @@ mod model;
 use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, MappingId, PageId, PageIndex, PageType};
 use crate::lru::{
-    AccessKind, AccessLog, Discarded, LruConfig, Lruvec, Marked, Mechanism, PolicyName, Room,
+    AccessLog, AccessPath, Discarded, LruConfig, Lruvec, Marked, Mechanism, PolicyName, Room,
     ShadowEntry, Switches,
 };
 use crate::reclaim::{ReclaimBatch, ReclaimPass, Settled, Step, Verdict};
@@ -243,7 +243,7 @@ impl Pair {
 
     fn fill(&mut self, page: u64, frame: FrameId, table: bool) {
         let Real { folios, lruvec, log } = &mut self.real;
-        let kind = if table { AccessKind::Table } else { AccessKind::Descriptor };
+        let kind = if table { AccessPath::Table } else { AccessPath::Descriptor };
         let id = PageId { mapping: MappingId(0), index: PageIndex(page) };
         folios[frame].bind(id, type_of(page), lruvec.access_rule().flags_on_fill(kind));
         let shadow = self.shadows.remove(&page);

@@ -1,10 +1,10 @@
-//! Services to doubt a policy with: what those who wait on the other side of a socket ask for.
+//! Services to doubt a policy with: what clients ask them for.
 //!
 //! **Problem.** A fourth arm was chosen looking at all rows there were. **Idea.** Ten more habits,
-//! written down before it, or anybody else, had seen them.
+//! written down before any policy had seen them.
 //!
 //! ```text
-//!   latest     who was stored last is asked for most      films   many sequential readers, a few
+//!   latest     the newest page is asked for most          films   many sequential readers, a few
 //!   backup     everything once, amid popular pages                films popular
 //!   sessions   short lives, each page asked for often     nested  an inner table, again and again
 //! ```
@@ -12,12 +12,12 @@
 //! Ignored: writes and times, as elsewhere.
 
 use super::patterns::{FRESH, by_number};
-use crate::random::Random;
-use crate::scenario::zipf::Zipf;
+use pagetide_lab::machine::Random;
+use pagetide_lab::scenario::zipf::Popularity;
 
 /// What a service reads. Sizes are in pages; 1,000,000 accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Service {
+pub(crate) enum Service {
     /// A page is stored each 20 accesses; the others ask for what was stored lately, Zipf 0.9 over
     /// the last 40,000.
     Latest,
@@ -51,11 +51,11 @@ const SEED: u64 = 45;
 
 impl Service {
     /// The pages it reads, in order.
-    pub fn reads(self) -> Box<dyn Iterator<Item = u64>> {
+    pub(crate) fn reads(self) -> Box<dyn Iterator<Item = u64>> {
         let mut random = Random::new(SEED);
         match self {
             Service::Latest => {
-                let popular = Zipf::in_order(40_000, 0.9);
+                let popular = Popularity::in_order(40_000, 0.9);
                 by_number(move |at| {
                     let back = u64::from(popular.next(&mut random));
                     let newest = 40_000 + at / 20;
@@ -64,7 +64,7 @@ impl Service {
             }
             Service::Ranges => ranges(random),
             Service::Backup => {
-                let popular = Zipf::new(&mut random, 30_000, 0.9);
+                let popular = Popularity::new(&mut random, 30_000, 0.9);
                 by_number(move |at| match at % 260_000 {
                     step @ 200_000.. if step % 2 == 0 => (step - 200_000) / 2,
                     _ => popular.next(&mut random).into(),
@@ -88,7 +88,7 @@ impl Service {
                 }
             }),
             Service::Audit => {
-                let popular = Zipf::new(&mut random, 20_000, 0.9);
+                let popular = Popularity::new(&mut random, 20_000, 0.9);
                 by_number(move |at| match at % 6 {
                     2 => FRESH + at / 6,
                     5 => FRESH + (at / 6).saturating_sub(12_000),
@@ -112,7 +112,7 @@ impl Service {
 }
 
 fn ranges(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
-    let popular = Zipf::new(&mut random, 30_000, 0.9);
+    let popular = Popularity::new(&mut random, 30_000, 0.9);
     let (mut next, mut nr_left) = (0, 0);
     by_number(move |_| {
         if nr_left == 0 {
@@ -127,7 +127,7 @@ fn ranges(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
 
 fn films(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
     const PAGES: u64 = 1500;
-    let popular = Zipf::new(&mut random, 60, 0.9);
+    let popular = Popularity::new(&mut random, 60, 0.9);
     let mut viewers: Vec<(u64, u64)> = (0..16).map(|nth| (nth, PAGES * nth / 16)).collect();
     by_number(move |_| {
         let (film, at) = &mut viewers[random.index(16) as usize];

@@ -4,11 +4,11 @@ use pagetide_core::lru::pagetide::{Arm, Tuning};
 
 /// Some constants, and what is different about them.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Variant {
+pub(crate) struct Variant {
     /// What was changed, as in "horizon_percent=100".
-    pub name: String,
+    pub(crate) name: String,
     /// The constants, all seeds aside.
-    pub tuning: Tuning,
+    pub(crate) tuning: Tuning,
 }
 
 /// Changes one constant to a value.
@@ -41,7 +41,7 @@ const CHANGES: [(&str, Change, &[u32]); 21] = [
 
 impl Variant {
     /// All of them; the first is as it is.
-    pub fn all() -> Vec<Variant> {
+    pub(crate) fn all() -> Vec<Variant> {
         let usual = Variant { name: "as it is".to_owned(), tuning: Tuning::default() };
         let changed = CHANGES.iter().flat_map(|&(name, change, values)| {
             values.iter().map(move |&value| {
@@ -58,5 +58,20 @@ impl Variant {
         let mut tuning = Tuning::default();
         tuning.arms[2] = Arm { name: "tight again", ..tuning.arms[0] };
         Variant { name: "no recency arm".to_owned(), tuning }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_variant_changes_something() {
+        let variants = Variant::all();
+        for (at, variant) in variants.iter().enumerate() {
+            let is_new = variants[..at].iter().all(|it| it.tuning != variant.tuning);
+            assert!(is_new, "{}", variant.name);
+        }
+        assert_eq!(variants[0].tuning, Tuning::default());
     }
 }

@@ -1,4 +1,4 @@
-//! Rows that the constants were not chosen by, at first: what a pattern nobody thought of may cost.
+//! Rows that the constants were not chosen by, at first: what an unforeseen pattern may cost.
 //!
 //! **Problem.** The rows of the table are what the constants were chosen by, and look good for it.
 //! **Idea.** Other patterns, other sizes of memory, other traces; in four parts.
@@ -6,50 +6,39 @@
 //! ```text
 //!   unseen1/...    looked at when a mechanism is chosen, not for a constant
 //!   unseen2/...    kept for afterwards, but looked at more than once since
-//!   unseen3/...    written down before any policy saw them: whoever chooses by these must make
-//!                  up others
+//!   unseen3/...    written down before any policy saw them: a choice by these needs others as
+//!                  its judge
 //!   unseen4/...    written down when the queue was done, and before it saw them
 //! ```
 //!
 //! Ignored: that none of them stays unseen for ever. Source: core's own baselines
-//! ([`best_of_peers`](super::best_of_peers)), for all of them.
+//! ([`best_of_peers`](crate::replays::best_of_peers)), for all of them.
 
-use super::rows::rows;
-use super::{Best, Chore, Made, Pattern, Row, Service, Source};
+use super::{Best, Row, rows};
+use crate::traces::{Pattern, Program, Service, Source};
 use pagetide_core::lru::PolicyName;
-
-const fn odd(pattern: Pattern) -> Source {
-    Source::Made(Made::Odd(pattern))
-}
-
-const fn done(chore: Chore) -> Source {
-    Source::Made(Made::Done(chore))
-}
-
-const fn asked(service: Service) -> Source {
-    Source::Made(Made::Asked(service))
-}
+use pagetide_lab::made::Made;
 
 /// The rows, those of one trace side by side.
-pub const UNSEEN: &[Row] = rows! {
+pub(crate) const UNSEEN: &[Row] = rows! {
     "unseen1" {
-        "pairs", odd(Pattern::Pairs) =>
+        "pairs", Source::Pattern(Pattern::Pairs) =>
             5000 0.9806 WTinyLfu, 10_000 0.5000 Fifo, 20_000 0.5000 Lru;
-        "drift", odd(Pattern::Drift { every: 10 }) =>
+        "drift", Source::Pattern(Pattern::Drift { every: 10 }) =>
             5000 0.4513 Lru, 10_000 0.3477 Lru, 20_000 0.2376 Lru;
-        "grow", odd(Pattern::GrowingLoop) =>
+        "grow", Source::Pattern(Pattern::GrowingLoop) =>
             5000 0.7049 Lirs, 10_000 0.4633 Lirs, 20_000 0.1408 Lirs;
-        "shrink", odd(Pattern::ShrinkingZigzag) =>
+        "shrink", Source::Pattern(Pattern::ShrinkingZigzag) =>
             5000 0.6995 Lru, 10_000 0.4536 Lru, 20_000 0.1257 Lru;
-        "zigscan", odd(Pattern::ZigzagAndScan) =>
+        "zigscan", Source::Pattern(Pattern::ZigzagAndScan) =>
             5000 0.8350 Arc, 10_000 0.6690 Arc, 20_000 0.5219 WTinyLfu;
-        "phases", odd(Pattern::Phases) =>
+        "phases", Source::Pattern(Pattern::Phases) =>
             5000 0.6932 Clock, 10_000 0.6028 Clock, 20_000 0.4921 Lru;
-        "slide", Source::Made(Made::Slide) =>
+        "slide", Source::Habit(Made::Slide) =>
             3000 0.6344 Lirs, 6000 0.4094 Lru;
-        "zigzag", Source::Made(Made::Zigzag) =>
+        "zigzag", Source::Habit(Made::Zigzag) =>
             27_000 0.1180 Lru;
-        "habits", Source::Made(Made::Habits) =>
+        "habits", Source::Habit(Made::Habits) =>
             12_000 0.5808 WTinyLfu;
         "cp", Source::File("cloudPhysicsIO.csv.zst") =>
             14_000 0.5850 Lirs;
@@ -59,31 +48,31 @@ pub const UNSEEN: &[Row] = rows! {
             200 0.5031 WTinyLfu;
     }
     "unseen2" {
-        "churn", odd(Pattern::Churn { every: 10 }) =>
+        "churn", Source::Pattern(Pattern::Churn { every: 10 }) =>
             5000 0.3345 S3Fifo, 10_000 0.2623 S3Fifo, 20_000 0.1744 Clock;
-        "backlog", odd(Pattern::Backlog) =>
+        "backlog", Source::Pattern(Pattern::Backlog) =>
             5000 0.6816 Fifo, 10_000 0.5747 Fifo, 20_000 0.5000 Lru;
-        "passes", odd(Pattern::Passes) =>
+        "passes", Source::Pattern(Pattern::Passes) =>
             5000 0.9812 WTinyLfu, 10_000 0.3360 Lru;
-        "tree", odd(Pattern::Tree) =>
+        "tree", Source::Pattern(Pattern::Tree) =>
             5000 0.1370 WTinyLfu, 10_000 0.0836 WTinyLfu;
-        "hotscans", odd(Pattern::HotAndScans) =>
+        "hotscans", Source::Pattern(Pattern::HotAndScans) =>
             5000 0.3176 Lirs, 10_000 0.2582 Lirs;
-        "twoloops", odd(Pattern::TwoLoops) =>
+        "twoloops", Source::Pattern(Pattern::TwoLoops) =>
             5000 0.6357 WTinyLfu, 10_000 0.4290 Lirs, 20_000 0.2300 Lirs;
-        "wonders", odd(Pattern::OneHitWonders) =>
+        "wonders", Source::Pattern(Pattern::OneHitWonders) =>
             5000 0.8688 WTinyLfu, 10_000 0.8574 WTinyLfu;
-        "stack", odd(Pattern::Stack) =>
+        "stack", Source::Pattern(Pattern::Stack) =>
             5000 0.1866 Lru, 10_000 0.1014 Lru;
-        "slidezipf", odd(Pattern::SlideAndZipf) =>
+        "slidezipf", Source::Pattern(Pattern::SlideAndZipf) =>
             5000 0.4961 Lirs, 10_000 0.3516 Clock, 20_000 0.2460 Lru;
-        "uniform", odd(Pattern::Uniform) =>
+        "uniform", Source::Pattern(Pattern::Uniform) =>
             10_000 0.6677 Sieve;
-        "slide", Source::Made(Made::Slide) =>
+        "slide", Source::Habit(Made::Slide) =>
             9000 0.3453 Lru;
-        "zigzag", Source::Made(Made::Zigzag) =>
+        "zigzag", Source::Habit(Made::Zigzag) =>
             12_000 0.6080 Lru;
-        "habits", Source::Made(Made::Habits) =>
+        "habits", Source::Habit(Made::Habits) =>
             6000 0.7057 Arc, 24_000 0.4551 Lru;
         "OLTP", Source::File("arc_OLTP.lis.zst") =>
             2000 0.5297 S3Fifo, 8000 0.3943 S3Fifo;
@@ -109,29 +98,29 @@ pub const UNSEEN: &[Row] = rows! {
             2000 0.3873 Lirs, 8000 0.2515 Sieve;
     }
     "unseen3" {
-        "index", done(Chore::Index) =>
+        "index", Source::Program(Program::Index) =>
             5000 0.2471 WTinyLfu, 15_000 0.1169 Sieve;
-        "lsm", done(Chore::Lsm) =>
+        "lsm", Source::Program(Program::Lsm) =>
             5000 0.4693 Arc, 15_000 0.3659 Arc;
-        "tenants", done(Chore::Tenants) =>
+        "tenants", Source::Program(Program::Tenants) =>
             5000 0.3474 Arc, 15_000 0.2398 TwoQueue;
-        "breath", done(Chore::Breath) =>
+        "breath", Source::Program(Program::Breath) =>
             5000 0.4371 Lru, 10_000 0.1508 Sieve;
-        "checkpoint", done(Chore::Checkpoint) =>
+        "checkpoint", Source::Program(Program::Checkpoint) =>
             5000 0.4065 WTinyLfu, 20_000 0.1399 Lru;
-        "join", done(Chore::Join) =>
+        "join", Source::Program(Program::Join) =>
             4000 0.8022 Lirs, 7000 0.6930 Arc, 12_000 0.6414 Arc;
-        "tailers", done(Chore::Tailers) =>
+        "tailers", Source::Program(Program::Tailers) =>
             5000 0.7275 TwoQueue, 8000 0.7160 TwoQueue, 17_000 0.2500 Fifo;
-        "loopzipf", done(Chore::LoopAndZipf) =>
+        "loopzipf", Source::Program(Program::LoopAndZipf) =>
             5000 0.5673 Lirs, 10_000 0.3688 WTinyLfu;
-        "builds", done(Chore::Builds) =>
+        "builds", Source::Program(Program::Builds) =>
             10_000 0.2468 Lirs, 18_000 0.1437 WTinyLfu;
-        "graph", done(Chore::Graph) =>
+        "graph", Source::Program(Program::Graph) =>
             10_000 0.4901 S3Fifo, 18_000 0.2865 WTinyLfu;
-        "crowds", done(Chore::Crowds) =>
+        "crowds", Source::Program(Program::Crowds) =>
             5000 0.4702 WTinyLfu, 15_000 0.3165 S3Fifo;
-        "days", done(Chore::Days) =>
+        "days", Source::Program(Program::Days) =>
             10_000 0.3732 WTinyLfu, 16_000 0.2186 Lru;
         "P3", Source::File("arc_P3.lis.zst") =>
             16_384 0.9011 WTinyLfu, 200_000 0.3933 Lirs;
@@ -159,25 +148,25 @@ pub const UNSEEN: &[Row] = rows! {
             1000 0.3376 Lirs;
     }
     "unseen4" {
-        "latest", asked(Service::Latest) =>
+        "latest", Source::Service(Service::Latest) =>
             3000 0.3946 Sieve, 12_000 0.2320 Sieve;
-        "ranges", asked(Service::Ranges) =>
+        "ranges", Source::Service(Service::Ranges) =>
             5000 0.6147 WTinyLfu, 15_000 0.3314 WTinyLfu;
-        "backup", asked(Service::Backup) =>
+        "backup", Source::Service(Service::Backup) =>
             5000 0.3345 WTinyLfu, 15_000 0.1720 WTinyLfu;
-        "films", asked(Service::Films) =>
+        "films", Source::Service(Service::Films) =>
             6000 0.6686 WTinyLfu, 30_000 0.3594 WTinyLfu;
-        "sessions", asked(Service::Sessions) =>
+        "sessions", Source::Service(Service::Sessions) =>
             2000 0.3738 Lru, 6000 0.0934 Lru;
-        "heap", asked(Service::Heap) =>
+        "heap", Source::Service(Service::Heap) =>
             6000 0.1757 Lirs, 12_000 0.1044 Lirs;
-        "redelivery", asked(Service::Redelivery) =>
+        "redelivery", Source::Service(Service::Redelivery) =>
             5000 0.5279 TwoQueue, 14_000 0.4706 Lru;
-        "audit", asked(Service::Audit) =>
+        "audit", Source::Service(Service::Audit) =>
             8000 0.4363 Lirs, 20_000 0.3765 Arc;
-        "nested", asked(Service::Nested) =>
+        "nested", Source::Service(Service::Nested) =>
             3000 0.0250 Lru, 9000 0.0250 Lru;
-        "matrix", asked(Service::Matrix) =>
+        "matrix", Source::Service(Service::Matrix) =>
             4000 0.7718 WTinyLfu, 12_000 0.3170 WTinyLfu;
     }
 };

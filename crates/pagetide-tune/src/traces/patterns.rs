@@ -10,15 +10,15 @@
 //!   grow       0 .. 500, 0 .. 1000, 0 .. 1500      each loop a little longer
 //! ```
 //!
-//! Ignored: that whoever reads this can choose by them too. They are split in two halves, so that
+//! Ignored: that constants can be chosen by them too. They are split in two halves, so that
 //! one of them may stay the judge.
 
-use crate::random::Random;
-use crate::scenario::zipf::Zipf;
+use pagetide_lab::machine::Random;
+use pagetide_lab::scenario::zipf::Popularity;
 
 /// A habit to doubt a policy with. Sizes are in pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Pattern {
+pub(crate) enum Pattern {
     /// Each page is read twice, 16,000 accesses apart, half of them to pages read the first time.
     Pairs,
     /// Zipf 0.9 over 40,000 pages that follow each other, and all move on by one each so many
@@ -81,7 +81,7 @@ pub(super) fn up_and_down(at: u64, width: u64) -> u64 {
 
 impl Pattern {
     /// The pages it reads, in order.
-    pub fn reads(self) -> Box<dyn Iterator<Item = u64>> {
+    pub(crate) fn reads(self) -> Box<dyn Iterator<Item = u64>> {
         let mut random = Random::new(SEED);
         match self {
             Pattern::Pairs => by_number(|at| {
@@ -89,7 +89,7 @@ impl Pattern {
                 if at % 2 == 0 { newest } else { newest.saturating_sub(8000) }
             }),
             Pattern::Drift { every } => {
-                let popular = Zipf::in_order(40_000, 0.9);
+                let popular = Popularity::in_order(40_000, 0.9);
                 by_number(move |at| at / every + u64::from(popular.next(&mut random)))
             }
             Pattern::GrowingLoop => {
@@ -117,7 +117,7 @@ impl Pattern {
                 by_number(|at| if at % 2 == 0 { at / 2 % 6000 } else { 6000 + at / 2 % 24_000 })
             }
             Pattern::OneHitWonders => {
-                let popular = Zipf::new(&mut random, 20_000, 0.9);
+                let popular = Popularity::new(&mut random, 20_000, 0.9);
                 by_number(move |at| match at % 5 {
                     0 => popular.next(&mut random).into(),
                     _ => FRESH + at,
@@ -137,7 +137,7 @@ impl Pattern {
 }
 
 fn phases(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
-    let popular = Zipf::new(&mut random, 40_000, 0.9);
+    let popular = Popularity::new(&mut random, 40_000, 0.9);
     by_number(move |at| {
         let base = at / 300_000 * 100_000;
         match at / 100_000 % 3 {
@@ -149,7 +149,7 @@ fn phases(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
 }
 
 fn churn(mut random: Random, every: u64) -> Box<dyn Iterator<Item = u64>> {
-    let popular = Zipf::new(&mut random, 40_000, 0.9);
+    let popular = Popularity::new(&mut random, 40_000, 0.9);
     let mut pages: Vec<u64> = (0..40_000).collect();
     by_number(move |at| {
         if at % every == 0 {
@@ -169,7 +169,7 @@ fn backlog(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
 }
 
 fn tree(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
-    let popular = Zipf::new(&mut random, 20_000, 0.7);
+    let popular = Popularity::new(&mut random, 20_000, 0.7);
     let mut leaf = 0;
     by_number(move |at| match at % 3 {
         0 => FRESH,
@@ -182,8 +182,8 @@ fn tree(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
 }
 
 fn slide_and_zipf(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
-    let popular = Zipf::new(&mut random, 20_000, 0.9);
-    let mut slide = super::Made::Slide.reads();
+    let popular = Popularity::new(&mut random, 20_000, 0.9);
+    let mut slide = pagetide_lab::made::Made::Slide.reads();
     by_number(move |at| match at % 2 {
         0 => slide.next().expect("longer than this"),
         _ => FRESH + u64::from(popular.next(&mut random)),
@@ -193,9 +193,9 @@ fn slide_and_zipf(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::{self, Contender};
-    use crate::trace::DenseTrace;
     use pagetide_core::lru::PolicyName;
+    use pagetide_lab::replay::{self, Contender};
+    use pagetide_lab::trace::DenseTrace;
 
     fn hits(pattern: Pattern, policy: PolicyName, frames: u32) -> u64 {
         let trace = DenseTrace::from_reads(pattern.reads());

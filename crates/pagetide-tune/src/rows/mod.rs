@@ -1,38 +1,36 @@
 //! The rows of the table: a trace, a memory, and the best that a published policy does there.
 
-use super::Made;
-use pagetide_core::lru::PolicyName;
+mod tenths;
+mod unseen;
 
-/// Where a row's accesses come from.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Source {
-    /// A file of this name in the folder of traces.
-    File(&'static str),
-    /// Made up.
-    Made(Made),
-}
+pub(crate) use tenths::TENTHS;
+pub(crate) use unseen::UNSEEN;
+
+use crate::traces::Source;
+use pagetide_core::lru::PolicyName;
+use pagetide_lab::made::Made;
 
 /// The best of the published online policies.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Best {
+pub(crate) struct Best {
     /// Its misses per access.
-    pub miss_ratio: f64,
-    /// Who it is.
-    pub policy: PolicyName,
+    pub(crate) miss_ratio: f64,
+    /// Its name.
+    pub(crate) policy: PolicyName,
 }
 
 /// A trace and a memory.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Row {
+pub(crate) struct Row {
     /// Trace and frames, as in "OLTP@1000"; and its group before a slash, if it is shown only
-    /// where somebody asks for that.
-    pub name: &'static str,
+    /// where that is asked for.
+    pub(crate) name: &'static str,
     /// The accesses.
-    pub source: Source,
+    pub(crate) source: Source,
     /// The memory.
-    pub frames: u32,
+    pub(crate) frames: u32,
     /// The one to come near to.
-    pub best: Best,
+    pub(crate) best: Best,
 }
 
 /// Rows by group, trace and frames: the least misses per access, and whose they are.
@@ -66,12 +64,12 @@ const fn made(
     miss_ratio: f64,
     policy: PolicyName,
 ) -> Row {
-    Row { name, source: Source::Made(made), frames, best: Best { miss_ratio, policy } }
+    Row { name, source: Source::Habit(made), frames, best: Best { miss_ratio, policy } }
 }
 
 /// All rows, those of one trace side by side. LIRS of cp@9795 is another reading of the paper than
 /// core's, 1.2 points better there.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     file("OLTP@1000", "arc_OLTP.lis.zst", 1000, 0.5914, PolicyName::S3Fifo),
     file("OLTP@5000", "arc_OLTP.lis.zst", 5000, 0.4425, PolicyName::S3Fifo),
     file("OLTP@15000", "arc_OLTP.lis.zst", 15_000, 0.3402, PolicyName::S3Fifo),
@@ -103,3 +101,22 @@ pub const ROWS: &[Row] = &[
     made("zigzag@20000", Made::Zigzag, 20_000, 0.3467, PolicyName::Lru),
     made("slide@20000", Made::Slide, 20_000, 0.2850, PolicyName::Fifo),
 ];
+
+/// Every row, those of a group after the usual ones.
+pub(crate) fn all_rows() -> impl Iterator<Item = &'static Row> {
+    ROWS.iter().chain(TENTHS).chain(UNSEEN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_named_once() {
+        let rows: Vec<&Row> = all_rows().collect();
+        for (at, row) in rows.iter().enumerate() {
+            assert!(rows[..at].iter().all(|other| other.name != row.name), "{}", row.name);
+            assert!(row.best.miss_ratio > 0.0 && row.best.miss_ratio < 1.0);
+        }
+    }
+}

@@ -1,8 +1,10 @@
 //! What can go wrong, one enum per operation.
 //!
 //! Each message says what happened, with numbers and with its cause, and each variant's
-//! documentation what to do. All of them turn into [`std::io::Error`] for callers that speak it;
-//! the original stays reachable as the source.
+//! documentation what to do. All of them turn into [`std::io::Error`] for callers that speak it,
+//! with the kind that fits ([`kinds`] has the table); the original stays reachable inside.
+
+mod kinds;
 
 use crate::memory::tier::plan::TierError;
 use pagetide_core::knobs::Knob;
@@ -165,6 +167,14 @@ pub enum ReadError {
         /// The file's length, in bytes.
         len: u64,
     },
+    /// The file ends before what the read is to fill: [`crate::File::read_at`] reads what there is.
+    #[error("the file is {len} bytes long, and the read is to go on to byte {end}")]
+    UnexpectedEnd {
+        /// Where the read would end, in bytes.
+        end: u64,
+        /// The file's length, in bytes.
+        len: u64,
+    },
     /// The handle was opened without read access.
     #[error("the file was opened without read access")]
     NotReadable,
@@ -312,54 +322,6 @@ pub enum ResizeError {
         /// Frames that should have.
         wanted: u64,
     },
-}
-
-macro_rules! into_io {
-    ($($error:ty { $($pattern:pat => $kind:expr),+ $(,)? })+) => {
-        $(impl From<$error> for io::Error {
-            fn from(error: $error) -> io::Error {
-                let kind = match &error {
-                    $($pattern => $kind,)+
-                };
-                io::Error::new(kind, error)
-            }
-        })+
-    };
-}
-
-into_io! {
-    BuildError {
-        BuildError::TooSmall { .. } | BuildError::NoMemory | BuildError::Knob { .. }
-            => io::ErrorKind::InvalidInput,
-        _ => io::ErrorKind::Other,
-    }
-    OpenError {
-        OpenError::Open { source, .. } => source.kind(),
-        _ => io::ErrorKind::Other,
-    }
-    ReadError {
-        ReadError::Store { source, .. } => source.kind(),
-        ReadError::WouldDeadlock { .. } => io::ErrorKind::Deadlock,
-        _ => io::ErrorKind::Other,
-    }
-    WriteError {
-        WriteError::Store { source, .. } | WriteError::SetLen { source, .. } => source.kind(),
-        WriteError::WouldDeadlock { .. } => io::ErrorKind::Deadlock,
-        _ => io::ErrorKind::Other,
-    }
-    ResizeError {
-        ResizeError::OutOfRange { .. } | ResizeError::NoSuchTier { .. }
-            => io::ErrorKind::InvalidInput,
-        _ => io::ErrorKind::Other,
-    }
-    SyncError {
-        SyncError::Writeback(source) | SyncError::Store(source) => source.kind(),
-        SyncError::WouldDeadlock { .. } => io::ErrorKind::Deadlock,
-    }
-    AdviseError {
-        AdviseError::Writeback(source) => source.kind(),
-        AdviseError::WouldDeadlock { .. } => io::ErrorKind::Deadlock,
-    }
 }
 
 impl From<SyncError> for AdviseError {

@@ -2,8 +2,8 @@
 //!
 //! # Problem
 //!
-//! Before a replay one wants to know what one has: how many accesses, of how many pages, whether
-//! anything is used twice at all, and so which sizes are worth asking for.
+//! Before a replay: how many accesses there are, of how many pages, whether anything is used twice
+//! at all, and so which sizes are worth asking for.
 //!
 //! # Idea
 //!
@@ -20,10 +20,10 @@
 //!
 //! # Sources
 //!
-//! The distances are `curve`'s.
+//! As the curve's: the distances are its own.
 
-use super::{Access, AccessKind, PageRanks};
-use crate::curve::StackDistances;
+use super::StackDistances;
+use crate::trace::{Access, AccessKind, PageRanks};
 use pagetide_core::ids::MappingId;
 use serde::Serialize;
 use std::collections::BTreeSet;

@@ -7,12 +7,11 @@
 //!   shift     four skewed sets, one after the other           what was hot must go
 //!   zigzag    up and down, one and a half memories            recency wins
 //!   slide     new pages, and looks back at not so new ones    recency wins
-//!   habits    skewed, then a loop, then a zigzag              who changes with it wins
+//!   habits    skewed, then a loop, then a zigzag              changing with it wins
 //! ```
 
-use super::{Chore, Pattern, Service};
 use crate::random::Random;
-use crate::scenario::zipf::Zipf;
+use crate::scenario::zipf::Popularity;
 use crate::trace::DenseTrace;
 
 /// A trace that is made, by habit. Sizes are in pages.
@@ -37,12 +36,6 @@ pub enum Made {
     /// One habit after the other, each over pages of its own: 500,000 accesses as shift's, 16
     /// rounds of the loop, 8 of the zigzag up and down.
     Habits,
-    /// A pattern of the rows that constants were not chosen by.
-    Odd(Pattern),
-    /// What a program does, written down before any policy saw it.
-    Done(Chore),
-    /// What a service is asked for, written down before the queue saw it.
-    Asked(Service),
 }
 
 const SEED: u64 = 42;
@@ -57,7 +50,7 @@ const LOOK_BACK_SHAPE: f64 = 1.0;
 
 impl Made {
     /// Each by the name that people type.
-    pub const NAMED: [(&'static str, Made); 46] = [
+    pub const NAMED: [(&'static str, Made); 8] = [
         ("zipf90", Made::Zipf { skew: 0.9 }),
         ("zipf99", Made::Zipf { skew: 0.99 }),
         ("zscan", Made::ZipfAndScan),
@@ -66,44 +59,6 @@ impl Made {
         ("zigzag", Made::Zigzag),
         ("slide", Made::Slide),
         ("habits", Made::Habits),
-        ("pairs", Made::Odd(Pattern::Pairs)),
-        ("drift", Made::Odd(Pattern::Drift { every: 10 })),
-        ("grow", Made::Odd(Pattern::GrowingLoop)),
-        ("shrink", Made::Odd(Pattern::ShrinkingZigzag)),
-        ("zigscan", Made::Odd(Pattern::ZigzagAndScan)),
-        ("phases", Made::Odd(Pattern::Phases)),
-        ("churn", Made::Odd(Pattern::Churn { every: 10 })),
-        ("backlog", Made::Odd(Pattern::Backlog)),
-        ("passes", Made::Odd(Pattern::Passes)),
-        ("tree", Made::Odd(Pattern::Tree)),
-        ("hotscans", Made::Odd(Pattern::HotAndScans)),
-        ("twoloops", Made::Odd(Pattern::TwoLoops)),
-        ("wonders", Made::Odd(Pattern::OneHitWonders)),
-        ("stack", Made::Odd(Pattern::Stack)),
-        ("slidezipf", Made::Odd(Pattern::SlideAndZipf)),
-        ("uniform", Made::Odd(Pattern::Uniform)),
-        ("index", Made::Done(Chore::Index)),
-        ("lsm", Made::Done(Chore::Lsm)),
-        ("tenants", Made::Done(Chore::Tenants)),
-        ("breath", Made::Done(Chore::Breath)),
-        ("checkpoint", Made::Done(Chore::Checkpoint)),
-        ("join", Made::Done(Chore::Join)),
-        ("tailers", Made::Done(Chore::Tailers)),
-        ("loopzipf", Made::Done(Chore::LoopAndZipf)),
-        ("builds", Made::Done(Chore::Builds)),
-        ("graph", Made::Done(Chore::Graph)),
-        ("crowds", Made::Done(Chore::Crowds)),
-        ("days", Made::Done(Chore::Days)),
-        ("latest", Made::Asked(Service::Latest)),
-        ("ranges", Made::Asked(Service::Ranges)),
-        ("backup", Made::Asked(Service::Backup)),
-        ("films", Made::Asked(Service::Films)),
-        ("sessions", Made::Asked(Service::Sessions)),
-        ("heap", Made::Asked(Service::Heap)),
-        ("redelivery", Made::Asked(Service::Redelivery)),
-        ("audit", Made::Asked(Service::Audit)),
-        ("nested", Made::Asked(Service::Nested)),
-        ("matrix", Made::Asked(Service::Matrix)),
     ];
 
     /// The trace.
@@ -116,11 +71,11 @@ impl Made {
         let mut random = Random::new(SEED);
         match self {
             Made::Zipf { skew } => {
-                let zipf = Zipf::new(&mut random, UNIVERSE, skew);
+                let zipf = Popularity::new(&mut random, UNIVERSE, skew);
                 Box::new((0..NR_ACCESSES).map(move |_| zipf.next(&mut random).into()))
             }
             Made::ZipfAndScan => {
-                let zipf = Zipf::new(&mut random, UNIVERSE, 0.9);
+                let zipf = Popularity::new(&mut random, UNIVERSE, 0.9);
                 Box::new((0..NR_ACCESSES).map(move |at| match at % 2 {
                     0 => zipf.next(&mut random).into(),
                     _ => u64::from(UNIVERSE) + at,
@@ -128,7 +83,7 @@ impl Made {
             }
             Made::Loop => Box::new((0..LOOP_PAGES * ROUNDS).map(|at| at % LOOP_PAGES)),
             Made::Shift => {
-                let zipf = Zipf::new(&mut random, SET_PAGES, 0.9);
+                let zipf = Popularity::new(&mut random, SET_PAGES, 0.9);
                 Box::new((0..2_000_000_u64).map(move |at| {
                     at / 500_000 * u64::from(SET_PAGES) + u64::from(zipf.next(&mut random))
                 }))
@@ -138,11 +93,8 @@ impl Made {
                 let newest = at / 4;
                 if at % 4 == 0 { newest } else { newest.saturating_sub(look_back(&mut random)) }
             })),
-            Made::Odd(pattern) => pattern.reads(),
-            Made::Done(chore) => chore.reads(),
-            Made::Asked(service) => service.reads(),
             Made::Habits => {
-                let zipf = Zipf::new(&mut random, SET_PAGES, 0.9);
+                let zipf = Popularity::new(&mut random, SET_PAGES, 0.9);
                 let popular = (0..500_000).map(move |_| u64::from(zipf.next(&mut random)));
                 let round = (0..LOOP_PAGES * 16).map(|at| at % LOOP_PAGES);
                 let apart = u64::from(SET_PAGES);

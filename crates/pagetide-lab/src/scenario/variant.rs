@@ -17,7 +17,7 @@ use std::str::FromStr;
 
 /// A policy, its switches, and the condition it plays under.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Subject {
+pub struct PolicyVariant {
     /// The policy.
     pub policy: PolicyName,
     /// Which of its mechanisms are on.
@@ -74,13 +74,13 @@ impl Condition {
     }
 }
 
-impl From<PolicyName> for Subject {
-    fn from(policy: PolicyName) -> Subject {
-        Subject { policy, switches: Switches::default(), condition: Condition::Tidy }
+impl From<PolicyName> for PolicyVariant {
+    fn from(policy: PolicyName) -> PolicyVariant {
+        PolicyVariant { policy, switches: Switches::default(), condition: Condition::Tidy }
     }
 }
 
-impl fmt::Display for Subject {
+impl fmt::Display for PolicyVariant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = self.policy.as_str().to_owned();
         let usual = Switches::default();
@@ -101,7 +101,7 @@ impl fmt::Display for Subject {
 /// Why a text names no subject.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ParseSubjectError {
+pub enum ParseVariantError {
     /// The first word is no policy's name.
     #[error(transparent)]
     Policy(#[from] UnknownPolicy),
@@ -124,15 +124,15 @@ pub enum ParseSubjectError {
     Condition,
 }
 
-impl FromStr for Subject {
-    type Err = ParseSubjectError;
+impl FromStr for PolicyVariant {
+    type Err = ParseVariantError;
 
-    fn from_str(text: &str) -> Result<Subject, ParseSubjectError> {
+    fn from_str(text: &str) -> Result<PolicyVariant, ParseVariantError> {
         let (text, condition) = match text.split_once('@') {
             None => (text, Condition::Tidy),
             Some((text, name)) => {
                 let named = Condition::ALL.into_iter().find(|it| it.as_str() == name);
-                (text, named.ok_or(ParseSubjectError::Condition)?)
+                (text, named.ok_or(ParseVariantError::Condition)?)
             }
         };
         let mut words = text.split('~');
@@ -141,11 +141,11 @@ impl FromStr for Subject {
         for word in words {
             let mechanism = Mechanism::named(word)?;
             if !mechanism.policies().contains(&policy) {
-                return Err(ParseSubjectError::NotItsMechanism { policy, mechanism });
+                return Err(ParseVariantError::NotItsMechanism { policy, mechanism });
             }
             switches = switches.flipped(mechanism);
         }
-        Ok(Subject { policy, switches, condition })
+        Ok(PolicyVariant { policy, switches, condition })
     }
 }
 
@@ -163,18 +163,18 @@ mod tests {
             "mglru~tiers@readahead-in-flight",
             "lru",
         ] {
-            let subject: Subject = text.parse().expect("a subject");
+            let subject: PolicyVariant = text.parse().expect("a subject");
             assert_eq!(subject.to_string(), text);
         }
     }
 
     #[test]
     fn a_mechanism_of_another_policy_is_refused_with_both_names() {
-        let error = "lru~tiers".parse::<Subject>().expect_err("lru has no tiers");
+        let error = "lru~tiers".parse::<PolicyVariant>().expect_err("lru has no tiers");
         assert_eq!(error.to_string(), "lru has no mechanism tiers");
-        assert!("mglru~tears".parse::<Subject>().is_err());
-        assert!("mlgru".parse::<Subject>().is_err());
-        let error = "mglru@stale".parse::<Subject>().expect_err("half a name");
+        assert!("mglru~tears".parse::<PolicyVariant>().is_err());
+        assert!("mlgru".parse::<PolicyVariant>().is_err());
+        let error = "mglru@stale".parse::<PolicyVariant>().expect_err("half a name");
         for condition in Condition::ALL {
             assert!(error.to_string().contains(condition.as_str()), "{error}");
         }

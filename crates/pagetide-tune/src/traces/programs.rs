@@ -1,4 +1,4 @@
-//! Chores to doubt a policy with: what programs do to their files and memory, as page numbers.
+//! Programs to doubt a policy with: what programs do to their files and memory, as page numbers.
 //!
 //! **Problem.** The patterns of [`Pattern`](super::Pattern) were looked at while mechanisms were
 //! chosen, and they are pure. Programs mix: look-ups while a log is written, a table that is built
@@ -8,20 +8,20 @@
 //! ```text
 //!   lsm      get old get new get old ...     a run of pages moves to new numbers, in order
 //!   join     build: row hash row hash ...    probe: row hash row hash ...    the next join
-//!   tailers  n  n-1000  n-6000  n-15000      a log, and three who read it late
+//!   tailers  n  n-1000  n-6000  n-15000      a log, and three late readers
 //! ```
 //!
 //! Ignored: writes, times, and how such programs differ from each other.
 
 use super::patterns::{FRESH, by_number, up_and_down};
-use crate::random::Random;
-use crate::scenario::zipf::Zipf;
+use pagetide_lab::machine::Random;
+use pagetide_lab::scenario::zipf::Popularity;
 
 /// What a program does. Sizes are in pages; 1,000,000 accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Chore {
+pub(crate) enum Program {
     /// Look-ups of 25,000 rows by Zipf 0.8 through 250 inner pages; after each 200,000 accesses
-    /// somebody reads all rows in order.
+    /// all rows are read in order.
     Index,
     /// Gets, Zipf 0.9 over 40,000 pages; from each 40,000th on a compaction comes between them for
     /// 16,000 accesses: it reads 4000 pages in order, and writes each under a new number.
@@ -45,8 +45,8 @@ pub enum Chore {
     Builds,
     /// Rounds over the edges of a graph, 20,000 pages, and after each a vertex, Zipf 0.6 over 8000.
     Graph,
-    /// Zipf 0.7 over 50,000 pages; each 50,000 accesses half of them go to 500 pages that nobody
-    /// knew before, and fewer and fewer do.
+    /// Zipf 0.7 over 50,000 pages; each 50,000 accesses half of them go to 500 new
+    /// pages, and fewer and fewer do.
     Crowds,
     /// By day Zipf 0.9 over 30,000 pages, 150,000 accesses; by night three rounds over 15,000
     /// others, and the same again.
@@ -55,32 +55,32 @@ pub enum Chore {
 
 const SEED: u64 = 44;
 
-impl Chore {
+impl Program {
     /// The pages it reads, in order.
-    pub fn reads(self) -> Box<dyn Iterator<Item = u64>> {
+    pub(crate) fn reads(self) -> Box<dyn Iterator<Item = u64>> {
         let random = Random::new(SEED);
         match self {
-            Chore::Index => index(random),
-            Chore::Lsm => lsm(random),
-            Chore::Tenants => tenants(random),
-            Chore::Breath => breath(random),
-            Chore::Checkpoint => checkpoint(random),
-            Chore::Join => join(random),
-            Chore::Tailers => by_number(|at| {
+            Program::Index => index(random),
+            Program::Lsm => lsm(random),
+            Program::Tenants => tenants(random),
+            Program::Breath => breath(random),
+            Program::Checkpoint => checkpoint(random),
+            Program::Join => join(random),
+            Program::Tailers => by_number(|at| {
                 let behind = [0, 1000, 6000, 15_000][(at % 4) as usize];
                 (at / 4).saturating_sub(behind)
             }),
-            Chore::LoopAndZipf => loop_and_zipf(random),
-            Chore::Builds => beside_rounds(random, 24_000, 3, 3000),
-            Chore::Graph => beside_rounds(random, 20_000, 2, 8000),
-            Chore::Crowds => crowds(random),
-            Chore::Days => days(random),
+            Program::LoopAndZipf => loop_and_zipf(random),
+            Program::Builds => beside_rounds(random, 24_000, 3, 3000),
+            Program::Graph => beside_rounds(random, 20_000, 2, 8000),
+            Program::Crowds => crowds(random),
+            Program::Days => days(random),
         }
     }
 }
 
 fn index(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
-    let popular = Zipf::new(&mut random, 25_000, 0.8);
+    let popular = Popularity::new(&mut random, 25_000, 0.8);
     let mut row = 0;
     by_number(move |at| match at % 225_000 {
         step @ 200_000.. => step - 200_000,
@@ -93,7 +93,7 @@ fn index(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
 }
 
 fn lsm(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
-    let popular = Zipf::new(&mut random, 40_000, 0.9);
+    let popular = Popularity::new(&mut random, 40_000, 0.9);
     let mut pages: Vec<u64> = (0..40_000).collect();
     let mut first = 0;
     by_number(move |at| {
@@ -113,7 +113,7 @@ fn lsm(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
 }
 
 fn tenants(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
-    let popular = Zipf::new(&mut random, 8000, 0.9);
+    let popular = Popularity::new(&mut random, 8000, 0.9);
     by_number(move |at| {
         let tenant = (at / 20_000 + random.below(3)) % 8;
         tenant * 8000 + u64::from(popular.next(&mut random))
@@ -125,7 +125,7 @@ fn breath(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
 }
 
 fn checkpoint(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
-    let popular = Zipf::new(&mut random, 40_000, 0.9);
+    let popular = Popularity::new(&mut random, 40_000, 0.9);
     let mut dirty = std::collections::BTreeSet::new();
     let mut nr_updates = 0;
     let mut is_writing = false;
@@ -149,7 +149,7 @@ fn join(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
 }
 
 fn loop_and_zipf(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
-    let popular = Zipf::new(&mut random, 20_000, 0.9);
+    let popular = Popularity::new(&mut random, 20_000, 0.9);
     by_number(move |at| match at % 2 {
         0 => FRESH + at / 2 % 13_000,
         _ => popular.next(&mut random).into(),
@@ -163,7 +163,7 @@ fn beside_rounds(
     group: u64,
     nr_popular: u32,
 ) -> Box<dyn Iterator<Item = u64>> {
-    let popular = Zipf::new(&mut random, nr_popular, 0.6);
+    let popular = Popularity::new(&mut random, nr_popular, 0.6);
     by_number(move |at| match at % group {
         0 => FRESH + at / group % round,
         _ => popular.next(&mut random).into(),
@@ -171,7 +171,7 @@ fn beside_rounds(
 }
 
 fn crowds(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
-    let popular = Zipf::new(&mut random, 50_000, 0.7);
+    let popular = Popularity::new(&mut random, 50_000, 0.7);
     by_number(move |at| {
         let left = 50_000 - at % 50_000;
         if random.below(100_000) < left {
@@ -183,7 +183,7 @@ fn crowds(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
 }
 
 fn days(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
-    let popular = Zipf::new(&mut random, 30_000, 0.9);
+    let popular = Popularity::new(&mut random, 30_000, 0.9);
     by_number(move |at| match at % 195_000 {
         step @ 150_000.. => FRESH + step % 15_000,
         _ => popular.next(&mut random).into(),
@@ -201,9 +201,9 @@ mod tests {
 
     #[test]
     fn a_night_repeats_and_a_join_forgets() {
-        assert_eq!(distinct(Chore::Days.reads().skip(150_000).take(45_000)), 15_000);
+        assert_eq!(distinct(Program::Days.reads().skip(150_000).take(45_000)), 15_000);
         let table = |nth: usize| {
-            let reads = Chore::Join.reads().skip(nth * 120_000).take(120_000);
+            let reads = Program::Join.reads().skip(nth * 120_000).take(120_000);
             reads.filter(|page| *page < FRESH).collect::<HashSet<u64>>()
         };
         assert!(table(0).is_disjoint(&table(1)));
@@ -212,18 +212,18 @@ mod tests {
 
     #[test]
     fn a_checkpoint_writes_what_was_touched_and_a_compaction_renumbers() {
-        let touched = distinct(Chore::Checkpoint.reads().take(80_000));
-        let written: Vec<u64> = Chore::Checkpoint.reads().skip(80_000).take(touched).collect();
+        let touched = distinct(Program::Checkpoint.reads().take(80_000));
+        let written: Vec<u64> = Program::Checkpoint.reads().skip(80_000).take(touched).collect();
         assert!(written.is_sorted());
         assert_eq!(distinct(written.into_iter()), touched);
-        let gets = Chore::Lsm.reads().skip(16_000).take(24_000);
+        let gets = Program::Lsm.reads().skip(16_000).take(24_000);
         let nr_new = gets.filter(|page| *page >= FRESH).count();
         assert!((1000..10_000).contains(&nr_new), "{nr_new} gets of what was compacted");
     }
 
     #[test]
     fn a_hot_set_breathes() {
-        let at = |nth| distinct(Chore::Breath.reads().skip(nth).take(10_000));
+        let at = |nth| distinct(Program::Breath.reads().skip(nth).take(10_000));
         assert!(at(0) < 3600 && at(95_000) > 7000 && at(195_000) < 3600);
     }
 }

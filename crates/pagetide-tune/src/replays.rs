@@ -1,0 +1,69 @@
+//! Replays of a row: our own policy with some constants, and the published ones.
+//!
+//! The best of the rows with real traces of OLTP, P3, P6 and LIRS is libCacheSim's, run once over
+//! the same files with object sizes ignored. Of the others it is core's own baselines'
+//! ([`best_of_peers`]).
+
+use pagetide_core::lru::PolicyName;
+use pagetide_core::lru::pagetide::Tuning;
+use pagetide_lab::replay::{self, Contender, Setup};
+use pagetide_lab::trace::DenseTrace;
+
+/// The published online policies that a row's best is taken from.
+pub(crate) const PEERS: [PolicyName; 9] = [
+    PolicyName::Lru,
+    PolicyName::Fifo,
+    PolicyName::Clock,
+    PolicyName::TwoQueue,
+    PolicyName::Arc,
+    PolicyName::Lirs,
+    PolicyName::S3Fifo,
+    PolicyName::Sieve,
+    PolicyName::WTinyLfu,
+];
+
+/// The miss ratio of the policy called pagetide with these constants.
+pub(crate) fn miss_ratio(trace: &DenseTrace, frames: u32, tuning: Tuning) -> f64 {
+    let setup = Setup { tuning, ..Setup::new(PolicyName::Pagetide, frames) };
+    replay::run_setup(setup, trace).miss_ratio()
+}
+
+/// The best of [`PEERS`] over a trace, and its miss ratio.
+pub(crate) fn best_of_peers(trace: &DenseTrace, frames: u32) -> (PolicyName, f64) {
+    PEERS
+        .into_iter()
+        .map(|peer| (peer, replay::run(Contender::Policy(peer), trace, frames).miss_ratio()))
+        .min_by(|one, other| one.1.total_cmp(&other.1))
+        .expect("there are peers")
+}
+
+/// The middle one of some numbers; of an even count, the mean of the two.
+///
+/// # Panics
+/// When there are none.
+pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut sorted: Vec<f64> = values.into_iter().collect();
+    sorted.sort_by(f64::total_cmp);
+    let (low, high) = ((sorted.len() - 1) / 2, sorted.len() / 2);
+    f64::midpoint(sorted[low], sorted[high])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle() {
+        assert_eq!(median([3.0, 1.0, 2.0]).to_bits(), 2.0_f64.to_bits());
+        assert_eq!(median([4.0, 1.0, 2.0, 8.0]).to_bits(), 3.0_f64.to_bits());
+    }
+
+    /// A constant does what its variant says: with no history, a loop's pages never get in.
+    #[test]
+    fn the_horizon_matters() {
+        let trace = DenseTrace::from_reads((0..30_000).map(|at| at * at % 977 + at % 300));
+        let usual = miss_ratio(&trace, 100, Tuning::default());
+        let none = Tuning { horizon_percent: 0, ..Tuning::default() };
+        assert!((usual - miss_ratio(&trace, 100, none)).abs() > 0.0);
+    }
+}

@@ -1,0 +1,153 @@
+//! No circles of modules: inside a crate, too, arrows point down.
+//!
+//! Two modules that use each other are one module in two files: neither can be read, tested or
+//! moved without the other. Modules are compared with their siblings, each standing for all that
+//! is below it, so that rooms have an order and, inside a room, its files:
+//!
+//! ```text
+//! api::file -> engine::fill     at the root: api -> engine
+//! engine::fill -> engine::pass  in engine:   fill -> pass
+//! engine::pass -> engine        no arrow: a module and what is below it are one family
+//! ```
+//!
+//! Judged are `use` lines and paths in code, tests left out; a name that a module only passes on is
+//! followed to its home. Deliberately ignored: methods, whose type was imported somewhere else.
+
+mod modules;
+mod paths;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::exceptions::{CIRCLES, stale};
+use super::tree::{Crate, Tree};
+use super::{Finding, Rule};
+use modules::{Module, Use};
+
+pub(super) const RULE: Rule = Rule {
+    name: "module-circles",
+    why: "two modules that use each other are one, and can be neither read nor tested alone",
+    check: |tree| check(tree, CIRCLES),
+    #[cfg(test)]
+    canary: || {
+        let files = [("crates/x/src/a.rs", "use crate::b::B;\n"), ("crates/x/src/b.rs", TO_A)];
+        Tree::of(&files).with_crate("x", &[])
+    },
+};
+
+#[cfg(test)]
+const TO_A: &str = "use super::a::A;\n";
+
+/// The arrows between the children of one module, each with one place that draws it.
+type Arrows<'a> = BTreeMap<&'a str, BTreeMap<&'a str, &'a Use>>;
+
+fn check(tree: &Tree, exceptions: &[&str]) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let mut in_circles = BTreeSet::new();
+    for member in &tree.crates {
+        let uses = modules::uses(tree, &member.folder);
+        for (parent, arrows) in arrows_by_parent(&uses) {
+            for &module in arrows.keys() {
+                let Some(circle) = circle_through(&arrows, module) else { continue };
+                let name = full_name(member, parent, module);
+                if !exceptions.contains(&name.as_str()) {
+                    found.push(finding(&name, module, &circle));
+                }
+                in_circles.insert(name);
+            }
+        }
+    }
+    found.extend(stale(tree, exceptions, "is in no circle", |name| in_circles.contains(name)));
+    found
+}
+
+/// The arrows of a crate, under the module whose children they join.
+fn arrows_by_parent(uses: &[Use]) -> BTreeMap<&[String], Arrows<'_>> {
+    let mut by_parent: BTreeMap<&[String], Arrows> = BTreeMap::new();
+    for used in uses {
+        let nr_shared = nr_shared(&used.from, &used.to);
+        let (from, to) = (used.from.get(nr_shared), used.to.get(nr_shared));
+        if let (Some(from), Some(to)) = (from, to) {
+            let arrows = by_parent.entry(&used.from[..nr_shared]).or_default();
+            arrows.entry(from).or_default().entry(to).or_insert(used);
+        }
+    }
+    by_parent
+}
+
+/// How many names two modules share, from the root.
+fn nr_shared(one: &Module, other: &Module) -> usize {
+    one.iter().zip(other).take_while(|(one, other)| one == other).count()
+}
+
+/// The shortest way from `module` back to it.
+fn circle_through<'a>(arrows: &Arrows<'a>, module: &str) -> Option<Vec<&'a Use>> {
+    let mut reached: BTreeSet<&str> = BTreeSet::new();
+    let mut ways = VecDeque::from([(module, Vec::new())]);
+    while let Some((at, way)) = ways.pop_front() {
+        for (&to, &used) in arrows.get(at).into_iter().flatten() {
+            let longer: Vec<&Use> = way.iter().copied().chain([used]).collect();
+            if to == module {
+                return Some(longer);
+            }
+            if reached.insert(to) {
+                ways.push_back((to, longer));
+            }
+        }
+    }
+    None
+}
+
+fn full_name(member: &Crate, parent: &[String], module: &str) -> String {
+    let names = [member.name.as_str()].into_iter().chain(parent.iter().map(String::as_str));
+    names.chain([module]).collect::<Vec<_>>().join("::")
+}
+
+fn finding(name: &str, module: &str, circle: &[&Use]) -> Finding {
+    let step = |used: &&Use| format!("{}:{} uses {}", used.file, used.line + 1, used.to.join("::"));
+    let steps: Vec<String> = circle.iter().map(step).collect();
+    let what = format!("{name} is in a circle: {}", steps.join("; "));
+    let instead = format!(
+        "move what {module} and the others share below them, or pass it in; \
+         the list in tidy/exceptions.rs only shrinks"
+    );
+    Finding::new(&circle[0].file, circle[0].line + 1, what, instead)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nr_found(files: &[(&str, &str)], exceptions: &[&str]) -> usize {
+        check(&Tree::of(files).with_crate("x", &[]), exceptions).len()
+    }
+
+    #[test]
+    fn rooms_are_judged_by_all_that_is_in_them() {
+        let circle = [
+            ("crates/x/src/a/b.rs", "use crate::c::d::D;\n"),
+            ("crates/x/src/c/e.rs", "use crate::a::f::F;\n"),
+            ("crates/x/src/a/f.rs", ""),
+            ("crates/x/src/c/d.rs", ""),
+        ];
+        assert_eq!(nr_found(&circle, &[]), 2, "a and c; no file of them uses one that uses it");
+        assert_eq!(nr_found(&circle, &["x::a"]), 1);
+        assert_eq!(nr_found(&circle, &["x::a", "x::c"]), 0);
+    }
+
+    #[test]
+    fn a_module_and_its_children_are_no_circle() {
+        let family = [
+            ("crates/x/src/a/mod.rs", "mod b;\nuse b::B;\n"),
+            ("crates/x/src/a/b.rs", "use super::A;\n"),
+        ];
+        assert_eq!(nr_found(&family, &[]), 0);
+    }
+
+    #[test]
+    fn an_exception_that_is_not_needed_is_found() {
+        let files = [("xtask/src/tidy/exceptions.rs", "\n    \"x::a\",\n")];
+        let found = check(&Tree::of(&files), &["x::a"]);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].line, 2);
+    }
+}

@@ -1,0 +1,109 @@
+//! What still breaks a rule: lists that only shrink.
+//!
+//! A rule that comes to a house with history starts with the places that break it, by name, in this
+//! one file. A name that is no longer needed is itself a finding, so that nothing mended can break
+//! again.
+
+use super::Finding;
+use super::tree::Tree;
+
+/// Where the lists are, for findings.
+const FILE: &str = "xtask/src/tidy/exceptions.rs";
+
+/// Modules that are in a circle with a sibling.
+pub(super) const CIRCLES: &[&str] = &[
+    "pagetide-cli::ablate",
+    "pagetide-cli::bench::programs",
+    "pagetide-cli::bench::small",
+    "pagetide-cli::demo",
+    "pagetide-cli::demo::child",
+    "pagetide-cli::demo::measure",
+    "pagetide-cli::demo::plan",
+    "pagetide-cli::demo::row",
+    "pagetide-cli::demo::subject",
+    "pagetide-cli::demo::workload",
+    "pagetide-cli::lab",
+    "pagetide-cli::lab::pcp",
+    "pagetide-cli::lab::run",
+    "pagetide-cli::lab::tiers",
+    "pagetide-cli::replay",
+    "pagetide-cli::report",
+    "pagetide-cli::tier",
+    "pagetide-core::group",
+    "pagetide-core::group::protection",
+    "pagetide-core::group::tree",
+    "pagetide-core::lru",
+    "pagetide-core::lru::active_inactive",
+    "pagetide-core::lru::baseline",
+    "pagetide-core::lru::lru_gen",
+    "pagetide-core::lru::lruvec",
+    "pagetide-core::lru::mechanism",
+    "pagetide-core::lru::multigen",
+    "pagetide-core::lru::multigen::aging",
+    "pagetide-core::lru::multigen::profile",
+    "pagetide-core::lru::pagetide",
+    "pagetide-core::lru::policy",
+    "pagetide-core::lru::registry",
+    "pagetide-core::page_alloc::frame_table",
+    "pagetide-core::page_alloc::pcp",
+    "pagetide-core::page_alloc::pcp_tuning",
+    "pagetide-core::page_alloc::pressure",
+    "pagetide-core::reclaim",
+    "pagetide-core::record",
+    "pagetide-core::record::decode",
+    "pagetide-core::record::encode",
+    "pagetide-core::record::groups",
+    "pagetide-core::tiering",
+    "pagetide-preload::channel",
+    "pagetide-preload::lent",
+    "pagetide-preload::own",
+    "pagetide-preload::process",
+    "pagetide-preload::self_read",
+    "pagetide-preload::tray",
+    "pagetide-preload::view",
+    "pagetide-run::server::description",
+    "pagetide-run::server::opened",
+    "pagetide-run::server::served_file",
+    "pagetide-run::server::sockets",
+    "pagetide-run::server::told",
+    "pagetide-sys::arena",
+    "pagetide-sys::shared",
+    "pagetide-sys::table",
+    "pagetide-sys::token",
+    "pagetide-sys::word",
+    "pagetide::api",
+    "pagetide::api::builder",
+    "pagetide::api::cache",
+    "pagetide::api::file",
+    "pagetide::api::group",
+    "pagetide::api::seam",
+    "pagetide::engine",
+    "pagetide::engine::flush",
+    "pagetide::engine::hint_scan",
+    "pagetide::engine::pass",
+    "pagetide::engine::tiering",
+    "pagetide::memory",
+    "pagetide::region",
+    "pagetide::stats",
+];
+
+/// Public type names with more than one meaning.
+pub(super) const NAMES: &[&str] = &["Order", "RegionMemory", "UserAccess"];
+
+/// Findings for the names in a list that `is_needed` does not need. A tree without this file, as
+/// tests have it, owes the list nothing.
+pub(super) fn stale(
+    tree: &Tree,
+    list: &[&str],
+    what: &str,
+    is_needed: impl Fn(&str) -> bool,
+) -> Vec<Finding> {
+    let Some(text) = tree.files.get(FILE) else { return Vec::new() };
+    let unneeded = list.iter().filter(|name| !is_needed(name));
+    let found = unneeded.map(|name| {
+        let quoted = format!("\"{name}\"");
+        let line = text.lines().position(|line| line.contains(&quoted)).map_or(0, |line| line + 1);
+        Finding::new(FILE, line, format!("{name} {what}"), "delete its line")
+    });
+    found.collect()
+}
