@@ -12,7 +12,7 @@ use pagetide_core::page_alloc::{HighFraction, PcpTuning};
 use pagetide_core::tiering::{BalancingMode, DemotionMode, Stage, TieringSwitches};
 use pagetide_core::units::Millis;
 use pagetide_lab::replay::{
-    self, Memory, Outcome, Reader, ReplayClock, Setup, StatisticsFold, ZoneMemory,
+    self, Memory, Reader, ReplayClock, ReplayOutcome, Setup, StatisticsFold, ZoneMemory,
 };
 use pagetide_lab::trace::{Access, DenseTrace};
 use rayon::prelude::*;
@@ -71,7 +71,7 @@ pub(crate) fn replayed(
     }
 }
 
-fn counters_of(outcome: &Outcome) -> Digest {
+fn counters_of(outcome: &ReplayOutcome) -> Digest {
     let mut digest = Digest::EMPTY;
     for (name, number) in [
         ("accesses", outcome.accesses),
