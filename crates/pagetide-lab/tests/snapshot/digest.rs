@@ -1,7 +1,7 @@
 //! A 64-bit fingerprint of a sequence, the same on every machine and with every compiler.
 //!
-//! FNV-1a, by Fowler, Noll and Vo, over the little-endian bytes: short, public and unchanging, which
-//! a hasher of the standard library does not promise to be. It only has to notice accidents.
+//! FNV-1a, by Fowler, Noll and Vo, over the little-endian bytes: short, public and unchanging,
+//! which a hasher of the standard library does not promise to be. It only has to notice accidents.
 
 use pagetide_core::ids::PageId;
 use pagetide_core::vmstat::{Counter, VmStat};

@@ -13,15 +13,15 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `replays.txt` | every policy: reads in a limit; every kind of entry, memory and time; records |
+//! | `replays.txt` | every policy: reads in a limit; every kind of entry, memory, time; records |
 //! | `switches.txt` | every switch of every policy, alone, in a dozen of these |
 //! | `scenarios.txt` | every scenario by every policy |
 //! | `machines.txt` | per-CPU lists, fast and slow memory, groups |
 //! | `real.txt` | published traces: with `PAGETIDE_TRACES` |
 //!
 //! **What moves may.** The files are written anew where behaviour is meant to change, in the commit
-//! that changes it, which says what moved and why. The policy `pagetide` is not here: it is ours and
-//! still being made; what it must reach is bounded by tests of its own (`tests/pagetide.rs`).
+//! that changes it, which says what moved and why. The policy `pagetide` is not here: it is still
+//! being made, and what it must reach is bounded by tests of its own (`tests/pagetide.rs`).
 //!
 //! **Not here.** How long anything takes; the real page cache, whose runs the replay law ties to
 //! these.

@@ -6,8 +6,8 @@
 //!   ^ the key, up to here                     ^ the outcome: `-` where the run does not tell
 //! ```
 //!
-//! With `PAGETIDE_SNAPSHOT=write` a file is made anew and the test passes; `git diff` then says what
-//! moved. Without, every row must be there as it was, and none may be missing or new.
+//! With `PAGETIDE_SNAPSHOT=write` a file is made anew and the test passes; `git diff` then says
+//! what moved. Without, every row must be there as it was, and none may be missing or new.
 
 use crate::digest::Digest;
 use std::collections::BTreeMap;
