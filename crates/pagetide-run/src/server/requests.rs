@@ -2,7 +2,7 @@
 //!
 //! Problem: a call needs both its description and the file, and must find them agreed on whose the
 //! file is. Idea: a file's state is held while a call runs, shared by most and alone by what
-//! changes its length; what finds the file the kernel's is answered with the descriptor to go on by.
+//! changes its length; what finds the file the kernel's gets the descriptor to go on by.
 //!
 //! Ignored: writes, which come in packets: `writing`.
 
