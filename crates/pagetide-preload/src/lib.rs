@@ -46,9 +46,9 @@ mod view;
 
 /// What `pagetide run` looks for before it loads us; it changes with the protocol.
 #[used]
-static VERSION_MARK: [u8; 29] = *b"pagetide preload protocol 10;";
+static VERSION_MARK: [u8; 29] = *b"pagetide preload protocol 11;";
 
-const _: () = assert!(pagetide_run::wire::VERSION == 10, "VERSION_MARK names the version");
+const _: () = assert!(pagetide_run::wire::VERSION == 11, "VERSION_MARK names the version");
 
 /// Runs before the program.
 #[used]
@@ -70,5 +70,5 @@ extern "C" fn fini() {
     if process::is_on() {
         calls::streams::flush_all();
     }
-    process::say_goodbye();
+    serve::say_goodbye();
 }

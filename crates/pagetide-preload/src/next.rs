@@ -116,6 +116,15 @@ next! {
     fn tmpfile64() -> *mut Stream;
     fn backtrace_symbols_fd(addresses: *const *mut c_void, nr: c_int, fd: c_int) -> c_int;
     fn fork() -> libc::pid_t;
+    fn wait(status: *mut c_int) -> libc::pid_t;
+    fn waitpid(child: libc::pid_t, status: *mut c_int, options: c_int) -> libc::pid_t;
+    fn wait3(status: *mut c_int, options: c_int, usage: *mut c_void) -> libc::pid_t;
+    fn wait4(
+        child: libc::pid_t, status: *mut c_int, options: c_int, usage: *mut c_void,
+    ) -> libc::pid_t;
+    fn waitid(
+        kind: libc::idtype_t, id: libc::id_t, about: *mut libc::siginfo_t, options: c_int,
+    ) -> c_int;
     fn execve(path: *const c_char, arguments: Strings, environment: Strings) -> c_int;
     fn execvpe(name: *const c_char, arguments: Strings, environment: Strings) -> c_int;
     fn execveat(

@@ -18,7 +18,7 @@
 //!
 //! **Ignored.** Pages that were set down and not told when the process was killed.
 
-use crate::{channel, next, own, process, view};
+use crate::{channel, next, own, view};
 use libc::{c_int, iovec};
 use pagetide_run::wire::{OFFER_BYTES, Offer, Op, PAGE_SHIFT, Request};
 use pagetide_sys::tray::{AROUND_WORD, NR_SLOTS, SLOTS_AT, TAKEN_WORD, TRAY_BYTES};
@@ -69,7 +69,7 @@ thread_local! {
 
 impl Tray {
     fn is_own(&self) -> bool {
-        !self.start.is_null() && self.process == process::number()
+        !self.start.is_null() && self.process == own::number()
     }
 
     /// The server takes from it.
@@ -240,7 +240,7 @@ fn own() -> Option<Tray> {
         return None;
     };
     REFUSED_BY.set(0);
-    TRAY.set(Tray { process: process::number(), socket, told, start, ..NONE });
+    TRAY.set(Tray { process: own::number(), socket, told, start, ..NONE });
     Some(TRAY.get())
 }
 

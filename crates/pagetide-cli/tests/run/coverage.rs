@@ -8,7 +8,7 @@ use std::process::Command;
 const LIST: &str = include_str!("../../../../docs/calls.md");
 
 /// How functions begin that reach files, or descriptors; leading underscores are taken off.
-const FAMILIES: [&str; 79] = [
+const FAMILIES: [&str; 80] = [
     "aio_",
     "backtrace_symbols_fd",
     "clone",
@@ -88,6 +88,7 @@ const FAMILIES: [&str; 79] = [
     "utime",
     "vdprintf",
     "vmsplice",
+    "wait",
 ];
 /// As whole names: others that begin like these have nothing to do with files.
 const NAMES: [&str; 7] = ["read", "write", "writev", "vfork", "exit", "Exit", "opendir"];

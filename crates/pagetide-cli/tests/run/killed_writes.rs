@@ -63,6 +63,42 @@ fn a_writer_killed_amid_one_long_call_leaves_a_beginning() {
     }
 }
 
+/// How many of the rounds saw the file change after the wait for its killed writer.
+fn nr_changed_after_wait(memory: &str, wait: &str, read_at: &str, nr_rounds: u32) -> String {
+    let here = folder();
+    std::fs::write(here.path().join("waited_for.py"), include_str!("waited_for.py")).unwrap();
+    let nr_rounds = nr_rounds.to_string();
+    let output =
+        run_in(here.path(), memory, &["python3", "waited_for.py", wait, read_at, &nr_rounds]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{wait}, {read_at}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_killed_writer_that_was_waited_for_writes_nothing_more() {
+    if !has("python3", "a_killed_writer_that_was_waited_for_writes_nothing_more") {
+        return;
+    }
+    let nr_rounds = if is_long() { 400 } else { 25 };
+    for wait in ["wait", "waitpid", "wait3", "wait4", "waitid"] {
+        for (memory, read_at) in [("1M", "place"), ("1M", "position"), ("64M", "place")] {
+            let nr_changed = nr_changed_after_wait(memory, wait, read_at, nr_rounds);
+            assert_eq!(nr_changed, "0\n", "{wait}, {memory}, {read_at}");
+        }
+    }
+}
+
+/// Without any function of ours that would ask: only requests are in order.
+#[test]
+fn requests_after_the_end_of_a_killed_writer_find_all_of_it_or_nothing() {
+    if !has("python3", "requests_after_the_end_of_a_killed_writer_find_all_of_it_or_nothing") {
+        return;
+    }
+    let nr_rounds = if is_long() { 400 } else { 50 };
+    assert_eq!(nr_changed_after_wait("1M", "pidfd", "requests", nr_rounds), "0\n");
+}
+
 #[test]
 fn a_write_that_cannot_be_whole_answers_as_the_kernel_does() {
     if !has("gcc", "a_write_that_cannot_be_whole_answers_as_the_kernel_does") {

@@ -66,6 +66,11 @@ impl SlowPath {
         SlowPath::default()
     }
 
+    /// Where no node had a frame above LOW, and background reclaim has been woken.
+    pub fn after_wake() -> SlowPath {
+        SlowPath { last: Some(Attempt::WakeBackground), ..SlowPath::default() }
+    }
+
     /// The next attempt, given how the last one went (the first answer is not looked at).
     pub fn next(&mut self, outcome: Attempted) -> Attempt {
         let next = match self.last {

@@ -94,6 +94,18 @@ pub enum Settled {
     },
 }
 
+impl Settled {
+    /// The frame to free.
+    #[inline]
+    pub fn frame(&self) -> FrameId {
+        match *self {
+            Settled::Evicted { frame, .. }
+            | Settled::Demoted { frame, .. }
+            | Settled::Orphan { frame } => frame,
+        }
+    }
+}
+
 /// The victims out for trial, and what came of the last ones. Reused from step to step.
 #[derive(Debug, Default)]
 pub struct ReclaimBatch {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::judge::naive_lru;
 use crate::trace::{Access, AccessKind};
-use pagetide_core::ids::{PageId, PageIndex};
+use pagetide_core::ids::{MappingId, PageId, PageIndex};
 use proptest::prelude::*;
 
 /// Skewed and deterministic: `nr_accesses` uses of `nr_pages` pages, low ones more often.
@@ -138,4 +138,28 @@ fn a_sample_is_off_by_about_what_it_says() {
             assert!(stated < 0.03, "{frames}: {stated}");
         }
     }
+}
+
+#[test]
+fn a_census_counts_kinds_pages_threads_and_reuse() {
+    let page = |mapping, index| PageId { mapping: MappingId(mapping), index: PageIndex(index) };
+    let entries = [
+        (page(0, 1), AccessKind::Read, 0),
+        (page(1, 1), AccessKind::Write, 2),
+        (page(0, 1), AccessKind::Read, 0),
+        (page(0, 9), AccessKind::Readahead, 0),
+        (page(1, 1), AccessKind::Evict, 2),
+    ];
+    let mut census = Census::new();
+    for (page, kind, thread) in entries {
+        census.count(&Access { page, kind, thread });
+    }
+    let kinds: Vec<_> = census.kinds().map(|count| (count.name, count.entries)).collect();
+    assert_eq!(kinds, [("read", 2), ("write", 1), ("readahead", 1), ("evict", 1)]);
+    let counted = (census.nr_entries(), census.nr_accesses(), census.nr_pages());
+    assert_eq!((counted, census.nr_pages_accessed()), ((5, 3, 3), 2));
+    assert_eq!((census.nr_threads(), census.nr_mappings()), (2, 2));
+    let reuse = census.into_reuse();
+    assert_eq!((reuse.first_uses, reuse.pages_used_once, reuse.distance_p50), (2, 1, 2));
+    assert_eq!(reuse.distance_max, 2);
 }

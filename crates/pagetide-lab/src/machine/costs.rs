@@ -75,7 +75,7 @@ impl Costs {
     /// Measured on the machine this was written on: a virtual machine with 2 CPUs of an AMD EPYC
     /// (family 26), Linux 6.18, while its two CPUs were two cores. Its host at times makes them two
     /// threads of one core, between which nothing costs much; a machine of 56 programs on 56 cores
-    /// is never like that. Prices by name are `pagetide bench lock`'s, the median of seven runs:
+    /// is never like that. Prices by name are of `cargo bench -p pagetide --bench lock`, medians:
     ///
     /// - `list_hit`: half of `pagetide bench alloc`'s fault loop with `refill`, 128 MiB at a time
     ///   and nothing through the zone, 23.8 ns. A single pair, 10.6 ns, finds its frame's word in

@@ -18,7 +18,7 @@
 
 use super::clock::Nanos;
 use super::costs::Costs;
-use super::task::TaskId;
+use super::workload::TaskId;
 use pagetide_core::ids::CpuId;
 use std::collections::VecDeque;
 

@@ -62,5 +62,4 @@ pub use device::{Device, DeviceId};
 pub use engine::{Machine, MachineConfig, MachineError, QUANTUM};
 pub use lock::{Asker, FifoLock};
 pub use meter::{Measured, Sample};
-pub use task::TaskId;
-pub use workload::{End, INBOX_PAGES_MAX, View, Want, Workload};
+pub use workload::{End, INBOX_PAGES_MAX, TaskId, View, Want, Workload};

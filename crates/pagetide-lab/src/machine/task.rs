@@ -17,15 +17,11 @@
 
 use super::clock::Nanos;
 use super::memory::Visit;
-use super::workload::{End, Workload};
+use super::workload::{End, TaskId, Workload};
 use crate::random::Random;
 use pagetide_core::ids::{CpuId, FrameId, Order};
 use pagetide_core::page_alloc::{Drain, SlowPath, Starving, WatermarkLevel};
 use std::collections::VecDeque;
-
-/// A task's number in its machine.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct TaskId(pub u32);
 
 /// A piece of work that may take many steps.
 #[derive(Debug)]

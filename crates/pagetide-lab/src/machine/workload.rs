@@ -13,9 +13,12 @@
 
 use super::clock::Nanos;
 use super::device::DeviceId;
-use super::task::TaskId;
 use crate::random::Random;
 use pagetide_core::ids::Order;
+
+/// A task's number in its machine.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TaskId(pub u32);
 
 /// One program.
 pub trait Workload {

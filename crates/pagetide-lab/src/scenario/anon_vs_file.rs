@@ -18,8 +18,8 @@
 //!
 //! Source: the meaning of the kernel's swappiness, 0 (files only) to 200 (anonymous only).
 
-use super::machine::{Host, Layout};
-use super::stage::{Stage, Stopped, percent};
+use super::machine::{Host, Layout, Stopped};
+use super::stage::{Stage, percent};
 use super::{FRAMES, Metric, Scenario, SourceClaim};
 
 const ANON_PAGES: u32 = FRAMES / 4 * 3;

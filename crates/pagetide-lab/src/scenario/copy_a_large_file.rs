@@ -15,8 +15,8 @@
 //! Source: the thrash detection series of 2013 ("like a nightly backup evicting all the interactive
 //! user program data").
 
-use super::machine::{Host, Layout};
-use super::stage::{Stage, Stopped, percent};
+use super::machine::{Host, Layout, Stopped};
+use super::stage::{Stage, percent};
 use super::{FRAMES, Metric, Scenario, SourceClaim};
 
 const SET_PAGES: u32 = FRAMES / 2;

@@ -13,8 +13,8 @@
 //! Source: the multi-gen LRU series, table A: fio, 72 jobs, 99 GiB in a group of 36 GiB, uniform;
 //! its gain (+30 to 32 % operations) is processor time, which a virtual machine does not have.
 
-use super::machine::{Host, Layout};
-use super::stage::{Stage, Stopped, percent};
+use super::machine::{Host, Layout, Stopped};
+use super::stage::{Stage, percent};
 use super::{FRAMES, Metric, Scenario, SourceClaim};
 use pagetide_core::vmstat::{Counter, VmStat};
 

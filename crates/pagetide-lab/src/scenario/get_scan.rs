@@ -14,8 +14,8 @@
 //!
 //! Source: the classic argument for scan resistance (2Q, 1994; ARC, 2003); no number is claimed.
 
-use super::machine::{Host, Layout};
-use super::stage::{Stage, Stopped, percent};
+use super::machine::{Host, Layout, Stopped};
+use super::stage::{Stage, percent};
 use super::zipf::Popularity;
 use super::{FRAMES, Metric, Scenario};
 

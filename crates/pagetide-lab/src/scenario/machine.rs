@@ -25,7 +25,6 @@
 //! Readahead beyond the call, but for whole windows under the condition that asks for them. Time,
 //! but for what accesses and background reclaim cost.
 
-use super::stage::Stopped;
 use crate::replay::{Memory, ReplayOutcome, Setup, World};
 use crate::trace::{Access, AccessKind, DenseTrace};
 use pagetide_core::ids::{MappingId, PageId, PageIndex};
@@ -35,6 +34,10 @@ use std::ops::Range;
 
 /// Accesses between two questions whether to go on.
 const STRETCH: u32 = 1 << 12;
+
+/// The play was told to stop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Stopped;
 
 /// What a machine is made of.
 #[derive(Clone, Copy, Debug)]

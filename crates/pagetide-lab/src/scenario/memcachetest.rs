@@ -20,8 +20,8 @@
 //! Source: the thrash detection series of 2013: memcachetest with streams of 0, 375, 1252 and
 //! 2130 MB; its operations, as a share of those without a stream.
 
-use super::machine::{Host, Layout};
-use super::stage::{Stage, Stopped, percent};
+use super::machine::{Host, Layout, Stopped};
+use super::stage::{Stage, percent};
 use super::{FRAMES, Metric, Scenario, SourceClaim};
 use crate::replay::ReplayCosts;
 use pagetide_core::vmstat::Counter;

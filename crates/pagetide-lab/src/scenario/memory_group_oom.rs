@@ -19,8 +19,8 @@
 //! reclaimed. The sizes (44 anonymous and 8 of a file in 48, without swap; 64 pages for each MiB)
 //! are this scenario's own: a few too many, and most of the file to spare.
 
-use super::machine::{Area, Host, Layout, Machine};
-use super::stage::{Stage, Stopped, percent};
+use super::machine::{Area, Host, Layout, Machine, Stopped};
+use super::stage::{Stage, percent};
 use super::{Metric, Scenario, SourceClaim};
 use crate::random::Random;
 

@@ -15,8 +15,8 @@
 //! Source: the thrash detection series of 2013, micro ("a mix of anonymous and mapped file
 //! memory"); its sizes are not given, these are ours.
 
-use super::machine::{Area, Host, Layout, Machine};
-use super::stage::{Stage, Stopped, percent};
+use super::machine::{Area, Host, Layout, Machine, Stopped};
+use super::stage::{Stage, percent};
 use super::{FRAMES, Metric, Scenario, SourceClaim};
 use pagetide_core::vmstat::Counter;
 

@@ -61,7 +61,8 @@ pub use stage::{Measures, Series};
 pub use summary::{SummaryRow, summarize};
 pub use variant::{Condition, ParseVariantError, PolicyVariant};
 
-use stage::{Stage, Stopped};
+use machine::Stopped;
+use stage::Stage;
 use std::fmt;
 
 /// Frames of a scenario's machine, before the seed's variation.

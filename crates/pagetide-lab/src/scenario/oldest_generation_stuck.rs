@@ -15,8 +15,8 @@
 //! Source: the multi-gen LRU specification, section 15 ("a FIFO with one admission test into a
 //! resident set that is frozen while any cold traffic lasts").
 
-use super::machine::{Area, Host, Layout, Machine};
-use super::stage::{Stage, Stopped, percent};
+use super::machine::{Area, Host, Layout, Machine, Stopped};
+use super::stage::{Stage, percent};
 use super::{FRAMES, Metric, Scenario, SourceClaim};
 use crate::random::Random;
 

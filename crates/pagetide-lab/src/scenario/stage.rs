@@ -37,10 +37,6 @@ const WINDOW_MS: Range<u32> = 8..16;
 /// cheap: at 100 ns, reclaim is never what readers wait for.
 const BOOTED_COSTS: ReplayCosts = ReplayCosts { hit_ns: 1_000, miss_ns: 2_000, scan_ns: 100 };
 
-/// The play was told to stop.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Stopped;
-
 /// What one play of a scenario measured.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Measures {

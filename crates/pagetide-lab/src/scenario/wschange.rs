@@ -32,8 +32,8 @@
 //! 6.18 kernels (512 MiB, files of 300 MiB, 5 boots), whose reads are counted here as its table
 //! does: the pass that missed nothing is one of them.
 
-use super::machine::{Area, Host, Layout, Machine};
-use super::stage::{Stage, Stopped, percent};
+use super::machine::{Area, Host, Layout, Machine, Stopped};
+use super::stage::{Stage, percent};
 use super::{CAUSES, FRAMES, Metric, Scenario, SourceClaim};
 
 /// A file's pages.

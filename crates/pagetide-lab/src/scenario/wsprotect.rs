@@ -24,8 +24,8 @@
 //! Sources: the thrash detection series of 2013 (16 GiB, 4 GiB set, 17 GiB stream, 10 times);
 //! booted 6.18 kernels (512 MiB, 110 MiB set, 544 MiB stream, 6 times, 5 boots).
 
-use super::machine::{Area, Host, Layout, Machine};
-use super::stage::{Stage, Stopped, percent};
+use super::machine::{Area, Host, Layout, Machine, Stopped};
+use super::stage::{Stage, percent};
 use super::wschange::{self, BOOTED_FILE_PAGES, BOOTED_READS_MAX, Plan};
 use super::{CAUSES, FRAMES, Metric, Scenario, SourceClaim};
 

@@ -35,7 +35,6 @@
 
 mod arc;
 mod blkparse;
-mod census;
 mod claim;
 #[cfg(test)]
 mod claim_tests;
@@ -60,7 +59,6 @@ mod tests;
 mod time_tests;
 mod vscsi;
 
-pub use census::{Census, KindCount, Reuse};
 pub use claim::{PAGES_A_BYTE, PAGES_ALLOWED};
 pub use convert::{ConvertError, Converted, convert};
 pub use dense::{DenseTrace, PageRanks};

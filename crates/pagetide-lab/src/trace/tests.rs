@@ -421,30 +421,6 @@ fn an_empty_file_is_said_to_be_empty() {
 }
 
 #[test]
-fn a_census_counts_kinds_pages_threads_and_reuse() {
-    let page = |mapping, index| PageId { mapping: MappingId(mapping), index: PageIndex(index) };
-    let entries = [
-        (page(0, 1), Read, 0),
-        (page(1, 1), Write, 2),
-        (page(0, 1), Read, 0),
-        (page(0, 9), AccessKind::Readahead, 0),
-        (page(1, 1), AccessKind::Evict, 2),
-    ];
-    let bytes = compact(&entries.map(|(page, kind, thread)| Access { page, kind, thread }));
-    let trace = open(&bytes, "", None).expect("the trace opens");
-    let mut census = Census::new();
-    trace.for_each(|access| census.count(&access.expect("sound")));
-    let kinds: Vec<_> = census.kinds().map(|count| (count.name, count.entries)).collect();
-    assert_eq!(kinds, [("read", 2), ("write", 1), ("readahead", 1), ("evict", 1)]);
-    let counted = (census.nr_entries(), census.nr_accesses(), census.nr_pages());
-    assert_eq!((counted, census.nr_pages_accessed()), ((5, 3, 3), 2));
-    assert_eq!((census.nr_threads(), census.nr_mappings()), (2, 2));
-    let reuse = census.into_reuse();
-    assert_eq!((reuse.first_uses, reuse.pages_used_once, reuse.distance_p50), (2, 1, 2));
-    assert_eq!(reuse.distance_max, 2);
-}
-
-#[test]
 fn a_converted_trace_reads_the_same_and_is_of_no_run() {
     let text = b"fio version 2 iolog\na read 0 8192\nb write 4096 4096\na trim 0 4096\n";
     let before = read(text, None);

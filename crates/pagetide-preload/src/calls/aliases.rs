@@ -57,6 +57,8 @@ aliases! {
     posix_fallocate64(fd: c_int, offset: off_t, len: off_t) -> c_int: posix_fallocate;
     posix_fadvise64(fd: c_int, offset: off_t, len: off_t, advice: c_int) -> c_int: posix_fadvise;
     vfork() -> pid_t: __vfork;
+    wait(status: *mut c_int) -> pid_t: __wait;
+    waitpid(child: pid_t, status: *mut c_int, options: c_int) -> pid_t: __waitpid;
     _exit(status: c_int) -> !: _Exit;
     fopen64(path: *const c_char, mode: *const c_char) -> *mut Stream: fopen _IO_fopen;
     freopen64(path: *const c_char, mode: *const c_char, stream: *mut Stream) -> *mut Stream:

@@ -21,3 +21,4 @@ mod read_write;
 pub(crate) mod spawn;
 mod stdio;
 pub(crate) mod streams;
+mod waits;

@@ -7,18 +7,21 @@
 //!
 //! What a process had written when it ended is in the page cache, and stays.
 //!
-//! Lock order: files and descriptions (each held for a look-up only), a turn, a file's state, a
-//! description's `inner`, processes.
+//! Lock order: a turn, changes that are under way, files and descriptions (each held for a look-up
+//! only), a file's state, a description's `inner`, processes.
 
 mod answer;
 mod breaks;
+mod changes;
 mod description;
 mod identity;
 mod idle;
 mod opened;
 mod opening;
+mod packets;
 mod position;
 mod processes;
+mod requests;
 mod served_file;
 mod sockets;
 mod told;
@@ -33,7 +36,7 @@ use crate::filter::Filter;
 use crate::wire::{self, Offer, Op, Reason, Reply, Request, Status};
 use answer::{Answer, Outcome, done};
 use breaks::Leases;
-use description::Description;
+use changes::{Author, Changes};
 use identity::{FileKey, lock};
 use idle::Look;
 use pagetide::PageCache;
@@ -41,6 +44,7 @@ use pagetide::seam::{HeldFiles, SharedPages};
 use pagetide_sys::shared::Positions;
 use pagetide_sys::tray::{NR_SLOTS, Tray};
 use processes::Processes;
+use requests::OpenFile;
 use served_file::{Hands, ServedFile};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
@@ -59,11 +63,12 @@ pub type Say = fn(&str);
 
 /// Where a request comes from.
 #[derive(Clone, Copy)]
-struct Sender {
+struct Sender<'a> {
     /// The number in its greeting.
     process: u64,
     /// The system's number of the process that has sent this packet.
     pid: i32,
+    author: Author<'a>,
 }
 
 /// One run's state.
@@ -76,9 +81,10 @@ pub struct Server {
     /// The frames' two files, that can only be read.
     frames: Option<([Arc<OwnedFd>; 2], u32)>,
     files: Mutex<HashMap<FileKey, Arc<ServedFile>>>,
-    descriptions: Mutex<BTreeMap<u64, Arc<Description>>>,
+    descriptions: Mutex<BTreeMap<u64, Arc<OpenFile>>>,
     look: Look,
     processes: Processes,
+    changes: Changes,
     leases: Leases,
     next_id: AtomicU64,
     handed_over: [AtomicU64; Reason::ALL.len()],
@@ -109,6 +115,7 @@ impl Server {
             descriptions: Mutex::default(),
             look: Look::default(),
             processes: Processes::default(),
+            changes: Changes::default(),
             leases: Leases::default(),
             next_id: AtomicU64::new(1),
             handed_over: Default::default(),
@@ -184,7 +191,7 @@ impl Server {
     /// Answers one request that is no write. Bytes to send along are put into `target`.
     fn answer(
         &self,
-        sender: Sender,
+        sender: Sender<'_>,
         request: &Request,
         source: &[u8],
         files: Vec<OwnedFd>,
@@ -197,11 +204,13 @@ impl Server {
                 done(0)
             }
             Op::FlushAll => self.cache.flush_all().errno().and_then(|()| done(0)),
+            // What there was to wait for has been waited for.
+            Op::Settle => done(0),
             Op::Say => self.pass_on(source),
             Op::Open => self.open(sender, request.flags, files),
             Op::Adopt => self.adopt(process, files),
             Op::FlushFile => self.flush_file(files),
-            _ => self.answer_for(process, request, source, target),
+            _ => self.answer_for(sender, request, source, target),
         };
         outcome.unwrap_or_else(Answer::failed)
     }
@@ -209,11 +218,12 @@ impl Server {
     /// Requests for a description.
     fn answer_for(
         &self,
-        process: u64,
+        sender: Sender<'_>,
         request: &Request,
         source: &[u8],
         target: &mut [u8],
     ) -> Outcome {
+        let process = sender.process;
         match request.op {
             Op::Installed => {
                 self.installed(process, request.id);
@@ -231,24 +241,30 @@ impl Server {
             }
             _ => {
                 let one = self.wake(process, request.id)?;
-                self.answer_by(&one, request, target)
+                self.answer_by(&one, sender.author, request, target)
             }
         }
     }
 
-    fn answer_by(&self, one: &Description, request: &Request, target: &mut [u8]) -> Outcome {
+    fn answer_by(
+        &self,
+        one: &OpenFile,
+        author: Author<'_>,
+        request: &Request,
+        target: &mut [u8],
+    ) -> Outcome {
         match request.op {
-            Op::Read => one.read(request, target),
-            Op::Reserve => one.reserve(request.total, &self.positions),
+            Op::Read => one.read(author, request, target),
+            Op::Reserve => one.reserve(author, request.total, &self.positions),
             Op::ReadAt => one.read_at(request, target),
             Op::BringIn => one.bring_in(request),
-            Op::Seek => one.seek(request),
-            Op::SetLen => one.set_len(request.len),
-            Op::Allocate => one.allocate(request),
+            Op::Seek => one.seek(author, request),
+            Op::SetLen => one.set_len(author, request.len),
+            Op::Allocate => one.allocate(author, request),
             Op::Sync => one.sync(request.flags == 1),
             Op::Flush => one.flush(),
             Op::Advise => one.advise(request),
-            Op::SetFlags => one.set_flags(request.flags),
+            Op::SetFlags => one.set_flags(author, request.flags),
             Op::GetFlags => one.flags(),
             Op::Lend => one.lend(),
             Op::HandOver => {
@@ -332,7 +348,7 @@ impl Server {
         (Arc::strong_count(&counted) <= NR_TRAYS_MAX + 1).then_some(counted)
     }
 
-    fn find(&self, id: u64) -> Option<Arc<Description>> {
+    fn find(&self, id: u64) -> Option<Arc<OpenFile>> {
         lock(&self.descriptions).get(&id).cloned()
     }
 
@@ -350,7 +366,7 @@ impl Server {
         done(0)
     }
 
-    fn hand_over(&self, one: &Description, reason: Reason) -> Outcome {
+    fn hand_over(&self, one: &OpenFile, reason: Reason) -> Outcome {
         let mut state = one.file.state.write().expect("no holder panics");
         if matches!(state.hands, Hands::Ours(_)) {
             one.file.hand_over(&mut state)?;
@@ -370,7 +386,7 @@ impl Server {
         Arc::clone(files.entry(key).or_insert_with(|| Arc::new(ServedFile::new(key))))
     }
 
-    fn remember(&self, description: &Arc<Description>) {
+    fn remember(&self, description: &Arc<OpenFile>) {
         lock(&self.descriptions).insert(description.id, Arc::clone(description));
     }
 
@@ -378,7 +394,7 @@ impl Server {
     /// process is known to have.
     fn forget_idle(&self) -> bool {
         let _turn = lock(&self.look.turn);
-        let is_idle = |one: &Arc<Description>| !one.inner().is_open;
+        let is_idle = |one: &Arc<OpenFile>| !one.inner().is_open;
         let descriptions = lock(&self.descriptions);
         let idle: Vec<_> = descriptions.values().filter(|one| is_idle(one)).cloned().collect();
         drop(descriptions);
@@ -397,7 +413,7 @@ impl Server {
         !held.is_empty()
     }
 
-    fn count(&self, process: u64, description: &Description) {
+    fn count(&self, process: u64, description: &OpenFile) {
         description.inner().nr_known += 1;
         self.processes.count(process, description.id);
     }

@@ -3,6 +3,7 @@
 use super::answer::{Answer, Outcome, done};
 use super::description::{Access, Description, Real};
 use super::identity::{FileKey, path_of};
+use super::requests::OpenFile;
 use super::served_file::{Hands, ServedFile};
 use super::{Sender, Server, idle, stranger};
 use crate::errno::{Errno, IntoErrno};
@@ -18,7 +19,7 @@ use std::sync::atomic::Ordering::Relaxed;
 impl Server {
     /// A program opens a file, of which it has a stand-in, and the real descriptor if it has just
     /// made it.
-    pub(super) fn open(&self, sender: Sender, flags: u64, files: Vec<OwnedFd>) -> Outcome {
+    pub(super) fn open(&self, sender: Sender<'_>, flags: u64, files: Vec<OwnedFd>) -> Outcome {
         let mut files = files.into_iter();
         let (stand_in, made) = (files.next(), files.next());
         let was_made = flags & open::CREATED != 0;
@@ -46,6 +47,7 @@ impl Server {
         if truncates && !access.write {
             return self.leave_to_kernel(&file, Reason::Interface);
         }
+        let _change = if truncates { Some(sender.author.begin()?) } else { None };
         let mut state = file.state.write().expect("no holder panics");
         let write = access.write || made.is_some();
         let mut acquired = state.acquire(&file, self, &stand_in, made, write);
@@ -65,10 +67,10 @@ impl Server {
             opened.set_len(&handle, 0)?;
         }
         let id = self.next_id.fetch_add(1, Relaxed);
-        let one = Description::new(id, Arc::clone(&file), stand_in, handle, flags);
-        let description = Arc::new(one);
+        let description = Arc::new(Description::new(id, stand_in, handle, flags));
         file.add(&mut state, &description);
         drop(state);
+        let description = Arc::new(OpenFile { file, description });
         self.count(sender.process, &description);
         self.remember(&description);
         Ok(Answer::of(Reply::done(id as i64)))
@@ -109,7 +111,7 @@ impl Server {
     }
 
     /// The description, which the process uses: it has it from now on, and it is open.
-    pub(super) fn wake(&self, process: u64, id: u64) -> Result<Arc<Description>, Errno> {
+    pub(super) fn wake(&self, process: u64, id: u64) -> Result<Arc<OpenFile>, Errno> {
         let one = self.find(id).ok_or(Errno::BADF)?;
         if one.inner().is_given() {
             return Ok(one);
@@ -124,7 +126,7 @@ impl Server {
     }
 
     /// An idle description is used again, by a process that had it all the time.
-    fn open_again(&self, one: &Description) {
+    fn open_again(&self, one: &OpenFile) {
         let mut state = one.file.state.write().expect("no holder panics");
         let is_settled = {
             let mut inner = one.inner();
@@ -164,7 +166,7 @@ impl Server {
 
     /// `nr` descriptors less; with the last that can write, what is dirty is written, so that the
     /// file is whole, with its right times.
-    pub(super) fn release(&self, one: &Description, nr: u64) -> Result<(), Errno> {
+    pub(super) fn release(&self, one: &OpenFile, nr: u64) -> Result<(), Errno> {
         let is_last = {
             let mut inner = one.inner();
             inner.nr_known = inner.nr_known.saturating_sub(nr);

@@ -3,10 +3,11 @@
 //! A process is known by the number in its greetings; it is gone when its last socket is, however
 //! it ended, and what it had open is closed for it.
 
+use super::changes::Life;
 use super::identity::lock;
 use std::collections::HashMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 /// All processes that have spoken to us and are not gone.
 #[derive(Default)]
@@ -19,6 +20,8 @@ pub(super) struct Processes {
 #[derive(Default)]
 struct Process {
     nr_sockets: usize,
+    /// Once it has greeted.
+    life: Option<Arc<Life>>,
     /// Descriptors of each description.
     known: HashMap<u64, u64>,
 }
@@ -29,14 +32,16 @@ impl Processes {
         self.nr_seen.load(Relaxed)
     }
 
-    /// A socket of `process` is there.
-    pub(super) fn enter(&self, process: u64) {
+    /// A socket of `process` is there, by which `pid` has greeted; returns what tells whether the
+    /// process lives.
+    pub(super) fn enter(&self, process: u64, pid: i32) -> Arc<Life> {
         let mut processes = lock(&self.by_number);
         let entry = processes.entry(process).or_insert_with(|| {
             self.nr_seen.fetch_add(1, Relaxed);
             Process::default()
         });
         entry.nr_sockets += 1;
+        Arc::clone(entry.life.get_or_insert_with(|| Arc::new(Life::of(pid))))
     }
 
     /// A socket of `process` is gone; returns whether it was the last.

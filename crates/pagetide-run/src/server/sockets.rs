@@ -9,20 +9,22 @@
 //! by the user that sent it, for a socket can be inherited by a process that has changed its user.
 
 use super::answer::Answer;
+use super::changes::{Author, Life};
 use super::identity::path_of;
+use super::packets::{Received, receive};
 use super::told::Told;
 use super::{Sender, Server, writing};
 use crate::errno::Errno;
 use crate::wire::{
-    CHUNK_BYTES, GREETING_BYTES, Greeting, Op, REPLY_FILES_MAX, REQUEST_BYTES, REQUEST_FILES_MAX,
-    Reply, Request, VERSION,
+    CHUNK_BYTES, GREETING_BYTES, Greeting, Op, REPLY_FILES_MAX, REQUEST_BYTES, Reply, Request,
+    VERSION,
 };
 use rustix::fs::{Mode, OFlags};
-use rustix::io::{IoSlice, IoSliceMut};
+use rustix::io::IoSlice;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType,
-    accept_with, bind, connect, listen, recvmsg, sendmsg, shutdown, socket_with, sockopt,
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown,
+    SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, sendmsg, shutdown,
+    socket_with, sockopt,
 };
 use std::fs::File;
 use std::io::{self, Read};
@@ -146,16 +148,18 @@ impl Drop for Membership<'_> {
 
 fn serve_socket(socket: &OwnedFd, server: &Arc<Server>) {
     let mut greeting = [0; GREETING_BYTES];
-    let Ok(Received { nr_bytes, .. }) = receive(socket.as_fd(), &mut greeting, RecvFlags::empty())
+    let Ok(Received { nr_bytes, pid, .. }) =
+        receive(socket.as_fd(), &mut greeting, RecvFlags::empty())
     else {
         return;
     };
     // What speaks another version is told by the socket's end.
     let Some(greeting) = Greeting::decode(&greeting[..nr_bytes]) else { return };
     if greeting.version == VERSION {
-        server.processes.enter(greeting.process);
+        let life = server.processes.enter(greeting.process, pid);
         let _membership = Membership(server, greeting.process);
-        Connection { socket, server, process: greeting.process, long: None, told: None }.run();
+        let process = greeting.process;
+        Connection { socket, server, process, life, long: None, told: None }.run();
     }
 }
 
@@ -164,6 +168,7 @@ struct Connection<'a> {
     socket: &'a OwnedFd,
     server: &'a Arc<Server>,
     process: u64,
+    life: Arc<Life>,
     /// A write that goes on.
     long: Option<writing::LongWrite>,
     told: Option<Told>,
@@ -213,22 +218,30 @@ impl Connection<'_> {
                 send_tray(self.socket, self.server, &mut self.told)
             }
             (Op::Write | Op::WriteAt | Op::Append, _) => {
+                self.author().settle();
                 let answer = self.write(request, source);
                 send(self.socket, &answer, &[])
             }
             _ => {
                 self.long = None;
-                let sender = Sender { process: self.process, pid };
+                let author = self.author();
+                author.settle();
+                let sender = Sender { process: self.process, pid, author };
                 let answer = self.server.answer(sender, request, source, files, target);
                 send(self.socket, &answer, &target[..answer.nr_out])
             }
         }
     }
 
+    fn author(&self) -> Author<'_> {
+        Author::new(&self.server.changes, &self.life)
+    }
+
     fn write(&mut self, request: &Request, source: &[u8]) -> Answer {
         use crate::wire::write::LAST;
+        let author = Author::new(&self.server.changes, &self.life);
         if let Some(long) = self.long.as_mut().filter(|long| long.is_next(request)) {
-            let outcome = long.go_on(request, source);
+            let outcome = long.go_on(author, request, source);
             if request.flags & LAST != 0 || outcome.is_err() {
                 self.long = None;
             }
@@ -237,7 +250,7 @@ impl Connection<'_> {
         self.long = None;
         let begin = || {
             let one = self.server.wake(self.process, request.id)?;
-            writing::begin(&one, request, source)
+            writing::begin(&one, author, request, source)
         };
         let begun = begin().or_else(|errno| match errno {
             // What no process has any more may have had the room.
@@ -315,42 +328,4 @@ fn send_files(
         sendmsg(socket, &parts, &mut beside, SendFlags::NOSIGNAL)
     })?;
     Ok(())
-}
-
-/// One packet, and the descriptors beside it.
-pub(super) struct Received {
-    pub(super) nr_bytes: usize,
-    pub(super) files: Vec<OwnedFd>,
-    /// The process that has sent it.
-    pub(super) pid: i32,
-}
-
-/// Waits for one packet; no bytes are the end. A packet of another user's is an error.
-pub(super) fn receive(
-    socket: BorrowedFd<'_>,
-    packet: &mut [u8],
-    flags: RecvFlags,
-) -> Result<Received, Errno> {
-    const SPACE: usize = rustix::cmsg_space!(ScmRights(REQUEST_FILES_MAX), ScmCredentials(1));
-    let mut space = [MaybeUninit::uninit(); SPACE];
-    let mut beside = RecvAncillaryBuffer::new(&mut space);
-    let nr_bytes = rustix::io::retry_on_intr(|| {
-        let mut parts = [IoSliceMut::new(packet)];
-        recvmsg(socket, &mut parts, &mut beside, flags | RecvFlags::CMSG_CLOEXEC)
-    })?
-    .bytes;
-    let (mut files, mut pid) = (Vec::new(), 0);
-    for message in beside.drain() {
-        match message {
-            RecvAncillaryMessage::ScmRights(descriptors) => files.extend(descriptors),
-            RecvAncillaryMessage::ScmCredentials(sender)
-                if sender.uid != rustix::process::getuid() =>
-            {
-                return Err(Errno::PERM);
-            }
-            RecvAncillaryMessage::ScmCredentials(sender) => pid = sender.pid.as_raw_nonzero().get(),
-            _ => {}
-        }
-    }
-    Ok(Received { nr_bytes, files, pid })
 }

@@ -23,9 +23,9 @@
 
 use super::Server;
 use super::answer::done;
-use super::description::Description;
 use super::identity::lock;
-use super::sockets::{Received, receive};
+use super::packets::{Received, receive};
+use super::requests::OpenFile;
 use crate::wire::{Offer, Op, REQUEST_BYTES, Request, TOLD_BYTES};
 use pagetide::seam::SharedPages;
 use pagetide_core::units::PAGE_BYTES;
@@ -143,7 +143,7 @@ impl Taker {
 
 /// Takes in pages that the other side has read by itself, each with its number in the tray; what
 /// cannot be had is not missed.
-pub(super) fn admit(one: &Description, tray: &Tray, offers: &[(Offer, u64)]) {
+pub(super) fn admit(one: &OpenFile, tray: &Tray, offers: &[(Offer, u64)]) {
     let _ = one.share_apart(|_, handle| {
         // Their cache misses pass side by side, and while bytes are copied.
         offers.iter().for_each(|(offer, _)| handle.fetch_absent(offer.index));

@@ -11,8 +11,9 @@
 //! at the same place.
 
 use super::answer::{Answer, Outcome, done};
-use super::description::Description;
+use super::changes::Author;
 use super::opened::Opened;
+use super::requests::OpenFile;
 use super::turn::HeldTurn;
 use crate::errno::Errno;
 use crate::wire::{FILE_BYTES_MAX, Op, Reply, Request, Status, write as flag};
@@ -21,7 +22,7 @@ use std::sync::Arc;
 
 /// A call that has more packets to come.
 pub(super) struct LongWrite {
-    description: Arc<Description>,
+    description: Arc<OpenFile>,
     /// Where the next packet goes.
     next: u64,
     moves_position: bool,
@@ -86,7 +87,8 @@ enum Tried {
 
 /// Begins a call, and ends it if it is one packet's.
 pub(super) fn begin(
-    description: &Arc<Description>,
+    description: &Arc<OpenFile>,
+    author: Author<'_>,
     request: &Request,
     source: &[u8],
 ) -> Result<(Answer, Option<LongWrite>), Errno> {
@@ -97,7 +99,7 @@ pub(super) fn begin(
         turns.position = Some(description.turn.take());
     }
     loop {
-        match try_once(description, request, source, start, turns.growth.is_some())? {
+        match try_once(description, author, request, source, start, turns.growth.is_some())? {
             Tried::NeedsGrowth => turns.growth = Some(description.file.growth.take()),
             Tried::Answered(answer, next) => {
                 let written = answer.reply.result as u64;
@@ -114,7 +116,8 @@ pub(super) fn begin(
 }
 
 fn try_once(
-    description: &Description,
+    description: &OpenFile,
+    author: Author<'_>,
     request: &Request,
     source: &[u8],
     start: Start,
@@ -149,10 +152,14 @@ fn try_once(
     };
     let outcome = match start {
         Start::At(offset) | Start::Exactly(offset) => {
+            let _change = author.begin()?;
             description.share_apart(|opened, handle| write_at(opened, handle, offset))
         }
-        Start::EndAlone => description.share_apart(|opened, handle| write_at(opened, handle, 0)),
-        Start::Position | Start::End => description.share(|opened, inner, handle| {
+        Start::EndAlone => {
+            let _change = author.begin()?;
+            description.share_apart(|opened, handle| write_at(opened, handle, 0))
+        }
+        Start::Position | Start::End => description.share(author, |opened, inner, handle| {
             let position = inner.position.get();
             let outcome = write_at(opened, handle, position);
             if let (Ok(answer), true) = (&outcome, position_moves(&outcome)) {
@@ -180,11 +187,16 @@ impl LongWrite {
     }
 
     /// Writes the next packet.
-    pub(super) fn go_on(&mut self, request: &Request, source: &[u8]) -> Outcome {
+    pub(super) fn go_on(
+        &mut self,
+        author: Author<'_>,
+        request: &Request,
+        source: &[u8],
+    ) -> Outcome {
         let offset = self.next;
         let moves_position = self.moves_position;
         let mut nr_written = 0;
-        let outcome = self.description.share(|opened, inner, handle| {
+        let outcome = self.description.share(author, |opened, inner, handle| {
             if source.is_empty() {
                 return done(0);
             }

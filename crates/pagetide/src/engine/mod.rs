@@ -19,6 +19,7 @@
 //! no page is waited for by who holds any lock that another page's user may want.
 
 pub(crate) mod agreement;
+pub(crate) mod claims;
 pub(crate) mod delay;
 pub(crate) mod devices;
 pub(crate) mod dirty;
@@ -56,10 +57,8 @@ use crate::engine::registry::Registry;
 use crate::engine::tiering::Tiering;
 use crate::memory::io_pool::IoPool;
 use crate::memory::locks::Signal;
-use crate::memory::node::Node;
 use pagetide_core::ids::{CpuId, FrameId};
 use pagetide_core::lru::AccessPath;
-use pagetide_core::page_alloc::{Attempt, Attempted, SlowPath, WatermarkLevel};
 use pagetide_sys::{ClaimedFrame, Lock, PageHandle};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -128,22 +127,6 @@ impl Engine {
         Some(claimed)
     }
 
-    /// A frame of the fastest node that has one above LOW.
-    fn frame_above_low(&self, cpu: CpuId) -> Option<ClaimedFrame> {
-        let at_low = |node: &Node| node.frames.alloc(cpu, Some(WatermarkLevel::Low));
-        let claimed = self.pages.nodes.iter().find_map(at_low);
-        if claimed.is_none() {
-            self.has_free.store(false, Relaxed);
-        }
-        claimed
-    }
-
-    pub(crate) fn alloc_frame(&self, cpu: CpuId) -> Result<ClaimedFrame, NoFrame> {
-        let claimed = self.alloc_from_nodes(cpu)?;
-        self.wake_growth();
-        Ok(claimed)
-    }
-
     /// Takes up to `nr` frames in runs of neighbours, as far as there are such; where there are
     /// none, makes room for them once. Memory of several kinds has none: which kind a page gets is
     /// decided page by page.
@@ -153,69 +136,15 @@ impl Engine {
             return;
         }
         node.frames.alloc_runs(nr, taken);
-        if taken.is_empty() && self.make_room_for_runs(node, nr) {
+        if taken.is_empty() && self.make_room_for_runs(nr) {
             node.frames.alloc_runs(nr, taken);
         }
         self.wake_growth();
     }
 
-    fn wake_growth(&self) {
+    pub(crate) fn wake_growth(&self) {
         if self.pages.arena.wants_growth() {
             self.growth.notify();
-        }
-    }
-
-    fn alloc_from_nodes(&self, cpu: CpuId) -> Result<ClaimedFrame, NoFrame> {
-        if self.pages.nodes.len() == 1 {
-            let wake = || {
-                self.has_free.store(false, Relaxed);
-                self.background.notify();
-            };
-            return self.alloc_slowly(cpu, self.pages.nodes.first(), SlowPath::new(), wake);
-        }
-        if let Some(claimed) = self.frame_above_low(cpu) {
-            return Ok(claimed);
-        }
-        self.wake_background(0);
-        // The slow nodes first: there, a frame costs a page that is cold.
-        let mut slowest_first = self.pages.nodes.iter().rev();
-        let found = slowest_first.find_map(|node| {
-            let mut path = SlowPath::new();
-            while path.next(Attempted::Progress) != Attempt::WakeBackground {}
-            self.alloc_slowly(cpu, node, path, || {}).ok()
-        });
-        found.ok_or(NoFrame)
-    }
-
-    /// A frame of the node, by what `path` says is left to try.
-    fn alloc_slowly(
-        &self,
-        cpu: CpuId,
-        node: &Node,
-        mut path: SlowPath,
-        wake_background: impl Fn(),
-    ) -> Result<ClaimedFrame, NoFrame> {
-        let mut outcome = Attempted::Failed;
-        let mut _starving = None;
-        loop {
-            outcome = match path.next(outcome) {
-                Attempt::Take(level) => match node.frames.alloc(cpu, level) {
-                    Some(frame) => return Ok(frame),
-                    None => Attempted::Failed,
-                },
-                Attempt::WakeBackground => {
-                    wake_background();
-                    Attempted::Progress
-                }
-                Attempt::DirectReclaim => self.reclaim_directly(cpu, node),
-                Attempt::DrainCpus => {
-                    _starving = Some(node.frames.starve());
-                    node.frames.drain_lists();
-                    node.drain_logs();
-                    Attempted::Progress
-                }
-                Attempt::GiveUp => return Err(NoFrame),
-            };
         }
     }
 }

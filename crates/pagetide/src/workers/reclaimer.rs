@@ -3,8 +3,9 @@
 use crate::engine::Engine;
 use crate::engine::tick::tick_interval;
 use crate::memory::locks::Wake;
+use pagetide_core::driver;
 use pagetide_core::units::Millis;
-use pagetide_sys::read_monotonic_ns;
+use pagetide_sys::{current_cpu, read_monotonic_ns};
 use std::sync::Arc;
 
 /// The thread's loop: sleeps until an allocation finds the low watermark passed, and wakes as often
@@ -19,7 +20,10 @@ pub(super) fn run(engine: &Arc<Engine>) {
         engine.tick(Millis(read_monotonic_ns() / 1_000_000));
         match wake {
             Wake::Stop => return,
-            Wake::Work => engine.reclaim_in_background(0),
+            Wake::Work => {
+                let mut world = engine.reclaimer(current_cpu());
+                driver::reclaim_in_background(&mut world, driver::FIRST);
+            }
             Wake::Timeout => {}
         }
     }

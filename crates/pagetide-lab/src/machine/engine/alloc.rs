@@ -15,8 +15,8 @@
 use super::{Machine, QUANTUM};
 use crate::machine::clock::Nanos;
 use crate::machine::memory::Visit;
-use crate::machine::task::{AllocJob, Job, Shed, Stage, TaskId};
-use crate::machine::workload::End;
+use crate::machine::task::{AllocJob, Job, Shed, Stage};
+use crate::machine::workload::{End, TaskId};
 use pagetide_core::page_alloc::{AllocRequest, Attempt, Attempted, LockWait, SlowPath};
 
 impl Machine {

@@ -11,7 +11,8 @@
 use super::Machine;
 use crate::machine::clock::Nanos;
 use crate::machine::memory::Visit;
-use crate::machine::task::{Job, Shed, Stage, TaskId};
+use crate::machine::task::{Job, Shed, Stage};
+use crate::machine::workload::TaskId;
 use pagetide_core::ids::CpuId;
 
 impl Machine {

@@ -2,8 +2,8 @@
 
 use super::Machine;
 use crate::machine::clock::Nanos;
-use crate::machine::task::{AllocJob, Job, Shed, Stage, TaskId};
-use crate::machine::workload::{INBOX_PAGES_MAX, View, Want};
+use crate::machine::task::{AllocJob, Job, Shed, Stage};
+use crate::machine::workload::{INBOX_PAGES_MAX, TaskId, View, Want};
 use pagetide_core::ids::Order;
 
 impl Machine {

@@ -14,8 +14,7 @@
 
 use super::super::clock::Nanos;
 use super::super::device::DeviceId;
-use super::super::task::TaskId;
-use super::super::workload::{End, View, Want, Workload};
+use super::super::workload::{End, TaskId, View, Want, Workload};
 use pagetide_core::ids::Order;
 
 /// Allocates and touches so many pages, then frees them in the order of their addresses; forever.

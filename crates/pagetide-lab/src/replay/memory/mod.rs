@@ -41,10 +41,9 @@ pub(super) use kernel_group::KernelGroup;
 pub(super) use page_tree::Slot;
 pub(super) use zone::ZoneFrames;
 
-use super::Setup;
 use crate::trace::DenseTrace;
 use pagetide_core::ids::FrameId;
-use pagetide_core::lru::{LruConfig, Mechanism};
+use pagetide_core::lru::{LruConfig, Mechanism, Switches};
 use pagetide_core::page_alloc::{
     FRAMES_MAX, HighFraction, PageAllocator, PcpTuning, Starving, WatermarkLevel, Zone, ZoneConfig,
 };
@@ -203,13 +202,13 @@ pub(super) enum Frames {
 
 impl Frames {
     /// Of a memory of one kind.
-    pub(super) fn new(setup: &Setup, trace: &DenseTrace) -> Frames {
-        match setup.memory {
+    pub(super) fn new(memory: Memory, switches: Switches, trace: &DenseTrace) -> Frames {
+        match memory {
             Memory::Group { nr_frames } => {
                 Frames::Group((0..nr_frames).rev().map(FrameId).collect())
             }
             Memory::KernelGroup { limit_pages } => {
-                let limits_shadows = setup.switches.has(Mechanism::ShadowLimit);
+                let limits_shadows = switches.has(Mechanism::ShadowLimit);
                 Frames::KernelGroup(Box::new(KernelGroup::new(limit_pages, limits_shadows, trace)))
             }
             Memory::Machine { nr_frames } => {

@@ -48,7 +48,7 @@ impl Node {
                     let own = ZoneMemory { nr_frames, nr_frames_max, ..memory.whole };
                     Frames::of_zone(&own, range.start)
                 }
-                _ => Frames::new(setup, trace),
+                memory => Frames::new(memory, setup.switches, trace),
             };
             let id = LruvecId { node: nth as u8, ..config.id };
             let first_frame = FrameId(range.start);
