@@ -19,7 +19,8 @@
 //! Source: the thrash detection series of 2013, its first patch ("fundamentally relies on fair
 //! aging"), and the classic LRU specification, section 10.2.
 
-use super::stage::{Stage, Stopped, percent};
+use super::machine::Stopped;
+use super::stage::{Stage, percent};
 use super::{FRAMES, Metric, Scenario, SourceClaim};
 use pagetide_core::folio::Folios;
 use pagetide_core::ids::{FrameId, MappingId, PageId, PageIndex, PageType};

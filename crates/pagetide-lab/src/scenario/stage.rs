@@ -12,7 +12,7 @@
 //! Ignored: units. A metric's name ends in its unit.
 
 use super::FRAMES;
-use super::machine::{Ahead, Host, Layout, Machine};
+use super::machine::{Ahead, Host, Layout, Machine, Stopped};
 use super::variant::{Condition, PolicyVariant};
 use crate::random::Random;
 use crate::replay::{Memory, ReplayCosts, Setup, StatisticsFold};
