@@ -3,10 +3,12 @@
 use crate::api::cache::PageCache;
 use crate::engine::Engine;
 use crate::engine::dirty::DirtyPages;
+use crate::engine::fill::Filler;
 use crate::engine::flush::Flusher;
+use crate::engine::frame_source::FrameSource;
 use crate::engine::limits::Limits;
 use crate::engine::pages::Pages;
-use crate::engine::prefetch::PrefetchQueue;
+use crate::engine::prefetch::Prefetcher;
 use crate::engine::registry::Registry;
 use crate::engine::tiering::{Tiering, TieringOptions};
 use crate::errors::BuildError;
@@ -291,21 +293,28 @@ impl Builder {
             reuse: ReuseSampler::new(limits.nr_frames),
         });
         let mappings = Arc::new(Registry::default());
-        Ok(Engine {
-            flusher: Flusher::new(&pages, &mappings, &io, limits.has_workers),
-            pages,
+        let flusher = Arc::new(Flusher::new(&pages, &mappings, &io, limits.has_workers));
+        let source = Arc::new(FrameSource {
+            pages: Arc::clone(&pages),
+            mappings: Arc::clone(&mappings),
+            flusher: Arc::clone(&flusher),
             tiering,
-            mappings,
             groups: self.groups.then(Box::default),
             started_at: Instant::now(),
-            io_uring: AtomicBool::new(io.probe_uring()),
-            io,
-            prefetches: PrefetchQueue::default(),
             background: Signal::default(),
             growth: Signal::default(),
             has_workers: limits.has_workers,
             has_free,
+        });
+        Ok(Engine {
+            filler: Filler::new(&source),
+            prefetcher: Prefetcher::new(&source, &io),
+            pages,
+            mappings,
+            flusher,
+            source,
             direct_io: AtomicBool::new(limits.direct_io),
+            io_uring: io.probe_uring(),
         })
     }
 

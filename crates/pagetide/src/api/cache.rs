@@ -179,7 +179,7 @@ impl PageCache {
     /// in milliseconds, anonymous and file pages. Empty where the policy has none. Files of no
     /// [group](PageCache::group) are those of `memcg 0 /`, and its node is 0.
     pub fn describe_lru_gen(&self, detail: Detail) -> String {
-        self.shared.engine.describe_lru_gen(detail)
+        self.shared.engine.source.describe_lru_gen(detail)
     }
 
     /// Carries out commands in the shape of Linux's `lru_gen`, which stand apart by `,`, `;` or new
@@ -192,7 +192,7 @@ impl PageCache {
     /// # Concurrency
     /// In the calling thread, beside others that reclaim.
     pub fn command_lru_gen(&self, commands: &str) -> Result<u64, GenCommandError> {
-        self.shared.engine.command_lru_gen(commands)
+        self.shared.engine.source.command_lru_gen(commands)
     }
 
     /// Tells the time, in milliseconds of any clock that does not go back: what is due is done, in
@@ -200,7 +200,7 @@ impl PageCache {
     /// itself; without them, hot pages of slow memory are found only if this is called now and
     /// then.
     pub fn tick(&self, now: Millis) {
-        self.shared.engine.tick(now);
+        self.shared.engine.source.tick(now);
     }
 
     /// Walks all pages, frames and lists, and panics where they contradict each other: for tests.
@@ -253,7 +253,7 @@ impl PageCache {
     /// Beside others that use the cache; they get frames as they become free. With tiers, one
     /// resize waits for another.
     pub fn resize(&self, memory: Bytes) -> Result<(), ResizeError> {
-        self.shared.engine.resize(memory, &self.shared.limits)
+        self.shared.engine.source.resize(memory, &self.shared.limits)
     }
 
     /// Changes the size of one tier, `nth` from the fastest, as
@@ -275,7 +275,7 @@ impl PageCache {
     /// # Errors
     /// As [`PageCache::resize`], and [`ResizeError::NoSuchTier`].
     pub fn resize_tier(&self, nth: usize, memory: Bytes) -> Result<(), ResizeError> {
-        self.shared.engine.resize_tier(nth, memory, &self.shared.limits)
+        self.shared.engine.source.resize_tier(nth, memory, &self.shared.limits)
     }
 }
 

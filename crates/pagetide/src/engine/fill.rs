@@ -11,8 +11,9 @@
 //! early at a page that is locked or resident, at the end of the file, and where frames run out;
 //! only the first page matters to the caller.
 
+use crate::engine::frame_source::{FrameSource, NoFrame};
 use crate::engine::mapping::Mapping;
-use crate::engine::{Engine, NoFrame};
+use crate::engine::pages::Pages;
 use crate::stats::counters::{Counters, Event};
 use pagetide_core::ids::{CpuId, FrameId, GroupId, PageId, PageIndex};
 use pagetide_core::lru::AccessPath;
@@ -20,6 +21,7 @@ use pagetide_core::record;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::{Lock, PageHandle, PageRef};
 use std::io;
+use std::sync::Arc;
 
 /// What a fill is for.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +81,17 @@ impl From<NoFrame> for FillError {
 /// A run of pages, filled and still locked; the first is the one asked for.
 pub(crate) type Filled<'m> = Vec<Lock<PageRef<'m>>>;
 
-impl Engine {
+/// What brings contents into frames.
+pub(crate) struct Filler {
+    source: Arc<FrameSource>,
+    pages: Arc<Pages>,
+}
+
+impl Filler {
+    pub(crate) fn new(source: &Arc<FrameSource>) -> Filler {
+        Filler { source: Arc::clone(source), pages: Arc::clone(&source.pages) }
+    }
+
     /// Fills `run[0]`, which is locked and absent, and as much of the plan after it as is easy.
     ///
     /// On [`FillError::NoFrame`] the page is left locked in `run`.
@@ -125,7 +137,7 @@ impl Engine {
         if plan.is_group() {
             self.pages.record(mapping, page.page().index().0, record::AccessKind::Fill);
         }
-        let frame = self.admit(cpu, mapping, page, plan.kind)?;
+        let frame = self.source.admit(cpu, mapping, page, plan.kind)?;
         if plan.is_noted {
             self.pages.mark_filled(cpu, frame);
         }
@@ -169,7 +181,7 @@ impl Engine {
         self.fill(cpu, mapping, run, FillPlan::one(AccessPath::Table))
     }
 
-    /// Notes the access that [`Engine::bring_in`] is, once; says whether the page is there.
+    /// Notes the access that [`Filler::bring_in`] is, once; says whether the page is there.
     pub(crate) fn note_table_access(
         &self,
         cpu: CpuId,
@@ -184,7 +196,7 @@ impl Engine {
         let is_hit = run[0].frame().is_some();
         counters.count(if is_hit { Event::Hit } else { Event::Miss });
         if is_hit {
-            self.note_locked_access(cpu, &mut run[0]);
+            self.source.note_locked_access(cpu, &mut run[0]);
         }
         is_hit
     }
@@ -225,7 +237,7 @@ impl Engine {
                 AccessPath::Readahead => self.admit_ahead(cpu, mapping, &mut page),
                 _ => {
                     self.pages.record(mapping, index, record::AccessKind::Fill);
-                    self.admit(cpu, mapping, &mut page, kind)
+                    self.source.admit(cpu, mapping, &mut page, kind)
                 }
             };
             if admitted.is_err() {
@@ -242,7 +254,7 @@ impl Engine {
         page: &mut Lock<H>,
     ) -> Result<FrameId, NoFrame> {
         self.pages.record(mapping, page.page().index().0, record::AccessKind::Readahead);
-        let frame = self.admit(cpu, mapping, page, AccessPath::Readahead)?;
+        let frame = self.source.admit(cpu, mapping, page, AccessPath::Readahead)?;
         self.pages.counters.count(Event::Readahead);
         Ok(frame)
     }
@@ -254,7 +266,7 @@ impl Engine {
         mapping: &Mapping,
         page: &mut Lock<H>,
     ) -> Result<FrameId, NoFrame> {
-        let claimed = self.spare_frame(cpu).ok_or(NoFrame)?;
+        let claimed = self.source.spare_frame(cpu).ok_or(NoFrame)?;
         self.pages.record(mapping, page.page().index().0, record::AccessKind::Around);
         self.pages.counters.count(Event::Around);
         Ok(self.pages.admit_in(cpu, mapping, page, claimed, GroupId::ROOT, AccessPath::Around))

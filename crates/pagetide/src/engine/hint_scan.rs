@@ -5,9 +5,9 @@ use pagetide_core::units::Millis;
 
 /// Where the scan is, and when it goes on.
 pub(crate) struct HintScan {
-    pub(super) scanner: HintScanner,
-    pub(super) pace: ScanPace,
-    pub(super) began: Millis,
+    pub(in crate::engine) scanner: HintScanner,
+    pub(in crate::engine) pace: ScanPace,
+    pub(in crate::engine) began: Millis,
 }
 
 impl HintScan {

@@ -59,13 +59,13 @@ impl Engine {
                 if slots.is_look_due() {
                     self.forget_empty(slots);
                 }
-                let now = self.tiering.as_ref().map_or(Millis(0), |tiering| tiering.now());
+                let now = self.source.tiering.as_ref().map_or(Millis(0), |tiering| tiering.now());
                 slots.insert_with(|id| {
                     let backing = backing.take().expect("taken once");
                     Mapping::new(id, &self.pages.arena, backing, look.as_ref(), len, now)
                 })
             });
-            mapping.inspect(|mapping| self.join(mapping, group))
+            mapping.inspect(|mapping| self.source.join(mapping, group))
         });
         let mapping = mapping.ok_or(MapError::TooMany)?;
         if let Some(backing) = backing {
@@ -77,7 +77,7 @@ impl Engine {
     /// Takes a handle of a cached mapping while the registry keeps it from being forgotten.
     fn find_mapping(&self, identity: &Identity, group: Option<&Member>) -> Option<Arc<Mapping>> {
         let slots = self.mappings.read();
-        slots.find(identity).cloned().inspect(|mapping| self.join(mapping, group))
+        slots.find(identity).cloned().inspect(|mapping| self.source.join(mapping, group))
     }
 
     /// Joins another open of a cached file, of which the caller has counted a handle. Waits for no
@@ -115,7 +115,7 @@ impl Engine {
     /// The last handle of a file is gone: its store is closed as soon as nothing waits to be
     /// written.
     pub(crate) fn last_handle_dropped(&self, mapping: &Mapping) {
-        if !self.has_workers {
+        if !self.source.has_workers {
             self.flusher.flush(mapping, 0..u64::MAX);
         }
         if mapping.dirty.is_empty() {

@@ -10,10 +10,12 @@
 //! A run that finds the queue full is dropped: readahead is a wish. For the same reason at most a
 //! part of the memory, or of what a group has room for, is being filled at a time.
 
-use crate::engine::Engine;
+use crate::engine::frame_source::FrameSource;
 use crate::engine::in_flight::InFlight;
 use crate::engine::mapping::Mapping;
+use crate::engine::pages::Pages;
 use crate::engine::staging::Staging;
+use crate::memory::io_pool::IoPool;
 use crate::memory::locks::{Signal, lock};
 use crate::stats::counters::Event;
 use pagetide_core::ids::PageIndex;
@@ -49,14 +51,26 @@ impl Wish {
     }
 }
 
-/// The queue between readers and the worker.
-#[derive(Default)]
-pub(crate) struct PrefetchQueue {
+/// What brings pages in ahead of their readers, and the queue between readers and its worker.
+pub(crate) struct Prefetcher {
+    source: Arc<FrameSource>,
+    pages: Arc<Pages>,
+    io: Arc<IoPool>,
     wishes: Mutex<VecDeque<Wish>>,
     pub(crate) signal: Signal,
 }
 
-impl PrefetchQueue {
+impl Prefetcher {
+    pub(crate) fn new(source: &Arc<FrameSource>, io: &Arc<IoPool>) -> Prefetcher {
+        Prefetcher {
+            source: Arc::clone(source),
+            pages: Arc::clone(&source.pages),
+            io: Arc::clone(io),
+            wishes: Mutex::default(),
+            signal: Signal::default(),
+        }
+    }
+
     /// Leaves a wish; dropped if the queue is full.
     pub(crate) fn push(&self, mapping: &Arc<Mapping>, run: ReadaheadRun, reached: &Arc<AtomicU64>) {
         let mut wishes = lock(&self.wishes);
@@ -70,9 +84,7 @@ impl PrefetchQueue {
     fn pop(&self) -> Option<Wish> {
         lock(&self.wishes).pop_front()
     }
-}
 
-impl Engine {
     /// Brings a run in beside the caller; without worker threads, in the caller.
     pub(crate) fn prefetch(
         &self,
@@ -80,12 +92,28 @@ impl Engine {
         run: ReadaheadRun,
         reached: &Arc<AtomicU64>,
     ) {
-        if self.has_workers {
-            return self.prefetches.push(mapping, run, reached);
+        if self.source.has_workers {
+            return self.push(mapping, run, reached);
         }
-        let mut prefetcher = Prefetcher::new(self);
-        prefetcher.submit(&Wish::new(mapping, run, reached));
-        prefetcher.end();
+        let mut reads = self.begin();
+        reads.submit(&Wish::new(mapping, run, reached));
+        reads.end();
+    }
+
+    /// What a thread reads ahead with.
+    pub(crate) fn begin(&self) -> ReadsAhead<'_> {
+        let queue = self.io.take();
+        // Where a request is over before the next is made, nothing is staged.
+        let has_in_flight = self.source.has_workers && queue.is_uring();
+        let nr_frames = if has_in_flight { self.pages.nodes.nr_frames() } else { 0 };
+        ReadsAhead {
+            of: self,
+            queue,
+            stock: Vec::new(),
+            staging: Staging::new(nr_frames, PIECE_MAX),
+            pieces: InFlight::new(),
+            nr_in_flight: 0,
+        }
     }
 }
 
@@ -97,8 +125,8 @@ struct Piece {
 }
 
 /// Runs on their way into memory.
-pub(crate) struct Prefetcher<'e> {
-    engine: &'e Engine,
+pub(crate) struct ReadsAhead<'e> {
+    of: &'e Prefetcher,
     queue: IoQueue,
     /// Frames for the pages of the run being submitted, the lowest last.
     stock: Vec<ClaimedFrame>,
@@ -110,22 +138,7 @@ pub(crate) struct Prefetcher<'e> {
     nr_in_flight: u64,
 }
 
-impl<'e> Prefetcher<'e> {
-    pub(crate) fn new(engine: &'e Engine) -> Prefetcher<'e> {
-        let queue = engine.io.take();
-        // Where a request is over before the next is made, nothing is staged.
-        let has_in_flight = engine.has_workers && queue.is_uring();
-        let nr_frames = if has_in_flight { engine.pages.nodes.nr_frames() } else { 0 };
-        Prefetcher {
-            engine,
-            queue,
-            stock: Vec::new(),
-            staging: Staging::new(nr_frames, PIECE_MAX),
-            pieces: InFlight::new(),
-            nr_in_flight: 0,
-        }
-    }
-
+impl ReadsAhead<'_> {
     /// Whether nothing is on its way.
     pub(crate) fn is_idle(&self) -> bool {
         self.pieces.is_empty()
@@ -133,7 +146,7 @@ impl<'e> Prefetcher<'e> {
 
     /// Submits all that readers have wished for until now.
     pub(crate) fn submit_wishes(&mut self) {
-        while let Some(wish) = self.engine.prefetches.pop() {
+        while let Some(wish) = self.of.pop() {
             self.submit(&wish);
         }
     }
@@ -143,16 +156,16 @@ impl<'e> Prefetcher<'e> {
         while self.queue.nr_pending() > 0 {
             self.reap();
         }
-        self.engine.io.give_back(self.queue);
+        self.of.io.give_back(self.queue);
     }
 
     /// Pages the next piece of the mapping may have; waits until it may have one.
     fn wait_for_room(&mut self, mapping: &Mapping) -> u64 {
-        if !self.engine.has_workers {
+        if !self.of.source.has_workers {
             // Then no other thread needs a frame meanwhile.
             return PIECE_MAX;
         }
-        let nr_max = in_flight_max(self.engine.room_of(mapping));
+        let nr_max = in_flight_max(self.of.source.room_of(mapping));
         while self.nr_in_flight >= nr_max {
             self.reap();
         }
@@ -167,7 +180,7 @@ impl<'e> Prefetcher<'e> {
         let mut room = self.wait_for_room(mapping);
         let tag = mapping.tag().unwrap_or(0);
         for index in wish.run.start..end {
-            self.engine.pages.arena.fetch_hints(tag, PageIndex(index + FETCHED_AHEAD));
+            self.of.pages.arena.fetch_hints(tag, PageIndex(index + FETCHED_AHEAD));
             let nr_left = end - index;
             match self.admit(wish, index, nr_left, nr_left.min(room - piece.len() as u64)) {
                 Admitted::Page(page) => piece.push(page),
@@ -184,9 +197,9 @@ impl<'e> Prefetcher<'e> {
             }
         }
         self.submit_piece(wish, piece);
-        let arena = &self.engine.pages.arena;
+        let arena = &self.of.pages.arena;
         let unused: Vec<_> = self.stock.drain(..).map(|frame| arena.release(frame)).collect();
-        self.engine.pages.nodes.free(current_cpu(), unused.iter().copied());
+        self.of.pages.nodes.free(current_cpu(), unused.iter().copied());
     }
 
     /// Gets frames for the next pieces in runs, or where there are none for this piece one by one,
@@ -197,15 +210,15 @@ impl<'e> Prefetcher<'e> {
         if !self.stock.is_empty() {
             return;
         }
-        let (engine, cpu) = (self.engine, current_cpu());
+        let (of, cpu) = (self.of, current_cpu());
         let mut nr_alone = 1;
-        if engine.has_workers {
+        if of.source.has_workers {
             nr_alone = nr_of_piece;
-            let nr_in_runs = nr_left.min(stock_max(engine.pages.nodes.nr_frames()));
-            engine.alloc_runs(nr_in_runs, &mut self.stock);
+            let nr_in_runs = nr_left.min(stock_max(of.pages.nodes.nr_frames()));
+            of.source.alloc_runs(nr_in_runs, &mut self.stock);
         }
         if self.stock.is_empty() {
-            self.stock.extend((0..nr_alone).map_while(|_| engine.alloc_frame(cpu).ok()));
+            self.stock.extend((0..nr_alone).map_while(|_| of.source.alloc_frame(cpu).ok()));
         }
         self.stock.sort_by_key(|claimed| Reverse(claimed.frame()));
     }
@@ -213,7 +226,7 @@ impl<'e> Prefetcher<'e> {
     /// Locks the page and gives it a frame. `nr_left` pages of the run, this one included, may want
     /// one, and `nr_of_piece` of them before anything is submitted.
     fn admit(&mut self, wish: &Wish, index: u64, nr_left: u64, nr_of_piece: u64) -> Admitted {
-        let (engine, mapping) = (self.engine, &wish.mapping);
+        let (of, mapping) = (self.of, &wish.mapping);
         if index < wish.reached.load(Relaxed) {
             return Admitted::NotNeeded;
         }
@@ -222,26 +235,26 @@ impl<'e> Prefetcher<'e> {
         let Some(Ok(mut page)) = page else { return Admitted::NotNeeded };
         if page.frame().is_some() {
             // A stream goes on where a part of its file is here already.
-            engine.pages.set_marker(std::slice::from_ref(&page), wish.run.marker);
+            of.pages.set_marker(std::slice::from_ref(&page), wish.run.marker);
             return Admitted::NotNeeded;
         }
-        engine.pages.record(mapping, index, record::AccessKind::Readahead);
-        let Ok(payer) = engine.charge(cpu, mapping) else { return Admitted::NoFrame };
+        of.pages.record(mapping, index, record::AccessKind::Readahead);
+        let Ok(payer) = of.source.charge(cpu, mapping) else { return Admitted::NoFrame };
         self.stock_up(nr_left, nr_of_piece);
         let Some(claimed) = self.stock.pop() else {
-            engine.refund(payer);
+            of.source.refund(payer);
             return Admitted::NoFrame;
         };
-        engine.pages.admit_in(cpu, mapping, &mut page, claimed, payer, AccessPath::Readahead);
-        engine.pages.counters.count(Event::Readahead);
+        of.pages.admit_in(cpu, mapping, &mut page, claimed, payer, AccessPath::Readahead);
+        of.pages.counters.count(Event::Readahead);
         Admitted::Page(page)
     }
 
     fn submit_piece(&mut self, wish: &Wish, mut pages: Vec<Lock<WordRef>>) {
         let Some(first) = pages.first() else { return };
         let offset = first.page().index().0 << PAGE_SHIFT;
-        let engine = self.engine;
-        engine.pages.count_read(pages.len());
+        let of = self.of;
+        of.pages.count_read(pages.len());
         let piece = Piece { mapping: Arc::clone(&wish.mapping), offset, marker: wish.run.marker };
         let backing = match wish.mapping.backing() {
             Ok(backing) => backing,
@@ -255,7 +268,7 @@ impl<'e> Prefetcher<'e> {
         self.nr_in_flight += pages.len() as u64;
         let through = self.staging.take_for(&pages);
         if through.is_some() {
-            engine.pages.counters.count(Event::StagedRead);
+            of.pages.counters.count(Event::StagedRead);
         }
         self.queue.submit_read(Arc::clone(file), offset, pages, through, token);
         self.queue.submit();
@@ -279,20 +292,18 @@ impl<'e> Prefetcher<'e> {
     /// reads it and gets the error.
     fn finish(&self, piece: &Piece, mut pages: Vec<Lock<WordRef>>, nr_bytes: Option<usize>) {
         let first = piece.offset >> PAGE_SHIFT;
-        self.engine.pages.record(&piece.mapping, first, record::AccessKind::Filled);
+        self.of.pages.record(&piece.mapping, first, record::AccessKind::Filled);
         match nr_bytes {
             Some(nr_bytes) => {
-                self.engine.pages.check_length(&piece.mapping, piece.offset, pages.len(), nr_bytes);
-                self.engine.pages.set_marker(&pages, piece.marker);
+                self.of.pages.check_length(&piece.mapping, piece.offset, pages.len(), nr_bytes);
+                self.of.pages.set_marker(&pages, piece.marker);
                 // The last page first: a thread waiting for the first wakes once, and finds them
                 // all.
                 while pages.pop().is_some() {}
             }
             None => {
                 let cpu = current_cpu();
-                pages
-                    .iter_mut()
-                    .for_each(|page| self.engine.pages.expel(cpu, &piece.mapping, page));
+                pages.iter_mut().for_each(|page| self.of.pages.expel(cpu, &piece.mapping, page));
             }
         }
     }

@@ -41,7 +41,7 @@ use options::Opened;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::record::AccessKind;
 use pagetide_core::units::{Millis, PAGE_BYTES, PAGE_SHIFT};
-use pagetide_sys::{Fault, PageTable, RegionMemory, current_cpu};
+use pagetide_sys::{Fault, PageTable, RegionMemory};
 use std::fmt;
 use std::io;
 use std::ops::Range;
@@ -114,12 +114,12 @@ impl Region {
         opened.take_from_cache(&shared.engine)?;
         let memory = Arc::new(RegionMemory::new(nr_pages)?);
         let engine = &shared.engine;
-        let now = engine.tiering.as_ref().map_or(Millis(0), |tiering| tiering.now());
+        let now = engine.source.tiering.as_ref().map_or(Millis(0), |tiering| tiering.now());
         let table = PageTable::over_region(Arc::clone(&engine.pages.arena), Arc::clone(&memory));
         let Opened { backing, len, swap, .. } = opened;
         let mapping = engine.mappings.change(|slots| {
             let make = |id| Mapping::of_region(id, table, backing, len, now, swap);
-            slots.insert_with(make).inspect(|mapping| engine.join(mapping, None))
+            slots.insert_with(make).inspect(|mapping| engine.source.join(mapping, None))
         });
         let mapping = mapping.ok_or(OpenError::TooManyMappings)?;
         let access = Access { read: true, write: true };
@@ -289,8 +289,7 @@ impl Region {
         let engine = &self.shared.engine;
         let page = self.mapping.table.page_or_make(PageIndex(index));
         let mut run: Filled<'_> = vec![page.expect("checked to be in the region").lock()];
-        let stops = &self.faults.stops;
-        let brought = engine.bring_in_waiting(current_cpu(), &self.mapping, &mut run, kind, stops);
+        let brought = self.faults.bring_in(engine, &self.mapping, &mut run, kind);
         brought.map_err(|source| self.store_error(index, source))?;
         run[0].set_young();
         use_it(&mut run);
@@ -308,7 +307,7 @@ impl Region {
         let (engine, faults) = (Arc::clone(&self.shared.engine), Arc::clone(&self.faults));
         let serve = move |fault: Fault| {
             let Some(index) = memory.page_at(fault.address) else { return };
-            engine.serve_fault(&mapping, index, fault.is_write, &faults);
+            faults.serve(&engine, &mapping, index, fault.is_write);
         };
         let memory = Arc::clone(&self.memory);
         let thread = std::thread::Builder::new().name("pagetide-fault".into());

@@ -82,7 +82,7 @@ fn a_fault_for_which_nothing_can_leave_memory_ends_and_is_counted() {
             Err(error) => return eprintln!("SKIPPED: {NAME}: {error}"),
         };
         let serve = |index: u64| {
-            cache.shared.engine.serve_fault(&region.mapping, index, true, &region.faults);
+            region.faults.serve(&cache.shared.engine, &region.mapping, index, true);
             region.stats().failed_faults
         };
         let failed = (0..256).find(|index| serve(*index) > 0).expect("there is no room for all");

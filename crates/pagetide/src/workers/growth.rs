@@ -15,7 +15,7 @@ use std::time::Duration;
 pub(super) fn run(engine: &Arc<Engine>) {
     const FOREVER: Duration = Duration::from_secs(3600);
     loop {
-        match engine.growth.wait(FOREVER) {
+        match engine.source.growth.wait(FOREVER) {
             Wake::Stop => return,
             Wake::Work | Wake::Timeout => while engine.pages.arena.grow() {},
         }

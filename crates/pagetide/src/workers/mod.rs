@@ -66,7 +66,7 @@ impl Drop for CacheShared {
     fn drop(&mut self) {
         let engine = &self.engine;
         engine.flusher.stop();
-        [&engine.background, &engine.prefetches.signal, &engine.growth]
+        [&engine.source.background, &engine.prefetcher.signal, &engine.source.growth]
             .into_iter()
             .for_each(|signal| signal.stop());
         for worker in lock(&self.workers).drain(..) {

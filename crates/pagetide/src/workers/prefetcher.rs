@@ -1,7 +1,6 @@
 //! The prefetcher: brings pages in ahead of their readers.
 
 use crate::engine::Engine;
-use crate::engine::prefetch::Prefetcher;
 use crate::memory::locks::Wake;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,16 +8,16 @@ use std::time::Duration;
 /// The thread's loop: sleeps only while nothing is on its way.
 pub(super) fn run(engine: &Arc<Engine>) {
     const FOREVER: Duration = Duration::from_secs(3600);
-    let mut prefetcher = Prefetcher::new(engine);
+    let mut reads = engine.prefetcher.begin();
     loop {
-        if prefetcher.is_idle() {
-            match engine.prefetches.signal.wait(FOREVER) {
+        if reads.is_idle() {
+            match engine.prefetcher.signal.wait(FOREVER) {
                 Wake::Stop => break,
                 Wake::Work | Wake::Timeout => {}
             }
         }
-        prefetcher.submit_wishes();
-        prefetcher.reap();
+        reads.submit_wishes();
+        reads.reap();
     }
-    prefetcher.end();
+    reads.end();
 }

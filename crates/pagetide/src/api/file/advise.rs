@@ -64,13 +64,13 @@ impl Handle {
 
     fn prefetch(&self, range: Range<PageIndex>) {
         // Half of what there is room for: more would evict what was just brought in.
-        let most = self.engine().room_of(&self.mapping) / 2;
+        let most = self.engine().source.room_of(&self.mapping) / 2;
         let end = range.end.0.min(self.mapping.nr_pages());
         let nr = end.saturating_sub(range.start.0).min(most);
         let run =
             ReadaheadRun { start: range.start.0, nr, nr_now: 0, marker: None, is_around: false };
         // No reader is on the way there: all of it is wanted.
-        self.engine().prefetch(&self.mapping, run, &Arc::default());
+        self.engine().prefetcher.prefetch(&self.mapping, run, &Arc::default());
     }
 
     fn drop_range(&self, range: Range<PageIndex>) -> Result<(), AdviseError> {

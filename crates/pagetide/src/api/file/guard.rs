@@ -159,13 +159,13 @@ impl Handle {
     ) -> Result<PageGuard<'f>, ReadError> {
         let (page, frame, has_hint) = (self.page_or_make(index)?, pin.frame(), pin.has_hint());
         if !has_hint {
-            self.engine().note_slow_access(current_cpu(), page, frame, has_hint);
+            self.engine().source.note_slow_access(current_cpu(), page, frame, has_hint);
             self.note_pinned(index, &pin);
             let nr_bytes = self.check_in_file(index)?;
             return Ok(PageGuard::new(self, pin, nr_bytes));
         }
         drop(pin);
-        self.engine().note_slow_access(current_cpu(), page, frame, has_hint);
+        self.engine().source.note_slow_access(current_cpu(), page, frame, has_hint);
         let nr_bytes = self.check_in_file(index)?;
         match page.try_pin(Touch::Quiet) {
             Ok(pin) => {
@@ -225,7 +225,7 @@ impl Handle {
         self.settle(index..=index)?;
         let engine = self.engine();
         let mut run: Filled<'_> = vec![self.lock_page(self.page_or_make(index)?)?];
-        match engine.bring_in(cpu, &self.mapping, &mut run, kind, &self.counters) {
+        match engine.filler.bring_in(cpu, &self.mapping, &mut run, kind, &self.counters) {
             Ok(()) => Ok(run),
             Err(FillError::NoFrame) => {
                 Err(ReadError::NoFrame { frames: self.pages.nodes.nr_frames() })

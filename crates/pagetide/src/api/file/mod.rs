@@ -97,7 +97,7 @@ impl File {
         let nr_cpus = shared.limits.pcp.nr_cpus as usize;
         let readahead_pages = shared.devices.window_of(&mapping, &shared.limits);
         let errors_seen = AtomicU64::new(mapping.reported_errors());
-        let counters = shared.engine.counters_of(&mapping);
+        let counters = shared.engine.source.counters_of(&mapping);
         File {
             handle: Arc::new(Handle {
                 pages: Arc::clone(&shared.engine.pages),
@@ -207,13 +207,13 @@ impl Handle {
             return;
         }
         let wasted = self.mapping.wasted.load(Relaxed);
-        let room = engine.group_room(&self.mapping);
+        let room = engine.source.group_room(&self.mapping);
         let run = lock(&self.readahead).on_marker(index, wasted, room);
         if let Some(run) = run
             && run.start < self.mapping.nr_pages()
         {
             self.mapping.note_marker(run.marker);
-            engine.prefetch(&self.mapping, run, &self.reached);
+            engine.prefetcher.prefetch(&self.mapping, run, &self.reached);
         }
     }
 

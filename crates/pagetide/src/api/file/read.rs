@@ -155,7 +155,7 @@ impl Handle {
         }
         // What this call brought in was paid for with it.
         if is_hit && self.pages.is_slow(frame, has_hint) {
-            match engine.note_slow_access(cpu, page, frame, has_hint) {
+            match engine.source.note_slow_access(cpu, page, frame, has_hint) {
                 Some(now) => frame = now,
                 None => return,
             }
@@ -208,7 +208,7 @@ impl Handle {
         if !plan.is_group() {
             self.record_read(piece);
         }
-        let filled = engine.fill(cpu, &self.mapping, &mut run, plan);
+        let filled = engine.filler.fill(cpu, &self.mapping, &mut run, plan);
         if plan.is_group() {
             match filled {
                 Ok(()) => self.record_read(piece),
@@ -246,9 +246,9 @@ impl Handle {
             wanted,
             previous,
             wasted,
-            is_ample: self.engine().is_ample(),
-            has_prefetcher: self.engine().has_workers,
-            room: self.engine().group_room(&self.mapping),
+            is_ample: self.engine().source.is_ample(),
+            has_prefetcher: self.engine().source.has_workers,
+            room: self.engine().source.group_room(&self.mapping),
         };
         self.reached.store(piece.index, Relaxed);
         let run = lock(&self.readahead).on_miss(miss);
@@ -261,13 +261,13 @@ impl Handle {
             marker: run.marker,
             is_noted: false,
         };
-        if self.engine().has_workers && run.nr_now < run.nr {
+        if self.engine().source.has_workers && run.nr_now < run.nr {
             plan.nr = run.nr_now;
             let mut rest = run;
             rest.start += run.nr_now;
             rest.nr -= run.nr_now;
             if rest.start < self.mapping.nr_pages() {
-                self.engine().prefetches.push(&self.mapping, rest, &self.reached);
+                self.engine().prefetcher.push(&self.mapping, rest, &self.reached);
             }
         }
         if plan.is_group() {

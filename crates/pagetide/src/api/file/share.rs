@@ -127,7 +127,7 @@ impl SharedPages for File {
 
     fn nr_around(&self) -> u64 {
         let handle = &*self.handle;
-        lock(&handle.readahead).nr_around(handle.engine().is_ample())
+        lock(&handle.readahead).nr_around(handle.engine().source.is_ample())
     }
 
     fn admit(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool {
@@ -154,7 +154,7 @@ impl SharedPages for File {
         let previous = handle.last_page.at(cpu).swap(index, Relaxed);
         let counts = previous != index && !handle.no_reuse.load(Relaxed);
         handle.record_read(&Piece { index, last: index, within: 0, counts });
-        let Ok(frame) = engine.admit(cpu, mapping, &mut page, AccessPath::Descriptor) else {
+        let Ok(frame) = engine.source.admit(cpu, mapping, &mut page, AccessPath::Descriptor) else {
             return false;
         };
         page.write(0, bytes);
@@ -173,7 +173,8 @@ impl SharedPages for File {
         }
         // Under the page's lock, as above.
         let is_as_read = mapping.writes() == writes;
-        let is_in = is_as_read && engine.admit_around(current_cpu(), mapping, &mut page).is_ok();
+        let is_in =
+            is_as_read && engine.filler.admit_around(current_cpu(), mapping, &mut page).is_ok();
         if is_in {
             engine.pages.counters.add(Event::DeviceReadBytes, PAGE_BYTES as u64);
             page.write(0, bytes);

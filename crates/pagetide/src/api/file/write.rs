@@ -124,7 +124,7 @@ impl Handle {
         if is_hit {
             let frame = run[0].frame().expect("a page that was hit has a frame");
             self.pages.mark_accessed(cpu, frame);
-            engine.note_locked_access(cpu, &mut run[0]);
+            engine.source.note_locked_access(cpu, &mut run[0]);
         }
         run[0].write(within, source);
         // Under the page's lock: write-back takes as much of the page as the file is long.
@@ -148,9 +148,14 @@ impl Handle {
         let start = run[0].page().index().0 << PAGE_SHIFT;
         let is_whole = overwritten == (0..PAGE_BYTES);
         if !is_whole && start < self.mapping.stored_len() {
-            return engine.fill(cpu, &self.mapping, run, FillPlan::one(AccessPath::Descriptor));
+            return engine.filler.fill(
+                cpu,
+                &self.mapping,
+                run,
+                FillPlan::one(AccessPath::Descriptor),
+            );
         }
-        engine.admit(cpu, &self.mapping, &mut run[0], AccessPath::Descriptor)?;
+        engine.source.admit(cpu, &self.mapping, &mut run[0], AccessPath::Descriptor)?;
         if !is_whole {
             run[0].fill_zero(0..PAGE_BYTES);
         }

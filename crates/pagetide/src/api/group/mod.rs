@@ -17,7 +17,7 @@
 //!            frame --none--> reclaim everywhere, as protection allows --> frame
 //! ```
 //!
-//! Here is the interface; names, charges and options are `engine::groups`.
+//! Here is the interface; names and options are `engine::groups`, charges `engine::frame_source`.
 //!
 //! # Data and invariants
 //!
@@ -92,7 +92,7 @@ impl PageCache {
 
     /// The groups there are, in the order in which they were made.
     pub fn groups(&self) -> Vec<Group> {
-        let Some(directory) = &self.shared.engine.groups else { return Vec::new() };
+        let Some(directory) = &self.shared.engine.source.groups else { return Vec::new() };
         let group = |member| Group { shared: Arc::clone(&self.shared), member };
         directory.members().into_iter().map(group).collect()
     }
@@ -105,7 +105,7 @@ impl Group {
         name: &str,
         options: GroupOptions,
     ) -> Result<Group, GroupError> {
-        let member = shared.engine.create_group(parent, name, options)?;
+        let member = shared.engine.source.create_group(parent, name, options)?;
         Ok(Group { shared: Arc::clone(shared), member })
     }
 
@@ -162,7 +162,7 @@ impl Group {
     /// # Concurrency
     /// In the calling thread, beside others that reclaim.
     pub fn reclaim(&self, wanted: Bytes) -> Result<Bytes, GroupError> {
-        self.shared.engine.reclaim_group(&self.member, wanted)
+        self.shared.engine.source.reclaim_group(&self.member, wanted)
     }
 
     /// Gives it other limits. Where it uses more than it now may, pages go until it fits; what is
@@ -171,7 +171,7 @@ impl Group {
     /// # Errors
     /// As [`PageCache::group`]; [`GroupError::Removed`].
     pub fn set(&self, options: GroupOptions) -> Result<(), GroupError> {
-        self.shared.engine.set_group(&self.member, options)
+        self.shared.engine.source.set_group(&self.member, options)
     }
 
     /// Removes it. Its files are its parent's from now on, and so are the pages they bring in; its
@@ -180,7 +180,7 @@ impl Group {
     /// # Errors
     /// [`GroupError::HasChildren`]: remove those first; [`GroupError::Removed`].
     pub fn remove(&self) -> Result<(), GroupError> {
-        self.shared.engine.remove_group(&self.member)
+        self.shared.engine.source.remove_group(&self.member)
     }
 
     /// Whether files can be opened for it.

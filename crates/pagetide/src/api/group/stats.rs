@@ -49,7 +49,7 @@ impl GroupStats {
     }
 
     pub(super) fn collect(engine: &Engine, member: &Member) -> Result<GroupStats, GroupError> {
-        let (config, usage, vmstat) = engine.with_group(member, |groups| {
+        let (config, usage, vmstat) = engine.source.with_group(member, |groups| {
             let tree = groups.tree();
             let vmstat = *groups.lruvec(member.id).vmstat();
             (tree.config(member.id), tree.usage(member.id), vmstat)

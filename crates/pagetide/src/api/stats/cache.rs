@@ -104,11 +104,11 @@ impl CacheStats {
         };
         let mut core = VmStat::default();
         engine.pages.nodes.iter().for_each(|node| core.merge(&node.lock_lists().vmstat()));
-        if let Some(tiering) = &engine.tiering {
+        if let Some(tiering) = &engine.source.tiering {
             core.merge(lock(&tiering.promotion).vmstat());
         }
         let count = |event| {
-            let in_groups = engine.groups.as_ref().map_or(0, |groups| groups.collect(event));
+            let in_groups = engine.source.groups.as_ref().map_or(0, |groups| groups.collect(event));
             engine.pages.counters.collect(event) + in_groups
         };
         let sum = |counters: [Counter; 2]| counters.iter().map(|one| core.read(*one)).sum();
@@ -150,7 +150,7 @@ impl CacheStats {
             evictions: sum([Counter::PgstealAnon, Counter::PgstealFile]) - nr_demoted(&core),
             reclaim_cpu_ns: count(Event::ReclaimCpuNs),
             direct_io: engine.direct_io.load(Relaxed),
-            io_uring: engine.io_uring.load(Relaxed),
+            io_uring: engine.io_uring,
             selection,
             tiering: TieringStats::collect(engine, &core, hits),
             vmstat,

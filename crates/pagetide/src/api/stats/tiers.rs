@@ -64,7 +64,7 @@ impl TieringStats {
     /// `core` has the counts of all nodes; `nr_hits` accesses found a resident page.
     pub(crate) fn collect(engine: &Engine, core: &VmStat, nr_hits: u64) -> Option<TieringStats> {
         let compressed = engine.pages.pool.as_ref().map(|pool| pool.collect_stats());
-        let Some(tiering) = &engine.tiering else {
+        let Some(tiering) = &engine.source.tiering else {
             return compressed.map(|compressed| TieringStats::of_pool(engine, compressed, nr_hits));
         };
         let (refusals, hot_threshold) = {

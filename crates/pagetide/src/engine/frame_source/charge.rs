@@ -4,10 +4,10 @@
 //! alone, and asks there which group the mapping is in, so that a group that is removed, which also
 //! happens there, is charged before or not at all.
 
-use super::directory::{Directory, Member, Names, path_of};
-use super::options::GroupOptions;
+use crate::engine::frame_source::{FrameSource, NoFrame};
+use crate::engine::groups::directory::{Directory, Member, Names, path_of};
+use crate::engine::groups::options::GroupOptions;
 use crate::engine::mapping::Mapping;
-use crate::engine::{Engine, NoFrame};
 use crate::errors::{GroupError, ResizeError};
 use crate::stats::counters::Counters;
 use pagetide_core::driver;
@@ -23,9 +23,9 @@ fn groups_of(lists: &mut NodeLists) -> &mut Groups {
     lists.groups_mut().expect("invariant: a cache with a directory has groups")
 }
 
-impl Engine {
+impl FrameSource {
     /// Charges a page to the mapping's group, and makes room below the limit that stands in the
-    /// way. Returns the payer; a page that gets no frame is to be [refunded](Engine::refund).
+    /// way. Returns the payer; a page that gets no frame is to be [refunded](FrameSource::refund).
     #[inline]
     pub(crate) fn charge(&self, cpu: CpuId, mapping: &Mapping) -> Result<GroupId, NoFrame> {
         if self.groups.is_none() {
@@ -49,7 +49,7 @@ impl Engine {
         Some(groups_of(&mut lists).tree().room(mapping.group(), memory))
     }
 
-    /// As [`Engine::group_room`]; without groups, all pages there are.
+    /// As [`FrameSource::group_room`]; without groups, all pages there are.
     pub(crate) fn room_of(&self, mapping: &Mapping) -> u64 {
         self.group_room(mapping).unwrap_or_else(|| self.pages.nodes.nr_frames())
     }
@@ -77,7 +77,7 @@ impl Engine {
 
     /// Refuses a size of the cache's that is less than what groups are never to give.
     pub(crate) fn check_promised(&self, given: Bytes) -> Result<(), ResizeError> {
-        let promised = |groups| Bytes::from_pages(Engine::promised(groups, None));
+        let promised = |groups| Bytes::from_pages(FrameSource::promised(groups, None));
         let min = self.pages.nodes.first().lock_lists().groups().map_or(Bytes(0), promised);
         if given < min { Err(ResizeError::Promised { given, min }) } else { Ok(()) }
     }
@@ -98,7 +98,7 @@ impl Engine {
             return Ok(());
         }
         let given = Bytes::from_pages(config.min);
-        let others = Bytes::from_pages(Engine::promised(groups, group));
+        let others = Bytes::from_pages(FrameSource::promised(groups, group));
         let memory = Bytes(self.pages.nodes.managed_bytes());
         if config.min > 0 && given.0.saturating_add(others.0) > memory.0 {
             return Err(GroupError::Overcommitted { given, others, memory });

@@ -7,9 +7,9 @@
 //! Problem: the access is over in nanoseconds, and most are of fast memory. Idea: those pay one
 //! comparison; all others come here. A page that cannot be moved at once is served where it is.
 //!
-//! Ignored: moving pages without an access, other than down ([`reclaim`](crate::engine::reclaim)).
+//! Ignored: moving pages without an access, other than down, which reclaim does.
 
-use crate::engine::Engine;
+use crate::engine::frame_source::FrameSource;
 use crate::engine::tiering::Tiering;
 use crate::memory::locks::lock;
 use pagetide_core::folio::Flags;
@@ -20,9 +20,10 @@ use pagetide_core::tiering::{HintFault, Migration, Sentence};
 use pagetide_core::units::Millis;
 use pagetide_sys::{ClaimedFrame, Lock, PageHandle, PageRef, read_monotonic_ns};
 
-impl Engine {
-    /// An access met a page for which [`Engine::is_slow`] says so: pays for slow memory, and judges
-    /// the fault if the page was armed. Returns the frame the page is in when that is done.
+impl FrameSource {
+    /// An access met a page for which [`Pages::is_slow`](crate::engine::pages::Pages::is_slow) says
+    /// so: pays for slow memory, and judges the fault if the page was armed. Returns the frame the
+    /// page is in when that is done.
     #[cold]
     pub(crate) fn note_slow_access(
         &self,
@@ -43,7 +44,7 @@ impl Engine {
         page.load().frame()
     }
 
-    /// As [`Engine::note_slow_access`], of a resident page that the caller has locked.
+    /// As [`FrameSource::note_slow_access`], of a resident page that the caller has locked.
     pub(crate) fn note_locked_access<H: PageHandle>(&self, cpu: CpuId, page: &mut Lock<H>) {
         let Some(frame) = page.frame() else { return };
         let has_hint = page.page().load().is_hint();

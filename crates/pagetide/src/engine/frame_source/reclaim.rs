@@ -2,10 +2,10 @@
 //!
 //! The loops are core's ([`driver`]): which node is tried, when reclaim is woken, what becomes of a
 //! victim. A [`Reclaimer`] is one thread's way to do what they say; page words are
-//! [`Claims`](crate::engine::claims::Claims)'.
+//! [`Claims`](crate::engine::frame_source::claims::Claims)'.
 
-use crate::engine::claims::Claims;
-use crate::engine::{Engine, NoFrame};
+use crate::engine::frame_source::claims::Claims;
+use crate::engine::frame_source::{FrameSource, NoFrame};
 use crate::memory::node::Node;
 use crate::stats::counters::Event;
 use pagetide_core::driver::{self, Driven, Woken};
@@ -18,15 +18,15 @@ use pagetide_core::units::Millis;
 use pagetide_sys::{ClaimedFrame, current_cpu, read_thread_cpu_time_ns};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The engine's memory, as a thread on this CPU takes and reclaims it.
+/// Memory, as a thread on this CPU takes and reclaims it.
 pub(crate) struct Reclaimer<'e> {
-    engine: &'e Engine,
+    source: &'e FrameSource,
     cpu: CpuId,
 }
 
 impl Reclaimer<'_> {
     fn node(&self, node: NodeId) -> &Node {
-        self.engine.pages.nodes.at(node.index())
+        self.source.pages.nodes.at(node.index())
     }
 }
 
@@ -35,7 +35,7 @@ impl Driven for Reclaimer<'_> {
     type Pass<'p> = Claims<'p>;
 
     fn nr_nodes(&self) -> u8 {
-        self.engine.pages.nodes.len() as u8
+        self.source.pages.nodes.len() as u8
     }
 
     fn take(&mut self, node: NodeId, level: Option<WatermarkLevel>) -> Option<ClaimedFrame> {
@@ -55,23 +55,23 @@ impl Driven for Reclaimer<'_> {
 
     /// Without worker threads, tiers have their callers make the passes.
     fn wake_background(&mut self) -> Woken {
-        if self.engine.has_workers || self.engine.tiering.is_none() {
-            self.engine.background.notify();
+        if self.source.has_workers || self.source.tiering.is_none() {
+            self.source.background.notify();
             return Woken::Thread;
         }
         Woken::Caller
     }
 
     fn wake_flusher(&mut self) {
-        self.engine.flusher.wake();
+        self.source.flusher.wake();
     }
 
     fn demotes(&self, node: NodeId) -> bool {
-        self.engine.tiering.as_ref().is_some_and(|tiering| tiering.demotes(node.index()))
+        self.source.tiering.as_ref().is_some_and(|tiering| tiering.demotes(node.index()))
     }
 
     fn background_target(&mut self, node: NodeId, room_below: u64) -> u64 {
-        let tiering = self.engine.tiering.as_ref();
+        let tiering = self.source.tiering.as_ref();
         let level =
             tiering.map_or(WatermarkLevel::High, |tiering| tiering.background_level(node.index()));
         self.node(node).frames.background_target(level, room_below)
@@ -90,7 +90,7 @@ impl Driven for Reclaimer<'_> {
     }
 
     fn lend_current<T>(&mut self, node: NodeId, use_lists: impl FnOnce(&mut NodeLists) -> T) -> T {
-        let now = Millis(self.engine.started_at.elapsed().as_millis() as u64);
+        let now = Millis(self.source.started_at.elapsed().as_millis() as u64);
         let node = self.node(node);
         let mut log = node.lock_log(self.cpu);
         let mut lists = node.lock_lists();
@@ -106,27 +106,27 @@ impl Driven for Reclaimer<'_> {
     ) -> Scan {
         let started_ns = read_thread_cpu_time_ns();
         self.node(node).frames.sample_resident();
-        let mappings = self.engine.mappings.read();
-        let mut claims = Claims::new(self.engine, self.cpu, &mappings);
+        let mappings = self.source.mappings.read();
+        let mut claims = Claims::new(self.source, self.cpu, &mappings);
         let scan = run(&mut claims, &mut ReclaimBatch::new());
         let spent_ns = read_thread_cpu_time_ns().saturating_sub(started_ns);
-        self.engine.pages.counters.add(Event::ReclaimCpuNs, spent_ns);
+        self.source.pages.counters.add(Event::ReclaimCpuNs, spent_ns);
         scan
     }
 
     fn count_pass(&mut self, kind: ReclaimKind) {
         match kind {
-            ReclaimKind::Background => self.engine.pages.counters.count(Event::BackgroundPass),
-            ReclaimKind::Direct => self.engine.pages.counters.count(Event::DirectPass),
+            ReclaimKind::Background => self.source.pages.counters.count(Event::BackgroundPass),
+            ReclaimKind::Direct => self.source.pages.counters.count(Event::DirectPass),
             ReclaimKind::Proactive => {}
         }
     }
 }
 
-impl Engine {
+impl FrameSource {
     /// What reclaims and allocates for a thread on this CPU.
     pub(crate) fn reclaimer(&self, cpu: CpuId) -> Reclaimer<'_> {
-        Reclaimer { engine: self, cpu }
+        Reclaimer { source: self, cpu }
     }
 
     /// A frame for a page; what is to be done for it is done.

@@ -12,7 +12,7 @@
 //!
 //! Ignored: the compressed tier, which keeps its size.
 
-use crate::engine::Engine;
+use crate::engine::frame_source::FrameSource;
 use crate::engine::limits::Limits;
 use crate::engine::pass::OnLocked;
 use crate::errors::ResizeError;
@@ -53,7 +53,7 @@ fn check(memory: Bytes, range: &RangeInclusive<u32>) -> Result<u32, ResizeError>
     Ok(memory.whole_pages() as u32)
 }
 
-impl Engine {
+impl FrameSource {
     /// Changes the size of all memory.
     pub(crate) fn resize(&self, memory: Bytes, limits: &Limits) -> Result<(), ResizeError> {
         let Some(tiering) = &self.tiering else {

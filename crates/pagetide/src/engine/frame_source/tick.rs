@@ -6,7 +6,7 @@
 //! The time is coarse: as of the last tick. A run without worker threads ticks when its owner says
 //! so, and is then the same each time.
 
-use crate::engine::Engine;
+use crate::engine::frame_source::FrameSource;
 use crate::engine::mapping::Mapping;
 use crate::engine::registry::Slots;
 use crate::engine::tiering::Tiering;
@@ -30,7 +30,7 @@ pub(crate) fn tick_interval(knobs: &TieringKnobs) -> Duration {
     Duration::from_millis(grain_ms.clamp(1, GRAIN_MAX_MS))
 }
 
-impl Engine {
+impl FrameSource {
     /// Does what is due at `now`.
     pub(crate) fn tick(&self, now: Millis) {
         if let Some(recorder) = &self.pages.recorder {

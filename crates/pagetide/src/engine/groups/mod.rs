@@ -1,5 +1,4 @@
-//! Groups in the engine: their names and counts, what each is given, and which pays for a page.
+//! Groups in the engine: their names and counts, and what each is given.
 
-mod charge;
 pub(crate) mod directory;
 pub(crate) mod options;

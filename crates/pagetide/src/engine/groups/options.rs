@@ -41,7 +41,7 @@ impl GroupOptions {
     }
 
     /// In pages, as core has it.
-    pub(super) fn check(self) -> Result<GroupConfig, GroupError> {
+    pub(in crate::engine) fn check(self) -> Result<GroupConfig, GroupError> {
         let (limit, least) = (self.limit.unwrap_or(Bytes(u64::MAX)), Bytes(MEMORY_MIN));
         if limit < least {
             return Err(GroupError::TooSmall { limit, least });
