@@ -107,7 +107,7 @@ impl Prefetcher {
         let has_in_flight = self.source.has_workers && queue.is_uring();
         let nr_frames = if has_in_flight { self.pages.nodes.nr_frames() } else { 0 };
         ReadsAhead {
-            of: self,
+            prefetcher: self,
             queue,
             stock: Vec::new(),
             staging: Staging::new(nr_frames, PIECE_MAX),
@@ -125,8 +125,8 @@ struct Piece {
 }
 
 /// Runs on their way into memory.
-pub(crate) struct ReadsAhead<'e> {
-    of: &'e Prefetcher,
+pub(crate) struct ReadsAhead<'p> {
+    prefetcher: &'p Prefetcher,
     queue: IoQueue,
     /// Frames for the pages of the run being submitted, the lowest last.
     stock: Vec<ClaimedFrame>,
@@ -146,7 +146,7 @@ impl ReadsAhead<'_> {
 
     /// Submits all that readers have wished for until now.
     pub(crate) fn submit_wishes(&mut self) {
-        while let Some(wish) = self.of.pop() {
+        while let Some(wish) = self.prefetcher.pop() {
             self.submit(&wish);
         }
     }
@@ -156,16 +156,16 @@ impl ReadsAhead<'_> {
         while self.queue.nr_pending() > 0 {
             self.reap();
         }
-        self.of.io.give_back(self.queue);
+        self.prefetcher.io.give_back(self.queue);
     }
 
     /// Pages the next piece of the mapping may have; waits until it may have one.
     fn wait_for_room(&mut self, mapping: &Mapping) -> u64 {
-        if !self.of.source.has_workers {
+        if !self.prefetcher.source.has_workers {
             // Then no other thread needs a frame meanwhile.
             return PIECE_MAX;
         }
-        let nr_max = in_flight_max(self.of.source.room_of(mapping));
+        let nr_max = in_flight_max(self.prefetcher.source.room_of(mapping));
         while self.nr_in_flight >= nr_max {
             self.reap();
         }
@@ -180,7 +180,7 @@ impl ReadsAhead<'_> {
         let mut room = self.wait_for_room(mapping);
         let tag = mapping.tag().unwrap_or(0);
         for index in wish.run.start..end {
-            self.of.pages.arena.fetch_hints(tag, PageIndex(index + FETCHED_AHEAD));
+            self.prefetcher.pages.arena.fetch_hints(tag, PageIndex(index + FETCHED_AHEAD));
             let nr_left = end - index;
             match self.admit(wish, index, nr_left, nr_left.min(room - piece.len() as u64)) {
                 Admitted::Page(page) => piece.push(page),
@@ -197,9 +197,9 @@ impl ReadsAhead<'_> {
             }
         }
         self.submit_piece(wish, piece);
-        let arena = &self.of.pages.arena;
+        let arena = &self.prefetcher.pages.arena;
         let unused: Vec<_> = self.stock.drain(..).map(|frame| arena.release(frame)).collect();
-        self.of.pages.nodes.free(current_cpu(), unused.iter().copied());
+        self.prefetcher.pages.nodes.free(current_cpu(), unused.iter().copied());
     }
 
     /// Gets frames for the next pieces in runs, or where there are none for this piece one by one,
@@ -210,15 +210,15 @@ impl ReadsAhead<'_> {
         if !self.stock.is_empty() {
             return;
         }
-        let (of, cpu) = (self.of, current_cpu());
+        let (prefetcher, cpu) = (self.prefetcher, current_cpu());
         let mut nr_alone = 1;
-        if of.source.has_workers {
+        if prefetcher.source.has_workers {
             nr_alone = nr_of_piece;
-            let nr_in_runs = nr_left.min(stock_max(of.pages.nodes.nr_frames()));
-            of.source.alloc_runs(nr_in_runs, &mut self.stock);
+            let nr_in_runs = nr_left.min(stock_max(prefetcher.pages.nodes.nr_frames()));
+            prefetcher.source.alloc_runs(nr_in_runs, &mut self.stock);
         }
         if self.stock.is_empty() {
-            self.stock.extend((0..nr_alone).map_while(|_| of.source.alloc_frame(cpu).ok()));
+            self.stock.extend((0..nr_alone).map_while(|_| prefetcher.source.alloc_frame(cpu).ok()));
         }
         self.stock.sort_by_key(|claimed| Reverse(claimed.frame()));
     }
@@ -226,7 +226,7 @@ impl ReadsAhead<'_> {
     /// Locks the page and gives it a frame. `nr_left` pages of the run, this one included, may want
     /// one, and `nr_of_piece` of them before anything is submitted.
     fn admit(&mut self, wish: &Wish, index: u64, nr_left: u64, nr_of_piece: u64) -> Admitted {
-        let (of, mapping) = (self.of, &wish.mapping);
+        let (prefetcher, mapping) = (self.prefetcher, &wish.mapping);
         if index < wish.reached.load(Relaxed) {
             return Admitted::NotNeeded;
         }
@@ -235,26 +235,26 @@ impl ReadsAhead<'_> {
         let Some(Ok(mut page)) = page else { return Admitted::NotNeeded };
         if page.frame().is_some() {
             // A stream goes on where a part of its file is here already.
-            of.pages.set_marker(std::slice::from_ref(&page), wish.run.marker);
+            prefetcher.pages.set_marker(std::slice::from_ref(&page), wish.run.marker);
             return Admitted::NotNeeded;
         }
-        of.pages.record(mapping, index, record::AccessKind::Readahead);
-        let Ok(payer) = of.source.charge(cpu, mapping) else { return Admitted::NoFrame };
+        prefetcher.pages.record(mapping, index, record::AccessKind::Readahead);
+        let Ok(payer) = prefetcher.source.charge(cpu, mapping) else { return Admitted::NoFrame };
         self.stock_up(nr_left, nr_of_piece);
         let Some(claimed) = self.stock.pop() else {
-            of.source.refund(payer);
+            prefetcher.source.refund(payer);
             return Admitted::NoFrame;
         };
-        of.pages.admit_in(cpu, mapping, &mut page, claimed, payer, AccessPath::Readahead);
-        of.pages.counters.count(Event::Readahead);
+        prefetcher.pages.admit_in(cpu, mapping, &mut page, claimed, payer, AccessPath::Readahead);
+        prefetcher.pages.counters.count(Event::Readahead);
         Admitted::Page(page)
     }
 
     fn submit_piece(&mut self, wish: &Wish, mut pages: Vec<Lock<WordRef>>) {
         let Some(first) = pages.first() else { return };
         let offset = first.page().index().0 << PAGE_SHIFT;
-        let of = self.of;
-        of.pages.count_read(pages.len());
+        let prefetcher = self.prefetcher;
+        prefetcher.pages.count_read(pages.len());
         let piece = Piece { mapping: Arc::clone(&wish.mapping), offset, marker: wish.run.marker };
         let backing = match wish.mapping.backing() {
             Ok(backing) => backing,
@@ -268,7 +268,7 @@ impl ReadsAhead<'_> {
         self.nr_in_flight += pages.len() as u64;
         let through = self.staging.take_for(&pages);
         if through.is_some() {
-            of.pages.counters.count(Event::StagedRead);
+            prefetcher.pages.counters.count(Event::StagedRead);
         }
         self.queue.submit_read(Arc::clone(file), offset, pages, through, token);
         self.queue.submit();
@@ -292,18 +292,25 @@ impl ReadsAhead<'_> {
     /// reads it and gets the error.
     fn finish(&self, piece: &Piece, mut pages: Vec<Lock<WordRef>>, nr_bytes: Option<usize>) {
         let first = piece.offset >> PAGE_SHIFT;
-        self.of.pages.record(&piece.mapping, first, record::AccessKind::Filled);
+        self.prefetcher.pages.record(&piece.mapping, first, record::AccessKind::Filled);
         match nr_bytes {
             Some(nr_bytes) => {
-                self.of.pages.check_length(&piece.mapping, piece.offset, pages.len(), nr_bytes);
-                self.of.pages.set_marker(&pages, piece.marker);
+                self.prefetcher.pages.check_length(
+                    &piece.mapping,
+                    piece.offset,
+                    pages.len(),
+                    nr_bytes,
+                );
+                self.prefetcher.pages.set_marker(&pages, piece.marker);
                 // The last page first: a thread waiting for the first wakes once, and finds them
                 // all.
                 while pages.pop().is_some() {}
             }
             None => {
                 let cpu = current_cpu();
-                pages.iter_mut().for_each(|page| self.of.pages.expel(cpu, &piece.mapping, page));
+                pages
+                    .iter_mut()
+                    .for_each(|page| self.prefetcher.pages.expel(cpu, &piece.mapping, page));
             }
         }
     }
