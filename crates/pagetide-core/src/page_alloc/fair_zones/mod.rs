@@ -2,7 +2,7 @@
 //!
 //! **Problem.** An allocator that takes the first zone with room keeps the preferred zone's reclaim
 //! running, and so finds room there again: that zone's pages come and go, while those that once got
-//! into another zone stay, and are seen a second time for no merit of theirs. Whoever compares the
+//! into another zone stay, and are seen a second time for no merit of theirs. To compare the
 //! clocks of two zones, or a page's time in memory with anything, is misled.
 //!
 //! **Idea.** Take turns. A zone that has given out as much as lies between its low and its high
