@@ -1,4 +1,4 @@
-//! Who judges tiering: memory that is all fast, all slow, or placed by somebody who knows what
+//! What tiering is judged by: memory that is all fast, all slow, or placed with knowledge of what
 //! comes.
 //!
 //! ```text
@@ -8,7 +8,7 @@
 //! **Problem.** A score means nothing alone. **Idea.** Play the same touches at the same prices
 //! with no decisions to make: that bounds what decisions can be worth. The oracle looks at each
 //! window of touches before it is played, and has the pages touched most in fast memory while it
-//! is; its moves are free, so nobody gets there.
+//! is; its moves are free, so no stage gets there.
 //!
 //! **Data and invariants.** All hot pages are fast with the oracle; the share of their accesses
 //! that another machine serves from fast memory is its *recall*.

@@ -2,7 +2,7 @@
 //!
 //! **Problem.** A result needs some hundred million accesses; what almost all of them do is to find
 //! a page where it is. **Idea.** One loop with a word a page and a price for each kind of access
-//! does those; it stops at the first access that needs somebody's attention, and when something is
+//! does those; it stops at the first access that needs a decision, and when something is
 //! due.
 //!
 //! ```text
@@ -19,7 +19,7 @@
 //! **Data and invariants.** Time is in 1/1024 nanoseconds and whole, and never goes back. `uses`
 //! counts every access of a page.
 //!
-//! **Deliberately ignored.** Who of the threads accesses what: all are alike.
+//! **Deliberately ignored.** Which thread accesses what: all are alike.
 
 use super::load::{Bandwidth, Moved};
 use super::prices::{Item, TierPrices};

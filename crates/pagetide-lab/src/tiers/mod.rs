@@ -3,18 +3,18 @@
 //! # Problem
 //!
 //! Hot-page selection was measured on servers with hundreds of gigabytes of two kinds of memory,
-//! for minutes a run. Whether a threshold or a rate is right can be found out there only by those
-//! who have one, and why it is right by nobody.
+//! for minutes a run. Whether a threshold or a rate is right can be found out there only on
+//! one, and why it is right not even there.
 //!
 //! # Idea
 //!
-//! Core's own decisions, thousands of times smaller, beside judges who make none or know the
+//! Core's own decisions, thousands of times smaller, beside judges that make none or know the
 //! future:
 //!
 //! ```text
 //!   programs/ --touches--> run.rs --> world/: core decides     --> TierRow: score, MB/s, precision
 //!                            |                                      recall, ping-pong
-//!                            +------> judge.rs: nobody decides --> TierRow: the bounds
+//!                            +------> judge.rs: no decisions   --> TierRow: the bounds
 //! ```
 //!
 //! | file | idea |

@@ -1,15 +1,15 @@
-//! What a thread tells and does not ask: through a socket of its own, to a thread of ours that
-//! gives way.
+//! News, requests without a reply: through a socket of their own, to a thread of ours that yields
+//! the processor.
 //!
-//! **Problem.** Who asks waits, and should have an answer at once; who tells of a miss or a hit
-//! goes on, and should not be put out of its place by whoever takes that in. One thread of ours
-//! cannot do both: woken for the one it must take the processor, woken for the other it must not.
+//! **Problem.** A thread that asks waits, and should have an answer at once; one that tells of a
+//! miss or a hit goes on, and should not be preempted by the thread that takes that in. One thread
+//! of ours cannot do both: woken for the one it must take the processor, for the other it must not.
 //! **Idea.** Two.
 //!
 //! ```text
 //!   program                 pagetide run
 //!   socket      ask ------> its thread: first takes what was told, then answers
-//!               tell -----> the same, where nobody has come to what was told before
+//!               tell -----> the same, while earlier news is not taken in yet
 //!   told        tell -----> a thread behind all others, whenever there is time (SCHED_BATCH)
 //! ```
 //!
@@ -17,9 +17,9 @@
 //! used only when no page is left in the other. What was told comes before what is asked after
 //! it, whichever thread it was left to: no description is closed before its misses are counted.
 //!
-//! **Ignored.** A log of hits without pages, left to who is asked, may come after what was told
-//! later. Who answers waits for the other's packet, where that one has the lock; if it was
-//! put out of its place in the middle, for a turn of somebody else's as well.
+//! **Ignored.** A log of hits without pages, left to the thread that answers, may come after later
+//! news. The thread that answers waits for the other's packet, where that one has the lock; if that
+//! one was preempted in the middle, until it runs again.
 
 use super::Server;
 use super::answer::done;
@@ -41,7 +41,7 @@ use std::thread::JoinHandle;
 /// A thread that only takes pages in needs little.
 const STACK_BYTES: usize = 256 << 10;
 
-/// What one thread of a program tells, and who takes it in.
+/// The news of one thread of a program, and the thread that takes it in.
 pub(super) struct Told {
     taker: Arc<Taker>,
     thread: Option<JoinHandle<()>>,
@@ -86,7 +86,7 @@ impl Told {
         while self.taker.take_one(server) {}
     }
 
-    /// Takes in what came by the way of those who ask.
+    /// Takes in news that came on the socket for questions.
     pub(super) fn take(&self, request: &Request, data: &[u8], server: &Server) {
         let _turn = lock(&self.taker.packet);
         self.taker.take(request, data, server);
@@ -95,7 +95,7 @@ impl Told {
 
 impl Drop for Told {
     fn drop(&mut self) {
-        // Nobody is left to tell: the thread finds the end.
+        // No news will come: the thread finds the end.
         let _ = shutdown(&self.taker.socket, Shutdown::Both);
         if let Some(thread) = self.thread.take() {
             // One that panicked has said so.

@@ -56,16 +56,16 @@ const WINDOW_TOUCHES: usize = 32;
 /// Touches between two questions whether to go on, at most.
 const STRETCH: usize = 1 << 18;
 
-/// Who places pages.
+/// What places pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Placer {
-    /// Nobody: all memory is fast.
+    /// Nothing: all memory is fast.
     AllFast,
-    /// Nobody: all memory is slow.
+    /// Nothing: all memory is slow.
     AllSlow,
-    /// Whoever comes first has fast memory, for good.
+    /// The first touch: the pages that come first have fast memory, for good.
     FirstTouch,
-    /// Somebody who knows the next window of touches, and moves pages for free.
+    /// An oracle that knows the next window of touches, and moves pages for free.
     Oracle,
     /// Core, with these mechanisms.
     Core {
@@ -239,7 +239,7 @@ pub const SCALE_MAX: u32 = 1 << 16;
 pub struct TierRow {
     /// The program.
     pub workload: &'static str,
-    /// Who placed its pages.
+    /// What placed its pages.
     pub stage: &'static str,
     /// Accesses a second, on the machine.
     pub score: f64,
