@@ -21,7 +21,7 @@
 //! |---|---|
 //! | `prices` | what an access and a move cost, and where the numbers come from |
 //! | `load` | busy memory answers later |
-//! | `lane` | the loop over accesses, and its clock |
+//! | `access_loop` | the loop over accesses, and its clock |
 //! | `programs` | what is touched |
 //! | `world` | the machine: scan, hint faults, promotion, demotion |
 //! | `tally` | whether promotions paid |
@@ -43,9 +43,9 @@
 //!
 //! The tiering specification, section 10, and the benchmark specification, section D.
 
+mod access_loop;
 mod grid;
 mod judge;
-mod lane;
 mod load;
 pub mod prices;
 pub mod programs;
@@ -54,7 +54,7 @@ mod run;
 mod tally;
 mod world;
 
+pub use access_loop::{Node, TierAccess};
 pub use grid::{Grid, GridPoint, GridResult, best, best_while};
-pub use lane::{Node, TierAccess};
 pub use published::{PublishedScore, change};
 pub use run::{NotARatio, Placer, Ratio, SCALE_MAX, TierOutcome, TierRow, TierSetup, run_while};
