@@ -1,5 +1,5 @@
-//! Notices: requests without a reply, through a socket of their own, to a thread of ours that yields
-//! the processor.
+//! Notices: requests without a reply, through a socket of their own, to a thread of ours that
+//! yields the processor.
 //!
 //! **Problem.** A thread that asks waits, and should have an answer at once; one that sends notice
 //! of a miss or a hit goes on, and should not be preempted by the thread that takes that in. One
