@@ -175,9 +175,9 @@ pub(crate) fn socket_number() -> u32 {
 /// The file of a tray that belongs to this thread's socket, and the socket to tell of it by.
 pub(crate) fn ask_for_tray() -> Option<[c_int; 2]> {
     let request = Request::new(Op::Tray, 0);
-    let [file, told, _] = alone(|fd| exchange(fd, &request, Parcel::default()))?.ok()?.files;
-    if told >= 0 {
-        return Some([file, own::keep(told)]);
+    let [file, notices, _] = alone(|fd| exchange(fd, &request, Parcel::default()))?.ok()?.files;
+    if notices >= 0 {
+        return Some([file, own::keep(notices)]);
     }
     if file >= 0 {
         own::close(file);
@@ -186,8 +186,8 @@ pub(crate) fn ask_for_tray() -> Option<[c_int; 2]> {
 }
 
 /// Sends a request that has no reply by the socket for those; returns whether it could be sent.
-pub(crate) fn tell_by(told: c_int, request: &Request, source: &[iovec]) -> bool {
-    send(told, &request.encode(), Parcel { source, ..Parcel::default() }).is_ok()
+pub(crate) fn tell_by(notices: c_int, request: &Request, source: &[iovec]) -> bool {
+    send(notices, &request.encode(), Parcel { source, ..Parcel::default() }).is_ok()
 }
 
 /// Has the server say a sentence to the user, once a run for each `number`.

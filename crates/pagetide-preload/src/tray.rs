@@ -37,8 +37,8 @@ struct Tray {
     process: u64,
     /// The socket that it was asked for by.
     socket: u32,
-    /// The socket by which it is told of.
-    told: c_int,
+    /// The socket for notices of it.
+    notices: c_int,
     /// Where it begins; null where there is none.
     start: *mut u8,
     nr_set_down: u64,
@@ -51,7 +51,7 @@ const LEFT_OUT: Offer = Offer { id: 0, index: 0, is_around: false, writes: 0, ch
 const NONE: Tray = Tray {
     process: 0,
     socket: 0,
-    told: -1,
+    notices: -1,
     start: std::ptr::null_mut(),
     nr_set_down: 0,
     nr_told: 0,
@@ -177,7 +177,7 @@ pub(crate) fn tell() {
     if parts.iter().all(|part| part.iov_len == 0) {
         return;
     }
-    if is_behind || !channel::tell_by(tray.told, &one, &parts) {
+    if is_behind || !channel::tell_by(tray.notices, &one, &parts) {
         channel::tell_only(&one, &parts);
     }
 }
@@ -208,7 +208,7 @@ pub(crate) fn give_up() {
     let tray = TRAY.replace(NONE);
     if tray.is_own() {
         unmap(tray.start.wrapping_sub(PAGE_BYTES) as usize);
-        own::close_own(tray.told);
+        own::close_own(tray.notices);
     }
 }
 
@@ -232,15 +232,15 @@ fn own() -> Option<Tray> {
     }
     let socket = channel::socket_number();
     REFUSED_BY.set(socket);
-    let [file, told] = channel::ask_for_tray()?;
+    let [file, notices] = channel::ask_for_tray()?;
     let start = map(file);
     own::close(file);
     let Some(start) = start else {
-        own::close_own(told);
+        own::close_own(notices);
         return None;
     };
     REFUSED_BY.set(0);
-    TRAY.set(Tray { process: own::number(), socket, told, start, ..NONE });
+    TRAY.set(Tray { process: own::number(), socket, notices, start, ..NONE });
     Some(TRAY.get())
 }
 

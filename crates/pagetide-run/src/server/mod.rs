@@ -16,6 +16,7 @@ mod changes;
 mod description;
 mod identity;
 mod idle;
+mod notices;
 mod opened;
 mod opening;
 mod packets;
@@ -24,7 +25,6 @@ mod processes;
 mod requests;
 mod served_file;
 mod sockets;
-mod told;
 mod turn;
 mod writing;
 
@@ -331,7 +331,7 @@ impl Server {
             offers.take(NR_SLOTS).zip(0..).map(|(one, nr)| (one, first.wrapping_add(nr))).collect();
         for of_one in offers.chunk_by(|one, next| one.0.id == next.0.id) {
             if let Some(one) = self.find(of_one[0].0.id) {
-                told::admit(&one, tray, of_one);
+                notices::admit(&one, tray, of_one);
             }
         }
         // A log alone may come by the other way, after pages that were set down later.

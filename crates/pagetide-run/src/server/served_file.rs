@@ -29,7 +29,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, RwLock, Weak};
 
-/// Who answers for a file.
+/// What answers for a file.
 pub(super) enum Hands {
     /// No description of it is open.
     Free,

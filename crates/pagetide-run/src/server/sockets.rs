@@ -11,8 +11,8 @@
 use super::answer::Answer;
 use super::changes::{Author, Life};
 use super::identity::path_of;
+use super::notices::Notices;
 use super::packets::{Received, receive};
-use super::told::Told;
 use super::{Sender, Server, writing};
 use crate::errno::Errno;
 use crate::wire::{
@@ -159,7 +159,7 @@ fn serve_socket(socket: &OwnedFd, server: &Arc<Server>) {
         let life = server.processes.enter(greeting.process, pid);
         let _membership = Membership(server, greeting.process);
         let process = greeting.process;
-        Connection { socket, server, process, life, long: None, told: None }.run();
+        Connection { socket, server, process, life, long: None, notices: None }.run();
     }
 }
 
@@ -171,7 +171,7 @@ struct Connection<'a> {
     life: Arc<Life>,
     /// A write that goes on.
     long: Option<writing::LongWrite>,
-    told: Option<Told>,
+    notices: Option<Notices>,
 }
 
 impl Connection<'_> {
@@ -180,9 +180,9 @@ impl Connection<'_> {
         let mut target = vec![0; CHUNK_BYTES];
         loop {
             let received = receive(self.socket.as_fd(), &mut packet, RecvFlags::empty());
-            // What was told before comes before what is asked, and before the end.
-            if let Some(told) = &self.told {
-                told.take_all(self.server);
+            // Notices come before a question after them, and before the end.
+            if let Some(notices) = &self.notices {
+                notices.take_all(self.server);
             }
             let Ok(Received { nr_bytes: nr_bytes @ 1.., files, pid }) = received else { return };
             // What is no request comes from no library of ours: nothing more is to be learnt.
@@ -202,9 +202,9 @@ impl Connection<'_> {
         pid: i32,
         target: &mut [u8],
     ) -> Result<(), Errno> {
-        match (request.op, &self.told) {
-            (Op::Touch | Op::Admit, Some(told)) => {
-                told.take(request, source, self.server);
+        match (request.op, &self.notices) {
+            (Op::Touch | Op::Admit, Some(notices)) => {
+                notices.take(request, source, self.server);
                 Ok(())
             }
             (Op::Touch, None) => {
@@ -214,8 +214,8 @@ impl Connection<'_> {
             (Op::Admit, None) => Ok(()),
             (Op::Share, _) => send_shared(self.socket, self.server),
             (Op::Tray, _) => {
-                self.told = None;
-                send_tray(self.socket, self.server, &mut self.told)
+                self.notices = None;
+                send_tray(self.socket, self.server, &mut self.notices)
             }
             (Op::Write | Op::WriteAt | Op::Append, _) => {
                 self.author().settle();
@@ -296,11 +296,15 @@ fn send_shared(socket: &OwnedFd, server: &Server) -> Result<(), Errno> {
 }
 
 /// A tray, and a socket to tell of it by; none where there are enough already.
-fn send_tray(socket: &OwnedFd, server: &Arc<Server>, told: &mut Option<Told>) -> Result<(), Errno> {
-    match Told::new(server) {
+fn send_tray(
+    socket: &OwnedFd,
+    server: &Arc<Server>,
+    notices: &mut Option<Notices>,
+) -> Result<(), Errno> {
+    match Notices::new(server) {
         Ok((new, far)) => {
-            let told = told.insert(new);
-            send_files(socket, &Reply::done(1), &[], &[told.tray(), far.as_fd()])
+            let notices = notices.insert(new);
+            send_files(socket, &Reply::done(1), &[], &[notices.tray(), far.as_fd()])
         }
         Err(_) => send_files(socket, &Reply::done(0), &[], &[]),
     }

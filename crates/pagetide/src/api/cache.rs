@@ -30,9 +30,8 @@ use std::sync::atomic::Ordering::Relaxed;
 /// that of a [`Store`].
 ///
 /// # Cost
-/// What it keeps of each frame beside the contents depends on the policy, and is reserved when the
-/// cache is built; of each file, some 4 KiB for every 512 pages in a row of which one was ever
-/// resident. A clone costs a count.
+/// Beside the contents at most 128 bytes for each frame, 16 for each page of the files it has
+/// touched, and 16 MiB. A clone costs a count.
 #[derive(Clone)]
 pub struct PageCache {
     pub(crate) shared: Arc<CacheShared>,
