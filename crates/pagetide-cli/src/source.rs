@@ -60,6 +60,11 @@ pub(crate) struct Facts {
 }
 
 impl SourceArgs {
+    /// The trace's name, without its folder.
+    pub(crate) fn name(&self) -> String {
+        self.file.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
     /// Opens the trace.
     ///
     /// # Errors

@@ -21,6 +21,7 @@ mod layout;
 mod links;
 mod names;
 mod readme;
+mod results;
 mod sizes;
 mod source;
 mod text;
@@ -61,7 +62,7 @@ struct Rule {
     canary: fn() -> Tree,
 }
 
-const RULES: [Rule; 21] = [
+const RULES: [Rule; 22] = [
     arrows::RULE,
     circles::RULE,
     layout::RULE,
@@ -81,6 +82,7 @@ const RULES: [Rule; 21] = [
     links::INDEX,
     readme::FACTS,
     readme::PATHS,
+    results::RULE,
     vocabulary::BANNED,
     vocabulary::GLOSSARY,
 ];

@@ -22,6 +22,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::parallel::JobsArgs;
 use crate::readahead::{Question, ReadaheadArgs};
+use crate::results::{Measured, ResultsArgs};
 use crate::setup::SetupArgs;
 use crate::sizes::SizeArgs;
 use crate::source::SourceArgs;
@@ -63,6 +64,8 @@ pub(crate) struct AblateArgs {
     report: Option<PathBuf>,
     #[command(flatten)]
     json: JsonArgs,
+    #[command(flatten)]
+    results: ResultsArgs,
 }
 
 /// One replay, and how it differs from the policy as it is. The field names are what `--json`
@@ -109,6 +112,7 @@ pub(crate) fn run(args: &AblateArgs, interrupt: &Interrupt) -> Result<(), Failur
     let sizes = args.sizes.frames()?;
     check_policies(&args.policy)?;
     output::check("the report", &args.report)?;
+    args.results.check()?;
     let contenders: Vec<Contender> = args.policy.iter().copied().map(Contender::Policy).collect();
     args.setup.check(&contenders, &sizes)?;
     let (mut trace, facts) = args.source.read_dense(interrupt)?;
@@ -125,6 +129,7 @@ pub(crate) fn run(args: &AblateArgs, interrupt: &Interrupt) -> Result<(), Failur
     if let Some(path) = &args.report {
         report::write(path, &args.source.file, &trace, question, &rows)?;
     }
+    args.results.append(|| rows.iter().map(|row| to_result(&args.source, row)).collect())?;
     args.json.print(&rows, || format!("{}\n{}", question.describe(), table(&rows).to_text()))
 }
 
@@ -242,6 +247,12 @@ fn table(rows: &[AblationRow]) -> Table<'static> {
         ]
     };
     Table::new(&columns).with_rows(rows.iter().map(cells_of))
+}
+
+/// The row as data: points of the miss ratio that the flip costs.
+fn to_result(source: &SourceArgs, row: &AblationRow) -> Measured {
+    let case = format!("{}, {} frames, {}", source.name(), row.frames, name_of(row));
+    Measured::once(case, row.policy, "points more", row.points_more)
 }
 
 /// What was done to the policy, in words.

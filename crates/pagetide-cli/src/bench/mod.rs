@@ -63,6 +63,7 @@ use crate::dataset::{self, DataFile};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::machine;
+use crate::results::ResultsArgs;
 use crate::settings::{self, Setting};
 use crate::terminal::{self, JsonArgs, Progress};
 use ::pagetide::{Advice, File, OpenOptions, PageCache};
@@ -114,6 +115,8 @@ pub(crate) struct BenchArgs {
     quick: bool,
     #[command(flatten)]
     json: JsonArgs,
+    #[command(flatten)]
+    results: ResultsArgs,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -232,6 +235,7 @@ pub(crate) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<(), Failure
         ));
     }
     machine::read_disk_free(&args.dir)?;
+    args.results.check()?;
     let bench = Bench { args, interrupt };
     let is_wanted = |name| args.name == BenchName::All || args.name == name;
     let mut rows = Vec::new();
@@ -252,5 +256,6 @@ pub(crate) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<(), Failure
         new.iter().for_each(Row::note_spread);
         rows.extend(new);
     }
+    args.results.append(|| rows.iter().filter_map(|row| row.to_result(args.runs)).collect())?;
     args.json.print(&rows, || row::table(&rows).to_text())
 }

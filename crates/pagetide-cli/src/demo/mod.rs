@@ -29,6 +29,7 @@ use crate::cgroup::MemoryGroup;
 use crate::dataset::{self, DataFile};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::results::ResultsArgs;
 use crate::settings::Setting;
 use crate::terminal::{self, JsonArgs, Progress};
 use crate::{machine, output};
@@ -107,6 +108,8 @@ pub(crate) struct DemoArgs {
     no_report: bool,
     #[command(flatten)]
     json: JsonArgs,
+    #[command(flatten)]
+    results: ResultsArgs,
 }
 
 /// Runs the command.
@@ -118,6 +121,7 @@ pub(crate) fn run(args: &DemoArgs, interrupt: &Interrupt) -> Result<(), Failure>
     if !args.no_report {
         output::check("the report", [&args.report])?;
     }
+    args.results.check()?;
     let disk_needed =
         plan::files(&args.dir, demo.memory, &args.workloads).iter().map(DataFile::len).sum();
     machine::check_disk(&args.dir, Bytes(disk_needed))?;
@@ -127,6 +131,7 @@ pub(crate) fn run(args: &DemoArgs, interrupt: &Interrupt) -> Result<(), Failure>
     let outcomes = play_all(&demo, folder.path(), interrupt)?;
     drop(folder);
     let rows: Vec<&Row> = outcomes.iter().map(|outcome| &outcome.row).collect();
+    args.results.append(|| rows.iter().flat_map(|row| row.to_results(&rows)).collect())?;
     args.json.print(&rows, || table::render(&rows))?;
     if args.no_report {
         return Ok(());

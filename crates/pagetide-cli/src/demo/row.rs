@@ -11,6 +11,7 @@
 use super::measure::{self, LOOK_EVERY, Latency, Tally};
 use super::plan::Workload;
 use super::subject::Counters;
+use crate::results::Measured;
 use pagetide_core::units::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -112,6 +113,25 @@ impl Row {
             detail,
         };
         (row, latency)
+    }
+
+    /// What was measured, as data, beside linux's row among `all`.
+    pub(crate) fn to_results(&self, all: &[&Row]) -> Vec<Measured> {
+        let kernel = all.iter().find(|row| row.workload == self.workload && row.subject == "linux");
+        let speed = |row: &Row| row.ops_per_s;
+        let hits = |row: &Row| row.hit_ratio.map(|ratio| 100.0 * ratio);
+        let kept = |row: &Row| row.protected_ratio().map(|ratio| 100.0 * ratio);
+        let measured = |unit, reading: &dyn Fn(&Row) -> Option<f64>| {
+            let row =
+                Measured::once(self.workload.to_string(), &self.subject, unit, reading(self)?);
+            Some(match kernel.and_then(|kernel| reading(kernel)) {
+                Some(value) if self.subject != "linux" => row.against("linux", value),
+                _ => row,
+            })
+        };
+        let readings: [(&str, &dyn Fn(&Row) -> Option<f64>); 3] =
+            [("ops/s", &speed), ("% hits", &hits), ("% of the set kept", &kept)];
+        readings.into_iter().filter_map(|(unit, reading)| measured(unit, reading)).collect()
     }
 
     /// Why there are no numbers, if there are none.

@@ -20,6 +20,7 @@ use super::play_args::PlayArgs;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::parallel::JobsArgs;
+use crate::results::Measured;
 use crate::table::{Table, cells, left, percent, right};
 use crate::terminal::JointProgress;
 use pagetide_core::page_alloc::PcpTuning;
@@ -88,6 +89,21 @@ impl PcpRuns {
         }
     }
 
+    /// The throughput as data, beside the fixed tuning's among `all`.
+    fn to_result(&self, all: &[PcpRuns]) -> Measured {
+        let values: Vec<f64> = self.outcomes.iter().map(|it| it.row.throughput).collect();
+        let case = self.workload.to_string();
+        let row = Measured::over(case, self.tuning.as_str(), "GB/s", &values);
+        let is_fixed =
+            |it: &&PcpRuns| it.workload == self.workload && it.tuning == PcpTuning::Fixed;
+        match all.iter().find(is_fixed) {
+            Some(fixed) if self.tuning != PcpTuning::Fixed => {
+                row.against("fixed", fixed.median().throughput)
+            }
+            _ => row,
+        }
+    }
+
     /// Lowest, median and highest.
     fn range(&self, of: fn(&PcpRow) -> f64) -> (f64, f64, f64) {
         let mut values: Vec<f64> = self.outcomes.iter().map(|it| of(&it.row)).collect();
@@ -120,6 +136,7 @@ pub(super) fn run(plays: &PlayArgs, args: &PcpArgs, interrupt: &Interrupt) -> Re
         report::write(path, &runs, &costs)?;
     }
     let rows: Vec<PcpRow> = runs.iter().map(PcpRuns::median).collect();
+    plays.results.append(|| runs.iter().map(|it| it.to_result(&runs)).collect())?;
     plays.json.print(&rows, || text(&runs, &costs))
 }
 

@@ -17,6 +17,7 @@ mod report;
 use super::play_args::PlayArgs;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::results::Measured;
 use pagetide_core::lru::PolicyName;
 use pagetide_lab::scenario::{PolicyVariant, Scenario, SummaryRow, summarize};
 use plays::Played;
@@ -40,7 +41,20 @@ pub(super) fn run(args: &PlayArgs, interrupt: &Interrupt) -> Result<(), Failure>
     if let Some(path) = &args.report {
         report::write(path, &played, &rows)?;
     }
+    args.results.append(|| rows.iter().map(to_result).collect())?;
     args.json.print(&rows, || text(&played, &rows))
+}
+
+/// The row as data; the reference is what the scenario's source says.
+fn to_result(row: &SummaryRow) -> Measured {
+    Measured {
+        reference: (!row.claim.is_empty()).then(|| row.claim.to_owned()),
+        median: row.median,
+        min: row.low,
+        max: row.high,
+        runs: row.seeds as u32,
+        ..Measured::once(format!("{}: {}", row.scenario, row.metric), &row.policy, "", row.median)
+    }
 }
 
 fn scenarios(names: &[String]) -> Result<Vec<&'static Scenario>, Failure> {

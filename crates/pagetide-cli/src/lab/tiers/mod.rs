@@ -17,6 +17,7 @@ mod report;
 use super::play_args::PlayArgs;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::results::Measured;
 use crate::table::{Table, cells, left, percent, right};
 use crate::tier::machines::{self, Machine};
 use crate::tier::prices_with;
@@ -160,6 +161,7 @@ pub(super) fn run(plays: &PlayArgs, args: &TierArgs, interrupt: &Interrupt) -> R
     if let Some(path) = &plays.report {
         report::write(path, &runs, &setup.prices)?;
     }
+    plays.results.append(|| blocks(&runs).flat_map(to_results).collect())?;
     plays.json.print(&lines(&runs, &seeds, ratios.len() > 1), || text(&runs, &setup))
 }
 
@@ -270,6 +272,22 @@ fn text(runs: &[TierRuns], setup: &TierSetup) -> String {
 /// The runs of each workload and ratio.
 fn blocks(runs: &[TierRuns]) -> impl Iterator<Item = &[TierRuns]> {
     runs.chunk_by(|one, other| (one.workload, one.ratio) == (other.workload, other.ratio))
+}
+
+/// The scores of a block as data, beside memory that is all fast.
+fn to_results(block: &[TierRuns]) -> Vec<Measured> {
+    let is_all_fast = |it: &&TierRuns| matches!(it.subject, Placer::AllFast);
+    let all_fast = block.iter().find(is_all_fast).map(|it| it.median().score / 1e6);
+    let measured = |it: &TierRuns| {
+        let scores: Vec<f64> = it.outcomes.iter().map(|outcome| outcome.row.score / 1e6).collect();
+        let case = format!("{}, {}", it.workload, it.ratio);
+        let row = Measured::over(case, it.subject.as_str(), "M accesses/s", &scores);
+        match all_fast {
+            Some(score) if !is_all_fast(&it) => row.against("all-fast", score),
+            _ => row,
+        }
+    };
+    block.iter().map(measured).collect()
 }
 
 /// A line a subject; each stage is compared with the one before it.
