@@ -9,8 +9,8 @@
 //!      `--> rows.rs: all of one commit? --render.rs--> docs/results.md <--compared-- cargo x tidy
 //! ```
 //!
-//! What no command of ours can make again stands in `results/notes.md`, each with its commit; the
-//! document ends with it. Ignored: whether the rows are of the newest commit.
+//! What no command of ours makes again stands in `results/notes.md`, each figure with its commit;
+//! the document links to it. Ignored: whether the rows are of the newest commit.
 
 pub(crate) mod measure;
 mod plan;
@@ -52,8 +52,8 @@ pub(crate) fn document(files: &BTreeMap<String, String>) -> Result<Option<String
         let rows = by_section.get(section.name).map_or(&[][..], Vec::as_slice);
         text.push_str(&render::section(section, rows));
     }
-    if let Some(notes) = files.get(NOTES) {
-        text.push_str(&format!("\n{}\n", notes.trim()));
+    if files.contains_key(NOTES) {
+        text.push_str(&format!("\nWhat no command here makes again: [notes.md](../{NOTES}).\n"));
     }
     Ok(Some(text))
 }

@@ -84,24 +84,22 @@ pub(super) const SECTIONS: [Section; 11] = [
         title: "Fast and slow memory",
         note: "A model of a machine with both, in virtual time; and real files with slow memory \
                emulated (300 ns more an access), nanoseconds of a read.",
-        commands: &["lab run tier-all --seeds 1", "bench tier --memory 64M --runs {runs}"],
+        commands: &["lab run pmbench --seeds {seeds}", "bench tier --memory 64M --runs {runs}"],
     },
     Section {
         name: "scenarios",
         title: "Scenarios",
         note: "In virtual time, about 4096 frames; the reference is what the scenario's source says.",
-        commands: &["lab run all --seeds {seeds}"],
+        commands: &["lab run wschange wsprotect --seeds 10 \
+                     --policy mglru,active-inactive,lru,pagetide"],
     },
     Section {
         name: "mechanisms",
         title: "What a mechanism is worth",
         note: "Points of the miss ratio that a policy loses with the mechanism turned the other way.",
         commands: &[
-            "ablate {made}/habits.txt --frames 20000 --runs 1 --policy mglru,active-inactive",
-            "ablate {traces}/twitter_cluster52.csv.zst --frames 14354 --runs 1 \
-             --policy mglru,active-inactive",
-            "ablate {traces}/arc_OLTP.lis.zst --frames 5000 --runs 1 \
-             --policy mglru,active-inactive",
+            "ablate {made}/habits.txt --frames 20000 --runs 1 --policy mglru",
+            "ablate {traces}/arc_OLTP.lis.zst --frames 5000 --runs 1 --policy mglru",
         ],
     },
     Section {

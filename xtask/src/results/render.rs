@@ -23,7 +23,8 @@ pub(super) fn section(section: &Section, rows: &[ResultRow]) -> String {
     }
     let mut commands: Vec<&str> = rows.iter().map(|row| row.command.as_str()).collect();
     commands.dedup();
-    let commands: String = commands.iter().map(|line| format!("`{line}`\n")).collect();
+    let commands: Vec<String> = commands.iter().map(|line| format!("`{line}`")).collect();
+    let commands = commands.join(",\n") + ".\n";
     let cells: Vec<[String; 8]> = rows.iter().map(cells_of).collect();
     // What no row has a word for is left out.
     let shown: Vec<usize> =

@@ -19,14 +19,14 @@ fn files(texts: &[(&str, String)]) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn rows_become_a_table_a_section_and_notes_stand_last() {
+fn rows_become_a_table_a_section_and_notes_are_linked_to() {
     let rows = row("abc", "hit", AGAINST) + &row("abc", "miss", "");
     let notes = "## Not by a command\n\nAn old figure (commit 123).\n".to_owned();
     let files = files(&[("results/cache.jsonl", rows), ("results/notes.md", notes)]);
     let text = document(&files).expect("they belong together").expect("there are rows");
     for part in [
         "commit `abc`, on: a machine",
-        "`pagetide bench hit`\n`pagetide bench miss`\n",
+        "`pagetide bench hit`,\n`pagetide bench miss`.\n",
         "| case | subject | median | range | reference | its median | ratio | range of it |\n",
         "| hit | `lru` | 504.1 ns | 500 to 1510 | memcpy | 414.5 | 0.82 | 0.79 to 0.87 |\n",
         "| miss | `lru` | 504.1 ns | 500 to 1510 |  |  |  |  |\n",
@@ -35,7 +35,7 @@ fn rows_become_a_table_a_section_and_notes_stand_last() {
     ] {
         assert!(text.contains(part), "{part} is missing:\n{text}");
     }
-    assert!(text.ends_with("An old figure (commit 123).\n"));
+    assert!(text.ends_with("[notes.md](../results/notes.md).\n") && !text.contains("An old"));
 }
 
 #[test]
