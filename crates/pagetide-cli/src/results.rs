@@ -1,7 +1,7 @@
 //! `--results FILE`: what a command measured, as lines of data.
 //!
 //! Problem: a number in a document is of some commit, on some machine, by some command, and after a
-//! month it says none of that. Idea: the command that measures writes its rows down itself, one JSON
+//! month it says none of that. Idea: the command that measures writes its rows down itself, a JSON
 //! object a line; `cargo x results` makes the document of them, if all are of one commit.
 //!
 //! ```text

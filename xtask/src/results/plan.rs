@@ -39,7 +39,7 @@ pub(super) const SECTIONS: [Section; 11] = [
     Section {
         name: "policies",
         title: "Policies in the page cache",
-        note: "The same reads under two policies, by turns; and the CPU time to evict a clean page.",
+        note: "The same reads under two policies by turns, and the CPU time to evict a clean page.",
         commands: &[
             "bench hit --memory 512M --policy mglru,pagetide --runs {runs}",
             "bench evict --runs {runs}",
@@ -89,14 +89,14 @@ pub(super) const SECTIONS: [Section; 11] = [
     Section {
         name: "scenarios",
         title: "Scenarios",
-        note: "In virtual time, about 4096 frames; the reference is what the scenario's source says.",
+        note: "In virtual time, about 4096 frames; the reference is what the source says.",
         commands: &["lab run wschange wsprotect --seeds 10 \
                      --policy mglru,active-inactive,lru,pagetide"],
     },
     Section {
         name: "mechanisms",
         title: "What a mechanism is worth",
-        note: "Points of the miss ratio that a policy loses with the mechanism turned the other way.",
+        note: "Points of the miss ratio that a policy loses with the mechanism off (or on).",
         commands: &[
             "ablate {made}/habits.txt --frames 20000 --runs 1 --policy mglru",
             "ablate {traces}/arc_OLTP.lis.zst --frames 5000 --runs 1 --policy mglru",

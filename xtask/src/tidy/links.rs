@@ -6,7 +6,7 @@ use super::{Finding, Rule};
 
 pub(super) const RULE: Rule = Rule {
     name: "links-resolve",
-    why: "a dead link tells a newcomer that nobody reads the documents",
+    why: "a dead link shows a newcomer that the documents are not read",
     check,
     #[cfg(test)]
     canary: || Tree::of(&[("docs/a.md", "# A\n[b](b.md)\n")]),
@@ -14,13 +14,13 @@ pub(super) const RULE: Rule = Rule {
 
 pub(super) const INDEX: Rule = Rule {
     name: "index-is-whole",
-    why: "a decision that the index does not name is found by nobody who reads it",
+    why: "a decision that the index does not name is not found by its readers",
     check: index,
     #[cfg(test)]
     canary: || Tree::of(&[("docs/design-decisions.md", ""), ("docs/decisions/a.md", "## B\n")]),
 };
 
-/// Where decisions are told, a file an area, and the document that has a line for each.
+/// Where decisions are written, a file an area, and the document that has a line for each.
 const DECISIONS: &str = "decisions/";
 const DECISIONS_INDEX: &str = "docs/design-decisions.md";
 

@@ -67,7 +67,7 @@ use crate::results::ResultsArgs;
 use crate::settings::{self, Setting};
 use crate::terminal::{self, JsonArgs, Progress};
 use ::pagetide::{Advice, File, OpenOptions, PageCache};
-use interleave::{Contender, Samples};
+use interleave::{Samples, TimedRun};
 use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Bytes;
 use row::{Identity, Row};
@@ -202,9 +202,9 @@ impl Bench<'_> {
     fn interleave<const N: usize>(
         &self,
         label: &str,
-        contenders: [Contender<'_>; N],
+        timed_runs: [TimedRun<'_>; N],
     ) -> Result<[Samples; N], Failure> {
-        interleave::interleave(label, self.args.runs, self.interrupt, contenders)
+        interleave::interleave(label, self.args.runs, self.interrupt, timed_runs)
     }
 
     /// A cache of `memory` under `policy`, touched beforehand.

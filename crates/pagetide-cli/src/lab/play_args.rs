@@ -1,4 +1,4 @@
-//! What every play in the lab is told: names, policies, seeds, prices, and where results go.
+//! The arguments of every play in the lab: names, policies, seeds, prices, and where results go.
 
 use crate::parallel::JobsArgs;
 use crate::results::ResultsArgs;

@@ -106,7 +106,7 @@ pub(crate) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
     let policies = if args.policy.is_empty() { &usual[..] } else { &args.policy };
     args.setup.check(policies, &sizes)?;
     let (mut trace, facts) = args.source.read_dense(interrupt)?;
-    let question = args.readahead.apply(&mut trace);
+    let readahead_use = args.readahead.apply(&mut trace);
     let cell = |frames, contender| {
         Cell::new(contender, frames, |policy, frames| args.setup.setup(policy, frames, &facts))
     };
@@ -122,11 +122,16 @@ pub(crate) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
         output::write("the picture", path, &arms::alone(first)?)?;
     }
     if let Some(path) = &args.report {
-        report::write(path, &args.source.file, &trace, question, &rows, &courses)?;
+        report::write(path, &args.source.file, &trace, readahead_use, &rows, &courses)?;
     }
     args.results.append(|| rows.iter().flat_map(|row| to_results(args, row)).collect())?;
-    args.json.print(&explain::described(&rows, question, &courses), || {
-        format!("{}\n{}{}", question.describe(), table(&rows).to_text(), explain::text(&courses))
+    args.json.print(&explain::described(&rows, readahead_use, &courses), || {
+        format!(
+            "{}\n{}{}",
+            readahead_use.describe(),
+            table(&rows).to_text(),
+            explain::text(&courses)
+        )
     })
 }
 
@@ -151,11 +156,11 @@ fn rows(answers: &[Answer], is_folded: bool) -> Vec<ReplayRow> {
             left = &left[1..];
             continue;
         }
-        let (phases, rest) = left.split_at(NR_PHASES as usize);
+        let (phases, others) = left.split_at(NR_PHASES as usize);
         let seconds = phases.iter().map(|answer| answer.seconds).sum();
         let outcomes = phases.iter().map(|answer| answer.outcome).collect();
         rows.push(Phases(outcomes).to_row(contender, frames, seconds));
-        left = rest;
+        left = others;
     }
     rows
 }

@@ -30,7 +30,7 @@ use crate::results::{Measured, ResultsArgs};
 use crate::source::SourceArgs;
 use crate::table::{Table, cells, left, percent, right};
 use crate::terminal::JsonArgs;
-use machines::Machine;
+use machines::MachineRun;
 use pagetide_core::lru::PolicyName;
 use pagetide_core::tiering::Stage;
 use pagetide_core::units::PAGE_BYTES;
@@ -222,7 +222,7 @@ fn play(
         .into_iter()
         .chain(Stage::ALL.into_iter().map(Placer::stage))
         .collect();
-    let one = |share, subject| Machine {
+    let one = |share, subject| MachineRun {
         setup: setup_of(args, prices, share, program.nr_pages()),
         workload: "trace",
         program: Box::new(|| Box::new(program.clone())),

@@ -30,12 +30,12 @@ const SEEDS: u64 = 10;
 /// # Errors
 /// A scenario or subject that there is not (usage), a report that cannot be written, an interrupt.
 pub(super) fn run(args: &PlayArgs, interrupt: &Interrupt) -> Result<(), Failure> {
-    let mut casts: Vec<(&'static Scenario, PolicyVariant)> = Vec::new();
+    let mut cases: Vec<(&'static Scenario, PolicyVariant)> = Vec::new();
     for scenario in scenarios(&args.names)? {
         let subjects = if args.causes { causes(scenario)? } else { subjects(&args.policy)? };
-        casts.extend(subjects.into_iter().map(|subject| (scenario, subject)));
+        cases.extend(subjects.into_iter().map(|subject| (scenario, subject)));
     }
-    let played = plays::run(&casts, &args.seeds(SEEDS), args.jobs, interrupt)?;
+    let played = plays::run(&cases, &args.seeds(SEEDS), args.jobs, interrupt)?;
     let rows: Vec<SummaryRow> =
         played.iter().flat_map(|it| summarize(it.scenario, it.subject, &it.plays)).collect();
     if let Some(path) = &args.report {
@@ -185,9 +185,9 @@ mod tests {
     #[test]
     fn the_table_has_a_line_for_each_metric_and_subject_with_its_claim() {
         let scenario = Scenario::named("wsprotect").expect("it exists");
-        let casts = subjects(&names(&["mglru", "lru"])).expect("subjects");
-        let casts: Vec<_> = casts.into_iter().map(|subject| (scenario, subject)).collect();
-        let played = plays::run(&casts, &[1, 2], JobsArgs::default(), &Interrupt::default())
+        let cases = subjects(&names(&["mglru", "lru"])).expect("subjects");
+        let cases: Vec<_> = cases.into_iter().map(|subject| (scenario, subject)).collect();
+        let played = plays::run(&cases, &[1, 2], JobsArgs::default(), &Interrupt::default())
             .expect("it plays");
         let rows: Vec<SummaryRow> =
             played.iter().flat_map(|it| summarize(it.scenario, it.subject, &it.plays)).collect();

@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::results::Measured;
 use crate::table::{Table, cells, left, percent, right};
-use crate::tier::machines::{self, Machine};
+use crate::tier::machines::{self, MachineRun};
 use crate::tier::prices_with;
 use pagetide_core::lru::PolicyName;
 use pagetide_core::tiering::{Stage, TieringSwitches};
@@ -31,7 +31,7 @@ use serde::Serialize;
 use std::fmt::Write;
 use std::num::NonZeroU64;
 
-/// What these workloads can be told beyond seeds, a policy, prices and a report.
+/// The arguments of these workloads beyond those of every play.
 #[derive(Debug, clap::Args)]
 pub(super) struct TierArgs {
     /// For pmbench and tier-... only: one more row, everything on but these: hot-selection,
@@ -151,13 +151,13 @@ pub(super) fn run(plays: &PlayArgs, args: &TierArgs, interrupt: &Interrupt) -> R
         let lines = grid::search(&workloads, ratios, &seeds, setup, interrupt)?;
         return plays.json.print(&lines, || grid::table(&lines).to_text());
     }
-    let mut casts = Vec::new();
+    let mut cases = Vec::new();
     for &workload in &workloads {
         for &ratio in ratios {
-            casts.extend(subjects(args).into_iter().map(|subject| (workload, ratio, subject)));
+            cases.extend(subjects(args).into_iter().map(|subject| (workload, ratio, subject)));
         }
     }
-    let runs = run_all(casts, &seeds, setup, plays, interrupt)?;
+    let runs = run_all(cases, &seeds, setup, plays, interrupt)?;
     if let Some(path) = &plays.report {
         report::write(path, &runs, &setup.prices)?;
     }
@@ -205,16 +205,16 @@ fn setup(plays: &PlayArgs, args: &TierArgs) -> Result<TierSetup, Failure> {
 }
 
 fn run_all(
-    casts: Vec<(TierWorkload, Ratio, Placer)>,
+    cases: Vec<(TierWorkload, Ratio, Placer)>,
     seeds: &[u64],
     setup: TierSetup,
     plays: &PlayArgs,
     interrupt: &Interrupt,
 ) -> Result<Vec<TierRuns>, Failure> {
     let mut to_run = Vec::new();
-    for &(workload, ratio, subject) in &casts {
+    for &(workload, ratio, subject) in &cases {
         let setup = setup.with_ratio(ratio);
-        to_run.extend(seeds.iter().map(|&seed| Machine {
+        to_run.extend(seeds.iter().map(|&seed| MachineRun {
             setup,
             workload: workload.as_str(),
             program: Box::new(move || workload.program(setup.nr_pages, seed)),
@@ -228,7 +228,7 @@ fn run_all(
         subject,
         outcomes: outcomes.by_ref().take(seeds.len()).collect(),
     };
-    Ok(casts.into_iter().map(runs).collect())
+    Ok(cases.into_iter().map(runs).collect())
 }
 
 fn lines(runs: &[TierRuns], seeds: &[u64], has_ratios: bool) -> Vec<Line> {
