@@ -1,8 +1,8 @@
 //! `pagetide lab run pcp-...`: the per-CPU lists' tunings, on virtual machines of many CPUs.
 //!
 //! Problem: how long a CPU's list of frames should be is argued over with 56 and 224 CPUs, which
-//! are rare. Idea: the workloads of that argument in virtual time, over the allocator as it ships, with
-//! each tuning; the published figures beside ours, and all prices below.
+//! are rare. Idea: the workloads of that argument in virtual time, over the allocator as it ships,
+//! with each tuning; the published figures beside ours, and all prices below.
 //!
 //! ```text
 //!   NAME... x --tuning x --seeds --> machines, on all cores --+--> table or JSON (medians)
