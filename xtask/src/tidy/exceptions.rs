@@ -37,23 +37,6 @@ pub(super) const CIRCLES: &[&str] = &[
     "pagetide-core::record::encode",
     "pagetide-core::record::groups",
     "pagetide-core::tiering",
-    "pagetide-preload::channel",
-    "pagetide-preload::lent",
-    "pagetide-preload::own",
-    "pagetide-preload::process",
-    "pagetide-preload::self_read",
-    "pagetide-preload::tray",
-    "pagetide-preload::view",
-    "pagetide-run::server::description",
-    "pagetide-run::server::opened",
-    "pagetide-run::server::served_file",
-    "pagetide-run::server::sockets",
-    "pagetide-run::server::told",
-    "pagetide-sys::arena",
-    "pagetide-sys::shared",
-    "pagetide-sys::table",
-    "pagetide-sys::token",
-    "pagetide-sys::word",
     "pagetide::api",
     "pagetide::api::builder",
     "pagetide::api::cache",
@@ -71,7 +54,7 @@ pub(super) const CIRCLES: &[&str] = &[
 ];
 
 /// Public type names with more than one meaning.
-pub(super) const NAMES: &[&str] = &["Order", "RegionMemory", "UserAccess"];
+pub(super) const NAMES: &[&str] = &["Order"];
 
 /// Findings for the names in a list that `is_needed` does not need. A tree without this file, as
 /// tests have it, owes the list nothing.

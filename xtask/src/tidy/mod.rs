@@ -62,7 +62,7 @@ struct Rule {
     canary: fn() -> Tree,
 }
 
-const RULES: [Rule; 22] = [
+const RULES: [Rule; 21] = [
     arrows::RULE,
     circles::RULE,
     layout::RULE,
@@ -79,7 +79,6 @@ const RULES: [Rule; 22] = [
     bans::SLEEP,
     bans::COMMENTED_OUT,
     links::RULE,
-    links::INDEX,
     readme::FACTS,
     readme::PATHS,
     results::RULE,
