@@ -12,6 +12,7 @@ use pagetide_core::units::Bytes;
 use serde::Serialize;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Steps in a full bar; progress is given as a share of one.
@@ -33,6 +34,28 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
             Err(Failure::on("write to stdout", &error))
         }
         _ => Ok(()),
+    }
+}
+
+/// The argument of commands that print rows.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct JsonArgs {
+    /// Print one JSON document instead of the table.
+    #[arg(long)]
+    json: bool,
+}
+
+impl JsonArgs {
+    /// Prints `rows` as JSON where that is asked for, else the `text`.
+    ///
+    /// # Errors
+    /// As [`print()`].
+    pub(crate) fn print(
+        self,
+        rows: &impl Serialize,
+        text: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        if self.json { print_json(rows) } else { print(&text()) }
     }
 }
 
@@ -80,6 +103,36 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.0.finish_and_clear();
+    }
+}
+
+/// Parts that the progress of one of several runs is counted in.
+const PARTS: f64 = 1000.0;
+
+/// One bar of several runs, which threads may make side by side.
+#[derive(Debug)]
+pub(crate) struct JointProgress {
+    bar: Progress,
+    nr_runs: usize,
+    nr_parts_done: AtomicU64,
+}
+
+impl JointProgress {
+    /// A bar named `label`, of `nr_runs`.
+    pub(crate) fn new(label: String, nr_runs: usize) -> JointProgress {
+        JointProgress { bar: Progress::new(label), nr_runs, nr_parts_done: AtomicU64::new(0) }
+    }
+
+    /// What one run calls with the share of it that is done, 0 to 1, as often as it likes.
+    pub(crate) fn of_run(&self) -> impl FnMut(f64) {
+        let mut nr_before = 0;
+        move |share| {
+            let nr_parts = (share * PARTS) as u64;
+            let more = nr_parts - nr_before;
+            nr_before = nr_parts;
+            let sum = self.nr_parts_done.fetch_add(more, Ordering::Relaxed) + more;
+            self.bar.set(sum as f64 / (PARTS * self.nr_runs as f64));
+        }
     }
 }
 

@@ -11,10 +11,9 @@
 
 use super::interleave::{Contender, interleave_all, time_threads};
 use super::{Bench, Row, policies};
-use crate::demo::dataset::DataFile;
+use crate::dataset::DataFile;
 use crate::failure::Failure;
 use crate::machine;
-use ::pagetide::{Advice, OpenOptions};
 use pagetide_core::lru::PolicyName;
 use pagetide_core::units::{Bytes, PAGE_BYTES};
 use rand::rngs::SmallRng;
@@ -51,10 +50,7 @@ fn time_evictions(
 ) -> Result<f64, Failure> {
     let refuse = |error: std::io::Error| Failure::on_path("read", &data.path, &error);
     let cache = bench.make_cache(policy, memory)?;
-    let file = cache
-        .open(&data.path, OpenOptions::new().read(true))
-        .map_err(|error| refuse(error.into()))?;
-    file.advise(Advice::Random, 0, data.len()).map_err(|error| refuse(error.into()))?;
+    let file = bench.open_random(&cache, data)?;
     fill(bench, data, |page, offset| {
         file.read_at(page, offset).map_err(|error| refuse(error.into()))
     })?;

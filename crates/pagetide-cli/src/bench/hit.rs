@@ -14,11 +14,11 @@
 
 use super::interleave::{Contender, interleave_all, time_threads};
 use super::{Bench, Identity, Row, policies};
-use crate::demo::dataset::{DataFile, drop_from_kernel_cache};
+use crate::dataset::{DataFile, drop_from_kernel_cache};
 use crate::failure::Failure;
 use crate::machine;
 use crate::terminal;
-use ::pagetide::{File, OpenOptions, PageCache};
+use ::pagetide::{File, PageCache};
 use pagetide_core::lru::PolicyName;
 use pagetide_core::units::{Bytes, PAGE_BYTES};
 use pagetide_sys::huge_buffer::HugeBuffer;
@@ -72,9 +72,7 @@ fn resident(
     data: &DataFile,
 ) -> Result<(PageCache, File), Failure> {
     let cache = bench.make_cache(policy, memory)?;
-    let file = cache
-        .open(&data.path, OpenOptions::new().read(true))
-        .map_err(|error| Failure::on(&format!("open {}", data.path.display()), &error))?;
+    let file = bench.open(&cache, data)?;
     warm(bench, &file, data)?;
     Ok((cache, file))
 }

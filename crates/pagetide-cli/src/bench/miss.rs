@@ -8,12 +8,12 @@
 //! The few hits speed the subject up a little: with a quick device, by at most a sixteenth.
 
 use super::direct::DirectFile;
-use super::interleave::{Contender, Samples, interleave, time_threads};
+use super::interleave::{Contender, Samples, time_threads};
 use super::{Bench, Identity, Row};
-use crate::demo::dataset::DataFile;
+use crate::dataset::DataFile;
 use crate::failure::Failure;
 use crate::machine;
-use ::pagetide::{Advice, File, OpenOptions};
+use ::pagetide::File;
 use pagetide_core::units::{Bytes, PAGE_BYTES};
 use pagetide_sys::AlignedBuf;
 use rand::rngs::SmallRng;
@@ -35,11 +35,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
         Err(skipped) => return Ok(vec![*skipped]),
     };
     let cache = bench.make_cache(bench.policy(), memory)?;
-    let file = cache
-        .open(&data.path, OpenOptions::new().read(true))
-        .map_err(|error| Failure::on_path("open", &data.path, &error.into()))?;
-    file.advise(Advice::Random, 0, data.len())
-        .map_err(|error| Failure::on_path("advise on", &data.path, &error.into()))?;
+    let file = bench.open_random(&cache, &data)?;
     let [subject, reference] = measure(bench, &data, &file, &direct)?;
     Ok(vec![Row::measured(IDENTITY, "direct", &subject, &reference)])
 }
@@ -67,5 +63,5 @@ fn measure(
             direct.read(page, offset(random)).map_err(refuse)
         })
     });
-    interleave("miss", bench.args.runs, bench.interrupt, [through, past])
+    bench.interleave("miss", [through, past])
 }

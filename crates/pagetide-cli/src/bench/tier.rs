@@ -17,17 +17,15 @@
 //!
 //! Ignored: bandwidth, which slow memory has less of as well.
 
-use super::interleave::{Contender, interleave, time_threads};
+use super::interleave::{Contender, time_threads};
 use super::{Bench, Row};
-use crate::demo::dataset::DataFile;
+use crate::dataset::DataFile;
 use crate::failure::Failure;
 use crate::machine;
 use crate::pages::{PagePicker, Shuffle, Skew};
 use crate::settings;
 use crate::terminal;
-use ::pagetide::{
-    Advice, File, Millis, OpenOptions, PageCache, Stage, Tier, TieringKnobs, TieringOptions,
-};
+use ::pagetide::{Advice, File, Millis, PageCache, Stage, Tier, TieringKnobs, TieringOptions};
 use pagetide_core::units::{Bytes, PAGE_BYTES};
 use std::hint::black_box;
 use std::time::Duration;
@@ -92,8 +90,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
         };
         let contenders = [contender(&warmed[0]), contender(&warmed[1])];
         let label = format!("tier {}", case.name);
-        let [subject, reference] =
-            interleave(&label, bench.args.runs, bench.interrupt, contenders)?;
+        let [subject, reference] = bench.interleave(&label, contenders)?;
         if let Some(stats) = tiered.stats().tiering {
             let share = 100.0 * share_since(before, served(&tiered));
             let moves = stats.to_string().replace('\n', "; ");
@@ -153,9 +150,7 @@ fn open_warm(
     order: Option<&Shuffle>,
 ) -> Result<File, Failure> {
     let refuse = |error: std::io::Error| Failure::on_path("read", &data.path, &error);
-    let file = cache
-        .open(&data.path, OpenOptions::new().read(true))
-        .map_err(|error| refuse(error.into()))?;
+    let file = bench.open(cache, data)?;
     let mut page = vec![0; PAGE_BYTES];
     if order.is_some() {
         // Readahead would bring in neighbours, whatever their rank.

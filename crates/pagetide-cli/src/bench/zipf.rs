@@ -10,13 +10,14 @@
 //! Subject and reference each run in a child process, the kernel's in a memory cgroup. Where this
 //! machine has no cgroup or no loop device, the row says so.
 
-use super::interleave::{Contender, interleave};
+use super::interleave::Contender;
 use super::ram_disk::RamDisk;
 use super::{Bench, Row};
 use crate::cgroup::MemoryGroup;
-use crate::demo::child::{self, Ended, Job};
-use crate::demo::dataset::{DataFile, drop_from_kernel_cache};
-use crate::demo::workload::Workload;
+use crate::dataset::{DataFile, drop_from_kernel_cache};
+use crate::demo::child::{self, Ended};
+use crate::demo::job::Job;
+use crate::demo::plan::Workload;
 use crate::failure::Failure;
 use crate::machine;
 use pagetide_core::units::Bytes;
@@ -61,8 +62,7 @@ fn measure_in(
         };
         let label = format!("zipf {case}, {threads} threads");
         let contenders = [contender(bench.policy().as_str()), contender("linux")];
-        let [subject, reference] =
-            interleave(&label, bench.args.runs, bench.interrupt, contenders)?;
+        let [subject, reference] = bench.interleave(&label, contenders)?;
         rows.push(Row::measured(("zipf", case, threads), "linux", &subject, &reference));
     }
     Ok(rows)

@@ -18,20 +18,18 @@
 //!
 //! Ignored: several children at a time.
 
-use super::dataset::DataFile;
-use super::measure::{Course, HitCounts};
+use super::job::Job;
+use super::measure::{Course, HitCounts, Tally};
+use super::plan::Workload;
 use super::row::{Outcome, Row};
 use super::subject::{self, Subject, SubjectName};
-use super::workload::{self, Stage, Tally, Workload};
-use crate::cgroup::GroupHandle;
+use super::workload::{self, Stage};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::settings::Setting;
 use ::pagetide::{ParseTierError, Tier};
 use pagetide_core::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Write};
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -43,27 +41,6 @@ pub(crate) const COMMAND: &str = "run-subject";
 const POLL: Duration = Duration::from_millis(50);
 /// How often the sampler looks.
 const SAMPLE: Duration = Duration::from_millis(50);
-
-/// All that a child must know.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Job {
-    pub(crate) workload: Workload,
-    pub(crate) subject: String,
-    /// What sizes depend on.
-    pub(crate) memory_bytes: u64,
-    /// What the subject may have: as much, but for one in the fast tier alone.
-    pub(crate) limit_bytes: u64,
-    /// As typed.
-    pub(crate) tiers: Vec<String>,
-    pub(crate) seconds: f64,
-    pub(crate) nr_threads: u32,
-    pub(crate) seed: u64,
-    pub(crate) settings: Vec<Setting>,
-    /// Where accesses are written down.
-    pub(crate) record: Option<PathBuf>,
-    pub(crate) files: Vec<DataFile>,
-    pub(crate) group: Option<GroupHandle>,
-}
 
 /// What a child says.
 #[derive(Debug, Serialize, Deserialize)]

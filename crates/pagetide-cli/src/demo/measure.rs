@@ -15,12 +15,13 @@
 //!
 //! Ignored: coordinated omission; these are closed loops, and say so.
 
-use super::dataset::{DataFile, WORDS_PER_PAGE};
 use super::subject::SubjectFile;
+use crate::dataset::{DataFile, WORDS_PER_PAGE};
 use crate::failure::Failure;
 use hdrhistogram::Histogram;
 use pagetide_core::units::{Bytes, PAGE_BYTES};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,9 @@ const LATENCY_NS_MAX: u64 = 100_000_000_000;
 const CURVE: [f64; 9] = [1.0, 10.0, 25.0, 50.0, 75.0, 90.0, 99.0, 99.9, 100.0];
 /// Points of a course that a report draws at most.
 const COURSE_POINTS_MAX: usize = 60;
+
+/// Random reads for each one before which residence is looked up: rare enough to cost about 1 %.
+pub(crate) const LOOK_EVERY: u32 = 16;
 
 /// How a lane learns whether its reads are hits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -172,6 +176,16 @@ impl<'a> Lane<'a> {
         self.histogram.saturating_record(nanoseconds(end - start));
         end
     }
+}
+
+/// What a run leaves.
+pub(crate) struct Tally {
+    /// Latencies in nanoseconds, of the operations that count.
+    pub(crate) histogram: Histogram<u64>,
+    /// How long the operations took together.
+    pub(crate) elapsed: Duration,
+    /// What only this workload knows.
+    pub(crate) detail: Map<String, Value>,
 }
 
 /// Latencies of a run in microseconds, as rows and reports want them.

@@ -14,31 +14,34 @@
 //! Ignored: statistics over repetitions (that is `pagetide bench`); one run shows the shape.
 
 pub(crate) mod child;
-pub(crate) mod dataset;
+pub(crate) mod job;
 mod measure;
-mod plan;
-pub(crate) mod row;
-pub(crate) mod subject;
-pub(crate) mod table;
+pub(crate) mod plan;
+mod plots;
+mod report;
+mod row;
+mod subject;
+mod table;
 mod tiers;
-pub(crate) mod workload;
+mod workload;
 
 use crate::cgroup::MemoryGroup;
+use crate::dataset::{self, DataFile};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::settings::Setting;
-use crate::terminal::{self, Progress};
-use crate::{machine, output, report};
+use crate::terminal::{self, JsonArgs, Progress};
+use crate::{machine, output};
 use ::pagetide::Tier;
-use child::{Ended, Job};
+use child::Ended;
 use clap::builder::ArgPredicate;
-use dataset::DataFile;
+use job::Job;
 use pagetide_core::units::Bytes;
+use plan::Workload;
 use row::{Outcome, Row};
 use std::path::{Path, PathBuf};
 use subject::SubjectName;
 use tiers::{Seat, Tiers};
-use workload::Workload;
 
 /// Least memory that every subject can work in.
 const MEMORY_MIN: Bytes = Bytes(4 << 20);
@@ -102,9 +105,8 @@ pub(crate) struct DemoArgs {
     /// Write no report.
     #[arg(long, conflicts_with = "report")]
     no_report: bool,
-    /// Print the rows as one JSON document.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 /// Runs the command.
@@ -125,11 +127,7 @@ pub(crate) fn run(args: &DemoArgs, interrupt: &Interrupt) -> Result<(), Failure>
     let outcomes = play_all(&demo, folder.path(), interrupt)?;
     drop(folder);
     let rows: Vec<&Row> = outcomes.iter().map(|outcome| &outcome.row).collect();
-    if args.json {
-        terminal::print_json(&rows)?;
-    } else {
-        terminal::print(&table::render(&rows))?;
-    }
+    args.json.print(&rows, || table::render(&rows))?;
     if args.no_report {
         return Ok(());
     }

@@ -8,9 +8,9 @@
 //! `resident_bytes_max` in bytes. `detail` holds what only that workload or subject knows, and
 //! `detail.skipped` says why a row has no numbers.
 
-use super::measure::{self, Latency};
+use super::measure::{self, LOOK_EVERY, Latency, Tally};
+use super::plan::Workload;
 use super::subject::Counters;
-use super::workload::{LOOK_EVERY, Tally, Workload};
 use pagetide_core::units::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

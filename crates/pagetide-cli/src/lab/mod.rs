@@ -12,17 +12,14 @@ mod dump;
 mod list;
 mod make;
 mod pcp;
-mod plays;
+mod play_args;
 mod run;
+mod scenarios;
 mod tiers;
 mod why;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-
-pub(crate) use pcp::{PcpRuns, prices_line, published_line};
-pub(crate) use plays::Played;
-pub(crate) use tiers::{TierRuns, prices as tier_prices};
 
 const EXAMPLES: &str = "Examples:
   pagetide lab list

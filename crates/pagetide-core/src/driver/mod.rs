@@ -144,7 +144,7 @@ pub trait Driven {
     }
 }
 
-/// Who makes the passes that background reclaim is woken for.
+/// Which thread makes the passes that background reclaim is woken for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Woken {

@@ -15,7 +15,7 @@
 mod linux;
 mod pagetide;
 
-use super::child::Job;
+use super::job::Job;
 use super::tiers::Seat;
 use ::pagetide::Tier;
 use pagetide_core::units::Bytes;

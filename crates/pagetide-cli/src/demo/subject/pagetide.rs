@@ -1,7 +1,7 @@
 //! Pagetide under one policy, used as any program would use it.
 
 use super::{Access, Counters, Subject, SubjectFile};
-use crate::demo::child::Job;
+use crate::demo::job::Job;
 use crate::settings;
 use ::pagetide::{File, OpenOptions, PageCache, Tier};
 use pagetide_core::lru::PolicyName;

@@ -23,143 +23,22 @@ mod zipf_bare;
 mod zipf_fit;
 mod zipf_scan;
 
-use super::dataset::DataFile;
-use super::measure::{HitCounts, Lane, Looking, nanoseconds};
-use super::plan;
+use super::measure::{HitCounts, LOOK_EVERY, Lane, Looking, Tally, nanoseconds};
+use super::plan::Workload;
 use super::subject::{Access, Subject, SubjectFile};
 use crate::cgroup::GroupHandle;
+use crate::dataset::DataFile;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::pages::{PagePicker, Shuffle, Skew};
 use hdrhistogram::Histogram;
 use pagetide_core::units::{Bytes, PAGE_BYTES};
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::fmt;
-use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Bytes in one sequential read.
 pub(crate) const SEQUENTIAL_BYTES: usize = 64 << 10;
-/// Random reads for each one before which residence is looked up: rare enough to cost about 1 %.
-pub(crate) const LOOK_EVERY: u32 = 16;
-
-/// A workload's name on the command line.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Workload {
-    /// Three working sets, one after the other, twice.
-    #[serde(rename = "wschange")]
-    WsChange,
-    /// A working set beside a stream.
-    #[serde(rename = "wsprotect")]
-    WsProtect,
-    /// Zipf 0.99 random reads beside a scan.
-    ZipfScan,
-    /// Uniform random reads.
-    Uniform,
-    /// Zipf 0.8 random reads and writes, verified.
-    Oltp,
-    /// Zipf 0.99 random reads of what fits; for tiers.
-    ZipfFit,
-    /// Zipf 0.8 random reads with nothing measured but their time; for `pagetide bench`.
-    ZipfBare,
-}
-
-impl Workload {
-    /// The demo's, in its order.
-    pub(crate) const ALL: [Workload; 6] = [
-        Workload::WsChange,
-        Workload::WsProtect,
-        Workload::ZipfScan,
-        Workload::Uniform,
-        Workload::Oltp,
-        Workload::ZipfFit,
-    ];
-    /// Those that a demo plays which is told nothing else.
-    pub(crate) const USUAL: [Workload; 5] = [
-        Workload::WsChange,
-        Workload::WsProtect,
-        Workload::ZipfScan,
-        Workload::Uniform,
-        Workload::Oltp,
-    ];
-
-    /// The name that people type.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Workload::WsChange => "wschange",
-            Workload::WsProtect => "wsprotect",
-            Workload::ZipfScan => "zipf-scan",
-            Workload::Uniform => "uniform",
-            Workload::Oltp => "oltp",
-            Workload::ZipfFit => "zipf-fit",
-            Workload::ZipfBare => "zipf-bare",
-        }
-    }
-
-    /// One line on what it does, for tables and reports.
-    pub(crate) fn summary(self) -> &'static str {
-        match self {
-            Workload::WsChange => {
-                "files of 0.75x memory, each read until fully cached plus 2 reads; three files, \
-                 two rounds"
-            }
-            Workload::WsProtect => {
-                "a set of 0.25x memory read 5 times, then a file of 1.06x memory streamed 10 times"
-            }
-            Workload::ZipfScan => {
-                "4 KiB random reads, zipf 0.99 over 4x memory, each followed by 64 KiB of a \
-                 sequential scan of 2.25x memory"
-            }
-            Workload::Uniform => "uniform random 4 KiB reads over 2.75x memory",
-            Workload::Oltp => {
-                "70/30 random reads and writes of 4 KiB, zipf 0.8 over 4x memory, syncs, contents \
-                 verified at the end"
-            }
-            Workload::ZipfFit => {
-                "4 KiB random reads, zipf 0.99 over 0.8x memory, after reading it all once"
-            }
-            Workload::ZipfBare => "4 KiB random reads, zipf 0.8 over 4x memory",
-        }
-    }
-
-    /// Whether it runs for `--seconds`, rather than until its job is done.
-    pub(crate) fn is_timed(self) -> bool {
-        !matches!(self, Workload::WsChange | Workload::WsProtect)
-    }
-
-    /// The files it uses, by the plan's names.
-    pub(crate) fn file_names(self) -> &'static [&'static str] {
-        match self {
-            Workload::WsChange => &plan::CHANGE_FILES,
-            Workload::WsProtect => &[plan::SET_FILE, plan::STREAM_FILE],
-            Workload::ZipfScan => &[plan::BIG_FILE, "data-1", "data-2", "data-3"],
-            Workload::Uniform | Workload::ZipfBare => &[plan::BIG_FILE],
-            Workload::Oltp => &[plan::OLTP_FILE],
-            Workload::ZipfFit => &[plan::FIT_FILE],
-        }
-    }
-}
-
-impl fmt::Display for Workload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Workload {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Workload, String> {
-        Workload::ALL.into_iter().find(|workload| workload.name() == text).ok_or_else(|| {
-            let names = Workload::ALL.map(Workload::name).join(", ");
-            format!("no workload named {text:?}; there are {names}")
-        })
-    }
-}
-
 /// What a workload is played on.
 pub(crate) struct Stage<'a> {
     /// The cache under measurement.
@@ -184,16 +63,6 @@ pub(crate) struct Stage<'a> {
     pub(crate) group: Option<&'a GroupHandle>,
     /// Whether the workload has begun.
     pub(crate) is_begun: AtomicBool,
-}
-
-/// What a run leaves.
-pub(crate) struct Tally {
-    /// Latencies in nanoseconds, of the operations that count.
-    pub(crate) histogram: Histogram<u64>,
-    /// How long the operations took together.
-    pub(crate) elapsed: Duration,
-    /// What only this workload knows.
-    pub(crate) detail: Map<String, Value>,
 }
 
 /// Plays `workload` on `stage`.

@@ -13,9 +13,9 @@
 //!
 //! Ignored: transactions, writes that are not whole pages (the library's tests have those).
 
-use super::{Stage, Tally, microseconds};
-use crate::demo::dataset::DataFile;
-use crate::demo::measure::Lane;
+use super::{Stage, microseconds};
+use crate::dataset::DataFile;
+use crate::demo::measure::{Lane, Tally};
 use crate::demo::plan::OLTP_FILE;
 use crate::demo::subject::{Access, SubjectFile};
 use crate::failure::Failure;

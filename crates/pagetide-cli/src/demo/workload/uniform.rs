@@ -9,7 +9,8 @@
 //! Ignored: the source's 72 jobs and io_uring queues; these are `--threads` blocking readers.
 //! Source: the MGLRU cover letter's fio run, 99 GiB of files under a 36 GiB limit.
 
-use super::{Stage, Tally};
+use super::Stage;
+use crate::demo::measure::Tally;
 use crate::demo::plan::{BIG_FILE, share_pages};
 use crate::demo::subject::Access;
 use crate::failure::Failure;

@@ -17,9 +17,9 @@
 //! Ignored: warming up; the first file of the first round meets an empty cache, as in the source.
 //! Source: the 2013 thrash-detection patches, "wschange".
 
-use super::{Stage, Tally, tally_of};
-use crate::demo::dataset::DataFile;
-use crate::demo::measure::{Lane, Looking};
+use super::{Stage, tally_of};
+use crate::dataset::DataFile;
+use crate::demo::measure::{Lane, Looking, Tally};
 use crate::demo::plan::CHANGE_FILES;
 use crate::demo::subject::{Access, SubjectFile};
 use crate::failure::Failure;

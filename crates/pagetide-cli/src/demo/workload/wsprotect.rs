@@ -15,8 +15,8 @@
 //! Ignored: reading the set again while the stream runs; surviving unused is the point.
 //! Source: the 2013 thrash-detection patches, "wsprotect".
 
-use super::{Stage, Tally, tally_of};
-use crate::demo::measure::{Lane, Looking};
+use super::{Stage, tally_of};
+use crate::demo::measure::{Lane, Looking, Tally};
 use crate::demo::plan::{SET_FILE, STREAM_FILE};
 use crate::demo::subject::Access;
 use crate::failure::Failure;

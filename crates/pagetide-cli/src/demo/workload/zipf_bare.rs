@@ -11,8 +11,8 @@
 //!
 //! Data: `detail.ns_per_op` of one thread, mean over threads. Ignored: latencies; hits.
 
-use super::{Stage, Tally};
-use crate::demo::measure::{self, nanoseconds};
+use super::Stage;
+use crate::demo::measure::{self, Tally, nanoseconds};
 use crate::demo::plan::BIG_FILE;
 use crate::demo::subject::{Access, SubjectFile};
 use crate::failure::Failure;

@@ -8,8 +8,8 @@
 //! The file is read through once, which fills memory in the order of pages; random reads follow.
 //! Source: our own; the skew is YCSB's.
 
-use super::{Stage, Tally};
-use crate::demo::measure::{Lane, Looking};
+use super::Stage;
+use crate::demo::measure::{LOOK_EVERY, Lane, Looking, Tally};
 use crate::demo::plan::FIT_FILE;
 use crate::demo::subject::Access;
 use crate::failure::Failure;
@@ -25,7 +25,7 @@ pub(super) fn run(stage: &Stage<'_>) -> Result<Tally, Failure> {
     let pickers = stage.pickers(data.nr_pages, Skew::Zipf(ZIPF_EXPONENT));
     let states = pickers.map(|picker| (picker, vec![0; PAGE_BYTES])).collect();
     stage.begin()?;
-    let mut filling = Lane::new(stage.hits, Looking::Every(super::LOOK_EVERY));
+    let mut filling = Lane::new(stage.hits, Looking::Every(LOOK_EVERY));
     stage.read_through(&mut filling, file.as_ref(), data)?;
     stage.run_timed(states, |(picker, buffer), lane| {
         let index = u64::from(picker.pick());

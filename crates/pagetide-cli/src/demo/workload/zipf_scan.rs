@@ -20,9 +20,9 @@
 //!
 //! Ignored: advice. A scan that says it is one (`Advice::NoReuse`) is an easier problem.
 
-use super::{SEQUENTIAL_BYTES, Stage, Tally};
-use crate::demo::dataset::DataFile;
-use crate::demo::measure::{HitCounts, Lane, Looking};
+use super::{SEQUENTIAL_BYTES, Stage};
+use crate::dataset::DataFile;
+use crate::demo::measure::{HitCounts, Lane, Looking, Tally};
 use crate::demo::plan::{BIG_FILE, CHANGE_FILES};
 use crate::demo::subject::{Access, SubjectFile};
 use crate::failure::Failure;
