@@ -29,7 +29,7 @@ const PT_INTERP: u32 = 3;
 pub(crate) enum Unserved {
     /// It has no dynamic linker.
     Static,
-    /// It runs with somebody else's rights.
+    /// It runs with the rights of its owner.
     SetId,
 }
 

@@ -61,7 +61,7 @@ struct Rule {
     canary: fn() -> Tree,
 }
 
-const RULES: [Rule; 21] = [
+const RULES: [Rule; 20] = [
     arrows::RULE,
     circles::RULE,
     layout::RULE,
@@ -78,7 +78,6 @@ const RULES: [Rule; 21] = [
     bans::SLEEP,
     bans::COMMENTED_OUT,
     links::RULE,
-    links::INDEX,
     readme::FACTS,
     readme::PATHS,
     vocabulary::BANNED,

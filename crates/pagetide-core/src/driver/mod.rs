@@ -136,7 +136,7 @@ pub trait Driven {
     fn count_pass(&mut self, kind: ReclaimKind);
 }
 
-/// Who makes the passes that background reclaim is woken for.
+/// Which thread makes the passes that background reclaim is woken for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Woken {

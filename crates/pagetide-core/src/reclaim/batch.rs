@@ -32,7 +32,7 @@ pub struct Victim {
     pub frame: FrameId,
     /// The page it holds, whose word is to be claimed.
     pub page: PageId,
-    /// The world's answer; starts as busy, so that a victim nobody tried is put back.
+    /// The world's answer; starts as busy, so that an untried victim is put back.
     pub verdict: Verdict,
 }
 

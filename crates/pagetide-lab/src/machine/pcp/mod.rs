@@ -31,7 +31,7 @@
 //! The seed machines' nodes: all CPUs share one zone here, where 112 did with two sockets, so
 //! `pcp-kbuild` and `pcp-netperf` are fought over harder. Memory bandwidth, which bounded the
 //! published page_fault1. Network protocols: a message costs what it did on the published machine,
-//! all in all, and schedulers: who sleeps is woken after the same time always.
+//! all in all, and schedulers: a sleeping task is always woken after the same time.
 //!
 //! # Sources
 //!

@@ -1,32 +1,32 @@
-//! What a thread tells and does not ask: through a socket of its own, to a thread of ours that
-//! gives way.
+//! Notices: requests without a reply, through a socket of their own, to a thread of ours that
+//! yields the processor.
 //!
-//! **Problem.** Who asks waits, and should have an answer at once; who tells of a miss or a hit
-//! goes on, and should not be put out of its place by whoever takes that in. One thread of ours
-//! cannot do both: woken for the one it must take the processor, woken for the other it must not.
-//! **Idea.** Two.
+//! **Problem.** A thread that asks waits, and should have an answer at once; one that sends notice
+//! of a miss or a hit goes on, and should not be preempted by the thread that takes that in. One
+//! thread of ours cannot do both: woken for the one it must take the processor, for the other it
+//! must not. **Idea.** Two.
 //!
 //! ```text
-//!   program                 pagetide run
-//!   socket      ask ------> its thread: first takes what was told, then answers
-//!               tell -----> the same, where nobody has come to what was told before
-//!   told        tell -----> a thread behind all others, whenever there is time (SCHED_BATCH)
+//!   program                  pagetide run
+//!   socket    question ----> its thread: first takes in the notices, then answers
+//!             notice ------> the same, while earlier notices are not taken in yet
+//!   notices   notice ------> a thread behind all others, whenever there is time (SCHED_BATCH)
 //! ```
 //!
-//! **Invariants.** Pages are taken in the order they were told in: under a lock, and the one way is
-//! used only when no page is left in the other. What was told comes before what is asked after
-//! it, whichever thread it was left to: no description is closed before its misses are counted.
+//! **Invariants.** Pages are taken in the order of their notices: under a lock, and the one way is
+//! used only when no page is left in the other. A notice comes before a question after it,
+//! whichever thread it was left to: no description is closed before its misses are counted.
 //!
-//! **Ignored.** A log of hits without pages, left to who is asked, may come after what was told
-//! later. Who answers waits for the other's packet, where that one has the lock; if it was
-//! put out of its place in the middle, for a turn of somebody else's as well.
+//! **Ignored.** A log of hits without pages, left to the thread that answers, may come after later
+//! notices. That thread waits for the other's packet, where the other has the lock; if the other
+//! was preempted in the middle, until it runs again.
 
 use super::Server;
 use super::answer::done;
-use super::description::Description;
 use super::identity::lock;
-use super::sockets::{Received, receive};
-use crate::wire::{Offer, Op, REQUEST_BYTES, Request, TOLD_BYTES};
+use super::packets::{Received, receive};
+use super::requests::OpenFile;
+use crate::wire::{NOTICE_BYTES, Offer, Op, REQUEST_BYTES, Request};
 use pagetide::seam::SharedPages;
 use pagetide_core::units::PAGE_BYTES;
 use pagetide_sys::tray::Tray;
@@ -41,8 +41,8 @@ use std::thread::JoinHandle;
 /// A thread that only takes pages in needs little.
 const STACK_BYTES: usize = 256 << 10;
 
-/// What one thread of a program tells, and who takes it in.
-pub(super) struct Told {
+/// The notices of one thread of a program, and the thread that takes them in.
+pub(super) struct Notices {
     taker: Arc<Taker>,
     thread: Option<JoinHandle<()>>,
 }
@@ -56,24 +56,24 @@ struct Taker {
     _counted: Arc<()>,
 }
 
-impl Told {
+impl Notices {
     /// A tray, a socket to tell of it by, of which the other end is returned, and a thread that
     /// listens.
     ///
     /// # Errors
     /// What the system says: of memory, descriptors or threads; or that there are enough already.
-    pub(super) fn new(server: &Arc<Server>) -> io::Result<(Told, OwnedFd)> {
+    pub(super) fn new(server: &Arc<Server>) -> io::Result<(Notices, OwnedFd)> {
         let counted = server.count_tray().ok_or(Errno::AGAIN)?;
         let flags = SocketFlags::CLOEXEC;
         let (socket, far) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
         sockopt::set_socket_passcred(&socket, true)?;
-        let packet = vec![0; REQUEST_BYTES + TOLD_BYTES].into_boxed_slice();
+        let packet = vec![0; REQUEST_BYTES + NOTICE_BYTES].into_boxed_slice();
         let (tray, packet) = (Tray::new()?, Mutex::new(packet));
         let taker = Arc::new(Taker { tray, socket, packet, _counted: counted });
         let (own, server) = (Arc::clone(&taker), Arc::clone(server));
         let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
         let thread = thread.spawn(move || own.listen(&server))?;
-        Ok((Told { taker, thread: Some(thread) }, far))
+        Ok((Notices { taker, thread: Some(thread) }, far))
     }
 
     /// The tray, to be mapped by the other side.
@@ -81,21 +81,21 @@ impl Told {
         self.taker.tray.file()
     }
 
-    /// Takes in all that was told, at once.
+    /// Takes in all notices, at once.
     pub(super) fn take_all(&self, server: &Server) {
         while self.taker.take_one(server) {}
     }
 
-    /// Takes in what came by the way of those who ask.
+    /// Takes in a notice that came on the socket for questions.
     pub(super) fn take(&self, request: &Request, data: &[u8], server: &Server) {
         let _turn = lock(&self.taker.packet);
         self.taker.take(request, data, server);
     }
 }
 
-impl Drop for Told {
+impl Drop for Notices {
     fn drop(&mut self) {
-        // Nobody is left to tell: the thread finds the end.
+        // No notice will come: the thread finds the end.
         let _ = shutdown(&self.taker.socket, Shutdown::Both);
         if let Some(thread) = self.thread.take() {
             // One that panicked has said so.
@@ -143,7 +143,7 @@ impl Taker {
 
 /// Takes in pages that the other side has read by itself, each with its number in the tray; what
 /// cannot be had is not missed.
-pub(super) fn admit(one: &Description, tray: &Tray, offers: &[(Offer, u64)]) {
+pub(super) fn admit(one: &OpenFile, tray: &Tray, offers: &[(Offer, u64)]) {
     let _ = one.share_apart(|_, handle| {
         // Their cache misses pass side by side, and while bytes are copied.
         offers.iter().for_each(|(offer, _)| handle.fetch_absent(offer.index));

@@ -1,4 +1,4 @@
-//! What is told and not asked: pages that were read without asking, and pages that were missed.
+//! Notices, which have no reply: pages that were read without asking, and pages that were missed.
 
 use super::{put, take};
 

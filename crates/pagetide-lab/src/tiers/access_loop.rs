@@ -1,8 +1,8 @@
-//! The lane: the accesses of all threads, one after another, at the pace of their memory.
+//! The loop over accesses: those of all threads, one after another, at the pace of their memory.
 //!
 //! **Problem.** A result needs some hundred million accesses; what almost all of them do is to find
 //! a page where it is. **Idea.** One loop with a word a page and a price for each kind of access
-//! does those; it stops at the first access that needs somebody's attention, and when something is
+//! does those; it stops at the first access that needs a decision, and when something is
 //! due.
 //!
 //! ```text
@@ -19,14 +19,14 @@
 //! **Data and invariants.** Time is in 1/1024 nanoseconds and whole, and never goes back. `uses`
 //! counts every access of a page.
 //!
-//! **Deliberately ignored.** Who of the threads accesses what: all are alike.
+//! **Deliberately ignored.** Which thread accesses what: all are alike.
 
 use super::load::{Bandwidth, Moved};
 use super::prices::{Item, TierPrices};
 use pagetide_core::ids::{FrameId, NodeId};
 use pagetide_core::tiering::TierCosts;
 
-/// Ticks of the lane's clock in a nanosecond.
+/// Ticks of its clock in a nanosecond.
 const TICKS_PER_NS: u64 = 1024;
 /// How long bandwidth is averaged over.
 const LOAD_WINDOW_NS: u64 = 100_000_000;
@@ -115,7 +115,7 @@ impl Word {
     }
 }
 
-/// What the lane counted, in accesses.
+/// What it counted, in accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Counts {
     /// `[hot, node, write]`.
@@ -153,7 +153,7 @@ impl Counts {
 
 /// The pages, the clock and the counts.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct AccessLoop {
     words: Vec<Word>,
     /// Accesses of each page so far.
     uses: Vec<u32>,
@@ -178,11 +178,11 @@ pub(super) struct Lane {
     window_moved: Moved,
 }
 
-impl Lane {
+impl AccessLoop {
     /// `nr_pages` absent pages, and a machine of so many threads of which this is one part in
     /// `scale`.
-    pub(super) fn new(prices: TierPrices, nr_pages: u32, threads: u32, scale: u32) -> Lane {
-        let mut lane = Lane {
+    pub(super) fn new(prices: TierPrices, nr_pages: u32, threads: u32, scale: u32) -> AccessLoop {
+        let mut access_loop = AccessLoop {
             words: vec![Word::default(); nr_pages as usize],
             uses: vec![0; nr_pages as usize],
             now: 0,
@@ -199,8 +199,8 @@ impl Lane {
             window_counts: Counts::default(),
             window_moved: Moved::default(),
         };
-        lane.set_costs([1.0; 2]);
-        lane
+        access_loop.set_costs([1.0; 2]);
+        access_loop
     }
 
     /// The time, in nanoseconds.
@@ -208,7 +208,7 @@ impl Lane {
         self.now / TICKS_PER_NS
     }
 
-    /// Has [`Lane::play`] stop at this time, and whenever the load is to be looked at.
+    /// Has [`AccessLoop::play`] stop at this time, and whenever the load is to be looked at.
     pub(super) fn stop_at_ns(&mut self, at_ns: u64) {
         self.stop_at = at_ns.saturating_mul(TICKS_PER_NS).min(self.window_end());
     }
@@ -274,7 +274,7 @@ impl Lane {
     /// Plays touches until one needs attention or something is due; returns how many it played.
     #[inline]
     pub(super) fn play(&mut self, touches: &[TierAccess]) -> usize {
-        let Lane { words, uses, cost, counts, stop_at, .. } = self;
+        let AccessLoop { words, uses, cost, counts, stop_at, .. } = self;
         let (words, uses) = (&words[..], &mut uses[..words.len()]);
         let mut now = self.now;
         let mut nr_played = touches.len();
@@ -383,21 +383,21 @@ impl Lane {
 mod tests {
     use super::*;
 
-    fn lane(threads: u32, scale: u32) -> Lane {
-        let mut lane = Lane::new(TierPrices::OPTANE, 4, threads, scale);
-        lane.place(0, Node::Fast, FrameId(7));
-        lane.place(1, Node::Slow, FrameId(9));
-        lane
+    fn access_loop(threads: u32, scale: u32) -> AccessLoop {
+        let mut access_loop = AccessLoop::new(TierPrices::OPTANE, 4, threads, scale);
+        access_loop.place(0, Node::Fast, FrameId(7));
+        access_loop.place(1, Node::Slow, FrameId(9));
+        access_loop
     }
 
     #[test]
     fn accesses_cost_what_their_node_costs_divided_by_the_threads() {
         let touches =
             [TierAccess::read(0), TierAccess::read(1), TierAccess::write(0), TierAccess::write(1)];
-        let mut one = lane(1, 1);
+        let mut one = access_loop(1, 1);
         assert_eq!(one.play(&touches), 4);
         assert_eq!(one.now_ns(), 4 * 100 + 101 + 305 + 57 + 62);
-        let mut model = lane(16, 64);
+        let mut model = access_loop(16, 64);
         model.play(&touches);
         assert_eq!(model.now_ns(), 4 * one.now_ns(), "64 times smaller, with 16 threads");
         assert_eq!((model.counts().of(Node::Fast), model.counts().of(Node::Slow)), (2, 2));
@@ -406,53 +406,64 @@ mod tests {
 
     #[test]
     fn play_stops_at_what_needs_attention_and_when_something_is_due() {
-        let mut lane = lane(1, 1);
+        let mut access_loop = access_loop(1, 1);
         let touches = [TierAccess::read(0), TierAccess::read(2), TierAccess::read(0)];
-        assert_eq!(lane.play(&touches), 1, "page 2 is absent");
-        lane.arm(1);
-        assert_eq!(lane.play(&[TierAccess::read(0), TierAccess::read(1)]), 1, "page 1 is armed");
-        lane.disarm(1);
-        assert!(lane.take_young(1) && !lane.take_young(1));
-        assert_eq!(lane.play(&[TierAccess::read(1)]), 0, "page 1 is not young");
-        lane.play_one(TierAccess::read(1));
-        assert_eq!(lane.counts().of(Node::Slow), 1);
-        lane.stop_at_ns(lane.now_ns() + 300);
-        assert_eq!(lane.play(&[TierAccess::read(0); 9]), 2);
-        assert!(lane.is_due());
-        assert_eq!((lane.word(1).frame(), lane.word(1).node()), (FrameId(9), Node::Slow));
+        assert_eq!(access_loop.play(&touches), 1, "page 2 is absent");
+        access_loop.arm(1);
+        assert_eq!(
+            access_loop.play(&[TierAccess::read(0), TierAccess::read(1)]),
+            1,
+            "page 1 is armed"
+        );
+        access_loop.disarm(1);
+        assert!(access_loop.take_young(1) && !access_loop.take_young(1));
+        assert_eq!(access_loop.play(&[TierAccess::read(1)]), 0, "page 1 is not young");
+        access_loop.play_one(TierAccess::read(1));
+        assert_eq!(access_loop.counts().of(Node::Slow), 1);
+        access_loop.stop_at_ns(access_loop.now_ns() + 300);
+        assert_eq!(access_loop.play(&[TierAccess::read(0); 9]), 2);
+        assert!(access_loop.is_due());
+        assert_eq!(
+            (access_loop.word(1).frame(), access_loop.word(1).node()),
+            (FrameId(9), Node::Slow)
+        );
     }
 
     #[test]
     fn accesses_of_hot_pages_are_counted_apart() {
-        let mut lane = lane(1, 1);
-        lane.set_hot(&[1]);
-        lane.play(&[TierAccess::read(0), TierAccess::write(1), TierAccess::read(1)]);
-        assert_eq!(lane.counts().hot(), (2, 0));
-        lane.place(1, Node::Fast, FrameId(3));
-        let before = *lane.counts();
-        lane.play(&[TierAccess::read(1)]);
-        assert_eq!(lane.counts().since(&before).hot(), (1, 1), "a page that moves stays hot");
-        lane.set_hot(&[]);
-        lane.play(&[TierAccess::read(1)]);
-        assert_eq!(lane.counts().hot(), (3, 1));
+        let mut access_loop = access_loop(1, 1);
+        access_loop.set_hot(&[1]);
+        access_loop.play(&[TierAccess::read(0), TierAccess::write(1), TierAccess::read(1)]);
+        assert_eq!(access_loop.counts().hot(), (2, 0));
+        access_loop.place(1, Node::Fast, FrameId(3));
+        let before = *access_loop.counts();
+        access_loop.play(&[TierAccess::read(1)]);
+        assert_eq!(
+            access_loop.counts().since(&before).hot(),
+            (1, 1),
+            "a page that moves stays hot"
+        );
+        access_loop.set_hot(&[]);
+        access_loop.play(&[TierAccess::read(1)]);
+        assert_eq!(access_loop.counts().hot(), (3, 1));
     }
 
     #[test]
     fn a_window_full_of_migrations_makes_the_next_one_slower() {
-        let mut lane = lane(1, 1);
-        let per_access = |lane: &mut Lane| {
-            let before = lane.now_ns();
-            lane.play_one(TierAccess::read(1));
-            lane.now_ns() - before
+        let mut access_loop = access_loop(1, 1);
+        let per_access = |access_loop: &mut AccessLoop| {
+            let before = access_loop.now_ns();
+            access_loop.play_one(TierAccess::read(1));
+            access_loop.now_ns() - before
         };
-        assert_eq!(per_access(&mut lane), 405);
+        assert_eq!(per_access(&mut access_loop), 405);
         // 100 ms at 27.8 GB/s of writes is 678711 pages.
-        (0..600_000).for_each(|_| lane.count_copy(Node::Fast, Node::Slow));
-        lane.charge(Item::PageFault, 100_000);
-        lane.look_at_load();
-        assert!(per_access(&mut lane) > 405);
-        lane.charge(Item::PageFault, 100_000);
-        lane.look_at_load();
-        assert_eq!(per_access(&mut lane), 405, "and the one after it is idle again");
+        (0..600_000).for_each(|_| access_loop.count_copy(Node::Fast, Node::Slow));
+        access_loop.charge(Item::PageFault, 100_000);
+        access_loop.look_at_load();
+        assert!(per_access(&mut access_loop) > 405);
+        access_loop.charge(Item::PageFault, 100_000);
+        access_loop.look_at_load();
+        assert_eq!(per_access(&mut access_loop), 405, "and the one after it is idle again");
     }
 }
