@@ -350,10 +350,14 @@ impl Groups {
         }
     }
 
-    /// The configuration of the lruvecs with another swappiness, or as it was given.
-    pub(super) fn lru_config(&self, swappiness: Option<u8>) -> LruConfig {
-        let own = self.config.lru.swappiness;
-        LruConfig { swappiness: swappiness.unwrap_or(own), ..self.config.lru }
+    /// The swappiness that lruvecs were built with.
+    pub(super) fn swappiness(&self) -> u8 {
+        self.config.lru.swappiness
+    }
+
+    /// The node of all lruvecs.
+    pub(super) fn node(&self) -> u8 {
+        self.config.lru.id.node
     }
 
     pub(super) fn global_order(&self) -> GlobalOrder {

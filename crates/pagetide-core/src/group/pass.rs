@@ -285,9 +285,10 @@ impl Groups {
         let Visiting { group, pass: visit, .. } = visiting;
         let (group, is_cause) = (*group, *group == pass.cause);
         let age = NonresidentAge::new(self.lruvec(pass.cause).passed().age);
-        let id = LruvecId { group: pass.cause.0, node: self.lru_config(None).id.node };
+        let id = LruvecId { group: pass.cause.0, node: self.node() };
         visit.scan.group.clock = (!is_cause).then_some(CauseClock { id, age });
-        let (usual, asked) = (self.lru_config(None), self.lru_config(pass.swappiness));
+        let usual = self.swappiness();
+        let asked = pass.swappiness.unwrap_or(usual);
         // All its pages may be gone since the last step, and a removed group with them.
         if !self.tree().exists(group) {
             return Step::Done;
@@ -295,9 +296,9 @@ impl Groups {
         let nr_settled = batch.settled.len();
         self.walked_outside(batch.young_around(), Some(group));
         let member = self.member_mut(group);
-        member.lruvec.set_swappiness(&asked);
+        member.lruvec.set_swappiness(asked);
         let step = member.lruvec.reclaim_more(visit, batch);
-        member.lruvec.set_swappiness(&usual);
+        member.lruvec.set_swappiness(usual);
         if let Some(clock) = visit.scan.group.clock {
             let moved = clock.age.read().wrapping_sub(age.read());
             self.count_in_lineage(pass.cause, &Passed { age: moved, cost: [0; 2] });

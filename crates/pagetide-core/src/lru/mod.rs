@@ -24,6 +24,7 @@ pub mod baseline;
 pub mod capability;
 #[cfg(test)]
 pub(crate) mod conformance;
+mod context;
 mod log;
 pub mod lru_gen;
 mod lruvec;
@@ -38,11 +39,12 @@ mod shadow_budget;
 pub mod workingset;
 
 pub use access::{AccessPath, AccessRule, Marked};
+pub use context::Context;
 pub use log::{AccessLog, LOG_LEN, Logged, Room};
 pub use lruvec::{Discarded, Lruvec};
 pub use mechanism::{Mechanism, Switches, UnknownMechanism};
-pub use multigen::TableWalk;
-pub use policy::{Context, LruConfig, LruPolicy, PassPlan, Progress, PutBack, Refusal, Statistics};
+pub use page_table::TableWalk;
+pub use policy::{LruConfig, LruPolicy, PassPlan, Progress, PutBack, Refusal, Statistics};
 pub use registry::{PolicyName, UnknownPolicy};
 pub use shadow::{LruvecId, SHADOW_BITS, ShadowEntry, TOKEN_BITS, TOKEN_MASK};
 pub use shadow_budget::ShadowBudget;

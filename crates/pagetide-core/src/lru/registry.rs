@@ -9,8 +9,8 @@ use super::active_inactive::{
 use super::baseline::{Arc, Clock, Fifo, Lirs, Lru, S3Fifo, Sieve, TwoQueue, WTinyLfu};
 use super::capability::Capabilities;
 use super::lruvec::{hear_all, hear_return};
-use super::multigen::{Mglru, Mglru61};
-use super::pagetide::Pagetide;
+use super::multigen::{Mglru, Mglru61, MultigenSummary};
+use super::pagetide::{Pagetide, SelectionSummary};
 use super::{
     AccessLog, AccessPath, AccessRule, Context, Logged, LruConfig, LruPolicy, PassPlan, Progress,
     ShadowEntry,
@@ -148,8 +148,8 @@ policies! {
         "LIRS (Jiang and Zhang 2002): keeps pages whose last two accesses lie close together.";
 }
 
-/// What worlds and passes ask of any policy, as [`LruPolicy`] has it. Logs and batches are handed on
-/// whole: which policy it is is found out once for each.
+/// What worlds and passes ask of any policy, as [`LruPolicy`] has it. Logs and batches are handed
+/// on whole: which policy it is is found out once for each.
 impl Policy {
     pub(crate) fn access_rule(&self) -> AccessRule {
         each!(self, policy => access_rule_of(&**policy))
@@ -220,6 +220,21 @@ impl Policy {
         cursor: &mut Cursor,
     ) -> bool {
         each_with_cursor!(self, cursor, (policy, inner) => policy.end_pass(cx, scan, inner))
+    }
+
+    pub(crate) fn multigen_summary(&self) -> Option<MultigenSummary> {
+        match self {
+            Policy::Mglru(policy) => Some(policy.summary()),
+            Policy::Mglru61(policy) => Some(policy.summary()),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn selection_summary(&self) -> Option<SelectionSummary> {
+        match self {
+            Policy::Pagetide(policy) => policy.selection_summary(),
+            _ => None,
+        }
     }
 
     pub(crate) fn nr_folios(&self) -> u64 {

@@ -6,7 +6,7 @@ use crate::folio::Flags;
 use crate::ids::{FrameId, PageType};
 use crate::lru::capability::{AgesByTables, Capabilities, GroupClock, WeighsTypes};
 use crate::lru::workingset::{ListPages, NonresidentAge, Passed};
-use crate::lru::{AccessPath, Context, LruConfig, Mechanism, ShadowEntry};
+use crate::lru::{AccessPath, Context, Mechanism, ShadowEntry};
 
 impl<D: Design> Capabilities for TwoLists<D> {
     fn tables(&mut self) -> Option<&mut dyn AgesByTables> {
@@ -78,8 +78,8 @@ impl<D: Design> GroupClock for TwoLists<D> {
 
 impl<D: Design> WeighsTypes for TwoLists<D> {
     /// There is no anonymous-only mode here: more than 200 counts as 200.
-    fn set_swappiness(&mut self, config: &LruConfig) {
-        self.swappiness = config.swappiness.min(200);
+    fn set_swappiness(&mut self, swappiness: u8) {
+        self.swappiness = swappiness.min(200);
     }
 
     fn fold_statistics(&mut self, cx: &mut Context<'_>) {

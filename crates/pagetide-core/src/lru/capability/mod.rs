@@ -3,15 +3,15 @@
 //! Problem: generations, clocks of nested groups and explanations concern two or three policies of
 //! sixteen; in the base, each of the others would have to be read past them.
 //!
-//! Idea: [`Capabilities`] asks a policy for each of them, and gets it or `None`. Its callers stand
-//! beside the trait, and say what happens without it. All of this is off the path of a hit or a
-//! victim, so a call through a table of functions is cheap enough.
+//! Idea: [`Capabilities`] asks a policy for each of them, and gets it or `None`; what happens
+//! without it, the lruvec says. All of this is off the path of a hit or a victim, so a call through
+//! a table of functions is cheap enough.
 //!
 //! ```text
 //!   tables       AgesByTables        page-table walks tell which folios are young
 //!   group_clock  GroupClock          refaults are judged by the clock of another group
 //!   moves        MovesBetweenNodes   pages come from, and go to, other nodes
-//!   generations  KeepsGenerations    age protects folios, and can be looked at
+//!   generations  KeepsGenerations    age protects folios
 //!   explains     Explains            says in words where a folio is, and why
 //!   types        WeighsTypes         anonymous against file pages, by changing numbers
 //! ```

@@ -1,7 +1,7 @@
 //! Pages that move between nodes: gone from one lruvec and new to the other, yet never evicted.
 
 use crate::ids::FrameId;
-use crate::lru::{Context, Lruvec};
+use crate::lru::Context;
 
 /// A policy that treats moved pages otherwise than evicted and filled ones.
 pub trait MovesBetweenNodes {
@@ -15,16 +15,5 @@ pub trait MovesBetweenNodes {
     /// descriptor beside flags is left over from another page.
     fn moved_in(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         let _ = (cx, frame);
-    }
-}
-
-impl Lruvec {
-    /// Prepares the lists for a page that was moved here from another node: `frame` is bound to it
-    /// and not logged yet, as in [`Lruvec::refault`]. The world logs it afterwards.
-    pub fn welcome(&mut self, frame: FrameId) {
-        let (policy, mut cx) = self.parts();
-        if let Some(moves) = policy.moves() {
-            moves.moved_in(&mut cx, frame);
-        }
     }
 }

@@ -1,13 +1,13 @@
 //! What the multi-gen LRU offers beyond the base: table walks, generations, weights, explanations.
 
 use super::profile::Profile;
-use super::{Multigen, MultigenSummary, TableWalk, is_parked};
+use super::{Multigen, is_parked};
 use crate::folio::Folios;
 use crate::ids::FrameId;
 use crate::lru::capability::{AgesByTables, Capabilities, Explains, KeepsGenerations, WeighsTypes};
 use crate::lru::multigen::swappiness::Swappiness;
-use crate::lru::page_table::YoungPages;
-use crate::lru::{Context, LruConfig, Mechanism};
+use crate::lru::page_table::{TableWalk, YoungPages};
+use crate::lru::{Context, Mechanism};
 use crate::units::Millis;
 use crate::vmstat::Counter;
 use core::fmt;
@@ -61,15 +61,11 @@ impl<P: Profile> KeepsGenerations for Multigen<P> {
         let nr_folios = self.generations.nr_evictable(self.swappiness, 0);
         nr_folios >> priority > 0 && self.is_ripe(now)
     }
-
-    fn summary(&self) -> MultigenSummary {
-        self.summarize()
-    }
 }
 
 impl<P: Profile> WeighsTypes for Multigen<P> {
-    fn set_swappiness(&mut self, config: &LruConfig) {
-        self.swappiness = Swappiness::new(config, P::SWAPPINESS_MAX);
+    fn set_swappiness(&mut self, swappiness: u8) {
+        self.swappiness = Swappiness::new(self.can_swap, swappiness, P::SWAPPINESS_MAX);
     }
 }
 

@@ -43,7 +43,7 @@
 //!   controller.rs   what evictions and refaults count, and how ratios compare
 //!   refault.rs      what an evicted page leaves, and what its return brings it
 //!   aging.rs        starting a generation (before it, the world walks its page tables)
-//!   walks.rs        which leaf tables a walk reads; bloom.rs remembers those worth it
+//!   walks.rs        which leaf tables a walk reads, and how those worth it are remembered
 //!   births.rs       when generations were started, and how long they are kept at least
 //!   request.rs      aging and eviction on request
 //!   eviction.rs     sorting and taking the oldest
@@ -81,7 +81,6 @@
 
 mod aging;
 mod births;
-mod bloom;
 mod capability;
 mod controller;
 mod eviction;
@@ -102,7 +101,6 @@ mod window;
 pub use controller::RefTierCounts;
 pub use summary::{GenerationSummary, MultigenSummary};
 pub use tiers::{NR_TIERS, RefTier};
-pub use walks::TableWalk;
 pub use window::MAX_NR_GENS;
 
 use super::{
@@ -139,6 +137,8 @@ pub(crate) struct Multigen<P> {
     profile: P,
     id: LruvecId,
     swappiness: Swappiness,
+    /// Whether anonymous folios have anywhere to go.
+    can_swap: bool,
     switches: Switches,
     generations: Generations,
     controller: Controller,
@@ -170,7 +170,8 @@ impl<P: Profile> LruPolicy for Multigen<P> {
         Multigen {
             profile: P::new(config.switches),
             id: config.id,
-            swappiness: Swappiness::new(config, P::SWAPPINESS_MAX),
+            swappiness: Swappiness::new(config.can_swap, config.swappiness, P::SWAPPINESS_MAX),
+            can_swap: config.can_swap,
             switches: config.switches,
             generations: Generations::new(),
             controller: Controller::default(),

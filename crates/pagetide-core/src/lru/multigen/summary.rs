@@ -42,7 +42,7 @@ pub struct MultigenSummary {
 
 impl<P: Profile> Multigen<P> {
     /// Describes the current state. O(1).
-    pub(crate) fn summarize(&self) -> MultigenSummary {
+    pub(crate) fn summary(&self) -> MultigenSummary {
         let window = self.generations.window;
         let first = window.max_seq - (MAX_NR_GENS as u64 - 1);
         let generations = core::array::from_fn(|nth| {

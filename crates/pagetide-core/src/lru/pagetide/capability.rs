@@ -2,16 +2,13 @@
 //! explanations; and how many victims a pass takes at once.
 
 use super::engine::count_hit;
-use super::listing::keeps;
-use super::{
-    ANON_FIRST, BATCH_MAX, BATCH_PARTS, BATCH_PARTS_OF_PROBATION, Pagetide, SelectionSummary,
-};
+use super::{ANON_FIRST, BATCH_MAX, BATCH_PARTS, BATCH_PARTS_OF_PROBATION, Pagetide};
 use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
 use crate::lru::capability::{
     AgesByTables, Capabilities, Explains, MovesBetweenNodes, WeighsTypes,
 };
-use crate::lru::{Context, LruConfig, LruPolicy, ShadowEntry};
+use crate::lru::{Context, LruPolicy, ShadowEntry};
 use core::fmt::{self, Write};
 
 impl Pagetide {
@@ -63,9 +60,8 @@ impl MovesBetweenNodes for Pagetide {
 }
 
 impl WeighsTypes for Pagetide {
-    fn set_swappiness(&mut self, config: &LruConfig) {
-        self.keeps = keeps(config);
-        self.is_anon_first = config.swappiness >= ANON_FIRST;
+    fn set_swappiness(&mut self, swappiness: u8) {
+        self.is_anon_first = swappiness >= ANON_FIRST;
     }
 }
 
@@ -76,9 +72,5 @@ impl Explains for Pagetide {
 
     fn write_shadow(&self, shadow: ShadowEntry, out: &mut dyn Write) -> fmt::Result {
         self.tell_past(shadow, out)
-    }
-
-    fn selection(&self) -> Option<SelectionSummary> {
-        self.selection_summary()
     }
 }

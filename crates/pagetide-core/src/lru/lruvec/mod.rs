@@ -11,6 +11,8 @@
 //!                         +-----withdraw-----+--> free, its page in another node's frame
 //! ```
 
+mod capability;
+
 use super::{
     AccessLog, AccessPath, AccessRule, Context, Cursor, Logged, LruConfig, LruPolicy, LruvecId,
     Policy, PolicyName, ShadowEntry, Statistics,
