@@ -39,6 +39,7 @@ mod readahead;
 mod record;
 mod replay;
 mod report;
+mod results;
 mod run;
 mod settings;
 mod setup;

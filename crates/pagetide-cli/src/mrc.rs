@@ -28,7 +28,7 @@ use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::output;
 use crate::parallel::JobsArgs;
-use crate::readahead::{Question, ReadaheadArgs};
+use crate::readahead::{ReadaheadArgs, ReadaheadUse};
 use crate::report::curves::{self as drawing, Curve};
 use crate::setup;
 use crate::source::SourceArgs;
@@ -90,7 +90,7 @@ struct Curves {
     sample_rate: Option<f64>,
     /// What became of the recorded readahead: "none" was recorded, or all are "without", or all
     /// have what was "recorded".
-    readahead: Question,
+    readahead: ReadaheadUse,
     /// Policy by policy, ascending sizes.
     points: Vec<Point>,
 }
@@ -114,7 +114,7 @@ struct Sample {
     /// Of the whole trace.
     nr_accesses: u64,
     reader: Reader,
-    question: Question,
+    readahead_use: ReadaheadUse,
 }
 
 fn parse_sampler(text: &str) -> Result<Sampler, String> {
@@ -136,7 +136,7 @@ pub(crate) fn run(args: &MrcArgs, interrupt: &Interrupt) -> Result<(), Failure> 
         accesses: sample.nr_accesses,
         pages: nr_pages.round() as u64,
         sample_rate: args.sample.map(|sampler| sampler.rate()),
-        readahead: sample.question,
+        readahead: sample.readahead_use,
         points: points(args, &sample, &sizes, interrupt)?,
     };
     if let Some(path) = &args.svg {
@@ -157,8 +157,8 @@ fn read(args: &MrcArgs, interrupt: &Interrupt) -> Result<Sample, Failure> {
     })?;
     // In a sample, reads that follow each other did not in the trace.
     let reader = if args.sample.is_some() { Reader::Recorded } else { setup::reader_of(&facts) };
-    let question = args.readahead.apply(&mut trace);
-    Ok(Sample { sampler, trace, nr_accesses, reader, question })
+    let readahead_use = args.readahead.apply(&mut trace);
+    Ok(Sample { sampler, trace, nr_accesses, reader, readahead_use })
 }
 
 fn sizes(args: &MrcArgs, sample: &Sample, nr_pages: f64) -> Result<Vec<u32>, Failure> {
@@ -185,14 +185,14 @@ fn points(
     sizes: &[u32],
     interrupt: &Interrupt,
 ) -> Result<Vec<Point>, Failure> {
-    let Sample { sampler, trace, nr_accesses, reader, question } = sample;
-    let has_curve = |contender| is_lru(contender) && *question != Question::Recorded;
+    let Sample { sampler, trace, nr_accesses, reader, readahead_use } = sample;
+    let has_curve = |contender| is_lru(contender) && *readahead_use != ReadaheadUse::Recorded;
     let setup = |policy, frames: u32| Setup { reader: *reader, ..Setup::new(policy, frames) };
     let lru = SampledCurve::new(*sampler, trace, *nr_accesses);
     interrupt.check()?;
-    let asked =
+    let pairs =
         || args.policy.iter().flat_map(|&policy| sizes.iter().map(move |&size| (policy, size)));
-    let cells: Vec<Cell> = asked()
+    let cells: Vec<Cell> = pairs()
         .filter(|(contender, _)| !has_curve(*contender))
         .map(|(contender, size)| Cell::new(contender, sampler.scale(size), setup))
         .collect();
@@ -212,7 +212,7 @@ fn points(
         let error = lru.error(frames);
         Point { policy, frames, memory_bytes, miss_ratio, device_read_bytes, error }
     };
-    Ok(asked().map(point).collect())
+    Ok(pairs().map(point).collect())
 }
 
 fn is_lru(contender: Contender) -> bool {
@@ -247,7 +247,7 @@ fn text(args: &MrcArgs, curves: &Curves, sizes: &[u32]) -> String {
 /// A row a size, a column a policy; with readahead another for what the store gave.
 fn table<'a>(args: &'a MrcArgs, curves: &Curves, sizes: &[u32]) -> Table<'a> {
     // Without readahead it is a page for each miss, and says nothing new.
-    let has_bytes = curves.readahead == Question::Recorded;
+    let has_bytes = curves.readahead == ReadaheadUse::Recorded;
     let mut columns = vec![right("memory", 12), right("frames", 10)];
     for policy in &args.policy {
         columns.push(right(policy.as_str(), 16));

@@ -37,7 +37,7 @@ struct MechanismRow {
     /// One sentence: what the policy does because of it.
     effect: &'static str,
     source: &'static str,
-    /// On unless somebody says otherwise.
+    /// On unless it is switched off.
     default: bool,
 }
 

@@ -72,7 +72,7 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
 
 /// Says something beside the result, on stderr.
 pub(crate) fn note(sentence: &str) {
-    // A closed stderr leaves nobody to tell.
+    // A closed stderr leaves no place to say so.
     let _ = writeln!(io::stderr().lock(), "{sentence}");
 }
 
@@ -151,7 +151,7 @@ impl Meter {
         };
         if let Ok(style) = ProgressStyle::with_template(template) {
             let rate = |state: &ProgressState, out: &mut dyn fmt::Write| {
-                // A bar that cannot be drawn is nobody's loss.
+                // A bar that cannot be drawn is no failure.
                 let _ = write!(out, "{:.1} M/s", state.per_sec() / 1e6);
             };
             bar.set_style(style.progress_chars("=> ").with_key("rate", rate));

@@ -5,7 +5,7 @@ use super::{Finding, Rule};
 
 pub(super) const RULE: Rule = Rule {
     name: "links-resolve",
-    why: "a dead link tells a newcomer that nobody reads the documents",
+    why: "a dead link shows a newcomer that the documents are not read",
     check,
     #[cfg(test)]
     canary: || Tree::of(&[("docs/a.md", "# A\n[b](b.md)\n")]),

@@ -21,6 +21,7 @@ mod layout;
 mod links;
 mod names;
 mod readme;
+mod results;
 mod sizes;
 mod source;
 mod text;
@@ -61,7 +62,7 @@ struct Rule {
     canary: fn() -> Tree,
 }
 
-const RULES: [Rule; 20] = [
+const RULES: [Rule; 21] = [
     arrows::RULE,
     circles::RULE,
     layout::RULE,
@@ -80,6 +81,7 @@ const RULES: [Rule; 20] = [
     links::RULE,
     readme::FACTS,
     readme::PATHS,
+    results::RULE,
     vocabulary::BANNED,
     vocabulary::GLOSSARY,
 ];

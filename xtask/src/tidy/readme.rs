@@ -124,7 +124,7 @@ fn crate_map(tree: &Tree, readme: &str, say: &mut impl FnMut(usize, String, &str
     }
 }
 
-/// Paths of the project in backticks or links, in every document that tells of the present.
+/// Paths of the project in backticks or links, in every document about the present.
 fn paths(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for (document, text) in tree.documents().filter(|(path, _)| *path != "CHANGELOG.md") {

@@ -21,7 +21,8 @@ use crate::cells::{self, Answer, Cell};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::parallel::JobsArgs;
-use crate::readahead::{Question, ReadaheadArgs};
+use crate::readahead::{ReadaheadArgs, ReadaheadUse};
+use crate::results::{Measured, ResultsArgs};
 use crate::setup::SetupArgs;
 use crate::sizes::SizeArgs;
 use crate::source::SourceArgs;
@@ -63,6 +64,8 @@ pub(crate) struct AblateArgs {
     report: Option<PathBuf>,
     #[command(flatten)]
     json: JsonArgs,
+    #[command(flatten)]
+    results: ResultsArgs,
 }
 
 /// One replay, and how it differs from the policy as it is. The field names are what `--json`
@@ -79,7 +82,7 @@ struct AblationRow {
     is_on: Option<bool>,
     /// What became of the recorded readahead: "none" was recorded, or all are "without", or all
     /// have what was "recorded".
-    readahead: Question,
+    readahead: ReadaheadUse,
     /// Accesses that missed.
     misses: u64,
     /// Misses more than with the policy as it is.
@@ -109,10 +112,11 @@ pub(crate) fn run(args: &AblateArgs, interrupt: &Interrupt) -> Result<(), Failur
     let sizes = args.sizes.frames()?;
     check_policies(&args.policy)?;
     output::check("the report", &args.report)?;
+    args.results.check()?;
     let contenders: Vec<Contender> = args.policy.iter().copied().map(Contender::Policy).collect();
     args.setup.check(&contenders, &sizes)?;
     let (mut trace, facts) = args.source.read_dense(interrupt)?;
-    let question = args.readahead.apply(&mut trace);
+    let readahead_use = args.readahead.apply(&mut trace);
     let groups: Vec<Vec<Variant>> = sizes
         .iter()
         .flat_map(|&frames| args.policy.iter().map(move |&policy| (policy, frames)))
@@ -121,11 +125,12 @@ pub(crate) fn run(args: &AblateArgs, interrupt: &Interrupt) -> Result<(), Failur
     let cells: Vec<Cell> = groups.iter().flatten().map(|variant| variant.cell).collect();
     let rounds = cells.repeat(args.runs as usize);
     let answers = cells::run(&trace, &rounds, args.jobs, interrupt)?;
-    let rows = rows(&groups, &least_of_rounds(&answers, cells.len()), question);
+    let rows = rows(&groups, &least_of_rounds(&answers, cells.len()), readahead_use);
     if let Some(path) = &args.report {
-        report::write(path, &args.source.file, &trace, question, &rows)?;
+        report::write(path, &args.source.file, &trace, readahead_use, &rows)?;
     }
-    args.json.print(&rows, || format!("{}\n{}", question.describe(), table(&rows).to_text()))
+    args.results.append(|| rows.iter().map(|row| to_result(&args.source, row)).collect())?;
+    args.json.print(&rows, || format!("{}\n{}", readahead_use.describe(), table(&rows).to_text()))
 }
 
 /// A cell, and what was flipped in it.
@@ -138,7 +143,7 @@ struct Variant {
 fn check_policies(policies: &[PolicyName]) -> Result<(), Failure> {
     match policies.iter().find(|policy| Mechanism::of(**policy).next().is_none()) {
         Some(policy) => Err(Failure::Usage(format!(
-            "{policy} has no mechanism to switch: `pagetide policies --mechanisms` lists who has"
+            "{policy} has no mechanism to switch: `pagetide policies --mechanisms` lists them"
         ))),
         None => Ok(()),
     }
@@ -171,21 +176,26 @@ fn least_of_rounds(answers: &[Answer], nr_cells: usize) -> Vec<Answer> {
 }
 
 /// A row for each answer; each group's first is what the others are compared with.
-fn rows(groups: &[Vec<Variant>], answers: &[Answer], asked: Question) -> Vec<AblationRow> {
+fn rows(groups: &[Vec<Variant>], answers: &[Answer], readahead: ReadaheadUse) -> Vec<AblationRow> {
     let mut rows = Vec::with_capacity(answers.len());
     let mut left = answers;
     for group in groups {
-        let (of_group, rest) = left.split_at(group.len());
-        left = rest;
+        let (of_group, others) = left.split_at(group.len());
+        left = others;
         let as_it_is = &of_group[0];
         let answered = group.iter().zip(of_group);
-        let compared = answered.map(|(variant, it)| row(variant, it, as_it_is, asked));
+        let compared = answered.map(|(variant, it)| row(variant, it, as_it_is, readahead));
         rows.extend(compared);
     }
     rows
 }
 
-fn row(variant: &Variant, answer: &Answer, as_it_is: &Answer, asked: Question) -> AblationRow {
+fn row(
+    variant: &Variant,
+    answer: &Answer,
+    as_it_is: &Answer,
+    readahead: ReadaheadUse,
+) -> AblationRow {
     let outcome = &answer.outcome;
     let misses_more = outcome.misses as i64 - as_it_is.outcome.misses as i64;
     let accesses = outcome.accesses.max(1) as f64;
@@ -199,7 +209,7 @@ fn row(variant: &Variant, answer: &Answer, as_it_is: &Answer, asked: Question) -
         frames: variant.cell.frames,
         mechanism: variant.flipped.map(|(mechanism, _)| mechanism.as_str()),
         is_on: variant.flipped.map(|(_, is_on)| is_on),
-        readahead: asked,
+        readahead,
         misses: outcome.misses,
         misses_more,
         points_more: misses_more as f64 / accesses * 100.0,
@@ -244,6 +254,12 @@ fn table(rows: &[AblationRow]) -> Table<'static> {
     Table::new(&columns).with_rows(rows.iter().map(cells_of))
 }
 
+/// The row as data: points of the miss ratio that the flip costs.
+fn to_result(source: &SourceArgs, row: &AblationRow) -> Measured {
+    let case = format!("{}, {} frames, {}", source.name(), row.frames, name_of(row));
+    Measured::once(case, row.policy, "points more", row.points_more)
+}
+
 /// What was done to the policy, in words.
 fn name_of(row: &AblationRow) -> String {
     match (row.mechanism, row.is_on) {
@@ -273,7 +289,7 @@ mod tests {
         let cells: Vec<Cell> = group.iter().map(|variant| variant.cell).collect();
         let answers = cells::run(&trace, &cells, JobsArgs::default(), &Interrupt::default())
             .expect("it runs");
-        let rows = rows(&[group], &answers, Question::None);
+        let rows = rows(&[group], &answers, ReadaheadUse::None);
         assert_eq!((rows[0].mechanism, rows[0].misses_more), (None, 0));
         assert_eq!((rows[0].cpu_ns_per_access_more, rows[0].points_more), (0.0, 0.0));
         for row in &rows[1..] {

@@ -3,7 +3,7 @@
 use super::{AblationRow, name_of, table};
 use crate::failure::Failure;
 use crate::machine;
-use crate::readahead::Question;
+use crate::readahead::ReadaheadUse;
 use crate::report::page::{Figure, Page, heading};
 use crate::report::plots::{DrawError, GREY, TEXT_PIXELS, colour, mesh, svg};
 use crate::report::{self, distinct};
@@ -32,16 +32,16 @@ pub(super) fn write(
     path: &Path,
     file: &Path,
     trace: &DenseTrace,
-    question: Question,
+    readahead_use: ReadaheadUse,
     rows: &[AblationRow],
 ) -> Result<(), Failure> {
-    report::write(path, render(file, trace, question, rows))
+    report::write(path, render(file, trace, readahead_use, rows))
 }
 
 fn render(
     file: &Path,
     trace: &DenseTrace,
-    question: Question,
+    readahead_use: ReadaheadUse,
     rows: &[AblationRow],
 ) -> Result<String, DrawError> {
     let said = format!(
@@ -49,7 +49,7 @@ fn render(
         escape(&file.display().to_string()),
         trace.nr_accesses(),
         opt::count_pages(trace),
-        question.describe(),
+        readahead_use.describe(),
     );
     let policies = distinct(rows.iter().map(|row| row.policy));
     let mut page = Page::new("Pagetide ablation", &said, &policies);
@@ -100,7 +100,7 @@ mod tests {
             frames: 100,
             mechanism,
             is_on: mechanism.map(|_| false),
-            readahead: Question::None,
+            readahead: ReadaheadUse::None,
             misses: 10,
             misses_more: 3,
             points_more,
@@ -119,7 +119,7 @@ mod tests {
         let picture = bars(&rows[1..]).expect("drawn");
         assert!(picture.contains("tiers off") && picture.contains("+1.25"));
         assert!(picture.contains("aging off") && picture.contains("-0.50"));
-        let text = render(Path::new("x"), &DenseTrace::default(), Question::None, &rows)
+        let text = render(Path::new("x"), &DenseTrace::default(), ReadaheadUse::None, &rows)
             .expect("rendered");
         assert_eq!(text.matches("<figure>").count(), 1);
         assert!(text.contains("as it is"));

@@ -8,7 +8,7 @@
 //! The few hits speed the subject up a little: with a quick device, by at most a sixteenth.
 
 use super::direct::DirectFile;
-use super::interleave::{Contender, Samples, time_threads};
+use super::interleave::{Samples, TimedRun, time_threads};
 use super::{Bench, Identity, Row};
 use crate::dataset::DataFile;
 use crate::failure::Failure;
@@ -51,13 +51,13 @@ fn measure(
     let refuse = |error: std::io::Error| Failure::on_path("read", &data.path, &error);
     let offset = |random: &mut SmallRng| Bytes::from_pages(random.random_range(0..data.nr_pages)).0;
     let [mut first, mut second] = [1, 2].map(SmallRng::seed_from_u64);
-    let through: Contender<'_> = Box::new(|| {
+    let through: TimedRun<'_> = Box::new(|| {
         let threads = vec![(&mut first, vec![0; PAGE_BYTES])];
         time_threads((duration, BATCH), threads, |(random, page)| {
             file.read_at(page, offset(random)).map(drop).map_err(|error| refuse(error.into()))
         })
     });
-    let past: Contender<'_> = Box::new(|| {
+    let past: TimedRun<'_> = Box::new(|| {
         let threads = vec![(&mut second, AlignedBuf::zeroed(PAGE_BYTES))];
         time_threads((duration, BATCH), threads, |(random, page)| {
             direct.read(page, offset(random)).map_err(refuse)

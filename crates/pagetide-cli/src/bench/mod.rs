@@ -63,10 +63,11 @@ use crate::dataset::{self, DataFile};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::machine;
+use crate::results::ResultsArgs;
 use crate::settings::{self, Setting};
 use crate::terminal::{self, JsonArgs, Progress};
 use ::pagetide::{Advice, File, OpenOptions, PageCache};
-use interleave::{Contender, Samples};
+use interleave::{Samples, TimedRun};
 use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Bytes;
 use row::{Identity, Row};
@@ -114,6 +115,8 @@ pub(crate) struct BenchArgs {
     quick: bool,
     #[command(flatten)]
     json: JsonArgs,
+    #[command(flatten)]
+    results: ResultsArgs,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -199,9 +202,9 @@ impl Bench<'_> {
     fn interleave<const N: usize>(
         &self,
         label: &str,
-        contenders: [Contender<'_>; N],
+        timed_runs: [TimedRun<'_>; N],
     ) -> Result<[Samples; N], Failure> {
-        interleave::interleave(label, self.args.runs, self.interrupt, contenders)
+        interleave::interleave(label, self.args.runs, self.interrupt, timed_runs)
     }
 
     /// A cache of `memory` under `policy`, touched beforehand.
@@ -232,6 +235,7 @@ pub(crate) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<(), Failure
         ));
     }
     machine::read_disk_free(&args.dir)?;
+    args.results.check()?;
     let bench = Bench { args, interrupt };
     let is_wanted = |name| args.name == BenchName::All || args.name == name;
     let mut rows = Vec::new();
@@ -252,5 +256,6 @@ pub(crate) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<(), Failure
         new.iter().for_each(Row::note_spread);
         rows.extend(new);
     }
+    args.results.append(|| rows.iter().filter_map(|row| row.to_result(args.runs)).collect())?;
     args.json.print(&rows, || row::table(&rows).to_text())
 }

@@ -15,7 +15,7 @@
 //! One thread touches, one serves: each fault wakes the one and then the other. Where userfaultfd
 //! is refused, the rows say so. Ignored: several threads, and stores at more than memory.
 
-use super::interleave::{Contender, time_threads};
+use super::interleave::{TimedRun, time_threads};
 use super::{Bench, Row};
 use crate::dataset::DataFile;
 use crate::failure::Failure;
@@ -166,7 +166,7 @@ fn zipf(bench: &Bench<'_>, memory: Bytes) -> Result<Row, Failure> {
     let word = |index: u64| Ok(region.words()[index as usize * WORDS].load(Relaxed));
     let duration = bench.duration(2000);
     let (mut word_round, mut guard_round) = (SEED, SEED);
-    let contenders: [Contender<'_>; 2] = [
+    let timed_runs: [TimedRun<'_>; 2] = [
         Box::new(|| {
             word_round += 1;
             time_zipf(&data, &shuffle, word_round, duration, &word)
@@ -176,7 +176,7 @@ fn zipf(bench: &Bench<'_>, memory: Bytes) -> Result<Row, Failure> {
             time_zipf(&data, &shuffle, guard_round, duration, &guard)
         }),
     ];
-    let [subject, reference] = bench.interleave("region zipf", contenders)?;
+    let [subject, reference] = bench.interleave("region zipf", timed_runs)?;
     Ok(Row::measured(("region", "zipf", 1), "guard", &subject, &reference))
 }
 

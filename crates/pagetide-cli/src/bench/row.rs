@@ -1,8 +1,11 @@
 //! A measured case: its times, its reference's, and the ratio of the two.
 
 use super::interleave::Samples;
+use crate::results::Measured;
 use crate::table::{Table, cells, left, number, right};
 use crate::terminal;
+use ::pagetide::PcpTuning;
+use pagetide_core::lru::PolicyName;
 use serde::Serialize;
 
 /// A row's bench, case and threads.
@@ -95,6 +98,30 @@ impl Row {
             )),
             _ => terminal::note(&format!("{what}: {times} over the runs")),
         }
+    }
+
+    /// The row as data, if it was measured; what the case ends in is the subject, where that is a
+    /// policy or a tuning.
+    pub(super) fn to_result(&self, runs: u32) -> Option<Measured> {
+        let words: Vec<&str> = self.case.split(' ').collect();
+        let (last, before) = words.split_last()?;
+        let is_subject = last.parse::<PolicyName>().is_ok() || last.parse::<PcpTuning>().is_ok();
+        let (subject, before) = if is_subject { (*last, before) } else { ("pagetide", &words[..]) };
+        let case = format!("{} {}", self.bench, before.join(" "));
+        Some(Measured {
+            case: format!("{}, x{}", case.trim_end(), self.threads),
+            subject: subject.to_owned(),
+            unit: if self.case.starts_with("locked") { "frames" } else { "ns" },
+            runs,
+            median: self.subject_ns?,
+            min: self.subject_ns_min?,
+            max: self.subject_ns_max?,
+            reference: self.reference.map(str::to_owned),
+            reference_median: self.reference_ns,
+            ratio: self.ratio,
+            ratio_min: self.ratio_min,
+            ratio_max: self.ratio_max,
+        })
     }
 
     /// What stands behind the row's numbers.

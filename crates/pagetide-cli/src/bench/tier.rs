@@ -17,7 +17,7 @@
 //!
 //! Ignored: bandwidth, which slow memory has less of as well.
 
-use super::interleave::{Contender, time_threads};
+use super::interleave::{TimedRun, time_threads};
 use super::{Bench, Row};
 use crate::dataset::DataFile;
 use crate::failure::Failure;
@@ -80,7 +80,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
             open_warm(bench, &plain, &data, &shuffle, None)?,
         ];
         let before = served(&tiered);
-        let contender = |file: &File| -> Contender<'_> {
+        let timed_run = |file: &File| -> TimedRun<'_> {
             let (file, shuffle, mut round) = (file.clone(), shuffle.clone(), SEED);
             let duration = bench.duration(1000);
             Box::new(move || {
@@ -88,9 +88,9 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
                 time_reads(&file, &shuffle, round, duration)
             })
         };
-        let contenders = [contender(&warmed[0]), contender(&warmed[1])];
+        let timed_runs = [timed_run(&warmed[0]), timed_run(&warmed[1])];
         let label = format!("tier {}", case.name);
-        let [subject, reference] = bench.interleave(&label, contenders)?;
+        let [subject, reference] = bench.interleave(&label, timed_runs)?;
         if let Some(stats) = tiered.stats().tiering {
             let share = 100.0 * share_since(before, served(&tiered));
             let moves = stats.to_string().replace('\n', "; ");

@@ -1,4 +1,4 @@
-//! What a child process is told: one workload for one subject, with all that it needs.
+//! What a child process gets: one workload for one subject, with all that it needs.
 
 use super::plan::Workload;
 use crate::cgroup::GroupHandle;

@@ -69,7 +69,7 @@ impl Workload {
         Workload::Oltp,
         Workload::ZipfFit,
     ];
-    /// Those that a demo plays which is told nothing else.
+    /// Those that a demo plays without `--workloads`.
     pub(crate) const USUAL: [Workload; 5] = [
         Workload::WsChange,
         Workload::WsProtect,

@@ -7,10 +7,10 @@ use crate::report::plots::{
 use plotters::prelude::*;
 
 /// Hit ratio over time, a line per subject.
-pub(super) fn hit_course(outcomes: &[&Outcome]) -> Result<String, DrawError> {
-    let ends = outcomes.iter().filter_map(|outcome| outcome.hit_course.last());
+pub(super) fn hit_timeline(outcomes: &[&Outcome]) -> Result<String, DrawError> {
+    let ends = outcomes.iter().filter_map(|outcome| outcome.hit_timeline.last());
     let right = ends.map(|point| point.0).fold(0.1, f64::max);
-    let line = |it: &&Outcome| Line::new(&it.row.subject, it.hit_course.clone());
+    let line = |it: &&Outcome| Line::new(&it.row.subject, it.hit_timeline.clone());
     let all: Vec<Line> = outcomes.iter().map(line).collect();
     lines(&Axes::over_seconds(right, 1.0, &|ratio| format!("{:.0} %", ratio * 100.0)), &all)
 }

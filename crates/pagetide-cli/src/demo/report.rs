@@ -55,7 +55,7 @@ fn add_section(
 ) -> Result<(), DrawError> {
     let rows: Vec<&Row> = outcomes.iter().map(|outcome| &outcome.row).collect();
     let hits =
-        Figure::new(plots::hit_course(outcomes)?, "Hit ratio over time", hits_caption(workload));
+        Figure::new(plots::hit_timeline(outcomes)?, "Hit ratio over time", hits_caption(workload));
     let latency = Figure::new(
         plots::latency(outcomes)?,
         "Latency",
@@ -103,7 +103,7 @@ fn hits_caption(workload: Workload) -> &'static str {
          looked up the same way for every subject, on one read in 16."
     } else {
         "Share of the pages read for which the device had nothing to do, stretch by stretch. \
-         (Readahead makes pages resident just before they are read, so looking beforehand would \
+         (Readahead makes pages resident just before they are read, so sampling beforehand would \
          flatter.)"
     }
 }
@@ -125,7 +125,7 @@ mod tests {
         outcome.row.ops_per_s = Some(1234.5);
         outcome.row.max_us = Some(900.0);
         outcome.latency_curve = vec![(1.0, 0.5), (50.0, 2.0), (99.0, 80.0), (100.0, 900.0)];
-        outcome.hit_course = vec![(0.5, 0.1), (1.0, 0.9)];
+        outcome.hit_timeline = vec![(0.5, 0.1), (1.0, 0.9)];
         outcome
     }
 

@@ -49,7 +49,7 @@ enum LabCommand {
 /// Runs the command.
 ///
 /// # Errors
-/// A scenario nobody knows, a report that cannot be written, an interrupt.
+/// A scenario that there is not, a report that cannot be written, an interrupt.
 pub(crate) fn run(args: &LabArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     match &args.command {
         LabCommand::Run(args) => run::run(args, interrupt),

@@ -1,6 +1,7 @@
-//! What every play in the lab is told: names, policies, seeds, prices, and where results go.
+//! The arguments of every play in the lab: names, policies, seeds, prices, and where results go.
 
 use crate::parallel::JobsArgs;
+use crate::results::ResultsArgs;
 use crate::terminal::JsonArgs;
 use pagetide_lab::machine::Price;
 use std::num::NonZeroU64;
@@ -33,6 +34,8 @@ pub(super) struct PlayArgs {
     pub(super) report: Option<PathBuf>,
     #[command(flatten)]
     pub(super) json: JsonArgs,
+    #[command(flatten)]
+    pub(super) results: ResultsArgs,
     /// For pcp-..., pmbench and tier-... only: a price, in nanoseconds where it is a time, as in
     /// zone_page=60. The table ends with all.
     #[arg(long, value_name = "NAME=NUMBER")]

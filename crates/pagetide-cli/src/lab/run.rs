@@ -43,6 +43,7 @@ pub(crate) struct RunArgs {
 /// A scenario or subject that there is not (usage), a report that cannot be written, an interrupt.
 pub(crate) fn run(args: &RunArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     output::check("the report", &args.plays.report)?;
+    args.plays.results.check()?;
     if is_about_tiers(args)? {
         tiers::run(&args.plays, &args.tiers, interrupt)
     } else if is_about_lists(args)? {

@@ -10,7 +10,7 @@
 use crate::cells::Cell;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::readahead::Question;
+use crate::readahead::ReadaheadUse;
 use crate::terminal::Meter;
 use pagetide_lab::replay::{ArmStay, Course, ReplayRow, course_of};
 use pagetide_lab::trace::DenseTrace;
@@ -68,7 +68,7 @@ pub(super) struct Described<'a> {
     row: &'a ReplayRow,
     /// What became of the recorded readahead: "none" was recorded, or all are "without", or all
     /// have what was "recorded".
-    readahead: Question,
+    readahead: ReadaheadUse,
     #[serde(skip_serializing_if = "Option::is_none")]
     arms: Option<&'a [ArmStay]>,
 }
@@ -76,7 +76,7 @@ pub(super) struct Described<'a> {
 /// Each row with its arms.
 pub(super) fn described<'a>(
     rows: &'a [ReplayRow],
-    readahead: Question,
+    readahead: ReadaheadUse,
     courses: &'a [Explained],
 ) -> Vec<Described<'a>> {
     let is_of =

@@ -25,6 +25,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::parallel::JobsArgs;
 use crate::readahead::ReadaheadArgs;
+use crate::results::{Measured, ResultsArgs};
 use crate::setup::{SetupArgs, parse_period};
 use crate::sizes::SizeArgs;
 use crate::source::SourceArgs;
@@ -85,6 +86,8 @@ pub(crate) struct ReplayArgs {
     report: Option<PathBuf>,
     #[command(flatten)]
     json: JsonArgs,
+    #[command(flatten)]
+    results: ResultsArgs,
 }
 
 /// Runs the command.
@@ -97,12 +100,13 @@ pub(crate) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
     }
     output::check("the picture", &args.svg)?;
     output::check("the report", &args.report)?;
+    args.results.check()?;
     let sizes = args.sizes.frames()?;
     let usual = [PolicyName::default(), PolicyName::Mglru, PolicyName::Lru].map(Contender::Policy);
     let policies = if args.policy.is_empty() { &usual[..] } else { &args.policy };
     args.setup.check(policies, &sizes)?;
     let (mut trace, facts) = args.source.read_dense(interrupt)?;
-    let question = args.readahead.apply(&mut trace);
+    let readahead_use = args.readahead.apply(&mut trace);
     let cell = |frames, contender| {
         Cell::new(contender, frames, |policy, frames| args.setup.setup(policy, frames, &facts))
     };
@@ -118,10 +122,16 @@ pub(crate) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
         output::write("the picture", path, &arms::alone(first)?)?;
     }
     if let Some(path) = &args.report {
-        report::write(path, &args.source.file, &trace, question, &rows, &courses)?;
+        report::write(path, &args.source.file, &trace, readahead_use, &rows, &courses)?;
     }
-    args.json.print(&explain::described(&rows, question, &courses), || {
-        format!("{}\n{}{}", question.describe(), table(&rows).to_text(), explain::text(&courses))
+    args.results.append(|| rows.iter().flat_map(|row| to_results(args, row)).collect())?;
+    args.json.print(&explain::described(&rows, readahead_use, &courses), || {
+        format!(
+            "{}\n{}{}",
+            readahead_use.describe(),
+            table(&rows).to_text(),
+            explain::text(&courses)
+        )
     })
 }
 
@@ -146,11 +156,11 @@ fn rows(answers: &[Answer], is_folded: bool) -> Vec<ReplayRow> {
             left = &left[1..];
             continue;
         }
-        let (phases, rest) = left.split_at(NR_PHASES as usize);
+        let (phases, others) = left.split_at(NR_PHASES as usize);
         let seconds = phases.iter().map(|answer| answer.seconds).sum();
         let outcomes = phases.iter().map(|answer| answer.outcome).collect();
         rows.push(Phases(outcomes).to_row(contender, frames, seconds));
-        left = rest;
+        left = others;
     }
     rows
 }
@@ -185,6 +195,16 @@ fn table(rows: &[ReplayRow]) -> Table<'static> {
         ]
     };
     Table::new(&columns).with_rows(rows.iter().map(cells_of))
+}
+
+/// The row as data: what missed, and how long an access took.
+fn to_results(args: &ReplayArgs, row: &ReplayRow) -> [Measured; 2] {
+    let case = || format!("{}, {} frames", args.source.name(), row.frames);
+    let ns = row.seconds * 1e9 / row.accesses.max(1) as f64;
+    [
+        Measured::once(case(), row.policy, "% misses", 100.0 * row.miss_ratio),
+        Measured::once(case(), row.policy, "ns an access", ns),
+    ]
 }
 
 /// How far the phases of a folded row lie apart.

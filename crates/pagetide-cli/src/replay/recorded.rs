@@ -12,7 +12,7 @@ use crate::cells::{self, Cell};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::machine;
-use crate::readahead::Question;
+use crate::readahead::ReadaheadUse;
 use crate::source::Facts;
 use crate::table::{Table, left, right};
 use pagetide_core::lru::{PolicyName, Switches};
@@ -41,9 +41,9 @@ pub(super) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
     let cells: Vec<Cell> = policies.into_iter().map(cell).collect();
     let answers = cells::run(&trace, &cells, args.jobs, interrupt)?;
     let rows = rows(&answers, false);
-    let question = Question::of(&trace);
-    args.json.print(&explain::described(&rows, question, &[]), || {
-        format!("{}\n{}{}", question.describe(), table(&rows).to_text(), tiers_text(&rows))
+    let readahead_use = ReadaheadUse::of(&trace);
+    args.json.print(&explain::described(&rows, readahead_use, &[]), || {
+        format!("{}\n{}{}", readahead_use.describe(), table(&rows).to_text(), tiers_text(&rows))
     })
 }
 

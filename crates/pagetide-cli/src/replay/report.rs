@@ -4,7 +4,7 @@ use super::explain::Explained;
 use super::{arms, table};
 use crate::failure::Failure;
 use crate::machine;
-use crate::readahead::Question;
+use crate::readahead::ReadaheadUse;
 use crate::report;
 use crate::report::curves::{self, Curve};
 use crate::report::page::{Figure, Page, heading};
@@ -17,7 +17,7 @@ use pagetide_lab::trace::DenseTrace;
 use std::path::Path;
 
 const CAPTION: &str = "How many accesses miss at each size of memory; lower is better. All \
-                       curves answer the same question. \
+                       curves answer the same readahead_use. \
                        Where a curve falls steeply, a little more memory is worth much; where it \
                        is flat, more is wasted.";
 const METHOD: &str = "The trace was replayed, access by \
@@ -42,17 +42,17 @@ pub(super) fn write(
     path: &Path,
     file: &Path,
     trace: &DenseTrace,
-    question: Question,
+    readahead_use: ReadaheadUse,
     rows: &[ReplayRow],
     explained: &[Explained],
 ) -> Result<(), Failure> {
-    report::write(path, render(file, trace, question, rows, explained))
+    report::write(path, render(file, trace, readahead_use, rows, explained))
 }
 
 fn render(
     file: &Path,
     trace: &DenseTrace,
-    question: Question,
+    readahead_use: ReadaheadUse,
     rows: &[ReplayRow],
     explained: &[Explained],
 ) -> Result<String, DrawError> {
@@ -65,7 +65,7 @@ fn render(
         trace.nr_accesses(),
         nr_pages,
         machine::rounded(Bytes::from_pages(nr_pages).0),
-        question.describe(),
+        readahead_use.describe(),
     );
     let plot = Figure::new(curves::in_report(&curves)?, "Miss ratio by size", CAPTION);
     let mut page = Page::new("Pagetide replay", &said, &policies);

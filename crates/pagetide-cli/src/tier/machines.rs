@@ -13,7 +13,7 @@ use pagetide_lab::tiers::programs::AccessStream;
 use pagetide_lab::tiers::{Placer, TierOutcome, TierSetup, run_while};
 
 /// A machine to be run.
-pub(crate) struct Machine<'a> {
+pub(crate) struct MachineRun<'a> {
     pub(crate) setup: TierSetup,
     pub(crate) workload: &'static str,
     /// Makes the program, from its first touch on.
@@ -26,7 +26,7 @@ pub(crate) struct Machine<'a> {
 /// # Errors
 /// Threads that cannot be started, an interrupt.
 pub(crate) fn run(
-    machines: &[Machine<'_>],
+    machines: &[MachineRun<'_>],
     jobs: JobsArgs,
     interrupt: &Interrupt,
 ) -> Result<Vec<TierOutcome>, Failure> {

@@ -26,10 +26,11 @@ use crate::interrupt::Interrupt;
 use crate::machine::rounded;
 use crate::output;
 use crate::parallel::JobsArgs;
+use crate::results::{Measured, ResultsArgs};
 use crate::source::SourceArgs;
 use crate::table::{Table, cells, left, percent, right};
 use crate::terminal::JsonArgs;
-use machines::Machine;
+use machines::MachineRun;
 use pagetide_core::lru::PolicyName;
 use pagetide_core::tiering::Stage;
 use pagetide_core::units::PAGE_BYTES;
@@ -78,6 +79,8 @@ pub(crate) struct TierArgs {
     report: Option<PathBuf>,
     #[command(flatten)]
     json: JsonArgs,
+    #[command(flatten)]
+    results: ResultsArgs,
 }
 
 /// A share of memory, above 0 and below 1.
@@ -133,6 +136,7 @@ pub(crate) fn run(args: &TierArgs, interrupt: &Interrupt) -> Result<(), Failure>
     let prices = prices(args)?;
     let shares = shares(args);
     output::check("the report", &args.report)?;
+    args.results.check()?;
     // Before the trace is read: whether such a machine can be.
     for share in &shares {
         let setup = setup_of(args, prices, *share, 1 << 20);
@@ -152,6 +156,7 @@ pub(crate) fn run(args: &TierArgs, interrupt: &Interrupt) -> Result<(), Failure>
     if let Some(path) = &args.report {
         report::write(path, &model, &costs, &prices)?;
     }
+    args.results.append(|| costs.iter().map(|cost| to_result(args, cost)).collect())?;
     args.json.print(&costs, || {
         let table = table(&costs).spaced("  ", " ").to_text();
         format!("{model}\n{table}Prices, in ns where no unit is said: {prices}.\n")
@@ -217,7 +222,7 @@ fn play(
         .into_iter()
         .chain(Stage::ALL.into_iter().map(Placer::stage))
         .collect();
-    let one = |share, subject| Machine {
+    let one = |share, subject| MachineRun {
         setup: setup_of(args, prices, share, program.nr_pages()),
         workload: "trace",
         program: Box::new(|| Box::new(program.clone())),
@@ -249,6 +254,12 @@ fn describe_model(program: &Recorded, nr_pages: u32, seconds: u64) -> String {
         rounded(bytes),
         machine.threads
     )
+}
+
+/// The cost as data.
+fn to_result(args: &TierArgs, cost: &Cost) -> Measured {
+    let case = format!("{}, {:.0} % fast", args.source.name(), 100.0 * cost.fast);
+    Measured::once(case, cost.row.stage, "times all-fast", cost.slowdown)
 }
 
 fn table(costs: &[Cost]) -> Table<'static> {

@@ -53,7 +53,7 @@ pub(crate) fn run(args: &ConvertArgs, interrupt: &Interrupt) -> Result<(), Failu
         let mut packed =
             zstd::Encoder::new(BufWriter::new(&mut file), 0).map_err(|error| refuse(&error))?;
         let done = write(args, &mut trace, &mut packed, interrupt)?;
-        let ended = packed.finish().and_then(|mut rest| rest.flush());
+        let ended = packed.finish().and_then(|mut file| file.flush());
         ended.map_err(|error| refuse(&error))?;
         done.entries
     } else {

@@ -15,9 +15,9 @@
 //!
 //! The subject is this very command's `run`, the reference the same program in a memory cgroup.
 //! Both begin with the file dropped from the kernel's page cache, and with as much free memory as
-//! they may use touched just before: a virtual machine's host takes free memory back, and who then
-//! has to wait for it is chance. The programs' own memory is in the cgroup's limit, and not in
-//! ours; it is given as much more.
+//! they may use touched just before: a virtual machine's host takes free memory back, and which of
+//! the two then waits for it is chance. The programs' own memory is in the cgroup's limit, and not
+//! in ours; it is given as much more.
 //!
 //! Ignored: what the program takes beside its files.
 

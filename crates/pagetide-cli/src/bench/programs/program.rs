@@ -50,8 +50,8 @@ pub(super) fn why_not(memory: Bytes, program: &str) -> Option<String> {
         return Some(failure);
     }
     let is_missing = |program: &&str| {
-        let asked = Command::new(program).arg("--version").stdout(Stdio::null()).status();
-        !asked.is_ok_and(|status| status.success())
+        let version = Command::new(program).arg("--version").stdout(Stdio::null()).status();
+        !version.is_ok_and(|status| status.success())
     };
     let missing = [program, HOLDER].into_iter().find(is_missing);
     missing.map(|program| format!("{program} is not installed"))

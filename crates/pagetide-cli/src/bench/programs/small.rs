@@ -20,7 +20,7 @@
 //!
 //! Ignored: programs' own files, which are warm for both.
 
-use super::super::interleave::Contender;
+use super::super::interleave::TimedRun;
 use super::super::{Bench, Row};
 use super::program::{PROGRAM_BYTES_MIN, Program, Under};
 use super::sqlite::SHELL_BYTES;
@@ -188,7 +188,7 @@ impl Small<'_> {
         let (arguments, nr) = self.command()?;
         let Small { bench, memory, .. } = *self;
         let program = Program { bench, memory, beside: SHELL_BYTES, arguments };
-        let contender = |under: Under| -> Contender<'_> {
+        let timed_run = |under: Under| -> TimedRun<'_> {
             let program = &program;
             Box::new(move || {
                 self.prepare(state == "warm")?;
@@ -197,9 +197,9 @@ impl Small<'_> {
             })
         };
         let name = name(self.case, state);
-        let contenders = [contender(Under::Run), contender(Under::Linux)];
+        let timed_runs = [timed_run(Under::Run), timed_run(Under::Linux)];
         let label = format!("run {name}");
-        let [subject, reference] = bench.interleave(&label, contenders)?;
+        let [subject, reference] = bench.interleave(&label, timed_runs)?;
         Ok(Row::measured((BENCH, &name, 1), Under::Linux.name(), &subject, &reference))
     }
 
@@ -260,7 +260,7 @@ fn measure_pass(bench: &Bench<'_>, memory: Bytes, case: &str) -> Result<Row, Fai
     let summary = folder.path().join("summary.json");
     let of_run: Vec<OsString> = vec!["--json".into(), summary.clone().into_os_string()];
     let nr_read = Cell::new(0_u64);
-    let contender = |under: Under| -> Contender<'_> {
+    let timed_run = |under: Under| -> TimedRun<'_> {
         let (program, of_run, summary, nr_read) = (&program, &of_run, &summary, &nr_read);
         let path = &data.path;
         Box::new(move || {
@@ -273,9 +273,9 @@ fn measure_pass(bench: &Bench<'_>, memory: Bytes, case: &str) -> Result<Row, Fai
             Ok(seconds * 1e9 / (len >> 10) as f64)
         })
     };
-    let contenders = [contender(Under::Run), contender(Under::Linux)];
+    let timed_runs = [timed_run(Under::Run), timed_run(Under::Linux)];
     let label = format!("run {case}");
-    let [subject, reference] = bench.interleave(&label, contenders)?;
+    let [subject, reference] = bench.interleave(&label, timed_runs)?;
     Ok(Row {
         device_bytes_per_byte: Some(nr_read.get() as f64 / len as f64),
         ..Row::measured((BENCH, case, 1), Under::Linux.name(), &subject, &reference)

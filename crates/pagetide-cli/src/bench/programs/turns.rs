@@ -4,17 +4,17 @@
 //!
 //! ```text
 //!   2  a program of one thread that reads at random, held on a CPU: the first that we may use in
-//!      one turn, the last in the other. A device's interrupt goes to one of them, and who is on
-//!      another waits longer for each read: otherwise the row tells which CPU the scheduler chose
+//!      one turn, the last in the other. A device's interrupt goes to one of them, and a program on
+//!      another waits longer for each read: otherwise the row shows which CPU the scheduler chose
 //!   4  seq, stream, recorded, where it is free: what a device does changes within seconds
 //!   1  the others
 //! ```
 //!
-//! Subject and reference are held on the same CPU in the same turn, and who is first changes with
+//! Subject and reference are held on the same CPU in the same turn, and which is first changes with
 //! each; each is first as often as second on each CPU. Only the program is held, neither the run's
 //! server nor the kernel's threads.
 
-use super::super::interleave::{Contender, Samples, interleave};
+use super::super::interleave::{Samples, TimedRun, interleave};
 use super::super::{Identity, Row};
 use super::program::{Program, Under};
 use super::reference_of;
@@ -81,7 +81,7 @@ impl Work<'_> {
         let bench = self.program.bench;
         let (_, case, jobs) = identity;
         let (turns, ends, read) = (Turns::of(case, jobs), end_cpus(), &read);
-        let contender = |under: Under| -> Contender<'_> {
+        let timed_run = |under: Under| -> TimedRun<'_> {
             let turn = Cell::new(0);
             Box::new(move || {
                 let cpu = turns.is_held.then(|| cpu_for(turn.replace(turn.get() + 1), ends));
@@ -93,9 +93,9 @@ impl Work<'_> {
         let label = format!("run {case}, {jobs} jobs");
         let against = reference_of(case);
         let own = if against == Under::Linux { Under::Run } else { Under::Recorded };
-        let contenders = [contender(own), contender(against)];
+        let timed_runs = [timed_run(own), timed_run(against)];
         let nr_turns = bench.args.runs * turns.nr;
-        let samples = interleave(&label, nr_turns, bench.interrupt, contenders)?;
+        let samples = interleave(&label, nr_turns, bench.interrupt, timed_runs)?;
         let [subject, reference] = samples.map(|one: Samples| one.means_of(turns.nr));
         Ok(Row::measured(identity, against.name(), &subject, &reference))
     }

@@ -1,8 +1,8 @@
 //! `pagetide lab run pcp-...`: the per-CPU lists' tunings, on virtual machines of many CPUs.
 //!
 //! Problem: how long a CPU's list of frames should be is argued over with 56 and 224 CPUs, which
-//! hardly anyone has. Idea: the workloads of that argument in virtual time, over the allocator as
-//! it ships, with each tuning; the published figures beside ours, and all prices below.
+//! are rare. Idea: the workloads of that argument in virtual time, over the allocator as it ships,
+//! with each tuning; the published figures beside ours, and all prices below.
 //!
 //! ```text
 //!   NAME... x --tuning x --seeds --> machines, on all cores --+--> table or JSON (medians)
@@ -20,6 +20,7 @@ use super::play_args::PlayArgs;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::parallel::JobsArgs;
+use crate::results::Measured;
 use crate::table::{Table, cells, left, percent, right};
 use crate::terminal::JointProgress;
 use pagetide_core::page_alloc::PcpTuning;
@@ -31,7 +32,7 @@ use std::fmt::Write;
 /// What all names of these workloads begin with.
 pub(super) const PREFIX: &str = "pcp-";
 
-/// What these workloads can be told beyond seeds and a report.
+/// The arguments of these workloads beyond those of every play.
 #[derive(Debug, clap::Args)]
 pub(super) struct PcpArgs {
     /// For pcp-... only: tunings of the per-CPU lists: fixed, depth, refill, adaptive. All,
@@ -53,7 +54,7 @@ impl PcpArgs {
 
 /// What is run once a seed.
 #[derive(Clone, Copy, Debug)]
-struct Cast {
+struct PcpCase {
     workload: PcpWorkload,
     tuning: PcpTuning,
     costs: Costs,
@@ -88,6 +89,21 @@ impl PcpRuns {
         }
     }
 
+    /// The throughput as data, beside the fixed tuning's among `all`.
+    fn to_result(&self, all: &[PcpRuns]) -> Measured {
+        let values: Vec<f64> = self.outcomes.iter().map(|it| it.row.throughput).collect();
+        let case = self.workload.to_string();
+        let row = Measured::over(case, self.tuning.as_str(), "GB/s", &values);
+        let is_fixed =
+            |it: &&PcpRuns| it.workload == self.workload && it.tuning == PcpTuning::Fixed;
+        match all.iter().find(is_fixed) {
+            Some(fixed) if self.tuning != PcpTuning::Fixed => {
+                row.against("fixed", fixed.median().throughput)
+            }
+            _ => row,
+        }
+    }
+
     /// Lowest, median and highest.
     fn range(&self, of: fn(&PcpRow) -> f64) -> (f64, f64, f64) {
         let mut values: Vec<f64> = self.outcomes.iter().map(|it| of(&it.row)).collect();
@@ -108,18 +124,19 @@ pub(super) fn run(plays: &PlayArgs, args: &PcpArgs, interrupt: &Interrupt) -> Re
     let costs = costs.map_err(|error| Failure::Usage(format!("--cost {error}")))?;
     let seeds = plays.seeds(1);
     if args.sensitivity {
-        let run_all = |casts: &[Cast]| run_all(casts, &seeds, plays.jobs, interrupt);
+        let run_all = |cases: &[PcpCase]| run_all(cases, &seeds, plays.jobs, interrupt);
         let rows = sensitivity::rows(&workloads, costs, run_all)?;
         return plays.json.print(&rows, || sensitivity::text(&rows, &costs));
     }
-    let cast = |workload| move |&tuning| Cast { workload, tuning, costs };
-    let casts: Vec<Cast> =
-        workloads.iter().flat_map(|&workload| tunings.iter().map(cast(workload))).collect();
-    let runs = run_all(&casts, &seeds, plays.jobs, interrupt)?;
+    let case = |workload| move |&tuning| PcpCase { workload, tuning, costs };
+    let cases: Vec<PcpCase> =
+        workloads.iter().flat_map(|&workload| tunings.iter().map(case(workload))).collect();
+    let runs = run_all(&cases, &seeds, plays.jobs, interrupt)?;
     if let Some(path) = &plays.report {
         report::write(path, &runs, &costs)?;
     }
     let rows: Vec<PcpRow> = runs.iter().map(PcpRuns::median).collect();
+    plays.results.append(|| runs.iter().map(|it| it.to_result(&runs)).collect())?;
     plays.json.print(&rows, || text(&runs, &costs))
 }
 
@@ -135,17 +152,17 @@ fn workloads(names: &[String]) -> Result<Vec<PcpWorkload>, Failure> {
 }
 
 fn run_all(
-    casts: &[Cast],
+    cases: &[PcpCase],
     seeds: &[u64],
     jobs: JobsArgs,
     interrupt: &Interrupt,
 ) -> Result<Vec<PcpRuns>, Failure> {
-    let machines: Vec<(Cast, u64)> =
-        casts.iter().flat_map(|cast| seeds.iter().map(|&seed| (*cast, seed))).collect();
-    let bytes_each = casts.iter().map(|cast| cast.workload.bytes_needed()).max().unwrap_or(1);
+    let machines: Vec<(PcpCase, u64)> =
+        cases.iter().flat_map(|case| seeds.iter().map(|&seed| (*case, seed))).collect();
+    let bytes_each = cases.iter().map(|case| case.workload.bytes_needed()).max().unwrap_or(1);
     let nr_machines = machines.len();
     let progress = JointProgress::new(format!("running {nr_machines} machines"), nr_machines);
-    let run_one = |&(Cast { workload, tuning, costs }, seed): &(Cast, u64)| {
+    let run_one = |&(PcpCase { workload, tuning, costs }, seed): &(PcpCase, u64)| {
         let mut set_done = progress.of_run();
         let keep_on = |share: f64| {
             set_done(share);
@@ -156,12 +173,12 @@ fn run_all(
             .ok_or(Failure::Interrupted)
     };
     let mut outcomes = jobs.run_all(&machines, Bytes(bytes_each), interrupt, run_one)?.into_iter();
-    let runs = |&Cast { workload, tuning, .. }: &Cast| PcpRuns {
+    let runs = |&PcpCase { workload, tuning, .. }: &PcpCase| PcpRuns {
         workload,
         tuning,
         outcomes: outcomes.by_ref().take(seeds.len()).collect(),
     };
-    Ok(casts.iter().map(runs).collect())
+    Ok(cases.iter().map(runs).collect())
 }
 
 /// A block a workload, a line a tuning, then the published figures; the prices at the end.
@@ -285,8 +302,8 @@ mod tests {
     #[test]
     fn an_interrupt_ends_all_runs_without_an_answer() {
         let (workload, tuning) = (PcpWorkload::PatternA, PcpTuning::Fixed);
-        let casts = [Cast { workload, tuning, costs: Costs::HOST }];
-        let stopped = run_all(&casts, &[1, 2], JobsArgs::default(), &Interrupt::already_set());
+        let cases = [PcpCase { workload, tuning, costs: Costs::HOST }];
+        let stopped = run_all(&cases, &[1, 2], JobsArgs::default(), &Interrupt::already_set());
         assert!(matches!(stopped, Err(Failure::Interrupted)));
     }
 }

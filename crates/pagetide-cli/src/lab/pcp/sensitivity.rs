@@ -10,7 +10,7 @@
 //! A line is the medians over the seeds. Ignored: prices that move together, as those of a slower
 //! interconnect would.
 
-use super::{Cast, PcpRuns, prices_line};
+use super::{PcpCase, PcpRuns, prices_line};
 use crate::failure::Failure;
 use crate::table::{Table, cells, left, percent, right};
 use pagetide_core::page_alloc::PcpTuning;
@@ -51,19 +51,19 @@ const TUNINGS: [PcpTuning; 2] = [PcpTuning::Fixed, PcpTuning::Refill];
 pub(super) fn rows(
     workloads: &[PcpWorkload],
     costs: Costs,
-    run_all: impl Fn(&[Cast]) -> Result<Vec<PcpRuns>, Failure>,
+    run_all: impl Fn(&[PcpCase]) -> Result<Vec<PcpRuns>, Failure>,
 ) -> Result<Vec<Row>, Failure> {
     let lines: Vec<(PcpWorkload, Change)> = workloads
         .iter()
         .flat_map(|&workload| changes(&costs).into_iter().map(move |change| (workload, change)))
         .collect();
-    let casts: Vec<Cast> = lines
+    let cases: Vec<PcpCase> = lines
         .iter()
         .flat_map(|&(workload, change)| {
-            TUNINGS.map(|tuning| Cast { workload, tuning, costs: changed(costs, change) })
+            TUNINGS.map(|tuning| PcpCase { workload, tuning, costs: changed(costs, change) })
         })
         .collect();
-    let runs = run_all(&casts)?;
+    let runs = run_all(&cases)?;
     let pairs = lines.iter().zip(runs.chunks_exact(TUNINGS.len()));
     Ok(pairs.map(|(&(_, change), runs)| row(change, &runs[0], &runs[1])).collect())
 }
@@ -158,15 +158,15 @@ mod tests {
 
     #[test]
     fn a_line_has_both_tunings_and_the_table_all_prices() {
-        let run_all = |casts: &[Cast]| {
-            let runs = |cast: &Cast| {
+        let run_all = |cases: &[PcpCase]| {
+            let runs = |case: &PcpCase| {
                 let outcome = pcp::PcpOutcome {
                     row: pcp::PcpRow {
-                        workload: cast.workload.as_str(),
-                        tuning: cast.tuning.as_str(),
+                        workload: case.workload.as_str(),
+                        tuning: case.tuning.as_str(),
                         cpus: 56,
-                        throughput: if cast.tuning == PcpTuning::Fixed { 10.0 } else { 25.0 },
-                        lock_wait_share: cast.costs.named()[0].1.0 as f64 / 1e3,
+                        throughput: if case.tuning == PcpTuning::Fixed { 10.0 } else { 25.0 },
+                        lock_wait_share: case.costs.named()[0].1.0 as f64 / 1e3,
                         alloc_p99_ns: 1,
                         free_p99_ns: 2,
                         zone_pages: 3,
@@ -177,9 +177,9 @@ mod tests {
                     batch: 63,
                 };
                 let outcomes = vec![outcome];
-                PcpRuns { workload: cast.workload, tuning: cast.tuning, outcomes }
+                PcpRuns { workload: case.workload, tuning: case.tuning, outcomes }
             };
-            Ok(casts.iter().map(runs).collect())
+            Ok(cases.iter().map(runs).collect())
         };
         let workloads = [PcpWorkload::PageFault1, PcpWorkload::Netperf];
         let rows = rows(&workloads, Costs::HOST, run_all).expect("nothing fails");

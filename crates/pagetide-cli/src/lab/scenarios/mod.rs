@@ -17,6 +17,7 @@ mod report;
 use super::play_args::PlayArgs;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::results::Measured;
 use pagetide_core::lru::PolicyName;
 use pagetide_lab::scenario::{PolicyVariant, Scenario, SummaryRow, summarize};
 use plays::Played;
@@ -29,18 +30,31 @@ const SEEDS: u64 = 10;
 /// # Errors
 /// A scenario or subject that there is not (usage), a report that cannot be written, an interrupt.
 pub(super) fn run(args: &PlayArgs, interrupt: &Interrupt) -> Result<(), Failure> {
-    let mut casts: Vec<(&'static Scenario, PolicyVariant)> = Vec::new();
+    let mut cases: Vec<(&'static Scenario, PolicyVariant)> = Vec::new();
     for scenario in scenarios(&args.names)? {
         let subjects = if args.causes { causes(scenario)? } else { subjects(&args.policy)? };
-        casts.extend(subjects.into_iter().map(|subject| (scenario, subject)));
+        cases.extend(subjects.into_iter().map(|subject| (scenario, subject)));
     }
-    let played = plays::run(&casts, &args.seeds(SEEDS), args.jobs, interrupt)?;
+    let played = plays::run(&cases, &args.seeds(SEEDS), args.jobs, interrupt)?;
     let rows: Vec<SummaryRow> =
         played.iter().flat_map(|it| summarize(it.scenario, it.subject, &it.plays)).collect();
     if let Some(path) = &args.report {
         report::write(path, &played, &rows)?;
     }
+    args.results.append(|| rows.iter().map(to_result).collect())?;
     args.json.print(&rows, || text(&played, &rows))
+}
+
+/// The row as data; the reference is what the scenario's source says.
+fn to_result(row: &SummaryRow) -> Measured {
+    Measured {
+        reference: (!row.claim.is_empty()).then(|| row.claim.to_owned()),
+        median: row.median,
+        min: row.low,
+        max: row.high,
+        runs: row.seeds as u32,
+        ..Measured::once(format!("{}: {}", row.scenario, row.metric), &row.policy, "", row.median)
+    }
 }
 
 fn scenarios(names: &[String]) -> Result<Vec<&'static Scenario>, Failure> {
@@ -171,9 +185,9 @@ mod tests {
     #[test]
     fn the_table_has_a_line_for_each_metric_and_subject_with_its_claim() {
         let scenario = Scenario::named("wsprotect").expect("it exists");
-        let casts = subjects(&names(&["mglru", "lru"])).expect("subjects");
-        let casts: Vec<_> = casts.into_iter().map(|subject| (scenario, subject)).collect();
-        let played = plays::run(&casts, &[1, 2], JobsArgs::default(), &Interrupt::default())
+        let cases = subjects(&names(&["mglru", "lru"])).expect("subjects");
+        let cases: Vec<_> = cases.into_iter().map(|subject| (scenario, subject)).collect();
+        let played = plays::run(&cases, &[1, 2], JobsArgs::default(), &Interrupt::default())
             .expect("it plays");
         let rows: Vec<SummaryRow> =
             played.iter().flat_map(|it| summarize(it.scenario, it.subject, &it.plays)).collect();

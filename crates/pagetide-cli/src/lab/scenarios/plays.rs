@@ -18,18 +18,18 @@ pub(super) struct Played {
     pub(super) plays: Vec<Measures>,
 }
 
-/// Plays each of `casts` with all `seeds`.
+/// Plays each of `cases` with all `seeds`.
 ///
 /// # Errors
 /// An interrupt.
 pub(super) fn run(
-    casts: &[(&'static Scenario, PolicyVariant)],
+    cases: &[(&'static Scenario, PolicyVariant)],
     seeds: &[u64],
     jobs: JobsArgs,
     interrupt: &Interrupt,
 ) -> Result<Vec<Played>, Failure> {
     let plays: Vec<_> =
-        casts.iter().flat_map(|cast| seeds.iter().map(move |&seed| (*cast, seed))).collect();
+        cases.iter().flat_map(|case| seeds.iter().map(move |&seed| (*case, seed))).collect();
     let progress = JointProgress::new(format!("playing {} times", plays.len()), plays.len());
     let play = |&((scenario, subject), seed): &((&'static Scenario, PolicyVariant), u64)| {
         let measures = scenario.play(subject, seed, &|_| !interrupt.is_set());
@@ -42,7 +42,7 @@ pub(super) fn run(
         subject,
         plays: measures.by_ref().take(seeds.len()).collect(),
     };
-    Ok(casts.iter().map(played).collect())
+    Ok(cases.iter().map(played).collect())
 }
 
 #[cfg(test)]
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
     use pagetide_core::lru::PolicyName;
 
-    fn casts() -> Vec<(&'static Scenario, PolicyVariant)> {
+    fn cases() -> Vec<(&'static Scenario, PolicyVariant)> {
         let scenario = Scenario::named("wsprotect").expect("it exists");
         [PolicyName::Lru, PolicyName::Fifo].map(|policy| (scenario, policy.into())).to_vec()
     }
@@ -58,9 +58,9 @@ mod tests {
     #[test]
     fn plays_come_in_order_whatever_the_number_of_threads() {
         let plays = |jobs| {
-            let played = run(&casts(), &[1, 2, 3], JobsArgs::of(jobs), &Interrupt::default());
+            let played = run(&cases(), &[1, 2, 3], JobsArgs::of(jobs), &Interrupt::default());
             let played = played.expect("nothing stops it");
-            assert!(played.iter().map(|it| it.subject).eq(casts().into_iter().map(|it| it.1)));
+            assert!(played.iter().map(|it| it.subject).eq(cases().into_iter().map(|it| it.1)));
             played.into_iter().map(|it| it.plays).collect::<Vec<_>>()
         };
         let alone = plays(1);
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn an_interrupt_ends_all_plays_without_an_answer() {
-        let stopped = run(&casts(), &[1, 2], JobsArgs::default(), &Interrupt::already_set());
+        let stopped = run(&cases(), &[1, 2], JobsArgs::default(), &Interrupt::already_set());
         assert!(matches!(stopped, Err(Failure::Interrupted)));
     }
 }

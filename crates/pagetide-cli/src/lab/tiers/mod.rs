@@ -17,8 +17,9 @@ mod report;
 use super::play_args::PlayArgs;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::results::Measured;
 use crate::table::{Table, cells, left, percent, right};
-use crate::tier::machines::{self, Machine};
+use crate::tier::machines::{self, MachineRun};
 use crate::tier::prices_with;
 use pagetide_core::lru::PolicyName;
 use pagetide_core::tiering::{Stage, TieringSwitches};
@@ -30,7 +31,7 @@ use serde::Serialize;
 use std::fmt::Write;
 use std::num::NonZeroU64;
 
-/// What these workloads can be told beyond seeds, a policy, prices and a report.
+/// The arguments of these workloads beyond those of every play.
 #[derive(Debug, clap::Args)]
 pub(super) struct TierArgs {
     /// For pmbench and tier-... only: one more row, everything on but these: hot-selection,
@@ -150,16 +151,17 @@ pub(super) fn run(plays: &PlayArgs, args: &TierArgs, interrupt: &Interrupt) -> R
         let lines = grid::search(&workloads, ratios, &seeds, setup, interrupt)?;
         return plays.json.print(&lines, || grid::table(&lines).to_text());
     }
-    let mut casts = Vec::new();
+    let mut cases = Vec::new();
     for &workload in &workloads {
         for &ratio in ratios {
-            casts.extend(subjects(args).into_iter().map(|subject| (workload, ratio, subject)));
+            cases.extend(subjects(args).into_iter().map(|subject| (workload, ratio, subject)));
         }
     }
-    let runs = run_all(casts, &seeds, setup, plays, interrupt)?;
+    let runs = run_all(cases, &seeds, setup, plays, interrupt)?;
     if let Some(path) = &plays.report {
         report::write(path, &runs, &setup.prices)?;
     }
+    plays.results.append(|| blocks(&runs).flat_map(to_results).collect())?;
     plays.json.print(&lines(&runs, &seeds, ratios.len() > 1), || text(&runs, &setup))
 }
 
@@ -203,16 +205,16 @@ fn setup(plays: &PlayArgs, args: &TierArgs) -> Result<TierSetup, Failure> {
 }
 
 fn run_all(
-    casts: Vec<(TierWorkload, Ratio, Placer)>,
+    cases: Vec<(TierWorkload, Ratio, Placer)>,
     seeds: &[u64],
     setup: TierSetup,
     plays: &PlayArgs,
     interrupt: &Interrupt,
 ) -> Result<Vec<TierRuns>, Failure> {
     let mut to_run = Vec::new();
-    for &(workload, ratio, subject) in &casts {
+    for &(workload, ratio, subject) in &cases {
         let setup = setup.with_ratio(ratio);
-        to_run.extend(seeds.iter().map(|&seed| Machine {
+        to_run.extend(seeds.iter().map(|&seed| MachineRun {
             setup,
             workload: workload.as_str(),
             program: Box::new(move || workload.program(setup.nr_pages, seed)),
@@ -226,7 +228,7 @@ fn run_all(
         subject,
         outcomes: outcomes.by_ref().take(seeds.len()).collect(),
     };
-    Ok(casts.into_iter().map(runs).collect())
+    Ok(cases.into_iter().map(runs).collect())
 }
 
 fn lines(runs: &[TierRuns], seeds: &[u64], has_ratios: bool) -> Vec<Line> {
@@ -270,6 +272,22 @@ fn text(runs: &[TierRuns], setup: &TierSetup) -> String {
 /// The runs of each workload and ratio.
 fn blocks(runs: &[TierRuns]) -> impl Iterator<Item = &[TierRuns]> {
     runs.chunk_by(|one, other| (one.workload, one.ratio) == (other.workload, other.ratio))
+}
+
+/// The scores of a block as data, beside memory that is all fast.
+fn to_results(block: &[TierRuns]) -> Vec<Measured> {
+    let is_all_fast = |it: &&TierRuns| matches!(it.subject, Placer::AllFast);
+    let all_fast = block.iter().find(is_all_fast).map(|it| it.median().score / 1e6);
+    let measured = |it: &TierRuns| {
+        let scores: Vec<f64> = it.outcomes.iter().map(|outcome| outcome.row.score / 1e6).collect();
+        let case = format!("{}, {}", it.workload, it.ratio);
+        let row = Measured::over(case, it.subject.as_str(), "M accesses/s", &scores);
+        match all_fast {
+            Some(score) if !is_all_fast(&it) => row.against("all-fast", score),
+            _ => row,
+        }
+    };
+    block.iter().map(measured).collect()
 }
 
 /// A line a subject; each stage is compared with the one before it.

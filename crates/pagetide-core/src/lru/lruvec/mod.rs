@@ -24,7 +24,7 @@ use crate::vmstat::{Counter, VmStat};
 use alloc::sync::Arc;
 use core::ops::Range;
 
-/// Who frees the frame of a dropped page.
+/// Which side frees the frame of a dropped page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Discarded {
