@@ -15,7 +15,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::programs;
-use crate::step::{Outcome, Room};
+use crate::step::{Outcome, StepContext};
 use crate::tally::{self, Tally};
 use crate::tidy;
 
@@ -57,7 +57,7 @@ struct Step {
     name: &'static str,
     limit_seconds: u64,
     kind: Kind,
-    work: fn(&Room) -> Outcome,
+    work: fn(&StepContext) -> Outcome,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +86,7 @@ const fn step(
     name: &'static str,
     limit_seconds: u64,
     kind: Kind,
-    work: fn(&Room) -> Outcome,
+    work: fn(&StepContext) -> Outcome,
 ) -> Step {
     Step { name, limit_seconds, kind, work }
 }
@@ -147,16 +147,16 @@ fn climb(root: &Path, step: &Step, is_long: bool, left: Duration) -> Tally {
         limit = TOTAL_LONG;
     }
     let limit = if step.kind.takes_what_is_left() { limit.min(left) } else { limit };
-    let room = match Room::new(root, step.name, limit) {
-        Ok(room) if is_long => room.with_env(LONG, "1"),
-        Ok(room) => room,
+    let context = match StepContext::new(root, step.name, limit) {
+        Ok(context) if is_long => context.with_env(LONG, "1"),
+        Ok(context) => context,
         Err(error) => {
             println!("FAILED: cannot write its log: {error}");
             return Tally { failed: 1, ..Tally::default() };
         }
     };
-    let outcome = (step.work)(&room);
-    let log = room.read_log();
+    let outcome = (step.work)(&context);
+    let log = context.read_log();
     let mut tally = if step.kind.counts_tests() { Tally::from_log(&log) } else { Tally::default() };
     let outcome = judge(step.kind, outcome, &tally, limit);
     print!("{:7.1} s  ", start.elapsed().as_secs_f64());
@@ -169,7 +169,7 @@ fn climb(root: &Path, step: &Step, is_long: bool, left: Duration) -> Tally {
         Outcome::Failed | Outcome::TimedOut => {
             println!("FAILED{}", if outcome == Outcome::TimedOut { " (time limit)" } else { "" });
             println!("{}", tally::without_successes(&log));
-            println!("^ output of {}, whole in {}", step.name, room.log().display());
+            println!("^ output of {}, whole in {}", step.name, context.log().display());
             tally.failed = tally.failed.max(1);
         }
     }
@@ -189,56 +189,56 @@ fn judge(kind: Kind, outcome: Outcome, tally: &Tally, limit: Duration) -> Outcom
     }
 }
 
-fn format(room: &Room) -> Outcome {
-    room.cargo(&["fmt", "--all", "--check"])
+fn format(context: &StepContext) -> Outcome {
+    context.cargo(&["fmt", "--all", "--check"])
 }
 
-fn house_rules(room: &Room) -> Outcome {
-    match tidy::report(room.root()) {
+fn house_rules(context: &StepContext) -> Outcome {
+    match tidy::report(context.root()) {
         Ok(report) if report.is_empty() => Outcome::Done,
         Ok(report) | Err(report) => {
-            if let Err(error) = std::fs::write(room.log(), report) {
-                println!("cannot write {}: {error}", room.log().display());
+            if let Err(error) = std::fs::write(context.log(), report) {
+                println!("cannot write {}: {error}", context.log().display());
             }
             Outcome::Failed
         }
     }
 }
 
-fn clippy(room: &Room) -> Outcome {
-    room.cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
+fn clippy(context: &StepContext) -> Outcome {
+    context.cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
 }
 
-fn clippy_on_libraries(room: &Room) -> Outcome {
-    room.cargo(&["clippy", "--workspace", "--lib", "--locked", "--", "-D", "warnings"])
+fn clippy_on_libraries(context: &StepContext) -> Outcome {
+    context.cargo(&["clippy", "--workspace", "--lib", "--locked", "--", "-D", "warnings"])
 }
 
-fn docs(room: &Room) -> Outcome {
+fn docs(context: &StepContext) -> Outcome {
     let env = [("RUSTDOCFLAGS", OsString::from("-D warnings"))];
-    room.cargo_with(&["doc", "--workspace", "--no-deps", "--locked"], &env)
+    context.cargo_with(&["doc", "--workspace", "--no-deps", "--locked"], &env)
 }
 
-fn core_tests(room: &Room) -> Outcome {
+fn core_tests(context: &StepContext) -> Outcome {
     let packages = ["test", "-p", "pagetide-core", "-p", "xtask", "--locked", "--no-fail-fast"];
-    room.cargo(&[&packages[..], &["--", "--show-output"]].concat())
+    context.cargo(&[&packages[..], &["--", "--show-output"]].concat())
 }
 
-fn all_tests(room: &Room) -> Outcome {
-    room.cargo(&["test", "--workspace", "--locked", "--no-fail-fast", "--", "--show-output"])
+fn all_tests(context: &StepContext) -> Outcome {
+    context.cargo(&["test", "--workspace", "--locked", "--no-fail-fast", "--", "--show-output"])
 }
 
 const NO_OS: &str = "x86_64-unknown-none";
 
 /// The proof of pure-core: no standard library exists for this target.
-fn core_without_an_os(room: &Room) -> Outcome {
+fn core_without_an_os(context: &StepContext) -> Outcome {
     if !has_target(NO_OS) {
         // The one download of a check; a machine without a network must not hang here.
-        let added = room.command("timeout", &["60", "rustup", "target", "add", NO_OS], &[]);
+        let added = context.command("timeout", &["60", "rustup", "target", "add", NO_OS], &[]);
         if added != Outcome::Done {
             return Outcome::Skipped(format!("the target {NO_OS} cannot be added with rustup"));
         }
     }
-    room.cargo(&["build", "-p", "pagetide-core", "--target", NO_OS, "--locked"])
+    context.cargo(&["build", "-p", "pagetide-core", "--target", NO_OS, "--locked"])
 }
 
 fn has_target(target: &str) -> bool {
@@ -247,22 +247,22 @@ fn has_target(target: &str) -> bool {
 }
 
 /// Every interleaving loom can find for the page word and what is built on it.
-fn loom(room: &Room) -> Outcome {
+fn loom(context: &StepContext) -> Outcome {
     let env = [
         ("RUSTFLAGS", OsString::from("--cfg loom")),
         // Its own folder: other flags would rebuild everything, there and back.
-        ("CARGO_TARGET_DIR", room.target_dir().join("loom").into_os_string()),
+        ("CARGO_TARGET_DIR", context.target_dir().join("loom").into_os_string()),
     ];
     let command = ["test", "-p", "pagetide-sys", "-p", "pagetide", "--release", "--lib"];
-    room.cargo_with(&[&command[..], &["--locked", "loom", "--", "--show-output"]].concat(), &env)
+    context.cargo_with(&[&command[..], &["--locked", "loom", "--", "--show-output"]].concat(), &env)
 }
 
 /// Undefined behaviour and index mistakes, where an interpreter is quick enough to look for them.
-fn miri(room: &Room) -> Outcome {
+fn miri(context: &StepContext) -> Outcome {
     if let Some(why) = miri_is_missing() {
         return Outcome::Skipped(why);
     }
-    if room.cargo(&["+nightly", "miri", "setup"]) != Outcome::Done {
+    if context.cargo(&["+nightly", "miri", "setup"]) != Outcome::Done {
         return Outcome::Skipped("`cargo +nightly miri setup` cannot build its library".to_owned());
     }
     let env = [
@@ -276,7 +276,7 @@ fn miri(room: &Room) -> Outcome {
         [("pagetide-core", &["ids::", "list::"]), ("pagetide-sys", &["word::"])];
     for (package, filters) in rooms {
         let arguments = [&command[..], &[package], &flags, filters].concat();
-        let outcome = room.cargo_with(&arguments, &env);
+        let outcome = context.cargo_with(&arguments, &env);
         if outcome != Outcome::Done {
             return outcome;
         }
@@ -285,12 +285,12 @@ fn miri(room: &Room) -> Outcome {
 }
 
 /// A short run of every fuzz target: enough to see that each still builds and holds.
-fn fuzz(room: &Room) -> Outcome {
+fn fuzz(context: &StepContext) -> Outcome {
     if let Some(why) = fuzz_is_missing() {
         return Outcome::Skipped(why);
     }
     for target in ["traces", "replay", "wire"] {
-        let corpus = room.target_dir().join("fuzz-corpus").join(target);
+        let corpus = context.target_dir().join("fuzz-corpus").join(target);
         if let Err(error) = std::fs::create_dir_all(&corpus) {
             println!("cannot create {}: {error}", corpus.display());
             return Outcome::Failed;
@@ -298,7 +298,7 @@ fn fuzz(room: &Room) -> Outcome {
         let corpus = corpus.to_string_lossy();
         let limits = ["--", "-max_total_time=15", "-max_len=4096"];
         let outcome =
-            room.cargo(&[&["+nightly", "fuzz", "run", target, &corpus], &limits[..]].concat());
+            context.cargo(&[&["+nightly", "fuzz", "run", target, &corpus], &limits[..]].concat());
         if outcome != Outcome::Done {
             return outcome;
         }
@@ -364,14 +364,16 @@ mod tests {
     }
 
     #[test]
-    fn the_long_form_is_told_to_the_tests() {
+    fn the_tests_are_given_the_long_form() {
         let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-        let told = |room: &Room| room.command("sh", &["-c", "test \"$PAGETIDE_LONG\" = 1"], &[]);
-        let one = step("test of the long form", 20, Kind::Lint, told);
+        let is_given = |context: &StepContext| {
+            context.command("sh", &["-c", "test \"$PAGETIDE_LONG\" = 1"], &[])
+        };
+        let one = step("test of the long form", 20, Kind::Lint, is_given);
         assert_eq!(climb(root, &one, true, TOTAL).failed, 0);
         // This may itself be a test of a long check.
-        let is_told = std::env::var_os(LONG).is_some_and(|value| value == "1");
-        assert_eq!(climb(root, &one, false, TOTAL).failed, u64::from(!is_told));
+        let is_set_here = std::env::var_os(LONG).is_some_and(|value| value == "1");
+        assert_eq!(climb(root, &one, false, TOTAL).failed, u64::from(!is_set_here));
     }
 
     #[test]
@@ -383,7 +385,7 @@ mod tests {
         }
     }
 
-    fn climb_with(name: &'static str, kind: Kind, work: fn(&Room) -> Outcome) -> Tally {
+    fn climb_with(name: &'static str, kind: Kind, work: fn(&StepContext) -> Outcome) -> Tally {
         let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
         climb(root, &step(name, 20, kind, work), false, TOTAL)
     }

@@ -7,6 +7,7 @@
 //! main ----> check ----> step      one command: a log file, a time limit, a verdict
 //!   |          |-------> tally     test counts and loud skips, read from the logs
 //!   |          |-------> programs  what tests run, from Debian's packages
+//!   |-------> results/              what is measured, and the document of its rows
 //!   '-------> tidy/                 one small rule a file, each with an example that must fail
 //! ```
 //!
@@ -15,6 +16,7 @@
 
 mod check;
 mod programs;
+mod results;
 mod step;
 mod tally;
 mod tidy;
@@ -37,6 +39,10 @@ Commands:
                       with apt-get, as root; what cannot be installed is a loud skip
   tidy                the house rules only
     --list            print the rules and their reasons, check nothing
+  measure [SECTION...] run the commands whose rows docs/results.md shows, on an idle machine, into
+                      results/*.jsonl; about 25 minutes
+    --long            more runs and seeds
+  results             make docs/results.md of these rows, if all are of one commit
   help, --help, -h    this text
 
 Exit: 0 all well, 1 something failed, 2 usage. Logs: <target folder>/xtask/<step>.log
@@ -44,7 +50,7 @@ The last line of `check` is always `N passed, N failed, N skipped`.
 ";
 
 /// The commands a README may name after `cargo x`.
-const COMMANDS: [&str; 2] = ["check", "tidy"];
+const COMMANDS: [&str; 4] = ["check", "tidy", "measure", "results"];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -58,6 +64,11 @@ fn main() -> ExitCode {
             Some(options) => verdict(check::run(&root(), options)),
             None => usage(),
         },
+        ["measure", words @ ..] => match results::measure::Options::parse(words) {
+            Some(options) => verdict(results::measure::run(&root(), &options)),
+            None => usage(),
+        },
+        ["results"] => verdict(results::make(&root())),
         ["tidy"] => verdict(tidy::run(&root())),
         ["tidy", "--list"] => {
             tidy::list();

@@ -12,7 +12,7 @@
 //!
 //! Ignored: which version a package has. The tests print what they find wrong, whatever it is.
 
-use crate::step::{Outcome, Room};
+use crate::step::{Outcome, StepContext};
 use std::path::Path;
 
 /// A program, and the package of Debian 12 it comes from.
@@ -35,7 +35,7 @@ const PROGRAMS: [(&str, &str); 15] = [
 ];
 
 /// Installs what is missing, where that is possible.
-pub(crate) fn install(room: &Room) -> Outcome {
+pub(crate) fn install(context: &StepContext) -> Outcome {
     let missing = missing_in(&search_path());
     if missing.is_empty() {
         return Outcome::Done;
@@ -46,12 +46,12 @@ pub(crate) fn install(room: &Room) -> Outcome {
     }
     let quiet = [("DEBIAN_FRONTEND", "noninteractive".into())];
     // Lists that cannot be brought up to date may do all the same.
-    let updated = room.command("apt-get", &["update", "-qq"], &quiet);
+    let updated = context.command("apt-get", &["update", "-qq"], &quiet);
     let options = ["install", "-y", "-qq", "--no-install-recommends"];
-    match room.command("apt-get", &[&options[..], &missing].concat(), &quiet) {
+    match context.command("apt-get", &[&options[..], &missing].concat(), &quiet) {
         Outcome::Done => Outcome::Done,
         _ => {
-            let log = room.read_log();
+            let log = context.read_log();
             let said = log.lines().rev().find(|line| line.starts_with("E: "));
             let said = said.unwrap_or("it said nothing");
             let lists = if updated == Outcome::Done { "" } else { "apt-get update failed, and " };

@@ -23,7 +23,7 @@ pub(crate) enum Outcome {
 }
 
 /// Where a step runs, where it writes, and how long it may take.
-pub(crate) struct Room<'a> {
+pub(crate) struct StepContext<'a> {
     root: &'a Path,
     target_dir: PathBuf,
     log: PathBuf,
@@ -36,19 +36,19 @@ pub(crate) struct Room<'a> {
 /// `timeout`'s own exit status for a command that it ended, and the one after `--kill-after`.
 const TIMED_OUT: [i32; 2] = [124, 137];
 
-impl<'a> Room<'a> {
+impl<'a> StepContext<'a> {
     /// Makes an empty log `<target folder>/xtask/<name>.log`.
-    pub(crate) fn new(root: &'a Path, name: &str, limit: Duration) -> io::Result<Room<'a>> {
+    pub(crate) fn new(root: &'a Path, name: &str, limit: Duration) -> io::Result<StepContext<'a>> {
         let target_dir = target_dir(root);
         let logs = target_dir.join("xtask");
         fs::create_dir_all(&logs)?;
         let log = logs.join(format!("{}.log", name.replace(' ', "-")));
         File::create(&log)?;
-        Ok(Room { root, target_dir, log, deadline: Instant::now() + limit, env: Vec::new() })
+        Ok(StepContext { root, target_dir, log, deadline: Instant::now() + limit, env: Vec::new() })
     }
 
-    /// The same room, with a variable that all its commands find.
-    pub(crate) fn with_env(mut self, name: &'static str, value: &'static str) -> Room<'a> {
+    /// The same context, with a variable that all its commands find.
+    pub(crate) fn with_env(mut self, name: &'static str, value: &'static str) -> StepContext<'a> {
         self.env.push((name, value));
         self
     }
@@ -136,30 +136,31 @@ fn target_dir(root: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
-    fn room(name: &str, limit: Duration) -> Room<'static> {
+    fn context(name: &str, limit: Duration) -> StepContext<'static> {
         let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
         // The tests' own logs: a running check writes beside them.
-        Room::new(root, &format!("test of {name}"), limit).expect("the target folder is writable")
+        StepContext::new(root, &format!("test of {name}"), limit)
+            .expect("the target folder is writable")
     }
 
     #[test]
     fn output_of_both_streams_reaches_the_log() {
-        let room = room("streams", Duration::from_secs(20));
-        assert_eq!(room.command("sh", &["-c", "echo out; echo err >&2"], &[]), Outcome::Done);
-        assert_eq!(room.read_log(), "out\nerr\n");
+        let context = context("streams", Duration::from_secs(20));
+        assert_eq!(context.command("sh", &["-c", "echo out; echo err >&2"], &[]), Outcome::Done);
+        assert_eq!(context.read_log(), "out\nerr\n");
     }
 
     #[test]
     fn a_hanging_command_is_ended() {
-        let room = room("limit", Duration::from_secs(1));
-        assert_eq!(room.command("sh", &["-c", "sleep 30"], &[]), Outcome::TimedOut);
-        assert_eq!(room.command("true", &[], &[]), Outcome::TimedOut);
+        let context = context("limit", Duration::from_secs(1));
+        assert_eq!(context.command("sh", &["-c", "sleep 30"], &[]), Outcome::TimedOut);
+        assert_eq!(context.command("true", &[], &[]), Outcome::TimedOut);
     }
 
     #[test]
     fn a_failing_command_fails_the_step() {
-        let room = room("failure", Duration::from_secs(20));
+        let context = context("failure", Duration::from_secs(20));
         let env = [("CODE", OsString::from("3"))];
-        assert_eq!(room.command("sh", &["-c", "exit $CODE"], &env), Outcome::Failed);
+        assert_eq!(context.command("sh", &["-c", "exit $CODE"], &env), Outcome::Failed);
     }
 }

@@ -1,12 +1,7 @@
 //! Cells: each policy at each size, replayed on all cores.
 //!
-//! Problem: a table of policies and sizes is many replays that share nothing but the trace, and one
-//! may need gigabytes. Idea: one cell a core at a time, fewer where memory would not hold so many,
-//! and rows in the order asked for, whoever ends first.
-//!
 //! ```text
-//!   trace (shared, read only) --+-- core 0: cell, cell, ...
-//!                               +-- core 1: cell, cell, ...  --> rows in order
+//!   trace (shared, read only), cells --> parallel.rs --> answers in the order of cells
 //! ```
 //!
 //! Every cell looks for Ctrl-C some ten thousand entries apart. Memory beyond the trace's pages
@@ -17,15 +12,13 @@
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::machine;
+use crate::parallel::JobsArgs;
 use crate::terminal::Meter;
 use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Bytes;
 use pagetide_lab::replay::{self, Contender, Memory, ReplayOutcome, Setup};
 use pagetide_lab::trace::DenseTrace;
 use pagetide_sys::{fetch_line, read_thread_cpu_time_ns};
-use rayon::prelude::*;
-use std::num::NonZeroUsize;
 use std::time::Instant;
 
 /// One replay to be made.
@@ -63,28 +56,21 @@ pub(crate) struct Answer {
     pub(crate) cpu_ns: u64,
 }
 
-/// Replays `trace` through all `cells`, at most `jobs` at a time (all cores without); the answers
-/// come in the cells' order.
+/// Replays `trace` through all `cells`; the answers come in the cells' order.
 ///
 /// # Errors
 /// A cell that the machine has no memory for; an interrupt.
 pub(crate) fn run(
     trace: &DenseTrace,
     cells: &[Cell],
-    jobs: Option<NonZeroUsize>,
+    jobs: JobsArgs,
     interrupt: &Interrupt,
 ) -> Result<Vec<Answer>, Failure> {
-    if cells.is_empty() {
-        return Ok(Vec::new());
-    }
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(nr_threads(trace, cells, jobs)?)
-        .build()
-        .map_err(|error| Failure::on("start threads", &error))?;
     let total = trace.nr_entries().saturating_mul(cells.len() as u64);
     let meter = Meter::new(format!("replaying {} cells", cells.len()), Some(total));
+    let bytes_each = cells.iter().map(|cell| bytes_needed(trace, *cell)).max().unwrap_or(0);
     let answer = |cell: &Cell| run_cell(trace, *cell, &meter, interrupt);
-    pool.install(|| cells.par_iter().with_max_len(1).map(answer).collect())
+    jobs.run_all(cells, Bytes(bytes_each.max(1)), interrupt, answer)
 }
 
 fn run_cell(
@@ -93,7 +79,6 @@ fn run_cell(
     meter: &Meter,
     interrupt: &Interrupt,
 ) -> Result<Answer, Failure> {
-    interrupt.check()?;
     let (start, start_ns) = (Instant::now(), read_thread_cpu_time_ns());
     let keep_on = |entries| {
         meter.add(entries);
@@ -130,23 +115,11 @@ fn nr_pages(trace: &DenseTrace) -> u32 {
     u32::try_from(trace.nr_pages()).expect("ranks are 32 bits")
 }
 
-/// As many threads as asked for, as there are cells, and as memory holds of the largest cell.
-fn nr_threads(
-    trace: &DenseTrace,
-    cells: &[Cell],
-    jobs: Option<NonZeroUsize>,
-) -> Result<usize, Failure> {
-    let bytes = |cell: &Cell| {
-        let held = held(trace, *cell).map(|setup| setup.memory.nr_frames_max());
-        let frames = held.unwrap_or_else(|| frames_held(trace, *cell));
-        replay::bytes_needed(cell.contender, trace, frames)
-    };
-    let largest = cells.iter().map(bytes).max().unwrap_or(0).max(1);
-    machine::check_memory(Bytes(largest))?;
-    let held = machine::read_memory_available().map_or(u64::MAX, |free| free.0 / 2 / largest);
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let wanted = jobs.map_or(cores, usize::from).min(cells.len());
-    Ok(wanted.min(usize::try_from(held).unwrap_or(usize::MAX)).max(1))
+/// What the replay of a cell takes, in bytes.
+fn bytes_needed(trace: &DenseTrace, cell: Cell) -> u64 {
+    let held = held(trace, cell).map(|setup| setup.memory.nr_frames_max());
+    let frames = held.unwrap_or_else(|| frames_held(trace, cell));
+    replay::bytes_needed(cell.contender, trace, frames)
 }
 
 #[cfg(test)]
@@ -165,8 +138,8 @@ mod tests {
     #[test]
     fn answers_come_in_the_order_of_cells_whatever_the_number_of_threads() {
         let trace = DenseTrace::from_reads((0..20_000).map(|step| step * step % 61 % 40));
-        let alone = run(&trace, &cells(), NonZeroUsize::new(1), &Interrupt::default());
-        let together = run(&trace, &cells(), NonZeroUsize::new(4), &Interrupt::default());
+        let alone = run(&trace, &cells(), JobsArgs::of(1), &Interrupt::default());
+        let together = run(&trace, &cells(), JobsArgs::of(4), &Interrupt::default());
         let counted =
             |answers: Result<Vec<Answer>, Failure>| -> Vec<(Contender, u32, ReplayOutcome)> {
                 let answers = answers.expect("nothing stops it");
@@ -180,7 +153,7 @@ mod tests {
     #[test]
     fn an_interrupt_ends_all_cells_without_an_answer() {
         let trace = DenseTrace::from_reads(0..1000);
-        let stopped = run(&trace, &cells(), None, &Interrupt::already_set());
+        let stopped = run(&trace, &cells(), JobsArgs::default(), &Interrupt::already_set());
         assert!(matches!(stopped, Err(Failure::Interrupted)));
     }
 
@@ -188,7 +161,8 @@ mod tests {
     fn memory_beyond_the_pages_is_not_asked_of_the_machine() {
         let trace = DenseTrace::from_reads((0..1000).map(|step| step % 7));
         let cell = Cell::new(cells()[0].contender, u32::MAX, Setup::new);
-        let answers = run(&trace, &[cell], None, &Interrupt::default()).expect("it fits");
+        let answers =
+            run(&trace, &[cell], JobsArgs::default(), &Interrupt::default()).expect("it fits");
         assert_eq!((answers[0].outcome.misses, answers[0].cell.frames), (7, u32::MAX));
     }
 }

@@ -28,12 +28,12 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// A refusal of the operating system, told as "cannot `act` `path`: why".
+    /// A refusal of the operating system, said as "cannot `act` `path`: why".
     pub(crate) fn on_path(act: &str, path: &Path, error: &io::Error) -> Failure {
         Failure::Refused(format!("cannot {act} {}: {error}", path.display()))
     }
 
-    /// A refusal of the operating system, told as "cannot `act`: why".
+    /// A refusal of the operating system, said as "cannot `act`: why".
     pub(crate) fn on(act: &str, error: &dyn std::error::Error) -> Failure {
         let mut sentence = format!("cannot {act}: {error}");
         let mut cause = error.source();

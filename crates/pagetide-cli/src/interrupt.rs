@@ -9,7 +9,7 @@
 //!   SIGINT, SIGTERM, SIGHUP --> flag --> loops return Failure::Interrupted --> Drop guards
 //! ```
 //!
-//! Data: one atomic flag, set once, never cleared. Ignored: SIGKILL, which nobody can catch (a
+//! Data: one atomic flag, set once, never cleared. Ignored: SIGKILL, which cannot be caught (a
 //! child asks the kernel to die with its parent, so at least nothing keeps running).
 
 use crate::failure::Failure;
@@ -18,7 +18,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A flag that turns true when someone wants the program to stop.
+/// A flag that turns true when the program is to stop.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
@@ -40,7 +40,7 @@ impl Interrupt {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// `Err(Failure::Interrupted)` once somebody wants to stop; for `?` in loops.
+    /// `Err(Failure::Interrupted)` once the program is to stop; for `?` in loops.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         if self.is_set() { Err(Failure::Interrupted) } else { Ok(()) }
     }

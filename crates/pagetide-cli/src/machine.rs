@@ -22,6 +22,21 @@ const DISK_SPARE: Bytes = Bytes(64 << 20);
 /// Memory that a run leaves to the rest of the machine.
 const MEMORY_SPARE: Bytes = Bytes(128 << 20);
 
+/// What this machine is: kernel, processors and memory, as far as it says.
+pub(crate) fn describe() -> String {
+    let first = |path: &str, key: &str| -> String {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        let value = text.lines().find_map(|line| line.strip_prefix(key));
+        value.unwrap_or_default().trim_start_matches([':', ' ', '\t']).trim().to_owned()
+    };
+    let cpus = std::thread::available_parallelism().map_or(0, usize::from);
+    let total: u64 =
+        first("/proc/meminfo", "MemTotal").trim_end_matches(" kB").parse().unwrap_or(0);
+    let (model, kernel) =
+        (first("/proc/cpuinfo", "model name"), first("/proc/sys/kernel/osrelease", ""));
+    format!("Linux {kernel}, {cpus} CPUs ({model}), {}", rounded(total << 10))
+}
+
 /// A size rounded to a tenth of its unit, for sentences (`Bytes` itself prints exactly).
 pub(crate) fn rounded(bytes: u64) -> String {
     let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];

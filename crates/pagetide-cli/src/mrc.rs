@@ -27,11 +27,13 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::output;
-use crate::readahead::{Question, ReadaheadArgs};
-use crate::report::{self, Curve};
+use crate::parallel::JobsArgs;
+use crate::readahead::{ReadaheadArgs, ReadaheadUse};
+use crate::report::curves::{self as drawing, Curve};
 use crate::setup;
 use crate::source::SourceArgs;
-use crate::terminal;
+use crate::table::{Table, percent, right};
+use crate::terminal::JsonArgs;
 use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Bytes;
 use pagetide_lab::curve::{self, SampledCurve, Sampler};
@@ -39,7 +41,6 @@ use pagetide_lab::judge::opt;
 use pagetide_lab::replay::{Contender, Reader, Setup};
 use pagetide_lab::trace::DenseTrace;
 use serde::Serialize;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 /// The smallest memory of a curve is this part of the pages, or more.
@@ -71,15 +72,13 @@ pub(crate) struct MrcArgs {
     /// Follow only this share of the pages, above 0 and up to 1, as in 0.01.
     #[arg(long, value_parser = parse_sampler)]
     sample: Option<Sampler>,
-    /// Replays under way at a time; as many as there are cores, and memory for, without.
-    #[arg(long)]
-    jobs: Option<NonZeroUsize>,
+    #[command(flatten)]
+    jobs: JobsArgs,
     /// Draw the curves into this file.
     #[arg(long)]
     svg: Option<PathBuf>,
-    /// Print one JSON document.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 /// The field names are what `--json` prints, and stay.
@@ -91,7 +90,7 @@ struct Curves {
     sample_rate: Option<f64>,
     /// What became of the recorded readahead: "none" was recorded, or all are "without", or all
     /// have what was "recorded".
-    readahead: Question,
+    readahead: ReadaheadUse,
     /// Policy by policy, ascending sizes.
     points: Vec<Point>,
 }
@@ -115,7 +114,7 @@ struct Sample {
     /// Of the whole trace.
     nr_accesses: u64,
     reader: Reader,
-    question: Question,
+    readahead_use: ReadaheadUse,
 }
 
 fn parse_sampler(text: &str) -> Result<Sampler, String> {
@@ -137,17 +136,13 @@ pub(crate) fn run(args: &MrcArgs, interrupt: &Interrupt) -> Result<(), Failure> 
         accesses: sample.nr_accesses,
         pages: nr_pages.round() as u64,
         sample_rate: args.sample.map(|sampler| sampler.rate()),
-        readahead: sample.question,
+        readahead: sample.readahead_use,
         points: points(args, &sample, &sizes, interrupt)?,
     };
     if let Some(path) = &args.svg {
-        output::write("the picture", path, &report::alone(&lines(args, &curves))?)?;
+        output::write("the picture", path, &drawing::alone(&lines(args, &curves))?)?;
     }
-    if args.json {
-        terminal::print_json(&curves)
-    } else {
-        terminal::print(&table(args, &curves, &sizes))
-    }
+    args.json.print(&curves, || text(args, &curves, &sizes))
 }
 
 fn read(args: &MrcArgs, interrupt: &Interrupt) -> Result<Sample, Failure> {
@@ -162,8 +157,8 @@ fn read(args: &MrcArgs, interrupt: &Interrupt) -> Result<Sample, Failure> {
     })?;
     // In a sample, reads that follow each other did not in the trace.
     let reader = if args.sample.is_some() { Reader::Recorded } else { setup::reader_of(&facts) };
-    let question = args.readahead.apply(&mut trace);
-    Ok(Sample { sampler, trace, nr_accesses, reader, question })
+    let readahead_use = args.readahead.apply(&mut trace);
+    Ok(Sample { sampler, trace, nr_accesses, reader, readahead_use })
 }
 
 fn sizes(args: &MrcArgs, sample: &Sample, nr_pages: f64) -> Result<Vec<u32>, Failure> {
@@ -190,14 +185,14 @@ fn points(
     sizes: &[u32],
     interrupt: &Interrupt,
 ) -> Result<Vec<Point>, Failure> {
-    let Sample { sampler, trace, nr_accesses, reader, question } = sample;
-    let has_curve = |contender| is_lru(contender) && *question != Question::Recorded;
+    let Sample { sampler, trace, nr_accesses, reader, readahead_use } = sample;
+    let has_curve = |contender| is_lru(contender) && *readahead_use != ReadaheadUse::Recorded;
     let setup = |policy, frames: u32| Setup { reader: *reader, ..Setup::new(policy, frames) };
     let lru = SampledCurve::new(*sampler, trace, *nr_accesses);
     interrupt.check()?;
-    let asked =
+    let pairs =
         || args.policy.iter().flat_map(|&policy| sizes.iter().map(move |&size| (policy, size)));
-    let cells: Vec<Cell> = asked()
+    let cells: Vec<Cell> = pairs()
         .filter(|(contender, _)| !has_curve(*contender))
         .map(|(contender, size)| Cell::new(contender, sampler.scale(size), setup))
         .collect();
@@ -217,7 +212,7 @@ fn points(
         let error = lru.error(frames);
         Point { policy, frames, memory_bytes, miss_ratio, device_read_bytes, error }
     };
-    Ok(asked().map(point).collect())
+    Ok(pairs().map(point).collect())
 }
 
 fn is_lru(contender: Contender) -> bool {
@@ -237,8 +232,8 @@ fn lines<'a>(args: &MrcArgs, curves: &'a Curves) -> Vec<Curve<'a>> {
         .collect()
 }
 
-/// A row a size, a column a policy; with readahead another for what the store gave.
-fn table(args: &MrcArgs, curves: &Curves, sizes: &[u32]) -> String {
+/// What was followed, and the table.
+fn text(args: &MrcArgs, curves: &Curves, sizes: &[u32]) -> String {
     let pages = machine::rounded(Bytes::from_pages(curves.pages).0);
     let mut text = format!("{} accesses, {} pages ({pages})", curves.accesses, curves.pages);
     if let Some(rate) = curves.sample_rate {
@@ -246,29 +241,31 @@ fn table(args: &MrcArgs, curves: &Curves, sizes: &[u32]) -> String {
             ", of which {rate} were followed; +- is one standard error, measured on lru"
         ));
     }
+    format!("{text}\n{}\n{}", curves.readahead.describe(), table(args, curves, sizes).to_text())
+}
+
+/// A row a size, a column a policy; with readahead another for what the store gave.
+fn table<'a>(args: &'a MrcArgs, curves: &Curves, sizes: &[u32]) -> Table<'a> {
     // Without readahead it is a page for each miss, and says nothing new.
-    let tells_bytes = curves.readahead == Question::Recorded;
-    text.push_str(&format!("\n{}", curves.readahead.describe()));
-    text.push_str(&format!("\n{:>12} {:>10}", "memory", "frames"));
+    let has_bytes = curves.readahead == ReadaheadUse::Recorded;
+    let mut columns = vec![right("memory", 12), right("frames", 10)];
     for policy in &args.policy {
-        text.push_str(&format!(" {policy:>16}"));
-        text.push_str(if tells_bytes { "       read" } else { "" });
+        columns.push(right(policy.as_str(), 16));
+        columns.extend(has_bytes.then_some(right("read", 10)));
     }
-    text.push_str(if curves.sample_rate.is_some() { "      +-\n" } else { "\n" });
+    columns.extend(curves.sample_rate.map(|_| right("+-", 7)));
+    let mut table = Table::new(&columns);
     for (row, &frames) in sizes.iter().enumerate() {
         let memory = machine::rounded(Bytes::from_pages(frames.into()).0);
-        text.push_str(&format!("{memory:>12} {frames:>10}"));
-        let column = curves.points.iter().skip(row).step_by(sizes.len());
-        for point in column.clone() {
-            text.push_str(&format!(" {:>14.2} %", point.miss_ratio * 100.0));
-            if tells_bytes {
-                text.push_str(&format!(" {:>10}", machine::rounded(point.device_read_bytes)));
-            }
+        let mut cells = vec![memory, frames.to_string()];
+        let of_size = curves.points.iter().skip(row).step_by(sizes.len());
+        for point in of_size.clone() {
+            cells.push(percent(point.miss_ratio, 2));
+            cells.extend(has_bytes.then(|| machine::rounded(point.device_read_bytes)));
         }
-        if let (Some(_), Some(point)) = (curves.sample_rate, column.clone().next()) {
-            text.push_str(&format!(" {:>7.2}", point.error * 100.0));
-        }
-        text.push('\n');
+        let error = of_size.clone().next().map_or(0.0, |point| point.error);
+        cells.extend(curves.sample_rate.map(|_| format!("{:.2}", error * 100.0)));
+        table.push(cells);
     }
-    text
+    table
 }

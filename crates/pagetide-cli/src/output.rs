@@ -115,7 +115,7 @@ impl To {
             .tempfile_in(folder.unwrap_or(Path::new(".")));
         match beside {
             Ok(file) => Ok(To::Beside(file, place)),
-            // Our file in somebody else's folder; or the reason, without a name of tempfile's.
+            // Our file in another user's folder; or the reason, without a name of tempfile's.
             Err(_) => open(path),
         }
     }
@@ -187,8 +187,8 @@ mod tests {
     #[test]
     fn a_device_is_written_to_and_stays_one() {
         let null = PathBuf::from("/dev/null");
-        check("the trace", [&null]).expect("anybody may");
-        write("the trace", &null, "text").expect("anybody may");
+        check("the trace", [&null]).expect("every user may");
+        write("the trace", &null, "text").expect("every user may");
         assert!(!fs::metadata(&null).expect("a device").is_file());
     }
 

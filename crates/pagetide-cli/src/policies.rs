@@ -1,7 +1,7 @@
 //! `pagetide policies`: which policies there are, and what each one is for.
 
 use crate::failure::Failure;
-use crate::terminal;
+use crate::terminal::JsonArgs;
 use pagetide_core::lru::{Mechanism, PolicyName};
 use serde::Serialize;
 
@@ -14,12 +14,12 @@ const EXAMPLES: &str = "Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PoliciesArgs {
-    /// List each policy's mechanisms too, which --off and --on of other commands switch.
+    /// List each policy's mechanisms too, which --off and --on of other commands switch; with
+    /// --json they are always there.
     #[arg(long)]
     mechanisms: bool,
-    /// Print one JSON document, mechanisms included.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 #[derive(Serialize)]
@@ -37,7 +37,7 @@ struct MechanismRow {
     /// One sentence: what the policy does because of it.
     effect: &'static str,
     source: &'static str,
-    /// On unless somebody says otherwise.
+    /// On unless it is switched off.
     default: bool,
 }
 
@@ -65,9 +65,6 @@ pub(crate) fn run(args: &PoliciesArgs) -> Result<(), Failure> {
             mechanisms: mechanisms_of(*name),
         })
         .collect();
-    if args.json {
-        return terminal::print_json(&policies);
-    }
     let width = policies.iter().map(|policy| policy.name.len()).max().unwrap_or(0);
     let line = |policy: &Policy| {
         let default = if policy.default { " (default)" } else { "" };
@@ -79,5 +76,5 @@ pub(crate) fn run(args: &PoliciesArgs) -> Result<(), Failure> {
         }
         text
     };
-    terminal::print(&policies.iter().map(line).collect::<String>())
+    args.json.print(&policies, || policies.iter().map(line).collect())
 }

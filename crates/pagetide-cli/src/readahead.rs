@@ -39,7 +39,7 @@ pub(crate) struct ReadaheadArgs {
 /// What all columns of a table answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Question {
+pub(crate) enum ReadaheadUse {
     /// The trace has accesses alone, and always had.
     None,
     /// The readahead in it was taken away.
@@ -50,32 +50,32 @@ pub(crate) enum Question {
 
 impl ReadaheadArgs {
     /// Makes the trace what was asked for.
-    pub(crate) fn apply(&self, trace: &mut DenseTrace) -> Question {
-        match (self.readahead, Question::of(trace)) {
-            (Choice::Without, Question::Recorded) => {
+    pub(crate) fn apply(&self, trace: &mut DenseTrace) -> ReadaheadUse {
+        match (self.readahead, ReadaheadUse::of(trace)) {
+            (Choice::Without, ReadaheadUse::Recorded) => {
                 trace.drop_readahead();
-                Question::Without
+                ReadaheadUse::Without
             }
-            (_, question) => question,
+            (_, readahead_use) => readahead_use,
         }
     }
 }
 
-impl Question {
+impl ReadaheadUse {
     /// What replays of the trace as it is answer.
-    pub(crate) fn of(trace: &DenseTrace) -> Question {
-        if trace.has_readahead() { Question::Recorded } else { Question::None }
+    pub(crate) fn of(trace: &DenseTrace) -> ReadaheadUse {
+        if trace.has_readahead() { ReadaheadUse::Recorded } else { ReadaheadUse::None }
     }
 
     /// The same in words.
     pub(crate) const fn describe(self) -> &'static str {
         match self {
-            Question::None => "misses of demand, in each column; the trace has no readahead",
-            Question::Without => {
+            ReadaheadUse::None => "misses of demand, in each column; the trace has no readahead",
+            ReadaheadUse::Without => {
                 "misses of demand, in each column without the recorded readahead (--readahead \
                  recorded gives it to each)"
             }
-            Question::Recorded => {
+            ReadaheadUse::Recorded => {
                 "misses of demand, in each column with what the recorded run read ahead at its own \
                  size of memory"
             }

@@ -1,4 +1,4 @@
-//! What a replay runs besides policy and size: mechanisms, who reclaims, the clock, swap.
+//! What a replay runs besides policy and size: mechanisms, what reclaims, the clock, swap.
 //!
 //! Problem: `replay` and `ablate` ask the same further questions, and must refuse the same
 //! nonsense. Idea: one set of arguments, that becomes the lab's setup for any policy and size.
@@ -61,10 +61,10 @@ impl fmt::Display for Part {
     }
 }
 
-/// Who makes room.
+/// What makes room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub(crate) enum Reclaim {
-    /// Whoever did in the recorded run; where that is not known, as group.
+    /// What did in the recorded run; where that is not known, as group.
     Recorded,
     /// The access that needs it, at a group's limit.
     Group,
@@ -84,7 +84,7 @@ pub(crate) enum ClockName {
     Trace,
 }
 
-/// What else a replay is told.
+/// The arguments of a replay besides policy and size.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct SetupArgs {
     /// Mechanisms to switch off, as in tiers,lazy-promotion (see `pagetide policies --mechanisms`);
@@ -94,7 +94,7 @@ pub(crate) struct SetupArgs {
     /// Mechanisms to switch on.
     #[arg(long, value_delimiter = ',')]
     on: Vec<Part>,
-    /// Who makes room, and what the size is: of a group's pages, of all that a kernel charges the
+    /// What makes room, and what the size is: of a group's pages, of all that a kernel charges the
     /// group for, or of a machine. opt has all of it for pages in any case.
     #[arg(long, value_enum, default_value = "recorded")]
     reclaim: Reclaim,
@@ -214,7 +214,7 @@ impl SetupArgs {
     }
 }
 
-/// Whose reads the trace's are.
+/// What made the trace's reads.
 pub(crate) fn reader_of(facts: &Facts) -> Reader {
     match &facts.header {
         Some(header) if header.is_of_run() => Reader::Recorded,

@@ -7,10 +7,10 @@
 //!   FILE --format --lenient --> open --> entry, entry, ... --> how did it end? --> Facts
 //! ```
 //!
-//! A record cut off inside an entry is refused unless `--lenient` says that the rest will do; one
-//! that stops between two entries (its program was killed, or still runs) is only remarked on.
+//! A record cut off inside an entry is refused, unless `--lenient` takes what is before the cut;
+//! one that stops between two entries (its program was killed, or still runs) is only remarked on.
 //!
-//! Ignored: traces on stdin; formats are told by looking at the front.
+//! Ignored: traces on stdin; a format is found by looking at the front.
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -26,7 +26,7 @@ const CHECK_EVERY: u64 = 1 << 16;
 /// A trace that takes no more is read without asking how much memory there is.
 const TRACE_BYTES_UNASKED: u64 = 256 << 20;
 
-/// What all commands that read a trace are told.
+/// The arguments of all commands that read a trace.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SourceArgs {
     /// The record, or a trace in another known format (also compressed by zstd or gzip).
@@ -40,7 +40,7 @@ pub(crate) struct SourceArgs {
     lenient: bool,
 }
 
-/// Lists the names in help, and for whoever types another.
+/// Lists the names in help, and where another is typed.
 fn named_format() -> impl TypedValueParser<Value = Format> {
     let names = PossibleValuesParser::new(Format::ALL.map(Format::name));
     names.map(|name| name.parse().expect("invariant: one of the names"))
@@ -60,10 +60,15 @@ pub(crate) struct Facts {
 }
 
 impl SourceArgs {
+    /// The trace's name, without its folder.
+    pub(crate) fn name(&self) -> String {
+        self.file.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
     /// Opens the trace.
     ///
     /// # Errors
-    /// A file that cannot be read, or whose format nobody can tell.
+    /// A file that cannot be read, or whose format cannot be found.
     pub(crate) fn open(&self) -> Result<Trace, Failure> {
         let mut trace =
             Trace::open(&self.file, self.format).map_err(|error| self.refuse(&error))?;
@@ -123,7 +128,7 @@ impl SourceArgs {
         Ok(Facts { format: trace.format(), header: trace.header().cloned(), nr_skipped, notes })
     }
 
-    /// Reads the whole trace, entry by entry; the trace itself tells the entry's time.
+    /// Reads the whole trace, entry by entry; the trace itself has the entry's time.
     ///
     /// # Errors
     /// As [`SourceArgs::open`] and [`SourceArgs::finish`]; a malformed trace; an interrupt; what

@@ -12,6 +12,7 @@ use pagetide_core::units::Bytes;
 use serde::Serialize;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Steps in a full bar; progress is given as a share of one.
@@ -36,6 +37,28 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// The argument of commands that print rows.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct JsonArgs {
+    /// Print one JSON document instead of the table.
+    #[arg(long)]
+    json: bool,
+}
+
+impl JsonArgs {
+    /// Prints `rows` as JSON where that is asked for, else the `text`.
+    ///
+    /// # Errors
+    /// As [`print()`].
+    pub(crate) fn print(
+        self,
+        rows: &impl Serialize,
+        text: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        if self.json { print_json(rows) } else { print(&text()) }
+    }
+}
+
 /// Prints `value` as the one JSON document on stdout.
 ///
 /// # Errors
@@ -49,7 +72,7 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
 
 /// Says something beside the result, on stderr.
 pub(crate) fn note(sentence: &str) {
-    // A closed stderr leaves nobody to tell.
+    // A closed stderr leaves no place to say so.
     let _ = writeln!(io::stderr().lock(), "{sentence}");
 }
 
@@ -83,6 +106,36 @@ impl Drop for Progress {
     }
 }
 
+/// Parts that the progress of one of several runs is counted in.
+const PARTS: f64 = 1000.0;
+
+/// One bar of several runs, which threads may make side by side.
+#[derive(Debug)]
+pub(crate) struct JointProgress {
+    bar: Progress,
+    nr_runs: usize,
+    nr_parts_done: AtomicU64,
+}
+
+impl JointProgress {
+    /// A bar named `label`, of `nr_runs`.
+    pub(crate) fn new(label: String, nr_runs: usize) -> JointProgress {
+        JointProgress { bar: Progress::new(label), nr_runs, nr_parts_done: AtomicU64::new(0) }
+    }
+
+    /// What one run calls with the share of it that is done, 0 to 1, as often as it likes.
+    pub(crate) fn of_run(&self) -> impl FnMut(f64) {
+        let mut nr_before = 0;
+        move |share| {
+            let nr_parts = (share * PARTS) as u64;
+            let more = nr_parts - nr_before;
+            nr_before = nr_parts;
+            let sum = self.nr_parts_done.fetch_add(more, Ordering::Relaxed) + more;
+            self.bar.set(sum as f64 / (PARTS * self.nr_runs as f64));
+        }
+    }
+}
+
 /// How many entries of a trace are done, how fast, and how long the rest will take; threads may
 /// share it. Invisible where stderr is not a terminal.
 #[derive(Debug)]
@@ -98,7 +151,7 @@ impl Meter {
         };
         if let Ok(style) = ProgressStyle::with_template(template) {
             let rate = |state: &ProgressState, out: &mut dyn fmt::Write| {
-                // A bar that cannot be drawn is nobody's loss.
+                // A bar that cannot be drawn is no failure.
                 let _ = write!(out, "{:.1} M/s", state.per_sec() / 1e6);
             };
             bar.set_style(style.progress_chars("=> ").with_key("rate", rate));

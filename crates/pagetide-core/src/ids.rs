@@ -36,7 +36,7 @@ pub struct CpuId(pub u32);
 /// A folio's order: it is `1 << order` frames long.
 ///
 /// Numbers that come from outside go through [`Order::new`]. No block has an order above
-/// [`Order::MAX`], so whoever allocates one gets nothing.
+/// [`Order::MAX`], so none can be allocated.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Order(pub u8);
 
@@ -69,7 +69,7 @@ pub struct OrderTooLarge {
     pub given: u8,
 }
 
-/// A memory group: who pays for a frame. The root, which every group is below, is 0.
+/// A memory group: the tenant that pays for a frame. The root, which every group is below, is 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct GroupId(pub u16);
 

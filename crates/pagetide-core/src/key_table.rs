@@ -1,6 +1,6 @@
 //! A table of a fixed size, by 32-bit keys: what there is instead of a hash map.
 //!
-//! Problem: core has no hash maps, and whoever samples pages needs to find one by its key. Idea:
+//! Problem: core has no hash maps, and a sampler needs to find a page by its key. Idea:
 //! open addressing. A key stands in the first vacant slot from its home on; where one is removed,
 //! those that were pushed past it move up, so that nothing is left behind.
 //!

@@ -13,6 +13,7 @@
 
 extern crate alloc;
 
+pub mod driver;
 pub mod folio;
 pub mod group;
 pub mod ids;

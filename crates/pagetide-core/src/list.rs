@@ -8,7 +8,8 @@
 //! ```
 //!
 //! What lies beyond an end means nothing: the head's link to a younger folio, and the tail's to an
-//! older one. So nobody writes there, and to take the oldest is to read one descriptor, its own.
+//! older one. So nothing is written there, and to take the oldest is to read one descriptor, its
+//! own.
 //!
 //! Invariant: a folio is on at most one list, and every change happens under the lock of the lruvec
 //! that owns the list. The list does not check membership in release builds:

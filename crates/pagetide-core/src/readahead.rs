@@ -1,10 +1,10 @@
 //! Readahead: how much to read before it is asked for.
 //!
 //! Problem: a sequential reader should find its pages in memory, a random one should not pay for
-//! pages nobody asked for, and nobody says which it is.
+//! pages it did not ask for, and neither says which it is.
 //!
 //! Idea: each open handle keeps one window. A miss right after the last page read starts one; the
-//! first page of its speculative part carries a marker, and the reader who reaches the marker
+//! first page of its speculative part carries a marker, and the reader that reaches it
 //! starts the next window while this one is still being consumed.
 //!
 //! ```text
@@ -13,9 +13,9 @@
 //!                  reaching it asks for the next window, twice as large
 //! ```
 //!
-//! A reader may be faster than whoever brings its pages: it comes to the marker before the page is
-//! even on its way. That is no end of the stream, but a marker met a little early: it reads what it
-//! wants by itself, and the next window is asked for.
+//! A reader may be faster than the thread that brings its pages: it comes to the marker before the
+//! page is even on its way. That is no end of the stream, but a marker met a little early: it reads
+//! what it wants by itself, and the next window is asked for.
 //!
 //! The window doubles up to the limit while it pays. It pays as long as the pages brought in are
 //! read before they are evicted: each page evicted unread counts against the handle's mapping, and
@@ -23,7 +23,7 @@
 //!
 //! A miss outside any stream reads *around*: while memory is ample, the next few pages come with
 //! the one that is wanted. A device that looks for one page has found those behind it as well, and
-//! memory that nobody competes for costs nothing: it is full after fewer waits. Where reclaim has
+//! memory that nothing competes for costs nothing: it is full after fewer waits. Where reclaim has
 //! to make room, a random reader gets what it asks for and no more.
 //!
 //! Ignored: backward and strided readers (they read what they ask for).
@@ -40,7 +40,7 @@ pub struct ReadaheadRun {
     pub nr: u64,
     /// How many of them the caller reads itself, now; the rest may come in beside it.
     pub nr_now: u64,
-    /// The page that gets the marker, inside the run; none for a run nobody will continue.
+    /// The page that gets the marker, inside the run; none for a run that is not continued.
     pub marker: Option<u64>,
     /// What is not wanted has been read around, and is no part of a stream.
     pub is_around: bool,
@@ -57,9 +57,9 @@ pub struct Miss {
     pub previous: Option<u64>,
     /// The mapping's count of pages that came with a stream and were evicted unread.
     pub wasted: u64,
-    /// Memory is left that nobody competes for.
+    /// Memory is left that nothing competes for.
     pub is_ample: bool,
-    /// Somebody else brings what is not wanted now, and may be on the way with it.
+    /// Another thread brings what is not wanted now, and may be on the way with it.
     pub has_prefetcher: bool,
     /// Pages that the group which pays for these can have, if it is one that has less than all.
     pub room: Option<u64>,
@@ -101,10 +101,10 @@ const WINDOW_MIN: u64 = 4;
 const NOW_MAX: u64 = 16;
 
 /// Pages of a miss outside any stream, while memory is ample. Of one device, 16 KiB took a tenth
-/// longer than 4, 32 KiB three tenths (docs/decisions/readahead.md).
+/// longer than 4, 32 KiB three tenths (docs/decisions.md).
 const AROUND: u64 = 4;
 
-/// The largest window that nobody has to ask for, pages: four requests of 512 KiB.
+/// The largest window without a setting, pages: four requests of 512 KiB.
 const UNASKED: u64 = 512;
 
 /// The largest window a device gets, pages: 64 MiB.
@@ -123,8 +123,8 @@ pub fn window_max(asked: Option<u64>, device: Option<u64>, nr_frames: u64) -> u6
     asked.unwrap_or_else(unasked).min(nr_frames / MEMORY_PART)
 }
 
-/// Pages on their way into memory at a time, of those that nobody waits for: in flight they cannot
-/// be reclaimed, and what others ask for needs room, too.
+/// Pages on their way into memory at a time, of those that no thread waits for: in flight they
+/// cannot be reclaimed, and what others ask for needs room, too.
 pub fn in_flight_max(room: u64) -> u64 {
     (room / 4).max(1)
 }
@@ -139,13 +139,13 @@ const GROUP_PART: u64 = 32;
 
 /// Pages that lie in a row in memory, of a request whose pages are not scattered.
 const ROW: usize = 6;
-/// A request of fewer pages has too few pieces for anybody to notice.
+/// A request of fewer pages has too few pieces to matter.
 const SCATTERED_MIN: usize = 16;
 
 /// Whether a request for pages in so many pieces of memory is served sooner through memory in a
 /// row, and by a copy from there. A device takes a descriptor for each piece: one of them took 3.9,
 /// 1.8 and 1.2 us for a page of 512 KiB in pieces of 4, 16 and 512 KiB, where to copy it takes 0.4
-/// (docs/decisions/readahead.md).
+/// (docs/decisions.md).
 pub fn is_scattered(nr_pages: usize, nr_pieces: usize) -> bool {
     nr_pages >= SCATTERED_MIN && nr_pieces * ROW > nr_pages
 }
@@ -351,7 +351,7 @@ mod tests {
         // The marker is where it was.
         let fourth = readahead.on_marker(192, 0, None).expect("the next window");
         assert_eq!((fourth.start, fourth.nr), (448, 256));
-        // Where nobody is on the way with it, what is not there did not come, or left.
+        // Where no thread is on the way with it, what is not there did not come, or left.
         let alone = Miss { has_prefetcher: false, ..miss(460, 16, Some(459)) };
         let run = readahead.on_miss(alone);
         assert_eq!((run.start, run.nr, run.marker), (460, 64, Some(476)));

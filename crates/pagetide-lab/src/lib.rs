@@ -2,7 +2,7 @@
 //!
 //! How much memory does a program need, and which policy serves it best? The lab answers with the
 //! code that runs for real (`pagetide-core`), in virtual time, over a trace, and lets independent
-//! judges check the answers: Belady's optimum is a bound nobody may beat, and naive twins of the
+//! judges check the answers: Belady's optimum is a bound no policy may beat, and naive twins of the
 //! plain policies must agree to the last miss.
 //!
 //! ```text

@@ -75,7 +75,7 @@ fn without_readahead_a_record_is_its_accesses() {
     }
 }
 
-/// A stream read ahead once: with it nobody misses but at the start, and the same bytes are read.
+/// A stream read ahead once: with it no read misses but at the start, and the same bytes are read.
 #[test]
 fn readahead_is_given_to_every_column() {
     let trace = records::stream(1000, 8);

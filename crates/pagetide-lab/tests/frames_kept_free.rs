@@ -1,7 +1,7 @@
 //! Policies that share memory out, where background reclaim keeps some of it free.
 //!
 //! A loop that is a little longer than memory is what both designs are for: most of it can stay.
-//! Told of all frames, of which some never hold a page, they let in whoever came and turned over
+//! Told of all frames, of which some never hold a page, they let in every page and turned over
 //! like LRU: 0 % of hits.
 
 use pagetide_core::ids::{MappingId, PageId, PageIndex};

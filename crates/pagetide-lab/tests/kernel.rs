@@ -10,13 +10,13 @@
 //! ```text
 //!   mglru, unlimited  live statistics                 kernels left alone, the range of two boots
 //!   mglru             folds every 2 s, 7 phases       the same
-//!   two lists, live   live statistics                 kernels whose statistics somebody read all
+//!   two lists, live   live statistics                 kernels whose statistics were read all
 //!   two lists, read   folds every 10 ms, 7 phases     the time ("fresh"): folds every 5 to 10 ms
 //!   two lists, folded folds every 2 s, 7 phases       kernels left alone, the range of two boots
 //! ```
 //!
 //! Folded ones are means over the phases. Kernels left alone differ from boot to boot by up to 1.25
-//! points, as the phases do. Where somebody looked how many pages the cache held at the end, that
+//! points, as the phases do. Where it is known how many pages the cache held at the end, that
 //! is compared, too.
 //!
 //! Not verified: that the same pages are evicted; only how many hits come of it. The zipf rows are

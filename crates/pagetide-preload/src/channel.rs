@@ -46,6 +46,8 @@ const FEW_SOCKETS: u32 = 4;
 
 thread_local! {
     static CHANNEL: Cell<Channel> = const { Cell::new(NONE) };
+    /// What is to be done before the socket is closed.
+    static BEFORE_CLOSE: Cell<Option<fn()>> = const { Cell::new(None) };
     /// Sockets that this thread has had.
     static SOCKET_NUMBER: Cell<u32> = const { Cell::new(0) };
 }
@@ -93,7 +95,7 @@ pub(crate) fn ask(request: &Request, parcel: Parcel<'_>) -> Result<Answer, Errno
     let answer = match answer {
         Some(answer) => answer,
         // In a signal's handler, in the middle of a request: a socket for this one.
-        None => connect(process::number()).and_then(|fd| {
+        None => connect(own::number()).and_then(|fd| {
             let answer = exchange(fd);
             own::close(fd);
             answer
@@ -122,21 +124,31 @@ fn alone<T>(exchange: impl FnOnce(c_int) -> T) -> Option<T> {
 
 /// This process has no stand-in any more: a socket that was hardly used is closed, so that programs
 /// that look at their descriptors find none that is not theirs.
-pub(crate) fn rest() {
+pub(crate) fn close_if_idle() {
     let channel = CHANNEL.get();
     let is_used = channel.nr_exchanges >= FEW_EXCHANGES || SOCKET_NUMBER.get() >= FEW_SOCKETS;
     let is_kept = channel.is_busy || is_used;
-    let is_ours = channel.fd >= 0 && channel.process == process::number();
+    let is_ours = channel.fd >= 0 && channel.process == own::number();
     if is_ours && !is_kept && table::managed().next().is_none() {
-        crate::self_read::finish();
-        let fd = CHANNEL.replace(NONE).fd;
-        own::close_own(fd);
+        close();
     }
+}
+
+/// Has `last` run before this thread's socket is closed.
+pub(crate) fn run_before_close(last: fn()) {
+    BEFORE_CLOSE.set(Some(last));
+}
+
+fn close() {
+    if let Some(last) = BEFORE_CLOSE.get() {
+        last();
+    }
+    own::close_own(CHANNEL.replace(NONE).fd);
 }
 
 /// Makes sure that this thread has a socket, whose end the server will notice.
 pub(crate) fn enter() -> bool {
-    let process = process::number();
+    let process = own::number();
     let channel = CHANNEL.get();
     let is_busy = channel.is_busy && channel.process == process;
     // The program may have put a descriptor of its own there.
@@ -163,9 +175,9 @@ pub(crate) fn socket_number() -> u32 {
 /// The file of a tray that belongs to this thread's socket, and the socket to tell of it by.
 pub(crate) fn ask_for_tray() -> Option<[c_int; 2]> {
     let request = Request::new(Op::Tray, 0);
-    let [file, told, _] = alone(|fd| exchange(fd, &request, Parcel::default()))?.ok()?.files;
-    if told >= 0 {
-        return Some([file, own::keep(told)]);
+    let [file, notices, _] = alone(|fd| exchange(fd, &request, Parcel::default()))?.ok()?.files;
+    if notices >= 0 {
+        return Some([file, own::keep(notices)]);
     }
     if file >= 0 {
         own::close(file);
@@ -174,8 +186,8 @@ pub(crate) fn ask_for_tray() -> Option<[c_int; 2]> {
 }
 
 /// Sends a request that has no reply by the socket for those; returns whether it could be sent.
-pub(crate) fn tell_by(told: c_int, request: &Request, source: &[iovec]) -> bool {
-    send(told, &request.encode(), Parcel { source, ..Parcel::default() }).is_ok()
+pub(crate) fn tell_by(notices: c_int, request: &Request, source: &[iovec]) -> bool {
+    send(notices, &request.encode(), Parcel { source, ..Parcel::default() }).is_ok()
 }
 
 /// Has the server say a sentence to the user, once a run for each `number`.
@@ -357,9 +369,7 @@ fn key() -> Option<libc::pthread_key_t> {
 extern "C" fn close_with_thread(value: *mut c_void) {
     let fd = (value as usize).wrapping_sub(1) as c_int;
     let channel = CHANNEL.get();
-    if channel.fd == fd && channel.process == process::number() {
-        crate::self_read::finish();
-        CHANNEL.set(NONE);
-        own::close_own(fd);
+    if channel.fd == fd && channel.process == own::number() {
+        close();
     }
 }

@@ -73,7 +73,7 @@ fn word_of(process: u64, fd: c_int) -> u64 {
 
 /// What is in a word, if it is this process's.
 fn descriptor_in(word: u64) -> Option<c_int> {
-    let is_ours = word >> 32 == process::number() & u64::from(u32::MAX);
+    let is_ours = word >> 32 == own::number() & u64::from(u32::MAX);
     is_ours.then_some(word as u32 as c_int - 1)
 }
 
@@ -119,7 +119,7 @@ pub(crate) fn borrow(id: u64) -> Option<Lent> {
     // Another thread may be here as well: the last one's stays, and the other's is open for nothing
     // until the process ends, for it may have locks.
     slot.id.store(0, Release);
-    slot.word.store(word_of(process::number(), fd), Release);
+    slot.word.store(word_of(own::number(), fd), Release);
     slot.file.store(if is_lent { file_of(fd) } else { 0 }, Release);
     slot.direct.store(u64::from(is_direct), Release);
     slot.id.store(id, Release);
@@ -141,14 +141,14 @@ pub(crate) fn give_up(fd: c_int) {
         }
     }
     for (_, word) in &KEPT {
-        let _ = word.compare_exchange(word_of(process::number(), fd), 0, AcqRel, Relaxed);
+        let _ = word.compare_exchange(word_of(own::number(), fd), 0, AcqRel, Relaxed);
     }
 }
 
 /// The program is about to lock a part of the file.
 pub(crate) fn note_lock(fd: c_int) {
     // A child that has not closed what it has inherited does so now, and not when that drops locks.
-    process::number();
+    own::number();
     let bit = file_of(fd) >> 52;
     LOCKED[bit as usize / 64].fetch_or(1 << (bit % 64), Relaxed);
 }
@@ -222,7 +222,7 @@ pub(crate) fn retire(id: u64, real: c_int) {
     }
     for fd in [Some(own::keep_here(real)), lent].into_iter().flatten() {
         NR_KEPT_EVER.fetch_add(1, Relaxed);
-        let word = word_of(process::number(), fd);
+        let word = word_of(own::number(), fd);
         let free = |(_, slot): &&(AtomicU64, AtomicU64)| {
             slot.compare_exchange(0, word, AcqRel, Relaxed).is_ok()
         };

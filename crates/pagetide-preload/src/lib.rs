@@ -70,5 +70,5 @@ extern "C" fn fini() {
     if process::is_on() {
         calls::streams::flush_all();
     }
-    process::say_goodbye();
+    serve::say_goodbye();
 }

@@ -18,6 +18,37 @@ static END: AtomicUsize = AtomicUsize::new(0);
 /// No descriptor of ours was ever below it.
 static LOWEST: AtomicI32 = AtomicI32::new(c_int::MAX);
 
+/// This process's number, made up the first time it is asked for. What the process before the fork
+/// had open is closed with that.
+#[inline]
+pub(crate) fn number() -> u64 {
+    match process::number_word().load(Ordering::Acquire) {
+        0 => make_number(),
+        known => known,
+    }
+}
+
+#[cold]
+fn make_number() -> u64 {
+    let mut random = 0_u64;
+    let arguments = [std::ptr::from_mut(&mut random) as usize, 8, 0, 0, 0, 0];
+    // SAFETY: getrandom writes eight bytes to a live u64 (S20).
+    let made = unsafe { next::system(libc::SYS_getrandom, arguments) };
+    if made != Ok(8) {
+        // SAFETY: getpid has no arguments (S20).
+        random = u64::from(unsafe { libc::getpid() } as u32) << 32 | 1;
+    }
+    let number = random | 1;
+    let word = process::number_word();
+    match word.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => {
+            close_inherited(number);
+            number
+        }
+        Err(other) => other,
+    }
+}
+
 /// Moves a descriptor out of the program's way, where the limit on descriptors allows, and takes
 /// note of it.
 pub(crate) fn keep(fd: c_int) -> c_int {
@@ -26,7 +57,7 @@ pub(crate) fn keep(fd: c_int) -> c_int {
 
 /// Takes note of a descriptor where it is: to move it is to close its old number.
 pub(crate) fn keep_here(fd: c_int) -> c_int {
-    let word = word_of(process::number(), fd);
+    let word = word_of(number(), fd);
     LOWEST.fetch_min(fd, Ordering::AcqRel);
     for (index, slot) in OWN.iter().enumerate() {
         if slot.load(Ordering::Relaxed) == 0
@@ -63,7 +94,7 @@ fn range() -> (u64, u64) {
 
 /// Where in the list a descriptor of ours is; nowhere if the list was full.
 pub(crate) fn place_of(fd: c_int) -> usize {
-    let word = word_of(process::number(), fd);
+    let word = word_of(number(), fd);
     let mut used = OWN[..END.load(Ordering::Acquire)].iter();
     used.position(|slot| slot.load(Ordering::Relaxed) == word).unwrap_or(usize::MAX)
 }
@@ -76,7 +107,7 @@ pub(crate) fn is_still(place: usize, process: u64, fd: c_int) -> bool {
 
 /// A descriptor of ours is the program's from here on.
 pub(crate) fn give_up(fd: c_int) {
-    let word = word_of(process::number(), fd);
+    let word = word_of(number(), fd);
     if let Some(slot) = OWN.get(place_of(fd)) {
         let _ = slot.compare_exchange(word, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
@@ -112,7 +143,7 @@ fn descriptor_of(word: u64) -> c_int {
 }
 
 /// Closes what the process before the fork had.
-pub(crate) fn close_inherited(process: u64) {
+fn close_inherited(process: u64) {
     close_if(|word| word >> 32 != process & u64::from(u32::MAX));
 }
 

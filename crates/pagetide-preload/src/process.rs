@@ -1,4 +1,4 @@
-//! This process under a run: whether there is one, what it was told, and its number.
+//! This process under a run: whether there is one, and what its environment says of it.
 //!
 //! ```text
 //!   PAGETIDE_RUN=10:1:pagetide-4711-af03:536870912   version, flags, the server's name, the limit
@@ -14,7 +14,7 @@
 use crate::errno::Errno;
 use crate::next;
 use libc::{c_char, c_int, c_void};
-use pagetide_run::wire::{self, Op};
+use pagetide_run::wire;
 use std::ffi::CStr;
 use std::io::Write;
 use std::ops::Range;
@@ -151,48 +151,15 @@ fn keep(name: &CStr, bytes: &[AtomicU8], len: &AtomicUsize) -> bool {
     true
 }
 
-/// This process's number, made up the first time it is asked for.
-#[inline]
-pub(crate) fn number() -> u64 {
-    match wiped().process.load(Ordering::Acquire) {
-        0 => make_number(),
-        known => known,
-    }
-}
-
-#[cold]
-fn make_number() -> u64 {
-    let mut random = 0_u64;
-    let arguments = [std::ptr::from_mut(&mut random) as usize, 8, 0, 0, 0, 0];
-    // SAFETY: getrandom writes eight bytes to a live u64 (S20).
-    let made = unsafe { next::system(libc::SYS_getrandom, arguments) };
-    if made != Ok(8) {
-        // SAFETY: getpid has no arguments (S20).
-        random = u64::from(unsafe { libc::getpid() } as u32) << 32 | 1;
-    }
-    let process = &wiped().process;
-    match process.compare_exchange(0, random | 1, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => {
-            crate::own::close_inherited(random | 1);
-            random | 1
-        }
-        Err(other) => other,
-    }
-}
-
 /// Whether this process has asked for anything yet.
 pub(crate) fn has_entered() -> bool {
-    is_on() && wiped().process.load(Ordering::Acquire) != 0
+    is_on() && number_word().load(Ordering::Acquire) != 0
 }
 
-/// Tells the server that nothing more will come, so that what was open is closed before our parent
-/// hears that we have ended.
-pub(crate) fn say_goodbye() {
-    if has_entered() {
-        crate::self_read::finish();
-        // What fails here, fails the server's check that we are alive as well.
-        let _ = crate::channel::tell(Op::Leave);
-    }
+/// This process's number; 0 until [`own::number`](crate::own::number) has made one up.
+#[inline]
+pub(crate) fn number_word() -> &'static AtomicU64 {
+    &wiped().process
 }
 
 /// What `view` knows; 0 in a new child.

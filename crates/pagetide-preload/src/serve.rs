@@ -175,7 +175,7 @@ pub(crate) fn forget(fd: c_int) -> Result<(), Errno> {
     // While the server knows the description.
     let source = &[self_read::tell_before_asking()];
     let reply = ask(&Request::new(Op::Close, id), Parcel { source, ..Parcel::default() })?.reply;
-    channel::rest();
+    channel::close_if_idle();
     if reply.result < 0 { Err(Errno(-reply.result as c_int)) } else { Ok(()) }
 }
 
@@ -197,5 +197,15 @@ pub(crate) fn duplicated(fd: c_int, copy: c_int) {
     {
         // A count that is wrong costs opening the file again.
         let _ = ask(&Request::new(Op::Dup, id), Parcel::default());
+    }
+}
+
+/// Tells the server that nothing more will come, so that what was open is closed before our parent
+/// hears that we have ended.
+pub(crate) fn say_goodbye() {
+    if process::has_entered() {
+        self_read::finish();
+        // What fails here, fails the server's check that we are alive as well.
+        let _ = channel::tell(Op::Leave);
     }
 }

@@ -232,6 +232,13 @@ enum Progress {
     Kernel(usize),
 }
 
+/// Writes down what was found, and tells the server where that is due.
+fn note(id: u64, tag: u32, at: u64, nr_bytes: usize) {
+    if view::note(id, tag, at, nr_bytes) {
+        self_read::tell();
+    }
+}
+
 /// Reads one part at a place: what is found is copied, what is missing is brought in, or read here.
 fn read_found(id: u64, part: iovec, offset: off_t) -> Result<Progress, Errno> {
     let Some(tag) = view::tag(id) else { return Ok(Progress::Part(0)) };
@@ -244,7 +251,7 @@ fn read_found(id: u64, part: iovec, offset: off_t) -> Result<Progress, Errno> {
         let (target, at) = (part.iov_base.wrapping_byte_add(done), offset as u64 + done as u64);
         let Some(found) = view::copy(tag, target, len - done, at) else { break };
         if done >= counted {
-            view::note(id, tag, at, found.nr_bytes);
+            note(id, tag, at, found.nr_bytes);
         }
         done += found.nr_bytes;
         if found.is_all {
@@ -257,7 +264,7 @@ fn read_found(id: u64, part: iovec, offset: off_t) -> Result<Progress, Errno> {
         let (target, at) = (part.iov_base.wrapping_byte_add(done), offset as u64 + done as u64);
         let nr_bytes = self_read::find(id, tag, target, len - done, at);
         if nr_bytes > 0 {
-            view::note(id, tag, at, nr_bytes);
+            note(id, tag, at, nr_bytes);
             done += nr_bytes;
             if done == len {
                 return Ok(Progress::Whole(len));

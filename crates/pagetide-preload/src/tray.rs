@@ -18,7 +18,7 @@
 //!
 //! **Ignored.** Pages that were set down and not told when the process was killed.
 
-use crate::{channel, next, own, process, view};
+use crate::{channel, next, own, view};
 use libc::{c_int, iovec};
 use pagetide_run::wire::{OFFER_BYTES, Offer, Op, PAGE_SHIFT, Request};
 use pagetide_sys::tray::{AROUND_WORD, NR_SLOTS, SLOTS_AT, TAKEN_WORD, TRAY_BYTES};
@@ -37,8 +37,8 @@ struct Tray {
     process: u64,
     /// The socket that it was asked for by.
     socket: u32,
-    /// The socket by which it is told of.
-    told: c_int,
+    /// The socket for notices of it.
+    notices: c_int,
     /// Where it begins; null where there is none.
     start: *mut u8,
     nr_set_down: u64,
@@ -51,7 +51,7 @@ const LEFT_OUT: Offer = Offer { id: 0, index: 0, is_around: false, writes: 0, ch
 const NONE: Tray = Tray {
     process: 0,
     socket: 0,
-    told: -1,
+    notices: -1,
     start: std::ptr::null_mut(),
     nr_set_down: 0,
     nr_told: 0,
@@ -69,7 +69,7 @@ thread_local! {
 
 impl Tray {
     fn is_own(&self) -> bool {
-        !self.start.is_null() && self.process == process::number()
+        !self.start.is_null() && self.process == own::number()
     }
 
     /// The server takes from it.
@@ -177,7 +177,7 @@ pub(crate) fn tell() {
     if parts.iter().all(|part| part.iov_len == 0) {
         return;
     }
-    if is_behind || !channel::tell_by(tray.told, &one, &parts) {
+    if is_behind || !channel::tell_by(tray.notices, &one, &parts) {
         channel::tell_only(&one, &parts);
     }
 }
@@ -208,7 +208,7 @@ pub(crate) fn give_up() {
     let tray = TRAY.replace(NONE);
     if tray.is_own() {
         unmap(tray.start.wrapping_sub(PAGE_BYTES) as usize);
-        own::close_own(tray.told);
+        own::close_own(tray.notices);
     }
 }
 
@@ -232,15 +232,15 @@ fn own() -> Option<Tray> {
     }
     let socket = channel::socket_number();
     REFUSED_BY.set(socket);
-    let [file, told] = channel::ask_for_tray()?;
+    let [file, notices] = channel::ask_for_tray()?;
     let start = map(file);
     own::close(file);
     let Some(start) = start else {
-        own::close_own(told);
+        own::close_own(notices);
         return None;
     };
     REFUSED_BY.set(0);
-    TRAY.set(Tray { process: process::number(), socket, told, start, ..NONE });
+    TRAY.set(Tray { process: own::number(), socket, notices, start, ..NONE });
     Some(TRAY.get())
 }
 

@@ -24,7 +24,7 @@
 //! a range first.
 
 use crate::channel::{self, Answer, Parcel};
-use crate::{own, process, self_read};
+use crate::{own, process};
 use libc::{c_int, c_void, iovec};
 use pagetide_run::wire::{Op, PAGE_SHIFT, Reply, Request, TOUCH_BYTES};
 use pagetide_run::wire::{decode_touch, encode_touch};
@@ -238,10 +238,12 @@ pub(crate) fn copy(tag: u32, target: *mut c_void, len: usize, offset: u64) -> Op
     is_same.then_some(Found { nr_bytes: done, is_all: done == most })
 }
 
-/// Writes down that the bytes were found, and copied; tells at once where readahead waits for that.
-pub(crate) fn note(id: u64, tag: u32, offset: u64, nr_bytes: usize) {
+/// Writes down that the bytes were found, and copied; returns whether the server is to be told at
+/// once: the log is full, or readahead waits for one of these pages.
+#[must_use]
+pub(crate) fn note(id: u64, tag: u32, offset: u64, nr_bytes: usize) -> bool {
     if nr_bytes == 0 {
-        return;
+        return false;
     }
     let first = offset >> PAGE_SHIFT;
     let nr = ((offset + nr_bytes as u64 - 1) >> PAGE_SHIFT) + 1 - first;
@@ -264,9 +266,7 @@ pub(crate) fn note(id: u64, tag: u32, offset: u64, nr_bytes: usize) {
     NR_MORE_PAGES.set(nr_more_pages);
     let nr_told = shared().map_or(LOG_LEN, |shared| shared.nr_told);
     let is_full = nr_more_pages >= MORE_PAGES.min(nr_told as u64) || nr_logged + nr_new >= nr_told;
-    if is_full | is_marked(tag, first, nr) {
-        self_read::tell();
-    }
+    is_full | is_marked(tag, first, nr)
 }
 
 /// Whether the page that the server waits for is among these, and was not told of.

@@ -17,7 +17,7 @@ impl<T, E: Error + 'static> IntoErrno<T> for Result<T, E> {
     }
 }
 
-/// The system's own code, somewhere down the chain of causes; EIO where nobody has one.
+/// The system's own code, somewhere down the chain of causes; EIO where there is none.
 fn find(error: &(dyn Error + 'static)) -> Errno {
     let mut next = Some(error);
     while let Some(this) = next {

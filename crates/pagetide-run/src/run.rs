@@ -203,7 +203,7 @@ fn wait_for_all(
     }
 }
 
-/// A person who waits is told why, after a moment.
+/// Says why the command has not returned, after a moment.
 fn say_later_that_processes_are_left(say: Say) {
     let thread = std::thread::Builder::new().name("pagetide-patience".into());
     // Without the thread there is no sentence, and nothing else is missing.

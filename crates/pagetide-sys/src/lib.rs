@@ -6,18 +6,16 @@
 //! [lock](Lock::try_claim).
 //!
 //! ```text
-//!   FrameArena      all managed memory, reserved once        arena
-//!   PageTable       page index -> page word, per mapping     table, word
-//!   ReadTicket, Pin, Lock    the ways to touch a frame       token, wait
-//!   RegionMemory    an address range given away, faults    region, uffd
-//!   StoreFile, AlignedBuf    a file's bytes, in and out      file, aligned
-//!   IoQueue         many of those at once                    ring
-//!   TryLock         a value per CPU                        try_lock
-//!   Lease           hearing of every other opener of a file  lease
-//!   current_cpu, read_*      where, how long, how much       cpu, cpu_cache
-//!   keep_freed_memory        tables one after the other      heap
-//!   read_nodes               fast and slow memory            numa
+//!   io         a file's bytes, in and out: StoreFile, AlignedBuf, IoQueue; Lease: hearing of every
+//!              other opener of a file
+//!   page       PageTable: page index -> page word; ReadTicket, Pin, Lock: the ways to touch a page
+//!   fault      RegionMemory: an address range given away, and its page faults
+//!   memory     FrameArena: all managed memory, reserved once; what other processes see of it
+//!   machine    processors, nodes, devices, signals, rights; TryLock: a value per CPU
 //! ```
+//!
+//! Each uses those below it. Under loom the crate is the same, but for the atomics of `sync` and a
+//! model in place of the frames' mapping.
 //!
 //! # The contract, for all of it
 //!
@@ -31,77 +29,40 @@
 //!   it leaves every token usable.
 //! - Not inside: which page to evict, which frame to use, when to read ahead.
 
-mod aligned;
-mod arena;
-mod copy;
-mod cpu;
-mod cpu_cache;
-pub mod device;
-#[cfg(not(loom))]
-mod file;
-mod heap;
-pub mod huge_buffer;
-pub mod kernel_cache;
-#[cfg(not(any(miri, loom)))]
-pub mod lease;
-#[cfg(not(any(miri, loom)))]
-mod mapped;
-mod memory;
-pub mod numa;
-#[cfg(not(any(miri, loom)))]
-mod region;
-#[cfg(any(miri, loom))]
-#[path = "region/none.rs"]
-mod region;
-#[cfg(not(any(miri, loom)))]
-pub mod rights;
-#[cfg(not(loom))]
-mod ring;
-#[cfg(not(any(miri, loom)))]
-pub mod sentinel;
-#[cfg(not(any(miri, loom)))]
-pub mod shared;
-#[cfg(not(any(miri, loom)))]
-mod signals;
-mod sync;
-mod table;
-mod token;
-#[cfg(not(any(miri, loom)))]
-pub mod tray;
-mod try_lock;
-#[cfg(not(any(miri, loom)))]
-mod uffd;
-mod wait;
-mod word;
+#![cfg_attr(
+    all(loom, not(test)),
+    expect(dead_code, reason = "a model stands in for the frames' mapping")
+)]
 
-pub use aligned::AlignedBuf;
-pub use arena::{
-    ArenaOptions, ClaimError, ClaimedFrame, FrameArena, NR_FRAMES_MAX, Placement, ReserveError,
-};
-pub use cpu::{
+mod fault;
+mod io;
+mod machine;
+mod memory;
+mod page;
+mod sync;
+
+pub use fault::region::{REGION_PAGES_MAX, RegionError, RegionMemory, UserAccess};
+pub use fault::uffd::{Fault, FaultKind, UffdError, UffdFeatures, UffdSource};
+pub use io::aligned::AlignedBuf;
+pub use io::file::{Fingerprint, Look, OpenStoreError, StoreError, StoreFile, StoreOptions};
+pub use io::ring::{Completion, DEPTH_MAX, IoQueue};
+pub use io::{kernel_cache, lease};
+pub use machine::cpu::{
     current_cpu, fetch, fetch_line, fetch_to_write, read_monotonic_ns, read_nr_cpus_possible,
     read_self_anonymous_bytes, read_self_resident_bytes, read_thread_cpu_time_ns,
     read_total_memory, run_behind_others,
 };
-pub use cpu_cache::read_cache_slice;
-#[cfg(not(loom))]
-pub use file::{Fingerprint, Look, OpenStoreError, StoreError, StoreFile, StoreOptions};
-pub use heap::keep_freed_memory;
-#[cfg(not(any(miri, loom)))]
-pub use region::{REGION_PAGES_MAX, RegionError};
-pub use region::{RegionMemory, UserAccess};
-#[cfg(not(loom))]
-pub use ring::{Completion, DEPTH_MAX, IoQueue};
-pub use table::{LeafRef, PAGES_MAX, PageRef, PageTable, UnmapBatch, WordRef};
-pub use token::{Claim, Lock, PageHandle, Pin};
-pub use try_lock::{TryGuard, TryLock};
-#[cfg(not(any(miri, loom)))]
-pub use uffd::{Fault, FaultKind, UffdError, UffdFeatures, UffdSource};
-pub use word::{LockRefused, PAYLOAD_BITS, PINS_MAX, PinRefused, ReadTicket, Snapshot, Touch};
-
-#[cfg(all(test, not(loom), not(miri)))]
-mod hammer_tests;
-#[cfg(all(test, loom))]
-mod loom_move_tests;
-#[cfg(all(test, loom))]
-mod loom_tests;
+pub use machine::cpu_cache::read_cache_slice;
+pub use machine::try_lock::{TryGuard, TryLock};
+pub use machine::{device, numa, rights, sentinel};
+pub use memory::arena::{
+    ArenaOptions, ClaimError, ClaimedFrame, FrameArena, NR_FRAMES_MAX, Placement, ReserveError,
+};
+pub use memory::heap::keep_freed_memory;
+pub use memory::{huge_buffer, shared, tray};
+pub use page::table::{LeafRef, PAGES_MAX, PageRef, PageTable, WordRef};
+pub use page::token::{Claim, Lock, PageHandle, Pin};
+pub use page::unmap::UnmapBatch;
+pub use page::word::{
+    LockRefused, PAYLOAD_BITS, PINS_MAX, PinRefused, ReadTicket, Snapshot, Touch,
+};

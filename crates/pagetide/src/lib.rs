@@ -140,18 +140,12 @@
 //! nothing else should be.
 #![deny(unsafe_code)]
 
-mod memory;
-
-#[cfg(not(loom))]
 mod api;
-#[cfg(not(loom))]
 mod engine;
-#[cfg(not(loom))]
+mod memory;
 mod region;
-#[cfg(not(loom))]
 mod stats;
 
-#[cfg(not(loom))]
 pub use {
     api::builder::Builder,
     api::cache::{OpenOptions, PageCache},

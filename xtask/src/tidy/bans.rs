@@ -22,7 +22,7 @@ pub(super) const SLEEP: Rule = Rule {
 
 pub(super) const COMMENTED_OUT: Rule = Rule {
     name: "commented-out-code",
-    why: "nobody compiles it and nobody dares to delete it; the history keeps it already",
+    why: "it is not compiled and not deleted either; the history keeps it already",
     check: commented_out,
     #[cfg(test)]
     canary: || Tree::of(&[("src/a.rs", "// let frame = pool.take();\n")]),

@@ -12,23 +12,6 @@ const FILE: &str = "xtask/src/tidy/exceptions.rs";
 
 /// Modules that are in a circle with a sibling.
 pub(super) const CIRCLES: &[&str] = &[
-    "pagetide-cli::ablate",
-    "pagetide-cli::bench::programs",
-    "pagetide-cli::bench::small",
-    "pagetide-cli::demo",
-    "pagetide-cli::demo::child",
-    "pagetide-cli::demo::measure",
-    "pagetide-cli::demo::plan",
-    "pagetide-cli::demo::row",
-    "pagetide-cli::demo::subject",
-    "pagetide-cli::demo::workload",
-    "pagetide-cli::lab",
-    "pagetide-cli::lab::pcp",
-    "pagetide-cli::lab::run",
-    "pagetide-cli::lab::tiers",
-    "pagetide-cli::replay",
-    "pagetide-cli::report",
-    "pagetide-cli::tier",
     "pagetide-core::group",
     "pagetide-core::group::protection",
     "pagetide-core::group::tree",
@@ -54,23 +37,6 @@ pub(super) const CIRCLES: &[&str] = &[
     "pagetide-core::record::encode",
     "pagetide-core::record::groups",
     "pagetide-core::tiering",
-    "pagetide-preload::channel",
-    "pagetide-preload::lent",
-    "pagetide-preload::own",
-    "pagetide-preload::process",
-    "pagetide-preload::self_read",
-    "pagetide-preload::tray",
-    "pagetide-preload::view",
-    "pagetide-run::server::description",
-    "pagetide-run::server::opened",
-    "pagetide-run::server::served_file",
-    "pagetide-run::server::sockets",
-    "pagetide-run::server::told",
-    "pagetide-sys::arena",
-    "pagetide-sys::shared",
-    "pagetide-sys::table",
-    "pagetide-sys::token",
-    "pagetide-sys::word",
     "pagetide::api",
     "pagetide::api::builder",
     "pagetide::api::cache",
@@ -88,7 +54,7 @@ pub(super) const CIRCLES: &[&str] = &[
 ];
 
 /// Public type names with more than one meaning.
-pub(super) const NAMES: &[&str] = &["Order", "RegionMemory", "UserAccess"];
+pub(super) const NAMES: &[&str] = &["Order"];
 
 /// Findings for the names in a list that `is_needed` does not need. A tree without this file, as
 /// tests have it, owes the list nothing.

@@ -1,47 +1,15 @@
-//! Relative links in the documents lead somewhere, anchors included; the index of the decisions
-//! names each.
+//! Relative links in the documents lead somewhere, anchors included.
 
 use super::tree::Tree;
 use super::{Finding, Rule};
 
 pub(super) const RULE: Rule = Rule {
     name: "links-resolve",
-    why: "a dead link tells a newcomer that nobody reads the documents",
+    why: "a dead link shows a newcomer that the documents are not read",
     check,
     #[cfg(test)]
     canary: || Tree::of(&[("docs/a.md", "# A\n[b](b.md)\n")]),
 };
-
-pub(super) const INDEX: Rule = Rule {
-    name: "index-is-whole",
-    why: "a decision that the index does not name is found by nobody who reads it",
-    check: index,
-    #[cfg(test)]
-    canary: || Tree::of(&[("docs/design-decisions.md", ""), ("docs/decisions/a.md", "## B\n")]),
-};
-
-/// Where decisions are told, a file an area, and the document that has a line for each.
-const DECISIONS: &str = "decisions/";
-const DECISIONS_INDEX: &str = "docs/design-decisions.md";
-
-/// Each section of the second level is linked to by the index.
-fn index(tree: &Tree) -> Vec<Finding> {
-    let index = tree.files.get(DECISIONS_INDEX).map_or("", String::as_str);
-    let mut found = Vec::new();
-    for (path, text) in tree.documents() {
-        let file = path.strip_prefix("docs/").filter(|file| file.starts_with(DECISIONS));
-        let Some(file) = file else { continue };
-        for (line, heading) in text.lines().enumerate() {
-            let Some(heading) = heading.strip_prefix("## ") else { continue };
-            if !index.contains(&format!("]({file}#{})", anchor_of(heading))) {
-                let what = format!("the index does not name \"{heading}\"");
-                let instead = "give it a line in docs/design-decisions.md";
-                found.push(Finding::new(path, line + 1, what, instead));
-            }
-        }
-    }
-    found
-}
 
 fn check(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -149,18 +117,6 @@ mod tests {
     #[test]
     fn dead_files_and_anchors_are_found() {
         assert_eq!(nr_broken("[b](b.md#s2) and [c](c.md) and [d](../docs/../d)"), 3);
-    }
-
-    #[test]
-    fn an_index_links_to_each_section_by_file_and_anchor() {
-        let nr_missing = |index: &str| {
-            let area = "# Area\n## One `is`\n### History\n## Two\n";
-            let files = [(DECISIONS_INDEX, index), ("docs/decisions/area.md", area)];
-            super::index(&Tree::of(&files)).len()
-        };
-        assert_eq!(nr_missing("[1](decisions/area.md#one-is) [2](decisions/area.md#two)"), 0);
-        assert_eq!(nr_missing("[1](decisions/area.md#one-is) [2](decisions/other.md#two)"), 1);
-        assert_eq!(nr_missing(""), 2);
     }
 
     #[test]

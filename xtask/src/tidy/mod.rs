@@ -21,6 +21,7 @@ mod layout;
 mod links;
 mod names;
 mod readme;
+mod results;
 mod sizes;
 mod source;
 mod text;
@@ -78,9 +79,9 @@ const RULES: [Rule; 21] = [
     bans::SLEEP,
     bans::COMMENTED_OUT,
     links::RULE,
-    links::INDEX,
     readme::FACTS,
     readme::PATHS,
+    results::RULE,
     vocabulary::BANNED,
     vocabulary::GLOSSARY,
 ];

@@ -124,18 +124,33 @@ fn crate_map(tree: &Tree, readme: &str, say: &mut impl FnMut(usize, String, &str
     }
 }
 
-/// Paths of the project in backticks or links, in every document that tells of the present.
+/// Paths of the project in backticks or links, in every document about the present.
 fn paths(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for (document, text) in tree.documents().filter(|(path, _)| *path != "CHANGELOG.md") {
         for (line, text) in text.lines().enumerate() {
-            for path in project_paths(text).filter(|path| !tree.has(path)) {
+            let named = project_paths(text).map(str::to_owned).chain(rooms(tree, text));
+            for path in named.filter(|path| !tree.has(path)) {
                 let what = format!("there is no {path}");
                 found.push(Finding::new(document, line + 1, what, "name the file's new place"));
             }
         }
     }
     found
+}
+
+/// Paths in backticks that begin with a crate's short name: `core/lru/` for what is in the sources
+/// of `pagetide-core`.
+fn rooms(tree: &Tree, text: &str) -> impl Iterator<Item = String> {
+    let code = text.split('`').skip(1).step_by(2).filter(|code| !code.contains([' ', '*']));
+    code.filter_map(|code| {
+        let (room, path) = code.split_once('/')?;
+        let is_room = |name: &str| {
+            name.strip_prefix("pagetide-") == Some(room) || name == "pagetide" && name == room
+        };
+        let owner = tree.crates.iter().find(|member| is_room(&member.name))?;
+        Some(format!("{}/src/{path}", owner.folder))
+    })
 }
 
 /// Words of `text` that are paths into the project's own folders. A pattern (`crates/*`) is none.
@@ -191,6 +206,13 @@ See docs/glossary.md.
             assert!(!facts(&tree(&TRUE_README.replace(fact, lie))).is_empty(), "{lie}");
         }
         assert_eq!(paths(&tree(&TRUE_README.replace("glossary", "words"))).len(), 1);
+    }
+
+    #[test]
+    fn rooms_are_found_by_their_crates_short_name() {
+        let found = |text: &str| paths(&tree(&format!("{TRUE_README}{text}\n"))).len();
+        assert_eq!(found("`cli/main.rs` and `cli/`, `and/or`"), 0);
+        assert_eq!(found("`cli/gone.rs`"), 1);
     }
 
     #[test]

@@ -12,7 +12,7 @@
 //! `fault` and `locked` rows are alone: the tunings are each other's reference. `locked` counts
 //! frames, not nanoseconds, on all threads together. Ignored: what the frames are used for.
 
-use super::interleave::{Samples, fastest_of, interleave, stay_on, time_threads};
+use super::interleave::{Samples, fastest_of, stay_on, time_threads};
 use super::{Bench, Row};
 use crate::failure::Failure;
 use ::pagetide::{FrameAllocator, FrameBlock, Order, PcpTuning};
@@ -60,10 +60,8 @@ fn pairs(bench: &Bench<'_>, threads: u32, rows: &mut Vec<Row>) -> Result<(), Fai
         SpinList { is_held: AtomicBool::new(false), list: Mutex::new((0..NR_FRAMES).collect()) };
     let queue = ArrayQueue::new(NR_FRAMES as usize);
     (0..NR_FRAMES).try_for_each(|frame| queue.push(frame)).expect("it is as long");
-    let [subject, by_mutex, by_spin, by_queue] = interleave(
+    let [subject, by_mutex, by_spin, by_queue] = bench.interleave(
         &format!("alloc pair, {threads} threads"),
-        bench.args.runs,
-        bench.interrupt,
         [
             Box::new(|| {
                 time_pairs(threads, duration, || {

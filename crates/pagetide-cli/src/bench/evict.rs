@@ -6,15 +6,14 @@
 //!   subject_ns = CPU time that threads spent in reclaim / pages evicted, by the cache's counters
 //! ```
 //!
-//! Nobody else's eviction can be timed the same way (the kernel accounts it to no one), so policies
-//! are each other's reference. Ignored: dirty pages, whose cost is the device's.
+//! No other cache's eviction can be timed the same way (the kernel does not account it), so
+//! policies are each other's reference. Ignored: dirty pages, whose cost is the device's.
 
-use super::interleave::{Contender, interleave_all, time_threads};
+use super::interleave::{TimedRun, interleave_all, time_threads};
 use super::{Bench, Row, policies};
-use crate::demo::dataset::DataFile;
+use crate::dataset::DataFile;
 use crate::failure::Failure;
 use crate::machine;
-use ::pagetide::{Advice, OpenOptions};
 use pagetide_core::lru::PolicyName;
 use pagetide_core::units::{Bytes, PAGE_BYTES};
 use rand::rngs::SmallRng;
@@ -34,12 +33,12 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     machine::check_memory(memory)?;
     let (_folder, data) = bench.make_file(&bench.args.dir, Bytes(memory.0 * FILE_TIMES))?;
     let measured = if bench.args.policy.is_empty() { PolicyName::ALL } else { &bench.args.policy };
-    let contender = |&policy: &PolicyName| -> Contender<'_> {
+    let timed_run = |&policy: &PolicyName| -> TimedRun<'_> {
         let data = &data;
         Box::new(move || time_evictions(bench, data, policy, memory))
     };
-    let contenders = measured.iter().map(contender).collect();
-    let samples = interleave_all("evict", bench.args.runs, bench.interrupt, contenders)?;
+    let timed_runs = measured.iter().map(timed_run).collect();
+    let samples = interleave_all("evict", bench.args.runs, bench.interrupt, timed_runs)?;
     Ok(policies::rows(("evict", "", 1), measured, &samples, &[]))
 }
 
@@ -51,10 +50,7 @@ fn time_evictions(
 ) -> Result<f64, Failure> {
     let refuse = |error: std::io::Error| Failure::on_path("read", &data.path, &error);
     let cache = bench.make_cache(policy, memory)?;
-    let file = cache
-        .open(&data.path, OpenOptions::new().read(true))
-        .map_err(|error| refuse(error.into()))?;
-    file.advise(Advice::Random, 0, data.len()).map_err(|error| refuse(error.into()))?;
+    let file = bench.open_random(&cache, data)?;
     fill(bench, data, |page, offset| {
         file.read_at(page, offset).map_err(|error| refuse(error.into()))
     })?;

@@ -12,13 +12,13 @@
 //! The cache is an eighth larger than the file, so that reclaim has no reason to run. Ignored:
 //! pages that are not random; the caches of the processor would answer.
 
-use super::interleave::{Contender, interleave_all, time_threads};
+use super::interleave::{TimedRun, interleave_all, time_threads};
 use super::{Bench, Identity, Row, policies};
-use crate::demo::dataset::{DataFile, drop_from_kernel_cache};
+use crate::dataset::{DataFile, drop_from_kernel_cache};
 use crate::failure::Failure;
 use crate::machine;
 use crate::terminal;
-use ::pagetide::{File, OpenOptions, PageCache};
+use ::pagetide::{File, PageCache};
 use pagetide_core::lru::PolicyName;
 use pagetide_core::units::{Bytes, PAGE_BYTES};
 use pagetide_sys::huge_buffer::HugeBuffer;
@@ -72,9 +72,7 @@ fn resident(
     data: &DataFile,
 ) -> Result<(PageCache, File), Failure> {
     let cache = bench.make_cache(policy, memory)?;
-    let file = cache
-        .open(&data.path, OpenOptions::new().read(true))
-        .map_err(|error| Failure::on(&format!("open {}", data.path.display()), &error))?;
+    let file = bench.open(&cache, data)?;
     warm(bench, &file, data)?;
     Ok((cache, file))
 }
@@ -136,7 +134,7 @@ struct Hits<'a> {
 impl<'a> Hits<'a> {
     fn copies(&'a self, threads: u32) -> Result<Vec<Row>, Failure> {
         let (duration, nr_pages) = (self.bench.duration(400), self.nr_pages);
-        let of_cache = |file: &'a File| -> Contender<'a> {
+        let of_cache = |file: &'a File| -> TimedRun<'a> {
             Box::new(move || {
                 time_copies(threads, duration, nr_pages, |buffer, offset| {
                     file.read_at(buffer, offset).map_err(std::io::Error::from)
@@ -153,7 +151,7 @@ impl<'a> Hits<'a> {
             let read = |buffer: &mut [u8], offset| self.plain.read_at(buffer, offset);
             time_copies(threads, duration, nr_pages, read)
         };
-        let references: [(_, Contender<'_>); 2] =
+        let references: [(_, TimedRun<'_>); 2] =
             [("memcpy", Box::new(memcpy)), ("pread", Box::new(pread))];
         self.measure(("hit", "copy", threads), of_cache, references)
     }
@@ -161,7 +159,7 @@ impl<'a> Hits<'a> {
     fn guards(&'a self) -> Result<Vec<Row>, Failure> {
         let (duration, nr_pages) = (self.bench.duration(300), self.nr_pages.min(GUARD_PAGES));
         let states = || vec![SmallRng::seed_from_u64(7)];
-        let of_cache = |file: &'a File| -> Contender<'a> {
+        let of_cache = |file: &'a File| -> TimedRun<'a> {
             Box::new(move || {
                 time_threads((duration, BATCH), states(), |random| {
                     let guard = file.page(random.random_range(0..nr_pages));
@@ -186,15 +184,15 @@ impl<'a> Hits<'a> {
     fn measure<const N: usize>(
         &'a self,
         identity: Identity<'_>,
-        of_cache: impl Fn(&'a File) -> Contender<'a>,
-        references: [(&'static str, Contender<'a>); N],
+        of_cache: impl Fn(&'a File) -> TimedRun<'a>,
+        references: [(&'static str, TimedRun<'a>); N],
     ) -> Result<Vec<Row>, Failure> {
         let (bench, case, threads) = identity;
         let (names, others): (Vec<_>, Vec<_>) = references.into_iter().unzip();
-        let contenders = self.files.iter().copied().map(of_cache).chain(others).collect();
+        let timed_runs = self.files.iter().copied().map(of_cache).chain(others).collect();
         let label = format!("{bench} {case}, {threads} threads");
         let Bench { args, interrupt } = self.bench;
-        let samples = interleave_all(&label, args.runs, interrupt, contenders)?;
+        let samples = interleave_all(&label, args.runs, interrupt, timed_runs)?;
         let (subjects, others) = samples.split_at(self.policies.len());
         let references: Vec<_> = names.into_iter().zip(others).collect();
         Ok(policies::rows(identity, self.policies, subjects, &references))

@@ -61,7 +61,7 @@ impl Samples {
 }
 
 /// Something that is measured: returns nanoseconds per operation.
-pub(super) type Contender<'a> = Box<dyn FnMut() -> Result<f64, Failure> + 'a>;
+pub(super) type TimedRun<'a> = Box<dyn FnMut() -> Result<f64, Failure> + 'a>;
 
 /// Runs each contender once a round, in turned order every other round; returns their samples in
 /// the order given.
@@ -72,9 +72,9 @@ pub(super) fn interleave<const N: usize>(
     label: &str,
     nr_rounds: u32,
     interrupt: &Interrupt,
-    contenders: [Contender<'_>; N],
+    timed_runs: [TimedRun<'_>; N],
 ) -> Result<[Samples; N], Failure> {
-    let samples = interleave_all(label, nr_rounds, interrupt, contenders.into())?;
+    let samples = interleave_all(label, nr_rounds, interrupt, timed_runs.into())?;
     Ok(samples.try_into().expect("each contender has its samples"))
 }
 
@@ -86,16 +86,16 @@ pub(super) fn interleave_all(
     label: &str,
     nr_rounds: u32,
     interrupt: &Interrupt,
-    mut contenders: Vec<Contender<'_>>,
+    mut timed_runs: Vec<TimedRun<'_>>,
 ) -> Result<Vec<Samples>, Failure> {
     let progress = Progress::new(label.to_owned());
-    let mut samples = vec![Samples::default(); contenders.len()];
-    let nr = contenders.len();
+    let mut samples = vec![Samples::default(); timed_runs.len()];
+    let nr = timed_runs.len();
     for round in 0..nr_rounds {
         for turn in 0..nr {
             interrupt.check()?;
             let next = if round % 2 == 0 { turn } else { nr - 1 - turn };
-            samples[next].0.push(contenders[next]()?);
+            samples[next].0.push(timed_runs[next]()?);
         }
         progress.set(f64::from(round + 1) / f64::from(nr_rounds));
     }
@@ -107,7 +107,7 @@ pub(super) fn interleave_all(
 /// others use too.
 const SHORT_RUNS: u32 = 50;
 
-/// The fastest of many runs, which together take about `duration`; each is told its own.
+/// The fastest of many runs, which together take about `duration`; each gets its own.
 ///
 /// # Errors
 /// The first failure of a run.
@@ -120,7 +120,7 @@ pub(super) fn fastest_of(
 }
 
 /// Keeps this thread on a CPU of its own, where there are enough and it is allowed; else the
-/// scheduler decides, and the spread tells.
+/// scheduler decides, and the spread shows it.
 pub(super) fn stay_on(cpu: u32) {
     let mut cpus = rustix::thread::CpuSet::new();
     cpus.set(cpu as usize);
@@ -187,14 +187,14 @@ mod tests {
     #[test]
     fn rounds_take_turns() {
         let order = std::cell::RefCell::new(Vec::new());
-        let contender = |name: u8| -> Contender<'_> {
+        let timed_run = |name: u8| -> TimedRun<'_> {
             let order = &order;
             Box::new(move || {
                 order.borrow_mut().push(name);
                 Ok(f64::from(name))
             })
         };
-        let [one, two] = interleave("", 2, &Interrupt::default(), [contender(1), contender(2)])
+        let [one, two] = interleave("", 2, &Interrupt::default(), [timed_run(1), timed_run(2)])
             .expect("no failure");
         assert_eq!(*order.borrow(), [1, 2, 2, 1]);
         assert_eq!(one.ratios_to(&two), Samples(vec![2.0, 2.0]));

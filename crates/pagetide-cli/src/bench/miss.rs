@@ -8,12 +8,12 @@
 //! The few hits speed the subject up a little: with a quick device, by at most a sixteenth.
 
 use super::direct::DirectFile;
-use super::interleave::{Contender, Samples, interleave, time_threads};
+use super::interleave::{Samples, TimedRun, time_threads};
 use super::{Bench, Identity, Row};
-use crate::demo::dataset::DataFile;
+use crate::dataset::DataFile;
 use crate::failure::Failure;
 use crate::machine;
-use ::pagetide::{Advice, File, OpenOptions};
+use ::pagetide::File;
 use pagetide_core::units::{Bytes, PAGE_BYTES};
 use pagetide_sys::AlignedBuf;
 use rand::rngs::SmallRng;
@@ -35,11 +35,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
         Err(skipped) => return Ok(vec![*skipped]),
     };
     let cache = bench.make_cache(bench.policy(), memory)?;
-    let file = cache
-        .open(&data.path, OpenOptions::new().read(true))
-        .map_err(|error| Failure::on_path("open", &data.path, &error.into()))?;
-    file.advise(Advice::Random, 0, data.len())
-        .map_err(|error| Failure::on_path("advise on", &data.path, &error.into()))?;
+    let file = bench.open_random(&cache, &data)?;
     let [subject, reference] = measure(bench, &data, &file, &direct)?;
     Ok(vec![Row::measured(IDENTITY, "direct", &subject, &reference)])
 }
@@ -55,17 +51,17 @@ fn measure(
     let refuse = |error: std::io::Error| Failure::on_path("read", &data.path, &error);
     let offset = |random: &mut SmallRng| Bytes::from_pages(random.random_range(0..data.nr_pages)).0;
     let [mut first, mut second] = [1, 2].map(SmallRng::seed_from_u64);
-    let through: Contender<'_> = Box::new(|| {
+    let through: TimedRun<'_> = Box::new(|| {
         let threads = vec![(&mut first, vec![0; PAGE_BYTES])];
         time_threads((duration, BATCH), threads, |(random, page)| {
             file.read_at(page, offset(random)).map(drop).map_err(|error| refuse(error.into()))
         })
     });
-    let past: Contender<'_> = Box::new(|| {
+    let past: TimedRun<'_> = Box::new(|| {
         let threads = vec![(&mut second, AlignedBuf::zeroed(PAGE_BYTES))];
         time_threads((duration, BATCH), threads, |(random, page)| {
             direct.read(page, offset(random)).map_err(refuse)
         })
     });
-    interleave("miss", bench.args.runs, bench.interrupt, [through, past])
+    bench.interleave("miss", [through, past])
 }

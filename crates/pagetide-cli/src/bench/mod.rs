@@ -28,55 +28,49 @@
 //!           protect, load,   missing,      memory
 //!           zipf             memory, guard
 //!   evict   the policy       the first     CPU time per clean page evicted, isolate to free
-//!   scan    order, folios    no prefetch   one folio of a list scan: its flags written, moved to
-//!                                          another list; the next one's descriptor prefetched
 //!   alloc   pair             mutex         a frame taken and given back; a list behind a mutex, a
 //!                            spin          spinning lock, a lock-free queue
 //!                            array-queue
 //!   alloc   fault, locked    -             a loop over 128 MiB: time a frame; frames through the
 //!                                          zone's lock
-//!   lock    hold, zone_page, -             the zone's lock: what holding it, taking it and
-//!           acquire,                       handing it on cost
-//!           hand_off, line_transfer
-//!   lock    wait             uncontended   and waiting for it
 //! ```
 //!
 //! Data: [`Row`]; `ratio` = reference / subject, above 1 where Pagetide is ahead: the median of
 //! what it was in each round, because what drifts from round to round meets both. Policies are
 //! measured side by side for the same reason (`policies`).
 //!
-//! Ignored: what other programs do meanwhile; the spread on stderr tells.
+//! Ignored: what other programs do meanwhile; the spread on stderr shows it. Single mechanisms (the
+//! zone's lock, prefetching in a list scan) have microbenches in the library's `benches/`.
 
 mod alloc;
 mod direct;
 mod evict;
 mod hit;
 mod interleave;
-mod lock;
 mod miss;
 mod policies;
 mod programs;
 mod ram_disk;
 mod region;
-mod scan;
+mod row;
 mod seq;
-mod small;
 mod tier;
 mod zipf;
 
-pub(crate) use small::{OPEN_EACH, OpenEachArgs, open_each};
+pub(crate) use programs::{OPEN_EACH, OpenEachArgs, open_each};
 
-use crate::demo::dataset::{self, DataFile};
+use crate::dataset::{self, DataFile};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::machine;
+use crate::results::ResultsArgs;
 use crate::settings::{self, Setting};
-use crate::terminal::{self, Progress};
-use ::pagetide::PageCache;
-use interleave::Samples;
+use crate::terminal::{self, JsonArgs, Progress};
+use ::pagetide::{Advice, File, OpenOptions, PageCache};
+use interleave::{Samples, TimedRun};
 use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Bytes;
-use serde::Serialize;
+use row::{Identity, Row};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -119,9 +113,10 @@ pub(crate) struct BenchArgs {
     /// Small sizes and short runs, to see that it works.
     #[arg(long)]
     quick: bool,
-    /// Print the rows as one JSON document.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
+    #[command(flatten)]
+    results: ResultsArgs,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -144,92 +139,10 @@ enum BenchName {
     Region,
     /// CPU time per evicted page.
     Evict,
-    /// Prefetching the next folio of a list scan.
-    Scan,
     /// Frames from the allocator, against shared free lists.
     Alloc,
-    /// The zone's lock: holding it, handing it on, waiting for it.
-    Lock,
     /// All of them.
     All,
-}
-
-/// A row's bench, case and threads.
-type Identity<'a> = (&'static str, &'a str, u32);
-
-/// A measured case. The field names are what `bench --json` prints, and stay.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-struct Row {
-    bench: &'static str,
-    case: String,
-    threads: u32,
-    reference: Option<&'static str>,
-    subject_ns: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    subject_ns_min: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    subject_ns_max: Option<f64>,
-    reference_ns: Option<f64>,
-    ratio: Option<f64>,
-    ratio_min: Option<f64>,
-    ratio_max: Option<f64>,
-    /// What was read from the device for each byte of a file that is read once: the most of all
-    /// rounds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    device_bytes_per_byte: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    skipped: Option<String>,
-}
-
-impl Row {
-    /// The row of the samples of a subject and its reference.
-    fn measured(
-        identity: Identity<'_>,
-        reference: &'static str,
-        subject: &Samples,
-        other: &Samples,
-    ) -> Row {
-        let ratios = subject.ratios_to(other);
-        let (ratio_min, ratio_max) = ratios.range();
-        Row {
-            reference: Some(reference),
-            reference_ns: Some(other.median()),
-            ratio: Some(ratios.median()),
-            ratio_min,
-            ratio_max,
-            ..Row::alone(identity, subject)
-        }
-    }
-
-    /// A row of something that has no reference.
-    fn alone(identity: Identity<'_>, subject: &Samples) -> Row {
-        let (subject_ns_min, subject_ns_max) = subject.range();
-        let subject_ns = Some(subject.median());
-        Row { subject_ns, subject_ns_min, subject_ns_max, ..Row::empty(identity) }
-    }
-
-    /// A row that says why this machine has no numbers for it.
-    fn skipped(identity: Identity<'_>, reference: &'static str, why: String) -> Row {
-        Row { reference: Some(reference), skipped: Some(why), ..Row::empty(identity) }
-    }
-
-    fn empty((bench, case, threads): Identity<'_>) -> Row {
-        Row {
-            bench,
-            case: case.to_owned(),
-            threads,
-            reference: None,
-            subject_ns: None,
-            subject_ns_min: None,
-            subject_ns_max: None,
-            reference_ns: None,
-            ratio: None,
-            ratio_min: None,
-            ratio_max: None,
-            device_bytes_per_byte: None,
-            skipped: None,
-        }
-    }
 }
 
 /// What every bench needs: where, how large, how often.
@@ -270,6 +183,30 @@ impl Bench<'_> {
         Ok((folder, data))
     }
 
+    /// The file, open in a cache for reading.
+    fn open(&self, cache: &PageCache, data: &DataFile) -> Result<File, Failure> {
+        cache
+            .open(&data.path, OpenOptions::new().read(true))
+            .map_err(|error| Failure::on_path("open", &data.path, &error.into()))
+    }
+
+    /// The same where reads are at random, and say so.
+    fn open_random(&self, cache: &PageCache, data: &DataFile) -> Result<File, Failure> {
+        let file = self.open(cache, data)?;
+        file.advise(Advice::Random, 0, data.len())
+            .map_err(|error| Failure::on_path("advise on", &data.path, &error.into()))?;
+        Ok(file)
+    }
+
+    /// Runs the contenders in turn, as often as was asked for.
+    fn interleave<const N: usize>(
+        &self,
+        label: &str,
+        timed_runs: [TimedRun<'_>; N],
+    ) -> Result<[Samples; N], Failure> {
+        interleave::interleave(label, self.args.runs, self.interrupt, timed_runs)
+    }
+
     /// A cache of `memory` under `policy`, touched beforehand.
     fn make_cache(&self, policy: PolicyName, memory: Bytes) -> Result<PageCache, Failure> {
         settings::apply(PageCache::builder().pretouch(true), &self.args.set)
@@ -298,11 +235,12 @@ pub(crate) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<(), Failure
         ));
     }
     machine::read_disk_free(&args.dir)?;
+    args.results.check()?;
     let bench = Bench { args, interrupt };
     let is_wanted = |name| args.name == BenchName::All || args.name == name;
     let mut rows = Vec::new();
     type Run = fn(&Bench<'_>) -> Result<Vec<Row>, Failure>;
-    let benches: [(BenchName, Run); 11] = [
+    let benches: [(BenchName, Run); 9] = [
         (BenchName::Hit, hit::run),
         (BenchName::Miss, miss::run),
         (BenchName::Seq, seq::run),
@@ -311,56 +249,13 @@ pub(crate) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<(), Failure
         (BenchName::Tier, tier::run),
         (BenchName::Region, region::run),
         (BenchName::Evict, evict::run),
-        (BenchName::Scan, scan::run),
         (BenchName::Alloc, alloc::run),
-        (BenchName::Lock, lock::run),
     ];
     for (_, run) in benches.into_iter().filter(|&(name, _)| is_wanted(name)) {
         let new = run(&bench)?;
-        new.iter().for_each(note_spread);
+        new.iter().for_each(Row::note_spread);
         rows.extend(new);
     }
-    if args.json { terminal::print_json(&rows) } else { terminal::print(&table(&rows)) }
-}
-
-/// How far the runs of a row lay apart, on stderr.
-fn note_spread(row: &Row) {
-    let what = format!("{} {} x{}", row.bench, row.case, row.threads);
-    let times = match (row.subject_ns_min, row.subject_ns_max) {
-        (Some(low), Some(high)) => format!("{low:.1} to {high:.1} ns"),
-        _ => return,
-    };
-    match (row.reference, row.ratio_min, row.ratio_max) {
-        (Some(reference), Some(low), Some(high)) => terminal::note(&format!(
-            "{what} against {reference}: ratio {low:.2} to {high:.2}, {times} over the runs"
-        )),
-        _ => terminal::note(&format!("{what}: {times} over the runs")),
-    }
-}
-
-fn table(rows: &[Row]) -> String {
-    let mut text = format!(
-        "{:<6} {:<16} {:>7} {:>10} {:>12} {:>13} {:>7}\n",
-        "bench", "case", "threads", "reference", "subject ns", "reference ns", "ratio"
-    );
-    let number = |value: Option<f64>, decimals: usize| {
-        value.map_or("-".to_owned(), |value| format!("{value:.decimals$}"))
-    };
-    for row in rows {
-        let skipped = row.skipped.as_ref().map_or(String::new(), |why| format!("  skipped: {why}"));
-        let device =
-            row.device_bytes_per_byte.map(|bytes| format!("  device {bytes:.3}x the file"));
-        let more = device.unwrap_or(skipped);
-        text.push_str(&format!(
-            "{:<6} {:<16} {:>7} {:>10} {:>12} {:>13} {:>7}{more}\n",
-            row.bench,
-            row.case,
-            row.threads,
-            row.reference.unwrap_or("-"),
-            number(row.subject_ns, 1),
-            number(row.reference_ns, 1),
-            number(row.ratio, 2),
-        ));
-    }
-    text
+    args.results.append(|| rows.iter().filter_map(|row| row.to_result(args.runs)).collect())?;
+    args.json.print(&rows, || row::table(&rows).to_text())
 }

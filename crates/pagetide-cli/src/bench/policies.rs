@@ -1,6 +1,6 @@
 //! Policies side by side: the rows of several that took turns in the same rounds.
 //!
-//! Problem: which of two policies is ahead by a few percent cannot be told by two runs of the
+//! Problem: which of two policies is ahead by a few percent cannot be seen in two runs of the
 //! command: the machine drifts by more between them. Idea: they take turns in each round, beside
 //! the same references, and each is compared with the first by the median of the rounds' ratios.
 //!

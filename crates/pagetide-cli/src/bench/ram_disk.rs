@@ -7,7 +7,7 @@
 //! Data: one guard: drop unmounts (the loop device goes with the mount), then removes the folder.
 //! Ignored: machines without root, loop devices, mkfs.ext4 or /dev/shm; they get a sentence.
 
-use crate::demo::dataset;
+use crate::dataset;
 use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::terminal;

@@ -15,15 +15,13 @@
 //! One thread touches, one serves: each fault wakes the one and then the other. Where userfaultfd
 //! is refused, the rows say so. Ignored: several threads, and stores at more than memory.
 
-use super::interleave::{Contender, interleave, time_threads};
+use super::interleave::{TimedRun, time_threads};
 use super::{Bench, Row};
-use crate::demo::dataset::DataFile;
+use crate::dataset::DataFile;
 use crate::failure::Failure;
 use crate::machine;
 use crate::pages::{PagePicker, Shuffle, Skew};
-use ::pagetide::{
-    CreateRegionError, Detail, OpenOptions, PageCache, PolicyName, Region, RegionOptions,
-};
+use ::pagetide::{CreateRegionError, Detail, PageCache, PolicyName, Region, RegionOptions};
 use pagetide_core::units::{Bytes, PAGE_BYTES};
 use pagetide_sys::huge_buffer::HugeBuffer;
 use rand::rngs::SmallRng;
@@ -64,10 +62,8 @@ fn make(cache: &PageCache, options: RegionOptions) -> Result<Region, Failure> {
 
 fn faults(bench: &Bench<'_>, cache: &PageCache, len: Bytes) -> Result<Vec<Row>, Failure> {
     let fresh = || make(cache, RegionOptions::anonymous(len));
-    let [missing, kernel, protect, minor] = interleave(
+    let [missing, kernel, protect, minor] = bench.interleave(
         "region faults",
-        bench.args.runs,
-        bench.interrupt,
         [
             Box::new(|| Ok(time_loads(&fresh()?))),
             Box::new(|| Ok(time_first_touch(len.max(FRESH_MIN)))),
@@ -145,10 +141,8 @@ fn load(bench: &Bench<'_>, cache: &PageCache, len: Bytes) -> Result<Row, Failure
         let bytes = &memory[page * PAGE_BYTES..][..8];
         u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
     };
-    let [subject, reference] = interleave(
+    let [subject, reference] = bench.interleave(
         "region load",
-        bench.args.runs,
-        bench.interrupt,
         [
             Box::new(|| time(&|page| region.words()[page * WORDS].load(Relaxed))),
             Box::new(|| time(&word)),
@@ -161,9 +155,7 @@ fn zipf(bench: &Bench<'_>, memory: Bytes) -> Result<Row, Failure> {
     let (_folder, data) = bench.make_file(&bench.args.dir, Bytes(FILE_TIMES * memory.0))?;
     let refuse = |error: std::io::Error| Failure::on_path("read", &data.path, &error);
     let under_guards = bench.make_cache(bench.policy(), memory)?;
-    let file = under_guards
-        .open(&data.path, OpenOptions::new().read(true))
-        .map_err(|error| refuse(error.into()))?;
+    let file = bench.open(&under_guards, &data)?;
     let cache = bench.make_cache(bench.policy(), memory)?;
     let region = make(&cache, RegionOptions::over(&data.path))?;
     let shuffle = Shuffle::new(data.nr_pages as u32, SEED);
@@ -174,7 +166,7 @@ fn zipf(bench: &Bench<'_>, memory: Bytes) -> Result<Row, Failure> {
     let word = |index: u64| Ok(region.words()[index as usize * WORDS].load(Relaxed));
     let duration = bench.duration(2000);
     let (mut word_round, mut guard_round) = (SEED, SEED);
-    let contenders: [Contender<'_>; 2] = [
+    let timed_runs: [TimedRun<'_>; 2] = [
         Box::new(|| {
             word_round += 1;
             time_zipf(&data, &shuffle, word_round, duration, &word)
@@ -184,8 +176,7 @@ fn zipf(bench: &Bench<'_>, memory: Bytes) -> Result<Row, Failure> {
             time_zipf(&data, &shuffle, guard_round, duration, &guard)
         }),
     ];
-    let [subject, reference] =
-        interleave("region zipf", bench.args.runs, bench.interrupt, contenders)?;
+    let [subject, reference] = bench.interleave("region zipf", timed_runs)?;
     Ok(Row::measured(("region", "zipf", 1), "guard", &subject, &reference))
 }
 

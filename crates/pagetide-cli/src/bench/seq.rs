@@ -8,12 +8,10 @@
 //! Times are per 4 KiB page. The file is 16 times the memory, so that evicting is part of it.
 
 use super::direct::DirectFile;
-use super::interleave::interleave;
 use super::{Bench, Row};
-use crate::demo::dataset::{DataFile, drop_from_kernel_cache};
+use crate::dataset::{DataFile, drop_from_kernel_cache};
 use crate::failure::Failure;
 use crate::machine;
-use ::pagetide::OpenOptions;
 use pagetide_core::units::Bytes;
 use pagetide_sys::AlignedBuf;
 use std::time::Instant;
@@ -34,10 +32,8 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
         Ok(file) => file,
         Err(skipped) => return Ok(vec![*skipped]),
     };
-    let [subject, reference] = interleave(
+    let [subject, reference] = bench.interleave(
         "seq",
-        bench.args.runs,
-        bench.interrupt,
         [
             Box::new(|| time_subject(bench, &data, memory)),
             Box::new(|| time_direct(bench, &data, &direct)),
@@ -49,9 +45,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
 fn time_subject(bench: &Bench<'_>, data: &DataFile, memory: Bytes) -> Result<f64, Failure> {
     drop_from_kernel_cache(&data.path)?;
     let cache = bench.make_cache(bench.policy(), memory)?;
-    let file = cache
-        .open(&data.path, OpenOptions::new().read(true))
-        .map_err(|error| Failure::on_path("open", &data.path, &error.into()))?;
+    let file = bench.open(&cache, data)?;
     let mut buffer = vec![0; CALL_BYTES];
     let start = Instant::now();
     for offset in (0..data.len()).step_by(CALL_BYTES) {

@@ -17,17 +17,15 @@
 //!
 //! Ignored: bandwidth, which slow memory has less of as well.
 
-use super::interleave::{Contender, interleave, time_threads};
+use super::interleave::{TimedRun, time_threads};
 use super::{Bench, Row};
-use crate::demo::dataset::DataFile;
+use crate::dataset::DataFile;
 use crate::failure::Failure;
 use crate::machine;
 use crate::pages::{PagePicker, Shuffle, Skew};
 use crate::settings;
 use crate::terminal;
-use ::pagetide::{
-    Advice, File, Millis, OpenOptions, PageCache, Stage, Tier, TieringKnobs, TieringOptions,
-};
+use ::pagetide::{Advice, File, Millis, PageCache, Stage, Tier, TieringKnobs, TieringOptions};
 use pagetide_core::units::{Bytes, PAGE_BYTES};
 use std::hint::black_box;
 use std::time::Duration;
@@ -82,7 +80,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
             open_warm(bench, &plain, &data, &shuffle, None)?,
         ];
         let before = served(&tiered);
-        let contender = |file: &File| -> Contender<'_> {
+        let timed_run = |file: &File| -> TimedRun<'_> {
             let (file, shuffle, mut round) = (file.clone(), shuffle.clone(), SEED);
             let duration = bench.duration(1000);
             Box::new(move || {
@@ -90,10 +88,9 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
                 time_reads(&file, &shuffle, round, duration)
             })
         };
-        let contenders = [contender(&warmed[0]), contender(&warmed[1])];
+        let timed_runs = [timed_run(&warmed[0]), timed_run(&warmed[1])];
         let label = format!("tier {}", case.name);
-        let [subject, reference] =
-            interleave(&label, bench.args.runs, bench.interrupt, contenders)?;
+        let [subject, reference] = bench.interleave(&label, timed_runs)?;
         if let Some(stats) = tiered.stats().tiering {
             let share = 100.0 * share_since(before, served(&tiered));
             let moves = stats.to_string().replace('\n', "; ");
@@ -153,9 +150,7 @@ fn open_warm(
     order: Option<&Shuffle>,
 ) -> Result<File, Failure> {
     let refuse = |error: std::io::Error| Failure::on_path("read", &data.path, &error);
-    let file = cache
-        .open(&data.path, OpenOptions::new().read(true))
-        .map_err(|error| refuse(error.into()))?;
+    let file = bench.open(cache, data)?;
     let mut page = vec![0; PAGE_BYTES];
     if order.is_some() {
         // Readahead would bring in neighbours, whatever their rank.

@@ -10,13 +10,14 @@
 //! Subject and reference each run in a child process, the kernel's in a memory cgroup. Where this
 //! machine has no cgroup or no loop device, the row says so.
 
-use super::interleave::{Contender, interleave};
+use super::interleave::TimedRun;
 use super::ram_disk::RamDisk;
 use super::{Bench, Row};
 use crate::cgroup::MemoryGroup;
-use crate::demo::child::{self, Ended, Job};
-use crate::demo::dataset::{DataFile, drop_from_kernel_cache};
-use crate::demo::workload::Workload;
+use crate::dataset::{DataFile, drop_from_kernel_cache};
+use crate::demo::child::{self, ChildEnd};
+use crate::demo::job::Job;
+use crate::demo::plan::Workload;
 use crate::failure::Failure;
 use crate::machine;
 use pagetide_core::units::Bytes;
@@ -55,14 +56,13 @@ fn measure_in(
     let (_folder, data) = bench.make_file(dir, Bytes(memory.0 * FILE_TIMES))?;
     let mut rows = Vec::new();
     for &threads in threads {
-        let contender = |subject: &'static str| -> Contender<'_> {
+        let timed_run = |subject: &'static str| -> TimedRun<'_> {
             let data = &data;
             Box::new(move || time_child(bench, subject, data, threads, memory))
         };
         let label = format!("zipf {case}, {threads} threads");
-        let contenders = [contender(bench.policy().as_str()), contender("linux")];
-        let [subject, reference] =
-            interleave(&label, bench.args.runs, bench.interrupt, contenders)?;
+        let timed_runs = [timed_run(bench.policy().as_str()), timed_run("linux")];
+        let [subject, reference] = bench.interleave(&label, timed_runs)?;
         rows.push(Row::measured(("zipf", case, threads), "linux", &subject, &reference));
     }
     Ok(rows)
@@ -96,11 +96,11 @@ fn time_child(
         group: group.as_ref().map(|group| group.handle().clone()),
     };
     match child::run(&job, bench.interrupt, |_| ())? {
-        Ended::Done(outcome) => {
+        ChildEnd::Done(outcome) => {
             let time = outcome.row.detail.get("ns_per_op").and_then(|value| value.as_f64());
             time.ok_or_else(|| Failure::Refused("the child process measured nothing".to_owned()))
         }
-        Ended::Killed(signal) => Err(Failure::Refused(format!(
+        ChildEnd::Killed(signal) => Err(Failure::Refused(format!(
             "{subject} was killed by signal {signal}: {memory} is too little; use a larger --memory"
         ))),
     }

@@ -7,7 +7,7 @@
 //! ```text
 //!   parent                                     child: pagetide run-subject
 //!     makes files, cgroup -- Job on stdin -->    joins the cgroup, plays the workload
-//!     moves the bar      <-- progress --------   sampler: hit course, resident size
+//!     moves the bar      <-- progress --------   sampler: hit timeline, resident size
 //!     keeps the outcome  <-- done | failed ---   ends
 //!     removes files, cgroup
 //! ```
@@ -18,20 +18,18 @@
 //!
 //! Ignored: several children at a time.
 
-use super::dataset::DataFile;
-use super::measure::{Course, HitCounts};
+use super::job::Job;
+use super::measure::{HitCounts, HitTimeline, Measurements};
+use super::plan::Workload;
 use super::row::{Outcome, Row};
-use super::subject::{self, Subject, SubjectName};
-use super::workload::{self, Stage, Tally, Workload};
-use crate::cgroup::GroupHandle;
+use super::subject::{self, MeasuredCache, SubjectName};
+use super::workload::{self, Harness};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::settings::Setting;
 use ::pagetide::{ParseTierError, Tier};
 use pagetide_core::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Write};
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -43,27 +41,6 @@ pub(crate) const COMMAND: &str = "run-subject";
 const POLL: Duration = Duration::from_millis(50);
 /// How often the sampler looks.
 const SAMPLE: Duration = Duration::from_millis(50);
-
-/// All that a child must know.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Job {
-    pub(crate) workload: Workload,
-    pub(crate) subject: String,
-    /// What sizes depend on.
-    pub(crate) memory_bytes: u64,
-    /// What the subject may have: as much, but for one in the fast tier alone.
-    pub(crate) limit_bytes: u64,
-    /// As typed.
-    pub(crate) tiers: Vec<String>,
-    pub(crate) seconds: f64,
-    pub(crate) nr_threads: u32,
-    pub(crate) seed: u64,
-    pub(crate) settings: Vec<Setting>,
-    /// Where accesses are written down.
-    pub(crate) record: Option<PathBuf>,
-    pub(crate) files: Vec<DataFile>,
-    pub(crate) group: Option<GroupHandle>,
-}
 
 /// What a child says.
 #[derive(Debug, Serialize, Deserialize)]
@@ -77,7 +54,7 @@ enum Message {
 }
 
 /// How a child ended, when it did not fail.
-pub(crate) enum Ended {
+pub(crate) enum ChildEnd {
     /// With numbers.
     Done(Box<Outcome>),
     /// Killed by this signal, which we did not send: the cgroup's limit was too small for it.
@@ -92,7 +69,7 @@ pub(crate) fn run(
     job: &Job,
     interrupt: &Interrupt,
     on_progress: impl Fn(f64),
-) -> Result<Ended, Failure> {
+) -> Result<ChildEnd, Failure> {
     let refuse = |error: io::Error| Failure::on("start a child process", &error);
     let program = std::env::current_exe().map_err(refuse)?;
     let child =
@@ -123,7 +100,7 @@ pub(crate) fn run(
             .map_err(|error| Failure::on("understand the child process", &error))?
         {
             Message::Progress(thousandths) => on_progress(thousandths as f64 / 1000.0),
-            Message::Done(outcome) => return Ok(Ended::Done(outcome)),
+            Message::Done(outcome) => return Ok(ChildEnd::Done(outcome)),
             Message::Failed(sentence) => {
                 interrupt.check()?;
                 return Err(Failure::Refused(format!(
@@ -135,12 +112,12 @@ pub(crate) fn run(
     }
 }
 
-fn ended_in_silence(child: &mut Child, interrupt: &Interrupt) -> Result<Ended, Failure> {
+fn ended_in_silence(child: &mut Child, interrupt: &Interrupt) -> Result<ChildEnd, Failure> {
     use std::os::unix::process::ExitStatusExt;
     let status = child.wait().map_err(|error| Failure::on("wait for the child process", &error))?;
     interrupt.check()?;
     match status.signal() {
-        Some(signal) => Ok(Ended::Killed(signal)),
+        Some(signal) => Ok(ChildEnd::Killed(signal)),
         None => {
             Err(Failure::Refused(format!("the child process ended without a result: {status}")))
         }
@@ -161,7 +138,7 @@ impl Drop for Reaped {
 /// The hidden command: reads a job from stdin, plays it, says how it went.
 ///
 /// # Errors
-/// Only where nobody listens; other failures are said on stdout.
+/// Only where stdout is closed; other failures are said on it.
 pub(crate) fn serve(interrupt: &Interrupt) -> Result<(), Failure> {
     // Where this is refused, a killed parent leaves a child that ends by itself.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
@@ -191,7 +168,7 @@ fn play(job: &Job, interrupt: &Interrupt) -> Result<Outcome, Failure> {
     let subject = subject::make(name, limit, &tiers, job)
         .map_err(|error| Failure::on(&format!("make a cache of {limit}"), &error))?;
     let (hit_counts, done) = (HitCounts::default(), AtomicU64::new(0));
-    let stage = Stage {
+    let harness = Harness {
         subject: subject.as_ref(),
         memory,
         files: &job.files,
@@ -205,47 +182,49 @@ fn play(job: &Job, interrupt: &Interrupt) -> Result<Outcome, Failure> {
         is_begun: AtomicBool::new(false),
     };
     let before = subject.read_counters();
-    let (tally, course) = play_sampled(job.workload, &stage, before.device_read_bytes);
-    let mut tally = tally?;
+    let (measured, timeline) = play_sampled(job.workload, &harness, before.device_read_bytes);
+    let mut measured = measured?;
     let after = subject.read_counters();
-    let hits = stage.load_hits(job.workload, after.device_read_bytes - before.device_read_bytes);
-    subject.describe(&mut tally.detail);
+    let hits = harness.load_hits(job.workload, after.device_read_bytes - before.device_read_bytes);
+    subject.describe(&mut measured.detail);
     let (row, latency) =
-        Row::from_run(job.workload, job.subject.clone(), tally, hits, (before, after));
-    Ok(Outcome { row, latency_curve: latency.curve, hit_course: course.points() })
+        Row::from_run(job.workload, job.subject.clone(), measured, hits, (before, after));
+    Ok(Outcome { row, latency_curve: latency.curve, hit_timeline: timeline.points() })
 }
 
 /// Plays the workload on a thread of its own while this one samples.
 fn play_sampled(
     workload: Workload,
-    stage: &Stage<'_>,
+    harness: &Harness<'_>,
     device_read_bytes_before: u64,
-) -> (Result<Tally, Failure>, Course) {
-    let mut course = Course::default();
+) -> (Result<Measurements, Failure>, HitTimeline) {
+    let mut timeline = HitTimeline::default();
     let start = Instant::now();
     let (sender, receiver) = mpsc::channel();
     std::thread::scope(|scope| {
         scope.spawn(move || {
             // The receiver lives until the end of this scope.
-            let _ = sender.send(workload::run(workload, stage));
+            let _ = sender.send(workload::run(workload, harness));
         });
         loop {
             let ended = receiver.recv_timeout(SAMPLE);
             let device_read_bytes =
-                stage.subject.read_device_read_bytes() - device_read_bytes_before;
-            course
-                .push(start.elapsed().as_secs_f64(), stage.load_hits(workload, device_read_bytes));
-            Subject::sample(stage.subject);
+                harness.subject.read_device_read_bytes() - device_read_bytes_before;
+            timeline.push(
+                start.elapsed().as_secs_f64(),
+                harness.load_hits(workload, device_read_bytes),
+            );
+            MeasuredCache::sample(harness.subject);
             match ended {
-                Ok(tally) => return (tally, course),
+                Ok(measured) => return (measured, timeline),
                 Err(RecvTimeoutError::Timeout) => {
-                    // A parent that does not listen has died, and so will we.
-                    let _ = say(&Message::Progress(stage.done.load(Ordering::Relaxed)));
+                    // A parent whose end of the pipe is closed has died, and so will we.
+                    let _ = say(&Message::Progress(harness.done.load(Ordering::Relaxed)));
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     let reason =
                         "the workload panicked; this is a bug, please report it".to_owned();
-                    return (Err(Failure::Refused(reason)), course);
+                    return (Err(Failure::Refused(reason)), timeline);
                 }
             }
         }

@@ -1,39 +1,43 @@
-//! What is measured while a workload runs: each operation's latency, hits, and their course.
+//! What is measured while a workload runs: each operation's latency, and hits over time.
 //!
 //! Problem: means hide the tail, and one hit ratio at the end hides how it got there. Idea: every
-//! thread has a lane with its own histogram (no sharing on the way), and adds to one pair of
+//! thread has a client with its own histogram (no sharing on the way), and adds to one pair of
 //! counters of pages looked at and found; a sampler reads the pair a few times a second.
 //!
 //! ```text
-//!   lane 1: histogram  \                     +--> sampler: (seconds, hit ratio) ...
-//!   lane 2: histogram  -+--> HitCounts ------+
+//!   client 1: histogram  \                     +--> sampler: (seconds, hit ratio) ...
+//!   client 2: histogram  -+--> HitCounts ------+
 //!                        \--> merged at the end: p50 p99 max, operations
 //! ```
 //!
-//! Invariant: a lane times the operation alone; looking for residence before it and checking words
+//! Invariant: a client times the operation alone; sampling residence before it and checking words
 //! after it are outside. Every read is checked: its length, and a word of it.
 //!
 //! Ignored: coordinated omission; these are closed loops, and say so.
 
-use super::dataset::{DataFile, WORDS_PER_PAGE};
-use super::subject::SubjectFile;
+use super::subject::MeasuredFile;
+use crate::dataset::{DataFile, WORDS_PER_PAGE};
 use crate::failure::Failure;
 use hdrhistogram::Histogram;
 use pagetide_core::units::{Bytes, PAGE_BYTES};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Longest latency told apart from longer ones.
+/// Longest latency that is distinguished from longer ones.
 const LATENCY_NS_MAX: u64 = 100_000_000_000;
 /// Percentiles that a report draws.
 const CURVE: [f64; 9] = [1.0, 10.0, 25.0, 50.0, 75.0, 90.0, 99.0, 99.9, 100.0];
-/// Points of a course that a report draws at most.
+/// Points of a timeline that a report draws at most.
 const COURSE_POINTS_MAX: usize = 60;
 
-/// How a lane learns whether its reads are hits.
+/// Random reads for each one before which residence is looked up: rare enough to cost about 1 %.
+pub(crate) const LOOK_EVERY: u32 = 16;
+
+/// How a client learns whether its reads are hits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Looking {
+pub(crate) enum HitSampling {
     /// Residence is looked up before every n-th read: for random reads.
     Every(u32),
     /// Pages are only counted; what the device did not read was a hit. For sequential reads, where
@@ -70,18 +74,18 @@ impl HitCounts {
 
 /// One thread's measurements.
 #[derive(Debug)]
-pub(crate) struct Lane<'a> {
+pub(crate) struct Client<'a> {
     histogram: Histogram<u64>,
     hits: &'a HitCounts,
-    looking: Looking,
+    sampling: HitSampling,
     until_look: u32,
     turn: usize,
 }
 
-impl<'a> Lane<'a> {
-    /// A lane that adds to `hits`.
-    pub(crate) fn new(hits: &'a HitCounts, looking: Looking) -> Lane<'a> {
-        Lane { histogram: empty_histogram(), hits, looking, until_look: 1, turn: 0 }
+impl<'a> Client<'a> {
+    /// A client that adds to `hits`.
+    pub(crate) fn new(hits: &'a HitCounts, sampling: HitSampling) -> Client<'a> {
+        Client { histogram: empty_histogram(), hits, sampling, until_look: 1, turn: 0 }
     }
 
     /// Reads `buffer` from page `index` on, times it, and checks its length. Returns when it ended.
@@ -90,7 +94,7 @@ impl<'a> Lane<'a> {
     /// A read that failed or fell short.
     pub(crate) fn read(
         &mut self,
-        file: &dyn SubjectFile,
+        file: &dyn MeasuredFile,
         data: &DataFile,
         index: u64,
         buffer: &mut [u8],
@@ -111,11 +115,11 @@ impl<'a> Lane<'a> {
         )))
     }
 
-    fn look(&mut self, file: &dyn SubjectFile, offset: u64, len: u64) {
+    fn look(&mut self, file: &dyn MeasuredFile, offset: u64, len: u64) {
         let nr_pages = Bytes(len).whole_pages();
-        match self.looking {
-            Looking::Never => self.hits.add(nr_pages, Some(0)),
-            Looking::Every(nr_reads) => {
+        match self.sampling {
+            HitSampling::Never => self.hits.add(nr_pages, Some(0)),
+            HitSampling::Every(nr_reads) => {
                 self.until_look -= 1;
                 if self.until_look == 0 {
                     self.until_look = nr_reads;
@@ -151,7 +155,7 @@ impl<'a> Lane<'a> {
     /// A write that failed.
     pub(crate) fn write(
         &mut self,
-        file: &dyn SubjectFile,
+        file: &dyn MeasuredFile,
         data: &DataFile,
         index: u64,
         page: &[u8],
@@ -172,6 +176,16 @@ impl<'a> Lane<'a> {
         self.histogram.saturating_record(nanoseconds(end - start));
         end
     }
+}
+
+/// What a run leaves.
+pub(crate) struct Measurements {
+    /// Latencies in nanoseconds, of the operations that count.
+    pub(crate) histogram: Histogram<u64>,
+    /// How long the operations took together.
+    pub(crate) elapsed: Duration,
+    /// What only this workload knows.
+    pub(crate) detail: Map<String, Value>,
 }
 
 /// Latencies of a run in microseconds, as rows and reports want them.
@@ -202,9 +216,9 @@ impl Latency {
 
 /// How the hit ratio went: cumulative counts at moments, turned into a ratio per stretch.
 #[derive(Debug, Default)]
-pub(crate) struct Course(Vec<(f64, u64, u64)>);
+pub(crate) struct HitTimeline(Vec<(f64, u64, u64)>);
 
-impl Course {
+impl HitTimeline {
     /// Notes that by `seconds`, `counts` (looked at, resident) had been seen.
     pub(crate) fn push(&mut self, seconds: f64, counts: (u64, u64)) {
         self.0.push((seconds, counts.0, counts.1));
@@ -231,7 +245,7 @@ pub(crate) fn empty_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_NS_MAX, 2).expect("constant bounds are valid")
 }
 
-/// Share of the pages that were hits, of (pages, hits); `None` where nobody could tell.
+/// Share of the pages that were hits, of (pages, hits); `None` where none were counted.
 pub(crate) fn hit_ratio((pages, hits): (u64, u64)) -> Option<f64> {
     (pages > 0).then(|| hits as f64 / pages as f64)
 }
@@ -247,20 +261,20 @@ mod tests {
 
     #[test]
     fn course_is_the_ratio_of_each_stretch() {
-        let mut course = Course::default();
-        course.push(1.0, (10, 0));
-        course.push(2.0, (10, 0));
-        course.push(3.0, (20, 9));
-        assert_eq!(course.points(), [(1.0, 0.0), (3.0, 0.9)]);
+        let mut timeline = HitTimeline::default();
+        timeline.push(1.0, (10, 0));
+        timeline.push(2.0, (10, 0));
+        timeline.push(3.0, (20, 9));
+        assert_eq!(timeline.points(), [(1.0, 0.0), (3.0, 0.9)]);
     }
 
     #[test]
     fn long_course_is_thinned_and_keeps_its_totals() {
-        let mut course = Course::default();
+        let mut timeline = HitTimeline::default();
         for tick in 1..=1000_u32 {
-            course.push(f64::from(tick), (u64::from(tick) * 4, u64::from(tick)));
+            timeline.push(f64::from(tick), (u64::from(tick) * 4, u64::from(tick)));
         }
-        let points = course.points();
+        let points = timeline.points();
         assert!(points.len() <= COURSE_POINTS_MAX);
         assert!(points.iter().all(|&(_, ratio)| ratio == 0.25));
     }
@@ -279,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn hits_nobody_can_see_give_no_ratio() {
+    fn hits_that_cannot_be_counted_give_no_ratio() {
         let counts = HitCounts::default();
         counts.add(16, None);
         assert_eq!(hit_ratio(counts.load()), None);

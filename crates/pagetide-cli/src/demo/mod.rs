@@ -14,31 +14,35 @@
 //! Ignored: statistics over repetitions (that is `pagetide bench`); one run shows the shape.
 
 pub(crate) mod child;
-pub(crate) mod dataset;
+pub(crate) mod job;
 mod measure;
-mod plan;
-pub(crate) mod row;
-pub(crate) mod subject;
-pub(crate) mod table;
+pub(crate) mod plan;
+mod plots;
+mod report;
+mod row;
+mod subject;
+mod table;
 mod tiers;
-pub(crate) mod workload;
+mod workload;
 
 use crate::cgroup::MemoryGroup;
+use crate::dataset::{self, DataFile};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::results::ResultsArgs;
 use crate::settings::Setting;
-use crate::terminal::{self, Progress};
-use crate::{machine, output, report};
+use crate::terminal::{self, JsonArgs, Progress};
+use crate::{machine, output};
 use ::pagetide::Tier;
-use child::{Ended, Job};
+use child::ChildEnd;
 use clap::builder::ArgPredicate;
-use dataset::DataFile;
+use job::Job;
 use pagetide_core::units::Bytes;
+use plan::Workload;
 use row::{Outcome, Row};
 use std::path::{Path, PathBuf};
 use subject::SubjectName;
-use tiers::{Seat, Tiers};
-use workload::Workload;
+use tiers::{MemoryShape, Tiers};
 
 /// Least memory that every subject can work in.
 const MEMORY_MIN: Bytes = Bytes(4 << 20);
@@ -102,9 +106,10 @@ pub(crate) struct DemoArgs {
     /// Write no report.
     #[arg(long, conflicts_with = "report")]
     no_report: bool,
-    /// Print the rows as one JSON document.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
+    #[command(flatten)]
+    results: ResultsArgs,
 }
 
 /// Runs the command.
@@ -116,6 +121,7 @@ pub(crate) fn run(args: &DemoArgs, interrupt: &Interrupt) -> Result<(), Failure>
     if !args.no_report {
         output::check("the report", [&args.report])?;
     }
+    args.results.check()?;
     let disk_needed =
         plan::files(&args.dir, demo.memory, &args.workloads).iter().map(DataFile::len).sum();
     machine::check_disk(&args.dir, Bytes(disk_needed))?;
@@ -125,11 +131,8 @@ pub(crate) fn run(args: &DemoArgs, interrupt: &Interrupt) -> Result<(), Failure>
     let outcomes = play_all(&demo, folder.path(), interrupt)?;
     drop(folder);
     let rows: Vec<&Row> = outcomes.iter().map(|outcome| &outcome.row).collect();
-    if args.json {
-        terminal::print_json(&rows)?;
-    } else {
-        terminal::print(&table::render(&rows))?;
-    }
+    args.results.append(|| rows.iter().flat_map(|row| row.to_results(&rows)).collect())?;
+    args.json.print(&rows, || table::render(&rows))?;
     if args.no_report {
         return Ok(());
     }
@@ -154,10 +157,13 @@ impl Demo<'_> {
                 "a memory of {memory} is too small: the demo's subjects need at least {MEMORY_MIN}"
             )));
         }
-        let is_seated = |subject: &&SubjectName| {
-            matches!(subject, SubjectName::Pagetide(_, Seat::AllFast | Seat::FastOnly))
+        let has_shape = |subject: &&SubjectName| {
+            matches!(
+                subject,
+                SubjectName::Pagetide(_, MemoryShape::AllFast | MemoryShape::FastOnly)
+            )
         };
-        match args.subjects.iter().find(is_seated) {
+        match args.subjects.iter().find(has_shape) {
             Some(subject) if tiers.is_none() => Err(Failure::Usage(format!(
                 "{subject} is part of a comparison of tiers: add --tier dram=64M --tier \
                  slow=256M,latency=300ns"
@@ -169,9 +175,9 @@ impl Demo<'_> {
     /// The tiers a subject gets, and the limit.
     fn memory_of(&self, subject: SubjectName) -> (Vec<String>, Bytes) {
         match (&self.tiers, subject) {
-            (Some(tiers), SubjectName::Pagetide(_, seat)) => {
-                let typed = tiers.of_seat(seat).iter().map(Tier::to_string).collect();
-                (typed, tiers.memory_of_seat(seat))
+            (Some(tiers), SubjectName::Pagetide(_, shape)) => {
+                let typed = tiers.of_shape(shape).iter().map(Tier::to_string).collect();
+                (typed, tiers.memory_of_shape(shape))
             }
             _ => (Vec::new(), self.memory),
         }
@@ -283,13 +289,13 @@ fn play_one(
         group: group.as_ref().map(|group| group.handle().clone()),
     };
     match child::run(&job, interrupt, |share| progress.set(share))? {
-        Ended::Done(outcome) => Ok(*outcome),
-        Ended::Killed(signal) if group.is_some() => {
+        ChildEnd::Done(outcome) => Ok(*outcome),
+        ChildEnd::Killed(signal) if group.is_some() => {
             let reason =
                 format!("killed by signal {signal}: {memory} is too little for this cgroup");
             Ok(Outcome::skipped(workload, job.subject, &reason))
         }
-        Ended::Killed(signal) => Err(Failure::Refused(format!(
+        ChildEnd::Killed(signal) => Err(Failure::Refused(format!(
             "{workload} under {subject} was killed by signal {signal}"
         ))),
     }

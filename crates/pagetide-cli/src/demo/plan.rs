@@ -1,4 +1,4 @@
-//! Which files a demo needs, as multiples of the memory limit.
+//! The workloads by name, and which files they need, as multiples of the memory limit.
 //!
 //! Problem: workloads are only comparable at one ratio of data to memory, whatever the memory.
 //! Idea: every size is a fraction of the limit; a file is made once and used by each workload that
@@ -17,10 +17,12 @@
 //! Sources: the working-set patches' wschange and wsprotect (16 GiB machine: files of 12, 4 and 17
 //! GiB); the MGLRU cover letter's fio run (99 GiB over 36 GiB).
 
-use super::dataset::DataFile;
-use super::workload::Workload;
+use crate::dataset::DataFile;
 use pagetide_core::units::Bytes;
+use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::path::Path;
+use std::str::FromStr;
 
 /// Names of the three files that wschange changes between.
 pub(crate) const CHANGE_FILES: [&str; 3] = ["data-1", "data-2", "data-3"];
@@ -32,9 +34,123 @@ pub(crate) const STREAM_FILE: &str = "stream";
 pub(crate) const BIG_FILE: &str = "big";
 /// The file that is written.
 pub(crate) const OLTP_FILE: &str = "oltp";
-
 /// The file that fits.
 pub(crate) const FIT_FILE: &str = "fit";
+
+/// A workload's name on the command line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Workload {
+    /// Three working sets, one after the other, twice.
+    #[serde(rename = "wschange")]
+    WsChange,
+    /// A working set beside a stream.
+    #[serde(rename = "wsprotect")]
+    WsProtect,
+    /// Zipf 0.99 random reads beside a scan.
+    ZipfScan,
+    /// Uniform random reads.
+    Uniform,
+    /// Zipf 0.8 random reads and writes, verified.
+    Oltp,
+    /// Zipf 0.99 random reads of what fits; for tiers.
+    ZipfFit,
+    /// Zipf 0.8 random reads with nothing measured but their time; for `pagetide bench`.
+    ZipfBare,
+}
+
+impl Workload {
+    /// The demo's, in its order.
+    pub(crate) const ALL: [Workload; 6] = [
+        Workload::WsChange,
+        Workload::WsProtect,
+        Workload::ZipfScan,
+        Workload::Uniform,
+        Workload::Oltp,
+        Workload::ZipfFit,
+    ];
+    /// Those that a demo plays without `--workloads`.
+    pub(crate) const USUAL: [Workload; 5] = [
+        Workload::WsChange,
+        Workload::WsProtect,
+        Workload::ZipfScan,
+        Workload::Uniform,
+        Workload::Oltp,
+    ];
+
+    /// The name that people type.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Workload::WsChange => "wschange",
+            Workload::WsProtect => "wsprotect",
+            Workload::ZipfScan => "zipf-scan",
+            Workload::Uniform => "uniform",
+            Workload::Oltp => "oltp",
+            Workload::ZipfFit => "zipf-fit",
+            Workload::ZipfBare => "zipf-bare",
+        }
+    }
+
+    /// One line on what it does, for tables and reports.
+    pub(crate) fn summary(self) -> &'static str {
+        match self {
+            Workload::WsChange => {
+                "files of 0.75x memory, each read until fully cached plus 2 reads; three files, \
+                 two rounds"
+            }
+            Workload::WsProtect => {
+                "a set of 0.25x memory read 5 times, then a file of 1.06x memory streamed 10 times"
+            }
+            Workload::ZipfScan => {
+                "4 KiB random reads, zipf 0.99 over 4x memory, each followed by 64 KiB of a \
+                 sequential scan of 2.25x memory"
+            }
+            Workload::Uniform => "uniform random 4 KiB reads over 2.75x memory",
+            Workload::Oltp => {
+                "70/30 random reads and writes of 4 KiB, zipf 0.8 over 4x memory, syncs, contents \
+                 verified at the end"
+            }
+            Workload::ZipfFit => {
+                "4 KiB random reads, zipf 0.99 over 0.8x memory, after reading it all once"
+            }
+            Workload::ZipfBare => "4 KiB random reads, zipf 0.8 over 4x memory",
+        }
+    }
+
+    /// Whether it runs for `--seconds`, rather than until its job is done.
+    pub(crate) fn is_timed(self) -> bool {
+        !matches!(self, Workload::WsChange | Workload::WsProtect)
+    }
+
+    /// The files it uses, by the plan's names.
+    pub(crate) fn file_names(self) -> &'static [&'static str] {
+        match self {
+            Workload::WsChange => &CHANGE_FILES,
+            Workload::WsProtect => &[SET_FILE, STREAM_FILE],
+            Workload::ZipfScan => &[BIG_FILE, "data-1", "data-2", "data-3"],
+            Workload::Uniform | Workload::ZipfBare => &[BIG_FILE],
+            Workload::Oltp => &[OLTP_FILE],
+            Workload::ZipfFit => &[FIT_FILE],
+        }
+    }
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Workload {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Workload, String> {
+        Workload::ALL.into_iter().find(|workload| workload.name() == text).ok_or_else(|| {
+            let names = Workload::ALL.map(Workload::name).join(", ");
+            format!("no workload named {text:?}; there are {names}")
+        })
+    }
+}
 
 /// Every file there is: name and size in hundredths of the memory limit.
 const FILES: [(&str, u64); 8] = [

@@ -8,9 +8,10 @@
 //! `resident_bytes_max` in bytes. `detail` holds what only that workload or subject knows, and
 //! `detail.skipped` says why a row has no numbers.
 
-use super::measure::{self, Latency};
+use super::measure::{self, LOOK_EVERY, Latency, Measurements};
+use super::plan::Workload;
 use super::subject::Counters;
-use super::workload::{LOOK_EVERY, Tally, Workload};
+use crate::results::Measured;
 use pagetide_core::units::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -41,7 +42,7 @@ pub(crate) struct Outcome {
     /// (percentile, microseconds), rising.
     pub(crate) latency_curve: Vec<(f64, f64)>,
     /// (seconds, hit ratio of the stretch that ends there).
-    pub(crate) hit_course: Vec<(f64, f64)>,
+    pub(crate) hit_timeline: Vec<(f64, f64)>,
 }
 
 impl Outcome {
@@ -64,27 +65,30 @@ impl Outcome {
             resident_bytes_max: None,
             detail,
         };
-        Outcome { row, latency_curve: Vec::new(), hit_course: Vec::new() }
+        Outcome { row, latency_curve: Vec::new(), hit_timeline: Vec::new() }
     }
 }
+
+/// A number of a row, where it was measured.
+type Reading = fn(&Row) -> Option<f64>;
 
 impl Row {
     /// The row of a finished run: `hits` of (pages, hits), counters from before it and after it.
     pub(crate) fn from_run(
         workload: Workload,
         subject: String,
-        tally: Tally,
+        measured: Measurements,
         hits: (u64, u64),
         (before, after): (Counters, Counters),
     ) -> (Row, Latency) {
-        let latency = Latency::from_histogram(&tally.histogram);
+        let latency = Latency::from_histogram(&measured.histogram);
         let difference =
             |before: Option<u64>, after: Option<u64>| Some(after?.saturating_sub(before?));
         let pages =
             |before: u64, after: u64| Some(Bytes(after.saturating_sub(before)).whole_pages());
         let evictions = difference(before.evictions, after.evictions);
         let reclaim_cpu_ns = difference(before.reclaim_cpu_ns, after.reclaim_cpu_ns);
-        let mut detail = tally.detail;
+        let mut detail = measured.detail;
         let per_evicted = match (reclaim_cpu_ns, evictions) {
             (Some(nanoseconds), Some(pages)) if pages > 0 => {
                 Some(rounded(nanoseconds as f64 / pages as f64))
@@ -92,14 +96,16 @@ impl Row {
             _ => None,
         };
         detail.insert("cpu_ns_per_evicted_page".into(), per_evicted.into());
-        detail.insert("seconds".into(), rounded(tally.elapsed.as_secs_f64()).into());
-        detail.insert("operations".into(), tally.histogram.len().into());
+        detail.insert("seconds".into(), rounded(measured.elapsed.as_secs_f64()).into());
+        detail.insert("operations".into(), measured.histogram.len().into());
         let hit_ratio = measure::hit_ratio(hits);
         detail.insert("hits".into(), how_hits_are_counted(workload, hit_ratio).into());
         let row = Row {
             workload,
             subject,
-            ops_per_s: Some(rounded(tally.histogram.len() as f64 / tally.elapsed.as_secs_f64())),
+            ops_per_s: Some(rounded(
+                measured.histogram.len() as f64 / measured.elapsed.as_secs_f64(),
+            )),
             hit_ratio,
             p50_us: Some(latency.p50_us),
             p99_us: Some(latency.p99_us),
@@ -112,6 +118,25 @@ impl Row {
             detail,
         };
         (row, latency)
+    }
+
+    /// What was measured, as data, beside linux's row among `all`.
+    pub(crate) fn to_results(&self, all: &[&Row]) -> Vec<Measured> {
+        let kernel = all.iter().find(|row| row.workload == self.workload && row.subject == "linux");
+        let measured = |(unit, reading): (&'static str, Reading)| {
+            let row =
+                Measured::once(self.workload.to_string(), &self.subject, unit, reading(self)?);
+            Some(match kernel.and_then(|kernel| reading(kernel)) {
+                Some(value) if self.subject != "linux" => row.against("linux", value),
+                _ => row,
+            })
+        };
+        let readings: [(&str, Reading); 3] = [
+            ("ops/s", |row| row.ops_per_s),
+            ("% hits", |row| row.hit_ratio.map(|ratio| 100.0 * ratio)),
+            ("% of the set kept", |row| row.protected_ratio().map(|ratio| 100.0 * ratio)),
+        ];
+        readings.into_iter().filter_map(measured).collect()
     }
 
     /// Why there are no numbers, if there are none.

@@ -1,30 +1,13 @@
-//! The rows as a table for a terminal.
+//! The rows as tables, for a terminal and for the report.
 //!
-//! Plain text in columns, one workload after the other; a dash is "not measured", and what a
-//! workload alone knows stands at the end of its line.
+//! One workload after the other; a dash is "not measured", and what a workload alone knows stands
+//! at the end of its line.
 
+use super::plan::Workload;
 use super::row::Row;
-use super::workload::Workload;
 use crate::machine;
+use crate::table::{Table, left, number, percent, right};
 use serde_json::Value;
-use std::fmt::Write;
-
-/// Column heads, all but the first right-aligned.
-const HEADS: [&str; 13] = [
-    "subject",
-    "ops/s",
-    "hits",
-    "p50 us",
-    "p99 us",
-    "max us",
-    "dev reads",
-    "dev writes",
-    "refaults",
-    "evictions",
-    "ns/evict",
-    "resident max",
-    "",
-];
 
 /// What the heads do not say.
 const NOTES: &str = "dev reads, dev writes: 4 KiB pages. ns/evict: CPU time in reclaim per page \
@@ -33,37 +16,51 @@ the kernel accounts it to no one. evictions of linux: what left its cgroup, in f
 more) with cgroup v1, in pages with v2.
 ";
 
-/// The whole table, ending in a newline.
+/// All tables, each ending in a newline.
 pub(crate) fn render(rows: &[&Row]) -> String {
     let mut text = String::new();
     for workload in Workload::ALL {
-        let lines: Vec<&&Row> = rows.iter().filter(|row| row.workload == workload).collect();
-        if lines.is_empty() {
-            continue;
+        let of_workload: Vec<&Row> =
+            rows.iter().copied().filter(|row| row.workload == workload).collect();
+        if !of_workload.is_empty() {
+            let table = table(&of_workload).spaced("  ", "  ").to_text();
+            text.push_str(&format!("{workload}: {}\n{table}\n", workload.summary()));
         }
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "{workload}: {}", workload.summary());
-        let cells: Vec<[String; 13]> = std::iter::once(HEADS.map(str::to_owned))
-            .chain(lines.iter().map(|row| cells(row)))
-            .collect();
-        text.push_str(&columns(&cells));
-        text.push('\n');
     }
     text.push_str(NOTES);
     text
 }
 
-fn cells(row: &Row) -> [String; 13] {
-    if let Some(reason) = row.skipped() {
-        let mut cells: [String; 13] = std::array::from_fn(|_| "-".to_owned());
-        cells[0].clone_from(&row.subject);
-        cells[12] = format!("skipped: {reason}");
-        return cells;
-    }
-    [
+/// The table of one workload's rows.
+pub(super) fn table(rows: &[&Row]) -> Table<'static> {
+    let columns = [
+        left("subject", 0),
+        right("ops/s", 0),
+        right("hits", 0),
+        right("p50 us", 0),
+        right("p99 us", 0),
+        right("max us", 0),
+        right("dev reads", 0),
+        right("dev writes", 0),
+        right("refaults", 0),
+        right("evictions", 0),
+        right("ns/evict", 0),
+        right("resident max", 0),
+        left("", 0),
+    ];
+    Table::new(&columns).with_rows(rows.iter().map(|row| cells_of(row)))
+}
+
+fn cells_of(row: &Row) -> Vec<String> {
+    let count = |value: Option<u64>| value.map_or("-".to_owned(), |value| value.to_string());
+    let last = match row.skipped() {
+        Some(reason) => format!("skipped: {reason}"),
+        None => remark(row),
+    };
+    vec![
         row.subject.clone(),
         number(row.ops_per_s, 0),
-        row.hit_ratio.map_or("-".to_owned(), |ratio| format!("{:.1} %", ratio * 100.0)),
+        row.hit_ratio.map_or("-".to_owned(), |ratio| percent(ratio, 1)),
         number(row.p50_us, 1),
         number(row.p99_us, 1),
         number(row.max_us, 0),
@@ -73,12 +70,12 @@ fn cells(row: &Row) -> [String; 13] {
         count(row.evictions),
         number(row.cpu_ns_per_evicted_page(), 0),
         row.resident_bytes_max.map_or("-".to_owned(), machine::rounded),
-        remark(row),
+        last,
     ]
 }
 
 /// What only this workload knows, in words.
-pub(crate) fn remark(row: &Row) -> String {
+fn remark(row: &Row) -> String {
     if let Some(rounds) = row.reads_until_cached() {
         let round = |reads: &Vec<Option<u64>>| {
             let reads = reads
@@ -106,29 +103,6 @@ pub(crate) fn remark(row: &Row) -> String {
         Some(pages) => format!("verified: {pages} pages"),
         None => String::new(),
     }
-}
-
-fn number(value: Option<f64>, decimals: usize) -> String {
-    value.map_or("-".to_owned(), |value| format!("{value:.decimals$}"))
-}
-
-fn count(value: Option<u64>) -> String {
-    value.map_or("-".to_owned(), |value| value.to_string())
-}
-
-fn columns(lines: &[[String; 13]]) -> String {
-    let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
-    let mut text = String::new();
-    for line in lines {
-        let mut out = format!("  {:<width$}", line[0], width = width(0));
-        for (column, cell) in line.iter().enumerate().take(12).skip(1) {
-            let _ = write!(out, "  {cell:>width$}", width = width(column));
-        }
-        let _ = write!(out, "  {}", line[12]);
-        text.push_str(out.trim_end());
-        text.push('\n');
-    }
-    text
 }
 
 #[cfg(test)]

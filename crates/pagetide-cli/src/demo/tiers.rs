@@ -18,7 +18,7 @@ use std::fmt;
 
 /// What a policy's memory is made of, where tiers are given.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) enum Seat {
+pub(crate) enum MemoryShape {
     /// The tiers; all memory alike where there are none.
     #[default]
     Tiers,
@@ -28,21 +28,22 @@ pub(crate) enum Seat {
     FastOnly,
 }
 
-impl Seat {
+impl MemoryShape {
     /// What stands behind a policy's name for it.
-    pub(crate) const NAMED: [(&'static str, Seat); 2] =
-        [("@all-fast", Seat::AllFast), ("@fast-only", Seat::FastOnly)];
+    pub(crate) const NAMED: [(&'static str, MemoryShape); 2] =
+        [("@all-fast", MemoryShape::AllFast), ("@fast-only", MemoryShape::FastOnly)];
 
-    /// Takes the seat off the end of a subject's name.
-    pub(crate) fn split(text: &str) -> (&str, Seat) {
-        let named = |&(name, seat): &(&str, Seat)| Some((text.strip_suffix(name)?, seat));
-        Seat::NAMED.iter().find_map(named).unwrap_or((text, Seat::Tiers))
+    /// Takes the shape off the end of a subject's name.
+    pub(crate) fn split(text: &str) -> (&str, MemoryShape) {
+        let named = |&(name, shape): &(&str, MemoryShape)| Some((text.strip_suffix(name)?, shape));
+        MemoryShape::NAMED.iter().find_map(named).unwrap_or((text, MemoryShape::Tiers))
     }
 }
 
-impl fmt::Display for Seat {
+impl fmt::Display for MemoryShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Seat::NAMED.iter().find(|(_, seat)| seat == self).map_or("", |(name, _)| name);
+        let name =
+            MemoryShape::NAMED.iter().find(|(_, shape)| shape == self).map_or("", |(name, _)| name);
         f.write_str(name)
     }
 }
@@ -68,8 +69,8 @@ impl Tiers {
         let builder = tiers.iter().fold(builder, |builder, tier| builder.tier(*tier));
         let stats = builder.build().map_err(|error| Failure::Usage(error.to_string()))?.stats();
         let total = Bytes(stats.memory_bytes);
-        let told = stats.tiering.as_ref().and_then(|tiering| tiering.tiers.first());
-        let fast = told.map_or(total, |fast| fast.tier.len());
+        let first = stats.tiering.as_ref().and_then(|tiering| tiering.tiers.first());
+        let fast = first.map_or(total, |fast| fast.tier.len());
         Ok(Some(Tiers { tiers: tiers.to_vec(), total, fast }))
     }
 
@@ -78,13 +79,13 @@ impl Tiers {
         self.total
     }
 
-    /// The tiers that a subject in `seat` gets: none, or all.
-    pub(crate) fn of_seat(&self, seat: Seat) -> &[Tier] {
-        if seat == Seat::Tiers { &self.tiers } else { &[] }
+    /// The tiers that a subject in `shape` gets: none, or all.
+    pub(crate) fn of_shape(&self, shape: MemoryShape) -> &[Tier] {
+        if shape == MemoryShape::Tiers { &self.tiers } else { &[] }
     }
 
-    /// The memory that a subject in `seat` gets.
-    pub(crate) fn memory_of_seat(&self, seat: Seat) -> Bytes {
-        if seat == Seat::FastOnly { self.fast } else { self.total }
+    /// The memory that a subject in `shape` gets.
+    pub(crate) fn memory_of_shape(&self, shape: MemoryShape) -> Bytes {
+        if shape == MemoryShape::FastOnly { self.fast } else { self.total }
     }
 }

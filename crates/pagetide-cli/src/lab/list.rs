@@ -1,7 +1,7 @@
 //! `pagetide lab list`: which scenarios there are, and what each one measures.
 
 use crate::failure::Failure;
-use crate::terminal;
+use crate::terminal::JsonArgs;
 use pagetide_lab::machine::pcp::PcpWorkload;
 use pagetide_lab::scenario::Scenario;
 use pagetide_lab::tiers::programs::TierWorkload;
@@ -39,9 +39,8 @@ const TIER_METRICS: [(&str, &str); 8] = [
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ListArgs {
-    /// Print one JSON document.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 #[derive(Serialize)]
@@ -63,9 +62,10 @@ struct ListedMetric {
 /// # Errors
 /// Where stdout cannot take the list.
 pub(crate) fn run(args: &ListArgs) -> Result<(), Failure> {
-    if args.json {
-        return terminal::print_json(&all());
-    }
+    args.json.print(&all(), text)
+}
+
+fn text() -> String {
     let mut text = String::new();
     for scenario in Scenario::ALL {
         text.push_str(&format!("{}\n  {}\n", scenario.name, scenario.story));
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &ListArgs) -> Result<(), Failure> {
     for workload in TierWorkload::ALL {
         text.push_str(&format!("{workload}\n  {}\n", workload.summary()));
     }
-    terminal::print(&text)
+    text
 }
 
 /// The scenarios, then the workloads of the per-CPU lists, and of fast and slow memory.

@@ -1,6 +1,6 @@
 //! `pagetide lab make`: a trace of one pure habit, as a file for every command that takes one.
 //!
-//! Problem: an argument over policies needs a trace that whoever doubts it can have too. Idea: what
+//! Problem: an argument over policies needs a trace that every reader can have too. Idea: what
 //! the lab makes from a seed is always the same; write it down, a page number a line.
 //!
 //! ```text

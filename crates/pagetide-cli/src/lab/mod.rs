@@ -12,17 +12,14 @@ mod dump;
 mod list;
 mod make;
 mod pcp;
-mod plays;
+mod play_args;
 mod run;
+mod scenarios;
 mod tiers;
 mod why;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-
-pub(crate) use pcp::{PcpRuns, prices_line, published_line};
-pub(crate) use plays::Played;
-pub(crate) use tiers::{TierRuns, prices as tier_prices};
 
 const EXAMPLES: &str = "Examples:
   pagetide lab list
@@ -52,7 +49,7 @@ enum LabCommand {
 /// Runs the command.
 ///
 /// # Errors
-/// A scenario nobody knows, a report that cannot be written, an interrupt.
+/// A scenario that there is not, a report that cannot be written, an interrupt.
 pub(crate) fn run(args: &LabArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     match &args.command {
         LabCommand::Run(args) => run::run(args, interrupt),

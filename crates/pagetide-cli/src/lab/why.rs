@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::sizes::SizeArgs;
 use crate::source::SourceArgs;
-use crate::terminal::{self, Meter};
+use crate::terminal::{JsonArgs, Meter};
 use pagetide_core::ids::{MappingId, PageId, PageIndex};
 use pagetide_core::lru::PolicyName;
 use pagetide_lab::replay::{Setup, Story, story_of};
@@ -42,9 +42,8 @@ pub(crate) struct WhyArgs {
     /// Print the whole story, not its last 40 lines.
     #[arg(long)]
     all: bool,
-    /// Print the story as one JSON document.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 /// Runs the command.
@@ -64,7 +63,7 @@ pub(crate) fn run(args: &WhyArgs, interrupt: &Interrupt) -> Result<(), Failure> 
     let story = story_of(Setup::new(args.policy, nr_frames), &trace, rank, keep_on);
     let story = story.ok_or(Failure::Interrupted)?;
     drop(meter);
-    if args.json { terminal::print_json(&story) } else { terminal::print(&text(args, &story)) }
+    args.json.print(&story, || text(args, &story))
 }
 
 fn text(args: &WhyArgs, story: &Story) -> String {

@@ -24,14 +24,14 @@ const CHUNK_BYTES: usize = 64 << 10;
 
 /// What was seen beside the lines that are passed on; and whether the end is near.
 #[derive(Default)]
-pub(super) struct Tally {
+pub(super) struct EventCounts {
     added: AtomicU64,
     removed: AtomicU64,
     lost: AtomicU64,
     has_ended: AtomicBool,
 }
 
-impl Tally {
+impl EventCounts {
     /// Nothing more will come: an empty pipe is the end.
     pub(super) fn end(&self) {
         self.has_ended.store(true, Ordering::Release);
@@ -47,23 +47,23 @@ impl Tally {
 /// Reads lines that are accesses.
 pub(super) struct EventLines<R = File> {
     pipe: R,
-    tally: Arc<Tally>,
+    tally: Arc<EventCounts>,
     filter: Filter,
     chunk: Box<[u8]>,
     /// The beginning of a line whose end has not come.
-    rest: Vec<u8>,
+    partial_line: Vec<u8>,
     ready: Vec<u8>,
     nr_taken: usize,
 }
 
 impl<R: Read> EventLines<R> {
-    pub(super) fn new(pipe: R, tally: Arc<Tally>) -> EventLines<R> {
+    pub(super) fn new(pipe: R, tally: Arc<EventCounts>) -> EventLines<R> {
         EventLines {
             pipe,
             tally,
             filter: Filter::default(),
             chunk: vec![0; CHUNK_BYTES].into(),
-            rest: Vec::new(),
+            partial_line: Vec::new(),
             ready: Vec::new(),
             nr_taken: 0,
         }
@@ -76,7 +76,7 @@ impl<R: Read> EventLines<R> {
         match self.pipe.read(&mut self.chunk) {
             Ok(0) => Ok(false),
             Ok(nr_bytes) => {
-                self.rest.extend_from_slice(&self.chunk[..nr_bytes]);
+                self.partial_line.extend_from_slice(&self.chunk[..nr_bytes]);
                 self.take_lines();
                 Ok(true)
             }
@@ -92,15 +92,16 @@ impl<R: Read> EventLines<R> {
     }
 
     fn take_lines(&mut self) {
-        let whole = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        for line in self.rest[..whole].split_inclusive(|byte| *byte == b'\n') {
+        let whole =
+            self.partial_line.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        for line in self.partial_line[..whole].split_inclusive(|byte| *byte == b'\n') {
             let is_access =
                 str::from_utf8(line).is_ok_and(|line| self.filter.takes(line, &self.tally));
             if is_access {
                 self.ready.extend_from_slice(line);
             }
         }
-        self.rest.drain(..whole);
+        self.partial_line.drain(..whole);
     }
 }
 
@@ -121,7 +122,7 @@ impl<R: Read> Read for EventLines<R> {
     }
 }
 
-/// What tells the continuation of a read.
+/// Finds the continuations of a read.
 #[derive(Default)]
 struct Filter {
     /// By thread: device and inode, and the range of its last event.
@@ -130,7 +131,7 @@ struct Filter {
 
 impl Filter {
     /// Whether the line is an access of its own.
-    fn takes(&mut self, line: &str, tally: &Tally) -> bool {
+    fn takes(&mut self, line: &str, tally: &EventCounts) -> bool {
         if let Some((_, lost)) = line.split_once("[LOST ") {
             let nr = lost.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(1);
             tally.lost.fetch_add(nr, Ordering::Relaxed);
@@ -201,7 +202,7 @@ mod tests {
     }
 
     fn passed_on(pieces: Vec<&'static str>) -> (String, (u64, u64, u64)) {
-        let tally = Arc::new(Tally::default());
+        let tally = Arc::new(EventCounts::default());
         tally.end();
         let mut text = String::new();
         EventLines::new(Pieces(pieces), Arc::clone(&tally)).read_to_string(&mut text).unwrap();

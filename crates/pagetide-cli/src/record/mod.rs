@@ -1,6 +1,6 @@
 //! `pagetide record --filemap`: a program on the kernel's own page cache, written down as a trace.
 //!
-//! Problem: what would another policy do for a program that runs without us? Idea: the kernel tells
+//! Problem: what would another policy do for a program that runs without us? Idea: the kernel says
 //! which pages of which files are asked for, through its tracepoints; what comes out is the record
 //! that `replay`, `mrc` and `ablate` read.
 //!
@@ -19,7 +19,7 @@ mod tracefs;
 
 use crate::failure::Failure;
 use crate::terminal;
-use lines::{EventLines, Tally};
+use lines::{EventCounts, EventLines};
 use pagetide_core::record::Encoder;
 use pagetide_core::units::PAGE_SHIFT;
 use pagetide_lab::trace::{ConvertError, Converted, Format, Header, Trace, TraceError, convert};
@@ -81,7 +81,7 @@ pub(crate) struct HeldArgs {
 
 /// Stops, and then becomes the program. Returns only where it cannot.
 pub(crate) fn become_program(args: &HeldArgs) -> ExitCode {
-    // Nobody would continue us if our parent was gone; the program may outlive it.
+    // Nothing would continue us if our parent was gone; the program may outlive it.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
     let _ = kill_process(getpid(), Signal::STOP);
     let _ = set_parent_process_death_signal(None);
@@ -102,7 +102,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<ExitCode, Failure> {
     let mut child = start_held(&args.command)?;
     let recorded = record(args, &instance, &mut child, out);
     if recorded.is_err() {
-        // Held or running, nobody would look at what it does.
+        // Held or running, it is not recorded any more.
         let _ = child.kill();
         let _ = child.wait();
     }
@@ -116,7 +116,7 @@ fn record(
     out: File,
 ) -> Result<ExitCode, Failure> {
     instance.follow(child.id())?;
-    let tally = Arc::new(Tally::default());
+    let tally = Arc::new(EventCounts::default());
     let lines = EventLines::new(instance.open_pipe()?, Arc::clone(&tally));
     let writer = start_writer(lines, out)?;
     let forwarder = Caught::new()
@@ -141,7 +141,7 @@ fn record(
     Ok(ExitCode::from(exit_code(status?)))
 }
 
-fn say(args: &RecordArgs, done: &Converted, tally: &Tally) {
+fn say(args: &RecordArgs, done: &Converted, tally: &EventCounts) {
     let (added, removed, lost) = tally.counts();
     let file = args.output.display();
     terminal::note(&format!(
@@ -189,7 +189,7 @@ fn write(lines: EventLines, out: &mut impl Write) -> Result<Converted, ConvertEr
     match Trace::from_reader(lines, "trace_pipe", Some(Format::PerfScript)) {
         Ok(mut trace) => {
             let done = convert(&mut trace, out, |_| true)?;
-            Ok(done.expect("nobody asks it to stop"))
+            Ok(done.expect("nothing stops it"))
         }
         Err(TraceError::Empty) => write_empty(out).map_err(|source| ConvertError::Write { source }),
         Err(error) => Err(error.into()),

@@ -1,7 +1,7 @@
 //! An instance of the kernel's trace, for one process and its children.
 //!
-//! An instance has events, filters and buffers of its own: whoever else traces on this machine is
-//! not disturbed. It is removed when it goes out of scope; one whose pagetide was killed is removed
+//! An instance has events, filters and buffers of its own: other tracing on this machine is not
+//! disturbed. It is removed when it goes out of scope; one whose pagetide was killed is removed
 //! by the next.
 //!
 //! Source: the kernel's documentation, "ftrace" and "Event Tracing".
@@ -30,7 +30,7 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Makes an instance that traces nobody yet.
+    /// Makes an instance that traces no process yet.
     ///
     /// # Errors
     /// Usage, where this user or this kernel cannot trace.
@@ -106,7 +106,7 @@ fn remove_left_over(instances: &Path) {
             process.parse::<u32>().is_ok() && !Path::new("/proc").join(process).exists()
         };
         if process.is_some_and(is_gone) {
-            // Somebody else may have been faster.
+            // Another pagetide may have been faster.
             let _ = fs::remove_dir(entry.path());
         }
     }

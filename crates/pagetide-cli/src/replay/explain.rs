@@ -10,7 +10,7 @@
 use crate::cells::Cell;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::readahead::Question;
+use crate::readahead::ReadaheadUse;
 use crate::terminal::Meter;
 use pagetide_lab::replay::{ArmStay, Course, ReplayRow, course_of};
 use pagetide_lab::trace::DenseTrace;
@@ -22,10 +22,10 @@ const NR_POINTS: usize = 200;
 
 /// The course of one policy at one size.
 #[derive(Debug)]
-pub(crate) struct Explained {
-    pub(crate) policy: &'static str,
-    pub(crate) frames: u32,
-    pub(crate) course: Course,
+pub(super) struct Explained {
+    pub(super) policy: &'static str,
+    pub(super) frames: u32,
+    pub(super) course: Course,
 }
 
 /// Replays once more whatever chooses between arms.
@@ -61,28 +61,28 @@ pub(super) fn courses(
     Ok(courses)
 }
 
-/// A row as JSON has it: what it answers, and the arms if they are told.
+/// A row as JSON has it: what it answers, and the arms where they are explained.
 #[derive(Debug, Serialize)]
-pub(super) struct Told<'a> {
+pub(super) struct Described<'a> {
     #[serde(flatten)]
     row: &'a ReplayRow,
     /// What became of the recorded readahead: "none" was recorded, or all are "without", or all
     /// have what was "recorded".
-    readahead: Question,
+    readahead: ReadaheadUse,
     #[serde(skip_serializing_if = "Option::is_none")]
     arms: Option<&'a [ArmStay]>,
 }
 
 /// Each row with its arms.
-pub(super) fn told<'a>(
+pub(super) fn described<'a>(
     rows: &'a [ReplayRow],
-    readahead: Question,
+    readahead: ReadaheadUse,
     courses: &'a [Explained],
-) -> Vec<Told<'a>> {
+) -> Vec<Described<'a>> {
     let is_of =
         |row: &ReplayRow, it: &Explained| it.policy == row.policy && it.frames == row.frames;
     let arms = |row| courses.iter().find(|it| is_of(row, it)).map(|it| &it.course.stays[..]);
-    rows.iter().map(|row| Told { row, readahead, arms: arms(row) }).collect()
+    rows.iter().map(|row| Described { row, readahead, arms: arms(row) }).collect()
 }
 
 /// The courses as text.
@@ -115,7 +115,7 @@ fn hit_percent(stay: &ArmStay) -> f64 {
 }
 
 /// Why the arm took charge.
-pub(crate) fn chosen_by(stay: &ArmStay) -> String {
+fn chosen_by(stay: &ArmStay) -> String {
     match (stay.lead, stay.nr_disagreed, stay.rent, stay.price) {
         (Some(lead), Some(nr), Some(rent), Some(price)) => format!(
             "a lead of {lead} in {nr} disagreements; {rent} hits were lost to it, and the change \

@@ -15,24 +15,27 @@
 //! `--explain`, a policy that chooses between arms is replayed once more, and says which when.
 //! `seconds` is how long the replay took.
 
+mod arms;
 mod explain;
 mod recorded;
+mod report;
 
 use crate::cells::{Answer, Cell};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::readahead::{Question, ReadaheadArgs};
+use crate::parallel::JobsArgs;
+use crate::readahead::ReadaheadArgs;
+use crate::results::{Measured, ResultsArgs};
 use crate::setup::{SetupArgs, parse_period};
 use crate::sizes::SizeArgs;
 use crate::source::SourceArgs;
-use crate::{cells, machine, output, report, terminal};
+use crate::table::{Table, cells, left, percent, right};
+use crate::terminal::JsonArgs;
+use crate::{cells, machine, output};
 use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Millis;
 use pagetide_lab::replay::{Contender, NR_PHASES, Phases, ReplayRow};
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
-
-pub(crate) use explain::Explained;
 
 const EXAMPLES: &str = "Examples:
   pagetide replay run.trace --memory 64M
@@ -76,15 +79,15 @@ pub(crate) struct ReplayArgs {
     /// Draw the arms over time of the first that has some, and its hit ratio, into this file.
     #[arg(long, requires = "explain")]
     svg: Option<PathBuf>,
-    /// Replays under way at a time; as many as there are cores, and memory for, without.
-    #[arg(long)]
-    jobs: Option<NonZeroUsize>,
+    #[command(flatten)]
+    jobs: JobsArgs,
     /// Write a report with a plot of miss ratio by size, one self-contained HTML file.
     #[arg(long)]
     report: Option<PathBuf>,
-    /// Print the rows as one JSON document.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
+    #[command(flatten)]
+    results: ResultsArgs,
 }
 
 /// Runs the command.
@@ -97,12 +100,13 @@ pub(crate) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
     }
     output::check("the picture", &args.svg)?;
     output::check("the report", &args.report)?;
+    args.results.check()?;
     let sizes = args.sizes.frames()?;
     let usual = [PolicyName::default(), PolicyName::Mglru, PolicyName::Lru].map(Contender::Policy);
     let policies = if args.policy.is_empty() { &usual[..] } else { &args.policy };
     args.setup.check(policies, &sizes)?;
     let (mut trace, facts) = args.source.read_dense(interrupt)?;
-    let question = args.readahead.apply(&mut trace);
+    let readahead_use = args.readahead.apply(&mut trace);
     let cell = |frames, contender| {
         Cell::new(contender, frames, |policy, frames| args.setup.setup(policy, frames, &facts))
     };
@@ -115,16 +119,20 @@ pub(crate) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
     let answers = cells::run(&trace, &cells, args.jobs, interrupt)?;
     let rows = rows(&answers, args.fold.is_some());
     if let (Some(path), Some(first)) = (&args.svg, courses.first()) {
-        output::write("the picture", path, &report::arms_alone(first)?)?;
+        output::write("the picture", path, &arms::alone(first)?)?;
     }
     if let Some(path) = &args.report {
-        report::write_replay(path, &args.source.file, &trace, question, &rows, &courses)?;
+        report::write(path, &args.source.file, &trace, readahead_use, &rows, &courses)?;
     }
-    if args.json {
-        terminal::print_json(&explain::told(&rows, question, &courses))
-    } else {
-        terminal::print(&(table(&rows, question) + &explain::text(&courses)))
-    }
+    args.results.append(|| rows.iter().flat_map(|row| to_results(args, row)).collect())?;
+    args.json.print(&explain::described(&rows, readahead_use, &courses), || {
+        format!(
+            "{}\n{}{}",
+            readahead_use.describe(),
+            table(&rows).to_text(),
+            explain::text(&courses)
+        )
+    })
 }
 
 /// The cell, once for each phase.
@@ -148,49 +156,63 @@ fn rows(answers: &[Answer], is_folded: bool) -> Vec<ReplayRow> {
             left = &left[1..];
             continue;
         }
-        let (phases, rest) = left.split_at(NR_PHASES as usize);
+        let (phases, others) = left.split_at(NR_PHASES as usize);
         let seconds = phases.iter().map(|answer| answer.seconds).sum();
         let outcomes = phases.iter().map(|answer| answer.outcome).collect();
         rows.push(Phases(outcomes).to_row(contender, frames, seconds));
-        left = rest;
+        left = others;
     }
     rows
 }
 
-fn table(rows: &[ReplayRow], question: Question) -> String {
-    let mut text = format!(
-        "{}\n{:<16} {:>10} {:>12} {:>12} {:>8} {:>10} {:>12} {:>12} {:>12} {:>8}\n",
-        question.describe(),
-        "policy",
-        "frames",
-        "accesses",
-        "misses",
-        "missed",
-        "read",
-        "evictions",
-        "refaults",
-        "activations",
-        "seconds"
-    );
-    for row in rows {
-        text.push_str(&format!(
-            "{:<16} {:>10} {:>12} {:>12} {:>6.2} % {:>10} {:>12} {:>12} {:>12} {:>8.3}\n",
+fn table(rows: &[ReplayRow]) -> Table<'static> {
+    let columns = [
+        left("policy", 16),
+        right("frames", 10),
+        right("accesses", 12),
+        right("misses", 12),
+        right("missed", 8),
+        right("read", 10),
+        right("evictions", 12),
+        right("refaults", 12),
+        right("activations", 12),
+        right("seconds", 8),
+        left("", 0),
+    ];
+    let cells_of = |row: &ReplayRow| {
+        cells![
             row.policy,
             row.frames,
             row.accesses,
             row.misses,
-            row.miss_ratio * 100.0,
+            percent(row.miss_ratio, 2),
             machine::rounded(row.device_read_bytes),
             row.evictions,
             row.refaults,
             row.activations,
-            row.seconds
-        ));
-        if let (Some(low), Some(high)) = (row.miss_ratio_min, row.miss_ratio_max) {
-            let (low, high) = (low * 100.0, high * 100.0);
-            text.pop();
-            text.push_str(&format!("  missed {low:.2} to {high:.2} %, by phase\n"));
+            format!("{:.3}", row.seconds),
+            phases_line(row),
+        ]
+    };
+    Table::new(&columns).with_rows(rows.iter().map(cells_of))
+}
+
+/// The row as data: what missed, and how long an access took.
+fn to_results(args: &ReplayArgs, row: &ReplayRow) -> [Measured; 2] {
+    let case = || format!("{}, {} frames", args.source.name(), row.frames);
+    let ns = row.seconds * 1e9 / row.accesses.max(1) as f64;
+    [
+        Measured::once(case(), row.policy, "% misses", 100.0 * row.miss_ratio),
+        Measured::once(case(), row.policy, "ns an access", ns),
+    ]
+}
+
+/// How far the phases of a folded row lie apart.
+fn phases_line(row: &ReplayRow) -> String {
+    match (row.miss_ratio_min, row.miss_ratio_max) {
+        (Some(low), Some(high)) => {
+            format!(" missed {:.2} to {}, by phase", low * 100.0, percent(high, 2))
         }
+        _ => String::new(),
     }
-    text
 }

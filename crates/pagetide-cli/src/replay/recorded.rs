@@ -11,9 +11,10 @@ use super::{ReplayArgs, explain, rows, table};
 use crate::cells::{self, Cell};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::readahead::Question;
+use crate::machine;
+use crate::readahead::ReadaheadUse;
 use crate::source::Facts;
-use crate::{machine, terminal};
+use crate::table::{Table, left, right};
 use pagetide_core::lru::{PolicyName, Switches};
 use pagetide_core::units::Bytes;
 use pagetide_lab::replay::{Contender, Memory, ReplayRow};
@@ -40,12 +41,10 @@ pub(super) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
     let cells: Vec<Cell> = policies.into_iter().map(cell).collect();
     let answers = cells::run(&trace, &cells, args.jobs, interrupt)?;
     let rows = rows(&answers, false);
-    let question = Question::of(&trace);
-    if args.json {
-        terminal::print_json(&explain::told(&rows, question, &[]))
-    } else {
-        terminal::print(&(table(&rows, question) + &tiers_table(&rows)))
-    }
+    let readahead_use = ReadaheadUse::of(&trace);
+    args.json.print(&explain::described(&rows, readahead_use, &[]), || {
+        format!("{}\n{}{}", readahead_use.describe(), table(&rows).to_text(), tiers_text(&rows))
+    })
 }
 
 /// What decided in the run.
@@ -87,22 +86,21 @@ fn check_claim(args: &ReplayArgs, memory: Memory, trace: &DenseTrace) -> Result<
 
 /// Served and resident pages of each tier, and the moves between them; nothing for one kind of
 /// memory.
-fn tiers_table(rows: &[ReplayRow]) -> String {
+fn tiers_text(rows: &[ReplayRow]) -> String {
     let Some(nr_tiers) = rows.iter().find_map(|row| Some(row.tiers?.served().len())) else {
         return String::new();
     };
-    let mut text = format!("\n{:<16}", "policy");
-    for nth in 0..nr_tiers {
-        text.push_str(&format!(" {:>12} {:>12}", format!("tier{nth} held"), "served"));
-    }
+    let tiers: Vec<String> = (0..nr_tiers).map(|nth| format!("tier{nth} held")).collect();
+    let mut columns = vec![left("policy", 16)];
+    columns.extend(tiers.iter().flat_map(|held| [right(held, 12), right("served", 12)]));
     let moves = ["promoted", "demoted", "hint faults", "too cold", "over rate", "no room"];
-    moves.iter().for_each(|name| text.push_str(&format!(" {name:>12}")));
-    text.push('\n');
+    columns.extend(moves.map(|name| right(name, 12)));
+    let mut table = Table::new(&columns);
     for row in rows {
         let Some(counts) = row.tiers else { continue };
-        text.push_str(&format!("{:<16}", row.policy));
+        let mut cells = vec![row.policy.to_owned()];
         for (held, served) in counts.resident().iter().zip(counts.served()) {
-            text.push_str(&format!(" {held:>12} {served:>12}"));
+            cells.extend([held.to_string(), served.to_string()]);
         }
         let moves = [
             counts.promoted,
@@ -112,8 +110,8 @@ fn tiers_table(rows: &[ReplayRow]) -> String {
             counts.rate_limited,
             counts.no_room,
         ];
-        moves.iter().for_each(|nr| text.push_str(&format!(" {nr:>12}")));
-        text.push('\n');
+        cells.extend(moves.map(|nr| nr.to_string()));
+        table.push(cells);
     }
-    text
+    format!("\n{}", table.to_text())
 }

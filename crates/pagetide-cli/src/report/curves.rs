@@ -6,7 +6,7 @@
 
 use crate::failure::Failure;
 use crate::machine;
-use crate::report::plots::{Area, DrawError, GREY, TEXT_PIXELS, colour, mesh, svg_of};
+use crate::report::plots::{Area, DrawError, GREY, TEXT_PIXELS, colour, mesh, svg};
 use pagetide_core::units::PAGE_BYTES;
 use plotters::prelude::*;
 
@@ -31,13 +31,13 @@ enum Place {
 /// # Errors
 /// Where they cannot be drawn.
 pub(crate) fn alone(curves: &[Curve<'_>]) -> Result<String, Failure> {
-    svg_of((900, 520), |area| draw(area, curves, Place::Alone))
+    svg((900, 520), |area| draw(area, curves, Place::Alone))
         .map_err(|error| Failure::on("draw the curves", &*error))
 }
 
 /// The curves as a figure of a report.
-pub(super) fn in_report(curves: &[Curve<'_>]) -> Result<String, DrawError> {
-    svg_of((900, 420), |area| draw(area, curves, Place::InReport))
+pub(crate) fn in_report(curves: &[Curve<'_>]) -> Result<String, DrawError> {
+    svg((900, 420), |area| draw(area, curves, Place::InReport))
 }
 
 fn draw(area: &Area<'_>, curves: &[Curve<'_>], place: Place) -> Result<(), DrawError> {

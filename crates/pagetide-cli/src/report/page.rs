@@ -1,13 +1,8 @@
-//! The report's words and tables, as HTML.
+//! A report's page: HTML that needs nothing else.
 
-use crate::demo::row::Row;
-use crate::demo::table::remark;
-use crate::demo::workload::Workload;
+use super::plots;
 use crate::machine;
-use crate::report::plots;
-use pagetide_core::units::Bytes;
-use std::fmt::Write;
-use std::fs;
+use crate::table::{Table, escape};
 
 const STYLE: &str = "
 :root{color-scheme:light dark;--fg:#1d2330;--dim:#5c6675;--bg:#fbfbfa;--card:#fff;--line:#dde1e7}
@@ -32,128 +27,78 @@ th,td{text-align:right;padding:.35rem .7rem;border-bottom:1px solid var(--line);
 th{font-weight:500}th:first-child,td:first-child,th:last-child,td:last-child{text-align:left}
 ";
 
-/// The end of the document.
-pub(super) const FOOT: &str = "<section><h2>How this was measured</h2>
-<p>Every run is a process of its own, over files made for it and dropped from the kernel's page \
-cache beforehand. <b>linux</b> is plain pread and pwrite in a memory cgroup of the same limit; \
-its hits are counted with cachestat, its device reads and writes from the process's own account, \
-its evictions as what left the cgroup (folios of a page or more with cgroup v1, pages with v2). \
-The kernel accounts reclaim CPU time to nobody, so that column stays empty for it. The others \
-are Pagetide with the named policy. Device reads and writes are 4 KiB pages moved. Loops are \
-closed: a slow operation delays the next one. One run shows the shape; for medians and spreads \
-use <code>pagetide bench</code>.</p></section></body></html>
-";
+/// A document in the making, section by section.
+#[derive(Debug)]
+pub(crate) struct Page(String);
 
-/// The document up to the first section.
-pub(super) fn head(memory: Bytes, subjects: &[&str]) -> String {
-    let said = format!(
-        "The same jobs on the same files under a memory limit of <b>{}</b>, by the kernel's page \
-         cache and by Pagetide's policies.",
-        machine::rounded(memory.0)
-    );
-    start("Pagetide demo", &said, subjects)
-}
-
-/// The document up to the first section: a title, a paragraph (HTML), the machine, and the colour
-/// of each subject.
-pub(super) fn start(title: &str, said: &str, subjects: &[&str]) -> String {
-    let mut text = format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <title>{title}</title><style>{STYLE}</style></head><body><h1>{title}</h1>\
-         <p>{said}</p><p class=\"dim\">{}</p><ul class=\"legend\">",
-        escape(&machine_line()),
-    );
-    for subject in subjects {
-        // Writing to a string cannot fail.
-        let _ = write!(
-            text,
-            "<li><i style=\"background:{}\"></i>{}</li>",
-            plots::css_colour(subject),
-            escape(subject)
-        );
+impl Page {
+    /// The document up to its first section: a title, a paragraph (HTML), the machine, and the
+    /// colour of each of `names`.
+    pub(crate) fn new(title: &str, paragraph: &str, names: &[&str]) -> Page {
+        let legend = |name: &&str| {
+            let colour = plots::css_colour(name);
+            format!("<li><i style=\"background:{colour}\"></i>{}</li>", escape(name))
+        };
+        Page(format!(
+            "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
+             <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+             <title>{title}</title><style>{STYLE}</style></head><body><h1>{title}</h1>\
+             <p>{paragraph}</p><p class=\"dim\">{}, pagetide {}</p><ul class=\"legend\">{}</ul>",
+            escape(&machine::describe()),
+            env!("CARGO_PKG_VERSION"),
+            names.iter().map(legend).collect::<String>(),
+        ))
     }
-    text.push_str("</ul>");
-    text
+
+    /// Adds a section: figures beside each other, and a table below them. `words` are its heading
+    /// and paragraphs, as [`heading`], [`paragraph`] and [`remark`] make them.
+    pub(crate) fn section(&mut self, words: &str, figures: &[Figure], table: Option<&Table<'_>>) {
+        let figures: String = figures.iter().map(Figure::to_html).collect();
+        let table = table.map(Table::to_html).unwrap_or_default();
+        self.0.push_str(&format!(
+            "<section>{words}<div class=\"plots\">{figures}</div>{table}</section>"
+        ));
+    }
+
+    /// The whole document, with a last section of a heading and a paragraph (HTML).
+    pub(crate) fn finish(self, title: &str, text: &str) -> String {
+        let Page(before) = self;
+        format!("{before}<section>{}<p>{text}</p></section></body></html>\n", heading(title))
+    }
 }
 
-/// The start of a workload's section.
-pub(super) fn section_start(workload: Workload) -> String {
-    format!("<section><h2>{workload}</h2><p>{}.</p>", escape(workload.summary()))
+/// The title of a section.
+pub(crate) fn heading(title: &str) -> String {
+    format!("<h2>{}</h2>", escape(title))
+}
+
+/// A paragraph under it.
+pub(crate) fn paragraph(text: &str) -> String {
+    format!("<p>{}</p>", escape(text))
+}
+
+/// The same, less prominent.
+pub(crate) fn remark(text: &str) -> String {
+    format!("<p class=\"dim\">{}</p>", escape(text))
 }
 
 /// A plot with its title and how to read it.
-pub(super) fn figure(svg: &str, title: &str, caption: &str) -> String {
-    format!(
-        "<figure><h3>{}</h3>{svg}<figcaption>{}</figcaption></figure>",
-        escape(title),
-        escape(caption)
-    )
+#[derive(Clone, Debug)]
+pub(crate) struct Figure {
+    svg: String,
+    title: String,
+    caption: String,
 }
 
-/// The rows as a table.
-pub(super) fn table(rows: &[&Row]) -> String {
-    let mut text = String::from("<div class=\"scroll\"><table><thead><tr>");
-    for head in [
-        "subject",
-        "ops/s",
-        "hit ratio",
-        "p50 us",
-        "p99 us",
-        "max us",
-        "device reads",
-        "device writes",
-        "refaults",
-        "evictions",
-        "CPU ns/evicted",
-        "resident max",
-        "",
-    ] {
-        let _ = write!(text, "<th>{head}</th>");
+impl Figure {
+    /// `svg` as [`plots`](super::plots) draws it.
+    pub(crate) fn new(svg: String, title: &str, caption: &str) -> Figure {
+        Figure { svg, title: title.to_owned(), caption: caption.to_owned() }
     }
-    text.push_str("</tr></thead><tbody>");
-    for row in rows {
-        let _ = write!(text, "<tr><td>{}</td>", escape(&row.subject));
-        if let Some(reason) = row.skipped().filter(|reason| !reason.is_empty()) {
-            let _ = write!(text, "<td colspan=\"12\">skipped: {}</td></tr>", escape(reason));
-            continue;
-        }
-        for cell in cells(row) {
-            let _ = write!(text, "<td>{}</td>", escape(&cell));
-        }
-        text.push_str("</tr>");
+
+    fn to_html(&self) -> String {
+        let Figure { svg, title, caption } = self;
+        let (title, caption) = (escape(title), escape(caption));
+        format!("<figure><h3>{title}</h3>{svg}<figcaption>{caption}</figcaption></figure>")
     }
-    text.push_str("</tbody></table></div>");
-    text
-}
-
-fn cells(row: &Row) -> [String; 12] {
-    let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1}"));
-    let count = |value: Option<u64>| value.map_or("-".to_owned(), |value| value.to_string());
-    [
-        number(row.ops_per_s),
-        row.hit_ratio.map_or("-".to_owned(), |ratio| format!("{:.1} %", ratio * 100.0)),
-        number(row.p50_us),
-        number(row.p99_us),
-        number(row.max_us),
-        count(row.device_reads),
-        count(row.device_writes),
-        count(row.refaults),
-        count(row.evictions),
-        number(row.cpu_ns_per_evicted_page()),
-        row.resident_bytes_max.map_or("-".to_owned(), machine::rounded),
-        remark(row),
-    ]
-}
-
-/// Kernel, processors and memory, as far as the machine says.
-fn machine_line() -> String {
-    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let cpus = std::thread::available_parallelism().map_or(0, usize::from);
-    format!("Linux {}, {cpus} processors, pagetide {}", kernel.trim(), env!("CARGO_PKG_VERSION"))
-}
-
-/// Text as HTML.
-pub(super) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -1,26 +1,35 @@
-//! The report's plots, as SVG text.
+//! The kit that all plots are drawn with, as SVG text.
 //!
-//! Each function answers one question and returns one `<svg>`. Lines for courses, bars for
-//! comparisons; a legend stands once at the top of the page, so that plots stay small. Grid lines
-//! are half-transparent grey and nothing paints a background: both colour schemes show through.
+//! Lines for what goes on over time, bars for comparisons; a legend stands once at the top of the
+//! page, so that plots stay small. Grid lines are half-transparent grey and nothing paints a
+//! background: both colour schemes show through.
 
-use crate::demo::row::{Outcome, Row};
 use plotters::chart::MeshStyle;
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::ValueFormatter;
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
+use std::ops::Range;
 
 /// Why a plot could not be drawn.
-pub(super) type DrawError = Box<dyn std::error::Error>;
+pub(crate) type DrawError = Box<dyn std::error::Error>;
 
-const SIZE: (u32, u32) = (520, 300);
-pub(super) const GREY: RGBColor = RGBColor(128, 134, 144);
-pub(super) const TEXT_PIXELS: u32 = 13;
+/// A drawing on an SVG document, in pixels.
+pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// The colour of a subject, everywhere in the report.
-pub(super) fn colour(subject: &str) -> RGBColor {
-    match subject {
+/// Axes that are not logarithmic.
+pub(crate) type Chart<'a, 'b> =
+    ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+
+/// Pixels of a plot that stands beside others, wide and high.
+pub(crate) const SIZE: (u32, u32) = (520, 300);
+pub(crate) const GREY: RGBColor = RGBColor(128, 134, 144);
+pub(crate) const TEXT_PIXELS: u32 = 13;
+
+/// The colour of a name (a policy, a tuning, ...), everywhere in a report.
+pub(crate) fn colour(name: &str) -> RGBColor {
+    match name {
         "linux" => RGBColor(0xe0, 0x7b, 0x39),
         "lru" => RGBColor(0x8a, 0x8f, 0x98),
         "active-inactive" => RGBColor(0x3b, 0x82, 0xc4),
@@ -39,7 +48,7 @@ pub(super) fn colour(subject: &str) -> RGBColor {
         "refill" => RGBColor(0x3b, 0x82, 0xc4),
         "adaptive" => RGBColor(0x2a, 0x9d, 0x6f),
         "w-tinylfu" => RGBColor(0x5f, 0x9e, 0x7f),
-        _ => colour_by_name(subject),
+        _ => colour_by_name(name),
     }
 }
 
@@ -55,153 +64,111 @@ fn colour_by_name(name: &str) -> RGBColor {
 }
 
 /// The same as CSS writes it.
-pub(super) fn css_colour(subject: &str) -> String {
-    let RGBColor(red, green, blue) = colour(subject);
+pub(super) fn css_colour(name: &str) -> String {
+    let RGBColor(red, green, blue) = colour(name);
     format!("#{red:02x}{green:02x}{blue:02x}")
 }
 
-/// Hit ratio over time, a line per subject.
-pub(super) fn hit_course(outcomes: &[&Outcome]) -> Result<String, DrawError> {
-    let end = outcomes.iter().filter_map(|outcome| outcome.hit_course.last()).map(|point| point.0);
-    let seconds_max = end.fold(0.1, f64::max);
-    svg(|area| {
-        let mut chart = ChartBuilder::on(area)
-            .margin(8)
-            .x_label_area_size(34)
-            .y_label_area_size(46)
-            .build_cartesian_2d(0.0..seconds_max, 0.0..1.03)?;
-        mesh(&mut chart)
-            .x_desc("seconds")
-            .y_label_formatter(&|ratio| format!("{:.0} %", ratio * 100.0))
-            .y_labels(6)
-            .x_labels(6)
-            .draw()?;
-        for outcome in outcomes {
-            let style = colour(&outcome.row.subject).stroke_width(2);
-            chart.draw_series(LineSeries::new(outcome.hit_course.iter().copied(), style))?;
-        }
-        Ok(())
-    })
+/// The axes of a plot: their ends, what they are of, and the words for their values.
+pub(crate) struct Axes<'a> {
+    pub(crate) x: Range<f64>,
+    pub(crate) y: Range<f64>,
+    /// What is counted to the right; nothing where it is plain.
+    pub(crate) x_name: &'a str,
+    pub(crate) x_tick: &'a dyn Fn(f64) -> String,
+    pub(crate) y_tick: &'a dyn Fn(f64) -> String,
 }
 
-/// Latency at each percentile, a line per subject, on a logarithmic axis.
-pub(super) fn latency(outcomes: &[&Outcome]) -> Result<String, DrawError> {
-    let values = || outcomes.iter().flat_map(|outcome| &outcome.latency_curve).map(|point| point.1);
-    let (low, high) =
-        (values().fold(f64::MAX, f64::min).clamp(0.05, 1e6), values().fold(1.0, f64::max));
-    let longest =
-        outcomes.iter().map(|outcome| &outcome.latency_curve).max_by_key(|curve| curve.len());
-    let names: Vec<String> =
-        longest.map_or(Vec::new(), |curve| curve.iter().map(|point| percentile(point.0)).collect());
-    let right = (names.len().max(2) - 1) as f64;
-    svg(|area| {
-        let mut chart = ChartBuilder::on(area)
-            .margin(8)
-            .x_label_area_size(34)
-            .y_label_area_size(62)
-            .build_cartesian_2d(
-                -0.3..right + 0.3,
-                (low * 0.7..high.max(low * 10.0) * 1.5).log_scale(),
-            )?;
-        mesh(&mut chart)
-            .disable_x_mesh()
-            .x_labels(0)
-            .y_label_formatter(&|us| microseconds(*us))
-            .draw()?;
-        let bottom = low * 0.7;
-        for (name, at) in names.iter().zip(0..) {
-            label_below(area, chart.backend_coord(&(f64::from(at), bottom)), name)?;
-        }
-        for outcome in outcomes {
-            let line = (0..)
-                .map(f64::from)
-                .zip(outcome.latency_curve.iter().map(|point| point.1.max(bottom)));
-            let style = colour(&outcome.row.subject).stroke_width(2);
-            chart.draw_series(LineSeries::new(line.clone(), style))?;
-            chart.draw_series(line.map(|point| Circle::new(point, 3, style.filled())))?;
-        }
-        Ok(())
-    })
-}
-
-/// wschange: bars of reads until cached, a group per file and round.
-pub(super) fn reads_until_cached(rows: &[&Row]) -> Result<String, DrawError> {
-    let cap =
-        rows.iter().filter_map(|row| row.detail.get("passes_max")?.as_f64()).fold(4.0, f64::max);
-    let mut groups: Vec<Group> = Vec::new();
-    for row in rows {
-        for (round, files) in (1..).zip(row.reads_until_cached().unwrap_or_default()) {
-            for (file, reads) in (1..).zip(files) {
-                let name = format!("file {file} ({round})");
-                let bar = Bar {
-                    subject: row.subject.clone(),
-                    value: reads.map_or(cap, |reads| reads as f64),
-                    label: if reads.is_none() { "x".to_owned() } else { String::new() },
-                };
-                match groups.iter_mut().find(|group| group.name == name) {
-                    Some(group) => group.bars.push(bar),
-                    None => groups.push(Group { name, bars: vec![bar] }),
-                }
-            }
-        }
+impl<'a> Axes<'a> {
+    /// Seconds up to `right`, and from zero to `top` what `tick` has a word for.
+    pub(crate) fn over_seconds(right: f64, top: f64, tick: &'a dyn Fn(f64) -> String) -> Axes<'a> {
+        let (x, y) = (0.0..right, 0.0..top * 1.03);
+        Axes { x, y, x_name: "seconds", x_tick: &|seconds| format!("{seconds:.1}"), y_tick: tick }
     }
-    bars(&groups, 4.0, |reads| format!("{reads:.0}"))
+
+    /// Draws them on `area`.
+    pub(crate) fn draw<'d, 'b>(&self, area: &'d Area<'b>) -> Result<Chart<'d, 'b>, DrawError> {
+        let mut chart = ChartBuilder::on(area)
+            .margin(8)
+            .x_label_area_size(34)
+            .y_label_area_size(5 * TEXT_PIXELS)
+            .build_cartesian_2d(self.x.clone(), self.y.clone())?;
+        let mut mesh = mesh(&mut chart);
+        if !self.x_name.is_empty() {
+            mesh.x_desc(self.x_name);
+        }
+        mesh.x_labels(6)
+            .y_labels(6)
+            .x_label_formatter(&|value| (self.x_tick)(*value))
+            .y_label_formatter(&|value| (self.y_tick)(*value))
+            .draw()?;
+        Ok(chart)
+    }
 }
 
-/// wsprotect: a bar per subject of what survived.
-pub(super) fn protected(rows: &[&Row]) -> Result<String, DrawError> {
-    let groups: Vec<Group> = rows
-        .iter()
-        .filter_map(|row| {
-            let ratio = row.protected_ratio()?;
-            Some(Group::single(&row.subject, ratio * 100.0, format!("{:.0} %", ratio * 100.0)))
-        })
-        .collect();
-    bars(&groups, 100.0, |percent| format!("{percent:.0} %"))
+/// A line, and how it is drawn.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    pub(crate) points: Vec<(f64, f64)>,
+    pub(crate) style: ShapeStyle,
+    /// Each point is marked.
+    pub(crate) has_dots: bool,
 }
 
-/// A bar per subject of operations a second.
-pub(super) fn operations(rows: &[&Row]) -> Result<String, DrawError> {
-    let groups: Vec<Group> = rows
-        .iter()
-        .filter_map(|row| {
-            let speed = row.ops_per_s?;
-            Some(Group::single(&row.subject, speed, thousands(speed)))
-        })
-        .collect();
-    bars(&groups, 1.0, thousands)
+impl Line {
+    /// In the colour of `name`.
+    pub(crate) fn new(name: &str, points: Vec<(f64, f64)>) -> Line {
+        Line { points, style: colour(name).stroke_width(2), has_dots: false }
+    }
 }
 
-struct Bar {
-    subject: String,
-    value: f64,
-    label: String,
+/// Draws `lines` on a chart.
+pub(crate) fn draw_lines(chart: &mut Chart<'_, '_>, lines: &[Line]) -> Result<(), DrawError> {
+    for Line { points, style, has_dots } in lines {
+        let dots = points.iter().filter(|_| *has_dots);
+        chart.draw_series(dots.map(|at| Circle::new(*at, 3, style.filled())))?;
+        chart.draw_series(LineSeries::new(points.iter().copied(), *style))?;
+    }
+    Ok(())
 }
 
-struct Group {
-    name: String,
-    bars: Vec<Bar>,
+/// The plot of `lines`.
+pub(crate) fn lines(axes: &Axes<'_>, lines: &[Line]) -> Result<String, DrawError> {
+    svg(SIZE, |area| draw_lines(&mut axes.draw(area)?, lines))
+}
+
+/// A bar from zero up, in the colour of a name.
+#[derive(Clone, Debug)]
+pub(crate) struct Bar {
+    pub(crate) name: String,
+    pub(crate) value: f64,
+    /// Stands over it.
+    pub(crate) label: String,
+}
+
+/// Bars beside each other, with a title under them.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    pub(crate) title: String,
+    pub(crate) bars: Vec<Bar>,
 }
 
 impl Group {
-    fn single(subject: &str, value: f64, label: String) -> Group {
-        Group {
-            name: subject.to_owned(),
-            bars: vec![Bar { subject: subject.to_owned(), value, label }],
-        }
+    /// A bar alone, with its own name under it.
+    pub(crate) fn single(name: &str, value: f64, label: String) -> Group {
+        Group { title: name.to_owned(), bars: vec![Bar { name: name.to_owned(), value, label }] }
     }
 }
 
-/// Groups of bars from zero up to `at_least` or more; a name under each group, a label over a bar
-/// that has one.
-fn bars(
+/// Groups of bars from zero up to `at_least` or more.
+pub(crate) fn bars(
     groups: &[Group],
     at_least: f64,
     tick: impl Fn(f64) -> String,
 ) -> Result<String, DrawError> {
     let top =
         groups.iter().flat_map(|group| &group.bars).map(|bar| bar.value).fold(at_least, f64::max);
-    svg(|area| {
+    svg(SIZE, |area| {
         let mut chart = ChartBuilder::on(area)
             .margin(8)
             .x_label_area_size(34)
@@ -218,35 +185,35 @@ fn bars(
             for (bar, number) in group.bars.iter().zip((0..).map(f64::from)) {
                 let start = left + 0.12 + number * width;
                 let corners = [(start, 0.0), (start + width * 0.9, bar.value)];
-                chart.draw_series([Rectangle::new(corners, colour(&bar.subject).filled())])?;
+                chart.draw_series([Rectangle::new(corners, colour(&bar.name).filled())])?;
                 label_above(
                     area,
                     chart.backend_coord(&(start + width * 0.45, bar.value)),
                     &bar.label,
                 )?;
             }
-            label_below(area, chart.backend_coord(&(left + 0.5, 0.0)), &group.name)?;
+            label_below(area, chart.backend_coord(&(left + 0.5, 0.0)), &group.title)?;
         }
         Ok(())
     })
 }
 
 /// `text` centred under the point `at`, given in pixels of the whole plot.
-fn label_below(area: &Area<'_>, at: (i32, i32), text: &str) -> Result<(), DrawError> {
+pub(crate) fn label_below(area: &Area<'_>, at: (i32, i32), text: &str) -> Result<(), DrawError> {
     let style =
         ("sans-serif", TEXT_PIXELS).into_text_style(area).pos(Pos::new(HPos::Center, VPos::Top));
     Ok(area.draw(&Text::new(text, (at.0, at.1 + 8), style))?)
 }
 
 /// `text` centred over the point `at`, given in pixels of the whole plot.
-pub(super) fn label_above(area: &Area<'_>, at: (i32, i32), text: &str) -> Result<(), DrawError> {
+pub(crate) fn label_above(area: &Area<'_>, at: (i32, i32), text: &str) -> Result<(), DrawError> {
     let style =
         ("sans-serif", TEXT_PIXELS).into_text_style(area).pos(Pos::new(HPos::Center, VPos::Bottom));
     Ok(area.draw(&Text::new(text, (at.0, at.1 - 2), style))?)
 }
 
 /// The grid and the labels that all plots have.
-pub(super) fn mesh<'a, 'b, DB, X, Y>(
+pub(crate) fn mesh<'a, 'b, DB, X, Y>(
     chart: &'b mut ChartContext<'a, DB, Cartesian2d<X, Y>>,
 ) -> MeshStyle<'a, 'b, X, Y, DB>
 where
@@ -262,16 +229,8 @@ where
     mesh
 }
 
-pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-
-pub(super) fn svg(
-    draw: impl FnOnce(&Area<'_>) -> Result<(), DrawError>,
-) -> Result<String, DrawError> {
-    svg_of(SIZE, draw)
-}
-
 /// An `<svg>` of so many pixels, wide and high.
-pub(super) fn svg_of(
+pub(crate) fn svg(
     size: (u32, u32),
     draw: impl FnOnce(&Area<'_>) -> Result<(), DrawError>,
 ) -> Result<String, DrawError> {
@@ -286,18 +245,7 @@ pub(super) fn svg_of(
     Ok(text.split_off(start))
 }
 
-fn percentile(value: f64) -> String {
-    if value == 100.0 { "max".to_owned() } else { format!("p{value}") }
-}
-
-fn microseconds(us: f64) -> String {
-    match us {
-        us if us >= 1e6 => format!("{} s", us / 1e6),
-        us if us >= 1e3 => format!("{} ms", us / 1e3),
-        us => format!("{us} us"),
-    }
-}
-
-fn thousands(value: f64) -> String {
+/// A count in few characters.
+pub(crate) fn thousands(value: f64) -> String {
     if value >= 10_000.0 { format!("{:.0}k", value / 1000.0) } else { format!("{value:.0}") }
 }

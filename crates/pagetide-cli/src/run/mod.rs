@@ -2,15 +2,14 @@
 //!
 //! The server is crate `pagetide-run`; here are the command line, and what is said at the end.
 
-mod course;
+mod report;
 mod summary;
+mod watch;
 
 use crate::failure::Failure;
 use crate::output;
-use crate::report;
 use crate::settings::{self, Setting};
 use crate::terminal;
-use course::Watcher;
 use pagetide::{BuildError, PageCache};
 use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Bytes;
@@ -18,6 +17,7 @@ use pagetide_run::{Ended, Filter, Prepared, Program, RunError, launch};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use watch::Watcher;
 
 const NOTES: &str = "What is managed: regular files, opened by the program or its children, except
 those under /proc /sys /dev /usr /lib /lib64 /bin /sbin /etc, and programs and libraries.
@@ -150,7 +150,7 @@ fn finish(args: &RunArgs, ended: Ended, watcher: Option<Watcher>) -> Result<Exit
     if let (Some(path), Some(watcher)) = (&args.report, watcher) {
         let command: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
         let stats = server.cache().stats();
-        report::write_run(path, &command.join(" "), &stats, &watcher.stop())?;
+        report::write(path, &command.join(" "), &stats, &watcher.stop())?;
     }
     if let Some(path) = &args.json {
         summary.write(path)?;

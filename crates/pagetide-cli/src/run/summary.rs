@@ -104,11 +104,11 @@ impl SizingSummary {
 
 impl SizeRow {
     fn of(sizing: &Sizing, memory: Bytes) -> SizeRow {
-        let (told, lru) = (sizing.estimate(memory), sizing.lru_estimate(memory));
+        let (estimate, lru) = (sizing.estimate(memory), sizing.lru_estimate(memory));
         SizeRow {
             memory_bytes: memory.0,
-            hit_ratio: told.value,
-            hit_ratio_error: told.error,
+            hit_ratio: estimate.value,
+            hit_ratio_error: estimate.error,
             lru_hit_ratio_without_readahead: lru.value,
             lru_hit_ratio_without_readahead_error: lru.error,
         }

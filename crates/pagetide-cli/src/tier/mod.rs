@@ -18,13 +18,19 @@
 //! Ignored: evictions (all pages fit), the trace's times, and that file pages are not a program's
 //! own.
 
-pub(crate) mod plays;
+pub(crate) mod machines;
+pub(crate) mod report;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::machine::rounded;
+use crate::output;
+use crate::parallel::JobsArgs;
+use crate::results::{Measured, ResultsArgs};
 use crate::source::SourceArgs;
-use crate::{lab, output, report, terminal};
+use crate::table::{Table, cells, left, percent, right};
+use crate::terminal::JsonArgs;
+use machines::MachineRun;
 use pagetide_core::lru::PolicyName;
 use pagetide_core::tiering::Stage;
 use pagetide_core::units::PAGE_BYTES;
@@ -32,10 +38,7 @@ use pagetide_lab::machine::{Nanos, Price};
 use pagetide_lab::tiers::prices::{Item, TierPrices};
 use pagetide_lab::tiers::programs::{AccessStream, PAGES_MIN, Recorded};
 use pagetide_lab::tiers::{Placer, Ratio, SCALE_MAX, TierOutcome, TierRow, TierSetup};
-use plays::Play;
 use serde::Serialize;
-use std::fmt::Write;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "Examples:
@@ -69,15 +72,15 @@ pub(crate) struct TierArgs {
     /// How long the program runs before it is measured, and how long it is.
     #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
-    /// Runs under way at a time; as many as there are cores without.
-    #[arg(long)]
-    jobs: Option<NonZeroUsize>,
+    #[command(flatten)]
+    jobs: JobsArgs,
     /// Write a report with plots, one self-contained HTML file.
     #[arg(long)]
     report: Option<PathBuf>,
-    /// Print the rows as one JSON document.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
+    #[command(flatten)]
+    results: ResultsArgs,
 }
 
 /// A share of memory, above 0 and below 1.
@@ -133,6 +136,7 @@ pub(crate) fn run(args: &TierArgs, interrupt: &Interrupt) -> Result<(), Failure>
     let prices = prices(args)?;
     let shares = shares(args);
     output::check("the report", &args.report)?;
+    args.results.check()?;
     // Before the trace is read: whether such a machine can be.
     for share in &shares {
         let setup = setup_of(args, prices, *share, 1 << 20);
@@ -148,18 +152,29 @@ pub(crate) fn run(args: &TierArgs, interrupt: &Interrupt) -> Result<(), Failure>
     };
     let nr_pages = program.nr_pages();
     let costs = play(args, prices, &shares, &program, interrupt)?;
-    let said = said(&program, nr_pages, args.seconds);
+    let model = describe_model(&program, nr_pages, args.seconds);
     if let Some(path) = &args.report {
-        report::write_tier_costs(path, &said, &costs, &prices)?;
+        report::write(path, &model, &costs, &prices)?;
     }
-    if args.json {
-        return terminal::print_json(&costs);
-    }
-    terminal::print(&table(&said, &costs, &prices))
+    args.results.append(|| costs.iter().map(|cost| to_result(args, cost)).collect())?;
+    args.json.print(&costs, || {
+        let table = table(&costs).spaced("  ", " ").to_text();
+        format!("{model}\n{table}Prices, in ns where no unit is said: {prices}.\n")
+    })
+}
+
+/// The usual prices, but for those that were typed.
+///
+/// # Errors
+/// A price of no such name, or out of range (usage).
+pub(crate) fn prices_with(typed: &[Price]) -> Result<TierPrices, Failure> {
+    let prices = typed.iter().try_fold(TierPrices::OPTANE, TierPrices::with);
+    let prices = prices.map_err(|error| Failure::Usage(format!("--cost {error}")))?;
+    prices.check().map_err(|error| Failure::Usage(error.to_string()))
 }
 
 fn prices(args: &TierArgs) -> Result<TierPrices, Failure> {
-    let prices = lab::tier_prices(&args.cost)?;
+    let prices = prices_with(&args.cost)?;
     let prices = args.slow.iter().fold(prices, |prices, (item, number)| prices.set(*item, *number));
     prices.check().map_err(|error| Failure::Usage(error.to_string()))
 }
@@ -207,7 +222,7 @@ fn play(
         .into_iter()
         .chain(Stage::ALL.into_iter().map(Placer::stage))
         .collect();
-    let one = |share, subject| Play {
+    let one = |share, subject| MachineRun {
         setup: setup_of(args, prices, share, program.nr_pages()),
         workload: "trace",
         program: Box::new(|| Box::new(program.clone())),
@@ -217,7 +232,7 @@ fn play(
     for &share in shares {
         machines.extend(subjects.iter().map(|subject| one(share, *subject)));
     }
-    let mut outcomes = plays::run(&machines, args.jobs, interrupt)?.into_iter();
+    let mut outcomes = machines::run(&machines, args.jobs, interrupt)?.into_iter();
     let all_fast = outcomes.next().map_or(0.0, |outcome| outcome.row.score);
     let cost = |(outcome, at): (TierOutcome, usize)| Cost {
         fast: shares[at / subjects.len()].0,
@@ -227,7 +242,8 @@ fn play(
     Ok(outcomes.zip(0..).map(cost).collect())
 }
 
-fn said(program: &Recorded, nr_pages: u32, seconds: u64) -> String {
+/// What the trace was taken for.
+fn describe_model(program: &Recorded, nr_pages: u32, seconds: u64) -> String {
     let machine = machine_of(nr_pages);
     let bytes = u64::from(nr_pages) * u64::from(machine.scale) * PAGE_BYTES as u64;
     format!(
@@ -240,27 +256,34 @@ fn said(program: &Recorded, nr_pages: u32, seconds: u64) -> String {
     )
 }
 
-fn table(said: &str, costs: &[Cost], prices: &TierPrices) -> String {
-    let mut text = format!(
-        "{said}\n  {:>6}  {:<16}{:>9} {:>8} {:>8} {:>13} {:>8} {:>10}\n",
-        "fast", "stage", "slowdown", "served", "recall", "promote MB/s", "paid", "ping-pong"
-    );
-    for cost in costs {
-        let row = &cost.row;
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            text,
-            "  {:>4.0} %  {:<16}{:>8.3}x {:>6.1} % {:>6.1} % {:>13.1} {:>6.1} % {:>8.1} %",
-            cost.fast * 100.0,
-            row.stage,
-            cost.slowdown,
-            row.fast_share * 100.0,
-            row.recall * 100.0,
-            row.promotion_mb_per_s,
-            row.precision * 100.0,
-            row.ping_pong * 100.0
-        );
-    }
-    let _ = writeln!(text, "Prices, in ns where no unit is said: {prices}.");
-    text
+/// The cost as data.
+fn to_result(args: &TierArgs, cost: &Cost) -> Measured {
+    let case = format!("{}, {:.0} % fast", args.source.name(), 100.0 * cost.fast);
+    Measured::once(case, cost.row.stage, "times all-fast", cost.slowdown)
+}
+
+fn table(costs: &[Cost]) -> Table<'static> {
+    let columns = [
+        right("fast", 6),
+        left(" stage", 17),
+        right("slowdown", 8),
+        right("served", 8),
+        right("recall", 8),
+        right("promote MB/s", 13),
+        right("paid", 8),
+        right("ping-pong", 10),
+    ];
+    let cells_of = |Cost { fast, slowdown, row }: &Cost| {
+        cells![
+            percent(*fast, 0),
+            format!(" {}", row.stage),
+            format!("{slowdown:.3}x"),
+            percent(row.fast_share, 1),
+            percent(row.recall, 1),
+            format!("{:.1}", row.promotion_mb_per_s),
+            percent(row.precision, 1),
+            percent(row.ping_pong, 1),
+        ]
+    };
+    Table::new(&columns).with_rows(costs.iter().map(cells_of))
 }

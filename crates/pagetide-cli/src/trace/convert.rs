@@ -8,7 +8,7 @@ use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::output::NewFile;
 use crate::source::SourceArgs;
-use crate::terminal::{self, Meter};
+use crate::terminal::{JsonArgs, Meter};
 use pagetide_lab::trace::{ConvertError, Converted, Trace, convert};
 use serde::Serialize;
 use std::io::{self, BufWriter, Write};
@@ -21,9 +21,8 @@ pub(crate) struct ConvertArgs {
     source: SourceArgs,
     /// The record to write; compressed with zstd if its name ends in .zst.
     out: PathBuf,
-    /// Print one JSON document.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 #[derive(Serialize)]
@@ -54,18 +53,16 @@ pub(crate) fn run(args: &ConvertArgs, interrupt: &Interrupt) -> Result<(), Failu
         let mut packed =
             zstd::Encoder::new(BufWriter::new(&mut file), 0).map_err(|error| refuse(&error))?;
         let done = write(args, &mut trace, &mut packed, interrupt)?;
-        let ended = packed.finish().and_then(|mut rest| rest.flush());
+        let ended = packed.finish().and_then(|mut file| file.flush());
         ended.map_err(|error| refuse(&error))?;
         done.entries
     } else {
         write(args, &mut trace, &mut file, interrupt)?.entries
     };
     let bytes = file.finish()?;
-    if args.json {
-        return terminal::print_json(&Done { entries, bytes });
-    }
     let size = machine::rounded(bytes);
-    terminal::print(&format!("{}: {entries} entries, {size}\n", out.display()))
+    let line = || format!("{}: {entries} entries, {size}\n", out.display());
+    args.json.print(&Done { entries, bytes }, line)
 }
 
 fn write(

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::source::SourceArgs;
-use crate::terminal;
+use crate::terminal::JsonArgs;
 use pagetide_core::record::Reclaimer;
 use pagetide_core::units::PAGE_BYTES;
 use pagetide_lab::curve::{Census, KindCount, Reuse};
@@ -17,9 +17,8 @@ use serde::Serialize;
 pub(crate) struct InfoArgs {
     #[command(flatten)]
     source: SourceArgs,
-    /// Print one JSON document.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 /// The field names are what `--json` prints, and stay.
@@ -85,7 +84,7 @@ pub(crate) fn run(args: &InfoArgs, interrupt: &Interrupt) -> Result<(), Failure>
         }),
         reuse: census.into_reuse(),
     };
-    if args.json { terminal::print_json(&info) } else { terminal::print(&text(&info)) }
+    args.json.print(&info, || text(&info))
 }
 
 fn text(info: &Info) -> String {

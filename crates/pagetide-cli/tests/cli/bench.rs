@@ -180,23 +180,6 @@ fn alloc_is_measured_against_shared_lists_and_its_tunings_in_a_loop() {
 }
 
 #[test]
-fn lock_has_the_prices_of_a_virtual_machine() {
-    let rows = quick("lock");
-    let hold = |nr_frames: u32| number_of(&rows, &format!("hold {nr_frames}"), 1);
-    assert!(hold(2016) > hold(63) && hold(63) > hold(1));
-    for case in ["zone_page", "acquire"] {
-        assert!(number_of(&rows, case, 1) > 0.0, "{case}");
-    }
-    let with_two = |case: &str| rows.iter().find(|row| row["case"] == case).expect("a row");
-    for case in ["hand_off", "line_transfer", "wait"] {
-        match with_two(case).get("skipped") {
-            Some(why) => eprintln!("SKIPPED: lock {case}: {why}"),
-            None => assert!(with_two(case)["subject_ns"].as_f64().expect(case) >= 0.0),
-        }
-    }
-}
-
-#[test]
 fn bad_names_and_sizes_are_usage_errors() {
     assert_eq!(run(&["bench", "fly"]).status.code(), Some(2));
     assert_eq!(run(&["bench", "hit", "--memory", "1M"]).status.code(), Some(2));

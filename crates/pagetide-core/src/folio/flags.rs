@@ -18,8 +18,8 @@ impl Flags {
     pub const WORKINGSET: Flags = Flags(1 << 9);
     /// On, or on its way to, the active list or the youngest generation.
     pub const ACTIVE: Flags = Flags(1 << 10);
-    /// Must not be reclaimed (locked in memory by its owner). Whoever clears it logs a touch, so
-    /// that a policy which keeps such folios apart takes it back.
+    /// Must not be reclaimed (locked in memory by its owner). The thread that clears it logs a
+    /// touch, so that a policy which keeps such folios apart takes it back.
     pub const UNEVICTABLE: Flags = Flags(1 << 11);
     /// Newer than the store; set by a writer, cleared by the flusher before it writes.
     pub const DIRTY: Flags = Flags(1 << 12);
@@ -43,7 +43,7 @@ impl Flags {
     pub const READAHEAD: Flags = Flags(1 << 21);
     /// Brought in by readahead and not accessed since.
     pub const PREFETCHED: Flags = Flags(1 << 22);
-    /// On the lists of files, though its store is swap that nobody else reads: it moves between
+    /// On the lists of files, though its store is swap, private to it: it moves between
     /// nodes while it is dirty, as a page of anonymous memory does.
     pub const SWAP_BACKED: Flags = Flags(1 << 23);
     /// Its page is one of the few whose uses are followed, to tell what other sizes of memory would

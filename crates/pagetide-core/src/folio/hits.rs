@@ -23,7 +23,7 @@ impl Hits {
     /// The most [`Hits::count`] can say.
     pub const COUNT_MAX: u32 = 3;
 
-    /// All that is counted, in this tick: another hit changes nothing, if nobody watches.
+    /// All that is counted, in this tick: another hit changes nothing, unless it is watched.
     #[inline]
     pub const fn quiet(tick: u16) -> Hits {
         Hits(Hits::COUNT_MAX << Hits::COUNT_SHIFT | tick as u32)

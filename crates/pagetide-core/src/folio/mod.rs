@@ -7,13 +7,13 @@
 //! different owners:
 //!
 //! ```text
-//!   flags (u64)    anybody, atomically: generation, references, dirty, writeback, list state
-//!   hits           anybody, but not in one step: of two changes at once one may be lost
+//!   flags (u64)    any thread, atomically: generation, references, dirty, writeback, list state
+//!   hits           any thread, but not in one step: of two changes at once one may be lost
 //!   prev, next     the holder of the lruvec's lock, while the folio is on a list
 //!   mapping, index the holder of the frame, set once when the folio is bound to a page
 //!   group          the same, when the group is charged for the frame
 //!   stamp          the holder of the lruvec's lock: whatever its policy notes of the folio
-//!   hint_stamp     whoever sets or takes the hint of the page's word: when its table was scanned
+//!   hint_stamp     the holder of the hint of the page's word: when its table was scanned
 //!   heat           the same: how soon after it the page was touched, so far
 //! ```
 //!
@@ -101,7 +101,7 @@ impl Folio {
     /// Gives the frame to the page of `from`, with its type, its group and what it keeps
     /// ([`Flags::KEPT_ON_MOVE`]), and sets `flags` beside. The hint stamp is reset.
     ///
-    /// The caller owns both frames: nobody accesses the page until its word names this one.
+    /// The caller owns both frames: the page is not accessed until its word names this one.
     pub fn bind_moved(&self, from: &Folio, flags: Flags) {
         let before = from.flags();
         let kept = Flags(before.0 & Flags::KEPT_ON_MOVE.0);
@@ -152,7 +152,7 @@ impl Folio {
         self.heat.load(Relaxed)
     }
 
-    /// Notes it; who may is as for [`Folio::swap_hint_stamp`].
+    /// Notes it, under the rule of [`Folio::swap_hint_stamp`].
     pub(crate) fn set_heat(&self, heat: u32) {
         self.heat.store(heat, Relaxed);
     }
@@ -196,7 +196,7 @@ impl Folio {
         })
     }
 
-    /// Changes the flags where nobody else can. Returns what was there before.
+    /// Changes the flags where no other thread can. Returns what was there before.
     #[inline]
     fn replace(&self, change: impl FnOnce(Flags) -> Flags) -> Flags {
         let before = self.flags();
@@ -225,8 +225,8 @@ pub struct Folios {
     prefetch: Prefetch,
     /// Never 0. Read by each hit, written so seldom that it stays in every processor's cache.
     ///
-    /// In a place of its own: nothing in here changes then, and who writes to one descriptor need
-    /// not ask again where the next one is.
+    /// In a place of its own: nothing in here changes then, and a writer of one descriptor need
+    /// not look again for the next one.
     tick: Box<AtomicU16>,
 }
 

@@ -1,8 +1,8 @@
 //! How a page is charged to a group that may be full: charge, reclaim, and when to give up.
 //!
 //! Problem: a full group gives room by reclaim, which may find nothing to take: its pages are in
-//! use, or dirty, or wait in access logs and are on no list yet. Who wants the page cannot try for
-//! ever.
+//! use, or dirty, or wait in access logs and are on no list yet. The access that wants the page
+//! cannot try for ever.
 //!
 //! ```text
 //!   charge --full--> reclaim for the group named --freed something--> charge again

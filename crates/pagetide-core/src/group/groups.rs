@@ -291,7 +291,7 @@ impl Groups {
         self.tree.subtree(top).map(|group| self.member(group).lruvec.nr_folios()).sum()
     }
 
-    /// Drops a page that went away: its frame leaves without a shadow, and is uncharged by who
+    /// Drops a page that went away: its frame leaves without a shadow, and is uncharged by what
     /// frees it: this call, or the pass that has it isolated.
     pub fn discard(&mut self, frame: FrameId) -> Discarded {
         let group = self.folios[frame].group();

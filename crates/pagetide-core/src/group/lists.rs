@@ -1,4 +1,4 @@
-//! A node's folios, whoever they belong to: one lruvec, or one for each group.
+//! A node's folios, of all groups: one lruvec, or one for each group.
 //!
 //! Problem: most page caches have no groups, and should not pay for any; those that have them ask
 //! for the same things. Idea: one value behind the node's lock that is either, and a pass that
@@ -31,7 +31,7 @@ use core::fmt;
 /// The folios of a node. One lock of the world's protects it.
 #[expect(clippy::large_enum_variant, reason = "there is one a node, and the large one is usual")]
 pub enum NodeLists {
-    /// Nobody is told apart.
+    /// Groups are not told apart.
     Whole(Lruvec),
     /// Each group's are its own.
     Grouped(Box<Groups>),
@@ -182,7 +182,7 @@ impl NodeLists {
         }
     }
 
-    /// Begins the walk that a step asked for; `None` where nobody wants it any more.
+    /// Begins the walk that a step asked for; `None` where it is not wanted any more.
     ///
     /// # Panics
     /// As [`NodeLists::reclaim`].
@@ -307,7 +307,7 @@ impl NodePass {
         }
     }
 
-    /// The same pass, for somebody who insists: `min_ttl` protects nothing from it.
+    /// The same pass, asked for by name: `min_ttl` protects nothing from it.
     pub fn ignoring_age(mut self) -> NodePass {
         self.scan_mut().ignores_age = true;
         self

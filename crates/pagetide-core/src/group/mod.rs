@@ -2,9 +2,9 @@
 //!
 //! # Problem
 //!
-//! One reader's scan costs all others their pages, and whoever allocates most gets most. A limit
-//! for each keeps them apart, but wastes what one does not use; what is wanted is limits,
-//! protection for those who need little, and a fair hand where nobody has a claim.
+//! One reader's scan costs all others their pages, and the reader that allocates most gets most. A
+//! limit for each keeps them apart, but wastes what one does not use; what is wanted is limits,
+//! protection for those that need little, and a fair hand where none has a claim.
 //!
 //! # Idea
 //!

@@ -11,10 +11,10 @@
 //! visits: one lruvec at one priority.
 //!
 //! ```text
-//!   round        normal --nothing freed--> forced --> everybody --> low overridden
-//!                (forced only where a policy asks for it; everybody only after the group LRU,
-//!                whose young groups were not visited; the last only where low spared somebody, and
-//!                not in the background, where nobody waits for what is freed)
+//!   round        normal --nothing freed--> forced --> all groups --> low overridden
+//!                (forced only where a policy asks for it; all groups only after the group LRU,
+//!                whose young groups were not visited; the last only where low spared a group, and
+//!                not in the background, where no access waits for what is freed)
 //!   priority     12, 11, ... 0, until enough is freed
 //!   visits       group's limit: the groups below it in turn, from where the last pass stopped
 //!                memory itself: the old generation of the group LRU, from a random bin
@@ -29,7 +29,7 @@
 //! Removed groups come first, and are scanned in full at every priority. A visit ends at the
 //! group's protection, so that a group gives at most one batch (64 pages) more than it has to.
 //!
-//! The lock is free between two steps, so a removed group may lose its last page to somebody else
+//! The lock is free between two steps, so a removed group may lose its last page to another pass
 //! meanwhile, and be gone: its visit is over then, and so is a pass for its limit.
 //!
 //! Ignored: the order of nodes. Policies that are not scanned by priority (the baselines) take all
@@ -56,8 +56,8 @@ enum Round {
     Normal,
     /// Policies' own protections are off.
     Forced,
-    /// All groups in turn: those that the group LRU keeps young may have what is wanted, and nobody
-    /// below low is to give before they did.
+    /// All groups in turn: those that the group LRU keeps young may have what is wanted, and no
+    /// group below low is to give before they did.
     Everybody,
     /// The groups' low protection is off.
     LowOverridden,
@@ -121,7 +121,7 @@ impl GroupPass {
         GroupPass::new(groups, GroupId::ROOT, scan)
     }
 
-    /// A pass that somebody asked for: `nr_pages` from a group and those below it, weighing the
+    /// A pass by request: `nr_pages` from a group and those below it, weighing the
     /// types by `swappiness` if that is given. [`GroupPass::nr_reclaimed`] says what came of it.
     ///
     /// # Panics
@@ -235,7 +235,8 @@ impl Groups {
         batch.settled.clear();
         while !pass.is_over {
             if !self.tree().exists(pass.cause) {
-                // It was removed, and its last page is gone: nobody waits for its limit any more.
+                // It was removed, and its last page is gone: no charge waits for its limit any
+                // more.
                 pass.is_over = true;
                 break;
             }
@@ -425,7 +426,7 @@ impl Groups {
             let next = pass.queue.iter().position(|group| *group == last).map_or(0, |at| at + 1);
             pass.queue.rotate_left(next);
         }
-        // What nobody uses any more goes first.
+        // Groups that were removed go first.
         pass.queue.sort_by_key(|group| self.tree().is_online(*group));
     }
 }

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     /// Three siblings of a parent with 100 to give: claims 60, 60 and 0 of usage below what is
-    /// asked. 60 * 100 / 120 = 50 each; what the third asked for and does not use costs nobody.
+    /// asked. 60 * 100 / 120 = 50 each; what the third asked for and does not use costs no sibling.
     #[test]
     fn overcommitted_protection_is_shared_by_usage() {
         let mut tree = GroupTree::default();
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(against(busy), 0, "and none against oneself");
     }
 
-    /// 7, 7 and 7 claimed of 10: 70 / 21 = 3 each, and one page is protected for nobody.
+    /// 7, 7 and 7 claimed of 10: 70 / 21 = 3 each, and one page is protected for none.
     #[test]
     fn shares_round_down() {
         assert_eq!(part(7, 10, 21), 3);

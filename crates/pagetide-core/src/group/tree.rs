@@ -1,4 +1,4 @@
-//! The tree of memory groups: who may hold how much, and who does.
+//! The tree of memory groups: how much each may hold, and how much it does.
 //!
 //! ```text
 //!   charge one page to C:     root --- A --- C     usage + 1 in C, A and root,
@@ -281,7 +281,7 @@ impl GroupTree {
     /// [`OverLimit`]: the lowest group that is too full.
     ///
     /// # Panics
-    /// If the group was removed: whoever charges for it has to name another.
+    /// If the group was removed: a charge has to name another.
     ///
     /// # Cost
     /// O(depth).

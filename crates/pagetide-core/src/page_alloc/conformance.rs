@@ -40,7 +40,7 @@ trait Subject {
     fn nr_in_lists(&self) -> u64;
     fn drain_all(&mut self);
     fn set_signals(&mut self, signals: ZoneSignals);
-    /// A second passes; whoever visits the zone from now on had its lock like this.
+    /// A second passes; each visit to the zone from now on gets its lock like this.
     fn tick(&mut self, wait: LockWait);
     fn rederive(&mut self);
     fn validate(&self);
@@ -369,8 +369,9 @@ fn join<S: Subject>(subject: &mut S, twin: &mut Twin, which: &Index) {
     twin.blocks.insert(halves[0].0, Order(order.0 + 1));
 }
 
-/// Takes a block as one who must not fail: past the watermarks, and once more after all lists were
-/// emptied. Refused only when no aligned run of frames is unused, wherever the frames lie.
+/// Takes a block for a caller that must not fail: past the watermarks, and once more after all
+/// lists were emptied. Refused only when no aligned run of frames is unused, wherever the frames
+/// lie.
 fn take_or_drain<S: Subject>(subject: &mut S, twin: &mut Twin, cpu: u32, request: &AllocRequest) {
     let request = AllocRequest { level: None, rights: AllocRights::NONE, ..*request };
     let taken = subject.alloc(CpuId(cpu), &request).or_else(|| {

@@ -19,7 +19,8 @@
 //! order for types that cannot be moved away later. The claim goes through when at least half of
 //! the pageblock is free or was allocated as the claimer's type.
 //!
-//! **Deliberately ignored.** Blocks on per-CPU lists count as foreign: nobody knows who gets them.
+//! **Deliberately ignored.** Blocks on per-CPU lists count as foreign: it is not known what they
+//! will be used for.
 //!
 //! Source: the page allocator specification, section 2; the two "half" thresholds are Linux's, from
 //! memory.

@@ -4,7 +4,7 @@
 //! different locks, and none of them may cost a heap array of its own.
 //!
 //! **Idea.** A frame is on at most one list at any moment, so one word a frame is enough for all of
-//! them. Whoever owns the frame owns the word:
+//! them. The owner of the frame owns the word:
 //!
 //! ```text
 //!        zone (its lock)               per-CPU list (its lock)            caller
@@ -73,7 +73,7 @@ pub enum FrameState {
     Interior,
     /// The first frame of a free block: the zone's.
     Free(Order),
-    /// The first frame of a block someone was given, and the type it was asked for as.
+    /// The first frame of an allocated block, and the type it was asked for as.
     Allocated(Order, MigrateType),
     /// The first frame of a block on a per-CPU list. Not free: the zone does not count it.
     InPcp(Order),
@@ -107,7 +107,8 @@ pub(super) enum Kind {
 ///
 /// # Concurrency
 ///
-/// Shared by reference (an `Arc`, usually); the module's essay says who may write which word.
+/// Shared by reference (an `Arc`, usually); the module's essay says which owner may write which
+/// word.
 #[derive(Debug)]
 pub struct FrameTable {
     words: Box<[AtomicU64]>,
@@ -174,8 +175,8 @@ impl FrameTable {
         MigrateType::from_index(usize::from(self.block_types[block].load(Relaxed)))
     }
 
-    /// Whether the zone's free frames were at or under its HIGH watermark when somebody last
-    /// looked: an allocation that found them so, or a free that did not.
+    /// Whether the zone's free frames were at or under its HIGH watermark at the last
+    /// look: an allocation that found them so, or a free that did not.
     #[inline]
     pub fn is_below_high(&self) -> bool {
         self.pressure.now().is_below_high()

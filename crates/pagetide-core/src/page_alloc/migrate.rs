@@ -14,7 +14,8 @@
 //! ```
 //!
 //! **Data and invariants.** A pageblock has one type. A free block is on the list of its
-//! pageblock's type, whoever used it before; allocated blocks of other types may live in it.
+//! pageblock's type, whatever it was used for before; allocated blocks of other types may live in
+//! it.
 //!
 //! **Deliberately ignored.** Contiguous-memory areas (CMA) and isolation: nothing here needs a
 //! physically contiguous range at a given place.

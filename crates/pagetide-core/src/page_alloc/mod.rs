@@ -8,10 +8,10 @@
 //!
 //! ```text
 //!   CPU 0        CPU 1        CPU 2
-//!  [ Pcp ]      [ Pcp ]      [ Pcp ]      a few frames each, a try-lock nobody else wants
+//!  [ Pcp ]      [ Pcp ]      [ Pcp ]      a few frames each, a try-lock, hardly contended
 //!      \            |            /        refill: a batch; drain: the coldest
 //!       \           |           /
-//!        [         Zone         ]         one lock; watermarks say who may take how much
+//!        [         Zone         ]         one lock; watermarks say how much may be taken
 //!        [  buddy lists by type ]         blocks of 2^0..2^10 frames, split and merged
 //!        [      FrameTable      ]         one word a frame, shared by all of the above
 //! ```
@@ -24,7 +24,7 @@
 //! | `pcp_tuning` | how long the lists may grow: fixed, depth, refill, adaptive |
 //! | `zone` | the check at every way out; the high-order reserve; resizing, splits, joins, runs |
 //! | `buddy`, `fallback` | splitting and merging; claiming and stealing across types |
-//! | `frame_table` | one word a frame; who owns it when |
+//! | `frame_table` | one word a frame; its owner at each moment |
 //! | `migrate`, `free_blocks` | types and pageblocks; what fragmentation looks like |
 //! | `pressure` | the word that tells lists that frames are scarce |
 //! | `slow_path` | what to try, in order, when the fast path finds nothing |

@@ -1,7 +1,7 @@
 //! What the zone tells the per-CPU lists, in one word that every free reads.
 //!
 //! **Problem.** Lists must learn at once that frames are scarce, and must not take the zone's lock
-//! to be told. **Idea.** One shared word, written rarely and so in everybody's caches:
+//! to be told. **Idea.** One shared word, written rarely and so in every CPU's cache:
 //!
 //! ```text
 //!   31                   1   0

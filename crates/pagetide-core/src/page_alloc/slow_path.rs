@@ -16,7 +16,7 @@
 //! Other CPUs' lists hold free frames, and their access logs hold folios that no reclaim can see:
 //! in a small cache that can be all there is, so both are emptied before anything is allowed to
 //! fail. The last take ignores the watermarks: what is left is more use as a page than as a reserve
-//! that nobody may touch. Giving up is not an error: the page is then read past the cache.
+//! that no request may touch. Giving up is not an error: the page is then read past the cache.
 //!
 //! Source: the page allocator specification, sections 1 and 3; retries as in the kernel.
 
@@ -64,6 +64,11 @@ impl SlowPath {
     /// At the beginning.
     pub fn new() -> SlowPath {
         SlowPath::default()
+    }
+
+    /// Where no node had a frame above LOW, and background reclaim has been woken.
+    pub fn after_wake() -> SlowPath {
+        SlowPath { last: Some(Attempt::WakeBackground), ..SlowPath::default() }
     }
 
     /// The next attempt, given how the last one went (the first answer is not looked at).

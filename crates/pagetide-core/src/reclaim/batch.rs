@@ -32,7 +32,7 @@ pub struct Victim {
     pub frame: FrameId,
     /// The page it holds, whose word is to be claimed.
     pub page: PageId,
-    /// The world's answer; starts as busy, so that a victim nobody tried is put back.
+    /// The world's answer; starts as busy, so that an untried victim is put back.
     pub verdict: Verdict,
 }
 
@@ -92,6 +92,18 @@ pub enum Settled {
         /// The frame.
         frame: FrameId,
     },
+}
+
+impl Settled {
+    /// The frame to free.
+    #[inline]
+    pub fn frame(&self) -> FrameId {
+        match *self {
+            Settled::Evicted { frame, .. }
+            | Settled::Demoted { frame, .. }
+            | Settled::Orphan { frame } => frame,
+        }
+    }
 }
 
 /// The victims out for trial, and what came of the last ones. Reused from step to step.

@@ -18,7 +18,7 @@
 //!        +-> Done                              world: publish batch.settled, look at pass.scan
 //! ```
 //!
-//! A claimed victim's page word stays locked until the settle returns its shadow; nobody waits
+//! A claimed victim's page word stays locked until the settle returns its shadow; no thread waits
 //! longer than one batch. On a node whose pages may be demoted, the world tries to move a claimed
 //! victim first; one that moved is settled as demoted, without a shadow. Every pass is bounded:
 //! priorities only fall, each policy is exhausted after finitely many batches at one priority, and
@@ -46,7 +46,7 @@ pub const RECLAIM_BATCH: u64 = 32;
 /// The most victims a batch holds.
 pub const VICTIMS_MAX: usize = 64;
 
-/// Who reclaims.
+/// On whose behalf memory is reclaimed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReclaimKind {
     /// The background thread, between the watermarks: may stop as soon as its target is met.
@@ -54,14 +54,14 @@ pub enum ReclaimKind {
     /// A thread that needs a frame and waits: the memory-group flow, which finishes the lruvec's
     /// round at each priority before it looks at the target.
     Direct,
-    /// Somebody's request, whatever memory is free.
+    /// By request, whatever memory is free.
     Proactive,
 }
 
 /// How far a pass is, for policies to read.
 #[derive(Clone, Copy, Debug)]
 pub struct Scan {
-    /// Who reclaims.
+    /// On whose behalf memory is reclaimed.
     pub kind: ReclaimKind,
     /// 12 down to 0: scan `folios >> priority`.
     pub priority: u8,
@@ -219,7 +219,7 @@ impl ReclaimPass {
         Ok(pass)
     }
 
-    /// The same pass, for somebody who insists: `min_ttl` protects nothing from it.
+    /// The same pass, asked for by name: `min_ttl` protects nothing from it.
     pub fn ignoring_age(mut self) -> ReclaimPass {
         self.scan.ignores_age = true;
         self

@@ -10,7 +10,7 @@
 //!                               '---> again       folio: isolated still, a victim once more
 //! ```
 //!
-//! Invariant: victims are settled in their order. Who was dropped meanwhile is nobody's to list.
+//! Invariant: victims are settled in their order. A page dropped meanwhile is on no list.
 
 use super::{ReclaimBatch, ReclaimKind, Scan, Settled, Verdict, Victim};
 use crate::folio::Flags;
@@ -81,7 +81,7 @@ fn list(cx: &Context<'_>, frame: FrameId) {
     cx.folios[frame].update(|flags| Some(flags.without(Flags::ISOLATED).with(Flags::ON_LIST)));
 }
 
-/// What frames are counted as, that were freed for whoever reclaims: all, and by demotion.
+/// What frames are counted as, that were freed, by kind of reclaim: all, and by demotion.
 const fn counters(kind: ReclaimKind) -> [Counter; 2] {
     match kind {
         ReclaimKind::Background => [Counter::PgstealBackground, Counter::PgdemoteBackground],

@@ -1,4 +1,4 @@
-//! Memory groups in a record: who is made, changed, removed and asked for pages, and who pays.
+//! Memory groups in a record: which are made, changed, removed and asked for pages, and which pay.
 //!
 //! Notes with a code each, and numbers in LEB128. With them a run with groups can be repeated; the
 //! first says that there are some.
@@ -31,7 +31,7 @@ pub enum GroupNote {
     },
     /// The group is removed; its mappings are its parent's.
     Remove(GroupId),
-    /// Somebody asked for pages of the group.
+    /// Pages of the group were asked for.
     Reclaim {
         /// The group.
         group: GroupId,

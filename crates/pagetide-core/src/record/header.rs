@@ -22,7 +22,7 @@ use core::str;
 /// The first eight bytes of a record; the control characters catch text-mode damage.
 pub const MAGIC: [u8; 8] = *b"PTREC\r\n\x1a";
 /// The version this module writes. It reads those before, too: 1 had no tiers and no notes, 2 said
-/// neither which mechanisms were switched nor how far tiers may grow nor who reclaimed, 3 had no
+/// neither which mechanisms were switched nor how far tiers may grow nor what reclaimed, 3 had no
 /// [`AccessKind::Around`](super::AccessKind::Around).
 pub const VERSION: u16 = 4;
 /// Bytes of the header before the policy's name.
@@ -33,10 +33,10 @@ pub const POLICY_NAME_BYTES_MAX: usize = 64;
 const TUNINGS: [PcpTuning; 4] =
     [PcpTuning::Refill, PcpTuning::Fixed, PcpTuning::Depth, PcpTuning::Adaptive];
 
-/// Who reclaimed, by codes from 1 on; 0 is not known.
+/// What reclaimed, by codes from 1 on; 0 is not known.
 const RECLAIMERS: [Reclaimer; 2] = [Reclaimer::Accesses, Reclaimer::Background];
 
-/// Who made room in a recorded run.
+/// What made room in a recorded run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reclaimer {
     /// The accesses that needed it.
@@ -75,7 +75,7 @@ pub struct Header {
     pub pcp_tuning: PcpTuning,
     /// Its knob `percpu_pagelist_high_fraction`.
     pub pcp_high_fraction: u16,
-    /// Who made room in it, where that is known.
+    /// What made room in it, where that is known.
     pub reclaimer: Option<Reclaimer>,
     /// The policy's name as people type it, at most [`POLICY_NAME_BYTES_MAX`] bytes.
     pub policy: String,

@@ -108,7 +108,7 @@ pub enum AccessKind {
     Clean = 9,
     /// A guard of it was dropped.
     Unpin = 10,
-    /// Evicted. A result: whoever replays the record arrives at it alone.
+    /// Evicted. A result, which a replay arrives at by itself.
     Evict = 11,
     /// The pages this thread brought in by [`AccessKind::Fill`] and [`AccessKind::Readahead`] have
     /// their contents; until here they were locked.
@@ -147,7 +147,7 @@ impl AccessKind {
         AccessKind::Around,
     ];
 
-    /// Whether somebody used the page.
+    /// Whether the page was used.
     pub const fn is_access(self) -> bool {
         matches!(
             self,
@@ -160,7 +160,7 @@ impl AccessKind {
         )
     }
 
-    /// Whether the page came, or was wished for, although nobody had asked for it yet.
+    /// Whether the page came, or was wished for, before any access to it.
     pub const fn is_unasked(self) -> bool {
         matches!(self, AccessKind::Readahead | AccessKind::Around)
     }
@@ -229,7 +229,7 @@ pub enum RecordError {
     /// The policy's name is too long or not UTF-8: the header is damaged.
     #[error("the policy name in the record's header is damaged")]
     BadPolicyName,
-    /// Whoever reclaimed is nobody this version knows: damage, or a newer program's record.
+    /// A reclaimer that this version does not know: damage, or a newer program's record.
     #[error("unknown reclaimer, {found}, in the record's header")]
     UnknownReclaimer {
         /// The code found.

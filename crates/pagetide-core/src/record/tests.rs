@@ -50,7 +50,7 @@ fn tiered() -> Header {
     Header { tiers: Some(tiers()), switches, ..header() }
 }
 
-/// As a version reads it that did not say who reclaimed.
+/// As a version reads it that did not name the reclaimer.
 fn older() -> Header {
     Header { reclaimer: None, ..header() }
 }
@@ -278,7 +278,7 @@ fn a_mechanism_that_no_policy_has_is_refused() {
     assert_eq!(Header::decode(&whole), Err(RecordError::UnknownMechanism));
 }
 
-/// Before version 3 nobody said who reclaimed: the byte was half of the name's length.
+/// Before version 3 a header named no reclaimer: the byte was half of the name's length.
 #[test]
 fn who_reclaimed_is_known_from_version_three_on() {
     for reclaimer in [None, Some(Reclaimer::Accesses), Some(Reclaimer::Background)] {
@@ -345,7 +345,7 @@ fn damage_after_the_header_is_located() {
         let unknown = RecordError::UnknownKind { kind, offset: offset + 1 };
         assert_eq!(decode(&damaged), Ok((vec![first], Some(unknown), None)));
     }
-    // An end that counts an entry nobody wrote.
+    // An end that counts an entry too many.
     let mut damaged = bytes.clone();
     damaged.extend_from_slice(&[KIND_END, 1]);
     let wrong = RecordError::WrongCount { stated: 1, found: 0 };

@@ -2,8 +2,8 @@
 //!
 //! # Problem
 //!
-//! "How much memory does this need?" is asked of a page cache that runs, not of a trace somebody
-//! would have had to record. Refault distances answer for more memory than there is; nothing that a
+//! "How much memory does this need?" is asked of a page cache that runs, not of a trace
+//! recorded beforehand. Refault distances answer for more memory than there is; nothing that a
 //! policy knows anyway answers for less, and both must come from a hit path with no time for it.
 //!
 //! # Idea
@@ -28,7 +28,7 @@
 //! in buckets a sixteenth wide; up to 16 they are exact. Where everything is followed (a memory of
 //! up to 512 frames) and distances are short, the curve is the exact one.
 //!
-//! A hot page in or out of the sample shifts all ratios alike. So whoever reads the counts says how
+//! A hot page in or out of the sample shifts all ratios alike. So the reader of the counts says how
 //! many accesses there were in all; what the sample has too many or too few of is counted at the
 //! shortest distance (the paper's "SHARDS adj"). That also makes good for uses that got lost.
 //!

@@ -18,7 +18,7 @@
 //! PROMO is what promotions live on.
 //!
 //! **Data and invariants.** A [`Demotion`] is good for one batch of victims; it never names the
-//! node itself or one that is as fast. Nobody reclaims directly to demote, so that reclaim of one
+//! node itself or one that is as fast. No direct pass is made to demote, so that reclaim of one
 //! node never waits for that of another.
 //!
 //! **Deliberately ignored.** Limits on which nodes a group may use.
@@ -45,8 +45,8 @@ pub enum DemotionMode {
 pub enum Leftover {
     /// It is evicted, or written back, as if there were no slower memory.
     Evict,
-    /// It goes back to its list, refused as busy: somebody asked for memory to be freed that others
-    /// may need soon, and nothing is lost for that.
+    /// It goes back to its list, refused as busy: memory was to be freed that others may need soon,
+    /// and nothing is lost for that.
     Keep,
 }
 

@@ -42,7 +42,7 @@ pub(super) struct Returns {
     soon_ms: u64,
     /// Pages settled since that was changed.
     nr_news: u32,
-    /// Pages settled since somebody asked.
+    /// Pages settled since the last question.
     nr_untaken: u32,
     /// The last so many count.
     memory: u32,

@@ -91,7 +91,7 @@ impl ScanPace {
         self.period
     }
 
-    /// Sets the period: somebody else knows better.
+    /// Sets the period from outside.
     pub const fn set_period(&mut self, period: Millis) {
         self.period = period;
     }

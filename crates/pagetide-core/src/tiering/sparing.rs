@@ -1,11 +1,11 @@
 //! Which of reclaim's victims stay in fast memory after all: those that are known to be hot.
 //!
 //! **Problem.** A replacement policy looks for pages that are not used *now*; it may count accesses
-//! to five. Where all of fast memory is hot, those it finds are not its coldest, but whoever had
-//! bad luck, and a page demoted by mistake costs two moves and many slow accesses.
+//! to five. Where all of fast memory is hot, those it finds are not its coldest, but hit by
+//! chance, and a page demoted by mistake costs two moves and many slow accesses.
 //!
 //! **Idea.** The policy offers, and of what it offers the coldest quarter goes, by the heat that
-//! faults have shown. The cut between them is nobody's to know: it follows the pages offered.
+//! faults have shown. The cut between them is no constant: it follows the pages offered.
 //!
 //! ```text
 //!   offered:   hot  . . . . . . . . . | . . .  cold

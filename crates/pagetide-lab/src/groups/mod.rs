@@ -1,4 +1,4 @@
-//! Several memory groups in one memory, in virtual time: who loses pages to whom.
+//! Several memory groups in one memory, in virtual time: which loses pages to which.
 //!
 //! # Problem
 //!

@@ -151,7 +151,8 @@ impl GroupsWorld {
         matches!(self.words.get(&page), Some(Word::Resident(_)))
     }
 
-    /// A group accesses a page. Who brings a page in pays for it, whoever accesses it later.
+    /// A group accesses a page. The group that brings a page in pays for it, even if others access
+    /// it later.
     ///
     /// # Panics
     /// If the group was removed.

@@ -2,7 +2,7 @@
 //!
 //! # Problem
 //!
-//! A replay that runs the product's own code cannot tell whether that code is right. Somebody else
+//! A replay that runs the product's own code cannot tell whether that code is right. Other code
 //! has to count.
 //!
 //! # Idea
@@ -12,7 +12,7 @@
 //!   trace <                                 +-- compare
 //!            judge ------------- misses ----+
 //!
-//!   opt         nobody may have fewer        (Belady)
+//!   opt         no policy may have fewer     (Belady)
 //!   naive_*     lru, fifo, clock must have exactly as many
 //! ```
 //!

@@ -17,9 +17,9 @@
 //! The question is that of the trace as it is, so that the answer bounds every replay of it:
 //!
 //! - A page that is discarded is not used again until it is missed again.
-//! - A page that readahead brings comes without a miss, to everybody. Until then nobody needs it:
-//!   the entry before readahead has no next use. The optimum takes such a page only where it is
-//!   worth a frame, which no policy can do better.
+//! - A page that readahead brings comes without a miss, under every policy. Until then no access
+//!   needs it: the entry before readahead has no next use. The optimum takes such a page only where
+//!   it is worth a frame, which no policy can do better.
 //! - A page that was read past the page cache takes a frame only where it is worth one.
 //!
 //! # Data and invariants

@@ -1,7 +1,7 @@
 //! Virtual time: whole nanoseconds, and the agenda of what happens when.
 //!
 //! **Problem.** Two things planned for one moment must happen in the same order in every run, or a
-//! seed means nothing. **Idea.** A heap ordered by moment, then by who was planned first.
+//! seed means nothing. **Idea.** A heap ordered by moment, then by the order of planning.
 //!
 //! ```text
 //!   plan(at, what) --> [ (moment, number, what), ... ] --> advance(): the earliest one,
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! **Invariants.** Nothing is planned for the past; `now` never goes back. **Ignored.** Taking back
-//! what was planned: whoever may be woken early is not on the agenda but in somebody's queue.
+//! what was planned: a task that may be woken early is not on the agenda but in a queue.
 //! Source: the textbook's event-driven simulation.
 
 use std::cmp::{Ordering, Reverse};

@@ -75,7 +75,7 @@ impl Costs {
     /// Measured on the machine this was written on: a virtual machine with 2 CPUs of an AMD EPYC
     /// (family 26), Linux 6.18, while its two CPUs were two cores. Its host at times makes them two
     /// threads of one core, between which nothing costs much; a machine of 56 programs on 56 cores
-    /// is never like that. Prices by name are `pagetide bench lock`'s, the median of seven runs:
+    /// is never like that. Prices by name are of `cargo bench -p pagetide --bench lock`, medians:
     ///
     /// - `list_hit`: half of `pagetide bench alloc`'s fault loop with `refill`, 128 MiB at a time
     ///   and nothing through the zone, 23.8 ns. A single pair, 10.6 ns, finds its frame's word in
@@ -85,7 +85,7 @@ impl Costs {
     ///   cores 107 and 115 (AMD), between sockets 108 to 197 (N. Viennot, "core-to-core latency");
     /// - `zone_page` 20.2, `zone_lines` 1138: two threads by turns, each playing 28 programs that
     ///   take and return 128 MiB, so that a hold finds the zone in the other CPU's caches and half
-    ///   of its frames' words in nobody's: 2501 ns for 63 frames, 41,919 for 2016. With one thread
+    ///   of its frames' words in none: 2501 ns for 63 frames, 41,919 for 2016. With one thread
     ///   and the same few frames again and again it is 10 ns a frame and nothing else, which is the
     ///   price of a machine with one CPU;
     /// - `touch`: page_fault1's loop with one process (`mmap`, a write to each page, `munmap`, 128

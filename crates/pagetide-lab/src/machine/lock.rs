@@ -1,8 +1,8 @@
 //! A lock in virtual time: first come, first served.
 //!
-//! **Problem.** What contention costs is decided by queues: who waits behind whom, and how long the
-//! lock is nobody's while it moves from one CPU to the next. **Idea.** The kernel's queued spin
-//! lock, as a queue:
+//! **Problem.** What contention costs is decided by queues: which CPU waits behind which, and how
+//! long the lock has no owner while it moves from one CPU to the next. **Idea.** The kernel's
+//! queued spin lock, as a queue:
 //!
 //! ```text
 //!   ask:      free -> granted, after `acquire` (and `line_transfer` if another CPU had it last)
@@ -22,7 +22,7 @@ use super::workload::TaskId;
 use pagetide_core::ids::CpuId;
 use std::collections::VecDeque;
 
-/// Who asks: a task, on a CPU.
+/// A task that asks for the lock, and its CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Asker {
     /// The task.
@@ -43,7 +43,7 @@ pub struct FifoLock {
 }
 
 impl FifoLock {
-    /// Whether somebody has it, or is being handed it.
+    /// Whether it is held, or being handed on.
     pub fn is_held(&self) -> bool {
         self.holder.is_some()
     }

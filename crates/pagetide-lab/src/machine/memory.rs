@@ -162,7 +162,7 @@ impl Memory {
         self.settle();
     }
 
-    /// The order of a block that was given to somebody.
+    /// The order of an allocated block.
     pub(super) fn order_of(&self, frame: FrameId) -> Order {
         match self.table.state(frame) {
             FrameState::Allocated(order, _) => order,
@@ -207,7 +207,7 @@ impl Memory {
         self.zone.stats().nr_frames_taken + self.zone.stats().nr_frames_returned
     }
 
-    /// Walks everything; `nr_in_use` pages are somebody's.
+    /// Walks everything; `nr_in_use` pages are in use.
     ///
     /// # Panics
     /// At the first thing that is wrong.

@@ -56,9 +56,9 @@ pub struct Measured {
     pub busy: Nanos,
     /// Of that, waiting in the queue of the zone's lock.
     pub waited: Nanos,
-    /// Pages given to those who asked.
+    /// Pages taken by tasks.
     pub nr_taken: u64,
-    /// Pages let go of by those who held them.
+    /// Pages given back by tasks.
     pub nr_freed: u64,
     /// Pages asked for and not got.
     pub nr_failed: u64,

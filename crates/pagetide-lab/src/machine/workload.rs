@@ -84,7 +84,7 @@ pub enum Want {
     },
     /// To wait until a task has nothing left of what was sent to it, and waits for more.
     AwaitReceipt {
-        /// Who.
+        /// The receiver.
         by: TaskId,
     },
     /// To go on on another task's CPU, and that one on this task's, if it waits for pages.
@@ -104,8 +104,8 @@ pub enum Want {
     /// The periodic work on this CPU's list: let it shrink by what core says.
     Tick,
     /// To leave exactly so many frames free in the zone from now on, by taking frames out of
-    /// service or giving them back at the end of each visit: a neighbour whose needs come first,
-    /// and who needs no time.
+    /// service or giving them back at the end of each visit: a neighbour whose needs come first
+    /// and take no time.
     Balloon {
         /// How many.
         nr_free: u64,

@@ -1,7 +1,7 @@
 //! Virtual time: what the clock says, and what has to be done when.
 //!
 //! Problem: folds, flushes and background reclaim happen at times, and a replay makes forty
-//! million accesses a second: nobody can look at a clock at each.
+//! million accesses a second: a look at a clock at each is too much.
 //!
 //! Idea: time is a function of what was counted anyway, and an alarm in accesses replaces the look.
 //!

@@ -91,7 +91,7 @@ pub fn course_of(
     ended.then(|| clerk.end(world.outcome().accesses, world.outcome().misses))
 }
 
-/// Who writes it down.
+/// Writes it down.
 struct Clerk {
     course: Course,
     nr_changes: u64,

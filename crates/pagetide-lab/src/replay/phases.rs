@@ -1,7 +1,7 @@
 //! Folded statistics at several phases: a mean and a range instead of one number.
 //!
 //! Problem: with statistics that are summed up every two seconds, what a replay counts depends on
-//! when in the trace the first sum is made, by up to a point of hit ratio; nobody can say when a
+//! when in the trace the first sum is made, by up to a point of hit ratio; it is not known when a
 //! machine's was. Idea: replay at evenly spaced phases of the period, report their mean and range.
 //!
 //! ```text

@@ -26,7 +26,7 @@ pub struct Setup {
     pub switches: Switches,
     /// The constants of the policy called pagetide.
     pub tuning: Tuning,
-    /// The memory, and with it who reclaims.
+    /// The memory, and with it what reclaims.
     pub memory: Memory,
     /// How willing to evict anonymous pages, 0 to 200.
     pub swappiness: u8,
@@ -86,7 +86,7 @@ pub enum ReplayClock {
 pub enum Reader {
     /// As the trace says: every read is a reference, unless it is one that says it repeats.
     Recorded,
-    /// One open file that all is read through, as when somebody replays a trace on a kernel: to the
+    /// One open file that all is read through, as when a trace is replayed on a kernel: to the
     /// kernel's policies, reading the page again in which the last read ended is no reference. The
     /// published policies have no such rule, and nothing changes for them.
     OneHandle,
@@ -118,7 +118,7 @@ impl Default for ReplayCosts {
 /// between is as old as the last fold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StatisticsFold {
-    /// As they are: what the kernel sees when somebody reads `memory.stat` all the time.
+    /// As they are: what the kernel sees while `memory.stat` is read all the time.
     Live,
     /// As they were at the last fold; all zero before the first.
     Every {

@@ -117,7 +117,7 @@ pub fn story_of(
     Some(story)
 }
 
-/// Whether an entry is somebody's access.
+/// Whether an entry is an access.
 fn is_access(kind: AccessKind) -> bool {
     use AccessKind::{Bypass, Read, ReadAgain, Table, TableWrite, Write};
     matches!(kind, Read | ReadAgain | Write | Table | TableWrite | Bypass)

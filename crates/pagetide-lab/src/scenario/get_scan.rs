@@ -10,7 +10,7 @@
 //! are in no way marked; a policy has only their behaviour to tell them by. The same gets are
 //! played a second time without scans: the difference is what scans cost.
 //!
-//! The seed varies frames, who is popular, every get, and where scans start.
+//! The seed varies frames, which keys are popular, every get, and where scans start.
 //!
 //! Source: the classic argument for scan resistance (2Q, 1994; ARC, 2003); no number is claimed.
 

@@ -1,4 +1,4 @@
-//! memory-group-oom: a group without swap whose file pages must go before anybody is killed.
+//! memory-group-oom: a group without swap whose file pages must go before a process is killed.
 //!
 //! ```text
 //!   limit       |<----------------- 48 ---------------->|

@@ -3,9 +3,10 @@
 //! # Problem
 //!
 //! A trace says what one program did once. The questions that designs of reclaim are argued with
-//! are other ones: does a new working set get in, does a stream push the old one out, who pays when
-//! anonymous and file pages compete? Their answers depend on details nobody controls (where a read
-//! starts, who comes first, how many frames are left over), so one run proves little.
+//! are other ones: does a new working set get in, does a stream push the old one out, which gives
+//! way when anonymous and file pages compete? Their answers depend on details outside any control
+//! (where a read starts, what comes first, how many frames are left over), so one run proves
+//! little.
 //!
 //! # Idea
 //!
@@ -20,18 +21,18 @@
 //! A scenario reacts to what it finds ("read until fully cached"), so it is no trace: it drives the
 //! replay's own [`World`](crate::replay::World) access by access. The seed chooses everything the
 //! story leaves open: frames within 1/64, where reading starts, how many pages a call reads, the
-//! order of popularity, who is interleaved with whom, and what a policy that samples samples.
+//! order of popularity, which accesses are interleaved, and what a policy that samples samples.
 //!
 //! # Data and invariants
 //!
 //! The same scenario, subject and seed give the same measures, always. Every metric a scenario
 //! declares is measured once a run, and no other. A claim is what a source says of the same
-//! metric, as text; where nobody said anything it is empty.
+//! metric, as text; where no source says anything it is empty.
 //!
 //! # What it deliberately ignores
 //!
 //! Seconds: a machine counts misses, residents and decisions, never how long they took. Threads of
-//! our own: whoever wants many seeds at once plays them on threads of theirs.
+//! our own: a caller that wants many seeds at once plays them on threads of its own.
 //!
 //! # Sources
 //!
@@ -135,7 +136,7 @@ impl Metric {
         Metric { name, meaning, claims }
     }
 
-    /// What is claimed of it for this policy; empty where nobody said anything.
+    /// What is claimed of it for this policy; empty where no source says anything.
     pub fn claim(&self, policy: &str) -> &'static str {
         let of_policy = self.claims.iter().find(|claim| claim.policy == Some(policy));
         let claim = of_policy.or_else(|| self.claims.iter().find(|claim| claim.policy.is_none()));
@@ -192,7 +193,7 @@ impl Scenario {
     }
 }
 
-/// A scenario nobody knows; the message lists those there are.
+/// An unknown scenario; the message lists those there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownScenario;
 

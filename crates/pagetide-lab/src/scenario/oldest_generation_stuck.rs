@@ -1,4 +1,4 @@
-//! oldest-generation-stuck: a set larger than memory, then another: who still holds the frames?
+//! oldest-generation-stuck: a set larger than memory, then another: which still holds the frames?
 //!
 //! ```text
 //!   old set   |<---- 1.1 to 2 x memory ---->|     6 passes, each in another order

@@ -77,7 +77,7 @@ fn multi_gen_keeps_the_set_while_a_stream_goes_by_whatever_the_seed() {
 
 #[test]
 fn a_stream_washes_an_idle_set_out_of_plain_lru() {
-    // The canary: a scenario in which everybody does well measures nothing.
+    // The canary: a scenario in which every policy does well measures nothing.
     let measures = play("wsprotect", PolicyName::Lru, 1);
     assert_eq!(value(&measures, "set_resident_percent"), 0.0);
 }

@@ -1,4 +1,4 @@
-//! Who plays: a policy, with some of its mechanisms turned the other way, under some condition.
+//! What plays: a policy, with some of its mechanisms turned the other way, under some condition.
 //!
 //! ```text
 //!   mglru                               the policy as it is
@@ -46,7 +46,7 @@ pub enum Condition {
     /// 8 MiB of which two are in flight at a time, reads that take the time they took, and sums
     /// every two seconds.
     Booted,
-    /// The same, with statistics as things are: somebody reads them all the time.
+    /// The same, with statistics as things are: they are read all the time.
     BootedFresh,
 }
 

@@ -169,7 +169,7 @@ impl Plan {
         Plan { start, call, reads_max }
     }
 
-    /// Two rounds over fresh files, for whoever wants a machine with a past.
+    /// Two rounds over fresh files, for a machine with a past.
     pub(super) fn wear(
         &self,
         machine: &mut Machine<'_>,

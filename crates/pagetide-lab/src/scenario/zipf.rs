@@ -1,4 +1,4 @@
-//! Popularities as Zipf found them: few items that everybody wants, many that hardly anyone does.
+//! Popularities as Zipf found them: few items that are asked for all the time, many hardly ever.
 //!
 //! A table of cumulative chances by rank, and the items in random order, so that neighbours are not
 //! equally popular. Source: the distribution of the benchmarks that the scenarios repeat.

@@ -1,6 +1,6 @@
 //! The best setting there is: thresholds, rates and scan periods, all against all.
 //!
-//! **Problem.** Whoever claims to need no knobs has to be compared with somebody who turned them
+//! **Problem.** A stage that claims to need no knobs has to be compared with the best setting of
 //! all. **Idea.** Play every combination, and take the best score.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! Who judges tiering: memory that is all fast, all slow, or placed by somebody who knows what
+//! What tiering is judged by: memory that is all fast, all slow, or placed with knowledge of what
 //! comes.
 //!
 //! ```text
@@ -8,7 +8,7 @@
 //! **Problem.** A score means nothing alone. **Idea.** Play the same touches at the same prices
 //! with no decisions to make: that bounds what decisions can be worth. The oracle looks at each
 //! window of touches before it is played, and has the pages touched most in fast memory while it
-//! is; its moves are free, so nobody gets there.
+//! is; its moves are free, so no stage gets there.
 //!
 //! **Data and invariants.** All hot pages are fast with the oracle; the share of their accesses
 //! that another machine serves from fast memory is its *recall*.
@@ -16,7 +16,7 @@
 //! **Ignored.** That a very patient oracle would do better than the best of each window. Source:
 //! our own; the bounds are Belady's idea with two memories.
 
-use super::lane::{Lane, Node, TierAccess};
+use super::access_loop::{AccessLoop, Node, TierAccess};
 use pagetide_core::ids::FrameId;
 
 /// Where pages are without decisions.
@@ -30,43 +30,43 @@ pub(super) enum Placement {
 /// A machine that places pages as it is told.
 #[derive(Debug)]
 pub(super) struct Flat {
-    lane: Lane,
+    access_loop: AccessLoop,
     placement: Placement,
 }
 
 impl Flat {
-    pub(super) fn new(mut lane: Lane, placement: Placement) -> Flat {
+    pub(super) fn new(mut access_loop: AccessLoop, placement: Placement) -> Flat {
         let node = if placement == Placement::AllFast { Node::Fast } else { Node::Slow };
-        (0..lane.nr_pages()).for_each(|page| lane.place(page, node, FrameId(page)));
-        lane.stop_at_ns(u64::MAX);
-        Flat { lane, placement }
+        (0..access_loop.nr_pages()).for_each(|page| access_loop.place(page, node, FrameId(page)));
+        access_loop.stop_at_ns(u64::MAX);
+        Flat { access_loop, placement }
     }
 
-    pub(super) fn lane(&self) -> &Lane {
-        &self.lane
+    pub(super) fn access_loop(&self) -> &AccessLoop {
+        &self.access_loop
     }
 
     pub(super) fn play(&mut self, touches: &[TierAccess]) {
         let mut rest = touches;
         while !rest.is_empty() {
-            rest = &rest[self.lane.play(rest)..];
-            if self.lane.is_due() {
-                self.lane.look_at_load();
-                self.lane.stop_at_ns(u64::MAX);
+            rest = &rest[self.access_loop.play(rest)..];
+            if self.access_loop.is_due() {
+                self.access_loop.look_at_load();
+                self.access_loop.stop_at_ns(u64::MAX);
             }
         }
     }
 
     pub(super) fn set_hot(&mut self, hottest: &[u32]) {
         if self.placement == Placement::Oracle {
-            for page in 0..self.lane.nr_pages() {
-                self.lane.place(page, Node::Slow, FrameId(page));
+            for page in 0..self.access_loop.nr_pages() {
+                self.access_loop.place(page, Node::Slow, FrameId(page));
             }
             for &page in hottest {
-                self.lane.place(page, Node::Fast, FrameId(page));
+                self.access_loop.place(page, Node::Fast, FrameId(page));
             }
         }
-        self.lane.set_hot(hottest);
+        self.access_loop.set_hot(hottest);
     }
 }
 
@@ -123,10 +123,10 @@ mod tests {
         let window: Vec<TierAccess> =
             (0..10_000_u32).map(|at| TierAccess::read(at * at % 97 % 40)).collect();
         let play = |placement| {
-            let mut flat = Flat::new(Lane::new(TierPrices::OPTANE, 40, 1, 1), placement);
+            let mut flat = Flat::new(AccessLoop::new(TierPrices::OPTANE, 40, 1, 1), placement);
             flat.set_hot(Hottest::new(40).of(&window, 10));
             flat.play(&window);
-            (flat.lane().now_ns(), flat.lane().counts().hot())
+            (flat.access_loop().now_ns(), flat.access_loop().counts().hot())
         };
         let (slow, fast, oracle) =
             (play(Placement::AllSlow), play(Placement::AllFast), play(Placement::Oracle));

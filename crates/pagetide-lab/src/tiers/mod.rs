@@ -3,25 +3,25 @@
 //! # Problem
 //!
 //! Hot-page selection was measured on servers with hundreds of gigabytes of two kinds of memory,
-//! for minutes a run. Whether a threshold or a rate is right can be found out there only by those
-//! who have one, and why it is right by nobody.
+//! for minutes a run. Whether a threshold or a rate is right can be found out there only on
+//! one, and why it is right not even there.
 //!
 //! # Idea
 //!
-//! Core's own decisions, thousands of times smaller, beside judges who make none or know the
+//! Core's own decisions, thousands of times smaller, beside judges that make none or know the
 //! future:
 //!
 //! ```text
 //!   programs/ --touches--> run.rs --> world/: core decides     --> TierRow: score, MB/s, precision
 //!                            |                                      recall, ping-pong
-//!                            +------> judge.rs: nobody decides --> TierRow: the bounds
+//!                            +------> judge.rs: no decisions   --> TierRow: the bounds
 //! ```
 //!
 //! | file | idea |
 //! |---|---|
 //! | `prices` | what an access and a move cost, and where the numbers come from |
 //! | `load` | busy memory answers later |
-//! | `lane` | the loop over accesses, and its clock |
+//! | `access_loop` | the loop over accesses, and its clock |
 //! | `programs` | what is touched |
 //! | `world` | the machine: scan, hint faults, promotion, demotion |
 //! | `tally` | whether promotions paid |
@@ -43,9 +43,9 @@
 //!
 //! The tiering specification, section 10, and the benchmark specification, section D.
 
+mod access_loop;
 mod grid;
 mod judge;
-mod lane;
 mod load;
 pub mod prices;
 pub mod programs;
@@ -54,7 +54,7 @@ mod run;
 mod tally;
 mod world;
 
+pub use access_loop::{Node, TierAccess};
 pub use grid::{Grid, GridPoint, GridResult, best, best_while};
-pub use lane::{Node, TierAccess};
 pub use published::{PublishedScore, change};
 pub use run::{NotARatio, Placer, Ratio, SCALE_MAX, TierOutcome, TierRow, TierSetup, run_while};

@@ -32,7 +32,7 @@ use std::fmt;
 /// Something that has a price.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Item {
-    /// A read of fast memory that nobody else uses, in nanoseconds.
+    /// A read of idle fast memory, in nanoseconds.
     FastRead,
     /// A write to it.
     FastWrite,
@@ -149,7 +149,7 @@ impl TierPrices {
         self
     }
 
-    /// The same prices, but for one that somebody typed.
+    /// The same prices, but for one that is given.
     ///
     /// # Errors
     /// [`CostError::UnknownName`].

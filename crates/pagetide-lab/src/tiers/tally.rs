@@ -12,7 +12,8 @@
 //! **Data and invariants.** Only promotions since [`Tally::restart`] are judged. One still in fast
 //! memory at the end counts as paid if it already was, and is left out if not: its time may come.
 //!
-//! **Ignored.** Who was demoted to make room. Source: our own; the papers publish no such figures.
+//! **Ignored.** Which pages were demoted to make room. Source: our own; the papers publish no such
+//! figures.
 
 /// How soon a demotion makes a promotion a mistake: the longest scan period.
 const PING_PONG_NS: u64 = 60_000_000_000;

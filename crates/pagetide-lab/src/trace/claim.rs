@@ -1,8 +1,8 @@
 //! How many pages a trace of so many bytes can be of.
 //!
-//! Problem: a line of forty bytes may ask for 64 GiB, and whoever keeps the entries runs out of
-//! memory over a file of a few kilobytes. Idea: each byte accounts for so many pages, and a trace
-//! that claims more is damaged, or of another format.
+//! Problem: a line of forty bytes may ask for 64 GiB, and a program that keeps the entries runs out
+//! of memory over a file of a few kilobytes. Idea: each byte accounts for so many pages, and a
+//! trace that claims more is damaged, or of another format.
 //!
 //! ```text
 //!   pages of all requests so far  <=  PAGES_ALLOWED + PAGES_A_BYTE x bytes read so far

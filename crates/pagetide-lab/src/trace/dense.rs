@@ -16,8 +16,8 @@
 //!
 //! `pages[rank_of(page)] == page`. The index is an open-addressing table of ranks, at most half
 //! full, with a fixed hash: the same trace gives the same ranks and takes the same steps, always.
-//! `ranks` and `kinds` are as long as each other; `times` too, unless it is empty, because nobody
-//! told any. Times never go back. What a record notes between its entries stands beside them, with
+//! `ranks` and `kinds` are as long as each other; `times` too, unless it is empty, because none
+//! are known. Times never go back. What a record notes between its entries stands beside them, with
 //! the number of entries before it.
 //!
 //! # What it deliberately ignores
@@ -256,7 +256,7 @@ impl DenseTrace {
         }
     }
 
-    /// Whether pages came that nobody had asked for yet.
+    /// Whether pages came before any access to them.
     pub fn has_readahead(&self) -> bool {
         self.kinds.iter().any(|kind| kind.is_unasked())
     }

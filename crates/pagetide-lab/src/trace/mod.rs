@@ -3,7 +3,7 @@
 //! # Problem
 //!
 //! Block traces, object traces, memory traces and our own records say the same thing in a dozen
-//! ways: somebody used a page. Everything after this module wants only that.
+//! ways: a page was used. Everything after this module wants only that.
 //!
 //! # Idea
 //!

@@ -11,7 +11,7 @@
 //! The kernel's own `trace` and `trace_pipe` leave the group out, and are read as well.
 //! Each (device, inode), and each DAMON target, is a mapping. Offsets and addresses are bytes.
 //! Pages that the kernel mapped around a fault, put into its page cache or dropped from it were
-//! nobody's access, and are skipped; so is every other event.
+//! no program's access, and are skipped; so is every other event.
 //!
 //! A DAMON line says that a region was seen accessed in one aggregation interval, not which of its
 //! pages: every page of a region with at least one access counts once a line. That overstates what

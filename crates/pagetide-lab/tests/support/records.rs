@@ -4,7 +4,7 @@ use pagetide_core::ids::{MappingId, PageId, PageIndex};
 use pagetide_lab::trace::{Access, AccessKind, DenseTrace};
 
 /// What a run of a page cache records, from a seed: three files read front to back again and
-/// again, with windows of readahead that sometimes nobody comes to read, between reads at random.
+/// again, with windows of readahead that sometimes are never read, between reads at random.
 pub(crate) fn recorded(seed: u64, nr_entries: u64) -> DenseTrace {
     let mut random = Random(seed);
     let mut trace = DenseTrace::default();

@@ -23,7 +23,7 @@ fn leave_run() {
         // What cannot be handed over has been said.
         let _ = serve::hand_over(id, Reason::OtherUser);
     }
-    process::say_goodbye();
+    serve::say_goodbye();
     view::give_up();
     process::leave_run();
     own::close_all();

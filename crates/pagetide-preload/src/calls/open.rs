@@ -176,7 +176,7 @@ fn ask_to_manage(flags: c_int, more: u64, files: &[c_int]) -> Option<u64> {
     match (reply.status, u64::try_from(reply.result)) {
         (Status::Done, Ok(id)) => Some(id),
         _ => {
-            channel::rest();
+            channel::close_if_idle();
             None
         }
     }

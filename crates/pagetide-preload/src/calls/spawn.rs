@@ -29,7 +29,7 @@ pub(crate) fn hand_over_standard_descriptors() {
         // What cannot be handed over has been said.
         let _ = serve::hand_over_managed(fd, Reason::Standard);
     }
-    channel::rest();
+    channel::close_if_idle();
 }
 
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
@@ -339,7 +339,7 @@ unsafe extern "C" fn vfork() -> pid_t {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn _exit(status: c_int) -> ! {
-    process::say_goodbye();
+    serve::say_goodbye();
     // SAFETY: a number; it does not return (S20).
     let _ = unsafe { next::system(libc::SYS_exit_group, [status as usize, 0, 0, 0, 0, 0]) };
     std::process::abort()

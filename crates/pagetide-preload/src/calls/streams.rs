@@ -181,7 +181,7 @@ unsafe extern "C" fn write_stream(
         done += nr as usize;
     }
     if IS_ENDING.load(Relaxed) {
-        process::say_goodbye();
+        serve::say_goodbye();
     }
     // Fewer than asked for is an error, to the C library.
     done as ssize_t

@@ -20,7 +20,7 @@ fn note_end(status: c_int) {
         let before = errno::read();
         // A server that is gone changes nothing.
         let _ = channel::tell(Op::Settle);
-        channel::rest();
+        channel::close_if_idle();
         errno::set(before);
     }
 }

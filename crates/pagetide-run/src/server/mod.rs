@@ -16,13 +16,15 @@ mod changes;
 mod description;
 mod identity;
 mod idle;
+mod notices;
 mod opened;
 mod opening;
+mod packets;
 mod position;
 mod processes;
+mod requests;
 mod served_file;
 mod sockets;
-mod told;
 mod turn;
 mod writing;
 
@@ -35,7 +37,6 @@ use crate::wire::{self, Offer, Op, Reason, Reply, Request, Status};
 use answer::{Answer, Outcome, done};
 use breaks::Leases;
 use changes::{Author, Changes};
-use description::Description;
 use identity::{FileKey, lock};
 use idle::Look;
 use pagetide::PageCache;
@@ -43,6 +44,7 @@ use pagetide::seam::{HeldFiles, SharedPages};
 use pagetide_sys::shared::Positions;
 use pagetide_sys::tray::{NR_SLOTS, Tray};
 use processes::Processes;
+use requests::OpenFile;
 use served_file::{Hands, ServedFile};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
@@ -79,7 +81,7 @@ pub struct Server {
     /// The frames' two files, that can only be read.
     frames: Option<([Arc<OwnedFd>; 2], u32)>,
     files: Mutex<HashMap<FileKey, Arc<ServedFile>>>,
-    descriptions: Mutex<BTreeMap<u64, Arc<Description>>>,
+    descriptions: Mutex<BTreeMap<u64, Arc<OpenFile>>>,
     look: Look,
     processes: Processes,
     changes: Changes,
@@ -246,7 +248,7 @@ impl Server {
 
     fn answer_by(
         &self,
-        one: &Description,
+        one: &OpenFile,
         author: Author<'_>,
         request: &Request,
         target: &mut [u8],
@@ -329,7 +331,7 @@ impl Server {
             offers.take(NR_SLOTS).zip(0..).map(|(one, nr)| (one, first.wrapping_add(nr))).collect();
         for of_one in offers.chunk_by(|one, next| one.0.id == next.0.id) {
             if let Some(one) = self.find(of_one[0].0.id) {
-                told::admit(&one, tray, of_one);
+                notices::admit(&one, tray, of_one);
             }
         }
         // A log alone may come by the other way, after pages that were set down later.
@@ -346,7 +348,7 @@ impl Server {
         (Arc::strong_count(&counted) <= NR_TRAYS_MAX + 1).then_some(counted)
     }
 
-    fn find(&self, id: u64) -> Option<Arc<Description>> {
+    fn find(&self, id: u64) -> Option<Arc<OpenFile>> {
         lock(&self.descriptions).get(&id).cloned()
     }
 
@@ -364,7 +366,7 @@ impl Server {
         done(0)
     }
 
-    fn hand_over(&self, one: &Description, reason: Reason) -> Outcome {
+    fn hand_over(&self, one: &OpenFile, reason: Reason) -> Outcome {
         let mut state = one.file.state.write().expect("no holder panics");
         if matches!(state.hands, Hands::Ours(_)) {
             one.file.hand_over(&mut state)?;
@@ -384,7 +386,7 @@ impl Server {
         Arc::clone(files.entry(key).or_insert_with(|| Arc::new(ServedFile::new(key))))
     }
 
-    fn remember(&self, description: &Arc<Description>) {
+    fn remember(&self, description: &Arc<OpenFile>) {
         lock(&self.descriptions).insert(description.id, Arc::clone(description));
     }
 
@@ -392,7 +394,7 @@ impl Server {
     /// process is known to have.
     fn forget_idle(&self) -> bool {
         let _turn = lock(&self.look.turn);
-        let is_idle = |one: &Arc<Description>| !one.inner().is_open;
+        let is_idle = |one: &Arc<OpenFile>| !one.inner().is_open;
         let descriptions = lock(&self.descriptions);
         let idle: Vec<_> = descriptions.values().filter(|one| is_idle(one)).cloned().collect();
         drop(descriptions);
@@ -411,7 +413,7 @@ impl Server {
         !held.is_empty()
     }
 
-    fn count(&self, process: u64, description: &Description) {
+    fn count(&self, process: u64, description: &OpenFile) {
         description.inner().nr_known += 1;
         self.processes.count(process, description.id);
     }

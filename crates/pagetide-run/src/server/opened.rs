@@ -24,7 +24,6 @@ use std::sync::{Arc, Mutex};
 
 use super::Server;
 use super::identity::{lock, path_of};
-use super::served_file::ServedFile;
 
 /// A write changes its file's time so long after the last that did: to do it each time, or in each
 /// of the kernel's ticks, is to wait for write-back that is under way.
@@ -65,13 +64,13 @@ struct Growth {
 
 impl Opened {
     /// Takes the file that the stand-in names, or the real descriptor that a program has just made
-    /// it by.
+    /// it by, once `lease` has a lease on the descriptor.
     ///
     /// # Errors
     /// Why it is the kernel's.
     pub(super) fn take(
         server: &Server,
-        of: &Arc<ServedFile>,
+        lease: impl FnOnce(&std::fs::File, LeaseKind) -> Result<(), Reason>,
         stand_in: &OwnedFd,
         made: Option<OwnedFd>,
         write: bool,
@@ -85,7 +84,7 @@ impl Opened {
             return Err(Reason::Unleased);
         }
         let kind = if write { LeaseKind::Write } else { LeaseKind::Read };
-        server.leases.take(&real, kind, of)?;
+        lease(&real, kind)?;
         Opened::with_lease(server, &real, kind).map_err(|_| {
             let _ = lease::release(real.as_fd());
             Reason::Excluded

@@ -3,6 +3,7 @@
 use super::answer::{Answer, Outcome, done};
 use super::description::{Access, Description, Real};
 use super::identity::{FileKey, path_of};
+use super::requests::OpenFile;
 use super::served_file::{Hands, ServedFile};
 use super::{Sender, Server, idle, stranger};
 use crate::errno::{Errno, IntoErrno};
@@ -66,10 +67,10 @@ impl Server {
             opened.set_len(&handle, 0)?;
         }
         let id = self.next_id.fetch_add(1, Relaxed);
-        let one = Description::new(id, Arc::clone(&file), stand_in, handle, flags);
-        let description = Arc::new(one);
+        let description = Arc::new(Description::new(id, stand_in, handle, flags));
         file.add(&mut state, &description);
         drop(state);
+        let description = Arc::new(OpenFile { file, description });
         self.count(sender.process, &description);
         self.remember(&description);
         Ok(Answer::of(Reply::done(id as i64)))
@@ -110,7 +111,7 @@ impl Server {
     }
 
     /// The description, which the process uses: it has it from now on, and it is open.
-    pub(super) fn wake(&self, process: u64, id: u64) -> Result<Arc<Description>, Errno> {
+    pub(super) fn wake(&self, process: u64, id: u64) -> Result<Arc<OpenFile>, Errno> {
         let one = self.find(id).ok_or(Errno::BADF)?;
         if one.inner().is_given() {
             return Ok(one);
@@ -125,7 +126,7 @@ impl Server {
     }
 
     /// An idle description is used again, by a process that had it all the time.
-    fn open_again(&self, one: &Description) {
+    fn open_again(&self, one: &OpenFile) {
         let mut state = one.file.state.write().expect("no holder panics");
         let is_settled = {
             let mut inner = one.inner();
@@ -165,7 +166,7 @@ impl Server {
 
     /// `nr` descriptors less; with the last that can write, what is dirty is written, so that the
     /// file is whole, with its right times.
-    pub(super) fn release(&self, one: &Description, nr: u64) -> Result<(), Errno> {
+    pub(super) fn release(&self, one: &OpenFile, nr: u64) -> Result<(), Errno> {
         let is_last = {
             let mut inner = one.inner();
             inner.nr_known = inner.nr_known.saturating_sub(nr);

@@ -1,6 +1,6 @@
 //! Where an open file description reads and writes next.
 //!
-//! Problem: whoever reads at the position need only know where that is, and asking costs more than
+//! Problem: a reader at the position need only know where that is, and asking costs more than
 //! the bytes do. Idea: a description that can only be read, and is read there more than once, has
 //! its position in a word that its readers move by themselves (`pagetide_sys::shared::Positions`).
 //!
@@ -9,7 +9,7 @@
 //!    | a second read of a description that cannot write
 //!    v
 //!   Shared  in a word    its readers, wherever they are; read and lseek here, by the same means
-//!    | the kernel takes the file, or the word says what nobody has told it
+//!    | the kernel takes the file, or the word says what was never written there
 //!    v
 //!   Own
 //! ```
@@ -98,7 +98,7 @@ impl Position {
         }
     }
 
-    /// From here on, nobody else moves it; returns where it is.
+    /// From here on, no process moves it; returns where it is.
     pub(super) fn close(&mut self) -> u64 {
         if let Position::Shared(positions, place) = self {
             *self = Position::Own(positions.close(*place));

@@ -29,7 +29,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, RwLock, Weak};
 
-/// Who answers for a file.
+/// What answers for a file.
 pub(super) enum Hands {
     /// No description of it is open.
     Free,
@@ -183,7 +183,8 @@ impl State {
             Hands::Ours(_) => return self.upgrade(file, server, stand_in),
             Hands::Free => {}
         }
-        let opened = Opened::take(server, file, stand_in, made, write).map_err(Some)?;
+        let lease = |real: &_, kind| server.leases.take(real, kind, file);
+        let opened = Opened::take(server, lease, stand_in, made, write).map_err(Some)?;
         let handle = opened.file.reopen();
         self.hands = Hands::Ours(opened);
         Ok(handle)
@@ -203,7 +204,8 @@ impl State {
         let descriptions = file.descriptions();
         let readers: Vec<_> = descriptions.iter().filter(|one| one.take_handle()).collect();
         before.let_go();
-        match Opened::take(server, file, stand_in, None, true) {
+        let lease = |real: &_, kind| server.leases.take(real, kind, file);
+        match Opened::take(server, lease, stand_in, None, true) {
             Ok(opened) => {
                 readers.iter().for_each(|one| one.give_handle(opened.file.reopen()));
                 let handle = opened.file.reopen();

@@ -11,19 +11,20 @@
 use super::answer::Answer;
 use super::changes::{Author, Life};
 use super::identity::{lock, path_of};
-use super::told::Told;
+use super::notices::Notices;
+use super::packets::{Received, receive};
 use super::{Sender, Server, writing};
 use crate::errno::Errno;
 use crate::wire::{
-    CHUNK_BYTES, GREETING_BYTES, Greeting, Op, REPLY_FILES_MAX, REQUEST_BYTES, REQUEST_FILES_MAX,
-    Reply, Request, VERSION,
+    CHUNK_BYTES, GREETING_BYTES, Greeting, Op, REPLY_FILES_MAX, REQUEST_BYTES, Reply, Request,
+    VERSION,
 };
 use rustix::fs::{Mode, OFlags};
-use rustix::io::{IoSlice, IoSliceMut};
+use rustix::io::IoSlice;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType,
-    accept_with, bind, connect, listen, recvmsg, sendmsg, shutdown, socket_with, sockopt,
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown,
+    SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, sendmsg, shutdown,
+    socket_with, sockopt,
 };
 use std::fs::File;
 use std::io::{self, Read};
@@ -179,7 +180,7 @@ fn serve_socket(socket: &OwnedFd, server: &Arc<Server>) {
         let life = server.processes.enter(greeting.process, pid);
         let _membership = Membership(server, greeting.process);
         let process = greeting.process;
-        Connection { socket, server, process, life, long: None, told: None }.run();
+        Connection { socket, server, process, life, long: None, notices: None }.run();
     }
 }
 
@@ -191,7 +192,7 @@ struct Connection<'a> {
     life: Arc<Life>,
     /// A write that goes on.
     long: Option<writing::LongWrite>,
-    told: Option<Told>,
+    notices: Option<Notices>,
 }
 
 impl Connection<'_> {
@@ -200,9 +201,9 @@ impl Connection<'_> {
         let mut target = vec![0; CHUNK_BYTES];
         loop {
             let received = receive(self.socket.as_fd(), &mut packet, RecvFlags::empty());
-            // What was told before comes before what is asked, and before the end.
-            if let Some(told) = &self.told {
-                told.take_all(self.server);
+            // Notices come before a question after them, and before the end.
+            if let Some(notices) = &self.notices {
+                notices.take_all(self.server);
             }
             let Ok(Received { nr_bytes: nr_bytes @ 1.., files, pid }) = received else { return };
             // What is no request comes from no library of ours: nothing more is to be learnt.
@@ -222,9 +223,9 @@ impl Connection<'_> {
         pid: i32,
         target: &mut [u8],
     ) -> Result<(), Errno> {
-        match (request.op, &self.told) {
-            (Op::Touch | Op::Admit, Some(told)) => {
-                told.take(request, source, self.server);
+        match (request.op, &self.notices) {
+            (Op::Touch | Op::Admit, Some(notices)) => {
+                notices.take(request, source, self.server);
                 Ok(())
             }
             (Op::Touch, None) => {
@@ -234,8 +235,8 @@ impl Connection<'_> {
             (Op::Admit, None) => Ok(()),
             (Op::Share, _) => send_shared(self.socket, self.server),
             (Op::Tray, _) => {
-                self.told = None;
-                send_tray(self.socket, self.server, &mut self.told)
+                self.notices = None;
+                send_tray(self.socket, self.server, &mut self.notices)
             }
             (Op::Write | Op::WriteAt | Op::Append, _) => {
                 self.author().settle();
@@ -316,11 +317,15 @@ fn send_shared(socket: &OwnedFd, server: &Server) -> Result<(), Errno> {
 }
 
 /// A tray, and a socket to tell of it by; none where there are enough already.
-fn send_tray(socket: &OwnedFd, server: &Arc<Server>, told: &mut Option<Told>) -> Result<(), Errno> {
-    match Told::new(server) {
+fn send_tray(
+    socket: &OwnedFd,
+    server: &Arc<Server>,
+    notices: &mut Option<Notices>,
+) -> Result<(), Errno> {
+    match Notices::new(server) {
         Ok((new, far)) => {
-            let told = told.insert(new);
-            send_files(socket, &Reply::done(1), &[], &[told.tray(), far.as_fd()])
+            let notices = notices.insert(new);
+            send_files(socket, &Reply::done(1), &[], &[notices.tray(), far.as_fd()])
         }
         Err(_) => send_files(socket, &Reply::done(0), &[], &[]),
     }
@@ -348,42 +353,4 @@ fn send_files(
         sendmsg(socket, &parts, &mut beside, SendFlags::NOSIGNAL)
     })?;
     Ok(())
-}
-
-/// One packet, and the descriptors beside it.
-pub(super) struct Received {
-    pub(super) nr_bytes: usize,
-    pub(super) files: Vec<OwnedFd>,
-    /// The process that has sent it.
-    pub(super) pid: i32,
-}
-
-/// Waits for one packet; no bytes are the end. A packet of another user's is an error.
-pub(super) fn receive(
-    socket: BorrowedFd<'_>,
-    packet: &mut [u8],
-    flags: RecvFlags,
-) -> Result<Received, Errno> {
-    const SPACE: usize = rustix::cmsg_space!(ScmRights(REQUEST_FILES_MAX), ScmCredentials(1));
-    let mut space = [MaybeUninit::uninit(); SPACE];
-    let mut beside = RecvAncillaryBuffer::new(&mut space);
-    let nr_bytes = rustix::io::retry_on_intr(|| {
-        let mut parts = [IoSliceMut::new(packet)];
-        recvmsg(socket, &mut parts, &mut beside, flags | RecvFlags::CMSG_CLOEXEC)
-    })?
-    .bytes;
-    let (mut files, mut pid) = (Vec::new(), 0);
-    for message in beside.drain() {
-        match message {
-            RecvAncillaryMessage::ScmRights(descriptors) => files.extend(descriptors),
-            RecvAncillaryMessage::ScmCredentials(sender)
-                if sender.uid != rustix::process::getuid() =>
-            {
-                return Err(Errno::PERM);
-            }
-            RecvAncillaryMessage::ScmCredentials(sender) => pid = sender.pid.as_raw_nonzero().get(),
-            _ => {}
-        }
-    }
-    Ok(Received { nr_bytes, files, pid })
 }

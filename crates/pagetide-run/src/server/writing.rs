@@ -12,8 +12,8 @@
 
 use super::answer::{Answer, Outcome, done};
 use super::changes::Author;
-use super::description::Description;
 use super::opened::Opened;
+use super::requests::OpenFile;
 use super::turn::HeldTurn;
 use crate::errno::Errno;
 use crate::wire::{FILE_BYTES_MAX, Op, Reply, Request, Status, write as flag};
@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 /// A call that has more packets to come.
 pub(super) struct LongWrite {
-    description: Arc<Description>,
+    description: Arc<OpenFile>,
     /// Where the next packet goes.
     next: u64,
     moves_position: bool,
@@ -87,7 +87,7 @@ enum Tried {
 
 /// Begins a call, and ends it if it is one packet's.
 pub(super) fn begin(
-    description: &Arc<Description>,
+    description: &Arc<OpenFile>,
     author: Author<'_>,
     request: &Request,
     source: &[u8],
@@ -116,7 +116,7 @@ pub(super) fn begin(
 }
 
 fn try_once(
-    description: &Description,
+    description: &OpenFile,
     author: Author<'_>,
     request: &Request,
     source: &[u8],

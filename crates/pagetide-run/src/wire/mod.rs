@@ -27,9 +27,9 @@
 //!
 //! Source: open(2) `O_PATH`, fcntl(2) `F_SETLEASE` and `F_DUPFD_QUERY`, unix(7).
 
-mod told;
+mod notices;
 
-pub use told::*;
+pub use notices::*;
 
 /// Both ends must be of the same one.
 pub const VERSION: u32 = 11;
@@ -39,8 +39,8 @@ pub const VERSION: u32 = 11;
 pub const VARIABLE: &str = "PAGETIDE_RUN";
 /// The most data in one packet.
 pub const CHUNK_BYTES: usize = 128 << 10;
-/// The most data in one packet that is told and not asked.
-pub const TOLD_BYTES: usize = 8 << 10;
+/// The most data in one notice.
+pub const NOTICE_BYTES: usize = 8 << 10;
 /// Bytes of a [`Request`].
 pub const REQUEST_BYTES: usize = 48;
 /// Bytes of a [`Reply`].

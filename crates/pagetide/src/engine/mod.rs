@@ -19,6 +19,7 @@
 //! no page is waited for by who holds any lock that another page's user may want.
 
 pub(crate) mod agreement;
+pub(crate) mod claims;
 pub(crate) mod delay;
 pub(crate) mod devices;
 pub(crate) mod dirty;
@@ -51,14 +52,13 @@ use crate::engine::written::Written;
 use crate::memory::compressed::CompressedPool;
 use crate::memory::io_pool::IoPool;
 use crate::memory::locks::Signal;
-use crate::memory::node::{Node, Nodes};
+use crate::memory::node::Nodes;
 use crate::stats::counters::Counters;
 use crate::stats::recorder::Recorder;
 use crate::stats::sizing::ReuseSampler;
 use pagetide_core::folio::{Flags, Folios};
 use pagetide_core::ids::{CpuId, FrameId, GroupId, PageId, PageIndex, PageType};
 use pagetide_core::lru::{AccessPath, AccessRule, Discarded, Marked, ShadowEntry};
-use pagetide_core::page_alloc::{Attempt, Attempted, SlowPath, WatermarkLevel};
 use pagetide_core::record;
 use pagetide_core::units::PAGE_BYTES;
 use pagetide_sys::{ClaimedFrame, FrameArena, Lock, PageHandle, fetch};
@@ -229,22 +229,6 @@ impl Engine {
         Some(claimed)
     }
 
-    /// A frame of the fastest node that has one above LOW.
-    fn frame_above_low(&self, cpu: CpuId) -> Option<ClaimedFrame> {
-        let at_low = |node: &Node| node.frames.alloc(cpu, Some(WatermarkLevel::Low));
-        let claimed = self.nodes.iter().find_map(at_low);
-        if claimed.is_none() {
-            self.has_free.store(false, Relaxed);
-        }
-        claimed
-    }
-
-    pub(crate) fn alloc_frame(&self, cpu: CpuId) -> Result<ClaimedFrame, NoFrame> {
-        let claimed = self.alloc_from_nodes(cpu)?;
-        self.tell_growth();
-        Ok(claimed)
-    }
-
     /// Takes up to `nr` frames in runs of neighbours, as far as there are such; where there are
     /// none, makes room for them once. Memory of several kinds has none: which kind a page gets is
     /// decided page by page.
@@ -254,69 +238,15 @@ impl Engine {
             return;
         }
         node.frames.alloc_runs(nr, taken);
-        if taken.is_empty() && self.make_room_for_runs(node, nr) {
+        if taken.is_empty() && self.make_room_for_runs(nr) {
             node.frames.alloc_runs(nr, taken);
         }
         self.tell_growth();
     }
 
-    fn tell_growth(&self) {
+    pub(crate) fn tell_growth(&self) {
         if self.arena.wants_growth() {
             self.growth.notify();
-        }
-    }
-
-    fn alloc_from_nodes(&self, cpu: CpuId) -> Result<ClaimedFrame, NoFrame> {
-        if self.nodes.len() == 1 {
-            let wake = || {
-                self.has_free.store(false, Relaxed);
-                self.background.notify();
-            };
-            return self.alloc_slowly(cpu, self.nodes.first(), SlowPath::new(), wake);
-        }
-        if let Some(claimed) = self.frame_above_low(cpu) {
-            return Ok(claimed);
-        }
-        self.wake_background(0);
-        // The slow nodes first: there, a frame costs a page that is cold.
-        let mut slowest_first = self.nodes.iter().rev();
-        let found = slowest_first.find_map(|node| {
-            let mut path = SlowPath::new();
-            while path.next(Attempted::Progress) != Attempt::WakeBackground {}
-            self.alloc_slowly(cpu, node, path, || {}).ok()
-        });
-        found.ok_or(NoFrame)
-    }
-
-    /// A frame of the node, by what `path` says is left to try.
-    fn alloc_slowly(
-        &self,
-        cpu: CpuId,
-        node: &Node,
-        mut path: SlowPath,
-        wake_background: impl Fn(),
-    ) -> Result<ClaimedFrame, NoFrame> {
-        let mut outcome = Attempted::Failed;
-        let mut _starving = None;
-        loop {
-            outcome = match path.next(outcome) {
-                Attempt::Take(level) => match node.frames.alloc(cpu, level) {
-                    Some(frame) => return Ok(frame),
-                    None => Attempted::Failed,
-                },
-                Attempt::WakeBackground => {
-                    wake_background();
-                    Attempted::Progress
-                }
-                Attempt::DirectReclaim => self.reclaim_directly(cpu, node),
-                Attempt::DrainCpus => {
-                    _starving = Some(node.frames.starve());
-                    node.frames.drain_lists();
-                    node.drain_logs();
-                    Attempted::Progress
-                }
-                Attempt::GiveUp => return Err(NoFrame),
-            };
         }
     }
 

@@ -37,7 +37,9 @@ impl Engine {
         frame: FrameId,
         has_hint: bool,
     ) -> Option<FrameId> {
-        let Some(sentence) = self.hear_access(page, frame, has_hint) else { return Some(frame) };
+        let Some(sentence) = self.hear_access(cpu, page, frame, has_hint) else {
+            return Some(frame);
+        };
         if sentence == Sentence::Move
             && let Ok(mut lock) = page.try_lock()
         {
@@ -54,19 +56,25 @@ impl Engine {
         if !self.is_slow(frame, has_hint) {
             return;
         }
-        if self.hear_access(page.page(), frame, has_hint) == Some(Sentence::Move) {
+        if self.hear_access(cpu, page.page(), frame, has_hint) == Some(Sentence::Move) {
             self.promote(cpu, page, frame);
         }
     }
 
     /// Pays for the access, and has the fault judged if the page was armed; it is armed again where
     /// core says so. `None`: there was no fault, or somebody else has it.
-    fn hear_access(&self, page: PageRef<'_>, frame: FrameId, has_hint: bool) -> Option<Sentence> {
+    fn hear_access(
+        &self,
+        cpu: CpuId,
+        page: PageRef<'_>,
+        frame: FrameId,
+        has_hint: bool,
+    ) -> Option<Sentence> {
         self.pay_for_access(frame);
         if !has_hint || !page.test_and_clear_hint() {
             return None;
         }
-        let sentence = self.judge_fault(frame);
+        let sentence = self.judge_fault(cpu, frame);
         if sentence == Sentence::Arm {
             page.set_hint();
         }
@@ -83,7 +91,7 @@ impl Engine {
     }
 
     /// Judges the fault on an armed page, whose hint the caller took.
-    fn judge_fault(&self, frame: FrameId) -> Sentence {
+    fn judge_fault(&self, cpu: CpuId, frame: FrameId) -> Sentence {
         let Some(tiering) = &self.tiering else { return Sentence::Stay };
         let is_local = self.nodes.index_of(frame) == 0;
         let (now, folio) = (self.fine_now(tiering), &self.folios[frame]);
@@ -97,7 +105,7 @@ impl Engine {
             promotion.decide(now, &HintFault { folio, nr_frames: 1 }, &room)
         };
         if decision.wakes_reclaim() {
-            self.wake_background(0);
+            self.wake_background(cpu);
         }
         decision.sentence()
     }
@@ -133,7 +141,7 @@ impl Engine {
         }
         // Before the next finds none.
         if fast.frames.room().is_short() {
-            self.wake_background(0);
+            self.wake_background(cpu);
         }
     }
 
@@ -175,15 +183,6 @@ impl Engine {
         if lock(&tiering.promotion).arms_moved(tiering.now(), folio, migration) {
             page.set_hint();
         }
-    }
-
-    /// Wakes background reclaim of the node this many places down; without worker threads it is
-    /// done here, at once, where there are tiers.
-    pub(crate) fn wake_background(&self, nth: usize) {
-        if self.has_workers || self.tiering.is_none() {
-            return self.background.notify();
-        }
-        self.reclaim_in_background(nth);
     }
 
     /// A frame of a node that pages are demoted to, without reclaim.

@@ -188,7 +188,7 @@ impl<'e> Prefetcher<'e> {
         self.submit_piece(wish, piece);
         let arena = &self.engine.arena;
         let unused: Vec<_> = self.stock.drain(..).map(|frame| arena.release(frame)).collect();
-        self.engine.nodes.free(current_cpu(), &unused);
+        self.engine.nodes.free(current_cpu(), unused.iter().copied());
     }
 
     /// Gets frames for the next pieces in runs, or where there are none for this piece one by one,

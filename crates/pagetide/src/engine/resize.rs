@@ -18,6 +18,7 @@ use crate::engine::Engine;
 use crate::engine::flush::OnLocked;
 use crate::memory::locks::lock;
 use crate::memory::node::Node;
+use pagetide_core::ids::NodeId;
 use pagetide_core::knobs::MEMORY_MIN;
 use pagetide_core::units::Bytes;
 use std::ops::RangeInclusive;
@@ -118,7 +119,7 @@ impl Engine {
         while now > nr_frames && rounds < ROUNDS_MAX {
             let nr_wanted = u64::from(now - nr_frames);
             self.make_room_below(nth, nr_wanted);
-            if self.reclaim_pages(node, nr_wanted) == 0 {
+            if self.reclaim_pages(NodeId(nth as u8), nr_wanted) == 0 {
                 // What other CPUs brought in and have not told yet is on no list.
                 self.nodes.drain_logs();
                 self.flush_all(OnLocked::Skip);
@@ -141,7 +142,7 @@ impl Engine {
         let nr_missing = nr_pages.saturating_sub(below.frames.room_for_demoted());
         if nr_missing > 0 {
             self.make_room_below(nth + 1, nr_missing);
-            self.reclaim_pages(below, nr_missing);
+            self.reclaim_pages(NodeId(nth as u8 + 1), nr_missing);
         }
     }
 }

@@ -1,8 +1,17 @@
 //! Locking, in one word, and how worker threads are woken and stopped.
 
-pub(crate) use crate::memory::sync::lock;
-use std::sync::{Condvar, Mutex};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
+
+/// What a lock says that an earlier holder's panic has poisoned: an assertion failed
+/// while core's state was half changed, and going on could hand out wrong bytes.
+pub(crate) const POISONED: &str = "an earlier panic left this state half changed";
+
+/// Locks, and panics if an earlier holder did.
+#[inline]
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect(POISONED)
+}
 
 /// What a worker thread woke for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,10 +57,7 @@ impl Signal {
     pub(crate) fn wait(&self, timeout: Duration) -> Wake {
         let idle = |state: &mut SignalState| !state.is_pending && !state.is_stopped;
         let state = lock(&self.state);
-        let (mut state, _) = self
-            .changed
-            .wait_timeout_while(state, timeout, idle)
-            .expect("an earlier panic left this state half changed");
+        let (mut state, _) = self.changed.wait_timeout_while(state, timeout, idle).expect(POISONED);
         if state.is_stopped {
             Wake::Stop
         } else if std::mem::take(&mut state.is_pending) {

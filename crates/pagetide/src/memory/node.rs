@@ -185,12 +185,12 @@ impl Nodes {
     }
 
     /// Gives frames back, each to its node.
-    pub(crate) fn free(&self, cpu: CpuId, frames: &[FrameId]) {
+    pub(crate) fn free(&self, cpu: CpuId, frames: impl Iterator<Item = FrameId> + Clone) {
         if let [only] = &*self.list {
-            return only.frames.free(cpu, frames.iter().copied());
+            return only.frames.free(cpu, frames);
         }
         for node in &self.list {
-            let mut own = frames.iter().copied().filter(|frame| node.has(*frame)).peekable();
+            let mut own = frames.clone().filter(|frame| node.has(*frame)).peekable();
             if own.peek().is_some() {
                 node.frames.free(cpu, own);
             }

@@ -136,7 +136,7 @@ fn in_code(code: &str, uses: &[Range<usize>], found: &mut Vec<Path>) {
         let length = bytes[..separator].iter().rev().take_while(|byte| is_word(**byte)).count();
         let start = separator - length;
         let is_import = uses.iter().any(|range| range.contains(&separator));
-        // `pub(in crate::lru)` says who may see an item, and uses nothing.
+        // `pub(in crate::lru)` says where an item is seen, and uses nothing.
         let is_visibility = code[..start].ends_with("pub(in ");
         if start < past || length == 0 || is_import || is_visibility {
             continue;

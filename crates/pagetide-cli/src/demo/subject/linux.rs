@@ -1,7 +1,7 @@
 //! The kernel's page cache: plain pread and pwrite.
 //!
 //! Problem: the kernel does not tell a process which of its reads were hits. Idea: look with
-//! cachestat before the read, on a sample, and take the rest from the process's and the cgroup's
+//! cachestat before the read, on a sample, and take the others from the process's and the cgroup's
 //! own accounts:
 //!
 //! ```text
@@ -15,9 +15,9 @@
 //!
 //! `memory.stat` is read before and after a run only: reading it folds the kernel's per-CPU
 //! statistics, on which its reclaim decides, and so would change what is measured. Ignored: CPU
-//! time in reclaim, which the kernel does not account to anyone.
+//! time in reclaim, which the kernel does not account.
 
-use super::{Access, Counters, Subject, SubjectFile};
+use super::{Counters, MeasuredCache, MeasuredFile, OpenMode};
 use crate::cgroup::GroupHandle;
 use pagetide_sys::kernel_cache::read_kernel_cache;
 use serde_json::{Map, Value};
@@ -29,21 +29,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The kernel's page cache, limited by the cgroup this process is in.
 #[derive(Debug)]
-pub(crate) struct LinuxSubject {
+pub(crate) struct LinuxCache {
     group: Option<GroupHandle>,
     usage_max: AtomicU64,
 }
 
-impl LinuxSubject {
+impl LinuxCache {
     /// The page cache as it is; `group` gives its limit and its counters.
-    pub(crate) fn new(group: Option<GroupHandle>) -> LinuxSubject {
-        LinuxSubject { group, usage_max: AtomicU64::new(0) }
+    pub(crate) fn new(group: Option<GroupHandle>) -> LinuxCache {
+        LinuxCache { group, usage_max: AtomicU64::new(0) }
     }
 }
 
-impl Subject for LinuxSubject {
-    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn SubjectFile>> {
-        let file = File::options().read(true).write(access == Access::ReadWrite).open(path)?;
+impl MeasuredCache for LinuxCache {
+    fn open(&self, path: &Path, access: OpenMode) -> io::Result<Box<dyn MeasuredFile>> {
+        let file = File::options().read(true).write(access == OpenMode::ReadWrite).open(path)?;
         Ok(Box::new(LinuxFile(file)))
     }
 
@@ -81,7 +81,7 @@ impl Subject for LinuxSubject {
 #[derive(Debug)]
 struct LinuxFile(File);
 
-impl SubjectFile for LinuxFile {
+impl MeasuredFile for LinuxFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.0.read_at(buffer, offset)
     }

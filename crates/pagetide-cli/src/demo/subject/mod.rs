@@ -1,11 +1,11 @@
-//! Who is measured: the kernel's page cache, or one of Pagetide's policies.
+//! What is measured: the kernel's page cache, or one of Pagetide's policies.
 //!
 //! Problem: a fair comparison runs the same loop over both and counts hits the same way.
 //! Idea: a small seam of what a workload needs; each subject sits behind it, in a process of its
-//! own, and a hit is counted for both by looking, before a read, whether the pages are resident.
+//! own, and a hit is counted for both by sampling, before a read, whether the pages are resident.
 //!
 //! ```text
-//!   workload --> SubjectFile: read_at write_at sync_data resident_pages
+//!   workload --> MeasuredFile: read_at write_at sync_data resident_pages
 //!                    |                         |
 //!                  linux: pread, cachestat   pagetide: File of a PageCache
 //! ```
@@ -15,8 +15,8 @@
 mod linux;
 mod pagetide;
 
-use super::child::Job;
-use super::tiers::Seat;
+use super::job::Job;
+use super::tiers::MemoryShape;
 use ::pagetide::Tier;
 use pagetide_core::units::Bytes;
 use serde_json::{Map, Value};
@@ -25,8 +25,8 @@ use std::io;
 use std::path::Path;
 use std::str::FromStr;
 
-pub(crate) use linux::LinuxSubject;
-pub(crate) use pagetide::PagetideSubject;
+pub(crate) use linux::LinuxCache;
+pub(crate) use pagetide::PagetideCache;
 use pagetide_core::lru::PolicyName;
 
 /// A subject's name on the command line.
@@ -35,7 +35,7 @@ pub(crate) enum SubjectName {
     /// The kernel's page cache in a memory cgroup.
     Linux,
     /// Pagetide under this policy, in this shape of memory.
-    Pagetide(PolicyName, Seat),
+    Pagetide(PolicyName, MemoryShape),
 }
 
 /// The subjects of a demo with tiers.
@@ -47,7 +47,7 @@ impl fmt::Display for SubjectName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SubjectName::Linux => f.write_str("linux"),
-            SubjectName::Pagetide(policy, seat) => write!(f, "{policy}{seat}"),
+            SubjectName::Pagetide(policy, shape) => write!(f, "{policy}{shape}"),
         }
     }
 }
@@ -59,8 +59,8 @@ impl FromStr for SubjectName {
         if text == "linux" {
             return Ok(SubjectName::Linux);
         }
-        let (policy, seat) = Seat::split(text);
-        policy.parse().map(|policy| SubjectName::Pagetide(policy, seat)).map_err(|_| {
+        let (policy, shape) = MemoryShape::split(text);
+        policy.parse().map(|policy| SubjectName::Pagetide(policy, shape)).map_err(|_| {
             let policies: Vec<&str> =
                 PolicyName::ALL.iter().map(|policy| policy.as_str()).collect();
             format!("no subject named {text:?}; there are linux, {}", policies.join(", "))
@@ -70,7 +70,7 @@ impl FromStr for SubjectName {
 
 /// Whether a file will be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Access {
+pub(crate) enum OpenMode {
     /// Read only.
     Read,
     /// Read and written.
@@ -88,16 +88,16 @@ pub(crate) struct Counters {
     pub(crate) refaults: Option<u64>,
     /// Pages evicted, where the subject counts them.
     pub(crate) evictions: Option<u64>,
-    /// CPU time spent in reclaim, where it can be told apart.
+    /// CPU time spent in reclaim, where it is counted.
     pub(crate) reclaim_cpu_ns: Option<u64>,
     /// Highest resident size seen.
     pub(crate) resident_bytes_max: Option<u64>,
 }
 
 /// A page cache under measurement.
-pub(crate) trait Subject: Send + Sync {
+pub(crate) trait MeasuredCache: Send + Sync {
     /// Opens `path` through this cache.
-    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn SubjectFile>>;
+    fn open(&self, path: &Path, access: OpenMode) -> io::Result<Box<dyn MeasuredFile>>;
     /// Bytes read from the device so far; cheap, and disturbs nothing.
     fn read_device_read_bytes(&self) -> u64;
     /// Looks at the resident size, for subjects that only know it at the moment. Cheap.
@@ -109,15 +109,15 @@ pub(crate) trait Subject: Send + Sync {
     fn describe(&self, detail: &mut Map<String, Value>);
 }
 
-/// A file open through a [`Subject`].
-pub(crate) trait SubjectFile: Send + Sync {
+/// A file open through a [`MeasuredCache`].
+pub(crate) trait MeasuredFile: Send + Sync {
     /// Reads at `offset`; short only at the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
     /// Writes at `offset`; never short without an error.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Makes all writes so far durable.
     fn sync_data(&self) -> io::Result<()>;
-    /// Pages of the range that are resident now; `None` where nobody can tell.
+    /// Pages of the range that are resident now; `None` where they cannot be counted.
     fn resident_pages(&self, offset: u64, len: u64) -> Option<u64>;
 }
 
@@ -132,11 +132,11 @@ pub(crate) fn make(
     memory: Bytes,
     tiers: &[Tier],
     job: &Job,
-) -> io::Result<Box<dyn Subject>> {
+) -> io::Result<Box<dyn MeasuredCache>> {
     match name {
-        SubjectName::Linux => Ok(Box::new(LinuxSubject::new(job.group.clone()))),
+        SubjectName::Linux => Ok(Box::new(LinuxCache::new(job.group.clone()))),
         SubjectName::Pagetide(policy, _) => {
-            Ok(Box::new(PagetideSubject::new(policy, memory, tiers, job)?))
+            Ok(Box::new(PagetideCache::new(policy, memory, tiers, job)?))
         }
     }
 }

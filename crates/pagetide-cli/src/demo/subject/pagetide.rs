@@ -1,7 +1,7 @@
 //! Pagetide under one policy, used as any program would use it.
 
-use super::{Access, Counters, Subject, SubjectFile};
-use crate::demo::child::Job;
+use super::{Counters, MeasuredCache, MeasuredFile, OpenMode};
+use crate::demo::job::Job;
 use crate::settings;
 use ::pagetide::{File, OpenOptions, PageCache, Tier};
 use pagetide_core::lru::PolicyName;
@@ -12,9 +12,9 @@ use std::path::Path;
 
 /// A page cache of our own.
 #[derive(Debug)]
-pub(crate) struct PagetideSubject(PageCache);
+pub(crate) struct PagetideCache(PageCache);
 
-impl PagetideSubject {
+impl PagetideCache {
     /// A cache of `memory`, or of `tiers` if there are any, touched beforehand so that no run pays
     /// for first touches.
     ///
@@ -25,7 +25,7 @@ impl PagetideSubject {
         memory: Bytes,
         tiers: &[Tier],
         job: &Job,
-    ) -> io::Result<PagetideSubject> {
+    ) -> io::Result<PagetideCache> {
         let builder = settings::apply(PageCache::builder().pretouch(true), &job.settings)
             .map_err(io::Error::other)?
             .policy(policy);
@@ -38,13 +38,13 @@ impl PagetideSubject {
             Some(path) => builder.record(path),
             None => builder,
         };
-        Ok(PagetideSubject(builder.build()?))
+        Ok(PagetideCache(builder.build()?))
     }
 }
 
-impl Subject for PagetideSubject {
-    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn SubjectFile>> {
-        let options = OpenOptions::new().read(true).write(access == Access::ReadWrite);
+impl MeasuredCache for PagetideCache {
+    fn open(&self, path: &Path, access: OpenMode) -> io::Result<Box<dyn MeasuredFile>> {
+        let options = OpenOptions::new().read(true).write(access == OpenMode::ReadWrite);
         Ok(Box::new(PagetideFile(self.0.open(path, options)?)))
     }
 
@@ -87,7 +87,7 @@ impl Subject for PagetideSubject {
 #[derive(Debug)]
 struct PagetideFile(File);
 
-impl SubjectFile for PagetideFile {
+impl MeasuredFile for PagetideFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         Ok(self.0.read_at(buffer, offset)?)
     }

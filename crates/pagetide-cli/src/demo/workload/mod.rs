@@ -1,8 +1,8 @@
-//! The jobs that subjects are given, and the stage they are played on.
+//! The jobs that subjects are given, and the harness they are played on.
 //!
-//! Problem: each subject must get exactly the same job. Idea: a workload is a function of a stage
+//! Problem: each subject must get exactly the same job. Idea: a workload is a function of a harness
 //! (a subject, files of known content, a limit, a seed), and knows neither which subject it drives
-//! nor who watches.
+//! nor what is measured meanwhile.
 //!
 //! ```text
 //!   wschange   sequential   a working set that changes: how many reads until the new one is kept
@@ -13,7 +13,7 @@
 //!   zipf-fit   random       skewed reads of what fits: for tiers of memory
 //! ```
 //!
-//! Data: [`Stage`], shared by the threads of a run; [`Tally`], what a run leaves.
+//! Data: [`Harness`], shared by the threads of a run; [`Measurements`], what a run leaves.
 
 mod oltp;
 mod uniform;
@@ -23,147 +23,26 @@ mod zipf_bare;
 mod zipf_fit;
 mod zipf_scan;
 
-use super::dataset::DataFile;
-use super::measure::{HitCounts, Lane, Looking, nanoseconds};
-use super::plan;
-use super::subject::{Access, Subject, SubjectFile};
+use super::measure::{Client, HitCounts, HitSampling, LOOK_EVERY, Measurements, nanoseconds};
+use super::plan::Workload;
+use super::subject::{MeasuredCache, MeasuredFile, OpenMode};
 use crate::cgroup::GroupHandle;
+use crate::dataset::DataFile;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::pages::{PagePicker, Shuffle, Skew};
 use hdrhistogram::Histogram;
 use pagetide_core::units::{Bytes, PAGE_BYTES};
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::fmt;
-use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Bytes in one sequential read.
 pub(crate) const SEQUENTIAL_BYTES: usize = 64 << 10;
-/// Random reads for each one before which residence is looked up: rare enough to cost about 1 %.
-pub(crate) const LOOK_EVERY: u32 = 16;
-
-/// A workload's name on the command line.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Workload {
-    /// Three working sets, one after the other, twice.
-    #[serde(rename = "wschange")]
-    WsChange,
-    /// A working set beside a stream.
-    #[serde(rename = "wsprotect")]
-    WsProtect,
-    /// Zipf 0.99 random reads beside a scan.
-    ZipfScan,
-    /// Uniform random reads.
-    Uniform,
-    /// Zipf 0.8 random reads and writes, verified.
-    Oltp,
-    /// Zipf 0.99 random reads of what fits; for tiers.
-    ZipfFit,
-    /// Zipf 0.8 random reads with nothing measured but their time; for `pagetide bench`.
-    ZipfBare,
-}
-
-impl Workload {
-    /// The demo's, in its order.
-    pub(crate) const ALL: [Workload; 6] = [
-        Workload::WsChange,
-        Workload::WsProtect,
-        Workload::ZipfScan,
-        Workload::Uniform,
-        Workload::Oltp,
-        Workload::ZipfFit,
-    ];
-    /// Those that a demo plays which is told nothing else.
-    pub(crate) const USUAL: [Workload; 5] = [
-        Workload::WsChange,
-        Workload::WsProtect,
-        Workload::ZipfScan,
-        Workload::Uniform,
-        Workload::Oltp,
-    ];
-
-    /// The name that people type.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Workload::WsChange => "wschange",
-            Workload::WsProtect => "wsprotect",
-            Workload::ZipfScan => "zipf-scan",
-            Workload::Uniform => "uniform",
-            Workload::Oltp => "oltp",
-            Workload::ZipfFit => "zipf-fit",
-            Workload::ZipfBare => "zipf-bare",
-        }
-    }
-
-    /// One line on what it does, for tables and reports.
-    pub(crate) fn summary(self) -> &'static str {
-        match self {
-            Workload::WsChange => {
-                "files of 0.75x memory, each read until fully cached plus 2 reads; three files, \
-                 two rounds"
-            }
-            Workload::WsProtect => {
-                "a set of 0.25x memory read 5 times, then a file of 1.06x memory streamed 10 times"
-            }
-            Workload::ZipfScan => {
-                "4 KiB random reads, zipf 0.99 over 4x memory, each followed by 64 KiB of a \
-                 sequential scan of 2.25x memory"
-            }
-            Workload::Uniform => "uniform random 4 KiB reads over 2.75x memory",
-            Workload::Oltp => {
-                "70/30 random reads and writes of 4 KiB, zipf 0.8 over 4x memory, syncs, contents \
-                 verified at the end"
-            }
-            Workload::ZipfFit => {
-                "4 KiB random reads, zipf 0.99 over 0.8x memory, after reading it all once"
-            }
-            Workload::ZipfBare => "4 KiB random reads, zipf 0.8 over 4x memory",
-        }
-    }
-
-    /// Whether it runs for `--seconds`, rather than until its job is done.
-    pub(crate) fn is_timed(self) -> bool {
-        !matches!(self, Workload::WsChange | Workload::WsProtect)
-    }
-
-    /// The files it uses, by the plan's names.
-    pub(crate) fn file_names(self) -> &'static [&'static str] {
-        match self {
-            Workload::WsChange => &plan::CHANGE_FILES,
-            Workload::WsProtect => &[plan::SET_FILE, plan::STREAM_FILE],
-            Workload::ZipfScan => &[plan::BIG_FILE, "data-1", "data-2", "data-3"],
-            Workload::Uniform | Workload::ZipfBare => &[plan::BIG_FILE],
-            Workload::Oltp => &[plan::OLTP_FILE],
-            Workload::ZipfFit => &[plan::FIT_FILE],
-        }
-    }
-}
-
-impl fmt::Display for Workload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Workload {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Workload, String> {
-        Workload::ALL.into_iter().find(|workload| workload.name() == text).ok_or_else(|| {
-            let names = Workload::ALL.map(Workload::name).join(", ");
-            format!("no workload named {text:?}; there are {names}")
-        })
-    }
-}
-
 /// What a workload is played on.
-pub(crate) struct Stage<'a> {
+pub(crate) struct Harness<'a> {
     /// The cache under measurement.
-    pub(crate) subject: &'a dyn Subject,
+    pub(crate) subject: &'a dyn MeasuredCache,
     /// Its limit, on which all sizes depend.
     pub(crate) memory: Bytes,
     /// The plan's files, those of [`Workload::file_names`].
@@ -174,7 +53,7 @@ pub(crate) struct Stage<'a> {
     pub(crate) nr_threads: u32,
     /// Where all randomness comes from.
     pub(crate) seed: u64,
-    /// Hits seen by the lanes that count.
+    /// Hits seen by the clients that count.
     pub(crate) hits: &'a HitCounts,
     /// Thousandths of the job that are done.
     pub(crate) done: &'a AtomicU64,
@@ -186,38 +65,28 @@ pub(crate) struct Stage<'a> {
     pub(crate) is_begun: AtomicBool,
 }
 
-/// What a run leaves.
-pub(crate) struct Tally {
-    /// Latencies in nanoseconds, of the operations that count.
-    pub(crate) histogram: Histogram<u64>,
-    /// How long the operations took together.
-    pub(crate) elapsed: Duration,
-    /// What only this workload knows.
-    pub(crate) detail: Map<String, Value>,
-}
-
-/// Plays `workload` on `stage`.
+/// Plays `workload` on `harness`.
 ///
 /// # Errors
 /// A failed or wrong read or write, or an interrupt.
-pub(crate) fn run(workload: Workload, stage: &Stage<'_>) -> Result<Tally, Failure> {
-    let tally = match workload {
-        Workload::WsChange => wschange::run(stage),
-        Workload::WsProtect => wsprotect::run(stage),
-        Workload::ZipfScan => zipf_scan::run(stage),
-        Workload::Uniform => uniform::run(stage),
-        Workload::Oltp => oltp::run(stage),
-        Workload::ZipfFit => zipf_fit::run(stage),
-        Workload::ZipfBare => zipf_bare::run(stage),
+pub(crate) fn run(workload: Workload, harness: &Harness<'_>) -> Result<Measurements, Failure> {
+    let measured = match workload {
+        Workload::WsChange => wschange::run(harness),
+        Workload::WsProtect => wsprotect::run(harness),
+        Workload::ZipfScan => zipf_scan::run(harness),
+        Workload::Uniform => uniform::run(harness),
+        Workload::Oltp => oltp::run(harness),
+        Workload::ZipfFit => zipf_fit::run(harness),
+        Workload::ZipfBare => zipf_bare::run(harness),
     }?;
     assert!(
-        stage.is_begun.load(Ordering::Relaxed),
+        harness.is_begun.load(Ordering::Relaxed),
         "a workload that never begins plays without a limit"
     );
-    Ok(tally)
+    Ok(measured)
 }
 
-impl Stage<'_> {
+impl Harness<'_> {
     /// Pages read so far and how many were hits; `device_read_bytes` since the start.
     pub(crate) fn load_hits(&self, workload: Workload, device_read_bytes: u64) -> (u64, u64) {
         if workload.is_timed() {
@@ -243,7 +112,7 @@ impl Stage<'_> {
         found.expect("the plan makes the files that the workload names")
     }
 
-    fn open(&self, data: &DataFile, access: Access) -> Result<Box<dyn SubjectFile>, Failure> {
+    fn open(&self, data: &DataFile, access: OpenMode) -> Result<Box<dyn MeasuredFile>, Failure> {
         self.subject
             .open(&data.path, access)
             .map_err(|error| Failure::on_path("open", &data.path, &error))
@@ -265,8 +134,8 @@ impl Stage<'_> {
     /// Reads `data` once from start to end.
     fn read_through(
         &self,
-        lane: &mut Lane<'_>,
-        file: &dyn SubjectFile,
+        client: &mut Client<'_>,
+        file: &dyn MeasuredFile,
         data: &DataFile,
     ) -> Result<(), Failure> {
         let mut buffer = vec![0; SEQUENTIAL_BYTES];
@@ -275,61 +144,64 @@ impl Stage<'_> {
             self.interrupt.check()?;
             let nr_pages = (data.nr_pages - index).min((SEQUENTIAL_BYTES / PAGE_BYTES) as u64);
             let part = &mut buffer[..nr_pages as usize * PAGE_BYTES];
-            lane.read(file, data, index, part)?;
-            lane.check(data, index, 0, part)?;
+            client.read(file, data, index, part)?;
+            client.check(data, index, 0, part)?;
             index += nr_pages;
         }
         Ok(())
     }
 
-    /// Runs `operate` again and again on each of `nr_threads` lanes until the time is over.
+    /// Runs `operate` again and again on each of `nr_threads` clients until the time is over.
     ///
-    /// The workload has begun. `operate` gets its lane, and returns when its operation ended.
+    /// The workload has begun. `operate` gets its client, and returns when its operation ended.
     fn run_timed<S: Send>(
         &self,
         states: Vec<S>,
-        operate: impl Fn(&mut S, &mut Lane<'_>) -> Result<Instant, Failure> + Sync,
-    ) -> Result<Tally, Failure> {
+        operate: impl Fn(&mut S, &mut Client<'_>) -> Result<Instant, Failure> + Sync,
+    ) -> Result<Measurements, Failure> {
         let start = Instant::now();
-        let lane_main = |mut state: S, is_first: bool| {
-            let mut lane = Lane::new(self.hits, Looking::Every(LOOK_EVERY));
+        let client_main = |mut state: S, is_first: bool| {
+            let mut client = Client::new(self.hits, HitSampling::Every(LOOK_EVERY));
             loop {
                 self.interrupt.check()?;
-                let elapsed = operate(&mut state, &mut lane)? - start;
+                let elapsed = operate(&mut state, &mut client)? - start;
                 if is_first {
                     self.set_done(elapsed.as_secs_f64() / self.duration.as_secs_f64());
                 }
                 if elapsed >= self.duration {
-                    return Ok(lane.into_histogram());
+                    return Ok(client.into_histogram());
                 }
             }
         };
-        let lane_main = &lane_main;
+        let client_main = &client_main;
         let histograms: Vec<Result<Histogram<u64>, Failure>> = std::thread::scope(|scope| {
-            let lanes: Vec<_> = (0..)
+            let clients: Vec<_> = (0..)
                 .zip(states)
-                .map(|(number, state)| scope.spawn(move || lane_main(state, number == 0)))
+                .map(|(number, state)| scope.spawn(move || client_main(state, number == 0)))
                 .collect();
-            lanes.into_iter().map(|lane| lane.join().expect("a lane does not panic")).collect()
+            clients
+                .into_iter()
+                .map(|client| client.join().expect("a client does not panic"))
+                .collect()
         });
         let elapsed = start.elapsed();
         let histograms = histograms.into_iter().collect::<Result<Vec<_>, _>>()?;
-        Ok(Tally { histogram: merge(histograms), elapsed, detail: Map::new() })
+        Ok(Measurements { histogram: merge(histograms), elapsed, detail: Map::new() })
     }
 }
 
-/// All lanes' latencies as one.
+/// All clients' latencies as one.
 fn merge(histograms: Vec<Histogram<u64>>) -> Histogram<u64> {
-    let merged = histograms.into_iter().reduce(|mut total, lane| {
-        total.add(lane).expect("lanes have the same bounds");
+    let merged = histograms.into_iter().reduce(|mut total, client| {
+        total.add(client).expect("clients have the same bounds");
         total
     });
-    merged.expect("a workload has a lane")
+    merged.expect("a workload has a client")
 }
 
-/// The tally of a workload that ran on one lane from `start` on.
-fn tally_of(lane: Lane<'_>, start: Instant, detail: Map<String, Value>) -> Tally {
-    Tally { histogram: lane.into_histogram(), elapsed: start.elapsed(), detail }
+/// The measurements of a workload that ran on one client from `start` on.
+fn measurements_of(client: Client<'_>, start: Instant, detail: Map<String, Value>) -> Measurements {
+    Measurements { histogram: client.into_histogram(), elapsed: start.elapsed(), detail }
 }
 
 /// Microseconds, for details.

@@ -13,11 +13,11 @@
 //!
 //! Ignored: transactions, writes that are not whole pages (the library's tests have those).
 
-use super::{Stage, Tally, microseconds};
-use crate::demo::dataset::DataFile;
-use crate::demo::measure::Lane;
+use super::{Harness, microseconds};
+use crate::dataset::DataFile;
+use crate::demo::measure::{Client, Measurements};
 use crate::demo::plan::OLTP_FILE;
-use crate::demo::subject::{Access, SubjectFile};
+use crate::demo::subject::{MeasuredFile, OpenMode};
 use crate::failure::Failure;
 use crate::pages::{PagePicker, Skew};
 use pagetide_core::units::PAGE_BYTES;
@@ -35,7 +35,7 @@ const WRITES_PER_SYNC: u32 = 1024;
 /// What the threads share.
 struct Table<'a> {
     data: &'a DataFile,
-    file: &'a dyn SubjectFile,
+    file: &'a dyn MeasuredFile,
     generations: Vec<AtomicU32>,
     nr_threads: u64,
     nr_writes: AtomicU64,
@@ -51,19 +51,19 @@ struct Worker {
     nr_unsynced: u32,
 }
 
-pub(super) fn run(stage: &Stage<'_>) -> Result<Tally, Failure> {
-    let data = stage.data(OLTP_FILE);
-    let file = stage.open(data, Access::ReadWrite)?;
+pub(super) fn run(harness: &Harness<'_>) -> Result<Measurements, Failure> {
+    let data = harness.data(OLTP_FILE);
+    let file = harness.open(data, OpenMode::ReadWrite)?;
     let table = Table {
         data,
         file: file.as_ref(),
         generations: (0..data.nr_pages).map(|_| AtomicU32::new(0)).collect(),
-        nr_threads: u64::from(stage.nr_threads),
+        nr_threads: u64::from(harness.nr_threads),
         nr_writes: AtomicU64::new(0),
         nr_syncs: AtomicU64::new(0),
         sync_us_max: AtomicU64::new(0),
     };
-    let pickers = stage.pickers(data.nr_pages, Skew::Zipf(ZIPF_EXPONENT));
+    let pickers = harness.pickers(data.nr_pages, Skew::Zipf(ZIPF_EXPONENT));
     let workers = (0..)
         .zip(pickers)
         .map(|(number, picker)| Worker {
@@ -73,28 +73,29 @@ pub(super) fn run(stage: &Stage<'_>) -> Result<Tally, Failure> {
             nr_unsynced: 0,
         })
         .collect();
-    stage.begin()?;
-    let mut tally = stage.run_timed(workers, |worker, lane| table.operate(worker, lane))?;
+    harness.begin()?;
+    let mut measured =
+        harness.run_timed(workers, |worker, client| table.operate(worker, client))?;
     table.sync()?;
     let generation = |index: u64| table.generations[index as usize].load(Ordering::Relaxed);
-    data.verify(generation, stage.interrupt)?;
-    tally.detail.insert("verified_pages".into(), json!(data.nr_pages));
+    data.verify(generation, harness.interrupt)?;
+    measured.detail.insert("verified_pages".into(), json!(data.nr_pages));
     for (name, count) in [
         ("writes", &table.nr_writes),
         ("syncs", &table.nr_syncs),
         ("sync_max_us", &table.sync_us_max),
     ] {
-        tally.detail.insert(name.into(), json!(count.load(Ordering::Relaxed)));
+        measured.detail.insert(name.into(), json!(count.load(Ordering::Relaxed)));
     }
-    Ok(tally)
+    Ok(measured)
 }
 
 impl Table<'_> {
     /// One read or write, and now and then a sync.
-    fn operate(&self, worker: &mut Worker, lane: &mut Lane<'_>) -> Result<Instant, Failure> {
+    fn operate(&self, worker: &mut Worker, client: &mut Client<'_>) -> Result<Instant, Failure> {
         let index = u64::from(worker.picker.pick());
         if worker.picker.chance(READ_PERCENT) {
-            return self.read(worker, lane, index);
+            return self.read(worker, client, index);
         }
         // The neighbour that is ours, so that each page has one writer.
         let mut own = index - index % self.nr_threads + worker.number;
@@ -103,7 +104,7 @@ impl Table<'_> {
         }
         let generation = self.generations[own as usize].load(Ordering::Relaxed) + 1;
         self.data.fill_page(own, generation, &mut worker.page);
-        let mut end = lane.write(self.file, self.data, own, &worker.page)?;
+        let mut end = client.write(self.file, self.data, own, &worker.page)?;
         self.generations[own as usize].store(generation, Ordering::Relaxed);
         self.nr_writes.fetch_add(1, Ordering::Relaxed);
         worker.nr_unsynced += 1;
@@ -118,13 +119,13 @@ impl Table<'_> {
     fn read(
         &self,
         worker: &mut Worker,
-        lane: &mut Lane<'_>,
+        client: &mut Client<'_>,
         index: u64,
     ) -> Result<Instant, Failure> {
-        let end = lane.read(self.file, self.data, index, &mut worker.page)?;
+        let end = client.read(self.file, self.data, index, &mut worker.page)?;
         if index % self.nr_threads == worker.number {
             let generation = self.generations[index as usize].load(Ordering::Relaxed);
-            lane.check(self.data, index, generation, &worker.page)?;
+            client.check(self.data, index, generation, &worker.page)?;
         }
         Ok(end)
     }

@@ -9,9 +9,10 @@
 //! Ignored: the source's 72 jobs and io_uring queues; these are `--threads` blocking readers.
 //! Source: the MGLRU cover letter's fio run, 99 GiB of files under a 36 GiB limit.
 
-use super::{Stage, Tally};
+use super::Harness;
+use crate::demo::measure::Measurements;
 use crate::demo::plan::{BIG_FILE, share_pages};
-use crate::demo::subject::Access;
+use crate::demo::subject::OpenMode;
 use crate::failure::Failure;
 use crate::pages::Skew;
 use pagetide_core::units::PAGE_BYTES;
@@ -19,17 +20,17 @@ use pagetide_core::units::PAGE_BYTES;
 /// Hundredths of the memory limit that the reads cover.
 const COVER: u64 = 275;
 
-pub(super) fn run(stage: &Stage<'_>) -> Result<Tally, Failure> {
-    let data = stage.data(BIG_FILE);
-    let file = stage.open(data, Access::Read)?;
-    let nr_pages = share_pages(stage.memory, COVER).min(data.nr_pages);
-    let pickers = stage.pickers(nr_pages, Skew::Uniform);
+pub(super) fn run(harness: &Harness<'_>) -> Result<Measurements, Failure> {
+    let data = harness.data(BIG_FILE);
+    let file = harness.open(data, OpenMode::Read)?;
+    let nr_pages = share_pages(harness.memory, COVER).min(data.nr_pages);
+    let pickers = harness.pickers(nr_pages, Skew::Uniform);
     let states = pickers.map(|picker| (picker, vec![0; PAGE_BYTES])).collect();
-    stage.begin()?;
-    stage.run_timed(states, |(picker, buffer), lane| {
+    harness.begin()?;
+    harness.run_timed(states, |(picker, buffer), client| {
         let index = u64::from(picker.pick());
-        let end = lane.read(file.as_ref(), data, index, buffer)?;
-        lane.check(data, index, 0, buffer)?;
+        let end = client.read(file.as_ref(), data, index, buffer)?;
+        client.check(data, index, 0, buffer)?;
         Ok(end)
     })
 }

@@ -17,11 +17,11 @@
 //! Ignored: warming up; the first file of the first round meets an empty cache, as in the source.
 //! Source: the 2013 thrash-detection patches, "wschange".
 
-use super::{Stage, Tally, tally_of};
-use crate::demo::dataset::DataFile;
-use crate::demo::measure::{Lane, Looking};
+use super::{Harness, measurements_of};
+use crate::dataset::DataFile;
+use crate::demo::measure::{Client, HitSampling, Measurements};
 use crate::demo::plan::CHANGE_FILES;
-use crate::demo::subject::{Access, SubjectFile};
+use crate::demo::subject::{MeasuredFile, OpenMode};
 use crate::failure::Failure;
 use serde_json::{Map, json};
 
@@ -32,43 +32,45 @@ const EXTRA_PASSES: u32 = 2;
 /// Rounds over the files.
 const ROUNDS: usize = 2;
 
-pub(super) fn run(stage: &Stage<'_>) -> Result<Tally, Failure> {
-    let start = stage.begin()?;
-    let mut lane = Lane::new(stage.hits, Looking::Never);
-    let data: Vec<&DataFile> = CHANGE_FILES.iter().map(|name| stage.data(name)).collect();
-    let files =
-        data.iter().map(|data| stage.open(data, Access::Read)).collect::<Result<Vec<_>, _>>()?;
+pub(super) fn run(harness: &Harness<'_>) -> Result<Measurements, Failure> {
+    let start = harness.begin()?;
+    let mut client = Client::new(harness.hits, HitSampling::Never);
+    let data: Vec<&DataFile> = CHANGE_FILES.iter().map(|name| harness.data(name)).collect();
+    let files = data
+        .iter()
+        .map(|data| harness.open(data, OpenMode::Read))
+        .collect::<Result<Vec<_>, _>>()?;
     let mut rounds = Vec::new();
     let mut nr_done = 0;
     for _ in 0..ROUNDS {
         let mut reads = Vec::new();
         for (file, data) in files.iter().zip(&data) {
-            reads.push(read_until_cached(stage, &mut lane, file.as_ref(), data)?);
+            reads.push(read_until_cached(harness, &mut client, file.as_ref(), data)?);
             for _ in 0..EXTRA_PASSES {
-                stage.read_through(&mut lane, file.as_ref(), data)?;
+                harness.read_through(&mut client, file.as_ref(), data)?;
             }
             nr_done += 1;
-            stage.set_done(f64::from(nr_done) / (ROUNDS * CHANGE_FILES.len()) as f64);
+            harness.set_done(f64::from(nr_done) / (ROUNDS * CHANGE_FILES.len()) as f64);
         }
         rounds.push(reads);
     }
     let mut detail = Map::new();
     detail.insert("reads_until_cached".into(), json!(rounds));
     detail.insert("passes_max".into(), json!(PASSES_MAX));
-    Ok(tally_of(lane, start, detail))
+    Ok(measurements_of(client, start, detail))
 }
 
 /// Passes until one reads nothing from the device; `None` after [`PASSES_MAX`].
 fn read_until_cached(
-    stage: &Stage<'_>,
-    lane: &mut Lane<'_>,
-    file: &dyn SubjectFile,
+    harness: &Harness<'_>,
+    client: &mut Client<'_>,
+    file: &dyn MeasuredFile,
     data: &DataFile,
 ) -> Result<Option<u32>, Failure> {
     for pass in 1..=PASSES_MAX {
-        let before = stage.subject.read_device_read_bytes();
-        stage.read_through(lane, file, data)?;
-        if stage.subject.read_device_read_bytes() == before {
+        let before = harness.subject.read_device_read_bytes();
+        harness.read_through(client, file, data)?;
+        if harness.subject.read_device_read_bytes() == before {
             return Ok(Some(pass));
         }
     }

@@ -1,6 +1,6 @@
 //! Zipf reads with nothing measured but their time, for `pagetide bench zipf`.
 //!
-//! Problem: the demo's lanes read a clock twice per operation, pick pages with logarithms, and
+//! Problem: the demo's clients read a clock twice per operation, pick pages with logarithms, and
 //! look for residence; beside a hit of half a microsecond that blurs the comparison. Idea: pick
 //! all pages beforehand, warm up, then run the bare loop.
 //!
@@ -11,10 +11,10 @@
 //!
 //! Data: `detail.ns_per_op` of one thread, mean over threads. Ignored: latencies; hits.
 
-use super::{Stage, Tally};
-use crate::demo::measure::{self, nanoseconds};
+use super::Harness;
+use crate::demo::measure::{self, Measurements, nanoseconds};
 use crate::demo::plan::BIG_FILE;
-use crate::demo::subject::{Access, SubjectFile};
+use crate::demo::subject::{MeasuredFile, OpenMode};
 use crate::failure::Failure;
 use crate::pages::Skew;
 use pagetide_core::units::{Bytes, PAGE_BYTES};
@@ -31,42 +31,42 @@ const BATCH: usize = 64;
 /// Reads per frame of memory before the counted ones.
 const WARM_READS_PER_FRAME: u64 = 3;
 
-pub(super) fn run(stage: &Stage<'_>) -> Result<Tally, Failure> {
-    let data = stage.data(BIG_FILE);
-    let file = stage.open(data, Access::Read)?;
-    let picks: Vec<Vec<u32>> = stage
+pub(super) fn run(harness: &Harness<'_>) -> Result<Measurements, Failure> {
+    let data = harness.data(BIG_FILE);
+    let file = harness.open(data, OpenMode::Read)?;
+    let picks: Vec<Vec<u32>> = harness
         .pickers(data.nr_pages, Skew::Zipf(ZIPF_EXPONENT))
         .map(|mut picker| (0..NR_PICKS).map(|_| picker.pick()).collect())
         .collect();
-    let start = stage.begin()?;
+    let start = harness.begin()?;
     let barrier = Barrier::new(picks.len());
     let outcomes: Vec<Result<f64, Failure>> = std::thread::scope(|scope| {
-        let lanes: Vec<_> = picks
+        let clients: Vec<_> = picks
             .iter()
-            .map(|picks| scope.spawn(|| read_all(stage, file.as_ref(), picks, &barrier)))
+            .map(|picks| scope.spawn(|| read_all(harness, file.as_ref(), picks, &barrier)))
             .collect();
-        lanes.into_iter().map(|lane| lane.join().expect("a lane does not panic")).collect()
+        clients.into_iter().map(|client| client.join().expect("a client does not panic")).collect()
     });
     let nanoseconds = outcomes.into_iter().collect::<Result<Vec<f64>, _>>()?;
     let mean = nanoseconds.iter().sum::<f64>() / nanoseconds.len() as f64;
     let mut detail = Map::new();
     detail.insert("ns_per_op".into(), json!(mean));
-    Ok(Tally { histogram: measure::empty_histogram(), elapsed: start.elapsed(), detail })
+    Ok(Measurements { histogram: measure::empty_histogram(), elapsed: start.elapsed(), detail })
 }
 
 /// Warms up, waits for the others, reads; returns the time of one read.
 fn read_all(
-    stage: &Stage<'_>,
-    file: &dyn SubjectFile,
+    harness: &Harness<'_>,
+    file: &dyn MeasuredFile,
     picks: &[u32],
     barrier: &Barrier,
 ) -> Result<f64, Failure> {
-    let data = stage.data(BIG_FILE);
+    let data = harness.data(BIG_FILE);
     let refuse = |error| Failure::on_path("read", &data.path, &error);
     let mut page = vec![0; PAGE_BYTES];
     let mut batches = picks.chunks_exact(BATCH).cycle();
     let mut read_batch = || -> Result<(), Failure> {
-        stage.interrupt.check()?;
+        harness.interrupt.check()?;
         let batch = batches.next().expect("an endless cycle");
         for &index in batch {
             file.read_at(&mut page, Bytes::from_pages(u64::from(index)).0).map_err(refuse)?;
@@ -74,7 +74,8 @@ fn read_all(
         let last = u64::from(batch[BATCH - 1]);
         data.check_word(last, 0, &page, 1).map_err(|wrong| data.failure(wrong))
     };
-    let nr_warm = stage.memory.whole_pages() * WARM_READS_PER_FRAME / u64::from(stage.nr_threads);
+    let nr_warm =
+        harness.memory.whole_pages() * WARM_READS_PER_FRAME / u64::from(harness.nr_threads);
     // Whatever happens, the others must not wait for this one forever.
     let warmed = (0..nr_warm.div_ceil(BATCH as u64)).try_for_each(|_| read_batch());
     barrier.wait();
@@ -85,7 +86,7 @@ fn read_all(
         read_batch()?;
         nr_reads += BATCH as u64;
         let elapsed = start.elapsed();
-        if elapsed >= stage.duration {
+        if elapsed >= harness.duration {
             return Ok(nanoseconds(elapsed) as f64 / nr_reads as f64);
         }
     }

@@ -8,10 +8,10 @@
 //! The file is read through once, which fills memory in the order of pages; random reads follow.
 //! Source: our own; the skew is YCSB's.
 
-use super::{Stage, Tally};
-use crate::demo::measure::{Lane, Looking};
+use super::Harness;
+use crate::demo::measure::{Client, HitSampling, LOOK_EVERY, Measurements};
 use crate::demo::plan::FIT_FILE;
-use crate::demo::subject::Access;
+use crate::demo::subject::OpenMode;
 use crate::failure::Failure;
 use crate::pages::Skew;
 use pagetide_core::units::PAGE_BYTES;
@@ -19,18 +19,18 @@ use pagetide_core::units::PAGE_BYTES;
 /// Skew of the reads.
 const ZIPF_EXPONENT: f64 = 0.99;
 
-pub(super) fn run(stage: &Stage<'_>) -> Result<Tally, Failure> {
-    let data = stage.data(FIT_FILE);
-    let file = stage.open(data, Access::Read)?;
-    let pickers = stage.pickers(data.nr_pages, Skew::Zipf(ZIPF_EXPONENT));
+pub(super) fn run(harness: &Harness<'_>) -> Result<Measurements, Failure> {
+    let data = harness.data(FIT_FILE);
+    let file = harness.open(data, OpenMode::Read)?;
+    let pickers = harness.pickers(data.nr_pages, Skew::Zipf(ZIPF_EXPONENT));
     let states = pickers.map(|picker| (picker, vec![0; PAGE_BYTES])).collect();
-    stage.begin()?;
-    let mut filling = Lane::new(stage.hits, Looking::Every(super::LOOK_EVERY));
-    stage.read_through(&mut filling, file.as_ref(), data)?;
-    stage.run_timed(states, |(picker, buffer), lane| {
+    harness.begin()?;
+    let mut filling = Client::new(harness.hits, HitSampling::Every(LOOK_EVERY));
+    harness.read_through(&mut filling, file.as_ref(), data)?;
+    harness.run_timed(states, |(picker, buffer), client| {
         let index = u64::from(picker.pick());
-        let end = lane.read(file.as_ref(), data, index, buffer)?;
-        lane.check(data, index, 0, buffer)?;
+        let end = client.read(file.as_ref(), data, index, buffer)?;
+        client.check(data, index, 0, buffer)?;
         Ok(end)
     })
 }

@@ -10,13 +10,13 @@
 //! A line is the medians over the seeds. Ignored: prices that move together, as those of a slower
 //! interconnect would.
 
-use super::{Cast, PcpRuns, prices_line};
+use super::{PcpCase, PcpRuns, prices_line};
 use crate::failure::Failure;
+use crate::table::{Table, cells, left, percent, right};
 use pagetide_core::page_alloc::PcpTuning;
 use pagetide_lab::machine::pcp::PcpWorkload;
 use pagetide_lab::machine::{Costs, Nanos, Price};
 use serde::Serialize;
-use std::fmt::Write;
 
 /// A workload with the prices of a line. The field names are what `--json` prints, and stay.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
@@ -51,19 +51,19 @@ const TUNINGS: [PcpTuning; 2] = [PcpTuning::Fixed, PcpTuning::Refill];
 pub(super) fn rows(
     workloads: &[PcpWorkload],
     costs: Costs,
-    run_all: impl Fn(&[Cast]) -> Result<Vec<PcpRuns>, Failure>,
+    run_all: impl Fn(&[PcpCase]) -> Result<Vec<PcpRuns>, Failure>,
 ) -> Result<Vec<Row>, Failure> {
     let lines: Vec<(PcpWorkload, Change)> = workloads
         .iter()
         .flat_map(|&workload| changes(&costs).into_iter().map(move |change| (workload, change)))
         .collect();
-    let casts: Vec<Cast> = lines
+    let cases: Vec<PcpCase> = lines
         .iter()
         .flat_map(|&(workload, change)| {
-            TUNINGS.map(|tuning| Cast { workload, tuning, costs: changed(costs, change) })
+            TUNINGS.map(|tuning| PcpCase { workload, tuning, costs: changed(costs, change) })
         })
         .collect();
-    let runs = run_all(&casts)?;
+    let runs = run_all(&cases)?;
     let pairs = lines.iter().zip(runs.chunks_exact(TUNINGS.len()));
     Ok(pairs.map(|(&(_, change), runs)| row(change, &runs[0], &runs[1])).collect())
 }
@@ -97,41 +97,40 @@ fn changed(costs: Costs, change: Change) -> Costs {
     costs.with(&price).expect("a price of this table")
 }
 
-/// The lines, and the prices as they are.
-pub(super) fn table(rows: &[Row], costs: &Costs) -> String {
-    let mut text = String::new();
-    for (at, row) in rows.iter().enumerate() {
-        // Writing to a string cannot fail.
-        if at == 0 || rows[at - 1].workload != row.workload {
-            let _ = writeln!(
-                text,
-                "{}{}\n  {:<24}{:>10} {:>12} {:>7} {:>13} {:>13}",
-                if at == 0 { "" } else { "\n" },
-                row.workload,
-                "price, ns",
-                "fixed GB/s",
-                "refill GB/s",
-                "ratio",
-                "wait of fixed",
-                "of refill"
-            );
-        }
+/// A block a workload, and the prices as they are.
+pub(super) fn text(rows: &[Row], costs: &Costs) -> String {
+    let blocks: String = rows
+        .chunk_by(|one, other| one.workload == other.workload)
+        .map(|rows| format!("{}\n{}\n", rows[0].workload, table(rows).to_text()))
+        .collect();
+    format!("{blocks}{}\n", prices_line(costs))
+}
+
+fn table(rows: &[Row]) -> Table<'static> {
+    let columns = [
+        left("price, ns", 23),
+        right("fixed GB/s", 10),
+        right("refill GB/s", 12),
+        right("ratio", 7),
+        right("wait of fixed", 13),
+        right("of refill", 13),
+    ];
+    let cells_of = |row: &Row| {
         let price = match (row.price, row.ns) {
             (Some(name), Some(ns)) => format!("{name} {ns}"),
             _ => "as they are".to_owned(),
         };
-        let _ = writeln!(
-            text,
-            "  {price:<24}{:>10.2} {:>12.2} {:>7.2} {:>11.2} % {:>11.2} %",
-            row.fixed_throughput,
-            row.refill_throughput,
-            row.ratio,
-            row.fixed_lock_wait_share * 100.0,
-            row.refill_lock_wait_share * 100.0
-        );
-    }
-    let _ = writeln!(text, "\n{}", prices_line(costs));
-    text
+        let decimals = |value: f64| format!("{value:.2}");
+        cells![
+            price,
+            decimals(row.fixed_throughput),
+            decimals(row.refill_throughput),
+            decimals(row.ratio),
+            percent(row.fixed_lock_wait_share, 2),
+            percent(row.refill_lock_wait_share, 2),
+        ]
+    };
+    Table::new(&columns).spaced("  ", " ").with_rows(rows.iter().map(cells_of))
 }
 
 #[cfg(test)]
@@ -159,15 +158,15 @@ mod tests {
 
     #[test]
     fn a_line_has_both_tunings_and_the_table_all_prices() {
-        let run_all = |casts: &[Cast]| {
-            let runs = |cast: &Cast| {
+        let run_all = |cases: &[PcpCase]| {
+            let runs = |case: &PcpCase| {
                 let outcome = pcp::PcpOutcome {
                     row: pcp::PcpRow {
-                        workload: cast.workload.as_str(),
-                        tuning: cast.tuning.as_str(),
+                        workload: case.workload.as_str(),
+                        tuning: case.tuning.as_str(),
                         cpus: 56,
-                        throughput: if cast.tuning == PcpTuning::Fixed { 10.0 } else { 25.0 },
-                        lock_wait_share: cast.costs.named()[0].1.0 as f64 / 1e3,
+                        throughput: if case.tuning == PcpTuning::Fixed { 10.0 } else { 25.0 },
+                        lock_wait_share: case.costs.named()[0].1.0 as f64 / 1e3,
                         alloc_p99_ns: 1,
                         free_p99_ns: 2,
                         zone_pages: 3,
@@ -178,9 +177,9 @@ mod tests {
                     batch: 63,
                 };
                 let outcomes = vec![outcome];
-                PcpRuns { workload: cast.workload, tuning: cast.tuning, outcomes }
+                PcpRuns { workload: case.workload, tuning: case.tuning, outcomes }
             };
-            Ok(casts.iter().map(runs).collect())
+            Ok(cases.iter().map(runs).collect())
         };
         let workloads = [PcpWorkload::PageFault1, PcpWorkload::Netperf];
         let rows = rows(&workloads, Costs::HOST, run_all).expect("nothing fails");
@@ -189,7 +188,7 @@ mod tests {
         let value = serde_json::to_value(rows[1]).expect("it serializes");
         assert_eq!((&value["price"], &value["ns"]), (&"list_hit".into(), &6.into()));
         assert_eq!(value["fixed_lock_wait_share"], 0.006);
-        let text = table(&rows, &Costs::HOST);
+        let text = text(&rows, &Costs::HOST);
         assert_eq!(text.matches("as they are").count(), 2, "{text}");
         assert!(text.contains("zone_lines 2276") && text.contains("Prices in ns"), "{text}");
     }

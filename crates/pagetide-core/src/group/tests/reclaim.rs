@@ -86,7 +86,7 @@ fn low_is_overridden_and_min_is_not() {
     }
 }
 
-/// Nobody waits for what the background frees: what is protected is left to those who do.
+/// No access waits for what the background frees: it leaves what is protected alone.
 #[test]
 fn the_background_overrides_no_low() {
     for name in KERNELS {
@@ -266,7 +266,7 @@ fn a_command_evicts_from_the_group_it_names() {
     world.check();
 }
 
-/// Memory as a whole is short, and whoever streams has just aged: the group LRU has only the
+/// Memory as a whole is short, and the streaming group has just aged: the group LRU has only the
 /// protected group to offer.
 #[test]
 fn a_protected_group_keeps_its_pages_where_memory_as_a_whole_is_short() {
@@ -282,7 +282,7 @@ fn a_protected_group_keeps_its_pages_where_memory_as_a_whole_is_short() {
     }
 }
 
-/// Pages of a removed group are nobody's: they go before others', and all of them do.
+/// Pages of a removed group have no tenant: they go before others', and all of them do.
 #[test]
 fn the_pages_of_a_removed_group_go_first() {
     for &name in PolicyName::ALL {

@@ -214,7 +214,7 @@ fn the_lowest_full_group_is_named() {
     assert_eq!([GroupId::ROOT, outer, inner].map(|group| tree.usage(group)), [6, 6, 4]);
 }
 
-/// Of 1000 pages, what siblings use of what they are to keep is nobody else's room.
+/// Of 1000 pages, what siblings use of what they are to keep is no other group's room.
 #[test]
 fn room_is_the_lowest_limit_less_what_is_kept_beside() {
     let mut tree = GroupTree::default();

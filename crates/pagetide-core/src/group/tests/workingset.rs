@@ -1,4 +1,4 @@
-//! Refaults among groups: by whose clock, and who hears of it.
+//! Refaults among groups: by whose clock, and where they are counted.
 
 use super::world::World;
 use crate::group::GroupConfig;
@@ -65,7 +65,7 @@ fn a_refault_is_judged_where_the_page_was_evicted_from() {
     assert_eq!(activated(40), 1, "the sibling's 40 active pages could");
 }
 
-/// A group that is gone has no clock: its pages are new to whoever reads them next.
+/// A group that is gone has no clock: its pages are new to the group that reads them next.
 #[test]
 fn shadows_of_a_group_that_is_gone_count_for_nothing() {
     for name in [PolicyName::ActiveInactive, PolicyName::Mglru] {

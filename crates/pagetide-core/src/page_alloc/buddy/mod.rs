@@ -23,7 +23,7 @@
 //! Cost: O(orders) for taking and freeing; the fallback (`fallback.rs`) may walk one pageblock per
 //! order and type.
 //!
-//! **Deliberately ignored.** Who may take what: watermarks are the zone's business.
+//! **Deliberately ignored.** How much may be taken: watermarks are the zone's business.
 //!
 //! Source: the page allocator specification, section 2; K. Knowlton, "A fast storage allocator",
 //! CACM 8(10), 1965.

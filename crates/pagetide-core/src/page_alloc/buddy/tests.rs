@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::*;
 
-/// Takes a block as someone who asked for a movable one.
+/// Takes a block for a movable page.
 fn take(buddy: &mut Buddy, order: u8) -> u32 {
     let frame = buddy.take_smallest(Order(order), MigrateType::Movable).expect("a free block");
     buddy.table.set_allocated(frame, Order(order), MigrateType::Movable);

@@ -2,8 +2,8 @@
 //!
 //! **Problem.** An allocator that takes the first zone with room keeps the preferred zone's reclaim
 //! running, and so finds room there again: that zone's pages come and go, while those that once got
-//! into another zone stay, and are seen a second time for no merit of theirs. Whoever compares the
-//! clocks of two zones, or a page's time in memory with anything, is misled.
+//! into another zone stay, and are seen a second time for no merit of theirs. A comparison of the
+//! clocks of two zones, or of a page's time in memory with anything, misleads.
 //!
 //! **Idea.** Take turns. A zone that has given out as much as lies between its low and its high
 //! watermark counts as full until all zones have; these distances are in proportion to the zones'

@@ -16,7 +16,7 @@
 //!            [hot . . . . cold]             the list behind it
 //! ```
 //!
-//! **Data and invariants.** The coldest first; nobody else's frames, each once. Who looks at
+//! **Data and invariants.** The coldest first; this CPU's frames alone, each once. A look at
 //! another CPU's frame sees it as handed out, to whom it was last. That is what the zone makes of
 //! `InPcp` too, but for the claim of a pageblock, which may count these few as the claimer's own.
 //!

@@ -72,7 +72,7 @@ use hot::HotFrames;
 pub const PCP_ORDER_MAX: Order = Order(3);
 /// The order of a huge page, whose blocks are also kept.
 pub const PCP_HUGE_ORDER: Order = PAGEBLOCK_ORDER;
-/// Ticks that frames of another node's zone stay on a list that nobody uses.
+/// Ticks that frames of another node's zone stay on an unused list.
 const EXPIRE_TICKS: u8 = 3;
 
 const TYPES: usize = MigrateType::REQUESTABLE.len();
@@ -328,7 +328,7 @@ impl Pcp {
         is_kept
     }
 
-    /// Lets the limit decay, and frames of another node's zone go that nobody used for three ticks.
+    /// Lets the limit decay, and frames of another node's zone go that were unused for three ticks.
     /// To be called about once a second; without it, limits and lists only follow events.
     ///
     /// The drain may be long: carry it out in [`Drain::pieces`].

@@ -370,7 +370,7 @@ fn the_refill_that_finds_the_zone_under_high_grows_nothing() {
     let high = zone.watermarks().mark(WatermarkLevel::High);
     let nr_above = (zone.nr_free() - high - 1) as u32;
     take(&mut zone, nr_above, 0, Movable);
-    // A block of eight wants more than is above HIGH; nobody has asked for so many yet.
+    // A block of eight wants more than is above HIGH; so many were not asked for yet.
     assert!(!zone.table().is_below_high());
     assert!(pcp.refill(&mut zone, &AllocRequest::fast(Order(3))).is_some());
     assert_eq!(pcp.high(), 40);

@@ -1,7 +1,7 @@
 //! The limit grows by what would have saved a contended visit, and by nothing else. Our own.
 //!
 //! **Problem.** A refill alone says little: a CPU that only allocates refills all day, and longer
-//! lists would hold nothing for it. Nor does a refill hurt when nobody else wants the lock.
+//! lists would hold nothing for it. Nor does a refill hurt while the lock is free.
 //!
 //! **Idea.** Keep the *balance of trade* with the zone: frames fetched less frames sent back, of
 //! late. Frames that come free while the balance is positive were fetched a moment ago, and will
@@ -16,7 +16,7 @@
 //!   allocates only:  balance > 0, nothing comes free  -> high stays, batches grow
 //!   frees only:      balance < 0, nothing is fetched  -> high stays, batches grow
 //!   both, in turns:  high grows to the depth of the turns, in one turn
-//!   nobody waits:    nothing grows
+//!   no wait:         nothing grows
 //! ```
 //!
 //! A tick halves the balance, so that what was fetched long ago earns nothing. It also knows how
@@ -25,7 +25,7 @@
 //! came down to an eighth of `high` in between are busy, and keep all they have.
 //!
 //! While free frames are under HIGH, lists are no store any more, but batches stay large where the
-//! lock is contended: small ones would make everybody wait, and free no frame sooner. A run of
+//! lock is contended: small ones would make all CPUs wait, and free no frame sooner. A run of
 //! allocations fetches 7 batches at a time, a run of frees collects 16 before it sends them: less
 //! than four are idle on average, and what a run leaves behind goes with the second tick. While
 //! background reclaim is at work, four batches are the most.
@@ -34,7 +34,7 @@
 //! notes the least count; all else happens at refills, drains and ticks. `high` is moved only
 //! between its bounds, never up while free frames are under HIGH, and down with the frees then.
 //!
-//! **Deliberately ignored.** *Who* waited: contention felt by one CPU does not make another one
+//! **Deliberately ignored.** Which CPU waited: contention felt by one CPU does not make another one
 //! grow its lists. A world without ticks never forgets; it should be short-lived.
 //!
 //! Source: our own; the reviewers' seventeen concerns are the page allocator specification's,

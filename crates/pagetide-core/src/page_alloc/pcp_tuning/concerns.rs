@@ -270,7 +270,7 @@ fn concern_14_frames_freed_on_one_cpu_and_wanted_on_another_are_not_held() {
     let (_, visits_refill) = hand_over(PcpTuning::Refill, 200);
     assert!(visits < visits_fixed, "{visits} visits; {visits_fixed} with the fixed limit");
     assert!(visits <= visits_refill + visits_refill / 10, "{visits} visits; {visits_refill}");
-    // And what is held goes when nobody uses it.
+    // And what is held goes when it is not used.
     let mut cpu = crowded(PcpTuning::Adaptive);
     burst(&mut cpu, 30_000);
     (0..5).for_each(|_| {
@@ -344,7 +344,7 @@ fn concern_16_lists_give_back_before_the_zone_is_low() {
 fn concern_17_more_than_one_benchmark() {
     // "Heavily orientated around the will-it-scale benchmark."
     // The best of the other three on each pattern, in frames through the zone: never worse by more
-    // than the first burst, which nobody can know of beforehand.
+    // than the first burst, which cannot be known of beforehand.
     type Pattern = fn(&mut OneCpu, u64);
     let patterns: [(&str, Pattern); 5] = [
         ("page-fault1", |cpu, _| {

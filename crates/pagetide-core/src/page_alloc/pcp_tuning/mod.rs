@@ -109,7 +109,7 @@ impl FromStr for PcpTuning {
 /// How a visit to the zone got its lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum LockWait {
-    /// At once: nobody had it.
+    /// At once: it was free.
     #[default]
     None,
     /// Another CPU had it, and this one waited.

@@ -422,8 +422,9 @@ fn the_below_high_flag_follows_the_zone() {
         frames.push(zone.alloc(&request).expect("above LOW"));
         assert!(!zone.table().is_below_high());
     }
-    // 193 free and HIGH at 192: one more is allowed at HIGH. Equality fails, and whoever brings it
-    // about says so: the next to allocate may find its frame on its own list, and not look.
+    // 193 free and HIGH at 192: one more is allowed at HIGH. Equality fails, and the allocation
+    // that brings it about says so: the next to allocate may find its frame on its own list, and
+    // not look.
     frames.push(zone.alloc(&request).expect("above LOW"));
     assert!(zone.table().is_below_high());
     frames.push(zone.alloc(&request).expect("above LOW"));

@@ -4,7 +4,7 @@
 //! with; if reclaim starts only then, every caller waits for it.
 //!
 //! **Idea.** Four levels of free frames. Ordinary requests stop at LOW, which wakes background
-//! reclaim; that works until HIGH. Callers who must wait may go down to MIN, urgent ones below it.
+//! reclaim; that works until HIGH. Callers that may wait go down to MIN, urgent ones below it.
 //!
 //! ```text
 //!  free frames

@@ -1,7 +1,7 @@
-//! Splitting and joining blocks that somebody holds.
+//! Splitting and joining blocks that are in use.
 //!
-//! **Problem.** Who took 2 MiB in one piece may come to need them in small ones, given back one by
-//! one; who holds two halves of a block may want to give them on as one.
+//! **Problem.** A block of 2 MiB taken in one piece may be needed in small ones, given back one by
+//! one; two halves of a block, held apart, may be handed on as one.
 //!
 //! **Idea.** How long a block is stands in its first frame's word, so nothing moves: a split makes
 //! more first frames, a join makes one less.

@@ -1,4 +1,4 @@
-//! The zone: the frames behind one lock, and the rules for who may take them.
+//! The zone: the frames behind one lock, and the rules for taking them.
 //!
 //! **Problem.** The buddy allocator would hand out its last frame to anyone. Reclaim, urgent
 //! requests and large folios need some left, and a live cache grows and shrinks while frames are in
@@ -187,7 +187,7 @@ impl Zone {
         self.buddy.nr_free - self.buddy.nr_high_atomic
     }
 
-    /// Whether memory is left that nobody competes for: more than twice what background reclaim
+    /// Whether memory is left that nothing competes for: more than twice what background reclaim
     /// keeps free.
     pub fn is_ample(&self) -> bool {
         self.nr_free() > 2 * self.watermarks.mark(WatermarkLevel::High)

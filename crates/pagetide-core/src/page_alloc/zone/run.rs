@@ -1,4 +1,4 @@
-//! Runs: neighbouring frames, for who fills many at once.
+//! Runs: neighbouring frames, to be filled at once.
 //!
 //! **Problem.** A device takes a descriptor for each piece of memory, and only so many. A stream
 //! that goes round in a few frames, taken one by one from the smallest blocks first, mixes them a
@@ -29,7 +29,7 @@ use crate::page_alloc::WatermarkLevel;
 use core::ops::Range;
 
 /// Frames that are taken ahead of their use at most, 2 MiB, and as a part of memory: what is
-/// evicted for them goes at once, before anybody has used what comes in its place.
+/// evicted for them goes at once, before what comes in its place has been used.
 const STOCK_MAX: u64 = 512;
 const STOCK_PARTS: u64 = 256;
 /// A run is one of so many parts of that at least, and four frames: shorter ones are left to
@@ -37,15 +37,15 @@ const STOCK_PARTS: u64 = 256;
 const RUN_PARTS: u64 = 8;
 const RUN_MIN: u64 = 4;
 
-/// Whoever wants fewer frames than this is not worth anybody's eviction before he asks for each.
+/// For fewer frames than this nothing is evicted ahead of the requests for each.
 const EVICTION_MIN: u64 = 64;
 
-/// Frames somebody who fills many may take in runs at a time, of `nr_frames`.
+/// Frames that may be taken in runs at a time, of `nr_frames`.
 pub fn stock_max(nr_frames: u64) -> u64 {
     (nr_frames / STOCK_PARTS).clamp(1, STOCK_MAX)
 }
 
-/// Frames of a run, at least, of `nr_frames`: who wants fewer need not ask the zone.
+/// Frames of a run, at least, of `nr_frames`: for fewer, the zone need not be asked.
 pub fn run_min(nr_frames: u64) -> u64 {
     (stock_max(nr_frames) / RUN_PARTS).max(RUN_MIN)
 }

@@ -1,4 +1,4 @@
-//! What things cost, as whoever judges by cost and benefit is told.
+//! What things cost, for judging by cost and benefit.
 //!
 //! ```text
 //!   delta = slow - fast      a promotion earns it with each access, and costs a move
@@ -10,7 +10,7 @@
 use crate::ids::NodeId;
 use crate::tiering::Topology;
 
-/// What only the world knows: measured, or told by whoever made the memory.
+/// What only the world knows: measured, or given where the memory was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TierCosts {
     /// What an access of fast memory takes now, loaded as it is, in nanoseconds.

@@ -303,7 +303,7 @@ impl Auto {
     fn adjust_bar(&mut self) {
         let nr_news = self.barely.take_news();
         if !self.barely.is_known() || nr_news < 4 {
-            // Slowly, so that somebody passes some day.
+            // Slowly, so that a page passes some day.
             self.bar = (self.bar - i32::from(self.nr_windows.is_multiple_of(8))).max(0);
             return;
         }

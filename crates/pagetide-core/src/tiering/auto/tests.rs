@@ -65,7 +65,7 @@ fn logarithms_and_rates_undo_each_other() {
 
 #[test]
 fn a_page_that_earns_its_move_back_while_it_stays_is_needed_and_no_hotter() {
-    // Nobody leaves yet; pages stay 512 s: 6000 ns at 200 ns each, so 30 accesses in 512 s.
+    // No page leaves yet; pages stay 512 s: 6000 ns at 200 ns each, so 30 accesses in 512 s.
     let auto = auto(COSTS);
     assert_eq!(auto.need, 60);
     let idle = Auto::new(4096);

@@ -1,6 +1,6 @@
 //! The hint scan: arms page words, so that the next access says when it came.
 //!
-//! **Problem.** Nobody tells which pages of slow memory are used. Arming all page words at once
+//! **Problem.** Nothing tells which pages of slow memory are used. Arming all page words at once
 //! would tell, and make all accesses fault at the same time.
 //!
 //! **Idea.** Arm a piece now and then, going round and round through the address space. One *run*
@@ -129,7 +129,7 @@ pub struct EntryFacts {
     pub flags: Flags,
     /// Its word is armed already.
     pub is_armed: bool,
-    /// Somebody holds it where it is.
+    /// A pin holds it where it is.
     pub is_pinned: bool,
     /// Its node is in the top tiers.
     pub is_top_tier: bool,

@@ -5,7 +5,7 @@
 //! that costs more than it gains.
 //!
 //! **Idea.** The time from scan to fault is about the page's reuse interval: short means hot. Hot
-//! pages pass a rate limit. And as nobody knows which interval is hot, the threshold moves until
+//! pages pass a rate limit. And as it is not known which interval is hot, the threshold moves until
 //! there are as many hot pages as the limit lets pass.
 //!
 //! ```text
@@ -24,7 +24,7 @@
 //! candidate that starts it is not in its count. The order of the steps matters and is the
 //! kernel's: room to spare touches neither `C` nor the page's stamp.
 //!
-//! **Deliberately ignored.** Promotion of pages that nobody faults on (the page cache of system
+//! **Deliberately ignored.** Promotion of pages without faults (the page cache of system
 //! calls, in the kernel), and more than one zone a node.
 //!
 //! Source: the tiering specification, sections 4, 5 and 7 (Linux 6.1 and 6.18). Switching parts of
@@ -55,9 +55,9 @@ pub struct HintFault<'a> {
 /// How much room the fast node has. In frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Headroom {
-    /// Frames the node has; none, and it is nobody's destination.
+    /// Frames the node has; none, and it is no page's destination.
     pub nr_frames: u64,
-    /// Those that are free to everybody.
+    /// Those that are free.
     pub nr_free: u64,
     /// Its HIGH watermark, with the boost.
     pub high: u64,
@@ -158,8 +158,8 @@ impl Promotion {
 
     /// Judges a fault on an armed page of a slow node, by a CPU of this fast one.
     ///
-    /// The page's hint was taken by the caller, so that nobody else judges the same fault. Counts
-    /// candidates and refusals; the world counts what it then does.
+    /// The page's hint was taken by the caller, so that no other thread judges the same fault.
+    /// Counts candidates and refusals; the world counts what it then does.
     ///
     /// # Cost
     /// O(1).

@@ -1,5 +1,5 @@
 //! A second promotion, written from the specification's prose as plainly as it reads, and random
-//! faults over both. Then what follows from the rules, whoever implements them.
+//! faults over both. Then what follows from the rules in any implementation.
 //!
 //! The twin keeps when a page was stamped in full, and reduces it to what the field holds only when
 //! it measures.

@@ -12,14 +12,14 @@
 //!   tier         4            22       demotion of
 //!            +-------+    +-------+      node0        node2        node2, node3
 //!    CPUs ---| node0 |--->| node2 |      node1        node3        node3, node2
-//!    CPUs ---| node1 |--->| node3 |      node2, node3 (slowest)    nobody
+//!    CPUs ---| node1 |--->| node3 |      node2, node3 (slowest)    none
 //!            +-------+    +-------+
 //!              top         slow
 //! ```
 //!
 //! **Data and invariants.** Fixed once built. A node's targets are all of the next slower tier that
 //! has memory, its fallback all slower tiers, nearest tier first; neither names the node itself.
-//! Nodes without memory are in no tier and nobody's target.
+//! Nodes without memory are in no tier and no node's target.
 //!
 //! **Deliberately ignored.** Memory that comes and goes, and tiers split by an administrator.
 //!
@@ -149,7 +149,7 @@ pub enum TopologyError {
         /// Read and write bandwidth together.
         mb_per_s: u64,
     },
-    /// Nobody would be at the top; say which nodes have CPUs.
+    /// No node would be at the top; say which nodes have CPUs.
     #[error("none of {given} nodes has both CPUs and memory: give one of them CPUs")]
     NoCpuNode {
         /// Nodes described.
@@ -306,7 +306,7 @@ impl Topology {
         &self.fast
     }
 
-    /// The first node of the slowest tier: where a page ends that nobody wants.
+    /// The first node of the slowest tier: where a page ends that no tier wants.
     pub fn slowest(&self) -> NodeId {
         self.slowest
     }

@@ -317,7 +317,7 @@ impl Machine {
         self.after_visit(id, visit, found);
     }
 
-    /// Lets go of a list's lock, and wakes who waits for it.
+    /// Lets go of a list's lock, and wakes the task that waits for it.
     fn release_list(&mut self, id: TaskId, cpu: CpuId) {
         let next = self.list_locks[cpu.0 as usize].release(id, &self.costs);
         if let Some((waiter, after)) = next {

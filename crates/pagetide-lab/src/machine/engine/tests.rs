@@ -75,10 +75,10 @@ const SMALL: u32 = 4096;
 fn two_cpus_and_one_lock_keep_the_schedule_computed_by_hand() {
     let mut machine = machine(2, SMALL, PcpTuning::Fixed);
     assert_eq!(machine.batch(), 1);
-    // Both look into their empty lists until 10. CPU 0 asks first: the lock's line is nobody's, so
-    // it is in at 15, moves one page until 35. CPU 1 queues at 10, is in at 135 and out at 155.
-    // CPU 0, second page: 35 + 10 to look, queues at 45, in at 155 + 100 = 255, out at 275.
-    // CPU 1, second page: looks until 165, queues, in at 375, out at 395.
+    // Both look into their empty lists until 10. CPU 0 asks first: the lock's line is in no cache,
+    // so it is in at 15, moves one page until 35. CPU 1 queues at 10, is in at 135 and out at 155.
+    // CPU 0, second page: 35 + 10 to look, queues at 45, in at 155 + 100 = 255, out at 275. CPU 1,
+    // second page: looks until 165, queues, in at 375, out at 395.
     let first = start(&mut machine, 0, &[alloc(1), alloc(1)]);
     let second = start(&mut machine, 1, &[alloc(1), alloc(1)]);
     run_out(&mut machine);
@@ -113,7 +113,7 @@ fn a_zone_that_another_cpu_had_costs_its_lines_once_a_hold() {
     let later = Want::Sleep(Nanos(1000));
     let second = start(&mut machine, 1, &[later, alloc(1), later, alloc(1)]);
     run_out(&mut machine);
-    // Nobody had it before: two visits of 10 + 5 + 20.
+    // It was never held before: two visits of 10 + 5 + 20.
     assert_eq!(*first.borrow(), [0, 70]);
     // 10 + 5 + 50, the lines and a page; the second time they are here.
     assert_eq!(*second.borrow(), [0, 1000, 2085, 3085, 3120]);

@@ -98,7 +98,7 @@ impl Machine {
         self.plan(id, Nanos::ZERO, Stage::Running);
     }
 
-    /// Lets the first of those who wait for this task's inbox look at it again.
+    /// Lets the first sender that waits for this task's inbox look at it again.
     fn wake_sender(&mut self, id: TaskId) {
         let task = self.task(id);
         let sender =

@@ -31,7 +31,7 @@
 //! The seed machines' nodes: all CPUs share one zone here, where 112 did with two sockets, so
 //! `pcp-kbuild` and `pcp-netperf` are fought over harder. Memory bandwidth, which bounded the
 //! published page_fault1. Network protocols: a message costs what it did on the published machine,
-//! all in all, and schedulers: who sleeps is woken after the same time always.
+//! all in all, and schedulers: a sleeping task is always woken after the same time.
 //!
 //! # Sources
 //!
@@ -116,18 +116,18 @@ impl PcpWorkload {
         }
     }
 
-    const fn plan(self) -> Plan {
+    /// The memory it runs in, and for how long.
+    pub const fn plan(self) -> PcpPlan {
         const GIB: u32 = 1 << 18;
-        let (nr_cpus, gib, warm_up_ms, measured_ms) = match self {
-            PcpWorkload::PageFault1 => (56, 128, 5000, 500),
-            PcpWorkload::Kbuild => (224, 256, 5000, 1000),
-            PcpWorkload::Netperf => (128, 128, 2000, 1000),
-            PcpWorkload::PatternA => (8, 64, 0, 6000),
-            PcpWorkload::Pressure => (56, 16, 3000, 500),
-            PcpWorkload::Mixed => (56, 128, 5000, 500),
+        let (gib, warm_up_ms, measured_ms) = match self {
+            PcpWorkload::PageFault1 => (128, 5000, 500),
+            PcpWorkload::Kbuild => (256, 5000, 1000),
+            PcpWorkload::Netperf => (128, 2000, 1000),
+            PcpWorkload::PatternA => (64, 0, 6000),
+            PcpWorkload::Pressure => (16, 3000, 500),
+            PcpWorkload::Mixed => (128, 5000, 500),
         };
-        Plan {
-            nr_cpus,
+        PcpPlan {
             nr_frames: gib * GIB,
             warm_up: Nanos::from_millis(warm_up_ms),
             measured: Nanos::from_millis(measured_ms),
@@ -136,7 +136,12 @@ impl PcpWorkload {
 
     /// Its CPUs.
     pub const fn nr_cpus(self) -> u32 {
-        self.plan().nr_cpus
+        match self {
+            PcpWorkload::PageFault1 | PcpWorkload::Pressure | PcpWorkload::Mixed => 56,
+            PcpWorkload::Kbuild => 224,
+            PcpWorkload::Netperf => 128,
+            PcpWorkload::PatternA => 8,
+        }
     }
 
     /// How long the warm-up is, and how long what is measured after it.
@@ -167,12 +172,15 @@ impl FromStr for PcpWorkload {
     }
 }
 
+/// How large the machine of a run is, and how long the run takes in virtual time.
 #[derive(Clone, Copy, Debug)]
-struct Plan {
-    nr_cpus: u32,
-    nr_frames: u32,
-    warm_up: Nanos,
-    measured: Nanos,
+pub struct PcpPlan {
+    /// The machine's frames.
+    pub nr_frames: u32,
+    /// What comes before the measurement.
+    pub warm_up: Nanos,
+    /// How long that lasts.
+    pub measured: Nanos,
 }
 
 /// A line of the table. The field names are what `--json` prints, and stay.
@@ -230,9 +238,23 @@ pub fn run_while(
     seed: u64,
     keep_on: impl FnMut(f64) -> bool,
 ) -> Result<Option<PcpOutcome>, MachineError> {
-    let plan = workload.plan();
+    run_plan_while(workload, workload.plan(), tuning, costs, seed, keep_on)
+}
+
+/// As [`run_while`], by another plan than the workload's own.
+///
+/// # Errors
+/// As [`Machine::new`]: memory too small.
+pub fn run_plan_while(
+    workload: PcpWorkload,
+    plan: PcpPlan,
+    tuning: PcpTuning,
+    costs: Costs,
+    seed: u64,
+    keep_on: impl FnMut(f64) -> bool,
+) -> Result<Option<PcpOutcome>, MachineError> {
     let mut machine = Machine::new(&MachineConfig {
-        nr_cpus: plan.nr_cpus,
+        nr_cpus: workload.nr_cpus(),
         nr_frames: plan.nr_frames,
         tuning,
         costs,
@@ -251,7 +273,7 @@ pub fn run_while(
 
 fn play(
     machine: &mut Machine,
-    plan: &Plan,
+    plan: &PcpPlan,
     mut keep_on: impl FnMut(f64) -> bool,
 ) -> Option<Measured> {
     let end = plan.warm_up + plan.measured;

@@ -41,7 +41,7 @@ const CHARGE_BATCH: u32 = 64;
 pub(in super::super) struct KernelGroup {
     free: Vec<FrameId>,
     limit: u32,
-    /// Pages of the limit that nobody has charged.
+    /// Pages of the limit that are not charged.
     nr_left: u32,
     /// Charged, and used for nothing yet.
     stock: u32,

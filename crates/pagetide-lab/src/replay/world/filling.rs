@@ -19,12 +19,12 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         self.join_group(rank, filled);
     }
 
-    /// Nothing is evicted for it, so nobody meets its lock.
+    /// Nothing is evicted for it, so no pass meets its lock.
     pub(super) fn read_around(&mut self, rank: u32) {
         let _ = self.fill_unasked(rank, lru::AccessPath::Around);
     }
 
-    /// Without a frame the page does not come, and nobody waits for it.
+    /// Without a frame the page does not come, and no access waits for it.
     fn fill_unasked(&mut self, rank: u32, kind: lru::AccessPath) -> Option<FrameId> {
         if self.frame_of(rank).is_some() {
             return None;

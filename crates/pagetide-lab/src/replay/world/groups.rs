@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   note   Begin: lists by group       Set: made, or changed, and pages go until it fits
-//!          Join: who pays for a mapping's pages        Remove, Reclaim
+//!          Join: the group of a mapping's pages        Remove, Reclaim
 //!   fill   charge --full--> reclaim below that limit --> charge --> frame
 //! ```
 //!

@@ -2,7 +2,7 @@
 //!
 //! Problem: a replay is as fast as its hits, and an entry of a trace can be anything. Idea: take
 //! entries that can only be a hit as long as they come, in a loop of their own. What is the same
-//! for all of them is asked once: who the policy is, and how many come before the next look at the
+//! for all of them is asked once: which policy it is, and how many come before the next look at the
 //! clock.
 //!
 //! ```text

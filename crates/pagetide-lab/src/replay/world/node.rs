@@ -1,8 +1,8 @@
 //! The nodes of a replay's memory: each kind of it with its frames, lists and access log.
 //!
 //! Problem: fast and slow memory are reclaimed apart, as in the page cache. Idea: its node, without
-//! locks and with one log, as one thread accesses. A memory of one kind is one node, and nobody
-//! asks which.
+//! locks and with one log, as one thread accesses. A memory of one kind is one node, and it is
+//! not asked which.
 //!
 //! Data and invariants: nodes partition the frames, the fastest first. A folio is on the lists of
 //! its frame's node or in its log, and in no other's.

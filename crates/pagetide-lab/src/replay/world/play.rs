@@ -2,7 +2,7 @@
 //!
 //! Problem: the pages of a trace lie scattered in tables larger than the processor's cache, and the
 //! entry at hand cannot go on before its page word is there. Idea: the trace knows the future, so
-//! the words of the next entries are read together, before the first of them is played. Who reads
+//! the words of the next entries are read together, before the first of them is played. A read
 //! must wait; where the caller knows how to ask without waiting ([`World::play_fetching`]), folios
 //! are asked for, and the words of the entries after these.
 //!
@@ -143,7 +143,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         black_box(read);
     }
 
-    /// As [`World::look_ahead`], where somebody knows how to ask without waiting for the answer.
+    /// As [`World::look_ahead`], where the caller can ask without waiting for the answer.
     /// What to ask for is said by the words of these entries: so those of later ones are asked for,
     /// too.
     fn ask_ahead(&self, ranks: &[u32], later: &[u32], fetch: impl Fn(*const u8)) {

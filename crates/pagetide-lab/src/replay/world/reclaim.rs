@@ -56,7 +56,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         }
     }
 
-    /// A frame for the page, if there is one for which nobody has to go.
+    /// A frame for the page, if there is one for which no page has to go.
     pub(super) fn take_free(&mut self, rank: u32) -> Option<FrameId> {
         let take = |node: &mut Node| node.frames.take(Some(WatermarkLevel::Low));
         let frame = self.nodes.iter_mut().find_map(take)?;

@@ -1,7 +1,7 @@
 //! The slots of pages in their files' trees, for a memory whose limit pays for the nodes.
 //!
 //! Problem: nodes live while anything is in them, and pages come and go in several places. Idea:
-//! whoever changes the word of a page says so here first.
+//! each change of a page's word is noted here first.
 //!
 //! Ignored: anonymous pages, which are in no file's tree.
 

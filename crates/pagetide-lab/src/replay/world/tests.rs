@@ -111,7 +111,7 @@ fn flusher_comes_when_reclaim_meets_dirty_pages_only() {
     }
 }
 
-/// Woken by nobody, it comes when it is due.
+/// Without a wake-up, it comes when it is due.
 #[test]
 fn flusher_comes_when_it_is_due() {
     let trace = file(50);

@@ -102,7 +102,7 @@ pub(super) struct Tiering {
     /// What scans see of each.
     mappings: BTreeMap<MappingId, ScannedMapping>,
     counts: TierCounts,
-    /// Pages that moved, in order, where somebody wants to know.
+    /// Pages that moved, in order, where they are wanted.
     moves: Option<Vec<(PageId, AccessKind)>>,
 }
 
@@ -284,7 +284,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     }
 
     /// An access found a resident page: if that concerns tiering, counts it and judges the fault if
-    /// the page was armed. Where the page is locked meanwhile, nobody else takes it.
+    /// the page was armed. Where the page is locked meanwhile, no eviction takes it.
     pub(super) fn note_hit(&mut self, rank: u32, frame: FrameId, is_locked: bool) {
         let is_armed = self.pages[rank as usize].take(Mark::Armed);
         if frame.0 < self.slow_from && !is_armed {
@@ -342,8 +342,8 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         decision.sentence()
     }
 
-    /// Moves the page from `frame` to the fast node, if it is there still. Nobody else takes it
-    /// meanwhile.
+    /// Moves the page from `frame` to the fast node, if it is there still. No other
+    /// decision takes the frame meanwhile.
     fn promote(&mut self, rank: u32, frame: FrameId) {
         let is_there = self.frame_of(rank) == Some(frame);
         if !is_there || self.folios[frame].flags().any(Flags::WRITEBACK) {

@@ -114,8 +114,8 @@ impl Page {
         (self.0 & PLAIN_MASK == RESIDENT).then(|| FrameId(self.payload()))
     }
 
-    /// The same as an index; of any other page, one beyond all frames. So who looks a frame up need
-    /// ask nothing else.
+    /// The same as an index; of any other page, one beyond all frames. So looking a frame up needs
+    /// no other test.
     #[inline]
     pub(super) fn plain_index(self) -> usize {
         // All that is not the frame's comes to stand above its 32 bits.

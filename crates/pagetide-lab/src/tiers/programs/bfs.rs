@@ -21,7 +21,7 @@
 
 use super::AccessStream;
 use crate::random::Random;
-use crate::tiers::lane::TierAccess;
+use crate::tiers::access_loop::TierAccess;
 
 const DEGREE: u32 = 16;
 /// Numbers of 4 bytes in a page, and in a cache line.

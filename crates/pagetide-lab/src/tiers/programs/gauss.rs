@@ -19,7 +19,7 @@
 use super::AccessStream;
 use super::alias::Alias;
 use crate::random::Random;
-use crate::tiers::lane::TierAccess;
+use crate::tiers::access_loop::TierAccess;
 
 /// Of 256 touches.
 const WRITES: u8 = 51;

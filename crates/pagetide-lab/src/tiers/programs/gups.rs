@@ -12,7 +12,7 @@
 
 use super::AccessStream;
 use crate::random::Random;
-use crate::tiers::lane::TierAccess;
+use crate::tiers::access_loop::TierAccess;
 
 /// The hot set is one part in so many of memory.
 const PARTS: u32 = 8;

@@ -32,7 +32,7 @@ pub use oltp::Oltp;
 pub use recorded::Recorded;
 pub use zipf::Zipf;
 
-use super::lane::TierAccess;
+use super::access_loop::TierAccess;
 use std::fmt;
 use std::str::FromStr;
 

@@ -18,7 +18,7 @@
 
 use super::AccessStream;
 use crate::random::Random;
-use crate::tiers::lane::TierAccess;
+use crate::tiers::access_loop::TierAccess;
 
 const TABLES_MAX: u32 = 200;
 /// The fewest pages worth a table.

@@ -9,7 +9,7 @@
 //! times of the trace; what is no access (readahead, fills, discards). Source: our own.
 
 use super::AccessStream;
-use crate::tiers::lane::TierAccess;
+use crate::tiers::access_loop::TierAccess;
 use crate::trace::DenseTrace;
 use std::sync::Arc;
 

@@ -36,8 +36,8 @@
 //! promote about as much as the published ones, 165 MB a second: while the scan is where memory is
 //! cold, the limit is not reached. The replacement policy is two lists, the default of that kernel.
 
+use super::access_loop::{AccessLoop, Counts, Node, TierAccess};
 use super::judge::{Flat, Hottest, Placement};
-use super::lane::{Counts, Lane, Node, TierAccess};
 use super::prices::{Item, TierPrices};
 use super::programs::AccessStream;
 use super::tally::Migrations;
@@ -56,16 +56,16 @@ const WINDOW_TOUCHES: usize = 32;
 /// Touches between two questions whether to go on, at most.
 const STRETCH: usize = 1 << 18;
 
-/// Who places pages.
+/// What places pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Placer {
-    /// Nobody: all memory is fast.
+    /// Nothing: all memory is fast.
     AllFast,
-    /// Nobody: all memory is slow.
+    /// Nothing: all memory is slow.
     AllSlow,
-    /// Whoever comes first has fast memory, for good.
+    /// The first touch: the pages that come first have fast memory, for good.
     FirstTouch,
-    /// Somebody who knows the next window of touches, and moves pages for free.
+    /// An oracle that knows the next window of touches, and moves pages for free.
     Oracle,
     /// Core, with these mechanisms.
     Core {
@@ -239,7 +239,7 @@ pub const SCALE_MAX: u32 = 1 << 16;
 pub struct TierRow {
     /// The program.
     pub workload: &'static str,
-    /// Who placed its pages.
+    /// What placed its pages.
     pub stage: &'static str,
     /// Accesses a second, on the machine.
     pub score: f64,
@@ -301,8 +301,8 @@ enum Machine {
 impl Machine {
     fn new(setup: &TierSetup, nr_pages: u32, subject: Placer) -> Machine {
         let flat = |placement| {
-            let lane = Lane::new(setup.prices, nr_pages, setup.threads, setup.scale);
-            Machine::Flat(Box::new(Flat::new(lane, placement)))
+            let access_loop = AccessLoop::new(setup.prices, nr_pages, setup.threads, setup.scale);
+            Machine::Flat(Box::new(Flat::new(access_loop, placement)))
         };
         let switches = match subject {
             Placer::AllFast => return flat(Placement::AllFast),
@@ -325,10 +325,10 @@ impl Machine {
         Machine::World(Box::new(World::new(&config, topology)))
     }
 
-    fn lane(&self) -> &Lane {
+    fn access_loop(&self) -> &AccessLoop {
         match self {
-            Machine::World(world) => world.lane(),
-            Machine::Flat(flat) => flat.lane(),
+            Machine::World(world) => world.access_loop(),
+            Machine::Flat(flat) => flat.access_loop(),
         }
     }
 
@@ -385,9 +385,9 @@ impl<'a> Player<'a> {
     ) -> Option<Measured> {
         let end = setup.warm_up + setup.measured;
         let mut play_to = |player: &mut Player<'_>, until: Nanos| {
-            while player.machine.lane().now_ns() < until.0 {
+            while player.machine.access_loop().now_ns() < until.0 {
                 player.play_some();
-                let now = Nanos(player.machine.lane().now_ns());
+                let now = Nanos(player.machine.access_loop().now_ns());
                 if !keep_on((now.as_secs() / end.as_secs()).min(1.0)) {
                     return None;
                 }
@@ -396,7 +396,8 @@ impl<'a> Player<'a> {
         };
         play_to(self, setup.warm_up)?;
         self.machine.start_measuring();
-        let (start_ns, before) = (self.machine.lane().now_ns(), *self.machine.lane().counts());
+        let (start_ns, before) =
+            (self.machine.access_loop().now_ns(), *self.machine.access_loop().counts());
         play_to(self, end)?;
         let (migrations, threshold_ms) = match &self.machine {
             Machine::World(world) => (world.migrations(), world.hot_threshold().0),
@@ -408,8 +409,8 @@ impl<'a> Player<'a> {
             world.validate();
         }
         Some(Measured {
-            elapsed_ns: self.machine.lane().now_ns() - start_ns,
-            counts: self.machine.lane().counts().since(&before),
+            elapsed_ns: self.machine.access_loop().now_ns() - start_ns,
+            counts: self.machine.access_loop().counts().since(&before),
             migrations,
             threshold_ms,
         })

@@ -14,7 +14,7 @@
 //! Source: the tiering specification, sections 7 and 10.
 
 use super::World;
-use crate::tiers::lane::Node;
+use crate::tiers::access_loop::Node;
 use crate::tiers::prices::Item;
 use pagetide_core::lru::Refusal;
 use pagetide_core::lru::page_table::LeafId;
@@ -56,7 +56,7 @@ impl World {
     pub(super) fn wake_background(&mut self) {
         if matches!(self.background.state, State::Asleep) {
             self.background.state = State::Awake;
-            self.background.busy_until_ns = self.lane.now_ns();
+            self.background.busy_until_ns = self.access_loop.now_ns();
             self.plan();
         }
     }
@@ -116,7 +116,7 @@ impl World {
         }
         self.batch = batch;
         let nr_scanned = pass.scan.scanned - scanned_before;
-        self.background.busy_until_ns += nr_scanned * self.lane.helper_ns(Item::Scan);
+        self.background.busy_until_ns += nr_scanned * self.access_loop.helper_ns(Item::Scan);
         step
     }
 
@@ -126,13 +126,13 @@ impl World {
         let (victims, around) = batch.victims_and_around();
         for victim in victims {
             let page = victim.page.index.0 as u32;
-            victim.verdict = if self.lane.take_young(page) {
+            victim.verdict = if self.access_loop.take_young(page) {
                 if looks_around {
                     self.look_around(victim.page.index, around.look_at(LeafId::of(victim.page)));
                 }
                 Verdict::Refused(Refusal::Young)
             } else if self.demote(page) {
-                self.background.busy_until_ns += self.lane.helper_ns(Item::Demote);
+                self.background.busy_until_ns += self.access_loop.helper_ns(Item::Demote);
                 Verdict::Demoted
             } else {
                 Verdict::Refused(Refusal::Busy)
@@ -145,7 +145,7 @@ impl World {
     fn look_at_victims(&mut self) {
         let mut batch: ReclaimBatch = std::mem::take(&mut self.batch);
         for victim in batch.victims_mut() {
-            if self.lane.take_young(victim.page.index.0 as u32) {
+            if self.access_loop.take_young(victim.page.index.0 as u32) {
                 victim.verdict = Verdict::Refused(Refusal::Young);
             }
         }

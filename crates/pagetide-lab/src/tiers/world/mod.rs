@@ -41,7 +41,7 @@ mod moving;
 mod scan;
 mod tables;
 
-use super::lane::{Lane, Node, TierAccess};
+use super::access_loop::{AccessLoop, Node, TierAccess};
 use super::prices::{Item, TierPrices};
 use super::tally::{Migrations, Tally};
 use background::Background;
@@ -76,7 +76,7 @@ pub(super) struct WorldConfig {
 
 /// The machine; see the module.
 pub(super) struct World {
-    lane: Lane,
+    access_loop: AccessLoop,
     folios: Arc<Folios>,
     /// By node.
     zones: [Zone; 2],
@@ -120,7 +120,12 @@ impl World {
             Lruvec::new(config.policy, &lru, folios.clone())
         };
         let mut world = World {
-            lane: Lane::new(config.prices, config.nr_pages, config.threads, config.scale),
+            access_loop: AccessLoop::new(
+                config.prices,
+                config.nr_pages,
+                config.threads,
+                config.scale,
+            ),
             zones: config.nr_frames.map(|nr_frames| Zone::new(ZoneConfig::with_frames(nr_frames))),
             lruvecs: [lruvec(Node::Fast), lruvec(Node::Slow)],
             logs: [AccessLog::new(), AccessLog::new()],
@@ -149,13 +154,13 @@ impl World {
     pub(super) fn play(&mut self, touches: &[TierAccess]) {
         let mut rest = touches;
         while !rest.is_empty() {
-            rest = &rest[self.lane.play(rest)..];
+            rest = &rest[self.access_loop.play(rest)..];
             let Some(&touch) = rest.first() else { break };
-            if self.lane.is_due() {
+            if self.access_loop.is_due() {
                 self.do_what_is_due();
             } else {
                 self.attend_to(touch.page());
-                self.lane.play_one(touch);
+                self.access_loop.play_one(touch);
                 rest = &rest[1..];
             }
         }
@@ -167,18 +172,18 @@ impl World {
     }
 
     /// Pages, clock and counts of accesses.
-    pub(super) fn lane(&self) -> &Lane {
-        &self.lane
+    pub(super) fn access_loop(&self) -> &AccessLoop {
+        &self.access_loop
     }
 
     /// Names the pages that the judge calls hot.
     pub(super) fn set_hot(&mut self, hottest: &[u32]) {
-        self.lane.set_hot(hottest);
+        self.access_loop.set_hot(hottest);
     }
 
     /// What was moved since it started measuring.
     pub(super) fn migrations(&self) -> Migrations {
-        self.tally.sum(|page| self.lane.uses(page))
+        self.tally.sum(|page| self.access_loop.uses(page))
     }
 
     /// The latency below which a page is hot, now.
@@ -196,8 +201,8 @@ impl World {
     pub(super) fn validate(&self) {
         self.zones.iter().for_each(Zone::validate);
         let mut nr_resident = [0_u64; 2];
-        for page in 0..self.lane.nr_pages() {
-            let word = self.lane.word(page);
+        for page in 0..self.access_loop.nr_pages() {
+            let word = self.access_loop.word(page);
             if !word.is_resident() {
                 continue;
             }
@@ -212,7 +217,7 @@ impl World {
         // Demoted, and not settled yet.
         let is_left = |frame: &u32| {
             let page = self.page_in[*frame as usize];
-            page != u32::MAX && self.lane.word(page).frame() != FrameId(*frame)
+            page != u32::MAX && self.access_loop.word(page).frame() != FrameId(*frame)
         };
         let nr_unsettled = (0..self.nr_fast).filter(is_left).count() as u64;
         let nr_used =
@@ -222,11 +227,11 @@ impl World {
     }
 
     fn do_what_is_due(&mut self) {
-        self.lane.look_at_load();
+        self.access_loop.look_at_load();
         let room = Headroom::of(&self.zones[Node::Fast as usize]);
-        let costs = TierCosts { nr_slow: self.nr_slow_pages(), ..self.lane.tier_costs() };
+        let costs = TierCosts { nr_slow: self.nr_slow_pages(), ..self.access_loop.tier_costs() };
         self.promotion.tell_costs(self.now(), &room, &costs);
-        let now_ns = self.lane.now_ns();
+        let now_ns = self.access_loop.now_ns();
         self.run_background(now_ns);
         if self.scan.due_ns() <= now_ns {
             self.scan_some(now_ns);
@@ -234,30 +239,30 @@ impl World {
         self.plan();
     }
 
-    /// Has the lane stop at whatever is due next.
+    /// Has the loop stop at whatever is due next.
     fn plan(&mut self) {
         let next = self.scan.due_ns().min(self.background.due_ns());
-        self.lane.stop_at_ns(next);
+        self.access_loop.stop_at_ns(next);
     }
 
     /// Does what an access needs beside its latency.
     fn attend_to(&mut self, page: u32) {
-        let word = self.lane.word(page);
+        let word = self.access_loop.word(page);
         if !word.is_resident() {
             self.fault(page);
         } else if word.is_armed() {
             self.hint_fault(page);
         }
-        if !self.lane.word(page).is_young() {
-            self.lane.set_young(page);
+        if !self.access_loop.word(page).is_young() {
+            self.access_loop.set_young(page);
         }
         self.tables.touch(page);
     }
 
     fn hint_fault(&mut self, page: u32) {
-        let word = self.lane.word(page);
-        self.lane.disarm(page);
-        self.lane.charge(Item::HintFault, 1);
+        let word = self.access_loop.word(page);
+        self.access_loop.disarm(page);
+        self.access_loop.charge(Item::HintFault, 1);
         self.tally.hint_fault();
         self.promotion.count_hint_fault(word.node() == Node::Fast);
         match self.judge_fault(word.node(), word.frame()) {
@@ -282,7 +287,7 @@ impl World {
 
     /// The first access of a page.
     fn fault(&mut self, page: u32) {
-        self.lane.charge(Item::PageFault, 1);
+        self.access_loop.charge(Item::PageFault, 1);
         let (node, frame) = self.alloc();
         let rule = self.lruvecs[node as usize].access_rule();
         self.put(page, node, frame, rule.flags_on_fill(AccessPath::Table));
@@ -325,7 +330,7 @@ impl World {
     /// Names the frame, bound to the page already, in its word, and tells the node's lruvec.
     fn give(&mut self, page: u32, node: Node, frame: FrameId) {
         self.page_in[frame.0 as usize] = page;
-        self.lane.place(page, node, frame);
+        self.access_loop.place(page, node, frame);
         let (log, lruvec) = (&mut self.logs[node as usize], &mut self.lruvecs[node as usize]);
         if log.add(&self.folios, frame) == Room::Full {
             lruvec.drain(log);
@@ -346,7 +351,7 @@ impl World {
     }
 
     fn now(&self) -> Millis {
-        Millis(self.lane.now_ns() / 1_000_000)
+        Millis(self.access_loop.now_ns() / 1_000_000)
     }
 }
 

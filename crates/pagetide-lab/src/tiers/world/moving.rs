@@ -11,7 +11,7 @@
 //! specification, sections 4 and 7.
 
 use super::World;
-use crate::tiers::lane::Node;
+use crate::tiers::access_loop::Node;
 use crate::tiers::prices::Item;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::FrameId;
@@ -26,16 +26,16 @@ impl World {
         let Some((_, frame)) = self.take(Node::Fast, high) else {
             return self.wake_background();
         };
-        let before = self.lane.word(page).frame();
+        let before = self.access_loop.word(page).frame();
         assert!(self.lruvecs[Node::Slow as usize].withdraw(before), "nothing reclaims slow memory");
         let rule = self.lruvecs[Node::Fast as usize].access_rule();
         self.put_moved(page, Node::Fast, frame, rule.flags_on_fill(AccessPath::Table));
         self.free(before);
-        self.lane.count_copy(Node::Slow, Node::Fast);
-        self.lane.charge(Item::MovePage, 1);
+        self.access_loop.count_copy(Node::Slow, Node::Fast);
+        self.access_loop.charge(Item::MovePage, 1);
         self.promotion.count_promoted(1);
         self.arm_moved(page, frame, Migration::Promotion);
-        self.tally.promoted(page, self.lane.now_ns(), self.lane.uses(page));
+        self.tally.promoted(page, self.access_loop.now_ns(), self.access_loop.uses(page));
     }
 
     /// Moves a victim of the fast node's pass to a slower node; says whether there was a frame. Its
@@ -50,10 +50,10 @@ impl World {
             return false;
         };
         self.put_moved(page, Node::Slow, frame, Flags::NONE);
-        self.lane.take_young(page);
+        self.access_loop.take_young(page);
         self.arm_moved(page, frame, Migration::Demotion);
-        self.lane.count_copy(Node::Fast, Node::Slow);
-        self.tally.demoted(page, self.lane.now_ns(), self.lane.uses(page));
+        self.access_loop.count_copy(Node::Fast, Node::Slow);
+        self.tally.demoted(page, self.access_loop.now_ns(), self.access_loop.uses(page));
         true
     }
 
@@ -65,13 +65,13 @@ impl World {
     }
 
     pub(super) fn arm_again(&mut self, page: u32) {
-        self.lane.arm(page);
-        self.lane.charge(Item::Arm, 1);
+        self.access_loop.arm(page);
+        self.access_loop.charge(Item::Arm, 1);
     }
 
     /// Makes `frame` the page's in place of the one it has.
     fn put_moved(&mut self, page: u32, node: Node, frame: FrameId, flags: Flags) {
-        let before = self.lane.word(page).frame();
+        let before = self.access_loop.word(page).frame();
         self.folios[frame].bind_moved(&self.folios[before], flags);
         self.lruvecs[node as usize].welcome(frame);
         self.give(page, node, frame);

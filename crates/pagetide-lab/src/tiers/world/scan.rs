@@ -16,7 +16,7 @@
 //! threads, and each run is another's. Source: the tiering specification, section 2.
 
 use super::{World, WorldConfig};
-use crate::tiers::lane::Node;
+use crate::tiers::access_loop::Node;
 use crate::tiers::prices::Item;
 use pagetide_core::ids::{MappingId, PageIndex};
 use pagetide_core::tiering::{
@@ -67,7 +67,7 @@ impl World {
             return;
         }
         let Some(mut run) = self.scan.scanner.start_run(now, period) else { return };
-        let (run_pages, nr_pages) = (self.scan.run_pages, self.lane.nr_pages());
+        let (run_pages, nr_pages) = (self.scan.run_pages, self.access_loop.nr_pages());
         let nr_runs = nr_pages.div_ceil(run_pages);
         let mapping_from = |id: MappingId| {
             let nr_pages = u64::from(run_pages);
@@ -79,7 +79,7 @@ impl World {
             run.scanned(armed as u64);
         }
         self.promotion.count_armed(run.nr_armed());
-        self.lane.charge(Item::Arm, run.nr_armed());
+        self.access_loop.charge(Item::Arm, run.nr_armed());
         if self.scan.scanner.end_run(&run) {
             // Faults on slow memory are in no count.
             self.scan.pace.update(&FaultCounts::default(), &self.scan.periods);
@@ -101,10 +101,10 @@ impl World {
 
     /// Arms a page, if it should be; says whether it did.
     fn arm(&mut self, page: u32, now: Millis) -> bool {
-        if page >= self.lane.nr_pages() {
+        if page >= self.access_loop.nr_pages() {
             return false;
         }
-        let word = self.lane.word(page);
+        let word = self.access_loop.word(page);
         if !word.is_resident() {
             return false;
         }
@@ -119,7 +119,7 @@ impl World {
         let wants_hint = self.promotion.wants_hint(MODE, &facts, PageIndex(page.into()));
         if wants_hint {
             folio.swap_hint_stamp(self.promotion.stamp_width().store(now));
-            self.lane.arm(page);
+            self.access_loop.arm(page);
         }
         wants_hint
     }

@@ -10,7 +10,7 @@
 //! sections 8 and 9.
 
 use super::World;
-use crate::tiers::lane::Node;
+use crate::tiers::access_loop::Node;
 use pagetide_core::ids::{FrameId, MappingId, PageIndex};
 use pagetide_core::lru::page_table::{LEAF_PAGES, LeafId, LeafLook, pages_around, wants_around};
 use std::ops::Range;
@@ -65,15 +65,15 @@ impl World {
         takes: impl Fn(&World, FrameId) -> bool,
         mut look: LeafLook<'l>,
     ) -> LeafLook<'l> {
-        let end = pages.end.min(self.lane.nr_pages().into());
+        let end = pages.end.min(self.access_loop.nr_pages().into());
         for index in pages.start..end {
             let page = index as u32;
-            let word = self.lane.word(page);
+            let word = self.access_loop.word(page);
             if !word.is_resident() || word.node() == Node::Slow {
                 continue;
             }
             if word.is_young() && takes(self, word.frame()) {
-                self.lane.take_young(page);
+                self.access_loop.take_young(page);
                 look.young(PageIndex(index), word.frame());
             } else {
                 look.resident(PageIndex(index));

@@ -26,12 +26,12 @@ fn stage(stage: Stage) -> World {
 
 impl World {
     fn pages_on(&self, node: Node) -> impl Iterator<Item = u32> {
-        (0..NR_PAGES).filter(move |page| self.lane.word(*page).node() == node)
+        (0..NR_PAGES).filter(move |page| self.access_loop.word(*page).node() == node)
     }
 
     /// Lets time pass over touches of one page.
     fn wait_on(&mut self, page: u32, until_ns: u64) {
-        while self.lane.now_ns() < until_ns {
+        while self.access_loop.now_ns() < until_ns {
             self.play(&[TierAccess::read(page); 64]);
         }
     }
@@ -44,7 +44,7 @@ fn first_come_has_fast_memory_and_the_rest_is_slow() {
     let nr_fast = world.pages_on(Node::Fast).count() as u32;
     assert!((430..512).contains(&nr_fast), "{nr_fast}, less what LOW keeps");
     assert!(world.pages_on(Node::Fast).eq(0..nr_fast));
-    assert!(world.lane.now_ns() > 64 * 1500 * u64::from(NR_PAGES));
+    assert!(world.access_loop.now_ns() > 64 * 1500 * u64::from(NR_PAGES));
 }
 
 #[test]
@@ -60,18 +60,18 @@ fn without_a_scan_nothing_moves() {
 fn a_touched_page_of_slow_memory_is_promoted_and_a_cold_one_demoted_for_it() {
     let mut world = stage(Stage::Base);
     let hot = NR_PAGES - 1;
-    assert_eq!(world.lane.word(hot).node(), Node::Slow);
+    assert_eq!(world.access_loop.word(hot).node(), Node::Slow);
     world.wait_on(hot, 8_000_000_000);
-    assert_eq!(world.lane.word(hot).node(), Node::Fast);
+    assert_eq!(world.access_loop.word(hot).node(), Node::Fast);
     // Touched again and again, pages of slow memory press the untouched ones out.
     let slow: Vec<TierAccess> = (800..1000).map(TierAccess::read).collect();
-    while world.lane.now_ns() < 30_000_000_000 {
+    while world.access_loop.now_ns() < 30_000_000_000 {
         world.play(&slow);
     }
     world.validate();
     let moved = world.migrations();
     assert!(moved.nr_promoted > 190 && moved.nr_demoted > 100, "{moved:?}");
-    assert!((800..1000).all(|page| world.lane.word(page).node() == Node::Fast));
+    assert!((800..1000).all(|page| world.access_loop.word(page).node() == Node::Fast));
     let demoted = world.lruvecs[0].vmstat();
     assert!(demoted.read(Counter::PgdemoteBackground) >= moved.nr_demoted - 64);
     let counts = world.promotion.vmstat();
@@ -89,8 +89,8 @@ fn only_what_is_touched_soon_after_the_scan_is_hot() {
             world.wait_on(hot, round * 20_000_000_000);
             world.play(&[TierAccess::read(cold)]);
         }
-        assert_eq!(world.lane.word(hot).node(), Node::Fast, "{stage_now}");
-        let node = world.lane.word(cold).node();
+        assert_eq!(world.access_loop.word(hot).node(), Node::Fast, "{stage_now}");
+        let node = world.access_loop.word(cold).node();
         assert_eq!(node == Node::Fast, is_promoted, "{stage_now}");
     }
 }
@@ -102,13 +102,13 @@ fn every_policy_demotes_and_the_same_run_gives_the_same_counts() {
             let mut world = world(Some(TieringSwitches::BASE), policy);
             let mut random = crate::random::Random::new(1);
             let mut touches: Vec<TierAccess> = Vec::new();
-            while world.lane.now_ns() < 12_000_000_000 {
+            while world.access_loop.now_ns() < 12_000_000_000 {
                 touches.clear();
                 touches.extend((0..4096).map(|_| TierAccess::read(random.index(NR_PAGES))));
                 world.play(&touches);
                 world.validate();
             }
-            (world.migrations(), world.lane.now_ns(), *world.lane.counts())
+            (world.migrations(), world.access_loop.now_ns(), *world.access_loop.counts())
         };
         let played = play();
         assert!(played.0.nr_demoted > 0 && played.0.nr_promoted > 0, "{policy}: {:?}", played.0);

@@ -128,7 +128,7 @@ mod tests {
         let engine = &cache.shared.engine;
         // What other CPUs' logs have is on no list yet.
         engine.nodes.drain_logs();
-        engine.reclaim_pages(engine.nodes.last(), 64);
+        engine.reclaim_pages(pagetide_core::driver::FIRST, 64);
         let pool = engine.pool.as_ref().unwrap();
         assert_eq!(pool.collect_stats().nr_pages, 3);
         let mapping = &file.handle.mapping;

@@ -9,11 +9,9 @@ use super::options::{GroupError, GroupOptions};
 use crate::api::errors::ResizeError;
 use crate::engine::mapping::Mapping;
 use crate::engine::{Engine, NoFrame};
-use crate::stats::counters::{Counters, Event};
-use pagetide_core::group::{
-    ChargePath, ChargeStep, CreateGroupError, GroupConfig, GroupPass, Groups, NodeLists, NodePass,
-    RemoveGroupError,
-};
+use crate::stats::counters::Counters;
+use pagetide_core::driver;
+use pagetide_core::group::{CreateGroupError, GroupConfig, Groups, NodeLists, RemoveGroupError};
 use pagetide_core::ids::{CpuId, GroupId};
 use pagetide_core::record::{GroupNote, Note};
 use pagetide_core::units::Bytes;
@@ -38,48 +36,8 @@ impl Engine {
 
     #[inline(never)]
     fn charge_group(&self, cpu: CpuId, mapping: &Mapping) -> Result<GroupId, NoFrame> {
-        let node = self.nodes.first();
-        let mut path = ChargePath::new();
-        loop {
-            let full = {
-                let mut lists = node.lock_lists();
-                let groups = groups_of(&mut lists);
-                let named = mapping.group();
-                let payer = if groups.tree().is_online(named) { named } else { GroupId::ROOT };
-                match groups.charge(payer) {
-                    Ok(()) => return Ok(payer),
-                    Err(full) => full.group,
-                }
-            };
-            let nr_reclaimed = self.reclaim_for_limit(cpu, full);
-            match path.after_pass(nr_reclaimed) {
-                ChargeStep::Charge => {}
-                ChargeStep::DrainLogs => node.drain_logs(),
-                ChargeStep::GiveUp => return Err(NoFrame),
-            }
-        }
-    }
-
-    /// One direct pass for a group at its limit; returns the frames freed.
-    fn reclaim_for_limit(&self, cpu: CpuId, full: GroupId) -> u64 {
-        self.counters.count(Event::DirectPass);
-        let start = |groups: &mut Groups| Some(GroupPass::for_limit(groups, full));
-        self.run_group_pass(cpu, full, start).unwrap_or(0)
-    }
-
-    /// Runs a pass that begins with a group that may be gone by now: then it frees nothing.
-    fn run_group_pass(
-        &self,
-        cpu: CpuId,
-        group: GroupId,
-        start: impl FnOnce(&mut Groups) -> Option<GroupPass>,
-    ) -> Option<u64> {
-        let node = self.nodes.first();
-        let pass = self.start_pass(cpu, node, |lists| {
-            let groups = groups_of(lists);
-            if groups.tree().exists(group) { start(groups) } else { None }
-        })?;
-        Some(self.run_pass(cpu, node, NodePass::from(pass)).reclaimed)
+        let payer = driver::charge_group(&mut self.reclaimer(cpu), || mapping.group());
+        payer.ok_or(NoFrame)
     }
 
     /// Pages that the mapping's group can have before others give what they are to keep, where
@@ -199,16 +157,8 @@ impl Engine {
         }
         self.note_group(GroupNote::Set { group, parent: member.parent, config });
         drop(names);
-        self.shrink_group(group);
+        driver::shrink_group(&mut self.reclaimer(current_cpu()), group);
         Ok(())
-    }
-
-    /// Takes pages from a group that uses more than it may, until it fits or nothing can be taken.
-    fn shrink_group(&self, group: GroupId) {
-        // What other CPUs have not told yet counts, too.
-        self.nodes.drain_logs();
-        let above = |groups: &mut Groups| GroupPass::above_limit(groups, group);
-        while self.run_group_pass(current_cpu(), group, above).is_some_and(|nr| nr > 0) {}
     }
 
     pub(super) fn reclaim_group(
@@ -222,13 +172,8 @@ impl Engine {
             check_online(member)?;
             self.note_group(GroupNote::Reclaim { group, nr_pages });
         }
-        // On request, what other CPUs have not told yet counts, too.
-        self.nodes.drain_logs();
-        let start = |groups: &mut Groups| {
-            (nr_pages > 0).then(|| GroupPass::proactive(groups, group, nr_pages, None))
-        };
-        let nr_freed = self.run_group_pass(current_cpu(), group, start);
-        Ok(Bytes::from_pages(nr_freed.unwrap_or(0)))
+        let mut world = self.reclaimer(current_cpu());
+        Ok(Bytes::from_pages(driver::reclaim_from_group(&mut world, group, nr_pages)))
     }
 
     pub(super) fn remove_group(&self, member: &Member) -> Result<(), GroupError> {

@@ -3,13 +3,10 @@
 //! Every frame handed out is also claimed from the arena, so that memory safety does not rest on
 //! the zone's bookkeeping being right. How the zone is shared: `shared_zone`.
 
-use crate::memory::sync::{AtomicU64, Ordering::Relaxed};
 use pagetide_core::ids::{CpuId, FrameId, Order};
-#[cfg(not(loom))]
 use pagetide_core::page_alloc::run_min;
 use pagetide_core::page_alloc::{AllocRequest, Starving, WatermarkLevel, Zone, ZoneConfig};
 use pagetide_core::tiering::background_target;
-#[cfg(not(loom))]
 use pagetide_core::tiering::{Headroom, room_for_demoted};
 use pagetide_core::units::{Millis, PAGE_BYTES};
 use pagetide_sys::{ClaimedFrame, FrameArena};
@@ -17,8 +14,10 @@ use shared_zone::{PcpSettings, SharedZone};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
+use sync::{AtomicU64, Ordering::Relaxed};
 
 pub(crate) mod shared_zone;
+mod sync;
 
 /// A range of one arena's frames, for any number of threads.
 pub(crate) struct ArenaFrames {
@@ -59,7 +58,6 @@ impl ArenaFrames {
     }
 
     /// Takes up to `nr` frames in runs of neighbours, while there are such.
-    #[cfg(not(loom))]
     pub(crate) fn alloc_runs(&self, nr: u64, taken: &mut Vec<ClaimedFrame>) {
         let mut nr_left = nr;
         while self.may_hold_run(nr_left)
@@ -74,13 +72,11 @@ impl ArenaFrames {
     }
 
     /// Whether `nr` frames may be, or hold, a run.
-    #[cfg(not(loom))]
     pub(crate) fn may_hold_run(&self, nr: u64) -> bool {
         nr >= run_min(self.nr_frames.into())
     }
 
     /// Frames to free for `nr` in runs: see [`Zone::run_target`].
-    #[cfg(not(loom))]
     pub(crate) fn run_target(&self, nr: u64) -> u64 {
         self.zone.lock_zone().run_target(nr)
     }
@@ -99,7 +95,6 @@ impl ArenaFrames {
     }
 
     /// The frames, in service or not.
-    #[cfg(not(loom))]
     pub(crate) fn range(&self) -> Range<FrameId> {
         FrameId(self.first)..FrameId(self.first + self.nr_frames)
     }
@@ -132,19 +127,16 @@ impl ArenaFrames {
     }
 
     /// Whether memory is left that nobody competes for: see [`Zone::is_ample`].
-    #[cfg(not(loom))]
     pub(crate) fn is_ample(&self) -> bool {
         self.zone.lock_zone().is_ample()
     }
 
     /// Frames for what is demoted.
-    #[cfg(not(loom))]
     pub(crate) fn room_for_demoted(&self) -> u64 {
         room_for_demoted(&self.zone.lock_zone())
     }
 
     /// How much room promotions find.
-    #[cfg(not(loom))]
     pub(crate) fn room(&self) -> Headroom {
         Headroom::of(&self.zone.lock_zone())
     }
@@ -184,7 +176,6 @@ impl ArenaFrames {
     }
 
     /// Frames in service.
-    #[cfg(not(loom))]
     pub(crate) fn nr_managed(&self) -> u32 {
         self.nr_managed.load(Relaxed) as u32
     }

@@ -17,8 +17,8 @@
 //!
 //! Every order in which threads can meet here is explored by `loom_tests`.
 
+use super::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering::Relaxed, lock};
 use crate::memory::percpu::PerCpu;
-use crate::memory::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering::Relaxed, lock};
 use pagetide_core::ids::{CpuId, FrameId, Order};
 use pagetide_core::page_alloc::{
     AllocRequest, Drain, FrameTable, HighFraction, LockWait, Pcp, PcpInputs, PcpLimits, PcpTuning,
@@ -26,7 +26,6 @@ use pagetide_core::page_alloc::{
 };
 use pagetide_core::units::Millis;
 use pagetide_sys::{TryLock, read_cache_slice, read_nr_cpus_possible};
-#[cfg(not(loom))]
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -117,7 +116,6 @@ impl SharedZone {
     }
 
     /// Takes a run past the lists: see [`Zone::alloc_run`].
-    #[cfg(not(loom))]
     pub(crate) fn alloc_run(&self, nr_max: u64) -> Option<Range<FrameId>> {
         self.visit().0.alloc_run(nr_max)
     }
@@ -226,7 +224,6 @@ impl SharedZone {
     }
 
     /// How many lists there are.
-    #[cfg(not(loom))]
     pub(crate) fn nr_lists(&self) -> u64 {
         self.pcps.iter().count() as u64
     }
@@ -242,13 +239,11 @@ impl SharedZone {
     }
 
     /// Sum of the lists' limits, frames.
-    #[cfg(not(loom))]
     pub(crate) fn sum_high(&self) -> u64 {
         self.pcps.iter().map(|pcp| u64::from(pcp.look(Pcp::high))).sum()
     }
 
     /// Visits to the zone that found its lock taken.
-    #[cfg(not(loom))]
     pub(crate) fn nr_waits(&self) -> u64 {
         self.nr_waits.load(Relaxed)
     }

@@ -1,0 +1,100 @@
+//! `bench run`: unmodified programs under `pagetide run`, against the kernel's page cache at the
+//! same limit.
+//!
+//! ```text
+//!   zipf      fio psync randread, zipf 0.8 over 4x memory, cold, 1 and 2 jobs: it ends before much
+//!             has been evicted
+//!   warm      the same with a quarter of memory, timed once that has been full for a while
+//!   resident  the same, uniform, over 3/8 of memory; timed once all that is there
+//!   seq       fio psync read of the file of 4x memory, 128 KiB, cold, once: a KiB
+//!   stream    the same by read(2), which has a position
+//!   recorded  warm, with --record, against the same without
+//!   sqlite    point queries by rowid in a database of 4x a quarter of memory, cold
+//!   small-*, one-pass-*   many small files and calls; a large file, once: see small.rs
+//! ```
+//!
+//! The subject is this very command's `run`, the reference the same program in a memory cgroup.
+//! Both begin with the file dropped from the kernel's page cache, and with as much free memory as
+//! they may use touched just before: a virtual machine's host takes free memory back, and which of
+//! the two then waits for it is chance. The programs' own memory is in the cgroup's limit, and not
+//! in ours; it is given as much more.
+//!
+//! Ignored: what the program takes beside its files.
+
+mod fio;
+mod program;
+mod small;
+mod sqlite;
+mod turns;
+
+use super::{Bench, Identity, Row};
+use crate::failure::Failure;
+use crate::machine;
+use pagetide_core::units::Bytes;
+use program::{Under, why_not};
+
+pub(crate) use small::{OPEN_EACH, OpenEachArgs, open_each};
+
+const BENCH: &str = "run";
+const FILE_TIMES: u64 = 4;
+/// What fio measures, and with how many jobs.
+const FIO_CASES: [(&str, u32); 8] = [
+    ("zipf", 1),
+    ("zipf", 2),
+    ("warm", 1),
+    ("warm", 2),
+    ("resident", 1),
+    ("seq", 1),
+    ("stream", 1),
+    ("recorded", 2),
+];
+/// What the sqlite shell measures.
+const SQLITE: &str = "sqlite";
+
+pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
+    refuse_unknown(&bench.args.cases)?;
+    let memory = bench.memory(512 << 20, 16 << 20);
+    machine::check_memory(Bytes(memory.0 * 2))?;
+    let mut cases = FIO_CASES.to_vec();
+    cases.retain(|(case, _)| bench.wants(case));
+    let mut rows = Vec::new();
+    match why_not(memory, "fio") {
+        _ if cases.is_empty() => {}
+        None => rows.extend(fio::measure(bench, memory, &cases)?),
+        Some(why) => {
+            rows.extend(cases.iter().map(|&(case, jobs)| skipped((BENCH, case, jobs), &why)));
+        }
+    }
+    match why_not(memory, sqlite::SHELL) {
+        _ if !bench.wants(SQLITE) => {}
+        None => rows.push(sqlite::measure(bench, Bytes(memory.0 / 4))?),
+        Some(why) => rows.push(skipped((BENCH, SQLITE, 1), &why)),
+    }
+    match why_not(memory, "tar").or_else(|| why_not(memory, "grep")) {
+        None => rows.extend(small::run(bench, memory)?),
+        Some(why) => {
+            let names = small::names(bench);
+            rows.extend(names.iter().map(|name| skipped((BENCH, name, 1), &why)));
+        }
+    }
+    Ok(rows)
+}
+
+/// A case that there is not would be a row that is missing without a word.
+fn refuse_unknown(cases: &[String]) -> Result<(), Failure> {
+    let names = || FIO_CASES.iter().map(|(fio, _)| *fio).chain(small::CASES).chain([SQLITE]);
+    let is_known = |case: &&String| names().any(|name| name == *case);
+    match cases.iter().find(|case| !is_known(case)) {
+        None => Ok(()),
+        Some(case) => Err(Failure::Usage(format!("--cases: `bench run` has no case {case}"))),
+    }
+}
+
+fn skipped(identity: Identity<'_>, why: &str) -> Row {
+    Row::skipped(identity, reference_of(identity.1).name(), why.to_owned())
+}
+
+/// What a case is compared with.
+fn reference_of(case: &str) -> Under {
+    if case == "recorded" { Under::Run } else { Under::Linux }
+}

@@ -1,0 +1,143 @@
+//! A program run to its end: under `pagetide run`, or in a memory cgroup of the same limit.
+
+use super::super::Bench;
+use crate::cgroup::MemoryGroup;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use pagetide_core::lru::PolicyName;
+use pagetide_core::units::Bytes;
+use rustix::process::{Pid, Signal, kill_process};
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// How long a program runs on after Ctrl-C.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// What runs a program on one CPU.
+const HOLDER: &str = "taskset";
+/// The least that a program can run with in a memory cgroup.
+pub(super) const PROGRAM_BYTES_MIN: u64 = 16 << 20;
+
+/// What a program runs under.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Under {
+    /// The kernel's page cache, in a memory cgroup.
+    Linux,
+    /// `pagetide run`.
+    Run,
+    /// The same with `--record`.
+    Recorded,
+}
+
+impl Under {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Under::Linux => "linux",
+            Under::Run => "run",
+            Under::Recorded => "recorded",
+        }
+    }
+}
+
+/// Why this machine cannot measure with `program`, if so.
+pub(super) fn why_not(memory: Bytes, program: &str) -> Option<String> {
+    if let Err(why) = MemoryGroup::with_limit(memory) {
+        return Some(why);
+    }
+    if let Err(failure) = pagetide_run::launch::find_library() {
+        return Some(failure);
+    }
+    let is_missing = |program: &&str| {
+        let version = Command::new(program).arg("--version").stdout(Stdio::null()).status();
+        !version.is_ok_and(|status| status.success())
+    };
+    let missing = [program, HOLDER].into_iter().find(is_missing);
+    missing.map(|program| format!("{program} is not installed"))
+}
+
+/// A program and its arguments, and the memory that it may have.
+pub(super) struct Program<'a> {
+    pub(super) bench: &'a Bench<'a>,
+    pub(super) memory: Bytes,
+    /// What the cgroup gets more, as programs' own memory is in its limit.
+    pub(super) beside: u64,
+    pub(super) arguments: Vec<OsString>,
+}
+
+impl Program<'_> {
+    /// Runs it, on `cpu` if there is one: the seconds that it took, and what it printed. As much
+    /// free memory as it may use is touched just before. `of_run` is for `pagetide run`.
+    pub(super) fn run(
+        &self,
+        under: Under,
+        of_run: &[OsString],
+        cpu: Option<usize>,
+    ) -> Result<(f64, String), Failure> {
+        drop(self.bench.make_cache(PolicyName::Fifo, self.memory)?);
+        let (mut command, _group) = self.command_under(under, of_run)?;
+        if let Some(cpu) = cpu {
+            command.args([HOLDER, "--cpu-list", &cpu.to_string()]);
+        }
+        command.args(&self.arguments).env("LC_ALL", "C");
+        let start = Instant::now();
+        let output = output_of(&mut command, self.bench.interrupt)?;
+        let seconds = start.elapsed().as_secs_f64();
+        if output.status.success() {
+            return Ok((seconds, String::from_utf8_lossy(&output.stdout).into_owned()));
+        }
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let (program, under) = (Path::new(&self.arguments[0]).display(), under.name());
+        Err(Failure::Refused(format!("{program} under {under}: {}: {errors}", output.status)))
+    }
+
+    /// The beginning of the command line. The group goes with what comes beside the command.
+    fn command_under(
+        &self,
+        under: Under,
+        of_run: &[OsString],
+    ) -> Result<(Command, Option<MemoryGroup>), Failure> {
+        if under == Under::Linux {
+            let limit = Bytes(self.memory.0 + self.beside);
+            let group = MemoryGroup::with_limit(limit).map_err(Failure::Refused)?;
+            let mut shell = Command::new("sh");
+            shell.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(group.handle().members());
+            return Ok((shell, Some(group)));
+        }
+        let own = std::env::current_exe()
+            .map_err(|error| Failure::on("find my own executable", &error))?;
+        let mut run = Command::new(own);
+        run.args(["run", "--memory", &self.memory.0.to_string()]);
+        run.args(["--policy", self.bench.policy().as_str()]).args(of_run);
+        for setting in &self.bench.args.set {
+            run.arg("--set").arg(setting.to_string());
+        }
+        run.arg("--");
+        Ok((run, None))
+    }
+}
+
+/// Runs `command` to its end, or ends it at Ctrl-C.
+pub(super) fn output_of(command: &mut Command, interrupt: &Interrupt) -> Result<Output, Failure> {
+    let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().map_err(|error| Failure::on("run a program", &error))?;
+    let pid = Pid::from_child(&child);
+    let (sender, ended) = channel();
+    // Its result is in the channel; a program that ignores TERM is waited for.
+    std::thread::spawn(move || sender.send(child.wait_with_output()));
+    let mut is_signalled = false;
+    let output = loop {
+        match ended.recv_timeout(LOOK_EVERY) {
+            Err(RecvTimeoutError::Timeout) if interrupt.is_set() && !is_signalled => {
+                // Where it has just ended, there is no process to signal.
+                let _ = kill_process(pid, Signal::TERM);
+                is_signalled = true;
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            ended => break ended.expect("invariant: the thread sends before it ends"),
+        }
+    };
+    interrupt.check()?;
+    output.map_err(|error| Failure::on("run a program", &error))
+}

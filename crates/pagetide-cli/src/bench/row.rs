@@ -1,0 +1,162 @@
+//! A measured case: its times, its reference's, and the ratio of the two.
+
+use super::interleave::Samples;
+use crate::results::Measured;
+use crate::table::{Table, cells, left, number, right};
+use crate::terminal;
+use ::pagetide::PcpTuning;
+use pagetide_core::lru::PolicyName;
+use serde::Serialize;
+
+/// A row's bench, case and threads.
+pub(super) type Identity<'a> = (&'static str, &'a str, u32);
+
+/// A measured case. The field names are what `bench --json` prints, and stay.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(super) struct Row {
+    pub(super) bench: &'static str,
+    pub(super) case: String,
+    pub(super) threads: u32,
+    pub(super) reference: Option<&'static str>,
+    pub(super) subject_ns: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) subject_ns_min: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) subject_ns_max: Option<f64>,
+    pub(super) reference_ns: Option<f64>,
+    pub(super) ratio: Option<f64>,
+    pub(super) ratio_min: Option<f64>,
+    pub(super) ratio_max: Option<f64>,
+    /// What was read from the device for each byte of a file that is read once: the most of all
+    /// rounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) device_bytes_per_byte: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) skipped: Option<String>,
+}
+
+impl Row {
+    /// The row of the samples of a subject and its reference.
+    pub(super) fn measured(
+        identity: Identity<'_>,
+        reference: &'static str,
+        subject: &Samples,
+        other: &Samples,
+    ) -> Row {
+        let ratios = subject.ratios_to(other);
+        let (ratio_min, ratio_max) = ratios.range();
+        Row {
+            reference: Some(reference),
+            reference_ns: Some(other.median()),
+            ratio: Some(ratios.median()),
+            ratio_min,
+            ratio_max,
+            ..Row::alone(identity, subject)
+        }
+    }
+
+    /// A row of something that has no reference.
+    pub(super) fn alone(identity: Identity<'_>, subject: &Samples) -> Row {
+        let (subject_ns_min, subject_ns_max) = subject.range();
+        let subject_ns = Some(subject.median());
+        Row { subject_ns, subject_ns_min, subject_ns_max, ..Row::empty(identity) }
+    }
+
+    /// A row that says why this machine has no numbers for it.
+    pub(super) fn skipped(identity: Identity<'_>, reference: &'static str, why: String) -> Row {
+        Row { reference: Some(reference), skipped: Some(why), ..Row::empty(identity) }
+    }
+
+    fn empty((bench, case, threads): Identity<'_>) -> Row {
+        Row {
+            bench,
+            case: case.to_owned(),
+            threads,
+            reference: None,
+            subject_ns: None,
+            subject_ns_min: None,
+            subject_ns_max: None,
+            reference_ns: None,
+            ratio: None,
+            ratio_min: None,
+            ratio_max: None,
+            device_bytes_per_byte: None,
+            skipped: None,
+        }
+    }
+
+    /// Says on stderr how far the runs lay apart.
+    pub(super) fn note_spread(&self) {
+        let what = format!("{} {} x{}", self.bench, self.case, self.threads);
+        let times = match (self.subject_ns_min, self.subject_ns_max) {
+            (Some(low), Some(high)) => format!("{low:.1} to {high:.1} ns"),
+            _ => return,
+        };
+        match (self.reference, self.ratio_min, self.ratio_max) {
+            (Some(reference), Some(low), Some(high)) => terminal::note(&format!(
+                "{what} against {reference}: ratio {low:.2} to {high:.2}, {times} over the runs"
+            )),
+            _ => terminal::note(&format!("{what}: {times} over the runs")),
+        }
+    }
+
+    /// The row as data, if it was measured; what the case ends in is the subject, where that is a
+    /// policy or a tuning.
+    pub(super) fn to_result(&self, runs: u32) -> Option<Measured> {
+        let words: Vec<&str> = self.case.split(' ').collect();
+        let (last, before) = words.split_last()?;
+        let is_subject = last.parse::<PolicyName>().is_ok() || last.parse::<PcpTuning>().is_ok();
+        let (subject, before) = if is_subject { (*last, before) } else { ("pagetide", &words[..]) };
+        let case = format!("{} {}", self.bench, before.join(" "));
+        Some(Measured {
+            case: format!("{}, x{}", case.trim_end(), self.threads),
+            subject: subject.to_owned(),
+            unit: if self.case.starts_with("locked") { "frames" } else { "ns" },
+            runs,
+            median: self.subject_ns?,
+            min: self.subject_ns_min?,
+            max: self.subject_ns_max?,
+            reference: self.reference.map(str::to_owned),
+            reference_median: self.reference_ns,
+            ratio: self.ratio,
+            ratio_min: self.ratio_min,
+            ratio_max: self.ratio_max,
+        })
+    }
+
+    /// What stands behind the row's numbers.
+    fn remark(&self) -> String {
+        match (self.device_bytes_per_byte, &self.skipped) {
+            (Some(bytes), _) => format!(" device {bytes:.3}x the file"),
+            (None, Some(why)) => format!(" skipped: {why}"),
+            (None, None) => String::new(),
+        }
+    }
+}
+
+/// The rows as a table.
+pub(super) fn table(rows: &[Row]) -> Table<'static> {
+    let columns = [
+        left("bench", 6),
+        left("case", 16),
+        right("threads", 7),
+        right("reference", 10),
+        right("subject ns", 12),
+        right("reference ns", 13),
+        right("ratio", 7),
+        left("", 0),
+    ];
+    let cells_of = |row: &Row| {
+        cells![
+            row.bench,
+            row.case,
+            row.threads,
+            row.reference.unwrap_or("-"),
+            number(row.subject_ns, 1),
+            number(row.reference_ns, 1),
+            number(row.ratio, 2),
+            row.remark(),
+        ]
+    };
+    Table::new(&columns).with_rows(rows.iter().map(cells_of))
+}

@@ -1,0 +1,199 @@
+//! Scenarios over several seeds, each metric with its range and the claim.
+//!
+//! Problem: one run of one policy proves little, and a number without what others said of it proves
+//! less. Idea: every subject plays every seed; a row is a metric's median, its two ends, and what
+//! the scenario's source says.
+//!
+//! ```text
+//!   NAME... --> scenarios --+--> x subjects x seeds --> rows --+--> table or JSON
+//!   --policy --> subjects --+    (all cores)                   +--> report
+//! ```
+//!
+//! Ignored: how long anything took; virtual memory has no speed.
+
+mod plays;
+mod report;
+
+use super::play_args::PlayArgs;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::results::Measured;
+use pagetide_core::lru::PolicyName;
+use pagetide_lab::scenario::{PolicyVariant, Scenario, SummaryRow, summarize};
+use plays::Played;
+use std::fmt::Write;
+
+const SEEDS: u64 = 10;
+
+/// Plays the scenarios of these names.
+///
+/// # Errors
+/// A scenario or subject that there is not (usage), a report that cannot be written, an interrupt.
+pub(super) fn run(args: &PlayArgs, interrupt: &Interrupt) -> Result<(), Failure> {
+    let mut cases: Vec<(&'static Scenario, PolicyVariant)> = Vec::new();
+    for scenario in scenarios(&args.names)? {
+        let subjects = if args.causes { causes(scenario)? } else { subjects(&args.policy)? };
+        cases.extend(subjects.into_iter().map(|subject| (scenario, subject)));
+    }
+    let played = plays::run(&cases, &args.seeds(SEEDS), args.jobs, interrupt)?;
+    let rows: Vec<SummaryRow> =
+        played.iter().flat_map(|it| summarize(it.scenario, it.subject, &it.plays)).collect();
+    if let Some(path) = &args.report {
+        report::write(path, &played, &rows)?;
+    }
+    args.results.append(|| rows.iter().map(to_result).collect())?;
+    args.json.print(&rows, || text(&played, &rows))
+}
+
+/// The row as data; the reference is what the scenario's source says.
+fn to_result(row: &SummaryRow) -> Measured {
+    Measured {
+        reference: (!row.claim.is_empty()).then(|| row.claim.to_owned()),
+        median: row.median,
+        min: row.low,
+        max: row.high,
+        runs: row.seeds as u32,
+        ..Measured::once(format!("{}: {}", row.scenario, row.metric), &row.policy, "", row.median)
+    }
+}
+
+fn scenarios(names: &[String]) -> Result<Vec<&'static Scenario>, Failure> {
+    if names == ["all"] {
+        return Ok(Scenario::ALL.iter().collect());
+    }
+    let named = |name: &String| {
+        let refused = |unknown| format!("{name}: {unknown}; `pagetide lab list` has workloads too");
+        Scenario::named(name).map_err(|unknown| Failure::Usage(refused(unknown)))
+    };
+    names.iter().map(named).collect()
+}
+
+fn subjects(names: &[String]) -> Result<Vec<PolicyVariant>, Failure> {
+    if names == ["all"] {
+        return Ok(PolicyName::ALL.iter().copied().map(PolicyVariant::from).collect());
+    }
+    if names.is_empty() {
+        let usual = PolicyName::ALL.iter().copied().filter(|policy| is_usual(policy.as_str()));
+        return Ok(usual.map(PolicyVariant::from).collect());
+    }
+    let named = |name: &String| {
+        name.parse().map_err(|error| Failure::Usage(format!("--policy {name}: {error}")))
+    };
+    names.iter().map(named).collect()
+}
+
+fn causes(scenario: &Scenario) -> Result<Vec<PolicyVariant>, Failure> {
+    if scenario.causes.is_empty() {
+        let name = scenario.name;
+        return Err(Failure::Usage(format!(
+            "--causes is for wschange and wsprotect: of {name} no kernel was seen to differ"
+        )));
+    }
+    subjects(&scenario.causes.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+}
+
+/// The kernel's designs, what we make of them, and the plainest policy to compare with.
+fn is_usual(policy: &str) -> bool {
+    let families = ["mglru", "active-inactive", "pagetide"];
+    policy == "lru" || families.iter().any(|family| policy.starts_with(family))
+}
+
+/// A block a scenario: a line for each metric and subject.
+fn text(played: &[Played], rows: &[SummaryRow]) -> String {
+    let mut text = String::new();
+    for (at, it) in played.iter().enumerate() {
+        let scenario = it.scenario;
+        if at > 0 && played[at - 1].scenario.name == scenario.name {
+            continue;
+        }
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{}: {} Seeds: {}.", scenario.name, scenario.story, it.plays.len());
+        for metric in scenario.metrics {
+            let _ = writeln!(text, "  {}: {}", metric.name, metric.meaning);
+            let of_metric = rows
+                .iter()
+                .filter(|row| row.scenario == scenario.name && row.metric == metric.name);
+            for row in of_metric {
+                let range = format!("[{}, {}]", number(row.low), number(row.high));
+                let said = if row.claim.is_empty() { "" } else { "  claim: " };
+                let line = format!(
+                    "    {:<34} {:>10} {:>18}{said}{}",
+                    row.policy,
+                    number(row.median),
+                    range,
+                    row.claim
+                );
+                let _ = writeln!(text, "{}", line.trim_end());
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// A value without decimals that say nothing.
+fn number(value: f64) -> String {
+    if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.2}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parallel::JobsArgs;
+
+    fn names(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    #[test]
+    fn an_unknown_scenario_is_a_usage_error_that_lists_them() {
+        let failure = scenarios(&names(&["wschang"])).expect_err("no such name");
+        assert_eq!(failure.exit_code(), 2);
+        let sentence = failure.to_string();
+        assert!(
+            sentence.starts_with("wschang: unknown scenario; there are wschange"),
+            "{sentence}"
+        );
+        assert!(!sentence.contains('\n'));
+    }
+
+    #[test]
+    fn all_means_all_and_none_means_the_usual() {
+        assert_eq!(scenarios(&names(&["all"])).expect("all").len(), Scenario::ALL.len());
+        let all = subjects(&names(&["all"])).expect("all");
+        assert_eq!(all.len(), PolicyName::ALL.len());
+        let usual = subjects(&[]).expect("the usual");
+        assert!(usual.contains(&PolicyName::Mglru.into()) && usual.len() < all.len());
+        let failure = subjects(&names(&["lru~tiers"])).expect_err("lru has no tiers");
+        assert_eq!(
+            (failure.exit_code(), failure.to_string().as_str()),
+            (2, "--policy lru~tiers: lru has no mechanism tiers")
+        );
+    }
+
+    #[test]
+    fn causes_are_subjects_of_two_scenarios() {
+        for scenario in Scenario::ALL {
+            match causes(scenario) {
+                Ok(subjects) => assert_eq!(subjects.len(), 9, "{}", scenario.name),
+                Err(failure) => assert_eq!(failure.exit_code(), 2, "{}", scenario.name),
+            }
+        }
+        assert!(causes(&Scenario::ALL[0]).is_ok());
+    }
+
+    #[test]
+    fn the_table_has_a_line_for_each_metric_and_subject_with_its_claim() {
+        let scenario = Scenario::named("wsprotect").expect("it exists");
+        let cases = subjects(&names(&["mglru", "lru"])).expect("subjects");
+        let cases: Vec<_> = cases.into_iter().map(|subject| (scenario, subject)).collect();
+        let played = plays::run(&cases, &[1, 2], JobsArgs::default(), &Interrupt::default())
+            .expect("it plays");
+        let rows: Vec<SummaryRow> =
+            played.iter().flat_map(|it| summarize(it.scenario, it.subject, &it.plays)).collect();
+        assert_eq!(rows.len(), 2 * scenario.metrics.len());
+        let text = text(&played, &rows);
+        assert_eq!(text.matches("\n    mglru ").count(), scenario.metrics.len(), "{text}");
+        assert!(text.contains("claim: 6.18 in 5 boots: 100"), "{text}");
+    }
+}

@@ -1,0 +1,104 @@
+//! Arms over time, above the hit ratio: what a policy chose, and what came of it.
+//!
+//! ```text
+//!   recency            #####
+//!   loose      ########     ######
+//!   tight  ####
+//!          ~~~~~^^^^^^^^^^^~~~~~~~     hit ratio
+//! ```
+
+use super::explain::Explained;
+use crate::failure::Failure;
+use crate::report::page::Figure;
+use crate::report::plots::{Area, DrawError, GREY, TEXT_PIXELS, colour, mesh, svg};
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+const CAPTION: &str = "The hit ratio, stretch by stretch of accesses, and above it the arm in \
+                       charge: each bar is a stay. An arm takes charge when its miniature would \
+                       have hit more often than that of the arm before, by more than chance and \
+                       by more than the change costs.";
+const SIZE: (u32, u32) = (900, 420);
+/// Of the plot's height, for the arms.
+const ARMS_SHARE: f64 = 0.32;
+
+/// The heading and the figure of one policy at one size.
+pub(super) fn figure(explained: &Explained) -> Result<(String, Figure), DrawError> {
+    let Explained { policy, frames, .. } = explained;
+    let title = format!("Arms of {policy} with {frames} frames");
+    let plot = svg(SIZE, |area| draw(area, explained))?;
+    let figure = Figure::new(plot, &title, CAPTION);
+    Ok((title, figure))
+}
+
+/// The arms and the hit ratio as one SVG document, on a white ground.
+///
+/// # Errors
+/// Where they cannot be drawn.
+pub(super) fn alone(explained: &Explained) -> Result<String, Failure> {
+    let plot = svg(SIZE, |area| {
+        area.fill(&WHITE)?;
+        draw(area, explained)
+    });
+    plot.map_err(|error| Failure::on("draw the arms", &*error))
+}
+
+fn draw(area: &Area<'_>, explained: &Explained) -> Result<(), DrawError> {
+    let split = (f64::from(SIZE.1) * ARMS_SHARE) as u32;
+    let (above, below) = area.split_vertically(split);
+    bars(&above, explained)?;
+    hits(&below, explained)
+}
+
+fn end_of(explained: &Explained) -> f64 {
+    explained.course.points.last().map_or(1.0, |point| point.accesses as f64)
+}
+
+fn bars(area: &Area<'_>, explained: &Explained) -> Result<(), DrawError> {
+    let mut arms: Vec<&str> = Vec::new();
+    for stay in &explained.course.stays {
+        if !arms.contains(&stay.arm) {
+            arms.push(stay.arm);
+        }
+    }
+    let nr_arms = arms.len() as f64;
+    let mut chart = ChartBuilder::on(area)
+        .margin_top(8)
+        .margin_right(36)
+        .set_label_area_size(LabelAreaPosition::Left, 74)
+        .build_cartesian_2d(0.0..end_of(explained), 0.0..nr_arms)?;
+    for stay in &explained.course.stays {
+        let row = arms.iter().position(|arm| *arm == stay.arm).unwrap_or(0) as f64;
+        let ends = (stay.since as f64, (stay.since + stay.accesses) as f64);
+        let corners = [(ends.0, row + 0.2), (ends.1, row + 0.8)];
+        chart.draw_series([Rectangle::new(corners, colour(stay.arm).filled())])?;
+    }
+    let style =
+        ("sans-serif", TEXT_PIXELS).into_text_style(area).pos(Pos::new(HPos::Right, VPos::Center));
+    for (arm, row) in arms.iter().zip((0..).map(f64::from)) {
+        let at = chart.backend_coord(&(0.0, row + 0.5));
+        area.draw(&Text::new((*arm).to_owned(), (at.0 - 8, at.1), style.clone()))?;
+    }
+    Ok(())
+}
+
+fn hits(area: &Area<'_>, explained: &Explained) -> Result<(), DrawError> {
+    let mut chart = ChartBuilder::on(area)
+        .margin_top(4)
+        .margin_bottom(8)
+        .margin_right(36)
+        .x_label_area_size(44)
+        .y_label_area_size(74)
+        .build_cartesian_2d(0.0..end_of(explained), 0.0..1.03)?;
+    mesh(&mut chart)
+        .x_desc("accesses")
+        .x_label_formatter(&|accesses| format!("{accesses:.0}"))
+        .y_label_formatter(&|ratio| format!("{:.0} %", ratio * 100.0))
+        .x_labels(8)
+        .y_labels(6)
+        .draw()?;
+    let points = explained.course.points.iter();
+    let line = points.map(|point| (point.accesses as f64, point.hit_ratio));
+    chart.draw_series(LineSeries::new(line, GREY.stroke_width(2)))?;
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! Taking a frame: the fast try, and what is done when that finds none.
+//!
+//! ```text
+//!   fast try     node 0 above LOW? --no--> node 1 above LOW? --no--> ...
+//!   slow path    wake background --> the last node, by all attempts --> ... --> node 0
+//! ```
+//!
+//! The slow nodes come first in the slow path: there, a frame costs a page that is cold. What the
+//! attempts are, and their order, [`SlowPath`] says.
+
+use super::Driven;
+use super::background::wake_background;
+use super::pass::reclaim_directly;
+use crate::ids::NodeId;
+use crate::page_alloc::{Attempt, Attempted, SlowPath, WatermarkLevel};
+
+/// A frame of the fastest node that has one above LOW: for it nothing is reclaimed and nothing
+/// woken.
+#[inline]
+pub fn take_above_low<W: Driven>(world: &mut W) -> Option<W::Frame> {
+    (0..world.nr_nodes()).find_map(|nth| world.take(NodeId(nth), Some(WatermarkLevel::Low)))
+}
+
+/// A frame where [`take_above_low`] finds none; `None` when none comes free.
+#[cold]
+pub fn alloc_slowly<W: Driven>(world: &mut W) -> Option<W::Frame> {
+    wake_background(world);
+    (0..world.nr_nodes()).rev().find_map(|nth| alloc_from(world, NodeId(nth)))
+}
+
+/// A frame of the node, by all attempts that follow the waking of background reclaim.
+fn alloc_from<W: Driven>(world: &mut W, node: NodeId) -> Option<W::Frame> {
+    let mut path = SlowPath::after_wake();
+    let mut outcome = Attempted::Progress;
+    let mut _starving = None;
+    loop {
+        outcome = match path.next(outcome) {
+            Attempt::Take(level) => match world.take(node, level) {
+                Some(frame) => return Some(frame),
+                None => Attempted::Failed,
+            },
+            Attempt::WakeBackground => {
+                wake_background(world);
+                Attempted::Progress
+            }
+            Attempt::DirectReclaim => match reclaim_directly(world, node) {
+                0 => Attempted::Failed,
+                _ => Attempted::Progress,
+            },
+            Attempt::DrainCpus => {
+                _starving = world.drain_frames(node);
+                world.drain_logs(node);
+                Attempted::Progress
+            }
+            Attempt::GiveUp => return None,
+        };
+    }
+}

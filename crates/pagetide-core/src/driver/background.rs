@@ -1,0 +1,116 @@
+//! Background reclaim: passes over a node until it has the frames free that it should.
+//!
+//! ```text
+//!   node 0    woken --> [ node 1 first ] --> target? --0--> over
+//!                ^                              |
+//!                '-- freed something? --yes-- pass --no--> over
+//! ```
+//!
+//! Slower nodes come first, as what leaves a node goes there. Where passes take no time of their
+//! own, or have a thread, [`reclaim_in_background`] makes them all. A world in virtual time makes
+//! the same passes in steps ([`BackgroundThread`]).
+
+use super::pass::{PassUnderWay, reclaim};
+use super::{Driven, DrivenPass, FIRST, Woken};
+use crate::group::NodePass;
+use crate::ids::NodeId;
+use crate::reclaim::{ReclaimBatch, ReclaimKind};
+use ::alloc::boxed::Box;
+
+/// Has the first node's frames seen to: by the thread that does, or else here.
+pub fn wake_background<W: Driven>(world: &mut W) {
+    if world.wake_background() == Woken::Caller {
+        reclaim_in_background(world, FIRST);
+    }
+}
+
+/// Makes background passes over the node, until it has enough frames free or a pass frees nothing.
+pub fn reclaim_in_background<W: Driven>(world: &mut W, node: NodeId) {
+    world.set_reclaim_active(node, true);
+    while let Some(pass) = next_pass(world, node) {
+        if reclaim(world, node, pass).reclaimed == 0 {
+            break;
+        }
+    }
+    world.set_reclaim_active(node, false);
+}
+
+/// The next pass over the node, when those below have been seen to; `None` if it has enough free.
+fn next_pass<W: Driven>(world: &mut W, node: NodeId) -> Option<NodePass> {
+    let mut room_below = 0;
+    let below = NodeId(node.0 + 1);
+    if below.0 < world.nr_nodes() {
+        reclaim_in_background(world, below);
+        if world.demotes(node) {
+            room_below = world.room_for_demoted(below);
+        }
+    }
+    let target = world.background_target(node, room_below);
+    if target == 0 {
+        return None;
+    }
+    world.count_pass(ReclaimKind::Background);
+    Some(world.lend_current(node, |lists| NodePass::background(lists, target)))
+}
+
+/// The first node's background reclaim where a pass takes time: step by step, and anything may
+/// happen to the victims of a step before the next.
+#[derive(Debug, Default)]
+pub struct BackgroundThread {
+    state: State,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Asleep,
+    BetweenPasses,
+    InPass(Box<PassUnderWay>),
+}
+
+impl BackgroundThread {
+    /// Whether it has steps to make.
+    pub fn is_awake(&self) -> bool {
+        !matches!(self.state, State::Asleep)
+    }
+
+    /// Wakes it, if it is asleep.
+    pub fn wake<W: Driven>(&mut self, world: &mut W) {
+        if !self.is_awake() {
+            self.state = State::BetweenPasses;
+            world.set_reclaim_active(FIRST, true);
+        }
+    }
+
+    /// Makes a step: tries the victims of the last one, publishes, isolates the next. Returns how
+    /// many folios it looked at for that. A thread that sleeps does nothing.
+    pub fn step<W: Driven + DrivenPass>(&mut self, world: &mut W, batch: &mut ReclaimBatch) -> u64 {
+        let mut under_way = match core::mem::take(&mut self.state) {
+            State::Asleep => return 0,
+            State::BetweenPasses => {
+                let Some(pass) = next_pass(world, FIRST) else {
+                    world.set_reclaim_active(FIRST, false);
+                    return 0;
+                };
+                Box::new(PassUnderWay::new(world, FIRST, pass))
+            }
+            State::InPass(under_way) if under_way.is_over() => {
+                match under_way.scan().reclaimed {
+                    0 => world.set_reclaim_active(FIRST, false),
+                    _ => self.state = State::BetweenPasses,
+                }
+                return 0;
+            }
+            State::InPass(under_way) => under_way,
+        };
+        let nr_before = under_way.scan().scanned;
+        under_way.step(world, batch);
+        let scan = under_way.scan();
+        let nr_scanned = scan.scanned - nr_before;
+        if under_way.is_over() && scan.wants_flusher() {
+            world.wake_flusher();
+        }
+        self.state = State::InPass(under_way);
+        nr_scanned
+    }
+}

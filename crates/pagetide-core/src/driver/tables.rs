@@ -1,0 +1,49 @@
+//! Young bits in page tables: beside a young victim, and of all touched leaves.
+//!
+//! ```text
+//!   look around   [ . . Y r V Y . . ]      64 words with the victim in the middle
+//!   walk          leaf? wanted? --> read it --> full? --> report, lists lent
+//! ```
+//!
+//! Reading needs no lists; they are lent when a walk reports. A leaf that is touched after the
+//! walk began is for the next one.
+
+use super::{DrivenPass, LeafRead};
+use crate::group::NodePass;
+use crate::ids::{NodeId, PageId};
+use crate::lru::page_table::{LeafId, YoungPages, pages_around};
+use ::alloc::vec::Vec;
+
+/// Takes the young bits beside a page whose own was just taken.
+pub(super) fn look_around<P: DrivenPass>(
+    world: &mut P,
+    node: NodeId,
+    page: PageId,
+    around: &mut YoungPages,
+) {
+    let leaf = LeafId::of(page);
+    let mut look = around.look_at(leaf);
+    look.young_victim(page.index);
+    if world.read_leaf(node, leaf, &LeafRead::Around(pages_around(page.index)), &mut look) {
+        look.done();
+    }
+}
+
+/// Reads the touched leaves that the pass wants read.
+pub(super) fn walk<P: DrivenPass>(world: &mut P, node: NodeId, pass: &NodePass) {
+    let Some(mut walk) = world.lend_lists(node, |lists| lists.start_walk(pass)) else { return };
+    let mut touched = Vec::new();
+    world.collect_touched(&mut touched);
+    for leaf in touched {
+        if walk.wants(leaf) {
+            let mut look = walk.found().look_at(leaf);
+            if world.read_leaf(node, leaf, &LeafRead::Walk, &mut look) {
+                look.done();
+            }
+        }
+        if walk.is_full() {
+            world.lend_lists(node, |lists| lists.report_walk(pass, &mut walk));
+        }
+    }
+    world.lend_lists(node, |lists| lists.report_walk(pass, &mut walk));
+}

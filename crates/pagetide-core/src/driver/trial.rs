@@ -1,0 +1,123 @@
+//! Victims: how each is tried, and what is published of those that go.
+//!
+//! ```text
+//!   spared? --> unclean? --> claim --> unclean now? --> demote --no room--> unclean, or kept?
+//!     young       dirty       young       dirty            |                  dirty    busy
+//!                             busy                      demoted                  claimed
+//! ```
+//!
+//! Claims are held until core has settled the batch and named the shadows. Then the words are
+//! published in the victims' order, and after them the frames freed together, so that a frame is
+//! free only when no word names it.
+
+use super::{DrivenPass, tables};
+use crate::folio::Flags;
+use crate::group::NodePass;
+use crate::ids::NodeId;
+use crate::lru::Refusal;
+use crate::reclaim::{ReclaimBatch, Scan, Settled, Verdict, Victim};
+use crate::tiering::{Demotion, Leftover};
+
+const UNCLEAN: Flags = Flags::DIRTY.with(Flags::WRITEBACK);
+const DIRTY: Verdict = Verdict::Refused(Refusal::Dirty);
+const YOUNG: Verdict = Verdict::Refused(Refusal::Young);
+
+/// What is the same for all victims of a batch.
+struct Trial {
+    node: NodeId,
+    demotes: bool,
+    /// Whether those known to be hot stay; not where memory is asked for whatever it costs.
+    spares: bool,
+    /// What becomes of those for which there is no room below.
+    leftover: Leftover,
+    /// Folios with one of these flags are not taken. What moves stays dirty.
+    unmovable: Flags,
+}
+
+impl Trial {
+    #[inline]
+    fn new(node: NodeId, scan: &Scan) -> Trial {
+        Trial {
+            node,
+            demotes: scan.demotes,
+            spares: scan.demotes && !scan.ignores_age,
+            leftover: Demotion::leftover(scan.kind),
+            unmovable: scan.unclean(),
+        }
+    }
+
+    #[inline]
+    fn verdict<P: DrivenPass>(&self, world: &mut P, victim: &Victim) -> Verdict {
+        if world.flags(victim.frame).any(self.unmovable) {
+            return DIRTY;
+        }
+        if let Err(refusal) = world.claim(victim) {
+            return Verdict::Refused(refusal);
+        }
+        // A writer may have come before the claim.
+        let flags = world.flags(victim.frame);
+        let refused = if flags.any(self.unmovable) {
+            DIRTY
+        } else if !self.demotes {
+            return Verdict::Claimed;
+        } else if world.demote(self.node) {
+            return Verdict::Demoted;
+        } else if flags.any(UNCLEAN) {
+            DIRTY
+        } else if self.leftover == Leftover::Keep {
+            Verdict::Refused(Refusal::Busy)
+        } else {
+            return Verdict::Claimed;
+        };
+        world.release();
+        refused
+    }
+}
+
+/// Tries each victim of the batch and writes down its verdict; looks beside those found young.
+#[inline]
+pub(super) fn try_victims<P: DrivenPass>(
+    world: &mut P,
+    node: NodeId,
+    pass: &NodePass,
+    batch: &mut ReclaimBatch,
+) {
+    let trial = Trial::new(node, pass.scan());
+    let (victims, around) = batch.victims_and_around();
+    world.fetch(victims);
+    for victim in victims {
+        if trial.spares && world.spares(victim) {
+            victim.verdict = YOUNG;
+            continue;
+        }
+        victim.verdict = trial.verdict(world, victim);
+        if victim.verdict == YOUNG && pass.looks_around() {
+            tables::look_around(world, node, victim.page, around);
+        }
+    }
+}
+
+/// Reads and clears the victims' young bits; they stay.
+pub(super) fn look_at_victims<P: DrivenPass>(world: &mut P, batch: &mut ReclaimBatch) {
+    for victim in batch.victims_mut() {
+        if world.take_young(victim) {
+            victim.verdict = YOUNG;
+        }
+    }
+}
+
+/// Publishes what became of the victims of the last step.
+#[inline]
+pub(super) fn publish<P: DrivenPass>(world: &mut P, batch: &ReclaimBatch) {
+    if batch.settled.is_empty() {
+        return;
+    }
+    for settled in &batch.settled {
+        match *settled {
+            Settled::Evicted { page, frame, shadow } => world.evict(page, frame, shadow),
+            Settled::Demoted { frame, .. } => world.list_demoted(frame),
+            Settled::Orphan { .. } => {}
+        }
+    }
+    world.free(batch.settled.iter().map(Settled::frame));
+}

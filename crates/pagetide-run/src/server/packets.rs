@@ -1,0 +1,46 @@
+//! Packets as they come in: bytes, descriptors beside them, and the process that sent them.
+
+use crate::errno::Errno;
+use crate::wire::REQUEST_FILES_MAX;
+use rustix::io::IoSliceMut;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+/// One packet, and the descriptors beside it.
+pub(super) struct Received {
+    pub(super) nr_bytes: usize,
+    pub(super) files: Vec<OwnedFd>,
+    /// The process that has sent it.
+    pub(super) pid: i32,
+}
+
+/// Waits for one packet; no bytes are the end. A packet of another user's is an error.
+pub(super) fn receive(
+    socket: BorrowedFd<'_>,
+    packet: &mut [u8],
+    flags: RecvFlags,
+) -> Result<Received, Errno> {
+    const SPACE: usize = rustix::cmsg_space!(ScmRights(REQUEST_FILES_MAX), ScmCredentials(1));
+    let mut space = [MaybeUninit::uninit(); SPACE];
+    let mut beside = RecvAncillaryBuffer::new(&mut space);
+    let nr_bytes = rustix::io::retry_on_intr(|| {
+        let mut parts = [IoSliceMut::new(packet)];
+        recvmsg(socket, &mut parts, &mut beside, flags | RecvFlags::CMSG_CLOEXEC)
+    })?
+    .bytes;
+    let (mut files, mut pid) = (Vec::new(), 0);
+    for message in beside.drain() {
+        match message {
+            RecvAncillaryMessage::ScmRights(descriptors) => files.extend(descriptors),
+            RecvAncillaryMessage::ScmCredentials(sender)
+                if sender.uid != rustix::process::getuid() =>
+            {
+                return Err(Errno::PERM);
+            }
+            RecvAncillaryMessage::ScmCredentials(sender) => pid = sender.pid.as_raw_nonzero().get(),
+            _ => {}
+        }
+    }
+    Ok(Received { nr_bytes, files, pid })
+}

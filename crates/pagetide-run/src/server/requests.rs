@@ -1,0 +1,245 @@
+//! An open file, and the calls on it that any program may make.
+//!
+//! Problem: a call needs both its description and the file, and must find them agreed on whose the
+//! file is. Idea: a file's state is held while a call runs, shared by most and alone by what
+//! changes its length; what finds the file the kernel's gets the descriptor to go on by.
+//!
+//! Ignored: writes, which come in packets: `writing`.
+
+use super::answer::{Answer, Outcome, done};
+use super::changes::Author;
+use super::description::{Description, Durability, Inner};
+use super::opened::Opened;
+use super::served_file::{Hands, ServedFile};
+use crate::errno::{Errno, IntoErrno};
+use crate::wire::{CHUNK_BYTES, FILE_BYTES_MAX, Reply, Request, lend};
+use pagetide::seam::SharedPages;
+use pagetide::{Advice, File};
+use pagetide_sys::lease::LeaseKind;
+use pagetide_sys::shared::Positions;
+use rustix::fs::{OFlags, SeekFrom};
+use std::ops::Deref;
+use std::sync::{Arc, MutexGuard};
+
+/// A description, and the file that it is of.
+pub(super) struct OpenFile {
+    pub(super) file: Arc<ServedFile>,
+    pub(super) description: Arc<Description>,
+}
+
+impl Deref for OpenFile {
+    type Target = Description;
+
+    fn deref(&self) -> &Description {
+        &self.description
+    }
+}
+
+impl OpenFile {
+    /// Runs a request that any number may run at once, with the description to itself, and its
+    /// position to change.
+    pub(super) fn share(
+        &self,
+        author: Author<'_>,
+        request: impl FnOnce(&Opened, &mut MutexGuard<'_, Inner>, &File) -> Outcome,
+    ) -> Outcome {
+        let _change = author.begin()?;
+        let state = self.file.state.read().expect("no holder panics");
+        let mut inner = self.inner();
+        match (&state.hands, inner.handle.clone()) {
+            (Hands::Ours(opened), Some(handle)) => request(opened, &mut inner, &handle),
+            _ => {
+                drop(inner);
+                self.kernel_answer()
+            }
+        }
+    }
+
+    /// As [`OpenFile::share`], without the position: others move it meanwhile.
+    pub(super) fn share_apart(&self, request: impl FnOnce(&Opened, &File) -> Outcome) -> Outcome {
+        let state = self.file.state.read().expect("no holder panics");
+        let handle = self.inner().handle.clone();
+        match (&state.hands, handle) {
+            (Hands::Ours(opened), Some(handle)) => request(opened, &handle),
+            _ => self.kernel_answer(),
+        }
+    }
+
+    /// Runs a request that must have the file to itself.
+    fn alone(
+        &self,
+        author: Author<'_>,
+        request: impl FnOnce(&Opened, &File) -> Outcome,
+    ) -> Outcome {
+        let _turn = self.file.growth.take();
+        let _change = author.begin()?;
+        let state = self.file.state.write().expect("no holder panics");
+        let handle = self.inner().handle.clone();
+        match (&state.hands, handle) {
+            (Hands::Ours(opened), Some(handle)) => request(opened, &handle),
+            _ => self.kernel_answer(),
+        }
+    }
+
+    pub(super) fn read(&self, author: Author<'_>, request: &Request, target: &mut [u8]) -> Outcome {
+        self.must_read()?;
+        let _turn = self.turn.take();
+        self.share(author, |_, inner, handle| {
+            let wanted = request.total.max(request.len);
+            let (base, most) = inner.position.advance(wanted, handle.len());
+            let len = request.len.min(target.len() as u64).min(most) as usize;
+            let read = handle.read_at(&mut target[..len], base).errno();
+            let nr_read = *read.as_ref().unwrap_or(&0);
+            let total = if nr_read < len { nr_read as u64 } else { most };
+            if total < most {
+                // They were not read; if others have gone on meanwhile, they never are.
+                inner.position.replace(base + most, base + total);
+            }
+            let result = read? as i64;
+            let reply = Reply { offset: base, total, tag: tag_of(handle), ..Reply::done(result) };
+            Ok(Answer { nr_out: nr_read, ..Answer::of(reply) })
+        })
+    }
+
+    /// Moves the position over what the other side goes on to read there by itself.
+    pub(super) fn reserve(
+        &self,
+        author: Author<'_>,
+        total: u64,
+        positions: &Arc<Positions>,
+    ) -> Outcome {
+        self.must_read()?;
+        let _turn = self.turn.take();
+        self.share(author, |_, inner, handle| {
+            let (offset, total) = inner.position.advance(total, handle.len());
+            // The next call moves it there by itself: see `position`.
+            let place = if self.access.write { 0 } else { inner.position.share(positions) };
+            let reply = Reply { offset, total, tag: tag_of(handle), place, ..Reply::done(0) };
+            Ok(Answer::of(reply))
+        })
+    }
+
+    pub(super) fn read_at(&self, request: &Request, target: &mut [u8]) -> Outcome {
+        self.must_read()?;
+        let offset = u64::try_from(request.offset).map_err(|_| Errno::INVAL)?;
+        self.share_apart(|_, handle| {
+            let len = request.len.min(target.len() as u64) as usize;
+            let nr_read = handle.read_at(&mut target[..len], offset).errno()?;
+            let reply = Reply { tag: tag_of(handle), ..Reply::done(nr_read as i64) };
+            Ok(Answer { nr_out: nr_read, ..Answer::of(reply) })
+        })
+    }
+
+    pub(super) fn bring_in(&self, request: &Request) -> Outcome {
+        self.must_read()?;
+        let offset = u64::try_from(request.offset).map_err(|_| Errno::INVAL)?;
+        self.share_apart(|_, handle| {
+            let len = request.len.min(CHUNK_BYTES as u64);
+            let nr_bytes = handle.bring_in(offset, len).errno()?;
+            Ok(Answer::of(Reply { tag: tag_of(handle), ..Reply::done(nr_bytes as i64) }))
+        })
+    }
+
+    pub(super) fn seek(&self, author: Author<'_>, request: &Request) -> Outcome {
+        let _turn = self.turn.take();
+        self.share(author, |opened, inner, handle| {
+            let len = handle.len() as i64;
+            let found = match request.flags {
+                3 => Some(opened.find(handle, SeekFrom::Data(request.offset as u64))?),
+                4 => Some(opened.find(handle, SeekFrom::Hole(request.offset as u64))?),
+                _ => None,
+            };
+            let target = |before: u64| match request.flags {
+                0 => Some(request.offset),
+                1 => (before as i64).checked_add(request.offset),
+                2 => len.checked_add(request.offset),
+                _ => found,
+            };
+            let is_position = |at: i64| u64::try_from(at).ok().filter(|at| *at < FILE_BYTES_MAX);
+            let moved = inner.position.update(|before| target(before).and_then(is_position));
+            done(moved.ok_or(Errno::INVAL)?)
+        })
+    }
+
+    pub(super) fn set_len(&self, author: Author<'_>, len: u64) -> Outcome {
+        if !self.access.write {
+            return Err(Errno::INVAL);
+        }
+        self.alone(author, |opened, handle| opened.set_len(handle, len).and_then(|()| done(0)))
+    }
+
+    pub(super) fn allocate(&self, author: Author<'_>, request: &Request) -> Outcome {
+        self.must_write()?;
+        let offset = u64::try_from(request.offset).map_err(|_| Errno::INVAL)?;
+        let mode = u32::try_from(request.flags).map_err(|_| Errno::INVAL)?;
+        self.alone(author, |opened, handle| {
+            opened.change_blocks(handle, mode, offset, request.len)?;
+            done(0)
+        })
+    }
+
+    pub(super) fn sync(&self, with_metadata: bool) -> Outcome {
+        self.share_apart(|_, handle| {
+            let durability = if with_metadata { Durability::All } else { Durability::Contents };
+            durability.make(handle)?;
+            done(0)
+        })
+    }
+
+    pub(super) fn flush(&self) -> Outcome {
+        self.share_apart(|opened, _| opened.flush().and_then(|()| done(0)))
+    }
+
+    pub(super) fn advise(&self, request: &Request) -> Outcome {
+        let advice = match request.flags {
+            0 => Advice::Normal,
+            1 => Advice::Random,
+            2 => Advice::Sequential,
+            3 => Advice::WillNeed,
+            4 => Advice::DontNeed,
+            5 => Advice::NoReuse,
+            _ => return Err(Errno::INVAL),
+        };
+        let offset = u64::try_from(request.offset).map_err(|_| Errno::INVAL)?;
+        self.share_apart(|_, handle| {
+            // Advice is no promise; what could not be written is the next sync's to tell.
+            let _ = handle.advise(advice, offset, request.len);
+            done(0)
+        })
+    }
+
+    /// The descriptor of ours, for a description that may do all that it can.
+    pub(super) fn lend(&self) -> Outcome {
+        self.share_apart(|opened, _| {
+            let covers = match opened.kind {
+                LeaseKind::Read => self.access.read,
+                LeaseKind::Write => self.access.read && self.access.write,
+            };
+            if !covers {
+                return done(0);
+            }
+            let flags = rustix::fs::fcntl_getfl(&*opened.real)?;
+            let direct = if flags.contains(OFlags::DIRECT) { lend::DIRECT } else { 0 };
+            let reply = Reply::done(lend::LENT | direct);
+            Ok(Answer { files: vec![Arc::clone(&opened.real)], ..Answer::of(reply) })
+        })
+    }
+
+    /// The status flags are kept here: the real descriptor gets them when there is one.
+    pub(super) fn set_flags(&self, author: Author<'_>, flags: u64) -> Outcome {
+        const CHANGEABLE: u64 = 0o2000 | 0o4000 | 0o20000 | 0o40000 | 0o1000000;
+        self.share(author, |_, inner, _| {
+            inner.flags = inner.flags & !CHANGEABLE | flags & CHANGEABLE;
+            done(0)
+        })
+    }
+
+    pub(super) fn flags(&self) -> Outcome {
+        self.share_apart(|_, _| done(self.inner().flags))
+    }
+}
+
+/// What the other side finds the file's pages by.
+fn tag_of(handle: &File) -> u32 {
+    handle.tag().unwrap_or(0)
+}

@@ -1,0 +1,151 @@
+//! Notices, which have no reply: pages that were read without asking, and pages that were missed.
+
+use super::{put, take};
+
+/// A page's bytes, as a power of two.
+pub const PAGE_SHIFT: u32 = 12;
+/// The most pages that one entry of a log has.
+pub const TOUCH_MAX: u64 = 1 << 12;
+
+/// Bytes of an entry.
+pub const TOUCH_BYTES: usize = 16;
+
+/// A description, and the pages of it that were read: the first, and how many.
+pub fn encode_touch(id: u64, first: u64, nr: u64) -> [u8; TOUCH_BYTES] {
+    let mut bytes = [0; TOUCH_BYTES];
+    put(&mut bytes, 0, id);
+    put(&mut bytes, 8, first & ((1 << 48) - 1) | (nr.min(TOUCH_MAX) << 48));
+    bytes
+}
+
+/// All of a log's descriptions and pages.
+pub fn decode_touches(bytes: &[u8]) -> impl Iterator<Item = (u64, u64, u64)> {
+    bytes.as_chunks().0.iter().map(decode_touch)
+}
+
+/// One entry of a log.
+pub fn decode_touch(entry: &[u8; TOUCH_BYTES]) -> (u64, u64, u64) {
+    let pages = take(entry, 8);
+    (take(entry, 0), pages & ((1 << 48) - 1), (pages >> 48).min(TOUCH_MAX))
+}
+
+/// Bytes of an [`Offer`].
+pub const OFFER_BYTES: usize = 32;
+/// In the word of an offer's index: it was not asked for. No file has a page of this number.
+const AROUND: u64 = 1 << 63;
+
+/// A page that a thread has read from disk, as a label for its bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Offer {
+    /// The description it was read by.
+    pub id: u64,
+    /// The page's index, less than 2^63.
+    pub index: u64,
+    /// It was not asked for: it was read with another.
+    pub is_around: bool,
+    /// The file's count of writes before and after.
+    pub writes: u64,
+    /// Of label and bytes, as they were right after the read.
+    pub checksum: u64,
+}
+
+impl Offer {
+    /// This label for `page`, with the checksum of both.
+    pub fn sealed(self, page: &[u8]) -> Offer {
+        Offer { checksum: self.sum(page), ..self }
+    }
+
+    /// Whether label and bytes are what they were.
+    pub fn is_whole(&self, page: &[u8]) -> bool {
+        self.sum(page) == self.checksum
+    }
+
+    /// As bytes.
+    pub fn encode(&self) -> [u8; OFFER_BYTES] {
+        let mut bytes = [0; OFFER_BYTES];
+        let fields = [self.id, self.place(), self.writes, self.checksum];
+        (0..).step_by(8).zip(fields).for_each(|(at, field)| put(&mut bytes, at, field));
+        bytes
+    }
+
+    /// From as many bytes.
+    pub fn decode(bytes: &[u8; OFFER_BYTES]) -> Offer {
+        Offer {
+            id: take(bytes, 0),
+            index: take(bytes, 8) & !AROUND,
+            is_around: take(bytes, 8) & AROUND != 0,
+            writes: take(bytes, 16),
+            checksum: take(bytes, 24),
+        }
+    }
+
+    fn place(&self) -> u64 {
+        self.index | if self.is_around { AROUND } else { 0 }
+    }
+
+    /// Four sums side by side, each of every fourth word, and the sums of what these were on the
+    /// way, which know the words' order: nothing but additions, of which a processor does several
+    /// at a time. Against stray writes, not against intent.
+    fn sum(&self, page: &[u8]) -> u64 {
+        const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+        let (mut sums, mut of_sums) = ([0_u64; 4], [0_u64; 4]);
+        for line in page.as_chunks::<32>().0 {
+            for (lane, word) in line.as_chunks::<8>().0.iter().enumerate() {
+                sums[lane] = sums[lane].wrapping_add(u64::from_le_bytes(*word));
+                of_sums[lane] = of_sums[lane].wrapping_add(sums[lane]);
+            }
+        }
+        let label = [self.id, self.place(), self.writes, page.len() as u64];
+        let all = label.iter().chain(&sums).chain(&of_sums);
+        all.fold(0, |sum, part| (sum ^ part).wrapping_mul(ODD).rotate_left(29))
+    }
+}
+
+/// The labels of an [`Op::Admit`] of `nr` pages, and its log.
+pub fn decode_offers(data: &[u8], nr: u64) -> (impl Iterator<Item = Offer>, &[u8]) {
+    let nr = usize::try_from(nr).unwrap_or(usize::MAX).min(data.len() / OFFER_BYTES);
+    let (labels, log) = data.split_at(nr * OFFER_BYTES);
+    (labels.as_chunks::<OFFER_BYTES>().0.iter().map(Offer::decode), log)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_survives_the_wire() {
+        let pages = [(7, 1 << 31, 1), (u64::MAX, 0, TOUCH_MAX)];
+        let bytes: Vec<u8> = pages.iter().flat_map(|(a, b, c)| encode_touch(*a, *b, *c)).collect();
+        assert!(decode_touches(&bytes).eq(pages));
+        assert_eq!(decode_touches(&[0xff; 16]).next().unwrap().2, TOUCH_MAX);
+    }
+
+    #[test]
+    fn an_offer_that_was_scribbled_over_is_seen() {
+        let page: Vec<u8> = (0..4096_u32).map(|at| at as u8).collect();
+        let label = Offer { id: 5, index: 9, writes: 2, ..Offer::default() };
+        let offer = label.sealed(&page);
+        let data = [&offer.encode()[..], b"log"].concat();
+        let (offers, log) = decode_offers(&data, 1);
+        assert_eq!((offers.collect::<Vec<_>>(), log), (vec![offer], &b"log"[..]));
+        assert!(offer.is_whole(&page));
+        for at in [0, 1234, 4095] {
+            let mut other = page.clone();
+            other[at] ^= 1;
+            assert!(!offer.is_whole(&other));
+        }
+        // Words that change places: next to each other, and of one sum.
+        for (at, other_at) in [(0, 8), (0, 32), (64, 4064)] {
+            let mut other = page.clone();
+            (0..8).for_each(|byte| other.swap(at + byte, other_at + byte));
+            assert!(!offer.is_whole(&other), "{at}, {other_at}");
+        }
+        assert!(!Offer { index: 8, ..offer }.is_whole(&page));
+        let around = Offer { is_around: true, ..label }.sealed(&page);
+        assert_eq!(Offer::decode(&around.encode()), around);
+        assert!(!Offer { is_around: false, ..around }.is_whole(&page));
+        assert!(!Offer { writes: 0, ..offer }.is_whole(&page));
+        assert_eq!(decode_offers(&data, u64::MAX).0.count(), 1, "no more than there are");
+        assert_eq!(decode_offers(&[], 1).0.count(), 0);
+    }
+}

@@ -1,0 +1,358 @@
+//! Batched I/O: io_uring where the system allows it, one call at a time where it does not.
+//!
+//! **Problem.** A device does four times the reads at depth 32 that it does at depth 1, but memory
+//! given to the kernel stays the kernel's until it says otherwise, whatever happens to the thread
+//! that asked.
+//!
+//! **Idea.** The queue takes ownership. What is submitted brings its locks or its buffer along,
+//! and the completion brings them back; nobody else can touch them in between, because nobody else
+//! has them.
+//!
+//! ```text
+//!   submit_read(file, locks)  --> slot [pending] --> kernel --> short? refused? finish it by
+//!   submit_write(file, buffer)                                  plain calls on this thread
+//!   reap  <-- Completion { token, locks | buffer, result } <--------------+
+//! ```
+//!
+//! **Data and invariants.** S8: what the kernel may write or read is owned by an occupied slot
+//! from before the submission until the completion was seen. Dropping the queue waits for every
+//! completion; if even that is impossible, the memory is leaked rather than freed. At most `depth`
+//! slots are occupied, and the kernel's queues have room for as many.
+//!
+//! A read may go *through* memory in a row, and is copied from there into its frames: a device
+//! takes a descriptor for each piece of memory, and some are three times as fast with one as with a
+//! hundred.
+//!
+//! **Ignored.** Registered buffers and files (72k instead of 61k reads a second at depth 32 on a
+//! virtual disk), polling, priorities. One thread at a time: give each I/O thread its own queue.
+//!
+//! Source: Linux man pages io_uring_setup(2), io_uring_enter(2); J. Axboe, "Efficient IO with
+//! io_uring".
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+use io_uring::{IoUring, opcode, squeue, types};
+use pagetide_core::units::PAGE_BYTES;
+
+use crate::io::aligned::AlignedBuf;
+use crate::io::file::{PARTS_MAX, StoreError, StoreFile, is_refusal_of_direct, parts};
+use crate::memory::huge_buffer::HugePart;
+use crate::page::table::WordRef;
+use crate::page::token::Lock;
+
+/// The deepest queue that is made.
+pub const DEPTH_MAX: u32 = 4096;
+
+/// A finished request: everything it was submitted with, and how it went.
+#[derive(Debug)]
+pub enum Completion {
+    /// A read into frames.
+    Read {
+        /// What the submitter called it.
+        token: u64,
+        /// The frames, still locked, in the file's order. Zero after the end of the file.
+        locks: Vec<Lock<WordRef>>,
+        /// What it went through, if anything.
+        through: Option<HugePart>,
+        /// Bytes read, fewer than asked for only at the end of the file.
+        result: Result<usize, StoreError>,
+    },
+    /// A write from a buffer.
+    Write {
+        /// What the submitter called it.
+        token: u64,
+        /// The buffer, unchanged.
+        buffer: AlignedBuf,
+        /// All of it was written, or any part of it.
+        result: Result<(), StoreError>,
+    },
+}
+
+/// A queue of reads and writes in flight.
+///
+/// # Concurrency
+/// One owner; may move between threads. Dropping it waits for what is in flight.
+pub struct IoQueue {
+    /// `None` where io_uring was refused: requests are then executed as they are submitted.
+    ring: Option<IoUring>,
+    /// `[depth]`, by the kernel's user number; occupied from submission to completion.
+    slots: Vec<Option<Pending>>,
+    vacant: Vec<u32>,
+    done: VecDeque<Completion>,
+}
+
+struct Pending {
+    file: Arc<StoreFile>,
+    offset: u64,
+    token: u64,
+    memory: Memory,
+}
+
+enum Memory {
+    /// The kernel is told of what the read goes through, or of the parts.
+    Read {
+        locks: Vec<Lock<WordRef>>,
+        parts: Parts,
+        through: Option<HugePart>,
+    },
+    Write {
+        buffer: AlignedBuf,
+        len: usize,
+    },
+}
+
+/// The kernel's view of the locked frames beside it in [`Memory::Read`].
+struct Parts(Vec<libc::iovec>);
+
+// SAFETY: S8 (the slot owns what the parts point to): the locks beside them move along, and the
+// frames stay where they are.
+unsafe impl Send for Parts {}
+
+impl IoQueue {
+    /// A queue of at most `depth` requests in flight (1 to [`DEPTH_MAX`], else the nearest of
+    /// these).
+    ///
+    /// `allow_uring` is off to execute each request as it is submitted; the same happens where the
+    /// system refuses io_uring (an old kernel, a sandbox, no locked memory left).
+    pub fn new(depth: u32, allow_uring: bool) -> IoQueue {
+        let depth = depth.clamp(1, DEPTH_MAX);
+        let ring = if allow_uring { open_ring(depth).ok() } else { None };
+        let slots = (0..depth).map(|_| None).collect();
+        IoQueue { ring, slots, vacant: (0..depth).rev().collect(), done: VecDeque::new() }
+    }
+
+    /// Whether requests go through io_uring.
+    pub fn is_uring(&self) -> bool {
+        self.ring.is_some()
+    }
+
+    /// Requests submitted and not yet reaped.
+    pub fn nr_pending(&self) -> usize {
+        self.nr_in_flight() + self.done.len()
+    }
+
+    /// Reads from `offset`, a multiple of the page length, into the locked frames. They come back,
+    /// locked, in a [`Completion::Read`] with `token`.
+    ///
+    /// `through` a part, which comes back with the frames, the device sees one piece of memory,
+    /// however the frames lie. Requests that are executed as they are submitted do without.
+    ///
+    /// Waits for a completion only when the queue is full. The kernel learns of the request at the
+    /// next [`submit`](Self::submit) or [`reap`](Self::reap). Panics if a lock holds no resident
+    /// page, and if the part is shorter than the frames.
+    pub fn submit_read(
+        &mut self,
+        file: Arc<StoreFile>,
+        offset: u64,
+        mut locks: Vec<Lock<WordRef>>,
+        through: Option<HugePart>,
+        token: u64,
+    ) {
+        assert!(offset.is_multiple_of(PAGE_BYTES as u64), "frames hold whole pages, not {offset}");
+        let len = locks.len() * PAGE_BYTES;
+        let has_room = through.as_ref().is_none_or(|part| len <= part.len());
+        assert!(has_room, "{len} bytes go through a shorter part");
+        let is_queued = self.ring.is_some() && !locks.is_empty() && locks.len() <= PARTS_MAX;
+        let needs_parts = is_queued && through.is_none();
+        let parts = Parts(if needs_parts { parts(&mut locks, 0) } else { Vec::new() });
+        let memory = Memory::Read { locks, parts, through };
+        let pending = Pending { file, offset, token, memory };
+        if is_queued {
+            self.start(pending);
+        } else {
+            self.done.push_back(pending.finish(0));
+        }
+    }
+
+    /// Writes the first `len` bytes of `buffer` at `offset`. The buffer comes back in a
+    /// [`Completion::Write`] with `token`.
+    ///
+    /// Waits, and panics, as [`submit_read`](Self::submit_read) does, and if `buffer` is shorter.
+    /// Whole pages at a multiple of the page length go through the queue, the rest by a plain
+    /// call.
+    pub fn submit_write(
+        &mut self,
+        file: Arc<StoreFile>,
+        offset: u64,
+        buffer: AlignedBuf,
+        len: usize,
+        token: u64,
+    ) {
+        assert!(len <= buffer.len(), "{len} bytes of a buffer of {}", buffer.len());
+        let aligned = offset.is_multiple_of(PAGE_BYTES as u64) && len >= PAGE_BYTES;
+        let queued = aligned && !file.is_small(offset + len as u64);
+        if self.ring.is_none() || !queued || u32::try_from(len).is_err() {
+            let result = file.write_bytes(&buffer[..len], offset);
+            self.done.push_back(Completion::Write { token, buffer, result });
+            return;
+        }
+        self.start(Pending { file, offset, token, memory: Memory::Write { buffer, len } });
+    }
+
+    /// Tells the kernel of all requests so far; waits for none of them.
+    pub fn submit(&mut self) {
+        self.enter(0);
+    }
+
+    /// Appends finished requests to `completions`, and returns how many; waits until there are
+    /// `min_complete` of them, or as many as there are requests.
+    pub fn reap(&mut self, min_complete: usize, completions: &mut Vec<Completion>) -> usize {
+        let wanted = min_complete.min(self.nr_pending());
+        self.enter(0);
+        while self.done.len() < wanted {
+            self.enter(wanted - self.done.len());
+        }
+        let count = self.done.len();
+        completions.extend(self.done.drain(..));
+        count
+    }
+
+    /// Puts the request into a slot, and its entry into the submission queue.
+    fn start(&mut self, pending: Pending) {
+        while self.vacant.is_empty() {
+            self.enter(1);
+        }
+        let slot = self.vacant.pop().expect("S8: a slot was just vacated");
+        let entry = pending.entry().user_data(slot.into());
+        // First the slot, then the kernel: the memory is owned before anybody can use it.
+        self.slots[slot as usize] = Some(pending);
+        let ring = self.ring.as_mut().expect("S8: only a queue with a ring starts requests");
+        // SAFETY: S8 (the slot owns what the entry points to) until its completion was seen.
+        let pushed = unsafe { ring.submission().push(&entry) };
+        pushed.expect("S8: the submission queue has room for every slot");
+    }
+
+    /// Submits, waits for `min_complete` completions, and takes in all there are.
+    fn enter(&mut self, min_complete: usize) {
+        let Some(ring) = &mut self.ring else { return };
+        if self.vacant.len() == self.slots.len() {
+            return;
+        }
+        match ring.submit_and_wait(min_complete) {
+            Ok(_) => {}
+            // EINTR: a signal. EAGAIN, EBUSY: the kernel is short of memory, or wants completions
+            // taken first. The caller comes again.
+            Err(error)
+                if matches!(
+                    error.raw_os_error(),
+                    Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)
+                ) => {}
+            Err(error) => panic!("io_uring_enter refused a valid call: {error}"),
+        }
+        while let Some(entry) = self.ring.as_mut().and_then(|ring| ring.completion().next()) {
+            let slot = entry.user_data() as u32;
+            let pending = self.slots[slot as usize].take();
+            let pending = pending.expect("S8: the kernel completes what is in flight, and once");
+            self.vacant.push(slot);
+            self.done.push_back(pending.finish(entry.result()));
+        }
+    }
+
+    fn nr_in_flight(&self) -> usize {
+        self.slots.len() - self.vacant.len()
+    }
+}
+
+impl Drop for IoQueue {
+    fn drop(&mut self) {
+        // If entering panics, or unwinding began in it, the slots below are never freed.
+        let guard = LeakUnlessEmpty(self);
+        while guard.0.nr_in_flight() > 0 {
+            guard.0.enter(1);
+        }
+        guard.0.slots.clear();
+    }
+}
+
+/// Leaks what the kernel may still write to.
+struct LeakUnlessEmpty<'a>(&'a mut IoQueue);
+
+impl Drop for LeakUnlessEmpty<'_> {
+    fn drop(&mut self) {
+        std::mem::forget(std::mem::take(&mut self.0.slots));
+    }
+}
+
+impl Pending {
+    /// The kernel's order form for this request.
+    fn entry(&self) -> squeue::Entry {
+        let fd = types::Fd(self.file.aligned_fd());
+        match &self.memory {
+            Memory::Read { locks, through: Some(part), .. } => {
+                let len = (locks.len() * PAGE_BYTES) as u32;
+                opcode::Read::new(fd, part.first(), len).offset(self.offset).build()
+            }
+            Memory::Read { parts: Parts(parts), .. } => {
+                opcode::Readv::new(fd, parts.as_ptr(), parts.len() as u32)
+                    .offset(self.offset)
+                    .build()
+            }
+            Memory::Write { buffer, len } => {
+                let whole = len / PAGE_BYTES * PAGE_BYTES;
+                opcode::Write::new(fd, buffer.as_ptr(), whole as u32).offset(self.offset).build()
+            }
+        }
+    }
+
+    /// Completes the request: what the kernel left undone is done by plain calls.
+    fn finish(self, result: i32) -> Completion {
+        let Pending { file, offset, token, memory } = self;
+        let done = to_count(result);
+        match memory {
+            Memory::Read { mut locks, through, .. } => {
+                let len = locks.len() * PAGE_BYTES;
+                let result = match done {
+                    Ok(mut done) => {
+                        if let Some(part) = &through {
+                            done = copy_pages(&part[..done.min(len)], &mut locks) * PAGE_BYTES;
+                        }
+                        file.continue_read_frames(offset, &mut locks, done)
+                    }
+                    Err(source) => Err(StoreError::Read { offset, len, source }),
+                };
+                Completion::Read { token, locks, through, result }
+            }
+            Memory::Write { buffer, len } => {
+                let result = match done {
+                    Ok(done) => file.continue_write(&buffer[..len], offset, done),
+                    Err(source) => Err(StoreError::Write { offset, len, source }),
+                };
+                Completion::Write { token, buffer, result }
+            }
+        }
+    }
+}
+
+/// Copies the whole pages among `bytes` into the first of the frames; returns how many.
+fn copy_pages(bytes: &[u8], locks: &mut [Lock<WordRef>]) -> usize {
+    let pages = bytes.chunks_exact(PAGE_BYTES);
+    let nr_whole = pages.len();
+    locks.iter_mut().zip(pages).for_each(|(lock, page)| lock.write(0, page));
+    nr_whole
+}
+
+/// The bytes a completion stands for; none for an answer that a plain call may do better than.
+fn to_count(result: i32) -> io::Result<usize> {
+    if let Ok(count) = usize::try_from(result) {
+        return Ok(count);
+    }
+    let error = io::Error::from_raw_os_error(-result);
+    let transient = matches!(-result, libc::EINTR | libc::EAGAIN | libc::ECANCELED);
+    if transient || is_refusal_of_direct(&error) { Ok(0) } else { Err(error) }
+}
+
+/// A ring that was seen to work: some sandboxes allow the setup and refuse the use.
+fn open_ring(depth: u32) -> io::Result<IoUring> {
+    let mut ring = IoUring::new(depth)?;
+    // SAFETY: S8 (the kernel gets only what is owned): a no-op brings no memory.
+    let pushed = unsafe { ring.submission().push(&opcode::Nop::new().build()) };
+    pushed.expect("S8: a new ring has room for one entry");
+    ring.submit_and_wait(1)?;
+    let result = ring.completion().next().map_or(-libc::EIO, |entry| entry.result());
+    if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(ring) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,319 @@
+//! Where we run, how long we ran, what we take: three questions to the kernel, none of which waits.
+//!
+//! Decisions take these as arguments (core has no clock); this is where the real world gets them.
+//! The first is read from the thread's restartable-sequence area, and the C library answers the
+//! clocks from the vDSO, so that they cost nanoseconds, except thread CPU time, which is a system
+//! call.
+
+use pagetide_core::ids::CpuId;
+use pagetide_core::units::Bytes;
+use rustix::time::{ClockId, clock_gettime};
+
+/// The CPU this thread runs on, or ran on a moment ago; CPU 0 where the system does not say.
+///
+/// The kernel keeps the number in the thread's restartable-sequence area, which the C library
+/// registered (glibc 2.35 and later); elsewhere the C library is asked. The thread may be moved
+/// right after: the number chooses a slot, and is never a right to it.
+///
+/// # Cost
+/// About a nanosecond; a few where the C library is asked.
+#[inline]
+pub fn current_cpu() -> CpuId {
+    match rseq::read_cpu() {
+        Some(cpu) => CpuId(cpu),
+        None => ask_for_cpu(),
+    }
+}
+
+#[cold]
+fn ask_for_cpu() -> CpuId {
+    // SAFETY: S9 (a call without pointers): sched_getcpu takes nothing and has no pre-condition.
+    let cpu = unsafe { libc::sched_getcpu() };
+    CpuId(u32::try_from(cpu).unwrap_or(0))
+}
+
+/// The restartable-sequence area of this thread.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod rseq {
+    use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
+
+    /// Where the CPU's number is in the area, a signed 32-bit one: the kernel's interface.
+    const CPU_ID_AT: isize = 4;
+    /// The least length of an area that has been registered and holds the number.
+    const LEN_MIN: u32 = 8;
+    const NOT_LOOKED_UP: isize = 0;
+    /// No offset from a thread pointer is odd: the area is 32 bytes aligned.
+    const NONE: isize = 1;
+
+    /// The number's distance from the thread pointer, which is the same for all threads.
+    static CPU_ID_OFFSET: AtomicIsize = AtomicIsize::new(NOT_LOOKED_UP);
+
+    #[inline]
+    pub(super) fn read_cpu() -> Option<u32> {
+        let offset = match CPU_ID_OFFSET.load(Relaxed) {
+            NOT_LOOKED_UP => look_up(),
+            offset => offset,
+        };
+        if offset == NONE {
+            return None;
+        }
+        let cpu: i32;
+        // SAFETY: S14 (the restartable-sequence area): its number lies `offset` from this thread's
+        // thread pointer, is four bytes long, and is only written by the kernel on this thread's
+        // way back to user space, between two instructions.
+        unsafe {
+            std::arch::asm!(
+                "mov {cpu:e}, dword ptr fs:[{offset}]",
+                cpu = out(reg) cpu,
+                offset = in(reg) offset,
+                options(nostack, preserves_flags, readonly),
+            );
+        }
+        // Negative: this thread's registration failed, or was undone.
+        u32::try_from(cpu).ok()
+    }
+
+    #[cold]
+    fn look_up() -> isize {
+        let offset = read_symbols().unwrap_or(NONE);
+        CPU_ID_OFFSET.store(offset, Relaxed);
+        offset
+    }
+
+    /// What the C library says about the area, if it is one that says.
+    fn read_symbols() -> Option<isize> {
+        let find = |name: &std::ffi::CStr| {
+            // SAFETY: S14 (the restartable-sequence area): a terminated name, looked up among the
+            // symbols of the program.
+            let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+            (!symbol.is_null()).then_some(symbol)
+        };
+        let (offset, len) = (find(c"__rseq_offset")?, find(c"__rseq_size")?);
+        // SAFETY: S14: the C library defines it as `const ptrdiff_t`.
+        let offset = unsafe { offset.cast::<isize>().read() };
+        // SAFETY: S14: the C library defines it as `const unsigned int`.
+        let len = unsafe { len.cast::<u32>().read() };
+        (len >= LEN_MIN && offset != 0).then_some(offset + CPU_ID_AT)
+    }
+}
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+mod rseq {
+    pub(super) fn read_cpu() -> Option<u32> {
+        None
+    }
+}
+
+/// One more than the greatest CPU number this machine can ever have: per-CPU tables are this long.
+///
+/// # Cost
+/// Reads a file; ask once.
+pub fn read_nr_cpus_possible() -> u32 {
+    let from_file = std::fs::read_to_string("/sys/devices/system/cpu/possible");
+    let configured = || {
+        // SAFETY: S9 (a call without pointers): sysconf has no pre-condition.
+        let count = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+        u32::try_from(count).unwrap_or(1).max(1)
+    };
+    from_file.ok().and_then(|text| parse_last_cpu(&text)).map_or_else(configured, |last| last + 1)
+}
+
+/// From now on this thread, when it is woken, does not take the processor from who runs there: it
+/// waits until that one waits, or its turn is over. Returns whether the system agreed; nobody needs
+/// it to.
+///
+/// For threads that are told of work which nobody waits for.
+pub fn run_behind_others() -> bool {
+    let no_priority = libc::sched_param { sched_priority: 0 };
+    // SAFETY: S9 (a call with a live value to read): 0 is the calling thread.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const no_priority) == 0 }
+}
+
+/// CPU time this thread has used, in nanoseconds.
+///
+/// # Cost
+/// A system call: some 100 ns.
+pub fn read_thread_cpu_time_ns() -> u64 {
+    read_clock_ns(ClockId::ThreadCPUTime)
+}
+
+/// Time since some fixed point, never going back, in nanoseconds.
+///
+/// # Cost
+/// About 25 ns.
+pub fn read_monotonic_ns() -> u64 {
+    read_clock_ns(ClockId::Monotonic)
+}
+
+/// Memory and swap space of the machine; `None` where `/proc` is not mounted.
+///
+/// # Cost
+/// Reads a file: some microseconds.
+pub fn read_total_memory() -> Option<Bytes> {
+    let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let read_kib = |name: &str| -> Option<u64> {
+        let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().strip_suffix("kB")?.trim().parse().ok()
+    };
+    Some(Bytes((read_kib("MemTotal:")? + read_kib("SwapTotal:").unwrap_or(0)) << 10))
+}
+
+/// Memory the kernel holds for this process now; `None` where `/proc` is not mounted.
+///
+/// # Cost
+/// Reads a file: some microseconds.
+pub fn read_self_resident_bytes() -> Option<Bytes> {
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(Bytes(pages * rustix::param::page_size() as u64))
+}
+
+/// Memory of this process now that is no file's: without frames that are shared with other
+/// processes, which are a memory file's. `None` where `/proc` does not say.
+///
+/// # Cost
+/// Reads a file: some microseconds.
+pub fn read_self_anonymous_bytes() -> Option<Bytes> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    let kibibytes: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
+    Some(Bytes(kibibytes << 10))
+}
+
+fn read_clock_ns(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// The greatest number in a list like `0-3,8-11`, which ends with it.
+fn parse_last_cpu(list: &str) -> Option<u32> {
+    list.trim().rsplit([',', '-']).next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_runs_behind_others_says_so_of_itself_alone() {
+        // Field 41, counted from behind the name, which may have blanks: proc(5).
+        let policy = || {
+            let text = std::fs::read_to_string("/proc/thread-self/stat").expect("/proc is there");
+            let (_, rest) = text.rsplit_once(')').expect("a name");
+            rest.split_ascii_whitespace().nth(41 - 3).expect("41 fields").parse::<i32>()
+        };
+        let before = policy();
+        let thread = std::thread::spawn(move || (run_behind_others(), policy()));
+        assert_eq!(thread.join().expect("no panic"), (true, Ok(libc::SCHED_BATCH)));
+        assert_eq!(policy(), before);
+    }
+
+    #[test]
+    fn current_cpu_is_a_possible_one() {
+        assert!(current_cpu().0 < read_nr_cpus_possible());
+    }
+
+    #[test]
+    fn both_ways_to_ask_name_the_same_cpu() {
+        // The thread may be moved between the two: not every time.
+        assert!((0..1000).any(|_| current_cpu() == ask_for_cpu()));
+        let known = rseq::read_cpu();
+        if known.is_none() {
+            eprintln!("SKIPPED: both_ways_to_ask_name_the_same_cpu: no registered area here");
+        }
+    }
+
+    #[test]
+    fn every_thread_has_an_area_and_follows_its_affinity() {
+        let nr_cpus = read_nr_cpus_possible();
+        std::thread::spawn(move || {
+            for cpu in 0..nr_cpus {
+                if !pin_to(cpu) {
+                    eprintln!("SKIPPED: every_thread_has_an_area: CPU {cpu} is not ours");
+                    continue;
+                }
+                assert_eq!(current_cpu(), CpuId(cpu));
+                assert_eq!(ask_for_cpu(), CpuId(cpu));
+            }
+        })
+        .join()
+        .expect("no panic");
+    }
+
+    fn pin_to(cpu: u32) -> bool {
+        let mut cpus = rustix::thread::CpuSet::new();
+        cpus.set(cpu as usize);
+        rustix::thread::sched_setaffinity(None, &cpus).is_ok()
+    }
+
+    #[test]
+    fn possible_cpus_are_counted_from_the_last_one() {
+        for (list, last) in
+            [("0\n", Some(0)), ("0-3\n", Some(3)), ("0-3,8-11", Some(11)), ("", None)]
+        {
+            assert_eq!(parse_last_cpu(list), last);
+        }
+    }
+
+    #[test]
+    fn clocks_advance_with_work() {
+        let (cpu, wall) = (read_thread_cpu_time_ns(), read_monotonic_ns());
+        let mut sum = 0_u64;
+        while read_thread_cpu_time_ns() < cpu + 100_000 {
+            sum = std::hint::black_box(sum + 1);
+        }
+        assert!(sum > 0);
+        // Within a factor: the two clocks tick differently, and CPU time may be read a tick late.
+        assert!(read_monotonic_ns() >= wall + 90_000);
+    }
+
+    #[test]
+    fn resident_bytes_follow_the_memory_in_use() {
+        for read in [read_self_resident_bytes, read_self_anonymous_bytes] {
+            let before = read().expect("/proc is mounted");
+            let memory = std::hint::black_box(vec![1_u8; 64 << 20]);
+            let with = read().expect("/proc is mounted");
+            // Other tests of this process come and go meanwhile: half is enough to tell.
+            assert!(with.0 > before.0 + (memory.len() / 2) as u64, "{before} {with}");
+        }
+    }
+}
+
+/// Starts bringing the line that `value` begins in into the processor's cache. Costs a few cycles,
+/// and changes nothing but time.
+#[inline]
+pub fn fetch<T>(value: &T) {
+    fetch_line(std::ptr::from_ref(value).cast());
+}
+
+/// As [`fetch`], for a value that will be written: the line is fetched for this processor alone, so
+/// that the write need not ask for it again.
+#[inline]
+pub fn fetch_to_write<T>(value: &T) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // SAFETY: S12 (a prefetch is only a hint; processors without it take it for a no-op).
+        unsafe {
+            std::arch::asm!(
+                "prefetchw [{line}]",
+                line = in(reg) std::ptr::from_ref(value),
+                options(nostack, preserves_flags, readonly),
+            );
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = value;
+}
+
+/// As [`fetch`], by address; any address will do.
+#[inline]
+pub fn fetch_line(line: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: S12 (a prefetch is only a hint).
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = line;
+}

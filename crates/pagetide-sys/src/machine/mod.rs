@@ -1,0 +1,10 @@
+//! The machine as Linux shows it: processors, nodes, devices, signals, rights, locks a CPU.
+
+pub(crate) mod cpu;
+pub(crate) mod cpu_cache;
+pub mod device;
+pub mod numa;
+pub mod rights;
+pub mod sentinel;
+pub(crate) mod signals;
+pub(crate) mod try_lock;

@@ -1,0 +1,230 @@
+//! Memory nodes: which there are, how fast each is, and how much it has free.
+//!
+//! Problem: a tier of slow memory is a node of its own (CXL, persistent memory), and what is known
+//! of it lies in small files that need not be there.
+//!
+//! Idea: read once, when something is built; say nothing of what the system does not say.
+//!
+//! ```text
+//!   /sys/devices/system/node/
+//!     online                        0-1
+//!     node1/cpulist                 (empty: memory only)
+//!     node1/meminfo                 Node 1 MemFree:  8123456 kB  ...
+//!     node1/distance                20 10                        by node, in order of number
+//!     node1/access1/initiators/     read_latency (ns), read_bandwidth (MB/s), write_...
+//! ```
+//!
+//! Data: one description a node, as of the time of reading; nothing is kept.
+//!
+//! Ignored: processors' differences (the fastest initiator's numbers are the node's), memory that
+//! comes and goes later, generic initiators where the system tells them apart (`access1` is CPUs
+//! only, `access0` is everybody, and only asked where there is no `access1`).
+//!
+//! Source: Linux documentation, "NUMA Locality" (admin-guide/mm/numaperf), stable ABI of
+//! `/sys/devices/system/node`.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use pagetide_core::units::Bytes;
+
+/// Where the system describes its nodes.
+pub const NODES: &str = "/sys/devices/system/node";
+
+/// How fast a node is for the CPUs that are nearest to it, as the firmware says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NodePerformance {
+    /// Nanoseconds a read takes.
+    pub read_latency_ns: u32,
+    /// Nanoseconds a write takes.
+    pub write_latency_ns: u32,
+    /// MB/s (10^6 bytes) that can be read.
+    pub read_mb_per_s: u32,
+    /// MB/s that can be written.
+    pub write_mb_per_s: u32,
+}
+
+/// A memory node of this machine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MemoryNode {
+    /// Its number.
+    pub number: u32,
+    /// Whether CPUs belong to it; a node without them is memory only.
+    pub has_cpus: bool,
+    /// All its memory.
+    pub total: Bytes,
+    /// What is free, or holds files the kernel can drop at once.
+    pub available: Bytes,
+    /// Distances to all nodes in order of their numbers, 10 to itself; empty where not known.
+    pub distances: Vec<u32>,
+    /// How fast it is, where the firmware says.
+    pub performance: Option<NodePerformance>,
+}
+
+/// Describes the nodes that are online, by number. `root` is [`NODES`], or a copy of such a tree.
+///
+/// # Errors
+/// Reading `root/online` failed, or it is not a list of numbers: the system has no notion of nodes.
+///
+/// # Cost
+/// About ten small files a node.
+pub fn read_nodes(root: impl AsRef<Path>) -> io::Result<Vec<MemoryNode>> {
+    let root = root.as_ref();
+    let online = fs::read_to_string(root.join("online"))?;
+    let numbers = parse_list(&online).ok_or_else(|| {
+        let message = format!("{:?} is no list of nodes", online.trim());
+        io::Error::new(io::ErrorKind::InvalidData, message)
+    })?;
+    Ok(numbers.into_iter().map(|number| read_node(root, number)).collect())
+}
+
+fn read_node(root: &Path, number: u32) -> MemoryNode {
+    let folder = root.join(format!("node{number}"));
+    let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
+    let meminfo = read("meminfo");
+    let kib = |field| parse_meminfo(&meminfo, field).unwrap_or(0);
+    let available = kib("MemFree") + kib("Active(file)") + kib("Inactive(file)");
+    let distances = read("distance").split_whitespace().map_while(|one| one.parse().ok()).collect();
+    MemoryNode {
+        number,
+        has_cpus: parse_list(&read("cpulist")).is_some_and(|cpus| !cpus.is_empty()),
+        total: Bytes(kib("MemTotal") << 10),
+        available: Bytes(available << 10),
+        distances,
+        performance: ["access1", "access0"]
+            .iter()
+            .find_map(|class| read_performance(&folder.join(class).join("initiators"))),
+    }
+}
+
+fn read_performance(folder: &Path) -> Option<NodePerformance> {
+    let read = |name: &str| -> Option<u32> {
+        let number = fs::read_to_string(folder.join(name)).ok()?.trim().parse().ok()?;
+        (number > 0).then_some(number)
+    };
+    Some(NodePerformance {
+        read_latency_ns: read("read_latency")?,
+        write_latency_ns: read("write_latency")?,
+        read_mb_per_s: read("read_bandwidth")?,
+        write_mb_per_s: read("write_bandwidth")?,
+    })
+}
+
+/// KiB of `field` in a text of lines like `Node 0 MemFree:   123 kB`.
+fn parse_meminfo(text: &str, field: &str) -> Option<u64> {
+    text.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        let value = (name.split_whitespace().last()? == field).then_some(value)?;
+        value.trim().strip_suffix("kB")?.trim().parse().ok()
+    })
+}
+
+/// Numbers of a list like `0-3,8`; none for an empty one.
+fn parse_list(list: &str) -> Option<Vec<u32>> {
+    const NUMBERS_MAX: u32 = 1 << 16;
+    let mut numbers = Vec::new();
+    for range in list.trim().split(',').filter(|range| !range.is_empty()) {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        if last < first || last - first >= NUMBERS_MAX {
+            return None;
+        }
+        numbers.extend(first..=last);
+    }
+    Some(numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(root: &Path, path: &str, text: &str) {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().expect("in a folder")).expect("made");
+        fs::write(path, text).expect("written");
+    }
+
+    /// One node with CPUs, and one of memory only that the firmware describes.
+    fn machine_with_cxl() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let root = folder.path();
+        write(root, "online", "0,2\n");
+        write(root, "node0/cpulist", "0-15\n");
+        write(root, "node0/distance", "10 20\n");
+        let lines = [("MemTotal", 1000), ("MemFree", 300), ("Active(file)", 5)];
+        let lines = lines.map(|(name, kib)| format!("Node 0 {name}:     {kib} kB\n"));
+        write(root, "node0/meminfo", &(lines.concat() + "Node 0 Inactive(file):  20 kB\n"));
+        write(root, "node2/cpulist", "\n");
+        write(root, "node2/distance", "20 10\n");
+        write(root, "node2/meminfo", "Node 2 MemTotal: 8000 kB\nNode 2 MemFree: 7000 kB\n");
+        for (class, latency) in [("access0", 600), ("access1", 400)] {
+            let file = |name| format!("node2/{class}/initiators/{name}");
+            write(root, &file("read_latency"), &format!("{latency}\n"));
+            write(root, &file("write_latency"), "450\n");
+            write(root, &file("read_bandwidth"), "20000\n");
+            write(root, &file("write_bandwidth"), "15000\n");
+        }
+        folder
+    }
+
+    #[test]
+    fn what_the_tree_says_is_what_a_node_is() {
+        let folder = machine_with_cxl();
+        let nodes = read_nodes(folder.path()).expect("a tree of nodes");
+        let dram = MemoryNode {
+            number: 0,
+            has_cpus: true,
+            total: Bytes(1000 << 10),
+            available: Bytes(325 << 10),
+            distances: vec![10, 20],
+            performance: None,
+        };
+        let cxl = MemoryNode {
+            number: 2,
+            has_cpus: false,
+            total: Bytes(8000 << 10),
+            available: Bytes(7000 << 10),
+            distances: vec![20, 10],
+            performance: Some(NodePerformance {
+                read_latency_ns: 400,
+                write_latency_ns: 450,
+                read_mb_per_s: 20_000,
+                write_mb_per_s: 15_000,
+            }),
+        };
+        assert_eq!(nodes, [dram, cxl]);
+    }
+
+    #[test]
+    fn files_that_are_missing_or_say_zero_say_nothing() {
+        let folder = machine_with_cxl();
+        let root = folder.path();
+        write(root, "node2/access1/initiators/read_bandwidth", "0\n");
+        fs::remove_file(root.join("node2/meminfo")).expect("removed");
+        fs::remove_file(root.join("node2/distance")).expect("removed");
+        let node = &read_nodes(root).expect("a tree of nodes")[1];
+        // The other class of initiators is asked then.
+        assert_eq!(node.performance.map(|seen| seen.read_latency_ns), Some(600));
+        assert_eq!((node.available, node.distances.len()), (Bytes(0), 0));
+    }
+
+    #[test]
+    fn a_tree_that_is_none_is_an_error() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        assert!(read_nodes(folder.path()).is_err());
+        for list in ["0-", "x", "3-1", "0-4000000000"] {
+            write(folder.path(), "online", list);
+            let error = read_nodes(folder.path()).expect_err("no list");
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{list}");
+        }
+    }
+
+    #[test]
+    fn this_machine_has_a_node_with_memory() {
+        match read_nodes(NODES) {
+            Ok(nodes) => assert!(nodes.iter().any(|node| node.total.0 > 0), "{nodes:?}"),
+            Err(error) => eprintln!("SKIPPED: this_machine_has_a_node_with_memory: {error}"),
+        }
+    }
+}

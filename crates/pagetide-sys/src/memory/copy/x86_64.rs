@@ -1,0 +1,214 @@
+//! Raw copies by assembly: what the compiler cannot see through.
+//!
+//! Cost: on a 2-core EPYC guest, 4 KiB at random over 1 GiB of huge pages, median of 80 blocks of
+//! 2000: the wide loop 345 ns, `rep movsb` 346 ns, the C library's memcpy 343 ns. At 512 bytes to
+//! an unaligned target, with the look-up: 68 ns wide, 123-166 ns by `rep movsb`. A page cache hit
+//! as a whole, same machine and size, CPU time: 470 ns by 32-byte moves, 434 ns by 64-byte moves.
+
+use std::arch::asm;
+
+/// Bytes the widest loop moves in one turn.
+const WIDEST_BYTES: usize = 256;
+/// Bytes the wide loop moves in one turn.
+const WIDE_BYTES: usize = 128;
+/// From this length on a string move is worth its start.
+const STRING_BYTES_MIN: usize = 1024;
+
+/// Copies `len` bytes from `source` to `target`, as if by relaxed atomic byte accesses.
+///
+/// # Safety
+/// Both ranges are mapped, `target` is writable, they do not overlap. Either may be accessed by
+/// other threads at the same time, if those too use this module or are the kernel.
+#[inline]
+pub(super) unsafe fn copy(source: *const u8, target: *mut u8, len: usize) {
+    let whole = len / WIDE_BYTES * WIDE_BYTES;
+    let mut done = 0;
+    let widest = len / WIDEST_BYTES * WIDEST_BYTES;
+    if widest > 0 && is_x86_feature_detected!("avx512f") {
+        // SAFETY: S2 (racing copies are opaque): the caller vouches for both ranges, `widest`
+        // is a positive multiple of the step, and the processor was seen to have AVX-512.
+        unsafe { copy_widest(source, target, widest) };
+        done = widest;
+    } else if whole > 0 && is_x86_feature_detected!("avx") {
+        // SAFETY: S2 (racing copies are opaque): the caller vouches for both ranges, `whole` is
+        // a positive multiple of the step, and the processor was seen to have AVX.
+        unsafe { copy_wide(source, target, whole) };
+        done = whole;
+    } else if len >= STRING_BYTES_MIN {
+        // SAFETY: S2 (racing copies are opaque): the caller vouches for both ranges.
+        unsafe { copy_string(source, target, len) };
+        done = len;
+    }
+    if done < len {
+        let (source, target) = (source.wrapping_add(done), target.wrapping_add(done));
+        // SAFETY: S2 (racing copies are opaque): the caller vouches for both ranges.
+        unsafe { copy_short(source, target, len - done) };
+    }
+}
+
+/// As [`copy`], by 256 bytes. Half the stores of [`copy_wide`], which leaves the processor room
+/// to begin what comes after the copy before the copy is through.
+///
+/// # Safety
+/// As for [`copy`]; the processor has AVX-512, and `len` is a positive multiple of
+/// [`WIDEST_BYTES`].
+#[inline]
+unsafe fn copy_widest(source: *const u8, target: *mut u8, len: usize) {
+    // SAFETY: S2 (racing copies are opaque): the caller vouches for both ranges, and for
+    // AVX-512. Registers above 15 need no `vzeroupper`.
+    unsafe {
+        asm!(
+            "2:",
+            "vmovdqu64 zmm16, [{source} + rax]",
+            "vmovdqu64 zmm17, [{source} + rax + 64]",
+            "vmovdqu64 zmm18, [{source} + rax + 128]",
+            "vmovdqu64 zmm19, [{source} + rax + 192]",
+            "vmovdqu64 [{target} + rax], zmm16",
+            "vmovdqu64 [{target} + rax + 64], zmm17",
+            "vmovdqu64 [{target} + rax + 128], zmm18",
+            "vmovdqu64 [{target} + rax + 192], zmm19",
+            "add rax, 256",
+            "cmp rax, {len}",
+            "jb 2b",
+            source = in(reg) source,
+            target = in(reg) target,
+            len = in(reg) len,
+            inout("rax") 0_usize => _,
+            clobber_abi("C"),
+            options(nostack)
+        );
+    }
+}
+
+/// As [`copy`], by 128 bytes.
+///
+/// # Safety
+/// As for [`copy`]; the processor has AVX, and `len` is a positive multiple of [`WIDE_BYTES`].
+#[inline]
+unsafe fn copy_wide(source: *const u8, target: *mut u8, len: usize) {
+    // SAFETY: S2 (racing copies are opaque): the caller vouches for both ranges, and for AVX.
+    // `vzeroupper` touches every vector register, as a call may.
+    unsafe {
+        asm!(
+            "2:",
+            "vmovdqu ymm0, [{source} + rax]",
+            "vmovdqu ymm1, [{source} + rax + 32]",
+            "vmovdqu ymm2, [{source} + rax + 64]",
+            "vmovdqu ymm3, [{source} + rax + 96]",
+            "vmovdqu [{target} + rax], ymm0",
+            "vmovdqu [{target} + rax + 32], ymm1",
+            "vmovdqu [{target} + rax + 64], ymm2",
+            "vmovdqu [{target} + rax + 96], ymm3",
+            "add rax, 128",
+            "cmp rax, {len}",
+            "jb 2b",
+            "vzeroupper",
+            source = in(reg) source,
+            target = in(reg) target,
+            len = in(reg) len,
+            inout("rax") 0_usize => _,
+            clobber_abi("C"),
+            options(nostack)
+        );
+    }
+}
+
+/// As [`copy`], by the processor's own loop.
+///
+/// # Safety
+/// As for [`copy`].
+#[inline]
+unsafe fn copy_string(source: *const u8, target: *mut u8, len: usize) {
+    // SAFETY: S2 (racing copies are opaque): the caller vouches for both ranges; the direction
+    // flag is clear at every Rust function's entry.
+    unsafe {
+        asm!(
+            "rep movsb",
+            inout("rcx") len => _,
+            inout("rsi") source => _,
+            inout("rdi") target => _,
+            options(nostack, preserves_flags)
+        );
+    }
+}
+
+/// As [`copy`], by 8 bytes and then by one.
+///
+/// # Safety
+/// As for [`copy`].
+#[inline]
+unsafe fn copy_short(source: *const u8, target: *mut u8, len: usize) {
+    // SAFETY: S2 (racing copies are opaque): the caller vouches for both ranges.
+    unsafe {
+        asm!(
+            "cmp {len}, 8",
+            "jb 3f",
+            "2:",
+            "mov {cell}, [{source}]",
+            "mov [{target}], {cell}",
+            "add {source}, 8",
+            "add {target}, 8",
+            "sub {len}, 8",
+            "cmp {len}, 8",
+            "jae 2b",
+            "3:",
+            "test {len}, {len}",
+            "jz 5f",
+            "4:",
+            "mov {cell:l}, [{source}]",
+            "mov [{target}], {cell:l}",
+            "inc {source}",
+            "inc {target}",
+            "dec {len}",
+            "jnz 4b",
+            "5:",
+            len = inout(reg) len => _,
+            source = inout(reg) source => _,
+            target = inout(reg) target => _,
+            cell = out(reg_abcd) _,
+            options(nostack)
+        );
+    }
+}
+
+/// Zeroes `len` bytes at `target`, as if by relaxed atomic byte stores.
+///
+/// # Safety
+/// As for [`copy`].
+pub(super) unsafe fn zero(target: *mut u8, len: usize) {
+    // SAFETY: S2 (racing copies are opaque): the caller vouches for the range; the direction
+    // flag is clear at every Rust function's entry.
+    unsafe {
+        asm!(
+            "rep stosb",
+            inout("rcx") len => _,
+            inout("rdi") target => _,
+            in("al") 0_u8,
+            options(nostack, preserves_flags)
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All ways, also those this processor would not choose.
+    #[test]
+    fn each_way_copies_exactly() {
+        let ways = [copy_string, copy_short, copy_wide];
+        for way in &ways[..if is_x86_feature_detected!("avx") { 3 } else { 2 }] {
+            for (len, offset) in [(128, 0), (256, 3), (1280, 13)] {
+                let source: Vec<u8> = (0..len + offset).map(|at| at as u8 ^ 0x5a).collect();
+                let mut target = vec![0xee; len + offset + 1];
+                let (from, to) = (source[offset..].as_ptr(), target[offset..].as_mut_ptr());
+                // SAFETY: S2 (racing copies are opaque): both are slices `len` long from here,
+                // and nobody else has them.
+                unsafe { way(from, to, len) };
+                assert!(target[offset..offset + len] == source[offset..]);
+                assert!(target[len + offset] == 0xee);
+                assert!(target[..offset].iter().all(|&byte| byte == 0xee));
+            }
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! The mapping itself: `mmap` with 2 MiB alignment, advice, and giving back.
+//!
+//! Invariants (S1): `base` is 2 MiB aligned and `len` bytes from it are mapped readable and
+//! writable until drop; nobody else knows the address. No page of it is ever unmapped in between:
+//! [`Mapping::discard`] drops contents, not the mapping.
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::{self, NonNull};
+use std::slice;
+use std::sync::atomic::AtomicU64;
+
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+
+use super::FRAME_BYTES;
+use super::given_back::{GivenBack, PageSize};
+use super::huge::{BLOCK_BYTES, HugeBlocks};
+use crate::machine::cpu::fetch_line;
+use crate::memory::copy;
+
+const ALIGN: usize = BLOCK_BYTES;
+/// Nodes a machine can have: the most any kernel is built for.
+const NODES_MAX: u32 = 1024;
+/// mbind(2): move pages that only this process maps.
+const MOVE: u32 = 1 << 1;
+/// `mincore` is asked about this many bytes at a time: a vector of 64 KiB.
+const MINCORE_BYTES: usize = (64 << 10) * FRAME_BYTES;
+
+pub(super) struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+    /// What is mapped, if others may map it too.
+    file: Option<OwnedFd>,
+    /// Where that is to be made of huge pages.
+    huge: Option<HugeBlocks>,
+    /// What is not to be, if anything else is.
+    given_back: Option<GivenBack>,
+}
+
+// SAFETY: S1 (the mapping belongs to this value): nothing in it is tied to a thread.
+unsafe impl Send for Mapping {}
+// SAFETY: S2 (racing copies are opaque): `&Mapping` gives out a pointer, and every use of it is
+// either opaque to races or backed by exclusive ownership (S4).
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    pub(super) fn reserve(len: usize, huge_pages: bool) -> io::Result<Mapping> {
+        let mut mapping = Mapping::map(len, ProtFlags::READ | ProtFlags::WRITE)?;
+        mapping.advise(0..len, if huge_pages { PageSize::Huge } else { PageSize::Small });
+        mapping.given_back = huge_pages.then(|| GivenBack::new(len));
+        Ok(mapping)
+    }
+
+    /// As [`Mapping::reserve`], of a memory file in place of private memory: nothing but addresses
+    /// is taken before it is touched, however long it is.
+    pub(super) fn reserve_shared(len: usize, huge_pages: bool) -> io::Result<Mapping> {
+        let mut mapping = Mapping::map(len, ProtFlags::empty())?;
+        let file = crate::memory::mapped::memory_file("pagetide-frames", len)?;
+        let (access, flags) =
+            (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
+        // SAFETY: S1 (the range is this mapping, of which nobody has been told yet): it is replaced
+        // by one of the file, which is as long and cannot shrink.
+        unsafe { mmap(mapping.base().cast(), len, access, flags, &file, 0) }?;
+        mapping.file = Some(file);
+        if huge_pages {
+            mapping.huge = Some(HugeBlocks::new(len));
+            mapping.given_back = Some(GivenBack::new(len));
+        } else {
+            mapping.advise(0..len, PageSize::Small);
+        }
+        Ok(mapping)
+    }
+
+    /// Private memory at a multiple of [`ALIGN`].
+    fn map(len: usize, access: ProtFlags) -> io::Result<Mapping> {
+        let padded = len.checked_add(ALIGN).ok_or(Errno::NOMEM)?;
+        // SAFETY: S1 (a fresh mapping overlaps nothing): no address is asked for.
+        let start = unsafe { mmap_anonymous(ptr::null_mut(), padded, access, MapFlags::PRIVATE) }?;
+        let head = start.cast::<u8>().align_offset(ALIGN);
+        let base = start.cast::<u8>().wrapping_add(head);
+        give_back(start.cast(), head);
+        give_back(base.wrapping_add(len), padded - head - len);
+        let base = NonNull::new(base).expect("S1: mmap never returns page zero unasked");
+        Ok(Mapping { base, len, file: None, huge: None, given_back: None })
+    }
+
+    /// Has these bytes made of such pages, now and later; tells whether the kernel took that. One
+    /// built without huge pages answers EINVAL, which is as good.
+    fn advise(&self, bytes: Range<usize>, size: PageSize) -> bool {
+        let advice = match size {
+            PageSize::Small => Advice::LinuxNoHugepage,
+            PageSize::Huge => Advice::LinuxHugepage,
+        };
+        let len = bytes.end.min(self.len) - bytes.start;
+        let start = self.base().wrapping_add(bytes.start).cast();
+        // SAFETY: S1 (the range is this mapping's); the advice changes no contents.
+        let taken = unsafe { madvise(start, len, advice) };
+        taken != Err(Errno::NOMEM)
+    }
+
+    /// These bytes are not to have more memory than they have now before they are
+    /// [taken again](Self::take_again): no huge page is made over them.
+    pub(super) fn withhold(&self, bytes: Range<usize>) {
+        if let Some(given_back) = &self.given_back {
+            given_back.give(bytes, &|bytes, size| self.advise_blocks(bytes, size));
+        }
+    }
+
+    /// These bytes are to be used again.
+    pub(super) fn take_again(&self, bytes: Range<usize>) {
+        if let Some(given_back) = &self.given_back {
+            given_back.take(bytes, &|bytes, size| self.advise_blocks(bytes, size));
+        }
+    }
+
+    fn advise_blocks(&self, bytes: Range<usize>, size: PageSize) -> bool {
+        match (&self.huge, size) {
+            (None, _) => {}
+            (Some(huge), PageSize::Small) => huge.withhold(bytes.clone()),
+            (Some(huge), PageSize::Huge) => huge.allow(bytes.clone()),
+        }
+        self.advise(bytes, size)
+    }
+
+    /// What is to be made of huge pages, if anything.
+    #[inline]
+    pub(super) fn huge(&self) -> Option<&HugeBlocks> {
+        self.huge.as_ref()
+    }
+
+    /// Makes a few huge pages ahead of those in use; returns whether there may be more to make.
+    pub(super) fn grow(&self) -> bool {
+        let huge = self.huge.as_ref();
+        huge.and_then(|huge| huge.make_next(|blocks| self.collapse(blocks))).unwrap_or(false)
+    }
+
+    /// Makes huge pages of these bytes' blocks, as far as nobody uses them.
+    pub(super) fn make_huge(&self, bytes: Range<usize>) {
+        if let Some(huge) = &self.huge {
+            huge.make_all(bytes, |blocks| {
+                self.collapse(blocks);
+            });
+        }
+    }
+
+    /// Makes huge pages of whole blocks, as far as the kernel can; their contents stay. Returns
+    /// whether it knows how.
+    fn collapse(&self, blocks: Range<usize>) -> bool {
+        let start = |at: usize| self.base().wrapping_add(at).cast();
+        for block in blocks.clone().step_by(BLOCK_BYTES) {
+            // Nothing is made of nothing.
+            // SAFETY: S1 (inside the mapping); populating changes no contents.
+            let _ = unsafe { madvise(start(block), FRAME_BYTES, Advice::LinuxPopulateRead) };
+        }
+        // SAFETY: S1 (inside the mapping); contents stay what they are for whoever looks.
+        let done = unsafe { libc::madvise(start(blocks.start), blocks.len(), libc::MADV_COLLAPSE) };
+        // Memory may be short, or in pieces, or just in use; kernels before 6.1 say EINVAL.
+        done == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::EINVAL)
+    }
+
+    /// What others may map, if this is shared.
+    pub(super) fn file(&self) -> Option<BorrowedFd<'_>> {
+        self.file.as_ref().map(AsFd::as_fd)
+    }
+
+    pub(super) fn base(&self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+
+    #[inline]
+    pub(super) fn copy_out(&self, at: usize, target: &mut [u8]) {
+        copy::copy_out(self.cells(), at, target);
+    }
+
+    pub(super) fn copy_in(&self, at: usize, source: &[u8]) {
+        copy::copy_in(self.cells(), at, source);
+    }
+
+    pub(super) fn copy_within(&self, source: usize, target: usize, len: usize) {
+        copy::copy_within(self.cells(), source, target, len);
+    }
+
+    pub(super) fn zero(&self, at: usize, len: usize) {
+        copy::zero(self.cells(), at, len);
+    }
+
+    #[inline]
+    pub(super) fn fetch(&self, at: usize) {
+        fetch_line(self.base().wrapping_add(at).cast_const());
+    }
+
+    /// All of it, for accesses that may race.
+    #[inline]
+    fn cells(&self) -> &[AtomicU64] {
+        let cells = self.base().cast_const().cast();
+        // SAFETY: S1 (the mapping is mapped, and 2 MiB aligned), S2 (racing accesses are atomic).
+        unsafe { slice::from_raw_parts(cells, self.len / size_of::<u64>()) }
+    }
+
+    /// Has the pages of `len` bytes from `start` come from `node` and from nowhere else, as they
+    /// are touched. Pages that are present already stay where they are.
+    pub(super) fn bind(&self, start: usize, len: usize, node: u32) -> io::Result<()> {
+        self.set_policy(start, len, node, 0)
+    }
+
+    /// As [`Mapping::bind`], and moves pages that are present, if nobody else maps them.
+    pub(super) fn rebind(&self, start: usize, len: usize, node: u32) -> io::Result<()> {
+        self.set_policy(start, len, node, MOVE)
+    }
+
+    /// Processes that are forked do not have the mapping.
+    pub(super) fn keep_from_children(&self) -> io::Result<()> {
+        // SAFETY: S1 (the range is this mapping); the advice changes no contents here.
+        Ok(unsafe { madvise(self.base().cast(), self.len, Advice::LinuxDontFork) }?)
+    }
+
+    fn set_policy(&self, start: usize, len: usize, node: u32, flags: u32) -> io::Result<()> {
+        let mut mask = [0_u64; NODES_MAX as usize / 64];
+        let Some(word) = mask.get_mut(node as usize / 64) else { return Err(Errno::INVAL.into()) };
+        *word = 1 << (node % 64);
+        let start = self.base().wrapping_add(start);
+        // SAFETY: S1 (the caller checked that the range is this mapping's); S16 (a placement
+        // changes no contents): the mask lives until the call returns, and is as long as it says.
+        let status = unsafe {
+            libc::syscall(
+                libc::SYS_mbind,
+                start,
+                len,
+                libc::MPOL_BIND,
+                mask.as_ptr(),
+                // The kernel counts one more than it looks at.
+                u64::from(NODES_MAX) + 1,
+                flags,
+            )
+        };
+        if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Makes every page present now, so that no later access waits for the kernel.
+    pub(super) fn touch(&self) -> io::Result<()> {
+        // SAFETY: S1 (the range is this mapping); populating changes no contents.
+        match unsafe { madvise(self.base().cast(), self.len, Advice::LinuxPopulateWrite) } {
+            // Kernels before 5.14 do not know the advice.
+            Err(Errno::INVAL) => {
+                self.touch_by_writing();
+                Ok(())
+            }
+            result => Ok(result?),
+        }
+    }
+
+    fn touch_by_writing(&self) {
+        for at in (0..self.len).step_by(FRAME_BYTES) {
+            // SAFETY: S1 (`at` is inside the mapping); called while the arena is being built, when
+            // no other thread has it, and all of it is still zero.
+            unsafe { self.base().wrapping_add(at).write_volatile(0) };
+        }
+    }
+
+    /// Bytes of the mapping the kernel has memory for, as `mincore` tells it.
+    pub(super) fn count_resident_bytes(&self) -> u64 {
+        let mut present = vec![0_u8; MINCORE_BYTES / FRAME_BYTES];
+        let mut pages = 0;
+        for at in (0..self.len).step_by(MINCORE_BYTES) {
+            let len = MINCORE_BYTES.min(self.len - at);
+            let start = self.base().wrapping_add(at).cast();
+            // SAFETY: S1 (the range is mapped), and `present` has a byte for each of its pages.
+            let result = unsafe { libc::mincore(start, len, present.as_mut_ptr()) };
+            if result == 0 {
+                pages += present[..len / FRAME_BYTES].iter().filter(|&&page| page & 1 != 0).count();
+            }
+        }
+        (pages * FRAME_BYTES) as u64
+    }
+
+    /// Drops the contents of `len` bytes from `start`, and [withholds](Self::withhold) them; they
+    /// read as zero afterwards.
+    ///
+    /// # Safety
+    /// The range is inside the mapping, and the caller owns its frames exclusively.
+    pub(super) unsafe fn discard(&self, start: usize, len: usize) -> io::Result<()> {
+        self.withhold(start..start + len);
+        let start = self.base().wrapping_add(start).cast();
+        let advice = match self.file {
+            // Private pages are dropped, those of a file removed from it.
+            None => Advice::LinuxDontNeed,
+            Some(_) => Advice::LinuxRemove,
+        };
+        // SAFETY: S1 (inside the mapping) and S4 (owned exclusively), both by the caller. A reader
+        // that still copies sees old bytes or zeros, and its ticket no longer holds.
+        Ok(unsafe { madvise(start, len, advice) }?)
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        give_back(self.base(), self.len);
+    }
+}
+
+/// Unmaps `len` bytes, which only this file knows about.
+fn give_back(start: *mut u8, len: usize) {
+    if len > 0 {
+        // SAFETY: S1 (the mapping belongs to this file's caller): it is a part nobody else was told
+        // of, or the value that owns it is being dropped, and slices borrow from that value.
+        let result = unsafe { munmap(start.cast(), len) };
+        debug_assert!(result.is_ok(), "munmap refuses only ranges that are not page aligned");
+    }
+}

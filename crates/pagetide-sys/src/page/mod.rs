@@ -1,0 +1,22 @@
+//! Pages: the word that says where a page is and whose turn it is, the table of words, and the
+//! tokens it takes to touch a frame.
+//!
+//! ```text
+//!   aging, unmap   many pages at once      ->  token, table
+//!   token          Pin, Lock, Claim        ->  table, wait, word
+//!   table          index to word           ->  wait, word
+//!   wait           sleeping for a word     ->  word
+//!   word           one atomic, and who may touch the frame
+//! ```
+
+mod aging;
+pub(crate) mod table;
+pub(crate) mod token;
+pub(crate) mod unmap;
+mod wait;
+pub(crate) mod word;
+
+#[cfg(test)]
+mod hammer_tests;
+#[cfg(all(test, loom))]
+mod loom_tests;

@@ -1,0 +1,33 @@
+//! Where a page's bytes are: in its frame, or behind the back door of a region.
+
+use pagetide_core::ids::FrameId;
+
+use super::PageRef;
+use crate::fault::region::{RegionMemory, UserAccess};
+use crate::memory::frames::FrameMemory;
+
+impl<'a> PageRef<'a> {
+    /// Whether the page is a region's, and in its user's mapping.
+    #[inline]
+    pub(crate) fn is_mapped(self) -> bool {
+        let region = self.table.region.as_ref();
+        region.is_some_and(|region| region.access(self.index.0) != UserAccess::None)
+    }
+
+    /// The region the page belongs to, and its number there.
+    #[inline]
+    pub(crate) fn region(self) -> Option<(&'a RegionMemory, u32)> {
+        // A number too large is refused wherever it is used.
+        let number = u32::try_from(self.index.0).unwrap_or(u32::MAX);
+        self.table.region.as_deref().map(|region| (region, number))
+    }
+
+    /// Where the bytes of the page are, which is in `frame`: in which memory, and at which place.
+    #[inline]
+    pub(crate) fn place(self, frame: FrameId) -> (&'a FrameMemory, u32) {
+        match self.region() {
+            None => (self.table.arena.memory(), frame.0),
+            Some((region, number)) => (region.back(), number),
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! A handle of one page that shares the table, for tokens that travel.
+
+use std::fmt;
+use std::sync::Arc;
+
+use pagetide_core::ids::PageIndex;
+
+use super::{PageRef, PageTable};
+
+/// A page of a shared table: what a token travels with to another thread.
+#[derive(Clone)]
+pub struct WordRef {
+    pub(super) table: Arc<PageTable>,
+    pub(super) index: PageIndex,
+}
+
+impl WordRef {
+    /// The page, borrowed from this handle.
+    #[inline]
+    pub fn page(&self) -> PageRef<'_> {
+        self.table.page(self.index).expect("S6: a leaf once made lives as long as its table")
+    }
+
+    /// The table the page belongs to.
+    pub fn table(&self) -> &Arc<PageTable> {
+        &self.table
+    }
+}
+
+impl fmt::Debug for WordRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.page().fmt(f)
+    }
+}

@@ -1,0 +1,119 @@
+//! The layout of a page word, and reading one that was loaded. Picture and rules: see `word`.
+
+use std::fmt;
+
+use pagetide_core::ids::FrameId;
+
+use crate::memory::arena::{NR_FRAMES_MAX, VERSION_MASK};
+
+pub(super) const STATE: u64 = 0b11;
+pub(super) const ABSENT: u64 = 0b00;
+pub(super) const SHADOW: u64 = 0b01;
+pub(super) const RESIDENT: u64 = 0b10;
+pub(super) const LOCK: u64 = 1 << 2;
+pub(super) const WAITERS: u64 = 1 << 3;
+pub(super) const YOUNG: u64 = 1 << 4;
+pub(super) const HINT: u64 = 1 << 5;
+pub(super) const PINS_SHIFT: u32 = 6;
+pub(super) const PIN_ONE: u64 = 1 << PINS_SHIFT;
+pub(super) const PINS: u64 = PINS_MAX as u64 * PIN_ONE;
+pub(super) const FRAME_SHIFT: u32 = 17;
+pub(super) const FRAME: u64 = (NR_FRAMES_MAX as u64 - 1) << FRAME_SHIFT;
+pub(super) const VERSION_SHIFT: u32 = 45;
+pub(super) const VERSION_ONE: u64 = 1 << VERSION_SHIFT;
+pub(super) const VERSION: u64 = !0 << VERSION_SHIFT;
+pub(super) const PAYLOAD_SHIFT: u32 = 4;
+/// What a reader's ticket holds on to: everything but pins and the bits anybody may change.
+pub(super) const IDENTITY: u64 = STATE | LOCK | FRAME | VERSION;
+
+/// The most pins one page takes at once.
+pub const PINS_MAX: u32 = (1 << 11) - 1;
+/// Bits of shadow entry a page word keeps where a page was evicted.
+pub const PAYLOAD_BITS: u32 = 60;
+
+const _: () = assert!(PINS & FRAME == 0 && FRAME & VERSION == 0 && PINS & (HINT | YOUNG) == 0);
+const _: () = assert!(FRAME | VERSION | PINS | HINT | YOUNG | WAITERS | LOCK | STATE == !0);
+const _: () = assert!(VERSION >> VERSION_SHIFT == VERSION_MASK as u64);
+const _: () = assert!(PAYLOAD_BITS + PAYLOAD_SHIFT == u64::BITS);
+
+/// A page word as it was at one moment.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Snapshot(pub(super) u64);
+
+impl Snapshot {
+    /// No frame, and no trace of one.
+    pub fn is_absent(self) -> bool {
+        self.0 & STATE == ABSENT
+    }
+
+    /// A frame holds the page, or is being filled with it if locked.
+    pub fn is_resident(self) -> bool {
+        self.0 & STATE == RESIDENT
+    }
+
+    /// Somebody fills, writes or evicts the page.
+    pub fn is_locked(self) -> bool {
+        self.0 & LOCK != 0
+    }
+
+    /// Resident, and accessed since aging last looked.
+    pub fn is_young(self) -> bool {
+        self.is_resident() && self.0 & YOUNG != 0
+    }
+
+    /// Resident, and marked by [`PageRef::set_hint`](crate::PageRef::set_hint).
+    pub fn is_hint(self) -> bool {
+        self.is_resident() && self.0 & HINT != 0
+    }
+
+    /// Guards that hold the page in place.
+    pub fn pins(self) -> u32 {
+        if self.is_resident() { ((self.0 & PINS) >> PINS_SHIFT) as u32 } else { 0 }
+    }
+
+    /// The frame that holds the page.
+    pub fn frame(self) -> Option<FrameId> {
+        self.is_resident().then_some(FrameId(((self.0 & FRAME) >> FRAME_SHIFT) as u32))
+    }
+
+    /// The frame that holds the page, of a word that is known to be resident.
+    #[inline]
+    pub(crate) fn resident_frame(self) -> FrameId {
+        debug_assert!(self.is_resident(), "S4: {self:?}");
+        FrameId(((self.0 & FRAME) >> FRAME_SHIFT) as u32)
+    }
+
+    /// What eviction left behind, less than `1 << PAYLOAD_BITS`.
+    pub fn shadow(self) -> Option<u64> {
+        (self.0 & STATE == SHADOW).then_some(self.0 >> PAYLOAD_SHIFT)
+    }
+
+    /// Neither locked nor pinned: an attempt to lock would succeed.
+    pub(crate) fn is_free(self) -> bool {
+        !self.is_locked() && self.pins() == 0
+    }
+
+    /// Of a resident word: the version its frame has, and would leave with.
+    pub(crate) fn version(self) -> u32 {
+        (self.0 >> VERSION_SHIFT) as u32
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.frame(), self.shadow()) {
+            (Some(frame), _) => write!(f, "{frame} v{} pins {}", self.version(), self.pins())?,
+            (None, Some(payload)) => write!(f, "shadow {payload:x}")?,
+            (None, None) => write!(f, "absent")?,
+        }
+        for (is_set, name) in [
+            (self.is_locked(), " locked"),
+            (self.0 & WAITERS != 0, " waiters"),
+            (self.is_young(), " young"),
+            (self.is_hint(), " hint"),
+        ] {
+            write!(f, "{}", if is_set { name } else { "" })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,96 @@
+//! `cargo x measure` and `cargo x results`: the numbers of docs/results.md, and the document.
+//!
+//! Problem: numbers that are copied into a document by hand are of many commits, and no reader can
+//! tell which still hold. Idea: commands write their rows down, and the document is made of them,
+//! or not at all.
+//!
+//! ```text
+//!   plan.rs: sections, commands --measure.rs--> results/<section>.jsonl
+//!      `--> rows.rs: all of one commit? --render.rs--> docs/results.md <--compared-- cargo x tidy
+//! ```
+//!
+//! What no command of ours makes again stands in `results/notes.md`, each figure with its commit;
+//! the document links to it. Ignored: whether the rows are of the newest commit.
+
+pub(crate) mod measure;
+mod plan;
+mod render;
+mod rows;
+
+use plan::SECTIONS;
+use rows::ResultRow;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// What is made.
+pub(crate) const DOCUMENT: &str = "docs/results.md";
+/// What it is made of.
+const FOLDER: &str = "results/";
+const NOTES: &str = "results/notes.md";
+
+/// The document that the files (by path from the root) make, or `None` where none has rows.
+///
+/// # Errors
+/// A sentence: a line that is no row, a file that is no section's, rows of several commits.
+pub(crate) fn document(files: &BTreeMap<String, String>) -> Result<Option<String>, String> {
+    let is_rows = |path: &&String| path.starts_with(FOLDER) && path.ends_with(".jsonl");
+    let mut by_section: BTreeMap<&str, Vec<ResultRow>> = BTreeMap::new();
+    for path in files.keys().filter(is_rows) {
+        let name = &path[FOLDER.len()..path.len() - ".jsonl".len()];
+        if !SECTIONS.iter().any(|section| section.name == name) {
+            return Err(format!("{path} is of no section in xtask/src/results/plan.rs"));
+        }
+        by_section.insert(name, rows::parse(path, &files[path])?);
+    }
+    if by_section.is_empty() {
+        return Ok(None);
+    }
+    let (commit, machine) = rows::origin(by_section.values().flatten())?;
+    let mut text = render::head(commit, machine);
+    for section in &SECTIONS {
+        let rows = by_section.get(section.name).map_or(&[][..], Vec::as_slice);
+        text.push_str(&render::section(section, rows));
+    }
+    if files.contains_key(NOTES) {
+        text.push_str(&format!("\nWhat no command here makes again: [notes.md](../{NOTES}).\n"));
+    }
+    Ok(Some(text))
+}
+
+/// Makes the document of the rows below `root`; true where there are some that belong together.
+pub(crate) fn make(root: &Path) -> bool {
+    let made = read(root).and_then(|files| document(&files)).and_then(|text| {
+        let text = text.ok_or("there are no rows: `cargo x measure` makes them")?;
+        fs::write(root.join(DOCUMENT), text).map_err(|error| format!("{DOCUMENT}: {error}"))
+    });
+    match made {
+        Ok(()) => {
+            println!("{DOCUMENT} is made");
+            true
+        }
+        Err(why) => {
+            eprintln!("{why}");
+            false
+        }
+    }
+}
+
+/// The files of the results' folder.
+fn read(root: &Path) -> Result<BTreeMap<String, String>, String> {
+    let folder = root.join(FOLDER);
+    let refuse = |error| format!("{}: {error}", folder.display());
+    let mut files = BTreeMap::new();
+    if !folder.is_dir() {
+        return Ok(files);
+    }
+    for entry in fs::read_dir(&folder).map_err(refuse)? {
+        let entry = entry.map_err(refuse)?;
+        let path = format!("{FOLDER}{}", entry.file_name().to_string_lossy());
+        files.insert(path, fs::read_to_string(entry.path()).map_err(refuse)?);
+    }
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+//! What is measured: the sections of docs/results.md, and the commands whose rows they show.
+//!
+//! A command is `pagetide`'s arguments, with these words filled in when it is run:
+//!
+//! ```text
+//!   {runs} {seeds} {seconds}   3, 3 and 4; with --long 9, 10 and 8
+//!   {made}                     a folder of traces that `pagetide lab make` has made
+//!   {traces}                   PAGETIDE_TRACES, the folder of published traces; where a trace is
+//!                              not there, the command is left out, by name
+//! ```
+
+/// One section: a file of rows in `results/`, and a table in the document.
+#[derive(Debug)]
+pub(super) struct Section {
+    /// The rows are in `results/<name>.jsonl`.
+    pub(super) name: &'static str,
+    pub(super) title: &'static str,
+    /// What the rows are, in a sentence or two.
+    pub(super) note: &'static str,
+    pub(super) commands: &'static [&'static str],
+}
+
+/// Traces that `lab make` makes for `{made}`.
+pub(super) const MADE_TRACES: [&str; 2] = ["zscan", "habits"];
+
+pub(super) const SECTIONS: [Section; 11] = [
+    Section {
+        name: "cache",
+        title: "Against memcpy, pread, O_DIRECT and the kernel's page cache",
+        note: "Nanoseconds of a 4 KiB read (`seq`: of a page in 64 KiB reads; `guard`: of a read \
+               guard). `x2` is two threads.",
+        commands: &[
+            "bench hit --memory 512M --runs {runs}",
+            "bench miss --runs {runs}",
+            "bench seq --runs {runs}",
+            "bench zipf --runs {runs}",
+        ],
+    },
+    Section {
+        name: "policies",
+        title: "Policies in the page cache",
+        note: "The same reads under two policies by turns, and the CPU time to evict a clean page.",
+        commands: &[
+            "bench hit --memory 512M --policy mglru,pagetide --runs {runs}",
+            "bench evict --runs {runs}",
+        ],
+    },
+    Section {
+        name: "demo",
+        title: "The demo",
+        note: "Each policy and the kernel on the same files within 64 MiB, two threads; one run.",
+        commands: &["demo --seconds {seconds} --no-report"],
+    },
+    Section {
+        name: "programs",
+        title: "Unmodified programs",
+        note: "fio, sqlite3 and others under `pagetide run`, against a memory cgroup of the same \
+               limit; nanoseconds of a read, a query, a KiB or a file.",
+        commands: &["bench run --memory 512M --runs {runs} \
+                     --cases warm,resident,seq,stream,sqlite,small-open,one-pass-cat"],
+    },
+    Section {
+        name: "regions",
+        title: "Regions",
+        note: "Nanoseconds of a fault of a region or of a load from it.",
+        commands: &["bench region --runs {runs}"],
+    },
+    Section {
+        name: "alloc",
+        title: "Page allocation",
+        note: "`pair`: a frame taken and given back. `fault`: a frame of 128 MiB taken and given \
+               back in a loop, under each tuning. `locked`: frames that went through the zone's \
+               lock in a cycle of it.",
+        commands: &["bench alloc --runs {runs}"],
+    },
+    Section {
+        name: "lists",
+        title: "Per-CPU lists on virtual machines of many CPUs",
+        note: "Pages taken and freed again, in virtual time; prices are in the command's output.",
+        commands: &["lab run pcp-all --seeds 1"],
+    },
+    Section {
+        name: "tiers",
+        title: "Fast and slow memory",
+        note: "A model of a machine with both, in virtual time; and real files with slow memory \
+               emulated (300 ns more an access), nanoseconds of a read.",
+        commands: &["lab run pmbench --seeds {seeds}", "bench tier --memory 64M --runs {runs}"],
+    },
+    Section {
+        name: "scenarios",
+        title: "Scenarios",
+        note: "In virtual time, about 4096 frames; the reference is what the source says.",
+        commands: &["lab run wschange wsprotect --seeds 10 \
+                     --policy mglru,active-inactive,lru,pagetide"],
+    },
+    Section {
+        name: "mechanisms",
+        title: "What a mechanism is worth",
+        note: "Points of the miss ratio that a policy loses with the mechanism off (or on).",
+        commands: &[
+            "ablate {made}/habits.txt --frames 20000 --runs 1 --policy mglru",
+            "ablate {traces}/arc_OLTP.lis.zst --frames 5000 --runs 1 --policy mglru",
+        ],
+    },
+    Section {
+        name: "replay",
+        title: "Replays",
+        note: "Miss ratios, and how long an access takes in a replay on one core.",
+        commands: &[
+            "replay {made}/zscan.txt --frames 20000 --jobs 1 \
+             --policy lru,fifo,clock,sieve,s3fifo,arc,lirs,active-inactive,mglru,pagetide,opt",
+            "replay {traces}/twitter_cluster52.csv.zst --frames 14354 --jobs 1 \
+             --policy lru,fifo,clock,sieve,s3fifo,arc,lirs,active-inactive,mglru,pagetide,opt",
+        ],
+    },
+];

@@ -1,0 +1,60 @@
+//! The rows in `results/*.jsonl`: read, and refused where they cannot be shown together.
+
+use serde::Deserialize;
+
+/// A measured row, as `pagetide ... --results` appends it.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+pub(super) struct ResultRow {
+    pub(super) command: String,
+    pub(super) commit: String,
+    pub(super) machine: String,
+    pub(super) case: String,
+    pub(super) subject: String,
+    pub(super) unit: String,
+    pub(super) runs: u32,
+    pub(super) median: f64,
+    pub(super) min: f64,
+    pub(super) max: f64,
+    pub(super) reference: Option<String>,
+    pub(super) reference_median: Option<f64>,
+    pub(super) ratio: Option<f64>,
+    pub(super) ratio_min: Option<f64>,
+    pub(super) ratio_max: Option<f64>,
+}
+
+/// The rows of one file.
+///
+/// # Errors
+/// A line that is no row, by its number.
+pub(super) fn parse(path: &str, text: &str) -> Result<Vec<ResultRow>, String> {
+    let row = |(line, text): (usize, &str)| {
+        serde_json::from_str(text).map_err(|error| format!("{path}:{}: {error}", line + 1))
+    };
+    text.lines().enumerate().map(row).collect()
+}
+
+/// The one commit and the one machine that all rows are of.
+///
+/// # Errors
+/// A sentence: rows of several commits or machines, of none, or of a tree with changes.
+pub(super) fn origin<'a>(
+    rows: impl Iterator<Item = &'a ResultRow> + Clone,
+) -> Result<(&'a str, &'a str), String> {
+    let commit = only("commits", rows.clone().map(|row| row.commit.as_str()))?;
+    let machine = only("machines", rows.map(|row| row.machine.as_str()))?;
+    if commit.ends_with("-dirty") || commit == "unknown" {
+        return Err(format!("the rows are of {commit}: commit first, then measure again"));
+    }
+    Ok((commit, machine))
+}
+
+fn only<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<&'a str, String> {
+    let mut distinct: Vec<&str> = names.collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    match distinct[..] {
+        [one] => Ok(one),
+        [] => Err("there are no rows: `cargo x measure` makes them".to_owned()),
+        _ => Err(format!("the rows are of several {what}: {}", distinct.join("; "))),
+    }
+}

@@ -1,0 +1,76 @@
+//! The maker on made-up rows: what it shows, and what it refuses.
+
+use super::*;
+
+/// A row as the commands write it.
+fn row(commit: &str, case: &str, more: &str) -> String {
+    format!(
+        "{{\"command\":\"pagetide bench {case}\",\"commit\":\"{commit}\",\"machine\":\"a machine\",\
+         \"case\":\"{case}\",\"subject\":\"lru\",\"unit\":\"ns\",\"runs\":3,\"median\":504.12,\
+         \"min\":500.0,\"max\":1510.5{more}}}\n"
+    )
+}
+
+const AGAINST: &str = ",\"reference\":\"memcpy\",\"reference_median\":414.5,\"ratio\":0.822,\
+                       \"ratio_min\":0.79,\"ratio_max\":0.87";
+
+fn files(texts: &[(&str, String)]) -> BTreeMap<String, String> {
+    texts.iter().map(|(path, text)| ((*path).to_owned(), text.clone())).collect()
+}
+
+#[test]
+fn rows_become_a_table_a_section_and_notes_are_linked_to() {
+    let rows = row("abc", "hit", AGAINST) + &row("abc", "miss", "");
+    let notes = "## Not by a command\n\nAn old figure (commit 123).\n".to_owned();
+    let files = files(&[("results/cache.jsonl", rows), ("results/notes.md", notes)]);
+    let text = document(&files).expect("they belong together").expect("there are rows");
+    for part in [
+        "commit `abc`, on: a machine",
+        "`pagetide bench hit`,\n`pagetide bench miss`.\n",
+        "| case | subject | median | range | reference | its median | ratio | range of it |\n",
+        "| hit | `lru` | 504.1 ns | 500 to 1510 | memcpy | 414.5 | 0.82 | 0.79 to 0.87 |\n",
+        "| miss | `lru` | 504.1 ns | 500 to 1510 |  |  |  |  |\n",
+        "## The demo\n",
+        "Not measured.",
+    ] {
+        assert!(text.contains(part), "{part} is missing:\n{text}");
+    }
+    assert!(text.ends_with("[notes.md](../results/notes.md).\n") && !text.contains("An old"));
+}
+
+#[test]
+fn what_no_row_has_is_no_column() {
+    let files = files(&[("results/demo.jsonl", row("abc", "oltp", ""))]);
+    let text = document(&files).expect("one commit").expect("rows");
+    assert!(text.contains("| case | subject | median | range |\n|---|---|---|---|\n"), "{text}");
+}
+
+#[test]
+fn rows_of_several_commits_of_changes_or_of_no_section_are_refused() {
+    let two = row("abc", "hit", "") + &row("def", "miss", "");
+    for (path, rows, why) in [
+        ("results/cache.jsonl", two, "several commits: abc; def"),
+        ("results/cache.jsonl", row("abc-dirty", "hit", ""), "abc-dirty: commit first"),
+        ("results/cache.jsonl", row("unknown", "hit", ""), "unknown: commit first"),
+        ("results/other.jsonl", row("abc", "hit", ""), "of no section"),
+        ("results/cache.jsonl", "{}\n".to_owned(), "results/cache.jsonl:1: missing field"),
+    ] {
+        let refused = document(&files(&[(path, rows)])).expect_err("not to be shown");
+        assert!(refused.contains(why), "{refused}");
+    }
+    assert_eq!(document(&files(&[])), Ok(None));
+}
+
+#[test]
+fn the_document_is_written_from_a_folder_of_rows() {
+    let root = std::env::temp_dir().join(format!("pagetide-results-{}", std::process::id()));
+    for folder in ["results", "docs"] {
+        fs::create_dir_all(root.join(folder)).expect("a folder");
+    }
+    assert!(!make(&root), "there are no rows yet");
+    fs::write(root.join("results/cache.jsonl"), row("abc", "hit", "")).expect("rows");
+    assert!(make(&root));
+    let text = fs::read_to_string(root.join(DOCUMENT)).expect("the document");
+    assert!(text.contains("| hit | `lru` |"), "{text}");
+    fs::remove_dir_all(&root).expect("it was ours");
+}
