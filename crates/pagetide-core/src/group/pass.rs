@@ -45,7 +45,7 @@ use super::scan::GroupScan;
 use crate::ids::GroupId;
 use crate::lru::lru_gen::{GenCommand, GenCommandError};
 use crate::lru::workingset::{CauseClock, NonresidentAge, Passed};
-use crate::lru::{LruvecId, ShadowEntry, TableWalk};
+use crate::lru::{LruvecId, TableWalk};
 use crate::reclaim::{ReclaimBatch, ReclaimKind, ReclaimPass, Scan, Settled, Step};
 use crate::vmstat::Counter;
 use alloc::vec::Vec;
@@ -99,17 +99,6 @@ impl GroupPass {
     pub fn for_limit(groups: &mut Groups, cause: GroupId) -> GroupPass {
         let target = groups.lruvec(cause).policy.direct_target();
         GroupPass::new(groups, cause, Scan::new(ReclaimKind::Direct, target))
-    }
-
-    /// The same, which makes room for a page, known by its shadow if it has one.
-    pub fn for_page(
-        groups: &mut Groups,
-        cause: GroupId,
-        incoming: Option<ShadowEntry>,
-    ) -> GroupPass {
-        let mut pass = GroupPass::for_limit(groups, cause);
-        pass.scan.incoming = incoming;
-        pass
     }
 
     /// A pass because memory as a whole is short, that wants `target` pages; of the policy's usual

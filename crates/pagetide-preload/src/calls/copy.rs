@@ -227,12 +227,6 @@ unsafe extern "C" fn sendfile64(out: c_int, from: c_int, at: *mut off_t, len: si
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn sendfile(out: c_int, from: c_int, at: *mut off_t, len: size_t) -> ssize_t {
-    // SAFETY: the same function (S20).
-    unsafe { sendfile64(out, from, at, len) }
-}
-
-#[unsafe(no_mangle)]
 unsafe extern "C" fn copy_file_range(
     from: c_int,
     from_at: *mut off_t,

@@ -23,9 +23,8 @@
 //! **Data and invariants.** S6: a leaf lives as long as its table, and a table keeps its arena
 //! alive; so a [`PageRef`] may go from index to word to frame memory without further checks. A
 //! table belongs to one arena: frames of another are refused at install. Touched covers young: a
-//! word that is young and not yet seen by [`for_each_young`](PageTable::for_each_young) has its
-//! leaf marked, or about to be by the thread that made it young; both sides use sequentially
-//! consistent order.
+//! word that is young and not yet seen by a walk of touched leaves has its leaf marked, or about to
+//! be by the thread that made it young; both sides use sequentially consistent order.
 //!
 //! **Ignored.** Giving back leaves of words that are all absent. Who drops a table must have
 //! evicted its pages first: frames still in it stay claimed, and are lost until the arena goes.

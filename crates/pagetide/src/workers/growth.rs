@@ -4,7 +4,7 @@
 //!   allocation --frames of a new block--> signal --> worker: a few huge pages, again, enough
 //! ```
 //!
-//! Nobody waits for it. Where it is late, or is not there, memory comes as it is touched.
+//! Nothing waits for it. Where it is late, or is not there, memory comes as it is touched.
 
 use crate::engine::Engine;
 use crate::memory::locks::Wake;
@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The worker thread's loop.
-pub(crate) fn run_growth(engine: &Arc<Engine>) {
+pub(super) fn run(engine: &Arc<Engine>) {
     const FOREVER: Duration = Duration::from_secs(3600);
     loop {
-        match engine.growth.wait(FOREVER) {
+        match engine.source.growth.wait(FOREVER) {
             Wake::Stop => return,
-            Wake::Work | Wake::Timeout => while engine.arena.grow() {},
+            Wake::Work | Wake::Timeout => while engine.pages.arena.grow() {},
         }
     }
 }

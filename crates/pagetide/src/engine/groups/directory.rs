@@ -3,8 +3,8 @@
 //! Problem: a hit must be counted for its group, and may not ask which that is. Idea: a handle
 //! counts in cells of its group's, and the cache's counts are the sum over groups.
 //!
-//! Handles outlive their group: the cells of one that was removed stay here until nobody can count
-//! in them any more, and become a plain sum then.
+//! Handles outlive their group: the cells of one that was removed stay here until no handle can
+//! count in them, and become a plain sum then.
 //!
 //! The directory's lock comes before the node's, and is held while a group is made or removed, so
 //! that names, groups and the record agree.
@@ -22,7 +22,7 @@ const COUNTED: [Event; 4] = [Event::Hit, Event::Miss, Event::BypassRead, Event::
 pub(crate) struct Member {
     pub(crate) id: GroupId,
     pub(crate) name: String,
-    pub(super) parent: GroupId,
+    pub(in crate::engine) parent: GroupId,
     pub(crate) counters: Arc<Counters>,
     /// Set once, under the lock of the lists.
     pub(crate) is_removed: AtomicBool,
@@ -35,21 +35,21 @@ pub(crate) struct Directory {
 }
 
 #[derive(Default)]
-pub(super) struct Names {
-    pub(super) members: Vec<Arc<Member>>,
+pub(in crate::engine) struct Names {
+    pub(in crate::engine) members: Vec<Arc<Member>>,
     /// Of groups that are gone, for handles that are not.
     retired: Vec<Arc<Counters>>,
-    /// What was counted where nobody counts any more, in the order of [`COUNTED`].
+    /// What was counted by handles that are gone, in the order of [`COUNTED`].
     gone: [u64; COUNTED.len()],
 }
 
 impl Names {
-    pub(super) fn remove(&mut self, member: &Member) {
+    pub(in crate::engine) fn remove(&mut self, member: &Member) {
         self.members.retain(|other| other.id != member.id);
         self.retired.push(Arc::clone(&member.counters));
     }
 
-    /// Adds up the cells in which nobody counts any more.
+    /// Adds up the cells that no handle counts in any more.
     fn settle(&mut self) {
         let gone = &mut self.gone;
         self.retired.retain(|counters| {
@@ -64,7 +64,7 @@ impl Names {
 }
 
 impl Directory {
-    pub(super) fn lock(&self) -> MutexGuard<'_, Names> {
+    pub(in crate::engine) fn lock(&self) -> MutexGuard<'_, Names> {
         lock(&self.names)
     }
 
@@ -89,7 +89,7 @@ impl Directory {
 }
 
 /// The names from the root down to the group, as a path; of one that was removed, only its number.
-pub(super) fn path_of(members: &[Arc<Member>], group: GroupId) -> String {
+pub(in crate::engine) fn path_of(members: &[Arc<Member>], group: GroupId) -> String {
     if group == GroupId::ROOT {
         return "/".to_owned();
     }

@@ -18,14 +18,12 @@
 //! **Data and invariants.** One counter a zone; checked before a page is taken, for more than the
 //! distance, so a zone gives one page more than that each turn.
 //!
-//! **Deliberately ignored.** NUMA: the form merged later kept its turns to the local node. Nothing
-//! here uses it, since an arena is one zone; it is what comparing zones would need.
+//! **Deliberately ignored.** NUMA: the form merged later kept its turns to the local node. The
+//! library does not need it, since an arena is one zone; the lab's scenario `fair-zones` shows what
+//! it is for.
 //!
 //! Source: the classic LRU specification, section 10.2; the first patch of the series of 30 May
 //! 2013.
-
-#[cfg(test)]
-mod tests;
 
 use alloc::vec::Vec;
 
@@ -55,7 +53,7 @@ impl FairZones {
     }
 
     /// Zones that give out these many pages in turn, and one more.
-    pub fn with_batches(batches: impl IntoIterator<Item = u64>) -> FairZones {
+    fn with_batches(batches: impl IntoIterator<Item = u64>) -> FairZones {
         FairZones { turns: batches.into_iter().map(|batch| Turn { batch, given: 0 }).collect() }
     }
 
@@ -81,5 +79,59 @@ impl FairZones {
     /// When there is no such zone.
     pub fn count_taken(&mut self, zone: usize, nr_pages: u64) {
         self.turns[zone].given += nr_pages;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page_alloc::WatermarkInputs;
+
+    /// Low 1000, high 1300.
+    #[test]
+    fn zone_gives_one_page_more_than_lies_between_its_watermarks() {
+        let mut zones = FairZones::with_batches([300, 100]);
+        let mut round = || {
+            let mut given = [0; 2];
+            while let Some(zone) = zones.choose(|_| true) {
+                zones.count_taken(zone, 1);
+                given[zone] += 1;
+            }
+            given
+        };
+        assert_eq!(round(), [301, 101]);
+        assert_eq!(round(), [301, 101], "the counters were zeroed");
+    }
+
+    #[test]
+    fn large_blocks_count_in_full() {
+        let mut zones = FairZones::with_batches([300, 100]);
+        assert_eq!(zones.choose(|_| true), Some(0));
+        zones.count_taken(0, 512);
+        assert_eq!(zones.choose(|_| true), Some(1));
+    }
+
+    #[test]
+    fn zone_below_its_low_watermark_loses_its_turn() {
+        let mut zones = FairZones::with_batches([300, 100]);
+        assert_eq!(zones.choose(|zone| zone == 1), Some(1));
+        zones.count_taken(1, 101);
+        assert_eq!(zones.choose(|zone| zone == 1), None);
+        assert_eq!(zones.choose(|zone| zone == 1), Some(1), "again, after zeroing");
+    }
+
+    #[test]
+    fn distances_are_in_proportion_to_the_zones() {
+        let [large, small] = SIZES.map(watermarks);
+        let zones = FairZones::new([&large, &small]);
+        assert_eq!([zones.turns[0].batch, zones.turns[1].batch], [24, 8]);
+    }
+
+    const SIZES: [u32; 2] = [3072, 1024];
+
+    fn watermarks(size: u32) -> Watermarks {
+        let lowmem = SIZES.iter().map(|size| u64::from(*size)).sum();
+        let managed = u64::from(size);
+        Watermarks::for_zone(&WatermarkInputs { lowmem, ..WatermarkInputs::single_zone(managed) })
     }
 }

@@ -15,8 +15,8 @@
 //! | `Unsupported` | this cache was not built for it |
 
 use super::{
-    AdviseError, BuildError, CreateRegionError, OpenError, ReadError, ResizeError, SyncError,
-    WriteError,
+    AdviseError, BuildError, CreateRegionError, GroupError, OpenError, ReadError, ResizeError,
+    SyncError, WriteError,
 };
 use crate::memory::tier::ParseTierError;
 use crate::memory::tier::plan::TierError;
@@ -138,6 +138,21 @@ impl HasKind for ResizeError {
     }
 }
 
+impl HasKind for GroupError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            GroupError::Off => ErrorKind::Unsupported,
+            GroupError::NameTaken { .. } => ErrorKind::AlreadyExists,
+            GroupError::TooSmall { .. }
+            | GroupError::AboveLimit { .. }
+            | GroupError::Overcommitted { .. } => ErrorKind::InvalidInput,
+            GroupError::TooMany => ErrorKind::QuotaExceeded,
+            GroupError::Removed { .. } => ErrorKind::NotFound,
+            GroupError::HasChildren { .. } => ErrorKind::ResourceBusy,
+        }
+    }
+}
+
 macro_rules! into_io {
     ($($error:ty),+ $(,)?) => {
         $(impl From<$error> for io::Error {
@@ -152,6 +167,7 @@ into_io!(
     AdviseError,
     BuildError,
     CreateRegionError,
+    GroupError,
     OpenError,
     ParseTierError,
     ReadError,
@@ -264,6 +280,24 @@ mod tests {
         let (available, wanted) = (Bytes(1), Bytes(2));
         let full = TierError::NodeFull { node: 1, available, wanted };
         assert_eq!(kind_of(BuildError::Tiers(full)), ErrorKind::OutOfMemory);
+    }
+
+    #[test]
+    fn errors_of_groups_have_their_kinds() {
+        let name = String::from("a");
+        let (limit, least) = (Bytes(1), Bytes(2));
+        let rows = [
+            (GroupError::Off, ErrorKind::Unsupported),
+            (GroupError::NameTaken { name: name.clone() }, ErrorKind::AlreadyExists),
+            (GroupError::TooSmall { limit, least }, ErrorKind::InvalidInput),
+            (GroupError::TooMany, ErrorKind::QuotaExceeded),
+            (GroupError::Removed { name: name.clone() }, ErrorKind::NotFound),
+            (GroupError::HasChildren { name, nr_children: 1 }, ErrorKind::ResourceBusy),
+        ];
+        for (error, kind) in rows {
+            let text = error.to_string();
+            assert_eq!(kind_of(error), kind, "{text}");
+        }
     }
 
     #[test]

@@ -2,12 +2,10 @@
 //!
 //! The loops are core's ([`driver`]): which node is tried, when reclaim is woken, what becomes of a
 //! victim. A [`Reclaimer`] is one thread's way to do what they say; page words are
-//! [`Claims`](crate::engine::claims::Claims)'.
+//! [`Claims`](crate::engine::frame_source::claims::Claims)'.
 
-use crate::engine::claims::Claims;
-use crate::engine::hint_scan::tick_interval;
-use crate::engine::{Engine, NoFrame};
-use crate::memory::locks::Wake;
+use crate::engine::frame_source::claims::Claims;
+use crate::engine::frame_source::{FrameSource, NoFrame};
 use crate::memory::node::Node;
 use crate::stats::counters::Event;
 use pagetide_core::driver::{self, Driven, Woken};
@@ -17,19 +15,18 @@ use pagetide_core::lru::lru_gen::{Detail, GenCommandError};
 use pagetide_core::page_alloc::{Starving, WatermarkLevel};
 use pagetide_core::reclaim::{ReclaimBatch, ReclaimKind, Scan};
 use pagetide_core::units::Millis;
-use pagetide_sys::{ClaimedFrame, current_cpu, read_monotonic_ns, read_thread_cpu_time_ns};
-use std::sync::Arc;
+use pagetide_sys::{ClaimedFrame, current_cpu, read_thread_cpu_time_ns};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The engine's memory, as a thread on this CPU takes and reclaims it.
+/// Memory, as a thread on this CPU takes and reclaims it.
 pub(crate) struct Reclaimer<'e> {
-    engine: &'e Engine,
+    source: &'e FrameSource,
     cpu: CpuId,
 }
 
 impl Reclaimer<'_> {
     fn node(&self, node: NodeId) -> &Node {
-        self.engine.nodes.at(node.index())
+        self.source.pages.nodes.at(node.index())
     }
 }
 
@@ -38,7 +35,7 @@ impl Driven for Reclaimer<'_> {
     type Pass<'p> = Claims<'p>;
 
     fn nr_nodes(&self) -> u8 {
-        self.engine.nodes.len() as u8
+        self.source.pages.nodes.len() as u8
     }
 
     fn take(&mut self, node: NodeId, level: Option<WatermarkLevel>) -> Option<ClaimedFrame> {
@@ -58,23 +55,23 @@ impl Driven for Reclaimer<'_> {
 
     /// Without worker threads, tiers have their callers make the passes.
     fn wake_background(&mut self) -> Woken {
-        if self.engine.has_workers || self.engine.tiering.is_none() {
-            self.engine.background.notify();
+        if self.source.has_workers || self.source.tiering.is_none() {
+            self.source.background.notify();
             return Woken::Thread;
         }
         Woken::Caller
     }
 
     fn wake_flusher(&mut self) {
-        self.engine.flusher.notify();
+        self.source.flusher.wake();
     }
 
     fn demotes(&self, node: NodeId) -> bool {
-        self.engine.tiering.as_ref().is_some_and(|tiering| tiering.demotes(node.index()))
+        self.source.tiering.as_ref().is_some_and(|tiering| tiering.demotes(node.index()))
     }
 
     fn background_target(&mut self, node: NodeId, room_below: u64) -> u64 {
-        let tiering = self.engine.tiering.as_ref();
+        let tiering = self.source.tiering.as_ref();
         let level =
             tiering.map_or(WatermarkLevel::High, |tiering| tiering.background_level(node.index()));
         self.node(node).frames.background_target(level, room_below)
@@ -93,7 +90,7 @@ impl Driven for Reclaimer<'_> {
     }
 
     fn lend_current<T>(&mut self, node: NodeId, use_lists: impl FnOnce(&mut NodeLists) -> T) -> T {
-        let now = Millis(self.engine.started_at.elapsed().as_millis() as u64);
+        let now = Millis(self.source.started_at.elapsed().as_millis() as u64);
         let node = self.node(node);
         let mut log = node.lock_log(self.cpu);
         let mut lists = node.lock_lists();
@@ -109,27 +106,27 @@ impl Driven for Reclaimer<'_> {
     ) -> Scan {
         let started_ns = read_thread_cpu_time_ns();
         self.node(node).frames.sample_resident();
-        let mappings = self.engine.mappings.read();
-        let mut claims = Claims::new(self.engine, self.cpu, &mappings);
+        let mappings = self.source.mappings.read();
+        let mut claims = Claims::new(self.source, self.cpu, &mappings);
         let scan = run(&mut claims, &mut ReclaimBatch::new());
         let spent_ns = read_thread_cpu_time_ns().saturating_sub(started_ns);
-        self.engine.counters.add(Event::ReclaimCpuNs, spent_ns);
+        self.source.pages.counters.add(Event::ReclaimCpuNs, spent_ns);
         scan
     }
 
     fn count_pass(&mut self, kind: ReclaimKind) {
         match kind {
-            ReclaimKind::Background => self.engine.counters.count(Event::BackgroundPass),
-            ReclaimKind::Direct => self.engine.counters.count(Event::DirectPass),
+            ReclaimKind::Background => self.source.pages.counters.count(Event::BackgroundPass),
+            ReclaimKind::Direct => self.source.pages.counters.count(Event::DirectPass),
             ReclaimKind::Proactive => {}
         }
     }
 }
 
-impl Engine {
+impl FrameSource {
     /// What reclaims and allocates for a thread on this CPU.
     pub(crate) fn reclaimer(&self, cpu: CpuId) -> Reclaimer<'_> {
-        Reclaimer { engine: self, cpu }
+        Reclaimer { source: self, cpu }
     }
 
     /// A frame for a page; what is to be done for it is done.
@@ -137,7 +134,7 @@ impl Engine {
         let claimed = self.frame_above_low(cpu);
         let claimed = claimed.or_else(|| driver::alloc_slowly(&mut self.reclaimer(cpu)));
         let claimed = claimed.ok_or(NoFrame)?;
-        self.tell_growth();
+        self.wake_growth();
         Ok(claimed)
     }
 
@@ -162,7 +159,7 @@ impl Engine {
 
     /// Frees `nr` frames for runs, where memory is short. Returns whether it freed any.
     pub(crate) fn make_room_for_runs(&self, nr: u64) -> bool {
-        let frames = &self.nodes.first().frames;
+        let frames = &self.pages.nodes.first().frames;
         let target = frames.run_target(nr);
         if target == 0 {
             return false;
@@ -188,26 +185,5 @@ impl Engine {
     pub(crate) fn describe_lru_gen(&self, detail: Detail) -> String {
         let mut world = self.reclaimer(current_cpu());
         driver::describe_lru_gen(&mut world, &self.group_paths(), detail)
-    }
-}
-
-/// The background reclaim thread: sleeps until an allocation finds the low watermark passed, and
-/// wakes as often as the per-CPU lists want to know the time, to let them shrink.
-pub(crate) fn run_background(engine: &Arc<Engine>) {
-    let mut period = engine.nodes.first().frames.tick_period();
-    if let Some(tiering) = &engine.tiering {
-        period = period.min(tick_interval(&tiering.options.knobs));
-    }
-    loop {
-        let wake = engine.background.wait(period);
-        engine.tick(Millis(read_monotonic_ns() / 1_000_000));
-        match wake {
-            Wake::Stop => return,
-            Wake::Work => {
-                let mut world = engine.reclaimer(current_cpu());
-                driver::reclaim_in_background(&mut world, driver::FIRST);
-            }
-            Wake::Timeout => {}
-        }
     }
 }

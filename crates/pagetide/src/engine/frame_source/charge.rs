@@ -1,14 +1,14 @@
-//! Groups at work: who pays for a page, and what else changes groups while pages come and go.
+//! Groups at work: which pays for a page, and what else changes groups while pages come and go.
 //!
 //! Lock order: the directory before the registry before the lists. What a miss does takes the lists
 //! alone, and asks there which group the mapping is in, so that a group that is removed, which also
 //! happens there, is charged before or not at all.
 
-use super::directory::{Directory, Member, Names};
-use super::options::{GroupError, GroupOptions};
-use crate::api::errors::ResizeError;
+use crate::engine::frame_source::{FrameSource, NoFrame};
+use crate::engine::groups::directory::{Directory, Member, Names, path_of};
+use crate::engine::groups::options::GroupOptions;
 use crate::engine::mapping::Mapping;
-use crate::engine::{Engine, NoFrame};
+use crate::errors::{GroupError, ResizeError};
 use crate::stats::counters::Counters;
 use pagetide_core::driver;
 use pagetide_core::group::{CreateGroupError, GroupConfig, Groups, NodeLists, RemoveGroupError};
@@ -23,9 +23,9 @@ fn groups_of(lists: &mut NodeLists) -> &mut Groups {
     lists.groups_mut().expect("invariant: a cache with a directory has groups")
 }
 
-impl Engine {
+impl FrameSource {
     /// Charges a page to the mapping's group, and makes room below the limit that stands in the
-    /// way. Says who paid; a page that gets no frame is to be [refunded](Engine::refund).
+    /// way. Returns the payer; a page that gets no frame is to be [refunded](FrameSource::refund).
     #[inline]
     pub(crate) fn charge(&self, cpu: CpuId, mapping: &Mapping) -> Result<GroupId, NoFrame> {
         if self.groups.is_none() {
@@ -44,27 +44,27 @@ impl Engine {
     /// there are groups.
     pub(crate) fn group_room(&self, mapping: &Mapping) -> Option<u64> {
         self.groups.as_ref()?;
-        let memory = self.nodes.nr_frames();
-        let mut lists = self.nodes.first().lock_lists();
+        let memory = self.pages.nodes.nr_frames();
+        let mut lists = self.pages.nodes.first().lock_lists();
         Some(groups_of(&mut lists).tree().room(mapping.group(), memory))
     }
 
-    /// As [`Engine::group_room`]; without groups, all pages there are.
+    /// As [`FrameSource::group_room`]; without groups, all pages there are.
     pub(crate) fn room_of(&self, mapping: &Mapping) -> u64 {
-        self.group_room(mapping).unwrap_or_else(|| self.nodes.nr_frames())
+        self.group_room(mapping).unwrap_or_else(|| self.pages.nodes.nr_frames())
     }
 
     /// Takes back what was charged for a page that got no frame.
     pub(crate) fn refund(&self, payer: GroupId) {
         if self.groups.is_some() {
-            groups_of(&mut self.nodes.first().lock_lists()).cancel_charge(payer);
+            groups_of(&mut self.pages.nodes.first().lock_lists()).cancel_charge(payer);
         }
     }
 
     /// Where a handle of the mapping counts.
     pub(crate) fn counters_of(&self, mapping: &Mapping) -> Arc<Counters> {
         let member = self.groups.as_ref().and_then(|directory| directory.find(mapping.group()));
-        Arc::clone(member.as_ref().map_or(&self.counters, |member| &member.counters))
+        Arc::clone(member.as_ref().map_or(&self.pages.counters, |member| &member.counters))
     }
 
     /// What all groups promise never to take, with another promise in place of one group's own.
@@ -77,8 +77,8 @@ impl Engine {
 
     /// Refuses a size of the cache's that is less than what groups are never to give.
     pub(crate) fn check_promised(&self, given: Bytes) -> Result<(), ResizeError> {
-        let promised = |groups| Bytes::from_pages(Engine::promised(groups, None));
-        let min = self.nodes.first().lock_lists().groups().map_or(Bytes(0), promised);
+        let promised = |groups| Bytes::from_pages(FrameSource::promised(groups, None));
+        let min = self.pages.nodes.first().lock_lists().groups().map_or(Bytes(0), promised);
         if given < min { Err(ResizeError::Promised { given, min }) } else { Ok(()) }
     }
 
@@ -98,15 +98,15 @@ impl Engine {
             return Ok(());
         }
         let given = Bytes::from_pages(config.min);
-        let others = Bytes::from_pages(Engine::promised(groups, group));
-        let memory = Bytes(self.nodes.managed_bytes());
+        let others = Bytes::from_pages(FrameSource::promised(groups, group));
+        let memory = Bytes(self.pages.nodes.managed_bytes());
         if config.min > 0 && given.0.saturating_add(others.0) > memory.0 {
             return Err(GroupError::Overcommitted { given, others, memory });
         }
         Ok(())
     }
 
-    pub(super) fn create_group(
+    pub(crate) fn create_group(
         &self,
         parent: Option<&Member>,
         name: &str,
@@ -119,7 +119,7 @@ impl Engine {
         let config = options.check()?;
         let above = parent.map_or(GroupId::ROOT, |parent| parent.id);
         let id = {
-            let mut lists = self.nodes.first().lock_lists();
+            let mut lists = self.pages.nodes.first().lock_lists();
             let groups = groups_of(&mut lists);
             parent.map_or(Ok(()), check_online)?;
             self.check_promise(groups, above, None, &config)?;
@@ -140,7 +140,7 @@ impl Engine {
         Ok(member)
     }
 
-    pub(super) fn set_group(
+    pub(crate) fn set_group(
         &self,
         member: &Member,
         options: GroupOptions,
@@ -149,7 +149,7 @@ impl Engine {
         let config = options.check()?;
         let group = member.id;
         {
-            let mut lists = self.nodes.first().lock_lists();
+            let mut lists = self.pages.nodes.first().lock_lists();
             let groups = groups_of(&mut lists);
             check_online(member)?;
             self.check_promise(groups, member.parent, Some(group), &config)?;
@@ -161,7 +161,7 @@ impl Engine {
         Ok(())
     }
 
-    pub(super) fn reclaim_group(
+    pub(crate) fn reclaim_group(
         &self,
         member: &Member,
         wanted: Bytes,
@@ -176,10 +176,10 @@ impl Engine {
         Ok(Bytes::from_pages(driver::reclaim_from_group(&mut world, group, nr_pages)))
     }
 
-    pub(super) fn remove_group(&self, member: &Member) -> Result<(), GroupError> {
+    pub(crate) fn remove_group(&self, member: &Member) -> Result<(), GroupError> {
         let mut names = self.directory()?.lock();
         let mappings = self.mappings.read();
-        let mut lists = self.nodes.first().lock_lists();
+        let mut lists = self.pages.nodes.first().lock_lists();
         check_online(member)?;
         groups_of(&mut lists).remove(member.id).map_err(|error| match error {
             RemoveGroupError::HasChildren { nr_children, .. } => {
@@ -195,12 +195,12 @@ impl Engine {
     }
 
     /// Looks at the groups, while the one named is among them.
-    pub(super) fn with_group<T>(
+    pub(crate) fn with_group<T>(
         &self,
         member: &Member,
         look: impl FnOnce(&Groups) -> T,
     ) -> Result<T, GroupError> {
-        let mut lists = self.nodes.first().lock_lists();
+        let mut lists = self.pages.nodes.first().lock_lists();
         check_online(member)?;
         Ok(look(groups_of(&mut lists)))
     }
@@ -213,14 +213,20 @@ impl Engine {
             return;
         }
         if member.is_some_and(|member| member.is_removed.load(Ordering::SeqCst)) {
-            // Whoever removed it may have looked at the mapping before.
+            // Its removal may have looked at the mapping before.
             mapping.leave_group(group, GroupId::ROOT);
         }
         self.note_group(GroupNote::Join { mapping: mapping.id, group: mapping.group() });
     }
 
+    /// What names groups for people: their paths, as they are now.
+    pub(crate) fn group_paths(&self) -> impl Fn(GroupId) -> String + use<> {
+        let members = self.groups.as_ref().map_or(Vec::new(), |directory| directory.members());
+        move |group| path_of(&members, group)
+    }
+
     fn note_group(&self, note: GroupNote) {
-        if let Some(recorder) = &self.recorder {
+        if let Some(recorder) = &self.pages.recorder {
             recorder.note(&Note::Group(note));
         }
     }

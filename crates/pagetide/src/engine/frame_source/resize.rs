@@ -12,10 +12,10 @@
 //!
 //! Ignored: the compressed tier, which keeps its size.
 
-use crate::api::builder::Limits;
-use crate::api::errors::ResizeError;
-use crate::engine::Engine;
-use crate::engine::flush::OnLocked;
+use crate::engine::frame_source::FrameSource;
+use crate::engine::limits::Limits;
+use crate::engine::pass::OnLocked;
+use crate::errors::ResizeError;
 use crate::memory::locks::lock;
 use crate::memory::node::Node;
 use pagetide_core::ids::NodeId;
@@ -53,7 +53,7 @@ fn check(memory: Bytes, range: &RangeInclusive<u32>) -> Result<u32, ResizeError>
     Ok(memory.whole_pages() as u32)
 }
 
-impl Engine {
+impl FrameSource {
     /// Changes the size of all memory.
     pub(crate) fn resize(&self, memory: Bytes, limits: &Limits) -> Result<(), ResizeError> {
         let Some(tiering) = &self.tiering else {
@@ -74,8 +74,8 @@ impl Engine {
         memory: Bytes,
         limits: &Limits,
     ) -> Result<(), ResizeError> {
-        if nth >= self.nodes.len() {
-            return Err(ResizeError::NoSuchTier { given: nth, tiers: self.nodes.len() });
+        if nth >= self.pages.nodes.len() {
+            return Err(ResizeError::NoSuchTier { given: nth, tiers: self.pages.nodes.len() });
         }
         let Some(tiering) = &self.tiering else { return self.resize(memory, limits) };
         let mut sizes = lock(&tiering.sizes);
@@ -88,31 +88,31 @@ impl Engine {
 
     /// Frames in service, by node.
     fn node_sizes(&self) -> Vec<u32> {
-        self.nodes.iter().map(|node| node.frames.nr_managed()).collect()
+        self.pages.nodes.iter().map(|node| node.frames.nr_managed()).collect()
     }
 
     /// Gives each node its size. Of several that shrink, the fastest goes first: its pages go down.
     fn resize_nodes(&self, sizes: &[u32], limits: &Limits) -> Result<(), ResizeError> {
         let nr_frames = sizes.iter().sum();
-        self.dirty.set_limits(limits.dirty_limits(nr_frames));
-        self.reuse.resize(nr_frames);
+        self.pages.dirty.set_limits(limits.dirty_limits(nr_frames));
+        self.pages.reuse.resize(nr_frames);
         let mut all = GivenUp::default();
         for (nth, size) in sizes.iter().enumerate() {
-            if *size < self.nodes.at(nth).frames.nr_managed() {
+            if *size < self.pages.nodes.at(nth).frames.nr_managed() {
                 all.add(self.shrink(nth, *size));
             }
         }
-        // What did not shrink is somebody else's room to grow: the limit holds.
+        // What did not shrink is no room for another to grow: the limit holds.
         all.done()?;
         for (nth, size) in sizes.iter().enumerate() {
-            self.nodes.at(nth).frames.resize(*size);
+            self.pages.nodes.at(nth).frames.resize(*size);
         }
         Ok(())
     }
 
     /// Takes frames of the node out of service until it has so many.
     fn shrink(&self, nth: usize, nr_frames: u32) -> GivenUp {
-        let node = self.nodes.at(nth);
+        let node = self.pages.nodes.at(nth);
         let was = node.frames.nr_managed();
         let mut now = node.frames.resize(nr_frames);
         let mut rounds = 0;
@@ -121,9 +121,9 @@ impl Engine {
             self.make_room_below(nth, nr_wanted);
             if self.reclaim_pages(NodeId(nth as u8), nr_wanted) == 0 {
                 // What other CPUs brought in and have not told yet is on no list.
-                self.nodes.drain_logs();
-                self.flush_all(OnLocked::Skip);
-                self.flush_for_room();
+                self.pages.nodes.drain_logs();
+                self.flusher.flush_all(OnLocked::Skip);
+                self.flusher.flush_for_room();
                 rounds += 1;
             }
             now = node.frames.resize(nr_frames);
@@ -138,7 +138,7 @@ impl Engine {
         if !demotes {
             return;
         }
-        let below: &Node = self.nodes.at(nth + 1);
+        let below: &Node = self.pages.nodes.at(nth + 1);
         let nr_missing = nr_pages.saturating_sub(below.frames.room_for_demoted());
         if nr_missing > 0 {
             self.make_room_below(nth + 1, nr_missing);

@@ -1,6 +1,6 @@
 //! Where pages of an anonymous region go when they leave memory.
 //!
-//! Such a region begins as zeros that no store has, and its store is nobody's: a file without a
+//! Such a region begins as zeros that no store has, and its store is its own: a file without a
 //! name, as long as the region, that goes with it. So a page that was never written back is not
 //! read: it is zeros. And a dirty page need not be stored for its own sake, only to make room.
 //!
@@ -10,7 +10,8 @@
 //!                      ^ the next part to be written back begins here
 //! ```
 //!
-//! Where the store has no room, pages stay in memory, dirty; who needs theirs is told what is full.
+//! Where the store has no room, pages stay in memory, dirty; a call that needs a frame gets an
+//! error that says what is full.
 //!
 //! Ignored: giving room in the store back when a page is dropped.
 
@@ -33,12 +34,12 @@ pub(crate) struct SwapMap {
     next: AtomicU64,
     /// The store, if it is a file of ours.
     file: Option<SwapFile>,
-    /// Why writing to it failed last, since somebody asked.
+    /// Why writing to it failed last, since that was asked last.
     failure: Mutex<Option<Failure>>,
 }
 
 /// A file without a name, and the folder it is in all the same.
-pub(super) struct SwapFile {
+pub(crate) struct SwapFile {
     folder: PathBuf,
     file: Arc<StoreFile>,
 }
@@ -62,7 +63,7 @@ struct SwapFull {
 }
 
 impl SwapMap {
-    pub(super) fn new(nr_pages: u64, file: Option<SwapFile>) -> SwapMap {
+    pub(crate) fn new(nr_pages: u64, file: Option<SwapFile>) -> SwapMap {
         let stored = (0..nr_pages.div_ceil(WORD_BITS)).map(|_| AtomicU64::new(0)).collect();
         SwapMap { stored, next: AtomicU64::new(0), file, failure: Mutex::default() }
     }
@@ -76,14 +77,14 @@ impl SwapMap {
     }
 
     /// The last failure, as a sentence, and none from then on until there is another.
-    pub(super) fn take_failure(&self) -> Option<io::Error> {
+    pub(crate) fn take_failure(&self) -> Option<io::Error> {
         let failure = self.failure();
         *lock(&self.failure) = None;
         failure
     }
 
     /// The last failure, as a sentence, if there was one.
-    pub(super) fn failure(&self) -> Option<io::Error> {
+    pub(crate) fn failure(&self) -> Option<io::Error> {
         let failure = (*lock(&self.failure))?;
         let source = failure.code.map_or(failure.kind.into(), io::Error::from_raw_os_error);
         Some(io::Error::new(failure.kind, SwapFull { place: self.describe_place(), source }))
@@ -127,7 +128,7 @@ impl SwapMap {
 }
 
 /// The folder for swap files unless one is named: `TMPDIR` if set, else `/var/tmp`.
-pub(super) fn default_folder() -> PathBuf {
+pub(crate) fn default_folder() -> PathBuf {
     let named = std::env::var_os("TMPDIR").map(PathBuf::from);
     let lasting = || Some(PathBuf::from(FOLDER)).filter(|folder| folder.is_dir());
     named.or_else(lasting).unwrap_or_else(std::env::temp_dir)
@@ -135,12 +136,12 @@ pub(super) fn default_folder() -> PathBuf {
 
 impl SwapFile {
     /// In `folder`, of `nr_pages` pages that read as zeros.
-    pub(super) fn create(folder: &Path, nr_pages: u64, direct: bool) -> io::Result<SwapFile> {
+    pub(crate) fn create(folder: &Path, nr_pages: u64, direct: bool) -> io::Result<SwapFile> {
         let file = StoreFile::nameless(folder, nr_pages << PAGE_SHIFT, direct)?;
         Ok(SwapFile { folder: folder.to_owned(), file: Arc::new(file) })
     }
 
-    pub(super) fn backing(&self) -> Backing {
+    pub(crate) fn backing(&self) -> Backing {
         Backing::File { file: Arc::clone(&self.file), writable: true }
     }
 }

@@ -7,9 +7,9 @@
 //! Problem: the access is over in nanoseconds, and most are of fast memory. Idea: those pay one
 //! comparison; all others come here. A page that cannot be moved at once is served where it is.
 //!
-//! Ignored: moving pages without an access, other than down ([`reclaim`](crate::engine::reclaim)).
+//! Ignored: moving pages without an access, other than down, which reclaim does.
 
-use crate::engine::Engine;
+use crate::engine::frame_source::FrameSource;
 use crate::engine::tiering::Tiering;
 use crate::memory::locks::lock;
 use pagetide_core::folio::Flags;
@@ -20,15 +20,10 @@ use pagetide_core::tiering::{HintFault, Migration, Sentence};
 use pagetide_core::units::Millis;
 use pagetide_sys::{ClaimedFrame, Lock, PageHandle, PageRef, read_monotonic_ns};
 
-impl Engine {
-    /// Whether an access that found `frame`, and the page's hint as told, concerns tiering.
-    #[inline]
-    pub(crate) fn is_slow(&self, frame: FrameId, has_hint: bool) -> bool {
-        frame.0 >= self.slow_from || has_hint
-    }
-
-    /// An access met a page for which [`Engine::is_slow`] says so: pays for slow memory, and judges
-    /// the fault if the page was armed. Returns the frame the page is in when that is done.
+impl FrameSource {
+    /// An access met a page for which [`Pages::is_slow`](crate::engine::pages::Pages::is_slow) says
+    /// so: pays for slow memory, and judges the fault if the page was armed. Returns the frame the
+    /// page is in when that is done.
     #[cold]
     pub(crate) fn note_slow_access(
         &self,
@@ -49,11 +44,11 @@ impl Engine {
         page.load().frame()
     }
 
-    /// As [`Engine::note_slow_access`], of a resident page that the caller has locked.
+    /// As [`FrameSource::note_slow_access`], of a resident page that the caller has locked.
     pub(crate) fn note_locked_access<H: PageHandle>(&self, cpu: CpuId, page: &mut Lock<H>) {
         let Some(frame) = page.frame() else { return };
         let has_hint = page.page().load().is_hint();
-        if !self.is_slow(frame, has_hint) {
+        if !self.pages.is_slow(frame, has_hint) {
             return;
         }
         if self.hear_access(cpu, page.page(), frame, has_hint) == Some(Sentence::Move) {
@@ -83,7 +78,7 @@ impl Engine {
 
     fn pay_for_access(&self, frame: FrameId) {
         let Some(tiering) = &self.tiering else { return };
-        let nth = self.nodes.index_of(frame);
+        let nth = self.pages.nodes.index_of(frame);
         if nth > 0 {
             tiering.count_served(nth);
         }
@@ -93,15 +88,15 @@ impl Engine {
     /// Judges the fault on an armed page, whose hint the caller took.
     fn judge_fault(&self, cpu: CpuId, frame: FrameId) -> Sentence {
         let Some(tiering) = &self.tiering else { return Sentence::Stay };
-        let is_local = self.nodes.index_of(frame) == 0;
-        let (now, folio) = (self.fine_now(tiering), &self.folios[frame]);
+        let is_local = self.pages.nodes.index_of(frame) == 0;
+        let (now, folio) = (self.fine_now(tiering), &self.pages.folios[frame]);
         let decision = {
             let mut promotion = lock(&tiering.promotion);
             promotion.count_hint_fault(is_local);
             if is_local {
                 return promotion.note_fast_fault(now, folio);
             }
-            let room = self.nodes.first().frames.room();
+            let room = self.pages.nodes.first().frames.room();
             promotion.decide(now, &HintFault { folio, nr_frames: 1 }, &room)
         };
         if decision.wakes_reclaim() {
@@ -121,20 +116,20 @@ impl Engine {
 
     /// Moves the locked page from `frame` to the fast node, if it is there still and free to move.
     fn promote<H: PageHandle>(&self, cpu: CpuId, page: &mut Lock<H>, frame: FrameId) {
-        let fast = self.nodes.first();
-        if page.frame() != Some(frame) || self.folios[frame].flags().any(Flags::WRITEBACK) {
+        let fast = self.pages.nodes.first();
+        if page.frame() != Some(frame) || self.pages.folios[frame].flags().any(Flags::WRITEBACK) {
             return;
         }
         let Some(target) = fast.frames.alloc(cpu, Some(WatermarkLevel::High)) else { return };
-        let source = self.nodes.of(frame);
+        let source = self.pages.nodes.of(frame);
         if !source.lock_lists().whole_mut().withdraw(frame) {
             // A reclaim pass has it: that decides first.
-            let unused = self.arena.release(target);
+            let unused = self.pages.arena.release(target);
             return fast.frames.free(cpu, [unused]);
         }
         // It came by a fault, of sorts.
-        let left = self.move_page(page, target, self.rule.flags_on_fill(AccessPath::Table));
-        source.frames.free(cpu, [self.arena.release(left)]);
+        let left = self.move_page(page, target, self.pages.rule.flags_on_fill(AccessPath::Table));
+        source.frames.free(cpu, [self.pages.arena.release(left)]);
         self.list_moved(cpu, page, Migration::Promotion);
         if let Some(tiering) = &self.tiering {
             lock(&tiering.promotion).count_promoted(1);
@@ -154,11 +149,11 @@ impl Engine {
         flags: Flags,
     ) -> ClaimedFrame {
         let source = page.frame().expect("a page that moves is resident");
-        let (from, to) = (&self.folios[source], &self.folios[target.frame()]);
+        let (from, to) = (&self.pages.folios[source], &self.pages.folios[target.frame()]);
         to.bind_moved(from, flags);
         if let Some(tiering) = &self.tiering {
-            tiering.wait_for(self.nodes.index_of(source));
-            tiering.wait_for(self.nodes.index_of(target.frame()));
+            tiering.wait_for(self.pages.nodes.index_of(source));
+            tiering.wait_for(self.pages.nodes.index_of(target.frame()));
         }
         page.relocate(target)
     }
@@ -172,14 +167,14 @@ impl Engine {
         migration: Migration,
     ) {
         let frame = page.frame().expect("a page that moved is resident");
-        let node = self.nodes.of(frame);
+        let node = self.pages.nodes.of(frame);
         node.lock_lists().whole_mut().welcome(frame);
-        node.log_add(cpu, &self.folios, frame);
-        if let Some(recorder) = &self.recorder {
-            recorder.record(self.folios[frame].page(), migration.into());
+        node.log_add(cpu, &self.pages.folios, frame);
+        if let Some(recorder) = &self.pages.recorder {
+            recorder.record(self.pages.folios[frame].page(), migration.into());
         }
         let Some(tiering) = &self.tiering else { return };
-        let folio = &self.folios[frame];
+        let folio = &self.pages.folios[frame];
         if lock(&tiering.promotion).arms_moved(tiering.now(), folio, migration) {
             page.set_hint();
         }
@@ -188,7 +183,8 @@ impl Engine {
     /// A frame of a node that pages are demoted to, without reclaim.
     pub(crate) fn alloc_demoted(&self, cpu: CpuId, nth: usize) -> Option<ClaimedFrame> {
         let demotion = self.tiering.as_ref()?.demotion_from(nth)?;
-        demotion
-            .find_frame(|node, level| self.nodes.at(node.index()).frames.alloc(cpu, Some(level)))
+        demotion.find_frame(|node, level| {
+            self.pages.nodes.at(node.index()).frames.alloc(cpu, Some(level))
+        })
     }
 }

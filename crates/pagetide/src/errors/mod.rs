@@ -7,6 +7,7 @@
 mod kinds;
 
 use crate::memory::tier::plan::TierError;
+use pagetide_core::group::GROUPS_MAX;
 use pagetide_core::knobs::Knob;
 use pagetide_core::tiering::TieringKnobError;
 use pagetide_core::units::Bytes;
@@ -281,6 +282,69 @@ pub enum AdviseError {
     WouldDeadlock {
         /// The guard's page.
         index: u64,
+    },
+}
+
+/// Why a group could not be made, changed, or asked.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GroupError {
+    /// The cache knows no groups.
+    #[error("this cache was built without groups: call `groups(true)` on its builder")]
+    Off,
+    /// Another group has the name: choose another, or use that one.
+    #[error("there is a group named {name:?} already")]
+    NameTaken {
+        /// The name.
+        name: String,
+    },
+    /// The limit is below the least that works.
+    #[error("a limit of {limit} is too small for a group: give it at least {least}")]
+    TooSmall {
+        /// What was asked for.
+        limit: Bytes,
+        /// The least that works.
+        least: Bytes,
+    },
+    /// It is to keep more than it may use.
+    #[error("a {what} of {given} is above the limit of {limit}: lower one, or raise the other")]
+    AboveLimit {
+        /// `min` or `low`.
+        what: &'static str,
+        /// What was asked for.
+        given: Bytes,
+        /// The limit.
+        limit: Bytes,
+    },
+    /// More is promised than there is.
+    #[error(
+        "a min of {given} beside the {others} of other groups is more than the {memory} there is: \
+         ask for less"
+    )]
+    Overcommitted {
+        /// What was asked for.
+        given: Bytes,
+        /// What other groups of the first level are promised.
+        others: Bytes,
+        /// The cache's memory.
+        memory: Bytes,
+    },
+    /// There are as many groups as can be told apart: remove some.
+    #[error("all {} groups there can be are in use, or still have pages: remove some", GROUPS_MAX)]
+    TooMany,
+    /// It was removed: make another.
+    #[error("the group {name:?} was removed")]
+    Removed {
+        /// Its name.
+        name: String,
+    },
+    /// Groups below it must be removed first.
+    #[error("the group {name:?} has {nr_children} groups below it: remove those first")]
+    HasChildren {
+        /// Its name.
+        name: String,
+        /// How many there are.
+        nr_children: usize,
     },
 }
 

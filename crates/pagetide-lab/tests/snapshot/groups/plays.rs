@@ -39,20 +39,20 @@ fn new_group(world: &mut GroupsWorld, parent: GroupId, config: GroupConfig) -> G
 
 /// What [`play_out_of_memory`] measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct OutOfMemory {
+pub(crate) struct OutOfMemory {
     /// Reads of the file that found no memory, of three passes over 8 pages.
-    pub failed_reads: u64,
+    pub(crate) failed_reads: u64,
     /// Anonymous pages still resident after these.
-    pub anon_resident: u64,
+    pub(crate) anon_resident: u64,
     /// Anonymous pages the group then got beyond its 44 before it was out of memory.
-    pub anon_gained: u64,
+    pub(crate) anon_gained: u64,
 }
 
 /// A group of 48 pages holds 44 anonymous ones, reads a file of 8, then wants more anonymous
 /// memory. There is no swap. Does it live off its file pages, and until when?
 ///
 /// As it should be: no read fails, nothing anonymous goes, and the group gets exactly 4 pages more.
-pub fn play_out_of_memory(policy: PolicyName) -> OutOfMemory {
+pub(crate) fn play_out_of_memory(policy: PolicyName) -> OutOfMemory {
     let mut world = GroupsWorld::new(GroupsSetup::new(policy, 1024));
     let group = new_group(&mut world, GroupId::ROOT, GroupConfig::limited(48));
     touch_anon(&mut world, group, 0..44);
@@ -71,18 +71,21 @@ pub fn play_out_of_memory(policy: PolicyName) -> OutOfMemory {
 
 /// What [`play_sibling_protection`] measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SiblingProtection {
+pub(crate) struct SiblingProtection {
     /// Misses of the working set in its last pass, of 1024.
-    pub misses_in_last_pass: u64,
+    pub(crate) misses_in_last_pass: u64,
     /// Its pages evicted in all.
-    pub evictions: u64,
+    pub(crate) evictions: u64,
 }
 
 /// Two groups share a limit of 4096 pages. One reads its set of 1024 over and over, ever slower: a
 /// pass each 4096 pages that the other streams. Does `protection` keep the set where it is?
 ///
 /// With `min` or `low` of 1024 and more: no miss. With none it depends on the policy.
-pub fn play_sibling_protection(policy: PolicyName, protection: GroupConfig) -> SiblingProtection {
+pub(crate) fn play_sibling_protection(
+    policy: PolicyName,
+    protection: GroupConfig,
+) -> SiblingProtection {
     const SET: u64 = 1024;
     let mut world = GroupsWorld::new(GroupsSetup::new(policy, 8192));
     let top = new_group(&mut world, GroupId::ROOT, GroupConfig::limited(4096));
@@ -99,30 +102,13 @@ pub fn play_sibling_protection(policy: PolicyName, protection: GroupConfig) -> S
 
 /// What [`play_fairness`] measured, a number for each group.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Fairness {
+pub(crate) struct Fairness {
     /// What each brought in, of all that was.
-    pub shares_read: Vec<f64>,
+    pub(crate) shares_read: Vec<f64>,
     /// What each lost, of all that was evicted.
-    pub shares_evicted: Vec<f64>,
+    pub(crate) shares_evicted: Vec<f64>,
     /// What each has left, of all that is resident.
-    pub shares_resident: Vec<f64>,
-}
-
-impl Fairness {
-    /// The largest difference between a group's share of what was brought in and its share of what
-    /// was evicted.
-    pub fn error_evicted(&self) -> f64 {
-        max_difference(&self.shares_read, &self.shares_evicted)
-    }
-
-    /// The same, of what is resident.
-    pub fn error_resident(&self) -> f64 {
-        max_difference(&self.shares_read, &self.shares_resident)
-    }
-}
-
-fn max_difference(these: &[f64], those: &[f64]) -> f64 {
-    these.iter().zip(those).map(|(this, that)| (this - that).abs()).fold(0.0, f64::max)
+    pub(crate) shares_resident: Vec<f64>,
 }
 
 /// `nr_groups` groups without limits fill a memory of 8192 frames and stream on; the nth reads n
@@ -130,7 +116,7 @@ fn max_difference(these: &[f64], those: &[f64]) -> f64 {
 ///
 /// With scans in proportion to size both are so; where turns count instead, the slow keep less than
 /// they bring in.
-pub fn play_fairness(
+pub(crate) fn play_fairness(
     policy: PolicyName,
     global_order: GlobalOrder,
     nr_groups: u64,

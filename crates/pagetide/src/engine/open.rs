@@ -1,10 +1,10 @@
 //! How a file comes to its mapping, and when the mapping is forgotten.
 
-use crate::api::errors::OpenError;
-use crate::api::group::Member;
 use crate::engine::Engine;
+use crate::engine::groups::directory::Member;
 use crate::engine::mapping::{FILE_BYTES_MAX, Mapping};
 use crate::engine::registry::Slots;
+use crate::errors::OpenError;
 use crate::memory::store::{Backing, Identity};
 use pagetide_core::ids::PageIndex;
 use pagetide_core::record;
@@ -59,13 +59,13 @@ impl Engine {
                 if slots.is_look_due() {
                     self.forget_empty(slots);
                 }
-                let now = self.tiering.as_ref().map_or(Millis(0), |tiering| tiering.now());
+                let now = self.source.tiering.as_ref().map_or(Millis(0), |tiering| tiering.now());
                 slots.insert_with(|id| {
                     let backing = backing.take().expect("taken once");
-                    Mapping::new(id, &self.arena, backing, look.as_ref(), len, now)
+                    Mapping::new(id, &self.pages.arena, backing, look.as_ref(), len, now)
                 })
             });
-            mapping.inspect(|mapping| self.join(mapping, group))
+            mapping.inspect(|mapping| self.source.join(mapping, group))
         });
         let mapping = mapping.ok_or(MapError::TooMany)?;
         if let Some(backing) = backing {
@@ -77,7 +77,7 @@ impl Engine {
     /// Takes a handle of a cached mapping while the registry keeps it from being forgotten.
     fn find_mapping(&self, identity: &Identity, group: Option<&Member>) -> Option<Arc<Mapping>> {
         let slots = self.mappings.read();
-        slots.find(identity).cloned().inspect(|mapping| self.join(mapping, group))
+        slots.find(identity).cloned().inspect(|mapping| self.source.join(mapping, group))
     }
 
     /// Joins another open of a cached file, of which the caller has counted a handle. Waits for no
@@ -87,7 +87,7 @@ impl Engine {
             if !mapping.is_open() {
                 mapping.forget_writes();
             }
-            self.agree_at_open(mapping, &backing).map_err(MapError::Io)
+            self.flusher.agree_at_open(mapping, &backing).map_err(MapError::Io)
         });
         if adopted.is_err() {
             mapping.drop_handle();
@@ -109,24 +109,24 @@ impl Engine {
     /// As another open of the file: what others have stored in it until now is seen from here on.
     pub(crate) fn look_again(&self, mapping: &Mapping) -> io::Result<()> {
         let backing = mapping.backing()?;
-        self.agree_at_open(mapping, &backing)
+        self.flusher.agree_at_open(mapping, &backing)
     }
 
     /// The last handle of a file is gone: its store is closed as soon as nothing waits to be
     /// written.
     pub(crate) fn last_handle_dropped(&self, mapping: &Mapping) {
-        if !self.has_workers {
-            self.flush(mapping, 0..u64::MAX);
+        if !self.source.has_workers {
+            self.flusher.flush(mapping, 0..u64::MAX);
         }
         if mapping.dirty.is_empty() {
             mapping.close_if_idle();
         } else {
-            self.abandon(mapping);
-            self.flusher.notify();
+            self.flusher.abandon(mapping);
+            self.flusher.wake();
         }
     }
 
-    /// Forgets mappings nobody has open that hold no page: their last page was evicted. Their
+    /// Forgets mappings without a handle that hold no page: their last page was evicted. Their
     /// shadows go with them, and their numbers will be others'.
     pub(crate) fn forget_empty(&self, slots: &mut Slots) {
         let is_idle = |mapping: &&Arc<Mapping>| {
@@ -134,13 +134,13 @@ impl Engine {
         };
         let idle: Vec<_> = slots.iter().filter(is_idle).cloned().collect();
         for mapping in idle {
-            if self.recorder.is_some() {
+            if self.pages.recorder.is_some() {
                 let all = PageIndex(0)..PageIndex(u64::MAX);
                 mapping.table.for_each_present(all, |page, _| {
-                    self.record(&mapping, page.index().0, record::AccessKind::Discard);
+                    self.pages.record(&mapping, page.index().0, record::AccessKind::Discard);
                 });
             }
-            if let Some(pool) = &self.pool {
+            if let Some(pool) = &self.pages.pool {
                 pool.forget_mapping(mapping.id);
             }
             slots.remove(mapping.id);

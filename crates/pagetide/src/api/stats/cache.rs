@@ -1,12 +1,12 @@
 //! What a cache has done and how full it is: the snapshot users read.
 
+use crate::api::stats::tiers::{TieringStats, nr_demoted};
 use crate::engine::Engine;
 use crate::memory::frames::ArenaFrames;
 use crate::memory::locks::lock;
 use crate::memory::node::Nodes;
 use crate::stats::counters::Event;
 use crate::stats::sizing::Sizing;
-use crate::stats::tier_stats::{TieringStats, nr_demoted};
 use pagetide_core::lru::PolicyName;
 use pagetide_core::lru::pagetide::SelectionSummary;
 use pagetide_core::sizing::ReuseCounts;
@@ -99,17 +99,17 @@ impl CacheStats {
 
     pub(crate) fn collect(engine: &Engine) -> CacheStats {
         let (policy, selection) = {
-            let lists = engine.nodes.first().lock_lists();
+            let lists = engine.pages.nodes.first().lock_lists();
             (lists.root().policy_name(), lists.root().selection_summary())
         };
         let mut core = VmStat::default();
-        engine.nodes.iter().for_each(|node| core.merge(&node.lock_lists().vmstat()));
-        if let Some(tiering) = &engine.tiering {
+        engine.pages.nodes.iter().for_each(|node| core.merge(&node.lock_lists().vmstat()));
+        if let Some(tiering) = &engine.source.tiering {
             core.merge(lock(&tiering.promotion).vmstat());
         }
         let count = |event| {
-            let in_groups = engine.groups.as_ref().map_or(0, |groups| groups.collect(event));
-            engine.counters.collect(event) + in_groups
+            let in_groups = engine.source.groups.as_ref().map_or(0, |groups| groups.collect(event));
+            engine.pages.counters.collect(event) + in_groups
         };
         let sum = |counters: [Counter; 2]| counters.iter().map(|one| core.read(*one)).sum();
         let mut vmstat: Vec<(&'static str, u64)> = core.iter().collect();
@@ -132,10 +132,10 @@ impl CacheStats {
         let (hits, misses) = (count(Event::Hit), count(Event::Miss));
         CacheStats {
             policy,
-            memory_bytes: engine.nodes.managed_bytes(),
-            resident_bytes: sum_nodes(&engine.nodes, ArenaFrames::resident_bytes),
-            resident_bytes_max: sum_nodes(&engine.nodes, ArenaFrames::resident_bytes_max),
-            dirty_bytes: engine.dirty.bytes(),
+            memory_bytes: engine.pages.nodes.managed_bytes(),
+            resident_bytes: sum_nodes(&engine.pages.nodes, ArenaFrames::resident_bytes),
+            resident_bytes_max: sum_nodes(&engine.pages.nodes, ArenaFrames::resident_bytes_max),
+            dirty_bytes: engine.pages.dirty.bytes(),
             accesses: hits + misses,
             hits,
             misses,
@@ -150,11 +150,11 @@ impl CacheStats {
             evictions: sum([Counter::PgstealAnon, Counter::PgstealFile]) - nr_demoted(&core),
             reclaim_cpu_ns: count(Event::ReclaimCpuNs),
             direct_io: engine.direct_io.load(Relaxed),
-            io_uring: engine.io_uring.load(Relaxed),
+            io_uring: engine.io_uring,
             selection,
             tiering: TieringStats::collect(engine, &core, hits),
             vmstat,
-            reuse: engine.reuse.counts(),
+            reuse: engine.pages.reuse.counts(),
         }
     }
 }

@@ -9,7 +9,7 @@
 //! has settled the batch and named the shadows. Which victims are tried, and what is published in
 //! which order, is the driver's ([`driver`](pagetide_core::driver)).
 
-use crate::engine::Engine;
+use crate::engine::frame_source::FrameSource;
 use crate::engine::mapping::Mapping;
 use crate::engine::registry::Slots;
 use crate::memory::locks::lock;
@@ -40,15 +40,15 @@ struct Claimed<'m> {
 
 /// One pass's view of the pages, and what it has claimed of them, the oldest claim first.
 pub(crate) struct Claims<'m> {
-    engine: &'m Engine,
+    source: &'m FrameSource,
     cpu: CpuId,
     mappings: &'m Slots,
     claimed: VecDeque<Claimed<'m>>,
 }
 
 impl<'m> Claims<'m> {
-    pub(crate) fn new(engine: &'m Engine, cpu: CpuId, mappings: &'m Slots) -> Claims<'m> {
-        Claims { engine, cpu, mappings, claimed: VecDeque::with_capacity(VICTIMS_MAX) }
+    pub(crate) fn new(source: &'m FrameSource, cpu: CpuId, mappings: &'m Slots) -> Claims<'m> {
+        Claims { source, cpu, mappings, claimed: VecDeque::with_capacity(VICTIMS_MAX) }
     }
 
     fn page(&self, page: PageId) -> Option<PageRef<'m>> {
@@ -62,9 +62,9 @@ impl<'m> Claims<'m> {
     /// A page leaves that was never read. Of a stream, the stream's window learns of it.
     fn count_wasted(&self, mapping: Option<&Mapping>, flags: Flags) {
         if !flags.any(Flags::STREAMED) {
-            return self.engine.counters.count(Event::AroundWasted);
+            return self.source.pages.counters.count(Event::AroundWasted);
         }
-        self.engine.counters.count(Event::ReadaheadWasted);
+        self.source.pages.counters.count(Event::ReadaheadWasted);
         if let Some(mapping) = mapping {
             mapping.wasted.fetch_add(1, Relaxed);
         }
@@ -73,11 +73,11 @@ impl<'m> Claims<'m> {
 
 impl DrivenPass for Claims<'_> {
     fn lend_lists<T>(&mut self, node: NodeId, use_lists: impl FnOnce(&mut NodeLists) -> T) -> T {
-        use_lists(&mut self.engine.nodes.at(node.index()).lock_lists())
+        use_lists(&mut self.source.pages.nodes.at(node.index()).lock_lists())
     }
 
     fn flags(&self, frame: FrameId) -> Flags {
-        self.engine.folios[frame].flags()
+        self.source.pages.folios[frame].flags()
     }
 
     fn fetch(&self, victims: &[Victim]) {
@@ -86,9 +86,9 @@ impl DrivenPass for Claims<'_> {
     }
 
     fn spares(&mut self, victim: &Victim) -> bool {
-        let Some(tiering) = &self.engine.tiering else { return false };
+        let Some(tiering) = &self.source.tiering else { return false };
         let Some(page) = self.page(victim.page) else { return false };
-        let (is_armed, folio) = (page.load().is_hint(), &self.engine.folios[victim.frame]);
+        let (is_armed, folio) = (page.load().is_hint(), &self.source.pages.folios[victim.frame]);
         lock(&tiering.promotion).spares(tiering.now(), folio, is_armed)
     }
 
@@ -114,9 +114,9 @@ impl DrivenPass for Claims<'_> {
     }
 
     fn demote(&mut self, node: NodeId) -> bool {
-        let Some(target) = self.engine.alloc_demoted(self.cpu, node.index()) else { return false };
+        let Some(target) = self.source.alloc_demoted(self.cpu, node.index()) else { return false };
         let claimed = self.claimed.back_mut().expect("invariant: what is demoted is claimed");
-        claimed.left = Some(self.engine.move_page(&mut claimed.lock, target, Flags::NONE));
+        claimed.left = Some(self.source.move_page(&mut claimed.lock, target, Flags::NONE));
         true
     }
 
@@ -128,25 +128,25 @@ impl DrivenPass for Claims<'_> {
         if flags.any(Flags::PREFETCHED) {
             self.count_wasted(mapping, flags);
         }
-        if let Some(recorder) = &self.engine.recorder {
+        if let Some(recorder) = &self.source.pages.recorder {
             recorder.record(page, record::AccessKind::Evict);
         }
-        if let (Some(pool), Some(mapping)) = (&self.engine.pool, mapping) {
-            pool.store(mapping, page.index, epoch, lock.bytes());
+        if let (Some(pool), Some(mapping)) = (&self.source.pages.pool, mapping) {
+            pool.store(mapping.copied(), page.index, epoch, lock.bytes());
         }
-        self.engine.arena.release(lock.evict(shadow.map(|shadow| shadow.bits())));
+        self.source.pages.arena.release(lock.evict(shadow.map(|shadow| shadow.bits())));
     }
 
     fn list_demoted(&mut self, frame: FrameId) {
         let Claimed { lock, left, .. } = self.oldest();
         let left = left.expect("invariant: a demoted page left a frame");
         debug_assert_eq!(left.frame(), frame);
-        self.engine.list_moved(self.cpu, &lock, Migration::Demotion);
-        self.engine.arena.release(left);
+        self.source.list_moved(self.cpu, &lock, Migration::Demotion);
+        self.source.pages.arena.release(left);
     }
 
     fn free(&mut self, frames: impl Iterator<Item = FrameId> + Clone) {
-        self.engine.nodes.free(self.cpu, frames);
+        self.source.pages.nodes.free(self.cpu, frames);
     }
 
     fn take_young(&mut self, victim: &Victim) -> bool {
@@ -176,7 +176,7 @@ impl DrivenPass for Claims<'_> {
         let Some(words) = mapping.and_then(|mapping| mapping.table.leaf(first)) else {
             return false;
         };
-        let node = self.engine.nodes.at(node.index());
+        let node = self.source.pages.nodes.at(node.index());
         match read {
             LeafRead::Walk => {
                 words.take_touched();
@@ -184,7 +184,7 @@ impl DrivenPass for Claims<'_> {
             }
             LeafRead::Around(pages) => {
                 let pages = PageIndex(pages.start)..PageIndex(pages.end);
-                let takes = |frame: FrameId| wants_around(self.engine.folios[frame].flags());
+                let takes = |frame: FrameId| wants_around(self.source.pages.folios[frame].flags());
                 read_words(words, pages, node, takes, look);
             }
         }

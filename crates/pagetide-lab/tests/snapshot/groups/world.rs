@@ -2,8 +2,7 @@
 
 use pagetide_core::folio::Folios;
 use pagetide_core::group::{
-    CreateGroupError, GlobalOrder, GroupConfig, GroupPass, Groups, GroupsConfig, RemoveGroupError,
-    UNLIMITED,
+    CreateGroupError, GlobalOrder, GroupConfig, GroupPass, Groups, GroupsConfig, UNLIMITED,
 };
 use pagetide_core::ids::{FrameId, GroupId, PageId, PageType};
 use pagetide_core::lru::{
@@ -19,24 +18,24 @@ const RETRIES_MAX: u32 = 16;
 
 /// What the groups run in.
 #[derive(Clone, Copy, Debug)]
-pub struct GroupsSetup {
+pub(super) struct GroupsSetup {
     /// The policy of every group.
-    pub policy: PolicyName,
+    pub(super) policy: PolicyName,
     /// Which of its mechanisms are on.
-    pub switches: Switches,
+    pub(super) switches: Switches,
     /// The memory.
-    pub nr_frames: u32,
+    pub(super) nr_frames: u32,
     /// Whether anonymous pages have anywhere to go.
-    pub can_swap: bool,
+    pub(super) can_swap: bool,
     /// In which order groups are visited when the whole memory is short.
-    pub global_order: GlobalOrder,
+    pub(super) global_order: GlobalOrder,
     /// What that order is drawn from.
-    pub seed: u64,
+    pub(super) seed: u64,
 }
 
 impl GroupsSetup {
     /// The policy as it is, in so many frames, without swap.
-    pub fn new(policy: PolicyName, nr_frames: u32) -> GroupsSetup {
+    pub(super) fn new(policy: PolicyName, nr_frames: u32) -> GroupsSetup {
         GroupsSetup {
             policy,
             switches: Switches::default(),
@@ -51,7 +50,7 @@ impl GroupsSetup {
 /// What an access met.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
-pub enum AccessOutcome {
+pub(super) enum AccessOutcome {
     /// The page was resident.
     Hit,
     /// It was not, and is now.
@@ -66,13 +65,13 @@ pub enum AccessOutcome {
 
 /// What was counted of one group.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct GroupCounts {
+pub(super) struct GroupCounts {
     /// Its accesses.
-    pub accesses: u64,
+    pub(super) accesses: u64,
     /// Those that found their page absent.
-    pub misses: u64,
+    pub(super) misses: u64,
     /// Pages it paid for that were evicted.
-    pub evictions: u64,
+    pub(super) evictions: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +81,7 @@ enum Word {
 }
 
 /// Groups over one memory. See the module.
-pub struct GroupsWorld {
+pub(super) struct GroupsWorld {
     folios: Arc<Folios>,
     groups: Groups,
     rule: AccessRule,
@@ -97,7 +96,7 @@ pub struct GroupsWorld {
 
 impl GroupsWorld {
     /// An empty memory, and the root.
-    pub fn new(setup: GroupsSetup) -> GroupsWorld {
+    pub(super) fn new(setup: GroupsSetup) -> GroupsWorld {
         let GroupsSetup { policy, switches, nr_frames, can_swap, global_order, seed } = setup;
         let folios = Arc::new(Folios::for_one_thread(nr_frames));
         let lru = LruConfig { can_swap, switches, ..LruConfig::file_only(nr_frames) };
@@ -120,7 +119,7 @@ impl GroupsWorld {
     ///
     /// # Errors
     /// As [`Groups::create`].
-    pub fn create(
+    pub(super) fn create(
         &mut self,
         parent: GroupId,
         config: GroupConfig,
@@ -128,26 +127,18 @@ impl GroupsWorld {
         self.groups.create(parent, config)
     }
 
-    /// Removes a group; its pages stay until they are reclaimed.
-    ///
-    /// # Errors
-    /// As [`Groups::remove`].
-    pub fn remove(&mut self, group: GroupId) -> Result<(), RemoveGroupError> {
-        self.groups.remove(group)
-    }
-
     /// The groups as core has them: usage, protection, lruvecs.
-    pub fn groups(&self) -> &Groups {
+    pub(super) fn groups(&self) -> &Groups {
         &self.groups
     }
 
     /// What was counted of a group; zeros for one that did nothing.
-    pub fn counts(&self, group: GroupId) -> GroupCounts {
+    pub(super) fn counts(&self, group: GroupId) -> GroupCounts {
         self.counts.get(&group).copied().unwrap_or_default()
     }
 
     /// Whether a page is resident.
-    pub fn is_resident(&self, page: PageId) -> bool {
+    pub(super) fn is_resident(&self, page: PageId) -> bool {
         matches!(self.words.get(&page), Some(Word::Resident(_)))
     }
 
@@ -156,7 +147,7 @@ impl GroupsWorld {
     ///
     /// # Panics
     /// If the group was removed.
-    pub fn access(
+    pub(super) fn access(
         &mut self,
         group: GroupId,
         page: PageId,
@@ -174,7 +165,7 @@ impl GroupsWorld {
             Some(Word::Shadow(shadow)) => Some(*shadow),
             Some(Word::Resident(_)) | None => None,
         };
-        let frame = match self.alloc(group, shadow) {
+        let frame = match self.alloc(group) {
             Ok(frame) => frame,
             Err(group) => return AccessOutcome::OutOfMemory { group },
         };
@@ -210,13 +201,13 @@ impl GroupsWorld {
     }
 
     /// A charge, then a frame; or the group that has nothing left to give.
-    fn alloc(&mut self, group: GroupId, shadow: Option<ShadowEntry>) -> Result<FrameId, GroupId> {
+    fn alloc(&mut self, group: GroupId) -> Result<FrameId, GroupId> {
         for nr_tries in 0.. {
             let Err(full) = self.groups.charge(group) else { break };
             if nr_tries == RETRIES_MAX {
                 return Err(full.group);
             }
-            let pass = GroupPass::for_page(&mut self.groups, full.group, shadow);
+            let pass = GroupPass::for_limit(&mut self.groups, full.group);
             self.reclaim(pass);
         }
         for _ in 0..RETRIES_MAX {
@@ -230,23 +221,6 @@ impl GroupsWorld {
             self.groups.cancel_charge(group);
             GroupId::ROOT
         })
-    }
-
-    /// Frees `target` pages of the whole memory, as a background thread would; returns how many.
-    pub fn reclaim_in_background(&mut self, target: u64) -> u64 {
-        let pass = GroupPass::global(&mut self.groups, ReclaimKind::Background, Some(target));
-        self.reclaim(pass)
-    }
-
-    /// Frees `nr_pages` of a group and those below it on request; returns how many.
-    pub fn reclaim_proactively(
-        &mut self,
-        group: GroupId,
-        nr_pages: u64,
-        swappiness: Option<u8>,
-    ) -> u64 {
-        let pass = GroupPass::proactive(&mut self.groups, group, nr_pages, swappiness);
-        self.reclaim(pass)
     }
 
     fn reclaim(&mut self, mut pass: GroupPass) -> u64 {
@@ -294,7 +268,7 @@ impl GroupsWorld {
     }
 
     /// Walks everything and panics where an invariant is broken. O(pages + frames).
-    pub fn validate(&self) {
+    pub(super) fn validate(&self) {
         self.groups.validate();
         let is_resident = |word: &&Word| matches!(word, Word::Resident(_));
         let nr_resident = self.words.values().filter(is_resident).count();

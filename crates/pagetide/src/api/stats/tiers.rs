@@ -63,18 +63,19 @@ impl TieringStats {
 
     /// `core` has the counts of all nodes; `nr_hits` accesses found a resident page.
     pub(crate) fn collect(engine: &Engine, core: &VmStat, nr_hits: u64) -> Option<TieringStats> {
-        let compressed = engine.pool.as_ref().map(|pool| pool.collect_stats());
-        let Some(tiering) = &engine.tiering else {
+        let compressed = engine.pages.pool.as_ref().map(|pool| pool.collect_stats());
+        let Some(tiering) = &engine.source.tiering else {
             return compressed.map(|compressed| TieringStats::of_pool(engine, compressed, nr_hits));
         };
         let (refusals, hot_threshold) = {
             let promotion = lock(&tiering.promotion);
             (*promotion.refusals(), promotion.hot_threshold())
         };
-        let nr_slow: u64 = (1..engine.nodes.len()).map(|nth| tiering.collect_served(nth)).sum();
+        let nr_slow: u64 =
+            (1..engine.pages.nodes.len()).map(|nth| tiering.collect_served(nth)).sum();
         let tier_stats = |(nth, tier): (usize, &Tier)| TierStats {
-            tier: tier.resized(Bytes(engine.nodes.at(nth).frames.managed_bytes())),
-            resident_bytes: engine.nodes.at(nth).frames.resident_bytes(),
+            tier: tier.resized(Bytes(engine.pages.nodes.at(nth).frames.managed_bytes())),
+            resident_bytes: engine.pages.nodes.at(nth).frames.resident_bytes(),
             served: match nth {
                 0 => nr_hits.saturating_sub(nr_slow),
                 _ => tiering.collect_served(nth),
@@ -98,8 +99,8 @@ impl TieringStats {
 
     /// Of fast memory over compressed pages, with no slow memory between.
     fn of_pool(engine: &Engine, compressed: CompressedStats, nr_hits: u64) -> TieringStats {
-        let resident_bytes = engine.nodes.first().frames.resident_bytes();
-        let tier = Tier::dram(Bytes(engine.nodes.managed_bytes()));
+        let resident_bytes = engine.pages.nodes.first().frames.resident_bytes();
+        let tier = Tier::dram(Bytes(engine.pages.nodes.managed_bytes()));
         TieringStats {
             tiers: vec![TierStats { tier, resident_bytes, served: nr_hits }],
             compressed: Some(compressed),
