@@ -18,7 +18,8 @@
 //! all, until the last of the run's programs has closed it.
 //!
 //! [`wire`] is what the server and the library inside the program say to each other, and
-//! [`program`] what both look at before a program is executed; all else is the server's end. Of the library `pagetide` it uses the public interface and [`pagetide::seam`].
+//! [`program`] what both look at before a program is executed; all else is the server's end. Of the
+//! library `pagetide` it uses the public interface and [`pagetide::seam`].
 //!
 //! **Ignored.** Limits on what the kernel caches of its files; the run's end says how many those
 //! were.

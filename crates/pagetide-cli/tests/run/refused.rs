@@ -1,6 +1,6 @@
 //! Threads, memory and descriptors that the system refuses to the server of a run, at the n-th call
-//! of a thread, or from there on: a sentence or the right bytes, never a hang. The calls are refused
-//! by strace, which lets go of what the server starts.
+//! of a thread, or from there on: a sentence or the right bytes, never a hang. strace refuses the
+//! calls, and lets go of what the server starts.
 
 use super::{folder, has, is_long, noise, pagetide};
 use std::path::Path;
