@@ -144,19 +144,6 @@ impl FolioList {
         }
     }
 
-    /// Moves everything of `other`, in order, before this list's young end; `other` ends empty.
-    pub fn splice_head(&mut self, folios: &Folios, other: &mut FolioList) {
-        let Some(other_tail) = other.tail() else { return };
-        folios[other_tail].next.store(self.head, Relaxed);
-        match self.head() {
-            Some(head) => folios[head].prev.store(other_tail.0, Relaxed),
-            None => self.tail = other_tail.0,
-        }
-        self.head = other.head;
-        self.len += other.len;
-        *other = FolioList::new();
-    }
-
     /// From the oldest to the youngest. The list must not change meanwhile.
     pub fn iter<'a>(&'a self, folios: &'a Folios) -> impl Iterator<Item = FrameId> + 'a {
         core::iter::successors(self.tail(), move |folio| self.younger(folios, *folio))
@@ -191,7 +178,6 @@ mod tests {
         PopTail,
         Turn,
         MoveToHead(u32),
-        Splice,
     }
 
     fn op() -> impl Strategy<Value = Op> {
@@ -202,7 +188,6 @@ mod tests {
             Just(Op::PopTail),
             Just(Op::Turn),
             (0..16u32).prop_map(Op::MoveToHead),
-            Just(Op::Splice),
         ]
     }
 
@@ -251,12 +236,6 @@ mod tests {
                         self.twins[on].retain(|other| *other != id);
                         self.twins[on].insert(0, id);
                     }
-                }
-                Op::Splice => {
-                    let [first, second] = &mut self.lists;
-                    first.splice_head(folios, second);
-                    let moved = core::mem::take(&mut self.twins[1]);
-                    self.twins[0].splice(0..0, moved);
                 }
                 Op::PushHead(_) | Op::PushTail(_) => {}
             }

@@ -8,7 +8,6 @@
 //! ```text
 //!   trace --> replay     one program's accesses, once          curve, judge: what to hold it to
 //!             scenario   a story that reacts to what it finds, over many seeds
-//!             groups     several tenants of one memory
 //!             machine    many CPUs and their locks, over the page allocator
 //!             tiers      fast and slow memory: what is promoted, and what it is worth
 //!   made                 traces made up from a seed
@@ -19,7 +18,6 @@
 #![forbid(unsafe_code)]
 
 pub mod curve;
-pub mod groups;
 pub mod judge;
 pub mod machine;
 pub mod made;

@@ -1,6 +1,6 @@
 //! A page cache a program owns: real files, a hard byte limit, and the reclaim of a kernel.
 //!
-//! The kernel's page cache is shared, sized by whoever shouts loudest, and out of reach. A database
+//! The kernel's page cache is shared, sized by the loudest program, and out of reach. A database
 //! or a storage engine wants the opposite: so many bytes and not one more, for its own files, with
 //! a replacement policy that survives scans and tells what it did.
 //!
@@ -142,25 +142,30 @@
 
 mod api;
 mod engine;
+mod errors;
 mod memory;
 mod region;
 mod stats;
+mod workers;
 
 pub use {
     api::builder::Builder,
     api::cache::{OpenOptions, PageCache},
-    api::errors::{
-        AdviseError, BuildError, CreateRegionError, OpenError, ReadError, ResizeError, SyncError,
-        WriteError,
-    },
     api::file::{Advice, File, FileCursor, PageGuard, PageGuardMut},
     api::frame_allocator::{
         FrameAllocator, FrameAllocatorBuilder, FrameAllocatorStats, FrameBlock, FrameBlocks,
         JoinError,
     },
-    api::group::{Group, GroupError, GroupOptions, GroupStats},
+    api::group::{Group, GroupStats},
     api::seam,
+    api::stats::cache::CacheStats,
+    api::stats::tiers::{TierStats, TieringStats},
+    engine::groups::options::GroupOptions,
     engine::tiering::TieringOptions,
+    errors::{
+        AdviseError, BuildError, CreateRegionError, GroupError, OpenError, ReadError, ResizeError,
+        SyncError, WriteError,
+    },
     memory::compressed::CompressedStats,
     memory::store::Store,
     memory::tier::plan::TierError,
@@ -177,9 +182,7 @@ pub use {
     pagetide_core::units::{Bytes, Millis, PAGE_BYTES, ParseBytesError},
     pagetide_sys::{RegionError, ReserveError, UffdError, UffdFeatures, UffdSource},
     region::{Region, RegionOptions, RegionStats},
-    stats::cache_stats::CacheStats,
     stats::sizing::{Estimate, Sizing},
-    stats::tier_stats::{TierStats, TieringStats},
 };
 
 /// The README's example, so that it keeps compiling and running.

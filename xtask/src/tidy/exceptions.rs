@@ -37,20 +37,6 @@ pub(super) const CIRCLES: &[&str] = &[
     "pagetide-core::record::encode",
     "pagetide-core::record::groups",
     "pagetide-core::tiering",
-    "pagetide::api",
-    "pagetide::api::builder",
-    "pagetide::api::cache",
-    "pagetide::api::file",
-    "pagetide::api::group",
-    "pagetide::api::seam",
-    "pagetide::engine",
-    "pagetide::engine::flush",
-    "pagetide::engine::hint_scan",
-    "pagetide::engine::pass",
-    "pagetide::engine::tiering",
-    "pagetide::memory",
-    "pagetide::region",
-    "pagetide::stats",
 ];
 
 /// Public type names with more than one meaning.

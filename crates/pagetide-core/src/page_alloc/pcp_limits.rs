@@ -145,7 +145,8 @@ impl PcpLimits {
 
     /// The same limits for a CPU whose data cache holds more than three batches: see
     /// [`PcpLimits::keeps_batch_in_runs`].
-    pub const fn with_batch_kept_in_runs(self) -> PcpLimits {
+    #[cfg(test)]
+    pub(crate) const fn with_batch_kept_in_runs(self) -> PcpLimits {
         PcpLimits { keeps_batch_in_runs: true, ..self }
     }
 

@@ -69,7 +69,8 @@ impl PageAllocator {
     }
 
     /// The zone, for a resize or a boost. [`PageAllocator::rederive`] follows a resize.
-    pub fn zone_mut(&mut self) -> &mut Zone {
+    #[cfg(test)]
+    pub(crate) fn zone_mut(&mut self) -> &mut Zone {
         &mut self.zone
     }
 

@@ -60,11 +60,6 @@ impl StampWidth {
         Millis(now.0.wrapping_sub(then) & (self.field() << self.shift()))
     }
 
-    /// A latency of so long is measured as none.
-    pub const fn wraps_after(self) -> Millis {
-        Millis(1 << (self.bits + self.shift()))
-    }
-
     const fn shift(self) -> u32 {
         Self::BITS_OF_MILLIS.saturating_sub(self.bits)
     }
@@ -86,14 +81,19 @@ mod tests {
         width.latency(Millis(fault), width.store(Millis(armed))).0
     }
 
+    /// A latency of so many milliseconds is measured as none.
+    fn wraps_after(width: StampWidth) -> u64 {
+        1 << (width.bits + width.shift())
+    }
+
     #[test]
     fn widths_follow_the_number_of_cpus() {
         let bits = |nr_cpus| StampWidth::for_cpus(nr_cpus).bits();
         assert_eq!([1, 2, 3, 4, 256, 257, 8192].map(bits), [8, 9, 10, 10, 16, 17, 21]);
         assert_eq!(bits(u32::MAX), 32);
-        assert_eq!(NARROW.wraps_after(), Millis(4096));
-        assert_eq!(StampWidth::for_cpus(16).wraps_after(), Millis(4096));
-        assert_eq!(StampWidth::for_cpus(8192).wraps_after(), Millis(1 << 21));
+        assert_eq!(wraps_after(NARROW), 4096);
+        assert_eq!(wraps_after(StampWidth::for_cpus(16)), 4096);
+        assert_eq!(wraps_after(StampWidth::for_cpus(8192)), 1 << 21);
     }
 
     #[test]
@@ -133,7 +133,7 @@ mod tests {
             let fault = armed.wrapping_add(wait);
             let measured = latency(width, armed, fault);
             let step = 1u64 << 12u32.saturating_sub(width.bits());
-            let wrap = width.wraps_after().0;
+            let wrap = wraps_after(width);
             // The stamp rounds the scan down, and the mask what is left.
             let expected = (wait + armed % step) / step * step % wrap;
             prop_assert_eq!(measured, expected);

@@ -41,6 +41,7 @@
 
 mod anon_vs_file;
 mod copy_a_large_file;
+mod fair_zones;
 mod fio_randread;
 mod get_scan;
 mod machine;
@@ -151,6 +152,7 @@ impl Scenario {
         wsprotect::SCENARIO,
         memcachetest::SCENARIO,
         micro::SCENARIO,
+        fair_zones::SCENARIO,
         get_scan::SCENARIO,
         oldest_generation_stuck::SCENARIO,
         anon_vs_file::SCENARIO,

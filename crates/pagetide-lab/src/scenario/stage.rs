@@ -12,10 +12,11 @@
 //! Ignored: units. A metric's name ends in its unit.
 
 use super::FRAMES;
-use super::machine::{Ahead, Host, Layout, Machine};
+use super::machine::{Ahead, Host, Layout, Machine, Stopped};
 use super::variant::{Condition, PolicyVariant};
 use crate::random::Random;
 use crate::replay::{Memory, ReplayCosts, Setup, StatisticsFold};
+use pagetide_core::lru::LruConfig;
 use pagetide_core::lru::pagetide::Tuning;
 use pagetide_core::units::Millis;
 use std::ops::Range;
@@ -162,6 +163,21 @@ impl<'a> Stage<'a> {
                 Ahead::Stream { window: REAL_WINDOW_PAGES, time }
             }
         }
+    }
+
+    /// The lists of so many frames, for a memory that is no machine of ours.
+    pub(super) fn lru_config(&self, nr_frames: u32) -> LruConfig {
+        LruConfig {
+            switches: self.subject.switches,
+            tuning: Tuning { seed: self.sampling, ..Tuning::default() },
+            ..LruConfig::file_only(nr_frames)
+        }
+    }
+
+    /// Counts accesses that no machine of ours has played, and asks whether to go on.
+    pub(super) fn note_played(&mut self, nr_accesses: u64) -> Result<(), Stopped> {
+        self.measures.accesses += nr_accesses;
+        if (self.keep_on)(nr_accesses) { Ok(()) } else { Err(Stopped) }
     }
 
     /// Writes a metric down.

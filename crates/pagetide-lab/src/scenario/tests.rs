@@ -104,6 +104,23 @@ fn a_group_without_swap_gives_up_its_file_before_it_runs_out() {
     }
 }
 
+/// No page is used sooner than another, so each activation is a wrong one.
+#[test]
+fn zones_that_take_turns_let_pages_live_equally_long_and_activate_none() {
+    for seed in 1..=10 {
+        let measures = play("fair-zones", PolicyName::ActiveInactive2013, seed);
+        assert_eq!(value(&measures, "activated_percent_in_turns"), 0.0, "seed {seed}");
+        let evictions = value(&measures, "small_zone_evictions_percent_in_turns");
+        // A zone gives one page more than its distance, so the small one gives a little much: 9
+        // of 34, where the distances are 24 and 8.
+        assert!((24.5..27.5).contains(&evictions), "seed {seed}: {evictions}");
+        let wrong = value(&measures, "activated_percent_by_preference");
+        assert!(wrong > 20.0, "seed {seed}: {wrong}, nearly all of a zone of 25");
+        let evictions = value(&measures, "small_zone_evictions_percent_by_preference");
+        assert!(evictions < 0.1, "seed {seed}: {evictions}");
+    }
+}
+
 #[test]
 fn two_lists_without_refault_detection_never_take_up_the_second_file() {
     for seed in 1..=10 {

@@ -1,12 +1,12 @@
 //! Scenarios, virtual CPUs, fast and slow memory, and groups: what they measure, as digests.
 
 use crate::digest::Digest;
+use crate::groups;
 use crate::subjects::{self, Design};
 use crate::table::Row;
 use pagetide_core::group::{GlobalOrder, GroupConfig};
 use pagetide_core::page_alloc::PcpTuning;
 use pagetide_core::tiering::Stage;
-use pagetide_lab::groups;
 use pagetide_lab::machine::pcp::{self, PcpWorkload};
 use pagetide_lab::machine::{Costs, Nanos};
 use pagetide_lab::scenario::{Condition, PolicyVariant, Scenario};

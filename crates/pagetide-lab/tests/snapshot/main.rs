@@ -35,6 +35,7 @@ mod support;
 mod synthetic;
 
 mod digest;
+mod groups;
 mod machines;
 mod notes;
 mod replays;

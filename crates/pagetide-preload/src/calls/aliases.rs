@@ -1,57 +1,70 @@
-//! Second names the C library has for functions of ours. Few programs use them; one that does must
-//! not get past us.
+//! Second names of functions of ours: those of programs that were compiled with offsets of another
+//! width, the C library's own, and those of fortified programs, which bring along how much room the
+//! buffer has. A program that uses one must not get past us.
 
 use crate::next::Stream;
-use libc::{c_char, c_int, c_void, mode_t, off_t, pid_t, size_t, ssize_t};
+use libc::{c_char, c_int, c_void, iovec, mode_t, off_t, pid_t, size_t, ssize_t};
 
-// The functions a program would call.
-unsafe extern "C" {
-    fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
-    fn close(fd: c_int) -> c_int;
-    fn dup2(fd: c_int, target: c_int) -> c_int;
-    fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int;
-    fn read(fd: c_int, buffer: *mut c_void, len: size_t) -> ssize_t;
-    fn write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t;
-    fn pread64(fd: c_int, buffer: *mut c_void, len: size_t, at: off_t) -> ssize_t;
-    fn pwrite64(fd: c_int, buffer: *const c_void, len: size_t, at: off_t) -> ssize_t;
-    fn lseek64(fd: c_int, offset: off_t, whence: c_int) -> off_t;
-    fn vfork() -> pid_t;
-    fn wait(status: *mut c_int) -> pid_t;
-    fn waitpid(child: pid_t, status: *mut c_int, options: c_int) -> pid_t;
-    fn fopen64(path: *const c_char, mode: *const c_char) -> *mut Stream;
-    fn fdopen(fd: c_int, mode: *const c_char) -> *mut Stream;
-    fn backtrace_symbols_fd(addresses: *const *mut c_void, nr: c_int, fd: c_int);
-}
-
+/// Rows of a function, its other names, and those that also say how large the buffer is.
 macro_rules! aliases {
-    ($(fn $alias:ident($($arg:ident: $ty:ty),*) -> $ret:ty = $name:ident;)+) => {
+    (@same $alias:ident $name:ident ($($arg:ident: $ty:ty),*) $ret:ty) => {
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $alias($($arg: $ty),*) -> $ret {
+            // SAFETY: the same function (S20).
+            unsafe { $name($($arg),*) }
+        }
+    };
+    (@checked $alias:ident $name:ident ($($arg:ident: $ty:ty),*) $ret:ty) => {
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $alias($($arg: $ty,)* _room: size_t) -> $ret {
+            // SAFETY: the same function, and our caller has checked its buffer's length (S20).
+            unsafe { $name($($arg),*) }
+        }
+    };
+    ($($name:ident $args:tt -> $ret:ty: $($alias:ident)* $(, checked $($checked:ident)+)?;)+) => {
+        unsafe extern "C" {
+            $(fn $name $args -> $ret;)+
+        }
         $(
-            #[unsafe(no_mangle)]
-            unsafe extern "C" fn $alias($($arg: $ty),*) -> $ret {
-                // SAFETY: the same function (S20).
-                unsafe { $name($($arg),*) }
-            }
+            $(aliases!(@same $alias $name $args $ret);)*
+            $($(aliases!(@checked $checked $name $args $ret);)+)?
         )+
     };
 }
 
 aliases! {
-    fn __open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int = open64;
-    fn __open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int = open64;
-    fn __close(fd: c_int) -> c_int = close;
-    fn __dup2(fd: c_int, target: c_int) -> c_int = dup2;
-    fn __fcntl(fd: c_int, command: c_int, argument: usize) -> c_int = fcntl64;
-    fn __read(fd: c_int, buffer: *mut c_void, len: size_t) -> ssize_t = read;
-    fn __write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t = write;
-    fn __pread64(fd: c_int, buffer: *mut c_void, len: size_t, at: off_t) -> ssize_t = pread64;
-    fn __pwrite64(fd: c_int, buffer: *const c_void, len: size_t, at: off_t) -> ssize_t = pwrite64;
-    fn __lseek(fd: c_int, offset: off_t, whence: c_int) -> off_t = lseek64;
-    fn llseek(fd: c_int, offset: off_t, whence: c_int) -> off_t = lseek64;
-    fn __vfork() -> pid_t = vfork;
-    fn __wait(status: *mut c_int) -> pid_t = wait;
-    fn __waitpid(child: pid_t, status: *mut c_int, options: c_int) -> pid_t = waitpid;
-    fn _IO_fopen(path: *const c_char, mode: *const c_char) -> *mut Stream = fopen64;
-    fn _IO_fdopen(fd: c_int, mode: *const c_char) -> *mut Stream = fdopen;
-    fn __backtrace_symbols_fd(addresses: *const *mut c_void, nr: c_int, fd: c_int) -> ()
-        = backtrace_symbols_fd;
+    open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int: __open __open64;
+    close(fd: c_int) -> c_int: __close;
+    dup2(fd: c_int, target: c_int) -> c_int: __dup2;
+    fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int: fcntl __fcntl;
+    lockf64(fd: c_int, command: c_int, len: off_t) -> c_int: lockf;
+    read(fd: c_int, buffer: *mut c_void, len: size_t) -> ssize_t: __read, checked __read_chk;
+    pread64(fd: c_int, buffer: *mut c_void, len: size_t, at: off_t) -> ssize_t:
+        pread __pread64, checked __pread_chk __pread64_chk;
+    preadv64(fd: c_int, parts: *const iovec, nr: c_int, at: off_t) -> ssize_t: preadv;
+    preadv64v2(fd: c_int, parts: *const iovec, nr: c_int, at: off_t, flags: c_int) -> ssize_t:
+        preadv2;
+    write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t: __write;
+    pwrite64(fd: c_int, buffer: *const c_void, len: size_t, at: off_t) -> ssize_t:
+        pwrite __pwrite64;
+    pwritev64(fd: c_int, parts: *const iovec, nr: c_int, at: off_t) -> ssize_t: pwritev;
+    pwritev64v2(fd: c_int, parts: *const iovec, nr: c_int, at: off_t, flags: c_int) -> ssize_t:
+        pwritev2;
+    lseek64(fd: c_int, offset: off_t, whence: c_int) -> off_t: lseek __lseek llseek;
+    sendfile64(out: c_int, from: c_int, at: *mut off_t, len: size_t) -> ssize_t: sendfile;
+    ftruncate64(fd: c_int, len: off_t) -> c_int: ftruncate;
+    fallocate64(fd: c_int, mode: c_int, offset: off_t, len: off_t) -> c_int: fallocate;
+    posix_fallocate64(fd: c_int, offset: off_t, len: off_t) -> c_int: posix_fallocate;
+    posix_fadvise64(fd: c_int, offset: off_t, len: off_t, advice: c_int) -> c_int: posix_fadvise;
+    vfork() -> pid_t: __vfork;
+    wait(status: *mut c_int) -> pid_t: __wait;
+    waitpid(child: pid_t, status: *mut c_int, options: c_int) -> pid_t: __waitpid;
+    _exit(status: c_int) -> !: _Exit;
+    fopen64(path: *const c_char, mode: *const c_char) -> *mut Stream: fopen _IO_fopen;
+    freopen64(path: *const c_char, mode: *const c_char, stream: *mut Stream) -> *mut Stream:
+        freopen;
+    fdopen(fd: c_int, mode: *const c_char) -> *mut Stream: _IO_fdopen;
+    tmpfile64() -> *mut Stream: tmpfile;
+    backtrace_symbols_fd(addresses: *const *mut c_void, nr: c_int, fd: c_int) -> ():
+        __backtrace_symbols_fd;
 }

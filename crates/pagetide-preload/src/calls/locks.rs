@@ -94,9 +94,3 @@ unsafe extern "C" fn lockf64(fd: c_int, command: c_int, len: off_t) -> c_int {
     }
     result
 }
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn lockf(fd: c_int, command: c_int, len: off_t) -> c_int {
-    // SAFETY: the same function (S20).
-    unsafe { lockf64(fd, command, len) }
-}

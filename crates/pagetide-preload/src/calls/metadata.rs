@@ -44,12 +44,6 @@ unsafe extern "C" fn ftruncate64(fd: c_int, len: off_t) -> c_int {
     }
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn ftruncate(fd: c_int, len: off_t) -> c_int {
-    // SAFETY: the same function (S20).
-    unsafe { ftruncate64(fd, len) }
-}
-
 fn allocate(fd: c_int, mode: c_int, offset: off_t, len: off_t) -> Option<Result<(), Errno>> {
     let is_wrong = offset < 0 || len <= 0;
     if is_wrong && serve::managed(fd).is_some() {
@@ -75,12 +69,6 @@ unsafe extern "C" fn fallocate64(fd: c_int, mode: c_int, offset: off_t, len: off
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn fallocate(fd: c_int, mode: c_int, offset: off_t, len: off_t) -> c_int {
-    // SAFETY: the same function (S20).
-    unsafe { fallocate64(fd, mode, offset, len) }
-}
-
-#[unsafe(no_mangle)]
 unsafe extern "C" fn posix_fallocate64(fd: c_int, offset: off_t, len: off_t) -> c_int {
     match allocate(fd, 0, offset, len) {
         Some(Ok(())) => 0,
@@ -100,12 +88,6 @@ fn lengthen(fd: c_int, end: off_t) -> c_int {
         (_, Some(Err(errno))) => errno.0,
         (_, None) => libc::EOPNOTSUPP,
     }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn posix_fallocate(fd: c_int, offset: off_t, len: off_t) -> c_int {
-    // SAFETY: the same function (S20).
-    unsafe { posix_fallocate64(fd, offset, len) }
 }
 
 #[unsafe(no_mangle)]
@@ -174,12 +156,6 @@ unsafe extern "C" fn posix_fadvise64(fd: c_int, offset: off_t, len: off_t, advic
         // SAFETY: numbers (S20).
         None => unsafe { next::posix_fadvise64(fd, offset, len, advice) },
     }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn posix_fadvise(fd: c_int, offset: off_t, len: off_t, advice: c_int) -> c_int {
-    // SAFETY: the same function (S20).
-    unsafe { posix_fadvise64(fd, offset, len, advice) }
 }
 
 #[unsafe(no_mangle)]

@@ -57,12 +57,6 @@ unsafe extern "C" fn read(fd: c_int, buffer: *mut c_void, len: size_t) -> ssize_
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn __read_chk(fd: c_int, buffer: *mut c_void, len: size_t, _: size_t) -> ssize_t {
-    // SAFETY: our caller's arguments, and it has checked its buffer's length (S20).
-    unsafe { read(fd, buffer, len) }
-}
-
-#[unsafe(no_mangle)]
 unsafe extern "C" fn readv(fd: c_int, parts: *const iovec, nr: c_int) -> ssize_t {
     match vector(parts, nr).and_then(|parts| read_managed(fd, parts, Place::Position)) {
         Some(result) => result,
@@ -81,48 +75,12 @@ unsafe extern "C" fn pread64(fd: c_int, buffer: *mut c_void, len: size_t, at: of
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pread(fd: c_int, buffer: *mut c_void, len: size_t, at: off_t) -> ssize_t {
-    // SAFETY: the same function (S20).
-    unsafe { pread64(fd, buffer, len, at) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn __pread_chk(
-    fd: c_int,
-    buffer: *mut c_void,
-    len: size_t,
-    at: off_t,
-    _: size_t,
-) -> ssize_t {
-    // SAFETY: our caller's arguments, and it has checked its buffer's length (S20).
-    unsafe { pread64(fd, buffer, len, at) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn __pread64_chk(
-    fd: c_int,
-    buffer: *mut c_void,
-    len: size_t,
-    at: off_t,
-    _: size_t,
-) -> ssize_t {
-    // SAFETY: our caller's arguments, and it has checked its buffer's length (S20).
-    unsafe { pread64(fd, buffer, len, at) }
-}
-
-#[unsafe(no_mangle)]
 unsafe extern "C" fn preadv64(fd: c_int, parts: *const iovec, nr: c_int, at: off_t) -> ssize_t {
     match vector(parts, nr).and_then(|parts| read_managed(fd, parts, Place::At(at))) {
         Some(result) => result,
         // SAFETY: our caller's arguments (S20).
         None => unsafe { next::preadv64(fd, parts, nr, at) },
     }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn preadv(fd: c_int, parts: *const iovec, nr: c_int, at: off_t) -> ssize_t {
-    // SAFETY: the same function (S20).
-    unsafe { preadv64(fd, parts, nr, at) }
 }
 
 #[unsafe(no_mangle)]
@@ -142,18 +100,6 @@ unsafe extern "C" fn preadv64v2(
         // SAFETY: our caller's arguments (S20).
         None => unsafe { next::preadv64v2(fd, parts, nr, at, flags) },
     }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn preadv2(
-    fd: c_int,
-    parts: *const iovec,
-    nr: c_int,
-    at: off_t,
-    flags: c_int,
-) -> ssize_t {
-    // SAFETY: the same function (S20).
-    unsafe { preadv64v2(fd, parts, nr, at, flags) }
 }
 
 #[unsafe(no_mangle)]
@@ -184,24 +130,12 @@ unsafe extern "C" fn pwrite64(fd: c_int, buffer: *const c_void, len: size_t, at:
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pwrite(fd: c_int, buffer: *const c_void, len: size_t, at: off_t) -> ssize_t {
-    // SAFETY: the same function (S20).
-    unsafe { pwrite64(fd, buffer, len, at) }
-}
-
-#[unsafe(no_mangle)]
 unsafe extern "C" fn pwritev64(fd: c_int, parts: *const iovec, nr: c_int, at: off_t) -> ssize_t {
     match vector(parts, nr).and_then(|parts| write_managed(fd, parts, Place::At(at), 0)) {
         Some(result) => result,
         // SAFETY: our caller's arguments (S20).
         None => unsafe { next::pwritev64(fd, parts, nr, at) },
     }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn pwritev(fd: c_int, parts: *const iovec, nr: c_int, at: off_t) -> ssize_t {
-    // SAFETY: the same function (S20).
-    unsafe { pwritev64(fd, parts, nr, at) }
 }
 
 #[unsafe(no_mangle)]
@@ -241,18 +175,6 @@ fn made_durable(fd: c_int, flags: c_int, written: ssize_t) -> ssize_t {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pwritev2(
-    fd: c_int,
-    parts: *const iovec,
-    nr: c_int,
-    at: off_t,
-    flags: c_int,
-) -> ssize_t {
-    // SAFETY: the same function (S20).
-    unsafe { pwritev64v2(fd, parts, nr, at, flags) }
-}
-
-#[unsafe(no_mangle)]
 unsafe extern "C" fn lseek64(fd: c_int, offset: off_t, whence: c_int) -> off_t {
     let asked = serve::managed(fd).map(|id| {
         let flags = whence as u32 as u64;
@@ -264,10 +186,4 @@ unsafe extern "C" fn lseek64(fd: c_int, offset: off_t, whence: c_int) -> off_t {
         // SAFETY: our caller's arguments (S20).
         Some(Ok(None)) | None => unsafe { next::lseek64(fd, offset, whence) },
     }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn lseek(fd: c_int, offset: off_t, whence: c_int) -> off_t {
-    // SAFETY: the same function (S20).
-    unsafe { lseek64(fd, offset, whence) }
 }

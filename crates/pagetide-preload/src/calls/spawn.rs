@@ -344,9 +344,3 @@ unsafe extern "C" fn _exit(status: c_int) -> ! {
     let _ = unsafe { next::system(libc::SYS_exit_group, [status as usize, 0, 0, 0, 0, 0]) };
     std::process::abort()
 }
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn _Exit(status: c_int) -> ! {
-    // SAFETY: the same function (S20).
-    unsafe { _exit(status) }
-}

@@ -69,12 +69,6 @@ unsafe extern "C" fn fopen64(path: *const c_char, mode: *const c_char) -> *mut S
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn fopen(path: *const c_char, mode: *const c_char) -> *mut Stream {
-    // SAFETY: the same function (S20).
-    unsafe { fopen64(path, mode) }
-}
-
-#[unsafe(no_mangle)]
 unsafe extern "C" fn tmpfile64() -> *mut Stream {
     if !process::is_on() {
         // SAFETY: no arguments (S20).
@@ -89,12 +83,6 @@ unsafe extern "C" fn tmpfile64() -> *mut Stream {
         // SAFETY: no arguments (S20).
         _ => note_stream(unsafe { next::tmpfile64() }),
     }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn tmpfile() -> *mut Stream {
-    // SAFETY: the same function (S20).
-    unsafe { tmpfile64() }
 }
 
 /// As freopen, of a stream of ours over `fd`.
@@ -151,16 +139,6 @@ unsafe extern "C" fn freopen64(
     }
     // SAFETY: our caller's arguments (S20).
     note_stream(unsafe { next::freopen64(path, mode, stream) })
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn freopen(
-    path: *const c_char,
-    mode: *const c_char,
-    stream: *mut Stream,
-) -> *mut Stream {
-    // SAFETY: the same function (S20).
-    unsafe { freopen64(path, mode, stream) }
 }
 
 #[unsafe(no_mangle)]

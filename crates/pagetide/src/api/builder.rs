@@ -1,15 +1,19 @@
 //! Building a page cache: knobs in, a running cache out, or a sentence that says why not.
 
-use crate::api::cache::{CacheShared, PageCache};
-use crate::api::errors::BuildError;
+use crate::api::cache::PageCache;
 use crate::engine::Engine;
 use crate::engine::dirty::DirtyPages;
-use crate::engine::prefetch::PrefetchQueue;
+use crate::engine::fill::Filler;
+use crate::engine::flush::Flusher;
+use crate::engine::frame_source::FrameSource;
+use crate::engine::limits::Limits;
+use crate::engine::pages::Pages;
+use crate::engine::prefetch::Prefetcher;
 use crate::engine::registry::Registry;
 use crate::engine::tiering::{Tiering, TieringOptions};
+use crate::errors::BuildError;
 use crate::memory::compressed::CompressedPool;
 use crate::memory::frames::ArenaFrames;
-use crate::memory::frames::shared_zone::PcpSettings;
 use crate::memory::io_pool::IoPool;
 use crate::memory::locks::Signal;
 use crate::memory::node::{Node, Nodes};
@@ -17,22 +21,19 @@ use crate::memory::tier::Tier;
 use crate::memory::tier::plan::{TierError, TierPlan};
 use crate::stats::recorder::Recorder;
 use crate::stats::sizing::ReuseSampler;
+use crate::workers::CacheShared;
 use pagetide_core::folio::Folios;
 use pagetide_core::group::{Grouping, NodeLists};
 use pagetide_core::ids::FrameId;
-use pagetide_core::knobs::{Knob, KnobError, Knobs, MEMORY_MIN};
+use pagetide_core::knobs::{Knob, KnobError, Knobs};
 use pagetide_core::lru::pagetide::Tuning;
 use pagetide_core::lru::{LruConfig, LruvecId, PolicyName, Statistics, Switches};
-use pagetide_core::page_alloc::{HighFraction, PcpTuning};
-use pagetide_core::readahead;
+use pagetide_core::page_alloc::PcpTuning;
 use pagetide_core::record::{GroupNote, Header, Note, Reclaimer};
 use pagetide_core::tiering::TieringKnobs;
 use pagetide_core::units::{Bytes, Millis, PAGE_BYTES};
-use pagetide_core::writeback::DirtyLimits;
 use pagetide_sys::numa::{NODES, read_nodes};
-use pagetide_sys::{
-    ArenaOptions, FrameArena, ReserveError, fetch_to_write, read_monotonic_ns, read_total_memory,
-};
+use pagetide_sys::{ArenaOptions, FrameArena, fetch_to_write, read_monotonic_ns};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -52,6 +53,13 @@ pub struct Builder {
     tiering: TieringOptions,
     shared: bool,
     groups: bool,
+}
+
+impl PageCache {
+    /// Starts building a cache.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
 }
 
 impl Builder {
@@ -172,7 +180,7 @@ impl Builder {
         self
     }
 
-    /// Lets the cache have [groups](PageCache::group): a miss then also finds out who pays for it.
+    /// Lets the cache have [groups](PageCache::group): a miss also finds out which pays for it.
     /// Off unless set; not for memory with [tiers](Builder::tier) of several kinds. Regions are of
     /// no group.
     pub fn groups(mut self, groups: bool) -> Builder {
@@ -268,33 +276,45 @@ impl Builder {
         let compressed = plan.and_then(|plan| plan.compressed);
         // The clock is the background thread's, or whatever the owner's ticks will say.
         let now = Millis(if limits.has_workers { read_monotonic_ns() / 1_000_000 } else { 0 });
-        let io = IoPool::new(self.knobs.is_on(Knob::IoUring));
-        Ok(Engine {
+        let io = Arc::new(IoPool::new(self.knobs.is_on(Knob::IoUring)));
+        let has_free = AtomicBool::new(nodes.is_ample());
+        let tiering =
+            plan.filter(|_| is_tiered).map(|plan| Box::new(Tiering::new(plan, self.tiering, now)));
+        let pages = Arc::new(Pages {
             rule,
             slow_from: if is_tiered { nodes.at(1).range().start.0 } else { u32::MAX },
-            tiering: plan
-                .filter(|_| is_tiered)
-                .map(|plan| Box::new(Tiering::new(plan, self.tiering, now))),
             pool: compressed.map(|len| Box::new(CompressedPool::new(len))),
-            has_free: AtomicBool::new(nodes.is_ample()),
             nodes,
             arena,
             folios,
-            mappings: Registry::default(),
-            counters: Arc::default(),
-            groups: self.groups.then(Box::default),
             dirty: DirtyPages::new(limits.dirty_limits(limits.nr_frames)),
-            started_at: Instant::now(),
+            counters: Arc::default(),
             recorder: self.create_record(limits, plan.filter(|_| is_tiered), now)?,
             reuse: ReuseSampler::new(limits.nr_frames),
-            io_uring: AtomicBool::new(io.probe_uring()),
-            io,
-            prefetches: PrefetchQueue::default(),
+        });
+        let mappings = Arc::new(Registry::default());
+        let flusher = Arc::new(Flusher::new(&pages, &mappings, &io, limits.has_workers));
+        let source = Arc::new(FrameSource {
+            pages: Arc::clone(&pages),
+            mappings: Arc::clone(&mappings),
+            flusher: Arc::clone(&flusher),
+            tiering,
+            groups: self.groups.then(Box::default),
+            started_at: Instant::now(),
             background: Signal::default(),
-            flusher: Signal::default(),
             growth: Signal::default(),
             has_workers: limits.has_workers,
+            has_free,
+        });
+        Ok(Engine {
+            filler: Filler::new(&source),
+            prefetcher: Prefetcher::new(&source, &io),
+            pages,
+            mappings,
+            flusher,
+            source,
             direct_io: AtomicBool::new(limits.direct_io),
+            io_uring: io.probe_uring(),
         })
     }
 
@@ -361,97 +381,5 @@ impl Builder {
             recorder.note(&Note::Group(GroupNote::Begin));
         }
         recorder.map(Some).map_err(|source| BuildError::Record { path: path.clone(), source })
-    }
-}
-
-/// The knobs, checked, and what follows from them.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub(crate) nr_frames: u32,
-    pub(crate) nr_frames_max: u32,
-    /// As somebody has asked for it; how far is core's to say.
-    readahead_asked: Option<u64>,
-    pub(crate) pcp: PcpSettings,
-    pub(crate) direct_io: bool,
-    pub(crate) has_workers: bool,
-    dirty_background: u8,
-    dirty: u8,
-}
-
-fn pcp_settings(knobs: &Knobs) -> Result<PcpSettings, BuildError> {
-    let tuning = PcpTuning::from_index(knobs.read(Knob::PcpTuning) as usize);
-    Ok(PcpSettings {
-        fraction: high_fraction(knobs.read(Knob::PcpHighFraction))?,
-        ..PcpSettings::read(tuning.expect("the knob's range was checked"))
-    })
-}
-
-/// How much the per-CPU lists may hold, as typed.
-pub(crate) fn high_fraction(given: u64) -> Result<HighFraction, BuildError> {
-    let row = Knob::PcpHighFraction.row();
-    HighFraction::new(given as u32).map_err(|_| BuildError::Knob {
-        knob: row.name,
-        given,
-        low: HighFraction::LEAST.into(),
-        high: row.high,
-    })
-}
-
-/// Bookkeeping written for each frame when the cache is built, bytes: descriptor, arena, allocator.
-const BOOKKEEPING_BYTES: u64 = 64 + 4 + 8;
-
-impl Limits {
-    /// Refuses what the machine can never have. Less than that may still be more than it has free:
-    /// memory comes as it is touched.
-    fn check_machine(&self) -> Result<(), BuildError> {
-        let memory = Bytes::from_pages(self.nr_frames.into()).0;
-        let wanted = Bytes(memory + u64::from(self.nr_frames_max) * BOOKKEEPING_BYTES);
-        match read_total_memory() {
-            Some(available) if wanted > available => {
-                Err(ReserveError::NotAvailable { wanted, available }.into())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn check(knobs: &Knobs) -> Result<Limits, BuildError> {
-        let memory = knobs.read(Knob::Memory);
-        if memory == 0 {
-            return Err(BuildError::NoMemory);
-        }
-        if memory < MEMORY_MIN {
-            return Err(BuildError::TooSmall { given: Bytes(memory), least: Bytes(MEMORY_MIN) });
-        }
-        knobs.check().map_err(|error| match error {
-            KnobError::OutOfRange { knob, given } => {
-                let row = knob.row();
-                BuildError::Knob { knob: row.name, given, low: row.low, high: row.high }
-            }
-            _ => unreachable!("checking only finds values out of range"),
-        })?;
-        let nr_frames = Bytes(memory).whole_pages() as u32;
-        let nr_frames_max = Bytes(knobs.read(Knob::MemoryMax)).whole_pages() as u32;
-        let asked = knobs.read(Knob::ReadaheadMax);
-        let is_asked = asked != Knob::ReadaheadMax.row().default;
-        Ok(Limits {
-            nr_frames,
-            nr_frames_max: nr_frames_max.max(nr_frames),
-            readahead_asked: is_asked.then(|| Bytes(asked).whole_pages()),
-            pcp: pcp_settings(knobs)?,
-            direct_io: knobs.is_on(Knob::DirectIo),
-            has_workers: knobs.is_on(Knob::Background),
-            dirty_background: knobs.read(Knob::DirtyBackground) as u8,
-            dirty: knobs.read(Knob::Dirty) as u8,
-        })
-    }
-
-    /// The largest readahead window on a device of which the system reads so far ahead.
-    pub(crate) fn readahead_pages(&self, device: Option<Bytes>) -> u64 {
-        let device = device.map(Bytes::whole_pages);
-        readahead::window_max(self.readahead_asked, device, self.nr_frames.into())
-    }
-
-    pub(crate) fn dirty_limits(&self, nr_frames: u32) -> DirtyLimits {
-        DirtyLimits::for_frames(nr_frames, self.dirty_background, self.dirty)
     }
 }

@@ -1,22 +1,15 @@
 //! The page cache: opening files, looking at it, resizing it, and its end.
 
-use crate::api::builder::{Builder, Limits};
-use crate::api::errors::{BuildError, CreateRegionError, OpenError, ResizeError, SyncError};
 use crate::api::file::{Access, File};
-use crate::api::group::Member;
 use crate::api::seam::HeldFiles;
-use crate::engine::Engine;
-use crate::engine::devices::Devices;
-use crate::engine::flush::{self, OnLocked};
+use crate::api::stats::cache::CacheStats;
+use crate::engine::groups::directory::Member;
 use crate::engine::held;
 use crate::engine::mapping::Mapping;
-use crate::engine::prefetch;
-use crate::engine::reclaim;
-use crate::memory::growth;
-use crate::memory::locks::lock;
+use crate::engine::pass::OnLocked;
+use crate::errors::{OpenError, ResizeError, SyncError};
 use crate::memory::store::{Backing, Store};
-use crate::region::{Region, RegionOptions};
-use crate::stats::cache_stats::CacheStats;
+use crate::workers::CacheShared;
 use pagetide_core::lru::lru_gen::{Detail, GenCommandError};
 use pagetide_core::units::{Bytes, Millis};
 use pagetide_sys::{StoreFile, StoreOptions};
@@ -24,9 +17,8 @@ use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 
 /// A page cache with a hard byte limit. Clones are the same cache.
 ///
@@ -38,9 +30,8 @@ use std::thread::JoinHandle;
 /// that of a [`Store`].
 ///
 /// # Cost
-/// What it keeps of each frame beside the contents depends on the policy, and is reserved when the
-/// cache is built; of each file, some 4 KiB for every 512 pages in a row of which one was ever
-/// resident. A clone costs a count.
+/// Beside the contents at most 128 bytes for each frame, 16 for each page of the files it has
+/// touched, and 16 MiB. A clone costs a count.
 #[derive(Clone)]
 pub struct PageCache {
     pub(crate) shared: Arc<CacheShared>,
@@ -87,11 +78,6 @@ impl OpenOptions {
 }
 
 impl PageCache {
-    /// Starts building a cache.
-    pub fn builder() -> Builder {
-        Builder::default()
-    }
-
     pub(crate) fn new(shared: Arc<CacheShared>) -> PageCache {
         PageCache { shared }
     }
@@ -99,7 +85,7 @@ impl PageCache {
     /// Opens a regular file. Two opens of one file share its pages.
     ///
     /// Close to open: what other programs had written when they closed the file is seen, here and
-    /// by all handles from now on. Unless the file's length and times prove that nobody changed it,
+    /// by all handles from now on. Unless the file's length and times prove that it is unchanged,
     /// its clean pages are dropped; they prove nothing where it was written back here since the
     /// last open, nor within a few milliseconds of a change. Waits for no page, and for no guard.
     ///
@@ -157,7 +143,7 @@ impl PageCache {
         Ok(self.handle(mapping, access))
     }
 
-    /// Opens somebody's own store, for reading and writing. It is shared with no other handle.
+    /// Opens a store of the caller's, for reading and writing. It is shared with no other handle.
     ///
     /// # Errors
     /// [`OpenError::Open`] if the store does not know its length.
@@ -179,30 +165,6 @@ impl PageCache {
         File::new(Arc::clone(&self.shared), mapping, access)
     }
 
-    /// Makes a region: an address range that any code can load from and store to, of which only
-    /// what the limit allows is in memory. See [`Region`].
-    ///
-    /// # Errors
-    /// [`CreateRegionError`], with what to change.
-    ///
-    /// # Cost
-    /// A reservation of addresses, whatever its length, and threads that serve its faults.
-    ///
-    /// ```
-    /// # use pagetide::{Bytes, PageCache, RegionOptions};
-    /// let cache = PageCache::builder().memory(Bytes(1 << 20)).build()?;
-    /// # if cache.region(RegionOptions::anonymous(Bytes(4096))).is_err() { return Ok(()) }
-    /// let region = cache.region(RegionOptions::anonymous(Bytes(8 << 20)))?;
-    /// region.write(5 << 20, b"four times as much as there is memory")?;
-    /// let mut word = [0; 4];
-    /// region.read(5 << 20, &mut word)?;
-    /// assert_eq!(&word, b"four");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn region(&self, options: RegionOptions) -> Result<Region, CreateRegionError> {
-        Region::create(&self.shared, options)
-    }
-
     /// What the cache has done so far; prints as some ten lines.
     ///
     /// # Cost
@@ -216,7 +178,7 @@ impl PageCache {
     /// in milliseconds, anonymous and file pages. Empty where the policy has none. Files of no
     /// [group](PageCache::group) are those of `memcg 0 /`, and its node is 0.
     pub fn describe_lru_gen(&self, detail: Detail) -> String {
-        self.shared.engine.describe_lru_gen(detail)
+        self.shared.engine.source.describe_lru_gen(detail)
     }
 
     /// Carries out commands in the shape of Linux's `lru_gen`, which stand apart by `,`, `;` or new
@@ -229,20 +191,20 @@ impl PageCache {
     /// # Concurrency
     /// In the calling thread, beside others that reclaim.
     pub fn command_lru_gen(&self, commands: &str) -> Result<u64, GenCommandError> {
-        self.shared.engine.command_lru_gen(commands)
+        self.shared.engine.source.command_lru_gen(commands)
     }
 
     /// Tells the time, in milliseconds of any clock that does not go back: what is due is done, in
-    /// the calling thread. A cache with [background threads](Builder::background) does it by
+    /// the calling thread. A cache with [background threads](crate::Builder::background) does it by
     /// itself; without them, hot pages of slow memory are found only if this is called now and
     /// then.
     pub fn tick(&self, now: Millis) {
-        self.shared.engine.tick(now);
+        self.shared.engine.source.tick(now);
     }
 
     /// Walks all pages, frames and lists, and panics where they contradict each other: for tests.
     /// No other thread may use the cache meanwhile, and it must have no
-    /// [background threads](Builder::background).
+    /// [background threads](crate::Builder::background).
     pub fn validate(&self) {
         self.shared.engine.validate();
     }
@@ -266,7 +228,7 @@ impl PageCache {
         if let Some(index) = files.iter().find_map(|mapping| held::first_exclusive(mapping)) {
             return Err(SyncError::WouldDeadlock { index });
         }
-        let flushed = engine.flush_all(OnLocked::End);
+        let flushed = engine.flusher.flush_all(OnLocked::End);
         if flushed.nr_failed == 0 {
             return Ok(());
         }
@@ -276,10 +238,10 @@ impl PageCache {
 
     /// Changes the limit. Shrinking evicts until it fits, and gives the memory to the system.
     ///
-    /// With [tiers](Builder::tier), `memory` is the sum of all but the compressed one. Each keeps
-    /// its share, as the builder or [`PageCache::resize_tier`] set it last, unless it can neither
-    /// grow nor shrink so far; the others then take up the difference. Fast memory is demoted
-    /// before it is given up, and what leaves the slowest is evicted.
+    /// With [tiers](crate::Builder::tier), `memory` is the sum of all but the compressed one. Each
+    /// keeps its share, as the builder or [`PageCache::resize_tier`] set it last, unless it can
+    /// neither grow nor shrink so far; the others then take up the difference. Fast memory is
+    /// demoted before it is given up, and what leaves the slowest is evicted.
     ///
     /// # Errors
     /// [`ResizeError::OutOfRange`], or [`ResizeError::Promised`] if groups are promised more, and
@@ -290,7 +252,7 @@ impl PageCache {
     /// Beside others that use the cache; they get frames as they become free. With tiers, one
     /// resize waits for another.
     pub fn resize(&self, memory: Bytes) -> Result<(), ResizeError> {
-        self.shared.engine.resize(memory, &self.shared.limits)
+        self.shared.engine.source.resize(memory, &self.shared.limits)
     }
 
     /// Changes the size of one tier, `nth` from the fastest, as
@@ -312,11 +274,13 @@ impl PageCache {
     /// # Errors
     /// As [`PageCache::resize`], and [`ResizeError::NoSuchTier`].
     pub fn resize_tier(&self, nth: usize, memory: Bytes) -> Result<(), ResizeError> {
-        self.shared.engine.resize_tier(nth, memory, &self.shared.limits)
+        self.shared.engine.source.resize_tier(nth, memory, &self.shared.limits)
     }
 }
 
 impl HeldFiles for PageCache {
+    type File = File;
+
     fn open_held(&self, file: Arc<std::fs::File>, write: bool) -> Result<File, OpenError> {
         let path = Path::new("(a held file)");
         let refused = |source| OpenError::Open { path: path.to_owned(), source };
@@ -328,68 +292,13 @@ impl HeldFiles for PageCache {
     }
 
     fn shared_files(&self) -> Option<([BorrowedFd<'_>; 2], u32)> {
-        let arena = &self.shared.engine.arena;
+        let arena = &self.shared.engine.pages.arena;
         Some((arena.shared_files()?, arena.nr_frames()))
     }
 }
 
 impl fmt::Debug for PageCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PageCache({})", Bytes(self.shared.engine.nodes.managed_bytes()))
-    }
-}
-
-/// What a worker thread runs until it is stopped.
-type WorkerLoop = fn(&Arc<Engine>);
-
-/// The engine, its limits and its threads; dropped when nobody can reach the cache any more.
-pub(crate) struct CacheShared {
-    pub(crate) engine: Arc<Engine>,
-    pub(crate) limits: Limits,
-    pub(crate) devices: Devices,
-    workers: Mutex<Vec<JoinHandle<()>>>,
-}
-
-impl CacheShared {
-    pub(crate) fn start(engine: Engine, limits: &Limits) -> Result<Arc<CacheShared>, BuildError> {
-        let shared = Arc::new(CacheShared {
-            engine: Arc::new(engine),
-            limits: *limits,
-            devices: Devices::default(),
-            workers: Mutex::default(),
-        });
-        if limits.has_workers {
-            let loops: [(&str, WorkerLoop); 4] = [
-                ("pagetide-reclaim", reclaim::run_background),
-                ("pagetide-flush", flush::run_flusher),
-                ("pagetide-ahead", prefetch::run_prefetcher),
-                ("pagetide-growth", growth::run_growth),
-            ];
-            let nr_loops = if shared.engine.arena.can_grow() { 4 } else { 3 };
-            for (name, work) in loops.into_iter().take(nr_loops) {
-                let engine = Arc::clone(&shared.engine);
-                let thread = std::thread::Builder::new().name(name.into());
-                let worker = thread.spawn(move || work(&engine)).map_err(BuildError::Thread)?;
-                lock(&shared.workers).push(worker);
-            }
-        }
-        Ok(shared)
-    }
-}
-
-impl Drop for CacheShared {
-    fn drop(&mut self) {
-        let engine = &self.engine;
-        [&engine.background, &engine.flusher, &engine.prefetches.signal, &engine.growth]
-            .into_iter()
-            .for_each(|signal| signal.stop());
-        for worker in lock(&self.workers).drain(..) {
-            // A worker that panicked has said so; what it left is written below all the same.
-            let _ = worker.join();
-        }
-        engine.flush_all(OnLocked::End);
-        if let Some(recorder) = &engine.recorder {
-            recorder.finish();
-        }
+        write!(f, "PageCache({})", Bytes(self.shared.engine.pages.nodes.managed_bytes()))
     }
 }

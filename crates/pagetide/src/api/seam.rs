@@ -12,14 +12,16 @@
 //! frames. A page that one of them has missed and read by itself is offered with its bytes, and
 //! admitted only as what the file on disk had while it was not written through the cache.
 
-use crate::api::errors::{OpenError, ReadError};
-use crate::api::file::File;
+use crate::errors::{OpenError, ReadError};
 use pagetide_core::units::PAGE_BYTES;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// The seam of a page cache.
 pub trait HeldFiles {
+    /// An open file: a [`File`](crate::File).
+    type File: SharedPages;
+
     /// Opens the file behind a descriptor whose holder has the file to itself, by a lease: no other
     /// open file of it exists, none is made, and what changes the file beside the cache is the
     /// holder's own doing. The file is opened to be read, and written where `write` says so.
@@ -28,7 +30,7 @@ pub trait HeldFiles {
     ///
     /// # Errors
     /// As [`PageCache::open`](crate::PageCache::open).
-    fn open_held(&self, file: Arc<std::fs::File>, write: bool) -> Result<File, OpenError>;
+    fn open_held(&self, file: Arc<std::fs::File>, write: bool) -> Result<Self::File, OpenError>;
 
     /// Two memory files, and the number of frames they are of: what another process makes a view
     /// from. `None` unless the cache was built to be shared.

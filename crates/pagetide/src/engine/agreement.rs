@@ -1,13 +1,13 @@
 //! What the cache and the file system last agreed a file to be, and what that proves.
 //!
-//! Problem: other programs change files, and tell nobody. Times tell, but our own changes move them
+//! Problem: other programs change files unannounced. Times tell, but our own changes move them
 //! as well, and what others do between two looks of ours is hidden behind them.
 //!
 //! Idea: a look before each change of ours, which tells what others did until then; and doubt after
 //! it, until an open has dropped what is clean.
 //!
 //! ```text
-//!   open:   look = last, not in doubt? clean pages stay          (nobody changed it since)
+//!   open:   look = last, not in doubt? clean pages stay          (unchanged since)
 //!           else they go, and the look is the last one           (in doubt, unless it is settled)
 //!   change: look = last? if not, others changed it: as above     first change of several at once
 //!           ... ours ...
@@ -17,7 +17,7 @@
 //! Invariant: while a file is not in doubt, each clean page has what the file had at the last look,
 //! and any change since shows in the next.
 //!
-//! What is [held](Agreement::hold) is nobody else's to change, and is not looked at.
+//! What is [held](Agreement::hold) only we can change, and is not looked at.
 
 use crate::memory::locks::lock;
 use pagetide_sys::{Fingerprint, Look};
@@ -66,7 +66,8 @@ impl Agreement {
         self.is_shared.load(Relaxed)
     }
 
-    /// Nobody else can change the file from here on: it is held for us, by a lease or the like.
+    /// No other program can change the file from here on: it is held for us, by a lease or the
+    /// like.
     pub(crate) fn hold(&self) {
         self.is_shared.store(false, Relaxed);
     }

@@ -1,6 +1,6 @@
 //! How far to read ahead of each device: the system is asked once.
 
-use crate::api::builder::Limits;
+use crate::engine::limits::Limits;
 use crate::engine::mapping::Mapping;
 use crate::memory::locks::lock;
 use crate::memory::store::Identity;

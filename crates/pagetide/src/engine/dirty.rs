@@ -1,4 +1,4 @@
-//! Which pages are dirty, and the brake on those who make them so.
+//! Which pages are dirty, and the brake on writers.
 //!
 //! A mapping keeps its dirty pages in order, with the bytes that were written, so that write-back
 //! goes through the file front to back and joins neighbours. The folio's dirty flag is the truth;
@@ -82,7 +82,8 @@ impl DirtyIndex {
     }
 }
 
-/// How much is dirty or under write-back in the whole cache, and who waits for it to be less.
+/// How much is dirty or under write-back in the whole cache, and the writers that wait for it to be
+/// less.
 pub(crate) struct DirtyPages {
     nr_pages: AtomicU64,
     limits: Mutex<DirtyLimits>,
@@ -121,7 +122,7 @@ impl DirtyPages {
         self.nr_pages.fetch_add(nr, Relaxed);
     }
 
-    /// Pages became clean: whoever waits for that looks again.
+    /// Pages became clean: writers that wait for that look again.
     pub(crate) fn sub(&self, nr: u64) {
         self.nr_pages.fetch_sub(nr, Relaxed);
         self.is_stalled.store(false, Relaxed);
@@ -134,7 +135,7 @@ impl DirtyPages {
         lock(&self.limits).balance(self.nr_pages.load(Relaxed))
     }
 
-    /// Write-back made no progress and failed; nobody waits until it makes some.
+    /// Write-back made no progress and failed; no writer waits until it makes some.
     pub(crate) fn set_stalled(&self) {
         self.is_stalled.store(true, Relaxed);
         drop(lock(&self.waiting));

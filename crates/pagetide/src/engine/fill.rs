@@ -7,20 +7,21 @@
 //!   read past the cache               expelled, and the caller gets the error
 //! ```
 //!
-//! All pages of a run stay locked until the read is done, so nobody sees half a page. A run ends
-//! early at a page somebody else holds or has, at the end of the file, and where frames run out;
+//! All pages of a run stay locked until the read is done, so no reader sees half a page. A run ends
+//! early at a page that is locked or resident, at the end of the file, and where frames run out;
 //! only the first page matters to the caller.
 
+use crate::engine::frame_source::{FrameSource, NoFrame};
 use crate::engine::mapping::Mapping;
-use crate::engine::{Engine, NoFrame};
+use crate::engine::pages::Pages;
 use crate::stats::counters::{Counters, Event};
-use pagetide_core::folio::Flags;
 use pagetide_core::ids::{CpuId, FrameId, GroupId, PageId, PageIndex};
 use pagetide_core::lru::AccessPath;
 use pagetide_core::record;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::{Lock, PageHandle, PageRef};
 use std::io;
+use std::sync::Arc;
 
 /// What a fill is for.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +81,17 @@ impl From<NoFrame> for FillError {
 /// A run of pages, filled and still locked; the first is the one asked for.
 pub(crate) type Filled<'m> = Vec<Lock<PageRef<'m>>>;
 
-impl Engine {
+/// What brings contents into frames.
+pub(crate) struct Filler {
+    source: Arc<FrameSource>,
+    pages: Arc<Pages>,
+}
+
+impl Filler {
+    pub(crate) fn new(source: &Arc<FrameSource>) -> Filler {
+        Filler { source: Arc::clone(source), pages: Arc::clone(&source.pages) }
+    }
+
     /// Fills `run[0]`, which is locked and absent, and as much of the plan after it as is easy.
     ///
     /// On [`FillError::NoFrame`] the page is left locked in `run`.
@@ -99,18 +110,18 @@ impl Engine {
         self.extend_run(cpu, mapping, run, plan);
         if plan.is_group() {
             // The pages stay locked a little longer, but nothing is decided any more.
-            self.record(mapping, first, record::AccessKind::Filled);
+            self.pages.record(mapping, first, record::AccessKind::Filled);
         }
         let mut read = self.read_run(mapping, run);
         if read.is_err() && run.len() > 1 {
             // Readahead may have run into trouble that the wanted page has not.
-            run.drain(1..).for_each(|mut page| self.expel(cpu, mapping, &mut page));
+            run.drain(1..).for_each(|mut page| self.pages.expel(cpu, mapping, &mut page));
             read = self.read_run(mapping, run);
         } else if read.is_ok() {
-            self.set_marker(run, plan.marker);
+            self.pages.set_marker(run, plan.marker);
         }
         read.map_err(|error| {
-            self.expel(cpu, mapping, &mut run[0]);
+            self.pages.expel(cpu, mapping, &mut run[0]);
             FillError::Store(error)
         })
     }
@@ -124,11 +135,11 @@ impl Engine {
         plan: FillPlan,
     ) -> Result<(), NoFrame> {
         if plan.is_group() {
-            self.record(mapping, page.page().index().0, record::AccessKind::Fill);
+            self.pages.record(mapping, page.page().index().0, record::AccessKind::Fill);
         }
-        let frame = self.admit(cpu, mapping, page, plan.kind)?;
+        let frame = self.source.admit(cpu, mapping, page, plan.kind)?;
         if plan.is_noted {
-            self.mark_filled(cpu, frame);
+            self.pages.mark_filled(cpu, frame);
         }
         Ok(())
     }
@@ -141,14 +152,14 @@ impl Engine {
         page: &mut Lock<H>,
         plan: FillPlan,
     ) -> Result<bool, NoFrame> {
-        let Some(pool) = &self.pool else { return Ok(false) };
+        let Some(pool) = &self.pages.pool else { return Ok(false) };
         let id = PageId { mapping: mapping.id, index: page.page().index() };
         let Some(mut bytes) = pool.read(id) else { return Ok(false) };
         // A copy from before a cut that is under way: the length was set first.
         bytes[mapping.bytes_in_page(id.index)..].fill(0);
         self.admit_first(cpu, mapping, page, plan)?;
         if plan.is_group() {
-            self.record(mapping, id.index.0, record::AccessKind::Filled);
+            self.pages.record(mapping, id.index.0, record::AccessKind::Filled);
         }
         page.write(0, &bytes);
         Ok(true)
@@ -170,7 +181,7 @@ impl Engine {
         self.fill(cpu, mapping, run, FillPlan::one(AccessPath::Table))
     }
 
-    /// Notes the access that [`Engine::bring_in`] is, once; says whether the page is there.
+    /// Notes the access that [`Filler::bring_in`] is, once; says whether the page is there.
     pub(crate) fn note_table_access(
         &self,
         cpu: CpuId,
@@ -180,12 +191,12 @@ impl Engine {
         counters: &Counters,
     ) -> bool {
         let index = run[0].page().index();
-        self.record(mapping, index.0, kind);
-        self.reuse.access(mapping, index);
+        self.pages.record(mapping, index.0, kind);
+        self.pages.reuse.access(mapping.key(index));
         let is_hit = run[0].frame().is_some();
         counters.count(if is_hit { Event::Hit } else { Event::Miss });
         if is_hit {
-            self.note_locked_access(cpu, &mut run[0]);
+            self.source.note_locked_access(cpu, &mut run[0]);
         }
         is_hit
     }
@@ -199,9 +210,9 @@ impl Engine {
             run.iter_mut().for_each(|page| page.fill_zero(0..PAGE_BYTES));
             return Ok(());
         }
-        self.count_read(run.len());
+        self.pages.count_read(run.len());
         let nr_bytes = mapping.backing().and_then(|backing| backing.read_pages(offset, run))?;
-        self.check_length(mapping, offset, run.len(), nr_bytes);
+        self.pages.check_length(mapping, offset, run.len(), nr_bytes);
         Ok(())
     }
 
@@ -225,8 +236,8 @@ impl Engine {
                 AccessPath::Around => self.admit_around(cpu, mapping, &mut page),
                 AccessPath::Readahead => self.admit_ahead(cpu, mapping, &mut page),
                 _ => {
-                    self.record(mapping, index, record::AccessKind::Fill);
-                    self.admit(cpu, mapping, &mut page, kind)
+                    self.pages.record(mapping, index, record::AccessKind::Fill);
+                    self.source.admit(cpu, mapping, &mut page, kind)
                 }
             };
             if admitted.is_err() {
@@ -242,62 +253,23 @@ impl Engine {
         mapping: &Mapping,
         page: &mut Lock<H>,
     ) -> Result<FrameId, NoFrame> {
-        self.record(mapping, page.page().index().0, record::AccessKind::Readahead);
-        let frame = self.admit(cpu, mapping, page, AccessPath::Readahead)?;
-        self.counters.count(Event::Readahead);
+        self.pages.record(mapping, page.page().index().0, record::AccessKind::Readahead);
+        let frame = self.source.admit(cpu, mapping, page, AccessPath::Readahead)?;
+        self.pages.counters.count(Event::Readahead);
         Ok(frame)
     }
 
-    /// Gives the locked, absent page, which nobody has asked for, a frame that nobody else wants.
+    /// Gives the locked, absent page, which is not asked for, a frame that nothing else wants.
     pub(crate) fn admit_around<H: PageHandle>(
         &self,
         cpu: CpuId,
         mapping: &Mapping,
         page: &mut Lock<H>,
     ) -> Result<FrameId, NoFrame> {
-        let claimed = self.spare_frame(cpu).ok_or(NoFrame)?;
-        self.record(mapping, page.page().index().0, record::AccessKind::Around);
-        self.counters.count(Event::Around);
-        Ok(self.admit_in(cpu, mapping, page, claimed, GroupId::ROOT, AccessPath::Around))
-    }
-
-    pub(crate) fn set_marker<H: PageHandle>(&self, run: &[Lock<H>], marker: Option<u64>) {
-        let Some(marker) = marker else { return };
-        for page in run {
-            if page.page().index().0 == marker
-                && let Some(frame) = page.frame()
-            {
-                self.folios[frame].set(Flags::READAHEAD);
-            }
-        }
-    }
-
-    pub(crate) fn count_read(&self, nr_pages: usize) {
-        self.counters.count(Event::DeviceRead);
-        self.counters.add(Event::DeviceReadBytes, (nr_pages * PAGE_BYTES) as u64);
-    }
-
-    pub(crate) fn count_write(&self, nr_bytes: usize) {
-        self.counters.count(Event::DeviceWrite);
-        self.counters.add(Event::DeviceWriteBytes, nr_bytes as u64);
-    }
-
-    /// Notices a file that is shorter than it was: somebody cut it while we had it open.
-    pub(crate) fn check_length(
-        &self,
-        mapping: &Mapping,
-        offset: u64,
-        nr_pages: usize,
-        nr_bytes: usize,
-    ) {
-        let end = offset + nr_bytes as u64;
-        let expected = mapping.stored_len().min(offset + (nr_pages * PAGE_BYTES) as u64);
-        if end < expected
-            && let Some(len) = mapping.believe_shrunk(end)
-        {
-            // Bytes past the end would come back if the file grew again.
-            self.drop_clean_pages(mapping, PageIndex(len >> PAGE_SHIFT)..PageIndex(u64::MAX));
-        }
+        let claimed = self.source.spare_frame(cpu).ok_or(NoFrame)?;
+        self.pages.record(mapping, page.page().index().0, record::AccessKind::Around);
+        self.pages.counters.count(Event::Around);
+        Ok(self.pages.admit_in(cpu, mapping, page, claimed, GroupId::ROOT, AccessPath::Around))
     }
 }
 

@@ -1,54 +1,66 @@
 //! Write-back: dirty pages to the store, and what happens when that fails.
 //!
 //! One thread at a time writes back a mapping (`mapping.flush`), front to back, once: a pass ends
-//! even while writers go on. A pass ends early at a page that a guard has locked; who insists waits
-//! for the guard between passes, when nobody else has to wait along. What a pass does: `pass`.
+//! even while writers go on. A pass ends early at a page that a guard has locked; a sync waits for
+//! the guard between passes, when no other call has to wait along. What a pass does: `pass`.
 
-use crate::engine::Engine;
 use crate::engine::mapping::Mapping;
-use crate::engine::pass::{Pass, RUN_MAX};
-use crate::memory::locks::{Wake, lock};
+use crate::engine::pages::Pages;
+use crate::engine::pass::{Flushed, OnLocked, Pass, RUN_MAX};
+use crate::engine::registry::Registry;
+use crate::memory::io_pool::IoPool;
+use crate::memory::locks::{Signal, Wake, lock};
 use pagetide_core::ids::PageIndex;
 use pagetide_core::writeback::Balance;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Dirty pages nobody asked to write are written after at most this.
-const FLUSH_INTERVAL: Duration = Duration::from_secs(5);
-
-/// What a pass does about a page that somebody has locked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum OnLocked {
-    /// Ends there, and says where: the caller waits for the page, and goes on.
-    End,
-    /// Leaves it dirty: whoever has locked it may be waiting for the pass, or be the caller.
-    Skip,
-}
-
 /// Of the frames, one in so many is written at a time of pages that only borrow room.
 pub(crate) const SWAP_PART: u64 = 8;
 
-/// What a pass did.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Flushed {
-    /// Pages the store has now.
-    pub(crate) nr_written: u64,
-    /// Pages that are dirty again.
-    pub(crate) nr_failed: u64,
-    /// The page at which the pass ended, because it was locked.
-    pub(crate) ended_at: Option<u64>,
+/// What writes dirty pages back.
+pub(crate) struct Flusher {
+    pub(crate) pages: Arc<Pages>,
+    mappings: Arc<Registry>,
+    pub(crate) io: Arc<IoPool>,
+    /// Wakes the thread that does so beside the callers.
+    signal: Signal,
+    has_thread: bool,
 }
 
-impl Flushed {
-    fn add(&mut self, other: Flushed) {
-        self.nr_written += other.nr_written;
-        self.nr_failed += other.nr_failed;
-        self.ended_at = other.ended_at;
+impl Flusher {
+    /// `has_thread`: a worker [waits](Flusher::wait) to be woken.
+    pub(crate) fn new(
+        pages: &Arc<Pages>,
+        mappings: &Arc<Registry>,
+        io: &Arc<IoPool>,
+        has_thread: bool,
+    ) -> Flusher {
+        Flusher {
+            pages: Arc::clone(pages),
+            mappings: Arc::clone(mappings),
+            io: Arc::clone(io),
+            signal: Signal::default(),
+            has_thread,
+        }
     }
-}
 
-impl Engine {
+    /// Asks the worker to write back.
+    pub(crate) fn wake(&self) {
+        self.signal.notify();
+    }
+
+    /// The worker's wait for that.
+    pub(crate) fn wait(&self, timeout: Duration) -> Wake {
+        self.signal.wait(timeout)
+    }
+
+    /// Asks the worker to end.
+    pub(crate) fn stop(&self) {
+        self.signal.stop();
+    }
+
     /// Writes back the mapping's pages in `range` that are dirty now; waits for the threads that
     /// have some of them locked. Errors are recorded in the mapping; the pages concerned are dirty
     /// again.
@@ -81,7 +93,7 @@ impl Engine {
             return Flushed::default();
         }
         let Ok(backing) = mapping.backing() else { return Flushed::default() };
-        let pass = Pass::new(self, mapping, &backing, on_locked, nr_max);
+        let pass = Pass::new(&self.pages, &self.io, mapping, &backing, on_locked, nr_max);
         let flushed = self.with_change(mapping, &backing, || pass.run(range));
         mapping.note_pass(flushed.nr_failed);
         self.settle_idle(mapping);
@@ -105,9 +117,9 @@ impl Engine {
         total
     }
 
-    /// Writes back what keeps frames from being reclaimed, of mappings that nobody else is writing
-    /// back; of pages that only borrow room, a part at a time, in turn. Waits for no page, and for
-    /// nobody's turn: the caller may be serving a fault.
+    /// Writes back what keeps frames from being reclaimed, of mappings that no other thread is
+    /// writing back; of pages that only borrow room, a part at a time, in turn. Waits for no page,
+    /// and for no turn: the caller may be serving a fault.
     pub(crate) fn flush_for_room(&self) -> Flushed {
         let mut total = Flushed::default();
         for mapping in self.mappings.snapshot() {
@@ -118,7 +130,7 @@ impl Engine {
                 mapping.close_if_idle();
                 continue;
             };
-            let nr_max = (self.nodes.nr_frames() / SWAP_PART).max(RUN_MAX);
+            let nr_max = (self.pages.nodes.nr_frames() / SWAP_PART).max(RUN_MAX);
             let from = swap.begin_part();
             for range in [from..u64::MAX, 0..from] {
                 let nr_left = nr_max.saturating_sub(total.nr_written);
@@ -130,30 +142,16 @@ impl Engine {
         total
     }
 
-    /// Has who makes pages dirty wake the flusher, or wait for it, as the limits say; where there
+    /// Has a writer wake the flusher, or wait for it, as the limits say; where there
     /// is none, `flush` by itself.
-    pub(crate) fn balance_dirty(&self, flush: impl FnOnce(&Engine) -> Flushed) {
-        match self.dirty.balance() {
+    pub(crate) fn balance_dirty(&self, flush: impl FnOnce(&Flusher) -> Flushed) {
+        match self.pages.dirty.balance() {
             Balance::Continue => {}
-            Balance::WakeFlusher | Balance::Wait if !self.has_workers => {
+            Balance::WakeFlusher | Balance::Wait if !self.has_thread => {
                 flush(self);
             }
-            Balance::WakeFlusher => self.flusher.notify(),
-            Balance::Wait => self.dirty.wait_below_hard(|| self.flusher.notify()),
-        }
-    }
-}
-
-/// The flusher thread: writes back when told, and every few seconds whatever has been left lying.
-pub(crate) fn run_flusher(engine: &Arc<Engine>) {
-    loop {
-        let flushed = match engine.flusher.wait(FLUSH_INTERVAL) {
-            Wake::Stop => return,
-            Wake::Work => engine.flush_for_room(),
-            Wake::Timeout => engine.flush_all(OnLocked::Skip),
-        };
-        if flushed.nr_written == 0 && flushed.nr_failed > 0 {
-            engine.dirty.set_stalled();
+            Balance::WakeFlusher => self.wake(),
+            Balance::Wait => self.pages.dirty.wait_below_hard(|| self.wake()),
         }
     }
 }

@@ -8,10 +8,10 @@
 //!
 //! Nothing here waits for a page: what is in use is [leaving](crate::engine::leaving).
 
-use crate::engine::Engine;
-use crate::engine::flush::OnLocked;
+use crate::engine::flush::Flusher;
 use crate::engine::held;
 use crate::engine::mapping::Mapping;
+use crate::engine::pass::OnLocked;
 use crate::memory::store::Backing;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::PageIndex;
@@ -29,7 +29,7 @@ pub(crate) struct WaitsForItself {
     pub(crate) index: u64,
 }
 
-impl Engine {
+impl Flusher {
     /// Another open of a cached file: it sees what others had stored until now.
     pub(crate) fn agree_at_open(&self, mapping: &Mapping, backing: &Backing) -> io::Result<()> {
         if !mapping.agreement.is_shared() {
@@ -126,7 +126,7 @@ impl Engine {
         for index in mapping.dirty.collect() {
             if let Some(page) = mapping.table.page(PageIndex(index)) {
                 match page.try_lock() {
-                    Ok(mut page) => self.drop_locked(mapping, &mut page),
+                    Ok(mut page) => self.pages.drop_locked(mapping, &mut page),
                     Err(_) => mapping.leaving.insert_cut(index, 0),
                 }
             }
@@ -139,8 +139,8 @@ impl Engine {
         // First: what is read past the cache from now on is new, what was read before is not.
         mapping.note_foreign_writer();
         self.drop_resident(mapping);
-        if let Some(pool) = &self.pool {
-            pool.forget_range(mapping, ALL);
+        if let Some(pool) = &self.pages.pool {
+            pool.forget_range(mapping.copied(), ALL);
             // What came back from there meanwhile.
             self.drop_resident(mapping);
         }
@@ -153,17 +153,17 @@ impl Engine {
             let Ok(mut page) = page.try_lock() else {
                 return mapping.leaving.insert_changed(index);
             };
-            let flags = page.frame().map_or(Flags::NONE, |frame| self.folios[frame].flags());
+            let flags = page.frame().map_or(Flags::NONE, |frame| self.pages.folios[frame].flags());
             if flags.any(Flags::WRITEBACK) || mapping.dirty.is_partial(index) {
                 mapping.leaving.insert_changed(index);
             } else if !flags.any(Flags::DIRTY) {
-                self.expel(cpu, mapping, &mut page);
+                self.pages.expel(cpu, mapping, &mut page);
             }
         });
     }
 
     /// Before the pages are used: drops those that are leaving, and stores what of them was written
-    /// here. Waits for those who have them, which are other threads.
+    /// here. Waits for the other threads that have them.
     pub(crate) fn settle(
         &self,
         mapping: &Mapping,
@@ -209,9 +209,9 @@ impl Engine {
     pub(crate) fn settle_locked<H: PageHandle>(&self, mapping: &Mapping, page: &mut Lock<H>) {
         let index = page.page().index();
         let Some(cut) = mapping.leaving.cut_of(index.0) else { return };
-        let flags = page.frame().map_or(Flags::NONE, |frame| self.folios[frame].flags());
+        let flags = page.frame().map_or(Flags::NONE, |frame| self.pages.folios[frame].flags());
         if cut == 0 || !flags.any(UNCLEAN) {
-            self.drop_locked(mapping, page);
+            self.pages.drop_locked(mapping, page);
             mapping.leaving.remove(index.0);
         } else if cut < PAGE_BYTES {
             page.fill_zero(cut..PAGE_BYTES);

@@ -1,34 +1,13 @@
-//! The hint scan's walk over the real page tables, and the tick that it is part of.
-//!
-//! Core says when a run is due, which piece of which file comes next, and which pages to arm. Here
-//! their words are armed: the stamp first, so that a fault between the two finds it.
-//!
-//! The time is coarse: as of the last tick. A run without worker threads ticks when its owner says
-//! so, and is then the same each time.
+//! The hint scan's state between two ticks.
 
-use crate::engine::Engine;
-use crate::engine::mapping::Mapping;
-use crate::engine::registry::Slots;
-use crate::engine::tiering::Tiering;
-use crate::memory::locks::lock;
-use pagetide_core::ids::{MappingId, PageIndex};
-use pagetide_core::tiering::{
-    BalancingMode, EntryFacts, FaultCounts, HintScanner, ScanChunk, ScanPace, ScanPeriods,
-    ScannedMapping, TieringKnobs,
-};
+use pagetide_core::tiering::{HintScanner, ScanPace, ScanPeriods, TieringKnobs};
 use pagetide_core::units::Millis;
-use pagetide_sys::{UnmapBatch, read_thread_cpu_time_ns};
-use std::time::Duration;
-
-/// The longest the clock of a cache with tiers stands still.
-const GRAIN_MAX_MS: u64 = 100;
-const NANOS_PER_MILLI: u64 = 1_000_000;
 
 /// Where the scan is, and when it goes on.
 pub(crate) struct HintScan {
-    scanner: HintScanner,
-    pace: ScanPace,
-    began: Millis,
+    pub(in crate::engine) scanner: HintScanner,
+    pub(in crate::engine) pace: ScanPace,
+    pub(in crate::engine) began: Millis,
 }
 
 impl HintScan {
@@ -39,110 +18,4 @@ impl HintScan {
             began,
         }
     }
-}
-
-/// How often the background thread of a cache with tiers looks at the clock: often enough to tell
-/// a hot page from one that is not.
-pub(crate) fn tick_interval(knobs: &TieringKnobs) -> Duration {
-    let grain_ms = (knobs.hot_threshold.0 / 16).min(knobs.scan_period_min.0 / 8);
-    Duration::from_millis(grain_ms.clamp(1, GRAIN_MAX_MS))
-}
-
-impl Engine {
-    /// Does what is due at `now`.
-    pub(crate) fn tick(&self, now: Millis) {
-        if let Some(recorder) = &self.recorder {
-            // What a scan looks at, if there are any.
-            let scanned = self.tiering.iter().flat_map(|_| self.mappings.snapshot());
-            recorder.record_tick(now, scanned.map(|mapping| scanned_as(&mapping)));
-        }
-        self.nodes.iter().for_each(|node| node.frames.tick(now));
-        self.look_for_free();
-        if let Some(tiering) = &self.tiering {
-            tiering.set_now(now);
-            self.unmap_rearmed();
-            if tiering.mode() != BalancingMode::Off {
-                self.tell_costs(tiering);
-                self.scan_hints(tiering);
-            }
-        }
-    }
-
-    /// Tells core what accesses and moves cost.
-    fn tell_costs(&self, tiering: &Tiering) {
-        let nr_slow = self.nodes.iter().skip(1).map(|node| node.frames.sample_resident()).sum();
-        let room = self.nodes.first().frames.room();
-        let costs = tiering.costs(nr_slow);
-        lock(&tiering.promotion).tell_costs(tiering.now(), &room, &costs);
-    }
-
-    /// Frames of all nodes that hold pages.
-    fn nr_in_use(&self) -> u64 {
-        self.nodes.iter().map(|node| node.frames.sample_resident()).sum()
-    }
-
-    /// One run of the hint scan, if it is due.
-    fn scan_hints(&self, tiering: &Tiering) {
-        let now = tiering.now();
-        let mut scan = lock(&tiering.scan);
-        let nr_in_use = self.nr_in_use();
-        if let Some(period) = lock(&tiering.promotion).run_period(nr_in_use) {
-            scan.pace.set_period(period);
-        }
-        let runtime_ns = (now.0 - scan.began.0) * NANOS_PER_MILLI;
-        if !scan.pace.is_due(runtime_ns) {
-            return;
-        }
-        let period = scan.pace.period();
-        let Some(mut run) = scan.scanner.start_run(now, period) else { return };
-        let started_ns = read_thread_cpu_time_ns();
-        let mappings = self.mappings.read();
-        while let Some(chunk) = run.next_chunk(|from| first_from(&mappings, from)) {
-            run.scanned(self.arm(tiering, &mappings, &chunk));
-        }
-        lock(&tiering.promotion).count_armed(run.nr_armed());
-        if scan.scanner.end_run(&run) {
-            // Faults on slow memory say nothing of where threads run: they are in no count.
-            let periods = ScanPeriods::of(nr_in_use, &tiering.options.knobs);
-            scan.pace.update(&FaultCounts::default(), &periods);
-        }
-        if self.has_workers {
-            scan.pace.charge(read_thread_cpu_time_ns().saturating_sub(started_ns));
-        }
-    }
-
-    /// Arms the pages of a piece that core wants armed; returns how many.
-    fn arm(&self, tiering: &Tiering, mappings: &Slots, chunk: &ScanChunk) -> u64 {
-        let Some(mapping) = mappings.get(chunk.mapping) else { return 0 };
-        let (pages, mode) = (&chunk.pages, tiering.mode());
-        let stamp = tiering.stamp_width.store(tiering.now());
-        let mut nr_armed = 0;
-        let mut promotion = lock(&tiering.promotion);
-        let range = PageIndex(pages.start)..PageIndex(pages.end);
-        let mut batch = UnmapBatch::new();
-        mapping.table.for_each_present(range, |page, seen| {
-            let Some(frame) = seen.frame().filter(|_| !seen.is_locked()) else { return };
-            let folio = &self.folios[frame];
-            let facts = EntryFacts {
-                flags: folio.flags(),
-                is_armed: seen.is_hint(),
-                is_pinned: seen.pins() > 0,
-                is_top_tier: frame.0 < self.slow_from,
-                is_at_home: false,
-            };
-            if promotion.wants_hint(mode, &facts, page.index()) {
-                folio.swap_hint_stamp(stamp);
-                nr_armed += u64::from(batch.set_hint(page));
-            }
-        });
-        nr_armed
-    }
-}
-
-fn first_from(mappings: &Slots, from: MappingId) -> Option<ScannedMapping> {
-    mappings.first_from(from).map(|mapping| scanned_as(mapping))
-}
-
-fn scanned_as(mapping: &Mapping) -> ScannedMapping {
-    ScannedMapping { id: mapping.id, nr_pages: mapping.nr_pages(), created: mapping.created }
 }

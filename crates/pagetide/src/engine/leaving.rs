@@ -6,7 +6,7 @@
 //!
 //! Idea: what is in use is put down here, and dropped by the next access, before it is used again.
 //!
-//! Invariant: a page that is put down here is given to nobody before its entry was settled under
+//! Invariant: a page that is put down here is given out only after its entry was settled under
 //! the page's lock; what was cut off of it is never written back.
 
 use crate::memory::locks::lock;

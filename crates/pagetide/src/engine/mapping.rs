@@ -3,22 +3,24 @@
 //! ```text
 //!   handle --+
 //!   handle --+--> Mapping --> page table --> page words --> frames
-//!   handle --+        |-----> backing (the open store, while anyone needs it)
+//!   handle --+        |-----> backing (the open store, while it is needed)
 //!                     |-----> dirty index, write-back errors
 //! ```
 //!
 //! `len` is the length readers see; `stored_len` is how long the store is known to be. They differ
 //! while a file has grown in memory only. A mapping outlives its handles for as long as its pages
-//! are worth keeping; its store is closed once nobody has it open and nothing is dirty.
+//! are worth keeping; its store is closed once it has no handle and nothing is dirty.
 
 use crate::engine::agreement::Agreement;
 use crate::engine::dirty::DirtyIndex;
 use crate::engine::leaving::Leaving;
+use crate::engine::swap::SwapMap;
+use crate::memory::compressed::Copied;
 use crate::memory::locks::lock;
 use crate::memory::store::{Backing, Identity};
-use crate::region::swap::SwapMap;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::{GroupId, MappingId, PageIndex};
+use pagetide_core::sizing::PageKey;
 use pagetide_core::units::{Millis, PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::shared::SharedFile;
 use pagetide_sys::{FrameArena, Look, PageTable};
@@ -65,7 +67,7 @@ pub(crate) struct Mapping {
     pub(crate) swap: Option<SwapMap>,
     /// Pages of a region that are armed and mapped all the same: see `region`.
     pub(crate) rearm: Mutex<Vec<PageIndex>>,
-    /// Who pays for the pages it brings in.
+    /// The group that pays for the pages it brings in.
     group: AtomicU16,
     open: Mutex<OpenState>,
 }
@@ -86,7 +88,7 @@ impl Public {
         }
     }
 
-    /// Odd once somebody has changed the file through the cache: see `pagetide_sys::shared`.
+    /// Odd once the file was changed through the cache: see `pagetide_sys::shared`.
     #[inline]
     fn writes(&self) -> &AtomicU64 {
         match self {
@@ -130,7 +132,7 @@ impl From<StoredError> for io::Error {
     }
 }
 
-/// Who has the file open.
+/// The handles there are.
 #[derive(Default)]
 struct OpenState {
     nr_handles: usize,
@@ -267,13 +269,13 @@ impl Mapping {
         self.public.writes().load(Ordering::SeqCst)
     }
 
-    /// The store has all there is, and nobody can write: it was closed, and is opened again.
+    /// The store has all there is, and nothing can write: it was closed, and is opened again.
     pub(crate) fn forget_writes(&self) {
         let even = |writes: u64| Some(writes.next_multiple_of(2));
         let _ = self.public.writes().fetch_update(Ordering::SeqCst, Ordering::SeqCst, even);
     }
 
-    /// Somebody else has changed the file.
+    /// Another program has changed the file.
     pub(crate) fn note_foreign_writer(&self) {
         self.public.writes().fetch_add(2, Ordering::SeqCst);
     }
@@ -315,6 +317,17 @@ impl Mapping {
         let shrink = |seen| (seen <= known && seen > len).then_some(len);
         self.public.len().fetch_update(Ordering::AcqRel, Ordering::Acquire, shrink).ok()?;
         Some(len)
+    }
+
+    /// What a sample of pages knows a page by.
+    #[inline]
+    pub(crate) fn key(&self, index: PageIndex) -> PageKey {
+        PageKey::of(self.name_hash, index)
+    }
+
+    /// What the compressed tier knows the mapping by.
+    pub(crate) fn copied(&self) -> Copied<'_> {
+        Copied { mapping: self.id, epoch: &self.epoch }
     }
 
     /// Pages the file has, the last one perhaps partial.
@@ -433,7 +446,7 @@ impl Mapping {
         lock(&self.open).nr_handles > 0
     }
 
-    /// Closes the store if nobody has the file open and nothing waits to be written. Waits for
+    /// Closes the store if there is no handle and nothing waits to be written. Waits for
     /// writes in flight: one that fails makes its pages dirty again.
     pub(crate) fn close_if_idle(&self) {
         let _no_write_back = lock(&self.flush);

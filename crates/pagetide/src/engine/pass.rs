@@ -14,11 +14,11 @@
 //! Of a file that others can change, exactly the bytes are written that were written here: whole
 //! pages in long requests, past the kernel's cache; pieces of pages through it.
 
-use crate::engine::Engine;
-use crate::engine::flush::{Flushed, OnLocked};
 use crate::engine::in_flight::InFlight;
 use crate::engine::mapping::Mapping;
+use crate::engine::pages::Pages;
 use crate::engine::written::Written;
+use crate::memory::io_pool::IoPool;
 use crate::memory::store::Backing;
 use crate::stats::counters::Event;
 use pagetide_core::folio::Flags;
@@ -41,6 +41,34 @@ const SHORT_RUN: u64 = 8;
 const LOOKS_MAX: u32 = 64;
 /// Pages written in part whose other bytes the kernel reads at a time.
 const PREPARED: usize = 128;
+
+/// What a pass does about a page that is locked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OnLocked {
+    /// Ends there, and says where: the caller waits for the page, and goes on.
+    End,
+    /// Leaves it dirty: the thread that has locked it may wait for the pass, or be the caller.
+    Skip,
+}
+
+/// What a pass did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Flushed {
+    /// Pages the store has now.
+    pub(crate) nr_written: u64,
+    /// Pages that are dirty again.
+    pub(crate) nr_failed: u64,
+    /// The page at which the pass ended, because it was locked.
+    pub(crate) ended_at: Option<u64>,
+}
+
+impl Flushed {
+    pub(crate) fn add(&mut self, other: Flushed) {
+        self.nr_written += other.nr_written;
+        self.nr_failed += other.nr_failed;
+        self.ended_at = other.ended_at;
+    }
+}
 
 /// Pages in flight together: neighbours, copied into one buffer.
 struct Run {
@@ -66,7 +94,8 @@ struct Snapshot {
 
 /// One pass over a mapping.
 pub(crate) struct Pass<'e> {
-    engine: &'e Engine,
+    pages: &'e Pages,
+    io: &'e IoPool,
     mapping: &'e Mapping,
     backing: Arc<Backing>,
     queue: IoQueue,
@@ -84,17 +113,19 @@ pub(crate) struct Pass<'e> {
 impl<'e> Pass<'e> {
     /// One that takes at most `nr_max` pages.
     pub(crate) fn new(
-        engine: &'e Engine,
+        pages: &'e Pages,
+        io: &'e IoPool,
         mapping: &'e Mapping,
         backing: &Arc<Backing>,
         on_locked: OnLocked,
         nr_max: u64,
     ) -> Pass<'e> {
         Pass {
-            engine,
+            pages,
+            io,
             mapping,
             backing: Arc::clone(backing),
-            queue: engine.io.take(),
+            queue: io.take(),
             in_flight: InFlight::new(),
             spare: Vec::new(),
             on_locked,
@@ -126,7 +157,7 @@ impl<'e> Pass<'e> {
         while self.queue.nr_pending() > 0 {
             self.reap(1);
         }
-        self.engine.io.give_back(self.queue);
+        self.io.give_back(self.queue);
         self.flushed
     }
 
@@ -182,7 +213,7 @@ impl<'e> Pass<'e> {
         let mut run = Run::at(index);
         run.pages.push(page);
         for piece in pieces {
-            let counters = &self.engine.counters;
+            let counters = &self.pages.counters;
             counters.count(Event::DeviceWrite);
             counters.add(Event::DeviceWriteBytes, piece.len() as u64);
             run.end = start + piece.end as u64;
@@ -219,7 +250,7 @@ impl<'e> Pass<'e> {
         loop {
             match page.try_pin(Touch::Quiet) {
                 Ok(pin) => {
-                    let folio = &self.engine.folios[pin.frame()];
+                    let folio = &self.pages.folios[pin.frame()];
                     if !folio.flags().any(Flags::DIRTY) {
                         return None;
                     }
@@ -229,8 +260,8 @@ impl<'e> Pass<'e> {
                     if nr_bytes.min(cut) == 0 {
                         // A guard taken before a truncation changed it afterwards.
                         folio.clear(Flags::DIRTY);
-                        self.engine.uncount_dirty(self.mapping, 1);
-                        self.engine.record(self.mapping, index, record::AccessKind::Clean);
+                        self.pages.uncount_dirty(self.mapping, 1);
+                        self.pages.record(self.mapping, index, record::AccessKind::Clean);
                         return None;
                     }
                     target.copy_from_slice(pin.bytes());
@@ -272,7 +303,7 @@ impl<'e> Pass<'e> {
             return None;
         };
         let frame = lock.frame()?;
-        let folio = &self.engine.folios[frame];
+        let folio = &self.pages.folios[frame];
         if !folio.flags().any(Flags::DIRTY) {
             return None;
         }
@@ -290,8 +321,8 @@ impl<'e> Pass<'e> {
         }
         let offset = run.start << PAGE_SHIFT;
         let len = (run.end - offset) as usize;
-        self.engine.counters.count(Event::DeviceWrite);
-        self.engine.counters.add(Event::DeviceWriteBytes, len as u64);
+        self.pages.counters.count(Event::DeviceWrite);
+        self.pages.counters.add(Event::DeviceWriteBytes, len as u64);
         self.note_submitted(run.end);
         let backing = Arc::clone(&self.backing);
         let Some(file) = backing.file() else {
@@ -329,7 +360,7 @@ impl<'e> Pass<'e> {
                     self.set_clean(index, page.frame);
                 });
                 self.flushed.nr_written += nr;
-                self.engine.uncount_dirty(self.mapping, nr);
+                self.pages.uncount_dirty(self.mapping, nr);
             }
             Err(error) => {
                 self.mapping.record_error(&error);
@@ -345,14 +376,14 @@ impl<'e> Pass<'e> {
     }
 
     fn set_clean(&self, index: u64, frame: FrameId) {
-        let folio = &self.engine.folios[frame];
+        let folio = &self.pages.folios[frame];
         let before = folio.clear(Flags::WRITEBACK);
         if !before.any(Flags::DIRTY) {
-            self.engine.record(self.mapping, index, record::AccessKind::Clean);
+            self.pages.record(self.mapping, index, record::AccessKind::Clean);
         }
         if before.any(Flags::RECLAIM) && !before.any(Flags::DIRTY) {
             folio.clear(Flags::RECLAIM);
-            self.engine.nodes.of(frame).log_rotation(current_cpu(), frame);
+            self.pages.nodes.of(frame).log_rotation(current_cpu(), frame);
         }
     }
 
@@ -360,10 +391,10 @@ impl<'e> Pass<'e> {
         let dirty_again = |flags: Flags| Some(flags.without(Flags::WRITEBACK).with(Flags::DIRTY));
         // Before the flag: a page that is dirty is in the index.
         self.mapping.dirty.insert(index, &page.written);
-        let before = self.engine.folios[page.frame].update(dirty_again);
+        let before = self.pages.folios[page.frame].update(dirty_again);
         if before.any(Flags::DIRTY) {
             // A writer came meanwhile and counted the page once more.
-            self.engine.uncount_dirty(self.mapping, 1);
+            self.pages.uncount_dirty(self.mapping, 1);
         }
     }
 }

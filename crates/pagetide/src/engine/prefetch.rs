@@ -5,16 +5,18 @@
 //! rest is still coming, and the device always has work.
 //!
 //! A reader may overtake the worker, which is late then for what it has passed: what is behind the
-//! reader's last miss is left out, or it would come in, perhaps again, for nobody.
+//! reader's last miss is left out, or it would come in, perhaps again, for no use.
 //!
 //! A run that finds the queue full is dropped: readahead is a wish. For the same reason at most a
 //! part of the memory, or of what a group has room for, is being filled at a time.
 
-use crate::engine::Engine;
+use crate::engine::frame_source::FrameSource;
 use crate::engine::in_flight::InFlight;
 use crate::engine::mapping::Mapping;
+use crate::engine::pages::Pages;
 use crate::engine::staging::Staging;
-use crate::memory::locks::{Signal, Wake, lock};
+use crate::memory::io_pool::IoPool;
+use crate::memory::locks::{Signal, lock};
 use crate::stats::counters::Event;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::lru::AccessPath;
@@ -27,7 +29,6 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 /// Runs waiting at most.
 const QUEUE_MAX: usize = 64;
@@ -36,7 +37,7 @@ const PIECE_MAX: u64 = 128;
 /// Pages between the one that is admitted and the one whose line of hints is fetched.
 const FETCHED_AHEAD: u64 = 8;
 
-/// A run somebody wished for.
+/// A run that a reader wishes for.
 struct Wish {
     mapping: Arc<Mapping>,
     run: ReadaheadRun,
@@ -50,14 +51,26 @@ impl Wish {
     }
 }
 
-/// The queue between readers and the worker.
-#[derive(Default)]
-pub(crate) struct PrefetchQueue {
+/// What brings pages in ahead of their readers, and the queue between readers and its worker.
+pub(crate) struct Prefetcher {
+    source: Arc<FrameSource>,
+    pages: Arc<Pages>,
+    io: Arc<IoPool>,
     wishes: Mutex<VecDeque<Wish>>,
     pub(crate) signal: Signal,
 }
 
-impl PrefetchQueue {
+impl Prefetcher {
+    pub(crate) fn new(source: &Arc<FrameSource>, io: &Arc<IoPool>) -> Prefetcher {
+        Prefetcher {
+            source: Arc::clone(source),
+            pages: Arc::clone(&source.pages),
+            io: Arc::clone(io),
+            wishes: Mutex::default(),
+            signal: Signal::default(),
+        }
+    }
+
     /// Leaves a wish; dropped if the queue is full.
     pub(crate) fn push(&self, mapping: &Arc<Mapping>, run: ReadaheadRun, reached: &Arc<AtomicU64>) {
         let mut wishes = lock(&self.wishes);
@@ -71,9 +84,7 @@ impl PrefetchQueue {
     fn pop(&self) -> Option<Wish> {
         lock(&self.wishes).pop_front()
     }
-}
 
-impl Engine {
     /// Brings a run in beside the caller; without worker threads, in the caller.
     pub(crate) fn prefetch(
         &self,
@@ -81,35 +92,29 @@ impl Engine {
         run: ReadaheadRun,
         reached: &Arc<AtomicU64>,
     ) {
-        if self.has_workers {
-            return self.prefetches.push(mapping, run, reached);
+        if self.source.has_workers {
+            return self.push(mapping, run, reached);
         }
-        let mut worker = Prefetcher::new(self);
-        worker.submit(&Wish::new(mapping, run, reached));
-        while worker.queue.nr_pending() > 0 {
-            worker.reap();
-        }
-        self.io.give_back(worker.queue);
+        let mut reads = self.begin();
+        reads.submit(&Wish::new(mapping, run, reached));
+        reads.end();
     }
-}
 
-/// The worker thread's loop.
-pub(crate) fn run_prefetcher(engine: &Arc<Engine>) {
-    const FOREVER: Duration = Duration::from_secs(3600);
-    let mut worker = Prefetcher::new(engine);
-    loop {
-        if worker.pieces.is_empty() {
-            match engine.prefetches.signal.wait(FOREVER) {
-                Wake::Stop => break,
-                Wake::Work | Wake::Timeout => {}
-            }
+    /// What a thread reads ahead with.
+    pub(crate) fn begin(&self) -> ReadsAhead<'_> {
+        let queue = self.io.take();
+        // Where a request is over before the next is made, nothing is staged.
+        let has_in_flight = self.source.has_workers && queue.is_uring();
+        let nr_frames = if has_in_flight { self.pages.nodes.nr_frames() } else { 0 };
+        ReadsAhead {
+            prefetcher: self,
+            queue,
+            stock: Vec::new(),
+            staging: Staging::new(nr_frames, PIECE_MAX),
+            pieces: InFlight::new(),
+            nr_in_flight: 0,
         }
-        while let Some(wish) = engine.prefetches.pop() {
-            worker.submit(&wish);
-        }
-        worker.reap();
     }
-    engine.io.give_back(worker.queue);
 }
 
 /// What has to be known when a piece completes.
@@ -119,8 +124,9 @@ struct Piece {
     marker: Option<u64>,
 }
 
-struct Prefetcher<'e> {
-    engine: &'e Engine,
+/// Runs on their way into memory.
+pub(crate) struct ReadsAhead<'p> {
+    prefetcher: &'p Prefetcher,
     queue: IoQueue,
     /// Frames for the pages of the run being submitted, the lowest last.
     stock: Vec<ClaimedFrame>,
@@ -132,29 +138,34 @@ struct Prefetcher<'e> {
     nr_in_flight: u64,
 }
 
-impl<'e> Prefetcher<'e> {
-    fn new(engine: &'e Engine) -> Prefetcher<'e> {
-        let queue = engine.io.take();
-        // Where a request is over before the next is made, nothing is staged.
-        let has_in_flight = engine.has_workers && queue.is_uring();
-        let nr_frames = if has_in_flight { engine.nodes.nr_frames() } else { 0 };
-        Prefetcher {
-            engine,
-            queue,
-            stock: Vec::new(),
-            staging: Staging::new(nr_frames, PIECE_MAX),
-            pieces: InFlight::new(),
-            nr_in_flight: 0,
+impl ReadsAhead<'_> {
+    /// Whether nothing is on its way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// Submits all that readers have wished for until now.
+    pub(crate) fn submit_wishes(&mut self) {
+        while let Some(wish) = self.prefetcher.pop() {
+            self.submit(&wish);
         }
+    }
+
+    /// Waits for all that is on its way.
+    pub(crate) fn end(mut self) {
+        while self.queue.nr_pending() > 0 {
+            self.reap();
+        }
+        self.prefetcher.io.give_back(self.queue);
     }
 
     /// Pages the next piece of the mapping may have; waits until it may have one.
     fn wait_for_room(&mut self, mapping: &Mapping) -> u64 {
-        if !self.engine.has_workers {
-            // Then nobody else needs a frame meanwhile.
+        if !self.prefetcher.source.has_workers {
+            // Then no other thread needs a frame meanwhile.
             return PIECE_MAX;
         }
-        let nr_max = in_flight_max(self.engine.room_of(mapping));
+        let nr_max = in_flight_max(self.prefetcher.source.room_of(mapping));
         while self.nr_in_flight >= nr_max {
             self.reap();
         }
@@ -169,7 +180,7 @@ impl<'e> Prefetcher<'e> {
         let mut room = self.wait_for_room(mapping);
         let tag = mapping.tag().unwrap_or(0);
         for index in wish.run.start..end {
-            self.engine.arena.fetch_hints(tag, PageIndex(index + FETCHED_AHEAD));
+            self.prefetcher.pages.arena.fetch_hints(tag, PageIndex(index + FETCHED_AHEAD));
             let nr_left = end - index;
             match self.admit(wish, index, nr_left, nr_left.min(room - piece.len() as u64)) {
                 Admitted::Page(page) => piece.push(page),
@@ -186,9 +197,9 @@ impl<'e> Prefetcher<'e> {
             }
         }
         self.submit_piece(wish, piece);
-        let arena = &self.engine.arena;
+        let arena = &self.prefetcher.pages.arena;
         let unused: Vec<_> = self.stock.drain(..).map(|frame| arena.release(frame)).collect();
-        self.engine.nodes.free(current_cpu(), unused.iter().copied());
+        self.prefetcher.pages.nodes.free(current_cpu(), unused.iter().copied());
     }
 
     /// Gets frames for the next pieces in runs, or where there are none for this piece one by one,
@@ -199,15 +210,15 @@ impl<'e> Prefetcher<'e> {
         if !self.stock.is_empty() {
             return;
         }
-        let (engine, cpu) = (self.engine, current_cpu());
+        let (prefetcher, cpu) = (self.prefetcher, current_cpu());
         let mut nr_alone = 1;
-        if engine.has_workers {
+        if prefetcher.source.has_workers {
             nr_alone = nr_of_piece;
-            let nr_in_runs = nr_left.min(stock_max(engine.nodes.nr_frames()));
-            engine.alloc_runs(nr_in_runs, &mut self.stock);
+            let nr_in_runs = nr_left.min(stock_max(prefetcher.pages.nodes.nr_frames()));
+            prefetcher.source.alloc_runs(nr_in_runs, &mut self.stock);
         }
         if self.stock.is_empty() {
-            self.stock.extend((0..nr_alone).map_while(|_| engine.alloc_frame(cpu).ok()));
+            self.stock.extend((0..nr_alone).map_while(|_| prefetcher.source.alloc_frame(cpu).ok()));
         }
         self.stock.sort_by_key(|claimed| Reverse(claimed.frame()));
     }
@@ -215,7 +226,7 @@ impl<'e> Prefetcher<'e> {
     /// Locks the page and gives it a frame. `nr_left` pages of the run, this one included, may want
     /// one, and `nr_of_piece` of them before anything is submitted.
     fn admit(&mut self, wish: &Wish, index: u64, nr_left: u64, nr_of_piece: u64) -> Admitted {
-        let (engine, mapping) = (self.engine, &wish.mapping);
+        let (prefetcher, mapping) = (self.prefetcher, &wish.mapping);
         if index < wish.reached.load(Relaxed) {
             return Admitted::NotNeeded;
         }
@@ -224,26 +235,26 @@ impl<'e> Prefetcher<'e> {
         let Some(Ok(mut page)) = page else { return Admitted::NotNeeded };
         if page.frame().is_some() {
             // A stream goes on where a part of its file is here already.
-            engine.set_marker(std::slice::from_ref(&page), wish.run.marker);
+            prefetcher.pages.set_marker(std::slice::from_ref(&page), wish.run.marker);
             return Admitted::NotNeeded;
         }
-        engine.record(mapping, index, record::AccessKind::Readahead);
-        let Ok(payer) = engine.charge(cpu, mapping) else { return Admitted::NoFrame };
+        prefetcher.pages.record(mapping, index, record::AccessKind::Readahead);
+        let Ok(payer) = prefetcher.source.charge(cpu, mapping) else { return Admitted::NoFrame };
         self.stock_up(nr_left, nr_of_piece);
         let Some(claimed) = self.stock.pop() else {
-            engine.refund(payer);
+            prefetcher.source.refund(payer);
             return Admitted::NoFrame;
         };
-        engine.admit_in(cpu, mapping, &mut page, claimed, payer, AccessPath::Readahead);
-        engine.counters.count(Event::Readahead);
+        prefetcher.pages.admit_in(cpu, mapping, &mut page, claimed, payer, AccessPath::Readahead);
+        prefetcher.pages.counters.count(Event::Readahead);
         Admitted::Page(page)
     }
 
     fn submit_piece(&mut self, wish: &Wish, mut pages: Vec<Lock<WordRef>>) {
         let Some(first) = pages.first() else { return };
         let offset = first.page().index().0 << PAGE_SHIFT;
-        let engine = self.engine;
-        engine.count_read(pages.len());
+        let prefetcher = self.prefetcher;
+        prefetcher.pages.count_read(pages.len());
         let piece = Piece { mapping: Arc::clone(&wish.mapping), offset, marker: wish.run.marker };
         let backing = match wish.mapping.backing() {
             Ok(backing) => backing,
@@ -257,14 +268,14 @@ impl<'e> Prefetcher<'e> {
         self.nr_in_flight += pages.len() as u64;
         let through = self.staging.take_for(&pages);
         if through.is_some() {
-            engine.counters.count(Event::StagedRead);
+            prefetcher.pages.counters.count(Event::StagedRead);
         }
         self.queue.submit_read(Arc::clone(file), offset, pages, through, token);
         self.queue.submit();
     }
 
     /// Waits for at least one completion, if anything is in flight.
-    fn reap(&mut self) {
+    pub(crate) fn reap(&mut self) {
         let mut completions = Vec::new();
         self.queue.reap(1, &mut completions);
         for completion in completions {
@@ -277,21 +288,29 @@ impl<'e> Prefetcher<'e> {
         }
     }
 
-    /// Unlocks the pages of a piece; without contents they leave again, and whoever needs one reads
-    /// it and gets the error.
+    /// Unlocks the pages of a piece; without contents they leave again, and a reader that needs one
+    /// reads it and gets the error.
     fn finish(&self, piece: &Piece, mut pages: Vec<Lock<WordRef>>, nr_bytes: Option<usize>) {
         let first = piece.offset >> PAGE_SHIFT;
-        self.engine.record(&piece.mapping, first, record::AccessKind::Filled);
+        self.prefetcher.pages.record(&piece.mapping, first, record::AccessKind::Filled);
         match nr_bytes {
             Some(nr_bytes) => {
-                self.engine.check_length(&piece.mapping, piece.offset, pages.len(), nr_bytes);
-                self.engine.set_marker(&pages, piece.marker);
-                // The last page first: who waits for the first is woken once, and finds them all.
+                self.prefetcher.pages.check_length(
+                    &piece.mapping,
+                    piece.offset,
+                    pages.len(),
+                    nr_bytes,
+                );
+                self.prefetcher.pages.set_marker(&pages, piece.marker);
+                // The last page first: a thread waiting for the first wakes once, and finds them
+                // all.
                 while pages.pop().is_some() {}
             }
             None => {
                 let cpu = current_cpu();
-                pages.iter_mut().for_each(|page| self.engine.expel(cpu, &piece.mapping, page));
+                pages
+                    .iter_mut()
+                    .for_each(|page| self.prefetcher.pages.expel(cpu, &piece.mapping, page));
             }
         }
     }
@@ -300,7 +319,7 @@ impl<'e> Prefetcher<'e> {
 enum Admitted {
     /// Locked, with a frame, to be filled.
     Page(Lock<WordRef>),
-    /// Resident already, or somebody is at it.
+    /// Resident already, or locked.
     NotNeeded,
     /// Memory is short: readahead stops here.
     NoFrame,

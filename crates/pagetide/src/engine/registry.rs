@@ -19,7 +19,7 @@ const FEW: usize = 64;
 pub(crate) struct Slots {
     by_id: Vec<Option<Arc<Mapping>>>,
     by_identity: BTreeMap<Identity, MappingId>,
-    /// Numbers below the length that are nobody's.
+    /// Numbers below the length that no mapping has.
     free: BTreeSet<u32>,
     /// How many there were when those that hold nothing had just been forgotten.
     nr_used: usize,

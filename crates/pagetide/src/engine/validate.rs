@@ -19,21 +19,22 @@ impl Engine {
     /// Checks what must hold while nothing else is running.
     pub(crate) fn validate(&self) {
         let resident = self.collect_resident();
-        let absent_copies = self.pool.as_ref().map_or(Vec::new(), |pool| pool.collect_pages());
+        let absent_copies =
+            self.pages.pool.as_ref().map_or(Vec::new(), |pool| pool.collect_pages());
         let pages: BTreeSet<PageId> = resident.values().copied().collect();
         assert_eq!(pages.len(), resident.len(), "a page is in two frames");
         for page in absent_copies {
             assert!(!pages.contains(&page), "{page} is resident, and has a compressed copy");
         }
         self.validate_regions();
-        self.nodes.drain_logs();
-        self.reuse.validate();
-        for node in self.nodes.iter() {
+        self.pages.nodes.drain_logs();
+        self.pages.reuse.validate();
+        for node in self.pages.nodes.iter() {
             let range = node.range();
             let nr_resident = resident.range(range.clone()).count() as u64;
             assert_eq!(node.frames.sample_resident(), nr_resident, "frames of {range:?} are lost");
             let frames = (range.start.0..range.end.0).map(FrameId);
-            let on_list = |frame: &FrameId| self.folios[*frame].flags().any(Flags::ON_LIST);
+            let on_list = |frame: &FrameId| self.pages.folios[*frame].flags().any(Flags::ON_LIST);
             let nr_listed = frames.filter(on_list).count() as u64;
             let lists = node.lock_lists();
             assert_eq!(lists.nr_folios(), nr_listed, "folios on lists of {range:?}");
@@ -62,7 +63,7 @@ impl Engine {
                 let page = mapping.table.page(PageIndex(index));
                 let frame = page.and_then(|page| page.load().frame());
                 let frame = frame.expect("a page of a region is mapped, and not resident");
-                let is_dirty = self.folios[frame].flags().any(Flags::DIRTY);
+                let is_dirty = self.pages.folios[frame].flags().any(Flags::DIRTY);
                 assert!(access == UserAccess::Read || is_dirty, "{page:?} is writable, and clean");
             }
         }
@@ -77,7 +78,7 @@ impl Engine {
                 assert!(!seen.is_locked() && seen.pins() == 0, "{page:?} is in use");
                 let Some(frame) = seen.frame() else { return };
                 let id = PageId { mapping: mapping.id, index: page.index() };
-                assert_eq!(self.folios[frame].page(), id, "{frame} belongs to another page");
+                assert_eq!(self.pages.folios[frame].page(), id, "{frame} belongs to another page");
                 assert!(resident.insert(frame, id).is_none(), "{frame} has two pages");
             });
         }

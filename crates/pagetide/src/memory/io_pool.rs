@@ -1,4 +1,4 @@
-//! A few I/O queues, taken by whoever writes back or reads ahead, and given back.
+//! A few I/O queues, taken to write back or to read ahead, and given back.
 //!
 //! A queue has memory of its own and a kernel ring; making one for each sync would cost more than
 //! the sync.

@@ -16,9 +16,9 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// What a worker thread woke for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wake {
-    /// Somebody asked for work.
+    /// There is work.
     Work,
-    /// Nobody did for the whole timeout.
+    /// There was none for the whole timeout.
     Timeout,
     /// The cache is going away.
     Stop,

@@ -3,7 +3,6 @@
 
 pub(crate) mod compressed;
 pub(crate) mod frames;
-pub(crate) mod growth;
 pub(crate) mod io_pool;
 pub(crate) mod locks;
 pub(crate) mod node;

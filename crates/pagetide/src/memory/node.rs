@@ -5,7 +5,7 @@
 //! and the slow one for the store.
 //!
 //! Idea: everything that belongs to a frame is found by the frame's number. A cache without tiers
-//! has one node, and asks nobody which.
+//! has one node, and never asks which.
 //!
 //! ```text
 //!   frames     0 ............. n0 ........................ n1
@@ -22,7 +22,6 @@
 use crate::memory::frames::ArenaFrames;
 use crate::memory::locks::lock;
 use crate::memory::percpu::PerCpu;
-use crate::stats::counters::{Counters, Event};
 use pagetide_core::folio::Folios;
 use pagetide_core::group::NodeLists;
 use pagetide_core::ids::{CpuId, FrameId};
@@ -33,6 +32,16 @@ use std::sync::{Mutex, MutexGuard};
 
 /// The most nodes there can be.
 pub(crate) const NODES_MAX: usize = 8;
+
+/// What became of a touch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub(crate) enum Touched {
+    /// The policy will hear of it.
+    Logged,
+    /// The way was blocked: it is to be counted, and that is all.
+    Lost,
+}
 
 /// One node. See the module.
 pub(crate) struct Node {
@@ -66,24 +75,23 @@ impl Node {
         self.range.clone()
     }
 
-    /// Notes a touch that wants a list operation; where the way is blocked, it is lost.
-    pub(crate) fn log_touch(&self, cpu: CpuId, frame: FrameId, counters: &Counters) {
-        let Some(mut log) = self.free_log(cpu) else {
-            return counters.count(Event::TouchLost);
-        };
+    /// Notes a touch that wants a list operation.
+    pub(crate) fn log_touch(&self, cpu: CpuId, frame: FrameId) -> Touched {
+        let Some(mut log) = self.free_log(cpu) else { return Touched::Lost };
         if log.is_crammed() {
             self.drain_if_free(&mut log);
         }
         if log.is_crammed() {
-            return counters.count(Event::TouchLost);
+            return Touched::Lost;
         }
         if log.touch(frame) == Room::Full {
             self.drain_if_free(&mut log);
         }
+        Touched::Logged
     }
 
-    /// This CPU's log, or the next one's: who holds a log may wait for the lists meanwhile, and the
-    /// CPU goes to somebody who reads.
+    /// This CPU's log, or the next one's: the holder of a log may wait for the lists, while
+    /// another thread reads on its CPU.
     fn free_log(&self, cpu: CpuId) -> Option<MutexGuard<'_, AccessLog>> {
         let next = CpuId(cpu.0.wrapping_add(1));
         [cpu, next].into_iter().find_map(|cpu| self.logs.at(cpu).try_lock().ok())
@@ -197,7 +205,7 @@ impl Nodes {
         }
     }
 
-    /// Whether memory is left that nobody competes for, in any. Takes every zone's lock in turn.
+    /// Whether memory is left that nothing competes for, in any. Takes every zone's lock in turn.
     pub(crate) fn is_ample(&self) -> bool {
         self.list.iter().any(|node| node.frames.is_ample())
     }

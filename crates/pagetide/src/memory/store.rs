@@ -83,7 +83,7 @@ impl Identity {
 pub(crate) enum Backing {
     /// A regular file.
     File { file: Arc<StoreFile>, writable: bool },
-    /// Somebody's own store.
+    /// A store of the caller's.
     Custom(Box<dyn Store>),
 }
 
@@ -216,7 +216,7 @@ fn write_whole(store: &dyn Store, source: &[u8], offset: u64) -> io::Result<()> 
     Ok(())
 }
 
-/// Asks somebody's own store, which may panic or claim to have done more than it was asked: both
+/// Asks a store of the caller's, which may panic or claim to have done more than it was asked: both
 /// are errors of its, and pages in the middle of their I/O are treated as after any other.
 fn ask(most: usize, request: impl FnOnce() -> io::Result<usize>) -> io::Result<usize> {
     match catch(request)? {

@@ -1,4 +1,4 @@
-//! Serving a fault: from an address that somebody waits at to a page that is mapped there.
+//! Serving a fault: from an address that a thread waits at to a page that is mapped there.
 //!
 //! ```text
 //!   fault --lock the page--> mapped enough? --yes--> map once more, wake
@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Problem: user space cannot read accessed bits. So a page that is mapped counts as used until it
-//! is taken out; whoever takes young bits away, or arms a page, takes it out (`pagetide_sys`,
+//! is taken out; what takes young bits away, or arms a page, takes it out (`pagetide_sys`,
 //! `UnmapBatch`), and hears of the next use by a minor fault.
 //!
 //! Data and invariants: what is mapped is resident; what is mapped writable is dirty. A page that
@@ -22,15 +22,16 @@
 
 use crate::engine::Engine;
 use crate::engine::fill::{FillError, FillPlan, Filled};
-use crate::engine::flush::{Flushed, SWAP_PART};
+use crate::engine::flush::{Flusher, SWAP_PART};
 use crate::engine::mapping::Mapping;
+use crate::engine::pass::Flushed;
+use crate::engine::swap::SwapMap;
 use crate::memory::locks::lock;
-use crate::region::swap::SwapMap;
 use crate::stats::counters::Event;
-use pagetide_core::ids::{CpuId, PageIndex};
+use pagetide_core::ids::PageIndex;
 use pagetide_core::lru::AccessPath;
 use pagetide_core::record::AccessKind;
-use pagetide_sys::{FaultKind, Lock, PageHandle, UnmapBatch, UserAccess, current_cpu};
+use pagetide_sys::{FaultKind, Lock, PageHandle, UserAccess, current_cpu};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -49,7 +50,7 @@ pub(super) struct Faults {
     /// By [`FaultKind`].
     pub(super) nr_served: [AtomicU64; 3],
     pub(super) nr_failed: AtomicU64,
-    /// Nobody will wait for a fault any more.
+    /// No thread will wait for a fault any more.
     pub(super) stops: AtomicBool,
 }
 
@@ -60,140 +61,115 @@ impl Faults {
             FaultKind::Minor => Event::RegionMinor,
             FaultKind::WriteProtect => Event::RegionWriteProtect,
         };
-        engine.counters.count(event);
+        engine.pages.counters.count(event);
         self.nr_served[kind as usize].fetch_add(1, Relaxed);
     }
 
     fn count_failed(&self, engine: &Engine) {
-        engine.counters.count(Event::RegionFailed);
+        engine.pages.counters.count(Event::RegionFailed);
         self.nr_failed.fetch_add(1, Relaxed);
     }
-}
 
-impl Engine {
     /// Serves a fault of a region's user on page `index`.
-    pub(super) fn serve_fault(
-        &self,
-        mapping: &Mapping,
-        index: u64,
-        is_write: bool,
-        faults: &Faults,
-    ) {
+    pub(super) fn serve(&self, engine: &Engine, mapping: &Mapping, index: u64, is_write: bool) {
         if is_write {
-            self.balance_dirty(Engine::flush_for_room);
+            engine.flusher.balance_dirty(Flusher::flush_for_room);
         }
-        let cpu = current_cpu();
         let page = mapping.table.page_or_make(PageIndex(index));
         let mut run: Filled<'_> = vec![page.expect("a region is no longer than a table").lock()];
         let before = run[0].user_access();
         let was_resident = run[0].frame().is_some();
         let wanted = if is_write { UserAccess::Write } else { UserAccess::Read };
         if was_resident && before >= wanted {
-            // Told late, or by two threads at once.
-            return self.map_page(mapping, &mut run[0], is_write, faults);
+            // Heard of late, or by two threads at once.
+            return self.map_page(engine, mapping, &mut run[0], is_write);
         }
         let kind = if is_write { AccessKind::TableWrite } else { AccessKind::Table };
-        if self.bring_in_waiting(cpu, mapping, &mut run, kind, &faults.stops).is_err() {
-            faults.count_failed(self);
+        if self.bring_in(engine, mapping, &mut run, kind).is_err() {
+            self.count_failed(engine);
             return run[0].poison_user();
         }
         run[0].set_young();
-        faults.count(
-            self,
-            match (was_resident, before) {
-                (false, _) => FaultKind::Missing,
-                (true, UserAccess::None) => FaultKind::Minor,
-                (true, _) => FaultKind::WriteProtect,
-            },
-        );
+        let kind = match (was_resident, before) {
+            (false, _) => FaultKind::Missing,
+            (true, UserAccess::None) => FaultKind::Minor,
+            (true, _) => FaultKind::WriteProtect,
+        };
+        self.count(engine, kind);
         if run[0].page().load().is_hint() {
             lock(&mapping.rearm).push(PageIndex(index));
         }
-        self.map_page(mapping, &mut run[0], is_write, faults);
+        self.map_page(engine, mapping, &mut run[0], is_write);
         drop(run);
-        self.record(mapping, index, AccessKind::Unpin);
+        engine.pages.record(mapping, index, AccessKind::Unpin);
     }
 
     /// Maps a resident page, dirty first if it is to be written.
     fn map_page<H: PageHandle>(
         &self,
+        engine: &Engine,
         mapping: &Mapping,
         page: &mut Lock<H>,
         is_write: bool,
-        faults: &Faults,
     ) {
         let index = page.page().index().0;
         let frame = page.frame().expect("a page that is mapped is resident");
+        let mark_dirty = || engine.pages.mark_whole_dirty(mapping, index, frame);
         if is_write {
-            self.mark_whole_dirty(mapping, index, frame);
+            mark_dirty();
         }
         match page.map_user(is_write) {
             // The kernel cannot map for reading alone.
-            Ok(UserAccess::Write) if !is_write => self.mark_whole_dirty(mapping, index, frame),
+            Ok(UserAccess::Write) if !is_write => mark_dirty(),
             Ok(_) => {}
             Err(error) => {
                 eprintln!("a page of a region could not be mapped: {error}");
-                faults.count_failed(self);
+                self.count_failed(engine);
                 page.poison_user();
             }
         }
     }
 
-    /// As [`Engine::bring_in`]; where there is no frame, waits until there is one, or until nothing
-    /// that could leave memory can be written. It is one access, however long that takes.
-    pub(super) fn bring_in_waiting<'m>(
+    /// As [`Filler::bring_in`](crate::engine::fill::Filler::bring_in); where there is no frame,
+    /// waits until there is one, or until nothing that could leave memory can be written. It is one
+    /// access, however long that takes.
+    pub(super) fn bring_in<'m>(
         &self,
-        cpu: CpuId,
+        engine: &Engine,
         mapping: &'m Mapping,
         run: &mut Filled<'m>,
         kind: AccessKind,
-        stops: &AtomicBool,
     ) -> io::Result<()> {
-        if self.note_table_access(cpu, mapping, run, kind, &self.counters) {
+        let cpu = current_cpu();
+        if engine.filler.note_table_access(cpu, mapping, run, kind, &engine.pages.counters) {
             return Ok(());
         }
         let mut nr_failed_rounds = 0;
         loop {
-            match self.fill(cpu, mapping, run, FillPlan::one(AccessPath::Table)) {
+            match engine.filler.fill(cpu, mapping, run, FillPlan::one(AccessPath::Table)) {
                 Ok(()) => return Ok(()),
                 Err(FillError::Store(error)) => return Err(error),
-                Err(FillError::NoFrame) if stops.load(Relaxed) => {
+                Err(FillError::NoFrame) if self.stops.load(Relaxed) => {
                     return Err(io::ErrorKind::OutOfMemory.into());
                 }
-                Err(FillError::NoFrame) => match self.flush_for_room() {
+                Err(FillError::NoFrame) => match engine.flusher.flush_for_room() {
                     Flushed { nr_written: 1.., .. } => nr_failed_rounds = 0,
                     Flushed { nr_failed: 0, .. } => std::thread::sleep(NO_FRAME_WAIT),
                     _ if nr_failed_rounds < FAILED_ROUNDS_MAX => nr_failed_rounds += 1,
-                    _ => return Err(self.no_room_error(mapping)),
+                    _ => return Err(no_room_error(engine, mapping)),
                 },
             }
         }
     }
+}
 
-    /// Why nothing can leave memory: what the swap of this mapping says, or that of another.
-    fn no_room_error(&self, mapping: &Mapping) -> io::Error {
-        let told = mapping.swap.as_ref().and_then(SwapMap::failure);
-        let others = self.mappings.snapshot();
-        let of_others = || others.iter().find_map(|other| other.swap.as_ref()?.failure());
-        told.or_else(of_others).unwrap_or_else(|| {
-            io::Error::new(
-                io::ErrorKind::StorageFull,
-                "all frames hold pages that cannot be written",
-            )
-        })
-    }
-
-    /// Takes out the pages that were armed while they were being mapped.
-    pub(crate) fn unmap_rearmed(&self) {
-        for mapping in self.mappings.read().iter().filter(|mapping| mapping.is_region()) {
-            let mut pages = std::mem::take(&mut *lock(&mapping.rearm));
-            pages.sort_unstable();
-            let mut batch = UnmapBatch::new();
-            for index in pages {
-                if let Some(page) = mapping.table.page(index) {
-                    batch.unmap_armed(page);
-                }
-            }
-        }
-    }
+/// Why nothing can leave memory: what the swap of this mapping says, or that of another.
+fn no_room_error(engine: &Engine, mapping: &Mapping) -> io::Error {
+    let own = mapping.swap.as_ref().and_then(SwapMap::failure);
+    let others = engine.mappings.snapshot();
+    let of_others = || others.iter().find_map(|other| other.swap.as_ref()?.failure());
+    own.or_else(of_others).unwrap_or_else(|| {
+        let text = "all frames hold pages that cannot be written";
+        io::Error::new(io::ErrorKind::StorageFull, text)
+    })
 }

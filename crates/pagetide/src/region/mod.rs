@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Data and invariants: see `fault`, and `pagetide_sys`'s region. Handlers hold one page's lock at
-//! a time, and wait for nobody who may be waiting for a fault.
+//! a time, and wait for no thread that may wait for a fault.
 //!
 //! Ignored: huge pages; memory for the allocator of the process itself (handlers allocate).
 //!
@@ -25,25 +25,23 @@
 mod fault;
 mod options;
 mod stats;
-pub(crate) mod swap;
 
 pub use options::RegionOptions;
 pub use stats::RegionStats;
 
-use crate::api::cache::CacheShared;
-use crate::api::errors::{
-    AdviseError, CreateRegionError, OpenError, ReadError, SyncError, WriteError,
-};
-use crate::api::file::{Access, Advice, File};
-use crate::engine::Engine;
+use crate::api::cache::PageCache;
+use crate::api::file::{Access, Advice, File, from_read};
 use crate::engine::fill::Filled;
+use crate::engine::flush::Flusher;
 use crate::engine::mapping::Mapping;
+use crate::errors::{AdviseError, CreateRegionError, OpenError, ReadError, SyncError, WriteError};
+use crate::workers::CacheShared;
 use fault::Faults;
 use options::Opened;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::record::AccessKind;
 use pagetide_core::units::{Millis, PAGE_BYTES, PAGE_SHIFT};
-use pagetide_sys::{Fault, PageTable, RegionMemory, current_cpu};
+use pagetide_sys::{Fault, PageTable, RegionMemory};
 use std::fmt;
 use std::io;
 use std::ops::Range;
@@ -75,12 +73,38 @@ pub struct Region {
     len: u64,
 }
 
+impl PageCache {
+    /// Makes a region: an address range that any code can load from and store to, of which only
+    /// what the limit allows is in memory. See [`Region`].
+    ///
+    /// # Errors
+    /// [`CreateRegionError`], with what to change.
+    ///
+    /// # Cost
+    /// A reservation of addresses, whatever its length, and threads that serve its faults.
+    ///
+    /// ```
+    /// # use pagetide::{Bytes, PageCache, RegionOptions};
+    /// let cache = PageCache::builder().memory(Bytes(1 << 20)).build()?;
+    /// # if cache.region(RegionOptions::anonymous(Bytes(4096))).is_err() { return Ok(()) }
+    /// let region = cache.region(RegionOptions::anonymous(Bytes(8 << 20)))?;
+    /// region.write(5 << 20, b"four times as much as there is memory")?;
+    /// let mut word = [0; 4];
+    /// region.read(5 << 20, &mut word)?;
+    /// assert_eq!(&word, b"four");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn region(&self, options: RegionOptions) -> Result<Region, CreateRegionError> {
+        Region::create(&self.shared, options)
+    }
+}
+
 impl Region {
-    pub(crate) fn create(
+    fn create(
         shared: &Arc<CacheShared>,
         options: RegionOptions,
     ) -> Result<Region, CreateRegionError> {
-        if shared.engine.arena.shared_files().is_some() {
+        if shared.engine.pages.arena.shared_files().is_some() {
             return Err(CreateRegionError::Shared);
         }
         let direct = shared.limits.direct_io;
@@ -90,12 +114,12 @@ impl Region {
         opened.take_from_cache(&shared.engine)?;
         let memory = Arc::new(RegionMemory::new(nr_pages)?);
         let engine = &shared.engine;
-        let now = engine.tiering.as_ref().map_or(Millis(0), |tiering| tiering.now());
-        let table = PageTable::over_region(Arc::clone(&engine.arena), Arc::clone(&memory));
+        let now = engine.source.tiering.as_ref().map_or(Millis(0), |tiering| tiering.now());
+        let table = PageTable::over_region(Arc::clone(&engine.pages.arena), Arc::clone(&memory));
         let Opened { backing, len, swap, .. } = opened;
         let mapping = engine.mappings.change(|slots| {
             let make = |id| Mapping::of_region(id, table, backing, len, now, swap);
-            slots.insert_with(make).inspect(|mapping| engine.join(mapping, None))
+            slots.insert_with(make).inspect(|mapping| engine.source.join(mapping, None))
         });
         let mapping = mapping.ok_or(OpenError::TooManyMappings)?;
         let access = Access { read: true, write: true };
@@ -162,17 +186,17 @@ impl Region {
     /// # Errors
     /// As for [`Region::read`].
     pub fn write(&self, offset: u64, source: &[u8]) -> Result<(), WriteError> {
-        self.check_range(offset, source.len()).map_err(crate::api::file::from_read)?;
+        self.check_range(offset, source.len()).map_err(from_read)?;
         let mut done = 0;
         for piece in pieces(offset, source.len()) {
-            self.shared.engine.balance_dirty(Engine::flush_for_room);
+            self.shared.engine.flusher.balance_dirty(Flusher::flush_for_room);
             let part = &source[done..done + piece.within.len()];
             let written = self.with_page(piece.index, AccessKind::TableWrite, |run| {
                 run[0].write(piece.within.start, part);
                 let frame = run[0].frame().expect("a page brought in is resident");
-                self.shared.engine.mark_whole_dirty(&self.mapping, piece.index, frame);
+                self.shared.engine.pages.mark_whole_dirty(&self.mapping, piece.index, frame);
             });
-            written.map_err(crate::api::file::from_read)?;
+            written.map_err(from_read)?;
             done += piece.within.len();
         }
         Ok(())
@@ -265,13 +289,12 @@ impl Region {
         let engine = &self.shared.engine;
         let page = self.mapping.table.page_or_make(PageIndex(index));
         let mut run: Filled<'_> = vec![page.expect("checked to be in the region").lock()];
-        let stops = &self.faults.stops;
-        let brought = engine.bring_in_waiting(current_cpu(), &self.mapping, &mut run, kind, stops);
+        let brought = self.faults.bring_in(engine, &self.mapping, &mut run, kind);
         brought.map_err(|source| self.store_error(index, source))?;
         run[0].set_young();
         use_it(&mut run);
         drop(run);
-        engine.record(&self.mapping, index, AccessKind::Unpin);
+        engine.pages.record(&self.mapping, index, AccessKind::Unpin);
         Ok(())
     }
 
@@ -284,7 +307,7 @@ impl Region {
         let (engine, faults) = (Arc::clone(&self.shared.engine), Arc::clone(&self.faults));
         let serve = move |fault: Fault| {
             let Some(index) = memory.page_at(fault.address) else { return };
-            engine.serve_fault(&mapping, index, fault.is_write, &faults);
+            faults.serve(&engine, &mapping, index, fault.is_write);
         };
         let memory = Arc::clone(&self.memory);
         let thread = std::thread::Builder::new().name("pagetide-fault".into());
@@ -320,10 +343,10 @@ impl Drop for Region {
         let all = PageIndex(0)..PageIndex(u64::MAX);
         if mapping.swap.is_some() {
             let _no_write_back = crate::memory::locks::lock(&mapping.flush);
-            mapping.table.for_each_present(all, |page, _| engine.drop_page(mapping, page));
+            mapping.table.for_each_present(all, |page, _| engine.pages.drop_page(mapping, page));
         } else {
-            engine.flush(mapping, 0..u64::MAX);
-            engine.drop_clean_pages(mapping, all);
+            engine.flusher.flush(mapping, 0..u64::MAX);
+            engine.pages.drop_clean_pages(mapping, all);
         }
         // Without a handle nothing keeps the mapping, unless it is dirty still.
         self.file = None;

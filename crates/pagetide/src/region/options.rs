@@ -5,9 +5,9 @@
 //!   over        a file, taken from the cache for as long as the region lives; a store
 //! ```
 
-use super::swap::{self, SwapFile, SwapMap};
-use crate::api::errors::{CreateRegionError, OpenError};
 use crate::engine::Engine;
+use crate::engine::swap::{self, SwapFile, SwapMap};
+use crate::errors::{CreateRegionError, OpenError};
 use crate::memory::store::{Backing, Store};
 use pagetide_core::ids::PageIndex;
 use pagetide_core::units::{Bytes, PAGE_BYTES, PAGE_SHIFT};
@@ -58,7 +58,7 @@ impl RegionOptions {
         RegionOptions::of(Source::File(path.into()))
     }
 
-    /// The contents of somebody's own store.
+    /// The contents of a store of the caller's.
     pub fn over_store(store: Box<dyn Store>) -> RegionOptions {
         RegionOptions::of(Source::Store(store))
     }
@@ -162,8 +162,8 @@ impl Opened {
         let cached = engine.mappings.read().find(&identity).cloned();
         let Some(mapping) = cached else { return Ok(()) };
         if !mapping.has_handles() {
-            engine.flush(&mapping, 0..u64::MAX);
-            engine.drop_clean_pages(&mapping, PageIndex(0)..PageIndex(u64::MAX));
+            engine.flusher.flush(&mapping, 0..u64::MAX);
+            engine.pages.drop_clean_pages(&mapping, PageIndex(0)..PageIndex(u64::MAX));
             mapping.close_if_idle();
             engine.mappings.change(|slots| engine.forget_empty(slots));
         }

@@ -36,8 +36,9 @@ fn the_limit_holds_at_every_moment() {
                 file.read_at(&mut bytes, offset).expect("read");
             }
         }
-        most = most
-            .max(cache.shared.engine.arena.count_resident_bytes() + region.stats().resident_bytes);
+        most = most.max(
+            cache.shared.engine.pages.arena.count_resident_bytes() + region.stats().resident_bytes,
+        );
     }
     assert!(most <= NR_FRAMES << 12, "{most} bytes");
     assert!(most > (NR_FRAMES << 12) / 2, "{most} bytes: the test looks at nothing");
@@ -68,7 +69,7 @@ impl Store for Full {
     }
 }
 
-/// As a handler serves it: who touched the page would get a signal.
+/// As a handler serves it: the thread that touched the page would get a signal.
 #[test]
 fn a_fault_for_which_nothing_can_leave_memory_ends_and_is_counted() {
     const NAME: &str = "a_fault_for_which_nothing_can_leave_memory_ends_and_is_counted";
@@ -81,7 +82,7 @@ fn a_fault_for_which_nothing_can_leave_memory_ends_and_is_counted() {
             Err(error) => return eprintln!("SKIPPED: {NAME}: {error}"),
         };
         let serve = |index: u64| {
-            cache.shared.engine.serve_fault(&region.mapping, index, true, &region.faults);
+            region.faults.serve(&cache.shared.engine, &region.mapping, index, true);
             region.stats().failed_faults
         };
         let failed = (0..256).find(|index| serve(*index) > 0).expect("there is no room for all");

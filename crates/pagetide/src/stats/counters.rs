@@ -40,11 +40,11 @@ events! {
     DeviceWriteBytes,
     /// Pages brought in by readahead.
     Readahead,
-    /// Readahead pages evicted before anyone read them.
+    /// Readahead pages evicted unread.
     ReadaheadWasted,
     /// Pages read around others that were missed, while memory was ample.
     Around,
-    /// Those of them evicted before anyone read them.
+    /// Those of them evicted unread.
     AroundWasted,
     /// Requests of readahead whose frames were scattered, and that went through memory in a row.
     StagedRead,

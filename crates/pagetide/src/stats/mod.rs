@@ -1,7 +1,5 @@
 //! What a cache counts, samples and records of itself.
 
-pub(crate) mod cache_stats;
 pub(crate) mod counters;
 pub(crate) mod recorder;
 pub(crate) mod sizing;
-pub(crate) mod tier_stats;

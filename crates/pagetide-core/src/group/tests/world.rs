@@ -72,7 +72,7 @@ impl World {
             }
             return true;
         }
-        let Some(frame) = self.alloc(group, page) else { return false };
+        let Some(frame) = self.alloc(group) else { return false };
         let id = PageId { mapping: MappingId(0), index: PageIndex(page) };
         let page_type = if page < self.first_anon { PageType::File } else { PageType::Anon };
         let flags = self.groups.access_rule().flags_on_fill(AccessPath::Descriptor);
@@ -94,15 +94,14 @@ impl World {
     }
 
     /// A charge, then a frame; each reclaims for what stands in its way.
-    fn alloc(&mut self, group: GroupId, page: u64) -> Option<FrameId> {
-        let incoming = self.shadows.get(&page).copied();
+    fn alloc(&mut self, group: GroupId) -> Option<FrameId> {
         let mut nr_tries = 0;
         while let Err(full) = self.groups.charge(group) {
             nr_tries += 1;
             if nr_tries > RETRIES_MAX {
                 return None;
             }
-            let pass = GroupPass::for_page(&mut self.groups, full.group, incoming);
+            let pass = GroupPass::for_limit(&mut self.groups, full.group);
             self.reclaim(pass);
         }
         for _ in 0..RETRIES_MAX {

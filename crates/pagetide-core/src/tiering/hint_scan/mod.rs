@@ -88,11 +88,6 @@ impl BalancingMode {
         self as u8 & 2 != 0
     }
 
-    /// Whether a page's stamp is the time of its scan, and is to be set when its word is armed.
-    pub const fn keeps_scan_time(self, is_top_tier: bool) -> bool {
-        self.is_tiering() && !is_top_tier
-    }
-
     /// Whether a scan arms a page's word.
     pub fn wants_hint(self, entry: &EntryFacts) -> bool {
         let EntryFacts { flags, is_armed, is_pinned, is_top_tier, is_at_home } = *entry;

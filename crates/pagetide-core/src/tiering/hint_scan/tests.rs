@@ -171,8 +171,6 @@ fn modes_are_the_kernels_two_bits() {
     for mode in BalancingMode::ALL {
         assert_eq!(mode.to_string().parse(), Ok(mode));
         assert!(UnknownBalancingMode.to_string().contains(mode.as_str()));
-        assert!(!mode.keeps_scan_time(true));
-        assert_eq!(mode.keeps_scan_time(false), mode.is_tiering());
     }
     assert_eq!("2".parse::<BalancingMode>(), Err(UnknownBalancingMode));
     assert_eq!(BalancingMode::ALL.map(|mode| mode as u8), [0, 1, 2, 3]);

@@ -196,7 +196,6 @@ struct Node {
 #[derive(Clone, Debug)]
 pub struct Topology {
     nodes: Box<[Node]>,
-    fast: Box<[NodeId]>,
     slowest: NodeId,
 }
 
@@ -227,17 +226,7 @@ impl Topology {
         let plan = Plan { nodes, numa_distances };
         let slowest = plan.slowest();
         let nodes: Box<[Node]> = (0..given).map(|at| plan.node(at, top)).collect();
-        let fast = plan.with_memory().filter(|id| nodes[id.index()].is_top).collect();
-        Ok(Topology { nodes, fast, slowest })
-    }
-
-    /// One node of fast memory with all CPUs.
-    ///
-    /// # Errors
-    /// [`TopologyError::NoCpuNode`], without frames.
-    pub fn one_tier(nr_frames: u64) -> Result<Topology, TopologyError> {
-        let distance = AbstractDistance::DRAM;
-        Topology::new(&[NodeDescription { distance, has_cpus: true, nr_frames }], &[DISTANCE_LOCAL])
+        Ok(Topology { nodes, slowest })
     }
 
     /// DRAM with all CPUs as [`NodeId`] 0, and slow memory without CPUs as 1.
@@ -301,20 +290,9 @@ impl Topology {
         self.nodes[node.index()].is_top
     }
 
-    /// The nodes of the top tiers that have memory, in order.
-    pub fn fast_nodes(&self) -> &[NodeId] {
-        &self.fast
-    }
-
     /// The first node of the slowest tier: where a page ends that no tier wants.
     pub fn slowest(&self) -> NodeId {
         self.slowest
-    }
-
-    /// Where a page of `from` may be promoted to after a hint fault by a CPU of `cpu_node`: there,
-    /// unless the page is at the top already, or `cpu_node` has no CPU-attached memory of the top.
-    pub fn promotion_target(&self, from: NodeId, cpu_node: NodeId) -> Option<NodeId> {
-        (!self.is_top_tier(from) && self.is_top_tier(cpu_node)).then_some(cpu_node)
     }
 
     /// The preferred targets of demotion: of the next slower tier, all nodes at the least NUMA

@@ -27,16 +27,7 @@ fn each_node_demotes_to_the_nearest_of_the_next_tier() {
     assert_eq!(topology.demotion_targets(NodeId(2)), []);
     assert_eq!(topology.demotion_targets(NodeId(3)), []);
     assert_eq!(topology.demotion_fallback(NodeId(1)), [NodeId(3), NodeId(2)]);
-    assert_eq!(topology.fast_nodes(), [NodeId(0), NodeId(1)]);
     assert_eq!(topology.slowest(), NodeId(2));
-}
-
-#[test]
-fn only_pages_of_slow_nodes_are_promoted_and_to_the_accessing_cpu() {
-    let topology = four_nodes();
-    assert_eq!(topology.promotion_target(NodeId(2), NodeId(1)), Some(NodeId(1)));
-    assert_eq!(topology.promotion_target(NodeId(0), NodeId(1)), None);
-    assert_eq!(topology.promotion_target(NodeId(2), NodeId(3)), None);
 }
 
 #[test]
@@ -101,7 +92,6 @@ fn everything_up_to_the_slowest_cpus_is_top() {
     let topology = Topology::new(&nodes, &[10; 25]).unwrap();
     let top: Vec<bool> = (0..5).map(|id| topology.is_top_tier(NodeId(id))).collect();
     assert_eq!(top, [true, true, false, false, false]);
-    assert_eq!(topology.fast_nodes(), [NodeId(0), NodeId(1)]);
     assert_eq!(topology.demotion_targets(NodeId(0)), [NodeId(1)], "down within the top, too");
     assert_eq!(topology.demotion_targets(NodeId(2)), []);
     assert_eq!(topology.demotion_targets(NodeId(1)), [NodeId(3), NodeId(4)]);
@@ -143,7 +133,6 @@ fn nodes_that_make_no_sense_are_refused_with_a_way_out() {
         AbstractDistance::of(&idle, &idle).unwrap_err().to_string(),
         "memory of 0 ns and 10 MB/s: neither latency nor bandwidth may be zero"
     );
-    assert!(Topology::one_tier(10).unwrap().fast_nodes() == [NodeId(0)]);
 }
 
 proptest! {
@@ -183,11 +172,8 @@ proptest! {
             prop_assert!(chosen.is_none_or(|chosen| targets.contains(&chosen)));
         }
         prop_assert_eq!(topology.demotion_targets(topology.slowest()), []);
-        let (fast, slow): (Vec<_>, Vec<_>) = (0..nodes.len())
-            .map(|at| NodeId(at as u8))
-            .filter(|id| nodes[id.index()].nr_frames > 0)
-            .partition(|id| topology.is_top_tier(*id));
-        prop_assert_eq!(topology.fast_nodes(), &fast);
-        prop_assert!(slow.iter().all(|id| !nodes[id.index()].has_cpus), "CPUs are at the top");
+        let with_memory = (0..nodes.len()).filter(|at| nodes[*at].nr_frames > 0);
+        let mut slow = with_memory.filter(|at| !topology.is_top_tier(NodeId(*at as u8)));
+        prop_assert!(slow.all(|at| !nodes[at].has_cpus), "CPUs are at the top");
     }
 }

@@ -215,7 +215,8 @@ impl Machine {
     ///
     /// # Panics
     /// When there is no such CPU.
-    pub fn nr_listed_on(&self, cpu: CpuId) -> u32 {
+    #[cfg(test)]
+    pub(super) fn nr_listed_on(&self, cpu: CpuId) -> u32 {
         self.memory.pcp(cpu).count()
     }
 

@@ -1,12 +1,10 @@
 //! Advice: what the caller knows of its own accesses, named as `posix_fadvise` has it.
 
 use super::{File, Handle, page_range};
-use crate::api::errors::AdviseError;
+use crate::errors::AdviseError;
 use crate::memory::locks::lock;
-use pagetide_core::folio::Flags;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::readahead::{AccessPattern, ReadaheadRun};
-use pagetide_sys::current_cpu;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -66,47 +64,24 @@ impl Handle {
 
     fn prefetch(&self, range: Range<PageIndex>) {
         // Half of what there is room for: more would evict what was just brought in.
-        let most = self.engine().room_of(&self.mapping) / 2;
+        let most = self.engine().source.room_of(&self.mapping) / 2;
         let end = range.end.0.min(self.mapping.nr_pages());
         let nr = end.saturating_sub(range.start.0).min(most);
         let run =
             ReadaheadRun { start: range.start.0, nr, nr_now: 0, marker: None, is_around: false };
-        // Nobody is on the way there: all of it is wanted.
-        self.engine().prefetch(&self.mapping, run, &Arc::default());
+        // No reader is on the way there: all of it is wanted.
+        self.engine().prefetcher.prefetch(&self.mapping, run, &Arc::default());
     }
 
     fn drop_range(&self, range: Range<PageIndex>) -> Result<(), AdviseError> {
         let engine = self.engine();
         let failures_before = self.mapping.error_count();
         self.write_back(range.start.0..range.end.0)?;
-        engine.drop_clean_pages(&self.mapping, range);
+        engine.pages.drop_clean_pages(&self.mapping, range);
         if self.mapping.error_count() == failures_before {
             return Ok(());
         }
         let failed = self.mapping.last_error();
         Err(AdviseError::Writeback(failed.unwrap_or_else(|| std::io::ErrorKind::Other.into())))
-    }
-}
-
-impl crate::engine::Engine {
-    /// Drops the pages of the range that are neither dirty nor in use.
-    pub(crate) fn drop_clean_pages(
-        &self,
-        mapping: &crate::engine::mapping::Mapping,
-        range: Range<PageIndex>,
-    ) {
-        const UNCLEAN: Flags = Flags::DIRTY.with(Flags::WRITEBACK);
-        let cpu = current_cpu();
-        mapping.table.for_each_present(range.clone(), |page, _| {
-            let Ok(mut page) = page.try_lock() else { return };
-            if page.frame().is_some_and(|frame| self.folios[frame].flags().any(UNCLEAN)) {
-                return;
-            }
-            self.expel(cpu, mapping, &mut page);
-        });
-        // Last: also what was evicted meanwhile.
-        if let Some(pool) = &self.pool {
-            pool.forget_range(mapping, range);
-        }
     }
 }

@@ -2,17 +2,17 @@
 //!
 //! A read guard pins the page: one atomic on the page's own word to take it, one to drop it, and
 //! the page stays until then. A write guard locks the page and works on a private copy, published
-//! when the guard goes; nobody ever sees half a change, and no reference into shared memory is ever
-//! written through.
+//! when the guard goes; no reader ever sees half a change, and no reference into shared memory is
+//! ever written through.
 //!
 //! Guards are table accesses: they set the page's young bit, which aging collects.
 
 use super::{File, Handle, NOTED};
-use crate::api::errors::{ReadError, WriteError};
 use crate::api::file::write::from_read;
 use crate::engine::fill::{FillError, Filled};
 use crate::engine::held;
 use crate::engine::written;
+use crate::errors::{ReadError, WriteError};
 use pagetide_core::ids::{CpuId, PageIndex};
 use pagetide_core::record;
 use pagetide_core::writeback::Balance;
@@ -74,7 +74,7 @@ impl File {
             && let Ok(pin) = page.try_pin(Touch::Young)
         {
             handle.note_table_access(index);
-            if handle.engine().is_slow(pin.frame(), pin.has_hint()) {
+            if handle.pages.is_slow(pin.frame(), pin.has_hint()) {
                 return handle.pin_in_slow_memory(index, pin);
             }
             handle.note_pinned(index, &pin);
@@ -131,13 +131,13 @@ impl Handle {
     #[inline]
     fn note_table_access(&self, index: u64) {
         self.count_hit();
-        self.engine().record(&self.mapping, index, record::AccessKind::Table);
+        self.pages.record(&self.mapping, index, record::AccessKind::Table);
     }
 
     /// What the page has to say to readahead and to the sample of reuse, once it is where it stays.
     #[inline]
     fn note_pinned(&self, index: u64, pin: &Pin<PageRef<'_>>) {
-        let flags = self.engine().folios[pin.frame()].flags();
+        let flags = self.pages.folios[pin.frame()].flags();
         if flags.any(NOTED) {
             self.note_flags(index, pin.frame(), flags);
         }
@@ -146,11 +146,11 @@ impl Handle {
     /// A guard goes. The page is free a moment later, before anything else is decided.
     #[inline]
     fn note_unpin(&self, index: u64) {
-        self.engine().record(&self.mapping, index, record::AccessKind::Unpin);
+        self.pages.record(&self.mapping, index, record::AccessKind::Unpin);
     }
 
     /// Pins a page again that was pinned in slow memory, or was armed: it may have to move first,
-    /// which nobody does to a pinned page.
+    /// which no pinned page does.
     #[cold]
     fn pin_in_slow_memory<'f>(
         &'f self,
@@ -159,13 +159,13 @@ impl Handle {
     ) -> Result<PageGuard<'f>, ReadError> {
         let (page, frame, has_hint) = (self.page_or_make(index)?, pin.frame(), pin.has_hint());
         if !has_hint {
-            self.engine().note_slow_access(current_cpu(), page, frame, has_hint);
+            self.engine().source.note_slow_access(current_cpu(), page, frame, has_hint);
             self.note_pinned(index, &pin);
             let nr_bytes = self.check_in_file(index)?;
             return Ok(PageGuard::new(self, pin, nr_bytes));
         }
         drop(pin);
-        self.engine().note_slow_access(current_cpu(), page, frame, has_hint);
+        self.engine().source.note_slow_access(current_cpu(), page, frame, has_hint);
         let nr_bytes = self.check_in_file(index)?;
         match page.try_pin(Touch::Quiet) {
             Ok(pin) => {
@@ -186,7 +186,7 @@ impl Handle {
             match page.try_pin(Touch::Young) {
                 Ok(pin) => {
                     self.note_table_access(index);
-                    if self.engine().is_slow(pin.frame(), pin.has_hint()) {
+                    if self.pages.is_slow(pin.frame(), pin.has_hint()) {
                         return self.pin_in_slow_memory(index, pin);
                     }
                     self.note_pinned(index, &pin);
@@ -225,9 +225,11 @@ impl Handle {
         self.settle(index..=index)?;
         let engine = self.engine();
         let mut run: Filled<'_> = vec![self.lock_page(self.page_or_make(index)?)?];
-        match engine.bring_in(cpu, &self.mapping, &mut run, kind, &self.counters) {
+        match engine.filler.bring_in(cpu, &self.mapping, &mut run, kind, &self.counters) {
             Ok(()) => Ok(run),
-            Err(FillError::NoFrame) => Err(ReadError::NoFrame { frames: engine.nodes.nr_frames() }),
+            Err(FillError::NoFrame) => {
+                Err(ReadError::NoFrame { frames: self.pages.nodes.nr_frames() })
+            }
             Err(FillError::Store(source)) => Err(self.store_error(index, source)),
         }
     }
@@ -268,17 +270,17 @@ impl PageGuardMut<'_> {
     pub fn commit(self) {}
 
     fn publish(&mut self, index: u64) {
-        let (engine, mapping) = (self.handle.engine(), &self.handle.mapping);
+        let (pages, mapping) = (&self.handle.pages, &self.handle.mapping);
         let mut before = vec![0; self.bytes.len()];
         self.page.read(0, &mut before);
         let frame = self.page.frame().expect("a guarded page has a frame");
         for change in written::changes(&before, &self.bytes) {
             self.page.write(change.start, &self.bytes[change.clone()]);
-            engine.mark_dirty(mapping, index, frame, change);
+            pages.mark_dirty(mapping, index, frame, change);
         }
         // No waiting in a drop: the flusher may need the page, or another this thread has locked.
-        if engine.dirty.balance() != Balance::Continue {
-            engine.flusher.notify();
+        if pages.dirty.balance() != Balance::Continue {
+            self.handle.engine().flusher.wake();
         }
     }
 }

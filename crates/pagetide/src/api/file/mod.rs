@@ -17,14 +17,15 @@ pub use cursor::FileCursor;
 pub use guard::{PageGuard, PageGuardMut};
 pub(crate) use write::from_read;
 
-use crate::api::cache::CacheShared;
-use crate::api::errors::ReadError;
 use crate::engine::Engine;
 use crate::engine::held;
 use crate::engine::mapping::Mapping;
+use crate::engine::pages::Pages;
+use crate::errors::ReadError;
 use crate::memory::locks::lock;
 use crate::memory::percpu::PerCpu;
 use crate::stats::counters::{Counters, Event};
+use crate::workers::CacheShared;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::{FrameId, PageIndex};
 use pagetide_core::readahead::Readahead;
@@ -38,7 +39,7 @@ use std::sync::{Arc, Mutex};
 /// No page: where a CPU has not read through this handle yet.
 const NO_PAGE: u64 = u64::MAX;
 
-/// Flags of pages that somebody wants to hear of when they are used.
+/// Flags of pages whose use is noted.
 const NOTED: Flags = Flags::READAHEAD.with(Flags::PREFETCHED).with(Flags::SAMPLED);
 
 /// What a handle may do.
@@ -52,10 +53,11 @@ pub(crate) struct Access {
 ///
 /// # Concurrency
 /// Any number of threads at once. One call's bytes within one page are read or written as a whole;
-/// calls that span pages are not atomic as a whole. Who wants a page waits for the thread that has
-/// a [`PageGuardMut`] of it; who writes it, also for those that have a [`PageGuard`]. A call that
-/// would wait for a guard of its own thread fails with `WouldDeadlock`. Nobody waits for a guard of
-/// a page it does not want: not to open the file, not to change its length, not to write elsewhere.
+/// calls that span pages are not atomic as a whole. A call that wants a page waits for the thread
+/// that has a [`PageGuardMut`] of it; one that writes it, also for those that have a [`PageGuard`].
+/// A call that would wait for a guard of its own thread fails with `WouldDeadlock`. No call waits
+/// for a guard of a page it does not want: not to open the file, not to change its length, not to
+/// write elsewhere.
 ///
 /// # Other programs
 /// Close to open: what another program had written when it closed the file is seen by the next
@@ -74,15 +76,17 @@ pub struct File {
 /// The state of one open handle.
 struct Handle {
     shared: Arc<CacheShared>,
+    /// The engine's, one step nearer for hits.
+    pages: Arc<Pages>,
     mapping: Arc<Mapping>,
     access: Access,
     /// The page in which the last read on each CPU ended: reading on in it counts once.
     last_page: PerCpu<AtomicU64>,
     readahead: Mutex<Readahead>,
-    /// The page of the last miss, for whoever brings pages ahead of it.
+    /// The page of the last miss, for the prefetcher ahead of it.
     reached: Arc<AtomicU64>,
     no_reuse: AtomicBool,
-    /// Those of the group the mapping was in when it was opened, or of all who are in none.
+    /// Those of the group the mapping was in when it was opened, or of all that are in none.
     counters: Arc<Counters>,
     errors_seen: AtomicU64,
 }
@@ -93,9 +97,10 @@ impl File {
         let nr_cpus = shared.limits.pcp.nr_cpus as usize;
         let readahead_pages = shared.devices.window_of(&mapping, &shared.limits);
         let errors_seen = AtomicU64::new(mapping.reported_errors());
-        let counters = shared.engine.counters_of(&mapping);
+        let counters = shared.engine.source.counters_of(&mapping);
         File {
             handle: Arc::new(Handle {
+                pages: Arc::clone(&shared.engine.pages),
                 shared,
                 mapping,
                 access,
@@ -155,7 +160,7 @@ impl Handle {
     #[inline]
     fn settle(&self, pages: RangeInclusive<u64>) -> Result<(), ReadError> {
         if self.mapping.leaving.is_any() {
-            let settled = self.engine().settle(&self.mapping, pages);
+            let settled = self.engine().flusher.settle(&self.mapping, pages);
             settled.map_err(|own| ReadError::WouldDeadlock { index: own.index })?;
         }
         Ok(())
@@ -178,7 +183,7 @@ impl Handle {
                 page.lock()
             }
         };
-        self.engine().settle_locked(&self.mapping, &mut lock);
+        self.engine().flusher.settle_locked(&self.mapping, &mut lock);
         Ok(lock)
     }
 
@@ -187,7 +192,7 @@ impl Handle {
     #[cold]
     fn note_flags(&self, index: u64, frame: FrameId, flags: Flags) {
         if flags.any(Flags::SAMPLED) {
-            self.engine().reuse.hit(&self.mapping, PageIndex(index));
+            self.pages.reuse.hit(self.mapping.key(PageIndex(index)));
         }
         if flags.any(Flags::READAHEAD.with(Flags::PREFETCHED)) {
             self.note_readahead(index, frame);
@@ -197,18 +202,18 @@ impl Handle {
     /// What readahead learns from a page that was used.
     fn note_readahead(&self, index: u64, frame: FrameId) {
         let engine = self.engine();
-        let before = engine.folios[frame].clear(Flags::READAHEAD.with(Flags::PREFETCHED));
+        let before = engine.pages.folios[frame].clear(Flags::READAHEAD.with(Flags::PREFETCHED));
         if !before.any(Flags::READAHEAD) {
             return;
         }
         let wasted = self.mapping.wasted.load(Relaxed);
-        let room = engine.group_room(&self.mapping);
+        let room = engine.source.group_room(&self.mapping);
         let run = lock(&self.readahead).on_marker(index, wasted, room);
         if let Some(run) = run
             && run.start < self.mapping.nr_pages()
         {
             self.mapping.note_marker(run.marker);
-            engine.prefetch(&self.mapping, run, &self.reached);
+            engine.prefetcher.prefetch(&self.mapping, run, &self.reached);
         }
     }
 

@@ -6,9 +6,9 @@
 //! the cache, also under the page's lock, so that it sees every write before it.
 
 use super::{File, Handle, NO_PAGE, NOTED};
-use crate::api::errors::ReadError;
-use crate::engine::Engine;
 use crate::engine::fill::{FillError, FillPlan, Filled};
+use crate::engine::pages::Pages;
+use crate::errors::ReadError;
 use crate::memory::locks::lock;
 use crate::stats::counters::Event;
 use pagetide_core::folio::Flags;
@@ -120,13 +120,12 @@ impl Handle {
         is_hit: bool,
     ) -> bool {
         let index = PageIndex(piece.index);
-        let engine = self.engine();
         // Whose pages are only touched, bytes are not needed.
         if !target.is_empty() {
-            engine.fetch_guess(self.mapping.table.guess_frame(index), piece.within);
+            self.pages.fetch_guess(self.mapping.table.guess_frame(index), piece.within);
         }
         let Some(page) = self.mapping.table.page(index) else { return false };
-        let Some(copied) = copy_resident(engine, page, piece.within, target) else {
+        let Some(copied) = copy_resident(&self.pages, page, piece.within, target) else {
             return false;
         };
         if is_hit {
@@ -150,13 +149,13 @@ impl Handle {
         let Copied { mut frame, flags, has_hint } = copied;
         self.record_read(piece);
         match (piece.counts, is_hit) {
-            (true, true) => engine.mark_accessed(cpu, frame),
-            (true, false) => engine.mark_filled(cpu, frame),
+            (true, true) => self.pages.mark_accessed(cpu, frame),
+            (true, false) => self.pages.mark_filled(cpu, frame),
             (false, _) => {}
         }
         // What this call brought in was paid for with it.
-        if is_hit && engine.is_slow(frame, has_hint) {
-            match engine.note_slow_access(cpu, page, frame, has_hint) {
+        if is_hit && self.pages.is_slow(frame, has_hint) {
+            match engine.source.note_slow_access(cpu, page, frame, has_hint) {
                 Some(now) => frame = now,
                 None => return,
             }
@@ -170,10 +169,10 @@ impl Handle {
     pub(super) fn record_read(&self, piece: &Piece) {
         let kind =
             if piece.counts { record::AccessKind::Read } else { record::AccessKind::ReadAgain };
-        self.engine().record(&self.mapping, piece.index, kind);
+        self.pages.record(&self.mapping, piece.index, kind);
     }
 
-    /// Brings the page in, or finds that somebody else has; copies from under its lock. Returns the
+    /// Brings the page in, or finds it brought in; copies from under its lock. Returns the
     /// bytes copied and the end of the run that was filled.
     #[cold]
     pub(super) fn read_miss(
@@ -196,29 +195,30 @@ impl Handle {
         if let Some(frame) = run[0].frame() {
             self.count_hit();
             run[0].read(piece.within, target);
-            // Tiering needs the lock: who meets a page here has waited for it, and is served as is.
-            let copied = Copied { frame, flags: engine.folios[frame].flags(), has_hint: false };
+            // Tiering needs the lock: a reader that meets a page here has waited, and is served as
+            // is.
+            let copied = Copied { frame, flags: self.pages.folios[frame].flags(), has_hint: false };
             self.note_read(cpu, piece, page, copied, true);
             return Ok((target.len(), 0));
         }
         self.counters.count(Event::Miss);
-        engine.reuse.access(&self.mapping, PageIndex(piece.index));
+        self.pages.reuse.access(self.mapping.key(PageIndex(piece.index)));
         let plan = self.plan_fill(piece, previous);
         // Alone, the page's access is also the entry for its fill, and stands before it.
         if !plan.is_group() {
             self.record_read(piece);
         }
-        let filled = engine.fill(cpu, &self.mapping, &mut run, plan);
+        let filled = engine.filler.fill(cpu, &self.mapping, &mut run, plan);
         if plan.is_group() {
             match filled {
                 Ok(()) => self.record_read(piece),
-                Err(_) => engine.record(&self.mapping, piece.index, record::AccessKind::Bypass),
+                Err(_) => self.pages.record(&self.mapping, piece.index, record::AccessKind::Bypass),
             }
         }
         match filled {
             Ok(()) => {}
             Err(FillError::NoFrame) => {
-                let nr_read = self.read_past_cache(cpu, piece, target)?;
+                let nr_read = self.read_past_cache(piece, target)?;
                 return Ok((nr_read, 0));
             }
             Err(FillError::Store(source)) => return Err(self.store_error(piece.index, source)),
@@ -231,7 +231,7 @@ impl Handle {
         self.counters.add(Event::Miss, nr_wanted - 1);
         if piece.counts && !plan.is_noted {
             let frame = run[0].frame().expect("a filled page has a frame");
-            engine.mark_filled(cpu, frame);
+            self.pages.mark_filled(cpu, frame);
         }
         Ok((nr_read, filled_end.min(piece.last + 1)))
     }
@@ -246,9 +246,9 @@ impl Handle {
             wanted,
             previous,
             wasted,
-            is_ample: self.engine().is_ample(),
-            has_prefetcher: self.engine().has_workers,
-            room: self.engine().group_room(&self.mapping),
+            is_ample: self.engine().source.is_ample(),
+            has_prefetcher: self.engine().source.has_workers,
+            room: self.engine().source.group_room(&self.mapping),
         };
         self.reached.store(piece.index, Relaxed);
         let run = lock(&self.readahead).on_miss(miss);
@@ -261,13 +261,13 @@ impl Handle {
             marker: run.marker,
             is_noted: false,
         };
-        if self.engine().has_workers && run.nr_now < run.nr {
+        if self.engine().source.has_workers && run.nr_now < run.nr {
             plan.nr = run.nr_now;
             let mut rest = run;
             rest.start += run.nr_now;
             rest.nr -= run.nr_now;
             if rest.start < self.mapping.nr_pages() {
-                self.engine().prefetches.push(&self.mapping, rest, &self.reached);
+                self.engine().prefetcher.push(&self.mapping, rest, &self.reached);
             }
         }
         if plan.is_group() {
@@ -278,20 +278,14 @@ impl Handle {
     }
 
     /// Reads the locked, absent page's bytes from the store straight for the caller.
-    fn read_past_cache(
-        &self,
-        _cpu: CpuId,
-        piece: &Piece,
-        target: &mut [u8],
-    ) -> Result<usize, ReadError> {
-        let engine = self.engine();
+    fn read_past_cache(&self, piece: &Piece, target: &mut [u8]) -> Result<usize, ReadError> {
         self.counters.count(Event::BypassRead);
-        engine.count_read(1);
+        self.pages.count_read(1);
         let mut buffer = AlignedBuf::zeroed(PAGE_BYTES);
         let offset = piece.index << PAGE_SHIFT;
         let read = self.mapping.backing().and_then(|one| one.read_bytes(&mut buffer, offset));
         let nr_bytes = read.map_err(|source| self.store_error(piece.index, source))?;
-        engine.check_length(&self.mapping, offset, 1, nr_bytes);
+        self.pages.check_length(&self.mapping, offset, 1, nr_bytes);
         let nr_valid = self.mapping.bytes_in_page(PageIndex(piece.index));
         let nr_read = target.len().min(nr_valid.saturating_sub(piece.within));
         target[..nr_read].copy_from_slice(&buffer[piece.within..piece.within + nr_read]);
@@ -320,7 +314,7 @@ struct Copied {
 /// Copies from the page's frame if it is resident.
 #[inline]
 fn copy_resident(
-    engine: &Engine,
+    pages: &Pages,
     page: PageRef<'_>,
     within: usize,
     target: &mut [u8],
@@ -329,14 +323,14 @@ fn copy_resident(
         let ticket = page.peek()?;
         let frame = ticket.frame();
         // Started before the copy, so that the descriptor's line arrives meanwhile.
-        let flags = engine.folios[frame].flags();
-        engine.arena.read(frame, within, target);
+        let flags = pages.folios[frame].flags();
+        pages.arena.read(frame, within, target);
         if page.still(ticket) {
             return Some(Copied { frame, flags, has_hint: ticket.is_hint() });
         }
     }
     let pin = page.try_pin(Touch::Quiet).ok()?;
     let frame = pin.frame();
-    engine.arena.read(frame, within, target);
-    Some(Copied { frame, flags: engine.folios[frame].flags(), has_hint: pin.has_hint() })
+    pages.arena.read(frame, within, target);
+    Some(Copied { frame, flags: pages.folios[frame].flags(), has_hint: pin.has_hint() })
 }

@@ -6,14 +6,11 @@
 //! [leaving](crate::engine::leaving).
 
 use super::{File, Handle};
-use crate::api::errors::WriteError;
-use crate::engine::Engine;
-use crate::engine::mapping::{FILE_BYTES_MAX, Mapping};
+use crate::engine::mapping::FILE_BYTES_MAX;
+use crate::errors::WriteError;
 use crate::memory::locks::lock;
-use pagetide_core::folio::Flags;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
-use pagetide_sys::{Lock, PageHandle, PageRef, current_cpu};
 
 impl File {
     /// Cuts the file to `len` bytes, or extends it with zeros. In effect at once, in the store too;
@@ -42,7 +39,7 @@ impl File {
         let refused = |source| WriteError::SetLen { len, source };
         let backing = mapping.backing().map_err(refused)?;
         mapping.note_writer();
-        let changed = handle.engine().with_change(mapping, &backing, || {
+        let changed = handle.engine().flusher.with_change(mapping, &backing, || {
             let was = mapping.len();
             backing.set_len(len)?;
             mapping.set_len(len);
@@ -65,7 +62,7 @@ impl Handle {
         let first_gone = len.div_ceil(PAGE_BYTES as u64);
         let gone = PageIndex(first_gone)..PageIndex(u64::MAX);
         mapping.table.for_each_present(gone, |page, _| match page.try_lock() {
-            Ok(mut page) => engine.drop_locked(mapping, &mut page),
+            Ok(mut page) => engine.pages.drop_locked(mapping, &mut page),
             Err(_) => mapping.leaving.insert_cut(page.index().0, 0),
         });
         let (last, within) = (len >> PAGE_SHIFT, len as usize % PAGE_BYTES);
@@ -81,29 +78,11 @@ impl Handle {
                 Err(_) => mapping.leaving.insert_cut(last, within),
             }
         }
-        if let Some(pool) = &engine.pool {
+        if let Some(pool) = &engine.pages.pool {
             // Last, as pages may have been evicted meanwhile; and with the last page, of which a
             // copy may have the bytes that were cut off.
-            pool.forget_range(&self.mapping, PageIndex(len >> PAGE_SHIFT)..PageIndex(u64::MAX));
+            pool.forget_range(mapping.copied(), PageIndex(len >> PAGE_SHIFT)..PageIndex(u64::MAX));
         }
-    }
-}
-
-impl Engine {
-    /// Drops one page, dirty or not.
-    pub(crate) fn drop_page(&self, mapping: &Mapping, page: PageRef<'_>) {
-        self.drop_locked(mapping, &mut page.lock());
-    }
-
-    /// The same, of a page that is locked.
-    pub(crate) fn drop_locked<H: PageHandle>(&self, mapping: &Mapping, page: &mut Lock<H>) {
-        if let Some(frame) = page.frame()
-            && self.folios[frame].clear(Flags::DIRTY).any(Flags::DIRTY)
-        {
-            mapping.dirty.take(page.page().index().0);
-            self.uncount_dirty(mapping, 1);
-        }
-        self.expel(current_cpu(), mapping, page);
     }
 }
 
@@ -112,7 +91,7 @@ mod tests {
     use crate::{Bytes, OpenOptions, PageCache, Tier};
     use pagetide_core::units::PAGE_BYTES;
 
-    /// A cut sets the length, looks at the last page, and drops its copy; who reads before that
+    /// A cut sets the length, looks at the last page, and drops its copy; a read before that
     /// finds the copy.
     #[test]
     fn a_compressed_copy_of_a_cut_page_does_not_bring_back_what_was_cut_off() {
@@ -127,9 +106,9 @@ mod tests {
         file.read_at(&mut all, 0).unwrap();
         let engine = &cache.shared.engine;
         // What other CPUs' logs have is on no list yet.
-        engine.nodes.drain_logs();
-        engine.reclaim_pages(pagetide_core::driver::FIRST, 64);
-        let pool = engine.pool.as_ref().unwrap();
+        engine.pages.nodes.drain_logs();
+        engine.source.reclaim_pages(pagetide_core::driver::FIRST, 64);
+        let pool = engine.pages.pool.as_ref().unwrap();
         assert_eq!(pool.collect_stats().nr_pages, 3);
         let mapping = &file.handle.mapping;
         mapping.set_len(100);

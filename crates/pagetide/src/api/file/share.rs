@@ -7,12 +7,12 @@
 //! ```
 //!
 //! What is offered to be admitted is believed, but only as what the file on disk had: not once
-//! anybody has written the file through the cache, for then the truth may be here alone.
+//! the file was written through the cache, for then the truth may be here alone.
 
 use super::read::Piece;
 use super::{File, Handle};
-use crate::api::errors::ReadError;
 use crate::api::seam::SharedPages;
+use crate::errors::ReadError;
 use crate::memory::locks::lock;
 use crate::stats::counters::Event;
 use pagetide_core::ids::PageIndex;
@@ -50,7 +50,7 @@ impl SharedPages for File {
         let _no_writers = handle.mapping.resize.write().expect("no holder panics");
         let _no_write_back = lock(&handle.mapping.flush);
         handle.mapping.table.for_each_present(PageIndex(0)..PageIndex(u64::MAX), |page, _| {
-            handle.engine().drop_page(&handle.mapping, page);
+            handle.pages.drop_page(&handle.mapping, page);
         });
     }
 
@@ -103,7 +103,7 @@ impl SharedPages for File {
     }
 
     fn touch_ranges(&self, ranges: &[(u64, u64)]) {
-        let (table, folios) = (&self.handle.mapping.table, &self.handle.engine().folios);
+        let (table, folios) = (&self.handle.mapping.table, &self.handle.pages.folios);
         for some in ranges.chunks(FETCHED) {
             // The cache misses of all, first the words' and then the descriptors', pass side by
             // side.
@@ -121,13 +121,13 @@ impl SharedPages for File {
             page.fetch();
         }
         if let Some(tag) = mapping.tag() {
-            self.handle.engine().arena.fetch_hints(tag, PageIndex(index));
+            self.handle.pages.arena.fetch_hints(tag, PageIndex(index));
         }
     }
 
     fn nr_around(&self) -> u64 {
         let handle = &*self.handle;
-        lock(&handle.readahead).nr_around(handle.engine().is_ample())
+        lock(&handle.readahead).nr_around(handle.engine().source.is_ample())
     }
 
     fn admit(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool {
@@ -138,28 +138,28 @@ impl SharedPages for File {
             drop(page);
             self.touch_pages(index, 1);
             if let Some(page) = mapping.table.page(PageIndex(index)) {
-                // Whoever read it had not found it.
+                // The process that read it had not found it.
                 page.publish();
             }
             return true;
         }
-        // Under the page's lock: whoever writes has counted itself before it takes it.
+        // Under the page's lock: a writer has counted itself before it takes it.
         if mapping.writes() != writes {
             return false;
         }
         let cpu = current_cpu();
         handle.counters.count(Event::Miss);
-        engine.reuse.access(mapping, PageIndex(index));
-        engine.count_read(1);
+        engine.pages.reuse.access(mapping.key(PageIndex(index)));
+        engine.pages.count_read(1);
         let previous = handle.last_page.at(cpu).swap(index, Relaxed);
         let counts = previous != index && !handle.no_reuse.load(Relaxed);
         handle.record_read(&Piece { index, last: index, within: 0, counts });
-        let Ok(frame) = engine.admit(cpu, mapping, &mut page, AccessPath::Descriptor) else {
+        let Ok(frame) = engine.source.admit(cpu, mapping, &mut page, AccessPath::Descriptor) else {
             return false;
         };
         page.write(0, bytes);
         if counts {
-            engine.mark_filled(cpu, frame);
+            engine.pages.mark_filled(cpu, frame);
         }
         true
     }
@@ -173,9 +173,10 @@ impl SharedPages for File {
         }
         // Under the page's lock, as above.
         let is_as_read = mapping.writes() == writes;
-        let is_in = is_as_read && engine.admit_around(current_cpu(), mapping, &mut page).is_ok();
+        let is_in =
+            is_as_read && engine.filler.admit_around(current_cpu(), mapping, &mut page).is_ok();
         if is_in {
-            engine.counters.add(Event::DeviceReadBytes, PAGE_BYTES as u64);
+            engine.pages.counters.add(Event::DeviceReadBytes, PAGE_BYTES as u64);
             page.write(0, bytes);
         }
         is_in
@@ -183,7 +184,7 @@ impl SharedPages for File {
 }
 
 impl Handle {
-    /// Locks a page that somebody offers to have read when the count of writes was `writes`, if it
+    /// Locks a page that is offered as read when the count of writes was `writes`, if it
     /// may be taken at all.
     fn lock_offered(&self, index: u64, writes: u64) -> Option<Lock<PageRef<'_>>> {
         let is_whole = index < self.mapping.len() >> PAGE_SHIFT;

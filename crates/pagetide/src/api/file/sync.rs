@@ -1,8 +1,8 @@
 //! Making writes durable, and hearing of the ones that failed.
 
 use super::{File, Handle};
-use crate::api::errors::{ReadError, SyncError};
 use crate::engine::held;
+use crate::errors::{ReadError, SyncError};
 use crate::memory::locks::lock;
 use crate::memory::store::Backing;
 use std::io;
@@ -11,12 +11,12 @@ use std::ops::Range;
 impl File {
     /// Writes back every page of the file that is dirty now and makes the data durable. When this
     /// returns without an error, what was written before the call survives a crash. Waits for other
-    /// threads that have a [`PageGuardMut`](crate::PageGuardMut) of a dirty page, and lets nobody
-    /// wait along.
+    /// threads that have a [`PageGuardMut`](crate::PageGuardMut) of a dirty page, and lets no
+    /// other call wait along.
     ///
     /// # Errors
     /// [`SyncError::Writeback`] if any write-back of this file failed since this handle's last
-    /// sync, by whomever; each handle hears of it once, and the pages stay dirty for another try.
+    /// sync, by any call; each handle hears of it once, and the pages stay dirty for another try.
     /// What no handle has heard of when the file is closed, the next one to open it hears.
     /// [`SyncError::Store`] if the store could not be made durable; [`SyncError::WouldDeadlock`]
     /// if this thread has a [`PageGuardMut`](crate::PageGuardMut) of the file.
@@ -27,8 +27,8 @@ impl File {
         self.handle.sync(Backing::sync_data)
     }
 
-    /// Writes back every page of the file that is dirty now, without making it durable: whoever
-    /// reads the file past this cache sees the data from here on. Waits as [`File::sync_data`]
+    /// Writes back every page of the file that is dirty now, without making it durable: reads
+    /// of the file past this cache see the data from here on. Waits as [`File::sync_data`]
     /// does.
     ///
     /// # Errors
@@ -41,7 +41,7 @@ impl File {
     }
 
     /// Looks at the file as another open of it would: what other programs had stored when they
-    /// closed it is seen from here on, by all handles. Waits for nobody's guard.
+    /// closed it is seen from here on, by all handles. Waits for no guard.
     ///
     /// # Errors
     /// [`ReadError::Store`] if the system does not tell.
@@ -74,7 +74,7 @@ impl Handle {
         match held::first_exclusive(&self.mapping) {
             Some(index) => Err(SyncError::WouldDeadlock { index }),
             None => {
-                self.engine().flush(&self.mapping, pages);
+                self.engine().flusher.flush(&self.mapping, pages);
                 Ok(())
             }
         }

@@ -5,10 +5,10 @@
 //! under the page's lock; its error is the caller's.
 
 use super::{File, Handle};
-use crate::api::errors::{ReadError, WriteError};
 use crate::engine::fill::{FillError, FillPlan, Filled};
-use crate::engine::flush::OnLocked;
 use crate::engine::mapping::FILE_BYTES_MAX;
+use crate::engine::pass::OnLocked;
+use crate::errors::{ReadError, WriteError};
 use crate::memory::store::Backing;
 use crate::stats::counters::Event;
 use pagetide_core::ids::{CpuId, PageId, PageIndex};
@@ -42,7 +42,7 @@ impl File {
         Ok(done)
     }
 
-    /// As [`File::write_at`], which never writes less either: for callers who have no use for the
+    /// As [`File::write_at`], which never writes less either: for callers without use for the
     /// length.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ impl File {
             let nr_bytes = (PAGE_BYTES - within).min(source.len() - *done);
             handle.write_page(at >> PAGE_SHIFT, within, &source[*done..*done + nr_bytes])?;
             *done += nr_bytes;
-            handle.engine().balance_dirty(|engine| engine.flush_all(OnLocked::Skip));
+            handle.engine().flusher.balance_dirty(|flusher| flusher.flush_all(OnLocked::Skip));
         }
         Ok(())
     }
@@ -88,7 +88,7 @@ impl Handle {
                 let _no_truncation = self.mapping.resize.read().expect("no holder panics");
                 self.mapping.note_writer();
                 if let Ok(mut page) = page.try_lock() {
-                    self.engine().settle_locked(&self.mapping, &mut page);
+                    self.engine().flusher.settle_locked(&self.mapping, &mut page);
                     return self.write_locked(vec![page], within, source);
                 }
             }
@@ -105,8 +105,8 @@ impl Handle {
     ) -> Result<(), WriteError> {
         let (engine, cpu) = (self.engine(), current_cpu());
         let index = run[0].page().index().0;
-        engine.record(&self.mapping, index, record::AccessKind::Write);
-        engine.reuse.access(&self.mapping, PageIndex(index));
+        self.pages.record(&self.mapping, index, record::AccessKind::Write);
+        self.pages.reuse.access(self.mapping.key(PageIndex(index)));
         let written = within..within + source.len();
         let is_hit = run[0].frame().is_some();
         if is_hit {
@@ -123,17 +123,17 @@ impl Handle {
         }
         if is_hit {
             let frame = run[0].frame().expect("a page that was hit has a frame");
-            engine.mark_accessed(cpu, frame);
-            engine.note_locked_access(cpu, &mut run[0]);
+            self.pages.mark_accessed(cpu, frame);
+            engine.source.note_locked_access(cpu, &mut run[0]);
         }
         run[0].write(within, source);
         // Under the page's lock: write-back takes as much of the page as the file is long.
         self.mapping.grow_to((index << PAGE_SHIFT) + written.end as u64);
         let frame = run[0].frame().expect("a prepared page has a frame");
         if !is_hit {
-            engine.mark_filled(cpu, frame);
+            self.pages.mark_filled(cpu, frame);
         }
-        engine.mark_dirty(&self.mapping, index, frame, written);
+        self.pages.mark_dirty(&self.mapping, index, frame, written);
         Ok(())
     }
 
@@ -148,9 +148,14 @@ impl Handle {
         let start = run[0].page().index().0 << PAGE_SHIFT;
         let is_whole = overwritten == (0..PAGE_BYTES);
         if !is_whole && start < self.mapping.stored_len() {
-            return engine.fill(cpu, &self.mapping, run, FillPlan::one(AccessPath::Descriptor));
+            return engine.filler.fill(
+                cpu,
+                &self.mapping,
+                run,
+                FillPlan::one(AccessPath::Descriptor),
+            );
         }
-        engine.admit(cpu, &self.mapping, &mut run[0], AccessPath::Descriptor)?;
+        engine.source.admit(cpu, &self.mapping, &mut run[0], AccessPath::Descriptor)?;
         if !is_whole {
             run[0].fill_zero(0..PAGE_BYTES);
         }
@@ -162,16 +167,16 @@ impl Handle {
     fn write_through(&self, index: u64, within: usize, source: &[u8]) -> Result<(), WriteError> {
         let (engine, mapping) = (self.engine(), &self.mapping);
         self.counters.count(Event::WriteThrough);
-        engine.forget_compressed(PageId { mapping: mapping.id, index: PageIndex(index) });
+        self.pages.forget_compressed(PageId { mapping: mapping.id, index: PageIndex(index) });
         let offset = (index << PAGE_SHIFT) + within as u64;
         let end = offset + source.len() as u64;
         let written = mapping.backing().and_then(|backing| {
-            engine.with_change(mapping, &backing, || {
+            engine.flusher.with_change(mapping, &backing, || {
                 if !mapping.agreement.is_shared() {
                     return self.write_around(&backing, index, within, source);
                 }
                 mapping.agreement.lock().may_grow_to(end);
-                engine.count_write(source.len());
+                self.pages.count_write(source.len());
                 backing.write_bytes(source, offset)
             })
         });
@@ -193,17 +198,17 @@ impl Handle {
         within: usize,
         source: &[u8],
     ) -> io::Result<()> {
-        let (engine, offset) = (self.engine(), index << PAGE_SHIFT);
+        let offset = index << PAGE_SHIFT;
         let mut buffer = AlignedBuf::zeroed(PAGE_BYTES);
         let nr_old = if source.len() == PAGE_BYTES || offset >= self.mapping.stored_len() {
             0
         } else {
-            engine.count_read(1);
+            self.pages.count_read(1);
             backing.read_bytes(&mut buffer, offset)?
         };
         buffer[within..within + source.len()].copy_from_slice(source);
         let nr_bytes = nr_old.max(within + source.len());
-        engine.count_write(nr_bytes);
+        self.pages.count_write(nr_bytes);
         backing.write_bytes(&buffer[..nr_bytes], offset)
     }
 }

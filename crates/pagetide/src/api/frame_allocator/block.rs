@@ -61,7 +61,7 @@ impl<'a> FrameBlock<'a> {
     }
 
     /// Where it begins. [`FrameBlock::len_bytes`] bytes from there are mapped, readable and
-    /// writable, and nobody else's until the block is dropped; their contents are whatever was
+    /// writable, and this block's alone until it is dropped; their contents are whatever was
     /// there before.
     ///
     /// Aligned to the block's length up to 2 MiB, so that a block of order 9 can be one huge page.

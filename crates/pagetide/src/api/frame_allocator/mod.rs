@@ -17,8 +17,8 @@
 //! allocation fails only when no block of its order could be made, wherever the free frames lie.
 //!
 //! **Ignored.** Reclaim: when there is no frame, there is none, and so no watermark is kept to, and
-//! mixing types boosts none. And threads of its own: somebody calls [`FrameAllocator::tick`] a few
-//! times a second, or the lists never shrink by themselves.
+//! mixing types boosts none. And threads of its own: the program calls [`FrameAllocator::tick`] a
+//! few times a second, or the lists never shrink by themselves.
 
 mod block;
 mod stats;
@@ -26,8 +26,8 @@ mod stats;
 pub use block::{FrameBlock, FrameBlocks, JoinError};
 pub use stats::FrameAllocatorStats;
 
-use crate::api::builder::high_fraction;
-use crate::api::errors::BuildError;
+use crate::engine::limits::high_fraction;
+use crate::errors::BuildError;
 use crate::memory::frames::shared_zone::{PcpSettings, SharedZone};
 use pagetide_core::ids::Order;
 use pagetide_core::knobs::MEMORY_MIN;
@@ -135,8 +135,8 @@ impl FrameAllocator {
     /// come from outside go through [`Order::new`].
     ///
     /// # Concurrency
-    /// Frames whose return was complete before the call, and that nobody else took since, are
-    /// found.
+    /// Frames whose return was complete before the call, and that no other call took since,
+    /// are found.
     ///
     /// # Cost
     /// Some ten nanoseconds from this CPU's list (orders 0 to 3 and 9); otherwise the zone's lock.
@@ -150,13 +150,13 @@ impl FrameAllocator {
     /// kept apart by 2 MiB: what stays for long, asked for as unmovable, does not lie where others
     /// come and go, and large blocks stay possible there.
     ///
-    /// `None` for [`MigrateType::HighAtomic`] as well, which is nobody's here.
+    /// `None` for [`MigrateType::HighAtomic`] as well, of which there is none here.
     #[inline]
     pub fn alloc_as(&self, migrate: MigrateType, order: Order) -> Option<FrameBlock<'_>> {
         if migrate == MigrateType::HighAtomic {
             return None;
         }
-        // Nothing here is reclaimed: there is nobody to keep frames for.
+        // Nothing here is reclaimed: there is nothing to keep frames for.
         let request = AllocRequest { migrate, ..AllocRequest::fast(order).at(None) };
         match self.zone.alloc(current_cpu(), &request) {
             Some(first) => Some(FrameBlock { allocator: self, first, order }),

@@ -17,16 +17,11 @@
 //!            frame --none--> reclaim everywhere, as protection allows --> frame
 //! ```
 //!
-//! | file | does |
-//! |---|---|
-//! | `options` | what a group is given, in bytes, and whether that makes sense |
-//! | `directory` | names, and the counts of what core cannot see |
-//! | `charge` | a miss pays; removing, changing and emptying a group |
-//! | `stats` | what people read of one |
+//! Here is the interface; names and options are `engine::groups`, charges `engine::frame_source`.
 //!
 //! # Data and invariants
 //!
-//! All groups of a cache are behind its node's lock, in core's `Groups`, which also holds who is
+//! All groups of a cache are behind its node's lock, in core's `Groups`, which also holds which is
 //! charged for what: no charge ends above a limit, not for a moment. A frame is uncharged when its
 //! eviction is settled, a few lines before it is free. A mapping is in one group, which exists;
 //! where that is removed, in its parent. Hits are counted in cells of the handle's group, so that
@@ -36,26 +31,23 @@
 //!
 //! Tiers of frames, moving charges between groups, write-back by group (limits on dirty pages are
 //! the whole cache's: a group full of dirty pages writes through), compressed copies, which are
-//! charged to nobody, and reads past the cache.
+//! charged to none, and reads past the cache.
 //!
 //! # Sources
 //!
 //! `pagetide_core::group`, and there the kernel's documented control group v2.
 
-mod charge;
-mod directory;
-mod options;
 mod stats;
 
-pub use options::{GroupError, GroupOptions};
 pub use stats::GroupStats;
 
-pub(crate) use directory::{Directory, Member};
-
-use crate::api::cache::{CacheShared, OpenOptions, PageCache};
-use crate::api::errors::OpenError;
+use crate::api::cache::{OpenOptions, PageCache};
 use crate::api::file::File;
+use crate::engine::groups::directory::Member;
+use crate::engine::groups::options::GroupOptions;
+use crate::errors::{GroupError, OpenError};
 use crate::memory::store::Store;
+use crate::workers::CacheShared;
 use pagetide_core::units::Bytes;
 use std::fmt;
 use std::path::Path;
@@ -100,7 +92,7 @@ impl PageCache {
 
     /// The groups there are, in the order in which they were made.
     pub fn groups(&self) -> Vec<Group> {
-        let Some(directory) = &self.shared.engine.groups else { return Vec::new() };
+        let Some(directory) = &self.shared.engine.source.groups else { return Vec::new() };
         let group = |member| Group { shared: Arc::clone(&self.shared), member };
         directory.members().into_iter().map(group).collect()
     }
@@ -113,7 +105,7 @@ impl Group {
         name: &str,
         options: GroupOptions,
     ) -> Result<Group, GroupError> {
-        let member = shared.engine.create_group(parent, name, options)?;
+        let member = shared.engine.source.create_group(parent, name, options)?;
         Ok(Group { shared: Arc::clone(shared), member })
     }
 
@@ -133,9 +125,9 @@ impl Group {
     /// Opens a file for this group, as [`PageCache::open`]; the pages it brings in are charged to
     /// it.
     ///
-    /// A file is of one group at a time: that of the first of the handles that are open now. Who
-    /// opens it beside them shares their pages and does not pay. Pages that are resident stay
-    /// charged to whom they were charged.
+    /// A file is of one group at a time: that of the first of the handles that are open now. A
+    /// later handle shares their pages, and its group does not pay. Pages that are resident stay
+    /// charged to the group they were charged to.
     ///
     /// # Errors
     /// As [`PageCache::open`]; [`OpenError::GroupRemoved`].
@@ -144,7 +136,7 @@ impl Group {
         self.cache().open_for(Some(&self.member), path.as_ref(), options)
     }
 
-    /// Opens somebody's own store for this group, as [`PageCache::open_store`].
+    /// Opens a store of the caller's for this group, as [`PageCache::open_store`].
     ///
     /// # Errors
     /// As there; [`OpenError::GroupRemoved`].
@@ -161,7 +153,7 @@ impl Group {
         GroupStats::collect(&self.shared.engine, &self.member)
     }
 
-    /// Frees memory of this group and those below it before anyone needs it; returns how much came
+    /// Frees memory of this group and those below it before it is needed; returns how much came
     /// free, less than asked for where pages are dirty, in use or protected below it.
     ///
     /// # Errors
@@ -170,7 +162,7 @@ impl Group {
     /// # Concurrency
     /// In the calling thread, beside others that reclaim.
     pub fn reclaim(&self, wanted: Bytes) -> Result<Bytes, GroupError> {
-        self.shared.engine.reclaim_group(&self.member, wanted)
+        self.shared.engine.source.reclaim_group(&self.member, wanted)
     }
 
     /// Gives it other limits. Where it uses more than it now may, pages go until it fits; what is
@@ -179,7 +171,7 @@ impl Group {
     /// # Errors
     /// As [`PageCache::group`]; [`GroupError::Removed`].
     pub fn set(&self, options: GroupOptions) -> Result<(), GroupError> {
-        self.shared.engine.set_group(&self.member, options)
+        self.shared.engine.source.set_group(&self.member, options)
     }
 
     /// Removes it. Its files are its parent's from now on, and so are the pages they bring in; its
@@ -188,7 +180,7 @@ impl Group {
     /// # Errors
     /// [`GroupError::HasChildren`]: remove those first; [`GroupError::Removed`].
     pub fn remove(&self) -> Result<(), GroupError> {
-        self.shared.engine.remove_group(&self.member)
+        self.shared.engine.source.remove_group(&self.member)
     }
 
     /// Whether files can be opened for it.

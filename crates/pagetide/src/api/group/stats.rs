@@ -1,11 +1,10 @@
 //! What people read of a group.
 
-use super::GroupError;
-use super::directory::{Member, path_of};
 use crate::engine::Engine;
+use crate::engine::groups::directory::Member;
+use crate::errors::GroupError;
 use crate::stats::counters::Event;
 use pagetide_core::group::UNLIMITED;
-use pagetide_core::ids::GroupId;
 use pagetide_core::units::Bytes;
 use pagetide_core::vmstat::Counter;
 use std::fmt;
@@ -50,7 +49,7 @@ impl GroupStats {
     }
 
     pub(super) fn collect(engine: &Engine, member: &Member) -> Result<GroupStats, GroupError> {
-        let (config, usage, vmstat) = engine.with_group(member, |groups| {
+        let (config, usage, vmstat) = engine.source.with_group(member, |groups| {
             let tree = groups.tree();
             let vmstat = *groups.lruvec(member.id).vmstat();
             (tree.config(member.id), tree.usage(member.id), vmstat)
@@ -102,13 +101,5 @@ impl fmt::Display for GroupStats {
             "refaults    {}, {} of them activated; {} evictions",
             self.refaults, self.activations, self.evictions
         )
-    }
-}
-
-impl Engine {
-    /// What names groups for people: their paths, as they are now.
-    pub(crate) fn group_paths(&self) -> impl Fn(GroupId) -> String + use<> {
-        let members = self.groups.as_ref().map_or(Vec::new(), |directory| directory.members());
-        move |group| path_of(&members, group)
     }
 }

@@ -3,7 +3,7 @@
 //! Problem: a page that is evicted clean may be wanted again, and reading it from its store takes a
 //! hundred times as long as unpacking it.
 //!
-//! Idea: a pool of LZ4 blocks between the slowest memory and the stores. Who misses looks here
+//! Idea: a pool of LZ4 blocks between the slowest memory and the stores. A miss looks here
 //! first. A page is in memory or in the pool, never in both.
 //!
 //! ```text
@@ -14,7 +14,7 @@
 //!
 //! Data and invariants: a copy is what the store has. It enters while its page is locked for
 //! eviction and clean; it leaves, under its page's lock, when the page is admitted again or written
-//! past the cache; and whoever drops contents without looking at each page (truncation, a file that
+//! past the cache; and what drops contents without looking at each page (truncation, a file that
 //! changed behind our back) drops a range of copies and raises the mapping's *epoch*, by which an
 //! eviction that began before is refused. The limit is of memory: the pool is made with all it will
 //! ever have (`cells`), and what keeping a copy takes is in there, too.
@@ -26,7 +26,6 @@
 mod cells;
 mod copies;
 
-use crate::engine::mapping::Mapping;
 use crate::memory::locks::lock;
 use copies::Copies;
 use pagetide_core::ids::{MappingId, PageId, PageIndex};
@@ -73,6 +72,14 @@ impl fmt::Display for CompressedStats {
     }
 }
 
+/// A mapping whose pages may have copies here.
+#[derive(Clone, Copy)]
+pub(crate) struct Copied<'m> {
+    pub(crate) mapping: MappingId,
+    /// Rises whenever contents are dropped without looking at each page.
+    pub(crate) epoch: &'m AtomicU64,
+}
+
 /// The pool. All methods may be called by any thread; see the module for which locks they want.
 pub(crate) struct CompressedPool {
     limit_bytes: u64,
@@ -97,15 +104,15 @@ impl CompressedPool {
 
     /// Keeps a clean page that is being evicted and is still locked, whose mapping's epoch was
     /// `epoch` since it was locked.
-    pub(crate) fn store(&self, mapping: &Mapping, index: PageIndex, epoch: u64, bytes: &[u8]) {
+    pub(crate) fn store(&self, of: Copied<'_>, index: PageIndex, epoch: u64, bytes: &[u8]) {
         let block = lz4_flex::block::compress(bytes);
         if block.len() > COPY_MAX {
             self.nr_incompressible.fetch_add(1, Relaxed);
             return;
         }
-        let page = PageId { mapping: mapping.id, index };
+        let page = PageId { mapping: of.mapping, index };
         let mut copies = lock(&self.copies);
-        if mapping.epoch.load(Relaxed) != epoch {
+        if of.epoch.load(Relaxed) != epoch {
             return;
         }
         if let Some(nr_pushed_out) = copies.insert(page, &block) {
@@ -131,10 +138,10 @@ impl CompressedPool {
     }
 
     /// Forgets pages of a mapping, and whatever of it is being evicted now.
-    pub(crate) fn forget_range(&self, mapping: &Mapping, range: Range<PageIndex>) {
+    pub(crate) fn forget_range(&self, of: Copied<'_>, range: Range<PageIndex>) {
         let mut copies = lock(&self.copies);
-        mapping.epoch.fetch_add(1, Relaxed);
-        copies.remove_range(mapping.id, range);
+        of.epoch.fetch_add(1, Relaxed);
+        copies.remove_range(of.mapping, range);
     }
 
     /// Forgets what a mapping had whose number will be another's.

@@ -42,7 +42,7 @@ fn take_and_give(frames: &ArenaFrames, cpu: CpuId) {
     frames.free(cpu, ids);
 }
 
-/// Nobody holds a frame: all can be had, each once.
+/// No thread holds a frame: all can be had, each once.
 fn check_all_there(frames: &ArenaFrames) {
     assert_eq!(frames.resident_bytes(), 0);
     frames.drain_lists();
@@ -157,8 +157,8 @@ fn loom_a_tick_beside_allocations_loses_nothing() {
     });
 }
 
-/// All frames but the lists' are taken: whoever drains before it gives up finds what the other
-/// thread returned, or the other thread still had it.
+/// All frames but the lists' are taken: a thread that drains before it gives up finds what the
+/// other thread returned, or the other thread still had it.
 #[test]
 fn loom_nothing_fails_while_frames_lie_on_lists() {
     explore(|| {

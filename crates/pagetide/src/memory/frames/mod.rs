@@ -99,8 +99,8 @@ impl ArenaFrames {
         FrameId(self.first)..FrameId(self.first + self.nr_frames)
     }
 
-    /// Lists keep nothing while the answer lives: before [`Frames::drain_lists`], by who must not
-    /// fail.
+    /// Lists keep nothing while the answer lives: before [`Frames::drain_lists`], by a caller that
+    /// must not fail.
     pub(crate) fn starve(&self) -> Starving {
         self.zone.starve()
     }
@@ -126,7 +126,7 @@ impl ArenaFrames {
         background_target(&self.zone.lock_zone(), level, room_below)
     }
 
-    /// Whether memory is left that nobody competes for: see [`Zone::is_ample`].
+    /// Whether memory is left that nothing competes for: see [`Zone::is_ample`].
     pub(crate) fn is_ample(&self) -> bool {
         self.zone.lock_zone().is_ample()
     }

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The try-lock never waits: a contended list (another thread of this CPU was preempted inside, or
-//! somebody drains it) means one trip to the zone. Lock order: per-CPU list, then zone.
+//! it is drained) means one trip to the zone. Lock order: per-CPU list, then zone.
 //!
 //! The CPU is where the caller ran a moment ago. A thread that was moved since, a CPU that was
 //! added (it shares a list), a CPU that went away (its list is drained with the others before an
@@ -159,13 +159,13 @@ impl SharedZone {
     }
 
     /// Lists keep nothing while the answer lives: to be called before [`SharedZone::drain_lists`]
-    /// by who must not fail.
+    /// by a caller that must not fail.
     pub(crate) fn starve(&self) -> Starving {
         Starving::new(&self.table)
     }
 
-    /// Returns every CPU's list to the zone, a bounded piece for each hold of its lock. Who must
-    /// not fail calls this before it does.
+    /// Returns every CPU's list to the zone, a bounded piece for each hold of its lock. A caller
+    /// that must not fail calls this before it does.
     pub(crate) fn drain_lists(&self) {
         for pcp in self.pcps.iter() {
             let mut pcp = pcp.lock();
@@ -256,7 +256,7 @@ impl SharedZone {
         }
     }
 
-    /// The zone, and whether somebody had to be waited for.
+    /// The zone, and whether it had to be waited for.
     fn visit(&self) -> (MutexGuard<'_, Zone>, LockWait) {
         match self.zone.try_lock() {
             Ok(zone) => (zone, LockWait::None),

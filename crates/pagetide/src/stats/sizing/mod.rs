@@ -1,7 +1,7 @@
-//! What other sizes of memory would do, told from the running cache.
+//! What other sizes of memory would do, estimated from the running cache.
 //!
-//! Core follows a sample of the pages (see [`pagetide_core::sizing`]); here is who tells it of
-//! their uses, and what people read.
+//! Core follows a sample of the pages (see [`pagetide_core::sizing`]); here it hears of
+//! their uses, and here is what people read.
 //!
 //! ```text
 //!   fill   --> in the sample? --> the folio's flag SAMPLED, and the use, under the lock
@@ -12,11 +12,9 @@
 //! A hit tests the flag together with those of readahead, in a word it has read anyway: pages that
 //! are not followed pay nothing. The lock is a leaf, held for one look-up.
 
-use crate::engine::mapping::Mapping;
 use crate::memory::locks::lock;
 use crossbeam_utils::CachePadded;
 use pagetide_core::folio::Flags;
-use pagetide_core::ids::PageIndex;
 use pagetide_core::sizing::{NR_GROUPS, PageKey, ReuseCounts, ReuseSample, SampleRate};
 use pagetide_core::units::Bytes;
 use std::fmt;
@@ -25,7 +23,7 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 /// The sample of one cache.
 pub(crate) struct ReuseSampler {
-    /// As the sample's; so that who is not in it takes no lock.
+    /// As the sample's; so that pages outside it take no lock.
     shift: AtomicU8,
     sample: CachePadded<Mutex<ReuseSample>>,
 }
@@ -44,30 +42,28 @@ impl ReuseSampler {
     }
 
     /// The flag of a page that is followed, to be set when it gets a frame.
-    pub(crate) fn flag(&self, mapping: &Mapping, index: PageIndex) -> Flags {
-        if self.takes(key(mapping, index)) { Flags::SAMPLED } else { Flags::NONE }
+    pub(crate) fn flag(&self, page: PageKey) -> Flags {
+        if self.takes(page) { Flags::SAMPLED } else { Flags::NONE }
     }
 
     /// A page was used, resident or not.
-    pub(crate) fn access(&self, mapping: &Mapping, index: PageIndex) {
-        let page = key(mapping, index);
+    pub(crate) fn access(&self, page: PageKey) {
         if self.takes(page) {
             lock(&self.sample).access(page);
         }
     }
 
-    /// A resident page was used that carries the flag. Waits for nobody.
+    /// A resident page was used that carries the flag. Waits for no lock.
     #[cold]
-    pub(crate) fn hit(&self, mapping: &Mapping, index: PageIndex) {
+    pub(crate) fn hit(&self, page: PageKey) {
         // A use that is lost here is counted as one at a short distance.
         if let Ok(mut sample) = self.sample.try_lock() {
-            sample.access(key(mapping, index));
+            sample.access(page);
         }
     }
 
     /// A page's contents were thrown away.
-    pub(crate) fn discard(&self, mapping: &Mapping, index: PageIndex) {
-        let page = key(mapping, index);
+    pub(crate) fn discard(&self, page: PageKey) {
         if self.takes(page) {
             lock(&self.sample).discard(page);
         }
@@ -92,12 +88,7 @@ impl ReuseSampler {
     }
 }
 
-#[inline]
-fn key(mapping: &Mapping, index: PageIndex) -> PageKey {
-    PageKey::of(mapping.name_hash, index)
-}
-
-/// A number told from a sample, and what it may be off by.
+/// A number estimated from a sample, and what it may be off by.
 ///
 /// Its text has no digit finer than the error, nor than the precision that is asked for (three
 /// without): `0.71 +- 0.03`. An error of 0 is left out: then nothing was sampled.
@@ -132,20 +123,20 @@ impl fmt::Display for Estimate {
     }
 }
 
-/// Shares are told to core as parts of this.
+/// Shares are given to core as parts of this.
 const WHOLE: u64 = 1 << 32;
 
 fn part_of(share: f64) -> u64 {
     (share.clamp(0.0, 1.0) * WHOLE as f64) as u64
 }
 
-/// The standard error of what is told by all groups together, from what is told without each of
+/// The standard error of the estimate of all groups together, from the estimates without each of
 /// them.
 fn jackknife(without: impl FnMut(usize) -> f64) -> f64 {
-    let told: Vec<f64> = (0..NR_GROUPS).map(without).collect();
+    let estimates: Vec<f64> = (0..NR_GROUPS).map(without).collect();
     let nr = NR_GROUPS as f64;
-    let mean = told.iter().sum::<f64>() / nr;
-    let squares: f64 = told.iter().map(|one| (one - mean).powi(2)).sum();
+    let mean = estimates.iter().sum::<f64>() / nr;
+    let squares: f64 = estimates.iter().map(|one| (one - mean).powi(2)).sum();
     (squares * (nr - 1.0) / nr).sqrt()
 }
 
@@ -157,7 +148,7 @@ fn jackknife(without: impl FnMut(usize) -> f64) -> f64 {
 /// knows of the policy and of readahead what they did at one size, and takes that to hold for
 /// others.
 ///
-/// How far it may be off is told with it ([`Sizing::estimate`]), from the sample itself:
+/// How far it may be off is said with it ([`Sizing::estimate`]), from the sample itself:
 ///
 /// - which pages are followed: the pages are dealt into eight groups, and what each seven of them
 ///   say is compared (a jackknife);
@@ -165,7 +156,7 @@ fn jackknife(without: impl FnMut(usize) -> f64) -> f64 {
 ///   that n is uncertain by its square root, and with it the size that a ratio belongs to.
 ///
 /// It says nothing of how unlike LRU the policy is, of which the curve knows one point. Sizes
-/// beyond [`Sizing::memory_known`] are told as that one.
+/// beyond [`Sizing::memory_known`] are estimated as that one.
 ///
 /// ```
 /// # use pagetide::{Bytes, OpenOptions, PageCache};

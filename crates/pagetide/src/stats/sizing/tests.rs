@@ -1,6 +1,7 @@
 //! The errors that estimates state, against how far they are off.
 
 use super::*;
+use pagetide_core::ids::PageIndex;
 use std::collections::{BTreeMap, HashMap};
 
 const NR_FRAMES: u32 = 8192;

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   page --hash--> bucket --> copy --> copy          a chain of copies, by their first cells
-//!   oldest <-> ... <-> newest                        who makes room for others
-//!   mapping --> copy <-> copy <-> copy               who goes with it
+//!   oldest <-> ... <-> newest                        which makes room for others
+//!   mapping --> copy <-> copy <-> copy               what goes with it
 //! ```
 //!
 //! Data and invariants: a copy is on three lists, whose links are in its head, and so in its own

@@ -1,0 +1,279 @@
+//! The virtual machine of several groups.
+
+use pagetide_core::folio::Folios;
+use pagetide_core::group::{
+    CreateGroupError, GlobalOrder, GroupConfig, GroupPass, Groups, GroupsConfig, UNLIMITED,
+};
+use pagetide_core::ids::{FrameId, GroupId, PageId, PageType};
+use pagetide_core::lru::{
+    AccessLog, AccessPath, AccessRule, LruConfig, Marked, PolicyName, Refusal, Room, ShadowEntry,
+    Switches,
+};
+use pagetide_core::reclaim::{ReclaimBatch, ReclaimKind, Settled, Step, Verdict};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How often an access reclaims for a limit before it gives up, as the kernel's charge does.
+const RETRIES_MAX: u32 = 16;
+
+/// What the groups run in.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GroupsSetup {
+    /// The policy of every group.
+    pub(super) policy: PolicyName,
+    /// Which of its mechanisms are on.
+    pub(super) switches: Switches,
+    /// The memory.
+    pub(super) nr_frames: u32,
+    /// Whether anonymous pages have anywhere to go.
+    pub(super) can_swap: bool,
+    /// In which order groups are visited when the whole memory is short.
+    pub(super) global_order: GlobalOrder,
+    /// What that order is drawn from.
+    pub(super) seed: u64,
+}
+
+impl GroupsSetup {
+    /// The policy as it is, in so many frames, without swap.
+    pub(super) fn new(policy: PolicyName, nr_frames: u32) -> GroupsSetup {
+        GroupsSetup {
+            policy,
+            switches: Switches::default(),
+            nr_frames,
+            can_swap: false,
+            global_order: GlobalOrder::Rotation,
+            seed: 0,
+        }
+    }
+}
+
+/// What an access met.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub(super) enum AccessOutcome {
+    /// The page was resident.
+    Hit,
+    /// It was not, and is now.
+    Miss,
+    /// It was not, and nothing could be taken for it: `group` is out of memory, or, if that is the
+    /// root, the machine.
+    OutOfMemory {
+        /// Whose limit stood in the way.
+        group: GroupId,
+    },
+}
+
+/// What was counted of one group.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct GroupCounts {
+    /// Its accesses.
+    pub(super) accesses: u64,
+    /// Those that found their page absent.
+    pub(super) misses: u64,
+    /// Pages it paid for that were evicted.
+    pub(super) evictions: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Word {
+    Shadow(ShadowEntry),
+    Resident(FrameId),
+}
+
+/// Groups over one memory. See the module.
+pub(super) struct GroupsWorld {
+    folios: Arc<Folios>,
+    groups: Groups,
+    rule: AccessRule,
+    log: AccessLog,
+    batch: ReclaimBatch,
+    words: BTreeMap<PageId, Word>,
+    free: Vec<FrameId>,
+    /// By frame: accessed through a table since the last look.
+    young: Vec<bool>,
+    counts: BTreeMap<GroupId, GroupCounts>,
+}
+
+impl GroupsWorld {
+    /// An empty memory, and the root.
+    pub(super) fn new(setup: GroupsSetup) -> GroupsWorld {
+        let GroupsSetup { policy, switches, nr_frames, can_swap, global_order, seed } = setup;
+        let folios = Arc::new(Folios::for_one_thread(nr_frames));
+        let lru = LruConfig { can_swap, switches, ..LruConfig::file_only(nr_frames) };
+        let config = GroupsConfig { policy, lru, limit: UNLIMITED, global_order, seed };
+        let groups = Groups::new(config, folios.clone());
+        GroupsWorld {
+            rule: groups.access_rule(),
+            groups,
+            folios,
+            log: AccessLog::new(),
+            batch: ReclaimBatch::new(),
+            words: BTreeMap::new(),
+            free: (0..nr_frames).rev().map(FrameId).collect(),
+            young: vec![false; nr_frames as usize],
+            counts: BTreeMap::new(),
+        }
+    }
+
+    /// Creates a group below `parent`.
+    ///
+    /// # Errors
+    /// As [`Groups::create`].
+    pub(super) fn create(
+        &mut self,
+        parent: GroupId,
+        config: GroupConfig,
+    ) -> Result<GroupId, CreateGroupError> {
+        self.groups.create(parent, config)
+    }
+
+    /// The groups as core has them: usage, protection, lruvecs.
+    pub(super) fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    /// What was counted of a group; zeros for one that did nothing.
+    pub(super) fn counts(&self, group: GroupId) -> GroupCounts {
+        self.counts.get(&group).copied().unwrap_or_default()
+    }
+
+    /// Whether a page is resident.
+    pub(super) fn is_resident(&self, page: PageId) -> bool {
+        matches!(self.words.get(&page), Some(Word::Resident(_)))
+    }
+
+    /// A group accesses a page. The group that brings a page in pays for it, even if others access
+    /// it later.
+    ///
+    /// # Panics
+    /// If the group was removed.
+    pub(super) fn access(
+        &mut self,
+        group: GroupId,
+        page: PageId,
+        page_type: PageType,
+        kind: AccessPath,
+    ) -> AccessOutcome {
+        let counts = self.counts.entry(group).or_default();
+        counts.accesses += 1;
+        if let Some(Word::Resident(frame)) = self.words.get(&page).copied() {
+            self.reach(frame, kind, false);
+            return AccessOutcome::Hit;
+        }
+        counts.misses += 1;
+        let shadow = match self.words.get(&page) {
+            Some(Word::Shadow(shadow)) => Some(*shadow),
+            Some(Word::Resident(_)) | None => None,
+        };
+        let frame = match self.alloc(group) {
+            Ok(frame) => frame,
+            Err(group) => return AccessOutcome::OutOfMemory { group },
+        };
+        self.folios[frame].bind(page, page_type, self.rule.flags_on_fill(kind));
+        self.groups.own(frame, group);
+        if let Some(shadow) = shadow {
+            self.groups.refault(&mut self.log, frame, shadow, kind);
+        }
+        self.words.insert(page, Word::Resident(frame));
+        if self.log.add(&self.folios, frame) == Room::Full {
+            self.groups.drain(&mut self.log);
+        }
+        self.reach(frame, kind, true);
+        AccessOutcome::Miss
+    }
+
+    /// Leaves the trace of an access on a resident page.
+    fn reach(&mut self, frame: FrameId, kind: AccessPath, is_fill: bool) {
+        let marked = match kind {
+            AccessPath::Table => {
+                self.young[frame.0 as usize] = true;
+                return;
+            }
+            AccessPath::Readahead | AccessPath::Around => return,
+            AccessPath::Descriptor | AccessPath::Run if is_fill => {
+                self.rule.mark_fill(&self.folios, frame)
+            }
+            AccessPath::Descriptor | AccessPath::Run => self.rule.mark(&self.folios, frame),
+        };
+        if marked == Marked::Log && self.log.touch(frame) == Room::Full {
+            self.groups.drain(&mut self.log);
+        }
+    }
+
+    /// A charge, then a frame; or the group that has nothing left to give.
+    fn alloc(&mut self, group: GroupId) -> Result<FrameId, GroupId> {
+        for nr_tries in 0.. {
+            let Err(full) = self.groups.charge(group) else { break };
+            if nr_tries == RETRIES_MAX {
+                return Err(full.group);
+            }
+            let pass = GroupPass::for_limit(&mut self.groups, full.group);
+            self.reclaim(pass);
+        }
+        for _ in 0..RETRIES_MAX {
+            if !self.free.is_empty() {
+                break;
+            }
+            let pass = GroupPass::global(&mut self.groups, ReclaimKind::Direct, None);
+            self.reclaim(pass);
+        }
+        self.free.pop().ok_or_else(|| {
+            self.groups.cancel_charge(group);
+            GroupId::ROOT
+        })
+    }
+
+    fn reclaim(&mut self, mut pass: GroupPass) -> u64 {
+        self.groups.drain(&mut self.log);
+        loop {
+            let step = self.groups.reclaim(&mut pass, &mut self.batch);
+            self.publish();
+            match step {
+                Step::TryEvict => self.look_at_victims(Verdict::Claimed),
+                Step::Look => self.look_at_victims(Verdict::Refused(Refusal::Busy)),
+                Step::WalkTables => self.walk_tables(),
+                Step::Done => return pass.nr_reclaimed(),
+            }
+        }
+    }
+
+    fn publish(&mut self) {
+        for settled in &self.batch.settled {
+            let Settled::Evicted { page, frame, shadow } = *settled else {
+                unreachable!("nothing is discarded during a pass, so nothing is orphaned")
+            };
+            match shadow {
+                Some(shadow) => self.words.insert(page, Word::Shadow(shadow)),
+                None => self.words.remove(&page),
+            };
+            self.counts.entry(self.folios[frame].group()).or_default().evictions += 1;
+            self.free.push(frame);
+        }
+    }
+
+    /// Takes the victims' young bits; those that were not young get `verdict`.
+    fn look_at_victims(&mut self, verdict: Verdict) {
+        for victim in self.batch.victims_mut() {
+            let is_young = std::mem::take(&mut self.young[victim.frame.0 as usize]);
+            victim.verdict = if is_young { Verdict::Refused(Refusal::Young) } else { verdict };
+        }
+    }
+
+    fn walk_tables(&mut self) {
+        let frames = (0..).map(FrameId).zip(&mut self.young);
+        let young: Vec<FrameId> = frames
+            .filter_map(|(frame, is_young)| std::mem::take(is_young).then_some(frame))
+            .collect();
+        self.groups.walked(&young);
+    }
+
+    /// Walks everything and panics where an invariant is broken. O(pages + frames).
+    pub(super) fn validate(&self) {
+        self.groups.validate();
+        let is_resident = |word: &&Word| matches!(word, Word::Resident(_));
+        let nr_resident = self.words.values().filter(is_resident).count();
+        assert_eq!(nr_resident + self.free.len(), self.young.len(), "frames lost");
+        let usage = self.groups.tree().usage(GroupId::ROOT);
+        assert_eq!(usage, nr_resident as u64, "pages charged and resident");
+    }
+}

@@ -1,0 +1,217 @@
+//! Page words during a reclaim pass: victims are claimed by locking them.
+//!
+//! ```text
+//!   victim --try_claim--> [ claimed ... ]  oldest --> evict: shadow into the word, unlock
+//!                                                 --> demoted: the folio joins its new lists
+//! ```
+//!
+//! A claim fails where the page is pinned, locked, or young. Claimed words stay locked until core
+//! has settled the batch and named the shadows. Which victims are tried, and what is published in
+//! which order, is the driver's ([`driver`](pagetide_core::driver)).
+
+use crate::engine::frame_source::FrameSource;
+use crate::engine::mapping::Mapping;
+use crate::engine::registry::Slots;
+use crate::memory::locks::lock;
+use crate::memory::node::Node;
+use crate::stats::counters::Event;
+use pagetide_core::driver::{DrivenPass, LeafRead};
+use pagetide_core::folio::Flags;
+use pagetide_core::group::NodeLists;
+use pagetide_core::ids::{CpuId, FrameId, NodeId, PageId, PageIndex};
+use pagetide_core::lru::page_table::{LeafId, LeafLook, wants_around};
+use pagetide_core::lru::{Refusal, ShadowEntry};
+use pagetide_core::reclaim::{VICTIMS_MAX, Victim};
+use pagetide_core::record;
+use pagetide_core::tiering::Migration;
+use pagetide_sys::{Claim, ClaimedFrame, LeafRef, Lock, PageRef};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// A page whose word is locked, to be evicted, or because it was just demoted.
+struct Claimed<'m> {
+    lock: Lock<PageRef<'m>>,
+    /// Which epoch its mapping was in, before.
+    epoch: u64,
+    /// The frame it left, if it was demoted.
+    left: Option<ClaimedFrame>,
+}
+
+/// One pass's view of the pages, and what it has claimed of them, the oldest claim first.
+pub(crate) struct Claims<'m> {
+    source: &'m FrameSource,
+    cpu: CpuId,
+    mappings: &'m Slots,
+    claimed: VecDeque<Claimed<'m>>,
+}
+
+impl<'m> Claims<'m> {
+    pub(crate) fn new(source: &'m FrameSource, cpu: CpuId, mappings: &'m Slots) -> Claims<'m> {
+        Claims { source, cpu, mappings, claimed: VecDeque::with_capacity(VICTIMS_MAX) }
+    }
+
+    fn page(&self, page: PageId) -> Option<PageRef<'m>> {
+        self.mappings.get(page.mapping)?.table.page(page.index)
+    }
+
+    fn oldest(&mut self) -> Claimed<'m> {
+        self.claimed.pop_front().expect("invariant: a claim for each victim that goes")
+    }
+
+    /// A page leaves that was never read. Of a stream, the stream's window learns of it.
+    fn count_wasted(&self, mapping: Option<&Mapping>, flags: Flags) {
+        if !flags.any(Flags::STREAMED) {
+            return self.source.pages.counters.count(Event::AroundWasted);
+        }
+        self.source.pages.counters.count(Event::ReadaheadWasted);
+        if let Some(mapping) = mapping {
+            mapping.wasted.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+impl DrivenPass for Claims<'_> {
+    fn lend_lists<T>(&mut self, node: NodeId, use_lists: impl FnOnce(&mut NodeLists) -> T) -> T {
+        use_lists(&mut self.source.pages.nodes.at(node.index()).lock_lists())
+    }
+
+    fn flags(&self, frame: FrameId) -> Flags {
+        self.source.pages.folios[frame].flags()
+    }
+
+    fn fetch(&self, victims: &[Victim]) {
+        let pages = victims.iter().filter_map(|victim| self.page(victim.page));
+        pages.for_each(|page| page.fetch());
+    }
+
+    fn spares(&mut self, victim: &Victim) -> bool {
+        let Some(tiering) = &self.source.tiering else { return false };
+        let Some(page) = self.page(victim.page) else { return false };
+        let (is_armed, folio) = (page.load().is_hint(), &self.source.pages.folios[victim.frame]);
+        lock(&tiering.promotion).spares(tiering.now(), folio, is_armed)
+    }
+
+    fn claim(&mut self, victim: &Victim) -> Result<(), Refusal> {
+        let mapping = self.mappings.get(victim.page.mapping).ok_or(Refusal::Busy)?;
+        // Before the lock: what is dropped from here on is noticed.
+        let epoch = mapping.epoch.load(Relaxed);
+        let lock = match mapping.table.page(victim.page.index).map(PageRef::try_claim) {
+            Some(Claim::Locked(lock)) => lock,
+            Some(Claim::Young) => return Err(Refusal::Young),
+            Some(Claim::Busy | Claim::Gone) | None => return Err(Refusal::Busy),
+        };
+        // The word may hold another frame by now.
+        if lock.frame() != Some(victim.frame) {
+            return Err(Refusal::Busy);
+        }
+        self.claimed.push_back(Claimed { lock, epoch, left: None });
+        Ok(())
+    }
+
+    fn release(&mut self) {
+        self.claimed.pop_back();
+    }
+
+    fn demote(&mut self, node: NodeId) -> bool {
+        let Some(target) = self.source.alloc_demoted(self.cpu, node.index()) else { return false };
+        let claimed = self.claimed.back_mut().expect("invariant: what is demoted is claimed");
+        claimed.left = Some(self.source.move_page(&mut claimed.lock, target, Flags::NONE));
+        true
+    }
+
+    fn evict(&mut self, page: PageId, frame: FrameId, shadow: Option<ShadowEntry>) {
+        let Claimed { mut lock, epoch, .. } = self.oldest();
+        debug_assert_eq!(lock.frame(), Some(frame));
+        let mapping = self.mappings.get(page.mapping).map(|mapping| &**mapping);
+        let flags = self.flags(frame);
+        if flags.any(Flags::PREFETCHED) {
+            self.count_wasted(mapping, flags);
+        }
+        if let Some(recorder) = &self.source.pages.recorder {
+            recorder.record(page, record::AccessKind::Evict);
+        }
+        if let (Some(pool), Some(mapping)) = (&self.source.pages.pool, mapping) {
+            pool.store(mapping.copied(), page.index, epoch, lock.bytes());
+        }
+        self.source.pages.arena.release(lock.evict(shadow.map(|shadow| shadow.bits())));
+    }
+
+    fn list_demoted(&mut self, frame: FrameId) {
+        let Claimed { lock, left, .. } = self.oldest();
+        let left = left.expect("invariant: a demoted page left a frame");
+        debug_assert_eq!(left.frame(), frame);
+        self.source.list_moved(self.cpu, &lock, Migration::Demotion);
+        self.source.pages.arena.release(left);
+    }
+
+    fn free(&mut self, frames: impl Iterator<Item = FrameId> + Clone) {
+        self.source.pages.nodes.free(self.cpu, frames);
+    }
+
+    fn take_young(&mut self, victim: &Victim) -> bool {
+        self.page(victim.page).is_some_and(|page| {
+            page.load().frame() == Some(victim.frame) && page.test_and_clear_young()
+        })
+    }
+
+    fn collect_touched(&mut self, leaves: &mut Vec<LeafId>) {
+        for mapping in self.mappings.iter() {
+            mapping.table.for_each_touched_leaf(|words| {
+                let first = PageId { mapping: mapping.id, index: words.pages().start };
+                leaves.push(LeafId::of(first));
+            });
+        }
+    }
+
+    fn read_leaf(
+        &mut self,
+        node: NodeId,
+        leaf: LeafId,
+        read: &LeafRead,
+        look: &mut LeafLook<'_>,
+    ) -> bool {
+        let mapping = self.mappings.get(leaf.mapping);
+        let first = PageIndex(leaf.pages().start);
+        let Some(words) = mapping.and_then(|mapping| mapping.table.leaf(first)) else {
+            return false;
+        };
+        let node = self.source.pages.nodes.at(node.index());
+        match read {
+            LeafRead::Walk => {
+                words.take_touched();
+                read_words(words, words.pages(), node, |_| true, look);
+            }
+            LeafRead::Around(pages) => {
+                let pages = PageIndex(pages.start)..PageIndex(pages.end);
+                let takes = |frame: FrameId| wants_around(self.source.pages.folios[frame].flags());
+                read_words(words, pages, node, takes, look);
+            }
+        }
+        true
+    }
+}
+
+/// Tells `look` what the words of `range` say of the node's frames; takes the young bits of those
+/// that `takes` names. Young pages of other nodes keep theirs, and their leaf its mark.
+fn read_words(
+    words: LeafRef<'_>,
+    range: Range<PageIndex>,
+    node: &Node,
+    mut takes: impl FnMut(FrameId) -> bool,
+    look: &mut LeafLook<'_>,
+) {
+    let mut leaves_young = false;
+    let takes = |frame| {
+        leaves_young |= !node.has(frame);
+        node.has(frame) && takes(frame)
+    };
+    words.for_each_resident(range, takes, |index, frame, was_young| match was_young {
+        true => look.young(index, frame),
+        false if node.has(frame) => look.resident(index),
+        false => {}
+    });
+    if leaves_young {
+        words.mark_touched();
+    }
+}

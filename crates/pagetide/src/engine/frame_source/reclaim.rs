@@ -1,0 +1,189 @@
+//! Reclaim and allocation, the real world's side: what the driver asks of memory, done with locks.
+//!
+//! The loops are core's ([`driver`]): which node is tried, when reclaim is woken, what becomes of a
+//! victim. A [`Reclaimer`] is one thread's way to do what they say; page words are
+//! [`Claims`](crate::engine::frame_source::claims::Claims)'.
+
+use crate::engine::frame_source::claims::Claims;
+use crate::engine::frame_source::{FrameSource, NoFrame};
+use crate::memory::node::Node;
+use crate::stats::counters::Event;
+use pagetide_core::driver::{self, Driven, Woken};
+use pagetide_core::group::{NodeLists, NodePass};
+use pagetide_core::ids::{CpuId, NodeId};
+use pagetide_core::lru::lru_gen::{Detail, GenCommandError};
+use pagetide_core::page_alloc::{Starving, WatermarkLevel};
+use pagetide_core::reclaim::{ReclaimBatch, ReclaimKind, Scan};
+use pagetide_core::units::Millis;
+use pagetide_sys::{ClaimedFrame, current_cpu, read_thread_cpu_time_ns};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Memory, as a thread on this CPU takes and reclaims it.
+pub(crate) struct Reclaimer<'e> {
+    source: &'e FrameSource,
+    cpu: CpuId,
+}
+
+impl Reclaimer<'_> {
+    fn node(&self, node: NodeId) -> &Node {
+        self.source.pages.nodes.at(node.index())
+    }
+}
+
+impl Driven for Reclaimer<'_> {
+    type Frame = ClaimedFrame;
+    type Pass<'p> = Claims<'p>;
+
+    fn nr_nodes(&self) -> u8 {
+        self.source.pages.nodes.len() as u8
+    }
+
+    fn take(&mut self, node: NodeId, level: Option<WatermarkLevel>) -> Option<ClaimedFrame> {
+        self.node(node).frames.alloc(self.cpu, level)
+    }
+
+    fn drain_frames(&mut self, node: NodeId) -> Option<Starving> {
+        let frames = &self.node(node).frames;
+        let starving = frames.starve();
+        frames.drain_lists();
+        Some(starving)
+    }
+
+    fn drain_logs(&mut self, node: NodeId) {
+        self.node(node).drain_logs();
+    }
+
+    /// Without worker threads, tiers have their callers make the passes.
+    fn wake_background(&mut self) -> Woken {
+        if self.source.has_workers || self.source.tiering.is_none() {
+            self.source.background.notify();
+            return Woken::Thread;
+        }
+        Woken::Caller
+    }
+
+    fn wake_flusher(&mut self) {
+        self.source.flusher.wake();
+    }
+
+    fn demotes(&self, node: NodeId) -> bool {
+        self.source.tiering.as_ref().is_some_and(|tiering| tiering.demotes(node.index()))
+    }
+
+    fn background_target(&mut self, node: NodeId, room_below: u64) -> u64 {
+        let tiering = self.source.tiering.as_ref();
+        let level =
+            tiering.map_or(WatermarkLevel::High, |tiering| tiering.background_level(node.index()));
+        self.node(node).frames.background_target(level, room_below)
+    }
+
+    fn room_for_demoted(&mut self, node: NodeId) -> u64 {
+        self.node(node).frames.room_for_demoted()
+    }
+
+    fn set_reclaim_active(&mut self, node: NodeId, is_active: bool) {
+        self.node(node).frames.set_reclaim_active(is_active);
+    }
+
+    fn lend_lists<T>(&mut self, node: NodeId, use_lists: impl FnOnce(&mut NodeLists) -> T) -> T {
+        use_lists(&mut self.node(node).lock_lists())
+    }
+
+    fn lend_current<T>(&mut self, node: NodeId, use_lists: impl FnOnce(&mut NodeLists) -> T) -> T {
+        let now = Millis(self.source.started_at.elapsed().as_millis() as u64);
+        let node = self.node(node);
+        let mut log = node.lock_log(self.cpu);
+        let mut lists = node.lock_lists();
+        lists.tell_time(now);
+        lists.drain(&mut log);
+        use_lists(&mut lists)
+    }
+
+    fn in_pass(
+        &mut self,
+        node: NodeId,
+        run: impl FnOnce(&mut Claims<'_>, &mut ReclaimBatch) -> Scan,
+    ) -> Scan {
+        let started_ns = read_thread_cpu_time_ns();
+        self.node(node).frames.sample_resident();
+        let mappings = self.source.mappings.read();
+        let mut claims = Claims::new(self.source, self.cpu, &mappings);
+        let scan = run(&mut claims, &mut ReclaimBatch::new());
+        let spent_ns = read_thread_cpu_time_ns().saturating_sub(started_ns);
+        self.source.pages.counters.add(Event::ReclaimCpuNs, spent_ns);
+        scan
+    }
+
+    fn count_pass(&mut self, kind: ReclaimKind) {
+        match kind {
+            ReclaimKind::Background => self.source.pages.counters.count(Event::BackgroundPass),
+            ReclaimKind::Direct => self.source.pages.counters.count(Event::DirectPass),
+            ReclaimKind::Proactive => {}
+        }
+    }
+}
+
+impl FrameSource {
+    /// What reclaims and allocates for a thread on this CPU.
+    pub(crate) fn reclaimer(&self, cpu: CpuId) -> Reclaimer<'_> {
+        Reclaimer { source: self, cpu }
+    }
+
+    /// A frame for a page; what is to be done for it is done.
+    pub(crate) fn alloc_frame(&self, cpu: CpuId) -> Result<ClaimedFrame, NoFrame> {
+        let claimed = self.frame_above_low(cpu);
+        let claimed = claimed.or_else(|| driver::alloc_slowly(&mut self.reclaimer(cpu)));
+        let claimed = claimed.ok_or(NoFrame)?;
+        self.wake_growth();
+        Ok(claimed)
+    }
+
+    /// A frame of the fastest node that has one above LOW.
+    pub(crate) fn frame_above_low(&self, cpu: CpuId) -> Option<ClaimedFrame> {
+        let claimed = driver::take_above_low(&mut self.reclaimer(cpu));
+        if claimed.is_none() {
+            self.has_free.store(false, Relaxed);
+        }
+        claimed
+    }
+
+    /// Has the fast node's frames seen to.
+    pub(crate) fn wake_background(&self, cpu: CpuId) {
+        driver::wake_background(&mut self.reclaimer(cpu));
+    }
+
+    /// Frees at least `target` frames of the node if it can; returns how many.
+    pub(crate) fn reclaim_pages(&self, node: NodeId, target: u64) -> u64 {
+        driver::reclaim_on_demand(&mut self.reclaimer(current_cpu()), node, target)
+    }
+
+    /// Frees `nr` frames for runs, where memory is short. Returns whether it freed any.
+    pub(crate) fn make_room_for_runs(&self, nr: u64) -> bool {
+        let frames = &self.pages.nodes.first().frames;
+        let target = frames.run_target(nr);
+        if target == 0 {
+            return false;
+        }
+        let mut world = self.reclaimer(current_cpu());
+        // Lists that keep some of them would leave holes.
+        frames.set_reclaim_active(true);
+        world.count_pass(ReclaimKind::Background);
+        let start = |lists: &mut NodeLists| NodePass::background(lists, target);
+        let pass = world.lend_current(driver::FIRST, start);
+        let scan = driver::reclaim(&mut world, driver::FIRST, pass);
+        frames.set_reclaim_active(false);
+        scan.reclaimed > 0
+    }
+
+    /// Carries out the commands of a text, in order, up to the first that cannot be; returns how
+    /// many pages were evicted.
+    pub(crate) fn command_lru_gen(&self, text: &str) -> Result<u64, GenCommandError> {
+        driver::command_lru_gen(&mut self.reclaimer(current_cpu()), text)
+    }
+
+    /// Writes the generations, their ages up to date.
+    pub(crate) fn describe_lru_gen(&self, detail: Detail) -> String {
+        let mut world = self.reclaimer(current_cpu());
+        driver::describe_lru_gen(&mut world, &self.group_paths(), detail)
+    }
+}

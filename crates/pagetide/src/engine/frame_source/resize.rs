@@ -1,0 +1,148 @@
+//! Another size for a cache that is running.
+//!
+//! ```text
+//!   grow       frames out of service --> the zone: at once
+//!   shrink     free frames --> out of service, given to the system
+//!              too few?  make room below, demote into it, evict what is left, write what is dirty
+//! ```
+//!
+//! Problem: what is given up holds pages, and threads use them meanwhile. Idea: only free frames
+//! leave, so that a shrink is reclaim, and nothing else is stopped. The sum of all tiers never
+//! exceeds the larger of the two sizes: what shrinks does so before anything grows.
+//!
+//! Ignored: the compressed tier, which keeps its size.
+
+use crate::engine::frame_source::FrameSource;
+use crate::engine::limits::Limits;
+use crate::engine::pass::OnLocked;
+use crate::errors::ResizeError;
+use crate::memory::locks::lock;
+use crate::memory::node::Node;
+use pagetide_core::ids::NodeId;
+use pagetide_core::knobs::MEMORY_MIN;
+use pagetide_core::units::Bytes;
+use std::ops::RangeInclusive;
+
+/// Rounds without progress before giving up.
+const ROUNDS_MAX: u32 = 8;
+
+/// What a shrink wanted to give up and gave up, frames.
+#[derive(Clone, Copy, Default, Debug)]
+struct GivenUp {
+    wanted: u64,
+    given_up: u64,
+}
+
+impl GivenUp {
+    fn add(&mut self, other: GivenUp) {
+        self.wanted += other.wanted;
+        self.given_up += other.given_up;
+    }
+
+    fn done(self) -> Result<(), ResizeError> {
+        let GivenUp { wanted, given_up } = self;
+        if given_up < wanted { Err(ResizeError::Busy { given_up, wanted }) } else { Ok(()) }
+    }
+}
+
+fn check(memory: Bytes, range: &RangeInclusive<u32>) -> Result<u32, ResizeError> {
+    let [least, most] = [range.start(), range.end()].map(|end| Bytes::from_pages((*end).into()));
+    if memory < least || memory > most {
+        return Err(ResizeError::OutOfRange { given: memory, least, most });
+    }
+    Ok(memory.whole_pages() as u32)
+}
+
+impl FrameSource {
+    /// Changes the size of all memory.
+    pub(crate) fn resize(&self, memory: Bytes, limits: &Limits) -> Result<(), ResizeError> {
+        let Some(tiering) = &self.tiering else {
+            let least = Bytes(MEMORY_MIN).whole_pages() as u32;
+            let nr_frames = check(memory, &(least..=limits.nr_frames_max))?;
+            self.check_promised(memory)?;
+            return self.resize_nodes(&[nr_frames], limits);
+        };
+        let sizes = lock(&tiering.sizes);
+        let nr_frames = check(memory, &sizes.range_of_all())?;
+        self.resize_nodes(&sizes.share(nr_frames), limits)
+    }
+
+    /// Changes the size of the tier this many places down.
+    pub(crate) fn resize_tier(
+        &self,
+        nth: usize,
+        memory: Bytes,
+        limits: &Limits,
+    ) -> Result<(), ResizeError> {
+        if nth >= self.pages.nodes.len() {
+            return Err(ResizeError::NoSuchTier { given: nth, tiers: self.pages.nodes.len() });
+        }
+        let Some(tiering) = &self.tiering else { return self.resize(memory, limits) };
+        let mut sizes = lock(&tiering.sizes);
+        let mut wanted = self.node_sizes();
+        wanted[nth] = check(memory, &sizes.range_of(nth, &wanted))?;
+        let resized = self.resize_nodes(&wanted, limits);
+        sizes.set_shares(self.node_sizes());
+        resized
+    }
+
+    /// Frames in service, by node.
+    fn node_sizes(&self) -> Vec<u32> {
+        self.pages.nodes.iter().map(|node| node.frames.nr_managed()).collect()
+    }
+
+    /// Gives each node its size. Of several that shrink, the fastest goes first: its pages go down.
+    fn resize_nodes(&self, sizes: &[u32], limits: &Limits) -> Result<(), ResizeError> {
+        let nr_frames = sizes.iter().sum();
+        self.pages.dirty.set_limits(limits.dirty_limits(nr_frames));
+        self.pages.reuse.resize(nr_frames);
+        let mut all = GivenUp::default();
+        for (nth, size) in sizes.iter().enumerate() {
+            if *size < self.pages.nodes.at(nth).frames.nr_managed() {
+                all.add(self.shrink(nth, *size));
+            }
+        }
+        // What did not shrink is no room for another to grow: the limit holds.
+        all.done()?;
+        for (nth, size) in sizes.iter().enumerate() {
+            self.pages.nodes.at(nth).frames.resize(*size);
+        }
+        Ok(())
+    }
+
+    /// Takes frames of the node out of service until it has so many.
+    fn shrink(&self, nth: usize, nr_frames: u32) -> GivenUp {
+        let node = self.pages.nodes.at(nth);
+        let was = node.frames.nr_managed();
+        let mut now = node.frames.resize(nr_frames);
+        let mut rounds = 0;
+        while now > nr_frames && rounds < ROUNDS_MAX {
+            let nr_wanted = u64::from(now - nr_frames);
+            self.make_room_below(nth, nr_wanted);
+            if self.reclaim_pages(NodeId(nth as u8), nr_wanted) == 0 {
+                // What other CPUs brought in and have not told yet is on no list.
+                self.pages.nodes.drain_logs();
+                self.flusher.flush_all(OnLocked::Skip);
+                self.flusher.flush_for_room();
+                rounds += 1;
+            }
+            now = node.frames.resize(nr_frames);
+        }
+        GivenUp { wanted: (was - nr_frames).into(), given_up: was.saturating_sub(now).into() }
+    }
+
+    /// Has the nodes below free frames for so many pages from this one: those that find none are
+    /// evicted, hot as they may be.
+    fn make_room_below(&self, nth: usize, nr_pages: u64) {
+        let demotes = self.tiering.as_ref().is_some_and(|tiering| tiering.demotes(nth));
+        if !demotes {
+            return;
+        }
+        let below: &Node = self.pages.nodes.at(nth + 1);
+        let nr_missing = nr_pages.saturating_sub(below.frames.room_for_demoted());
+        if nr_missing > 0 {
+            self.make_room_below(nth + 1, nr_missing);
+            self.reclaim_pages(NodeId(nth as u8 + 1), nr_missing);
+        }
+    }
+}

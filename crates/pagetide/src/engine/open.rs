@@ -1,0 +1,157 @@
+//! How a file comes to its mapping, and when the mapping is forgotten.
+
+use crate::engine::Engine;
+use crate::engine::groups::directory::Member;
+use crate::engine::mapping::{FILE_BYTES_MAX, Mapping};
+use crate::engine::registry::Slots;
+use crate::errors::OpenError;
+use crate::memory::store::{Backing, Identity};
+use pagetide_core::ids::PageIndex;
+use pagetide_core::record;
+use pagetide_core::units::{Bytes, Millis};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Why a file could not be mapped.
+pub(crate) enum MapError {
+    Io(io::Error),
+    TooLong(u64),
+    TooMany,
+    InRegion,
+}
+
+impl MapError {
+    /// The error of opening `path`.
+    pub(crate) fn on(self, path: &Path) -> OpenError {
+        match self {
+            MapError::Io(source) => OpenError::Open { path: path.to_owned(), source },
+            MapError::TooLong(len) => {
+                OpenError::TooLong { len: Bytes(len), most: Bytes(FILE_BYTES_MAX) }
+            }
+            MapError::TooMany => OpenError::TooManyMappings,
+            MapError::InRegion => OpenError::InRegion { path: path.to_owned() },
+        }
+    }
+}
+
+impl Engine {
+    /// Finds the mapping of a file that is cached already, or makes one. The caller owns one of its
+    /// handles from here on.
+    pub(crate) fn map_file(
+        &self,
+        backing: Backing,
+        group: Option<&Member>,
+    ) -> Result<Arc<Mapping>, MapError> {
+        let look = backing.look().ok();
+        let identity = look.as_ref().map(|look| Identity::of(&look.fingerprint));
+        if let Some(mapping) = identity.and_then(|identity| self.find_mapping(&identity, group)) {
+            self.adopt(&mapping, backing)?;
+            return Ok(mapping);
+        }
+        let len = look.map_or_else(|| backing.read_len(), |look| Ok(look.fingerprint.len));
+        let len = check_len(len)?;
+        let mut backing = Some(backing);
+        let mapping = self.mappings.change(|slots| {
+            // Another thread may have been faster.
+            let cached = identity.and_then(|identity| slots.find(&identity)).cloned();
+            let mapping = cached.or_else(|| {
+                if slots.is_look_due() {
+                    self.forget_empty(slots);
+                }
+                let now = self.source.tiering.as_ref().map_or(Millis(0), |tiering| tiering.now());
+                slots.insert_with(|id| {
+                    let backing = backing.take().expect("taken once");
+                    Mapping::new(id, &self.pages.arena, backing, look.as_ref(), len, now)
+                })
+            });
+            mapping.inspect(|mapping| self.source.join(mapping, group))
+        });
+        let mapping = mapping.ok_or(MapError::TooMany)?;
+        if let Some(backing) = backing {
+            self.adopt(&mapping, backing)?;
+        }
+        Ok(mapping)
+    }
+
+    /// Takes a handle of a cached mapping while the registry keeps it from being forgotten.
+    fn find_mapping(&self, identity: &Identity, group: Option<&Member>) -> Option<Arc<Mapping>> {
+        let slots = self.mappings.read();
+        slots.find(identity).cloned().inspect(|mapping| self.source.join(mapping, group))
+    }
+
+    /// Joins another open of a cached file, of which the caller has counted a handle. Waits for no
+    /// page, and for no write-back.
+    fn adopt(&self, mapping: &Mapping, backing: Backing) -> Result<(), MapError> {
+        let adopted = self.check_joinable(mapping, &backing).and_then(|()| {
+            if !mapping.is_open() {
+                mapping.forget_writes();
+            }
+            self.flusher.agree_at_open(mapping, &backing).map_err(MapError::Io)
+        });
+        if adopted.is_err() {
+            mapping.drop_handle();
+            return adopted;
+        }
+        if !mapping.is_open() || backing.is_writable() && !mapping.is_writable() {
+            mapping.set_backing(Some(backing));
+        }
+        Ok(())
+    }
+
+    fn check_joinable(&self, mapping: &Mapping, backing: &Backing) -> Result<(), MapError> {
+        if mapping.is_region() {
+            return Err(MapError::InRegion);
+        }
+        check_len(backing.read_len()).map(drop)
+    }
+
+    /// As another open of the file: what others have stored in it until now is seen from here on.
+    pub(crate) fn look_again(&self, mapping: &Mapping) -> io::Result<()> {
+        let backing = mapping.backing()?;
+        self.flusher.agree_at_open(mapping, &backing)
+    }
+
+    /// The last handle of a file is gone: its store is closed as soon as nothing waits to be
+    /// written.
+    pub(crate) fn last_handle_dropped(&self, mapping: &Mapping) {
+        if !self.source.has_workers {
+            self.flusher.flush(mapping, 0..u64::MAX);
+        }
+        if mapping.dirty.is_empty() {
+            mapping.close_if_idle();
+        } else {
+            self.flusher.abandon(mapping);
+            self.flusher.wake();
+        }
+    }
+
+    /// Forgets mappings without a handle that hold no page: their last page was evicted. Their
+    /// shadows go with them, and their numbers will be others'.
+    pub(crate) fn forget_empty(&self, slots: &mut Slots) {
+        let is_idle = |mapping: &&Arc<Mapping>| {
+            !mapping.is_open() && !mapping.has_handles() && !mapping.table.is_any_resident()
+        };
+        let idle: Vec<_> = slots.iter().filter(is_idle).cloned().collect();
+        for mapping in idle {
+            if self.pages.recorder.is_some() {
+                let all = PageIndex(0)..PageIndex(u64::MAX);
+                mapping.table.for_each_present(all, |page, _| {
+                    self.pages.record(&mapping, page.index().0, record::AccessKind::Discard);
+                });
+            }
+            if let Some(pool) = &self.pages.pool {
+                pool.forget_mapping(mapping.id);
+            }
+            slots.remove(mapping.id);
+        }
+        slots.note_all_used();
+    }
+}
+
+fn check_len(len: io::Result<u64>) -> Result<u64, MapError> {
+    match len.map_err(MapError::Io)? {
+        len if len > FILE_BYTES_MAX => Err(MapError::TooLong(len)),
+        len => Ok(len),
+    }
+}

@@ -1,0 +1,275 @@
+//! Pages and the frames they are in: what every other part of the engine works on.
+//!
+//! Problem: filling, writing back, reclaim and other programs' changes all take pages in, mark them
+//! and throw them out, and each must leave lists, compressed copies, counts and the record in
+//! agreement. Idea: that is done here, once, and by no other part.
+//!
+//! ```text
+//!   absent --admit_in--> resident --mark_dirty--> dirty
+//!      ^                    |                       |
+//!      +------expel---------+       drop_locked     |
+//!      +--------------------------------------------+
+//! ```
+//!
+//! Data and invariants: a page's word says where it is, and only the holder of its lock changes
+//! that. Nothing here allocates, reclaims, or waits for a store.
+
+use crate::engine::dirty::DirtyPages;
+use crate::engine::mapping::Mapping;
+use crate::engine::written::Written;
+use crate::memory::compressed::CompressedPool;
+use crate::memory::node::{Nodes, Touched};
+use crate::stats::counters::{Counters, Event};
+use crate::stats::recorder::Recorder;
+use crate::stats::sizing::ReuseSampler;
+use pagetide_core::folio::{Flags, Folios};
+use pagetide_core::ids::{CpuId, FrameId, GroupId, PageId, PageIndex, PageType};
+use pagetide_core::lru::{AccessPath, AccessRule, Discarded, Marked, ShadowEntry};
+use pagetide_core::record;
+use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
+use pagetide_sys::{ClaimedFrame, FrameArena, Lock, PageHandle, PageRef, current_cpu, fetch};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A cache's pages. See the module.
+pub(crate) struct Pages {
+    pub(crate) arena: Arc<FrameArena>,
+    pub(crate) folios: Arc<Folios>,
+    /// Frames and lists, by speed of memory.
+    pub(crate) nodes: Nodes,
+    /// Frames from here on are slow memory; none are in a cache of one node.
+    pub(crate) slow_from: u32,
+    /// Evicted pages, compressed, where there is such a tier.
+    pub(crate) pool: Option<Box<CompressedPool>>,
+    pub(crate) rule: AccessRule,
+    pub(crate) dirty: DirtyPages,
+    /// Of what is in no group, and of what no group is told apart in.
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) recorder: Option<Recorder>,
+    /// Follows the uses of a few pages.
+    pub(crate) reuse: ReuseSampler,
+}
+
+impl Pages {
+    /// Starts fetching the bytes and the descriptor a reader is about to want, from where they
+    /// probably are: its three cache misses (word, bytes, descriptor) then pass side by side.
+    #[inline]
+    pub(crate) fn fetch_guess(&self, guess: Option<FrameId>, offset: usize) {
+        let Some(frame) = guess else { return };
+        self.arena.fetch(frame, offset);
+        if let Some(folio) = self.folios.get(frame) {
+            fetch(folio);
+        }
+    }
+
+    /// Notes an access of a resident page through a descriptor. Takes no lock the hit plane must
+    /// not take; where the policy wants a list operation and the way is blocked, the touch is lost.
+    #[inline]
+    pub(crate) fn mark_accessed(&self, cpu: CpuId, frame: FrameId) {
+        if self.rule.mark(&self.folios, frame) == Marked::Log {
+            self.log_touch(cpu, frame);
+        }
+    }
+
+    /// As [`Pages::mark_accessed`], for the access that missed and brought the page in.
+    pub(crate) fn mark_filled(&self, cpu: CpuId, frame: FrameId) {
+        if self.rule.mark_fill(&self.folios, frame) == Marked::Log {
+            self.log_touch(cpu, frame);
+        }
+    }
+
+    #[inline]
+    fn log_touch(&self, cpu: CpuId, frame: FrameId) {
+        if self.nodes.of(frame).log_touch(cpu, frame) == Touched::Lost {
+            self.counters.count(Event::TouchLost);
+        }
+    }
+
+    /// Whether an access that found `frame`, and the page's hint as told, concerns tiering.
+    #[inline]
+    pub(crate) fn is_slow(&self, frame: FrameId, has_hint: bool) -> bool {
+        frame.0 >= self.slow_from || has_hint
+    }
+
+    /// Gives the locked, absent page a frame, for which `payer` was charged, and hands its folio to
+    /// the policy. The frame's contents are whatever was there: the caller fills it before it
+    /// unlocks the page.
+    pub(crate) fn admit_in<H: PageHandle>(
+        &self,
+        cpu: CpuId,
+        mapping: &Mapping,
+        page: &mut Lock<H>,
+        claimed: ClaimedFrame,
+        payer: GroupId,
+        kind: AccessPath,
+    ) -> FrameId {
+        let frame = claimed.frame();
+        let shadow = page.shadow().map(ShadowEntry::from_bits);
+        let id = PageId { mapping: mapping.id, index: page.page().index() };
+        let flags = self.rule.flags_on_fill(kind).with(self.reuse.flag(mapping.key(id.index)));
+        self.folios[frame].bind(id, PageType::File, flags.with(mapping.backing_flag()));
+        self.folios[frame].set_group(payer);
+        page.install(claimed);
+        self.forget_compressed(id);
+        if let Some(shadow) = shadow {
+            // Pages leave memory from the slowest node: its lists know how long this one was away.
+            let judge = self.nodes.last();
+            let mut log = judge.log_with_room(cpu);
+            judge.lock_lists().refault(&mut log, frame, shadow, kind);
+        }
+        self.nodes.of(frame).log_add(cpu, &self.folios, frame);
+        frame
+    }
+
+    /// Takes the page's frame away without leaving a shadow: its contents are wrong or unwanted.
+    pub(crate) fn expel<H: PageHandle>(&self, cpu: CpuId, mapping: &Mapping, page: &mut Lock<H>) {
+        let index = page.page().index();
+        self.record(mapping, index.0, record::AccessKind::Discard);
+        self.reuse.discard(mapping.key(index));
+        self.forget_compressed(PageId { mapping: mapping.id, index });
+        if page.frame().is_none() {
+            return page.set_shadow(None);
+        }
+        let claimed = page.evict(None);
+        let node = self.nodes.of(claimed.frame());
+        let discarded = node.lock_lists().discard(claimed.frame());
+        let frame = self.arena.release(claimed);
+        match discarded {
+            Discarded::Freed => node.frames.free(cpu, [frame]),
+            // The reclaim pass that has the folio frees the frame.
+            Discarded::Deferred => {}
+        }
+    }
+
+    /// The page's compressed copy, if there is one, is not to be read again. The caller has the
+    /// page locked.
+    #[inline]
+    pub(crate) fn forget_compressed(&self, page: PageId) {
+        if let Some(pool) = &self.pool {
+            pool.forget(page);
+        }
+    }
+
+    /// Drops one page, dirty or not.
+    pub(crate) fn drop_page(&self, mapping: &Mapping, page: PageRef<'_>) {
+        self.drop_locked(mapping, &mut page.lock());
+    }
+
+    /// As [`Pages::drop_page`], of a page that is locked.
+    pub(crate) fn drop_locked<H: PageHandle>(&self, mapping: &Mapping, page: &mut Lock<H>) {
+        if let Some(frame) = page.frame()
+            && self.folios[frame].clear(Flags::DIRTY).any(Flags::DIRTY)
+        {
+            mapping.dirty.take(page.page().index().0);
+            self.uncount_dirty(mapping, 1);
+        }
+        self.expel(current_cpu(), mapping, page);
+    }
+
+    /// Drops the pages of the range that are neither dirty nor in use.
+    pub(crate) fn drop_clean_pages(&self, mapping: &Mapping, range: Range<PageIndex>) {
+        const UNCLEAN: Flags = Flags::DIRTY.with(Flags::WRITEBACK);
+        let cpu = current_cpu();
+        mapping.table.for_each_present(range.clone(), |page, _| {
+            let Ok(mut page) = page.try_lock() else { return };
+            if page.frame().is_some_and(|frame| self.folios[frame].flags().any(UNCLEAN)) {
+                return;
+            }
+            self.expel(cpu, mapping, &mut page);
+        });
+        // Last: also what was evicted meanwhile.
+        if let Some(pool) = &self.pool {
+            pool.forget_range(mapping.copied(), range);
+        }
+    }
+
+    /// Marks a page dirty whose lock the caller holds, after it changed bytes of it.
+    pub(crate) fn mark_dirty(
+        &self,
+        mapping: &Mapping,
+        index: u64,
+        frame: FrameId,
+        changed: Range<usize>,
+    ) {
+        // What no other program can change is written back whole.
+        let is_exact = mapping.agreement.is_shared();
+        let is_new = !self.folios[frame].set(Flags::DIRTY).any(Flags::DIRTY);
+        if is_new || is_exact {
+            let written = if is_exact { Written::of(changed) } else { Written::WHOLE };
+            mapping.dirty.insert(index, &written);
+        }
+        if is_new {
+            self.count_dirty(mapping);
+            self.record(mapping, index, record::AccessKind::Dirty);
+        }
+    }
+
+    /// As [`Pages::mark_dirty`], of a page that may have changed anywhere.
+    pub(crate) fn mark_whole_dirty(&self, mapping: &Mapping, index: u64, frame: FrameId) {
+        self.mark_dirty(mapping, index, frame, 0..PAGE_BYTES);
+    }
+
+    /// Counts a page as dirty. Pages that have nowhere to go but to borrowed room are none of what
+    /// waits to be stored: memory may be full of them.
+    fn count_dirty(&self, mapping: &Mapping) {
+        if mapping.swap.is_none() {
+            self.dirty.add(1);
+        }
+    }
+
+    /// So many pages are dirty no longer, or were counted twice.
+    pub(crate) fn uncount_dirty(&self, mapping: &Mapping, nr: u64) {
+        if mapping.swap.is_none() {
+            self.dirty.sub(nr);
+        }
+    }
+
+    pub(crate) fn set_marker<H: PageHandle>(&self, run: &[Lock<H>], marker: Option<u64>) {
+        let Some(marker) = marker else { return };
+        for page in run {
+            if page.page().index().0 == marker
+                && let Some(frame) = page.frame()
+            {
+                self.folios[frame].set(Flags::READAHEAD);
+            }
+        }
+    }
+
+    pub(crate) fn count_read(&self, nr_pages: usize) {
+        self.counters.count(Event::DeviceRead);
+        self.counters.add(Event::DeviceReadBytes, (nr_pages * PAGE_BYTES) as u64);
+    }
+
+    pub(crate) fn count_write(&self, nr_bytes: usize) {
+        self.counters.count(Event::DeviceWrite);
+        self.counters.add(Event::DeviceWriteBytes, nr_bytes as u64);
+    }
+
+    /// Notices a file that is shorter than it was: it was cut while it was open here.
+    pub(crate) fn check_length(
+        &self,
+        mapping: &Mapping,
+        offset: u64,
+        nr_pages: usize,
+        nr_bytes: usize,
+    ) {
+        let end = offset + nr_bytes as u64;
+        let expected = mapping.stored_len().min(offset + (nr_pages * PAGE_BYTES) as u64);
+        if end < expected
+            && let Some(len) = mapping.believe_shrunk(end)
+        {
+            // Bytes past the end would come back if the file grew again.
+            self.drop_clean_pages(mapping, PageIndex(len >> PAGE_SHIFT)..PageIndex(u64::MAX));
+        }
+    }
+
+    /// Writes down what happens to the page, if this run is recorded. To be called before whatever
+    /// follows from it: the order of the record is the order of the decisions.
+    #[inline]
+    pub(crate) fn record(&self, mapping: &Mapping, index: u64, kind: record::AccessKind) {
+        if let Some(recorder) = &self.recorder {
+            let page = PageId { mapping: mapping.id, index: PageIndex(index) };
+            recorder.record(page, kind);
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! The flusher: writes back when it is woken, and every few seconds what has been left lying.
+
+use crate::engine::Engine;
+use crate::engine::pass::OnLocked;
+use crate::memory::locks::Wake;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Dirty pages that no call asks to write are written after at most this.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+/// The thread's loop.
+pub(super) fn run(engine: &Arc<Engine>) {
+    loop {
+        let flushed = match engine.flusher.wait(INTERVAL) {
+            Wake::Stop => return,
+            Wake::Work => engine.flusher.flush_for_room(),
+            Wake::Timeout => engine.flusher.flush_all(OnLocked::Skip),
+        };
+        if flushed.nr_written == 0 && flushed.nr_failed > 0 {
+            engine.pages.dirty.set_stalled();
+        }
+    }
+}

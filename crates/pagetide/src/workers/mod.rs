@@ -1,0 +1,81 @@
+//! The threads that work beside the callers, and what keeps them and the engine together.
+//!
+//! ```text
+//!   reclaimer    frees frames before they are wanted, tells the time
+//!   flusher      stores dirty pages
+//!   prefetcher   brings pages in ahead of their readers
+//!   growth       has memory made of huge pages, where other processes look at it
+//! ```
+//!
+//! Each waits for its signal, does what the engine has a function for, and waits again. A cache
+//! without them does the same in its callers.
+
+mod flusher;
+mod growth;
+mod prefetcher;
+mod reclaimer;
+
+use crate::engine::Engine;
+use crate::engine::devices::Devices;
+use crate::engine::limits::Limits;
+use crate::engine::pass::OnLocked;
+use crate::errors::BuildError;
+use crate::memory::locks::lock;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+/// What a worker thread runs until it is stopped.
+type WorkerLoop = fn(&Arc<Engine>);
+
+/// The engine, its limits and its threads; dropped with the last handle of the cache.
+pub(crate) struct CacheShared {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) limits: Limits,
+    pub(crate) devices: Devices,
+    workers: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl CacheShared {
+    pub(crate) fn start(engine: Engine, limits: &Limits) -> Result<Arc<CacheShared>, BuildError> {
+        let shared = Arc::new(CacheShared {
+            engine: Arc::new(engine),
+            limits: *limits,
+            devices: Devices::default(),
+            workers: Mutex::default(),
+        });
+        if limits.has_workers {
+            let loops: [(&str, WorkerLoop); 4] = [
+                ("pagetide-reclaim", reclaimer::run),
+                ("pagetide-flush", flusher::run),
+                ("pagetide-ahead", prefetcher::run),
+                ("pagetide-growth", growth::run),
+            ];
+            let nr_loops = if shared.engine.pages.arena.can_grow() { 4 } else { 3 };
+            for (name, work) in loops.into_iter().take(nr_loops) {
+                let engine = Arc::clone(&shared.engine);
+                let thread = std::thread::Builder::new().name(name.into());
+                let worker = thread.spawn(move || work(&engine)).map_err(BuildError::Thread)?;
+                lock(&shared.workers).push(worker);
+            }
+        }
+        Ok(shared)
+    }
+}
+
+impl Drop for CacheShared {
+    fn drop(&mut self) {
+        let engine = &self.engine;
+        engine.flusher.stop();
+        [&engine.source.background, &engine.prefetcher.signal, &engine.source.growth]
+            .into_iter()
+            .for_each(|signal| signal.stop());
+        for worker in lock(&self.workers).drain(..) {
+            // A worker that panicked has said so; what it left is written below all the same.
+            let _ = worker.join();
+        }
+        engine.flusher.flush_all(OnLocked::End);
+        if let Some(recorder) = &engine.pages.recorder {
+            recorder.finish();
+        }
+    }
+}

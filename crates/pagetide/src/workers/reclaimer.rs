@@ -1,0 +1,30 @@
+//! The reclaimer: frees frames before they are wanted, and tells the cache the time.
+
+use crate::engine::Engine;
+use crate::engine::frame_source::tick::tick_interval;
+use crate::memory::locks::Wake;
+use pagetide_core::driver;
+use pagetide_core::units::Millis;
+use pagetide_sys::{current_cpu, read_monotonic_ns};
+use std::sync::Arc;
+
+/// The thread's loop: sleeps until an allocation finds the low watermark passed, and wakes as often
+/// as the per-CPU lists want to know the time, to let them shrink.
+pub(super) fn run(engine: &Arc<Engine>) {
+    let mut period = engine.pages.nodes.first().frames.tick_period();
+    if let Some(tiering) = &engine.source.tiering {
+        period = period.min(tick_interval(&tiering.options.knobs));
+    }
+    loop {
+        let wake = engine.source.background.wait(period);
+        engine.source.tick(Millis(read_monotonic_ns() / 1_000_000));
+        match wake {
+            Wake::Stop => return,
+            Wake::Work => {
+                let mut world = engine.source.reclaimer(current_cpu());
+                driver::reclaim_in_background(&mut world, driver::FIRST);
+            }
+            Wake::Timeout => {}
+        }
+    }
+}
