@@ -11,10 +11,10 @@
 //! ```
 //!
 //! Reading of the paper: HIR pages have 1 % of what memory holds ([`Held`]). Until there are as
-//! many LIR pages as there may be, whoever comes in, or is seen again, becomes one. S holds at most
-//! twice as many pages as memory, as later versions of its authors' code bound it; the page evicted
-//! longest ago leaves first. The stack and its evicted pages are in arrays of this policy's own,
-//! see [`RecencyStack`]: 48 bytes a frame.
+//! many LIR pages as there may be, a page that comes in, or is seen again, becomes one. S holds at
+//! most twice as many pages as memory, as later versions of its authors' code bound it; the page
+//! evicted longest ago leaves first. The stack and its evicted pages are in arrays of this policy's
+//! own, see [`RecencyStack`]: 48 bytes a frame.
 //!
 //! Frames are numbered from the lruvec's first, then come the ghosts' slots.
 //!
@@ -22,7 +22,7 @@
 //! folio is; LIR folios are in S only, HIR folios in Q and perhaps in S. While a folio is isolated
 //! its place in S is its ghost's: if its page is dropped meanwhile, only a ghost is left over.
 //!
-//! Do not use it where the working set shifts: LIR pages nobody needs any more leave only as fast
+//! Do not use it where the working set shifts: LIR pages not needed any more leave only as fast
 //! as others are seen twice while in S. Nor with hot pages seen only through guards, of which it
 //! learns when it tries to evict them.
 //! Source: Jiang and Zhang, "LIRS: an efficient low inter-reference recency set replacement policy
@@ -34,11 +34,12 @@ use super::recency_stack::RecencyStack;
 use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
 use crate::list::FolioList;
+use crate::lru::capability::{AgesByTables, Capabilities, MovesBetweenNodes};
 use crate::lru::{
     AccessPath, AccessRule, Context, LruConfig, LruPolicy, LruvecId, Progress, PutBack, Refusal,
     ShadowEntry, TOKEN_MASK,
 };
-use crate::reclaim::{ReclaimKind, Scan, Victims};
+use crate::reclaim::{Scan, Victims};
 use alloc::boxed::Box;
 use alloc::vec;
 
@@ -254,6 +255,8 @@ impl Lirs {
 impl LruPolicy for Lirs {
     type Cursor = LirsCursor;
 
+    const ACCESS: AccessRule = AccessRule::LogEach;
+
     fn new(config: &LruConfig) -> Lirs {
         let nr_frames = config.nr_frames.max(1);
         let nr_ghosts = STACK_MEMORIES * nr_frames;
@@ -271,18 +274,6 @@ impl LruPolicy for Lirs {
             next: 0,
             stand_ins: vec![NOBODY; nr_frames as usize].into(),
         }
-    }
-
-    fn access_rule(&self) -> AccessRule {
-        AccessRule::LogEach
-    }
-
-    fn direct_target(&self) -> u64 {
-        1
-    }
-
-    fn initial_priority(&self, _kind: ReclaimKind, _target: u64) -> u8 {
-        0
     }
 
     fn add(&mut self, cx: &mut Context<'_>, frame: FrameId) {
@@ -350,11 +341,6 @@ impl LruPolicy for Lirs {
         cx.folios[frame].set(Flags::ACTIVE);
     }
 
-    /// A folio seen young by a walk counts as touched.
-    fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        self.touch(cx, frame);
-    }
-
     fn isolate(
         &mut self,
         cx: &mut Context<'_>,
@@ -394,20 +380,6 @@ impl LruPolicy for Lirs {
     ) -> Option<ShadowEntry> {
         let eviction = core::mem::replace(self.stand_in(frame), NOBODY);
         self.is_remembered(eviction).then(|| ShadowEntry::new(eviction, self.id, false))
-    }
-
-    /// The page has not left memory: its ghost would stand for nothing.
-    fn demoted(
-        &mut self,
-        _cx: &mut Context<'_>,
-        _scan: &mut Scan,
-        _cursor: &mut LirsCursor,
-        frame: FrameId,
-    ) {
-        let eviction = core::mem::replace(self.stand_in(frame), NOBODY);
-        if self.is_remembered(eviction) {
-            self.forget(eviction);
-        }
     }
 
     fn put_back(
@@ -464,6 +436,33 @@ impl LruPolicy for Lirs {
         assert_eq!(self.queue.iter(folios).filter(is_stacked).count(), nr_stacked, "HIR, stacked");
         let nr_remembered = self.ghosts.iter().filter(|eviction| **eviction != NOBODY).count();
         assert_eq!(nr_remembered, nr_ghosts, "ghosts remembered and stacked");
+    }
+}
+
+impl Capabilities for Lirs {
+    fn tables(&mut self) -> Option<&mut dyn AgesByTables> {
+        Some(self)
+    }
+
+    fn moves(&mut self) -> Option<&mut dyn MovesBetweenNodes> {
+        Some(self)
+    }
+}
+
+impl AgesByTables for Lirs {
+    /// A folio seen young by a walk counts as touched.
+    fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        self.touch(cx, frame);
+    }
+}
+
+impl MovesBetweenNodes for Lirs {
+    /// The page has not left memory: its ghost would stand for nothing.
+    fn demoted(&mut self, _cx: &mut Context<'_>, frame: FrameId) {
+        let eviction = core::mem::replace(self.stand_in(frame), NOBODY);
+        if self.is_remembered(eviction) {
+            self.forget(eviction);
+        }
     }
 }
 
