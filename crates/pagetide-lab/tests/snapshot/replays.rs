@@ -106,7 +106,7 @@ pub(crate) fn circumstances() -> Vec<Play> {
     let mixed = || synthetic::mixed(3, 7_000);
     let recorded = || records::recorded(1, 6_000);
     vec![
-        Play::new("limit/mixed", mixed(), &[96, 200], |policy, frames| Setup::new(policy, frames)),
+        Play::new("limit/mixed", mixed(), &[96, 200], Setup::new),
         Play::new("kernel-group/mixed", mixed(), &[150, 250], |policy, limit_pages| {
             Setup::new(policy, Memory::KernelGroup { limit_pages })
         }),
