@@ -57,7 +57,7 @@ impl FrameSource {
     }
 
     /// Pays for the access, and has the fault judged if the page was armed; it is armed again where
-    /// core says so. `None`: there was no fault, or somebody else has it.
+    /// core says so. `None`: there was no fault, or another thread has it.
     fn hear_access(
         &self,
         cpu: CpuId,
