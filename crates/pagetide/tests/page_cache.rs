@@ -137,7 +137,7 @@ fn random_misses_read_around_while_memory_is_ample() {
             [(1, 1), (0, 0), (0, 0), (0, 0), (1, 1)]
         );
         assert_eq!(count("around_pages"), 6);
-        // Where the next page is there already, the run ends before it; and so it does with the file.
+        // Where the next page is there, the run ends before it; and so it does with the file.
         assert_eq!([99, 4094, 4096].map(&mut read), [(1, 1), (1, 1), (0, 0)]);
         assert_eq!(count("around_pages"), 8);
         // Now memory fills, and nothing is read around any more.
