@@ -1,7 +1,7 @@
 //! Threads against the allocator, with the memory it hands out.
 //!
 //! Each frame of each block is claimed from the arena, so that one handed out twice is refused
-//! there, and gets its owner's stamp, so that a write by another thread shows. At the end all
+//! there, and gets its owner's stamp, so that one that another thread writes shows. At the end all
 //! of the memory can be had again, in the largest blocks there are.
 //!
 //! Each hammer runs for a moment, and for half a minute with `PAGETIDE_LONG=1`; where the machine

@@ -196,7 +196,7 @@ proptest! {
 }
 
 /// There is exactly what the threads may hold at a time, so at each allocation a block is free, on
-/// some list or on its way to one: no allocation may fail.
+/// some list or on its way to one: no call may fail for want of it.
 #[test]
 fn threads_that_share_the_last_blocks_are_never_refused() {
     const NR_THREADS: usize = 4;
@@ -232,8 +232,8 @@ fn threads_that_share_the_last_blocks_are_never_refused() {
     }
 }
 
-/// Whatever the threads do meanwhile: each frame is free, on a list, or in use. While they
-/// work, no look at all three can be at one moment, so each round ends with all threads standing
+/// Whatever the threads do meanwhile: each frame is free, on a list, or a thread's. While they
+/// work, no look at all three can be at one moment, so each round ends with everybody standing
 /// still.
 #[test]
 fn free_listed_and_allocated_frames_are_all_there_are() {
