@@ -134,7 +134,7 @@ impl Lruvec {
         self.policy.multigen_summary()
     }
 
-    /// Which arm is in charge and what it saw, if the policy chooses between arms. O(arms).
+    /// Which setting is in charge and what it saw, if the policy chooses between some. O(settings).
     pub fn selection_summary(&self) -> Option<SelectionSummary> {
         self.policy.selection_summary()
     }
