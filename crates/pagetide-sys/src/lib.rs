@@ -48,11 +48,11 @@ pub use io::file::{Fingerprint, Look, OpenStoreError, StoreError, StoreFile, Sto
 pub use io::ring::{Completion, DEPTH_MAX, IoQueue};
 pub use io::{kernel_cache, lease};
 pub use machine::cpu::{
-    current_cpu, fetch, fetch_line, fetch_to_write, read_monotonic_ns, read_nr_cpus_possible,
-    read_self_anonymous_bytes, read_self_resident_bytes, read_thread_cpu_time_ns,
-    read_total_memory, run_behind_others,
+    current_cpu, read_monotonic_ns, read_nr_cpus_possible, read_self_anonymous_bytes,
+    read_thread_cpu_time_ns, read_total_memory, run_behind_others,
 };
 pub use machine::cpu_cache::read_cache_slice;
+pub use machine::prefetch::{fetch, fetch_line, fetch_to_write};
 pub use machine::try_lock::{TryGuard, TryLock};
 pub use machine::{device, numa, rights, sentinel};
 pub use memory::arena::{

@@ -4,14 +4,16 @@
 //! code explored under `--cfg loom` is the code that ships.
 
 #[cfg(loom)]
-pub(crate) use loom::sync::{
-    Condvar, Mutex,
-    atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
-};
+use loom as world;
 #[cfg(not(loom))]
-pub(crate) use std::sync::{
-    Condvar, Mutex,
-    atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+use std as world;
+
+pub(crate) use world::{
+    sync::{
+        Condvar, Mutex,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+    },
+    thread::yield_now,
 };
 
 /// For counters that are no part of a protocol, and may live in a `static`: outside loom's view.

@@ -8,7 +8,6 @@ mod common;
 use common::pages::{Random, seed};
 use common::{PAGE, watchdog::Watchdog};
 use pagetide::{Bytes, File, OpenOptions, PageCache};
-use pagetide_sys::read_self_resident_bytes;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -22,7 +21,9 @@ fn overhead_max(limit: u64) -> u64 {
 }
 
 fn resident() -> u64 {
-    read_self_resident_bytes().expect("/proc is mounted").0
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("/proc is mounted");
+    let pages: u64 = statm.split(' ').nth(1).expect("the second of seven").parse().expect("pages");
+    pages * PAGE as u64
 }
 
 fn load(cache: &PageCache, file: &File, mut random: Random, end: Instant, most: &AtomicU64) {

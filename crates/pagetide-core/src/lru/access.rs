@@ -75,7 +75,7 @@ pub enum AccessPath {
 }
 
 impl AccessPath {
-    /// Whether nobody has accessed the page yet.
+    /// Whether the page was not accessed yet.
     pub const fn is_ahead(self) -> bool {
         matches!(self, AccessPath::Readahead | AccessPath::Around)
     }
@@ -102,9 +102,9 @@ impl AccessRule {
         }
     }
 
-    /// As [`AccessRule::mark`], in this tick, for who is alone with the folio: it may store what is
-    /// there already. Whether a hit changes anything is what a branch cannot guess, and a store
-    /// costs little where nobody shares its line.
+    /// As [`AccessRule::mark`], in this tick, for a caller that is alone with the folio: it may
+    /// store what is there already. Whether a hit changes anything is what a branch cannot guess,
+    /// and a store costs little where no other CPU shares its line.
     #[inline(always)]
     pub fn mark_alone(self, folio: &Folio, tick: u16) -> Marked {
         match self {
@@ -166,7 +166,7 @@ impl AccessRule {
     }
 }
 
-/// Whether nobody has accessed what readahead brought; it is so once.
+/// Whether what readahead brought was not accessed yet; it is so once.
 #[inline]
 fn takes_first_access(folio: &Folio) -> bool {
     folio.flags().any(Flags::PREFETCHED) && folio.clear(Flags::PREFETCHED).any(Flags::PREFETCHED)

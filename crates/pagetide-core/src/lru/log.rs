@@ -17,7 +17,7 @@ use crate::ids::FrameId;
 
 /// Entries after which a log is to be drained. The kernel's batch length.
 pub const LOG_LEN: usize = 31;
-/// Entries there is room for, while the way to the lists is blocked: somebody who reads from memory
+/// Entries there is room for, while the way to the lists is blocked: a reader from memory
 /// touches so many pages while another thread takes a batch of victims. Also how late a list
 /// operation can be.
 const LOG_ROOM: usize = 256;

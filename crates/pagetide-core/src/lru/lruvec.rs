@@ -26,7 +26,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Range;
 
-/// Who frees the frame of a dropped page.
+/// Which side frees the frame of a dropped page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Discarded {

@@ -51,7 +51,7 @@ macro_rules! mechanisms {
                 match self { $(Mechanism::$name => &[$(PolicyName::$policy,)+],)+ }
             }
 
-            /// Whether it is on unless somebody says otherwise.
+            /// Whether it is on unless switched off.
             pub const fn is_on_by_default(self) -> bool {
                 match self { $(Mechanism::$name => mechanisms!(@$default),)+ }
             }
@@ -241,7 +241,7 @@ impl core::str::FromStr for Mechanism {
     }
 }
 
-/// A mechanism nobody knows; the message lists those there are.
+/// An unknown mechanism; the message lists those there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownMechanism;
 

@@ -1,7 +1,7 @@
 //! What looking at page tables finds, and where to look: the words the worlds share with core.
 //!
-//! Problem: an access through a table leaves nothing but a young bit in a page word. Whoever wants
-//! to know must read words, most of which say nothing, and must do so without core's lock.
+//! Problem: an access through a table leaves nothing but a young bit in a page word. To know
+//! it, reclaim must read words, most of which say nothing, and must do so without core's lock.
 //!
 //! Idea: page words stand in *leaf tables* of 512. A leaf read costs the same whatever it says, so
 //! what matters is which leaves are dense in young pages: one for each cache line read.

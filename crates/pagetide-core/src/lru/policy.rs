@@ -21,7 +21,7 @@ use core::fmt;
 /// How old the statistics are that a policy decides on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub enum Statistics {
-    /// As things are: a kernel whose statistics somebody reads, and thereby sums up, all the time.
+    /// As things are: a kernel whose statistics are read, and thereby summed up, all the time.
     #[default]
     Live,
     /// As they were at the last [`Lruvec::fold_statistics`](super::Lruvec::fold_statistics), zero
@@ -122,7 +122,7 @@ impl Context<'_> {
 pub enum Progress {
     /// At least one victim is in the batch: try to evict them.
     Isolated,
-    /// The same, and nobody else is looked for if all of them go.
+    /// The same, and no other is looked for if all of them go.
     IsolatedAll,
     /// At least one victim is in the batch, only to learn whether it is young: all come back, as
     /// [`Refusal::Young`] or [`Refusal::Busy`].
@@ -145,7 +145,7 @@ impl Progress {
 pub enum Refusal {
     /// Its page word was young: accessed through a table since the last look (now cleared).
     Young,
-    /// Pinned or locked by somebody.
+    /// Pinned or locked.
     Busy,
     /// Dirty or under write-back.
     Dirty,

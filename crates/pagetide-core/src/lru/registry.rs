@@ -87,7 +87,7 @@ macro_rules! policies {
     };
 }
 
-/// What whoever names no policy gets: the one with nothing to set.
+/// The policy where none is named: the one with nothing to set.
 impl Default for PolicyName {
     fn default() -> PolicyName {
         PolicyName::Pagetide
@@ -317,7 +317,7 @@ impl Policy {
     }
 }
 
-/// A policy name nobody knows; the message lists those there are.
+/// An unknown policy name; the message lists those there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownPolicy;
 

@@ -1,8 +1,8 @@
 //! Refault distance: was the page that returns worth keeping?
 //!
 //! Problem: a page that is used again just after it was evicted looks exactly like a page seen for
-//! the first time. A policy that cannot tell them apart protects an active list nobody uses any
-//! more while the real working set streams through the inactive list and never gets its second
+//! the first time. A policy that cannot tell them apart protects an active list that is not used
+//! any more while the real working set streams through the inactive list and never gets its second
 //! access there.
 //!
 //! Idea: count what moves a page towards the old end. Every eviction, and every activation, moves

@@ -13,7 +13,7 @@ use super::Server;
 use super::identity::lock;
 use super::served_file::{Hands, ServedFile};
 use crate::wire::Reason;
-use pagetide_sys::lease::{self, Break, Breaks, Hearer, LeaseKind};
+use pagetide_sys::lease::{self, Break, Breaks, LeaseKind, LeaseListener};
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -30,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(super) struct Leases {
     by_descriptor: Mutex<HashMap<RawFd, Weak<ServedFile>>>,
     /// The thread of [`watch`], once it listens.
-    hearer: OnceLock<Hearer>,
+    listener: OnceLock<LeaseListener>,
 }
 
 impl Leases {
@@ -44,9 +44,9 @@ impl Leases {
         kind: LeaseKind,
         file: &Arc<ServedFile>,
     ) -> Result<(), Reason> {
-        let hearer = *self.hearer.get().ok_or(Reason::Unleased)?;
+        let listener = *self.listener.get().ok_or(Reason::Unleased)?;
         lock(&self.by_descriptor).insert(real.as_raw_fd(), Arc::downgrade(file));
-        lease::take(real.as_fd(), kind, hearer).map_err(|error| match error.kind() {
+        lease::take(real.as_fd(), kind, listener).map_err(|error| match error.kind() {
             std::io::ErrorKind::WouldBlock => Reason::Outside,
             _ => Reason::Unleased,
         })
@@ -54,8 +54,8 @@ impl Leases {
 
     /// Has [`watch`] look whether it is to go on.
     pub(super) fn wake(&self) {
-        if let Some(hearer) = self.hearer.get() {
-            hearer.wake();
+        if let Some(listener) = self.listener.get() {
+            listener.wake();
         }
     }
 
@@ -80,7 +80,7 @@ pub(super) fn watch(server: &Arc<Server>, ready: &Sender<std::io::Result<()>>) {
             return;
         }
     };
-    let _ = server.leases.hearer.set(breaks.hearer());
+    let _ = server.leases.listener.set(breaks.listener());
     let _ = ready.send(Ok(()));
     while !server.is_stopping() {
         let files = match breaks.wait() {

@@ -1,6 +1,6 @@
 //! userfaultfd: page faults of an address range, told to the program itself.
 //!
-//! **Problem.** A range of memory whose pages come and go needs somebody to bring them at a fault.
+//! **Problem.** A range of memory whose pages come and go needs a way to bring them at a fault.
 //! The kernel offers that as a file descriptor and a few ioctls, of which each may be refused, or
 //! missing in an older kernel, and most of whose errors are part of normal life.
 //!
@@ -214,8 +214,8 @@ impl From<UffdError> for io::Error {
     }
 }
 
-/// A fault, as the kernel tells it. Whoever serves it looks at the page itself: by then, the page
-/// may be in another state.
+/// A fault, as the kernel tells it. The thread that serves it looks at the page itself: by then,
+/// the page may be in another state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault {
     /// The address touched, rounded down to its page.
@@ -240,9 +240,9 @@ pub enum FaultKind {
 /// What came of mapping a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Continued {
-    /// It is mapped now, and who waited was woken.
+    /// It is mapped now, and the waiting threads were woken.
     Mapped,
-    /// Something is mapped there already; nobody was woken.
+    /// Something is mapped there already; no thread was woken.
     AlreadyMapped,
     /// The kernel does not know the mode: it cannot map write-protected.
     UnknownMode,
@@ -287,7 +287,7 @@ impl Uffd {
     /// Has faults of the range told here from now on: missing, minor and write-protect.
     ///
     /// # Safety
-    /// The range is a shared mapping of a memory file, of which nobody has been told yet.
+    /// The range is a shared mapping of a memory file, of which nothing else has been told yet.
     pub(crate) unsafe fn register(&self, range: Range<usize>) -> Result<(), UffdError> {
         let mode = REGISTER_MISSING | REGISTER_MINOR | REGISTER_WP;
         let range = argument(&range);
@@ -314,7 +314,7 @@ impl Uffd {
         Ok(())
     }
 
-    /// Maps the page of the file at this place, and wakes who waits for it.
+    /// Maps the page of the file at this place, and wakes the threads that wait for it.
     ///
     /// # Errors
     /// [`UffdError::Call`]: `EFAULT` if the file has no page there, `ENOMEM`, `ESRCH` at exit.
@@ -340,7 +340,7 @@ impl Uffd {
         }
     }
 
-    /// Takes writing away from the pages mapped in the range, or gives it back and wakes who waits
+    /// Takes writing away from the pages mapped in the range, or gives it back and wakes what waits
     /// to write.
     pub(crate) fn protect(&self, range: Range<usize>, on: bool) -> Result<(), UffdError> {
         let mode = if on { WRITEPROTECT_ON } else { 0 };
@@ -359,7 +359,7 @@ impl Uffd {
         }
     }
 
-    /// Wakes who waits for a page of the range: they look again.
+    /// Wakes threads that wait for a page of the range: they look again.
     pub(crate) fn wake(&self, range: Range<usize>) -> Result<(), UffdError> {
         let mut range = argument(&range);
         // SAFETY: S26 (the argument's layout; the range is the region's, or the call fails).
@@ -367,7 +367,7 @@ impl Uffd {
         result.map_err(failed("UFFDIO_WAKE", range))
     }
 
-    /// Has the next touches of the pages raise SIGBUS, and wakes who waits for them.
+    /// Has the next touches of the pages raise SIGBUS, and wakes what waits for them.
     pub(crate) fn poison(&self, range: Range<usize>) -> Result<(), UffdError> {
         let range = argument(&range);
         let mut pages = PagesArgument { range, mode: 0, done: 0 };
@@ -417,7 +417,7 @@ fn open_descriptor() -> Result<(OwnedFd, UffdSource), UffdError> {
 fn owned(result: libc::c_long) -> io::Result<OwnedFd> {
     let descriptor = RawFd::try_from(result).ok().filter(|descriptor| *descriptor >= 0);
     let descriptor = descriptor.ok_or_else(io::Error::last_os_error)?;
-    // SAFETY: S26 (the kernel has just made the descriptor, and nobody else knows of it).
+    // SAFETY: S26 (the kernel has just made the descriptor, and nothing else knows of it).
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 

@@ -72,7 +72,7 @@ impl DerefMut for AlignedBuf {
 impl Drop for AlignedBuf {
     fn drop(&mut self) {
         if self.len >= MAPPED_BYTES_MIN {
-            // SAFETY: S7 (the mapping is this value's own), and nobody borrows from it any more.
+            // SAFETY: S7 (the mapping is this value's own), and nothing borrows from it any more.
             let result = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
             debug_assert!(result.is_ok(), "S7: what was mapped can be unmapped: {result:?}");
         } else if self.len > 0 {

@@ -48,9 +48,9 @@ impl LeaseKind {
 
 /// The thread that hears of broken leases.
 #[derive(Clone, Copy, Debug)]
-pub struct Hearer(libc::pid_t);
+pub struct LeaseListener(libc::pid_t);
 
-impl Hearer {
+impl LeaseListener {
     /// Has [`Breaks::wait`] return once, with [`Break::Unknown`].
     pub fn wake(self) {
         // SAFETY: S9 (numbers): no arguments.
@@ -60,13 +60,13 @@ impl Hearer {
     }
 }
 
-/// Takes a lease on an open file; `hearer` is told when it is broken.
+/// Takes a lease on an open file; `listener` is told when it is broken.
 ///
 /// # Errors
 /// EAGAIN while the file is open elsewhere; EACCES where it is another user's; EINVAL where the
 /// file system has no leases.
-pub fn take(file: BorrowedFd<'_>, kind: LeaseKind, hearer: Hearer) -> io::Result<()> {
-    send_signals_to(file, hearer)?;
+pub fn take(file: BorrowedFd<'_>, kind: LeaseKind, listener: LeaseListener) -> io::Result<()> {
+    send_signals_to(file, listener)?;
     control(file, F_SETSIG, signal())?;
     control(file, libc::F_SETLEASE, kind.number()).map(|_| ())
 }
@@ -96,7 +96,7 @@ pub enum Break {
 /// Where broken leases are heard of, by the thread that has made it.
 #[derive(Debug)]
 pub struct Breaks {
-    hearer: Hearer,
+    listener: LeaseListener,
     /// It stays in its thread.
     _thread: PhantomData<*const ()>,
 }
@@ -109,13 +109,13 @@ impl Breaks {
     pub fn new() -> io::Result<Breaks> {
         signals::block(&broken())?;
         // SAFETY: S9 (numbers): no arguments.
-        let hearer = Hearer(unsafe { libc::gettid() });
-        Ok(Breaks { hearer, _thread: PhantomData })
+        let listener = LeaseListener(unsafe { libc::gettid() });
+        Ok(Breaks { listener, _thread: PhantomData })
     }
 
     /// What leases are taken with, in any thread, for this one to hear of.
-    pub fn hearer(&self) -> Hearer {
-        self.hearer
+    pub fn listener(&self) -> LeaseListener {
+        self.listener
     }
 
     /// Waits for the next break.
@@ -166,10 +166,10 @@ unsafe fn kcmp(
     unsafe { libc::syscall(libc::SYS_kcmp, own, own, kind, one, other) }
 }
 
-fn send_signals_to(file: BorrowedFd<'_>, hearer: Hearer) -> io::Result<()> {
+fn send_signals_to(file: BorrowedFd<'_>, listener: LeaseListener) -> io::Result<()> {
     const F_SETOWN_EX: libc::c_int = 15;
     const F_OWNER_TID: libc::c_int = 0;
-    let owner = [F_OWNER_TID, hearer.0];
+    let owner = [F_OWNER_TID, listener.0];
     // SAFETY: S11 (live values): the two numbers of a struct f_owner_ex.
     let result = unsafe { libc::fcntl(file.as_raw_fd(), F_SETOWN_EX, owner.as_ptr()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
@@ -219,11 +219,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         let breaks = Breaks::new().unwrap();
-        let hearer = breaks.hearer();
+        let listener = breaks.listener();
         let name = path.clone();
         let taken = std::thread::spawn(move || {
             let file = open(&name);
-            take(file.as_fd(), LeaseKind::Write, hearer).map(|()| file)
+            take(file.as_fd(), LeaseKind::Write, listener).map(|()| file)
         });
         let file = match taken.join().unwrap() {
             Ok(file) => file,
@@ -248,7 +248,7 @@ mod tests {
         let name = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(&path).unwrap();
         let copy = file.try_clone().unwrap();
         let breaks = Breaks::new().unwrap();
-        let Ok(()) = take(file.as_fd(), LeaseKind::Write, breaks.hearer()) else {
+        let Ok(()) = take(file.as_fd(), LeaseKind::Write, breaks.listener()) else {
             println!("SKIPPED: leases: the temporary folder has none");
             return;
         };

@@ -118,11 +118,10 @@ pub fn read_nr_cpus_possible() -> u32 {
     from_file.ok().and_then(|text| parse_last_cpu(&text)).map_or_else(configured, |last| last + 1)
 }
 
-/// From now on this thread, when it is woken, does not take the processor from who runs there: it
-/// waits until that one waits, or its turn is over. Returns whether the system agreed; nobody needs
-/// it to.
+/// From now on this thread, when it is woken, does not take the processor from the one that runs
+/// there: it waits until that one waits, or its turn is over. Returns whether the system agreed.
 ///
-/// For threads that are told of work which nobody waits for.
+/// For threads whose work no other thread waits for.
 pub fn run_behind_others() -> bool {
     let no_priority = libc::sched_param { sched_priority: 0 };
     // SAFETY: S9 (a call with a live value to read): 0 is the calling thread.
@@ -156,16 +155,6 @@ pub fn read_total_memory() -> Option<Bytes> {
         line.trim().strip_suffix("kB")?.trim().parse().ok()
     };
     Some(Bytes((read_kib("MemTotal:")? + read_kib("SwapTotal:").unwrap_or(0)) << 10))
-}
-
-/// Memory the kernel holds for this process now; `None` where `/proc` is not mounted.
-///
-/// # Cost
-/// Reads a file: some microseconds.
-pub fn read_self_resident_bytes() -> Option<Bytes> {
-    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
-    let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
-    Some(Bytes(pages * rustix::param::page_size() as u64))
 }
 
 /// Memory of this process now that is no file's: without frames that are shared with other
@@ -268,52 +257,11 @@ mod tests {
     }
 
     #[test]
-    fn resident_bytes_follow_the_memory_in_use() {
-        for read in [read_self_resident_bytes, read_self_anonymous_bytes] {
-            let before = read().expect("/proc is mounted");
-            let memory = std::hint::black_box(vec![1_u8; 64 << 20]);
-            let with = read().expect("/proc is mounted");
-            // Other tests of this process come and go meanwhile: half is enough to tell.
-            assert!(with.0 > before.0 + (memory.len() / 2) as u64, "{before} {with}");
-        }
+    fn anonymous_bytes_follow_the_memory_in_use() {
+        let before = read_self_anonymous_bytes().expect("/proc is mounted");
+        let memory = std::hint::black_box(vec![1_u8; 64 << 20]);
+        let with = read_self_anonymous_bytes().expect("/proc is mounted");
+        // Other tests of this process come and go meanwhile: half is enough to tell.
+        assert!(with.0 > before.0 + (memory.len() / 2) as u64, "{before} {with}");
     }
-}
-
-/// Starts bringing the line that `value` begins in into the processor's cache. Costs a few cycles,
-/// and changes nothing but time.
-#[inline]
-pub fn fetch<T>(value: &T) {
-    fetch_line(std::ptr::from_ref(value).cast());
-}
-
-/// As [`fetch`], for a value that will be written: the line is fetched for this processor alone, so
-/// that the write need not ask for it again.
-#[inline]
-pub fn fetch_to_write<T>(value: &T) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        // SAFETY: S12 (a prefetch is only a hint; processors without it take it for a no-op).
-        unsafe {
-            std::arch::asm!(
-                "prefetchw [{line}]",
-                line = in(reg) std::ptr::from_ref(value),
-                options(nostack, preserves_flags, readonly),
-            );
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = value;
-}
-
-/// As [`fetch`], by address; any address will do.
-#[inline]
-pub fn fetch_line(line: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: S12 (a prefetch is only a hint).
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = line;
 }

@@ -1,7 +1,7 @@
 //! How much of the last data cache is one CPU's: a question to sysfs, asked once.
 //!
 //! **Problem.** Frames that are freed in runs are best kept while they are in the cache, and only
-//! then. **Idea.** The kernel says how large each cache is and who shares it:
+//! then. **Idea.** The kernel says how large each cache is and which CPUs share it:
 //!
 //! ```text
 //!   /sys/devices/system/cpu/cpu0/cache/index3/  level 3  type Unified  size 32768K  shared by 0-7
@@ -78,7 +78,6 @@ mod tests {
         }
     }
 
-    #[cfg(not(miri))]
     #[test]
     fn this_machine_says() {
         match read_cache_slice() {

@@ -1,7 +1,7 @@
 //! Whether a signal came to this process alone, or to its whole process group.
 //!
 //! **Problem.** A process that passes signals on to its child, in the same group, passes on what
-//! the child has already: kill(2) of a group and of a process look the same to who gets it.
+//! the child has already: kill(2) of a group and of a process look the same to the receiver.
 //! **Idea.** A second process in the group, which does nothing but have the same signals blocked.
 //! Asked after a signal came here, it looks whether the signal is pending there as well.
 //!

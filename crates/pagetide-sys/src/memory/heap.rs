@@ -9,7 +9,7 @@
 //! Source: mallopt(3).
 
 /// From now on memory that is freed stays with the program, and one thread's serves all. Returns
-/// whether the C library agreed; nobody needs it to.
+/// whether the C library agreed; nothing depends on it.
 ///
 /// For programs that free as much as they take next. To be called before the first large table.
 pub fn keep_freed_memory() -> bool {

@@ -113,7 +113,7 @@ impl Deref for HugePart {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: S10 (the parts of a buffer share no byte, and nobody borrows from the whole any
+        // SAFETY: S10 (the parts of a buffer share no byte, and nothing borrows from the whole any
         // more; the mapping lives as long as a part).
         unsafe { std::slice::from_raw_parts(self.first(), self.len) }
     }

@@ -16,13 +16,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use pagetide_core::ids::PageIndex;
 use rustix::mm::ProtFlags;
 
-use crate::machine::cpu::fetch_to_write;
+use crate::machine::prefetch::fetch_to_write;
 use crate::memory::frames::FRAME_BYTES;
 use crate::memory::mapped::{Mapped, memory_file};
 
 /// Hints in a bucket: a line of them.
 pub(super) const BUCKET: usize = 8;
-/// Pages that follow each other and whose buckets do: who goes through a file goes through lines
+/// Pages that follow each other and whose buckets do: a reader of a file goes through lines
 /// in order, which processors fetch ahead.
 const GROUP: u64 = 64;
 /// Files that can have a tag at one time.
@@ -74,7 +74,7 @@ fn spread(key: u64) -> u64 {
     (spread ^ (spread >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93)
 }
 
-/// Says whose page it is; 0 for nobody's.
+/// Says which page it is; 0 for none.
 #[inline]
 pub(super) fn key_of(tag: u32, index: PageIndex) -> u64 {
     match u32::try_from(index.0) {
@@ -122,7 +122,7 @@ impl Numbers {
         if now & 1 == 0 {
             number.store(now + 1, Ordering::Relaxed);
         }
-        // Before any change of the contents: whoever sees a new byte sees the odd number after.
+        // Before any change of the contents: a reader of a new byte sees the odd number after.
         fence(Ordering::SeqCst);
     }
 
@@ -143,18 +143,18 @@ impl Numbers {
         self.hint(frame, key);
     }
 
-    /// The frame is nobody's page; its number is odd, and stays so.
+    /// The frame is no page; its number is odd, and stays so.
     pub(crate) fn unname(&self, frame: u32) {
         let key = self.key(frame).swap(0, Ordering::Relaxed);
         if key == 0 {
             return;
         }
-        // Room for the next hint: who makes one need not look where the others lead.
+        // Room for the next hint: to make one, it need not be known where the others lead.
         let (start, upper) = self.layout.bucket_of(key);
         let (hint, relaxed) = (upper | u64::from(frame), Ordering::Relaxed);
         let bucket = &self.mapped.words()[start..start + BUCKET];
         if let Some(place) = bucket.iter().find(|place| place.load(relaxed) == hint) {
-            // Somebody may just have put another there.
+            // Another thread may just have put one there.
             let _ = place.compare_exchange(hint, 0, relaxed, relaxed);
         }
     }
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_goes_through_a_file_goes_through_lines_in_order() {
+    fn a_reader_of_a_file_goes_through_lines_in_order() {
         let layout = Layout::new(4096);
         let place = |index: u64| layout.bucket_of(key_of(7, PageIndex(index))).0 - layout.hints;
         let next = |place: usize| (place + BUCKET) % (layout.nr_buckets * BUCKET);

@@ -8,29 +8,10 @@ use std::ops::Range;
 
 use pagetide_core::ids::{FrameId, PageIndex};
 
-use crate::page::table::{LeafRef, PageRef, PageTable};
+#[cfg(test)]
+use crate::page::table::PageTable;
+use crate::page::table::{LeafRef, PageRef};
 use crate::page::unmap::UnmapBatch;
-
-impl PageTable {
-    /// Takes YOUNG away from every page that has it, and calls `each` with page and frame.
-    ///
-    /// Leaves nobody touched since the last walk are skipped unread. A page made young during the
-    /// walk is seen by it or by the next.
-    pub fn for_each_young(&self, mut each: impl FnMut(PageIndex, FrameId)) {
-        self.for_each_touched_leaf(|leaf| {
-            leaf.take_touched();
-            leaf.for_each_resident(
-                leaf.pages(),
-                |_| true,
-                |index, frame, was_young| {
-                    if was_young {
-                        each(index, frame);
-                    }
-                },
-            );
-        });
-    }
-}
 
 impl PageRef<'_> {
     /// Takes YOUNG away; returns whether the page was young. A region's page has to be taken out of
@@ -76,5 +57,27 @@ impl LeafRef<'_> {
             };
             each(page.index(), taken.unwrap_or(frame), taken.is_some());
         }
+    }
+}
+
+#[cfg(test)]
+impl PageTable {
+    /// Takes YOUNG away from every page that has it, and calls `each` with page and frame.
+    ///
+    /// Leaves not touched since the last walk are skipped unread. A page made young during the
+    /// walk is seen by it or by the next.
+    pub(crate) fn for_each_young(&self, mut each: impl FnMut(PageIndex, FrameId)) {
+        self.for_each_touched_leaf(|leaf| {
+            leaf.take_touched();
+            leaf.for_each_resident(
+                leaf.pages(),
+                |_| true,
+                |index, frame, was_young| {
+                    if was_young {
+                        each(index, frame);
+                    }
+                },
+            );
+        });
     }
 }

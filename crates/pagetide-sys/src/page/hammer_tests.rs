@@ -1,4 +1,5 @@
-//! Two threads and few frames, for a second: whole-page stamps tell who saw what was never written.
+//! Two threads and few frames, for a second: whole-page stamps tell a reader of what was never
+//! written.
 //!
 //! Each thread goes on until it has done something: the machine may have no time for it just then.
 

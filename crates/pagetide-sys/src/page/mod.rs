@@ -1,12 +1,12 @@
-//! Pages: the word that says where a page is and whose turn it is, the table of words, and the
-//! tokens it takes to touch a frame.
+//! Pages: the word that says where a page is and what holds it, the table of words, and the tokens
+//! it takes to touch a frame.
 //!
 //! ```text
 //!   aging, unmap   many pages at once      ->  token, table
 //!   token          Pin, Lock, Claim        ->  table, wait, word
 //!   table          index to word           ->  wait, word
 //!   wait           sleeping for a word     ->  word
-//!   word           one atomic, and who may touch the frame
+//!   word           one atomic: which frame, and what may touch it
 //! ```
 
 mod aging;

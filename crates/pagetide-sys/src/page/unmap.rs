@@ -1,7 +1,7 @@
 //! Taking pages out of the mapping of a region's user, so that the next access is a fault.
 //!
-//! **Problem.** Nobody tells user space which pages were accessed: a page that is mapped is used in
-//! silence. Whoever wants to know takes it out, and hears of the next access. Each such call costs
+//! **Problem.** User space is not told which pages were accessed: a page that is mapped is used in
+//! silence. To know, one takes it out, and is told of the next access. Each such call costs
 //! microseconds, most of it to tell other processors; of neighbours taken out together, a fraction.
 //!
 //! **Idea.** The pages are locked, marked, and gathered while they follow each other; a gap, or a
@@ -11,7 +11,7 @@
 //!   young, mapped:   10 11 12 13      40      --> two calls
 //! ```
 //!
-//! **Invariants.** S25: a page is taken out under its lock. A page that somebody has locked is left
+//! **Invariants.** S25: a page is taken out under its lock. A page that is locked is left
 //! as it was: it is being used.
 //!
 //! **Ignored.** Pages of tables without a region: nothing is mapped there.
@@ -38,7 +38,7 @@ impl<'a> UnmapBatch<'a> {
     }
 
     /// Marks a resident page with HINT, to meet a fault next; returns whether it was not marked
-    /// before. A page of a region that somebody has locked is left alone.
+    /// before. A page of a region that is locked is left alone.
     pub fn set_hint(&mut self, page: PageRef<'a>) -> bool {
         self.mark(page, |page| page.word().set_hint())
     }
@@ -51,7 +51,7 @@ impl<'a> UnmapBatch<'a> {
     }
 
     /// Takes YOUNG away, and has the page meet a fault next; returns its frame if it was young. A
-    /// page that somebody has locked stays young.
+    /// page that is locked stays young.
     pub(crate) fn take_young(&mut self, page: PageRef<'a>) -> Option<FrameId> {
         let mut frame = None;
         let is_taken = self.mark(page, |page| {
@@ -59,7 +59,7 @@ impl<'a> UnmapBatch<'a> {
             frame.is_some()
         });
         if !is_taken && page.load().is_young() {
-            // Whoever walks the tables next must find it.
+            // The next walk of the tables must find it.
             page.note_touched();
         }
         frame

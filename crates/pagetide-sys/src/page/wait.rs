@@ -1,9 +1,9 @@
-//! Waiting for a page: who finds a word locked or pinned sleeps here until it is free.
+//! Waiting for a page: a thread that finds its word locked or pinned sleeps here until it is free.
 //!
 //! **Problem.** There may be 2^33 words, and a waiter needs a mutex and a condition variable.
 //!
 //! **Idea.** A fixed table of both, shared by all words of the process and chosen by the word's
-//! address; one bit in the word says that somebody waits, so that an unlock nobody waits for never
+//! address; one bit in the word says that a thread waits, so that an unlock without waiters never
 //! comes here.
 //!
 //! ```text
@@ -17,13 +17,11 @@
 //! compare-and-swap, under the bucket's mutex, which the waiter gives up only by sleeping. So a
 //! holder that lets go later sees the bit, and gets the mutex only once the waiter sleeps.
 //!
-//! **Ignored.** Fairness, and the strangers who share a bucket: they wake, look, and sleep again.
+//! **Ignored.** Fairness, and waiters for other words of a bucket: they wake, look, and sleep
+//! again.
 
 use crate::page::word::{PageWord, Snapshot};
 use crate::sync::{Condvar, Mutex};
-
-#[cfg(not(loom))]
-const NR_BUCKETS: usize = 256;
 
 #[derive(Default)]
 struct Bucket {
@@ -40,7 +38,7 @@ pub(crate) fn wait_while(word: &PageWord, waits: impl Fn(Snapshot) -> bool) {
     }
 }
 
-/// Wakes whoever waits for the word; called after it became free, if WAITERS was set.
+/// Wakes the threads that wait for the word; called after it became free, if WAITERS was set.
 #[cold]
 pub(crate) fn wake(word: &PageWord) {
     let bucket = bucket_of(word);
@@ -52,6 +50,7 @@ pub(crate) fn wake(word: &PageWord) {
 #[cfg(not(loom))]
 fn bucket_of(word: &PageWord) -> &'static Bucket {
     use crossbeam_utils::CachePadded;
+    const NR_BUCKETS: usize = 256;
     static BUCKETS: [CachePadded<Bucket>; NR_BUCKETS] =
         [const { CachePadded::new(Bucket { mutex: Mutex::new(()), freed: Condvar::new() }) };
             NR_BUCKETS];

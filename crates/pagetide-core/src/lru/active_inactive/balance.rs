@@ -14,7 +14,7 @@
 //! a new page to be seen twice, where a small one keeps half.
 //!
 //! What a memory group is protected by is taken off the sizes before they get here. Ignored: the
-//! kernel's request to reclaim anonymous memory only, which nobody here makes.
+//! kernel's request to reclaim anonymous memory only, which no world makes.
 //! Source: the classic LRU specification, sections 5 and 6.
 
 use super::cost::ReclaimCost;
@@ -87,7 +87,7 @@ impl ScanMode {
         {
             ScanMode::AnonOnly
         } else if !inputs.may_deactivate[FILE] && has_inactive(inputs.sizes.inactive[FILE]) {
-            // Trimming the cache: there is inactive file memory that nobody asked back for.
+            // Trimming the cache: there is inactive file memory that did not come back.
             ScanMode::FileOnly
         } else {
             ScanMode::Fractions

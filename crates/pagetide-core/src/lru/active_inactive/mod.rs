@@ -32,7 +32,7 @@
 //! | `balance` | inactive list low, permission to deactivate, shares of the types |
 //! | `cost` | what the types have cost lately |
 //! | `round` | the order and the size of the pieces of work at one priority |
-//! | `design` | history: what eviction leaves, what a return means, who may be deactivated |
+//! | `design` | history: what eviction leaves, what a return means, what may be deactivated |
 //! | `lists` | nothing: the four lists |
 //! | `statistics` | nothing: what is read, and how old it is |
 //! | `shrink` | nothing: does a piece of work on a list and keeps its account |

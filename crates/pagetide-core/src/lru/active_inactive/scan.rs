@@ -66,7 +66,7 @@ pub fn after_trial(flags: Flags, refusal: Refusal) -> Flags {
         InactiveFate::Reclaim(flags) if flags.any(Flags::DIRTY.with(Flags::WRITEBACK)) => {
             flags.with(Flags::RECLAIM).with(Flags::ACTIVE)
         }
-        // It became clean since it was refused, and nobody will rotate it: try it again soon.
+        // It became clean since it was refused, and nothing will rotate it: try it again soon.
         InactiveFate::Reclaim(flags) => flags,
     }
 }

@@ -152,7 +152,7 @@ impl<D: Design> TwoLists<D> {
     }
 }
 
-/// A judge of flags who sees whether a folio is executable only if such folios are protected.
+/// A judge of flags that sees whether a folio is executable only if such folios are protected.
 pub(super) fn protecting(
     switches: Switches,
     judge: impl Fn(Flags) -> Flags,

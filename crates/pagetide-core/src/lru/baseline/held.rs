@@ -2,8 +2,8 @@
 //!
 //! Problem: a policy is told how many frames there are. Background reclaim keeps some free, and a
 //! cache that may grow has fewer in service. Shares of frames that never hold a page are never
-//! full, and whoever comes in while they are not is let in unasked: into LIRS's LIR pages, or past
-//! the comparison of W-TinyLFU.
+//! full, and a page that comes in while they are not is let in unasked: into LIRS's LIR pages, or
+//! past the comparison of W-TinyLFU.
 //!
 //! ```text
 //!   frames   |---------------------------------|............|

@@ -11,10 +11,10 @@
 //! ```
 //!
 //! Reading of the paper: HIR pages have 1 % of what memory holds ([`Held`]). Until there are as
-//! many LIR pages as there may be, whoever comes in, or is seen again, becomes one. S holds at most
-//! twice as many pages as memory, as later versions of its authors' code bound it; the page evicted
-//! longest ago leaves first. The stack and its evicted pages are in arrays of this policy's own,
-//! see [`RecencyStack`]: 48 bytes a frame.
+//! many LIR pages as there may be, a page that comes in, or is seen again, becomes one. S holds at
+//! most twice as many pages as memory, as later versions of its authors' code bound it; the page
+//! evicted longest ago leaves first. The stack and its evicted pages are in arrays of this policy's
+//! own, see [`RecencyStack`]: 48 bytes a frame.
 //!
 //! Frames are numbered from the lruvec's first, then come the ghosts' slots.
 //!
@@ -22,7 +22,7 @@
 //! folio is; LIR folios are in S only, HIR folios in Q and perhaps in S. While a folio is isolated
 //! its place in S is its ghost's: if its page is dropped meanwhile, only a ghost is left over.
 //!
-//! Do not use it where the working set shifts: LIR pages nobody needs any more leave only as fast
+//! Do not use it where the working set shifts: LIR pages not needed any more leave only as fast
 //! as others are seen twice while in S. Nor with hot pages seen only through guards, of which it
 //! learns when it tries to evict them.
 //! Source: Jiang and Zhang, "LIRS: an efficient low inter-reference recency set replacement policy

@@ -4,7 +4,7 @@
 //! one such list at most. LIRS orders folios that are on a list already, and pages that have no
 //! folio: this stack has links of its own, 8 bytes for each number there is.
 //!
-//! Invariant: who is on the stack the caller knows; only debug builds notice a mistake, late.
+//! Invariant: the caller knows what is on the stack; only debug builds notice a mistake, late.
 
 use alloc::boxed::Box;
 use alloc::vec;

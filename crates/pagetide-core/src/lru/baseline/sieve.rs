@@ -1,7 +1,7 @@
 //! SIEVE: a queue whose hand leaves what it spares where it is.
 //!
-//! Problem: CLOCK carries a page that was hit to the young end, among pages nobody has asked for
-//! yet, so that the hand needs a whole turn to find those.
+//! Problem: CLOCK carries a page that was hit to the young end, among pages not asked for
+//! again yet, so that the hand needs a whole turn to find those.
 //!
 //! ```text
 //!   add --> head .... spared . spared . HAND .... tail

@@ -18,10 +18,9 @@
 //! holds ([`Held`]).
 //!
 //! Do not use it where the working set shifts: the newcomers must first become as frequent as the
-//! pages that nobody needs any more are remembered to be. Nor for recency alone (a database's log):
-//! 1 % of memory is all it has for it.
-//! Source: Einziger, Friedman and Manes, "TinyLFU: a highly efficient cache admission policy", ACM
-//! Transactions on Storage 13(4), 2017.
+//! pages that are not needed any more are remembered to be. Nor for recency alone (a database's
+//! log): 1 % of memory is all it has for it. Source: Einziger, Friedman and Manes, "TinyLFU: a
+//! highly efficient cache admission policy", ACM Transactions on Storage 13(4), 2017.
 
 use super::held::Held;
 use super::segmented::{SegmentRule, Segmented, Segments};

@@ -45,7 +45,7 @@ pub(crate) struct Course {
     pub(super) has_begun: bool,
     /// It has isolated anonymous folios.
     pub(super) took_anon: bool,
-    /// Generations started meanwhile, by anybody.
+    /// Generations started meanwhile, by any pass.
     pub(super) nr_started: u64,
 }
 
@@ -155,7 +155,7 @@ impl<P: Profile> Multigen<P> {
 
     /// Merges the oldest generation into the next, which only aging on request needs: a pass ages
     /// when fewer than four generations are left. Of a type that is not evicted at all the folios
-    /// stay where they are: their list becomes the youngest, an inversion nobody ever sees.
+    /// stay where they are: their list becomes the youngest, an inversion that is never seen.
     fn give_up_oldest<const PREFETCH: bool>(&mut self, cx: &mut Context<'_>, page_type: PageType) {
         while self.swappiness.evicts(page_type) {
             let oldest = self.generations.oldest_folio::<PREFETCH>(cx.folios, page_type);

@@ -2,8 +2,8 @@
 //!
 //! Problem: where everything in memory is in use, evicting any of it makes the next moment worse;
 //! a machine that does so anyway is busy and gets nothing done. Idea: a generation younger than
-//! `min_ttl` is a working set of that many milliseconds. It is not evicted; whoever wants its
-//! memory is told that there is none.
+//! `min_ttl` is a working set of that many milliseconds. It is not evicted; an allocation
+//! that wants its memory gets none.
 //!
 //! ```text
 //!   born    1500 ms ago        400 ms ago     now

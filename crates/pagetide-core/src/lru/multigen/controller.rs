@@ -1,9 +1,9 @@
-//! The feedback controller: who deserves protection is learnt from refaults.
+//! The feedback controller: which tiers deserve protection is learnt from refaults.
 //!
 //! Problem: is a page that was read twice worth more than one read once, and a file page more than
 //! an anonymous one? No fixed answer is right for all workloads.
 //!
-//! Idea: evict, and count who comes back. For each type and tier there is a refault ratio, the
+//! Idea: evict, and count what comes back. For each type and tier there is a refault ratio, the
 //! refaulted over those evicted or protected. A tier is evicted as long as its ratio is not clearly
 //! above that of tier 0, which nothing protects; from the first tier that is, all are moved on.
 //!
@@ -14,7 +14,7 @@
 //! ```
 //!
 //! The two types are weighed the same way, by swappiness. Ratios are compared as products, in
-//! integers; fewer than 64 refaults say nothing and protect nobody. When a generation is used up,
+//! integers; fewer than 64 refaults say nothing and protect nothing. When a generation is used up,
 //! its counts are folded into a moving average and forgotten.
 //!
 //! The controller keeps the counts and compares them; what is compared with what, and by which

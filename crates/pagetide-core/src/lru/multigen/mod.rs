@@ -73,7 +73,7 @@
 //! Large folios and several zones. Fairness between memory groups is for
 //! [`group`](crate::group) to keep.
 //!
-//! An unevictable folio waits on a list of its own; whoever makes it evictable logs a touch or a
+//! An unevictable folio waits on a list of its own; what makes it evictable logs a touch or a
 //! rotation of it, which brings it back.
 //!
 //! Source: Linux `Documentation/mm/multigen_lru.rst`; the multi-gen LRU specification.

@@ -1,7 +1,7 @@
-//! Generations on request: aging and eviction that nobody's shortage asks for.
+//! Generations on request: aging and eviction that no shortage asks for.
 //!
 //! ```text
-//!   Age     walk all wanted tables --> max_seq + 1       unless somebody else was faster
+//!   Age     walk all wanted tables --> max_seq + 1       unless another aging was faster
 //!   Evict   oldest, oldest, ...    --> up to seq, or so many pages, or nothing comes
 //! ```
 //!

@@ -9,7 +9,7 @@
 //!   tier          0   0   1   2   2   3
 //! ```
 //!
-//! Table accesses are seen later, by whoever finds the page word young.
+//! Table accesses are seen later, by the look that finds the page word young.
 //! Source: the multi-gen LRU specification, section 4.
 
 /// Tiers a generation has.

@@ -160,8 +160,8 @@ impl RegionMemory {
         self.user.base()
     }
 
-    /// The user's mapping, for safe code: whoever touches what is not mapped waits for whoever
-    /// serves faults, for ever if nobody does.
+    /// The user's mapping, for safe code: a thread that touches what is not mapped waits for
+    /// one that serves faults, for ever if there is none.
     pub fn words(&self) -> &[AtomicU64] {
         self.user.0.words()
     }
@@ -320,7 +320,7 @@ impl RegionMemory {
     /// Has the memory of a page come from `node`, and moves it there if it has some already; as far
     /// as the kernel likes to.
     pub(crate) fn place(&self, page: u32, node: u32) {
-        // The kernel moves what nobody else maps: where it refuses, the page stays.
+        // The kernel moves what no other process maps: where it refuses, the page stays.
         let _ = self.back.rebind(page..page + 1, node);
     }
 

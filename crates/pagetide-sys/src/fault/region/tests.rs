@@ -118,7 +118,7 @@ fn a_protected_page_keeps_its_user_from_writing_until_a_fault() {
         bench.write(1, 55);
         let page = bench.page(1).lock();
         page.protect_from_user();
-        // A slice, which nobody writes while it lives.
+        // A slice, which is not written while it lives.
         assert_eq!(page.bytes()[..8], [55; 8]);
         drop(page);
         bench.write(1, 56);

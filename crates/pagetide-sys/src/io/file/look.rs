@@ -4,7 +4,7 @@
 //! from a clock that ticks every few milliseconds, and some file systems cut them to less. A change
 //! within the tick of the one before leaves all times as they are.
 //!
-//! **Idea.** ctime, which nobody can set, is compared with that same clock, read *before* the file
+//! **Idea.** ctime, which no call can set, is compared with that same clock, read *before* the file
 //! is looked at. Once the clock is past it by more than anything is cut, every later change gets a
 //! later ctime.
 //!
@@ -44,7 +44,7 @@ pub struct Fingerprint {
     pub len: u64,
     /// Last change of the contents, nanoseconds since 1970.
     pub mtime_ns: i128,
-    /// Last change of anything, nanoseconds since 1970; nobody can set it.
+    /// Last change of anything, nanoseconds since 1970; no call can set it.
     pub ctime_ns: i128,
     /// When the file was made, where the file system keeps it; tells reused inode numbers apart.
     pub btime_ns: Option<i128>,

@@ -1,4 +1,4 @@
-//! Files without a name, for contents that nobody else is to see and that go with the process.
+//! Files without a name, for contents that no other program is to see and that go with the process.
 //!
 //! ```text
 //!   O_TMPFILE              never has a name

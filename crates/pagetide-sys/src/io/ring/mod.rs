@@ -5,8 +5,8 @@
 //! that asked.
 //!
 //! **Idea.** The queue takes ownership. What is submitted brings its locks or its buffer along,
-//! and the completion brings them back; nobody else can touch them in between, because nobody else
-//! has them.
+//! and the completion brings them back; nothing else can touch them in between, because nothing
+//! else has them.
 //!
 //! ```text
 //!   submit_read(file, locks)  --> slot [pending] --> kernel --> short? refused? finish it by
@@ -216,7 +216,7 @@ impl IoQueue {
         }
         let slot = self.vacant.pop().expect("S8: a slot was just vacated");
         let entry = pending.entry().user_data(slot.into());
-        // First the slot, then the kernel: the memory is owned before anybody can use it.
+        // First the slot, then the kernel: the memory is owned before it can be used.
         self.slots[slot as usize] = Some(pending);
         let ring = self.ring.as_mut().expect("S8: only a queue with a ring starts requests");
         // SAFETY: S8 (the slot owns what the entry points to) until its completion was seen.

@@ -8,7 +8,7 @@
 //! (a drain of all lists) give their time slice away until it is free. Then unlocking is a store.
 //! And a thread that had the lock many times in a row keeps a *bias*: it goes in by a store to a
 //! word of its own (`slot`) and a look at the lock. Who else wants in takes the bias away, which is
-//! dear: the kernel puts a fence into every running thread (`barrier`).
+//! dear: the kernel puts a fence into every running thread (`real`).
 //!
 //! ```text
 //!   FREE --compare and swap--> HELD --store--> FREE        HELD --store, in a panic--> POISONED
@@ -37,10 +37,12 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-use crate::sync::{AtomicUsize, Ordering, PlainAtomicU32, PlainAtomicUsize};
+use crate::sync::{AtomicUsize, Ordering, PlainAtomicU32, PlainAtomicUsize, yield_now};
 use slot::Slot;
 
-mod barrier;
+#[cfg_attr(loom, path = "model.rs")]
+#[cfg_attr(not(loom), path = "real.rs")]
+mod imp;
 mod slot;
 
 // The word of a lock; every other value is the tag of the slot it is biased to.
@@ -49,7 +51,7 @@ const HELD: usize = 1;
 const POISONED: usize = 2;
 
 /// Looks at the lock before the first time slice is given away.
-const SPINS: u32 = 64;
+const SPINS: u32 = if cfg!(loom) { 0 } else { 64 };
 /// Times in a row that earn a bias: some 80 microseconds of nothing else.
 const ROW: u32 = 1 << 13;
 
@@ -74,7 +76,7 @@ impl<T> TryLock<T> {
     /// Unlocked.
     pub fn new(value: T) -> TryLock<T> {
         // Not later, under the lock: the first time may take the kernel milliseconds.
-        barrier::is_supported();
+        imp::is_supported();
         TryLock::with_row(value, ROW)
     }
 
@@ -155,7 +157,7 @@ impl<T> TryLock<T> {
         }
         // As in `enter`, but for the guard: only a panic in `change` ever drops this one.
         me.inside.store(self.tag(), Ordering::Release);
-        barrier::light();
+        imp::light();
         if self.word.load(Ordering::Acquire) != me.tag() {
             me.inside.store(slot::OUTSIDE, Ordering::Release);
             return None;
@@ -213,7 +215,7 @@ impl<T> TryLock<T> {
         }
         // Release: who sees the slot leave an earlier lock sees what was done there.
         me.inside.store(self.tag(), Ordering::Release);
-        barrier::light();
+        imp::light();
         // Acquire: pairs with the Release that made this thread the owner.
         if self.word.load(Ordering::Acquire) == me.tag() {
             return Some(self.guard(&me.inside));
@@ -282,7 +284,7 @@ impl<T> TryLock<T> {
     fn take_bias(&self, owner: &'static Slot) -> Option<bool> {
         let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
         self.word.compare_exchange(owner.tag(), HELD, acquire, relaxed).ok()?;
-        barrier::heavy();
+        imp::heavy();
         Some(self.is_inside(owner))
     }
 
@@ -315,15 +317,8 @@ fn refuse_poisoned() -> ! {
     panic!("an earlier panic left this state half changed")
 }
 
-#[cfg(not(loom))]
 fn pause(nr_looks: u32) {
-    if nr_looks < SPINS { std::hint::spin_loop() } else { std::thread::yield_now() }
-}
-
-#[cfg(loom)]
-fn pause(nr_looks: u32) {
-    let _ = nr_looks < SPINS;
-    loom::thread::yield_now();
+    if nr_looks < SPINS { std::hint::spin_loop() } else { yield_now() }
 }
 
 impl<T> fmt::Debug for TryLock<T> {
@@ -392,5 +387,5 @@ impl<T> TryGuard<'_, T> {
 
 #[cfg(all(test, loom))]
 mod loom_tests;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;

@@ -56,7 +56,7 @@ fn an_owner_inside_one_lock_gets_into_another_of_its_own() {
 
 #[test]
 fn threads_that_insist_all_get_it() {
-    let nr_rounds = if cfg!(miri) { 20 } else { 2000 };
+    let nr_rounds = 2000;
     for wanted in [1, 3, ROW] {
         let lock = TryLock::with_row(0_u32, wanted);
         std::thread::scope(|scope| {
@@ -74,7 +74,7 @@ fn threads_that_insist_all_get_it() {
 /// the bias away again and again.
 #[test]
 fn an_owner_at_work_and_one_who_takes_its_bias_never_meet() {
-    let nr_rounds: u64 = if cfg!(miri) { 30 } else { 300_000 };
+    let nr_rounds: u64 = 300_000;
     let lock = TryLock::with_row((0_u64, 0_u64), 4);
     let start = Barrier::new(2);
     let nr_seen = std::thread::scope(|scope| {
@@ -95,7 +95,7 @@ fn an_owner_at_work_and_one_who_takes_its_bias_never_meet() {
             drop(guard);
             // Time for the owner to become it again.
             (0..100).for_each(|_| std::hint::spin_loop());
-            std::thread::yield_now();
+            yield_now();
         }
         nr_seen
     });
@@ -104,12 +104,11 @@ fn an_owner_at_work_and_one_who_takes_its_bias_never_meet() {
 
 #[test]
 fn slots_of_threads_that_ended_are_used_again() {
-    let nr_threads = if cfg!(miri) { 4 } else { 300 };
-    for _ in 0..nr_threads {
+    for _ in 0..300 {
         std::thread::spawn(|| _ = biased(())).join().expect("no panic");
     }
     let lock = biased(());
-    assert!(cfg!(miri) || !barrier::is_supported() || is_biased(&lock), "the table ran out");
+    assert!(!imp::is_supported() || is_biased(&lock), "the table ran out");
 }
 
 #[test]

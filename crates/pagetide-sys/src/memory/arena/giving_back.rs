@@ -1,4 +1,4 @@
-//! Memory of frames that nobody uses: given back to the system, and taken again.
+//! Memory of frames that are not in use: given back to the system, and taken again.
 //!
 //! What must not come again by itself, and how that is seen to: `memory/frames/given_back.rs`.
 
@@ -10,8 +10,8 @@ use std::ops::Range;
 impl FrameArena {
     /// Gives the memory of the unclaimed frames in `frames` back to the system; returns how many.
     ///
-    /// Frames somebody has are skipped. The frames stay usable: the next access finds zeros, and
-    /// memory comes back. Until then it does not, whatever huge pages their neighbours could be
+    /// Frames that are claimed are skipped. The frames stay usable: the next access finds zeros,
+    /// and memory comes back. Until then it does not, whatever huge pages their neighbours could be
     /// part of. Used when the limit is lowered.
     ///
     /// # Errors

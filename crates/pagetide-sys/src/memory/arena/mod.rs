@@ -4,8 +4,8 @@
 //! page allocator being right: `pagetide-core` may hand out a frame twice, by a bug, and the worst
 //! that may follow is a refused claim.
 //!
-//! **Idea.** One mapping, never grown. Beside it one atomic number a frame: who claims the frame
-//! gets a token that cannot be copied, and only the token opens the frame.
+//! **Idea.** One mapping, never grown. Beside it one atomic number a frame: a claim
+//! is a token that cannot be copied, and only the token opens the frame.
 //!
 //! ```text
 //!   versions[frame]:  31       30 ............ 19  18 ............. 0
@@ -21,7 +21,7 @@
 //! The version travels with the frame, so (frame, version) does not come back before 2^19 installs
 //! and writes.
 //!
-//! **Ignored.** Which frame is given to whom: that is core's. A token that is dropped leaks its
+//! **Ignored.** Which frame is given out: that is core's. A token that is dropped leaks its
 //! frame, which wastes memory and breaks nothing.
 //!
 //! Source: V. Leis et al., "Virtual-memory assisted buffer management", SIGMOD 2023 (page states in
@@ -122,7 +122,7 @@ impl From<ReserveError> for std::io::Error {
     }
 }
 
-/// Why a frame could not be claimed. Either means that whoever chose the frame is wrong.
+/// Why a frame could not be claimed. Either means that the frame was chosen wrongly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClaimError {
@@ -134,7 +134,7 @@ pub enum ClaimError {
         /// Frames there are.
         nr_frames: u32,
     },
-    /// Somebody has the frame: it was handed out twice. Drop the frame and count the event.
+    /// The frame is claimed: it was handed out twice. Drop the frame and count the event.
     #[error("{frame} is claimed already")]
     AlreadyClaimed {
         /// The frame asked for.
@@ -176,7 +176,7 @@ impl fmt::Debug for ClaimedFrame {
     }
 }
 
-/// All frames, and who has each.
+/// All frames, and the claims on them.
 ///
 /// # Concurrency
 /// Shared freely; every method takes `&self` and none takes a lock.
@@ -294,7 +294,7 @@ impl FrameArena {
     /// Takes `frame` for the caller alone, to be used.
     ///
     /// # Errors
-    /// [`ClaimError`]: whoever chose the frame is mistaken; nothing was changed.
+    /// [`ClaimError`]: the frame was chosen wrongly; nothing was changed.
     pub fn claim(&self, frame: FrameId) -> Result<ClaimedFrame, ClaimError> {
         let claimed = self.take(frame)?;
         self.memory.note_use(frame.0);
@@ -318,7 +318,7 @@ impl FrameArena {
     /// Panics when the frame was claimed from another arena.
     pub fn release(&self, claimed: ClaimedFrame) -> FrameId {
         let (frame, version) = claimed.into_parts(self);
-        // Release: pairs with the next claim. A plain store will do: S3, nobody else may write it
+        // Release: pairs with the next claim. A plain store will do: S3, nothing else may write it
         // but failing claims, which set a bit that is set already.
         let entry = &self.versions[frame.0 as usize];
         let before = entry.swap(version & VERSION_MASK, Ordering::Release);
@@ -402,7 +402,7 @@ impl FrameArena {
         }
     }
 
-    /// `frame`, whose contents are being changed, is nobody's page.
+    /// `frame`, whose contents are being changed, is no page.
     #[inline]
     pub(crate) fn unname(&self, frame: FrameId) {
         if let Some(numbers) = &self.numbers {

@@ -61,8 +61,8 @@ pub(crate) unsafe fn copy_out_to(cells: &[AtomicU64], at: usize, target: *mut u8
 pub(crate) fn copy_in(cells: &[AtomicU64], at: usize, source: &[u8]) {
     check(cells, at, source.len());
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: S2 (racing copies are opaque), of a range checked; nobody changes a slice that is
-    // lent, so it lies elsewhere.
+    // SAFETY: S2 (racing copies are opaque), of a range checked; a slice that is lent is not
+    // changed, so it lies elsewhere.
     unsafe {
         x86_64::copy(source.as_ptr(), byte(cells, at), source.len());
     }

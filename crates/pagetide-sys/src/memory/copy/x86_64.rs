@@ -203,7 +203,7 @@ mod tests {
                 let mut target = vec![0xee; len + offset + 1];
                 let (from, to) = (source[offset..].as_ptr(), target[offset..].as_mut_ptr());
                 // SAFETY: S2 (racing copies are opaque): both are slices `len` long from here,
-                // and nobody else has them.
+                // and nothing else has them.
                 unsafe { way(from, to, len) };
                 assert!(target[offset..offset + len] == source[offset..]);
                 assert!(target[len + offset] == 0xee);

@@ -2,7 +2,7 @@
 //!
 //! **Problem.** Where memory is to be of huge pages, the kernel makes one of any 2 MiB of which a
 //! part is in use, sooner or later, and fills in the rest: memory that was given back is resident
-//! again, minutes later, and nobody has touched it.
+//! again, minutes later, without having been touched.
 //!
 //! **Idea.** A block of which a frame was given back is advised to be of small pages, before it is
 //! given back, until all of its frames are to be used again.

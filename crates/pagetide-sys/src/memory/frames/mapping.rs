@@ -1,7 +1,7 @@
 //! The mapping itself: `mmap` with 2 MiB alignment, advice, and giving back.
 //!
 //! Invariants (S1): `base` is 2 MiB aligned and `len` bytes from it are mapped readable and
-//! writable until drop; nobody else knows the address. No page of it is ever unmapped in between:
+//! writable until drop; nothing else knows the address. No page of it is ever unmapped in between:
 //! [`Mapping::discard`] drops contents, not the mapping.
 
 use std::io;
@@ -17,7 +17,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, mun
 use super::FRAME_BYTES;
 use super::given_back::{GivenBack, PageSize};
 use super::huge::{BLOCK_BYTES, HugeBlocks};
-use crate::machine::cpu::fetch_line;
+use crate::machine::prefetch::fetch_line;
 use crate::memory::copy;
 
 const ALIGN: usize = BLOCK_BYTES;
@@ -60,7 +60,7 @@ impl Mapping {
         let file = crate::memory::mapped::memory_file("pagetide-frames", len)?;
         let (access, flags) =
             (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
-        // SAFETY: S1 (the range is this mapping, of which nobody has been told yet): it is replaced
+        // SAFETY: S1 (the range is this mapping, of which nothing was told yet): it is replaced
         // by one of the file, which is as long and cannot shrink.
         unsafe { mmap(mapping.base().cast(), len, access, flags, &file, 0) }?;
         mapping.file = Some(file);
@@ -136,7 +136,7 @@ impl Mapping {
         huge.and_then(|huge| huge.make_next(|blocks| self.collapse(blocks))).unwrap_or(false)
     }
 
-    /// Makes huge pages of these bytes' blocks, as far as nobody uses them.
+    /// Makes huge pages of these bytes' blocks, as far as they are not in use.
     pub(super) fn make_huge(&self, bytes: Range<usize>) {
         if let Some(huge) = &self.huge {
             huge.make_all(bytes, |blocks| {
@@ -154,7 +154,7 @@ impl Mapping {
             // SAFETY: S1 (inside the mapping); populating changes no contents.
             let _ = unsafe { madvise(start(block), FRAME_BYTES, Advice::LinuxPopulateRead) };
         }
-        // SAFETY: S1 (inside the mapping); contents stay what they are for whoever looks.
+        // SAFETY: S1 (inside the mapping); contents stay what they are for all readers.
         let done = unsafe { libc::madvise(start(blocks.start), blocks.len(), libc::MADV_COLLAPSE) };
         // Memory may be short, or in pieces, or just in use; kernels before 6.1 say EINVAL.
         done == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::EINVAL)
@@ -205,7 +205,7 @@ impl Mapping {
         self.set_policy(start, len, node, 0)
     }
 
-    /// As [`Mapping::bind`], and moves pages that are present, if nobody else maps them.
+    /// As [`Mapping::bind`], and moves pages that are present, if no other process maps them.
     pub(super) fn rebind(&self, start: usize, len: usize, node: u32) -> io::Result<()> {
         self.set_policy(start, len, node, MOVE)
     }
@@ -303,8 +303,8 @@ impl Drop for Mapping {
 /// Unmaps `len` bytes, which only this file knows about.
 fn give_back(start: *mut u8, len: usize) {
     if len > 0 {
-        // SAFETY: S1 (the mapping belongs to this file's caller): it is a part nobody else was told
-        // of, or the value that owns it is being dropped, and slices borrow from that value.
+        // SAFETY: S1 (the mapping belongs to this file's caller): it is a part nothing else was
+        // told of, or the value that owns it is being dropped, and slices borrow from that value.
         let result = unsafe { munmap(start.cast(), len) };
         debug_assert!(result.is_ok(), "munmap refuses only ranges that are not page aligned");
     }

@@ -4,7 +4,7 @@
 //! them may exist outside a guard; yet the rest of the crate wants to speak of frames and offsets.
 //!
 //! **Idea.** This file owns the mapping and is the only one that turns (frame, offset, length) into
-//! an address. It checks bounds each time, always, whoever asks.
+//! an address. It checks bounds each time, always.
 //!
 //! ```text
 //!   reserved:  |....|=========================|....|     over-reserved by 2 MiB, ends given back
@@ -26,10 +26,7 @@ use mapping::Mapping;
 
 mod given_back;
 mod huge;
-#[cfg(not(loom))]
-mod mapping;
-#[cfg(loom)]
-#[path = "model.rs"]
+#[cfg_attr(loom, path = "model.rs")]
 mod mapping;
 
 /// Bytes in one frame. Two cells are enough for loom, which explores every order of every access.
@@ -153,8 +150,8 @@ impl FrameMemory {
         self.mapping.bind(bytes.start, bytes.len(), node)
     }
 
-    /// As [`bind`](Self::bind), and moves what memory there is already, as far as nobody else maps
-    /// it.
+    /// As [`bind`](Self::bind), and moves what memory there is already, as far as no other
+    /// process maps it.
     pub(crate) fn rebind(&self, frames: Range<u32>, node: u32) -> io::Result<()> {
         let bytes = self.bytes_of(&frames);
         self.mapping.rebind(bytes.start, bytes.len(), node)

@@ -5,7 +5,7 @@
 //! and write as ever; and nothing it does may matter to us.
 //!
 //! **Idea.** It maps the frames, and a file of numbers, both read-only. Each frame has a number,
-//! odd while somebody here holds the frame's page locked, and a key that says whose page it is. A
+//! odd while a thread here holds the frame's page locked, and a key that says whose page it is. A
 //! hint leads from key to frame; it may be wrong, or missing, because the key is compared.
 //!
 //! ```text
@@ -19,15 +19,15 @@
 //! *tag* and the page's index; tags are never used again. A file that is hidden is found by
 //! no view, whatever its pages do, until it is shown again.
 //!
-//! Hints stand in buckets of one line, and are overwritten where a bucket is full: who finds none
-//! has to ask, and is then answered with the hint made anew ([`PageRef::publish`]). 64 pages that
-//! follow each other have buckets that follow each other, from one by chance on.
+//! Hints stand in buckets of one line, and are overwritten where a bucket is full: a reader that
+//! finds none has to ask, and is answered with the hint made anew ([`PageRef::publish`]). 64 pages
+//! that follow each other have buckets that follow each other, from one by chance on.
 //!
-//! *Writes* tells whether the file on disk is what it was when its tag was made: even, nobody has
-//! changed it through us since; odd, somebody has. So a process may read the file by itself, and
+//! *Writes* tells whether the file on disk is what it was when its tag was made: even, it was
+//! not changed through us since; odd, it was. So a process may read the file by itself, and
 //! offer what it has read, as long as the number has not changed meanwhile.
 //!
-//! The *marker* is the page whose use starts the next window of readahead: who reads it says so at
+//! The *marker* is the page whose use starts the next window of readahead: its reader says so at
 //! once, and not with what it read before and after.
 //!
 //! **Invariants.** S1 and S2 as for our own copies; S23: the mappings of a view are read-only, and
@@ -55,7 +55,7 @@ use crate::memory::numbers::REVOKED;
 /// What other processes may know of one file: its tag, its length, whether it was written.
 ///
 /// # Concurrency
-/// Shared freely. Found by nobody any more once it is dropped.
+/// Shared freely. No view finds it any more once it is dropped.
 pub struct SharedFile {
     arena: Arc<FrameArena>,
     tag: u32,
@@ -86,7 +86,7 @@ impl SharedFile {
         &self.words()[2]
     }
 
-    /// The page that somebody wants to hear of when it is read; `u64::MAX` for none.
+    /// The page whose reader is to say so at once; `u64::MAX` for none.
     #[inline]
     pub fn marker(&self) -> &AtomicU64 {
         &self.words()[3]

@@ -4,17 +4,17 @@
 //! threads for each call, which takes as long as copying 100 KiB.
 //!
 //! **Idea.** The position of an open file description is a word in a memory file that all processes
-//! under a server map. Who reads moves it over what it is about to read, by compare-and-swap: the
-//! range is then its own, and nobody else's.
+//! under a server map. A reader moves it over what it is about to read, by compare-and-swap: the
+//! range is then its own alone.
 //!
 //! ```text
 //!   word:    63       42 ......... 0        reader   12K --CAS--> 16K, copies 12K..16K
 //!          | closed |   position    |       reader               16K --CAS--> 20K, ...
-//!                                           closed   whoever comes asks the server
+//!                                           closed   the next reader asks the server
 //! ```
 //!
 //! **Data and invariants.** A word is one description's for ever. A closed one does not move again:
-//! whoever closed it has the position instead. Every value is a position: bits that make none are
+//! the closer has the position instead. Every value is a position: bits that make none are
 //! not looked at, so that a process that scribbles over the file moves what it has mapped, and
 //! breaks nothing else. Servers therefore give words to descriptions that cannot write.
 //!
@@ -32,7 +32,7 @@ use crate::memory::mapped::{Mapped, memory_file};
 
 /// Descriptions that can have a word: a MiB of them.
 pub const NR_PLACES: u32 = 1 << 17;
-/// Nobody but the server moves it.
+/// Only the server moves it.
 const CLOSED: u64 = 1 << 63;
 /// The bits of a position.
 const POSITION: u64 = (1 << 43) - 1;
@@ -88,7 +88,7 @@ impl Positions {
         self.file.as_ref().map(AsFd::as_fd)
     }
 
-    /// A word for a description that is at `position`, nobody else's for ever; `None` if there are
+    /// A word for a description that is at `position`, never another's; `None` if there are
     /// no more. Never 0.
     pub fn take(&self, position: u64) -> Option<u32> {
         let one_more = |nr: u32| (nr + 1 < NR_PLACES).then_some(nr + 1);

@@ -1,7 +1,7 @@
-//! A leaf of a page table, for those who look at many words: aging, hint scans.
+//! A leaf of a page table, for looks at many words: aging, hint scans.
 //!
-//! Who takes YOUNG away from words takes the leaf's mark away first: a word that becomes young
-//! meanwhile has its leaf marked again, and is seen the next time.
+//! A walk that takes YOUNG away from words takes the leaf's mark away first: a word that becomes
+//! young meanwhile has its leaf marked again, and is seen the next time.
 
 use std::fmt;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use pagetide_core::ids::PageIndex;
 use super::{LEAF_WORDS, Leaf, PageRef, PageTable};
 use crate::sync::Ordering;
 
-/// A leaf of a table, borrowed: for those who look at many words.
+/// A leaf of a table, borrowed.
 #[derive(Clone, Copy)]
 pub struct LeafRef<'a> {
     pub(super) table: &'a PageTable,
@@ -25,8 +25,8 @@ impl<'a> LeafRef<'a> {
         PageIndex(self.first)..PageIndex(self.first + LEAF_WORDS as u64)
     }
 
-    /// Takes the leaf's touched mark away, before its words are read: whoever makes a word young
-    /// later marks the leaf again.
+    /// Takes the leaf's touched mark away, before its words are read: a thread that makes a
+    /// word young later marks the leaf again.
     pub fn take_touched(self) {
         self.leaf.touched.swap(false, Ordering::SeqCst);
     }

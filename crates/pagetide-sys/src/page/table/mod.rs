@@ -1,7 +1,7 @@
 //! The page table of one mapping: page index to page word.
 //!
 //! **Problem.** A file may have 2^33 pages and have touched ten; a hit must find its word in a few
-//! loads; aging must not read words nobody touched.
+//! loads; aging must not read words that were not touched.
 //!
 //! **Idea.** A radix tree of three levels, made as it is touched and never unmade before the table
 //! is. Each leaf carries one mark that says a word in it became young. The first leaves hang on the
@@ -26,8 +26,8 @@
 //! word that is young and not yet seen by a walk of touched leaves has its leaf marked, or about to
 //! be by the thread that made it young; both sides use sequentially consistent order.
 //!
-//! **Ignored.** Giving back leaves of words that are all absent. Who drops a table must have
-//! evicted its pages first: frames still in it stay claimed, and are lost until the arena goes.
+//! **Ignored.** Giving back leaves of words that are all absent. Before a table is dropped,
+//! its pages must be evicted: frames still in it stay claimed, and are lost until the arena goes.
 //!
 //! Source: Linux documentation, "Page Tables" (mm/page_tables), for the shape; MGLRU's design
 //! document, `multigen_lru.rst`, for skipping untouched tables.
@@ -295,7 +295,7 @@ impl<'a> PageRef<'a> {
     /// Starts bringing the word into the processor's cache, for a look at it a little later.
     #[inline]
     pub fn fetch(self) {
-        crate::machine::cpu::fetch(self.word());
+        crate::machine::prefetch::fetch(self.word());
     }
 
     /// Begins an optimistic read: `None` unless the page is resident and unlocked.
@@ -326,14 +326,6 @@ impl<'a> PageRef<'a> {
     /// The table's tag.
     pub(crate) fn tag(self) -> u32 {
         self.table.tag
-    }
-
-    /// Makes the page young, if it is still where the ticket says. Writes nothing if it was.
-    #[inline]
-    pub fn mark_young(self, ticket: ReadTicket) {
-        if self.word().mark_young(ticket) {
-            self.note_touched();
-        }
     }
 
     /// Takes HINT away; returns whether the page had it.
@@ -370,7 +362,7 @@ impl<'a> PageRef<'a> {
         &self.table.arena
     }
 
-    /// Called by whoever made the page young.
+    /// Called by the thread that made the page young.
     #[inline]
     pub(crate) fn note_touched(self) {
         if !self.leaf.touched.load(Ordering::SeqCst) {

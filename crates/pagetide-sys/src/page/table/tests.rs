@@ -69,7 +69,7 @@ fn walk_finds_young_pages_once() {
     }
     drop(table.page(PageIndex(7)).expect("made").try_pin(Touch::Quiet).expect("free"));
     let page = table.page(PageIndex(600)).expect("made");
-    page.mark_young(page.peek().expect("resident"));
+    drop(page.try_pin(Touch::Young).expect("free"));
     assert_eq!(collect_young(&table), [(8, 1), (600, 2), (1 << 30, 3)]);
     assert_eq!(collect_young(&table), []);
     page.lock().set_young();

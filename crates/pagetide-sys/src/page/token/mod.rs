@@ -1,6 +1,6 @@
 //! The tokens: what it takes to touch a frame.
 //!
-//! **Problem.** A word full of bits lets anybody do anything. Who may read, write or take a frame
+//! **Problem.** A word full of bits lets any code do anything. What may read, write or take a frame
 //! should be a matter of types, and outlive panics and threads.
 //!
 //! **Idea.** Three tokens, each the only way to its rights, each given back by its drop:
@@ -20,7 +20,7 @@
 //! table keeps the arena alive. The trait is sealed, because a handle that changed its mind would
 //! break S4.
 //!
-//! **Ignored.** Order among pages: who takes two locks must have an order, or use `try_lock`.
+//! **Ignored.** Order among pages: code that takes two locks must have an order, or use `try_lock`.
 
 use std::fmt;
 use std::ops::Range;
@@ -65,7 +65,7 @@ impl PageHandle for WordRef {
 ///
 /// # Concurrency
 /// Up to [`PINS_MAX`](crate::PINS_MAX) at once; may move to another thread. Dropping it is one
-/// atomic subtraction, and a wake-up if somebody waits for the page.
+/// atomic subtraction, and a wake-up if a thread waits for the page.
 #[must_use = "a pin that is dropped holds nothing"]
 pub struct Pin<H: PageHandle> {
     handle: H,
@@ -112,9 +112,9 @@ impl<H: PageHandle> Pin<H> {
         let page = self.handle.page();
         region::assert_not_writable(page);
         let (memory, place) = page.place(self.frame());
-        // SAFETY: S4 (LOCK and pins exclude each other): while this pin lives nobody writes the
-        // frame, nor lets a region's user (S25); S6: the handle keeps table and arena alive as long
-        // as the slice.
+        // SAFETY: S4 (LOCK and pins exclude each other): while this pin lives the frame is not
+        // written, nor may a region's user write it (S25); S6: the handle keeps table and arena
+        // alive as long as the slice.
         unsafe { memory.bytes(place) }
     }
 }
@@ -142,7 +142,7 @@ pub enum Claim<H: PageHandle> {
     Locked(Lock<H>),
     /// It was accessed since the last look; it is no longer young.
     Young,
-    /// Locked or pinned by somebody.
+    /// Locked or pinned.
     Busy,
     /// Not resident.
     Gone,
@@ -152,7 +152,8 @@ pub enum Claim<H: PageHandle> {
 ///
 /// # Concurrency
 /// One at a time; may move to another thread. Dropping it unlocks, also while panicking, and wakes
-/// whoever waits. A lock that is forgotten leaves its page locked for ever, and nothing unsound.
+/// the threads that wait. A lock that is forgotten leaves its page locked for ever, and nothing
+/// unsound.
 #[must_use = "a lock that is dropped holds nothing"]
 pub struct Lock<H: PageHandle> {
     /// `None` only once the lock was turned into something else.
@@ -170,7 +171,7 @@ impl<H: PageHandle> Lock<H> {
         Ok(Lock::begin(handle))
     }
 
-    /// Locks the page of `handle`; waits until nobody else has it locked or pinned.
+    /// Locks the page of `handle`; waits until it is neither locked nor pinned.
     ///
     /// A thread that has the page pinned or locked itself waits for ever. Pins go first: a page
     /// that is pinned again and again before it is let go keeps lockers out.
@@ -251,7 +252,7 @@ impl<H: PageHandle> Lock<H> {
         assert!(shadow.unwrap_or(0) >> PAYLOAD_BITS == 0, "a shadow entry has 60 bits");
         self.arena().unname(frame);
         if let Some((region, place)) = self.page().region() {
-            // SAFETY: S25 (this is the lock), S4 (and nobody else has the page).
+            // SAFETY: S25 (this is the lock), S4 (no other token holds the page).
             unsafe { region.punch(place) };
         }
         let before = self.page().word().evict(shadow);
@@ -279,7 +280,8 @@ impl<H: PageHandle> Lock<H> {
             region::prepare(self.page(), frame);
         } else {
             // SAFETY: S3 (one claim a frame): the target was the caller's claim and is no page's,
-            // so nobody else writes or borrows it (S4); LOCK keeps writers from the source (S4).
+            // so it is neither written nor lent elsewhere (S4); LOCK keeps writers from the source
+            // (S4).
             unsafe { self.arena().memory().copy_frame(source.0, frame.0) };
         }
         self.arena().unname(source);
@@ -323,7 +325,7 @@ impl<H: PageHandle> Lock<H> {
     }
 
     /// The page's bytes, for writing them back; panics if it is not resident, or if it is a
-    /// region's whose user may write it.
+    /// region's that its user may write.
     pub fn bytes(&self) -> &[u8] {
         region::assert_not_writable(self.page());
         let (memory, place) = self.place();
@@ -353,7 +355,7 @@ impl<H: PageHandle> Lock<H> {
         self.page().word().take_young().is_some()
     }
 
-    /// Turns the lock into a pin, with nobody getting in between.
+    /// Turns the lock into a pin, with no other token in between.
     ///
     /// # Errors
     /// The lock itself, if the page is not resident.

@@ -13,7 +13,7 @@ use crate::fault::region::UserAccess;
 use crate::fault::uffd::UffdError;
 use crate::page::table::PageRef;
 
-/// Panics where somebody else may write the page.
+/// Panics where a region's user may write the page.
 pub(super) fn assert_not_writable(page: PageRef<'_>) {
     if let Some((region, place)) = page.region() {
         let access = region.access(place.into());
@@ -21,8 +21,8 @@ pub(super) fn assert_not_writable(page: PageRef<'_>) {
     }
 }
 
-/// Has the region's user meet a fault next, unless somebody has the page locked; it is then young
-/// again, as whoever has it may be using it.
+/// Has the region's user meet a fault next, unless the page is locked; it is then young
+/// again, as the lock's holder may be using it.
 pub(super) fn unmap_idle(page: PageRef<'_>) {
     if !page.is_mapped() {
         return;
@@ -56,13 +56,13 @@ impl<H: PageHandle> Lock<H> {
         self.page().region().map_or(UserAccess::None, |(region, place)| region.access(place.into()))
     }
 
-    /// Lets the region's user read the page, or write it, too, and wakes who waits for it. Returns
-    /// what was allowed: writing also where the kernel cannot map for reading alone.
+    /// Lets the region's user read the page, or write it, too, and wakes threads in its fault.
+    /// Returns what was allowed: writing also where the kernel cannot map for reading alone.
     ///
     /// Panics if the page is not resident, or no region's.
     ///
     /// # Errors
-    /// [`UffdError::Call`]: the page is not mapped, and who waits for it waits still.
+    /// [`UffdError::Call`]: the page is not mapped, and threads in its fault wait still.
     pub fn map_user(&mut self, write: bool) -> Result<UserAccess, UffdError> {
         assert!(self.frame().is_some(), "S25: only a resident page is mapped");
         let (region, place) = self.page().region().expect("S25: only regions have users");
@@ -90,7 +90,7 @@ impl<H: PageHandle> Lock<H> {
         }
     }
 
-    /// Has the region's user, who waits for the page or not, end with a signal: the page cannot be
+    /// Has the region's user, waiting for the page or not, end with a signal: the page cannot be
     /// had.
     pub fn poison_user(&self) {
         if let Some((region, place)) = self.page().region() {

@@ -22,7 +22,7 @@ impl<'a> PageRef<'a> {
         Lock::try_new(self)
     }
 
-    /// [`Lock::new`]: waits until nobody else has the page locked or pinned.
+    /// [`Lock::new`]: waits until the page is neither locked nor pinned.
     pub fn lock(self) -> Lock<PageRef<'a>> {
         Lock::new(self)
     }
@@ -50,7 +50,7 @@ impl WordRef {
         Lock::try_new(self)
     }
 
-    /// [`Lock::new`]: waits until nobody else has the page locked or pinned.
+    /// [`Lock::new`]: waits until the page is neither locked nor pinned.
     pub fn lock(self) -> Lock<WordRef> {
         Lock::new(self)
     }

@@ -23,9 +23,9 @@
 //! ```
 //!
 //! **Invariants.**
-//! - S4: LOCK and pins > 0 exclude each other. Only the one who set LOCK changes state, frame,
+//! - S4: LOCK and pins > 0 exclude each other. Only the thread that set LOCK changes state, frame,
 //!   version or payload, or writes the frame; it does so only until it clears LOCK.
-//! - WAITERS, YOUNG and HINT may change under anybody's feet (YOUNG and HINT while resident only).
+//! - WAITERS, YOUNG and HINT may change at any time (YOUNG and HINT while resident only).
 //! - S5: a version rises with each install and with each unlock after a write; it follows the
 //!   frame through [`ClaimedFrame`](crate::ClaimedFrame). So (frame, version) does not repeat
 //!   within 2^19 steps.
@@ -41,10 +41,10 @@
 //!   thread. LOCK here came before evict, before release of the claim, before the other's claim
 //!   (acquire), before its install and W1'. The fences of W1' and L2 order all that before L2:
 //!   refused, unless this word has the same frame back, and then with another version (S5).
-//! - The page moved (`relocate`), under LOCK: who moves it copies into a claimed frame, and only
+//! - The page moved (`relocate`), under LOCK: the mover copies into a claimed frame, and only
 //!   then names that frame in the word. For the frame left behind this is an eviction: its bytes
 //!   are not touched, so a reader that copied them and still finds the old word has the page as it
-//!   was, and whoever reuses it orders the new word before its stores, as above. For the frame
+//!   was, and its next page's filler orders the new word before its stores, as above. For the frame
 //!   moved to it is a fill, with the fence W1'' between the claim and the first store: a reader of
 //!   the page that was there before is refused by its own word. A ticket of the new word is taken
 //!   after the unlock, and so after the copy.
@@ -54,7 +54,7 @@
 //! that stands still for the 0.1 s or more of half a million writes to one frame, and wakes in
 //! exactly the right one; it would return stale bytes, and endanger no memory.
 //!
-//! **Ignored.** Who is waiting (see `wait`), and whether a decision is wise.
+//! **Ignored.** Which threads wait (see `wait`), and whether a decision is wise.
 //!
 //! Source: V. Leis et al., "Virtual-memory assisted buffer management", SIGMOD 2023; the sequence
 //! lock after H.-J. Boehm, MSPC 2012.
@@ -86,7 +86,7 @@ pub enum PinRefused {
     /// No frame holds the page; fill it first.
     #[error("the page is not resident")]
     NotResident,
-    /// Somebody fills, writes or evicts it; wait and look again.
+    /// A thread fills, writes or evicts it; wait and look again.
     #[error("the page is locked")]
     Locked,
     /// All pins are taken; read by copy, or retry after a release.
@@ -98,7 +98,7 @@ pub enum PinRefused {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockRefused {
-    /// Somebody else has the lock; wait, or choose another page.
+    /// Another thread has the lock; wait, or choose another page.
     #[error("the page is locked")]
     Locked,
     /// Guards hold the page in place; retry after their release.
@@ -158,7 +158,7 @@ impl PageWord {
         (now & (STATE | LOCK) == RESIDENT).then_some(ReadTicket(Snapshot(now)))
     }
 
-    /// Whether nobody wrote, evicted or moved the page since the ticket was taken.
+    /// Whether the page was neither written, evicted nor moved since the ticket was taken.
     #[inline]
     pub(crate) fn still(&self, ticket: ReadTicket) -> bool {
         fence(Ordering::Acquire);
@@ -191,7 +191,7 @@ impl PageWord {
         }
     }
 
-    /// Takes a pin away; returns whether somebody waits for the page to become free.
+    /// Takes a pin away; returns whether a thread waits for the page to become free.
     #[inline]
     pub(crate) fn unpin(&self) -> bool {
         // Release: the guard's reads come before whatever the next lock holder writes.
@@ -249,12 +249,6 @@ impl PageWord {
 
     pub(crate) fn set_young(&self) -> bool {
         self.change_flag(YOUNG, true, |_| true).is_some()
-    }
-
-    /// Sets YOUNG if the page is where the ticket says; returns whether it was not set before.
-    pub(crate) fn mark_young(&self, ticket: ReadTicket) -> bool {
-        let same_place = |now| (now ^ ticket.0.0) & (STATE | FRAME) == 0;
-        !ticket.is_young() && self.change_flag(YOUNG, true, same_place).is_some()
     }
 
     pub(crate) fn set_hint(&self) -> bool {
@@ -317,7 +311,7 @@ impl PageWord {
         self.replace(|now| RESIDENT | frame | version.wrapping_add(VERSION_ONE) | now & YOUNG)
     }
 
-    /// Clears LOCK, with a new version if the frame was `wrote`; returns whether somebody waits.
+    /// Clears LOCK, with a new version if the frame was `wrote`; returns whether a thread waits.
     pub(crate) fn unlock(&self, wrote: bool) -> bool {
         self.let_go(wrote, 0)
     }

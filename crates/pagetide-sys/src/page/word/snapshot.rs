@@ -23,7 +23,7 @@ pub(super) const VERSION_SHIFT: u32 = 45;
 pub(super) const VERSION_ONE: u64 = 1 << VERSION_SHIFT;
 pub(super) const VERSION: u64 = !0 << VERSION_SHIFT;
 pub(super) const PAYLOAD_SHIFT: u32 = 4;
-/// What a reader's ticket holds on to: everything but pins and the bits anybody may change.
+/// What a reader's ticket holds on to: everything but pins and the bits any thread may change.
 pub(super) const IDENTITY: u64 = STATE | LOCK | FRAME | VERSION;
 
 /// The most pins one page takes at once.
@@ -51,7 +51,7 @@ impl Snapshot {
         self.0 & STATE == RESIDENT
     }
 
-    /// Somebody fills, writes or evicts the page.
+    /// A thread fills, writes or evicts the page.
     pub fn is_locked(self) -> bool {
         self.0 & LOCK != 0
     }

@@ -102,7 +102,7 @@ impl Twin {
                 word.clear_waiters();
                 self.waiters = false;
             }
-            // What only the holder of a lock or pin could do, and nobody holds one.
+            // What only the holder of a lock or pin could do, and none is held.
             Op::Unpin
             | Op::Install(_)
             | Op::Relocate(_)
@@ -281,7 +281,6 @@ fn ticket_survives_pins_and_marks_only() {
     assert!(word.try_pin(Touch::Young).is_ok());
     assert!(word.set_hint());
     assert!(word.still(ticket));
-    assert!(!word.mark_young(ticket), "young already");
     word.unpin();
     assert_eq!(word.try_lock(), Ok(()));
     assert!(!word.still(ticket), "locked");
@@ -290,15 +289,4 @@ fn ticket_survives_pins_and_marks_only() {
     assert_eq!(word.try_lock(), Ok(()));
     word.unlock(true);
     assert!(!word.still(ticket), "written");
-}
-
-#[test]
-fn young_is_not_marked_where_the_page_no_longer_is() {
-    let word = resident_word();
-    let ticket = word.peek().expect("resident and unlocked");
-    assert_eq!(word.try_lock(), Ok(()));
-    word.evict(Some(5));
-    word.unlock(false);
-    assert!(!word.mark_young(ticket));
-    assert_eq!(word.load().shadow(), Some(5));
 }

@@ -6,12 +6,11 @@
 use crate::memory::locks::POISONED;
 
 #[cfg(loom)]
-pub(super) use loom::sync::{
-    Mutex, MutexGuard,
-    atomic::{AtomicBool, AtomicU64, Ordering},
-};
+use loom::sync as world;
 #[cfg(not(loom))]
-pub(super) use std::sync::{
+use std::sync as world;
+
+pub(super) use world::{
     Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicU64, Ordering},
 };

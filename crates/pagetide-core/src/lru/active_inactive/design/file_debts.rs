@@ -13,7 +13,7 @@
 //! ```
 //!
 //! In all, shadows of two memories are allowed. Beyond that, those go that are older than this
-//! many evictions and activations. Nobody has to walk the shadows for that: [`ShadowShrinker`]
+//! many evictions and activations. No walk of the shadows is needed for that: [`ShadowShrinker`]
 //! counts what was planted and, when it is too much, remembers the clock; a shadow that comes back
 //! is asked whether it would have been deleted then. Since the cutoff is never below the memory,
 //! and what was away for longer than a memory never counts as recent, no decision depends on it but
@@ -39,7 +39,7 @@ fn depth_shift(dirtyable: u32) -> u32 {
     dirtyable.saturating_sub(1).checked_ilog2().unwrap_or(0)
 }
 
-/// Who may plant shadows, and how often.
+/// Which files may plant shadows, and how often.
 #[derive(Clone, Debug)]
 pub struct FileDebts {
     dirtyable: u64,

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The returning pages make the active list longer than the inactive one, and ordinary aging then
-//! brings out who was stale: nothing else permits deactivation.
+//! brings out the stale ones: nothing else permits deactivation.
 //!
 //! Ignored: anonymous pages, as it did; several zones, each of which had a clock.
 //! Source: the classic LRU specification, section 10.

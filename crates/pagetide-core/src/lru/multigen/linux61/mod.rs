@@ -141,7 +141,7 @@ impl Profile for Linux61 {
         }
     }
 
-    /// For fairness: enough was aged, swapped out, or freed for everybody.
+    /// For fairness: enough was aged, swapped out, or freed for all groups.
     fn is_over(self, course: &Course, scan: &Scan) -> bool {
         let has_swapped = course.took_anon && scan.is_satisfied();
         let is_balanced = scan.kind == ReclaimKind::Background
