@@ -31,8 +31,8 @@ pub struct SettingStay {
     pub accesses: u64,
     /// Those of them that missed.
     pub misses: u64,
-    /// The lead it won by: sampled accesses that it would have hit and the setting before missed, less
-    /// the others. `None` for the first.
+    /// The lead it won by: sampled accesses that it would have hit and the setting before missed,
+    /// less the others. `None` for the first.
     pub lead: Option<i64>,
     /// Of how many at which the two disagreed.
     pub nr_disagreed: Option<u64>,

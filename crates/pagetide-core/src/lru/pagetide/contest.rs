@@ -1,8 +1,8 @@
 //! A contest: which of two designs hits more often, and is that more than chance?
 //!
 //! Two designs see the same accesses. Only those at which they disagree say anything. Were both
-//! equally good, each would be a toss of a coin, and after V tosses a lead L of more than z standard
-//! deviations would be a rare accident. In integers, for L > 0:
+//! equally good, each would be a toss of a coin, and after V tosses a lead L of more than z
+//! standard deviations would be a rare accident. In integers, for L > 0:
 //!
 //! ```text
 //!   L > z sqrt(V)      <=>      L^2 > z^2 V

@@ -40,9 +40,9 @@
 //! infinitely long ago. `running < epoch_pages`. The bounds differ by less than an epoch's pages.
 //! A window weighs less than 2^64, whatever the weights.
 //!
-//! Ignored: pages that were forgotten (their stamp is gone) count as never seen: new to all windows.
-//! An epoch exactly 2^16 epochs old looks like the running one. Source: our own; reuse distance is
-//! Mattson et al., 1970, and instants compared instead of stacks is what LIRS does.
+//! Ignored: pages that were forgotten (their stamp is gone) count as never seen, so new to all
+//! windows. An epoch exactly 2^16 epochs old looks like the running one. Source: our own; reuse
+//! distance is Mattson et al., 1970, and instants compared instead of stacks is what LIRS does.
 
 use alloc::boxed::Box;
 

@@ -55,8 +55,8 @@ impl Stamp {
         if self.is_streamed { 1 } else { PARTS_A_PAGE }
     }
 
-    /// How many pages like it weigh as much as one that was read alone. So often a sum of weights is
-    /// the sum's number of such pages, in parts of a page.
+    /// How many pages like it weigh as much as one that was read alone. So often a sum of weights
+    /// is the sum's number of such pages, in parts of a page.
     pub(super) fn parts(self) -> u64 {
         u64::from(PARTS_A_PAGE / self.weight())
     }

@@ -460,8 +460,8 @@ fn the_queue_holds_a_log_that_is_read_far_behind_its_end() {
     reads.lruvec.validate();
 }
 
-/// The queue would hit a stream a little longer than memory more often than a keeper of an idle set.
-/// It must wait as long as is known how long the set has been idle.
+/// The queue would hit a stream a little longer than memory more often than what keeps an idle
+/// set. It must wait as long as is known how long the set has been idle.
 #[test]
 fn an_idle_set_is_kept_from_the_queue_for_as_long_as_it_is_remembered() {
     let mut reads = Reads::new(&LruConfig::file_only(2048));

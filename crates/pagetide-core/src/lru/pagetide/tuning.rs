@@ -14,7 +14,8 @@ pub enum ProbationOrder {
     Arrival,
     /// As they were hit last: LRU, as exact as hits are logged, which is to an epoch.
     Recency,
-    /// As they came the first time: a page that comes back is the next to go, and hits earn nothing.
+    /// As they came the first time: a page that comes back is the next to go, and hits are not
+    /// looked at.
     FirstArrival,
 }
 

@@ -61,8 +61,8 @@ pub struct CacheStats {
     pub direct_io: bool,
     /// Whether batched requests go through io_uring.
     pub io_uring: bool,
-    /// Which setting the policy works by, and how the others compare, where it chooses between some:
-    /// on the node where pages come in.
+    /// Which setting the policy works by, and how the others compare, where it chooses between
+    /// some: on the node where pages come in.
     pub selection: Option<SelectionSummary>,
     /// What tiers did, where there are any.
     pub tiering: Option<TieringStats>,
@@ -160,8 +160,8 @@ impl CacheStats {
 }
 
 impl fmt::Display for CacheStats {
-    /// Some ten lines for people: how full it is, hits, the store, reclaim, the setting in charge, and
-    /// the tiers where there are any. Where [`CacheStats`] has a field, a program reads that.
+    /// Some ten lines for people: how full it is, hits, the store, reclaim, the setting in charge,
+    /// and the tiers where there are any. Where [`CacheStats`] has a field, a program reads that.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [memory, resident, resident_max, dirty, device_read, device_written] = [
             self.memory_bytes,

@@ -48,8 +48,8 @@ use super::{Engine, Folios, PARTS_A_PAGE, Past, Place, Stamp};
 
 /// Young pages that a judgement passes at main's old end: one must not hide what is behind it.
 const YOUNG_PASSED: u32 = 1;
-/// A page that fits displaces one that was not accessed for that long: in distinct pages, as percent
-/// of memory.
+/// A page that fits displaces one that was not accessed for that long: in distinct pages, as
+/// percent of memory.
 const OLD_PERCENT: u64 = 75;
 
 impl Engine {

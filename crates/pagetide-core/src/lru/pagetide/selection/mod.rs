@@ -59,6 +59,8 @@ use miniature::{Miniature, hash, key_of};
 
 /// Leads are halved every so many miniature memories of samples.
 const HALVE_AFTER: u64 = 3;
+/// Looks for a better setting between two halvings: a look at each sample takes chance for a lead.
+const LOOKS: u64 = 64;
 /// The hits that moving main's frames to probation costs, in percent of what moves.
 const PRICE_PERCENT: u64 = 75;
 /// The part of memory that may move for nothing, in percent.
@@ -143,10 +145,12 @@ impl Selection {
         self.nr_samples += 1;
         // However small memory is, less would be too few to tell chance by.
         let nr_least = self.nr_frames.max(self.tuning.sample_frames_min);
-        if self.nr_samples.is_multiple_of(u64::from(nr_least) * HALVE_AFTER) {
+        let period = u64::from(nr_least) * HALVE_AFTER;
+        if self.nr_samples.is_multiple_of(period) {
             self.contests.as_flattened_mut().iter_mut().for_each(Contest::halve);
         }
-        self.choose()
+        let between_looks = (period / LOOKS).max(1);
+        if self.nr_samples.is_multiple_of(between_looks) { self.choose() } else { None }
     }
 
     fn choose(&mut self) -> Option<usize> {
