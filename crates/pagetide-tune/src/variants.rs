@@ -26,7 +26,7 @@ const CHANGES: [(&str, Change, &[u32]); 13] = [
     ("tight_turns", |it, to| it.settings[0].turns = to, &[2, 8]),
     ("tight_hits_to_main", |it, to| it.settings[0].hits_to_main = to, &[1]),
     ("loose_probation_percent", |it, to| it.settings[1].probation_percent = to, &[10, 40]),
-    ("loose_turns", |it, to| it.settings[1].turns = to, &[10, 12]),
+    ("loose_turns", |it, to| it.settings[1].turns = to, &[4, 16]),
     ("recency_probation_percent", |it, to| it.settings[2].probation_percent = to, &[35, 85]),
     ("recency_turns", |it, to| it.settings[2].turns = to, &[2, 8]),
 ];

@@ -94,7 +94,7 @@ impl Default for Tuning {
         };
         Tuning {
             seed: 0,
-            settings: [setting("tight", 1, 4, 2), setting("loose", 20, 9, 1), recency, queue],
+            settings: [setting("tight", 1, 4, 2), setting("loose", 20, 8, 1), recency, queue],
             epochs_a_memory: 16,
             horizon_percent: 200,
             margin_percent: 125,

@@ -20,9 +20,7 @@
 //! For a page that was seen again while on probation that is enough. A page that comes back after
 //! eviction has missed by definition, so it must also fit, or win clearly:
 //!
-//! - its reuse distance is at most memory: a working set that fits gets in at its second pass, and
-//!   displaces what was not accessed for three quarters of memory. Where accesses run along main's
-//!   order, as they go to and fro, younger pages are the next to be missed;
+//! - its reuse distance is at most memory: a working set that fits gets in at its second pass;
 //! - or the victim's recency is a quarter longer than it. In a loop longer than memory both are the
 //!   loop's length, so an idle set is kept, until it is not known how long ago it was used.
 //!
@@ -48,9 +46,6 @@ use super::{Engine, Folios, PARTS_A_PAGE, Past, Place, Stamp};
 
 /// Young pages that a judgement passes at main's old end: one must not hide what is behind it.
 const YOUNG_PASSED: u32 = 1;
-/// A page that fits displaces one that was not accessed for that long: in distinct pages, as
-/// percent of memory.
-const OLD_PERCENT: u64 = 75;
 
 impl Engine {
     /// Whether a page that comes back was away for so short that it may be worth a place in main.
@@ -95,12 +90,6 @@ impl Engine {
         recency.is_none_or(|recency| margin * distance < 100 * recency * victim.parts())
     }
 
-    /// Whether a page of main is old enough to make room for one that fits.
-    fn is_old(&self, victim: Stamp) -> bool {
-        let recency = self.clock.at_least(victim.epoch.wrapping_add(1));
-        recency.is_none_or(|recency| 100 * recency * victim.parts() >= OLD_PERCENT * self.memory())
-    }
-
     /// Whether a page was seen since the victim was, or is worth so much more that it counts as if.
     fn was_seen_since(&self, page: Stamp, victim: Stamp) -> bool {
         if self.clock.age(victim.epoch) > self.clock.age(page.epoch) {
@@ -126,11 +115,7 @@ impl Engine {
             let has_credit = folio.hits().count() > 0;
             let victim = Stamp::of(folio);
             if !has_credit && self.was_seen_since(page, victim) {
-                match far {
-                    Some(distance) => return self.is_nearer(distance, victim),
-                    None if self.is_old(victim) => return true,
-                    None => {}
-                }
+                return far.is_none_or(|distance| self.is_nearer(distance, victim));
             }
             let left = if has_credit { &mut turns } else { &mut young };
             let Some(fewer) = left.checked_sub(1) else { return false };
