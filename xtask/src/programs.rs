@@ -16,7 +16,7 @@ use crate::step::{Outcome, StepContext};
 use std::path::Path;
 
 /// A program, and the package of Debian 12 it comes from.
-const PROGRAMS: [(&str, &str); 14] = [
+const PROGRAMS: [(&str, &str); 15] = [
     ("bindfs", "bindfs"),
     ("busybox", "busybox-static"),
     ("fio", "fio"),
@@ -29,6 +29,7 @@ const PROGRAMS: [(&str, &str); 14] = [
     ("nm", "binutils"),
     ("python3", "python3"),
     ("sqlite3", "sqlite3"),
+    ("strace", "strace"),
     ("sysbench", "sysbench"),
     ("tar", "tar"),
 ];

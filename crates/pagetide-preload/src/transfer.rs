@@ -76,6 +76,20 @@ pub(crate) enum Place {
     EndAlone,
 }
 
+impl Place {
+    /// # Errors
+    /// EINVAL where `len` bytes from there end past the last offset there is.
+    #[inline]
+    fn must_end(self, len: usize) -> Result<(), Errno> {
+        match self {
+            Place::At(offset) if offset.checked_add_unsigned(len as u64).is_none() => {
+                Err(Errno(libc::EINVAL))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// How a read began.
 enum Begun {
     /// It is done.
@@ -103,6 +117,7 @@ pub(crate) fn read(
     place: Place,
 ) -> Result<Option<usize>, Errno> {
     let total = total_of(parts)?;
+    place.must_end(total)?;
     let begun = match (place, parts) {
         (Place::At(offset), [only]) if offset >= 0 => begin_at(fd, id, *only, offset)?,
         (Place::At(base), _) => Begun::Part(Range { base, most: total, done: 0 }),
@@ -281,6 +296,7 @@ pub(crate) fn write(
     more: u64,
 ) -> Result<Option<usize>, Errno> {
     let total = total_of(parts)?;
+    place.must_end(total)?;
     let (op, offset, flags) = match place {
         Place::Position => (Op::Write, 0, 0),
         Place::At(offset) => (Op::WriteAt, offset, 0),

@@ -22,6 +22,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
 const LIBRARY: &str = "libpagetide_preload.so";
@@ -43,9 +44,12 @@ pub fn find_library() -> Result<PathBuf, String> {
         .and_then(|mut file| contains(&mut file, version_mark().as_bytes()))
         .map_err(|error| {
             let path = path.display();
-            format!(
-                "{path} is missing: {error}; `cargo build --release` makes it beside the command"
-            )
+            match error.kind() {
+                io::ErrorKind::NotFound => format!(
+                    "{path} is missing: `cargo build --release` makes it beside the command"
+                ),
+                _ => format!("{path} cannot be read: {error}"),
+            }
         })?;
     if !speaks {
         let path = path.display();
@@ -131,29 +135,40 @@ impl Caught {
     }
 }
 
+/// What is done with a signal.
+pub type Deliver = Box<dyn Fn(Signal) + Send>;
+
 /// Passes signals on until dropped.
 #[derive(Debug)]
 pub struct Forwarder {
     handle: Handle,
+    deliver: Sender<Deliver>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Forwarder {
-    /// Hands to `deliver` what has come since, and what comes.
+    /// Has the thread that is going to pass them on, before there is a program that would be left
+    /// behind if it were refused.
     ///
     /// # Errors
     /// What the system says of threads.
-    pub fn start(
-        caught: Caught,
-        deliver: impl Fn(Signal) + Send + 'static,
-    ) -> io::Result<Forwarder> {
+    pub fn new(caught: Caught) -> io::Result<Forwarder> {
         let Caught(mut signals) = caught;
         let handle = signals.handle();
+        let (deliver, begun) = channel::<Deliver>();
         let thread =
             std::thread::Builder::new().name("pagetide-signal".into()).spawn(move || {
+                // Without a program there is nothing to pass on.
+                let Ok(deliver) = begun.recv() else { return };
                 signals.forever().filter_map(Signal::from_named_raw).for_each(deliver);
             })?;
-        Ok(Forwarder { handle, thread: Some(thread) })
+        Ok(Forwarder { handle, deliver, thread: Some(thread) })
+    }
+
+    /// Hands to `deliver` what has come since, and what comes.
+    pub fn begin(&self, deliver: impl Fn(Signal) + Send + 'static) {
+        // The thread waits for it.
+        let _ = self.deliver.send(Box::new(deliver));
     }
 }
 
@@ -182,6 +197,8 @@ pub fn start_sentinel() -> Option<Arc<Sentinel>> {
 impl Drop for Forwarder {
     fn drop(&mut self) {
         self.handle.close();
+        // A thread that still waits for what to do has nothing to wait for.
+        self.deliver = channel().0;
         if let Some(thread) = self.thread.take() {
             // It has nothing to say.
             let _ = thread.join();

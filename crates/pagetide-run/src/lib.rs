@@ -17,12 +17,14 @@
 //! what is dirty is written back and nothing is kept; from then on the file is the kernel's, for
 //! all, until the last of the run's programs has closed it.
 //!
-//! [`wire`] is what the server and the library inside the program say to each other; all else is
-//! the server's end. Of the library `pagetide` it uses the public interface and [`pagetide::seam`].
+//! [`wire`] is what the server and the library inside the program say to each other, and
+//! [`program`] what both look at before a program is executed; all else is the server's end. Of the
+//! library `pagetide` it uses the public interface and [`pagetide::seam`].
 //!
 //! **Ignored.** Limits on what the kernel caches of its files; the run's end says how many those
 //! were.
 
+pub mod program;
 pub mod wire;
 
 #[cfg(feature = "server")]
@@ -35,8 +37,6 @@ mod filter;
 pub mod launch;
 #[cfg(feature = "server")]
 mod limits;
-#[cfg(feature = "server")]
-mod program;
 #[cfg(feature = "server")]
 mod run;
 #[cfg(feature = "server")]

@@ -129,7 +129,7 @@ impl Prepared {
         let listener = Listener::new().map_err(on("make a socket for the program"))?;
         let variable = variable_of(&listener, program);
         let serving = server.start(listener).map_err(on("start the server"))?;
-        let caught = Caught::new().map_err(on("watch for signals"))?;
+        let forwarder = Caught::new().and_then(Forwarder::new).map_err(on("watch for signals"))?;
         self.kept.give_back();
         let started = launch::start(&program.command, &program.library, &variable);
         limits::raise_all();
@@ -137,7 +137,7 @@ impl Prepared {
             program: PathBuf::from(&program.command[0]),
             source,
         })?;
-        let exit_code = wait_for_all(child, caught, self.sentinel, say)?;
+        let exit_code = wait_for_all(child, &forwarder, self.sentinel, say)?;
         serving.stop();
         Ok(Ended { exit_code, written_back: server.finish(), server })
     }
@@ -164,29 +164,28 @@ fn server_of_this_process() -> Option<String> {
 fn warn_of_unserved(command: &OsStr, say: Say) {
     let Some(path) = program::find(Path::new(command)) else { return };
     let Ok(file) = File::open(&path) else { return };
-    if let Some(unserved) = program::inspect(&file) {
-        say(&program::describe(unserved, &path));
+    if let Some(sentence) = program::sentence(&file, &path) {
+        say(&sentence);
     }
 }
 
 /// Waits for the program, and then for every other process below; returns the program's exit code.
 fn wait_for_all(
     child: Pid,
-    caught: Caught,
+    forwarder: &Forwarder,
     sentinel: Option<Arc<Sentinel>>,
     say: Say,
 ) -> Result<u8, RunError> {
     let has_ended = Arc::new(AtomicBool::new(false));
     let to_child = launch::pass_to(child, sentinel);
     let seen = Arc::clone(&has_ended);
-    let deliver = move |signal| {
+    forwarder.begin(move |signal| {
         if seen.load(Relaxed) {
             descendants::pass_on(signal);
         } else {
             to_child(signal);
         }
-    };
-    let _forwarder = Forwarder::start(caught, deliver).map_err(on("watch for signals"))?;
+    });
     let mut exit_code = 1;
     loop {
         match descendants::wait_for_next().map_err(on("wait for the program"))? {

@@ -5,6 +5,7 @@ mod common;
 use common::{PAGE, watchdog::Watchdog};
 use pagetide::{Bytes, File, GroupOptions, OpenOptions, PageCache, PolicyName};
 use std::path::{Path, PathBuf};
+use std::sync::Barrier;
 
 const MIB: u64 = 1 << 20;
 
@@ -15,13 +16,19 @@ fn sparse(folder: &Path, name: &str, len: u64) -> PathBuf {
 }
 
 fn read_through(file: &File, len: u64, chunk: u64) {
+    read_between(file, 0, len, chunk);
+}
+
+fn read_between(file: &File, from: u64, end: u64, chunk: u64) {
     let mut bytes = vec![0; chunk as usize];
-    for offset in (0..len).step_by(bytes.len()) {
+    for offset in (from..end).step_by(bytes.len()) {
         file.read_at(&mut bytes, offset).expect("read");
     }
 }
 
-/// Reads so many files of 64 MiB together, each once; returns what that took from the device.
+/// Reads so many files of 64 MiB together, each once; returns what that took from the device. None
+/// gets further ahead of the others than a 32nd of the group's limit: a thread that the machine
+/// leaves standing would find what was brought in for it gone, as any that uses it too late.
 fn read_in_group(limit: u64, nr_streams: u64, chunk: u64, background: bool) -> u64 {
     let folder = tempfile::tempdir().expect("a folder");
     let builder = PageCache::builder().memory(Bytes(128 * MIB)).groups(true);
@@ -32,11 +39,20 @@ fn read_in_group(limit: u64, nr_streams: u64, chunk: u64, background: bool) -> u
         .map(|nth| sparse(folder.path(), &nth.to_string(), len))
         .map(|path| group.open(&path, OpenOptions::new().read(true)).expect("opened"))
         .collect();
+    let (step, together) = ((limit / 32).max(chunk), Barrier::new(files.len()));
     std::thread::scope(|scope| {
         for file in &files {
-            scope.spawn(move || read_through(file, len, chunk));
+            scope.spawn(|| {
+                for from in (0..len).step_by(step as usize) {
+                    read_between(file, from, (from + step).min(len), chunk);
+                    together.wait();
+                }
+            });
         }
     });
+    if !background {
+        cache.validate();
+    }
     cache.stats().device_read_bytes
 }
 
@@ -51,7 +67,7 @@ fn a_group_reads_ahead_no_further_than_it_has_room() {
                 let read = read_in_group(limit, nr_streams, chunk, true);
                 let told = format!("{nr_streams} streams, {} in {}", Bytes(read), Bytes(limit));
                 // Beside other threads, one may come too late for what it was to bring.
-                assert!(read <= 64 * MIB / 2 * 3, "{told}, by {chunk}");
+                assert!(read <= 64 * MIB / 100 * 115, "{told}, by {chunk}");
             }
         }
     }

@@ -120,8 +120,9 @@ fn record(
     let lines = EventLines::new(instance.open_pipe()?, Arc::clone(&tally));
     let writer = start_writer(lines, out)?;
     let forwarder = Caught::new()
-        .and_then(|caught| Forwarder::start(caught, pass_to(Pid::from_child(child), None)))
+        .and_then(Forwarder::new)
         .map_err(|error| Failure::on("watch for signals", &error))?;
+    forwarder.begin(pass_to(Pid::from_child(child), None));
     terminal::note(&format!("pagetide: {NOTICE}"));
     kill_process(Pid::from_child(child), Signal::CONT)
         .map_err(|error| Failure::on("start the program", &error))?;

@@ -140,3 +140,32 @@ fn many_programs_have_many_files_open() {
         }
     }
 }
+
+#[test]
+fn calls_near_the_last_offset_are_refused_alike() {
+    if !has("python3", "calls_near_the_last_offset_are_refused_alike") {
+        return;
+    }
+    let [ours, theirs] = both_ways(include_str!("far.py"));
+    assert_eq!(ours, theirs);
+}
+
+/// What `program.c`, of this folder, prints when it is run with us and without.
+fn of_c(program: &str, source: &str) -> [String; 2] {
+    let (ours, theirs) = (folder(), folder());
+    for here in [&ours, &theirs] {
+        std::fs::write(here.path().join("program.c"), source).unwrap();
+        plain_shell_in(here.path(), &format!("gcc -O1 -w program.c -o {program}"));
+    }
+    let line = format!("./{program}");
+    [shell_in(ours.path(), "512K", &line), plain_shell_in(theirs.path(), &line)]
+}
+
+#[test]
+fn copies_that_the_kernel_refuses_are_refused() {
+    if !has("gcc", "copies_that_the_kernel_refuses_are_refused") {
+        return;
+    }
+    let [ours, theirs] = of_c("copies", include_str!("copies.c"));
+    assert_eq!(ours, theirs);
+}

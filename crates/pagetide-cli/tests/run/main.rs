@@ -6,8 +6,11 @@
 mod agents;
 mod as_without;
 mod bad_luck;
+mod broken_disk;
 mod coherence;
 mod coverage;
+#[path = "../../../pagetide/tests/common/failing_disk.rs"]
+mod failing_disk;
 mod filesystems;
 mod killed_writes;
 mod lost_sockets;
@@ -17,6 +20,7 @@ mod processes;
 mod programs;
 mod quiet;
 mod raw_programs;
+mod refused;
 mod resident;
 mod room;
 mod servers;

@@ -17,7 +17,11 @@ use crate::{next, serve};
 use libc::{c_int, c_uint, c_ulong, off_t, size_t, ssize_t};
 use pagetide_run::wire::Reason;
 use pagetide_run::wire::write::NO_APPEND;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+/// The description that last took a copy of ours, and has its status flags still: most copies end
+/// with one of nothing.
+static TAKES_COPIES: AtomicU64 = AtomicU64::new(0);
 /// Bytes moved at a time.
 const BUFFER_BYTES: usize = 128 << 10;
 const FICLONE: c_ulong = 0x4004_9409;
@@ -70,11 +74,18 @@ impl End {
         nr
     }
 
-    /// Writes, and not where the end is written only.
+    /// Writes, and fails with EBADF where the end is written only.
     fn write(&mut self, buffer: &Scratch, from: usize, len: usize) -> ssize_t {
         let from = buffer.place(from).cast();
         let place = self.at.map_or(Place::Position, Place::At);
         let managed = write_managed(self.fd, &part(from, len), place, NO_APPEND);
+        if let Some(id) = serve::managed(self.fd).filter(|_| managed.is_some_and(|nr| nr > 0)) {
+            TAKES_COPIES.store(id, Relaxed);
+        }
+        // It may have become the kernel's just now, which appends whatever the place.
+        if managed.is_none() && self.appends() {
+            return or_minus_one(Err(Errno(libc::EBADF)));
+        }
         let nr = managed.unwrap_or_else(|| match self.at {
             // SAFETY: within our own mapping (S22).
             Some(at) => unsafe { next::pwrite64(self.fd, from, len, at) },
@@ -94,6 +105,19 @@ impl End {
     /// Whether it is written at its end only.
     fn appends(&self) -> bool {
         serve::status_flags(self.fd).is_ok_and(|flags| flags & libc::O_APPEND != 0)
+    }
+
+    /// Whether a copy may go there at all, of which nothing was written that says so.
+    ///
+    /// # Errors
+    /// EBADF where it is not written, or at its end only.
+    fn must_take_copies(&self) -> Result<(), Errno> {
+        if serve::managed(self.fd) == Some(TAKES_COPIES.load(Relaxed)) {
+            return Ok(());
+        }
+        let flags = serve::status_flags(self.fd)?;
+        let takes = flags & libc::O_ACCMODE != libc::O_RDONLY && flags & libc::O_APPEND == 0;
+        if takes { Ok(()) } else { Err(Errno(libc::EBADF)) }
     }
 
     /// Goes back over what was read and could not be written.
@@ -170,6 +194,11 @@ fn move_bytes(from: &mut End, to: &mut End, len: usize) -> Result<usize, Errno> 
     Ok(done)
 }
 
+/// Status flags have changed.
+pub(super) fn forget_flags() {
+    TAKES_COPIES.store(0, Relaxed);
+}
+
 fn is_managed(one: c_int, other: c_int) -> bool {
     // Both are looked at, so that both are known.
     let first = serve::managed(one).is_some();
@@ -218,7 +247,11 @@ unsafe extern "C" fn copy_file_range(
     // SAFETY: our caller's offset (S20).
     let mut target = unsafe { End::new(to, to_at) };
     let checked = check_range(&source, &target, len);
-    let result = checked.and_then(|()| move_bytes(&mut source, &mut target, len));
+    let moved = checked.and_then(|()| move_bytes(&mut source, &mut target, len));
+    let result = match moved {
+        Ok(0) => target.must_take_copies().map(|()| 0),
+        moved => moved,
+    };
     // SAFETY: our caller's offset (S20).
     unsafe { source.store(from_at) };
     // SAFETY: our caller's offset (S20).

@@ -157,6 +157,7 @@ unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_in
 fn set_flags(fd: c_int, flags: usize) -> Option<Result<c_int, Errno>> {
     let flags = flags as u64 & u64::from(u32::MAX);
     let id = serve::managed(fd)?;
+    super::copy::forget_flags();
     let set = serve::plain(Request { flags, ..Request::new(Op::SetFlags, id) });
     set.map(|reply| reply.map(|_| 0)).transpose()
 }

@@ -10,7 +10,7 @@
 
 use super::answer::Answer;
 use super::changes::{Author, Life};
-use super::identity::path_of;
+use super::identity::{lock, path_of};
 use super::notices::Notices;
 use super::packets::{Received, receive};
 use super::{Sender, Server, writing};
@@ -30,7 +30,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -40,11 +40,14 @@ const STACK_BYTES: usize = 512 << 10;
 const BACKLOG: i32 = 4096;
 /// Where descriptors or memory are short, the next connection waits so long.
 const PAUSE: Duration = Duration::from_millis(10);
+/// And where they stay so, this often. Then all that wait are let go, to go on natively.
+const PAUSES_MAX: u32 = 100;
 
 /// Where processes connect to.
 #[derive(Debug)]
 pub struct Listener {
-    socket: OwnedFd,
+    /// Until it is closed.
+    socket: Mutex<Option<Arc<OwnedFd>>>,
     name: String,
 }
 
@@ -54,10 +57,16 @@ impl Listener {
         &self.name
     }
 
+    fn socket(&self) -> Option<Arc<OwnedFd>> {
+        lock(&self.socket).clone()
+    }
+
     /// No connection is accepted any more.
     pub(super) fn stop(&self) {
-        // It is not connected: what it has to say does not matter.
-        let _ = shutdown(&self.socket, Shutdown::Both);
+        if let Some(socket) = self.socket() {
+            // It is not connected: what it has to say does not matter.
+            let _ = shutdown(&*socket, Shutdown::Both);
+        }
     }
 
     /// A listener with a name no other has.
@@ -75,7 +84,7 @@ impl Listener {
         sockopt::set_socket_passcred(&socket, true)?;
         bind(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
         listen(&socket, BACKLOG)?;
-        Ok(Listener { socket, name })
+        Ok(Listener { socket: Mutex::new(Some(Arc::new(socket))), name })
     }
 }
 
@@ -94,9 +103,14 @@ pub(super) fn serve(listener: &Listener, server: &Arc<Server>) {
     // With it given up, a connection can be accepted, to be closed: that process goes on natively.
     let mut spare = File::open("/dev/null").ok();
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
+    let Some(listening) = listener.socket() else { return };
+    let mut nr_pauses = 0;
     while !server.is_stopping() {
-        let socket = match accept_with(&listener.socket, SocketFlags::CLOEXEC) {
-            Ok(socket) => socket,
+        let socket = match accept_with(&*listening, SocketFlags::CLOEXEC) {
+            Ok(socket) => {
+                nr_pauses = 0;
+                socket
+            }
             // It was shut down.
             Err(Errno::INVAL) => break,
             Err(Errno::INTR | Errno::CONNABORTED) => continue,
@@ -104,10 +118,16 @@ pub(super) fn serve(listener: &Listener, server: &Arc<Server>) {
                 server.say_once(&format!(
                     "pagetide: cannot take one more connection of the program's: {error}"
                 ));
-                if spare.take().is_none() {
+                if nr_pauses == PAUSES_MAX {
+                    // With the last reference it is closed, and the other ends hear of it.
+                    lock(&listener.socket).take();
+                    break;
+                }
+                drop(spare.take());
+                if accept_with(&*listening, SocketFlags::CLOEXEC).is_err() {
+                    nr_pauses += 1;
                     std::thread::sleep(PAUSE);
                 }
-                drop(accept_with(&listener.socket, SocketFlags::CLOEXEC));
                 spare = File::open("/dev/null").ok();
                 continue;
             }
@@ -126,6 +146,7 @@ pub(super) fn serve(listener: &Listener, server: &Arc<Server>) {
             }
         }
     }
+    drop(listening);
     for thread in threads {
         // One that panicked has said so; the others' work is written back all the same.
         let _ = thread.join();

@@ -1,6 +1,7 @@
 //! What the integration tests share: small caches, patterned files, loud skips.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+pub(crate) mod failing_disk;
 pub(crate) mod kernel_memory;
 pub(crate) mod pages;
 pub(crate) mod power;

@@ -75,7 +75,7 @@ pub enum ReserveError {
         nr_frames: u32,
     },
     /// Touching would take more than the machine has available; ask for less, or do not pre-touch.
-    #[error("{wanted} bytes asked for, {available} bytes available on this machine")]
+    #[error("{wanted} asked for, {available} available on this machine")]
     NotAvailable {
         /// Bytes asked for.
         wanted: Bytes,
@@ -84,7 +84,7 @@ pub enum ReserveError {
     },
     /// The kernel does not give this process memory of that node: it is not online, the process is
     /// confined to others, or the call is forbidden. Choose another node, or lift the confinement.
-    #[error("{wanted} bytes could not be placed on node {node}")]
+    #[error("{wanted} could not be placed on node {node}")]
     NotBound {
         /// Bytes to be placed.
         wanted: Bytes,
@@ -94,7 +94,7 @@ pub enum ReserveError {
         source: std::io::Error,
     },
     /// The kernel refused the mapping or the touching; ask for less.
-    #[error("{wanted} bytes could not be reserved")]
+    #[error("{wanted} could not be reserved")]
     Refused {
         /// Bytes asked for.
         wanted: Bytes,

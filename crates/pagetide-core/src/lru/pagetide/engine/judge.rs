@@ -20,7 +20,8 @@
 //! For a page that was seen again while on probation that is enough. A page that comes back after
 //! eviction has missed by definition, so it must also fit, or win clearly:
 //!
-//! - its reuse distance is at most memory: a working set that fits gets in at its second pass;
+//! - its reuse distance is at most memory: a working set that fits gets in at its second pass, and
+//!   displaces one of main's older half ([`Ages`](super::Ages));
 //! - or the victim's recency is a quarter longer than it. In a loop longer than memory both are the
 //!   loop's length, so an idle set is kept, until it is not known how long ago it was used.
 //!
@@ -115,7 +116,11 @@ impl Engine {
             let has_credit = folio.hits().count() > 0;
             let victim = Stamp::of(folio);
             if !has_credit && self.was_seen_since(page, victim) {
-                return far.is_none_or(|distance| self.is_nearer(distance, victim));
+                match far {
+                    Some(distance) => return self.is_nearer(distance, victim),
+                    None if self.ages.is_old(&self.clock, victim.epoch) => return true,
+                    None => {}
+                }
             }
             let left = if has_credit { &mut turns } else { &mut young };
             let Some(fewer) = left.checked_sub(1) else { return false };

@@ -36,6 +36,7 @@
 
 mod judge;
 
+use super::ages::Ages;
 use super::expansion::Expansion;
 use super::page_clock::{Epoch, PageClock};
 use super::tuning::{Setting, Tuning};
@@ -55,11 +56,16 @@ pub(super) struct Past {
     pub(super) epoch: Epoch,
 }
 
+/// The part of main that makes room for a page that fits, in percent: what was accessed longest
+/// ago.
+const OLD_PERCENT: u32 = 50;
+
 /// Two lists and the judgement between them.
 #[derive(Debug)]
 pub(super) struct Engine {
     probation: FolioList,
     main: FolioList,
+    ages: Ages,
     pub(super) clock: PageClock,
     setting: Setting,
     capacity: u32,
@@ -81,6 +87,7 @@ impl Engine {
         let mut engine = Engine {
             probation: FolioList::new(),
             main: FolioList::new(),
+            ages: Ages::new(OLD_PERCENT),
             clock: PageClock::new(0),
             setting: tuning.settings[0],
             capacity: 0,
@@ -149,6 +156,7 @@ impl Engine {
 
     #[cold]
     fn begin_epoch(&mut self) {
+        self.ages.begin_epoch(&self.clock, self.main.len());
         self.expansion.end_epoch(&self.tuning);
         if u32::from(self.clock.now()).is_multiple_of(self.tuning.epochs_a_memory) {
             (self.held, self.held_least) = (self.held_least, self.capacity);
@@ -221,7 +229,8 @@ impl Engine {
     /// counted by the access itself.
     #[inline(always)]
     pub(super) fn hit(&mut self, folio: &Folio) -> bool {
-        let stamp = Stamp::of(folio);
+        let flags = folio.flags();
+        let stamp = Stamp::of_flagged(folio, flags);
         let age = self.clock.age(stamp.epoch);
         if age == 0 {
             return false;
@@ -230,6 +239,9 @@ impl Engine {
             self.note_reuse(folio, stamp);
         }
         Stamp { epoch: self.clock.now(), ..stamp }.put(folio);
+        if stamp.place == Place::Main && flags.link() == 0 {
+            self.ages.renew(&self.clock, stamp.epoch);
+        }
         let has_ended = self.clock.go_on(age, stamp.weight());
         if has_ended {
             self.begin_epoch();
@@ -262,6 +274,9 @@ impl Engine {
     #[inline]
     pub(super) fn push(&mut self, folios: &Folios, frame: FrameId, stamp: Stamp) {
         stamp.put(&folios[frame]);
+        if stamp.place == Place::Main {
+            self.ages.add(&self.clock, stamp.epoch);
+        }
         self.list_mut(stamp.place).push_head(folios, frame);
     }
 
@@ -282,7 +297,11 @@ impl Engine {
 
     /// Takes a listed folio off its list.
     pub(super) fn remove(&mut self, folios: &Folios, frame: FrameId) {
-        self.list_mut(Stamp::of(&folios[frame]).place).remove(folios, frame);
+        let stamp = Stamp::of(&folios[frame]);
+        if stamp.place == Place::Main {
+            self.ages.remove(&self.clock, stamp.epoch);
+        }
+        self.list_mut(stamp.place).remove(folios, frame);
     }
 
     /// Makes room in main for one more: the folio at its old end is the next to go from probation.
@@ -291,7 +310,9 @@ impl Engine {
             && let Some(victim) = self.main.pop_tail(folios)
         {
             let folio = &folios[victim];
-            Stamp { place: Place::Probation, ..Stamp::of(folio) }.put(folio);
+            let stamp = Stamp::of(folio);
+            self.ages.remove(&self.clock, stamp.epoch);
+            Stamp { place: Place::Probation, ..stamp }.put(folio);
             self.probation.push_tail(folios, victim);
         }
     }
@@ -328,7 +349,13 @@ impl Engine {
                 hits.count() >= self.setting.hits_to_main && !self.setting.keeps_no_set()
             }
         };
-        if may_stay { self.look_again(folios, place, frame) } else { Some(frame) }
+        if may_stay {
+            return self.look_again(folios, place, frame);
+        }
+        if place == Place::Main {
+            self.ages.remove(&self.clock, Stamp::of(folio).epoch);
+        }
+        Some(frame)
     }
 
     /// The folio, just taken off a list, has hits. Returns it if these do not help it.
@@ -369,6 +396,8 @@ impl Engine {
                 assert_eq!(Stamp::of(&folios[frame]).place, place, "{frame} is on another list");
             }
         }
+        let epochs = self.main.iter(folios).map(|frame| Stamp::of(&folios[frame]).epoch);
+        self.ages.validate(&self.clock, epochs);
         assert!(self.main_max < self.capacity, "no room for probation");
     }
 }

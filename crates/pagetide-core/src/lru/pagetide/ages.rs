@@ -1,0 +1,196 @@
+//! How long ago main's folios were accessed: which of them are the older half?
+//!
+//! # Problem
+//!
+//! Main is a clock: its old end is what the hand comes to next, not what was accessed longest ago.
+//! Where accesses run along main's order, as they go to and fro, all that the hand meets is only a
+//! little older than the page that wants in. A page displaced so is missed next, and wants in:
+//!
+//! ```text
+//!   main, in the hand's order     5  6  7  8  9 ............ 25 26
+//!   last accessed, pages ago      9 11 13 15 17 ............ 49 51      4 comes back, 8 ago
+//!                                 ^                          ^
+//!                                 older than 4, gone, the    the older half: none of them
+//!                                 next to be missed          is missed before 13 others
+//! ```
+//!
+//! # Idea
+//!
+//! Stamps say when; so count main's folios by the epoch of their last access. Half of them are as
+//! old as some epoch or older: only they make room for others.
+//!
+//! # Data and invariants
+//!
+//! A count for each epoch that is known and has ended, and one for all before. A page in none of
+//! them was accessed in the running epoch: most are, and nothing is counted for them until it ends.
+//! The half is told anew when an epoch begins: O(1) amortised, as the clock itself.
+//!
+//! # What it deliberately ignores
+//!
+//! The weight of what is streamed. A folio that is not accessed for 2^16 epochs looks young again,
+//! as it does to the clock; the counts stay off by one then.
+//!
+//! Source: our own; in a stack, as LIRS has one, the displaced page is the oldest of all.
+
+use super::page_clock::{Epoch, NR_EPOCHS, PageClock};
+use alloc::boxed::Box;
+
+/// Main's folios by the epoch of their last access.
+#[derive(Debug)]
+pub(super) struct Ages {
+    /// By epoch modulo [`NR_EPOCHS`]; 0 for the running one.
+    nr_in: Box<[u32; NR_EPOCHS]>,
+    nr_forgotten: u32,
+    /// What was accessed longest ago, in percent, counts as old.
+    old_percent: u32,
+    /// The age of the youngest of those, when the epoch began.
+    old_age: u16,
+}
+
+impl Ages {
+    /// No folios, of which so many percent will count as old.
+    pub(super) fn new(old_percent: u32) -> Ages {
+        Ages { nr_in: Box::new([0; NR_EPOCHS]), nr_forgotten: 0, old_percent, old_age: 0 }
+    }
+
+    /// A folio is main's from now on.
+    #[inline]
+    pub(super) fn add(&mut self, clock: &PageClock, epoch: Epoch) {
+        if epoch != clock.now() {
+            *self.count_of(clock, epoch) += 1;
+        }
+    }
+
+    /// It is not any more.
+    #[inline]
+    pub(super) fn remove(&mut self, clock: &PageClock, epoch: Epoch) {
+        if epoch != clock.now() {
+            self.renew(clock, epoch);
+        }
+    }
+
+    /// It is accessed, and was last in an epoch that has ended.
+    #[inline]
+    pub(super) fn renew(&mut self, clock: &PageClock, epoch: Epoch) {
+        let count = self.count_of(clock, epoch);
+        *count = count.saturating_sub(1);
+    }
+
+    #[inline]
+    fn count_of(&mut self, clock: &PageClock, epoch: Epoch) -> &mut u32 {
+        match clock.is_forgotten(epoch) {
+            true => &mut self.nr_forgotten,
+            false => &mut self.nr_in[usize::from(epoch) % NR_EPOCHS],
+        }
+    }
+
+    /// The clock's epoch has begun, and main has so many folios; of the epoch whose place it takes
+    /// nothing is known any more.
+    pub(super) fn begin_epoch(&mut self, clock: &PageClock, nr: u32) {
+        let now = clock.now();
+        let nr_before = self.nr_forgotten + self.nr_in.iter().sum::<u32>();
+        self.nr_in[usize::from(now.wrapping_sub(1)) % NR_EPOCHS] = nr.saturating_sub(nr_before);
+        self.nr_forgotten += core::mem::take(&mut self.nr_in[usize::from(now) % NR_EPOCHS]);
+        let nr_young = nr - (u64::from(nr) * u64::from(self.old_percent) / 100) as u32;
+        let mut nr_younger = 0;
+        self.old_age = (0..NR_EPOCHS as u16)
+            .find(|age| {
+                nr_younger += self.nr_in[usize::from(now.wrapping_sub(*age)) % NR_EPOCHS];
+                nr_younger >= nr_young
+            })
+            .unwrap_or(NR_EPOCHS as u16);
+    }
+
+    /// Whether a folio of main that was accessed last in `epoch` is one of its old.
+    #[inline]
+    pub(super) fn is_old(&self, clock: &PageClock, epoch: Epoch) -> bool {
+        clock.age(epoch) >= self.old_age
+    }
+
+    /// Counts and panics if they are not the ages of main's folios.
+    pub(super) fn validate(&self, clock: &PageClock, epochs: impl Iterator<Item = Epoch>) {
+        let mut left = Ages { nr_in: self.nr_in.clone(), ..*self };
+        for epoch in epochs.filter(|epoch| *epoch != clock.now()) {
+            let count = left.count_of(clock, epoch);
+            assert!(*count > 0, "a folio of epoch {epoch} is not counted");
+            *count -= 1;
+        }
+        let nr_left = left.nr_forgotten + left.nr_in.iter().sum::<u32>();
+        assert_eq!(nr_left, 0, "folios are counted that are not main's");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    /// Another epoch begins, and main has `nr` folios.
+    fn begin_epoch(clock: &mut PageClock, ages: &mut Ages, nr: usize) {
+        clock.touch(None, 1);
+        ages.begin_epoch(clock, nr as u32);
+    }
+
+    #[test]
+    fn half_of_them_are_old() {
+        let (mut clock, mut ages) = (PageClock::new(1), Ages::new(50));
+        for nr in 1..=10 {
+            ages.add(&clock, clock.now());
+            begin_epoch(&mut clock, &mut ages, nr);
+        }
+        let nr_old = (0..10).filter(|epoch| ages.is_old(&clock, *epoch)).count();
+        // Those of the epoch that half of them are reached in count as old.
+        assert_eq!(nr_old, 6);
+    }
+
+    #[test]
+    fn all_are_old_where_all_may_be_displaced_or_none_are_there() {
+        let mut clock = PageClock::new(1);
+        for mut ages in [Ages::new(100), Ages::new(50)] {
+            begin_epoch(&mut clock, &mut ages, 0);
+            assert!(ages.is_old(&clock, clock.now()));
+        }
+    }
+
+    #[test]
+    fn what_is_forgotten_is_old_and_still_counted() {
+        let (mut clock, mut ages) = (PageClock::new(1), Ages::new(50));
+        let first = clock.now();
+        ages.add(&clock, first);
+        (0..NR_EPOCHS + 5).for_each(|_| begin_epoch(&mut clock, &mut ages, 1));
+        ages.validate(&clock, core::iter::once(first));
+        assert!(ages.is_old(&clock, first) && !ages.is_old(&clock, clock.now()));
+        ages.remove(&clock, first);
+        ages.validate(&clock, core::iter::empty());
+    }
+
+    proptest! {
+        /// Against a sorted list of all stamps: at least so many percent are old, and without the
+        /// youngest epoch of those, fewer than that, or as many.
+        #[test]
+        fn as_many_are_old_as_were_asked_for(
+            stays in prop::collection::vec(0_u16..300, 1..200),
+            percent in 1_u32..=100,
+        ) {
+            let (mut clock, mut ages) = (PageClock::new(1), Ages::new(percent));
+            let mut epochs = Vec::new();
+            for age in (0..300).rev() {
+                for _ in stays.iter().filter(|stay| **stay == age) {
+                    epochs.push(clock.now());
+                    ages.add(&clock, clock.now());
+                }
+                begin_epoch(&mut clock, &mut ages, epochs.len());
+            }
+            ages.validate(&clock, epochs.iter().copied());
+            let wanted = epochs.len() * percent as usize / 100;
+            let is_old = |epoch: &&Epoch| ages.is_old(&clock, **epoch);
+            prop_assert!(epochs.iter().filter(is_old).count() >= wanted);
+            let youngest = epochs.iter().filter(is_old).map(|epoch| clock.age(*epoch)).min();
+            if let Some(age) = youngest && usize::from(age) < NR_EPOCHS {
+                let older = epochs.iter().filter(|epoch| clock.age(**epoch) > age).count();
+                prop_assert!(older <= wanted);
+            }
+        }
+    }
+}
