@@ -257,11 +257,7 @@ impl Groups {
         }
         let group = self.folios[frame].group();
         let judged = self.judge(shadow, self.folios[frame].flags().page_type());
-        let (policy, mut cx) = self.member_mut(group).lruvec.parts();
-        match judged {
-            Some(is_recent) => policy.refault_judged(&mut cx, frame, shadow, kind, is_recent),
-            None => policy.refault(&mut cx, frame, shadow, kind),
-        }
+        self.member_mut(group).lruvec.refault_judged(frame, shadow, kind, judged);
         self.pass_up(group);
     }
 
@@ -270,7 +266,7 @@ impl Groups {
         let exists = self.tree.exists(cause);
         let clock = if exists { cause } else { GroupId::ROOT };
         let sizes = self.list_pages_below(clock);
-        let judged = self.member(clock).lruvec.policy.is_recent(shadow, page_type, &sizes);
+        let judged = self.member(clock).lruvec.is_recent(shadow, page_type, &sizes);
         judged.map(|is_recent| is_recent && exists)
     }
 
@@ -279,8 +275,7 @@ impl Groups {
         let mut sum = ListPages::default();
         let mut at = Some(top);
         while let Some(group) = at {
-            let (policy, cx) = self.member_mut(group).lruvec.parts();
-            sum = sum.plus(&policy.list_pages(&cx));
+            sum = sum.plus(&self.member_mut(group).lruvec.list_pages());
             at = self.tree.next_in_subtree(top, group);
         }
         sum
@@ -335,7 +330,7 @@ impl Groups {
     /// Lets the ancestors of a group count what its lruvec counted since the last time.
     pub(super) fn pass_up(&mut self, group: GroupId) {
         let Some(member) = self.find_mut(group) else { return };
-        let now = member.lruvec.policy.passed();
+        let now = member.lruvec.passed();
         let passed = now.since(&member.seen);
         member.seen = now;
         if let (Some(parent), true) = (self.tree.parent(group), passed != Passed::default()) {
@@ -349,16 +344,20 @@ impl Groups {
         while let Some(group) = at {
             let nr_listed = if passed.cost == [0; 2] { 0 } else { self.nr_folios(group) };
             let member = self.member_mut(group);
-            member.lruvec.policy.count_below(passed, nr_listed);
-            member.seen = member.lruvec.policy.passed();
+            member.lruvec.count_below(passed, nr_listed);
+            member.seen = member.lruvec.passed();
             at = self.tree.parent(group);
         }
     }
 
-    /// The configuration of the lruvecs with another swappiness, or as it was given.
-    pub(super) fn lru_config(&self, swappiness: Option<u8>) -> LruConfig {
-        let own = self.config.lru.swappiness;
-        LruConfig { swappiness: swappiness.unwrap_or(own), ..self.config.lru }
+    /// The swappiness that lruvecs were built with.
+    pub(super) fn swappiness(&self) -> u8 {
+        self.config.lru.swappiness
+    }
+
+    /// The node of all lruvecs.
+    pub(super) fn node(&self) -> u8 {
+        self.config.lru.id.node
     }
 
     pub(super) fn global_order(&self) -> GlobalOrder {
@@ -399,7 +398,7 @@ impl Groups {
             member.lruvec.validate_lists();
             assert_eq!(member.lruvec.nr_folios(), nr_listed[slot], "folios of {group}");
             assert!(nr_listed[slot] <= member.charged, "{group} holds more than it pays for");
-            assert_eq!(member.seen, member.lruvec.policy.passed(), "what {group} passed up");
+            assert_eq!(member.seen, member.lruvec.passed(), "what {group} passed up");
             assert!(self.rotation.generation_of(group).is_some(), "{group} is in no rotation");
         }
     }

@@ -97,15 +97,15 @@ impl GroupPass {
     /// # Panics
     /// If there is no such group.
     pub fn for_limit(groups: &mut Groups, cause: GroupId) -> GroupPass {
-        let target = groups.lruvec(cause).policy.direct_target();
-        GroupPass::new(groups, cause, Scan::new(ReclaimKind::Direct, target))
+        let plan = groups.lruvec(cause).policy.plan_pass(ReclaimKind::Direct, None);
+        GroupPass::new(groups, cause, Scan::new(ReclaimKind::Direct, plan.target))
     }
 
     /// A pass because memory as a whole is short, that wants `target` pages; of the policy's usual
     /// number if it is direct and `target` is `None`.
     pub fn global(groups: &mut Groups, kind: ReclaimKind, target: Option<u64>) -> GroupPass {
-        let usual = groups.lruvec(GroupId::ROOT).policy.direct_target();
-        let mut scan = Scan::new(kind, target.unwrap_or(usual));
+        let plan = groups.lruvec(GroupId::ROOT).policy.plan_pass(kind, target);
+        let mut scan = Scan::new(kind, plan.target);
         scan.group.is_global = true;
         GroupPass::new(groups, GroupId::ROOT, scan)
     }
@@ -156,8 +156,9 @@ impl GroupPass {
 
     fn new(groups: &mut Groups, cause: GroupId, scan: Scan) -> GroupPass {
         let is_global = scan.group.is_global;
-        let initial = |group| groups.lruvec(group).policy.initial_priority(scan.kind, scan.target);
-        let priority_first = groups.tree().subtree(cause).map(initial).max().unwrap_or(0);
+        let plan = |group| groups.lruvec(group).policy.plan_pass(scan.kind, Some(scan.target));
+        let priorities = groups.tree().subtree(cause).map(|group| plan(group).priority);
+        let priority_first = priorities.max().unwrap_or(0);
         let order = if is_global { groups.global_order() } else { GlobalOrder::Walk };
         let mut pass = GroupPass {
             scan: Scan { priority: priority_first, ..scan },
@@ -272,10 +273,11 @@ impl Groups {
     ) -> Step {
         let Visiting { group, pass: visit, .. } = visiting;
         let (group, is_cause) = (*group, *group == pass.cause);
-        let age = NonresidentAge::new(self.lruvec(pass.cause).policy.passed().age);
-        let id = LruvecId { group: pass.cause.0, node: self.lru_config(None).id.node };
+        let age = NonresidentAge::new(self.lruvec(pass.cause).passed().age);
+        let id = LruvecId { group: pass.cause.0, node: self.node() };
         visit.scan.group.clock = (!is_cause).then_some(CauseClock { id, age });
-        let (usual, asked) = (self.lru_config(None), self.lru_config(pass.swappiness));
+        let usual = self.swappiness();
+        let asked = pass.swappiness.unwrap_or(usual);
         // All its pages may be gone since the last step, and a removed group with them.
         if !self.tree().exists(group) {
             return Step::Done;
@@ -283,9 +285,9 @@ impl Groups {
         let nr_settled = batch.settled.len();
         self.walked_outside(batch.young_around(), Some(group));
         let member = self.member_mut(group);
-        member.lruvec.policy.set_swappiness(&asked);
+        member.lruvec.set_swappiness(asked);
         let step = member.lruvec.reclaim_more(visit, batch);
-        member.lruvec.policy.set_swappiness(&usual);
+        member.lruvec.set_swappiness(usual);
         if let Some(clock) = visit.scan.group.clock {
             let moved = clock.age.read().wrapping_sub(age.read());
             self.count_in_lineage(pass.cause, &Passed { age: moved, cost: [0; 2] });

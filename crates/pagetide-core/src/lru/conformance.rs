@@ -307,7 +307,7 @@ fn half_anon(page: u64) -> PageType {
 }
 
 /// Random operations: nothing is lost, every pass ends.
-fn survives_anything(name: PolicyName) {
+pub(crate) fn survives_anything(name: PolicyName) {
     let ops = prop::collection::vec(op(), 1..400);
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(64));
     runner
@@ -323,7 +323,7 @@ fn survives_anything(name: PolicyName) {
 }
 
 /// The same with each mechanism switched, and with each two of them.
-fn survives_anything_with_two_switches(name: PolicyName) {
+pub(crate) fn survives_anything_with_two_switches(name: PolicyName) {
     let mechanisms: Vec<Mechanism> = Mechanism::of(name).collect();
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(4));
     for (at, first) in mechanisms.iter().enumerate() {
@@ -344,7 +344,7 @@ fn survives_anything_with_two_switches(name: PolicyName) {
 }
 
 /// Clean, idle folios can always be reclaimed, down to the last one.
-fn frees_everything_when_asked(name: PolicyName) {
+pub(crate) fn frees_everything_when_asked(name: PolicyName) {
     let mut world = World::new(name, all_files, false);
     for page in 0..u64::from(NR_FRAMES) {
         for _ in 0..page % 7 + 1 {
@@ -360,7 +360,7 @@ fn frees_everything_when_asked(name: PolicyName) {
 }
 
 /// A dirty folio is never handed out for eviction successfully, and is reclaimable once clean.
-fn keeps_dirty_folios(name: PolicyName) {
+pub(crate) fn keeps_dirty_folios(name: PolicyName) {
     let mut world = World::new(name, all_files, false);
     for page in 0..u64::from(NR_FRAMES) {
         world.access(page, false);
@@ -376,7 +376,7 @@ fn keeps_dirty_folios(name: PolicyName) {
 }
 
 /// Demotion empties a memory of dirty pages, counts as reclaim, and leaves no trace in it.
-fn demotes_everything_without_a_trace(name: PolicyName) {
+pub(crate) fn demotes_everything_without_a_trace(name: PolicyName) {
     let mut world = World::new(name, half_anon, true);
     for round in 0..3 {
         for page in 0..u64::from(NR_FRAMES) {
@@ -405,7 +405,7 @@ fn demotes_everything_without_a_trace(name: PolicyName) {
 }
 
 /// One clean folio among dirty ones is found, wherever it is and wherever a hand stands.
-fn finds_the_one_clean_folio(name: PolicyName) {
+pub(crate) fn finds_the_one_clean_folio(name: PolicyName) {
     for (clean, nr_before) in [(0, 0), (1, 5), (47, 3), (94, 40), (95, 0)] {
         let mut world = World::new(name, all_files, false);
         for page in 1000..1000 + nr_before {
@@ -429,64 +429,44 @@ fn finds_the_one_clean_folio(name: PolicyName) {
     }
 }
 
+/// A module of tests for each policy, named as its variant; the registry calls it with all.
 macro_rules! conformance {
-    ($($module:ident = $name:ident;)+) => {
-        $(mod $module {
-            use super::*;
+    ($($name:ident)+) => {
+        $(#[expect(non_snake_case, reason = "named as the policy's variant")]
+        mod $name {
+            use crate::lru::PolicyName;
+            use crate::lru::conformance as every_policy;
 
             #[test]
             fn survives_anything() {
-                super::survives_anything(PolicyName::$name);
+                every_policy::survives_anything(PolicyName::$name);
             }
 
             #[test]
             fn survives_anything_with_two_switches() {
-                super::survives_anything_with_two_switches(PolicyName::$name);
+                every_policy::survives_anything_with_two_switches(PolicyName::$name);
             }
 
             #[test]
             fn frees_everything_when_asked() {
-                super::frees_everything_when_asked(PolicyName::$name);
+                every_policy::frees_everything_when_asked(PolicyName::$name);
             }
 
             #[test]
             fn keeps_dirty_folios() {
-                super::keeps_dirty_folios(PolicyName::$name);
+                every_policy::keeps_dirty_folios(PolicyName::$name);
             }
 
             #[test]
             fn demotes_everything_without_a_trace() {
-                super::demotes_everything_without_a_trace(PolicyName::$name);
+                every_policy::demotes_everything_without_a_trace(PolicyName::$name);
             }
 
             #[test]
             fn finds_the_one_clean_folio() {
-                super::finds_the_one_clean_folio(PolicyName::$name);
+                every_policy::finds_the_one_clean_folio(PolicyName::$name);
             }
         })+
-
-        #[test]
-        fn every_policy_is_listed() {
-            assert_eq!([$(PolicyName::$name,)+].len(), PolicyName::ALL.len());
-        }
     };
 }
-
-conformance! {
-    pagetide = Pagetide;
-    mglru = Mglru;
-    mglru_6_1 = Mglru61;
-    active_inactive = ActiveInactive;
-    active_inactive_315 = ActiveInactive315;
-    active_inactive_2013 = ActiveInactive2013;
-    active_inactive_vanilla = ActiveInactiveVanilla;
-    lru = Lru;
-    fifo = Fifo;
-    clock = Clock;
-    sieve = Sieve;
-    s3fifo = S3Fifo;
-    two_queue = TwoQueue;
-    arc = Arc;
-    w_tinylfu = WTinyLfu;
-    lirs = Lirs;
-}
+pub(crate) use conformance;

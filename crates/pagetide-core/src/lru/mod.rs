@@ -12,15 +12,19 @@
 //!   out of frames ---> ReclaimPass ----------------> LruPolicy::{isolate, evicted, put_back}
 //! ```
 //!
-//! Adding a policy touches three files: its own, the table in `registry.rs`, and the list in
-//! `conformance.rs`, which holds what every policy must do. Its paragraph in `docs/policies.md` is
-//! asked for by a test.
+//! What some policies offer besides is in [`capability`], a trait a file.
+//!
+//! Adding a policy: its file, a row in `registry.rs`, a paragraph in `docs/policies.md`. The tests
+//! of `conformance.rs`, which every policy must pass, follow from the row; the paragraph is asked
+//! for by a test.
 
 mod access;
 pub mod active_inactive;
 pub mod baseline;
+pub mod capability;
 #[cfg(test)]
 pub(crate) mod conformance;
+mod context;
 mod log;
 pub mod lru_gen;
 mod lruvec;
@@ -35,11 +39,12 @@ mod shadow_budget;
 pub mod workingset;
 
 pub use access::{AccessPath, AccessRule, Marked};
+pub use context::Context;
 pub use log::{AccessLog, LOG_LEN, Logged, Room};
 pub use lruvec::{Discarded, Lruvec};
 pub use mechanism::{Mechanism, Switches, UnknownMechanism};
-pub use multigen::TableWalk;
-pub use policy::{Context, LruConfig, LruPolicy, Progress, PutBack, Refusal, Statistics};
+pub use page_table::TableWalk;
+pub use policy::{LruConfig, LruPolicy, PassPlan, Progress, PutBack, Refusal, Statistics};
 pub use registry::{PolicyName, UnknownPolicy};
 pub use shadow::{LruvecId, SHADOW_BITS, ShadowEntry, TOKEN_BITS, TOKEN_MASK};
 pub use shadow_budget::ShadowBudget;

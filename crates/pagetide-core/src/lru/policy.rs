@@ -7,15 +7,13 @@
 //! All methods run under the lruvec's lock and may take time proportional to the folios they look
 //! at, which [`Scan`] bounds; none blocks, allocates per call, or looks at the clock.
 
-use super::page_table::YoungPages;
+use super::capability::Capabilities;
 use super::pagetide::Tuning;
-use super::workingset::{ListPages, Passed};
-use super::{AccessPath, AccessRule, LruvecId, ShadowEntry, Switches, TableWalk};
-use crate::folio::{Flags, Folios};
-use crate::ids::{FrameId, PageType};
+use super::{AccessPath, AccessRule, Context, LruvecId, ShadowEntry, Switches};
+use crate::folio::Folios;
+use crate::ids::FrameId;
 use crate::reclaim::{ReclaimKind, Scan, Victims};
 use crate::units::Millis;
-use crate::vmstat::{Counter, VmStat};
 use core::fmt;
 
 /// How old the statistics are that a policy decides on.
@@ -76,46 +74,6 @@ impl LruConfig {
     }
 }
 
-/// What a policy works on beside itself.
-pub struct Context<'a> {
-    /// The descriptors.
-    pub folios: &'a Folios,
-    /// The lruvec's counters.
-    pub vmstat: &'a mut VmStat,
-    /// The time, as the world last told it ([`Lruvec::tell_time`](super::Lruvec::tell_time)).
-    pub now: Millis,
-}
-
-impl Context<'_> {
-    /// A folio's flags.
-    pub fn flags(&self, frame: FrameId) -> Flags {
-        self.folios[frame].flags()
-    }
-
-    /// Counts one under the anonymous or the file counter.
-    pub fn count_by_type(&mut self, page_type: PageType, anon: Counter, file: Counter) {
-        self.vmstat.count(if page_type == PageType::Anon { anon } else { file });
-    }
-
-    /// Counts a page that came back after its eviction.
-    pub fn count_refault(&mut self, page_type: PageType) {
-        let (anon, file) = (Counter::WorkingsetRefaultAnon, Counter::WorkingsetRefaultFile);
-        self.count_by_type(page_type, anon, file);
-    }
-
-    /// Counts a folio taken for part of the working set.
-    pub fn count_activation(&mut self, page_type: PageType) {
-        let (anon, file) = (Counter::WorkingsetActivateAnon, Counter::WorkingsetActivateFile);
-        self.count_by_type(page_type, anon, file);
-    }
-
-    /// Counts a page that came back and was part of the working set before.
-    pub fn count_restore(&mut self, page_type: PageType) {
-        let (anon, file) = (Counter::WorkingsetRestoreAnon, Counter::WorkingsetRestoreFile);
-        self.count_by_type(page_type, anon, file);
-    }
-}
-
 /// What [`LruPolicy::isolate`] did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
@@ -127,7 +85,8 @@ pub enum Progress {
     /// At least one victim is in the batch, only to learn whether it is young: all come back, as
     /// [`Refusal::Young`] or [`Refusal::Busy`].
     Look,
-    /// Before going on, walk the page tables and report young pages ([`LruPolicy::young`]).
+    /// Before going on, walk the page tables and report young pages
+    /// ([`AgesByTables`](super::capability::AgesByTables)).
     WalkTables,
     /// Nothing more at this priority.
     Exhausted,
@@ -161,42 +120,54 @@ pub enum PutBack {
     Retry,
 }
 
-/// A replacement policy. See the module for the contract, `conformance.rs` for the test.
-pub trait LruPolicy {
+/// How a pass goes about its work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PassPlan {
+    /// Pages it should free.
+    pub target: u64,
+    /// The priority it starts at; each next one scans twice as much.
+    pub priority: u8,
+    /// Whether it looks at the pages beside a victim that was young.
+    pub looks_around: bool,
+}
+
+impl PassPlan {
+    /// As the kernel's: 32 pages unless another number is wanted, a part of the lists at first.
+    pub fn by_priority(target: Option<u64>) -> PassPlan {
+        let target = target.unwrap_or(32);
+        PassPlan { target, priority: crate::reclaim::DEF_PRIORITY, looks_around: false }
+    }
+
+    /// As most papers have it: one page a miss unless another number is wanted, from all there are.
+    pub fn page_by_page(target: Option<u64>) -> PassPlan {
+        PassPlan { target: target.unwrap_or(1), priority: 0, looks_around: false }
+    }
+}
+
+/// A replacement policy: what every one has. See the module for the contract, `conformance.rs` for
+/// the test, and [`Capabilities`] for what some offer besides.
+pub trait LruPolicy: Capabilities {
     /// What one reclaim pass remembers at one priority; a fresh one starts each priority.
     type Cursor: Default + fmt::Debug;
+
+    /// How descriptor accesses are noted.
+    const ACCESS: AccessRule;
 
     /// Builds the policy with empty lists.
     fn new(config: &LruConfig) -> Self
     where
         Self: Sized;
 
-    /// How descriptor accesses are noted.
-    fn access_rule(&self) -> AccessRule;
-
-    /// Pages a direct pass should free: 32 for the kernel's policies, 1 for those whose definition
-    /// evicts one page a miss.
-    fn direct_target(&self) -> u64 {
-        32
-    }
-
-    /// The priority that a pass for `target` pages starts at; each next one scans twice as much.
-    fn initial_priority(&self, kind: ReclaimKind, target: u64) -> u8 {
-        let _ = (kind, target);
-        crate::reclaim::DEF_PRIORITY
+    /// How a pass of this kind begins; `target` is how many pages are wanted, if that is known.
+    fn plan_pass(&self, kind: ReclaimKind, target: Option<u64>) -> PassPlan {
+        let _ = kind;
+        PassPlan::page_by_page(target)
     }
 
     /// Puts a new folio on a list, as its flags say now.
     fn add(&mut self, cx: &mut Context<'_>, frame: FrameId);
 
-    /// Hears of a page that was moved here from another node, in a frame on no list yet;
-    /// [`LruPolicy::add`] follows. What the policy keeps in the descriptor beside flags is left
-    /// over from another page.
-    fn welcome(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        let _ = (cx, frame);
-    }
-
-    /// Hears of a logged access to a folio on its lists.
+    /// A folio on its lists was accessed, says the log.
     fn touch(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         let _ = (cx, frame);
     }
@@ -219,81 +190,6 @@ pub trait LruPolicy {
         let _ = (cx, frame, shadow, kind);
     }
 
-    /// As [`LruPolicy::refault`], where the clock that the page was evicted by says whether it is
-    /// recent: that of another lruvec, perhaps. Only for policies that answer
-    /// [`LruPolicy::is_recent`].
-    fn refault_judged(
-        &mut self,
-        cx: &mut Context<'_>,
-        frame: FrameId,
-        shadow: ShadowEntry,
-        kind: AccessPath,
-        is_recent: bool,
-    ) {
-        let _ = is_recent;
-        self.refault(cx, frame, shadow, kind);
-    }
-
-    /// Whether a page that left `shadow` by this lruvec's clock is recent among lists of `sizes`,
-    /// its group's and those below it. `None`: the policy judges returns by itself.
-    fn is_recent(
-        &self,
-        shadow: ShadowEntry,
-        page_type: PageType,
-        sizes: &ListPages,
-    ) -> Option<bool> {
-        let _ = (shadow, page_type, sizes);
-        None
-    }
-
-    /// The lengths of its lists, as [`LruPolicy::is_recent`] wants them; zeros without such lists.
-    fn list_pages(&self, cx: &Context<'_>) -> ListPages {
-        let _ = cx;
-        ListPages::default()
-    }
-
-    /// What its ancestors count, too, so far.
-    fn passed(&self) -> Passed {
-        Passed::default()
-    }
-
-    /// Counts what passed in a lruvec below this one. `nr_listed` are the folios on this one's
-    /// lists and below.
-    fn count_below(&mut self, passed: &Passed, nr_listed: u64) {
-        let _ = (passed, nr_listed);
-    }
-
-    /// Weighs the types as `config` says from now on.
-    fn set_swappiness(&mut self, config: &LruConfig) {
-        let _ = config;
-    }
-
-    /// Hears that a table walk found a folio on its lists young. Flags decide what that means.
-    fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        let _ = (cx, frame);
-    }
-
-    /// Sums up the statistics that it decides on where they are [`Statistics::Folded`].
-    fn fold_statistics(&mut self, cx: &mut Context<'_>) {
-        let _ = cx;
-    }
-
-    /// Begins a table walk: which leaf tables it wants to see.
-    fn start_walk(&mut self) -> TableWalk {
-        TableWalk::of_all()
-    }
-
-    /// Hears what looking at page tables found beside the young folios it is told one by one: in a
-    /// walk begun while `walk_seq` was the youngest generation, or beside victims of a pass.
-    fn saw(&mut self, found: &YoungPages, walk_seq: Option<u64>) {
-        let _ = (found, walk_seq);
-    }
-
-    /// Whether a pass that finds a victim young looks at the pages beside it.
-    fn looks_around(&self) -> bool {
-        false
-    }
-
     /// Takes a bounded batch of victims off the lists ([`Victims::take`]), or says why not.
     /// Must end in [`Progress::Exhausted`] after finitely many calls at one priority.
     fn isolate(
@@ -311,19 +207,9 @@ pub trait LruPolicy {
         scan: &mut Scan,
         cursor: &mut Self::Cursor,
         frame: FrameId,
-    ) -> Option<ShadowEntry>;
-
-    /// A victim's page was moved to a slower node. To its lists it is gone, but nothing was
-    /// evicted: no shadow is left, no clock of evictions moves, and what would have been remembered
-    /// of it is forgotten.
-    fn demoted(
-        &mut self,
-        cx: &mut Context<'_>,
-        scan: &mut Scan,
-        cursor: &mut Self::Cursor,
-        frame: FrameId,
-    ) {
+    ) -> Option<ShadowEntry> {
         let _ = (cx, scan, cursor, frame);
+        None
     }
 
     /// A victim's frame could not be taken. `PutBack::Retry` at most once a victim.
@@ -341,35 +227,6 @@ pub trait LruPolicy {
     fn end_pass(&mut self, cx: &mut Context<'_>, scan: &Scan, cursor: &mut Self::Cursor) -> bool {
         let _ = (cx, scan, cursor);
         false
-    }
-
-    /// Whether a pass at `priority` would find enough folios, old enough to be evicted.
-    fn is_reclaimable(&self, now: Millis, priority: u8) -> bool {
-        let _ = now;
-        self.nr_folios() >> priority > 0
-    }
-
-    /// Says in words where a folio on its lists stands, for people. What its flags say, unless the
-    /// policy knows more.
-    ///
-    /// # Errors
-    /// What `out` returns.
-    fn write_standing(
-        &self,
-        folios: &Folios,
-        frame: FrameId,
-        out: &mut dyn fmt::Write,
-    ) -> fmt::Result {
-        write!(out, "{:?}", folios[frame].flags())
-    }
-
-    /// Says in words what a shadow entry remembers, for people.
-    ///
-    /// # Errors
-    /// What `out` returns.
-    fn write_past(&self, shadow: ShadowEntry, out: &mut dyn fmt::Write) -> fmt::Result {
-        let _ = (shadow, out);
-        Ok(())
     }
 
     /// Folios on the lists.

@@ -7,20 +7,19 @@ use super::active_inactive::{
     ActiveInactive, ActiveInactive315, ActiveInactive2013, ActiveInactiveVanilla,
 };
 use super::baseline::{Arc, Clock, Fifo, Lirs, Lru, S3Fifo, Sieve, TwoQueue, WTinyLfu};
+use super::capability::Capabilities;
 use super::lruvec::{hear_all, hear_return};
 use super::multigen::{Mglru, Mglru61, MultigenSummary};
-use super::page_table::YoungPages;
 use super::pagetide::{Pagetide, SelectionSummary};
-use super::workingset::{ListPages, Passed};
 use super::{
-    AccessLog, AccessPath, AccessRule, Context, Logged, LruConfig, LruPolicy, Progress,
-    ShadowEntry, TableWalk,
+    AccessLog, AccessPath, AccessRule, Context, Logged, LruConfig, LruPolicy, PassPlan, Progress,
+    ShadowEntry,
 };
 use crate::folio::Folios;
-use crate::ids::{FrameId, PageType};
+use crate::ids::FrameId;
 use crate::reclaim::{ReclaimBatch, ReclaimKind, Scan, Victims, settle_all};
-use crate::units::Millis;
 use alloc::boxed::Box;
+use core::ops::{Deref, DerefMut};
 use core::{fmt, str::FromStr};
 
 macro_rules! policies {
@@ -74,6 +73,14 @@ macro_rules! policies {
             ($self:expr, $policy:ident => $call:expr) => {
                 match $self { $(Policy::$name($policy) => $call,)+ }
             };
+        }
+
+        /// What each must do.
+        #[cfg(test)]
+        mod conformance {
+            use crate::lru::conformance::conformance;
+
+            conformance! { $($name)+ }
         }
 
         macro_rules! each_with_cursor {
@@ -141,24 +148,23 @@ policies! {
         "LIRS (Jiang and Zhang 2002): keeps pages whose last two accesses lie close together.";
 }
 
+/// What worlds and passes ask of any policy, as [`LruPolicy`] has it. Logs and batches are handed
+/// on whole: which policy it is is found out once for each.
 impl Policy {
     pub(crate) fn access_rule(&self) -> AccessRule {
-        each!(self, policy => policy.access_rule())
+        each!(self, policy => access_rule_of(&**policy))
     }
 
-    pub(crate) fn direct_target(&self) -> u64 {
-        each!(self, policy => policy.direct_target())
-    }
-
-    pub(crate) fn initial_priority(&self, kind: ReclaimKind, target: u64) -> u8 {
-        each!(self, policy => policy.initial_priority(kind, target))
+    #[inline]
+    pub(crate) fn plan_pass(&self, kind: ReclaimKind, target: Option<u64>) -> PassPlan {
+        each!(self, policy => policy.plan_pass(kind, target))
     }
 
     pub(crate) fn hear(&mut self, cx: &mut Context<'_>, entries: impl IntoIterator<Item = Logged>) {
         each!(self, policy => hear_all(&mut **policy, cx, entries))
     }
 
-    /// Hears what log entries ask for, and then of a return, as [`LruPolicy::refault`] has it.
+    /// Does what log entries ask for, and then judges a return, as [`LruPolicy::refault`] has it.
     pub(crate) fn hear_return(
         &mut self,
         cx: &mut Context<'_>,
@@ -168,14 +174,6 @@ impl Policy {
         kind: AccessPath,
     ) {
         each!(self, policy => hear_return(&mut **policy, cx, log, frame, shadow, kind))
-    }
-
-    pub(crate) fn welcome(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        each!(self, policy => policy.welcome(cx, frame))
-    }
-
-    pub(crate) fn remove(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        each!(self, policy => policy.remove(cx, frame))
     }
 
     pub(crate) fn refault(
@@ -188,60 +186,8 @@ impl Policy {
         each!(self, policy => policy.refault(cx, frame, shadow, kind))
     }
 
-    pub(crate) fn refault_judged(
-        &mut self,
-        cx: &mut Context<'_>,
-        frame: FrameId,
-        shadow: ShadowEntry,
-        kind: AccessPath,
-        is_recent: bool,
-    ) {
-        each!(self, policy => policy.refault_judged(cx, frame, shadow, kind, is_recent))
-    }
-
-    pub(crate) fn is_recent(
-        &self,
-        shadow: ShadowEntry,
-        page_type: PageType,
-        sizes: &ListPages,
-    ) -> Option<bool> {
-        each!(self, policy => policy.is_recent(shadow, page_type, sizes))
-    }
-
-    pub(crate) fn list_pages(&self, cx: &Context<'_>) -> ListPages {
-        each!(self, policy => policy.list_pages(cx))
-    }
-
-    pub(crate) fn passed(&self) -> Passed {
-        each!(self, policy => policy.passed())
-    }
-
-    pub(crate) fn count_below(&mut self, passed: &Passed, nr_listed: u64) {
-        each!(self, policy => policy.count_below(passed, nr_listed))
-    }
-
-    pub(crate) fn set_swappiness(&mut self, config: &LruConfig) {
-        each!(self, policy => policy.set_swappiness(config))
-    }
-
-    pub(crate) fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        each!(self, policy => policy.young(cx, frame))
-    }
-
-    pub(crate) fn fold_statistics(&mut self, cx: &mut Context<'_>) {
-        each!(self, policy => policy.fold_statistics(cx))
-    }
-
-    pub(crate) fn start_walk(&mut self) -> TableWalk {
-        each!(self, policy => policy.start_walk())
-    }
-
-    pub(crate) fn saw(&mut self, found: &YoungPages, walk_seq: Option<u64>) {
-        each!(self, policy => policy.saw(found, walk_seq))
-    }
-
-    pub(crate) fn looks_around(&self) -> bool {
-        each!(self, policy => policy.looks_around())
+    pub(crate) fn remove(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        each!(self, policy => policy.remove(cx, frame))
     }
 
     pub(crate) fn isolate(
@@ -291,29 +237,31 @@ impl Policy {
         }
     }
 
-    pub(crate) fn write_standing(
-        &self,
-        folios: &Folios,
-        frame: FrameId,
-        out: &mut dyn fmt::Write,
-    ) -> fmt::Result {
-        each!(self, policy => policy.write_standing(folios, frame, out))
-    }
-
-    pub(crate) fn write_past(&self, shadow: ShadowEntry, out: &mut dyn fmt::Write) -> fmt::Result {
-        each!(self, policy => policy.write_past(shadow, out))
-    }
-
-    pub(crate) fn is_reclaimable(&self, now: Millis, priority: u8) -> bool {
-        each!(self, policy => policy.is_reclaimable(now, priority))
-    }
-
     pub(crate) fn nr_folios(&self) -> u64 {
         each!(self, policy => policy.nr_folios())
     }
 
     pub(crate) fn validate(&self, folios: &Folios) {
         each!(self, policy => policy.validate(folios))
+    }
+}
+
+const fn access_rule_of<P: LruPolicy>(_: &P) -> AccessRule {
+    P::ACCESS
+}
+
+/// What a policy offers besides is asked of the policy itself.
+impl Deref for Policy {
+    type Target = dyn Capabilities;
+
+    fn deref(&self) -> &Self::Target {
+        each!(self, policy => &**policy)
+    }
+}
+
+impl DerefMut for Policy {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        each!(self, policy => &mut **policy)
     }
 }
 

@@ -29,7 +29,7 @@
 use crate::folio::Flags;
 use crate::group::GroupScan;
 use crate::lru::lru_gen::{GenCommand, GenCommandError, GenRequest};
-use crate::lru::{Cursor, Lruvec, Progress, ShadowEntry};
+use crate::lru::{Cursor, Lruvec, PassPlan, Progress, ShadowEntry};
 use crate::vmstat::Counter;
 
 mod batch;
@@ -191,8 +191,9 @@ impl ReclaimPass {
     /// A direct pass that makes room for one page, known by its shadow if it has one.
     #[inline]
     pub fn direct_for(lruvec: &Lruvec, incoming: Option<ShadowEntry>) -> ReclaimPass {
-        let target = lruvec.policy.direct_target();
-        ReclaimPass::new(lruvec, Scan { incoming, ..Scan::new(ReclaimKind::Direct, target) })
+        let plan = lruvec.policy.plan_pass(ReclaimKind::Direct, None);
+        let scan = Scan { incoming, ..Scan::new(ReclaimKind::Direct, plan.target) };
+        ReclaimPass::planned(lruvec, scan, plan)
     }
 
     /// A background pass that wants `target` pages.
@@ -233,20 +234,19 @@ impl ReclaimPass {
     }
 
     /// A pass that begins like this, at its first priority.
-    #[inline]
     fn new(lruvec: &Lruvec, scan: Scan) -> ReclaimPass {
-        let priority = lruvec.policy.initial_priority(scan.kind, scan.target);
-        ReclaimPass::of(lruvec, Scan { priority, ..scan })
+        let plan = lruvec.policy.plan_pass(scan.kind, Some(scan.target));
+        ReclaimPass::planned(lruvec, scan, plan)
     }
 
     #[inline]
-    fn of(lruvec: &Lruvec, scan: Scan) -> ReclaimPass {
+    fn planned(lruvec: &Lruvec, scan: Scan, plan: PassPlan) -> ReclaimPass {
         ReclaimPass {
-            scan,
+            scan: Scan { priority: plan.priority, ..scan },
             cursor: lruvec.cursor(),
             looking: false,
             has_all: false,
-            looks_around: lruvec.policy.looks_around(),
+            looks_around: plan.looks_around,
             is_visit: false,
             done: false,
         }
@@ -256,7 +256,7 @@ impl ReclaimPass {
     /// `scan`.
     pub(crate) fn visit(lruvec: &Lruvec, scan: Scan) -> ReclaimPass {
         let scan = Scan { too_young: false, ..scan };
-        ReclaimPass { is_visit: true, ..ReclaimPass::of(lruvec, scan) }
+        ReclaimPass { scan, is_visit: true, ..ReclaimPass::new(lruvec, scan) }
     }
 
     /// Whether the world, when the trial of a victim finds it young, looks beside it. It takes the

@@ -39,7 +39,9 @@ pub(crate) fn settle_all<P: LruPolicy>(
             }
             Verdict::Demoted => {
                 debug_assert!(scan.demotes, "{frame} demoted by a pass that does not");
-                policy.demoted(cx, scan, cursor, frame);
+                if let Some(moves) = policy.moves() {
+                    moves.demoted(cx, frame);
+                }
                 free(cx, scan, frame);
                 scan.demoted += 1;
                 batch.settled.push(Settled::Demoted { page, frame });

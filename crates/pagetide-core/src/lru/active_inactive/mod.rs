@@ -34,6 +34,7 @@
 //! | `round` | the order and the size of the pieces of work at one priority |
 //! | `design` | history: what eviction leaves, what a return means, what may be deactivated |
 //! | `lists` | nothing: the four lists |
+//! | `capability` | nothing: what is offered beyond the base |
 //! | `statistics` | nothing: what is read, and how old it is |
 //! | `shrink` | nothing: does a piece of work on a list and keeps its account |
 //!
@@ -60,6 +61,7 @@
 //! specification, sections 1 to 7 and 10.
 
 mod balance;
+mod capability;
 mod cost;
 mod design;
 mod lists;
@@ -83,10 +85,9 @@ pub use lists::{Activity, ListId};
 pub use round::{Round, Work};
 pub use scan::{InactiveFate, after_look, after_trial, inactive_fate};
 
-use super::workingset::{ListPages, NonresidentAge, Passed};
 use super::{
-    AccessPath, AccessRule, Context, LruConfig, LruPolicy, Mechanism, Progress, PutBack, Refusal,
-    ShadowEntry, Switches,
+    AccessPath, AccessRule, Context, LruConfig, LruPolicy, Mechanism, PassPlan, Progress, PutBack,
+    Refusal, ShadowEntry, Switches,
 };
 use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, PageType};
@@ -125,6 +126,8 @@ pub struct TwoListsCursor {
 impl<D: Design> LruPolicy for TwoLists<D> {
     type Cursor = TwoListsCursor;
 
+    const ACCESS: AccessRule = AccessRule::TwoTouches;
+
     fn new(config: &LruConfig) -> TwoLists<D> {
         TwoLists {
             lists: FourLists::default(),
@@ -136,8 +139,8 @@ impl<D: Design> LruPolicy for TwoLists<D> {
         }
     }
 
-    fn access_rule(&self) -> AccessRule {
-        AccessRule::TwoTouches
+    fn plan_pass(&self, _kind: ReclaimKind, target: Option<u64>) -> PassPlan {
+        PassPlan::by_priority(target)
     }
 
     fn add(&mut self, cx: &mut Context<'_>, frame: FrameId) {
@@ -185,61 +188,6 @@ impl<D: Design> LruPolicy for TwoLists<D> {
         self.react(cx, frame, verdict);
     }
 
-    fn refault_judged(
-        &mut self,
-        cx: &mut Context<'_>,
-        frame: FrameId,
-        shadow: ShadowEntry,
-        _kind: AccessPath,
-        is_recent: bool,
-    ) {
-        let verdict = if self.switches.has(Mechanism::RefaultDistance) {
-            self.design.refault_judged(shadow, is_recent)
-        } else {
-            RefaultVerdict::Stays
-        };
-        self.react(cx, frame, verdict);
-    }
-
-    fn is_recent(
-        &self,
-        shadow: ShadowEntry,
-        page_type: PageType,
-        sizes: &ListPages,
-    ) -> Option<bool> {
-        self.design.is_recent(shadow, page_type, sizes)
-    }
-
-    fn list_pages(&self, cx: &Context<'_>) -> ListPages {
-        self.design.read(cx, self.lists.sizes())
-    }
-
-    fn passed(&self) -> Passed {
-        let age = self.design.clock().map_or(0, NonresidentAge::read);
-        Passed { age, cost: self.cost.noted() }
-    }
-
-    fn count_below(&mut self, passed: &Passed, nr_listed: u64) {
-        if let Some(age) = self.design.clock_mut() {
-            age.advance(passed.age);
-        }
-        self.cost.note_below(passed.cost, nr_listed);
-    }
-
-    /// There is no anonymous-only mode here: more than 200 counts as 200.
-    fn set_swappiness(&mut self, config: &LruConfig) {
-        self.swappiness = config.swappiness.min(200);
-    }
-
-    /// The walk has taken the young bit: REFERENCED keeps what it said.
-    fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        cx.folios[frame].set(Flags::REFERENCED);
-    }
-
-    fn fold_statistics(&mut self, cx: &mut Context<'_>) {
-        self.design.fold(cx, self.lists.sizes());
-    }
-
     fn isolate(
         &mut self,
         cx: &mut Context<'_>,
@@ -248,7 +196,7 @@ impl<D: Design> LruPolicy for TwoLists<D> {
         victims: &mut Victims,
     ) -> Progress {
         loop {
-            self.end_piece(cursor);
+            self.end_piece(scan, cursor);
             let round = cursor.round.get_or_insert_with(|| self.begin_round(cx, scan));
             if D::ASKED == Asked::EachPiece {
                 round.permit(self.permission(cx, scan));
@@ -275,27 +223,12 @@ impl<D: Design> LruPolicy for TwoLists<D> {
         &mut self,
         cx: &mut Context<'_>,
         scan: &mut Scan,
-        cursor: &mut TwoListsCursor,
+        _cursor: &mut TwoListsCursor,
         frame: FrameId,
     ) -> Option<ShadowEntry> {
-        if let Some(piece) = &mut cursor.piece {
-            piece.nr_reclaimed += 1;
-        }
         match (&mut scan.group.clock, self.design.clock()) {
             (Some(clock), Some(_)) => Some(clock.evict(cx.flags(frame).any(Flags::WORKINGSET))),
             _ => self.design.evicted(subject(cx, frame)),
-        }
-    }
-
-    fn demoted(
-        &mut self,
-        _cx: &mut Context<'_>,
-        _scan: &mut Scan,
-        cursor: &mut TwoListsCursor,
-        _frame: FrameId,
-    ) {
-        if let Some(piece) = &mut cursor.piece {
-            piece.nr_reclaimed += 1;
         }
     }
 

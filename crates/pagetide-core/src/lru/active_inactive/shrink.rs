@@ -23,7 +23,8 @@ use crate::vmstat::Counter;
 pub(super) struct Piece {
     list: ListId,
     nr_scanned: u64,
-    pub(super) nr_reclaimed: u64,
+    /// What the pass had reclaimed before.
+    reclaimed_before: u64,
     /// Active folios that got another trip.
     pub(super) nr_rotated: u64,
 }
@@ -109,19 +110,20 @@ impl<D: Design> TwoLists<D> {
                 self.design.shrank_active(list.page_type, nr_scanned);
             }
         }
-        Piece { list, nr_scanned, nr_reclaimed: 0, nr_rotated: 0 }
+        Piece { list, nr_scanned, reclaimed_before: scan.reclaimed, nr_rotated: 0 }
     }
 
     /// Draws up the account of the piece that came back, if one was out.
-    pub(super) fn end_piece(&mut self, cursor: &mut TwoListsCursor) {
+    pub(super) fn end_piece(&mut self, scan: &Scan, cursor: &mut TwoListsCursor) {
         let Some(piece) = cursor.piece.take() else { return };
+        let nr_reclaimed = scan.reclaimed - piece.reclaimed_before;
         let nr_rotated = match piece.list.activity {
-            Activity::Inactive => piece.nr_scanned - piece.nr_reclaimed,
+            Activity::Inactive => piece.nr_scanned - nr_reclaimed,
             Activity::Active => piece.nr_rotated,
         };
         self.charge(piece.list.page_type, 0, nr_rotated);
         if let Some(round) = &mut cursor.round {
-            round.count_reclaimed(piece.nr_reclaimed);
+            round.count_reclaimed(nr_reclaimed);
         }
     }
 

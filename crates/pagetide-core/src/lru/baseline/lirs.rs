@@ -34,11 +34,12 @@ use super::recency_stack::RecencyStack;
 use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
 use crate::list::FolioList;
+use crate::lru::capability::{AgesByTables, Capabilities, MovesBetweenNodes};
 use crate::lru::{
     AccessPath, AccessRule, Context, LruConfig, LruPolicy, LruvecId, Progress, PutBack, Refusal,
     ShadowEntry, TOKEN_MASK,
 };
-use crate::reclaim::{ReclaimKind, Scan, Victims};
+use crate::reclaim::{Scan, Victims};
 use alloc::boxed::Box;
 use alloc::vec;
 
@@ -254,6 +255,8 @@ impl Lirs {
 impl LruPolicy for Lirs {
     type Cursor = LirsCursor;
 
+    const ACCESS: AccessRule = AccessRule::LogEach;
+
     fn new(config: &LruConfig) -> Lirs {
         let nr_frames = config.nr_frames.max(1);
         let nr_ghosts = STACK_MEMORIES * nr_frames;
@@ -271,18 +274,6 @@ impl LruPolicy for Lirs {
             next: 0,
             stand_ins: vec![NOBODY; nr_frames as usize].into(),
         }
-    }
-
-    fn access_rule(&self) -> AccessRule {
-        AccessRule::LogEach
-    }
-
-    fn direct_target(&self) -> u64 {
-        1
-    }
-
-    fn initial_priority(&self, _kind: ReclaimKind, _target: u64) -> u8 {
-        0
     }
 
     fn add(&mut self, cx: &mut Context<'_>, frame: FrameId) {
@@ -350,11 +341,6 @@ impl LruPolicy for Lirs {
         cx.folios[frame].set(Flags::ACTIVE);
     }
 
-    /// A folio seen young by a walk counts as touched.
-    fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        self.touch(cx, frame);
-    }
-
     fn isolate(
         &mut self,
         cx: &mut Context<'_>,
@@ -394,20 +380,6 @@ impl LruPolicy for Lirs {
     ) -> Option<ShadowEntry> {
         let eviction = core::mem::replace(self.stand_in(frame), NOBODY);
         self.is_remembered(eviction).then(|| ShadowEntry::new(eviction, self.id, false))
-    }
-
-    /// The page has not left memory: its ghost would stand for nothing.
-    fn demoted(
-        &mut self,
-        _cx: &mut Context<'_>,
-        _scan: &mut Scan,
-        _cursor: &mut LirsCursor,
-        frame: FrameId,
-    ) {
-        let eviction = core::mem::replace(self.stand_in(frame), NOBODY);
-        if self.is_remembered(eviction) {
-            self.forget(eviction);
-        }
     }
 
     fn put_back(
@@ -464,6 +436,33 @@ impl LruPolicy for Lirs {
         assert_eq!(self.queue.iter(folios).filter(is_stacked).count(), nr_stacked, "HIR, stacked");
         let nr_remembered = self.ghosts.iter().filter(|eviction| **eviction != NOBODY).count();
         assert_eq!(nr_remembered, nr_ghosts, "ghosts remembered and stacked");
+    }
+}
+
+impl Capabilities for Lirs {
+    fn tables(&mut self) -> Option<&mut dyn AgesByTables> {
+        Some(self)
+    }
+
+    fn moves(&mut self) -> Option<&mut dyn MovesBetweenNodes> {
+        Some(self)
+    }
+}
+
+impl AgesByTables for Lirs {
+    /// A folio seen young by a walk counts as touched.
+    fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        self.touch(cx, frame);
+    }
+}
+
+impl MovesBetweenNodes for Lirs {
+    /// The page has not left memory: its ghost would stand for nothing.
+    fn demoted(&mut self, _cx: &mut Context<'_>, frame: FrameId) {
+        let eviction = core::mem::replace(self.stand_in(frame), NOBODY);
+        if self.is_remembered(eviction) {
+            self.forget(eviction);
+        }
     }
 }
 

@@ -12,10 +12,9 @@
 use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
 use crate::list::FolioList;
-use crate::lru::{
-    AccessRule, Context, LruConfig, LruPolicy, Progress, PutBack, Refusal, ShadowEntry,
-};
-use crate::reclaim::{ReclaimKind, Scan, Victims};
+use crate::lru::capability::{AgesByTables, Capabilities};
+use crate::lru::{AccessRule, Context, LruConfig, LruPolicy, Progress, PutBack, Refusal};
+use crate::reclaim::{Scan, Victims};
 use core::marker::PhantomData;
 
 /// What makes one queue policy different from another.
@@ -53,20 +52,10 @@ pub struct Queue<R> {
 impl<R: QueueRule> LruPolicy for Queue<R> {
     type Cursor = QueueCursor;
 
+    const ACCESS: AccessRule = R::ACCESS;
+
     fn new(_config: &LruConfig) -> Queue<R> {
         Queue { list: FolioList::new(), rule: PhantomData }
-    }
-
-    fn access_rule(&self) -> AccessRule {
-        R::ACCESS
-    }
-
-    fn direct_target(&self) -> u64 {
-        1
-    }
-
-    fn initial_priority(&self, _kind: ReclaimKind, _target: u64) -> u8 {
-        0
     }
 
     fn add(&mut self, cx: &mut Context<'_>, frame: FrameId) {
@@ -84,12 +73,6 @@ impl<R: QueueRule> LruPolicy for Queue<R> {
 
     fn remove(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         self.list.remove(cx.folios, frame);
-    }
-
-    /// A folio seen young by a walk counts as touched.
-    fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        cx.folios[frame].set(Flags::REFERENCED);
-        R::touch(&mut self.list, cx.folios, frame);
     }
 
     fn isolate(
@@ -112,16 +95,6 @@ impl<R: QueueRule> LruPolicy for Queue<R> {
             }
         }
         Progress::of_batch(victims)
-    }
-
-    fn evicted(
-        &mut self,
-        _cx: &mut Context<'_>,
-        _scan: &mut Scan,
-        _cursor: &mut QueueCursor,
-        _frame: FrameId,
-    ) -> Option<ShadowEntry> {
-        None
     }
 
     fn put_back(
@@ -148,6 +121,20 @@ impl<R: QueueRule> LruPolicy for Queue<R> {
         for frame in self.list.iter(folios) {
             assert!(folios[frame].flags().any(Flags::ON_LIST), "{frame} listed but not flagged");
         }
+    }
+}
+
+impl<R: QueueRule> Capabilities for Queue<R> {
+    fn tables(&mut self) -> Option<&mut dyn AgesByTables> {
+        Some(self)
+    }
+}
+
+impl<R: QueueRule> AgesByTables for Queue<R> {
+    /// A folio seen young by a walk counts as touched.
+    fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        cx.folios[frame].set(Flags::REFERENCED);
+        R::touch(&mut self.list, cx.folios, frame);
     }
 }
 

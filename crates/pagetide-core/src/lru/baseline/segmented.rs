@@ -24,11 +24,12 @@ use super::queue::must_stay;
 use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
 use crate::list::FolioList;
+use crate::lru::capability::{AgesByTables, Capabilities, MovesBetweenNodes};
 use crate::lru::{
     AccessPath, AccessRule, Context, LruConfig, LruPolicy, LruvecId, Marked, Progress, PutBack,
     Refusal, ShadowEntry,
 };
-use crate::reclaim::{ReclaimKind, Scan, Victims};
+use crate::reclaim::{Scan, Victims};
 use core::fmt;
 
 /// The most lists a rule can have.
@@ -208,21 +209,11 @@ impl<R: SegmentRule> Segmented<R> {
 impl<R: SegmentRule> LruPolicy for Segmented<R> {
     type Cursor = SegmentedCursor;
 
+    const ACCESS: AccessRule = R::ACCESS;
+
     fn new(config: &LruConfig) -> Segmented<R> {
         let rule = R::new(u64::from(config.nr_frames.max(1)));
         Segmented { segments: Segments::default(), rule, id: config.id, recalled: None }
-    }
-
-    fn access_rule(&self) -> AccessRule {
-        R::ACCESS
-    }
-
-    fn direct_target(&self) -> u64 {
-        1
-    }
-
-    fn initial_priority(&self, _kind: ReclaimKind, _target: u64) -> u8 {
-        0
     }
 
     fn add(&mut self, cx: &mut Context<'_>, frame: FrameId) {
@@ -260,11 +251,6 @@ impl<R: SegmentRule> LruPolicy for Segmented<R> {
             cx.count_activation(page_type);
             cx.folios[frame].set(Flags::ACTIVE);
         }
-    }
-
-    /// A folio seen young by a walk counts as touched.
-    fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        self.mark(cx.folios, frame);
     }
 
     fn isolate(
@@ -306,16 +292,6 @@ impl<R: SegmentRule> LruPolicy for Segmented<R> {
     ) -> Option<ShadowEntry> {
         let ghost = self.rule.leave(&self.segments, Segments::of(cx.folios, frame))?;
         Some(ShadowEntry::new(ghost.token, self.id, ghost.is_second))
-    }
-
-    fn demoted(
-        &mut self,
-        _cx: &mut Context<'_>,
-        _scan: &mut Scan,
-        _cursor: &mut SegmentedCursor,
-        _frame: FrameId,
-    ) {
-        self.rule.demoted();
     }
 
     fn put_back(
@@ -361,5 +337,28 @@ impl<R: SegmentRule> LruPolicy for Segmented<R> {
             }
         }
         self.rule.validate(&self.segments);
+    }
+}
+
+impl<R: SegmentRule> Capabilities for Segmented<R> {
+    fn tables(&mut self) -> Option<&mut dyn AgesByTables> {
+        Some(self)
+    }
+
+    fn moves(&mut self) -> Option<&mut dyn MovesBetweenNodes> {
+        Some(self)
+    }
+}
+
+impl<R: SegmentRule> AgesByTables for Segmented<R> {
+    /// A folio seen young by a walk counts as touched.
+    fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        self.mark(cx.folios, frame);
+    }
+}
+
+impl<R: SegmentRule> MovesBetweenNodes for Segmented<R> {
+    fn demoted(&mut self, _cx: &mut Context<'_>, _frame: FrameId) {
+        self.rule.demoted();
     }
 }

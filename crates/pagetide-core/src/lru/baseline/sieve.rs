@@ -21,10 +21,9 @@ use super::queue::must_stay;
 use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
 use crate::list::FolioList;
-use crate::lru::{
-    AccessRule, Context, LruConfig, LruPolicy, Progress, PutBack, Refusal, ShadowEntry,
-};
-use crate::reclaim::{ReclaimKind, Scan, Victims};
+use crate::lru::capability::{AgesByTables, Capabilities};
+use crate::lru::{AccessRule, Context, LruConfig, LruPolicy, Progress, PutBack, Refusal};
+use crate::reclaim::{Scan, Victims};
 
 /// How often one pass may go round: once to clear the bits, once to find a clear one.
 const TURNS: u64 = 2;
@@ -56,20 +55,10 @@ impl Sieve {
 impl LruPolicy for Sieve {
     type Cursor = SieveCursor;
 
+    const ACCESS: AccessRule = AccessRule::ReferenceBit;
+
     fn new(_config: &LruConfig) -> Sieve {
         Sieve { list: FolioList::new(), hand: None }
-    }
-
-    fn access_rule(&self) -> AccessRule {
-        AccessRule::ReferenceBit
-    }
-
-    fn direct_target(&self) -> u64 {
-        1
-    }
-
-    fn initial_priority(&self, _kind: ReclaimKind, _target: u64) -> u8 {
-        0
     }
 
     fn add(&mut self, cx: &mut Context<'_>, frame: FrameId) {
@@ -84,10 +73,6 @@ impl LruPolicy for Sieve {
 
     fn remove(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         self.unlink(cx.folios, frame);
-    }
-
-    fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        cx.folios[frame].set(Flags::REFERENCED);
     }
 
     fn isolate(
@@ -111,16 +96,6 @@ impl LruPolicy for Sieve {
             }
         }
         Progress::of_batch(victims)
-    }
-
-    fn evicted(
-        &mut self,
-        _cx: &mut Context<'_>,
-        _scan: &mut Scan,
-        _cursor: &mut SieveCursor,
-        _frame: FrameId,
-    ) -> Option<ShadowEntry> {
-        None
     }
 
     fn put_back(
@@ -152,5 +127,17 @@ impl LruPolicy for Sieve {
             is_hand_listed |= self.hand == Some(frame);
         }
         assert!(is_hand_listed, "the hand points at {:?}, which is not listed", self.hand);
+    }
+}
+
+impl Capabilities for Sieve {
+    fn tables(&mut self) -> Option<&mut dyn AgesByTables> {
+        Some(self)
+    }
+}
+
+impl AgesByTables for Sieve {
+    fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        cx.folios[frame].set(Flags::REFERENCED);
     }
 }

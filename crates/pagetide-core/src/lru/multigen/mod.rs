@@ -43,10 +43,11 @@
 //!   controller.rs   what evictions and refaults count, and how ratios compare
 //!   refault.rs      what an evicted page leaves, and what its return brings it
 //!   aging.rs        starting a generation (before it, the world walks its page tables)
-//!   walks.rs        which leaf tables a walk reads; bloom.rs remembers those worth it
+//!   walks.rs        which leaf tables a walk reads, and how those worth it are remembered
 //!   births.rs       when generations were started, and how long they are kept at least
 //!   request.rs      aging and eviction on request
 //!   eviction.rs     sorting and taking the oldest
+//!   capability.rs   what it offers beyond the base
 //!   profile.rs      the questions that each kernel answers its own way
 //!   linux618.rs     its answers in 6.18: insertion, access counts, when to age, what to protect
 //!   linux61.rs      and in 6.1
@@ -80,7 +81,7 @@
 
 mod aging;
 mod births;
-mod bloom;
+mod capability;
 mod controller;
 mod eviction;
 mod generations;
@@ -100,23 +101,19 @@ mod window;
 pub use controller::RefTierCounts;
 pub use summary::{GenerationSummary, MultigenSummary};
 pub use tiers::{NR_TIERS, RefTier};
-pub use walks::TableWalk;
 pub use window::MAX_NR_GENS;
 
 use super::{
-    AccessPath, AccessRule, Context, LruConfig, LruPolicy, LruvecId, Mechanism, Progress, PutBack,
-    Refusal, ShadowEntry, Switches,
+    AccessPath, AccessRule, Context, LruConfig, LruPolicy, LruvecId, Mechanism, PassPlan, Progress,
+    PutBack, Refusal, ShadowEntry, Switches,
 };
 use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
-use crate::lru::page_table::YoungPages;
-use crate::reclaim::{DEF_PRIORITY, ReclaimKind, Scan, Victims};
+use crate::reclaim::{ReclaimKind, Scan, Victims};
 use crate::units::Millis;
-use crate::vmstat::Counter;
 use aging::{Aging, Course, Next};
 use births::Births;
 use controller::Controller;
-use core::fmt;
 use generations::{End, Generations, is_parked};
 use linux61::Linux61;
 use linux618::Linux618;
@@ -140,6 +137,8 @@ pub(crate) struct Multigen<P> {
     profile: P,
     id: LruvecId,
     swappiness: Swappiness,
+    /// Whether anonymous folios have anywhere to go.
+    can_swap: bool,
     switches: Switches,
     generations: Generations,
     controller: Controller,
@@ -165,11 +164,14 @@ pub(crate) struct MultigenCursor {
 impl<P: Profile> LruPolicy for Multigen<P> {
     type Cursor = MultigenCursor;
 
+    const ACCESS: AccessRule = P::ACCESS_RULE;
+
     fn new(config: &LruConfig) -> Multigen<P> {
         Multigen {
             profile: P::new(config.switches),
             id: config.id,
-            swappiness: Swappiness::new(config, P::SWAPPINESS_MAX),
+            swappiness: Swappiness::new(config.can_swap, config.swappiness, P::SWAPPINESS_MAX),
+            can_swap: config.can_swap,
             switches: config.switches,
             generations: Generations::new(),
             controller: Controller::default(),
@@ -179,19 +181,15 @@ impl<P: Profile> LruPolicy for Multigen<P> {
         }
     }
 
-    fn access_rule(&self) -> AccessRule {
-        P::ACCESS_RULE
-    }
-
     /// A background pass with a large target starts where that many folios can be found.
-    fn initial_priority(&self, kind: ReclaimKind, target: u64) -> u8 {
-        match kind {
-            ReclaimKind::Direct | ReclaimKind::Proactive => DEF_PRIORITY,
-            ReclaimKind::Background => {
-                let inactive = self.generations.nr_evictable(self.swappiness, MIN_NR_GENS);
-                self.profile.initial_priority(inactive, target)
-            }
+    fn plan_pass(&self, kind: ReclaimKind, target: Option<u64>) -> PassPlan {
+        let mut plan = PassPlan::by_priority(target);
+        plan.looks_around = self.profile.walks_tables() && self.switches.has(Mechanism::LookAround);
+        if kind == ReclaimKind::Background {
+            let inactive = self.generations.nr_evictable(self.swappiness, MIN_NR_GENS);
+            plan.priority = self.profile.initial_priority(inactive, plan.target);
         }
+        plan
     }
 
     fn add(&mut self, cx: &mut Context<'_>, frame: FrameId) {
@@ -245,34 +243,6 @@ impl<P: Profile> LruPolicy for Multigen<P> {
             cx.count_restore(page_type);
         }
         cx.folios[frame].set(flags);
-    }
-
-    fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        let profile = self.profile;
-        if is_parked(cx.flags(frame)) || !self.switches.has(Mechanism::Generations) {
-            return;
-        }
-        let before = cx.folios[frame].update(|flags| Some(profile.seen_young(flags)));
-        if profile.promotes_young(before) && self.generations.promote(cx.folios, frame) {
-            cx.vmstat.count(Counter::LruGenWalkPromoted);
-        }
-    }
-
-    fn start_walk(&mut self) -> TableWalk {
-        let all = !self.switches.has(Mechanism::BloomFilter);
-        self.walks.start(self.generations.window.max_seq, all)
-    }
-
-    fn saw(&mut self, found: &YoungPages, walk_seq: Option<u64>) {
-        let asked_at = walk_seq.map_or(self.generations.window.max_seq, |seq| seq + 1);
-        self.walks.remember(asked_at, found);
-        if walk_seq.is_some() {
-            self.walks.count(found.counts);
-        }
-    }
-
-    fn looks_around(&self) -> bool {
-        self.profile.walks_tables() && self.switches.has(Mechanism::LookAround)
     }
 
     fn isolate(
@@ -359,24 +329,6 @@ impl<P: Profile> LruPolicy for Multigen<P> {
             && scan.reclaimed == 0
             && !waits_for_flusher
             && self.generations.nr_evictable(self.swappiness, 0) > 0
-    }
-
-    fn set_swappiness(&mut self, config: &LruConfig) {
-        self.swappiness = Swappiness::new(config, P::SWAPPINESS_MAX);
-    }
-
-    fn is_reclaimable(&self, now: Millis, priority: u8) -> bool {
-        let nr_folios = self.generations.nr_evictable(self.swappiness, 0);
-        nr_folios >> priority > 0 && self.is_ripe(now)
-    }
-
-    fn write_standing(
-        &self,
-        folios: &Folios,
-        frame: FrameId,
-        out: &mut dyn fmt::Write,
-    ) -> fmt::Result {
-        self.tell_standing(folios[frame].flags(), out)
     }
 
     fn nr_folios(&self) -> u64 {

@@ -65,7 +65,7 @@ impl<P: Profile> Multigen<P> {
     }
 
     /// Says which generation a folio is in, counted from the oldest of its type.
-    pub(super) fn tell_standing(&self, flags: Flags, out: &mut dyn fmt::Write) -> fmt::Result {
+    pub(super) fn write_generation(&self, flags: Flags, out: &mut dyn fmt::Write) -> fmt::Result {
         let window = self.generations.window;
         let page_type = flags.page_type();
         let nr_gens = window.nr_gens(page_type);

@@ -10,7 +10,6 @@
 //! Source: the multi-gen LRU specification, sections 5 to 7.
 
 use crate::ids::PageType;
-use crate::lru::LruConfig;
 
 /// A checked swappiness, 0 to 201.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,9 +21,10 @@ impl Swappiness {
     /// Beyond all weights.
     pub(super) const ANON_ONLY: u8 = 201;
 
-    /// What `config` asks for; more than `max` counts as `max`, which is 201 at most.
-    pub(super) fn new(config: &LruConfig, max: u8) -> Swappiness {
-        let wanted = if config.can_swap { config.swappiness } else { 0 };
+    /// What is asked for, if there is a place to swap to; more than `max` counts as `max`, which is
+    /// 201 at most.
+    pub(super) fn new(can_swap: bool, asked: u8, max: u8) -> Swappiness {
+        let wanted = if can_swap { asked } else { 0 };
         Swappiness(wanted.min(max))
     }
 
@@ -74,8 +74,7 @@ impl Swappiness {
 #[cfg(test)]
 impl From<u8> for Swappiness {
     fn from(swappiness: u8) -> Swappiness {
-        let config = LruConfig { swappiness, can_swap: true, ..LruConfig::file_only(1) };
-        Swappiness::new(&config, Swappiness::ANON_ONLY)
+        Swappiness::new(true, swappiness, Swappiness::ANON_ONLY)
     }
 }
 
@@ -105,9 +104,7 @@ mod tests {
         assert_eq!(evicts(1), [true, true]);
         assert_eq!(evicts(200), [true, true]);
         assert_eq!(evicts(201), [true, false]);
-        let nowhere = LruConfig { can_swap: false, ..LruConfig::file_only(1) };
-        assert!(!Swappiness::new(&nowhere, 200).evicts(PageType::Anon));
-        let everywhere = LruConfig { can_swap: true, swappiness: 201, ..nowhere };
-        assert!(Swappiness::new(&everywhere, 200).evicts(PageType::File), "6.1 knows no 201");
+        assert!(!Swappiness::new(false, 60, 200).evicts(PageType::Anon));
+        assert!(Swappiness::new(true, 201, 200).evicts(PageType::File), "6.1 knows no 201");
     }
 }

@@ -71,6 +71,7 @@
 //! Each part names its own. The whole is ours.
 
 mod ages;
+mod capability;
 mod duel;
 mod engine;
 mod held;
@@ -91,17 +92,17 @@ pub use selection::{ArmChange, ArmSummary, SelectionSummary};
 pub use tuning::{Arm, NR_ARMS, Order, Tuning};
 pub use victims::PagetideCursor;
 
+use super::capability::AgesByTables;
 use super::{
-    AccessPath, AccessRule, Context, LOG_LEN, LruConfig, LruPolicy, LruvecId, Mechanism, Progress,
-    PutBack, Refusal, ShadowEntry, Switches, TOKEN_BITS,
+    AccessPath, AccessRule, Context, LOG_LEN, LruConfig, LruPolicy, LruvecId, Mechanism, PassPlan,
+    Progress, PutBack, Refusal, ShadowEntry, Switches, TOKEN_BITS,
 };
 use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
 use crate::list::FolioList;
 use crate::reclaim::{ReclaimKind, Scan, Victims};
 use alloc::boxed::Box;
-use core::fmt::{self, Write};
-use engine::{Engine, PARTS_A_PAGE, Past, Place, Stamp, count_hit};
+use engine::{Engine, PARTS_A_PAGE, Past, Place, Stamp};
 use listing::keeps;
 use page_clock::Epoch;
 use selection::Selection;
@@ -224,6 +225,8 @@ impl Pagetide {
 impl LruPolicy for Pagetide {
     type Cursor = PagetideCursor;
 
+    const ACCESS: AccessRule = AccessRule::CountAndLog;
+
     fn new(config: &LruConfig) -> Pagetide {
         let nr_frames = config.nr_frames.max(1);
         let mut policy = Pagetide {
@@ -246,18 +249,8 @@ impl LruPolicy for Pagetide {
         policy
     }
 
-    fn access_rule(&self) -> AccessRule {
-        AccessRule::CountAndLog
-    }
-
-    fn direct_target(&self) -> u64 {
-        let of_memory = (self.engine.capacity() / BATCH_PARTS).min(BATCH_MAX);
-        let of_probation = self.engine.probation_max() / BATCH_PARTS_OF_PROBATION;
-        u64::from(of_memory.min(of_probation).max(1))
-    }
-
-    fn initial_priority(&self, _kind: ReclaimKind, _target: u64) -> u8 {
-        0
+    fn plan_pass(&self, _kind: ReclaimKind, target: Option<u64>) -> PassPlan {
+        PassPlan::page_by_page(target.or_else(|| Some(self.batch())))
     }
 
     #[inline(always)]
@@ -294,11 +287,6 @@ impl LruPolicy for Pagetide {
         if is_sampled {
             self.sample(cx.folios, frame);
         }
-    }
-
-    /// Its last access is by another node's clock. No fault brought it: if young, it was touched.
-    fn welcome(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        cx.folios[frame].clear(Flags::WORKINGSET.with(Flags::REFERENCED));
     }
 
     #[inline(always)]
@@ -357,19 +345,6 @@ impl LruPolicy for Pagetide {
         stamp.put(folio);
     }
 
-    fn set_swappiness(&mut self, config: &LruConfig) {
-        self.keeps = keeps(config);
-        self.is_anon_first = config.swappiness >= ANON_FIRST;
-    }
-
-    /// A folio seen young was touched; the first time is of the fault that brought it.
-    fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        if !cx.folios[frame].clear(Flags::REFERENCED).any(Flags::REFERENCED) {
-            count_hit(&cx.folios[frame]);
-            self.touch(cx, frame);
-        }
-    }
-
     fn isolate(
         &mut self,
         cx: &mut Context<'_>,
@@ -408,16 +383,6 @@ impl LruPolicy for Pagetide {
         Some(shadow)
     }
 
-    fn demoted(
-        &mut self,
-        cx: &mut Context<'_>,
-        _scan: &mut Scan,
-        _cursor: &mut PagetideCursor,
-        _frame: FrameId,
-    ) {
-        self.note_departure(cx.folios);
-    }
-
     fn put_back(
         &mut self,
         cx: &mut Context<'_>,
@@ -435,14 +400,6 @@ impl LruPolicy for Pagetide {
             Refusal::Busy => {}
         }
         PutBack::Listed
-    }
-
-    fn write_standing(&self, folios: &Folios, frame: FrameId, out: &mut dyn Write) -> fmt::Result {
-        self.tell_standing(folios, frame, out)
-    }
-
-    fn write_past(&self, shadow: ShadowEntry, out: &mut dyn Write) -> fmt::Result {
-        self.tell_past(shadow, out)
     }
 
     fn nr_folios(&self) -> u64 {

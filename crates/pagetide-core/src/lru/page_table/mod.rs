@@ -20,6 +20,14 @@
 //!
 //! Source: the multi-gen LRU specification, sections 8 and 9 (patches 7 and 8).
 
+mod bloom;
+mod walk;
+
+pub(crate) use bloom::Bloom;
+#[cfg(test)]
+pub(crate) use walk::BATCH_MAX;
+pub use walk::TableWalk;
+
 use crate::folio::Flags;
 use crate::ids::{FrameId, MappingId, PageId, PageIndex};
 use alloc::vec::Vec;

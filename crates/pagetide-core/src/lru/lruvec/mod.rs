@@ -11,19 +11,17 @@
 //!                         +-----withdraw-----+--> free, its page in another node's frame
 //! ```
 
-use super::multigen::MultigenSummary;
-use super::page_table::YoungPages;
-use super::pagetide::SelectionSummary;
+mod capability;
+
 use super::{
     AccessLog, AccessPath, AccessRule, Context, Cursor, Logged, LruConfig, LruPolicy, LruvecId,
-    Policy, PolicyName, ShadowEntry, Statistics, TableWalk,
+    Policy, PolicyName, ShadowEntry, Statistics,
 };
 use crate::folio::{Flags, Folios};
-use crate::ids::{FrameId, GroupId};
+use crate::ids::FrameId;
 use crate::units::Millis;
 use crate::vmstat::{Counter, VmStat};
 use alloc::sync::Arc;
-use core::fmt;
 use core::ops::Range;
 
 /// Which side frees the frame of a dropped page.
@@ -38,8 +36,6 @@ pub enum Discarded {
 
 /// The folios of one memory group and node. All methods need the lruvec's lock.
 pub struct Lruvec {
-    /// Whose folios these are.
-    group: GroupId,
     name: PolicyName,
     id: LruvecId,
     /// The numbers of the frames it can hold.
@@ -58,7 +54,6 @@ impl Lruvec {
     pub fn new(name: PolicyName, config: &LruConfig, folios: Arc<Folios>) -> Lruvec {
         let policy = Policy::new(name, config);
         Lruvec {
-            group: GroupId(config.id.group),
             name,
             id: config.id,
             frames: config.first_frame.0..config.first_frame.0.saturating_add(config.nr_frames),
@@ -84,8 +79,7 @@ impl Lruvec {
     /// What waits in access logs is not on the lists yet, and not in the sums.
     pub fn fold_statistics(&mut self) {
         self.nr_folios_folded = self.nr_folios();
-        let (policy, mut cx) = self.parts();
-        policy.fold_statistics(&mut cx);
+        self.fold_policy_statistics();
     }
 
     /// The pages of memory that the limit on shadows follows from
@@ -108,12 +102,6 @@ impl Lruvec {
         self.now
     }
 
-    /// Whether a pass at `priority` would find folios here, and none that `min_ttl` protects. Where
-    /// no lruvec of a node is reclaimable, it is out of memory.
-    pub fn is_reclaimable(&self, priority: u8) -> bool {
-        self.policy.is_reclaimable(self.now, priority)
-    }
-
     /// The policy's name.
     pub fn policy_name(&self) -> PolicyName {
         self.name
@@ -127,33 +115,6 @@ impl Lruvec {
     /// The counters.
     pub fn vmstat(&self) -> &VmStat {
         &self.vmstat
-    }
-
-    /// Generations, tiers and refaults, if the policy has them. O(1).
-    pub fn multigen_summary(&self) -> Option<MultigenSummary> {
-        self.policy.multigen_summary()
-    }
-
-    /// Which arm is in charge and what it saw, if the policy chooses between arms. O(arms).
-    pub fn selection_summary(&self) -> Option<SelectionSummary> {
-        self.policy.selection_summary()
-    }
-
-    /// Says in words where a folio on the lists stands, for people: its list, and what speaks for
-    /// it.
-    ///
-    /// # Errors
-    /// What `out` returns.
-    pub fn write_standing(&self, frame: FrameId, out: &mut dyn fmt::Write) -> fmt::Result {
-        self.policy.write_standing(&self.folios, frame, out)
-    }
-
-    /// Says in words what a shadow entry remembers; nothing if the policy has nothing to say.
-    ///
-    /// # Errors
-    /// What `out` returns.
-    pub fn write_past(&self, shadow: ShadowEntry, out: &mut dyn fmt::Write) -> fmt::Result {
-        self.policy.write_past(shadow, out)
     }
 
     /// Folios on the lists (not pending, not isolated).
@@ -221,50 +182,6 @@ impl Lruvec {
         true
     }
 
-    /// Prepares the lists for a page that was moved here from another node: `frame` is bound to it
-    /// and not logged yet, as in [`Lruvec::refault`]. The world logs it afterwards.
-    pub fn welcome(&mut self, frame: FrameId) {
-        let (policy, mut cx) = self.parts();
-        policy.welcome(&mut cx, frame);
-    }
-
-    /// Begins a walk over the page tables, as [`Step::WalkTables`](crate::reclaim::Step) asks for.
-    pub fn start_walk(&mut self) -> TableWalk {
-        self.policy.start_walk()
-    }
-
-    /// Takes what a walk found since it reported last.
-    pub fn report_walk(&mut self, walk: &mut TableWalk) {
-        let found = walk.found_so_far();
-        self.walked(&found.frames);
-        self.vmstat.add(Counter::LruGenWalkYoung, found.nr_frames_young());
-        self.policy.saw(found, Some(walk.seq));
-        walk.forget_reported();
-    }
-
-    /// Takes what a pass found beside its victims.
-    pub(crate) fn report_around(&mut self, found: &mut YoungPages) {
-        if !found.is_empty() {
-            self.walked(&found.frames);
-            self.vmstat.add(Counter::LruGenLookAround, found.counts.nr_leaves);
-            self.vmstat.add(Counter::LruGenLookAroundYoung, found.nr_frames_young());
-            self.policy.saw(found, None);
-            found.clear();
-        }
-    }
-
-    /// Reports folios that were found young through a table. Those of other groups are not its own
-    /// to hear of.
-    pub fn walked(&mut self, young: &[FrameId]) {
-        let group = self.group;
-        let (policy, mut cx) = self.parts();
-        for &frame in young {
-            if cx.flags(frame).any(Flags::ON_LIST) && cx.folios[frame].group() == group {
-                policy.young(&mut cx, frame);
-            }
-        }
-    }
-
     /// Walks everything and panics where an invariant is broken; other lruvecs have no folios among
     /// its frames. O(folios).
     pub fn validate(&self) {
@@ -294,15 +211,15 @@ impl Lruvec {
 
 /// Judges the return of an evicted page, of which its policy hears after what the log holds where
 /// its clock counts that.
-pub(super) fn hear_return(
-    policy: &mut impl LruPolicy,
+pub(super) fn hear_return<P: LruPolicy>(
+    policy: &mut P,
     cx: &mut Context<'_>,
     log: &mut AccessLog,
     frame: FrameId,
     shadow: ShadowEntry,
     kind: AccessPath,
 ) {
-    if policy.access_rule().logs_what_clocks_count() {
+    if P::ACCESS.logs_what_clocks_count() {
         hear_all(policy, cx, log.drain());
     }
     policy.refault(cx, frame, shadow, kind);

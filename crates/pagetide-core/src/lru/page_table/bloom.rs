@@ -15,7 +15,7 @@
 //! 20 000 in 1 of 2. Ignored: taking a leaf out again; filters are emptied, and filled anew.
 //! Source: the multi-gen LRU specification, section 9 (patch 8); B. Bloom, CACM 1970.
 
-use crate::lru::page_table::LeafId;
+use super::LeafId;
 use alloc::boxed::Box;
 use core::fmt;
 
@@ -31,17 +31,17 @@ pub(crate) struct Bloom {
 
 impl Bloom {
     /// A filter that every leaf is in: nothing is known yet, so everything is to be walked.
-    pub(super) fn of_all() -> Bloom {
+    pub(crate) fn of_all() -> Bloom {
         Bloom { words: (0..NR_WORDS).map(|_| u64::MAX).collect() }
     }
 
     /// Empties it.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.words.fill(0);
     }
 
     /// Adds a leaf.
-    pub(super) fn insert(&mut self, leaf: LeafId) {
+    pub(crate) fn insert(&mut self, leaf: LeafId) {
         for (word, bit) in places(leaf) {
             self.words[word] |= bit;
         }

@@ -1,0 +1,166 @@
+//! What a lruvec does through what its policy offers beyond the base, and what without it.
+
+use super::Lruvec;
+use crate::folio::Flags;
+use crate::ids::{FrameId, PageType};
+use crate::lru::capability::{AgesByTables, GroupClock};
+use crate::lru::multigen::MultigenSummary;
+use crate::lru::page_table::{TableWalk, YoungPages};
+use crate::lru::pagetide::SelectionSummary;
+use crate::lru::workingset::{ListPages, Passed};
+use crate::lru::{AccessPath, ShadowEntry};
+use crate::vmstat::Counter;
+use core::fmt;
+
+impl Lruvec {
+    /// Writes in words where a folio on the lists is and what speaks for it; its flags, if the
+    /// policy knows no more.
+    ///
+    /// # Errors
+    /// What `out` returns.
+    pub fn write_standing(&self, frame: FrameId, out: &mut dyn fmt::Write) -> fmt::Result {
+        match self.policy.explains() {
+            Some(policy) => policy.write_state(&self.folios, frame, out),
+            None => write!(out, "{:?}", self.folios[frame].flags()),
+        }
+    }
+
+    /// Writes in words what a shadow entry remembers; nothing if the policy has nothing to say.
+    ///
+    /// # Errors
+    /// What `out` returns.
+    pub fn write_past(&self, shadow: ShadowEntry, out: &mut dyn fmt::Write) -> fmt::Result {
+        self.policy.explains().map_or(Ok(()), |policy| policy.write_shadow(shadow, out))
+    }
+
+    /// Which arm is in charge and what it saw, if the policy chooses between arms. O(arms).
+    pub fn selection_summary(&self) -> Option<SelectionSummary> {
+        self.policy.selection_summary()
+    }
+
+    /// Whether a pass at `priority` would find folios here, and none that `min_ttl` protects. Where
+    /// no lruvec of a node is reclaimable, it is out of memory.
+    pub fn is_reclaimable(&self, priority: u8) -> bool {
+        match self.policy.generations() {
+            Some(generations) => generations.is_reclaimable(self.now(), priority),
+            None => self.nr_folios() >> priority > 0,
+        }
+    }
+
+    /// Generations, tiers and refaults, if the policy has them. O(1).
+    pub fn multigen_summary(&self) -> Option<MultigenSummary> {
+        self.policy.multigen_summary()
+    }
+
+    /// Judges a return by what the clock it was evicted by said, if any.
+    pub(crate) fn refault_judged(
+        &mut self,
+        frame: FrameId,
+        shadow: ShadowEntry,
+        kind: AccessPath,
+        is_recent: Option<bool>,
+    ) {
+        let (policy, mut cx) = self.parts();
+        match (is_recent, policy.group_clock_mut()) {
+            (Some(is_recent), Some(clock)) => {
+                clock.refault_judged(&mut cx, frame, shadow, kind, is_recent);
+            }
+            _ => policy.refault(&mut cx, frame, shadow, kind),
+        }
+    }
+
+    /// Whether a page is recent by this lruvec's clock; `None` without one.
+    pub(crate) fn is_recent(
+        &self,
+        shadow: ShadowEntry,
+        page_type: PageType,
+        sizes: &ListPages,
+    ) -> Option<bool> {
+        self.policy.group_clock()?.is_recent(shadow, page_type, sizes)
+    }
+
+    /// The lengths of its lists; zeros without a clock that needs them.
+    pub(crate) fn list_pages(&mut self) -> ListPages {
+        let (policy, cx) = self.parts();
+        policy.group_clock().map_or_else(ListPages::default, |clock| clock.list_pages(&cx))
+    }
+
+    /// What its ancestors count, too, so far.
+    pub(crate) fn passed(&self) -> Passed {
+        self.policy.group_clock().map_or_else(Passed::default, GroupClock::passed)
+    }
+
+    /// Counts what passed in a lruvec below this one.
+    pub(crate) fn count_below(&mut self, passed: &Passed, nr_listed: u64) {
+        if let Some(clock) = self.policy.group_clock_mut() {
+            clock.count_below(passed, nr_listed);
+        }
+    }
+
+    /// Prepares the lists for a page that was moved here from another node: `frame` is bound to it
+    /// and not logged yet, as in [`Lruvec::refault`]. The world logs it afterwards.
+    pub fn welcome(&mut self, frame: FrameId) {
+        let (policy, mut cx) = self.parts();
+        if let Some(moves) = policy.moves() {
+            moves.moved_in(&mut cx, frame);
+        }
+    }
+
+    /// Begins a walk over the page tables, as [`Step::WalkTables`](crate::reclaim::Step) asks for.
+    pub fn start_walk(&mut self) -> TableWalk {
+        self.policy.tables().map_or_else(TableWalk::of_all, AgesByTables::start_walk)
+    }
+
+    /// Takes what a walk found since it reported last.
+    pub fn report_walk(&mut self, walk: &mut TableWalk) {
+        let found = walk.found_so_far();
+        self.walked(&found.frames);
+        self.vmstat.add(Counter::LruGenWalkYoung, found.nr_frames_young());
+        if let Some(tables) = self.policy.tables() {
+            tables.note_walk(found, Some(walk.seq));
+        }
+        walk.forget_reported();
+    }
+
+    /// Takes what a pass found beside its victims.
+    pub(crate) fn report_around(&mut self, found: &mut YoungPages) {
+        if found.is_empty() {
+            return;
+        }
+        self.walked(&found.frames);
+        self.vmstat.add(Counter::LruGenLookAround, found.counts.nr_leaves);
+        self.vmstat.add(Counter::LruGenLookAroundYoung, found.nr_frames_young());
+        if let Some(tables) = self.policy.tables() {
+            tables.note_walk(found, None);
+        }
+        found.clear();
+    }
+
+    /// Reports folios that were found young through a table. Those of other groups are left out.
+    pub fn walked(&mut self, young: &[FrameId]) {
+        let group = self.id().group;
+        let (policy, mut cx) = self.parts();
+        let Some(tables) = policy.tables() else { return };
+        for &frame in young {
+            let folio = &cx.folios[frame];
+            if folio.flags().any(Flags::ON_LIST) && folio.group().0 == group {
+                tables.young(&mut cx, frame);
+            }
+        }
+    }
+
+    /// Weighs the types by this from now on, 0 to 201.
+    pub(crate) fn set_swappiness(&mut self, swappiness: u8) {
+        if let Some(types) = self.policy.types() {
+            types.set_swappiness(swappiness);
+        }
+    }
+
+    /// Sums up the statistics of the policy.
+    pub(in crate::lru) fn fold_policy_statistics(&mut self) {
+        let (policy, mut cx) = self.parts();
+        if let Some(types) = policy.types() {
+            types.fold_statistics(&mut cx);
+        }
+    }
+}

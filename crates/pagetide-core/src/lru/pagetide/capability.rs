@@ -1,0 +1,76 @@
+//! What the policy offers beyond the base: aging by tables, moves between nodes, weights,
+//! explanations; and how many victims a pass takes at once.
+
+use super::engine::count_hit;
+use super::{ANON_FIRST, BATCH_MAX, BATCH_PARTS, BATCH_PARTS_OF_PROBATION, Pagetide};
+use crate::folio::{Flags, Folios};
+use crate::ids::FrameId;
+use crate::lru::capability::{
+    AgesByTables, Capabilities, Explains, MovesBetweenNodes, WeighsTypes,
+};
+use crate::lru::{Context, LruPolicy, ShadowEntry};
+use core::fmt::{self, Write};
+
+impl Pagetide {
+    /// Victims of a pass that is not told how many it should free.
+    pub(super) fn batch(&self) -> u64 {
+        let of_memory = (self.engine.capacity() / BATCH_PARTS).min(BATCH_MAX);
+        let of_probation = self.engine.probation_max() / BATCH_PARTS_OF_PROBATION;
+        u64::from(of_memory.min(of_probation).max(1))
+    }
+}
+
+impl Capabilities for Pagetide {
+    fn tables(&mut self) -> Option<&mut dyn AgesByTables> {
+        Some(self)
+    }
+
+    fn moves(&mut self) -> Option<&mut dyn MovesBetweenNodes> {
+        Some(self)
+    }
+
+    fn explains(&self) -> Option<&dyn Explains> {
+        Some(self)
+    }
+
+    fn types(&mut self) -> Option<&mut dyn WeighsTypes> {
+        Some(self)
+    }
+}
+
+impl AgesByTables for Pagetide {
+    /// A folio seen young was touched; the first time is of the fault that brought it.
+    fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        if !cx.folios[frame].clear(Flags::REFERENCED).any(Flags::REFERENCED) {
+            count_hit(&cx.folios[frame]);
+            self.touch(cx, frame);
+        }
+    }
+}
+
+impl MovesBetweenNodes for Pagetide {
+    fn demoted(&mut self, cx: &mut Context<'_>, _frame: FrameId) {
+        self.note_departure(cx.folios);
+    }
+
+    /// Its last access is by another node's clock. No fault brought it: if young, it was touched.
+    fn moved_in(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        cx.folios[frame].clear(Flags::WORKINGSET.with(Flags::REFERENCED));
+    }
+}
+
+impl WeighsTypes for Pagetide {
+    fn set_swappiness(&mut self, swappiness: u8) {
+        self.is_anon_first = swappiness >= ANON_FIRST;
+    }
+}
+
+impl Explains for Pagetide {
+    fn write_state(&self, folios: &Folios, frame: FrameId, out: &mut dyn Write) -> fmt::Result {
+        self.tell_standing(folios, frame, out)
+    }
+
+    fn write_shadow(&self, shadow: ShadowEntry, out: &mut dyn Write) -> fmt::Result {
+        self.tell_past(shadow, out)
+    }
+}
