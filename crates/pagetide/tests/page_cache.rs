@@ -10,12 +10,12 @@ fn rw() -> OpenOptions {
     OpenOptions::new().read(true).write(true).create(true)
 }
 
-/// A policy that chooses between arms says which, and from the start.
+/// A policy that chooses between settings says which, and from the start.
 #[test]
 fn statistics_tell_the_arm_in_charge() {
     let stats = cache(64, PolicyName::Pagetide).stats();
-    let selection = stats.selection.expect("it has arms");
-    assert_eq!((selection.chosen, selection.nr_changes), (selection.arms[0].name, 0));
+    let selection = stats.selection.expect("it has settings");
+    assert_eq!((selection.chosen, selection.nr_changes), (selection.settings[0].name, 0));
     assert_eq!(cache(64, PolicyName::Lru).stats().selection, None);
 }
 
