@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ids::{MappingId, PageId, PageIndex};
-use crate::lru::{Lruvec, Marked, PolicyName};
+use crate::lru::{Lruvec, Marked, PolicyConfig, PolicyName};
 use crate::reclaim::{ReclaimBatch, ReclaimPass, Settled, Step, Verdict};
 use crate::vmstat::Counter;
 use alloc::collections::BTreeMap;
@@ -320,7 +320,7 @@ fn the_selection_follows_the_trace() {
 fn the_seed_decides_everything() {
     let reads_with = |seed| {
         let tuning = Tuning { seed, sample_frames_min: 32, ..Tuning::default() };
-        Reads::new(&LruConfig { tuning, ..LruConfig::file_only(256) })
+        Reads::new(&LruConfig { own: PolicyConfig::Pagetide(tuning), ..LruConfig::file_only(256) })
     };
     let play = |seed| {
         let mut reads = reads_with(seed);
@@ -359,7 +359,10 @@ fn a_row_of_denied_pages_insists() {
     let passes = |insist_parts| {
         let usual = Tuning::default();
         let tuning = Tuning { arms: [usual.arms[0]; NR_ARMS], insist_parts, ..usual };
-        let mut reads = Reads::new(&LruConfig { tuning, ..LruConfig::file_only(4096) });
+        let mut reads = Reads::new(&LruConfig {
+            own: PolicyConfig::Pagetide(tuning),
+            ..LruConfig::file_only(4096)
+        });
         reads.nr_hits((0..5).flat_map(|_| 0..3072));
         (1..20).find(|_| reads.nr_hits(10_000..13_072) == 3072)
     };
@@ -371,7 +374,10 @@ fn a_row_of_denied_pages_insists() {
 fn who_is_hit_next_is_not_displaced() {
     let misses = |seed, displaced_percent| {
         let tuning = Tuning { seed, displaced_percent, ..Tuning::default() };
-        let mut reads = Reads::new(&LruConfig { tuning, ..LruConfig::file_only(9000) });
+        let mut reads = Reads::new(&LruConfig {
+            own: PolicyConfig::Pagetide(tuning),
+            ..LruConfig::file_only(9000)
+        });
         let sweeps = (0..5).flat_map(|_| (0..10_000).chain((0..10_000).rev()));
         100_000 - reads.nr_hits(sweeps)
     };
@@ -458,7 +464,10 @@ fn lost_touches_break_no_invariant() {
 fn the_recency_arm_is_next_to_lru_on_a_zigzag() {
     let usual = Tuning::default();
     let tuning = Tuning { arms: [usual.arms[2]; NR_ARMS], ..usual };
-    let mut reads = Reads::new(&LruConfig { tuning, ..LruConfig::file_only(2000) });
+    let mut reads = Reads::new(&LruConfig {
+        own: PolicyConfig::Pagetide(tuning),
+        ..LruConfig::file_only(2000)
+    });
     let zigzag = || (0..3000).chain((0..3000).rev());
     reads.nr_hits((0..10).flat_map(|_| zigzag()));
     // LRU keeps the 2000 before each turn.
@@ -507,7 +516,8 @@ fn an_idle_set_is_kept_from_the_queue_for_as_long_as_it_is_remembered() {
 fn kept_folios_stay_apart_where_hits_move() {
     let usual = Tuning::default();
     let tuning = Tuning { arms: [usual.arms[2]; NR_ARMS], ..usual };
-    let mut reads = Reads::new(&LruConfig { tuning, ..LruConfig::file_only(100) });
+    let mut reads =
+        Reads::new(&LruConfig { own: PolicyConfig::Pagetide(tuning), ..LruConfig::file_only(100) });
     reads.types = |page| {
         if page < 20 { crate::ids::PageType::Anon } else { crate::ids::PageType::File }
     };

@@ -47,7 +47,9 @@ use super::tally::{Migrations, Tally};
 use background::Background;
 use pagetide_core::folio::{Flags, Folios};
 use pagetide_core::ids::{FrameId, MappingId, Order, PageId, PageIndex, PageType};
-use pagetide_core::lru::{AccessLog, AccessPath, LruConfig, Lruvec, LruvecId, PolicyName, Room};
+use pagetide_core::lru::{
+    AccessLog, AccessPath, LruConfig, Lruvec, LruvecId, PolicyConfig, PolicyName, Room,
+};
 use pagetide_core::page_alloc::{AllocRequest, WatermarkLevel, Zone, ZoneConfig};
 use pagetide_core::reclaim::ReclaimBatch;
 use pagetide_core::tiering::{
@@ -114,7 +116,7 @@ impl World {
                 id,
                 first_frame,
                 can_swap: true,
-                frames_stand_for: config.scale,
+                own: PolicyConfig::ActiveInactive { frames_stand_for: config.scale },
                 ..LruConfig::file_only(nr_frames)
             };
             Lruvec::new(config.policy, &lru, folios.clone())
