@@ -119,19 +119,14 @@ impl DataFile {
     ) -> Result<(), Failure> {
         let refuse = |error| Failure::on_path("write", &self.path, &error);
         let mut file = File::create(&self.path).map_err(refuse)?;
-        let mut chunk = vec![0; CHUNK_PAGES as usize * PAGE_BYTES];
-        let mut index = 0;
-        while index < self.nr_pages {
-            interrupt.check()?;
-            let nr_pages = CHUNK_PAGES.min(self.nr_pages - index);
-            let bytes = &mut chunk[..nr_pages as usize * PAGE_BYTES];
+        self.for_each_chunk(interrupt, |index, bytes| {
             for (page, at) in bytes.chunks_exact_mut(PAGE_BYTES).zip(index..) {
                 self.fill_page(at, 0, page);
             }
             file.write_all(bytes).map_err(refuse)?;
-            index += nr_pages;
-            on_page(index);
-        }
+            on_page(index + Bytes(bytes.len() as u64).whole_pages());
+            Ok(())
+        })?;
         file.sync_all().map_err(refuse)?;
         drop_from_kernel_cache(&self.path)
     }
@@ -148,17 +143,26 @@ impl DataFile {
         drop_from_kernel_cache(&self.path)?;
         let refuse = |error| Failure::on_path("read back", &self.path, &error);
         let file = File::open(&self.path).map_err(refuse)?;
-        let mut chunk = vec![0; CHUNK_PAGES as usize * PAGE_BYTES];
-        let mut index = 0;
-        while index < self.nr_pages {
-            interrupt.check()?;
-            let nr_pages = CHUNK_PAGES.min(self.nr_pages - index);
-            let bytes = &mut chunk[..nr_pages as usize * PAGE_BYTES];
+        self.for_each_chunk(interrupt, |index, bytes| {
             file.read_exact_at(bytes, Bytes::from_pages(index).0).map_err(refuse)?;
             for (page, at) in bytes.chunks_exact(PAGE_BYTES).zip(index..) {
                 self.check_page(at, generations(at), page).map_err(|wrong| self.failure(wrong))?;
             }
-            index += nr_pages;
+            Ok(())
+        })
+    }
+
+    /// Goes through the file: `take` gets a page index, and room for the pages from there on.
+    fn for_each_chunk(
+        &self,
+        interrupt: &Interrupt,
+        mut take: impl FnMut(u64, &mut [u8]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut chunk = vec![0; CHUNK_PAGES as usize * PAGE_BYTES];
+        for index in (0..self.nr_pages).step_by(CHUNK_PAGES as usize) {
+            interrupt.check()?;
+            let nr_pages = CHUNK_PAGES.min(self.nr_pages - index);
+            take(index, &mut chunk[..nr_pages as usize * PAGE_BYTES])?;
         }
         Ok(())
     }

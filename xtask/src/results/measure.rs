@@ -101,7 +101,7 @@ fn measure_all(bench: &Bench, options: &Options) -> bool {
                 println!("SKIPPED: {command}: no such trace in PAGETIDE_TRACES");
                 continue;
             };
-            println!("{:>6} s  pagetide {command}", start.elapsed().as_secs());
+            println!("{:>6} s  pagetide {}", start.elapsed().as_secs(), words.join(" "));
             let mut run = Command::new(&bench.executable);
             run.args(words).arg("--results").arg(&rows);
             if command.starts_with("bench") || command.starts_with("demo") {

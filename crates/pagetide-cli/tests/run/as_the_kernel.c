@@ -1,4 +1,4 @@
-/* What calls of the less common kinds answer, a line each. Who runs it compares the lines of a run
+/* What calls of the less common kinds answer, a line each. The test compares the lines of a run
  * with those of the kernel alone. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -42,7 +42,7 @@ static void show(const char *name) {
     close(fd);
 }
 
-/* Whether somebody else could have the lock. */
+/* Whether another process could have the lock. */
 static int is_free(const char *name, long start, long len) {
     fflush(stdout);
     pid_t child = fork();

@@ -170,8 +170,8 @@ fn what_one_cuts_off_comes_back_for_nobody(here: &Path, left: &mut Agent, right:
     assert!(std::fs::read(here.join("f")).unwrap() == expected);
 }
 
-/// Who takes the lock counts one more, as databases and mailboxes do it; some hundred times each,
-/// at the same time.
+/// A process that takes the lock counts one more, as databases and mailboxes do it; some hundred
+/// times each, at the same time.
 fn a_counter_under_a_lock_loses_nothing(here: &Path, left: &mut Agent, right: &mut Agent) {
     let loop_of = |number: usize| {
         format!(
@@ -198,7 +198,8 @@ fn a_counter_under_a_lock_loses_nothing(here: &Path, left: &mut Agent, right: &m
     assert_eq!(std::fs::metadata(here.join("g")).unwrap().len(), 400);
 }
 
-/// A file's position is one for all that have the descriptor, whoever's the file is by then.
+/// A file's position is one for all that have the descriptor, whether the file is ours by then or
+/// the kernel's.
 #[test]
 fn a_position_is_kept_while_a_file_changes_hands() {
     if !has("python3", "a_position_is_kept_while_a_file_changes_hands") {

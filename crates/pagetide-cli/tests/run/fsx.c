@@ -1,5 +1,5 @@
 /* Operations on one file that random numbers choose, each compared with a twin in memory. Several
-   processes share descriptors and twin, and take turns; who has the turn holds a token in a pipe.
+   processes share descriptors and twin, and take turns; a token in a pipe is the turn.
 
    fsx FILE SEED STEPS PROCESSES KINDS    KINDS: "calls" | "mapped"
    Prints ok, or what differs, and the last operations before. */

@@ -51,7 +51,7 @@ fn a_shell_that_takes_high_numbers_is_served_on() {
     compare_logs(here.path(), &expected);
 }
 
-/// Without our variables nobody loads the library: what is appended then is kept as well.
+/// Without our variables no program loads the library: what is appended then is kept as well.
 #[test]
 fn a_child_without_our_variables_appends_in_order() {
     let here = folder();

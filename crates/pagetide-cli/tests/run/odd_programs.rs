@@ -157,7 +157,7 @@ fn what_an_aborted_program_had_written_is_there() {
     assert_eq!(std::fs::read(here.path().join("a")).unwrap(), vec![b'x'; 100_000]);
 }
 
-/// Runs as root only: who else may mount?
+/// Runs as root only, which may mount.
 #[test]
 fn a_full_disk_is_told_to_the_program_and_harms_no_other_file() {
     let test = "a_full_disk_is_told_to_the_program_and_harms_no_other_file";
@@ -194,7 +194,7 @@ fn mount_small(place: &Path) -> Result<(), String> {
 fn a_program_with_other_rights_is_told() {
     let test = "a_program_with_other_rights_is_told";
     let here = folder();
-    // Who is root gives a copy away; who is not has a program of root's.
+    // Root gives a copy away; another user has a program of root's.
     let give = "cp /bin/true mine && chown nobody mine && chmod 4755 mine && echo ./mine || \
                 ls /usr/bin/passwd /bin/su 2>/dev/null | head -n 1";
     let program = plain_shell_in(here.path(), &format!("{{ {give}; }} 2>/dev/null"));

@@ -100,7 +100,7 @@ os.write(both, b"0099" * (SIZE // 4))
 assert number_of(os.read(both, SIZE)) == 6 and os.lseek(both, 0, os.SEEK_CUR) == 7 * SIZE
 assert os.pread(both, SIZE, 5 * SIZE) == b"0099" * (SIZE // 4)
 
-# Handed to the kernel under two who read there.
+# Handed to the kernel while two processes read there.
 shared = open_known()
 there, back = os.pipe(), os.pipe()
 

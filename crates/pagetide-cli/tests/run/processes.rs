@@ -1,4 +1,4 @@
-//! Several processes: one cache, one limit, and nobody's death is another's loss.
+//! Several processes: one cache, one limit, and the death of one is no loss of another's.
 
 use super::{folder, has, is_long, noise, pagetide, plain_shell_in, python_in, run_in, shell_in};
 use serde_json::Value;
@@ -143,7 +143,7 @@ fn misses_of_many_at_once_stay_within_the_limit() {
     // All are brought in, and in the second round, though all be in step, again but what fits.
     let nr_untold = 12_288_u64.saturating_sub(count("accesses"));
     assert!(count("misses") + nr_untold >= 2 * 2048 - 256, "{summary}");
-    // Neighbours come along until memory is full, and who asks for a page again is taken for the
+    // Neighbours come along until memory is full, and a page that is wanted again is taken for the
     // beginning of a stream, now and then.
     let nr_ahead = (count("device_read_bytes") / 4096).checked_sub(count("misses"));
     assert!(nr_ahead.is_some_and(|nr| nr <= 256 + count("misses") / 50), "{summary}");
@@ -226,11 +226,11 @@ fn signals_reach_the_program_and_its_status_is_ours() {
     assert_eq!(killed.status.signal(), None);
 }
 
-/// It would be there for ever, and whoever waits would not know why.
+/// It would be there for ever, and the waiting process would not know why.
 #[test]
 fn what_a_program_leaves_behind_is_named_and_ends_by_a_signal() {
     let here = folder();
-    // Nobody ever writes what it waits for.
+    // What it waits for is never written.
     plain_shell_in(here.path(), "mkfifo fifo");
     let line = "cat fifo >left 2>&1 & exit 3";
     let mut run = Command::new(pagetide());
@@ -243,7 +243,7 @@ fn what_a_program_leaves_behind_is_named_and_ends_by_a_signal() {
     assert_eq!(child.wait().unwrap().code(), Some(3));
 }
 
-/// The C library writes standard output past us, and whoever opened it is unseen: so it is the
+/// The C library writes standard output past us, and its opener is unseen: so it is the
 /// kernel's before the program begins.
 #[test]
 fn standard_output_that_was_opened_outside_is_one_file() {

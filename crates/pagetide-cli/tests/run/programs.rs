@@ -1,4 +1,4 @@
-//! Programs nobody wrote for us, compared with themselves.
+//! Programs that were not written for us, compared with themselves.
 
 use super::{folder, has, is_long, noise, pagetide, plain_shell_in, python_in, run_in, shell_in};
 use std::process::Command;
@@ -12,7 +12,7 @@ fn compare(memory: &str, files: &[(&str, &[u8])], line: &str) {
     }
     let expected = plain_shell_in(theirs.path(), line);
     assert_eq!(shell_in(ours.path(), memory, line), expected, "{line}");
-    // What is on the disk, read by somebody who knows nothing of us.
+    // What is on the disk, read by a program outside the run.
     let sums = "find . -type f | sort | xargs md5sum";
     assert_eq!(plain_shell_in(ours.path(), sums), plain_shell_in(theirs.path(), sums), "{line}");
 }

@@ -91,7 +91,7 @@ fn measure(folder: &Path, work: &str, memory: &str, limit: u64) -> u64 {
     let (mut most, mut nr_samples) = (0, 0);
     let last = loop {
         let said = told.try_recv();
-        // Once more at the end: the work may have been done before anybody looked.
+        // Once more at the end: the work may have been done before the first look.
         most = most.max(memory_of_all(&descendants_of(child.id())));
         nr_samples += 1;
         match said {

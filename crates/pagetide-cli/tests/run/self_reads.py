@@ -24,14 +24,14 @@ def check(fd, turn, nr=NR):
 # The file was written outside, so it is as the disk has it.
 fd = os.open("a", os.O_RDONLY)
 check(fd, 0)
-# Nobody but us knows how it is read.
+# Only this program knows how it is read.
 assert fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_DIRECT == 0
 fcntl.fcntl(fd, fcntl.F_SETFL, os.O_NONBLOCK)
 assert fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_NONBLOCK
 check(fd, 0, 50)
 
 
-# Readers who die while they read harm nobody.
+# Readers that die while they read do no harm.
 def reader():
     own = os.open("a", os.O_RDONLY)
     return lambda: check(own, 0, 20)

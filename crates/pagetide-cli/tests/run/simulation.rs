@@ -291,7 +291,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// A new file takes a name; who has the old one open keeps it.
+    /// A new file takes a name; processes that have the old one open keep it.
     fn replace(&mut self, client: usize) {
         let name = NAMES[self.random.below(NAMES.len())];
         let count = self.random.place(300_000);

@@ -1,4 +1,4 @@
-/* C streams, in all the ways programs use them. Prints what it sees, which must not depend on who
+/* C streams, in all the ways programs use them. Prints what it sees, which must not depend on what
  * serves its files. */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -71,7 +71,7 @@ for thread in threads:
     thread.start()
 for thread in threads:
     thread.join()
-# Joined is who has left Python; the tray goes when the thread has left the C library as well.
+# A thread is joined when it has left Python; the tray goes when the thread has left the C library as well.
 while len(os.listdir("/proc/self/task")) > 1:
     os.sched_yield()
 assert len(trays()) == before, trays()
@@ -85,7 +85,7 @@ def reader(turn):
 for turn in range(20):
     kill_amid(lambda: reader(turn))
 
-# Who scribbles over its tray, all of it, has its pages read again, and others are not harmed.
+# A process that scribbles over its whole tray has its pages read again; others are not harmed.
 def scribble():
     own = os.open("b", os.O_RDONLY)
     random.seed(9)

@@ -16,7 +16,7 @@ fn is_root(test: &str) -> bool {
     is_root && has("python3", test)
 }
 
-/// A file of root's that nobody else may read, of which pages are in memory, open as 9 for reading.
+/// A file of root's that no other user may read, with pages in memory, open as 9 for reading.
 fn keeper(here: &Path) -> (Tree, Agent, Vec<u8>) {
     let contents = noise(300_000, 4);
     std::fs::write(here.join("secret"), &contents).unwrap();
@@ -129,7 +129,7 @@ fn a_stranger_at_the_servers_socket_gets_nothing_and_stops_nobody() {
     for user in ["same", "other"] {
         let printed = plain_shell_in(here.path(), &format!("{} stranger.py {user}", python()));
         assert!(printed.lines().all(|line| line == "b''"), "{user}: {printed}");
-        // Who is there is served, and who comes.
+        // Processes that are there are served, and those that come.
         assert!(parent.bytes("os.pread(9, 1 << 20, 0)") == contents);
         let mut child = parent.fork("child");
         let log = child.open("log", "O_RDWR | O_CREAT | O_APPEND");

@@ -27,7 +27,7 @@ while min(seen) < 199:
         seen[page] = contents[0]
 wait(writer)
 
-# Pages that were copied a moment ago are not copied once they are somebody else's.
+# Pages that were copied a moment ago are not copied once they are another process's.
 def fill(letter):
     other = os.open("b", os.O_RDWR | os.O_CREAT)
     for page in range(200):
@@ -40,7 +40,7 @@ for turn in range(5):
     wait(fork_and(lambda: fill(b"b")))
 
 # At the position: two processes with one description share it out, page by page, whatever is
-# resident, and nobody gets a page that the other got.
+# resident, and neither gets a page that the other got.
 with open("c", "wb", buffering=0) as whole:
     for page in range(300):
         whole.write(bytes([page % 251]) * 5000)

@@ -10,11 +10,11 @@
 //! own, or have a thread, [`reclaim_in_background`] makes them all. A world in virtual time makes
 //! the same passes in steps ([`BackgroundThread`]).
 
-use super::pass::{PassUnderWay, reclaim};
+use super::pass::{end, prepare, reclaim, step};
 use super::{Driven, DrivenPass, FIRST, Woken};
 use crate::group::NodePass;
 use crate::ids::NodeId;
-use crate::reclaim::{ReclaimBatch, ReclaimKind};
+use crate::reclaim::{ReclaimBatch, ReclaimKind, Step};
 use ::alloc::boxed::Box;
 
 /// Has the first node's frames seen to: by the thread that does, or else here.
@@ -27,8 +27,9 @@ pub fn wake_background<W: Driven>(world: &mut W) {
 /// Makes background passes over the node, until it has enough frames free or a pass frees nothing.
 pub fn reclaim_in_background<W: Driven>(world: &mut W, node: NodeId) {
     world.set_reclaim_active(node, true);
-    while let Some(pass) = next_pass(world, node) {
-        if reclaim(world, node, pass).reclaimed == 0 {
+    while let Some(mut pass) = next_pass(world, node) {
+        reclaim(world, node, &mut pass);
+        if pass.scan().reclaimed == 0 {
             break;
         }
     }
@@ -65,7 +66,8 @@ enum State {
     #[default]
     Asleep,
     BetweenPasses,
-    InPass(Box<PassUnderWay>),
+    /// In a pass, which said to do this next.
+    InPass(Box<NodePass>, Option<Step>),
 }
 
 impl BackgroundThread {
@@ -85,32 +87,32 @@ impl BackgroundThread {
     /// Makes a step: tries the victims of the last one, publishes, isolates the next. Returns how
     /// many folios it looked at for that. A thread that sleeps does nothing.
     pub fn step<W: Driven + DrivenPass>(&mut self, world: &mut W, batch: &mut ReclaimBatch) -> u64 {
-        let mut under_way = match core::mem::take(&mut self.state) {
+        let (mut pass, last) = match core::mem::take(&mut self.state) {
             State::Asleep => return 0,
             State::BetweenPasses => {
-                let Some(pass) = next_pass(world, FIRST) else {
+                let Some(mut pass) = next_pass(world, FIRST) else {
                     world.set_reclaim_active(FIRST, false);
                     return 0;
                 };
-                Box::new(PassUnderWay::new(world, FIRST, pass))
+                prepare(world, FIRST, &mut pass);
+                (Box::new(pass), None)
             }
-            State::InPass(under_way) if under_way.is_over() => {
-                match under_way.scan().reclaimed {
+            State::InPass(pass, Some(Step::Done)) => {
+                match pass.scan().reclaimed {
                     0 => world.set_reclaim_active(FIRST, false),
                     _ => self.state = State::BetweenPasses,
                 }
                 return 0;
             }
-            State::InPass(under_way) => under_way,
+            State::InPass(pass, last) => (pass, last),
         };
-        let nr_before = under_way.scan().scanned;
-        under_way.step(world, batch);
-        let scan = under_way.scan();
-        let nr_scanned = scan.scanned - nr_before;
-        if under_way.is_over() && scan.wants_flusher() {
-            world.wake_flusher();
+        let nr_before = pass.scan().scanned;
+        let next = step(world, FIRST, &mut pass, last, batch);
+        if next == Step::Done {
+            end(world, FIRST, pass.scan());
         }
-        self.state = State::InPass(under_way);
+        let nr_scanned = pass.scan().scanned - nr_before;
+        self.state = State::InPass(pass, Some(next));
         nr_scanned
     }
 }

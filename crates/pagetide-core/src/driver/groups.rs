@@ -64,9 +64,10 @@ fn reclaim_group<W: Driven>(
     group: GroupId,
     start: impl FnOnce(&mut Groups) -> Option<GroupPass>,
 ) -> Option<u64> {
-    let pass = world.lend_current(FIRST, |lists| {
+    let mut pass = world.lend_current(FIRST, |lists| {
         let groups = lists.groups_mut()?;
-        if groups.tree().exists(group) { start(groups) } else { None }
+        if groups.tree().exists(group) { start(groups).map(NodePass::from) } else { None }
     })?;
-    Some(reclaim(world, FIRST, NodePass::from(pass)).reclaimed)
+    reclaim(world, FIRST, &mut pass);
+    Some(pass.scan().reclaimed)
 }

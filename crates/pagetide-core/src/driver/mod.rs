@@ -21,7 +21,7 @@
 //!                           |                        v            look beside it   (tables.rs)
 //!                       settle <--- verdicts --- the world        walk touched leaves
 //!                           |
-//!   pass              lists, lent: isolate --> [ victims ]      lists not lent:
+//!                           '--> publish: words, in the victims' order; then frames, together
 //!
 //!   background        slower nodes first; until the target is met or a pass frees nothing
 //!   (background.rs)
@@ -55,6 +55,11 @@ mod groups;
 mod pass;
 mod tables;
 mod trial;
+
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod toy;
 
 pub use alloc::{alloc_slowly, take_above_low};
 pub use background::{BackgroundThread, reclaim_in_background, wake_background};
@@ -126,14 +131,17 @@ pub trait Driven {
     fn lend_current<T>(&mut self, node: NodeId, use_lists: impl FnOnce(&mut NodeLists) -> T) -> T;
 
     /// Does `run` with the memory as it is during a pass over the node, and an empty batch.
-    fn in_pass(
-        &mut self,
-        node: NodeId,
-        run: impl FnOnce(&mut Self::Pass<'_>, &mut ReclaimBatch) -> Scan,
-    ) -> Scan;
+    fn in_pass(&mut self, node: NodeId, run: impl FnOnce(&mut Self::Pass<'_>, &mut ReclaimBatch));
 
-    /// Counts a pass that memory's shortage began.
-    fn count_pass(&mut self, kind: ReclaimKind);
+    /// Counts a pass that begins as memory is short.
+    fn count_pass(&mut self, kind: ReclaimKind) {
+        let _ = kind;
+    }
+
+    /// A pass over the node has ended so.
+    fn end_pass(&mut self, node: NodeId, scan: &Scan) {
+        let _ = (node, scan);
+    }
 }
 
 /// Which thread makes the passes that background reclaim is woken for.

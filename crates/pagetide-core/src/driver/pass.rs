@@ -14,57 +14,53 @@ use crate::lru::lru_gen::{Detail, GenCommandError, parse_commands};
 use crate::reclaim::{ReclaimBatch, ReclaimKind, Scan, Step};
 use ::alloc::string::String;
 
-/// A pass, and what it said is next.
-#[derive(Debug)]
-pub(super) struct PassUnderWay {
-    node: NodeId,
-    pass: NodePass,
-    next: Option<Step>,
-}
-
-impl PassUnderWay {
-    /// A pass over the node, before its first step.
-    pub(super) fn new<W: Driven>(world: &W, node: NodeId, pass: NodePass) -> PassUnderWay {
-        let pass = if world.demotes(node) { pass.demoting() } else { pass };
-        PassUnderWay { node, pass, next: None }
-    }
-
-    pub(super) fn scan(&self) -> &Scan {
-        self.pass.scan()
-    }
-
-    pub(super) fn is_over(&self) -> bool {
-        self.next == Some(Step::Done)
-    }
-
-    /// Does what the last step said, then asks for the next and publishes what it settled.
-    #[inline]
-    pub(super) fn step<P: DrivenPass>(&mut self, world: &mut P, batch: &mut ReclaimBatch) {
-        let PassUnderWay { node, pass, next } = self;
-        match next {
-            None | Some(Step::Done) => {}
-            Some(Step::TryEvict) => trial::try_victims(world, *node, pass, batch),
-            Some(Step::Look) => trial::look_at_victims(world, batch),
-            Some(Step::WalkTables) => tables::walk(world, *node, pass),
+/// Makes the pass over the node; its scan says what came of it.
+pub fn reclaim<W: Driven>(world: &mut W, node: NodeId, pass: &mut NodePass) {
+    prepare(world, node, pass);
+    world.in_pass(node, |world, batch| {
+        let mut next = None;
+        while next != Some(Step::Done) {
+            next = Some(step(world, node, pass, next, batch));
         }
-        *next = Some(world.lend_lists(*node, |lists| lists.reclaim(pass, batch)));
-        trial::publish(world, batch);
-    }
-}
-
-/// Makes the pass over the node.
-pub fn reclaim<W: Driven>(world: &mut W, node: NodeId, pass: NodePass) -> Scan {
-    let mut under_way = PassUnderWay::new(world, node, pass);
-    let scan = world.in_pass(node, |world, batch| {
-        while !under_way.is_over() {
-            under_way.step(world, batch);
-        }
-        *under_way.scan()
     });
+    end(world, node, pass.scan());
+}
+
+/// Before the first step.
+#[inline]
+pub(super) fn prepare<W: Driven>(world: &W, node: NodeId, pass: &mut NodePass) {
+    if world.demotes(node) {
+        pass.demote();
+    }
+}
+
+/// Does what the pass said last, then asks it for the next and publishes what it settled.
+#[inline]
+pub(super) fn step<P: DrivenPass>(
+    world: &mut P,
+    node: NodeId,
+    pass: &mut NodePass,
+    last: Option<Step>,
+    batch: &mut ReclaimBatch,
+) -> Step {
+    match last {
+        None | Some(Step::Done) => {}
+        Some(Step::TryEvict) => trial::try_victims(world, node, pass, batch),
+        Some(Step::Look) => trial::look_at_victims(world, batch),
+        Some(Step::WalkTables) => tables::walk(world, node, pass),
+    }
+    let next = world.lend_lists(node, |lists| lists.reclaim(pass, batch));
+    trial::publish(world, batch);
+    next
+}
+
+/// After the last step.
+#[inline]
+pub(super) fn end<W: Driven>(world: &mut W, node: NodeId, scan: &Scan) {
+    world.end_pass(node, scan);
     if scan.wants_flusher() {
         world.wake_flusher();
     }
-    scan
 }
 
 /// One direct pass, of a thread that needs a frame of the node; returns the frames freed.
@@ -80,16 +76,18 @@ pub fn reclaim_for_page<W: Driven>(
     incoming: Option<ShadowEntry>,
 ) -> u64 {
     world.count_pass(ReclaimKind::Direct);
-    let pass = world.lend_current(node, |lists| NodePass::direct_for(lists, incoming));
-    reclaim(world, node, pass).reclaimed
+    let mut pass = world.lend_current(node, |lists| NodePass::direct_for(lists, incoming));
+    reclaim(world, node, &mut pass);
+    pass.scan().reclaimed
 }
 
 /// Frees at least `target` frames of the node if it can, however young their pages are; returns
 /// how many.
 pub fn reclaim_on_demand<W: Driven>(world: &mut W, node: NodeId, target: u64) -> u64 {
     let start = |lists: &mut NodeLists| NodePass::background(lists, target).ignoring_age();
-    let pass = world.lend_current(node, start);
-    reclaim(world, node, pass).reclaimed
+    let mut pass = world.lend_current(node, start);
+    reclaim(world, node, &mut pass);
+    pass.scan().reclaimed
 }
 
 /// Carries out commands in the shape of `lru_gen`, in order, up to the first that cannot be;
@@ -103,8 +101,9 @@ pub fn command_lru_gen<W: Driven>(world: &mut W, text: &str) -> Result<u64, GenC
     for command in parse_commands(text) {
         let command = command?;
         let start = |lists: &mut NodeLists| NodePass::on_command(lists, &command);
-        let pass = world.lend_current(FIRST, start)?;
-        nr_evicted += reclaim(world, FIRST, pass).reclaimed;
+        let mut pass = world.lend_current(FIRST, start)?;
+        reclaim(world, FIRST, &mut pass);
+        nr_evicted += pass.scan().reclaimed;
     }
     Ok(nr_evicted)
 }

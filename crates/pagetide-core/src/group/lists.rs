@@ -313,10 +313,9 @@ impl NodePass {
         self
     }
 
-    /// The same pass, on a node whose victims the world tries to demote first.
-    pub fn demoting(mut self) -> NodePass {
+    /// From here on, the world tries to demote victims first.
+    pub(crate) fn demote(&mut self) {
         self.scan_mut().demotes = true;
-        self
     }
 
     /// Whether the world looks at the pages beside a victim that it finds young

@@ -111,9 +111,9 @@ fn zones_that_take_turns_let_pages_live_equally_long_and_activate_none() {
         let measures = play("fair-zones", PolicyName::ActiveInactive2013, seed);
         assert_eq!(value(&measures, "activated_percent_in_turns"), 0.0, "seed {seed}");
         let evictions = value(&measures, "small_zone_evictions_percent_in_turns");
-        // A zone gives one page more than its distance, so the small one gives a little much: 9
-        // of 34, where the distances are 24 and 8.
-        assert!((24.5..27.5).contains(&evictions), "seed {seed}: {evictions}");
+        // A zone gives one page more than its distance, and distances are small numbers: 9
+        // of 34, where they are 24 and 8.
+        assert!((24.0..27.5).contains(&evictions), "seed {seed}: {evictions}");
         let wrong = value(&measures, "activated_percent_by_preference");
         assert!(wrong > 20.0, "seed {seed}: {wrong}, nearly all of a zone of 25");
         let evictions = value(&measures, "small_zone_evictions_percent_by_preference");

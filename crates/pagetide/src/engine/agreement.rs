@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_is_not_ours_is_told() {
+    fn a_length_that_is_not_ours_is_reported() {
         let agreement = Agreement::new(Some(&look(5, 10)));
         for (mine, found, is_foreign) in [(20, 20, false), (20, 9, true), (20, 21, true)] {
             let mut state = agreement.lock();

@@ -43,7 +43,7 @@ pub(crate) struct Pages {
     pub(crate) pool: Option<Box<CompressedPool>>,
     pub(crate) rule: AccessRule,
     pub(crate) dirty: DirtyPages,
-    /// Of what is in no group, and of what no group is told apart in.
+    /// Of what is in no group, and of what is not counted by group.
     pub(crate) counters: Arc<Counters>,
     pub(crate) recorder: Option<Recorder>,
     /// Follows the uses of a few pages.
@@ -85,7 +85,7 @@ impl Pages {
         }
     }
 
-    /// Whether an access that found `frame`, and the page's hint as told, concerns tiering.
+    /// Whether an access that found `frame`, and whether the page had a hint, concerns tiering.
     #[inline]
     pub(crate) fn is_slow(&self, frame: FrameId, has_hint: bool) -> bool {
         frame.0 >= self.slow_from || has_hint

@@ -106,7 +106,7 @@ pub(crate) struct Pass<'e> {
     flushed: Flushed,
     /// Pages it may take yet.
     nr_left: u64,
-    /// The kernel has been told of what is written in part up to here.
+    /// What is written in part up to here, the kernel is reading already.
     prepared_to: u64,
 }
 

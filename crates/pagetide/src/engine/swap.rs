@@ -44,14 +44,14 @@ pub(crate) struct SwapFile {
     file: Arc<StoreFile>,
 }
 
-/// An error of the store, which many are told of.
+/// An error of the store, which many calls report.
 #[derive(Clone, Copy)]
 struct Failure {
     kind: io::ErrorKind,
     code: Option<i32>,
 }
 
-/// What those are told that need room where there is none.
+/// The error of calls that need room where there is none.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "no page of the region can leave memory: writing to {place} failed ({source}): make room \

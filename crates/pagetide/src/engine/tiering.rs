@@ -8,8 +8,8 @@
 //!
 //! Which page moves is core's to say; `moving` moves it.
 //!
-//! Time is coarse, and told: [`PageCache::tick`](crate::PageCache::tick) is called by the
-//! background thread, or by who does without one.
+//! Time is coarse, and comes in: [`PageCache::tick`](crate::PageCache::tick) is called by the
+//! background thread, or by a program that does without one.
 
 use crate::engine::delay;
 use crate::engine::hint_scan::HintScan;

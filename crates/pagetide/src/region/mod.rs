@@ -226,7 +226,8 @@ impl Region {
     }
 
     /// Writes back what is dirty and makes it durable. Of an anonymous region there is nothing that
-    /// could outlive it, and nothing is written; but whether its pages could leave memory is told.
+    /// could outlive it, and nothing is written; but the call says whether its pages could leave
+    /// memory.
     ///
     /// # Errors
     /// As for [`File::sync_data`]. Of an anonymous region [`SyncError::Writeback`] if a page could

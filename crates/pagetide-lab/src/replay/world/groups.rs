@@ -9,9 +9,10 @@
 //! What the notes say is done as the page cache did it, in its order. Notes that no run wrote, of a
 //! damaged record, are passed over. Replays that ask for another memory have no groups.
 
-use super::{DIRECT, World};
+use super::World;
 use crate::trace::DenseTrace;
-use pagetide_core::group::{ChargePath, ChargeStep, GroupConfig, GroupPass, Groups, NodePass};
+use pagetide_core::driver;
+use pagetide_core::group::{GroupConfig, Groups};
 use pagetide_core::ids::{GroupId, MappingId, PageId};
 use pagetide_core::record::{GroupNote, Note};
 use std::collections::BTreeMap;
@@ -32,19 +33,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
             return Some(GroupId::ROOT);
         }
         let named = self.payers.get(&self.trace.page(rank).mapping).copied();
-        let named = named.unwrap_or(GroupId::ROOT);
-        let mut path = ChargePath::new();
-        loop {
-            let groups = self.groups_mut()?;
-            let payer = if groups.tree().is_online(named) { named } else { GroupId::ROOT };
-            let Err(full) = groups.charge(payer) else { return Some(payer) };
-            let for_limit = |groups: &mut Groups| Some(GroupPass::for_limit(groups, full.group));
-            match path.after_pass(self.run_group_pass(for_limit).unwrap_or(0)) {
-                ChargeStep::Charge => {}
-                ChargeStep::DrainLogs => self.nodes[0].drain(),
-                ChargeStep::GiveUp => return None,
-            }
-        }
+        driver::charge_group(self, || named.unwrap_or(GroupId::ROOT))
     }
 
     /// Takes back what was charged for a page that got no frame.
@@ -56,15 +45,6 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
 
     fn groups_mut(&mut self) -> Option<&mut Groups> {
         self.nodes[0].lists.groups_mut()
-    }
-
-    fn run_group_pass(
-        &mut self,
-        start: impl FnOnce(&mut Groups) -> Option<GroupPass>,
-    ) -> Option<u64> {
-        self.settle_lists(0);
-        let pass = start(self.groups_mut()?)?;
-        Some(self.run_pass(0, DIRECT, NodePass::from(pass)))
     }
 
     /// Does what the recorded run did with its groups.
@@ -84,11 +64,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
                 }
             }
             GroupNote::Reclaim { group, nr_pages } => {
-                if nr_pages > 0 && groups.tree().exists(group) {
-                    self.run_group_pass(|groups| {
-                        Some(GroupPass::proactive(groups, group, nr_pages, None))
-                    });
-                }
+                driver::reclaim_from_group(self, group, nr_pages);
             }
             GroupNote::Join { mapping, group } => {
                 self.payers.insert(mapping, group);
@@ -106,7 +82,6 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
             return;
         }
         groups.set_config(group, config);
-        let above = |groups: &mut Groups| GroupPass::above_limit(groups, group);
-        while self.run_group_pass(above).is_some_and(|nr| nr > 0) {}
+        driver::shrink_group(self, group);
     }
 }

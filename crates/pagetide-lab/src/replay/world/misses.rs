@@ -14,11 +14,9 @@
 //! `apply_any`, which comes to the same where both can do it.
 
 use super::{AccessKind, Memory, Page, Setup, Word, World};
-use crate::replay::memory::Frames;
 use pagetide_core::folio::Flags;
-use pagetide_core::ids::{FrameId, PageId, PageType};
-use pagetide_core::lru::{self, ShadowEntry};
-use pagetide_core::reclaim::{Settled, Verdict};
+use pagetide_core::ids::{PageId, PageType};
+use pagetide_core::lru;
 
 /// Whether a world is plain.
 pub(super) fn is_plain(setup: &Setup) -> bool {
@@ -47,7 +45,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
             self.last_read = rank;
         }
         let shadow = self.shadow_of(rank);
-        let Some(frame) = self.take_frame(shadow) else {
+        let Some(frame) = self.alloc_in_limit(shadow) else {
             self.bypasses += 1;
             return;
         };
@@ -61,48 +59,6 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         node.log_add(&self.folios, frame);
         if self.rule.marks_fills() {
             self.mark_fill(frame);
-        }
-    }
-
-    /// A frame for a page that left this shadow, or `None` when none comes free.
-    fn take_frame(&mut self, incoming: Option<ShadowEntry>) -> Option<FrameId> {
-        if let Frames::Group(free) = &mut self.nodes[0].frames
-            && let Some(frame) = free.pop()
-        {
-            return Some(frame);
-        }
-        self.reclaim_frame(incoming)
-    }
-
-    #[cold]
-    fn reclaim_frame(&mut self, incoming: Option<ShadowEntry>) -> Option<FrameId> {
-        self.reclaim(0, incoming);
-        self.nodes[0].frames.take(None)
-    }
-
-    /// Claims the victims of a plain world, and says whether it could: all are clean, and unmarked.
-    pub(super) fn claim_plain(&mut self, batch: usize, unclean: Flags) -> bool {
-        let (pages, rank_in) = (&self.pages[..], &self.rank_in[..]);
-        self.batches[batch].victims_mut().iter_mut().all(|victim| {
-            let page = pages[rank_in[victim.frame.0 as usize] as usize];
-            victim.verdict = Verdict::Claimed;
-            page.plain_frame() == Some(victim.frame)
-                && !self.folios[victim.frame].flags().any(unclean)
-        })
-    }
-
-    /// As [`World::publish`], in a plain world.
-    pub(super) fn publish_evicted(&mut self, batch: usize) {
-        let Frames::Group(free) = &mut self.nodes[0].frames else { return };
-        for settled in &self.batches[batch].settled {
-            let Settled::Evicted { page, frame, shadow } = *settled else {
-                unreachable!("nothing moves in a plain world, nor is dropped during a pass");
-            };
-            let rank = self.rank_in[frame.0 as usize];
-            let word = shadow.map_or(Word::Absent, Word::Shadow);
-            self.pages[rank as usize] = Page::of_file(word);
-            free.push(frame);
-            (self.evicted)(page);
         }
     }
 }

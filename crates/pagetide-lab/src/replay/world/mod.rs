@@ -51,10 +51,6 @@ use tables::Tables;
 use tiering::Tiering;
 use word::{Backing, Mark, Page, Word};
 
-/// Whose batch of victims it is.
-const DIRECT: usize = 0;
-const BACKGROUND: usize = 1;
-
 /// A memory with its lists, and the pages of one trace.
 pub struct World<'a, Evicted> {
     trace: &'a DenseTrace,
@@ -69,8 +65,10 @@ pub struct World<'a, Evicted> {
     /// Where the run had groups.
     payers: Payers,
     rule: AccessRule,
-    /// The victims of a direct pass, and of the background one.
-    batches: [ReclaimBatch; 2],
+    /// The victims of a pass that is made at once; `None` while one is.
+    batch: Option<Box<ReclaimBatch>>,
+    /// The rank of the page that was claimed last.
+    last_claimed: u32,
     memory: Memory,
     /// By rank.
     pages: Vec<Page>,
@@ -128,7 +126,8 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
             nodes,
             tiering,
             payers: Payers::new(),
-            batches: [ReclaimBatch::new(), ReclaimBatch::new()],
+            batch: None,
+            last_claimed: 0,
             memory,
             pages: pages_of(trace, setup.swap_pages.is_some()),
             nr_pins: vec![0; if memory.repeats_the_run() { trace.nr_pages() } else { 0 }],

@@ -1,31 +1,28 @@
-//! The world's side of allocation and reclaim: the short loops around core's slow path and pass.
+//! Allocation and reclaim, the virtual world's side: what the driver asks of memory, done with
+//! vectors.
 //!
-//! They are the `pagetide` crate's, step by step, without locks and threads: waking background
-//! reclaim does nothing but in a machine's memory (see `background.rs`) and in memory of several
-//! kinds (see `tiering.rs`). A change there without one here breaks the replay law, and the test of
-//! it.
+//! The loops are core's ([`driver`]): the page cache runs the same ones, with locks. Only a machine
+//! has a background beside the accesses (see `background.rs`); memory of several kinds has its
+//! passes made at once, and in any other memory waking the background does nothing.
 //!
-//! ```text
-//!   alloc    take --> reclaim directly --> take --> drain --> reclaim --> take what is left
-//!   reclaim  drain the log; publish, try, publish, ... until the pass is done
-//! ```
+//! A claim takes the page's place on the swap device, if it needs one. Nothing else happens between
+//! a claim and its end, so that there is no lock to take.
 
 use super::node::Node;
-use super::{Backing, DIRECT, Mark, Page, Word, World};
+use super::{Backing, Mark, Page, Word, World};
 use crate::replay::memory::{Frames, Slot};
 use crate::trace::DenseTrace;
+use pagetide_core::driver::{self, Driven, DrivenPass, LeafRead, Woken};
 use pagetide_core::folio::Flags;
-use pagetide_core::group::NodePass;
-use pagetide_core::ids::{FrameId, GroupId, PageId};
-use pagetide_core::lru::lru_gen::{Detail, GenCommandError, parse_commands};
-use pagetide_core::lru::page_table::{LeafId, LeafLook, pages_around, wants_around};
+use pagetide_core::group::NodeLists;
+use pagetide_core::ids::{FrameId, GroupId, NodeId, PageId};
+use pagetide_core::lru::lru_gen::{Detail, GenCommandError};
+use pagetide_core::lru::page_table::{LeafId, LeafLook, wants_around};
 use pagetide_core::lru::{Refusal, ShadowEntry};
-use pagetide_core::page_alloc::{Attempt, Attempted, SlowPath, WatermarkLevel};
-use pagetide_core::reclaim::{DEF_PRIORITY, Settled, Step, Verdict};
-use pagetide_core::tiering::{Demotion, Leftover, Migration};
+use pagetide_core::page_alloc::{Starving, WatermarkLevel};
+use pagetide_core::reclaim::{DEF_PRIORITY, ReclaimBatch, Scan, Victim};
+use pagetide_core::tiering::Migration;
 use std::ops::Range;
-
-const UNCLEAN: Flags = Flags::DIRTY.with(Flags::WRITEBACK);
 
 /// A name for a group, of which a record knows only the number.
 fn path_of(group: GroupId) -> String {
@@ -39,11 +36,11 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     /// not, as the page cache's does not.
     pub(super) fn alloc(&mut self, rank: u32) -> Option<FrameId> {
         match self.nodes[0].frames {
-            Frames::Group(_) => self.alloc_in_limit(rank),
+            Frames::Group(_) => self.alloc_in_limit(self.shadow_of(rank)),
             Frames::KernelGroup(_) => {
-                let frame = self.alloc_in_limit(rank)?;
+                let frame = self.alloc_in_limit(self.shadow_of(rank))?;
                 let has_slot = self.grow_tree(rank) || {
-                    self.reclaim(0, self.shadow_of(rank));
+                    driver::reclaim_for_page(self, driver::FIRST, self.shadow_of(rank));
                     self.grow_tree(rank)
                 };
                 if !has_slot {
@@ -51,15 +48,13 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
                 }
                 has_slot.then_some(frame)
             }
-            Frames::Zone(_) if self.tiering.is_some() => self.alloc_from_tiers(),
-            Frames::Zone(_) => self.alloc_from_zone(0, SlowPath::new()),
+            Frames::Zone(_) => driver::take_above_low(self).or_else(|| driver::alloc_slowly(self)),
         }
     }
 
-    /// A frame for the page, if there is one for which no page has to go.
+    /// A frame for the page, if there is one for which none has to go.
     pub(super) fn take_free(&mut self, rank: u32) -> Option<FrameId> {
-        let take = |node: &mut Node| node.frames.take(Some(WatermarkLevel::Low));
-        let frame = self.nodes.iter_mut().find_map(take)?;
+        let frame = driver::take_above_low(self)?;
         let has_slot = self.grow_tree(rank);
         if !has_slot {
             self.nodes[0].frames.free(frame);
@@ -67,9 +62,10 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         has_slot.then_some(frame)
     }
 
-    fn alloc_in_limit(&mut self, rank: u32) -> Option<FrameId> {
+    /// A frame for a page that left this shadow, of a memory without watermarks.
+    pub(super) fn alloc_in_limit(&mut self, incoming: Option<ShadowEntry>) -> Option<FrameId> {
         self.nodes[0].frames.take(None).or_else(|| {
-            self.reclaim(0, self.shadow_of(rank));
+            driver::reclaim_for_page(self, driver::FIRST, incoming);
             self.nodes[0].frames.take(None)
         })
     }
@@ -84,93 +80,18 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         }
     }
 
-    /// A frame of the node, by what `path` says is left to try.
-    pub(super) fn alloc_from_zone(&mut self, nth: usize, mut path: SlowPath) -> Option<FrameId> {
-        let mut outcome = Attempted::Failed;
-        let mut _starving = None;
-        loop {
-            outcome = match path.next(outcome) {
-                Attempt::Take(level) => match self.nodes[nth].frames.take(level) {
-                    Some(frame) => return Some(frame),
-                    None => Attempted::Failed,
-                },
-                Attempt::WakeBackground => {
-                    self.wake_background();
-                    Attempted::Progress
-                }
-                Attempt::DirectReclaim => self.reclaim(nth, None),
-                Attempt::DrainCpus => {
-                    _starving = self.nodes[nth].frames.drain();
-                    self.nodes[nth].drain();
-                    Attempted::Progress
-                }
-                Attempt::GiveUp => return None,
-            };
-        }
-    }
-
-    /// One direct pass.
-    pub(super) fn reclaim(&mut self, nth: usize, incoming: Option<ShadowEntry>) -> Attempted {
-        self.settle_lists(nth);
-        let pass = NodePass::direct_for(&mut self.nodes[nth].lists, incoming);
-        let nr_reclaimed = self.run_pass(nth, DIRECT, pass);
-        if nr_reclaimed > 0 { Attempted::Progress } else { Attempted::Failed }
-    }
-
     /// Carries out commands in the shape of `lru_gen`, up to the first that cannot be; returns how
     /// many pages were evicted.
     ///
     /// # Errors
     /// [`GenCommandError`], for that one.
     pub fn command_lru_gen(&mut self, text: &str) -> Result<u64, GenCommandError> {
-        let mut nr_evicted = 0;
-        for command in parse_commands(text) {
-            self.settle_lists(0);
-            let pass = NodePass::on_command(&mut self.nodes[0].lists, &command?)?;
-            nr_evicted += self.run_pass(0, DIRECT, pass);
-        }
-        Ok(nr_evicted)
+        driver::command_lru_gen(self, text)
     }
 
     /// Describes the generations in the shape of `lru_gen`; groups have only numbers here.
     pub fn describe_lru_gen(&mut self, detail: Detail) -> String {
-        let mut text = String::new();
-        for nth in 0..self.nodes.len() {
-            self.settle_lists(nth);
-            let written = self.nodes[nth].lists.write_lru_gen(&mut text, &path_of, detail);
-            written.expect("a string has room");
-        }
-        text
-    }
-
-    /// Lists that know of all that was done, and the time.
-    pub(super) fn settle_lists(&mut self, nth: usize) {
-        let now = self.now();
-        self.nodes[nth].settle(now);
-    }
-
-    /// Runs a pass to its end, and says how many frames it freed.
-    pub(super) fn run_pass(&mut self, nth: usize, batch: usize, mut pass: NodePass) -> u64 {
-        if self.tiering.as_ref().is_some_and(|tiering| tiering.demotes(nth)) {
-            pass = pass.demoting();
-        }
-        loop {
-            let step = self.nodes[nth].lists.reclaim(&mut pass, &mut self.batches[batch]);
-            if !self.batches[batch].settled.is_empty() {
-                self.publish(batch);
-            }
-            match step {
-                Step::TryEvict => self.try_victims(nth, batch, &pass),
-                Step::Look => self.look_at_victims(batch),
-                Step::WalkTables => self.walk_tables(nth, &pass),
-                Step::Done => break,
-            }
-        }
-        self.trim_shadows(pass.scan().priority);
-        if self.has_flusher && pass.scan().wants_flusher() {
-            self.wake_flusher();
-        }
-        pass.scan().reclaimed
+        driver::describe_lru_gen(self, &path_of, detail)
     }
 
     /// Forgets what a group's limit on shadows says, after a pass down to this priority. The kernel
@@ -188,126 +109,192 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
             }
         }
     }
+}
 
-    /// Publishes what was settled in one of the batches.
-    pub(super) fn publish(&mut self, batch: usize) {
-        if self.is_plain {
-            return self.publish_evicted(batch);
+impl<'a, Evicted: FnMut(PageId)> Driven for World<'a, Evicted> {
+    type Frame = FrameId;
+    type Pass<'p> = World<'a, Evicted>;
+
+    fn nr_nodes(&self) -> u8 {
+        self.nodes.len() as u8
+    }
+
+    fn take(&mut self, node: NodeId, level: Option<WatermarkLevel>) -> Option<FrameId> {
+        self.nodes[node.index()].frames.take(level)
+    }
+
+    fn drain_frames(&mut self, node: NodeId) -> Option<Starving> {
+        self.nodes[node.index()].frames.drain()
+    }
+
+    fn drain_logs(&mut self, node: NodeId) {
+        self.nodes[node.index()].drain();
+    }
+
+    fn wake_background(&mut self) -> Woken {
+        if self.tiering.is_some() {
+            return Woken::Caller;
         }
-        for at in 0..self.batches[batch].settled.len() {
-            match self.batches[batch].settled[at] {
-                Settled::Evicted { page, frame, shadow } => {
-                    let rank = self.rank_in[frame.0 as usize];
-                    let left = if shadow.is_some() { Slot::Shadow } else { Slot::Empty };
-                    if self.pages[rank as usize].backing() == Backing::File {
-                        self.nodes[0].frames.change_slot(rank, Slot::Page, left);
-                    }
-                    let word = shadow.map_or(Word::Absent, Word::Shadow);
-                    self.pages[rank as usize].set_word(word);
-                    self.node_of(frame).frames.free(frame);
-                    (self.evicted)(page);
-                }
-                Settled::Demoted { frame, .. } => {
-                    let rank = self.rank_in[frame.0 as usize];
-                    let moved = self.frame_of(rank).expect("a demoted page is resident");
-                    self.list_moved(rank, moved, Migration::Demotion);
-                    self.node_of(frame).frames.free(frame);
-                }
-                Settled::Orphan { frame } => self.node_of(frame).frames.free(frame),
-            }
+        self.wake_background_thread();
+        Woken::Thread
+    }
+
+    fn wake_flusher(&mut self) {
+        if self.has_flusher {
+            self.flush_soon();
         }
     }
 
-    pub(super) fn try_victims(&mut self, nth: usize, batch: usize, pass: &NodePass) {
-        // What moves stays dirty.
-        let unmovable = pass.scan().unclean();
-        if self.is_plain && self.claim_plain(batch, unmovable) {
-            return;
+    fn demotes(&self, node: NodeId) -> bool {
+        self.tiering.as_ref().is_some_and(|tiering| tiering.demotes(node))
+    }
+
+    fn background_target(&mut self, node: NodeId, room_below: u64) -> u64 {
+        let tiering = self.tiering.as_ref();
+        let level = tiering.map_or(WatermarkLevel::High, |tiering| tiering.background_level(node));
+        self.nodes[node.index()].frames.background_target(level, room_below)
+    }
+
+    fn room_for_demoted(&mut self, node: NodeId) -> u64 {
+        self.nodes[node.index()].frames.room_for_demoted()
+    }
+
+    fn set_reclaim_active(&mut self, node: NodeId, is_active: bool) {
+        self.nodes[node.index()].frames.set_reclaim_active(is_active);
+    }
+
+    fn lend_lists<T>(&mut self, node: NodeId, use_lists: impl FnOnce(&mut NodeLists) -> T) -> T {
+        use_lists(&mut self.nodes[node.index()].lists)
+    }
+
+    fn lend_current<T>(&mut self, node: NodeId, use_lists: impl FnOnce(&mut NodeLists) -> T) -> T {
+        let now = self.now();
+        let node = &mut self.nodes[node.index()];
+        node.settle(now);
+        use_lists(&mut node.lists)
+    }
+
+    fn in_pass(&mut self, _node: NodeId, run: impl FnOnce(&mut Self, &mut ReclaimBatch)) {
+        let mut batch = self.batch.take().unwrap_or_default();
+        run(self, &mut batch);
+        self.batch = Some(batch);
+    }
+
+    fn end_pass(&mut self, _node: NodeId, scan: &Scan) {
+        self.trim_shadows(scan.priority);
+    }
+}
+
+impl<Evicted: FnMut(PageId)> DrivenPass for World<'_, Evicted> {
+    #[inline]
+    fn lend_lists<T>(&mut self, node: NodeId, use_lists: impl FnOnce(&mut NodeLists) -> T) -> T {
+        use_lists(&mut self.nodes[node.index()].lists)
+    }
+
+    #[inline]
+    fn flags(&self, frame: FrameId) -> Flags {
+        self.folios[frame].flags()
+    }
+
+    fn spares(&mut self, victim: &Victim) -> bool {
+        let rank = self.rank_in[victim.frame.0 as usize];
+        let is_armed = self.pages[rank as usize].has(Mark::Armed);
+        let folio = &self.folios[victim.frame];
+        self.tiering.as_mut().is_some_and(|tiering| tiering.spares(folio, is_armed))
+    }
+
+    #[inline]
+    fn claim(&mut self, victim: &Victim) -> Result<(), Refusal> {
+        let rank = self.rank_in[victim.frame.0 as usize];
+        self.last_claimed = rank;
+        let page = &mut self.pages[rank as usize];
+        let is_pinned = self.nr_pins.get(rank as usize).is_some_and(|nr_pins| *nr_pins > 0);
+        if !is_pinned && page.plain_frame() == Some(victim.frame) {
+            return Ok(());
         }
-        let (victims, around) = self.batches[batch].victims_and_around();
-        for victim in victims {
-            let rank = self.rank_in[victim.frame.0 as usize];
-            let page = &mut self.pages[rank as usize];
-            let flags = self.folios[victim.frame].flags();
-            if let Some(tiering) = self.tiering.as_mut().filter(|_| pass.scan().demotes)
-                && tiering.spares(&self.folios[victim.frame], page.has(Mark::Armed))
-            {
-                victim.verdict = Verdict::Refused(Refusal::Young);
-                continue;
+        if is_pinned || page.has(Mark::Filling) || page.word() != Word::Resident(victim.frame) {
+            return Err(Refusal::Busy);
+        }
+        if page.take(Mark::Young) {
+            return Err(Refusal::Young);
+        }
+        if page.backing() == Backing::Nothing {
+            if self.swap_left == 0 {
+                return Err(Refusal::Busy);
             }
-            victim.verdict = if flags.any(unmovable) {
-                Verdict::Refused(Refusal::Dirty)
-            } else if page.has(Mark::Filling)
-                || self.nr_pins.get(rank as usize).is_some_and(|nr_pins| *nr_pins > 0)
-                || page.word() != Word::Resident(victim.frame)
-            {
-                Verdict::Refused(Refusal::Busy)
-            } else if page.take(Mark::Young) {
-                Verdict::Refused(Refusal::Young)
-            } else if page.backing() == Backing::Nothing && self.swap_left == 0 {
-                Verdict::Refused(Refusal::Busy)
-            } else if let Some(tiering) = self.tiering.as_ref().filter(|_| pass.scan().demotes) {
-                match tiering.alloc_demoted(&mut self.nodes, nth) {
-                    Some(target) => {
-                        self.folios[target].bind_moved(&self.folios[victim.frame], Flags::NONE);
-                        page.move_to(target);
-                        self.rank_in[target.0 as usize] = rank;
-                        Verdict::Demoted
-                    }
-                    None if flags.any(UNCLEAN) => Verdict::Refused(Refusal::Dirty),
-                    None if Demotion::leftover(pass.scan().kind) == Leftover::Keep => {
-                        Verdict::Refused(Refusal::Busy)
-                    }
-                    None => Verdict::Claimed,
-                }
-            } else {
-                if page.backing() == Backing::Nothing {
-                    page.set_backing(Backing::Swap);
-                    self.swap_left -= 1;
-                }
-                Verdict::Claimed
-            };
-            if pass.looks_around() && victim.verdict == Verdict::Refused(Refusal::Young) {
-                let page = victim.page;
-                let mut look = around.look_at(LeafId::of(page));
-                look.young_victim(page.index);
-                let takes = |frame: FrameId| wants_around(self.folios[frame].flags());
-                let Some((leaf, ranks)) = self.tables.leaf_with(self.trace, rank) else { continue };
-                let node = &self.nodes[nth];
-                let words = Words { ranks, trace: self.trace, pages: &mut self.pages, node };
-                let leaves_young = words.read(pages_around(page.index), takes, look);
-                leaf.is_touched |= leaves_young;
-            }
+            page.set_backing(Backing::Swap);
+            self.swap_left -= 1;
+        }
+        Ok(())
+    }
+
+    fn release(&mut self) {
+        self.leave_swap(self.last_claimed);
+    }
+
+    fn demote(&mut self, node: NodeId) -> bool {
+        let rank = self.last_claimed;
+        let Some(source) = self.frame_of(rank) else { return false };
+        let Some(tiering) = &self.tiering else { return false };
+        let Some(target) = tiering.alloc_demoted(&mut self.nodes, node) else { return false };
+        self.folios[target].bind_moved(&self.folios[source], Flags::NONE);
+        self.pages[rank as usize].move_to(target);
+        self.rank_in[target.0 as usize] = rank;
+        self.leave_swap(rank);
+        true
+    }
+
+    #[inline]
+    fn evict(&mut self, page: PageId, frame: FrameId, shadow: Option<ShadowEntry>) {
+        let rank = self.rank_in[frame.0 as usize];
+        self.change_slot(rank, if shadow.is_some() { Slot::Shadow } else { Slot::Empty });
+        self.pages[rank as usize].set_word(shadow.map_or(Word::Absent, Word::Shadow));
+        (self.evicted)(page);
+    }
+
+    fn list_demoted(&mut self, frame: FrameId) {
+        let rank = self.rank_in[frame.0 as usize];
+        let moved = self.frame_of(rank).expect("a demoted page is resident");
+        self.list_moved(rank, moved, Migration::Demotion);
+    }
+
+    #[inline]
+    fn free(&mut self, frames: impl Iterator<Item = FrameId> + Clone) {
+        for frame in frames {
+            self.node_of(frame).frames.free(frame);
         }
     }
 
-    /// Reads and clears the victims' young bits; they stay.
-    pub(super) fn look_at_victims(&mut self, batch: usize) {
-        for victim in self.batches[batch].victims_mut() {
-            let rank = self.rank_in[victim.frame.0 as usize];
-            if self.pages[rank as usize].take(Mark::Young) {
-                victim.verdict = Verdict::Refused(Refusal::Young);
-            }
-        }
+    fn take_young(&mut self, victim: &Victim) -> bool {
+        let rank = self.rank_in[victim.frame.0 as usize];
+        self.pages[rank as usize].take(Mark::Young)
     }
 
-    /// Reads the touched tables core wants, in the order of pages, as a walk of real tables does.
-    pub(super) fn walk_tables(&mut self, nth: usize, pass: &NodePass) {
-        let Some(mut walk) = self.nodes[nth].lists.start_walk(pass) else { return };
-        for leaf in self.tables.leaves.iter_mut().filter(|leaf| leaf.is_touched) {
-            if walk.wants(leaf.id) {
-                leaf.is_touched = false;
-                let look = walk.found().look_at(leaf.id);
-                let ranks = &self.tables.ranks[leaf.span.clone()];
-                let node = &self.nodes[nth];
-                let words = Words { ranks, trace: self.trace, pages: &mut self.pages, node };
+    fn collect_touched(&mut self, leaves: &mut Vec<LeafId>) {
+        let touched = self.tables.leaves.iter().filter(|leaf| leaf.is_touched);
+        leaves.extend(touched.map(|leaf| leaf.id));
+    }
+
+    fn read_leaf(
+        &mut self,
+        node: NodeId,
+        leaf: LeafId,
+        read: &LeafRead,
+        look: &mut LeafLook<'_>,
+    ) -> bool {
+        let Some((leaf, ranks)) = self.tables.leaf_and_ranks(leaf) else { return false };
+        let node = &self.nodes[node.index()];
+        let words = Words { ranks, trace: self.trace, pages: &mut self.pages, node };
+        match read {
+            LeafRead::Walk => {
                 leaf.is_touched = words.read(leaf.id.pages(), |_| true, look);
             }
-            if walk.is_full() {
-                self.nodes[nth].lists.report_walk(pass, &mut walk);
+            LeafRead::Around(pages) => {
+                let takes = |frame: FrameId| wants_around(self.folios[frame].flags());
+                leaf.is_touched |= words.read(pages.clone(), takes, look);
             }
         }
-        self.nodes[nth].lists.report_walk(pass, &mut walk);
+        true
     }
 }
 
@@ -327,7 +314,7 @@ impl Words<'_> {
         self,
         range: Range<u64>,
         takes: impl Fn(FrameId) -> bool,
-        mut look: LeafLook<'_>,
+        look: &mut LeafLook<'_>,
     ) -> bool {
         let mut leaves_young = false;
         for &rank in self.ranks {
@@ -348,7 +335,6 @@ impl Words<'_> {
                 look.resident(index);
             }
         }
-        look.done();
         leaves_young
     }
 }

@@ -44,17 +44,15 @@ impl Tables {
         if self.leaves.is_empty() {
             *self = Tables::of(trace);
         }
-        let at = self.leaf_of(trace, rank).expect("every page of the trace has a leaf");
+        let at = self
+            .position_of(LeafId::of(trace.page(rank)))
+            .expect("every page of the trace has a leaf");
         self.leaves[at].is_touched = true;
     }
 
-    /// A page's leaf and its pages, in order; `None` before any page was young.
-    pub(super) fn leaf_with(
-        &mut self,
-        trace: &DenseTrace,
-        rank: u32,
-    ) -> Option<(&mut Leaf, &[u32])> {
-        let at = self.leaf_of(trace, rank)?;
+    /// A leaf and its pages, in order; `None` before any page was young.
+    pub(super) fn leaf_and_ranks(&mut self, id: LeafId) -> Option<(&mut Leaf, &[u32])> {
+        let at = self.position_of(id)?;
         let leaf = &mut self.leaves[at];
         let ranks = &self.ranks[leaf.span.clone()];
         Some((leaf, ranks))
@@ -78,8 +76,7 @@ impl Tables {
         &self.ranks[nr_before(from(pages.start))..nr_before(from(pages.end))]
     }
 
-    fn leaf_of(&self, trace: &DenseTrace, rank: u32) -> Option<usize> {
-        let id = LeafId::of(trace.page(rank));
+    fn position_of(&self, id: LeafId) -> Option<usize> {
         self.leaves.binary_search_by_key(&id, |leaf| leaf.id).ok()
     }
 
@@ -106,11 +103,12 @@ mod tests {
     fn neighbours_are_found_whatever_order_they_came_in() {
         let trace = DenseTrace::from_reads([700, 3, 511, 512, 0]);
         let mut tables = Tables::default();
-        assert!(tables.leaf_with(&trace, 0).is_none());
+        assert!(tables.leaf_and_ranks(LeafId::of(trace.page(0))).is_none());
         tables.touch(&trace, 3);
         let spans: Vec<_> = tables.leaves.iter().map(|leaf| leaf.span.clone()).collect();
         assert_eq!((spans, &tables.ranks[..]), (vec![0..3, 3..5], &[4, 1, 2, 3, 0][..]));
-        let beside = tables.leaf_with(&trace, 4).map(|(_, ranks)| ranks.to_vec());
+        let beside =
+            tables.leaf_and_ranks(LeafId::of(trace.page(4))).map(|(_, ranks)| ranks.to_vec());
         assert_eq!(beside, Some(vec![4, 1, 2]));
         let touched: Vec<_> = tables.leaves.iter().map(|leaf| leaf.is_touched).collect();
         assert_eq!(touched, [false, true]);

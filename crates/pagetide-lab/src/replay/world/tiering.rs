@@ -7,17 +7,17 @@
 //!   pass   over a node with slower ones: a victim moves down, if there is a frame
 //! ```
 //!
-//! Which page moves is core's to say. Ignored: what accesses and moves cost; they decide nothing
-//! here. Where this differs from the page cache, the replay law's test fails.
+//! Which page moves is core's to say, and which node is reclaimed when its driver's. Ignored: what
+//! accesses and moves cost; they decide nothing here.
 
 use super::node::Node;
-use super::{DIRECT, Mark, Word, World};
+use super::{Mark, Word, World};
 use crate::replay::memory::{Memory, TierMemory};
+use pagetide_core::driver;
 use pagetide_core::folio::{Flags, Folio};
-use pagetide_core::group::NodePass;
 use pagetide_core::ids::{FrameId, MappingId, NodeId, PageId};
 use pagetide_core::lru::AccessPath;
-use pagetide_core::page_alloc::{Attempt, Attempted, SlowPath, WatermarkLevel};
+use pagetide_core::page_alloc::WatermarkLevel;
 use pagetide_core::record::{AccessKind, Note, RecordedTiers};
 use pagetide_core::tiering::{
     BalancingMode, Demotion, EntryFacts, FaultCounts, Headroom, HintFault, HintScanner, Migration,
@@ -129,22 +129,22 @@ impl Tiering {
         })
     }
 
-    fn demotion_from(&self, nth: usize) -> Option<Demotion<'_>> {
+    fn demotion_from(&self, node: NodeId) -> Option<Demotion<'_>> {
         // Nodes are a chain: there is nothing for a seed to choose from.
-        Demotion::of(&self.topology, NodeId(nth as u8), self.settings.demotion, 0)
+        Demotion::of(&self.topology, node, self.settings.demotion, 0)
     }
 
-    pub(super) fn demotes(&self, nth: usize) -> bool {
-        self.demotion_from(nth).is_some()
+    pub(super) fn demotes(&self, node: NodeId) -> bool {
+        self.demotion_from(node).is_some()
     }
 
-    fn background_level(&self, nth: usize) -> WatermarkLevel {
-        background_level(&self.topology, NodeId(nth as u8), self.settings.mode)
+    pub(super) fn background_level(&self, node: NodeId) -> WatermarkLevel {
+        background_level(&self.topology, node, self.settings.mode)
     }
 
     /// A frame for what is demoted from the node, without reclaim.
-    pub(super) fn alloc_demoted(&self, nodes: &mut [Node], nth: usize) -> Option<FrameId> {
-        let demotion = self.demotion_from(nth)?;
+    pub(super) fn alloc_demoted(&self, nodes: &mut [Node], node: NodeId) -> Option<FrameId> {
+        let demotion = self.demotion_from(node)?;
         demotion.find_frame(|node, level| nodes[node.index()].frames.take(Some(level)))
     }
 
@@ -337,7 +337,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         }
         let decision = tiering.promotion.decide(now, &HintFault { folio, nr_frames: 1 }, &room);
         if decision.wakes_reclaim() {
-            self.reclaim_in_background(0);
+            driver::wake_background(self);
         }
         decision.sentence()
     }
@@ -364,7 +364,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
             tiering.promotion.count_promoted(1);
         }
         if self.room().is_short() {
-            self.reclaim_in_background(0);
+            driver::wake_background(self);
         }
     }
 
@@ -382,47 +382,5 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         if tiering.promotion.arms_moved(tiering.now, &self.folios[frame], migration) {
             self.pages[rank as usize].set(Mark::Armed);
         }
-    }
-
-    /// A frame for a page that comes in: of the fastest node that has one, or of the slowest that
-    /// can be made to have one.
-    pub(super) fn alloc_from_tiers(&mut self) -> Option<FrameId> {
-        let at_low = |node: &mut Node| node.frames.take(Some(WatermarkLevel::Low));
-        if let Some(frame) = self.nodes.iter_mut().find_map(at_low) {
-            return Some(frame);
-        }
-        self.reclaim_in_background(0);
-        (0..self.nodes.len()).rev().find_map(|nth| {
-            let mut path = SlowPath::new();
-            while path.next(Attempted::Progress) != Attempt::WakeBackground {}
-            self.alloc_from_zone(nth, path)
-        })
-    }
-
-    /// Background passes over the node, at once, until it has the frames free that it should, or a
-    /// pass frees nothing. Slower nodes come first: what leaves this one goes there.
-    fn reclaim_in_background(&mut self, nth: usize) {
-        let Some(tiering) = &self.tiering else { return };
-        let (demotes, level) = (tiering.demotes(nth), tiering.background_level(nth));
-        self.nodes[nth].frames.set_reclaim_active(true);
-        loop {
-            let mut room = 0;
-            if nth + 1 < self.nodes.len() {
-                self.reclaim_in_background(nth + 1);
-                if demotes {
-                    room = self.nodes[nth + 1].frames.room_for_demoted();
-                }
-            }
-            let target = self.nodes[nth].frames.background_target(level, room);
-            if target == 0 {
-                break;
-            }
-            self.settle_lists(nth);
-            let pass = NodePass::background(&mut self.nodes[nth].lists, target);
-            if self.run_pass(nth, DIRECT, pass) == 0 {
-                break;
-            }
-        }
-        self.nodes[nth].frames.set_reclaim_active(false);
     }
 }

@@ -71,7 +71,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     }
 
     /// Reclaim met more dirty pages than clean ones: the flusher comes before the next access.
-    pub(super) fn wake_flusher(&mut self) {
+    pub(super) fn flush_soon(&mut self) {
         let now_ns = self.now_ns();
         self.clock.wake_flusher(now_ns);
         self.look_at = self.look_at.min(self.accesses);

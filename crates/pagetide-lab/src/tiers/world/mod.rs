@@ -38,6 +38,7 @@
 
 mod background;
 mod moving;
+mod reclaim;
 mod scan;
 mod tables;
 
@@ -45,13 +46,14 @@ use super::access_loop::{AccessLoop, Node, TierAccess};
 use super::prices::{Item, TierPrices};
 use super::tally::{Migrations, Tally};
 use background::Background;
+use pagetide_core::driver;
 use pagetide_core::folio::{Flags, Folios};
+use pagetide_core::group::{Grouping, NodeLists};
 use pagetide_core::ids::{FrameId, MappingId, Order, PageId, PageIndex, PageType};
 use pagetide_core::lru::{
-    AccessLog, AccessPath, LruConfig, Lruvec, LruvecId, PolicyConfig, PolicyName, Room,
+    AccessLog, AccessPath, LruConfig, LruvecId, PolicyConfig, PolicyName, Room,
 };
 use pagetide_core::page_alloc::{AllocRequest, WatermarkLevel, Zone, ZoneConfig};
-use pagetide_core::reclaim::ReclaimBatch;
 use pagetide_core::tiering::{
     Headroom, HintFault, Promotion, Sentence, StampWidth, TierCosts, TieringKnobs, TieringSwitches,
     Topology,
@@ -82,7 +84,7 @@ pub(super) struct World {
     folios: Arc<Folios>,
     /// By node.
     zones: [Zone; 2],
-    lruvecs: [Lruvec; 2],
+    lists: [NodeLists; 2],
     logs: [AccessLog; 2],
     /// Frames of the fast node: where the slow one's begin.
     nr_fast: u32,
@@ -93,7 +95,8 @@ pub(super) struct World {
     promotion: Promotion,
     scan: Scan,
     background: Background,
-    batch: ReclaimBatch,
+    /// A page that is about to move to a frame of the slow node.
+    claimed: Option<(u32, FrameId)>,
     tally: Tally,
 }
 
@@ -106,7 +109,7 @@ impl World {
         let [nr_fast, nr_slow] = config.nr_frames;
         assert!(config.nr_pages < nr_fast + nr_slow, "memory holds its program");
         let folios = Arc::new(Folios::for_one_thread(nr_fast + nr_slow));
-        let lruvec = |node: Node| {
+        let lists = |node: Node| {
             let id = LruvecId { group: 0, node: node as u8 };
             let (first_frame, nr_frames) = match node {
                 Node::Fast => (FrameId(0), nr_fast),
@@ -119,7 +122,7 @@ impl World {
                 own: PolicyConfig::ActiveInactive { frames_stand_for: config.scale },
                 ..LruConfig::file_only(nr_frames)
             };
-            Lruvec::new(config.policy, &lru, folios.clone())
+            NodeLists::new(config.policy, &lru, folios.clone(), Grouping::Off)
         };
         let mut world = World {
             access_loop: AccessLoop::new(
@@ -129,7 +132,7 @@ impl World {
                 config.scale,
             ),
             zones: config.nr_frames.map(|nr_frames| Zone::new(ZoneConfig::with_frames(nr_frames))),
-            lruvecs: [lruvec(Node::Fast), lruvec(Node::Slow)],
+            lists: [lists(Node::Fast), lists(Node::Slow)],
             logs: [AccessLog::new(), AccessLog::new()],
             nr_fast,
             page_in: vec![u32::MAX; (nr_fast + nr_slow) as usize],
@@ -142,7 +145,7 @@ impl World {
             ),
             scan: Scan::new(config),
             background: Background::default(),
-            batch: ReclaimBatch::new(),
+            claimed: None,
             tally: Tally::new(config.nr_pages, config.prices.accesses_to_earn_back()),
             folios,
         };
@@ -282,7 +285,7 @@ impl World {
         let room = Headroom::of(&self.zones[Node::Fast as usize]);
         let decision = self.promotion.decide(now, &HintFault { folio, nr_frames: 1 }, &room);
         if decision.wakes_reclaim() {
-            self.wake_background();
+            driver::wake_background(self);
         }
         decision.sentence()
     }
@@ -291,32 +294,24 @@ impl World {
     fn fault(&mut self, page: u32) {
         self.access_loop.charge(Item::PageFault, 1);
         let (node, frame) = self.alloc();
-        let rule = self.lruvecs[node as usize].access_rule();
+        let rule = self.lists[node as usize].root().access_rule();
         self.put(page, node, frame, rule.flags_on_fill(AccessPath::Table));
     }
 
     /// A frame for a page that has none: fast memory as long as there is some to spare.
     fn alloc(&mut self) -> (Node, FrameId) {
-        let low = Some(WatermarkLevel::Low);
-        let first = [Node::Fast, Node::Slow].into_iter().find_map(|node| self.take(node, low));
-        if let Some(found) = first {
-            return found;
-        }
-        self.wake_background();
-        let urgent = [Some(WatermarkLevel::Min), None].into_iter().find_map(|level| {
-            [Node::Slow, Node::Fast].into_iter().find_map(|node| self.take(node, level))
-        });
-        urgent.expect("memory holds its program")
+        let found = driver::take_above_low(self).or_else(|| driver::alloc_slowly(self));
+        found.expect("memory holds its program")
     }
 
     /// A frame of this node, if that leaves more than `level` free.
-    fn take(&mut self, node: Node, level: Option<WatermarkLevel>) -> Option<(Node, FrameId)> {
+    fn take_frame(&mut self, node: Node, level: Option<WatermarkLevel>) -> Option<(Node, FrameId)> {
         let request = AllocRequest::fast(Order::BASE).at(level);
         let frame = self.zones[node as usize].alloc(&request)?;
         Some((node, FrameId(frame.0 + self.first_frame(node))))
     }
 
-    fn free(&mut self, frame: FrameId) {
+    fn free_frame(&mut self, frame: FrameId) {
         let node = self.node_of(frame);
         let in_zone = FrameId(frame.0 - self.first_frame(node));
         self.page_in[frame.0 as usize] = u32::MAX;
@@ -333,9 +328,9 @@ impl World {
     fn give(&mut self, page: u32, node: Node, frame: FrameId) {
         self.page_in[frame.0 as usize] = page;
         self.access_loop.place(page, node, frame);
-        let (log, lruvec) = (&mut self.logs[node as usize], &mut self.lruvecs[node as usize]);
+        let (log, lists) = (&mut self.logs[node as usize], &mut self.lists[node as usize]);
         if log.add(&self.folios, frame) == Room::Full {
-            lruvec.drain(log);
+            lists.drain(log);
         }
     }
 

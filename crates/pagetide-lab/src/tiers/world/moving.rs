@@ -13,24 +13,26 @@
 use super::World;
 use crate::tiers::access_loop::Node;
 use crate::tiers::prices::Item;
+use pagetide_core::driver;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::FrameId;
 use pagetide_core::lru::AccessPath;
 use pagetide_core::page_alloc::WatermarkLevel;
-use pagetide_core::tiering::{Demotion, DemotionMode, Migration};
+use pagetide_core::tiering::Migration;
 
 impl World {
     /// Moves a page of the slow node to the fast one, if there is still a frame.
     pub(super) fn promote(&mut self, page: u32) {
         let high = Some(WatermarkLevel::High);
-        let Some((_, frame)) = self.take(Node::Fast, high) else {
-            return self.wake_background();
+        let Some((_, frame)) = self.take_frame(Node::Fast, high) else {
+            return driver::wake_background(self);
         };
         let before = self.access_loop.word(page).frame();
-        assert!(self.lruvecs[Node::Slow as usize].withdraw(before), "nothing reclaims slow memory");
-        let rule = self.lruvecs[Node::Fast as usize].access_rule();
+        let slow = self.lists[Node::Slow as usize].whole_mut();
+        assert!(slow.withdraw(before), "nothing reclaims slow memory");
+        let rule = self.lists[Node::Fast as usize].root().access_rule();
         self.put_moved(page, Node::Fast, frame, rule.flags_on_fill(AccessPath::Table));
-        self.free(before);
+        self.free_frame(before);
         self.access_loop.count_copy(Node::Slow, Node::Fast);
         self.access_loop.charge(Item::MovePage, 1);
         self.promotion.count_promoted(1);
@@ -38,23 +40,14 @@ impl World {
         self.tally.promoted(page, self.access_loop.now_ns(), self.access_loop.uses(page));
     }
 
-    /// Moves a victim of the fast node's pass to a slower node; says whether there was a frame. Its
-    /// old frame stays the pass's.
-    pub(super) fn demote(&mut self, page: u32) -> bool {
-        let demotion = Demotion::of(&self.topology, Node::Fast.id(), DemotionMode::On, 0);
-        // There is one slower node, so that no other is tried after it.
-        if demotion.is_none_or(|demotion| demotion.preferred() != Node::Slow.id()) {
-            return false;
-        }
-        let Some((_, frame)) = self.take(Node::Slow, Some(WatermarkLevel::Low)) else {
-            return false;
-        };
+    /// Moves a victim of the fast node's pass to a frame of the slow node. Its old frame stays the
+    /// pass's.
+    pub(super) fn move_down(&mut self, page: u32, frame: FrameId) {
         self.put_moved(page, Node::Slow, frame, Flags::NONE);
         self.access_loop.take_young(page);
         self.arm_moved(page, frame, Migration::Demotion);
         self.access_loop.count_copy(Node::Fast, Node::Slow);
         self.tally.demoted(page, self.access_loop.now_ns(), self.access_loop.uses(page));
-        true
     }
 
     /// Arms a page where it has just been moved to, if core wants to know how soon it is touched.
@@ -73,7 +66,7 @@ impl World {
     fn put_moved(&mut self, page: u32, node: Node, frame: FrameId, flags: Flags) {
         let before = self.access_loop.word(page).frame();
         self.folios[frame].bind_moved(&self.folios[before], flags);
-        self.lruvecs[node as usize].welcome(frame);
+        self.lists[node as usize].whole_mut().welcome(frame);
         self.give(page, node, frame);
     }
 }

@@ -10,9 +10,8 @@
 //! sections 8 and 9.
 
 use super::World;
-use crate::tiers::access_loop::Node;
-use pagetide_core::ids::{FrameId, MappingId, PageIndex};
-use pagetide_core::lru::page_table::{LEAF_PAGES, LeafId, LeafLook, pages_around, wants_around};
+use pagetide_core::ids::{FrameId, MappingId, NodeId, PageIndex};
+use pagetide_core::lru::page_table::{LEAF_PAGES, LeafId, LeafLook};
 use std::ops::Range;
 
 /// Which leaf tables were touched since they were walked.
@@ -29,47 +28,33 @@ impl Tables {
     pub(super) fn touch(&mut self, page: u32) {
         self.touched[page as usize / LEAF_PAGES as usize] = true;
     }
+
+    /// The leaves touched since their marks were taken, in order.
+    pub(super) fn touched(&self) -> impl Iterator<Item = LeafId> {
+        let touched = (0..).zip(&self.touched).filter(|(_, is_touched)| **is_touched);
+        touched.map(|(number, _)| LeafId { mapping: MappingId(0), number })
+    }
+
+    pub(super) fn take_touched(&mut self, leaf: LeafId) {
+        self.touched[leaf.number as usize] = false;
+    }
 }
 
 impl World {
-    /// Reads the touched tables that the fast node's lruvec wants.
-    pub(super) fn walk_tables(&mut self) {
-        let lruvec = Node::Fast as usize;
-        let mut walk = self.lruvecs[lruvec].start_walk();
-        for number in 0..self.tables.touched.len() {
-            let leaf = LeafId { mapping: MappingId(0), number: number as u64 };
-            if self.tables.touched[number] && walk.wants(leaf) {
-                self.tables.touched[number] = false;
-                let look = walk.found().look_at(leaf);
-                self.read_words(leaf.pages(), |_, _| true, look).done();
-            }
-            if walk.is_full() {
-                self.lruvecs[lruvec].report_walk(&mut walk);
-            }
-        }
-        self.lruvecs[lruvec].report_walk(&mut walk);
-    }
-
-    /// Tells `look` of the pages beside one that was found young.
-    pub(super) fn look_around(&mut self, index: PageIndex, mut look: LeafLook<'_>) {
-        look.young_victim(index);
-        let takes = |world: &World, frame| wants_around(world.folios[frame].flags());
-        self.read_words(pages_around(index), takes, look).done();
-    }
-
-    /// Tells `look` what the words of the fast node's pages say, and takes the young bits of those
+    /// Tells `look` what the words of the node's pages say, and takes the young bits of those
     /// frames that `takes` names.
-    fn read_words<'l>(
+    pub(super) fn read_words(
         &mut self,
+        node: NodeId,
         pages: Range<u64>,
         takes: impl Fn(&World, FrameId) -> bool,
-        mut look: LeafLook<'l>,
-    ) -> LeafLook<'l> {
+        look: &mut LeafLook<'_>,
+    ) {
         let end = pages.end.min(self.access_loop.nr_pages().into());
         for index in pages.start..end {
             let page = index as u32;
             let word = self.access_loop.word(page);
-            if !word.is_resident() || word.node() == Node::Slow {
+            if !word.is_resident() || word.node().id() != node {
                 continue;
             }
             if word.is_young() && takes(self, word.frame()) {
@@ -79,6 +64,5 @@ impl World {
                 look.resident(PageIndex(index));
             }
         }
-        look
     }
 }

@@ -72,7 +72,7 @@ fn a_touched_page_of_slow_memory_is_promoted_and_a_cold_one_demoted_for_it() {
     let moved = world.migrations();
     assert!(moved.nr_promoted > 190 && moved.nr_demoted > 100, "{moved:?}");
     assert!((800..1000).all(|page| world.access_loop.word(page).node() == Node::Fast));
-    let demoted = world.lruvecs[0].vmstat();
+    let demoted = world.lists[0].vmstat();
     assert!(demoted.read(Counter::PgdemoteBackground) >= moved.nr_demoted - 64);
     let counts = world.promotion.vmstat();
     assert_eq!(counts.read(Counter::PgpromoteSuccess), moved.nr_promoted);

@@ -263,11 +263,11 @@ impl Handle {
         };
         if self.engine().source.has_workers && run.nr_now < run.nr {
             plan.nr = run.nr_now;
-            let mut rest = run;
-            rest.start += run.nr_now;
-            rest.nr -= run.nr_now;
-            if rest.start < self.mapping.nr_pages() {
-                self.engine().prefetcher.push(&self.mapping, rest, &self.reached);
+            let mut later = run;
+            later.start += run.nr_now;
+            later.nr -= run.nr_now;
+            if later.start < self.mapping.nr_pages() {
+                self.engine().prefetcher.push(&self.mapping, later, &self.reached);
             }
         }
         if plan.is_group() {

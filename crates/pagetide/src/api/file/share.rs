@@ -1,4 +1,4 @@
-//! Hits, and misses, of other processes: what they are told, and what they say afterwards.
+//! Hits, and misses, of other processes: what they find, and what they report afterwards.
 //!
 //! ```text
 //!   other process: page found by tag and index --> copies by itself     touch_pages, now and then

@@ -1,7 +1,7 @@
 //! Threads against the allocator, with the memory it hands out.
 //!
 //! Each frame of each block is claimed from the arena, so that one handed out twice is refused
-//! there, and gets its owner's stamp, so that one that somebody else writes shows. At the end all
+//! there, and gets its owner's stamp, so that one that another thread writes shows. At the end all
 //! of the memory can be had again, in the largest blocks there are.
 //!
 //! Each hammer runs for a moment, and for half a minute with `PAGETIDE_LONG=1`; where the machine
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 const NR_THREADS: u32 = 2;
 /// What a block may be, most often the smallest.
 const ORDERS: [u8; 12] = [0, 0, 0, 0, 0, 1, 1, 2, 3, 5, 9, 10];
-/// Blocks that wait between their owner and whoever returns them.
+/// Blocks that wait between their owner and the thread that returns them.
 const EXCHANGED: usize = 8;
 /// Blocks one thread takes at least.
 const NR_TAKEN_MIN: u64 = 100;
@@ -72,7 +72,7 @@ impl Stamps {
         Stamps { table, nr_pages: AtomicU64::new(0) }
     }
 
-    /// The pages are nobody else's: their numbers are the stamps.
+    /// The pages are this thread's alone: their numbers are the stamps.
     fn stamp<'a>(&self, block: FrameBlock<'a>) -> Held<'a> {
         let nr_frames = block.order().nr_frames();
         assert_eq!(block.first().0 % nr_frames, 0, "{block:?}");

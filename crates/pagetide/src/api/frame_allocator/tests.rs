@@ -128,7 +128,7 @@ fn ops() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Whether an aligned run of 2^order frames is nobody's.
+/// Whether an aligned run of 2^order frames is free.
 fn has_room(is_used: &[bool], order: Order) -> bool {
     let mut runs = is_used.chunks_exact(order.nr_frames() as usize);
     runs.any(|run| run.iter().all(|used| !used))
@@ -196,7 +196,7 @@ proptest! {
 }
 
 /// There is exactly what the threads may hold at a time, so at each allocation a block is free, on
-/// some list or on its way to one: nobody may be told that there is none.
+/// some list or on its way to one: no call may fail for want of it.
 #[test]
 fn threads_that_share_the_last_blocks_are_never_refused() {
     const NR_THREADS: usize = 4;
@@ -232,7 +232,7 @@ fn threads_that_share_the_last_blocks_are_never_refused() {
     }
 }
 
-/// Whatever the threads do meanwhile: each frame is free, on a list, or somebody's. While they
+/// Whatever the threads do meanwhile: each frame is free, on a list, or a thread's. While they
 /// work, no look at all three can be at one moment, so each round ends with everybody standing
 /// still.
 #[test]

@@ -32,7 +32,7 @@ impl FrameSource {
         frame: FrameId,
         has_hint: bool,
     ) -> Option<FrameId> {
-        let Some(sentence) = self.hear_access(cpu, page, frame, has_hint) else {
+        let Some(sentence) = self.judge_access(cpu, page, frame, has_hint) else {
             return Some(frame);
         };
         if sentence == Sentence::Move
@@ -51,14 +51,14 @@ impl FrameSource {
         if !self.pages.is_slow(frame, has_hint) {
             return;
         }
-        if self.hear_access(cpu, page.page(), frame, has_hint) == Some(Sentence::Move) {
+        if self.judge_access(cpu, page.page(), frame, has_hint) == Some(Sentence::Move) {
             self.promote(cpu, page, frame);
         }
     }
 
     /// Pays for the access, and has the fault judged if the page was armed; it is armed again where
-    /// core says so. `None`: there was no fault, or somebody else has it.
-    fn hear_access(
+    /// core says so. `None`: there was no fault, or another thread has it.
+    fn judge_access(
         &self,
         cpu: CpuId,
         page: PageRef<'_>,

@@ -13,7 +13,7 @@ use pagetide_core::group::{NodeLists, NodePass};
 use pagetide_core::ids::{CpuId, NodeId};
 use pagetide_core::lru::lru_gen::{Detail, GenCommandError};
 use pagetide_core::page_alloc::{Starving, WatermarkLevel};
-use pagetide_core::reclaim::{ReclaimBatch, ReclaimKind, Scan};
+use pagetide_core::reclaim::{ReclaimBatch, ReclaimKind};
 use pagetide_core::units::Millis;
 use pagetide_sys::{ClaimedFrame, current_cpu, read_thread_cpu_time_ns};
 use std::sync::atomic::Ordering::Relaxed;
@@ -99,19 +99,14 @@ impl Driven for Reclaimer<'_> {
         use_lists(&mut lists)
     }
 
-    fn in_pass(
-        &mut self,
-        node: NodeId,
-        run: impl FnOnce(&mut Claims<'_>, &mut ReclaimBatch) -> Scan,
-    ) -> Scan {
+    fn in_pass(&mut self, node: NodeId, run: impl FnOnce(&mut Claims<'_>, &mut ReclaimBatch)) {
         let started_ns = read_thread_cpu_time_ns();
         self.node(node).frames.sample_resident();
         let mappings = self.source.mappings.read();
         let mut claims = Claims::new(self.source, self.cpu, &mappings);
-        let scan = run(&mut claims, &mut ReclaimBatch::new());
+        run(&mut claims, &mut ReclaimBatch::new());
         let spent_ns = read_thread_cpu_time_ns().saturating_sub(started_ns);
         self.source.pages.counters.add(Event::ReclaimCpuNs, spent_ns);
-        scan
     }
 
     fn count_pass(&mut self, kind: ReclaimKind) {
@@ -169,10 +164,10 @@ impl FrameSource {
         frames.set_reclaim_active(true);
         world.count_pass(ReclaimKind::Background);
         let start = |lists: &mut NodeLists| NodePass::background(lists, target);
-        let pass = world.lend_current(driver::FIRST, start);
-        let scan = driver::reclaim(&mut world, driver::FIRST, pass);
+        let mut pass = world.lend_current(driver::FIRST, start);
+        driver::reclaim(&mut world, driver::FIRST, &mut pass);
         frames.set_reclaim_active(false);
-        scan.reclaimed > 0
+        pass.scan().reclaimed > 0
     }
 
     /// Carries out the commands of a text, in order, up to the first that cannot be; returns how

@@ -120,7 +120,7 @@ impl FrameSource {
             let nr_wanted = u64::from(now - nr_frames);
             self.make_room_below(nth, nr_wanted);
             if self.reclaim_pages(NodeId(nth as u8), nr_wanted) == 0 {
-                // What other CPUs brought in and have not told yet is on no list.
+                // What is still in other CPUs' logs is on no list.
                 self.pages.nodes.drain_logs();
                 self.flusher.flush_all(OnLocked::Skip);
                 self.flusher.flush_for_room();
