@@ -40,7 +40,7 @@ pub(super) const CIRCLES: &[&str] = &[
 ];
 
 /// Public type names with more than one meaning.
-pub(super) const NAMES: &[&str] = &["Order"];
+pub(super) const NAMES: &[&str] = &[];
 
 /// Findings for the names in a list that `is_needed` does not need. A tree without this file, as
 /// tests have it, owes the list nothing.

@@ -19,6 +19,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// The kernel takes the lease away after 45 seconds, unless the machine is set otherwise.
@@ -82,19 +83,31 @@ pub(super) fn watch(server: &Arc<Server>, ready: &Sender<std::io::Result<()>>) {
     };
     let _ = server.leases.listener.set(breaks.listener());
     let _ = ready.send(Ok(()));
+    let mut threads: Vec<JoinHandle<()>> = Vec::new();
     while !server.is_stopping() {
         let files = match breaks.wait() {
             Break::Of(real) => server.leases.find(real).into_iter().collect(),
             Break::Unknown => server.leases.all(),
         };
+        if server.is_stopping() {
+            // That was why: whatever is still ours is let go of with all the rest.
+            break;
+        }
+        threads.retain(|thread| !thread.is_finished());
         for file in files {
             let own = Arc::clone(server);
             let for_thread = Arc::clone(&file);
             let thread = std::thread::Builder::new().name("pagetide-lease".into());
-            if thread.spawn(move || give_up(&own, &for_thread)).is_err() {
-                give_up(server, &file);
+            match thread.spawn(move || give_up(&own, &for_thread)) {
+                Ok(thread) => threads.push(thread),
+                Err(_) => give_up(server, &file),
             }
         }
+    }
+    for thread in threads {
+        // The page cache ends with its last user, and the record with the page cache: none may be
+        // left when the run ends. One that panicked has said so.
+        let _ = thread.join();
     }
 }
 

@@ -14,7 +14,6 @@ use crate::engine::frame_source::FrameSource;
 use crate::engine::in_flight::InFlight;
 use crate::engine::mapping::Mapping;
 use crate::engine::pages::Pages;
-use crate::engine::staging::Staging;
 use crate::memory::io_pool::IoPool;
 use crate::memory::locks::{Signal, lock};
 use crate::stats::counters::Event;
@@ -102,15 +101,10 @@ impl Prefetcher {
 
     /// What a thread reads ahead with.
     pub(crate) fn begin(&self) -> ReadsAhead<'_> {
-        let queue = self.io.take();
-        // Where a request is over before the next is made, nothing is staged.
-        let has_in_flight = self.source.has_workers && queue.is_uring();
-        let nr_frames = if has_in_flight { self.pages.nodes.nr_frames() } else { 0 };
         ReadsAhead {
             prefetcher: self,
-            queue,
+            queue: self.io.take(),
             stock: Vec::new(),
-            staging: Staging::new(nr_frames, PIECE_MAX),
             pieces: InFlight::new(),
             nr_in_flight: 0,
         }
@@ -130,8 +124,6 @@ pub(crate) struct ReadsAhead<'p> {
     queue: IoQueue,
     /// Frames for the pages of the run being submitted, the lowest last.
     stock: Vec<ClaimedFrame>,
-    /// What goes to scattered frames goes through these.
-    staging: Staging,
     /// In flight, by token.
     pieces: InFlight<Piece>,
     /// Pages of the pieces in flight.
@@ -266,11 +258,7 @@ impl ReadsAhead<'_> {
         };
         let token = self.pieces.insert(piece);
         self.nr_in_flight += pages.len() as u64;
-        let through = self.staging.take_for(&pages);
-        if through.is_some() {
-            prefetcher.pages.counters.count(Event::StagedRead);
-        }
-        self.queue.submit_read(Arc::clone(file), offset, pages, through, token);
+        self.queue.submit_read(Arc::clone(file), offset, pages, token);
         self.queue.submit();
     }
 
@@ -279,8 +267,7 @@ impl ReadsAhead<'_> {
         let mut completions = Vec::new();
         self.queue.reap(1, &mut completions);
         for completion in completions {
-            let Completion::Read { token, locks, through, result } = completion else { continue };
-            through.into_iter().for_each(|part| self.staging.give_back(part));
+            let Completion::Read { token, locks, result } = completion else { continue };
             if let Some(piece) = self.pieces.take(token) {
                 self.nr_in_flight -= locks.len() as u64;
                 self.finish(&piece, locks, result.ok());
