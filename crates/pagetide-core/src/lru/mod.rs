@@ -44,7 +44,9 @@ pub use log::{AccessLog, LOG_LEN, Logged, Room};
 pub use lruvec::{Discarded, Lruvec};
 pub use mechanism::{Mechanism, Switches, UnknownMechanism};
 pub use page_table::TableWalk;
-pub use policy::{LruConfig, LruPolicy, PassPlan, Progress, PutBack, Refusal, Statistics};
+pub use policy::{
+    LruConfig, LruPolicy, PassPlan, PolicyConfig, Progress, PutBack, Refusal, Statistics,
+};
 pub use registry::{PolicyName, UnknownPolicy};
 pub use shadow::{LruvecId, SHADOW_BITS, ShadowEntry, TOKEN_BITS, TOKEN_MASK};
 pub use shadow_budget::ShadowBudget;

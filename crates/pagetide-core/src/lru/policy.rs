@@ -48,12 +48,42 @@ pub struct LruConfig {
     pub switches: Switches,
     /// How old the statistics are that it decides on.
     pub statistics: Statistics,
-    /// The constants of the policy that is called pagetide; others have their own in their files.
-    pub tuning: Tuning,
-    /// Frames of a larger machine that each frame here stands for: 1, but in a model of one. What
-    /// depends on how much memory there is in bytes goes by the larger machine's; that is the
-    /// length of inactive lists.
-    pub frames_stand_for: u32,
+    /// What one policy alone is told.
+    pub own: PolicyConfig,
+}
+
+/// What one policy alone is told when it is built; all others are built as they ship.
+#[derive(Clone, Copy, Default, Debug)]
+pub enum PolicyConfig {
+    /// Every policy as it ships.
+    #[default]
+    Usual,
+    /// The constants of `pagetide`.
+    Pagetide(Tuning),
+    /// How large the machine is that `active-inactive` models.
+    ActiveInactive {
+        /// Frames of the machine that each frame here stands for. How long its inactive lists must
+        /// be depends on how much memory there is in bytes.
+        frames_stand_for: u32,
+    },
+}
+
+impl PolicyConfig {
+    /// The constants of `pagetide`.
+    pub(super) fn tuning(&self) -> Tuning {
+        match self {
+            PolicyConfig::Pagetide(tuning) => *tuning,
+            _ => Tuning::default(),
+        }
+    }
+
+    /// Frames of the machine that each frame of `active-inactive` stands for.
+    pub(super) const fn frames_stand_for(&self) -> u32 {
+        match self {
+            PolicyConfig::ActiveInactive { frames_stand_for } => *frames_stand_for,
+            _ => 1,
+        }
+    }
 }
 
 impl LruConfig {
@@ -68,8 +98,7 @@ impl LruConfig {
             min_ttl: Millis::default(),
             switches: Switches::default(),
             statistics: Statistics::default(),
-            tuning: Tuning::default(),
-            frames_stand_for: 1,
+            own: PolicyConfig::Usual,
         }
     }
 }

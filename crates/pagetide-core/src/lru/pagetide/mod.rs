@@ -200,14 +200,15 @@ impl LruPolicy for Pagetide {
 
     fn new(config: &LruConfig) -> Pagetide {
         let nr_frames = config.nr_frames.max(1);
+        let tuning = config.own.tuning();
         let mut policy = Pagetide {
             id: config.id,
             keeps: keeps(config),
             is_anon_first: config.swappiness >= ANON_FIRST,
             nr_files_spared: 0,
-            tuning: config.tuning,
+            tuning,
             switches: config.switches,
-            engine: Engine::new(nr_frames, &config.tuning, config.switches),
+            engine: Engine::new(nr_frames, &tuning, config.switches),
             selection: None,
             unread: Unread::default(),
             kept: FolioList::new(),

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ids::{MappingId, PageId, PageIndex};
-use crate::lru::{Lruvec, Marked, PolicyName};
+use crate::lru::{Lruvec, Marked, PolicyConfig, PolicyName};
 use crate::reclaim::{ReclaimBatch, ReclaimPass, Settled, Step, Verdict};
 use crate::vmstat::Counter;
 use alloc::collections::BTreeMap;
@@ -320,7 +320,7 @@ fn the_selection_follows_the_trace() {
 fn the_seed_decides_everything() {
     let reads_with = |seed| {
         let tuning = Tuning { seed, sample_frames_min: 32, ..Tuning::default() };
-        Reads::new(&LruConfig { tuning, ..LruConfig::file_only(256) })
+        Reads::new(&LruConfig { own: PolicyConfig::Pagetide(tuning), ..LruConfig::file_only(256) })
     };
     let play = |seed| {
         let mut reads = reads_with(seed);
@@ -432,7 +432,10 @@ fn lost_touches_break_no_invariant() {
 fn the_recency_setting_is_next_to_lru_on_a_zigzag() {
     let usual = Tuning::default();
     let tuning = Tuning { settings: [usual.settings[2]; NR_SETTINGS], ..usual };
-    let mut reads = Reads::new(&LruConfig { tuning, ..LruConfig::file_only(2000) });
+    let mut reads = Reads::new(&LruConfig {
+        own: PolicyConfig::Pagetide(tuning),
+        ..LruConfig::file_only(2000)
+    });
     let zigzag = || (0..3000).chain((0..3000).rev());
     reads.nr_hits((0..10).flat_map(|_| zigzag()));
     // LRU keeps the 2000 before each turn.
@@ -481,7 +484,8 @@ fn an_idle_set_is_kept_from_the_queue_for_as_long_as_it_is_remembered() {
 fn kept_folios_stay_apart_where_hits_move() {
     let usual = Tuning::default();
     let tuning = Tuning { settings: [usual.settings[2]; NR_SETTINGS], ..usual };
-    let mut reads = Reads::new(&LruConfig { tuning, ..LruConfig::file_only(100) });
+    let mut reads =
+        Reads::new(&LruConfig { own: PolicyConfig::Pagetide(tuning), ..LruConfig::file_only(100) });
     reads.types = |page| {
         if page < 20 { crate::ids::PageType::Anon } else { crate::ids::PageType::File }
     };

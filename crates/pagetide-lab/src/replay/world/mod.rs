@@ -21,7 +21,7 @@ use crate::trace::{AccessKind, DenseTrace};
 use pagetide_core::folio::{Flags, Folios};
 use pagetide_core::ids::{FrameId, PageId, PageType};
 use pagetide_core::lru::ShadowEntry;
-use pagetide_core::lru::{self, AccessRule, Discarded, LruConfig, Lruvec, Marked};
+use pagetide_core::lru::{self, AccessRule, Discarded, LruConfig, Lruvec, Marked, PolicyConfig};
 use pagetide_core::reclaim::ReclaimBatch;
 use pagetide_core::vmstat::{Counter, VmStat};
 use std::sync::Arc;
@@ -441,7 +441,7 @@ const DEMOTED: [Counter; 3] =
 fn lru_config(setup: &Setup) -> LruConfig {
     LruConfig {
         switches: setup.switches,
-        tuning: setup.tuning,
+        own: PolicyConfig::Pagetide(setup.tuning),
         swappiness: setup.swappiness,
         min_ttl: setup.min_ttl,
         can_swap: setup.swap_pages.is_some_and(|pages| pages > 0),

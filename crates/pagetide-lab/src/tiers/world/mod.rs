@@ -50,7 +50,9 @@ use pagetide_core::driver;
 use pagetide_core::folio::{Flags, Folios};
 use pagetide_core::group::{Grouping, NodeLists};
 use pagetide_core::ids::{FrameId, MappingId, Order, PageId, PageIndex, PageType};
-use pagetide_core::lru::{AccessLog, AccessPath, LruConfig, LruvecId, PolicyName, Room};
+use pagetide_core::lru::{
+    AccessLog, AccessPath, LruConfig, LruvecId, PolicyConfig, PolicyName, Room,
+};
 use pagetide_core::page_alloc::{AllocRequest, WatermarkLevel, Zone, ZoneConfig};
 use pagetide_core::tiering::{
     Headroom, HintFault, Promotion, Sentence, StampWidth, TierCosts, TieringKnobs, TieringSwitches,
@@ -117,7 +119,7 @@ impl World {
                 id,
                 first_frame,
                 can_swap: true,
-                frames_stand_for: config.scale,
+                own: PolicyConfig::ActiveInactive { frames_stand_for: config.scale },
                 ..LruConfig::file_only(nr_frames)
             };
             NodeLists::new(config.policy, &lru, folios.clone(), Grouping::Off)

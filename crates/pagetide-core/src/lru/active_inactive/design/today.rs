@@ -49,7 +49,7 @@ impl Design for Today {
             id: config.id,
             can_swap: config.can_swap,
             switches: config.switches,
-            frames_stand_for: config.frames_stand_for.into(),
+            frames_stand_for: config.own.frames_stand_for().into(),
             age: NonresidentAge::default(),
             statistics: SummarySource::new(config.statistics),
             activated_then: [0; 2],
