@@ -85,7 +85,7 @@ fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
         for _ in 0..PASSES {
             nr_missed = 0;
             for index in stage.random.order(FILE_PAGES) {
-                nr_missed += machine.read(files, index, 1)?;
+                nr_missed += machine.read_page(files, index)?;
                 nr_missed_in_all +=
                     u64::from(machine.touch(program, stage.random.index(HOT_PAGES))?);
             }

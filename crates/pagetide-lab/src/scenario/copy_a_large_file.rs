@@ -93,7 +93,7 @@ fn run(
             for _ in 0..call / COPIED_TO_A_READ {
                 nr_reads += 1;
                 let page = stage.random.index(SET_PAGES);
-                nr_missed += u64::from(machine.read(set, page, 1)?);
+                nr_missed += u64::from(machine.read_page(set, page)?);
             }
         }
         if index % (COPY_PAGES / 16) == 0 {

@@ -59,7 +59,7 @@ fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     for _ in 0..STEPS {
         let hits_before = nr_hits;
         for _ in 0..READS / STEPS {
-            nr_hits += u64::from(1 - machine.read(file, stage.random.index(FILE_PAGES), 1)?);
+            nr_hits += u64::from(1 - machine.read_page(file, stage.random.index(FILE_PAGES))?);
         }
         course.push(percent(nr_hits - hits_before, (READS / STEPS).into()));
     }

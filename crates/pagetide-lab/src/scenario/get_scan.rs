@@ -89,7 +89,7 @@ fn run(stage: &mut Stage<'_>, nr_frames: u32, gets: &[u32], scans: Scans) -> Res
     for step in counted.chunks(STEP) {
         let before = nr_get_hits;
         for &page in step {
-            nr_get_hits += u64::from(1 - machine.read(data, page, 1)?);
+            nr_get_hits += u64::from(1 - machine.read_page(data, page)?);
             if scans == Scans::None {
                 continue;
             }

@@ -167,6 +167,13 @@ impl<'a> Machine<'a> {
         self.call(area, index, nr_pages, AccessKind::Read)
     }
 
+    /// Reads one page; returns 1 if it was absent, and 0 if not, whatever was read ahead with it.
+    pub(super) fn read_page(&mut self, area: Area, index: u32) -> Result<u32, Stopped> {
+        let nr_absent = u32::from(!self.world.is_resident(area.first + index));
+        self.read(area, index, 1)?;
+        Ok(nr_absent)
+    }
+
     /// As [`Machine::read`], but writes.
     pub(super) fn write(&mut self, area: Area, index: u32, nr_pages: u32) -> Result<u32, Stopped> {
         self.call(area, index, nr_pages, AccessKind::Write)

@@ -86,7 +86,7 @@ fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
 fn visit(machine: &mut Machine<'_>, set: Area, random: &mut Random) -> Result<f64, Stopped> {
     let mut nr_missed = 0;
     for index in random.order(set.nr_pages) {
-        nr_missed += machine.read(set, index, 1)?;
+        nr_missed += machine.read_page(set, index)?;
     }
     Ok(percent((set.nr_pages - nr_missed).into(), set.nr_pages.into()))
 }
