@@ -1,6 +1,6 @@
 //! Variants: the constants as they are, and each of them changed alone.
 
-use pagetide_core::lru::pagetide::{Arm, Tuning};
+use pagetide_core::lru::pagetide::{Setting, Tuning};
 
 /// Some constants, and what is different about them.
 #[derive(Clone, PartialEq, Debug)]
@@ -15,28 +15,20 @@ pub(crate) struct Variant {
 type Change = fn(&mut Tuning, u32);
 
 /// Name, how to change it, and the values to try: half of it and double, and what was in doubt.
-const CHANGES: [(&str, Change, &[u32]); 21] = [
+const CHANGES: [(&str, Change, &[u32]); 13] = [
     ("horizon_percent", |it, to| it.horizon_percent = to, &[100, 150, 300, 400]),
     ("margin_percent", |it, to| it.margin_percent = to, &[100, 112, 150]),
-    ("displaced_percent", |it, to| it.displaced_percent = to, &[25, 100]),
-    ("epochs_a_memory", |it, to| it.epochs_a_memory = to, &[8, 32]),
-    ("young_moves", |it, to| it.young_moves = to, &[0, 2, 4]),
-    ("insist_parts", |it, to| it.insist_parts = to, &[32, 128, 512]),
+    ("epochs_a_memory", |it, to| it.epochs_a_memory = to, &[4, 16]),
     ("sample_frames_min", |it, to| it.sample_frames_min = to, &[256, 1024]),
     ("sample_parts", |it, to| it.sample_parts = to, &[32, 128]),
     ("sigmas", |it, to| it.sigmas = to, &[2, 4, 6]),
-    ("halve_after", |it, to| it.halve_after = to, &[2, 4, 6]),
-    ("looks", |it, to| it.looks = to, &[32, 128]),
-    ("price_percent", |it, to| it.price_percent = to, &[37, 150]),
-    ("whole_price_percent", |it, to| it.whole_price_percent = to, &[100, 125, 300]),
-    ("free_percent", |it, to| it.free_percent = to, &[10, 40]),
-    ("tight_probation_percent", |it, to| it.arms[0].probation_percent = to, &[2]),
-    ("tight_turns", |it, to| it.arms[0].turns = to, &[2, 8]),
-    ("tight_hits_to_main", |it, to| it.arms[0].hits_to_main = to, &[1]),
-    ("loose_probation_percent", |it, to| it.arms[1].probation_percent = to, &[10, 40]),
-    ("loose_turns", |it, to| it.arms[1].turns = to, &[4, 16]),
-    ("recency_probation_percent", |it, to| it.arms[2].probation_percent = to, &[35, 85]),
-    ("recency_turns", |it, to| it.arms[2].turns = to, &[2, 8]),
+    ("tight_probation_percent", |it, to| it.settings[0].probation_percent = to, &[2]),
+    ("tight_turns", |it, to| it.settings[0].turns = to, &[2, 8]),
+    ("tight_hits_to_main", |it, to| it.settings[0].hits_to_main = to, &[1]),
+    ("loose_probation_percent", |it, to| it.settings[1].probation_percent = to, &[10, 40]),
+    ("loose_turns", |it, to| it.settings[1].turns = to, &[4, 16]),
+    ("recency_probation_percent", |it, to| it.settings[2].probation_percent = to, &[35, 85]),
+    ("recency_turns", |it, to| it.settings[2].turns = to, &[2, 8]),
 ];
 
 impl Variant {
@@ -53,11 +45,11 @@ impl Variant {
         std::iter::once(usual).chain(changed).chain([Variant::without_recency()]).collect()
     }
 
-    /// Two arms: recency is never worth its price.
+    /// Three settings: recency is never worth its price.
     fn without_recency() -> Variant {
         let mut tuning = Tuning::default();
-        tuning.arms[2] = Arm { name: "tight again", ..tuning.arms[0] };
-        Variant { name: "no recency arm".to_owned(), tuning }
+        tuning.settings[2] = Setting { name: "tight again", ..tuning.settings[0] };
+        Variant { name: "no recency setting".to_owned(), tuning }
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let shop = cache.group("shop", GroupOptions::new().min(Bytes(4 << 20)))?;
     let reports = cache.group("reports", GroupOptions::new().limit(Bytes(2 << 20)))?;
 
-    // Who opens a file pays for its pages.
+    // The group that opens a file pays for its pages.
     let orders = shop.open(&orders, OpenOptions::new().read(true))?;
     let archive = reports.open(&archive, OpenOptions::new().read(true))?;
     for _ in 0..3 {

@@ -173,7 +173,7 @@ pub use {
     pagetide_core::ids::{FrameId, Order, OrderTooLarge},
     pagetide_core::knobs::{Knob, KnobError},
     pagetide_core::lru::lru_gen::{Detail, GenCommandError},
-    pagetide_core::lru::pagetide::{ArmChange, ArmSummary, SelectionSummary},
+    pagetide_core::lru::pagetide::{SelectionSummary, SettingChange, SettingSummary},
     pagetide_core::lru::{Mechanism, PolicyName, Switches, UnknownMechanism, UnknownPolicy},
     pagetide_core::page_alloc::{FreeBlocks, MigrateType, PcpTuning, UnknownPcpTuning, ZoneStats},
     pagetide_core::tiering::{

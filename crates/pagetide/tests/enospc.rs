@@ -105,7 +105,7 @@ fn what_a_failed_close_left_is_there_for_the_next_who_hears_of_it_once() {
     });
 }
 
-/// Whoever writes the file after a close that failed has the last word: at once, and after all that
+/// A write after a close that failed has the last word: at once, and after all that
 /// is dirty was written back.
 #[test]
 fn what_a_failed_close_left_does_not_come_back_over_a_later_write() {

@@ -1,5 +1,5 @@
-//! A store that fails at its n-th operation, for every n: who hears of it, and that nothing is
-//! lost.
+//! A store that fails at its n-th operation, for every n: which call reports it, and that nothing
+//! is lost.
 //!
 //! The same scenario runs over and over, and a countdown moves the fault one operation further each
 //! time until a run ends without meeting it. Operations that fail are tried once more; at the end
@@ -74,7 +74,7 @@ impl Run {
         let result = op(&self.handles[which]);
         let nr_new = self.store.nr_faults() - faults_before;
         match result {
-            // What fails in readahead alone is nobody's.
+            // What fails in readahead alone is reported to no call.
             Ok(()) => {
                 if nr_new > 0 && self.kind == Kind::Write {
                     self.unheard = [true; 2];
@@ -357,7 +357,7 @@ fn failures_past_the_cache_are_the_callers() {
     assert_eq!((stats.bypass_reads, stats.writes_through), (2, 3));
 }
 
-/// The failure of readahead is nobody's: whoever wants the page reads it again.
+/// The failure of readahead is reported to no call: the read that wants the page reads it again.
 #[test]
 fn failed_readahead_is_silent() {
     let twin = pattern_at(0, NR_PAGES * PAGE);
@@ -484,7 +484,7 @@ struct StalledStore {
 impl Store for StalledStore {
     fn read_at(&self, target: &mut [u8], _offset: u64) -> io::Result<usize> {
         let gate = self.gate.lock().unwrap();
-        // Nobody listens any more once the test is over.
+        // There is no listener any more once the test is over.
         let _ = self.reads_begun.send(());
         let _ = gate.recv();
         target.fill(7);
@@ -508,7 +508,7 @@ impl Store for StalledStore {
     }
 }
 
-/// Readahead that waits for its store leaves frames to those who need one.
+/// Readahead that waits for its store leaves frames to reads that need one.
 #[test]
 fn stalled_readahead_leaves_frames_for_others() {
     let cache = PageCache::builder().memory(Bytes::from_pages(24)).build().unwrap();

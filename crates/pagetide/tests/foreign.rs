@@ -1,4 +1,4 @@
-//! Files that other programs change, or other caches: close to open, and no byte of anybody lost.
+//! Files that other programs change, or other caches: close to open, and no byte of any lost.
 //!
 //! The other program is the standard library, past every cache.
 
@@ -162,7 +162,7 @@ fn writes_past_the_cache_write_no_bytes_of_anothers() {
     assert_seen(&cache, &path, &file, &expected);
 }
 
-/// One who writes a file's bytes: through a cache of its own, or past all.
+/// A writer of a file's bytes: through a cache of its own, or past all.
 enum Writer {
     Cached { cache: PageCache, file: File },
     Outside(std::fs::File),

@@ -1,4 +1,4 @@
-//! Several tenants of one cache: who may use how much, who keeps what, and what goes first.
+//! Several tenants of one cache: how much each may use, what each keeps, and what goes first.
 
 mod common;
 
@@ -130,7 +130,7 @@ fn counts_are_by_group_and_add_up() {
     let all = cache.stats();
     assert_eq!((all.hits, all.misses), (200, 80), "the handle outlives the group");
     drop((of_a, also_of_a));
-    // Nobody has it open: it is of whom opens it next.
+    // It is not open: it belongs to the group that opens it next.
     let again = b.open(dir.path().join("of-a"), read_only()).unwrap();
     read(&again, 0..50);
     assert_eq!(counts(&b), (50, 20, 20), "its pages stay charged as they were");
@@ -244,7 +244,7 @@ fn a_lowered_limit_takes_what_is_above_it() {
     }
 }
 
-/// Whoever writes in a full group writes past it, and loses nothing.
+/// A write in a full group goes past it, and loses nothing.
 #[test]
 fn a_group_full_of_dirty_pages_writes_through() {
     let cache = cache(1024, PolicyName::Mglru);
@@ -408,7 +408,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Tenants 0 and 1 at the top, 2 below 0, 3 below 2; a file each, and one of nobody's.
+/// Tenants 0 and 1 at the top, 2 below 0, 3 below 2; a file each, and one of no tenant's.
 struct Tenants {
     cache: PageCache,
     groups: Vec<Group>,

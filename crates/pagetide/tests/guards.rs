@@ -1,4 +1,4 @@
-//! Guards and those who wait for them: nobody waits for a page it does not want, and nobody for
+//! Guards, and threads that wait for them: none waits for a page it does not want, and none for
 //! itself.
 //!
 //! A guard is held while other threads come and go; each of them must be done before it is dropped.

@@ -28,7 +28,7 @@ fn read_huge_bytes(address: usize) -> u64 {
     kib << 10
 }
 
-/// Why this system gives no huge pages to those who ask, if it does not.
+/// Why this system gives no huge pages on request, if it does not.
 fn reason_to_skip() -> Option<&'static str> {
     const ENABLED: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
     match read_to_string(ENABLED) {

@@ -1,6 +1,6 @@
 //! A file read once, front to back: each page comes from the device once, or nearly so.
 //!
-//! A reader has windows under way whose pages nobody has read yet, and a policy that evicts them
+//! A reader has windows under way whose pages were not read yet, and a policy that evicts them
 //! first makes the device read them twice. Memories here are small, so that windows are as large a
 //! part of them as they ever are.
 //!
@@ -13,7 +13,7 @@ use std::path::Path;
 
 const PAGE: u64 = 4096;
 const FILE_TIMES: u64 = 4;
-/// Of which the last has windows as large as nobody has to ask for.
+/// Of which the last has windows as large as the default's.
 const MEMORIES: [u64; 3] = [512, 2048, 4096];
 const SHORT_QUEUES: [PolicyName; 4] =
     [PolicyName::S3Fifo, PolicyName::TwoQueue, PolicyName::WTinyLfu, PolicyName::Lirs];

@@ -10,12 +10,12 @@ fn rw() -> OpenOptions {
     OpenOptions::new().read(true).write(true).create(true)
 }
 
-/// A policy that chooses between arms says which, and from the start.
+/// A policy that chooses between settings says which, and from the start.
 #[test]
 fn statistics_tell_the_arm_in_charge() {
     let stats = cache(64, PolicyName::Pagetide).stats();
-    let selection = stats.selection.expect("it has arms");
-    assert_eq!((selection.chosen, selection.nr_changes), (selection.arms[0].name, 0));
+    let selection = stats.selection.expect("it has settings");
+    assert_eq!((selection.chosen, selection.nr_changes), (selection.settings[0].name, 0));
     assert_eq!(cache(64, PolicyName::Lru).stats().selection, None);
 }
 
@@ -101,7 +101,7 @@ fn a_stream_into_scattered_frames_reads_what_the_file_holds() {
 }
 
 /// A random miss brings its neighbours while memory is ample, and alone what it wants later. What
-/// nobody has read leaves first, and is no stream's waste.
+/// was not read leaves first, and is no stream's waste.
 #[test]
 fn random_misses_read_around_while_memory_is_ample() {
     let dir = tempfile::tempdir().unwrap();
@@ -130,10 +130,10 @@ fn random_misses_read_around_while_memory_is_ample() {
             [(1, 1), (0, 0), (0, 0), (0, 0), (1, 1)]
         );
         assert_eq!(count("around_pages"), 6);
-        // Where somebody has the next page, the run ends before it; and so it does with the file.
+        // Where the next page is there, the run ends before it; and so it does with the file.
         assert_eq!([99, 4094, 4096].map(&mut read), [(1, 1), (1, 1), (0, 0)]);
         assert_eq!(count("around_pages"), 8);
-        // Now memory fills, and nobody reads around any more.
+        // Now memory fills, and nothing is read around any more.
         (0..1000).for_each(|nth| {
             let _ = read(200 + nth * 37 % 3800);
         });

@@ -1,4 +1,4 @@
-//! A swap folder without room: whoever needs a page is told, and everything else goes on.
+//! A swap folder without room: the access that needs a page is told, and all else goes on.
 
 mod common;
 

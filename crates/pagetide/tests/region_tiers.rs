@@ -80,7 +80,8 @@ fn an_armed_page_of_a_region_faults_and_is_promoted() {
     cache.validate();
 }
 
-/// Nobody else reads what an anonymous region's pages are kept in: they need not be written first.
+/// What an anonymous region's pages are kept in has no other reader: they need not be written
+/// first.
 #[test]
 fn a_dirty_page_of_an_anonymous_region_is_promoted() {
     const NAME: &str = "a_dirty_page_of_an_anonymous_region_is_promoted";

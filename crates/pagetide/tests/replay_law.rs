@@ -161,8 +161,8 @@ fn a_memory_that_may_grow_is_replayed() {
     }
 }
 
-/// How long the per-CPU lists get decides who is short of frames, and when: the record says how
-/// they were tuned.
+/// How long the per-CPU lists get decides which CPU is short of frames, and when: the record says
+/// how they were tuned.
 #[test]
 fn every_tuning_of_the_lists_is_replayed() {
     if !pin_thread("every_tuning_of_the_lists_is_replayed") {

@@ -5,10 +5,10 @@
 //! a read finds must lie between. Writers of a page take turns and truncations have a file to
 //! themselves, both by locks of the test; readers, syncs, write-back and reclaim meet everything.
 //!
-//! One file's store may fail now and then. Who is told of a failure shrugs; at the end the faults
+//! One file's store may fail now and then. A thread goes on after a failure; at the end the faults
 //! are lifted, and everything must be there all the same.
 //!
-//! Not checked here: order between pages of one call, which nobody promises.
+//! Not checked here: order between pages of one call, which is not promised.
 
 mod common;
 
@@ -179,7 +179,7 @@ impl FileModel {
         self.nr_cuts.fetch_add(1, SeqCst);
     }
 
-    /// What page `index` may be while nobody writes it: one version, but after a failed write.
+    /// What page `index` may be while it is not written: one version, but after a failed write.
     fn versions(&self, index: u64) -> RangeInclusive<u64> {
         let begun = self.pages[index as usize].begun.load(SeqCst);
         let done = self.done(index);

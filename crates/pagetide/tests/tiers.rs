@@ -177,7 +177,7 @@ fn pages_that_do_not_compress_are_not_kept() {
     assert!(pool.incompressible > 100, "{pool:?}");
 }
 
-/// Somebody else changes a file whose pages are compressed: the next open sees the change.
+/// Another program changes a file whose pages are compressed: the next open sees the change.
 #[test]
 fn compressed_copies_of_a_file_that_changed_are_forgotten() {
     let dir = tempfile::tempdir().unwrap();

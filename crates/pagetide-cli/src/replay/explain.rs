@@ -1,8 +1,8 @@
-//! `--explain`: which arm a policy chose, when, and by what lead.
+//! `--explain`: which setting a policy chose, when, and by what lead.
 //!
 //! ```text
 //!   pagetide, 14354 frames: 1 page in 16 sampled, into miniatures of 897 frames
-//!     accesses       arm        hits   chosen by
+//!     accesses       setting    hits   chosen by
 //!     0              tight   71.20 %   the start
 //!     203112         loose   79.93 %   lead 61 in 200 disagreements, price 0
 //! ```
@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::readahead::ReadaheadUse;
 use crate::terminal::Meter;
-use pagetide_lab::replay::{ArmStay, Course, ReplayRow, course_of};
+use pagetide_lab::replay::{Course, ReplayRow, SettingStay, course_of};
 use pagetide_lab::trace::DenseTrace;
 use serde::Serialize;
 use std::fmt::Write;
@@ -28,16 +28,16 @@ pub(super) struct Explained {
     pub(super) course: Course,
 }
 
-/// Replays once more whatever chooses between arms.
+/// Replays once more whatever chooses between settings.
 ///
 /// # Errors
-/// An interrupt; nothing that has arms (usage).
+/// An interrupt; nothing that has settings (usage).
 pub(super) fn courses(
     trace: &DenseTrace,
     cells: &[Cell],
     interrupt: &Interrupt,
 ) -> Result<Vec<Explained>, Failure> {
-    let meter = Meter::new("replaying what has arms, to explain".to_owned(), None);
+    let meter = Meter::new("replaying what has settings, to explain".to_owned(), None);
     let mut courses: Vec<Explained> = Vec::new();
     for cell in cells {
         let (Some(setup), policy) = (cell.setup, cell.contender.as_str()) else { continue };
@@ -54,14 +54,14 @@ pub(super) fn courses(
     }
     if courses.is_empty() {
         return Err(Failure::Usage(
-            "--explain tells of policies that choose between arms: add --policy pagetide"
+            "--explain tells of policies that choose between settings: add --policy pagetide"
                 .to_owned(),
         ));
     }
     Ok(courses)
 }
 
-/// A row as JSON has it: what it answers, and the arms where they are explained.
+/// A row as JSON has it: what it answers, and the settings where they are explained.
 #[derive(Debug, Serialize)]
 pub(super) struct Described<'a> {
     #[serde(flatten)]
@@ -70,10 +70,10 @@ pub(super) struct Described<'a> {
     /// have what was "recorded".
     readahead: ReadaheadUse,
     #[serde(skip_serializing_if = "Option::is_none")]
-    arms: Option<&'a [ArmStay]>,
+    settings: Option<&'a [SettingStay]>,
 }
 
-/// Each row with its arms.
+/// Each row with its settings.
 pub(super) fn described<'a>(
     rows: &'a [ReplayRow],
     readahead: ReadaheadUse,
@@ -81,8 +81,8 @@ pub(super) fn described<'a>(
 ) -> Vec<Described<'a>> {
     let is_of =
         |row: &ReplayRow, it: &Explained| it.policy == row.policy && it.frames == row.frames;
-    let arms = |row| courses.iter().find(|it| is_of(row, it)).map(|it| &it.course.stays[..]);
-    rows.iter().map(|row| Described { row, readahead, arms: arms(row) }).collect()
+    let settings = |row| courses.iter().find(|it| is_of(row, it)).map(|it| &it.course.stays[..]);
+    rows.iter().map(|row| Described { row, readahead, settings: settings(row) }).collect()
 }
 
 /// The courses as text.
@@ -94,14 +94,14 @@ pub(super) fn text(courses: &[Explained]) -> String {
             text,
             "\n{policy}, {frames} frames: 1 page in {} sampled, into miniatures of {} frames\n\
              {:>12}  {:<10} {:>8}  chosen by\n",
-            course.sampled_one_in, course.miniature_frames, "accesses", "arm", "hits",
+            course.sampled_one_in, course.miniature_frames, "accesses", "setting", "hits",
         );
         for stay in &course.stays {
             let _ = writeln!(
                 text,
                 "{:>12}  {:<10} {:>6.2} %  {}",
                 stay.since,
-                stay.arm,
+                stay.setting,
                 hit_percent(stay),
                 chosen_by(stay),
             );
@@ -110,15 +110,15 @@ pub(super) fn text(courses: &[Explained]) -> String {
     text
 }
 
-fn hit_percent(stay: &ArmStay) -> f64 {
+fn hit_percent(stay: &SettingStay) -> f64 {
     100.0 * (stay.accesses - stay.misses) as f64 / stay.accesses.max(1) as f64
 }
 
-/// Why the arm took charge.
-fn chosen_by(stay: &ArmStay) -> String {
-    match (stay.lead, stay.nr_disagreed, stay.rent, stay.price) {
-        (Some(lead), Some(nr), Some(rent), Some(price)) => format!(
-            "a lead of {lead} in {nr} disagreements; {rent} hits were lost to it, and the change \
+/// Why the setting took charge.
+fn chosen_by(stay: &SettingStay) -> String {
+    match (stay.lead, stay.nr_disagreed, stay.lost, stay.price) {
+        (Some(lead), Some(nr), Some(lost), Some(price)) => format!(
+            "a lead of {lead} in {nr} disagreements; {lost} hits were lost to it, and the change \
              cost {price}"
         ),
         _ => "nothing: the policy starts so".to_owned(),

@@ -12,13 +12,13 @@
 //! With `--recorded` the sizes are the run's own, and so is what stood in reclaim's way: the same
 //! policy decides the same again, also where memory was of several kinds. With `--fold` a policy's
 //! row is the mean of seven replays, at seven phases of the period. With
-//! `--explain`, a policy that chooses between arms is replayed once more, and says which when.
+//! `--explain`, a policy that chooses between settings is replayed once more, and says which when.
 //! `seconds` is how long the replay took.
 
-mod arms;
 mod explain;
 mod recorded;
 mod report;
+mod selection;
 
 use crate::cells::{Answer, Cell};
 use crate::failure::Failure;
@@ -43,7 +43,7 @@ const EXAMPLES: &str = "Examples:
   pagetide replay run.trace --memory 64M,128M,256M,512M --report replay.html
   pagetide replay run.trace --memory 64M --policy mglru --off tiers
   pagetide replay run.ptt --recorded --off hot-selection
-  pagetide replay run.trace --memory 64M --policy pagetide --explain --report arms.html
+  pagetide replay run.trace --memory 64M --policy pagetide --explain --report settings.html
   pagetide replay run.trace --memory 64M --policy active-inactive --fold 2s
   pagetide replay OLTP.lis --format arc-lis --frames 1000,5000 --json
   pagetide replay OLTP.lis --format arc-lis --frames 5000 --reclaim kernel-group --fold 2s";
@@ -73,10 +73,10 @@ pub(crate) struct ReplayArgs {
     /// is the mean over 7 phases of the period.
     #[arg(long, value_parser = parse_period)]
     fold: Option<Millis>,
-    /// Say which arm of a policy that has some was in charge when, and what it was chosen by.
+    /// Say which setting of a policy that has some was in charge when, and what it was chosen by.
     #[arg(long)]
     explain: bool,
-    /// Draw the arms over time of the first that has some, and its hit ratio, into this file.
+    /// Draw the settings over time of the first that has some, and its hit ratio, into this file.
     #[arg(long, requires = "explain")]
     svg: Option<PathBuf>,
     #[command(flatten)]
@@ -119,7 +119,7 @@ pub(crate) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
     let answers = cells::run(&trace, &cells, args.jobs, interrupt)?;
     let rows = rows(&answers, args.fold.is_some());
     if let (Some(path), Some(first)) = (&args.svg, courses.first()) {
-        output::write("the picture", path, &arms::alone(first)?)?;
+        output::write("the picture", path, &selection::alone(first)?)?;
     }
     if let Some(path) = &args.report {
         report::write(path, &args.source.file, &trace, readahead_use, &rows, &courses)?;

@@ -1,7 +1,7 @@
 //! The replay's report: miss ratio by size and policy, as curves and as the table of all numbers.
 
 use super::explain::Explained;
-use super::{arms, table};
+use super::{selection, table};
 use crate::failure::Failure;
 use crate::machine;
 use crate::readahead::ReadaheadUse;
@@ -71,7 +71,7 @@ fn render(
     let mut page = Page::new("Pagetide replay", &said, &policies);
     page.section("", &[plot], Some(&table(rows)));
     for one in explained {
-        let (title, figure) = arms::figure(one)?;
+        let (title, figure) = selection::figure(one)?;
         page.section(&heading(&title), &[figure], None);
     }
     Ok(page.finish("How this was counted", METHOD))

@@ -1,9 +1,9 @@
 //! What reports are made of: one HTML file that needs nothing else, for a person.
 //!
 //! Problem: a table says what won, not how it went. Idea: a few plots where each answers one
-//! question, a sentence under each that says how to read it, and the table for those who want the
-//! numbers. Text colours follow the reader's light or dark setting; series colours are mid-tones
-//! that stand on both.
+//! question, a sentence under each that says how to read it, and the table for
+//! the numbers. Text colours follow the reader's light or dark setting; series colours are
+//! mid-tones that stand on both.
 //!
 //! ```text
 //!   a command's report.rs --> plots.rs, curves.rs (SVG) --> page.rs (HTML) --> write

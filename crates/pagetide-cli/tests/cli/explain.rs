@@ -19,19 +19,20 @@ fn explain_tells_the_arms_and_draws_them() {
     let dir = tempfile::tempdir().expect("it works");
     let trace = shifting_trace(dir.path());
     let trace = trace.to_str().expect("it works");
-    let report = dir.path().join("arms.html");
+    let report = dir.path().join("settings.html");
     let report = report.to_str().expect("it works");
     let asked = ["replay", trace, "--frames", "1000", "--policy", "lru,pagetide", "--explain"];
     let told = run(&[&asked[..], &["--report", report, "--json"]].concat());
     assert_eq!(told.status.code(), Some(0), "{}", stderr(&told));
     let rows: Value = serde_json::from_str(&stdout(&told)).expect("JSON");
-    assert!(rows[0].get("arms").is_none(), "lru has no arms: {rows}");
-    let arms = rows[1]["arms"].as_array().expect("arms");
-    assert!(arms.len() > 1 && arms[0]["arm"] == "tight", "{rows}");
-    let accesses: u64 = arms.iter().map(|stay| stay["accesses"].as_u64().expect("a number")).sum();
+    assert!(rows[0].get("settings").is_none(), "lru has no settings: {rows}");
+    let settings = rows[1]["settings"].as_array().expect("settings");
+    assert!(settings.len() > 1 && settings[0]["setting"] == "tight", "{rows}");
+    let accesses: u64 =
+        settings.iter().map(|stay| stay["accesses"].as_u64().expect("a number")).sum();
     assert_eq!(accesses, 100_000);
     let html = std::fs::read_to_string(report).expect("a report");
-    assert!(html.contains("Arms of pagetide with 1000 frames"));
+    assert!(html.contains("Settings of pagetide with 1000 frames"));
     let told = run(&asked);
     assert!(stdout(&told).contains("chosen by"), "{}", stdout(&told));
 }
@@ -40,7 +41,7 @@ fn explain_tells_the_arms_and_draws_them() {
 fn a_made_trace_is_written_and_its_arms_are_drawn() {
     let dir = tempfile::tempdir().expect("it works");
     let path = |name: &str| dir.path().join(name).to_str().expect("it works").to_owned();
-    let (trace, picture) = (path("loop15.txt"), path("arms.svg"));
+    let (trace, picture) = (path("loop15.txt"), path("settings.svg"));
     let made = run(&["lab", "make", "loop15", &trace]);
     assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
     let text = std::fs::read_to_string(&trace).expect("a trace");

@@ -43,28 +43,9 @@
 //! boundary, pages are reclaimed proportionally to the overage"); the classic LRU specification,
 //! section 6, for the share.
 
-use super::tree::{GroupConfig, GroupTree};
+use super::tree::{GroupTree, Guard};
 use crate::ids::GroupId;
 use crate::reclaim::RECLAIM_BATCH;
-
-/// The two kinds of protection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Guard {
-    Min = 0,
-    Low = 1,
-}
-
-impl Guard {
-    pub(super) const ALL: [Guard; 2] = [Guard::Min, Guard::Low];
-
-    /// What the group's owner asked for.
-    pub(super) const fn asked_of(self, config: &GroupConfig) -> u64 {
-        match self {
-            Guard::Min => config.min,
-            Guard::Low => config.low,
-        }
-    }
-}
 
 /// What reclaim for one cause spares of one group, in pages.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -77,13 +58,18 @@ pub struct Protection {
     pub usage: u64,
 }
 
-impl Protection {
-    /// The protection of `group` against reclaim for `cause`, which is it or one of its ancestors.
-    pub(super) fn of(tree: &GroupTree, group: GroupId, cause: GroupId) -> Protection {
-        let [min, low] = Guard::ALL.map(|guard| effective(tree, group, cause, guard));
-        Protection { min, low, usage: tree.usage(group) }
+impl GroupTree {
+    /// What of a group's usage reclaim for `cause`, which is it or one of its ancestors, spares.
+    ///
+    /// # Cost
+    /// O(depth).
+    pub fn protection(&self, group: GroupId, cause: GroupId) -> Protection {
+        let [min, low] = Guard::ALL.map(|guard| effective(self, group, cause, guard));
+        Protection { min, low, usage: self.usage(group) }
     }
+}
 
+impl Protection {
     /// Whether nothing may be taken.
     pub const fn is_below_min(&self) -> bool {
         self.min > 0 && self.usage <= self.min
@@ -147,6 +133,7 @@ impl Share {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tree::GroupConfig;
     use super::*;
 
     /// Three siblings of a parent with 100 to give: claims 60, 60 and 0 of usage below what is

@@ -14,7 +14,6 @@
 //! a "high" mark, and swap, which is not charged. Source: the kernel's documented control group v2
 //! memory controller, "Memory Interface Files".
 
-use super::protection::{Guard, Protection};
 use crate::ids::GroupId;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -23,6 +22,25 @@ use alloc::vec::Vec;
 pub const UNLIMITED: u64 = u64::MAX;
 /// More groups than this the shadow entry cannot name.
 pub const GROUPS_MAX: usize = 1 << 16;
+
+/// The two kinds of protection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Guard {
+    Min = 0,
+    Low = 1,
+}
+
+impl Guard {
+    pub(super) const ALL: [Guard; 2] = [Guard::Min, Guard::Low];
+
+    /// What the group's owner asked for.
+    pub(super) const fn asked_of(self, config: &GroupConfig) -> u64 {
+        match self {
+            Guard::Min => config.min,
+            Guard::Low => config.low,
+        }
+    }
+}
 
 /// What a group is given. In pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -374,14 +392,6 @@ impl GroupTree {
     /// Whether `group` is `top` or below it.
     pub fn is_within(&self, group: GroupId, top: GroupId) -> bool {
         self.exists(group) && self.lineage(group).any(|each| each == top)
-    }
-
-    /// What of a group's usage reclaim for `cause` spares. See [`Protection`].
-    ///
-    /// # Cost
-    /// O(depth).
-    pub fn protection(&self, group: GroupId, cause: GroupId) -> Protection {
-        Protection::of(self, group, cause)
     }
 
     pub(super) fn group(&self, group: GroupId) -> &Group {

@@ -185,7 +185,7 @@ mechanisms! {
         "Of more shadows than two memories, those go that are older than this.",
         "classic LRU specification, section 10.1";
     /// Trying other designs in miniature.
-    ArmSelection = "arm-selection", [Pagetide], on,
+    SettingSelection = "setting-selection", [Pagetide], on,
         "Four designs are tried on samples, and the best one is in charge; off, the first is.",
         "miniature simulation, Waldspurger et al., 2017; the choice is our own";
     /// Judging returning pages.

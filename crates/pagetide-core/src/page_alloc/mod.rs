@@ -56,6 +56,7 @@ mod pcp_tuning;
 mod pressure;
 mod single;
 mod slow_path;
+mod starving;
 mod watermark;
 mod zone;
 
@@ -66,12 +67,14 @@ pub use fair_zones::FairZones;
 pub use frame_table::{FRAMES_MAX, FrameState, FrameTable};
 pub use free_blocks::FreeBlocks;
 pub use migrate::{MigrateType, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
-pub use pcp::{Drain, PCP_HUGE_ORDER, PCP_ORDER_MAX, Pcp, ZoneHome, ZoneSignals};
-pub use pcp_limits::{HighFraction, HighFractionError, PcpInputs, PcpLimits, batch_of};
-pub use pcp_tuning::{LockWait, PCP_BATCH_SCALE_MAX, PcpTuning, UnknownPcpTuning};
-pub use pressure::Starving;
+pub use pcp::{Drain, PCP_HUGE_ORDER, Pcp, ZoneHome};
+pub use pcp_limits::{
+    HighFraction, HighFractionError, PCP_ORDER_MAX, PcpInputs, PcpLimits, batch_of,
+};
+pub use pcp_tuning::{LockWait, PCP_BATCH_SCALE_MAX, PcpTuning, UnknownPcpTuning, ZoneSignals};
 pub use single::PageAllocator;
 pub use slow_path::{Attempt, Attempted, SlowPath};
+pub use starving::Starving;
 pub use watermark::{
     AllocRights, BOOST_FACTOR_DEFAULT, FreeFrames, LOWMEM_RESERVE_RATIOS, SCALE_FACTOR_DEFAULT,
     SCALE_FACTOR_MAX, WatermarkInputs, WatermarkLevel, Watermarks, ZoneKind, lowmem_reserve,

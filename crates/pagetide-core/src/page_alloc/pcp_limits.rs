@@ -22,7 +22,11 @@
 //!
 //! Source: the page allocator specification, section 3 (Linux 6.18).
 
+use crate::ids::Order;
 use crate::units::PAGE_BYTES;
+
+/// The largest order with lists by type; above it only the huge order has any.
+pub const PCP_ORDER_MAX: Order = Order(3);
 
 /// The largest batch is a quarter of this many bytes.
 const BATCH_BYTES_MAX: u64 = 1 << 20;

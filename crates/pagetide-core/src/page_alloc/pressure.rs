@@ -20,8 +20,6 @@
 //!
 //! Source: the page allocator specification, section 7, for the flag; the rest is our own.
 
-use super::frame_table::FrameTable;
-use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 const BELOW_HIGH: u32 = 1;
@@ -49,6 +47,16 @@ impl Pressure {
             self.0.fetch_and(!BELOW_HIGH, Relaxed);
         }
     }
+
+    /// One more allocation starves.
+    pub(super) fn begin_starving(&self) {
+        self.0.fetch_add(ONE_STARVING, Relaxed);
+    }
+
+    /// One fewer.
+    pub(super) fn end_starving(&self) {
+        self.0.fetch_sub(ONE_STARVING, Relaxed);
+    }
 }
 
 impl PressureNow {
@@ -66,27 +74,5 @@ impl PressureNow {
     #[inline]
     pub(super) fn is_starving(self) -> bool {
         self.0 >= ONE_STARVING
-    }
-}
-
-/// An allocation that found nothing anywhere: while it lives, lists keep nothing.
-///
-/// Made before the first list is emptied, as [`Attempt::DrainCpus`](super::Attempt::DrainCpus)
-/// asks, and kept until the allocation has its frame or gave up.
-#[derive(Debug)]
-#[must_use = "lists keep frames again when it is dropped"]
-pub struct Starving(Arc<FrameTable>);
-
-impl Starving {
-    /// From here on, lists of this table's zone keep nothing.
-    pub fn new(table: &Arc<FrameTable>) -> Starving {
-        table.pressure.0.fetch_add(ONE_STARVING, Relaxed);
-        Starving(Arc::clone(table))
-    }
-}
-
-impl Drop for Starving {
-    fn drop(&mut self) {
-        self.0.pressure.0.fetch_sub(ONE_STARVING, Relaxed);
     }
 }

@@ -19,8 +19,9 @@
 
 use alloc::vec::Vec;
 
-use super::pcp::{Pcp, ZoneHome, ZoneSignals};
+use super::pcp::{Pcp, ZoneHome};
 use super::pcp_limits::{HighFraction, PcpInputs, PcpLimits};
+use super::pcp_tuning::ZoneSignals;
 use super::pcp_tuning::{LockWait, PcpTuning};
 use super::watermark::WatermarkLevel;
 use super::zone::{AllocRequest, Zone};

@@ -1,11 +1,11 @@
-//! The course of a replay: which arm was in charge when, and how often it hit meanwhile.
+//! The course of a replay: which setting was in charge when, and how often it hit meanwhile.
 //!
 //! Problem: a policy that adapts is believed once one can see what it did and why. Idea: stop every
 //! few accesses, look at the selection, and write down each change with what it was won by:
 //!
 //! ```text
 //!   accesses   0 ........ 4096 ............ 9216 ..... end
-//!   arm        tight      loose              tight          stays, each with its hits
+//!   setting        tight      loose              tight          stays, each with its hits
 //!   points     o   o   o   o   o   o   o   o   o   o        for a plot
 //! ```
 //!
@@ -14,32 +14,32 @@
 
 use super::{Setup, World};
 use crate::trace::DenseTrace;
-use pagetide_core::lru::pagetide::{ArmChange, SelectionSummary};
+use pagetide_core::lru::pagetide::{SelectionSummary, SettingChange};
 use serde::Serialize;
 
 /// Entries between two looks.
 const LOOK_EVERY: usize = 64;
 
-/// A stretch of accesses under one arm.
+/// A stretch of accesses under one setting.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub struct ArmStay {
-    /// The arm.
-    pub arm: &'static str,
+pub struct SettingStay {
+    /// The setting.
+    pub setting: &'static str,
     /// Accesses before it took charge.
     pub since: u64,
     /// Accesses under it.
     pub accesses: u64,
     /// Those of them that missed.
     pub misses: u64,
-    /// The lead it won by: sampled accesses that it would have hit and the arm before missed, less
-    /// the others. `None` for the first.
+    /// The lead it won by: sampled accesses that it would have hit and the setting before missed,
+    /// less the others. `None` for the first.
     pub lead: Option<i64>,
     /// Of how many at which the two disagreed.
     pub nr_disagreed: Option<u64>,
-    /// Hits that the arm before had lost to it by then, in all.
-    pub rent: Option<i64>,
+    /// Hits that the setting before had lost to it by then, in all.
+    pub lost: Option<u64>,
     /// What those had to be worth: the sampled frames that had to move.
-    pub price: Option<i64>,
+    pub price: Option<u64>,
 }
 
 /// A point of the hit ratio's course.
@@ -49,15 +49,15 @@ pub struct CoursePoint {
     pub accesses: u64,
     /// Share of the accesses since the last point that hit.
     pub hit_ratio: f64,
-    /// The arm in charge.
-    pub arm: &'static str,
+    /// The setting in charge.
+    pub setting: &'static str,
 }
 
 /// How a replay went.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Course {
-    /// The arms in charge, one after the other.
-    pub stays: Vec<ArmStay>,
+    /// The settings in charge, one after the other.
+    pub stays: Vec<SettingStay>,
     /// The hit ratio's course.
     pub points: Vec<CoursePoint>,
     /// A page in so many is sampled.
@@ -67,7 +67,7 @@ pub struct Course {
 }
 
 /// Replays the trace and writes down its course, in about `nr_points` points. `None`: the policy
-/// does not choose between arms (or has that switched off), or `keep_on` ended it (see
+/// does not choose between settings (or has that switched off), or `keep_on` ended it (see
 /// [`run_while`](super::run_while)).
 ///
 /// # Panics
@@ -124,20 +124,20 @@ impl Clerk {
     fn point(&mut self, accesses: u64, misses: u64) {
         let (accesses_before, misses_before) = self.at_point;
         let missed = (misses - misses_before) as f64 / (accesses - accesses_before) as f64;
-        let arm = self.course.stays.last().map_or("", |stay| stay.arm);
-        self.course.points.push(CoursePoint { accesses, hit_ratio: 1.0 - missed, arm });
+        let setting = self.course.stays.last().map_or("", |stay| stay.setting);
+        self.course.points.push(CoursePoint { accesses, hit_ratio: 1.0 - missed, setting });
         self.at_point = (accesses, misses);
     }
 
-    fn begin_stay(&mut self, arm: &'static str, since: u64, change: Option<ArmChange>) {
-        self.course.stays.push(ArmStay {
-            arm,
+    fn begin_stay(&mut self, setting: &'static str, since: u64, change: Option<SettingChange>) {
+        self.course.stays.push(SettingStay {
+            setting,
             since,
             accesses: 0,
             misses: 0,
             lead: change.map(|change| change.to.lead),
             nr_disagreed: change.map(|change| change.to.nr_disagreed),
-            rent: change.map(|change| change.to.rent),
+            lost: change.map(|change| change.to.lost),
             price: change.map(|change| change.to.price),
         });
     }
@@ -175,18 +175,18 @@ mod tests {
     #[test]
     fn stays_and_points_add_up_to_the_replay() {
         let (setup, trace) = (Setup::new(PolicyName::Pagetide, 1000), trace());
-        let course = course_of(setup, &trace, 50, |_| true).expect("it has arms");
+        let course = course_of(setup, &trace, 50, |_| true).expect("it has settings");
         let outcome = run_setup(setup, &trace);
-        let sum = |of: fn(&ArmStay) -> u64| course.stays.iter().map(of).sum::<u64>();
+        let sum = |of: fn(&SettingStay) -> u64| course.stays.iter().map(of).sum::<u64>();
         assert_eq!(sum(|stay| stay.accesses), outcome.accesses);
         assert_eq!(sum(|stay| stay.misses), outcome.misses);
         assert!((45..=52).contains(&course.points.len()), "{} points", course.points.len());
         assert_eq!(course.points.last().expect("points").accesses, outcome.accesses);
         for (before, after) in course.stays.iter().zip(&course.stays[1..]) {
             assert_eq!(before.since + before.accesses, after.since);
-            assert_ne!(before.arm, after.arm);
+            assert_ne!(before.setting, after.setting);
             assert!(after.lead > Some(0), "a change to who does not lead: {after:?}");
-            assert!(after.rent > after.price, "a change that did not pay: {after:?}");
+            assert!(after.lost > after.price, "a change that did not pay: {after:?}");
         }
         assert!(course.stays.len() > 1, "nothing was chosen: {:?}", course.stays);
     }
@@ -197,7 +197,7 @@ mod tests {
         let course = |setup| course_of(setup, &trace, 10, |_| true);
         assert_eq!(course(Setup::new(PolicyName::Mglru, 1000)), None);
         let setup = Setup::new(PolicyName::Pagetide, 1000);
-        let switches = setup.switches.without(Mechanism::ArmSelection);
+        let switches = setup.switches.without(Mechanism::SettingSelection);
         assert_eq!(course(Setup { switches, ..setup }), None);
         assert_eq!(course_of(setup, &trace, 10, |_| false), None, "stopped");
     }

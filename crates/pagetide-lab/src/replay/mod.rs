@@ -44,7 +44,7 @@ mod setup;
 mod story;
 mod world;
 
-pub use course::{ArmStay, Course, CoursePoint, course_of};
+pub use course::{Course, CoursePoint, SettingStay, course_of};
 pub use memory::{Memory, TierMemory, ZoneMemory};
 pub use phases::{NR_PHASES, Phases};
 pub use setup::{Reader, ReplayClock, ReplayCosts, Setup, StatisticsFold};

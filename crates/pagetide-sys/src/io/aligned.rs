@@ -57,7 +57,7 @@ impl Deref for AlignedBuf {
 
     fn deref(&self) -> &[u8] {
         // SAFETY: S7 (the allocation is this value's own, initialised, `len` long); the kernel
-        // writes it only while the value is kept from everybody (S8).
+        // writes it only while the value is kept from all threads (S8).
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }

@@ -18,7 +18,7 @@
 //!
 //! Ignored: processors' differences (the fastest initiator's numbers are the node's), memory that
 //! comes and goes later, generic initiators where the system tells them apart (`access1` is CPUs
-//! only, `access0` is everybody, and only asked where there is no `access1`).
+//! only, `access0` is all initiators, and only asked where there is no `access1`).
 //!
 //! Source: Linux documentation, "NUMA Locality" (admin-guide/mm/numaperf), stable ABI of
 //! `/sys/devices/system/node`.

@@ -82,7 +82,7 @@ impl Mapped {
     #[inline]
     pub(crate) fn words(&self) -> &[AtomicU64] {
         let start = self.start.as_ptr().cast_const().cast();
-        // SAFETY: S28 (mapped, page aligned, so long); everybody reaches it through atomics and
+        // SAFETY: S28 (mapped, page aligned, so long); all code reaches it through atomics and
         // racing copies (S2), or by unsafe code of their own.
         unsafe { std::slice::from_raw_parts(start, self.len / size_of::<AtomicU64>()) }
     }
@@ -90,7 +90,7 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: S28 (the mapping belongs to this value, and slices borrow from it); whoever was
+        // SAFETY: S28 (the mapping belongs to this value, and slices borrow from it); code that was
         // given its address was told how long that is good for.
         let result = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
         debug_assert!(result.is_ok(), "munmap refuses only ranges that are not page aligned");

@@ -1,6 +1,6 @@
 //! Pages that say what they are: file, index, version, and a filling made of the three.
 //!
-//! A page that is torn between two versions, belongs elsewhere, or was never written by anybody
+//! A page that is torn between two versions, belongs elsewhere, or was never written
 //! does not verify. A page of zeros is one that was never written, or was cut off.
 
 use super::PAGE;

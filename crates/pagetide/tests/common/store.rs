@@ -128,7 +128,7 @@ impl FaultyStore {
         state.contents.clone()
     }
 
-    /// Who holds the contents: this, its clones, and boxes.
+    /// What holds the contents: this, its clones, and boxes.
     pub(crate) fn nr_owners(&self) -> usize {
         Arc::strong_count(&self.state)
     }
@@ -242,7 +242,7 @@ impl FaultyStore {
             Some(Fault::Lie) => Ok(target.len() + 1),
             Some(fault @ Fault::Panic) => Err(fault.error_after(state)),
             Some(Fault::Torn(code)) => {
-                // Rubbish in the buffer that nobody may ever see.
+                // Rubbish in the buffer that no reader may ever see.
                 target.fill(0xee);
                 Err(io::Error::from_raw_os_error(code))
             }

@@ -79,7 +79,7 @@ fn runs_with_groups_are_replayed() {
     }
 }
 
-/// Groups that nobody made, yet: the root alone pays for everything.
+/// No groups were made, yet: the root alone pays for everything.
 #[test]
 fn a_run_that_makes_no_group_is_replayed() {
     if !pin_thread("a_run_that_makes_no_group_is_replayed") {

@@ -23,7 +23,7 @@ pub(crate) struct Run {
     pub(crate) evicted: Vec<PageId>,
     /// Pages that moved between tiers, in order.
     pub(crate) moved: Vec<(PageId, AccessKind)>,
-    /// Its generations at the end, group by group, if somebody looked ([`ageless`]).
+    /// Its generations at the end, group by group, if they were looked at ([`ageless`]).
     generations: Option<Vec<String>>,
 }
 

@@ -178,7 +178,7 @@ pub(crate) struct Ticks<'f> {
 }
 
 impl<'f> Ticks<'f> {
-    /// Nobody tells the time.
+    /// The time is never told.
     pub(crate) fn none() -> Ticks<'static> {
         Ticks { cache: None, calls: Cell::new(0) }
     }
@@ -201,7 +201,7 @@ impl<'f> Ticks<'f> {
     }
 }
 
-/// Somebody who reads and writes a file.
+/// A reader and writer of one file.
 pub(crate) struct Player<'f> {
     pub(crate) random: Random,
     pub(crate) file: &'f File,

@@ -192,14 +192,14 @@ fn other_tiers_or_times_do_not_pass_for_the_run() {
     assert!(without(|note| matches!(note, Note::Mapping(_))), "files of unknown length");
 }
 
-/// Something somebody does; pages are parts of the file in thousandths.
+/// Something a script does; pages are parts of the file in thousandths.
 #[derive(Clone, Debug)]
 enum Op {
     Read(u64, u64),
     Write(u64, u64),
     Guard(u64),
     GuardMut(u64),
-    /// A guard of the lower half, which nobody writes, until it is dropped.
+    /// A guard of the lower half, which is never written, until it is dropped.
     Hold(u64),
     Release,
     Tick(u64),

@@ -33,7 +33,7 @@ impl Lruvec {
         self.policy.explains().map_or(Ok(()), |policy| policy.write_shadow(shadow, out))
     }
 
-    /// Which arm is in charge and what it saw, if the policy chooses between arms. O(arms).
+    /// Which setting is in charge and what it saw, if the policy has some. O(settings).
     pub fn selection_summary(&self) -> Option<SelectionSummary> {
         self.policy.selection_summary()
     }

@@ -4,7 +4,7 @@
 //!
 //! Main is a clock: its old end is what the hand comes to next, not what was accessed longest ago.
 //! Where accesses run along main's order, as they go to and fro, all that the hand meets is only a
-//! little older than the page that wants in. Whoever is displaced so is missed next, and wants in:
+//! little older than the page that wants in. A page displaced so is missed next, and wants in:
 //!
 //! ```text
 //!   main, in the hand's order     5  6  7  8  9 ............ 25 26
@@ -21,7 +21,7 @@
 //!
 //! # Data and invariants
 //!
-//! A count for each epoch that is known and has ended, and one for all before. Who is in none of
+//! A count for each epoch that is known and has ended, and one for all before. A page in none of
 //! them was accessed in the running epoch: most are, and nothing is counted for them until it ends.
 //! The half is told anew when an epoch begins: O(1) amortised, as the clock itself.
 //!
@@ -30,7 +30,7 @@
 //! The weight of what is streamed. A folio that is not accessed for 2^16 epochs looks young again,
 //! as it does to the clock; the counts stay off by one then.
 //!
-//! Source: our own; in a stack, as LIRS has one, whoever is displaced is the oldest of all.
+//! Source: our own; in a stack, as LIRS has one, the displaced page is the oldest of all.
 
 use super::page_clock::{Epoch, NR_EPOCHS, PageClock};
 use alloc::boxed::Box;

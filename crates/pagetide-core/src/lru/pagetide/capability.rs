@@ -67,10 +67,10 @@ impl WeighsTypes for Pagetide {
 
 impl Explains for Pagetide {
     fn write_state(&self, folios: &Folios, frame: FrameId, out: &mut dyn Write) -> fmt::Result {
-        self.tell_standing(folios, frame, out)
+        self.write_place(folios, frame, out)
     }
 
     fn write_shadow(&self, shadow: ShadowEntry, out: &mut dyn Write) -> fmt::Result {
-        self.tell_past(shadow, out)
+        self.write_departure(shadow, out)
     }
 }

@@ -9,8 +9,8 @@
 //! Problem: most folios are files' that can be evicted, and each is listed at its miss. Idea: one
 //! mask says that a folio is none of these, by flags that its caller has read already.
 //!
-//! Ignored: flags that change meanwhile. Whoever makes a folio evictable logs a touch, which finds
-//! out that it is on the wrong list.
+//! Ignored: flags that change meanwhile. Making a folio evictable logs a touch, which finds out
+//! that it is on the wrong list.
 
 use super::Pagetide;
 use super::engine::Stamp;

@@ -3,39 +3,28 @@
 //! # Problem
 //!
 //! Each published policy is the best one somewhere and loses by tens of points elsewhere: LRU to a
-//! loop, LIRS to a working set that shifts, S3-FIFO to a loop, W-TinyLFU to recency. Whoever has to
-//! choose one does not know the trace.
+//! loop, LIRS to a working set that shifts, S3-FIFO to a loop, W-TinyLFU to recency. The one that
+//! has to choose does not know the trace.
 //!
 //! # Idea
 //!
-//! Three parts, and a place to wait, each a file:
+//! Three parts, and a place to wait; `docs/policy.md` says what each is worth.
 //!
 //! ```text
 //!   accesses --+--> page_clock   how many distinct pages since then?     the comparison's unit
 //!              |        |
 //!              |        v
-//!              +--> engine       probation | main, judged by instants    who stays
+//!              +--> engine       probation | main, judged by instants    what stays
 //!              |        ^
-//!              |        | arm: probation's share, and how busy main may be; `loan`: all of it
-//!              +--> selection    the engine four times, in miniature     which share
+//!              |        | setting: probation's share and order, how much proof main asks for
+//!              +--> selection    the engine four times, in miniature     which setting
 //!
 //!   readahead ---> unread         aside until it is accessed; only then is it judged
 //! ```
 //!
-//! In the words of the multi-gen LRU: an epoch is a fine generation, the credit is the tier, the
-//! distinct-page clock is refault distance made exact, and the selection is the feedback
-//! controller.
-//!
 //! In the page cache a hit writes nothing that is shared: it counts in the folio's descriptor until
 //! it has counted three, and the first in each epoch goes to its CPU's log, as the clock counts
 //! pages, not accesses. Of sampled pages all go there, since a miniature counts for itself.
-//!
-//! ```text
-//!   hit  --> three counted, seen in this epoch, not sampled?   nothing is written
-//!        --> else: count, note the epoch, log                  drained 31 at a time
-//! ```
-//!
-//! Under contention log entries are lost, and the world counts them; the counted hits are not.
 //!
 //! # Data and invariants
 //!
@@ -58,38 +47,29 @@
 //! eighth, and the miniatures start again; the lists' shares follow at once. Folios that cannot be
 //! evicted at all (unevictable, or anonymous without swap) wait on a list of their own.
 //!
-//! # What it deliberately ignores
-//!
-//! Swappiness below 200: anonymous and file pages compete by their accesses alone. Priorities: it
-//! looks until it has found a victim or seen all. Guards: it learns of them as it tries to evict.
-//!
-//! Where only recency helps (zigzag, windows that slide) it must learn that, and pays for main
-//! memory before it gives it up: it stays a point or two behind LRU, which always knew.
-//!
-//! # Sources
-//!
-//! Each part names its own. The whole is ours.
+//! Ignored: swappiness below 200, as anonymous and file pages compete by their accesses alone;
+//! priorities, as it looks until it has found a victim or seen all; guards, until a page that has
+//! one is to be evicted. Sources: each part names its own. The whole is ours.
 
 mod ages;
 mod capability;
-mod duel;
+mod contest;
 mod engine;
-mod held;
+mod expansion;
+mod explain;
 mod listing;
-mod loan;
 mod page_clock;
 mod sampled_pages;
 mod selection;
 mod stamp;
-mod standing;
 #[cfg(test)]
 mod tests;
 mod tuning;
 mod unread;
 mod victims;
 
-pub use selection::{ArmChange, ArmSummary, SelectionSummary};
-pub use tuning::{Arm, NR_ARMS, Order, Tuning};
+pub use selection::{SelectionSummary, SettingChange, SettingSummary};
+pub use tuning::{NR_SETTINGS, ProbationOrder, Setting, Tuning};
 pub use victims::PagetideCursor;
 
 use super::capability::AgesByTables;
@@ -109,9 +89,9 @@ use selection::Selection;
 use unread::Unread;
 
 const EPOCH_BITS: u32 = 16;
-const HOUR_BITS: u32 = TOKEN_BITS - EPOCH_BITS;
-/// Parts of memory that eviction hours are told in.
-const HOURS_A_MEMORY: u32 = 4096;
+const AGE_BITS: u32 = TOKEN_BITS - EPOCH_BITS;
+/// Parts of memory that shadow entries count evictions in.
+const EVICTION_UNITS: u32 = 4096;
 /// An access that finds no frame makes room for so many at once: one of so many parts of memory, up
 /// to the kernel's batch. A pass costs several times what a victim does.
 const BATCH_PARTS: u32 = 256;
@@ -119,9 +99,9 @@ const BATCH_MAX: u32 = 32;
 /// And of probation at most one of so many parts, lest a call that brings in several pages evicts
 /// the first of them before it has read them.
 const BATCH_PARTS_OF_PROBATION: u32 = 8;
-/// Epochs without an eviction after which hits are not heard of any more, until the next one: four
+/// Epochs without an eviction after which hits are not logged any more, until the next one: four
 /// memories of distinct pages.
-const EPOCHS_HEARD: u32 = 64;
+const EPOCHS_LOGGED: u32 = 64;
 
 /// The swappiness from which on anonymous folios go first.
 const ANON_FIRST: u8 = 200;
@@ -139,18 +119,18 @@ pub struct Pagetide {
     switches: Switches,
     engine: Engine,
     selection: Option<Box<Selection>>,
-    /// Folios that readahead brought, and nobody has accessed.
+    /// Folios that readahead brought, and no access has met.
     unread: Unread,
     /// Folios that cannot be evicted.
     kept: FolioList,
     /// What was evicted, in parts of a page.
     evicted: u64,
     /// Epochs that ended since something was evicted or demoted.
-    epochs_at_peace: u32,
-    /// Something was evicted or demoted: there is no room for every stranger.
+    epochs_without_eviction: u32,
+    /// Something was evicted or demoted: there is no room for every new page.
     is_full: bool,
-    /// What is evicted in an hour, in parts of a page, as a power of two.
-    hour_shift: u32,
+    /// A shadow entry's unit of evictions, in parts of a page, as a power of two.
+    unit_shift: u32,
 }
 
 impl Pagetide {
@@ -161,19 +141,19 @@ impl Pagetide {
     }
 
     fn start_selection(&mut self, chosen: usize) {
-        self.selection = self.switches.has(Mechanism::ArmSelection).then(|| {
+        self.selection = self.switches.has(Mechanism::SettingSelection).then(|| {
             let capacity = self.engine.capacity();
             Box::new(Selection::new(capacity, chosen, &self.tuning, self.switches))
         });
     }
 
-    /// The selection hears of an access to a watched page, unless others are sampled by now.
+    /// The selection plays an access to a watched page, unless others are sampled by now.
     fn sample(&mut self, folios: &Folios, frame: FrameId) {
         let page = folios[frame].page();
         match &mut self.selection {
             Some(selection) if selection.samples(page) => {
-                if let Some(arm) = selection.access(page) {
-                    self.engine.set_arm(self.tuning.arms[arm]);
+                if let Some(setting) = selection.access(page) {
+                    self.engine.set_setting(self.tuning.settings[setting]);
                 }
             }
             _ => {
@@ -182,43 +162,34 @@ impl Pagetide {
         }
     }
 
-    /// Lets hits be logged again once an epoch has ended, unless nobody has been evicted for long.
-    #[inline]
-    fn tell_epoch(&mut self, folios: &Folios, before: Epoch) {
-        if self.engine.clock.now() != before {
-            self.end_epoch(folios);
-        }
-    }
-
+    /// Lets hits be logged again, unless nothing has been evicted for long.
     #[cold]
     fn end_epoch(&mut self, folios: &Folios) {
         let engine = &mut self.engine;
-        if self.unread.end_epoch(folios, |frame| engine.push_old(folios, frame)) {
-            engine.end_turn();
-        }
-        self.epochs_at_peace += 1;
-        if self.epochs_at_peace <= EPOCHS_HEARD {
+        self.unread.end_epoch(folios, |frame| engine.push_old(folios, frame));
+        self.epochs_without_eviction += 1;
+        if self.epochs_without_eviction <= EPOCHS_LOGGED {
             folios.end_tick();
         }
     }
 
-    /// Somebody had to go: who is hit matters from now on.
+    /// A folio had to go: which ones are hit matters from now on.
     fn note_departure(&mut self, folios: &Folios) {
         self.is_full = true;
-        if self.epochs_at_peace > EPOCHS_HEARD {
+        if self.epochs_without_eviction > EPOCHS_LOGGED {
             folios.end_tick();
         }
-        self.epochs_at_peace = 0;
+        self.epochs_without_eviction = 0;
     }
 
     fn pack(&self, epoch: Epoch) -> u64 {
-        self.evicted >> self.hour_shift << EPOCH_BITS | u64::from(epoch)
+        self.evicted >> self.unit_shift << EPOCH_BITS | u64::from(epoch)
     }
 
     fn unpack(&self, shadow: ShadowEntry) -> Past {
-        let now = self.evicted >> self.hour_shift;
-        let hours = now.wrapping_sub(shadow.token() >> EPOCH_BITS) & ((1 << HOUR_BITS) - 1);
-        Past { evicted: hours << self.hour_shift, epoch: shadow.token() as Epoch }
+        let now = self.evicted >> self.unit_shift;
+        let units = now.wrapping_sub(shadow.token() >> EPOCH_BITS) & ((1 << AGE_BITS) - 1);
+        Past { evicted: units << self.unit_shift, epoch: shadow.token() as Epoch }
     }
 }
 
@@ -241,9 +212,9 @@ impl LruPolicy for Pagetide {
             unread: Unread::default(),
             kept: FolioList::new(),
             evicted: 0,
-            epochs_at_peace: 0,
+            epochs_without_eviction: 0,
             is_full: false,
-            hour_shift: (PARTS_A_PAGE * (nr_frames / HOURS_A_MEMORY).max(1)).ilog2(),
+            unit_shift: (PARTS_A_PAGE * (nr_frames / EVICTION_UNITS).max(1)).ilog2(),
         };
         policy.start_selection(0);
         policy
@@ -276,11 +247,13 @@ impl LruPolicy for Pagetide {
         }
         let place = match is_main {
             true => Place::Main,
-            false => self.engine.place_of_stranger(!self.is_full),
+            false => self.engine.place_of_new(!self.is_full),
         };
         let before = self.engine.clock.now();
-        let epoch = self.engine.touch(cx.folios, last, stamp.weight());
-        self.tell_epoch(cx.folios, before);
+        let epoch = self.engine.touch(last, stamp.weight());
+        if self.engine.clock.now() != before {
+            self.end_epoch(cx.folios);
+        }
         let stamp = Stamp { epoch, place, ..stamp };
         stamp.put(folio);
         self.settle(cx.folios, frame, flags, stamp);
@@ -296,7 +269,7 @@ impl LruPolicy for Pagetide {
         if folio.flags().link() > 0 {
             may_move = self.touch_unlisted(cx, frame);
         }
-        let has_ended = self.engine.hit(cx.folios, folio);
+        let has_ended = self.engine.hit(folio);
         if may_move {
             self.engine.move_hit(cx.folios, frame);
         }

@@ -3,9 +3,8 @@
 //! # Problem
 //!
 //! Whether a page would have been a hit in a memory of C frames depends on its reuse distance: the
-//! *distinct* pages accessed since its last access. Exact distances want a stack or a tree, O(log
-//! C) an access. Evictions since then are cheap to count, but measure something else: they run fast
-//! when a policy is wrong.
+//! *distinct* pages accessed since its last access. Exact distances want a stack or a tree.
+//! Evictions since then are cheap to count, but run fast when a policy is wrong.
 //!
 //! # Idea
 //!
@@ -32,7 +31,7 @@
 //!    at_least(e) = since[e]   <=   true count   <=   since[e] + running = at_most(e)
 //! ```
 //!
-//! Pages have weights: one of a stream is lighter than one that somebody waited for. What is summed
+//! Pages have weights: one of a stream is lighter than one that was read alone. What is summed
 //! is what they weigh, which is their number where all weigh the same; epochs end by number.
 //!
 //! # Data and invariants
@@ -41,13 +40,9 @@
 //! infinitely long ago. `running < epoch_pages`. The bounds differ by less than an epoch's pages.
 //! A window weighs less than 2^64, whatever the weights.
 //!
-//! # What it deliberately ignores
-//!
-//! Pages that were forgotten (their stamp is gone) count as never seen: new to all windows. An
-//! epoch exactly 2^16 epochs old looks like the running one.
-//!
-//! Source: our own; reuse distance is Mattson et al., "Evaluation techniques for storage
-//! hierarchies", 1970, and instants compared instead of stacks is what LIRS does.
+//! Ignored: pages that were forgotten (their stamp is gone) count as never seen, so new to all
+//! windows. An epoch exactly 2^16 epochs old looks like the running one. Source: our own; reuse
+//! distance is Mattson et al., 1970, and instants compared instead of stacks is what LIRS does.
 
 use alloc::boxed::Box;
 
@@ -110,7 +105,7 @@ impl PageClock {
         usize::from(self.age(epoch)) >= NR_EPOCHS
     }
 
-    /// A page last accessed in `last` is accessed; `None`: never, or nobody knows. The caller
+    /// A page last accessed in `last` is accessed; `None`: never, or not known. The caller
     /// stamps it with the epoch returned. What the page weighs may change. O(1), amortised.
     #[inline]
     pub(super) fn touch(&mut self, last: Option<Epoch>, weight: u32) -> Epoch {

@@ -25,7 +25,7 @@ use alloc::vec;
 pub(super) enum Whereabouts {
     /// In this frame.
     Here(u32),
-    /// Left as the so manieth, last accessed in this epoch.
+    /// It left as number so many, last accessed in this epoch.
     Gone(u32, Epoch),
 }
 
@@ -33,7 +33,7 @@ pub(super) enum Whereabouts {
 #[derive(Debug)]
 pub(super) struct SampledPages {
     places: KeyTable<Whereabouts>,
-    /// Keys by departure modulo its length; 0 where nobody left yet.
+    /// Keys by departure modulo its length; 0 where none left yet.
     gone: Box<[u32]>,
     nr_departures: u32,
 }

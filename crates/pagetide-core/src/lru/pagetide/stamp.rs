@@ -13,8 +13,8 @@ use super::page_clock::Epoch;
 use crate::folio::{Flags, Folio};
 use core::sync::atomic::Ordering::Relaxed;
 
-/// What a page weighs that somebody waited for, where one of a stream weighs 1: so many of those
-/// come with one request of the device.
+/// What a page weighs that was read alone, where one of a stream weighs 1: so many of those come
+/// with one request of the device.
 pub(super) const PARTS_A_PAGE: u32 = 16;
 
 /// One of the engine's lists.
@@ -55,8 +55,8 @@ impl Stamp {
         if self.is_streamed { 1 } else { PARTS_A_PAGE }
     }
 
-    /// How many pages like it weigh as much as one that somebody waited for. So often a sum of
-    /// weights is the sum's number of such pages, in parts of a page.
+    /// How many pages like it weigh as much as one that was read alone. So often a sum of weights
+    /// is the sum's number of such pages, in parts of a page.
     pub(super) fn parts(self) -> u64 {
         u64::from(PARTS_A_PAGE / self.weight())
     }

@@ -198,7 +198,7 @@ fn what_nobody_reads_is_the_next_to_go() {
 }
 
 /// Some pages come back after 1800 others, those of a scan after 2100, and memory holds 1024. A
-/// clear lead it is not, but for the scan's pages nobody waits.
+/// clear lead it is not, but no call waits for the scan's pages.
 #[test]
 fn a_scan_gets_the_room_that_random_reads_leave() {
     let mut reads = Reads::new(&LruConfig::file_only(1024));
@@ -235,7 +235,7 @@ fn what_is_read_beside_a_stream_is_remembered() {
     assert!(run >= 4 * 300 && alone <= 300, "{run}, {alone} if each page of the scan were a wait");
 }
 
-/// Windows grow beside a set that nobody uses: it does not pay for them.
+/// Windows grow beside an idle set: it does not pay for them.
 #[test]
 fn a_set_gives_nothing_for_pages_that_wait() {
     let mut reads = Reads::new(&LruConfig::file_only(4096));
@@ -300,7 +300,7 @@ fn a_loop(len: u64, rounds: u64) -> impl Iterator<Item = u64> {
     (0..rounds).flat_map(move |_| 900_000..900_000 + len)
 }
 
-/// Where recency helps, the tight arm gives way. In a loop it takes charge again, or the queue
+/// Where recency helps, the tight setting gives way. In a loop it takes charge again, or the queue
 /// does: each keeps a part.
 #[test]
 fn the_selection_follows_the_trace() {
@@ -353,37 +353,11 @@ fn of_each_block_one_page_is_sampled() {
     }
 }
 
-/// Credits of the past hold up a set that fits, but not for ever: denied in a row, it insists.
-#[test]
-fn a_row_of_denied_pages_insists() {
-    let passes = |insist_parts| {
-        let usual = Tuning::default();
-        let tuning = Tuning { arms: [usual.arms[0]; NR_ARMS], insist_parts, ..usual };
-        let mut reads = Reads::new(&LruConfig { tuning, ..LruConfig::file_only(4096) });
-        reads.nr_hits((0..5).flat_map(|_| 0..3072));
-        (1..20).find(|_| reads.nr_hits(10_000..13_072) == 3072)
-    };
-    assert_eq!((passes(64), passes(1)), (Some(4), Some(5)));
-}
-
-/// Accesses that run along main's order do not displace, one by one, what they come to next.
-#[test]
-fn who_is_hit_next_is_not_displaced() {
-    let misses = |seed, displaced_percent| {
-        let tuning = Tuning { seed, displaced_percent, ..Tuning::default() };
-        let mut reads = Reads::new(&LruConfig { tuning, ..LruConfig::file_only(9000) });
-        let sweeps = (0..5).flat_map(|_| (0..10_000).chain((0..10_000).rev()));
-        100_000 - reads.nr_hits(sweeps)
-    };
-    // LRU misses 19,000. Until that is learnt, 6,400 are lost, and 9,000 where anyone may go.
-    assert!((0..3).all(|seed| misses(seed, 50) + 2000 < misses(seed, 100)));
-}
-
 /// Shadows keep the two things they are read for, and time comes around.
 #[test]
 fn a_shadow_tells_when_and_how_long_ago() {
     let mut policy = Pagetide::new(&LruConfig::file_only(1 << 20));
-    assert_eq!(policy.hour_shift, 12);
+    assert_eq!(policy.unit_shift, 12);
     let shadow = ShadowEntry::new(policy.pack(0xabcd), policy.id, true);
     policy.evicted = 1 << 25;
     assert_eq!(policy.unpack(shadow), Past { evicted: 1 << 25, epoch: 0xabcd });
@@ -418,7 +392,7 @@ fn memory_that_shrinks_and_grows_is_followed() {
     let mut reads = Reads::new(&LruConfig::file_only(400));
     reads.nr_hits((0..10).flat_map(|_| 0..600));
     assert_eq!(reads.policy().engine.capacity(), 400);
-    // Whoever shrinks memory reclaims and keeps the frames.
+    // To shrink memory is to reclaim and keep the frames.
     let mut taken = Vec::new();
     while taken.len() < 250 {
         reads.reclaim(None);
@@ -455,9 +429,9 @@ fn lost_touches_break_no_invariant() {
 
 /// Up and down again: what was accessed last comes back first.
 #[test]
-fn the_recency_arm_is_next_to_lru_on_a_zigzag() {
+fn the_recency_setting_is_next_to_lru_on_a_zigzag() {
     let usual = Tuning::default();
-    let tuning = Tuning { arms: [usual.arms[2]; NR_ARMS], ..usual };
+    let tuning = Tuning { settings: [usual.settings[2]; NR_SETTINGS], ..usual };
     let mut reads = Reads::new(&LruConfig { tuning, ..LruConfig::file_only(2000) });
     let zigzag = || (0..3000).chain((0..3000).rev());
     reads.nr_hits((0..10).flat_map(|_| zigzag()));
@@ -472,7 +446,7 @@ fn pairs(nr: u64) -> impl Iterator<Item = u64> {
     (400..400 + nr).flat_map(|newest| [newest, newest - 400])
 }
 
-/// A log that is read behind its end: nobody but the queue hits, and it must find its way there
+/// A log that is read behind its end: only the queue hits, and it must find its way there
 /// from a memory half full of pages that are read for the last time.
 #[test]
 fn the_queue_holds_a_log_that_is_read_far_behind_its_end() {
@@ -486,8 +460,8 @@ fn the_queue_holds_a_log_that_is_read_far_behind_its_end() {
     reads.lruvec.validate();
 }
 
-/// The queue would hit a stream a little longer than memory more often than who keeps an idle set.
-/// It must wait as long as is known how long the set has been idle.
+/// The queue would hit a stream a little longer than memory more often than what keeps an idle
+/// set. It must wait as long as is known how long the set has been idle.
 #[test]
 fn an_idle_set_is_kept_from_the_queue_for_as_long_as_it_is_remembered() {
     let mut reads = Reads::new(&LruConfig::file_only(2048));
@@ -506,7 +480,7 @@ fn an_idle_set_is_kept_from_the_queue_for_as_long_as_it_is_remembered() {
 #[test]
 fn kept_folios_stay_apart_where_hits_move() {
     let usual = Tuning::default();
-    let tuning = Tuning { arms: [usual.arms[2]; NR_ARMS], ..usual };
+    let tuning = Tuning { settings: [usual.settings[2]; NR_SETTINGS], ..usual };
     let mut reads = Reads::new(&LruConfig { tuning, ..LruConfig::file_only(100) });
     reads.types = |page| {
         if page < 20 { crate::ids::PageType::Anon } else { crate::ids::PageType::File }
@@ -545,7 +519,7 @@ fn a_kept_folio_is_stamped_as_it_comes() {
     assert_eq!(Stamp::of(&reads.folios[reads.resident[&50]]).epoch, now);
 }
 
-/// While nothing has left, strangers go where they can stay; a demotion ends that as an eviction
+/// While nothing has left, new pages go where they can stay; a demotion ends that as an eviction
 /// does.
 #[test]
 fn strangers_wait_on_probation_once_a_page_was_demoted() {

@@ -1,12 +1,11 @@
-//! Unread pages: what readahead brought, and nobody has accessed yet.
+//! Unread pages: what readahead brought, and no access has met yet.
 //!
 //! # Problem
 //!
-//! A reader has two windows of readahead in flight, and between a page's arrival and its first
-//! access others may bring in theirs. Probation may be shorter than that: then pages leave before
-//! they are read, and are read from the device twice. Yet a page that nobody ever asks for must not
-//! stay. And a page judged as it is brought is judged too early: by a window, a stream longer than
-//! memory seems to fit.
+//! A reader has two windows of readahead in flight. Probation may be shorter than that: then pages
+//! leave before they are read, and are read from the device twice. Yet a page that is never asked
+//! for must not stay. And a page judged as it is brought is judged too early: by a window, a stream
+//! longer than memory seems to fit.
 //!
 //! # Idea
 //!
@@ -19,23 +18,17 @@
 //!                       +-------- accessed ------+--> probation's young end, or main
 //! ```
 //!
-//! The room they take is everybody's, so main and probation share what is left. Windows come and
-//! go, and main must not give pages for each that is larger than the last: what it gives is its
-//! oldest, without judgement, and that may be what it protects. So a sixteenth of memory is set
+//! Main and probation share what is left. Windows come and go, and main must not give pages, which
+//! may be what it protects, for each that is larger than the last. So a sixteenth of memory is set
 //! aside as soon as any wait, and more where more do.
 //!
 //! # Data and invariants
 //!
 //! At most a quarter of memory waits: two windows of the largest there are. Of more, the oldest go
-//! first, which a reader is just about to come to: with an eighth, a file of four times 16 MiB was
-//! read 1.38 times. A folio's link says which of the two lists it is on.
+//! first. A folio's link says which of the two lists it is on.
 //!
-//! # What it deliberately ignores
-//!
-//! Which reader a page was brought for. A page whose first access was lost on the way (a contended
-//! log) leaves as if unread.
-//!
-//! Source: our own.
+//! Ignored: which reader a page was brought for. A page whose first access was lost on the way (a
+//! contended log) leaves as if unread. Source: our own.
 
 use super::engine::{Place, Stamp};
 use super::{Context, Pagetide};
@@ -101,12 +94,12 @@ impl Unread {
         self.lists[old].pop_tail(folios).or_else(|| self.lists[self.young].pop_tail(folios))
     }
 
-    /// An epoch has ended. Where a turn ends with it, `expired` hears of each folio that has waited
+    /// An epoch has ended. Where a turn ends with it, `expired` gets each folio that has waited
     /// since the one before; it is off the lists then.
-    pub(super) fn end_epoch(&mut self, folios: &Folios, mut expired: impl FnMut(FrameId)) -> bool {
+    pub(super) fn end_epoch(&mut self, folios: &Folios, mut expired: impl FnMut(FrameId)) {
         self.nr_epochs += 1;
         if self.nr_epochs < TURN_EPOCHS {
-            return false;
+            return;
         }
         self.nr_epochs = 0;
         let old = 1 - self.young;
@@ -114,7 +107,6 @@ impl Unread {
             expired(frame);
         }
         self.young = old;
-        true
     }
 
     /// The folios that wait.
@@ -141,7 +133,7 @@ impl Pagetide {
         let is_main = flags.any(Flags::ACTIVE);
         let place = match is_main {
             true => Place::Main,
-            false => self.engine.place_of_stranger(false),
+            false => self.engine.place_of_new(false),
         };
         let stamp = Stamp::of(folio);
         // Of a page that came back it says where that may go, and when it was accessed.
@@ -192,7 +184,7 @@ impl Pagetide {
         let gets_main = flags.any(Flags::WORKINGSET) && self.gets_main(cx, flags, stamp);
         let place = match gets_main {
             true => Place::Main,
-            false => self.engine.place_of_stranger(!self.is_full),
+            false => self.engine.place_of_new(!self.is_full),
         };
         self.settle(cx.folios, frame, flags, Stamp { place, ..stamp });
     }

@@ -16,7 +16,7 @@
 //! Data: the looks that a pass has left at each place, enough to see each folio until it is a
 //! victim.
 //!
-//! Ignored: whether the user can free a victim; a refused one is put back where it was.
+//! Ignored: whether the world can free a victim; a refused one is put back where it was.
 
 use super::engine::{Place, Stamp};
 use super::unread::Unread;

@@ -61,15 +61,12 @@
 
 use super::frame_table::{FrameList, FrameState, FrameTable, Kind};
 use super::migrate::{MigrateType, PAGEBLOCK_ORDER};
-use super::pcp_limits::PcpLimits;
-use super::pcp_tuning::{Gauge, LockWait, PcpTuning, Tuning, ZoneView};
+use super::pcp_limits::{PCP_ORDER_MAX, PcpLimits};
+use super::pcp_tuning::{Gauge, LockWait, PcpTuning, Tuning, ZoneSignals, ZoneView};
 use super::zone::{AllocRequest, Zone};
 use crate::ids::{FrameId, Order};
-use crate::units::Millis;
 use hot::HotFrames;
 
-/// The largest order with lists by type; above it only the huge order has any.
-pub const PCP_ORDER_MAX: Order = Order(3);
 /// The order of a huge page, whose blocks are also kept.
 pub const PCP_HUGE_ORDER: Order = PAGEBLOCK_ORDER;
 /// Ticks that frames of another node's zone stay on an unused list.
@@ -83,16 +80,6 @@ const HOT_LIST: usize = MigrateType::Movable.index();
 
 const _: () = assert!(SMALL_LISTS == 12);
 const _: () = assert!(size_of::<Pcp>() <= 256);
-
-/// What the world knows and a free is told. The world keeps it beside the zone, readable without
-/// its lock.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ZoneSignals {
-    /// Background reclaim is balancing the zone: lists keep little.
-    pub reclaim_active: bool,
-    /// The time, as of the last tick or so; only the depth tuning looks at it.
-    pub now: Millis,
-}
 
 /// Whose zone it is that a CPU's lists hold frames of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

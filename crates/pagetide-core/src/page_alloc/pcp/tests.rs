@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use super::*;
 use crate::page_alloc::watermark::{AllocRights, WatermarkLevel};
 use crate::page_alloc::zone::ZoneConfig;
+use crate::units::Millis;
 use MigrateType::{Movable, Reclaimable, Unmovable};
 
 const CALM: ZoneSignals = ZoneSignals { reclaim_active: false, now: Millis(0) };

@@ -35,9 +35,9 @@
 use core::fmt;
 use core::str::FromStr;
 
-use super::pcp::ZoneSignals;
-use super::pcp_limits::PcpLimits;
+use super::pcp_limits::{PCP_ORDER_MAX, PcpLimits};
 use crate::ids::Order;
+use crate::units::Millis;
 
 mod adaptive;
 mod depth;
@@ -104,6 +104,16 @@ impl FromStr for PcpTuning {
         let mut all = PcpTuning::ALL.into_iter();
         all.find(|tuning| tuning.as_str() == text).ok_or(UnknownPcpTuning)
     }
+}
+
+/// What the world knows and a free is told. The world keeps it beside the zone, readable without
+/// its lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ZoneSignals {
+    /// Background reclaim is balancing the zone: lists keep little.
+    pub reclaim_active: bool,
+    /// The time, as of the last tick or so; only the depth tuning looks at it.
+    pub now: Millis,
 }
 
 /// How a visit to the zone got its lock.
@@ -276,7 +286,7 @@ impl Tuning {
 /// Whether frees of this order come in runs that are not worth keeping: network buffers and the
 /// like, allocated here and freed there, or the other way around.
 const fn is_run_order(order: Order) -> bool {
-    1 <= order.0 && order.0 <= super::pcp::PCP_ORDER_MAX.0
+    1 <= order.0 && order.0 <= PCP_ORDER_MAX.0
 }
 
 #[cfg(test)]

@@ -227,8 +227,8 @@ impl RegionMemory {
         &self.back
     }
 
-    /// Lets the user read a page that is in the file, or write it, too; wakes who waits for it.
-    /// Returns what was allowed: writing also where the kernel cannot map for reading alone.
+    /// Lets the user read a page that is in the file, or write it, too; wakes threads that wait for
+    /// it. Returns what was allowed: writing also where the kernel cannot map for reading alone.
     ///
     /// # Safety
     /// The caller has the page locked (S25), and no slice of it.

@@ -22,7 +22,7 @@ impl Shared {
         self.add_under(self.lock.lock());
     }
 
-    /// Returns what was added: nothing where somebody else has the lock.
+    /// Returns what was added: nothing where another thread has the lock.
     fn try_to_add(&self) -> u32 {
         let guard = self.lock.try_lock();
         guard.map_or(0, |guard| {
@@ -83,8 +83,8 @@ fn loom_an_owner_and_who_takes_its_bias_never_meet() {
     });
 }
 
-/// An owner of long ago, stopped between its two looks, does not disturb the next owner, nor who
-/// takes the bias from that one.
+/// An owner of long ago, stopped between its two looks, does not disturb the next owner, nor the
+/// thread that takes the bias from that one.
 #[test]
 fn loom_an_earlier_owner_disturbs_nobody() {
     explore(2, || {
@@ -108,7 +108,7 @@ fn loom_an_earlier_owner_disturbs_nobody() {
     });
 }
 
-/// Who only tries never waits for an owner inside, and leaves it its bias.
+/// A thread that only tries never waits for an owner inside, and leaves it its bias.
 #[test]
 fn loom_a_try_finds_the_owner_inside_or_gets_in() {
     explore(3, || {

@@ -4,11 +4,11 @@
 //! standard mutex is two atomic read-modify-writes each time; even a plain try-lock is one, and
 //! that is a third of the whole hit.
 //!
-//! **Idea.** Nobody sleeps: who finds the lock taken goes elsewhere, and the few who must have it
-//! (a drain of all lists) give their time slice away until it is free. Then unlocking is a store.
-//! And a thread that had the lock many times in a row keeps a *bias*: it goes in by a store to a
-//! word of its own (`slot`) and a look at the lock. Who else wants in takes the bias away, which is
-//! dear: the kernel puts a fence into every running thread (`real`).
+//! **Idea.** No thread sleeps: one that finds the lock taken goes elsewhere, and the few that must
+//! have it (a drain of all lists) give their time slice away until it is free. Then unlocking is a
+//! store. And a thread that had the lock many times in a row keeps a *bias*: it goes in by a store
+//! to a word of its own (`slot`) and a look at the lock. Another thread takes the bias away first,
+//! which is dear: the kernel puts a fence into every running thread (`real`).
 //!
 //! ```text
 //!   FREE --compare and swap--> HELD --store--> FREE        HELD --store, in a panic--> POISONED
@@ -23,9 +23,9 @@
 //! One of the two always sees the other. The row that earns a bias takes ten times as long as
 //! taking it away does, so threads which take turns on a CPU lose little by it.
 //!
-//! **Data and invariants.** S13: the value is reached only by the one guard there is: of who made
-//! the word HELD, or of the owner of a bias, whose slot names this lock. Acquire and Release order
-//! one guard's accesses before the next one's.
+//! **Data and invariants.** S13: the value is reached only by the one guard there is: of the thread
+//! that made the word HELD, or of the owner of a bias, whose slot names this lock. Acquire and
+//! Release order one guard's accesses before the next one's.
 //!
 //! **Ignored.** Fairness. A holder that is preempted holds up `lock`, never `try_lock`.
 //!
@@ -62,7 +62,7 @@ pub struct TryLock<T> {
     value: UnsafeCell<T>,
 }
 
-/// Who had the lock in a row. Advice only: changed by holders, and right or wrong it harms nobody.
+/// The thread that had the lock in a row. Advice only: changed by holders, and harmless if wrong.
 struct Row {
     of: PlainAtomicUsize,
     length: PlainAtomicU32,
@@ -86,7 +86,7 @@ impl<T> TryLock<T> {
         TryLock { word: AtomicUsize::new(FREE), row, value: UnsafeCell::new(value) }
     }
 
-    /// The value, unless somebody has it.
+    /// The value, unless it is held.
     ///
     /// # Panics
     /// When an earlier holder panicked: the value may be half changed.
@@ -103,8 +103,8 @@ impl<T> TryLock<T> {
         guard
     }
 
-    /// What `look` makes of the value, once nobody has it; also of one that an earlier holder left
-    /// half changed, which nobody changes any more. For counts and reports.
+    /// What `look` makes of the value, once it is free; also of one that an earlier holder left
+    /// half changed, which is not changed any more. For counts and reports.
     pub fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R
     where
         T: Sync,
@@ -143,7 +143,7 @@ impl<T> TryLock<T> {
 
     /// What `change` makes of the value, if this thread owns the lock's bias and is in no lock by
     /// one. `None`: nothing was done, and [`TryLock::try_lock`] is what to ask. The shortest way in
-    /// there is, for who has a longer way as well.
+    /// there is, for a caller that has a longer way as well.
     ///
     /// # Cost
     /// About a nanosecond.
@@ -173,7 +173,7 @@ impl<T> TryLock<T> {
         Some(result)
     }
 
-    /// The value, once nobody else has it. Spins, then gives time slices away; never sleeps.
+    /// The value, once it is free. Spins, then gives time slices away; never sleeps.
     ///
     /// # Panics
     /// As [`TryLock::try_lock`].
@@ -213,7 +213,7 @@ impl<T> TryLock<T> {
         if me.inside.load(Ordering::Relaxed) != slot::OUTSIDE {
             return self.revoke(me);
         }
-        // Release: who sees the slot leave an earlier lock sees what was done there.
+        // Release: a thread that sees the slot leave an earlier lock sees what was done there.
         me.inside.store(self.tag(), Ordering::Release);
         imp::light();
         // Acquire: pairs with the Release that made this thread the owner.
@@ -235,7 +235,7 @@ impl<T> TryLock<T> {
         }
     }
 
-    /// The guard of who made the word HELD, which may be the last in a row long enough.
+    /// The guard of the thread that made the word HELD, which may be the last in a row long enough.
     #[inline]
     fn held_once_more(&self, me: &'static Slot) -> TryGuard<'_, T> {
         let row = &self.row;
@@ -262,7 +262,8 @@ impl<T> TryLock<T> {
             return self.guard(&self.word);
         }
         me.inside.store(self.tag(), Ordering::Release);
-        // Release: pairs with the Acquire of who takes the bias away, who then sees us inside.
+        // Release: pairs with the Acquire of a thread that takes the bias away, which then sees us
+        // inside.
         self.word.store(me.tag(), Ordering::Release);
         self.guard(&me.inside)
     }
@@ -271,7 +272,7 @@ impl<T> TryLock<T> {
     #[cold]
     fn revoke(&self, owner: &'static Slot) -> Option<TryGuard<'_, T>> {
         if self.take_bias(owner)? {
-            // It fails when the owner has panicked meanwhile: so will the next who tries.
+            // It fails when the owner has panicked meanwhile: so will the next attempt.
             let (give_back, relaxed) = (Ordering::Release, Ordering::Relaxed);
             let _ = self.word.compare_exchange(HELD, owner.tag(), give_back, relaxed);
             return None;
@@ -293,7 +294,7 @@ impl<T> TryLock<T> {
         owner.inside.load(Ordering::Acquire) == self.tag()
     }
 
-    /// The guard of who took the bias, and saw its owner outside; none if that one panicked.
+    /// The guard of the thread that took the bias and saw its owner outside; none if that panicked.
     fn taken_from_owner(&self) -> Option<TryGuard<'_, T>> {
         if self.word.load(Ordering::Relaxed) == POISONED {
             return None;
@@ -375,7 +376,7 @@ impl<T> TryGuard<'_, T> {
         held_by.store(FREE, Ordering::Release);
     }
 
-    /// Nobody gets in any more.
+    /// No thread gets in any more.
     #[cold]
     fn poison(&self) {
         self.lock.word.store(POISONED, Ordering::Release);

@@ -1,11 +1,11 @@
 //! A word for each thread, in which it says which biased lock it is in.
 //!
-//! **Problem.** Who takes a bias away must know whether its owner is inside. A word of the lock
-//! will not do: an owner of long ago, stopped between its two looks, would write there while a new
-//! owner is inside.
+//! **Problem.** A thread that takes a bias away must know whether its owner is inside. A word of
+//! the lock will not do: an owner of long ago, stopped between its two looks, would write there
+//! while a new owner is inside.
 //!
 //! **Idea.** Each thread writes to a word of its own, from a fixed table. A thread returns its slot
-//! at its end, and whoever gets it next inherits its biases, which is as good as any other start.
+//! at its end, and the next thread inherits its biases, which is as good as any other start.
 //!
 //! **Data and invariants.** A slot belongs to at most one thread (`is_taken`, Acquire and Release:
 //! what its last thread did happened before). `inside` is [`OUTSIDE`], or the address of the one
@@ -48,7 +48,7 @@ pub(super) fn of_tag(tag: usize) -> &'static Slot {
     slot.expect("S13: a lock's word is one of three numbers, or a slot's tag")
 }
 
-/// This thread's slot, or nobody's.
+/// This thread's slot, or one of no thread.
 #[inline]
 pub(super) fn mine() -> &'static Slot {
     MINE.with(Cell::get)

@@ -70,8 +70,8 @@ fn threads_that_insist_all_get_it() {
     }
 }
 
-/// Two words that are only ever changed together, by an owner at full speed and by one who takes
-/// the bias away again and again.
+/// Two words that are only ever changed together, by an owner at full speed and by a thread that
+/// takes the bias away again and again.
 #[test]
 fn an_owner_at_work_and_one_who_takes_its_bias_never_meet() {
     let nr_rounds: u64 = 300_000;

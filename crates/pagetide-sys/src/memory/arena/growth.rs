@@ -1,4 +1,4 @@
-//! Huge pages of an arena that others look at: made ahead of use, and for who takes many frames.
+//! Huge pages of an arena that others look at: made ahead of use, and for runs of many frames.
 //!
 //! What is made when: `memory/frames/huge.rs`.
 
@@ -13,7 +13,7 @@ impl FrameArena {
         self.memory.can_grow()
     }
 
-    /// Whether frames have come into use since somebody asked, and there may be more to make.
+    /// Whether frames have come into use since the last question, and there may be more to make.
     #[inline]
     pub fn wants_growth(&self) -> bool {
         self.memory.wants_growth()
@@ -23,16 +23,16 @@ impl FrameArena {
     /// more to make now.
     ///
     /// # Cost
-    /// 0.1 to 5 ms for 2 MiB. Who uses a frame there meanwhile waits.
+    /// 0.1 to 5 ms for 2 MiB. The use of a frame there meanwhile waits.
     pub fn grow(&self) -> bool {
         self.memory.grow()
     }
 
-    /// Makes huge pages of what these frames lie in, if [`FrameArena::can_grow`], where nobody uses
-    /// or makes it; waits for who does make it.
+    /// Makes huge pages of what these frames lie in, if [`FrameArena::can_grow`], where it is
+    /// neither in use nor being made; waits where it is being made.
     ///
     /// # Cost
-    /// As [`FrameArena::grow`] for each 2 MiB that nobody has used before; else a load.
+    /// As [`FrameArena::grow`] for each 2 MiB that was never used before; else a load.
     pub fn make_huge(&self, frames: Range<FrameId>) {
         self.memory.make_huge(frames.start.0..frames.end.0);
     }

@@ -6,8 +6,8 @@
 //! at it, and reaches the device as a piece of its own.
 //!
 //! **Idea.** `MADV_COLLAPSE` makes a huge page of a block whatever is allowed, as long as there is
-//! anything in it. It takes from 0.1 to 5 ms, as long as clearing 2 MiB takes: so somebody does it
-//! ahead of those who use frames, as far ahead as there is memory in use, and leaves out what they
+//! anything in it. It takes from 0.1 to 5 ms, as long as clearing 2 MiB takes: so a worker does it
+//! ahead of the frames' use, as far ahead as there is memory in use, and leaves out what they
 //! would have to wait for.
 //!
 //! ```text
@@ -16,14 +16,14 @@
 //!                                 skipped   at most 64 MiB ahead
 //! ```
 //!
-//! Who is about to use many frames has their blocks made itself, or waits for who is at it: where
+//! A thread about to use many frames has their blocks made itself, or waits for the worker: where
 //! memory comes slowly, it would run past the front, and small pages stay small.
 //!
 //! **Data and invariants.** A state for each whole block, which rises until the block is withheld
 //! and allowed again: nothing is made twice, nor what is in use. One thread makes blocks at a time.
 //!
 //! **Ignored.** Failure: what is not made huge is made of small pages, as it would have been.
-//! Frames that are not used front to back: who uses them then has fewer huge pages.
+//! Frames that are not used front to back: there are fewer huge pages then.
 //!
 //! Source: Linux madvise(2), `MADV_COLLAPSE` (6.1 and later).
 
@@ -51,9 +51,9 @@ pub(super) struct HugeBlocks {
     nr_used: AtomicUsize,
     /// The block that was the last to come into use.
     front: AtomicUsize,
-    /// A block has come into use since somebody asked.
+    /// A block has come into use since the last question.
     has_moved: AtomicBool,
-    /// Held by who makes blocks.
+    /// Held while blocks are made.
     making: Mutex<()>,
 }
 
@@ -87,7 +87,7 @@ impl HugeBlocks {
         }
     }
 
-    /// Whether there may be something to make, for the first who asks.
+    /// Whether there may be something to make; true for one caller.
     #[inline]
     pub(super) fn has_moved(&self) -> bool {
         self.has_moved.load(Relaxed) && self.has_moved.swap(false, Relaxed)
@@ -101,7 +101,8 @@ impl HugeBlocks {
         Some(self.make(blocks, make))
     }
 
-    /// Has the blocks of these bytes made that are still new; when it returns, nobody is at them.
+    /// Has the blocks of these bytes made that are still new; when it returns, no thread is at
+    /// them.
     pub(super) fn make_all(&self, bytes: Range<usize>, mut make: impl FnMut(Range<usize>)) {
         let blocks = bytes.start / BLOCK_BYTES..bytes.end.div_ceil(BLOCK_BYTES);
         for block in blocks.start..blocks.end.min(self.states.len()) {
@@ -114,7 +115,7 @@ impl HugeBlocks {
         }
     }
 
-    /// The blocks of these bytes are not to be made; when it returns, nobody is at them.
+    /// The blocks of these bytes are not to be made; when it returns, no thread is at them.
     pub(super) fn withhold(&self, bytes: Range<usize>) {
         let _alone = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         self.set(bytes, USED);
@@ -149,7 +150,7 @@ impl HugeBlocks {
         let nr_used = self.nr_used.load(Relaxed);
         let first = self.front.load(Relaxed) + 1;
         let end = (first + nr_used.min(AHEAD_MAX)).min(self.states.len());
-        // At the start there is nobody fast enough.
+        // At the start no worker is fast enough.
         let first = first + SKIPPED.min(nr_used / 2);
         let is_new = |block: &usize| self.states[*block].load(Relaxed) == NEW;
         let start = (first..end).find(is_new)?;

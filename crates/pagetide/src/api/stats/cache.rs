@@ -61,8 +61,8 @@ pub struct CacheStats {
     pub direct_io: bool,
     /// Whether batched requests go through io_uring.
     pub io_uring: bool,
-    /// Which arm the policy works by, and how the others compare, where it chooses between some:
-    /// on the node where pages come in.
+    /// Which setting the policy works by, and how the others compare, where it chooses between
+    /// some: on the node where pages come in.
     pub selection: Option<SelectionSummary>,
     /// What tiers did, where there are any.
     pub tiering: Option<TieringStats>,
@@ -159,8 +159,8 @@ impl CacheStats {
 }
 
 impl fmt::Display for CacheStats {
-    /// Some ten lines for people: how full it is, hits, the store, reclaim, the arm in charge, and
-    /// the tiers where there are any. Where [`CacheStats`] has a field, a program reads that.
+    /// Some ten lines for people: how full it is, hits, the store, reclaim, the setting in charge,
+    /// and the tiers where there are any. Where [`CacheStats`] has a field, a program reads that.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [memory, resident, resident_max, dirty, device_read, device_written] = [
             self.memory_bytes,
@@ -198,7 +198,7 @@ impl fmt::Display for CacheStats {
         write!(f, "evictions   {}, for {reclaim_ms:.1} ms of CPU time", self.evictions)?;
         if let Some(selection) = &self.selection {
             let nr_changes = selection.nr_changes;
-            write!(f, "\narm         {}, after {nr_changes} changes", selection.chosen)?;
+            write!(f, "\nsetting     {}, after {nr_changes} changes", selection.chosen)?;
         }
         if let Some(tiering) = &self.tiering {
             write!(f, "\n{tiering}")?;
@@ -238,11 +238,11 @@ mod tests {
     }
 
     #[test]
-    fn arms_and_tiers_have_their_lines() {
+    fn settings_and_tiers_have_their_lines() {
         let builder = PageCache::builder().tier(Tier::dram(Bytes(1 << 20)));
         let builder = builder.tier(Tier::compressed(Bytes(1 << 20))).policy(PolicyName::Pagetide);
         let text = builder.background(false).build().unwrap().stats().to_string();
-        assert!(text.contains("\narm         "), "{text}");
+        assert!(text.contains("\nsetting     "), "{text}");
         assert!(text.contains("\ndram=1M: 0 resident"), "{text}");
         assert!(text.contains("\ncompressed=1M: "), "{text}");
         assert!(text.lines().count() <= 15, "{text}");

@@ -1,48 +1,31 @@
 //! The engine: two lists, a credit for each hit, and one question, [`Engine::judge`].
 //!
-//! # Problem
-//!
-//! What enters main memory must be worth more than what it displaces there. Policies differ in how
-//! they compare: by order of return (ARC), by a frequency sketch (W-TinyLFU), by position in a
-//! stack (LIRS). A stack must be kept in order at each hit; a sketch forgets when things happened.
-//!
 //! # Idea
 //!
 //! ```text
-//!   new ---> PROBATION (FIFO) ---> out            a page leaves its stamp and the hour it left
+//!   new ---> PROBATION (FIFO) ---> out            a page leaves its stamp and when it left
 //!                |  hits: judged                                |
 //!                v                                              v
 //!              MAIN (CLOCK, 0..3 credits) <--- judged --- comes back in time
 //! ```
 //!
-//! What makes room for whom is the `judge`'s to say. An idle set is kept while it is known how long
-//! ago it was used. Then it must go: pages that come back later than history reaches ask nobody,
-//! and would stay out for ever. So at the end of each epoch main gives up what is at its old end
-//! and was accessed longer ago than the clock knows. Credits are looked at on probation.
+//! A setting may also move a page to probation's young end when it is hit. Probation is LRU then,
+//! and main what was hit three times and grew old: the one order in which going to and fro is kept.
+//! Where probation has main's share, too ([`Expansion`]), an old page goes, hits or not.
 //!
-//! ```text
-//!   old end of main   [ ? ][ ? ][ ? ][ 250 ][ 248 ] ...     epochs since the last access
-//!                       |    |    |
-//!                       v    v    v
-//!                     next to go from probation
-//! ```
-//!
-//! An arm may also move a page to probation's young end when it is hit. Probation is LRU then, and
-//! main what was hit three times and grew old: the one order in which going to and fro is kept. Who
-//! comes back and does not fit displaces nobody there: pages near the turning point were seen last,
-//! so main would lose those of the other end to them at each turn, just before they are hit. Where
-//! all of memory goes by recency, as main was lent ([`Loan`]), who grows old goes, hits or not.
-//!
-//! Or only first arrivals count: hits earn nothing, and who comes back is the next to go. So a log
-//! that is read far behind its end stays as a whole: pages that are read for the last time take no
-//! frames of those that are still to be read. And of what is longer than memory, a part stays.
+//! Or only first arrivals count: hits earn nothing, and a page that comes back is the next to go.
+//! So a log that is read far behind its end stays as a whole: pages that are read for the last time
+//! take no frames of those that are still to be read. And of a loop longer than memory, a part
+//! stays.
 //!
 //! # Data and invariants
 //!
 //! A folio's stamp is the epoch of its last access, and its list; its hits are counted beside it,
 //! without the lock. Every listed folio's stamp names the list it is on.
-//! `main_max + probation's share = held <= capacity`: what is held is counted whenever memory must
-//! give, as a zone keeps frames free; what readahead brought and nobody read is not counted.
+//! `main_max + probation's share = held <= capacity`. What is held is counted whenever memory must
+//! give, as a zone keeps frames free, which main must not count on: were it never full, every page
+//! that comes back would enter it. It is less at once, and more after a memory of distinct pages
+//! with more.
 //!
 //! The same engine runs memory itself and, with descriptors of their own, the miniatures.
 //!
@@ -54,15 +37,13 @@
 mod judge;
 
 use super::ages::Ages;
-use super::held::Held;
-use super::loan::Loan;
+use super::expansion::Expansion;
 use super::page_clock::{Epoch, PageClock};
-use super::tuning::{Arm, Order, Tuning};
-use crate::folio::{Folio, Folios, Hits};
+use super::tuning::{Setting, Tuning};
+use crate::folio::{Folio, Folios};
 use crate::ids::FrameId;
 use crate::list::FolioList;
 use crate::lru::{Mechanism, Switches};
-use judge::Claim;
 
 pub(super) use super::stamp::{PARTS_A_PAGE, Place, Stamp};
 
@@ -75,6 +56,10 @@ pub(super) struct Past {
     pub(super) epoch: Epoch,
 }
 
+/// The part of main that makes room for a page that fits, in percent: what was accessed longest
+/// ago.
+const OLD_PERCENT: u32 = 50;
+
 /// Two lists and the judgement between them.
 #[derive(Debug)]
 pub(super) struct Engine {
@@ -82,19 +67,19 @@ pub(super) struct Engine {
     main: FolioList,
     ages: Ages,
     pub(super) clock: PageClock,
-    arm: Arm,
+    setting: Setting,
     capacity: u32,
-    /// Folios that memory holds when it must give: some of its frames may have to stay free.
-    held: Held,
+    /// Folios that memory holds when it must give, as far as main may count on it.
+    held: u32,
+    /// The least that it held since the last memory of epochs began.
+    held_least: u32,
     main_max: u32,
     tuning: Tuning,
     judges_refaults: bool,
     compares_distances: bool,
     keeps_credits: bool,
-    /// Pages in a row that fit, came back, and were denied.
-    nr_denied: u32,
-    /// Whether main's share is recency's for now, where the arm has the order of accesses.
-    loan: Loan,
+    /// Whether probation has main's share for now, where the setting has the order of accesses.
+    expansion: Expansion,
 }
 
 impl Engine {
@@ -102,18 +87,18 @@ impl Engine {
         let mut engine = Engine {
             probation: FolioList::new(),
             main: FolioList::new(),
-            ages: Ages::new(tuning.displaced_percent),
+            ages: Ages::new(OLD_PERCENT),
             clock: PageClock::new(0),
-            arm: tuning.arms[0],
+            setting: tuning.settings[0],
             capacity: 0,
-            held: Held::new(capacity),
+            held: 0,
+            held_least: 0,
             main_max: 0,
             tuning: *tuning,
             judges_refaults: switches.has(Mechanism::RefaultAdmission),
             compares_distances: switches.has(Mechanism::DistanceMargin),
             keeps_credits: switches.has(Mechanism::HitCredit),
-            nr_denied: 0,
-            loan: Loan::default(),
+            expansion: Expansion::default(),
         };
         engine.set_capacity(capacity);
         engine
@@ -123,84 +108,65 @@ impl Engine {
     pub(super) fn set_capacity(&mut self, capacity: u32) {
         self.capacity = capacity.max(1);
         self.clock.set_epoch_pages(self.capacity / self.tuning.epochs_a_memory);
-        self.held = Held::new(self.capacity);
-        self.set_arm(self.arm);
+        (self.held, self.held_least) = (self.capacity, self.capacity);
+        self.share_out();
     }
 
     /// So many folios are all there is room for now.
     pub(super) fn note_held(&mut self, held: u32) {
-        if self.held.note(held) {
-            self.set_arm(self.arm);
+        self.held_least = self.held_least.min(held.max(1));
+        if self.held_least < self.held {
+            self.held = self.held_least;
+            self.share_out();
         }
     }
 
-    /// A turn is over: see [`Held`].
-    pub(super) fn end_turn(&mut self) {
-        if self.held.end_turn() {
-            self.set_arm(self.arm);
-        }
+    /// Works by another setting from now on. Nothing moves at once.
+    pub(super) fn set_setting(&mut self, setting: Setting) {
+        self.setting = setting;
+        self.share_out();
     }
 
-    /// Works by another arm from now on. Nothing moves at once.
-    pub(super) fn set_arm(&mut self, arm: Arm) {
-        self.arm = arm;
-        let is_lent = arm.moves_hits() && self.loan.is_on();
-        self.main_max = if is_lent { 0 } else { self.held.get() - self.probation_share() };
+    fn share_out(&mut self) {
+        let is_expanded = self.setting.moves_hits() && self.expansion.is_on();
+        self.main_max = if is_expanded { 0 } else { self.held - self.probation_share() };
+    }
+
+    /// Probation's share of what is held, expansions aside.
+    fn probation_share(&self) -> u32 {
+        let share = u64::from(self.held) * u64::from(self.setting.probation_percent) / 100;
+        (share as u32).max(1)
     }
 
     fn note_distance(&mut self, distance: u64, place: Place) {
         let share = u64::from(self.probation_share()) * u64::from(PARTS_A_PAGE);
         let memory = self.memory();
-        self.loan.note(distance, place == Place::Main, share, memory);
-    }
-
-    /// Probation's share of what is held, loans aside.
-    fn probation_share(&self) -> u32 {
-        let share = u64::from(self.held.get()) * u64::from(self.arm.probation_percent) / 100;
-        (share as u32).max(1)
+        self.expansion.note(distance, place == Place::Main, share, memory);
     }
 
     /// A page is accessed: the clock goes on. Returns its stamp.
     #[inline]
-    pub(super) fn touch(&mut self, folios: &Folios, last: Option<Epoch>, weight: u32) -> Epoch {
+    pub(super) fn touch(&mut self, last: Option<Epoch>, weight: u32) -> Epoch {
         let epoch = self.clock.touch(last, weight);
         if self.clock.now() != epoch {
-            self.begin_epoch(folios);
+            self.begin_epoch();
         }
         epoch
     }
 
     #[cold]
-    fn begin_epoch(&mut self, folios: &Folios) {
+    fn begin_epoch(&mut self) {
         self.ages.begin_epoch(&self.clock, self.main.len());
-        self.give_up_forgotten(folios);
-        self.loan.end_epoch(&self.tuning);
-        self.set_arm(self.arm);
-    }
-
-    /// What nobody knows the last access of leaves main's old end.
-    fn give_up_forgotten(&mut self, folios: &Folios) {
-        while let Some(tail) = self.main.tail()
-            && self.clock.is_forgotten(Stamp::of(&folios[tail]).epoch)
-        {
-            self.give_up_oldest(folios);
+        self.expansion.end_epoch(&self.tuning);
+        if u32::from(self.clock.now()).is_multiple_of(self.tuning.epochs_a_memory) {
+            (self.held, self.held_least) = (self.held_least, self.capacity);
         }
+        self.share_out();
     }
 
-    /// Main's oldest is the next to go from probation.
-    fn give_up_oldest(&mut self, folios: &Folios) {
-        if let Some(victim) = self.main.pop_tail(folios) {
-            let folio = &folios[victim];
-            let stamp = Stamp::of(folio);
-            self.ages.remove(&self.clock, stamp.epoch);
-            Stamp { place: Place::Probation, ..stamp }.put(folio);
-            self.probation.push_tail(folios, victim);
-        }
-    }
-
-    /// The arm it works by.
-    pub(super) fn arm(&self) -> &Arm {
-        &self.arm
+    /// The setting it works by.
+    pub(super) fn setting(&self) -> &Setting {
+        &self.setting
     }
 
     pub(super) fn capacity(&self) -> u32 {
@@ -218,18 +184,14 @@ impl Engine {
     }
 
     pub(super) fn len_of(&self, place: Place) -> u32 {
-        self.list(place).len()
+        match place {
+            Place::Probation => self.probation.len(),
+            Place::Main => self.main.len(),
+        }
     }
 
     pub(super) fn is_main_full(&self) -> bool {
         self.main.len() >= self.main_max
-    }
-
-    fn list(&self, place: Place) -> &FolioList {
-        match place {
-            Place::Probation => &self.probation,
-            Place::Main => &self.main,
-        }
     }
 
     fn list_mut(&mut self, place: Place) -> &mut FolioList {
@@ -248,9 +210,8 @@ impl Engine {
         place: Place,
         last: Option<Epoch>,
     ) {
-        let folio = &folios[frame];
-        let stamp = Stamp::of(folio);
-        let epoch = self.touch(folios, last, stamp.weight());
+        let stamp = Stamp::of(&folios[frame]);
+        let epoch = self.touch(last, stamp.weight());
         self.push(folios, frame, Stamp { epoch, place, ..stamp });
         if last.is_some() {
             self.seat_returned(folios, frame);
@@ -259,51 +220,50 @@ impl Engine {
 
     /// A listed folio's page came back: it is the next to go, where only first arrivals count.
     pub(super) fn seat_returned(&mut self, folios: &Folios, frame: FrameId) {
-        if self.arm.order == Order::FirstArrival {
+        if self.setting.keeps_no_set() {
             self.move_to_old_end(folios, frame);
         }
     }
 
     /// Notes when a folio is accessed, and says whether an epoch ended with that. Its hits are
-    /// counted by whoever accesses it.
+    /// counted by the access itself.
     #[inline(always)]
-    pub(super) fn hit(&mut self, folios: &Folios, folio: &Folio) -> bool {
+    pub(super) fn hit(&mut self, folio: &Folio) -> bool {
         let flags = folio.flags();
         let stamp = Stamp::of_flagged(folio, flags);
         let age = self.clock.age(stamp.epoch);
         if age == 0 {
             return false;
         }
-        if stamp.is_streamed || self.arm.moves_hits() {
+        if stamp.is_streamed || self.setting.moves_hits() {
             self.note_reuse(folio, stamp);
         }
-        // Before the clock goes on, which may move who was not accessed for long.
         Stamp { epoch: self.clock.now(), ..stamp }.put(folio);
         if stamp.place == Place::Main && flags.link() == 0 {
             self.ages.renew(&self.clock, stamp.epoch);
         }
         let has_ended = self.clock.go_on(age, stamp.weight());
         if has_ended {
-            self.begin_epoch(folios);
+            self.begin_epoch();
         }
         has_ended
     }
 
     /// A folio with this stamp is accessed, and how long that took matters.
     fn note_reuse(&mut self, folio: &Folio, stamp: Stamp) {
-        if stamp.is_streamed && !self.fits(stamp) {
+        let distance = self.distance(stamp).unwrap_or(u64::MAX);
+        if stamp.is_streamed && distance > self.memory() {
             self.use_credit(folio);
         }
-        if self.arm.moves_hits() {
-            let distance = self.distance(stamp);
-            self.note_distance(distance.unwrap_or(u64::MAX), stamp.place);
+        if self.setting.moves_hits() {
+            self.note_distance(distance, stamp.place);
         }
     }
 
-    /// Moves a listed folio that is hit, where the arm wants the order of accesses.
+    /// Moves a listed folio that is hit, where the setting wants the order of accesses.
     #[inline]
     pub(super) fn move_hit(&mut self, folios: &Folios, frame: FrameId) {
-        if self.arm.moves_hits() {
+        if self.setting.moves_hits() {
             self.remove(folios, frame);
             let stamp = Stamp::of(&folios[frame]);
             self.push(folios, frame, Stamp { place: Place::Probation, ..stamp });
@@ -346,8 +306,14 @@ impl Engine {
 
     /// Makes room in main for one more: the folio at its old end is the next to go from probation.
     pub(super) fn make_room_in_main(&mut self, folios: &Folios) {
-        if self.is_main_full() {
-            self.give_up_oldest(folios);
+        if self.is_main_full()
+            && let Some(victim) = self.main.pop_tail(folios)
+        {
+            let folio = &folios[victim];
+            let stamp = Stamp::of(folio);
+            self.ages.remove(&self.clock, stamp.epoch);
+            Stamp { place: Place::Probation, ..stamp }.put(folio);
+            self.probation.push_tail(folios, victim);
         }
     }
 
@@ -371,25 +337,23 @@ impl Engine {
         }
     }
 
-    /// Whether a page that grew old on probation is worth a judgement.
-    fn may_stay(&self, hits: Hits) -> bool {
-        hits.count() >= self.arm.hits_to_main && self.arm.order != Order::FirstArrival
-    }
-
     /// Looks at the oldest folio of a list, and takes it off unless it is worth another trip.
     #[inline]
     pub(super) fn look(&mut self, folios: &Folios, place: Place) -> Option<FrameId> {
         let frame = self.list_mut(place).pop_tail(folios)?;
-        let hits = folios[frame].hits();
+        let folio = &folios[frame];
+        let hits = folio.hits();
         let may_stay = match place {
             Place::Main => hits.count() > 0,
-            Place::Probation => self.may_stay(hits),
+            Place::Probation => {
+                hits.count() >= self.setting.hits_to_main && !self.setting.keeps_no_set()
+            }
         };
         if may_stay {
             return self.look_again(folios, place, frame);
         }
         if place == Place::Main {
-            self.ages.remove(&self.clock, Stamp::of(&folios[frame]).epoch);
+            self.ages.remove(&self.clock, Stamp::of(folio).epoch);
         }
         Some(frame)
     }
@@ -397,15 +361,15 @@ impl Engine {
     /// The folio, just taken off a list, has hits. Returns it if these do not help it.
     fn look_again(&mut self, folios: &Folios, place: Place, frame: FrameId) -> Option<FrameId> {
         let folio = &folios[frame];
+        let stamp = Stamp::of(folio);
         if place == Place::Main {
             self.use_credit(folio);
             self.main.push_head(folios, frame);
             return None;
         }
         folio.set_hits(folio.hits().with_count(0));
-        let stamp = Stamp::of(folio);
-        let is_main = self.judge(folios, stamp, Claim::FITS);
-        // Where main is lent, only recency counts, and who is old is old.
+        let is_main = self.judge(folios, stamp, None);
+        // Where probation has main's share, only recency counts, and an old page goes.
         if !is_main && self.main_max == 0 {
             return Some(frame);
         }
@@ -414,17 +378,9 @@ impl Engine {
         None
     }
 
-    /// Counts and panics if an invariant is broken. O(folios).
-    pub(super) fn validate(&self, folios: &Folios) {
-        for place in [Place::Probation, Place::Main] {
-            self.list(place).validate(folios);
-            for frame in self.list(place).iter(folios) {
-                assert_eq!(Stamp::of(&folios[frame]).place, place, "{frame} is on another list");
-            }
-        }
-        let epochs = self.main.iter(folios).map(|frame| Stamp::of(&folios[frame]).epoch);
-        self.ages.validate(&self.clock, epochs);
-        assert!(self.main_max < self.capacity, "no room for probation");
+    /// A new folio's flags say where it goes while there is room for all.
+    pub(super) fn place_of_new(&self, is_cold: bool) -> Place {
+        if is_cold && !self.is_main_full() { Place::Main } else { Place::Probation }
     }
 
     /// The folios on both lists.
@@ -432,9 +388,17 @@ impl Engine {
         self.probation.iter(folios).chain(self.main.iter(folios))
     }
 
-    /// A new folio's flags say where it goes while there is room for all.
-    pub(super) fn place_of_stranger(&self, is_cold: bool) -> Place {
-        if is_cold && !self.is_main_full() { Place::Main } else { Place::Probation }
+    /// Counts and panics if an invariant is broken. O(folios).
+    pub(super) fn validate(&self, folios: &Folios) {
+        for (place, list) in [(Place::Probation, &self.probation), (Place::Main, &self.main)] {
+            list.validate(folios);
+            for frame in list.iter(folios) {
+                assert_eq!(Stamp::of(&folios[frame]).place, place, "{frame} is on another list");
+            }
+        }
+        let epochs = self.main.iter(folios).map(|frame| Stamp::of(&folios[frame]).epoch);
+        self.ages.validate(&self.clock, epochs);
+        assert!(self.main_max < self.capacity, "no room for probation");
     }
 }
 

@@ -1,11 +1,11 @@
-//! Where a folio stands, in words: what the engine would say if it were asked.
+//! Explanations: where a folio is in the policy's lists, or how long ago a page left, in words.
 //!
 //! ```text
 //!   on probation, 1 of 2 hits; last accessed 900 to 1160 distinct pages ago, memory is 4096
 //!   evicted 512 evictions ago, last accessed 4100 to 4360 distinct pages ago, memory is 4096
 //! ```
 //!
-//! For people: nothing decides by it.
+//! For readers: nothing decides by it.
 
 use super::engine::{PARTS_A_PAGE, Place, Stamp};
 use super::unread::Unread;
@@ -16,12 +16,12 @@ use crate::lru::ShadowEntry;
 use core::fmt::{self, Write};
 
 impl Pagetide {
-    /// Which arm is in charge, and why; `None` where the selection is switched off.
+    /// Which setting is in charge, and why; `None` where the selection is switched off.
     pub(in crate::lru) fn selection_summary(&self) -> Option<SelectionSummary> {
         self.selection.as_ref().map(|selection| selection.summary())
     }
 
-    pub(super) fn tell_standing(
+    pub(super) fn write_place(
         &self,
         folios: &Folios,
         frame: FrameId,
@@ -37,23 +37,23 @@ impl Pagetide {
         }
         match stamp.place {
             Place::Probation => {
-                let wanted = self.engine.arm().hits_to_main;
+                let wanted = self.engine.setting().hits_to_main;
                 write!(out, "on probation, {} of {wanted} hits", nr_hits)?;
             }
             Place::Main => write!(out, "at main, {} credits", nr_hits)?,
         }
         out.write_str("; ")?;
-        self.tell_distance(stamp.epoch, out)
+        self.write_distance(stamp.epoch, out)
     }
 
-    pub(super) fn tell_past(&self, shadow: ShadowEntry, out: &mut dyn Write) -> fmt::Result {
+    pub(super) fn write_departure(&self, shadow: ShadowEntry, out: &mut dyn Write) -> fmt::Result {
         let Past { evicted, epoch } = self.unpack(shadow);
         let nr_evictions = evicted / u64::from(PARTS_A_PAGE);
         write!(out, "evicted {nr_evictions} evictions ago, ")?;
-        self.tell_distance(epoch, out)
+        self.write_distance(epoch, out)
     }
 
-    fn tell_distance(&self, epoch: Epoch, out: &mut dyn Write) -> fmt::Result {
+    fn write_distance(&self, epoch: Epoch, out: &mut dyn Write) -> fmt::Result {
         let clock = &self.engine.clock;
         let bounds = (clock.at_least(epoch.wrapping_add(1)), clock.at_most(epoch));
         let pages = |weight| weight / u64::from(PARTS_A_PAGE);

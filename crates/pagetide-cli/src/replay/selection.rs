@@ -1,4 +1,4 @@
-//! Arms over time, above the hit ratio: what a policy chose, and what came of it.
+//! Settings over time, above the hit ratio: what a policy chose, and what came of it.
 //!
 //! ```text
 //!   recency            #####
@@ -14,24 +14,24 @@ use crate::report::plots::{Area, DrawError, GREY, TEXT_PIXELS, colour, mesh, svg
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-const CAPTION: &str = "The hit ratio, stretch by stretch of accesses, and above it the arm in \
-                       charge: each bar is a stay. An arm takes charge when its miniature would \
-                       have hit more often than that of the arm before, by more than chance and \
-                       by more than the change costs.";
+const CAPTION: &str = "The hit ratio, stretch by stretch of accesses, and above it the setting in \
+                       charge: each bar is a stay. A setting takes charge when its miniature \
+                       would have hit more often than that of the setting before, by more than \
+                       chance and by more than the change costs.";
 const SIZE: (u32, u32) = (900, 420);
-/// Of the plot's height, for the arms.
+/// Of the plot's height, for the settings.
 const ARMS_SHARE: f64 = 0.32;
 
 /// The heading and the figure of one policy at one size.
 pub(super) fn figure(explained: &Explained) -> Result<(String, Figure), DrawError> {
     let Explained { policy, frames, .. } = explained;
-    let title = format!("Arms of {policy} with {frames} frames");
+    let title = format!("Settings of {policy} with {frames} frames");
     let plot = svg(SIZE, |area| draw(area, explained))?;
     let figure = Figure::new(plot, &title, CAPTION);
     Ok((title, figure))
 }
 
-/// The arms and the hit ratio as one SVG document, on a white ground.
+/// The settings and the hit ratio as one SVG document, on a white ground.
 ///
 /// # Errors
 /// Where they cannot be drawn.
@@ -40,7 +40,7 @@ pub(super) fn alone(explained: &Explained) -> Result<String, Failure> {
         area.fill(&WHITE)?;
         draw(area, explained)
     });
-    plot.map_err(|error| Failure::on("draw the arms", &*error))
+    plot.map_err(|error| Failure::on("draw the settings", &*error))
 }
 
 fn draw(area: &Area<'_>, explained: &Explained) -> Result<(), DrawError> {
@@ -55,29 +55,29 @@ fn end_of(explained: &Explained) -> f64 {
 }
 
 fn bars(area: &Area<'_>, explained: &Explained) -> Result<(), DrawError> {
-    let mut arms: Vec<&str> = Vec::new();
+    let mut settings: Vec<&str> = Vec::new();
     for stay in &explained.course.stays {
-        if !arms.contains(&stay.arm) {
-            arms.push(stay.arm);
+        if !settings.contains(&stay.setting) {
+            settings.push(stay.setting);
         }
     }
-    let nr_arms = arms.len() as f64;
+    let nr_settings = settings.len() as f64;
     let mut chart = ChartBuilder::on(area)
         .margin_top(8)
         .margin_right(36)
         .set_label_area_size(LabelAreaPosition::Left, 74)
-        .build_cartesian_2d(0.0..end_of(explained), 0.0..nr_arms)?;
+        .build_cartesian_2d(0.0..end_of(explained), 0.0..nr_settings)?;
     for stay in &explained.course.stays {
-        let row = arms.iter().position(|arm| *arm == stay.arm).unwrap_or(0) as f64;
+        let row = settings.iter().position(|setting| *setting == stay.setting).unwrap_or(0) as f64;
         let ends = (stay.since as f64, (stay.since + stay.accesses) as f64);
         let corners = [(ends.0, row + 0.2), (ends.1, row + 0.8)];
-        chart.draw_series([Rectangle::new(corners, colour(stay.arm).filled())])?;
+        chart.draw_series([Rectangle::new(corners, colour(stay.setting).filled())])?;
     }
     let style =
         ("sans-serif", TEXT_PIXELS).into_text_style(area).pos(Pos::new(HPos::Right, VPos::Center));
-    for (arm, row) in arms.iter().zip((0..).map(f64::from)) {
+    for (setting, row) in settings.iter().zip((0..).map(f64::from)) {
         let at = chart.backend_coord(&(0.0, row + 0.5));
-        area.draw(&Text::new((*arm).to_owned(), (at.0 - 8, at.1), style.clone()))?;
+        area.draw(&Text::new((*setting).to_owned(), (at.0 - 8, at.1), style.clone()))?;
     }
     Ok(())
 }
