@@ -118,3 +118,28 @@ fn a_record_predicts_real_runs_at_half_and_double_the_memory() {
         }
     }
 }
+
+/// The last thread to let go of the page cache ends its record; all are waited for, also those that
+/// strace has begin late.
+#[test]
+fn a_record_is_whole_however_late_a_thread_is() {
+    let test = "a_record_is_whole_however_late_a_thread_is";
+    if !has("strace", test) {
+        return;
+    }
+    let here = folder();
+    std::fs::write(here.path().join("a"), noise(1 << 20, 9)).unwrap();
+    for turn in 0..5 {
+        let late = "inject=set_robust_list:delay_exit=200000";
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-b", "execve", "-o", "/dev/null", "-e", "trace=set_robust_list"]);
+        strace.args(["-e", late]).arg(pagetide()).args(["run", "--memory", "8M"]);
+        strace.args(["--record", "t.ptt", "--", "sh", "-c", "cp a b && cat a >/dev/null"]);
+        assert!(strace.current_dir(here.path()).status().unwrap().success());
+        let mut replay = Command::new(pagetide());
+        replay.args(["replay", "t.ptt", "--memory", "8M", "--policy", "lru", "--json"]);
+        let output = replay.current_dir(here.path()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!said.contains("has no end"), "turn {turn}: {said}");
+    }
+}
