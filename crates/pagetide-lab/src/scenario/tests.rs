@@ -49,10 +49,9 @@ fn what_is_asked_for_ahead_is_no_time_in_which_nobody_asks() {
 #[test]
 fn pages_read_ahead_are_no_misses_of_the_page_that_is_read() {
     let policy: PolicyVariant = "mglru@readahead-in-flight".parse().expect("a policy");
-    for (name, metric) in [
-        ("oldest-generation-stuck", "hit_percent_2x"),
-        ("anon-vs-file", "file_hit_percent_s60"),
-    ] {
+    for (name, metric) in
+        [("oldest-generation-stuck", "hit_percent_2x"), ("anon-vs-file", "file_hit_percent_s60")]
+    {
         let scenario = Scenario::named(name).expect("it exists");
         let measures = scenario.play(policy, 1, &|_| true).expect("nothing stops it");
         let percent = value(&measures, metric);
