@@ -101,7 +101,7 @@ impl Offer {
     }
 }
 
-/// The labels of an [`Op::Admit`] of `nr` pages, and its log.
+/// The labels of an [`Op::Admit`](super::Op::Admit) of `nr` pages, and its log.
 pub fn decode_offers(data: &[u8], nr: u64) -> (impl Iterator<Item = Offer>, &[u8]) {
     let nr = usize::try_from(nr).unwrap_or(usize::MAX).min(data.len() / OFFER_BYTES);
     let (labels, log) = data.split_at(nr * OFFER_BYTES);

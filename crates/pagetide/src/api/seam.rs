@@ -56,11 +56,11 @@ pub trait SharedPages {
     /// not be written back is lost. The next sync of each handle has said why.
     fn discard(&self);
 
-    /// Reads as [`File::read_at`] does, without the bytes; they are to be found by views then, as
+    /// Reads as [`File::read_at`](crate::File::read_at) does, without the bytes; they are to be found by views then, as
     /// far as there is room. Returns how many bytes of the range the file has.
     ///
     /// # Errors
-    /// As [`File::read_at`].
+    /// As [`File::read_at`](crate::File::read_at).
     fn bring_in(&self, offset: u64, len: u64) -> Result<u64, ReadError>;
 
     /// Notes that `nr` pages from `first` on were found by a view, and read: hits as any other.
