@@ -39,8 +39,8 @@ Commands:
                       with apt-get, as root; what cannot be installed is a loud skip
   tidy                the house rules only
     --list            print the rules and their reasons, check nothing
-  measure [SECTION...] run the commands whose rows docs/results.md shows, on an idle machine, into
-                      results/*.jsonl; about 25 minutes
+  measure [SECTION...] run the commands whose rows docs/results.md shows, into results/*.jsonl;
+                      about 25 minutes, on an idle machine, as root, nothing committed meanwhile
     --long            more runs and seeds
   results             make docs/results.md of these rows, if all are of one commit
   help, --help, -h    this text

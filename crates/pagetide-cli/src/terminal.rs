@@ -128,7 +128,7 @@ impl JointProgress {
         let mut nr_before = 0;
         move |share| {
             let nr_parts = (share * PARTS) as u64;
-            let more = nr_parts - nr_before;
+            let more = nr_parts.saturating_sub(nr_before);
             nr_before = nr_parts;
             let sum = self.nr_parts_done.fetch_add(more, Ordering::Relaxed) + more;
             self.bar.set(sum as f64 / (PARTS * self.nr_runs as f64));

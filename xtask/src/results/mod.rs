@@ -53,7 +53,9 @@ pub(crate) fn document(files: &BTreeMap<String, String>) -> Result<Option<String
         text.push_str(&render::section(section, rows));
     }
     if files.contains_key(NOTES) {
-        text.push_str(&format!("\nWhat no command here makes again: [notes.md](../{NOTES}).\n"));
+        text.push_str(&format!(
+            "\nWhat `cargo x measure` does not make: [notes.md](../{NOTES}).\n"
+        ));
     }
     Ok(Some(text))
 }

@@ -63,7 +63,7 @@ pub(crate) struct ReplayArgs {
     /// Repeat a recorded run in the memory that it had, fast and slow: watermarks, per-CPU lists,
     /// locks, ticks and all.
     #[arg(long, conflicts_with_all = ["memory", "frames", "reclaim", "clock", "swap", "fold"])]
-    #[arg(conflicts_with_all = ["explain", "report", "readahead"])]
+    #[arg(conflicts_with_all = ["explain", "report", "readahead", "results"])]
     recorded: bool,
     #[command(flatten)]
     readahead: ReadaheadArgs,

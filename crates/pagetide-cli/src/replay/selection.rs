@@ -20,7 +20,7 @@ const CAPTION: &str = "The hit ratio, stretch by stretch of accesses, and above 
                        chance and by more than the change costs.";
 const SIZE: (u32, u32) = (900, 420);
 /// Of the plot's height, for the settings.
-const ARMS_SHARE: f64 = 0.32;
+const SETTINGS_SHARE: f64 = 0.32;
 
 /// The heading and the figure of one policy at one size.
 pub(super) fn figure(explained: &Explained) -> Result<(String, Figure), DrawError> {
@@ -44,7 +44,7 @@ pub(super) fn alone(explained: &Explained) -> Result<String, Failure> {
 }
 
 fn draw(area: &Area<'_>, explained: &Explained) -> Result<(), DrawError> {
-    let split = (f64::from(SIZE.1) * ARMS_SHARE) as u32;
+    let split = (f64::from(SIZE.1) * SETTINGS_SHARE) as u32;
     let (above, below) = area.split_vertically(split);
     bars(&above, explained)?;
     hits(&below, explained)

@@ -10,9 +10,8 @@
 //!                    --> ablate                each off in turn
 //! ```
 //!
-//! Adding a mechanism: a row here and in `docs/policies.md` (a test compares them), and the `if` in
-//! the policy. The conformance tests then try it off alone and together with every other one of the
-//! policy.
+//! Adding a mechanism: a row here, and the `if` in the policy. The conformance tests then try it
+//! off alone and together with every other one of the policy.
 
 use super::PolicyName;
 use core::fmt;

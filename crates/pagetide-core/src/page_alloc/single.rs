@@ -2,7 +2,7 @@
 //!
 //! **Problem.** The lab and the tests have many CPUs but one thread; locks would only be noise.
 //!
-//! **Idea.** Make the calls of the seam in `pcp.rs`, in its order, with `&mut` in place of locks.
+//! **Idea.** Make the calls of the seam in `pcp/`, in its order, with `&mut` in place of locks.
 //! This file is that loop and nothing else: a decision here would be one the real world lacks.
 //!
 //! ```text

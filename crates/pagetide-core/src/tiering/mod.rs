@@ -18,11 +18,11 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `topology.rs` | tiers, and the ways between nodes |
+//! | `topology/` | tiers, and the ways between nodes |
 //! | `hint_stamp.rs` | when a page was armed, in few bits |
-//! | `scan_period.rs`, `hint_scan.rs` | how often pages are armed, and which |
-//! | `promotion.rs`, `decision.rs` | whether a page that faulted is promoted; what comes of it |
-//! | `auto.rs`, `heat.rs`, `returns.rs` | the same without knobs, by cost and benefit |
+//! | `scan_period.rs`, `hint_scan/` | how often pages are armed, and which |
+//! | `promotion/`, `decision.rs` | whether a page that faulted is promoted; what comes of it |
+//! | `auto/`, `heat.rs`, `returns.rs` | the same without knobs, by cost and benefit |
 //! | `demotion.rs` | where reclaim's victims go instead of away |
 //! | `sparing.rs` | which of them stay |
 //! | `knobs.rs`, `stage.rs` | the numbers of it; which of its mechanisms are on |

@@ -20,7 +20,8 @@ thread_local! {
 #[inline]
 pub(crate) fn note(mapping: &Mapping, index: u64, is_exclusive: bool) {
     let held = Held { mapping: std::ptr::from_ref(mapping).addr(), index, is_exclusive };
-    HELD.with_borrow_mut(|all| all.push(held));
+    // While the thread ends, its list may be gone before a guard comes.
+    let _ = HELD.try_with(|all| all.borrow_mut().push(held));
 }
 
 /// The guard goes.

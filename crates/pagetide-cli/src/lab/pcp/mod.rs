@@ -41,7 +41,7 @@ pub(super) struct PcpArgs {
     tuning: Vec<PcpTuning>,
     /// For pcp-... only: instead of the table, what refill makes of fixed with each price halved
     /// and doubled.
-    #[arg(long, conflicts_with_all = ["tuning", "report"])]
+    #[arg(long, conflicts_with_all = ["tuning", "report", "results"])]
     sensitivity: bool,
 }
 

@@ -48,7 +48,7 @@ pub(super) struct TierArgs {
     #[arg(long, value_name = "MB")]
     rate_limit: Option<NonZeroU64>,
     /// For pmbench and tier-... only: search thresholds, rates and scan periods for the best score.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "results")]
     grid: bool,
 }
 

@@ -55,7 +55,7 @@ const HIR_STACKED: u32 = 1;
 const LIR: u32 = 2;
 
 /// No eviction has this number: a slot that holds it is not in the stack.
-const NOBODY: u64 = u64::MAX;
+const NO_GHOST: u64 = u64::MAX;
 
 /// Folios still to look at in this pass, HIR and LIR; set at its first batch.
 #[derive(Debug, Default)]
@@ -76,12 +76,12 @@ pub struct Lirs {
     stack: RecencyStack,
     /// Resident HIR folios, the next victim at the old end.
     queue: FolioList,
-    /// By slot: the number of the eviction whose ghost is in the stack, or [`NOBODY`].
+    /// By slot: the number of the eviction whose ghost is in the stack, or [`NO_GHOST`].
     ghosts: Box<[u64]>,
     /// The oldest eviction whose ghost may still be in the stack, and the next one's number.
     oldest: u64,
     next: u64,
-    /// By place, while it is isolated: its ghost's number, or [`NOBODY`].
+    /// By place, while it is isolated: its ghost's number, or [`NO_GHOST`].
     stand_ins: Box<[u64]>,
 }
 
@@ -136,7 +136,7 @@ impl Lirs {
     }
 
     fn is_remembered(&self, eviction: u64) -> bool {
-        eviction != NOBODY && self.ghosts[self.slot(eviction)] == eviction
+        eviction != NO_GHOST && self.ghosts[self.slot(eviction)] == eviction
     }
 
     /// A new ghost takes the place in the stack of a folio that leaves. Returns its number.
@@ -164,7 +164,7 @@ impl Lirs {
     fn forget(&mut self, eviction: u64) {
         self.stack.remove(self.ghost_number(eviction));
         let slot = self.slot(eviction);
-        self.ghosts[slot] = NOBODY;
+        self.ghosts[slot] = NO_GHOST;
     }
 
     /// Keeps the stack within its length. Residents alone never exceed it.
@@ -178,7 +178,7 @@ impl Lirs {
     fn prune(&mut self, folios: &Folios) {
         while let Some(bottom) = self.stack.bottom() {
             if bottom >= self.nr_frames {
-                self.ghosts[(bottom - self.nr_frames) as usize] = NOBODY;
+                self.ghosts[(bottom - self.nr_frames) as usize] = NO_GHOST;
             } else if Lirs::kind(folios, self.frame_at(bottom)) == LIR {
                 return;
             } else {
@@ -240,12 +240,12 @@ impl Lirs {
 
     /// Gives a folio that comes back its place in the stack, if its ghost still has it.
     fn readmit(&mut self, folios: &Folios, frame: FrameId) {
-        let eviction = core::mem::replace(self.stand_in(frame), NOBODY);
+        let eviction = core::mem::replace(self.stand_in(frame), NO_GHOST);
         let is_stacked = self.is_remembered(eviction);
         if is_stacked {
             self.stack.replace(self.ghost_number(eviction), self.place(frame));
             let slot = self.slot(eviction);
-            self.ghosts[slot] = NOBODY;
+            self.ghosts[slot] = NO_GHOST;
         }
         Lirs::set_kind(folios, frame, if is_stacked { HIR_STACKED } else { HIR });
         self.queue.push_head(folios, frame);
@@ -269,15 +269,15 @@ impl LruPolicy for Lirs {
             nr_lir: 0,
             stack: RecencyStack::new(nr_frames + nr_ghosts),
             queue: FolioList::new(),
-            ghosts: vec![NOBODY; nr_ghosts as usize].into(),
+            ghosts: vec![NO_GHOST; nr_ghosts as usize].into(),
             oldest: 0,
             next: 0,
-            stand_ins: vec![NOBODY; nr_frames as usize].into(),
+            stand_ins: vec![NO_GHOST; nr_frames as usize].into(),
         }
     }
 
     fn add(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        *self.stand_in(frame) = NOBODY;
+        *self.stand_in(frame) = NO_GHOST;
         let is_recalled = cx.folios[frame].clear(Flags::ACTIVE).any(Flags::ACTIVE);
         if self.nr_lir < self.lir_max || is_recalled && self.lir_max > 0 {
             self.enter_lir(cx.folios, frame);
@@ -378,7 +378,7 @@ impl LruPolicy for Lirs {
         _cursor: &mut LirsCursor,
         frame: FrameId,
     ) -> Option<ShadowEntry> {
-        let eviction = core::mem::replace(self.stand_in(frame), NOBODY);
+        let eviction = core::mem::replace(self.stand_in(frame), NO_GHOST);
         self.is_remembered(eviction).then(|| ShadowEntry::new(eviction, self.id, false))
     }
 
@@ -434,7 +434,7 @@ impl LruPolicy for Lirs {
         assert_eq!(nr_lir, self.nr_lir, "LIR folios");
         let is_stacked = |frame: &FrameId| Lirs::kind(folios, *frame) == HIR_STACKED;
         assert_eq!(self.queue.iter(folios).filter(is_stacked).count(), nr_stacked, "HIR, stacked");
-        let nr_remembered = self.ghosts.iter().filter(|eviction| **eviction != NOBODY).count();
+        let nr_remembered = self.ghosts.iter().filter(|eviction| **eviction != NO_GHOST).count();
         assert_eq!(nr_remembered, nr_ghosts, "ghosts remembered and stacked");
     }
 }
@@ -459,7 +459,7 @@ impl AgesByTables for Lirs {
 impl MovesBetweenNodes for Lirs {
     /// The page has not left memory: its ghost would stand for nothing.
     fn demoted(&mut self, _cx: &mut Context<'_>, frame: FrameId) {
-        let eviction = core::mem::replace(self.stand_in(frame), NOBODY);
+        let eviction = core::mem::replace(self.stand_in(frame), NO_GHOST);
         if self.is_remembered(eviction) {
             self.forget(eviction);
         }
@@ -494,7 +494,7 @@ mod tests {
         assert_eq!(lruvec.nr_folios(), 9);
         lruvec.validate();
         let Policy::Lirs(lirs) = &lruvec.policy else { unreachable!("it was built as LIRS") };
-        lirs.ghosts.iter().filter(|eviction| **eviction != NOBODY).count()
+        lirs.ghosts.iter().filter(|eviction| **eviction != NO_GHOST).count()
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //!
 //! **Idea.** Each CPU keeps some blocks of its own. Taking from an empty list fetches a batch from
 //! the zone; returning to a full one sends the coldest back. How many at a time, and what full is,
-//! a tuning says (`pcp_tuning.rs`).
+//! a tuning says (`pcp_tuning/`).
 //!
 //! ```text
 //!              free: head                    refill: tail (in the zone's order)

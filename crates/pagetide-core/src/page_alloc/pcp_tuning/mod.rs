@@ -4,7 +4,7 @@
 //! zone's lock for nearly every frame; with a long one, frames lie on one CPU that others are out
 //! of. No number is right for both, and no program says which it is.
 //!
-//! **Idea.** The lists (`pcp.rs`) tell their tuning what happens, and it answers with a number of
+//! **Idea.** The lists (`pcp/`) tell their tuning what happens, and it answers with a number of
 //! blocks to fetch, or of frames to send back, and moves the limit `high` in between:
 //!
 //! ```text

@@ -71,6 +71,8 @@ impl Driven for Reclaimer<'_> {
     }
 
     fn background_target(&mut self, node: NodeId, room_below: u64) -> u64 {
+        // A pass may take long enough for the thread to be on another CPU by the next.
+        self.cpu = current_cpu();
         let tiering = self.source.tiering.as_ref();
         let level =
             tiering.map_or(WatermarkLevel::High, |tiering| tiering.background_level(node.index()));
