@@ -22,6 +22,7 @@ use pagetide_run::wire::{
 };
 use std::cell::Cell;
 use std::io::Write;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// The most parts that data may come in.
@@ -46,11 +47,12 @@ const FEW_SOCKETS: u32 = 4;
 
 thread_local! {
     static CHANNEL: Cell<Channel> = const { Cell::new(NONE) };
-    /// What is to be done before the socket is closed.
-    static BEFORE_CLOSE: Cell<Option<fn()>> = const { Cell::new(None) };
     /// Sockets that this thread has had.
     static SOCKET_NUMBER: Cell<u32> = const { Cell::new(0) };
 }
+
+/// What each thread does before its socket is closed.
+static BEFORE_CLOSE: OnceLock<fn()> = OnceLock::new();
 
 /// The key whose destructor closes a thread's socket, plus one; 0 is none yet.
 static KEY: AtomicU32 = AtomicU32::new(0);
@@ -134,9 +136,9 @@ pub(crate) fn close_if_idle() {
     }
 }
 
-/// Has `last` run before this thread's socket is closed.
+/// Has `last` run by each thread before its socket is closed. The first one named stays.
 pub(crate) fn run_before_close(last: fn()) {
-    BEFORE_CLOSE.set(Some(last));
+    let _ = BEFORE_CLOSE.set(last);
 }
 
 fn close() {

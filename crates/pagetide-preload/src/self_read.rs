@@ -34,7 +34,7 @@
 //! Source: open(2), "O_DIRECT".
 
 use crate::lent::{self, Lent};
-use crate::{channel, next, own, tray, view};
+use crate::{next, own, tray, view};
 use libc::{c_void, iovec};
 use pagetide_run::wire::{Offer, PAGE_SHIFT};
 use std::cell::Cell;
@@ -130,7 +130,6 @@ pub(crate) fn tell() {
         // A signal's handler.
         return view::tell();
     }
-    channel::run_before_close(finish);
     tray::want();
     tray::tell();
     IS_BUSY.set(false);

@@ -20,6 +20,7 @@
 use super::identity::lock;
 use crate::errno::Errno;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -49,7 +50,8 @@ impl Life {
         const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
         match self {
             Life::Watched(process) => {
-                poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&NOW)).is_ok_and(|nr| nr > 0)
+                let look = || poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&NOW));
+                retry_on_intr(look).is_ok_and(|nr| nr > 0)
             }
             Life::Over => true,
             Life::Unknown => false,
@@ -60,8 +62,15 @@ impl Life {
 /// The changes that are being made now.
 #[derive(Default)]
 pub(super) struct Changes {
-    authors: Mutex<Vec<Arc<Life>>>,
+    listed: Mutex<Listed>,
     ended: Condvar,
+}
+
+#[derive(Default)]
+struct Listed {
+    authors: Vec<Arc<Life>>,
+    /// Requests that wait for the end of one: without them, no wake-up is paid for.
+    nr_waiting: usize,
 }
 
 /// What a request is made by: a process, and what it waits for.
@@ -84,7 +93,7 @@ impl<'a> Author<'a> {
     /// # Errors
     /// The process has ended: it is not to be made.
     pub(super) fn begin(self) -> Result<Change<'a>, Errno> {
-        lock(&self.changes.authors).push(Arc::clone(self.life));
+        lock(&self.changes.listed).authors.push(Arc::clone(self.life));
         let change = Change(self);
         if self.life.is_over() { Err(Errno::SRCH) } else { Ok(change) }
     }
@@ -93,10 +102,12 @@ impl<'a> Author<'a> {
     /// turns at most.
     pub(super) fn settle(self) {
         let has_ended = |life: &Arc<Life>| !Arc::ptr_eq(life, self.life) && life.is_over();
-        let mut authors = lock(&self.changes.authors);
-        while authors.iter().any(has_ended) {
-            let waited = self.changes.ended.wait(authors);
-            authors = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut listed = lock(&self.changes.listed);
+        while listed.authors.iter().any(has_ended) {
+            listed.nr_waiting += 1;
+            let waited = self.changes.ended.wait(listed);
+            listed = waited.unwrap_or_else(PoisonError::into_inner);
+            listed.nr_waiting -= 1;
         }
     }
 }
@@ -104,11 +115,12 @@ impl<'a> Author<'a> {
 impl Drop for Change<'_> {
     fn drop(&mut self) {
         let Author { changes, life } = self.0;
-        let mut authors = lock(&changes.authors);
-        if let Some(at) = authors.iter().position(|one| Arc::ptr_eq(one, life)) {
-            authors.swap_remove(at);
+        let mut listed = lock(&changes.listed);
+        if let Some(at) = listed.authors.iter().position(|one| Arc::ptr_eq(one, life)) {
+            listed.authors.swap_remove(at);
         }
-        drop(authors);
-        changes.ended.notify_all();
+        if listed.nr_waiting > 0 {
+            changes.ended.notify_all();
+        }
     }
 }

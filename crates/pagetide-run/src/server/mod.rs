@@ -204,8 +204,6 @@ impl Server {
                 done(0)
             }
             Op::FlushAll => self.cache.flush_all().errno().and_then(|()| done(0)),
-            // What there was to wait for has been waited for.
-            Op::Settle => done(0),
             Op::Say => self.pass_on(source),
             Op::Open => self.open(sender, request.flags, files),
             Op::Adopt => self.adopt(process, files),

@@ -47,7 +47,6 @@ impl Server {
         if truncates && !access.write {
             return self.leave_to_kernel(&file, Reason::Interface);
         }
-        let _change = if truncates { Some(sender.author.begin()?) } else { None };
         let mut state = file.state.write().expect("no holder panics");
         let write = access.write || made.is_some();
         let mut acquired = state.acquire(&file, self, &stand_in, made, write);
@@ -64,6 +63,7 @@ impl Server {
             }
         };
         if truncates && let Hands::Ours(opened) = &state.hands {
+            let _change = sender.author.begin()?;
             opened.set_len(&handle, 0)?;
         }
         let id = self.next_id.fetch_add(1, Relaxed);

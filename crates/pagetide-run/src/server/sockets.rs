@@ -238,6 +238,11 @@ impl Connection<'_> {
                 self.notices = None;
                 send_tray(self.socket, self.server, &mut self.notices)
             }
+            // A signal's handler may wait for a child amid a long write, which goes on.
+            (Op::Settle, _) => {
+                self.author().settle();
+                send(self.socket, &Answer::of(Reply::done(0)), &[])
+            }
             (Op::Write | Op::WriteAt | Op::Append, _) => {
                 self.author().settle();
                 let answer = self.write(request, source);
