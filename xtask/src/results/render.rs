@@ -10,8 +10,8 @@ pub(super) fn head(commit: &str, machine: &str) -> String {
          Made by `cargo x results` of the rows in `results/*.jsonl`, which `cargo x measure` has \
          the commands\nwrite; edited by hand, it is not. All rows are of commit `{commit}`, on: \
          {machine}.\n\n\
-         Figures are medians, with the range of the runs. In benches, subject and reference ran by turns. A \
-         ratio above 1\nis ahead of the reference.\n"
+         Figures are medians, with the range of the runs. In benches, subject and reference ran \
+         by turns. A\nratio above 1 is ahead of the reference.\n"
     )
 }
 

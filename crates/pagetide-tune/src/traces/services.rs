@@ -1,6 +1,6 @@
 //! Services to doubt a policy with: what clients ask them for.
 //!
-//! **Problem.** A fourth setting was chosen looking at all rows there were. **Idea.** Ten more habits,
+//! **Problem.** A fourth setting was chosen looking at all rows. **Idea.** Ten more habits,
 //! written down before any policy had seen them.
 //!
 //! ```text

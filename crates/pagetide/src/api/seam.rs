@@ -56,8 +56,8 @@ pub trait SharedPages {
     /// not be written back is lost. The next sync of each handle has said why.
     fn discard(&self);
 
-    /// Reads as [`File::read_at`](crate::File::read_at) does, without the bytes; they are to be found by views then, as
-    /// far as there is room. Returns how many bytes of the range the file has.
+    /// Reads as [`File::read_at`](crate::File::read_at) does, without the bytes; they are to be
+    /// found by views then, as far as there is room. Returns how many bytes of the range the file has.
     ///
     /// # Errors
     /// As [`File::read_at`](crate::File::read_at).
