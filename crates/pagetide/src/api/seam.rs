@@ -57,7 +57,8 @@ pub trait SharedPages {
     fn discard(&self);
 
     /// Reads as [`File::read_at`](crate::File::read_at) does, without the bytes; they are to be
-    /// found by views then, as far as there is room. Returns how many bytes of the range the file has.
+    /// found by views then, as far as there is room. Returns how many bytes of the range the file
+    /// has.
     ///
     /// # Errors
     /// As [`File::read_at`](crate::File::read_at).
