@@ -9,6 +9,9 @@
 //!   madvise(HUGEPAGE), touch          ^ start, aligned
 //! ```
 //!
+//! It can be cut into parts, each of which has one owner: memory in a row that requests to a device
+//! take turns with.
+//!
 //! Data: one private anonymous mapping, given back on drop; `start` is aligned to 2 MiB and the
 //! `len` bytes from it lie inside the mapping.
 //!
@@ -19,6 +22,7 @@
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 
 /// Bytes in a huge page where it matters here.
 const HUGE_BYTES: usize = 2 << 20;
@@ -72,6 +76,54 @@ impl HugeBuffer {
         // SAFETY: S10 (`offset` is under `HUGE_BYTES`, inside the mapping).
         unsafe { self.mapping.as_ptr().add(self.offset) }
     }
+
+    /// Cuts it into parts of `len` bytes; what is left over belongs to none. It is unmapped with
+    /// the last of them, and is not in processes that are forked from here on: what a device is
+    /// writing to must not be copied meanwhile.
+    ///
+    /// # Panics
+    /// When `len` is 0.
+    pub fn into_parts(self, len: usize) -> Vec<HugePart> {
+        let address = self.mapping.as_ptr().cast();
+        // SAFETY: S10 (the range is this buffer's own mapping): the advice changes what a child
+        // process has, nothing here. A refusal leaves it the copy it would have had.
+        unsafe { libc::madvise(address, self.mapping_len, libc::MADV_DONTFORK) };
+        let (starts, whole) = ((0..self.len / len).map(|nth| nth * len), Arc::new(self));
+        starts.map(|start| HugePart { whole: Arc::clone(&whole), start, len }).collect()
+    }
+}
+
+/// A part of a [`HugeBuffer`] that was cut.
+#[derive(Debug)]
+pub struct HugePart {
+    whole: Arc<HugeBuffer>,
+    start: usize,
+    len: usize,
+}
+
+impl HugePart {
+    /// Where it begins. What is written there through the pointer is written by the owner.
+    pub(crate) fn first(&self) -> *mut u8 {
+        // SAFETY: S10 (the part is inside the buffer).
+        unsafe { self.whole.first().add(self.start) }
+    }
+}
+
+impl Deref for HugePart {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: S10 (the parts of a buffer share no byte, and nothing borrows from the whole any
+        // more; the mapping lives as long as a part).
+        unsafe { std::slice::from_raw_parts(self.first(), self.len) }
+    }
+}
+
+impl DerefMut for HugePart {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: S10, as in `deref`, and `&mut self` makes this the only reference.
+        unsafe { std::slice::from_raw_parts_mut(self.first(), self.len) }
+    }
 }
 
 impl Deref for HugeBuffer {
@@ -115,6 +167,22 @@ mod tests {
         let last = buffer.len() - 1;
         buffer[last] = 9;
         assert_eq!((buffer.len(), buffer[last]), (3 << 20, 9));
+    }
+
+    #[test]
+    fn parts_share_no_byte() {
+        let buffer = HugeBuffer::new(10_000).expect("a little");
+        let mut parts = buffer.into_parts(4096);
+        assert_eq!(parts.len(), 2, "the rest is no part");
+        for (byte, part) in (1..).zip(&mut parts) {
+            part.fill(byte);
+        }
+        for (byte, part) in (1..).zip(&parts) {
+            assert_eq!(part[..], [byte; 4096]);
+        }
+        let last = parts.pop().expect("two");
+        drop(parts);
+        assert_eq!(last[4095], 2, "the mapping outlives the other part");
     }
 
     #[test]

@@ -44,6 +44,7 @@ pub(crate) mod pages;
 pub(crate) mod pass;
 pub(crate) mod prefetch;
 pub(crate) mod registry;
+pub(crate) mod staging;
 pub(crate) mod swap;
 pub(crate) mod tiering;
 pub(crate) mod validate;

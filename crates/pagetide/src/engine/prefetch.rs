@@ -14,6 +14,7 @@ use crate::engine::frame_source::FrameSource;
 use crate::engine::in_flight::InFlight;
 use crate::engine::mapping::Mapping;
 use crate::engine::pages::Pages;
+use crate::engine::staging::Staging;
 use crate::memory::io_pool::IoPool;
 use crate::memory::locks::{Signal, lock};
 use crate::stats::counters::Event;
@@ -101,10 +102,15 @@ impl Prefetcher {
 
     /// What a thread reads ahead with.
     pub(crate) fn begin(&self) -> ReadsAhead<'_> {
+        let queue = self.io.take();
+        // Where a request is over before the next is made, nothing is staged.
+        let has_in_flight = self.source.has_workers && queue.is_uring();
+        let nr_frames = if has_in_flight { self.pages.nodes.nr_frames() } else { 0 };
         ReadsAhead {
             prefetcher: self,
-            queue: self.io.take(),
+            queue,
             stock: Vec::new(),
+            staging: Staging::new(nr_frames, PIECE_MAX),
             pieces: InFlight::new(),
             nr_in_flight: 0,
         }
@@ -124,6 +130,8 @@ pub(crate) struct ReadsAhead<'p> {
     queue: IoQueue,
     /// Frames for the pages of the run being submitted, the lowest last.
     stock: Vec<ClaimedFrame>,
+    /// What goes to scattered frames goes through these.
+    staging: Staging,
     /// In flight, by token.
     pieces: InFlight<Piece>,
     /// Pages of the pieces in flight.
@@ -258,7 +266,11 @@ impl ReadsAhead<'_> {
         };
         let token = self.pieces.insert(piece);
         self.nr_in_flight += pages.len() as u64;
-        self.queue.submit_read(Arc::clone(file), offset, pages, token);
+        let through = self.staging.take_for(&pages);
+        if through.is_some() {
+            prefetcher.pages.counters.count(Event::StagedRead);
+        }
+        self.queue.submit_read(Arc::clone(file), offset, pages, through, token);
         self.queue.submit();
     }
 
@@ -267,7 +279,8 @@ impl ReadsAhead<'_> {
         let mut completions = Vec::new();
         self.queue.reap(1, &mut completions);
         for completion in completions {
-            let Completion::Read { token, locks, result } = completion else { continue };
+            let Completion::Read { token, locks, through, result } = completion else { continue };
+            through.into_iter().for_each(|part| self.staging.give_back(part));
             if let Some(piece) = self.pieces.take(token) {
                 self.nr_in_flight -= locks.len() as u64;
                 self.finish(&piece, locks, result.ok());

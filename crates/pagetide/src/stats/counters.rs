@@ -46,6 +46,8 @@ events! {
     Around,
     /// Those of them evicted unread.
     AroundWasted,
+    /// Requests of readahead whose frames were scattered, and that went through memory in a row.
+    StagedRead,
     /// Logged accesses dropped because the lruvec was busy.
     TouchLost,
     /// CPU time of reclaim passes, ns.

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use pagetide_core::ids::{FrameId, PageIndex};
 
 use super::*;
+use crate::memory::huge_buffer::HugeBuffer;
 use crate::{ArenaOptions, FrameArena, PageTable, StoreOptions};
 
 fn table(nr_frames: u32) -> Arc<PageTable> {
@@ -44,7 +45,23 @@ fn reads_come_back_with_their_locks_and_tokens() {
         let table = table(NR_PAGES);
         read_all(&mut queue, |queue, offset, first| {
             let locks = vec![lock(&table, first), lock(&table, first + 1)];
-            queue.submit_read(Arc::clone(&file), offset, locks, first.into());
+            queue.submit_read(Arc::clone(&file), offset, locks, None, first.into());
+        });
+    }
+}
+
+#[test]
+fn reads_through_a_part_arrive_in_their_frames() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = store(&folder, NR_PAGES as usize * PAGE_BYTES - 100);
+    for mut queue in queues(4) {
+        let table = table(NR_PAGES);
+        let buffer = HugeBuffer::new(NR_PAGES as usize * 2 * PAGE_BYTES).expect("a little");
+        let mut parts = buffer.into_parts(3 * PAGE_BYTES);
+        read_all(&mut queue, |queue, offset, first| {
+            let locks = vec![lock(&table, first), lock(&table, first + 1)];
+            let part = Some(parts.pop().expect("26 for 20"));
+            queue.submit_read(Arc::clone(&file), offset, locks, part, first.into());
         });
     }
 }
@@ -140,7 +157,7 @@ fn dropped_queue_waits_and_unlocks() {
         let table = table(16);
         for index in 0..16 {
             let offset = u64::from(index) * PAGE_BYTES as u64;
-            queue.submit_read(Arc::clone(&file), offset, vec![lock(&table, index)], 0);
+            queue.submit_read(Arc::clone(&file), offset, vec![lock(&table, index)], None, 0);
         }
         drop(queue);
         for index in 0..16_u8 {
@@ -160,7 +177,7 @@ fn queue_works_from_another_thread() {
         let locks = vec![lock(&table, 0)];
         let file = Arc::clone(&file);
         let reader = std::thread::spawn(move || {
-            queue.submit_read(file, 0, locks, 1);
+            queue.submit_read(file, 0, locks, None, 1);
             let mut completions = Vec::new();
             queue.reap(1, &mut completions);
         });

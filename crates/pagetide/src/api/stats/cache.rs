@@ -120,6 +120,7 @@ impl CacheStats {
             ("readahead_wasted", count(Event::ReadaheadWasted)),
             ("around_pages", count(Event::Around)),
             ("around_wasted", count(Event::AroundWasted)),
+            ("staged_reads", count(Event::StagedRead)),
             ("touches_lost", count(Event::TouchLost)),
             ("direct_passes", count(Event::DirectPass)),
             ("background_passes", count(Event::BackgroundPass)),
