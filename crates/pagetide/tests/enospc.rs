@@ -77,10 +77,13 @@ fn a_full_file_system_keeps_pages_dirty_until_there_is_room() {
     });
 }
 
-/// A cache that has tried to write a file back, whose last handle is gone, and could not.
+/// A cache that has tried to write a file back, whose last handle is gone, and could not. Without
+/// threads of its own: one that tries again while another program writes is a race of two writers,
+/// of which the one that is stored last wins.
 fn failed_close(small: &SmallFs) -> (PageCache, Vec<u8>) {
     let ballast = small.fill_up(NR_FREE);
-    let cache = small_cache(PolicyName::Mglru);
+    let cache = PageCache::builder().memory(Bytes::from_pages(256)).background(false);
+    let cache = cache.policy(PolicyName::Mglru).build().unwrap();
     let file = cache.open(small.path().join("data"), rw()).unwrap();
     let contents = pattern_at(0, NR_PAGES * PAGE);
     file.write_at(&contents, 0).unwrap();
