@@ -41,7 +41,10 @@ mod memory;
 mod page;
 mod sync;
 
-pub use fault::region::{REGION_PAGES_MAX, RegionError, RegionMemory, UserAccess};
+pub use fault::region::{
+    FaultDelivery, FrameLender, REGION_PAGES_MAX, RegionError, RegionMemory, UserAccess,
+};
+pub use fault::signal::{FaultRegistration, Served, is_serving_fault, serve_faults};
 pub use fault::uffd::{Fault, FaultKind, UffdError, UffdFeatures, UffdSource};
 pub use io::aligned::AlignedBuf;
 pub use io::file::{Fingerprint, Look, OpenStoreError, StoreError, StoreFile, StoreOptions};
@@ -62,7 +65,6 @@ pub use memory::heap::keep_freed_memory;
 pub use memory::{huge_buffer, shared, tray};
 pub use page::table::{LeafRef, PAGES_MAX, PageRef, PageTable, WordRef};
 pub use page::token::{Claim, Lock, PageHandle, Pin};
-pub use page::unmap::UnmapBatch;
 pub use page::word::{
     LockRefused, PAYLOAD_BITS, PINS_MAX, PinRefused, ReadTicket, Snapshot, Touch,
 };
