@@ -46,13 +46,14 @@ pub use fault::region::{
 };
 pub use fault::signal::{FaultRegistration, Served, is_serving_fault, serve_faults};
 pub use fault::uffd::{Fault, FaultKind, UffdError, UffdFeatures, UffdSource};
+pub use fault::watch::FaultWatch;
 pub use io::aligned::AlignedBuf;
 pub use io::file::{Fingerprint, Look, OpenStoreError, StoreError, StoreFile, StoreOptions};
 pub use io::ring::{Completion, DEPTH_MAX, IoQueue};
 pub use io::{kernel_cache, lease};
 pub use machine::cpu::{
-    current_cpu, read_monotonic_ns, read_nr_cpus_possible, read_self_anonymous_bytes,
-    read_thread_cpu_time_ns, read_total_memory, run_behind_others,
+    current_cpu, read_monotonic_ns, read_nr_cpus_possible, read_process_cpu_time_ns,
+    read_self_anonymous_bytes, read_thread_cpu_time_ns, read_total_memory, run_behind_others,
 };
 pub use machine::cpu_cache::read_cache_slice;
 pub use machine::prefetch::{fetch, fetch_line, fetch_to_write};

@@ -3,3 +3,4 @@
 pub(crate) mod region;
 pub(crate) mod signal;
 pub(crate) mod uffd;
+pub(crate) mod watch;

@@ -1,0 +1,66 @@
+//! Faults served by the thread that touched the page: nothing is allocated, whatever it was doing.
+//! In a binary of its own, as its allocator is watched.
+
+mod common;
+
+use common::pages::Random;
+use common::regions::{load, region, store};
+use common::watchdog::Watchdog;
+use pagetide::{Bytes, FaultDelivery, PageCache, PolicyName, Region, RegionOptions};
+use pagetide_sys::FaultWatch;
+use std::fs;
+
+#[global_allocator]
+static ALLOCATOR: FaultWatch = FaultWatch::new();
+
+const NR_PAGES: u64 = 4096;
+
+/// Loads and stores at random, on threads that do nothing else, and checks each word.
+fn use_pages(region: &Region, nr_rounds: u64) {
+    std::thread::scope(|scope| {
+        for nth in 0..2 {
+            scope.spawn(move || {
+                let mut random = Random::new(nth + 1);
+                let mut model = vec![0; NR_PAGES as usize];
+                for round in 1..nr_rounds {
+                    // Each thread has pages of its own.
+                    let page = (random.below(NR_PAGES / 2) * 2 + nth) as usize;
+                    assert_eq!(load(region, page), model[page], "page {page}, round {round}");
+                    if random.below(3) == 0 {
+                        store(region, page, round);
+                        model[page] = round;
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn no_fault_of_a_thread_allocates() {
+    let _watchdog = Watchdog::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("file");
+    for &policy in PolicyName::ALL {
+        for over_file in [false, true] {
+            let memory = Bytes::from_pages(NR_PAGES / 4);
+            let cache = PageCache::builder().memory(memory).policy(policy).build();
+            let cache = cache.expect("a cache");
+            fs::write(&path, vec![0; NR_PAGES as usize * 4096]).expect("a file");
+            let options = match over_file {
+                true => RegionOptions::over(&path),
+                false => RegionOptions::anonymous(Bytes::from_pages(NR_PAGES)),
+            };
+            let Some(region) = region("no_fault_of_a_thread_allocates", &cache, options) else {
+                return;
+            };
+            assert_eq!(region.stats().delivery, FaultDelivery::Signal);
+            let before = ALLOCATOR.nr_calls_in_faults();
+            use_pages(&region, 3000);
+            let stats = region.stats();
+            assert!(stats.missing_faults > 2000 && stats.failed_faults == 0, "{stats:?}");
+            let nr = ALLOCATOR.nr_calls_in_faults() - before;
+            assert_eq!(nr, 0, "{policy}, over a file: {over_file}");
+        }
+    }
+}
