@@ -64,7 +64,8 @@ mod tests {
 
     #[test]
     fn what_is_there_is_found_without_sleep() {
-        let found = Patience::NEW.wait(|| Some(7), || unreachable!("it was there"));
+        let mut patience = Patience::NEW;
+        let found = patience.wait(|| Some(7), || unreachable!("it was there"));
         assert_eq!(found, 7);
     }
 
