@@ -5,7 +5,7 @@
 //!
 //! Idea: a pass is a state machine. Each [`Lruvec::reclaim`] call, under the lock, settles the last
 //! batch and isolates the next; between calls, without the lock, the world tries each victim and
-//! writes down a [`Verdict`].
+//! writes down a [`Verdict`](crate::lru::Verdict).
 //!
 //! ```text
 //!   ReclaimPass::new

@@ -10,9 +10,9 @@ pub enum Statistics {
     /// As things are: a kernel whose statistics are read, and thereby summed up, all the time.
     #[default]
     Live,
-    /// As they were at the last [`Lruvec::fold_statistics`](super::Lruvec::fold_statistics), zero
-    /// before the first: a kernel left alone, which sums up every two seconds. Only the two lists
-    /// of today read such sums; other policies decide the same either way.
+    /// As they were at the last [`Lruvec::fold_statistics`](crate::lru::Lruvec::fold_statistics),
+    /// zero before the first: a kernel left alone, which sums up every two seconds. Only the two
+    /// lists of today read such sums; other policies decide the same either way.
     Folded,
 }
 

@@ -6,10 +6,10 @@
 //!
 //! Idea: new pages have to prove themselves on an inactive list; a second access there makes them
 //! active, where a scan cannot reach them. Evicted pages leave a shadow, and a page that returns
-//! sooner than the active list is long ([`workingset`](super::workingset)) is made active at once;
-//! each such refault also permits deactivating the oldest active folios, so the two sets compete.
-//! That is today's design; what was different in earlier ones is in `design`, and the picture is
-//! the same.
+//! sooner than the active list is long ([`workingset`](crate::lru::workingset)) is made active at
+//! once; each such refault also permits deactivating the oldest active folios, so the two sets
+//! compete. That is today's design; what was different in earlier ones is in `design`, and the
+//! picture is the same.
 //!
 //! ```text
 //!    new, or returned too late         returned within W
@@ -43,10 +43,11 @@
 //! and return of an active folio from isolation (in today's design). Statistics are live unless the
 //! lruvec is told otherwise: the kernel reads list sizes and refault counts from sums that are
 //! folded every two seconds, which makes its decisions depend on a clock and a phase
-//! ([`Statistics`](super::Statistics), file `statistics`). Live ones correspond to a kernel whose
-//! statistics are read, and thereby folded, all the time. Measured against such a kernel (6.18.15,
-//! hit ratios of ten pairs of a block or key-value trace and a size) they are 0.4 points off on
-//! average and 1.6 at the worst; folding at every sixth pass instead, tried once, gave 0.1 and 0.4.
+//! ([`Statistics`](crate::lru::Statistics), file `statistics`). Live ones correspond to a kernel
+//! whose statistics are read, and thereby folded, all the time. Measured against such a kernel
+//! (6.18.15, hit ratios of ten pairs of a block or key-value trace and a size) they are 0.4 points
+//! off on average and 1.6 at the worst; folding at every sixth pass instead, tried once, gave 0.1
+//! and 0.4.
 //!
 //! Young bits are in the page tables, which are the world's: inactive victims that are young come
 //! back refused, active folios are shown to the world ([`Progress::Look`]) before they are judged.
