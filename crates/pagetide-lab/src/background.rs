@@ -19,7 +19,7 @@
 //! finds them, a discard makes them orphans. Ignored: several nodes, each with a thread.
 
 use pagetide_core::driver::{BackgroundThread, Driven, DrivenPass};
-use pagetide_core::reclaim::ReclaimBatch;
+use pagetide_core::lru::ReclaimBatch;
 use std::mem::take;
 
 /// The first node's reclaim thread.

@@ -7,7 +7,7 @@
 //!
 //! **Ignored.** Folios of several pages.
 
-use super::decision::Sentence;
+use super::decision::HintFaultAction;
 use super::promotion::{Headroom, HintFault, Promotion};
 use crate::folio::Folio;
 use crate::units::Millis;
@@ -17,7 +17,7 @@ use crate::units::Millis;
 #[must_use]
 pub struct JudgedFault {
     /// What becomes of the page.
-    pub sentence: Sentence,
+    pub action: HintFaultAction,
     /// Background reclaim of the fast node is woken, which makes room for the next.
     pub wakes_reclaim: bool,
 }
@@ -37,10 +37,10 @@ impl Promotion {
     ) -> JudgedFault {
         self.count_hint_fault(is_fast);
         if is_fast {
-            let sentence = self.note_fast_fault(now, folio);
-            return JudgedFault { sentence, wakes_reclaim: false };
+            let action = self.note_fast_fault(now, folio);
+            return JudgedFault { action, wakes_reclaim: false };
         }
         let decision = self.decide(now, &HintFault { folio, nr_frames: 1 }, &room());
-        JudgedFault { sentence: decision.sentence(), wakes_reclaim: decision.wakes_reclaim() }
+        JudgedFault { action: decision.action(), wakes_reclaim: decision.wakes_reclaim() }
     }
 }

@@ -21,7 +21,7 @@
 //! | `topology/` | tiers, and the ways between nodes |
 //! | `hint_stamp.rs` | when a page was armed, in few bits |
 //! | `scan.rs`, `scan_period.rs`, `hint_scan/` | how often pages are armed, and which |
-//! | `fault.rs`, `promotion/`, `decision.rs` | whether a page that faulted is promoted; what comes of it |
+//! | `fault.rs`, `promotion/`, `decision.rs` | whether a page that faulted is promoted |
 //! | `auto/`, `heat.rs`, `returns.rs` | the same without knobs, by cost and benefit |
 //! | `demotion.rs` | where reclaim's victims go instead of away |
 //! | `sparing.rs` | which of them stay |
@@ -49,7 +49,7 @@ mod stage;
 mod topology;
 
 pub use auto::{Auto, TierCosts};
-pub use decision::{Because, Decision, Migration, Refusals, Sentence};
+pub use decision::{Decision, HintFaultAction, Migration, PromotionReason, Refusals};
 pub use demotion::{
     Demotion, DemotionMode, Leftover, background_level, background_target, room_for_demoted,
 };

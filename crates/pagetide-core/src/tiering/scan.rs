@@ -1,4 +1,4 @@
-//! The hint scan of one address space, run after run: when one begins, and what follows from its end.
+//! The hint scan of one address space, run after run: when one begins, and what its end changes.
 //!
 //! ```text
 //!   due? --no--> nothing

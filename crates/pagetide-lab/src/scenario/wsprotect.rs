@@ -11,8 +11,8 @@
 //! one on which wschange has just ended, whose memory is full of proven pages of files that are
 //! gone.
 //!
-//! What the two lists keep after wschange depends on when statistics are folded (`@stale-statistics`
-//! plays that): kernels kept 36 0 0 98 0 %, and with statistics always fresh all of it is kept here.
+//! What the two lists keep after wschange depends on when statistics are folded, which
+//! `@stale-statistics` plays: kernels kept 36 0 0 98 0 %. With fresh ones all of it is kept here.
 //!
 //! Not reproduced: the losses on a fresh machine (two kernel boots of five), and that multi-gen
 //! keeps the set after wschange (the kernels all of it; most seeds here nothing): where a file of

@@ -12,12 +12,12 @@ use super::answer::Answer;
 use super::changes::{Author, Life};
 use super::identity::{lock, path_of};
 use super::notices::Notices;
-use super::packets::{Received, receive};
+use super::packets::{Received, receive, receive_next};
 use super::{Sender, Server, writing};
 use crate::errno::Errno;
 use crate::wire::{
-    CHUNK_BYTES, GREETING_BYTES, Greeting, Op, REPLY_FILES_MAX, REQUEST_BYTES, Reply, Request,
-    VERSION,
+    CHUNK_BYTES, GREETING_BYTES, Greeting, Op, Patience, REPLY_FILES_MAX, REQUEST_BYTES, Reply,
+    Request, VERSION,
 };
 use rustix::fs::{Mode, OFlags};
 use rustix::io::IoSlice;
@@ -199,8 +199,9 @@ impl Connection<'_> {
     fn run(mut self) {
         let mut packet = vec![0; REQUEST_BYTES + CHUNK_BYTES];
         let mut target = vec![0; CHUNK_BYTES];
+        let mut patience = Patience::NEW;
         loop {
-            let received = receive(self.socket.as_fd(), &mut packet, RecvFlags::empty());
+            let received = receive_next(self.socket.as_fd(), &mut packet, &mut patience);
             // Notices come before a question after them, and before the end.
             if let Some(notices) = &self.notices {
                 notices.take_all(self.server);
