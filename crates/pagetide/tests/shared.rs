@@ -36,7 +36,7 @@ impl Both {
     }
 
     fn writes(&self) -> u64 {
-        self.view.file(self.tag).unwrap().1
+        self.view.file(self.tag, &(0..1)).unwrap().1
     }
 
     fn admit_around(&self, index: u64, writes: u64) -> bool {
@@ -73,7 +73,7 @@ fn what_nobody_asked_for_is_taken_while_memory_is_ample() {
 fn what_is_brought_in_is_found() {
     let dir = tempfile::tempdir().unwrap();
     let both = both(&patterned_file(dir.path(), "a", 8 * PAGE + 10));
-    assert_eq!(both.view.file(both.tag), Some((8 * PAGE as u64 + 10, 0)));
+    assert_eq!(both.view.file(both.tag, &(0..1)), Some((8 * PAGE as u64 + 10, 0)));
     assert_eq!(both.look(3), None);
     assert_eq!(both.file.bring_in(3 * PAGE as u64 + 5, 2 * PAGE as u64).unwrap(), 2 * PAGE as u64);
     for index in 3..=5 {
@@ -161,7 +161,7 @@ fn nothing_is_found_of_a_file_that_is_hidden() {
     let before = both.writes();
     both.file.bring_in(0, PAGE as u64).unwrap();
     both.file.hide();
-    assert_eq!(both.view.file(both.tag), None);
+    assert_eq!(both.view.file(both.tag, &(0..1)), None);
     assert!(!both.admit(4, before));
     assert_eq!(both.file.len(), 8 * PAGE as u64);
 }
