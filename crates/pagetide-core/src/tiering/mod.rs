@@ -47,7 +47,7 @@ mod stage;
 mod topology;
 
 pub use auto::{Auto, TierCosts};
-pub use decision::{Because, Decision, Migration, Refusals, Sentence};
+pub use decision::{Decision, HintFaultAction, Migration, PromotionReason, Refusals};
 pub use demotion::{
     Demotion, DemotionMode, Leftover, background_level, background_target, room_for_demoted,
 };

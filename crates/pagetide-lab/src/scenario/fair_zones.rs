@@ -25,10 +25,11 @@ use super::{FRAMES, Metric, Scenario, SourceClaim};
 use pagetide_core::folio::Folios;
 use pagetide_core::ids::{FrameId, MappingId, PageId, PageIndex, PageType};
 use pagetide_core::lru::{
-    AccessLog, AccessPath, LruConfig, Lruvec, LruvecId, Marked, PolicyName, Room, ShadowEntry,
+    AccessLog, AccessPath, LruConfig, Lruvec, LruvecId, Marked, PolicyChoice, ReclaimBatch, Room,
+    Settled, ShadowEntry, Verdict,
 };
 use pagetide_core::page_alloc::{FairZones, WatermarkInputs, WatermarkLevel, Watermarks};
-use pagetide_core::reclaim::{ReclaimBatch, ReclaimPass, Settled, Step, Verdict};
+use pagetide_core::reclaim::{ReclaimPass, Step};
 use pagetide_core::vmstat::Counter;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -112,7 +113,7 @@ struct Zone {
 }
 
 impl Zone {
-    fn new(policy: PolicyName, config: &LruConfig, memory: u32) -> Zone {
+    fn new(policy: PolicyChoice, config: &LruConfig, memory: u32) -> Zone {
         let folios = Arc::new(Folios::for_one_thread(config.nr_frames));
         let single = WatermarkInputs::single_zone(config.nr_frames.into());
         Zone {
@@ -207,7 +208,7 @@ impl TwoZones {
         let zone = |node: u8, size: u32| {
             let id = LruvecId { group: 0, node };
             let config = LruConfig { id, ..stage.lru_config(size) };
-            Zone::new(stage.subject.policy, &config, nr_frames)
+            Zone::new(stage.policy(), &config, nr_frames)
         };
         let zones = [zone(0, nr_frames - small), zone(1, small)];
         TwoZones {

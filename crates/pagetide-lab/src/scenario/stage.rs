@@ -16,8 +16,8 @@ use super::machine::{Ahead, Host, Layout, Machine, Stopped};
 use super::variant::{Condition, PolicyVariant};
 use crate::random::Random;
 use crate::replay::{Memory, ReplayCosts, Setup, StatisticsFold};
-use pagetide_core::lru::pagetide::Tuning;
-use pagetide_core::lru::{LruConfig, PolicyConfig};
+use pagetide_core::lru::own::Tuning;
+use pagetide_core::lru::{LruConfig, PolicyChoice, PolicyConfig};
 use pagetide_core::units::Millis;
 use std::ops::Range;
 
@@ -167,12 +167,13 @@ impl<'a> Stage<'a> {
 
     /// The lists of so many frames, for a memory that is no machine of ours.
     pub(super) fn lru_config(&self, nr_frames: u32) -> LruConfig {
+        LruConfig { switches: self.subject.switches, ..LruConfig::file_only(nr_frames) }
+    }
+
+    /// The policy of such lists.
+    pub(super) fn policy(&self) -> PolicyChoice {
         let tuning = Tuning { seed: self.sampling, ..Tuning::default() };
-        LruConfig {
-            switches: self.subject.switches,
-            own: PolicyConfig::Pagetide(tuning),
-            ..LruConfig::file_only(nr_frames)
-        }
+        PolicyChoice { name: self.subject.policy, config: PolicyConfig::Pagetide(tuning) }
     }
 
     /// Counts accesses that no machine of ours has played, and asks whether to go on.

@@ -20,7 +20,7 @@
 use super::World;
 use pagetide_core::driver::BackgroundThread;
 use pagetide_core::ids::PageId;
-use pagetide_core::reclaim::ReclaimBatch;
+use pagetide_core::lru::ReclaimBatch;
 use std::mem::take;
 
 /// The reclaim thread of a machine; asleep for ever in any other memory.

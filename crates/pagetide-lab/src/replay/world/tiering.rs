@@ -20,9 +20,9 @@ use pagetide_core::lru::AccessPath;
 use pagetide_core::page_alloc::WatermarkLevel;
 use pagetide_core::record::{AccessKind, Note, RecordedTiers};
 use pagetide_core::tiering::{
-    BalancingMode, Demotion, EntryFacts, FaultCounts, Headroom, HintFault, HintScanner, Migration,
-    Promotion, ScanChunk, ScanPace, ScanPeriods, ScannedMapping, Sentence, StampWidth, TierCosts,
-    Topology, background_level,
+    BalancingMode, Demotion, EntryFacts, FaultCounts, Headroom, HintFault, HintFaultAction,
+    HintScanner, Migration, Promotion, ScanChunk, ScanPace, ScanPeriods, ScannedMapping,
+    StampWidth, TierCosts, Topology, background_level,
 };
 use pagetide_core::units::Millis;
 use pagetide_core::vmstat::{Counter, VmStat};
@@ -300,13 +300,13 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         }
         let lock = u32::from(is_locked);
         self.nr_pins[rank as usize] += lock;
-        let sentence = self.judge_fault(nth, frame);
+        let action = self.judge_fault(nth, frame);
         self.nr_pins[rank as usize] -= lock;
-        match sentence {
-            Sentence::Stay => {}
-            Sentence::Arm => self.arm_again(rank),
-            Sentence::Move if self.nr_pins[rank as usize] > 0 => {}
-            Sentence::Move => {
+        match action {
+            HintFaultAction::Stay => {}
+            HintFaultAction::Arm => self.arm_again(rank),
+            HintFaultAction::Move if self.nr_pins[rank as usize] > 0 => {}
+            HintFaultAction::Move => {
                 self.nr_pins[rank as usize] += 1;
                 self.promote(rank, frame);
                 self.nr_pins[rank as usize] -= 1;
@@ -327,9 +327,9 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     }
 
     /// Judges the fault on an armed page.
-    fn judge_fault(&mut self, nth: usize, frame: FrameId) -> Sentence {
+    fn judge_fault(&mut self, nth: usize, frame: FrameId) -> HintFaultAction {
         let room = self.room();
-        let Some(tiering) = &mut self.tiering else { return Sentence::Stay };
+        let Some(tiering) = &mut self.tiering else { return HintFaultAction::Stay };
         let (now, folio) = (tiering.now, &self.folios[frame]);
         tiering.promotion.count_hint_fault(nth == 0);
         if nth == 0 {
@@ -339,7 +339,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         if decision.wakes_reclaim() {
             driver::wake_background(self);
         }
-        decision.sentence()
+        decision.action()
     }
 
     /// Moves the page from `frame` to the fast node, if it is there still. No other
@@ -373,7 +373,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     pub(super) fn list_moved(&mut self, rank: u32, frame: FrameId, migration: Migration) {
         let nth = self.nth_of(frame);
         let node = &mut self.nodes[nth];
-        node.lists.whole_mut().welcome(frame);
+        node.lists.whole_mut().moved_in(frame);
         node.log_add(&self.folios, frame);
         let Some(tiering) = &mut self.tiering else { return };
         if let Some(moves) = &mut tiering.moves {

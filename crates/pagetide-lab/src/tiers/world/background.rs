@@ -16,7 +16,7 @@
 use super::World;
 use crate::tiers::prices::Item;
 use pagetide_core::driver::BackgroundThread;
-use pagetide_core::reclaim::ReclaimBatch;
+use pagetide_core::lru::ReclaimBatch;
 use std::mem::take;
 
 /// The fast node's reclaim thread.

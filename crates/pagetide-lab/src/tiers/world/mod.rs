@@ -51,12 +51,12 @@ use pagetide_core::folio::{Flags, Folios};
 use pagetide_core::group::{Grouping, NodeLists};
 use pagetide_core::ids::{FrameId, MappingId, Order, PageId, PageIndex, PageType};
 use pagetide_core::lru::{
-    AccessLog, AccessPath, LruConfig, LruvecId, PolicyConfig, PolicyName, Room,
+    AccessLog, AccessPath, LruConfig, LruvecId, PolicyChoice, PolicyConfig, PolicyName, Room,
 };
 use pagetide_core::page_alloc::{AllocRequest, WatermarkLevel, Zone, ZoneConfig};
 use pagetide_core::tiering::{
-    Headroom, HintFault, Promotion, Sentence, StampWidth, TierCosts, TieringKnobs, TieringSwitches,
-    Topology,
+    Headroom, HintFault, HintFaultAction, Promotion, StampWidth, TierCosts, TieringKnobs,
+    TieringSwitches, Topology,
 };
 use pagetide_core::units::Millis;
 use scan::Scan;
@@ -115,14 +115,11 @@ impl World {
                 Node::Fast => (FrameId(0), nr_fast),
                 Node::Slow => (FrameId(nr_fast), nr_slow),
             };
-            let lru = LruConfig {
-                id,
-                first_frame,
-                can_swap: true,
-                own: PolicyConfig::ActiveInactive { frames_stand_for: config.scale },
-                ..LruConfig::file_only(nr_frames)
-            };
-            NodeLists::new(config.policy, &lru, folios.clone(), Grouping::Off)
+            let lru =
+                LruConfig { id, first_frame, can_swap: true, ..LruConfig::file_only(nr_frames) };
+            let scale = PolicyConfig::ActiveInactive { frames_stand_for: config.scale };
+            let policy = PolicyChoice { name: config.policy, config: scale };
+            NodeLists::new(policy, &lru, folios.clone(), Grouping::Off)
         };
         let mut world = World {
             access_loop: AccessLoop::new(
@@ -271,13 +268,13 @@ impl World {
         self.tally.hint_fault();
         self.promotion.count_hint_fault(word.node() == Node::Fast);
         match self.judge_fault(word.node(), word.frame()) {
-            Sentence::Stay => {}
-            Sentence::Arm => self.arm_again(page),
-            Sentence::Move => self.promote(page),
+            HintFaultAction::Stay => {}
+            HintFaultAction::Arm => self.arm_again(page),
+            HintFaultAction::Move => self.promote(page),
         }
     }
 
-    fn judge_fault(&mut self, node: Node, frame: FrameId) -> Sentence {
+    fn judge_fault(&mut self, node: Node, frame: FrameId) -> HintFaultAction {
         let (now, folio) = (self.now(), &self.folios[frame]);
         if node == Node::Fast {
             return self.promotion.note_fast_fault(now, folio);
@@ -287,7 +284,7 @@ impl World {
         if decision.wakes_reclaim() {
             driver::wake_background(self);
         }
-        decision.sentence()
+        decision.action()
     }
 
     /// The first access of a page.

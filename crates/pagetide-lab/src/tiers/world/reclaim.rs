@@ -17,9 +17,8 @@ use pagetide_core::folio::Flags;
 use pagetide_core::group::NodeLists;
 use pagetide_core::ids::{FrameId, NodeId, PageId};
 use pagetide_core::lru::page_table::{LeafId, LeafLook, wants_around};
-use pagetide_core::lru::{Refusal, ShadowEntry};
+use pagetide_core::lru::{ReclaimBatch, Refusal, ShadowEntry, Victim};
 use pagetide_core::page_alloc::{Starving, WatermarkLevel};
-use pagetide_core::reclaim::{ReclaimBatch, Victim};
 use pagetide_core::tiering::{BalancingMode, Demotion, DemotionMode, background_level};
 
 impl World {

@@ -8,7 +8,7 @@ use crate::memory::node::Nodes;
 use crate::stats::counters::Event;
 use crate::stats::sizing::Sizing;
 use pagetide_core::lru::PolicyName;
-use pagetide_core::lru::pagetide::SelectionSummary;
+use pagetide_core::lru::own::SelectionSummary;
 use pagetide_core::sizing::ReuseCounts;
 use pagetide_core::units::Bytes;
 use pagetide_core::vmstat::{Counter, VmStat};
