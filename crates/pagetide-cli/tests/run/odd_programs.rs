@@ -53,6 +53,13 @@ fn file_io_in_a_signals_handler_is_right() {
     assert_ok(&run_in(here.path(), "128K", &["./compiled"]));
 }
 
+#[test]
+fn calls_that_succeed_leave_errno_alone() {
+    let test = "calls_that_succeed_leave_errno_alone";
+    let Some(here) = compiled(include_str!("errno.c"), "-w", test) else { return };
+    assert_ok(&run_in(here.path(), "256K", &["./compiled"]));
+}
+
 /// Natively no handler comes in the middle of a write.
 #[test]
 fn a_handler_that_writes_as_well_waits_for_no_long_write() {
