@@ -140,11 +140,11 @@ fn a_file_that_was_closed_is_as_the_disk_has_it() {
     let Both { cache, file, view, tag } = both(&path);
     file.write_at(b"new", 0).unwrap();
     file.sync_all().unwrap();
-    let odd = view.file(tag).unwrap().1;
+    let odd = view.file(tag, &(0..1)).unwrap().1;
     drop(file);
     let file = cache.open(&path, OpenOptions::new().read(true)).unwrap();
     assert_eq!(file.tag(), Some(tag), "its pages were kept");
-    let even = view.file(tag).unwrap().1;
+    let even = view.file(tag, &(0..1)).unwrap().1;
     assert!(even % 2 == 0 && even > odd, "{odd} {even}");
     let bytes = pattern_at(3 * PAGE as u64, PAGE);
     assert!(!file.admit(3, even - 2, bytes.as_slice().try_into().unwrap()), "of an earlier time");
