@@ -17,11 +17,12 @@
 //! **Invariants.** A request that was sent after its sender saw a process end finds each change of
 //! that process either made or never to be made: one that was not listed yet is looked at later,
 //! when the process has ended. A listed change waits for no turn, so a request that has one may
-//! wait for it. The same holds for a look, which comes before the change is listed (then it is never
-//! made), or after it is struck off.
+//! wait for it. The same holds for a look, which comes before the change is listed (then it is
+//! never made), or after it is struck off.
 //!
-//! **Ignored.** A process whose number is another's by the time its greeting is read. A position that
-//! readers move by themselves: a request of a killed reader may move it for as long as that takes.
+//! **Ignored.** A process whose number is another's by the time its greeting is read. A position
+//! that readers move by themselves: a request of a killed reader may move it for as long as that
+//! takes.
 
 use super::identity::lock;
 use super::life::{Life, collect_ended};
@@ -99,8 +100,8 @@ impl<'a> Author<'a> {
         Author { changes, life, viewer: viewer_of(process) }
     }
 
-    /// Begins a change, of contents or of what no view finds. The caller has the turns and the locks
-    /// it needs, and waits for none until it has made it.
+    /// Begins a change, of contents or of what no view finds. The caller has the turns and the
+    /// locks it needs, and waits for none until it has made it.
     ///
     /// # Errors
     /// The process has ended: it is not to be made.
@@ -151,7 +152,7 @@ impl<'a> Author<'a> {
 }
 
 impl Listed {
-    /// Shows what is being changed of a file to the process alone that does so, and the rest to all.
+    /// Shows what is being changed of a file to the process alone that does so, the rest to all.
     fn show(&self, file: &File) {
         let mut shown = (0, 0..0);
         for Entry { viewer, contents, .. } in &self.entries {

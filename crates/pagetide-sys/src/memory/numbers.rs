@@ -3,7 +3,7 @@
 //! What they mean, and how they are read, is in `shared`; here is the file they are in.
 //!
 //! ```text
-//!   numbers  | number, key | .. || 8 hints | .. || tag, length, writes, marker, range | .. each file
+//!   numbers  | number, key | .. || 8 hints | .. || tag, length, writes, marker, range | .. files
 //!
 //!   tag      63 .. 33   32     31 .. 0
 //!            viewer   revoked   tag

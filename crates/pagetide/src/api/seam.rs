@@ -49,9 +49,9 @@ pub trait SharedPages {
     /// Views find the file's pages again.
     fn show(&self);
 
-    /// Only views of `viewer` find these pages from here on, if the file is not hidden; 0 is for all.
-    /// Where there is no end (`u64::MAX`), neither do others know its length. Called by one thread at
-    /// a time.
+    /// Only views of `viewer` find these pages from here on, if the file is not hidden; 0 is for
+    /// all. Where there is no end (`u64::MAX`), neither do others know its length. Called by one
+    /// thread at a time.
     fn show_only_to(&self, viewer: u32, pages: &Range<u64>);
 
     /// Other processes may change the file again. As it looks now, it is what the cache has: its

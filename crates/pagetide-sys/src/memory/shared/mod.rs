@@ -12,7 +12,7 @@
 //!   here     LOCK --> odd --> key, contents, or eviction --> even + 2 --> unlock
 //!   there    hint --> number even?  key right?  copy  number the same?  then the copy is the page
 //!
-//!   numbers  | number, key | .. || 8 hints | .. || tag, length, writes, marker, range | .. each file
+//!   numbers  | number, key | .. || 8 hints | .. || tag, length, writes, marker, range | .. files
 //! ```
 //!
 //! A frame that is taken from its page stays odd until it is another page's. A key is a file's
@@ -27,8 +27,8 @@
 //! not changed through us since; odd, it was. So a process may read the file by itself, and
 //! offer what it has read, as long as the number has not changed meanwhile.
 //!
-//! A *range* of a file can be shown to one *viewer* alone: to the process that is changing it. Others
-//! ask then, and are told what is so once the change is made, or will never be.
+//! A *range* of a file can be shown to one *viewer* alone: to the process that is changing it.
+//! Others ask then, and are told what is so once the change is made, or will never be.
 //!
 //! The *marker* is the page whose use starts the next window of readahead: its reader says so at
 //! once, and not with what it read before and after.
@@ -109,9 +109,8 @@ impl SharedFile {
         self.words()[0].fetch_and(!REVOKED, Ordering::SeqCst);
     }
 
-    /// Only views of this viewer find these pages from here on; 0 is for all. Where there is no end,
-    /// neither do others know the file's length. Another thread that is told of something later
-    /// finds none of them.
+    /// Only views of this viewer find these pages from here on; 0 is for all. Where there is no
+    /// end, neither do others know the file's length.
     ///
     /// # Concurrency
     /// One thread at a time.
