@@ -246,7 +246,6 @@ impl<'a> Connection<'a> {
                 self.notices = None;
                 send_tray(self.socket, self.server, &mut self.notices)
             }
-            // A signal's handler may wait for a child amid a long write, which goes on.
             (Op::Settle, _) => {
                 self.author().settle();
                 send(self.socket, &Answer::of(Reply::done(0)), &[])
