@@ -111,7 +111,7 @@ impl Page {
     /// The frame of a file's page without marks.
     #[inline]
     pub(super) fn plain_frame(self) -> Option<FrameId> {
-        (self.0 & PLAIN_MASK == RESIDENT).then(|| FrameId((self.0 >> PAYLOAD_SHIFT) as u32))
+        (self.0 & PLAIN_MASK == RESIDENT).then_some(FrameId((self.0 >> PAYLOAD_SHIFT) as u32))
     }
 
     #[inline]
