@@ -17,8 +17,8 @@ use crate::errno::Errno;
 use crate::{next, own, process, table};
 use libc::{c_int, c_void, iovec, msghdr};
 use pagetide_run::wire::{
-    Greeting, Op, REPLY_BYTES, REPLY_FILES_MAX, Reply, Request, SENTENCE_BYTES_MAX, VERSION,
-    variable,
+    Greeting, Op, Patience, REPLY_BYTES, REPLY_FILES_MAX, Reply, Request, SENTENCE_BYTES_MAX,
+    VERSION, variable,
 };
 use std::cell::Cell;
 use std::io::Write;
@@ -47,6 +47,8 @@ const FEW_SOCKETS: u32 = 4;
 
 thread_local! {
     static CHANNEL: Cell<Channel> = const { Cell::new(NONE) };
+    /// How long a reply is looked for.
+    static PATIENCE: Cell<Patience> = const { Cell::new(Patience::NEW) };
     /// Sockets that this thread has had.
     static SOCKET_NUMBER: Cell<u32> = const { Cell::new(0) };
 }
@@ -268,7 +270,12 @@ fn receive(fd: c_int, target: &[iovec]) -> Result<Answer, Errno> {
     let mut message = message(&parts, nr_parts);
     message.msg_control = rights.as_mut_ptr().cast::<c_void>();
     message.msg_controllen = size_of::<Rights>();
-    let nr_bytes = packet(libc::SYS_recvmsg, fd, &message, libc::MSG_CMSG_CLOEXEC)?;
+    let receive = |flags| packet(libc::SYS_recvmsg, fd, &message, libc::MSG_CMSG_CLOEXEC | flags);
+    let look = || Some(receive(libc::MSG_DONTWAIT)).filter(|one| *one != Err(Errno(libc::EAGAIN)));
+    let mut patience = PATIENCE.get();
+    let nr_bytes = patience.wait(look, || receive(0));
+    PATIENCE.set(patience);
+    let nr_bytes = nr_bytes?;
     let Rights { level, kind, files, .. } = rights[0];
     let is_rights = (level, kind) == (libc::SOL_SOCKET, libc::SCM_RIGHTS);
     let reply = Reply::decode(&head[..nr_bytes.min(REPLY_BYTES)]).ok_or(Errno(libc::EIO))?;

@@ -7,7 +7,7 @@ use crate::replays::miss_ratio;
 use crate::rows::ROWS;
 use crate::traces::{Pattern, Source};
 use pagetide_core::lru::PolicyName;
-use pagetide_core::lru::pagetide::Tuning;
+use pagetide_core::lru::own::Tuning;
 use pagetide_lab::made::Made;
 use pagetide_lab::replay::{self, Contender};
 use std::path::Path;

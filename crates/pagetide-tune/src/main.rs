@@ -37,7 +37,7 @@ mod traces;
 mod variants;
 
 use clap::Parser;
-use pagetide_core::lru::pagetide::Tuning;
+use pagetide_core::lru::own::Tuning;
 use pagetide_lab::trace::DenseTrace;
 use rayon::prelude::*;
 use report::{Cell, table};

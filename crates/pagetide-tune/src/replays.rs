@@ -5,7 +5,7 @@
 //! ([`best_of_peers`]).
 
 use pagetide_core::lru::PolicyName;
-use pagetide_core::lru::pagetide::Tuning;
+use pagetide_core::lru::own::Tuning;
 use pagetide_lab::replay::{self, Contender, Setup};
 use pagetide_lab::trace::DenseTrace;
 

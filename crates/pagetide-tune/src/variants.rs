@@ -1,6 +1,6 @@
 //! Variants: the constants as they are, and each of them changed alone.
 
-use pagetide_core::lru::pagetide::{Setting, Tuning};
+use pagetide_core::lru::own::{Setting, Tuning};
 
 /// Some constants, and what is different about them.
 #[derive(Clone, PartialEq, Debug)]

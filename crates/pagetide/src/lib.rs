@@ -172,9 +172,11 @@ pub use {
     memory::tier::{ParseTierError, Tier},
     pagetide_core::ids::{FrameId, Order, OrderTooLarge},
     pagetide_core::knobs::{Knob, KnobError},
-    pagetide_core::lru::lru_gen::{Detail, GenCommandError},
-    pagetide_core::lru::pagetide::{SelectionSummary, SettingChange, SettingSummary},
-    pagetide_core::lru::{Mechanism, PolicyName, Switches, UnknownMechanism, UnknownPolicy},
+    pagetide_core::lru::lru_gen::Detail,
+    pagetide_core::lru::own::{SelectionSummary, SettingChange, SettingSummary},
+    pagetide_core::lru::{
+        GenCommandError, Mechanism, PolicyName, Switches, UnknownMechanism, UnknownPolicy,
+    },
     pagetide_core::page_alloc::{FreeBlocks, MigrateType, PcpTuning, UnknownPcpTuning, ZoneStats},
     pagetide_core::tiering::{
         Stage, TieringKnobError, TieringKnobs, TieringSwitches, UnknownStage,

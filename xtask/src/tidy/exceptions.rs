@@ -11,27 +11,7 @@ use super::tree::Tree;
 const FILE: &str = "xtask/src/tidy/exceptions.rs";
 
 /// Modules that are in a circle with a sibling.
-pub(super) const CIRCLES: &[&str] = &[
-    "pagetide-core::group",
-    "pagetide-core::lru",
-    "pagetide-core::lru::active_inactive",
-    "pagetide-core::lru::baseline",
-    "pagetide-core::lru::lru_gen",
-    "pagetide-core::lru::lruvec",
-    "pagetide-core::lru::mechanism",
-    "pagetide-core::lru::multigen",
-    "pagetide-core::lru::multigen::aging",
-    "pagetide-core::lru::multigen::profile",
-    "pagetide-core::lru::pagetide",
-    "pagetide-core::lru::policy",
-    "pagetide-core::lru::registry",
-    "pagetide-core::reclaim",
-    "pagetide-core::record",
-    "pagetide-core::record::decode",
-    "pagetide-core::record::encode",
-    "pagetide-core::record::groups",
-    "pagetide-core::tiering",
-];
+pub(super) const CIRCLES: &[&str] = &[];
 
 /// Public type names with more than one meaning.
 pub(super) const NAMES: &[&str] = &[];

@@ -14,8 +14,8 @@ use crate::interrupt::Interrupt;
 use crate::sizes::SizeArgs;
 use crate::source::SourceArgs;
 use crate::terminal;
-use pagetide_core::lru::PolicyName;
-use pagetide_core::lru::lru_gen::{Detail, GenCommandError};
+use pagetide_core::lru::lru_gen::Detail;
+use pagetide_core::lru::{GenCommandError, PolicyName};
 use pagetide_lab::replay::{Setup, World};
 
 const EXAMPLES: &str = "Examples:

@@ -9,8 +9,12 @@ def see_by_pidfd(child):
     select.select([process], [], [])
     os.close(process)
 
+def see_by_signal(child):
+    signal.sigwaitinfo({signal.SIGCHLD})
+
 ways = {
     "pidfd": see_by_pidfd,
+    "signal": see_by_signal,
     "waitpid": lambda child: os.waitpid(child, 0),
     "waitid": lambda child: os.waitid(os.P_PID, child, os.WEXITED),
     "wait": lambda child: os.wait(),
@@ -38,6 +42,8 @@ def look():
         assert os.preadv(file, parts, 0) == LEN
         return bytes(parts[0] + parts[1])
     return os.pread(file, LEN, 0)
+
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
 
 nr_changed = 0
 for turn in range(nr_rounds):

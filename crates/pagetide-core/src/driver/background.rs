@@ -14,7 +14,8 @@ use super::pass::{end, prepare, reclaim, step};
 use super::{Driven, DrivenPass, FIRST, Woken};
 use crate::group::NodePass;
 use crate::ids::NodeId;
-use crate::reclaim::{ReclaimBatch, ReclaimKind, Step};
+use crate::lru::{ReclaimBatch, ReclaimKind};
+use crate::reclaim::Step;
 use ::alloc::boxed::Box;
 
 /// Has the first node's frames seen to: by the thread that does, or else here.

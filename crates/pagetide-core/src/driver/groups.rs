@@ -12,7 +12,7 @@ use super::pass::reclaim;
 use super::{Driven, FIRST};
 use crate::group::{ChargePath, ChargeStep, GroupPass, Groups, NodeLists, NodePass};
 use crate::ids::GroupId;
-use crate::reclaim::ReclaimKind;
+use crate::lru::ReclaimKind;
 
 /// Charges a page to the group that `named` names, or to the root if that group was removed, and
 /// makes room below the limit that stands in the way. Returns the payer; `None` when there is no

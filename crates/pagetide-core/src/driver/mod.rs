@@ -73,9 +73,8 @@ use crate::folio::Flags;
 use crate::group::NodeLists;
 use crate::ids::{FrameId, NodeId, PageId};
 use crate::lru::page_table::{LeafId, LeafLook};
-use crate::lru::{Refusal, ShadowEntry};
+use crate::lru::{ReclaimBatch, ReclaimKind, Refusal, Scan, ShadowEntry, Victim};
 use crate::page_alloc::{Starving, WatermarkLevel};
-use crate::reclaim::{ReclaimBatch, ReclaimKind, Scan, Victim};
 use ::alloc::vec::Vec;
 use core::ops::Range;
 

@@ -9,9 +9,9 @@
 use super::{Driven, DrivenPass, FIRST, tables, trial};
 use crate::group::{NodeLists, NodePass};
 use crate::ids::{GroupId, NodeId};
-use crate::lru::ShadowEntry;
-use crate::lru::lru_gen::{Detail, GenCommandError, parse_commands};
-use crate::reclaim::{ReclaimBatch, ReclaimKind, Scan, Step};
+use crate::lru::lru_gen::Detail;
+use crate::lru::{GenCommandError, ReclaimBatch, ReclaimKind, Scan, ShadowEntry, parse_commands};
+use crate::reclaim::Step;
 use ::alloc::string::String;
 
 /// Makes the pass over the node; its scan says what came of it.
@@ -96,7 +96,7 @@ pub fn reclaim_on_demand<W: Driven>(world: &mut W, node: NodeId, target: u64) ->
 /// # Errors
 /// [`GenCommandError`], for that one.
 pub fn command_lru_gen<W: Driven>(world: &mut W, text: &str) -> Result<u64, GenCommandError> {
-    tell_all(world);
+    drain_all_logs(world);
     let mut nr_evicted = 0;
     for command in parse_commands(text) {
         let command = command?;
@@ -115,7 +115,7 @@ pub fn describe_lru_gen<W: Driven>(
     path_of: &dyn Fn(GroupId) -> String,
     detail: Detail,
 ) -> String {
-    tell_all(world);
+    drain_all_logs(world);
     let mut text = String::new();
     for nth in 0..world.nr_nodes() {
         let write = |lists: &mut NodeLists| lists.write_lru_gen(&mut text, path_of, detail);
@@ -125,6 +125,6 @@ pub fn describe_lru_gen<W: Driven>(
 }
 
 /// On request, what other CPUs have not told yet counts, too.
-fn tell_all<W: Driven>(world: &mut W) {
+fn drain_all_logs<W: Driven>(world: &mut W) {
     (0..world.nr_nodes()).for_each(|nth| world.drain_logs(NodeId(nth)));
 }

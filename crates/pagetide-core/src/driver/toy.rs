@@ -5,9 +5,11 @@ use crate::folio::{Flags, Folios};
 use crate::group::{Grouping, NodeLists};
 use crate::ids::{FrameId, GroupId, MappingId, NodeId, PageId, PageIndex, PageType};
 use crate::lru::page_table::{LeafId, LeafLook};
-use crate::lru::{AccessLog, LruConfig, LruvecId, PolicyName, Refusal, ShadowEntry};
+use crate::lru::{
+    AccessLog, LruConfig, LruvecId, PolicyName, ReclaimBatch, ReclaimKind, Refusal, Scan,
+    ShadowEntry, Victim,
+};
 use crate::page_alloc::{Starving, WatermarkLevel};
-use crate::reclaim::{ReclaimBatch, ReclaimKind, Scan, Victim};
 use ::alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use ::alloc::sync::Arc;
 use ::alloc::vec::Vec;
@@ -255,7 +257,7 @@ impl DrivenPass for Toy {
         let (page, target) = self.claimed.pop_front().expect("claims end in order");
         assert_eq!(self.frame_of[&page], frame);
         let target = target.expect("a demoted page has moved");
-        self.lists[node_of(target)].whole_mut().welcome(target);
+        self.lists[node_of(target)].whole_mut().moved_in(target);
         self.place(page, target);
     }
 

@@ -14,8 +14,7 @@ use super::{DrivenPass, tables};
 use crate::folio::Flags;
 use crate::group::NodePass;
 use crate::ids::NodeId;
-use crate::lru::Refusal;
-use crate::reclaim::{ReclaimBatch, Scan, Settled, Verdict, Victim};
+use crate::lru::{ReclaimBatch, Refusal, Scan, Settled, Verdict, Victim};
 use crate::tiering::{Demotion, Leftover};
 
 const UNCLEAN: Flags = Flags::DIRTY.with(Flags::WRITEBACK);

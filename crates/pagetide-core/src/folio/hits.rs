@@ -2,7 +2,7 @@
 
 use core::hint::select_unpredictable;
 
-/// What a policy that does not hear of each hit keeps of them.
+/// What a policy to which not each hit is logged keeps of them.
 ///
 /// ```text
 ///   31 30   bit 16    15 ... 0
@@ -60,13 +60,13 @@ impl Hits {
         Hits(self.0 & !Hits::TICK | tick as u32)
     }
 
-    /// Whether the policy is to hear of an access in this tick: the first, or any if it watches.
+    /// Whether an access in this tick is to be logged: the first, or any if the policy watches.
     #[inline]
     pub const fn wants_log(self, tick: u16) -> bool {
         (self.0 ^ tick as u32) & (Hits::WATCHED | Hits::TICK) != 0
     }
 
-    /// Whether its policy wants to hear of each access: of few folios.
+    /// Whether each access is to be logged, which policies want of few folios.
     #[inline]
     pub const fn is_watched(self) -> bool {
         self.0 & Hits::WATCHED != 0

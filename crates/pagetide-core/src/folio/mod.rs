@@ -17,8 +17,8 @@
 //!   heat           the same: how soon after it the page was touched, so far
 //! ```
 //!
-//! Beside the descriptors there is one number for all of them, the tick. A policy that wants to
-//! hear of a folio once in a while, and not of each hit, lets the while end by a new tick; a hit
+//! Beside the descriptors there is one number for all of them, the tick. A policy that wants
+//! one hit of a folio logged once in a while, and not each, lets the while end by a new tick; a hit
 //! compares the tick beside its folio's hits, and has nothing to say where they agree.
 //!
 //! Invariants: a folio is in at most one of the states pending, on a list, isolated

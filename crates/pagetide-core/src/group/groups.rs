@@ -22,10 +22,10 @@ use super::tree::{
 };
 use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, GroupId, PageType};
-use crate::lru::workingset::{ListPages, Passed};
+use crate::lru::workingset::{HierarchyCounts, ListPages};
 use crate::lru::{
-    AccessLog, AccessPath, AccessRule, Discarded, Logged, LruConfig, Lruvec, LruvecId, PolicyName,
-    ShadowEntry,
+    AccessLog, AccessPath, AccessRule, Discarded, Logged, LruConfig, Lruvec, LruvecId,
+    PolicyChoice, ShadowEntry,
 };
 use crate::units::Millis;
 use crate::vmstat::VmStat;
@@ -48,7 +48,7 @@ pub enum GlobalOrder {
 #[derive(Clone, Copy, Debug)]
 pub struct GroupsConfig {
     /// The policy of every lruvec.
-    pub policy: PolicyName,
+    pub policy: PolicyChoice,
     /// What each lruvec is told; its id is replaced by the group's. Each has room for all
     /// `nr_frames`, and policies with tables of that length pay for them once a group.
     pub lru: LruConfig,
@@ -64,7 +64,7 @@ pub struct GroupsConfig {
 pub(super) struct Member {
     pub(super) lruvec: Lruvec,
     /// What its ancestors have counted of it.
-    seen: Passed,
+    seen: HierarchyCounts,
     /// Pages charged to the group itself.
     charged: u64,
     /// The group that reclaim for this one's limit visited last.
@@ -86,7 +86,7 @@ pub struct Groups {
 
 impl GroupsConfig {
     /// The groups of a page cache, whose frames are the root's limit.
-    pub fn of_cache(policy: PolicyName, lru: LruConfig) -> GroupsConfig {
+    pub fn of_cache(policy: PolicyChoice, lru: LruConfig) -> GroupsConfig {
         let global_order = GlobalOrder::Rotation;
         GroupsConfig { policy, lru, limit: UNLIMITED, global_order, seed: 0 }
     }
@@ -127,7 +127,8 @@ impl Groups {
         let lru = LruConfig { id, ..self.config.lru };
         let mut lruvec = Lruvec::new(self.config.policy, &lru, self.folios.clone());
         lruvec.tell_time(self.now);
-        let member = Member { lruvec, seen: Passed::default(), charged: 0, last_visited: group };
+        let member =
+            Member { lruvec, seen: HierarchyCounts::default(), charged: 0, last_visited: group };
         let slot = usize::from(group.0);
         if self.members.len() <= slot {
             self.members.resize_with(slot + 1, || None);
@@ -232,8 +233,8 @@ impl Groups {
             let group = self.folios[frame].group();
             // A stale entry may name a frame whose group is gone.
             if let Some(member) = self.find_mut(group) {
-                member.lruvec.hear([entry]);
-                self.pass_up(group);
+                member.lruvec.apply_entries([entry]);
+                self.propagate_counts(group);
             }
         }
     }
@@ -258,7 +259,7 @@ impl Groups {
         let group = self.folios[frame].group();
         let judged = self.judge(shadow, self.folios[frame].flags().page_type());
         self.member_mut(group).lruvec.refault_judged(frame, shadow, kind, judged);
-        self.pass_up(group);
+        self.propagate_counts(group);
     }
 
     fn judge(&mut self, shadow: ShadowEntry, page_type: PageType) -> Option<bool> {
@@ -298,20 +299,20 @@ impl Groups {
     }
 
     /// Reports folios that were found young through a table, each to its own lruvec.
-    pub fn walked(&mut self, young: &[FrameId]) {
-        self.walked_outside(young, None);
+    pub fn report_young(&mut self, young: &[FrameId]) {
+        self.report_young_outside(young, None);
     }
 
-    /// The same, but for those of one group, which hears of them by itself.
-    pub(super) fn walked_outside(&mut self, young: &[FrameId], but: Option<GroupId>) {
+    /// The same, but for those of one group, which reports them itself.
+    pub(super) fn report_young_outside(&mut self, young: &[FrameId], but: Option<GroupId>) {
         for frame in young {
             let group = self.folios[*frame].group();
             if Some(group) == but {
                 continue;
             }
             if let Some(member) = self.find_mut(group) {
-                member.lruvec.walked(&[*frame]);
-                self.pass_up(group);
+                member.lruvec.report_young(&[*frame]);
+                self.propagate_counts(group);
             }
         }
     }
@@ -328,24 +329,24 @@ impl Groups {
     }
 
     /// Lets the ancestors of a group count what its lruvec counted since the last time.
-    pub(super) fn pass_up(&mut self, group: GroupId) {
+    pub(super) fn propagate_counts(&mut self, group: GroupId) {
         let Some(member) = self.find_mut(group) else { return };
-        let now = member.lruvec.passed();
-        let passed = now.since(&member.seen);
+        let now = member.lruvec.hierarchy_counts();
+        let new = now.since(&member.seen);
         member.seen = now;
-        if let (Some(parent), true) = (self.tree.parent(group), passed != Passed::default()) {
-            self.count_in_lineage(parent, &passed);
+        if let (Some(parent), true) = (self.tree.parent(group), new != HierarchyCounts::default()) {
+            self.count_in_lineage(parent, &new);
         }
     }
 
-    /// Counts what passed below `group` there, and in all its ancestors.
-    pub(super) fn count_in_lineage(&mut self, group: GroupId, passed: &Passed) {
+    /// Counts what was counted below `group` there, and in all its ancestors.
+    pub(super) fn count_in_lineage(&mut self, group: GroupId, new: &HierarchyCounts) {
         let mut at = Some(group);
         while let Some(group) = at {
-            let nr_listed = if passed.cost == [0; 2] { 0 } else { self.nr_folios(group) };
+            let nr_listed = if new.cost == [0; 2] { 0 } else { self.nr_folios(group) };
             let member = self.member_mut(group);
-            member.lruvec.count_below(passed, nr_listed);
-            member.seen = member.lruvec.passed();
+            member.lruvec.count_below(new, nr_listed);
+            member.seen = member.lruvec.hierarchy_counts();
             at = self.tree.parent(group);
         }
     }
@@ -398,7 +399,7 @@ impl Groups {
             member.lruvec.validate_lists();
             assert_eq!(member.lruvec.nr_folios(), nr_listed[slot], "folios of {group}");
             assert!(nr_listed[slot] <= member.charged, "{group} holds more than it pays for");
-            assert_eq!(member.seen, member.lruvec.passed(), "what {group} passed up");
+            assert_eq!(member.seen, member.lruvec.hierarchy_counts(), "what {group} passed up");
             assert!(self.rotation.generation_of(group).is_some(), "{group} is in no rotation");
         }
     }

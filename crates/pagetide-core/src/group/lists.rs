@@ -16,11 +16,12 @@ use super::groups::{Groups, GroupsConfig};
 use super::pass::GroupPass;
 use crate::folio::Folios;
 use crate::ids::{FrameId, GroupId};
-use crate::lru::lru_gen::{Detail, GenCommand, GenCommandError};
+use crate::lru::lru_gen::Detail;
 use crate::lru::{
-    AccessLog, AccessPath, Discarded, LruConfig, Lruvec, PolicyName, ShadowEntry, TableWalk,
+    AccessLog, AccessPath, Discarded, GenCommand, GenCommandError, LruConfig, Lruvec, PolicyChoice,
+    ReclaimBatch, ReclaimKind, Scan, ShadowEntry, TableWalk,
 };
-use crate::reclaim::{ReclaimBatch, ReclaimKind, ReclaimPass, Scan, Step};
+use crate::reclaim::{ReclaimPass, Step};
 use crate::units::Millis;
 use crate::vmstat::VmStat;
 use alloc::boxed::Box;
@@ -49,15 +50,16 @@ pub enum Grouping {
 impl NodeLists {
     /// Empty lists over `folios`.
     pub fn new(
-        name: PolicyName,
+        policy: impl Into<PolicyChoice>,
         config: &LruConfig,
         folios: Arc<Folios>,
         grouping: Grouping,
     ) -> NodeLists {
+        let policy = policy.into();
         match grouping {
-            Grouping::Off => NodeLists::Whole(Lruvec::new(name, config, folios)),
+            Grouping::Off => NodeLists::Whole(Lruvec::new(policy, config, folios)),
             Grouping::On => {
-                let config = GroupsConfig::of_cache(name, *config);
+                let config = GroupsConfig::of_cache(policy, *config);
                 NodeLists::Grouped(Box::new(Groups::new(config, folios)))
             }
         }

@@ -25,7 +25,6 @@
 //! | `protection` | how much of a group reclaim for a cause leaves alone |
 //! | `rotation` | in which order global reclaim visits groups |
 //! | `pass` | which lruvecs a pass scans, how much each, and what it tries next |
-//! | `scan` | nothing: what a policy is told of its group |
 //! | `charge` | how often a full group is reclaimed for one page |
 //! | `groups` | nothing: ties trees, lruvecs and clocks together for the world |
 //! | `lists` | nothing: a node with groups and one without, as one type |
@@ -56,7 +55,6 @@ mod lists;
 mod pass;
 mod protection;
 mod rotation;
-mod scan;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -65,9 +63,8 @@ pub use charge::{ChargePath, ChargeStep};
 pub use groups::{GlobalOrder, Groups, GroupsConfig};
 pub use lists::{Grouping, NodeLists, NodePass};
 pub use pass::GroupPass;
-pub use protection::{Protection, Share};
+pub use protection::Protection;
 pub use rotation::{GroupLru, NR_BINS, RotationOp, Visit};
-pub use scan::GroupScan;
 pub use tree::{
     CreateGroupError, GROUPS_MAX, GroupConfig, GroupTree, OverLimit, Released, RemoveGroupError,
     UNLIMITED,

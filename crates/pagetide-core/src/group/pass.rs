@@ -41,12 +41,13 @@
 use super::groups::{GlobalOrder, Groups};
 use super::protection::Protection;
 use super::rotation::Visit;
-use super::scan::GroupScan;
 use crate::ids::GroupId;
-use crate::lru::lru_gen::{GenCommand, GenCommandError};
-use crate::lru::workingset::{CauseClock, NonresidentAge, Passed};
-use crate::lru::{LruvecId, TableWalk};
-use crate::reclaim::{ReclaimBatch, ReclaimKind, ReclaimPass, Scan, Settled, Step};
+use crate::lru::workingset::{CauseClock, HierarchyCounts, NonresidentAge};
+use crate::lru::{
+    GenCommand, GenCommandError, GroupScan, LruvecId, ReclaimBatch, ReclaimKind, Scan, Settled,
+    TableWalk,
+};
+use crate::reclaim::{ReclaimPass, Step};
 use crate::vmstat::Counter;
 use alloc::vec::Vec;
 
@@ -58,7 +59,7 @@ enum Round {
     Forced,
     /// All groups in turn: those that the group LRU keeps young may have what is wanted, and no
     /// group below low is to give before they did.
-    Everybody,
+    AllGroups,
     /// The groups' low protection is off.
     LowOverridden,
 }
@@ -258,10 +259,10 @@ impl Groups {
     /// Takes what a walk found since it reported last.
     pub fn report_walk(&mut self, pass: &GroupPass, walk: &mut TableWalk) {
         let group = pass.visited();
-        self.walked_outside(&walk.found_so_far().frames, Some(group));
+        self.report_young_outside(&walk.found_so_far().frames, Some(group));
         let Some(member) = self.find_mut(group) else { return walk.forget_reported() };
         member.lruvec.report_walk(walk);
-        self.pass_up(group);
+        self.propagate_counts(group);
     }
 
     /// Goes on with a visit.
@@ -273,7 +274,7 @@ impl Groups {
     ) -> Step {
         let Visiting { group, pass: visit, .. } = visiting;
         let (group, is_cause) = (*group, *group == pass.cause);
-        let age = NonresidentAge::new(self.lruvec(pass.cause).passed().age);
+        let age = NonresidentAge::new(self.lruvec(pass.cause).hierarchy_counts().age);
         let id = LruvecId { group: pass.cause.0, node: self.node() };
         visit.scan.group.clock = (!is_cause).then_some(CauseClock { id, age });
         let usual = self.swappiness();
@@ -283,16 +284,16 @@ impl Groups {
             return Step::Done;
         }
         let nr_settled = batch.settled.len();
-        self.walked_outside(batch.young_around(), Some(group));
+        self.report_young_outside(batch.young_around(), Some(group));
         let member = self.member_mut(group);
         member.lruvec.set_swappiness(asked);
         let step = member.lruvec.reclaim_more(visit, batch);
         member.lruvec.set_swappiness(usual);
         if let Some(clock) = visit.scan.group.clock {
             let moved = clock.age.read().wrapping_sub(age.read());
-            self.count_in_lineage(pass.cause, &Passed { age: moved, cost: [0; 2] });
+            self.count_in_lineage(pass.cause, &HierarchyCounts { age: moved, cost: [0; 2] });
         }
-        self.pass_up(group);
+        self.propagate_counts(group);
         for settled in &batch.settled[nr_settled..] {
             match settled {
                 Settled::Evicted { .. } | Settled::Orphan { .. } => self.uncharge(group),
@@ -346,7 +347,7 @@ impl Groups {
         }
     }
 
-    /// Begins a visit, unless the group is to be left alone; the group LRU hears of it then.
+    /// Begins a visit, unless the group is to be left alone; the group LRU is told so then.
     fn begin_visit(&mut self, pass: &mut GroupPass, group: GroupId) -> bool {
         let protection = self.tree().protection(group, pass.cause);
         let is_removed = !self.tree().is_online(group);
@@ -393,7 +394,7 @@ impl Groups {
             Round::Forced
         } else if is_fruitless && pass.order == GlobalOrder::Rotation {
             pass.order = GlobalOrder::Walk;
-            Round::Everybody
+            Round::AllGroups
         } else if is_fruitless && pass.spared_low && pass.may_override_low() {
             Round::LowOverridden
         } else {

@@ -45,7 +45,7 @@
 
 use super::tree::{GroupTree, Guard};
 use crate::ids::GroupId;
-use crate::reclaim::RECLAIM_BATCH;
+use crate::lru::Share;
 
 /// What reclaim for one cause spares of one group, in pages.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -109,28 +109,6 @@ fn part(claim: u64, given: u64, claims: u64) -> u64 {
     (u128::from(claim) * u128::from(given) / u128::from(claims)) as u64
 }
 
-/// The protected part of a group's memory, which shortens every scan of it.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Share {
-    /// Protected pages; 0 for none.
-    pub protected: u64,
-    /// Pages used.
-    pub usage: u64,
-}
-
-impl Share {
-    /// Of `size` folios, those that count for a scan: less the protected share, but at least a
-    /// batch, so that a group just above its protection is scanned at all in the end.
-    pub fn unprotected(&self, size: u64) -> u64 {
-        if self.protected == 0 {
-            return size;
-        }
-        let usage = self.usage.max(self.protected);
-        let spared = u128::from(size) * u128::from(self.protected) / (u128::from(usage) + 1);
-        (size - spared as u64).max(RECLAIM_BATCH)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::tree::GroupConfig;
@@ -179,15 +157,8 @@ mod tests {
         assert!(!none.is_below_min() && !none.is_below_low(), "no protection, no usage");
     }
 
-    /// size - size * protected / (usage + 1), at least 32.
     #[test]
-    fn what_lies_above_the_protection_is_scanned() {
-        let share = |protected, usage| Share { protected, usage };
-        assert_eq!(share(0, 1000).unprotected(5), 5, "unprotected groups have no minimum");
-        assert_eq!(share(500, 999).unprotected(900), 900 - 450);
-        assert_eq!(share(900, 999).unprotected(900), 900 - 810);
-        assert_eq!(share(999, 999).unprotected(900), 32, "900 - 899, raised");
-        assert_eq!(share(2000, 999).unprotected(900), 32, "protection beyond the usage");
+    fn low_is_spared_until_it_is_overridden() {
         let both = Protection { min: 100, low: 400, usage: 500 };
         assert_eq!(both.share(false).protected, 400);
         assert_eq!(both.share(true).protected, 100);

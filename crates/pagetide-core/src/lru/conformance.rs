@@ -10,7 +10,8 @@ use super::{
 };
 use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, MappingId, PageId, PageIndex, PageType};
-use crate::reclaim::{ReclaimBatch, ReclaimPass, Settled, Step, VICTIMS_MAX, Verdict};
+use crate::lru::{ReclaimBatch, Settled, VICTIMS_MAX, Verdict};
+use crate::reclaim::{ReclaimPass, Step};
 use crate::vmstat::Counter;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -191,7 +192,7 @@ impl World {
         self.folios[frame].bind(id, (self.types)(page), flags);
         if let Some(copy) = self.elsewhere.remove(&page) {
             self.folios[frame].bind_moved(&copy[FrameId(0)], flags);
-            self.lruvec.welcome(frame);
+            self.lruvec.moved_in(frame);
         } else if let Some(shadow) = self.shadows.remove(&page) {
             self.lruvec.refault(&mut self.log, frame, shadow, kind);
         }
@@ -274,7 +275,7 @@ impl World {
             .keys()
             .filter_map(|page| self.resident.get(page).copied())
             .collect();
-        self.lruvec.walked(&young);
+        self.lruvec.report_young(&young);
     }
 
     fn check(&mut self) {

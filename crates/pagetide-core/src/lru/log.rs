@@ -81,7 +81,7 @@ impl AccessLog {
         self.push(Logged::Touch(frame))
     }
 
-    /// Appends an access that its policy wants to hear of, and drops any other. The processor need
+    /// Appends an access that its policy wants logged, and drops any other. The processor need
     /// not guess which it is: nothing is skipped.
     ///
     /// # Panics

@@ -14,40 +14,59 @@
 //!
 //! What some policies offer besides is in [`capability`], a trait a file.
 //!
-//! Adding a policy: its file, a row in `registry.rs`, a paragraph in `docs/policies.md`. The tests
-//! of `conformance.rs`, which every policy must pass, follow from the row; the paragraph is asked
-//! for by a test.
+//! Arrows among the files point down:
+//!
+//! ```text
+//!   lru_gen/                                     generations and commands as text
+//!   lruvec/                                      one policy at work, and its folios
+//!   registry                                     the types behind the names
+//!   drain, settle                                a log, a batch: what they mean to a policy
+//!   kernel/, own/, baseline/                     the policies
+//!   policy/, capability/                         their face
+//!   policy_name, mechanism, scan, batch, context, log, shadow, workingset, page_table/, ...
+//! ```
+//!
+//! Adding a policy: its file, a row in `policy_name.rs`, its type in `registry.rs`, a paragraph in
+//! `docs/policies.md`. The tests of `conformance.rs`, which every policy must pass, follow from the
+//! registry; the paragraph is asked for by a test.
 
 mod access;
-pub mod active_inactive;
 pub mod baseline;
+mod batch;
 pub mod capability;
 #[cfg(test)]
 pub(crate) mod conformance;
 mod context;
+mod drain;
+mod gen_command;
+pub mod kernel;
 mod log;
 pub mod lru_gen;
 mod lruvec;
 mod mechanism;
-pub mod multigen;
+pub mod own;
 pub mod page_table;
-pub mod pagetide;
 mod policy;
+mod policy_name;
 mod registry;
+mod scan;
+mod settle;
 mod shadow;
 mod shadow_budget;
 pub mod workingset;
 
 pub use access::{AccessPath, AccessRule, Marked};
+pub use batch::{ReclaimBatch, Refusal, Settled, Verdict, Victim, Victims};
 pub use context::Context;
+pub use gen_command::{GenCommand, GenCommandError, GenRequest, parse_commands};
 pub use log::{AccessLog, LOG_LEN, Logged, Room};
 pub use lruvec::{Discarded, Lruvec};
 pub use mechanism::{Mechanism, Switches, UnknownMechanism};
 pub use page_table::TableWalk;
-pub use policy::{
-    LruConfig, LruPolicy, PassPlan, PolicyConfig, Progress, PutBack, Refusal, Statistics,
-};
-pub use registry::{PolicyName, UnknownPolicy};
+pub use policy::{LruConfig, LruPolicy, PassPlan, Progress, PutBack, Statistics};
+pub use policy_name::{PolicyName, UnknownPolicy};
+pub use registry::{PolicyChoice, PolicyConfig};
+pub use scan::{DEF_PRIORITY, GroupScan, RECLAIM_BATCH, ReclaimKind, Scan, Share, VICTIMS_MAX};
 pub use shadow::{LruvecId, SHADOW_BITS, ShadowEntry, TOKEN_BITS, TOKEN_MASK};
 pub use shadow_budget::ShadowBudget;
 

@@ -1,65 +1,44 @@
-//! The table of built-in policies: one row each, and the dispatch made from it.
+//! The types behind the names of policies, and the dispatch made from them.
 //!
 //! A policy is an enum variant, so calls are static and the compiler finds every place that must
 //! know of a new one.
 
-use super::active_inactive::{
-    ActiveInactive, ActiveInactive315, ActiveInactive2013, ActiveInactiveVanilla,
-};
 use super::baseline::{Arc, Clock, Fifo, Lirs, Lru, S3Fifo, Sieve, TwoQueue, WTinyLfu};
 use super::capability::Capabilities;
-use super::lruvec::{hear_all, hear_return};
-use super::multigen::{Mglru, Mglru61, MultigenSummary};
-use super::pagetide::{Pagetide, SelectionSummary};
+use super::drain::{apply_entries, drain_and_refault};
+use super::kernel::active_inactive::{
+    ActiveInactive, ActiveInactive315, ActiveInactive2013, ActiveInactiveVanilla,
+};
+use super::kernel::multigen::{Mglru, Mglru61, MultigenSummary};
+use super::own::{Pagetide, SelectionSummary, Tuning};
+use super::settle::settle_all;
 use super::{
-    AccessLog, AccessPath, AccessRule, Context, Logged, LruConfig, LruPolicy, PassPlan, Progress,
-    ShadowEntry,
+    AccessLog, AccessPath, AccessRule, Context, Logged, LruConfig, LruPolicy, PassPlan, PolicyName,
+    Progress, ReclaimBatch, ReclaimKind, Scan, ShadowEntry, Victims,
 };
 use crate::folio::Folios;
 use crate::ids::FrameId;
-use crate::reclaim::{ReclaimBatch, ReclaimKind, Scan, Victims, settle_all};
 use alloc::boxed::Box;
 use core::ops::{Deref, DerefMut};
-use core::{fmt, str::FromStr};
 
 macro_rules! policies {
-    ($($(#[doc = $doc:literal])+ $name:ident($type:ty) = $text:literal, $summary:literal;)+) => {
-        /// The name of a built-in policy, as the command line spells it.
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-        pub enum PolicyName {
-            $($(#[doc = $doc])+ $name,)+
-        }
-
-        impl PolicyName {
-            /// All of them.
-            pub const ALL: &'static [PolicyName] = &[$(PolicyName::$name,)+];
-
-            /// The name as typed.
-            pub const fn as_str(self) -> &'static str {
-                match self { $(PolicyName::$name => $text,)+ }
-            }
-
-            /// One sentence: what it is and where it comes from.
-            pub const fn summary(self) -> &'static str {
-                match self { $(PolicyName::$name => $summary,)+ }
-            }
-        }
-
+    ($($name:ident),+) => {
         /// A policy at work.
         pub(crate) enum Policy {
-            $($name(Box<$type>),)+
+            $($name(Box<$name>),)+
         }
 
         /// A pass's memory, of the same variant as the policy it was made by.
         #[derive(Debug)]
         pub(crate) enum Cursor {
-            $($name(<$type as LruPolicy>::Cursor),)+
+            $($name(<$name as LruPolicy>::Cursor),)+
         }
 
         impl Policy {
-            pub(crate) fn new(name: PolicyName, config: &LruConfig) -> Policy {
+            /// The policy of this name, as it ships.
+            fn usual(name: PolicyName, config: &LruConfig) -> Policy {
                 match name {
-                    $(PolicyName::$name => Policy::$name(Box::new(<$type>::new(config))),)+
+                    $(PolicyName::$name => Policy::$name(Box::new($name::new(config))),)+
                 }
             }
 
@@ -94,58 +73,70 @@ macro_rules! policies {
     };
 }
 
-/// The policy where none is named: the one with nothing to set.
-impl Default for PolicyName {
-    fn default() -> PolicyName {
-        PolicyName::Pagetide
+// Each has the name of its type.
+policies!(
+    Pagetide,
+    Mglru,
+    Mglru61,
+    ActiveInactive,
+    ActiveInactive315,
+    ActiveInactive2013,
+    ActiveInactiveVanilla,
+    Lru,
+    Fifo,
+    Clock,
+    Sieve,
+    S3Fifo,
+    TwoQueue,
+    Arc,
+    WTinyLfu,
+    Lirs
+);
+
+/// A policy, and how it is set.
+#[derive(Clone, Copy, Debug)]
+pub struct PolicyChoice {
+    /// Which one.
+    pub name: PolicyName,
+    /// What it alone is told.
+    pub config: PolicyConfig,
+}
+
+/// What one policy alone is told when it is built; all others are built as they ship.
+#[derive(Clone, Copy, Default, Debug)]
+pub enum PolicyConfig {
+    /// Every policy as it ships.
+    #[default]
+    Usual,
+    /// The constants of `pagetide`.
+    Pagetide(Tuning),
+    /// How large the machine is that `active-inactive` models.
+    ActiveInactive {
+        /// Frames of the machine that each frame here stands for. How long its inactive lists must
+        /// be depends on how much memory there is in bytes.
+        frames_stand_for: u32,
+    },
+}
+
+impl From<PolicyName> for PolicyChoice {
+    /// As it ships.
+    fn from(name: PolicyName) -> PolicyChoice {
+        PolicyChoice { name, config: PolicyConfig::Usual }
     }
 }
 
-policies! {
-    /// Our own.
-    Pagetide(Pagetide) = "pagetide",
-        "Our own: probation and main judged by instants; miniatures choose between four designs.";
-    /// The multi-gen LRU.
-    Mglru(Mglru) = "mglru", "Multi-gen LRU as of Linux 6.18: generations, tiers, refault feedback.";
-    /// The multi-gen LRU as first measured.
-    Mglru61(Mglru61) = "mglru-6.1",
-        "Multi-gen LRU as of Linux 6.1: aging by size, coupled types, refaults judged briefly.";
-    /// Two lists per type and refault distance.
-    ActiveInactive(ActiveInactive) = "active-inactive",
-        "Two lists per type and refault distance: the kernel's classic LRU as of 6.18.";
-    /// Two lists and refault distance as first merged.
-    ActiveInactive315(ActiveInactive315) = "active-inactive-3.15",
-        "Two lists and refault distance as first merged (3.15): a page back in time is activated.";
-    /// Two lists and refault distance as first proposed.
-    ActiveInactive2013(ActiveInactive2013) = "active-inactive-2013",
-        "Two lists, refault distance as proposed (2013): a page back in time challenges another.";
-    /// Two lists without refault detection.
-    ActiveInactiveVanilla(ActiveInactiveVanilla) = "active-inactive-vanilla",
-        "Two lists before refault detection: at most half of the file pages are active.";
-    /// Strict least recently used.
-    Lru(Lru) = "lru", "Strict LRU: every access moves the page to the young end.";
-    /// First in, first out.
-    Fifo(Fifo) = "fifo", "First in, first out: accesses do not matter.";
-    /// CLOCK, the one-bit approximation of LRU.
-    Clock(Clock) = "clock", "CLOCK (Corbato 1968): FIFO with a reference bit and a second chance.";
-    /// A queue whose hand leaves what it spares in place.
-    Sieve(Sieve) = "sieve",
-        "SIEVE (Zhang et al. 2024): CLOCK whose hand moves and whose pages do not.";
-    /// Three static queues.
-    S3Fifo(S3Fifo) = "s3fifo",
-        "S3-FIFO (Yang et al. 2023): a small queue filters what a main queue and ghosts keep.";
-    /// Two queues and a list of ghosts.
-    TwoQueue(TwoQueue) = "2q",
-        "2Q (Johnson and Shasha 1994): hot is what came back after eviction.";
-    /// The adaptive replacement cache.
-    Arc(Arc) = "arc",
-        "ARC (Megiddo and Modha 2003): ghosts move memory between recency and frequency.";
-    /// Admission by frequency, behind a small window.
-    WTinyLfu(WTinyLfu) = "w-tinylfu",
-        "W-TinyLFU (Einziger et al. 2017): a frequency sketch decides who enters main memory.";
-    /// Low inter-reference recency set.
-    Lirs(Lirs) = "lirs",
-        "LIRS (Jiang and Zhang 2002): keeps pages whose last two accesses lie close together.";
+impl Policy {
+    pub(crate) fn new(choice: PolicyChoice, config: &LruConfig) -> Policy {
+        match (choice.name, choice.config) {
+            (PolicyName::Pagetide, PolicyConfig::Pagetide(tuning)) => {
+                Policy::Pagetide(Box::new(Pagetide::tuned(config, tuning)))
+            }
+            (PolicyName::ActiveInactive, PolicyConfig::ActiveInactive { frames_stand_for }) => {
+                Policy::ActiveInactive(Box::new(ActiveInactive::scaled(config, frames_stand_for)))
+            }
+            (name, _) => Policy::usual(name, config),
+        }
+    }
 }
 
 /// What worlds and passes ask of any policy, as [`LruPolicy`] has it. Logs and batches are handed
@@ -160,12 +151,16 @@ impl Policy {
         each!(self, policy => policy.plan_pass(kind, target))
     }
 
-    pub(crate) fn hear(&mut self, cx: &mut Context<'_>, entries: impl IntoIterator<Item = Logged>) {
-        each!(self, policy => hear_all(&mut **policy, cx, entries))
+    pub(crate) fn apply_entries(
+        &mut self,
+        cx: &mut Context<'_>,
+        entries: impl IntoIterator<Item = Logged>,
+    ) {
+        each!(self, policy => apply_entries(&mut **policy, cx, entries))
     }
 
     /// Does what log entries ask for, and then judges a return, as [`LruPolicy::refault`] has it.
-    pub(crate) fn hear_return(
+    pub(crate) fn drain_and_refault(
         &mut self,
         cx: &mut Context<'_>,
         log: &mut AccessLog,
@@ -173,7 +168,7 @@ impl Policy {
         shadow: ShadowEntry,
         kind: AccessPath,
     ) {
-        each!(self, policy => hear_return(&mut **policy, cx, log, frame, shadow, kind))
+        each!(self, policy => drain_and_refault(&mut **policy, cx, log, frame, shadow, kind))
     }
 
     pub(crate) fn refault(
@@ -262,48 +257,5 @@ impl Deref for Policy {
 impl DerefMut for Policy {
     fn deref_mut(&mut self) -> &mut Self::Target {
         each!(self, policy => &mut **policy)
-    }
-}
-
-/// An unknown policy name; the message lists those there are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct UnknownPolicy;
-
-impl fmt::Display for UnknownPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("unknown policy; there are")?;
-        PolicyName::ALL.iter().try_for_each(|name| write!(f, " {name}"))
-    }
-}
-
-impl core::error::Error for UnknownPolicy {}
-
-impl FromStr for PolicyName {
-    type Err = UnknownPolicy;
-
-    fn from_str(text: &str) -> Result<PolicyName, UnknownPolicy> {
-        PolicyName::ALL.iter().copied().find(|name| name.as_str() == text).ok_or(UnknownPolicy)
-    }
-}
-
-impl fmt::Display for PolicyName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use alloc::string::ToString;
-
-    #[test]
-    fn names_parse_back_and_strangers_are_told_the_choice() {
-        for name in PolicyName::ALL {
-            assert_eq!(name.to_string().parse(), Ok(*name));
-            assert!(name.summary().ends_with('.'));
-        }
-        assert_eq!("mru".parse::<PolicyName>(), Err(UnknownPolicy));
-        assert!(UnknownPolicy.to_string().contains("clock"));
     }
 }

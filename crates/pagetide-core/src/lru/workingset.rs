@@ -26,7 +26,7 @@
 //! more than 2^37 events (512 TiB of evictions) may be misjudged once.
 //!
 //! Where memory groups nest, ages move on in a lruvec and in those of all its ancestors
-//! ([`Passed`]); a page is evicted by the clock of the group whose limit was the cause
+//! ([`HierarchyCounts`]); a page is evicted by the clock of the group whose limit was the cause
 //! ([`CauseClock`]), and its return is judged on that clock, among the lists of that group and
 //! those below it. [`Groups`](crate::group::Groups) carries all this from lruvec to lruvec. A
 //! lruvec that stands alone treats a shadow of another as one of a group that is gone.
@@ -125,17 +125,17 @@ impl NonresidentAge {
 
 /// What a lruvec counted that its ancestors count, too: totals that only grow.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Passed {
+pub struct HierarchyCounts {
     /// By how much the nonresident age has moved on, modulo 2^64.
     pub age: u64,
     /// What reclaim of each type has cost, in rotated folios.
     pub cost: [u64; 2],
 }
 
-impl Passed {
-    /// What passed since `then`.
-    pub const fn since(&self, then: &Passed) -> Passed {
-        Passed {
+impl HierarchyCounts {
+    /// What was counted since `then`.
+    pub const fn since(&self, then: &HierarchyCounts) -> HierarchyCounts {
+        HierarchyCounts {
             age: self.age.wrapping_sub(then.age),
             cost: [
                 self.cost[0].wrapping_sub(then.cost[0]),

@@ -1,11 +1,12 @@
 //! The reading half of the record. It trusts nothing: every byte may be wrong or missing.
 
+use super::numbers::{Fault, Input, unzigzag};
 use super::{
     Access, AccessKind, Context, DELTA_FOLLOWS, DELTA_SHIFT, Ending, Entry, Header, KIND_END,
     KIND_MASK, KIND_MORE, MAPPING_FOLLOWS, NOTE_MAPPING, NOTE_TICK, Note, RecordError,
-    THREAD_FOLLOWS, VARINT_BYTES_MAX, groups,
+    THREAD_FOLLOWS, groups,
 };
-use crate::ids::{GroupId, MappingId, PageId, PageIndex};
+use crate::ids::{MappingId, PageId, PageIndex};
 use crate::tiering::ScannedMapping;
 use crate::units::Millis;
 
@@ -176,53 +177,4 @@ impl Iterator for Entries<'_> {
         }
         None
     }
-}
-
-pub(super) enum Fault {
-    Short,
-    TooLarge,
-    UnknownKind { kind: u8 },
-    WrongCount { stated: u64 },
-}
-
-/// The slice being decoded and how much of it is used up.
-pub(super) struct Input<'a> {
-    bytes: &'a [u8],
-    used: usize,
-}
-
-impl Input<'_> {
-    fn byte(&mut self) -> Result<u8, Fault> {
-        let byte = *self.bytes.get(self.used).ok_or(Fault::Short)?;
-        self.used += 1;
-        Ok(byte)
-    }
-
-    pub(super) fn varint(&mut self) -> Result<u64, Fault> {
-        let mut value = 0;
-        for group in 0..VARINT_BYTES_MAX {
-            let byte = self.byte()?;
-            // The tenth byte has room for one bit.
-            if group == VARINT_BYTES_MAX - 1 && byte > 1 {
-                return Err(Fault::TooLarge);
-            }
-            value |= u64::from(byte & 0x7f) << (7 * group);
-            if byte & 0x80 == 0 {
-                return Ok(value);
-            }
-        }
-        Err(Fault::TooLarge)
-    }
-
-    pub(super) fn group(&mut self) -> Result<GroupId, Fault> {
-        u16::try_from(self.varint()?).map(GroupId).map_err(|_| Fault::TooLarge)
-    }
-
-    pub(super) fn varint_u32(&mut self) -> Result<u32, Fault> {
-        u32::try_from(self.varint()?).map_err(|_| Fault::TooLarge)
-    }
-}
-
-fn unzigzag(folded: u64) -> u64 {
-    (folded >> 1) ^ (folded & 1).wrapping_neg()
 }

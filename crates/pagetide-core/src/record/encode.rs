@@ -1,5 +1,6 @@
 //! The writing half of the record: one tag byte, then what the tag promises.
 
+use super::numbers::{append_varint, zigzag};
 use super::{
     Access, Context, DELTA_FOLLOWS, DELTA_SHIFT, KIND_END, KIND_MORE, MAPPING_FOLLOWS,
     NOTE_MAPPING, NOTE_TICK, Note, THREAD_FOLLOWS, groups,
@@ -80,18 +81,4 @@ impl Encoder {
         out.push(KIND_END);
         append_varint(self.nr_entries, out);
     }
-}
-
-pub(super) fn append_varint(mut value: u64, out: &mut Vec<u8>) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-/// Folds a two's-complement difference so that small steps either way become small numbers.
-fn zigzag(difference: u64) -> u64 {
-    let sign = (difference as i64 >> 63) as u64;
-    (difference << 1) ^ sign
 }

@@ -3,8 +3,7 @@
 //! Notes with a code each, and numbers in LEB128. With them a run with groups can be repeated; the
 //! first says that there are some.
 
-use super::decode::{Fault, Input};
-use super::encode::append_varint;
+use super::numbers::{Fault, Input, append_varint};
 use crate::group::GroupConfig;
 use crate::ids::{GroupId, MappingId};
 use alloc::vec::Vec;

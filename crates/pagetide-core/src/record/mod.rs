@@ -45,13 +45,14 @@
 //! LEB128 and zigzag as in DWARF and Protocol Buffers. The byte table is in `docs/formats.md`.
 
 use crate::ids::{MappingId, PageId};
-use crate::tiering::ScannedMapping;
+use crate::tiering::{Migration, ScannedMapping};
 use crate::units::Millis;
 
 mod decode;
 mod encode;
 mod groups;
 mod header;
+mod numbers;
 mod switches;
 mod tiers;
 
@@ -173,6 +174,16 @@ impl AccessKind {
     /// Whether it is an access for writing.
     pub const fn is_write(self) -> bool {
         matches!(self, AccessKind::Write | AccessKind::TableWrite)
+    }
+}
+
+impl From<Migration> for AccessKind {
+    /// What a record says of the move.
+    fn from(migration: Migration) -> AccessKind {
+        match migration {
+            Migration::Promotion => AccessKind::Promote,
+            Migration::Demotion => AccessKind::Demote,
+        }
     }
 }
 

@@ -4,18 +4,16 @@
 //! **Problem.** Three worlds judge faults: the page cache, the replay and the lab's tiers. Each
 //! would turn decisions into deeds and counts in its own way.
 //!
-//! **Idea.** A [`Decision`] says why, for counters and people; its [`Sentence`] says what to do,
-//! and is all a world looks at. [`Refusals`] counts what was not moved.
+//! **Idea.** A [`Decision`] says why, for counters and people; its [`HintFaultAction`] says what to
+//! do, and is all a world looks at. [`Refusals`] counts what was not moved.
 //!
 //! **Deliberately ignored.** Whether a move then succeeds: the world counts that.
 //!
-//! Source: the tiering specification, section 5; `Unsure` and the sentences are our own.
-
-use crate::record::AccessKind;
+//! Source: the tiering specification, section 5; `Unsure` and the actions are our own.
 
 /// Why a page is promoted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Because {
+pub enum PromotionReason {
     /// It was touched, and nothing selects ([`is_base`](super::TieringSwitches::is_base)).
     Touched,
     /// The fast node has room to spare.
@@ -31,7 +29,7 @@ pub enum Decision {
     /// Move it: take a frame of the fast node without reclaim and without a retry, then
     /// [`Promotion::count_promoted`](super::Promotion::count_promoted). Where that fails, it is
     /// served in place too.
-    Promote(Because),
+    Promote(PromotionReason),
     /// Its fault came too late after the scan.
     TooCold,
     /// It may be hot: arm it again at once, its stamp is renewed. Without knobs only.
@@ -54,11 +52,11 @@ impl Decision {
     }
 
     /// What the world does with the page.
-    pub const fn sentence(self) -> Sentence {
+    pub const fn action(self) -> HintFaultAction {
         match self {
-            Decision::Promote(_) => Sentence::Move,
-            Decision::Unsure => Sentence::Arm,
-            _ => Sentence::Stay,
+            Decision::Promote(_) => HintFaultAction::Move,
+            Decision::Unsure => HintFaultAction::Arm,
+            _ => HintFaultAction::Stay,
         }
     }
 }
@@ -66,7 +64,7 @@ impl Decision {
 /// What the world does with a page after its hint fault, on a fast node or a slow one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[must_use]
-pub enum Sentence {
+pub enum HintFaultAction {
     /// Nothing: it is served where it is.
     Stay,
     /// Arms it again, at once.
@@ -107,14 +105,4 @@ pub enum Migration {
     Promotion,
     /// Away from it, to a slower one.
     Demotion,
-}
-
-impl From<Migration> for AccessKind {
-    /// What a record says of the move.
-    fn from(migration: Migration) -> AccessKind {
-        match migration {
-            Migration::Promotion => AccessKind::Promote,
-            Migration::Demotion => AccessKind::Demote,
-        }
-    }
 }

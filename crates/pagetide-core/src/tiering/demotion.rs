@@ -27,8 +27,8 @@
 
 use super::{BalancingMode, Topology};
 use crate::ids::NodeId;
+use crate::lru::ReclaimKind;
 use crate::page_alloc::{WatermarkLevel, Zone};
-use crate::reclaim::ReclaimKind;
 
 /// Whether reclaim may demote: the kernel's `demotion_enabled`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

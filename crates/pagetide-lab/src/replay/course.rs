@@ -14,7 +14,7 @@
 
 use super::{Setup, World};
 use crate::trace::DenseTrace;
-use pagetide_core::lru::pagetide::{SelectionSummary, SettingChange};
+use pagetide_core::lru::own::{SelectionSummary, SettingChange};
 use serde::Serialize;
 
 /// Entries between two looks.

@@ -13,7 +13,7 @@
 //! ```
 
 use super::Memory;
-use pagetide_core::lru::pagetide::Tuning;
+use pagetide_core::lru::own::Tuning;
 use pagetide_core::lru::{PolicyName, Switches};
 use pagetide_core::units::Millis;
 

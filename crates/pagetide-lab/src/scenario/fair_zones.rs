@@ -14,7 +14,7 @@
 //! ([`FairZones`]) gives pages equal time in memory, without which no refault distance means
 //! anything.
 //!
-//! The seed varies frames, and where the reads start. Conditions change nothing here.
+//! The seed varies frames, and where the reads start. A condition changes nothing here.
 //!
 //! Source: the thrash detection series of 2013, its first patch ("fundamentally relies on fair
 //! aging"), and the classic LRU specification, section 10.2.
@@ -25,10 +25,11 @@ use super::{FRAMES, Metric, Scenario, SourceClaim};
 use pagetide_core::folio::Folios;
 use pagetide_core::ids::{FrameId, MappingId, PageId, PageIndex, PageType};
 use pagetide_core::lru::{
-    AccessLog, AccessPath, LruConfig, Lruvec, LruvecId, Marked, PolicyName, Room, ShadowEntry,
+    AccessLog, AccessPath, LruConfig, Lruvec, LruvecId, Marked, PolicyChoice, ReclaimBatch, Room,
+    Settled, ShadowEntry, Verdict,
 };
 use pagetide_core::page_alloc::{FairZones, WatermarkInputs, WatermarkLevel, Watermarks};
-use pagetide_core::reclaim::{ReclaimBatch, ReclaimPass, Settled, Step, Verdict};
+use pagetide_core::reclaim::{ReclaimPass, Step};
 use pagetide_core::vmstat::Counter;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,7 +39,6 @@ const PASSES: u32 = 20;
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "fair-zones",
     story: "A file of 1.1 x memory is read 20 times over two zones, of 3/4 and 1/4 of memory.",
-    causes: &[],
     source: "thrash detection series, 2013 (its first patch)",
     metrics: &[
         Metric::new(
@@ -112,7 +112,7 @@ struct Zone {
 }
 
 impl Zone {
-    fn new(policy: PolicyName, config: &LruConfig, memory: u32) -> Zone {
+    fn new(policy: PolicyChoice, config: &LruConfig, memory: u32) -> Zone {
         let folios = Arc::new(Folios::for_one_thread(config.nr_frames));
         let single = WatermarkInputs::single_zone(config.nr_frames.into());
         Zone {
@@ -207,7 +207,7 @@ impl TwoZones {
         let zone = |node: u8, size: u32| {
             let id = LruvecId { group: 0, node };
             let config = LruConfig { id, ..stage.lru_config(size) };
-            Zone::new(stage.subject.policy, &config, nr_frames)
+            Zone::new(stage.policy(), &config, nr_frames)
         };
         let zones = [zone(0, nr_frames - small), zone(1, small)];
         TwoZones {

@@ -1,9 +1,10 @@
 //! Packets as they come in: bytes, descriptors beside them, and the process that sent them.
 
 use crate::errno::Errno;
-use crate::wire::REQUEST_FILES_MAX;
+use crate::wire::{Patience, REQUEST_FILES_MAX};
 use rustix::io::IoSliceMut;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -13,6 +14,29 @@ pub(super) struct Received {
     pub(super) files: Vec<OwnedFd>,
     /// The process that has sent it.
     pub(super) pid: i32,
+}
+
+/// Waits for the next packet as patiently as pays, and is `about_to_sleep` after that; otherwise as
+/// [`receive`].
+pub(super) fn receive_next(
+    socket: BorrowedFd<'_>,
+    packet: &mut [u8],
+    patience: &mut Patience,
+    about_to_sleep: impl FnOnce(),
+) -> Result<Received, Errno> {
+    let (packet, was_there) = (Cell::new(packet), RecvFlags::DONTWAIT);
+    let receive = |flags| {
+        let bytes = packet.take();
+        let received = receive(socket, bytes, flags);
+        packet.set(bytes);
+        received
+    };
+    let look = || Some(receive(was_there)).filter(|one| !matches!(one, Err(Errno::AGAIN)));
+    let sleep = || {
+        about_to_sleep();
+        receive(RecvFlags::empty())
+    };
+    patience.wait(look, sleep)
 }
 
 /// Waits for one packet; no bytes are the end. A packet of another user's is an error.

@@ -9,15 +9,16 @@
 //! by the user that sent it, for a socket can be inherited by a process that has changed its user.
 
 use super::answer::Answer;
-use super::changes::{Author, Life};
+use super::changes::Author;
 use super::identity::{lock, path_of};
+use super::life::Life;
 use super::notices::Notices;
-use super::packets::{Received, receive};
+use super::packets::{Received, receive, receive_next};
 use super::{Sender, Server, writing};
 use crate::errno::Errno;
 use crate::wire::{
-    CHUNK_BYTES, GREETING_BYTES, Greeting, Op, REPLY_FILES_MAX, REQUEST_BYTES, Reply, Request,
-    VERSION,
+    CHUNK_BYTES, GREETING_BYTES, Greeting, Op, Patience, REPLY_FILES_MAX, REQUEST_BYTES, Reply,
+    Request, VERSION,
 };
 use rustix::fs::{Mode, OFlags};
 use rustix::io::IoSlice;
@@ -180,7 +181,7 @@ fn serve_socket(socket: &OwnedFd, server: &Arc<Server>) {
         let life = server.processes.enter(greeting.process, pid);
         let _membership = Membership(server, greeting.process);
         let process = greeting.process;
-        Connection { socket, server, process, life, long: None, notices: None }.run();
+        Connection { socket, server, process, life: &life, long: None, notices: None }.run();
     }
 }
 
@@ -189,18 +190,25 @@ struct Connection<'a> {
     socket: &'a OwnedFd,
     server: &'a Arc<Server>,
     process: u64,
-    life: Arc<Life>,
+    life: &'a Arc<Life>,
     /// A write that goes on.
     long: Option<writing::LongWrite>,
     notices: Option<Notices>,
 }
 
-impl Connection<'_> {
+impl<'a> Connection<'a> {
     fn run(mut self) {
         let mut packet = vec![0; REQUEST_BYTES + CHUNK_BYTES];
         let mut target = vec![0; CHUNK_BYTES];
+        let mut patience = Patience::NEW;
         loop {
-            let received = receive(self.socket.as_fd(), &mut packet, RecvFlags::empty());
+            let (socket, long) = (self.socket.as_fd(), &mut self.long);
+            let about_to_sleep = || {
+                if long.is_some() && self.life.ends_before_packet(socket) {
+                    *long = None;
+                }
+            };
+            let received = receive_next(socket, &mut packet, &mut patience, about_to_sleep);
             // Notices come before a question after them, and before the end.
             if let Some(notices) = &self.notices {
                 notices.take_all(self.server);
@@ -238,7 +246,6 @@ impl Connection<'_> {
                 self.notices = None;
                 send_tray(self.socket, self.server, &mut self.notices)
             }
-            // A signal's handler may wait for a child amid a long write, which goes on.
             (Op::Settle, _) => {
                 self.author().settle();
                 send(self.socket, &Answer::of(Reply::done(0)), &[])
@@ -259,13 +266,13 @@ impl Connection<'_> {
         }
     }
 
-    fn author(&self) -> Author<'_> {
-        Author::new(&self.server.changes, &self.life)
+    fn author(&self) -> Author<'a> {
+        Author::new(&self.server.changes, self.life, self.process)
     }
 
     fn write(&mut self, request: &Request, source: &[u8]) -> Answer {
         use crate::wire::write::LAST;
-        let author = Author::new(&self.server.changes, &self.life);
+        let author = self.author();
         if let Some(long) = self.long.as_mut().filter(|long| long.is_next(request)) {
             let outcome = long.go_on(author, request, source);
             if request.flags & LAST != 0 || outcome.is_err() {

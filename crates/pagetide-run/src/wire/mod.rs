@@ -28,8 +28,10 @@
 //! Source: open(2) `O_PATH`, fcntl(2) `F_SETLEASE` and `F_DUPFD_QUERY`, unix(7).
 
 mod notices;
+mod patience;
 
 pub use notices::*;
+pub use patience::Patience;
 
 /// Both ends must be of the same one.
 pub const VERSION: u32 = 11;
@@ -101,6 +103,13 @@ impl Greeting {
             process: take(bytes, 16),
         })
     }
+}
+
+/// Which viewer of the frames a process is, by its number: never 0, nor
+/// [`NO_VIEWER`](pagetide_sys::shared::NO_VIEWER).
+pub const fn viewer_of(process: u64) -> u32 {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    (process.wrapping_mul(ODD) >> 34) as u32 + 1
 }
 
 macro_rules! ops {

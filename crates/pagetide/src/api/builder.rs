@@ -26,7 +26,7 @@ use pagetide_core::folio::Folios;
 use pagetide_core::group::{Grouping, NodeLists};
 use pagetide_core::ids::FrameId;
 use pagetide_core::knobs::{Knob, KnobError, Knobs};
-use pagetide_core::lru::{LruConfig, LruvecId, PolicyConfig, PolicyName, Statistics, Switches};
+use pagetide_core::lru::{LruConfig, LruvecId, PolicyName, Statistics, Switches};
 use pagetide_core::page_alloc::PcpTuning;
 use pagetide_core::record::{GroupNote, Header, Note, Reclaimer};
 use pagetide_core::tiering::TieringKnobs;
@@ -301,7 +301,6 @@ impl Builder {
             groups: self.groups.then(Box::default),
             started_at: Instant::now(),
             background: Signal::default(),
-            growth: Signal::default(),
             has_workers: limits.has_workers,
             has_free,
         });
@@ -343,7 +342,6 @@ impl Builder {
                 min_ttl: Millis(self.knobs.read(Knob::MinTtl)),
                 switches: self.switches,
                 statistics: Statistics::Live,
-                own: PolicyConfig::Usual,
             };
             let lists = NodeLists::new(self.policy, &config, Arc::clone(folios), grouping);
             let frames = ArenaFrames::new(Arc::clone(arena), range, nr_online(nth), limits.pcp);

@@ -4,8 +4,7 @@ use super::world::World;
 use crate::folio::Flags;
 use crate::group::{GlobalOrder, GroupConfig, GroupPass};
 use crate::ids::GroupId;
-use crate::lru::PolicyName;
-use crate::reclaim::ReclaimKind;
+use crate::lru::{PolicyName, ReclaimKind};
 use alloc::vec::Vec;
 use proptest::prelude::*;
 

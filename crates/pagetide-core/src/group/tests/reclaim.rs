@@ -3,9 +3,10 @@
 use super::world::World;
 use crate::group::{GlobalOrder, GroupConfig, GroupPass};
 use crate::ids::GroupId;
-use crate::lru::lru_gen::{GenCommandError, parse_commands};
-use crate::lru::{Discarded, PolicyName};
-use crate::reclaim::{ReclaimBatch, ReclaimKind, Step};
+use crate::lru::{
+    Discarded, GenCommandError, PolicyName, ReclaimBatch, ReclaimKind, parse_commands,
+};
+use crate::reclaim::Step;
 use crate::vmstat::Counter;
 use alloc::vec::Vec;
 

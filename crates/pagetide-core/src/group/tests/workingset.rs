@@ -7,7 +7,7 @@ use crate::lru::PolicyName;
 use crate::vmstat::Counter;
 
 fn ages(world: &World, groups: &[GroupId]) -> alloc::vec::Vec<u64> {
-    groups.iter().map(|group| world.groups.lruvec(*group).passed().age).collect()
+    groups.iter().map(|group| world.groups.lruvec(*group).hierarchy_counts().age).collect()
 }
 
 /// Evictions for a group's own limit move its clock and those above it; the shadow names it.

@@ -4,9 +4,10 @@ use crate::folio::{Flags, Folios};
 use crate::group::{GlobalOrder, GroupConfig, GroupPass, Groups, GroupsConfig, UNLIMITED};
 use crate::ids::{FrameId, GroupId, MappingId, PageId, PageIndex, PageType};
 use crate::lru::{
-    AccessLog, AccessPath, Discarded, LruConfig, Marked, PolicyName, Refusal, Room, ShadowEntry,
+    AccessLog, AccessPath, Discarded, LruConfig, Marked, PolicyName, ReclaimBatch, ReclaimKind,
+    Refusal, Room, Settled, ShadowEntry, Verdict,
 };
-use crate::reclaim::{ReclaimBatch, ReclaimKind, Settled, Step, Verdict};
+use crate::reclaim::Step;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -44,7 +45,8 @@ impl World {
     ) -> World {
         let folios = Arc::new(Folios::new(nr_frames));
         let lru = LruConfig { can_swap, ..LruConfig::file_only(nr_frames) };
-        let config = GroupsConfig { policy, lru, limit: UNLIMITED, global_order, seed: 1 };
+        let config =
+            GroupsConfig { policy: policy.into(), lru, limit: UNLIMITED, global_order, seed: 1 };
         World {
             groups: Groups::new(config, folios.clone()),
             folios,

@@ -10,7 +10,7 @@ use crate::ids::FrameId;
 use crate::lru::AccessRule;
 
 /// The rule of CLOCK.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ClockRule;
 
 /// CLOCK with one reference bit.

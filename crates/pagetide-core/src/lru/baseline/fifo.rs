@@ -7,7 +7,7 @@ use super::queue::{Queue, QueueRule};
 use crate::lru::AccessRule;
 
 /// The rule of FIFO.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct FifoRule;
 
 /// First in, first out.

@@ -37,9 +37,8 @@ use crate::list::FolioList;
 use crate::lru::capability::{AgesByTables, Capabilities, MovesBetweenNodes};
 use crate::lru::{
     AccessPath, AccessRule, Context, LruConfig, LruPolicy, LruvecId, Progress, PutBack, Refusal,
-    ShadowEntry, TOKEN_MASK,
+    Scan, ShadowEntry, TOKEN_MASK, Victims,
 };
-use crate::reclaim::{Scan, Victims};
 use alloc::boxed::Box;
 use alloc::vec;
 
@@ -470,8 +469,8 @@ impl MovesBetweenNodes for Lirs {
 mod tests {
     use super::*;
     use crate::ids::{MappingId, PageId, PageIndex, PageType};
-    use crate::lru::{AccessLog, Lruvec, Policy, PolicyName};
-    use crate::reclaim::{ReclaimBatch, ReclaimPass, Step, Verdict};
+    use crate::lru::{AccessLog, Lruvec, Policy, PolicyName, ReclaimBatch, Verdict};
+    use crate::reclaim::{ReclaimPass, Step};
     use alloc::sync::Arc;
 
     /// The ghosts left after one page of ten, in the stack as HIR, was taken.

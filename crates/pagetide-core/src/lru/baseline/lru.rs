@@ -11,7 +11,7 @@ use crate::list::FolioList;
 use crate::lru::AccessRule;
 
 /// The rule of strict LRU.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct LruRule;
 
 /// Strict LRU.

@@ -25,6 +25,6 @@ pub use lru::{Lru, LruRule};
 pub use queue::{Queue, QueueCursor, QueueRule};
 pub use s3fifo::{S3Fifo, S3FifoRule};
 pub use segmented::{Ghost, SEGMENTS_MAX, SegmentRule, Segmented, SegmentedCursor, Segments};
-pub use sieve::{Sieve, SieveCursor};
+pub use sieve::{Sieve, SieveRule};
 pub use two_queue::{TwoQueue, TwoQueueRule};
 pub use w_tinylfu::{WTinyLfu, WTinyLfuRule};

@@ -1,7 +1,7 @@
-//! The one list that LRU, FIFO and CLOCK share, and how it gives up victims.
+//! The one list that LRU, FIFO, CLOCK and SIEVE share, and how it gives up victims.
 //!
-//! The three differ only in what an access does and what gives a folio another trip: a
-//! [`QueueRule`]. Everything else, including what to do with dirty and refused folios, is here.
+//! They differ only in what an access does, which folio is looked at next, and what gives it
+//! another trip: a [`QueueRule`]. Everything else is here.
 //!
 //! ```text
 //!   add --> head ......... tail --> victim
@@ -13,12 +13,13 @@ use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
 use crate::list::FolioList;
 use crate::lru::capability::{AgesByTables, Capabilities};
-use crate::lru::{AccessRule, Context, LruConfig, LruPolicy, Progress, PutBack, Refusal};
-use crate::reclaim::{Scan, Victims};
-use core::marker::PhantomData;
+use crate::lru::{
+    AccessRule, Context, LruConfig, LruPolicy, Progress, PutBack, Refusal, Scan, Victims,
+};
+use core::fmt;
 
 /// What makes one queue policy different from another.
-pub trait QueueRule {
+pub trait QueueRule: Default + fmt::Debug {
     /// How accesses are noted.
     const ACCESS: AccessRule;
     /// How many turns of the list one pass may take: two where a folio can be spared once.
@@ -29,10 +30,37 @@ pub trait QueueRule {
         let _ = (list, folios, frame);
     }
 
-    /// Whether the folio at the old end gets another trip.
+    /// The folio to look at next, on the list.
+    fn next(&mut self, list: &FolioList, folios: &Folios) -> Option<FrameId> {
+        let _ = folios;
+        list.tail()
+    }
+
+    /// Whether the folio looked at gets another trip.
     fn spares(folios: &Folios, frame: FrameId) -> bool {
         let _ = (folios, frame);
         false
+    }
+
+    /// Sends the folio looked at on another trip.
+    fn keep(list: &mut FolioList, folios: &Folios, frame: FrameId) {
+        list.move_to_head(folios, frame);
+    }
+
+    /// A folio is about to leave its place on the list for another reason.
+    fn before_removal(&mut self, list: &FolioList, folios: &Folios, frame: FrameId) {
+        let _ = (list, folios, frame);
+    }
+
+    /// Lists a victim that could not be taken.
+    fn put_back(list: &mut FolioList, folios: &Folios, frame: FrameId, refusal: Refusal) {
+        let _ = refusal;
+        list.push_head(folios, frame);
+    }
+
+    /// Panics where an invariant of the rule's own is broken.
+    fn validate(&self, list: &FolioList, folios: &Folios) {
+        let _ = (list, folios);
     }
 }
 
@@ -46,7 +74,14 @@ pub struct QueueCursor {
 #[derive(Debug)]
 pub struct Queue<R> {
     list: FolioList,
-    rule: PhantomData<R>,
+    rule: R,
+}
+
+impl<R: QueueRule> Queue<R> {
+    fn unlink(&mut self, folios: &Folios, frame: FrameId) {
+        self.rule.before_removal(&self.list, folios, frame);
+        self.list.remove(folios, frame);
+    }
 }
 
 impl<R: QueueRule> LruPolicy for Queue<R> {
@@ -55,7 +90,7 @@ impl<R: QueueRule> LruPolicy for Queue<R> {
     const ACCESS: AccessRule = R::ACCESS;
 
     fn new(_config: &LruConfig) -> Queue<R> {
-        Queue { list: FolioList::new(), rule: PhantomData }
+        Queue { list: FolioList::new(), rule: R::default() }
     }
 
     fn add(&mut self, cx: &mut Context<'_>, frame: FrameId) {
@@ -67,12 +102,12 @@ impl<R: QueueRule> LruPolicy for Queue<R> {
     }
 
     fn rotate(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        self.list.remove(cx.folios, frame);
+        self.unlink(cx.folios, frame);
         self.list.push_tail(cx.folios, frame);
     }
 
     fn remove(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        self.list.remove(cx.folios, frame);
+        self.unlink(cx.folios, frame);
     }
 
     fn isolate(
@@ -85,12 +120,13 @@ impl<R: QueueRule> LruPolicy for Queue<R> {
         let budget = cursor.budget.get_or_insert(R::TURNS * u64::from(self.list.len()));
         let wanted = scan.nr_victims_wanted();
         while victims.len() < wanted && *budget > 0 {
-            let Some(frame) = self.list.pop_tail(cx.folios) else { break };
+            let Some(frame) = self.rule.next(&self.list, cx.folios) else { break };
             *budget -= 1;
             scan.count_scanned(1);
             if must_stay(cx, scan, frame) || R::spares(cx.folios, frame) {
-                self.list.push_head(cx.folios, frame);
+                R::keep(&mut self.list, cx.folios, frame);
             } else {
+                self.list.remove(cx.folios, frame);
                 victims.take(cx.folios, frame);
             }
         }
@@ -108,7 +144,7 @@ impl<R: QueueRule> LruPolicy for Queue<R> {
         if refusal == Refusal::Dirty {
             cx.folios[frame].set(Flags::RECLAIM);
         }
-        self.list.push_head(cx.folios, frame);
+        R::put_back(&mut self.list, cx.folios, frame, refusal);
         PutBack::Listed
     }
 
@@ -121,6 +157,7 @@ impl<R: QueueRule> LruPolicy for Queue<R> {
         for frame in self.list.iter(folios) {
             assert!(folios[frame].flags().any(Flags::ON_LIST), "{frame} listed but not flagged");
         }
+        self.rule.validate(&self.list, folios);
     }
 }
 

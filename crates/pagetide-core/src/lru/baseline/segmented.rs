@@ -27,9 +27,8 @@ use crate::list::FolioList;
 use crate::lru::capability::{AgesByTables, Capabilities, MovesBetweenNodes};
 use crate::lru::{
     AccessPath, AccessRule, Context, LruConfig, LruPolicy, LruvecId, Marked, Progress, PutBack,
-    Refusal, ShadowEntry,
+    Refusal, Scan, ShadowEntry, Victims,
 };
-use crate::reclaim::{Scan, Victims};
 use core::fmt;
 
 /// The most lists a rule can have.

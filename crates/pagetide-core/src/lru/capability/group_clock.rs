@@ -5,7 +5,7 @@
 //! happens in those above it, too. Without such a clock a policy judges returns by itself.
 
 use crate::ids::{FrameId, PageType};
-use crate::lru::workingset::{ListPages, Passed};
+use crate::lru::workingset::{HierarchyCounts, ListPages};
 use crate::lru::{AccessPath, Context, ShadowEntry};
 
 /// A policy whose clock other lruvecs read and move.
@@ -34,9 +34,9 @@ pub trait GroupClock {
     fn list_pages(&self, cx: &Context<'_>) -> ListPages;
 
     /// What its ancestors count, too, so far.
-    fn passed(&self) -> Passed;
+    fn hierarchy_counts(&self) -> HierarchyCounts;
 
-    /// Counts what passed in a lruvec below this one. `nr_listed` are the folios on this one's
+    /// Counts what was counted in a lruvec below this one. `nr_listed` are the folios on this one's
     /// lists and below.
-    fn count_below(&mut self, passed: &Passed, nr_listed: u64);
+    fn count_below(&mut self, new: &HierarchyCounts, nr_listed: u64);
 }

@@ -4,7 +4,7 @@ use crate::ids::FrameId;
 use crate::lru::Context;
 use crate::lru::page_table::{TableWalk, YoungPages};
 
-/// A policy that hears of young bits taken from page tables, outside of the trial of a victim.
+/// A policy that is told of young bits taken from page tables, outside of the trial of a victim.
 pub trait AgesByTables {
     /// A folio on its lists was young. Its flags decide what that means.
     fn young(&mut self, cx: &mut Context<'_>, frame: FrameId);

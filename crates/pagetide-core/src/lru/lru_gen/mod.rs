@@ -2,16 +2,13 @@
 //!
 //! Job schedulers know what a policy cannot: that a job has just ended, or that its memory is idle
 //! for the night. The kernel lets them read generations as text and write commands; this is the
-//! same text, so that what reads the one reads the other.
+//! same text, so that what reads the one reads the other. The commands are [`GenCommand`]s.
 //!
 //! ```text
 //!   memcg     1 /
 //!    node     0
 //!             3      12040        118        9000        seq, age in ms, anon pages, file pages
 //!             4       1200          0         211
-//!
-//!   + 1 0 5             walk page tables and start a generation, if 5 is not in the future
-//!   - 1 0 3 60 1000     evict generations up to 3, at swappiness 60, 1000 pages at most
 //! ```
 //!
 //! The full form adds to each generation its tiers and, to the youngest, what walks counted: three
@@ -20,8 +17,8 @@
 //! Ignored: statistics of past generations (as a kernel built without them). Source: the multi-gen
 //! LRU specification, section 12.
 
-use super::multigen::{GenerationSummary, MultigenSummary, RefTierCounts};
-use super::{Lruvec, LruvecId, PolicyName};
+use super::kernel::multigen::{GenerationSummary, MultigenSummary, RefTierCounts};
+use super::{GenCommand, GenCommandError, GenRequest, Lruvec, LruvecId, PolicyName};
 use crate::ids::PageType;
 use crate::units::Millis;
 use core::fmt;
@@ -119,88 +116,6 @@ fn write_tiers(out: &mut dyn fmt::Write, summary: &MultigenSummary, seq: u64) ->
 
 fn write_columns(out: &mut dyn fmt::Write, columns: &[(u64, char)]) -> fmt::Result {
     columns.iter().try_for_each(|(number, letter)| write!(out, " {number:10}{letter}"))
-}
-
-/// What is asked of a multi-gen lruvec.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum GenRequest {
-    /// Start a generation, unless one after `seq` has been started meanwhile.
-    Age {
-        /// The youngest generation the asker knows.
-        seq: u64,
-        /// Walk all page tables, whatever the filters say.
-        force: bool,
-    },
-    /// Evict the generations up to `seq`, at most `nr_max` pages.
-    Evict {
-        /// The youngest to evict.
-        seq: u64,
-        /// How many pages at most.
-        nr_max: u64,
-    },
-}
-
-/// A line of text, understood: a request, whom it is for, and at which swappiness.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct GenCommand {
-    /// The group and node.
-    pub lruvec: LruvecId,
-    /// What is asked.
-    pub request: GenRequest,
-    /// Instead of the lruvec's own, for this request.
-    pub swappiness: Option<u8>,
-}
-
-/// Why a command was not carried out.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum GenCommandError {
-    /// Not a command; write `+ group node max_gen [swappiness [force]]` or `- group node min_gen
-    /// [swappiness [nr_pages]]`.
-    #[error(
-        "not a command: + group node max_gen [swappiness [force]], or - group node min_gen ..."
-    )]
-    Syntax,
-    /// No lruvec has that group and node, or its policy has no generations.
-    #[error("no such group and node with generations")]
-    NoLruvec,
-    /// Newer than the youngest generation; read the generations again.
-    #[error("generation {0} does not exist yet")]
-    Future(u64),
-    /// One of the two youngest, which are never evicted.
-    #[error("generation {0} is one of the two youngest, which stay")]
-    Young(u64),
-}
-
-/// The commands of a text, which stand apart by `,`, `;` or new lines.
-pub fn parse_commands(
-    text: &str,
-) -> impl Iterator<Item = Result<GenCommand, GenCommandError>> + '_ {
-    text.split([',', ';', '\n']).map(str::trim).filter(|it| !it.is_empty()).map(parse_command)
-}
-
-fn parse_command(text: &str) -> Result<GenCommand, GenCommandError> {
-    let mut words = text.split_ascii_whitespace();
-    let what = words.next();
-    let mut number = || match words.next() {
-        None => Ok(None),
-        Some(word) => word.parse::<u64>().map(Some).map_err(|_| GenCommandError::Syntax),
-    };
-    let needed = |word: Option<u64>| word.ok_or(GenCommandError::Syntax);
-    let (group, node, seq) = (needed(number()?)?, needed(number()?)?, needed(number()?)?);
-    let (swappiness, last) = (number()?, number()?);
-    let narrow = |wide: u64| u16::try_from(wide).map_err(|_| GenCommandError::NoLruvec);
-    let node = u8::try_from(node).map_err(|_| GenCommandError::NoLruvec)?;
-    let request = match what {
-        Some("+") => GenRequest::Age { seq, force: last.unwrap_or(0) != 0 },
-        Some("-") => GenRequest::Evict { seq, nr_max: last.unwrap_or(u64::MAX) },
-        _ => return Err(GenCommandError::Syntax),
-    };
-    if words.next().is_some() || swappiness.is_some_and(|it| it > 201) {
-        return Err(GenCommandError::Syntax);
-    }
-    let swappiness = swappiness.map(|it| it as u8);
-    Ok(GenCommand { lruvec: LruvecId { group: narrow(group)?, node }, request, swappiness })
 }
 
 impl Lruvec {

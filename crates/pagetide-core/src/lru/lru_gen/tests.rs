@@ -2,8 +2,10 @@ use super::*;
 use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, MappingId, PageId, PageIndex};
 use crate::lru::page_table::LeafId;
-use crate::lru::{AccessLog, LruConfig, Mechanism, Switches};
-use crate::reclaim::{ReclaimBatch, ReclaimPass, Scan, Step, Verdict};
+use crate::lru::{
+    AccessLog, LruConfig, Mechanism, ReclaimBatch, Scan, Switches, Verdict, parse_commands,
+};
+use crate::reclaim::{ReclaimPass, Step};
 use crate::vmstat::Counter;
 use alloc::string::String;
 use alloc::sync::Arc;

@@ -4,10 +4,10 @@ use super::Lruvec;
 use crate::folio::Flags;
 use crate::ids::{FrameId, PageType};
 use crate::lru::capability::{AgesByTables, GroupClock};
-use crate::lru::multigen::MultigenSummary;
+use crate::lru::kernel::multigen::MultigenSummary;
+use crate::lru::own::SelectionSummary;
 use crate::lru::page_table::{TableWalk, YoungPages};
-use crate::lru::pagetide::SelectionSummary;
-use crate::lru::workingset::{ListPages, Passed};
+use crate::lru::workingset::{HierarchyCounts, ListPages};
 use crate::lru::{AccessPath, ShadowEntry};
 use crate::vmstat::Counter;
 use core::fmt;
@@ -18,7 +18,7 @@ impl Lruvec {
     ///
     /// # Errors
     /// What `out` returns.
-    pub fn write_standing(&self, frame: FrameId, out: &mut dyn fmt::Write) -> fmt::Result {
+    pub fn write_state(&self, frame: FrameId, out: &mut dyn fmt::Write) -> fmt::Result {
         match self.policy.explains() {
             Some(policy) => policy.write_state(&self.folios, frame, out),
             None => write!(out, "{:?}", self.folios[frame].flags()),
@@ -29,7 +29,7 @@ impl Lruvec {
     ///
     /// # Errors
     /// What `out` returns.
-    pub fn write_past(&self, shadow: ShadowEntry, out: &mut dyn fmt::Write) -> fmt::Result {
+    pub fn write_shadow(&self, shadow: ShadowEntry, out: &mut dyn fmt::Write) -> fmt::Result {
         self.policy.explains().map_or(Ok(()), |policy| policy.write_shadow(shadow, out))
     }
 
@@ -86,20 +86,22 @@ impl Lruvec {
     }
 
     /// What its ancestors count, too, so far.
-    pub(crate) fn passed(&self) -> Passed {
-        self.policy.group_clock().map_or_else(Passed::default, GroupClock::passed)
+    pub(crate) fn hierarchy_counts(&self) -> HierarchyCounts {
+        self.policy
+            .group_clock()
+            .map_or_else(HierarchyCounts::default, GroupClock::hierarchy_counts)
     }
 
-    /// Counts what passed in a lruvec below this one.
-    pub(crate) fn count_below(&mut self, passed: &Passed, nr_listed: u64) {
+    /// Counts what was counted in a lruvec below this one.
+    pub(crate) fn count_below(&mut self, new: &HierarchyCounts, nr_listed: u64) {
         if let Some(clock) = self.policy.group_clock_mut() {
-            clock.count_below(passed, nr_listed);
+            clock.count_below(new, nr_listed);
         }
     }
 
     /// Prepares the lists for a page that was moved here from another node: `frame` is bound to it
     /// and not logged yet, as in [`Lruvec::refault`]. The world logs it afterwards.
-    pub fn welcome(&mut self, frame: FrameId) {
+    pub fn moved_in(&mut self, frame: FrameId) {
         let (policy, mut cx) = self.parts();
         if let Some(moves) = policy.moves() {
             moves.moved_in(&mut cx, frame);
@@ -114,7 +116,7 @@ impl Lruvec {
     /// Takes what a walk found since it reported last.
     pub fn report_walk(&mut self, walk: &mut TableWalk) {
         let found = walk.found_so_far();
-        self.walked(&found.frames);
+        self.report_young(&found.frames);
         self.vmstat.add(Counter::LruGenWalkYoung, found.nr_frames_young());
         if let Some(tables) = self.policy.tables() {
             tables.note_walk(found, Some(walk.seq));
@@ -127,7 +129,7 @@ impl Lruvec {
         if found.is_empty() {
             return;
         }
-        self.walked(&found.frames);
+        self.report_young(&found.frames);
         self.vmstat.add(Counter::LruGenLookAround, found.counts.nr_leaves);
         self.vmstat.add(Counter::LruGenLookAroundYoung, found.nr_frames_young());
         if let Some(tables) = self.policy.tables() {
@@ -137,7 +139,7 @@ impl Lruvec {
     }
 
     /// Reports folios that were found young through a table. Those of other groups are left out.
-    pub fn walked(&mut self, young: &[FrameId]) {
+    pub fn report_young(&mut self, young: &[FrameId]) {
         let group = self.id().group;
         let (policy, mut cx) = self.parts();
         let Some(tables) = policy.tables() else { return };

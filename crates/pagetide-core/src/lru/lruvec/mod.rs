@@ -14,8 +14,8 @@
 mod capability;
 
 use super::{
-    AccessLog, AccessPath, AccessRule, Context, Cursor, Logged, LruConfig, LruPolicy, LruvecId,
-    Policy, PolicyName, ShadowEntry, Statistics,
+    AccessLog, AccessPath, AccessRule, Context, Cursor, Logged, LruConfig, LruvecId, Policy,
+    PolicyChoice, PolicyName, ShadowEntry, Statistics,
 };
 use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
@@ -51,13 +51,13 @@ pub struct Lruvec {
 
 impl Lruvec {
     /// An empty lruvec over `folios`.
-    pub fn new(name: PolicyName, config: &LruConfig, folios: Arc<Folios>) -> Lruvec {
-        let policy = Policy::new(name, config);
+    pub fn new(policy: impl Into<PolicyChoice>, config: &LruConfig, folios: Arc<Folios>) -> Lruvec {
+        let choice = policy.into();
         Lruvec {
-            name,
+            name: choice.name,
             id: config.id,
             frames: config.first_frame.0..config.first_frame.0.saturating_add(config.nr_frames),
-            policy,
+            policy: Policy::new(choice, config),
             folios,
             vmstat: VmStat::default(),
             now: Millis::default(),
@@ -124,13 +124,13 @@ impl Lruvec {
 
     /// Empties an access log into the policy. Stale entries do nothing.
     pub fn drain(&mut self, log: &mut AccessLog) {
-        self.hear(log.drain());
+        self.apply_entries(log.drain());
     }
 
     /// Does what log entries ask for, in their order.
-    pub(crate) fn hear(&mut self, entries: impl IntoIterator<Item = Logged>) {
+    pub(crate) fn apply_entries(&mut self, entries: impl IntoIterator<Item = Logged>) {
         let (policy, mut cx) = self.parts();
-        policy.hear(&mut cx, entries);
+        policy.apply_entries(&mut cx, entries);
     }
 
     /// Judges the return of an evicted page; `frame` is bound to it and not logged yet.
@@ -145,7 +145,7 @@ impl Lruvec {
         kind: AccessPath,
     ) {
         let (policy, mut cx) = self.parts();
-        policy.hear_return(&mut cx, log, frame, shadow, kind);
+        policy.drain_and_refault(&mut cx, log, frame, shadow, kind);
     }
 
     /// Drops a page that went away (truncated, invalidated): its frame leaves without a shadow.
@@ -206,53 +206,5 @@ impl Lruvec {
     pub(crate) fn parts(&mut self) -> (&mut Policy, Context<'_>) {
         let Lruvec { policy, folios, vmstat, now, .. } = self;
         (policy, Context { folios, vmstat, now: *now })
-    }
-}
-
-/// Judges the return of an evicted page, of which its policy hears after what the log holds where
-/// its clock counts that.
-pub(super) fn hear_return<P: LruPolicy>(
-    policy: &mut P,
-    cx: &mut Context<'_>,
-    log: &mut AccessLog,
-    frame: FrameId,
-    shadow: ShadowEntry,
-    kind: AccessPath,
-) {
-    if P::ACCESS.logs_what_clocks_count() {
-        hear_all(policy, cx, log.drain());
-    }
-    policy.refault(cx, frame, shadow, kind);
-}
-
-/// Does what log entries ask a policy for: which policy is found out once a log, not once an entry.
-pub(super) fn hear_all(
-    policy: &mut impl LruPolicy,
-    cx: &mut Context<'_>,
-    entries: impl IntoIterator<Item = Logged>,
-) {
-    for entry in entries {
-        match entry {
-            Logged::Add(frame) => {
-                let before = cx.folios[frame].update(|flags| {
-                    let listed = flags.without(Flags::PENDING).with(Flags::ON_LIST);
-                    flags.any(Flags::PENDING).then_some(listed)
-                });
-                if before.any(Flags::PENDING) {
-                    policy.add(cx, frame);
-                }
-            }
-            Logged::Touch(frame) => {
-                if cx.flags(frame).any(Flags::ON_LIST) {
-                    policy.touch(cx, frame);
-                }
-            }
-            Logged::Rotate(frame) => {
-                if cx.flags(frame).any(Flags::ON_LIST) {
-                    cx.vmstat.count(Counter::Pgrotated);
-                    policy.rotate(cx, frame);
-                }
-            }
-        }
     }
 }

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! The worlds read words, take their young bits and tell a [`YoungPages`] what they met, leaf by
-//! leaf ([`LeafLook`]). The policy hears of a batch at a time, under its lock. In the kernel a
+//! leaf ([`LeafLook`]). The policy is told of a batch at a time, under its lock. In the kernel a
 //! mapping's length cuts the range; here words before the first and after the last resident page do
 //! not count as scanned, but any look counts for 64 words at least, or a leaf with one page would
 //! be dense. So mappings of fewer than eight pages are never dense: eviction's trials see to them.

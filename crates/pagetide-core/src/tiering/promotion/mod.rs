@@ -31,7 +31,7 @@
 //! it off, and a rate window other than a second, are our own.
 
 use super::auto::{Auto, TierCosts, Worth};
-use super::decision::{Because, Decision, Refusals, Sentence};
+use super::decision::{Decision, HintFaultAction, PromotionReason, Refusals};
 use super::knobs::TieringKnobs;
 use super::{BalancingMode, EntryFacts, Migration, StampWidth, TieringSwitches};
 use crate::folio::{Flags, Folio};
@@ -192,9 +192,9 @@ impl Promotion {
         now: Millis,
         fault: &HintFault<'_>,
         room: &Headroom,
-    ) -> Result<Because, Decision> {
+    ) -> Result<PromotionReason, Decision> {
         if self.switches.is_base() {
-            return Ok(Because::Touched);
+            return Ok(PromotionReason::Touched);
         }
         if self.switches.auto {
             return self.select_by_cost(now, fault, room);
@@ -202,7 +202,7 @@ impl Promotion {
         if room.is_ample(self.knobs.free_space_frames) {
             self.threshold = 0;
             self.vmstat.add(Counter::PgpromoteCandidateNrl, fault.nr_frames);
-            return Ok(Because::FreeSpace);
+            return Ok(PromotionReason::FreeSpace);
         }
         if self.switches.auto_threshold {
             self.adjust_threshold(now);
@@ -216,7 +216,7 @@ impl Promotion {
         if self.switches.rate_limit && !self.is_within_rate(now) {
             return Err(Decision::RateLimited);
         }
-        Ok(Because::Hot)
+        Ok(PromotionReason::Hot)
     }
 
     /// Whether promoting the page is expected to pay.
@@ -225,13 +225,13 @@ impl Promotion {
         now: Millis,
         fault: &HintFault<'_>,
         room: &Headroom,
-    ) -> Result<Because, Decision> {
+    ) -> Result<PromotionReason, Decision> {
         let latency = self.take_latency(now, fault.folio);
         let auto = self.auto.get_or_insert_with(|| Auto::new(room.nr_frames));
         auto.tell_time(now);
         let worth = auto.judge(latency, fault.folio);
         if room.nr_free > room.promo + room.nr_frames / 16 {
-            return Ok(Because::FreeSpace);
+            return Ok(PromotionReason::FreeSpace);
         }
         match worth {
             Worth::Cold => return Err(Decision::TooCold),
@@ -239,7 +239,7 @@ impl Promotion {
             Worth::Hot => {}
         }
         self.vmstat.add(Counter::PgpromoteCandidate, fault.nr_frames);
-        if auto.is_affordable() { Ok(Because::Hot) } else { Err(Decision::RateLimited) }
+        if auto.is_affordable() { Ok(PromotionReason::Hot) } else { Err(Decision::RateLimited) }
     }
 
     /// Notes what accesses, faults and moves cost now, a few times a second. Without knobs, all
@@ -281,18 +281,18 @@ impl Promotion {
     }
 
     /// How long until the scan's next run of a world with so many pages to scan; without knobs a
-    /// round takes as long as is worth it. `None`: as [`ScanPace`](super::ScanPace) has it.
+    /// round takes as long as is worth it. `None`: as [`HintScan`](super::HintScan) has it.
     pub fn run_period(&self, nr_pages: u64) -> Option<Millis> {
         let nr_runs = nr_pages.div_ceil(self.knobs.scan_pages).max(1);
         self.auto.as_ref().map(|auto| Millis((auto.pass().0 / nr_runs).max(1)))
     }
 
     /// A page of the fast node, armed when it was moved there or as a sample, was touched.
-    pub fn note_fast_fault(&mut self, now: Millis, folio: &Folio) -> Sentence {
+    pub fn note_fast_fault(&mut self, now: Millis, folio: &Folio) -> HintFaultAction {
         let latency = self.take_latency(now, folio);
-        let Some(auto) = &mut self.auto else { return Sentence::Stay };
+        let Some(auto) = &mut self.auto else { return HintFaultAction::Stay };
         auto.tell_time(now);
-        if auto.note_fast(latency, folio) { Sentence::Arm } else { Sentence::Stay }
+        if auto.note_fast(latency, folio) { HintFaultAction::Arm } else { HintFaultAction::Stay }
     }
 
     /// Whether a victim that reclaim would demote is too hot for that, as far as is known. `true`:

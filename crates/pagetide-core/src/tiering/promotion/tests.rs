@@ -115,12 +115,12 @@ fn adjustment_needs_more_than_a_period() {
 fn candidates_over_the_rate_are_counted_and_refused() {
     let mut world = World::at_rate(2);
     let nr_accepted =
-        (0..2000).filter(|_| world.hot(5000, 1) == Decision::Promote(Because::Hot)).count();
+        (0..2000).filter(|_| world.hot(5000, 1) == Decision::Promote(PromotionReason::Hot)).count();
     assert_eq!(nr_accepted, 512);
     assert_eq!(world.promotion.nr_candidates(), 2000);
     assert_eq!(world.hot(5500, 1), Decision::RateLimited);
     assert_eq!(world.hot(6000, 1), Decision::RateLimited, "a window is over after a second");
-    assert_eq!(world.hot(6001, 1), Decision::Promote(Because::Hot));
+    assert_eq!(world.hot(6001, 1), Decision::Promote(PromotionReason::Hot));
     assert_eq!(world.promotion.nr_candidates(), 2003);
     assert_eq!(world.promotion.limiting, Window { start: Millis(6001), nr_candidates: 2003 });
 }
@@ -129,8 +129,8 @@ fn candidates_over_the_rate_are_counted_and_refused() {
 fn large_folios_count_by_their_frames() {
     let mut world = World::at_rate(4);
     // The first starts the window and is free; the third reaches 1024.
-    assert_eq!(world.hot(5000, 512), Decision::Promote(Because::Hot));
-    assert_eq!(world.hot(5000, 512), Decision::Promote(Because::Hot));
+    assert_eq!(world.hot(5000, 512), Decision::Promote(PromotionReason::Hot));
+    assert_eq!(world.hot(5000, 512), Decision::Promote(PromotionReason::Hot));
     assert_eq!(world.hot(5000, 512), Decision::RateLimited);
     assert_eq!(world.promotion.nr_candidates(), 1536);
 }
@@ -138,7 +138,7 @@ fn large_folios_count_by_their_frames() {
 #[test]
 fn latency_at_the_threshold_is_too_long() {
     let mut world = World::new(TieringKnobs::default(), Stage::HotSelection);
-    assert_eq!(world.decide(5999, 5000, 1, &FULL), Decision::Promote(Because::Hot));
+    assert_eq!(world.decide(5999, 5000, 1, &FULL), Decision::Promote(PromotionReason::Hot));
     assert_eq!(world.promotion.nr_candidates(), 1);
     assert_eq!(world.decide(6000, 5000, 1, &FULL), Decision::TooCold);
     assert_eq!(world.promotion.nr_candidates(), 1, "a cold page is no candidate");
@@ -150,7 +150,7 @@ fn room_to_spare_promotes_and_touches_neither_count_nor_stamp() {
     let mut world = World::at_rate(2);
     world.promotion.threshold = 375;
     let ample = Headroom { nr_free: 3000 + 262_144 + 1, ..FULL };
-    assert_eq!(world.decide(90_000, 5, 4, &ample), Decision::Promote(Because::FreeSpace));
+    assert_eq!(world.decide(90_000, 5, 4, &ample), Decision::Promote(PromotionReason::FreeSpace));
     assert_eq!(world.promotion.threshold, 0);
     assert_eq!(world.promotion.nr_candidates(), 0);
     assert_eq!(world.folio().hint_stamp(), 5);
@@ -177,7 +177,7 @@ fn destination_keeps_its_high_watermark() {
     assert!(decision.wakes_reclaim());
     assert_eq!(world.promotion.nr_candidates(), 1, "hot all the same");
     let roomy = Headroom { nr_free: 2002, ..FULL };
-    assert_eq!(world.decide(5000, 5000, 1, &roomy), Decision::Promote(Because::Hot));
+    assert_eq!(world.decide(5000, 5000, 1, &roomy), Decision::Promote(PromotionReason::Hot));
     let decision = world.decide(5000, 5000, 2, &roomy);
     assert_eq!(decision, Decision::NoRoom);
     let none = Headroom { nr_frames: 0, nr_free: 0, high: 0, promo: 0 };
@@ -195,7 +195,7 @@ fn dirty_file_pages_stay_where_they_are() {
         world.hot(5000, 1)
     };
     assert_eq!(decide(PageType::File, Flags::DIRTY), Decision::Unmovable);
-    assert_eq!(decide(PageType::Anon, Flags::DIRTY), Decision::Promote(Because::Hot));
+    assert_eq!(decide(PageType::Anon, Flags::DIRTY), Decision::Promote(PromotionReason::Hot));
     assert_eq!(decide(PageType::Anon, Flags::WRITEBACK), Decision::Unmovable);
     assert_eq!(world.promotion.nr_candidates(), 3);
 }
@@ -203,7 +203,7 @@ fn dirty_file_pages_stay_where_they_are() {
 #[test]
 fn base_promotes_whatever_was_touched() {
     let mut world = World::new(TieringKnobs::default(), Stage::Base);
-    assert_eq!(world.decide(90_000, 5, 1, &FULL), Decision::Promote(Because::Touched));
+    assert_eq!(world.decide(90_000, 5, 1, &FULL), Decision::Promote(PromotionReason::Touched));
     assert_eq!(world.promotion.nr_candidates(), 0);
     let full = Headroom { nr_free: 0, ..FULL };
     assert_eq!(world.decide(90_000, 5, 1, &full), Decision::NoRoom);
@@ -221,7 +221,7 @@ fn mechanisms_work_alone() {
     assert_eq!(nr_promoted, 10, "cold pages too, at the rate");
     world.promotion.switches =
         TieringSwitches { hot_selection: true, auto_threshold: true, ..TieringSwitches::BASE };
-    assert_eq!(world.hot(90_000, 1), Decision::Promote(Because::Hot), "no limit");
+    assert_eq!(world.hot(90_000, 1), Decision::Promote(PromotionReason::Hot), "no limit");
     assert_eq!(world.promotion.hot_threshold(), Millis(1125), "50 of 600 candidates");
 }
 

@@ -160,17 +160,17 @@ impl Twin {
             && !self.switches.rate_limit
             && !self.switches.auto_threshold
         {
-            Because::Touched
+            PromotionReason::Touched
         } else {
             // Room of at least 1 GiB, or a sixteenth of the node, above PROMO.
             let enough = self.free_space.max(u128::from(room.nr_frames) / 16);
             if u128::from(room.nr_free) > u128::from(room.promo) + enough {
                 self.threshold = 0;
                 self.nrl += nr;
-                Because::FreeSpace
+                PromotionReason::FreeSpace
             } else {
                 match self.judge(now, page, nr) {
-                    Ok(()) => Because::Hot,
+                    Ok(()) => PromotionReason::Hot,
                     Err(refusal) => return refusal,
                 }
             }
@@ -340,7 +340,7 @@ proptest! {
                 folios[FrameId(0)].swap_hint_stamp(width.store(Millis(now)));
                 let fault = HintFault { folio: &folios[FrameId(0)], nr_frames: 1 };
                 let decision = promotion.decide(Millis(now), &fault, &room);
-                nr_promoted += u64::from(decision == Decision::Promote(Because::Hot));
+                nr_promoted += u64::from(decision == Decision::Promote(PromotionReason::Hot));
             }
             let nr_windows = (now - first) / knobs.rate_window.0 + 1;
             prop_assert!(nr_promoted <= share * nr_windows, "{nr_promoted} by {now}");

@@ -17,16 +17,17 @@
 use super::clock::{self, Counted, VirtualClock};
 use super::memory::{Memory, Slot};
 use super::{Reader, ReplayClock, ReplayOutcome, Setup, StatisticsFold};
+use crate::background::Background;
 use crate::trace::{AccessKind, DenseTrace};
 use pagetide_core::folio::{Flags, Folios};
 use pagetide_core::ids::{FrameId, PageId, PageType};
-use pagetide_core::lru::ShadowEntry;
-use pagetide_core::lru::{self, AccessRule, Discarded, LruConfig, Lruvec, Marked, PolicyConfig};
-use pagetide_core::reclaim::ReclaimBatch;
+use pagetide_core::lru::{
+    AccessPath, AccessRule, Discarded, LruConfig, Lruvec, Marked, ReclaimBatch, ShadowEntry,
+    Statistics,
+};
 use pagetide_core::vmstat::{Counter, VmStat};
 use std::sync::Arc;
 
-mod background;
 mod filling;
 mod groups;
 mod hits;
@@ -44,7 +45,6 @@ mod word;
 
 pub use tiering::TierCounts;
 
-use background::Background;
 use groups::Payers;
 use node::Node;
 use tables::Tables;
@@ -234,7 +234,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         if self.folios[frame].flags().any(Flags::ON_LIST) {
             let lists = &self.nodes[self.nth_of(frame)].lists;
             let lruvec = lists.lruvec_of(self.folios[frame].group());
-            lruvec.write_standing(frame, &mut said).expect("a string has room");
+            lruvec.write_state(frame, &mut said).expect("a string has room");
         } else {
             said.push_str("just in, not listed yet");
         }
@@ -248,7 +248,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
     pub fn past(&self, rank: u32) -> String {
         let mut said = String::new();
         if let Some(shadow) = self.shadow_of(rank) {
-            self.last().lists.root().write_past(shadow, &mut said).expect("a string has room");
+            self.last().lists.root().write_shadow(shadow, &mut said).expect("a string has room");
         }
         said
     }
@@ -310,8 +310,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
             }
         } else {
             self.misses += 1;
-            let reached =
-                if is_table { lru::AccessPath::Table } else { lru::AccessPath::Descriptor };
+            let reached = if is_table { AccessPath::Table } else { AccessPath::Descriptor };
             // A read past the page cache comes after its attempt.
             let filled = if kind == AccessKind::Bypass { None } else { self.fill(rank, reached) };
             match filled {
@@ -441,13 +440,12 @@ const DEMOTED: [Counter; 3] =
 fn lru_config(setup: &Setup) -> LruConfig {
     LruConfig {
         switches: setup.switches,
-        own: PolicyConfig::Pagetide(setup.tuning),
         swappiness: setup.swappiness,
         min_ttl: setup.min_ttl,
         can_swap: setup.swap_pages.is_some_and(|pages| pages > 0),
         statistics: match setup.statistics {
-            StatisticsFold::Live => lru::Statistics::Live,
-            StatisticsFold::Every { .. } => lru::Statistics::Folded,
+            StatisticsFold::Live => Statistics::Live,
+            StatisticsFold::Every { .. } => Statistics::Folded,
         },
         ..LruConfig::file_only(setup.memory.nr_frames_max())
     }

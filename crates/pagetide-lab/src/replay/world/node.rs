@@ -15,7 +15,9 @@ use crate::trace::DenseTrace;
 use pagetide_core::folio::Folios;
 use pagetide_core::group::{Grouping, NodeLists};
 use pagetide_core::ids::{FrameId, PageId};
-use pagetide_core::lru::{AccessLog, LruConfig, LruvecId, Marked, Room};
+use pagetide_core::lru::{
+    AccessLog, LruConfig, LruvecId, Marked, PolicyChoice, PolicyConfig, Room,
+};
 use pagetide_core::units::Millis;
 use std::ops::Range;
 use std::sync::Arc;
@@ -37,6 +39,8 @@ impl Node {
         trace: &DenseTrace,
     ) -> Vec<Node> {
         let has_groups = setup.memory.repeats_the_run() && has_groups(trace);
+        let config_of_policy = PolicyConfig::Pagetide(setup.tuning);
+        let policy = PolicyChoice { name: setup.policy, config: config_of_policy };
         let grouping = if has_groups { Grouping::On } else { Grouping::Off };
         let mut first = 0;
         let node = |(nth, nr_frames_max): (usize, u32)| {
@@ -53,7 +57,7 @@ impl Node {
             let id = LruvecId { node: nth as u8, ..config.id };
             let first_frame = FrameId(range.start);
             let config = LruConfig { nr_frames: nr_frames_max, first_frame, id, ..config };
-            let lists = NodeLists::new(setup.policy, &config, Arc::clone(folios), grouping);
+            let lists = NodeLists::new(policy, &config, Arc::clone(folios), grouping);
             Node { frames, lists, log: AccessLog::new(), range }
         };
         setup.memory.nodes().into_iter().enumerate().map(node).collect()
@@ -68,15 +72,12 @@ impl Node {
         self.frames.nr_used(self.range.len() as u32)
     }
 
-    /// A touch that may want a list operation. Says whether the log was drained, which may have
-    /// moved the tick.
+    /// A touch that may want a list operation.
     #[inline]
-    pub(super) fn log_touch(&mut self, marked: Marked, frame: FrameId) -> bool {
-        let is_full = self.log.touch_if(marked, frame) == Room::Full;
-        if is_full {
+    pub(super) fn log_touch(&mut self, marked: Marked, frame: FrameId) {
+        if self.log.touch_if(marked, frame) == Room::Full {
             self.drain();
         }
-        is_full
     }
 
     /// A folio that was just bound.

@@ -2,7 +2,7 @@
 //! vectors.
 //!
 //! The loops are core's ([`driver`]): the page cache runs the same ones, with locks. Only a machine
-//! has a background beside the accesses (see `background.rs`); memory of several kinds has its
+//! has a background beside the accesses; memory of several kinds has its
 //! passes made at once, and in any other memory waking the background does nothing.
 //!
 //! A claim takes the page's place on the swap device, if it needs one. Nothing else happens between
@@ -16,11 +16,12 @@ use pagetide_core::driver::{self, Driven, DrivenPass, LeafRead, Woken};
 use pagetide_core::folio::Flags;
 use pagetide_core::group::NodeLists;
 use pagetide_core::ids::{FrameId, GroupId, NodeId, PageId};
-use pagetide_core::lru::lru_gen::{Detail, GenCommandError};
+use pagetide_core::lru::lru_gen::Detail;
 use pagetide_core::lru::page_table::{LeafId, LeafLook, wants_around};
-use pagetide_core::lru::{Refusal, ShadowEntry};
+use pagetide_core::lru::{
+    DEF_PRIORITY, GenCommandError, ReclaimBatch, Refusal, Scan, ShadowEntry, Victim,
+};
 use pagetide_core::page_alloc::{Starving, WatermarkLevel};
-use pagetide_core::reclaim::{DEF_PRIORITY, ReclaimBatch, Scan, Victim};
 use pagetide_core::tiering::Migration;
 use std::ops::Range;
 

@@ -66,7 +66,7 @@ impl World {
     fn put_moved(&mut self, page: u32, node: Node, frame: FrameId, flags: Flags) {
         let before = self.access_loop.word(page).frame();
         self.folios[frame].bind_moved(&self.folios[before], flags);
-        self.lists[node as usize].whole_mut().welcome(frame);
+        self.lists[node as usize].whole_mut().moved_in(frame);
         self.give(page, node, frame);
     }
 }

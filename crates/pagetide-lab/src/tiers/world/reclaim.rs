@@ -10,6 +10,7 @@
 //! below, which limits no pass here.
 
 use super::World;
+use crate::background::{self, Background, HasBackground};
 use crate::tiers::access_loop::Node;
 use crate::tiers::prices::Item;
 use pagetide_core::driver::{Driven, DrivenPass, LeafRead, Woken};
@@ -17,14 +18,19 @@ use pagetide_core::folio::Flags;
 use pagetide_core::group::NodeLists;
 use pagetide_core::ids::{FrameId, NodeId, PageId};
 use pagetide_core::lru::page_table::{LeafId, LeafLook, wants_around};
-use pagetide_core::lru::{Refusal, ShadowEntry};
+use pagetide_core::lru::{ReclaimBatch, Refusal, ShadowEntry, Victim};
 use pagetide_core::page_alloc::{Starving, WatermarkLevel};
-use pagetide_core::reclaim::{ReclaimBatch, Victim};
 use pagetide_core::tiering::{BalancingMode, Demotion, DemotionMode, background_level};
 
 impl World {
     fn demotion_from(&self, node: NodeId) -> Option<Demotion<'_>> {
         Demotion::of(&self.topology, node, DemotionMode::On, 0)
+    }
+}
+
+impl HasBackground for World {
+    fn background(&mut self) -> &mut Background {
+        &mut self.background
     }
 }
 
@@ -49,7 +55,10 @@ impl Driven for World {
     }
 
     fn wake_background(&mut self) -> Woken {
-        self.wake_background_thread();
+        let now_ns = self.access_loop.now_ns();
+        if background::wake(self, now_ns) {
+            self.plan();
+        }
         Woken::Thread
     }
 

@@ -6,10 +6,10 @@ use pagetide_core::group::{
 };
 use pagetide_core::ids::{FrameId, GroupId, PageId, PageType};
 use pagetide_core::lru::{
-    AccessLog, AccessPath, AccessRule, LruConfig, Marked, PolicyName, Refusal, Room, ShadowEntry,
-    Switches,
+    AccessLog, AccessPath, AccessRule, LruConfig, Marked, PolicyName, ReclaimBatch, ReclaimKind,
+    Refusal, Room, Settled, ShadowEntry, Switches, Verdict,
 };
-use pagetide_core::reclaim::{ReclaimBatch, ReclaimKind, Settled, Step, Verdict};
+use pagetide_core::reclaim::Step;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -100,7 +100,8 @@ impl GroupsWorld {
         let GroupsSetup { policy, switches, nr_frames, can_swap, global_order, seed } = setup;
         let folios = Arc::new(Folios::for_one_thread(nr_frames));
         let lru = LruConfig { can_swap, switches, ..LruConfig::file_only(nr_frames) };
-        let config = GroupsConfig { policy, lru, limit: UNLIMITED, global_order, seed };
+        let config =
+            GroupsConfig { policy: policy.into(), lru, limit: UNLIMITED, global_order, seed };
         let groups = Groups::new(config, folios.clone());
         GroupsWorld {
             rule: groups.access_rule(),
@@ -264,7 +265,7 @@ impl GroupsWorld {
         let young: Vec<FrameId> = frames
             .filter_map(|(frame, is_young)| std::mem::take(is_young).then_some(frame))
             .collect();
-        self.groups.walked(&young);
+        self.groups.report_young(&young);
     }
 
     /// Walks everything and panics where an invariant is broken. O(pages + frames).

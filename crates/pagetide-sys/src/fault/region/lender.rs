@@ -136,7 +136,9 @@ impl FrameLender {
         }
         let source = self.arena.memory().addresses(frame..frame + 1).start;
         // SAFETY: S24, S25: the page is the caller's, here and there.
-        if unsafe { put(place, || place.uffd.move_to(place.range(), source)) }? != Put::Done {
+        let mv = || unsafe { place.uffd.move_to(place.range(), source) };
+        // SAFETY: S25: the page is the caller's, and its bytes are in the frame.
+        if unsafe { put(place, mv) }? != Put::Done {
             return Ok(None);
         }
         if write || place.uffd.protect(place.range(), true).is_err() {
@@ -166,7 +168,9 @@ impl FrameLender {
         let _ = unsafe { memory.empty(frame..frame + 1) };
         let source = bytes.as_ptr().addr();
         // SAFETY: S24, S25: the place is the caller's, and the source lives here.
-        let result = unsafe { put(place, || place.uffd.copy_to(place.range(), source, write)) };
+        let copy = || unsafe { place.uffd.copy_to(place.range(), source, write) };
+        // SAFETY: S25: the page is the caller's, and its bytes are kept here.
+        let result = unsafe { put(place, copy) };
         match result {
             Ok(Put::Done) if write => Ok(UserAccess::Write),
             Ok(Put::Done) => Ok(UserAccess::Read),

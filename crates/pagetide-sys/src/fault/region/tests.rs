@@ -414,11 +414,10 @@ fn a_page_that_a_child_has_too_is_copied() {
             bench.write(1, 9);
             bench.page(1).lock().unmap_user();
             assert_eq!(bench.read(1), 9);
-            // SAFETY: S9 (calls without pointers to be written).
-            let ended = unsafe {
-                libc::kill(child, libc::SIGKILL);
-                libc::waitpid(child, ptr::null_mut(), 0)
-            };
+            // SAFETY: S9 (a call without pointers).
+            unsafe { libc::kill(child, libc::SIGKILL) };
+            // SAFETY: S9 (a call without pointers that are followed).
+            let ended = unsafe { libc::waitpid(child, ptr::null_mut(), 0) };
             assert_eq!(ended, child);
         });
     });

@@ -27,13 +27,15 @@
 //! Source: sigaction(2), signal-safety(7), ioctl_userfaultfd(2) `UFFD_FEATURE_SIGBUS`.
 
 use std::cell::Cell;
+use std::io;
 use std::ops::Range;
-use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, TryLockError};
 
 use crate::fault::region::RegionMemory;
 use crate::fault::uffd::Fault;
+
+mod action;
 
 /// Whether a fault was served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,29 +102,13 @@ impl Drop for FaultRegistration {
 
 /// Puts the handler in place, once.
 fn install() {
-    BEFORE.get_or_init(|| {
-        OWNER.store(std::process::id(), Relaxed);
-        // SAFETY: S31: a zeroed sigaction is a value of the type, and the calls write live values.
-        unsafe {
-            let mut before: libc::sigaction = std::mem::zeroed();
-            libc::sigaction(libc::SIGBUS, ptr::null(), &mut before);
-            before
-        }
-    });
     static INSTALLED: OnceLock<()> = OnceLock::new();
     INSTALLED.get_or_init(|| {
-        // SAFETY: S31: the handler has the prototype that SA_SIGINFO asks for, and lives for ever.
-        let result = unsafe {
-            let mut ours: libc::sigaction = std::mem::zeroed();
-            ours.sa_sigaction = on_sigbus as *const () as usize;
-            ours.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER;
-            libc::sigfillset(&mut ours.sa_mask);
-            for fault in RAISED_BY_FAULTS {
-                libc::sigdelset(&mut ours.sa_mask, fault);
-            }
-            libc::sigaction(libc::SIGBUS, &ours, ptr::null_mut())
-        };
-        assert!(result == 0, "sigaction refuses only signals there are not");
+        OWNER.store(std::process::id(), Relaxed);
+        BEFORE.get_or_init(|| action::exchange(None));
+        let mut masked = action::all_signals();
+        RAISED_BY_FAULTS.into_iter().for_each(|fault| action::remove(&mut masked, fault));
+        action::exchange(Some(&action::of(on_sigbus, masked)));
     });
 }
 
@@ -143,13 +129,11 @@ extern "C" fn on_sigbus(
     info: *mut libc::siginfo_t,
     context: *mut libc::c_void,
 ) {
-    // SAFETY: S31: the C library's own place for it, on this thread.
-    let errno = unsafe { *libc::__errno_location() };
+    let errno = io::Error::last_os_error().raw_os_error();
     // SAFETY: S31: the kernel hands over both, for the time of the call.
     let fault = unsafe { read_fault(info, context) };
     let served = fault.map_or(Served::No, serve);
-    // SAFETY: S31, as above.
-    unsafe { *libc::__errno_location() = errno };
+    action::set_errno(errno.unwrap_or(0));
     if served == Served::No {
         // SAFETY: S31: handed on as it came.
         unsafe { pass_on(signal, info, context) };
@@ -191,9 +175,14 @@ fn find(address: usize) -> Option<Arc<Serve>> {
 unsafe fn read_fault(info: *const libc::siginfo_t, context: *const libc::c_void) -> Option<Fault> {
     const BUS_ADRERR: libc::c_int = 2;
     // SAFETY: S31, by the caller's word.
-    let (code, address) = unsafe { ((*info).si_code, (*info).si_addr().addr()) };
+    let info = unsafe { &*info };
+    if info.si_code != BUS_ADRERR {
+        return None;
+    }
+    // SAFETY: S31: a fault has an address.
+    let address = unsafe { info.si_addr() }.addr();
     // SAFETY: S31, by the caller's word.
-    (code == BUS_ADRERR).then(|| Fault::at(address, unsafe { is_write(context) }))
+    Some(Fault::at(address, unsafe { is_write(context) }))
 }
 
 /// What the processor says of the access.
@@ -221,42 +210,27 @@ unsafe fn is_write(_context: *const libc::c_void) -> Option<bool> {
 /// The arguments are what the kernel has handed to the handler.
 unsafe fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let before = BEFORE.get().expect("S31: known before the handler is in place");
-    // SAFETY: S31: a signal that was sent does not come again by itself.
-    let was_sent = unsafe { (*info).si_code } <= 0;
+    // SAFETY: S31, by the caller's word: a signal that was sent does not come again by itself.
+    let was_sent = unsafe { &*info }.si_code <= 0;
     match before.sa_sigaction {
         libc::SIG_IGN if was_sent => {}
         libc::SIG_DFL | libc::SIG_IGN => {
-            // SAFETY: S31: the default action. The access is made again, and ends the process.
-            unsafe {
-                libc::signal(signal, libc::SIG_DFL);
-                if was_sent {
-                    libc::raise(signal);
-                }
+            // The access is made again, and ends the process.
+            action::reset();
+            if was_sent {
+                action::raise(signal);
             }
         }
-        handler => {
-            // SAFETY: S31: the mask is the interrupted code's and what the handler asked for; it is
-            // a function of the prototype that its flags say.
-            unsafe {
-                let mut mask = (*context.cast::<libc::ucontext_t>()).uc_sigmask;
-                for other in 1..=libc::SIGRTMAX() {
-                    if libc::sigismember(&before.sa_mask, other) == 1 {
-                        libc::sigaddset(&mut mask, other);
-                    }
-                }
-                if before.sa_flags & libc::SA_NODEFER == 0 {
-                    libc::sigaddset(&mut mask, signal);
-                }
-                libc::pthread_sigmask(libc::SIG_SETMASK, &mask, ptr::null_mut());
-                if before.sa_flags & libc::SA_SIGINFO != 0 {
-                    type Handler =
-                        extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
-                    std::mem::transmute::<usize, Handler>(handler)(signal, info, context);
-                } else {
-                    let handler: extern "C" fn(libc::c_int) = std::mem::transmute(handler);
-                    handler(signal);
-                }
+        _ => {
+            // SAFETY: S31, by the caller's word.
+            let mut mask = unsafe { &*context.cast::<libc::ucontext_t>() }.uc_sigmask;
+            action::add_all(&mut mask, &before.sa_mask);
+            if before.sa_flags & libc::SA_NODEFER == 0 {
+                action::add(&mut mask, signal);
             }
+            action::block(&mask);
+            // SAFETY: S31: handed on as it came.
+            unsafe { action::call(before, signal, info, context) };
         }
     }
 }

@@ -16,7 +16,7 @@ use pagetide_core::folio::Flags;
 use pagetide_core::ids::{CpuId, FrameId};
 use pagetide_core::lru::AccessPath;
 use pagetide_core::page_alloc::WatermarkLevel;
-use pagetide_core::tiering::{HintFault, Migration, Sentence};
+use pagetide_core::tiering::{HintFaultAction, Migration};
 use pagetide_core::units::Millis;
 use pagetide_sys::{ClaimedFrame, Lock, PageHandle, PageRef, read_monotonic_ns};
 
@@ -32,10 +32,10 @@ impl FrameSource {
         frame: FrameId,
         has_hint: bool,
     ) -> Option<FrameId> {
-        let Some(sentence) = self.judge_access(cpu, page, frame, has_hint) else {
+        let Some(action) = self.judge_access(cpu, page, frame, has_hint) else {
             return Some(frame);
         };
-        if sentence == Sentence::Move
+        if action == HintFaultAction::Move
             && let Ok(mut lock) = page.try_lock()
         {
             self.promote(cpu, &mut lock, frame);
@@ -51,7 +51,7 @@ impl FrameSource {
         if !self.pages.is_slow(frame, has_hint) {
             return;
         }
-        if self.judge_access(cpu, page.page(), frame, has_hint) == Some(Sentence::Move) {
+        if self.judge_access(cpu, page.page(), frame, has_hint) == Some(HintFaultAction::Move) {
             self.promote(cpu, page, frame);
         }
     }
@@ -64,16 +64,16 @@ impl FrameSource {
         page: PageRef<'_>,
         frame: FrameId,
         has_hint: bool,
-    ) -> Option<Sentence> {
+    ) -> Option<HintFaultAction> {
         self.pay_for_access(frame);
         if !has_hint || !page.test_and_clear_hint() {
             return None;
         }
-        let sentence = self.judge_fault(cpu, frame);
-        if sentence == Sentence::Arm {
+        let action = self.judge_fault(cpu, frame);
+        if action == HintFaultAction::Arm {
             page.set_hint();
         }
-        Some(sentence)
+        Some(action)
     }
 
     fn pay_for_access(&self, frame: FrameId) {
@@ -86,23 +86,16 @@ impl FrameSource {
     }
 
     /// Judges the fault on an armed page, whose hint the caller took.
-    fn judge_fault(&self, cpu: CpuId, frame: FrameId) -> Sentence {
-        let Some(tiering) = &self.tiering else { return Sentence::Stay };
-        let is_local = self.pages.nodes.index_of(frame) == 0;
+    fn judge_fault(&self, cpu: CpuId, frame: FrameId) -> HintFaultAction {
+        let Some(tiering) = &self.tiering else { return HintFaultAction::Stay };
+        let is_fast = self.pages.nodes.index_of(frame) == 0;
         let (now, folio) = (self.fine_now(tiering), &self.pages.folios[frame]);
-        let decision = {
-            let mut promotion = lock(&tiering.promotion);
-            promotion.count_hint_fault(is_local);
-            if is_local {
-                return promotion.note_fast_fault(now, folio);
-            }
-            let room = self.pages.nodes.first().frames.room();
-            promotion.decide(now, &HintFault { folio, nr_frames: 1 }, &room)
-        };
-        if decision.wakes_reclaim() {
+        let room = || self.pages.nodes.first().frames.room();
+        let judged = lock(&tiering.promotion).judge_fault(now, folio, is_fast, room);
+        if judged.wakes_reclaim {
             self.wake_background(cpu);
         }
-        decision.sentence()
+        judged.action
     }
 
     /// The time of a hint fault: with worker threads what the clock says, as latencies may be
@@ -168,7 +161,7 @@ impl FrameSource {
     ) {
         let frame = page.frame().expect("a page that moved is resident");
         let node = self.pages.nodes.of(frame);
-        node.lock_lists().whole_mut().welcome(frame);
+        node.lock_lists().whole_mut().moved_in(frame);
         node.log_add(cpu, &self.pages.folios, frame);
         if let Some(recorder) = &self.pages.recorder {
             recorder.record(self.pages.folios[frame].page(), migration.into());

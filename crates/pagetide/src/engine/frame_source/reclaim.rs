@@ -11,9 +11,9 @@ use crate::stats::counters::Event;
 use pagetide_core::driver::{self, Driven, Woken};
 use pagetide_core::group::{NodeLists, NodePass};
 use pagetide_core::ids::{CpuId, NodeId};
-use pagetide_core::lru::lru_gen::{Detail, GenCommandError};
+use pagetide_core::lru::lru_gen::Detail;
+use pagetide_core::lru::{GenCommandError, ReclaimBatch, ReclaimKind};
 use pagetide_core::page_alloc::{Starving, WatermarkLevel};
-use pagetide_core::reclaim::{ReclaimBatch, ReclaimKind};
 use pagetide_core::units::Millis;
 use pagetide_sys::{ClaimedFrame, current_cpu, read_thread_cpu_time_ns};
 use std::sync::atomic::Ordering::Relaxed;
@@ -129,10 +129,7 @@ impl FrameSource {
     /// A frame for a page; what is to be done for it is done.
     pub(crate) fn alloc_frame(&self, cpu: CpuId) -> Result<ClaimedFrame, NoFrame> {
         let claimed = self.frame_above_low(cpu);
-        let claimed = claimed.or_else(|| driver::alloc_slowly(&mut self.reclaimer(cpu)));
-        let claimed = claimed.ok_or(NoFrame)?;
-        self.wake_growth();
-        Ok(claimed)
+        claimed.or_else(|| driver::alloc_slowly(&mut self.reclaimer(cpu))).ok_or(NoFrame)
     }
 
     /// A frame for a page, if one is to be had without reclaiming.

@@ -1,0 +1,88 @@
+//! What two lists offer beyond the base: aging by tables, a clock for groups, weights of the types.
+
+use super::TwoLists;
+use super::design::{Design, RefaultVerdict};
+use crate::folio::Flags;
+use crate::ids::{FrameId, PageType};
+use crate::lru::capability::{AgesByTables, Capabilities, GroupClock, WeighsTypes};
+use crate::lru::workingset::{HierarchyCounts, ListPages, NonresidentAge};
+use crate::lru::{AccessPath, Context, Mechanism, ShadowEntry};
+
+impl<D: Design> Capabilities for TwoLists<D> {
+    fn tables(&mut self) -> Option<&mut dyn AgesByTables> {
+        Some(self)
+    }
+
+    fn group_clock(&self) -> Option<&dyn GroupClock> {
+        Some(self)
+    }
+
+    fn group_clock_mut(&mut self) -> Option<&mut dyn GroupClock> {
+        Some(self)
+    }
+
+    fn types(&mut self) -> Option<&mut dyn WeighsTypes> {
+        Some(self)
+    }
+}
+
+impl<D: Design> AgesByTables for TwoLists<D> {
+    /// The walk has taken the young bit: REFERENCED keeps what it said.
+    fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        cx.folios[frame].set(Flags::REFERENCED);
+    }
+}
+
+impl<D: Design> GroupClock for TwoLists<D> {
+    fn refault_judged(
+        &mut self,
+        cx: &mut Context<'_>,
+        frame: FrameId,
+        shadow: ShadowEntry,
+        _kind: AccessPath,
+        is_recent: bool,
+    ) {
+        let verdict = if self.switches.has(Mechanism::RefaultDistance) {
+            self.design.refault_judged(shadow, is_recent)
+        } else {
+            RefaultVerdict::Stays
+        };
+        self.react(cx, frame, verdict);
+    }
+
+    fn is_recent(
+        &self,
+        shadow: ShadowEntry,
+        page_type: PageType,
+        sizes: &ListPages,
+    ) -> Option<bool> {
+        self.design.is_recent(shadow, page_type, sizes)
+    }
+
+    fn list_pages(&self, cx: &Context<'_>) -> ListPages {
+        self.design.read(cx, self.lists.sizes())
+    }
+
+    fn hierarchy_counts(&self) -> HierarchyCounts {
+        let age = self.design.clock().map_or(0, NonresidentAge::read);
+        HierarchyCounts { age, cost: self.cost.noted() }
+    }
+
+    fn count_below(&mut self, new: &HierarchyCounts, nr_listed: u64) {
+        if let Some(age) = self.design.clock_mut() {
+            age.advance(new.age);
+        }
+        self.cost.note_below(new.cost, nr_listed);
+    }
+}
+
+impl<D: Design> WeighsTypes for TwoLists<D> {
+    /// There is no anonymous-only mode here: more than 200 counts as 200.
+    fn set_swappiness(&mut self, swappiness: u8) {
+        self.swappiness = swappiness.min(200);
+    }
+
+    fn fold_statistics(&mut self, cx: &mut Context<'_>) {
+        self.design.fold(cx, self.lists.sizes());
+    }
+}

@@ -1,0 +1,44 @@
+//! Before any refault detection: nothing is remembered, half of the file pages may be active.
+//!
+//! Used-once pages only ever press on the other half, so an established working set is safe from
+//! them; and a new one that needs more than half of memory never establishes itself.
+//!
+//! Ignored: see [`Design`]. Source: the classic LRU specification, section 12, "no history".
+
+use super::{DeactivationCheck, Design, FolioState, RefaultVerdict, is_low_before_ratio};
+use crate::ids::PageType;
+use crate::lru::workingset::ListPages;
+use crate::lru::{Context, LruConfig, ShadowEntry};
+
+/// Two lists without history.
+#[derive(Debug)]
+pub struct Vanilla;
+
+impl Design for Vanilla {
+    const DEACTIVATION_CHECK: DeactivationCheck = DeactivationCheck::EachPiece;
+    const FORCES: bool = false;
+
+    fn new(_config: &LruConfig) -> Vanilla {
+        Vanilla
+    }
+
+    fn evicted(&mut self, _subject: FolioState) -> Option<ShadowEntry> {
+        None
+    }
+
+    fn refault(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _subject: FolioState,
+        _shadow: ShadowEntry,
+        _sizes: ListPages,
+    ) -> RefaultVerdict {
+        RefaultVerdict::Forgotten
+    }
+
+    fn activated(&mut self, _page_type: PageType) {}
+
+    fn is_low(&self, read: &ListPages, page_type: PageType) -> bool {
+        is_low_before_ratio(read, page_type)
+    }
+}

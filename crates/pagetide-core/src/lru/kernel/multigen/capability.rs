@@ -1,0 +1,81 @@
+//! What the multi-gen LRU offers beyond the base: table walks, generations, weights, explanations.
+
+use super::profile::Profile;
+use super::{Multigen, is_parked};
+use crate::folio::Folios;
+use crate::ids::FrameId;
+use crate::lru::capability::{AgesByTables, Capabilities, Explains, KeepsGenerations, WeighsTypes};
+use crate::lru::kernel::multigen::swappiness::Swappiness;
+use crate::lru::page_table::{TableWalk, YoungPages};
+use crate::lru::{Context, Mechanism};
+use crate::units::Millis;
+use crate::vmstat::Counter;
+use core::fmt;
+
+impl<P: Profile> Capabilities for Multigen<P> {
+    fn tables(&mut self) -> Option<&mut dyn AgesByTables> {
+        Some(self)
+    }
+
+    fn generations(&self) -> Option<&dyn KeepsGenerations> {
+        Some(self)
+    }
+
+    fn explains(&self) -> Option<&dyn Explains> {
+        Some(self)
+    }
+
+    fn types(&mut self) -> Option<&mut dyn WeighsTypes> {
+        Some(self)
+    }
+}
+
+impl<P: Profile> AgesByTables for Multigen<P> {
+    fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        let profile = self.profile;
+        if is_parked(cx.flags(frame)) || !self.switches.has(Mechanism::Generations) {
+            return;
+        }
+        let before = cx.folios[frame].update(|flags| Some(profile.seen_young(flags)));
+        if profile.promotes_young(before) && self.generations.promote(cx.folios, frame) {
+            cx.vmstat.count(Counter::LruGenWalkPromoted);
+        }
+    }
+
+    fn start_walk(&mut self) -> TableWalk {
+        let all = !self.switches.has(Mechanism::BloomFilter);
+        self.walks.start(self.generations.window.max_seq, all)
+    }
+
+    fn note_walk(&mut self, found: &YoungPages, walk_seq: Option<u64>) {
+        let asked_at = walk_seq.map_or(self.generations.window.max_seq, |seq| seq + 1);
+        self.walks.remember(asked_at, found);
+        if walk_seq.is_some() {
+            self.walks.count(found.counts);
+        }
+    }
+}
+
+impl<P: Profile> KeepsGenerations for Multigen<P> {
+    fn is_reclaimable(&self, now: Millis, priority: u8) -> bool {
+        let nr_folios = self.generations.nr_evictable(self.swappiness, 0);
+        nr_folios >> priority > 0 && self.is_old_enough(now)
+    }
+}
+
+impl<P: Profile> WeighsTypes for Multigen<P> {
+    fn set_swappiness(&mut self, swappiness: u8) {
+        self.swappiness = Swappiness::new(self.can_swap, swappiness, P::SWAPPINESS_MAX);
+    }
+}
+
+impl<P: Profile> Explains for Multigen<P> {
+    fn write_state(
+        &self,
+        folios: &Folios,
+        frame: FrameId,
+        out: &mut dyn fmt::Write,
+    ) -> fmt::Result {
+        self.write_generation(folios[frame].flags(), out)
+    }
+}

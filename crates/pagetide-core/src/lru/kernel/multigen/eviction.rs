@@ -1,0 +1,244 @@
+//! Eviction, the consumer: takes from the old end of the oldest generation.
+//!
+//! A folio at the old end is not always a victim. Whatever happened to it since it was linked there
+//! is settled now, when it costs one list move each, and not when it happened:
+//!
+//! ```text
+//!                                   +--> unevictable list     locked in memory
+//!   oldest generation's tail --> ? -+--> its own generation   promoted by a table walk
+//!                                   +--> next generation      tier above the limit, or full count
+//!                                   +--> next generation      dirty: wait for the flusher
+//!                                   +--> victims              all others
+//! ```
+//!
+//! One scan looks at no more than its budget (4096 at most) and stops at 64 victims. A scan that
+//! only sorted and did not use up its budget ran out of folios: it counts as nothing, and the other
+//! type gets its turn. Generations that ended up empty are retired at once.
+//!
+//! Ignored: zones (there is one), large folios. Source: the multi-gen LRU specification, section 6.
+
+use super::generations::End;
+use super::plan::PassProgress;
+use super::profile::{Choice, Entry};
+use super::tiers::RefTier;
+use super::window::{MIN_NR_GENS, index_of};
+use super::{Multigen, Profile};
+use crate::folio::Flags;
+use crate::ids::{FrameId, PageType};
+use crate::lru::{Context, Mechanism, Scan, VICTIMS_MAX, Victims};
+use crate::vmstat::Counter;
+
+/// The most folios one scan looks at.
+pub(super) const SCAN_MAX: u64 = 64 * VICTIMS_MAX as u64;
+
+const _: () = assert!(VICTIMS_MAX == 64, "a scan stops at one machine word's bits of victims");
+
+/// What eviction does with the folio at the old end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    /// Keep out of the generations.
+    Park,
+    /// Link where it belongs.
+    Sort,
+    /// Move to the next generation.
+    Protect,
+    /// Move to the next generation until it is written.
+    AwaitFlush,
+    /// Try to evict.
+    Take,
+}
+
+/// Judges a folio linked in the oldest generation, whose index is `oldest`.
+fn fate(flags: Flags, oldest: usize, is_protected: bool) -> Fate {
+    if flags.any(Flags::UNEVICTABLE) {
+        Fate::Park
+    } else if flags.generation() != Some(oldest as u32) {
+        Fate::Sort
+    } else if is_protected {
+        Fate::Protect
+    } else if flags.any(Flags::WRITEBACK) || flags.is_dirty_file() {
+        Fate::AwaitFlush
+    } else {
+        Fate::Take
+    }
+}
+
+impl<P: Profile> Multigen<P> {
+    /// The type to evict from first, and its tier limit.
+    fn choose(&self) -> Choice {
+        if !self.switches.has(Mechanism::Controller) {
+            let page_type = self.swappiness.preferred_type();
+            return Choice { page_type, tier_limit: RefTier::LAST };
+        }
+        let window = &self.generations.window;
+        let choice = self.profile.choose(&self.controller, window, self.swappiness);
+        Choice { tier_limit: self.unless_off(choice.tier_limit), ..choice }
+    }
+
+    /// The last tier of a type that is not protected, judged by the type alone.
+    pub(super) fn tier_limit(&self, page_type: PageType) -> RefTier {
+        self.unless_off(self.profile.tier_limit(&self.controller, page_type))
+    }
+
+    fn unless_off(&self, limit: RefTier) -> RefTier {
+        let protects =
+            self.switches.has(Mechanism::Tiers) && self.switches.has(Mechanism::Controller);
+        if protects { limit } else { RefTier::LAST }
+    }
+
+    /// Takes victims, from the type that deserves it less; looks at `budget` folios at most.
+    ///
+    /// Returns the progress made, in folios; none means that this priority is over.
+    pub(super) fn evict(
+        &mut self,
+        cx: &mut Context<'_>,
+        scan: &mut Scan,
+        done: &mut PassProgress,
+        victims: &mut Victims,
+        budget: u64,
+    ) -> u64 {
+        let budget = self.profile.scan_max(budget).min(SCAN_MAX);
+        let scan_type = if self.switches.has(Mechanism::ScanPrefetch) {
+            Self::scan_type::<true>
+        } else {
+            Self::scan_type::<false>
+        };
+        let mut choice = self.choose();
+        let mut progress = scan_type(self, cx, scan, victims, choice, budget);
+        let other = choice.page_type.other();
+        if progress == 0 && self.swappiness.evicts(other) {
+            choice = Choice { page_type: other, tier_limit: self.tier_limit(other) };
+            progress = scan_type(self, cx, scan, victims, choice, budget);
+        }
+        done.took_anon |= choice.page_type == PageType::Anon && !victims.is_empty();
+        progress += u64::from(self.retire_empty_generations());
+        let nr_gens = self.generations.window.nr_gens_evictable(self.swappiness);
+        if nr_gens <= MIN_NR_GENS { 0 } else { progress }
+    }
+
+    /// One scan of a type; returns what counts as progress.
+    fn scan_type<const PREFETCH: bool>(
+        &mut self,
+        cx: &mut Context<'_>,
+        scan: &mut Scan,
+        victims: &mut Victims,
+        Choice { page_type, tier_limit }: Choice,
+        budget: u64,
+    ) -> u64 {
+        if self.generations.window.nr_gens(page_type) <= MIN_NR_GENS {
+            return 0;
+        }
+        let oldest = index_of(self.generations.window.oldest(page_type));
+        let nr_victims_before = victims.len();
+        let mut scanned = 0;
+        while scanned < budget && victims.len() < VICTIMS_MAX {
+            let next = self.generations.oldest_folio::<PREFETCH>(cx.folios, page_type);
+            let Some(frame) = next else { break };
+            scanned += 1;
+            let flags = cx.flags(frame);
+            let references = self.profile.references(flags);
+            let is_protected =
+                references.tier > tier_limit || self.profile.promotes_lazily(references);
+            match fate(flags, oldest, is_protected) {
+                Fate::Take => self.take(cx, frame, victims),
+                other => self.keep(cx, scan, frame, flags, other),
+            }
+        }
+        scan.count_scanned(scanned);
+        let did_work = victims.len() > nr_victims_before || scanned == budget;
+        if did_work { scanned } else { 0 }
+    }
+
+    fn take(&mut self, cx: &mut Context<'_>, frame: FrameId, victims: &mut Victims) {
+        let profile = self.profile;
+        self.generations.unlink(cx.folios, frame, |flags| profile.isolated(flags));
+        victims.take(cx.folios, frame);
+    }
+
+    fn keep(
+        &mut self,
+        cx: &mut Context<'_>,
+        scan: &mut Scan,
+        frame: FrameId,
+        flags: Flags,
+        fate: Fate,
+    ) {
+        match fate {
+            Fate::Park => {
+                self.generations.unlink(cx.folios, frame, |flags| flags);
+                self.enter(cx, frame, Entry::Added);
+            }
+            Fate::Sort => {
+                self.generations.sort(cx.folios, frame);
+                cx.vmstat.count(Counter::LruGenSorted);
+            }
+            Fate::Protect => self.protect(cx, frame, flags),
+            Fate::AwaitFlush => {
+                scan.dirty += 1;
+                let change = |flags| self.profile.moved_on(flags).with(Flags::RECLAIM);
+                self.generations.move_on(cx.folios, frame, End::Head, change);
+                cx.vmstat.count(Counter::LruGenUnwritten);
+            }
+            Fate::Take => unreachable!("victims are not kept"),
+        }
+    }
+
+    /// Moves a folio on for its accesses. One whose count is full is promoted whatever the
+    /// controller says, so it is not its doing and not counted for it.
+    fn protect(&mut self, cx: &mut Context<'_>, frame: FrameId, flags: Flags) {
+        let (profile, page_type) = (self.profile, flags.page_type());
+        let references = profile.references(flags);
+        if profile.promotes_lazily(references) {
+            cx.vmstat.count(Counter::LruGenPromotedLazily);
+        } else {
+            self.controller.tier_mut(page_type, references.tier).protected += 1;
+            cx.vmstat.count(Counter::LruGenProtected);
+        }
+        if P::PROTECTION_ACTIVATES {
+            cx.count_activation(page_type);
+        }
+        self.generations
+            .move_on(cx.folios, frame, P::PROTECTED_END, |flags| profile.moved_on(flags));
+    }
+
+    /// Skips generations with nothing left on their lists. Returns whether there were any.
+    fn retire_empty_generations(&mut self) -> bool {
+        let generations = &mut self.generations;
+        let before = generations.window.min_seq;
+        let mut after =
+            generations.window.drained(self.swappiness, |t, seq| generations.is_empty(t, seq));
+        if self.swappiness.evicts_both() {
+            after = self.profile.coupled(&generations.window, after);
+        }
+        generations.window.min_seq = after;
+        for page_type in PageType::ALL {
+            if after[page_type.index()] != before[page_type.index()] {
+                self.controller.fold(page_type);
+            }
+        }
+        after != before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LISTED: Flags = Flags::ON_LIST.with_generation(Some(1));
+
+    /// Specification, section 6, the table of sort().
+    #[test]
+    fn the_first_matching_row_decides() {
+        let everything = Flags::UNEVICTABLE.with(Flags::DIRTY);
+        assert_eq!(fate(LISTED.with(everything), 1, true), Fate::Park);
+        assert_eq!(fate(Flags::DIRTY.with_generation(Some(3)), 1, true), Fate::Sort);
+        let unwritten = [Flags::DIRTY, Flags::WRITEBACK, Flags::WRITEBACK.with(Flags::ANON)];
+        for flags in unwritten.map(|flags| LISTED.with(flags)) {
+            assert_eq!(fate(flags, 1, true), Fate::Protect);
+            assert_eq!(fate(flags, 1, false), Fate::AwaitFlush);
+        }
+        assert_eq!(fate(LISTED.with(Flags::DIRTY).with(Flags::ANON), 1, false), Fate::Take);
+        assert_eq!(fate(LISTED.with(Flags::DIRTY).with(Flags::SWAP_BACKED), 1, false), Fate::Take);
+        assert_eq!(fate(LISTED, 1, false), Fate::Take);
+    }
+}

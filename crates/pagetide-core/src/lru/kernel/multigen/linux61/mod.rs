@@ -1,0 +1,244 @@
+//! The rules of Linux 6.1, profile A: the multi-gen LRU as it was first measured.
+//!
+//! *Insertion.* Only a fault says anything: its folio is the youngest. All others enter where
+//! eviction takes from, or one later if they must be written first.
+//!
+//! ```text
+//!   min_seq           min_seq + 1                        max_seq
+//!   read, readahead   unwritten anon, awaiting flush     faulted; refused by eviction
+//! ```
+//!
+//! *Accesses.* The first one only marks; one of the page table promotes at once and clears the
+//! count, because tiers are for pages accessed through descriptors only.
+//!
+//! ```text
+//!   accesses     0   1   2   3   4   5 and more      flags in this order: REFERENCED,
+//!   references   0   0   1   2   3   4               WORKINGSET, then REFS 1 to 3
+//!   tier         0   0   1   2   2   3
+//! ```
+//!
+//! *Aging.* With three generations it depends on how folios are spread: too many in the youngest,
+//! or too few in the oldest, and a generation starts. A direct pass then goes on with what it found
+//! before; the background thread ages before each priority and never while it reclaims.
+//!
+//! *Types.* File pages never have fewer generations left than anonymous ones, so the older type is
+//! evicted first; at equal age tier 0 of both is compared, and the loser's tiers with the winner's
+//! tier 0.
+//!
+//! *Refaults.* Only the generation under eviction is remembered.
+//!
+//! [`Mechanism::MinimalPatch`] leaves what the series had at its sixth patch: no table walks (hot
+//! mapped pages become young by being refused), no forced aging, no second trial, no fairness.
+//!
+//! Not modelled: locked folios, folios that may not be unmapped or written by the pass, and marks
+//! that aging leaves on folios while they are isolated.
+//!
+//! Source: the multi-gen LRU specification, sections 3 to 8, profile A.
+
+use super::controller::{Controller, Gains};
+use super::eviction::SCAN_MAX;
+use super::generations::End;
+use super::plan::{EvictableSizes, PassProgress, Plan, Then};
+use super::profile::{Choice, Entry, Profile, awaits_flush, has_no_copy};
+use super::refault::{RefaultOutcome, Token};
+use super::swappiness::Swappiness;
+use super::tiers::{RefTier, References};
+use super::window::{MAX_NR_GENS, MIN_NR_GENS, Window};
+use crate::folio::Flags;
+use crate::ids::PageType;
+use crate::lru::{
+    AccessPath, AccessRule, DEF_PRIORITY, Mechanism, ReclaimKind, Refusal, Scan, ShadowEntry,
+    Switches,
+};
+
+/// Weights where a type's tiers are compared with its own tier 0: twice the ratio is still evicted.
+const TIER_GAINS: Gains = Gains { base: 1, compared: 2 };
+/// All that accesses leave on a folio, beside the count.
+const ACCESSED: Flags = Flags::REFERENCED.with(Flags::WORKINGSET);
+
+/// Linux 6.1. See the module.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Linux61 {
+    switches: Switches,
+}
+
+impl Profile for Linux61 {
+    const ACCESS_RULE: AccessRule = AccessRule::CountAfterWorkingset;
+    const SWAPPINESS_MAX: u8 = Swappiness::MAX;
+    const PROTECTED_END: End = End::Tail;
+    const PROTECTION_ACTIVATES: bool = true;
+    const COUNTS_OLD_REFAULTS: bool = false;
+
+    fn new(switches: Switches) -> Linux61 {
+        Linux61 { switches }
+    }
+
+    fn references(self, flags: Flags) -> References {
+        counted(flags.refs() + u32::from(flags.any(Flags::WORKINGSET)))
+    }
+
+    fn promotes_lazily(self, _references: References) -> bool {
+        false
+    }
+
+    fn walks_tables(self) -> bool {
+        !self.is_minimal()
+    }
+
+    fn promotes_young(self, _flags: Flags) -> bool {
+        !self.is_minimal()
+    }
+
+    fn seen_young(self, flags: Flags) -> Flags {
+        if self.is_minimal() { flags } else { flags.without(ACCESSED).with_refs(0) }
+    }
+
+    fn entered_seq(self, window: &Window, flags: Flags, _entry: Entry) -> u64 {
+        let oldest = window.oldest(flags.page_type());
+        let is_late = has_no_copy(flags) || awaits_flush(flags);
+        if flags.any(Flags::ACTIVE) {
+            window.max_seq
+        } else if is_late || !self.switches.has(Mechanism::ColdInsertion) {
+            oldest + 1
+        } else {
+            oldest
+        }
+    }
+
+    fn isolated(self, flags: Flags) -> Flags {
+        let was_referenced = flags.any(Flags::REFERENCED);
+        let flags = flags.without(Flags::RECLAIM.with(Flags::REFERENCED));
+        if was_referenced { flags } else { flags.without(Flags::WORKINGSET).with_refs(0) }
+    }
+
+    fn retries(self) -> bool {
+        self.switches.has(Mechanism::Retry) && !self.is_minimal()
+    }
+
+    /// Whatever was refused is young, unless it only waits to be written. Its tier is remembered.
+    fn survivor(self, _window: &Window, flags: Flags, _refusal: Refusal) -> Flags {
+        let remembers = flags.any(Flags::WORKINGSET);
+        let flags = if remembers { flags.with(Flags::REFERENCED) } else { flags };
+        if awaits_flush(flags) { flags.without(Flags::ACTIVE) } else { flags.with(Flags::ACTIVE) }
+    }
+
+    fn moved_on(self, flags: Flags) -> Flags {
+        flags.without(ACCESSED).with_refs(0)
+    }
+
+    fn coupled(self, window: &Window, candidates: [u64; 2]) -> [u64; 2] {
+        lockstep(window, candidates)
+    }
+
+    fn plan(self, sizes: &EvictableSizes, done: &PassProgress, scan: &Scan) -> Plan {
+        let can_evict = sizes.nr_gens > MIN_NR_GENS;
+        let budget = if can_evict { sizes.nr_folios >> scan.priority } else { 0 };
+        let is_first_look = scan.priority == DEF_PRIORITY;
+        match scan.kind {
+            _ if !self.needs_aging(sizes) => Plan::Scan(budget),
+            ReclaimKind::Background if !done.has_begun => Plan::Age(Then::PlanAgain),
+            _ if is_first_look => Plan::Scan(budget),
+            ReclaimKind::Background => Plan::Scan(0),
+            ReclaimKind::Direct | ReclaimKind::Proactive => Plan::Age(Then::Scan(budget)),
+        }
+    }
+
+    /// For fairness: enough was aged, swapped out, or freed for all groups.
+    fn is_over(self, done: &PassProgress, scan: &Scan) -> bool {
+        let has_swapped = done.took_anon && scan.is_satisfied();
+        let is_balanced = scan.kind == ReclaimKind::Background
+            && scan.priority <= DEF_PRIORITY - 2
+            && scan.is_satisfied();
+        !self.is_minimal() && (done.nr_started > 1 || has_swapped || is_balanced)
+    }
+
+    fn initial_priority(self, _reclaimable: u64, _target: u64) -> u8 {
+        DEF_PRIORITY
+    }
+
+    fn scan_max(self, _budget: u64) -> u64 {
+        SCAN_MAX
+    }
+
+    fn forces_aging(self) -> bool {
+        !self.is_minimal()
+    }
+
+    fn counts_forced(self) -> bool {
+        false
+    }
+
+    fn choose(self, controller: &Controller, window: &Window, swappiness: Swappiness) -> Choice {
+        let is_anon_older = swappiness.evicts(PageType::Anon)
+            && window.oldest(PageType::Anon) < window.oldest(PageType::File);
+        let shortcut = if is_anon_older { Some(PageType::Anon) } else { swappiness.forced_type() };
+        if let Some(page_type) = shortcut {
+            return Choice { page_type, tier_limit: self.tier_limit(controller, page_type) };
+        }
+        let page_type = controller.type_to_evict(swappiness, 1);
+        let other = page_type.other();
+        let gains = Gains { base: swappiness.gain(other), compared: swappiness.gain(page_type) };
+        Choice { page_type, tier_limit: controller.tier_limit(other, page_type, gains) }
+    }
+
+    fn tier_limit(self, controller: &Controller, page_type: PageType) -> RefTier {
+        let has_margin = self.switches.has(Mechanism::TierMargin);
+        let gains = if has_margin { TIER_GAINS } else { Gains::EVEN };
+        controller.tier_limit(page_type, page_type, gains)
+    }
+
+    fn is_recent(self, token: Token, window: &Window, page_type: PageType) -> bool {
+        was_just_evicted(token, window, page_type)
+    }
+
+    fn remembered(self, shadow: ShadowEntry) -> References {
+        counted(Token::of(shadow).references + u32::from(shadow.workingset()))
+    }
+
+    /// A page that faults, or whose count was full, is part of the working set.
+    fn refaulted(self, references: References, kind: AccessPath) -> RefaultOutcome {
+        let is_restored = kind == AccessPath::Table || references.count == REFERENCES_MAX;
+        let flags = if is_restored { Flags::WORKINGSET } else { Flags::NONE };
+        RefaultOutcome { flags, is_activated: false, is_restored }
+    }
+}
+
+impl Linux61 {
+    fn is_minimal(self) -> bool {
+        self.switches.has(Mechanism::MinimalPatch)
+    }
+
+    /// Whether a generation should start, with these sizes.
+    fn needs_aging(self, sizes: &EvictableSizes) -> bool {
+        const MAX: u64 = MAX_NR_GENS as u64;
+        match sizes.nr_gens {
+            ..=MIN_NR_GENS => true,
+            MAX.. => false,
+            _ if !self.switches.has(Mechanism::AgingBySize) => true,
+            _ => sizes.nr_young * 2 > sizes.nr_folios || sizes.nr_old * 4 < sizes.nr_folios,
+        }
+    }
+}
+
+/// The most accesses that are counted beyond the first.
+const REFERENCES_MAX: u32 = Flags::REFS_MAX + 1;
+
+/// Reads an access count, 0 to 4.
+fn counted(count: u32) -> References {
+    References { count, workingset: count > 0, tier: RefTier::holding(count + 1) }
+}
+
+/// The oldest generations of both types where file may not run ahead of anon, nor anon of file:
+/// anon waits for the slower one, file never goes back.
+pub(super) fn lockstep(window: &Window, [anon, file]: [u64; 2]) -> [u64; 2] {
+    let anon = anon.min(file);
+    [anon, anon.max(window.oldest(PageType::File))]
+}
+
+/// Whether the generation that this token's page was evicted from is still being evicted.
+pub(super) fn was_just_evicted(token: Token, window: &Window, page_type: PageType) -> bool {
+    token.distance_to(window.oldest(page_type)) == 0
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,404 @@
+//! Pagetide's own policy: nothing to set, near the best design on each kind of trace.
+//!
+//! # Problem
+//!
+//! Each published policy is the best one somewhere and loses by tens of points elsewhere: LRU to a
+//! loop, LIRS to a working set that shifts, S3-FIFO to a loop, W-TinyLFU to recency. The one that
+//! has to choose does not know the trace.
+//!
+//! # Idea
+//!
+//! Three parts, and a place to wait; `docs/policy.md` says what each is worth.
+//!
+//! ```text
+//!   accesses --+--> page_clock   how many distinct pages since then?     the comparison's unit
+//!              |        |
+//!              |        v
+//!              +--> engine       probation | main, judged by instants    what stays
+//!              |        ^
+//!              |        | setting: probation's share and order, how much proof main asks for
+//!              +--> selection    the engine four times, in miniature     which setting
+//!
+//!   readahead ---> unread         aside until it is accessed; only then is it judged
+//! ```
+//!
+//! In the page cache a hit writes nothing that is shared: it counts in the folio's descriptor until
+//! it has counted three, and the first in each epoch goes to its CPU's log, as the clock counts
+//! pages, not accesses. Of sampled pages all go there, since a miniature counts for itself.
+//!
+//! # Data and invariants
+//!
+//! What an evicted page leaves fits the token of a shadow entry:
+//!
+//! ```text
+//!   36              16 15            0
+//!   +-----------------+--------------+
+//!   | evictions so far| epoch of the |      evictions in units of 1/4096 memory: they come around
+//!   | (21 bits)       | last access  |      after 512 memories, and two memories count
+//!   +-----------------+--------------+
+//! ```
+//!
+//! A page that comes back and enters a full main takes the place of main's oldest folio, which is
+//! the next to go from probation: victims are taken several at a time, and each judgement must meet
+//! another one.
+//!
+//! How large memory is follows from how much it holds whenever it must give: where a limit moves,
+//! or a group has only a part of the frames, epochs follow when that changed by more than an
+//! eighth, and the miniatures start again; the lists' shares follow at once. Folios that cannot be
+//! evicted at all (unevictable, or anonymous without swap) wait on a list of their own.
+//!
+//! Ignored: swappiness below 200, as anonymous and file pages compete by their accesses alone;
+//! priorities, as it looks until it has found a victim or seen all; guards, until a page that has
+//! one is to be evicted. Sources: each part names its own. The whole is ours.
+
+mod ages;
+mod capability;
+mod contest;
+mod engine;
+mod expansion;
+mod explain;
+mod listing;
+mod page_clock;
+mod sampled_pages;
+mod selection;
+mod stamp;
+#[cfg(test)]
+mod tests;
+mod tuning;
+mod unread;
+mod victims;
+
+pub use selection::{SelectionSummary, SettingChange, SettingSummary};
+pub use tuning::{NR_SETTINGS, ProbationOrder, Setting, Tuning};
+pub use victims::PagetideCursor;
+
+use super::capability::AgesByTables;
+use super::{
+    AccessPath, AccessRule, Context, LOG_LEN, LruConfig, LruPolicy, LruvecId, Mechanism, PassPlan,
+    Progress, PutBack, Refusal, ShadowEntry, Switches, TOKEN_BITS,
+};
+use crate::folio::{Flags, Folios};
+use crate::ids::FrameId;
+use crate::list::FolioList;
+use crate::lru::{ReclaimKind, Scan, Victims};
+use alloc::boxed::Box;
+use engine::{Engine, PARTS_A_PAGE, Past, Place, Stamp};
+use listing::keeps;
+use page_clock::Epoch;
+use selection::Selection;
+use unread::Unread;
+
+const EPOCH_BITS: u32 = 16;
+const AGE_BITS: u32 = TOKEN_BITS - EPOCH_BITS;
+/// Parts of memory that shadow entries count evictions in.
+const EVICTION_UNITS: u32 = 4096;
+/// An access that finds no frame makes room for so many at once: one of so many parts of memory, up
+/// to the kernel's batch. A pass costs several times what a victim does.
+const BATCH_PARTS: u32 = 256;
+const BATCH_MAX: u32 = 32;
+/// And of probation at most one of so many parts, lest a call that brings in several pages evicts
+/// the first of them before it has read them.
+const BATCH_PARTS_OF_PROBATION: u32 = 8;
+/// Epochs without an eviction after which hits are not logged any more, until the next one: four
+/// memories of distinct pages.
+const EPOCHS_LOGGED: u32 = 64;
+
+/// The swappiness from which on anonymous folios go first.
+const ANON_FIRST: u8 = 200;
+
+/// Pagetide's own policy.
+pub struct Pagetide {
+    id: LruvecId,
+    /// What keeps a folio from being evicted at all.
+    keeps: Flags,
+    /// Swappiness says that anonymous folios are to go first.
+    is_anon_first: bool,
+    /// Folios of files that were spared for it since one was met, or came.
+    nr_files_spared: u32,
+    tuning: Tuning,
+    switches: Switches,
+    engine: Engine,
+    selection: Option<Box<Selection>>,
+    /// Folios that readahead brought, and no access has met.
+    unread: Unread,
+    /// Folios that cannot be evicted.
+    kept: FolioList,
+    /// What was evicted, in parts of a page.
+    evicted: u64,
+    /// Epochs that ended since something was evicted or demoted.
+    epochs_without_eviction: u32,
+    /// Something was evicted or demoted: there is no room for every new page.
+    is_full: bool,
+    /// A shadow entry's unit of evictions, in parts of a page, as a power of two.
+    unit_shift: u32,
+}
+
+impl Pagetide {
+    /// The policy with other constants than those it ships with.
+    pub(super) fn tuned(config: &LruConfig, tuning: Tuning) -> Pagetide {
+        let nr_frames = config.nr_frames.max(1);
+        let mut policy = Pagetide {
+            id: config.id,
+            keeps: keeps(config),
+            is_anon_first: config.swappiness >= ANON_FIRST,
+            nr_files_spared: 0,
+            tuning,
+            switches: config.switches,
+            engine: Engine::new(nr_frames, &tuning, config.switches),
+            selection: None,
+            unread: Unread::default(),
+            kept: FolioList::new(),
+            evicted: 0,
+            epochs_without_eviction: 0,
+            is_full: false,
+            unit_shift: (PARTS_A_PAGE * (nr_frames / EVICTION_UNITS).max(1)).ilog2(),
+        };
+        policy.start_selection(0);
+        policy
+    }
+
+    fn set_capacity(&mut self, capacity: u32) {
+        self.engine.set_capacity(capacity);
+        let chosen = self.selection.as_ref().map_or(0, |it| it.chosen());
+        self.start_selection(chosen);
+    }
+
+    fn start_selection(&mut self, chosen: usize) {
+        self.selection = self.switches.has(Mechanism::SettingSelection).then(|| {
+            let capacity = self.engine.capacity();
+            Box::new(Selection::new(capacity, chosen, &self.tuning, self.switches))
+        });
+    }
+
+    /// The selection plays an access to a watched page, unless others are sampled by now.
+    fn sample(&mut self, folios: &Folios, frame: FrameId) {
+        let page = folios[frame].page();
+        match &mut self.selection {
+            Some(selection) if selection.samples(page) => {
+                if let Some(setting) = selection.access(page) {
+                    self.engine.set_setting(self.tuning.settings[setting]);
+                }
+            }
+            _ => {
+                folios[frame].set_hits(folios[frame].hits().with_watched(false));
+            }
+        }
+    }
+
+    /// Lets hits be logged again, unless nothing has been evicted for long.
+    #[cold]
+    fn end_epoch(&mut self, folios: &Folios) {
+        let engine = &mut self.engine;
+        self.unread.end_epoch(folios, |frame| engine.push_old(folios, frame));
+        self.epochs_without_eviction += 1;
+        if self.epochs_without_eviction <= EPOCHS_LOGGED {
+            folios.end_tick();
+        }
+    }
+
+    /// A folio had to go: which ones are hit matters from now on.
+    fn note_departure(&mut self, folios: &Folios) {
+        self.is_full = true;
+        if self.epochs_without_eviction > EPOCHS_LOGGED {
+            folios.end_tick();
+        }
+        self.epochs_without_eviction = 0;
+    }
+
+    fn pack(&self, epoch: Epoch) -> u64 {
+        self.evicted >> self.unit_shift << EPOCH_BITS | u64::from(epoch)
+    }
+
+    fn unpack(&self, shadow: ShadowEntry) -> Past {
+        let now = self.evicted >> self.unit_shift;
+        let units = now.wrapping_sub(shadow.token() >> EPOCH_BITS) & ((1 << AGE_BITS) - 1);
+        Past { evicted: units << self.unit_shift, epoch: shadow.token() as Epoch }
+    }
+}
+
+impl LruPolicy for Pagetide {
+    type Cursor = PagetideCursor;
+
+    const ACCESS: AccessRule = AccessRule::CountAndLog;
+
+    fn new(config: &LruConfig) -> Pagetide {
+        Pagetide::tuned(config, Tuning::default())
+    }
+
+    fn plan_pass(&self, _kind: ReclaimKind, target: Option<u64>) -> PassPlan {
+        PassPlan::page_by_page(target.or_else(|| Some(self.batch())))
+    }
+
+    #[inline(always)]
+    fn add(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        let folio = &cx.folios[frame];
+        let flags = folio.flags();
+        if flags.any(Flags::ANON) {
+            self.nr_files_spared = 0;
+        }
+        let is_sampled = self.selection.as_ref().is_some_and(|it| it.samples(folio.page()));
+        let hits = folio.hits().with_watched(is_sampled);
+        if flags.any(Flags::PREFETCHED) {
+            folio.set_hits(hits.with_tick(0));
+            return self.add_unread(cx.folios, frame);
+        }
+        folio.set_hits(hits.with_tick(cx.folios.tick()));
+        let stamp = Stamp::of_flagged(folio, flags);
+        let last = flags.any(Flags::WORKINGSET).then_some(stamp.epoch);
+        let is_main =
+            flags.any(Flags::ACTIVE) || last.is_some() && self.gets_main(cx, flags, stamp);
+        if flags.any(Flags::ACTIVE) {
+            folio.clear(Flags::ACTIVE);
+        }
+        let place = match is_main {
+            true => Place::Main,
+            false => self.engine.place_of_new(!self.is_full),
+        };
+        let before = self.engine.clock.now();
+        let epoch = self.engine.touch(last, stamp.weight());
+        if self.engine.clock.now() != before {
+            self.end_epoch(cx.folios);
+        }
+        let stamp = Stamp { epoch, place, ..stamp };
+        stamp.put(folio);
+        self.settle(cx.folios, frame, flags, stamp);
+        if is_sampled {
+            self.sample(cx.folios, frame);
+        }
+    }
+
+    #[inline(always)]
+    fn touch(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        let folio = &cx.folios[frame];
+        let mut may_move = true;
+        if folio.flags().link() > 0 {
+            may_move = self.touch_unlisted(cx, frame);
+        }
+        let has_ended = self.engine.hit(folio);
+        if may_move {
+            self.engine.move_hit(cx.folios, frame);
+        }
+        if has_ended {
+            self.end_epoch(cx.folios);
+        }
+        if folio.hits().is_watched() {
+            self.sample(cx.folios, frame);
+        }
+    }
+
+    fn rotate(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        if cx.flags(frame).link() == 0 {
+            self.engine.move_to_old_end(cx.folios, frame);
+        }
+    }
+
+    fn remove(&mut self, cx: &mut Context<'_>, frame: FrameId) {
+        self.unlink(cx.folios, frame);
+    }
+
+    #[inline]
+    fn refault(
+        &mut self,
+        cx: &mut Context<'_>,
+        frame: FrameId,
+        shadow: ShadowEntry,
+        kind: AccessPath,
+    ) {
+        let folio = &cx.folios[frame];
+        let flags = folio.set(Flags::WORKINGSET);
+        cx.count_refault(flags.page_type());
+        let past = self.unpack(shadow);
+        let mut stamp = Stamp { epoch: past.epoch, ..Stamp::of_flagged(folio, flags) };
+        stamp.place = match self.engine.is_history(past, stamp.parts()) {
+            true => Place::Main,
+            false => Place::Probation,
+        };
+        if !kind.is_ahead() {
+            if self.gets_main(cx, flags, stamp) {
+                folio.set(Flags::ACTIVE);
+            } else {
+                stamp.place = Place::Probation;
+            }
+        }
+        stamp.put(folio);
+    }
+
+    fn isolate(
+        &mut self,
+        cx: &mut Context<'_>,
+        scan: &mut Scan,
+        cursor: &mut PagetideCursor,
+        victims: &mut Victims,
+    ) -> Progress {
+        let wanted = scan.nr_victims_wanted();
+        if wanted > 0 {
+            self.begin_batch(cursor);
+        }
+        while victims.len() < wanted {
+            let Some(looked) = self.look(cx.folios, cursor) else { break };
+            scan.count_scanned(1);
+            if let Some(frame) = looked
+                && self.may_go(cx, scan, cursor, frame)
+            {
+                victims.take(cx.folios, frame);
+            }
+        }
+        Progress::of_batch(victims)
+    }
+
+    fn evicted(
+        &mut self,
+        cx: &mut Context<'_>,
+        _scan: &mut Scan,
+        _cursor: &mut PagetideCursor,
+        frame: FrameId,
+    ) -> Option<ShadowEntry> {
+        let stamp = Stamp::of(&cx.folios[frame]);
+        let is_main = stamp.place == Place::Main;
+        let shadow = ShadowEntry::new(self.pack(stamp.epoch), self.id, is_main);
+        self.evicted += u64::from(stamp.weight());
+        self.note_departure(cx.folios);
+        Some(shadow)
+    }
+
+    fn put_back(
+        &mut self,
+        cx: &mut Context<'_>,
+        _scan: &mut Scan,
+        _cursor: &mut PagetideCursor,
+        frame: FrameId,
+        refusal: Refusal,
+    ) -> PutBack {
+        self.relist(cx.folios, frame);
+        match refusal {
+            Refusal::Young => self.young(cx, frame),
+            Refusal::Dirty => {
+                cx.folios[frame].set(Flags::RECLAIM);
+            }
+            Refusal::Busy => {}
+        }
+        PutBack::Listed
+    }
+
+    fn nr_folios(&self) -> u64 {
+        [self.engine.len(), self.unread.len(), self.kept.len()].map(u64::from).iter().sum()
+    }
+
+    fn validate(&self, folios: &Folios) {
+        self.engine.validate(folios);
+        self.kept.validate(folios);
+        self.unread.validate(folios);
+        let listed = self.engine.iter(folios).map(|frame| (frame, Some(0)));
+        let kept = self.kept.iter(folios).map(|frame| (frame, Some(1)));
+        let unread = self.unread.iter(folios).map(|frame| (frame, None));
+        for (frame, link) in listed.chain(kept).chain(unread) {
+            let flags = folios[frame].flags();
+            assert!(flags.any(Flags::ON_LIST), "{frame} listed but not flagged");
+            let is_there = link.map_or(Unread::has(flags.link()), |link| flags.link() == link);
+            assert!(is_there, "{frame} is on another list");
+        }
+        if let Some(selection) = &self.selection {
+            selection.validate();
+        }
+    }
+}

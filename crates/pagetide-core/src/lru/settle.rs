@@ -1,0 +1,94 @@
+//! Settling a batch: what each verdict means to the policy, to the folio and to the counters.
+//!
+//! Problem: most of a pass is victims, and each of them was a question of which policy it is.
+//! Idea: as with the access log, that is found out once a batch; this is the same code for each.
+//!
+//! ```text
+//!   claimed    policy: evicted -----> shadow      folio: free    settled as evicted
+//!   demoted    policy: demoted                    folio: free    settled as demoted
+//!   refused    policy: put back ----> listed      folio: listed
+//!                               '---> again       folio: isolated still, a victim once more
+//! ```
+//!
+//! Invariant: victims are settled in their order. A page dropped meanwhile is on no list.
+
+use super::{
+    Context, LruPolicy, PutBack, ReclaimBatch, ReclaimKind, Refusal, Scan, Settled, Verdict, Victim,
+};
+use crate::folio::Flags;
+use crate::ids::FrameId;
+use crate::vmstat::Counter;
+
+/// Settles the victims of a batch, which were tried, or only looked at.
+pub(super) fn settle_all<P: LruPolicy>(
+    policy: &mut P,
+    cx: &mut Context<'_>,
+    scan: &mut Scan,
+    cursor: &mut P::Cursor,
+    batch: &mut ReclaimBatch,
+    was_looking: bool,
+) {
+    let (reclaimed_before, demoted_before) = (scan.reclaimed, scan.demoted);
+    let nr_tried = batch.victims.len();
+    for at in 0..nr_tried {
+        let Victim { frame, page, verdict } = batch.victims.list[at];
+        match verdict {
+            Verdict::Claimed => {
+                let shadow = policy.evicted(cx, scan, cursor, frame);
+                free(cx, scan, frame);
+                batch.settled.push(Settled::Evicted { page, frame, shadow });
+            }
+            Verdict::Demoted => {
+                debug_assert!(scan.demotes, "{frame} demoted by a pass that does not");
+                if let Some(moves) = policy.moves() {
+                    moves.demoted(cx, frame);
+                }
+                free(cx, scan, frame);
+                scan.demoted += 1;
+                batch.settled.push(Settled::Demoted { page, frame });
+            }
+            Verdict::Refused(_) if cx.flags(frame).any(Flags::ORPHAN) => {
+                let state = Flags::ISOLATED.with(Flags::ORPHAN).with(Flags::GEN);
+                cx.folios[frame].clear(state);
+                batch.settled.push(Settled::Orphan { frame });
+            }
+            Verdict::Refused(refusal) => {
+                if !was_looking {
+                    cx.vmstat.count(Counter::PgstealRefused);
+                    scan.dirty += u64::from(refusal == Refusal::Dirty);
+                }
+                match policy.put_back(cx, scan, cursor, frame, refusal) {
+                    PutBack::Retry => batch.victims.push(frame, page),
+                    PutBack::Listed => list(cx, frame),
+                }
+            }
+        }
+    }
+    batch.victims.list.drain(..nr_tried);
+    let [stolen, demoted] = counters(scan.kind);
+    cx.vmstat.add(stolen, scan.reclaimed - reclaimed_before);
+    cx.vmstat.add(demoted, scan.demoted - demoted_before);
+}
+
+/// A victim's frame is free: its folio is isolated no longer.
+#[inline]
+fn free(cx: &mut Context<'_>, scan: &mut Scan, frame: FrameId) {
+    let flags = cx.folios[frame].clear(Flags::ISOLATED.with(Flags::GEN));
+    debug_assert!(flags.any(Flags::ISOLATED) && !flags.any(Flags::ORPHAN));
+    scan.reclaimed += 1;
+    cx.count_by_type(flags.page_type(), Counter::PgstealAnon, Counter::PgstealFile);
+}
+
+/// A victim stays, and is on a list again.
+fn list(cx: &Context<'_>, frame: FrameId) {
+    cx.folios[frame].update(|flags| Some(flags.without(Flags::ISOLATED).with(Flags::ON_LIST)));
+}
+
+/// What frames are counted as, that were freed, by kind of reclaim: all, and by demotion.
+const fn counters(kind: ReclaimKind) -> [Counter; 2] {
+    match kind {
+        ReclaimKind::Background => [Counter::PgstealBackground, Counter::PgdemoteBackground],
+        ReclaimKind::Direct => [Counter::PgstealDirect, Counter::PgdemoteDirect],
+        ReclaimKind::Proactive => [Counter::PgstealProactive, Counter::PgdemoteProactive],
+    }
+}
