@@ -7,8 +7,14 @@ use common::pages::Random;
 use common::regions::{load, region, store};
 use common::watchdog::Watchdog;
 use pagetide::{Bytes, FaultDelivery, PageCache, PolicyName, Region, RegionOptions};
-use pagetide_sys::FaultWatch;
+use pagetide_core::ids::{FrameId, PageIndex};
+use pagetide_sys::{
+    ArenaOptions, FaultWatch, FrameArena, FrameLender, PageTable, RegionMemory, Served,
+    serve_faults,
+};
 use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 #[global_allocator]
 static ALLOCATOR: FaultWatch = FaultWatch::new();
@@ -34,6 +40,42 @@ fn use_pages(region: &Region, nr_rounds: u64) {
             });
         }
     });
+}
+
+/// A fault that does allocate is seen.
+#[test]
+fn the_allocator_is_watched() {
+    let arena = FrameArena::reserve(1, ArenaOptions::default()).expect("a frame");
+    let Ok(lender) = FrameLender::new(&Arc::new(arena)) else { return };
+    let memory = RegionMemory::new(1, &Arc::new(lender), FaultDelivery::Signal).expect("a region");
+    let memory = Arc::new(memory);
+    let table = PageTable::over_region(Arc::clone(&memory));
+    let serve = move |_fault| {
+        let mut page = table.page_or_make(PageIndex(0)).expect("there is one").lock();
+        page.install(table.arena().claim(FrameId(0)).expect("free"));
+        page.fill_zero(0..4096);
+        page.map_user(true).expect("mapped");
+        Served::Yes
+    };
+    let _registration = serve_faults(&memory, Arc::new(serve));
+    let before = ALLOCATOR.nr_calls_in_faults();
+    memory.words()[0].store(1, Relaxed);
+    assert!(ALLOCATOR.nr_calls_in_faults() > before, "a leaf of the table was made");
+}
+
+/// Handlers run on the thread's own stack.
+#[test]
+fn a_thread_with_a_small_stack_touches_pages() {
+    let _watchdog = Watchdog::new();
+    let cache = PageCache::builder().memory(Bytes::from_pages(256)).build().expect("a cache");
+    let options = RegionOptions::anonymous(Bytes::from_pages(1024));
+    let Some(region) = region("a_thread_with_a_small_stack", &cache, options) else { return };
+    std::thread::scope(|scope| {
+        let small = std::thread::Builder::new().stack_size(64 << 10);
+        let touch = || (0..3000).for_each(|nth| store(&region, nth % 1024, nth as u64));
+        small.spawn_scoped(scope, touch).expect("a thread");
+    });
+    assert_eq!(load(&region, 3), 2051);
 }
 
 #[test]

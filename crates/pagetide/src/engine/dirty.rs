@@ -54,7 +54,8 @@ impl DirtyIndex {
 
     /// Whether a page can be noted.
     pub(crate) fn has_room(&self) -> bool {
-        lock(&self.pages).noted.len() + NOTED_SPARE < NOTED_MAX
+        let noted = &lock(&self.pages).noted;
+        noted.len() + NOTED_SPARE < noted.capacity()
     }
 
     /// All of a page was written, as [`DirtyIndex::insert`] has it; allocates nothing where there

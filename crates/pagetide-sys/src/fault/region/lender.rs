@@ -138,7 +138,9 @@ impl FrameLender {
         // SAFETY: S24, S25: the page is the caller's, here and there.
         let mv = || unsafe { place.uffd.move_to(place.range(), source) };
         // SAFETY: S25: the page is the caller's, and its bytes are in the frame.
-        if unsafe { put(place, mv) }? != Put::Done {
+        let moved = unsafe { put(place, mv) };
+        // Also where one of both is locked into memory (mlock): the kernel refuses that.
+        if !matches!(moved, Ok(Put::Done)) {
             return Ok(None);
         }
         if write || place.uffd.protect(place.range(), true).is_err() {
