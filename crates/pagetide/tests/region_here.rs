@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering::Relaxed;
 #[global_allocator]
 static ALLOCATOR: FaultWatch = FaultWatch::new();
 
-const NR_PAGES: u64 = 4096;
+const NR_PAGES: u64 = 2048;
 
 /// Loads and stores at random, on threads that do nothing else, and checks each word.
 fn use_pages(region: &Region, nr_rounds: u64) {
@@ -84,7 +84,9 @@ fn no_fault_of_a_thread_allocates() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("file");
     for &policy in PolicyName::ALL {
-        for over_file in [false, true] {
+        // What differs by policy does not differ by what is beneath.
+        let beneath = if policy == PolicyName::default() { &[false, true][..] } else { &[false] };
+        for &over_file in beneath {
             let memory = Bytes::from_pages(NR_PAGES / 4);
             let cache = PageCache::builder().memory(memory).policy(policy).build();
             let cache = cache.expect("a cache");
@@ -98,9 +100,9 @@ fn no_fault_of_a_thread_allocates() {
             };
             assert_eq!(region.stats().delivery, FaultDelivery::Signal);
             let before = ALLOCATOR.nr_calls_in_faults();
-            use_pages(&region, 3000);
+            use_pages(&region, 2000);
             let stats = region.stats();
-            assert!(stats.missing_faults > 2000 && stats.failed_faults == 0, "{stats:?}");
+            assert!(stats.missing_faults > 1000 && stats.failed_faults == 0, "{stats:?}");
             let nr = ALLOCATOR.nr_calls_in_faults() - before;
             assert_eq!(nr, 0, "{policy}, over a file: {over_file}");
         }
