@@ -151,8 +151,6 @@ pub struct FreeFrames<'a> {
     pub nr_free: u64,
     /// Of those, the ones in the high-order reserve.
     pub nr_high_atomic: u64,
-    /// Frames kept for requests that can use no higher zone: see [`lowmem_reserve`].
-    pub lowmem_reserve: u64,
     /// The free blocks themselves.
     pub blocks: &'a FreeBlocks,
 }
@@ -254,8 +252,7 @@ impl Watermarks {
         if !rights.has_reserves() {
             unusable += free.nr_high_atomic;
         }
-        let limit = rights.limit(self.mark(level)) + free.lowmem_reserve;
-        if free.nr_free.saturating_sub(unusable) <= limit {
+        if free.nr_free.saturating_sub(unusable) <= rights.limit(self.mark(level)) {
             return false;
         }
         let reserve_usable = rights.is_high_atomic(order) || rights.oom_victim;
@@ -271,25 +268,6 @@ pub fn min_free_kbytes(lowmem: u64) -> u64 {
     let lowmem_kbytes = lowmem * PAGE_KBYTES;
     (16 * lowmem_kbytes).isqrt().clamp(128, 262_144)
 }
-
-/// Frames of zone `lower` kept from requests that could have used zones up to `highest`.
-///
-/// `managed` and `ratios` have one entry a zone, lowest first: frames, and the divisor of the
-/// frames above (0 keeps nothing).
-///
-/// # Panics
-///
-/// When `highest` is not a zone.
-pub fn lowmem_reserve(managed: &[u64], ratios: &[u64], lower: usize, highest: usize) -> u64 {
-    if lower >= highest || managed[lower] == 0 {
-        return 0;
-    }
-    let above: u64 = managed[lower + 1..=highest].iter().sum();
-    above.checked_div(ratios[lower]).unwrap_or(0)
-}
-
-/// Linux's ratios for [`lowmem_reserve`]: DMA, DMA32, NORMAL, MOVABLE.
-pub const LOWMEM_RESERVE_RATIOS: [u64; 4] = [256, 256, 32, 0];
 
 #[cfg(test)]
 mod tests;

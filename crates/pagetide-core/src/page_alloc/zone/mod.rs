@@ -214,7 +214,6 @@ impl Zone {
         let free = FreeFrames {
             nr_free: self.buddy.nr_free,
             nr_high_atomic: self.buddy.nr_high_atomic,
-            lowmem_reserve: 0,
             blocks: &self.buddy.blocks,
         };
         self.watermarks.check(request.order, level, request.rights, &free)
