@@ -146,7 +146,7 @@ fn a_killed_writer_whose_end_was_seen_writes_nothing_more() {
         return;
     }
     let nr_rounds = if is_long() { 400 } else { 50 };
-    for wait in ["pidfd", "signal"] {
+    for wait in ["pidfd", "signal", "pipe"] {
         for (memory, read_at) in [("1M", "place"), ("1M", "position"), ("64M", "place")] {
             let nr_changed = nr_changed_after(memory, wait, read_at, nr_rounds);
             assert_eq!(nr_changed, "0\n", "{wait}, {memory}, {read_at}");

@@ -25,7 +25,7 @@
 //! takes.
 
 use super::identity::lock;
-use super::life::{Life, collect_ended};
+use super::life::{Link, collect_ended};
 use crate::errno::Errno;
 use crate::wire::viewer_of;
 use pagetide::File;
@@ -52,7 +52,7 @@ struct Listed {
 
 struct Entry {
     number: u64,
-    life: Arc<Life>,
+    link: Arc<Link>,
     viewer: u32,
     contents: Option<Contents>,
 }
@@ -81,11 +81,11 @@ impl Contents {
     }
 }
 
-/// What a request is made by: a process, and what it waits for.
+/// What a request is made by: a thread of a process, and what it waits for.
 #[derive(Clone, Copy)]
 pub(super) struct Author<'a> {
     changes: &'a Changes,
-    life: &'a Arc<Life>,
+    link: &'a Arc<Link>,
     viewer: u32,
 }
 
@@ -96,8 +96,8 @@ pub(super) struct Change<'a> {
 }
 
 impl<'a> Author<'a> {
-    pub(super) fn new(changes: &'a Changes, life: &'a Arc<Life>, process: u64) -> Author<'a> {
-        Author { changes, life, viewer: viewer_of(process) }
+    pub(super) fn new(changes: &'a Changes, link: &'a Arc<Link>, process: u64) -> Author<'a> {
+        Author { changes, link, viewer: viewer_of(process) }
     }
 
     /// Begins a change, of contents or of what no view finds. The caller has the turns and the
@@ -107,7 +107,7 @@ impl<'a> Author<'a> {
     /// The process has ended: it is not to be made.
     pub(super) fn begin(self, contents: Option<Contents>) -> Result<Change<'a>, Errno> {
         let change = self.list(contents);
-        if self.life.is_over() { Err(Errno::SRCH) } else { Ok(change) }
+        if self.link.is_over() { Err(Errno::SRCH) } else { Ok(change) }
     }
 
     fn list(self, contents: Option<Contents>) -> Change<'a> {
@@ -115,8 +115,8 @@ impl<'a> Author<'a> {
         let number = listed.next_number;
         listed.next_number += 1;
         let file = contents.as_ref().map(|contents| contents.file.clone());
-        let (life, viewer) = (Arc::clone(self.life), self.viewer);
-        listed.entries.push(Entry { number, life, viewer, contents });
+        let (link, viewer) = (Arc::clone(self.link), self.viewer);
+        listed.entries.push(Entry { number, link, viewer, contents });
         file.iter().for_each(|file| listed.show(file));
         Change { author: self, number }
     }
@@ -128,7 +128,7 @@ impl<'a> Author<'a> {
         if ended.is_empty() {
             return;
         }
-        let has_ended = |entry: &Entry| ended.iter().any(|one| Arc::ptr_eq(one, &entry.life));
+        let has_ended = |entry: &Entry| ended.iter().any(|one| Arc::ptr_eq(one, &entry.link));
         let mut listed = lock(&self.changes.listed);
         while listed.entries.iter().any(has_ended) {
             listed.nr_waiting += 1;
@@ -138,16 +138,11 @@ impl<'a> Author<'a> {
         }
     }
 
-    /// The other processes for which something is being changed, each once.
-    fn collect_others(self) -> Vec<Arc<Life>> {
-        let mut others: Vec<Arc<Life>> = Vec::new();
-        for Entry { life, .. } in &lock(&self.changes.listed).entries {
-            let is_known = others.iter().any(|one| Arc::ptr_eq(one, life));
-            if !is_known && !Arc::ptr_eq(life, self.life) {
-                others.push(Arc::clone(life));
-            }
-        }
-        others
+    /// The threads of other processes for which something is being changed.
+    fn collect_others(self) -> Vec<Arc<Link>> {
+        let listed = lock(&self.changes.listed);
+        let others = listed.entries.iter().map(|entry| &entry.link);
+        others.filter(|link| !link.is_of_same_process(self.link)).cloned().collect()
     }
 }
 

@@ -27,6 +27,13 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
                 self.apply_any(rank, kind);
             }
             at += 1;
+            // To look for hits where there are none costs half of what a miss does.
+            while let (Some(&rank), Some(&kind)) = (ranks.get(at), kinds.get(at))
+                && self.pages[rank as usize].is_plainly_absent()
+                && self.play_miss(rank, kind)
+            {
+                at += 1;
+            }
         }
     }
 
