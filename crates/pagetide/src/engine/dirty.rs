@@ -5,8 +5,8 @@
 //! the index is how the flusher finds it. A page enters the index and leaves it together with its
 //! flag, while it is locked or pinned.
 //!
-//! A fault of a region may have no memory allocated, and the index is a tree: there is room for some
-//! pages beside it, which enter the tree when it is next asked.
+//! A fault of a region must not allocate, and the index is a tree: beside it there is room for some
+//! pages, which enter the tree when it is next asked.
 
 use crate::engine::written::Written;
 use crate::memory::locks::lock;

@@ -44,7 +44,8 @@ const NO_FRAME_WAIT: Duration = Duration::from_millis(1);
 /// tried then, a part at a time.
 const FAILED_ROUNDS_MAX: u64 = SWAP_PART + 1;
 
-/// What the threads that serve a region's faults share, and count. A fault is counted before its user goes on.
+/// What the threads that serve a region's faults share, and count. A fault is counted before its
+/// user goes on.
 #[derive(Default)]
 pub(super) struct Faults {
     /// By [`FaultKind`].

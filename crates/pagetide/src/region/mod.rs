@@ -68,9 +68,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// - a thread that touches pages does not block SIGBUS, and has 64 KiB of its stack left.
 ///
 /// Where one of these does not suit, [`RegionOptions::handlers`] has threads of the region serve
-/// faults, at some ten times the cost. So it is without asking where the cache has tiers, groups, or
-/// a record, where a store of the caller's lies beneath, and where the kernel does not offer
-/// signals.
+/// faults, at several times the cost. So it is without asking where the cache has tiers, groups or
+/// a record, where a store of the caller's lies beneath, and where the kernel has no such signals.
 ///
 /// Not for: a child after `fork` (it does not have the range); the process's own allocator; memory
 /// that devices write, as by direct I/O (they write past faults). Do not touch the range while

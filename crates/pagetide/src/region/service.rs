@@ -6,7 +6,7 @@
 //!                 v
 //!   the helper    asked, and waited for
 //!
-//!   handler threads             told by messages: where they were asked for, or the spot will not do
+//!   handler threads   told by messages: where they were asked for, or the spot will not do
 //! ```
 //!
 //! Problem: the code that touched the page may be in the middle of anything that does not touch

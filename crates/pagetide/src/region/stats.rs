@@ -18,8 +18,8 @@ pub struct RegionStats {
     pub failed_faults: u64,
     /// Memory that its pages take now, bytes.
     pub resident_bytes: u64,
-    /// To what faults are told. [`FaultDelivery::Signal`] means that system calls given addresses of
-    /// the region fail with `EFAULT` where the page is not mapped: call
+    /// To what faults are told. [`FaultDelivery::Signal`] means that system calls given addresses
+    /// of the region fail with `EFAULT` where the page is not mapped: call
     /// [`populate`](crate::Region::populate) first.
     pub delivery: FaultDelivery,
     /// How faults are had. [`UffdSource::UserModeOnly`] means the same, whatever they are told to.

@@ -163,7 +163,7 @@ fn load(bench: &Bench<'_>, cache: &PageCache, len: Bytes) -> Result<Row, Failure
 /// Where files are in memory, if anywhere.
 const RAM: &str = "/dev/shm";
 
-/// CPU time of the whole process for a fault: what is read lies in memory, and what leaves is clean.
+/// CPU time of the whole process for a fault: what is read lies in memory, what leaves is clean.
 fn evict(bench: &Bench<'_>, memory: Bytes, nr_threads: u32) -> Result<Row, Failure> {
     let dir = Some(Path::new(RAM)).filter(|ram| ram.is_dir()).unwrap_or(&bench.args.dir);
     let (_folder, data) = bench.make_file(dir, Bytes(FILE_TIMES * memory.0))?;

@@ -60,7 +60,7 @@ impl UserPlace<'_> {
     /// # Safety
     /// S25: the caller has the page locked, and what is there is not needed.
     unsafe fn empty(&self) -> std::io::Result<()> {
-        // SAFETY: by the caller's word.
+        // SAFETY: S25, by the caller's word.
         unsafe { self.memory.empty(self.page..self.page + 1) }
     }
 }
@@ -111,12 +111,12 @@ impl FrameLender {
         write: bool,
     ) -> Result<UserAccess, UffdError> {
         if self.moves() {
-            // SAFETY: by the caller's word.
+            // SAFETY: S25, by the caller's word.
             if let Some(access) = unsafe { self.move_in(place, frame, write) }? {
                 return Ok(access);
             }
         }
-        // SAFETY: by the caller's word.
+        // SAFETY: S25, by the caller's word.
         unsafe { self.copy_in(place, frame, write) }
     }
 
@@ -197,9 +197,9 @@ impl FrameLender {
     /// # Safety
     /// S25: the caller has the page locked, whose frame it is.
     pub(super) unsafe fn take_out(&self, place: UserPlace<'_>, frame: u32) {
-        // SAFETY: by the caller's word.
+        // SAFETY: S25, by the caller's word.
         if !unsafe { self.move_out(place, frame) } {
-            // SAFETY: by the caller's word.
+            // SAFETY: S25, by the caller's word.
             unsafe { self.copy_out(place, frame) };
         }
     }
@@ -253,7 +253,7 @@ unsafe fn put(
     mut again: impl FnMut() -> Result<Put, UffdError>,
 ) -> Result<Put, UffdError> {
     match again()? {
-        // SAFETY: by the caller's word.
+        // SAFETY: S25, by the caller's word.
         Put::Occupied if unsafe { place.empty() }.is_ok() => again(),
         other => Ok(other),
     }

@@ -118,7 +118,7 @@ impl Uffd {
     /// # Safety
     /// The range is private memory, of which nothing else has been told yet.
     pub(crate) unsafe fn register(&self, range: Range<usize>) -> Result<(), UffdError> {
-        // SAFETY: by the caller's word.
+        // SAFETY: S24, S26, by the caller's word.
         unsafe { self.register_for(range, REGISTER_MISSING | REGISTER_WP) }
     }
 
@@ -128,7 +128,7 @@ impl Uffd {
     /// # Safety
     /// The range is private memory.
     pub(crate) unsafe fn register_target(&self, range: Range<usize>) -> Result<(), UffdError> {
-        // SAFETY: by the caller's word.
+        // SAFETY: S24, S26, by the caller's word.
         unsafe { self.register_for(range, REGISTER_WP) }
     }
 
@@ -164,7 +164,7 @@ impl Uffd {
         target: Range<usize>,
         source: usize,
     ) -> Result<Put, UffdError> {
-        // SAFETY: by the caller's word.
+        // SAFETY: S24, S26, by the caller's word.
         unsafe { self.transfer("UFFDIO_MOVE", IOC_MOVE, &target, source, 0) }
     }
 
@@ -183,7 +183,7 @@ impl Uffd {
         writable: bool,
     ) -> Result<Put, UffdError> {
         let mode = if writable { 0 } else { COPY_WP };
-        // SAFETY: by the caller's word.
+        // SAFETY: S24, S26, by the caller's word.
         unsafe { self.transfer("UFFDIO_COPY", IOC_COPY, &target, source, mode) }
     }
 

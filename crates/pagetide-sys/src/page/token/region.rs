@@ -1,7 +1,7 @@
 //! What a lock can do for, and against, the user of a region.
 //!
-//! A table's pages may be a region's: its user may then have them mapped, and their bytes are there.
-//! The holder of a page's lock decides what is mapped.
+//! A table's pages may be a region's: its user may then have them mapped, which is where their
+//! bytes are. The holder of a page's lock decides what is mapped.
 //!
 //! Invariant S25: everything here that changes what the user may do has the lock, as `&mut` where
 //! it lets the user write, so that no slice of the lock's own lives.
