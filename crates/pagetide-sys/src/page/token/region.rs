@@ -65,7 +65,8 @@ impl<H: PageHandle> Lock<H> {
 
     /// Has the region's user meet a fault at the next access.
     pub fn unmap_user(&self) {
-        if let (Some((region, place)), Some(frame)) = (self.page().region(), self.frame()) {
+        let Some((region, place)) = self.page().region() else { return };
+        if let Some(frame) = self.frame() {
             // SAFETY: S25 (this is the lock).
             unsafe { region.unmap(place, frame.0) };
         }
