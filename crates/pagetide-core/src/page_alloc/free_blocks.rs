@@ -64,24 +64,6 @@ impl FreeBlocks {
         self.counts.iter().enumerate().map(frames).sum()
     }
 
-    /// Why a block of this order cannot be had, in thousandths: towards 0 for lack of frames,
-    /// towards 1000 because they lie in pieces too small. `None` when it can be had, or nothing is
-    /// free.
-    ///
-    /// # Source
-    ///
-    /// Linux, `extfrag_index`: 1 - (1 + free / wanted) / free blocks.
-    pub fn fragmentation_index(&self, order: Order) -> Option<u32> {
-        let nr_blocks: u64 = self.counts.iter().flatten().map(|&count| u64::from(count)).sum();
-        let is_suitable = MigrateType::ALL.iter().any(|&migrate| self.has(order, migrate));
-        if nr_blocks == 0 || is_suitable {
-            return None;
-        }
-        let nr_free: u64 = MigrateType::ALL.iter().map(|&migrate| self.nr_frames(migrate)).sum();
-        let nr_wanted = u64::from(order.nr_frames());
-        Some(1000_u64.saturating_sub((1000 + nr_free * 1000 / nr_wanted) / nr_blocks) as u32)
-    }
-
     /// The share of free frames that lie in pieces too small for this order, in thousandths: 0 when
     /// none does, or nothing is free.
     ///
@@ -141,25 +123,15 @@ movable         12      0      0      0      0      0      0      0      0      
     }
 
     #[test]
-    fn indices_tell_fragments_from_lack() {
+    fn the_index_tells_what_lies_in_pieces_too_small() {
         let mut blocks = FreeBlocks::default();
-        assert_eq!(
-            (blocks.fragmentation_index(Order(3)), blocks.unusable_index(Order(3))),
-            (None, 0)
-        );
-        // 100 single frames: 1 - (1 + 100 / 8) / 100.
+        assert_eq!(blocks.unusable_index(Order(3)), 0);
         (0..100).for_each(|_| blocks.add(Order(0), MigrateType::Movable));
-        assert_eq!(blocks.fragmentation_index(Order(3)), Some(865));
         assert_eq!(blocks.unusable_index(Order(3)), 1000);
-        // The same for 2 MiB: there is not even as much free.
-        assert_eq!(blocks.fragmentation_index(Order(9)), Some(989));
-        assert_eq!(blocks.fragmentation_index(Order(0)), None);
-        // One block of 4: nothing but lack.
+        // One block of 4, and one of 8.
         let mut blocks = FreeBlocks::default();
         blocks.add(Order(2), MigrateType::Unmovable);
-        assert_eq!(blocks.fragmentation_index(Order(10)), Some(0));
         blocks.add(Order(3), MigrateType::Movable);
-        assert_eq!(blocks.fragmentation_index(Order(3)), None);
         assert_eq!(blocks.unusable_index(Order(3)), 333);
     }
 

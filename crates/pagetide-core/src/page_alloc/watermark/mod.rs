@@ -60,26 +60,13 @@ pub enum WatermarkLevel {
     Promo = 3,
 }
 
-/// Which rule gives a zone its MIN.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum ZoneKind {
-    /// A share of `min_free_kbytes`, by its part of low memory. All of a page cache's arena is
-    /// this.
-    #[default]
-    Lowmem,
-    /// Movable contents only, or high memory: a small fixed reserve.
-    Movable,
-}
-
 /// What the levels are derived from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WatermarkInputs {
     /// Frames the zone manages.
     pub managed: u64,
-    /// Frames in all [`ZoneKind::Lowmem`] zones together; `managed` when there is one zone.
+    /// Frames in all zones of low memory together; `managed` when there is one zone.
     pub lowmem: u64,
-    /// Which rule applies.
-    pub kind: ZoneKind,
     /// Distance between levels, in 1/10000 of the zone; at most [`SCALE_FACTOR_MAX`].
     pub scale_factor: u32,
     /// Upper bound of the boost, in 1/10000 of HIGH; 0 turns boosting off.
@@ -92,7 +79,6 @@ impl WatermarkInputs {
         WatermarkInputs {
             managed,
             lowmem: managed,
-            kind: ZoneKind::Lowmem,
             scale_factor: SCALE_FACTOR_DEFAULT,
             boost_factor: BOOST_FACTOR_DEFAULT,
         }
@@ -151,8 +137,6 @@ pub struct FreeFrames<'a> {
     pub nr_free: u64,
     /// Of those, the ones in the high-order reserve.
     pub nr_high_atomic: u64,
-    /// Frames kept for requests that can use no higher zone: see [`lowmem_reserve`].
-    pub lowmem_reserve: u64,
     /// The free blocks themselves.
     pub blocks: &'a FreeBlocks,
 }
@@ -170,19 +154,14 @@ impl Watermarks {
     ///
     /// # Panics
     ///
-    /// When `scale_factor` is above [`SCALE_FACTOR_MAX`], or a low-memory zone is larger than all
-    /// of low memory.
+    /// When `scale_factor` is above [`SCALE_FACTOR_MAX`], or the zone is larger than all of low
+    /// memory.
     pub fn for_zone(inputs: &WatermarkInputs) -> Watermarks {
         assert!(inputs.scale_factor <= SCALE_FACTOR_MAX, "watermark scale factor above 3000");
         let managed = inputs.managed;
-        let share = match inputs.kind {
-            ZoneKind::Lowmem => {
-                assert!(managed <= inputs.lowmem, "a zone larger than low memory");
-                let pages_min = min_free_kbytes(inputs.lowmem) / PAGE_KBYTES;
-                (pages_min * managed).checked_div(inputs.lowmem).unwrap_or(0)
-            }
-            ZoneKind::Movable => (managed / 1024).clamp(32, 128),
-        };
+        assert!(managed <= inputs.lowmem, "a zone larger than low memory");
+        let pages_min = min_free_kbytes(inputs.lowmem) / PAGE_KBYTES;
+        let share = (pages_min * managed).checked_div(inputs.lowmem).unwrap_or(0);
         let min = share.min(managed / 16);
         let scaled = managed * u64::from(inputs.scale_factor) / FACTOR_UNIT;
         let floor = u64::from(managed >= FRAMES_FOR_DISTINCT_LEVELS);
@@ -254,7 +233,7 @@ impl Watermarks {
         if !rights.has_reserves() {
             unusable += free.nr_high_atomic;
         }
-        let limit = rights.limit(self.mark(level)) + free.lowmem_reserve;
+        let limit = rights.limit(self.mark(level));
         if free.nr_free.saturating_sub(unusable) <= limit {
             return false;
         }
@@ -271,25 +250,6 @@ pub fn min_free_kbytes(lowmem: u64) -> u64 {
     let lowmem_kbytes = lowmem * PAGE_KBYTES;
     (16 * lowmem_kbytes).isqrt().clamp(128, 262_144)
 }
-
-/// Frames of zone `lower` kept from requests that could have used zones up to `highest`.
-///
-/// `managed` and `ratios` have one entry a zone, lowest first: frames, and the divisor of the
-/// frames above (0 keeps nothing).
-///
-/// # Panics
-///
-/// When `highest` is not a zone.
-pub fn lowmem_reserve(managed: &[u64], ratios: &[u64], lower: usize, highest: usize) -> u64 {
-    if lower >= highest || managed[lower] == 0 {
-        return 0;
-    }
-    let above: u64 = managed[lower + 1..=highest].iter().sum();
-    above.checked_div(ratios[lower]).unwrap_or(0)
-}
-
-/// Linux's ratios for [`lowmem_reserve`]: DMA, DMA32, NORMAL, MOVABLE.
-pub const LOWMEM_RESERVE_RATIOS: [u64; 4] = [256, 256, 32, 0];
 
 #[cfg(test)]
 mod tests;

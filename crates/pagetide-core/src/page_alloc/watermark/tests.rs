@@ -15,7 +15,7 @@ fn single(managed: u64) -> Watermarks {
 }
 
 fn with_free<'a>(nr_free: u64, blocks: &'a FreeBlocks) -> FreeFrames<'a> {
-    FreeFrames { nr_free, nr_high_atomic: 0, lowmem_reserve: 0, blocks }
+    FreeFrames { nr_free, nr_high_atomic: 0, blocks }
 }
 
 #[test]
@@ -43,15 +43,6 @@ fn zones_share_min_free_by_size() {
     // 4 GiB of low memory: 8192 KiB, 2048 frames; a zone with a quarter of it gets 512.
     let inputs = WatermarkInputs { lowmem: 4 * GIB, ..WatermarkInputs::single_zone(GIB) };
     assert_eq!(levels(&Watermarks::for_zone(&inputs)), [512, 774, 1036, 1298]);
-}
-
-#[test]
-fn movable_zones_keep_a_small_fixed_reserve() {
-    for (managed, min) in [(16 * MIB, 32), (64 * 1024, 64), (16 * GIB, 128)] {
-        let kind = ZoneKind::Movable;
-        let inputs = WatermarkInputs { kind, lowmem: 0, ..WatermarkInputs::single_zone(managed) };
-        assert_eq!(Watermarks::for_zone(&inputs).mark(Min), min, "{managed} frames");
-    }
 }
 
 #[test]
@@ -155,30 +146,6 @@ fn the_high_order_reserve_is_free_only_to_those_with_rights() {
     assert!(!marks.check(Order(1), Low, patient, &free), "its blocks are not for this request");
     let urgent = AllocRights { high: true, ..patient };
     assert!(marks.check(Order(1), Low, urgent, &free));
-}
-
-#[test]
-fn lowmem_reserve_rises_the_limit() {
-    let marks = single(16 * GIB);
-    let blocks = FreeBlocks::default();
-    let free = FreeFrames { lowmem_reserve: 100, ..with_free(8390, &blocks) };
-    assert!(!marks.check(Order(0), Low, AllocRights::NONE, &free));
-    let free = FreeFrames { nr_free: 8391, ..free };
-    assert!(marks.check(Order(0), Low, AllocRights::NONE, &free));
-}
-
-#[test]
-fn lowmem_reserve_is_a_fraction_of_the_zones_above() {
-    let managed = [4096, 1_048_576, 3_145_728, 1_000_000];
-    let reserve = |lower, highest| lowmem_reserve(&managed, &LOWMEM_RESERVE_RATIOS, lower, highest);
-    assert_eq!(reserve(0, 0), 0);
-    assert_eq!(reserve(0, 1), 4096);
-    assert_eq!(reserve(0, 2), 16384);
-    assert_eq!(reserve(1, 2), 12288);
-    assert_eq!(reserve(2, 3), 31250);
-    assert_eq!(reserve(2, 1), 0);
-    assert_eq!(lowmem_reserve(&[10, 20], &[0, 0], 0, 1), 0, "ratio 0 keeps nothing");
-    assert_eq!(lowmem_reserve(&[0, 512], &[256, 0], 0, 1), 0, "an empty zone keeps nothing");
 }
 
 #[test]
