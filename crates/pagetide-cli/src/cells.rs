@@ -18,7 +18,7 @@ use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Bytes;
 use pagetide_lab::replay::{self, Contender, Memory, ReplayOutcome, Setup};
 use pagetide_lab::trace::DenseTrace;
-use pagetide_sys::{fetch_line, read_thread_cpu_time_ns};
+use pagetide_sys::read_thread_cpu_time_ns;
 use std::time::Instant;
 
 /// One replay to be made.
@@ -85,7 +85,7 @@ fn run_cell(
         !interrupt.is_set()
     };
     let outcome = match held(trace, cell) {
-        Some(setup) => replay::run_fetching(setup, trace, fetch_line, keep_on),
+        Some(setup) => replay::run_setup_while(setup, trace, keep_on),
         None => replay::run_while(cell.contender, trace, frames_held(trace, cell), keep_on),
     };
     let outcome = outcome.ok_or(Failure::Interrupted)?;

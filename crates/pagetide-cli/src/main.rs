@@ -40,6 +40,7 @@ mod record;
 mod replay;
 mod report;
 mod results;
+mod rows;
 mod run;
 mod settings;
 mod setup;

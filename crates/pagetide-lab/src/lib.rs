@@ -11,12 +11,14 @@
 //!             machine    many CPUs and their locks, over the page allocator
 //!             tiers      fast and slow memory: what is promoted, and what it is worth
 //!   made                 traces made up from a seed
+//!   background           reclaim beside the accesses, of replay and tiers
 //! ```
 //!
 //! Not inside: Linux, files managed for real, clocks that tick by themselves, threads, randomness
 //! without a seed.
 #![forbid(unsafe_code)]
 
+mod background;
 pub mod curve;
 pub mod judge;
 pub mod machine;

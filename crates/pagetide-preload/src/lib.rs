@@ -26,9 +26,11 @@
 //! Sources: ld.so(8), madvise(2) `MADV_WIPEONFORK`, unix(7), POSIX.1-2024 on open file
 //! descriptions.
 
+mod alone;
 mod calls;
 mod channel;
 mod errno;
+mod held_signals;
 mod lent;
 mod limits;
 mod next;

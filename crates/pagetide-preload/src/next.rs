@@ -7,6 +7,7 @@
 //! Ignored: libraries that are loaded later with a definition of their own. They come after ours in
 //! the search, and the first answer is kept.
 
+use crate::errno::{self, Errno};
 use libc::{
     c_char, c_int, c_long, c_void, dlsym, fd_set, gid_t, iovec, nfds_t, off_t, pollfd, size_t,
     ssize_t, timespec, uid_t,
@@ -31,7 +32,7 @@ macro_rules! next {
                 static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
                 let found = find(&NEXT, concat!(stringify!($name), "\0"));
                 if found.is_null() {
-                    crate::errno::set(crate::errno::Errno(libc::ENOSYS));
+                    errno::set(Errno(libc::ENOSYS));
                     // SAFETY: all results here are integers or pointers; all ones is -1 (S21).
                     return unsafe { transmute_copy(&usize::MAX) };
                 }
@@ -181,18 +182,22 @@ next! {
     fn setgroups(nr: size_t, groups: *const gid_t) -> c_int;
 }
 
-/// A system call whose arguments are numbers, or point to what lives through it.
+/// A system call whose arguments are numbers, or point to what lives through it. errno stays as it
+/// is: a call that succeeds in the end has not failed on the way, for all the program knows.
 ///
 /// Not a cancellation point, unlike most functions of the C library.
 ///
 /// # Safety
 /// As the system call's.
-pub(crate) unsafe fn system(
-    number: c_long,
-    arguments: [usize; 6],
-) -> Result<usize, crate::errno::Errno> {
+pub(crate) unsafe fn system(number: c_long, arguments: [usize; 6]) -> Result<usize, Errno> {
     let [a, b, c, d, e, f] = arguments;
+    let before = errno::read();
     // SAFETY: our caller keeps the system call's contract (S20).
     let result = unsafe { syscall(number, a, b, c, d, e, f) };
-    if result == -1 { Err(crate::errno::read()) } else { Ok(result as usize) }
+    if result != -1 {
+        return Ok(result as usize);
+    }
+    let failed = errno::read();
+    errno::set(before);
+    Err(failed)
 }

@@ -63,7 +63,8 @@ pub(crate) fn read(id: u64, tag: u32, target: *mut c_void, len: usize, offset: u
     }
     let (first, last) = (offset >> PAGE_SHIFT, (offset + len as u64 - 1) >> PAGE_SHIFT);
     let nr_pages = (last + 1 - first) as usize;
-    let Some((file_len, writes)) = view::file(tag) else { return false };
+    let wanted = first..last + 1;
+    let Some((file_len, writes)) = view::file(tag, &wanted) else { return false };
     let is_whole = last < file_len >> PAGE_SHIFT;
     if nr_pages > PAGES_MAX || !is_whole || writes & 1 == 1 {
         return false;
@@ -75,7 +76,7 @@ pub(crate) fn read(id: u64, tag: u32, target: *mut c_void, len: usize, offset: u
     let read = read.filter(|(end, start)| read_pages(lent, first..*end, *start));
     // If all is as it was, then the descriptor was this file's all the time, and nothing was
     // written.
-    let is_same = view::file(tag).is_some_and(|(_, now)| now == writes)
+    let is_same = view::file(tag, &wanted).is_some_and(|(_, now)| now == writes)
         && lent::known(id) == Some(Some(lent));
     let is_read = match read {
         Some((end, start)) if is_same => {
@@ -112,15 +113,17 @@ fn read_pages(lent: Lent, pages: Range<u64>, start: *mut u8) -> bool {
 /// Copies the front of the range from a page that this thread has read itself and the server has
 /// not taken yet; returns how many bytes.
 pub(crate) fn find(id: u64, tag: u32, target: *mut c_void, len: usize, offset: u64) -> usize {
-    let Some((_, writes)) = view::file(tag).filter(|_| !IS_BUSY.get()) else { return 0 };
     let within = offset as usize % PAGE_BYTES;
     let nr_bytes = len.min(PAGE_BYTES - within);
+    let pages = view::pages_of(offset, nr_bytes);
+    let known = view::file(tag, &pages).filter(|_| !IS_BUSY.get());
+    let Some((_, writes)) = known else { return 0 };
     let Some(page) = tray::find(id, offset >> PAGE_SHIFT, writes) else { return 0 };
     let from = page.wrapping_add(within);
     // SAFETY: inside a slot that is not used again before this thread reads more (S22), and the
     // program's memory is given to be read into (S20).
     unsafe { std::ptr::copy_nonoverlapping(from, target.cast::<u8>(), nr_bytes) };
-    let is_same = view::file(tag).is_some_and(|(_, now)| now == writes);
+    let is_same = view::file(tag, &pages).is_some_and(|(_, now)| now == writes);
     if is_same { nr_bytes } else { 0 }
 }
 

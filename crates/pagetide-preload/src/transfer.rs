@@ -10,6 +10,7 @@
 
 use crate::channel::PARTS_MAX;
 use crate::errno::Errno;
+use crate::held_signals::HeldSignals;
 use crate::serve::{plain, request};
 use crate::{limits, next, self_read, view};
 use libc::{c_int, c_void, iovec, off_t};
@@ -303,10 +304,12 @@ pub(crate) fn write(
         Place::End => (Op::Append, 0, 0),
         Place::EndAlone => (Op::WriteAt, 0, flag::AT_END),
     };
+    let is_long = total > CHUNK_BYTES || parts.len() > PARTS_MAX;
+    let mut held = is_long.then(HeldSignals::new);
     let len = limits::file_len_max();
     let flags = flags | more;
     let first = Request { flags, offset, len, total: total as u64, ..Request::new(op, id) };
-    let reply = match send_front(&first, parts, 0) {
+    let reply = match send_front(&first, parts, 0, &mut held) {
         Ok(Some(reply)) => reply,
         Ok(None) => return Ok(None),
         Err(Errno(libc::EFBIG)) if len != u64::MAX => return Err(limits::exceed()),
@@ -315,9 +318,11 @@ pub(crate) fn write(
     let (base, allowed) = (reply.offset as off_t, reply.total as usize);
     let mut done = reply.result as usize;
     while done > 0 && done < allowed {
+        held.iter().for_each(HeldSignals::let_killers_through);
         let offset = base + done as off_t;
         let more = Request { offset, len, flags: flag::CONTINUED, ..Request::new(Op::WriteAt, id) };
-        match send_front(&Request { total: (allowed - done) as u64, ..more }, parts, done) {
+        let next = Request { total: (allowed - done) as u64, ..more };
+        match send_front(&next, parts, done, &mut held) {
             Ok(Some(reply)) if reply.result > 0 => done += reply.result as usize,
             Ok(None) => return Ok(Some(done + rest_to_kernel(fd, parts, done, place, offset))),
             // What has been written, has been written; and the rest is not waited for.
@@ -332,8 +337,13 @@ pub(crate) fn write(
 }
 
 /// Sends a write's packet with what follows the first `done` bytes: as much as fits, and as is the
-/// program's memory.
-fn send_front(one: &Request, parts: &[iovec], done: usize) -> Result<Option<Reply>, Errno> {
+/// program's memory. Signals are `held` before a packet that is not the last can have been sent.
+fn send_front(
+    one: &Request,
+    parts: &[iovec],
+    done: usize,
+    held: &mut Option<HeldSignals>,
+) -> Result<Option<Reply>, Errno> {
     let send = |window: &Window| {
         let is_last = one.flags & flag::CONTINUED != 0 && window.len as u64 == one.total;
         let flags = one.flags | if is_last { flag::LAST } else { 0 };
@@ -343,7 +353,10 @@ fn send_front(one: &Request, parts: &[iovec], done: usize) -> Result<Option<Repl
     let window = Window::new(parts, done, CHUNK_BYTES.min(one.total as usize));
     match send(&window) {
         // As the kernel does, a page at a time up to where the memory ends.
-        Err(Errno(libc::EFAULT)) => send(&Window::new(parts, done, window.to_end_of_page())),
+        Err(Errno(libc::EFAULT)) => {
+            held.get_or_insert_with(HeldSignals::new);
+            send(&Window::new(parts, done, window.to_end_of_page()))
+        }
         sent => sent,
     }
 }

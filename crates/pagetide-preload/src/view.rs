@@ -27,10 +27,11 @@ use crate::channel::{self, Answer, Parcel};
 use crate::{own, process};
 use libc::{c_int, c_void, iovec};
 use pagetide_run::wire::{Op, PAGE_SHIFT, Reply, Request, TOUCH_BYTES};
-use pagetide_run::wire::{decode_touch, encode_touch};
+use pagetide_run::wire::{decode_touch, encode_touch, viewer_of};
 use pagetide_sys::shared::{FrameView, Positions};
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,6 +54,9 @@ static TAGS: [AtomicU64; NR_TAGS] = [const { AtomicU64::new(0) }; NR_TAGS];
 static PLACES: [AtomicU64; NR_TAGS] = [const { AtomicU64::new(0) }; NR_TAGS];
 /// Number of a description, and the page where its last read ended.
 static LAST: [AtomicU64; NR_TAGS] = [const { AtomicU64::new(0) }; NR_TAGS];
+
+/// Where a file's length is to be known.
+const END: Range<u64> = u64::MAX - 1..u64::MAX;
 
 /// What this process has of the server's, in a byte that no child begins with.
 const NOT_TRIED: u8 = 0;
@@ -126,8 +130,9 @@ fn open() -> bool {
     let borrow = |fd: c_int| unsafe { BorrowedFd::borrow_raw(fd) };
     let open = || {
         let nr_frames = reply.result as u32;
+        let view = FrameView::open(borrow(frames), borrow(numbers), nr_frames).ok()?;
         Some(Shared {
-            view: FrameView::open(borrow(frames), borrow(numbers), nr_frames).ok()?,
+            view: view.of_viewer(viewer_of(own::number())),
             positions: Positions::open(borrow(positions)).ok()?,
             nr_told: (nr_frames as usize / FRAMES_AN_ENTRY).clamp(1, LOG_LEN),
         })
@@ -184,14 +189,21 @@ pub(crate) fn learn(id: u64, reply: &Reply) {
 pub(crate) fn advance(id: u64, total: u64) -> Option<(u64, u64)> {
     let known = PLACES[id as usize % NR_TAGS].load(Relaxed);
     let place = (known >> 32 == id && known as u32 != 0).then_some(known as u32)?;
-    let (len, _) = file(tag(id)?)?;
+    let (len, _) = file(tag(id)?, &END)?;
     shared()?.positions.advance(place, total, len)
 }
 
-/// The file's length and its count of writes, if it may be looked at.
+/// The file's length and its count of writes, if these pages may be looked at.
 #[inline]
-pub(crate) fn file(tag: u32) -> Option<(u64, u64)> {
-    view()?.file(tag)
+pub(crate) fn file(tag: u32, pages: &Range<u64>) -> Option<(u64, u64)> {
+    view()?.file(tag, pages)
+}
+
+/// The pages that `len` bytes at `offset` are of.
+#[inline]
+pub(crate) fn pages_of(offset: u64, len: usize) -> Range<u64> {
+    let last = offset.saturating_add(len.saturating_sub(1) as u64) >> PAGE_SHIFT;
+    offset >> PAGE_SHIFT..last + 1
 }
 
 /// Whether the page is there to be found.
@@ -220,7 +232,8 @@ pub(crate) struct Found {
 /// may not be looked at, or is just changing its length.
 pub(crate) fn copy(tag: u32, target: *mut c_void, len: usize, offset: u64) -> Option<Found> {
     let view = view()?;
-    let (file_len, _) = view.file(tag)?;
+    let pages = pages_of(offset, len);
+    let (file_len, _) = view.file(tag, &pages)?;
     let most = file_len.saturating_sub(offset).min(len as u64) as usize;
     let mut done = 0;
     while done < most {
@@ -234,7 +247,7 @@ pub(crate) fn copy(tag: u32, target: *mut c_void, len: usize, offset: u64) -> Op
         }
         done += nr_bytes;
     }
-    let is_same = view.file(tag).is_some_and(|(now, _)| now == file_len);
+    let is_same = view.file(tag, &pages).is_some_and(|(now, _)| now == file_len);
     is_same.then_some(Found { nr_bytes: done, is_all: done == most })
 }
 

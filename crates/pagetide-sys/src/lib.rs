@@ -52,7 +52,7 @@ pub use machine::cpu::{
     read_thread_cpu_time_ns, read_total_memory, run_behind_others,
 };
 pub use machine::cpu_cache::read_cache_slice;
-pub use machine::prefetch::{fetch, fetch_line, fetch_to_write};
+pub use machine::prefetch::{fetch, fetch_to_write};
 pub use machine::try_lock::{TryGuard, TryLock};
 pub use machine::{device, numa, rights, sentinel};
 pub use memory::arena::{

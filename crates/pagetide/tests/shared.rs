@@ -36,7 +36,7 @@ impl Both {
     }
 
     fn writes(&self) -> u64 {
-        self.view.file(self.tag).unwrap().1
+        self.view.file(self.tag, &(0..1)).unwrap().1
     }
 
     fn admit_around(&self, index: u64, writes: u64) -> bool {
@@ -73,7 +73,7 @@ fn what_nobody_asked_for_is_taken_while_memory_is_ample() {
 fn what_is_brought_in_is_found() {
     let dir = tempfile::tempdir().unwrap();
     let both = both(&patterned_file(dir.path(), "a", 8 * PAGE + 10));
-    assert_eq!(both.view.file(both.tag), Some((8 * PAGE as u64 + 10, 0)));
+    assert_eq!(both.view.file(both.tag, &(0..1)), Some((8 * PAGE as u64 + 10, 0)));
     assert_eq!(both.look(3), None);
     assert_eq!(both.file.bring_in(3 * PAGE as u64 + 5, 2 * PAGE as u64).unwrap(), 2 * PAGE as u64);
     for index in 3..=5 {
@@ -140,11 +140,11 @@ fn a_file_that_was_closed_is_as_the_disk_has_it() {
     let Both { cache, file, view, tag } = both(&path);
     file.write_at(b"new", 0).unwrap();
     file.sync_all().unwrap();
-    let odd = view.file(tag).unwrap().1;
+    let odd = view.file(tag, &(0..1)).unwrap().1;
     drop(file);
     let file = cache.open(&path, OpenOptions::new().read(true)).unwrap();
     assert_eq!(file.tag(), Some(tag), "its pages were kept");
-    let even = view.file(tag).unwrap().1;
+    let even = view.file(tag, &(0..1)).unwrap().1;
     assert!(even % 2 == 0 && even > odd, "{odd} {even}");
     let bytes = pattern_at(3 * PAGE as u64, PAGE);
     assert!(!file.admit(3, even - 2, bytes.as_slice().try_into().unwrap()), "of an earlier time");
@@ -161,7 +161,7 @@ fn nothing_is_found_of_a_file_that_is_hidden() {
     let before = both.writes();
     both.file.bring_in(0, PAGE as u64).unwrap();
     both.file.hide();
-    assert_eq!(both.view.file(both.tag), None);
+    assert_eq!(both.view.file(both.tag, &(0..1)), None);
     assert!(!both.admit(4, before));
     assert_eq!(both.file.len(), 8 * PAGE as u64);
 }

@@ -20,19 +20,17 @@ mod report;
 use crate::cells::{self, Answer, Cell};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::parallel::JobsArgs;
+use crate::machine;
 use crate::readahead::{ReadaheadArgs, ReadaheadUse};
-use crate::results::{Measured, ResultsArgs};
+use crate::results::Measured;
+use crate::rows::RowsArgs;
 use crate::setup::SetupArgs;
 use crate::sizes::SizeArgs;
 use crate::source::SourceArgs;
 use crate::table::{Table, cells, left, number, right};
-use crate::terminal::JsonArgs;
-use crate::{machine, output};
 use pagetide_core::lru::{Mechanism, PolicyName};
 use pagetide_lab::replay::{Contender, Setup};
 use serde::Serialize;
-use std::path::PathBuf;
 
 const EXAMPLES: &str = "Examples:
   pagetide ablate run.trace --memory 64M
@@ -58,14 +56,7 @@ pub(crate) struct AblateArgs {
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
     runs: u32,
     #[command(flatten)]
-    jobs: JobsArgs,
-    /// Write a report with a bar for each mechanism, one self-contained HTML file.
-    #[arg(long)]
-    report: Option<PathBuf>,
-    #[command(flatten)]
-    json: JsonArgs,
-    #[command(flatten)]
-    results: ResultsArgs,
+    output: RowsArgs,
 }
 
 /// One replay, and how it differs from the policy as it is. The field names are what `--json`
@@ -111,8 +102,7 @@ struct AblationRow {
 pub(crate) fn run(args: &AblateArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let sizes = args.sizes.frames()?;
     check_policies(&args.policy)?;
-    output::check("the report", &args.report)?;
-    args.results.check()?;
+    args.output.check()?;
     let contenders: Vec<Contender> = args.policy.iter().copied().map(Contender::Policy).collect();
     args.setup.check(&contenders, &sizes)?;
     let (mut trace, facts) = args.source.read_dense(interrupt)?;
@@ -124,13 +114,14 @@ pub(crate) fn run(args: &AblateArgs, interrupt: &Interrupt) -> Result<(), Failur
         .collect();
     let cells: Vec<Cell> = groups.iter().flatten().map(|variant| variant.cell).collect();
     let rounds = cells.repeat(args.runs as usize);
-    let answers = cells::run(&trace, &rounds, args.jobs, interrupt)?;
+    let answers = cells::run(&trace, &rounds, args.output.jobs, interrupt)?;
     let rows = rows(&groups, &least_of_rounds(&answers, cells.len()), readahead_use);
-    if let Some(path) = &args.report {
+    if let Some(path) = &args.output.report {
         report::write(path, &args.source.file, &trace, readahead_use, &rows)?;
     }
-    args.results.append(|| rows.iter().map(|row| to_result(&args.source, row)).collect())?;
-    args.json.print(&rows, || format!("{}\n{}", readahead_use.describe(), table(&rows).to_text()))
+    args.output.results.append(|| rows.iter().map(|row| to_result(&args.source, row)).collect())?;
+    let text = || format!("{}\n{}", readahead_use.describe(), table(&rows).to_text());
+    args.output.json.print(&rows, text)
 }
 
 /// A cell, and what was flipped in it.
@@ -272,6 +263,7 @@ fn name_of(row: &AblationRow) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parallel::JobsArgs;
     use pagetide_lab::trace::DenseTrace;
 
     #[test]

@@ -1,11 +1,8 @@
 //! The arguments of every play in the lab: names, policies, seeds, prices, and where results go.
 
-use crate::parallel::JobsArgs;
-use crate::results::ResultsArgs;
-use crate::terminal::JsonArgs;
+use crate::rows::RowsArgs;
 use pagetide_lab::machine::Price;
 use std::num::NonZeroU64;
-use std::path::PathBuf;
 
 /// The arguments that scenarios and virtual machines share.
 #[derive(Debug, clap::Args)]
@@ -17,10 +14,6 @@ pub(super) struct PlayArgs {
     /// lru.
     #[arg(long, value_delimiter = ',', value_name = "SUBJECT")]
     pub(super) policy: Vec<String>,
-    /// Play the suspected causes of why real kernels differ from boot to boot, one subject each
-    /// beside the design as it is; of wschange and wsprotect.
-    #[arg(long, conflicts_with = "policy")]
-    pub(super) causes: bool,
     /// How many seeds: 10 without, and 1 for pcp-..., pmbench and tier-... .
     #[arg(long)]
     pub(super) seeds: Option<NonZeroU64>,
@@ -28,14 +21,7 @@ pub(super) struct PlayArgs {
     #[arg(long, default_value_t = 1)]
     pub(super) first_seed: u64,
     #[command(flatten)]
-    pub(super) jobs: JobsArgs,
-    /// Write a report with plots, one self-contained HTML file.
-    #[arg(long)]
-    pub(super) report: Option<PathBuf>,
-    #[command(flatten)]
-    pub(super) json: JsonArgs,
-    #[command(flatten)]
-    pub(super) results: ResultsArgs,
+    pub(super) output: RowsArgs,
     /// For pcp-..., pmbench and tier-... only: a price, in nanoseconds where it is a time, as in
     /// zone_page=60. The table ends with all.
     #[arg(long, value_name = "NAME=NUMBER")]

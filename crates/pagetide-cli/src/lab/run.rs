@@ -10,20 +10,17 @@ use super::play_args::PlayArgs;
 use super::{pcp, scenarios, tiers};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::output;
 
 const EXAMPLES: &str = "Examples:
   pagetide lab run wschange
   pagetide lab run wsprotect --policy mglru,mglru~tiers,lru
   pagetide lab run get-scan fio-randread --policy all --seeds 30 --json
   pagetide lab run all --report scenarios.html
-  pagetide lab run wschange wsprotect --causes           why kernels differ from boot to boot
   pagetide lab run wschange --first-seed 7 --seeds 1     one seed again
 
 A subject is a policy, as `pagetide policies` lists them, with ~MECHANISM for each mechanism to be
-turned the other way (mglru~tiers is mglru without tiers), and @stale-statistics,
-@readahead-in-flight or @background-reclaim for what a real machine does to it; @booted is all of
-that at the size of the machine that was booted, and @booted-fresh the same with live statistics.";
+turned the other way (mglru~tiers is mglru without tiers), and @stale-statistics for statistics
+that are summed up only now and then, as a kernel does it.";
 
 /// Play scenarios over several seeds, in virtual memory.
 #[derive(Debug, clap::Args)]
@@ -42,8 +39,7 @@ pub(crate) struct RunArgs {
 /// # Errors
 /// A scenario or subject that there is not (usage), a report that cannot be written, an interrupt.
 pub(crate) fn run(args: &RunArgs, interrupt: &Interrupt) -> Result<(), Failure> {
-    output::check("the report", &args.plays.report)?;
-    args.plays.results.check()?;
+    args.plays.output.check()?;
     if is_about_tiers(args)? {
         tiers::run(&args.plays, &args.tiers, interrupt)
     } else if is_about_lists(args)? {
@@ -59,14 +55,14 @@ fn is_about_tiers(args: &RunArgs) -> Result<bool, Failure> {
     let refused = |sentence: &str| Err(Failure::Usage(sentence.to_owned()));
     match nr_of_tiers {
         0 if args.tiers.is_given() => {
-            refused("--off, --ratio, --scale, --rate-limit and --grid are for pmbench and tier-...")
+            refused("--off, --ratio, --scale and --rate-limit are for pmbench and tier-...")
         }
         0 => Ok(false),
         all if all < args.plays.names.len() => {
             refused("pmbench and tier-... run apart from the others")
         }
-        _ if args.plays.causes || args.pcp.is_given() => {
-            refused("pmbench and tier-... have stages, not causes or tunings of lists")
+        _ if args.pcp.is_given() => {
+            refused("pmbench and tier-... have stages, not tunings of lists")
         }
         _ => Ok(true),
     }
@@ -82,7 +78,7 @@ fn is_about_lists(args: &RunArgs) -> Result<bool, Failure> {
         ),
         0 => Ok(false),
         all if all < args.plays.names.len() => refused("pcp-... workloads and scenarios run apart"),
-        _ if args.plays.causes || !args.plays.policy.is_empty() => {
+        _ if !args.plays.policy.is_empty() => {
             refused("pcp-... workloads have tunings, not policies")
         }
         _ => Ok(true),

@@ -23,14 +23,13 @@ mod selection;
 use crate::cells::{Answer, Cell};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::parallel::JobsArgs;
 use crate::readahead::ReadaheadArgs;
-use crate::results::{Measured, ResultsArgs};
+use crate::results::Measured;
+use crate::rows::RowsArgs;
 use crate::setup::{SetupArgs, parse_period};
 use crate::sizes::SizeArgs;
 use crate::source::SourceArgs;
 use crate::table::{Table, cells, left, percent, right};
-use crate::terminal::JsonArgs;
 use crate::{cells, machine, output};
 use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Millis;
@@ -80,14 +79,7 @@ pub(crate) struct ReplayArgs {
     #[arg(long, requires = "explain")]
     svg: Option<PathBuf>,
     #[command(flatten)]
-    jobs: JobsArgs,
-    /// Write a report with a plot of miss ratio by size, one self-contained HTML file.
-    #[arg(long)]
-    report: Option<PathBuf>,
-    #[command(flatten)]
-    json: JsonArgs,
-    #[command(flatten)]
-    results: ResultsArgs,
+    output: RowsArgs,
 }
 
 /// Runs the command.
@@ -99,8 +91,7 @@ pub(crate) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
         return recorded::run(args, interrupt);
     }
     output::check("the picture", &args.svg)?;
-    output::check("the report", &args.report)?;
-    args.results.check()?;
+    args.output.check()?;
     let sizes = args.sizes.frames()?;
     let usual = [PolicyName::default(), PolicyName::Mglru, PolicyName::Lru].map(Contender::Policy);
     let policies = if args.policy.is_empty() { &usual[..] } else { &args.policy };
@@ -116,16 +107,16 @@ pub(crate) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
         .flat_map(|cell| phases_of(cell, args.fold))
         .collect();
     let courses = if args.explain { explain::courses(&trace, &cells, interrupt)? } else { vec![] };
-    let answers = cells::run(&trace, &cells, args.jobs, interrupt)?;
+    let answers = cells::run(&trace, &cells, args.output.jobs, interrupt)?;
     let rows = rows(&answers, args.fold.is_some());
     if let (Some(path), Some(first)) = (&args.svg, courses.first()) {
         output::write("the picture", path, &selection::alone(first)?)?;
     }
-    if let Some(path) = &args.report {
+    if let Some(path) = &args.output.report {
         report::write(path, &args.source.file, &trace, readahead_use, &rows, &courses)?;
     }
-    args.results.append(|| rows.iter().flat_map(|row| to_results(args, row)).collect())?;
-    args.json.print(&explain::described(&rows, readahead_use, &courses), || {
+    args.output.results.append(|| rows.iter().flat_map(|row| to_results(args, row)).collect())?;
+    args.output.json.print(&explain::described(&rows, readahead_use, &courses), || {
         format!(
             "{}\n{}{}",
             readahead_use.describe(),

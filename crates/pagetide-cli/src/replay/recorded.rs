@@ -39,10 +39,10 @@ pub(super) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
         })
     };
     let cells: Vec<Cell> = policies.into_iter().map(cell).collect();
-    let answers = cells::run(&trace, &cells, args.jobs, interrupt)?;
+    let answers = cells::run(&trace, &cells, args.output.jobs, interrupt)?;
     let rows = rows(&answers, false);
     let readahead_use = ReadaheadUse::of(&trace);
-    args.json.print(&explain::described(&rows, readahead_use, &[]), || {
+    args.output.json.print(&explain::described(&rows, readahead_use, &[]), || {
         format!("{}\n{}{}", readahead_use.describe(), table(&rows).to_text(), tiers_text(&rows))
     })
 }

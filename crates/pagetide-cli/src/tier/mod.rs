@@ -24,12 +24,10 @@ pub(crate) mod report;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::machine::rounded;
-use crate::output;
-use crate::parallel::JobsArgs;
-use crate::results::{Measured, ResultsArgs};
+use crate::results::Measured;
+use crate::rows::RowsArgs;
 use crate::source::SourceArgs;
 use crate::table::{Table, cells, left, percent, right};
-use crate::terminal::JsonArgs;
 use machines::MachineRun;
 use pagetide_core::lru::PolicyName;
 use pagetide_core::tiering::Stage;
@@ -39,7 +37,6 @@ use pagetide_lab::tiers::prices::{Item, TierPrices};
 use pagetide_lab::tiers::programs::{AccessStream, PAGES_MIN, Recorded};
 use pagetide_lab::tiers::{Placer, Ratio, SCALE_MAX, TierOutcome, TierRow, TierSetup};
 use serde::Serialize;
-use std::path::PathBuf;
 
 const EXAMPLES: &str = "Examples:
   pagetide tier run.trace
@@ -73,14 +70,7 @@ pub(crate) struct TierArgs {
     #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
     #[command(flatten)]
-    jobs: JobsArgs,
-    /// Write a report with plots, one self-contained HTML file.
-    #[arg(long)]
-    report: Option<PathBuf>,
-    #[command(flatten)]
-    json: JsonArgs,
-    #[command(flatten)]
-    results: ResultsArgs,
+    output: RowsArgs,
 }
 
 /// A share of memory, above 0 and below 1.
@@ -135,8 +125,7 @@ fn parse_speed(text: &str) -> Result<(Item, u64), String> {
 pub(crate) fn run(args: &TierArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let prices = prices(args)?;
     let shares = shares(args);
-    output::check("the report", &args.report)?;
-    args.results.check()?;
+    args.output.check()?;
     // Before the trace is read: whether such a machine can be.
     for share in &shares {
         let setup = setup_of(args, prices, *share, 1 << 20);
@@ -153,11 +142,11 @@ pub(crate) fn run(args: &TierArgs, interrupt: &Interrupt) -> Result<(), Failure>
     let nr_pages = program.nr_pages();
     let costs = play(args, prices, &shares, &program, interrupt)?;
     let model = describe_model(&program, nr_pages, args.seconds);
-    if let Some(path) = &args.report {
+    if let Some(path) = &args.output.report {
         report::write(path, &model, &costs, &prices)?;
     }
-    args.results.append(|| costs.iter().map(|cost| to_result(args, cost)).collect())?;
-    args.json.print(&costs, || {
+    args.output.results.append(|| costs.iter().map(|cost| to_result(args, cost)).collect())?;
+    args.output.json.print(&costs, || {
         let table = table(&costs).spaced("  ", " ").to_text();
         format!("{model}\n{table}Prices, in ns where no unit is said: {prices}.\n")
     })
@@ -232,7 +221,7 @@ fn play(
     for &share in shares {
         machines.extend(subjects.iter().map(|subject| one(share, *subject)));
     }
-    let mut outcomes = machines::run(&machines, args.jobs, interrupt)?.into_iter();
+    let mut outcomes = machines::run(&machines, args.output.jobs, interrupt)?.into_iter();
     let all_fast = outcomes.next().map_or(0.0, |outcome| outcome.row.score);
     let cost = |(outcome, at): (TierOutcome, usize)| Cost {
         fast: shares[at / subjects.len()].0,

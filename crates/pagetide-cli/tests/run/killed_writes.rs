@@ -63,8 +63,58 @@ fn a_writer_killed_amid_one_long_call_leaves_a_beginning() {
     }
 }
 
-/// How many of the rounds saw the file change after the wait for its killed writer.
-fn nr_changed_after_wait(memory: &str, wait: &str, read_at: &str, nr_rounds: u32) -> String {
+/// The child of a killed writer, which has asked nothing yet, has the writer's socket open.
+#[test]
+fn a_killed_writer_has_no_turn_although_its_child_lives() {
+    if !has("python3", "a_killed_writer_has_no_turn_although_its_child_lives") {
+        return;
+    }
+    let here = folder();
+    let (tree, mut parent) = Tree::under_run(here.path(), "8M", "parent");
+    let descriptor = parent.open("f", "O_RDWR | O_CREAT");
+    let mut child = parent.fork("child");
+    let id = child.value("os.getpid()");
+    child.number(&format!("os.write({descriptor}, b'once')"));
+    let heir = child.fork("heir");
+    child.tell(&format!("os.write({descriptor}, bytes(1 << 30))"));
+    while std::fs::metadata(here.path().join("f")).unwrap().len() < 1 << 20 {
+        std::thread::yield_now();
+    }
+    assert!(Command::new("kill").args(["-9", &id]).status().unwrap().success());
+    parent.number(&format!("os.waitpid({id}, 0)[1]"));
+    parent.number("signal.alarm(20)");
+    assert_eq!(parent.number(&format!("os.write({descriptor}, b'next')")), 4);
+    assert_eq!(parent.number("append('f', b'end')"), 3);
+    parent.number("signal.alarm(0)");
+    drop((child, parent, heir));
+    tree.finish();
+}
+
+/// As in the kernel, which writes on where a handler waits, and no further where none does.
+#[test]
+fn a_signal_that_kills_ends_a_long_write() {
+    if !has("python3", "a_signal_that_kills_ends_a_long_write") {
+        return;
+    }
+    let here = folder();
+    let (tree, mut parent) = Tree::under_run(here.path(), "8M", "parent");
+    let descriptor = parent.open("f", "O_RDWR | O_CREAT");
+    let mut child = parent.fork("child");
+    let id = child.value("os.getpid()");
+    child.tell(&format!("os.write({descriptor}, bytes(1 << 30))"));
+    let len = || std::fs::metadata(here.path().join("f")).unwrap().len();
+    while len() < 1 << 20 {
+        std::thread::yield_now();
+    }
+    assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    assert_eq!(parent.number(&format!("os.waitpid({id}, 0)[1]")), 15);
+    assert!(len() < 1 << 30, "{}", len());
+    drop((child, parent));
+    tree.finish();
+}
+
+/// How many of the rounds saw the file change after the end of its killed writer.
+fn nr_changed_after(memory: &str, wait: &str, read_at: &str, nr_rounds: u32) -> String {
     let here = folder();
     std::fs::write(here.path().join("waited_for.py"), include_str!("waited_for.py")).unwrap();
     let nr_rounds = nr_rounds.to_string();
@@ -83,20 +133,35 @@ fn a_killed_writer_that_was_waited_for_writes_nothing_more() {
     let nr_rounds = if is_long() { 400 } else { 25 };
     for wait in ["wait", "waitpid", "wait3", "wait4", "waitid"] {
         for (memory, read_at) in [("1M", "place"), ("1M", "position"), ("64M", "place")] {
-            let nr_changed = nr_changed_after_wait(memory, wait, read_at, nr_rounds);
+            let nr_changed = nr_changed_after(memory, wait, read_at, nr_rounds);
             assert_eq!(nr_changed, "0\n", "{wait}, {memory}, {read_at}");
         }
     }
 }
 
-/// Without any function of ours that would ask: only requests are in order.
+/// Without any function of ours that would ask.
+#[test]
+fn a_killed_writer_whose_end_was_seen_writes_nothing_more() {
+    if !has("python3", "a_killed_writer_whose_end_was_seen_writes_nothing_more") {
+        return;
+    }
+    let nr_rounds = if is_long() { 400 } else { 50 };
+    for wait in ["pidfd", "signal", "pipe"] {
+        for (memory, read_at) in [("1M", "place"), ("1M", "position"), ("64M", "place")] {
+            let nr_changed = nr_changed_after(memory, wait, read_at, nr_rounds);
+            assert_eq!(nr_changed, "0\n", "{wait}, {memory}, {read_at}");
+        }
+    }
+}
+
+/// And not even a look: only requests are in order.
 #[test]
 fn requests_after_the_end_of_a_killed_writer_find_all_of_it_or_nothing() {
     if !has("python3", "requests_after_the_end_of_a_killed_writer_find_all_of_it_or_nothing") {
         return;
     }
     let nr_rounds = if is_long() { 400 } else { 50 };
-    assert_eq!(nr_changed_after_wait("1M", "pidfd", "requests", nr_rounds), "0\n");
+    assert_eq!(nr_changed_after("1M", "pidfd", "requests", nr_rounds), "0\n");
 }
 
 #[test]

@@ -43,6 +43,7 @@ scripts! {
     a_program_that_is_killed_leaves_no_lock = "killed_locks.py";
     a_fork_among_busy_threads_is_served = "forks.py";
     a_file_that_a_spawn_cuts_is_cut_for_all = "spawn_cuts.py";
+    a_copy_is_refused_once_another_process_has_its_target_append = "shared_flags.py";
 }
 
 #[test]
@@ -50,6 +51,23 @@ fn file_io_in_a_signals_handler_is_right() {
     let test = "file_io_in_a_signals_handler_is_right";
     let Some(here) = compiled(include_str!("handler.c"), "", test) else { return };
     assert_ok(&run_in(here.path(), "128K", &["./compiled"]));
+}
+
+#[test]
+fn calls_that_succeed_leave_errno_alone() {
+    let test = "calls_that_succeed_leave_errno_alone";
+    let Some(here) = compiled(include_str!("errno.c"), "-w", test) else { return };
+    assert_ok(&run_in(here.path(), "256K", &["./compiled"]));
+}
+
+/// Natively no handler comes in the middle of a write.
+#[test]
+fn a_handler_that_writes_as_well_waits_for_no_long_write() {
+    let test = "a_handler_that_writes_as_well_waits_for_no_long_write";
+    let Some(here) = compiled(include_str!("long_writes.c"), "", test) else { return };
+    for flags in ["0", "1024"] {
+        assert_ok(&run_in(here.path(), "8M", &["timeout", "120", "./compiled", flags]));
+    }
 }
 
 #[test]

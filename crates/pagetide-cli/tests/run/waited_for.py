@@ -9,8 +9,16 @@ def see_by_pidfd(child):
     select.select([process], [], [])
     os.close(process)
 
+def see_by_signal(child):
+    signal.sigwaitinfo({signal.SIGCHLD})
+
+def see_by_pipe(child):
+    assert os.read(ends[0], 1) == b""
+
 ways = {
+    "pipe": see_by_pipe,
     "pidfd": see_by_pidfd,
+    "signal": see_by_signal,
     "waitpid": lambda child: os.waitpid(child, 0),
     "waitid": lambda child: os.waitid(os.P_PID, child, os.WEXITED),
     "wait": lambda child: os.wait(),
@@ -39,9 +47,13 @@ def look():
         return bytes(parts[0] + parts[1])
     return os.pread(file, LEN, 0)
 
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+
 nr_changed = 0
 for turn in range(nr_rounds):
+    ends = os.pipe()
     child = os.fork()
+    os.close(ends[child != 0])
     if child == 0:
         contents = bytes([1 + turn % 100]) * LEN
         for at in range(THREADS - 1):
@@ -55,4 +67,5 @@ for turn in range(nr_rounds):
     first = look()
     time.sleep(0.02)
     nr_changed += first != look()
+    os.close(ends[0])
 print(nr_changed)

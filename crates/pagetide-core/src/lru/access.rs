@@ -82,11 +82,6 @@ impl AccessPath {
 }
 
 impl AccessRule {
-    /// Whether a hit may want a list operation at all.
-    pub const fn logs_hits(self) -> bool {
-        matches!(self, AccessRule::TwoTouches | AccessRule::CountAndLog | AccessRule::LogEach)
-    }
-
     /// Whether refault distances count what the log holds, so that it is to be drained before a
     /// return is judged.
     pub(crate) const fn logs_what_clocks_count(self) -> bool {
@@ -99,17 +94,6 @@ impl AccessRule {
         match self {
             AccessRule::CountAndLog => count_and_log(&folios[frame], folios.tick()),
             _ => self.mark_flags(&folios[frame]),
-        }
-    }
-
-    /// As [`AccessRule::mark`], in this tick, for a caller that is alone with the folio: it may
-    /// store what is there already. Whether a hit changes anything is what a branch cannot guess,
-    /// and a store costs little where no other CPU shares its line.
-    #[inline(always)]
-    pub fn mark_alone(self, folio: &Folio, tick: u16) -> Marked {
-        match self {
-            AccessRule::CountAndLog => note_and_log(folio, tick),
-            _ => self.mark_flags(folio),
         }
     }
 
@@ -231,12 +215,6 @@ fn count_and_log(folio: &Folio, tick: u16) -> Marked {
     if folio.hits() == Hits::quiet(tick) {
         return Marked::Done;
     }
-    note_and_log(folio, tick)
-}
-
-/// As [`count_and_log`], which writes nothing where nothing changes.
-#[inline]
-fn note_and_log(folio: &Folio, tick: u16) -> Marked {
     if folio.flags().any(Flags::PREFETCHED) {
         return log_first_access(folio, tick);
     }

@@ -123,12 +123,11 @@ movable         12      0      0      0      0      0      0      0      0      
     }
 
     #[test]
-    fn the_index_tells_what_lies_in_pieces_too_small() {
+    fn frames_in_pieces_too_small_are_told() {
         let mut blocks = FreeBlocks::default();
         assert_eq!(blocks.unusable_index(Order(3)), 0);
         (0..100).for_each(|_| blocks.add(Order(0), MigrateType::Movable));
         assert_eq!(blocks.unusable_index(Order(3)), 1000);
-        // One block of 4, and one of 8.
         let mut blocks = FreeBlocks::default();
         blocks.add(Order(2), MigrateType::Unmovable);
         blocks.add(Order(3), MigrateType::Movable);

@@ -20,8 +20,8 @@
 //! |---|---|
 //! | `topology/` | tiers, and the ways between nodes |
 //! | `hint_stamp.rs` | when a page was armed, in few bits |
-//! | `scan_period.rs`, `hint_scan/` | how often pages are armed, and which |
-//! | `promotion/`, `decision.rs` | whether a page that faulted is promoted; what comes of it |
+//! | `scan.rs`, `scan_period.rs`, `hint_scan/` | how often pages are armed, and which |
+//! | `fault.rs`, `promotion/`, `decision.rs` | whether a page that faulted is promoted |
 //! | `auto/`, `heat.rs`, `returns.rs` | the same without knobs, by cost and benefit |
 //! | `demotion.rs` | where reclaim's victims go instead of away |
 //! | `sparing.rs` | which of them stay |
@@ -35,12 +35,14 @@
 mod auto;
 mod decision;
 mod demotion;
+mod fault;
 mod heat;
 mod hint_scan;
 mod hint_stamp;
 mod knobs;
 mod promotion;
 mod returns;
+mod scan;
 mod scan_period;
 mod sparing;
 mod stage;
@@ -51,14 +53,14 @@ pub use decision::{Decision, HintFaultAction, Migration, PromotionReason, Refusa
 pub use demotion::{
     Demotion, DemotionMode, Leftover, background_level, background_target, room_for_demoted,
 };
+pub use fault::JudgedFault;
 pub use hint_scan::{
-    BalancingMode, EntryFacts, HintScanner, ScanChunk, ScanRun, ScannedMapping,
-    UnknownBalancingMode, scattered,
+    BalancingMode, EntryFacts, ScanChunk, ScanRun, ScannedMapping, UnknownBalancingMode, scattered,
 };
 pub use hint_stamp::StampWidth;
 pub use knobs::{TieringKnobError, TieringKnobs, frames_per_second};
 pub use promotion::{Headroom, HintFault, Promotion};
-pub use scan_period::{FaultCounts, ScanPace, ScanPeriods};
+pub use scan::HintScan;
 pub use stage::{Stage, TieringSwitches, UnknownStage};
 pub use topology::{
     AbstractDistance, DISTANCE_LOCAL, DISTANCE_REMOTE, MemoryPerformance, NODES_MAX,

@@ -265,21 +265,6 @@ pub fn run_setup_while(
     world.play(keep_on).then(|| world.outcome())
 }
 
-/// As [`run_setup_while`], on a machine that knows how to ask for memory ahead of its use: see
-/// [`World::play_fetching`].
-///
-/// # Panics
-/// When the memory has no frame.
-pub fn run_fetching(
-    setup: Setup,
-    trace: &DenseTrace,
-    fetch: impl Fn(*const u8),
-    keep_on: impl FnMut(u64) -> bool,
-) -> Option<ReplayOutcome> {
-    let mut world = World::new(setup, trace, |_| {});
-    world.play_fetching(fetch, keep_on).then(|| world.outcome())
-}
-
 /// The most memory a [`run`] with `frames` frames takes besides the trace, in bytes.
 pub fn bytes_needed(contender: Contender, trace: &DenseTrace, frames: u32) -> u64 {
     const FRAME_BYTES: u64 = 96;

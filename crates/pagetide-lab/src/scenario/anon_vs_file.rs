@@ -44,7 +44,6 @@ const MISSED: &str = "Misses of all passes, of files and of hot anonymous pages,
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "anon-vs-file",
     story: "0.75 x memory anonymous, three quarters of it cold, against files of 0.6 x memory.",
-    causes: &[],
     source: "the kernel's documentation of swappiness",
     metrics: &[
         Metric::new(WILLING[0].1, HIT, &[]),
@@ -85,7 +84,7 @@ fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
         for _ in 0..PASSES {
             nr_missed = 0;
             for index in stage.random.order(FILE_PAGES) {
-                nr_missed += machine.read_page(files, index)?;
+                nr_missed += machine.read(files, index, 1)?;
                 nr_missed_in_all +=
                     u64::from(machine.touch(program, stage.random.index(HOT_PAGES))?);
             }

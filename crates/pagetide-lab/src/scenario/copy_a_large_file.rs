@@ -28,7 +28,6 @@ const COPIED_TO_A_READ: u32 = 8;
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "copy-a-large-file",
     story: "A file of 4 x memory is copied beside a set of 0.5 x memory, in use or left alone.",
-    causes: &[],
     source: "thrash detection series, 2013 (the nightly backup)",
     metrics: &[
         Metric::new(
@@ -93,7 +92,7 @@ fn run(
             for _ in 0..call / COPIED_TO_A_READ {
                 nr_reads += 1;
                 let page = stage.random.index(SET_PAGES);
-                nr_missed += u64::from(machine.read_page(set, page)?);
+                nr_missed += u64::from(machine.read(set, page, 1)?);
             }
         }
         if index % (COPY_PAGES / 16) == 0 {

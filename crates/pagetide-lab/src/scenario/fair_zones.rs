@@ -14,7 +14,7 @@
 //! ([`FairZones`]) gives pages equal time in memory, without which no refault distance means
 //! anything.
 //!
-//! The seed varies frames, and where the reads start. Conditions change nothing here.
+//! The seed varies frames, and where the reads start. A condition changes nothing here.
 //!
 //! Source: the thrash detection series of 2013, its first patch ("fundamentally relies on fair
 //! aging"), and the classic LRU specification, section 10.2.
@@ -39,7 +39,6 @@ const PASSES: u32 = 20;
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "fair-zones",
     story: "A file of 1.1 x memory is read 20 times over two zones, of 3/4 and 1/4 of memory.",
-    causes: &[],
     source: "thrash detection series, 2013 (its first patch)",
     metrics: &[
         Metric::new(

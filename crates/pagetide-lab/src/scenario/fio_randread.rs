@@ -28,7 +28,6 @@ const STEPS: u32 = 20;
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "fio-randread",
     story: "Uniform random reads of a file of 2.75 x memory, one page a call.",
-    causes: &[],
     source: "multi-gen LRU series, 2022: fio table",
     metrics: &[
         Metric::new(
@@ -59,7 +58,7 @@ fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     for _ in 0..STEPS {
         let hits_before = nr_hits;
         for _ in 0..READS / STEPS {
-            nr_hits += u64::from(1 - machine.read_page(file, stage.random.index(FILE_PAGES))?);
+            nr_hits += u64::from(1 - machine.read(file, stage.random.index(FILE_PAGES), 1)?);
         }
         course.push(percent(nr_hits - hits_before, (READS / STEPS).into()));
     }

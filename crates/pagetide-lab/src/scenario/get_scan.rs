@@ -34,7 +34,6 @@ const PAUSE_GETS: u32 = 2_000;
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "get-scan",
     story: "Zipf 0.9 gets over 4 x memory beside scans of 0.5 x memory, one after the other.",
-    causes: &[],
     source: "the argument for scan resistance: 2Q 1994, ARC 2003",
     metrics: &[
         Metric::new("get_hit_percent", "Gets that hit while scans come by; higher is better.", &[]),
@@ -89,7 +88,7 @@ fn run(stage: &mut Stage<'_>, nr_frames: u32, gets: &[u32], scans: Scans) -> Res
     for step in counted.chunks(STEP) {
         let before = nr_get_hits;
         for &page in step {
-            nr_get_hits += u64::from(1 - machine.read_page(data, page)?);
+            nr_get_hits += u64::from(1 - machine.read(data, page, 1)?);
             if scans == Scans::None {
                 continue;
             }

@@ -22,14 +22,11 @@
 //!
 //! # What it deliberately ignores
 //!
-//! Readahead beyond the call, but for whole windows under the condition that asks for them. Time,
-//! but for what accesses and background reclaim cost.
+//! Readahead beyond the call. Time, but for what accesses and background reclaim cost.
 
 use crate::replay::{Memory, ReplayOutcome, Setup, World};
 use crate::trace::{Access, AccessKind, DenseTrace};
 use pagetide_core::ids::{MappingId, PageId, PageIndex};
-use pagetide_core::units::Millis;
-use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Accesses between two questions whether to go on.
@@ -67,15 +64,6 @@ impl Host {
     /// The same, so willing to swap (0 to 200).
     pub(super) fn with_swappiness(self, swappiness: u8) -> Host {
         Host { swappiness, ..self }
-    }
-
-    pub(super) fn nr_frames(self) -> u32 {
-        match self.memory {
-            Memory::Group { nr_frames } | Memory::Machine { nr_frames } => nr_frames,
-            Memory::Zone(zone) => zone.nr_frames,
-            Memory::Tiers(memory) => memory.whole.nr_frames,
-            memory @ Memory::KernelGroup { .. } => memory.nr_frames_max(),
-        }
     }
 }
 
@@ -122,56 +110,27 @@ impl Layout {
 pub(super) struct Machine<'a> {
     world: World<'a, fn(PageId)>,
     keep_on: &'a dyn Fn(u64) -> bool,
-    /// Pages until the next question: those that were accessed, and those asked for ahead.
+    /// Accesses until the next question.
     stretch_left: u32,
     /// Accesses since the last one.
     nr_played: u64,
-    ahead: Ahead,
-    /// Windows under way, oldest first, of the file that is being read.
-    in_flight: VecDeque<Range<u32>>,
-}
-
-/// How files are read ahead.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Ahead {
-    /// Not beyond the call.
-    Nothing,
-    /// A miss brings in so many pages, and waits for them.
-    Window(u32),
-    /// The same, but the next window is asked for as soon as the reader is at the start of one, so
-    /// that two are locked at a time.
-    Stream {
-        /// Pages of a window.
-        window: u32,
-        /// How long the device takes for one.
-        time: Millis,
-    },
 }
 
 impl<'a> Machine<'a> {
     pub(super) fn new(
         setup: Setup,
         layout: &'a Layout,
-        ahead: Ahead,
         keep_on: &'a dyn Fn(u64) -> bool,
     ) -> Machine<'a> {
         fn nobody(_: PageId) {}
         let world = World::new(setup, &layout.pages, nobody as fn(PageId));
-        let in_flight = VecDeque::new();
-        Machine { world, keep_on, stretch_left: STRETCH, nr_played: 0, ahead, in_flight }
+        Machine { world, keep_on, stretch_left: STRETCH, nr_played: 0 }
     }
 
     /// One call that reads pages `index..index + nr_pages` of a file, cut at its end; returns how
-    /// many were absent, those that were read ahead with them included.
+    /// many were absent.
     pub(super) fn read(&mut self, area: Area, index: u32, nr_pages: u32) -> Result<u32, Stopped> {
         self.call(area, index, nr_pages, AccessKind::Read)
-    }
-
-    /// Reads one page; returns 1 if it was absent, and 0 if not, whatever was read ahead with it.
-    pub(super) fn read_page(&mut self, area: Area, index: u32) -> Result<u32, Stopped> {
-        let nr_absent = u32::from(!self.world.is_resident(area.first + index));
-        self.read(area, index, 1)?;
-        Ok(nr_absent)
     }
 
     /// As [`Machine::read`], but writes.
@@ -198,64 +157,14 @@ impl<'a> Machine<'a> {
     ) -> Result<u32, Stopped> {
         let end = (index + nr_pages).min(area.nr_pages);
         let ranks = area.first + index..area.first + end;
-        if let Ahead::Stream { window, time } = self.ahead {
-            return self.call_in_stream(area, ranks, kind, window, time);
-        }
-        let mut nr_absent = self.count_absent(ranks.clone());
-        if let (true, Ahead::Window(window)) = (nr_absent > 0, self.ahead) {
-            let ahead = ranks.start..area.first + (index + window).max(end).min(area.nr_pages);
-            nr_absent = self.count_absent(ahead.clone());
-            self.fill(ahead, AccessKind::Readahead);
-        } else if nr_absent > 0 && ranks.len() > 1 {
-            self.fill(ranks.clone(), AccessKind::Fill);
-        }
-        for rank in ranks {
-            self.world.apply(rank, kind);
-            self.tick()?;
-        }
-        Ok(nr_absent)
-    }
-
-    /// As [`Machine::call`], with windows in flight.
-    fn call_in_stream(
-        &mut self,
-        area: Area,
-        ranks: Range<u32>,
-        kind: AccessKind,
-        window: u32,
-        time: Millis,
-    ) -> Result<u32, Stopped> {
-        let end = area.first + area.nr_pages;
-        let mut nr_absent = 0;
-        for rank in ranks {
-            if !self.world.is_resident(rank) {
-                nr_absent += self.ask_for(rank..(rank + window).min(end))?;
-            }
-            if self.in_flight.back().is_some_and(|last| last.start == rank) {
-                let next = self.in_flight.back().map_or(end, |last| last.end);
-                nr_absent += self.ask_for(next..(next + window).min(end))?;
-            }
-            while let Some(first) = self.in_flight.pop_front_if(|first| first.start <= rank) {
-                self.world.advance_to(Millis(self.world.now().0 + time.0));
-                self.world.end_fill_of(first);
-            }
-            self.world.apply(rank, kind);
-            self.tick()?;
-        }
-        Ok(nr_absent)
-    }
-
-    /// Asks the device for what is absent of a window; returns how many pages that are.
-    fn ask_for(&mut self, window: Range<u32>) -> Result<u32, Stopped> {
-        let first = window.clone().find(|&rank| !self.world.is_resident(rank));
-        let Some(first) = first else { return Ok(0) };
-        let ranks = first..window.end;
         let nr_absent = self.count_absent(ranks.clone());
-        for rank in ranks.clone() {
-            self.world.apply(rank, AccessKind::Readahead);
-            self.pass()?;
+        if nr_absent > 0 && ranks.len() > 1 {
+            self.fill(ranks.clone());
         }
-        self.in_flight.push_back(ranks);
+        for rank in ranks {
+            self.world.apply(rank, kind);
+            self.tick()?;
+        }
         Ok(nr_absent)
     }
 
@@ -264,10 +173,10 @@ impl<'a> Machine<'a> {
     }
 
     /// Brings in what is absent, as one group.
-    fn fill(&mut self, ranks: Range<u32>, kind: AccessKind) {
+    fn fill(&mut self, ranks: Range<u32>) {
         let first = ranks.start;
         for rank in ranks {
-            self.world.apply(rank, kind);
+            self.world.apply(rank, AccessKind::Fill);
         }
         self.world.apply(first, AccessKind::Filled);
     }
@@ -287,11 +196,6 @@ impl<'a> Machine<'a> {
         Ok(nr_absent)
     }
 
-    /// Whether its readers look at what is resident, where others read once more to see.
-    pub(super) fn looks_at_residents(&self) -> bool {
-        matches!(self.ahead, Ahead::Stream { .. })
-    }
-
     /// How many of an area's pages are resident.
     pub(super) fn nr_resident(&self, area: Area) -> u32 {
         area.nr_pages - self.count_absent_of(area, 0..area.nr_pages)
@@ -307,48 +211,14 @@ impl<'a> Machine<'a> {
         self.world.outcome()
     }
 
-    /// Counts an access.
+    /// Counts an access, and asks now and then whether to go on.
     fn tick(&mut self) -> Result<(), Stopped> {
         self.nr_played += 1;
-        self.pass()
-    }
-
-    /// A page was dealt with: asks now and then whether to go on.
-    fn pass(&mut self) -> Result<(), Stopped> {
         self.stretch_left -= 1;
         if self.stretch_left > 0 {
             return Ok(());
         }
         self.stretch_left = STRETCH;
         if (self.keep_on)(std::mem::take(&mut self.nr_played)) { Ok(()) } else { Err(Stopped) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use pagetide_core::lru::PolicyName;
-
-    #[test]
-    fn a_stream_of_windows_misses_each_page_once_and_takes_the_devices_time() {
-        let mut layout = Layout::new();
-        let file = layout.file(256);
-        let setup = Setup::new(PolicyName::Mglru, Memory::Machine { nr_frames: 1024 });
-        let ahead = Ahead::Stream { window: 32, time: Millis(10) };
-        let mut machine = Machine::new(setup, &layout, ahead, &|_| true);
-        assert_eq!(machine.read(file, 0, 1), Ok(64), "the second window is asked for at once");
-        assert!(
-            machine.in_flight.iter().eq(std::iter::once(&(32..64))),
-            "and still under way when the first has come"
-        );
-        assert_eq!(machine.read_all(file, 0, 8), Ok(256 - 64));
-        assert_eq!(machine.nr_resident(file), 256);
-        assert!(
-            (80..90).contains(&machine.world.now().0),
-            "{:?} for 8 windows",
-            machine.world.now()
-        );
-        assert!(machine.in_flight.is_empty());
-        assert_eq!(machine.read_all(file, 0, 8), Ok(0));
     }
 }

@@ -47,7 +47,6 @@ const NO_SWAP: &[SourceClaim] = &[SourceClaim::of_all("2013 series: 0")];
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "memcachetest",
     story: "A store of 0.6 x memory, anonymous and hot, beside use-once streams of 0 to 0.56 x.",
-    causes: &[],
     source: "thrash detection series, 2013 (memcachetest)",
     metrics: &[
         Metric::new(SIZES[0].1[0], OPS_MEAN, &[]),

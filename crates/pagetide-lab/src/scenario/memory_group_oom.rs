@@ -37,7 +37,6 @@ const PAGES_TO_A_READ: u32 = 4;
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "memory-group-oom",
     story: "44 MiB anonymous and 8 of a file in a group of 48, without swap; then more.",
-    causes: &[],
     source: "a memory group's promise; sizes of its own",
     metrics: &[
         Metric::new(

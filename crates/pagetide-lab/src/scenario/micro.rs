@@ -32,7 +32,6 @@ const ACCESSES: u32 = 200_000;
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "micro",
     story: "Four threads sweep 0.6 x memory anonymous, four a mapped file of 1.2 x memory.",
-    causes: &[],
     source: "thrash detection series, 2013 (micro)",
     metrics: &[
         Metric::new(

@@ -68,18 +68,6 @@ use std::fmt;
 
 /// Frames of a scenario's machine, before the seed's variation.
 const FRAMES: u32 = 4096;
-/// The designs whose boots differ, as they are and under what is suspected.
-const CAUSES: &[&str] = &[
-    "active-inactive",
-    "active-inactive@stale-statistics",
-    "active-inactive@background-reclaim",
-    "mglru",
-    "mglru@readahead-in-flight",
-    "mglru@background-reclaim",
-    "active-inactive@booted",
-    "active-inactive@booted-fresh",
-    "mglru@booted",
-];
 
 /// A story, with what is measured in it.
 #[derive(Debug)]
@@ -90,9 +78,6 @@ pub struct Scenario {
     pub story: &'static str,
     /// Where it comes from.
     pub source: &'static str,
-    /// Subjects that may show why real kernels differ from boot to boot; empty where that is not
-    /// known to be a question.
-    pub causes: &'static [&'static str],
     /// What is measured, in the order of reports.
     pub metrics: &'static [Metric],
     play: fn(&mut Stage<'_>) -> Result<(), Stopped>,

@@ -34,7 +34,6 @@ const STALE: &str = "Frames that the old set holds after six passes over the new
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "oldest-generation-stuck",
     story: "A set of 1.1, 1.5 or 2 x memory read in six random orders, then another such set.",
-    causes: &[],
     source: "multi-gen LRU specification, section 15",
     metrics: &[
         Metric::new(SIZES[0].1, HIT, &[SourceClaim::of_all("a fixed share would hit 91")]),
@@ -86,7 +85,7 @@ fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
 fn visit(machine: &mut Machine<'_>, set: Area, random: &mut Random) -> Result<f64, Stopped> {
     let mut nr_missed = 0;
     for index in random.order(set.nr_pages) {
-        nr_missed += machine.read_page(set, index)?;
+        nr_missed += machine.read(set, index, 1)?;
     }
     Ok(percent((set.nr_pages - nr_missed).into(), set.nr_pages.into()))
 }

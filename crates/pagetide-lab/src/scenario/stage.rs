@@ -12,30 +12,19 @@
 //! Ignored: units. A metric's name ends in its unit.
 
 use super::FRAMES;
-use super::machine::{Ahead, Host, Layout, Machine, Stopped};
+use super::machine::{Host, Layout, Machine, Stopped};
 use super::variant::{Condition, PolicyVariant};
 use crate::random::Random;
-use crate::replay::{Memory, ReplayCosts, Setup, StatisticsFold};
+use crate::replay::{Setup, StatisticsFold};
 use pagetide_core::lru::own::Tuning;
 use pagetide_core::lru::{LruConfig, PolicyChoice, PolicyConfig};
 use pagetide_core::units::Millis;
-use std::ops::Range;
 
-/// What a scenario's memory stands for where a time or a window is scaled with it: the pages that a
-/// machine of 512 MiB has left for its page cache.
+/// What a scenario's memory stands for where a time is scaled with it: the pages that a machine of
+/// 512 MiB has left for its page cache.
 const REAL_PAGES: u32 = 109_312;
-/// The kernel's period of summing statistics up.
-const REAL_FOLD_MS: u32 = 2_000;
-/// A readahead window of 8 MiB.
-const REAL_WINDOW_PAGES: u32 = 2_048;
-/// The same, scaled.
-const FOLD_MS: u32 = REAL_FOLD_MS * FRAMES / REAL_PAGES;
-const WINDOW_PAGES: u32 = REAL_WINDOW_PAGES * FRAMES / REAL_PAGES;
-/// How long the device takes for a window: 300 MiB in 0.3 to 0.6 seconds.
-const WINDOW_MS: Range<u32> = 8..16;
-/// A page of a sequential read, copied at 4 GB/s. Folios of up to 2 MiB make looking at a page
-/// cheap: at 100 ns, reclaim is never what readers wait for.
-const BOOTED_COSTS: ReplayCosts = ReplayCosts { hit_ns: 1_000, miss_ns: 2_000, scan_ns: 100 };
+/// The kernel's period of summing statistics up, two seconds, scaled.
+const FOLD_MS: u32 = 2_000 * FRAMES / REAL_PAGES;
 
 /// What one play of a scenario measured.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -66,8 +55,6 @@ pub(super) struct Stage<'a> {
     /// Which pages the policy called pagetide samples.
     sampling: u64,
     fold_phase: u32,
-    window: u32,
-    window_ms: u32,
 }
 
 impl<'a> Stage<'a> {
@@ -75,21 +62,10 @@ impl<'a> Stage<'a> {
         let mut random = Random::new(seed);
         // Drawn whatever the condition: it must not change what else the seed decides.
         let fold_phase = random.index(FOLD_MS);
-        let window = WINDOW_PAGES + random.index(WINDOW_PAGES + 1);
-        // By another chance: what the seed decided before there was a device stays.
-        let window_ms = WINDOW_MS.start + Random::new(!seed).index(WINDOW_MS.end - WINDOW_MS.start);
+        // For nothing: published rows are of seeds that drew once more here.
+        random.bits();
         let measures = Measures::default();
-        Stage { subject, random, keep_on, measures, sampling: seed, fold_phase, window, window_ms }
-    }
-
-    /// Pages of the machine's memory: a small one's, or the booted machine's own.
-    pub(super) fn nr_pages(&self) -> u32 {
-        if self.is_booted() { REAL_PAGES } else { FRAMES }
-    }
-
-    /// Whether sizes, costs and calls are the booted machine's.
-    pub(super) fn is_booted(&self) -> bool {
-        matches!(self.subject.condition, Condition::Booted | Condition::BootedFresh)
+        Stage { subject, random, keep_on, measures, sampling: seed, fold_phase }
     }
 
     /// `base` frames, or up to 1/64 fewer or more: no two boots leave the same memory.
@@ -102,11 +78,9 @@ impl<'a> Stage<'a> {
         1 << self.random.index(6)
     }
 
-    /// Where reads of so many pages start, and how many pages a call reads. A booted machine's
-    /// started at 0.
+    /// Where reads of so many pages start, and how many pages a call reads.
     pub(super) fn vary_read(&mut self, nr_pages: u32) -> (u32, u32) {
-        let (start, call) = (self.random.index(nr_pages), self.vary_call());
-        if self.is_booted() { (0, call) } else { (start, call) }
+        (self.random.index(nr_pages), self.vary_call())
     }
 
     /// An empty machine whose pages are `layout`'s.
@@ -115,53 +89,25 @@ impl<'a> Stage<'a> {
         'a: 'b,
     {
         let PolicyVariant { policy, switches, condition } = self.subject;
-        let usual = Setup {
+        let setup = Setup {
             switches,
             tuning: Tuning { seed: self.sampling, ..Tuning::default() },
             swappiness: host.swappiness,
             swap_pages: host.swap_pages,
+            statistics: self.statistics(condition),
             ..Setup::new(policy, host.memory)
         };
-        // A group's limit has no background reclaim, and knows no locked folios.
-        let memory = match condition {
-            Condition::Tidy | Condition::StaleStatistics => usual.memory,
-            Condition::BackgroundReclaim
-            | Condition::ReadaheadInFlight
-            | Condition::Booted
-            | Condition::BootedFresh => Memory::Machine { nr_frames: host.nr_frames() },
-        };
-        let costs = if self.is_booted() { BOOTED_COSTS } else { usual.costs };
-        let setup = Setup { memory, statistics: self.statistics(), costs, ..usual };
-        Machine::new(setup, layout, self.ahead(), self.keep_on)
+        Machine::new(setup, layout, self.keep_on)
     }
 
     /// When what a policy knows of itself is summed up.
-    fn statistics(&self) -> StatisticsFold {
-        let every = |period: u32, phase: u32| {
-            let [period, phase] = [period, phase].map(|ms| Millis(ms.into()));
-            StatisticsFold::Every { period, phase }
-        };
-        match self.subject.condition {
-            Condition::StaleStatistics => every(FOLD_MS, self.fold_phase),
-            Condition::Booted => every(REAL_FOLD_MS, self.fold_phase * REAL_FOLD_MS / FOLD_MS),
-            Condition::Tidy
-            | Condition::BackgroundReclaim
-            | Condition::ReadaheadInFlight
-            | Condition::BootedFresh => StatisticsFold::Live,
-        }
-    }
-
-    /// What is on its way from the device while something else is read.
-    fn ahead(&self) -> Ahead {
-        match self.subject.condition {
-            Condition::Tidy | Condition::StaleStatistics | Condition::BackgroundReclaim => {
-                Ahead::Nothing
-            }
-            Condition::ReadaheadInFlight => Ahead::Window(self.window),
-            Condition::Booted | Condition::BootedFresh => {
-                let time = Millis(self.window_ms.into());
-                Ahead::Stream { window: REAL_WINDOW_PAGES, time }
-            }
+    fn statistics(&self, condition: Condition) -> StatisticsFold {
+        match condition {
+            Condition::Tidy => StatisticsFold::Live,
+            Condition::StaleStatistics => StatisticsFold::Every {
+                period: Millis(FOLD_MS.into()),
+                phase: Millis(self.fold_phase.into()),
+            },
         }
     }
 

@@ -2,7 +2,6 @@
 
 use super::*;
 use pagetide_core::lru::PolicyName;
-use std::cell::Cell;
 
 fn play(name: &str, policy: PolicyName, seed: u64) -> Measures {
     let scenario = Scenario::named(name).expect("it exists");
@@ -29,33 +28,6 @@ fn every_scenario_is_the_same_again_by_seed_and_another_by_another() {
 fn every_scenario_stops_when_told() {
     for scenario in Scenario::ALL {
         assert_eq!(scenario.play(PolicyName::Lru.into(), 1, &|_| false), None, "{}", scenario.name);
-    }
-}
-
-#[test]
-fn what_is_asked_for_ahead_is_no_time_in_which_nobody_asks() {
-    let subject = "mglru@booted".parse().expect("a subject");
-    let scenario = Scenario::named("fio-randread").expect("it exists");
-    let nr_played = Cell::new(0);
-    let stop = |nr| {
-        nr_played.set(nr);
-        false
-    };
-    assert_eq!(scenario.play(subject, 1, &stop), None);
-    // Each read asks for thousands of pages.
-    assert!(nr_played.get() < 8, "{} reads before the question", nr_played.get());
-}
-
-#[test]
-fn pages_read_ahead_are_no_misses_of_the_page_that_is_read() {
-    let policy: PolicyVariant = "mglru@readahead-in-flight".parse().expect("a policy");
-    for (name, metric) in
-        [("oldest-generation-stuck", "hit_percent_2x"), ("anon-vs-file", "file_hit_percent_s60")]
-    {
-        let scenario = Scenario::named(name).expect("it exists");
-        let measures = scenario.play(policy, 1, &|_| true).expect("nothing stops it");
-        let percent = value(&measures, metric);
-        assert!((0.0..=100.0).contains(&percent), "{name}: {percent} %");
     }
 }
 

@@ -9,7 +9,7 @@
 //!
 //! `~` flips: off what is on by default, on what is off. A mechanism the policy does not have is an
 //! error, as it would change nothing. `@` names what a real machine does to a policy and a tidy one
-//! does not: the suspected causes of why kernels differ from boot to boot.
+//! does not.
 
 use pagetide_core::lru::{Mechanism, PolicyName, Switches, UnknownMechanism, UnknownPolicy};
 use std::fmt;
@@ -29,47 +29,23 @@ pub struct PolicyVariant {
 /// What a machine does to the policies on it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Condition {
-    /// Nothing: statistics are as things are, and a read is done before the next begins.
+    /// Nothing: statistics are as things are.
     #[default]
     Tidy,
     /// Statistics are summed up every so often, at a phase that the seed decides, and are as old as
     /// the last sum in between. The period is the kernel's two seconds, scaled with memory.
     StaleStatistics,
-    /// As [`Condition::BackgroundReclaim`], and files are read ahead in windows of up to twice
-    /// 8 MiB (scaled with memory; the seed decides), whose folios are locked until all of one has
-    /// come.
-    ReadaheadInFlight,
-    /// The memory is a machine's, not a group's: a background thread reclaims between watermarks,
-    /// in passes with larger targets.
-    BackgroundReclaim,
-    /// The machine of 512 MiB that was booted, at its own size: all of the above, with windows of
-    /// 8 MiB of which two are in flight at a time, reads that take the time they took, and sums
-    /// every two seconds.
-    Booted,
-    /// The same, with statistics as things are: they are read all the time.
-    BootedFresh,
 }
 
 impl Condition {
     /// All of them.
-    pub const ALL: [Condition; 6] = [
-        Condition::Tidy,
-        Condition::StaleStatistics,
-        Condition::ReadaheadInFlight,
-        Condition::BackgroundReclaim,
-        Condition::Booted,
-        Condition::BootedFresh,
-    ];
+    pub const ALL: [Condition; 2] = [Condition::Tidy, Condition::StaleStatistics];
 
     /// The name as typed behind `@`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Condition::Tidy => "tidy",
             Condition::StaleStatistics => "stale-statistics",
-            Condition::ReadaheadInFlight => "readahead-in-flight",
-            Condition::BackgroundReclaim => "background-reclaim",
-            Condition::Booted => "booted",
-            Condition::BootedFresh => "booted-fresh",
         }
     }
 }
@@ -117,10 +93,7 @@ pub enum ParseVariantError {
         mechanism: Mechanism,
     },
     /// The word behind `@` is no condition's name.
-    #[error(
-        "unknown condition; there are tidy stale-statistics readahead-in-flight background-reclaim \
-         booted booted-fresh"
-    )]
+    #[error("unknown condition; there are tidy stale-statistics")]
     Condition,
 }
 
@@ -160,7 +133,7 @@ mod tests {
             "mglru~tiers",
             "mglru~tiers~lazy-promotion",
             "active-inactive@stale-statistics",
-            "mglru~tiers@readahead-in-flight",
+            "mglru~tiers@stale-statistics",
             "lru",
         ] {
             let subject: PolicyVariant = text.parse().expect("a subject");

@@ -11,9 +11,8 @@
 //! one on which wschange has just ended, whose memory is full of proven pages of files that are
 //! gone.
 //!
-//! As booted, what the two lists keep after wschange depends on when statistics are folded: from
-//! nothing to all of it by the seed, as the kernels showed (36 0 0 98 0 %); with statistics always
-//! fresh the few seeds tried kept all.
+//! What the two lists keep after wschange depends on when statistics are folded, which
+//! `@stale-statistics` plays: kernels kept 36 0 0 98 0 %. With fresh ones all of it is kept here.
 //!
 //! Not reproduced: the losses on a fresh machine (two kernel boots of five), and that multi-gen
 //! keeps the set after wschange (the kernels all of it; most seeds here nothing): where a file of
@@ -26,22 +25,21 @@
 
 use super::machine::{Area, Host, Layout, Machine, Stopped};
 use super::stage::{Stage, percent};
-use super::wschange::{self, BOOTED_FILE_PAGES, BOOTED_READS_MAX, Plan};
-use super::{CAUSES, FRAMES, Metric, Scenario, SourceClaim};
+use super::wschange::{self, Plan};
+use super::{FRAMES, Metric, Scenario, SourceClaim};
 
 /// The series' 4, 17 and 16 GiB.
 const FRESH: Sizes = Sizes { set: FRAMES / 4, stream: FRAMES / 16 * 17, stream_reads: 10 };
 /// The booted kernels' 110, 544 and 427 MiB: beside one file of wschange, the set still fits.
 const WORN: Sizes = Sizes { set: FRAMES * 110 / 427, stream: FRAMES * 544 / 427, stream_reads: 6 };
 const WORN_FILE_PAGES: u32 = FRAMES * 300 / 427;
-/// The same, of the booted machine itself.
-const BOOTED: Sizes = Sizes { set: 110 << 8, stream: 544 << 8, stream_reads: 6 };
+/// How often such a file is read at most.
+const WORN_READS_MAX: u32 = 8;
 const SET_READS: u32 = 5;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "wsprotect",
     story: "A set of 0.25 x memory read 5 times, then a stream of 1.06 x memory read 10 times.",
-    causes: CAUSES,
     source: "thrash detection series, 2013 (wsprotect); booted 6.18 kernels",
     metrics: &[
         Metric::new(
@@ -79,30 +77,27 @@ pub(super) const SCENARIO: Scenario = Scenario {
 };
 
 fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
-    let nr_frames = stage.vary_frames(stage.nr_pages());
-    let booted = stage.is_booted();
-    let (fresh_sizes, worn_sizes) = if booted { (BOOTED, BOOTED) } else { (FRESH, WORN) };
-    let worn_file_pages = if booted { BOOTED_FILE_PAGES } else { WORN_FILE_PAGES };
-    let plan = Plan::new(stage, worn_file_pages, BOOTED_READS_MAX);
-    let (start, call) = stage.vary_read(fresh_sizes.set);
+    let nr_frames = stage.vary_frames(FRAMES);
+    let plan = Plan::new(stage, WORN_FILE_PAGES, WORN_READS_MAX);
+    let (start, call) = stage.vary_read(FRESH.set);
 
     let mut layout = Layout::new();
-    let (set, stream) = (layout.file(fresh_sizes.set), layout.file(fresh_sizes.stream));
+    let (set, stream) = (layout.file(FRESH.set), layout.file(FRESH.stream));
     let mut machine = stage.machine(&layout, Host::group(nr_frames));
-    let fresh = protect(&mut machine, (set, stream), fresh_sizes.stream_reads, (start, call))?;
+    let fresh = protect(&mut machine, (set, stream), FRESH.stream_reads, (start, call))?;
     stage.end(machine);
 
     let mut layout = Layout::new();
-    let (set, stream) = (layout.file(worn_sizes.set), layout.file(worn_sizes.stream));
-    let files = wschange::files(&mut layout, worn_file_pages);
+    let (set, stream) = (layout.file(WORN.set), layout.file(WORN.stream));
+    let files = wschange::files(&mut layout, WORN_FILE_PAGES);
     let mut machine = stage.machine(&layout, Host::group(nr_frames));
     plan.wear(&mut machine, files)?;
-    let worn = protect(&mut machine, (set, stream), worn_sizes.stream_reads, (start, call))?;
+    let worn = protect(&mut machine, (set, stream), WORN.stream_reads, (start, call))?;
     stage.end(machine);
 
     let last = |resident: &[f64]| resident.last().copied().unwrap_or(0.0);
     let later: u64 = fresh.missed[1..].iter().copied().map(u64::from).sum();
-    let later_pages = u64::from(fresh_sizes.stream) * (fresh.missed.len() as u64 - 1);
+    let later_pages = u64::from(FRESH.stream) * (fresh.missed.len() as u64 - 1);
     stage.measure("set_resident_percent", last(&fresh.resident));
     stage.measure("set_resident_percent_after_wschange", last(&worn.resident));
     stage.measure("stream_missed_percent", percent(later, later_pages));

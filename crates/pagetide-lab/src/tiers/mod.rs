@@ -27,7 +27,6 @@
 //! | `tally` | whether promotions paid |
 //! | `judge` | all fast, all slow, and the oracle |
 //! | `run` | set-up, warm-up, measurement, rows |
-//! | `grid` | the best threshold, rate and scan period for a program |
 //! | `published` | what others measured |
 //!
 //! # Data and invariants
@@ -44,7 +43,6 @@
 //! The tiering specification, section 10, and the benchmark specification, section D.
 
 mod access_loop;
-mod grid;
 mod judge;
 mod load;
 pub mod prices;
@@ -55,6 +53,5 @@ mod tally;
 mod world;
 
 pub use access_loop::{Node, TierAccess};
-pub use grid::{Grid, GridPoint, GridResult, best, best_while};
 pub use published::{PublishedScore, change};
 pub use run::{NotARatio, Placer, Ratio, SCALE_MAX, TierOutcome, TierRow, TierSetup, run_while};

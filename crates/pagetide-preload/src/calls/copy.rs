@@ -13,14 +13,14 @@ use crate::errno::{Errno, or_minus_one};
 use crate::process::{self, is_regular};
 use crate::scratch::Scratch;
 use crate::transfer::{Place, part};
-use crate::{next, serve};
+use crate::{alone, next, serve};
 use libc::{c_int, c_uint, c_ulong, off_t, size_t, ssize_t};
 use pagetide_run::wire::Reason;
 use pagetide_run::wire::write::NO_APPEND;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The description that last took a copy of ours, and has its status flags still: most copies end
-/// with one of nothing.
+/// The description that last took a copy of ours, and has had its status flags since: most copies
+/// end with one of nothing.
 static TAKES_COPIES: AtomicU64 = AtomicU64::new(0);
 /// Bytes moved at a time.
 const BUFFER_BYTES: usize = 128 << 10;
@@ -112,7 +112,9 @@ impl End {
     /// # Errors
     /// EBADF where it is not written, or at its end only.
     fn must_take_copies(&self) -> Result<(), Errno> {
-        if serve::managed(self.fd) == Some(TAKES_COPIES.load(Relaxed)) {
+        // Another process that has the description could have changed its flags.
+        let has_them = |id| id == TAKES_COPIES.load(Relaxed) && alone::is_alone_with(id);
+        if serve::managed(self.fd).is_some_and(has_them) {
             return Ok(());
         }
         let flags = serve::status_flags(self.fd)?;

@@ -22,7 +22,7 @@ use crate::channel::{self, Parcel, ask};
 use crate::errno::Errno;
 use crate::process::{control, is_regular, path_of};
 use crate::table::{self, Entry};
-use crate::{next, own, process, small};
+use crate::{alone, next, own, process, small};
 use libc::{c_char, c_int, mode_t};
 use pagetide_run::wire::{Op, Request, Status, open as flag, variable};
 use std::ffi::CStr;
@@ -174,7 +174,10 @@ fn ask_to_manage(flags: c_int, more: u64, files: &[c_int]) -> Option<u64> {
     let request = Request { flags: u64::from(flags as u32) | more, ..Request::new(Op::Open, 0) };
     let reply = ask(&request, Parcel { files, ..Parcel::default() }).ok()?.reply;
     match (reply.status, u64::try_from(reply.result)) {
-        (Status::Done, Ok(id)) => Some(id),
+        (Status::Done, Ok(id)) => {
+            alone::note_opened(id);
+            Some(id)
+        }
         _ => {
             channel::close_if_idle();
             None

@@ -1,7 +1,8 @@
 //! Waiting for children: once it is known that one has ended, it changes no file any more.
 //!
-//! A child can be killed while the server has a packet of its. Requests after its end wait for
-//! that packet by themselves; what is read without asking does not, so we ask here.
+//! A child can be killed while the server has a packet of its. What is read of the file after its
+//! end waits for that packet by itself. Its length, which stat asks the kernel for, does not: so we
+//! ask here.
 //!
 //! **Ignored.** An end that is seen by other means (a signal, a pidfd that is polled), and by the
 //! C library's own calls in pclose and system.

@@ -7,8 +7,8 @@
 //!
 //! What a process had written when it ended is in the page cache, and stays.
 //!
-//! Lock order: a turn, changes that are under way, files and descriptions (each held for a look-up
-//! only), a file's state, a description's `inner`, processes.
+//! Lock order: a turn, files and descriptions (each held for a look-up only), a file's state, a
+//! description's `inner`, processes, changes that are under way.
 
 mod answer;
 mod breaks;
@@ -16,6 +16,7 @@ mod changes;
 mod description;
 mod identity;
 mod idle;
+mod life;
 mod notices;
 mod opened;
 mod opening;

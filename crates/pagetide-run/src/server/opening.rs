@@ -1,6 +1,7 @@
 //! Opening, recognising and closing: how a description begins and ends.
 
 use super::answer::{Answer, Outcome, done};
+use super::changes::Contents;
 use super::description::{Access, Description, Real};
 use super::identity::{FileKey, path_of};
 use super::requests::OpenFile;
@@ -62,13 +63,21 @@ impl Server {
                 return self.leave_to_kernel(&file, reason.unwrap_or(Reason::Outside));
             }
         };
-        if truncates && let Hands::Ours(opened) = &state.hands {
-            let _change = sender.author.begin()?;
-            opened.set_len(&handle, 0)?;
-        }
+        let cut = match &state.hands {
+            Hands::Ours(opened) if truncates => {
+                let begun = sender.author.begin(Some(Contents::all(&handle)));
+                begun.and_then(|_change| opened.set_len(&handle, 0))
+            }
+            _ => Ok(()),
+        };
         let id = self.next_id.fetch_add(1, Relaxed);
         let description = Arc::new(Description::new(id, stand_in, handle, flags));
         file.add(&mut state, &description);
+        if let Err(errno) = cut {
+            description.inner().is_open = false;
+            state.close(&description);
+            return Err(errno);
+        }
         drop(state);
         let description = Arc::new(OpenFile { file, description });
         self.count(sender.process, &description);

@@ -16,11 +16,13 @@ pub(super) struct Received {
     pub(super) pid: i32,
 }
 
-/// Waits for the next packet as patiently as pays; otherwise as [`receive`].
+/// Waits for the next packet as patiently as pays, and is `about_to_sleep` after that; otherwise as
+/// [`receive`].
 pub(super) fn receive_next(
     socket: BorrowedFd<'_>,
     packet: &mut [u8],
     patience: &mut Patience,
+    about_to_sleep: impl FnOnce(),
 ) -> Result<Received, Errno> {
     let (packet, was_there) = (Cell::new(packet), RecvFlags::DONTWAIT);
     let receive = |flags| {
@@ -30,7 +32,11 @@ pub(super) fn receive_next(
         received
     };
     let look = || Some(receive(was_there)).filter(|one| !matches!(one, Err(Errno::AGAIN)));
-    patience.wait(look, || receive(RecvFlags::empty()))
+    let sleep = || {
+        about_to_sleep();
+        receive(RecvFlags::empty())
+    };
+    patience.wait(look, sleep)
 }
 
 /// Waits for one packet; no bytes are the end. A packet of another user's is an error.

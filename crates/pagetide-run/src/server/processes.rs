@@ -3,8 +3,8 @@
 //! A process is known by the number in its greetings; it is gone when its last socket is, however
 //! it ended, and what it had open is closed for it.
 
-use super::changes::Life;
 use super::identity::lock;
+use super::life::Life;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};

@@ -7,7 +7,7 @@
 //! Ignored: writes, which come in packets: `writing`.
 
 use super::answer::{Answer, Outcome, done};
-use super::changes::Author;
+use super::changes::{Author, Contents};
 use super::description::{Description, Durability, Inner};
 use super::opened::Opened;
 use super::served_file::{Hands, ServedFile};
@@ -40,10 +40,8 @@ impl OpenFile {
     /// position to change.
     pub(super) fn share(
         &self,
-        author: Author<'_>,
         request: impl FnOnce(&Opened, &mut MutexGuard<'_, Inner>, &File) -> Outcome,
     ) -> Outcome {
-        let _change = author.begin()?;
         let state = self.file.state.read().expect("no holder panics");
         let mut inner = self.inner();
         match (&state.hands, inner.handle.clone()) {
@@ -72,11 +70,13 @@ impl OpenFile {
         request: impl FnOnce(&Opened, &File) -> Outcome,
     ) -> Outcome {
         let _turn = self.file.growth.take();
-        let _change = author.begin()?;
         let state = self.file.state.write().expect("no holder panics");
         let handle = self.inner().handle.clone();
         match (&state.hands, handle) {
-            (Hands::Ours(opened), Some(handle)) => request(opened, &handle),
+            (Hands::Ours(opened), Some(handle)) => {
+                let _change = author.begin(Some(Contents::all(&handle)))?;
+                request(opened, &handle)
+            }
             _ => self.kernel_answer(),
         }
     }
@@ -84,7 +84,8 @@ impl OpenFile {
     pub(super) fn read(&self, author: Author<'_>, request: &Request, target: &mut [u8]) -> Outcome {
         self.must_read()?;
         let _turn = self.turn.take();
-        self.share(author, |_, inner, handle| {
+        self.share(|_, inner, handle| {
+            let _change = author.begin(None)?;
             let wanted = request.total.max(request.len);
             let (base, most) = inner.position.advance(wanted, handle.len());
             let len = request.len.min(target.len() as u64).min(most) as usize;
@@ -110,7 +111,8 @@ impl OpenFile {
     ) -> Outcome {
         self.must_read()?;
         let _turn = self.turn.take();
-        self.share(author, |_, inner, handle| {
+        self.share(|_, inner, handle| {
+            let _change = author.begin(None)?;
             let (offset, total) = inner.position.advance(total, handle.len());
             // The next call moves it there by itself: see `position`.
             let place = if self.access.write { 0 } else { inner.position.share(positions) };
@@ -142,7 +144,8 @@ impl OpenFile {
 
     pub(super) fn seek(&self, author: Author<'_>, request: &Request) -> Outcome {
         let _turn = self.turn.take();
-        self.share(author, |opened, inner, handle| {
+        self.share(|opened, inner, handle| {
+            let _change = author.begin(None)?;
             let len = handle.len() as i64;
             let found = match request.flags {
                 3 => Some(opened.find(handle, SeekFrom::Data(request.offset as u64))?),
@@ -228,7 +231,8 @@ impl OpenFile {
     /// The status flags are kept here: the real descriptor gets them when there is one.
     pub(super) fn set_flags(&self, author: Author<'_>, flags: u64) -> Outcome {
         const CHANGEABLE: u64 = 0o2000 | 0o4000 | 0o20000 | 0o40000 | 0o1000000;
-        self.share(author, |_, inner, _| {
+        self.share(|_, inner, _| {
+            let _change = author.begin(None)?;
             inner.flags = inner.flags & !CHANGEABLE | flags & CHANGEABLE;
             done(0)
         })

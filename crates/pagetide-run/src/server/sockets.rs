@@ -9,8 +9,9 @@
 //! by the user that sent it, for a socket can be inherited by a process that has changed its user.
 
 use super::answer::Answer;
-use super::changes::{Author, Life};
+use super::changes::Author;
 use super::identity::{lock, path_of};
+use super::life::Link;
 use super::notices::Notices;
 use super::packets::{Received, receive, receive_next};
 use super::{Sender, Server, writing};
@@ -138,7 +139,7 @@ pub(super) fn serve(listener: &Listener, server: &Arc<Server>) {
         threads.retain(|thread| !thread.is_finished());
         let own = Arc::clone(server);
         let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
-        match thread.spawn(move || serve_socket(&socket, &own)) {
+        match thread.spawn(move || serve_socket(socket, &own)) {
             Ok(thread) => threads.push(thread),
             Err(error) => {
                 // The socket closes here, and the program says so itself.
@@ -167,7 +168,7 @@ impl Drop for Membership<'_> {
     }
 }
 
-fn serve_socket(socket: &OwnedFd, server: &Arc<Server>) {
+fn serve_socket(socket: OwnedFd, server: &Arc<Server>) {
     let mut greeting = [0; GREETING_BYTES];
     let Ok(Received { nr_bytes, pid, .. }) =
         receive(socket.as_fd(), &mut greeting, RecvFlags::empty())
@@ -180,28 +181,34 @@ fn serve_socket(socket: &OwnedFd, server: &Arc<Server>) {
         let life = server.processes.enter(greeting.process, pid);
         let _membership = Membership(server, greeting.process);
         let process = greeting.process;
-        Connection { socket, server, process, life, long: None, notices: None }.run();
+        let link = Arc::new(Link { socket, life });
+        Connection { link: &link, server, process, long: None, notices: None }.run();
     }
 }
 
 /// One thread of a program's, as long as its socket lives.
 struct Connection<'a> {
-    socket: &'a OwnedFd,
+    link: &'a Arc<Link>,
     server: &'a Arc<Server>,
     process: u64,
-    life: Arc<Life>,
     /// A write that goes on.
     long: Option<writing::LongWrite>,
     notices: Option<Notices>,
 }
 
-impl Connection<'_> {
+impl<'a> Connection<'a> {
     fn run(mut self) {
         let mut packet = vec![0; REQUEST_BYTES + CHUNK_BYTES];
         let mut target = vec![0; CHUNK_BYTES];
         let mut patience = Patience::NEW;
         loop {
-            let received = receive_next(self.socket.as_fd(), &mut packet, &mut patience);
+            let (socket, long) = (self.link.socket.as_fd(), &mut self.long);
+            let about_to_sleep = || {
+                if long.is_some() && self.link.ends_before_packet() {
+                    *long = None;
+                }
+            };
+            let received = receive_next(socket, &mut packet, &mut patience, about_to_sleep);
             // Notices come before a question after them, and before the end.
             if let Some(notices) = &self.notices {
                 notices.take_all(self.server);
@@ -234,20 +241,19 @@ impl Connection<'_> {
                 Ok(())
             }
             (Op::Admit, None) => Ok(()),
-            (Op::Share, _) => send_shared(self.socket, self.server),
+            (Op::Share, _) => send_shared(&self.link.socket, self.server),
             (Op::Tray, _) => {
                 self.notices = None;
-                send_tray(self.socket, self.server, &mut self.notices)
+                send_tray(&self.link.socket, self.server, &mut self.notices)
             }
-            // A signal's handler may wait for a child amid a long write, which goes on.
             (Op::Settle, _) => {
                 self.author().settle();
-                send(self.socket, &Answer::of(Reply::done(0)), &[])
+                send(&self.link.socket, &Answer::of(Reply::done(0)), &[])
             }
             (Op::Write | Op::WriteAt | Op::Append, _) => {
                 self.author().settle();
                 let answer = self.write(request, source);
-                send(self.socket, &answer, &[])
+                send(&self.link.socket, &answer, &[])
             }
             _ => {
                 self.long = None;
@@ -255,18 +261,18 @@ impl Connection<'_> {
                 author.settle();
                 let sender = Sender { process: self.process, pid, author };
                 let answer = self.server.answer(sender, request, source, files, target);
-                send(self.socket, &answer, &target[..answer.nr_out])
+                send(&self.link.socket, &answer, &target[..answer.nr_out])
             }
         }
     }
 
-    fn author(&self) -> Author<'_> {
-        Author::new(&self.server.changes, &self.life)
+    fn author(&self) -> Author<'a> {
+        Author::new(&self.server.changes, self.link, self.process)
     }
 
     fn write(&mut self, request: &Request, source: &[u8]) -> Answer {
         use crate::wire::write::LAST;
-        let author = Author::new(&self.server.changes, &self.life);
+        let author = self.author();
         if let Some(long) = self.long.as_mut().filter(|long| long.is_next(request)) {
             let outcome = long.go_on(author, request, source);
             if request.flags & LAST != 0 || outcome.is_err() {

@@ -11,7 +11,7 @@
 //! at the same place.
 
 use super::answer::{Answer, Outcome, done};
-use super::changes::Author;
+use super::changes::{Author, Contents};
 use super::opened::Opened;
 use super::requests::OpenFile;
 use super::turn::HeldTurn;
@@ -143,7 +143,7 @@ fn try_once(
             return done(0);
         }
         let source = &source[..source.len().min(total as usize)];
-        let nr_written = opened.write(handle, source, base)?;
+        let nr_written = write_front(author, opened, handle, source, base)?;
         next = Some(base + nr_written as u64);
         durability.make(handle)?;
         // A short packet is the call's last.
@@ -152,14 +152,10 @@ fn try_once(
     };
     let outcome = match start {
         Start::At(offset) | Start::Exactly(offset) => {
-            let _change = author.begin()?;
             description.share_apart(|opened, handle| write_at(opened, handle, offset))
         }
-        Start::EndAlone => {
-            let _change = author.begin()?;
-            description.share_apart(|opened, handle| write_at(opened, handle, 0))
-        }
-        Start::Position | Start::End => description.share(author, |opened, inner, handle| {
+        Start::EndAlone => description.share_apart(|opened, handle| write_at(opened, handle, 0)),
+        Start::Position | Start::End => description.share(|opened, inner, handle| {
             let position = inner.position.get();
             let outcome = write_at(opened, handle, position);
             if let (Ok(answer), true) = (&outcome, position_moves(&outcome)) {
@@ -170,6 +166,19 @@ fn try_once(
     }?;
     let is_answered = next.is_some() || outcome.reply.status != Status::Done;
     Ok(if is_answered { Tried::Answered(outcome, next.unwrap_or(0)) } else { Tried::NeedsGrowth })
+}
+
+/// Writes the front of `source`, as [`Opened::write`] does, unless its process has ended.
+fn write_front(
+    author: Author<'_>,
+    opened: &Opened,
+    handle: &File,
+    source: &[u8],
+    offset: u64,
+) -> Result<usize, Errno> {
+    let contents = Contents::written(handle, offset, source.len() as u64);
+    let _change = author.begin(Some(contents))?;
+    opened.write(handle, source, offset)
 }
 
 /// Whether something was written.
@@ -196,12 +205,12 @@ impl LongWrite {
         let offset = self.next;
         let moves_position = self.moves_position;
         let mut nr_written = 0;
-        let outcome = self.description.share(author, |opened, inner, handle| {
+        let outcome = self.description.share(|opened, inner, handle| {
             if source.is_empty() {
                 return done(0);
             }
             let len = allowed(offset, source.len() as u64, request.len)? as usize;
-            nr_written = opened.write(handle, &source[..len], offset)?;
+            nr_written = write_front(author, opened, handle, &source[..len], offset)?;
             if moves_position {
                 inner.position.set(offset + nr_written as u64);
             }

@@ -105,6 +105,13 @@ impl Greeting {
     }
 }
 
+/// Which viewer of the frames a process is, by its number: never 0, nor
+/// [`NO_VIEWER`](pagetide_sys::shared::NO_VIEWER).
+pub const fn viewer_of(process: u64) -> u32 {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    (process.wrapping_mul(ODD) >> 34) as u32 + 1
+}
+
 macro_rules! ops {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
         /// What is asked for. Numbers are of the request; see [`Request`].

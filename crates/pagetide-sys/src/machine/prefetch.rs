@@ -28,7 +28,7 @@ pub fn fetch_to_write<T>(value: &T) {
 
 /// As [`fetch`], by address; any address will do.
 #[inline]
-pub fn fetch_line(line: *const u8) {
+pub(crate) fn fetch_line(line: *const u8) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -3,13 +3,17 @@
 //! What they mean, and how they are read, is in `shared`; here is the file they are in.
 //!
 //! ```text
-//!   numbers  | number, key | .. || 8 hints | .. || tag, length, writes, marker | .. each file
+//!   numbers  | number, key | .. || 8 hints | .. || tag, length, writes, marker, range | .. files
+//!
+//!   tag      63 .. 33   32     31 .. 0
+//!            viewer   revoked   tag
 //! ```
 //!
 //! **Invariants.** S23: a frame's number and key are written under its page's LOCK, or under the
 //! claim of the frame; all of it is reached by atomics alone.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -31,6 +35,33 @@ const NR_FILES: usize = 1 << 14;
 pub(super) const FILE_WORDS: usize = 8;
 /// In a file's first word: the tag is taken, and not to be found.
 pub(super) const REVOKED: u64 = 1 << 32;
+/// The bits above are the viewer that alone finds all of it.
+const VIEWER_SHIFT: u32 = 33;
+
+/// A file's first word while some of its pages are shown to views of `viewer` alone; 0 is for all.
+#[inline]
+pub(super) fn known_to(tag: u32, viewer: u32) -> u64 {
+    u64::from(tag) | u64::from(viewer) << VIEWER_SHIFT
+}
+
+/// A file's first word, otherwise as `word`, once it has that viewer.
+pub(super) fn with_viewer(word: u64, viewer: u32) -> u64 {
+    word & ((1 << VIEWER_SHIFT) - 1) | known_to(0, viewer)
+}
+
+/// Pages as one word: the first, and the one behind the last. Those that are too far to be told are
+/// all that follow.
+pub(super) fn range_word(pages: &Range<u64>) -> u64 {
+    let [start, end] = [pages.start, pages.end].map(|page| page.min(u64::from(u32::MAX)));
+    start | end << 32
+}
+
+/// Whether some of the pages are in the range of such a word.
+pub(super) fn is_in_range(word: u64, pages: &Range<u64>) -> bool {
+    let (start, end) = (word & u64::from(u32::MAX), word >> 32);
+    let end = if end == u64::from(u32::MAX) { u64::MAX } else { end };
+    pages.start < end && start < pages.end
+}
 
 /// Where things are in the file of numbers, in words.
 #[derive(Clone, Copy, Debug)]

@@ -301,7 +301,6 @@ impl Builder {
             groups: self.groups.then(Box::default),
             started_at: Instant::now(),
             background: Signal::default(),
-            growth: Signal::default(),
             has_workers: limits.has_workers,
             has_free,
         });

@@ -5,7 +5,7 @@
 //!   HeldFiles     an open file its holder has to itself       open_held
 //!                 frames that other processes look at         shared_files
 //!   SharedPages   hits and misses of those processes          touch_ranges, admit, bring_in
-//!                 whether they find the file's pages at all   hide, show
+//!                 whether they find the file's pages at all   hide, show, show_only_to
 //! ```
 //!
 //! Other processes find pages by a file's *tag* in a [view](pagetide_sys::shared::FrameView) of the
@@ -14,6 +14,7 @@
 
 use crate::errors::{OpenError, ReadError};
 use pagetide_core::units::PAGE_BYTES;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -47,6 +48,11 @@ pub trait SharedPages {
 
     /// Views find the file's pages again.
     fn show(&self);
+
+    /// Only views of `viewer` find these pages from here on, if the file is not hidden; 0 is for
+    /// all. Where there is no end (`u64::MAX`), neither do others know its length. Called by one
+    /// thread at a time.
+    fn show_only_to(&self, viewer: u32, pages: &Range<u64>);
 
     /// Other processes may change the file again. As it looks now, it is what the cache has: its
     /// holder has changed it, and no other, and what was written was written back.

@@ -26,6 +26,7 @@ use pagetide_sys::shared::SharedFile;
 use pagetide_sys::{FrameArena, Look, PageTable};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
@@ -251,6 +252,13 @@ impl Mapping {
             Public::Shared(file) if visible => file.show(),
             Public::Shared(file) => file.hide(),
             Public::Own { .. } => {}
+        }
+    }
+
+    /// Only views of this viewer find these pages; 0 is for all.
+    pub(crate) fn show_only_to(&self, viewer: u32, pages: &Range<u64>) {
+        if let Public::Shared(file) = &self.public {
+            file.show_only_to(viewer, pages);
         }
     }
 

@@ -34,7 +34,6 @@ pub(crate) mod foreign;
 pub(crate) mod frame_source;
 pub(crate) mod groups;
 pub(crate) mod held;
-pub(crate) mod hint_scan;
 pub(crate) mod in_flight;
 pub(crate) mod leaving;
 pub(crate) mod limits;

@@ -12,7 +12,6 @@
 //! background thread, or by a program that does without one.
 
 use crate::engine::delay;
-use crate::engine::hint_scan::HintScan;
 use crate::memory::node::NODES_MAX;
 use crate::memory::tier::plan::TierPlan;
 use crate::memory::tier::sizes::TierSizes;
@@ -22,8 +21,8 @@ use pagetide_core::ids::NodeId;
 use pagetide_core::page_alloc::WatermarkLevel;
 use pagetide_core::record::{RecordedNodes, RecordedTiers};
 use pagetide_core::tiering::{
-    BalancingMode, Demotion, DemotionMode, Promotion, Stage, StampWidth, TierCosts, TieringKnobs,
-    TieringSwitches, Topology, background_level,
+    BalancingMode, Demotion, DemotionMode, HintScan, Promotion, Stage, StampWidth, TierCosts,
+    TieringKnobs, TieringSwitches, Topology, background_level,
 };
 use pagetide_core::units::Millis;
 use std::sync::Mutex;
@@ -96,6 +95,7 @@ pub(crate) struct Tiering {
     /// Promotion to the fast node.
     pub(crate) promotion: Mutex<Promotion>,
     pub(crate) scan: Mutex<HintScan>,
+    pub(crate) began: Millis,
     /// Locked as long as a resize takes, outermost.
     pub(crate) sizes: Mutex<TierSizes>,
     pub(crate) stamp_width: StampWidth,
@@ -123,7 +123,8 @@ impl Tiering {
             topology: plan.topology(),
             options,
             promotion: Mutex::new(promotion),
-            scan: Mutex::new(HintScan::new(&options.knobs, now)),
+            scan: Mutex::new(HintScan::new(&options.knobs, now, 0)),
+            began: now,
             sizes: Mutex::new(TierSizes::new(plan)),
             stamp_width,
             now_ms: AtomicU64::new(now.0),

@@ -4,14 +4,12 @@
 //!   reclaimer    frees frames before they are wanted, tells the time
 //!   flusher      stores dirty pages
 //!   prefetcher   brings pages in ahead of their readers
-//!   growth       has memory made of huge pages, where other processes look at it
 //! ```
 //!
 //! Each waits for its signal, does what the engine has a function for, and waits again. A cache
 //! without them does the same in its callers.
 
 mod flusher;
-mod growth;
 mod prefetcher;
 mod reclaimer;
 
@@ -44,14 +42,12 @@ impl CacheShared {
             workers: Mutex::default(),
         });
         if limits.has_workers {
-            let loops: [(&str, WorkerLoop); 4] = [
+            let loops: [(&str, WorkerLoop); 3] = [
                 ("pagetide-reclaim", reclaimer::run),
                 ("pagetide-flush", flusher::run),
                 ("pagetide-ahead", prefetcher::run),
-                ("pagetide-growth", growth::run),
             ];
-            let nr_loops = if shared.engine.pages.arena.can_grow() { 4 } else { 3 };
-            for (name, work) in loops.into_iter().take(nr_loops) {
+            for (name, work) in loops {
                 let engine = Arc::clone(&shared.engine);
                 let thread = std::thread::Builder::new().name(name.into());
                 let worker = thread.spawn(move || work(&engine)).map_err(BuildError::Thread)?;
@@ -66,9 +62,8 @@ impl Drop for CacheShared {
     fn drop(&mut self) {
         let engine = &self.engine;
         engine.flusher.stop();
-        [&engine.source.background, &engine.prefetcher.signal, &engine.source.growth]
-            .into_iter()
-            .for_each(|signal| signal.stop());
+        engine.source.background.stop();
+        engine.prefetcher.signal.stop();
         for worker in lock(&self.workers).drain(..) {
             // A worker that panicked has said so; what it left is written below all the same.
             let _ = worker.join();

@@ -124,20 +124,20 @@ pub(super) fn run(plays: &PlayArgs, args: &PcpArgs, interrupt: &Interrupt) -> Re
     let costs = costs.map_err(|error| Failure::Usage(format!("--cost {error}")))?;
     let seeds = plays.seeds(1);
     if args.sensitivity {
-        let run_all = |cases: &[PcpCase]| run_all(cases, &seeds, plays.jobs, interrupt);
+        let run_all = |cases: &[PcpCase]| run_all(cases, &seeds, plays.output.jobs, interrupt);
         let rows = sensitivity::rows(&workloads, costs, run_all)?;
-        return plays.json.print(&rows, || sensitivity::text(&rows, &costs));
+        return plays.output.json.print(&rows, || sensitivity::text(&rows, &costs));
     }
     let case = |workload| move |&tuning| PcpCase { workload, tuning, costs };
     let cases: Vec<PcpCase> =
         workloads.iter().flat_map(|&workload| tunings.iter().map(case(workload))).collect();
-    let runs = run_all(&cases, &seeds, plays.jobs, interrupt)?;
-    if let Some(path) = &plays.report {
+    let runs = run_all(&cases, &seeds, plays.output.jobs, interrupt)?;
+    if let Some(path) = &plays.output.report {
         report::write(path, &runs, &costs)?;
     }
     let rows: Vec<PcpRow> = runs.iter().map(PcpRuns::median).collect();
-    plays.results.append(|| runs.iter().map(|it| it.to_result(&runs)).collect())?;
-    plays.json.print(&rows, || text(&runs, &costs))
+    plays.output.results.append(|| runs.iter().map(|it| it.to_result(&runs)).collect())?;
+    plays.output.json.print(&rows, || text(&runs, &costs))
 }
 
 fn workloads(names: &[String]) -> Result<Vec<PcpWorkload>, Failure> {

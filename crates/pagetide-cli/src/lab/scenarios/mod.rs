@@ -32,17 +32,16 @@ const SEEDS: u64 = 10;
 pub(super) fn run(args: &PlayArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let mut cases: Vec<(&'static Scenario, PolicyVariant)> = Vec::new();
     for scenario in scenarios(&args.names)? {
-        let subjects = if args.causes { causes(scenario)? } else { subjects(&args.policy)? };
-        cases.extend(subjects.into_iter().map(|subject| (scenario, subject)));
+        cases.extend(subjects(&args.policy)?.into_iter().map(|subject| (scenario, subject)));
     }
-    let played = plays::run(&cases, &args.seeds(SEEDS), args.jobs, interrupt)?;
+    let played = plays::run(&cases, &args.seeds(SEEDS), args.output.jobs, interrupt)?;
     let rows: Vec<SummaryRow> =
         played.iter().flat_map(|it| summarize(it.scenario, it.subject, &it.plays)).collect();
-    if let Some(path) = &args.report {
+    if let Some(path) = &args.output.report {
         report::write(path, &played, &rows)?;
     }
-    args.results.append(|| rows.iter().map(to_result).collect())?;
-    args.json.print(&rows, || text(&played, &rows))
+    args.output.results.append(|| rows.iter().map(to_result).collect())?;
+    args.output.json.print(&rows, || text(&played, &rows))
 }
 
 /// The row as data; the reference is what the scenario's source says.
@@ -80,16 +79,6 @@ fn subjects(names: &[String]) -> Result<Vec<PolicyVariant>, Failure> {
         name.parse().map_err(|error| Failure::Usage(format!("--policy {name}: {error}")))
     };
     names.iter().map(named).collect()
-}
-
-fn causes(scenario: &Scenario) -> Result<Vec<PolicyVariant>, Failure> {
-    if scenario.causes.is_empty() {
-        let name = scenario.name;
-        return Err(Failure::Usage(format!(
-            "--causes is for wschange and wsprotect: of {name} no kernel was seen to differ"
-        )));
-    }
-    subjects(&scenario.causes.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
 }
 
 /// The kernel's designs, what we make of them, and the plainest policy to compare with.
@@ -169,17 +158,6 @@ mod tests {
             (failure.exit_code(), failure.to_string().as_str()),
             (2, "--policy lru~tiers: lru has no mechanism tiers")
         );
-    }
-
-    #[test]
-    fn causes_are_subjects_of_two_scenarios() {
-        for scenario in Scenario::ALL {
-            match causes(scenario) {
-                Ok(subjects) => assert_eq!(subjects.len(), 9, "{}", scenario.name),
-                Err(failure) => assert_eq!(failure.exit_code(), 2, "{}", scenario.name),
-            }
-        }
-        assert!(causes(&Scenario::ALL[0]).is_ok());
     }
 
     #[test]

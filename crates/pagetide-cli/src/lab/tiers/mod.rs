@@ -6,12 +6,10 @@
 //!
 //! ```text
 //!   NAME... x --ratio x (judges, stages, --off) x --seeds --> machines --> table, JSON, report
-//!   NAME... --grid                          thresholds x rates x periods --> table, JSON
 //! ```
 //!
 //! Ignored: the scenarios of reclaim, and the per-CPU lists' workloads, which run apart.
 
-mod grid;
 mod report;
 
 use super::play_args::PlayArgs;
@@ -47,9 +45,6 @@ pub(super) struct TierArgs {
     /// For pmbench and tier-... only: promotions a second at most, in MB, where they are limited.
     #[arg(long, value_name = "MB")]
     rate_limit: Option<NonZeroU64>,
-    /// For pmbench and tier-... only: search thresholds, rates and scan periods for the best score.
-    #[arg(long, conflicts_with = "results")]
-    grid: bool,
 }
 
 /// A mechanism that `--off` takes.
@@ -64,7 +59,7 @@ impl TierArgs {
     /// Whether anything was said.
     pub(super) fn is_given(&self) -> bool {
         let has_numbers = self.scale.is_some() || self.rate_limit.is_some();
-        has_numbers || self.grid || !(self.off.is_empty() && self.ratio.is_empty())
+        has_numbers || !(self.off.is_empty() && self.ratio.is_empty())
     }
 
     /// The row that `--off` asks for.
@@ -147,10 +142,6 @@ pub(super) fn run(plays: &PlayArgs, args: &TierArgs, interrupt: &Interrupt) -> R
     let setup = setup(plays, args)?;
     let ratios: &[Ratio] = if args.ratio.is_empty() { &[Ratio(4)] } else { &args.ratio };
     let seeds = plays.seeds(1);
-    if args.grid {
-        let lines = grid::search(&workloads, ratios, &seeds, setup, interrupt)?;
-        return plays.json.print(&lines, || grid::table(&lines).to_text());
-    }
     let mut cases = Vec::new();
     for &workload in &workloads {
         for &ratio in ratios {
@@ -158,11 +149,11 @@ pub(super) fn run(plays: &PlayArgs, args: &TierArgs, interrupt: &Interrupt) -> R
         }
     }
     let runs = run_all(cases, &seeds, setup, plays, interrupt)?;
-    if let Some(path) = &plays.report {
+    if let Some(path) = &plays.output.report {
         report::write(path, &runs, &setup.prices)?;
     }
-    plays.results.append(|| blocks(&runs).flat_map(to_results).collect())?;
-    plays.json.print(&lines(&runs, &seeds, ratios.len() > 1), || text(&runs, &setup))
+    plays.output.results.append(|| blocks(&runs).flat_map(to_results).collect())?;
+    plays.output.json.print(&lines(&runs, &seeds, ratios.len() > 1), || text(&runs, &setup))
 }
 
 /// What places pages: judges, each stage, and what `--off` asks for.
@@ -221,7 +212,7 @@ fn run_all(
             subject,
         }));
     }
-    let mut outcomes = machines::run(&to_run, plays.jobs, interrupt)?.into_iter();
+    let mut outcomes = machines::run(&to_run, plays.output.jobs, interrupt)?.into_iter();
     let runs = |(workload, ratio, subject)| TierRuns {
         workload,
         ratio,

@@ -233,8 +233,7 @@ impl Watermarks {
         if !rights.has_reserves() {
             unusable += free.nr_high_atomic;
         }
-        let limit = rights.limit(self.mark(level));
-        if free.nr_free.saturating_sub(unusable) <= limit {
+        if free.nr_free.saturating_sub(unusable) <= rights.limit(self.mark(level)) {
             return false;
         }
         let reserve_usable = rights.is_high_atomic(order) || rights.oom_victim;

@@ -17,12 +17,12 @@
 //! The world walks, as only it knows its tables:
 //!
 //! ```text
-//!   if pace.is_due(runtime) && let Some(mut run) = scanner.start_run(now, pace.period()) {
+//!   if let Some(mut run) = scan.begin(now, runtime, ...) {
 //!       while let Some(chunk) = run.next_chunk(first mapping from an id on) {
-//!           for each word of chunk: if mode.wants_hint(facts) { arm it; stamp its folio }
+//!           for each word of chunk: if promotion.wants_hint(facts) { arm it; stamp its folio }
 //!           run.scanned(how many were armed);
 //!       }
-//!       scanner.end_run(&run);
+//!       scan.end(&run, ...);
 //!   }
 //! ```
 //!
@@ -255,7 +255,7 @@ const fn gcd(mut a: u32, mut b: u32) -> u32 {
 
 /// The hint scan of one address space.
 #[derive(Clone, Debug)]
-pub struct HintScanner {
+pub(super) struct HintScanner {
     scan_pages: u64,
     scan_delay: Millis,
     next_run: Millis,
@@ -265,7 +265,7 @@ pub struct HintScanner {
 
 impl HintScanner {
     /// An address space that exists from `now` on; its first run is `scan_delay` later.
-    pub fn new(knobs: &TieringKnobs, now: Millis) -> HintScanner {
+    pub(super) fn new(knobs: &TieringKnobs, now: Millis) -> HintScanner {
         HintScanner {
             scan_pages: knobs.scan_pages,
             scan_delay: knobs.scan_delay,
@@ -277,7 +277,7 @@ impl HintScanner {
 
     /// Begins a run, if it is time for one; the next is a period later at least. Of several tasks
     /// that are due, the first to ask makes the run.
-    pub fn start_run(&mut self, now: Millis, period: Millis) -> Option<ScanRun> {
+    pub(super) fn start_run(&mut self, now: Millis, period: Millis) -> Option<ScanRun> {
         if now < self.next_run {
             return None;
         }
@@ -296,9 +296,9 @@ impl HintScanner {
         })
     }
 
-    /// Remembers where a run got to. Returns whether a new sequence began, which is when tasks
-    /// update their periods ([`ScanPace::update`](super::ScanPace::update)).
-    pub fn end_run(&mut self, run: &ScanRun) -> bool {
+    /// Remembers where a run got to. Returns whether a new sequence began, which is when the period
+    /// is lengthened.
+    pub(super) fn end_run(&mut self, run: &ScanRun) -> bool {
         let is_new_sequence = run.sequence > self.sequence;
         self.next = run.next;
         self.sequence = run.sequence;
@@ -306,7 +306,8 @@ impl HintScanner {
     }
 
     /// How often the scan has begun at the start again.
-    pub const fn sequence(&self) -> u64 {
+    #[cfg(test)]
+    const fn sequence(&self) -> u64 {
         self.sequence
     }
 }

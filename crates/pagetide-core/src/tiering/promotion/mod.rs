@@ -281,7 +281,7 @@ impl Promotion {
     }
 
     /// How long until the scan's next run of a world with so many pages to scan; without knobs a
-    /// round takes as long as is worth it. `None`: as [`ScanPace`](super::ScanPace) has it.
+    /// round takes as long as is worth it. `None`: as [`HintScan`](super::HintScan) has it.
     pub fn run_period(&self, nr_pages: u64) -> Option<Millis> {
         let nr_runs = nr_pages.div_ceil(self.knobs.scan_pages).max(1);
         self.auto.as_ref().map(|auto| Millis((auto.pass().0 / nr_runs).max(1)))

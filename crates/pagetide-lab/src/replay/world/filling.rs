@@ -11,7 +11,6 @@ use super::{Backing, Mark, Word, World};
 use crate::replay::memory::Slot;
 use pagetide_core::ids::{FrameId, PageId, PageType};
 use pagetide_core::lru;
-use std::ops::Range;
 
 impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     pub(super) fn read_ahead(&mut self, rank: u32) {
@@ -60,17 +59,6 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         for rank in self.filling.drain(..) {
             self.pages[rank as usize].take(Mark::Filling);
         }
-    }
-
-    /// The contents of these pages have come: whatever else is being filled stays locked.
-    ///
-    /// # Cost
-    /// O(pages being filled).
-    pub fn end_fill_of(&mut self, ranks: Range<u32>) {
-        for rank in ranks.clone() {
-            self.pages[rank as usize].take(Mark::Filling);
-        }
-        self.filling.retain(|rank| !ranks.contains(rank));
     }
 
     /// Makes the page resident, or returns `None` when no frame came free.

@@ -17,6 +17,7 @@
 use super::clock::{self, Counted, VirtualClock};
 use super::memory::{Memory, Slot};
 use super::{Reader, ReplayClock, ReplayOutcome, Setup, StatisticsFold};
+use crate::background::Background;
 use crate::trace::{AccessKind, DenseTrace};
 use pagetide_core::folio::{Flags, Folios};
 use pagetide_core::ids::{FrameId, PageId, PageType};
@@ -27,7 +28,6 @@ use pagetide_core::lru::{
 use pagetide_core::vmstat::{Counter, VmStat};
 use std::sync::Arc;
 
-mod background;
 mod filling;
 mod groups;
 mod hits;
@@ -45,7 +45,6 @@ mod word;
 
 pub use tiering::TierCounts;
 
-use background::Background;
 use groups::Payers;
 use node::Node;
 use tables::Tables;

@@ -72,15 +72,12 @@ impl Node {
         self.frames.nr_used(self.range.len() as u32)
     }
 
-    /// A touch that may want a list operation. Says whether the log was drained, which may have
-    /// moved the tick.
+    /// A touch that may want a list operation.
     #[inline]
-    pub(super) fn log_touch(&mut self, marked: Marked, frame: FrameId) -> bool {
-        let is_full = self.log.touch_if(marked, frame) == Room::Full;
-        if is_full {
+    pub(super) fn log_touch(&mut self, marked: Marked, frame: FrameId) {
+        if self.log.touch_if(marked, frame) == Room::Full {
             self.drain();
         }
-        is_full
     }
 
     /// A folio that was just bound.

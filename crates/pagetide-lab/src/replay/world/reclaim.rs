@@ -2,7 +2,7 @@
 //! vectors.
 //!
 //! The loops are core's ([`driver`]): the page cache runs the same ones, with locks. Only a machine
-//! has a background beside the accesses (see `background.rs`); memory of several kinds has its
+//! has a background beside the accesses; memory of several kinds has its
 //! passes made at once, and in any other memory waking the background does nothing.
 //!
 //! A claim takes the page's place on the swap device, if it needs one. Nothing else happens between

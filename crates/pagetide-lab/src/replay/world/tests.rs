@@ -254,15 +254,12 @@ fn plain_hits_and_misses_are_what_they_are_the_long_way() {
         trace.push(Access { page, kind, thread: 0 });
     }
     for &policy in PolicyName::ALL {
-        for (reader, fetches) in [(Reader::Recorded, false), (Reader::OneHandle, true)] {
+        for reader in [Reader::Recorded, Reader::OneHandle] {
             let flush_every = Some(Millis(20));
             let setup = Setup { reader, flush_every, ..Setup::new(policy, 64) };
             let (mut evicted, mut by_hand) = (Vec::new(), Vec::new());
             let mut world = World::new(setup, &trace, |page| evicted.push(page));
-            match fetches {
-                true => world.play_fetching(|_| (), |_| true),
-                false => world.play(|_| true),
-            };
+            world.play(|_| true);
             world.validate();
             let outcome = world.outcome();
             drop(world);

@@ -20,9 +20,8 @@ use pagetide_core::lru::AccessPath;
 use pagetide_core::page_alloc::WatermarkLevel;
 use pagetide_core::record::{AccessKind, Note, RecordedTiers};
 use pagetide_core::tiering::{
-    BalancingMode, Demotion, EntryFacts, FaultCounts, Headroom, HintFault, HintFaultAction,
-    HintScanner, Migration, Promotion, ScanChunk, ScanPace, ScanPeriods, ScannedMapping,
-    StampWidth, TierCosts, Topology, background_level,
+    BalancingMode, Demotion, EntryFacts, Headroom, HintFaultAction, HintScan, Migration, Promotion,
+    ScanChunk, ScannedMapping, StampWidth, TierCosts, Topology, background_level,
 };
 use pagetide_core::units::Millis;
 use pagetide_core::vmstat::{Counter, VmStat};
@@ -96,8 +95,7 @@ pub(super) struct Tiering {
     settings: RecordedTiers,
     topology: Topology,
     promotion: Promotion,
-    scanner: HintScanner,
-    pace: ScanPace,
+    scan: HintScan,
     now: Millis,
     /// What scans see of each.
     mappings: BTreeMap<MappingId, ScannedMapping>,
@@ -115,8 +113,7 @@ impl Tiering {
         settings.began = settings.began.min(TIME_MAX);
         Some(Tiering {
             promotion: Promotion::new(&settings.knobs, settings.switches, StampWidth::WIDEST),
-            scanner: HintScanner::new(&settings.knobs, settings.began),
-            pace: ScanPace::new(&ScanPeriods::of(0, &settings.knobs)),
+            scan: HintScan::new(&settings.knobs, settings.began, 0),
             now: settings.began,
             mappings: BTreeMap::new(),
             counts: TierCounts {
@@ -235,15 +232,9 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     fn scan_hints(&mut self, tiering: &mut Tiering) {
         let now = tiering.now;
         let nr_in_use: u64 = self.nodes.iter().map(|node| u64::from(node.nr_used())).sum();
-        if let Some(period) = tiering.promotion.run_period(nr_in_use) {
-            tiering.pace.set_period(period);
-        }
+        let worth = tiering.promotion.run_period(nr_in_use);
         let runtime_ns = (now.0 - tiering.settings.began.0) * NANOS_PER_MILLI;
-        if !tiering.pace.is_due(runtime_ns) {
-            return;
-        }
-        let period = tiering.pace.period();
-        let Some(mut run) = tiering.scanner.start_run(now, period) else { return };
+        let Some(mut run) = tiering.scan.begin(now, runtime_ns, worth) else { return };
         let first_from = |tiering: &Tiering, from| -> Option<ScannedMapping> {
             Some(*tiering.mappings.range(from..).next()?.1)
         };
@@ -251,10 +242,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
             run.scanned(self.arm(tiering, &chunk));
         }
         tiering.promotion.count_armed(run.nr_armed());
-        if tiering.scanner.end_run(&run) {
-            let periods = ScanPeriods::of(nr_in_use, &tiering.settings.knobs);
-            tiering.pace.update(&FaultCounts::default(), &periods);
-        }
+        tiering.scan.end(&run, nr_in_use);
     }
 
     /// Arms the pages of a piece that core wants armed; returns how many.
@@ -331,15 +319,11 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         let room = self.room();
         let Some(tiering) = &mut self.tiering else { return HintFaultAction::Stay };
         let (now, folio) = (tiering.now, &self.folios[frame]);
-        tiering.promotion.count_hint_fault(nth == 0);
-        if nth == 0 {
-            return tiering.promotion.note_fast_fault(now, folio);
-        }
-        let decision = tiering.promotion.decide(now, &HintFault { folio, nr_frames: 1 }, &room);
-        if decision.wakes_reclaim() {
+        let judged = tiering.promotion.judge_fault(now, folio, nth == 0, || room);
+        if judged.wakes_reclaim {
             driver::wake_background(self);
         }
-        decision.action()
+        judged.action
     }
 
     /// Moves the page from `frame` to the fast node, if it is there still. No other

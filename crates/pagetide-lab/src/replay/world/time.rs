@@ -5,6 +5,7 @@
 //! ```
 
 use super::{Counted, World, clock};
+use crate::background::{self, Background, HasBackground};
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::PageId;
 use pagetide_core::units::Millis;
@@ -45,11 +46,19 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         if self.clock.takes_flush(now_ns) {
             self.flush();
         }
-        self.run_background(now_ns);
+        background::run(self, now_ns);
         self.look_at = match self.background.is_awake() {
             true => self.accesses + 1,
             false => self.clock.next_look(self.counted()),
         };
+    }
+
+    /// A zone is at its low watermark.
+    pub(super) fn wake_background_thread(&mut self) {
+        let now_ns = self.now_ns();
+        if self.memory.has_background() && background::wake(self, now_ns) {
+            self.look_at = self.look_at.min(self.accesses);
+        }
     }
 
     /// The page of this rank is written: dirty, until the flusher comes.
@@ -75,5 +84,11 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         let now_ns = self.now_ns();
         self.clock.wake_flusher(now_ns);
         self.look_at = self.look_at.min(self.accesses);
+    }
+}
+
+impl<Evicted: FnMut(PageId)> HasBackground for World<'_, Evicted> {
+    fn background(&mut self) -> &mut Background {
+        &mut self.background
     }
 }

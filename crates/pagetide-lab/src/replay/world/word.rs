@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Most accesses meet a file's page without a mark, and one comparison says so
-//! ([`Page::plain_index`]). Invariant: only resident pages have marks.
+//! ([`Page::plain_frame`]). Invariant: only resident pages have marks.
 
 use pagetide_core::ids::FrameId;
 use pagetide_core::lru::ShadowEntry;
@@ -111,22 +111,7 @@ impl Page {
     /// The frame of a file's page without marks.
     #[inline]
     pub(super) fn plain_frame(self) -> Option<FrameId> {
-        (self.0 & PLAIN_MASK == RESIDENT).then(|| FrameId(self.payload()))
-    }
-
-    /// The same as an index; of any other page, one beyond all frames. So looking a frame up needs
-    /// no other test.
-    #[inline]
-    pub(super) fn plain_index(self) -> usize {
-        // All that is not the frame's comes to stand above its 32 bits.
-        let turned = (self.0 ^ RESIDENT).rotate_right(PAYLOAD_SHIFT);
-        usize::try_from(turned).unwrap_or(usize::MAX)
-    }
-
-    /// What a resident page's word has beside its marks: its frame.
-    #[inline]
-    pub(super) fn payload(self) -> u32 {
-        (self.0 >> PAYLOAD_SHIFT) as u32
+        (self.0 & PLAIN_MASK == RESIDENT).then_some(FrameId((self.0 >> PAYLOAD_SHIFT) as u32))
     }
 
     #[inline]
@@ -189,11 +174,6 @@ mod tests {
         ]
     }
 
-    /// The frame that a look-up by index would find, in the largest memory there can be.
-    fn index_of(page: Page) -> Option<FrameId> {
-        u32::try_from(page.plain_index()).ok().map(FrameId)
-    }
-
     #[test]
     fn words_and_backings_do_not_disturb_each_other() {
         let mut page = Page::default();
@@ -205,7 +185,6 @@ mod tests {
                 page.set_backing(backing);
                 page.set_word(word);
                 assert_eq!((page.word(), page.backing()), (word, backing));
-                assert_eq!(index_of(page), page.plain_frame());
             }
         }
     }
@@ -225,7 +204,6 @@ mod tests {
         for mark in MARKS {
             assert_eq!(page.plain_frame(), Some(FrameId(u32::MAX)));
             assert!(!page.set(mark) && page.set(mark) && page.has(mark));
-            assert_eq!(index_of(page), None);
             assert_eq!(
                 (page.plain_frame(), page.word()),
                 (None, Word::Resident(FrameId(u32::MAX)))

@@ -1,7 +1,7 @@
 use super::*;
-use crate::tiers::grid::{Grid, best};
 use crate::tiers::programs::TierWorkload;
 use crate::tiers::published::change;
+use pagetide_core::units::Millis;
 
 /// The published machine for so long, in seconds.
 fn setup(warm_up: u64, measured: u64) -> TierSetup {
@@ -57,15 +57,21 @@ fn every_subject_is_between_all_slow_and_all_fast_and_a_run_repeats() {
     assert_eq!(of(stages[4]), of(stages[4]));
 }
 
-/// The whole grid, and the other programs, take minutes; this is the part where knobs are worth
-/// most.
+/// All thresholds, rates and periods, and the other programs, take minutes; this is the part where
+/// knobs are worth most.
 #[test]
 fn without_knobs_pmbench_runs_as_well_as_with_those_tuned_for_it() {
     let setup = setup(1500, 500);
     let run_stage = |stage| run(&setup, TierWorkload::Pmbench, Placer::stage(stage)).row.score;
-    let grid =
-        Grid { thresholds: vec![125, 1000], rates: vec![1024], scan_periods: vec![480_000], setup };
-    let tuned = best(TierWorkload::Pmbench, Ratio(4), &[1], &grid).best().score;
+    let tuned_to = |threshold| {
+        let mut setup = setup.with_ratio(Ratio(4)).with_rate_limit(1024);
+        setup.knobs.hot_threshold = Millis(threshold);
+        setup.knobs.scan_period_max = Millis(480_000);
+        let switches =
+            TieringSwitches { hot_selection: true, rate_limit: true, ..TieringSwitches::BASE };
+        run(&setup, TierWorkload::Pmbench, Placer::Core { switches, name: "tuned" }).row.score
+    };
+    let tuned = tuned_to(125).max(tuned_to(1000));
     let auto = run_stage(Stage::Auto);
     assert!(auto >= run_stage(Stage::Base) && auto >= 0.9 * tuned, "{auto}, tuned {tuned}");
 }

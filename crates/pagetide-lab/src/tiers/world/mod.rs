@@ -14,10 +14,10 @@
 //!   frames   [ fast node .......... | slow node ...................................... ]
 //!
 //!   touch --> plain? price --> next                                   the program's threads
-//!         `-> armed: hint fault -> Promotion::decide -> moving.rs
+//!         `-> armed: hint fault -> core judges -> moving.rs
 //!         `-> absent: fast at LOW, else slow at LOW, else what there is
 //!   due   --> scan.rs: a run of the hint scan                         one of the threads
-//!         `-> background.rs: a step of the fast node's reclaim        a thread beside them
+//!         `-> background: a step of the fast node's reclaim           a thread beside them
 //! ```
 //!
 //! # Data and invariants
@@ -36,7 +36,6 @@
 //!
 //! The tiering specification, sections 2 to 7 and 10.
 
-mod background;
 mod moving;
 mod reclaim;
 mod scan;
@@ -45,7 +44,7 @@ mod tables;
 use super::access_loop::{AccessLoop, Node, TierAccess};
 use super::prices::{Item, TierPrices};
 use super::tally::{Migrations, Tally};
-use background::Background;
+use crate::background::{self, Background};
 use pagetide_core::driver;
 use pagetide_core::folio::{Flags, Folios};
 use pagetide_core::group::{Grouping, NodeLists};
@@ -55,8 +54,8 @@ use pagetide_core::lru::{
 };
 use pagetide_core::page_alloc::{AllocRequest, WatermarkLevel, Zone, ZoneConfig};
 use pagetide_core::tiering::{
-    Headroom, HintFault, HintFaultAction, Promotion, StampWidth, TierCosts, TieringKnobs,
-    TieringSwitches, Topology,
+    Headroom, HintFaultAction, Promotion, StampWidth, TierCosts, TieringKnobs, TieringSwitches,
+    Topology,
 };
 use pagetide_core::units::Millis;
 use scan::Scan;
@@ -121,13 +120,11 @@ impl World {
             let policy = PolicyChoice { name: config.policy, config: scale };
             NodeLists::new(policy, &lru, folios.clone(), Grouping::Off)
         };
+        let WorldConfig { prices, nr_pages, threads, scale, .. } = *config;
+        let access_loop = AccessLoop::new(prices, nr_pages, threads, scale);
+        let background = Background::new(access_loop.helper_ns(Item::Scan));
         let mut world = World {
-            access_loop: AccessLoop::new(
-                config.prices,
-                config.nr_pages,
-                config.threads,
-                config.scale,
-            ),
+            access_loop,
             zones: config.nr_frames.map(|nr_frames| Zone::new(ZoneConfig::with_frames(nr_frames))),
             lists: [lists(Node::Fast), lists(Node::Slow)],
             logs: [AccessLog::new(), AccessLog::new()],
@@ -141,7 +138,7 @@ impl World {
                 StampWidth::WIDEST,
             ),
             scan: Scan::new(config),
-            background: Background::default(),
+            background,
             claimed: None,
             tally: Tally::new(config.nr_pages, config.prices.accesses_to_earn_back()),
             folios,
@@ -234,7 +231,7 @@ impl World {
         let costs = TierCosts { nr_slow: self.nr_slow_pages(), ..self.access_loop.tier_costs() };
         self.promotion.tell_costs(self.now(), &room, &costs);
         let now_ns = self.access_loop.now_ns();
-        self.run_background(now_ns);
+        background::run(self, now_ns);
         if self.scan.due_ns() <= now_ns {
             self.scan_some(now_ns);
         }
@@ -266,7 +263,6 @@ impl World {
         self.access_loop.disarm(page);
         self.access_loop.charge(Item::HintFault, 1);
         self.tally.hint_fault();
-        self.promotion.count_hint_fault(word.node() == Node::Fast);
         match self.judge_fault(word.node(), word.frame()) {
             HintFaultAction::Stay => {}
             HintFaultAction::Arm => self.arm_again(page),
@@ -276,15 +272,12 @@ impl World {
 
     fn judge_fault(&mut self, node: Node, frame: FrameId) -> HintFaultAction {
         let (now, folio) = (self.now(), &self.folios[frame]);
-        if node == Node::Fast {
-            return self.promotion.note_fast_fault(now, folio);
-        }
-        let room = Headroom::of(&self.zones[Node::Fast as usize]);
-        let decision = self.promotion.decide(now, &HintFault { folio, nr_frames: 1 }, &room);
-        if decision.wakes_reclaim() {
+        let room = || Headroom::of(&self.zones[Node::Fast as usize]);
+        let judged = self.promotion.judge_fault(now, folio, node == Node::Fast, room);
+        if judged.wakes_reclaim {
             driver::wake_background(self);
         }
-        decision.action()
+        judged.action
     }
 
     /// The first access of a page.

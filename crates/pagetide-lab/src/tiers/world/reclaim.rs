@@ -10,6 +10,7 @@
 //! below, which limits no pass here.
 
 use super::World;
+use crate::background::{self, Background, HasBackground};
 use crate::tiers::access_loop::Node;
 use crate::tiers::prices::Item;
 use pagetide_core::driver::{Driven, DrivenPass, LeafRead, Woken};
@@ -24,6 +25,12 @@ use pagetide_core::tiering::{BalancingMode, Demotion, DemotionMode, background_l
 impl World {
     fn demotion_from(&self, node: NodeId) -> Option<Demotion<'_>> {
         Demotion::of(&self.topology, node, DemotionMode::On, 0)
+    }
+}
+
+impl HasBackground for World {
+    fn background(&mut self) -> &mut Background {
+        &mut self.background
     }
 }
 
@@ -48,7 +55,10 @@ impl Driven for World {
     }
 
     fn wake_background(&mut self) -> Woken {
-        self.wake_background_thread();
+        let now_ns = self.access_loop.now_ns();
+        if background::wake(self, now_ns) {
+            self.plan();
+        }
         Woken::Thread
     }
 

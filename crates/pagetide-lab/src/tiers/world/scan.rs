@@ -19,10 +19,7 @@ use super::{World, WorldConfig};
 use crate::tiers::access_loop::Node;
 use crate::tiers::prices::Item;
 use pagetide_core::ids::{MappingId, PageIndex};
-use pagetide_core::tiering::{
-    BalancingMode, EntryFacts, FaultCounts, HintScanner, ScanPace, ScanPeriods, ScannedMapping,
-    scattered,
-};
+use pagetide_core::tiering::{BalancingMode, EntryFacts, HintScan, ScannedMapping, scattered};
 use pagetide_core::units::Millis;
 
 const MODE: BalancingMode = BalancingMode::Tiering;
@@ -30,9 +27,7 @@ const MODE: BalancingMode = BalancingMode::Tiering;
 /// Where the scan is, and when it goes on.
 #[derive(Debug)]
 pub(super) struct Scan {
-    scanner: HintScanner,
-    periods: ScanPeriods,
-    pace: ScanPace,
+    scan: HintScan,
     /// Pages a run arms, which is how long a mapping is here.
     run_pages: u32,
     /// Never, where there is no scan.
@@ -41,11 +36,8 @@ pub(super) struct Scan {
 
 impl Scan {
     pub(super) fn new(config: &WorldConfig) -> Scan {
-        let periods = ScanPeriods::of(config.nr_pages.into(), &config.knobs);
         Scan {
-            scanner: HintScanner::new(&config.knobs, Millis(0)),
-            periods,
-            pace: ScanPace::new(&periods),
+            scan: HintScan::new(&config.knobs, Millis(0), config.nr_pages.into()),
             run_pages: u32::try_from(config.knobs.scan_pages).unwrap_or(u32::MAX),
             due_ns: if config.switches.is_some() { 0 } else { u64::MAX },
         }
@@ -60,13 +52,11 @@ impl World {
     /// Makes a run, if core says that it is time for one.
     pub(super) fn scan_some(&mut self, now_ns: u64) {
         let now = self.now();
-        let period = self.scan_period();
-        self.scan.pace.set_period(period);
-        self.scan.due_ns = now_ns + period.0 * 1_000_000;
-        if !self.scan.pace.is_due(now_ns) {
-            return;
-        }
-        let Some(mut run) = self.scan.scanner.start_run(now, period) else { return };
+        // Without knobs a round takes as long as is worth it.
+        let worth = self.promotion.run_period(self.nr_slow_pages());
+        let run = self.scan.scan.begin(now, now_ns, worth);
+        self.scan.due_ns = now_ns + self.scan.scan.period().0 * 1_000_000;
+        let Some(mut run) = run else { return };
         let (run_pages, nr_pages) = (self.scan.run_pages, self.access_loop.nr_pages());
         let nr_runs = nr_pages.div_ceil(run_pages);
         let mapping_from = |id: MappingId| {
@@ -80,10 +70,7 @@ impl World {
         }
         self.promotion.count_armed(run.nr_armed());
         self.access_loop.charge(Item::Arm, run.nr_armed());
-        if self.scan.scanner.end_run(&run) {
-            // Faults on slow memory are in no count.
-            self.scan.pace.update(&FaultCounts::default(), &self.scan.periods);
-        }
+        self.scan.scan.end(&run, nr_pages.into());
     }
 
     /// The first page of a mapping: without knobs, mappings are anywhere.
@@ -91,12 +78,6 @@ impl World {
         let leaps = self.promotion.auto().is_some();
         let nth = if leaps { scattered(mapping.0, nr_runs) } else { mapping.0 };
         nth * self.scan.run_pages
-    }
-
-    /// How long until the next run. Without knobs a round takes as long as is worth it.
-    fn scan_period(&self) -> Millis {
-        let worth = self.promotion.run_period(self.nr_slow_pages());
-        worth.unwrap_or(self.scan.pace.period())
     }
 
     /// Arms a page, if it should be; says whether it did.

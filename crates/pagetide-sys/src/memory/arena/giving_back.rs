@@ -21,7 +21,7 @@ impl FrameArena {
         let mut discarded = 0;
         let mut run: Vec<ClaimedFrame> = Vec::new();
         for frame in frames.start.0..end.max(frames.start.0) {
-            match self.take(FrameId(frame)) {
+            match self.claim(FrameId(frame)) {
                 Ok(claimed) => run.push(claimed),
                 Err(_) => discarded += self.discard_run(&mut run)?,
             }

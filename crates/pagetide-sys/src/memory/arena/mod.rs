@@ -296,12 +296,6 @@ impl FrameArena {
     /// # Errors
     /// [`ClaimError`]: the frame was chosen wrongly; nothing was changed.
     pub fn claim(&self, frame: FrameId) -> Result<ClaimedFrame, ClaimError> {
-        let claimed = self.take(frame)?;
-        self.memory.note_use(frame.0);
-        Ok(claimed)
-    }
-
-    fn take(&self, frame: FrameId) -> Result<ClaimedFrame, ClaimError> {
         let Some(entry) = self.versions.get(frame.0 as usize) else {
             return Err(ClaimError::OutOfRange { frame, nr_frames: self.nr_frames() });
         };
@@ -443,6 +437,5 @@ fn read_available_memory() -> Option<Bytes> {
 }
 
 mod giving_back;
-mod growth;
 #[cfg(test)]
 mod tests;

@@ -73,36 +73,6 @@ mod on_linux {
         assert_eq!(arena(nr_frames).count_resident_bytes(), 0);
     }
 
-    #[test]
-    fn a_shared_arena_grows_by_huge_pages_ahead_of_its_use() {
-        let options = ArenaOptions { huge_pages: true, pretouch: false };
-        let arena = FrameArena::reserve_shared(2048, options).expect("8 MiB");
-        assert!(arena.can_grow() && !arena.grow(), "nobody uses it");
-        assert!(!arena.wants_growth());
-        let claimed = arena.claim(FrameId(700)).expect("free");
-        assert!(arena.wants_growth());
-        assert_eq!(arena.count_resident_bytes(), 0);
-        let can_go_on = arena.grow();
-        match arena.count_resident_bytes() {
-            // What there must be, to make a huge page of.
-            nr_bytes if nr_bytes == FRAME_BYTES as u64 => eprintln!(
-                "SKIPPED: a_shared_arena_grows_by_huge_pages_ahead_of_its_use: this kernel makes \
-                 none (MADV_COLLAPSE)"
-            ),
-            nr_bytes => assert_eq!((nr_bytes, can_go_on), (2 << 20, true)),
-        }
-        assert!(!arena.grow(), "as much as is in use");
-        arena.release(claimed);
-    }
-
-    #[test]
-    fn small_pages_and_private_memory_do_not_grow() {
-        let small = ArenaOptions { huge_pages: false, pretouch: false };
-        let huge = ArenaOptions { huge_pages: true, pretouch: false };
-        assert!(!FrameArena::reserve_shared(2048, small).expect("8 MiB").can_grow());
-        assert!(!FrameArena::reserve(2048, huge).expect("8 MiB").can_grow());
-    }
-
     /// As the kernel does by itself, minutes later: makes a huge page of what is there in part.
     fn collapse(arena: &FrameArena, block: u32) -> bool {
         let start = arena.memory().frame_ptr(block * 512).cast();

@@ -26,8 +26,9 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use super::FRAME_BYTES;
-use super::huge::BLOCK_BYTES;
 
+/// Bytes of a huge page.
+pub(super) const BLOCK_BYTES: usize = 2 << 20;
 const BLOCK_FRAMES: usize = BLOCK_BYTES / FRAME_BYTES;
 const WORDS_PER_BLOCK: usize = BLOCK_FRAMES / u64::BITS as usize;
 

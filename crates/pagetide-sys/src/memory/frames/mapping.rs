@@ -15,8 +15,7 @@ use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
 use super::FRAME_BYTES;
-use super::given_back::{GivenBack, PageSize};
-use super::huge::{BLOCK_BYTES, HugeBlocks};
+use super::given_back::{BLOCK_BYTES, GivenBack, PageSize};
 use crate::machine::prefetch::fetch_line;
 use crate::memory::copy;
 
@@ -33,9 +32,7 @@ pub(super) struct Mapping {
     len: usize,
     /// What is mapped, if others may map it too.
     file: Option<OwnedFd>,
-    /// Where that is to be made of huge pages.
-    huge: Option<HugeBlocks>,
-    /// What is not to be, if anything else is.
+    /// What is not to be made of huge pages, if anything else is.
     given_back: Option<GivenBack>,
 }
 
@@ -48,8 +45,7 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     pub(super) fn reserve(len: usize, huge_pages: bool) -> io::Result<Mapping> {
         let mut mapping = Mapping::map(len, ProtFlags::READ | ProtFlags::WRITE)?;
-        mapping.advise(0..len, if huge_pages { PageSize::Huge } else { PageSize::Small });
-        mapping.given_back = huge_pages.then(|| GivenBack::new(len));
+        mapping.want_huge_pages(huge_pages);
         Ok(mapping)
     }
 
@@ -64,13 +60,14 @@ impl Mapping {
         // by one of the file, which is as long and cannot shrink.
         unsafe { mmap(mapping.base().cast(), len, access, flags, &file, 0) }?;
         mapping.file = Some(file);
-        if huge_pages {
-            mapping.huge = Some(HugeBlocks::new(len));
-            mapping.given_back = Some(GivenBack::new(len));
-        } else {
-            mapping.advise(0..len, PageSize::Small);
-        }
+        mapping.want_huge_pages(huge_pages);
         Ok(mapping)
+    }
+
+    /// Has all of it made of huge pages as it is touched, or of small ones.
+    fn want_huge_pages(&mut self, huge_pages: bool) {
+        self.advise(0..self.len, if huge_pages { PageSize::Huge } else { PageSize::Small });
+        self.given_back = huge_pages.then(|| GivenBack::new(self.len));
     }
 
     /// Private memory at a multiple of [`ALIGN`].
@@ -83,7 +80,7 @@ impl Mapping {
         give_back(start.cast(), head);
         give_back(base.wrapping_add(len), padded - head - len);
         let base = NonNull::new(base).expect("S1: mmap never returns page zero unasked");
-        Ok(Mapping { base, len, file: None, huge: None, given_back: None })
+        Ok(Mapping { base, len, file: None, given_back: None })
     }
 
     /// Has these bytes made of such pages, now and later; tells whether the kernel took that. One
@@ -104,60 +101,15 @@ impl Mapping {
     /// [taken again](Self::take_again): no huge page is made over them.
     pub(super) fn withhold(&self, bytes: Range<usize>) {
         if let Some(given_back) = &self.given_back {
-            given_back.give(bytes, &|bytes, size| self.advise_blocks(bytes, size));
+            given_back.give(bytes, &|bytes, size| self.advise(bytes, size));
         }
     }
 
     /// These bytes are to be used again.
     pub(super) fn take_again(&self, bytes: Range<usize>) {
         if let Some(given_back) = &self.given_back {
-            given_back.take(bytes, &|bytes, size| self.advise_blocks(bytes, size));
+            given_back.take(bytes, &|bytes, size| self.advise(bytes, size));
         }
-    }
-
-    fn advise_blocks(&self, bytes: Range<usize>, size: PageSize) -> bool {
-        match (&self.huge, size) {
-            (None, _) => {}
-            (Some(huge), PageSize::Small) => huge.withhold(bytes.clone()),
-            (Some(huge), PageSize::Huge) => huge.allow(bytes.clone()),
-        }
-        self.advise(bytes, size)
-    }
-
-    /// What is to be made of huge pages, if anything.
-    #[inline]
-    pub(super) fn huge(&self) -> Option<&HugeBlocks> {
-        self.huge.as_ref()
-    }
-
-    /// Makes a few huge pages ahead of those in use; returns whether there may be more to make.
-    pub(super) fn grow(&self) -> bool {
-        let huge = self.huge.as_ref();
-        huge.and_then(|huge| huge.make_next(|blocks| self.collapse(blocks))).unwrap_or(false)
-    }
-
-    /// Makes huge pages of these bytes' blocks, as far as they are not in use.
-    pub(super) fn make_huge(&self, bytes: Range<usize>) {
-        if let Some(huge) = &self.huge {
-            huge.make_all(bytes, |blocks| {
-                self.collapse(blocks);
-            });
-        }
-    }
-
-    /// Makes huge pages of whole blocks, as far as the kernel can; their contents stay. Returns
-    /// whether it knows how.
-    fn collapse(&self, blocks: Range<usize>) -> bool {
-        let start = |at: usize| self.base().wrapping_add(at).cast();
-        for block in blocks.clone().step_by(BLOCK_BYTES) {
-            // Nothing is made of nothing.
-            // SAFETY: S1 (inside the mapping); populating changes no contents.
-            let _ = unsafe { madvise(start(block), FRAME_BYTES, Advice::LinuxPopulateRead) };
-        }
-        // SAFETY: S1 (inside the mapping); contents stay what they are for all readers.
-        let done = unsafe { libc::madvise(start(blocks.start), blocks.len(), libc::MADV_COLLAPSE) };
-        // Memory may be short, or in pieces, or just in use; kernels before 6.1 say EINVAL.
-        done == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::EINVAL)
     }
 
     /// What others may map, if this is shared.

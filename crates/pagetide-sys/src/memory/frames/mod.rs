@@ -25,7 +25,6 @@ use std::os::fd::BorrowedFd;
 use mapping::Mapping;
 
 mod given_back;
-mod huge;
 #[cfg_attr(loom, path = "model.rs")]
 mod mapping;
 
@@ -61,14 +60,6 @@ impl FrameMemory {
 
     pub(crate) fn nr_frames(&self) -> u32 {
         self.nr_frames
-    }
-
-    /// `frame` is about to be used, perhaps for the first time.
-    #[inline]
-    pub(crate) fn note_use(&self, frame: u32) {
-        if let Some(huge) = self.mapping.huge() {
-            huge.note_use(self.locate(frame, 0, 0));
-        }
     }
 
     /// Copies `target.len()` bytes of `frame` from `offset`; they may be torn.
@@ -164,28 +155,6 @@ impl FrameMemory {
 
     pub(crate) fn touch(&self) -> io::Result<()> {
         self.mapping.touch()
-    }
-
-    /// Whether it is made of huge pages by [`FrameMemory::grow`].
-    pub(crate) fn can_grow(&self) -> bool {
-        self.mapping.huge().is_some()
-    }
-
-    /// Whether it is time to.
-    #[inline]
-    pub(crate) fn wants_growth(&self) -> bool {
-        self.mapping.huge().is_some_and(|huge| huge.has_moved())
-    }
-
-    /// Makes a few huge pages; returns whether there may be more to make.
-    pub(crate) fn grow(&self) -> bool {
-        self.mapping.grow()
-    }
-
-    /// Makes huge pages of what these frames lie in, as far as it is not in use.
-    pub(crate) fn make_huge(&self, frames: Range<u32>) {
-        let start = self.locate(frames.start, 0, 0);
-        self.mapping.make_huge(start..start + frames.len() * FRAME_BYTES);
     }
 
     pub(crate) fn count_resident_bytes(&self) -> u64 {

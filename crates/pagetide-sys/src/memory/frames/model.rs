@@ -4,7 +4,6 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
-use super::huge::HugeBlocks;
 use crate::memory::copy::portable::{self, Cell};
 use crate::sync::{AtomicU64, Ordering};
 
@@ -67,14 +66,6 @@ impl Mapping {
         None
     }
 
-    pub(super) fn huge(&self) -> Option<&HugeBlocks> {
-        None
-    }
-
-    pub(super) fn grow(&self) -> bool {
-        false
-    }
-
     pub(super) fn bind(&self, _start: usize, _len: usize, _node: u32) -> io::Result<()> {
         Ok(())
     }
@@ -92,8 +83,6 @@ impl Mapping {
     }
 
     pub(super) fn fetch(&self, _at: usize) {}
-
-    pub(super) fn make_huge(&self, _bytes: Range<usize>) {}
 
     pub(super) fn withhold(&self, _bytes: Range<usize>) {}
 

@@ -12,7 +12,7 @@
 //!   here     LOCK --> odd --> key, contents, or eviction --> even + 2 --> unlock
 //!   there    hint --> number even?  key right?  copy  number the same?  then the copy is the page
 //!
-//!   numbers  | number, key | .. || 8 hints | .. || tag, length, writes, marker | .. each file
+//!   numbers  | number, key | .. || 8 hints | .. || tag, length, writes, marker, range | .. files
 //! ```
 //!
 //! A frame that is taken from its page stays odd until it is another page's. A key is a file's
@@ -26,6 +26,9 @@
 //! *Writes* tells whether the file on disk is what it was when its tag was made: even, it was
 //! not changed through us since; odd, it was. So a process may read the file by itself, and
 //! offer what it has read, as long as the number has not changed meanwhile.
+//!
+//! A *range* of a file can be shown to one *viewer* alone: to the process that is changing it.
+//! Others ask then, and are told what is so once the change is made, or will never be.
 //!
 //! The *marker* is the page whose use starts the next window of readahead: its reader says so at
 //! once, and not with what it read before and after.
@@ -46,11 +49,15 @@ mod view;
 pub use positions::{NR_PLACES, Positions};
 pub use view::FrameView;
 
+/// The viewer that no view is of.
+pub const NO_VIEWER: u32 = (1 << 31) - 1;
+
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::memory::arena::FrameArena;
-use crate::memory::numbers::REVOKED;
+use crate::memory::numbers::{REVOKED, range_word, with_viewer};
 
 /// What other processes may know of one file: its tag, its length, whether it was written.
 ///
@@ -94,12 +101,24 @@ impl SharedFile {
 
     /// No view finds the file from here on, until [`SharedFile::show`].
     pub fn hide(&self) {
-        self.words()[0].store(u64::from(self.tag) | REVOKED, Ordering::SeqCst);
+        self.words()[0].fetch_or(REVOKED, Ordering::SeqCst);
     }
 
     /// Views find the file again.
     pub fn show(&self) {
-        self.words()[0].store(u64::from(self.tag), Ordering::SeqCst);
+        self.words()[0].fetch_and(!REVOKED, Ordering::SeqCst);
+    }
+
+    /// Only views of this viewer find these pages from here on; 0 is for all. Where there is no
+    /// end, neither do others know the file's length.
+    ///
+    /// # Concurrency
+    /// One thread at a time.
+    pub fn show_only_to(&self, viewer: u32, pages: &Range<u64>) {
+        let words = self.words();
+        words[4].store(range_word(pages), Ordering::Release);
+        let next = |word| Some(with_viewer(word, viewer));
+        let _ = words[0].fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
     }
 
     #[inline]

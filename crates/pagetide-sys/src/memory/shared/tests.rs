@@ -75,16 +75,43 @@ fn a_file_that_is_revoked_or_gone_is_known_to_nobody() {
     let tag = both.file.tag();
     both.file.len().store(77, Ordering::Release);
     both.file.writes().store(1, Ordering::Release);
-    assert_eq!(both.view.file(tag), Some((77, 1)));
-    assert_eq!(both.view.file(0), None);
+    assert_eq!(both.view.file(tag, &(0..1)), Some((77, 1)));
+    assert_eq!(both.view.file(0, &(0..1)), None);
     both.file.hide();
-    assert_eq!(both.view.file(tag), None);
+    assert_eq!(both.view.file(tag, &(0..1)), None);
     let second = SharedFile::new(&both.arena, 5).unwrap();
     let later = second.tag();
     assert_ne!(later, tag);
-    assert_eq!(both.view.file(later), Some((5, 0)));
+    assert_eq!(both.view.file(later, &(0..1)), Some((5, 0)));
     drop(second);
-    assert_eq!(both.view.file(later), None);
+    assert_eq!(both.view.file(later, &(0..1)), None);
+}
+
+#[test]
+fn pages_that_are_being_changed_are_known_to_their_viewer() {
+    let both = both();
+    let [frames, numbers] = both.arena.shared_files().unwrap();
+    let views = [0, 7, 8]
+        .map(|viewer| FrameView::open(frames, numbers, NR_FRAMES).unwrap().of_viewer(viewer));
+    let (file, tag) = (&both.file, both.file.tag());
+    let known_of = |pages: Range<u64>| views.each_ref().map(|v| v.file(tag, &pages).is_some());
+    file.show_only_to(7, &(4..6));
+    for outside in [0..4, 6..7, 6..u64::MAX] {
+        assert_eq!(known_of(outside.clone()), [true; 3], "{outside:?}");
+    }
+    for inside in [3..5, 5..6, 0..u64::MAX] {
+        assert_eq!(known_of(inside.clone()), [false, true, false], "{inside:?}");
+    }
+    file.hide();
+    assert_eq!(known_of(4..5), [false; 3]);
+    file.show_only_to(8, &(4..u64::MAX));
+    assert_eq!(known_of(0..1), [false; 3], "it is hidden still");
+    file.show();
+    assert_eq!(known_of(u64::MAX - 1..u64::MAX), [false, false, true]);
+    file.show_only_to(NO_VIEWER, &(0..9));
+    assert_eq!(known_of(8..9), [false; 3]);
+    file.show_only_to(0, &(0..0));
+    assert_eq!(known_of(8..9), [true; 3]);
 }
 
 #[test]

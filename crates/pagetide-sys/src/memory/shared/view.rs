@@ -3,10 +3,11 @@
 use crate::memory::copy::copy_out_to;
 use crate::memory::frames::FRAME_BYTES;
 use crate::memory::mapped::Mapped;
-use crate::memory::numbers::{BUCKET, FILE_WORDS, Layout, key_of};
+use crate::memory::numbers::{BUCKET, FILE_WORDS, Layout, REVOKED, is_in_range, key_of, known_to};
 use pagetide_core::ids::PageIndex;
 use rustix::mm::ProtFlags;
 use std::io;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -18,6 +19,8 @@ pub struct FrameView {
     frames: Mapped,
     numbers: Mapped,
     layout: Layout,
+    /// Of which viewer it is; 0 for none.
+    viewer: u32,
 }
 
 impl FrameView {
@@ -42,7 +45,15 @@ impl FrameView {
         let map = |file: BorrowedFd<'_>, len: usize| {
             Mapped::new(file, len, ProtFlags::READ)?.keep_from_children()
         };
-        Ok(FrameView { frames: map(frames, lens.0)?, numbers: map(numbers, lens.1)?, layout })
+        let (frames, numbers) = (map(frames, lens.0)?, map(numbers, lens.1)?);
+        Ok(FrameView { frames, numbers, layout, viewer: 0 })
+    }
+
+    /// Finds pages that are shown to this viewer alone, too: see [`SharedFile::show_only_to`].
+    ///
+    /// [`SharedFile::show_only_to`]: super::SharedFile::show_only_to
+    pub fn of_viewer(self, viewer: u32) -> FrameView {
+        FrameView { viewer, ..self }
     }
 
     /// Looks at nothing from here on: no page is found any more, and no frame can be reached by
@@ -56,15 +67,25 @@ impl FrameView {
     }
 
     /// The length in bytes of the file that has the tag, and its count of writes: see
-    /// [`shared`](super). `None` if it may not be looked at.
+    /// [`shared`](super). `None` if it may not be looked at, or some of the pages may not.
     #[inline]
-    pub fn file(&self, tag: u32) -> Option<(u64, u64)> {
+    pub fn file(&self, tag: u32, pages: &Range<u64>) -> Option<(u64, u64)> {
         let start = self.layout.file(tag);
         let words = &self.numbers.words()[start..start + FILE_WORDS];
-        let is_it = words[0].load(Ordering::Acquire) == u64::from(tag);
+        let known = words[0].load(Ordering::Acquire);
+        let is_it = known == u64::from(tag) || self.finds_in_part(known, tag, pages, &words[4]);
         // Acquire: what follows, follows these.
         let numbers = (words[1].load(Ordering::Acquire), words[2].load(Ordering::Acquire));
         (is_it && tag != 0).then_some(numbers)
+    }
+
+    /// Whether the pages of a file are found, of which some are shown to one viewer alone.
+    #[cold]
+    fn finds_in_part(&self, known: u64, tag: u32, pages: &Range<u64>, range: &AtomicU64) -> bool {
+        let is_shown = known as u32 == tag && known & REVOKED == 0;
+        // Acquire, as the first word was: what is being changed since before is in it.
+        let is_in_range = || is_in_range(range.load(Ordering::Acquire), pages);
+        is_shown && (known == known_to(tag, self.viewer) || !is_in_range())
     }
 
     /// The page of the file that its reader is to tell of at once. A hint, and `u64::MAX` for none.

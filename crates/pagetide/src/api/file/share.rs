@@ -19,6 +19,7 @@ use pagetide_core::ids::PageIndex;
 use pagetide_core::lru::AccessPath;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::{Lock, PageRef, current_cpu, fetch};
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Ranges whose pages are looked at together.
@@ -43,6 +44,10 @@ impl SharedPages for File {
 
     fn show(&self) {
         self.handle.mapping.set_visible(true);
+    }
+
+    fn show_only_to(&self, viewer: u32, pages: &Range<u64>) {
+        self.handle.mapping.show_only_to(viewer, pages);
     }
 
     fn discard(&self) {

@@ -1,5 +1,6 @@
 //! What people read of a group.
 
+use crate::api::stats::{hit_ratio, write_accesses};
 use crate::engine::Engine;
 use crate::engine::groups::directory::Member;
 use crate::errors::GroupError;
@@ -45,7 +46,7 @@ pub struct GroupStats {
 impl GroupStats {
     /// Hits over accesses; 0 before the first access.
     pub fn hit_ratio(&self) -> f64 {
-        if self.accesses == 0 { 0.0 } else { self.hits as f64 / self.accesses as f64 }
+        hit_ratio(self.hits, self.accesses)
     }
 
     pub(super) fn collect(engine: &Engine, member: &Member) -> Result<GroupStats, GroupError> {
@@ -83,19 +84,8 @@ impl fmt::Display for GroupStats {
         let (name, limit) = (&self.name, self.limit_bytes.map(Bytes));
         let limit = limit.map_or_else(|| "no limit".to_owned(), |limit| format!("limit {limit}"));
         writeln!(f, "group       {name}: {usage} used; {limit}, min {min}, low {low}")?;
-        writeln!(
-            f,
-            "accesses    {}: {} hits ({:.1} %), {} misses",
-            self.accesses,
-            self.hits,
-            100.0 * self.hit_ratio(),
-            self.misses
-        )?;
-        writeln!(
-            f,
-            "past it     {} reads, {} writes: no frame was to be had",
-            self.bypass_reads, self.writes_through
-        )?;
+        let past = (self.bypass_reads, self.writes_through);
+        write_accesses(f, (self.hits, self.misses), past)?;
         write!(
             f,
             "refaults    {}, {} of them activated; {} evictions",

@@ -1,6 +1,7 @@
 //! What a cache has done and how full it is: the snapshot users read.
 
 use crate::api::stats::tiers::{TieringStats, nr_demoted};
+use crate::api::stats::{hit_ratio, write_accesses};
 use crate::engine::Engine;
 use crate::memory::frames::ArenaFrames;
 use crate::memory::locks::lock;
@@ -74,7 +75,7 @@ pub struct CacheStats {
 impl CacheStats {
     /// Hits over accesses; 0 before the first access.
     pub fn hit_ratio(&self) -> f64 {
-        if self.accesses == 0 { 0.0 } else { self.hits as f64 / self.accesses as f64 }
+        hit_ratio(self.hits, self.accesses)
     }
 
     /// What the hit ratio would have been with less memory, or with more.
@@ -175,19 +176,8 @@ impl fmt::Display for CacheStats {
         writeln!(f, "policy      {}", self.policy)?;
         writeln!(f, "memory      {memory}: {resident} resident, at most {resident_max}")?;
         writeln!(f, "dirty       {dirty}")?;
-        writeln!(
-            f,
-            "accesses    {}: {} hits ({:.1} %), {} misses",
-            self.accesses,
-            self.hits,
-            100.0 * self.hit_ratio(),
-            self.misses
-        )?;
-        writeln!(
-            f,
-            "past it     {} reads, {} writes: no frame was to be had",
-            self.bypass_reads, self.writes_through
-        )?;
+        let past = (self.bypass_reads, self.writes_through);
+        write_accesses(f, (self.hits, self.misses), past)?;
         writeln!(
             f,
             "device      {} reads of {device_read}, {} writes of {device_written}",

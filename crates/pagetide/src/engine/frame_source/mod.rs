@@ -50,8 +50,6 @@ pub(crate) struct FrameSource {
     pub(crate) started_at: Instant,
     /// Wakes background reclaim; where that is switched off, it wakes nothing.
     pub(crate) background: Signal,
-    /// Wakes the thread that has memory made.
-    pub(crate) growth: Signal,
     /// Whether worker threads run; without them, their work is done by the callers.
     pub(crate) has_workers: bool,
     /// What the last tick, or an allocation since, has found of free memory: see
@@ -91,9 +89,7 @@ impl FrameSource {
 
     /// A frame while memory is ample: for it, nothing is evicted, and no thread woken.
     pub(crate) fn spare_frame(&self, cpu: CpuId) -> Option<ClaimedFrame> {
-        let claimed = self.is_ample().then(|| self.frame_above_low(cpu)).flatten()?;
-        self.wake_growth();
-        Some(claimed)
+        self.is_ample().then(|| self.frame_above_low(cpu)).flatten()
     }
 
     /// Takes up to `nr` frames in runs of neighbours, as far as there are such; where there are
@@ -107,13 +103,6 @@ impl FrameSource {
         node.frames.alloc_runs(nr, taken);
         if taken.is_empty() && self.make_room_for_runs(nr) {
             node.frames.alloc_runs(nr, taken);
-        }
-        self.wake_growth();
-    }
-
-    pub(crate) fn wake_growth(&self) {
-        if self.pages.arena.wants_growth() {
-            self.growth.notify();
         }
     }
 }

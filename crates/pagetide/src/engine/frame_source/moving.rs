@@ -16,7 +16,7 @@ use pagetide_core::folio::Flags;
 use pagetide_core::ids::{CpuId, FrameId};
 use pagetide_core::lru::AccessPath;
 use pagetide_core::page_alloc::WatermarkLevel;
-use pagetide_core::tiering::{HintFault, HintFaultAction, Migration};
+use pagetide_core::tiering::{HintFaultAction, Migration};
 use pagetide_core::units::Millis;
 use pagetide_sys::{ClaimedFrame, Lock, PageHandle, PageRef, read_monotonic_ns};
 
@@ -88,21 +88,14 @@ impl FrameSource {
     /// Judges the fault on an armed page, whose hint the caller took.
     fn judge_fault(&self, cpu: CpuId, frame: FrameId) -> HintFaultAction {
         let Some(tiering) = &self.tiering else { return HintFaultAction::Stay };
-        let is_local = self.pages.nodes.index_of(frame) == 0;
+        let is_fast = self.pages.nodes.index_of(frame) == 0;
         let (now, folio) = (self.fine_now(tiering), &self.pages.folios[frame]);
-        let decision = {
-            let mut promotion = lock(&tiering.promotion);
-            promotion.count_hint_fault(is_local);
-            if is_local {
-                return promotion.note_fast_fault(now, folio);
-            }
-            let room = self.pages.nodes.first().frames.room();
-            promotion.decide(now, &HintFault { folio, nr_frames: 1 }, &room)
-        };
-        if decision.wakes_reclaim() {
+        let room = || self.pages.nodes.first().frames.room();
+        let judged = lock(&tiering.promotion).judge_fault(now, folio, is_fast, room);
+        if judged.wakes_reclaim {
             self.wake_background(cpu);
         }
-        decision.action()
+        judged.action
     }
 
     /// The time of a hint fault: with worker threads what the clock says, as latencies may be

@@ -129,10 +129,7 @@ impl FrameSource {
     /// A frame for a page; what is to be done for it is done.
     pub(crate) fn alloc_frame(&self, cpu: CpuId) -> Result<ClaimedFrame, NoFrame> {
         let claimed = self.frame_above_low(cpu);
-        let claimed = claimed.or_else(|| driver::alloc_slowly(&mut self.reclaimer(cpu)));
-        let claimed = claimed.ok_or(NoFrame)?;
-        self.wake_growth();
-        Ok(claimed)
+        claimed.or_else(|| driver::alloc_slowly(&mut self.reclaimer(cpu))).ok_or(NoFrame)
     }
 
     /// A frame of the fastest node that has one above LOW.

@@ -12,9 +12,7 @@ use crate::engine::registry::Slots;
 use crate::engine::tiering::Tiering;
 use crate::memory::locks::lock;
 use pagetide_core::ids::{MappingId, PageIndex};
-use pagetide_core::tiering::{
-    BalancingMode, EntryFacts, FaultCounts, ScanChunk, ScanPeriods, ScannedMapping, TieringKnobs,
-};
+use pagetide_core::tiering::{BalancingMode, EntryFacts, ScanChunk, ScannedMapping, TieringKnobs};
 use pagetide_core::units::Millis;
 use pagetide_sys::{UnmapBatch, read_thread_cpu_time_ns};
 use std::time::Duration;
@@ -83,28 +81,18 @@ impl FrameSource {
         let now = tiering.now();
         let mut scan = lock(&tiering.scan);
         let nr_in_use = self.nr_in_use();
-        if let Some(period) = lock(&tiering.promotion).run_period(nr_in_use) {
-            scan.pace.set_period(period);
-        }
-        let runtime_ns = (now.0 - scan.began.0) * NANOS_PER_MILLI;
-        if !scan.pace.is_due(runtime_ns) {
-            return;
-        }
-        let period = scan.pace.period();
-        let Some(mut run) = scan.scanner.start_run(now, period) else { return };
+        let worth = lock(&tiering.promotion).run_period(nr_in_use);
+        let runtime_ns = (now.0 - tiering.began.0) * NANOS_PER_MILLI;
+        let Some(mut run) = scan.begin(now, runtime_ns, worth) else { return };
         let started_ns = read_thread_cpu_time_ns();
         let mappings = self.mappings.read();
         while let Some(chunk) = run.next_chunk(|from| first_from(&mappings, from)) {
             run.scanned(self.arm(tiering, &mappings, &chunk));
         }
         lock(&tiering.promotion).count_armed(run.nr_armed());
-        if scan.scanner.end_run(&run) {
-            // Faults on slow memory say nothing of where threads run: they are in no count.
-            let periods = ScanPeriods::of(nr_in_use, &tiering.options.knobs);
-            scan.pace.update(&FaultCounts::default(), &periods);
-        }
+        scan.end(&run, nr_in_use);
         if self.has_workers {
-            scan.pace.charge(read_thread_cpu_time_ns().saturating_sub(started_ns));
+            scan.charge(read_thread_cpu_time_ns().saturating_sub(started_ns));
         }
     }
 
