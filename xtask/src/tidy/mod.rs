@@ -16,7 +16,6 @@
 mod arrows;
 mod bans;
 mod circles;
-mod exceptions;
 mod layout;
 mod links;
 mod names;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::exceptions::{NAMES, stale};
 use super::source::{Source, is_word};
 use super::tree::Tree;
 use super::{Finding, Rule};
@@ -10,12 +9,12 @@ use super::{Finding, Rule};
 pub(super) const RULE: Rule = Rule {
     name: "type-names",
     why: "one word with two meanings: a reader cannot know from a signature which of them is meant",
-    check: |tree| check(tree, NAMES),
+    check,
     #[cfg(test)]
     canary: || Tree::of(&[("src/a.rs", "pub struct Page;\n"), ("src/b.rs", "pub enum Page {}\n")]),
 };
 
-fn check(tree: &Tree, exceptions: &[&str]) -> Vec<Finding> {
+fn check(tree: &Tree) -> Vec<Finding> {
     let mut places: BTreeMap<&str, Vec<(&str, usize)>> = BTreeMap::new();
     for (path, source) in &tree.sources {
         for (line, name) in public_types(source) {
@@ -24,14 +23,13 @@ fn check(tree: &Tree, exceptions: &[&str]) -> Vec<Finding> {
     }
     places.retain(|_, places| is_several(places));
     let mut found = Vec::new();
-    for (name, places) in places.iter().filter(|(name, _)| !exceptions.contains(name)) {
+    for (name, places) in &places {
         let (first, first_line) = places[0];
         for (path, line) in &places[1..] {
             let what = format!("{name} is a type in {first}:{first_line} already");
             found.push(Finding::new(path, *line, what, "give it the name of what only it is"));
         }
     }
-    found.extend(stale(tree, exceptions, "is used once", |name| places.contains_key(name)));
     found
 }
 
@@ -64,15 +62,14 @@ mod tests {
             ("c/src/d.rs", "pub trait Page {}\npub struct Frame;\n"),
             ("c/src/tests.rs", "pub struct Page;\n"),
         ];
-        let found = check(&Tree::of(&files), &[]);
+        let found = check(&Tree::of(&files));
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].file.as_str(), found[0].line), ("c/src/d.rs", 1));
-        assert!(check(&Tree::of(&files), &["Page"]).is_empty());
     }
 
     #[test]
     fn one_type_built_in_two_ways_is_one() {
         let text = "#[cfg(unix)]\npub struct Page;\n#[cfg(not(unix))]\npub struct Page;\n";
-        assert!(check(&Tree::of(&[("a/src/b.rs", text)]), &[]).is_empty());
+        assert!(check(&Tree::of(&[("a/src/b.rs", text)])).is_empty());
     }
 }

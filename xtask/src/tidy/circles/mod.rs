@@ -18,7 +18,6 @@ mod paths;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::exceptions::{CIRCLES, stale};
 use super::tree::{Crate, Tree};
 use super::{Finding, Rule};
 use modules::{Module, Use};
@@ -26,7 +25,7 @@ use modules::{Module, Use};
 pub(super) const RULE: Rule = Rule {
     name: "module-circles",
     why: "two modules that use each other are one, and can be neither read nor tested alone",
-    check: |tree| check(tree, CIRCLES),
+    check,
     #[cfg(test)]
     canary: || {
         let files = [("crates/x/src/a.rs", "use crate::b::B;\n"), ("crates/x/src/b.rs", TO_A)];
@@ -40,23 +39,18 @@ const TO_A: &str = "use super::a::A;\n";
 /// The arrows between the children of one module, each with one place that draws it.
 type Arrows<'a> = BTreeMap<&'a str, BTreeMap<&'a str, &'a Use>>;
 
-fn check(tree: &Tree, exceptions: &[&str]) -> Vec<Finding> {
+fn check(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
-    let mut in_circles = BTreeSet::new();
     for member in &tree.crates {
         let uses = modules::uses(tree, &member.folder);
         for (parent, arrows) in arrows_by_parent(&uses) {
             for &module in arrows.keys() {
-                let Some(circle) = circle_through(&arrows, module) else { continue };
-                let name = full_name(member, parent, module);
-                if !exceptions.contains(&name.as_str()) {
-                    found.push(finding(&name, module, &circle));
+                if let Some(circle) = circle_through(&arrows, module) {
+                    found.push(finding(&full_name(member, parent, module), module, &circle));
                 }
-                in_circles.insert(name);
             }
         }
     }
-    found.extend(stale(tree, exceptions, "is in no circle", |name| in_circles.contains(name)));
     found
 }
 
@@ -106,10 +100,7 @@ fn finding(name: &str, module: &str, circle: &[&Use]) -> Finding {
     let step = |used: &&Use| format!("{}:{} uses {}", used.file, used.line + 1, used.to.join("::"));
     let steps: Vec<String> = circle.iter().map(step).collect();
     let what = format!("{name} is in a circle: {}", steps.join("; "));
-    let instead = format!(
-        "move what {module} and the others share below them, or pass it in; \
-         the list in tidy/exceptions.rs only shrinks"
-    );
+    let instead = format!("move what {module} and the others share below them, or pass it in");
     Finding::new(&circle[0].file, circle[0].line + 1, what, instead)
 }
 
@@ -117,8 +108,8 @@ fn finding(name: &str, module: &str, circle: &[&Use]) -> Finding {
 mod tests {
     use super::*;
 
-    fn nr_found(files: &[(&str, &str)], exceptions: &[&str]) -> usize {
-        check(&Tree::of(files).with_crate("x", &[]), exceptions).len()
+    fn nr_found(files: &[(&str, &str)]) -> usize {
+        check(&Tree::of(files).with_crate("x", &[])).len()
     }
 
     #[test]
@@ -129,9 +120,7 @@ mod tests {
             ("crates/x/src/a/f.rs", ""),
             ("crates/x/src/c/d.rs", ""),
         ];
-        assert_eq!(nr_found(&circle, &[]), 2, "a and c; no file of them uses one that uses it");
-        assert_eq!(nr_found(&circle, &["x::a"]), 1);
-        assert_eq!(nr_found(&circle, &["x::a", "x::c"]), 0);
+        assert_eq!(nr_found(&circle), 2, "a and c; no file of them uses one that uses it");
     }
 
     #[test]
@@ -140,14 +129,6 @@ mod tests {
             ("crates/x/src/a/mod.rs", "mod b;\nuse b::B;\n"),
             ("crates/x/src/a/b.rs", "use super::A;\n"),
         ];
-        assert_eq!(nr_found(&family, &[]), 0);
-    }
-
-    #[test]
-    fn an_exception_that_is_not_needed_is_found() {
-        let files = [("xtask/src/tidy/exceptions.rs", "\n    \"x::a\",\n")];
-        let found = check(&Tree::of(&files), &["x::a"]);
-        assert_eq!(found.len(), 1);
-        assert_eq!(found[0].line, 2);
+        assert_eq!(nr_found(&family), 0);
     }
 }

@@ -213,17 +213,7 @@ impl FrameArena {
         places: &[Placement],
         options: ArenaOptions,
     ) -> Result<FrameArena, ReserveError> {
-        if nr_frames == 0 || nr_frames > NR_FRAMES_MAX {
-            return Err(ReserveError::FrameCount { nr_frames });
-        }
-        let wanted = Bytes(u64::from(nr_frames) * FRAME_BYTES as u64);
-        let refused = |source| ReserveError::Refused { wanted, source };
-        let available = if options.pretouch { read_available_memory() } else { None };
-        if let Some(available) = available.filter(|available| *available < wanted) {
-            return Err(ReserveError::NotAvailable { wanted, available });
-        }
-        let memory = FrameMemory::reserve(nr_frames, options.huge_pages).map_err(refused)?;
-        FrameArena::with_memory(memory, places, options, wanted)
+        FrameArena::reserve_by(nr_frames, places, options, FrameMemory::reserve)
     }
 
     /// As [`FrameArena::reserve`]; other processes can be given [views](crate::shared::FrameView)
@@ -235,26 +225,33 @@ impl FrameArena {
         nr_frames: u32,
         options: ArenaOptions,
     ) -> Result<FrameArena, ReserveError> {
-        if nr_frames == 0 || nr_frames > NR_FRAMES_MAX {
-            return Err(ReserveError::FrameCount { nr_frames });
-        }
-        let wanted = Bytes(u64::from(nr_frames) * FRAME_BYTES as u64);
-        let refused = |source| ReserveError::Refused { wanted, source };
-        let memory = FrameMemory::reserve_shared(nr_frames, options.huge_pages).map_err(refused)?;
-        let numbers = Numbers::new(nr_frames).map_err(refused)?;
-        let mut arena = FrameArena::with_memory(memory, &[], options, wanted)?;
-        arena.numbers = Some(numbers);
+        let mut arena =
+            FrameArena::reserve_by(nr_frames, &[], options, FrameMemory::reserve_shared)?;
+        let numbers = Numbers::new(nr_frames);
+        arena.numbers = Some(numbers.map_err(|source| ReserveError::Refused {
+            wanted: Bytes::from_pages(nr_frames.into()),
+            source,
+        })?);
         Ok(arena)
     }
 
-    fn with_memory(
-        memory: FrameMemory,
+    /// An arena over what `reserve` makes of the number of frames and the wish for huge pages.
+    fn reserve_by(
+        nr_frames: u32,
         places: &[Placement],
         options: ArenaOptions,
-        wanted: Bytes,
+        reserve: impl FnOnce(u32, bool) -> std::io::Result<FrameMemory>,
     ) -> Result<FrameArena, ReserveError> {
-        let nr_frames = memory.nr_frames();
+        if nr_frames == 0 || nr_frames > NR_FRAMES_MAX {
+            return Err(ReserveError::FrameCount { nr_frames });
+        }
+        let wanted = Bytes::from_pages(nr_frames.into());
         let refused = |source| ReserveError::Refused { wanted, source };
+        let available = if options.pretouch { read_available_memory() } else { None };
+        if let Some(available) = available.filter(|available| *available < wanted) {
+            return Err(ReserveError::NotAvailable { wanted, available });
+        }
+        let memory = reserve(nr_frames, options.huge_pages).map_err(refused)?;
         for place in places {
             memory.bind(place.frames.start.0..place.frames.end.0, place.node).map_err(
                 |source| {
