@@ -1,7 +1,7 @@
 //! What a policy may offer beyond the base, a trait in a file for each.
 //!
-//! Problem: clocks of nested groups, moves between nodes and explanations concern two or three policies of
-//! sixteen; in the base, each of the others would have to be read past them.
+//! Problem: clocks of nested groups, moves between nodes and explanations concern two or three
+//! policies of sixteen; in the base, each of the others would have to be read past them.
 //!
 //! Idea: [`Capabilities`] asks a policy for each of them, and gets it or `None`; what happens
 //! without it, the lruvec says. All of this is off the path of a hit or a victim, so a call through
