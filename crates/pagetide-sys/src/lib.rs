@@ -41,15 +41,19 @@ mod memory;
 mod page;
 mod sync;
 
-pub use fault::region::{REGION_PAGES_MAX, RegionError, RegionMemory, UserAccess};
+pub use fault::region::{
+    FaultDelivery, FrameLender, REGION_PAGES_MAX, RegionError, RegionMemory, UserAccess,
+};
+pub use fault::signal::{FaultRegistration, Served, is_serving_fault, serve_faults};
 pub use fault::uffd::{Fault, FaultKind, UffdError, UffdFeatures, UffdSource};
+pub use fault::watch::FaultWatch;
 pub use io::aligned::AlignedBuf;
 pub use io::file::{Fingerprint, Look, OpenStoreError, StoreError, StoreFile, StoreOptions};
 pub use io::ring::{Completion, DEPTH_MAX, IoQueue};
 pub use io::{kernel_cache, lease};
 pub use machine::cpu::{
-    current_cpu, read_monotonic_ns, read_nr_cpus_possible, read_self_anonymous_bytes,
-    read_thread_cpu_time_ns, read_total_memory, run_behind_others,
+    current_cpu, read_monotonic_ns, read_nr_cpus_possible, read_process_cpu_time_ns,
+    read_self_anonymous_bytes, read_thread_cpu_time_ns, read_total_memory, run_behind_others,
 };
 pub use machine::cpu_cache::read_cache_slice;
 pub use machine::prefetch::{fetch, fetch_to_write};
@@ -62,7 +66,6 @@ pub use memory::heap::keep_freed_memory;
 pub use memory::{huge_buffer, shared, tray};
 pub use page::table::{LeafRef, PAGES_MAX, PageRef, PageTable, WordRef};
 pub use page::token::{Claim, Lock, PageHandle, Pin};
-pub use page::unmap::UnmapBatch;
 pub use page::word::{
     LockRefused, PAYLOAD_BITS, PINS_MAX, PinRefused, ReadTicket, Snapshot, Touch,
 };

@@ -182,7 +182,7 @@ pub use {
         Stage, TieringKnobError, TieringKnobs, TieringSwitches, UnknownStage,
     },
     pagetide_core::units::{Bytes, Millis, PAGE_BYTES, ParseBytesError},
-    pagetide_sys::{RegionError, ReserveError, UffdError, UffdFeatures, UffdSource},
+    pagetide_sys::{FaultDelivery, RegionError, ReserveError, UffdError, UffdFeatures, UffdSource},
     region::{Region, RegionOptions, RegionStats},
     stats::sizing::{Estimate, Sizing},
 };

@@ -7,7 +7,8 @@ use common::regions::{WORDS, load, region, store};
 use common::watchdog::Watchdog;
 use common::{PAGE, patterned_file};
 use pagetide::{
-    Bytes, CreateRegionError, OpenError, OpenOptions, PageCache, ReadError, Region, RegionOptions,
+    Advice, Bytes, CreateRegionError, OpenError, OpenOptions, PageCache, ReadError, Region,
+    RegionOptions,
 };
 use std::fs;
 use std::sync::atomic::Ordering::Relaxed;
@@ -140,6 +141,12 @@ fn populated_pages_are_loaded_from_without_a_fault() {
     assert_eq!(load(&region, 9), 0);
     assert_eq!(region.stats().missing_faults, 1);
     assert!(region.populate(0..33 * 4096).is_err());
+    region.populate_for_writes(20 * 4096..22 * 4096).expect("populated");
+    (20..22).for_each(|page| store(&region, page, 7));
+    let stats = region.stats();
+    assert_eq!((stats.missing_faults, stats.wp_faults), (1, 0));
+    region.advise(Advice::DontNeed, 0, 0).expect("written back");
+    assert_eq!((load(&region, 20), load(&region, 21)), (7, 7));
 }
 
 #[test]

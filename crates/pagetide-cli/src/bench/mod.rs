@@ -27,6 +27,7 @@
 //!   region  missing, minor,  kernel,       a fault of a region; a load from it, mapped, and at 4x
 //!           protect, load,   missing,      memory
 //!           zipf             memory, guard
+//!   region  evict            bare          CPU time of a fault and an eviction; by system calls
 //!   evict   the policy       the first     CPU time per clean page evicted, isolate to free
 //!   alloc   pair             mutex         a frame taken and given back; a list behind a mutex, a
 //!                            spin          spinning lock, a lock-free queue

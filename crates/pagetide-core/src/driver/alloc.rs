@@ -21,6 +21,16 @@ pub fn take_above_low<W: Driven>(world: &mut W) -> Option<W::Frame> {
     (0..world.nr_nodes()).find_map(|nth| world.take(NodeId(nth), Some(WatermarkLevel::Low)))
 }
 
+/// As the first attempts of [`alloc_slowly`], for a caller that cannot reclaim: takes what there is
+/// above MIN, and has background reclaim make more.
+pub fn take_without_reclaim<W: Driven>(world: &mut W) -> Option<W::Frame> {
+    take_above_low(world).or_else(|| {
+        wake_background(world);
+        let mut slowest_first = (0..world.nr_nodes()).rev();
+        slowest_first.find_map(|nth| world.take(NodeId(nth), Some(WatermarkLevel::Min)))
+    })
+}
+
 /// A frame where [`take_above_low`] finds none; `None` when none comes free.
 #[cold]
 pub fn alloc_slowly<W: Driven>(world: &mut W) -> Option<W::Frame> {

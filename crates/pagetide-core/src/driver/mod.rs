@@ -61,7 +61,7 @@ mod tests;
 #[cfg(test)]
 mod toy;
 
-pub use alloc::{alloc_slowly, take_above_low};
+pub use alloc::{alloc_slowly, take_above_low, take_without_reclaim};
 pub use background::{BackgroundThread, reclaim_in_background, wake_background};
 pub use groups::{charge_group, reclaim_from_group, shrink_group};
 pub use pass::{

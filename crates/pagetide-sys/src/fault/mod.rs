@@ -1,4 +1,6 @@
-//! Page faults that we serve: userfaultfd, and regions whose faults they are.
+//! Page faults that are ours to serve.
 
 pub(crate) mod region;
+pub(crate) mod signal;
 pub(crate) mod uffd;
+pub(crate) mod watch;

@@ -136,6 +136,14 @@ pub fn read_thread_cpu_time_ns() -> u64 {
     read_clock_ns(ClockId::ThreadCPUTime)
 }
 
+/// CPU time all threads of this process have used, in nanoseconds.
+///
+/// # Cost
+/// A system call: some 100 ns, and a look at every thread.
+pub fn read_process_cpu_time_ns() -> u64 {
+    read_clock_ns(ClockId::ProcessCPUTime)
+}
+
 /// Time since some fixed point, never going back, in nanoseconds.
 ///
 /// # Cost

@@ -66,18 +66,6 @@ impl Mapped {
         Ok(())
     }
 
-    /// Where it begins. Having the address is no right to what is there.
-    #[inline]
-    pub(crate) fn start(&self) -> NonNull<u8> {
-        self.start
-    }
-
-    /// Its bytes.
-    #[inline]
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
     /// All of it, for safe code. What is mapped read-only is only loaded.
     #[inline]
     pub(crate) fn words(&self) -> &[AtomicU64] {

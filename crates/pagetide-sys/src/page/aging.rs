@@ -1,8 +1,11 @@
 //! Taking YOUNG away from pages, and marking them with HINT: what aging and hint scans ask of them.
 //!
-//! A page that a region's user has mapped is used in silence: taking a bit away from it takes it
-//! out of the user's mapping as well, so that the next access is noticed. Neighbours leave the
-//! mapping together, see [`UnmapBatch`].
+//! User space is not told which pages were accessed: a page that a region's user has mapped is used
+//! in silence. Taking a bit away from it takes it out of the user's mapping as well, so that the
+//! next access is a fault, and noticed.
+//!
+//! Invariant S25: a page is taken out under its lock. A page that is locked is left as it was: it
+//! is being used.
 
 use std::ops::Range;
 
@@ -11,7 +14,6 @@ use pagetide_core::ids::{FrameId, PageIndex};
 #[cfg(test)]
 use crate::page::table::PageTable;
 use crate::page::table::{LeafRef, PageRef};
-use crate::page::unmap::UnmapBatch;
 
 impl PageRef<'_> {
     /// Takes YOUNG away; returns whether the page was young. A region's page has to be taken out of
@@ -19,7 +21,7 @@ impl PageRef<'_> {
     pub fn test_and_clear_young(self) -> bool {
         if self.is_mapped() {
             let was_young = self.load().is_young();
-            let _ = UnmapBatch::new().take_young(self);
+            let _ = self.take_young();
             return was_young;
         }
         self.word().take_young().is_some()
@@ -28,10 +30,42 @@ impl PageRef<'_> {
     /// Marks a resident page with HINT; returns whether it was not marked before. A region's page
     /// is taken out of its user's mapping, and left alone while it is in use.
     pub fn set_hint(self) -> bool {
+        self.mark(|| self.word().set_hint())
+    }
+
+    /// Has a page that carries HINT meet a fault next, if it is mapped all the same.
+    pub fn unmap_armed(self) {
         if self.is_mapped() {
-            return UnmapBatch::new().set_hint(self);
+            self.mark(|| self.load().is_hint());
         }
-        self.word().set_hint()
+    }
+
+    /// Takes YOUNG away, and has the page meet a fault next; returns its frame if it was young. A
+    /// page that is locked stays young.
+    fn take_young(self) -> Option<FrameId> {
+        let mut frame = None;
+        let is_taken = self.mark(|| {
+            frame = self.word().take_young();
+            frame.is_some()
+        });
+        if !is_taken && self.load().is_young() {
+            // The next walk of the tables must find it.
+            self.note_touched();
+        }
+        frame
+    }
+
+    /// Marks the page, under its lock where it is mapped, and takes it out then.
+    fn mark(self, mark: impl FnOnce() -> bool) -> bool {
+        if !self.is_mapped() {
+            return mark();
+        }
+        let Ok(lock) = self.try_lock() else { return false };
+        let is_marked = mark();
+        if is_marked {
+            lock.unmap_user();
+        }
+        is_marked
     }
 }
 
@@ -44,7 +78,6 @@ impl LeafRef<'_> {
         mut takes: impl FnMut(FrameId) -> bool,
         mut each: impl FnMut(PageIndex, FrameId, bool),
     ) {
-        let mut unmapped = UnmapBatch::new();
         for page in self.each_page() {
             let seen = page.load();
             let Some(frame) = seen.frame().filter(|_| range.contains(&page.index())) else {
@@ -52,7 +85,7 @@ impl LeafRef<'_> {
             };
             let taken = match seen.is_young() && takes(frame) {
                 true if page.region().is_none() => page.word().take_young(),
-                true => unmapped.take_young(page),
+                true => page.take_young(),
                 false => None,
             };
             each(page.index(), taken.unwrap_or(frame), taken.is_some());

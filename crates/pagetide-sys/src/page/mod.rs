@@ -2,7 +2,7 @@
 //! it takes to touch a frame.
 //!
 //! ```text
-//!   aging, unmap   many pages at once      ->  token, table
+//!   aging          what use left behind      ->  token, table
 //!   token          Pin, Lock, Claim        ->  table, wait, word
 //!   table          index to word           ->  wait, word
 //!   wait           sleeping for a word     ->  word
@@ -12,7 +12,6 @@
 mod aging;
 pub(crate) mod table;
 pub(crate) mod token;
-pub(crate) mod unmap;
 mod wait;
 pub(crate) mod word;
 

@@ -35,8 +35,8 @@ use pagetide_sys::numa::{NODES, read_nodes};
 use pagetide_sys::{ArenaOptions, FrameArena, fetch_to_write, read_monotonic_ns};
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Collects settings and builds a [`PageCache`]. Only [`Builder::memory`], or
@@ -307,6 +307,7 @@ impl Builder {
         Ok(Engine {
             filler: Filler::new(&source),
             prefetcher: Prefetcher::new(&source, &io),
+            lender: Mutex::default(),
             pages,
             mappings,
             flusher,

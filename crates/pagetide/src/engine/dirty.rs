@@ -4,6 +4,9 @@
 //! goes through the file front to back and joins neighbours. The folio's dirty flag is the truth;
 //! the index is how the flusher finds it. A page enters the index and leaves it together with its
 //! flag, while it is locked or pinned.
+//!
+//! A fault of a region must not allocate, and the index is a tree: beside it there is room for some
+//! pages, which enter the tree when it is next asked.
 
 use crate::engine::written::Written;
 use crate::memory::locks::lock;
@@ -12,58 +15,101 @@ use pagetide_core::writeback::{Balance, DirtyLimits};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Condvar, Mutex};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// The dirty pages of one mapping, by index.
 #[derive(Default)]
 pub(crate) struct DirtyIndex {
-    pages: Mutex<BTreeMap<u64, Written>>,
+    pages: Mutex<Indexed>,
 }
 
+#[derive(Default)]
+struct Indexed {
+    tree: BTreeMap<u64, Written>,
+    /// Pages written as a whole that are to enter the tree; never longer than it was made.
+    noted: Vec<u64>,
+}
+
+/// Pages that can be noted, and how many are kept for threads that have asked for room already.
+const NOTED_MAX: usize = 1024;
+const NOTED_SPARE: usize = 256;
+
 impl DirtyIndex {
+    /// Of a region, whose pages can be noted.
+    pub(crate) fn of_region() -> DirtyIndex {
+        let noted = Vec::with_capacity(NOTED_MAX);
+        DirtyIndex { pages: Mutex::new(Indexed { noted, ..Indexed::default() }) }
+    }
+
+    /// The tree, with all that was noted in it.
+    fn tree(&self) -> MutexGuard<'_, Indexed> {
+        let mut pages = lock(&self.pages);
+        let Indexed { tree, noted } = &mut *pages;
+        for index in noted.drain(..) {
+            tree.insert(index, Written::WHOLE);
+        }
+        pages
+    }
+
+    /// Whether a page can be noted.
+    pub(crate) fn has_room(&self) -> bool {
+        let noted = &lock(&self.pages).noted;
+        noted.len() + NOTED_SPARE < noted.capacity()
+    }
+
+    /// All of a page was written, as [`DirtyIndex::insert`] has it; allocates nothing where there
+    /// [was room](DirtyIndex::has_room).
+    pub(crate) fn note_whole(&self, index: u64) {
+        let mut pages = lock(&self.pages);
+        match pages.noted.len() < pages.noted.capacity() {
+            true => pages.noted.push(index),
+            false => drop(pages.tree.insert(index, Written::WHOLE)),
+        }
+    }
+
     /// These bytes of a page were written.
     pub(crate) fn insert(&self, index: u64, written: &Written) {
-        let mut pages = lock(&self.pages);
-        pages.entry(index).and_modify(|one| one.merge(written)).or_insert_with(|| written.clone());
+        let tree = &mut self.tree().tree;
+        tree.entry(index).and_modify(|one| one.merge(written)).or_insert_with(|| written.clone());
     }
 
     /// Takes a page out; returns what of it was written.
     pub(crate) fn take(&self, index: u64) -> Option<Written> {
-        lock(&self.pages).remove(&index)
+        self.tree().tree.remove(&index)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        lock(&self.pages).is_empty()
+        self.tree().tree.is_empty()
     }
 
     /// Whether some bytes of the page were written, and others not.
     pub(crate) fn is_partial(&self, index: u64) -> bool {
-        lock(&self.pages).get(&index).is_some_and(|written| !written.is_whole())
+        self.tree().tree.get(&index).is_some_and(|written| !written.is_whole())
     }
 
     /// Whether there is such a page.
     pub(crate) fn has_partial(&self) -> bool {
-        lock(&self.pages).values().any(|written| !written.is_whole())
+        self.tree().tree.values().any(|written| !written.is_whole())
     }
 
     /// Where the last byte that was written ends in the file; 0 if none was.
     pub(crate) fn end(&self) -> u64 {
-        let pages = lock(&self.pages);
-        pages.last_key_value().map_or(0, |(index, last)| (index << PAGE_SHIFT) + last.end() as u64)
+        let tree = &self.tree().tree;
+        tree.last_key_value().map_or(0, |(index, last)| (index << PAGE_SHIFT) + last.end() as u64)
     }
 
     /// What was written of the page from byte `end` on was cut off.
     pub(crate) fn cut(&self, index: u64, end: usize) {
-        if let Some(written) = lock(&self.pages).get_mut(&index) {
+        if let Some(written) = self.tree().tree.get_mut(&index) {
             written.cut(end);
         }
     }
 
     /// The first dirty page at or after `from`, and its dirty neighbours, at most `nr_max`.
     pub(crate) fn next_run(&self, from: u64, nr_max: u64) -> Option<Range<u64>> {
-        let pages = lock(&self.pages);
-        let mut indices = pages.range(from..).map(|(index, _)| *index);
+        let tree = &self.tree().tree;
+        let mut indices = tree.range(from..).map(|(index, _)| *index);
         let start = indices.next()?;
         let nr_more = (start + 1..start + nr_max).zip(indices).take_while(|(next, is)| next == is);
         Some(start..start + 1 + nr_more.count() as u64)
@@ -71,14 +117,14 @@ impl DirtyIndex {
 
     /// The next pages at or after `from`, at most `nr_max`, of which some bytes were not written.
     pub(crate) fn collect_partial(&self, from: u64, nr_max: usize) -> Vec<u64> {
-        let pages = lock(&self.pages);
-        let partial = pages.range(from..).filter(|(_, written)| !written.is_whole());
+        let tree = &self.tree().tree;
+        let partial = tree.range(from..).filter(|(_, written)| !written.is_whole());
         partial.map(|(index, _)| *index).take(nr_max).collect()
     }
 
     /// All of them, by index.
     pub(crate) fn collect(&self) -> Vec<u64> {
-        lock(&self.pages).keys().copied().collect()
+        self.tree().tree.keys().copied().collect()
     }
 }
 
@@ -192,6 +238,20 @@ mod tests {
         assert_eq!(dirty.take(2), Some(Written::of(10..12)));
         assert!(dirty.is_empty());
         assert_eq!((dirty.take(2), dirty.end()), (None, 0));
+    }
+
+    #[test]
+    fn what_was_noted_is_found_as_what_was_inserted() {
+        let dirty = DirtyIndex::of_region();
+        let nr_max = NOTED_MAX as u64 + 10;
+        assert!(dirty.has_room());
+        (0..nr_max).for_each(|index| dirty.note_whole(index));
+        assert!(!dirty.has_room());
+        assert_eq!(dirty.next_run(0, u64::MAX), Some(0..nr_max));
+        assert!(dirty.has_room());
+        dirty.note_whole(7);
+        assert_eq!((dirty.take(7), dirty.take(7)), (Some(Written::WHOLE), None));
+        assert!(!DirtyIndex::default().has_room());
     }
 
     #[test]

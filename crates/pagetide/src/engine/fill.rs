@@ -175,34 +175,54 @@ impl Filler {
         kind: record::AccessKind,
         counters: &Counters,
     ) -> Result<(), FillError> {
-        if self.note_table_access(cpu, mapping, run, kind, counters) {
+        if self.note_table_access(cpu, mapping, &mut run[0], kind, counters) {
             return Ok(());
         }
         self.fill(cpu, mapping, run, FillPlan::one(AccessPath::Table))
     }
 
     /// Notes the access that [`Filler::bring_in`] is, once; says whether the page is there.
-    pub(crate) fn note_table_access(
+    pub(crate) fn note_table_access<H: PageHandle>(
         &self,
         cpu: CpuId,
         mapping: &Mapping,
-        run: &mut Filled<'_>,
+        page: &mut Lock<H>,
         kind: record::AccessKind,
         counters: &Counters,
     ) -> bool {
-        let index = run[0].page().index();
+        let index = page.page().index();
         self.pages.record(mapping, index.0, kind);
         self.pages.reuse.access(mapping.key(index));
-        let is_hit = run[0].frame().is_some();
+        let is_hit = page.frame().is_some();
         counters.count(if is_hit { Event::Hit } else { Event::Miss });
         if is_hit {
-            self.source.note_locked_access(cpu, &mut run[0]);
+            self.source.note_locked_access(cpu, page);
         }
         is_hit
     }
 
+    /// An access as [`Filler::bring_in`], of a page of a region, in the middle of whatever code has
+    /// touched it: allocates nothing. `None`, and nothing has happened, if that will not do.
+    pub(crate) fn bring_in_here<H: PageHandle>(
+        &self,
+        cpu: CpuId,
+        mapping: &Mapping,
+        page: &mut Lock<H>,
+        kind: record::AccessKind,
+    ) -> Option<io::Result<()>> {
+        let claimed = match page.frame() {
+            Some(_) => None,
+            None => Some(self.source.frame_at_hand(cpu)?),
+        };
+        self.note_table_access(cpu, mapping, page, kind, &self.pages.counters);
+        let Some(claimed) = claimed else { return Some(Ok(())) };
+        self.pages.admit_in(cpu, mapping, page, claimed, GroupId::ROOT, AccessPath::Table);
+        let read = self.read_run(mapping, std::slice::from_mut(page));
+        Some(read.inspect_err(|_| self.pages.expel(cpu, mapping, page)))
+    }
+
     /// One read for all pages of the run, which are locked and have frames.
-    fn read_run(&self, mapping: &Mapping, run: &mut Filled<'_>) -> io::Result<()> {
+    fn read_run<H: PageHandle>(&self, mapping: &Mapping, run: &mut [Lock<H>]) -> io::Result<()> {
         let offset = run[0].page().index().0 << PAGE_SHIFT;
         if let Some(swap) = &mapping.swap
             && !run.iter().any(|page| swap.is_stored(page.page().index().0))

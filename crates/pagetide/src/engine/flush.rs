@@ -142,6 +142,19 @@ impl Flusher {
         total
     }
 
+    /// As [`Flusher::balance_dirty`], for a writer that can neither wait nor write back itself:
+    /// `false`, and it is to ask another thread.
+    pub(crate) fn balances_at_once(&self) -> bool {
+        match self.pages.dirty.balance() {
+            Balance::Continue => true,
+            Balance::WakeFlusher if self.has_thread => {
+                self.wake();
+                true
+            }
+            Balance::WakeFlusher | Balance::Wait => false,
+        }
+    }
+
     /// Has a writer wake the flusher, or wait for it, as the limits say; where there
     /// is none, `flush` by itself.
     pub(crate) fn balance_dirty(&self, flush: impl FnOnce(&Flusher) -> Flushed) {

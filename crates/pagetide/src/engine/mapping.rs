@@ -166,7 +166,8 @@ impl Mapping {
         created: Millis,
         swap: Option<SwapMap>,
     ) -> Mapping {
-        Mapping { swap, ..Mapping::with_table(id, table, backing, len, created) }
+        let dirty = DirtyIndex::of_region();
+        Mapping { swap, dirty, ..Mapping::with_table(id, table, backing, len, created) }
     }
 
     fn with_table(

@@ -55,8 +55,10 @@ use crate::engine::frame_source::FrameSource;
 use crate::engine::pages::Pages;
 use crate::engine::prefetch::Prefetcher;
 use crate::engine::registry::Registry;
-use std::sync::Arc;
+use crate::memory::locks::lock;
+use pagetide_sys::{FrameLender, UffdError};
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
 /// Shared by handles and workers. See the module for the lock order.
 pub(crate) struct Engine {
@@ -66,7 +68,20 @@ pub(crate) struct Engine {
     pub(crate) source: Arc<FrameSource>,
     pub(crate) filler: Filler,
     pub(crate) prefetcher: Prefetcher,
+    /// What lends frames' memory to regions, once there was one.
+    pub(crate) lender: Mutex<Option<Arc<FrameLender>>>,
     /// Whether files bypass the kernel's page cache, all that were opened so far.
     pub(crate) direct_io: AtomicBool,
     pub(crate) io_uring: bool,
+}
+
+impl Engine {
+    /// What lends frames' memory to regions.
+    pub(crate) fn lender(&self) -> Result<Arc<FrameLender>, UffdError> {
+        let mut lender = lock(&self.lender);
+        if lender.is_none() {
+            *lender = Some(Arc::new(FrameLender::new(&self.pages.arena)?));
+        }
+        Ok(Arc::clone(lender.as_ref().expect("made just now")))
+    }
 }

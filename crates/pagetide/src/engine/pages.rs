@@ -195,8 +195,11 @@ impl Pages {
         let is_exact = mapping.agreement.is_shared();
         let is_new = !self.folios[frame].set(Flags::DIRTY).any(Flags::DIRTY);
         if is_new || is_exact {
-            let written = if is_exact { Written::of(changed) } else { Written::WHOLE };
-            mapping.dirty.insert(index, &written);
+            match is_exact {
+                true => mapping.dirty.insert(index, &Written::of(changed)),
+                false if mapping.is_region() => mapping.dirty.note_whole(index),
+                false => mapping.dirty.insert(index, &Written::WHOLE),
+            }
         }
         if is_new {
             self.count_dirty(mapping);

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Problem: user space cannot read accessed bits. So a page that is mapped counts as used until it
-//! is taken out; what takes young bits away, or arms a page, takes it out (`pagetide_sys`,
-//! `UnmapBatch`), and hears of the next use by a minor fault.
+//! is taken out; what takes young bits away, or arms a page, takes it out, and hears of the next
+//! use by a minor fault.
 //!
 //! Data and invariants: what is mapped is resident; what is mapped writable is dirty. A page that
 //! is armed again while it is being mapped (core is not sure yet) has to be mapped all the same,
@@ -31,7 +31,7 @@ use crate::stats::counters::Event;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::lru::AccessPath;
 use pagetide_core::record::AccessKind;
-use pagetide_sys::{FaultKind, Lock, PageHandle, UserAccess, current_cpu};
+use pagetide_sys::{FaultKind, Lock, PageHandle, Served, UserAccess, current_cpu};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -44,7 +44,8 @@ const NO_FRAME_WAIT: Duration = Duration::from_millis(1);
 /// tried then, a part at a time.
 const FAILED_ROUNDS_MAX: u64 = SWAP_PART + 1;
 
-/// What the handlers of a region share, and count. A fault is counted before its user goes on.
+/// What the threads that serve a region's faults share, and count. A fault is counted before its
+/// user goes on.
 #[derive(Default)]
 pub(super) struct Faults {
     /// By [`FaultKind`].
@@ -70,48 +71,80 @@ impl Faults {
         self.nr_failed.fetch_add(1, Relaxed);
     }
 
-    /// Serves a fault of a region's user on page `index`.
-    pub(super) fn serve(&self, engine: &Engine, mapping: &Mapping, index: u64, is_write: bool) {
-        if is_write {
+    /// Serves a fault of a region's user on page `index`; `is_write` as the machine tells.
+    pub(super) fn serve(
+        &self,
+        engine: &Engine,
+        mapping: &Mapping,
+        index: u64,
+        is_write: Option<bool>,
+    ) -> Served {
+        if is_write != Some(false) {
             engine.flusher.balance_dirty(Flusher::flush_for_room);
         }
         let page = mapping.table.page_or_make(PageIndex(index));
         let mut run: Filled<'_> = vec![page.expect("a region is no longer than a table").lock()];
-        let before = run[0].user_access();
-        let was_resident = run[0].frame().is_some();
-        let wanted = if is_write { UserAccess::Write } else { UserAccess::Read };
-        if was_resident && before >= wanted {
+        let found = Found::of(&run[0], is_write);
+        if found.is_served() {
             // Heard of late, or by two threads at once.
-            return self.map_page(engine, mapping, &mut run[0], is_write);
+            return self.map_page(engine, mapping, &mut run[0], found.is_write);
         }
-        let kind = if is_write { AccessKind::TableWrite } else { AccessKind::Table };
-        if self.bring_in(engine, mapping, &mut run, kind).is_err() {
-            self.count_failed(engine);
-            return run[0].poison_user();
+        if self.bring_in(engine, mapping, &mut run, found.access()).is_err() {
+            return self.fail(engine, &run[0]);
         }
         run[0].set_young();
-        let kind = match (was_resident, before) {
-            (false, _) => FaultKind::Missing,
-            (true, UserAccess::None) => FaultKind::Minor,
-            (true, _) => FaultKind::WriteProtect,
-        };
-        self.count(engine, kind);
+        self.count(engine, found.kind());
         if run[0].page().load().is_hint() {
             lock(&mapping.rearm).push(PageIndex(index));
         }
-        self.map_page(engine, mapping, &mut run[0], is_write);
+        let served = self.map_page(engine, mapping, &mut run[0], found.is_write);
         drop(run);
         engine.pages.record(mapping, index, AccessKind::Unpin);
+        served
+    }
+
+    /// As [`Faults::serve`], on the thread that touched the page, in the middle of whatever it was
+    /// doing: allocates nothing, and waits for nothing but the page and its store. `None`, and
+    /// nothing has happened, where that will not do.
+    pub(super) fn serve_here(
+        &self,
+        engine: &Engine,
+        mapping: &Mapping,
+        index: u64,
+        is_write: Option<bool>,
+    ) -> Option<Served> {
+        let may_write = is_write != Some(false);
+        if may_write && !(mapping.dirty.has_room() && engine.flusher.balances_at_once()) {
+            return None;
+        }
+        let mut page = mapping.table.page(PageIndex(index))?.lock();
+        let found = Found::of(&page, is_write);
+        if !found.is_served() {
+            let cpu = current_cpu();
+            if engine.filler.bring_in_here(cpu, mapping, &mut page, found.access())?.is_err() {
+                return Some(self.fail(engine, &page));
+            }
+            page.set_young();
+            self.count(engine, found.kind());
+        }
+        Some(self.map_page(engine, mapping, &mut page, found.is_write))
+    }
+
+    /// The page cannot be had.
+    fn fail<H: PageHandle>(&self, engine: &Engine, page: &Lock<H>) -> Served {
+        self.count_failed(engine);
+        page.poison_user();
+        Served::No
     }
 
     /// Maps a resident page, dirty first if it is to be written.
-    fn map_page<H: PageHandle>(
+    pub(super) fn map_page<H: PageHandle>(
         &self,
         engine: &Engine,
         mapping: &Mapping,
         page: &mut Lock<H>,
         is_write: bool,
-    ) {
+    ) -> Served {
         let index = page.page().index().0;
         let frame = page.frame().expect("a page that is mapped is resident");
         let mark_dirty = || engine.pages.mark_whole_dirty(mapping, index, frame);
@@ -119,15 +152,13 @@ impl Faults {
             mark_dirty();
         }
         match page.map_user(is_write) {
-            // The kernel cannot map for reading alone.
+            // A store came before the page could be protected.
             Ok(UserAccess::Write) if !is_write => mark_dirty(),
             Ok(_) => {}
-            Err(error) => {
-                eprintln!("a page of a region could not be mapped: {error}");
-                self.count_failed(engine);
-                page.poison_user();
-            }
+            // Memory of the kernel's own is short.
+            Err(_) => return self.fail(engine, page),
         }
+        Served::Yes
     }
 
     /// As [`Filler::bring_in`](crate::engine::fill::Filler::bring_in); where there is no frame,
@@ -141,7 +172,8 @@ impl Faults {
         kind: AccessKind,
     ) -> io::Result<()> {
         let cpu = current_cpu();
-        if engine.filler.note_table_access(cpu, mapping, run, kind, &engine.pages.counters) {
+        let counters = &engine.pages.counters;
+        if engine.filler.note_table_access(cpu, mapping, &mut run[0], kind, counters) {
             return Ok(());
         }
         let mut nr_failed_rounds = 0;
@@ -159,6 +191,41 @@ impl Faults {
                     _ => return Err(no_room_error(engine, mapping)),
                 },
             }
+        }
+    }
+}
+
+/// What a fault finds, with the page locked.
+struct Found {
+    was_resident: bool,
+    before: UserAccess,
+    is_write: bool,
+}
+
+impl Found {
+    fn of<H: PageHandle>(page: &Lock<H>, is_write: Option<bool>) -> Found {
+        let before = page.user_access();
+        // Where the machine does not tell, a load comes first: of a page that is mapped for
+        // loads, it is a store.
+        let is_write = is_write.unwrap_or(before != UserAccess::None);
+        Found { was_resident: page.frame().is_some(), before, is_write }
+    }
+
+    /// Whether the user may already do what it wanted to.
+    fn is_served(&self) -> bool {
+        let wanted = if self.is_write { UserAccess::Write } else { UserAccess::Read };
+        self.was_resident && self.before >= wanted
+    }
+
+    fn access(&self) -> AccessKind {
+        if self.is_write { AccessKind::TableWrite } else { AccessKind::Table }
+    }
+
+    fn kind(&self) -> FaultKind {
+        match (self.was_resident, self.before) {
+            (false, _) => FaultKind::Missing,
+            (true, UserAccess::None) => FaultKind::Minor,
+            (true, _) => FaultKind::WriteProtect,
         }
     }
 }

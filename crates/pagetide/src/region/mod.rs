@@ -8,22 +8,23 @@
 //! threads of the region serve.
 //!
 //! ```text
-//!   user's code --touch--> fault --handler thread--> page locked, filled, mapped --> goes on
-//!   reclaim     --claims a page that is not young, clean--> out of the mapping, memory given back
-//!   aging, hint scan --> out of the mapping, memory kept: the next touch is heard of
+//!   user's code --touch--> fault --> page locked, filled in its frame, moved in --> goes on
+//!   reclaim     --claims a page that is not young, clean--> moved back, and its frame is free
+//!   aging, hint scan --> moved back: the next touch is heard of
 //!   write-back  --> write-protected, copied, written: the next store is heard of
 //! ```
 //!
-//! Data and invariants: see `fault`, and `pagetide_sys`'s region. Handlers hold one page's lock at
-//! a time, and wait for no thread that may wait for a fault.
+//! Data and invariants: see `service`, `fault`, and `pagetide_sys`'s region. A thread that serves
+//! a fault holds one page's lock at a time, and waits for no thread that may wait for a fault.
 //!
-//! Ignored: huge pages; memory for the allocator of the process itself (handlers allocate).
+//! Ignored: huge pages; memory for the allocator of the process itself (the helper allocates).
 //!
 //! Source: Linux documentation, "Userfaultfd" (admin-guide/mm/userfaultfd); umap and vmcache for
 //! what such ranges are good for.
 
 mod fault;
 mod options;
+mod service;
 mod stats;
 
 pub use options::RegionOptions;
@@ -31,6 +32,7 @@ pub use stats::RegionStats;
 
 use crate::api::cache::PageCache;
 use crate::api::file::{Access, Advice, File, from_read};
+use crate::engine::Engine;
 use crate::engine::fill::Filled;
 use crate::engine::flush::Flusher;
 use crate::engine::mapping::Mapping;
@@ -41,24 +43,37 @@ use options::Opened;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::record::AccessKind;
 use pagetide_core::units::{Millis, PAGE_BYTES, PAGE_SHIFT};
-use pagetide_sys::{Fault, PageTable, RegionMemory};
+use pagetide_sys::{FaultDelivery, PageTable, RegionError, RegionMemory, Served, UffdError};
+use service::{FaultService, Serving, choose_delivery};
 use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::thread::JoinHandle;
 
 /// An address range whose pages come and go.
 ///
 /// Any code may load from and store to `as_ptr()..as_ptr() + len()` while this lives, from any
-/// number of threads; a touch of what is not mapped waits for a thread of the region. A page that
-/// cannot be had (its store fails, or memory is full of pages that cannot be written to theirs)
-/// ends the access with SIGBUS, as in a mapped file, and is counted; [`Region::sync`] says why.
+/// number of threads. A page that cannot be had (its store fails, or memory is full of pages that
+/// cannot be written to theirs) ends the access with SIGBUS, as in a mapped file, and is counted;
+/// [`Region::sync`] says why.
+///
+/// # Faults
+/// A touch of what is not mapped is served by the thread that made it, in a handler of SIGBUS that
+/// comes with the first region; [`RegionStats::delivery`] tells. Then
+/// - a system call that is given an address whose page is not mapped fails with `EFAULT`:
+///   [`Region::populate`] first;
+/// - a handler of SIGBUS that the process had before is called for what is no region's. One that it
+///   installs later has to call the one it replaces in turn;
+/// - a thread that touches pages does not block SIGBUS, and has 64 KiB of its stack left.
+///
+/// Where one of these does not suit, [`RegionOptions::handlers`] has threads of the region serve
+/// faults, at several times the cost. So it is without asking where the cache has tiers, groups or
+/// a record, where a store of the caller's lies beneath, and where the kernel has no such signals.
 ///
 /// Not for: a child after `fork` (it does not have the range); the process's own allocator; memory
 /// that devices write, as by direct I/O (they write past faults). Do not touch the range while
-/// holding a [`PageGuardMut`](crate::PageGuardMut) of this cache: the handler may wait for it.
+/// holding a [`PageGuardMut`](crate::PageGuardMut) of this cache: a fault may wait for it.
 ///
 /// Dropping it ends the range: an anonymous region's contents are gone, those over a file are
 /// written back, whose errors cannot be reported: [`Region::sync`] first.
@@ -69,7 +84,7 @@ pub struct Region {
     mapping: Arc<Mapping>,
     shared: Arc<CacheShared>,
     faults: Arc<Faults>,
-    handlers: Vec<JoinHandle<()>>,
+    service: FaultService,
     len: u64,
 }
 
@@ -108,14 +123,15 @@ impl Region {
             return Err(CreateRegionError::Shared);
         }
         let direct = shared.limits.direct_io;
+        let engine = &shared.engine;
         let nr_handlers = options.nr_handlers();
+        let delivery = choose_delivery(engine, nr_handlers, options.is_custom());
         let opened = options.open(direct)?;
         let nr_pages = opened.len.div_ceil(PAGE_BYTES as u64);
-        opened.take_from_cache(&shared.engine)?;
-        let memory = Arc::new(RegionMemory::new(nr_pages)?);
-        let engine = &shared.engine;
+        opened.take_from_cache(engine)?;
+        let memory = Arc::new(make_memory(engine, nr_pages, delivery)?);
         let now = engine.source.tiering.as_ref().map_or(Millis(0), |tiering| tiering.now());
-        let table = PageTable::over_region(Arc::clone(&engine.pages.arena), Arc::clone(&memory));
+        let table = PageTable::over_region(Arc::clone(&memory));
         let Opened { backing, len, swap, .. } = opened;
         let mapping = engine.mappings.change(|slots| {
             let make = |id| Mapping::of_region(id, table, backing, len, now, swap);
@@ -124,19 +140,17 @@ impl Region {
         let mapping = mapping.ok_or(OpenError::TooManyMappings)?;
         let access = Access { read: true, write: true };
         let file = File::new(Arc::clone(shared), Arc::clone(&mapping), access);
-        let mut region = Region {
-            file: Some(file),
-            memory,
-            mapping,
-            shared: Arc::clone(shared),
-            faults: Arc::default(),
-            handlers: Vec::new(),
-            len,
+        let faults = Arc::<Faults>::default();
+        let serving = Serving {
+            engine: Arc::clone(engine),
+            memory: Arc::clone(&memory),
+            mapping: Arc::clone(&mapping),
+            faults: Arc::clone(&faults),
         };
-        for _ in 0..nr_handlers {
-            region.start_handler().map_err(CreateRegionError::Thread)?;
-        }
-        Ok(region)
+        let service = FaultService::start(serving, nr_handlers.unwrap_or(1));
+        let service = service.map_err(CreateRegionError::Thread)?;
+        let (file, shared) = (Some(file), Arc::clone(shared));
+        Ok(Region { file, memory, mapping, shared, faults, service, len })
     }
 
     /// Where the range begins; page aligned. Good until the region is dropped.
@@ -203,8 +217,8 @@ impl Region {
     }
 
     /// Maps the pages of a byte range for reading, as if each had been loaded from, as far as they
-    /// fit: a system call can then be given their addresses even where faults of the kernel are
-    /// refused. Nothing keeps them from leaving again.
+    /// fit: a system call that reads from them can then be given their addresses. Nothing keeps
+    /// them from leaving again, so one that fails with `EFAULT` all the same is to be repeated.
     ///
     /// # Errors
     /// [`ReadError::PastEnd`] if the range leaves the region, [`ReadError::Store`] if a page could
@@ -213,14 +227,31 @@ impl Region {
     /// # Cost
     /// A fill for each absent page, and a system call for each that is not mapped.
     pub fn populate(&self, range: Range<u64>) -> Result<(), ReadError> {
+        self.map_pages(range, false)
+    }
+
+    /// As [`Region::populate`], for a system call that writes to the pages: as if each had been
+    /// stored to.
+    ///
+    /// # Errors
+    /// As for [`Region::populate`].
+    pub fn populate_for_writes(&self, range: Range<u64>) -> Result<(), ReadError> {
+        self.map_pages(range, true)
+    }
+
+    fn map_pages(&self, range: Range<u64>, is_write: bool) -> Result<(), ReadError> {
         let len = range.end.saturating_sub(range.start);
         self.check_range(range.start, usize::try_from(len).unwrap_or(usize::MAX))?;
+        let kind = if is_write { AccessKind::TableWrite } else { AccessKind::Table };
         for index in range.start >> PAGE_SHIFT..range.end.div_ceil(PAGE_BYTES as u64) {
-            let mut mapped = Ok(());
-            self.with_page(index, AccessKind::Table, |run| {
-                mapped = run[0].map_user(false).map(drop);
+            let (engine, mapping) = (&self.shared.engine, &self.mapping);
+            let mut served = Served::No;
+            self.with_page(index, kind, |run| {
+                served = self.faults.map_page(engine, mapping, &mut run[0], is_write);
             })?;
-            mapped.map_err(|error| self.store_error(index, io::Error::other(error)))?;
+            if served == Served::No {
+                return Err(self.store_error(index, io::ErrorKind::OutOfMemory.into()));
+            }
         }
         Ok(())
     }
@@ -253,6 +284,9 @@ impl Region {
     }
 
     /// Faults so far, and memory taken now.
+    ///
+    /// # Cost
+    /// A look at every page that was ever touched.
     pub fn stats(&self) -> RegionStats {
         let [missing_faults, minor_faults, wp_faults] =
             [0, 1, 2].map(|kind| self.faults.nr_served[kind].load(Relaxed));
@@ -261,9 +295,18 @@ impl Region {
             minor_faults,
             wp_faults,
             failed_faults: self.faults.nr_failed.load(Relaxed),
-            resident_bytes: self.memory.count_resident_bytes(),
+            resident_bytes: self.count_resident_bytes(),
+            delivery: self.memory.delivery(),
             uffd: self.memory.uffd_source(),
         }
+    }
+
+    fn count_resident_bytes(&self) -> u64 {
+        let (all, mut nr_pages) = (PageIndex(0)..PageIndex(u64::MAX), 0);
+        self.mapping
+            .table
+            .for_each_present(all, |_, seen| nr_pages += u64::from(seen.is_resident()));
+        nr_pages << PAGE_SHIFT
     }
 
     fn file(&self) -> &File {
@@ -302,28 +345,20 @@ impl Region {
     fn store_error(&self, index: u64, source: io::Error) -> ReadError {
         ReadError::Store { offset: index << PAGE_SHIFT, len: PAGE_BYTES as u64, source }
     }
+}
 
-    fn start_handler(&mut self) -> io::Result<()> {
-        let (memory, mapping) = (Arc::clone(&self.memory), Arc::clone(&self.mapping));
-        let (engine, faults) = (Arc::clone(&self.shared.engine), Arc::clone(&self.faults));
-        let serve = move |fault: Fault| {
-            let Some(index) = memory.page_at(fault.address) else { return };
-            faults.serve(&engine, &mapping, index, fault.is_write);
-        };
-        let memory = Arc::clone(&self.memory);
-        let thread = std::thread::Builder::new().name("pagetide-fault".into());
-        let handler = thread.spawn(move || {
-            let _aborts = AbortsOnPanic;
-            loop {
-                match memory.wait_for_faults(&serve) {
-                    Ok(true) => {}
-                    Ok(false) => return,
-                    Err(error) => panic!("faults of a region cannot be read: {error}"),
-                }
-            }
-        })?;
-        self.handlers.push(handler);
-        Ok(())
+/// Addresses for so many pages, and their faults; as messages where there are no signals.
+fn make_memory(
+    engine: &Engine,
+    nr_pages: u64,
+    delivery: FaultDelivery,
+) -> Result<RegionMemory, RegionError> {
+    let lender = engine.lender()?;
+    match RegionMemory::new(nr_pages, &lender, delivery) {
+        Err(RegionError::Uffd(UffdError::Lacks { .. })) if delivery == FaultDelivery::Signal => {
+            RegionMemory::new(nr_pages, &lender, FaultDelivery::Message)
+        }
+        made => made,
     }
 }
 
@@ -335,11 +370,7 @@ impl fmt::Debug for Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        self.faults.stops.store(true, Relaxed);
-        self.memory.stop();
-        self.handlers.drain(..).for_each(|handler| {
-            let _ = handler.join();
-        });
+        self.service.stop();
         let (engine, mapping) = (&self.shared.engine, &self.mapping);
         let all = PageIndex(0)..PageIndex(u64::MAX);
         if mapping.swap.is_some() {
@@ -352,18 +383,6 @@ impl Drop for Region {
         // Without a handle nothing keeps the mapping, unless it is dirty still.
         self.file = None;
         engine.mappings.change(|slots| engine.forget_empty(slots));
-    }
-}
-
-/// A user that waits for a fault would wait for ever: better to end the process, and say so.
-struct AbortsOnPanic;
-
-impl Drop for AbortsOnPanic {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("a thread that serves the faults of a region panicked: the process ends");
-            std::process::abort();
-        }
     }
 }
 

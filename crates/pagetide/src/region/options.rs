@@ -21,7 +21,8 @@ use std::sync::Arc;
 #[must_use = "options do nothing until `PageCache::region`"]
 pub struct RegionOptions {
     source: Source,
-    nr_handlers: usize,
+    /// None: the thread that touched a page, where that can be.
+    nr_handlers: Option<usize>,
 }
 
 enum Source {
@@ -80,15 +81,26 @@ impl RegionOptions {
         self
     }
 
-    /// Threads that serve faults; 1 unless set, and at least 1. More help where stores are slow:
-    /// faults that wait for a store do not hold up others.
+    /// Has threads of the region serve its faults, at least 1. Unless this is set, the thread that
+    /// touched a page serves its fault, where that can be: see [`Region`](crate::Region). Several
+    /// help where stores are slow: faults that wait for a store do not hold up others.
     pub fn handlers(mut self, nr_handlers: usize) -> RegionOptions {
-        self.nr_handlers = nr_handlers.max(1);
+        self.nr_handlers = Some(nr_handlers.max(1));
         self
     }
 
-    pub(super) fn nr_handlers(&self) -> usize {
+    /// The threads that were asked for, if any were.
+    pub(super) fn nr_handlers(&self) -> Option<usize> {
         self.nr_handlers
+    }
+
+    /// Whether a store of the caller's lies beneath, whose code may do anything.
+    pub(super) fn is_custom(&self) -> bool {
+        match &self.source {
+            Source::Store(_) => true,
+            Source::Anonymous { swap, .. } => matches!(swap, Swap::Store(_)),
+            Source::File(_) => false,
+        }
     }
 
     /// Opens what lies beneath.
@@ -107,7 +119,7 @@ impl RegionOptions {
     }
 
     fn of(source: Source) -> RegionOptions {
-        RegionOptions { source, nr_handlers: 1 }
+        RegionOptions { source, nr_handlers: None }
     }
 }
 

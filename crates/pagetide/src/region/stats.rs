@@ -1,7 +1,7 @@
 //! What people read of a region.
 
 use pagetide_core::units::Bytes;
-use pagetide_sys::UffdSource;
+use pagetide_sys::{FaultDelivery, UffdSource};
 use std::fmt;
 
 /// Faults of a region so far, and what it takes now.
@@ -18,9 +18,11 @@ pub struct RegionStats {
     pub failed_faults: u64,
     /// Memory that its pages take now, bytes.
     pub resident_bytes: u64,
-    /// How faults are had. [`UffdSource::UserModeOnly`] means that system calls given addresses of
-    /// the region fail with `EFAULT` where the page is not mapped: call
+    /// To what faults are told. [`FaultDelivery::Signal`] means that system calls given addresses
+    /// of the region fail with `EFAULT` where the page is not mapped: call
     /// [`populate`](crate::Region::populate) first.
+    pub delivery: FaultDelivery,
+    /// How faults are had. [`UffdSource::UserModeOnly`] means the same, whatever they are told to.
     pub uffd: UffdSource,
 }
 
@@ -38,7 +40,11 @@ impl fmt::Display for RegionStats {
             UffdSource::Call => "from the system call, for all faults",
             UffdSource::UserModeOnly => "from the system call, for faults of user mode alone",
         };
-        write!(f, "userfaultfd {source}")
+        let served = match self.delivery {
+            FaultDelivery::Signal => "the thread that touched the page",
+            FaultDelivery::Message => "threads of the region",
+        };
+        write!(f, "userfaultfd {source}, served by {served}")
     }
 }
 
@@ -54,12 +60,14 @@ mod tests {
             wp_faults: 1,
             failed_faults: 0,
             resident_bytes: 8192,
+            delivery: FaultDelivery::Signal,
             uffd: UffdSource::UserModeOnly,
         };
         let expected = "\
 resident    8K
 faults      3 on absent pages, 2 to learn of uses, 1 first stores, 0 failed
-userfaultfd from the system call, for faults of user mode alone";
+userfaultfd from the system call, for faults of user mode alone, \
+served by the thread that touched the page";
         assert_eq!(stats.to_string(), expected);
     }
 }

@@ -37,7 +37,8 @@ fn the_limit_holds_at_every_moment() {
             }
         }
         most = most.max(
-            cache.shared.engine.pages.arena.count_resident_bytes() + region.stats().resident_bytes,
+            cache.shared.engine.pages.arena.count_resident_bytes()
+                + region.memory.count_mapped_bytes(),
         );
     }
     assert!(most <= NR_FRAMES << 12, "{most} bytes");
@@ -82,7 +83,7 @@ fn a_fault_for_which_nothing_can_leave_memory_ends_and_is_counted() {
             Err(error) => return eprintln!("SKIPPED: {NAME}: {error}"),
         };
         let serve = |index: u64| {
-            region.faults.serve(&cache.shared.engine, &region.mapping, index, true);
+            let _ = region.faults.serve(&cache.shared.engine, &region.mapping, index, Some(true));
             region.stats().failed_faults
         };
         let failed = (0..256).find(|index| serve(*index) > 0).expect("there is no room for all");

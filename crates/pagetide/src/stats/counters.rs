@@ -6,6 +6,7 @@
 //! early.
 
 use crossbeam_utils::CachePadded;
+use pagetide_sys::is_serving_fault;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use thread_local::ThreadLocal;
 
@@ -73,6 +74,8 @@ type Cells = CachePadded<[AtomicU64; NR_EVENTS]>;
 #[derive(Default)]
 pub(crate) struct Counters {
     cells: ThreadLocal<Cells>,
+    /// Of threads without cells, while they serve a fault: to make some would allocate.
+    of_faults: Cells,
 }
 
 impl Counters {
@@ -83,13 +86,31 @@ impl Counters {
 
     #[inline]
     pub(crate) fn add(&self, event: Event, nr: u64) {
-        let cells =
-            self.cells.get_or(|| CachePadded::new([const { AtomicU64::new(0) }; NR_EVENTS]));
+        match self.cells.get() {
+            Some(cells) => Counters::add_to(cells, event, nr),
+            None => self.add_first(event, nr),
+        }
+    }
+
+    #[inline]
+    fn add_to(cells: &Cells, event: Event, nr: u64) {
         let cell = &cells[event as usize];
         cell.store(cell.load(Relaxed) + nr, Relaxed);
     }
 
+    #[cold]
+    fn add_first(&self, event: Event, nr: u64) {
+        if is_serving_fault() {
+            self.of_faults[event as usize].fetch_add(nr, Relaxed);
+            return;
+        }
+        let cells =
+            self.cells.get_or(|| CachePadded::new([const { AtomicU64::new(0) }; NR_EVENTS]));
+        Counters::add_to(cells, event, nr);
+    }
+
     pub(crate) fn collect(&self, event: Event) -> u64 {
-        self.cells.iter().map(|cells| cells[event as usize].load(Relaxed)).sum()
+        let all = self.cells.iter().chain([&self.of_faults]);
+        all.map(|cells| cells[event as usize].load(Relaxed)).sum()
     }
 }

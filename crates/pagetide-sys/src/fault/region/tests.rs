@@ -1,13 +1,14 @@
-//! Faults of a real kernel, served by a thread of the test.
+//! Faults of a real kernel, served by a thread of the test, or by the one that touched the page.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use pagetide_core::ids::{FrameId, PageIndex};
 
 use super::*;
+use crate::fault::signal::{Served, serve_faults};
 use crate::fault::uffd::FaultKind;
-use crate::{ArenaOptions, Claim, FrameArena, PageTable, UnmapBatch};
+use crate::{ArenaOptions, Claim, FrameArena, PageTable};
 
 /// A region whose page `i` is filled with `i + 1` in frame `i` when it is touched.
 struct Bench {
@@ -16,24 +17,49 @@ struct Bench {
     faults: [AtomicU64; 3],
 }
 
+/// How faults are told, and whether pages move or are copied.
+const WAYS: [(FaultDelivery, bool); 4] = [
+    (FaultDelivery::Signal, true),
+    (FaultDelivery::Signal, false),
+    (FaultDelivery::Message, true),
+    (FaultDelivery::Message, false),
+];
+
+/// Has `check` look at a region of each kind.
+fn in_all_ways(test: &str, nr_pages: u32, check: impl Fn(&Arc<Bench>)) {
+    for way in WAYS {
+        match Bench::new(nr_pages, way, ArenaOptions::default()) {
+            Ok(bench) => check(&bench),
+            Err(error) => eprintln!("SKIPPED: {test}: {error}"),
+        }
+    }
+}
+
 impl Bench {
-    fn new(test: &str, nr_pages: u32) -> Option<Arc<Bench>> {
-        let region = match RegionMemory::new(nr_pages.into()) {
-            Ok(region) => Arc::new(region),
-            Err(error) => {
-                eprintln!("SKIPPED: {test}: {error}");
-                return None;
-            }
-        };
-        let arena = FrameArena::reserve(nr_pages, ArenaOptions::default()).expect("frames");
-        let table = PageTable::over_region(Arc::new(arena), Arc::clone(&region));
+    fn new(
+        nr_pages: u32,
+        (delivery, moves): (FaultDelivery, bool),
+        options: ArenaOptions,
+    ) -> Result<Arc<Bench>, RegionError> {
+        let arena = Arc::new(FrameArena::reserve(nr_pages, options).expect("frames"));
+        let lender = if moves { FrameLender::new(&arena)? } else { FrameLender::copying(&arena) };
+        let region = Arc::new(RegionMemory::new(nr_pages.into(), &Arc::new(lender), delivery)?);
+        let table = PageTable::over_region(Arc::clone(&region));
         let faults = [const { AtomicU64::new(0) }; 3];
-        Some(Arc::new(Bench { region, table: Arc::new(table), faults }))
+        Ok(Arc::new(Bench { region, table: Arc::new(table), faults }))
     }
 
-    /// Runs `user` beside a thread that serves its faults.
+    /// Runs `user` while its faults are served.
     fn run<T>(self: &Arc<Bench>, user: impl FnOnce() -> T) -> T {
         let bench = Arc::clone(self);
+        if self.region.delivery() == FaultDelivery::Signal {
+            let serve = move |fault| {
+                bench.serve(fault);
+                Served::Yes
+            };
+            let _registration = serve_faults(&self.region, Arc::new(serve));
+            return user();
+        }
         let handler = std::thread::spawn(move || {
             while bench.region.wait_for_faults(|fault| bench.serve(fault)).expect("faults") {}
         });
@@ -45,15 +71,22 @@ impl Bench {
 
     fn serve(&self, fault: Fault) {
         let index = self.region.page_at(fault.address).expect("an address of the region");
-        self.faults[fault.kind as usize].fetch_add(1, SeqCst);
         let mut page = self.table.page_or_make(PageIndex(index)).expect("in range").lock();
-        if page.frame().is_none() {
+        let before = page.user_access();
+        let is_write = fault.is_write.unwrap_or(before != UserAccess::None);
+        let kind = match page.frame() {
+            None => FaultKind::Missing,
+            Some(_) if before == UserAccess::None => FaultKind::Minor,
+            Some(_) => FaultKind::WriteProtect,
+        };
+        self.faults[kind as usize].fetch_add(1, SeqCst);
+        if kind == FaultKind::Missing {
             let frame = FrameId(index as u32);
             page.install(self.table.arena().claim(frame).expect("free"));
             page.write(0, &[(index as u8).wrapping_add(1); FRAME_BYTES]);
         }
         page.set_young();
-        page.map_user(fault.is_write).expect("mapped");
+        page.map_user(is_write).expect("mapped");
     }
 
     fn nr(&self, kind: FaultKind) -> u64 {
@@ -84,182 +117,349 @@ impl Bench {
 
 #[test]
 fn a_touch_is_a_missing_fault_and_a_store_after_a_load_a_write_fault() {
-    let Some(bench) = Bench::new("a_touch_is_a_missing_fault", 4) else { return };
-    bench.run(|| {
-        assert_eq!((bench.read(2), bench.nr(FaultKind::Missing)), (3, 1));
-        assert_eq!((bench.read(2), bench.nr(FaultKind::Missing)), (3, 1));
-        assert_eq!(bench.region.access(2), UserAccess::Read);
-        bench.write(2, 77);
-        assert_eq!((bench.nr(FaultKind::WriteProtect), bench.read(2)), (1, 77));
-        assert_eq!(bench.region.access(2), UserAccess::Write);
-        bench.write(0, 9);
-        assert_eq!((bench.nr(FaultKind::Missing), bench.nr(FaultKind::WriteProtect)), (2, 1));
-        assert_eq!((bench.region.access(0), bench.region.access(1)), {
-            (UserAccess::Write, UserAccess::None)
+    in_all_ways("a_touch_is_a_missing_fault", 4, |bench| {
+        bench.run(|| {
+            assert_eq!((bench.read(2), bench.nr(FaultKind::Missing)), (3, 1));
+            assert_eq!((bench.read(2), bench.nr(FaultKind::Missing)), (3, 1));
+            assert_eq!(bench.region.access(2), UserAccess::Read);
+            bench.write(2, 77);
+            assert_eq!((bench.nr(FaultKind::WriteProtect), bench.read(2)), (1, 77));
+            assert_eq!(bench.region.access(2), UserAccess::Write);
+            bench.write(0, 9);
+            assert_eq!((bench.nr(FaultKind::Missing), bench.nr(FaultKind::WriteProtect)), (2, 1));
+            assert_eq!((bench.region.access(0), bench.region.access(1)), {
+                (UserAccess::Write, UserAccess::None)
+            });
         });
     });
 }
 
 #[test]
 fn a_page_taken_out_comes_back_with_what_was_stored() {
-    let Some(bench) = Bench::new("a_page_taken_out_comes_back", 2) else { return };
-    bench.run(|| {
-        bench.write(1, 55);
-        bench.page(1).lock().unmap_user();
-        assert_eq!((bench.read(1), bench.nr(FaultKind::Minor)), (55, 1));
-        assert_eq!(bench.region.access(1), UserAccess::Read);
+    in_all_ways("a_page_taken_out_comes_back", 2, |bench| {
+        bench.run(|| {
+            bench.write(1, 55);
+            bench.page(1).lock().unmap_user();
+            assert_eq!((bench.read(1), bench.nr(FaultKind::Minor)), (55, 1));
+            assert_eq!(bench.region.access(1), UserAccess::Read);
+        });
     });
 }
 
 #[test]
 fn a_protected_page_keeps_its_user_from_writing_until_a_fault() {
-    let Some(bench) = Bench::new("a_protected_page", 2) else { return };
-    bench.run(|| {
-        bench.write(1, 55);
-        let page = bench.page(1).lock();
-        page.protect_from_user();
-        // A slice, which is not written while it lives.
-        assert_eq!(page.bytes()[..8], [55; 8]);
-        drop(page);
-        bench.write(1, 56);
-        assert_eq!((bench.nr(FaultKind::WriteProtect), bench.read(1)), (1, 56));
+    in_all_ways("a_protected_page", 2, |bench| {
+        bench.run(|| {
+            bench.write(1, 55);
+            let page = bench.page(1).lock();
+            page.protect_from_user();
+            // A slice, which is not written while it lives.
+            assert_eq!(page.bytes()[..8], [55; 8]);
+            drop(page);
+            bench.write(1, 56);
+            assert_eq!((bench.nr(FaultKind::WriteProtect), bench.read(1)), (1, 56));
+        });
     });
 }
 
 #[test]
 #[should_panic(expected = "S25")]
 fn no_slice_of_a_page_that_its_user_may_write() {
-    let Some(bench) = Bench::new("no_slice_of_a_page", 1) else { panic!("S25: skipped") };
+    let bench = Bench::new(1, WAYS[0], ArenaOptions::default());
+    let Ok(bench) = bench else { panic!("S25: skipped") };
     bench.run(|| bench.write(0, 1));
     let _ = bench.page(0).lock().bytes().len();
 }
 
 #[test]
-fn an_evicted_page_is_gone_from_the_file_and_filled_anew() {
-    let Some(bench) = Bench::new("an_evicted_page_is_gone", 8) else { return };
-    bench.run(|| {
-        (0..8).for_each(|page| bench.write(page, 200));
-        assert_eq!(bench.region.count_resident_bytes(), 8 * FRAME_BYTES as u64);
-        let mut page = bench.page(3).lock();
-        let claimed = page.evict(Some(7));
-        bench.table.arena().release(claimed);
-        assert_eq!(page.user_access(), UserAccess::None);
-        assert_eq!(bench.region.count_resident_bytes(), 7 * FRAME_BYTES as u64);
-        drop(page);
-        assert_eq!((bench.read(3), bench.read(4)), (4, 200));
-        assert_eq!(bench.nr(FaultKind::Missing), 9);
+fn an_evicted_page_is_gone_and_filled_anew() {
+    in_all_ways("an_evicted_page_is_gone", 8, |bench| {
+        bench.run(|| {
+            (0..8).for_each(|page| bench.write(page, 200));
+            assert_eq!(bench.region.count_mapped_bytes(), 8 * FRAME_BYTES as u64);
+            let mut page = bench.page(3).lock();
+            let claimed = page.evict(Some(7));
+            bench.table.arena().release(claimed);
+            assert_eq!(page.user_access(), UserAccess::None);
+            assert_eq!(bench.region.count_mapped_bytes(), 7 * FRAME_BYTES as u64);
+            drop(page);
+            assert_eq!((bench.read(3), bench.read(4)), (4, 200));
+            assert_eq!(bench.nr(FaultKind::Missing), 9);
+        });
     });
 }
 
 #[test]
 fn a_page_mapped_twice_is_no_error() {
-    let Some(bench) = Bench::new("a_page_mapped_twice", 1) else { return };
-    bench.run(|| {
-        bench.read(0);
-        for write in [false, true, true, false] {
-            let mut page = bench.page(0).lock();
-            page.map_user(write).expect("EEXIST is normal");
-        }
-        assert_eq!(bench.region.access(0), UserAccess::Write);
-        bench.write(0, 3);
-        assert_eq!((bench.nr(FaultKind::Missing), bench.nr(FaultKind::WriteProtect)), (1, 0));
+    in_all_ways("a_page_mapped_twice", 1, |bench| {
+        bench.run(|| {
+            bench.read(0);
+            for write in [false, true, true, false] {
+                let mut page = bench.page(0).lock();
+                page.map_user(write).expect("EEXIST is normal");
+            }
+            assert_eq!(bench.region.access(0), UserAccess::Write);
+            bench.write(0, 3);
+            assert_eq!((bench.nr(FaultKind::Missing), bench.nr(FaultKind::WriteProtect)), (1, 0));
+        });
     });
 }
 
 #[test]
 fn taking_young_away_has_the_user_fault_again() {
-    let Some(bench) = Bench::new("taking_young_away", 600) else { return };
-    bench.run(|| {
-        (0..600).for_each(|page| assert_eq!(bench.read(page), (page as u8).wrapping_add(1)));
-        let mut nr_young = 0;
-        bench.table.for_each_young(|_, _| nr_young += 1);
-        assert_eq!(nr_young, 600);
-        assert!((0..600).all(|page| bench.region.access(page) == UserAccess::None));
-        assert_eq!((bench.read(300), bench.nr(FaultKind::Minor)), (44 + 1, 1));
-        assert!(matches!(bench.page(300).try_claim(), Claim::Young));
-        assert_eq!(bench.region.access(300), UserAccess::None);
-        assert!(matches!(bench.page(300).try_claim(), Claim::Locked(_)));
+    in_all_ways("taking_young_away", 600, |bench| {
+        bench.run(|| {
+            (0..600).for_each(|page| assert_eq!(bench.read(page), (page as u8).wrapping_add(1)));
+            let mut nr_young = 0;
+            bench.table.for_each_young(|_, _| nr_young += 1);
+            assert_eq!(nr_young, 600);
+            assert!((0..600).all(|page| bench.region.access(page) == UserAccess::None));
+            assert_eq!((bench.read(300), bench.nr(FaultKind::Minor)), (44 + 1, 1));
+            assert!(matches!(bench.page(300).try_claim(), Claim::Young));
+            assert_eq!(bench.region.access(300), UserAccess::None);
+            assert!(matches!(bench.page(300).try_claim(), Claim::Locked(_)));
+        });
     });
 }
 
 #[test]
 fn a_page_in_use_stays_young() {
-    let Some(bench) = Bench::new("a_page_in_use_stays_young", 2) else { return };
-    bench.run(|| {
-        bench.read(0);
-        let held = bench.page(0).lock();
-        assert!(!UnmapBatch::new().set_hint(bench.page(0)));
-        assert!(bench.page(0).test_and_clear_young());
-        drop(held);
-        assert_eq!(bench.region.access(0), UserAccess::Read);
-        let mut nr_young = 0;
-        bench.table.for_each_young(|_, _| nr_young += 1);
-        assert_eq!((nr_young, bench.region.access(0)), (1, UserAccess::None));
+    in_all_ways("a_page_in_use_stays_young", 2, |bench| {
+        bench.run(|| {
+            bench.read(0);
+            let held = bench.page(0).lock();
+            assert!(!bench.page(0).set_hint());
+            assert!(bench.page(0).test_and_clear_young());
+            drop(held);
+            assert_eq!(bench.region.access(0), UserAccess::Read);
+            let mut nr_young = 0;
+            bench.table.for_each_young(|_, _| nr_young += 1);
+            assert_eq!((nr_young, bench.region.access(0)), (1, UserAccess::None));
+        });
     });
 }
 
 #[test]
 fn an_armed_page_meets_a_fault() {
-    let Some(bench) = Bench::new("an_armed_page", 2) else { return };
-    bench.run(|| {
-        bench.write(0, 8);
-        assert!(bench.page(0).set_hint());
-        assert_eq!((bench.read(0), bench.nr(FaultKind::Minor)), (8, 1));
-        assert!(bench.page(0).test_and_clear_hint());
+    in_all_ways("an_armed_page", 2, |bench| {
+        bench.run(|| {
+            bench.write(0, 8);
+            assert!(bench.page(0).set_hint());
+            assert_eq!((bench.read(0), bench.nr(FaultKind::Minor)), (8, 1));
+            assert!(bench.page(0).test_and_clear_hint());
+        });
     });
 }
 
 #[test]
 fn a_frame_gives_its_memory_to_the_page() {
-    let Some(bench) = Bench::new("a_frame_gives_its_memory", 4) else { return };
-    let arena = bench.table.arena();
-    let file = PageTable::new(Arc::clone(arena));
-    let mut page = file.page_or_make(PageIndex(0)).expect("in range").lock();
-    page.install(arena.claim(FrameId(2)).expect("free"));
-    page.fill_zero(0..FRAME_BYTES);
-    assert!(arena.count_resident_bytes() >= FRAME_BYTES as u64);
-    arena.release(page.evict(None));
-    bench.run(|| bench.read(2));
-    let all = arena.count_resident_bytes() + bench.region.count_resident_bytes();
-    assert_eq!(all, FRAME_BYTES as u64);
+    in_all_ways("a_frame_gives_its_memory", 4, |bench| {
+        let arena = bench.table.arena();
+        let file = PageTable::new(Arc::clone(arena));
+        let mut page = file.page_or_make(PageIndex(0)).expect("in range").lock();
+        page.install(arena.claim(FrameId(2)).expect("free"));
+        page.fill_zero(0..FRAME_BYTES);
+        assert!(arena.count_resident_bytes() >= FRAME_BYTES as u64);
+        arena.release(page.evict(None));
+        bench.run(|| bench.read(2));
+        let all = arena.count_resident_bytes() + bench.region.count_mapped_bytes();
+        assert_eq!(all, FRAME_BYTES as u64);
+    });
 }
 
 #[test]
 fn a_page_that_moves_keeps_its_bytes_where_they_are() {
-    let Some(bench) = Bench::new("a_page_that_moves", 2) else { return };
-    bench.run(|| {
-        bench.write(0, 31);
-        let mut page = bench.page(0).lock();
-        let left = page.relocate(bench.table.arena().claim(FrameId(1)).expect("free"));
-        assert_eq!((left.frame(), page.frame()), (FrameId(0), Some(FrameId(1))));
-        bench.table.arena().release(left);
-        drop(page);
-        assert_eq!(bench.read(0), 31);
+    in_all_ways("a_page_that_moves", 2, |bench| {
+        bench.run(|| {
+            bench.write(0, 31);
+            let mut page = bench.page(0).lock();
+            let left = page.relocate(bench.table.arena().claim(FrameId(1)).expect("free"));
+            assert_eq!((left.frame(), page.frame()), (FrameId(0), Some(FrameId(1))));
+            bench.table.arena().release(left);
+            drop(page);
+            assert_eq!(bench.read(0), 31);
+        });
     });
 }
 
 #[test]
 fn too_few_and_too_many_pages_are_refused() {
+    let arena = Arc::new(FrameArena::reserve(1, ArenaOptions::default()).expect("frames"));
+    let lender = Arc::new(FrameLender::copying(&arena));
     for nr_pages in [0, REGION_PAGES_MAX + 1] {
-        let refused = RegionMemory::new(nr_pages).expect_err("a count out of range");
+        let refused = RegionMemory::new(nr_pages, &lender, FaultDelivery::Signal);
+        let refused = refused.expect_err("a count out of range");
         assert!(matches!(refused, RegionError::PageCount { .. }), "{refused}");
     }
 }
 
 #[test]
 fn a_child_has_no_part_of_it() {
-    let Some(bench) = Bench::new("a_child_has_no_part_of_it", 2) else { return };
-    let maps = |what: &str| {
-        let smaps = std::fs::read_to_string("/proc/self/smaps").expect("own mappings");
-        let start = format!("{:x}-", bench.region.base().addr());
-        let mapping = smaps.split("VmFlags:").zip(smaps.split("VmFlags:").skip(1));
-        mapping.into_iter().any(|(head, flags)| {
-            let is_it = head.lines().any(|line| line.starts_with(&start));
-            is_it && flags.lines().next().is_some_and(|flags| flags.contains(what))
-        })
-    };
-    // "dc": do not copy on fork; "um", "uw", "ui": registered for missing, write-protect, minor.
-    for flag in [" dc", " um", " uw", " ui"] {
-        assert!(maps(flag), "the mapping lacks {flag}");
+    in_all_ways("a_child_has_no_part_of_it", 2, |bench| {
+        let maps = |what: &str| {
+            let smaps = std::fs::read_to_string("/proc/self/smaps").expect("own mappings");
+            let start = format!("{:x}-", bench.region.base().addr());
+            let mapping = smaps.split("VmFlags:").zip(smaps.split("VmFlags:").skip(1));
+            mapping.into_iter().any(|(head, flags)| {
+                let is_it = head.lines().any(|line| line.starts_with(&start));
+                is_it && flags.lines().next().is_some_and(|flags| flags.contains(what))
+            })
+        };
+        // "dc": do not copy on fork; "um", "uw": registered for missing, write-protect.
+        for flag in [" dc", " um", " uw"] {
+            assert!(maps(flag), "the mapping lacks {flag}");
+        }
+    });
+}
+
+/// The kernel cannot map a moved page for reading: until it is protected, stores go unnoticed.
+#[test]
+fn a_store_that_comes_before_the_protection_is_seen() {
+    in_all_ways("a_store_that_comes_before_the_protection", 1, |bench| {
+        bench.run(|| {
+            bench.write(0, 0);
+            let is_over = AtomicBool::new(false);
+            let (mut nr_read, mut nr_raced) = (0, 0);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let mut value = 0;
+                    while !is_over.load(SeqCst) {
+                        value += 1;
+                        bench.region.words()[0].store(value, SeqCst);
+                    }
+                });
+                for _ in 0..1000 {
+                    let mut page = bench.page(0).lock();
+                    page.unmap_user();
+                    let mut before = [0; 8];
+                    page.read(0, &mut before);
+                    let access = page.map_user(false).expect("mapped");
+                    let word = || {
+                        let mut bytes = [0; 8];
+                        page.read(0, &mut bytes);
+                        bytes
+                    };
+                    match access {
+                        UserAccess::Read => {
+                            assert_eq!(word(), before, "called unwritten");
+                            std::thread::yield_now();
+                            assert_eq!(word(), before, "written without a fault");
+                            nr_read += 1;
+                        }
+                        _ => nr_raced += 1,
+                    }
+                }
+                is_over.store(true, SeqCst);
+            });
+            assert!(nr_read > 0, "{nr_read} for reading, {nr_raced} raced");
+        });
+    });
+}
+
+/// Counts in pages while they are taken out, protected and read by another thread.
+#[test]
+fn stores_meet_all_that_is_done_to_a_page_and_none_is_lost() {
+    in_all_ways("stores_meet_all_that_is_done_to_a_page", 8, |bench| {
+        bench.run(|| {
+            let word =
+                |page: usize, nth: usize| &bench.region.words()[page * FRAME_BYTES / 8 + nth];
+            for page in 0..8 {
+                [1, 2].into_iter().for_each(|nth| word(page, nth).store(0, SeqCst));
+            }
+            let is_over = AtomicBool::new(false);
+            let count = |thread: usize| {
+                let mut counts = [0_u64; 8];
+                while !is_over.load(SeqCst) {
+                    for (page, count) in counts.iter_mut().enumerate() {
+                        *count += 1;
+                        let before = word(page, 1 + thread).swap(*count, SeqCst);
+                        assert_eq!(before, *count - 1, "page {page}");
+                    }
+                }
+            };
+            std::thread::scope(|scope| {
+                let counters = [0, 1].map(|thread| scope.spawn(move || count(thread)));
+                for round in 0..2000_u64 {
+                    let page = bench.page(round % 8).lock();
+                    match round / 8 % 3 {
+                        0 => page.unmap_user(),
+                        1 => page.protect_from_user(),
+                        _ => drop(page.test_and_clear_young()),
+                    }
+                }
+                is_over.store(true, SeqCst);
+                for counter in counters {
+                    counter.join().expect("none is lost");
+                }
+            });
+        });
+    });
+}
+
+/// As long as a child has a copy of the frame, its page cannot move.
+#[test]
+fn a_page_that_a_child_has_too_is_copied() {
+    in_all_ways("a_page_that_a_child_has_too", 4, |bench| {
+        bench.run(|| {
+            (0..4).for_each(|page| bench.write(page, 40 + page as u8));
+            bench.page(1).lock().unmap_user();
+            // SAFETY: S30: the child makes system calls only.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                // SAFETY: S9 (calls without pointers).
+                unsafe { libc::pause() };
+                unreachable!("it is killed");
+            }
+            assert_eq!((0..4).map(|page| bench.read(page)).collect::<Vec<_>>(), [40, 41, 42, 43]);
+            bench.write(1, 9);
+            bench.page(1).lock().unmap_user();
+            assert_eq!(bench.read(1), 9);
+            // SAFETY: S9 (a call without pointers).
+            unsafe { libc::kill(child, libc::SIGKILL) };
+            // SAFETY: S9 (a call without pointers that are followed).
+            let ended = unsafe { libc::waitpid(child, ptr::null_mut(), 0) };
+            assert_eq!(ended, child);
+        });
+    });
+}
+
+#[test]
+fn frames_of_huge_pages_are_lent_one_by_one() {
+    let options = ArenaOptions { huge_pages: true, pretouch: true };
+    for way in WAYS {
+        let Ok(bench) = Bench::new(1024, way, options) else { return };
+        bench.run(|| {
+            for page in (0..1024).step_by(3) {
+                assert_eq!(bench.read(page), (page as u8).wrapping_add(1));
+                bench.write(page, 7);
+            }
+            let all =
+                bench.table.arena().count_resident_bytes() + bench.region.count_mapped_bytes();
+            assert_eq!(all, 1024 * FRAME_BYTES as u64, "each page once");
+            for page in (0..1024).step_by(3) {
+                bench.page(page).lock().unmap_user();
+                assert_eq!(bench.read(page as usize), 7);
+            }
+        });
     }
+}
+
+#[test]
+fn what_the_user_drops_reads_as_zeros() {
+    in_all_ways("what_the_user_drops", 2, |bench| {
+        if !bench.region.lender().moves() {
+            return;
+        }
+        bench.run(|| {
+            bench.write(1, 5);
+            let place = bench.region.base().wrapping_add(FRAME_BYTES).cast();
+            // SAFETY: S24: what the user of a region may do to it.
+            let dropped = unsafe {
+                rustix::mm::madvise(place, FRAME_BYTES, rustix::mm::Advice::LinuxDontNeed)
+            };
+            dropped.expect("dropped");
+            bench.page(1).lock().unmap_user();
+            assert_eq!(bench.read(1), 0);
+        });
+    });
 }

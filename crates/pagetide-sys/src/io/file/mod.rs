@@ -222,8 +222,18 @@ impl StoreFile {
             if file.is_none() && done > 0 && self.is_known_end(at) {
                 break;
             }
-            let parts = parts(frames, done);
-            match self.through(file, |file| read_parts(file, &parts, at)) {
+            let result = match &mut *frames {
+                // Nothing is allocated for one: it may be a fault.
+                [frame] => {
+                    let part = [part(frame, done)];
+                    self.through(file, |file| read_parts(file, &part, at))
+                }
+                frames => {
+                    let parts = parts(frames, done);
+                    self.through(file, |file| read_parts(file, &parts, at))
+                }
+            };
+            match result {
                 Ok(0) => break,
                 Ok(count) => done += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -436,17 +446,22 @@ pub(crate) fn parts<H: PageHandle>(frames: &mut [Lock<H>], done: usize) -> Vec<l
     let mut parts: Vec<libc::iovec> = Vec::new();
     let mut skip = done % PAGE_BYTES;
     for frame in frames[done / PAGE_BYTES..].iter_mut().take(PARTS_MAX) {
-        let start = frame.fill_target().wrapping_add(skip).cast::<libc::c_void>();
-        let iov_len = PAGE_BYTES - skip;
+        let part = part(frame, skip);
         skip = 0;
         match parts.last_mut() {
-            Some(last) if last.iov_base.wrapping_byte_add(last.iov_len) == start => {
-                last.iov_len += iov_len;
+            Some(last) if last.iov_base.wrapping_byte_add(last.iov_len) == part.iov_base => {
+                last.iov_len += part.iov_len;
             }
-            _ => parts.push(libc::iovec { iov_base: start, iov_len }),
+            _ => parts.push(part),
         }
     }
     parts
+}
+
+/// The memory of one frame from byte `done` on.
+fn part<H: PageHandle>(frame: &mut Lock<H>, done: usize) -> libc::iovec {
+    let iov_base = frame.fill_target().wrapping_add(done).cast();
+    libc::iovec { iov_base, iov_len: PAGE_BYTES - done }
 }
 
 fn read_parts(file: &File, parts: &[libc::iovec], offset: u64) -> io::Result<usize> {

@@ -186,8 +186,6 @@ pub struct FrameArena {
     versions: Box<[AtomicU32]>,
     /// What other processes are told by, if there are any.
     numbers: Option<Numbers>,
-    /// Frames whose memory is a node's.
-    places: Box<[Placement]>,
     /// All of it was touched when it was reserved.
     is_touched: bool,
     /// Distinguishes this process's arenas from each other; never reused.
@@ -269,7 +267,6 @@ impl FrameArena {
             memory,
             versions,
             numbers: None,
-            places: places.into(),
             is_touched: options.pretouch,
             id: next_arena_id(),
         })
@@ -349,11 +346,6 @@ impl FrameArena {
     #[inline]
     pub fn read(&self, frame: FrameId, offset: usize, target: &mut [u8]) {
         self.memory.read(frame.0, offset, target);
-    }
-
-    /// The node that a frame's memory was asked of, if of any.
-    pub(crate) fn node_of(&self, frame: FrameId) -> Option<u32> {
-        Some(self.places.iter().find(|place| place.frames.contains(&frame))?.node)
     }
 
     /// The two files that a [view](crate::shared::FrameView) of the frames is made of: the frames'

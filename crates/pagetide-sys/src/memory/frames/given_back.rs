@@ -39,7 +39,7 @@ pub(super) struct GivenBack {
 
 struct Blocks {
     given_back: Box<[[u64; WORDS_PER_BLOCK]]>,
-    /// The kernel has refused an advice: no block is huge any more.
+    /// No block is huge any more: the kernel has refused an advice, or pages leave one by one.
     all_small: bool,
 }
 
@@ -68,6 +68,14 @@ impl GivenBack {
     /// These bytes are to be used again.
     pub(super) fn take(&self, bytes: Range<usize>, advise: Advise<'_>) {
         self.change(bytes, PageSize::Huge, advise);
+    }
+
+    /// All of it is of small pages from now on, for good.
+    pub(super) fn give_all(&self, advise: Advise<'_>) {
+        let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        if !std::mem::replace(&mut blocks.all_small, true) {
+            advise(0..blocks.given_back.len() * BLOCK_BYTES, PageSize::Small);
+        }
     }
 
     fn change(&self, bytes: Range<usize>, size: PageSize, advise: Advise<'_>) {
@@ -168,6 +176,18 @@ mod tests {
         memory.give(0..4 * BLOCK_BYTES, &note);
         let small = [1..2, 0..1, 2..4].map(|blocks| (blocks, PageSize::Small));
         assert_eq!(advice.told(), small);
+    }
+
+    #[test]
+    fn what_is_given_for_good_is_never_taken_again() {
+        let (memory, advice) = (GivenBack::new(4 * BLOCK_BYTES), Advice::default());
+        let note = |bytes: Range<usize>, size| advice.note(bytes, size);
+        memory.give_all(&note);
+        assert_eq!(advice.told(), [(0..4, PageSize::Small)]);
+        memory.give_all(&note);
+        memory.give(0..FRAME, &note);
+        memory.take(0..4 * BLOCK_BYTES, &note);
+        assert_eq!(advice.told(), []);
     }
 
     #[test]

@@ -20,10 +20,9 @@ use crate::machine::prefetch::fetch_line;
 use crate::memory::copy;
 
 const ALIGN: usize = BLOCK_BYTES;
+const READ_WRITE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 /// Nodes a machine can have: the most any kernel is built for.
 const NODES_MAX: u32 = 1024;
-/// mbind(2): move pages that only this process maps.
-const MOVE: u32 = 1 << 1;
 /// `mincore` is asked about this many bytes at a time: a vector of 64 KiB.
 const MINCORE_BYTES: usize = (64 << 10) * FRAME_BYTES;
 
@@ -44,21 +43,29 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     pub(super) fn reserve(len: usize, huge_pages: bool) -> io::Result<Mapping> {
-        let mut mapping = Mapping::map(len, ProtFlags::READ | ProtFlags::WRITE)?;
+        let mut mapping = Mapping::map(len, READ_WRITE, MapFlags::empty())?;
         mapping.want_huge_pages(huge_pages);
+        Ok(mapping)
+    }
+
+    /// As [`Mapping::reserve`], of small pages, and of which only what is touched is ever counted
+    /// against what the machine has. Its address may be given away: its provenance is exposed.
+    pub(super) fn reserve_thin(len: usize) -> io::Result<Mapping> {
+        let mapping = Mapping::map(len, READ_WRITE, MapFlags::NORESERVE)?;
+        mapping.advise(0..len, PageSize::Small);
+        mapping.base().expose_provenance();
         Ok(mapping)
     }
 
     /// As [`Mapping::reserve`], of a memory file in place of private memory: nothing but addresses
     /// is taken before it is touched, however long it is.
     pub(super) fn reserve_shared(len: usize, huge_pages: bool) -> io::Result<Mapping> {
-        let mut mapping = Mapping::map(len, ProtFlags::empty())?;
+        let mut mapping = Mapping::map(len, ProtFlags::empty(), MapFlags::empty())?;
         let file = crate::memory::mapped::memory_file("pagetide-frames", len)?;
-        let (access, flags) =
-            (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
+        let flags = MapFlags::SHARED | MapFlags::FIXED;
         // SAFETY: S1 (the range is this mapping, of which nothing was told yet): it is replaced
         // by one of the file, which is as long and cannot shrink.
-        unsafe { mmap(mapping.base().cast(), len, access, flags, &file, 0) }?;
+        unsafe { mmap(mapping.base().cast(), len, READ_WRITE, flags, &file, 0) }?;
         mapping.file = Some(file);
         mapping.want_huge_pages(huge_pages);
         Ok(mapping)
@@ -71,10 +78,11 @@ impl Mapping {
     }
 
     /// Private memory at a multiple of [`ALIGN`].
-    fn map(len: usize, access: ProtFlags) -> io::Result<Mapping> {
+    fn map(len: usize, access: ProtFlags, flags: MapFlags) -> io::Result<Mapping> {
         let padded = len.checked_add(ALIGN).ok_or(Errno::NOMEM)?;
+        let flags = flags | MapFlags::PRIVATE;
         // SAFETY: S1 (a fresh mapping overlaps nothing): no address is asked for.
-        let start = unsafe { mmap_anonymous(ptr::null_mut(), padded, access, MapFlags::PRIVATE) }?;
+        let start = unsafe { mmap_anonymous(ptr::null_mut(), padded, access, flags) }?;
         let head = start.cast::<u8>().align_offset(ALIGN);
         let base = start.cast::<u8>().wrapping_add(head);
         give_back(start.cast(), head);
@@ -112,6 +120,25 @@ impl Mapping {
         }
     }
 
+    /// None of it is made of huge pages from now on: pages may leave it one by one, and those huge
+    /// pages that are there are split as they do.
+    pub(super) fn stay_small(&self) {
+        if let Some(given_back) = &self.given_back {
+            given_back.give_all(&|bytes, size| self.advise(bytes, size));
+        }
+    }
+
+    /// Drops the contents of `len` bytes from `start`, whose place is filled again by other means
+    /// than a touch.
+    ///
+    /// # Safety
+    /// As for [`Mapping::discard`].
+    pub(super) unsafe fn empty(&self, start: usize, len: usize) -> io::Result<()> {
+        let start = self.base().wrapping_add(start).cast();
+        // SAFETY: S1 (inside the mapping) and S4 (owned exclusively), both by the caller.
+        Ok(unsafe { madvise(start, len, Advice::LinuxDontNeed) }?)
+    }
+
     /// What others may map, if this is shared.
     pub(super) fn file(&self) -> Option<BorrowedFd<'_>> {
         self.file.as_ref().map(AsFd::as_fd)
@@ -145,7 +172,7 @@ impl Mapping {
 
     /// All of it, for accesses that may race.
     #[inline]
-    fn cells(&self) -> &[AtomicU64] {
+    pub(super) fn cells(&self) -> &[AtomicU64] {
         let cells = self.base().cast_const().cast();
         // SAFETY: S1 (the mapping is mapped, and 2 MiB aligned), S2 (racing accesses are atomic).
         unsafe { slice::from_raw_parts(cells, self.len / size_of::<u64>()) }
@@ -154,21 +181,6 @@ impl Mapping {
     /// Has the pages of `len` bytes from `start` come from `node` and from nowhere else, as they
     /// are touched. Pages that are present already stay where they are.
     pub(super) fn bind(&self, start: usize, len: usize, node: u32) -> io::Result<()> {
-        self.set_policy(start, len, node, 0)
-    }
-
-    /// As [`Mapping::bind`], and moves pages that are present, if no other process maps them.
-    pub(super) fn rebind(&self, start: usize, len: usize, node: u32) -> io::Result<()> {
-        self.set_policy(start, len, node, MOVE)
-    }
-
-    /// Processes that are forked do not have the mapping.
-    pub(super) fn keep_from_children(&self) -> io::Result<()> {
-        // SAFETY: S1 (the range is this mapping); the advice changes no contents here.
-        Ok(unsafe { madvise(self.base().cast(), self.len, Advice::LinuxDontFork) }?)
-    }
-
-    fn set_policy(&self, start: usize, len: usize, node: u32, flags: u32) -> io::Result<()> {
         let mut mask = [0_u64; NODES_MAX as usize / 64];
         let Some(word) = mask.get_mut(node as usize / 64) else { return Err(Errno::INVAL.into()) };
         *word = 1 << (node % 64);
@@ -184,10 +196,16 @@ impl Mapping {
                 mask.as_ptr(),
                 // The kernel counts one more than it looks at.
                 u64::from(NODES_MAX) + 1,
-                flags,
+                0,
             )
         };
         if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Processes that are forked do not have the mapping.
+    pub(super) fn keep_from_children(&self) -> io::Result<()> {
+        // SAFETY: S1 (the range is this mapping); the advice changes no contents here.
+        Ok(unsafe { madvise(self.base().cast(), self.len, Advice::LinuxDontFork) }?)
     }
 
     /// Makes every page present now, so that no later access waits for the kernel.

@@ -53,6 +53,27 @@ impl FrameMemory {
         Ok(FrameMemory { nr_frames, mapping: Mapping::reserve_shared(len, huge_pages)? })
     }
 
+    /// Addresses for `nr_frames` frames that may be given away, of small pages, and no memory but
+    /// what is touched, however many there are.
+    ///
+    /// # Errors
+    /// As for [`FrameMemory::reserve`].
+    pub(crate) fn reserve_thin(nr_frames: u32) -> io::Result<FrameMemory> {
+        let len = nr_frames as usize * FRAME_BYTES;
+        Ok(FrameMemory { nr_frames, mapping: Mapping::reserve_thin(len)? })
+    }
+
+    /// All of it, for accesses that may race.
+    pub(crate) fn cells(&self) -> &[std::sync::atomic::AtomicU64] {
+        self.mapping.cells()
+    }
+
+    /// The addresses of `frames`; panics when they are not in the arena.
+    pub(crate) fn addresses(&self, frames: Range<u32>) -> Range<usize> {
+        let (base, bytes) = (self.mapping.base().addr(), self.bytes_of(&frames));
+        base + bytes.start..base + bytes.end
+    }
+
     /// The file that other processes can map, if there is one.
     pub(crate) fn file(&self) -> Option<BorrowedFd<'_>> {
         self.mapping.file()
@@ -141,13 +162,6 @@ impl FrameMemory {
         self.mapping.bind(bytes.start, bytes.len(), node)
     }
 
-    /// As [`bind`](Self::bind), and moves what memory there is already, as far as no other
-    /// process maps it.
-    pub(crate) fn rebind(&self, frames: Range<u32>, node: u32) -> io::Result<()> {
-        let bytes = self.bytes_of(&frames);
-        self.mapping.rebind(bytes.start, bytes.len(), node)
-    }
-
     /// Processes that are forked do not have the mapping.
     pub(crate) fn keep_from_children(&self) -> io::Result<()> {
         self.mapping.keep_from_children()
@@ -169,6 +183,21 @@ impl FrameMemory {
     /// As before `frames` were withheld, or discarded; panics when they are not in the arena.
     pub(crate) fn take_again(&self, frames: Range<u32>) {
         self.mapping.take_again(self.bytes_of(&frames));
+    }
+
+    /// None of it is made of huge pages from now on.
+    pub(crate) fn stay_small(&self) {
+        self.mapping.stay_small();
+    }
+
+    /// Drops the contents of `frames`, to make room for a page that is moved there.
+    ///
+    /// # Safety
+    /// As for [`discard`](Self::discard).
+    pub(crate) unsafe fn empty(&self, frames: Range<u32>) -> io::Result<()> {
+        let bytes = self.bytes_of(&frames);
+        // SAFETY: S1 (checked above), S4 (the caller owns the frames).
+        unsafe { self.mapping.empty(bytes.start, bytes.len()) }
     }
 
     fn bytes_of(&self, frames: &Range<u32>) -> Range<usize> {

@@ -58,6 +58,24 @@ impl Mapping {
         panic!("loom explores nothing that asks where frames are")
     }
 
+    pub(super) fn reserve_thin(_len: usize) -> io::Result<Mapping> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Nothing that loom does not watch.
+    pub(super) fn cells(&self) -> &[std::sync::atomic::AtomicU64] {
+        &[]
+    }
+
+    pub(super) fn stay_small(&self) {}
+
+    /// # Safety
+    /// As for the real one.
+    pub(super) unsafe fn empty(&self, start: usize, len: usize) -> io::Result<()> {
+        self.zero(start, len);
+        Ok(())
+    }
+
     pub(super) fn reserve_shared(_len: usize, _huge_pages: bool) -> io::Result<Mapping> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -67,10 +85,6 @@ impl Mapping {
     }
 
     pub(super) fn bind(&self, _start: usize, _len: usize, _node: u32) -> io::Result<()> {
-        Ok(())
-    }
-
-    pub(super) fn rebind(&self, _start: usize, _len: usize, _node: u32) -> io::Result<()> {
         Ok(())
     }
 

@@ -95,7 +95,7 @@ pub struct PageTable {
     arena: Arc<FrameArena>,
     /// By which other processes know the file; 0 where they do not.
     tag: u32,
-    /// Where the pages' bytes are, if not in their frames.
+    /// In whose user's mapping the pages' bytes may be, in place of their frames.
     region: Option<Arc<RegionMemory>>,
     /// Of the first leaves.
     near: [Branch; NEAR_LEAVES],
@@ -118,9 +118,9 @@ impl PageTable {
         PageTable { arena, tag, region: None, near: branches(), top: OnceBox::new() }
     }
 
-    /// As [`PageTable::new`], for pages whose bytes are a region's: a frame of the arena is then no
-    /// more than the right to as much memory.
-    pub fn over_region(arena: Arc<FrameArena>, region: Arc<RegionMemory>) -> PageTable {
+    /// As [`PageTable::new`], for the pages of a region, and over the arena that lends it memory.
+    pub fn over_region(region: Arc<RegionMemory>) -> PageTable {
+        let arena = Arc::clone(region.lender().arena());
         PageTable { region: Some(region), ..PageTable::new(arena) }
     }
 

@@ -1,4 +1,4 @@
-//! Where a page's bytes are: in its frame, or behind the back door of a region.
+//! Where a page's bytes are: in its frame, or in place of it, in the mapping of a region's user.
 
 use pagetide_core::ids::FrameId;
 
@@ -23,11 +23,14 @@ impl<'a> PageRef<'a> {
     }
 
     /// Where the bytes of the page are, which is in `frame`: in which memory, and at which place.
+    /// They stay there as long as the page is locked or pinned.
     #[inline]
     pub(crate) fn place(self, frame: FrameId) -> (&'a FrameMemory, u32) {
         match self.region() {
-            None => (self.table.arena.memory(), frame.0),
-            Some((region, number)) => (region.back(), number),
+            Some((region, number)) if region.access(number.into()) != UserAccess::None => {
+                (region.user(), number)
+            }
+            _ => (self.table.arena.memory(), frame.0),
         }
     }
 }

@@ -237,7 +237,6 @@ impl<H: PageHandle> Lock<H> {
         assert!(self.frame().is_none(), "S3: {:?} has a frame already", self.page());
         let (frame, version) = claimed.into_parts(self.arena());
         self.arena().begin_change(Some(frame));
-        region::prepare(self.page(), frame);
         self.arena().name(frame, self.page().tag(), self.page().index());
         self.page().word().install(frame, version);
         self.page().note_frame(frame);
@@ -251,10 +250,7 @@ impl<H: PageHandle> Lock<H> {
         let frame = self.resident_frame();
         assert!(shadow.unwrap_or(0) >> PAYLOAD_BITS == 0, "a shadow entry has 60 bits");
         self.arena().unname(frame);
-        if let Some((region, place)) = self.page().region() {
-            // SAFETY: S25 (this is the lock), S4 (no other token holds the page).
-            unsafe { region.punch(place) };
-        }
+        self.unmap_user();
         let before = self.page().word().evict(shadow);
         self.wrote = false;
         ClaimedFrame::from_parts(frame, before.version(), self.arena())
@@ -268,22 +264,17 @@ impl<H: PageHandle> Lock<H> {
     /// table's.
     ///
     /// # Cost
-    /// A copy of one frame. A region's page is not copied: the frame is an allowance, and its
-    /// memory goes to the frame's node where the kernel moves it.
+    /// A copy of one frame. A region's page leaves its user's mapping first.
     pub fn relocate(&mut self, target: ClaimedFrame) -> ClaimedFrame {
         let source = self.resident_frame();
         let (frame, version) = target.into_parts(self.arena());
         self.arena().begin_change(Some(frame));
         self.page().word().before_copy_in();
-        if self.page().region().is_some() {
-            self.unmap_user();
-            region::prepare(self.page(), frame);
-        } else {
-            // SAFETY: S3 (one claim a frame): the target was the caller's claim and is no page's,
-            // so it is neither written nor lent elsewhere (S4); LOCK keeps writers from the source
-            // (S4).
-            unsafe { self.arena().memory().copy_frame(source.0, frame.0) };
-        }
+        self.unmap_user();
+        // SAFETY: S3 (one claim a frame): the target was the caller's claim and is no page's, so it
+        // is neither written nor lent elsewhere (S4); LOCK keeps writers from the source (S4), a
+        // region's user among them, which has it no longer (S25).
+        unsafe { self.arena().memory().copy_frame(source.0, frame.0) };
         self.arena().unname(source);
         self.arena().name(frame, self.page().tag(), self.page().index());
         let before = self.page().word().relocate(frame, version);
@@ -303,6 +294,7 @@ impl<H: PageHandle> Lock<H> {
     /// Panics if the page is not resident or the range leaves the frame.
     pub fn write(&mut self, offset: usize, source: &[u8]) {
         self.wrote = true;
+        self.take_from_readers();
         let (memory, place) = self.place();
         // SAFETY: S4 (LOCK excludes pins and other locks), and `&mut self` excludes this lock's
         // slices.
@@ -312,6 +304,7 @@ impl<H: PageHandle> Lock<H> {
     /// Zeroes `range` of the page's frame; panics as [`write`](Self::write) does.
     pub fn fill_zero(&mut self, range: Range<usize>) {
         self.wrote = true;
+        self.take_from_readers();
         let (memory, place) = self.place();
         // SAFETY: S4 (LOCK excludes pins and other locks), and `&mut self` excludes this lock's
         // slices.
@@ -338,6 +331,7 @@ impl<H: PageHandle> Lock<H> {
     /// The frame's memory for the kernel to fill, one frame long. Counts as written from here on.
     pub(crate) fn fill_target(&mut self) -> *mut u8 {
         self.wrote = true;
+        self.take_from_readers();
         let (memory, place) = self.place();
         memory.frame_ptr(place)
     }

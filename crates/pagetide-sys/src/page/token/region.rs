@@ -1,12 +1,10 @@
 //! What a lock can do for, and against, the user of a region.
 //!
-//! A table's pages may be a region's: their bytes are then behind its back door, and its user may
-//! have them mapped. The holder of a page's lock decides what is mapped.
+//! A table's pages may be a region's: its user may then have them mapped, which is where their
+//! bytes are. The holder of a page's lock decides what is mapped.
 //!
 //! Invariant S25: everything here that changes what the user may do has the lock, as `&mut` where
 //! it lets the user write, so that no slice of the lock's own lives.
-
-use pagetide_core::ids::FrameId;
 
 use super::{Lock, PageHandle};
 use crate::fault::region::UserAccess;
@@ -37,19 +35,6 @@ pub(super) fn unmap_idle(page: PageRef<'_>) {
     }
 }
 
-/// A region's page is about to have `frame` for its allowance: the frame's own memory goes, and
-/// the page's is to be of the frame's node.
-pub(super) fn prepare(page: PageRef<'_>, frame: FrameId) {
-    let Some((region, place)) = page.region() else { return };
-    let arena = page.arena();
-    // SAFETY: S3 (one claim a frame): the caller has just taken over the claim on it, and the
-    // page's bytes are elsewhere (S24).
-    let _ = unsafe { arena.memory().discard(frame.0..frame.0 + 1) };
-    if let Some(node) = arena.node_of(frame) {
-        region.place(place, node);
-    }
-}
-
 impl<H: PageHandle> Lock<H> {
     /// What the region's user may do to the page without a fault.
     pub fn user_access(&self) -> UserAccess {
@@ -57,36 +42,40 @@ impl<H: PageHandle> Lock<H> {
     }
 
     /// Lets the region's user read the page, or write it, too, and wakes threads in its fault.
-    /// Returns what was allowed: writing also where the kernel cannot map for reading alone.
+    /// Returns what was allowed: writing also where a store came before the page was protected.
     ///
     /// Panics if the page is not resident, or no region's.
     ///
     /// # Errors
     /// [`UffdError::Call`]: the page is not mapped, and threads in its fault wait still.
     pub fn map_user(&mut self, write: bool) -> Result<UserAccess, UffdError> {
-        assert!(self.frame().is_some(), "S25: only a resident page is mapped");
+        let frame = self.frame().expect("S25: only a resident page is mapped");
         let (region, place) = self.page().region().expect("S25: only regions have users");
         // SAFETY: S25 (this is the lock, and `&mut self` excludes its slices).
-        unsafe { region.map(place, write) }
+        unsafe { region.map(place, frame.0, write) }
+    }
+
+    /// The page is about to be written by the lock's holder: where its user is not to write, it
+    /// leaves the mapping, in which nothing else could either.
+    pub(super) fn take_from_readers(&mut self) {
+        if self.user_access() == UserAccess::Read {
+            self.unmap_user();
+        }
     }
 
     /// Has the region's user meet a fault at the next access.
     pub fn unmap_user(&self) {
-        if let Some((region, place)) = self.page().region()
-            && region.access(place.into()) != UserAccess::None
-        {
+        if let (Some((region, place)), Some(frame)) = (self.page().region(), self.frame()) {
             // SAFETY: S25 (this is the lock).
-            unsafe { region.unmap(place..place + 1) };
+            unsafe { region.unmap(place, frame.0) };
         }
     }
 
     /// Has the region's user meet a fault at the next store.
     pub fn protect_from_user(&self) {
-        if let Some((region, place)) = self.page().region()
-            && region.access(place.into()) == UserAccess::Write
-        {
+        if let Some((region, place)) = self.page().region() {
             // SAFETY: S25 (this is the lock).
-            unsafe { region.protect(place..place + 1) };
+            unsafe { region.protect(place) };
         }
     }
 

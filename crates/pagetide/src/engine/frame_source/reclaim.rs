@@ -132,6 +132,15 @@ impl FrameSource {
         claimed.or_else(|| driver::alloc_slowly(&mut self.reclaimer(cpu))).ok_or(NoFrame)
     }
 
+    /// A frame for a page, if one is to be had without reclaiming.
+    pub(crate) fn frame_at_hand(&self, cpu: CpuId) -> Option<ClaimedFrame> {
+        let claimed = driver::take_without_reclaim(&mut self.reclaimer(cpu));
+        if claimed.is_none() {
+            self.has_free.store(false, Relaxed);
+        }
+        claimed
+    }
+
     /// A frame of the fastest node that has one above LOW.
     pub(crate) fn frame_above_low(&self, cpu: CpuId) -> Option<ClaimedFrame> {
         let claimed = driver::take_above_low(&mut self.reclaimer(cpu));

@@ -14,7 +14,7 @@ use crate::memory::locks::lock;
 use pagetide_core::ids::{MappingId, PageIndex};
 use pagetide_core::tiering::{BalancingMode, EntryFacts, ScanChunk, ScannedMapping, TieringKnobs};
 use pagetide_core::units::Millis;
-use pagetide_sys::{UnmapBatch, read_thread_cpu_time_ns};
+use pagetide_sys::read_thread_cpu_time_ns;
 use std::time::Duration;
 
 /// The longest the clock of a cache with tiers stands still.
@@ -53,10 +53,9 @@ impl FrameSource {
         for mapping in self.mappings.read().iter().filter(|mapping| mapping.is_region()) {
             let mut pages = std::mem::take(&mut *lock(&mapping.rearm));
             pages.sort_unstable();
-            let mut batch = UnmapBatch::new();
             for index in pages {
                 if let Some(page) = mapping.table.page(index) {
-                    batch.unmap_armed(page);
+                    page.unmap_armed();
                 }
             }
         }
@@ -104,7 +103,6 @@ impl FrameSource {
         let mut nr_armed = 0;
         let mut promotion = lock(&tiering.promotion);
         let range = PageIndex(pages.start)..PageIndex(pages.end);
-        let mut batch = UnmapBatch::new();
         mapping.table.for_each_present(range, |page, seen| {
             let Some(frame) = seen.frame().filter(|_| !seen.is_locked()) else { return };
             let folio = &self.pages.folios[frame];
@@ -117,7 +115,7 @@ impl FrameSource {
             };
             if promotion.wants_hint(mode, &facts, page.index()) {
                 folio.swap_hint_stamp(stamp);
-                nr_armed += u64::from(batch.set_hint(page));
+                nr_armed += u64::from(page.set_hint());
             }
         });
         nr_armed

@@ -6,14 +6,17 @@
 //!   protect  subject    first store to a page mapped for reading, in a region that fits
 //!   minor    subject    load of a page that aging took out of the mapping
 //!            missing    as above: what the fault would cost if the memory were gone
+//!   evict    subject    CPU time of a fault and an eviction, loads of a file in memory, 4x memory
+//!            bare       the same by the bare system calls
 //!   load     subject    8 bytes of a random page of a region, all mapped
 //!            memory     the same of touched anonymous memory on huge pages
 //!   zipf     subject    8 bytes of a page, zipf 0.99, of a region over a file of 4x memory
 //!            guard      the same through guards of another cache's handle
 //! ```
 //!
-//! One thread touches, one serves: each fault wakes the one and then the other. Where userfaultfd
-//! is refused, the rows say so. Ignored: several threads, and stores at more than memory.
+//! Where userfaultfd is refused, the rows say so. Ignored: stores at more than memory.
+
+mod bare;
 
 use super::interleave::{TimedRun, time_threads};
 use super::{Bench, Row};
@@ -22,12 +25,15 @@ use crate::failure::Failure;
 use crate::machine;
 use crate::pages::{PagePicker, Shuffle, Skew};
 use ::pagetide::{CreateRegionError, Detail, PageCache, PolicyName, Region, RegionOptions};
+use bare::BareRegion;
 use pagetide_core::units::{Bytes, PAGE_BYTES};
 use pagetide_sys::huge_buffer::HugeBuffer;
+use pagetide_sys::read_process_cpu_time_ns;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::hint::black_box;
-use std::sync::atomic::Ordering::Relaxed;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 const WORDS: usize = PAGE_BYTES / 8;
@@ -52,6 +58,9 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     let mut rows = faults(bench, &cache, len)?;
     rows.push(load(bench, &cache, len)?);
     drop(cache);
+    for nr_threads in [1, 2] {
+        rows.push(evict(bench, memory, nr_threads)?);
+    }
     rows.push(zipf(bench, memory)?);
     Ok(rows)
 }
@@ -149,6 +158,40 @@ fn load(bench: &Bench<'_>, cache: &PageCache, len: Bytes) -> Result<Row, Failure
         ],
     )?;
     Ok(Row::measured(("region", "load", 1), "memory", &subject, &reference))
+}
+
+/// Where files are in memory, if anywhere.
+const RAM: &str = "/dev/shm";
+
+/// CPU time of the whole process for a fault: what is read lies in memory, what leaves is clean.
+fn evict(bench: &Bench<'_>, memory: Bytes, nr_threads: u32) -> Result<Row, Failure> {
+    let dir = Some(Path::new(RAM)).filter(|ram| ram.is_dir()).unwrap_or(&bench.args.dir);
+    let (_folder, data) = bench.make_file(dir, Bytes(FILE_TIMES * memory.0))?;
+    let cache = bench.make_cache(bench.policy(), memory)?;
+    let region = make(&cache, RegionOptions::over(&data.path))?;
+    let nr_frames = memory.whole_pages() as u32;
+    let bare = BareRegion::new(&data.path, data.nr_pages, nr_frames)?;
+    let duration = bench.duration(1000);
+    let time = |words: &[AtomicU64], nr_faults: &dyn Fn() -> u64| {
+        let seeds: Vec<_> =
+            (0..nr_threads).map(|nth| SmallRng::seed_from_u64(nth.into())).collect();
+        let (faults, cpu_ns) = (nr_faults(), read_process_cpu_time_ns());
+        time_threads((duration, BATCH), seeds, |random| {
+            let page = random.random_range(0..data.nr_pages as usize);
+            black_box(words[page * WORDS].load(Relaxed));
+            Ok(())
+        })?;
+        let cpu_ns = read_process_cpu_time_ns() - cpu_ns;
+        Ok(cpu_ns as f64 / (nr_faults() - faults) as f64)
+    };
+    let [subject, reference] = bench.interleave(
+        "region evict",
+        [
+            Box::new(|| time(region.words(), &|| region.stats().missing_faults)),
+            Box::new(|| time(bare.words(), &|| bare.nr_faults())),
+        ],
+    )?;
+    Ok(Row::measured(("region", "evict", nr_threads), "bare", &subject, &reference))
 }
 
 fn zipf(bench: &Bench<'_>, memory: Bytes) -> Result<Row, Failure> {

@@ -1,0 +1,266 @@
+//! Frames' memory, lent to regions' users: in the user's mapping in place of the frame, and back.
+//!
+//! **Problem.** A page that a region's user may touch is to be at the user's address, and is to be
+//! counted once.
+//!
+//! **Idea.** The page itself moves: `UFFDIO_MOVE` takes it out of the frame, which is a hole then,
+//! and puts it where the user sees it, without a copy; and back the same way.
+//!
+//! ```text
+//!   frame       | p | . | p | . |        p a page   . a hole
+//!                     |       ^
+//!              put in |       | taken out
+//!                     v       |
+//!   user's      | . | p | . | . | . | . |
+//! ```
+//!
+//! A page moves in writable. To be mapped for reading it is protected after that, and compared with
+//! what it was: a store that came in between is seen.
+//!
+//! Where the kernel does not move (before 6.8), or not now (a child has the page as well, after
+//! fork; a device is at it), bytes are copied, by way of the stack: there are never two pages.
+//!
+//! **Data and invariants.** S24, S25: everything here is done by the holder of the page's LOCK,
+//! whose frame it is. The memory of frames is private, and of small pages from the first region on:
+//! the kernel would fill in the holes of huge ones.
+//!
+//! Source: ioctl_userfaultfd(2), UFFDIO_MOVE(2const); measured for what these do not say.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::UserAccess;
+use crate::fault::uffd::{Put, Uffd, UffdError, UffdFeatures};
+use crate::memory::arena::FrameArena;
+use crate::memory::frames::{FRAME_BYTES, FrameMemory};
+
+/// What lends an arena's memory to regions: one an arena.
+pub struct FrameLender {
+    arena: Arc<FrameArena>,
+    /// By which pages move back, where the kernel moves.
+    way_back: Option<Uffd>,
+}
+
+/// A page at the user's place, and how to reach the place.
+#[derive(Clone, Copy)]
+pub(super) struct UserPlace<'a> {
+    pub(super) uffd: &'a Uffd,
+    pub(super) memory: &'a FrameMemory,
+    pub(super) page: u32,
+}
+
+impl UserPlace<'_> {
+    pub(super) fn range(&self) -> Range<usize> {
+        self.memory.addresses(self.page..self.page + 1)
+    }
+
+    /// Takes away what is there.
+    ///
+    /// # Safety
+    /// S25: the caller has the page locked, and what is there is not needed.
+    unsafe fn empty(&self) -> std::io::Result<()> {
+        // SAFETY: S25, by the caller's word.
+        unsafe { self.memory.empty(self.page..self.page + 1) }
+    }
+}
+
+impl FrameLender {
+    /// Lends the frames of `arena`, which are of small pages from now on.
+    ///
+    /// # Errors
+    /// [`UffdError`]: userfaultfd is refused; or the arena has a lender already, or is shared.
+    pub fn new(arena: &Arc<FrameArena>) -> Result<FrameLender, UffdError> {
+        let uffd = Uffd::open_for_signals().or_else(|_| Uffd::open())?;
+        arena.memory().stay_small();
+        let moves = uffd.features().has(UffdFeatures::MOVE);
+        if moves {
+            let all = arena.memory().addresses(0..arena.nr_frames());
+            // SAFETY: S1 (the arena's memory is private: a file could not be registered so).
+            unsafe { uffd.register_target(all) }?;
+        }
+        Ok(FrameLender { arena: Arc::clone(arena), way_back: moves.then_some(uffd) })
+    }
+
+    /// As [`FrameLender::new`], by copies alone: what an older kernel would do.
+    #[cfg(test)]
+    pub(crate) fn copying(arena: &Arc<FrameArena>) -> FrameLender {
+        arena.memory().stay_small();
+        FrameLender { arena: Arc::clone(arena), way_back: None }
+    }
+
+    /// The arena whose memory it lends.
+    pub fn arena(&self) -> &Arc<FrameArena> {
+        &self.arena
+    }
+
+    /// Whether pages move, or are copied.
+    pub fn moves(&self) -> bool {
+        self.way_back.is_some()
+    }
+
+    /// Puts the page that is in `frame` where the user sees it; returns what the user may do, which
+    /// is to write where `write` is set, or where a store came first.
+    ///
+    /// # Safety
+    /// S25: the caller has the page locked, which is in `frame`, and no slice of it.
+    pub(super) unsafe fn put_in(
+        &self,
+        place: UserPlace<'_>,
+        frame: u32,
+        write: bool,
+    ) -> Result<UserAccess, UffdError> {
+        if self.moves() {
+            // SAFETY: S25, by the caller's word.
+            if let Some(access) = unsafe { self.move_in(place, frame, write) }? {
+                return Ok(access);
+            }
+        }
+        // SAFETY: S25, by the caller's word.
+        unsafe { self.copy_in(place, frame, write) }
+    }
+
+    /// `None`: the page cannot be moved.
+    ///
+    /// # Safety
+    /// As of [`FrameLender::put_in`].
+    unsafe fn move_in(
+        &self,
+        place: UserPlace<'_>,
+        frame: u32,
+        write: bool,
+    ) -> Result<Option<UserAccess>, UffdError> {
+        let mut before = [0; FRAME_BYTES];
+        if !write {
+            self.arena.memory().read(frame, 0, &mut before);
+        }
+        let source = self.arena.memory().addresses(frame..frame + 1).start;
+        // SAFETY: S24, S25: the page is the caller's, here and there.
+        let mv = || unsafe { place.uffd.move_to(place.range(), source) };
+        // SAFETY: S25: the page is the caller's, and its bytes are in the frame.
+        let moved = unsafe { put(place, mv) };
+        // Also where one of both is locked into memory (mlock): the kernel refuses that.
+        if !matches!(moved, Ok(Put::Done)) {
+            return Ok(None);
+        }
+        if write || place.uffd.protect(place.range(), true).is_err() {
+            return Ok(Some(UserAccess::Write));
+        }
+        // SAFETY: S25 (it is protected, and its lock held): it is not written meanwhile.
+        let now = unsafe { place.memory.bytes(place.page) };
+        if now == before {
+            return Ok(Some(UserAccess::Read));
+        }
+        place.uffd.protect(place.range(), false)?;
+        Ok(Some(UserAccess::Write))
+    }
+
+    /// # Safety
+    /// As of [`FrameLender::put_in`].
+    unsafe fn copy_in(
+        &self,
+        place: UserPlace<'_>,
+        frame: u32,
+        write: bool,
+    ) -> Result<UserAccess, UffdError> {
+        let memory = self.arena.memory();
+        let mut bytes = [0; FRAME_BYTES];
+        memory.read(frame, 0, &mut bytes);
+        // SAFETY: S25: the page is the caller's, and its bytes are kept here.
+        let _ = unsafe { memory.empty(frame..frame + 1) };
+        let source = bytes.as_ptr().addr();
+        // SAFETY: S24, S25: the place is the caller's, and the source lives here.
+        let copy = || unsafe { place.uffd.copy_to(place.range(), source, write) };
+        // SAFETY: S25: the page is the caller's, and its bytes are kept here.
+        let result = unsafe { put(place, copy) };
+        match result {
+            Ok(Put::Done) if write => Ok(UserAccess::Write),
+            Ok(Put::Done) => Ok(UserAccess::Read),
+            other => {
+                // SAFETY: S25: the page is the caller's, and is in its frame again.
+                unsafe { memory.write(frame, 0, &bytes) };
+                let range = place.range();
+                let (start, len) = (range.start as u64, range.len() as u64);
+                let source = std::io::ErrorKind::ResourceBusy.into();
+                Err(other.err().unwrap_or(UffdError::Call {
+                    call: "UFFDIO_COPY",
+                    start,
+                    len,
+                    source,
+                }))
+            }
+        }
+    }
+
+    /// Takes the page out of the user's mapping, into `frame`. Panics if the kernel refuses.
+    ///
+    /// # Safety
+    /// S25: the caller has the page locked, whose frame it is.
+    pub(super) unsafe fn take_out(&self, place: UserPlace<'_>, frame: u32) {
+        // SAFETY: S25, by the caller's word.
+        if !unsafe { self.move_out(place, frame) } {
+            // SAFETY: S25, by the caller's word.
+            unsafe { self.copy_out(place, frame) };
+        }
+    }
+
+    /// # Safety
+    /// As of [`FrameLender::take_out`].
+    unsafe fn move_out(&self, place: UserPlace<'_>, frame: u32) -> bool {
+        let Some(way_back) = &self.way_back else { return false };
+        let memory = self.arena.memory();
+        let target = memory.addresses(frame..frame + 1);
+        loop {
+            // SAFETY: S24, S25: the page is the caller's, here and there.
+            match unsafe { way_back.move_to(target.clone(), place.range().start) } {
+                Ok(Put::Done) => return true,
+                // A reader that was late has looked at the hole, and zeros are there.
+                // SAFETY: S25: the frame is the caller's, and the page's bytes are not in it.
+                Ok(Put::Occupied) if unsafe { memory.empty(frame..frame + 1) }.is_ok() => {}
+                Ok(Put::Nothing) => {
+                    // The user has dropped it (madvise): it reads as zeros.
+                    // SAFETY: S25: the frame is the caller's.
+                    unsafe { memory.fill_zero(frame, 0..FRAME_BYTES) };
+                    return true;
+                }
+                _ => return false,
+            }
+        }
+    }
+
+    /// # Safety
+    /// As of [`FrameLender::take_out`].
+    unsafe fn copy_out(&self, place: UserPlace<'_>, frame: u32) {
+        let mut bytes = [0; FRAME_BYTES];
+        let protected = place.uffd.protect(place.range(), true);
+        protected.expect("S25: what cannot be protected cannot be taken out");
+        place.memory.read(place.page, 0, &mut bytes);
+        // SAFETY: S25: the page is the caller's, and its bytes are kept here.
+        let emptied = unsafe { place.empty() };
+        emptied.expect("S25: what cannot be unmapped cannot be called unmapped");
+        // SAFETY: S25: the frame is the caller's.
+        unsafe { self.arena.memory().write(frame, 0, &bytes) };
+    }
+}
+
+/// Puts something at the place; once more if what stood there was a mark that there is to be no
+/// page.
+///
+/// # Safety
+/// S25: the caller has the page locked, and nothing is at the place that is needed.
+unsafe fn put(
+    place: UserPlace<'_>,
+    mut again: impl FnMut() -> Result<Put, UffdError>,
+) -> Result<Put, UffdError> {
+    match again()? {
+        // SAFETY: S25, by the caller's word.
+        Put::Occupied if unsafe { place.empty() }.is_ok() => again(),
+        other => Ok(other),
+    }
+}
+
+impl fmt::Debug for FrameLender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FrameLender({:?})", self.arena)
+    }
+}

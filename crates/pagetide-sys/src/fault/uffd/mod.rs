@@ -1,0 +1,311 @@
+//! userfaultfd: page faults of an address range, told to the program itself.
+//!
+//! **Problem.** A range of memory whose pages come and go needs a way to bring them at a fault.
+//! The kernel offers that as a file descriptor and a few ioctls, of which each may be refused, or
+//! missing in an older kernel, and most of whose errors are part of normal life.
+//!
+//! **Idea.** One type for the descriptor, a method for each ioctl, and each error listed where it
+//! is matched.
+//!
+//! ```text
+//!   a thread touches a page that is absent, or stores to one that is write-protected
+//!        |
+//!        +--as a signal--> SIGBUS: the thread itself serves it, see `signal`
+//!        +--as a message-> sleeps; another thread reads an address, and why
+//!        v
+//!   goes on once there is a page:  MOVE, COPY, WRITEPROTECT, WAKE, POISON
+//! ```
+//!
+//! **Data and invariants.** S26: an ioctl gets the address of a live value on the stack, of the
+//! layout the manual says, and a range of the mapping it is about.
+//!
+//! **Ignored.** Events other than faults (none are asked for); huge pages; memory that is shared.
+//!
+//! Source: manual pages userfaultfd(2), ioctl_userfaultfd(2) and the UFFDIO_* pages; Linux
+//! documentation, "Userfaultfd" (admin-guide/mm/userfaultfd).
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use crate::memory::frames::FRAME_BYTES;
+
+use self::abi::{
+    API, ApiArgument, COPY_WP, IOC_API, IOC_COPY, IOC_MOVE, IOC_NEW, IOC_POISON, IOC_REGISTER,
+    IOC_WAKE, IOC_WRITEPROTECT, PagesArgument, ProtectArgument, REGISTER_MISSING, REGISTER_WP,
+    RangeArgument, RegisterArgument, TransferArgument, USER_MODE_ONLY, WRITEPROTECT_ON, ioctl,
+};
+use self::error::DEVICE;
+
+pub use self::error::{UffdError, UffdFeatures, UffdSource};
+pub use self::message::{Fault, FaultKind};
+
+mod abi;
+mod error;
+mod message;
+
+/// What came of putting a page somewhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Put {
+    /// It is there now, and threads that waited for it were woken.
+    Done,
+    /// There is something already: a page, or a mark that there is to be none.
+    Occupied,
+    /// There was nothing to be moved.
+    Nothing,
+    /// It cannot be moved just now: it has another user, as a child has after fork, or a device.
+    Busy,
+}
+
+/// A userfaultfd.
+#[derive(Debug)]
+pub(crate) struct Uffd {
+    file: File,
+    features: UffdFeatures,
+    source: UffdSource,
+}
+
+impl Uffd {
+    /// Opens one, by whichever way is allowed, whose faults are messages.
+    ///
+    /// # Errors
+    /// [`UffdError::Refused`], [`UffdError::Lacks`].
+    pub(crate) fn open() -> Result<Uffd, UffdError> {
+        Uffd::open_with(UffdFeatures(0), open_descriptor)
+    }
+
+    /// Opens one whose faults are signals: for faults of user mode alone, which needs no privilege.
+    ///
+    /// # Errors
+    /// As [`Uffd::open`]; [`UffdError::Lacks`] where the kernel cannot.
+    pub(crate) fn open_for_signals() -> Result<Uffd, UffdError> {
+        Uffd::open_with(UffdFeatures::SIGBUS, || match call(USER_MODE_ONLY) {
+            Ok(descriptor) => Ok((descriptor, UffdSource::UserModeOnly)),
+            // Kernels before 5.11 do not know that flag.
+            Err(_) => open_descriptor(),
+        })
+    }
+
+    fn open_with(
+        needed: UffdFeatures,
+        open: impl Fn() -> Result<(OwnedFd, UffdSource), UffdError>,
+    ) -> Result<Uffd, UffdError> {
+        let needed = UffdFeatures(UffdFeatures::NEEDED.0 | needed.0);
+        // A descriptor is asked only once: the first is to find out what there is.
+        let (first, _) = open()?;
+        let known = agree(first.as_fd(), UffdFeatures(0))?;
+        if !known.has(needed) {
+            return Err(UffdError::Lacks { lacking: UffdFeatures(needed.0 & !known.0) });
+        }
+        let wanted = UffdFeatures(needed.0 | known.0 & UffdFeatures::USED.0);
+        let (descriptor, source) = open()?;
+        agree(descriptor.as_fd(), wanted)?;
+        Ok(Uffd { file: descriptor.into(), features: wanted, source })
+    }
+
+    pub(crate) fn features(&self) -> UffdFeatures {
+        self.features
+    }
+
+    pub(crate) fn source(&self) -> UffdSource {
+        self.source
+    }
+
+    /// Has faults of the range told here from now on: of absent pages, and of stores to protected
+    /// ones.
+    ///
+    /// # Safety
+    /// The range is private memory, of which nothing else has been told yet.
+    pub(crate) unsafe fn register(&self, range: Range<usize>) -> Result<(), UffdError> {
+        // SAFETY: S24, S26, by the caller's word.
+        unsafe { self.register_for(range, REGISTER_MISSING | REGISTER_WP) }
+    }
+
+    /// Lets pages be moved into the range, whose faults stay the kernel's: no page of it is ever
+    /// protected.
+    ///
+    /// # Safety
+    /// The range is private memory.
+    pub(crate) unsafe fn register_target(&self, range: Range<usize>) -> Result<(), UffdError> {
+        // SAFETY: S24, S26, by the caller's word.
+        unsafe { self.register_for(range, REGISTER_WP) }
+    }
+
+    /// # Safety
+    /// As of [`Uffd::register`], for faults of `mode`.
+    unsafe fn register_for(&self, range: Range<usize>, mode: u64) -> Result<(), UffdError> {
+        let range = argument(&range);
+        let mut register = RegisterArgument { range, mode, ioctls: 0 };
+        // SAFETY: S26 (the argument's layout), and the caller's word for the range.
+        let result = unsafe { ioctl(self.file.as_raw_fd(), IOC_REGISTER, &mut register) };
+        result.map_err(failed("UFFDIO_REGISTER", range))
+    }
+
+    /// Reads faults that were not told yet, without waiting; calls `each` for every one.
+    ///
+    /// # Errors
+    /// What read(2) says, but for `EAGAIN` (there is none) and `EINTR`.
+    pub(crate) fn read_faults(&self, each: impl FnMut(Fault)) -> io::Result<()> {
+        message::read_faults(&self.file, each)
+    }
+
+    /// Moves the page at `source` to `target`, which is registered here and has none, and wakes
+    /// threads that wait for it there. The user may write it then. Nothing is at `source` after.
+    ///
+    /// # Safety
+    /// Both are whole pages of private memory, and the caller has both to itself, but for what
+    /// faults at `target`.
+    ///
+    /// # Errors
+    /// [`UffdError::Call`]: `ENOMEM`, `ESRCH` at exit.
+    pub(crate) unsafe fn move_to(
+        &self,
+        target: Range<usize>,
+        source: usize,
+    ) -> Result<Put, UffdError> {
+        // SAFETY: S24, S26, by the caller's word.
+        unsafe { self.transfer("UFFDIO_MOVE", IOC_MOVE, &target, source, 0) }
+    }
+
+    /// Makes a page at `target` with the bytes at `source`, and wakes threads that wait for it.
+    /// Where `writable` is not set, the next store is a fault.
+    ///
+    /// # Safety
+    /// As of [`Uffd::move_to`]; the bytes at `source` are only read.
+    ///
+    /// # Errors
+    /// As of [`Uffd::move_to`].
+    pub(crate) unsafe fn copy_to(
+        &self,
+        target: Range<usize>,
+        source: usize,
+        writable: bool,
+    ) -> Result<Put, UffdError> {
+        let mode = if writable { 0 } else { COPY_WP };
+        // SAFETY: S24, S26, by the caller's word.
+        unsafe { self.transfer("UFFDIO_COPY", IOC_COPY, &target, source, mode) }
+    }
+
+    /// # Safety
+    /// As of what calls it.
+    unsafe fn transfer(
+        &self,
+        name: &'static str,
+        request: u64,
+        target: &Range<usize>,
+        source: usize,
+        mode: u64,
+    ) -> Result<Put, UffdError> {
+        let RangeArgument { start, len } = argument(target);
+        loop {
+            let source = source as u64;
+            let mut argument = TransferArgument { target: start, source, len, mode, done: 0 };
+            // SAFETY: S26 (the argument's layout), and the caller's word for both ranges.
+            let result = unsafe { ioctl(self.file.as_raw_fd(), request, &mut argument) };
+            let Err(error) = result else { return Ok(Put::Done) };
+            match error.raw_os_error() {
+                // The mapping was being changed meanwhile, or the page looked at.
+                Some(libc::EAGAIN) => std::thread::yield_now(),
+                Some(libc::EEXIST) => return Ok(Put::Occupied),
+                Some(libc::ENOENT) => return Ok(Put::Nothing),
+                Some(libc::EBUSY) => return Ok(Put::Busy),
+                _ => return Err(failed(name, RangeArgument { start, len })(error)),
+            }
+        }
+    }
+
+    /// Takes writing away from the pages mapped in the range, or gives it back and wakes what waits
+    /// to write.
+    pub(crate) fn protect(&self, range: Range<usize>, on: bool) -> Result<(), UffdError> {
+        let mode = if on { WRITEPROTECT_ON } else { 0 };
+        let range = argument(&range);
+        loop {
+            let mut protect = ProtectArgument { range, mode };
+            // SAFETY: S26 (the argument's layout; the range is the region's, or the call fails).
+            let result = unsafe { ioctl(self.file.as_raw_fd(), IOC_WRITEPROTECT, &mut protect) };
+            match result {
+                Ok(()) => return Ok(()),
+                Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {
+                    std::thread::yield_now();
+                }
+                Err(error) => return Err(failed("UFFDIO_WRITEPROTECT", range)(error)),
+            }
+        }
+    }
+
+    /// Wakes threads that wait for a page of the range: they look again.
+    pub(crate) fn wake(&self, range: Range<usize>) -> Result<(), UffdError> {
+        let mut range = argument(&range);
+        // SAFETY: S26 (the argument's layout; the range is the region's, or the call fails).
+        let result = unsafe { ioctl(self.file.as_raw_fd(), IOC_WAKE, &mut range) };
+        result.map_err(failed("UFFDIO_WAKE", range))
+    }
+
+    /// Has the next touches of the pages raise SIGBUS, and wakes what waits for them.
+    pub(crate) fn poison(&self, range: Range<usize>) -> Result<(), UffdError> {
+        let range = argument(&range);
+        let mut pages = PagesArgument { range, mode: 0, done: 0 };
+        // SAFETY: S26 (the argument's layout; the range is the region's, or the call fails).
+        let result = unsafe { ioctl(self.file.as_raw_fd(), IOC_POISON, &mut pages) };
+        result.map_err(failed("UFFDIO_POISON", range))
+    }
+}
+
+impl AsFd for Uffd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+fn argument(range: &Range<usize>) -> RangeArgument {
+    debug_assert!(range.start.is_multiple_of(FRAME_BYTES) && range.end.is_multiple_of(FRAME_BYTES));
+    RangeArgument { start: range.start as u64, len: range.len() as u64 }
+}
+
+fn failed(call: &'static str, range: RangeArgument) -> impl FnOnce(io::Error) -> UffdError {
+    move |source| UffdError::Call { call, start: range.start, len: range.len, source }
+}
+
+/// One of the three ways, in order of what they can do.
+fn open_descriptor() -> Result<(OwnedFd, UffdSource), UffdError> {
+    let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
+    let from_device = File::options().read(true).write(true).open(DEVICE).and_then(|device| {
+        // SAFETY: S9 (the flags are a number): the call makes a descriptor, or fails.
+        owned(unsafe { libc::ioctl(device.as_raw_fd(), IOC_NEW, flags) }.into())
+    });
+    let device = match from_device {
+        Ok(descriptor) => return Ok((descriptor, UffdSource::Device)),
+        Err(error) => error,
+    };
+    if let Ok(descriptor) = call(0) {
+        return Ok((descriptor, UffdSource::Call));
+    }
+    match call(USER_MODE_ONLY) {
+        Ok(descriptor) => Ok((descriptor, UffdSource::UserModeOnly)),
+        Err(call) => Err(UffdError::Refused { device, call }),
+    }
+}
+
+/// A descriptor by the system call.
+fn call(flags: libc::c_int) -> io::Result<OwnedFd> {
+    let flags = flags | libc::O_CLOEXEC | libc::O_NONBLOCK;
+    // SAFETY: S9 (the flags are a number): the call makes a descriptor, or fails.
+    owned(unsafe { libc::syscall(libc::SYS_userfaultfd, flags) })
+}
+
+fn owned(result: libc::c_long) -> io::Result<OwnedFd> {
+    let descriptor = RawFd::try_from(result).ok().filter(|descriptor| *descriptor >= 0);
+    let descriptor = descriptor.ok_or_else(io::Error::last_os_error)?;
+    // SAFETY: S26 (the kernel has just made the descriptor, and nothing else knows of it).
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// Agrees on features, once for a descriptor; returns all that the kernel has.
+fn agree(descriptor: BorrowedFd<'_>, wanted: UffdFeatures) -> Result<UffdFeatures, UffdError> {
+    let mut api = ApiArgument { api: API, features: wanted.0, ioctls: 0 };
+    // SAFETY: S26 (the argument's layout).
+    let result = unsafe { ioctl(descriptor.as_raw_fd(), IOC_API, &mut api) };
+    result.map_err(failed("UFFDIO_API", RangeArgument { start: 0, len: 0 }))?;
+    Ok(UffdFeatures(api.features))
+}

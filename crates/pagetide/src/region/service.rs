@@ -1,0 +1,248 @@
+//! Which threads serve the faults of a region.
+//!
+//! ```text
+//!   the thread that touched --> served on the spot, without allocating: most
+//!                 |  it needs memory, reclaim, a wait for write-back
+//!                 v
+//!   the helper    asked, and waited for
+//!
+//!   handler threads   told by messages: where they were asked for, or the spot will not do
+//! ```
+//!
+//! Problem: the code that touched the page may be in the middle of anything that does not touch
+//! pages of regions itself, and a lock that it holds must not be wanted. Idea: on the spot, only
+//! locks of the cache's own are taken, and nothing is allocated; all else is the helper's.
+//!
+//! Data and invariants: no lock is held while the helper is waited for.
+
+use super::fault::Faults;
+use crate::engine::Engine;
+use crate::engine::mapping::Mapping;
+use crate::memory::locks::{POISONED, lock};
+use pagetide_sys::{Fault, FaultDelivery, FaultRegistration, RegionMemory, Served, serve_faults};
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+
+/// What serving needs.
+#[derive(Clone)]
+pub(super) struct Serving {
+    pub(super) engine: Arc<Engine>,
+    pub(super) memory: Arc<RegionMemory>,
+    pub(super) mapping: Arc<Mapping>,
+    pub(super) faults: Arc<Faults>,
+}
+
+/// The threads, until it is [stopped](FaultService::stop).
+pub(super) struct FaultService {
+    serving: Serving,
+    /// Where faults are signals.
+    on_the_spot: Option<(FaultRegistration, Arc<Desk>)>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// How faults are to be told, where `nr_handlers` threads were asked for, and a store of the
+/// caller's is beneath, or is not.
+pub(super) fn choose_delivery(
+    engine: &Engine,
+    nr_handlers: Option<usize>,
+    is_custom: bool,
+) -> FaultDelivery {
+    // All of these run code that allocates, for any page.
+    let allocates = is_custom
+        || engine.source.tiering.is_some()
+        || engine.source.groups.is_some()
+        || engine.pages.pool.is_some()
+        || engine.pages.recorder.is_some();
+    match nr_handlers {
+        None if !allocates => FaultDelivery::Signal,
+        _ => FaultDelivery::Message,
+    }
+}
+
+impl FaultService {
+    /// Serves faults from now on; messages by so many threads.
+    pub(super) fn start(serving: Serving, nr_handlers: usize) -> io::Result<FaultService> {
+        let mut service = FaultService { serving, on_the_spot: None, threads: Vec::new() };
+        let started = match service.serving.memory.delivery() {
+            FaultDelivery::Signal => service.start_on_the_spot(),
+            FaultDelivery::Message => (0..nr_handlers).try_for_each(|_| service.start_handler()),
+        };
+        match started {
+            Ok(()) => Ok(service),
+            Err(error) => {
+                service.stop();
+                Err(error)
+            }
+        }
+    }
+
+    fn start_on_the_spot(&mut self) -> io::Result<()> {
+        let desk = Arc::<Desk>::default();
+        let (serving, served) = (self.serving.clone(), Arc::clone(&desk));
+        self.start_thread("pagetide-helper", move || {
+            served.work(|fault| serving.serve(fault));
+        })?;
+        let (serving, asked) = (self.serving.clone(), Arc::clone(&desk));
+        let serve = move |fault| serving.serve_here(fault).unwrap_or_else(|| asked.ask(fault));
+        let registration = serve_faults(&self.serving.memory, Arc::new(serve));
+        self.on_the_spot = Some((registration, desk));
+        Ok(())
+    }
+
+    fn start_handler(&mut self) -> io::Result<()> {
+        let serving = self.serving.clone();
+        self.start_thread("pagetide-fault", move || {
+            let serve = |fault| {
+                // One that cannot be served has been poisoned.
+                let _ = serving.serve(fault);
+            };
+            loop {
+                match serving.memory.wait_for_faults(serve) {
+                    Ok(true) => {}
+                    Ok(false) => return,
+                    Err(error) => panic!("faults of a region cannot be read: {error}"),
+                }
+            }
+        })
+    }
+
+    fn start_thread(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        let thread = std::thread::Builder::new().name(name.into());
+        self.threads.push(thread.spawn(move || {
+            let _aborts = AbortsOnPanic;
+            run();
+        })?);
+        Ok(())
+    }
+
+    /// Ends the threads: no fault is served from now on.
+    pub(super) fn stop(&mut self) {
+        self.serving.faults.stops.store(true, Relaxed);
+        self.serving.memory.stop();
+        if let Some((registration, desk)) = self.on_the_spot.take() {
+            drop(registration);
+            desk.close();
+        }
+        self.threads.drain(..).for_each(|thread| {
+            let _ = thread.join();
+        });
+    }
+}
+
+impl Serving {
+    /// Serves a fault, whatever it takes.
+    fn serve(&self, fault: Fault) -> Served {
+        let Some(index) = self.memory.page_at(fault.address) else { return Served::No };
+        self.faults.serve(&self.engine, &self.mapping, index, fault.is_write)
+    }
+
+    /// Serves a fault without allocating, if that will do.
+    fn serve_here(&self, fault: Fault) -> Option<Served> {
+        let index = self.memory.page_at(fault.address)?;
+        if !self.memory.is_prepared(index) {
+            return None;
+        }
+        self.faults.serve_here(&self.engine, &self.mapping, index, fault.is_write)
+    }
+}
+
+/// Where threads that serve faults ask the helper. Asking allocates nothing.
+#[derive(Default)]
+struct Desk {
+    state: Mutex<DeskState>,
+    /// Something was asked, or it is closed.
+    asked: Condvar,
+    /// Something was answered, or taken away.
+    answered: Condvar,
+}
+
+/// Threads that can ask at a time; others wait.
+const PLACES: usize = 32;
+
+#[derive(Default)]
+struct DeskState {
+    places: [Place; PLACES],
+    is_closed: bool,
+}
+
+#[derive(Clone, Copy, Default)]
+enum Place {
+    #[default]
+    Free,
+    Asked(Fault),
+    /// The helper is at it.
+    Taken,
+    Answered(Served),
+}
+
+impl DeskState {
+    fn find(&self, is_it: impl Fn(&Place) -> bool) -> Option<usize> {
+        self.places.iter().position(is_it)
+    }
+}
+
+impl Desk {
+    fn ask(&self, fault: Fault) -> Served {
+        let mut state = lock(&self.state);
+        let at = loop {
+            match state.find(|place| matches!(place, Place::Free)) {
+                Some(at) => break at,
+                None => state = self.await_answer(state),
+            }
+        };
+        state.places[at] = Place::Asked(fault);
+        self.asked.notify_one();
+        loop {
+            if let Place::Answered(served) = state.places[at] {
+                state.places[at] = Place::Free;
+                drop(state);
+                self.answered.notify_all();
+                return served;
+            }
+            state = self.await_answer(state);
+        }
+    }
+
+    fn await_answer<'s>(&self, state: MutexGuard<'s, DeskState>) -> MutexGuard<'s, DeskState> {
+        self.answered.wait(state).expect(POISONED)
+    }
+
+    /// The helper's loop: until it is closed.
+    fn work(&self, serve: impl Fn(Fault) -> Served) {
+        let mut state = lock(&self.state);
+        while !state.is_closed {
+            let asked = state.find(|place| matches!(place, Place::Asked(_)));
+            let Some(at) = asked else {
+                state = self.asked.wait(state).expect(POISONED);
+                continue;
+            };
+            let Place::Asked(fault) = std::mem::replace(&mut state.places[at], Place::Taken) else {
+                unreachable!("it was found to be asked, under the lock");
+            };
+            drop(state);
+            let served = serve(fault);
+            state = lock(&self.state);
+            state.places[at] = Place::Answered(served);
+            self.answered.notify_all();
+        }
+    }
+
+    fn close(&self) {
+        lock(&self.state).is_closed = true;
+        self.asked.notify_all();
+    }
+}
+
+/// A user that waits for a fault would wait for ever: better to end the process, and say so.
+struct AbortsOnPanic;
+
+impl Drop for AbortsOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("a thread that serves the faults of a region panicked: the process ends");
+            std::process::abort();
+        }
+    }
+}
