@@ -102,19 +102,6 @@ impl ReclaimPass {
         Ok(pass)
     }
 
-    /// The same pass, asked for by name: `min_ttl` protects nothing from it.
-    pub fn ignoring_age(mut self) -> ReclaimPass {
-        self.scan.ignores_age = true;
-        self
-    }
-
-    /// The same pass, on a node whose victims the world tries to demote first
-    /// ([`Demotion`](crate::tiering::Demotion)).
-    pub fn demoting(mut self) -> ReclaimPass {
-        self.scan.demotes = true;
-        self
-    }
-
     /// A pass that begins like this, at its first priority.
     fn new(lruvec: &Lruvec, scan: Scan) -> ReclaimPass {
         let plan = lruvec.policy.plan_pass(scan.kind, Some(scan.target));

@@ -389,11 +389,6 @@ impl GroupTree {
         core::iter::successors(Some(top), move |at| self.next_in_subtree(top, *at))
     }
 
-    /// Whether `group` is `top` or below it.
-    pub fn is_within(&self, group: GroupId, top: GroupId) -> bool {
-        self.exists(group) && self.lineage(group).any(|each| each == top)
-    }
-
     pub(super) fn group(&self, group: GroupId) -> &Group {
         self.find(group).expect("invariant: groups that are named exist")
     }

@@ -18,7 +18,7 @@ pub enum Verdict {
     /// Its page word is locked for eviction, its frame is the pass's.
     Claimed,
     /// Its page was moved to a slower node, dirty or not; its frame is the pass's. Only in a pass
-    /// that demotes ([`ReclaimPass::demoting`](crate::reclaim::ReclaimPass::demoting)).
+    /// that demotes ([`Scan::demotes`](super::Scan::demotes)).
     Demoted,
     /// It could not be taken.
     Refused(Refusal),

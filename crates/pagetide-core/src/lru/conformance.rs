@@ -293,8 +293,9 @@ impl World {
     fn demote_all(&mut self) {
         self.demote_one_in = 1;
         for _ in 0..20 {
-            let pass = ReclaimPass::background(&self.lruvec, u64::from(NR_FRAMES));
-            self.reclaim(pass.demoting());
+            let mut pass = ReclaimPass::background(&self.lruvec, u64::from(NR_FRAMES));
+            pass.scan.demotes = true;
+            self.reclaim(pass);
         }
     }
 }

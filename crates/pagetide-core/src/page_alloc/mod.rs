@@ -38,9 +38,8 @@
 //!
 //! Cost: 8 bytes a frame and 1 byte a pageblock, 0.2 % of the memory managed.
 //!
-//! **Deliberately ignored.** NUMA and more than one zone: an arena is one zone. (The derivations
-//! that know several zones are here, as pure functions: [`WatermarkInputs`]; and so is
-//! [`FairZones`].)
+//! **Deliberately ignored.** NUMA and more than one zone: an arena is one zone. (What knows
+//! several zones is here: [`WatermarkInputs`], and [`FairZones`].)
 //!
 //! Source: the page allocator specification, sections 1 to 4.
 
@@ -77,7 +76,7 @@ pub use slow_path::{Attempt, Attempted, SlowPath};
 pub use starving::Starving;
 pub use watermark::{
     AllocRights, BOOST_FACTOR_DEFAULT, FreeFrames, SCALE_FACTOR_DEFAULT, SCALE_FACTOR_MAX,
-    WatermarkInputs, WatermarkLevel, Watermarks, ZoneKind, min_free_kbytes,
+    WatermarkInputs, WatermarkLevel, Watermarks, min_free_kbytes,
 };
 pub use zone::run::{run_min, stock_max};
 pub use zone::{AllocRequest, Zone, ZoneConfig, ZoneStats};

@@ -485,7 +485,8 @@ mod tests {
             let _ = log.add(&folios, frame);
         }
         lruvec.drain(&mut log);
-        let mut pass = ReclaimPass::background(&lruvec, 1).demoting();
+        let mut pass = ReclaimPass::background(&lruvec, 1);
+        pass.scan.demotes = true;
         let mut batch = ReclaimBatch::new();
         while lruvec.reclaim(&mut pass, &mut batch) != Step::Done {
             batch.victims_mut().iter_mut().for_each(|victim| victim.verdict = verdict);

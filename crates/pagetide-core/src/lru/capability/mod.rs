@@ -1,7 +1,7 @@
 //! What a policy may offer beyond the base, a trait in a file for each.
 //!
-//! Problem: generations, clocks of nested groups and explanations concern two or three policies of
-//! sixteen; in the base, each of the others would have to be read past them.
+//! Problem: clocks of nested groups, moves between nodes and explanations concern two or three
+//! policies of sixteen; in the base, each of the others would have to be read past them.
 //!
 //! Idea: [`Capabilities`] asks a policy for each of them, and gets it or `None`; what happens
 //! without it, the lruvec says. All of this is off the path of a hit or a victim, so a call through
@@ -11,20 +11,17 @@
 //!   tables       AgesByTables        page-table walks tell which folios are young
 //!   group_clock  GroupClock          refaults are judged by the clock of another group
 //!   moves        MovesBetweenNodes   pages come from, and go to, other nodes
-//!   generations  KeepsGenerations    age protects folios
 //!   explains     Explains            says in words where a folio is, and why
 //!   types        WeighsTypes         anonymous against file pages, by changing numbers
 //! ```
 
 mod explain;
-mod generations;
 mod group_clock;
 mod moves;
 mod tables;
 mod types;
 
 pub use explain::Explains;
-pub use generations::KeepsGenerations;
 pub use group_clock::GroupClock;
 pub use moves::MovesBetweenNodes;
 pub use tables::AgesByTables;
@@ -49,11 +46,6 @@ pub trait Capabilities {
 
     /// It tells pages that move between nodes from those that are evicted and filled.
     fn moves(&mut self) -> Option<&mut dyn MovesBetweenNodes> {
-        None
-    }
-
-    /// It sorts folios into generations.
-    fn generations(&self) -> Option<&dyn KeepsGenerations> {
         None
     }
 

@@ -38,15 +38,6 @@ impl Lruvec {
         self.policy.selection_summary()
     }
 
-    /// Whether a pass at `priority` would find folios here, and none that `min_ttl` protects. Where
-    /// no lruvec of a node is reclaimable, it is out of memory.
-    pub fn is_reclaimable(&self, priority: u8) -> bool {
-        match self.policy.generations() {
-            Some(generations) => generations.is_reclaimable(self.now(), priority),
-            None => self.nr_folios() >> priority > 0,
-        }
-    }
-
     /// Generations, tiers and refaults, if the policy has them. O(1).
     pub fn multigen_summary(&self) -> Option<MultigenSummary> {
         self.policy.multigen_summary()

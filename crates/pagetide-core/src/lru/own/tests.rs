@@ -536,7 +536,8 @@ fn strangers_wait_on_probation_once_a_page_was_demoted() {
     let place = |reads: &Reads, page: u64| Stamp::of(&reads.folios[reads.resident[&page]]).place;
     assert_eq!(place(&reads, 0), Place::Main);
     // So many that there is room among the main pages.
-    let mut pass = ReclaimPass::background(&reads.lruvec, 50).demoting();
+    let mut pass = ReclaimPass::background(&reads.lruvec, 50);
+    pass.scan.demotes = true;
     let mut batch = ReclaimBatch::new();
     loop {
         let step = reads.lruvec.reclaim(&mut pass, &mut batch);

@@ -60,26 +60,13 @@ pub enum WatermarkLevel {
     Promo = 3,
 }
 
-/// Which rule gives a zone its MIN.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum ZoneKind {
-    /// A share of `min_free_kbytes`, by its part of low memory. All of a page cache's arena is
-    /// this.
-    #[default]
-    Lowmem,
-    /// Movable contents only, or high memory: a small fixed reserve.
-    Movable,
-}
-
 /// What the levels are derived from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WatermarkInputs {
     /// Frames the zone manages.
     pub managed: u64,
-    /// Frames in all [`ZoneKind::Lowmem`] zones together; `managed` when there is one zone.
+    /// Frames in all zones of low memory together; `managed` when there is one zone.
     pub lowmem: u64,
-    /// Which rule applies.
-    pub kind: ZoneKind,
     /// Distance between levels, in 1/10000 of the zone; at most [`SCALE_FACTOR_MAX`].
     pub scale_factor: u32,
     /// Upper bound of the boost, in 1/10000 of HIGH; 0 turns boosting off.
@@ -92,7 +79,6 @@ impl WatermarkInputs {
         WatermarkInputs {
             managed,
             lowmem: managed,
-            kind: ZoneKind::Lowmem,
             scale_factor: SCALE_FACTOR_DEFAULT,
             boost_factor: BOOST_FACTOR_DEFAULT,
         }
@@ -168,19 +154,14 @@ impl Watermarks {
     ///
     /// # Panics
     ///
-    /// When `scale_factor` is above [`SCALE_FACTOR_MAX`], or a low-memory zone is larger than all
-    /// of low memory.
+    /// When `scale_factor` is above [`SCALE_FACTOR_MAX`], or the zone is larger than all of low
+    /// memory.
     pub fn for_zone(inputs: &WatermarkInputs) -> Watermarks {
         assert!(inputs.scale_factor <= SCALE_FACTOR_MAX, "watermark scale factor above 3000");
         let managed = inputs.managed;
-        let share = match inputs.kind {
-            ZoneKind::Lowmem => {
-                assert!(managed <= inputs.lowmem, "a zone larger than low memory");
-                let pages_min = min_free_kbytes(inputs.lowmem) / PAGE_KBYTES;
-                (pages_min * managed).checked_div(inputs.lowmem).unwrap_or(0)
-            }
-            ZoneKind::Movable => (managed / 1024).clamp(32, 128),
-        };
+        assert!(managed <= inputs.lowmem, "a zone larger than low memory");
+        let pages_min = min_free_kbytes(inputs.lowmem) / PAGE_KBYTES;
+        let share = (pages_min * managed).checked_div(inputs.lowmem).unwrap_or(0);
         let min = share.min(managed / 16);
         let scaled = managed * u64::from(inputs.scale_factor) / FACTOR_UNIT;
         let floor = u64::from(managed >= FRAMES_FOR_DISTINCT_LEVELS);

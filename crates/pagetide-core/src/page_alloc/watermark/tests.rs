@@ -46,15 +46,6 @@ fn zones_share_min_free_by_size() {
 }
 
 #[test]
-fn movable_zones_keep_a_small_fixed_reserve() {
-    for (managed, min) in [(16 * MIB, 32), (64 * 1024, 64), (16 * GIB, 128)] {
-        let kind = ZoneKind::Movable;
-        let inputs = WatermarkInputs { kind, lowmem: 0, ..WatermarkInputs::single_zone(managed) };
-        assert_eq!(Watermarks::for_zone(&inputs).mark(Min), min, "{managed} frames");
-    }
-}
-
-#[test]
 fn scale_factor_spreads_the_levels() {
     let inputs = WatermarkInputs { scale_factor: 3000, ..WatermarkInputs::single_zone(GIB) };
     let distance = GIB * 3 / 10;

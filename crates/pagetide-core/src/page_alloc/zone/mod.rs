@@ -23,7 +23,7 @@
 //!
 //! **The high-order reserve.** After a request that is urgent, cannot wait and is above order 0,
 //! the pageblock it was served from is kept for such requests, up to 1 % of the zone: zones under
-//! 200 MiB keep none.
+//! 200 MiB keep none. It is not given back when memory is short, as Linux does.
 //!
 //! **Deliberately ignored.** Several zones a node, and NUMA fallback: one arena is one zone.
 //!
@@ -316,19 +316,6 @@ impl Zone {
     /// Takes `seen` off the watermark boost, when the background pass that saw it is done.
     pub fn relieve_boost(&mut self, seen: u64) {
         self.watermarks.relieve_boost(seen);
-    }
-
-    /// Gives one pageblock of the high-order reserve to movable requests; `false` when none has a
-    /// free frame. For a caller whose direct reclaim found nothing.
-    pub fn release_reserved_pageblock(&mut self) -> bool {
-        let reserve = MigrateType::HighAtomic;
-        let Some(frame) = (0..=Order::MAX.0).find_map(|o| self.buddy.head(Order(o), reserve))
-        else {
-            return false;
-        };
-        self.buddy.retype_pageblock(frame, MigrateType::Movable);
-        self.nr_reserved_pageblocks -= 1;
-        true
     }
 
     /// Walks every frame, list and count.

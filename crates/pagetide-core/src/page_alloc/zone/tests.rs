@@ -5,6 +5,21 @@ use alloc::vec::Vec;
 use super::*;
 use MigrateType::{HighAtomic, Movable, Reclaimable, Unmovable};
 
+impl Zone {
+    /// Gives one pageblock of the high-order reserve to movable requests, so that all free blocks
+    /// merge again; `false` when none has a free frame.
+    pub(in crate::page_alloc) fn release_reserved_pageblock(&mut self) -> bool {
+        let reserve = HighAtomic;
+        let Some(frame) = (0..=Order::MAX.0).find_map(|o| self.buddy.head(Order(o), reserve))
+        else {
+            return false;
+        };
+        self.buddy.retype_pageblock(frame, Movable);
+        self.nr_reserved_pageblocks -= 1;
+        true
+    }
+}
+
 fn zone(nr_frames: u32) -> Zone {
     Zone::new(ZoneConfig::with_frames(nr_frames))
 }

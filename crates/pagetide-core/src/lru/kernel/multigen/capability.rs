@@ -1,23 +1,18 @@
-//! What the multi-gen LRU offers beyond the base: table walks, generations, weights, explanations.
+//! What the multi-gen LRU offers beyond the base: table walks, weights, explanations.
 
 use super::profile::Profile;
 use super::{Multigen, is_parked};
 use crate::folio::Folios;
 use crate::ids::FrameId;
-use crate::lru::capability::{AgesByTables, Capabilities, Explains, KeepsGenerations, WeighsTypes};
+use crate::lru::capability::{AgesByTables, Capabilities, Explains, WeighsTypes};
 use crate::lru::kernel::multigen::swappiness::Swappiness;
 use crate::lru::page_table::{TableWalk, YoungPages};
 use crate::lru::{Context, Mechanism};
-use crate::units::Millis;
 use crate::vmstat::Counter;
 use core::fmt;
 
 impl<P: Profile> Capabilities for Multigen<P> {
     fn tables(&mut self) -> Option<&mut dyn AgesByTables> {
-        Some(self)
-    }
-
-    fn generations(&self) -> Option<&dyn KeepsGenerations> {
         Some(self)
     }
 
@@ -53,13 +48,6 @@ impl<P: Profile> AgesByTables for Multigen<P> {
         if walk_seq.is_some() {
             self.walks.count(found.counts);
         }
-    }
-}
-
-impl<P: Profile> KeepsGenerations for Multigen<P> {
-    fn is_reclaimable(&self, now: Millis, priority: u8) -> bool {
-        let nr_folios = self.generations.nr_evictable(self.swappiness, 0);
-        nr_folios >> priority > 0 && self.is_old_enough(now)
     }
 }
 
