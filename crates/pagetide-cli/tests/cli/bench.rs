@@ -132,9 +132,14 @@ fn region_is_measured_against_faults_and_loads_of_the_kernel_and_against_guards(
     }
     let protect = rows.remove(1);
     assert!(protect["subject_ns"].as_f64().is_some_and(|nanoseconds| nanoseconds > 0.0));
-    let expected =
-        [("missing", "kernel"), ("minor", "missing"), ("load", "memory"), ("zipf", "guard")]
-            .map(|(case, reference)| (case, 1, reference));
+    let expected = [
+        ("missing", 1, "kernel"),
+        ("minor", 1, "missing"),
+        ("load", 1, "memory"),
+        ("evict", 1, "bare"),
+        ("evict", 2, "bare"),
+        ("zipf", 1, "guard"),
+    ];
     check(&rows, &expected);
 }
 
