@@ -61,7 +61,7 @@ fn an_armed_page_of_a_region_faults_and_is_promoted() {
     assert!(stats.promoted >= 16, "{stats:?}");
     assert!(region.stats().minor_faults > 0, "{:?}", region.stats());
     // A load leaves no trace until its page is armed, so a hot page may be demoted and has to come
-    // back: how many are in fast memory at a time is a matter of how the handler and the ticks meet.
+    // back: how many are in fast memory at a time depends on how the handler and the ticks meet.
     (40..200).for_each(|round| use_once_more(&cache, &region, round));
     let wrong = (0..200).find(|page| load(&region, *page) != *page as u64);
     assert_eq!(wrong, None);
