@@ -125,18 +125,23 @@ fn nr_changed_after(memory: &str, wait: &str, read_at: &str, nr_rounds: u32) -> 
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// However the end is seen, the file stays as it is after that.
+fn check_nothing_changes_after(waits: &[&str], nr_rounds: u32) {
+    for wait in waits {
+        for (memory, read_at) in [("1M", "place"), ("1M", "position"), ("64M", "place")] {
+            let nr_changed = nr_changed_after(memory, wait, read_at, nr_rounds);
+            assert_eq!(nr_changed, "0\n", "{wait}, {memory}, {read_at}");
+        }
+    }
+}
+
 #[test]
 fn a_killed_writer_that_was_waited_for_writes_nothing_more() {
     if !has("python3", "a_killed_writer_that_was_waited_for_writes_nothing_more") {
         return;
     }
     let nr_rounds = if is_long() { 400 } else { 25 };
-    for wait in ["wait", "waitpid", "wait3", "wait4", "waitid"] {
-        for (memory, read_at) in [("1M", "place"), ("1M", "position"), ("64M", "place")] {
-            let nr_changed = nr_changed_after(memory, wait, read_at, nr_rounds);
-            assert_eq!(nr_changed, "0\n", "{wait}, {memory}, {read_at}");
-        }
-    }
+    check_nothing_changes_after(&["wait", "waitpid", "wait3", "wait4", "waitid"], nr_rounds);
 }
 
 /// Without any function of ours that would ask.
@@ -146,12 +151,7 @@ fn a_killed_writer_whose_end_was_seen_writes_nothing_more() {
         return;
     }
     let nr_rounds = if is_long() { 400 } else { 50 };
-    for wait in ["pidfd", "signal", "pipe"] {
-        for (memory, read_at) in [("1M", "place"), ("1M", "position"), ("64M", "place")] {
-            let nr_changed = nr_changed_after(memory, wait, read_at, nr_rounds);
-            assert_eq!(nr_changed, "0\n", "{wait}, {memory}, {read_at}");
-        }
-    }
+    check_nothing_changes_after(&["pidfd", "signal", "pipe"], nr_rounds);
 }
 
 /// And not even a look: only requests are in order.

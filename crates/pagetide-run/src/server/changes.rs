@@ -114,10 +114,10 @@ impl<'a> Author<'a> {
         let mut listed = lock(&self.changes.listed);
         let number = listed.next_number;
         listed.next_number += 1;
-        let file = contents.as_ref().map(|contents| contents.file.clone());
         let (link, viewer) = (Arc::clone(self.link), self.viewer);
         listed.entries.push(Entry { number, link, viewer, contents });
-        file.iter().for_each(|file| listed.show(file));
+        let contents = listed.entries.last().and_then(|entry| entry.contents.as_ref());
+        contents.iter().for_each(|contents| listed.show(&contents.file));
         Change { author: self, number }
     }
 
