@@ -19,10 +19,9 @@ pub(crate) fn reserve(len: usize, access: ProtFlags, flags: MapFlags) -> io::Res
         unsafe { mmap_anonymous(ptr::null_mut(), padded, access, flags | MapFlags::PRIVATE) }?;
     let head = if spare == 0 { 0 } else { all.cast::<u8>().align_offset(HUGE_BYTES) };
     let start = all.cast::<u8>().wrapping_add(head);
-    // SAFETY: S1 (the ends of what was just mapped, of which nothing else was told).
-    unsafe {
-        give_back(all.cast(), head);
-        give_back(start.wrapping_add(len), spare - head);
+    for (end, len) in [(all.cast(), head), (start.wrapping_add(len), spare - head)] {
+        // SAFETY: S1 (the ends of what was just mapped, of which nothing else was told).
+        unsafe { give_back(end, len) };
     }
     Ok(NonNull::new(start).expect("S1: mmap never returns page zero unasked"))
 }
