@@ -39,8 +39,8 @@ unsafe impl Send for Mapped {}
 unsafe impl Sync for Mapped {}
 
 impl Mapped {
-    /// Maps the first `len` bytes, which the file has, where huge pages of the file can be mapped as
-    /// such. The address may be given away: its provenance is exposed.
+    /// Maps the first `len` bytes, which the file has, where huge pages of the file can be mapped
+    /// as such. The address may be given away: its provenance is exposed.
     pub(crate) fn new(file: BorrowedFd<'_>, len: usize, access: ProtFlags) -> io::Result<Mapped> {
         let start = addresses::reserve(len, ProtFlags::empty(), MapFlags::NORESERVE)?;
         let mapped = Mapped { start, len };
