@@ -52,8 +52,8 @@ pub(super) const SECTIONS: [Section; 11] = [
     Section {
         name: "demo",
         title: "The demo",
-        note: "Each policy and the kernel on the same files within 64 MiB, two threads; one run. In \
-               brackets, against the kernel.",
+        note: "Each policy and the kernel on the same files within 64 MiB, two threads; one run. \
+               In brackets, against the kernel.",
         has_subjects_across: true,
         commands: &["demo --seconds {seconds} --no-report"],
     },
@@ -85,8 +85,8 @@ pub(super) const SECTIONS: [Section; 11] = [
     Section {
         name: "lists",
         title: "Per-CPU lists on virtual machines of many CPUs",
-        note: "Pages taken and freed again, in virtual time; prices are in the command's output. In \
-               brackets, against `fixed`.",
+        note: "Pages taken and freed again, in virtual time; prices are in the command's output. \
+               In brackets, against `fixed`.",
         has_subjects_across: true,
         commands: &["lab run pcp-all --seeds 1"],
     },
