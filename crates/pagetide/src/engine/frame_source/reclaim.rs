@@ -5,6 +5,7 @@
 //! [`Claims`](crate::engine::frame_source::claims::Claims)'.
 
 use crate::engine::frame_source::claims::Claims;
+use crate::engine::frame_source::here::HereGuard;
 use crate::engine::frame_source::{FrameSource, NoFrame};
 use crate::memory::node::Node;
 use crate::stats::counters::Event;
@@ -22,9 +23,20 @@ use std::sync::atomic::Ordering::Relaxed;
 pub(crate) struct Reclaimer<'e> {
     source: &'e FrameSource,
     cpu: CpuId,
+    /// In the middle of a fault.
+    here: Option<HereGuard<'e>>,
 }
 
-impl Reclaimer<'_> {
+impl<'e> Reclaimer<'e> {
+    /// What reclaims and allocates for a thread in the middle of a fault.
+    pub(crate) fn in_fault(
+        source: &'e FrameSource,
+        cpu: CpuId,
+        here: HereGuard<'e>,
+    ) -> Reclaimer<'e> {
+        Reclaimer { source, cpu, here: Some(here) }
+    }
+
     fn node(&self, node: NodeId) -> &Node {
         self.source.pages.nodes.at(node.index())
     }
@@ -55,6 +67,10 @@ impl Driven for Reclaimer<'_> {
 
     /// Without worker threads, tiers have their callers make the passes.
     fn wake_background(&mut self) -> Woken {
+        if let Some(here) = &mut self.here {
+            let is_ours = self.source.has_workers && here.try_turn();
+            return if is_ours { Woken::CallerForBatch } else { Woken::Thread };
+        }
         if self.source.has_workers || self.source.tiering.is_none() {
             self.source.background.notify();
             return Woken::Thread;
@@ -105,8 +121,16 @@ impl Driven for Reclaimer<'_> {
         let started_ns = read_thread_cpu_time_ns();
         self.node(node).frames.sample_resident();
         let mappings = self.source.mappings.read();
-        let mut claims = Claims::new(self.source, self.cpu, &mappings);
-        run(&mut claims, &mut ReclaimBatch::new());
+        match &mut self.here {
+            None => {
+                let mut claims = Claims::new(self.source, self.cpu, &mappings);
+                run(&mut claims, &mut ReclaimBatch::new());
+            }
+            Some(here) => {
+                let mut claims = Claims::in_fault(self.source, self.cpu, &mappings);
+                run(&mut claims, &mut here.batch);
+            }
+        }
         let spent_ns = read_thread_cpu_time_ns().saturating_sub(started_ns);
         self.source.pages.counters.add(Event::ReclaimCpuNs, spent_ns);
     }
@@ -123,22 +147,13 @@ impl Driven for Reclaimer<'_> {
 impl FrameSource {
     /// What reclaims and allocates for a thread on this CPU.
     pub(crate) fn reclaimer(&self, cpu: CpuId) -> Reclaimer<'_> {
-        Reclaimer { source: self, cpu }
+        Reclaimer { source: self, cpu, here: None }
     }
 
     /// A frame for a page; what is to be done for it is done.
     pub(crate) fn alloc_frame(&self, cpu: CpuId) -> Result<ClaimedFrame, NoFrame> {
         let claimed = self.frame_above_low(cpu);
         claimed.or_else(|| driver::alloc_slowly(&mut self.reclaimer(cpu))).ok_or(NoFrame)
-    }
-
-    /// A frame for a page, if one is to be had without reclaiming.
-    pub(crate) fn frame_at_hand(&self, cpu: CpuId) -> Option<ClaimedFrame> {
-        let claimed = driver::take_without_reclaim(&mut self.reclaimer(cpu));
-        if claimed.is_none() {
-            self.has_free.store(false, Relaxed);
-        }
-        claimed
     }
 
     /// A frame of the fastest node that has one above LOW.
