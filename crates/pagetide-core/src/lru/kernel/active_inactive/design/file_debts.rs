@@ -158,7 +158,7 @@ mod tests {
 
     fn debts(debt: u64) -> FileDebts {
         let mut debts = FileDebts::new(4096);
-        debts.debts.insert(FILE, debt);
+        debts.set(FILE, debt);
         debts
     }
 
@@ -192,7 +192,7 @@ mod tests {
             [(2048, 32, 1), (4096, 64, 1), (6144, 128, 1), (8192, 256, 0), (1 << 40, 256, 0)]
         {
             let mut debts = debts(debt);
-            let planted: alloc::vec::Vec<u64> =
+            let planted: Vec<u64> =
                 (1..=period).filter(|clock| debts.plants(FILE, *clock)).collect();
             assert_eq!(planted, [period], "debt {debt}");
             assert_eq!(debts.debt(FILE), debt + grows);
@@ -218,7 +218,7 @@ mod tests {
             shrinker.planted();
             clock.shadow(LruvecId::default(), false)
         };
-        let shadows: alloc::vec::Vec<ShadowEntry> =
+        let shadows: Vec<ShadowEntry> =
             (0..4096).map(|_| plant(&mut shrinker, &mut clock)).collect();
         clock.advance(100);
         shrinker.shrink(clock);
