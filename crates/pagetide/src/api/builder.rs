@@ -302,6 +302,7 @@ impl Builder {
             groups: self.groups.then(Box::default),
             started_at: Instant::now(),
             background: Signal::default(),
+            collapser: Signal::default(),
             has_workers: limits.has_workers,
             here: Here::default(),
             has_free,
