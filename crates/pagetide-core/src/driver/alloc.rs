@@ -21,9 +21,9 @@ pub fn take_above_low<W: Driven>(world: &mut W) -> Option<W::Frame> {
     (0..world.nr_nodes()).find_map(|nth| world.take(NodeId(nth), Some(WatermarkLevel::Low)))
 }
 
-/// The first attempts of [`alloc_slowly`], for a caller that can leave the others to another thread:
-/// background reclaim is woken, and each node, the slowest first, gives what it has above MIN, or
-/// has after one direct pass.
+/// The first attempts of [`alloc_slowly`], for a caller that can leave the others to another
+/// thread: background reclaim is woken, and each node, the slowest first, gives what it has above
+/// MIN, or has after one direct pass.
 #[cold]
 pub fn alloc_briefly<W: Driven>(world: &mut W) -> Option<W::Frame> {
     wake_background(world);

@@ -202,8 +202,8 @@ pub trait DrivenPass {
     /// Gives frames back, each to its node.
     fn free(&mut self, frames: impl Iterator<Item = FrameId> + Clone);
 
-    /// Whether this pass may walk page tables, however long that takes. If not, it ends where a walk
-    /// is due, and the world has another thread make one.
+    /// Whether this pass may walk page tables, however long that takes. If not, it ends where a
+    /// walk is due, and the world has another thread make one.
     fn may_walk(&mut self) -> bool {
         true
     }

@@ -4,8 +4,8 @@
 //!   isolated --> Victim { verdict } --> the world tries it --> Settled --> the world publishes it
 //! ```
 //!
-//! The vectors are reused from step to step, so a pass allocates at its first batch only; in a batch
-//! [with room](ReclaimBatch::with_room), a pass that walks no tables never does.
+//! The vectors are reused from step to step, so a pass allocates at its first batch only; in a
+//! batch [with room](ReclaimBatch::with_room), a pass that walks no tables never does.
 
 use super::page_table::YoungPages;
 use super::{ShadowEntry, VICTIMS_MAX};

@@ -18,12 +18,10 @@
 //! thread is woken for it.
 
 use crate::engine::frame_source::FrameSource;
-use crate::engine::frame_source::reclaim::Reclaimer;
 use crate::memory::percpu::PerCpu;
-use pagetide_core::driver;
 use pagetide_core::ids::CpuId;
 use pagetide_core::lru::ReclaimBatch;
-use pagetide_sys::ClaimedFrame;
+use pagetide_sys::read_nr_cpus_possible;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 /// What threads in faults reclaim with.
@@ -47,7 +45,8 @@ impl Here {
         self.turn.lock().ok()
     }
 
-    fn enter(&self, cpu: CpuId) -> Option<HereGuard<'_>> {
+    /// What a thread on this CPU reclaims with; `None` while all of it is in use.
+    pub(crate) fn enter(&self, cpu: CpuId) -> Option<HereGuard<'_>> {
         let batches = self.batches.get()?;
         let nr_cpus = batches.iter().count() as u32;
         let mut from_own = (0..nr_cpus).map(|nth| batches.at(CpuId(cpu.0.wrapping_add(nth))));
@@ -69,16 +68,8 @@ impl HereGuard<'_> {
 impl FrameSource {
     /// There will be faults: makes room for what is reclaimed in them.
     pub(crate) fn expect_faults(&self) {
-        let nr_cpus = pagetide_sys::read_nr_cpus_possible() as usize;
+        let nr_cpus = read_nr_cpus_possible() as usize;
         let make = || PerCpu::new(nr_cpus, || Mutex::new(ReclaimBatch::with_room()));
         self.here.batches.get_or_init(make);
-    }
-
-    /// A frame for a page, in the middle of a fault; `None` if that takes another thread.
-    pub(crate) fn alloc_here(&self, cpu: CpuId) -> Option<ClaimedFrame> {
-        self.frame_above_low(cpu).or_else(|| {
-            let mut world = Reclaimer::in_fault(self, cpu, self.here.enter(cpu)?);
-            driver::alloc_briefly(&mut world)
-        })
     }
 }

@@ -27,16 +27,7 @@ pub(crate) struct Reclaimer<'e> {
     here: Option<HereGuard<'e>>,
 }
 
-impl<'e> Reclaimer<'e> {
-    /// What reclaims and allocates for a thread in the middle of a fault.
-    pub(crate) fn in_fault(
-        source: &'e FrameSource,
-        cpu: CpuId,
-        here: HereGuard<'e>,
-    ) -> Reclaimer<'e> {
-        Reclaimer { source, cpu, here: Some(here) }
-    }
-
+impl Reclaimer<'_> {
     fn node(&self, node: NodeId) -> &Node {
         self.source.pages.nodes.at(node.index())
     }
@@ -154,6 +145,14 @@ impl FrameSource {
     pub(crate) fn alloc_frame(&self, cpu: CpuId) -> Result<ClaimedFrame, NoFrame> {
         let claimed = self.frame_above_low(cpu);
         claimed.or_else(|| driver::alloc_slowly(&mut self.reclaimer(cpu))).ok_or(NoFrame)
+    }
+
+    /// A frame for a page, in the middle of a fault; `None` if that takes another thread.
+    pub(crate) fn alloc_here(&self, cpu: CpuId) -> Option<ClaimedFrame> {
+        self.frame_above_low(cpu).or_else(|| {
+            let here = Some(self.here.enter(cpu)?);
+            driver::alloc_briefly(&mut Reclaimer { source: self, cpu, here })
+        })
     }
 
     /// A frame of the fastest node that has one above LOW.

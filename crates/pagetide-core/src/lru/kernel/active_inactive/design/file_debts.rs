@@ -19,8 +19,8 @@
 //! and what was away for longer than a memory never counts as recent, no decision depends on it but
 //! the debts, which a deleted shadow does not pay.
 //!
-//! Data: one number for each file that planted or refaulted, in order, with room for some ahead, as a
-//! pass is not to allocate; files are never forgotten, so an id that is used again inherits the
+//! Data: one number for each file that planted or refaulted, in order, with room for some ahead, as
+//! a pass is not to allocate; files are never forgotten, so an id that is used again inherits the
 //! trust of its last owner. The planted are an upper bound: those
 //! overwritten or truncated are not known here.
 //!
