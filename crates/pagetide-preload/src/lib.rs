@@ -33,6 +33,7 @@ mod errno;
 mod held_signals;
 mod lent;
 mod limits;
+mod maps;
 mod next;
 mod own;
 mod process;
@@ -48,9 +49,9 @@ mod view;
 
 /// What `pagetide run` looks for before it loads us; it changes with the protocol.
 #[used]
-static VERSION_MARK: [u8; 29] = *b"pagetide preload protocol 11;";
+static VERSION_MARK: [u8; 29] = *b"pagetide preload protocol 12;";
 
-const _: () = assert!(pagetide_run::wire::VERSION == 11, "VERSION_MARK names the version");
+const _: () = assert!(pagetide_run::wire::VERSION == 12, "VERSION_MARK names the version");
 
 /// Runs before the program.
 #[used]

@@ -66,6 +66,10 @@ pub(crate) struct RunArgs {
     /// Never manage files that match; may be repeated.
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
+    /// What serves files that are mapped to be read only: the kernel, beside the limit, or the page
+    /// cache, within it.
+    #[arg(long, value_enum, default_value_t = MmapBy::Kernel)]
+    mmap: MmapBy,
     /// Say nothing but errors: no summary at the end, nothing about what is not served.
     #[arg(long, short)]
     quiet: bool,
@@ -87,6 +91,13 @@ pub(crate) struct RunArgs {
     command: Vec<OsString>,
 }
 
+/// What serves mapped files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum MmapBy {
+    Kernel,
+    Cache,
+}
+
 /// Runs the command; the exit code is the program's.
 ///
 /// # Errors
@@ -101,6 +112,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         filter: Filter { include: args.include.clone(), exclude: args.exclude.clone() },
         memory: args.memory,
         is_quiet: args.quiet,
+        serves_mappings: args.mmap == MmapBy::Cache,
     };
     let prepared = Prepared::new().map_err(failure_of)?;
     let cache = build(args)?;
