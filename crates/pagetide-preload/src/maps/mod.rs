@@ -13,8 +13,9 @@
 //! ```
 //!
 //! The mapping is private, as one of a descriptor that can only read must be to be registered; since
-//! it cannot be written, the program sees the file's pages all the same. The userfaultfd is left to
-//! the server alone.
+//! it cannot be written, the program sees the file's pages all the same. The userfaultfd is the
+//! server's, too: neither a server that is killed nor a program that closes all its descriptors
+//! takes it away.
 //!
 //! **Data and invariants.** S34: a range is mapped from a memory file only while it is registered:
 //! until then its pages cannot be touched, for a touch would fill a hole with zeros. No child
@@ -31,15 +32,18 @@ pub(crate) mod signals;
 
 use crate::channel::{self, Parcel, ask};
 use crate::errno::Errno;
-use crate::{next, own, process, serve};
 use crate::scratch::Scratch;
+use crate::{next, own, process, serve};
 use libc::{c_int, c_void, off_t};
 use pagetide_run::wire::{Op, Reason, Request, Status, fault, variable};
-use pieces::{Changing, Piece};
 pub(crate) use pieces::is_any;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use pieces::{Changing, Piece};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 const PAGE_BYTES: usize = 4096;
+/// Half the process's number, half the descriptor plus one.
+static UFFD: AtomicU64 = AtomicU64::new(0);
 /// Memory is to be locked from now on: mappings are the kernel's.
 static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
@@ -119,12 +123,12 @@ enum Obtained {
 
 /// Asks for the memory file of a piece, and maps it, registered.
 fn obtain(piece: &Piece, fixed: c_int) -> Obtained {
-    let Ok(uffd) = open_uffd() else { return Obtained::Failed };
+    let Ok(uffd) = own_uffd() else { return Obtained::Failed };
     let (offset, len) = (piece.offset as i64, piece.len as u64);
     let one = Request { offset, len, ..Request::new(Op::Map, piece.id) };
     let files = &[uffd];
     let answer = ask(&one, Parcel { files, ..Parcel::default() });
-    let obtained = match answer {
+    match answer {
         Ok(answer) if answer.reply.status == Status::Done && answer.reply.result > 0 => {
             let (map, file) = (answer.reply.offset, answer.reply.total);
             let named = Piece { map, file, process: own::number(), ..*piece };
@@ -142,9 +146,7 @@ fn obtain(piece: &Piece, fixed: c_int) -> Obtained {
             Obtained::Kernel(answer.files[0])
         }
         _ => Obtained::Failed,
-    };
-    own::close(uffd);
-    obtained
+    }
 }
 
 /// Puts a memory file where the piece is, or is to be: out of reach until it is registered.
@@ -171,6 +173,24 @@ fn map_registered(piece: &Piece, fixed: c_int, file: c_int, uffd: c_int) -> Resu
         let _ = unsafe { next::system(libc::SYS_munmap, [start, piece.len, 0, 0, 0, 0]) };
     }
     result.map(|_| start)
+}
+
+/// This process's userfaultfd. The server has it as well: as long as one of us has, and so the
+/// mapping's end, a touch of a hole is a signal.
+fn own_uffd() -> Result<c_int, Errno> {
+    let known = UFFD.load(Acquire);
+    let (process, fd) = (known >> 32, known as u32 as c_int - 1);
+    if process == own::number() & u64::from(u32::MAX) && own::has(fd) {
+        return Ok(fd);
+    }
+    let fd = own::keep(open_uffd()?);
+    let word = own::number() << 32 | u64::from((fd + 1) as u32);
+    if UFFD.compare_exchange(known, word, AcqRel, Acquire).is_err() {
+        // Another thread has made one meanwhile.
+        own::close_own(fd);
+        return own_uffd();
+    }
+    Ok(fd)
 }
 
 /// A userfaultfd that tells of holes by signals.

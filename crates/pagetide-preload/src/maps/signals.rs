@@ -316,4 +316,3 @@ pub(crate) unsafe fn set_handler(signal: c_int, handler: usize, flags: c_int) ->
 pub(crate) fn is_kept(signal: c_int) -> bool {
     nth_of(signal).is_some() && STATE.load(SeqCst) == INSTALLED
 }
-

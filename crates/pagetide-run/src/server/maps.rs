@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A mapping keeps its description open, as in the kernel. The userfaultfd by which its holes are
-//! heard of is ours alone: a program that closes all its descriptors cannot lose it, and it ends
-//! with its process. Without it, a touch would fill a hole with zeros.
+//! heard of is kept here as well: a program that closes all its descriptors cannot lose it. Without
+//! it, a touch would fill a hole with zeros.
 //!
 //! **Invariants.** A page is in the memory file only while the file is ours: what takes the file
 //! from us, or lets it go, takes all pages out first, for all processes at once. From then on a
