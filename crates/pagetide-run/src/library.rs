@@ -168,7 +168,8 @@ mod tests {
         let sentence = unpack(b"code", &refused).unwrap_err();
         assert_eq!(sentence.matches("only this user can write to").count(), 2, "{sentence}");
         assert!(sentence.contains("a space") && sentence.contains("/dev/null/a: "), "{sentence}");
-        let path = unpack(b"code", &[refused.as_slice(), &[good.clone()]].concat()).unwrap();
+        let path =
+            unpack(b"code", &[refused.as_slice(), std::slice::from_ref(&good)].concat()).unwrap();
         assert!(path.starts_with(good));
     }
 }
