@@ -328,50 +328,6 @@ fn a_child_has_no_part_of_it() {
     });
 }
 
-/// The kernel cannot map a moved page for reading: until it is protected, stores go unnoticed.
-#[test]
-fn a_store_that_comes_before_the_protection_is_seen() {
-    in_all_ways("a_store_that_comes_before_the_protection", 1, |bench| {
-        bench.run(|| {
-            bench.write(0, 0);
-            let is_over = AtomicBool::new(false);
-            let (mut nr_read, mut nr_raced) = (0, 0);
-            std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    let mut value = 0;
-                    while !is_over.load(SeqCst) {
-                        value += 1;
-                        bench.region.words()[0].store(value, SeqCst);
-                    }
-                });
-                for _ in 0..1000 {
-                    let mut page = bench.page(0).lock();
-                    page.unmap_user();
-                    let mut before = [0; 8];
-                    page.read(0, &mut before);
-                    let access = page.map_user(false).expect("mapped");
-                    let word = || {
-                        let mut bytes = [0; 8];
-                        page.read(0, &mut bytes);
-                        bytes
-                    };
-                    match access {
-                        UserAccess::Read => {
-                            assert_eq!(word(), before, "called unwritten");
-                            std::thread::yield_now();
-                            assert_eq!(word(), before, "written without a fault");
-                            nr_read += 1;
-                        }
-                        _ => nr_raced += 1,
-                    }
-                }
-                is_over.store(true, SeqCst);
-            });
-            assert!(nr_read > 0, "{nr_read} for reading, {nr_raced} raced");
-        });
-    });
-}
-
 /// Counts in pages while they are taken out, protected and read by another thread.
 #[test]
 fn stores_meet_all_that_is_done_to_a_page_and_none_is_lost() {
