@@ -100,6 +100,8 @@ enum Command {
     RunSubject,
     #[command(name = bench::OPEN_EACH, hide = true)]
     OpenEach(bench::OpenEachArgs),
+    #[command(name = bench::MAPPED_WORK, hide = true)]
+    MappedWork(bench::MappedArgs),
     /// Becomes a program once it is traced; `record` starts itself this way.
     #[command(name = record::HELD, hide = true)]
     RecordHeld(record::HeldArgs),
@@ -134,6 +136,7 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Tier(args) => tier::run(args, &watch()?),
         Command::Policies(args) => policies::run(args),
         Command::OpenEach(args) => bench::open_each(args),
+        Command::MappedWork(args) => bench::work_on_mapped(args),
         Command::RunSubject => demo::child::serve(&watch()?),
     }?;
     Ok(ExitCode::SUCCESS)
