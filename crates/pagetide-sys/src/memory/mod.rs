@@ -1,6 +1,7 @@
 //! All managed memory: the frames' mapping and the arena over it, raw copies, and what other
 //! processes see and send.
 
+pub(crate) mod addresses;
 pub(crate) mod arena;
 mod copy;
 pub(crate) mod frames;

@@ -301,6 +301,7 @@ impl Builder {
             groups: self.groups.then(Box::default),
             started_at: Instant::now(),
             background: Signal::default(),
+            collapser: Signal::default(),
             has_workers: limits.has_workers,
             has_free,
         });
