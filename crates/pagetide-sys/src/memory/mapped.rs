@@ -53,10 +53,8 @@ impl Mapped {
 
     /// Maps zeros of this process's own, where the kernel likes.
     pub(crate) fn anonymous(len: usize) -> io::Result<Mapped> {
-        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-        // SAFETY: S28 (a fresh mapping overlaps nothing): no address is asked for.
-        let start = unsafe { mmap_anonymous(ptr::null_mut(), len, access, flags) }?;
-        let start = NonNull::new(start.cast()).expect("S28: mmap never returns page zero unasked");
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let start = addresses::reserve(len, access, MapFlags::empty())?;
         Ok(Mapped { start, len })
     }
 

@@ -37,7 +37,9 @@ use crate::machine;
 use job::{Job, Measured, Under};
 use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Bytes;
+use rustix::process::Signal;
 use std::cell::RefCell;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 use swap::SwapSpace;
@@ -96,12 +98,14 @@ impl Case {
 
     /// A row for each number of threads and reference, without numbers.
     fn skipped(&self, why: &str) -> Vec<Row> {
-        let row = |threads: u32| {
-            self.references.iter().map(move |under| {
-                Row::skipped((BENCH, self.name, threads), under.name(), why.to_owned())
-            })
-        };
-        self.threads.iter().flat_map(|&threads| row(threads)).collect()
+        self.threads.iter().flat_map(|&threads| self.skipped_of(threads, why)).collect()
+    }
+
+    /// The same of so many threads.
+    fn skipped_of(&self, threads: u32, why: &str) -> Vec<Row> {
+        let identity = (BENCH, self.name, threads);
+        let row = |under: &Under| Row::skipped(identity, under.name(), why.to_owned());
+        self.references.iter().map(row).collect()
     }
 }
 
@@ -153,6 +157,7 @@ fn measure(
     for &threads in case.threads {
         let contenders = || [Under::Pagetide].into_iter().chain(case.references.iter().copied());
         let cpu: Vec<RefCell<Vec<f64>>> = contenders().map(|_| RefCell::default()).collect();
+        let killed = RefCell::new(None);
         let timed_run = |(under, cpu)| -> TimedRun<'_> {
             let job = Job {
                 work: case.work,
@@ -167,16 +172,21 @@ fn measure(
                 settings: bench.args.set.clone(),
                 group: None,
             };
-            let cpu: &RefCell<Vec<f64>> = cpu;
+            let (cpu, killed): (&RefCell<Vec<f64>>, _) = (cpu, &killed);
             Box::new(move || {
-                let measured = run_job(bench, job.clone())?;
+                let measured = run_job(bench, job.clone(), killed)?;
                 cpu.borrow_mut().push(measured.cpu_ns);
                 Ok(measured.ns)
             })
         };
         let label = format!("region {}, {threads} threads", case.name);
         let timed_runs = contenders().zip(&cpu).map(timed_run).collect();
-        let samples = bench.interleave_all(&label, timed_runs)?;
+        let samples = bench.interleave_all(&label, timed_runs);
+        if let Some(why) = killed.into_inner() {
+            rows.extend(case.skipped_of(threads, &why));
+            continue;
+        }
+        let samples = samples?;
         let cpu: Vec<Samples> = cpu.into_iter().map(|cpu| cpu.into_inner().into()).collect();
         for (under, (other, its_cpu)) in contenders().zip(samples.iter().zip(&cpu)).skip(1) {
             let identity = (BENCH, case.name, threads);
@@ -189,8 +199,12 @@ fn measure(
     Ok(rows)
 }
 
-/// One turn, in a process of its own.
-fn run_job(bench: &Bench<'_>, mut job: Job) -> Result<Measured, Failure> {
+/// One turn, in a process of its own. Of one that its cgroup has killed, `killed` says so.
+fn run_job(
+    bench: &Bench<'_>,
+    mut job: Job,
+    killed: &RefCell<Option<String>>,
+) -> Result<Measured, Failure> {
     let memory = Bytes(job.memory);
     if let Some(data) = &job.data {
         drop_from_kernel_cache(&data.path)?;
@@ -207,6 +221,9 @@ fn run_job(bench: &Bench<'_>, mut job: Job) -> Result<Measured, Failure> {
     let text = serde_json::to_string(&job).map_err(|error| Failure::on("write a job", &error))?;
     let output = output_of(Command::new(own).args([COMMAND, &text]), bench.interrupt)?;
     let under = job.under.name();
+    if group.is_some() && output.status.signal() == Some(Signal::KILL.as_raw()) {
+        *killed.borrow_mut() = Some(format!("{memory} is too little for {under}: it was killed"));
+    }
     if !output.status.success() {
         let errors = String::from_utf8_lossy(&output.stderr);
         return Err(Failure::Refused(format!(
