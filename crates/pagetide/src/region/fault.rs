@@ -51,6 +51,8 @@ pub(super) struct Faults {
     /// By [`FaultKind`].
     pub(super) nr_served: [AtomicU64; 3],
     pub(super) nr_failed: AtomicU64,
+    /// Handed over to the helper.
+    pub(super) nr_helped: AtomicU64,
     /// No thread will wait for a fault any more.
     pub(super) stops: AtomicBool,
 }
@@ -114,7 +116,7 @@ impl Faults {
         is_write: Option<bool>,
     ) -> Option<Served> {
         let may_write = is_write != Some(false);
-        if may_write && !(mapping.dirty.has_room() && engine.flusher.balances_at_once()) {
+        if may_write && !(mapping.dirty.is_prepared(index) && engine.flusher.balances_at_once()) {
             return None;
         }
         let mut page = mapping.table.page(PageIndex(index))?.lock();

@@ -130,6 +130,7 @@ impl Region {
         let nr_pages = opened.len.div_ceil(PAGE_BYTES as u64);
         opened.take_from_cache(engine)?;
         let memory = Arc::new(make_memory(engine, nr_pages, delivery)?);
+        engine.source.expect_faults();
         let now = engine.source.tiering.as_ref().map_or(Millis(0), |tiering| tiering.now());
         let table = PageTable::over_region(Arc::clone(&memory));
         let Opened { backing, len, swap, .. } = opened;
@@ -295,6 +296,7 @@ impl Region {
             minor_faults,
             wp_faults,
             failed_faults: self.faults.nr_failed.load(Relaxed),
+            helped_faults: self.faults.nr_helped.load(Relaxed),
             resident_bytes: self.count_resident_bytes(),
             delivery: self.memory.delivery(),
             uffd: self.memory.uffd_source(),

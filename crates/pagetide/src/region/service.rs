@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   the thread that touched --> served on the spot, without allocating: most
-//!                 |  it needs memory, reclaim, a wait for write-back
+//!                 |  it needs memory, a wait for write-back
 //!                 v
 //!   the helper    asked, and waited for
 //!
@@ -85,7 +85,12 @@ impl FaultService {
             served.work(|fault| serving.serve(fault));
         })?;
         let (serving, asked) = (self.serving.clone(), Arc::clone(&desk));
-        let serve = move |fault| serving.serve_here(fault).unwrap_or_else(|| asked.ask(fault));
+        let serve = move |fault| {
+            serving.serve_here(fault).unwrap_or_else(|| {
+                serving.faults.nr_helped.fetch_add(1, Relaxed);
+                asked.ask(fault)
+            })
+        };
         let registration = serve_faults(&self.serving.memory, Arc::new(serve));
         self.on_the_spot = Some((registration, desk));
         Ok(())

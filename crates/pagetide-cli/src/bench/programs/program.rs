@@ -46,7 +46,7 @@ pub(super) fn why_not(memory: Bytes, program: &str) -> Option<String> {
     if let Err(why) = MemoryGroup::with_limit(memory) {
         return Some(why);
     }
-    if let Err(failure) = pagetide_run::launch::find_library() {
+    if let Err(failure) = crate::run::library::find() {
         return Some(failure);
     }
     let is_missing = |program: &&str| {

@@ -278,7 +278,8 @@ impl RegionMemory {
                 }
                 return put;
             }
-            UserAccess::Read if write => {
+            // It may also have been protected along with others.
+            UserAccess::Read | UserAccess::Write if write => {
                 self.note(page, UserAccess::Write);
                 self.uffd.protect(place.range(), false)?;
             }
@@ -302,16 +303,18 @@ impl RegionMemory {
         }
     }
 
-    /// Takes writing away from a page, if the user may; panics if the kernel refuses.
+    /// Takes writing away from pages, in order, if the user may, in one call; panics if the kernel
+    /// refuses. The next store to a page between them may be a fault, too.
     ///
     /// # Safety
-    /// The caller has the page locked (S25).
-    pub(crate) unsafe fn protect(&self, page: u32) {
-        if self.access(page.into()) == UserAccess::Write {
-            let result = self.uffd.protect(self.place(page).range(), true);
-            result.expect("S25: what cannot be protected cannot be called protected");
-            self.note(page, UserAccess::Read);
-        }
+    /// The caller has the pages locked (S25).
+    pub(crate) unsafe fn protect(&self, pages: impl Iterator<Item = u32> + Clone) {
+        let writable = pages.filter(|page| self.access((*page).into()) == UserAccess::Write);
+        let Some(first) = writable.clone().next() else { return };
+        let last = writable.clone().last().unwrap_or(first);
+        let result = self.uffd.protect(self.user.addresses(first..last + 1), true);
+        result.expect("S25: what cannot be protected cannot be called protected");
+        writable.for_each(|page| self.note(page, UserAccess::Read));
     }
 
     /// Has the user's next touch of the page end in a signal: SIGBUS, or SIGSEGV where the kernel

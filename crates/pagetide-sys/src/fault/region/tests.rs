@@ -8,7 +8,7 @@ use pagetide_core::ids::{FrameId, PageIndex};
 use super::*;
 use crate::fault::signal::{Served, serve_faults};
 use crate::fault::uffd::FaultKind;
-use crate::{ArenaOptions, Claim, FrameArena, PageTable};
+use crate::{ArenaOptions, Claim, FrameArena, Lock, PageTable};
 
 /// A region whose page `i` is filled with `i + 1` in frame `i` when it is touched.
 struct Bench {
@@ -188,6 +188,22 @@ fn a_protected_page_keeps_its_user_from_writing_until_a_fault() {
             drop(page);
             bench.write(1, 56);
             assert_eq!((bench.nr(FaultKind::WriteProtect), bench.read(1)), (1, 56));
+        });
+    });
+}
+
+#[test]
+fn pages_protected_together_are_all_protected_and_those_between_are_served() {
+    in_all_ways("pages_protected_together", 4, |bench| {
+        bench.run(|| {
+            (0..4).for_each(|page| bench.write(page, 55));
+            let ends = [0, 3].map(|page| bench.page(page).lock());
+            Lock::protect_all_from_user(&ends);
+            assert!(ends.iter().all(|page| page.bytes()[..8] == [55; 8]));
+            assert_eq!(bench.region.access(1), UserAccess::Write, "not locked");
+            drop(ends);
+            (0..4).for_each(|page| bench.write(page, 56 + page as u8));
+            assert_eq!((0..4).map(|page| bench.read(page)).collect::<Vec<_>>(), [56, 57, 58, 59]);
         });
     });
 }
@@ -411,10 +427,15 @@ fn stores_meet_all_that_is_done_to_a_page_and_none_is_lost() {
                 let counters = [0, 1].map(|thread| scope.spawn(move || count(thread)));
                 for round in 0..2000_u64 {
                     let page = bench.page(round % 8).lock();
-                    match round / 8 % 3 {
+                    match round / 8 % 4 {
                         0 => page.unmap_user(),
                         1 => page.protect_from_user(),
-                        _ => drop(page.test_and_clear_young()),
+                        2 => drop(page.test_and_clear_young()),
+                        // And, behind the counters' backs, those between.
+                        _ => {
+                            drop(page);
+                            Lock::protect_all_from_user(&[0, 7].map(|nth| bench.page(nth).lock()));
+                        }
                     }
                 }
                 is_over.store(true, SeqCst);
