@@ -17,7 +17,7 @@ const WORDS: usize = PAGE_BYTES / 8;
 const EXPONENT: f64 = 0.99;
 const SEED: u64 = 1;
 /// Operations between looks at the clock.
-const BATCH: u32 = 64;
+const BATCH: u32 = 16;
 /// Timed passes of [`Work::Again`].
 const NR_PASSES: u64 = 3;
 
