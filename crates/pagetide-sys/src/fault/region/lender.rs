@@ -244,8 +244,8 @@ impl FrameLender {
     }
 }
 
-/// Moves the page at `source` to `target`; each comes with the descriptor that pages are moved there
-/// by. Where something else stands there, `empty` takes it away first.
+/// Moves the page at `source` to `target`; each comes with the descriptor that pages are moved
+/// there by. Where something else stands there, `empty` takes it away first.
 ///
 /// Linux 6.18 may move a page out of a huge one, go round once more, and find what it has just
 /// moved: so a page that can be moved back is no such thing.

@@ -23,9 +23,10 @@
 
 mod job;
 mod swap;
+mod turn;
 mod work;
 
-pub(crate) use job::{COMMAND, MappedArgs, serve};
+pub(crate) use turn::{COMMAND, MappedArgs, serve};
 
 use super::super::interleave::{Samples, TimedRun};
 use super::super::programs::output_of;
@@ -34,7 +35,7 @@ use crate::cgroup::MemoryGroup;
 use crate::dataset::{DataFile, drop_from_kernel_cache, make_folder};
 use crate::failure::Failure;
 use crate::machine;
-use job::{Job, Measured, Under};
+use job::{Job, Measured, Under, Work};
 use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Bytes;
 use rustix::process::Signal;
@@ -43,7 +44,6 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 use swap::SwapSpace;
-use work::Work;
 
 const BENCH: &str = "region";
 /// The least that a process can run with in a memory cgroup, and the kernel read around a page.

@@ -3,12 +3,11 @@
 //! Of files, words are checked as long as nothing was stored.
 
 use super::super::super::interleave::time_threads;
-use super::job::{Job, Measured};
+use super::job::{Job, Measured, Work};
 use crate::failure::Failure;
 use crate::pages::{PagePicker, Shuffle, Skew};
 use pagetide_core::units::PAGE_BYTES;
 use pagetide_sys::read_process_cpu_time_ns;
-use serde::{Deserialize, Serialize};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -20,24 +19,6 @@ const SEED: u64 = 1;
 const BATCH: u32 = 16;
 /// Timed passes of [`Work::Again`].
 const NR_PASSES: u64 = 3;
-
-/// What is done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(super) enum Work {
-    /// Loads of pages by chance, of which `stores` in 100 are stores.
-    Zipf {
-        /// In 100.
-        stores: u32,
-    },
-    /// All words of all pages, loaded once.
-    Sum,
-    /// The same, over and over.
-    Again,
-    /// All words of all pages, stored once.
-    Fill,
-    /// All words in order.
-    Sort,
-}
 
 /// Does the work; `begin` is called when all that it needs beside has been touched.
 ///
