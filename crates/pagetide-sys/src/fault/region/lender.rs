@@ -14,11 +14,12 @@
 //!   user's      | . | p | . | . | . | . |
 //! ```
 //!
-//! A page moves in writable. To be mapped for reading it is protected after that, and compared with
-//! what it was: a store that came in between is seen.
+//! A page moves in writable. One that is to be read only is copied in, write-protected, by way of
+//! the stack, and its frame is emptied before: to protect it after a move would have every CPU that
+//! runs the user flush its translations once more, which costs more than the copy.
 //!
 //! Where the kernel does not move (before 6.8), or not now (a child has the page as well, after
-//! fork; a device is at it), bytes are copied, by way of the stack: there are never two pages.
+//! fork; a device is at it), pages to be written are copied, too: there are never two.
 //!
 //! **Data and invariants.** S24, S25: everything here is done by the holder of the page's LOCK,
 //! whose frame it is. The memory of frames is private, and of small pages from the first region on:
@@ -30,7 +31,6 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::UserAccess;
 use crate::fault::uffd::{Put, Uffd, UffdError, UffdFeatures};
 use crate::memory::arena::FrameArena;
 use crate::memory::frames::{FRAME_BYTES, FrameMemory};
@@ -99,8 +99,8 @@ impl FrameLender {
         self.way_back.is_some()
     }
 
-    /// Puts the page that is in `frame` where the user sees it; returns what the user may do, which
-    /// is to write where `write` is set, or where a store came first.
+    /// Puts the page that is in `frame` where the user sees it, to be written as well where `write`
+    /// is set.
     ///
     /// # Safety
     /// S25: the caller has the page locked, which is in `frame`, and no slice of it.
@@ -109,49 +109,28 @@ impl FrameLender {
         place: UserPlace<'_>,
         frame: u32,
         write: bool,
-    ) -> Result<UserAccess, UffdError> {
+    ) -> Result<(), UffdError> {
         // SAFETY: S25, by the caller's word.
-        if let Some(access) = unsafe { self.move_in(place, frame, write) }? {
-            return Ok(access);
+        if write && unsafe { self.move_in(place, frame) }? {
+            return Ok(());
         }
         // SAFETY: S25, by the caller's word.
         unsafe { self.copy_in(place, frame, write) }
     }
 
-    /// `None`: the page cannot be moved.
+    /// Whether it could be moved.
     ///
     /// # Safety
     /// As of [`FrameLender::put_in`].
-    unsafe fn move_in(
-        &self,
-        place: UserPlace<'_>,
-        frame: u32,
-        write: bool,
-    ) -> Result<Option<UserAccess>, UffdError> {
-        let mut before = [0; FRAME_BYTES];
-        if !write {
-            self.arena.memory().read(frame, 0, &mut before);
-        }
-        let Some(way_back) = &self.way_back else { return Ok(None) };
+    unsafe fn move_in(&self, place: UserPlace<'_>, frame: u32) -> Result<bool, UffdError> {
+        let Some(way_back) = &self.way_back else { return Ok(false) };
         let source = self.arena.memory().addresses(frame..frame + 1);
         // SAFETY: S25: the page is the caller's; what is no page is not needed there.
         let empty = || unsafe { place.empty() };
         // SAFETY: S24, S25: the page is the caller's, here and there.
         let moved = unsafe { shift((place.uffd, place.range()), (way_back, source), empty) };
-        // Also where one of both is locked into memory (mlock): the kernel refuses that.
-        if !matches!(moved, Ok(Put::Done)) {
-            return Ok(None);
-        }
-        if write || place.uffd.protect(place.range(), true).is_err() {
-            return Ok(Some(UserAccess::Write));
-        }
-        // SAFETY: S25 (it is protected, and its lock held): it is not written meanwhile.
-        let now = unsafe { place.memory.bytes(place.page) };
-        if now == before {
-            return Ok(Some(UserAccess::Read));
-        }
-        place.uffd.protect(place.range(), false)?;
-        Ok(Some(UserAccess::Write))
+        // Not where one of both is locked into memory (mlock): the kernel refuses that.
+        Ok(matches!(moved, Ok(Put::Done)))
     }
 
     /// # Safety
@@ -161,7 +140,7 @@ impl FrameLender {
         place: UserPlace<'_>,
         frame: u32,
         write: bool,
-    ) -> Result<UserAccess, UffdError> {
+    ) -> Result<(), UffdError> {
         let memory = self.arena.memory();
         let mut bytes = [0; FRAME_BYTES];
         memory.read(frame, 0, &mut bytes);
@@ -177,8 +156,7 @@ impl FrameLender {
             result = copy();
         }
         match result {
-            Ok(Put::Done) if write => Ok(UserAccess::Write),
-            Ok(Put::Done) => Ok(UserAccess::Read),
+            Ok(Put::Done) => Ok(()),
             other => {
                 // SAFETY: S25: the page is the caller's, and is in its frame again.
                 unsafe { memory.write(frame, 0, &bytes) };
