@@ -5,8 +5,8 @@
 //! other threads run.
 //!
 //! **Idea.** The *user's mapping* is given away, and registered with userfaultfd: whatever is not
-//! there asks us first. A page is filled in its frame, where the user cannot see it, and moves into
-//! the user's mapping as it is; before it is written by us, or leaves, it moves back.
+//! there asks us first. A page is filled in its frame, where the user cannot see it, and moves, or
+//! is copied, into the user's mapping; before it is written by us, or leaves, it moves back.
 //!
 //! ```text
 //!   user's mapping   | . | R | W | . | R |      . absent   R write-protected   W writable
@@ -256,7 +256,7 @@ impl RegionMemory {
     }
 
     /// Lets the user read a page that is in `frame`, or in place of it, or write it, too; wakes
-    /// threads that wait for it. Returns what was allowed: writing also where a store came first.
+    /// threads that wait for it. Returns what it may do now.
     ///
     /// # Safety
     /// The caller has the page locked (S25), and no slice of it; the frame is the page's.
@@ -269,14 +269,11 @@ impl RegionMemory {
         let place = self.place(page);
         match self.access(page.into()) {
             UserAccess::None => {
-                self.note(page, UserAccess::Write);
+                let access = if write { UserAccess::Write } else { UserAccess::Read };
+                self.note(page, access);
                 // SAFETY: S25 (by the caller's word).
                 let put = unsafe { self.lender.put_in(place, frame, write) };
-                let access = put.as_ref().copied().unwrap_or(UserAccess::None);
-                if access != UserAccess::Write {
-                    self.note(page, access);
-                }
-                return put;
+                return put.map(|()| access).inspect_err(|_| self.note(page, UserAccess::None));
             }
             // It may also have been protected along with others.
             UserAccess::Read | UserAccess::Write if write => {

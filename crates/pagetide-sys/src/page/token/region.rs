@@ -42,7 +42,7 @@ impl<H: PageHandle> Lock<H> {
     }
 
     /// Lets the region's user read the page, or write it, too, and wakes threads in its fault.
-    /// Returns what was allowed: writing also where a store came before the page was protected.
+    /// Returns what it may do now.
     ///
     /// Panics if the page is not resident, or no region's.
     ///
