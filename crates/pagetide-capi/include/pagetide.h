@@ -408,7 +408,7 @@ int64_t pt_file_resident_pages(const struct pt_file *file, uint64_t offset, uint
 // -EBUSY if all memory is in use: unpin others, or pt_file_pread, which always works; -EDEADLK if
 // this thread has the page locked. Nothing is pinned then, and data is NULL.
 // Waits for another thread that has it locked.
-// Cost of a page in memory: under 30 ns to pin and unpin; one atomic each.
+// Cost of a page in memory: some tens of nanoseconds to pin and unpin; one atomic each, no lock.
 int pt_page_pin(const struct pt_file *file, uint64_t index, struct pt_page *page);
 
 // Lets go of a page that is pinned; its data is NULL then. Waits for nothing.

@@ -106,6 +106,8 @@ enum Command {
     RunSubject,
     #[command(name = bench::OPEN_EACH, hide = true)]
     OpenEach(bench::OpenEachArgs),
+    #[command(name = bench::MAPPED_WORK, hide = true)]
+    MappedWork(bench::MappedArgs),
     /// Becomes a program once it is traced; `record` starts itself this way.
     #[command(name = record::HELD, hide = true)]
     RecordHeld(record::HeldArgs),
@@ -142,6 +144,7 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Completions(args) => shell::complete(args, Cli::command()),
         Command::Manuals(args) => shell::write_manuals(args, Cli::command()),
         Command::OpenEach(args) => bench::open_each(args),
+        Command::MappedWork(args) => bench::work_on_mapped(args),
         Command::RunSubject => demo::child::serve(&watch()?),
     }?;
     Ok(ExitCode::SUCCESS)

@@ -111,7 +111,7 @@ impl FrameLender {
         write: bool,
     ) -> Result<(), UffdError> {
         // SAFETY: S25, by the caller's word.
-        if write && self.moves() && unsafe { self.move_in(place, frame) }? {
+        if write && unsafe { self.move_in(place, frame) }? {
             return Ok(());
         }
         // SAFETY: S25, by the caller's word.
@@ -123,12 +123,14 @@ impl FrameLender {
     /// # Safety
     /// As of [`FrameLender::put_in`].
     unsafe fn move_in(&self, place: UserPlace<'_>, frame: u32) -> Result<bool, UffdError> {
-        let source = self.arena.memory().addresses(frame..frame + 1).start;
+        let Some(way_back) = &self.way_back else { return Ok(false) };
+        let source = self.arena.memory().addresses(frame..frame + 1);
+        // SAFETY: S25: the page is the caller's; what is no page is not needed there.
+        let empty = || unsafe { place.empty() };
         // SAFETY: S24, S25: the page is the caller's, here and there.
-        let mv = || unsafe { place.uffd.move_to(place.range(), source) };
+        let moved = unsafe { shift((place.uffd, place.range()), (way_back, source), empty) };
         // Not where one of both is locked into memory (mlock): the kernel refuses that.
-        // SAFETY: S25: the page is the caller's, and its bytes are in the frame.
-        Ok(matches!(unsafe { put(place, mv) }, Ok(Put::Done)))
+        Ok(matches!(moved, Ok(Put::Done)))
     }
 
     /// # Safety
@@ -147,8 +149,12 @@ impl FrameLender {
         let source = bytes.as_ptr().addr();
         // SAFETY: S24, S25: the place is the caller's, and the source lives here.
         let copy = || unsafe { place.uffd.copy_to(place.range(), source, write) };
+        let mut result = copy();
+        // What stands there is a mark that there is to be no page.
         // SAFETY: S25: the page is the caller's, and its bytes are kept here.
-        let result = unsafe { put(place, copy) };
+        if matches!(result, Ok(Put::Occupied)) && unsafe { place.empty() }.is_ok() {
+            result = copy();
+        }
         match result {
             Ok(Put::Done) => Ok(()),
             other => {
@@ -185,21 +191,19 @@ impl FrameLender {
         let Some(way_back) = &self.way_back else { return false };
         let memory = self.arena.memory();
         let target = memory.addresses(frame..frame + 1);
-        loop {
-            // SAFETY: S24, S25: the page is the caller's, here and there.
-            match unsafe { way_back.move_to(target.clone(), place.range().start) } {
-                Ok(Put::Done) => return true,
-                // A reader that was late has looked at the hole, and zeros are there.
-                // SAFETY: S25: the frame is the caller's, and the page's bytes are not in it.
-                Ok(Put::Occupied) if unsafe { memory.empty(frame..frame + 1) }.is_ok() => {}
-                Ok(Put::Nothing) => {
-                    // The user has dropped it (madvise): it reads as zeros.
-                    // SAFETY: S25: the frame is the caller's.
-                    unsafe { memory.fill_zero(frame, 0..FRAME_BYTES) };
-                    return true;
-                }
-                _ => return false,
+        // A reader that was late has looked at the hole, and zeros are there.
+        // SAFETY: S25: the frame is the caller's, and the page's bytes are not in it.
+        let empty = || unsafe { memory.empty(frame..frame + 1) };
+        // SAFETY: S24, S25: the page is the caller's, here and there.
+        match unsafe { shift((way_back, target), (place.uffd, place.range()), empty) } {
+            Ok(Put::Done) => true,
+            Ok(Put::Nothing) => {
+                // The user has dropped it (madvise): it reads as zeros.
+                // SAFETY: S25: the frame is the caller's.
+                unsafe { memory.fill_zero(frame, 0..FRAME_BYTES) };
+                true
             }
+            _ => false,
         }
     }
 
@@ -218,19 +222,33 @@ impl FrameLender {
     }
 }
 
-/// Puts something at the place; once more if what stood there was a mark that there is to be no
-/// page.
+/// Moves the page at `source` to `target`; each comes with the descriptor that pages are moved
+/// there by. Where something else stands there, `empty` takes it away first.
+///
+/// Linux 6.18 may move a page out of a huge one, go round once more, and find what it has just
+/// moved: so a page that can be moved back is no such thing.
 ///
 /// # Safety
-/// S25: the caller has the page locked, and nothing is at the place that is needed.
-unsafe fn put(
-    place: UserPlace<'_>,
-    mut again: impl FnMut() -> Result<Put, UffdError>,
+/// S25: the caller has the page locked, whose places these are.
+unsafe fn shift(
+    (uffd, target): (&Uffd, Range<usize>),
+    (way_back, source): (&Uffd, Range<usize>),
+    empty: impl Fn() -> std::io::Result<()>,
 ) -> Result<Put, UffdError> {
-    match again()? {
-        // SAFETY: S25, by the caller's word.
-        Put::Occupied if unsafe { place.empty() }.is_ok() => again(),
-        other => Ok(other),
+    loop {
+        // SAFETY: S24, S25, by the caller's word.
+        match unsafe { uffd.move_to(target.clone(), source.start) }? {
+            Put::Occupied => {}
+            other => return Ok(other),
+        }
+        // SAFETY: S24, S25, by the caller's word.
+        match unsafe { way_back.move_to(source.clone(), target.start) } {
+            Ok(Put::Done) => {}
+            // It has been moved, and stays.
+            Ok(Put::Busy) => return Ok(Put::Done),
+            _ if empty().is_ok() => {}
+            _ => return Ok(Put::Occupied),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Faults of a real kernel, served by a thread of the test, or by the one that touched the page.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Barrier};
 
 use pagetide_core::ids::{FrameId, PageIndex};
 
@@ -132,6 +132,38 @@ fn a_touch_is_a_missing_fault_and_a_store_after_a_load_a_write_fault() {
             });
         });
     });
+}
+
+/// Linux 6.18 says of some of these that they are there already, once it has moved them.
+#[test]
+fn pages_of_one_huge_page_that_threads_store_to_at_once_keep_their_bytes() {
+    const NR_BLOCKS: usize = 32;
+    const NR_THREADS: usize = 4;
+    let options = ArenaOptions { huge_pages: true, pretouch: true };
+    let bench = Bench::new(NR_BLOCKS as u32 * 512, (FaultDelivery::Signal, true), options);
+    let bench = match bench {
+        Ok(bench) => bench,
+        Err(error) => return eprintln!("SKIPPED: pages_of_one_huge_page: {error}"),
+    };
+    let (barrier, nr_wrong) = (Barrier::new(NR_THREADS), AtomicU64::new(0));
+    bench.run(|| {
+        std::thread::scope(|scope| {
+            for nth in 0..NR_THREADS {
+                let (bench, barrier, nr_wrong) = (&bench, &barrier, &nr_wrong);
+                scope.spawn(move || {
+                    for block in 0..NR_BLOCKS {
+                        barrier.wait();
+                        let page = block * 512 + nth;
+                        bench.write(page, 0);
+                        let byte = bench.region.words()[page * 512 + 1].load(SeqCst) as u8;
+                        let is_wrong = byte != (page as u8).wrapping_add(1);
+                        nr_wrong.fetch_add(is_wrong.into(), SeqCst);
+                    }
+                });
+            }
+        });
+    });
+    assert_eq!(nr_wrong.into_inner(), 0, "pages that lost their bytes");
 }
 
 #[test]
