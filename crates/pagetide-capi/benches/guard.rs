@@ -28,17 +28,15 @@ fn main() {
         std::fs::write(&path, vec![1; nr_pages * PAGE_BYTES]).expect("it has room");
         let file = open(&path);
         let c_file = pt_file(file.clone());
-        let mut samples = [Vec::new(), Vec::new()];
+        let (mut samples, mut random) = ([Vec::new(), Vec::new()], 1);
         for round in 0..nr_rounds {
-            let mut rust = || samples[0].push(time(nr_pins, nr_pages, |index| pin(&file, index)));
-            if round % 2 == 0 {
-                rust();
+            for turn in [round % 2, 1 - round % 2] {
+                let took = match turn {
+                    0 => time(nr_pins, nr_pages, &mut random, |index| pin(&file, index)),
+                    _ => time(nr_pins, nr_pages, &mut random, |index| pin_from_c(&c_file, index)),
+                };
+                samples[turn].push(took);
             }
-            let of_c = time(nr_pins, nr_pages, |index| pin_from_c(&c_file, index));
-            if round % 2 == 1 {
-                rust();
-            }
-            samples[1].push(of_c);
         }
         let more = samples[1].iter().zip(&samples[0]).map(|(c, rust)| c - rust).collect();
         let [rust, c] = samples;
@@ -54,12 +52,12 @@ fn open(path: &Path) -> File {
 }
 
 /// Nanoseconds a pin takes.
-fn time(nr_pins: u32, nr_pages: usize, mut pin: impl FnMut(u64) -> u64) -> f64 {
-    let (mut random, mut sum) = (1_u64, 0);
+fn time(nr_pins: u32, nr_pages: usize, random: &mut u64, mut pin: impl FnMut(u64) -> u64) -> f64 {
+    let mut sum = 0;
     let start = Instant::now();
     for _ in 0..nr_pins {
-        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        sum += pin((random >> 33) % nr_pages as u64);
+        *random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        sum += pin((*random >> 33) % nr_pages as u64);
     }
     let took = start.elapsed();
     assert_eq!(sum, u64::from(nr_pins));

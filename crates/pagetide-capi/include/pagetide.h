@@ -283,6 +283,8 @@ int pt_cache_open(const struct pt_cache_options *wanted, struct pt_cache **cache
 // Closes a cache. It lives on until its last file and region are closed, then writes back what is
 // dirty, and stops its threads. Errors of that last write-back cannot be told: sync first. NULL
 // does nothing.
+//
+// Cost: of the last one, that write-back, and the memory's return to the system.
 void pt_cache_close(struct pt_cache *cache);
 
 // Changes the limit, up to memory_max_bytes. Shrinking evicts until it fits, and gives the memory
@@ -290,6 +292,8 @@ void pt_cache_close(struct pt_cache *cache);
 //
 // Errors: -EINVAL outside what it was opened for, or less than groups are promised, and then
 // nothing changed; -EBUSY if too much is pinned or cannot be written back: some was given up.
+// Waits for another resize, where there are tiers.
+// Cost: an eviction for each page that has to go, and the write-back of those that are dirty.
 int pt_cache_resize(const struct pt_cache *cache, uint64_t memory_bytes);
 
 // Writes back all that is dirty, of all files; does not make it durable: pt_file_sync does.
@@ -297,6 +301,7 @@ int pt_cache_resize(const struct pt_cache *cache, uint64_t memory_bytes);
 // Errors: what the system said of a page that could not be written, which stays dirty; -EDEADLK if
 // this thread has a page locked.
 // Waits for other threads that have dirty pages locked.
+// Cost: the device's, one request for up to 64 neighbouring pages, several at once.
 int pt_cache_flush(const struct pt_cache *cache);
 
 // What the cache has done so far: fills the structure, whose size must be set.
@@ -333,6 +338,8 @@ int pt_file_open(const struct pt_cache *cache,
 
 // Closes a file. What is dirty is written back, now or later; errors of that are told to the next
 // that opens it: sync first. Unpin its pages before. NULL does nothing.
+//
+// Cost: none but of a cache without background threads, which writes back before it returns.
 void pt_file_close(struct pt_file *file);
 
 // Reads up to len bytes at offset; returns how many. Fewer only where the file ends, 0 at or past
@@ -361,6 +368,7 @@ int64_t pt_file_len(const struct pt_file *file);
 // sync. A page that is pinned keeps its bytes until it is unpinned.
 //
 // Errors: -EACCES, -EFBIG; the system's, and the length is what it was.
+// Waits for requests of the file that other threads have under way, and for no guard.
 // Cost: a system call, and a visit to each page that is cut off.
 int pt_file_set_len(const struct pt_file *file, uint64_t len);
 
@@ -375,12 +383,16 @@ int pt_file_set_len(const struct pt_file *file, uint64_t len);
 int pt_file_sync(const struct pt_file *file);
 
 // As pt_file_sync, without making it durable: other programs see what was written from here on.
+//
+// Errors, waits and cost: as pt_file_sync, but for the device's own flush.
 int pt_file_flush(const struct pt_file *file);
 
 // Takes advice, one of PT_ADVICE_, about a range of bytes; len 0 is to the end.
 //
 // Errors: -EINVAL for other advice; of PT_ADVICE_DONTNEED the system's, and what could not be
 // written back was kept, or -EDEADLK if this thread has a page of the file locked.
+// Cost: of PT_ADVICE_WILLNEED a message to a thread of the cache, of PT_ADVICE_DONTNEED that of
+// pt_file_flush, of the others none.
 int pt_file_advise(const struct pt_file *file, uint32_t advice, uint64_t offset, uint64_t len);
 
 // How many pages of a range of bytes are in memory now.
@@ -396,10 +408,10 @@ int64_t pt_file_resident_pages(const struct pt_file *file, uint64_t offset, uint
 // -EBUSY if all memory is in use: unpin others, or pt_file_pread, which always works; -EDEADLK if
 // this thread has the page locked. Nothing is pinned then, and data is NULL.
 // Waits for another thread that has it locked.
-// Cost of a page in memory: under 30 ns to pin and unpin; one atomic each.
+// Cost of a page in memory: some tens of nanoseconds to pin and unpin; one atomic each, no lock.
 int pt_page_pin(const struct pt_file *file, uint64_t index, struct pt_page *page);
 
-// Lets go of a page that is pinned; its data is NULL then.
+// Lets go of a page that is pinned; its data is NULL then. Waits for nothing.
 //
 // Errors: -EINVAL if it is not pinned.
 int pt_page_unpin(struct pt_page *page);
@@ -418,15 +430,17 @@ int pt_page_unpin(struct pt_page *page);
 // Cost: a copy of the page now, and another when it is unlocked.
 int pt_page_lock(const struct pt_file *file, uint64_t index, struct pt_locked_page *page);
 
-// Publishes what was changed, and lets go of the page; its data is NULL then.
+// Publishes what was changed, and lets go of the page; its data is NULL then. Waits for nothing.
 //
 // Errors: -EINVAL if it is not locked.
+// Cost: a comparison with what the page was, and a copy.
 int pt_page_unlock(struct pt_locked_page *page);
 
 // Makes a group. Its name is its alone in this cache.
 //
 // Errors: -EOPNOTSUPP if the cache was opened without groups; -EEXIST; -EINVAL if the options make
 // no sense together or promise more than there is; -EDQUOT if there are too many.
+// Cost: lists of its own, which for some policies are as long as the memory has pages.
 int pt_group_create(const struct pt_cache *cache,
                     const char *name,
                     const struct pt_group_options *wanted,
@@ -434,7 +448,7 @@ int pt_group_create(const struct pt_cache *cache,
 
 // Makes a group below another: what it uses, that one uses, too.
 //
-// Errors: as pt_group_create; -ENOENT if that one was removed.
+// Errors and cost: as pt_group_create; -ENOENT if that one was removed.
 int pt_group_create_below(const struct pt_group *parent,
                           const char *name,
                           const struct pt_group_options *wanted,
@@ -456,17 +470,20 @@ int pt_group_open_file(const struct pt_group *group,
 // is dirty or pinned stays until later misses find it.
 //
 // Errors: as pt_group_create; -ENOENT if it was removed.
+// Cost: an eviction for each page that has to go.
 int pt_group_set(const struct pt_group *group, const struct pt_group_options *wanted);
 
 // What the group uses, and what it did: fills the structure, whose size must be set.
 //
 // Errors: -ENOENT if it was removed.
+// Cost: takes a lock, and reads every thread's counts: not for every request.
 int pt_group_get_stats(const struct pt_group *group, struct pt_group_stats *stats);
 
 // Frees memory of the group before it is needed, in the calling thread; writes how many bytes came
 // free, which may be fewer. freed_bytes may be NULL.
 //
 // Errors: -ENOENT if it was removed.
+// Cost: an eviction for each page.
 int pt_group_reclaim(const struct pt_group *group, uint64_t wanted_bytes, uint64_t *freed_bytes);
 
 // Removes the group. Its files and pages are its parent's from now on. The handle is still to be
@@ -489,6 +506,8 @@ int pt_region_create(const struct pt_cache *cache,
 // Ends a region: no code may use its addresses any more. The contents of an anonymous one are
 // gone, those over a file are written back, whose errors cannot be told: sync first. NULL does
 // nothing.
+//
+// Cost: that write-back, and a visit to each page that was touched.
 void pt_region_destroy(struct pt_region *region);
 
 // Where it begins; page aligned. NULL of NULL. Free.
@@ -513,13 +532,14 @@ int pt_region_populate(const struct pt_region *region,
 // call says whether its pages could leave memory.
 //
 // Errors: as pt_file_sync; of an anonymous region what the system said of the swap folder.
+// Cost: as pt_file_sync; of an anonymous region none.
 int pt_region_sync(const struct pt_region *region);
 
 // Takes advice about a range of bytes; len 0 is to the end. PT_ADVICE_WILLNEED brings it into
 // memory, PT_ADVICE_DONTNEED writes it back and lets the memory go, but keeps the contents; other
 // advice has no meaning here.
 //
-// Errors: as pt_file_advise.
+// Errors and cost: as pt_file_advise.
 int pt_region_advise(const struct pt_region *region,
                      uint32_t advice,
                      uint64_t offset,

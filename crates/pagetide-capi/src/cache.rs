@@ -154,6 +154,8 @@ pub(crate) fn is_on(value: u64, name: &'static str) -> Result<bool, Failure> {
 /// Closes a cache. It lives on until its last file and region are closed, then writes back what is
 /// dirty, and stops its threads. Errors of that last write-back cannot be told: sync first. NULL
 /// does nothing.
+///
+/// Cost: of the last one, that write-back, and the memory's return to the system.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_cache_close(cache: Option<Box<pt_cache>>) {
     call(|| {
@@ -167,6 +169,8 @@ pub extern "C" fn pt_cache_close(cache: Option<Box<pt_cache>>) {
 ///
 /// Errors: -EINVAL outside what it was opened for, or less than groups are promised, and then
 /// nothing changed; -EBUSY if too much is pinned or cannot be written back: some was given up.
+/// Waits for another resize, where there are tiers.
+/// Cost: an eviction for each page that has to go, and the write-back of those that are dirty.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_cache_resize(cache: Option<&pt_cache>, memory_bytes: u64) -> c_int {
     call(|| Ok(given(cache, "cache")?.0.resize(Bytes(memory_bytes))?))
@@ -177,6 +181,7 @@ pub extern "C" fn pt_cache_resize(cache: Option<&pt_cache>, memory_bytes: u64) -
 /// Errors: what the system said of a page that could not be written, which stays dirty; -EDEADLK if
 /// this thread has a page locked.
 /// Waits for other threads that have dirty pages locked.
+/// Cost: the device's, one request for up to 64 neighbouring pages, several at once.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_cache_flush(cache: Option<&pt_cache>) -> c_int {
     call(|| Ok(given(cache, "cache")?.0.flush_all()?))

@@ -76,6 +76,8 @@ pub(crate) unsafe fn opening<'a>(
 
 /// Closes a file. What is dirty is written back, now or later; errors of that are told to the next
 /// that opens it: sync first. Unpin its pages before. NULL does nothing.
+///
+/// Cost: none but of a cache without background threads, which writes back before it returns.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_file_close(file: Option<Box<pt_file>>) {
     call(|| {
@@ -139,6 +141,7 @@ pub extern "C" fn pt_file_len(file: Option<&pt_file>) -> i64 {
 /// sync. A page that is pinned keeps its bytes until it is unpinned.
 ///
 /// Errors: -EACCES, -EFBIG; the system's, and the length is what it was.
+/// Waits for requests of the file that other threads have under way, and for no guard.
 /// Cost: a system call, and a visit to each page that is cut off.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_file_set_len(file: Option<&pt_file>, len: u64) -> c_int {
@@ -159,6 +162,8 @@ pub extern "C" fn pt_file_sync(file: Option<&pt_file>) -> c_int {
 }
 
 /// As pt_file_sync, without making it durable: other programs see what was written from here on.
+///
+/// Errors, waits and cost: as pt_file_sync, but for the device's own flush.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_file_flush(file: Option<&pt_file>) -> c_int {
     call(|| Ok(given(file, "file")?.0.flush()?))
@@ -168,6 +173,8 @@ pub extern "C" fn pt_file_flush(file: Option<&pt_file>) -> c_int {
 ///
 /// Errors: -EINVAL for other advice; of PT_ADVICE_DONTNEED the system's, and what could not be
 /// written back was kept, or -EDEADLK if this thread has a page of the file locked.
+/// Cost: of PT_ADVICE_WILLNEED a message to a thread of the cache, of PT_ADVICE_DONTNEED that of
+/// pt_file_flush, of the others none.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_file_advise(
     file: Option<&pt_file>,

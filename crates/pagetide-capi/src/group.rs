@@ -71,6 +71,7 @@ unsafe impl Growing for pt_group_stats {
 ///
 /// Errors: -EOPNOTSUPP if the cache was opened without groups; -EEXIST; -EINVAL if the options make
 /// no sense together or promise more than there is; -EDQUOT if there are too many.
+/// Cost: lists of its own, which for some policies are as long as the memory has pages.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pt_group_create(
     cache: Option<&pt_cache>,
@@ -91,7 +92,7 @@ pub unsafe extern "C" fn pt_group_create(
 
 /// Makes a group below another: what it uses, that one uses, too.
 ///
-/// Errors: as pt_group_create; -ENOENT if that one was removed.
+/// Errors and cost: as pt_group_create; -ENOENT if that one was removed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pt_group_create_below(
     parent: Option<&pt_group>,
@@ -151,6 +152,7 @@ pub unsafe extern "C" fn pt_group_open_file(
 /// is dirty or pinned stays until later misses find it.
 ///
 /// Errors: as pt_group_create; -ENOENT if it was removed.
+/// Cost: an eviction for each page that has to go.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pt_group_set(
     group: Option<&pt_group>,
@@ -167,6 +169,7 @@ pub unsafe extern "C" fn pt_group_set(
 /// What the group uses, and what it did: fills the structure, whose size must be set.
 ///
 /// Errors: -ENOENT if it was removed.
+/// Cost: takes a lock, and reads every thread's counts: not for every request.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pt_group_get_stats(
     group: Option<&pt_group>,
@@ -198,6 +201,7 @@ pub unsafe extern "C" fn pt_group_get_stats(
 /// free, which may be fewer. freed_bytes may be NULL.
 ///
 /// Errors: -ENOENT if it was removed.
+/// Cost: an eviction for each page.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_group_reclaim(
     group: Option<&pt_group>,

@@ -101,6 +101,8 @@ pub unsafe extern "C" fn pt_region_create(
 /// Ends a region: no code may use its addresses any more. The contents of an anonymous one are
 /// gone, those over a file are written back, whose errors cannot be told: sync first. NULL does
 /// nothing.
+///
+/// Cost: that write-back, and a visit to each page that was touched.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_region_destroy(region: Option<Box<pt_region>>) {
     call(|| {
@@ -151,6 +153,7 @@ pub extern "C" fn pt_region_populate(
 /// call says whether its pages could leave memory.
 ///
 /// Errors: as pt_file_sync; of an anonymous region what the system said of the swap folder.
+/// Cost: as pt_file_sync; of an anonymous region none.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_region_sync(region: Option<&pt_region>) -> c_int {
     call(|| Ok(given(region, "region")?.0.sync()?))
@@ -160,7 +163,7 @@ pub extern "C" fn pt_region_sync(region: Option<&pt_region>) -> c_int {
 /// memory, PT_ADVICE_DONTNEED writes it back and lets the memory go, but keeps the contents; other
 /// advice has no meaning here.
 ///
-/// Errors: as pt_file_advise.
+/// Errors and cost: as pt_file_advise.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_region_advise(
     region: Option<&pt_region>,

@@ -47,12 +47,6 @@ mod transfer;
 mod tray;
 mod view;
 
-/// What `pagetide run` looks for before it loads us; it changes with the protocol.
-#[used]
-static VERSION_MARK: [u8; 29] = *b"pagetide preload protocol 12;";
-
-const _: () = assert!(pagetide_run::wire::VERSION == 12, "VERSION_MARK names the version");
-
 /// Runs before the program.
 #[used]
 #[unsafe(link_section = ".init_array")]

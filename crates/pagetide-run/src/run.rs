@@ -27,7 +27,7 @@ const SILENCE: Duration = Duration::from_secs(1);
 pub struct Program {
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// What is loaded into it: see [`launch::find_library`].
+    /// What is loaded into it: see [`find_library`](crate::find_library).
     pub library: PathBuf,
     /// Which files are managed.
     pub filter: Filter,

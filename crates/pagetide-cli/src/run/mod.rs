@@ -2,6 +2,7 @@
 //!
 //! The server is crate `pagetide-run`; here are the command line, and what is said at the end.
 
+pub(crate) mod library;
 mod report;
 mod summary;
 mod watch;
@@ -108,7 +109,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     output::check("the summary", &args.json)?;
     let program = Program {
         command: args.command.clone(),
-        library: launch::find_library().map_err(Failure::Refused)?,
+        library: library::find().map_err(Failure::Refused)?,
         filter: Filter { include: args.include.clone(), exclude: args.exclude.clone() },
         memory: args.memory,
         is_quiet: args.quiet,

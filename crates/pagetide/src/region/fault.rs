@@ -28,6 +28,7 @@ use crate::engine::pass::Flushed;
 use crate::engine::swap::SwapMap;
 use crate::memory::locks::lock;
 use crate::stats::counters::Event;
+use pagetide_core::folio::Flags;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::lru::AccessPath;
 use pagetide_core::record::AccessKind;
@@ -149,16 +150,14 @@ impl Faults {
     ) -> Served {
         let index = page.page().index().0;
         let frame = page.frame().expect("a page that is mapped is resident");
-        let mark_dirty = || engine.pages.mark_whole_dirty(mapping, index, frame);
+        // What is dirty already may as well be written: no store of it needs to be heard of.
+        let is_write = is_write || engine.pages.folios[frame].flags().any(Flags::DIRTY);
         if is_write {
-            mark_dirty();
+            engine.pages.mark_whole_dirty(mapping, index, frame);
         }
-        match page.map_user(is_write) {
-            // A store came before the page could be protected.
-            Ok(UserAccess::Write) if !is_write => mark_dirty(),
-            Ok(_) => {}
-            // Memory of the kernel's own is short.
-            Err(_) => return self.fail(engine, page),
+        // Refused only where memory of the kernel's own is short.
+        if page.map_user(is_write).is_err() {
+            return self.fail(engine, page);
         }
         Served::Yes
     }

@@ -114,11 +114,16 @@ impl DirtyIndex {
         self.in_tree(collect).unwrap_or_default()
     }
 
-    /// All of them, by index.
-    pub(crate) fn collect(&self) -> Vec<u64> {
+    /// Those of a range, by index, at most `nr_max`.
+    pub(crate) fn collect_in(&self, range: Range<u64>, nr_max: usize) -> Vec<u64> {
         match self {
-            DirtyIndex::OfFile(tree) => lock(tree).keys().copied().collect(),
-            DirtyIndex::OfRegion(set) => set.iter_from(0).collect(),
+            DirtyIndex::OfFile(tree) => {
+                lock(tree).range(range).map(|(index, _)| *index).take(nr_max).collect()
+            }
+            DirtyIndex::OfRegion(set) => {
+                let pages = set.iter_from(range.start).take_while(|index| *index < range.end);
+                pages.take(nr_max).collect()
+            }
         }
     }
 
@@ -153,7 +158,8 @@ mod tests {
             assert_eq!(dirty.end(), 10 * PAGE_BYTES as u64);
             assert_eq!(dirty.take(4), Some(Written::WHOLE));
             assert_eq!(dirty.next_run(0, 8), Some(3..4));
-            assert_eq!(dirty.collect(), [3, 5, 7, 9]);
+            assert_eq!(dirty.collect_in(0..u64::MAX, 9), [3, 5, 7, 9]);
+            assert_eq!(dirty.collect_in(4..9, 2), [5, 7]);
             assert!(!dirty.has_partial() && !dirty.is_partial(3) && !dirty.is_empty());
             assert_eq!((dirty.take(4), dirty.take(9)), (None, Some(Written::WHOLE)));
             assert_eq!(dirty.end(), 8 * PAGE_BYTES as u64);
