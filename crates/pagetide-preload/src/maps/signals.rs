@@ -64,7 +64,7 @@ static STATE: AtomicU32 = AtomicU32::new(NOT_TRIED);
 
 /// Has `change` run by one thread at a time, which no handler interrupts.
 fn alone<T>(change: impl FnOnce() -> T) -> T {
-    let before = set_signals(u64::MAX & !RAISED);
+    let before = set_signals(!RAISED);
     while LOCK.swap(true, SeqCst) {
         std::hint::spin_loop();
     }
@@ -149,7 +149,7 @@ fn install_one((nth, signal): (usize, &c_int)) -> bool {
     let ours = Action {
         handler: on_fault as *const () as usize,
         flags: (libc::SA_SIGINFO | libc::SA_NODEFER) as u32 as u64,
-        mask: u64::MAX & !RAISED,
+        mask: !RAISED,
     };
     let (ours, mut before) = (ours.as_libc(), ours.as_libc());
     // SAFETY: live actions; the handler has the prototype that its flags say (S34).
