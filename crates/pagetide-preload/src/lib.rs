@@ -36,6 +36,7 @@ mod limits;
 mod maps;
 mod next;
 mod own;
+mod pieces;
 mod process;
 mod program;
 mod scratch;

@@ -27,10 +27,10 @@ matched against the file's name, one with a slash against the whole path; * stop
 slash, ** does not.
 
 What is left to the kernel, coherently, while it is open: files that are mapped (but for
-those that --mmap cache serves), read or written as wide characters (fgetws), locked by flock(2), opened outside or by a program
-that makes its own system calls, used as standard input, output or error, or inherited by
-a program that is linked statically or runs with another user's rights; files of another
-user's and of network file systems, which have no lease; and short files that are only
+those that --mmap cache serves), read or written as wide characters (fgetws), locked by
+flock(2), opened outside or by a program that makes its own system calls, used as
+standard input, output or error, or inherited by a program that is linked statically or
+runs with another user's rights; files of another user's and of network file systems, which have no lease; and short files that are only
 read. The summary says how many. Programs that ask for io_uring or kernel AIO are refused
 it.
 

@@ -11,7 +11,7 @@
 use super::interfaces::hand_over;
 use crate::errno::or_minus_one;
 use crate::maps::{self, Wanted, signals};
-use crate::{errno, next, serve};
+use crate::{errno, next, pieces, serve};
 use libc::{c_int, c_void, off_t, sigset_t, size_t, ssize_t};
 use pagetide_run::wire::Reason;
 
@@ -58,7 +58,7 @@ unsafe extern "C" fn mmap(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn munmap(at: *mut c_void, len: size_t) -> c_int {
     let start = at as usize;
-    if maps::is_any() && start.is_multiple_of(4096) && len > 0 {
+    if pieces::is_any() && start.is_multiple_of(4096) && len > 0 {
         maps::forget(start, start.saturating_add(len.next_multiple_of(4096)));
     }
     // SAFETY: our caller's arguments (S20).

@@ -2,7 +2,7 @@
 
 use crate::errno::{Errno, or_minus_one};
 use crate::transfer::{self, Place};
-use crate::{maps, next, serve};
+use crate::{maps, next, pieces, serve};
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 use pagetide_run::wire::{Op, Request};
 
@@ -49,7 +49,8 @@ fn vector<'a>(parts: *const iovec, nr: c_int) -> Option<&'a [iovec]> {
 
 /// Whether any part is in memory that we map.
 fn has_mapped(parts: &[iovec]) -> bool {
-    maps::is_any() && parts.iter().any(|part| maps::overlaps(part.iov_base as usize, part.iov_len))
+    pieces::is_any()
+        && parts.iter().any(|part| maps::overlaps(part.iov_base as usize, part.iov_len))
 }
 
 /// Writes parts one after the other, until one is not taken whole.

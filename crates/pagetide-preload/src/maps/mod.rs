@@ -12,32 +12,31 @@
 //!                     the program's own handler <---------+
 //! ```
 //!
-//! The mapping is private, as one of a descriptor that can only read must be to be registered; since
-//! it cannot be written, the program sees the file's pages all the same. The userfaultfd is the
-//! server's, too: neither a server that is killed nor a program that closes all its descriptors
+//! The mapping is private, as one of a descriptor that can only read must be to be registered;
+//! since it cannot be written, the program sees the file's pages all the same. The userfaultfd is
+//! the server's, too: neither a server that is killed nor a program that closes all its descriptors
 //! takes it away.
 //!
-//! **Data and invariants.** S34: a range is mapped from a memory file only while it is registered:
+//! **Data and invariants.** S36: a range is mapped from a memory file only while it is registered;
 //! until then its pages cannot be touched, for a touch would fill a hole with zeros. No child
-//! inherits it: in its place a child finds addresses past the end of an empty file, and maps its own
-//! at the first touch. Nothing here takes a lock that the program's code could hold, or allocates.
+//! inherits it: in its place a child finds addresses past the end of an empty file, and maps its
+//! own at the first touch. Nothing here takes a lock that the program's code could hold, or
+//! allocates.
 //!
 //! **Ignored.** munmap and the like without the C library. A handler of SIGBUS that is installed
 //! so. A thread that has SIGBUS blocked by such means, or during another signal's handler.
 //!
 //! Source: userfaultfd(2), ioctl_userfaultfd(2), sigaction(2).
 
-mod pieces;
 pub(crate) mod signals;
 
 use crate::channel::{self, Parcel, ask};
 use crate::errno::Errno;
+use crate::pieces::{Changing, Piece, is_any};
 use crate::scratch::Scratch;
-use crate::{next, own, process, serve};
+use crate::{next, own, pieces, process, serve};
 use libc::{c_int, c_void, off_t};
 use pagetide_run::wire::{Op, Reason, Request, Status, fault, variable};
-pub(crate) use pieces::is_any;
-use pieces::{Changing, Piece};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -154,22 +153,22 @@ fn map_registered(piece: &Piece, fixed: c_int, file: c_int, uffd: c_int) -> Resu
     let kind = (libc::MAP_PRIVATE | libc::MAP_NORESERVE | fixed) as usize;
     let none = libc::PROT_NONE as usize;
     let at = [piece.start, piece.len, none, kind, file as usize, piece.offset as usize];
-    // SAFETY: where the program asked for it, or a piece is already (S34).
+    // SAFETY: where the program asked for it, or a piece is already (S36).
     let start = unsafe { next::system(libc::SYS_mmap, at) }?;
     let ready = || {
         register(uffd, start, piece.len)?;
         let arguments = [start, piece.len, libc::MADV_DONTFORK as usize, 0, 0, 0];
-        // SAFETY: the mapping just made (S34).
+        // SAFETY: the mapping just made (S36).
         unsafe { next::system(libc::SYS_madvise, arguments) }?;
         let arguments = [start, piece.len, piece.protection as usize, 0, 0, 0];
-        // SAFETY: the mapping just made (S34).
+        // SAFETY: the mapping just made (S36).
         unsafe { next::system(libc::SYS_mprotect, arguments) }
     };
     let result = ready();
     if result.is_err() && piece.is_moving {
         reserve(piece);
     } else if result.is_err() {
-        // SAFETY: the mapping just made, of which the program knows nothing (S34).
+        // SAFETY: the mapping just made, of which the program knows nothing (S36).
         let _ = unsafe { next::system(libc::SYS_munmap, [start, piece.len, 0, 0, 0, 0]) };
     }
     result.map(|_| start)
@@ -233,7 +232,7 @@ fn reserve(piece: &Piece) {
     let kind = (libc::MAP_PRIVATE | libc::MAP_FIXED) as usize;
     let arguments = [piece.start, piece.len, piece.protection as usize, kind, empty, 0];
     // SAFETY: the piece's own addresses, of which this process has no mapping, or one that failed
-    // (S34).
+    // (S36).
     let _ = unsafe { next::system(libc::SYS_mmap, arguments) };
     own::close(empty as c_int);
 }
@@ -306,7 +305,7 @@ fn give_to_kernel(piece: &Piece, real: c_int) {
     // Another thread may have done so before.
     let is_ours = changing.remove(piece);
     if is_ours {
-        // SAFETY: the piece's own addresses (S34).
+        // SAFETY: the piece's own addresses (S36).
         if unsafe { next::system(libc::SYS_mmap, arguments) }.is_err() {
             changing.add(piece);
         }
@@ -349,7 +348,7 @@ pub(crate) fn forget(start: usize, end: usize) {
 
 fn unmap(piece: &Piece) {
     Changing::begin().remove(piece);
-    // SAFETY: the program's own addresses, which it unmaps (S34).
+    // SAFETY: the program's own addresses, which it unmaps (S36).
     let _ = unsafe { next::system(libc::SYS_munmap, [piece.start, piece.len, 0, 0, 0, 0]) };
     tell_unmapped(piece);
 }
@@ -411,8 +410,8 @@ pub(crate) fn populate(start: usize, len: usize) {
 /// Bytes that a call is given at a time, where it is given some of ours.
 const COPIED_BYTES: usize = 256 << 10;
 
-/// Has `give` called with copies of what is at `buffer`, part by part, until one is not taken whole:
-/// the kernel does not ask for what is absent, but fails. `None` where none of it is ours.
+/// Has `give` called with copies of what is at `buffer`, part by part, until one is not taken
+/// whole: the kernel does not ask for what is absent, but fails. `None` where none of it is ours.
 pub(crate) fn in_copies(
     buffer: *const c_void,
     len: usize,
@@ -495,6 +494,6 @@ extern "C" fn in_child() {
 
 /// Has each fork see to the pieces.
 fn watch_forks() -> bool {
-    // SAFETY: functions of this library, which is never unloaded (S34).
+    // SAFETY: functions of this library, which is never unloaded (S36).
     unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) == 0 }
 }

@@ -5,7 +5,7 @@
 //! where a thread touches a piece in the moment in which another puts it in place. Neither is ever
 //! blocked: a fault would end the process.
 //!
-//! **Data and invariants.** S34: an action is kept in atomics, changed by a thread that has all
+//! **Data and invariants.** S36: an action is kept in atomics, changed by a thread that has all
 //! signals blocked and a lock that no handler waits for: it reads until two looks are the same.
 //!
 //! **Ignored.** An alternate stack that the program's handler asks for: it runs on the stack of the
@@ -13,9 +13,9 @@
 //!
 //! Source: sigaction(2), sigprocmask(2), signal-safety(7).
 
-use super::pieces::set_signals;
 use super::{find, serve_fault, watch_forks};
 use crate::errno;
+use crate::pieces::set_signals;
 use crate::{next, process};
 use libc::{c_int, c_void, siginfo_t};
 use pagetide_run::wire::variable;
@@ -152,7 +152,7 @@ fn install_one((nth, signal): (usize, &c_int)) -> bool {
         mask: !RAISED,
     };
     let (ours, mut before) = (ours.as_libc(), ours.as_libc());
-    // SAFETY: live actions; the handler has the prototype that its flags say (S34).
+    // SAFETY: live actions; the handler has the prototype that its flags say (S36).
     let result = unsafe { next::sigaction(*signal, &ours, &raw mut before) };
     keep(nth, Action::of(&before));
     result == 0
@@ -210,11 +210,11 @@ pub(crate) fn without_ours(how: c_int, set: *const libc::sigset_t) -> Option<lib
 /// The handler.
 extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let before = errno::read();
-    // SAFETY: the kernel hands over both, for the time of the call (S34).
+    // SAFETY: the kernel hands over both, for the time of the call (S36).
     let is_served = unsafe { serve(signal, info, context) };
     errno::set(before);
     if !is_served {
-        // SAFETY: handed on as it came (S34).
+        // SAFETY: handed on as it came (S36).
         unsafe { pass_on(signal, info, context) };
     }
 }
@@ -223,12 +223,12 @@ extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void
 /// The arguments are what the kernel has handed to the handler.
 unsafe fn serve(signal: c_int, info: *const siginfo_t, context: *const c_void) -> bool {
     const BUS_ADRERR: c_int = 2;
-    // SAFETY: by the caller's word (S34).
+    // SAFETY: by the caller's word (S36).
     let info = unsafe { &*info };
     if info.si_code <= 0 || signal == libc::SIGBUS && info.si_code != BUS_ADRERR {
         return false;
     }
-    // SAFETY: a fault has an address (S34).
+    // SAFETY: a fault has an address (S36).
     let address = unsafe { info.si_addr() } as usize;
     let Some(piece) = find(address) else { return false };
     if piece.is_moving {
@@ -240,7 +240,7 @@ unsafe fn serve(signal: c_int, info: *const siginfo_t, context: *const c_void) -
     if signal == libc::SIGBUS {
         return serve_fault(address, &piece);
     }
-    // SAFETY: by the caller's word (S34).
+    // SAFETY: by the caller's word (S36).
     piece.protection & libc::PROT_READ != 0 && unsafe { is_read(context) }
 }
 
@@ -252,7 +252,7 @@ unsafe fn serve(signal: c_int, info: *const siginfo_t, context: *const c_void) -
 unsafe fn is_read(context: *const c_void) -> bool {
     /// A store, or an instruction's fetch.
     const OTHER: i64 = 1 << 1 | 1 << 4;
-    // SAFETY: by the caller's word (S34).
+    // SAFETY: by the caller's word (S36).
     let context = unsafe { &*context.cast::<libc::ucontext_t>() };
     context.uc_mcontext.gregs[libc::REG_ERR as usize] & OTHER == 0
 }
@@ -269,7 +269,7 @@ unsafe fn is_read(_: *const c_void) -> bool {
 unsafe fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let Some(nth) = nth_of(signal) else { return };
     let action = kept(nth);
-    // SAFETY: by the caller's word (S34): a signal that was sent does not come again by itself.
+    // SAFETY: by the caller's word (S36): a signal that was sent does not come again by itself.
     let was_sent = unsafe { &*info }.si_code <= 0;
     match action.handler {
         libc::SIG_IGN if was_sent => {}
@@ -286,11 +286,11 @@ unsafe fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
             if action.flags & libc::SA_RESETHAND as u32 as u64 != 0 {
                 keep(nth, Action { handler: libc::SIG_DFL, flags: 0, mask: 0 });
             }
-            // SAFETY: by the caller's word (S34).
+            // SAFETY: by the caller's word (S36).
             let context_now = unsafe { &*context.cast::<libc::ucontext_t>() };
             set_signals(bits_of(&context_now.uc_sigmask) | action.mask & !BITS);
             // SAFETY: the program's handler, of the prototype that its flags say; a plain one looks
-            // at the first argument alone (S34).
+            // at the first argument alone (S36).
             let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) =
                 unsafe { std::mem::transmute(handler) };
             handler(signal, info, context);

@@ -328,8 +328,8 @@ impl<'a> PageRef<'a> {
         crate::machine::prefetch::fetch(self.word());
     }
 
-    /// Begins an optimistic read: `None` unless the page is resident and unlocked, with its bytes in
-    /// its frame.
+    /// Begins an optimistic read: `None` unless the page is resident and unlocked, with its bytes
+    /// in its frame.
     ///
     /// Copy with [`FrameArena::read`] from the ticket's frame, then ask [`still`](Self::still).
     #[inline]

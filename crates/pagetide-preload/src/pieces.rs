@@ -1,8 +1,8 @@
 //! Address ranges of this process that are mapped from the server's memory files.
 //!
 //! **Data and invariants.** A table of atomics, changed by one thread at a time, which has all
-//! signals blocked meanwhile and touches nothing that could fault; a count tells readers that it was
-//! changed as they read. A fork waits for that thread. An entry with length 0 is free.
+//! signals blocked meanwhile and touches nothing that could fault; a count tells readers that it
+//! was changed as they read. A fork waits for that thread. An entry with length 0 is free.
 
 use crate::next;
 use std::sync::atomic::Ordering::SeqCst;
@@ -14,27 +14,27 @@ const WORDS: usize = 9;
 
 /// A part of a mapping, as the program sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Piece {
-    pub(super) start: usize,
-    pub(super) len: usize,
+pub(crate) struct Piece {
+    pub(crate) start: usize,
+    pub(crate) len: usize,
     /// In the file.
-    pub(super) offset: u64,
+    pub(crate) offset: u64,
     /// The description it was mapped by.
-    pub(super) id: u64,
+    pub(crate) id: u64,
     /// The server's number for the mapping, and for its memory file.
-    pub(super) map: u64,
-    pub(super) file: u64,
+    pub(crate) map: u64,
+    pub(crate) file: u64,
     /// The process that has it registered: a child has not.
-    pub(super) process: u64,
+    pub(crate) process: u64,
     /// What the program may do to it, and whether it asked for a shared one.
-    pub(super) protection: i32,
-    pub(super) is_shared: bool,
+    pub(crate) protection: i32,
+    pub(crate) is_shared: bool,
     /// It is being put in place: its pages cannot be touched for a moment.
-    pub(super) is_moving: bool,
+    pub(crate) is_moving: bool,
 }
 
 impl Piece {
-    pub(super) fn end(&self) -> usize {
+    pub(crate) fn end(&self) -> usize {
         self.start + self.len
     }
 
@@ -116,7 +116,7 @@ fn pause() {
 }
 
 /// The first piece that has an address of a range.
-pub(super) fn find(start: usize, end: usize) -> Option<Piece> {
+pub(crate) fn find(start: usize, end: usize) -> Option<Piece> {
     if !is_any() {
         return None;
     }
@@ -124,12 +124,12 @@ pub(super) fn find(start: usize, end: usize) -> Option<Piece> {
 }
 
 /// Whether anything is left of a mapping.
-pub(super) fn has(map: u64) -> bool {
+pub(crate) fn has(map: u64) -> bool {
     look(|| (0..END.load(SeqCst)).map(load).any(|piece| piece.len > 0 && piece.map == map))
 }
 
 /// All pieces there are, one after the other: the first from an index on, and the index after it.
-pub(super) fn from(index: usize) -> Option<(Piece, usize)> {
+pub(crate) fn from(index: usize) -> Option<(Piece, usize)> {
     look(|| {
         let mut all = (index..END.load(SeqCst)).map(|index| (load(index), index + 1));
         all.find(|(piece, _)| piece.len > 0)
@@ -137,12 +137,12 @@ pub(super) fn from(index: usize) -> Option<(Piece, usize)> {
 }
 
 /// The table, to be changed.
-pub(super) struct Changing {
+pub(crate) struct Changing {
     signals: u64,
 }
 
 impl Changing {
-    pub(super) fn begin() -> Changing {
+    pub(crate) fn begin() -> Changing {
         let signals = set_signals(u64::MAX);
         while IS_CHANGING.swap(true, SeqCst) {
             pause();
@@ -152,24 +152,24 @@ impl Changing {
     }
 
     /// Adds a piece, if there is room.
-    pub(super) fn add(&mut self, piece: &Piece) -> bool {
+    pub(crate) fn add(&mut self, piece: &Piece) -> bool {
         let free = (0..NR_PIECES).find(|index| load(*index).len == 0);
         free.inspect(|index| store(*index, piece)).is_some()
     }
 
     /// The piece is this now, if it is still what it was.
-    pub(super) fn replace(&mut self, before: &Piece, now: &Piece) -> bool {
+    pub(crate) fn replace(&mut self, before: &Piece, now: &Piece) -> bool {
         let place = (0..END.load(SeqCst)).find(|index| load(*index) == *before);
         place.inspect(|index| store(*index, now)).is_some()
     }
 
     /// It is none any more, if it is still what it was.
-    pub(super) fn remove(&mut self, piece: &Piece) -> bool {
+    pub(crate) fn remove(&mut self, piece: &Piece) -> bool {
         self.replace(piece, &Piece { len: 0, ..*piece })
     }
 
     /// Cuts pieces in two where the range begins and ends. `false` where there is no room.
-    pub(super) fn cut(&mut self, start: usize, end: usize) -> bool {
+    pub(crate) fn cut(&mut self, start: usize, end: usize) -> bool {
         [start, end].into_iter().all(|at| {
             let crossing = |piece: &Piece| piece.overlaps(at, at + 1) && piece.start != at;
             let Some(whole) = (0..END.load(SeqCst)).map(load).find(crossing) else { return true };
@@ -188,25 +188,25 @@ impl Drop for Changing {
 }
 
 /// Keeps the table as it is, over a fork.
-pub(super) fn hold() {
+pub(crate) fn hold() {
     let changing = Changing::begin();
     HELD_SIGNALS.store(changing.signals, SeqCst);
     std::mem::forget(changing);
 }
 
 /// Ends [`hold`], in parent and child.
-pub(super) fn let_go() {
+pub(crate) fn let_go() {
     drop(Changing { signals: HELD_SIGNALS.load(SeqCst) });
 }
 
 /// As [`from`], by the thread that holds the table.
-pub(super) fn held_from(index: usize) -> Option<(Piece, usize)> {
+pub(crate) fn held_from(index: usize) -> Option<(Piece, usize)> {
     let mut all = (index..END.load(SeqCst)).map(|index| (load(index), index + 1));
     all.find(|(piece, _)| piece.len > 0)
 }
 
 /// Blocks these signals of this thread, and no others; returns those that were.
-pub(super) fn set_signals(blocked: u64) -> u64 {
+pub(crate) fn set_signals(blocked: u64) -> u64 {
     let mut before = 0_u64;
     let (set, old) = (&raw const blocked as usize, &raw mut before as usize);
     let arguments = [libc::SIG_SETMASK as usize, set, old, 8, 0, 0];
