@@ -30,9 +30,9 @@ What is left to the kernel, coherently, while it is open: files that are mapped 
 those that --mmap cache serves), read or written as wide characters (fgetws), locked by
 flock(2), opened outside or by a program that makes its own system calls, used as
 standard input, output or error, or inherited by a program that is linked statically or
-runs with another user's rights; files of another user's and of network file systems, which have no lease; and short files that are only
-read. The summary says how many. Programs that ask for io_uring or kernel AIO are refused
-it.
+runs with another user's rights; files of another user's and of network file systems,
+which have no lease; and short files that are only read. The summary says how many.
+Programs that ask for io_uring or kernel AIO are refused it.
 
 Beside the limit, a run takes at most 160 bytes a page of it, 16 bytes a page of the files
 it touches and 7 KiB a file of which pages are in memory (110 KiB if longer than 64 MiB),
