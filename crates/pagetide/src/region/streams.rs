@@ -171,7 +171,9 @@ mod tests {
         let streams = Streams::new(64);
         let runs = pass(&streams, 1000, 2000);
         assert_eq!(runs[0], (1002, 3), "the second fault makes it a stream");
-        assert!(runs.windows(2).all(|pair| pair[0].0 + pair[0].1 == pair[1].0), "{runs:?}");
+        // The page of a fault that was missing is read by that fault.
+        let gap = |pair: &[(u64, u64)]| pair[1].0 - (pair[0].0 + pair[0].1);
+        assert!(runs.windows(2).all(|pair| gap(pair) <= 1), "{runs:?}");
         assert_eq!(runs.last().expect("runs").1, 64);
     }
 
