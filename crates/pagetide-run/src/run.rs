@@ -35,6 +35,8 @@ pub struct Program {
     pub memory: Bytes,
     /// Sentences about what is not served are not wanted.
     pub is_quiet: bool,
+    /// Mapped files are served from the page cache, where that can be.
+    pub serves_mappings: bool,
 }
 
 /// Why a run could not begin, or go on.
@@ -151,6 +153,9 @@ fn variable_of(listener: &Listener, program: &Program) -> String {
     }
     if program.is_quiet {
         flags |= variable::QUIET;
+    }
+    if program.serves_mappings {
+        flags |= variable::MAPS;
     }
     format!("{VERSION}:{flags}:{}:{}", listener.name(), program.memory.0)
 }

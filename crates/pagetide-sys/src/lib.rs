@@ -41,6 +41,7 @@ mod memory;
 mod page;
 mod sync;
 
+pub use fault::page_file::{PAGE_FILE_PAGES_MAX, PageFile};
 pub use fault::region::{
     FaultDelivery, FrameLender, REGION_PAGES_MAX, RegionError, RegionMemory, UserAccess,
 };

@@ -14,6 +14,7 @@ mod filesystems;
 mod killed_writes;
 mod lost_sockets;
 mod many_opens;
+mod mapped;
 mod odd_programs;
 mod processes;
 mod programs;
