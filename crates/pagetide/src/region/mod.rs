@@ -26,6 +26,7 @@ mod fault;
 mod options;
 mod service;
 mod stats;
+mod streams;
 
 pub use options::RegionOptions;
 pub use stats::RegionStats;
@@ -50,6 +51,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use streams::Streams;
 
 /// An address range whose pages come and go.
 ///
@@ -142,11 +144,15 @@ impl Region {
         let access = Access { read: true, write: true };
         let file = File::new(Arc::clone(shared), Arc::clone(&mapping), access);
         let faults = Arc::<Faults>::default();
+        let reads_ahead = memory.delivery() == FaultDelivery::Signal && engine.source.has_workers;
+        let nr_ahead_max = shared.devices.window_of(&mapping, &shared.limits);
+        let streams = reads_ahead.then(|| Arc::new(Streams::new(nr_ahead_max)));
         let serving = Serving {
             engine: Arc::clone(engine),
             memory: Arc::clone(&memory),
             mapping: Arc::clone(&mapping),
             faults: Arc::clone(&faults),
+            streams,
         };
         let service = FaultService::start(serving, nr_handlers.unwrap_or(1));
         let service = service.map_err(CreateRegionError::Thread)?;
