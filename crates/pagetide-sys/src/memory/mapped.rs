@@ -1,4 +1,4 @@
-//! A mapping of a memory file, as long as a value lives.
+//! A mapping of a file or of a process's own memory, as long as a value lives.
 //!
 //! **Problem.** Memory that others see too, other processes or the user of a region, is a file
 //! that is mapped more than once. **Idea.** One owner for each mapping, and atomics as the way in.
@@ -49,6 +49,21 @@ impl Mapped {
         unsafe { mmap(start.as_ptr().cast(), len, access, flags, file, 0) }?;
         start.as_ptr().expose_provenance();
         Ok(mapped)
+    }
+
+    /// Maps zeros of this process's own, where the kernel likes.
+    pub(crate) fn anonymous(len: usize) -> io::Result<Mapped> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let start = addresses::reserve(len, access, MapFlags::empty())?;
+        Ok(Mapped { start, len })
+    }
+
+    /// Tells the kernel how it will be used: advice that changes no byte.
+    pub(crate) fn advise(&self, advice: Advice) -> io::Result<()> {
+        debug_assert!(matches!(advice, Advice::Random | Advice::LinuxNoHugepage));
+        // SAFETY: S28 (the mapping belongs to this value): such advice changes no byte of it.
+        unsafe { madvise(self.start.as_ptr().cast(), self.len, advice) }?;
+        Ok(())
     }
 
     /// No child gets it by fork.

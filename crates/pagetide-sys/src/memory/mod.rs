@@ -7,6 +7,7 @@ mod copy;
 pub(crate) mod frames;
 pub(crate) mod heap;
 pub mod huge_buffer;
+pub(crate) mod kernel_mapping;
 pub(crate) mod mapped;
 pub(crate) mod numbers;
 pub mod shared;
