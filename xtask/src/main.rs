@@ -7,6 +7,7 @@
 //! main ----> check ----> step      one command: a log file, a time limit, a verdict
 //!   |          |-------> tally     test counts and loud skips, read from the logs
 //!   |          |-------> programs  what tests run, from Debian's packages
+//!   |-------> dist              what is handed out, with checksums
 //!   |-------> results/              what is measured, and the document of its rows
 //!   '-------> tidy/                 one small rule a file, each with an example that must fail
 //! ```
@@ -15,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod dist;
 mod programs;
 mod results;
 mod step;
@@ -43,6 +45,8 @@ Commands:
                       about 25 minutes, on an idle machine, as root, nothing committed meanwhile
     --long            more runs and seeds
   results             make docs/results.md of these rows, if all are of one commit
+  dist                build all that is handed out into <target folder>/release/dist: the command,
+                      the C library and header, manual pages, completions, packages; checksums
   help, --help, -h    this text
 
 Exit: 0 all well, 1 something failed, 2 usage. Logs: <target folder>/xtask/<step>.log
@@ -50,7 +54,7 @@ The last line of `check` is always `N passed, N failed, N skipped`.
 ";
 
 /// The commands a README may name after `cargo x`.
-const COMMANDS: [&str; 4] = ["check", "tidy", "measure", "results"];
+const COMMANDS: [&str; 5] = ["check", "tidy", "measure", "results", "dist"];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -68,6 +72,7 @@ fn main() -> ExitCode {
             Some(options) => verdict(results::measure::run(&root(), &options)),
             None => usage(),
         },
+        ["dist"] => verdict(dist::run(&root())),
         ["results"] => verdict(results::make(&root())),
         ["tidy"] => verdict(tidy::run(&root())),
         ["tidy", "--list"] => {

@@ -16,11 +16,12 @@ use crate::step::{Outcome, StepContext};
 use std::path::Path;
 
 /// A program, and the package of Debian 12 it comes from.
-const PROGRAMS: [(&str, &str); 15] = [
+const PROGRAMS: [(&str, &str); 16] = [
     ("bindfs", "bindfs"),
     ("busybox", "busybox-static"),
     ("fio", "fio"),
     ("fuse-overlayfs", "fuse-overlayfs"),
+    ("g++", "g++"),
     ("gcc", "gcc"),
     ("git", "git"),
     ("go", "golang-go"),

@@ -15,6 +15,7 @@
 //!                                   record/    the same over the kernel's, written down
 //!                                   tier/      what a slow tier would cost
 //!                                   policies   names and what they are for
+//!                                   shell      completions and manual pages
 //! ```
 //!
 //! Exit codes: 0 done, 1 failed or interrupted, 2 the command line cannot mean anything.
@@ -44,6 +45,7 @@ mod rows;
 mod run;
 mod settings;
 mod setup;
+mod shell;
 mod sizes;
 mod source;
 mod table;
@@ -51,7 +53,7 @@ mod terminal;
 mod tier;
 mod trace;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use failure::Failure;
 use interrupt::Interrupt;
 use std::process::ExitCode;
@@ -70,6 +72,7 @@ const EXAMPLES: &str = "Examples:
   pagetide lab run wschange         a scenario in virtual memory, over ten seeds
   pagetide tier run.trace           what a slow tier of memory would cost
   pagetide policies                 the replacement policies
+  pagetide completions bash         what a shell needs to complete all this
 
 Sizes are binary: 512M, 4G. With --json a command prints one document on stdout and
 everything else on stderr (run, whose stdout is the program's, writes it to a file).
@@ -95,11 +98,16 @@ enum Command {
     Lab(lab::LabArgs),
     Tier(tier::TierArgs),
     Policies(policies::PoliciesArgs),
+    Completions(shell::CompletionsArgs),
+    #[command(name = shell::MANUALS, hide = true)]
+    Manuals(shell::ManualsArgs),
     /// Play one job from stdin; the demo starts itself this way.
     #[command(name = demo::child::COMMAND, hide = true)]
     RunSubject,
     #[command(name = bench::OPEN_EACH, hide = true)]
     OpenEach(bench::OpenEachArgs),
+    #[command(name = bench::MAPPED_WORK, hide = true)]
+    MappedWork(bench::MappedArgs),
     /// Becomes a program once it is traced; `record` starts itself this way.
     #[command(name = record::HELD, hide = true)]
     RecordHeld(record::HeldArgs),
@@ -133,7 +141,10 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Lab(args) => lab::run(args, &watch()?),
         Command::Tier(args) => tier::run(args, &watch()?),
         Command::Policies(args) => policies::run(args),
+        Command::Completions(args) => shell::complete(args, Cli::command()),
+        Command::Manuals(args) => shell::write_manuals(args, Cli::command()),
         Command::OpenEach(args) => bench::open_each(args),
+        Command::MappedWork(args) => bench::work_on_mapped(args),
         Command::RunSubject => demo::child::serve(&watch()?),
     }?;
     Ok(ExitCode::SUCCESS)

@@ -14,7 +14,7 @@
 //! socket for each request; that is slow, and right.
 
 use crate::errno::Errno;
-use crate::{next, own, process, table};
+use crate::{next, own, pieces, process, table};
 use libc::{c_int, c_void, iovec, msghdr};
 use pagetide_run::wire::{
     Greeting, Op, Patience, REPLY_BYTES, REPLY_FILES_MAX, Reply, Request, SENTENCE_BYTES_MAX,
@@ -131,7 +131,7 @@ fn alone<T>(exchange: impl FnOnce(c_int) -> T) -> Option<T> {
 pub(crate) fn close_if_idle() {
     let channel = CHANNEL.get();
     let is_used = channel.nr_exchanges >= FEW_EXCHANGES || SOCKET_NUMBER.get() >= FEW_SOCKETS;
-    let is_kept = channel.is_busy || is_used;
+    let is_kept = channel.is_busy || is_used || pieces::is_any();
     let is_ours = channel.fd >= 0 && channel.process == own::number();
     if is_ours && !is_kept && table::managed().next().is_none() {
         close();

@@ -33,8 +33,10 @@ mod errno;
 mod held_signals;
 mod lent;
 mod limits;
+mod maps;
 mod next;
 mod own;
+mod pieces;
 mod process;
 mod program;
 mod scratch;
@@ -45,12 +47,6 @@ mod table;
 mod transfer;
 mod tray;
 mod view;
-
-/// What `pagetide run` looks for before it loads us; it changes with the protocol.
-#[used]
-static VERSION_MARK: [u8; 29] = *b"pagetide preload protocol 11;";
-
-const _: () = assert!(pagetide_run::wire::VERSION == 11, "VERSION_MARK names the version");
 
 /// Runs before the program.
 #[used]

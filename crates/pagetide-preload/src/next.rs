@@ -106,6 +106,34 @@ next! {
     fn mmap64(
         at: *mut c_void, len: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t,
     ) -> *mut c_void;
+    fn send(fd: c_int, buffer: *const c_void, len: size_t, flags: c_int) -> ssize_t;
+    fn sendto(
+        fd: c_int, buffer: *const c_void, len: size_t, flags: c_int, address: *const c_void,
+        address_len: libc::socklen_t,
+    ) -> ssize_t;
+    fn fwrite(bytes: *const c_void, size: size_t, nr: size_t, stream: *mut Stream) -> size_t;
+    fn fwrite_unlocked(
+        bytes: *const c_void, size: size_t, nr: size_t, stream: *mut Stream,
+    ) -> size_t;
+    fn munmap(at: *mut c_void, len: size_t) -> c_int;
+    fn mprotect(at: *mut c_void, len: size_t, protection: c_int) -> c_int;
+    fn mremap(
+        old: *mut c_void, old_len: size_t, len: size_t, flags: c_int, new: *mut c_void,
+    ) -> *mut c_void;
+    fn madvise(at: *mut c_void, len: size_t, advice: c_int) -> c_int;
+    fn posix_madvise(at: *mut c_void, len: size_t, advice: c_int) -> c_int;
+    fn msync(at: *mut c_void, len: size_t, flags: c_int) -> c_int;
+    fn mlock(at: *const c_void, len: size_t) -> c_int;
+    fn mlock2(at: *const c_void, len: size_t, flags: libc::c_uint) -> c_int;
+    fn mlockall(flags: c_int) -> c_int;
+    fn sigaction(
+        signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction,
+    ) -> c_int;
+    fn signal(signal: c_int, handler: usize) -> usize;
+    fn sigprocmask(how: c_int, set: *const libc::sigset_t, old: *mut libc::sigset_t) -> c_int;
+    fn pthread_sigmask(
+        how: c_int, set: *const libc::sigset_t, old: *mut libc::sigset_t,
+    ) -> c_int;
     fn aio_read64(control: *mut c_void) -> c_int;
     fn aio_write64(control: *mut c_void) -> c_int;
     fn aio_fsync64(op: c_int, control: *mut c_void) -> c_int;

@@ -10,73 +10,20 @@
 //! A terminal sends its Ctrl-C to the whole foreground group, the program included, and so may
 //! kill(1): those are not passed on a second time.
 
-use crate::wire::{VARIABLE, VERSION};
+use crate::wire::VARIABLE;
 use pagetide_sys::sentinel::Sentinel;
 use rustix::process::{Pid, Signal, WaitStatus, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::{Handle, Signals};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
-
-const LIBRARY: &str = "libpagetide_preload.so";
-/// What the library contains if it speaks our version; see the library's `VERSION_MARK`.
-pub(crate) fn version_mark() -> String {
-    format!("pagetide preload protocol {VERSION};")
-}
-
-/// Finds the library beside our own executable.
-///
-/// # Errors
-/// One sentence: it is not there, or speaks another version.
-pub fn find_library() -> Result<PathBuf, String> {
-    let own = std::env::current_exe()
-        .map_err(|error| format!("cannot find my own executable: {error}"))?;
-    let folder = own.parent().unwrap_or(Path::new("/"));
-    let path = folder.join(LIBRARY);
-    let speaks = File::open(&path)
-        .and_then(|mut file| contains(&mut file, version_mark().as_bytes()))
-        .map_err(|error| {
-            let path = path.display();
-            match error.kind() {
-                io::ErrorKind::NotFound => format!(
-                    "{path} is missing: `cargo build --release` makes it beside the command"
-                ),
-                _ => format!("{path} cannot be read: {error}"),
-            }
-        })?;
-    if !speaks {
-        let path = path.display();
-        return Err(format!(
-            "{path} is of another version than this pagetide: build or copy both together"
-        ));
-    }
-    Ok(path)
-}
-
-/// Whether `file` contains `mark`. Reads no further: what we look for is at the front of a library
-/// that may be large.
-fn contains(file: &mut impl Read, mark: &[u8]) -> io::Result<bool> {
-    const PIECE: u64 = 64 << 10;
-    let mut window = Vec::new();
-    loop {
-        // The mark may begin where a piece ends.
-        let nr_kept = window.len().min(mark.len() - 1);
-        window.drain(..window.len() - nr_kept);
-        if file.take(PIECE).read_to_end(&mut window)? == 0 {
-            return Ok(false);
-        }
-        if window.windows(mark.len()).any(|window| window == mark) {
-            return Ok(true);
-        }
-    }
-}
 
 /// Starts the program, which finds the server by `variable`.
 pub(crate) fn start(
@@ -210,22 +157,4 @@ impl Drop for Forwarder {
 fn is_in_foreground() -> bool {
     let Ok(terminal) = File::open("/dev/tty") else { return false };
     rustix::termios::tcgetpgrp(&terminal).is_ok_and(|group| group == rustix::process::getpgrp())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_mark_is_found_wherever_it_begins() {
-        const PIECE: usize = 64 << 10;
-        for start in [0, 9, PIECE - 4, PIECE - 3, PIECE - 1, PIECE, 3 * PIECE - 2] {
-            let mut bytes = vec![b'm'; start];
-            bytes.extend(b"mark!");
-            bytes.extend(vec![b'm'; 10]);
-            assert!(contains(&mut &bytes[..], b"mark!").unwrap(), "{start}");
-            assert!(!contains(&mut &bytes[..start + 4], b"mark!").unwrap(), "{start}");
-        }
-        assert!(!contains(&mut &b""[..], b"mark!").unwrap());
-    }
 }

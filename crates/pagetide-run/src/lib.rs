@@ -36,6 +36,8 @@ mod filter;
 #[cfg(feature = "server")]
 pub mod launch;
 #[cfg(feature = "server")]
+mod library;
+#[cfg(feature = "server")]
 mod limits;
 #[cfg(feature = "server")]
 mod run;
@@ -45,6 +47,7 @@ mod server;
 #[cfg(feature = "server")]
 pub use {
     filter::Filter,
+    library::find_library,
     run::{Ended, Prepared, Program, RunError},
     server::{Listener, Say, Server, Serving},
 };

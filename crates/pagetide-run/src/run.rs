@@ -27,7 +27,7 @@ const SILENCE: Duration = Duration::from_secs(1);
 pub struct Program {
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// What is loaded into it: see [`launch::find_library`].
+    /// What is loaded into it: see [`find_library`](crate::find_library).
     pub library: PathBuf,
     /// Which files are managed.
     pub filter: Filter,
@@ -35,6 +35,8 @@ pub struct Program {
     pub memory: Bytes,
     /// Sentences about what is not served are not wanted.
     pub is_quiet: bool,
+    /// Mapped files are served from the page cache, where that can be.
+    pub serves_mappings: bool,
 }
 
 /// Why a run could not begin, or go on.
@@ -151,6 +153,9 @@ fn variable_of(listener: &Listener, program: &Program) -> String {
     }
     if program.is_quiet {
         flags |= variable::QUIET;
+    }
+    if program.serves_mappings {
+        flags |= variable::MAPS;
     }
     format!("{VERSION}:{flags}:{}:{}", listener.name(), program.memory.0)
 }

@@ -41,6 +41,7 @@ mod memory;
 mod page;
 mod sync;
 
+pub use fault::page_file::{PAGE_FILE_PAGES_MAX, PageFile};
 pub use fault::region::{
     FaultDelivery, FrameLender, REGION_PAGES_MAX, RegionError, RegionMemory, UserAccess,
 };
@@ -63,6 +64,7 @@ pub use memory::arena::{
     ArenaOptions, ClaimError, ClaimedFrame, FrameArena, NR_FRAMES_MAX, Placement, ReserveError,
 };
 pub use memory::heap::keep_freed_memory;
+pub use memory::kernel_mapping::KernelMapping;
 pub use memory::{huge_buffer, shared, tray};
 pub use page::table::{LeafRef, PAGES_MAX, PageRef, PageTable, WordRef};
 pub use page::token::{Claim, Lock, PageHandle, Pin};

@@ -3,10 +3,14 @@
 mod common;
 #[path = "../examples/groups.rs"]
 mod groups;
+#[path = "../examples/hash_map_in_a_region.rs"]
+mod hash_map_in_a_region;
 #[path = "../examples/page_cache.rs"]
 mod page_cache;
 #[path = "../examples/region.rs"]
 mod region;
+#[path = "../examples/sort_larger_than_memory.rs"]
+mod sort_larger_than_memory;
 
 use common::skip;
 use pagetide::CreateRegionError;
@@ -23,9 +27,24 @@ fn groups_run() {
 
 #[test]
 fn a_region_runs() {
-    let Err(error) = region::main() else { return };
+    check("a_region_runs", region::main());
+}
+
+#[test]
+fn a_sort_larger_than_memory_runs() {
+    check("a_sort_larger_than_memory_runs", sort_larger_than_memory::main());
+}
+
+#[test]
+fn a_hash_map_in_a_region_runs() {
+    check("a_hash_map_in_a_region_runs", hash_map_in_a_region::main());
+}
+
+/// Where there are no regions, there is nothing to be seen.
+fn check(test: &str, ended: Result<(), Box<dyn std::error::Error>>) {
+    let Err(error) = ended else { return };
     match error.downcast_ref() {
-        Some(CreateRegionError::Memory(why)) => skip("a_region_runs", &why.to_string()),
+        Some(CreateRegionError::Memory(why)) => skip(test, &why.to_string()),
         _ => panic!("{error}"),
     }
 }

@@ -42,6 +42,15 @@ fn use_pages(region: &Region, nr_rounds: u64) {
     });
 }
 
+/// Clean pages make room without help.
+fn load_pages(region: &Region) {
+    let mut random = Random::new(7);
+    (0..4 * NR_PAGES).for_each(|_| assert_eq!(load(region, random.below(NR_PAGES) as usize), 0));
+    let stats = region.stats();
+    assert!(stats.missing_faults > 2 * NR_PAGES, "{stats:?}");
+    assert!(stats.helped_faults < stats.missing_faults / 8, "{stats:?}");
+}
+
 /// A fault that does allocate is seen. Called by the one test that counts: others run beside it.
 fn check_the_watch() {
     let arena = FrameArena::reserve(1, ArenaOptions::default()).expect("a frame");
@@ -100,6 +109,9 @@ fn no_fault_of_a_thread_allocates() {
             };
             assert_eq!(region.stats().delivery, FaultDelivery::Signal);
             let before = ALLOCATOR.nr_calls_in_faults();
+            if over_file {
+                load_pages(&region);
+            }
             use_pages(&region, 2000);
             let stats = region.stats();
             assert!(stats.missing_faults > 1000 && stats.failed_faults == 0, "{stats:?}");

@@ -5,10 +5,10 @@ mod common;
 use common::pages::Random;
 use common::regions::{WORDS, load, region, store};
 use common::watchdog::Watchdog;
-use common::{PAGE, patterned_file};
+use common::{PAGE, pattern_at, patterned_file};
 use pagetide::{
-    Advice, Bytes, CreateRegionError, OpenError, OpenOptions, PageCache, ReadError, Region,
-    RegionOptions,
+    Advice, Bytes, CreateRegionError, FaultDelivery, OpenError, OpenOptions, PageCache, ReadError,
+    Region, RegionOptions,
 };
 use std::fs;
 use std::sync::atomic::Ordering::Relaxed;
@@ -308,4 +308,29 @@ fn a_fault_that_waits_for_a_frame_is_one_access() {
         assert_eq!(user.join().expect("served"), 0);
     });
     assert_eq!(nr_misses(), misses + 1);
+}
+
+#[test]
+fn passes_over_a_region_are_read_ahead_and_give_what_the_file_has() {
+    const NAME: &str = "passes_over_a_region_are_read_ahead_and_give_what_the_file_has";
+    const NR_PAGES: usize = 1024;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = patterned_file(folder.path(), "file", NR_PAGES * PAGE);
+    let expected = pattern_at(0, NR_PAGES * PAGE);
+    let expected: Vec<u64> = expected
+        .chunks_exact(8)
+        .map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")))
+        .collect();
+    let cache = cache_of(256);
+    let Some(region) = region(NAME, &cache, RegionOptions::over(&path)) else { return };
+    if region.stats().delivery == FaultDelivery::Message {
+        return eprintln!("SKIPPED: {NAME}: faults are messages here, and are not read ahead of");
+    }
+    for pass in 0..3 {
+        let found = region.words().iter().map(|word| word.load(Relaxed));
+        assert!(found.eq(expected.iter().copied()), "pass {pass}");
+    }
+    let vmstat = cache.stats().vmstat;
+    let nr_ahead = vmstat.iter().find(|(name, _)| *name == "readahead_pages").expect("counted").1;
+    assert!(nr_ahead > 0, "{}", region.stats());
 }

@@ -68,9 +68,8 @@ pub(crate) fn run(root: &Path, options: &Options) -> bool {
 fn prepare(root: &Path) -> Result<Bench, String> {
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     let target = root.join(target);
-    let packages = ["--package", "pagetide-cli", "--package", "pagetide-preload"];
     let mut build = Command::new("cargo");
-    build.args(["build", "--release", "--locked"]).args(packages).current_dir(root);
+    build.args(["build", "--release", "--locked", "--package", "pagetide-cli"]).current_dir(root);
     // Set by the `cargo run` around this process.
     build.env_remove("CARGO_MANIFEST_DIR");
     run_to_end(&mut build)?;

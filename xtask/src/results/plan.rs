@@ -17,6 +17,8 @@ pub(super) struct Section {
     pub(super) title: &'static str,
     /// What the rows are, in a sentence or two.
     pub(super) note: &'static str,
+    /// A column a subject, for many subjects; else a line each.
+    pub(super) has_subjects_across: bool,
     pub(super) commands: &'static [&'static str],
 }
 
@@ -29,6 +31,7 @@ pub(super) const SECTIONS: [Section; 11] = [
         title: "Against memcpy, pread, O_DIRECT and the kernel's page cache",
         note: "Nanoseconds of a 4 KiB read (`seq`: of a page in 64 KiB reads; `guard`: of a read \
                guard). `x2` is two threads.",
+        has_subjects_across: false,
         commands: &[
             "bench hit --memory 512M --runs {runs}",
             "bench miss --runs {runs}",
@@ -40,6 +43,7 @@ pub(super) const SECTIONS: [Section; 11] = [
         name: "policies",
         title: "Policies in the page cache",
         note: "The same reads under two policies by turns, and the CPU time to evict a clean page.",
+        has_subjects_across: false,
         commands: &[
             "bench hit --memory 512M --policy mglru,pagetide --runs {runs}",
             "bench evict --runs {runs}",
@@ -48,7 +52,9 @@ pub(super) const SECTIONS: [Section; 11] = [
     Section {
         name: "demo",
         title: "The demo",
-        note: "Each policy and the kernel on the same files within 64 MiB, two threads; one run.",
+        note: "Each policy and the kernel on the same files within 64 MiB, two threads; one run. \
+               In brackets, against the kernel.",
+        has_subjects_across: true,
         commands: &["demo --seconds {seconds} --no-report"],
     },
     Section {
@@ -56,6 +62,7 @@ pub(super) const SECTIONS: [Section; 11] = [
         title: "Unmodified programs",
         note: "fio, sqlite3 and others under `pagetide run`, against a memory cgroup of the same \
                limit; nanoseconds of a read, a query, a KiB or a file.",
+        has_subjects_across: false,
         commands: &["bench run --memory 512M --runs {runs} \
                      --cases warm,resident,seq,stream,sqlite,small-open,one-pass-cat"],
     },
@@ -63,6 +70,7 @@ pub(super) const SECTIONS: [Section; 11] = [
         name: "regions",
         title: "Regions",
         note: "Nanoseconds of a fault of a region or of a load from it.",
+        has_subjects_across: false,
         commands: &["bench region --runs {runs}"],
     },
     Section {
@@ -71,12 +79,15 @@ pub(super) const SECTIONS: [Section; 11] = [
         note: "`pair`: a frame taken and given back. `fault`: a frame of 128 MiB taken and given \
                back in a loop, under each tuning. `locked`: frames that went through the zone's \
                lock in a cycle of it.",
+        has_subjects_across: false,
         commands: &["bench alloc --runs {runs}"],
     },
     Section {
         name: "lists",
         title: "Per-CPU lists on virtual machines of many CPUs",
-        note: "Pages taken and freed again, in virtual time; prices are in the command's output.",
+        note: "Pages taken and freed again, in virtual time; prices are in the command's output. \
+               In brackets, against `fixed`.",
+        has_subjects_across: true,
         commands: &["lab run pcp-all --seeds 1"],
     },
     Section {
@@ -84,12 +95,14 @@ pub(super) const SECTIONS: [Section; 11] = [
         title: "Fast and slow memory",
         note: "A model of a machine with both, in virtual time; and real files with slow memory \
                emulated (300 ns more an access), nanoseconds of a read.",
+        has_subjects_across: false,
         commands: &["lab run pmbench --seeds {seeds}", "bench tier --memory 64M --runs {runs}"],
     },
     Section {
         name: "scenarios",
         title: "Scenarios",
-        note: "In virtual time, about 4096 frames; the reference is what the source says.",
+        note: "In virtual time, about 4096 frames.",
+        has_subjects_across: true,
         commands: &["lab run wschange wsprotect --seeds 10 \
                      --policy mglru,active-inactive,lru,pagetide"],
     },
@@ -97,6 +110,7 @@ pub(super) const SECTIONS: [Section; 11] = [
         name: "mechanisms",
         title: "What a mechanism is worth",
         note: "Points of the miss ratio that a policy loses with the mechanism off (or on).",
+        has_subjects_across: true,
         commands: &[
             "ablate {made}/habits.txt --frames 20000 --runs 1 --policy mglru",
             "ablate {traces}/arc_OLTP.lis.zst --frames 5000 --runs 1 --policy mglru",
@@ -106,6 +120,7 @@ pub(super) const SECTIONS: [Section; 11] = [
         name: "replay",
         title: "Replays",
         note: "Miss ratios, and how long an access takes in a replay on one core.",
+        has_subjects_across: true,
         commands: &[
             "replay {made}/zscan.txt --frames 20000 --jobs 1 \
              --policy lru,fifo,clock,sieve,s3fifo,arc,lirs,active-inactive,mglru,pagetide,opt",

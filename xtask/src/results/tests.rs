@@ -39,8 +39,20 @@ fn rows_become_a_table_a_section_and_notes_are_linked_to() {
 }
 
 #[test]
+fn many_subjects_are_columns() {
+    let said = row("abc", "oltp", ",\"reference\":\"a | source\"").replace("lru", "fifo");
+    let other = row("abc", "oltp", "").replace("\"ns\"", "\"hits\"");
+    let files = files(&[("results/demo.jsonl", row("abc", "oltp", AGAINST) + &said + &other)]);
+    let text = document(&files).expect("one commit").expect("rows");
+    let table = "| case | unit | `lru` | `fifo` | the source says |\n|---|---|---|---|---|\n\
+                 | oltp | ns | 504.1 (0.82) | 504.1 | fifo: a / source |\n\
+                 | oltp | hits | 504.1 |  |  |\n";
+    assert!(text.contains(table), "{text}");
+}
+
+#[test]
 fn what_no_row_has_is_no_column() {
-    let files = files(&[("results/demo.jsonl", row("abc", "oltp", ""))]);
+    let files = files(&[("results/cache.jsonl", row("abc", "oltp", ""))]);
     let text = document(&files).expect("one commit").expect("rows");
     assert!(text.contains("| case | subject | median | range |\n|---|---|---|---|\n"), "{text}");
 }

@@ -12,7 +12,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 /// What each crate may use of ours. Dev-dependencies are free: tests may compare the two worlds.
-const ARROWS: [(&str, &[&str]); 9] = [
+const ARROWS: [(&str, &[&str]); 11] = [
     ("pagetide-core", &[]),
     ("pagetide-sys", &["pagetide-core"]),
     ("pagetide", &["pagetide-core", "pagetide-sys"]),
@@ -20,10 +20,21 @@ const ARROWS: [(&str, &[&str]); 9] = [
     ("pagetide-run", &["pagetide", "pagetide-core", "pagetide-sys"]),
     (
         "pagetide-cli",
-        &["pagetide", "pagetide-lab", "pagetide-run", "pagetide-core", "pagetide-sys"],
+        &[
+            "pagetide",
+            "pagetide-lab",
+            "pagetide-run",
+            "pagetide-core",
+            "pagetide-sys",
+            "pagetide-embed",
+            // Not linked: it is among the command's bytes.
+            "pagetide-preload",
+        ],
     ),
     // No page cache in other people's programs: what asks for pages, and nothing that has them.
     ("pagetide-preload", &["pagetide-run", "pagetide-core", "pagetide-sys"]),
+    ("pagetide-capi", &["pagetide"]),
+    ("pagetide-embed", &[]),
     ("pagetide-tune", &["pagetide-lab", "pagetide-core"]),
     ("xtask", &[]),
 ];

@@ -18,6 +18,7 @@ mod bans;
 mod circles;
 mod layout;
 mod links;
+mod manifests;
 mod names;
 mod readme;
 mod results;
@@ -61,7 +62,7 @@ struct Rule {
     canary: fn() -> Tree,
 }
 
-const RULES: [Rule; 21] = [
+const RULES: [Rule; 22] = [
     arrows::RULE,
     circles::RULE,
     layout::RULE,
@@ -78,6 +79,7 @@ const RULES: [Rule; 21] = [
     bans::SLEEP,
     bans::COMMENTED_OUT,
     links::RULE,
+    manifests::RULE,
     readme::FACTS,
     readme::PATHS,
     results::RULE,

@@ -24,10 +24,12 @@
 //!   run     recorded         run           with --record; without
 //!   tier    zipf, fits       all-fast      a read, zipf 0.99, of fast memory over 4x slow memory;
 //!                                          as much fast memory
-//!   region  missing, minor,  kernel,       a fault of a region; a load from it, mapped, and at 4x
-//!           protect, load,   missing,      memory
-//!           zipf             memory, guard
+//!   region  faults, load,    kernel,       a fault of a region; a load from it, mapped, and at 4x
+//!           zipf             memory, guard memory
 //!   region  evict            bare          CPU time of a fault and an eviction; by system calls
+//!   region  file-*, anon-*,  random, mmap, loads, stores, passes, filling, sorting; the kernel's
+//!           sum, again,      swap          mappings in a cgroup of the same limit
+//!           fill*, sort
 //!   evict   the policy       the first     CPU time per clean page evicted, isolate to free
 //!   alloc   pair             mutex         a frame taken and given back; a list behind a mutex, a
 //!                            spin          spinning lock, a lock-free queue
@@ -59,6 +61,7 @@ mod tier;
 mod zipf;
 
 pub(crate) use programs::{OPEN_EACH, OpenEachArgs, open_each};
+pub(crate) use region::{COMMAND as MAPPED_WORK, MappedArgs, serve as work_on_mapped};
 
 use crate::dataset::{self, DataFile};
 use crate::failure::Failure;
@@ -108,7 +111,7 @@ pub(crate) struct BenchArgs {
     /// A knob of the cache, as in readahead_max=0 (docs/config.md); may be repeated.
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<Setting>,
-    /// Of `run`, only these cases, as in seq,stream.
+    /// Of `run` and `region`, only these cases, as in seq,stream.
     #[arg(long, value_name = "CASE", value_delimiter = ',')]
     cases: Vec<String>,
     /// Small sizes and short runs, to see that it works.
@@ -157,6 +160,21 @@ impl Bench<'_> {
     fn wants(&self, case: &str) -> bool {
         let cases = &self.args.cases;
         cases.is_empty() || cases.iter().any(|wanted| wanted == case)
+    }
+
+    /// A case that there is not would be a row that is missing without a word.
+    fn refuse_unknown<'n>(
+        &self,
+        bench: &str,
+        names: impl Iterator<Item = &'n str> + Clone,
+    ) -> Result<(), Failure> {
+        let mut unknown = self.args.cases.iter();
+        match unknown.find(|case| !names.clone().any(|name| name == *case)) {
+            None => Ok(()),
+            Some(case) => {
+                Err(Failure::Usage(format!("--cases: `bench {bench}` has no case {case}")))
+            }
+        }
     }
 
     /// The policy under measurement, where there is one.
@@ -208,6 +226,15 @@ impl Bench<'_> {
         interleave::interleave(label, self.args.runs, self.interrupt, timed_runs)
     }
 
+    /// As [`Bench::interleave`], of however many.
+    fn interleave_all(
+        &self,
+        label: &str,
+        timed_runs: Vec<TimedRun<'_>>,
+    ) -> Result<Vec<Samples>, Failure> {
+        interleave::interleave_all(label, self.args.runs, self.interrupt, timed_runs)
+    }
+
     /// A cache of `memory` under `policy`, touched beforehand.
     fn make_cache(&self, policy: PolicyName, memory: Bytes) -> Result<PageCache, Failure> {
         settings::apply(PageCache::builder().pretouch(true), &self.args.set)
@@ -227,8 +254,8 @@ pub(crate) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<(), Failure
     if args.memory.is_some_and(|memory| memory.0 < 4 << 20) {
         return Err(Failure::Usage("--memory is too small: a bench needs at least 4M".to_owned()));
     }
-    if !args.cases.is_empty() && args.name != BenchName::Run {
-        return Err(Failure::Usage("--cases is for `bench run`".to_owned()));
+    if !args.cases.is_empty() && !matches!(args.name, BenchName::Run | BenchName::Region) {
+        return Err(Failure::Usage("--cases is for `bench run` and `bench region`".to_owned()));
     }
     if args.policy.len() > 1 && !matches!(args.name, BenchName::Hit | BenchName::Evict) {
         return Err(Failure::Usage(

@@ -27,6 +27,9 @@ pub(super) struct Row {
     pub(super) ratio: Option<f64>,
     pub(super) ratio_min: Option<f64>,
     pub(super) ratio_max: Option<f64>,
+    /// The reference's CPU time over the subject's: the median of all rounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cpu_ratio: Option<f64>,
     /// What was read from the device for each byte of a file that is read once: the most of all
     /// rounds.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,6 +83,7 @@ impl Row {
             ratio: None,
             ratio_min: None,
             ratio_max: None,
+            cpu_ratio: None,
             device_bytes_per_byte: None,
             skipped: None,
         }
@@ -126,10 +130,11 @@ impl Row {
 
     /// What stands behind the row's numbers.
     fn remark(&self) -> String {
-        match (self.device_bytes_per_byte, &self.skipped) {
-            (Some(bytes), _) => format!(" device {bytes:.3}x the file"),
-            (None, Some(why)) => format!(" skipped: {why}"),
-            (None, None) => String::new(),
+        match (self.device_bytes_per_byte, self.cpu_ratio, &self.skipped) {
+            (Some(bytes), _, _) => format!(" device {bytes:.3}x the file"),
+            (None, Some(ratio), _) => format!(" ratio of CPU times {ratio:.2}"),
+            (None, None, Some(why)) => format!(" skipped: {why}"),
+            (None, None, None) => String::new(),
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! The server is crate `pagetide-run`; here are the command line, and what is said at the end.
 
+pub(crate) mod library;
 mod report;
 mod summary;
 mod watch;
@@ -25,13 +26,13 @@ those under /proc /sys /dev /usr /lib /lib64 /bin /sbin /etc, and programs and l
 matched against the file's name, one with a slash against the whole path; * stops at a
 slash, ** does not.
 
-What is left to the kernel, coherently, while it is open: files that are mapped, read or
-written as wide characters (fgetws), locked by flock(2), opened outside or by a program
-that makes its own system calls, used as standard input, output or error, or inherited by
-a program that is linked statically or runs with another user's rights; files of another
-user's and of network file systems, which have no lease; and short files that are only
-read. The summary says how many. Programs that ask for io_uring or kernel AIO are refused
-it.
+What is left to the kernel, coherently, while it is open: files that are mapped (but for
+those that --mmap cache serves), read or written as wide characters (fgetws), locked by
+flock(2), opened outside or by a program that makes its own system calls, used as
+standard input, output or error, or inherited by a program that is linked statically or
+runs with another user's rights; files of another user's and of network file systems,
+which have no lease; and short files that are only read. The summary says how many.
+Programs that ask for io_uring or kernel AIO are refused it.
 
 Beside the limit, a run takes at most 160 bytes a page of it, 16 bytes a page of the files
 it touches and 7 KiB a file of which pages are in memory (110 KiB if longer than 64 MiB),
@@ -66,6 +67,10 @@ pub(crate) struct RunArgs {
     /// Never manage files that match; may be repeated.
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
+    /// What serves files that are mapped to be read only: the kernel, beside the limit, or the page
+    /// cache, within it.
+    #[arg(long, value_enum, default_value_t = MmapBy::Kernel)]
+    mmap: MmapBy,
     /// Say nothing but errors: no summary at the end, nothing about what is not served.
     #[arg(long, short)]
     quiet: bool,
@@ -87,6 +92,13 @@ pub(crate) struct RunArgs {
     command: Vec<OsString>,
 }
 
+/// What serves mapped files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum MmapBy {
+    Kernel,
+    Cache,
+}
+
 /// Runs the command; the exit code is the program's.
 ///
 /// # Errors
@@ -97,10 +109,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     output::check("the summary", &args.json)?;
     let program = Program {
         command: args.command.clone(),
-        library: launch::find_library().map_err(Failure::Refused)?,
+        library: library::find().map_err(Failure::Refused)?,
         filter: Filter { include: args.include.clone(), exclude: args.exclude.clone() },
         memory: args.memory,
         is_quiet: args.quiet,
+        serves_mappings: args.mmap == MmapBy::Cache,
     };
     let prepared = Prepared::new().map_err(failure_of)?;
     let cache = build(args)?;

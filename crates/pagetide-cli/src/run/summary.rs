@@ -35,6 +35,8 @@ pub(super) struct Summary {
     dirty_bytes: u64,
     direct_io: bool,
     processes: u64,
+    /// Mappings that the page cache has served.
+    mappings: u64,
     sizing: SizingSummary,
     /// Files that the kernel has instead, by reason.
     kernel_files: BTreeMap<&'static str, u64>,
@@ -139,6 +141,7 @@ impl Summary {
             dirty_bytes: stats.dirty_bytes,
             direct_io: stats.direct_io,
             processes: server.nr_processes(),
+            mappings: server.nr_mappings(),
             sizing: SizingSummary::of(&stats.sizing()),
             kernel_files: kernel_files.map(|(reason, nr)| (say_reason(reason), nr)).collect(),
         }

@@ -136,11 +136,25 @@ fn region_is_measured_against_faults_and_loads_of_the_kernel_and_against_guards(
         ("missing", 1, "kernel"),
         ("minor", 1, "missing"),
         ("load", 1, "memory"),
+        ("load", 1, "pages"),
         ("evict", 1, "bare"),
         ("evict", 2, "bare"),
         ("zipf", 1, "guard"),
     ];
-    check(&rows, &expected);
+    check(&rows[..7], &expected);
+    let mut expected = Vec::new();
+    for case in ["file-loads", "file-stores"] {
+        let of = |threads| ["random", "mmap"].map(|reference| (case, threads, reference));
+        expected.extend([1, 2, 4].map(of).concat());
+    }
+    expected.extend(["sum", "again"].map(|case| (case, 1, "mmap")));
+    for case in ["anon-loads", "anon-stores"] {
+        expected.extend([1, 2, 4].map(|threads| (case, threads, "swap")));
+    }
+    expected.extend(["fill", "fill-more", "sort"].map(|case| (case, 1, "swap")));
+    check(&rows[7..], &expected);
+    let swaps = std::fs::read_to_string("/proc/swaps").expect("swaps");
+    assert!(!swaps.contains("/pagetide-"), "swap space was left behind:\n{swaps}");
 }
 
 #[test]
@@ -193,4 +207,5 @@ fn bad_names_and_sizes_are_usage_errors() {
     assert_eq!(run(&["bench", "hit", "--policy", "mglru,fly"]).status.code(), Some(2));
     assert_eq!(run(&["bench", "miss", "--policy", "mglru,lru"]).status.code(), Some(2));
     assert_eq!(run(&["bench", "run", "--cases", "seq,fly"]).status.code(), Some(2));
+    assert_eq!(run(&["bench", "region", "--cases", "seq"]).status.code(), Some(2));
 }

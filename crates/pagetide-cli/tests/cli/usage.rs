@@ -5,7 +5,7 @@ use crate::run::{run, stderr, stdout};
 #[test]
 fn every_command_has_help_with_examples() {
     let commands = ["demo", "run", "record", "bench", "replay", "ablate", "mrc", "trace", "lab"];
-    for command in commands.into_iter().chain(["tier", "policies"]) {
+    for command in commands.into_iter().chain(["tier", "policies", "completions"]) {
         let output = run(&[command, "--help"]);
         assert_eq!(output.status.code(), Some(0), "{command}: {}", stderr(&output));
         assert!(
@@ -13,6 +13,26 @@ fn every_command_has_help_with_examples() {
             "{command} shows no example"
         );
     }
+}
+
+#[test]
+fn completions_and_manuals_are_of_the_commands_that_people_type() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = run(&["completions", shell]);
+        let text = stdout(&output);
+        assert!(output.status.success() && text.contains("readahead"), "{shell}: {text}");
+    }
+    assert_eq!(run(&["completions", "dos"]).status.code(), Some(2));
+    let folder = tempfile::tempdir().unwrap();
+    assert!(run(&["manuals", folder.path().to_str().unwrap()]).status.success());
+    let names = std::fs::read_dir(folder.path()).unwrap();
+    let mut names: Vec<_> = names.map(|one| one.unwrap().file_name()).collect();
+    names.sort();
+    assert!(names.contains(&"pagetide.1".into()) && names.contains(&"pagetide-run.1".into()));
+    assert!(!names.contains(&"pagetide-manuals.1".into()), "{names:?}");
+    let page = std::fs::read_to_string(folder.path().join("pagetide-run.1")).unwrap();
+    assert!(page.starts_with(".ie") && page.contains("memory"), "{page}");
+    assert_eq!(run(&["manuals", "/dev/null/here"]).status.code(), Some(1));
 }
 
 #[test]

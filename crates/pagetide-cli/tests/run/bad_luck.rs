@@ -25,23 +25,35 @@ fn a_limit_too_small_is_a_usage_error() {
     assert_eq!(errors.trim().lines().count(), 1, "{errors}");
 }
 
+/// The command alone, as `cargo install` leaves it.
 #[test]
-fn a_missing_or_foreign_library_is_one_sentence() {
+fn the_library_travels_inside_the_command() {
     let here = folder();
     let copy = here.path().join("pagetide");
     std::fs::copy(pagetide(), &copy).unwrap();
-    let run = || {
+    std::fs::write(here.path().join("data"), vec![1; 1 << 20]).unwrap();
+    let run = |cache: &str| {
         let mut run = Command::new(&copy);
-        run.args(["run", "--memory", "1M", "--", "true"]);
+        run.args(["run", "--memory", "1M", "--json", "summary", "--"]);
+        run.args(["cp", "data", "copy"]).current_dir(&here);
+        run.env("XDG_CACHE_HOME", cache).env("XDG_RUNTIME_DIR", cache).env("TMPDIR", cache);
         run
     };
-    let (code, errors) = code_and_errors(&mut run());
-    assert_eq!((code, errors.lines().count()), (Some(1), 1), "{errors}");
-    assert!(errors.contains("is missing"), "{errors}");
+    // A library of another version beside it is not taken for ours.
     std::fs::write(here.path().join("libpagetide_preload.so"), "of another version").unwrap();
-    let (code, errors) = code_and_errors(&mut run());
+    let cache = here.path().join("cache");
+    for _ in 0..2 {
+        let output = run(cache.to_str().unwrap()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let summary = std::fs::read_to_string(here.path().join("summary")).unwrap();
+        assert!(!summary.contains("\"accesses\": 0,"), "it is served: {summary}");
+    }
+    let kept: Vec<_> = std::fs::read_dir(cache.join("pagetide")).unwrap().collect();
+    assert_eq!(kept.len(), 1, "{kept:?}");
+
+    let (code, errors) = code_and_errors(&mut run("/dev/null/nowhere"));
     assert_eq!((code, errors.lines().count()), (Some(1), 1), "{errors}");
-    assert!(errors.contains("another version"), "{errors}");
+    assert!(errors.contains("no folder for the library"), "{errors}");
 }
 
 #[test]

@@ -141,7 +141,7 @@ fn every_call_is_taken_over_or_listed() {
     if !has("nm", test) {
         return;
     }
-    let ours = exports(&pagetide().with_file_name("libpagetide_preload.so"));
+    let ours = exports(&pagetide().with_file_name("deps/libpagetide_preload.so"));
     let (taken, left) = (taken_over(), left_out());
     assert_eq!(ours, taken, "docs/calls.md names what the library exports");
     let both: Vec<_> = taken.intersection(&left).collect();

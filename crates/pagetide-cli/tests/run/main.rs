@@ -1,7 +1,6 @@
 //! Real programs under `pagetide run`: the same output, the same files, as without.
 //!
-//! The library is built first, beside the command, as `pagetide run` looks for it. A program that
-//! is not installed is a loud skip.
+//! A program that is not installed is a loud skip.
 
 mod agents;
 mod as_without;
@@ -15,6 +14,7 @@ mod filesystems;
 mod killed_writes;
 mod lost_sockets;
 mod many_opens;
+mod mapped;
 mod odd_programs;
 mod processes;
 mod programs;
@@ -32,26 +32,13 @@ mod suites;
 mod users;
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
-use std::sync::OnceLock;
 use tempfile::TempDir;
 
-/// The command under test, with its library beside it.
+/// The command under test.
 fn pagetide() -> &'static Path {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let command = PathBuf::from(env!("CARGO_BIN_EXE_pagetide"));
-        let profile = command.parent().unwrap();
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--package", "pagetide-preload", "--target-dir"]);
-        cargo.arg(profile.parent().unwrap());
-        if profile.ends_with("release") {
-            cargo.arg("--release");
-        }
-        assert!(cargo.status().unwrap().success(), "the library builds");
-        command
-    })
+    Path::new(env!("CARGO_BIN_EXE_pagetide"))
 }
 
 /// A folder on the disk, not in memory.

@@ -21,13 +21,18 @@ pub fn take_above_low<W: Driven>(world: &mut W) -> Option<W::Frame> {
     (0..world.nr_nodes()).find_map(|nth| world.take(NodeId(nth), Some(WatermarkLevel::Low)))
 }
 
-/// As the first attempts of [`alloc_slowly`], for a caller that cannot reclaim: takes what there is
-/// above MIN, and has background reclaim make more.
-pub fn take_without_reclaim<W: Driven>(world: &mut W) -> Option<W::Frame> {
-    take_above_low(world).or_else(|| {
-        wake_background(world);
-        let mut slowest_first = (0..world.nr_nodes()).rev();
-        slowest_first.find_map(|nth| world.take(NodeId(nth), Some(WatermarkLevel::Min)))
+/// The first attempts of [`alloc_slowly`], for a caller that can leave the others to another
+/// thread: background reclaim is woken, and each node, the slowest first, gives what it has above
+/// MIN, or has after one direct pass.
+#[cold]
+pub fn alloc_briefly<W: Driven>(world: &mut W) -> Option<W::Frame> {
+    wake_background(world);
+    let level = Some(WatermarkLevel::Min);
+    (0..world.nr_nodes()).rev().map(NodeId).find_map(|node| {
+        world.take(node, level).or_else(|| {
+            reclaim_directly(world, node);
+            world.take(node, level)
+        })
     })
 }
 

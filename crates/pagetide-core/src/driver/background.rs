@@ -14,21 +14,27 @@ use super::pass::{end, prepare, reclaim, step};
 use super::{Driven, DrivenPass, FIRST, Woken};
 use crate::group::NodePass;
 use crate::ids::NodeId;
-use crate::lru::{ReclaimBatch, ReclaimKind};
+use crate::lru::{RECLAIM_BATCH, ReclaimBatch, ReclaimKind};
 use crate::reclaim::Step;
 use ::alloc::boxed::Box;
 
 /// Has the first node's frames seen to: by the thread that does, or else here.
 pub fn wake_background<W: Driven>(world: &mut W) {
-    if world.wake_background() == Woken::Caller {
-        reclaim_in_background(world, FIRST);
+    match world.wake_background() {
+        Woken::Thread => {}
+        Woken::Caller => reclaim_in_background(world, FIRST),
+        Woken::CallerForBatch => {
+            if let Some(mut pass) = next_pass(world, FIRST, RECLAIM_BATCH) {
+                reclaim(world, FIRST, &mut pass);
+            }
+        }
     }
 }
 
 /// Makes background passes over the node, until it has enough frames free or a pass frees nothing.
 pub fn reclaim_in_background<W: Driven>(world: &mut W, node: NodeId) {
     world.set_reclaim_active(node, true);
-    while let Some(mut pass) = next_pass(world, node) {
+    while let Some(mut pass) = next_pass(world, node, u64::MAX) {
         reclaim(world, node, &mut pass);
         if pass.scan().reclaimed == 0 {
             break;
@@ -37,8 +43,9 @@ pub fn reclaim_in_background<W: Driven>(world: &mut W, node: NodeId) {
     world.set_reclaim_active(node, false);
 }
 
-/// The next pass over the node, when those below have been seen to; `None` if it has enough free.
-fn next_pass<W: Driven>(world: &mut W, node: NodeId) -> Option<NodePass> {
+/// The next pass over the node, for `nr_max` frames at most, when those below have been seen to;
+/// `None` if it has enough free.
+fn next_pass<W: Driven>(world: &mut W, node: NodeId, nr_max: u64) -> Option<NodePass> {
     let mut room_below = 0;
     let below = NodeId(node.0 + 1);
     if below.0 < world.nr_nodes() {
@@ -47,7 +54,7 @@ fn next_pass<W: Driven>(world: &mut W, node: NodeId) -> Option<NodePass> {
             room_below = world.room_for_demoted(below);
         }
     }
-    let target = world.background_target(node, room_below);
+    let target = world.background_target(node, room_below).min(nr_max);
     if target == 0 {
         return None;
     }
@@ -91,7 +98,7 @@ impl BackgroundThread {
         let (mut pass, last) = match core::mem::take(&mut self.state) {
             State::Asleep => return 0,
             State::BetweenPasses => {
-                let Some(mut pass) = next_pass(world, FIRST) else {
+                let Some(mut pass) = next_pass(world, FIRST, u64::MAX) else {
                     world.set_reclaim_active(FIRST, false);
                     return 0;
                 };

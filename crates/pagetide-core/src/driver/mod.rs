@@ -61,7 +61,7 @@ mod tests;
 #[cfg(test)]
 mod toy;
 
-pub use alloc::{alloc_slowly, take_above_low, take_without_reclaim};
+pub use alloc::{alloc_briefly, alloc_slowly, take_above_low};
 pub use background::{BackgroundThread, reclaim_in_background, wake_background};
 pub use groups::{charge_group, reclaim_from_group, shrink_group};
 pub use pass::{
@@ -151,6 +151,9 @@ pub enum Woken {
     Thread,
     /// There is no thread: the driver makes them before it goes on.
     Caller,
+    /// There is one, but to wake it costs more than a pass for a few frames: the driver makes that
+    /// before it goes on.
+    CallerForBatch,
 }
 
 /// A memory during a pass over one of its nodes.
@@ -198,6 +201,12 @@ pub trait DrivenPass {
 
     /// Gives frames back, each to its node.
     fn free(&mut self, frames: impl Iterator<Item = FrameId> + Clone);
+
+    /// Whether this pass may walk page tables, however long that takes. If not, it ends where a
+    /// walk is due, and the world has another thread make one.
+    fn may_walk(&mut self) -> bool {
+        true
+    }
 
     /// Whether the victim's page was accessed through a table, which is forgotten with that. The
     /// victim is not claimed and may have another frame by now: then it was not.

@@ -19,7 +19,7 @@ pub fn reclaim<W: Driven>(world: &mut W, node: NodeId, pass: &mut NodePass) {
     prepare(world, node, pass);
     world.in_pass(node, |world, batch| {
         let mut next = None;
-        while next != Some(Step::Done) {
+        while next != Some(Step::Done) && (next != Some(Step::WalkTables) || world.may_walk()) {
             next = Some(step(world, node, pass, next, batch));
         }
     });

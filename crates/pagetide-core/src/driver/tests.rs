@@ -144,6 +144,51 @@ fn the_background_sees_to_slower_nodes_first_and_ends_at_its_target() {
 }
 
 #[test]
+fn a_caller_whose_part_is_a_batch_frees_no_more() {
+    let mut toy = one_node(PolicyName::Fifo, 0);
+    toy.free[0].clear();
+    toy.woken = Woken::CallerForBatch;
+    wake_background(&mut toy);
+    assert_eq!(toy.free[0].len(), 12, "HIGH is less than a batch");
+    let batch = [Call::Pass(0, ReclaimKind::Background)];
+    assert_eq!(toy.calls.iter().filter(|call| matches!(call, Call::Pass(..))).count(), 1);
+    assert!(toy.calls.ends_with(&batch) && !toy.calls.contains(&Call::Active(0, true)));
+    toy.validate();
+}
+
+#[test]
+fn a_brief_allocation_makes_one_direct_pass_and_leaves_the_rest_to_others() {
+    let mut toy = one_node(PolicyName::Fifo, 5);
+    let direct = Call::Pass(0, ReclaimKind::Direct);
+    assert!(alloc_briefly(&mut toy).is_some(), "above MIN");
+    assert_eq!(toy.calls, [Call::Wake]);
+    assert!(alloc_briefly(&mut toy).is_some(), "freed by the pass");
+    assert_eq!((toy.calls[1], toy.calls.last()), (Call::Wake, Some(&direct)));
+    toy.calls.clear();
+    toy.pinned = toy.frame_of.keys().copied().collect();
+    assert_eq!(alloc_briefly(&mut toy), None);
+    assert_eq!(toy.calls, [Call::Wake, direct]);
+}
+
+/// All pages were touched before each pass.
+#[test]
+fn a_pass_that_may_not_walk_ends_where_a_walk_is_due_and_another_goes_on() {
+    let mut toy = one_node(PolicyName::Mglru, 0);
+    let age = |toy: &mut Toy| {
+        toy.young = toy.frame_of.keys().copied().collect();
+        background(toy, 4);
+        toy.validate();
+        toy.calls.contains(&Call::Walk)
+    };
+    toy.may_walk = false;
+    assert!((0..4).all(|_| !age(&mut toy)));
+    toy.may_walk = true;
+    assert!(age(&mut toy));
+    assert!(background(&mut toy, 4).reclaimed >= 4);
+    toy.validate();
+}
+
+#[test]
 fn a_background_that_frees_nothing_ends() {
     let mut toy = one_node(PolicyName::Fifo, 0);
     toy.pinned = toy.frame_of.keys().copied().collect();

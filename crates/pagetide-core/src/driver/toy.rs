@@ -33,6 +33,7 @@ pub(super) enum Call {
     ListDemoted(FrameId),
     Free(FrameId),
     ReadAround(u64),
+    Walk,
 }
 
 /// A memory of one node, or of two that are demoted between.
@@ -50,6 +51,7 @@ pub(super) struct Toy {
     /// Pages that a writer makes dirty after the first look at them.
     pub(super) about_to_be_dirty: BTreeSet<u64>,
     pub(super) woken: Woken,
+    pub(super) may_walk: bool,
     pub(super) calls: Vec<Call>,
     claimed: VecDeque<(u64, Option<FrameId>)>,
 }
@@ -81,6 +83,7 @@ impl Toy {
             hot: BTreeSet::new(),
             about_to_be_dirty: BTreeSet::new(),
             woken: Woken::Thread,
+            may_walk: true,
             calls: Vec::new(),
             claimed: VecDeque::new(),
         }
@@ -269,11 +272,16 @@ impl DrivenPass for Toy {
         }
     }
 
+    fn may_walk(&mut self) -> bool {
+        self.may_walk
+    }
+
     fn take_young(&mut self, victim: &Victim) -> bool {
         self.young.remove(&victim.page.index.0)
     }
 
     fn collect_touched(&mut self, leaves: &mut Vec<LeafId>) {
+        self.calls.push(Call::Walk);
         if !self.young.is_empty() {
             leaves.push(LeafId { mapping: MappingId(0), number: 0 });
         }

@@ -4,7 +4,8 @@
 //!   isolated --> Victim { verdict } --> the world tries it --> Settled --> the world publishes it
 //! ```
 //!
-//! The vectors are reused from step to step, so a pass allocates at its first batch only.
+//! The vectors are reused from step to step, so a pass allocates at its first batch only; in a
+//! batch [with room](ReclaimBatch::with_room), a pass that walks no tables never does.
 
 use super::page_table::YoungPages;
 use super::{ShadowEntry, VICTIMS_MAX};
@@ -130,6 +131,16 @@ impl ReclaimBatch {
     /// An empty batch.
     pub fn new() -> ReclaimBatch {
         ReclaimBatch::default()
+    }
+
+    /// An empty batch with room for all that a pass over lists without groups puts there.
+    pub fn with_room() -> ReclaimBatch {
+        ReclaimBatch {
+            // Those that are tried again come behind the others, before these go.
+            victims: Victims { list: Vec::with_capacity(2 * VICTIMS_MAX) },
+            settled: Vec::with_capacity(VICTIMS_MAX),
+            around: YoungPages::with_room_around(VICTIMS_MAX),
+        }
     }
 
     /// The victims to try; the world writes each one's verdict.

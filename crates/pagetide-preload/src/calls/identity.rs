@@ -9,7 +9,7 @@
 //!
 //! Source: setresuid(2), setgroups(2).
 
-use crate::{next, own, process, serve, table, view};
+use crate::{maps, next, own, process, serve, table, view};
 use libc::{c_int, gid_t, size_t, uid_t};
 use pagetide_run::wire::Reason;
 
@@ -23,6 +23,7 @@ fn leave_run() {
         // What cannot be handed over has been said.
         let _ = serve::hand_over(id, Reason::OtherUser);
     }
+    maps::hand_over_all(true);
     serve::say_goodbye();
     view::give_up();
     process::leave_run();

@@ -2,7 +2,6 @@
 //! before, and the program has its real descriptor; or the way is refused.
 //!
 //! ```text
-//!   mmap                     its pages and the mapping are the same
 //!   aio_read, aio_write      the C library's threads call past us
 //!   flock, splice, poll ..   are about a real descriptor
 //!   sendmsg                  with a descriptor in it, that another process will use
@@ -21,7 +20,7 @@ use libc::{
 use pagetide_run::wire::Reason;
 
 /// Hands over each of `fds` that is managed.
-fn hand_over(fds: impl IntoIterator<Item = c_int>, reason: Reason) -> Result<(), Errno> {
+pub(super) fn hand_over(fds: impl IntoIterator<Item = c_int>, reason: Reason) -> Result<(), Errno> {
     if !process::is_on() {
         return Ok(());
     }
@@ -47,9 +46,6 @@ macro_rules! handing_over {
 
 handing_over! {
     Locked |fd, _| [fd], fn flock(fd: c_int, operation: c_int) -> c_int;
-    Mapped mapped, fn mmap64(
-        at: *mut c_void, len: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t
-    ) -> *mut c_void;
     Interface |from, _, to, _, _, _| [from, to], fn splice(
         from: c_int, from_at: *mut off_t, to: c_int, to_at: *mut off_t, len: size_t,
         flags: libc::c_uint
@@ -87,10 +83,6 @@ handing_over! {
     Interface |_, message, _| sent(message), fn sendmsg(
         socket: c_int, message: *const msghdr, flags: c_int
     ) -> isize;
-}
-
-fn mapped(_: *mut c_void, _: size_t, _: c_int, flags: c_int, fd: c_int, _: off_t) -> Option<c_int> {
-    (flags & libc::MAP_ANONYMOUS == 0 && fd >= 0).then_some(fd)
 }
 
 /// The descriptor is the first field of a control block.
@@ -163,9 +155,6 @@ macro_rules! same {
 }
 
 same! {
-    fn mmap(
-        at: *mut c_void, len: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t
-    ) -> *mut c_void = mmap64;
     fn aio_read(control: *mut c_void) -> c_int = aio_read64;
     fn aio_write(control: *mut c_void) -> c_int = aio_write64;
     fn aio_fsync(op: c_int, control: *mut c_void) -> c_int = aio_fsync64;

@@ -15,6 +15,7 @@ mod interfaces;
 #[cfg(target_arch = "x86_64")]
 mod jumps;
 mod locks;
+mod maps;
 mod metadata;
 mod open;
 mod read_write;

@@ -2,7 +2,7 @@
 
 use crate::errno::{Errno, or_minus_one};
 use crate::transfer::{self, Place};
-use crate::{next, serve};
+use crate::{maps, next, pieces, serve};
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 use pagetide_run::wire::{Op, Request};
 
@@ -45,6 +45,28 @@ fn vector<'a>(parts: *const iovec, nr: c_int) -> Option<&'a [iovec]> {
     }
     // SAFETY: readv's contract: `nr` of them, for the time of the call (S20).
     Some(unsafe { std::slice::from_raw_parts(parts, nr as usize) })
+}
+
+/// Whether any part is in memory that we map.
+fn has_mapped(parts: &[iovec]) -> bool {
+    pieces::is_any()
+        && parts.iter().any(|part| maps::overlaps(part.iov_base as usize, part.iov_len))
+}
+
+/// Writes parts one after the other, until one is not taken whole.
+fn one_by_one(parts: &[iovec], mut give: impl FnMut(&iovec, usize) -> ssize_t) -> ssize_t {
+    let mut done = 0;
+    for part in parts {
+        let taken = give(part, done);
+        if taken < 0 {
+            return if done > 0 { done as ssize_t } else { taken };
+        }
+        done += taken as usize;
+        if (taken as usize) < part.iov_len {
+            break;
+        }
+    }
+    done as ssize_t
 }
 
 #[unsafe(no_mangle)]
@@ -104,6 +126,10 @@ unsafe extern "C" fn preadv64v2(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t {
+    // SAFETY: our caller's arguments, and a copy of its bytes (S20).
+    if let Some(nr) = maps::in_copies(buffer, len, |copy, len, _| unsafe { write(fd, copy, len) }) {
+        return nr;
+    }
     match write_managed(fd, &transfer::part(buffer, len), Place::Position, 0) {
         Some(result) => result,
         // SAFETY: our caller's arguments (S20).
@@ -113,6 +139,10 @@ unsafe extern "C" fn write(fd: c_int, buffer: *const c_void, len: size_t) -> ssi
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn writev(fd: c_int, parts: *const iovec, nr: c_int) -> ssize_t {
+    if let Some(parts) = vector(parts, nr).filter(|parts| has_mapped(parts)) {
+        // SAFETY: our caller's parts (S20).
+        return one_by_one(parts, |part, _| unsafe { write(fd, part.iov_base, part.iov_len) });
+    }
     match vector(parts, nr).and_then(|parts| write_managed(fd, parts, Place::Position, 0)) {
         Some(result) => result,
         // SAFETY: our caller's arguments (S20).
@@ -122,6 +152,13 @@ unsafe extern "C" fn writev(fd: c_int, parts: *const iovec, nr: c_int) -> ssize_
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pwrite64(fd: c_int, buffer: *const c_void, len: size_t, at: off_t) -> ssize_t {
+    let give = |copy, len, done| {
+        // SAFETY: our caller's arguments, and a copy of its bytes (S20).
+        unsafe { pwrite64(fd, copy, len, at.saturating_add(done as off_t)) }
+    };
+    if let Some(nr) = maps::in_copies(buffer, len, give) {
+        return nr;
+    }
     match write_managed(fd, &transfer::part(buffer, len), Place::At(at), 0) {
         Some(result) => result,
         // SAFETY: our caller's arguments (S20).
@@ -131,6 +168,12 @@ unsafe extern "C" fn pwrite64(fd: c_int, buffer: *const c_void, len: size_t, at:
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pwritev64(fd: c_int, parts: *const iovec, nr: c_int, at: off_t) -> ssize_t {
+    if let Some(parts) = vector(parts, nr).filter(|parts| has_mapped(parts)) {
+        return one_by_one(parts, |part, done| {
+            // SAFETY: our caller's parts (S20).
+            unsafe { pwrite64(fd, part.iov_base, part.iov_len, at.saturating_add(done as off_t)) }
+        });
+    }
     match vector(parts, nr).and_then(|parts| write_managed(fd, parts, Place::At(at), 0)) {
         Some(result) => result,
         // SAFETY: our caller's arguments (S20).

@@ -25,7 +25,7 @@
 //! takes.
 
 use super::identity::lock;
-use super::life::{Link, collect_ended};
+use super::life::{Life, Link, collect_ended};
 use crate::errno::Errno;
 use crate::wire::viewer_of;
 use pagetide::File;
@@ -98,6 +98,11 @@ pub(super) struct Change<'a> {
 impl<'a> Author<'a> {
     pub(super) fn new(changes: &'a Changes, link: &'a Arc<Link>, process: u64) -> Author<'a> {
         Author { changes, link, viewer: viewer_of(process) }
+    }
+
+    /// That of the process.
+    pub(super) fn life(self) -> Arc<Life> {
+        Arc::clone(&self.link.life)
     }
 
     /// Begins a change, of contents or of what no view finds. The caller has the turns and the

@@ -73,6 +73,10 @@ pub(super) enum Real {
 /// What changes.
 pub(super) struct Inner {
     pub(super) handle: Option<File>,
+    /// For faults of mappings, once there was one.
+    pub(super) map_handle: Option<File>,
+    /// Mappings that keep it open.
+    pub(super) nr_maps: u64,
     pub(super) real: Real,
     /// Descriptors that are known, in all processes. A hint: see the module.
     pub(super) nr_known: u64,
@@ -129,6 +133,8 @@ impl Description {
     pub(super) fn new(id: u64, stand_in: OwnedFd, handle: File, flags: u64) -> Description {
         let inner = Inner {
             handle: Some(handle),
+            map_handle: None,
+            nr_maps: 0,
             real: Real::None,
             nr_known: 0,
             is_open: true,
@@ -156,7 +162,7 @@ impl Description {
         if !inner.is_open || inner.is_settled() {
             return;
         }
-        inner.handle = None;
+        (inner.handle, inner.map_handle) = (None, None);
         let flags = OFlags::from_bits_retain(inner.flags as u32);
         // The link that opens the file must be followed.
         let flags = (flags - OFlags::NOFOLLOW) | OFlags::CLOEXEC | OFlags::NOCTTY;
@@ -180,7 +186,9 @@ impl Description {
 
     /// The handle is given up for a moment; returns whether there was one.
     pub(super) fn take_handle(&self) -> bool {
-        self.inner().handle.take().is_some()
+        let mut inner = self.inner();
+        inner.map_handle = None;
+        inner.handle.take().is_some()
     }
 
     pub(super) fn give_handle(&self, handle: File) {

@@ -41,6 +41,17 @@ impl Life {
     }
 }
 
+impl Life {
+    /// Whether the process is known to have ended.
+    pub(super) fn is_over(&self) -> bool {
+        let Life::Watched(process) = self else { return matches!(self, Life::Over) };
+        let mut looks = [PollFd::new(process, PollFlags::IN)];
+        // What cannot be looked at is not known to have ended.
+        let _ = retry_on_intr(|| poll(&mut looks, Some(&NOW)));
+        !looks[0].revents().is_empty()
+    }
+}
+
 /// A thread of a process, by its socket.
 pub(super) struct Link {
     pub(super) socket: OwnedFd,

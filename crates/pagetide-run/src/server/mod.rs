@@ -17,6 +17,7 @@ mod description;
 mod identity;
 mod idle;
 mod life;
+mod maps;
 mod notices;
 mod opened;
 mod opening;
@@ -40,6 +41,7 @@ use breaks::Leases;
 use changes::{Author, Changes};
 use identity::{FileKey, lock};
 use idle::Look;
+use maps::Maps;
 use pagetide::PageCache;
 use pagetide::seam::{HeldFiles, SharedPages};
 use pagetide_sys::shared::Positions;
@@ -86,6 +88,7 @@ pub struct Server {
     look: Look,
     processes: Processes,
     changes: Changes,
+    maps: Maps,
     leases: Leases,
     next_id: AtomicU64,
     handed_over: [AtomicU64; Reason::ALL.len()],
@@ -117,6 +120,7 @@ impl Server {
             look: Look::default(),
             processes: Processes::default(),
             changes: Changes::default(),
+            maps: Maps::default(),
             leases: Leases::default(),
             next_id: AtomicU64::new(1),
             handed_over: Default::default(),
@@ -181,6 +185,7 @@ impl Server {
 
     /// The process has no descriptor any more that we know of.
     fn forget_all(&self, process: u64) {
+        self.unmap_all(process);
         for (id, nr) in self.processes.forget_all(process) {
             if let Some(description) = self.find(id) {
                 // There is no process to tell; a later sync of the file still says so.
@@ -209,6 +214,9 @@ impl Server {
             Op::Open => self.open(sender, request.flags, files),
             Op::Adopt => self.adopt(process, files),
             Op::FlushFile => self.flush_file(files),
+            Op::Map => self.map(sender, request, files),
+            Op::Fault => self.fault(process, request),
+            Op::Unmap => self.unmap(process, request),
             _ => self.answer_for(sender, request, source, target),
         };
         outcome.unwrap_or_else(Answer::failed)

@@ -12,7 +12,7 @@
 
 use crate::errno::{Errno, IntoErrno};
 use crate::wire::{FILE_BYTES_MAX, Reason};
-use pagetide::seam::{HeldFiles, SharedPages};
+use pagetide::seam::{HeldFiles, MappedPages, SharedPages};
 use pagetide::{Advice, File};
 use pagetide_sys::lease::{self, LeaseKind};
 use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom, Timestamps, UTIME_NOW, UTIME_OMIT};
@@ -342,6 +342,7 @@ impl Opened {
     /// looks as it does now when it is opened again.
     pub(super) fn let_go(self) {
         self.file.hide();
+        self.file.unmap_all(true);
         self.trim();
         self.file.agree();
         // With the descriptor the lease ends as well.
@@ -358,6 +359,7 @@ impl Opened {
             self.file.show();
             return Err(errno);
         }
+        self.file.unmap_all(false);
         self.trim();
         self.file.advise(Advice::DontNeed, 0, 0).errno()?;
         self.file.agree();
@@ -368,6 +370,7 @@ impl Opened {
     /// Lets go of the file for the kernel to have, with what could not be written back lost.
     pub(super) fn discard(&self) {
         self.file.hide();
+        self.file.unmap_all(false);
         self.file.discard();
         self.trim();
         self.file.agree();

@@ -135,7 +135,7 @@ impl Server {
     }
 
     /// An idle description is used again, by a process that had it all the time.
-    fn open_again(&self, one: &OpenFile) {
+    pub(super) fn open_again(&self, one: &OpenFile) {
         let mut state = one.file.state.write().expect("no holder panics");
         let is_settled = {
             let mut inner = one.inner();
@@ -179,7 +179,7 @@ impl Server {
         let is_last = {
             let mut inner = one.inner();
             inner.nr_known = inner.nr_known.saturating_sub(nr);
-            inner.nr_known == 0
+            inner.nr_known + inner.nr_maps == 0
         };
         if !is_last {
             return Ok(());
@@ -195,10 +195,10 @@ impl Server {
         }
         let mut state = one.file.state.write().expect("no holder panics");
         let mut inner = one.inner();
-        if inner.nr_known > 0 || !std::mem::replace(&mut inner.is_open, false) {
+        if inner.nr_known + inner.nr_maps > 0 || !std::mem::replace(&mut inner.is_open, false) {
             return written;
         }
-        inner.handle = None;
+        (inner.handle, inner.map_handle) = (None, None);
         drop(inner);
         state.close(one);
         self.look.call();
@@ -215,7 +215,7 @@ fn is_fresh(made: &OwnedFd) -> bool {
 
 /// Whether half of the descriptors this process may have are left, for sockets and for files that
 /// change hands: the newest has the lowest number that was free.
-fn leaves_room(newest: &OwnedFd) -> bool {
+pub(super) fn leaves_room(newest: &OwnedFd) -> bool {
     let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     most.is_none_or(|most| (newest.as_raw_fd() as u64) < most / 2)
 }

@@ -204,7 +204,9 @@ impl OpenFile {
             _ => return Err(Errno::INVAL),
         };
         let offset = u64::try_from(request.offset).map_err(|_| Errno::INVAL)?;
-        self.share_apart(|_, handle| {
+        self.share_apart(|opened, handle| {
+            let for_maps = (request.total == 1).then(|| self.map_handle(opened));
+            let handle = for_maps.as_ref().unwrap_or(handle);
             // Advice is no promise; what could not be written is the next sync's to tell.
             let _ = handle.advise(advice, offset, request.len);
             done(0)

@@ -34,7 +34,7 @@ pub use notices::*;
 pub use patience::Patience;
 
 /// Both ends must be of the same one.
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 12;
 /// The environment variable that tells a program where its server is:
 /// `VERSION:FLAGS:NAME:LIMIT`, with the [`variable`] flags, the name of an abstract socket, and the
 /// limit in bytes.
@@ -66,6 +66,8 @@ pub mod variable {
     pub const SYSTEM_FOLDERS: u64 = 1;
     /// Sentences are not wanted.
     pub const QUIET: u64 = 2;
+    /// Mapped files are served.
+    pub const MAPS: u64 = 4;
 }
 
 /// The first packet about a new socket, sent through the doorbell with the socket itself.
@@ -167,7 +169,7 @@ ops! {
     Flush,
     /// As sync(2): all files.
     FlushAll,
-    /// posix_fadvise(2) with advice `flags`, `offset`, `len`.
+    /// posix_fadvise(2) with advice `flags`, `offset`, `len`; with `total` 1, about mappings.
     Advise,
     /// The status flags are now `flags`.
     SetFlags,
@@ -205,6 +207,16 @@ ops! {
     /// The process has seen another end: replies when nothing is being changed for that one any
     /// more, as every request does that has a reply.
     Settle,
+    /// `len` bytes from `offset` on are being mapped, to be read only; the userfaultfd that will
+    /// tell of holes comes along. Replies with the memory file to map in place of the file, its
+    /// number as `total`, and the mapping's as `offset`. The mapping is one more descriptor of the
+    /// description, until [`Op::Unmap`].
+    Map,
+    /// A hole was touched of the memory file with the number `flags`, at `offset`: replies with
+    /// one of [`fault`], or that the kernel has the file, with a descriptor to map in its place.
+    Fault,
+    /// Nothing is left of mapping `flags`.
+    Unmap,
 }
 
 impl Op {
@@ -218,6 +230,16 @@ pub mod open {
     /// The call has made the file: the real descriptor, opened to be read and written, comes along
     /// behind the stand-in, and no other process can know it.
     pub const CREATED: u64 = 1 << 32;
+}
+
+/// What came of a fault.
+pub mod fault {
+    /// The file has no such page.
+    pub const PAST_END: i64 = 0;
+    /// The page is there now.
+    pub const IS_THERE: i64 = 1;
+    /// The file's pages are in another memory file now: it is to be mapped anew.
+    pub const OTHER_FILE: i64 = 2;
 }
 
 /// Lend flags.

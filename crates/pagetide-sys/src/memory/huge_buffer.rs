@@ -5,15 +5,15 @@
 //! or the reference pays for TLB misses that the subject does not.
 //!
 //! ```text
-//!   mmap, 2 MiB too long        | . . [ 2 MiB | 2 MiB | 2 MiB ] . |
-//!   madvise(HUGEPAGE), touch          ^ start, aligned
+//!   madvise(HUGEPAGE), touch    [ 2 MiB | 2 MiB | 2 MiB ]
+//!                               ^ start, aligned
 //! ```
 //!
 //! It can be cut into parts, each of which has one owner: memory in a row that requests to a device
 //! take turns with.
 //!
-//! Data: one private anonymous mapping, given back on drop; `start` is aligned to 2 MiB and the
-//! `len` bytes from it lie inside the mapping.
+//! Data: one private anonymous mapping of whole huge pages from `start`, given back on drop; the
+//! first `len` bytes of it are the buffer's.
 //!
 //! Ignored: NUMA placement; whether the kernel really gave huge pages (it may have none).
 //!
@@ -21,18 +21,19 @@
 
 use std::io;
 use std::ops::{Deref, DerefMut};
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Bytes in a huge page where it matters here.
-const HUGE_BYTES: usize = 2 << 20;
+use rustix::mm::{MapFlags, ProtFlags};
+
+use super::addresses::{self, HUGE_BYTES};
 
 /// Zeroed, touched bytes on huge pages where the kernel has them.
 #[derive(Debug)]
 pub struct HugeBuffer {
-    mapping: NonNull<u8>,
-    mapping_len: usize,
-    offset: usize,
+    start: NonNull<u8>,
+    /// Bytes mapped.
+    whole: usize,
     len: usize,
 }
 
@@ -45,36 +46,16 @@ impl HugeBuffer {
     /// # Cost
     /// A page fault for every huge page (or every page, where there are none): 0.1 to 1 s a GiB.
     pub fn new(len: usize) -> io::Result<HugeBuffer> {
-        let mapping_len = len.checked_add(2 * HUGE_BYTES).ok_or(io::ErrorKind::OutOfMemory)?;
-        // SAFETY: S10 (a new private anonymous mapping at an address of the kernel's choice touches
-        // no memory that anyone holds).
-        let address = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                mapping_len,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        if address == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let mapping = NonNull::new(address.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let offset = mapping.as_ptr().addr().next_multiple_of(HUGE_BYTES) - mapping.as_ptr().addr();
-        let mut buffer = HugeBuffer { mapping, mapping_len, offset, len };
+        let whole = len.max(1).checked_next_multiple_of(HUGE_BYTES);
+        let whole = whole.ok_or(io::ErrorKind::OutOfMemory)?;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let start = addresses::reserve(whole, access, MapFlags::NORESERVE)?;
+        let mut buffer = HugeBuffer { start, whole, len };
         // SAFETY: S10 (the range is the mapping just made); the advice changes how it is backed,
         // never what it holds. A refusal only costs speed.
-        unsafe { libc::madvise(address, mapping_len, libc::MADV_HUGEPAGE) };
+        unsafe { libc::madvise(start.as_ptr().cast(), whole, libc::MADV_HUGEPAGE) };
         buffer.fill(0);
         Ok(buffer)
-    }
-
-    /// Where its bytes begin.
-    fn first(&self) -> *mut u8 {
-        // SAFETY: S10 (`offset` is under `HUGE_BYTES`, inside the mapping).
-        unsafe { self.mapping.as_ptr().add(self.offset) }
     }
 
     /// Cuts it into parts of `len` bytes; what is left over belongs to none. It is unmapped with
@@ -84,10 +65,10 @@ impl HugeBuffer {
     /// # Panics
     /// When `len` is 0.
     pub fn into_parts(self, len: usize) -> Vec<HugePart> {
-        let address = self.mapping.as_ptr().cast();
+        let address = self.start.as_ptr().cast();
         // SAFETY: S10 (the range is this buffer's own mapping): the advice changes what a child
         // process has, nothing here. A refusal leaves it the copy it would have had.
-        unsafe { libc::madvise(address, self.mapping_len, libc::MADV_DONTFORK) };
+        unsafe { libc::madvise(address, self.whole, libc::MADV_DONTFORK) };
         let (starts, whole) = ((0..self.len / len).map(|nth| nth * len), Arc::new(self));
         starts.map(|start| HugePart { whole: Arc::clone(&whole), start, len }).collect()
     }
@@ -105,7 +86,7 @@ impl HugePart {
     /// Where it begins. What is written there through the pointer is written by the owner.
     pub(crate) fn first(&self) -> *mut u8 {
         // SAFETY: S10 (the part is inside the buffer).
-        unsafe { self.whole.first().add(self.start) }
+        unsafe { self.whole.start.as_ptr().add(self.start) }
     }
 }
 
@@ -130,23 +111,23 @@ impl Deref for HugeBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: S10 (`offset + len` is within the mapping, which is readable and zero-filled, and
-        // lives until drop; `&self` keeps writers away).
-        unsafe { std::slice::from_raw_parts(self.first(), self.len) }
+        // SAFETY: S10 (`len` is within the mapping, which is readable and zero-filled, and lives
+        // until drop; `&self` keeps writers away).
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
 
 impl DerefMut for HugeBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: S10, as in `deref`, and `&mut self` makes this the only reference.
-        unsafe { std::slice::from_raw_parts_mut(self.first(), self.len) }
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 }
 
 impl Drop for HugeBuffer {
     fn drop(&mut self) {
         // SAFETY: S10 (the mapping is this buffer's own and no slice of it outlives `self`).
-        unsafe { libc::munmap(self.mapping.as_ptr().cast(), self.mapping_len) };
+        unsafe { addresses::give_back(self.start.as_ptr(), self.whole) };
     }
 }
 

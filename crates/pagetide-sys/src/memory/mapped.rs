@@ -1,4 +1,4 @@
-//! A mapping of a memory file, as long as a value lives.
+//! A mapping of a file or of a process's own memory, as long as a value lives.
 //!
 //! **Problem.** Memory that others see too, other processes or the user of a region, is a file
 //! that is mapped more than once. **Idea.** One owner for each mapping, and atomics as the way in.
@@ -12,11 +12,12 @@
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
+use super::addresses;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
 
 /// A memory file of `len` bytes, all zero, that can neither shrink nor grow.
 pub(crate) fn memory_file(name: &str, len: usize) -> io::Result<OwnedFd> {
@@ -38,14 +39,31 @@ unsafe impl Send for Mapped {}
 unsafe impl Sync for Mapped {}
 
 impl Mapped {
-    /// Maps the first `len` bytes, which the file has, where the kernel likes. The address may be
-    /// given away: its provenance is exposed.
+    /// Maps the first `len` bytes, which the file has, where huge pages of the file can be mapped
+    /// as such. The address may be given away: its provenance is exposed.
     pub(crate) fn new(file: BorrowedFd<'_>, len: usize, access: ProtFlags) -> io::Result<Mapped> {
-        // SAFETY: S28 (a fresh mapping overlaps nothing): no address is asked for.
-        let start = unsafe { mmap(ptr::null_mut(), len, access, MapFlags::SHARED, file, 0) }?;
-        start.expose_provenance();
-        let start = NonNull::new(start.cast()).expect("S28: mmap never returns page zero unasked");
+        let start = addresses::reserve(len, ProtFlags::empty(), MapFlags::NORESERVE)?;
+        let mapped = Mapped { start, len };
+        let flags = MapFlags::SHARED | MapFlags::FIXED;
+        // SAFETY: S28 (the addresses are this value's, and nothing else was told of them).
+        unsafe { mmap(start.as_ptr().cast(), len, access, flags, file, 0) }?;
+        start.as_ptr().expose_provenance();
+        Ok(mapped)
+    }
+
+    /// Maps zeros of this process's own, where the kernel likes.
+    pub(crate) fn anonymous(len: usize) -> io::Result<Mapped> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let start = addresses::reserve(len, access, MapFlags::empty())?;
         Ok(Mapped { start, len })
+    }
+
+    /// Tells the kernel how it will be used: advice that changes no byte.
+    pub(crate) fn advise(&self, advice: Advice) -> io::Result<()> {
+        debug_assert!(matches!(advice, Advice::Random | Advice::LinuxNoHugepage));
+        // SAFETY: S28 (the mapping belongs to this value): such advice changes no byte of it.
+        unsafe { madvise(self.start.as_ptr().cast(), self.len, advice) }?;
+        Ok(())
     }
 
     /// No child gets it by fork.
@@ -80,7 +98,6 @@ impl Drop for Mapped {
     fn drop(&mut self) {
         // SAFETY: S28 (the mapping belongs to this value, and slices borrow from it); code that was
         // given its address was told how long that is good for.
-        let result = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
-        debug_assert!(result.is_ok(), "munmap refuses only ranges that are not page aligned");
+        unsafe { addresses::give_back(self.start.as_ptr(), self.len) };
     }
 }

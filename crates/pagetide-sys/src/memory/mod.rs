@@ -1,11 +1,13 @@
 //! All managed memory: the frames' mapping and the arena over it, raw copies, and what other
 //! processes see and send.
 
+pub(crate) mod addresses;
 pub(crate) mod arena;
 mod copy;
 pub(crate) mod frames;
 pub(crate) mod heap;
 pub mod huge_buffer;
+pub(crate) mod kernel_mapping;
 pub(crate) mod mapped;
 pub(crate) mod numbers;
 pub mod shared;

@@ -6,6 +6,7 @@ use crate::engine::dirty::DirtyPages;
 use crate::engine::fill::Filler;
 use crate::engine::flush::Flusher;
 use crate::engine::frame_source::FrameSource;
+use crate::engine::frame_source::here::Here;
 use crate::engine::limits::Limits;
 use crate::engine::pages::Pages;
 use crate::engine::prefetch::Prefetcher;
@@ -301,7 +302,9 @@ impl Builder {
             groups: self.groups.then(Box::default),
             started_at: Instant::now(),
             background: Signal::default(),
+            collapser: Signal::default(),
             has_workers: limits.has_workers,
+            here: Here::default(),
             has_free,
         });
         Ok(Engine {

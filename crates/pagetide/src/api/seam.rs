@@ -6,6 +6,7 @@
 //!                 frames that other processes look at         shared_files
 //!   SharedPages   hits and misses of those processes          touch_ranges, admit, bring_in
 //!                 whether they find the file's pages at all   hide, show, show_only_to
+//!   MappedPages   pages that those processes map              page_file, map_in, unmap_all
 //! ```
 //!
 //! Other processes find pages by a file's *tag* in a [view](pagetide_sys::shared::FrameView) of the
@@ -14,6 +15,7 @@
 
 use crate::errors::{OpenError, ReadError};
 use pagetide_core::units::PAGE_BYTES;
+use pagetide_sys::PageFile;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -93,4 +95,27 @@ pub trait SharedPages {
     /// [`SharedPages::nr_around`] has it. It is no access, and is left where memory is not ample
     /// any more.
     fn admit_around(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool;
+}
+
+/// The seam of an open file that other processes map.
+pub trait MappedPages {
+    /// The memory file in which others map the file's pages, offset for offset; made for `nr_pages`
+    /// pages if there is none.
+    ///
+    /// # Errors
+    /// What the system says of userfaultfd, descriptors and addresses.
+    fn page_file(&self, nr_pages: u64) -> std::io::Result<Arc<PageFile>>;
+
+    /// Has page `index` in the memory file, which must have been made, as a read of the page would
+    /// have it in memory, and its neighbours that are. `false` where the file has no such page.
+    ///
+    /// # Errors
+    /// As [`File::read_at`](crate::File::read_at); [`ReadError::Store`] also where no frame is to
+    /// be had for seconds.
+    fn map_in(&self, index: u64) -> Result<bool, ReadError>;
+
+    /// Takes all pages out of the memory file: no process has one mapped when this returns. They
+    /// stay in memory where `keep` says so, and are dropped otherwise, dirty ones too. The caller
+    /// sees to it that none is mapped in meanwhile.
+    fn unmap_all(&self, keep: bool);
 }

@@ -212,7 +212,7 @@ impl Filler {
     ) -> Option<io::Result<()>> {
         let claimed = match page.frame() {
             Some(_) => None,
-            None => Some(self.source.frame_at_hand(cpu)?),
+            None => Some(self.source.alloc_here(cpu)?),
         };
         self.note_table_access(cpu, mapping, page, kind, &self.pages.counters);
         let Some(claimed) = claimed else { return Some(Ok(())) };

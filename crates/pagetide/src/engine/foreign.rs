@@ -123,7 +123,7 @@ impl Flusher {
         if !mapping.is_failing() {
             return;
         }
-        for index in mapping.dirty.collect() {
+        for index in mapping.dirty.collect_in(0..u64::MAX, usize::MAX) {
             if let Some(page) = mapping.table.page(PageIndex(index)) {
                 match page.try_lock() {
                     Ok(mut page) => self.pages.drop_locked(mapping, &mut page),

@@ -166,7 +166,7 @@ impl Mapping {
         created: Millis,
         swap: Option<SwapMap>,
     ) -> Mapping {
-        let dirty = DirtyIndex::of_region();
+        let dirty = DirtyIndex::of_region(len.div_ceil(PAGE_BYTES as u64));
         Mapping { swap, dirty, ..Mapping::with_table(id, table, backing, len, created) }
     }
 
@@ -189,7 +189,7 @@ impl Mapping {
             agreement: Agreement::new(None),
             leaving: Leaving::default(),
             resize: RwLock::new(()),
-            dirty: DirtyIndex::default(),
+            dirty: DirtyIndex::of_file(),
             flush: Mutex::new(()),
             is_failing: AtomicBool::new(false),
             errors: Mutex::default(),

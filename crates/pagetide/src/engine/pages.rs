@@ -197,7 +197,6 @@ impl Pages {
         if is_new || is_exact {
             match is_exact {
                 true => mapping.dirty.insert(index, &Written::of(changed)),
-                false if mapping.is_region() => mapping.dirty.note_whole(index),
                 false => mapping.dirty.insert(index, &Written::WHOLE),
             }
         }

@@ -26,7 +26,7 @@ use pagetide_core::ids::{FrameId, PageIndex};
 use pagetide_core::record;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::{
-    AlignedBuf, Completion, IoQueue, PageRef, PinRefused, StoreError, Touch, current_cpu,
+    AlignedBuf, Completion, IoQueue, Lock, PageRef, PinRefused, StoreError, Touch, current_cpu,
 };
 use std::io;
 use std::ops::Range;
@@ -41,6 +41,9 @@ const SHORT_RUN: u64 = 8;
 const LOOKS_MAX: u32 = 64;
 /// Pages written in part whose other bytes the kernel reads at a time.
 const PREPARED: usize = 128;
+/// Pages of a region protected together, and how far the last is from the first at the most.
+const PROTECTED: usize = 64;
+const PROTECTED_SPAN: u64 = 4096;
 
 /// What a pass does about a page that is locked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -106,7 +109,7 @@ pub(crate) struct Pass<'e> {
     flushed: Flushed,
     /// Pages it may take yet.
     nr_left: u64,
-    /// What is written in part up to here, the kernel is reading already.
+    /// What is written in part up to here, the kernel is reading already; or it was protected.
     prepared_to: u64,
 }
 
@@ -146,6 +149,7 @@ impl<'e> Pass<'e> {
                 break;
             }
             self.prepare_parts(run.start, range.end);
+            self.protect_next(run.start, range.end);
             from = run.end;
             self.nr_left -= run.end - run.start;
             self.write_run(run);
@@ -172,6 +176,21 @@ impl<'e> Pass<'e> {
         let in_store = |index: &&u64| **index < end && **index << PAGE_SHIFT < stored;
         next.iter().filter(in_store).for_each(|index| file.prepare_part(index << PAGE_SHIFT));
         self.prepared_to = next.last().map_or(end, |last| last + 1);
+    }
+
+    /// Has the next stores of a region's user be faults, in the pages that come next, all at once:
+    /// a call for each would have every CPU that runs the user stop for each.
+    fn protect_next(&mut self, from: u64, end: u64) {
+        if from < self.prepared_to || !self.mapping.is_region() {
+            return;
+        }
+        let nr_max = PROTECTED.min(self.nr_left as usize);
+        let next = self.mapping.dirty.collect_in(from..end.min(from + PROTECTED_SPAN), nr_max);
+        let table = &self.mapping.table;
+        let lock = |index: &u64| table.page(PageIndex(*index))?.try_lock().ok();
+        let locks: Vec<_> = next.iter().filter_map(lock).collect();
+        Lock::protect_all_from_user(&locks);
+        self.prepared_to = next.last().map_or(from, |last| last + 1);
     }
 
     /// Copies the pages and submits them; pages that went away meanwhile, and those of which only a

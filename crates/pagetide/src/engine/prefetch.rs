@@ -66,7 +66,8 @@ impl Prefetcher {
             source: Arc::clone(source),
             pages: Arc::clone(&source.pages),
             io: Arc::clone(io),
-            wishes: Mutex::default(),
+            // Faults, in which nothing is allocated, leave wishes too.
+            wishes: Mutex::new(VecDeque::with_capacity(QUEUE_MAX)),
             signal: Signal::default(),
         }
     }

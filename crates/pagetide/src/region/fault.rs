@@ -18,7 +18,7 @@
 //! is armed again while it is being mapped (core is not sure yet) has to be mapped all the same,
 //! or its user would never get on: it is noted, and taken out at the next tick.
 //!
-//! Ignored: readahead. A fault brings one page.
+//! What a stream of faults wants beside: see `streams`.
 
 use crate::engine::Engine;
 use crate::engine::fill::{FillError, FillPlan, Filled};
@@ -28,11 +28,13 @@ use crate::engine::pass::Flushed;
 use crate::engine::swap::SwapMap;
 use crate::memory::locks::lock;
 use crate::stats::counters::Event;
+use pagetide_core::folio::Flags;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::lru::AccessPath;
 use pagetide_core::record::AccessKind;
 use pagetide_sys::{FaultKind, Lock, PageHandle, Served, UserAccess, current_cpu};
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -51,6 +53,8 @@ pub(super) struct Faults {
     /// By [`FaultKind`].
     pub(super) nr_served: [AtomicU64; 3],
     pub(super) nr_failed: AtomicU64,
+    /// Handed over to the helper.
+    pub(super) nr_helped: AtomicU64,
     /// No thread will wait for a fault any more.
     pub(super) stops: AtomicBool,
 }
@@ -105,16 +109,17 @@ impl Faults {
 
     /// As [`Faults::serve`], on the thread that touched the page, in the middle of whatever it was
     /// doing: allocates nothing, and waits for nothing but the page and its store. `None`, and
-    /// nothing has happened, where that will not do.
+    /// nothing has happened, where that will not do. Of a load that found nothing mapped, tells
+    /// whether the page was missing.
     pub(super) fn serve_here(
         &self,
         engine: &Engine,
         mapping: &Mapping,
         index: u64,
         is_write: Option<bool>,
-    ) -> Option<Served> {
+    ) -> Option<(Served, Option<bool>)> {
         let may_write = is_write != Some(false);
-        if may_write && !(mapping.dirty.has_room() && engine.flusher.balances_at_once()) {
+        if may_write && !(mapping.dirty.is_prepared(index) && engine.flusher.balances_at_once()) {
             return None;
         }
         let mut page = mapping.table.page(PageIndex(index))?.lock();
@@ -122,12 +127,48 @@ impl Faults {
         if !found.is_served() {
             let cpu = current_cpu();
             if engine.filler.bring_in_here(cpu, mapping, &mut page, found.access())?.is_err() {
-                return Some(self.fail(engine, &page));
+                return Some((self.fail(engine, &page), None));
             }
             page.set_young();
             self.count(engine, found.kind());
         }
-        Some(self.map_page(engine, mapping, &mut page, found.is_write))
+        note_used(engine, &page);
+        let served = self.map_page(engine, mapping, &mut page, found.is_write);
+        let is_load = !found.is_served() && !found.is_write && served == Served::Yes;
+        Some((served, is_load.then_some(!found.was_resident)))
+    }
+
+    /// Maps those of the pages, from the first on, that are resident, as if each had been loaded
+    /// from; returns the end of what is mapped. Allocates nothing, and waits for nothing.
+    pub(super) fn map_resident(
+        &self,
+        engine: &Engine,
+        mapping: &Mapping,
+        pages: Range<u64>,
+    ) -> u64 {
+        let (cpu, counters) = (current_cpu(), &engine.pages.counters);
+        for index in pages.clone() {
+            let Some(page) = mapping.table.page(PageIndex(index)) else { return index };
+            let Ok(mut page) = page.try_lock() else { return index };
+            if page.frame().is_none() {
+                return index;
+            }
+            if page.user_access() == UserAccess::None {
+                engine.filler.note_table_access(
+                    cpu,
+                    mapping,
+                    &mut page,
+                    AccessKind::Table,
+                    counters,
+                );
+                page.set_young();
+                note_used(engine, &page);
+                if self.map_page(engine, mapping, &mut page, false) == Served::No {
+                    return index;
+                }
+            }
+        }
+        pages.end
     }
 
     /// The page cannot be had.
@@ -147,16 +188,14 @@ impl Faults {
     ) -> Served {
         let index = page.page().index().0;
         let frame = page.frame().expect("a page that is mapped is resident");
-        let mark_dirty = || engine.pages.mark_whole_dirty(mapping, index, frame);
+        // What is dirty already may as well be written: no store of it needs to be heard of.
+        let is_write = is_write || engine.pages.folios[frame].flags().any(Flags::DIRTY);
         if is_write {
-            mark_dirty();
+            engine.pages.mark_whole_dirty(mapping, index, frame);
         }
-        match page.map_user(is_write) {
-            // A store came before the page could be protected.
-            Ok(UserAccess::Write) if !is_write => mark_dirty(),
-            Ok(_) => {}
-            // Memory of the kernel's own is short.
-            Err(_) => return self.fail(engine, page),
+        // Refused only where memory of the kernel's own is short.
+        if page.map_user(is_write).is_err() {
+            return self.fail(engine, page);
         }
         Served::Yes
     }
@@ -192,6 +231,13 @@ impl Faults {
                 },
             }
         }
+    }
+}
+
+/// What was read ahead is used: it was not in vain.
+fn note_used<H: PageHandle>(engine: &Engine, page: &Lock<H>) {
+    if let Some(frame) = page.frame() {
+        engine.pages.folios[frame].clear(Flags::READAHEAD.with(Flags::PREFETCHED));
     }
 }
 

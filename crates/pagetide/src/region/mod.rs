@@ -26,6 +26,7 @@ mod fault;
 mod options;
 mod service;
 mod stats;
+mod streams;
 
 pub use options::RegionOptions;
 pub use stats::RegionStats;
@@ -50,6 +51,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use streams::Streams;
 
 /// An address range whose pages come and go.
 ///
@@ -130,6 +132,7 @@ impl Region {
         let nr_pages = opened.len.div_ceil(PAGE_BYTES as u64);
         opened.take_from_cache(engine)?;
         let memory = Arc::new(make_memory(engine, nr_pages, delivery)?);
+        engine.source.expect_faults();
         let now = engine.source.tiering.as_ref().map_or(Millis(0), |tiering| tiering.now());
         let table = PageTable::over_region(Arc::clone(&memory));
         let Opened { backing, len, swap, .. } = opened;
@@ -141,11 +144,15 @@ impl Region {
         let access = Access { read: true, write: true };
         let file = File::new(Arc::clone(shared), Arc::clone(&mapping), access);
         let faults = Arc::<Faults>::default();
+        let reads_ahead = memory.delivery() == FaultDelivery::Signal && engine.source.has_workers;
+        let nr_ahead_max = shared.devices.window_of(&mapping, &shared.limits);
+        let streams = reads_ahead.then(|| Arc::new(Streams::new(nr_ahead_max)));
         let serving = Serving {
             engine: Arc::clone(engine),
             memory: Arc::clone(&memory),
             mapping: Arc::clone(&mapping),
             faults: Arc::clone(&faults),
+            streams,
         };
         let service = FaultService::start(serving, nr_handlers.unwrap_or(1));
         let service = service.map_err(CreateRegionError::Thread)?;
@@ -295,6 +302,7 @@ impl Region {
             minor_faults,
             wp_faults,
             failed_faults: self.faults.nr_failed.load(Relaxed),
+            helped_faults: self.faults.nr_helped.load(Relaxed),
             resident_bytes: self.count_resident_bytes(),
             delivery: self.memory.delivery(),
             uffd: self.memory.uffd_source(),

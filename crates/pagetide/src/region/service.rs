@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   the thread that touched --> served on the spot, without allocating: most
-//!                 |  it needs memory, reclaim, a wait for write-back
+//!                 |  it needs memory, a wait for write-back
 //!                 v
 //!   the helper    asked, and waited for
 //!
@@ -16,9 +16,11 @@
 //! Data and invariants: no lock is held while the helper is waited for.
 
 use super::fault::Faults;
+use super::streams::Streams;
 use crate::engine::Engine;
 use crate::engine::mapping::Mapping;
 use crate::memory::locks::{POISONED, lock};
+use pagetide_core::readahead::ReadaheadRun;
 use pagetide_sys::{Fault, FaultDelivery, FaultRegistration, RegionMemory, Served, serve_faults};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
@@ -32,6 +34,8 @@ pub(super) struct Serving {
     pub(super) memory: Arc<RegionMemory>,
     pub(super) mapping: Arc<Mapping>,
     pub(super) faults: Arc<Faults>,
+    /// Where faults are signals, and a thread reads ahead.
+    pub(super) streams: Option<Arc<Streams>>,
 }
 
 /// The threads, until it is [stopped](FaultService::stop).
@@ -85,7 +89,12 @@ impl FaultService {
             served.work(|fault| serving.serve(fault));
         })?;
         let (serving, asked) = (self.serving.clone(), Arc::clone(&desk));
-        let serve = move |fault| serving.serve_here(fault).unwrap_or_else(|| asked.ask(fault));
+        let serve = move |fault| {
+            serving.serve_here(fault).unwrap_or_else(|| {
+                serving.faults.nr_helped.fetch_add(1, Relaxed);
+                asked.ask(fault)
+            })
+        };
         let registration = serve_faults(&self.serving.memory, Arc::new(serve));
         self.on_the_spot = Some((registration, desk));
         Ok(())
@@ -120,6 +129,9 @@ impl FaultService {
     /// Ends the threads: no fault is served from now on.
     pub(super) fn stop(&mut self) {
         self.serving.faults.stops.store(true, Relaxed);
+        if let Some(streams) = &self.serving.streams {
+            streams.stop();
+        }
         self.serving.memory.stop();
         if let Some((registration, desk)) = self.on_the_spot.take() {
             drop(registration);
@@ -144,7 +156,35 @@ impl Serving {
         if !self.memory.is_prepared(index) {
             return None;
         }
-        self.faults.serve_here(&self.engine, &self.mapping, index, fault.is_write)
+        let (engine, mapping) = (&self.engine, &self.mapping);
+        let (served, load) = self.faults.serve_here(engine, mapping, index, fault.is_write)?;
+        if let (Some(streams), Some(was_missing)) = (&self.streams, load) {
+            self.go_ahead(streams, index, was_missing);
+        }
+        Some(served)
+    }
+
+    /// Maps and reads what is ahead of a load that has met a fault, if it is one of a stream.
+    fn go_ahead(&self, streams: &Streams, index: u64, was_missing: bool) {
+        let mapping = &self.mapping;
+        let wasted = mapping.wasted.load(Relaxed);
+        let Some(mut ahead) = streams.note(index, was_missing, wasted) else { return };
+        if let Some((run, reached)) = ahead.wanted.take() {
+            let end = (run.start + run.nr).min(mapping.nr_pages());
+            // Of what was never stored, there is nothing to be read.
+            let is_stored = |page| mapping.swap.as_ref().is_none_or(|swap| swap.is_stored(page));
+            let nr = (run.start..end).take_while(|page| is_stored(*page)).count() as u64;
+            if nr > 0 {
+                self.engine.prefetcher.push(mapping, ReadaheadRun { nr, ..run }, &reached);
+            }
+        }
+        let is_prepared = |page: &u64| self.memory.is_prepared(*page);
+        let nr = ahead.around.clone().take_while(is_prepared).count() as u64;
+        let start = ahead.around.start;
+        let end = self.faults.map_resident(&self.engine, mapping, start..start + nr);
+        if end > start {
+            streams.advance(&ahead, end - 1);
+        }
     }
 }
 

@@ -16,6 +16,9 @@ pub struct RegionStats {
     pub wp_faults: u64,
     /// On pages that could not be had: their users got a signal.
     pub failed_faults: u64,
+    /// Of all these, those that the region's helper thread has served, where faults are signals:
+    /// they had to wait for write-back, or for memory to know pages by.
+    pub helped_faults: u64,
     /// Memory that its pages take now, bytes.
     pub resident_bytes: u64,
     /// To what faults are told. [`FaultDelivery::Signal`] means that system calls given addresses
@@ -32,8 +35,13 @@ impl fmt::Display for RegionStats {
         writeln!(f, "resident    {}", Bytes(self.resident_bytes))?;
         writeln!(
             f,
-            "faults      {} on absent pages, {} to learn of uses, {} first stores, {} failed",
-            self.missing_faults, self.minor_faults, self.wp_faults, self.failed_faults
+            "faults      {} on absent pages, {} to learn of uses, {} first stores, {} failed, \
+             {} helped",
+            self.missing_faults,
+            self.minor_faults,
+            self.wp_faults,
+            self.failed_faults,
+            self.helped_faults
         )?;
         let source = match self.uffd {
             UffdSource::Device => "from the device, for all faults",
@@ -59,13 +67,14 @@ mod tests {
             minor_faults: 2,
             wp_faults: 1,
             failed_faults: 0,
+            helped_faults: 4,
             resident_bytes: 8192,
             delivery: FaultDelivery::Signal,
             uffd: UffdSource::UserModeOnly,
         };
         let expected = "\
 resident    8K
-faults      3 on absent pages, 2 to learn of uses, 1 first stores, 0 failed
+faults      3 on absent pages, 2 to learn of uses, 1 first stores, 0 failed, 4 helped
 userfaultfd from the system call, for faults of user mode alone, \
 served by the thread that touched the page";
         assert_eq!(stats.to_string(), expected);

@@ -45,6 +45,28 @@ fn the_limit_holds_at_every_moment() {
     assert!(most > (NR_FRAMES << 12) / 2, "{most} bytes: the test looks at nothing");
 }
 
+#[test]
+fn a_page_that_is_dirty_already_is_loaded_and_stored_to_by_one_fault() {
+    let cache = PageCache::builder().memory(Bytes(64 << 12)).build().expect("a cache");
+    let region = match cache.region(RegionOptions::anonymous(Bytes(8 << 12))) {
+        Ok(region) => region,
+        Err(error) => return eprintln!("SKIPPED: a_page_that_is_dirty_already: {error}"),
+    };
+    let word = |page: usize| &region.words()[page * 512];
+    let take_out = |page: u64| {
+        region.mapping.table.page(PageIndex(page)).expect("touched").lock().unmap_user();
+    };
+    word(1).store(7, Relaxed);
+    assert_eq!(word(2).load(Relaxed), 0);
+    [1, 2].into_iter().for_each(take_out);
+    assert_eq!([1, 2].map(|page| word(page).load(Relaxed)), [7, 0]);
+    assert_eq!((region.stats().minor_faults, region.stats().wp_faults), (2, 0));
+    word(1).store(8, Relaxed);
+    assert_eq!(region.stats().wp_faults, 0, "it was dirty");
+    word(2).store(9, Relaxed);
+    assert_eq!(region.stats().wp_faults, 1, "it becomes dirty");
+}
+
 /// Takes nothing.
 struct Full;
 

@@ -4,11 +4,13 @@
 //!   reclaimer    frees frames before they are wanted, tells the time
 //!   flusher      stores dirty pages
 //!   prefetcher   brings pages in ahead of their readers
+//!   collapser    makes huge pages of memory that other processes look at
 //! ```
 //!
 //! Each waits for its signal, does what the engine has a function for, and waits again. A cache
 //! without them does the same in its callers.
 
+mod collapser;
 mod flusher;
 mod prefetcher;
 mod reclaimer;
@@ -42,10 +44,11 @@ impl CacheShared {
             workers: Mutex::default(),
         });
         if limits.has_workers {
-            let loops: [(&str, WorkerLoop); 3] = [
+            let loops: [(&str, WorkerLoop); 4] = [
                 ("pagetide-reclaim", reclaimer::run),
                 ("pagetide-flush", flusher::run),
                 ("pagetide-ahead", prefetcher::run),
+                ("pagetide-huge", collapser::run),
             ];
             for (name, work) in loops {
                 let engine = Arc::clone(&shared.engine);
@@ -63,6 +66,7 @@ impl Drop for CacheShared {
         let engine = &self.engine;
         engine.flusher.stop();
         engine.source.background.stop();
+        engine.source.collapser.stop();
         engine.prefetcher.signal.stop();
         for worker in lock(&self.workers).drain(..) {
             // A worker that panicked has said so; what it left is written below all the same.

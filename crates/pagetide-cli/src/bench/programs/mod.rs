@@ -33,6 +33,7 @@ use crate::machine;
 use pagetide_core::units::Bytes;
 use program::{Under, why_not};
 
+pub(super) use program::output_of;
 pub(crate) use small::{OPEN_EACH, OpenEachArgs, open_each};
 
 const BENCH: &str = "run";
@@ -52,7 +53,8 @@ const FIO_CASES: [(&str, u32); 8] = [
 const SQLITE: &str = "sqlite";
 
 pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
-    refuse_unknown(&bench.args.cases)?;
+    let fio = FIO_CASES.iter().map(|(case, _)| *case);
+    bench.refuse_unknown(BENCH, fio.chain(small::CASES).chain([SQLITE]))?;
     let memory = bench.memory(512 << 20, 16 << 20);
     machine::check_memory(Bytes(memory.0 * 2))?;
     let mut cases = FIO_CASES.to_vec();
@@ -78,16 +80,6 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
         }
     }
     Ok(rows)
-}
-
-/// A case that there is not would be a row that is missing without a word.
-fn refuse_unknown(cases: &[String]) -> Result<(), Failure> {
-    let names = || FIO_CASES.iter().map(|(fio, _)| *fio).chain(small::CASES).chain([SQLITE]);
-    let is_known = |case: &&String| names().any(|name| name == *case);
-    match cases.iter().find(|case| !is_known(case)) {
-        None => Ok(()),
-        Some(case) => Err(Failure::Usage(format!("--cases: `bench run` has no case {case}"))),
-    }
 }
 
 fn skipped(identity: Identity<'_>, why: &str) -> Row {

@@ -46,7 +46,7 @@ pub(super) fn why_not(memory: Bytes, program: &str) -> Option<String> {
     if let Err(why) = MemoryGroup::with_limit(memory) {
         return Some(why);
     }
-    if let Err(failure) = pagetide_run::launch::find_library() {
+    if let Err(failure) = crate::run::library::find() {
         return Some(failure);
     }
     let is_missing = |program: &&str| {
@@ -119,7 +119,10 @@ impl Program<'_> {
 }
 
 /// Runs `command` to its end, or ends it at Ctrl-C.
-pub(super) fn output_of(command: &mut Command, interrupt: &Interrupt) -> Result<Output, Failure> {
+pub(in crate::bench) fn output_of(
+    command: &mut Command,
+    interrupt: &Interrupt,
+) -> Result<Output, Failure> {
     let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().map_err(|error| Failure::on("run a program", &error))?;
     let pid = Pid::from_child(&child);

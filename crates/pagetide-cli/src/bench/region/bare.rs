@@ -1,7 +1,7 @@
 //! Fault and eviction by the bare system calls: what a region cannot be cheaper than.
 //!
 //! ```text
-//!   touch --SIGBUS--> the oldest page moved back --> the page read --> moved in, protected
+//!   touch --SIGBUS--> the oldest page moved back --> the page read --> copied in, protected
 //! ```
 //!
 //! The same calls as a region makes, in the same order, and the lock of a page, without which no

@@ -10,13 +10,18 @@
 //!            bare       the same by the bare system calls
 //!   load     subject    8 bytes of a random page of a region, all mapped
 //!            memory     the same of touched anonymous memory on huge pages
+//!            pages      the same on small pages
 //!   zipf     subject    8 bytes of a page, zipf 0.99, of a region over a file of 4x memory
 //!            guard      the same through guards of another cache's handle
 //! ```
 //!
-//! Where userfaultfd is refused, the rows say so. Ignored: stores at more than memory.
+//! More cases against the kernel's mappings at the same limit: see `kernel`. Where userfaultfd is
+//! refused, the rows say so.
 
 mod bare;
+mod kernel;
+
+pub(crate) use kernel::{COMMAND, MappedArgs, serve};
 
 use super::interleave::{TimedRun, time_threads};
 use super::{Bench, Row};
@@ -28,7 +33,7 @@ use ::pagetide::{CreateRegionError, Detail, PageCache, PolicyName, Region, Regio
 use bare::BareRegion;
 use pagetide_core::units::{Bytes, PAGE_BYTES};
 use pagetide_sys::huge_buffer::HugeBuffer;
-use pagetide_sys::read_process_cpu_time_ns;
+use pagetide_sys::{KernelMapping, read_process_cpu_time_ns};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::hint::black_box;
@@ -46,7 +51,11 @@ const FRESH_MIN: Bytes = Bytes(64 << 20);
 /// Operations between looks at the clock.
 const BATCH: u32 = 64;
 
+/// The cases of this file; `faults` is missing, protect and minor.
+const CASES: [&str; 4] = ["faults", "load", "evict", "zipf"];
+
 pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
+    bench.refuse_unknown("region", CASES.into_iter().chain(kernel::names()))?;
     let memory = bench.memory(64 << 20, 4 << 20);
     machine::check_memory(Bytes(4 * memory.0))?;
     // A part is left free, so that nothing is evicted.
@@ -55,13 +64,23 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     if let Err(CreateRegionError::Memory(why)) = cache.region(RegionOptions::anonymous(len)) {
         return Ok(vec![Row::skipped(("region", "missing", 1), "kernel", why.to_string())]);
     }
-    let mut rows = faults(bench, &cache, len)?;
-    rows.push(load(bench, &cache, len)?);
-    drop(cache);
-    for nr_threads in [1, 2] {
-        rows.push(evict(bench, memory, nr_threads)?);
+    let mut rows = Vec::new();
+    if bench.wants("faults") {
+        rows.extend(faults(bench, &cache, len)?);
     }
-    rows.push(zipf(bench, memory)?);
+    if bench.wants("load") {
+        rows.extend(load(bench, &cache, len)?);
+    }
+    drop(cache);
+    if bench.wants("evict") {
+        for nr_threads in [1, 2] {
+            rows.push(evict(bench, memory, nr_threads)?);
+        }
+    }
+    if bench.wants("zipf") {
+        rows.push(zipf(bench, memory)?);
+    }
+    rows.extend(kernel::run(bench, memory)?);
     Ok(rows)
 }
 
@@ -133,11 +152,13 @@ fn age(cache: &PageCache) -> Result<(), Failure> {
     Ok(())
 }
 
-fn load(bench: &Bench<'_>, cache: &PageCache, len: Bytes) -> Result<Row, Failure> {
+fn load(bench: &Bench<'_>, cache: &PageCache, len: Bytes) -> Result<[Row; 2], Failure> {
     let region = make(cache, RegionOptions::anonymous(len))?;
     time_loads(&region);
-    let memory = HugeBuffer::new(len.0 as usize)
-        .map_err(|error| Failure::on("map memory to load from", &error))?;
+    let refused = |error| Failure::on("map memory to load from", &error);
+    let memory = HugeBuffer::new(len.0 as usize).map_err(refused)?;
+    let pages = KernelMapping::anonymous(len.0 as usize).map_err(refused)?;
+    pages.words().iter().step_by(WORDS).for_each(|word| word.store(1, Relaxed));
     let (nr_pages, duration) = (len.whole_pages() as usize, bench.duration(300));
     let time = |load: &(dyn Fn(usize) -> u64 + Sync)| {
         let states = vec![SmallRng::seed_from_u64(SEED)];
@@ -150,14 +171,16 @@ fn load(bench: &Bench<'_>, cache: &PageCache, len: Bytes) -> Result<Row, Failure
         let bytes = &memory[page * PAGE_BYTES..][..8];
         u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
     };
-    let [subject, reference] = bench.interleave(
+    let [subject, on_huge, on_small] = bench.interleave(
         "region load",
         [
             Box::new(|| time(&|page| region.words()[page * WORDS].load(Relaxed))),
             Box::new(|| time(&word)),
+            Box::new(|| time(&|page| pages.words()[page * WORDS].load(Relaxed))),
         ],
     )?;
-    Ok(Row::measured(("region", "load", 1), "memory", &subject, &reference))
+    let row = |name, other| Row::measured(("region", "load", 1), name, &subject, other);
+    Ok([row("memory", &on_huge), row("pages", &on_small)])
 }
 
 /// Where files are in memory, if anywhere.

@@ -117,6 +117,15 @@ impl LookCounts {
 }
 
 impl YoungPages {
+    /// With room for what looks beside so many pages can find.
+    pub(crate) fn with_room_around(nr_looks: usize) -> YoungPages {
+        YoungPages {
+            frames: Vec::with_capacity(nr_looks * AROUND_PAGES as usize),
+            dense: Vec::with_capacity(nr_looks),
+            counts: LookCounts::default(),
+        }
+    }
+
     /// Begins a look at words of `leaf`.
     pub fn look_at(&mut self, leaf: LeafId) -> LeafLook<'_> {
         LeafLook { found: self, leaf, resident: None, nr_young: 0 }

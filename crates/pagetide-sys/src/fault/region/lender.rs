@@ -14,11 +14,12 @@
 //!   user's      | . | p | . | . | . | . |
 //! ```
 //!
-//! A page moves in writable. To be mapped for reading it is protected after that, and compared with
-//! what it was: a store that came in between is seen.
+//! A page moves in writable. One that is to be read only is copied in, write-protected, by way of
+//! the stack, and its frame is emptied before: to protect it after a move would have every CPU that
+//! runs the user flush its translations once more, which costs more than the copy.
 //!
 //! Where the kernel does not move (before 6.8), or not now (a child has the page as well, after
-//! fork; a device is at it), bytes are copied, by way of the stack: there are never two pages.
+//! fork; a device is at it), pages to be written are copied, too: there are never two.
 //!
 //! **Data and invariants.** S24, S25: everything here is done by the holder of the page's LOCK,
 //! whose frame it is. The memory of frames is private, and of small pages from the first region on:
@@ -30,7 +31,6 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::UserAccess;
 use crate::fault::uffd::{Put, Uffd, UffdError, UffdFeatures};
 use crate::memory::arena::FrameArena;
 use crate::memory::frames::{FRAME_BYTES, FrameMemory};
@@ -99,8 +99,8 @@ impl FrameLender {
         self.way_back.is_some()
     }
 
-    /// Puts the page that is in `frame` where the user sees it; returns what the user may do, which
-    /// is to write where `write` is set, or where a store came first.
+    /// Puts the page that is in `frame` where the user sees it, to be written as well where `write`
+    /// is set.
     ///
     /// # Safety
     /// S25: the caller has the page locked, which is in `frame`, and no slice of it.
@@ -109,50 +109,28 @@ impl FrameLender {
         place: UserPlace<'_>,
         frame: u32,
         write: bool,
-    ) -> Result<UserAccess, UffdError> {
-        if self.moves() {
-            // SAFETY: S25, by the caller's word.
-            if let Some(access) = unsafe { self.move_in(place, frame, write) }? {
-                return Ok(access);
-            }
+    ) -> Result<(), UffdError> {
+        // SAFETY: S25, by the caller's word.
+        if write && unsafe { self.move_in(place, frame) }? {
+            return Ok(());
         }
         // SAFETY: S25, by the caller's word.
         unsafe { self.copy_in(place, frame, write) }
     }
 
-    /// `None`: the page cannot be moved.
+    /// Whether it could be moved.
     ///
     /// # Safety
     /// As of [`FrameLender::put_in`].
-    unsafe fn move_in(
-        &self,
-        place: UserPlace<'_>,
-        frame: u32,
-        write: bool,
-    ) -> Result<Option<UserAccess>, UffdError> {
-        let mut before = [0; FRAME_BYTES];
-        if !write {
-            self.arena.memory().read(frame, 0, &mut before);
-        }
-        let source = self.arena.memory().addresses(frame..frame + 1).start;
+    unsafe fn move_in(&self, place: UserPlace<'_>, frame: u32) -> Result<bool, UffdError> {
+        let Some(way_back) = &self.way_back else { return Ok(false) };
+        let source = self.arena.memory().addresses(frame..frame + 1);
+        // SAFETY: S25: the page is the caller's; what is no page is not needed there.
+        let empty = || unsafe { place.empty() };
         // SAFETY: S24, S25: the page is the caller's, here and there.
-        let mv = || unsafe { place.uffd.move_to(place.range(), source) };
-        // SAFETY: S25: the page is the caller's, and its bytes are in the frame.
-        let moved = unsafe { put(place, mv) };
-        // Also where one of both is locked into memory (mlock): the kernel refuses that.
-        if !matches!(moved, Ok(Put::Done)) {
-            return Ok(None);
-        }
-        if write || place.uffd.protect(place.range(), true).is_err() {
-            return Ok(Some(UserAccess::Write));
-        }
-        // SAFETY: S25 (it is protected, and its lock held): it is not written meanwhile.
-        let now = unsafe { place.memory.bytes(place.page) };
-        if now == before {
-            return Ok(Some(UserAccess::Read));
-        }
-        place.uffd.protect(place.range(), false)?;
-        Ok(Some(UserAccess::Write))
+        let moved = unsafe { shift((place.uffd, place.range()), (way_back, source), empty) };
+        // Not where one of both is locked into memory (mlock): the kernel refuses that.
+        Ok(matches!(moved, Ok(Put::Done)))
     }
 
     /// # Safety
@@ -162,7 +140,7 @@ impl FrameLender {
         place: UserPlace<'_>,
         frame: u32,
         write: bool,
-    ) -> Result<UserAccess, UffdError> {
+    ) -> Result<(), UffdError> {
         let memory = self.arena.memory();
         let mut bytes = [0; FRAME_BYTES];
         memory.read(frame, 0, &mut bytes);
@@ -171,11 +149,14 @@ impl FrameLender {
         let source = bytes.as_ptr().addr();
         // SAFETY: S24, S25: the place is the caller's, and the source lives here.
         let copy = || unsafe { place.uffd.copy_to(place.range(), source, write) };
+        let mut result = copy();
+        // What stands there is a mark that there is to be no page.
         // SAFETY: S25: the page is the caller's, and its bytes are kept here.
-        let result = unsafe { put(place, copy) };
+        if matches!(result, Ok(Put::Occupied)) && unsafe { place.empty() }.is_ok() {
+            result = copy();
+        }
         match result {
-            Ok(Put::Done) if write => Ok(UserAccess::Write),
-            Ok(Put::Done) => Ok(UserAccess::Read),
+            Ok(Put::Done) => Ok(()),
             other => {
                 // SAFETY: S25: the page is the caller's, and is in its frame again.
                 unsafe { memory.write(frame, 0, &bytes) };
@@ -210,21 +191,19 @@ impl FrameLender {
         let Some(way_back) = &self.way_back else { return false };
         let memory = self.arena.memory();
         let target = memory.addresses(frame..frame + 1);
-        loop {
-            // SAFETY: S24, S25: the page is the caller's, here and there.
-            match unsafe { way_back.move_to(target.clone(), place.range().start) } {
-                Ok(Put::Done) => return true,
-                // A reader that was late has looked at the hole, and zeros are there.
-                // SAFETY: S25: the frame is the caller's, and the page's bytes are not in it.
-                Ok(Put::Occupied) if unsafe { memory.empty(frame..frame + 1) }.is_ok() => {}
-                Ok(Put::Nothing) => {
-                    // The user has dropped it (madvise): it reads as zeros.
-                    // SAFETY: S25: the frame is the caller's.
-                    unsafe { memory.fill_zero(frame, 0..FRAME_BYTES) };
-                    return true;
-                }
-                _ => return false,
+        // A reader that was late has looked at the hole, and zeros are there.
+        // SAFETY: S25: the frame is the caller's, and the page's bytes are not in it.
+        let empty = || unsafe { memory.empty(frame..frame + 1) };
+        // SAFETY: S24, S25: the page is the caller's, here and there.
+        match unsafe { shift((way_back, target), (place.uffd, place.range()), empty) } {
+            Ok(Put::Done) => true,
+            Ok(Put::Nothing) => {
+                // The user has dropped it (madvise): it reads as zeros.
+                // SAFETY: S25: the frame is the caller's.
+                unsafe { memory.fill_zero(frame, 0..FRAME_BYTES) };
+                true
             }
+            _ => false,
         }
     }
 
@@ -243,19 +222,33 @@ impl FrameLender {
     }
 }
 
-/// Puts something at the place; once more if what stood there was a mark that there is to be no
-/// page.
+/// Moves the page at `source` to `target`; each comes with the descriptor that pages are moved
+/// there by. Where something else stands there, `empty` takes it away first.
+///
+/// Linux 6.18 may move a page out of a huge one, go round once more, and find what it has just
+/// moved: so a page that can be moved back is no such thing.
 ///
 /// # Safety
-/// S25: the caller has the page locked, and nothing is at the place that is needed.
-unsafe fn put(
-    place: UserPlace<'_>,
-    mut again: impl FnMut() -> Result<Put, UffdError>,
+/// S25: the caller has the page locked, whose places these are.
+unsafe fn shift(
+    (uffd, target): (&Uffd, Range<usize>),
+    (way_back, source): (&Uffd, Range<usize>),
+    empty: impl Fn() -> std::io::Result<()>,
 ) -> Result<Put, UffdError> {
-    match again()? {
-        // SAFETY: S25, by the caller's word.
-        Put::Occupied if unsafe { place.empty() }.is_ok() => again(),
-        other => Ok(other),
+    loop {
+        // SAFETY: S24, S25, by the caller's word.
+        match unsafe { uffd.move_to(target.clone(), source.start) }? {
+            Put::Occupied => {}
+            other => return Ok(other),
+        }
+        // SAFETY: S24, S25, by the caller's word.
+        match unsafe { way_back.move_to(source.clone(), target.start) } {
+            Ok(Put::Done) => {}
+            // It has been moved, and stays.
+            Ok(Put::Busy) => return Ok(Put::Done),
+            _ if empty().is_ok() => {}
+            _ => return Ok(Put::Occupied),
+        }
     }
 }
 

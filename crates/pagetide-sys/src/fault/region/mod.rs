@@ -5,8 +5,8 @@
 //! other threads run.
 //!
 //! **Idea.** The *user's mapping* is given away, and registered with userfaultfd: whatever is not
-//! there asks us first. A page is filled in its frame, where the user cannot see it, and moves into
-//! the user's mapping as it is; before it is written by us, or leaves, it moves back.
+//! there asks us first. A page is filled in its frame, where the user cannot see it, and moves, or
+//! is copied, into the user's mapping; before it is written by us, or leaves, it moves back.
 //!
 //! ```text
 //!   user's mapping   | . | R | W | . | R |      . absent   R write-protected   W writable
@@ -256,7 +256,7 @@ impl RegionMemory {
     }
 
     /// Lets the user read a page that is in `frame`, or in place of it, or write it, too; wakes
-    /// threads that wait for it. Returns what was allowed: writing also where a store came first.
+    /// threads that wait for it. Returns what it may do now.
     ///
     /// # Safety
     /// The caller has the page locked (S25), and no slice of it; the frame is the page's.
@@ -269,16 +269,14 @@ impl RegionMemory {
         let place = self.place(page);
         match self.access(page.into()) {
             UserAccess::None => {
-                self.note(page, UserAccess::Write);
+                let access = if write { UserAccess::Write } else { UserAccess::Read };
+                self.note(page, access);
                 // SAFETY: S25 (by the caller's word).
                 let put = unsafe { self.lender.put_in(place, frame, write) };
-                let access = put.as_ref().copied().unwrap_or(UserAccess::None);
-                if access != UserAccess::Write {
-                    self.note(page, access);
-                }
-                return put;
+                return put.map(|()| access).inspect_err(|_| self.note(page, UserAccess::None));
             }
-            UserAccess::Read if write => {
+            // It may also have been protected along with others.
+            UserAccess::Read | UserAccess::Write if write => {
                 self.note(page, UserAccess::Write);
                 self.uffd.protect(place.range(), false)?;
             }
@@ -302,16 +300,18 @@ impl RegionMemory {
         }
     }
 
-    /// Takes writing away from a page, if the user may; panics if the kernel refuses.
+    /// Takes writing away from pages, in order, if the user may, in one call; panics if the kernel
+    /// refuses. The next store to a page between them may be a fault, too.
     ///
     /// # Safety
-    /// The caller has the page locked (S25).
-    pub(crate) unsafe fn protect(&self, page: u32) {
-        if self.access(page.into()) == UserAccess::Write {
-            let result = self.uffd.protect(self.place(page).range(), true);
-            result.expect("S25: what cannot be protected cannot be called protected");
-            self.note(page, UserAccess::Read);
-        }
+    /// The caller has the pages locked (S25).
+    pub(crate) unsafe fn protect(&self, pages: impl Iterator<Item = u32> + Clone) {
+        let writable = pages.filter(|page| self.access((*page).into()) == UserAccess::Write);
+        let Some(first) = writable.clone().next() else { return };
+        let last = writable.clone().last().unwrap_or(first);
+        let result = self.uffd.protect(self.user.addresses(first..last + 1), true);
+        result.expect("S25: what cannot be protected cannot be called protected");
+        writable.for_each(|page| self.note(page, UserAccess::Read));
     }
 
     /// Has the user's next touch of the page end in a signal: SIGBUS, or SIGSEGV where the kernel

@@ -12,6 +12,8 @@ pub struct UffdFeatures(pub(super) u64);
 impl UffdFeatures {
     /// Write-protect faults, told apart (5.7).
     pub const PAGEFAULT_FLAG_WP: UffdFeatures = UffdFeatures(1 << 0);
+    /// Absent pages of memory files (4.11).
+    pub const MISSING_SHMEM: UffdFeatures = UffdFeatures(1 << 5);
     /// Faults that are signals of the thread that touched the page (4.14).
     pub const SIGBUS: UffdFeatures = UffdFeatures(1 << 7);
     /// Pages that raise SIGBUS (6.6).
@@ -19,8 +21,9 @@ impl UffdFeatures {
     /// Pages moved from one place to another (6.8).
     pub const MOVE: UffdFeatures = UffdFeatures(1 << 16);
 
-    const NAMES: [(UffdFeatures, &'static str); 4] = [
+    const NAMES: [(UffdFeatures, &'static str); 5] = [
         (UffdFeatures::PAGEFAULT_FLAG_WP, "write-protect faults"),
+        (UffdFeatures::MISSING_SHMEM, "faults of memory files"),
         (UffdFeatures::SIGBUS, "faults as signals"),
         (UffdFeatures::POISON, "poisoned pages"),
         (UffdFeatures::MOVE, "pages that are moved"),

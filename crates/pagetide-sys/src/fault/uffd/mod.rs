@@ -87,6 +87,18 @@ impl Uffd {
         })
     }
 
+    /// As [`Uffd::open_for_signals`], for memory files.
+    ///
+    /// # Errors
+    /// As [`Uffd::open_for_signals`].
+    pub(crate) fn open_for_files() -> Result<Uffd, UffdError> {
+        let needed = UffdFeatures(UffdFeatures::SIGBUS.0 | UffdFeatures::MISSING_SHMEM.0);
+        Uffd::open_with(needed, || match call(USER_MODE_ONLY) {
+            Ok(descriptor) => Ok((descriptor, UffdSource::UserModeOnly)),
+            Err(_) => open_descriptor(),
+        })
+    }
+
     fn open_with(
         needed: UffdFeatures,
         open: impl Fn() -> Result<(OwnedFd, UffdSource), UffdError>,
@@ -120,6 +132,15 @@ impl Uffd {
     pub(crate) unsafe fn register(&self, range: Range<usize>) -> Result<(), UffdError> {
         // SAFETY: S24, S26, by the caller's word.
         unsafe { self.register_for(range, REGISTER_MISSING | REGISTER_WP) }
+    }
+
+    /// Has touches of the range's holes raise signals from now on, and lets pages be put there.
+    ///
+    /// # Safety
+    /// The range is a mapping of a memory file that nothing else has been told of yet.
+    pub(crate) unsafe fn register_absent(&self, range: Range<usize>) -> Result<(), UffdError> {
+        // SAFETY: S26, S33, by the caller's word.
+        unsafe { self.register_for(range, REGISTER_MISSING) }
     }
 
     /// Lets pages be moved into the range, whose faults stay the kernel's: no page of it is ever

@@ -271,7 +271,10 @@ struct LeakUnlessEmpty<'a>(&'a mut IoQueue);
 
 impl Drop for LeakUnlessEmpty<'_> {
     fn drop(&mut self) {
-        std::mem::forget(std::mem::take(&mut self.0.slots));
+        let slots = std::mem::take(&mut self.0.slots);
+        if !slots.is_empty() {
+            std::mem::forget(slots);
+        }
     }
 }
 

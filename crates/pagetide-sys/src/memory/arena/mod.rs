@@ -285,6 +285,23 @@ impl FrameArena {
         self.memory.count_resident_bytes()
     }
 
+    /// Blocks of 2 MiB that become huge pages only by [`FrameArena::collapse`]: those of an arena
+    /// that other processes may look at, and that is to be of huge pages. Private memory becomes
+    /// huge as it is touched.
+    pub fn nr_to_collapse(&self) -> u32 {
+        self.memory.nr_to_collapse()
+    }
+
+    /// Makes a huge page of the 2 MiB that begin with frame `512 * block`, if all of them are in
+    /// memory; returns whether they are. Contents stay what they are, for all processes that look
+    /// at them. Nothing happens where the system has no huge page (`MADV_COLLAPSE`, Linux 6.1).
+    ///
+    /// # Cost
+    /// 3 us to see that a frame is missing, else 0.2 to 5 ms.
+    pub fn collapse(&self, block: u32) -> bool {
+        self.memory.collapse(block)
+    }
+
     /// Takes `frame` for the caller alone, to be used.
     ///
     /// # Errors

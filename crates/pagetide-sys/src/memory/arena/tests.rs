@@ -73,6 +73,45 @@ mod on_linux {
         assert_eq!(arena(nr_frames).count_resident_bytes(), 0);
     }
 
+    #[test]
+    fn a_shared_arena_becomes_huge_where_all_of_a_block_is_in_memory() {
+        const NAME: &str = "a_shared_arena_becomes_huge_where_all_of_a_block_is_in_memory";
+        let options = ArenaOptions { huge_pages: true, pretouch: false };
+        let arena = FrameArena::reserve_shared(2 * 512 + 1, options).expect("4 MiB");
+        assert_eq!(arena.nr_to_collapse(), 2, "what follows the last whole block is none");
+        for frame in 0..512 {
+            assert!(!arena.collapse(0), "{frame} of 512 are in memory");
+            // SAFETY: S4 (no other thread has the arena).
+            unsafe { arena.memory().write(frame, 0, &[7]) };
+        }
+        assert!(arena.collapse(0) && !arena.collapse(1));
+        let mut bytes = [0; 512];
+        (0..512).for_each(|frame| {
+            arena.memory().read(frame, 0, &mut bytes[frame as usize..][..1]);
+        });
+        assert_eq!((bytes, arena.count_resident_bytes()), ([7; 512], 2 << 20));
+        if read_huge_bytes(arena.memory().frame_ptr(0).addr()) == 0 {
+            eprintln!("SKIPPED: {NAME}: this kernel makes no huge pages on request, or has none");
+        }
+    }
+
+    /// Bytes of huge pages mapped at `address`, as the kernel counts them.
+    fn read_huge_bytes(address: usize) -> u64 {
+        let smaps = std::fs::read_to_string("/proc/self/smaps").expect("/proc is mounted");
+        let start = format!("{address:x}-");
+        let mut lines = smaps.lines().skip_while(|line| !line.starts_with(&start));
+        let kib = lines.find_map(|line| line.strip_prefix("ShmemPmdMapped:")).expect("a mapping");
+        kib.trim().trim_end_matches(" kB").parse::<u64>().expect("kibibytes") << 10
+    }
+
+    #[test]
+    fn small_pages_and_private_memory_are_not_collapsed() {
+        let small = ArenaOptions { huge_pages: false, pretouch: false };
+        let huge = ArenaOptions { huge_pages: true, pretouch: false };
+        let arenas = [FrameArena::reserve_shared(2048, small), FrameArena::reserve(2048, huge)];
+        assert_eq!(arenas.map(|arena| arena.expect("8 MiB").nr_to_collapse()), [0, 0]);
+    }
+
     /// As the kernel does by itself, minutes later: makes a huge page of what is there in part.
     fn collapse(arena: &FrameArena, block: u32) -> bool {
         let start = arena.memory().frame_ptr(block * 512).cast();

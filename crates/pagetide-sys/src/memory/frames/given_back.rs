@@ -28,8 +28,9 @@ use std::sync::{Mutex, PoisonError};
 use super::FRAME_BYTES;
 
 /// Bytes of a huge page.
-pub(super) const BLOCK_BYTES: usize = 2 << 20;
-const BLOCK_FRAMES: usize = BLOCK_BYTES / FRAME_BYTES;
+pub(super) const BLOCK_BYTES: usize = crate::memory::addresses::HUGE_BYTES;
+/// Frames of a huge page.
+pub(super) const BLOCK_FRAMES: usize = BLOCK_BYTES / FRAME_BYTES;
 const WORDS_PER_BLOCK: usize = BLOCK_FRAMES / u64::BITS as usize;
 
 /// What is known of each frame.

@@ -7,19 +7,18 @@
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 use std::slice;
 use std::sync::atomic::AtomicU64;
 
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap};
 
 use super::FRAME_BYTES;
-use super::given_back::{BLOCK_BYTES, GivenBack, PageSize};
+use super::given_back::{BLOCK_BYTES, BLOCK_FRAMES, GivenBack, PageSize};
 use crate::machine::prefetch::fetch_line;
-use crate::memory::copy;
+use crate::memory::{addresses, copy};
 
-const ALIGN: usize = BLOCK_BYTES;
 const READ_WRITE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 /// Nodes a machine can have: the most any kernel is built for.
 const NODES_MAX: u32 = 1024;
@@ -77,17 +76,8 @@ impl Mapping {
         self.given_back = huge_pages.then(|| GivenBack::new(self.len));
     }
 
-    /// Private memory at a multiple of [`ALIGN`].
     fn map(len: usize, access: ProtFlags, flags: MapFlags) -> io::Result<Mapping> {
-        let padded = len.checked_add(ALIGN).ok_or(Errno::NOMEM)?;
-        let flags = flags | MapFlags::PRIVATE;
-        // SAFETY: S1 (a fresh mapping overlaps nothing): no address is asked for.
-        let start = unsafe { mmap_anonymous(ptr::null_mut(), padded, access, flags) }?;
-        let head = start.cast::<u8>().align_offset(ALIGN);
-        let base = start.cast::<u8>().wrapping_add(head);
-        give_back(start.cast(), head);
-        give_back(base.wrapping_add(len), padded - head - len);
-        let base = NonNull::new(base).expect("S1: mmap never returns page zero unasked");
+        let base = addresses::reserve(len, access, flags)?;
         Ok(Mapping { base, len, file: None, given_back: None })
     }
 
@@ -232,17 +222,41 @@ impl Mapping {
     /// Bytes of the mapping the kernel has memory for, as `mincore` tells it.
     pub(super) fn count_resident_bytes(&self) -> u64 {
         let mut present = vec![0_u8; MINCORE_BYTES / FRAME_BYTES];
-        let mut pages = 0;
-        for at in (0..self.len).step_by(MINCORE_BYTES) {
+        let starts = (0..self.len).step_by(MINCORE_BYTES);
+        let pages = starts.map(|at| {
             let len = MINCORE_BYTES.min(self.len - at);
-            let start = self.base().wrapping_add(at).cast();
-            // SAFETY: S1 (the range is mapped), and `present` has a byte for each of its pages.
-            let result = unsafe { libc::mincore(start, len, present.as_mut_ptr()) };
-            if result == 0 {
-                pages += present[..len / FRAME_BYTES].iter().filter(|&&page| page & 1 != 0).count();
-            }
+            self.count_present(at, &mut present[..len / FRAME_BYTES])
+        });
+        (pages.sum::<usize>() * FRAME_BYTES) as u64
+    }
+
+    /// Pages present of those from `start`, as many as `present` is long.
+    fn count_present(&self, start: usize, present: &mut [u8]) -> usize {
+        let len = present.len() * FRAME_BYTES;
+        assert!(start + len <= self.len, "S1: the pages are the mapping's");
+        let start = self.base().wrapping_add(start).cast();
+        // SAFETY: S1 (the range is mapped), and `present` has a byte for each of its pages.
+        let result = unsafe { libc::mincore(start, len, present.as_mut_ptr()) };
+        if result == 0 { present.iter().filter(|&&page| page & 1 != 0).count() } else { 0 }
+    }
+
+    /// Whether the kernel makes huge pages of it only where it is told to, block by block.
+    pub(super) fn wants_collapse(&self) -> bool {
+        self.file.is_some() && self.given_back.is_some()
+    }
+
+    /// Makes a huge page of a block that is all in memory; false if a page of it is not.
+    pub(super) fn collapse(&self, block: usize) -> bool {
+        let start = block * BLOCK_BYTES;
+        let is_full = self.count_present(start, &mut [0; BLOCK_FRAMES]) == BLOCK_FRAMES;
+        if is_full {
+            let start = self.base().wrapping_add(start).cast();
+            // Memory may be in pieces, or the block of small pages by advice; kernels before 6.1
+            // cannot. It stays as it is then.
+            // SAFETY: S1 (counted above); contents stay what they are for all readers.
+            let _ = unsafe { libc::madvise(start, BLOCK_BYTES, libc::MADV_COLLAPSE) };
         }
-        (pages * FRAME_BYTES) as u64
+        is_full
     }
 
     /// Drops the contents of `len` bytes from `start`, and [withholds](Self::withhold) them; they
@@ -266,16 +280,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        give_back(self.base(), self.len);
-    }
-}
-
-/// Unmaps `len` bytes, which only this file knows about.
-fn give_back(start: *mut u8, len: usize) {
-    if len > 0 {
-        // SAFETY: S1 (the mapping belongs to this file's caller): it is a part nothing else was
-        // told of, or the value that owns it is being dropped, and slices borrow from that value.
-        let result = unsafe { munmap(start.cast(), len) };
-        debug_assert!(result.is_ok(), "munmap refuses only ranges that are not page aligned");
+        // SAFETY: S1 (the mapping belongs to this value, and slices borrow from it).
+        unsafe { addresses::give_back(self.base(), self.len) };
     }
 }

@@ -171,6 +171,17 @@ impl FrameMemory {
         self.mapping.touch()
     }
 
+    /// Blocks of 2 MiB that become huge pages by [`FrameMemory::collapse`] alone.
+    pub(crate) fn nr_to_collapse(&self) -> u32 {
+        let nr_blocks = self.nr_frames / given_back::BLOCK_FRAMES as u32;
+        if self.mapping.wants_collapse() { nr_blocks } else { 0 }
+    }
+
+    /// Makes a huge page of a block that is all in memory; false if it is not.
+    pub(crate) fn collapse(&self, block: u32) -> bool {
+        self.mapping.collapse(block as usize)
+    }
+
     pub(crate) fn count_resident_bytes(&self) -> u64 {
         self.mapping.count_resident_bytes()
     }

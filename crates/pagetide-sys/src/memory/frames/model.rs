@@ -69,6 +69,14 @@ impl Mapping {
 
     pub(super) fn stay_small(&self) {}
 
+    pub(super) fn wants_collapse(&self) -> bool {
+        false
+    }
+
+    pub(super) fn collapse(&self, _block: usize) -> bool {
+        false
+    }
+
     /// # Safety
     /// As for the real one.
     pub(super) unsafe fn empty(&self, start: usize, len: usize) -> io::Result<()> {

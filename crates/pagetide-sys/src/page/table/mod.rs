@@ -33,12 +33,14 @@
 //! document, `multigen_lru.rst`, for skipping untouched tables.
 
 use std::fmt;
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
 use once_cell::race::OnceBox;
 use pagetide_core::ids::{FrameId, PageIndex};
 
+use crate::fault::page_file::PageFile;
 use crate::fault::region::RegionMemory;
 use crate::memory::arena::FrameArena;
 use crate::page::wait;
@@ -97,6 +99,8 @@ pub struct PageTable {
     tag: u32,
     /// In whose user's mapping the pages' bytes may be, in place of their frames.
     region: Option<Arc<RegionMemory>>,
+    /// In which other processes map the pages, once they do.
+    page_file: OnceBox<Arc<PageFile>>,
     /// Of the first leaves.
     near: [Branch; NEAR_LEAVES],
     /// Of the others.
@@ -115,7 +119,14 @@ impl PageTable {
 
     /// As [`PageTable::new`], for a file that other processes know by `tag`; 0 for none.
     pub fn with_tag(arena: Arc<FrameArena>, tag: u32) -> PageTable {
-        PageTable { arena, tag, region: None, near: branches(), top: OnceBox::new() }
+        PageTable {
+            arena,
+            tag,
+            region: None,
+            page_file: OnceBox::new(),
+            near: branches(),
+            top: OnceBox::new(),
+        }
     }
 
     /// As [`PageTable::new`], for the pages of a region, and over the arena that lends it memory.
@@ -127,6 +138,25 @@ impl PageTable {
     /// The region whose pages these are, if they are one's.
     pub fn region(&self) -> Option<&Arc<RegionMemory>> {
         self.region.as_ref()
+    }
+
+    /// The memory file in which other processes map these pages, once there is one.
+    #[inline]
+    pub fn page_file(&self) -> Option<&Arc<PageFile>> {
+        self.page_file.get()
+    }
+
+    /// As [`PageTable::page_file`]; made for `nr_pages` pages if there is none. Frames are of small
+    /// pages from then on: their memory goes one by one.
+    ///
+    /// # Errors
+    /// What [`PageFile::new`] says.
+    pub fn page_file_or_make(&self, nr_pages: u64) -> io::Result<&Arc<PageFile>> {
+        self.page_file.get_or_try_init(|| {
+            let file = PageFile::new(nr_pages)?;
+            self.arena.memory().stay_small();
+            Ok(Box::new(Arc::new(file)))
+        })
     }
 
     /// The arena whose frames hold this table's pages.
@@ -298,12 +328,15 @@ impl<'a> PageRef<'a> {
         crate::machine::prefetch::fetch(self.word());
     }
 
-    /// Begins an optimistic read: `None` unless the page is resident and unlocked.
+    /// Begins an optimistic read: `None` unless the page is resident and unlocked, with its bytes
+    /// in its frame.
     ///
     /// Copy with [`FrameArena::read`] from the ticket's frame, then ask [`still`](Self::still).
     #[inline]
     pub fn peek(self) -> Option<ReadTicket> {
-        self.word().peek()
+        let ticket = self.word().peek()?;
+        // After the ticket: a page that goes there later does so with a new version.
+        (!self.is_in_file()).then_some(ticket)
     }
 
     /// Whether what was copied since the ticket was taken is whole, and this page's.

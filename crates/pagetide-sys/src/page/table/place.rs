@@ -1,8 +1,10 @@
-//! Where a page's bytes are: in its frame, or in place of it, in the mapping of a region's user.
+//! Where a page's bytes are: in its frame, or in place of it, in the mapping of a region's user, or
+//! in the memory file that other processes map.
 
 use pagetide_core::ids::FrameId;
 
 use super::PageRef;
+use crate::fault::page_file::PageFile;
 use crate::fault::region::{RegionMemory, UserAccess};
 use crate::memory::frames::FrameMemory;
 
@@ -22,10 +24,25 @@ impl<'a> PageRef<'a> {
         self.table.region.as_deref().map(|region| (region, number))
     }
 
+    /// The memory file in which other processes map the table's pages.
+    #[inline]
+    pub(crate) fn page_file(self) -> Option<&'a PageFile> {
+        self.table.page_file().map(|file| &**file)
+    }
+
+    /// Whether the page's bytes are in that file, in place of its frame.
+    #[inline]
+    pub fn is_in_file(self) -> bool {
+        self.page_file().is_some_and(|file| file.holds(self.index.0))
+    }
+
     /// Where the bytes of the page are, which is in `frame`: in which memory, and at which place.
     /// They stay there as long as the page is locked or pinned.
     #[inline]
     pub(crate) fn place(self, frame: FrameId) -> (&'a FrameMemory, u32) {
+        if let Some(file) = self.page_file().filter(|file| file.holds(self.index.0)) {
+            return (file.memory(), self.index.0 as u32);
+        }
         match self.region() {
             Some((region, number)) if region.access(number.into()) != UserAccess::None => {
                 (region.user(), number)

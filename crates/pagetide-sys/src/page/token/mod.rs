@@ -105,6 +105,12 @@ impl<H: PageHandle> Pin<H> {
         self.handle.page()
     }
 
+    /// Copies bytes of the page from `offset`; panics when the range leaves it.
+    pub fn read(&self, offset: usize, target: &mut [u8]) {
+        let (memory, place) = self.handle.page().place(self.frame());
+        memory.read(place, offset, target);
+    }
+
     /// The page's bytes: a whole frame of them. Panics if it is a region's, and its user may write
     /// it.
     #[inline]
@@ -251,6 +257,7 @@ impl<H: PageHandle> Lock<H> {
         assert!(shadow.unwrap_or(0) >> PAYLOAD_BITS == 0, "a shadow entry has 60 bits");
         self.arena().unname(frame);
         self.unmap_user();
+        self.leave_file();
         let before = self.page().word().evict(shadow);
         self.wrote = false;
         ClaimedFrame::from_parts(frame, before.version(), self.arena())
@@ -267,6 +274,7 @@ impl<H: PageHandle> Lock<H> {
     /// A copy of one frame. A region's page leaves its user's mapping first.
     pub fn relocate(&mut self, target: ClaimedFrame) -> ClaimedFrame {
         let source = self.resident_frame();
+        self.take_from_file();
         let (frame, version) = target.into_parts(self.arena());
         self.arena().begin_change(Some(frame));
         self.page().word().before_copy_in();
@@ -406,6 +414,7 @@ impl<H: PageHandle> fmt::Debug for Lock<H> {
     }
 }
 
+mod page_file;
 mod region;
 mod taking;
 

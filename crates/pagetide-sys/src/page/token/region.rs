@@ -42,7 +42,7 @@ impl<H: PageHandle> Lock<H> {
     }
 
     /// Lets the region's user read the page, or write it, too, and wakes threads in its fault.
-    /// Returns what was allowed: writing also where a store came before the page was protected.
+    /// Returns what it may do now.
     ///
     /// Panics if the page is not resident, or no region's.
     ///
@@ -74,10 +74,23 @@ impl<H: PageHandle> Lock<H> {
 
     /// Has the region's user meet a fault at the next store.
     pub fn protect_from_user(&self) {
-        if let Some((region, place)) = self.page().region() {
-            // SAFETY: S25 (this is the lock).
-            unsafe { region.protect(place) };
-        }
+        Lock::protect_all_from_user(std::slice::from_ref(self));
+    }
+
+    /// As [`Lock::protect_from_user`], of pages of one table, in order.
+    ///
+    /// # Cost
+    /// A system call for all of them, which looks at each page from the first to the last.
+    pub fn protect_all_from_user(pages: &[Lock<H>]) {
+        let Some((region, _)) = pages.first().and_then(|first| first.page().region()) else {
+            return;
+        };
+        let places = pages.iter().filter_map(|one| {
+            let (of, place) = one.page().region()?;
+            std::ptr::eq(of, region).then_some(place)
+        });
+        // SAFETY: S25 (these are the locks).
+        unsafe { region.protect(places) };
     }
 
     /// Has the region's user, waiting for the page or not, end with a signal: the page cannot be

@@ -319,7 +319,9 @@ fn copy_resident(
     within: usize,
     target: &mut [u8],
 ) -> Option<Copied> {
-    for _ in 0..OPTIMISTIC_TRIES {
+    // Where other processes map it, it can be gone while it is copied.
+    let nr_tries = if page.is_in_file() { 0 } else { OPTIMISTIC_TRIES };
+    for _ in 0..nr_tries {
         let ticket = page.peek()?;
         let frame = ticket.frame();
         // Started before the copy, so that the descriptor's line arrives meanwhile.
@@ -331,6 +333,6 @@ fn copy_resident(
     }
     let pin = page.try_pin(Touch::Quiet).ok()?;
     let frame = pin.frame();
-    pages.arena.read(frame, within, target);
+    pin.read(within, target);
     Some(Copied { frame, flags: pages.folios[frame].flags(), has_hint: pin.has_hint() })
 }

@@ -24,7 +24,6 @@ use pagetide_core::lru::{Refusal, ShadowEntry, VICTIMS_MAX, Victim};
 use pagetide_core::record;
 use pagetide_core::tiering::Migration;
 use pagetide_sys::{Claim, ClaimedFrame, LeafRef, Lock, PageRef};
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -42,12 +41,58 @@ pub(crate) struct Claims<'m> {
     source: &'m FrameSource,
     cpu: CpuId,
     mappings: &'m Slots,
-    claimed: VecDeque<Claimed<'m>>,
+    claimed: ClaimQueue<'m>,
+    /// In the middle of a fault.
+    is_in_fault: bool,
+}
+
+/// A batch's claims, without memory of their own.
+struct ClaimQueue<'m> {
+    slots: [Option<Claimed<'m>>; VICTIMS_MAX],
+    oldest: usize,
+    len: usize,
+}
+
+impl<'m> ClaimQueue<'m> {
+    fn new() -> ClaimQueue<'m> {
+        ClaimQueue { slots: [const { None }; VICTIMS_MAX], oldest: 0, len: 0 }
+    }
+
+    fn slot(&mut self, nth: usize) -> &mut Option<Claimed<'m>> {
+        &mut self.slots[(self.oldest + nth) % VICTIMS_MAX]
+    }
+
+    fn push(&mut self, claimed: Claimed<'m>) {
+        assert!(self.len < VICTIMS_MAX, "a batch has no more victims");
+        *self.slot(self.len) = Some(claimed);
+        self.len += 1;
+    }
+
+    fn youngest(&mut self) -> Option<&mut Claimed<'m>> {
+        self.slot(self.len.checked_sub(1)?).as_mut()
+    }
+
+    fn pop_youngest(&mut self) -> Option<Claimed<'m>> {
+        self.len = self.len.checked_sub(1)?;
+        self.slot(self.len).take()
+    }
+
+    fn pop_oldest(&mut self) -> Option<Claimed<'m>> {
+        self.len = self.len.checked_sub(1)?;
+        let oldest = self.slot(0).take();
+        self.oldest = (self.oldest + 1) % VICTIMS_MAX;
+        oldest
+    }
 }
 
 impl<'m> Claims<'m> {
     pub(crate) fn new(source: &'m FrameSource, cpu: CpuId, mappings: &'m Slots) -> Claims<'m> {
-        Claims { source, cpu, mappings, claimed: VecDeque::with_capacity(VICTIMS_MAX) }
+        Claims { source, cpu, mappings, claimed: ClaimQueue::new(), is_in_fault: false }
+    }
+
+    /// That of a pass in the middle of a fault.
+    pub(crate) fn in_fault(source: &'m FrameSource, cpu: CpuId, mappings: &'m Slots) -> Claims<'m> {
+        Claims { is_in_fault: true, ..Claims::new(source, cpu, mappings) }
     }
 
     fn page(&self, page: PageId) -> Option<PageRef<'m>> {
@@ -55,7 +100,7 @@ impl<'m> Claims<'m> {
     }
 
     fn oldest(&mut self) -> Claimed<'m> {
-        self.claimed.pop_front().expect("invariant: a claim for each victim that goes")
+        self.claimed.pop_oldest().expect("invariant: a claim for each victim that goes")
     }
 
     /// A page leaves that was never read. Of a stream, the stream's window learns of it.
@@ -104,17 +149,17 @@ impl DrivenPass for Claims<'_> {
         if lock.frame() != Some(victim.frame) {
             return Err(Refusal::Busy);
         }
-        self.claimed.push_back(Claimed { lock, epoch, left: None });
+        self.claimed.push(Claimed { lock, epoch, left: None });
         Ok(())
     }
 
     fn release(&mut self) {
-        self.claimed.pop_back();
+        self.claimed.pop_youngest();
     }
 
     fn demote(&mut self, node: NodeId) -> bool {
         let Some(target) = self.source.alloc_demoted(self.cpu, node.index()) else { return false };
-        let claimed = self.claimed.back_mut().expect("invariant: what is demoted is claimed");
+        let claimed = self.claimed.youngest().expect("invariant: what is demoted is claimed");
         claimed.left = Some(self.source.move_page(&mut claimed.lock, target, Flags::NONE));
         true
     }
@@ -146,6 +191,13 @@ impl DrivenPass for Claims<'_> {
 
     fn free(&mut self, frames: impl Iterator<Item = FrameId> + Clone) {
         self.source.pages.nodes.free(self.cpu, frames);
+    }
+
+    fn may_walk(&mut self) -> bool {
+        if self.is_in_fault {
+            self.source.background.notify();
+        }
+        !self.is_in_fault
     }
 
     fn take_young(&mut self, victim: &Victim) -> bool {

@@ -10,6 +10,7 @@
 //! | file | concern |
 //! |---|---|
 //! | `reclaim`, `claims` | what the driver asks of memory; page words during a pass |
+//! | `here` | the same in the middle of a fault |
 //! | `charge` | what groups pay, and what else changes them |
 //! | `moving` | accesses of slow memory, and moves between nodes |
 //! | `tick` | what is due as time goes by |
@@ -17,12 +18,14 @@
 
 mod charge;
 mod claims;
+pub(crate) mod here;
 mod moving;
 mod reclaim;
 mod resize;
 pub(crate) mod tick;
 
 use crate::engine::flush::Flusher;
+use crate::engine::frame_source::here::Here;
 use crate::engine::groups::directory::Directory;
 use crate::engine::mapping::Mapping;
 use crate::engine::pages::Pages;
@@ -50,8 +53,12 @@ pub(crate) struct FrameSource {
     pub(crate) started_at: Instant,
     /// Wakes background reclaim; where that is switched off, it wakes nothing.
     pub(crate) background: Signal,
+    /// Stops the thread that has huge pages made.
+    pub(crate) collapser: Signal,
     /// Whether worker threads run; without them, their work is done by the callers.
     pub(crate) has_workers: bool,
+    /// What is reclaimed with in the middle of a fault.
+    pub(crate) here: Here,
     /// What the last tick, or an allocation since, has found of free memory: see
     /// [`FrameSource::is_ample`].
     pub(crate) has_free: AtomicBool,

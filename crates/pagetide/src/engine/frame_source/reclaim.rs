@@ -5,6 +5,7 @@
 //! [`Claims`](crate::engine::frame_source::claims::Claims)'.
 
 use crate::engine::frame_source::claims::Claims;
+use crate::engine::frame_source::here::HereGuard;
 use crate::engine::frame_source::{FrameSource, NoFrame};
 use crate::memory::node::Node;
 use crate::stats::counters::Event;
@@ -22,6 +23,8 @@ use std::sync::atomic::Ordering::Relaxed;
 pub(crate) struct Reclaimer<'e> {
     source: &'e FrameSource,
     cpu: CpuId,
+    /// In the middle of a fault.
+    here: Option<HereGuard<'e>>,
 }
 
 impl Reclaimer<'_> {
@@ -55,6 +58,10 @@ impl Driven for Reclaimer<'_> {
 
     /// Without worker threads, tiers have their callers make the passes.
     fn wake_background(&mut self) -> Woken {
+        if let Some(here) = &mut self.here {
+            let is_ours = self.source.has_workers && here.try_turn();
+            return if is_ours { Woken::CallerForBatch } else { Woken::Thread };
+        }
         if self.source.has_workers || self.source.tiering.is_none() {
             self.source.background.notify();
             return Woken::Thread;
@@ -105,8 +112,16 @@ impl Driven for Reclaimer<'_> {
         let started_ns = read_thread_cpu_time_ns();
         self.node(node).frames.sample_resident();
         let mappings = self.source.mappings.read();
-        let mut claims = Claims::new(self.source, self.cpu, &mappings);
-        run(&mut claims, &mut ReclaimBatch::new());
+        match &mut self.here {
+            None => {
+                let mut claims = Claims::new(self.source, self.cpu, &mappings);
+                run(&mut claims, &mut ReclaimBatch::new());
+            }
+            Some(here) => {
+                let mut claims = Claims::in_fault(self.source, self.cpu, &mappings);
+                run(&mut claims, &mut here.batch);
+            }
+        }
         let spent_ns = read_thread_cpu_time_ns().saturating_sub(started_ns);
         self.source.pages.counters.add(Event::ReclaimCpuNs, spent_ns);
     }
@@ -123,7 +138,7 @@ impl Driven for Reclaimer<'_> {
 impl FrameSource {
     /// What reclaims and allocates for a thread on this CPU.
     pub(crate) fn reclaimer(&self, cpu: CpuId) -> Reclaimer<'_> {
-        Reclaimer { source: self, cpu }
+        Reclaimer { source: self, cpu, here: None }
     }
 
     /// A frame for a page; what is to be done for it is done.
@@ -132,13 +147,12 @@ impl FrameSource {
         claimed.or_else(|| driver::alloc_slowly(&mut self.reclaimer(cpu))).ok_or(NoFrame)
     }
 
-    /// A frame for a page, if one is to be had without reclaiming.
-    pub(crate) fn frame_at_hand(&self, cpu: CpuId) -> Option<ClaimedFrame> {
-        let claimed = driver::take_without_reclaim(&mut self.reclaimer(cpu));
-        if claimed.is_none() {
-            self.has_free.store(false, Relaxed);
-        }
-        claimed
+    /// A frame for a page, in the middle of a fault; `None` if that takes another thread.
+    pub(crate) fn alloc_here(&self, cpu: CpuId) -> Option<ClaimedFrame> {
+        self.frame_above_low(cpu).or_else(|| {
+            let here = Some(self.here.enter(cpu)?);
+            driver::alloc_briefly(&mut Reclaimer { source: self, cpu, here })
+        })
     }
 
     /// A frame of the fastest node that has one above LOW.

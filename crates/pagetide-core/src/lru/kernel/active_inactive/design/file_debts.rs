@@ -19,8 +19,9 @@
 //! and what was away for longer than a memory never counts as recent, no decision depends on it but
 //! the debts, which a deleted shadow does not pay.
 //!
-//! Data: one number for each file that planted or refaulted; files are never forgotten, so an id
-//! that is used again inherits the trust of its last owner. The planted are an upper bound: those
+//! Data: one number for each file that planted or refaulted, in order, with room for some ahead, as
+//! a pass is not to allocate; files are never forgotten, so an id that is used again inherits the
+//! trust of its last owner. The planted are an upper bound: those
 //! overwritten or truncated are not known here.
 //!
 //! Ignored: that the original walked a few files a call, so that deletion came a little later.
@@ -29,10 +30,13 @@
 use crate::ids::MappingId;
 use crate::lru::workingset::NonresidentAge;
 use crate::lru::{ShadowEntry, TOKEN_MASK};
-use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 /// From this depth on, debts do not grow.
 const DEPTH_MAX: u32 = 4;
+
+/// Files there is room for from the start.
+const FILES_AHEAD: usize = 256;
 
 /// The base-two logarithm of the pages a depth of debt holds.
 fn depth_shift(dirtyable: u32) -> u32 {
@@ -45,19 +49,30 @@ pub struct FileDebts {
     dirtyable: u64,
     shift: u32,
     /// Of the files that planted or refaulted; any other owes `dirtyable`.
-    debts: BTreeMap<MappingId, u64>,
+    debts: Vec<(MappingId, u64)>,
 }
 
 impl FileDebts {
     /// For a memory of `dirtyable` pages.
     pub fn new(dirtyable: u32) -> FileDebts {
         let shift = depth_shift(dirtyable);
-        FileDebts { dirtyable: u64::from(dirtyable), shift, debts: BTreeMap::new() }
+        FileDebts { dirtyable: u64::from(dirtyable), shift, debts: Vec::with_capacity(FILES_AHEAD) }
     }
 
     /// What a file owes, in shadows.
     pub fn debt(&self, mapping: MappingId) -> u64 {
-        self.debts.get(&mapping).copied().unwrap_or(self.dirtyable)
+        self.find(mapping).map_or(self.dirtyable, |at| self.debts[at].1)
+    }
+
+    fn find(&self, mapping: MappingId) -> Result<usize, usize> {
+        self.debts.binary_search_by_key(&mapping, |(id, _)| *id)
+    }
+
+    fn set(&mut self, mapping: MappingId, debt: u64) {
+        match self.find(mapping) {
+            Ok(at) => self.debts[at].1 = debt,
+            Err(at) => self.debts.insert(at, (mapping, debt)),
+        }
     }
 
     fn depth(&self, debt: u64) -> u32 {
@@ -77,7 +92,7 @@ impl FileDebts {
             return false;
         }
         if depth < DEPTH_MAX {
-            self.debts.insert(mapping, debt + 1);
+            self.set(mapping, debt + 1);
         }
         true
     }
@@ -86,7 +101,7 @@ impl FileDebts {
     pub fn repay(&mut self, mapping: MappingId) {
         let debt = self.debt(mapping);
         let paid = FileDebts::period(self.depth(debt));
-        self.debts.insert(mapping, debt.saturating_sub(paid));
+        self.set(mapping, debt.saturating_sub(paid));
     }
 }
 
@@ -143,7 +158,7 @@ mod tests {
 
     fn debts(debt: u64) -> FileDebts {
         let mut debts = FileDebts::new(4096);
-        debts.debts.insert(FILE, debt);
+        debts.set(FILE, debt);
         debts
     }
 
@@ -177,7 +192,7 @@ mod tests {
             [(2048, 32, 1), (4096, 64, 1), (6144, 128, 1), (8192, 256, 0), (1 << 40, 256, 0)]
         {
             let mut debts = debts(debt);
-            let planted: alloc::vec::Vec<u64> =
+            let planted: Vec<u64> =
                 (1..=period).filter(|clock| debts.plants(FILE, *clock)).collect();
             assert_eq!(planted, [period], "debt {debt}");
             assert_eq!(debts.debt(FILE), debt + grows);
@@ -203,7 +218,7 @@ mod tests {
             shrinker.planted();
             clock.shadow(LruvecId::default(), false)
         };
-        let shadows: alloc::vec::Vec<ShadowEntry> =
+        let shadows: Vec<ShadowEntry> =
             (0..4096).map(|_| plant(&mut shrinker, &mut clock)).collect();
         clock.advance(100);
         shrinker.shrink(clock);

@@ -1,0 +1,180 @@
+//! Where a call from C ends: as a number, whatever happened.
+//!
+//! ```text
+//!   Ok(n)    n                  Err     -errno, and a sentence for this thread
+//!                               panic   -ENOTRECOVERABLE, and what it said
+//! ```
+//!
+//! The errno is the system's where the system refused, somewhere in the chain of causes; else the
+//! one that says the same as the error's kind.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::error::Error;
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::io::{self, ErrorKind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Rises when a program has to be compiled anew, or changed. Structures that only grow do not
+/// raise it.
+pub const PT_ABI_VERSION: u32 = 1;
+
+thread_local! {
+    static LAST_ERROR: RefCell<Option<CString>> = const { RefCell::new(None) };
+}
+
+/// PT_ABI_VERSION of the library that is loaded. A program that finds another than it was compiled
+/// with should not go on.
+#[unsafe(no_mangle)]
+pub extern "C" fn pt_abi_version() -> u32 {
+    PT_ABI_VERSION
+}
+
+/// The library's version, as "0.1.0". Never NULL, never freed.
+#[unsafe(no_mangle)]
+pub extern "C" fn pt_version() -> *const c_char {
+    const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
+    VERSION.as_ptr().cast()
+}
+
+/// What the last call of this thread that failed had to say: what happened, with numbers, and what
+/// to do. Never NULL; empty if none has failed. Good until this thread's next call that fails.
+/// Calls that succeed leave it as it is.
+#[unsafe(no_mangle)]
+pub extern "C" fn pt_last_error() -> *const c_char {
+    // A thread that is ending may have lost it already.
+    let last = LAST_ERROR.try_with(|last| last.borrow().as_deref().map(CStr::as_ptr));
+    last.ok().flatten().unwrap_or(c"".as_ptr())
+}
+
+/// Why a call failed.
+pub(crate) struct Failure {
+    errno: c_int,
+    said: String,
+}
+
+impl Failure {
+    /// The arguments are such that no call can succeed.
+    #[cold]
+    pub(crate) fn invalid(said: impl Into<String>) -> Failure {
+        Failure { errno: libc::EINVAL, said: said.into() }
+    }
+
+    #[cold]
+    pub(crate) fn new(errno: c_int, said: impl Into<String>) -> Failure {
+        Failure { errno, said: said.into() }
+    }
+}
+
+impl<E: Error + Into<io::Error> + 'static> From<E> for Failure {
+    #[cold]
+    fn from(error: E) -> Failure {
+        let (said, errno) = (error.to_string(), find_errno(&error));
+        let errno = errno.unwrap_or_else(|| errno_of(error.into().kind()));
+        Failure { errno, said }
+    }
+}
+
+/// Does the work of a call that counts.
+#[inline]
+pub(crate) fn count(work: impl FnOnce() -> Result<u64, Failure>) -> i64 {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(nr)) => i64::try_from(nr).unwrap_or(i64::MAX),
+        Ok(Err(failure)) => fail(failure),
+        Err(panic) => {
+            let said = describe(&*panic);
+            let said = format!("a bug in pagetide, please report it: {said}");
+            // What is dropped here came from a panic, and may panic again.
+            std::mem::forget(panic);
+            fail(Failure::new(libc::ENOTRECOVERABLE, said))
+        }
+    }
+}
+
+/// Does the work of a call that gives back whether it succeeded.
+#[inline]
+pub(crate) fn call(work: impl FnOnce() -> Result<(), Failure>) -> c_int {
+    // An errno fits.
+    count(|| work().map(|()| 0)) as c_int
+}
+
+#[cold]
+fn fail(failure: Failure) -> i64 {
+    let Failure { errno, mut said } = failure;
+    said.retain(|letter| letter != '\0');
+    // A thread that is ending has no more use for it.
+    let _ = LAST_ERROR.try_with(|last| last.replace(CString::new(said).ok()));
+    -i64::from(errno)
+}
+
+fn describe(panic: &(dyn Any + Send)) -> &str {
+    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(text), _) => text,
+        (_, Some(text)) => text,
+        _ => "a panic without a message",
+    }
+}
+
+fn find_errno(error: &(dyn Error + 'static)) -> Option<c_int> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let system = error.downcast_ref::<io::Error>();
+        if let Some(errno) = system.and_then(io::Error::raw_os_error) {
+            return Some(errno);
+        }
+        // The source of one that holds another is that one's source, and not that one.
+        let held = system.and_then(io::Error::get_ref);
+        next = held.map(|held| held as &dyn Error).or_else(|| error.source());
+    }
+    None
+}
+
+fn errno_of(kind: ErrorKind) -> c_int {
+    match kind {
+        ErrorKind::InvalidInput => libc::EINVAL,
+        ErrorKind::PermissionDenied => libc::EACCES,
+        ErrorKind::NotFound => libc::ENOENT,
+        ErrorKind::AlreadyExists => libc::EEXIST,
+        ErrorKind::UnexpectedEof => libc::ENODATA,
+        ErrorKind::FileTooLarge => libc::EFBIG,
+        ErrorKind::ResourceBusy => libc::EBUSY,
+        ErrorKind::OutOfMemory => libc::ENOMEM,
+        ErrorKind::QuotaExceeded => libc::EDQUOT,
+        ErrorKind::Deadlock => libc::EDEADLK,
+        ErrorKind::Unsupported => libc::EOPNOTSUPP,
+        ErrorKind::StorageFull => libc::ENOSPC,
+        _ => libc::EIO,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said() -> String {
+        // SAFETY: S34: it is text, and no call of this thread fails meanwhile.
+        unsafe { CStr::from_ptr(pt_last_error()) }.to_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_panic_is_an_error_like_any_other() {
+        assert_eq!(call(|| panic!("no {}", "such page")), -libc::ENOTRECOVERABLE);
+        assert_eq!(said(), "a bug in pagetide, please report it: no such page");
+        assert_eq!(call(|| Ok(())), 0);
+        assert!(said().ends_with("no such page"), "success leaves it as it is");
+    }
+
+    #[test]
+    fn the_systems_errno_is_found_wherever_it_is() {
+        let refused = || io::Error::from_raw_os_error(libc::EROFS);
+        assert_eq!(call(|| Err(refused().into())), -libc::EROFS);
+        assert_eq!(call(|| Err(io::Error::other(refused()).into())), -libc::EROFS);
+        assert_eq!(call(|| Err(io::Error::from(ErrorKind::Deadlock).into())), -libc::EDEADLK);
+    }
+
+    #[test]
+    fn a_sentence_with_a_zero_byte_is_told_without_it() {
+        assert_eq!(call(|| Err(Failure::invalid("a\0b"))), -libc::EINVAL);
+        assert_eq!(said(), "ab");
+    }
+}

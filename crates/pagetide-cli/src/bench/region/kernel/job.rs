@@ -1,0 +1,78 @@
+//! What a turn is told, and what it tells.
+
+use crate::cgroup::GroupHandle;
+use crate::dataset::DataFile;
+use crate::settings::Setting;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// What is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) enum Work {
+    /// Loads of pages by chance, of which `stores` in 100 are stores.
+    Zipf {
+        /// In 100.
+        stores: u32,
+    },
+    /// All words of all pages, loaded once.
+    Sum,
+    /// The same, over and over.
+    Again,
+    /// All words of all pages, stored once.
+    Fill,
+    /// All words in order.
+    Sort,
+}
+
+/// What serves the memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) enum Under {
+    /// A region.
+    Pagetide,
+    /// A mapping of a file.
+    Mmap,
+    /// The same, advised to be read at random.
+    Random,
+    /// Anonymous memory of the kernel's, where there is swap space.
+    Swap,
+}
+
+impl Under {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Under::Pagetide => "pagetide",
+            Under::Mmap => "mmap",
+            Under::Random => "random",
+            Under::Swap => "swap",
+        }
+    }
+}
+
+/// All that a turn must know.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Job {
+    pub(super) work: Work,
+    pub(super) under: Under,
+    /// The limit, bytes.
+    pub(super) memory: u64,
+    /// What is mapped, bytes.
+    pub(super) len: u64,
+    pub(super) threads: u32,
+    /// How long work without an end is timed.
+    pub(super) millis: u64,
+    /// The file that is mapped, if it is one.
+    pub(super) data: Option<DataFile>,
+    /// For what leaves memory.
+    pub(super) folder: PathBuf,
+    pub(super) policy: String,
+    pub(super) settings: Vec<Setting>,
+    pub(super) group: Option<GroupHandle>,
+}
+
+/// What a turn took, per operation.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Measured {
+    pub(super) ns: f64,
+    /// CPU time of the process.
+    pub(super) cpu_ns: f64,
+}

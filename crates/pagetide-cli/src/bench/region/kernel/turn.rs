@@ -1,0 +1,84 @@
+//! One turn in a process of its own, which this program starts as a hidden command.
+//!
+//! What is measured is the same code over the same words: those of a region, or of a mapping that
+//! the kernel serves. The process joins its cgroup last, so that the limit is for the mapping.
+
+use super::job::{Job, Measured, Under};
+use super::work;
+use crate::failure::Failure;
+use crate::settings;
+use ::pagetide::{PageCache, RegionOptions};
+use pagetide_core::lru::PolicyName;
+use pagetide_core::units::Bytes;
+use pagetide_sys::KernelMapping;
+use std::fs::File;
+
+/// The hidden command's name.
+pub(crate) const COMMAND: &str = "mapped-work";
+
+/// Works on mapped memory and prints how long it took; `bench region` starts itself this way.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MappedArgs {
+    /// A job, as JSON.
+    job: String,
+}
+
+/// Runs the hidden command.
+///
+/// # Errors
+/// What the system says of the memory, a wrong word.
+pub(crate) fn serve(args: &MappedArgs) -> Result<(), Failure> {
+    // Where this is refused, a killed parent leaves a child that ends by itself.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    let job: Job = serde_json::from_str(&args.job).map_err(|error| {
+        Failure::on("read the job; this command is for pagetide itself", &error)
+    })?;
+    let measured = match job.under {
+        Under::Pagetide => in_region(&job),
+        _ => in_kernel(&job),
+    }?;
+    println!("{}", serde_json::json!(measured));
+    Ok(())
+}
+
+fn in_region(job: &Job) -> Result<Measured, Failure> {
+    let refuse = |error: &dyn std::error::Error| Failure::on("make a region", error);
+    let policy: PolicyName = job.policy.parse().map_err(|error| refuse(&error))?;
+    let cache = settings::apply(PageCache::builder().pretouch(true), &job.settings)
+        .map_err(|error| refuse(&error))?
+        .memory(Bytes(job.memory))
+        .policy(policy)
+        .build()
+        .map_err(|error| refuse(&error))?;
+    let options = match &job.data {
+        Some(data) => RegionOptions::over(&data.path),
+        None => RegionOptions::anonymous(Bytes(job.len)).swap_in(&job.folder),
+    };
+    let region = cache.region(options).map_err(|error| refuse(&error))?;
+    let measured = work::run(job, region.words(), || Ok(()));
+    // Nothing of it is needed: neither what is dirty nor the order in which things end.
+    if job.data.is_none() {
+        return measured;
+    }
+    region.sync().map_err(|error| Failure::on("sync a region", &error))?;
+    measured
+}
+
+fn in_kernel(job: &Job) -> Result<Measured, Failure> {
+    let mapping = match &job.data {
+        None => KernelMapping::anonymous(job.len as usize),
+        Some(data) => File::options()
+            .read(true)
+            .write(true)
+            .open(&data.path)
+            .and_then(|file| KernelMapping::of_file(&file)),
+    };
+    let mapping = mapping.map_err(|error| Failure::on("map memory", &error))?;
+    if job.under == Under::Random {
+        mapping.expect_random().map_err(|error| Failure::on("advise on a mapping", &error))?;
+    }
+    work::run(job, mapping.words(), || match &job.group {
+        Some(group) => group.join().map_err(|error| Failure::on("join a cgroup", &error)),
+        None => Ok(()),
+    })
+}

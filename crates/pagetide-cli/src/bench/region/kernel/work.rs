@@ -1,0 +1,170 @@
+//! What is done to mapped words, and timed: the same for a region and for the kernel's mappings.
+//!
+//! Of files, words are checked as long as nothing was stored.
+
+use super::super::super::interleave::time_threads;
+use super::job::{Job, Measured, Work};
+use crate::failure::Failure;
+use crate::pages::{PagePicker, Shuffle, Skew};
+use pagetide_core::units::PAGE_BYTES;
+use pagetide_sys::read_process_cpu_time_ns;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+const WORDS: usize = PAGE_BYTES / 8;
+const EXPONENT: f64 = 0.99;
+const SEED: u64 = 1;
+/// Operations between looks at the clock.
+const BATCH: u32 = 16;
+/// Timed passes of [`Work::Again`].
+const NR_PASSES: u64 = 3;
+
+/// Does the work; `begin` is called when all that it needs beside has been touched.
+///
+/// # Errors
+/// A wrong word, or what `begin` says.
+pub(super) fn run(
+    job: &Job,
+    words: &[AtomicU64],
+    begin: impl FnOnce() -> Result<(), Failure>,
+) -> Result<Measured, Failure> {
+    let nr_pages = (words.len() / WORDS) as u64;
+    match job.work {
+        Work::Zipf { stores } => zipf(job, words, stores, begin),
+        Work::Sum => {
+            begin()?;
+            Ok(time_once(nr_pages, || sum(words)))
+        }
+        Work::Again => {
+            begin()?;
+            sum(words);
+            Ok(time_once(NR_PASSES * nr_pages, || (0..NR_PASSES).for_each(|_| sum(words))))
+        }
+        Work::Fill => {
+            begin()?;
+            Ok(time_once(nr_pages, || fill(words)))
+        }
+        Work::Sort => {
+            begin()?;
+            fill(words);
+            let measured = time_once(words.len() as u64, || sort(words));
+            let is_sorted = words.is_sorted_by(|a, b| a.load(Relaxed) <= b.load(Relaxed));
+            if is_sorted { Ok(measured) } else { Err(wrong("words that were sorted")) }
+        }
+    }
+}
+
+fn wrong(what: &str) -> Failure {
+    Failure::Refused(format!("{what} are wrong; this is a bug, please report it"))
+}
+
+fn time_once(nr: u64, work: impl FnOnce()) -> Measured {
+    let (started, cpu_ns) = (Instant::now(), read_process_cpu_time_ns());
+    work();
+    let (elapsed, cpu_ns) = (started.elapsed(), read_process_cpu_time_ns() - cpu_ns);
+    Measured { ns: elapsed.as_nanos() as f64 / nr as f64, cpu_ns: cpu_ns as f64 / nr as f64 }
+}
+
+/// As long untimed as timed: memory is full then, in all that are compared.
+fn zipf(
+    job: &Job,
+    words: &[AtomicU64],
+    stores: u32,
+    begin: impl FnOnce() -> Result<(), Failure>,
+) -> Result<Measured, Failure> {
+    let shuffle = Shuffle::new((words.len() / WORDS) as u32, SEED);
+    let pickers = |round: u64| -> Vec<PagePicker> {
+        let seeds = (0..u64::from(job.threads)).map(|nth| SEED ^ (round << 8) ^ (nth << 16));
+        seeds.map(|seed| PagePicker::new(&shuffle, Skew::Zipf(EXPONENT), seed)).collect()
+    };
+    let (warm, timed) = (pickers(1), pickers(2));
+    begin()?;
+    if job.data.is_none() {
+        // Every page has contents that must be kept.
+        words.iter().step_by(WORDS).for_each(|word| word.store(SEED, Relaxed));
+    }
+    let access = |picker: &mut PagePicker| -> Result<(), Failure> {
+        let index = picker.pick();
+        let word = &words[index as usize * WORDS];
+        if picker.chance(stores) {
+            word.store(u64::from(index), Relaxed);
+            return Ok(());
+        }
+        let found = word.load(Relaxed).to_ne_bytes();
+        match &job.data {
+            Some(data) if stores == 0 => {
+                data.check_word(index.into(), 0, &found, 0).map_err(|wrong| data.failure(wrong))
+            }
+            _ => {
+                black_box(found);
+                Ok(())
+            }
+        }
+    };
+    time_threads((Duration::from_millis(job.millis), BATCH), warm, access)?;
+    let (started, cpu_ns) = (Instant::now(), read_process_cpu_time_ns());
+    let ns = time_threads((Duration::from_millis(job.millis), BATCH), timed, access)?;
+    let (elapsed, cpu_ns) = (started.elapsed(), read_process_cpu_time_ns() - cpu_ns);
+    let nr = elapsed.as_nanos() as f64 * f64::from(job.threads) / ns;
+    Ok(Measured { ns, cpu_ns: cpu_ns as f64 / nr })
+}
+
+fn sum(words: &[AtomicU64]) {
+    black_box(words.iter().fold(0_u64, |sum, word| sum.wrapping_add(word.load(Relaxed))));
+}
+
+/// Stores numbers by chance.
+fn fill(words: &[AtomicU64]) {
+    let mut state = SEED;
+    for word in words {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
+        word.store(state, Relaxed);
+    }
+}
+
+/// Words that are sorted by insertion.
+const FEW: usize = 24;
+
+/// Quicksort, from one end to the other as the standard library's, in place.
+fn sort(mut words: &[AtomicU64]) {
+    while words.len() > FEW {
+        let at = partition(words);
+        let (lower, higher) = (&words[..at], &words[at + 1..]);
+        let (shorter, longer) =
+            if lower.len() < higher.len() { (lower, higher) } else { (higher, lower) };
+        sort(shorter);
+        words = longer;
+    }
+    for end in 1..words.len() {
+        let word = words[end].load(Relaxed);
+        let mut at = end;
+        while at > 0 && words[at - 1].load(Relaxed) > word {
+            words[at].store(words[at - 1].load(Relaxed), Relaxed);
+            at -= 1;
+        }
+        words[at].store(word, Relaxed);
+    }
+}
+
+/// Puts what is less than a word from the middle before it, the rest after; returns its place.
+fn partition(words: &[AtomicU64]) -> usize {
+    let load = |at: usize| words[at].load(Relaxed);
+    let swap = |a: usize, b: usize| {
+        let word = load(a);
+        words[a].store(load(b), Relaxed);
+        words[b].store(word, Relaxed);
+    };
+    let last = words.len() - 1;
+    swap(words.len() / 2, last);
+    let (pivot, mut nr_less) = (load(last), 0);
+    for at in 0..last {
+        let word = load(at);
+        // Without a branch that would be guessed wrong every other time.
+        words[at].store(load(nr_less), Relaxed);
+        words[nr_less].store(word, Relaxed);
+        nr_less += usize::from(word < pivot);
+    }
+    swap(nr_less, last);
+    nr_less
+}

@@ -1,0 +1,113 @@
+//! Mapped files that the page cache serves: what the kernel's mappings show, and no more memory.
+
+use super::{folder, has, is_long, pagetide, plain_shell_in};
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// A run in which mapped files are served, of a program of ours; and how many mappings were.
+fn run_mapped(folder: &Path, memory: &str, command: &[&str]) -> (Output, u64) {
+    let mut run = Command::new(pagetide());
+    run.args(["run", "--mmap", "cache", "--json", "summary.json", "--memory", memory, "--"]);
+    let output = run.args(command).current_dir(folder).output().unwrap();
+    let summary = std::fs::read_to_string(folder.join("summary.json")).unwrap_or_default();
+    let after = summary.split("\"mappings\":").nth(1).unwrap_or_default();
+    let digits: String = after.trim_start().chars().take_while(char::is_ascii_digit).collect();
+    (output, digits.parse().unwrap_or(0))
+}
+
+fn compile(folder: &Path, name: &str, source: &str) {
+    std::fs::write(folder.join("program.c"), source).unwrap();
+    plain_shell_in(folder, &format!("gcc -O1 -w program.c -o {name}"));
+}
+
+/// Whether the kernel gives us what it takes; says so if not.
+fn is_served(folder: &Path, test: &str) -> bool {
+    let is_there = pagetide_sys::PageFile::new(1).is_ok();
+    if !is_there {
+        let name = folder.display();
+        eprintln!(
+            "SKIPPED: {test}: userfaultfd is refused here ({name}): vm.unprivileged_userfaultfd"
+        );
+    }
+    is_there
+}
+
+#[test]
+fn a_mapped_file_is_as_the_kernels() {
+    let test = "a_mapped_file_is_as_the_kernels";
+    let here = folder();
+    if !has("gcc", test) || !is_served(here.path(), test) {
+        return;
+    }
+    compile(here.path(), "mapped", include_str!("mapped.c"));
+    assert_eq!(plain_shell_in(here.path(), "./mapped"), "ok\n");
+    for memory in ["1M", "64M"] {
+        let (output, nr_mappings) = run_mapped(here.path(), memory, &["./mapped"]);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{memory}: {errors}");
+        // The program's own, and one for each child.
+        assert!(nr_mappings >= 5, "{nr_mappings} were served: {errors}");
+    }
+}
+
+#[test]
+fn processes_see_what_others_write_to_what_they_map() {
+    let test = "processes_see_what_others_write_to_what_they_map";
+    let here = folder();
+    if !has("gcc", test) || !is_served(here.path(), test) {
+        return;
+    }
+    compile(here.path(), "soak", include_str!("mapped_soak.c"));
+    let nr_steps = if is_long() { "100000" } else { "4000" };
+    let (output, nr_mappings) = run_mapped(here.path(), "1M", &["./soak", nr_steps]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{errors}");
+    assert!(nr_mappings >= 4, "{nr_mappings} were served: {errors}");
+}
+
+#[test]
+fn a_mapped_database_stays_whole() {
+    let test = "a_mapped_database_stays_whole";
+    let here = folder();
+    if !has("sqlite3", test) || !is_served(here.path(), test) {
+        return;
+    }
+    let fill = "create table t(a integer primary key, b); with recursive c(x) as (select 1 union \
+                all select x+1 from c where x<20000) insert into t select x, printf('%0300d', x) \
+                from c;";
+    let change = "pragma mmap_size=1000000000; update t set b=b||a where a%7=0; delete from t \
+                  where a%5=0; select count(*), sum(length(b)) from t; pragma integrity_check;";
+    let expected = {
+        let theirs = folder();
+        plain_shell_in(
+            theirs.path(),
+            &format!("sqlite3 d.db \"{fill}\"; sqlite3 d.db \"{change}\""),
+        )
+    };
+    plain_shell_in(here.path(), &format!("sqlite3 d.db \"{fill}\""));
+    let (output, nr_mappings) = run_mapped(here.path(), "2M", &["sqlite3", "d.db", change]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+    assert!(nr_mappings > 0, "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(plain_shell_in(here.path(), "sqlite3 d.db 'pragma integrity_check'"), "ok\n");
+}
+
+#[test]
+fn a_killed_server_shows_no_zeros() {
+    let test = "a_killed_server_shows_no_zeros";
+    let here = folder();
+    if !has("gcc", test) || !is_served(here.path(), test) {
+        return;
+    }
+    std::fs::write(here.path().join("file"), vec![b'x'; 8 << 20]).unwrap();
+    compile(here.path(), "killed", include_str!("mapped_killed.c"));
+    let (output, _) = run_mapped(here.path(), "1M", &["./killed"]);
+    assert_eq!(output.status.code(), Some(137), "the program killed itself");
+    // The output's end is the program's: it has ended when this returns.
+    let (output, _) = run_mapped(here.path(), "1M", &["sh", "-c", "exec ./killed $PPID"]);
+    assert!(output.status.code().is_none(), "the server was killed");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "next\n",
+        "and then its program, by SIGBUS"
+    );
+}

@@ -1,0 +1,175 @@
+//! The library that is loaded into programs, as a file that the dynamic linker can be told of.
+//!
+//! ```text
+//!   the same bytes in a file beside the command, or in ../lib/pagetide: that file
+//!   else in ~/.cache/pagetide, the user's runtime folder or the temporary one:
+//!                                                       <hash>/libpagetide_preload.so
+//! ```
+//!
+//! The command has the library inside, so that it is one file, and never finds one of another
+//! version. It is a file, and no descriptor: programs close those they do not know, and their
+//! children would look for it in vain. Only files with the very bytes are used, in folders that
+//! nobody else can write to: what is loaded into the user's programs is ours.
+
+use rustix::fs::StatVfsMountFlags;
+use rustix::process::geteuid;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+const LIBRARY: &str = "libpagetide_preload.so";
+
+/// A file with these bytes, which are the library.
+///
+/// # Errors
+/// One sentence: there is no folder for it, and why.
+///
+/// # Cost
+/// One file of their length is read; the first time it is written.
+pub fn find_library(bytes: &[u8]) -> Result<PathBuf, String> {
+    if bytes.is_empty() {
+        return Err("this pagetide was built without the library that it loads into programs: \
+                    build it with cargo"
+            .to_owned());
+    }
+    let beside = beside().into_iter().find(|path| can_be_named(path) && has(path, bytes));
+    beside.map_or_else(|| unpack(bytes, &folders()), Ok)
+}
+
+/// Where an installation, or cargo, has put it.
+fn beside() -> Vec<PathBuf> {
+    let Ok(own) = std::env::current_exe() else { return Vec::new() };
+    let folder = own.parent().unwrap_or(Path::new("/"));
+    let folders = [folder.to_owned(), folder.join("../lib/pagetide"), folder.join("deps")];
+    folders.map(|folder| folder.join(LIBRARY)).into()
+}
+
+/// Where it can be unpacked to, best first.
+fn folders() -> Vec<PathBuf> {
+    let variable = |name| {
+        let value = std::env::var_os(name).map(PathBuf::from);
+        value.filter(|path| path.is_absolute())
+    };
+    let cache = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
+    let lasting = [cache, variable("XDG_RUNTIME_DIR")].into_iter().flatten();
+    let temporary = std::env::temp_dir().join(format!("pagetide-{}", geteuid().as_raw()));
+    lasting.map(|folder| folder.join("pagetide")).chain([temporary]).collect()
+}
+
+fn unpack(bytes: &[u8], folders: &[PathBuf]) -> Result<PathBuf, String> {
+    let mut refused = Vec::new();
+    for folder in folders {
+        match keep_in(folder, bytes) {
+            Ok(path) => return Ok(path),
+            Err(error) => refused.push(format!("{}: {error}", folder.display())),
+        }
+    }
+    let refused = refused.join("; ");
+    Err(format!("no folder for the library that is loaded into the program: {refused}"))
+}
+
+/// The file in a folder of the user's own, written if it is not there, or is another.
+fn keep_in(folder: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    let place = folder.join(format!("{:016x}", hasher.finish()));
+    let path = place.join(LIBRARY);
+    if !can_be_named(&path) {
+        return Err(io::Error::other("LD_PRELOAD cannot name what has a space, a : or a $"));
+    }
+    for folder in [folder, &place] {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        check_own(folder)?;
+    }
+    if has(&path, bytes) {
+        return Ok(path);
+    }
+    let unfinished = place.join(format!("{}.tmp", std::process::id()));
+    let written = write(&unfinished, bytes).and_then(|()| fs::rename(&unfinished, &path));
+    if written.is_err() {
+        // The reason is told already.
+        let _ = fs::remove_file(&unfinished);
+    }
+    written.map(|()| path)
+}
+
+/// A folder, no link to one, that only its owner can write to, who we are; of a file system whose
+/// files can be loaded.
+fn check_own(folder: &Path) -> io::Result<()> {
+    let found = fs::symlink_metadata(folder)?;
+    if !found.is_dir() || found.uid() != geteuid().as_raw() || found.mode() & 0o022 != 0 {
+        return Err(io::Error::other("it is not a folder that only this user can write to"));
+    }
+    if rustix::fs::statvfs(folder)?.f_flag.contains(StatVfsMountFlags::NOEXEC) {
+        return Err(io::Error::other("its file system is mounted noexec"));
+    }
+    Ok(())
+}
+
+/// To be given a name only when it is whole.
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let _ = fs::remove_file(path);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o500).open(path)?;
+    file.write_all(bytes)
+}
+
+/// Whether the dynamic linker takes the path as it is: it splits its list, and replaces `$ORIGIN`.
+fn can_be_named(path: &Path) -> bool {
+    !path.as_os_str().as_bytes().iter().any(|byte| b" :$".contains(byte))
+}
+
+/// Whether it is a file with exactly these bytes.
+fn has(path: &Path, bytes: &[u8]) -> bool {
+    let Ok(mut file) = File::open(path) else { return false };
+    let is_as_long = file.metadata().is_ok_and(|found| found.len() == bytes.len() as u64);
+    let mut found = Vec::with_capacity(bytes.len());
+    is_as_long && file.read_to_end(&mut found).is_ok() && found == bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn it_is_written_once_and_again_where_it_is_damaged() {
+        let here = tempfile::tempdir().unwrap();
+        let folder = here.path().join("a/pagetide");
+        let path = keep_in(&folder, b"some code").unwrap();
+        assert!(path.starts_with(&folder) && path.ends_with(LIBRARY));
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!((mode(&folder), mode(&path)), (0o700, 0o500));
+        let inode = |path: &Path| fs::metadata(path).unwrap().ino();
+        let first = inode(&path);
+        assert_eq!(keep_in(&folder, b"some code").unwrap(), path);
+        assert_eq!(inode(&path), first, "not written again");
+        assert_ne!(keep_in(&folder, b"other code").unwrap(), path);
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o700)).unwrap();
+        fs::write(&path, b"same code").unwrap();
+        assert_eq!(keep_in(&folder, b"some code").unwrap(), path);
+        assert_eq!(fs::read(&path).unwrap(), b"some code");
+        let names = fs::read_dir(path.parent().unwrap()).unwrap();
+        assert_eq!(names.count(), 1, "nothing unfinished is left");
+    }
+
+    #[test]
+    fn a_folder_that_others_can_write_to_is_passed_over() {
+        let here = tempfile::tempdir().unwrap();
+        let [open, spaced, link, good] =
+            ["open", "with space", "link", "good"].map(|name| here.path().join(name));
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, PermissionsExt::from_mode(0o777)).unwrap();
+        std::os::unix::fs::symlink(here.path(), &link).unwrap();
+        let nowhere = PathBuf::from("/dev/null/a");
+        let refused = [open, spaced, link, nowhere];
+        let sentence = unpack(b"code", &refused).unwrap_err();
+        assert_eq!(sentence.matches("only this user can write to").count(), 2, "{sentence}");
+        assert!(sentence.contains("a space") && sentence.contains("/dev/null/a: "), "{sentence}");
+        let path =
+            unpack(b"code", &[refused.as_slice(), std::slice::from_ref(&good)].concat()).unwrap();
+        assert!(path.starts_with(good));
+    }
+}

@@ -1,0 +1,199 @@
+//! Files that programs map: their pages are in a memory file, and holes are asked for here.
+//!
+//! ```text
+//!   mmap     its userfaultfd --> the memory file, to be read only        Op::Map
+//!   touch    of a hole: a signal there --> the page is put there         Op::Fault
+//!   munmap   of the last part                                            Op::Unmap
+//! ```
+//!
+//! A mapping keeps its description open, as in the kernel. The userfaultfd by which its holes are
+//! heard of is kept here as well: a program that closes all its descriptors cannot lose it. Without
+//! it, a touch would fill a hole with zeros.
+//!
+//! **Invariants.** A page is in the memory file only while the file is ours: what takes the file
+//! from us, or lets it go, takes all pages out first, for all processes at once. From then on a
+//! touch is a fault, which learns that the kernel has the file, and maps that in its place.
+//!
+//! **Ignored.** Programs that execute another keep a descriptor here until they end.
+
+use super::answer::{Answer, Outcome, done};
+use super::description::Description;
+use super::identity::{lock, path_of};
+use super::life::Life;
+use super::opened::Opened;
+use super::opening::leaves_room;
+use super::requests::OpenFile;
+use super::served_file::Hands;
+use super::{Sender, Server};
+use crate::errno::{Errno, IntoErrno};
+use crate::wire::{Reply, Request, Status, fault};
+use pagetide::File;
+use pagetide::seam::MappedPages;
+use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
+use pagetide_sys::{PAGE_FILE_PAGES_MAX, PageFile};
+use rustix::fs::{Mode, OFlags};
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+/// A memory file has room for a file to become so many times as long.
+const GROWTH: u64 = 2;
+/// And for this many pages at least: addresses cost nothing.
+const PAGES_MIN: u64 = 1 << 18;
+
+/// All mappings there are.
+#[derive(Default)]
+pub(super) struct Maps {
+    by_process: Mutex<HashMap<u64, HashMap<u64, Mapped>>>,
+    /// Of processes that do not speak to us any more, and may still have them.
+    left: Mutex<Vec<Mapped>>,
+    next: AtomicU64,
+    nr_ever: AtomicU64,
+}
+
+struct Mapped {
+    /// Of which description.
+    id: u64,
+    life: Arc<Life>,
+    /// Tells the process of holes as long as it is open.
+    _uffd: OwnedFd,
+}
+
+impl Maps {
+    /// Mappings that were served.
+    pub(super) fn nr_ever(&self) -> u64 {
+        self.nr_ever.load(Relaxed)
+    }
+
+    fn has(&self, process: u64, id: u64) -> bool {
+        let by_process = lock(&self.by_process);
+        by_process.get(&process).is_some_and(|maps| maps.values().any(|one| one.id == id))
+    }
+}
+
+impl Server {
+    /// Mappings that were served.
+    pub fn nr_mappings(&self) -> u64 {
+        self.maps.nr_ever()
+    }
+
+    /// A program maps the file; its userfaultfd comes along.
+    pub(super) fn map(
+        &self,
+        sender: Sender<'_>,
+        request: &Request,
+        files: Vec<OwnedFd>,
+    ) -> Outcome {
+        let uffd = files.into_iter().next().filter(leaves_room).ok_or(Errno::MFILE)?;
+        let one = self.wake(sender.process, request.id)?;
+        if !one.access.read {
+            return Err(Errno::ACCESS);
+        }
+        let offset = u64::try_from(request.offset).map_err(|_| Errno::INVAL)?;
+        let end = offset.checked_add(request.len).ok_or(Errno::OVERFLOW)?;
+        one.inner().nr_maps += 1;
+        let number = self.maps.next.fetch_add(1, Relaxed) + 1;
+        let outcome = one.share_apart(|opened, _| {
+            let file = page_file(opened)?;
+            if end > file.nr_pages() << PAGE_SHIFT {
+                return Err(Errno::OVERFLOW);
+            }
+            let reply =
+                Reply { offset: number, total: file.number(), ..Reply::done(fault::IS_THERE) };
+            Ok(Answer { files: vec![Arc::new(to_be_read(&file)?)], ..Answer::of(reply) })
+        });
+        if !outcome.as_ref().is_ok_and(|answer| answer.reply.result == fault::IS_THERE) {
+            let _ = self.unmapped(&one);
+            let is_kernel = outcome.as_ref().is_ok_and(|one| one.reply.status == Status::Kernel);
+            return if is_kernel { one.kernel_to_map() } else { outcome };
+        }
+        self.maps.nr_ever.fetch_add(1, Relaxed);
+        let mapped = Mapped { id: request.id, life: sender.author.life(), _uffd: uffd };
+        lock(&self.maps.by_process).entry(sender.process).or_default().insert(number, mapped);
+        outcome
+    }
+
+    /// A touch of a hole.
+    pub(super) fn fault(&self, process: u64, request: &Request) -> Outcome {
+        let one = if self.maps.has(process, request.id) {
+            let one = self.find(request.id).ok_or(Errno::BADF)?;
+            if !one.inner().is_open {
+                self.open_again(&one);
+            }
+            one
+        } else {
+            self.wake(process, request.id)?
+        };
+        let offset = u64::try_from(request.offset).map_err(|_| Errno::INVAL)?;
+        let state = one.file.state.read().expect("no holder panics");
+        let Hands::Ours(opened) = &state.hands else { return one.kernel_to_map() };
+        if page_file(opened)?.number() != request.flags {
+            return done(fault::OTHER_FILE as u64);
+        }
+        let is_there = one.map_handle(opened).map_in(offset >> PAGE_SHIFT).errno()?;
+        done(if is_there { fault::IS_THERE } else { fault::PAST_END } as u64)
+    }
+
+    /// A program has unmapped all of a mapping.
+    pub(super) fn unmap(&self, process: u64, request: &Request) -> Outcome {
+        let mut by_process = lock(&self.maps.by_process);
+        let mapped = by_process.get_mut(&process).and_then(|maps| maps.remove(&request.flags));
+        drop(by_process);
+        if let Some(one) = mapped.and_then(|mapped| self.find(mapped.id)) {
+            self.unmapped(&one)?;
+        }
+        done(0)
+    }
+
+    /// The process says no more; if it has ended, neither has it any mapping.
+    pub(super) fn unmap_all(&self, process: u64) {
+        lock(&self.maps.left).retain(|one| !one.life.is_over());
+        let maps = lock(&self.maps.by_process).remove(&process).unwrap_or_default();
+        for (_, mapped) in maps {
+            if let Some(one) = self.find(mapped.id) {
+                // There is no process to tell; a later sync of the file still says so.
+                let _ = self.unmapped(&one);
+            }
+            lock(&self.maps.left).push(mapped);
+        }
+    }
+
+    fn unmapped(&self, one: &OpenFile) -> Result<(), Errno> {
+        {
+            let mut inner = one.inner();
+            inner.nr_maps = inner.nr_maps.saturating_sub(1);
+        }
+        self.release(one, 0)
+    }
+}
+
+impl Description {
+    /// A handle with its own readahead, for faults.
+    pub(super) fn map_handle(&self, opened: &Opened) -> File {
+        self.inner().map_handle.get_or_insert_with(|| opened.file.reopen()).clone()
+    }
+
+    /// The kernel has the file: what to map in place of the memory file.
+    fn kernel_to_map(&self) -> Outcome {
+        let access = if self.access.write { OFlags::RDWR } else { OFlags::RDONLY };
+        let flags = access | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let real = rustix::fs::open(path_of(&self.stand_in), flags, Mode::empty())?;
+        Ok(Answer::kernel(Some(Arc::new(real.into()))))
+    }
+}
+
+fn page_file(opened: &Opened) -> Result<Arc<PageFile>, Errno> {
+    let nr_pages = opened.file.len().div_ceil(PAGE_BYTES as u64);
+    let room = (nr_pages * GROWTH).clamp(PAGES_MIN, PAGE_FILE_PAGES_MAX);
+    opened.file.page_file(room).errno()
+}
+
+/// The memory file, by a descriptor that nothing can be written by; nor can one of another user's
+/// be made of it.
+fn to_be_read(file: &PageFile) -> Result<std::fs::File, Errno> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let looked_at = rustix::fs::open(path_of(&file.file()), flags, Mode::empty())?;
+    rustix::fs::fchmod(&looked_at, Mode::RUSR)?;
+    Ok(looked_at.into())
+}

@@ -1,0 +1,175 @@
+//! A memory file in which other processes map a file's pages, in place of their frames.
+//!
+//! **Problem.** A file is mapped by several processes, of which none is to see a page that left,
+//! nor half of one that comes, and each page is to be counted once.
+//!
+//! **Idea.** One memory file, offset for offset as the file. A page that is mapped has its bytes
+//! here, and the frame that it holds has no memory of its own. What is not here is a hole, of which
+//! each process's userfaultfd tells as a signal. A page is put here whole (`UFFDIO_COPY`), and
+//! leaves all processes at once as a hole is punched.
+//!
+//! ```text
+//!   frames       | p | - | p |        p a page's bytes   - no memory
+//!                     ^  |
+//!        taken back   |  | put, whole
+//!                     |  v
+//!   memory file  | . | p | . | . |    . a hole: the next touch is a fault, in each process
+//! ```
+//!
+//! **Data and invariants.** S33: a page's byte in `held` says that its bytes are here; it is
+//! changed by the holder of the page's LOCK alone, set after the page was put, cleared after its
+//! hole was punched. Our mapping is registered as well, so that nothing but a put fills a hole by
+//! it. Others get a descriptor that can only read.
+//!
+//! **Ignored.** A page past the file's capacity: such a file is not mapped from here. Processes of
+//! our own user that open the memory file anew, to write: they can trace us as well.
+//!
+//! Source: ioctl_userfaultfd(2), fallocate(2), madvise(2) `MADV_REMOVE`.
+
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use once_cell::race::OnceBox;
+
+use crate::fault::uffd::{Put, Uffd, UffdError};
+use crate::memory::frames::{FRAME_BYTES, FrameMemory};
+
+/// The most pages a page file has.
+pub const PAGE_FILE_PAGES_MAX: u64 = u32::MAX as u64;
+
+/// Pages of a part of what is known of them: 16 MiB of contents.
+const PART_PAGES: usize = 4096;
+
+type Part = [AtomicBool; PART_PAGES];
+
+/// A file's pages, where other processes map them. See the module.
+///
+/// # Concurrency
+/// Shared freely. What is done to a page is done through its [`Lock`](crate::Lock).
+pub struct PageFile {
+    memory: FrameMemory,
+    uffd: Uffd,
+    number: u64,
+    held: Box<[OnceBox<Part>]>,
+    nr_held: AtomicU64,
+}
+
+impl PageFile {
+    /// A memory file for `nr_pages` pages, all of them holes.
+    ///
+    /// # Errors
+    /// What the system says of userfaultfd, of descriptors and of addresses.
+    ///
+    /// # Cost
+    /// Some ten system calls, two descriptors, and 8 bytes for each 16 MiB.
+    pub fn new(nr_pages: u64) -> io::Result<PageFile> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let count = u32::try_from(nr_pages).ok().filter(|count| *count > 0);
+        let count = count.ok_or(io::ErrorKind::InvalidInput)?;
+        let uffd = Uffd::open_for_files()?;
+        let memory = FrameMemory::reserve_shared(count, false)?;
+        memory.keep_from_children()?;
+        // SAFETY: S33 (the mapping was just made, of a memory file that is ours).
+        unsafe { uffd.register_absent(memory.addresses(0..count)) }?;
+        let held = (0..nr_pages.div_ceil(PART_PAGES as u64)).map(|_| OnceBox::new()).collect();
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Ok(PageFile { memory, uffd, number, held, nr_held: AtomicU64::new(0) })
+    }
+
+    /// The memory file, to be opened anew for others, who may only read.
+    ///
+    /// # Panics
+    /// Never: it was made as a file.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.memory.file().expect("S33: made as a file")
+    }
+
+    /// Tells it from all others.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Pages that it has a place for.
+    pub fn nr_pages(&self) -> u64 {
+        self.memory.nr_frames().into()
+    }
+
+    /// Pages whose bytes are here.
+    pub fn nr_held(&self) -> u64 {
+        self.nr_held.load(Ordering::Relaxed)
+    }
+
+    /// Whether a page's bytes are here. It may change at any time, unless the caller has the page
+    /// locked or pinned.
+    #[inline]
+    pub fn holds(&self, page: u64) -> bool {
+        let part = self.held.get((page / PART_PAGES as u64) as usize).and_then(OnceBox::get);
+        part.is_some_and(|part| part[page as usize % PART_PAGES].load(Ordering::Acquire))
+    }
+
+    /// Our mapping, as a place of pages that are here.
+    pub(crate) fn memory(&self) -> &FrameMemory {
+        &self.memory
+    }
+
+    /// Puts a page here, whose bytes are at `source`.
+    ///
+    /// # Safety
+    /// S33: the caller has the page locked, and its bytes are not here; a page's worth of bytes can
+    /// be read at `source`.
+    pub(crate) unsafe fn put(&self, page: u32, source: usize) -> Result<(), UffdError> {
+        let range = self.memory.addresses(page..page + 1);
+        loop {
+            // SAFETY: S26, S33, by the caller's word.
+            match unsafe { self.uffd.copy_to(range.clone(), source, true) }? {
+                Put::Done => break,
+                // A process without a userfaultfd has looked at the hole, and zeros are there.
+                _ => {
+                    // SAFETY: S33: what is here is no page's.
+                    let emptied = unsafe { self.memory.discard(page..page + 1) };
+                    emptied.map_err(|source| UffdError::Call {
+                        call: "MADV_REMOVE",
+                        start: range.start as u64,
+                        len: FRAME_BYTES as u64,
+                        source,
+                    })?;
+                }
+            }
+        }
+        self.note(page, true);
+        Ok(())
+    }
+
+    /// Punches the hole of a page whose bytes are here; panics if the kernel refuses.
+    ///
+    /// # Safety
+    /// S33: the caller has the page locked, and what is here is not needed.
+    pub(crate) unsafe fn punch(&self, page: u32) {
+        // SAFETY: S33, by the caller's word.
+        let punched = unsafe { self.memory.discard(page..page + 1) };
+        punched.expect("S33: what cannot be punched cannot be called gone");
+        self.note(page, false);
+    }
+
+    fn note(&self, page: u32, is_here: bool) {
+        let part = &self.held[page as usize / PART_PAGES];
+        let none = || Box::new(std::array::from_fn(|_| AtomicBool::new(false)));
+        let place = &part.get_or_init(none)[page as usize % PART_PAGES];
+        if place.swap(is_here, Ordering::AcqRel) != is_here {
+            match is_here {
+                true => self.nr_held.fetch_add(1, Ordering::Relaxed),
+                false => self.nr_held.fetch_sub(1, Ordering::Relaxed),
+            };
+        }
+    }
+}
+
+impl fmt::Debug for PageFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let held: Range<u64> = 0..self.nr_held();
+        write!(f, "PageFile({} of {} pages)", held.end, self.nr_pages())
+    }
+}

@@ -1,0 +1,201 @@
+//! Which faults of a region follow each other, and what is to be read ahead of them.
+//!
+//! Problem: a pass over a region is a fault a page, and each waits for its own read. Idea: a fault
+//! is a miss at its page, and core decides as for a file's reader: the prefetcher brings pages in,
+//! and a fault maps those of the next that are there.
+//!
+//! ```text
+//!   fault at 8:   | 8 missing | 9 .. 11 wanted                 |
+//!   fault at 9:               | 9 mapped, 10, 11 mapped around | 12 .. 27 wanted
+//! ```
+//!
+//! Data and invariants: a few streams, as threads and algorithms have; a fault that continues none
+//! begins one in place of the oldest. Nothing is allocated once they are made.
+//!
+//! Ignored: stores. A page that is mapped for a store that does not come is dirty for nothing.
+
+use crate::memory::locks::lock;
+use pagetide_core::readahead::{Miss, Readahead, ReadaheadRun};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+/// Streams that are told apart at a time.
+const NR_STREAMS: usize = 4;
+/// Pages that one fault maps beside its own.
+const AROUND_MAX: u64 = 15;
+
+/// The streams of a region.
+pub(super) struct Streams {
+    nr_max: u64,
+    state: Mutex<State>,
+}
+
+struct State {
+    streams: [Stream; NR_STREAMS],
+    /// Faults that were noted.
+    nr_noted: u64,
+}
+
+struct Stream {
+    readahead: Readahead,
+    /// The last page that it has mapped.
+    last: Option<u64>,
+    /// The end of what was asked for.
+    end: u64,
+    noted: u64,
+    /// As the prefetcher wants to know it.
+    reached: Arc<AtomicU64>,
+}
+
+/// What is to be done after a fault that continues a stream.
+pub(super) struct Ahead {
+    nth: usize,
+    /// Pages to be mapped if they are there.
+    pub(super) around: Range<u64>,
+    /// Pages to be read, and how far the stream is.
+    pub(super) wanted: Option<(ReadaheadRun, Arc<AtomicU64>)>,
+}
+
+impl Streams {
+    /// With runs of at most `nr_max` pages; none, if that is 0.
+    pub(super) fn new(nr_max: u64) -> Streams {
+        let stream = || Stream {
+            readahead: Readahead::new(nr_max),
+            last: None,
+            end: 0,
+            noted: 0,
+            reached: Arc::default(),
+        };
+        let streams = std::array::from_fn(|_| stream());
+        Streams { nr_max, state: Mutex::new(State { streams, nr_noted: 0 }) }
+    }
+
+    /// A load at `index` met a fault, whose page was missing or resident; `wasted` as core wants
+    /// it. Returns what a stream has from it.
+    pub(super) fn note(&self, index: u64, is_missing: bool, wasted: u64) -> Option<Ahead> {
+        let mut state = lock(&self.state);
+        state.nr_noted += 1;
+        let noted = state.nr_noted;
+        let continued = state.streams.iter().position(|stream| stream.is_continued_at(index));
+        let nth = match continued {
+            Some(nth) => nth,
+            None if is_missing => {
+                let ages = state.streams.iter().enumerate();
+                let (oldest, _) = ages.min_by_key(|(_, stream)| stream.noted)?;
+                let stream = &mut state.streams[oldest];
+                stream.readahead = Readahead::new(self.nr_max);
+                (stream.last, stream.end) = (None, 0);
+                oldest
+            }
+            None => return None,
+        };
+        let stream = &mut state.streams[nth];
+        let run = stream.run_after(index, is_missing, wasted);
+        stream.noted = noted;
+        stream.reached.store(index, Relaxed);
+        let around = index + 1..stream.end.min(index + 1 + AROUND_MAX);
+        let wanted = run.map(|run| (run, Arc::clone(&stream.reached)));
+        (wanted.is_some() || !around.is_empty()).then_some(Ahead { nth, around, wanted })
+    }
+
+    /// Nothing that was asked for is needed any more.
+    pub(super) fn stop(&self) {
+        let state = lock(&self.state);
+        state.streams.iter().for_each(|stream| stream.reached.store(u64::MAX, Relaxed));
+    }
+
+    /// The pages from the fault's on to this one are mapped.
+    pub(super) fn advance(&self, ahead: &Ahead, last: u64) {
+        let stream = &mut lock(&self.state).streams[ahead.nth];
+        if stream.last == ahead.around.start.checked_sub(1) {
+            stream.last = Some(last);
+            stream.reached.store(last, Relaxed);
+        }
+    }
+}
+
+impl Stream {
+    fn is_continued_at(&self, index: u64) -> bool {
+        self.last.is_some_and(|last| (last + 1..self.end.max(last + 2)).contains(&index))
+    }
+
+    /// What is to be read, behind the fault's own page.
+    fn run_after(&mut self, index: u64, is_missing: bool, wasted: u64) -> Option<ReadaheadRun> {
+        let previous = self.last.replace(index);
+        if !is_missing {
+            let run = self.readahead.on_marker(index, wasted, None)?;
+            self.end = run.start + run.nr;
+            return Some(ReadaheadRun { marker: None, ..run });
+        }
+        let run = self.readahead.on_miss(Miss {
+            index,
+            wanted: 1,
+            previous,
+            wasted,
+            is_ample: false,
+            has_prefetcher: true,
+            room: None,
+        });
+        self.end = run.start + run.nr;
+        let behind = ReadaheadRun { start: index + 1, nr: run.nr - 1, nr_now: 0, ..run };
+        (behind.nr > 0).then_some(ReadaheadRun { marker: None, ..behind })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Faults from `first` on, each page missing, all that was asked for mapped around.
+    fn pass(streams: &Streams, first: u64, nr: u64) -> Vec<(u64, u64)> {
+        let mut runs = Vec::new();
+        let (mut index, mut present) = (first, 0);
+        while index < first + nr {
+            let Some(ahead) = streams.note(index, index >= present, 0) else {
+                index += 1;
+                continue;
+            };
+            if let Some((run, _)) = &ahead.wanted {
+                runs.push((run.start, run.nr));
+                present = run.start + run.nr;
+            }
+            index = ahead.around.end.min(present).max(index + 1);
+            streams.advance(&ahead, index - 1);
+        }
+        runs
+    }
+
+    #[test]
+    fn faults_that_follow_each_other_are_read_ahead_without_a_gap() {
+        let streams = Streams::new(64);
+        let runs = pass(&streams, 1000, 2000);
+        assert_eq!(runs[0], (1002, 3), "the second fault makes it a stream");
+        // The page of a fault that was missing is read by that fault.
+        let gap = |pair: &[(u64, u64)]| pair[1].0 - (pair[0].0 + pair[0].1);
+        assert!(runs.windows(2).all(|pair| gap(pair) <= 1), "{runs:?}");
+        assert_eq!(runs.last().expect("runs").1, 64);
+    }
+
+    #[test]
+    fn random_faults_ask_for_nothing_and_a_stream_outlives_some_of_them() {
+        let streams = Streams::new(64);
+        for index in [900, 17, 4000, 12_000, 555] {
+            assert!(streams.note(index, true, 0).is_none());
+        }
+        assert!(streams.note(100, true, 0).is_none());
+        assert!(streams.note(101, true, 0).is_some());
+        for index in [7000, 9000, 11_000] {
+            assert!(streams.note(index, true, 0).is_none());
+        }
+        let ahead = streams.note(102, false, 0).expect("the stream is known");
+        assert_eq!(ahead.around, 103..ahead.around.end);
+        assert!(ahead.wanted.is_some());
+    }
+
+    #[test]
+    fn without_readahead_there_is_nothing_ahead() {
+        let streams = Streams::new(0);
+        assert!(pass(&streams, 0, 50).is_empty());
+    }
+}
