@@ -40,9 +40,9 @@ impl Cache {
         let mut builder = PageCache::builder().memory(sizes::read(memory)?).policy(policy);
         for (name, value) in knobs.into_iter().flatten() {
             let (name, value) = (name.extract::<String>()?, text_of(&value)?);
-            builder = builder.set(&name, &value).map_err(|error| {
-                PyValueError::new_err(format!("{name}={value:?}: {error}"))
-            })?;
+            builder = builder
+                .set(&name, &value)
+                .map_err(|error| PyValueError::new_err(format!("{name}={value:?}: {error}")))?;
         }
         let cache = detached(py, || builder.build())?.map_err(raise)?;
         Ok(Cache { cache: Local::new(Mutex::new(Some(cache))) })

@@ -116,7 +116,8 @@ impl RawFile {
     fn pwrite(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>, offset: i64) -> PyResult<usize> {
         let (open, offset) = (self.get()?, check_offset(offset)?);
         let source = Source::of(buffer)?;
-        let written = detached(py, || source.drain(offset, |part, at| open.file.write_at(part, at)))?;
+        let written =
+            detached(py, || source.drain(offset, |part, at| open.file.write_at(part, at)))?;
         written.map_err(|error| write_failed(py, error))
     }
 

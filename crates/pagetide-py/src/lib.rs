@@ -1,13 +1,13 @@
-//! The Python door: files, arrays and the lab of Pagetide, as the package `pagetide`.
+//! The Python door: files and arrays of a page cache, as the package `pagetide`.
 //!
 //! ```text
-//!   python/pagetide/   what people import: docstrings, dataclasses, numpy, zarr, fsspec
+//!   python/pagetide/   what people import: docstrings, dataclasses, numpy
 //!          |
-//!   _pagetide          this crate: cache, file, region; lab
+//!   _pagetide          this crate: cache, file, region
 //!          |              buffer   the bytes of Python's buffers
 //!          |              process  what a fork leaves behind
 //!          |              errors   Rust's errors as Python's
-//!   pagetide, pagetide-lab
+//!   pagetide
 //! ```
 //!
 //! Thin: types, errors and documentation; no logic. Whatever may wait does so detached from the

@@ -8,14 +8,7 @@
     >>> print(cache.stats())
 
 Files are `io.RawIOBase`, arrays are numpy's; all of a cache's files and arrays together stay below
-its limit, and what is used least leaves. The same code also answers how much memory is needed, from
-a recorded trace or an array of page numbers:
-
-    >>> pagetide.replay("trace.csv.zst", memory=["64M", "256M"], policy=["lru", "pagetide", "opt"])
-    >>> pagetide.mrc("trace.csv.zst").plot()
-
-Sizes are bytes, or text in binary units such as "512M". `pagetide.zarr` has a store for zarr,
-`pagetide.fsspec` a file system (`pagetide::/path`), for pandas, pyarrow and xarray.
+its limit, and what is used least leaves. Sizes are bytes, or text in binary units such as "512M".
 """
 
 from pagetide._cache import CacheStats, PageCache

@@ -166,11 +166,7 @@ fn open_swap(len: Bytes, swap: Swap, direct: bool) -> Result<Opened, CreateRegio
     Ok(Opened { backing, len: bytes, swap: Some(SwapMap::new(nr_pages, file)), path: None })
 }
 
-fn open_file(
-    path: PathBuf,
-    write: bool,
-    direct: bool,
-) -> Result<Opened, CreateRegionError> {
+fn open_file(path: PathBuf, write: bool, direct: bool) -> Result<Opened, CreateRegionError> {
     let refused = |path: &Path, source| OpenError::Open { path: path.to_owned(), source };
     let options = StoreOptions { write, create: false, truncate: false, direct };
     let file = StoreFile::open(&path, options).map_err(|error| refused(&path, error.into()))?;
