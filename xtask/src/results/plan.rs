@@ -69,9 +69,14 @@ pub(super) const SECTIONS: [Section; 11] = [
     Section {
         name: "regions",
         title: "Regions",
-        note: "Nanoseconds of a fault of a region or of a load from it.",
+        note: "Nanoseconds of a fault of a region, or of an access to it; against the kernel's own \
+               mappings of the same file (`random`: told MADV_RANDOM) in a memory cgroup of the \
+               same limit.",
         has_subjects_across: false,
-        commands: &["bench region --runs {runs}"],
+        commands: &[
+            "bench region --runs {runs} --cases faults,load,evict,zipf",
+            "bench region --runs {runs} --cases file-loads,file-stores,sum,again",
+        ],
     },
     Section {
         name: "alloc",
