@@ -64,7 +64,7 @@ pub use memory::arena::{
     ArenaOptions, ClaimError, ClaimedFrame, FrameArena, NR_FRAMES_MAX, Placement, ReserveError,
 };
 pub use memory::heap::keep_freed_memory;
-pub use memory::kernel_mapping::KernelMapping;
+pub use memory::kernel_mapping::{KernelMapping, map_by_library};
 pub use memory::{huge_buffer, shared, tray};
 pub use page::table::{LeafRef, PAGES_MAX, PageRef, PageTable, WordRef};
 pub use page::token::{Claim, Lock, PageHandle, Pin};

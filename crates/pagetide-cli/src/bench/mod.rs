@@ -22,6 +22,8 @@
 //!           small-*,
 //!           one-pass-*
 //!   run     recorded         run           with --record; without
+//!   run     mmap-random,     linux-random, loads of a mapped file under `pagetide run --mmap cache`;
+//!           mmap-loop        linux-default the kernel's mapping in a cgroup of the same limit
 //!   tier    zipf, fits       all-fast      a read, zipf 0.99, of fast memory over 4x slow memory;
 //!                                          as much fast memory
 //!   region  faults, load,    kernel,       a fault of a region; a load from it, mapped, and at 4x
@@ -50,6 +52,7 @@ mod direct;
 mod evict;
 mod hit;
 mod interleave;
+mod mapped_job;
 mod miss;
 mod policies;
 mod programs;
@@ -60,8 +63,9 @@ mod seq;
 mod tier;
 mod zipf;
 
+pub(crate) use mapped_job::COMMAND as MAPPED_WORK;
 pub(crate) use programs::{OPEN_EACH, OpenEachArgs, open_each};
-pub(crate) use region::{COMMAND as MAPPED_WORK, MappedArgs, serve as work_on_mapped};
+pub(crate) use region::{MappedArgs, serve as work_on_mapped};
 
 use crate::dataset::{self, DataFile};
 use crate::failure::Failure;
@@ -83,6 +87,7 @@ const EXAMPLES: &str = "Examples:
   pagetide bench hit --policy mglru,pagetide          the second against the first, too
   pagetide bench zipf --memory 256M --dir /data --runs 7
   pagetide bench run --cases seq,stream --policy pagetide
+  pagetide bench run --cases mmap-random,mmap-loop    mapped files; slow, and only where asked for
   pagetide bench all --json > bench.json
   pagetide bench miss --quick               seconds instead of minutes; numbers mean little";
 
@@ -111,7 +116,9 @@ pub(crate) struct BenchArgs {
     /// A knob of the cache, as in readahead_max=0 (docs/config.md); may be repeated.
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<Setting>,
-    /// Of `run` and `region`, only these cases, as in seq,stream.
+    /// Of `run` and `region`, only these cases, as in seq,stream. Of `run`, mmap-random and
+    /// mmap-loop are measured only if they are named here: a file of 4x the memory, and one of
+    /// 1.06x, over and over, mapped under `run --mmap cache` and in a cgroup.
     #[arg(long, value_name = "CASE", value_delimiter = ',')]
     cases: Vec<String>,
     /// Small sizes and short runs, to see that it works.

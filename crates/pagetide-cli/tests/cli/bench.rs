@@ -111,6 +111,19 @@ fn programs_are_measured_against_the_kernel() {
 }
 
 #[test]
+fn mapped_files_are_measured_against_the_kernels_mappings() {
+    let expected = [
+        ("mmap-random", 1, "linux-random"),
+        ("mmap-random", 1, "linux-default"),
+        ("mmap-random", 2, "linux-random"),
+        ("mmap-random", 2, "linux-default"),
+        ("mmap-loop", 1, "linux-random"),
+        ("mmap-loop", 1, "linux-default"),
+    ];
+    check(&quick_with("run", &["--cases", "mmap-random,mmap-loop"]), &expected);
+}
+
+#[test]
 fn zipf_is_measured_against_the_kernel_on_disk_and_in_memory() {
     check(&quick("zipf"), &[("disk", 1, "linux"), ("ram", 1, "linux"), ("ram", 2, "linux")]);
     let mounts = std::fs::read_to_string("/proc/mounts").expect("mounts");

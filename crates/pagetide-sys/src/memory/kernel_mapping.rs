@@ -7,7 +7,8 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr;
 use std::sync::atomic::AtomicU64;
 
 use rustix::mm::{Advice, ProtFlags};
@@ -51,6 +52,28 @@ impl KernelMapping {
     }
 }
 
+/// Maps a file to be loaded from, `MAP_SHARED`, until the process ends: by the C library's
+/// functions, in whose place a library that is loaded before it may put its own. A store ends the
+/// process with SIGSEGV. With `is_random`, advised so.
+///
+/// # Errors
+/// What mmap(2) and madvise(2) say: no file to be mapped, no access, no room.
+pub fn map_by_library(file: &File, is_random: bool) -> io::Result<&'static [AtomicU64]> {
+    let len = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+    let (access, kind) = (libc::PROT_READ, libc::MAP_SHARED);
+    // SAFETY: S1 (a fresh mapping overlaps nothing): no address is asked for.
+    let start = unsafe { libc::mmap(ptr::null_mut(), len, access, kind, file.as_raw_fd(), 0) };
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: S28 (the mapping just made): such advice changes no byte of it.
+    if is_random && unsafe { libc::madvise(start, len, libc::MADV_RANDOM) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: S28 (mapped, page aligned, so long, and never unmapped); it is only loaded from.
+    Ok(unsafe { std::slice::from_raw_parts(start.cast(), len / size_of::<AtomicU64>()) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,6 +92,16 @@ mod tests {
         assert_eq!(mapping.words()[512].load(Relaxed), u64::from_ne_bytes([7; 8]));
         mapping.words()[512].store(0, Relaxed);
         assert_eq!(fs::read(&path).expect("read")[4096..][..9], [0, 0, 0, 0, 0, 0, 0, 0, 7]);
+    }
+
+    #[test]
+    fn what_the_library_maps_is_the_files() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file");
+        fs::write(&path, [7; 8192]).expect("a file");
+        let words = map_by_library(&File::open(&path).expect("opened"), true).expect("mapped");
+        assert!(words.iter().all(|word| word.load(Relaxed) == u64::from_ne_bytes([7; 8])));
+        assert_eq!(words.len(), 1024);
     }
 
     #[test]

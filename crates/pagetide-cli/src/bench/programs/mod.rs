@@ -10,6 +10,7 @@
 //!   stream    the same by read(2), which has a position
 //!   recorded  warm, with --record, against the same without
 //!   sqlite    point queries by rowid in a database of 4x a quarter of memory, cold
+//!   mmap-*    loads of a mapped file, where they are asked for: see mapped.rs
 //!   small-*, one-pass-*   many small files and calls; a large file, once: see small.rs
 //! ```
 //!
@@ -22,6 +23,7 @@
 //! Ignored: what the program takes beside its files.
 
 mod fio;
+mod mapped;
 mod program;
 mod small;
 mod sqlite;
@@ -54,7 +56,7 @@ const SQLITE: &str = "sqlite";
 
 pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     let fio = FIO_CASES.iter().map(|(case, _)| *case);
-    bench.refuse_unknown(BENCH, fio.chain(small::CASES).chain([SQLITE]))?;
+    bench.refuse_unknown(BENCH, fio.chain(small::CASES).chain([SQLITE]).chain(mapped::CASES))?;
     let memory = bench.memory(512 << 20, 16 << 20);
     machine::check_memory(Bytes(memory.0 * 2))?;
     let mut cases = FIO_CASES.to_vec();
@@ -79,6 +81,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
             rows.extend(names.iter().map(|name| skipped((BENCH, name, 1), &why)));
         }
     }
+    rows.extend(mapped::run(bench, memory)?);
     Ok(rows)
 }
 

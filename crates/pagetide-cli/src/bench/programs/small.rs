@@ -268,7 +268,7 @@ fn measure_pass(bench: &Bench<'_>, memory: Bytes, case: &str) -> Result<Row, Fai
             let of_run = if under == Under::Run { &of_run[..] } else { &[] };
             let (seconds, _) = program.run(under, of_run, None)?;
             if under == Under::Run {
-                nr_read.set(nr_read.get().max(device_read_bytes(summary)?));
+                nr_read.set(nr_read.get().max(summary_number(summary, "device_read_bytes")?));
             }
             Ok(seconds * 1e9 / (len >> 10) as f64)
         })
@@ -282,12 +282,12 @@ fn measure_pass(bench: &Bench<'_>, memory: Bytes, case: &str) -> Result<Row, Fai
     })
 }
 
-/// What a run says that it read.
-fn device_read_bytes(summary: &Path) -> Result<u64, Failure> {
+/// A number of a run's summary.
+pub(super) fn summary_number(summary: &Path, name: &str) -> Result<u64, Failure> {
     let text = fs::read(summary).map_err(|error| Failure::on_path("read", summary, &error))?;
     let document: serde_json::Value =
         serde_json::from_slice(&text).map_err(|error| Failure::on("read a summary", &error))?;
-    document["device_read_bytes"]
+    document[name]
         .as_u64()
-        .ok_or_else(|| Failure::Refused("the run's summary has no device_read_bytes".to_owned()))
+        .ok_or_else(|| Failure::Refused(format!("the run's summary has no {name}")))
 }

@@ -21,7 +21,7 @@
 mod bare;
 mod kernel;
 
-pub(crate) use kernel::{COMMAND, MappedArgs, serve};
+pub(crate) use kernel::{MappedArgs, serve};
 
 use super::interleave::{TimedRun, time_threads};
 use super::{Bench, Row};

@@ -21,21 +21,20 @@
 //!
 //! Ignored: what the kernel's page tables take of the cgroup's limit (0.2 % of what is mapped).
 
-mod job;
 mod swap;
 mod turn;
 mod work;
 
-pub(crate) use turn::{COMMAND, MappedArgs, serve};
+pub(crate) use turn::{MappedArgs, serve};
 
 use super::super::interleave::{Samples, TimedRun};
+use super::super::mapped_job::{COMMAND, Job, Measured, Under, Work};
 use super::super::programs::output_of;
 use super::super::{Bench, Row};
 use crate::cgroup::MemoryGroup;
 use crate::dataset::{DataFile, drop_from_kernel_cache, make_folder};
 use crate::failure::Failure;
 use crate::machine;
-use job::{Job, Measured, Under, Work};
 use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Bytes;
 use rustix::process::Signal;
@@ -165,6 +164,7 @@ fn measure(
                 memory: memory.0,
                 len: case.len(memory).0,
                 threads,
+                seed: 1,
                 millis: bench.duration(1500).as_millis() as u64,
                 data: data.cloned(),
                 folder: folder.to_owned(),

@@ -3,20 +3,18 @@
 //! What is measured is the same code over the same words: those of a region, or of a mapping that
 //! the kernel serves. The process joins its cgroup last, so that the limit is for the mapping.
 
-use super::job::{Job, Measured, Under};
+use super::super::super::mapped_job::{Job, Measured, Under};
 use super::work;
 use crate::failure::Failure;
 use crate::settings;
 use ::pagetide::{PageCache, RegionOptions};
 use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Bytes;
-use pagetide_sys::KernelMapping;
+use pagetide_sys::{KernelMapping, map_by_library};
 use std::fs::File;
 
-/// The hidden command's name.
-pub(crate) const COMMAND: &str = "mapped-work";
-
-/// Works on mapped memory and prints how long it took; `bench region` starts itself this way.
+/// Works on mapped memory and prints how long it took; `bench region` and `bench run` start
+/// themselves this way.
 #[derive(Debug, clap::Args)]
 pub(crate) struct MappedArgs {
     /// A job, as JSON.
@@ -35,6 +33,7 @@ pub(crate) fn serve(args: &MappedArgs) -> Result<(), Failure> {
     })?;
     let measured = match job.under {
         Under::Pagetide => in_region(&job),
+        Under::Library | Under::LibraryRandom => by_library(&job),
         _ => in_kernel(&job),
     }?;
     println!("{}", serde_json::json!(measured));
@@ -62,6 +61,14 @@ fn in_region(job: &Job) -> Result<Measured, Failure> {
     }
     region.sync().map_err(|error| Failure::on("sync a region", &error))?;
     measured
+}
+
+fn by_library(job: &Job) -> Result<Measured, Failure> {
+    let data = job.data.as_ref().ok_or_else(|| Failure::Refused("a job without file".into()))?;
+    let words = File::open(&data.path)
+        .and_then(|file| map_by_library(&file, job.under == Under::LibraryRandom))
+        .map_err(|error| Failure::on_path("map", &data.path, &error))?;
+    work::run(job, words, || Ok(()))
 }
 
 fn in_kernel(job: &Job) -> Result<Measured, Failure> {

@@ -3,7 +3,7 @@
 //! Of files, words are checked as long as nothing was stored.
 
 use super::super::super::interleave::time_threads;
-use super::job::{Job, Measured, Work};
+use super::super::super::mapped_job::{Job, Measured, Work};
 use crate::failure::Failure;
 use crate::pages::{PagePicker, Shuffle, Skew};
 use pagetide_core::units::PAGE_BYTES;
@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 const WORDS: usize = PAGE_BYTES / 8;
 const EXPONENT: f64 = 0.99;
+/// Of the order of the pages.
 const SEED: u64 = 1;
 /// Operations between looks at the clock.
 const BATCH: u32 = 16;
@@ -31,7 +32,8 @@ pub(super) fn run(
 ) -> Result<Measured, Failure> {
     let nr_pages = (words.len() / WORDS) as u64;
     match job.work {
-        Work::Zipf { stores } => zipf(job, words, stores, begin),
+        Work::Zipf { stores } => by_chance(job, words, Skew::Zipf(EXPONENT), stores, begin),
+        Work::Uniform => by_chance(job, words, Skew::Uniform, 0, begin),
         Work::Sum => {
             begin()?;
             Ok(time_once(nr_pages, || sum(words)))
@@ -67,16 +69,17 @@ fn time_once(nr: u64, work: impl FnOnce()) -> Measured {
 }
 
 /// As long untimed as timed: memory is full then, in all that are compared.
-fn zipf(
+fn by_chance(
     job: &Job,
     words: &[AtomicU64],
+    skew: Skew,
     stores: u32,
     begin: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<Measured, Failure> {
     let shuffle = Shuffle::new((words.len() / WORDS) as u32, SEED);
     let pickers = |round: u64| -> Vec<PagePicker> {
-        let seeds = (0..u64::from(job.threads)).map(|nth| SEED ^ (round << 8) ^ (nth << 16));
-        seeds.map(|seed| PagePicker::new(&shuffle, Skew::Zipf(EXPONENT), seed)).collect()
+        let seeds = (0..u64::from(job.threads)).map(|nth| job.seed ^ (round << 8) ^ (nth << 16));
+        seeds.map(|seed| PagePicker::new(&shuffle, skew, seed)).collect()
     };
     let (warm, timed) = (pickers(1), pickers(2));
     begin()?;
@@ -90,6 +93,9 @@ fn zipf(
         if picker.chance(stores) {
             word.store(u64::from(index), Relaxed);
             return Ok(());
+        }
+        if job.work == Work::Uniform {
+            sum(&words[index as usize * WORDS..][..WORDS]);
         }
         let found = word.load(Relaxed).to_ne_bytes();
         match &job.data {

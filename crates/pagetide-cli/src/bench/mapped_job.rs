@@ -1,10 +1,13 @@
-//! What a turn is told, and what it tells.
+//! Work on mapped memory in a process of its own: what the process is told, and what it tells.
 
 use crate::cgroup::GroupHandle;
 use crate::dataset::DataFile;
 use crate::settings::Setting;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+
+/// The hidden command that does the work, whose argument is a job.
+pub(crate) const COMMAND: &str = "mapped-work";
 
 /// What is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -14,6 +17,8 @@ pub(super) enum Work {
         /// In 100.
         stores: u32,
     },
+    /// Loads of pages by chance, each as likely as the others, all words of them.
+    Uniform,
     /// All words of all pages, loaded once.
     Sum,
     /// The same, over and over.
@@ -33,6 +38,10 @@ pub(super) enum Under {
     Mmap,
     /// The same, advised to be read at random.
     Random,
+    /// A mapping that is made by the C library, to be loaded from: `pagetide run` may serve it.
+    Library,
+    /// The same, advised to be read at random.
+    LibraryRandom,
     /// Anonymous memory of the kernel's, where there is swap space.
     Swap,
 }
@@ -43,6 +52,7 @@ impl Under {
             Under::Pagetide => "pagetide",
             Under::Mmap => "mmap",
             Under::Random => "random",
+            Under::Library | Under::LibraryRandom => "library",
             Under::Swap => "swap",
         }
     }
@@ -58,6 +68,8 @@ pub(super) struct Job {
     /// What is mapped, bytes.
     pub(super) len: u64,
     pub(super) threads: u32,
+    /// What its random numbers begin with; processes that do the same have different ones.
+    pub(super) seed: u64,
     /// How long work without an end is timed.
     pub(super) millis: u64,
     /// The file that is mapped, if it is one.

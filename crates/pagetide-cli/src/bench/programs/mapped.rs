@@ -1,0 +1,136 @@
+//! `bench run`'s mapped files: loads under `pagetide run --mmap cache`, and of the kernel's mapping.
+//!
+//! ```text
+//!   mmap-random  4 KiB by chance, of a file of 4x memory, by 1 and 2 processes   MADV_RANDOM
+//!   mmap-loop    a file of 1.06x memory from end to end, after the first pass    no advice
+//! ```
+//!
+//! Two references take turns with the run: *linux-random*, the kernel's mapping with `MADV_RANDOM`
+//! in a cgroup of the same limit, and *linux-default*, without. The run has the advice above. The
+//! program is this one (`mapped_job`), which checks the first word of what it loads by chance. A
+//! row's nanoseconds are of a page; of two processes, those of both together.
+//!
+//! Ignored: the CPU time of the run's server, which takes it from the program here.
+
+use super::super::interleave::TimedRun;
+use super::super::mapped_job::{COMMAND, Job, Measured, Under as Mapped, Work};
+use super::super::{Bench, Row};
+use super::program::{Program, Under, why_not};
+use super::small::summary_number;
+use super::{BENCH, FILE_TIMES};
+use crate::dataset::{DataFile, drop_from_kernel_cache};
+use crate::failure::Failure;
+use pagetide_core::units::Bytes;
+use std::ffi::OsString;
+use std::path::Path;
+
+/// As `--cases` has them.
+pub(super) const CASES: [&str; 2] = ["mmap-random", "mmap-loop"];
+const REFERENCES: [&str; 2] = ["linux-random", "linux-default"];
+/// What a process takes beside its file, and for each page of that. Measured as fio's, while
+/// mmap-loop runs at 128 MiB: 0.7 MiB of `rss`, and 0.5 MiB of the kernel's, of which 8 bytes a
+/// page are page tables; the order of pages takes 4 bytes each.
+const BESIDE: (u64, u64) = (900 << 10, 12);
+/// Starts a process for each job, and fails if one of them does.
+const START: &str = "work=$1; shift; for job; do \"$0\" \"$work\" \"$job\" & all=\"$all $!\"; done
+                     for one in $all; do wait $one || exit; done";
+
+/// The rows of the cases that are asked for by name: they are slow.
+///
+/// # Errors
+/// A refusal (disk, cgroup), a process that fails, a mapping that the run did not serve, an
+/// interrupt.
+pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure> {
+    let mut rows = Vec::new();
+    for case in CASES.into_iter().filter(|case| bench.args.cases.iter().any(|name| name == case)) {
+        let (len, counts): (_, &[u32]) = match case {
+            "mmap-random" => (memory.0 * FILE_TIMES, &[1, 2]),
+            _ => (memory.0 + memory.0 / 16, &[1]),
+        };
+        let refused = pagetide_sys::PageFile::new(1).err().map(|error| error.to_string());
+        if let Some(why) = refused.or_else(|| why_not(memory, "taskset")) {
+            for &nr in counts {
+                rows.extend(REFERENCES.map(|it| Row::skipped((BENCH, case, nr), it, why.clone())));
+            }
+            continue;
+        }
+        let (folder, data) = bench.make_file(&bench.args.dir, Bytes(len))?;
+        for &nr in counts {
+            rows.extend(measure(bench, memory, (case, nr), folder.path(), &data)?);
+        }
+    }
+    Ok(rows)
+}
+
+/// The rows of a case in so many processes: one for each reference.
+fn measure(
+    bench: &Bench<'_>,
+    memory: Bytes,
+    (case, nr): (&'static str, u32),
+    folder: &Path,
+    data: &DataFile,
+) -> Result<[Row; 2], Failure> {
+    let work = if case == "mmap-loop" { Work::Again } else { Work::Uniform };
+    let own = if case == "mmap-loop" { Mapped::Library } else { Mapped::LibraryRandom };
+    let summary = folder.join("summary.json");
+    let of_run: [OsString; 4] =
+        ["--mmap".into(), "cache".into(), "--json".into(), summary.clone().into()];
+    let (of_run, summary) = (&of_run, &summary);
+    let timed_run = |(under, mapped): (Under, Mapped)| -> TimedRun<'_> {
+        Box::new(move || {
+            let beside = (BESIDE.0 + BESIDE.1 * data.nr_pages) * u64::from(nr);
+            let arguments = command(bench, memory, (work, mapped), nr, folder, data)?;
+            let program = Program { bench, memory, beside, arguments };
+            drop_from_kernel_cache(&data.path)?;
+            let of_run = if under == Under::Run { &of_run[..] } else { &[] };
+            let (_, printed) = program.run(under, of_run, None)?;
+            if under == Under::Run && summary_number(summary, "mappings")? < nr.into() {
+                return Err(Failure::Refused("the run did not serve what was mapped".into()));
+            }
+            let each: Result<Vec<Measured>, _> =
+                printed.lines().map(serde_json::from_str).collect();
+            let each = each.map_err(|error| Failure::on("understand the program", &error))?;
+            Ok(1.0 / each.iter().map(|one| 1.0 / one.ns).sum::<f64>())
+        })
+    };
+    let contenders =
+        [(Under::Run, own), (Under::Linux, Mapped::LibraryRandom), (Under::Linux, Mapped::Library)];
+    let label = format!("run {case}, {nr} processes");
+    let [subject, random, default] = bench.interleave(&label, contenders.map(timed_run))?;
+    let row = |name, other| Row::measured((BENCH, case, nr), name, &subject, other);
+    Ok([row(REFERENCES[0], &random), row(REFERENCES[1], &default)])
+}
+
+/// The command line of so many processes.
+fn command(
+    bench: &Bench<'_>,
+    memory: Bytes,
+    (work, under): (Work, Mapped),
+    nr: u32,
+    folder: &Path,
+    data: &DataFile,
+) -> Result<Vec<OsString>, Failure> {
+    let own =
+        std::env::current_exe().map_err(|error| Failure::on("find my own executable", &error))?;
+    let mut arguments: Vec<OsString> =
+        vec!["sh".into(), "-c".into(), START.into(), own.into(), COMMAND.into()];
+    for seed in 1..=u64::from(nr) {
+        let job = Job {
+            work,
+            under,
+            memory: memory.0,
+            len: data.len(),
+            threads: 1,
+            seed: seed << 32,
+            millis: bench.duration(3000).as_millis() as u64,
+            data: Some(data.clone()),
+            folder: folder.to_owned(),
+            policy: bench.policy().as_str().to_owned(),
+            settings: Vec::new(),
+            group: None,
+        };
+        let job = serde_json::to_string(&job);
+        arguments.push(job.map_err(|error| Failure::on("write a job", &error))?.into());
+    }
+    Ok(arguments)
+}
