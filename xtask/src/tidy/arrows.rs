@@ -12,7 +12,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 /// What each crate may use of ours. Dev-dependencies are free: tests may compare the two worlds.
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     ("pagetide-core", &[]),
     ("pagetide-sys", &["pagetide-core"]),
     ("pagetide", &["pagetide-core", "pagetide-sys"]),
@@ -34,6 +34,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
     // No page cache in other people's programs: what asks for pages, and nothing that has them.
     ("pagetide-preload", &["pagetide-run", "pagetide-core", "pagetide-sys"]),
     ("pagetide-capi", &["pagetide"]),
+    ("pagetide-py", &["pagetide"]),
     ("pagetide-embed", &[]),
     ("pagetide-tune", &["pagetide-lab", "pagetide-core"]),
     ("xtask", &[]),

@@ -27,7 +27,7 @@ pub struct RegionOptions {
 
 enum Source {
     Anonymous { len: Bytes, swap: Swap },
-    File(PathBuf),
+    File { path: PathBuf, is_writable: bool },
     Store(Box<dyn Store>),
 }
 
@@ -40,7 +40,7 @@ impl fmt::Debug for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Source::Anonymous { len, .. } => write!(f, "Anonymous({len})"),
-            Source::File(path) => write!(f, "File({path:?})"),
+            Source::File { path, .. } => write!(f, "File({path:?})"),
             Source::Store(_) => write!(f, "Store"),
         }
     }
@@ -56,7 +56,16 @@ impl RegionOptions {
     /// The bytes of a file that exists, to be read and written. While the region lives it is the
     /// cache's only way to the file.
     pub fn over(path: impl Into<PathBuf>) -> RegionOptions {
-        RegionOptions::of(Source::File(path.into()))
+        RegionOptions::of(Source::File { path: path.into(), is_writable: true })
+    }
+
+    /// Has the file opened for reading alone, which then need not be writable. What is stored in
+    /// the region all the same reaches no store, and stays in memory. Of no use without a file.
+    pub fn read_only(mut self) -> RegionOptions {
+        if let Source::File { is_writable, .. } = &mut self.source {
+            *is_writable = false;
+        }
+        self
     }
 
     /// The contents of a store of the caller's.
@@ -99,7 +108,7 @@ impl RegionOptions {
         match &self.source {
             Source::Store(_) => true,
             Source::Anonymous { swap, .. } => matches!(swap, Swap::Store(_)),
-            Source::File(_) => false,
+            Source::File { .. } => false,
         }
     }
 
@@ -107,7 +116,7 @@ impl RegionOptions {
     pub(super) fn open(self, direct: bool) -> Result<Opened, CreateRegionError> {
         match self.source {
             Source::Anonymous { len, swap } => open_swap(len, swap, direct),
-            Source::File(path) => open_file(path, direct),
+            Source::File { path, is_writable } => open_file(path, is_writable, direct),
             Source::Store(store) => {
                 let backing = Backing::Custom(store);
                 let path = PathBuf::from("(a custom store)");
@@ -157,11 +166,11 @@ fn open_swap(len: Bytes, swap: Swap, direct: bool) -> Result<Opened, CreateRegio
     Ok(Opened { backing, len: bytes, swap: Some(SwapMap::new(nr_pages, file)), path: None })
 }
 
-fn open_file(path: PathBuf, direct: bool) -> Result<Opened, CreateRegionError> {
+fn open_file(path: PathBuf, write: bool, direct: bool) -> Result<Opened, CreateRegionError> {
     let refused = |path: &Path, source| OpenError::Open { path: path.to_owned(), source };
-    let options = StoreOptions { write: true, create: false, truncate: false, direct };
+    let options = StoreOptions { write, create: false, truncate: false, direct };
     let file = StoreFile::open(&path, options).map_err(|error| refused(&path, error.into()))?;
-    let backing = Backing::File { file: Arc::new(file), writable: true };
+    let backing = Backing::File { file: Arc::new(file), writable: write };
     let len = backing.read_len().map_err(|source| refused(&path, source))?;
     Ok(Opened { backing, len, swap: None, path: Some(path) })
 }

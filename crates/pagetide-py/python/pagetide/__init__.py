@@ -1,0 +1,18 @@
+"""A page cache that your program owns: real files, a hard byte limit, the reclaim of a kernel.
+
+    >>> import pagetide
+    >>> cache = pagetide.PageCache(memory="512M")
+    >>> with cache.open("big.bin") as f:
+    ...     f.pread(4096, offset=1 << 30)
+    >>> a = cache.array("weights.f32", dtype="f4", shape=(50_000_000, 128))
+    >>> print(cache.stats())
+
+Files are `io.RawIOBase`, arrays are numpy's; all of a cache's files and arrays together stay below
+its limit, and what is used least leaves. Sizes are bytes, or text in binary units such as "512M".
+"""
+
+from pagetide._cache import CacheStats, PageCache
+from pagetide._file import File
+from pagetide._pagetide import PAGE_BYTES, Region, __version__
+
+__all__ = ["PAGE_BYTES", "CacheStats", "File", "PageCache", "Region", "__version__"]

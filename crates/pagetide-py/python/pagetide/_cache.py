@@ -1,0 +1,229 @@
+"""The page cache, and what it tells of itself."""
+
+import atexit
+import dataclasses
+import errno
+import html
+import os
+import threading
+import weakref
+
+from pagetide import _pagetide
+from pagetide._file import File
+
+_LIVE = weakref.WeakSet()
+
+
+class PageCache(_pagetide.Cache):
+    """A page cache with a hard byte limit.
+
+    memory
+        The limit of all its files and arrays together, in bytes or as text such as "512M"; at least
+        64K. It is never exceeded, and never makes a read fail.
+    policy
+        What is evicted: "pagetide" unless given; `pagetide policies` lists the others.
+    knobs
+        Any other setting by the name it has in docs/config.md, such as `readahead_max=0`,
+        `direct_io=False`, `dirty="30"`.
+
+    Any number of threads at once. Used as a context manager it is closed at the end. It ends when
+    it is closed and its last file and array are gone; an array that outlives it is good to use.
+
+    After `fork`, the child cannot use it: every call raises RuntimeError, and arrays over files are
+    private copies of them, as they were. Make a cache in the child, or start workers by "spawn" or
+    "forkserver".
+
+    Raises ValueError for settings that cannot be, MemoryError where memory cannot be reserved.
+    """
+
+    def __init__(self, memory, policy="pagetide", **knobs):
+        self.policy = policy
+        self._regions = weakref.WeakValueDictionary()
+        self._regions_lock = threading.Lock()
+        _LIVE.add(self)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __repr__(self):
+        state = "closed" if self.closed else f"{self.stats().memory_bytes >> 10} KiB"
+        return f"<pagetide.PageCache {state}, policy={self.policy!r}>"
+
+    def open(self, path, mode="r"):
+        """Open a file of bytes; see `File`.
+
+        `mode` is as for `io.FileIO`: r, w, x or a, with + for both reading and writing. What other
+        programs had written when they closed the file is seen. For text, and for many small reads,
+        wrap it: `io.TextIOWrapper(io.BufferedReader(f))`.
+
+        Raises OSError as `open` does: FileNotFoundError, FileExistsError, PermissionError.
+        """
+        return File(self.open_raw(path, mode), os.fspath(path), mode)
+
+    def array(
+        self, path, dtype="u1", shape=None, mode="r", offset=0, order="C", *, faults="auto"
+    ):
+        """A numpy array over a file: larger than memory, and inside the cache's limit.
+
+        As `numpy.memmap`: any code may index, slice and compute, and only what is used is in
+        memory. Without a shape it is one-dimensional and goes to the end of the file. `offset` is
+        in bytes. `mode` is "r", "r+", or "w+", which makes the file anew, of zeros.
+
+        `flush()` of the array makes what was stored durable; without it that happens some time
+        later, and an error goes unheard. While there is an array over a file, the file cannot be
+        opened in the cache; arrays of it share their pages.
+
+        `faults` says what brings absent pages in. By "threads" of the array, all works, also
+        system calls that are given its memory (`f.readinto(a)`, `sock.send(a)`); Linux must permit
+        it (root, `/dev/userfaultfd` or `vm.unprivileged_userfaultfd`). By "signal" the thread that
+        touched the page does, several times as fast; but a system call on a page that is not in
+        memory fails with EFAULT: `populate()` that part of the array first. "auto" is "threads"
+        where that is permitted. `tofile`, `tobytes` and `numpy.save` work in any case.
+
+        Raises ValueError where the file is too short for the shape, and OSError.
+        """
+        from pagetide import _array
+
+        return _array.over_file(self, path, dtype, shape, mode, offset, order, faults)
+
+    def empty(self, shape, dtype="f8", order="C", *, folder=None, faults="auto"):
+        """A numpy array of zeros that is no file's: larger than memory, inside the cache's limit.
+
+        What leaves memory goes to a file without a name in `folder` (TMPDIR unless given, else
+        /var/tmp), and is gone with the array. `faults` as for `array`.
+        """
+        from pagetide import _array
+
+        return _array.anonymous(self, shape, dtype, order, folder, faults)
+
+    def load(self, path, mode="r", *, faults="auto"):
+        """The array in a .npy file, as `numpy.load` with `mmap_mode`: `mode` is "r" or "r+"."""
+        from pagetide import _array
+
+        return _array.over_npy(self, path, mode, faults)
+
+    def region(self, path=None, nbytes=0, mode="r", *, folder=None, faults="auto"):
+        """Memory over a file, or of `nbytes` zeros: a `Region`, for `memoryview` and the like.
+
+        What `array` and `empty` are made of; numpy is not needed. Regions of one file are one.
+        """
+        if path is None:
+            return self.make_region(None, nbytes, is_writable=True, faults=faults, folder=folder)
+        if mode not in ("r", "r+", "w+"):
+            raise ValueError(f"mode {mode!r}: one of r, r+, w+")
+        with self._regions_lock:
+            return self._region_over(path, nbytes, mode, faults)
+
+    def _region_over(self, path, nbytes, mode, faults):
+        if mode == "w+":
+            self._make_file(path, nbytes)
+        key = _identity(path)
+        region = self._regions.get(key)
+        if region is None:
+            writable = mode != "r"
+            region = self.make_region(path, 0, is_writable=writable, faults=faults)
+            self._regions[key] = region
+        elif mode != "r" and not region.writable:
+            said = "there are arrays over it that are for reading alone: drop them first"
+            raise OSError(errno.EBUSY, said, os.fspath(path))
+        return region
+
+    def _make_file(self, path, nbytes):
+        if os.path.exists(path) and _identity(path) in self._regions:
+            said = "there are arrays over it, which need its length: drop them first"
+            raise OSError(errno.EBUSY, said, os.fspath(path))
+        with self.open(path, "w") as made:
+            made.truncate(nbytes)
+
+    def stats(self):
+        """What the cache has done so far, and how full it is: a `CacheStats`."""
+        return CacheStats(**self.read_stats())
+
+
+def _identity(path):
+    stat = os.stat(path)
+    return stat.st_dev, stat.st_ino
+
+
+def _flush_live():
+    """What is dirty at the interpreter's end is written back."""
+    for cache in list(_LIVE):
+        if cache.is_here and not cache.closed:
+            cache.flush()
+
+
+def _flush_before_fork():
+    """Files are what a child will find in the place of arrays."""
+    for cache in list(_LIVE):
+        if cache.is_here:
+            for region in list(cache._regions.values()):
+                if region.writable:
+                    region.flush()
+
+
+atexit.register(_flush_live)
+os.register_at_fork(before=_flush_before_fork)
+
+
+@dataclasses.dataclass(frozen=True)
+class CacheStats:
+    """What a page cache has done so far, and how full it is. Bytes and times are in the names."""
+
+    policy: str
+    memory_bytes: int
+    """The limit."""
+    resident_bytes: int
+    """Memory in use; never above the limit."""
+    resident_bytes_max: int
+    dirty_bytes: int
+    """Of that, what is not written back yet."""
+    accesses: int
+    """Pages wanted: hits and misses."""
+    hits: int
+    misses: int
+    hit_ratio: float
+    """Hits over accesses, from 0 to 1."""
+    bypass_reads: int
+    """Pages read straight to the caller, because no memory could be had."""
+    writes_through: int
+    """Pages written straight to the file, for the same reason."""
+    device_reads: int
+    """Requests, as the next three."""
+    device_read_bytes: int
+    device_writes: int
+    device_write_bytes: int
+    refaults: int
+    """Misses on pages that were evicted before, where the policy remembers."""
+    activations: int
+    evictions: int
+    """Pages evicted."""
+    reclaim_cpu_ns: int
+    """CPU time spent making room."""
+    direct_io: bool
+    """Whether files go past the kernel's page cache."""
+    io_uring: bool
+    vmstat: dict = dataclasses.field(repr=False)
+    """All counters by name, the kernel's where it has one."""
+    text: str = dataclasses.field(repr=False)
+    """Some ten lines for people: what `str` gives."""
+
+    def __str__(self):
+        return self.text
+
+    def _repr_html_(self):
+        lines = (line.split(maxsplit=1) for line in self.text.splitlines() if line)
+        rows = ((name, rest[0] if rest else "") for name, *rest in lines)
+        return _table(("page cache", ""), rows)
+
+
+def _table(head, rows):
+    """Rows as a table of HTML."""
+    def line(tag, cells):
+        cells = (f"<{tag} style='text-align:left'>{html.escape(str(it))}</{tag}>" for it in cells)
+        return f"<tr>{''.join(cells)}</tr>"
+
+    body = "".join(line("td", row) for row in rows)
+    return f"<table><thead>{line('th', head)}</thead><tbody>{body}</tbody></table>"

@@ -1,0 +1,94 @@
+//! The bytes of what Python hands over to be read from or written to: bytes, arrays, memoryviews.
+//!
+//! Memory of a region goes through a buffer of our own: a touch of it may be a fault, and a fault
+//! may wait for what the reading or writing thread holds.
+
+mod ffi;
+
+use crate::process::is_in_region;
+use pyo3::buffer::PyUntypedBuffer;
+use pyo3::exceptions::{PyBufferError, PyTypeError};
+use pyo3::prelude::*;
+
+/// Bytes that are copied at a time, where they go through a buffer.
+const PART_BYTES: usize = 256 << 10;
+
+/// What is read from.
+pub(crate) struct Source(PyUntypedBuffer);
+
+/// What is written to.
+pub(crate) struct Target(PyUntypedBuffer);
+
+impl Source {
+    /// # Errors
+    /// `TypeError` if it has no bytes, `BufferError` if they are not in one piece.
+    pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Source> {
+        contiguous(object).map(Source)
+    }
+
+    /// Has `write` write all of it, in its parts, from `offset` on; returns how much it was.
+    pub(crate) fn drain<E>(
+        &self,
+        offset: u64,
+        mut write: impl FnMut(&[u8], u64) -> Result<usize, E>,
+    ) -> Result<usize, E> {
+        let bytes = ffi::bytes_of(&self.0);
+        if !is_in_region(bytes) {
+            return write(bytes, offset);
+        }
+        let mut done = 0;
+        let mut copy = Vec::with_capacity(bytes.len().min(PART_BYTES));
+        for part in bytes.chunks(PART_BYTES) {
+            copy.clear();
+            copy.extend_from_slice(part);
+            done += write(&copy, offset + done as u64)?;
+        }
+        Ok(done)
+    }
+}
+
+impl Target {
+    /// # Errors
+    /// `TypeError` if it has no bytes or they cannot be written, `BufferError` if they are not in
+    /// one piece.
+    pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Target> {
+        let buffer = contiguous(object)?;
+        if buffer.readonly() {
+            let name = object.get_type().name()?;
+            return Err(PyTypeError::new_err(format!("{name} cannot be written to")));
+        }
+        Ok(Target(buffer))
+    }
+
+    /// Has `read` fill it, in its parts, from `offset` on; returns how much it was, less only where
+    /// there is no more.
+    pub(crate) fn fill<E>(
+        &mut self,
+        offset: u64,
+        mut read: impl FnMut(&mut [u8], u64) -> Result<usize, E>,
+    ) -> Result<usize, E> {
+        let bytes = ffi::bytes_of_mut(&mut self.0);
+        if !is_in_region(bytes) {
+            return read(bytes, offset);
+        }
+        let mut done = 0;
+        let mut copy = vec![0; bytes.len().min(PART_BYTES)];
+        for part in bytes.chunks_mut(PART_BYTES) {
+            let nr_read = read(&mut copy[..part.len()], offset + done as u64)?;
+            part[..nr_read].copy_from_slice(&copy[..nr_read]);
+            done += nr_read;
+            if nr_read < part.len() {
+                break;
+            }
+        }
+        Ok(done)
+    }
+}
+
+fn contiguous(object: &Bound<'_, PyAny>) -> PyResult<PyUntypedBuffer> {
+    let buffer = PyUntypedBuffer::get(object)?;
+    if !buffer.is_c_contiguous() {
+        return Err(PyBufferError::new_err("the bytes are not in one piece, in C's order"));
+    }
+    Ok(buffer)
+}

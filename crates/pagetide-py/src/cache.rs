@@ -1,0 +1,196 @@
+//! The page cache, as the compiled half of `pagetide.PageCache`.
+
+use crate::call::detached;
+use crate::errors::{raise, raise_on};
+use crate::file::{Mode, RawFile};
+use crate::process::Local;
+use crate::region::{FaultsBy, PyRegion};
+use crate::sizes;
+use pagetide::{CacheStats, OpenOptions, PageCache, RegionOptions};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+/// A page cache, until it is closed; its files and regions keep what they need of it.
+#[pyclass(frozen, subclass, weakref, module = "pagetide._pagetide")]
+pub(crate) struct Cache {
+    cache: Local<Mutex<Option<PageCache>>>,
+}
+
+impl Cache {
+    fn get(&self) -> PyResult<PageCache> {
+        let cache = self.cache.get()?.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.clone().ok_or_else(|| PyValueError::new_err("this PageCache is closed"))
+    }
+}
+
+#[pymethods]
+impl Cache {
+    #[new]
+    #[pyo3(signature = (memory, policy="pagetide", **knobs))]
+    fn new(
+        py: Python<'_>,
+        memory: &Bound<'_, PyAny>,
+        policy: &str,
+        knobs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Cache> {
+        let policy = policy.parse().map_err(|error| PyValueError::new_err(format!("{error}")))?;
+        let mut builder = PageCache::builder().memory(sizes::read(memory)?).policy(policy);
+        for (name, value) in knobs.into_iter().flatten() {
+            let (name, value) = (name.extract::<String>()?, text_of(&value)?);
+            builder = builder
+                .set(&name, &value)
+                .map_err(|error| PyValueError::new_err(format!("{name}={value:?}: {error}")))?;
+        }
+        let cache = detached(py, || builder.build())?.map_err(raise)?;
+        Ok(Cache { cache: Local::new(Mutex::new(Some(cache))) })
+    }
+
+    /// A handle of the file at `path`; what `mode` says is read by `pagetide.File`.
+    fn open_raw(&self, py: Python<'_>, path: PathBuf, mode: &str) -> PyResult<RawFile> {
+        let (cache, mode) = (self.get()?, mode.parse::<Mode>()?);
+        if mode.is_exclusive {
+            let mut options = std::fs::OpenOptions::new();
+            let made = options.write(true).create_new(true).open(&path);
+            made.map_err(|error| raise_on(&path, error))?;
+        }
+        let options = OpenOptions::new()
+            .read(mode.read)
+            .write(mode.write)
+            .create(mode.creates)
+            .truncate(mode.truncates);
+        let opened = detached(py, || cache.open(&path, options))?;
+        Ok(RawFile::new(opened.map_err(|error| raise_on(&path, error))?, mode))
+    }
+
+    /// What `pagetide.PageCache.region` is made by.
+    #[pyo3(signature = (path, nbytes, *, is_writable, faults, folder=None))]
+    fn make_region(
+        &self,
+        py: Python<'_>,
+        path: Option<PathBuf>,
+        nbytes: &Bound<'_, PyAny>,
+        is_writable: bool,
+        faults: &str,
+        folder: Option<PathBuf>,
+    ) -> PyResult<PyRegion> {
+        let (cache, faults) = (self.get()?, faults.parse::<FaultsBy>()?);
+        let nbytes = sizes::read(nbytes)?;
+        let options = || match (&path, &folder) {
+            (Some(path), _) if is_writable => RegionOptions::over(path),
+            (Some(path), _) => RegionOptions::over(path).read_only(),
+            (None, Some(folder)) => RegionOptions::anonymous(nbytes).swap_in(folder),
+            (None, None) => RegionOptions::anonymous(nbytes),
+        };
+        let made = detached(py, || faults.make(&cache, options))?;
+        let region = made.map_err(|error| match &path {
+            Some(path) => raise_on(path, error),
+            None => raise(error),
+        })?;
+        PyRegion::new(region, path.as_deref(), is_writable)
+    }
+
+    /// What the cache did so far, by name.
+    fn read_stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let cache = self.get()?;
+        let stats = detached(py, || cache.stats())?;
+        describe(py, &stats)
+    }
+
+    /// The hit ratio there would have been with so much memory, from 0 to 1.
+    fn hit_ratio_at(&self, py: Python<'_>, memory: &Bound<'_, PyAny>) -> PyResult<f64> {
+        let (cache, memory) = (self.get()?, sizes::read(memory)?);
+        detached(py, || cache.stats().sizing().hit_ratio(memory))
+    }
+
+    /// Writes back all dirty pages of all files, without making them durable.
+    ///
+    /// Raises OSError if a page could not be written; it stays in memory, dirty.
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        let cache = self.get()?;
+        detached(py, || cache.flush_all())?.map_err(raise)
+    }
+
+    /// Changes the limit, in bytes or as text such as "64M", up to the knob `memory_max`.
+    ///
+    /// Shrinking evicts until it fits. Raises ValueError for a limit that was not built for, and
+    /// OSError (EBUSY) where too much is in use.
+    fn resize(&self, py: Python<'_>, memory: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (cache, memory) = (self.get()?, sizes::read(memory)?);
+        detached(py, || cache.resize(memory))?.map_err(raise)
+    }
+
+    /// Lets go of the cache: it opens nothing any more, and ends once its files and arrays are
+    /// gone. A second close does nothing.
+    ///
+    /// Raises OSError if a dirty page of any file could not be written back.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let held = self.cache.get()?;
+        let cache = held.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(cache) = cache else { return Ok(()) };
+        let flushed = detached(py, || {
+            let flushed = cache.flush_all();
+            drop(cache);
+            flushed
+        })?;
+        flushed.map_err(raise)
+    }
+
+    /// Whether it was closed.
+    #[getter]
+    fn closed(&self) -> PyResult<bool> {
+        Ok(self.cache.get()?.lock().unwrap_or_else(PoisonError::into_inner).is_none())
+    }
+
+    /// Whether it was made in this process, and not in one that was forked.
+    #[getter]
+    fn is_here(&self) -> bool {
+        self.cache.is_here()
+    }
+}
+
+/// A knob's value as its text: `True` is `on`.
+fn text_of(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    match value.cast::<PyBool>() {
+        Ok(is_on) => Ok(if is_on.is_true() { "on" } else { "off" }.to_owned()),
+        Err(_) => Ok(value.str()?.to_string()),
+    }
+}
+
+fn describe<'py>(py: Python<'py>, stats: &CacheStats) -> PyResult<Bound<'py, PyDict>> {
+    let fields = PyDict::new(py);
+    fields.set_item("policy", stats.policy.as_str())?;
+    for (name, count) in [
+        ("memory_bytes", stats.memory_bytes),
+        ("resident_bytes", stats.resident_bytes),
+        ("resident_bytes_max", stats.resident_bytes_max.max(stats.resident_bytes)),
+        ("dirty_bytes", stats.dirty_bytes),
+        ("accesses", stats.accesses),
+        ("hits", stats.hits),
+        ("misses", stats.misses),
+        ("bypass_reads", stats.bypass_reads),
+        ("writes_through", stats.writes_through),
+        ("device_reads", stats.device_reads),
+        ("device_read_bytes", stats.device_read_bytes),
+        ("device_writes", stats.device_writes),
+        ("device_write_bytes", stats.device_write_bytes),
+        ("refaults", stats.refaults),
+        ("activations", stats.activations),
+        ("evictions", stats.evictions),
+        ("reclaim_cpu_ns", stats.reclaim_cpu_ns),
+    ] {
+        fields.set_item(name, count)?;
+    }
+    fields.set_item("hit_ratio", stats.hit_ratio())?;
+    fields.set_item("direct_io", stats.direct_io)?;
+    fields.set_item("io_uring", stats.io_uring)?;
+    let vmstat = PyDict::new(py);
+    for (name, count) in &stats.vmstat {
+        vmstat.set_item(name, count)?;
+    }
+    fields.set_item("vmstat", vmstat)?;
+    fields.set_item("text", stats.to_string())?;
+    Ok(fields)
+}

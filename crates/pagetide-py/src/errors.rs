@@ -1,0 +1,86 @@
+//! Rust's errors as Python's.
+//!
+//! ```text
+//!   an errno somewhere in the chain of causes   OSError with it (FileNotFoundError, ...)
+//!   no memory                                   MemoryError
+//!   arguments no call can succeed with          ValueError
+//!   a handle without that access                io.UnsupportedOperation, as io has it
+//!   any other kind                              OSError with the errno that says the same
+//! ```
+//!
+//! The sentence is always the one that Rust's error prints.
+
+use pyo3::exceptions::{PyMemoryError, PyOSError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+use std::error::Error;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+/// The Python exception for an error of the library.
+pub(crate) fn raise<E: Error + Into<io::Error> + 'static>(error: E) -> PyErr {
+    let (said, errno) = (error.to_string(), find_errno(&error));
+    let kind = error.into().kind();
+    match (errno, kind) {
+        (Some(libc::ENOMEM), _) | (None, ErrorKind::OutOfMemory) => PyMemoryError::new_err(said),
+        (None, ErrorKind::InvalidInput) => PyValueError::new_err(said),
+        (Some(errno), _) => PyOSError::new_err((errno, said)),
+        (None, kind) => PyOSError::new_err((errno_of(kind), said)),
+    }
+}
+
+/// The same of an error about a file, whose name Python's exception has besides.
+pub(crate) fn raise_on<E: Error + Into<io::Error> + 'static>(path: &Path, error: E) -> PyErr {
+    // The library says what it refuses; Python has a name for that.
+    let errno = if path.is_dir() { Some(libc::EISDIR) } else { find_errno(&error) };
+    match errno {
+        Some(errno) if errno != libc::ENOMEM => {
+            PyOSError::new_err((errno, describe_errno(errno), path.to_path_buf()))
+        }
+        _ => raise(error),
+    }
+}
+
+/// `io.UnsupportedOperation`: what `io` raises where a file was not opened for it.
+pub(crate) fn unsupported(py: Python<'_>, said: &'static str) -> PyErr {
+    let class = py.import("io").and_then(|io| io.getattr("UnsupportedOperation"));
+    match class.and_then(|class| Ok(class.cast_into::<PyType>()?)) {
+        Ok(class) => PyErr::from_type(class, said),
+        Err(error) => error,
+    }
+}
+
+fn find_errno(error: &(dyn Error + 'static)) -> Option<i32> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let system = error.downcast_ref::<io::Error>();
+        if let Some(errno) = system.and_then(io::Error::raw_os_error) {
+            return Some(errno);
+        }
+        // The source of one that holds another is that one's source, and not that one.
+        let held = system.and_then(io::Error::get_ref);
+        next = held.map(|held| held as &dyn Error).or_else(|| error.source());
+    }
+    None
+}
+
+/// What the system calls it, without the number that Rust adds.
+fn describe_errno(errno: i32) -> String {
+    let said = io::Error::from_raw_os_error(errno).to_string();
+    said.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+fn errno_of(kind: ErrorKind) -> i32 {
+    match kind {
+        ErrorKind::NotFound => libc::ENOENT,
+        ErrorKind::PermissionDenied => libc::EACCES,
+        ErrorKind::AlreadyExists => libc::EEXIST,
+        ErrorKind::FileTooLarge => libc::EFBIG,
+        ErrorKind::ResourceBusy => libc::EBUSY,
+        ErrorKind::QuotaExceeded => libc::EDQUOT,
+        ErrorKind::Deadlock => libc::EDEADLK,
+        ErrorKind::Unsupported => libc::ENOTSUP,
+        ErrorKind::StorageFull => libc::ENOSPC,
+        _ => libc::EIO,
+    }
+}

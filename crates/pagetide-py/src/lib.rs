@@ -1,0 +1,45 @@
+//! The Python door: files and arrays of Pagetide, as the package `pagetide`.
+//!
+//! ```text
+//!   python/pagetide/   what people import: docstrings, dataclasses, numpy
+//!          |
+//!   _pagetide          this crate: cache, file, region
+//!          |              buffer   the bytes of Python's buffers
+//!          |              process  what a fork leaves behind
+//!          |              errors   Rust's errors as Python's
+//!   pagetide
+//! ```
+//!
+//! Thin: types, errors and documentation; no logic. Whatever may wait does so detached from the
+//! interpreter, so that other Python threads run meanwhile, and takes no lock of this crate while
+//! attached that it also takes detached.
+//!
+//! Unsafe code is in three small files, each called `ffi.rs`.
+//!
+//! Ignored: interpreters without a global lock, and PyPy.
+#![deny(unsafe_code)]
+
+mod buffer;
+mod cache;
+mod call;
+mod errors;
+mod file;
+mod process;
+mod region;
+mod sizes;
+
+/// The compiled half of the package `pagetide`.
+#[pyo3::pymodule]
+mod _pagetide {
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::{cache::Cache, file::RawFile, region::PyRegion};
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::process::watch_forks()?;
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        module.add("PAGE_BYTES", pagetide::PAGE_BYTES)
+    }
+}

@@ -1,0 +1,281 @@
+"""Arrays: against plain numpy, through system calls, and longer than their cache."""
+
+import copy
+import gc
+import io
+import os
+import pickle
+import random
+import socket
+import threading
+
+import pytest
+
+np = pytest.importorskip("numpy", reason="numpy is not installed")
+
+import pagetide
+from conftest import needs_regions, run_python
+
+pytestmark = needs_regions
+
+
+@pytest.fixture(params=["auto", "signal"])
+def faults(request):
+    return request.param
+
+
+@pytest.fixture
+def plain():
+    return np.random.default_rng(25).integers(0, 1 << 30, (500, 700), dtype="i4")
+
+
+@pytest.fixture
+def over(cache, tmp_path, plain, faults):
+    path = tmp_path / "array"
+    plain.tofile(path)
+    return cache.array(path, "i4", plain.shape, "r+", faults=faults)
+
+
+def test_it_is_larger_than_memory_and_stays_below_the_limit(cache, faults):
+    a = cache.empty((2048, 1024), "f4", faults=faults)
+    assert not a.any()
+    a[:] = np.arange(2048, dtype="f4")[:, None]
+    assert a.sum(dtype="f8") == 1024 * 2047 * 1024
+    assert cache.stats().resident_bytes_max <= 1 << 20
+    assert a.region.stats()["failed_faults"] == 0
+
+
+def test_shapes_and_slices_are_numpys(over, plain):
+    chance = random.Random(25)
+
+    def index(length):
+        start, stop = sorted(chance.randrange(-length - 5, length + 5) for _ in range(2))
+        return chance.choice([
+            slice(start, stop, chance.choice([1, 1, 2, 7, -1, -3])),
+            slice(None),
+            chance.randrange(-length, length),
+            [chance.randrange(length) for _ in range(5)],
+        ])
+
+    for _ in range(100):
+        where = tuple(index(length) for length in plain.shape[: chance.choice([1, 2])])
+        match chance.choice(["read", "write", "compute", "view", "sort"]):
+            case "read":
+                assert np.array_equal(over[where], plain[where])
+            case "write":
+                value = chance.randrange(1 << 30)
+                over[where] = value
+                plain[where] = value
+            case "compute":
+                assert np.array_equal(over[where] * 2 + 1, plain[where] * 2 + 1)
+                assert np.sum(over[where]) == np.sum(plain[where])
+            case "view":
+                assert np.array_equal(over.T[::300].ravel()[5:], plain.T[::300].ravel()[5:])
+            case "sort":
+                row = chance.randrange(len(plain))
+                over[row].sort()
+                plain[row].sort()
+    assert np.array_equal(over, plain)
+    over.flush()
+    assert np.array_equal(np.fromfile(over_path(over), "i4").reshape(plain.shape), plain)
+
+
+def over_path(array):
+    """The file in the folder that the fixture has made."""
+    return array_paths[id(array.region)]
+
+
+array_paths = {}
+
+
+@pytest.fixture(autouse=True)
+def note_path(request, tmp_path):
+    if "over" in request.fixturenames:
+        array_paths[id(request.getfixturevalue("over").region)] = tmp_path / "array"
+    yield
+    array_paths.clear()
+
+
+def test_results_are_plain_and_views_are_not(over):
+    assert type(over[1:]) is type(over) and over[1:].region is over.region
+    assert type(over + 1) is np.ndarray and type(over[[1, 2]]) is np.ndarray
+    assert np.isscalar(over[0, 0]) and np.isscalar(over.sum())
+    assert over.copy().region is None
+    with pytest.raises(ValueError, match="numpy's own"):
+        over.copy().flush()
+    for other in (pickle.loads(pickle.dumps(over)), copy.deepcopy(over)):
+        assert type(other) is np.ndarray or other.region is None
+        assert np.array_equal(other, over)
+
+
+def test_saving_works_whatever_is_in_memory(over, plain, tmp_path):
+    # Few columns: each element of one is a fault.
+    for view, expected in (
+        (over, plain), (over.T[::300], plain.T[::300]), (over[::3, 5:], plain[::3, 5:]),
+    ):
+        over.advise("dontneed")
+        view.tofile(tmp_path / "raw")
+        assert (tmp_path / "raw").read_bytes() == expected.tobytes()
+        over.advise("dontneed")
+        with open(tmp_path / "raw", "wb") as f:
+            f.write(b"head")
+            view.tofile(f)
+            f.write(b"tail")
+        assert (tmp_path / "raw").read_bytes() == b"head" + expected.tobytes() + b"tail"
+        np.save(tmp_path / "saved.npy", view)
+        assert np.array_equal(np.load(tmp_path / "saved.npy"), expected)
+        assert view.tobytes() == expected.tobytes()
+    over[:2].tofile(tmp_path / "text", sep=" ")
+    assert np.array_equal(np.fromfile(tmp_path / "text", "i4", sep=" "), plain[:2].ravel())
+
+
+def test_npy_files_are_arrays(cache, tmp_path, plain):
+    for array in (plain, np.asfortranarray(plain), plain[0, 0]):
+        np.save(tmp_path / "a.npy", array)
+        ours = cache.load(tmp_path / "a.npy")
+        assert np.array_equal(ours, array) and ours.flags.f_contiguous == array.flags.f_contiguous
+        del ours
+        gc.collect()
+
+
+def test_system_calls_are_given_the_memory(cache, tmp_path, plain):
+    path = tmp_path / "array"
+    plain.tofile(path)
+    with pagetide.PageCache(memory="256K") as small:
+        a = small.array(path, "i4", plain.shape, "r+")
+        if a.region.faults != "threads":
+            pytest.skip("this user's regions serve no faults of system calls (not root)")
+        a.advise("dontneed")
+        with open(tmp_path / "written", "wb", buffering=0) as f:
+            assert f.write(a) == plain.nbytes
+        assert (tmp_path / "written").read_bytes() == plain.tobytes()
+        a.advise("dontneed")
+        with open(path.with_name("other"), "w+b", buffering=0) as f:
+            f.write(bytes(range(256)) * 1000)
+            f.seek(0)
+            assert f.readinto(a) == 256_000
+        assert a.tobytes()[:256_000] == bytes(range(256)) * 1000
+        a.advise("dontneed")
+        sender, receiver = socket.socketpair()
+        thread = threading.Thread(target=lambda: (sender.sendall(a[:100]), sender.close()))
+        thread.start()
+        received = b"".join(iter(lambda: receiver.recv(1 << 16), b""))
+        thread.join()
+        assert received == a[:100].tobytes()
+
+
+def test_a_populated_part_can_be_given_to_system_calls(over, plain, tmp_path):
+    part = over[10:20]
+    part.advise("dontneed")
+    part.populate()
+    with open(tmp_path / "part", "wb", buffering=0) as f:
+        assert f.write(part) == part.nbytes
+    part.populate(for_writes=True)
+    with open(tmp_path / "part", "rb", buffering=0) as f:
+        assert f.readinto(part) == part.nbytes
+    assert np.array_equal(part, plain[10:20])
+
+
+def test_files_of_a_cache_fill_and_drain_its_arrays(cache, tmp_path, plain, faults):
+    plain.tofile(tmp_path / "from")
+    a = cache.empty(plain.shape, "i4", faults=faults)
+    with cache.open(tmp_path / "from") as f, cache.open(tmp_path / "to", "w+") as g:
+        assert f.readinto(a) == plain.nbytes and np.array_equal(a, plain)
+        assert g.write(a) == plain.nbytes and g.pwrite(a, 8192) == plain.nbytes
+        assert g.pread(plain.nbytes, 8192) == plain.tobytes()
+        assert f.preadinto(a[:2], 4) == a[:2].nbytes and a[0, 0] == plain[0, 1]
+
+
+def test_modes_are_those_of_memmap(cache, tmp_path, plain):
+    path = tmp_path / "array"
+    a = cache.array(path, "i4", plain.shape, "w+")
+    assert not a.any()
+    a[:] = plain
+    same = cache.array(path, "i4", mode="r", offset=plain.itemsize)
+    assert same.region is a.region and np.array_equal(same, plain.ravel()[1:])
+    with pytest.raises(ValueError):
+        same[0] = 1
+    with pytest.raises(OSError, match="drop them first"):
+        cache.array(path, "i4", plain.shape, "w+")
+    with pytest.raises(OSError, match="region"):
+        cache.open(path)
+    del a, same
+    gc.collect()
+    assert np.array_equal(np.fromfile(path, "i4").reshape(plain.shape), plain)
+    a = cache.array(path, "i4")
+    with pytest.raises(ValueError):
+        a[0] = 1
+    with pytest.raises(OSError, match="reading alone"):
+        cache.array(path, "i4", mode="r+")
+    del a
+    gc.collect()
+    os.chmod(path, 0o444)
+    assert cache.array(path, "i4").sum() == plain.sum()
+
+
+def test_what_cannot_be_an_array_is_said(cache, path, tmp_path):
+    for wrong in (
+        {"shape": 10**6}, {"dtype": "f8", "offset": 3}, {"dtype": object}, {"mode": "q"},
+        {"shape": -1}, {"offset": -1}, {"mode": "w+"}, {"faults": "magic"}, {"dtype": "V0"},
+    ):
+        with pytest.raises(ValueError):
+            cache.array(path, **wrong)
+    with pytest.raises(FileNotFoundError):
+        cache.array(tmp_path / "none")
+    with pytest.raises(FileNotFoundError):
+        cache.empty(10, folder=tmp_path / "none")
+    with pytest.raises((ValueError, MemoryError, OSError)):
+        cache.empty(1 << 60)
+    assert cache.array(path, shape=0).size == 0 and cache.empty((3, 0)).shape == (3, 0)
+
+
+def test_views_outlive_cache_and_array(tmp_path, plain, faults):
+    path = tmp_path / "array"
+    plain.tofile(path)
+    cache = pagetide.PageCache(memory="256K")
+    a = cache.array(path, "i4", plain.shape, "r+", faults=faults)
+    row, view = a[7], memoryview(a.region)
+    cache.close()
+    del cache, a
+    gc.collect()
+    assert np.array_equal(row, plain[7])
+    row[:] = 5
+    assert bytes(view[7 * 2800 : 7 * 2800 + 4]) == b"\5\0\0\0"
+    row.flush()
+    del row
+    gc.collect()
+    assert view[7 * 2800] == 5
+    view.release()
+    gc.collect()
+    assert (np.fromfile(path, "i4").reshape(plain.shape)[7] == 5).all()
+
+
+def test_memory_without_numpy(cache, path, contents):
+    region = cache.region(path)
+    view = memoryview(region)
+    assert view.readonly and view.nbytes == region.nbytes == len(contents) and view == contents
+    with pytest.raises((BufferError, TypeError)):
+        io.BytesIO(contents).readinto(region)
+    zeros = cache.region(nbytes="2M")
+    memoryview(zeros)[5] = 7
+    assert bytes(memoryview(zeros)[:8]) == b"\0\0\0\0\0\7\0\0"
+    status, said, complaint = run_python(
+        "import sys; sys.modules['numpy'] = None\n"
+        "import pagetide; print(sum(memoryview(pagetide.PageCache('1M').region(nbytes=8192))))"
+    )
+    assert (status, said) == (0, "0\n"), complaint
+
+
+def test_threads_share_an_array(faults):
+    with pagetide.PageCache(memory="512K") as cache:
+        a = cache.empty((8, 512, 64), "i8", faults=faults)
+
+        def work(own):
+            for step in range(1, 6):
+                a[own] += 1
+                assert (a[own] == step).all()
+
+        threads = [threading.Thread(target=work, args=(own,)) for own in range(8)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+        assert (a == 5).all()
