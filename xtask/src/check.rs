@@ -254,6 +254,8 @@ fn loom(context: &StepContext) -> Outcome {
         ("RUSTFLAGS", OsString::from("--cfg loom")),
         // Its own folder: other flags would rebuild everything, there and back.
         ("CARGO_TARGET_DIR", context.target_dir().join("loom").into_os_string()),
+        // Built once, run for a minute.
+        ("CARGO_PROFILE_RELEASE_LTO", OsString::from("off")),
     ];
     let command = ["test", "-p", "pagetide-sys", "-p", "pagetide", "--release", "--lib"];
     context.cargo_with(&[&command[..], &["--locked", "loom", "--", "--show-output"]].concat(), &env)
