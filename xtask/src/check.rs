@@ -1,7 +1,7 @@
 //! The ladder of checks, cheapest first, and the loop that climbs it.
 //!
 //! ```text
-//! format > tidy > clippy > no-OS build > docs > tests > loom > Miri > fuzz
+//! format > tidy > clippy > no-OS build > docs > tests > python > loom > Miri > fuzz
 //! ```
 //!
 //! The whole ladder is meant to take less than [`TOTAL`] from an empty target folder on two
@@ -15,6 +15,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::programs;
+use crate::python;
 use crate::step::{Outcome, StepContext};
 use crate::tally::{self, Tally};
 use crate::tidy;
@@ -94,13 +95,14 @@ const fn step(
 /// Before the others, and only where it is asked for.
 const INSTALL: Step = step("programs", 900, Kind::Lint, programs::install);
 
-const FULL: [Step; 9] = [
+const FULL: [Step; 10] = [
     step("format", 60, Kind::Lint, format),
     step("tidy", 60, Kind::Lint, house_rules),
     step("clippy", 1_800, Kind::Lint, clippy),
     step("core without an OS", 900, Kind::Lint, core_without_an_os),
     step("docs", 900, Kind::Lint, docs),
     step("tests", 4_500, Kind::Tests, all_tests),
+    step("python", 600, Kind::DeepTests, python::run),
     step("loom", 300, Kind::DeepTests, loom),
     step("miri", 420, Kind::DeepTests, miri),
     step("fuzz", 300, Kind::Deep, fuzz),

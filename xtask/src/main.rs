@@ -18,6 +18,7 @@
 mod check;
 mod dist;
 mod programs;
+mod python;
 mod results;
 mod step;
 mod tally;

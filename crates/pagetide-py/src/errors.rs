@@ -53,10 +53,13 @@ pub(crate) fn unsupported(py: Python<'_>, said: &'static str) -> PyErr {
 fn find_errno(error: &(dyn Error + 'static)) -> Option<i32> {
     let mut next = Some(error);
     while let Some(error) = next {
-        if let Some(errno) = error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
+        let system = error.downcast_ref::<io::Error>();
+        if let Some(errno) = system.and_then(io::Error::raw_os_error) {
             return Some(errno);
         }
-        next = error.source();
+        // The source of one that holds another is that one's source, and not that one.
+        let held = system.and_then(io::Error::get_ref);
+        next = held.map(|held| held as &dyn Error).or_else(|| error.source());
     }
     None
 }

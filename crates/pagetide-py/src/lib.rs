@@ -1,4 +1,4 @@
-//! The Python door: files and arrays of a page cache, as the package `pagetide`.
+//! The Python door: files and arrays of Pagetide, as the package `pagetide`.
 //!
 //! ```text
 //!   python/pagetide/   what people import: docstrings, dataclasses, numpy

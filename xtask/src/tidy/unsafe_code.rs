@@ -40,12 +40,13 @@ const CAPI: &str = "crates/pagetide-capi/";
 const SOUNDNESS: &str = "docs/soundness.md";
 
 /// The crate roots that lock unsafe out, and how firmly.
-const LOCKS: [(&str, &str); 6] = [
+const LOCKS: [(&str, &str); 7] = [
     ("crates/pagetide-core/src/lib.rs", "#![forbid(unsafe_code)]"),
     ("crates/pagetide-lab/src/lib.rs", "#![forbid(unsafe_code)]"),
     ("crates/pagetide-cli/src/main.rs", "#![forbid(unsafe_code)]"),
     ("crates/pagetide-tune/src/main.rs", "#![forbid(unsafe_code)]"),
     ("crates/pagetide/src/lib.rs", "#![deny(unsafe_code)]"),
+    ("crates/pagetide-py/src/lib.rs", "#![deny(unsafe_code)]"),
     ("xtask/src/main.rs", "#![forbid(unsafe_code)]"),
 ];
 
