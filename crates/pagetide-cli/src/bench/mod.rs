@@ -22,8 +22,8 @@
 //!           small-*,
 //!           one-pass-*
 //!   run     recorded         run           with --record; without
-//!   run     mmap-random,     linux-random, loads of a mapped file under `pagetide run --mmap cache`;
-//!           mmap-loop        linux-default the kernel's mapping in a cgroup of the same limit
+//!   run     mmap-random,     linux-random, loads of a file mapped under `run --mmap cache`; of the
+//!           mmap-loop        linux-default kernel's mapping in a cgroup of the same limit
 //!   tier    zipf, fits       all-fast      a read, zipf 0.99, of fast memory over 4x slow memory;
 //!                                          as much fast memory
 //!   region  faults, load,    kernel,       a fault of a region; a load from it, mapped, and at 4x

@@ -1,4 +1,4 @@
-//! `bench run`'s mapped files: loads under `pagetide run --mmap cache`, and of the kernel's mapping.
+//! Mapped files of `bench run`: loads under `run --mmap cache`, and of the kernel's mapping.
 //!
 //! ```text
 //!   mmap-random  4 KiB by chance, of a file of 4x memory, by 1 and 2 processes   MADV_RANDOM
