@@ -99,9 +99,7 @@ impl Opened {
         // What the program has made appends where it said so; what is written back has its place.
         let flags = rustix::fs::fcntl_getfl(real)?;
         let stat = rustix::fs::fstat(real)?;
-        if flags.contains(OFlags::APPEND) {
-            rustix::fs::fcntl_setfl(real, flags - OFlags::APPEND)?;
-        }
+        rustix::fs::fcntl_setfl(real, flags - OFlags::APPEND)?;
         let opened = server.cache.open_held(Arc::clone(real), kind == LeaseKind::Write);
         let file = opened.errno().inspect_err(|_| {
             let _ = rustix::fs::fcntl_setfl(real, flags);

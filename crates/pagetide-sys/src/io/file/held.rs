@@ -21,7 +21,6 @@ use pagetide_core::units::PAGE_BYTES;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Writes that end within this go through the kernel's cache.
@@ -32,9 +31,7 @@ const SMALL_BYTES: u64 = 128 << 10;
 pub(super) struct Held {
     file: Arc<File>,
     is_direct: bool,
-    /// Whether `O_DIRECT` is on; changed with `buffered` held.
-    is_on: AtomicBool,
-    /// Held for each buffered request.
+    /// Held while `O_DIRECT` is off.
     buffered: Mutex<()>,
 }
 
@@ -46,39 +43,23 @@ impl Held {
         if let Some(kind) = kind_unless_regular(&stat) {
             return Err(OpenStoreError::NotRegular { kind });
         }
-        let is_on = fcntl_getfl(&*file).map_err(|error| os(error.into()))?.contains(OFlags::DIRECT);
-        let (is_on, buffered) = (AtomicBool::new(is_on), Mutex::new(()));
-        let mut held = Held { file, is_direct: false, is_on, buffered };
-        held.is_direct = direct
+        let is_direct = direct
             && match takes_direct(&stat) {
-                Some(takes) => takes,
-                None => held.switch(true).is_ok() && has_read_direct(&held.file),
+                Some(takes) => takes && set_direct(&file, true).is_ok(),
+                None => set_direct(&file, true).is_ok() && has_read_direct(&file),
             };
-        if !held.is_direct {
-            held.switch(false).map_err(os)?;
+        if !is_direct {
+            set_direct(&file, false).map_err(os)?;
         }
-        Ok(held)
+        Ok(Held { file, is_direct, buffered: Mutex::new(()) })
     }
 
     pub(super) fn file(&self) -> &File {
         &self.file
     }
 
-    /// The file, if it takes direct requests: by [`Held::issue_direct`].
     pub(super) fn direct(&self) -> Option<&File> {
         self.is_direct.then_some(&*self.file)
-    }
-
-    /// The file, for a direct request that is issued now.
-    pub(super) fn issue_direct(&self) -> &File {
-        // Beside a buffered request, and where the flag is refused, it goes through the kernel's
-        // cache.
-        if !self.is_on.load(Acquire)
-            && let Ok(_turn) = self.buffered.try_lock()
-        {
-            let _ = self.switch(true);
-        }
-        &self.file
     }
 
     /// Runs a request that goes through the kernel's page cache.
@@ -88,19 +69,10 @@ impl Held {
         }
         let _turn = self.buffered.lock().unwrap_or_else(PoisonError::into_inner);
         // Where the flag cannot be changed, the request says so itself.
-        let _ = self.switch(false);
-        request(&self.file)
-    }
-
-    /// Puts `O_DIRECT` on or takes it off; the access mode and whatever else is set stay.
-    fn switch(&self, on: bool) -> io::Result<()> {
-        if self.is_on.load(Acquire) != on {
-            let flags = fcntl_getfl(&*self.file)?;
-            let wanted = if on { flags | OFlags::DIRECT } else { flags - OFlags::DIRECT };
-            fcntl_setfl(&*self.file, wanted)?;
-            self.is_on.store(on, Release);
-        }
-        Ok(())
+        let _ = set_direct(&self.file, false);
+        let result = request(&self.file);
+        let _ = set_direct(&self.file, true);
+        result
     }
 
     /// Whether the file ends at `end`, or before: no other process changes it.
@@ -113,6 +85,13 @@ impl Held {
         end <= SMALL_BYTES
             && rustix::fs::fstat(&*self.file).is_ok_and(|stat| stat.st_size as u64 <= SMALL_BYTES)
     }
+}
+
+/// Keeps the access mode and whatever else is set.
+fn set_direct(file: &File, on: bool) -> io::Result<()> {
+    let flags = fcntl_getfl(file)?;
+    let wanted = if on { flags | OFlags::DIRECT } else { flags - OFlags::DIRECT };
+    Ok(fcntl_setfl(file, wanted)?)
 }
 
 fn has_read_direct(file: &File) -> bool {

@@ -176,8 +176,7 @@ impl StoreFile {
     /// Runs a request through `direct`, or through the kernel's page cache.
     fn through<T>(&self, direct: Option<&File>, request: impl FnOnce(&File) -> T) -> T {
         match (direct, &self.descriptors) {
-            (Some(direct), Descriptors::Two { .. }) => request(direct),
-            (Some(_), Descriptors::One(held)) => request(held.issue_direct()),
+            (Some(direct), _) => request(direct),
             (None, Descriptors::Two { buffered, .. }) => request(buffered),
             (None, Descriptors::One(held)) => held.buffered(request),
         }
@@ -389,13 +388,9 @@ impl StoreFile {
         Look::at(self.any()).map_err(|source| StoreError::Stat { source })
     }
 
-    /// The descriptor for page-aligned requests of whole pages, one of which is issued now.
+    /// The descriptor for page-aligned requests of whole pages.
     pub(crate) fn aligned_fd(&self) -> RawFd {
-        let file = match &self.descriptors {
-            Descriptors::One(held) if self.is_direct() => held.issue_direct(),
-            _ => self.direct().unwrap_or(self.any()),
-        };
-        file.as_raw_fd()
+        self.direct().unwrap_or(self.any()).as_raw_fd()
     }
 }
 
