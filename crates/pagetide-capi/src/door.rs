@@ -8,6 +8,7 @@
 //! The errno is the system's where the system refused, somewhere in the chain of causes; else the
 //! one that says the same as the error's kind.
 
+use pagetide::find_errno;
 use std::any::Any;
 use std::cell::RefCell;
 use std::error::Error;
@@ -113,20 +114,6 @@ fn describe(panic: &(dyn Any + Send)) -> &str {
         (_, Some(text)) => text,
         _ => "a panic without a message",
     }
-}
-
-fn find_errno(error: &(dyn Error + 'static)) -> Option<c_int> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        let system = error.downcast_ref::<io::Error>();
-        if let Some(errno) = system.and_then(io::Error::raw_os_error) {
-            return Some(errno);
-        }
-        // The source of one that holds another is that one's source, and not that one.
-        let held = system.and_then(io::Error::get_ref);
-        next = held.map(|held| held as &dyn Error).or_else(|| error.source());
-    }
-    None
 }
 
 fn errno_of(kind: ErrorKind) -> c_int {

@@ -10,6 +10,7 @@
 //!
 //! The sentence is always the one that Rust's error prints.
 
+use pagetide::find_errno;
 use pyo3::exceptions::{PyMemoryError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -48,20 +49,6 @@ pub(crate) fn unsupported(py: Python<'_>, said: &'static str) -> PyErr {
         Ok(class) => PyErr::from_type(class, said),
         Err(error) => error,
     }
-}
-
-fn find_errno(error: &(dyn Error + 'static)) -> Option<i32> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        let system = error.downcast_ref::<io::Error>();
-        if let Some(errno) = system.and_then(io::Error::raw_os_error) {
-            return Some(errno);
-        }
-        // The source of one that holds another is that one's source, and not that one.
-        let held = system.and_then(io::Error::get_ref);
-        next = held.map(|held| held as &dyn Error).or_else(|| error.source());
-    }
-    None
 }
 
 /// What the system calls it, without the number that Rust adds.

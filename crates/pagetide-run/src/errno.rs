@@ -1,7 +1,6 @@
 //! What a call under us fails with: an errno, found in whatever the library said.
 
 use std::error::Error;
-use std::io;
 
 pub(crate) use rustix::io::Errno;
 
@@ -17,27 +16,16 @@ impl<T, E: Error + 'static> IntoErrno<T> for Result<T, E> {
     }
 }
 
-/// The system's own code, somewhere down the chain of causes; EIO where there is none.
+/// EIO where the system has said nothing.
 fn find(error: &(dyn Error + 'static)) -> Errno {
-    let mut next = Some(error);
-    while let Some(this) = next {
-        if let Some(io) = this.downcast_ref::<io::Error>() {
-            if let Some(code) = io.raw_os_error() {
-                return Errno::from_raw_os_error(code);
-            }
-            if let Some(inner) = io.get_ref() {
-                return find(inner);
-            }
-        }
-        next = this.source();
-    }
-    Errno::IO
+    pagetide::find_errno(error).map_or(Errno::IO, Errno::from_raw_os_error)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use pagetide::{SyncError, WriteError};
+    use std::io;
 
     #[test]
     fn the_systems_code_is_found_under_the_librarys_words() {

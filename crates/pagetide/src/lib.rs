@@ -164,7 +164,7 @@ pub use {
     engine::tiering::TieringOptions,
     errors::{
         AdviseError, BuildError, CreateRegionError, GroupError, OpenError, ReadError, ResizeError,
-        SyncError, WriteError,
+        SyncError, WriteError, find_errno,
     },
     memory::compressed::CompressedStats,
     memory::store::Store,

@@ -4,7 +4,10 @@
 //! documentation what to do. All of them turn into [`std::io::Error`] for callers that speak it,
 //! with the kind that fits ([`kinds`] has the table); the original stays reachable inside.
 
+mod errno;
 mod kinds;
+
+pub use errno::find_errno;
 
 use crate::memory::tier::plan::TierError;
 use pagetide_core::group::GROUPS_MAX;
