@@ -232,13 +232,10 @@ unsafe extern "C" fn fwrite(
     nr: size_t,
     stream: *mut next::Stream,
 ) -> size_t {
-    // SAFETY: our caller's stream, and a copy of its bytes (S20).
-    let give = |bytes, len, _| unsafe { next::fwrite(bytes, 1, len, stream) } as isize;
-    match size.checked_mul(nr).and_then(|len| maps::in_copies(buffer, len, give)) {
-        Some(done) => done as usize / size,
-        // SAFETY: our caller's arguments (S20).
-        None => unsafe { next::fwrite(buffer, size, nr, stream) },
-    }
+    // SAFETY: our caller's arguments, or a copy of its bytes (S20).
+    write_items(buffer, size, nr, |bytes, size, nr| unsafe {
+        next::fwrite(bytes, size, nr, stream)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -248,11 +245,22 @@ unsafe extern "C" fn fwrite_unlocked(
     nr: size_t,
     stream: *mut next::Stream,
 ) -> size_t {
-    // SAFETY: our caller's stream, and a copy of its bytes (S20).
-    let give = |bytes, len, _| unsafe { next::fwrite_unlocked(bytes, 1, len, stream) } as isize;
+    // SAFETY: our caller's arguments, or a copy of its bytes (S20).
+    write_items(buffer, size, nr, |bytes, size, nr| unsafe {
+        next::fwrite_unlocked(bytes, size, nr, stream)
+    })
+}
+
+/// Has items written to a stream: as they are, or byte by byte of copies.
+fn write_items(
+    buffer: *const c_void,
+    size: size_t,
+    nr: size_t,
+    write: impl Fn(*const c_void, size_t, size_t) -> size_t,
+) -> size_t {
+    let give = |bytes, len, _| write(bytes, 1, len) as isize;
     match size.checked_mul(nr).and_then(|len| maps::in_copies(buffer, len, give)) {
         Some(done) => done as usize / size,
-        // SAFETY: our caller's arguments (S20).
-        None => unsafe { next::fwrite_unlocked(buffer, size, nr, stream) },
+        None => write(buffer, size, nr),
     }
 }

@@ -28,7 +28,6 @@
 
 use std::fmt;
 use std::io;
-use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -169,7 +168,6 @@ impl PageFile {
 
 impl fmt::Debug for PageFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let held: Range<u64> = 0..self.nr_held();
-        write!(f, "PageFile({} of {} pages)", held.end, self.nr_pages())
+        write!(f, "PageFile({} of {} pages)", self.nr_held(), self.nr_pages())
     }
 }

@@ -51,7 +51,7 @@ impl Mapped {
         Ok(mapped)
     }
 
-    /// Maps zeros of this process's own, where the kernel likes.
+    /// Maps zeros of this process's own.
     pub(crate) fn anonymous(len: usize) -> io::Result<Mapped> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let start = addresses::reserve(len, access, MapFlags::empty())?;

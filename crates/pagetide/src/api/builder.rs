@@ -302,7 +302,6 @@ impl Builder {
             groups: self.groups.then(Box::default),
             started_at: Instant::now(),
             background: Signal::default(),
-            collapser: Signal::default(),
             has_workers: limits.has_workers,
             here: Here::default(),
             has_free,
@@ -310,6 +309,7 @@ impl Builder {
         Ok(Engine {
             filler: Filler::new(&source),
             prefetcher: Prefetcher::new(&source, &io),
+            collapser: Signal::default(),
             lender: Mutex::default(),
             pages,
             mappings,

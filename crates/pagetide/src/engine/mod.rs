@@ -55,7 +55,7 @@ use crate::engine::frame_source::FrameSource;
 use crate::engine::pages::Pages;
 use crate::engine::prefetch::Prefetcher;
 use crate::engine::registry::Registry;
-use crate::memory::locks::lock;
+use crate::memory::locks::{Signal, lock};
 use pagetide_sys::{FrameLender, UffdError};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -68,6 +68,8 @@ pub(crate) struct Engine {
     pub(crate) source: Arc<FrameSource>,
     pub(crate) filler: Filler,
     pub(crate) prefetcher: Prefetcher,
+    /// Stops the thread that has huge pages made.
+    pub(crate) collapser: Signal,
     /// What lends frames' memory to regions, once there was one.
     pub(crate) lender: Mutex<Option<Arc<FrameLender>>>,
     /// Whether files bypass the kernel's page cache, all that were opened so far.

@@ -29,7 +29,7 @@ pub(super) fn run(engine: &Arc<Engine>) {
     let arena = &engine.pages.arena;
     let mut blocks: VecDeque<u32> = (0..arena.nr_to_collapse()).collect();
     let mut nr_before = 0;
-    while !blocks.is_empty() && engine.source.collapser.wait(INTERVAL) != Wake::Stop {
+    while !blocks.is_empty() && engine.collapser.wait(INTERVAL) != Wake::Stop {
         let nr_come = count_pages_in(engine);
         if nr_come - nr_before < QUIET_PAGES && nr_come > 0 {
             for _ in 0..NR_AT_ONCE.min(blocks.len()) {

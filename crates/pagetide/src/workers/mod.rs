@@ -44,13 +44,14 @@ impl CacheShared {
             workers: Mutex::default(),
         });
         if limits.has_workers {
-            let loops: [(&str, WorkerLoop); 4] = [
+            let loops: [(&str, WorkerLoop); 3] = [
                 ("pagetide-reclaim", reclaimer::run),
                 ("pagetide-flush", flusher::run),
                 ("pagetide-ahead", prefetcher::run),
-                ("pagetide-huge", collapser::run),
             ];
-            for (name, work) in loops {
+            let has_blocks = shared.engine.pages.arena.nr_to_collapse() > 0;
+            let collapser = has_blocks.then_some(("pagetide-huge", collapser::run as WorkerLoop));
+            for (name, work) in loops.into_iter().chain(collapser) {
                 let engine = Arc::clone(&shared.engine);
                 let thread = std::thread::Builder::new().name(name.into());
                 let worker = thread.spawn(move || work(&engine)).map_err(BuildError::Thread)?;
@@ -66,7 +67,7 @@ impl Drop for CacheShared {
         let engine = &self.engine;
         engine.flusher.stop();
         engine.source.background.stop();
-        engine.source.collapser.stop();
+        engine.collapser.stop();
         engine.prefetcher.signal.stop();
         for worker in lock(&self.workers).drain(..) {
             // A worker that panicked has said so; what it left is written below all the same.

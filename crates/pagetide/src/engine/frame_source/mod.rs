@@ -53,8 +53,6 @@ pub(crate) struct FrameSource {
     pub(crate) started_at: Instant,
     /// Wakes background reclaim; where that is switched off, it wakes nothing.
     pub(crate) background: Signal,
-    /// Stops the thread that has huge pages made.
-    pub(crate) collapser: Signal,
     /// Whether worker threads run; without them, their work is done by the callers.
     pub(crate) has_workers: bool,
     /// What is reclaimed with in the middle of a fault.
