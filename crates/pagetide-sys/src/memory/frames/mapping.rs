@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::slice;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap};
@@ -32,6 +32,9 @@ pub(super) struct Mapping {
     file: Option<OwnedFd>,
     /// What is not to be made of huge pages, if anything else is.
     given_back: Option<GivenBack>,
+    /// The blocks of a memory file that huge pages were asked for; none of private memory, which
+    /// is made of them as it is touched.
+    asked: Box<[AtomicBool]>,
 }
 
 // SAFETY: S1 (the mapping belongs to this value): nothing in it is tied to a thread.
@@ -67,6 +70,8 @@ impl Mapping {
         unsafe { mmap(mapping.base().cast(), len, READ_WRITE, flags, &file, 0) }?;
         mapping.file = Some(file);
         mapping.want_huge_pages(huge_pages);
+        let nr_asked = if huge_pages { len / BLOCK_BYTES } else { 0 };
+        mapping.asked = (0..nr_asked).map(|_| AtomicBool::new(false)).collect();
         Ok(mapping)
     }
 
@@ -78,7 +83,7 @@ impl Mapping {
 
     fn map(len: usize, access: ProtFlags, flags: MapFlags) -> io::Result<Mapping> {
         let base = addresses::reserve(len, access, flags)?;
-        Ok(Mapping { base, len, file: None, given_back: None })
+        Ok(Mapping { base, len, file: None, given_back: None, asked: Box::default() })
     }
 
     /// Has these bytes made of such pages, now and later; tells whether the kernel took that. One
@@ -240,9 +245,9 @@ impl Mapping {
         if result == 0 { present.iter().filter(|&&page| page & 1 != 0).count() } else { 0 }
     }
 
-    /// Whether the kernel makes huge pages of it only where it is told to, block by block.
-    pub(super) fn wants_collapse(&self) -> bool {
-        self.file.is_some() && self.given_back.is_some()
+    /// Blocks that the kernel makes huge pages of only where it is told to, one by one.
+    pub(super) fn nr_to_collapse(&self) -> usize {
+        self.asked.len()
     }
 
     /// Makes a huge page of a block that is all in memory; false if a page of it is not.
@@ -250,13 +255,33 @@ impl Mapping {
         let start = block * BLOCK_BYTES;
         let is_full = self.count_present(start, &mut [0; BLOCK_FRAMES]) == BLOCK_FRAMES;
         if is_full {
-            let start = self.base().wrapping_add(start).cast();
-            // Memory may be in pieces, or the block of small pages by advice; kernels before 6.1
-            // cannot. It stays as it is then.
-            // SAFETY: S1 (counted above); contents stay what they are for all readers.
-            let _ = unsafe { libc::madvise(start, BLOCK_BYTES, libc::MADV_COLLAPSE) };
+            self.ask_for_huge(block);
         }
         is_full
+    }
+
+    /// Makes huge pages of the blocks that these bytes lie in, once for each; what is not in
+    /// memory of them comes into it.
+    pub(super) fn make_huge(&self, bytes: Range<usize>) {
+        let blocks = bytes.start / BLOCK_BYTES..bytes.end.div_ceil(BLOCK_BYTES);
+        for block in blocks.start..blocks.end.min(self.asked.len()) {
+            let asked = &self.asked[block];
+            if !asked.load(Relaxed) && !asked.swap(true, Relaxed) {
+                let page = self.base().wrapping_add(bytes.start.max(block * BLOCK_BYTES));
+                // Nothing is made of nothing.
+                // SAFETY: S1 (inside the mapping); populating changes no contents.
+                let _ = unsafe { madvise(page.cast(), FRAME_BYTES, Advice::LinuxPopulateRead) };
+                self.ask_for_huge(block);
+            }
+        }
+    }
+
+    /// Memory may be in pieces, just in use, or of small pages by advice; kernels before 6.1
+    /// cannot. It stays as it is then.
+    fn ask_for_huge(&self, block: usize) {
+        let start = self.base().wrapping_add(block * BLOCK_BYTES).cast();
+        // SAFETY: S1 (a whole block of the mapping); contents stay what they are for all readers.
+        let _ = unsafe { libc::madvise(start, BLOCK_BYTES, libc::MADV_COLLAPSE) };
     }
 
     /// Drops the contents of `len` bytes from `start`, and [withholds](Self::withhold) them; they
@@ -266,6 +291,9 @@ impl Mapping {
     /// The range is inside the mapping, and the caller owns its frames exclusively.
     pub(super) unsafe fn discard(&self, start: usize, len: usize) -> io::Result<()> {
         self.withhold(start..start + len);
+        for block in start / BLOCK_BYTES..(start + len).div_ceil(BLOCK_BYTES) {
+            self.asked.get(block).into_iter().for_each(|asked| asked.store(false, Relaxed));
+        }
         let start = self.base().wrapping_add(start).cast();
         let advice = match self.file {
             // Private pages are dropped, those of a file removed from it.

@@ -171,15 +171,20 @@ impl FrameMemory {
         self.mapping.touch()
     }
 
-    /// Blocks of 2 MiB that become huge pages by [`FrameMemory::collapse`] alone.
+    /// Blocks of 2 MiB that become huge pages only where that is asked for.
     pub(crate) fn nr_to_collapse(&self) -> u32 {
-        let nr_blocks = self.nr_frames / given_back::BLOCK_FRAMES as u32;
-        if self.mapping.wants_collapse() { nr_blocks } else { 0 }
+        self.mapping.nr_to_collapse() as u32
     }
 
     /// Makes a huge page of a block that is all in memory; false if it is not.
     pub(crate) fn collapse(&self, block: u32) -> bool {
         self.mapping.collapse(block as usize)
+    }
+
+    /// Makes huge pages of what `frames` lie in, once for each; panics when they are not in the
+    /// arena.
+    pub(crate) fn make_huge(&self, frames: Range<u32>) {
+        self.mapping.make_huge(self.bytes_of(&frames));
     }
 
     pub(crate) fn count_resident_bytes(&self) -> u64 {

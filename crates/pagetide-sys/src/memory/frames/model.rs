@@ -69,9 +69,11 @@ impl Mapping {
 
     pub(super) fn stay_small(&self) {}
 
-    pub(super) fn wants_collapse(&self) -> bool {
-        false
+    pub(super) fn nr_to_collapse(&self) -> usize {
+        0
     }
+
+    pub(super) fn make_huge(&self, _bytes: std::ops::Range<usize>) {}
 
     pub(super) fn collapse(&self, _block: usize) -> bool {
         false

@@ -64,6 +64,8 @@ impl ArenaFrames {
             && let Some(run) = self.zone.alloc_run(nr_left)
         {
             nr_left -= u64::from(run.end.0 - run.start.0);
+            let in_arena = |frame: FrameId| FrameId(self.first + frame.0);
+            self.arena.make_huge(in_arena(run.start)..in_arena(run.end));
             taken.extend((run.start.0..run.end.0).map(|frame| self.claim(FrameId(frame))));
         }
     }
