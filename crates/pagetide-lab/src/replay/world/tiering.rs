@@ -21,7 +21,7 @@ use pagetide_core::page_alloc::WatermarkLevel;
 use pagetide_core::record::{AccessKind, Note, RecordedTiers};
 use pagetide_core::tiering::{
     BalancingMode, Demotion, EntryFacts, Headroom, HintFaultAction, HintScan, Migration, Promotion,
-    ScanChunk, ScannedMapping, StampWidth, TierCosts, Topology, background_level,
+    ScanChunk, ScannedMapping, TierCosts, Topology, background_level, hint_stamp,
 };
 use pagetide_core::units::Millis;
 use pagetide_core::vmstat::{Counter, VmStat};
@@ -112,7 +112,7 @@ impl Tiering {
         let mut settings = *tiers;
         settings.began = settings.began.min(TIME_MAX);
         Some(Tiering {
-            promotion: Promotion::new(&settings.knobs, settings.switches, StampWidth::WIDEST),
+            promotion: Promotion::new(&settings.knobs, settings.switches),
             scan: HintScan::new(&settings.knobs, settings.began, 0),
             now: settings.began,
             mappings: BTreeMap::new(),
@@ -247,7 +247,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
 
     /// Arms the pages of a piece that core wants armed; returns how many.
     fn arm(&mut self, tiering: &mut Tiering, chunk: &ScanChunk) -> u64 {
-        let stamp = StampWidth::WIDEST.store(tiering.now);
+        let stamp = hint_stamp(tiering.now);
         let mut nr_armed = 0;
         for &rank in self.tables.ranks_of(self.trace, chunk.mapping, &chunk.pages) {
             let page = &mut self.pages[rank as usize];

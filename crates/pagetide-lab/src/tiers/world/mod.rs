@@ -54,8 +54,7 @@ use pagetide_core::lru::{
 };
 use pagetide_core::page_alloc::{AllocRequest, WatermarkLevel, Zone, ZoneConfig};
 use pagetide_core::tiering::{
-    Headroom, HintFaultAction, Promotion, StampWidth, TierCosts, TieringKnobs, TieringSwitches,
-    Topology,
+    Headroom, HintFaultAction, Promotion, TierCosts, TieringKnobs, TieringSwitches, Topology,
 };
 use pagetide_core::units::Millis;
 use scan::Scan;
@@ -132,11 +131,7 @@ impl World {
             page_in: vec![u32::MAX; (nr_fast + nr_slow) as usize],
             tables: Tables::new(config.nr_pages),
             topology,
-            promotion: Promotion::new(
-                &config.knobs,
-                config.switches.unwrap_or_default(),
-                StampWidth::WIDEST,
-            ),
+            promotion: Promotion::new(&config.knobs, config.switches.unwrap_or_default()),
             scan: Scan::new(config),
             background,
             claimed: None,

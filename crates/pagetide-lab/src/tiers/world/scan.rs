@@ -19,7 +19,9 @@ use super::{World, WorldConfig};
 use crate::tiers::access_loop::Node;
 use crate::tiers::prices::Item;
 use pagetide_core::ids::{MappingId, PageIndex};
-use pagetide_core::tiering::{BalancingMode, EntryFacts, HintScan, ScannedMapping, scattered};
+use pagetide_core::tiering::{
+    BalancingMode, EntryFacts, HintScan, ScannedMapping, hint_stamp, scattered,
+};
 use pagetide_core::units::Millis;
 
 const MODE: BalancingMode = BalancingMode::Tiering;
@@ -99,7 +101,7 @@ impl World {
         };
         let wants_hint = self.promotion.wants_hint(MODE, &facts, PageIndex(page.into()));
         if wants_hint {
-            folio.swap_hint_stamp(self.promotion.stamp_width().store(now));
+            folio.swap_hint_stamp(hint_stamp(now));
             self.access_loop.arm(page);
         }
         wants_hint

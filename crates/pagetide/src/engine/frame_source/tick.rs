@@ -12,7 +12,9 @@ use crate::engine::registry::Slots;
 use crate::engine::tiering::Tiering;
 use crate::memory::locks::lock;
 use pagetide_core::ids::{MappingId, PageIndex};
-use pagetide_core::tiering::{BalancingMode, EntryFacts, ScanChunk, ScannedMapping, TieringKnobs};
+use pagetide_core::tiering::{
+    BalancingMode, EntryFacts, ScanChunk, ScannedMapping, TieringKnobs, hint_stamp,
+};
 use pagetide_core::units::Millis;
 use pagetide_sys::read_thread_cpu_time_ns;
 use std::time::Duration;
@@ -99,7 +101,7 @@ impl FrameSource {
     fn arm(&self, tiering: &Tiering, mappings: &Slots, chunk: &ScanChunk) -> u64 {
         let Some(mapping) = mappings.get(chunk.mapping) else { return 0 };
         let (pages, mode) = (&chunk.pages, tiering.mode());
-        let stamp = tiering.stamp_width.store(tiering.now());
+        let stamp = hint_stamp(tiering.now());
         let mut nr_armed = 0;
         let mut promotion = lock(&tiering.promotion);
         let range = PageIndex(pages.start)..PageIndex(pages.end);
