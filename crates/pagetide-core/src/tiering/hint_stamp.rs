@@ -13,7 +13,7 @@
 use crate::units::Millis;
 
 /// The stamp of `now`.
-pub const fn hint_stamp(now: Millis) -> u32 {
+pub(super) const fn hint_stamp(now: Millis) -> u32 {
     now.0 as u32
 }
 

@@ -55,9 +55,8 @@ pub use demotion::{
 };
 pub use fault::JudgedFault;
 pub use hint_scan::{
-    BalancingMode, EntryFacts, ScanChunk, ScanRun, ScannedMapping, UnknownBalancingMode, scattered,
+    BalancingMode, EntryFacts, ScanChunk, ScannedMapping, UnknownBalancingMode, scattered,
 };
-pub use hint_stamp::hint_stamp;
 pub use knobs::{TieringKnobError, TieringKnobs, frames_per_second};
 pub use promotion::{Headroom, HintFault, Promotion};
 pub use scan::HintScan;

@@ -113,7 +113,6 @@ impl Tiering {
             TierKind::Dram | TierKind::Numa(_) | TierKind::Compressed => None,
         };
         let tiers: Vec<Tier> = plan.nodes.iter().map(|node| node.tier).collect();
-        // Wide stamps: the field has room, so no latency is taken for a short one after a wrap.
         let promotion = Promotion::new(&options.knobs, options.switches);
         Tiering {
             delays: tiers.iter().map(delay_of).collect(),

@@ -14,17 +14,8 @@
 //!   run n+2         >---->  (sequence + 1)                         >----------| end
 //! ```
 //!
-//! The world walks, as only it knows its tables:
-//!
-//! ```text
-//!   if let Some(mut run) = scan.begin(now, runtime, ...) {
-//!       while let Some(chunk) = run.next_chunk(first mapping from an id on) {
-//!           for each word of chunk: if promotion.wants_hint(facts) { arm it; stamp its folio }
-//!           run.scanned(how many were armed);
-//!       }
-//!       scan.end(&run, ...);
-//!   }
-//! ```
+//! The world arms the pages of each piece, as only it knows its tables
+//! ([`HintScan::run`](super::HintScan::run)).
 //!
 //! **Data and invariants.** A run visits no page twice. The sequence number counts how often the
 //! scan began at the start again.
@@ -90,8 +81,8 @@ impl BalancingMode {
 
     /// Whether a scan arms a page's word.
     pub fn wants_hint(self, entry: &EntryFacts) -> bool {
-        let EntryFacts { flags, is_armed, is_pinned, is_top_tier, is_at_home } = *entry;
-        let is_settled = is_armed || is_pinned || flags.is_dirty_file() || is_at_home;
+        let EntryFacts { flags, is_armed, is_pinned, is_top_tier } = *entry;
+        let is_settled = is_armed || is_pinned || flags.is_dirty_file();
         let has_use = if is_top_tier { self.is_locality() } else { self != BalancingMode::Off };
         has_use && !is_settled
     }
@@ -128,8 +119,6 @@ pub struct EntryFacts {
     pub is_pinned: bool,
     /// Its node is in the top tiers.
     pub is_top_tier: bool,
-    /// Only one thread uses its mapping, and it is on that thread's node.
-    pub is_at_home: bool,
 }
 
 /// A piece of a mapping, to be armed.
@@ -154,7 +143,7 @@ pub struct ScannedMapping {
 
 /// One run of the scan.
 #[derive(Clone, Debug)]
-pub struct ScanRun {
+pub(super) struct ScanRun {
     next: PageId,
     sequence: u64,
     now: Millis,
@@ -175,7 +164,7 @@ impl ScanRun {
     ///
     /// # Panics
     /// When the last piece was not reported ([`ScanRun::scanned`]).
-    pub fn next_chunk(
+    pub(super) fn next_chunk(
         &mut self,
         mut first_from: impl FnMut(MappingId) -> Option<ScannedMapping>,
     ) -> Option<ScanChunk> {
@@ -216,7 +205,7 @@ impl ScanRun {
     }
 
     /// Hears how many words of the piece that [`ScanRun::next_chunk`] named last were armed.
-    pub fn scanned(&mut self, nr_armed: u64) {
+    pub(super) fn scanned(&mut self, nr_armed: u64) {
         let nr_pages = core::mem::take(&mut self.nr_out);
         if nr_armed > 0 {
             self.nr_pages_left = self.nr_pages_left.saturating_sub(nr_pages);
@@ -227,7 +216,7 @@ impl ScanRun {
     }
 
     /// Words armed so far.
-    pub const fn nr_armed(&self) -> u64 {
+    pub(super) const fn nr_armed(&self) -> u64 {
         self.nr_armed
     }
 }

@@ -146,18 +146,12 @@ fn an_unreported_piece_is_a_mistake() {
 
 #[test]
 fn only_pages_that_a_hint_could_move_are_armed() {
-    let slow = EntryFacts {
-        flags: Flags::NONE,
-        is_armed: false,
-        is_pinned: false,
-        is_top_tier: false,
-        is_at_home: false,
-    };
+    let slow =
+        EntryFacts { flags: Flags::NONE, is_armed: false, is_pinned: false, is_top_tier: false };
     let tiering = BalancingMode::Tiering;
     assert!(tiering.wants_hint(&slow));
     assert!(!tiering.wants_hint(&EntryFacts { is_armed: true, ..slow }));
     assert!(!tiering.wants_hint(&EntryFacts { is_pinned: true, ..slow }));
-    assert!(!tiering.wants_hint(&EntryFacts { is_at_home: true, ..slow }));
     assert!(!tiering.wants_hint(&EntryFacts { flags: Flags::DIRTY, ..slow }));
     assert!(tiering.wants_hint(&EntryFacts { flags: Flags::DIRTY.with(Flags::ANON), ..slow }));
     let top = EntryFacts { is_top_tier: true, ..slow };

@@ -270,13 +270,24 @@ impl Promotion {
     }
 
     /// Whether a scan arms a page's word: what `mode` wants of it, and without knobs a sample of
-    /// the fast node's pages. The world stamps its folio then.
+    /// the fast node's pages. Its folio is stamped then: before the word is armed, so that a fault
+    /// between the two finds it.
     #[must_use]
-    pub fn wants_hint(&mut self, mode: BalancingMode, entry: &EntryFacts, page: PageIndex) -> bool {
+    pub fn arms(
+        &mut self,
+        (mode, now): (BalancingMode, Millis),
+        page: PageIndex,
+        folio: &Folio,
+        entry: &EntryFacts,
+    ) -> bool {
         let may_be_sample = entry.is_top_tier && !entry.is_armed;
         let auto = self.auto.as_mut().filter(|_| may_be_sample);
         let is_sample = auto.is_some_and(|auto| auto.wants_fast(page.0));
-        is_sample || mode.wants_hint(entry)
+        let is_armed = is_sample || mode.wants_hint(entry);
+        if is_armed {
+            folio.swap_hint_stamp(hint_stamp(now));
+        }
+        is_armed
     }
 
     /// How long until the scan's next run of a world with so many pages to scan; without knobs a
