@@ -17,7 +17,7 @@ use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::terminal::{self, Meter};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use pagetide_lab::trace::{Access, DenseTrace, Ending, Format, Header, Note, Trace, TraceError};
+use pagetide_lab::trace::{Access, DenseTrace, Facts, Format, Trace, TraceError};
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
@@ -46,19 +46,6 @@ fn named_format() -> impl TypedValueParser<Value = Format> {
     names.map(|name| name.parse().expect("invariant: one of the names"))
 }
 
-/// What a trace said besides its entries.
-#[derive(Debug)]
-pub(crate) struct Facts {
-    /// Its format, named or detected.
-    pub(crate) format: Format,
-    /// The recorded run, in the one format that has any.
-    pub(crate) header: Option<Header>,
-    /// Malformed lines and cut-off records skipped.
-    pub(crate) nr_skipped: u64,
-    /// What a record noted after its last entry.
-    pub(crate) notes: Vec<Note>,
-}
-
 impl SourceArgs {
     /// The trace's name, without its folder.
     pub(crate) fn name(&self) -> String {
@@ -85,9 +72,10 @@ impl SourceArgs {
             (Failure::Refused(said), TraceError::UnknownFormat) => {
                 Failure::Refused(format!("{said}; name it with --format"))
             }
-            (Failure::Refused(said), TraceError::Line { .. } | TraceError::Cut { .. }) => {
-                Failure::Refused(format!("{said} (--lenient skips such)"))
-            }
+            (
+                Failure::Refused(said),
+                TraceError::Line { .. } | TraceError::Cut { .. } | TraceError::CutOff,
+            ) => Failure::Refused(format!("{said} (--lenient skips such)")),
             (Failure::Refused(said), TraceError::Read { source, .. })
                 if source.kind() == ErrorKind::UnexpectedEof =>
             {
@@ -102,30 +90,21 @@ impl SourceArgs {
     /// # Errors
     /// A trace without accesses, and one cut off inside an entry.
     pub(crate) fn finish(&self, trace: &Trace, nr_accesses: u64) -> Result<Facts, Failure> {
+        let facts = Facts::at_end(trace, nr_accesses).map_err(|error| self.refuse(&error))?;
         let file = self.file.display();
-        let mut nr_skipped = trace.nr_skipped();
-        match trace.ending() {
-            Some(Ending::Torn) if !self.lenient => {
-                return Err(Failure::Refused(format!(
-                    "the record {file} is cut off inside an entry; --lenient takes what is before \
-                     the cut"
-                )));
-            }
-            Some(Ending::Torn) => nr_skipped += 1,
-            Some(Ending::Unfinished) => terminal::note(&format!(
+        if facts.is_unfinished {
+            terminal::note(&format!(
                 "{file} has no end: the program was killed, or still runs; its entries so far are \
                  used"
-            )),
-            Some(Ending::Complete) | None => {}
+            ));
         }
-        if nr_skipped > 0 {
-            terminal::note(&format!("{file}: {nr_skipped} malformed lines or records skipped"));
+        if facts.nr_skipped > 0 {
+            terminal::note(&format!(
+                "{file}: {} malformed lines or records skipped",
+                facts.nr_skipped
+            ));
         }
-        if nr_accesses == 0 {
-            return Err(Failure::Refused(format!("the trace {file} has no accesses")));
-        }
-        let notes = trace.notes().to_vec();
-        Ok(Facts { format: trace.format(), header: trace.header().cloned(), nr_skipped, notes })
+        Ok(facts)
     }
 
     /// Reads the whole trace, entry by entry; the trace itself has the entry's time.
