@@ -88,9 +88,8 @@ pub(crate) fn run(args: &MrcArgs, interrupt: &Interrupt) -> Result<(), Failure> 
     output::check("the picture", &args.svg)?;
     let (sample, readahead_use) = read(args, interrupt)?;
     let sizes = sample.sizes(args.points.into());
-    let sizes = sizes.map_err(|error| {
-        Failure::Refused(format!("{error}; use a larger --sample, or none"))
-    })?;
+    let sizes = sizes
+        .map_err(|error| Failure::Refused(format!("{error}; use a larger --sample, or none")))?;
     let cells = sample.cells(&args.policy, &sizes);
     let answers = cells::run(sample.trace(), &cells, args.jobs, interrupt)?;
     let outcomes = answers.iter().map(|answer| answer.outcome);

@@ -36,6 +36,11 @@ pub(crate) struct ReadaheadArgs {
 }
 
 impl ReadaheadArgs {
+    /// Whether every policy gets what the run had.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.readahead == Choice::Recorded
+    }
+
     /// Makes the trace what was asked for.
     pub(crate) fn apply(&self, trace: &mut DenseTrace) -> ReadaheadUse {
         match self.readahead {

@@ -18,6 +18,7 @@ use crate::machine;
 use crate::terminal::{self, Meter};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use pagetide_lab::trace::{Access, DenseTrace, Facts, Format, Trace, TraceError};
+use pagetide_sweep::Reading;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
@@ -31,6 +32,13 @@ const TRACE_BYTES_UNASKED: u64 = 256 << 20;
 pub(crate) struct SourceArgs {
     /// The record, or a trace in another known format (also compressed by zstd or gzip).
     pub(crate) file: PathBuf,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+/// How traces are read.
+#[derive(Debug, clap::Args)]
+pub(crate) struct FormatArgs {
     /// The trace's format, where neither its name nor its first bytes tell; docs/formats.md says
     /// what each is.
     #[arg(long, value_parser = named_format())]
@@ -38,6 +46,13 @@ pub(crate) struct SourceArgs {
     /// Skip and count malformed lines, and take a record that was cut off as far as it goes.
     #[arg(long)]
     lenient: bool,
+}
+
+impl FormatArgs {
+    /// The same for a sweep.
+    pub(crate) fn reading(&self) -> Reading {
+        Reading { format: self.format, is_lenient: self.lenient, has_readahead: false }
+    }
 }
 
 /// Lists the names in help, and where another is typed.
@@ -58,8 +73,8 @@ impl SourceArgs {
     /// A file that cannot be read, or whose format cannot be found.
     pub(crate) fn open(&self) -> Result<Trace, Failure> {
         let mut trace =
-            Trace::open(&self.file, self.format).map_err(|error| self.refuse(&error))?;
-        if self.lenient {
+            Trace::open(&self.file, self.format.format).map_err(|error| self.refuse(&error))?;
+        if self.format.lenient {
             trace.skip_malformed();
         }
         Ok(trace)

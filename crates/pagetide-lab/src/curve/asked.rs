@@ -26,7 +26,7 @@ use crate::judge::opt;
 use crate::replay::{Cell, Contender, Reader, ReplayOutcome, Setup};
 use crate::trace::{Access, DenseTrace, Header, ReadaheadUse, Trace};
 use pagetide_core::lru::PolicyName;
-use pagetide_core::units::Bytes;
+use pagetide_core::units::{Bytes, Millis};
 use serde::Serialize;
 
 /// The smallest memory of a curve is this part of the pages, or more.
@@ -77,10 +77,24 @@ impl CurveTrace {
         CurveTrace { sampler, trace, nr_accesses: 0, reader: Reader::Recorded }
     }
 
-    /// A trace that is in memory, and was made up or recorded elsewhere.
-    pub fn whole(trace: DenseTrace) -> CurveTrace {
+    /// A trace that is in memory, whose reads are these; with a sampler, as much of it as is
+    /// followed.
+    pub fn of(trace: DenseTrace, reader: Reader, sampler: Option<Sampler>) -> CurveTrace {
         let nr_accesses = trace.nr_accesses();
-        CurveTrace { sampler: None, trace, nr_accesses, reader: Reader::of(None) }
+        let Some(sampler) = sampler else {
+            return CurveTrace { sampler, trace, nr_accesses, reader };
+        };
+        let mut sample = DenseTrace::default();
+        for (at, (rank, kind)) in trace.entries().enumerate() {
+            let access = Access { page: trace.page(rank), kind, thread: 0 };
+            match trace.times().map(|times| Millis(times[at].into())) {
+                _ if !sampler.takes(access.page) => {}
+                Some(time) => sample.push_at(access, time),
+                None => sample.push(access),
+            }
+        }
+        let reader = Reader::Recorded;
+        CurveTrace { sampler: Some(sampler), trace: sample, nr_accesses, reader }
     }
 
     /// Appends the entry that `from` has just given.
