@@ -190,5 +190,5 @@ fn the_summary_says_which_policy_won_where_and_parquet_has_every_row() {
     let mut bytes = Vec::new();
     write_table(&rows, &mut bytes).expect("memory takes all");
     assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
-    write_table(&[], &mut Vec::new()).expect("no row is no error");
+    write_table(&[], Vec::new()).expect("no row is no error");
 }
