@@ -59,8 +59,8 @@ pub(crate) const fn describe(readahead_use: ReadaheadUse) -> &'static str {
              gives it to each)"
         }
         ReadaheadUse::Recorded => {
-            "misses of demand, in each column with what the recorded run read ahead at its own size \
-             of memory"
+            "misses of demand, in each column with what the recorded run read ahead at its own \
+             size of memory"
         }
     }
 }

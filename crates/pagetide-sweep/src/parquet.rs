@@ -1,7 +1,7 @@
 //! The table as a Parquet file.
 //!
-//! Shape: one row group, a column for each field, zstd; numbers of what failed are null. Columns and
-//! their types are the message below.
+//! Shape: one row group, a column for each field, zstd; numbers of what failed are null. Columns
+//! and their types are the message below.
 
 use crate::row::Numbers;
 use crate::table::TableRow;
@@ -40,7 +40,7 @@ const SCHEMA: &str = "message sweep {
 /// The file could not be written; the cause says why.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write the table as Parquet")]
-pub struct WriteError {
+pub struct WriteTableError {
     #[from]
     source: ParquetError,
 }
@@ -57,7 +57,7 @@ enum Values<'a> {
 ///
 /// # Errors
 /// Where `out` refuses.
-pub fn write_table(rows: &[TableRow], out: impl Write + Send) -> Result<(), WriteError> {
+pub fn write_table(rows: &[TableRow], out: impl Write + Send) -> Result<(), WriteTableError> {
     let columns: [Values<'_>; 19] = [
         Values::Text(|row| &row.trace),
         Values::Text(|row| &row.group),

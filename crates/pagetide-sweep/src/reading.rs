@@ -33,7 +33,7 @@ impl Reading {
 /// Why a trace was not read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ReadError {
+pub enum ReadTraceError {
     /// The trace is damaged, or cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
@@ -55,7 +55,7 @@ pub enum ReadError {
     Stopped,
 }
 
-impl ReadError {
+impl ReadTraceError {
     /// The sentence, with those of its causes.
     pub fn describe(&self) -> String {
         let mut said = self.to_string();
@@ -71,12 +71,12 @@ impl ReadError {
 /// Reads the trace at `path`; `keep_on` hears now and then how many bytes are held.
 ///
 /// # Errors
-/// [`ReadError`]: the trace's first error, or no memory for it.
+/// [`ReadTraceError`]: the trace's first error, or no memory for it.
 pub fn read_whole(
     path: &Path,
     reading: &Reading,
     mut keep_on: impl FnMut(u64) -> bool,
-) -> Result<(DenseTrace, Facts, ReadaheadUse), ReadError> {
+) -> Result<(DenseTrace, Facts, ReadaheadUse), ReadTraceError> {
     let mut trace = Trace::open(path, reading.format)?;
     if reading.is_lenient {
         trace.skip_malformed();
@@ -89,7 +89,7 @@ pub fn read_whole(
         }
         let held = dense.bytes_held();
         if !keep_on(held) {
-            return Err(ReadError::Stopped);
+            return Err(ReadTraceError::Stopped);
         }
         if held > bytes_checked {
             bytes_checked = held.saturating_mul(2);
@@ -106,11 +106,11 @@ pub fn read_whole(
 }
 
 /// Refuses to read on where there may be no memory for as much again.
-fn check_room(trace: &DenseTrace) -> Result<(), ReadError> {
+fn check_room(trace: &DenseTrace) -> Result<(), ReadTraceError> {
     let (held, entries) = (trace.bytes_held(), trace.nr_entries());
     match read_memory_available() {
         Some(available) if available.0 < held => {
-            Err(ReadError::NoRoom { entries, held, available: available.0 })
+            Err(ReadTraceError::NoRoom { entries, held, available: available.0 })
         }
         _ => Ok(()),
     }

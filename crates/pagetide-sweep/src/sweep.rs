@@ -14,7 +14,7 @@ use crate::content::{Content, stamp_of};
 use crate::crew::{Load, Watch, Work, nr_threads, read_budget, work_through};
 use crate::journal::{Journal, JournalError, Line};
 use crate::question::{MemorySize, Question};
-use crate::reading::{ReadError, read_whole};
+use crate::reading::{ReadTraceError, read_whole};
 use crate::row::Numbers;
 use pagetide_core::units::Bytes;
 use pagetide_lab::judge::opt;
@@ -87,9 +87,9 @@ impl Unit {
         let read = catch_unwind(AssertUnwindSafe(read));
         let read = read.map_err(|panic| Failure::OfTrace(describe_panic(&*panic)))?;
         let (trace, facts, _) = read.map_err(|error| match &error {
-            ReadError::Stopped => Failure::Stopped,
-            ReadError::NoRoom { .. } => Failure::NoRoom(error.describe()),
-            ReadError::Trace(TraceError::Open { .. }) => Failure::Lasting(error.describe()),
+            ReadTraceError::Stopped => Failure::Stopped,
+            ReadTraceError::NoRoom { .. } => Failure::NoRoom(error.describe()),
+            ReadTraceError::Trace(TraceError::Open { .. }) => Failure::Lasting(error.describe()),
             _ => Failure::OfTrace(error.describe()),
         })?;
         let nr_pages = opt::count_pages(&trace);

@@ -1,8 +1,8 @@
 //! A cell of a table of replays: one contender at one size.
 //!
 //! Problem: a size may be far beyond the trace's pages, and memory that no page will use is still
-//! memory of the machine that replays. Idea: frames beyond the pages change no miss, so a cell never
-//! holds more, whatever size it stands for.
+//! memory of the machine that replays. Idea: frames beyond the pages change no miss, so a cell
+//! never holds more, whatever size it stands for.
 //!
 //! Ignored: how cells are run side by side, which is their callers' to decide.
 
