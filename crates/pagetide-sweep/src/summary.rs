@@ -1,7 +1,8 @@
 //! What a person reads of a sweep: how each policy did against the others, in each group of traces.
 //!
 //! A policy wins where none missed less; ties are wins of all. Its regret is how much more it
-//! missed than the best: the difference of the miss ratios, of the same trace in the same memory. Belady's
+//! missed than the best: the difference of the miss ratios, of the same trace in the same
+//! memory. Belady's
 //! bound is no policy, and neither wins nor sets what is regretted.
 
 use crate::table::TableRow;

@@ -15,7 +15,8 @@
 //!
 //! Here `lru` is strict: each access is a use. In a replay it is core's, for which a repeated read
 //! or a table access is not; for traces of plain reads and writes they are the same. Stack
-//! distances know nothing of readahead: where all get what was recorded, `lru` is replayed as the others are,
+//! distances know nothing of readahead: where all get what was recorded, `lru` is replayed as
+//! the others are,
 //! and the error stays that of the curve without.
 //!
 //! Sources: replaying a sample in a shrunken memory is Waldspurger, Saemundsson, Ahmad and Park,
