@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   hint fault --> judged: stay | arm again | move      no room to move to: wake background
-//!   move up    a frame above HIGH --> off its lists --> moved --> listed --> short? wake background
+//!   move up    a frame above HIGH --> off its lists --> moved --> listed    short? wake background
 //!   listed     on its new node's lists --> armed, if core wants to know how soon it is touched
 //! ```
 //!

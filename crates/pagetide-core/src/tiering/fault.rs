@@ -24,7 +24,8 @@ pub struct JudgedFault {
 
 impl Promotion {
     /// Counts and judges the fault on a page that was armed, and whose hint the caller took, so
-    /// that no other thread judges it. `room` is the fast node's, and `None` where the page is there.
+    /// that no other thread judges it. `room` is the fast node's, and `None` where the page is
+    /// there.
     ///
     /// # Cost
     /// O(1).

@@ -54,9 +54,7 @@ pub use demotion::{
     Demotion, DemotionMode, Leftover, background_level, background_target, room_for_demoted,
 };
 pub use fault::JudgedFault;
-pub use hint_scan::{
-    BalancingMode, EntryFacts, ScanChunk, ScannedMapping, UnknownBalancingMode, scattered,
-};
+pub use hint_scan::{BalancingMode, EntryFacts, ScanChunk, ScannedMapping, scattered};
 pub use knobs::{TieringKnobError, TieringKnobs, frames_per_second};
 pub use promotion::{Headroom, HintFault, Promotion};
 pub use scan::HintScan;

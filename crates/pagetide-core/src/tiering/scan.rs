@@ -42,9 +42,10 @@ impl HintScan {
         self.pace.period()
     }
 
-    /// Makes a run, if it is time for one, in a world with `nr_pages` pages in use; returns how many
-    /// words it armed. `runtime_ns` is how long the address space has been there; `worth` is the
-    /// period that [`Promotion::run_period`](super::Promotion::run_period) says, if it says any.
+    /// Makes a run, if it is time for one, in a world with `nr_pages` pages in use; returns how
+    /// many words it armed. `runtime_ns` is how long the address space has been there; `worth` is
+    /// the period that [`Promotion::run_period`](super::Promotion::run_period) says, if it says
+    /// any.
     ///
     /// `first_from` names the mapping with the lowest id at or above the one it is given, among
     /// those that hold pages to be scanned. `arm` arms the pages of a piece that

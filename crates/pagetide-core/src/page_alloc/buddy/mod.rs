@@ -14,10 +14,10 @@
 //! ```
 //!
 //! **Data and invariants.** One sentence: *every frame is in exactly one block; a free block is on
-//! the list of its order and its pageblock's type; and no two free buddies are left unmerged*. Lists are threaded through
-//! the [`FrameTable`]. Freed blocks go to the head of their list, to be reused while warm, or to
-//! the tail when the block they would merge into has a free buddy itself: left alone, they will
-//! likely grow.
+//! the list of its order and its pageblock's type; and no two free buddies are left unmerged*.
+//! Lists are threaded through the [`FrameTable`]. Freed blocks go to the head of their list, to be
+//! reused while warm, or to the tail when the block they would merge into has a free buddy itself:
+//! left alone, they will likely grow.
 //!
 //! Cost: O(orders) for taking and freeing; the fallback (`fallback.rs`) may walk one pageblock per
 //! order and type.

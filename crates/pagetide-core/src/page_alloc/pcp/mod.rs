@@ -285,7 +285,8 @@ impl Pcp {
         is_kept
     }
 
-    /// Lets the limit decay. To be called about once a second; without it, limits and lists only follow events.
+    /// Lets the limit decay. To be called about once a second; without it, limits and lists only
+    /// follow events.
     ///
     /// The drain may be long: carry it out in [`Drain::pieces`].
     pub fn tick(&mut self) -> Option<Drain> {

@@ -29,9 +29,7 @@ use super::TieringKnobs;
 use crate::folio::Flags;
 use crate::ids::{MappingId, PageId, PageIndex};
 use crate::units::Millis;
-use core::fmt;
 use core::ops::Range;
-use core::str::FromStr;
 
 /// Pages of address space in a run for each resident page it may arm.
 const VIRTUAL_FACTOR: u64 = 8;
@@ -40,72 +38,15 @@ const CHUNK_ALIGN: u64 = 512;
 /// Above all mappings that a scan visits.
 const MAPPING_END: MappingId = MappingId(u32::MAX);
 
-/// What hint faults are for: the two bits of the kernel's `numa_balancing`.
+/// What hint faults are for: one bit of the kernel's `numa_balancing`. The other brings pages to the
+/// node that uses them, among fast ones.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum BalancingMode {
     /// Nothing: no scan runs.
     #[default]
     Off = 0,
-    /// To bring pages to the node that uses them, among fast nodes.
-    Locality = 1,
     /// To promote hot pages of slow nodes.
     Tiering = 2,
-    /// Both.
-    Both = 3,
-}
-
-impl BalancingMode {
-    /// All modes, by their number.
-    pub const ALL: [BalancingMode; 4] =
-        [BalancingMode::Off, BalancingMode::Locality, BalancingMode::Tiering, BalancingMode::Both];
-
-    /// The name, as typed.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            BalancingMode::Off => "off",
-            BalancingMode::Locality => "locality",
-            BalancingMode::Tiering => "tiering",
-            BalancingMode::Both => "both",
-        }
-    }
-
-    /// Whether pages are brought to the node that uses them.
-    pub const fn is_locality(self) -> bool {
-        self as u8 & 1 != 0
-    }
-
-    /// Whether hot pages of slow nodes are promoted.
-    pub const fn is_tiering(self) -> bool {
-        self as u8 & 2 != 0
-    }
-
-    /// Whether a scan arms a page's word.
-    pub fn wants_hint(self, entry: &EntryFacts) -> bool {
-        let EntryFacts { flags, is_armed, is_pinned, is_top_tier } = *entry;
-        let is_settled = is_armed || is_pinned || flags.is_dirty_file();
-        let has_use = if is_top_tier { self.is_locality() } else { self != BalancingMode::Off };
-        has_use && !is_settled
-    }
-}
-
-impl fmt::Display for BalancingMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-/// No balancing mode has that name; [`BalancingMode::ALL`] are those there are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("no such balancing mode; there are off, locality, tiering and both")]
-pub struct UnknownBalancingMode;
-
-impl FromStr for BalancingMode {
-    type Err = UnknownBalancingMode;
-
-    fn from_str(text: &str) -> Result<BalancingMode, UnknownBalancingMode> {
-        let mut all = BalancingMode::ALL.into_iter();
-        all.find(|mode| mode.as_str() == text).ok_or(UnknownBalancingMode)
-    }
 }
 
 /// What a scan sees of a resident page. An absent page has no word to arm.
@@ -119,6 +60,13 @@ pub struct EntryFacts {
     pub is_pinned: bool,
     /// Its node is in the top tiers.
     pub is_top_tier: bool,
+}
+
+impl EntryFacts {
+    /// Whether a scan arms the word, so that the page may be promoted.
+    pub fn wants_hint(&self) -> bool {
+        !(self.is_top_tier || self.is_armed || self.is_pinned || self.flags.is_dirty_file())
+    }
 }
 
 /// A piece of a mapping, to be armed.

@@ -34,7 +34,7 @@ use super::auto::{Auto, TierCosts, Worth};
 use super::decision::{Decision, HintFaultAction, PromotionReason, Refusals};
 use super::hint_stamp::{hint_latency, hint_stamp};
 use super::knobs::TieringKnobs;
-use super::{BalancingMode, EntryFacts, Migration, TieringSwitches};
+use super::{EntryFacts, Migration, TieringSwitches};
 use crate::folio::{Flags, Folio};
 use crate::ids::PageIndex;
 use crate::page_alloc::{WatermarkLevel, Zone};
@@ -269,13 +269,13 @@ impl Promotion {
         true
     }
 
-    /// Whether a scan arms a page's word: what `mode` wants of it, and without knobs a sample of
+    /// Whether a scan arms a page's word: those of slow nodes, and without knobs a sample of
     /// the fast node's pages. Its folio is stamped then: before the word is armed, so that a fault
     /// between the two finds it.
     #[must_use]
     pub fn arms(
         &mut self,
-        (mode, now): (BalancingMode, Millis),
+        now: Millis,
         page: PageIndex,
         folio: &Folio,
         entry: &EntryFacts,
@@ -283,7 +283,7 @@ impl Promotion {
         let may_be_sample = entry.is_top_tier && !entry.is_armed;
         let auto = self.auto.as_mut().filter(|_| may_be_sample);
         let is_sample = auto.is_some_and(|auto| auto.wants_fast(page.0));
-        let is_armed = is_sample || mode.wants_hint(entry);
+        let is_armed = is_sample || entry.wants_hint();
         if is_armed {
             folio.swap_hint_stamp(hint_stamp(now));
         }

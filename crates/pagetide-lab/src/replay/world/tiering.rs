@@ -234,24 +234,19 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         let nr_in_use: u64 = self.nodes.iter().map(|node| u64::from(node.nr_used())).sum();
         let worth = tiering.promotion.run_period(nr_in_use);
         let runtime_ns = (now.0 - tiering.settings.began.0) * NANOS_PER_MILLI;
-        let Tiering { settings, promotion, scan, mappings, .. } = tiering;
+        let Tiering { promotion, scan, mappings, .. } = tiering;
         let nr_armed = scan.run(
             (now, runtime_ns),
             worth,
             nr_in_use,
             |from| Some(*mappings.range(from..).next()?.1),
-            |chunk| self.arm_chunk(promotion, (settings.mode, now), chunk),
+            |chunk| self.arm_chunk(promotion, now, chunk),
         );
         promotion.count_armed(nr_armed.unwrap_or(0));
     }
 
     /// Arms the pages of a piece that core wants armed; returns how many.
-    fn arm_chunk(
-        &mut self,
-        promotion: &mut Promotion,
-        when: (BalancingMode, Millis),
-        chunk: &ScanChunk,
-    ) -> u64 {
+    fn arm_chunk(&mut self, promotion: &mut Promotion, now: Millis, chunk: &ScanChunk) -> u64 {
         let mut nr_armed = 0;
         for &rank in self.tables.ranks_of(self.trace, chunk.mapping, &chunk.pages) {
             let page = &mut self.pages[rank as usize];
@@ -266,7 +261,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
                 is_pinned: self.nr_pins[rank as usize] > 0,
                 is_top_tier: frame.0 < self.slow_from,
             };
-            if promotion.arms(when, self.trace.page(rank).index, folio, &facts) {
+            if promotion.arms(now, self.trace.page(rank).index, folio, &facts) {
                 nr_armed += u64::from(!page.set(Mark::Armed));
             }
         }

@@ -19,12 +19,8 @@ use super::{World, WorldConfig};
 use crate::tiers::access_loop::Node;
 use crate::tiers::prices::Item;
 use pagetide_core::ids::{MappingId, PageIndex};
-use pagetide_core::tiering::{
-    BalancingMode, EntryFacts, HintScan, ScanChunk, ScannedMapping, scattered,
-};
+use pagetide_core::tiering::{EntryFacts, HintScan, ScanChunk, ScannedMapping, scattered};
 use pagetide_core::units::Millis;
-
-const MODE: BalancingMode = BalancingMode::Tiering;
 
 /// Where the scan is, and when it goes on.
 #[derive(Debug)]
@@ -100,7 +96,7 @@ impl World {
             is_pinned: false,
             is_top_tier: word.node() == Node::Fast,
         };
-        let is_armed = self.promotion.arms((MODE, now), PageIndex(page.into()), folio, &facts);
+        let is_armed = self.promotion.arms(now, PageIndex(page.into()), folio, &facts);
         if is_armed {
             self.access_loop.arm(page);
         }

@@ -48,8 +48,8 @@ pub(super) unsafe fn copy(source: *const u8, target: *mut u8, len: usize) {
 
 /// A loop that moves four vector registers of `$width` bytes a turn, and does `$after` at its end.
 macro_rules! copy_loop {
-    ($move:literal, $width:literal, [$a:literal, $b:literal, $c:literal, $d:literal], $after:literal,
-     $source:ident, $target:ident, $len:ident) => {
+    ($move:literal, $width:literal, [$a:literal, $b:literal, $c:literal, $d:literal],
+     $after:literal, $source:ident, $target:ident, $len:ident) => {
         asm!(
             "2:",
             concat!($move, " ", $a, ", [{source} + rax]"),

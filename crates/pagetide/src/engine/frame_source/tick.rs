@@ -101,7 +101,7 @@ impl FrameSource {
     /// Arms the pages of a piece that core wants armed; returns how many.
     fn arm(&self, tiering: &Tiering, mappings: &Slots, chunk: &ScanChunk) -> u64 {
         let Some(mapping) = mappings.get(chunk.mapping) else { return 0 };
-        let (pages, when) = (&chunk.pages, (tiering.mode(), tiering.now()));
+        let (pages, now) = (&chunk.pages, tiering.now());
         let mut nr_armed = 0;
         let mut promotion = lock(&tiering.promotion);
         let range = PageIndex(pages.start)..PageIndex(pages.end);
@@ -114,7 +114,7 @@ impl FrameSource {
                 is_pinned: seen.pins() > 0,
                 is_top_tier: frame.0 < self.pages.slow_from,
             };
-            if promotion.arms(when, page.index(), folio, &facts) {
+            if promotion.arms(now, page.index(), folio, &facts) {
                 nr_armed += u64::from(page.set_hint());
             }
         });
