@@ -1,7 +1,7 @@
 //! Miss-ratio curves of one trace.
 
 use super::contenders;
-use super::source::{Source, Unread, reading};
+use super::source::{Arrays, Source, Unread, reading};
 use super::watch::{Watched, watched};
 use pagetide_lab::curve::{CurvePoint, CurveTrace, SampleTooSmall, Sampler};
 use pagetide_lab::replay::Contender;
@@ -13,8 +13,6 @@ use std::path::{Path, PathBuf};
 
 /// Policy, frames, memory_bytes, miss_ratio, device_read_bytes, error.
 type Point = (&'static str, u32, u64, f64, u64, f64);
-/// Pages, times, kinds.
-type Arrays<'py> = (Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>);
 
 enum Refusal {
     Unread(Unread),

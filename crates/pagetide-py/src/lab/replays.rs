@@ -1,7 +1,7 @@
 //! Replays of one trace.
 
 use super::contenders;
-use super::source::{Source, reading};
+use super::source::{Arrays, Source, reading};
 use super::watch::watched;
 use crate::sizes;
 use pagetide_core::units::{Bytes, PAGE_BYTES};
@@ -15,12 +15,12 @@ use std::path::PathBuf;
 /// Policy, frames, memory_bytes, accesses, misses, miss_ratio, device_read_bytes, evictions,
 /// refaults, activations, seconds, readahead.
 type Row = (&'static str, u32, u64, u64, u64, f64, u64, u64, u64, u64, f64, &'static str);
-/// Pages, times, kinds.
-type Arrays<'py> = (Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>);
 
 /// The rows of `pagetide.replay`, size by size.
 #[pyfunction]
-#[pyo3(signature = (*, path, arrays, policies, memory, frames, clock, format, lenient, readahead, jobs))]
+#[pyo3(signature = (
+    *, path, arrays, policies, memory, frames, clock, format, lenient, readahead, jobs
+))]
 #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
 pub(crate) fn replay(
     py: Python<'_>,

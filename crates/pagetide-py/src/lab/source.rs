@@ -14,6 +14,10 @@ use pyo3::prelude::*;
 use std::convert::Infallible;
 use std::path::PathBuf;
 
+/// Buffers of pages, and if they are known of times and kinds.
+pub(super) type Arrays<'py> =
+    (Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>);
+
 /// A trace that is somewhere.
 pub(super) enum Source {
     File { path: PathBuf, reading: Reading },
@@ -50,7 +54,7 @@ impl Source {
     /// (milliseconds, 64 bits) and of kinds (letters).
     pub(super) fn of(
         path: Option<PathBuf>,
-        arrays: Option<(Bound<'_, PyAny>, Option<Bound<'_, PyAny>>, Option<Bound<'_, PyAny>>)>,
+        arrays: Option<Arrays<'_>>,
         reading: Reading,
     ) -> PyResult<Source> {
         match (path, arrays) {

@@ -18,6 +18,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+type Tuples<'py> = Vec<Bound<'py, PyTuple>>;
 /// A policy and a size, as text.
 type Asked = (String, String);
 
@@ -87,7 +88,7 @@ impl Plan {
         py: Python<'py>,
         names: Vec<String>,
         failures: BTreeMap<String, String>,
-    ) -> PyResult<(Vec<Bound<'py, PyTuple>>, Vec<Bound<'py, PyTuple>>)> {
+    ) -> PyResult<(Tuples<'py>, Tuples<'py>)> {
         let rows = self.rows(&names, &failures);
         let standings = summarize(&rows).into_iter().map(|it| {
             (
