@@ -185,7 +185,12 @@ impl Journal {
 
     fn begin_file(&self) -> Result<File, JournalError> {
         let on = |path: &Path, source| JournalError::System { path: path.to_owned(), source };
-        fs::create_dir_all(&self.folder).map_err(|error| on(&self.folder, error))?;
+        match fs::create_dir(&self.folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(on(&self.folder, error));
+            }
+            _ => {}
+        }
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         // Not the process alone: machines that share the folder count theirs each.
         let name = format!("{}-{}.jsonl", std::process::id(), since.as_nanos());

@@ -63,6 +63,15 @@ impl ReadaheadUse {
         if trace.has_readahead() { ReadaheadUse::Recorded } else { ReadaheadUse::None }
     }
 
+    /// As rows have it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            ReadaheadUse::None => "none",
+            ReadaheadUse::Without => "without",
+            ReadaheadUse::Recorded => "recorded",
+        }
+    }
+
     /// Takes the readahead out of the trace, and says whether there was any.
     pub fn take_from(trace: &mut DenseTrace) -> ReadaheadUse {
         if !trace.has_readahead() {
