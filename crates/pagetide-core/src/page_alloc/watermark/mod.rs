@@ -25,8 +25,8 @@
 //! PROMO two above HIGH, as a promotion must leave more than HIGH free. Nothing of 16 MiB or more
 //! is changed by these rules.
 //!
-//! **Deliberately ignored.** CMA (there is none), a hand-set `min_free_kbytes`, urgent requests, and
-//! the boost after a pageblock changes its type: a page cache's frames are all of one type.
+//! **Deliberately ignored.** CMA (there is none), a hand-set `min_free_kbytes`, urgent requests,
+//! and the boost after a pageblock changes its type: a page cache's frames are all of one type.
 //!
 //! Source: the page allocator specification, section 1 (Linux 6.18).
 

@@ -38,8 +38,8 @@ const CHUNK_ALIGN: u64 = 512;
 /// Above all mappings that a scan visits.
 const MAPPING_END: MappingId = MappingId(u32::MAX);
 
-/// What hint faults are for: one bit of the kernel's `numa_balancing`. The other brings pages to the
-/// node that uses them, among fast ones.
+/// What hint faults are for: one bit of the kernel's `numa_balancing`. The other brings pages to
+/// the node that uses them, among fast ones.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum BalancingMode {
     /// Nothing: no scan runs.

@@ -17,8 +17,8 @@
 //! allocation fails only when no block of its order could be made, wherever the free frames lie.
 //!
 //! **Ignored.** Reclaim: when there is no frame, there is none, and so no watermark is kept to. And
-//! threads of its own: the program calls [`FrameAllocator::tick`] a few times a second, or the lists
-//! never shrink by themselves.
+//! threads of its own: the program calls [`FrameAllocator::tick`] a few times a second, or the
+//! lists never shrink by themselves.
 
 mod block;
 mod stats;
