@@ -1,29 +1,46 @@
 """Maturin's build of the package, with the `pagetide` command among what the wheel installs.
 
-Maturin takes a folder `pagetide.data` along as it is; the command is built into it first. Its
-preload library is inside the command.
+Maturin takes the folder `pagetide.data` along as it is, and wants it to be there; the command is
+built into it for a wheel. Its preload library is inside the command.
 """
 
+import contextlib
 import json
 import pathlib
 import shutil
 import subprocess
 
 import maturin
-from maturin import *  # noqa: F403, what pip asks for besides
+from maturin import get_requires_for_build_sdist, get_requires_for_build_wheel  # noqa: F401
 
 _HERE = pathlib.Path(__file__).resolve().parent.parent
 _BUILD = "cargo build --release --locked --package pagetide-cli --message-format json".split()
 
 
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    with _scripts():
+        return maturin.prepare_metadata_for_build_wheel(metadata_directory, config_settings)
+
+
+def build_sdist(sdist_directory, config_settings=None):
+    with _scripts():
+        return maturin.build_sdist(sdist_directory, config_settings)
+
+
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    scripts = _HERE / "pagetide.data" / "scripts"
-    scripts.mkdir(parents=True, exist_ok=True)
-    try:
+    with _scripts() as scripts:
         shutil.copy2(_built_command(), scripts)
         return maturin.build_wheel(wheel_directory, config_settings, metadata_directory)
+
+
+@contextlib.contextmanager
+def _scripts():
+    data = _HERE / "pagetide.data"
+    (data / "scripts").mkdir(parents=True, exist_ok=True)
+    try:
+        yield data / "scripts"
     finally:
-        shutil.rmtree(scripts.parent)
+        shutil.rmtree(data)
 
 
 def _built_command():

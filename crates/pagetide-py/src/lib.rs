@@ -35,7 +35,7 @@ mod _pagetide {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use crate::lab::{in_shard, mrc, replay, run_unit};
+    use crate::lab::{frames_of, in_shard, mrc, read_pages, replay, run_unit};
     #[pymodule_export]
     use crate::{cache::Cache, file::RawFile, lab::Plan, region::PyRegion};
 

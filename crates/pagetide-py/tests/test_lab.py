@@ -131,6 +131,53 @@ def test_a_file_that_is_none_is_an_error_of_pythons(tmp_path):
         pagetide.mrc(unknown)
 
 
+class PythonLru(pagetide.Policy):
+    def __init__(self, frames):
+        self.pages = {}
+
+    def hit(self, pages):
+        for page in pages:
+            self.pages[page] = self.pages.pop(page)
+
+    def miss(self, page):
+        self.pages[page] = None
+
+    def evict(self):
+        page = next(iter(self.pages))
+        del self.pages[page]
+        return page
+
+    def discard(self, page):
+        del self.pages[page]
+
+
+class PythonFifo(PythonLru):
+    def hit(self, pages):
+        pass
+
+
+def test_a_policy_in_python_plays_beside_the_others(trace):
+    asked = ["lru", PythonLru, PythonFifo, "fifo"]
+    rows = pagetide.replay(trace, ["1M", "2M"], asked)
+    for lru, python_lru, python_fifo, fifo in (rows[:4], rows[4:]):
+        assert python_lru.misses == lru.misses and python_lru.evictions == lru.evictions
+        assert python_fifo.misses == fifo.misses != lru.misses
+        assert (python_lru.policy, python_lru.frames) == ("PythonLru", lru.frames)
+    [row] = pagetide.replay([1, 2, 1, 1, 3, 1], frames=2, policy=PythonLru, kinds="rrdrwr")
+    assert (row.accesses, row.misses, row.evictions) == (5, 4, 1)
+
+
+def test_a_policy_in_python_that_errs_is_told_so():
+    class Wrong(PythonLru):
+        def evict(self):
+            return 77
+
+    with pytest.raises(ValueError, match="Wrong.evict returned 77"):
+        pagetide.replay([1, 2, 3], frames=2, policy=[Wrong])
+    with pytest.raises(TypeError, match="abstract"):
+        pagetide.replay([1], "1M", pagetide.Policy)
+
+
 def test_a_signal_that_another_thread_sends_ends_a_replay():
     def raised(*_):
         raise KeyboardInterrupt

@@ -20,6 +20,7 @@ from pagetide._cache import CacheStats, PageCache
 from pagetide._file import File
 from pagetide._lab import mrc, replay
 from pagetide._pagetide import PAGE_BYTES, Region, __version__
+from pagetide._policy import Policy
 from pagetide._rows import (
     CurvePoint,
     Curves,
@@ -34,7 +35,7 @@ from pagetide._rows import (
 from pagetide._sweep import RayExecutor, sweep
 
 __all__ = [
-    "PAGE_BYTES", "CacheStats", "CurvePoint", "Curves", "File", "PageCache", "RayExecutor", "Region",
-    "ReplayRow", "ReplayRows", "Rows", "Standing", "Standings", "SweepRow", "SweepRows",
+    "PAGE_BYTES", "CacheStats", "CurvePoint", "Curves", "File", "PageCache", "Policy", "RayExecutor",
+    "Region", "ReplayRow", "ReplayRows", "Rows", "Standing", "Standings", "SweepRow", "SweepRows",
     "__version__", "mrc", "replay", "sweep",
 ]

@@ -1,3 +1,4 @@
+import abc
 import concurrent.futures
 import dataclasses
 import io
@@ -220,10 +221,19 @@ class SweepRows(Rows[SweepRow]):
     @property
     def failed(self) -> SweepRows: ...
 
+class Policy(abc.ABC):
+    def __init__(self, frames: int) -> None: ...
+    def hit(self, pages: list[int]) -> None: ...
+    @abc.abstractmethod
+    def miss(self, page: int) -> None: ...
+    @abc.abstractmethod
+    def evict(self) -> int: ...
+    def discard(self, page: int) -> None: ...
+
 def replay(
     trace: _Path | _Pages,
     memory: _Bytes | Iterable[_Bytes] = (),
-    policy: str | Iterable[str] = ...,
+    policy: str | type[Policy] | Iterable[str | type[Policy]] = ...,
     *,
     frames: int | Iterable[int] = (),
     times: Sequence[float] | npt.NDArray[Any] | None = None,

@@ -4,6 +4,7 @@ import array
 import os
 
 from pagetide import _pagetide
+from pagetide._policy import play
 from pagetide._rows import Curves, ReplayRows
 
 _USUAL = ("pagetide", "mglru", "lru")
@@ -23,7 +24,8 @@ def replay(
     memory, frames
         Sizes, one or several: bytes, or text such as "64M"; or frames of 4 KiB.
     policy
-        Names, as `pagetide policies` lists them, and "opt", Belady's bound.
+        Names, as `pagetide policies` lists them, and "opt", Belady's bound; classes derived from
+        `Policy`, which is a policy in Python.
     times, kinds
         With page numbers: when each access was made, in seconds, ascending; and what it was: a
         string of r (read), w (write) and d (discarded), or booleans that are true for writes.
@@ -42,11 +44,20 @@ def replay(
         >>> rows.to_pandas()
     """
     path, arrays = _source(trace, times, kinds)
-    return ReplayRows(_pagetide.replay(
-        path=path, arrays=arrays, policies=_list(policy), memory=_list(memory),
-        frames=_list(frames), clock=clock, format=format, lenient=lenient, readahead=readahead,
-        jobs=jobs,
-    ))
+    policies, sizes = _list(policy), _pagetide.frames_of(_list(memory), _list(frames))
+    named, classes = [], []
+    for one in policies:
+        (classes if isinstance(one, type) else named).append(one)
+    rows = _pagetide.replay(
+        path=path, arrays=arrays, policies=named, memory=[], frames=sizes, clock=clock,
+        format=format, lenient=lenient, readahead=readahead, jobs=jobs,
+    )
+    if classes:
+        played = play(classes, sizes, path, arrays, format, lenient)
+        built_in = iter(rows)
+        rows = [played[one, size] if isinstance(one, type) else next(built_in)
+                for size in sizes for one in policies]
+    return ReplayRows(rows)
 
 
 def mrc(

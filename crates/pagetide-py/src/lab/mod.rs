@@ -10,12 +10,14 @@
 //! beside the caller's, which looks for Ctrl-C meanwhile.
 
 mod curve;
+mod pages;
 mod replays;
 mod source;
 mod sweep;
 mod watch;
 
 pub(crate) use curve::mrc;
+pub(crate) use pages::{frames_of, read_pages};
 pub(crate) use replays::replay;
 pub(crate) use sweep::{Plan, in_shard, run_unit};
 

@@ -78,7 +78,7 @@ fn row(cell: &Cell, (outcome, seconds): (ReplayOutcome, f64), readahead: Readahe
 }
 
 /// Sizes in frames, at least one each.
-fn sizes_of(memory: &[Bound<'_, PyAny>], frames: Vec<u32>) -> PyResult<Vec<u32>> {
+pub(super) fn sizes_of(memory: &[Bound<'_, PyAny>], frames: Vec<u32>) -> PyResult<Vec<u32>> {
     let mut all = Vec::new();
     for size in memory {
         let bytes = sizes::read(size)?.0;
