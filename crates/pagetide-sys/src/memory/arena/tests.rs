@@ -105,7 +105,7 @@ mod on_linux {
     }
 
     #[test]
-    fn shared_memory_about_to_be_used_is_made_of_huge_pages_once() {
+    fn shared_memory_about_to_be_used_is_made_of_huge_pages() {
         let options = ArenaOptions { huge_pages: true, pretouch: false };
         let arena = FrameArena::reserve_shared(2048, options).expect("8 MiB");
         arena.withhold(FrameId(1900)..FrameId(2048));
@@ -115,17 +115,13 @@ mod on_linux {
         };
         match nr_resident(600..664) {
             1 => eprintln!(
-                "SKIPPED: shared_memory_about_to_be_used_is_made_of_huge_pages_once: this kernel \
-                 makes none on request (MADV_COLLAPSE, Linux 6.1)"
+                "SKIPPED: shared_memory_about_to_be_used_is_made_of_huge_pages: this kernel makes \
+                 none on request (MADV_COLLAPSE, Linux 6.1)"
             ),
             nr => {
                 assert_eq!(nr, 512);
                 assert_eq!(nr_resident(520..530), 512, "once");
-                assert_eq!(nr_resident(1000..1030), 1024, "both blocks");
-                assert_eq!(nr_resident(1600..1610), 1025, "a part of the block is withheld");
-                arena.discard(FrameId(512)..FrameId(1024)).expect("given back");
-                arena.take_again(FrameId(512)..FrameId(1024));
-                assert_eq!(nr_resident(512..513), 1025, "again");
+                assert!(nr_resident(1600..1610) <= 513, "a part of the block is withheld");
             }
         }
     }

@@ -9,14 +9,15 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::slice;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
 
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap};
 
 use super::FRAME_BYTES;
+use super::ahead::HugeAhead;
 use super::given_back::{BLOCK_BYTES, BLOCK_FRAMES, GivenBack, PageSize};
-use crate::machine::prefetch::fetch_line;
+use crate::machine::{cpu::read_thread_cpu_time_ns, prefetch::fetch_line};
 use crate::memory::{addresses, copy};
 
 const READ_WRITE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
@@ -32,9 +33,9 @@ pub(super) struct Mapping {
     file: Option<OwnedFd>,
     /// What is not to be made of huge pages, if anything else is.
     given_back: Option<GivenBack>,
-    /// The blocks of a memory file that huge pages were asked for; none of private memory, which
-    /// is made of them as it is touched.
-    asked: Box<[AtomicBool]>,
+    /// The blocks of a memory file that is to be of huge pages; none of private memory, which is
+    /// made of them as it is touched.
+    ahead: HugeAhead,
 }
 
 // SAFETY: S1 (the mapping belongs to this value): nothing in it is tied to a thread.
@@ -70,8 +71,7 @@ impl Mapping {
         unsafe { mmap(mapping.base().cast(), len, READ_WRITE, flags, &file, 0) }?;
         mapping.file = Some(file);
         mapping.want_huge_pages(huge_pages);
-        let nr_asked = if huge_pages { len / BLOCK_BYTES } else { 0 };
-        mapping.asked = (0..nr_asked).map(|_| AtomicBool::new(false)).collect();
+        mapping.ahead = HugeAhead::new(if huge_pages { len / BLOCK_BYTES } else { 0 });
         Ok(mapping)
     }
 
@@ -83,7 +83,7 @@ impl Mapping {
 
     fn map(len: usize, access: ProtFlags, flags: MapFlags) -> io::Result<Mapping> {
         let base = addresses::reserve(len, access, flags)?;
-        Ok(Mapping { base, len, file: None, given_back: None, asked: Box::default() })
+        Ok(Mapping { base, len, file: None, given_back: None, ahead: HugeAhead::default() })
     }
 
     /// Has these bytes made of such pages, now and later; tells whether the kernel took that. One
@@ -247,7 +247,7 @@ impl Mapping {
 
     /// Blocks that the kernel makes huge pages of only where it is told to, one by one.
     pub(super) fn nr_to_collapse(&self) -> usize {
-        self.asked.len()
+        self.ahead.nr_blocks()
     }
 
     /// Makes a huge page of a block that is all in memory; false if a page of it is not.
@@ -260,18 +260,18 @@ impl Mapping {
         is_full
     }
 
-    /// Makes huge pages of the blocks that these bytes lie in, once for each; what is not in
-    /// memory of them comes into it.
+    /// Makes huge pages of the blocks that these bytes lie in, unless that was asked for before;
+    /// what is not in memory of them comes into it.
     pub(super) fn make_huge(&self, bytes: Range<usize>) {
-        let blocks = bytes.start / BLOCK_BYTES..bytes.end.div_ceil(BLOCK_BYTES);
-        for block in blocks.start..blocks.end.min(self.asked.len()) {
-            let asked = &self.asked[block];
-            if !asked.load(Relaxed) && !asked.swap(true, Relaxed) {
+        for block in bytes.start / BLOCK_BYTES..bytes.end.div_ceil(BLOCK_BYTES) {
+            if self.ahead.is_next(block) {
+                let started_ns = read_thread_cpu_time_ns();
                 let page = self.base().wrapping_add(bytes.start.max(block * BLOCK_BYTES));
                 // Nothing is made of nothing.
                 // SAFETY: S1 (inside the mapping); populating changes no contents.
                 let _ = unsafe { madvise(page.cast(), FRAME_BYTES, Advice::LinuxPopulateRead) };
                 self.ask_for_huge(block);
+                self.ahead.note(read_thread_cpu_time_ns() - started_ns);
             }
         }
     }
@@ -291,9 +291,7 @@ impl Mapping {
     /// The range is inside the mapping, and the caller owns its frames exclusively.
     pub(super) unsafe fn discard(&self, start: usize, len: usize) -> io::Result<()> {
         self.withhold(start..start + len);
-        for block in start / BLOCK_BYTES..(start + len).div_ceil(BLOCK_BYTES) {
-            self.asked.get(block).into_iter().for_each(|asked| asked.store(false, Relaxed));
-        }
+        self.ahead.forget(start / BLOCK_BYTES..(start + len).div_ceil(BLOCK_BYTES));
         let start = self.base().wrapping_add(start).cast();
         let advice = match self.file {
             // Private pages are dropped, those of a file removed from it.

@@ -24,6 +24,7 @@ use std::os::fd::BorrowedFd;
 
 use mapping::Mapping;
 
+mod ahead;
 mod given_back;
 #[cfg_attr(loom, path = "model.rs")]
 mod mapping;
