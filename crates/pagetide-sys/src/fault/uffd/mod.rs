@@ -208,6 +208,33 @@ impl Uffd {
         unsafe { self.transfer("UFFDIO_COPY", IOC_COPY, &target, source, mode) }
     }
 
+    /// As [`Uffd::copy_to`], of several pages, to be read; returns the bytes of those that are there
+    /// then, the first ones, where it is refused for others.
+    ///
+    /// # Safety
+    /// As of [`Uffd::move_to`]; the bytes from `source` on are only read.
+    pub(crate) unsafe fn copy_run_to(&self, target: Range<usize>, source: usize) -> usize {
+        let RangeArgument { start, len } = argument(&target);
+        let mut nr_done = 0;
+        loop {
+            let mut argument = TransferArgument {
+                target: start + nr_done,
+                source: source as u64 + nr_done,
+                len: len - nr_done,
+                mode: COPY_WP,
+                done: 0,
+            };
+            // SAFETY: S26 (the argument's layout), and the caller's word for both ranges.
+            let result = unsafe { ioctl(self.file.as_raw_fd(), IOC_COPY, &mut argument) };
+            let Err(error) = result else { return target.len() };
+            nr_done += u64::try_from(argument.done).unwrap_or(0);
+            if nr_done == len || error.raw_os_error() != Some(libc::EAGAIN) {
+                return nr_done as usize;
+            }
+            std::thread::yield_now();
+        }
+    }
+
     /// # Safety
     /// As of what calls it.
     unsafe fn transfer(

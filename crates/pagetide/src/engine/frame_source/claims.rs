@@ -44,6 +44,8 @@ pub(crate) struct Claims<'m> {
     claimed: ClaimQueue<'m>,
     /// In the middle of a fault.
     is_in_fault: bool,
+    /// What is claimed has left the users of regions.
+    has_left_users: bool,
 }
 
 /// A batch's claims, without memory of their own.
@@ -72,6 +74,14 @@ impl<'m> ClaimQueue<'m> {
         self.slot(self.len.checked_sub(1)?).as_mut()
     }
 
+    /// Takes all that is to be evicted from the users of regions, who may be loading from it still:
+    /// nothing of it is needed. Once a batch.
+    fn leave_users(&mut self) {
+        let slots = (0..self.len).map(|nth| &self.slots[(self.oldest + nth) % VICTIMS_MAX]);
+        let locks = slots.flatten().filter(|claimed| claimed.left.is_none());
+        Lock::drop_from_users(locks.map(|claimed| &claimed.lock));
+    }
+
     fn pop_youngest(&mut self) -> Option<Claimed<'m>> {
         self.len = self.len.checked_sub(1)?;
         self.slot(self.len).take()
@@ -87,7 +97,8 @@ impl<'m> ClaimQueue<'m> {
 
 impl<'m> Claims<'m> {
     pub(crate) fn new(source: &'m FrameSource, cpu: CpuId, mappings: &'m Slots) -> Claims<'m> {
-        Claims { source, cpu, mappings, claimed: ClaimQueue::new(), is_in_fault: false }
+        let claimed = ClaimQueue::new();
+        Claims { source, cpu, mappings, claimed, is_in_fault: false, has_left_users: false }
     }
 
     /// That of a pass in the middle of a fault.
@@ -165,6 +176,10 @@ impl DrivenPass for Claims<'_> {
     }
 
     fn evict(&mut self, page: PageId, frame: FrameId, shadow: Option<ShadowEntry>) {
+        if !self.has_left_users && self.source.pages.pool.is_none() {
+            self.claimed.leave_users();
+            self.has_left_users = true;
+        }
         let Claimed { mut lock, epoch, .. } = self.oldest();
         debug_assert_eq!(lock.frame(), Some(frame));
         let mapping = self.mappings.get(page.mapping).map(|mapping| &**mapping);
@@ -191,6 +206,8 @@ impl DrivenPass for Claims<'_> {
     }
 
     fn free(&mut self, frames: impl Iterator<Item = FrameId> + Clone) {
+        assert!(self.claimed.len == 0, "invariant: all that was claimed has left, or been moved");
+        self.has_left_users = false;
         self.source.pages.nodes.free(self.cpu, frames);
     }
 
