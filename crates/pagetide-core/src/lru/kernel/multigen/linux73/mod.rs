@@ -26,9 +26,10 @@
 //! Everything else is as in [`Linux618`], which each of these falls back to where its mechanism is
 //! off.
 //!
-//! Ignored: folios that readahead brings during a fault, which the kernel marks as well; anonymous
-//! ones in the swap cache are known by their refault alone. Source: the multi-gen LRU
-//! specification for 7.x, rules C1 to C7.
+//! Ignored: folios that readahead brings during a fault, which the kernel marks as well, and a swap
+//! cache: an anonymous page that is back has no copy. The mark of a fault is made when its folio is
+//! listed, so that five reads before that pass for a refault of the working set. Source: the
+//! multi-gen LRU specification for 7.x, rules C1 to C7.
 
 use super::controller::Controller;
 use super::generations::End;
@@ -41,6 +42,7 @@ use super::tiers::{RefTier, References};
 use super::window::{MAX_NR_GENS, MIN_NR_GENS, Window};
 use crate::folio::Flags;
 use crate::ids::PageType;
+use crate::lru::access::referenced_again;
 use crate::lru::{
     AccessPath, AccessRule, DEF_PRIORITY, Mechanism, Refusal, Scan, ShadowEntry, Switches,
     VICTIMS_MAX,
@@ -89,17 +91,14 @@ impl Profile for Linux73 {
         }
     }
 
-    /// A fault has marked its folio, and nothing more; that of a page without a copy is active
-    /// besides, which comes to max-1 as well.
+    /// A fault has marked its folio, and nothing more; an anonymous one enters max-1 either way.
     fn arrived(self, flags: Flags) -> Option<Flags> {
         let is_plain_fault = flags.any(Flags::ACTIVE) && !flags.any(Flags::WORKINGSET);
         if !is_plain_fault || !self.switches.has(Mechanism::FaultMarks) {
             return None;
         }
-        let is_marked = flags.any(Flags::REFERENCED);
-        let marked = if is_marked { flags } else { flags.with(Flags::REFERENCED).with_refs(0) };
-        let has_no_copy = flags.any(Flags::ANON) && !is_marked;
-        Some(if has_no_copy { marked } else { marked.without(Flags::ACTIVE) })
+        let marked = referenced_again(flags).unwrap_or(flags);
+        Some(if flags.any(Flags::ANON) { marked } else { marked.without(Flags::ACTIVE) })
     }
 
     /// A marked folio enters as one of the working set does.
@@ -205,14 +204,10 @@ impl Profile for Linux73 {
         self.before.remembered(shadow)
     }
 
-    /// The mark of a fault ends the count that the page had.
     fn refaulted(self, references: References, kind: AccessPath) -> RefaultOutcome {
         let outcome = self.before.refaulted(references, kind);
-        if kind != AccessPath::Table || !self.switches.has(Mechanism::FaultMarks) {
-            return outcome;
-        }
-        let flags = if references.workingset { outcome.flags } else { Flags::REFERENCED };
-        RefaultOutcome { flags, is_activated: references.workingset, ..outcome }
+        let is_marked = !references.workingset && self.switches.has(Mechanism::FaultMarks);
+        RefaultOutcome { is_activated: outcome.is_activated && !is_marked, ..outcome }
     }
 }
 
