@@ -110,12 +110,13 @@ mechanisms! {
         "multi-gen LRU specification for 7.x, rule C3 (7.2)";
     /// Scans of one batch.
     ShortScans = "short-scans", [Mglru73], on,
-        "A scan looks at 64 folios, by tiers chosen anew, and sorting is progress; off, as in 6.18, \
-         at all the priority allows, and only victims are.",
+        "A scan looks at 64 folios, by tiers chosen anew, and sorting is progress; off, as in \
+         6.18, at all the priority allows, and only victims are.",
         "multi-gen LRU specification for 7.x, rule C4 (7.2)";
     /// Group reclaim ends at its target.
     StopAtTarget = "stop-at-target", [Mglru73], on,
-        "A pass for a group ends once its target is met; off, as in 6.18, once its budget is spent.",
+        "A pass for a group ends once its target is met; off, as in 6.18, once its budget is \
+         spent.",
         "multi-gen LRU specification for 7.x, rule C4 (7.1)";
     /// Dirty folios are tried.
     DirtyVictims = "dirty-victims", [Mglru73], on,
@@ -205,8 +206,8 @@ mechanisms! {
         "classic LRU specification, section 6";
     /// Costs by counter.
     CountedCosts = "counted-costs", [ActiveInactive], off,
-        "Costs are taken from counters when a pass begins, as in 7.3; off, as in 6.18, each event is \
-         charged.",
+        "Costs are taken from counters when a pass begins, as in 7.3; off, as in 6.18, each event \
+         is charged.",
         "multi-gen LRU specification for 7.x, rule C8 (7.3)";
     /// Refaults challenge, instead of being activated.
     Challenge = "challenge", [ActiveInactive2013], on,

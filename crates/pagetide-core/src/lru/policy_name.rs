@@ -38,7 +38,7 @@ names! {
     Mglru = "mglru", "Multi-gen LRU as of Linux 6.18: generations, tiers, refault feedback.";
     /// The multi-gen LRU of 2026.
     Mglru73 = "mglru-7.3",
-        "Multi-gen LRU as of Linux 7.3: reads are marked before they are listed, passes age as they go.";
+        "Multi-gen LRU as of Linux 7.3: a read counts before its page is listed, passes age.";
     /// The multi-gen LRU as first measured.
     Mglru61 = "mglru-6.1",
         "Multi-gen LRU as of Linux 6.1: aging by size, coupled types, refaults judged briefly.";

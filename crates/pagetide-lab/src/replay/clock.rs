@@ -11,7 +11,8 @@
 //! ```
 //!
 //! At a look that came too early the rest of the way is halved again, or better; the last one is on
-//! the spot. What is due after so many accesses needs no guess. `lead` is how far the trace's own times ran ahead of the accesses' costs.
+//! the spot. What is due after so many accesses needs no guess.
+//! `lead` is how far the trace's own times ran ahead of the accesses' costs.
 //!
 //! Ignored: parts of an access. What is due in the middle of one is done before the next.
 

@@ -1,10 +1,10 @@
 //! Core's kernel policies, replayed, against the kernel itself: hit ratios within parts of a point.
 //!
-//! Source of the numbers: Linux 6.18.15 and 7.3.4, one process reading 4 KiB pages without readahead
-//! in a memory group, a fresh boot for each value. The replay runs in such a group, too, whose limit
-//! also pays for tree nodes and what else is charged ([`pagetide_lab::replay::Memory::KernelGroup`]).
-//! As in the kernel's runs, everything is a read, and pages are numbered in the order of the trace's
-//! ids: that says which share a node.
+//! Source of the numbers: Linux 6.18.15 and 7.3.4, one process reading 4 KiB pages without
+//! readahead in a memory group, a fresh boot for each value. The replay runs in such a group, too,
+//! whose limit also pays for tree nodes and what else is charged
+//! ([`pagetide_lab::replay::Memory::KernelGroup`]). As in the kernel's runs, everything is a read,
+//! and pages are numbered in the order of the trace's ids: that says which share a node.
 //!
 //! Seven comparisons; only the first is without the kernel's limit on shadows.
 //!
@@ -19,8 +19,8 @@
 //! ```
 //!
 //! Folded ones are means over the phases. Kernels left alone differ from boot to boot by up to 1.25
-//! points, as the phases do: no such row of two lists in 7.3 is here, whose guests were slower. Where
-//! it is known how many pages the cache held at the end, that is compared, too.
+//! points, as the phases do: no such row of two lists in 7.3 is here, whose guests were slower.
+//! Where it is known how many pages the cache held at the end, that is compared, too.
 //!
 //! In `dumps.rs`: where 4000 pages stand among the generations of each kernel, of which no trace is
 //! needed.

@@ -63,8 +63,8 @@
 //! In 6.18, with four generations and cold reads coming in, new folios join the generation under
 //! eviction, so it never empties and aging never runs: this is a FIFO with an admission test into a
 //! resident set, which stays as it is until the cold traffic ends. That is the mechanism as it is
-//! measured on the kernel, not a defect of this one. In 7.3 one read in 31 comes in as cold as that,
-//! the oldest generation runs dry, and aging is the normal state.
+//! measured on the kernel, not a defect of this one. In 7.3 one read in 31 comes in as cold, the
+//! oldest generation runs dry, and aging is the normal state.
 //!
 //! A direct pass may end without a victim, having sorted and aged only, where nearly everything was
 //! accessed often: callers try again, as the kernel's do (up to 16 times).
