@@ -127,6 +127,6 @@ fn peek<T: Copy>(address: usize) -> Option<T> {
     let own = unsafe { libc::getpid() } as usize;
     // SAFETY: one part of ours, which lives through the call; the kernel looks at the other (S20).
     let read = unsafe { next::system(libc::SYS_process_vm_readv, [own, to, 1, from, 1, 0]) };
-    // SAFETY: all of it was written, and any bytes are one: those here are numbers and addresses.
+    // SAFETY: all of it was written, and any bytes are one: numbers and addresses (S20).
     (read == Ok(iov_len)).then(|| unsafe { found.assume_init() })
 }

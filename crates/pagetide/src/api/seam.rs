@@ -13,7 +13,6 @@
 //! frames. A page that one of them has missed and read by itself is offered with its bytes, and
 //! admitted only as what the file on disk had while it was not written through the cache.
 
-use crate::File;
 use crate::errors::{OpenError, ReadError};
 use pagetide_core::units::PAGE_BYTES;
 use pagetide_sys::PageFile;
@@ -108,7 +107,9 @@ pub trait MappedPages {
     fn page_file(&self, nr_pages: u64) -> std::io::Result<Arc<PageFile>>;
 
     /// A handle with its own readahead, whose pages are brought into the memory file.
-    fn for_maps(&self) -> File;
+    fn for_maps(&self) -> Self
+    where
+        Self: Sized;
 
     /// Has page `index` in the memory file, which must have been made, as a read of the page would
     /// have it in memory, and its neighbours that are; by a handle that is [for

@@ -1,8 +1,8 @@
 //! Frames that hold a page and have no memory of their own, because the page's bytes are elsewhere.
 //!
-//! **Problem.** Where pages are put into a memory file that other processes map, a frame's memory is
-//! given back so that no page is counted twice. To give back what is gone already costs as much as
-//! to give back what is there. **Idea.** It is remembered.
+//! **Problem.** Where pages are put into a memory file that other processes map, a frame's memory
+//! is given back so that no page is counted twice. To give back what is gone already costs as much
+//! as to give back what is there. **Idea.** It is remembered.
 //!
 //! **Data and invariants.** A number a frame: how often in a row its memory was given back since it
 //! was last used. At [`TIMES`] there is none: the first time, another process may still be looking
