@@ -14,6 +14,7 @@
 //!
 //! Ignored: other machines than this one; signatures; archives.
 
+use crate::python::with_command;
 use crate::step::{Outcome, StepContext};
 use std::fs;
 use std::io;
@@ -130,7 +131,10 @@ impl Dist<'_> {
         if succeeds("maturin", &["--version"]) {
             let manifest = wheel.to_string_lossy();
             let build = ["build", "--release", "--locked", "--manifest-path", &manifest];
-            self.step("maturin", &[&build[..], &["--out", &folder]].concat())
+            let build = [&build[..], &["--out", &folder]].concat();
+            let (door, command) = (wheel.with_file_name(""), self.folder.join("bin/pagetide"));
+            let built = with_command(&door, &command, || self.step("maturin", &build));
+            built.map_err(|error| on(&door, &error))?
         } else {
             println!("SKIPPED: dist: no wheel: pip install maturin");
             Ok(())

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   statvfs(dir)    -> bytes an ordinary user may still write   vs  bytes the run writes
-//!   /proc/meminfo   -> MemAvailable                             vs  bytes the run holds
+//!   /proc/meminfo   -> MemAvailable, or what a group leaves      vs  bytes the run holds
 //! ```
 //!
 //! Ignored: quotas (the write that hits one fails with its own sentence), and other programs that
@@ -14,6 +14,7 @@
 use crate::failure::Failure;
 use pagetide::Estimate;
 use pagetide_core::units::Bytes;
+pub(crate) use pagetide_sweep::read_memory_available;
 use std::fs;
 use std::path::Path;
 
@@ -75,14 +76,6 @@ pub(crate) fn read_disk_free(dir: &Path) -> Result<Bytes, Failure> {
     let answer = rustix::fs::statvfs(dir)
         .map_err(|errno| Failure::on_path("ask for the free space of", dir, &errno.into()))?;
     Ok(Bytes(answer.f_bavail.saturating_mul(answer.f_frsize)))
-}
-
-/// Bytes that the kernel could give to programs without swapping, where it says.
-pub(crate) fn read_memory_available() -> Option<Bytes> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(Bytes(kibibytes << 10))
 }
 
 /// Whether `dir` is on tmpfs, where files are page cache and nothing else.

@@ -9,6 +9,7 @@
 //!                                   replay     a trace through the same decisions, at many sizes
 //!                                   ablate     what each mechanism of a policy is worth
 //!                                   mrc        miss ratio by memory size
+//!                                   sweep      many traces, policies and sizes, resumed and shared
 //!                                   trace/     what is in a trace; conversion
 //!                                   lab/       scenarios in virtual memory
 //!                                   run/       an unmodified program over the page cache
@@ -48,6 +49,7 @@ mod setup;
 mod shell;
 mod sizes;
 mod source;
+mod sweep;
 mod table;
 mod terminal;
 mod tier;
@@ -68,6 +70,7 @@ const EXAMPLES: &str = "Examples:
   pagetide replay run.trace --memory 64M,128M --policy mglru,lru
   pagetide ablate run.trace --memory 64M --policy mglru
   pagetide mrc run.trace --policy mglru,lru --svg mrc.svg
+  pagetide sweep traces/ --policy lru,pagetide --memory 1%,10% --out results.parquet
   pagetide trace info run.trace     what is in a trace
   pagetide lab run wschange         a scenario in virtual memory, over ten seeds
   pagetide tier run.trace           what a slow tier of memory would cost
@@ -94,6 +97,7 @@ enum Command {
     Replay(replay::ReplayArgs),
     Ablate(ablate::AblateArgs),
     Mrc(mrc::MrcArgs),
+    Sweep(sweep::SweepArgs),
     Trace(trace::TraceArgs),
     Lab(lab::LabArgs),
     Tier(tier::TierArgs),
@@ -136,6 +140,7 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Bench(args) => bench::run(args, &watch()?),
         Command::Replay(args) => replay::run(args, &watch()?),
         Command::Ablate(args) => ablate::run(args, &watch()?),
+        Command::Sweep(args) => sweep::run(args, &watch()?),
         Command::Mrc(args) => mrc::run(args, &watch()?),
         Command::Trace(args) => trace::run(args, &watch()?),
         Command::Lab(args) => lab::run(args, &watch()?),

@@ -8,47 +8,26 @@
 //!                                     +--> policy x size cells -> others --> table, JSON, SVG
 //! ```
 //!
-//! With `--sample R` only a share R of the pages is followed, and sizes shrink with them. The error
-//! is measured on LRU's curve; the replays of the other policies are of the same sample, and its
-//! error stands for theirs. A replay in a memory of very few frames says little about any policy,
-//! so a sampled curve starts where the shrunken memory has some tens.
-//!
-//! Here `lru` is strict: each access is a use. In `replay` it is core's, for which a repeated read
-//! or a table access is not; for traces of plain reads and writes they are the same. Stack
-//! distances know nothing of readahead: where all get what was recorded (see `readahead.rs`), `lru`
-//! is replayed as the others are, and the error stays that of the curve without.
-//!
-//! Sources: see the lab's `curve`; replaying a sample in a shrunken memory is Waldspurger,
-//! Saemundsson, Ahmad and Park, "Cache Modeling and Optimization using Miniature Simulations",
-//! USENIX ATC 2017.
+//! With `--sample R` only a share R of the pages is followed; what that means, and what `lru` is
+//! here, says the lab's `curve`.
 
-use crate::cells::{self, Cell};
+use crate::cells;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::output;
 use crate::parallel::JobsArgs;
-use crate::readahead::{ReadaheadArgs, ReadaheadUse};
+use crate::readahead::{self, ReadaheadArgs};
 use crate::report::curves::{self as drawing, Curve};
-use crate::setup;
 use crate::source::SourceArgs;
 use crate::table::{Table, percent, right};
 use crate::terminal::JsonArgs;
-use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Bytes;
-use pagetide_lab::curve::{self, SampledCurve, Sampler};
-use pagetide_lab::judge::opt;
-use pagetide_lab::replay::{Contender, Reader, Setup};
-use pagetide_lab::trace::DenseTrace;
+use pagetide_lab::curve::{CurvePoint, CurveTrace, Sampler};
+use pagetide_lab::replay::Contender;
+use pagetide_lab::trace::ReadaheadUse;
 use serde::Serialize;
 use std::path::PathBuf;
-
-/// The smallest memory of a curve is this part of the pages, or more.
-const RANGE: u32 = 1024;
-/// The fewest frames a sampled page set is replayed in.
-const SCALED_FRAMES_MIN: f64 = 32.0;
-/// The fewest sampled pages that say anything.
-const SAMPLED_PAGES_MIN: usize = 256;
 
 const EXAMPLES: &str = "Examples:
   pagetide mrc run.trace
@@ -92,29 +71,7 @@ struct Curves {
     /// have what was "recorded".
     readahead: ReadaheadUse,
     /// Policy by policy, ascending sizes.
-    points: Vec<Point>,
-}
-
-#[derive(Serialize)]
-struct Point {
-    policy: &'static str,
-    frames: u32,
-    memory_bytes: u64,
-    miss_ratio: f64,
-    /// Bytes from the store, by misses and by readahead.
-    device_read_bytes: u64,
-    /// One standard error of the miss ratio, from sampling; 0 when every page was followed.
-    error: f64,
-}
-
-/// The trace, or as much of it as is followed.
-struct Sample {
-    sampler: Sampler,
-    trace: DenseTrace,
-    /// Of the whole trace.
-    nr_accesses: u64,
-    reader: Reader,
-    readahead_use: ReadaheadUse,
+    points: Vec<CurvePoint>,
 }
 
 fn parse_sampler(text: &str) -> Result<Sampler, String> {
@@ -129,15 +86,19 @@ fn parse_sampler(text: &str) -> Result<Sampler, String> {
 /// picture that cannot be written; an interrupt.
 pub(crate) fn run(args: &MrcArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     output::check("the picture", &args.svg)?;
-    let sample = read(args, interrupt)?;
-    let nr_pages = opt::count_pages(&sample.trace) as f64 / sample.sampler.rate();
-    let sizes = sizes(args, &sample, nr_pages)?;
+    let (sample, readahead_use) = read(args, interrupt)?;
+    let sizes = sample.sizes(args.points.into());
+    let sizes = sizes
+        .map_err(|error| Failure::Refused(format!("{error}; use a larger --sample, or none")))?;
+    let cells = sample.cells(&args.policy, &sizes);
+    let answers = cells::run(sample.trace(), &cells, args.jobs, interrupt)?;
+    let outcomes = answers.iter().map(|answer| answer.outcome);
     let curves = Curves {
-        accesses: sample.nr_accesses,
-        pages: nr_pages.round() as u64,
+        accesses: sample.nr_accesses(),
+        pages: sample.nr_pages(),
         sample_rate: args.sample.map(|sampler| sampler.rate()),
-        readahead: sample.readahead_use,
-        points: points(args, &sample, &sizes, interrupt)?,
+        readahead: readahead_use,
+        points: sample.points(&args.policy, &sizes, outcomes),
     };
     if let Some(path) = &args.svg {
         output::write("the picture", path, &drawing::alone(&lines(args, &curves))?)?;
@@ -145,78 +106,15 @@ pub(crate) fn run(args: &MrcArgs, interrupt: &Interrupt) -> Result<(), Failure> 
     args.json.print(&curves, || text(args, &curves, &sizes))
 }
 
-fn read(args: &MrcArgs, interrupt: &Interrupt) -> Result<Sample, Failure> {
-    let sampler = args.sample.or(Sampler::new(1.0)).expect("1 is a share");
-    let (mut trace, mut nr_accesses) = (DenseTrace::default(), 0);
+fn read(args: &MrcArgs, interrupt: &Interrupt) -> Result<(CurveTrace, ReadaheadUse), Failure> {
+    let mut sample = CurveTrace::new(args.sample);
     let facts = args.source.for_each(interrupt, |from, access| {
-        nr_accesses += u64::from(access.kind.is_access());
-        if sampler.takes(access.page) {
-            trace.push_from(from, access);
-        }
+        sample.push_from(from, access);
         Ok(())
     })?;
-    // In a sample, reads that follow each other did not in the trace.
-    let reader = if args.sample.is_some() { Reader::Recorded } else { setup::reader_of(&facts) };
-    let readahead_use = args.readahead.apply(&mut trace);
-    Ok(Sample { sampler, trace, nr_accesses, reader, readahead_use })
-}
-
-fn sizes(args: &MrcArgs, sample: &Sample, nr_pages: f64) -> Result<Vec<u32>, Failure> {
-    if args.sample.is_some() && sample.trace.nr_pages() < SAMPLED_PAGES_MIN {
-        return Err(Failure::Refused(format!(
-            "a sample of {} pages says nothing: at least {SAMPLED_PAGES_MIN} are needed; use a \
-             larger --sample, or none",
-            sample.trace.nr_pages()
-        )));
-    }
-    // Saturates at the most frames there can be.
-    let frames_max = (nr_pages.round() as u32).max(1);
-    let scaled_min = match args.sample {
-        Some(sampler) => (SCALED_FRAMES_MIN / sampler.rate()).ceil() as u32,
-        None => 1,
-    };
-    let frames_min = frames_max.div_ceil(RANGE).max(scaled_min).min(frames_max);
-    Ok(curve::sizes(frames_min, frames_max, args.points.into()))
-}
-
-fn points(
-    args: &MrcArgs,
-    sample: &Sample,
-    sizes: &[u32],
-    interrupt: &Interrupt,
-) -> Result<Vec<Point>, Failure> {
-    let Sample { sampler, trace, nr_accesses, reader, readahead_use } = sample;
-    let has_curve = |contender| is_lru(contender) && *readahead_use != ReadaheadUse::Recorded;
-    let setup = |policy, frames: u32| Setup { reader: *reader, ..Setup::new(policy, frames) };
-    let lru = SampledCurve::new(*sampler, trace, *nr_accesses);
-    interrupt.check()?;
-    let pairs =
-        || args.policy.iter().flat_map(|&policy| sizes.iter().map(move |&size| (policy, size)));
-    let cells: Vec<Cell> = pairs()
-        .filter(|(contender, _)| !has_curve(*contender))
-        .map(|(contender, size)| Cell::new(contender, sampler.scale(size), setup))
-        .collect();
-    let mut answers = cells::run(trace, &cells, args.jobs, interrupt)?.into_iter();
-    let point = |(contender, frames): (Contender, u32)| {
-        let (miss_ratio, pages_ahead) = if has_curve(contender) {
-            (lru.miss_ratio(frames), 0)
-        } else {
-            let answer = answers.next().expect("an answer for each cell").outcome;
-            (sampler.miss_ratio(answer.misses, *nr_accesses), answer.pages_ahead)
-        };
-        let nr_misses = miss_ratio * *nr_accesses as f64;
-        let pages_read = (nr_misses + pages_ahead as f64 / sampler.rate()).round() as u64;
-        let memory_bytes = Bytes::from_pages(frames.into()).0;
-        let policy = contender.as_str();
-        let device_read_bytes = Bytes::from_pages(pages_read).0;
-        let error = lru.error(frames);
-        Point { policy, frames, memory_bytes, miss_ratio, device_read_bytes, error }
-    };
-    Ok(pairs().map(point).collect())
-}
-
-fn is_lru(contender: Contender) -> bool {
-    contender == Contender::Policy(PolicyName::Lru)
+    sample.finish(facts.header.as_ref());
+    let readahead_use = args.readahead.apply(sample.trace_mut());
+    Ok((sample, readahead_use))
 }
 
 fn lines<'a>(args: &MrcArgs, curves: &'a Curves) -> Vec<Curve<'a>> {
@@ -241,7 +139,11 @@ fn text(args: &MrcArgs, curves: &Curves, sizes: &[u32]) -> String {
             ", of which {rate} were followed; +- is one standard error, measured on lru"
         ));
     }
-    format!("{text}\n{}\n{}", curves.readahead.describe(), table(args, curves, sizes).to_text())
+    format!(
+        "{text}\n{}\n{}",
+        readahead::describe(curves.readahead),
+        table(args, curves, sizes).to_text()
+    )
 }
 
 /// A row a size, a column a policy; with readahead another for what the store gave.

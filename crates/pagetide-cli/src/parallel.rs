@@ -25,6 +25,11 @@ pub(crate) struct JobsArgs {
 }
 
 impl JobsArgs {
+    /// The number that was typed.
+    pub(crate) fn asked(self) -> Option<usize> {
+        self.jobs.map(usize::from)
+    }
+
     /// Does `work` on each of `items`, each of which needs at most `bytes_each` (0 where that is
     /// little); the answers come in the items' order.
     ///

@@ -16,8 +16,7 @@
 //!
 //! Ignored: what a policy would have read ahead of its own misses at another size.
 
-use pagetide_lab::trace::DenseTrace;
-use serde::Serialize;
+use pagetide_lab::trace::{DenseTrace, ReadaheadUse};
 
 /// What is done with the readahead in a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -36,49 +35,32 @@ pub(crate) struct ReadaheadArgs {
     readahead: Choice,
 }
 
-/// What all columns of a table answer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum ReadaheadUse {
-    /// The trace has accesses alone, and always had.
-    None,
-    /// The readahead in it was taken away.
-    Without,
-    /// The readahead in it is every policy's.
-    Recorded,
-}
-
 impl ReadaheadArgs {
+    /// Whether every policy gets what the run had.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.readahead == Choice::Recorded
+    }
+
     /// Makes the trace what was asked for.
     pub(crate) fn apply(&self, trace: &mut DenseTrace) -> ReadaheadUse {
-        match (self.readahead, ReadaheadUse::of(trace)) {
-            (Choice::Without, ReadaheadUse::Recorded) => {
-                trace.drop_readahead();
-                ReadaheadUse::Without
-            }
-            (_, readahead_use) => readahead_use,
+        match self.readahead {
+            Choice::Without => ReadaheadUse::take_from(trace),
+            Choice::Recorded => ReadaheadUse::of(trace),
         }
     }
 }
 
-impl ReadaheadUse {
-    /// What replays of the trace as it is answer.
-    pub(crate) fn of(trace: &DenseTrace) -> ReadaheadUse {
-        if trace.has_readahead() { ReadaheadUse::Recorded } else { ReadaheadUse::None }
-    }
-
-    /// The same in words.
-    pub(crate) const fn describe(self) -> &'static str {
-        match self {
-            ReadaheadUse::None => "misses of demand, in each column; the trace has no readahead",
-            ReadaheadUse::Without => {
-                "misses of demand, in each column without the recorded readahead (--readahead \
-                 recorded gives it to each)"
-            }
-            ReadaheadUse::Recorded => {
-                "misses of demand, in each column with what the recorded run read ahead at its own \
-                 size of memory"
-            }
+/// What a table answers, in words.
+pub(crate) const fn describe(readahead_use: ReadaheadUse) -> &'static str {
+    match readahead_use {
+        ReadaheadUse::None => "misses of demand, in each column; the trace has no readahead",
+        ReadaheadUse::Without => {
+            "misses of demand, in each column without the recorded readahead (--readahead recorded \
+             gives it to each)"
+        }
+        ReadaheadUse::Recorded => {
+            "misses of demand, in each column with what the recorded run read ahead at its own \
+             size of memory"
         }
     }
 }

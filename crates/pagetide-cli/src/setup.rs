@@ -7,18 +7,16 @@
 //!   --off --on --reclaim --clock --swappiness --swap  -->  SetupArgs  -->  Setup, Setup, ...
 //! ```
 //!
-//! A trace that no page cache recorded is taken for the reads of one open file, as a benchmark that
-//! replays it on a kernel makes them: to the kernel's policies, reading the page again in which the
-//! last read ended is no reference.
+//! Without any of them it is what the lab's `Setup::asked` means.
 
 use crate::failure::Failure;
-use crate::source::Facts;
 use crate::terminal;
 use pagetide_core::lru::{Mechanism, PolicyName, Switches};
 use pagetide_core::record::Reclaimer;
 use pagetide_core::tiering::{Stage, TieringSwitches};
 use pagetide_core::units::{Bytes, Millis};
 use pagetide_lab::replay::{Contender, Memory, Reader, ReplayClock, Setup, TierMemory};
+use pagetide_lab::trace::Facts;
 use std::fmt;
 use std::str::FromStr;
 
@@ -111,12 +109,11 @@ pub(crate) struct SetupArgs {
 
 impl SetupArgs {
     fn memory(&self, frames: u32, recorded: Option<Reclaimer>) -> Memory {
-        match (self.reclaim, recorded) {
-            (Reclaim::Recorded, Some(Reclaimer::Background)) | (Reclaim::Background, _) => {
-                Memory::Machine { nr_frames: frames }
-            }
-            (Reclaim::Group | Reclaim::Recorded, _) => Memory::Group { nr_frames: frames },
-            (Reclaim::KernelGroup, _) => Memory::KernelGroup { limit_pages: frames },
+        match self.reclaim {
+            Reclaim::Recorded => Memory::reclaimed_by(recorded, frames),
+            Reclaim::Background => Memory::Machine { nr_frames: frames },
+            Reclaim::Group => Memory::Group { nr_frames: frames },
+            Reclaim::KernelGroup => Memory::KernelGroup { limit_pages: frames },
         }
     }
 
@@ -154,7 +151,7 @@ impl SetupArgs {
                 ClockName::Costs => ReplayClock::Costs,
                 ClockName::Trace => ReplayClock::Trace,
             },
-            reader: reader_of(facts),
+            reader: Reader::of(facts.header.as_ref()),
             swap_pages: self.swap.map(Bytes::whole_pages),
             ..setup
         }
@@ -211,14 +208,6 @@ impl SetupArgs {
             }
         }
         Ok(())
-    }
-}
-
-/// What made the trace's reads.
-pub(crate) fn reader_of(facts: &Facts) -> Reader {
-    match &facts.header {
-        Some(header) if header.is_of_run() => Reader::Recorded,
-        _ => Reader::OneHandle,
     }
 }
 

@@ -17,7 +17,8 @@ use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::terminal::{self, Meter};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use pagetide_lab::trace::{Access, DenseTrace, Ending, Format, Header, Note, Trace, TraceError};
+use pagetide_lab::trace::{Access, DenseTrace, Facts, Format, Trace, TraceError};
+use pagetide_sweep::Reading;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
@@ -31,6 +32,13 @@ const TRACE_BYTES_UNASKED: u64 = 256 << 20;
 pub(crate) struct SourceArgs {
     /// The record, or a trace in another known format (also compressed by zstd or gzip).
     pub(crate) file: PathBuf,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+/// How traces are read.
+#[derive(Debug, clap::Args)]
+pub(crate) struct FormatArgs {
     /// The trace's format, where neither its name nor its first bytes tell; docs/formats.md says
     /// what each is.
     #[arg(long, value_parser = named_format())]
@@ -40,23 +48,17 @@ pub(crate) struct SourceArgs {
     lenient: bool,
 }
 
+impl FormatArgs {
+    /// The same for a sweep.
+    pub(crate) fn reading(&self) -> Reading {
+        Reading { format: self.format, is_lenient: self.lenient, has_readahead: false }
+    }
+}
+
 /// Lists the names in help, and where another is typed.
 fn named_format() -> impl TypedValueParser<Value = Format> {
     let names = PossibleValuesParser::new(Format::ALL.map(Format::name));
     names.map(|name| name.parse().expect("invariant: one of the names"))
-}
-
-/// What a trace said besides its entries.
-#[derive(Debug)]
-pub(crate) struct Facts {
-    /// Its format, named or detected.
-    pub(crate) format: Format,
-    /// The recorded run, in the one format that has any.
-    pub(crate) header: Option<Header>,
-    /// Malformed lines and cut-off records skipped.
-    pub(crate) nr_skipped: u64,
-    /// What a record noted after its last entry.
-    pub(crate) notes: Vec<Note>,
 }
 
 impl SourceArgs {
@@ -71,8 +73,8 @@ impl SourceArgs {
     /// A file that cannot be read, or whose format cannot be found.
     pub(crate) fn open(&self) -> Result<Trace, Failure> {
         let mut trace =
-            Trace::open(&self.file, self.format).map_err(|error| self.refuse(&error))?;
-        if self.lenient {
+            Trace::open(&self.file, self.format.format).map_err(|error| self.refuse(&error))?;
+        if self.format.lenient {
             trace.skip_malformed();
         }
         Ok(trace)
@@ -85,9 +87,10 @@ impl SourceArgs {
             (Failure::Refused(said), TraceError::UnknownFormat) => {
                 Failure::Refused(format!("{said}; name it with --format"))
             }
-            (Failure::Refused(said), TraceError::Line { .. } | TraceError::Cut { .. }) => {
-                Failure::Refused(format!("{said} (--lenient skips such)"))
-            }
+            (
+                Failure::Refused(said),
+                TraceError::Line { .. } | TraceError::Cut { .. } | TraceError::CutOff,
+            ) => Failure::Refused(format!("{said} (--lenient skips such)")),
             (Failure::Refused(said), TraceError::Read { source, .. })
                 if source.kind() == ErrorKind::UnexpectedEof =>
             {
@@ -102,30 +105,21 @@ impl SourceArgs {
     /// # Errors
     /// A trace without accesses, and one cut off inside an entry.
     pub(crate) fn finish(&self, trace: &Trace, nr_accesses: u64) -> Result<Facts, Failure> {
+        let facts = Facts::at_end(trace, nr_accesses).map_err(|error| self.refuse(&error))?;
         let file = self.file.display();
-        let mut nr_skipped = trace.nr_skipped();
-        match trace.ending() {
-            Some(Ending::Torn) if !self.lenient => {
-                return Err(Failure::Refused(format!(
-                    "the record {file} is cut off inside an entry; --lenient takes what is before \
-                     the cut"
-                )));
-            }
-            Some(Ending::Torn) => nr_skipped += 1,
-            Some(Ending::Unfinished) => terminal::note(&format!(
+        if facts.is_unfinished {
+            terminal::note(&format!(
                 "{file} has no end: the program was killed, or still runs; its entries so far are \
                  used"
-            )),
-            Some(Ending::Complete) | None => {}
+            ));
         }
-        if nr_skipped > 0 {
-            terminal::note(&format!("{file}: {nr_skipped} malformed lines or records skipped"));
+        if facts.nr_skipped > 0 {
+            terminal::note(&format!(
+                "{file}: {} malformed lines or records skipped",
+                facts.nr_skipped
+            ));
         }
-        if nr_accesses == 0 {
-            return Err(Failure::Refused(format!("the trace {file} has no accesses")));
-        }
-        let notes = trace.notes().to_vec();
-        Ok(Facts { format: trace.format(), header: trace.header().cloned(), nr_skipped, notes })
+        Ok(facts)
     }
 
     /// Reads the whole trace, entry by entry; the trace itself has the entry's time.

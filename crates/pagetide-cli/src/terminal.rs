@@ -94,6 +94,16 @@ impl Progress {
         Progress(bar)
     }
 
+    /// The same, which says how long the rest will take.
+    pub(crate) fn with_time_left(label: String) -> Progress {
+        let progress = Progress::new(label);
+        let template = "{msg:34} [{bar:30}] {percent:>3}%  {elapsed}, {eta} left";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            progress.0.set_style(style.progress_chars("=> "));
+        }
+        progress
+    }
+
     /// Moves the bar to `share` of the whole, 0 to 1.
     pub(crate) fn set(&self, share: f64) {
         self.0.set_position((share.clamp(0.0, 1.0) * BAR_STEPS as f64) as u64);

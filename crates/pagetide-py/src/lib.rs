@@ -3,11 +3,11 @@
 //! ```text
 //!   python/pagetide/   what people import: docstrings, dataclasses, numpy
 //!          |
-//!   _pagetide          this crate: cache, file, region
+//!   _pagetide          this crate: cache, file, region; lab: replays, curves, sweeps
 //!          |              buffer   the bytes of Python's buffers
 //!          |              process  what a fork leaves behind
 //!          |              errors   Rust's errors as Python's
-//!   pagetide
+//!   pagetide, pagetide-sweep
 //! ```
 //!
 //! Thin: types, errors and documentation; no logic. Whatever may wait does so detached from the
@@ -24,6 +24,7 @@ mod cache;
 mod call;
 mod errors;
 mod file;
+mod lab;
 mod process;
 mod region;
 mod sizes;
@@ -34,7 +35,9 @@ mod _pagetide {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use crate::{cache::Cache, file::RawFile, region::PyRegion};
+    use crate::lab::{frames_of, in_shard, mrc, read_pages, replay, run_unit};
+    #[pymodule_export]
+    use crate::{cache::Cache, file::RawFile, lab::Plan, region::PyRegion};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -12,7 +12,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 /// What each crate may use of ours. Dev-dependencies are free: tests may compare the two worlds.
-const ARROWS: [(&str, &[&str]); 12] = [
+const ARROWS: [(&str, &[&str]); 13] = [
     ("pagetide-core", &[]),
     ("pagetide-sys", &["pagetide-core"]),
     ("pagetide", &["pagetide-core", "pagetide-sys"]),
@@ -24,6 +24,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
             "pagetide",
             "pagetide-lab",
             "pagetide-run",
+            "pagetide-sweep",
             "pagetide-core",
             "pagetide-sys",
             "pagetide-embed",
@@ -34,7 +35,8 @@ const ARROWS: [(&str, &[&str]); 12] = [
     // No page cache in other people's programs: what asks for pages, and nothing that has them.
     ("pagetide-preload", &["pagetide-run", "pagetide-core", "pagetide-sys"]),
     ("pagetide-capi", &["pagetide"]),
-    ("pagetide-py", &["pagetide"]),
+    ("pagetide-py", &["pagetide", "pagetide-core", "pagetide-lab", "pagetide-sweep"]),
+    ("pagetide-sweep", &["pagetide-core", "pagetide-lab"]),
     ("pagetide-embed", &[]),
     ("pagetide-tune", &["pagetide-lab", "pagetide-core"]),
     ("xtask", &[]),

@@ -17,11 +17,11 @@
 
 mod report;
 
-use crate::cells::{self, Answer, Cell};
+use crate::cells::{self, Answer};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::machine;
-use crate::readahead::{ReadaheadArgs, ReadaheadUse};
+use crate::readahead::{self, ReadaheadArgs};
 use crate::results::Measured;
 use crate::rows::RowsArgs;
 use crate::setup::SetupArgs;
@@ -29,7 +29,8 @@ use crate::sizes::SizeArgs;
 use crate::source::SourceArgs;
 use crate::table::{Table, cells, left, number, right};
 use pagetide_core::lru::{Mechanism, PolicyName};
-use pagetide_lab::replay::{Contender, Setup};
+use pagetide_lab::replay::{Cell, Contender, Setup};
+use pagetide_lab::trace::ReadaheadUse;
 use serde::Serialize;
 
 const EXAMPLES: &str = "Examples:
@@ -120,7 +121,7 @@ pub(crate) fn run(args: &AblateArgs, interrupt: &Interrupt) -> Result<(), Failur
         report::write(path, &args.source.file, &trace, readahead_use, &rows)?;
     }
     args.output.results.append(|| rows.iter().map(|row| to_result(&args.source, row)).collect())?;
-    let text = || format!("{}\n{}", readahead_use.describe(), table(&rows).to_text());
+    let text = || format!("{}\n{}", readahead::describe(readahead_use), table(&rows).to_text());
     args.output.json.print(&rows, text)
 }
 

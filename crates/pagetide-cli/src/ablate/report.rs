@@ -3,14 +3,14 @@
 use super::{AblationRow, name_of, table};
 use crate::failure::Failure;
 use crate::machine;
-use crate::readahead::ReadaheadUse;
+use crate::readahead;
 use crate::report::page::{Figure, Page, heading};
 use crate::report::plots::{DrawError, GREY, TEXT_PIXELS, colour, mesh, svg};
 use crate::report::{self, distinct};
 use crate::table::escape;
 use pagetide_core::units::Bytes;
 use pagetide_lab::judge::opt;
-use pagetide_lab::trace::DenseTrace;
+use pagetide_lab::trace::{DenseTrace, ReadaheadUse};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::path::Path;
@@ -49,7 +49,7 @@ fn render(
         escape(&file.display().to_string()),
         trace.nr_accesses(),
         opt::count_pages(trace),
-        readahead_use.describe(),
+        readahead::describe(readahead_use),
     );
     let policies = distinct(rows.iter().map(|row| row.policy));
     let mut page = Page::new("Pagetide ablation", &said, &policies);

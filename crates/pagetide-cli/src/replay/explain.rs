@@ -7,13 +7,11 @@
 //!     203112         loose   79.93 %   lead 61 in 200 disagreements, price 0
 //! ```
 
-use crate::cells::Cell;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::readahead::ReadaheadUse;
 use crate::terminal::Meter;
-use pagetide_lab::replay::{Course, ReplayRow, SettingStay, course_of};
-use pagetide_lab::trace::DenseTrace;
+use pagetide_lab::replay::{Cell, Course, ReplayRow, SettingStay, course_of};
+use pagetide_lab::trace::{DenseTrace, ReadaheadUse};
 use serde::Serialize;
 use std::fmt::Write;
 

@@ -20,10 +20,10 @@ mod recorded;
 mod report;
 mod selection;
 
-use crate::cells::{Answer, Cell};
+use crate::cells::Answer;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::readahead::ReadaheadArgs;
+use crate::readahead::{self, ReadaheadArgs};
 use crate::results::Measured;
 use crate::rows::RowsArgs;
 use crate::setup::{SetupArgs, parse_period};
@@ -33,7 +33,7 @@ use crate::table::{Table, cells, left, percent, right};
 use crate::{cells, machine, output};
 use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Millis;
-use pagetide_lab::replay::{Contender, NR_PHASES, Phases, ReplayRow};
+use pagetide_lab::replay::{Cell, Contender, NR_PHASES, Phases, ReplayRow};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "Examples:
@@ -119,7 +119,7 @@ pub(crate) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
     args.output.json.print(&explain::described(&rows, readahead_use, &courses), || {
         format!(
             "{}\n{}{}",
-            readahead_use.describe(),
+            readahead::describe(readahead_use),
             table(&rows).to_text(),
             explain::text(&courses)
         )

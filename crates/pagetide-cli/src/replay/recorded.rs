@@ -8,17 +8,16 @@
 //! had; `--off` and `--on` change these. Others that it is compared with have theirs.
 
 use super::{ReplayArgs, explain, rows, table};
-use crate::cells::{self, Cell};
+use crate::cells;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::machine;
-use crate::readahead::ReadaheadUse;
-use crate::source::Facts;
+use crate::readahead;
 use crate::table::{Table, left, right};
 use pagetide_core::lru::{PolicyName, Switches};
 use pagetide_core::units::Bytes;
-use pagetide_lab::replay::{Contender, Memory, ReplayRow};
-use pagetide_lab::trace::{DenseTrace, PAGES_A_BYTE, PAGES_ALLOWED};
+use pagetide_lab::replay::{Cell, Contender, Memory, ReplayRow};
+use pagetide_lab::trace::{DenseTrace, Facts, PAGES_A_BYTE, PAGES_ALLOWED, ReadaheadUse};
 
 /// Runs the command.
 ///
@@ -43,7 +42,12 @@ pub(super) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
     let rows = rows(&answers, false);
     let readahead_use = ReadaheadUse::of(&trace);
     args.output.json.print(&explain::described(&rows, readahead_use, &[]), || {
-        format!("{}\n{}{}", readahead_use.describe(), table(&rows).to_text(), tiers_text(&rows))
+        format!(
+            "{}\n{}{}",
+            readahead::describe(readahead_use),
+            table(&rows).to_text(),
+            tiers_text(&rows)
+        )
     })
 }
 

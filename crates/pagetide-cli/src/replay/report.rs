@@ -4,7 +4,7 @@ use super::explain::Explained;
 use super::{selection, table};
 use crate::failure::Failure;
 use crate::machine;
-use crate::readahead::ReadaheadUse;
+use crate::readahead;
 use crate::report;
 use crate::report::curves::{self, Curve};
 use crate::report::page::{Figure, Page, heading};
@@ -13,7 +13,7 @@ use crate::table::escape;
 use pagetide_core::units::Bytes;
 use pagetide_lab::judge::opt;
 use pagetide_lab::replay::ReplayRow;
-use pagetide_lab::trace::DenseTrace;
+use pagetide_lab::trace::{DenseTrace, ReadaheadUse};
 use std::path::Path;
 
 const CAPTION: &str = "How many accesses miss at each size of memory; lower is better. All \
@@ -65,7 +65,7 @@ fn render(
         trace.nr_accesses(),
         nr_pages,
         machine::rounded(Bytes::from_pages(nr_pages).0),
-        readahead_use.describe(),
+        readahead::describe(readahead_use),
     );
     let plot = Figure::new(curves::in_report(&curves)?, "Miss ratio by size", CAPTION);
     let mut page = Page::new("Pagetide replay", &said, &policies);

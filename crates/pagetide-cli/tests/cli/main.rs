@@ -12,6 +12,7 @@ mod mrc;
 mod record;
 mod recorded;
 mod run;
+mod sweep;
 mod tier;
 mod trace;
 mod usage;

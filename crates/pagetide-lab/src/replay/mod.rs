@@ -36,6 +36,7 @@
 //! The memory-group flow of the kernel's reclaim: the allocating thread itself makes room when the
 //! group is at its limit. The global flow: background reclaim between the watermarks.
 
+mod cell;
 mod clock;
 mod course;
 mod memory;
@@ -44,6 +45,7 @@ mod setup;
 mod story;
 mod world;
 
+pub use cell::Cell;
 pub use course::{Course, CoursePoint, SettingStay, course_of};
 pub use memory::{Memory, TierMemory, ZoneMemory};
 pub use phases::{NR_PHASES, Phases};

@@ -15,6 +15,7 @@
 use super::Memory;
 use pagetide_core::lru::own::Tuning;
 use pagetide_core::lru::{PolicyName, Switches};
+use pagetide_core::record::Header;
 use pagetide_core::units::Millis;
 
 /// What a replay runs: a policy, with these mechanisms, in this memory, by this clock.
@@ -69,6 +70,14 @@ impl Setup {
             flush_every: None,
         }
     }
+
+    /// What a question about a trace means unless it says otherwise: with what made room in the
+    /// recorded run, read as it was, and as fast as it goes.
+    pub fn asked(policy: PolicyName, frames: u32, header: Option<&Header>) -> Setup {
+        let reclaimer = header.and_then(|header| header.reclaimer);
+        let setup = Setup::new(policy, Memory::reclaimed_by(reclaimer, frames));
+        Setup { clock: ReplayClock::Costs, reader: Reader::of(header), ..setup }
+    }
 }
 
 /// When an access happens.
@@ -90,6 +99,17 @@ pub enum Reader {
     /// kernel's policies, reading the page again in which the last read ended is no reference. The
     /// published policies have no such rule, and nothing changes for them.
     OneHandle,
+}
+
+impl Reader {
+    /// What made a trace's reads. One that no page cache recorded is taken for the reads of one
+    /// open file, as a benchmark that replays it on a kernel makes them.
+    pub fn of(header: Option<&Header>) -> Reader {
+        match header {
+            Some(header) if header.is_of_run() => Reader::Recorded,
+            _ => Reader::OneHandle,
+        }
+    }
 }
 
 /// What things take, in nanoseconds.

@@ -43,6 +43,7 @@ mod convert;
 mod csv;
 mod decimal;
 mod dense;
+mod facts;
 mod filemap;
 mod fio;
 mod format;
@@ -62,6 +63,7 @@ mod vscsi;
 pub use claim::{PAGES_A_BYTE, PAGES_ALLOWED};
 pub use convert::{ConvertError, Converted, convert};
 pub use dense::{DenseTrace, PageRanks};
+pub use facts::{Facts, ReadaheadUse};
 pub use format::{Format, UnknownFormatName};
 pub use pagetide_core::record::{Access, AccessKind, Ending, Header, Note};
 
@@ -135,6 +137,13 @@ pub enum TraceError {
         /// Where it starts.
         offset: u64,
     },
+    /// A record ends inside an entry: its last part is missing. What is before it can be used by
+    /// skipping what is malformed.
+    #[error("the record is cut off inside an entry")]
+    CutOff,
+    /// Nothing in the trace is an access; a policy has nothing to do.
+    #[error("the trace has no accesses")]
+    NoAccesses,
     /// A damaged access record.
     #[error(transparent)]
     Record(#[from] RecordError),
@@ -368,6 +377,11 @@ impl Trace {
     /// says what the columns are cannot be skipped.
     pub fn skip_malformed(&mut self) {
         self.is_lenient = true;
+    }
+
+    /// Whether it skips them.
+    pub fn skips_malformed(&self) -> bool {
+        self.is_lenient
     }
 
     /// Lines and records skipped so far.

@@ -8,11 +8,34 @@
     >>> print(cache.stats())
 
 Files are `io.RawIOBase`, arrays are numpy's; all of a cache's files and arrays together stay below
-its limit, and what is used least leaves. Sizes are bytes, or text in binary units such as "512M".
+its limit, and what is used least leaves.
+
+    >>> rows = pagetide.replay("twitter.csv.zst", ["64M", "256M"], ["lru", "mglru", "opt"])
+    >>> pagetide.mrc("twitter.csv.zst", ["mglru", "pagetide"]).plot()
+
+`replay`, `mrc` and `sweep` answer what other policies and sizes would do, from a trace. Sizes are bytes, or text in binary units such as "512M".
 """
 
 from pagetide._cache import CacheStats, PageCache
 from pagetide._file import File
+from pagetide._lab import mrc, replay
 from pagetide._pagetide import PAGE_BYTES, Region, __version__
+from pagetide._policy import Policy
+from pagetide._rows import (
+    CurvePoint,
+    Curves,
+    ReplayRow,
+    ReplayRows,
+    Rows,
+    Standing,
+    Standings,
+    SweepRow,
+    SweepRows,
+)
+from pagetide._sweep import RayExecutor, sweep
 
-__all__ = ["PAGE_BYTES", "CacheStats", "File", "PageCache", "Region", "__version__"]
+__all__ = [
+    "PAGE_BYTES", "CacheStats", "CurvePoint", "Curves", "File", "PageCache", "Policy", "RayExecutor",
+    "Region", "ReplayRow", "ReplayRows", "Rows", "Standing", "Standings", "SweepRow", "SweepRows",
+    "__version__", "mrc", "replay", "sweep",
+]

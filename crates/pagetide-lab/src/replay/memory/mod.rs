@@ -47,7 +47,7 @@ use pagetide_core::lru::{LruConfig, Mechanism, Switches};
 use pagetide_core::page_alloc::{
     FRAMES_MAX, HighFraction, PageAllocator, PcpTuning, Starving, WatermarkLevel, Zone, ZoneConfig,
 };
-use pagetide_core::record::{Header, RecordedNode, RecordedTiers};
+use pagetide_core::record::{Header, Reclaimer, RecordedNode, RecordedTiers};
 use pagetide_core::tiering::Headroom;
 use pagetide_core::units::Millis;
 
@@ -114,6 +114,15 @@ impl From<u32> for Memory {
 }
 
 impl Memory {
+    /// A memory of so many frames, in which room is made as in a recorded run; where that is not
+    /// known, as in a group.
+    pub fn reclaimed_by(reclaimer: Option<Reclaimer>, nr_frames: u32) -> Memory {
+        match reclaimer {
+            Some(Reclaimer::Background) => Memory::Machine { nr_frames },
+            Some(Reclaimer::Accesses) | None => Memory::Group { nr_frames },
+        }
+    }
+
     /// The memory of a recorded run; `None` when the header's numbers are no memory's: it is
     /// damaged, or of no run.
     pub fn of_record(header: &Header) -> Option<Memory> {

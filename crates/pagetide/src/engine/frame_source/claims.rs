@@ -15,7 +15,7 @@ use crate::engine::registry::Slots;
 use crate::memory::locks::lock;
 use crate::memory::node::Node;
 use crate::stats::counters::Event;
-use pagetide_core::driver::{DrivenPass, LeafRead};
+use pagetide_core::driver::{self, DrivenPass, LeafRead};
 use pagetide_core::folio::Flags;
 use pagetide_core::group::NodeLists;
 use pagetide_core::ids::{CpuId, FrameId, NodeId, PageId, PageIndex};
@@ -200,7 +200,8 @@ impl DrivenPass for Claims<'_> {
         let Claimed { lock, left, .. } = self.oldest();
         let left = left.expect("invariant: a demoted page left a frame");
         debug_assert_eq!(left.frame(), frame);
-        self.source.list_moved(self.cpu, &lock, Migration::Demotion);
+        let mut world = self.source.reclaimer(self.cpu);
+        driver::list_moved(&mut world, &lock, Migration::Demotion);
         self.source.pages.arena.release(left);
     }
 

@@ -1,0 +1,37 @@
+"""One page cache a process for everything that asks for the same."""
+
+import threading
+
+from pagetide._cache import PageCache
+
+_SHARED = {}
+_LOCK = threading.Lock()
+
+
+class SharedCache:
+    """A page cache by its settings: what is pickled is these, and each process has its own.
+
+    `cache` is a `PageCache`, which is used as it is in this process; or a size of memory.
+    """
+
+    def __init__(self, cache, policy="pagetide"):
+        if isinstance(cache, PageCache):
+            self._settings = (cache.stats().memory_bytes, cache.policy)
+            self._given = cache
+        else:
+            self._settings = (cache, policy)
+            self._given = None
+
+    def get(self):
+        """The page cache of this process: also in one that was forked."""
+        if self._given is not None and self._given.is_here:
+            return self._given
+        with _LOCK:
+            cache = _SHARED.get(self._settings)
+            if cache is None or not cache.is_here or cache.closed:
+                memory, policy = self._settings
+                cache = _SHARED[self._settings] = PageCache(memory, policy)
+            return cache
+
+    def __getstate__(self):
+        return {"_settings": self._settings, "_given": None}
