@@ -57,14 +57,16 @@ const NR_PARTS_MAX: usize = 1024;
 pub(crate) fn bring_in(call: &str, arguments: &[usize]) -> bool {
     let lens = arguments.iter().skip(1).chain([&0]);
     let pointed = arguments.iter().zip(lens);
-    let is_any = pointed.fold(false, |is_any, (&start, &len)| {
-        touch(start, len.clamp(POINTED_BYTES.0, POINTED_BYTES.1)) || is_any
-    });
+    let is_any = any_of(
+        pointed.map(|(&start, &len)| touch(start, len.clamp(POINTED_BYTES.0, POINTED_BYTES.1))),
+    );
     let is_part = match (call, arguments) {
         ("writev" | "pwritev64" | "pwritev64v2", &[_, parts, nr, ..]) => touch_parts(parts, nr),
         ("sendmsg", &[_, message, ..]) => touch_message(message),
-        ("sendmmsg", &[_, messages, nr, ..]) => (0..nr.min(NR_PARTS_MAX))
-            .fold(false, |any, nth| touch_message(messages + nth * size_of::<mmsghdr>()) || any),
+        ("sendmmsg", &[_, messages, nr, ..]) => {
+            let all = (0..nr.min(NR_PARTS_MAX)).map(|nth| messages + nth * size_of::<mmsghdr>());
+            any_of(all.map(touch_message))
+        }
         ("execve" | "execvpe" | "fexecve", &[_, one, other, ..])
         | ("execveat", &[_, _, one, other, ..]) => touch_strings(one) | touch_strings(other),
         ("syscall", &[number, ref rest @ ..]) => match number as c_long {
@@ -97,23 +99,28 @@ fn touch(start: usize, len: usize) -> bool {
 }
 
 fn touch_parts(parts: usize, nr: usize) -> bool {
-    (0..nr.min(NR_PARTS_MAX)).fold(false, |is_any, nth| {
+    any_of((0..nr.min(NR_PARTS_MAX)).map(|nth| {
         let part = peek::<iovec>(parts + nth * size_of::<iovec>());
-        part.is_some_and(|part| touch(part.iov_base as usize, part.iov_len)) || is_any
-    })
+        part.is_some_and(|part| touch(part.iov_base as usize, part.iov_len))
+    }))
+}
+
+/// All of it is done, whatever comes of the first.
+fn any_of(touched: impl Iterator<Item = bool>) -> bool {
+    touched.filter(|is_any| *is_any).count() > 0
 }
 
 fn touch_message(message: usize) -> bool {
     let Some(one) = peek::<msghdr>(message) else { return false };
     touch(one.msg_name as usize, one.msg_namelen as usize)
-        | touch(one.msg_control as usize, one.msg_controllen as usize)
+        | touch(one.msg_control as usize, one.msg_controllen)
         | touch(one.msg_iov as usize, one.msg_iovlen * size_of::<iovec>())
         | touch_parts(one.msg_iov as usize, one.msg_iovlen)
 }
 
 fn touch_strings(strings: usize) -> bool {
     let all = (0..NR_PARTS_MAX).map_while(|nth| peek::<usize>(strings + nth * size_of::<usize>()));
-    all.take_while(|one| *one != 0).fold(false, |any, one| touch(one, POINTED_BYTES.0) || any)
+    any_of(all.take_while(|one| *one != 0).map(|one| touch(one, POINTED_BYTES.0)))
 }
 
 /// What is at an address of the program's, if anything is.
