@@ -8,12 +8,12 @@
 //! The errno is the system's where the system refused, somewhere in the chain of causes; else the
 //! one that says the same as the error's kind.
 
-use pagetide::find_errno;
+use pagetide::{errno_of, find_errno};
 use std::any::Any;
 use std::cell::RefCell;
 use std::error::Error;
 use std::ffi::{CStr, CString, c_char, c_int};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Rises when a program has to be compiled anew, or changed. Structures that only grow do not
@@ -116,27 +116,10 @@ fn describe(panic: &(dyn Any + Send)) -> &str {
     }
 }
 
-fn errno_of(kind: ErrorKind) -> c_int {
-    match kind {
-        ErrorKind::InvalidInput => libc::EINVAL,
-        ErrorKind::PermissionDenied => libc::EACCES,
-        ErrorKind::NotFound => libc::ENOENT,
-        ErrorKind::AlreadyExists => libc::EEXIST,
-        ErrorKind::UnexpectedEof => libc::ENODATA,
-        ErrorKind::FileTooLarge => libc::EFBIG,
-        ErrorKind::ResourceBusy => libc::EBUSY,
-        ErrorKind::OutOfMemory => libc::ENOMEM,
-        ErrorKind::QuotaExceeded => libc::EDQUOT,
-        ErrorKind::Deadlock => libc::EDEADLK,
-        ErrorKind::Unsupported => libc::EOPNOTSUPP,
-        ErrorKind::StorageFull => libc::ENOSPC,
-        _ => libc::EIO,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::ErrorKind;
 
     fn said() -> String {
         // SAFETY: S34: it is text, and no call of this thread fails meanwhile.

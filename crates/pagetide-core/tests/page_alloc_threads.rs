@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, TryLockError};
 use pagetide_core::ids::{FrameId, Order};
 use pagetide_core::page_alloc::{
     AllocRequest, FrameTable, HighFraction, LockWait, MigrateType, Pcp, PcpInputs, PcpLimits,
-    PcpTuning, WatermarkLevel, Zone, ZoneConfig, ZoneHome, ZoneSignals,
+    PcpTuning, WatermarkLevel, Zone, ZoneConfig, ZoneSignals,
 };
 
 const THREADS: u32 = 4;
@@ -40,7 +40,7 @@ impl World {
         let zone = Zone::new(ZoneConfig::with_frames(NR_FRAMES));
         let limits = PcpLimits::derive(&PcpInputs {
             managed: u64::from(NR_FRAMES),
-            low_watermark: zone.watermarks().unboosted(WatermarkLevel::Low),
+            low_watermark: zone.watermarks().mark(WatermarkLevel::Low),
             nr_cpus_local: nr_cpus,
             nr_cpus_online: nr_cpus,
             fraction: HighFraction::DEFAULT,
@@ -92,7 +92,7 @@ impl World {
     /// What background threads do: ticks, and drains of other CPUs' lists before a failure.
     fn disturb(&self, cpu: usize, is_drain: bool) {
         let mut pcp = self.pcps[cpu].lock().unwrap();
-        let drain = if is_drain { pcp.full_drain() } else { pcp.tick(ZoneHome::Remote) };
+        let drain = if is_drain { pcp.full_drain() } else { pcp.tick() };
         if let Some(drain) = drain {
             pcp.drain(&mut self.zone.lock().unwrap(), drain);
         }
@@ -138,7 +138,7 @@ fn churn(world: &World, name: u32, exchange: &Mutex<Vec<(FrameId, Order)>>) -> u
         }
         let orders = [0, 0, 0, 0, 1, 2, 3, 5];
         let request = AllocRequest {
-            migrate: MigrateType::REQUESTABLE[(dice >> 8) as usize % 3],
+            migrate: MigrateType::ALL[(dice >> 8) as usize % 3],
             ..AllocRequest::fast(Order(orders[(dice >> 12) as usize % orders.len()]))
         };
         if dice >> 20 & 1 == 0 || held.is_empty() {

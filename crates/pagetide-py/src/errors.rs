@@ -10,7 +10,7 @@
 //!
 //! The sentence is always the one that Rust's error prints.
 
-use pagetide::find_errno;
+use pagetide::{errno_of, find_errno};
 use pyo3::exceptions::{PyMemoryError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -55,19 +55,4 @@ pub(crate) fn unsupported(py: Python<'_>, said: &'static str) -> PyErr {
 fn describe_errno(errno: i32) -> String {
     let said = io::Error::from_raw_os_error(errno).to_string();
     said.split(" (os error").next().unwrap_or_default().to_owned()
-}
-
-fn errno_of(kind: ErrorKind) -> i32 {
-    match kind {
-        ErrorKind::NotFound => libc::ENOENT,
-        ErrorKind::PermissionDenied => libc::EACCES,
-        ErrorKind::AlreadyExists => libc::EEXIST,
-        ErrorKind::FileTooLarge => libc::EFBIG,
-        ErrorKind::ResourceBusy => libc::EBUSY,
-        ErrorKind::QuotaExceeded => libc::EDQUOT,
-        ErrorKind::Deadlock => libc::EDEADLK,
-        ErrorKind::Unsupported => libc::ENOTSUP,
-        ErrorKind::StorageFull => libc::ENOSPC,
-        _ => libc::EIO,
-    }
 }

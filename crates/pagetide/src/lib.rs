@@ -164,7 +164,7 @@ pub use {
     engine::tiering::TieringOptions,
     errors::{
         AdviseError, BuildError, CreateRegionError, GroupError, OpenError, ReadError, ResizeError,
-        SyncError, WriteError, find_errno,
+        SyncError, WriteError, errno_of, find_errno,
     },
     memory::compressed::CompressedStats,
     memory::store::Store,

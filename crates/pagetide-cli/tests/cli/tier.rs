@@ -107,7 +107,7 @@ fn machines_that_cannot_be_are_usage_errors_in_a_sentence() {
         assert!(output.stdout.is_empty());
     }
     for (args, said) in [
-        (&["tier-nothing"][..], "tier-gups"),
+        (&["tier-nothing"][..], "tier-oltp"),
         (&["pmbench", "wschange"], "run apart"),
         (&["pmbench", "--tuning", "fixed"], "have stages"),
         (&["pmbench", "--policy", "lru,mglru"], "one policy at a time"),

@@ -26,6 +26,7 @@
 //!   background        slower nodes first; until the target is met or a pass frees nothing
 //!   (background.rs)
 //!   groups            charge --full--> pass below that limit --> charge   (groups.rs)
+//!   armed page        judged --> moved to the fastest node --> listed     (moving.rs)
 //! ```
 //!
 //! # The contract
@@ -41,8 +42,7 @@
 //!
 //! # What it deliberately ignores
 //!
-//! Where a page's contents go and come from: fills, write-back and prefetches. Promotion, which
-//! begins with an access ([`Promotion`](crate::tiering::Promotion)).
+//! Where a page's contents go and come from: fills, write-back and prefetches.
 //!
 //! # Sources
 //!
@@ -52,6 +52,7 @@
 mod alloc;
 mod background;
 mod groups;
+mod moving;
 mod pass;
 mod tables;
 mod trial;
@@ -64,6 +65,7 @@ mod toy;
 pub use alloc::{alloc_briefly, alloc_slowly, take_above_low};
 pub use background::{BackgroundThread, reclaim_in_background, wake_background};
 pub use groups::{charge_group, reclaim_from_group, shrink_group};
+pub use moving::{MovesPages, Tiered, judge_fault, list_moved, promote};
 pub use pass::{
     command_lru_gen, describe_lru_gen, reclaim, reclaim_directly, reclaim_for_page,
     reclaim_on_demand,

@@ -133,10 +133,8 @@ impl Folio {
         self.group.store(group.0, Relaxed);
     }
 
-    /// When a hint scan last armed the page, as [`StampWidth::store`] keeps it;
-    /// [`HINT_STAMP_RESET`] until one did.
-    ///
-    /// [`StampWidth::store`]: crate::tiering::StampWidth::store
+    /// When a hint scan last armed the page, milliseconds modulo 2^32; [`HINT_STAMP_RESET`] until
+    /// one did.
     pub fn hint_stamp(&self) -> u32 {
         self.hint_stamp.load(Relaxed)
     }

@@ -21,7 +21,6 @@
 //!
 //! | operation | lands | when |
 //! |---|---|---|
-//! | `Head` | head, same generation | a soft limit is exceeded (there are none here) |
 //! | `Tail` | tail, same generation | below low, the first time; removed or too small, first time |
 //! | `Old` | head of old | the group was removed |
 //! | `Young` | tail of young | below min; aged; removed or too small, met again |
@@ -49,8 +48,6 @@ const NR_SLOTS: usize = 2;
 /// A move within the group LRU. See the module's table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RotationOp {
-    /// To the head of the generation it is in.
-    Head,
     /// To the tail of the generation it is in.
     Tail,
     /// To the head of the old generation.
@@ -107,12 +104,7 @@ impl GroupLru {
         GroupLru { seq: 0, bins: Default::default(), places: Vec::new(), random: seed }
     }
 
-    /// The old generation's number.
-    pub fn seq(&self) -> u64 {
-        self.seq
-    }
-
-    /// The generation a group is in: `seq` or the one after it; none for a stranger.
+    /// The generation a group is in: the old one or the one after it; none for a stranger.
     pub fn generation_of(&self, group: GroupId) -> Option<u64> {
         self.place(group).map(|place| place.seq)
     }
@@ -140,7 +132,6 @@ impl GroupLru {
     pub fn apply(&mut self, group: GroupId, op: RotationOp) {
         let Some(place) = self.take(group) else { return };
         match op {
-            RotationOp::Head => self.put(group, place.seq, Segment::Head),
             RotationOp::Tail => self.put(group, place.seq, Segment::Tail),
             RotationOp::Old => {
                 self.put(group, self.seq, Segment::Head);
@@ -274,9 +265,6 @@ mod tests {
         }
         for group in [groups[10], groups[60]] {
             let generation = lru.generation_of(group);
-            lru.apply(group, RotationOp::Head);
-            assert_eq!(lru.generation_of(group), generation, "same generation");
-            assert_eq!(bin_of(&lru, group).front(), Some(&group));
             lru.apply(group, RotationOp::Tail);
             assert_eq!(lru.generation_of(group), generation, "same generation");
             assert_eq!(bin_of(&lru, group).back(), Some(&group));
@@ -291,18 +279,18 @@ mod tests {
     fn the_next_generation_begins_when_the_old_one_has_no_member() {
         let mut lru = lru_of(&[A, B]);
         lru.apply(A, RotationOp::Young);
-        assert_eq!(lru.seq(), 0);
+        assert_eq!(lru.seq, 0);
         lru.apply(B, RotationOp::Young);
-        assert_eq!((lru.seq(), lru.generation_of(A), lru.generation_of(B)), (1, Some(1), Some(1)));
+        assert_eq!((lru.seq, lru.generation_of(A), lru.generation_of(B)), (1, Some(1), Some(1)));
         lru.insert(C);
         assert_eq!(lru.generation_of(C), Some(1), "new groups join the old generation");
         assert_eq!(bin_of(&lru, C).back(), Some(&C));
         lru.apply(A, RotationOp::Young);
         lru.remove(B);
         lru.remove(C);
-        assert_eq!(lru.seq(), 2, "removal, too, can be the last of the old");
+        assert_eq!(lru.seq, 2, "removal, too, can be the last of the old");
         lru.remove(A);
-        assert_eq!(lru.seq(), 2, "nobody is left to advance for");
+        assert_eq!(lru.seq, 2, "none is left to advance for");
         lru.validate();
     }
 

@@ -16,7 +16,6 @@
 //! content of per-CPU lists beyond their sum, and concurrency.
 
 use alloc::collections::BTreeMap;
-use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -161,8 +160,6 @@ enum Op {
     Grow {
         nr_frames: u32,
     },
-    ReleaseReserve,
-    RelieveBoost,
 }
 
 fn requests() -> impl Strategy<Value = AllocRequest> {
@@ -173,19 +170,11 @@ fn requests() -> impl Strategy<Value = AllocRequest> {
         3 => Just(Some(WatermarkLevel::Low)),
         1 => Just(Some(WatermarkLevel::High)),
     ];
-    let some_rights = (any::<bool>(), any::<bool>(), any::<bool>());
-    let some_rights = some_rights.prop_map(|(high, non_blocking, oom_victim)| AllocRights {
-        high,
-        non_blocking,
-        oom_victim,
-    });
-    let rights = prop_oneof![5 => Just(AllocRights::NONE), 1 => some_rights];
-    let types = proptest::sample::select(&MigrateType::REQUESTABLE);
-    (orders, types, levels, rights).prop_map(|(order, migrate, level, rights)| AllocRequest {
+    let types = proptest::sample::select(&MigrateType::ALL);
+    (orders, types, levels).prop_map(|(order, migrate, level)| AllocRequest {
         order: Order(order),
         migrate,
         level,
-        rights,
     })
 }
 
@@ -207,8 +196,6 @@ fn ops() -> impl Strategy<Value = Op> {
         1 => any::<bool>().prop_map(|waits| Op::Tick { waits }),
         1 => (1..1500u32).prop_map(|nr_frames| Op::Shrink { nr_frames }),
         1 => (1..1500u32).prop_map(|nr_frames| Op::Grow { nr_frames }),
-        1 => Just(Op::ReleaseReserve),
-        1 => Just(Op::RelieveBoost),
     ]
 }
 
@@ -312,28 +299,14 @@ impl Twin {
 /// The check of the specification, from the counts a caller can see.
 fn may_allocate(zone: &Zone, request: &AllocRequest) -> bool {
     let Some(level) = request.level else { return true };
-    let mark = i128::from(zone.watermarks().mark(level));
-    let mut limit = mark;
-    if request.rights.high {
-        limit -= limit / 2;
-        if request.rights.non_blocking {
-            limit -= limit / 4;
-        }
-    }
-    if request.rights.oom_victim {
-        limit -= limit / 2;
-    }
-    let mut free = i128::from(zone.nr_free()) - ((1 << request.order.0) - 1);
-    if !request.rights.has_reserves() {
-        free -= i128::from(zone.free_blocks().nr_frames(MigrateType::HighAtomic));
-    }
+    let limit = i128::from(zone.watermarks().mark(level));
+    let free = i128::from(zone.nr_free()) - ((1 << request.order.0) - 1);
     free > limit
 }
 
 fn alloc<S: Subject>(subject: &mut S, twin: &mut Twin, cpu: u32, request: &AllocRequest) -> bool {
     let was_in_lists = subject.nr_in_lists();
     let may = may_allocate(subject.zone(), request);
-    let nr_reserve = subject.zone().free_blocks().nr_frames(MigrateType::HighAtomic);
     let order = request.order;
     let has_block = (order.0..=10).any(|o| subject.zone().free_blocks().nr_blocks_of(Order(o)) > 0);
     let frame = subject.alloc(CpuId(cpu), request);
@@ -344,7 +317,7 @@ fn alloc<S: Subject>(subject: &mut S, twin: &mut Twin, cpu: u32, request: &Alloc
             FrameState::Allocated(order, request.migrate)
         );
         twin.take(frame, order);
-    } else if nr_reserve == 0 {
+    } else {
         assert!(!may || !has_block, "{request:?} refused with room to spare");
     }
     frame.is_some()
@@ -358,12 +331,7 @@ fn free<S: Subject>(subject: &mut S, twin: &mut Twin, cpu: u32, which: &Index) {
 
 fn join<S: Subject>(subject: &mut S, twin: &mut Twin, which: &Index) {
     let Some((halves, order)) = twin.join(which) else { return };
-    let table = Arc::clone(subject.zone().table());
-    let is_reserve = |half: &FrameId| table.migrate_type(*half) == MigrateType::HighAtomic;
     let joined = subject.zone_mut().join_held(halves, order);
-    if order >= PAGEBLOCK_ORDER && halves.iter().any(is_reserve) {
-        return assert_eq!(joined, None, "reserves are kept by pageblocks");
-    }
     assert_eq!(joined, Some(halves[0]));
     twin.blocks.remove(&halves[1].0);
     twin.blocks.insert(halves[0].0, Order(order.0 + 1));
@@ -373,7 +341,7 @@ fn join<S: Subject>(subject: &mut S, twin: &mut Twin, which: &Index) {
 /// lists were emptied. Refused only when no aligned run of frames is unused, wherever the frames
 /// lie.
 fn take_or_drain<S: Subject>(subject: &mut S, twin: &mut Twin, cpu: u32, request: &AllocRequest) {
-    let request = AllocRequest { level: None, rights: AllocRights::NONE, ..*request };
+    let request = request.at(None);
     let taken = subject.alloc(CpuId(cpu), &request).or_else(|| {
         subject.drain_all();
         subject.alloc(CpuId(cpu), &request)
@@ -426,16 +394,6 @@ fn step<S: Subject>(subject: &mut S, twin: &mut Twin, op: &Op) {
             assert_eq!(nr_given, nr_offline.min(*nr_frames));
             subject.rederive();
         }
-        Op::ReleaseReserve => {
-            let nr_reserve = subject.zone().free_blocks().nr_frames(MigrateType::HighAtomic);
-            let is_released = subject.zone_mut().release_reserved_pageblock();
-            assert_eq!(is_released, nr_reserve > 0);
-        }
-        Op::RelieveBoost => {
-            let boost = subject.zone().watermarks().boost();
-            subject.zone_mut().relieve_boost(boost);
-            assert_eq!(subject.zone().watermarks().boost(), 0);
-        }
     }
 }
 
@@ -444,8 +402,7 @@ fn compare<S: Subject>(subject: &S, twin: &Twin) {
     let zone = subject.zone();
     assert_eq!(zone.nr_managed(), twin.nr_online());
     assert_eq!(zone.nr_free() + subject.nr_in_lists(), twin.nr_unused());
-    let is_merged = zone.free_blocks().nr_frames(MigrateType::HighAtomic) == 0;
-    if subject.nr_in_lists() == 0 && is_merged {
+    if subject.nr_in_lists() == 0 {
         let counts = core::array::from_fn(|o| zone.free_blocks().nr_blocks_of(Order(o as u8)));
         assert_eq!(counts, twin.merged_blocks(), "free blocks per order");
     }
@@ -467,7 +424,6 @@ fn agrees_with_the_twin<S: Subject>(config: ZoneConfig, ops: &[Op]) {
     }
     subject.drain_all();
     assert_eq!(subject.nr_in_lists(), 0);
-    while subject.zone_mut().release_reserved_pageblock() {}
     compare(&subject, &twin);
     subject.zone_mut().give_back(u32::MAX, |_, _| {});
     let fresh = Zone::new(ZoneConfig::with_frames(config.nr_frames));
@@ -537,14 +493,9 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 6, ..ProptestConfig::default() })]
 
-    /// Large enough for a high-order reserve (two pageblocks) and for batches of 15.
+    /// Large enough for batches of 15.
     #[test]
-    fn a_zone_with_a_reserve_agrees_with_the_twin(
-        mut ops in prop::collection::vec(ops(), 1..40), nr_before in 0..3usize
-    ) {
-        let rights = AllocRights { high: true, non_blocking: true, ..AllocRights::NONE };
-        let request = AllocRequest { rights, ..AllocRequest::fast(Order(3)) };
-        ops.insert(nr_before.min(ops.len()), Op::Alloc { cpu: 0, request });
+    fn a_large_zone_agrees_with_the_twin(ops in prop::collection::vec(ops(), 1..40)) {
         let config = ZoneConfig::with_frames(200 * 512 + 77);
         agrees_with_the_twin::<Tuned<2>>(config, &ops);
         agrees_with_the_twin::<Tuned<3>>(config, &ops);

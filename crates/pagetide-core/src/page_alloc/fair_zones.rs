@@ -46,9 +46,8 @@ pub struct FairZones {
 impl FairZones {
     /// The zones with these watermarks, the preferred one first.
     pub fn new<'a>(zones: impl IntoIterator<Item = &'a Watermarks>) -> FairZones {
-        let distance = |marks: &Watermarks| {
-            marks.unboosted(WatermarkLevel::High) - marks.unboosted(WatermarkLevel::Low)
-        };
+        let distance =
+            |marks: &Watermarks| marks.mark(WatermarkLevel::High) - marks.mark(WatermarkLevel::Low);
         FairZones::with_batches(zones.into_iter().map(distance))
     }
 

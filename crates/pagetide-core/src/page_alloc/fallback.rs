@@ -9,7 +9,7 @@
 //!
 //! ```text
 //!  own lists -> whole free pageblock -> pageblock at least half free or ours -> smallest piece
-//!               (nothing is mixed)       (a fragmentation event: boost)          (type unchanged)
+//!               (nothing is mixed)       (a fragmentation event)                 (type unchanged)
 //! ```
 //!
 //! **Data and invariants.** A claim moves all the pageblock's free blocks to the claimer's lists. A

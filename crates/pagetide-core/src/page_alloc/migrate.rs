@@ -18,10 +18,11 @@
 //! it.
 //!
 //! **Deliberately ignored.** Contiguous-memory areas (CMA) and isolation: nothing here needs a
-//! physically contiguous range at a given place.
+//! physically contiguous range at a given place. The reserve for urgent requests above order 0:
+//! there are none.
 //!
-//! Source: the page allocator specification, section 2 (Linux 6.18); the reserve for high-order
-//! atomic allocations and the pageblock order are Linux's on x86-64.
+//! Source: the page allocator specification, section 2 (Linux 6.18); the pageblock order is Linux's
+//! on x86-64.
 
 use crate::ids::Order;
 
@@ -43,25 +44,14 @@ pub enum MigrateType {
     Movable = 1,
     /// Stays where it is but can be given up on demand.
     Reclaimable = 2,
-    /// Pageblocks kept back for urgent requests above order 0. Never asked for by name: see
-    /// [`AllocRights`](super::AllocRights).
-    HighAtomic = 3,
 }
 
 impl MigrateType {
     /// How many types there are.
-    pub const COUNT: usize = 4;
+    pub const COUNT: usize = 3;
 
     /// All types, in index order.
-    pub const ALL: [MigrateType; MigrateType::COUNT] = [
-        MigrateType::Unmovable,
-        MigrateType::Movable,
-        MigrateType::Reclaimable,
-        MigrateType::HighAtomic,
-    ];
-
-    /// The types a request may name, which are also those with per-CPU lists.
-    pub const REQUESTABLE: [MigrateType; 3] =
+    pub const ALL: [MigrateType; MigrateType::COUNT] =
         [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable];
 
     /// Its name, as in the kernel's statistics but in lower case.
@@ -70,7 +60,6 @@ impl MigrateType {
             MigrateType::Unmovable => "unmovable",
             MigrateType::Movable => "movable",
             MigrateType::Reclaimable => "reclaimable",
-            MigrateType::HighAtomic => "high-atomic",
         }
     }
 
@@ -95,7 +84,6 @@ impl MigrateType {
             MigrateType::Unmovable => &[MigrateType::Reclaimable, MigrateType::Movable],
             MigrateType::Movable => &[MigrateType::Reclaimable, MigrateType::Unmovable],
             MigrateType::Reclaimable => &[MigrateType::Unmovable, MigrateType::Movable],
-            MigrateType::HighAtomic => &[],
         }
     }
 }
@@ -112,12 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn fallback_reaches_every_other_requestable_type_and_no_reserve() {
-        for migrate in MigrateType::REQUESTABLE {
-            let fallbacks = migrate.fallbacks();
-            assert_eq!(fallbacks.len(), 2);
-            assert!(!fallbacks.contains(&migrate) && !fallbacks.contains(&MigrateType::HighAtomic));
-        }
+    fn fallback_reaches_every_other_type() {
         use MigrateType::{Movable, Reclaimable, Unmovable};
         assert_eq!(Unmovable.fallbacks(), [Reclaimable, Movable]);
         assert_eq!(Movable.fallbacks(), [Reclaimable, Unmovable]);

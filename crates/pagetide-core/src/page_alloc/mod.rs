@@ -18,11 +18,11 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `watermark` | the levels, their derivation, the boost, the check |
+//! | `watermark` | the levels, their derivation, the check |
 //! | `pcp` | per-CPU lists, and **the seam**: the calls both worlds make |
 //! | `pcp_limits` | batch and limit as functions of the zone |
 //! | `pcp_tuning` | how long the lists may grow: fixed, depth, refill, adaptive |
-//! | `zone` | the check at every way out; the high-order reserve; resizing, splits, joins, runs |
+//! | `zone` | the check at every way out; resizing, splits, joins, runs |
 //! | `buddy`, `fallback` | splitting and merging; claiming and stealing across types |
 //! | `frame_table` | one word a frame; its owner at each moment |
 //! | `migrate`, `free_blocks` | types and pageblocks; what fragmentation looks like |
@@ -66,7 +66,7 @@ pub use fair_zones::FairZones;
 pub use frame_table::{FRAMES_MAX, FrameState, FrameTable};
 pub use free_blocks::FreeBlocks;
 pub use migrate::{MigrateType, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
-pub use pcp::{Drain, PCP_HUGE_ORDER, Pcp, ZoneHome};
+pub use pcp::{Drain, PCP_HUGE_ORDER, Pcp};
 pub use pcp_limits::{
     HighFraction, HighFractionError, PCP_ORDER_MAX, PcpInputs, PcpLimits, batch_of,
 };
@@ -75,8 +75,8 @@ pub use single::PageAllocator;
 pub use slow_path::{Attempt, Attempted, SlowPath};
 pub use starving::Starving;
 pub use watermark::{
-    AllocRights, BOOST_FACTOR_DEFAULT, FreeFrames, SCALE_FACTOR_DEFAULT, SCALE_FACTOR_MAX,
-    WatermarkInputs, WatermarkLevel, Watermarks, min_free_kbytes,
+    SCALE_FACTOR_DEFAULT, SCALE_FACTOR_MAX, WatermarkInputs, WatermarkLevel, Watermarks,
+    min_free_kbytes,
 };
 pub use zone::run::{run_min, stock_max};
 pub use zone::{AllocRequest, Zone, ZoneConfig, ZoneStats};

@@ -76,7 +76,7 @@ impl HighFraction {
 pub struct PcpInputs {
     /// Frames the zone manages.
     pub managed: u64,
-    /// The zone's LOW watermark, without boost.
+    /// The zone's LOW watermark.
     pub low_watermark: u64,
     /// CPUs of the zone's node; 0 when the node has memory only.
     pub nr_cpus_local: u32,
@@ -212,7 +212,7 @@ mod tests {
         let marks = Watermarks::for_zone(&WatermarkInputs::single_zone(managed));
         PcpInputs {
             managed,
-            low_watermark: marks.unboosted(WatermarkLevel::Low),
+            low_watermark: marks.mark(WatermarkLevel::Low),
             nr_cpus_local: nr_cpus,
             nr_cpus_online: nr_cpus,
             fraction: HighFraction::DEFAULT,

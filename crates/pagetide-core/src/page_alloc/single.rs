@@ -19,7 +19,7 @@
 
 use alloc::vec::Vec;
 
-use super::pcp::{Pcp, ZoneHome};
+use super::pcp::Pcp;
 use super::pcp_limits::{HighFraction, PcpInputs, PcpLimits};
 use super::pcp_tuning::ZoneSignals;
 use super::pcp_tuning::{LockWait, PcpTuning};
@@ -69,7 +69,7 @@ impl PageAllocator {
         &self.zone
     }
 
-    /// The zone, for a resize or a boost. [`PageAllocator::rederive`] follows a resize.
+    /// The zone, for a resize. [`PageAllocator::rederive`] follows a resize.
     #[cfg(test)]
     pub(crate) fn zone_mut(&mut self) -> &mut Zone {
         &mut self.zone
@@ -104,7 +104,7 @@ impl PageAllocator {
     pub fn tick(&mut self) -> u64 {
         let before = self.zone.nr_free();
         for pcp in &mut self.pcps {
-            let drain = pcp.tick(ZoneHome::Local);
+            let drain = pcp.tick();
             let batch = pcp.batch();
             for piece in drain.into_iter().flat_map(|drain| drain.pieces(batch)) {
                 pcp.drain(&mut self.zone, piece);
@@ -175,7 +175,7 @@ impl PageAllocator {
 fn limits_for(zone: &Zone, nr_cpus: u32, fraction: HighFraction) -> PcpLimits {
     PcpLimits::derive(&PcpInputs {
         managed: u64::from(zone.nr_managed()),
-        low_watermark: zone.watermarks().unboosted(WatermarkLevel::Low),
+        low_watermark: zone.watermarks().mark(WatermarkLevel::Low),
         nr_cpus_local: nr_cpus,
         nr_cpus_online: nr_cpus,
         fraction,

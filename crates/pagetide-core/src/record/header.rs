@@ -1,8 +1,7 @@
 //! What a record says of its run before the first entry.
 //!
 //! **Problem.** A replay has to begin with the memory, the machine and the policy that the run had.
-//! Idea: a part of fixed length, with whatever has a length of its own behind it, so that later
-//! versions put theirs at the end.
+//! Idea: a part of fixed length, with whatever has a length of its own behind it.
 //!
 //! ```text
 //!   [ magic: 8 ] [ version: 2 ] [ length of the name: 1 ] [ reclaimer: 1 ] [ page bytes: 4 ]
@@ -21,9 +20,7 @@ use core::str;
 
 /// The first eight bytes of a record; the control characters catch text-mode damage.
 pub const MAGIC: [u8; 8] = *b"PTREC\r\n\x1a";
-/// The version this module writes. It reads those before, too: 1 had no tiers and no notes, 2 said
-/// neither which mechanisms were switched nor how far tiers may grow nor what reclaimed, 3 had no
-/// [`AccessKind::Around`](super::AccessKind::Around).
+/// The version this module writes, and reads.
 pub const VERSION: u16 = 4;
 /// Bytes of the header before the policy's name.
 pub const HEADER_FIXED_BYTES: usize = 40;
@@ -139,10 +136,9 @@ impl Header {
     /// [`RecordError::HeaderShort`] says how many bytes to come back with; the other header errors
     /// are final.
     pub fn decode(bytes: &[u8]) -> Result<(Header, usize), RecordError> {
-        let (fixed, version) = fixed_part(bytes)?;
+        let fixed = fixed_part(bytes)?;
         let name_bytes = usize::from(fixed[10]);
-        // In older records the byte after it belongs to the length, and is zero.
-        if name_bytes > POLICY_NAME_BYTES_MAX || (version < 3 && fixed[11] != 0) {
+        if name_bytes > POLICY_NAME_BYTES_MAX {
             return Err(RecordError::BadPolicyName);
         }
         let reclaimer = reclaimer_of(fixed[11])?;
@@ -150,14 +146,8 @@ impl Header {
         let name = bytes
             .get(HEADER_FIXED_BYTES..name_end)
             .ok_or(RecordError::HeaderShort { needed_bytes: name_end })?;
-        let (tiers, tiers_end) = match version {
-            1 => (None, name_end),
-            _ => tiers::decode(bytes, name_end, version)?,
-        };
-        let (switches, header_bytes) = match version {
-            1 | 2 => (Switches::default(), tiers_end),
-            _ => switches::decode(bytes, tiers_end)?,
-        };
+        let (tiers, tiers_end) = tiers::decode(bytes, name_end)?;
+        let (switches, header_bytes) = switches::decode(bytes, tiers_end)?;
         let policy = str::from_utf8(name).map_err(|_| RecordError::BadPolicyName)?;
         let header = Header {
             page_bytes: u32::from_le_bytes(field(fixed, 12)),
@@ -176,8 +166,8 @@ impl Header {
     }
 }
 
-/// What has the same place in every record, and by which version it was written.
-fn fixed_part(bytes: &[u8]) -> Result<(&[u8; HEADER_FIXED_BYTES], u16), RecordError> {
+/// What has the same place in every record.
+fn fixed_part(bytes: &[u8]) -> Result<&[u8; HEADER_FIXED_BYTES], RecordError> {
     let magic_bytes = bytes.len().min(MAGIC.len());
     if bytes[..magic_bytes] != MAGIC[..magic_bytes] {
         return Err(RecordError::BadMagic);
@@ -185,7 +175,7 @@ fn fixed_part(bytes: &[u8]) -> Result<(&[u8; HEADER_FIXED_BYTES], u16), RecordEr
     let short = RecordError::HeaderShort { needed_bytes: HEADER_FIXED_BYTES };
     let fixed = bytes.first_chunk().ok_or(short)?;
     match u16::from_le_bytes(field(fixed, 8)) {
-        version @ 1..=VERSION => Ok((fixed, version)),
+        VERSION => Ok(fixed),
         found => Err(RecordError::UnknownVersion { found }),
     }
 }

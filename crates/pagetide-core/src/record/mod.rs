@@ -232,7 +232,7 @@ pub enum RecordError {
     #[error("not a pagetide record: the first eight bytes are others")]
     BadMagic,
     /// Written by another version of this program; read it with that one.
-    #[error("record version {found} is not one of 1 to {VERSION}")]
+    #[error("record version {found} is not {VERSION}")]
     UnknownVersion {
         /// The version found.
         found: u16,

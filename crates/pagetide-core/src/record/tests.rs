@@ -36,7 +36,7 @@ fn tiers() -> RecordedTiers {
         node(u32::MAX, u32::MAX, AbstractDistance(u32::MAX)),
     ];
     RecordedTiers {
-        mode: BalancingMode::Both,
+        mode: BalancingMode::Tiering,
         demotion: DemotionMode::Off,
         switches: Stage::HotSelection.switches(),
         knobs: TieringKnobs { scan_pages: 12_345, rate_window: Millis(77), ..Default::default() },
@@ -48,11 +48,6 @@ fn tiers() -> RecordedTiers {
 fn tiered() -> Header {
     let switches = Switches::default().without(Mechanism::Tiers).with(Mechanism::ScanPrefetch);
     Header { tiers: Some(tiers()), switches, ..header() }
-}
-
-/// As a version reads it that did not name the reclaimer.
-fn older() -> Header {
-    Header { reclaimer: None, ..header() }
 }
 
 fn access(mapping: u32, index: u64, kind: AccessKind, thread: u32) -> Access {
@@ -232,44 +227,6 @@ fn a_cut_header_says_what_it_needs() {
     assert_eq!(Header::decode(&whole), Ok((tiered(), whole.len())));
 }
 
-/// A record from before there were tiers: its header ends with the name.
-#[test]
-fn records_of_the_first_version_are_read() {
-    let accesses = [access(0, 3, AccessKind::Read, 0), access(0, 4, AccessKind::Evict, 0)];
-    let mut bytes = encode(&accesses);
-    (bytes[8], bytes[11]) = (1, 0);
-    let end = HEADER_FIXED_BYTES + "mglru".len();
-    assert!(bytes.drain(end..end + 3).eq([0; 3]), "no tiers, nothing switched");
-    assert_eq!(Header::decode(&bytes).map(|(header, _)| header), Ok(older()));
-    assert_eq!(decode(&bytes), Ok((entries(&accesses), None, Some(Ending::Complete))));
-}
-
-/// A record from before mechanisms were in it: its header ends with the tiers, which do not grow.
-#[test]
-fn records_of_the_second_version_are_read() {
-    let accesses = [access(0, 3, AccessKind::Read, 0)];
-    let mut bytes = encode(&accesses);
-    (bytes[8], bytes[11]) = (2, 0);
-    let end = HEADER_FIXED_BYTES + "mglru".len();
-    assert!(bytes.drain(end + 1..end + 3).eq([0; 2]), "nothing switched");
-    assert_eq!(Header::decode(&bytes).map(|(header, _)| header), Ok(older()));
-    assert_eq!(decode(&bytes), Ok((entries(&accesses), None, Some(Ending::Complete))));
-
-    let mut tiered = Header { switches: Switches::default(), reclaimer: None, ..tiered() };
-    let mut nodes = tiers().nodes.as_slice().to_vec();
-    nodes[1].nr_frames_max = nodes[1].nr_frames;
-    tiered.tiers = Some(RecordedTiers { nodes: RecordedNodes::new(&nodes), ..tiers() });
-    let mut bytes = vec![];
-    tiered.append_to(&mut bytes);
-    bytes[8] = 2;
-    bytes.truncate(bytes.len() - 2);
-    for nth in (0..nodes.len()).rev() {
-        let at = bytes.len() - (nodes.len() - 1 - nth) * 8 - 8;
-        bytes.drain(at..at + 4);
-    }
-    assert_eq!(Header::decode(&bytes), Ok((tiered, bytes.len())));
-}
-
 #[test]
 fn a_mechanism_that_no_policy_has_is_refused() {
     let mut whole = vec![];
@@ -278,17 +235,13 @@ fn a_mechanism_that_no_policy_has_is_refused() {
     assert_eq!(Header::decode(&whole), Err(RecordError::UnknownMechanism));
 }
 
-/// Before version 3 a header named no reclaimer: the byte was half of the name's length.
 #[test]
-fn who_reclaimed_is_known_from_version_three_on() {
+fn who_reclaimed_is_known() {
     for reclaimer in [None, Some(Reclaimer::Accesses), Some(Reclaimer::Background)] {
         let mut bytes = vec![];
         let header = Header { reclaimer, ..header() };
         header.append_to(&mut bytes);
         assert_eq!(Header::decode(&bytes).map(|(header, _)| header), Ok(header));
-        bytes[8] = 2;
-        let is_refused = Header::decode(&bytes) == Err(RecordError::BadPolicyName);
-        assert_eq!(is_refused, reclaimer.is_some(), "{reclaimer:?}");
     }
     let mut bytes = encode(&[]);
     bytes[11] = 3;

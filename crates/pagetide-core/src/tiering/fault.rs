@@ -24,7 +24,8 @@ pub struct JudgedFault {
 
 impl Promotion {
     /// Counts and judges the fault on a page that was armed, and whose hint the caller took, so
-    /// that no other thread judges it. `room` is asked only of a page in slow memory.
+    /// that no other thread judges it. `room` is the fast node's, and `None` where the page is
+    /// there.
     ///
     /// # Cost
     /// O(1).
@@ -32,15 +33,14 @@ impl Promotion {
         &mut self,
         now: Millis,
         folio: &Folio,
-        is_fast: bool,
-        room: impl FnOnce() -> Headroom,
+        room: Option<&Headroom>,
     ) -> JudgedFault {
-        self.count_hint_fault(is_fast);
-        if is_fast {
+        self.count_hint_fault(room.is_none());
+        let Some(room) = room else {
             let action = self.note_fast_fault(now, folio);
             return JudgedFault { action, wakes_reclaim: false };
-        }
-        let decision = self.decide(now, &HintFault { folio, nr_frames: 1 }, &room());
+        };
+        let decision = self.decide(now, &HintFault { folio, nr_frames: 1 }, room);
         JudgedFault { action: decision.action(), wakes_reclaim: decision.wakes_reclaim() }
     }
 }

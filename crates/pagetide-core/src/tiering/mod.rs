@@ -19,7 +19,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `topology/` | tiers, and the ways between nodes |
-//! | `hint_stamp.rs` | when a page was armed, in few bits |
+//! | `hint_stamp.rs` | when a page was armed |
 //! | `scan.rs`, `scan_period.rs`, `hint_scan/` | how often pages are armed, and which |
 //! | `fault.rs`, `promotion/`, `decision.rs` | whether a page that faulted is promoted |
 //! | `auto/`, `heat.rs`, `returns.rs` | the same without knobs, by cost and benefit |
@@ -54,10 +54,7 @@ pub use demotion::{
     Demotion, DemotionMode, Leftover, background_level, background_target, room_for_demoted,
 };
 pub use fault::JudgedFault;
-pub use hint_scan::{
-    BalancingMode, EntryFacts, ScanChunk, ScanRun, ScannedMapping, UnknownBalancingMode, scattered,
-};
-pub use hint_stamp::StampWidth;
+pub use hint_scan::{BalancingMode, EntryFacts, ScanChunk, ScannedMapping, scattered};
 pub use knobs::{TieringKnobError, TieringKnobs, frames_per_second};
 pub use promotion::{Headroom, HintFault, Promotion};
 pub use scan::HintScan;

@@ -12,9 +12,10 @@
 //!
 //! **Ignored.** Where threads run: faults on slow memory say nothing of it.
 
-use super::hint_scan::{HintScanner, ScanRun};
+use super::hint_scan::{HintScanner, ScanChunk, ScannedMapping};
 use super::knobs::TieringKnobs;
 use super::scan_period::{ScanPace, ScanPeriods};
+use crate::ids::MappingId;
 use crate::units::Millis;
 
 /// Where the scan is, and when it goes on.
@@ -41,32 +42,36 @@ impl HintScan {
         self.pace.period()
     }
 
-    /// Begins a run, if it is time for one. `runtime_ns` is how long the address space has been
-    /// there; `worth` is the period that [`Promotion::run_period`](super::Promotion::run_period)
-    /// says, if it says any.
+    /// Makes a run, if it is time for one, in a world with `nr_pages` pages in use; returns how
+    /// many words it armed. `runtime_ns` is how long the address space has been there; `worth` is
+    /// the period that [`Promotion::run_period`](super::Promotion::run_period) says, if it says
+    /// any.
     ///
-    /// The world arms each piece of [`ScanRun::next_chunk`], counts what it armed
-    /// ([`Promotion::count_armed`](super::Promotion::count_armed)), and ends the run here.
-    pub fn begin(
+    /// `first_from` names the mapping with the lowest id at or above the one it is given, among
+    /// those that hold pages to be scanned. `arm` arms the pages of a piece that
+    /// [`Promotion::arms`](super::Promotion::arms) names, and says how many.
+    pub fn run(
         &mut self,
-        now: Millis,
-        runtime_ns: u64,
+        (now, runtime_ns): (Millis, u64),
         worth: Option<Millis>,
-    ) -> Option<ScanRun> {
+        nr_pages: u64,
+        mut first_from: impl FnMut(MappingId) -> Option<ScannedMapping>,
+        mut arm: impl FnMut(&ScanChunk) -> u64,
+    ) -> Option<u64> {
         if let Some(period) = worth {
             self.pace.set_period(period);
         }
         if !self.pace.is_due(runtime_ns) {
             return None;
         }
-        self.scanner.start_run(now, self.pace.period())
-    }
-
-    /// Ends a run. `nr_pages` are in use.
-    pub fn end(&mut self, run: &ScanRun, nr_pages: u64) {
-        if self.scanner.end_run(run) {
+        let mut run = self.scanner.start_run(now, self.pace.period())?;
+        while let Some(chunk) = run.next_chunk(&mut first_from) {
+            run.scanned(arm(&chunk));
+        }
+        if self.scanner.end_run(&run) {
             self.pace.lengthen(&ScanPeriods::of(nr_pages, &self.knobs));
         }
+        Some(run.nr_armed())
     }
 
     /// Puts the next run off, after one that took so much CPU time.

@@ -20,7 +20,7 @@ use super::workload::End;
 use pagetide_core::ids::{CpuId, FrameId, Order};
 use pagetide_core::page_alloc::{
     AllocRequest, Drain, FrameState, FrameTable, HighFraction, LockWait, Pcp, PcpInputs, PcpLimits,
-    PcpTuning, Starving, WatermarkLevel, Zone, ZoneConfig, ZoneHome, ZoneSignals,
+    PcpTuning, Starving, WatermarkLevel, Zone, ZoneConfig, ZoneSignals,
 };
 use pagetide_core::units::Millis;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl Memory {
         let zone = Zone::new(ZoneConfig::with_frames(nr_frames));
         let limits = PcpLimits::derive(&PcpInputs {
             managed: u64::from(zone.nr_managed()),
-            low_watermark: zone.watermarks().unboosted(WatermarkLevel::Low),
+            low_watermark: zone.watermarks().mark(WatermarkLevel::Low),
             nr_cpus_local: nr_cpus,
             nr_cpus_online: nr_cpus,
             cache_slice: 0,
@@ -108,7 +108,7 @@ impl Memory {
     /// What time takes off the CPU's list, in pieces, the first last. Its lock is held.
     pub(super) fn tick(&mut self, cpu: CpuId) -> Vec<Drain> {
         let pcp = &mut self.pcps[cpu.0 as usize];
-        let drain = pcp.tick(ZoneHome::Local);
+        let drain = pcp.tick();
         let batch = pcp.batch();
         let mut pieces: Vec<Drain> =
             drain.into_iter().flat_map(|drain| drain.pieces(batch)).collect();

@@ -206,8 +206,6 @@ fn tier_variants() -> Vec<(&'static str, replay::TierMemory)> {
         ("base", with(&|it| it.tiers.switches = Stage::Base.switches())),
         ("no-demotion", with(&|it| it.tiers.demotion = DemotionMode::Off)),
         ("no-balancing", with(&|it| it.tiers.mode = BalancingMode::Off)),
-        ("locality", with(&|it| it.tiers.mode = BalancingMode::Locality)),
-        ("both", with(&|it| it.tiers.mode = BalancingMode::Both)),
     ]
 }
 

@@ -21,8 +21,8 @@ use pagetide_core::ids::NodeId;
 use pagetide_core::page_alloc::WatermarkLevel;
 use pagetide_core::record::{RecordedNodes, RecordedTiers};
 use pagetide_core::tiering::{
-    BalancingMode, Demotion, DemotionMode, HintScan, Promotion, Stage, StampWidth, TierCosts,
-    TieringKnobs, TieringSwitches, Topology, background_level,
+    BalancingMode, Demotion, DemotionMode, HintScan, Promotion, Stage, TierCosts, TieringKnobs,
+    TieringSwitches, Topology, background_level,
 };
 use pagetide_core::units::Millis;
 use std::sync::Mutex;
@@ -98,7 +98,6 @@ pub(crate) struct Tiering {
     pub(crate) began: Millis,
     /// Locked as long as a resize takes, outermost.
     pub(crate) sizes: Mutex<TierSizes>,
-    pub(crate) stamp_width: StampWidth,
     /// How much longer an access of each node's memory takes than it would by itself.
     delays: Vec<Option<Duration>>,
     /// The coarse clock.
@@ -114,9 +113,7 @@ impl Tiering {
             TierKind::Dram | TierKind::Numa(_) | TierKind::Compressed => None,
         };
         let tiers: Vec<Tier> = plan.nodes.iter().map(|node| node.tier).collect();
-        // Wide stamps: the field has room, so no latency is taken for a short one after a wrap.
-        let stamp_width = StampWidth::WIDEST;
-        let promotion = Promotion::new(&options.knobs, options.switches, stamp_width);
+        let promotion = Promotion::new(&options.knobs, options.switches);
         Tiering {
             delays: tiers.iter().map(delay_of).collect(),
             tiers,
@@ -126,7 +123,6 @@ impl Tiering {
             scan: Mutex::new(HintScan::new(&options.knobs, now, 0)),
             began: now,
             sizes: Mutex::new(TierSizes::new(plan)),
-            stamp_width,
             now_ms: AtomicU64::new(now.0),
             served: ThreadLocal::new(),
         }

@@ -1,7 +1,7 @@
-//! The system's own code in an error of the library.
+//! The system's code for an error of the library: its own, or the one that says the same.
 
 use std::error::Error;
-use std::io;
+use std::io::{self, ErrorKind};
 
 /// The system's own code, somewhere down an error's chain of causes: what a door to another
 /// language, or a server of other processes, answers with. `None` where the system had no part in
@@ -21,4 +21,24 @@ pub fn find_errno(error: &(dyn Error + 'static)) -> Option<i32> {
         next = held.map(|held| held as &dyn Error).or_else(|| error.source());
     }
     None
+}
+
+/// The code that says what an error of this kind says, where [`find_errno`] finds none: what C and
+/// Python are told. `ENODATA` past the end of a file; `EIO` for a kind that no code is about.
+pub fn errno_of(kind: ErrorKind) -> i32 {
+    match kind {
+        ErrorKind::InvalidInput => libc::EINVAL,
+        ErrorKind::PermissionDenied => libc::EACCES,
+        ErrorKind::NotFound => libc::ENOENT,
+        ErrorKind::AlreadyExists => libc::EEXIST,
+        ErrorKind::UnexpectedEof => libc::ENODATA,
+        ErrorKind::FileTooLarge => libc::EFBIG,
+        ErrorKind::ResourceBusy => libc::EBUSY,
+        ErrorKind::OutOfMemory => libc::ENOMEM,
+        ErrorKind::QuotaExceeded => libc::EDQUOT,
+        ErrorKind::Deadlock => libc::EDEADLK,
+        ErrorKind::Unsupported => libc::EOPNOTSUPP,
+        ErrorKind::StorageFull => libc::ENOSPC,
+        _ => libc::EIO,
+    }
 }

@@ -7,7 +7,7 @@
 mod errno;
 mod kinds;
 
-pub use errno::find_errno;
+pub use errno::{errno_of, find_errno};
 
 use crate::memory::tier::plan::TierError;
 use pagetide_core::group::GROUPS_MAX;

@@ -14,11 +14,10 @@
 //! ```
 //!
 //! **Data and invariants.** One sentence: *every frame is in exactly one block; a free block is on
-//! the list of its order and its pageblock's type; and no two free buddies are left unmerged* (but
-//! for the high-order reserve, which never merges beyond its pageblock). Lists are threaded through
-//! the [`FrameTable`]. Freed blocks go to the head of their list, to be reused while warm, or to
-//! the tail when the block they would merge into has a free buddy itself: left alone, they will
-//! likely grow.
+//! the list of its order and its pageblock's type; and no two free buddies are left unmerged*.
+//! Lists are threaded through the [`FrameTable`]. Freed blocks go to the head of their list, to be
+//! reused while warm, or to the tail when the block they would merge into has a free buddy itself:
+//! left alone, they will likely grow.
 //!
 //! Cost: O(orders) for taking and freeing; the fallback (`fallback.rs`) may walk one pageblock per
 //! order and type.
@@ -42,7 +41,6 @@ pub(super) struct Buddy {
     lists: [[FrameList; MigrateType::COUNT]; ORDERS],
     pub(super) blocks: FreeBlocks,
     pub(super) nr_free: u64,
-    pub(super) nr_high_atomic: u64,
     offline: FrameList,
     pub(super) nr_offline: u64,
 }
@@ -56,7 +54,6 @@ impl Buddy {
             lists: [[FrameList::EMPTY; MigrateType::COUNT]; ORDERS],
             blocks: FreeBlocks::default(),
             nr_free: 0,
-            nr_high_atomic: 0,
             offline: FrameList::EMPTY,
             nr_offline: 0,
         };
@@ -100,7 +97,7 @@ impl Buddy {
         let migrate = self.table.migrate_type(frame);
         while order < Order::MAX {
             let buddy = buddy_of(frame, order);
-            if !self.can_merge(buddy, order, migrate) {
+            if !self.can_merge(buddy, order) {
                 break;
             }
             self.unlink(buddy, order);
@@ -119,13 +116,8 @@ impl Buddy {
         }
     }
 
-    fn can_merge(&self, buddy: FrameId, order: Order, migrate: MigrateType) -> bool {
-        if buddy.0 >= self.nr_frames() || self.table.state(buddy) != FrameState::Free(order) {
-            return false;
-        }
-        let is_reserve = |migrate| migrate == MigrateType::HighAtomic;
-        order < PAGEBLOCK_ORDER
-            || !(is_reserve(migrate) || is_reserve(self.table.migrate_type(buddy)))
+    fn can_merge(&self, buddy: FrameId, order: Order) -> bool {
+        buddy.0 < self.nr_frames() && self.table.state(buddy) == FrameState::Free(order)
     }
 
     /// Whether the block that this one and its buddy would make has a free buddy itself.
@@ -136,7 +128,7 @@ impl Buddy {
         }
         let merged = FrameId(frame.0 & !order.nr_frames());
         let buddy = buddy_of(merged, above);
-        buddy.0 < self.nr_frames() && self.table.state(buddy) == FrameState::Free(above)
+        self.can_merge(buddy, above)
     }
 
     /// Gives the pageblock of `frame` a type, and moves its free blocks to that type's lists.
@@ -164,10 +156,10 @@ impl Buddy {
         }
     }
 
-    /// Takes one free block of `order` of any type, the high-order reserve last.
+    /// Takes one free block of `order` of any type.
     pub(super) fn take_any(&mut self, order: Order) -> Option<FrameId> {
-        use MigrateType::{HighAtomic, Movable, Reclaimable, Unmovable};
-        [Movable, Reclaimable, Unmovable, HighAtomic]
+        use MigrateType::{Movable, Reclaimable, Unmovable};
+        [Movable, Reclaimable, Unmovable]
             .into_iter()
             .find_map(|migrate| self.take_smallest(order, migrate))
     }
@@ -198,9 +190,6 @@ impl Buddy {
         self.lists[usize::from(order.0)][migrate.index()].remove(&self.table, frame);
         self.blocks.subtract(order, migrate);
         self.nr_free -= u64::from(order.nr_frames());
-        if migrate == MigrateType::HighAtomic {
-            self.nr_high_atomic -= u64::from(order.nr_frames());
-        }
     }
 
     fn link_head(&mut self, frame: FrameId, order: Order) {
@@ -219,9 +208,6 @@ impl Buddy {
         let migrate = self.table.migrate_type(frame);
         self.blocks.add(order, migrate);
         self.nr_free += u64::from(order.nr_frames());
-        if migrate == MigrateType::HighAtomic {
-            self.nr_high_atomic += u64::from(order.nr_frames());
-        }
         migrate
     }
 }

@@ -137,15 +137,11 @@ fn offline_blocks_come_back_in_the_pieces_asked_for() {
 fn retyping_a_pageblock_moves_its_free_blocks() {
     let mut buddy = Buddy::new(1024, 1024);
     assert_eq!(take(&mut buddy, 3), 0);
-    buddy.retype_pageblock(FrameId(0), MigrateType::HighAtomic);
+    buddy.retype_pageblock(FrameId(0), MigrateType::Unmovable);
     buddy.validate();
-    assert_eq!(buddy.nr_high_atomic, 504);
+    assert_eq!(buddy.blocks.nr_frames(MigrateType::Unmovable), 504);
     assert_eq!(buddy.blocks.nr_frames(MigrateType::Movable), 512);
-    // The reserve stays a pageblock: its free buddy is not merged with it until it is given up.
     put(&mut buddy, 0, 3);
-    assert_eq!(buddy.blocks.nr_blocks(Order(9), MigrateType::HighAtomic), 1);
-    buddy.retype_pageblock(FrameId(0), MigrateType::Movable);
     buddy.validate();
-    assert_eq!(buddy.blocks.nr_blocks(Order(10), MigrateType::Movable), 1);
-    assert_eq!(buddy.nr_high_atomic, 0);
+    assert_eq!(buddy.blocks.nr_blocks_of(Order(10)), 1);
 }

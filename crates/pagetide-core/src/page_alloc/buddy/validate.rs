@@ -49,15 +49,14 @@ impl Buddy {
     }
 
     fn validate_free_block(&self, frame: FrameId, order: Order) {
-        let migrate = self.table.migrate_type(frame);
         if order < Order::MAX {
             let buddy = buddy_of(frame, order);
-            assert!(!self.can_merge(buddy, order, migrate), "{frame} and {buddy} are unmerged");
+            assert!(!self.can_merge(buddy, order), "{frame} and {buddy} are unmerged");
         }
         if order > PAGEBLOCK_ORDER {
             let second = FrameId(frame.0 + PAGEBLOCK_ORDER.nr_frames());
+            let migrate = self.table.migrate_type(frame);
             assert_eq!(self.table.migrate_type(second), migrate, "types of {frame} and {second}");
-            assert_ne!(migrate, MigrateType::HighAtomic, "{frame}: a reserve beyond a pageblock");
         }
     }
 
@@ -78,8 +77,6 @@ impl Buddy {
             }
         }
         assert_eq!(self.nr_free, nr_listed, "free frames counted and listed");
-        let reserve = self.blocks.nr_frames(MigrateType::HighAtomic);
-        assert_eq!(self.nr_high_atomic, reserve, "reserve frames counted and listed");
         let mut nr_offline = 0;
         self.offline.validate(&self.table, |frame| match self.table.state(frame) {
             FrameState::Offline(order) => nr_offline += u64::from(order.nr_frames()),

@@ -31,7 +31,7 @@
 //!                          },
 //!             None      => zone.lock().free(frame, order),
 //!         }
-//! tick:   once a second, for each CPU, in pieces of a batch: if let Some(drain) = pcp.tick(home) {
+//! tick:   once a second, for each CPU, in pieces of a batch: if let Some(drain) = pcp.tick() {
 //!             pcp.drain(&mut zone.lock(), drain)
 //!         }
 //! ```
@@ -52,8 +52,7 @@
 //!
 //! Ours: watermarks are checked when a list is refilled, not on every allocation as in Linux, so
 //! that a hit reads no shared line; the frames were taken out of `NR_FREE` by a check like any
-//! other. And a request with rights to the reserves takes one block from the zone, not a batch, so
-//! that reserves do not end up on lists.
+//! other.
 //!
 //! **Deliberately ignored.** Which node a frame is of: one zone's lists hold one zone's frames.
 //!
@@ -69,10 +68,8 @@ use hot::HotFrames;
 
 /// The order of a huge page, whose blocks are also kept.
 pub const PCP_HUGE_ORDER: Order = PAGEBLOCK_ORDER;
-/// Ticks that frames of another node's zone stay on an unused list.
-const EXPIRE_TICKS: u8 = 3;
 
-const TYPES: usize = MigrateType::REQUESTABLE.len();
+const TYPES: usize = MigrateType::ALL.len();
 const SMALL_LISTS: usize = (PCP_ORDER_MAX.0 as usize + 1) * TYPES;
 const LISTS: usize = SMALL_LISTS + 2;
 /// The list whose hottest frames are kept apart: movable base frames, what most requests are for.
@@ -80,16 +77,6 @@ const HOT_LIST: usize = MigrateType::Movable.index();
 
 const _: () = assert!(SMALL_LISTS == 12);
 const _: () = assert!(size_of::<Pcp>() <= 256);
-
-/// Whose zone it is that a CPU's lists hold frames of.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum ZoneHome {
-    /// Of the CPU's own node.
-    #[default]
-    Local,
-    /// Of another node: frames that are not used go back sooner.
-    Remote,
-}
 
 /// Frames to return to the zone, as [`Pcp::free`] or [`Pcp::full_drain`] decided. Pass it to
 /// [`Pcp::drain`] on the same `Pcp`.
@@ -142,10 +129,6 @@ pub struct Pcp {
     hot: HotFrames,
     pub(super) gauge: Gauge,
     pub(super) tuning: Tuning,
-    /// Ticks until the frames of another node's zone go back.
-    expire: u8,
-    /// The zone was visited since the last tick.
-    was_visited: bool,
 }
 
 impl Pcp {
@@ -161,8 +144,6 @@ impl Pcp {
             hot: HotFrames::EMPTY,
             gauge: Gauge { count: 0, high: limits.high_min(), limits },
             tuning: Tuning::new(tuning),
-            expire: 0,
-            was_visited: false,
         }
     }
 
@@ -211,16 +192,11 @@ impl Pcp {
 
     /// Fetches blocks from the zone and takes one, after [`Pcp::alloc`] found none.
     ///
-    /// `None` when the watermarks or the zone's lists say no. Orders without a list, and requests
-    /// with rights to the reserves, take one block past the lists.
-    ///
-    /// # Panics
-    ///
-    /// As [`Zone::alloc_bulk`].
+    /// `None` when the watermarks or the zone's lists say no. Orders without a list take one block
+    /// past the lists.
     pub fn refill(&mut self, zone: &mut Zone, request: &AllocRequest) -> Option<FrameId> {
-        let list = match list_of(request.order, request.migrate) {
-            Some(list) if !request.rights.has_reserves() => list,
-            _ => return zone.alloc(request),
+        let Some(list) = list_of(request.order, request.migrate) else {
+            return zone.alloc(request);
         };
         let order = request.order;
         // First, as it may find the zone under HIGH: this very refill is not to grow anything then.
@@ -237,7 +213,6 @@ impl Pcp {
             self.lists[list].push_tail(table, frame, Kind::InPcp, order);
         });
         self.gauge.count += nr_taken << order.0;
-        self.was_visited = true;
         self.take_head(zone.table(), list, request)
     }
 
@@ -268,12 +243,7 @@ impl Pcp {
             return None;
         }
         table.assert_allocated(frame, order);
-        // Blocks of the high-order reserve are kept with the movable ones.
-        let migrate = match table.migrate_type(frame) {
-            MigrateType::HighAtomic => MigrateType::Movable,
-            migrate => migrate,
-        };
-        let Some(list) = list_of(order, migrate) else {
+        let Some(list) = list_of(order, table.migrate_type(frame)) else {
             return Some(Drain(Work::Bypass { frame, order }));
         };
         if list == HOT_LIST {
@@ -315,24 +285,12 @@ impl Pcp {
         is_kept
     }
 
-    /// Lets the limit decay, and frames of another node's zone go that were unused for three ticks.
-    /// To be called about once a second; without it, limits and lists only follow events.
+    /// Lets the limit decay. To be called about once a second; without it, limits and lists only
+    /// follow events.
     ///
     /// The drain may be long: carry it out in [`Drain::pieces`].
-    pub fn tick(&mut self, home: ZoneHome) -> Option<Drain> {
-        let decayed = self.tuning.tick(&mut self.gauge).min(self.gauge.count);
-        if core::mem::take(&mut self.was_visited) {
-            self.expire = EXPIRE_TICKS;
-        }
-        let nr_left = self.gauge.count - decayed;
-        let mut expired = 0;
-        if self.expire > 0 && nr_left > 0 {
-            self.expire = if home == ZoneHome::Local { 0 } else { self.expire - 1 };
-            if home == ZoneHome::Remote && self.expire == 0 {
-                expired = nr_left.min(self.batch());
-            }
-        }
-        let nr_frames = decayed + expired;
+    pub fn tick(&mut self) -> Option<Drain> {
+        let nr_frames = self.tuning.tick(&mut self.gauge).min(self.gauge.count);
         (nr_frames > 0).then_some(Drain(Work::Frames { nr_frames, first_list: 0 }))
     }
 
@@ -351,7 +309,6 @@ impl Pcp {
             Work::Bypass { frame, order } => return zone.free(frame, order),
             Work::Frames { nr_frames, first_list } => (nr_frames, usize::from(first_list)),
         };
-        self.was_visited = true;
         self.cool_all(zone.table());
         let mut lists = (first_list..LISTS).chain(0..first_list).peekable();
         let mut nr_sent = 0;
@@ -432,7 +389,6 @@ impl Pcp {
 #[inline]
 fn list_of(order: Order, migrate: MigrateType) -> Option<usize> {
     if order <= PCP_ORDER_MAX {
-        assert!(migrate.index() < TYPES, "the reserve has no per-CPU list");
         Some(usize::from(order.0) * TYPES + migrate.index())
     } else if order == PCP_HUGE_ORDER {
         Some(SMALL_LISTS + usize::from(migrate == MigrateType::Movable))

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::*;
-use crate::page_alloc::watermark::{AllocRights, WatermarkLevel};
+use crate::page_alloc::watermark::WatermarkLevel;
 use crate::page_alloc::zone::ZoneConfig;
 use crate::units::Millis;
 use MigrateType::{Movable, Reclaimable, Unmovable};
@@ -51,7 +51,7 @@ fn full_drain(pcp: &mut Pcp, zone: &mut Zone) {
 #[test]
 fn lists_are_numbered_by_order_and_type() {
     for order in 0..4 {
-        for migrate in MigrateType::REQUESTABLE {
+        for migrate in MigrateType::ALL {
             let list = list_of(Order(order), migrate).unwrap();
             assert_eq!(list, 3 * usize::from(order) + migrate.index());
             assert_eq!(order_of(list), Order(order));
@@ -269,31 +269,12 @@ fn huge_blocks_are_kept_too() {
 }
 
 #[test]
-fn a_refill_respects_the_level_and_takes_no_batch_from_reserves() {
+fn a_refill_respects_the_level() {
     let mut zone = zone(4096);
     let mut pcp = fixed(PcpLimits::fixed(63, 1036));
     take(&mut zone, 4096 - 160, 0, Movable);
     let fast = AllocRequest::fast(Order(0));
     assert_eq!(pcp.refill(&mut zone, &fast), None, "free frames equal LOW");
-    let rights = AllocRights { high: true, ..AllocRights::NONE };
-    assert!(pcp.refill(&mut zone, &AllocRequest { rights, ..fast }).is_some());
-    assert_eq!((zone.nr_free(), pcp.count()), (159, 0));
-}
-
-#[test]
-fn blocks_of_the_reserve_are_kept_with_the_movable_ones_and_drain_to_the_reserve() {
-    let mut zone = zone(100 * 512);
-    let mut pcp = fixed(PcpLimits::fixed(15, 100));
-    let rights = AllocRights { high: true, non_blocking: true, ..AllocRights::NONE };
-    let urgent = AllocRequest { rights, ..AllocRequest::fast(Order(3)) };
-    let frame = pcp.refill(&mut zone, &urgent).expect("an empty zone");
-    assert_eq!(zone.table().migrate_type(frame), MigrateType::HighAtomic);
-    assert_eq!(free(&mut pcp, &mut zone, frame, 3, CALM), 0);
-    assert_eq!(pcp.alloc(zone.table(), &request(3, Unmovable)), None);
-    assert_eq!(pcp.alloc(zone.table(), &request(3, Movable)), Some(frame));
-    assert_eq!(free(&mut pcp, &mut zone, frame, 3, CALM), 0);
-    full_drain(&mut pcp, &mut zone);
-    assert_eq!(zone.free_blocks().nr_frames(MigrateType::HighAtomic), 512);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use super::tests::OneCpu;
 use super::*;
 use crate::ids::{CpuId, FrameId};
-use crate::page_alloc::pcp::{Pcp, ZoneHome};
+use crate::page_alloc::pcp::Pcp;
 use crate::page_alloc::pcp_limits::HighFraction;
 use crate::page_alloc::single::PageAllocator;
 use crate::page_alloc::slow_path::{Attempt, Attempted, SlowPath};
@@ -70,7 +70,7 @@ fn concern_3_bursts_further_apart_than_any_window_are_served_at_once() {
             cpu.signals.now = Millis(1000 * second);
             traffic = burst(&mut cpu, 10_000);
             (0..3).for_each(|_| {
-                cpu.tick(ZoneHome::Local);
+                cpu.tick();
             });
         }
         traffic
@@ -90,7 +90,7 @@ fn concern_4_time_is_a_backstop_only_and_costs_the_fast_path_nothing() {
     cpu.free(10);
     assert_eq!(cpu.pcp.high(), high, "frees look at no clock");
     let nr_ticks = (0..).take_while(|_| {
-        cpu.tick(ZoneHome::Local);
+        cpu.tick();
         cpu.pcp.high() > HIGH_MIN
     });
     assert!(nr_ticks.count() <= 5);
@@ -148,8 +148,8 @@ fn concern_8_nothing_is_inflated_without_contention() {
     cpu.wait = LockWait::Waited;
     cpu.alloc(30_000);
     cpu.wait = LockWait::None;
-    cpu.tick(ZoneHome::Local);
-    cpu.tick(ZoneHome::Local);
+    cpu.tick();
+    cpu.tick();
     cpu.free(30_000);
     assert_eq!(cpu.pcp.high(), HIGH_MIN);
     // The merged tuning takes a refill for contention.
@@ -184,7 +184,7 @@ fn concern_10_a_steady_load_does_not_make_the_limit_swing() {
         // A tick may come at any moment: here with half of the burst held.
         cpu.alloc(30_000);
         cpu.free(15_000);
-        cpu.tick(ZoneHome::Local);
+        cpu.tick();
         cpu.free(15_000);
         assert_eq!(cpu.take_traffic(), (0, 0));
         assert_eq!(cpu.pcp.high(), high);
@@ -233,7 +233,7 @@ fn concern_13_busy_lists_do_not_decay() {
         for _ in 0..10 {
             cpu.alloc(30_000);
             cpu.free(30_000);
-            cpu.tick(ZoneHome::Local);
+            cpu.tick();
         }
         (cpu.pcp.high(), cpu.take_traffic())
     };
@@ -274,7 +274,7 @@ fn concern_14_frames_freed_on_one_cpu_and_wanted_on_another_are_not_held() {
     let mut cpu = crowded(PcpTuning::Adaptive);
     burst(&mut cpu, 30_000);
     (0..5).for_each(|_| {
-        cpu.tick(ZoneHome::Local);
+        cpu.tick();
     });
     assert!(cpu.pcp.count() <= HIGH_MIN);
 }
@@ -384,7 +384,7 @@ fn concern_17_more_than_one_benchmark() {
             for second in 0..20 {
                 cpu.signals.now = Millis(10_000 + 1001 * second);
                 pattern(&mut cpu, second);
-                cpu.tick(ZoneHome::Local);
+                cpu.tick();
             }
             cpu.pcp.validate(cpu.zone.table());
             let (fetched, sent) = cpu.take_traffic();

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::*;
 use crate::ids::FrameId;
-use crate::page_alloc::pcp::{Drain, Pcp, ZoneHome};
+use crate::page_alloc::pcp::{Drain, Pcp};
 use crate::page_alloc::watermark::WatermarkLevel;
 use crate::page_alloc::zone::{AllocRequest, Zone, ZoneConfig};
 use crate::units::Millis;
@@ -78,9 +78,9 @@ impl OneCpu {
     }
 
     /// Returns the frames that went back.
-    pub(super) fn tick(&mut self, home: ZoneHome) -> u32 {
+    pub(super) fn tick(&mut self) -> u32 {
         let before = self.zone.nr_free();
-        for piece in self.pcp.tick(home).into_iter().flat_map(|drain| drain.pieces(BATCH)) {
+        for piece in self.pcp.tick().into_iter().flat_map(|drain| drain.pieces(BATCH)) {
             assert!(piece.nr_frames() <= BATCH);
             self.pcp.drain(&mut self.zone, piece);
         }
@@ -152,7 +152,7 @@ fn refills_grow_the_limit_and_themselves() {
     let mut highs = Vec::new();
     let mut drained = Vec::new();
     for _ in 0..10 {
-        drained.push(cpu.tick(ZoneHome::Local));
+        drained.push(cpu.tick());
         highs.push(cpu.pcp.high());
     }
     assert_eq!(highs, [6144, 5376, 4704, 4116, 3602, 3152, 2758, 2414, 2113, 1849]);
@@ -384,32 +384,10 @@ fn lists_that_are_off_have_no_depth() {
 }
 
 #[test]
-fn frames_of_another_node_expire_after_three_idle_ticks() {
-    let mut cpu = OneCpu::new(1 << 17, LIMITS, PcpTuning::Fixed);
-    cpu.alloc(1);
-    assert_eq!(cpu.pcp.count(), 62);
-    let ticks: Vec<u32> = (0..4).map(|_| cpu.tick(ZoneHome::Remote)).collect();
-    assert_eq!(ticks, [0, 0, 62, 0]);
-    // More than a batch goes a batch at a time; each drain is a visit, and starts anew.
-    cpu.alloc(200);
-    cpu.free(200);
-    let nr_listed = cpu.pcp.count();
-    let ticks: Vec<u32> = (0..6).map(|_| cpu.tick(ZoneHome::Remote)).collect();
-    assert_eq!(ticks, [0, 0, 63, 0, 0, 63]);
-    assert_eq!(cpu.pcp.count(), nr_listed - 126);
-    // A visit in between keeps them.
-    cpu.tick(ZoneHome::Remote);
-    cpu.alloc(cpu.pcp.count() + 1);
-    assert_eq!(cpu.tick(ZoneHome::Remote), 0);
-    assert_eq!(cpu.tick(ZoneHome::Remote), 0);
-    assert_eq!(cpu.tick(ZoneHome::Remote), 62);
-}
-
-#[test]
 fn frames_of_ones_own_node_stay() {
     let mut cpu = OneCpu::new(1 << 17, LIMITS, PcpTuning::Fixed);
     cpu.alloc(1);
-    assert!((0..10).all(|_| cpu.tick(ZoneHome::Local) == 0));
+    assert!((0..10).all(|_| cpu.tick() == 0));
     assert_eq!(cpu.pcp.count(), 62);
 }
 

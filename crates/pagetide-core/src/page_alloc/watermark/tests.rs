@@ -14,10 +14,6 @@ fn single(managed: u64) -> Watermarks {
     Watermarks::for_zone(&WatermarkInputs::single_zone(managed))
 }
 
-fn with_free<'a>(nr_free: u64, blocks: &'a FreeBlocks) -> FreeFrames<'a> {
-    FreeFrames { nr_free, nr_high_atomic: 0, blocks }
-}
-
 #[test]
 fn levels_match_the_specification_table() {
     for (managed, kbytes, expected) in [
@@ -94,90 +90,19 @@ fn the_tiny_rules_leave_zones_from_four_mebibytes_alone() {
 fn a_check_fails_on_equality() {
     let marks = single(16 * GIB);
     let blocks = FreeBlocks::default();
-    let none = AllocRights::NONE;
-    assert!(marks.check(Order(0), Low, none, &with_free(8291, &blocks)));
-    assert!(!marks.check(Order(0), Low, none, &with_free(8290, &blocks)));
+    assert!(marks.check(Order(0), Low, 8291, &blocks));
+    assert!(!marks.check(Order(0), Low, 8290, &blocks));
 }
 
 #[test]
 fn high_order_checks_leave_out_the_frames_taken_and_want_a_block() {
     let marks = single(16 * GIB);
     let mut blocks = FreeBlocks::default();
-    let none = AllocRights::NONE;
-    assert!(!marks.check(Order(3), Low, none, &with_free(8298, &blocks)), "no block of order 3");
+    assert!(!marks.check(Order(3), Low, 8298, &blocks), "no block of order 3");
     blocks.add(Order(2), MigrateType::Movable);
-    assert!(!marks.check(Order(3), Low, none, &with_free(8298, &blocks)), "too small a block");
+    assert!(!marks.check(Order(3), Low, 8298, &blocks), "too small a block");
     blocks.add(Order(3), MigrateType::Unmovable);
-    assert!(!marks.check(Order(3), Low, none, &with_free(8297, &blocks)));
-    assert!(marks.check(Order(3), Low, none, &with_free(8298, &blocks)));
-    assert!(!marks.check(Order(10), Min, none, &with_free(5, &blocks)), "no underflow");
-}
-
-#[test]
-fn rights_lower_the_limit() {
-    let marks = single(16 * GIB);
-    let blocks = FreeBlocks::default();
-    let high = AllocRights { high: true, ..AllocRights::NONE };
-    let urgent = AllocRights { non_blocking: true, ..high };
-    let victim = AllocRights { oom_victim: true, ..AllocRights::NONE };
-    let patient = AllocRights { non_blocking: true, ..AllocRights::NONE };
-    for (rights, limit) in [
-        (AllocRights::NONE, 4096),
-        (high, 2048),
-        (urgent, 1536),
-        (victim, 2048),
-        (patient, 4096),
-        (AllocRights { oom_victim: true, ..urgent }, 768),
-    ] {
-        assert!(!marks.check(Order(0), Min, rights, &with_free(limit, &blocks)), "{rights:?}");
-        assert!(marks.check(Order(0), Min, rights, &with_free(limit + 1, &blocks)), "{rights:?}");
-    }
-}
-
-#[test]
-fn the_high_order_reserve_is_free_only_to_those_with_rights() {
-    let marks = single(16 * GIB);
-    let mut blocks = FreeBlocks::default();
-    blocks.add(Order(5), MigrateType::HighAtomic);
-    let free = FreeFrames { nr_high_atomic: 512, ..with_free(8291 + 511, &blocks) };
-    assert!(!marks.check(Order(0), Low, AllocRights::NONE, &free));
-    let patient = AllocRights { non_blocking: true, ..AllocRights::NONE };
-    assert!(marks.check(Order(0), Low, patient, &free));
-    assert!(!marks.check(Order(1), Low, patient, &free), "its blocks are not for this request");
-    let urgent = AllocRights { high: true, ..patient };
-    assert!(marks.check(Order(1), Low, urgent, &free));
-}
-
-#[test]
-fn fragmentation_boosts_all_levels_up_to_a_cap() {
-    let managed = 512 * MIB;
-    let mut marks = single(managed);
-    let base = levels(&marks);
-    // cap = max(512, 1086 * 1.5) = 1629
-    for boost in [512, 1024, 1536, 1629, 1629] {
-        marks.boost_after_fragmentation(managed);
-        assert_eq!(marks.boost(), boost);
-        assert_eq!(levels(&marks), base.map(|mark| mark + boost));
-        assert_eq!(marks.unboosted(High), base[2]);
-    }
-    // A pass that saw 1000 takes off 1000; later boosts stay.
-    marks.relieve_boost(1000);
-    assert_eq!(marks.boost(), 629);
-    marks.relieve_boost(5000);
-    assert_eq!(levels(&marks), base);
-}
-
-#[test]
-fn small_zones_cap_the_boost_at_a_pageblock_and_smaller_ones_have_none() {
-    let mut marks = single(4096);
-    marks.boost_after_fragmentation(4096);
-    marks.boost_after_fragmentation(4096);
-    assert_eq!(marks.boost(), 512, "HIGH is 192, so a pageblock is the cap");
-    let mut marks = single(2047);
-    marks.boost_after_fragmentation(2047);
-    assert_eq!(marks.boost(), 0);
-    let inputs = WatermarkInputs { boost_factor: 0, ..WatermarkInputs::single_zone(GIB) };
-    let mut marks = Watermarks::for_zone(&inputs);
-    marks.boost_after_fragmentation(GIB);
-    assert_eq!(marks.boost(), 0);
+    assert!(!marks.check(Order(3), Low, 8297, &blocks));
+    assert!(marks.check(Order(3), Low, 8298, &blocks));
+    assert!(!marks.check(Order(10), Min, 5, &blocks), "no underflow");
 }

@@ -26,7 +26,7 @@ use super::Zone;
 use crate::ids::{FrameId, Order};
 use crate::page_alloc::buddy::buddy_of;
 use crate::page_alloc::frame_table::FrameState;
-use crate::page_alloc::migrate::{MigrateType, PAGEBLOCK_ORDER};
+use crate::page_alloc::migrate::MigrateType;
 
 impl Zone {
     /// Cuts the block at `frame`, which the caller holds, into blocks of order `into`: from now on
@@ -52,8 +52,7 @@ impl Zone {
     /// Makes one block of two of `order` that the caller holds, and returns its first frame.
     ///
     /// `None`, and nothing is changed, when they are not the halves of one block: not each other's
-    /// buddies, or as large as blocks get. Nor can a pageblock of the high-order reserve be joined
-    /// with another, as the reserve is kept by pageblocks.
+    /// buddies, or as large as blocks get.
     ///
     /// # Panics
     ///
@@ -61,11 +60,7 @@ impl Zone {
     pub fn join_held(&mut self, halves: [FrameId; 2], order: Order) -> Option<FrameId> {
         let [migrate, other] = halves.map(|half| self.assert_held(half, order));
         let (first, second) = (halves[0].min(halves[1]), halves[0].max(halves[1]));
-        let is_reserve = |half| self.buddy.table.migrate_type(half) == MigrateType::HighAtomic;
-        if order >= Order::MAX
-            || buddy_of(first, order) != second
-            || (order >= PAGEBLOCK_ORDER && halves.into_iter().any(is_reserve))
-        {
+        if order >= Order::MAX || buddy_of(first, order) != second {
             return None;
         }
         let migrate = if first == halves[0] { migrate } else { other };
@@ -87,7 +82,7 @@ impl Zone {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::page_alloc::{AllocRequest, AllocRights, WatermarkLevel, ZoneConfig};
+    use crate::page_alloc::{AllocRequest, ZoneConfig};
     use alloc::vec::Vec;
 
     fn request(order: u8, migrate: MigrateType) -> AllocRequest {
@@ -174,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn pageblocks_of_two_types_join_and_those_of_the_reserve_do_not() {
+    fn pageblocks_of_two_types_join() {
         let mut zone = zone(1024);
         let first = take(&mut zone, 9);
         let second = zone.alloc(&request(9, MigrateType::Unmovable)).expect("the other half");
@@ -183,16 +178,6 @@ mod tests {
         zone.free(first, Order(10));
         zone.validate();
         assert_eq!(zone.free_blocks().nr_blocks(Order(10), MigrateType::Movable), 1);
-
-        let mut zone = self::zone(200 * 512);
-        let rights = AllocRights { high: true, non_blocking: true, ..AllocRights::NONE };
-        let level = Some(WatermarkLevel::Low);
-        let urgent = AllocRequest { rights, ..request(9, MigrateType::Movable).at(level) };
-        let halves = [zone.alloc(&urgent), zone.alloc(&urgent)].map(|half| half.expect("free"));
-        assert_eq!(buddy_of(halves[0], Order(9)), halves[1]);
-        assert_eq!(zone.join_held(halves, Order(9)), None);
-        halves.into_iter().for_each(|half| zone.free(half, Order(9)));
-        zone.validate();
     }
 
     #[test]

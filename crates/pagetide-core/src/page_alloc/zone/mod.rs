@@ -1,8 +1,7 @@
 //! The zone: the frames behind one lock, and the rules for taking them.
 //!
-//! **Problem.** The buddy allocator would hand out its last frame to anyone. Reclaim, urgent
-//! requests and large folios need some left, and a live cache grows and shrinks while frames are in
-//! use.
+//! **Problem.** The buddy allocator would hand out its last frame to anyone. Reclaim and large
+//! folios need some left, and a live cache grows and shrinks while frames are in use.
 //!
 //! **Idea.** Every way out passes one check against the watermarks; batches for per-CPU lists are
 //! checked once, at their start, so that one lock hold moves a batch. A shrink (`zone/resize.rs`)
@@ -21,12 +20,6 @@
 //! drain brings it back: frames on per-CPU lists are not free. Watermarks follow the managed frames
 //! only when the caller says so, after a resize.
 //!
-//! **The high-order reserve.** After a request that is urgent, cannot wait and is above order 0,
-//! the pageblock it was served from is kept for such requests, up to 1 % of the zone: zones under
-//! 200 MiB keep none. It is not given back when memory is short, as Linux does.
-//!
-//! **Deliberately ignored.** Several zones a node, and NUMA fallback: one arena is one zone.
-//!
 //! Source: the page allocator specification, sections 1 to 3. Resizing is our own, and simpler than
 //! memory hotplug: nothing in use is moved.
 
@@ -34,11 +27,8 @@ use super::buddy::Buddy;
 use super::fallback::Origin;
 use super::frame_table::FrameTable;
 use super::free_blocks::FreeBlocks;
-use super::migrate::{MigrateType, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
-use super::watermark::{
-    AllocRights, BOOST_FACTOR_DEFAULT, FreeFrames, SCALE_FACTOR_DEFAULT, WatermarkInputs,
-    WatermarkLevel, Watermarks,
-};
+use super::migrate::MigrateType;
+use super::watermark::{SCALE_FACTOR_DEFAULT, WatermarkInputs, WatermarkLevel, Watermarks};
 use crate::ids::{FrameId, Order};
 use alloc::sync::Arc;
 
@@ -51,19 +41,12 @@ pub struct ZoneConfig {
     pub nr_online: u32,
     /// Distance between watermarks, in 1/10000 of the zone; default 10, at most 3000.
     pub scale_factor: u32,
-    /// Bound of the fragmentation boost, in 1/10000 of HIGH; default 15000, 0 is off.
-    pub boost_factor: u32,
 }
 
 impl ZoneConfig {
-    /// All of `nr_frames` in service, and Linux's default factors.
+    /// All of `nr_frames` in service, and Linux's default factor.
     pub const fn with_frames(nr_frames: u32) -> ZoneConfig {
-        ZoneConfig {
-            nr_frames,
-            nr_online: nr_frames,
-            scale_factor: SCALE_FACTOR_DEFAULT,
-            boost_factor: BOOST_FACTOR_DEFAULT,
-        }
+        ZoneConfig { nr_frames, nr_online: nr_frames, scale_factor: SCALE_FACTOR_DEFAULT }
     }
 }
 
@@ -72,23 +55,16 @@ impl ZoneConfig {
 pub struct AllocRequest {
     /// The block is 2^order frames.
     pub order: Order,
-    /// Its kind: one of [`MigrateType::REQUESTABLE`].
+    /// Its kind.
     pub migrate: MigrateType,
     /// The level that must stay free; `None` ignores the watermarks (reclaim itself only).
     pub level: Option<WatermarkLevel>,
-    /// How far below the level the request may go.
-    pub rights: AllocRights,
 }
 
 impl AllocRequest {
-    /// One movable block on the fast path: down to LOW, no rights.
+    /// One movable block on the fast path: down to LOW.
     pub const fn fast(order: Order) -> AllocRequest {
-        AllocRequest {
-            order,
-            migrate: MigrateType::Movable,
-            level: Some(WatermarkLevel::Low),
-            rights: AllocRights::NONE,
-        }
+        AllocRequest { order, migrate: MigrateType::Movable, level: Some(WatermarkLevel::Low) }
     }
 
     /// The same request at another level.
@@ -114,7 +90,7 @@ pub struct ZoneStats {
     pub nr_blocks_returned: u64,
     /// Wholly free pageblocks that changed type.
     pub nr_pageblocks_converted: u64,
-    /// Partly used pageblocks that changed type: fragmentation events.
+    /// Partly used pageblocks that changed type.
     pub nr_pageblocks_claimed: u64,
     /// Blocks taken from another type's pageblock.
     pub nr_blocks_stolen: u64,
@@ -138,7 +114,6 @@ pub struct Zone {
     buddy: Buddy,
     watermarks: Watermarks,
     config: ZoneConfig,
-    nr_reserved_pageblocks: u32,
     stats: ZoneStats,
 }
 
@@ -158,7 +133,7 @@ impl Zone {
     pub fn new(config: ZoneConfig) -> Zone {
         let buddy = Buddy::new(config.nr_frames, config.nr_online);
         let watermarks = Watermarks::for_zone(&watermark_inputs(&config, config.nr_online));
-        Zone { buddy, watermarks, config, nr_reserved_pageblocks: 0, stats: ZoneStats::default() }
+        Zone { buddy, watermarks, config, stats: ZoneStats::default() }
     }
 
     /// The words of this zone's frames, for the per-CPU lists.
@@ -181,12 +156,6 @@ impl Zone {
         self.buddy.nr_free
     }
 
-    /// Those of them that are not in the high-order reserve: what a check of an ordinary request
-    /// for one frame compares with a level.
-    pub fn nr_free_unreserved(&self) -> u64 {
-        self.buddy.nr_free - self.buddy.nr_high_atomic
-    }
-
     /// Whether memory is left that nothing competes for: more than twice what background reclaim
     /// keeps free.
     pub fn is_ample(&self) -> bool {
@@ -198,7 +167,7 @@ impl Zone {
         &self.buddy.blocks
     }
 
-    /// The levels, with the boost.
+    /// The levels.
     pub fn watermarks(&self) -> &Watermarks {
         &self.watermarks
     }
@@ -211,20 +180,11 @@ impl Zone {
     /// Whether the watermarks allow `request` now.
     pub fn check(&self, request: &AllocRequest) -> bool {
         let Some(level) = request.level else { return true };
-        let free = FreeFrames {
-            nr_free: self.buddy.nr_free,
-            nr_high_atomic: self.buddy.nr_high_atomic,
-            blocks: &self.buddy.blocks,
-        };
-        self.watermarks.check(request.order, level, request.rights, &free)
+        self.watermarks.check(request.order, level, self.buddy.nr_free, &self.buddy.blocks)
     }
 
     /// Takes one block, past the per-CPU lists. `None` when the watermarks or the lists say no, and
     /// for an order above [`Order::MAX`]: no block is that large.
-    ///
-    /// # Panics
-    ///
-    /// As [`Zone::alloc_bulk`].
     ///
     /// # Cost
     ///
@@ -239,20 +199,12 @@ impl Zone {
     ///
     /// Returns the blocks taken: 0 when the watermarks say no or the order is above [`Order::MAX`],
     /// fewer when the lists run dry. The watermarks are checked once, before the first block.
-    ///
-    /// # Panics
-    ///
-    /// When the type is not requestable.
     pub fn alloc_bulk(
         &mut self,
         request: &AllocRequest,
         nr_blocks: u32,
         visit: impl FnMut(&FrameTable, FrameId),
     ) -> u32 {
-        assert!(
-            request.migrate != MigrateType::HighAtomic,
-            "the reserve is reached by rights, not by name"
-        );
         if request.order > Order::MAX || !self.admit(request) {
             return 0;
         }
@@ -271,9 +223,6 @@ impl Zone {
         while nr_taken < nr_blocks {
             let Some(frame) = self.take(request) else { break };
             self.buddy.table.set_allocated(frame, order, migrate);
-            if request.rights.is_high_atomic(order) {
-                self.reserve_pageblock_of(frame, order);
-            }
             visit(&self.buddy.table, frame);
             nr_taken += 1;
         }
@@ -311,11 +260,6 @@ impl Zone {
         if self.buddy.table.is_below_high() {
             self.look_at_high();
         }
-    }
-
-    /// Takes `seen` off the watermark boost, when the background pass that saw it is done.
-    pub fn relieve_boost(&mut self, seen: u64) {
-        self.watermarks.relieve_boost(seen);
     }
 
     /// Walks every frame, list and count.
@@ -364,45 +308,20 @@ impl Zone {
     }
 
     fn take(&mut self, request: &AllocRequest) -> Option<FrameId> {
-        let AllocRequest { order, migrate, rights, .. } = *request;
-        let reserve = MigrateType::HighAtomic;
-        if rights.is_high_atomic(order)
-            && let Some(frame) = self.buddy.take_smallest(order, reserve)
-        {
-            return Some(frame);
-        }
-        let Some((frame, origin)) = self.buddy.take(order, migrate) else {
-            let is_desperate = rights.non_blocking || rights.oom_victim;
-            return is_desperate.then(|| self.buddy.take_smallest(order, reserve)).flatten();
-        };
+        let (frame, origin) = self.buddy.take(request.order, request.migrate)?;
         match origin {
             Origin::Own => {}
             Origin::WholePageblock => self.stats.nr_pageblocks_converted += 1,
             Origin::Stolen => self.stats.nr_blocks_stolen += 1,
-            Origin::Claimed => {
-                self.stats.nr_pageblocks_claimed += 1;
-                self.watermarks.boost_after_fragmentation(u64::from(self.nr_managed()));
-            }
+            Origin::Claimed => self.stats.nr_pageblocks_claimed += 1,
         }
         Some(frame)
-    }
-
-    fn reserve_pageblock_of(&mut self, frame: FrameId, order: Order) {
-        let nr_frames_wanted = (self.nr_reserved_pageblocks + 1) * PAGEBLOCK_FRAMES;
-        if order <= PAGEBLOCK_ORDER
-            && self.buddy.table.migrate_type(frame) != MigrateType::HighAtomic
-            && nr_frames_wanted <= self.nr_managed() / 100
-        {
-            self.buddy.retype_pageblock(frame, MigrateType::HighAtomic);
-            self.nr_reserved_pageblocks += 1;
-        }
     }
 }
 
 fn watermark_inputs(config: &ZoneConfig, nr_managed: u32) -> WatermarkInputs {
     WatermarkInputs {
         scale_factor: config.scale_factor,
-        boost_factor: config.boost_factor,
         ..WatermarkInputs::single_zone(u64::from(nr_managed))
     }
 }

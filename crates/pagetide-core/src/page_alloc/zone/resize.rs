@@ -23,6 +23,7 @@
 
 use super::{Zone, watermark_inputs};
 use crate::ids::{FrameId, Order};
+use crate::page_alloc::Watermarks;
 use crate::page_alloc::buddy::order_within;
 
 impl Zone {
@@ -65,10 +66,10 @@ impl Zone {
         nr_given
     }
 
-    /// Derives the watermarks from the frames now in service, and keeps the boost.
+    /// Derives the watermarks from the frames now in service.
     pub fn rederive_watermarks(&mut self) {
         let inputs = watermark_inputs(&self.config, self.nr_managed());
-        self.watermarks = self.watermarks.rederived(&inputs);
+        self.watermarks = Watermarks::for_zone(&inputs);
         self.look_at_high();
     }
 }

@@ -1,24 +1,9 @@
-//! What the zone adds to the buddy lists: checks, migrate types, reserves, resizing, and misuse.
+//! What the zone adds to the buddy lists: checks, migrate types, resizing, and misuse.
 
 use alloc::vec::Vec;
 
 use super::*;
-use MigrateType::{HighAtomic, Movable, Reclaimable, Unmovable};
-
-impl Zone {
-    /// Gives one pageblock of the high-order reserve to movable requests, so that all free blocks
-    /// merge again; `false` when none has a free frame.
-    pub(in crate::page_alloc) fn release_reserved_pageblock(&mut self) -> bool {
-        let reserve = HighAtomic;
-        let Some(frame) = (0..=Order::MAX.0).find_map(|o| self.buddy.head(Order(o), reserve))
-        else {
-            return false;
-        };
-        self.buddy.retype_pageblock(frame, Movable);
-        self.nr_reserved_pageblocks -= 1;
-        true
-    }
-}
+use MigrateType::{Movable, Reclaimable, Unmovable};
 
 fn zone(nr_frames: u32) -> Zone {
     Zone::new(ZoneConfig::with_frames(nr_frames))
@@ -52,9 +37,6 @@ fn allocation_stops_at_the_level_asked_for() {
     };
     assert_eq!(take_all(&fast), 160);
     assert_eq!(take_all(&fast.at(Some(WatermarkLevel::Min))), 128);
-    let rights = AllocRights { high: true, ..AllocRights::NONE };
-    let urgent = AllocRequest { rights, ..fast.at(Some(WatermarkLevel::Min)) };
-    assert_eq!(take_all(&urgent), 64);
     assert_eq!(take_all(&fast.at(None)), 0);
     zone.validate();
 }
@@ -74,14 +56,13 @@ fn a_batch_is_checked_once_and_stops_when_the_lists_are_dry() {
 }
 
 #[test]
-fn a_new_type_converts_a_whole_pageblock_without_boost() {
+fn a_new_type_converts_a_whole_pageblock() {
     let mut zone = zone(4096);
     let frame = take(&mut zone, 0, Unmovable);
     zone.validate();
     assert_eq!(zone.table().migrate_type(frame), Unmovable);
     assert_eq!(zone.free_blocks().nr_frames(Unmovable), 1023);
     assert_eq!(zone.stats().nr_pageblocks_converted, 1);
-    assert_eq!(zone.watermarks().boost(), 0);
     // The next of this type comes from the same place.
     let next = take(&mut zone, 0, Unmovable);
     assert!(next.0 < 1024);
@@ -92,7 +73,7 @@ fn a_new_type_converts_a_whole_pageblock_without_boost() {
 }
 
 #[test]
-fn claiming_a_half_free_pageblock_boosts_the_watermarks() {
+fn a_half_free_pageblock_is_claimed() {
     let mut zone = zone(4096);
     let frames = fill(&mut zone);
     // Half of pageblock 3 is free, in single blocks of order 0 and in larger ones.
@@ -105,7 +86,6 @@ fn claiming_a_half_free_pageblock_boosts_the_watermarks() {
     zone.validate();
     assert_eq!(frame.0 / 512, 3);
     assert_eq!(zone.stats().nr_pageblocks_claimed, 1);
-    assert_eq!(zone.watermarks().boost(), 512);
     assert_eq!(zone.free_blocks().nr_frames(Unmovable), 255);
     assert_eq!(zone.free_blocks().nr_frames(Movable), 0);
 }
@@ -190,52 +170,7 @@ fn fallback_prefers_the_first_type_in_order() {
     assert_eq!(frame.0 / 1024, unmovable.0 / 1024);
     assert_eq!(zone.nr_free(), 0);
     assert_eq!(zone.stats().nr_pageblocks_converted, 4, "each a whole free pageblock");
-    assert_eq!((zone.stats().nr_pageblocks_claimed, zone.watermarks().boost()), (0, 0));
-    zone.validate();
-}
-
-#[test]
-fn urgent_high_order_requests_keep_a_pageblock() {
-    let mut zone = zone(200 * 512);
-    let rights = AllocRights { high: true, non_blocking: true, ..AllocRights::NONE };
-    let urgent = AllocRequest { rights, ..AllocRequest::fast(Order(3)) };
-    let first = zone.alloc(&urgent).expect("an empty zone");
-    assert_eq!(zone.table().migrate_type(first), HighAtomic);
-    assert_eq!(zone.free_blocks().nr_frames(HighAtomic), 504);
-    let second = zone.alloc(&urgent).expect("an empty zone");
-    assert_eq!(second.0 / 512, first.0 / 512, "from the reserve");
-    zone.validate();
-    // Two pageblocks are 1 %. When the first is full the next is kept, and then no more.
-    let mut kept = Vec::new();
-    for _ in 0..400 {
-        kept.push(zone.alloc(&urgent).expect("a large zone"));
-    }
-    assert_eq!(zone.nr_reserved_pageblocks, 2);
-    for frame in kept {
-        zone.free(frame, Order(3));
-    }
-    zone.validate();
-    assert!(zone.release_reserved_pageblock() && zone.release_reserved_pageblock());
-    assert!(!zone.release_reserved_pageblock());
-    assert_eq!((zone.free_blocks().nr_frames(HighAtomic), zone.nr_reserved_pageblocks), (0, 0));
-    zone.validate();
-}
-
-#[test]
-fn ordinary_requests_never_see_the_reserve_and_desperate_ones_do() {
-    let mut zone = zone(100 * 512);
-    let rights = AllocRights { high: true, non_blocking: true, ..AllocRights::NONE };
-    let urgent = AllocRequest { rights, ..AllocRequest::fast(Order(1)) };
-    zone.alloc(&urgent).expect("an empty zone");
-    let single = zone.alloc(&AllocRequest { order: Order(0), ..urgent }).expect("an empty zone");
-    assert_eq!(zone.table().migrate_type(single), Movable, "above order 0 only, while others last");
-    fill(&mut zone);
-    assert_eq!(zone.nr_free(), 510);
-    assert!(zone.alloc(&any(0, Unmovable)).is_none());
-    let rights = AllocRights { oom_victim: true, ..AllocRights::NONE };
-    let victim = AllocRequest { rights, ..any(0, Movable) };
-    assert!(zone.alloc(&victim).is_some());
-    assert_eq!(zone.nr_free(), 509);
+    assert_eq!(zone.stats().nr_pageblocks_claimed, 0);
     zone.validate();
 }
 
@@ -262,17 +197,6 @@ fn shrinking_takes_large_free_blocks_and_growing_gives_them_back() {
     zone.free(held, Order(0));
     assert_eq!(zone.free_blocks().nr_blocks_of(Order::MAX), 4, "all merged again");
     zone.validate();
-}
-
-#[test]
-fn resizing_keeps_the_boost() {
-    let mut zone = zone(8192);
-    zone.watermarks.boost_after_fragmentation(8192);
-    zone.take_free(4096, |_, _| {});
-    zone.rederive_watermarks();
-    assert_eq!(zone.watermarks().boost(), 512);
-    zone.relieve_boost(512);
-    assert_eq!(zone.watermarks().boost(), 0);
 }
 
 #[test]
@@ -346,10 +270,4 @@ fn no_block_is_larger_than_the_largest() {
         assert_eq!(zone.alloc(&AllocRequest::fast(Order(order))), None, "order {order}");
     }
     assert_eq!((zone.nr_free(), *zone.stats()), (4096, ZoneStats::default()));
-}
-
-#[test]
-#[should_panic(expected = "reached by rights")]
-fn the_reserve_cannot_be_asked_for_by_name() {
-    zone(64).alloc(&any(0, HighAtomic));
 }

@@ -14,17 +14,8 @@
 //!   run n+2         >---->  (sequence + 1)                         >----------| end
 //! ```
 //!
-//! The world walks, as only it knows its tables:
-//!
-//! ```text
-//!   if let Some(mut run) = scan.begin(now, runtime, ...) {
-//!       while let Some(chunk) = run.next_chunk(first mapping from an id on) {
-//!           for each word of chunk: if promotion.wants_hint(facts) { arm it; stamp its folio }
-//!           run.scanned(how many were armed);
-//!       }
-//!       scan.end(&run, ...);
-//!   }
-//! ```
+//! The world arms the pages of each piece, as only it knows its tables
+//! ([`HintScan::run`](super::HintScan::run)).
 //!
 //! **Data and invariants.** A run visits no page twice. The sequence number counts how often the
 //! scan began at the start again.
@@ -38,9 +29,7 @@ use super::TieringKnobs;
 use crate::folio::Flags;
 use crate::ids::{MappingId, PageId, PageIndex};
 use crate::units::Millis;
-use core::fmt;
 use core::ops::Range;
-use core::str::FromStr;
 
 /// Pages of address space in a run for each resident page it may arm.
 const VIRTUAL_FACTOR: u64 = 8;
@@ -49,72 +38,15 @@ const CHUNK_ALIGN: u64 = 512;
 /// Above all mappings that a scan visits.
 const MAPPING_END: MappingId = MappingId(u32::MAX);
 
-/// What hint faults are for: the two bits of the kernel's `numa_balancing`.
+/// What hint faults are for: one bit of the kernel's `numa_balancing`. The other brings pages to
+/// the node that uses them, among fast ones.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum BalancingMode {
     /// Nothing: no scan runs.
     #[default]
     Off = 0,
-    /// To bring pages to the node that uses them, among fast nodes.
-    Locality = 1,
     /// To promote hot pages of slow nodes.
     Tiering = 2,
-    /// Both.
-    Both = 3,
-}
-
-impl BalancingMode {
-    /// All modes, by their number.
-    pub const ALL: [BalancingMode; 4] =
-        [BalancingMode::Off, BalancingMode::Locality, BalancingMode::Tiering, BalancingMode::Both];
-
-    /// The name, as typed.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            BalancingMode::Off => "off",
-            BalancingMode::Locality => "locality",
-            BalancingMode::Tiering => "tiering",
-            BalancingMode::Both => "both",
-        }
-    }
-
-    /// Whether pages are brought to the node that uses them.
-    pub const fn is_locality(self) -> bool {
-        self as u8 & 1 != 0
-    }
-
-    /// Whether hot pages of slow nodes are promoted.
-    pub const fn is_tiering(self) -> bool {
-        self as u8 & 2 != 0
-    }
-
-    /// Whether a scan arms a page's word.
-    pub fn wants_hint(self, entry: &EntryFacts) -> bool {
-        let EntryFacts { flags, is_armed, is_pinned, is_top_tier, is_at_home } = *entry;
-        let is_settled = is_armed || is_pinned || flags.is_dirty_file() || is_at_home;
-        let has_use = if is_top_tier { self.is_locality() } else { self != BalancingMode::Off };
-        has_use && !is_settled
-    }
-}
-
-impl fmt::Display for BalancingMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-/// No balancing mode has that name; [`BalancingMode::ALL`] are those there are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("no such balancing mode; there are off, locality, tiering and both")]
-pub struct UnknownBalancingMode;
-
-impl FromStr for BalancingMode {
-    type Err = UnknownBalancingMode;
-
-    fn from_str(text: &str) -> Result<BalancingMode, UnknownBalancingMode> {
-        let mut all = BalancingMode::ALL.into_iter();
-        all.find(|mode| mode.as_str() == text).ok_or(UnknownBalancingMode)
-    }
 }
 
 /// What a scan sees of a resident page. An absent page has no word to arm.
@@ -128,8 +60,13 @@ pub struct EntryFacts {
     pub is_pinned: bool,
     /// Its node is in the top tiers.
     pub is_top_tier: bool,
-    /// Only one thread uses its mapping, and it is on that thread's node.
-    pub is_at_home: bool,
+}
+
+impl EntryFacts {
+    /// Whether a scan arms the word, so that the page may be promoted.
+    pub fn wants_hint(&self) -> bool {
+        !(self.is_top_tier || self.is_armed || self.is_pinned || self.flags.is_dirty_file())
+    }
 }
 
 /// A piece of a mapping, to be armed.
@@ -154,7 +91,7 @@ pub struct ScannedMapping {
 
 /// One run of the scan.
 #[derive(Clone, Debug)]
-pub struct ScanRun {
+pub(super) struct ScanRun {
     next: PageId,
     sequence: u64,
     now: Millis,
@@ -175,7 +112,7 @@ impl ScanRun {
     ///
     /// # Panics
     /// When the last piece was not reported ([`ScanRun::scanned`]).
-    pub fn next_chunk(
+    pub(super) fn next_chunk(
         &mut self,
         mut first_from: impl FnMut(MappingId) -> Option<ScannedMapping>,
     ) -> Option<ScanChunk> {
@@ -216,7 +153,7 @@ impl ScanRun {
     }
 
     /// Hears how many words of the piece that [`ScanRun::next_chunk`] named last were armed.
-    pub fn scanned(&mut self, nr_armed: u64) {
+    pub(super) fn scanned(&mut self, nr_armed: u64) {
         let nr_pages = core::mem::take(&mut self.nr_out);
         if nr_armed > 0 {
             self.nr_pages_left = self.nr_pages_left.saturating_sub(nr_pages);
@@ -227,7 +164,7 @@ impl ScanRun {
     }
 
     /// Words armed so far.
-    pub const fn nr_armed(&self) -> u64 {
+    pub(super) const fn nr_armed(&self) -> u64 {
         self.nr_armed
     }
 }

@@ -1,7 +1,6 @@
 use super::*;
 use crate::units::Bytes;
 use alloc::collections::BTreeMap;
-use alloc::string::ToString;
 use alloc::vec::Vec;
 use proptest::prelude::*;
 
@@ -146,36 +145,14 @@ fn an_unreported_piece_is_a_mistake() {
 
 #[test]
 fn only_pages_that_a_hint_could_move_are_armed() {
-    let slow = EntryFacts {
-        flags: Flags::NONE,
-        is_armed: false,
-        is_pinned: false,
-        is_top_tier: false,
-        is_at_home: false,
-    };
-    let tiering = BalancingMode::Tiering;
-    assert!(tiering.wants_hint(&slow));
-    assert!(!tiering.wants_hint(&EntryFacts { is_armed: true, ..slow }));
-    assert!(!tiering.wants_hint(&EntryFacts { is_pinned: true, ..slow }));
-    assert!(!tiering.wants_hint(&EntryFacts { is_at_home: true, ..slow }));
-    assert!(!tiering.wants_hint(&EntryFacts { flags: Flags::DIRTY, ..slow }));
-    assert!(tiering.wants_hint(&EntryFacts { flags: Flags::DIRTY.with(Flags::ANON), ..slow }));
-    let top = EntryFacts { is_top_tier: true, ..slow };
-    let wants = |entry: &EntryFacts| BalancingMode::ALL.map(|mode| mode.wants_hint(entry));
-    assert_eq!(wants(&slow), [false, true, true, true]);
-    assert_eq!(wants(&top), [false, true, false, true]);
-}
-
-#[test]
-fn modes_are_the_kernels_two_bits() {
-    for mode in BalancingMode::ALL {
-        assert_eq!(mode.to_string().parse(), Ok(mode));
-        assert!(UnknownBalancingMode.to_string().contains(mode.as_str()));
-    }
-    assert_eq!("2".parse::<BalancingMode>(), Err(UnknownBalancingMode));
-    assert_eq!(BalancingMode::ALL.map(|mode| mode as u8), [0, 1, 2, 3]);
-    assert_eq!(BalancingMode::ALL.map(BalancingMode::is_locality), [false, true, false, true]);
-    assert_eq!(BalancingMode::ALL.map(BalancingMode::is_tiering), [false, false, true, true]);
+    let slow =
+        EntryFacts { flags: Flags::NONE, is_armed: false, is_pinned: false, is_top_tier: false };
+    assert!(slow.wants_hint());
+    assert!(!EntryFacts { is_armed: true, ..slow }.wants_hint());
+    assert!(!EntryFacts { is_pinned: true, ..slow }.wants_hint());
+    assert!(!EntryFacts { flags: Flags::DIRTY, ..slow }.wants_hint());
+    assert!(EntryFacts { flags: Flags::DIRTY.with(Flags::ANON), ..slow }.wants_hint());
+    assert!(!EntryFacts { is_top_tier: true, ..slow }.wants_hint());
 }
 
 proptest! {

@@ -32,8 +32,9 @@
 
 use super::auto::{Auto, TierCosts, Worth};
 use super::decision::{Decision, HintFaultAction, PromotionReason, Refusals};
+use super::hint_stamp::{hint_latency, hint_stamp};
 use super::knobs::TieringKnobs;
-use super::{BalancingMode, EntryFacts, Migration, StampWidth, TieringSwitches};
+use super::{EntryFacts, Migration, TieringSwitches};
 use crate::folio::{Flags, Folio};
 use crate::ids::PageIndex;
 use crate::page_alloc::{WatermarkLevel, Zone};
@@ -59,9 +60,9 @@ pub struct Headroom {
     pub nr_frames: u64,
     /// Those that are free.
     pub nr_free: u64,
-    /// Its HIGH watermark, with the boost.
+    /// Its HIGH watermark.
     pub high: u64,
-    /// Its PROMO watermark, with the boost.
+    /// Its PROMO watermark.
     pub promo: u64,
 }
 
@@ -71,7 +72,7 @@ impl Headroom {
         let marks = zone.watermarks();
         Headroom {
             nr_frames: u64::from(zone.nr_managed()),
-            nr_free: zone.nr_free_unreserved(),
+            nr_free: zone.nr_free(),
             high: marks.mark(WatermarkLevel::High),
             promo: marks.mark(WatermarkLevel::Promo),
         }
@@ -119,7 +120,6 @@ impl Window {
 pub struct Promotion {
     knobs: TieringKnobs,
     switches: TieringSwitches,
-    width: StampWidth,
     /// 0 stands for the default.
     threshold: u64,
     adjusting: Window,
@@ -135,12 +135,11 @@ impl Promotion {
     ///
     /// # Panics
     /// When [`TieringKnobs::check`] fails.
-    pub fn new(knobs: &TieringKnobs, switches: TieringSwitches, width: StampWidth) -> Promotion {
+    pub fn new(knobs: &TieringKnobs, switches: TieringSwitches) -> Promotion {
         knobs.check().expect("knobs were checked where they came from");
         Promotion {
             knobs: *knobs,
             switches,
-            width,
             threshold: 0,
             adjusting: Window::default(),
             limiting: Window::default(),
@@ -266,18 +265,29 @@ impl Promotion {
             Migration::Promotion => auto.note_promoted(folio),
             Migration::Demotion => auto.note_demoted(folio),
         }
-        folio.swap_hint_stamp(self.width.store(now));
+        folio.swap_hint_stamp(hint_stamp(now));
         true
     }
 
-    /// Whether a scan arms a page's word: what `mode` wants of it, and without knobs a sample of
-    /// the fast node's pages. The world stamps its folio then.
+    /// Whether a scan arms a page's word: those of slow nodes, and without knobs a sample of
+    /// the fast node's pages. Its folio is stamped then: before the word is armed, so that a fault
+    /// between the two finds it.
     #[must_use]
-    pub fn wants_hint(&mut self, mode: BalancingMode, entry: &EntryFacts, page: PageIndex) -> bool {
+    pub fn arms(
+        &mut self,
+        now: Millis,
+        page: PageIndex,
+        folio: &Folio,
+        entry: &EntryFacts,
+    ) -> bool {
         let may_be_sample = entry.is_top_tier && !entry.is_armed;
         let auto = self.auto.as_mut().filter(|_| may_be_sample);
         let is_sample = auto.is_some_and(|auto| auto.wants_fast(page.0));
-        is_sample || mode.wants_hint(entry)
+        let is_armed = is_sample || entry.wants_hint();
+        if is_armed {
+            folio.swap_hint_stamp(hint_stamp(now));
+        }
+        is_armed
     }
 
     /// How long until the scan's next run of a world with so many pages to scan; without knobs a
@@ -299,7 +309,7 @@ impl Promotion {
     /// it is refused as young.
     #[must_use]
     pub fn spares(&mut self, now: Millis, folio: &Folio, is_armed: bool) -> bool {
-        let waited = is_armed.then(|| self.width.latency(now, folio.hint_stamp()));
+        let waited = is_armed.then(|| hint_latency(now, folio.hint_stamp()));
         self.auto.as_mut().is_some_and(|auto| auto.spares(folio, waited))
     }
 
@@ -337,8 +347,8 @@ impl Promotion {
 
     /// How long ago the page was armed. Its stamp says now, afterwards.
     fn take_latency(&self, now: Millis, folio: &Folio) -> Millis {
-        let stored = folio.swap_hint_stamp(self.width.store(now));
-        self.width.latency(now, stored)
+        let stored = folio.swap_hint_stamp(hint_stamp(now));
+        hint_latency(now, stored)
     }
 
     /// The latency below which a page is hot.
@@ -353,11 +363,6 @@ impl Promotion {
     /// Hot pages so far, in frames: `C`.
     pub fn nr_candidates(&self) -> u64 {
         self.vmstat.read(Counter::PgpromoteCandidate)
-    }
-
-    /// How stamps are kept, for the scan that writes them.
-    pub const fn stamp_width(&self) -> StampWidth {
-        self.width
     }
 
     /// Counts a fault on an armed page, wherever the page is.

@@ -16,7 +16,7 @@ struct World {
 
 impl World {
     fn new(knobs: TieringKnobs, stage: Stage) -> World {
-        let promotion = Promotion::new(&knobs, stage.switches(), StampWidth::for_cpus(8192));
+        let promotion = Promotion::new(&knobs, stage.switches());
         World { folios: Folios::new(1), promotion }
     }
 
@@ -32,7 +32,7 @@ impl World {
 
     fn decide(&mut self, now: u64, armed: u64, nr_frames: u64, room: &Headroom) -> Decision {
         let folio = &self.folios[FrameId(0)];
-        folio.swap_hint_stamp(self.promotion.width.store(Millis(armed)));
+        folio.swap_hint_stamp(hint_stamp(Millis(armed)));
         self.promotion.decide(Millis(now), &HintFault { folio, nr_frames }, room)
     }
 

@@ -93,7 +93,6 @@ struct Twin {
     window: u128,
     free_space: u128,
     switches: TieringSwitches,
-    width: u32,
     threshold: u128,
     th_start: u128,
     th_cand: u128,
@@ -107,7 +106,7 @@ struct Twin {
 }
 
 impl Twin {
-    fn new(knobs: &TieringKnobs, switches: TieringSwitches, width: StampWidth) -> Twin {
+    fn new(knobs: &TieringKnobs, switches: TieringSwitches) -> Twin {
         Twin {
             r: knobs.promote_rate_frames.into(),
             d: knobs.hot_threshold.0.into(),
@@ -115,7 +114,6 @@ impl Twin {
             window: knobs.rate_window.0.into(),
             free_space: knobs.free_space_frames.into(),
             switches,
-            width: width.bits(),
             threshold: 0,
             th_start: 0,
             th_cand: 0,
@@ -134,13 +132,12 @@ impl Twin {
 
     /// From the time the field holds to now, around its wrap.
     fn latency(&self, now: u128, page: usize) -> u128 {
-        let step = 1 << (12 - self.width.min(12));
-        let wrap = 1 << self.width.max(12);
+        let wrap = 1 << 32;
         let held = match self.stamped[page] {
-            Some(time) => time / step * step % wrap,
-            None => wrap - step,
+            Some(time) => time % wrap,
+            None => wrap - 1,
         };
-        (now % wrap + wrap - held) % wrap / step * step
+        (now % wrap + wrap - held) % wrap
     }
 
     fn moment(&self, moment: Moment) -> Option<u128> {
@@ -231,12 +228,11 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(knobs: &TieringKnobs, switches: TieringSwitches, nr_cpus: u32, start: u64) -> Pair {
-        let width = StampWidth::for_cpus(nr_cpus);
+    fn new(knobs: &TieringKnobs, switches: TieringSwitches, start: u64) -> Pair {
         Pair {
             folios: Folios::new(NR_PAGES as u32),
-            promotion: Promotion::new(knobs, switches, width),
-            twin: Twin::new(knobs, switches, width),
+            promotion: Promotion::new(knobs, switches),
+            twin: Twin::new(knobs, switches),
             room: Headroom { nr_frames: 20_000, nr_free: 5000, high: 1000, promo: 2000 },
             now: Millis(start),
         }
@@ -251,7 +247,7 @@ impl Pair {
                 self.now = Millis(now.max(moment) as u64);
             }
             Op::Arm { page } => {
-                let stamp = self.promotion.stamp_width().store(self.now);
+                let stamp = hint_stamp(self.now);
                 self.folios[FrameId(page as u32)].swap_hint_stamp(stamp);
                 self.twin.stamped[page] = Some(now);
             }
@@ -296,11 +292,10 @@ proptest! {
     fn twin_decides_the_same(
         knobs in knobs(),
         switches in switches(),
-        nr_cpus in prop_oneof![Just(1u32), Just(8192), 1..100_000u32],
         start in prop_oneof![0..10_000u64, Just(u64::from(u32::MAX) - 5000)],
         ops in prop::collection::vec(op(), 1..300),
     ) {
-        let mut pair = Pair::new(&knobs, switches, nr_cpus, start);
+        let mut pair = Pair::new(&knobs, switches, start);
         ops.iter().for_each(|op| pair.apply(*op));
     }
 
@@ -311,7 +306,7 @@ proptest! {
         ops in prop::collection::vec(op(), 1..100),
     ) {
         let ended = || {
-            let mut pair = Pair::new(&knobs, switches, 64, 1000);
+            let mut pair = Pair::new(&knobs, switches, 1000);
             ops.iter().for_each(|op| pair.apply(*op));
             format!("{:?}", pair.promotion)
         };
@@ -326,8 +321,7 @@ proptest! {
         faults in prop::collection::vec((0..400u64, 1..40u64), 1..400),
     ) {
         let stage = crate::tiering::Stage::RateLimit;
-        let width = StampWidth::WIDEST;
-        let mut promotion = Promotion::new(&knobs, stage.switches(), width);
+        let mut promotion = Promotion::new(&knobs, stage.switches());
         let folios = Folios::new(1);
         let room = Headroom { nr_frames: 1, nr_free: 5000, high: 1000, promo: 5000 };
         let share = knobs.promote_rate_frames * knobs.rate_window.0 / 1000;
@@ -337,7 +331,7 @@ proptest! {
         for (wait, nr_faults) in faults {
             now += wait;
             for _ in 0..nr_faults {
-                folios[FrameId(0)].swap_hint_stamp(width.store(Millis(now)));
+                folios[FrameId(0)].swap_hint_stamp(hint_stamp(Millis(now)));
                 let fault = HintFault { folio: &folios[FrameId(0)], nr_frames: 1 };
                 let decision = promotion.decide(Millis(now), &fault, &room);
                 nr_promoted += u64::from(decision == Decision::Promote(PromotionReason::Hot));
@@ -353,7 +347,7 @@ proptest! {
         knobs in knobs(),
         ops in prop::collection::vec(op(), 1..300),
     ) {
-        let mut pair = Pair::new(&knobs, TieringSwitches::default(), 8192, 0);
+        let mut pair = Pair::new(&knobs, TieringSwitches::default(), 0);
         let default = knobs.hot_threshold.0;
         for op in ops {
             pair.apply(op);

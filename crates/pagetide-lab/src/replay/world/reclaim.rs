@@ -255,8 +255,7 @@ impl<Evicted: FnMut(PageId)> DrivenPass for World<'_, Evicted> {
 
     fn list_demoted(&mut self, frame: FrameId) {
         let rank = self.rank_in[frame.0 as usize];
-        let moved = self.frame_of(rank).expect("a demoted page is resident");
-        self.list_moved(rank, moved, Migration::Demotion);
+        driver::list_moved(self, &rank, Migration::Demotion);
     }
 
     #[inline]

@@ -13,15 +13,15 @@
 use super::node::Node;
 use super::{Mark, Word, World};
 use crate::replay::memory::{Memory, TierMemory};
-use pagetide_core::driver;
-use pagetide_core::folio::{Flags, Folio};
+use pagetide_core::driver::{self, MovesPages, Tiered};
+use pagetide_core::folio::Folio;
 use pagetide_core::ids::{FrameId, MappingId, NodeId, PageId};
 use pagetide_core::lru::AccessPath;
 use pagetide_core::page_alloc::WatermarkLevel;
 use pagetide_core::record::{AccessKind, Note, RecordedTiers};
 use pagetide_core::tiering::{
     BalancingMode, Demotion, EntryFacts, Headroom, HintFaultAction, HintScan, Migration, Promotion,
-    ScanChunk, ScannedMapping, StampWidth, TierCosts, Topology, background_level,
+    ScanChunk, ScannedMapping, TierCosts, Topology, background_level,
 };
 use pagetide_core::units::Millis;
 use pagetide_core::vmstat::{Counter, VmStat};
@@ -112,7 +112,7 @@ impl Tiering {
         let mut settings = *tiers;
         settings.began = settings.began.min(TIME_MAX);
         Some(Tiering {
-            promotion: Promotion::new(&settings.knobs, settings.switches, StampWidth::WIDEST),
+            promotion: Promotion::new(&settings.knobs, settings.switches),
             scan: HintScan::new(&settings.knobs, settings.began, 0),
             now: settings.began,
             mappings: BTreeMap::new(),
@@ -234,20 +234,19 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         let nr_in_use: u64 = self.nodes.iter().map(|node| u64::from(node.nr_used())).sum();
         let worth = tiering.promotion.run_period(nr_in_use);
         let runtime_ns = (now.0 - tiering.settings.began.0) * NANOS_PER_MILLI;
-        let Some(mut run) = tiering.scan.begin(now, runtime_ns, worth) else { return };
-        let first_from = |tiering: &Tiering, from| -> Option<ScannedMapping> {
-            Some(*tiering.mappings.range(from..).next()?.1)
-        };
-        while let Some(chunk) = run.next_chunk(|from| first_from(tiering, from)) {
-            run.scanned(self.arm(tiering, &chunk));
-        }
-        tiering.promotion.count_armed(run.nr_armed());
-        tiering.scan.end(&run, nr_in_use);
+        let Tiering { promotion, scan, mappings, .. } = tiering;
+        let nr_armed = scan.run(
+            (now, runtime_ns),
+            worth,
+            nr_in_use,
+            |from| Some(*mappings.range(from..).next()?.1),
+            |chunk| self.arm_chunk(promotion, now, chunk),
+        );
+        promotion.count_armed(nr_armed.unwrap_or(0));
     }
 
     /// Arms the pages of a piece that core wants armed; returns how many.
-    fn arm(&mut self, tiering: &mut Tiering, chunk: &ScanChunk) -> u64 {
-        let stamp = StampWidth::WIDEST.store(tiering.now);
+    fn arm_chunk(&mut self, promotion: &mut Promotion, now: Millis, chunk: &ScanChunk) -> u64 {
         let mut nr_armed = 0;
         for &rank in self.tables.ranks_of(self.trace, chunk.mapping, &chunk.pages) {
             let page = &mut self.pages[rank as usize];
@@ -255,16 +254,14 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
             if page.has(Mark::Filling) || page.has(Mark::Held) {
                 continue;
             }
+            let folio = &self.folios[frame];
             let facts = EntryFacts {
-                flags: self.folios[frame].flags(),
+                flags: folio.flags(),
                 is_armed: page.has(Mark::Armed),
                 is_pinned: self.nr_pins[rank as usize] > 0,
                 is_top_tier: frame.0 < self.slow_from,
-                is_at_home: false,
             };
-            let index = self.trace.page(rank).index;
-            if tiering.promotion.wants_hint(tiering.settings.mode, &facts, index) {
-                self.folios[frame].swap_hint_stamp(stamp);
+            if promotion.arms(now, self.trace.page(rank).index, folio, &facts) {
                 nr_armed += u64::from(!page.set(Mark::Armed));
             }
         }
@@ -288,7 +285,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         }
         let lock = u32::from(is_locked);
         self.nr_pins[rank as usize] += lock;
-        let action = self.judge_fault(nth, frame);
+        let action = driver::judge_fault(self, frame);
         self.nr_pins[rank as usize] -= lock;
         match action {
             HintFaultAction::Stay => {}
@@ -296,7 +293,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
             HintFaultAction::Move if self.nr_pins[rank as usize] > 0 => {}
             HintFaultAction::Move => {
                 self.nr_pins[rank as usize] += 1;
-                self.promote(rank, frame);
+                driver::promote(self, &mut { rank }, frame);
                 self.nr_pins[rank as usize] -= 1;
             }
         }
@@ -308,63 +305,54 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
             page.set(Mark::Armed);
         }
     }
+}
 
-    /// How much room promotions find.
+impl<Evicted: FnMut(PageId)> Tiered for World<'_, Evicted> {
+    fn node_with(&self, frame: FrameId) -> NodeId {
+        NodeId(self.nth_of(frame) as u8)
+    }
+
     fn room(&self) -> Headroom {
         self.nodes[0].frames.room().expect("fast memory is a zone")
     }
 
-    /// Judges the fault on an armed page.
-    fn judge_fault(&mut self, nth: usize, frame: FrameId) -> HintFaultAction {
-        let room = self.room();
-        let Some(tiering) = &mut self.tiering else { return HintFaultAction::Stay };
-        let (now, folio) = (tiering.now, &self.folios[frame]);
-        let judged = tiering.promotion.judge_fault(now, folio, nth == 0, || room);
-        if judged.wakes_reclaim {
-            driver::wake_background(self);
-        }
-        judged.action
+    fn lend_promotion<T>(
+        &mut self,
+        frame: FrameId,
+        use_promotion: impl FnOnce(&mut Promotion, Millis, &Folio) -> T,
+    ) -> Option<T> {
+        let tiering = self.tiering.as_mut()?;
+        Some(use_promotion(&mut tiering.promotion, tiering.now, &self.folios[frame]))
+    }
+}
+
+impl<Evicted: FnMut(PageId)> MovesPages<u32> for World<'_, Evicted> {
+    fn frame_of(&self, rank: &u32) -> Option<FrameId> {
+        World::frame_of(self, *rank)
     }
 
-    /// Moves the page from `frame` to the fast node, if it is there still. No other
-    /// decision takes the frame meanwhile.
-    fn promote(&mut self, rank: u32, frame: FrameId) {
-        let is_there = self.frame_of(rank) == Some(frame);
-        if !is_there || self.folios[frame].flags().any(Flags::WRITEBACK) {
-            return;
-        }
-        let Some(target) = self.nodes[0].frames.take(Some(WatermarkLevel::High)) else { return };
+    fn give_back(&mut self, frame: FrameId) {
+        self.nodes[0].frames.free(frame);
+    }
+
+    fn move_up(&mut self, rank: &mut u32, target: FrameId) {
+        let source = World::frame_of(self, *rank).expect("a page that moves is resident");
+        let flags = self.rule.flags_on_fill(AccessPath::Table);
+        self.folios[target].bind_moved(&self.folios[source], flags);
+        self.pages[*rank as usize].move_to(target);
+        self.rank_in[target.0 as usize] = *rank;
+        self.node_of(source).frames.free(source);
+    }
+
+    fn note_moved(&mut self, rank: &u32, frame: FrameId, migration: Migration) {
         let nth = self.nth_of(frame);
-        if !self.nodes[nth].lists.whole_mut().withdraw(frame) {
-            return self.nodes[0].frames.free(target);
-        }
-        self.folios[target]
-            .bind_moved(&self.folios[frame], self.rule.flags_on_fill(AccessPath::Table));
-        self.pages[rank as usize].move_to(target);
-        self.rank_in[target.0 as usize] = rank;
-        self.nodes[nth].frames.free(frame);
-        self.list_moved(rank, target, Migration::Promotion);
-        if let Some(tiering) = &mut self.tiering {
-            tiering.promotion.count_promoted(1);
-        }
-        if self.room().is_short() {
-            driver::wake_background(self);
+        self.nodes[nth].log_add(&self.folios, frame);
+        if let Some(moves) = self.tiering.as_mut().and_then(|tiering| tiering.moves.as_mut()) {
+            moves.push((self.trace.page(*rank), migration.into()));
         }
     }
 
-    /// Hands the folio of a page that was moved to the lists of its node, and arms the page if core
-    /// wants to know how soon it is touched there.
-    pub(super) fn list_moved(&mut self, rank: u32, frame: FrameId, migration: Migration) {
-        let nth = self.nth_of(frame);
-        let node = &mut self.nodes[nth];
-        node.lists.whole_mut().moved_in(frame);
-        node.log_add(&self.folios, frame);
-        let Some(tiering) = &mut self.tiering else { return };
-        if let Some(moves) = &mut tiering.moves {
-            moves.push((self.trace.page(rank), migration.into()));
-        }
-        if tiering.promotion.arms_moved(tiering.now, &self.folios[frame], migration) {
-            self.pages[rank as usize].set(Mark::Armed);
-        }
+    fn arm(&mut self, rank: &u32) {
+        self.pages[*rank as usize].set(Mark::Armed);
     }
 }

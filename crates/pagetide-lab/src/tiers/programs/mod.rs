@@ -6,9 +6,7 @@
 //! ```text
 //!   pmbench        /\     hot in the middle, cold at the edges, for ever    gauss.rs
 //!   tier-oltp      |.|.   inner pages, the newest rows, and a long tail     oltp.rs
-//!   tier-gups      []->   a hot set that moves away                         gups.rs
 //!   tier-zipf      |.     a few very hot, scattered                         zipf.rs
-//!   tier-bfs       ?      a graph search that is really run                 bfs.rs
 //!   (a trace)             whatever was recorded, over and over              recorded.rs
 //! ```
 //!
@@ -18,16 +16,12 @@
 //! **Deliberately ignored.** Accesses that a cache would have served. Threads: all do the same.
 
 mod alias;
-mod bfs;
 mod gauss;
-mod gups;
 mod oltp;
 mod recorded;
 mod zipf;
 
-pub use bfs::Bfs;
 pub use gauss::Gauss;
-pub use gups::Gups;
 pub use oltp::Oltp;
 pub use recorded::Recorded;
 pub use zipf::Zipf;
@@ -52,12 +46,8 @@ pub enum TierWorkload {
     Pmbench,
     /// `tier-oltp`.
     Oltp,
-    /// `tier-gups`.
-    Gups,
     /// `tier-zipf`.
     Zipf,
-    /// `tier-bfs`.
-    Bfs,
 }
 
 /// There is no such program; the message names those there are.
@@ -67,22 +57,15 @@ pub struct UnknownTierWorkload;
 
 impl TierWorkload {
     /// All of them.
-    pub const ALL: [TierWorkload; 5] = [
-        TierWorkload::Pmbench,
-        TierWorkload::Oltp,
-        TierWorkload::Gups,
-        TierWorkload::Zipf,
-        TierWorkload::Bfs,
-    ];
+    pub const ALL: [TierWorkload; 3] =
+        [TierWorkload::Pmbench, TierWorkload::Oltp, TierWorkload::Zipf];
 
     /// The name, as typed.
     pub const fn as_str(self) -> &'static str {
         match self {
             TierWorkload::Pmbench => "pmbench",
             TierWorkload::Oltp => "tier-oltp",
-            TierWorkload::Gups => "tier-gups",
             TierWorkload::Zipf => "tier-zipf",
-            TierWorkload::Bfs => "tier-bfs",
         }
     }
 
@@ -95,13 +78,9 @@ impl TierWorkload {
             TierWorkload::Oltp => {
                 "transactions over 200 tables: three queries in four go to a hundredth of the rows"
             }
-            TierWorkload::Gups => {
-                "nine updates in ten go to an eighth of memory, which moves every four minutes"
-            }
             TierWorkload::Zipf => {
                 "reads by Zipf's law (skew 0.99), pages scattered, a tenth written"
             }
-            TierWorkload::Bfs => "breadth-first searches over a graph whose popular vertices vary",
         }
     }
 
@@ -111,15 +90,13 @@ impl TierWorkload {
     /// Under [`PAGES_MIN`].
     ///
     /// # Cost
-    /// O(pages); `tier-bfs` builds a graph of that many pages, 4 KiB each.
+    /// O(pages).
     pub fn program(self, nr_pages: u32, seed: u64) -> Box<dyn AccessStream> {
         assert!(nr_pages >= PAGES_MIN, "{nr_pages} pages are no program's memory");
         match self {
             TierWorkload::Pmbench => Box::new(Gauss::new(nr_pages, seed)),
             TierWorkload::Oltp => Box::new(Oltp::new(nr_pages, seed)),
-            TierWorkload::Gups => Box::new(Gups::new(nr_pages, seed)),
             TierWorkload::Zipf => Box::new(Zipf::new(nr_pages, 0.99, seed)),
-            TierWorkload::Bfs => Box::new(Bfs::new(nr_pages, seed)),
         }
     }
 }

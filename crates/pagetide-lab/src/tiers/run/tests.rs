@@ -43,7 +43,7 @@ fn each_stage_on_pmbench_does_what_its_patch_claims() {
 fn every_subject_is_between_all_slow_and_all_fast_and_a_run_repeats() {
     let setup = setup(300, 100);
     let stages = Stage::ALL.map(Placer::stage);
-    let of = |subject| run(&setup, TierWorkload::Gups, subject).row;
+    let of = |subject| run(&setup, TierWorkload::Oltp, subject).row;
     let (slow, fast) = (of(Placer::AllSlow).score, of(Placer::AllFast).score);
     for subject in Placer::JUDGES.into_iter().chain(stages) {
         let row = of(subject);

@@ -45,7 +45,7 @@ use super::access_loop::{AccessLoop, Node, TierAccess};
 use super::prices::{Item, TierPrices};
 use super::tally::{Migrations, Tally};
 use crate::background::{self, Background};
-use pagetide_core::driver;
+use pagetide_core::driver::{self, MovesPages};
 use pagetide_core::folio::{Flags, Folios};
 use pagetide_core::group::{Grouping, NodeLists};
 use pagetide_core::ids::{FrameId, MappingId, Order, PageId, PageIndex, PageType};
@@ -54,8 +54,7 @@ use pagetide_core::lru::{
 };
 use pagetide_core::page_alloc::{AllocRequest, WatermarkLevel, Zone, ZoneConfig};
 use pagetide_core::tiering::{
-    Headroom, HintFaultAction, Promotion, StampWidth, TierCosts, TieringKnobs, TieringSwitches,
-    Topology,
+    Headroom, HintFaultAction, Promotion, TierCosts, TieringKnobs, TieringSwitches, Topology,
 };
 use pagetide_core::units::Millis;
 use scan::Scan;
@@ -132,11 +131,7 @@ impl World {
             page_in: vec![u32::MAX; (nr_fast + nr_slow) as usize],
             tables: Tables::new(config.nr_pages),
             topology,
-            promotion: Promotion::new(
-                &config.knobs,
-                config.switches.unwrap_or_default(),
-                StampWidth::WIDEST,
-            ),
+            promotion: Promotion::new(&config.knobs, config.switches.unwrap_or_default()),
             scan: Scan::new(config),
             background,
             claimed: None,
@@ -263,21 +258,11 @@ impl World {
         self.access_loop.disarm(page);
         self.access_loop.charge(Item::HintFault, 1);
         self.tally.hint_fault();
-        match self.judge_fault(word.node(), word.frame()) {
+        match driver::judge_fault(self, word.frame()) {
             HintFaultAction::Stay => {}
-            HintFaultAction::Arm => self.arm_again(page),
-            HintFaultAction::Move => self.promote(page),
+            HintFaultAction::Arm => self.arm(&page),
+            HintFaultAction::Move => self.promote(page, word.frame()),
         }
-    }
-
-    fn judge_fault(&mut self, node: Node, frame: FrameId) -> HintFaultAction {
-        let (now, folio) = (self.now(), &self.folios[frame]);
-        let room = || Headroom::of(&self.zones[Node::Fast as usize]);
-        let judged = self.promotion.judge_fault(now, folio, node == Node::Fast, room);
-        if judged.wakes_reclaim {
-            driver::wake_background(self);
-        }
-        judged.action
     }
 
     /// The first access of a page.
@@ -311,13 +296,13 @@ impl World {
     /// Makes `frame` the page's that has none.
     fn put(&mut self, page: u32, node: Node, frame: FrameId, flags: Flags) {
         self.folios[frame].bind(page_id(page), PageType::Anon, flags);
-        self.give(page, node, frame);
-    }
-
-    /// Names the frame, bound to the page already, in its word, and tells the node's lruvec.
-    fn give(&mut self, page: u32, node: Node, frame: FrameId) {
         self.page_in[frame.0 as usize] = page;
         self.access_loop.place(page, node, frame);
+        self.log_add(node, frame);
+    }
+
+    /// Tells the node's lruvec of a folio that was just bound.
+    fn log_add(&mut self, node: Node, frame: FrameId) {
         let (log, lists) = (&mut self.logs[node as usize], &mut self.lists[node as usize]);
         if log.add(&self.folios, frame) == Room::Full {
             lists.drain(log);

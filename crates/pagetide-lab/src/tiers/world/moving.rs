@@ -13,31 +13,20 @@
 use super::World;
 use crate::tiers::access_loop::Node;
 use crate::tiers::prices::Item;
-use pagetide_core::driver;
-use pagetide_core::folio::Flags;
-use pagetide_core::ids::FrameId;
+use pagetide_core::driver::{self, MovesPages, Tiered};
+use pagetide_core::folio::{Flags, Folio};
+use pagetide_core::ids::{FrameId, NodeId};
 use pagetide_core::lru::AccessPath;
-use pagetide_core::page_alloc::WatermarkLevel;
-use pagetide_core::tiering::Migration;
+use pagetide_core::tiering::{Headroom, Migration, Promotion};
+use pagetide_core::units::Millis;
 
 impl World {
     /// Moves a page of the slow node to the fast one, if there is still a frame.
-    pub(super) fn promote(&mut self, page: u32) {
-        let high = Some(WatermarkLevel::High);
-        let Some((_, frame)) = self.take_frame(Node::Fast, high) else {
-            return driver::wake_background(self);
-        };
-        let before = self.access_loop.word(page).frame();
-        let slow = self.lists[Node::Slow as usize].whole_mut();
-        assert!(slow.withdraw(before), "nothing reclaims slow memory");
-        let rule = self.lists[Node::Fast as usize].root().access_rule();
-        self.put_moved(page, Node::Fast, frame, rule.flags_on_fill(AccessPath::Table));
-        self.free_frame(before);
-        self.access_loop.count_copy(Node::Slow, Node::Fast);
-        self.access_loop.charge(Item::MovePage, 1);
-        self.promotion.count_promoted(1);
-        self.arm_moved(page, frame, Migration::Promotion);
-        self.tally.promoted(page, self.access_loop.now_ns(), self.access_loop.uses(page));
+    pub(super) fn promote(&mut self, page: u32, frame: FrameId) {
+        driver::promote(self, &mut { page }, frame);
+        if self.access_loop.word(page).node() == Node::Fast {
+            self.tally.promoted(page, self.access_loop.now_ns(), self.access_loop.uses(page));
+        }
     }
 
     /// Moves a victim of the fast node's pass to a frame of the slow node. Its old frame stays the
@@ -45,28 +34,68 @@ impl World {
     pub(super) fn move_down(&mut self, page: u32, frame: FrameId) {
         self.put_moved(page, Node::Slow, frame, Flags::NONE);
         self.access_loop.take_young(page);
-        self.arm_moved(page, frame, Migration::Demotion);
+        driver::list_moved(self, &page, Migration::Demotion);
         self.access_loop.count_copy(Node::Fast, Node::Slow);
         self.tally.demoted(page, self.access_loop.now_ns(), self.access_loop.uses(page));
-    }
-
-    /// Arms a page where it has just been moved to, if core wants to know how soon it is touched.
-    fn arm_moved(&mut self, page: u32, frame: FrameId, migration: Migration) {
-        if self.promotion.arms_moved(self.now(), &self.folios[frame], migration) {
-            self.arm_again(page);
-        }
-    }
-
-    pub(super) fn arm_again(&mut self, page: u32) {
-        self.access_loop.arm(page);
-        self.access_loop.charge(Item::Arm, 1);
     }
 
     /// Makes `frame` the page's in place of the one it has.
     fn put_moved(&mut self, page: u32, node: Node, frame: FrameId, flags: Flags) {
         let before = self.access_loop.word(page).frame();
         self.folios[frame].bind_moved(&self.folios[before], flags);
-        self.lists[node as usize].whole_mut().moved_in(frame);
-        self.give(page, node, frame);
+        self.page_in[frame.0 as usize] = page;
+        self.access_loop.place(page, node, frame);
+    }
+}
+
+impl Tiered for World {
+    fn node_with(&self, frame: FrameId) -> NodeId {
+        self.node_of(frame).id()
+    }
+
+    fn room(&self) -> Headroom {
+        Headroom::of(&self.zones[Node::Fast as usize])
+    }
+
+    fn makes_room_early(&self) -> bool {
+        false
+    }
+
+    fn lend_promotion<T>(
+        &mut self,
+        frame: FrameId,
+        use_promotion: impl FnOnce(&mut Promotion, Millis, &Folio) -> T,
+    ) -> Option<T> {
+        let now = self.now();
+        Some(use_promotion(&mut self.promotion, now, &self.folios[frame]))
+    }
+}
+
+impl MovesPages<u32> for World {
+    fn frame_of(&self, page: &u32) -> Option<FrameId> {
+        let word = self.access_loop.word(*page);
+        word.is_resident().then(|| word.frame())
+    }
+
+    fn give_back(&mut self, (_, frame): (Node, FrameId)) {
+        self.free_frame(frame);
+    }
+
+    fn move_up(&mut self, page: &mut u32, (node, frame): (Node, FrameId)) {
+        let before = self.access_loop.word(*page).frame();
+        let rule = self.lists[Node::Fast as usize].root().access_rule();
+        self.put_moved(*page, node, frame, rule.flags_on_fill(AccessPath::Table));
+        self.free_frame(before);
+        self.access_loop.count_copy(Node::Slow, Node::Fast);
+        self.access_loop.charge(Item::MovePage, 1);
+    }
+
+    fn note_moved(&mut self, _page: &u32, frame: FrameId, _migration: Migration) {
+        self.log_add(self.node_of(frame), frame);
+    }
+
+    fn arm(&mut self, page: &u32) {
+        self.access_loop.arm(*page);
+        self.access_loop.charge(Item::Arm, 1);
     }
 }

@@ -75,7 +75,7 @@ impl Driven for World {
         let zone = &self.zones[node.index()];
         let level = background_level(&self.topology, node, BalancingMode::Tiering);
         let wanted = zone.watermarks().mark(level) + 1;
-        wanted.saturating_sub(zone.nr_free_unreserved())
+        wanted.saturating_sub(zone.nr_free())
     }
 
     fn room_for_demoted(&mut self, _node: NodeId) -> u64 {

@@ -19,10 +19,8 @@ use super::{World, WorldConfig};
 use crate::tiers::access_loop::Node;
 use crate::tiers::prices::Item;
 use pagetide_core::ids::{MappingId, PageIndex};
-use pagetide_core::tiering::{BalancingMode, EntryFacts, HintScan, ScannedMapping, scattered};
+use pagetide_core::tiering::{EntryFacts, HintScan, ScanChunk, ScannedMapping, scattered};
 use pagetide_core::units::Millis;
-
-const MODE: BalancingMode = BalancingMode::Tiering;
 
 /// Where the scan is, and when it goes on.
 #[derive(Debug)]
@@ -54,23 +52,25 @@ impl World {
         let now = self.now();
         // Without knobs a round takes as long as is worth it.
         let worth = self.promotion.run_period(self.nr_slow_pages());
-        let run = self.scan.scan.begin(now, now_ns, worth);
-        self.scan.due_ns = now_ns + self.scan.scan.period().0 * 1_000_000;
-        let Some(mut run) = run else { return };
+        let mut scan = self.scan.scan.clone();
+        self.scan.due_ns = now_ns + worth.unwrap_or(scan.period()).0 * 1_000_000;
         let (run_pages, nr_pages) = (self.scan.run_pages, self.access_loop.nr_pages());
         let nr_runs = nr_pages.div_ceil(run_pages);
         let mapping_from = |id: MappingId| {
             let nr_pages = u64::from(run_pages);
             (id.0 < nr_runs).then_some(ScannedMapping { id, nr_pages, created: Millis(0) })
         };
-        while let Some(chunk) = run.next_chunk(mapping_from) {
+        let arm_chunk = |chunk: &ScanChunk| {
             let first = self.first_page(chunk.mapping, nr_runs);
-            let armed = chunk.pages.filter(|index| self.arm(first + *index as u32, now)).count();
-            run.scanned(armed as u64);
+            let pages = chunk.pages.clone();
+            pages.filter(|index| self.arm_if_wanted(first + *index as u32, now)).count() as u64
+        };
+        let nr_armed = scan.run((now, now_ns), worth, nr_pages.into(), mapping_from, arm_chunk);
+        self.scan.scan = scan;
+        if let Some(nr_armed) = nr_armed {
+            self.promotion.count_armed(nr_armed);
+            self.access_loop.charge(Item::Arm, nr_armed);
         }
-        self.promotion.count_armed(run.nr_armed());
-        self.access_loop.charge(Item::Arm, run.nr_armed());
-        self.scan.scan.end(&run, nr_pages.into());
     }
 
     /// The first page of a mapping: without knobs, mappings are anywhere.
@@ -81,7 +81,7 @@ impl World {
     }
 
     /// Arms a page, if it should be; says whether it did.
-    fn arm(&mut self, page: u32, now: Millis) -> bool {
+    fn arm_if_wanted(&mut self, page: u32, now: Millis) -> bool {
         if page >= self.access_loop.nr_pages() {
             return false;
         }
@@ -95,13 +95,11 @@ impl World {
             is_armed: word.is_armed(),
             is_pinned: false,
             is_top_tier: word.node() == Node::Fast,
-            is_at_home: false,
         };
-        let wants_hint = self.promotion.wants_hint(MODE, &facts, PageIndex(page.into()));
-        if wants_hint {
-            folio.swap_hint_stamp(self.promotion.stamp_width().store(now));
+        let is_armed = self.promotion.arms(now, PageIndex(page.into()), folio, &facts);
+        if is_armed {
             self.access_loop.arm(page);
         }
-        wants_hint
+        is_armed
     }
 }

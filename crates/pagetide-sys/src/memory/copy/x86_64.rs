@@ -46,6 +46,34 @@ pub(super) unsafe fn copy(source: *const u8, target: *mut u8, len: usize) {
     }
 }
 
+/// A loop that moves four vector registers of `$width` bytes a turn, and does `$after` at its end.
+macro_rules! copy_loop {
+    ($move:literal, $width:literal, [$a:literal, $b:literal, $c:literal, $d:literal],
+     $after:literal, $source:ident, $target:ident, $len:ident) => {
+        asm!(
+            "2:",
+            concat!($move, " ", $a, ", [{source} + rax]"),
+            concat!($move, " ", $b, ", [{source} + rax + ", $width, "]"),
+            concat!($move, " ", $c, ", [{source} + rax + 2 * ", $width, "]"),
+            concat!($move, " ", $d, ", [{source} + rax + 3 * ", $width, "]"),
+            concat!($move, " [{target} + rax], ", $a),
+            concat!($move, " [{target} + rax + ", $width, "], ", $b),
+            concat!($move, " [{target} + rax + 2 * ", $width, "], ", $c),
+            concat!($move, " [{target} + rax + 3 * ", $width, "], ", $d),
+            concat!("add rax, 4 * ", $width),
+            "cmp rax, {len}",
+            "jb 2b",
+            $after,
+            source = in(reg) $source,
+            target = in(reg) $target,
+            len = in(reg) $len,
+            inout("rax") 0_usize => _,
+            clobber_abi("C"),
+            options(nostack)
+        )
+    };
+}
+
 /// As [`copy`], by 256 bytes. Half the stores of [`copy_wide`], which leaves the processor room
 /// to begin what comes after the copy before the copy is through.
 ///
@@ -57,26 +85,7 @@ unsafe fn copy_widest(source: *const u8, target: *mut u8, len: usize) {
     // SAFETY: S2 (racing copies are opaque): the caller vouches for both ranges, and for
     // AVX-512. Registers above 15 need no `vzeroupper`.
     unsafe {
-        asm!(
-            "2:",
-            "vmovdqu64 zmm16, [{source} + rax]",
-            "vmovdqu64 zmm17, [{source} + rax + 64]",
-            "vmovdqu64 zmm18, [{source} + rax + 128]",
-            "vmovdqu64 zmm19, [{source} + rax + 192]",
-            "vmovdqu64 [{target} + rax], zmm16",
-            "vmovdqu64 [{target} + rax + 64], zmm17",
-            "vmovdqu64 [{target} + rax + 128], zmm18",
-            "vmovdqu64 [{target} + rax + 192], zmm19",
-            "add rax, 256",
-            "cmp rax, {len}",
-            "jb 2b",
-            source = in(reg) source,
-            target = in(reg) target,
-            len = in(reg) len,
-            inout("rax") 0_usize => _,
-            clobber_abi("C"),
-            options(nostack)
-        );
+        copy_loop!("vmovdqu64", 64, ["zmm16", "zmm17", "zmm18", "zmm19"], "", source, target, len);
     }
 }
 
@@ -89,26 +98,14 @@ unsafe fn copy_wide(source: *const u8, target: *mut u8, len: usize) {
     // SAFETY: S2 (racing copies are opaque): the caller vouches for both ranges, and for AVX.
     // `vzeroupper` touches every vector register, as a call may.
     unsafe {
-        asm!(
-            "2:",
-            "vmovdqu ymm0, [{source} + rax]",
-            "vmovdqu ymm1, [{source} + rax + 32]",
-            "vmovdqu ymm2, [{source} + rax + 64]",
-            "vmovdqu ymm3, [{source} + rax + 96]",
-            "vmovdqu [{target} + rax], ymm0",
-            "vmovdqu [{target} + rax + 32], ymm1",
-            "vmovdqu [{target} + rax + 64], ymm2",
-            "vmovdqu [{target} + rax + 96], ymm3",
-            "add rax, 128",
-            "cmp rax, {len}",
-            "jb 2b",
+        copy_loop!(
+            "vmovdqu",
+            32,
+            ["ymm0", "ymm1", "ymm2", "ymm3"],
             "vzeroupper",
-            source = in(reg) source,
-            target = in(reg) target,
-            len = in(reg) len,
-            inout("rax") 0_usize => _,
-            clobber_abi("C"),
-            options(nostack)
+            source,
+            target,
+            len
         );
     }
 }

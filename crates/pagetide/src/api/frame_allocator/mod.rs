@@ -16,9 +16,9 @@
 //! address of a block is given out, never a reference: what is there is the program's business. An
 //! allocation fails only when no block of its order could be made, wherever the free frames lie.
 //!
-//! **Ignored.** Reclaim: when there is no frame, there is none, and so no watermark is kept to, and
-//! mixing types boosts none. And threads of its own: the program calls [`FrameAllocator::tick`] a
-//! few times a second, or the lists never shrink by themselves.
+//! **Ignored.** Reclaim: when there is no frame, there is none, and so no watermark is kept to. And
+//! threads of its own: the program calls [`FrameAllocator::tick`] a few times a second, or the
+//! lists never shrink by themselves.
 
 mod block;
 mod stats;
@@ -101,7 +101,7 @@ impl FrameAllocatorBuilder {
         let fraction = high_fraction(self.fraction.into())?;
         let nr_frames = u32::try_from(self.memory.whole_pages()).unwrap_or(u32::MAX);
         let arena = FrameArena::reserve(nr_frames, self.options)?;
-        let zone = Zone::new(ZoneConfig { boost_factor: 0, ..ZoneConfig::with_frames(nr_frames) });
+        let zone = Zone::new(ZoneConfig::with_frames(nr_frames));
         let machine = PcpSettings::read(self.tuning);
         let nr_cpus = self.nr_cpus.unwrap_or(machine.nr_cpus);
         let settings = PcpSettings { nr_cpus, fraction, ..machine };
@@ -149,13 +149,8 @@ impl FrameAllocator {
     /// As [`FrameAllocator::alloc`], which takes movable ones, for a block of this type. Types are
     /// kept apart by 2 MiB: what stays for long, asked for as unmovable, does not lie where others
     /// come and go, and large blocks stay possible there.
-    ///
-    /// `None` for [`MigrateType::HighAtomic`] as well, of which there is none here.
     #[inline]
     pub fn alloc_as(&self, migrate: MigrateType, order: Order) -> Option<FrameBlock<'_>> {
-        if migrate == MigrateType::HighAtomic {
-            return None;
-        }
         // Nothing here is reclaimed: there is nothing to keep frames for.
         let request = AllocRequest { migrate, ..AllocRequest::fast(order).at(None) };
         match self.zone.alloc(current_cpu(), &request) {

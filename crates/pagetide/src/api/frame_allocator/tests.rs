@@ -118,7 +118,7 @@ const NR_LISTS: u32 = 4;
 
 fn ops() -> impl Strategy<Value = Op> {
     let orders = prop_oneof![8 => 0..4u8, 2 => 4..9u8, 2 => Just(9u8), 1 => Just(10u8)];
-    let types = proptest::sample::select(&MigrateType::REQUESTABLE);
+    let types = proptest::sample::select(&MigrateType::ALL);
     let free = (any::<Index>(), 0..NR_LISTS).prop_map(|(which, cpu)| Op::Free { which, cpu });
     prop_oneof![
         8 => (types, orders).prop_map(|(migrate, order)| Op::Alloc { migrate, order }),
@@ -362,7 +362,6 @@ fn orders_that_no_block_has_are_refused() {
     for order in [11, 32, 64, 255] {
         assert!(allocator.alloc(Order(order)).is_none(), "order {order}");
     }
-    assert!(allocator.alloc_as(MigrateType::HighAtomic, Order::BASE).is_none());
     check_all_free(&allocator);
 }
 

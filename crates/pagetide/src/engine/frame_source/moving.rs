@@ -10,13 +10,13 @@
 //! Ignored: moving pages without an access, other than down, which reclaim does.
 
 use crate::engine::frame_source::FrameSource;
-use crate::engine::tiering::Tiering;
+use crate::engine::frame_source::reclaim::Reclaimer;
 use crate::memory::locks::lock;
-use pagetide_core::folio::Flags;
-use pagetide_core::ids::{CpuId, FrameId};
+use pagetide_core::driver::{self, MovesPages, Tiered};
+use pagetide_core::folio::{Flags, Folio};
+use pagetide_core::ids::{CpuId, FrameId, NodeId};
 use pagetide_core::lru::AccessPath;
-use pagetide_core::page_alloc::WatermarkLevel;
-use pagetide_core::tiering::{HintFaultAction, Migration};
+use pagetide_core::tiering::{Headroom, HintFaultAction, Migration, Promotion};
 use pagetide_core::units::Millis;
 use pagetide_sys::{ClaimedFrame, Lock, PageHandle, PageRef, read_monotonic_ns};
 
@@ -38,7 +38,7 @@ impl FrameSource {
         if action == HintFaultAction::Move
             && let Ok(mut lock) = page.try_lock()
         {
-            self.promote(cpu, &mut lock, frame);
+            driver::promote(&mut self.reclaimer(cpu), &mut lock, frame);
         }
         // Room that was made for it may have been its own.
         page.load().frame()
@@ -52,7 +52,7 @@ impl FrameSource {
             return;
         }
         if self.judge_access(cpu, page.page(), frame, has_hint) == Some(HintFaultAction::Move) {
-            self.promote(cpu, page, frame);
+            driver::promote(&mut self.reclaimer(cpu), page, frame);
         }
     }
 
@@ -69,7 +69,12 @@ impl FrameSource {
         if !has_hint || !page.test_and_clear_hint() {
             return None;
         }
-        let action = self.judge_fault(cpu, frame);
+        if let (true, Some(tiering)) = (self.has_workers, &self.tiering) {
+            // Latencies may be shorter than a tick. Without worker threads the time is the last
+            // tick's, so that runs can be repeated.
+            tiering.set_now(Millis(read_monotonic_ns() / 1_000_000));
+        }
+        let action = driver::judge_fault(&mut self.reclaimer(cpu), frame);
         if action == HintFaultAction::Arm {
             page.set_hint();
         }
@@ -83,54 +88,6 @@ impl FrameSource {
             tiering.count_served(nth);
         }
         tiering.wait_for(nth);
-    }
-
-    /// Judges the fault on an armed page, whose hint the caller took.
-    fn judge_fault(&self, cpu: CpuId, frame: FrameId) -> HintFaultAction {
-        let Some(tiering) = &self.tiering else { return HintFaultAction::Stay };
-        let is_fast = self.pages.nodes.index_of(frame) == 0;
-        let (now, folio) = (self.fine_now(tiering), &self.pages.folios[frame]);
-        let room = || self.pages.nodes.first().frames.room();
-        let judged = lock(&tiering.promotion).judge_fault(now, folio, is_fast, room);
-        if judged.wakes_reclaim {
-            self.wake_background(cpu);
-        }
-        judged.action
-    }
-
-    /// The time of a hint fault: with worker threads what the clock says, as latencies may be
-    /// shorter than a tick; without, what the last tick said, so that runs can be repeated.
-    fn fine_now(&self, tiering: &Tiering) -> Millis {
-        if self.has_workers {
-            tiering.set_now(Millis(read_monotonic_ns() / 1_000_000));
-        }
-        tiering.now()
-    }
-
-    /// Moves the locked page from `frame` to the fast node, if it is there still and free to move.
-    fn promote<H: PageHandle>(&self, cpu: CpuId, page: &mut Lock<H>, frame: FrameId) {
-        let fast = self.pages.nodes.first();
-        if page.frame() != Some(frame) || self.pages.folios[frame].flags().any(Flags::WRITEBACK) {
-            return;
-        }
-        let Some(target) = fast.frames.alloc(cpu, Some(WatermarkLevel::High)) else { return };
-        let source = self.pages.nodes.of(frame);
-        if !source.lock_lists().whole_mut().withdraw(frame) {
-            // A reclaim pass has it: that decides first.
-            let unused = self.pages.arena.release(target);
-            return fast.frames.free(cpu, [unused]);
-        }
-        // It came by a fault, of sorts.
-        let left = self.move_page(page, target, self.pages.rule.flags_on_fill(AccessPath::Table));
-        source.frames.free(cpu, [self.pages.arena.release(left)]);
-        self.list_moved(cpu, page, Migration::Promotion);
-        if let Some(tiering) = &self.tiering {
-            lock(&tiering.promotion).count_promoted(1);
-        }
-        // Before the next finds none.
-        if fast.frames.room().is_short() {
-            self.wake_background(cpu);
-        }
     }
 
     /// Moves a locked page and what is known of it to another frame, whose folio gets `flags`
@@ -151,26 +108,9 @@ impl FrameSource {
         page.relocate(target)
     }
 
-    /// Hands the folio of a page that was moved to the lists of its node, and arms the page if core
-    /// wants to know how soon it is touched there.
-    pub(crate) fn list_moved<H: PageHandle>(
-        &self,
-        cpu: CpuId,
-        page: &Lock<H>,
-        migration: Migration,
-    ) {
-        let frame = page.frame().expect("a page that moved is resident");
-        let node = self.pages.nodes.of(frame);
-        node.lock_lists().whole_mut().moved_in(frame);
-        node.log_add(cpu, &self.pages.folios, frame);
-        if let Some(recorder) = &self.pages.recorder {
-            recorder.record(self.pages.folios[frame].page(), migration.into());
-        }
-        let Some(tiering) = &self.tiering else { return };
-        let folio = &self.pages.folios[frame];
-        if lock(&tiering.promotion).arms_moved(tiering.now(), folio, migration) {
-            page.set_hint();
-        }
+    fn free_claimed(&self, cpu: CpuId, claimed: ClaimedFrame) {
+        let frame = self.pages.arena.release(claimed);
+        self.pages.nodes.of(frame).frames.free(cpu, [frame]);
     }
 
     /// A frame of a node that pages are demoted to, without reclaim.
@@ -179,5 +119,53 @@ impl FrameSource {
         demotion.find_frame(|node, level| {
             self.pages.nodes.at(node.index()).frames.alloc(cpu, Some(level))
         })
+    }
+}
+
+impl Tiered for Reclaimer<'_> {
+    fn node_with(&self, frame: FrameId) -> NodeId {
+        NodeId(self.source.pages.nodes.index_of(frame) as u8)
+    }
+
+    fn room(&self) -> Headroom {
+        self.source.pages.nodes.first().frames.room()
+    }
+
+    fn lend_promotion<T>(
+        &mut self,
+        frame: FrameId,
+        use_promotion: impl FnOnce(&mut Promotion, Millis, &Folio) -> T,
+    ) -> Option<T> {
+        let tiering = self.source.tiering.as_ref()?;
+        let folio = &self.source.pages.folios[frame];
+        Some(use_promotion(&mut lock(&tiering.promotion), tiering.now(), folio))
+    }
+}
+
+impl<H: PageHandle> MovesPages<Lock<H>> for Reclaimer<'_> {
+    fn frame_of(&self, page: &Lock<H>) -> Option<FrameId> {
+        page.frame()
+    }
+
+    fn give_back(&mut self, frame: ClaimedFrame) {
+        self.source.free_claimed(self.cpu, frame);
+    }
+
+    fn move_up(&mut self, page: &mut Lock<H>, target: ClaimedFrame) {
+        let flags = self.source.pages.rule.flags_on_fill(AccessPath::Table);
+        let left = self.source.move_page(page, target, flags);
+        self.source.free_claimed(self.cpu, left);
+    }
+
+    fn note_moved(&mut self, _page: &Lock<H>, frame: FrameId, migration: Migration) {
+        let pages = &self.source.pages;
+        pages.nodes.of(frame).log_add(self.cpu, &pages.folios, frame);
+        if let Some(recorder) = &pages.recorder {
+            recorder.record(pages.folios[frame].page(), migration.into());
+        }
+    }
+
+    fn arm(&mut self, page: &Lock<H>) {
+        page.set_hint();
     }
 }

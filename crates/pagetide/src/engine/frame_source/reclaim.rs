@@ -21,8 +21,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Memory, as a thread on this CPU takes and reclaims it.
 pub(crate) struct Reclaimer<'e> {
-    source: &'e FrameSource,
-    cpu: CpuId,
+    pub(super) source: &'e FrameSource,
+    pub(super) cpu: CpuId,
     /// In the middle of a fault.
     here: Option<HereGuard<'e>>,
 }
@@ -162,11 +162,6 @@ impl FrameSource {
             self.has_free.store(false, Relaxed);
         }
         claimed
-    }
-
-    /// Has the fast node's frames seen to.
-    pub(crate) fn wake_background(&self, cpu: CpuId) {
-        driver::wake_background(&mut self.reclaimer(cpu));
     }
 
     /// Frees at least `target` frames of the node if it can; returns how many.

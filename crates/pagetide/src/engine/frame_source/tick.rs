@@ -1,7 +1,7 @@
 //! The tick: what is due as time goes by, the hint scan's walk over the real page tables included.
 //!
 //! Core says when a run is due, which piece of which file comes next, and which pages to arm. Here
-//! their words are armed: the stamp first, so that a fault between the two finds it.
+//! their words are armed.
 //!
 //! The time is coarse: as of the last tick. A run without worker threads ticks when its owner says
 //! so, and is then the same each time.
@@ -82,14 +82,17 @@ impl FrameSource {
         let nr_in_use = self.nr_in_use();
         let worth = lock(&tiering.promotion).run_period(nr_in_use);
         let runtime_ns = (now.0 - tiering.began.0) * NANOS_PER_MILLI;
-        let Some(mut run) = scan.begin(now, runtime_ns, worth) else { return };
         let started_ns = read_thread_cpu_time_ns();
         let mappings = self.mappings.read();
-        while let Some(chunk) = run.next_chunk(|from| first_from(&mappings, from)) {
-            run.scanned(self.arm(tiering, &mappings, &chunk));
-        }
-        lock(&tiering.promotion).count_armed(run.nr_armed());
-        scan.end(&run, nr_in_use);
+        let nr_armed = scan.run(
+            (now, runtime_ns),
+            worth,
+            nr_in_use,
+            |from| first_from(&mappings, from),
+            |chunk| self.arm(tiering, &mappings, chunk),
+        );
+        let Some(nr_armed) = nr_armed else { return };
+        lock(&tiering.promotion).count_armed(nr_armed);
         if self.has_workers {
             scan.charge(read_thread_cpu_time_ns().saturating_sub(started_ns));
         }
@@ -98,8 +101,7 @@ impl FrameSource {
     /// Arms the pages of a piece that core wants armed; returns how many.
     fn arm(&self, tiering: &Tiering, mappings: &Slots, chunk: &ScanChunk) -> u64 {
         let Some(mapping) = mappings.get(chunk.mapping) else { return 0 };
-        let (pages, mode) = (&chunk.pages, tiering.mode());
-        let stamp = tiering.stamp_width.store(tiering.now());
+        let (pages, now) = (&chunk.pages, tiering.now());
         let mut nr_armed = 0;
         let mut promotion = lock(&tiering.promotion);
         let range = PageIndex(pages.start)..PageIndex(pages.end);
@@ -111,10 +113,8 @@ impl FrameSource {
                 is_armed: seen.is_hint(),
                 is_pinned: seen.pins() > 0,
                 is_top_tier: frame.0 < self.pages.slow_from,
-                is_at_home: false,
             };
-            if promotion.wants_hint(mode, &facts, page.index()) {
-                folio.swap_hint_stamp(stamp);
+            if promotion.arms(now, page.index(), folio, &facts) {
                 nr_armed += u64::from(page.set_hint());
             }
         });

@@ -22,7 +22,7 @@ use crate::memory::percpu::PerCpu;
 use pagetide_core::ids::{CpuId, FrameId, Order};
 use pagetide_core::page_alloc::{
     AllocRequest, Drain, FrameTable, HighFraction, LockWait, Pcp, PcpInputs, PcpLimits, PcpTuning,
-    Starving, WatermarkLevel, Zone, ZoneHome, ZoneSignals,
+    Starving, WatermarkLevel, Zone, ZoneSignals,
 };
 use pagetide_core::units::Millis;
 use pagetide_sys::{TryLock, read_cache_slice, read_nr_cpus_possible};
@@ -198,7 +198,7 @@ impl SharedZone {
         for pcp in self.pcps.iter() {
             // A list that is in use is not idle: its turn comes with the next tick.
             let Some(mut pcp) = pcp.try_lock() else { continue };
-            let (drain, batch) = (pcp.tick(ZoneHome::Local), pcp.batch());
+            let (drain, batch) = (pcp.tick(), pcp.batch());
             for piece in drain.into_iter().flat_map(|drain| drain.pieces(batch)) {
                 pcp.drain(&mut lock(&self.zone), piece);
             }
@@ -271,7 +271,7 @@ impl SharedZone {
 fn pcp_limits(zone: &Zone, settings: PcpSettings) -> PcpLimits {
     PcpLimits::derive(&PcpInputs {
         managed: u64::from(zone.nr_managed()),
-        low_watermark: zone.watermarks().unboosted(WatermarkLevel::Low),
+        low_watermark: zone.watermarks().mark(WatermarkLevel::Low),
         nr_cpus_local: settings.nr_cpus,
         nr_cpus_online: settings.nr_cpus,
         fraction: settings.fraction,
