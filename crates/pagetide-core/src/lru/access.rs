@@ -169,20 +169,24 @@ fn count_reference(folio: &Folio) -> Marked {
     if folio.flags().all(SATURATED) {
         return Marked::Done;
     }
-    folio.update(|flags| {
-        if flags.any(Flags::UNEVICTABLE) {
-            None
-        } else if !flags.any(Flags::REFERENCED) {
-            Some(flags.with(Flags::REFERENCED).with_refs(0))
-        } else if flags.refs() < Flags::REFS_MAX {
-            Some(flags.with_refs(flags.refs() + 1))
-        } else if !flags.any(Flags::WORKINGSET) {
-            Some(flags.with(Flags::WORKINGSET))
-        } else {
-            None
-        }
-    });
+    folio.update(referenced_again);
     Marked::Done
+}
+
+/// The flags after one reference more, if that changes any.
+#[inline]
+pub(super) fn referenced_again(flags: Flags) -> Option<Flags> {
+    if flags.any(Flags::UNEVICTABLE) {
+        None
+    } else if !flags.any(Flags::REFERENCED) {
+        Some(flags.with(Flags::REFERENCED).with_refs(0))
+    } else if flags.refs() < Flags::REFS_MAX {
+        Some(flags.with_refs(flags.refs() + 1))
+    } else if !flags.any(Flags::WORKINGSET) {
+        Some(flags.with(Flags::WORKINGSET))
+    } else {
+        None
+    }
 }
 
 #[inline]

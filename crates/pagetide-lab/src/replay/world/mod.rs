@@ -445,7 +445,7 @@ fn lru_config(setup: &Setup) -> LruConfig {
         can_swap: setup.swap_pages.is_some_and(|pages| pages > 0),
         statistics: match setup.statistics {
             StatisticsFold::Live => Statistics::Live,
-            StatisticsFold::Every { .. } => Statistics::Folded,
+            StatisticsFold::Every { .. } | StatisticsFold::EveryReads { .. } => Statistics::Folded,
         },
         ..LruConfig::file_only(setup.memory.nr_frames_max())
     }
