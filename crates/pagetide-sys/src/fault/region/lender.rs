@@ -248,7 +248,7 @@ impl FrameLender {
         let nr = (target.len() / FRAME_BYTES) as u32;
         let source = memory.addresses(frame..frame + nr).start;
         // SAFETY: S24, S25: the places are the caller's, and frames are only read.
-        let nr_bytes = unsafe { uffd.copy_run_to(target, source) };
+        let nr_bytes = unsafe { uffd.copy_some(&target, source, false) }.unwrap_or(0);
         let nr_done = (nr_bytes / FRAME_BYTES) as u32;
         // SAFETY: S25: the pages are the caller's, and are at the user's place now.
         let _ = unsafe { memory.empty(frame..frame + nr_done) };

@@ -208,30 +208,35 @@ impl Uffd {
         unsafe { self.transfer("UFFDIO_COPY", IOC_COPY, &target, source, mode) }
     }
 
-    /// As [`Uffd::copy_to`], of several pages, to be read; returns the bytes of those that are there
-    /// then, the first ones, where it is refused for others.
+    /// As [`Uffd::copy_to`], of many pages, as far as it gets: returns the bytes that are
+    /// there now, 0 where there is something already at the first.
     ///
     /// # Safety
-    /// As of [`Uffd::move_to`]; the bytes from `source` on are only read.
-    pub(crate) unsafe fn copy_run_to(&self, target: Range<usize>, source: usize) -> usize {
-        let RangeArgument { start, len } = argument(&target);
-        let mut nr_done = 0;
+    /// As of [`Uffd::copy_to`].
+    ///
+    /// # Errors
+    /// As of [`Uffd::move_to`].
+    pub(crate) unsafe fn copy_some(
+        &self,
+        target: &Range<usize>,
+        source: usize,
+        writable: bool,
+    ) -> Result<usize, UffdError> {
+        let mode = if writable { 0 } else { COPY_WP };
+        let RangeArgument { start, len } = argument(target);
         loop {
-            let mut argument = TransferArgument {
-                target: start + nr_done,
-                source: source as u64 + nr_done,
-                len: len - nr_done,
-                mode: COPY_WP,
-                done: 0,
-            };
+            let source = source as u64;
+            let mut argument = TransferArgument { target: start, source, len, mode, done: 0 };
             // SAFETY: S26 (the argument's layout), and the caller's word for both ranges.
             let result = unsafe { ioctl(self.file.as_raw_fd(), IOC_COPY, &mut argument) };
-            let Err(error) = result else { return target.len() };
-            nr_done += u64::try_from(argument.done).unwrap_or(0);
-            if nr_done == len || error.raw_os_error() != Some(libc::EAGAIN) {
-                return nr_done as usize;
+            let Err(error) = result else { return Ok(len as usize) };
+            match error.raw_os_error() {
+                _ if argument.done > 0 => return Ok(argument.done as usize),
+                // The mapping was being changed meanwhile.
+                Some(libc::EAGAIN) => std::thread::yield_now(),
+                Some(libc::EEXIST) => return Ok(0),
+                _ => return Err(failed("UFFDIO_COPY", RangeArgument { start, len })(error)),
             }
-            std::thread::yield_now();
         }
     }
 

@@ -9,7 +9,8 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::slice;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap};
@@ -24,6 +25,9 @@ const READ_WRITE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 const NODES_MAX: u32 = 1024;
 /// `mincore` is asked about this many bytes at a time: a vector of 64 KiB.
 const MINCORE_BYTES: usize = (64 << 10) * FRAME_BYTES;
+/// What cannot be given back at once is tried again after such pauses, this often.
+const PAUSE: Duration = Duration::from_micros(50);
+const PAUSES_MAX: u32 = 200;
 
 pub(super) struct Mapping {
     base: NonNull<u8>,
@@ -32,6 +36,8 @@ pub(super) struct Mapping {
     file: Option<OwnedFd>,
     /// What is not to be made of huge pages, if anything else is.
     given_back: Option<GivenBack>,
+    /// Blocks of a file may be huge pages.
+    was_collapsed: AtomicBool,
 }
 
 // SAFETY: S1 (the mapping belongs to this value): nothing in it is tied to a thread.
@@ -78,7 +84,7 @@ impl Mapping {
 
     fn map(len: usize, access: ProtFlags, flags: MapFlags) -> io::Result<Mapping> {
         let base = addresses::reserve(len, access, flags)?;
-        Ok(Mapping { base, len, file: None, given_back: None })
+        Ok(Mapping { base, len, file: None, given_back: None, was_collapsed: false.into() })
     }
 
     /// Has these bytes made of such pages, now and later; tells whether the kernel took that. One
@@ -250,6 +256,7 @@ impl Mapping {
         let start = block * BLOCK_BYTES;
         let is_full = self.count_present(start, &mut [0; BLOCK_FRAMES]) == BLOCK_FRAMES;
         if is_full {
+            self.was_collapsed.store(true, Relaxed);
             let start = self.base().wrapping_add(start).cast();
             // Memory may be in pieces, or the block of small pages by advice; kernels before 6.1
             // cannot. It stays as it is then.
@@ -266,15 +273,27 @@ impl Mapping {
     /// The range is inside the mapping, and the caller owns its frames exclusively.
     pub(super) unsafe fn discard(&self, start: usize, len: usize) -> io::Result<()> {
         self.withhold(start..start + len);
-        let start = self.base().wrapping_add(start).cast();
+        let first = self.base().wrapping_add(start).cast();
         let advice = match self.file {
             // Private pages are dropped, those of a file removed from it.
             None => Advice::LinuxDontNeed,
             Some(_) => Advice::LinuxRemove,
         };
-        // SAFETY: S1 (inside the mapping) and S4 (owned exclusively), both by the caller. A reader
-        // that still copies sees old bytes or zeros, and its ticket no longer holds.
-        Ok(unsafe { madvise(start, len, advice) }?)
+        let mut nr_pauses = 0;
+        loop {
+            // SAFETY: S1 (inside the mapping) and S4 (owned exclusively), both by the caller. A
+            // reader that still copies sees old bytes or zeros, and its ticket no longer holds.
+            unsafe { madvise(first, len, advice) }?;
+            if nr_pauses == PAUSES_MAX || !self.was_collapsed.load(Relaxed) {
+                return Ok(());
+            }
+            // A huge page of which a part is being read from a device is not split, and keeps all.
+            if self.count_present(start, &mut vec![0; len / FRAME_BYTES]) == 0 {
+                return Ok(());
+            }
+            std::thread::sleep(PAUSE);
+            nr_pauses += 1;
+        }
     }
 }
 

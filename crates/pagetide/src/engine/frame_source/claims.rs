@@ -42,10 +42,10 @@ pub(crate) struct Claims<'m> {
     cpu: CpuId,
     mappings: &'m Slots,
     claimed: ClaimQueue<'m>,
+    /// The claims that are evicted have left memory files that other processes map, and regions.
+    have_left_users: bool,
     /// In the middle of a fault.
     is_in_fault: bool,
-    /// What is claimed has left the users of regions.
-    has_left_users: bool,
 }
 
 /// A batch's claims, without memory of their own.
@@ -74,14 +74,6 @@ impl<'m> ClaimQueue<'m> {
         self.slot(self.len.checked_sub(1)?).as_mut()
     }
 
-    /// Takes all that is to be evicted from the users of regions, who may be loading from it still:
-    /// nothing of it is needed. Once a batch.
-    fn leave_users(&mut self) {
-        let slots = (0..self.len).map(|nth| &self.slots[(self.oldest + nth) % VICTIMS_MAX]);
-        let locks = slots.flatten().filter(|claimed| claimed.left.is_none());
-        Lock::drop_from_users(locks.map(|claimed| &claimed.lock));
-    }
-
     fn pop_youngest(&mut self) -> Option<Claimed<'m>> {
         self.len = self.len.checked_sub(1)?;
         self.slot(self.len).take()
@@ -98,7 +90,7 @@ impl<'m> ClaimQueue<'m> {
 impl<'m> Claims<'m> {
     pub(crate) fn new(source: &'m FrameSource, cpu: CpuId, mappings: &'m Slots) -> Claims<'m> {
         let claimed = ClaimQueue::new();
-        Claims { source, cpu, mappings, claimed, is_in_fault: false, has_left_users: false }
+        Claims { source, cpu, mappings, claimed, have_left_users: false, is_in_fault: false }
     }
 
     /// That of a pass in the middle of a fault.
@@ -110,7 +102,20 @@ impl<'m> Claims<'m> {
         self.mappings.get(page.mapping)?.table.page(page.index)
     }
 
+    /// All that are claimed are settled, and go: those that are evicted leave memory files, and the
+    /// users of regions, first, many at once.
+    fn leave_users(&mut self) {
+        let has_copies = self.source.pages.pool.is_some();
+        if !std::mem::replace(&mut self.have_left_users, true) && !has_copies {
+            let evicted = self.claimed.slots.iter().flatten().filter(|one| one.left.is_none());
+            let locks = evicted.map(|one| &one.lock);
+            Lock::leave_files(locks.clone());
+            Lock::drop_from_users(locks);
+        }
+    }
+
     fn oldest(&mut self) -> Claimed<'m> {
+        self.leave_users();
         self.claimed.pop_oldest().expect("invariant: a claim for each victim that goes")
     }
 
@@ -161,6 +166,7 @@ impl DrivenPass for Claims<'_> {
             return Err(Refusal::Busy);
         }
         self.claimed.push(Claimed { lock, epoch, left: None });
+        self.have_left_users = false;
         Ok(())
     }
 
@@ -176,10 +182,6 @@ impl DrivenPass for Claims<'_> {
     }
 
     fn evict(&mut self, page: PageId, frame: FrameId, shadow: Option<ShadowEntry>) {
-        if !self.has_left_users && self.source.pages.pool.is_none() {
-            self.claimed.leave_users();
-            self.has_left_users = true;
-        }
         let Claimed { mut lock, epoch, .. } = self.oldest();
         debug_assert_eq!(lock.frame(), Some(frame));
         let mapping = self.mappings.get(page.mapping).map(|mapping| &**mapping);
@@ -207,7 +209,6 @@ impl DrivenPass for Claims<'_> {
 
     fn free(&mut self, frames: impl Iterator<Item = FrameId> + Clone) {
         assert!(self.claimed.len == 0, "invariant: all that was claimed has left, or been moved");
-        self.has_left_users = false;
         self.source.pages.nodes.free(self.cpu, frames);
     }
 
