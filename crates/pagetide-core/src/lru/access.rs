@@ -82,6 +82,11 @@ impl AccessPath {
 }
 
 impl AccessRule {
+    /// Whether a hit may want a list operation at all.
+    pub const fn logs_hits(self) -> bool {
+        matches!(self, AccessRule::TwoTouches | AccessRule::CountAndLog | AccessRule::LogEach)
+    }
+
     /// Whether refault distances count what the log holds, so that it is to be drained before a
     /// return is judged.
     pub(crate) const fn logs_what_clocks_count(self) -> bool {

@@ -228,7 +228,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
     ///
     /// # Panics
     /// When `rank` is not of this world's trace.
-    pub fn standing(&self, rank: u32) -> Option<String> {
+    pub fn describe_folio(&self, rank: u32) -> Option<String> {
         let frame = self.frame_of(rank)?;
         let mut said = String::new();
         if self.folios[frame].flags().any(Flags::ON_LIST) {
