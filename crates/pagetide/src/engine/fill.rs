@@ -209,52 +209,23 @@ impl Filler {
     }
 
     /// An access as [`Filler::bring_in`], of a page of a region, in the middle of whatever code has
-    /// touched it: allocates nothing. `None`, and nothing has happened, if that will not do. Tells
-    /// whether the page is mapped already, dirty if it is to be written.
+    /// touched it: allocates nothing. `None`, and nothing has happened, if that will not do.
     pub(crate) fn bring_in_here<H: PageHandle>(
         &self,
         cpu: CpuId,
         mapping: &Mapping,
         page: &mut Lock<H>,
         kind: record::AccessKind,
-    ) -> Option<io::Result<bool>> {
+    ) -> Option<io::Result<()>> {
         let claimed = match page.frame() {
             Some(_) => None,
             None => Some(self.source.alloc_here(cpu)?),
         };
         self.note_table_access(cpu, mapping, page, kind, &self.pages.counters);
-        let Some(claimed) = claimed else { return Some(Ok(false)) };
-        let path = AccessPath::Table;
-        let frame = self.pages.admit_in(cpu, mapping, page, claimed, GroupId::ROOT, path);
-        let index = page.page().index().0;
-        let mut bytes = PageBytes([0; PAGE_BYTES]);
-        if let Err(error) = self.read_page(mapping, index, &mut bytes.0) {
-            self.pages.expel(cpu, mapping, page);
-            return Some(Err(error));
-        }
-        let is_write = kind == record::AccessKind::TableWrite;
-        if is_write {
-            self.pages.mark_whole_dirty(mapping, index, frame);
-        }
-        Some(Ok(page.fill_user(&bytes.0, is_write).is_ok()))
-    }
-
-    /// Reads a page into zeros, by way of no frame.
-    fn read_page(
-        &self,
-        mapping: &Mapping,
-        index: u64,
-        bytes: &mut [u8; PAGE_BYTES],
-    ) -> io::Result<()> {
-        if mapping.swap.as_ref().is_some_and(|swap| !swap.is_stored(index)) {
-            return Ok(());
-        }
-        let offset = index << PAGE_SHIFT;
-        self.pages.count_read(1);
-        let nr_bytes = mapping.backing()?.read_bytes(bytes, offset)?;
-        bytes[nr_bytes..].fill(0);
-        self.pages.check_length(mapping, offset, 1, nr_bytes);
-        Ok(())
+        let Some(claimed) = claimed else { return Some(Ok(())) };
+        self.pages.admit_in(cpu, mapping, page, claimed, GroupId::ROOT, AccessPath::Table);
+        let read = self.read_run(mapping, std::slice::from_mut(page));
+        Some(read.inspect_err(|_| self.pages.expel(cpu, mapping, page)))
     }
 
     /// One read for all pages of the run, which are locked and have frames.
@@ -355,10 +326,6 @@ impl Filler {
         Ok(self.pages.admit_in(cpu, mapping, page, claimed, GroupId::ROOT, AccessPath::Around))
     }
 }
-
-/// A page on the stack, as direct requests want it.
-#[repr(align(4096))]
-struct PageBytes([u8; PAGE_BYTES]);
 
 /// Pages one request may have: 1 MiB.
 const RUN_MAX: u64 = 256;

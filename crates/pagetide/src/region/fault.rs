@@ -14,8 +14,7 @@
 //! is taken out; what takes young bits away, or arms a page, takes it out, and hears of the next
 //! use by a minor fault.
 //!
-//! Data and invariants: a page is mapped under its lock, or under those of a run that were free. What
-//! is mapped is resident; what is mapped writable is dirty. A page that
+//! Data and invariants: what is mapped is resident; what is mapped writable is dirty. A page that
 //! is armed again while it is being mapped (core is not sure yet) has to be mapped all the same,
 //! or its user would never get on: it is noted, and taken out at the next tick.
 //!
@@ -128,20 +127,16 @@ impl Faults {
         }
         let mut page = mapping.table.page(PageIndex(index))?.lock();
         let found = Found::of(&page, is_write);
-        let mut is_mapped = false;
         if !found.is_served() {
             let cpu = current_cpu();
-            let brought = engine.filler.bring_in_here(cpu, mapping, &mut page, found.access())?;
-            let Ok(mapped) = brought else { return Some((self.fail(engine, &page), None)) };
-            is_mapped = mapped;
+            if engine.filler.bring_in_here(cpu, mapping, &mut page, found.access())?.is_err() {
+                return Some((self.fail(engine, &page), None));
+            }
             page.set_young();
             self.count(engine, found.kind());
         }
         note_used(engine, &page);
-        let served = match is_mapped {
-            true => Served::Yes,
-            false => self.map_page(engine, mapping, &mut page, found.is_write),
-        };
+        let served = self.map_page(engine, mapping, &mut page, found.is_write);
         let is_load = !found.is_served() && !found.is_write && served == Served::Yes;
         Some((served, is_load.then_some(!found.was_resident)))
     }

@@ -14,9 +14,6 @@
 //!   user's      | . | p | . | . | . | . |
 //! ```
 //!
-//! A page that nothing has yet is not filled in its frame: its bytes are copied to the user's place,
-//! and the frame stays a hole. One that is clean leaves without going back: see `leaving`.
-//!
 //! A page moves in writable. One that is to be read only is copied in, write-protected, by way of
 //! the stack, and its frame is emptied before: to protect it after a move would have every CPU that
 //! runs the user flush its translations once more, which costs more than the copy.
@@ -33,23 +30,16 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::fault::uffd::{Put, Uffd, UffdError, UffdFeatures};
 use crate::memory::arena::FrameArena;
 use crate::memory::frames::{FRAME_BYTES, FrameMemory};
-
-use super::leaving::Leaving;
 
 /// What lends an arena's memory to regions: one an arena.
 pub struct FrameLender {
     arena: Arc<FrameArena>,
     /// By which pages move back, where the kernel moves.
     way_back: Option<Uffd>,
-    pub(super) leaving: Leaving,
-    /// Whether a frame has lent its memory, and so is a hole, as far as is known: a wrong guess
-    /// costs time.
-    has_lent: Box<[AtomicBool]>,
 }
 
 /// A page at the user's place, and how to reach the place.
@@ -89,24 +79,14 @@ impl FrameLender {
             // SAFETY: S1 (the arena's memory is private: a file could not be registered so).
             unsafe { uffd.register_target(all) }?;
         }
-        let way_back = moves.then_some(uffd);
-        Ok(FrameLender::of(arena, way_back))
+        Ok(FrameLender { arena: Arc::clone(arena), way_back: moves.then_some(uffd) })
     }
 
     /// As [`FrameLender::new`], by copies alone: what an older kernel would do.
     #[cfg(test)]
     pub(crate) fn copying(arena: &Arc<FrameArena>) -> FrameLender {
         arena.memory().stay_small();
-        FrameLender::of(arena, None)
-    }
-
-    fn of(arena: &Arc<FrameArena>, way_back: Option<Uffd>) -> FrameLender {
-        let has_lent = (0..arena.nr_frames()).map(|_| AtomicBool::new(false)).collect();
-        FrameLender { arena: Arc::clone(arena), way_back, leaving: Leaving::new(), has_lent }
-    }
-
-    fn note_lent(&self, frame: u32, has_lent: bool) {
-        self.has_lent[frame as usize].store(has_lent, Relaxed);
+        FrameLender { arena: Arc::clone(arena), way_back: None }
     }
 
     /// The arena whose memory it lends.
@@ -150,11 +130,7 @@ impl FrameLender {
         // SAFETY: S24, S25: the page is the caller's, here and there.
         let moved = unsafe { shift((place.uffd, place.range()), (way_back, source), empty) };
         // Not where one of both is locked into memory (mlock): the kernel refuses that.
-        let is_moved = matches!(moved, Ok(Put::Done));
-        if is_moved {
-            self.note_lent(frame, true);
-        }
-        Ok(is_moved)
+        Ok(matches!(moved, Ok(Put::Done)))
     }
 
     /// # Safety
@@ -165,48 +141,10 @@ impl FrameLender {
         frame: u32,
         write: bool,
     ) -> Result<(), UffdError> {
-        let mut bytes = [0; FRAME_BYTES];
-        self.arena.memory().read(frame, 0, &mut bytes);
-        // SAFETY: S25, by the caller's word.
-        unsafe { self.copy_from(&bytes, place, frame, write) }
-    }
-
-    /// Puts a page of these bytes where the user sees it, and leaves nothing in its `frame`; the
-    /// bytes are there if that is refused.
-    ///
-    /// # Safety
-    /// As of [`FrameLender::put_in`].
-    pub(super) unsafe fn fill(
-        &self,
-        bytes: &[u8],
-        place: UserPlace<'_>,
-        frame: u32,
-        write: bool,
-    ) -> Result<(), UffdError> {
-        if write && self.moves() && !self.has_lent[frame as usize].load(Relaxed) {
-            // SAFETY: S25: the page is the caller's, and is nowhere else yet.
-            unsafe { self.arena.memory().write(frame, 0, bytes) };
-            // SAFETY: S25, by the caller's word.
-            return unsafe { self.put_in(place, frame, write) };
-        }
-        // SAFETY: S25, by the caller's word.
-        unsafe { self.copy_from(bytes, place, frame, write) }
-    }
-
-    /// Puts a page of these bytes where the user sees it, by a copy.
-    ///
-    /// # Safety
-    /// As of [`FrameLender::put_in`].
-    unsafe fn copy_from(
-        &self,
-        bytes: &[u8],
-        place: UserPlace<'_>,
-        frame: u32,
-        write: bool,
-    ) -> Result<(), UffdError> {
-        assert_eq!(bytes.len(), FRAME_BYTES, "S25: a page at a time");
         let memory = self.arena.memory();
-        // SAFETY: S25: the page is the caller's, and its bytes are kept outside.
+        let mut bytes = [0; FRAME_BYTES];
+        memory.read(frame, 0, &mut bytes);
+        // SAFETY: S25: the page is the caller's, and its bytes are kept here.
         let _ = unsafe { memory.empty(frame..frame + 1) };
         let source = bytes.as_ptr().addr();
         // SAFETY: S24, S25: the place is the caller's, and the source lives here.
@@ -218,13 +156,10 @@ impl FrameLender {
             result = copy();
         }
         match result {
-            Ok(Put::Done) => {
-                self.note_lent(frame, true);
-                Ok(())
-            }
+            Ok(Put::Done) => Ok(()),
             other => {
                 // SAFETY: S25: the page is the caller's, and is in its frame again.
-                unsafe { memory.write(frame, 0, bytes) };
+                unsafe { memory.write(frame, 0, &bytes) };
                 let range = place.range();
                 let (start, len) = (range.start as u64, range.len() as u64);
                 let source = std::io::ErrorKind::ResourceBusy.into();
@@ -242,7 +177,7 @@ impl FrameLender {
     /// them, to be read; returns how many. They are in memory twice while this lasts.
     ///
     /// # Safety
-    /// As of [`FrameLender::put_in`], of all of them; `pages` has only frames that there are.
+    /// As of [`FrameLender::put_in`], of all of them.
     pub(super) unsafe fn copy_run_in(&self, uffd: &Uffd, target: Range<usize>, frame: u32) -> u32 {
         let memory = self.arena.memory();
         let nr = (target.len() / FRAME_BYTES) as u32;
@@ -252,7 +187,6 @@ impl FrameLender {
         let nr_done = (nr_bytes / FRAME_BYTES) as u32;
         // SAFETY: S25: the pages are the caller's, and are at the user's place now.
         let _ = unsafe { memory.empty(frame..frame + nr_done) };
-        (frame..frame + nr_done).for_each(|frame| self.note_lent(frame, true));
         nr_done
     }
 
@@ -261,7 +195,6 @@ impl FrameLender {
     /// # Safety
     /// S25: the caller has the page locked, whose frame it is.
     pub(super) unsafe fn take_out(&self, place: UserPlace<'_>, frame: u32) {
-        self.note_lent(frame, false);
         // SAFETY: S25, by the caller's word.
         if !unsafe { self.move_out(place, frame) } {
             // SAFETY: S25, by the caller's word.

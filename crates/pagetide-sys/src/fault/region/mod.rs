@@ -44,7 +44,6 @@ use crate::memory::frames::{FRAME_BYTES, FrameMemory};
 
 pub use self::lender::FrameLender;
 
-mod leaving;
 mod lender;
 
 /// The most pages a region has: 2^32 - 1, just under 16 TiB.
@@ -289,24 +288,6 @@ impl RegionMemory {
         Ok(self.access(page.into()))
     }
 
-    /// As [`RegionMemory::map`], of a page that is not mapped, of these bytes: `frame` stays empty.
-    ///
-    /// # Safety
-    /// As of [`RegionMemory::map`].
-    pub(crate) unsafe fn fill(
-        &self,
-        bytes: &[u8],
-        page: u32,
-        frame: u32,
-        write: bool,
-    ) -> Result<(), UffdError> {
-        assert_eq!(self.access(page.into()), UserAccess::None, "S25: filled where it is mapped");
-        self.note(page, if write { UserAccess::Write } else { UserAccess::Read });
-        // SAFETY: S25 (by the caller's word).
-        let put = unsafe { self.lender.fill(bytes, self.place(page), frame, write) };
-        put.inspect_err(|_| self.note(page, UserAccess::None))
-    }
-
     /// As [`RegionMemory::map`], for reading, of pages that are not mapped, in frames that follow
     /// each other from `frame` on; returns the end of those that are mapped then.
     ///
@@ -320,18 +301,6 @@ impl RegionMemory {
         let end = pages.start + nr_done;
         (end..pages.end).for_each(|page| self.note(page, UserAccess::None));
         end
-    }
-
-    /// Takes pages out of the user's mapping that it may only read, and whose bytes are not needed;
-    /// where the kernel refuses, they stay.
-    ///
-    /// # Safety
-    /// The caller has the pages locked (S25).
-    pub(crate) unsafe fn drop_pages(&self, pages: &[u32]) {
-        // SAFETY: S25 (by the caller's word).
-        if unsafe { self.lender.leaving.empty_all(&self.user, pages) } {
-            pages.iter().for_each(|page| self.note(*page, UserAccess::None));
-        }
     }
 
     /// Takes a page out of the user's mapping, into `frame`, if it is there. Panics if the kernel

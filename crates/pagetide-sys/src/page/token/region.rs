@@ -7,12 +7,9 @@
 //! it lets the user write, so that no slice of the lock's own lives.
 
 use super::{Lock, PageHandle};
-use crate::fault::region::{RegionMemory, UserAccess};
+use crate::fault::region::UserAccess;
 use crate::fault::uffd::UffdError;
 use crate::page::table::PageRef;
-
-/// Pages of one call of [`Lock::drop_from_users`].
-const DROPPED_TOGETHER: usize = 32;
 
 /// Panics where a region's user may write the page.
 pub(super) fn assert_not_writable(page: PageRef<'_>) {
@@ -58,22 +55,6 @@ impl<H: PageHandle> Lock<H> {
         unsafe { region.map(place, frame.0, write) }
     }
 
-    /// Lets the region's user read the page, or write it, too, which is absent there, and has these
-    /// bytes from now on; they are in its frame only if this fails.
-    ///
-    /// Panics if the page is not resident, is mapped, or is no region's, or if the bytes are not
-    /// those of a page.
-    ///
-    /// # Errors
-    /// As of [`Lock::map_user`].
-    pub fn fill_user(&mut self, bytes: &[u8], write: bool) -> Result<(), UffdError> {
-        self.wrote = true;
-        let frame = self.frame().expect("S25: only a resident page is mapped");
-        let (region, place) = self.page().region().expect("S25: only regions have users");
-        // SAFETY: S25 (this is the lock, and `&mut self` excludes its slices).
-        unsafe { region.fill(bytes, place, frame.0, write) }
-    }
-
     /// Lets the region's user read pages that follow each other, as far as their frames do, and are
     /// not mapped; returns how many it may read then, from the first on.
     ///
@@ -98,39 +79,6 @@ impl<H: PageHandle> Lock<H> {
         // SAFETY: S25 (these are the locks, and `&mut` excludes their slices).
         let end = unsafe { region.map_run(start..start + nr, frame) };
         (end - start) as usize
-    }
-
-    /// Takes pages that are to be evicted from their regions' users, where those may only read
-    /// them; nothing has their bytes then. Those of one region are best next to each other.
-    ///
-    /// # Cost
-    /// A system call for all of them, where the kernel lets that be.
-    pub fn drop_from_users<'l>(pages: impl Iterator<Item = &'l Lock<H>>)
-    where
-        H: 'l,
-    {
-        let mut places = [0; DROPPED_TOGETHER];
-        let (mut nr, mut of): (usize, Option<&RegionMemory>) = (0, None);
-        for page in pages {
-            let Some((region, place)) = page.page().region() else { continue };
-            if page.user_access() != UserAccess::Read {
-                continue;
-            }
-            if let Some(of) = of
-                && (nr == places.len() || !std::ptr::eq(of, region))
-            {
-                // SAFETY: S25 (the locks of these are the caller's).
-                unsafe { of.drop_pages(&places[..nr]) };
-                nr = 0;
-            }
-            of = Some(region);
-            places[nr] = place;
-            nr += 1;
-        }
-        if let Some(of) = of {
-            // SAFETY: S25 (the locks of these are the caller's).
-            unsafe { of.drop_pages(&places[..nr]) };
-        }
     }
 
     /// The page is about to be written by the lock's holder: where its user is not to write, it

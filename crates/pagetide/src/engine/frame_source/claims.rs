@@ -42,8 +42,8 @@ pub(crate) struct Claims<'m> {
     cpu: CpuId,
     mappings: &'m Slots,
     claimed: ClaimQueue<'m>,
-    /// The claims that are evicted have left memory files that other processes map, and regions.
-    have_left_users: bool,
+    /// The claims that are evicted have left the memory files that other processes map.
+    have_left_files: bool,
     /// In the middle of a fault.
     is_in_fault: bool,
 }
@@ -90,7 +90,7 @@ impl<'m> ClaimQueue<'m> {
 impl<'m> Claims<'m> {
     pub(crate) fn new(source: &'m FrameSource, cpu: CpuId, mappings: &'m Slots) -> Claims<'m> {
         let claimed = ClaimQueue::new();
-        Claims { source, cpu, mappings, claimed, have_left_users: false, is_in_fault: false }
+        Claims { source, cpu, mappings, claimed, have_left_files: false, is_in_fault: false }
     }
 
     /// That of a pass in the middle of a fault.
@@ -102,20 +102,18 @@ impl<'m> Claims<'m> {
         self.mappings.get(page.mapping)?.table.page(page.index)
     }
 
-    /// All that are claimed are settled, and go: those that are evicted leave memory files, and the
-    /// users of regions, first, many at once.
-    fn leave_users(&mut self) {
+    /// All that are claimed are settled, and go: those that are evicted leave memory files first,
+    /// runs of them at once.
+    fn leave_files(&mut self) {
         let has_copies = self.source.pages.pool.is_some();
-        if !std::mem::replace(&mut self.have_left_users, true) && !has_copies {
+        if !std::mem::replace(&mut self.have_left_files, true) && !has_copies {
             let evicted = self.claimed.slots.iter().flatten().filter(|one| one.left.is_none());
-            let locks = evicted.map(|one| &one.lock);
-            Lock::leave_files(locks.clone());
-            Lock::drop_from_users(locks);
+            Lock::leave_files(evicted.map(|one| &one.lock));
         }
     }
 
     fn oldest(&mut self) -> Claimed<'m> {
-        self.leave_users();
+        self.leave_files();
         self.claimed.pop_oldest().expect("invariant: a claim for each victim that goes")
     }
 
@@ -166,7 +164,7 @@ impl DrivenPass for Claims<'_> {
             return Err(Refusal::Busy);
         }
         self.claimed.push(Claimed { lock, epoch, left: None });
-        self.have_left_users = false;
+        self.have_left_files = false;
         Ok(())
     }
 
@@ -208,7 +206,6 @@ impl DrivenPass for Claims<'_> {
     }
 
     fn free(&mut self, frames: impl Iterator<Item = FrameId> + Clone) {
-        assert!(self.claimed.len == 0, "invariant: all that was claimed has left, or been moved");
         self.source.pages.nodes.free(self.cpu, frames);
     }
 
